@@ -1,0 +1,88 @@
+// Package agg turns the sum of what devices sent into the coordinator's next
+// value: a mean, then a server rule.
+package agg
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Mean says what a sum is divided by.
+type Mean string
+
+const (
+	PerCohort Mean = "cohort" // the number of devices that took part, for every row: what the papers do
+	PerRow    Mean = "row"    // the number of devices that touched the row
+	Fixed     Mean = "fixed"  // the expected size of a cohort, a public constant
+)
+
+// Divide divides the rows of sum in place. devices took part, expected is the
+// public constant, and counts (by row) is used for PerRow only.
+func (m Mean) Divide(devices int, expected float64, counts []uint32, stride int, sum []float32) {
+	switch {
+	case m == Fixed:
+		vec.Scale(float32(1/expected), sum)
+	case m == PerRow && counts != nil:
+		for r, n := range counts {
+			if n > 1 {
+				vec.Scale(1/float32(n), sum[r*stride:(r+1)*stride])
+			}
+		}
+	case devices > 0:
+		vec.Scale(1/float32(devices), sum)
+	}
+}
+
+// Rule is the coordinator's optimiser. Its text forms are "sgd:RATE" (the mean
+// change, times a rate; 1 is plain averaging, less is Reptile's step) and
+// "adam:RATE" (Reddi et al. 2021).
+type Rule struct {
+	Kind string
+	Rate float64
+}
+
+func (r Rule) MarshalText() ([]byte, error) {
+	return []byte(r.Kind + ":" + strconv.FormatFloat(r.Rate, 'g', -1, 64)), nil
+}
+
+func (r *Rule) UnmarshalText(b []byte) error {
+	kind, rate, found := strings.Cut(string(b), ":")
+	x := 1.0
+	if found {
+		var err error
+		if x, err = strconv.ParseFloat(rate, 64); err != nil || x-x != 0 {
+			return fmt.Errorf("%q is not a finite number", rate)
+		}
+	}
+	if kind != "sgd" && kind != "adam" || kind == "adam" && !found {
+		return fmt.Errorf("want sgd, sgd:RATE or adam:RATE")
+	}
+	*r = Rule{kind, x}
+	return nil
+}
+
+// State is what a rule remembers of one slot.
+type State struct {
+	M, V  []float32
+	Steps int
+}
+
+// Apply moves value by the mean change.
+func (r Rule) Apply(change []float32, st *State, value []float32) {
+	if r.Kind != "adam" {
+		vec.Axpy(float32(r.Rate), change, value)
+		return
+	}
+	if st.M == nil {
+		st.M, st.V = make([]float32, len(value)), make([]float32, len(value))
+	}
+	st.Steps++
+	const b1, b2, eps = 0.9, 0.99, 1e-3 // eps is the tau of Reddi et al.
+	c1, c2 := 1-math.Pow(b1, float64(st.Steps)), 1-math.Pow(b2, float64(st.Steps))
+	vec.Scale(-1, change)
+	vec.Adam(change, float32(r.Rate*math.Sqrt(c2)/c1), b1, b2, float32(eps*math.Sqrt(c2)), st.M, st.V, value)
+}

@@ -1,0 +1,207 @@
+// Package conform holds the suites that every method must pass. A method's test
+// is one line: conform.Method(t, build).
+package conform
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// Build returns a new method with its parameters set.
+type Build func() method.Method
+
+// check is one promise of the contract. Its name is the claim.
+type check struct {
+	name string
+	run  func(Build) error
+}
+
+var checks = []check{
+	{"FindsTheWithheldItem", findsWithheld},
+	{"GradientIsTheFiniteDifference", gradient},
+	{"SameBitsForAnyWorkerCount", sameBits},
+	{"ResumesWithTheSameBits", resumes},
+	{"PrivateSlotsStayHome", staysHome},
+	{"VisitsDoNotAllocate", noAllocation},
+	{"FusedStepIsDescend", fusedIsPlain},
+	{"ScoresOneByOneAndAllAtOnceAlike", scoresAlike},
+	{"TheSumOfUpdatesIsTheRound", sumIsRound},
+}
+
+// doesNotApply is the answer of a check that a method has no use for.
+type doesNotApply string
+
+func (d doesNotApply) Error() string { return string(d) }
+
+// Method checks a method against everything the contract promises.
+func Method(t *testing.T, build Build) {
+	t.Helper()
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.run(build)
+			if no := doesNotApply(""); errors.As(err, &no) {
+				t.Skip(err)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+const (
+	boardSize   = 80
+	boardGroups = 4
+)
+
+// board is a catalogue in which user u likes the items of its own group, that is
+// i with i = u mod 4. The item u itself is withheld: it must be found.
+func board() *data.Set {
+	s := &data.Set{NItem: boardSize, Start: []int{0}, Meta: data.Info{Name: "board", TimeKind: data.OrderOnly}}
+	for u := range boardSize {
+		r := rng.New(rng.Test, uint64(u))
+		var own []uint32
+		for i := u % boardGroups; i < boardSize; i += boardGroups {
+			if i != u {
+				own = append(own, uint32(i))
+			}
+		}
+		r.Shuffle(own)
+		s.Item = append(append(s.Item, own...), uint32(u))
+		for k := range len(own) + 1 {
+			s.Time = append(s.Time, int64(k))
+		}
+		s.Start = append(s.Start, len(s.Item))
+	}
+	return s
+}
+
+// fair ranks against ten items, none of which is ever drawn as a negative.
+var fair = data.Protocol{Name: "board", Hide: data.HideCandidates, Sampled: 10}
+
+func options(rounds int) sim.Options {
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds, o.Batch = rounds, 32
+	return o
+}
+
+// start prepares a run on the board.
+func start(build Build, o sim.Options, jobs int) (*sim.Run, error) {
+	s, err := data.NewSplit(board(), fair, 1)
+	if err != nil {
+		return nil, err
+	}
+	return sim.New(build(), s, o, 1, jobs)
+}
+
+// finish starts a run and runs it to its end.
+func finish(build Build, o sim.Options, jobs int) (*sim.Run, error) {
+	r, err := start(build, o, jobs)
+	if err == nil {
+		err = steps(r, o.Rounds)
+	}
+	return r, err
+}
+
+func steps(r *sim.Run, n int) error {
+	for range n {
+		if _, err := r.Step(context.Background()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findsWithheld: a method that learns anything puts the withheld item first among
+// items of other groups for nearly everyone. By chance it would for 1 in 11. A
+// method that shares nothing is let off: alone, nobody can know the item.
+func findsWithheld(build Build) error {
+	r, err := finish(build, options(60), 2)
+	if err != nil {
+		return err
+	}
+	if !shares(r.Fleet.Plan) {
+		return doesNotApply("the method shares nothing, so there is nothing to find the item by")
+	}
+	first := 0
+	for _, p := range r.Best.Test {
+		if p.Above+p.Ties == 0 {
+			first++
+		}
+	}
+	if share := float64(first) / boardSize; share < 0.9 {
+		return fmt.Errorf("the withheld item is first for %.0f%% of users, want at least 90%%", 100*share)
+	}
+	return nil
+}
+
+func shares(p *device.Plan) bool {
+	for _, s := range p.Slots {
+		if s.Scope == method.Shared {
+			return true
+		}
+	}
+	return false
+}
+
+func sameBits(build Build) error {
+	o := options(3)
+	o.Dropout, o.Straggle = 0.1, 0.1
+	one, err := finish(build, o, 1)
+	if err != nil {
+		return err
+	}
+	three, err := finish(build, o, 3)
+	if err != nil {
+		return err
+	}
+	if a, b := one.Digest(), three.Digest(); a != b {
+		return fmt.Errorf("digest with 1 worker is %s, with 3 it is %s", a, b)
+	}
+	return nil
+}
+
+func resumes(build Build) error {
+	o := options(4)
+	if probe, err := start(build, o, 1); err != nil {
+		return err
+	} else if !probe.Fleet.Plan.Serves(method.Stranger) {
+		o.Cohort.Kind, o.Cohort.Share = "share", 0.5
+	}
+	whole, err := finish(build, o, 2)
+	if err != nil {
+		return err
+	}
+	half, err := start(build, o, 2)
+	if err != nil {
+		return err
+	}
+	if err := steps(half, 2); err != nil {
+		return err
+	}
+	var file bytes.Buffer
+	if err := half.Save(&file, "x"); err != nil {
+		return err
+	}
+	again, err := start(build, o, 1)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(again.Load(&file, "x"), steps(again, 2)); err != nil {
+		return err
+	}
+	if a, b := whole.Digest(), again.Digest(); a != b {
+		return fmt.Errorf("digest of the whole run is %s, of the resumed one %s", a, b)
+	}
+	return nil
+}

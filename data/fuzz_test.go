@@ -1,0 +1,63 @@
+package data
+
+import (
+	"strings"
+	"testing"
+)
+
+func FuzzDelimited(f *testing.F) {
+	for _, s := range []string{
+		"196\t242\t3\t881250949\n186\t302\t3\t891717742\n", "1::2::3::4\n1::3::3::5\r\n", "user,item,rating\n1,\"a, \"\"b\",3\n",
+		"1 1 2\n1 2 3.5\n", "\xef\xbb\xbfa;b\nc;d", "1|2|1e3|-5.5\n1|3|2|7\n", "1\tMis\xe9rables\n", zipped("1 2\n3 4\n"), "", "\n", "\"",
+	} {
+		f.Add(s, "", "", "", float32(0), false, "", 0)
+	}
+	f.Add("1 2 3 4\n1 2 4 5\n", "space", "no", "user,item,rating,time", float32(3.5), true, "last", 1)
+	f.Add("a b\n1 2\n", " ", "yes", "user=a,item=b", float32(0), false, "first", 2)
+	f.Add("1 2 3\n", "", "auto", "user=2,item=0", float32(0), false, "", 0)
+	f.Fuzz(func(t *testing.T, text, sep, header, columns string, threshold float32, has bool, dedup string, least int) {
+		opt := Options{Sep: sep, Header: header, Columns: columns, Threshold: threshold, HasThreshold: has, Dedup: dedup, MinRows: least}
+		s, err := Delimited(strings.NewReader(text), "fuzz", opt)
+		if (s == nil) == (err == nil) {
+			t.Fatalf("got set %v and error %v", s, err)
+		}
+		if err != nil {
+			if strings.ContainsRune(err.Error(), '\n') {
+				t.Fatalf("the error has more than a line: %q", err)
+			}
+			return
+		}
+		checkSet(t, s)
+		c := Describe(s)
+		if c.Rows != len(s.Item) || c.Pairs > c.Rows || c.PerUser.Min < max(1, least) || dedup != "" && c.Duplicates > 0 {
+			t.Fatalf("card is %+v", c)
+		}
+	})
+}
+
+func FuzzParseWorld(f *testing.F) {
+	f.Add("users=1000,items=500,mean-rows=40,seed=7,drift=0.5")
+	f.Add("users=1,items=20")
+	f.Add("usrs=1,,=,drift=1e-320")
+	f.Fuzz(func(t *testing.T, s string) {
+		cfg, err := ParseWorld(s)
+		if err != nil {
+			return
+		}
+		if back, err := ParseWorld(cfg.String()); err != nil || back != cfg {
+			t.Fatalf("%q gives %+v, whose text gives %+v, %v", s, cfg, back, err)
+		}
+		if cfg.Items > 2000 || cfg.MeanRows > 200 {
+			return
+		}
+		w, err := NewWorld(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h History
+		w.History(cfg.Users-1, &h)
+		if len(h.Items) < 5 {
+			t.Fatalf("the last user has %d rows", len(h.Items))
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package data
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// finish filters, numbers, groups and orders what was read.
+func (l *loader) finish(opt Options) (*Set, error) {
+	s := &Set{Meta: Info{Name: l.in.file}}
+	// Judged before the filters: they make gaps in an order.
+	s.Meta.TimeKind = l.timeKind()
+	if s.Meta.TimeKind == NoTime {
+		l.time = nil
+	}
+	read := len(l.user)
+	left := l.filter(opt)
+	if len(l.user) == 0 {
+		return nil, &BadInput{File: l.in.file, Found: fmt.Sprintf("0 of %d rows", read),
+			Want: "at least one row after the filters", Hint: "left out: " + strings.Join(left, ", ")}
+	}
+	if s.Meta.Left = strings.Join(left, ", "); len(left) > 0 {
+		l.users.renumber(l.user)
+		l.items.renumber(l.item)
+	}
+	s.Meta.UserID, s.Meta.ItemID = l.users.names, l.items.names
+	s.NItem = len(l.items.names)
+	l.group(s)
+	if l.fractions {
+		for i, k := range s.Time {
+			s.Time[i] = int64(math.Floor(fromKey(k)))
+		}
+	}
+	s.Meta.Hash = Hash(s)
+	return s, nil
+}
+
+// timeKind is NoTime if all times are the same, and OrderOnly if each user's
+// are 0..n-1 or 1..n in some order.
+func (l *loader) timeKind() TimeKind {
+	if l.time == nil || slices.Max(l.time) == slices.Min(l.time) {
+		return NoTime
+	}
+	start, _ := l.byUser()
+	// User u has n+1 places for the times 0..n, of which the first or the last
+	// must stay free.
+	seen := make([]bool, len(l.user)+len(start))
+	for i, u := range l.user {
+		n := int64(start[u+1] - start[u])
+		t := l.time[i]
+		if l.fractions || t < 0 || t > n {
+			return RealTime
+		}
+		at := seen[start[u]+int(u):]
+		if at[t] || t == 0 && at[n] || t == n && at[0] {
+			return RealTime
+		}
+		at[t] = true
+	}
+	return OrderOnly
+}
+
+// byUser sorts the rows by user, in the file's order for each (counting sort).
+func (l *loader) byUser() (start []int, rows []int32) {
+	start = make([]int, len(l.users.names)+1)
+	for _, u := range l.user {
+		start[u+1]++
+	}
+	for u := range start[1:] {
+		start[u+1] += start[u]
+	}
+	next := slices.Clone(start)
+	rows = make([]int32, len(l.user))
+	for i, u := range l.user {
+		rows[next[u]] = int32(i)
+		next[u]++
+	}
+	return start, rows
+}
+
+// filter drops rows as the options ask, and says in words what it left out.
+func (l *loader) filter(opt Options) (left []string) {
+	if opt.HasThreshold {
+		keep := make([]bool, len(l.user))
+		for i, v := range l.value {
+			keep[i] = v >= opt.Threshold
+		}
+		if n := l.keep(keep); n > 0 {
+			left = append(left, fmt.Sprintf("%d rows with a value below %v", n, opt.Threshold))
+		}
+	}
+	if opt.Dedup != "" {
+		if n := l.keep(l.unique(opt.Dedup == "last")); n > 0 {
+			left = append(left, fmt.Sprintf("%d repeated rows (%s kept)", n, opt.Dedup))
+		}
+	}
+	if opt.MinRows > 1 {
+		start, rows := l.byUser()
+		keep := make([]bool, len(l.user))
+		users := 0
+		for u := range start[1:] {
+			own := rows[start[u]:start[u+1]]
+			if len(own) > 0 && len(own) < opt.MinRows {
+				users++
+				continue
+			}
+			for _, i := range own {
+				keep[i] = true
+			}
+		}
+		if n := l.keep(keep); n > 0 {
+			left = append(left, fmt.Sprintf("%d users with fewer than %d rows (%d rows)", users, opt.MinRows, n))
+		}
+	}
+	return left
+}
+
+// unique marks the first or the last row of each user and item.
+func (l *loader) unique(last bool) []bool {
+	start, rows := l.byUser()
+	keep := make([]bool, len(l.user))
+	by := make([]int, len(l.items.names)) // one more than the user last seen with the item
+	for u := range start[1:] {
+		own := rows[start[u]:start[u+1]]
+		if last {
+			slices.Reverse(own)
+		}
+		for _, i := range own {
+			if item := l.item[i]; by[item] != u+1 {
+				by[item] = u + 1
+				keep[i] = true
+			}
+		}
+	}
+	return keep
+}
+
+// keep drops the rows that are not marked and returns how many those were.
+func (t *table) keep(marked []bool) int {
+	n := 0
+	for i, m := range marked {
+		if !m {
+			continue
+		}
+		t.user[n], t.item[n] = t.user[i], t.item[i]
+		if t.value != nil {
+			t.value[n] = t.value[i]
+		}
+		if t.time != nil {
+			t.time[n] = t.time[i]
+		}
+		n++
+	}
+	t.user, t.item = t.user[:n], t.item[:n]
+	if t.value != nil {
+		t.value = t.value[:n]
+	}
+	if t.time != nil {
+		t.time = t.time[:n]
+	}
+	return len(marked) - n
+}
+
+// renumber numbers the identifiers that are left in col by first appearance.
+func (x *index) renumber(col []uint32) {
+	to := make([]uint32, len(x.names)) // one more than the new number
+	var names []string
+	for i, old := range col {
+		if to[old] == 0 {
+			names = append(names, x.names[old])
+			to[old] = uint32(len(names))
+		}
+		col[i] = to[old] - 1
+	}
+	x.names = names
+}
+
+// group fills s with the rows by user, oldest first. Of rows with the same time
+// the later one in the file counts as older (see History).
+func (l *loader) group(s *Set) {
+	start, rows := l.byUser()
+	for u := range start[1:] {
+		own := rows[start[u]:start[u+1]]
+		slices.Reverse(own)
+		if l.time != nil {
+			slices.SortFunc(own, func(a, b int32) int {
+				return cmp.Or(cmp.Compare(l.time[a], l.time[b]), cmp.Compare(b, a))
+			})
+		}
+	}
+	s.Start = start
+	s.Item = make([]uint32, len(rows))
+	for k, i := range rows {
+		s.Item[k] = l.item[i]
+	}
+	if l.value != nil {
+		s.Value = make([]float32, len(rows))
+		for k, i := range rows {
+			s.Value[k] = l.value[i]
+		}
+	}
+	if l.time != nil {
+		s.Time = make([]int64, len(rows))
+		for k, i := range rows {
+			s.Time[k] = l.time[i]
+		}
+	}
+}

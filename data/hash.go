@@ -1,0 +1,50 @@
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+)
+
+// Hash is the sha256 of the indexed rows, in hexadecimal. It depends on nothing
+// but users, items, values and times, so files in different formats with the
+// same content have the same hash, and names and titles do not count.
+//
+// The stream that is hashed, all numbers little-endian: "tacit rows 1\n";
+// uint64 users; uint64 items; then for each user: uint64 rows; a byte, 1 if
+// there are values plus 2 if there are times; the items as uint32; the values
+// as float32; the times as int64.
+func Hash(src Source) string {
+	le := binary.LittleEndian
+	sum := sha256.New()
+	b := []byte("tacit rows 1\n")
+	b = le.AppendUint64(b, uint64(src.Users()))
+	b = le.AppendUint64(b, uint64(src.Items()))
+	var h History
+	for u := range src.Users() {
+		src.History(u, &h)
+		b = le.AppendUint64(b, uint64(len(h.Items)))
+		has := byte(0)
+		if h.Values != nil {
+			has |= 1
+		}
+		if h.Times != nil {
+			has |= 2
+		}
+		b = append(b, has)
+		for _, i := range h.Items {
+			b = le.AppendUint32(b, i)
+		}
+		for _, v := range h.Values {
+			b = le.AppendUint32(b, math.Float32bits(v))
+		}
+		for _, t := range h.Times {
+			b = le.AppendUint64(b, uint64(t))
+		}
+		sum.Write(b)
+		b = b[:0]
+	}
+	sum.Write(b)
+	return hex.EncodeToString(sum.Sum(nil))
+}

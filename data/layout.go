@@ -1,0 +1,332 @@
+package data
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The roles a column may have, in the order files without a header have them.
+const (
+	userCol = iota
+	itemCol
+	ratingCol
+	timeCol
+	roles
+)
+
+var roleNames = []string{"user", "item", "rating", "time"}
+
+// sepNames are the words for separators; detection tries them in this order.
+var (
+	sepNames = []string{"tab", "::", "comma", "semicolon", "pipe", "space"}
+	seps     = []sep{"\t", "::", ",", ";", "|", " "}
+)
+
+// headerNames are what columns are called in public data sets, in lower case
+// and without anything but letters and digits.
+var headerNames = [roles]string{
+	userCol: " user userid uid customer customerid reviewer reviewerid member memberid visitorid client clientid profileid ",
+	itemCol: " item itemid iid movie movieid film filmid product productid asin isbn parentasin artist artistid app appid " +
+		"book bookid track trackid song songid game gameid businessid video videoid news newsid article articleid ",
+	ratingCol: " rating ratings value score stars overall bookrating count cnt weight plays playcount ",
+	timeCol:   " time timestamp ts unixtime unixreviewtime unixtimestamp date datetime reviewtime createdat ",
+}
+
+// layout is how the lines of one file are to be read.
+type layout struct {
+	sep    sep
+	header bool
+	col    [roles]int // the column of each role, from 0; -1 when the file has none
+}
+
+func (y *layout) width() int {
+	w := 0
+	for _, c := range y.col {
+		w = max(w, c+1)
+	}
+	return w
+}
+
+// newLayout settles what the options leave open by looking at the first lines.
+func newLayout(in *lines, opt Options) (*layout, error) {
+	head, first, err := in.probe(32)
+	if err != nil {
+		return nil, err
+	}
+	if len(head) == 0 {
+		return nil, &BadInput{File: in.file, Want: "at least one row"}
+	}
+	y := &layout{}
+	bad := &BadInput{File: in.file}
+	if y.sep, bad.Want = findSep(opt.Sep, head); y.sep == "" {
+		if bad.Found = opt.Sep; opt.Sep == "" {
+			bad.Line, bad.Found = first, short(head[0])
+			bad.Hint = "name the separator"
+		}
+		return nil, bad
+	}
+	rows := make([][][]byte, len(head))
+	for i, line := range head {
+		rows[i], _ = y.sep.split(line, -1, nil)
+	}
+	spec, bad := parseColumns(opt.Columns)
+	if bad == nil {
+		bad = y.findHeader(opt, spec, rows)
+	}
+	if bad == nil {
+		bad = y.place(spec, rows)
+	}
+	if bad != nil {
+		if bad.File = in.file; bad.Line > 0 {
+			bad.Line = first
+		}
+		return nil, bad
+	}
+	return y, nil
+}
+
+// findSep is the separator asked for, or else the first one that cuts all lines
+// into the same number of columns, or else the first that cuts all of them. Of
+// comma, semicolon and pipe the one that makes the most columns comes first: in
+// "1;2;3,5" the comma is a decimal point.
+func findSep(asked string, head [][]byte) (s sep, want string) {
+	if asked != "" {
+		for i, name := range sepNames {
+			if asked == name || asked == string(seps[i]) {
+				return seps[i], ""
+			}
+		}
+		return "", oneOf("separator", sepNames)
+	}
+	var even, some sep
+	columns := 0
+	for _, c := range seps {
+		least, most := len(head[0])+2, 0
+		for _, line := range head {
+			f, _ := c.split(append([]byte(nil), line...), -1, nil)
+			least, most = min(least, len(f)), max(most, len(f))
+		}
+		if least < 2 {
+			continue
+		}
+		if some == "" {
+			some = c
+		}
+		if least == most && (even == "" || even != "\t" && even != "::" && c != " " && least > columns) {
+			even, columns = c, least
+		}
+	}
+	if even == "" {
+		even = some
+	}
+	return even, "at least two columns separated by one of " + strings.Join(sepNames, ", ")
+}
+
+// column is one column asked for: by name if name is not empty, else by index.
+type column struct {
+	role, index int
+	name        string
+}
+
+// parseColumns reads "user,_,item", "user=uid,item=app" or "user=0,item=3".
+func parseColumns(s string) ([]column, *BadInput) {
+	if s == "" {
+		return nil, nil
+	}
+	var spec []column
+	named := strings.Contains(s, "=")
+	seen := [roles]bool{}
+	for i, part := range strings.Split(s, ",") {
+		word, at, has := strings.Cut(part, "=")
+		word, at = strings.TrimSpace(word), strings.TrimSpace(at)
+		if !named && (word == "_" || word == "") {
+			continue
+		}
+		c := column{role: roleOf(word), index: i}
+		switch {
+		case c.role < 0:
+			return nil, &BadInput{Found: word, Want: oneOf("column role", roleNames), Hint: nearest(word, roleNames)}
+		case seen[c.role]:
+			return nil, &BadInput{Found: s, Want: "each column role once"}
+		case named && (!has || at == ""):
+			return nil, &BadInput{Found: part, Want: "a column after the role, such as user=0 or user=uid"}
+		}
+		seen[c.role] = true
+		if named {
+			n, err := strconv.Atoi(at)
+			if c.index = n; err != nil {
+				c.name = at
+			} else if n < 0 || n > 9999 {
+				return nil, &BadInput{Found: part, Want: "a column number from 0 to 9999"}
+			}
+		}
+		spec = append(spec, c)
+	}
+	if !seen[userCol] || !seen[itemCol] {
+		return nil, &BadInput{Found: s, Want: "a column for user and one for item"}
+	}
+	return spec, nil
+}
+
+func roleOf(word string) int {
+	switch word {
+	case "value", "count":
+		return ratingCol
+	case "timestamp":
+		return timeCol
+	}
+	for r, name := range roleNames {
+		if word == name {
+			return r
+		}
+	}
+	return -1
+}
+
+// findHeader decides whether the first line names the columns. In doubt it does
+// if it has words where ratings and times stand in the second line: identifiers
+// prove nothing, for some are words and some are numbers.
+func (y *layout) findHeader(opt Options, spec []column, rows [][][]byte) *BadInput {
+	byName := false
+	for _, c := range spec {
+		byName = byName || c.name != ""
+	}
+	switch opt.Header {
+	case "yes":
+		y.header = true
+	case "no":
+		if byName {
+			return &BadInput{Found: opt.Columns, Want: "columns by number, for there is no header"}
+		}
+	case "", "auto":
+		y.header = byName || looksNamed(spec, rows)
+	default:
+		return &BadInput{Found: opt.Header, Want: "a header among auto, yes, no"}
+	}
+	return nil
+}
+
+func looksNamed(spec []column, rows [][][]byte) bool {
+	known := 0
+	for _, f := range rows[0] {
+		for _, names := range headerNames {
+			if isNamed(f, names) {
+				known++
+				break
+			}
+		}
+	}
+	if known >= 2 || len(rows) < 2 {
+		return known >= 2
+	}
+	if spec == nil {
+		spec = []column{{role: ratingCol, index: 2}, {role: timeCol, index: 3}}
+	}
+	words, numbers := 0, 0
+	for _, c := range spec {
+		if c.role < ratingCol || c.index >= min(len(rows[0]), len(rows[1])) {
+			continue
+		}
+		if _, ok := number(rows[0][c.index]); !ok {
+			words++
+		}
+		if _, ok := number(rows[1][c.index]); ok {
+			numbers++
+		}
+	}
+	return words > 0 && words == numbers
+}
+
+func isNamed(field []byte, names string) bool {
+	w := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(string(field)))
+	return w != "" && strings.Contains(names, " "+w+" ")
+}
+
+// place gives each role its column.
+func (y *layout) place(spec []column, rows [][][]byte) *BadInput {
+	y.col = [roles]int{-1, -1, -1, -1}
+	for _, c := range spec {
+		if c.name != "" {
+			if c.index = indexOf(rows[0], c.name); c.index < 0 {
+				return y.noColumn(c.name, rows[0])
+			}
+		}
+		y.col[c.role] = c.index
+	}
+	if spec == nil && !(y.header && y.placeByName(rows[0])) {
+		y.placeByOrder(rows)
+	}
+	if w := y.width(); y.header && w > len(rows[0]) {
+		return &BadInput{Line: 1, Found: fmt.Sprintf("%d columns", len(rows[0])), Want: fmt.Sprintf("at least %d columns", w)}
+	}
+	return nil
+}
+
+func indexOf(fields [][]byte, name string) int {
+	for i, f := range fields {
+		if text(f) == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (y *layout) noColumn(name string, header [][]byte) *BadInput {
+	names := make([]string, len(header))
+	for i, f := range header {
+		names[i] = text(f)
+	}
+	return &BadInput{Line: 1, Found: short([]byte(strings.Join(names, " "))),
+		Want: fmt.Sprintf("a column named %q in the header", name), Hint: nearest(name, names)}
+}
+
+// placeByName is false when the header does not name a user and an item.
+func (y *layout) placeByName(header [][]byte) bool {
+	for r, names := range headerNames {
+		for i, f := range header {
+			if isNamed(f, names) {
+				y.col[r] = i
+				break
+			}
+		}
+	}
+	ok := y.col[userCol] >= 0 && y.col[itemCol] >= 0
+	if !ok {
+		y.col = [roles]int{-1, -1, -1, -1}
+	}
+	return ok
+}
+
+// placeByOrder takes user, item, rating, time as they come. A third and last
+// column is a time if all its numbers are as large as Unix times since 1973.
+func (y *layout) placeByOrder(rows [][][]byte) {
+	n := len(rows[0])
+	y.col = [roles]int{0, 1, -1, -1}
+	if n > 3 {
+		y.col[ratingCol], y.col[timeCol] = 2, 3
+	}
+	if n != 3 {
+		return
+	}
+	y.col[ratingCol] = 2
+	if y.header {
+		rows = rows[1:]
+	}
+	big := len(rows) > 0
+	for _, f := range rows {
+		if len(f) < 3 {
+			return
+		}
+		v, ok := number(f[2])
+		big = big && ok && v >= 1e8
+	}
+	if big {
+		y.col[ratingCol], y.col[timeCol] = -1, 2
+	}
+}

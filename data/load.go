@@ -1,0 +1,231 @@
+package data
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Options says how to read delimited text and which rows to keep. The zero
+// value detects the format and keeps every row.
+type Options struct {
+	Sep     string // "" detects it; or tab, "::", comma, semicolon, pipe, space, by word or as it is
+	Header  string // "auto" (also ""), "yes" or "no"
+	Columns string // "" detects them; or "user,_,item,rating,time", "user=uid,item=app", "user=0,item=3"
+
+	// The filters, in the order they are applied. Users and items are numbered
+	// by first appearance in what is left.
+	Threshold    float32 // rows with a lower value are left out, if HasThreshold
+	HasThreshold bool
+	Dedup        string // of a user's rows with the same item keep the "first" or "last" in the file; "" keeps all
+	MinRows      int    // users with fewer rows are left out; 0 keeps all
+}
+
+const maxRows = math.MaxInt32
+
+// Delimited reads a set from delimited text, plain or gzip. The name goes into
+// Info.Name and errors. A quoted field may not span lines. Fractions of a time
+// order rows, and are then dropped. Wrong content is a *BadInput, and then the
+// set is nil.
+func Delimited(r io.Reader, name string, opt Options) (*Set, error) {
+	return load(r, name, opt, maxRows)
+}
+
+func load(r io.Reader, name string, opt Options, limit int) (*Set, error) {
+	if opt.Dedup != "" && opt.Dedup != "first" && opt.Dedup != "last" {
+		return nil, &BadInput{File: name, Found: opt.Dedup, Want: "dedup to be first or last"}
+	}
+	in, err := newLines(r, name)
+	if err != nil {
+		return nil, err
+	}
+	y, err := newLayout(in, opt)
+	if err != nil {
+		return nil, err
+	}
+	if opt.HasThreshold && y.col[ratingCol] < 0 {
+		return nil, &BadInput{File: name, Found: "no rating column", Want: "one to compare with the threshold"}
+	}
+	l := &loader{layout: y, in: in, limit: limit, users: newIndex(), items: newIndex()}
+	if err := l.read(); err != nil {
+		return nil, err
+	}
+	return l.finish(opt)
+}
+
+// table is the rows in the file's order. value and time are nil without such a
+// column.
+type table struct {
+	user, item []uint32
+	value      []float32
+	time       []int64
+}
+
+type loader struct {
+	*layout
+	table
+	in           *lines
+	limit        int
+	users, items *index
+	fields       [][]byte
+	// fractions is true from the first time that is not whole on: then time
+	// holds the sortKey of each.
+	fractions bool
+}
+
+func (l *loader) read() error {
+	width, header := l.width(), l.header
+	for {
+		line, err := l.in.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if blank(line) {
+			continue
+		}
+		if header {
+			header = false
+			continue
+		}
+		if err := l.row(line, width); err != nil {
+			return err
+		}
+	}
+	if len(l.user) == 0 {
+		return &BadInput{File: l.in.file, Line: l.in.n, Want: "at least one row after the header"}
+	}
+	return nil
+}
+
+func (l *loader) row(line []byte, width int) error {
+	if len(l.user) == l.limit {
+		return l.bad(line, fmt.Sprintf("at most %d rows", l.limit), "")
+	}
+	f, ok := l.sep.split(line, width, l.fields[:0])
+	l.fields = f
+	if !ok {
+		return l.bad(line, "a closing quote before the next separator", "")
+	}
+	if len(f) < width {
+		return l.bad(line, fmt.Sprintf("at least %d columns separated by %s", width, l.sep.name()), "")
+	}
+	user, item := f[l.col[userCol]], f[l.col[itemCol]]
+	if len(user) == 0 {
+		return l.badField(userCol, "an identifier")
+	}
+	if len(item) == 0 {
+		return l.badField(itemCol, "an identifier")
+	}
+	if c := l.col[ratingCol]; c >= 0 {
+		v, ok := value(f[c])
+		if !ok {
+			return l.badField(ratingCol, "a number")
+		}
+		l.value = append(l.value, v)
+	}
+	if c := l.col[timeCol]; c >= 0 && !l.addTime(f[c]) {
+		return l.badField(timeCol, "a number")
+	}
+	l.user = append(l.user, l.users.of(user))
+	l.item = append(l.item, l.items.of(item))
+	return nil
+}
+
+func (l *loader) addTime(b []byte) bool {
+	t, ok := integer(b)
+	if !ok {
+		n, err := strconv.ParseInt(string(b), 10, 64)
+		t, ok = n, err == nil
+	}
+	f := float64(t)
+	if !ok {
+		if f, ok = number(b); !ok || f < math.MinInt64 || f >= math.MaxInt64 {
+			return false
+		}
+		if t = int64(f); float64(t) != f && !l.fractions {
+			l.fractions = true
+			for i, t := range l.time {
+				l.time[i] = sortKey(float64(t))
+			}
+		}
+	}
+	if l.fractions {
+		t = sortKey(f)
+	}
+	l.time = append(l.time, t)
+	return true
+}
+
+func (l *loader) bad(found []byte, want, hint string) error {
+	return &BadInput{File: l.in.file, Line: l.in.n, Found: short(found), Want: want, Hint: hint}
+}
+
+func (l *loader) badField(role int, want string) error {
+	c, hint := l.col[role], ""
+	if role == timeCol {
+		hint = "write times as Unix seconds, or name the columns to use"
+	}
+	return l.bad(l.fields[c], fmt.Sprintf("%s in column %d (%s)", want, c+1, roleNames[role]), hint)
+}
+
+func (s sep) name() string {
+	for i, c := range seps {
+		if s == c {
+			return sepNames[i]
+		}
+	}
+	return string(s)
+}
+
+// index numbers identifiers by first appearance.
+type index struct {
+	names []string
+	small []uint32 // one more than the number of a short decimal identifier
+	other map[string]uint32
+}
+
+func newIndex() *index { return &index{other: map[string]uint32{}} }
+
+func (x *index) of(b []byte) uint32 {
+	k, ok := decimal(b)
+	if !ok {
+		if n, ok := x.other[string(b)]; ok {
+			return n
+		}
+		x.other[string(b)] = uint32(len(x.names))
+		return x.add(b)
+	}
+	if k >= len(x.small) {
+		x.small = append(x.small, make([]uint32, k+1-len(x.small))...)
+	}
+	if n := x.small[k]; n > 0 {
+		return n - 1
+	}
+	x.small[k] = uint32(len(x.names)) + 1
+	return x.add(b)
+}
+
+func (x *index) add(b []byte) uint32 {
+	x.names = append(x.names, text(b))
+	return uint32(len(x.names) - 1)
+}
+
+// decimal reads identifiers that are small numbers as strconv would write them,
+// so that no two identifiers share one.
+func decimal(b []byte) (int, bool) {
+	if len(b) == 0 || len(b) > 6 || b[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
+}

@@ -1,0 +1,85 @@
+package data
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Protocol is how a method is evaluated: a named, printed value, never a detail
+// of a loader. No table mixes two of them.
+type Protocol struct {
+	Name string
+	// Split says what is held out.
+	Split SplitKind
+	// Hide says which items a device does not draw as negatives, beside its train
+	// items.
+	Hide Hide
+	// Sampled is the number of items the held-out one is ranked against; validation
+	// and test have their own.
+	Sampled int
+	// Full ranks over the catalogue as well.
+	Full bool
+	// Squash compares float32 sigmoids in the sampled ranking, as the reference
+	// code does: large logits then tie at 1.
+	Squash bool
+	About  string
+}
+
+// SplitKind says what is held out.
+type SplitKind uint8
+
+const (
+	LeaveOneOut SplitKind = iota // each user's newest row is the test, the one before it validation
+	TimeCut                      // one cut in time for all users
+)
+
+// Hide says what a device keeps out of its negatives, beside its train items.
+type Hide uint8
+
+const (
+	HideNothing    Hide = iota // a device cannot know what its user will do next
+	HideHeld                   // the held-out items
+	HideCandidates             // the held-out items and all they are ranked against
+)
+
+// Protocols are the named values.
+func Protocols() []Protocol {
+	return []Protocol{
+		{
+			Name: "paper", Split: LeaveOneOut, Hide: HideHeld, Sampled: 99, Squash: true,
+			About: "held-out items are never drawn as negatives: to stand beside published numbers",
+		},
+		{
+			Name: "isolated", Split: LeaveOneOut, Hide: HideCandidates, Sampled: 99,
+			About: "no evaluation candidate is drawn as a negative: a fair reading of sampled metrics",
+		},
+		{
+			Name: "deployed", Split: LeaveOneOut, Hide: HideNothing, Sampled: 99, Full: true,
+			About: "what a real device can do: only its own train items are kept out of the negatives",
+		},
+		{
+			Name: "temporal", Split: TimeCut, Hide: HideNothing, Sampled: 99, Full: true,
+			About: "as deployed, with one cut in time for all: no device learns from another user's future",
+		},
+	}
+}
+
+// ProtocolNamed returns the named protocol.
+func ProtocolNamed(name string) (Protocol, error) {
+	var names []string
+	for _, p := range Protocols() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Protocol{}, fmt.Errorf("data: unknown protocol %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// Leaks reports whether, while negatives are drawn, a held-out item is treated
+// differently from the items it will be ranked against.
+func (p Protocol) Leaks() bool {
+	heldHidden := p.Hide != HideNothing
+	othersHidden := p.Hide == HideCandidates
+	return heldHidden != othersHidden
+}

@@ -1,0 +1,213 @@
+package data
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/tacit-rec/tacit/rng"
+)
+
+// Split is a data set under a protocol. It works user by user and keeps nothing
+// per user but what fits: candidates of data in memory are drawn once.
+type Split struct {
+	Protocol
+	Source
+	Seed       uint64
+	validFrom  int64 // TimeCut: rows from here on are validation
+	testFrom   int64 // and from here on test
+	candidates []uint32
+	counts     []uint16
+}
+
+// None marks a user without a held-out item.
+const None = -1
+
+// Part is one user under a split. Its slices belong to it or to the source, and
+// are valid until the next call of User with the same Part.
+type Part struct {
+	Train       []uint32 // oldest first
+	Valid, Test int64    // the held-out items, or None
+	// Against holds the items that the held-out one is ranked against: for
+	// validation and for test.
+	Against [2][]uint32
+
+	history History
+	held    [2]uint32
+	own     []uint32
+	seen    []uint64
+}
+
+// quantiles of the rows at which a TimeCut starts validation and test.
+const (
+	validShare = 0.8
+	testShare  = 0.9
+)
+
+// keepCandidates bounds the numbers kept in memory for candidates.
+const keepCandidates = 64 << 20
+
+// NewSplit prepares a data set for a protocol.
+func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
+	s := &Split{Protocol: p, Source: src, Seed: seed}
+	if p.Split == TimeCut {
+		if err := s.cut(); err != nil {
+			return nil, err
+		}
+	}
+	if p.Split == LeaveOneOut {
+		var h History
+		for u := range src.Users() {
+			if src.History(u, &h); len(h.Items) < 3 {
+				return nil, fmt.Errorf("data: user %s has %d rows; leave-one-out needs 3: add --min-rows 3", userName(src, u), len(h.Items))
+			}
+			if _, lazy := src.(*World); lazy {
+				break // a world's users all have five rows or more
+			}
+		}
+	}
+	if _, in := src.(*Set); in && src.Users()*2*p.Sampled <= keepCandidates {
+		s.keep()
+	}
+	return s, nil
+}
+
+func userName(src Source, u int) string {
+	if ids := src.Info().UserID; u < len(ids) {
+		return fmt.Sprintf("%q", ids[u])
+	}
+	return fmt.Sprint(u)
+}
+
+// cut finds the two moments of a TimeCut.
+func (s *Split) cut() error {
+	if k := s.Info().TimeKind; k != RealTime {
+		return fmt.Errorf("data: protocol %s needs times that can be compared between users, and those of %s are: %s; use --protocol deployed",
+			s.Name, s.Info().Name, k)
+	}
+	var all []int64
+	var h History
+	for u := range s.Users() {
+		s.History(u, &h)
+		all = append(all, h.Times...)
+	}
+	slices.Sort(all)
+	s.validFrom = all[int(validShare*float64(len(all)))]
+	s.testFrom = all[int(testShare*float64(len(all)))]
+	if s.validFrom >= s.testFrom {
+		return fmt.Errorf("data: the times of %s are too coarse for protocol %s; use --protocol deployed", s.Info().Name, s.Name)
+	}
+	return nil
+}
+
+func (s *Split) keep() {
+	n := 2 * s.Sampled
+	all := make([]uint32, s.Users()*n)
+	counts := make([]uint16, s.Users())
+	var p Part
+	for u := range s.Users() {
+		s.User(u, &p)
+		got := p.own
+		counts[u] = uint16(copy(all[u*n:(u+1)*n], got))
+	}
+	s.candidates, s.counts = all, counts
+}
+
+// User fills p with user u.
+func (s *Split) User(u int, p *Part) {
+	s.History(u, &p.history)
+	h := &p.history
+	n := len(h.Items)
+	p.Valid, p.Test = None, None
+	switch s.Split {
+	case LeaveOneOut:
+		p.Train = h.Items[:n-2]
+		p.Valid, p.Test = int64(h.Items[n-2]), int64(h.Items[n-1])
+	case TimeCut:
+		a, _ := slices.BinarySearch(h.Times, s.validFrom)
+		b, _ := slices.BinarySearch(h.Times, s.testFrom)
+		p.Train = h.Items[:a]
+		// A user with nothing to learn from is a cold start: another question.
+		if a > 0 && a < b {
+			p.Valid = int64(h.Items[a])
+		}
+		if a > 0 && b < n {
+			p.Test = int64(h.Items[b])
+		}
+	}
+	s.against(u, p)
+}
+
+// Held returns the held-out items of a user.
+func (p *Part) Held() []uint32 {
+	out := p.held[:0]
+	if p.Valid != None {
+		out = append(out, uint32(p.Valid))
+	}
+	if p.Test != None {
+		out = append(out, uint32(p.Test))
+	}
+	return out
+}
+
+// Hidden returns what a device does not draw as negatives beside its train items.
+func (s *Split) Hidden(p *Part) [2][]uint32 {
+	switch s.Hide {
+	case HideHeld:
+		return [2][]uint32{p.Held(), nil}
+	case HideCandidates:
+		return [2][]uint32{p.Held(), p.own}
+	}
+	return [2][]uint32{}
+}
+
+// against draws the evaluation candidates: distinct items that the user never
+// touched, the first half for validation. A user with too few gets what there is.
+func (s *Split) against(u int, p *Part) {
+	want := 2 * s.Sampled
+	if s.candidates != nil {
+		p.own = s.candidates[u*want:][:s.counts[u]]
+	} else {
+		p.own = s.draw(u, p, want)
+	}
+	half := len(p.own) / 2
+	p.Against = [2][]uint32{p.own[:half], p.own[half:]}
+}
+
+func (s *Split) draw(u int, p *Part, want int) []uint32 {
+	words := (s.Items() + 63) / 64
+	if len(p.seen) < words {
+		p.seen = make([]uint64, words)
+	}
+	clear(p.seen)
+	for _, i := range p.history.Items {
+		p.seen[i>>6] |= 1 << (i & 63)
+	}
+	free := s.Items()
+	for _, w := range p.seen {
+		free -= bits.OnesCount64(w)
+	}
+	if s.candidates == nil && cap(p.own) < want {
+		p.own = make([]uint32, 0, want)
+	}
+	out := p.own[:0]
+	r := rng.New(s.Seed, rng.Candidates, uint64(u))
+	if free < 2*want { // take from a shuffled list of all there is
+		all := make([]uint32, 0, free)
+		for i := range uint32(s.Items()) {
+			if p.seen[i>>6]>>(i&63)&1 == 0 {
+				all = append(all, i)
+			}
+		}
+		r.Shuffle(all)
+		return append(out, all[:min(want, free)&^1]...)
+	}
+	for len(out) < want {
+		i := r.Uint32n(uint32(s.Items()))
+		if p.seen[i>>6]>>(i&63)&1 == 0 {
+			p.seen[i>>6] |= 1 << (i & 63)
+			out = append(out, i)
+		}
+	}
+	return out
+}

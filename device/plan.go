@@ -1,0 +1,150 @@
+// Package device is the on-device runtime: it draws a device's samples, resolves
+// them to rows, runs a method's visit and scores items. It holds no transport and
+// no evaluation, and builds for js/wasm as it is. In simulation many devices
+// share one Memory; a real device has one of its own.
+package device
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Options are what a run fixes for all its devices.
+type Options struct {
+	Items     int
+	Rounds    int
+	Batch     int
+	Negatives int // per positive
+	Seed      uint64
+	// Plain copies every row and fuses nothing: the oracle of the fast path.
+	Plain bool
+}
+
+// Plan is a method on a catalogue: everything that all devices have in common.
+type Plan struct {
+	Options
+	Method method.Method
+	Visit  method.Visit
+	Slots  []method.Slot // the method's own, then those of its parts
+	head   *method.Head
+	ready  method.Ready
+	phased method.Phased
+	width  []int // floats of a plain slot, by slot
+	at     []int // place of a Private plain slot in State.Plain
+	plain  int   // floats of State.Plain
+	tables []int // the Private PerItem slots
+}
+
+// NewPlan checks a method's slots and lays out its state.
+func NewPlan(m method.Method, opt Options) (*Plan, error) {
+	if c, ok := m.(method.Checker); ok {
+		if err := c.Check(); err != nil {
+			return nil, err
+		}
+	}
+	p := &Plan{Options: opt, Method: m, Visit: m.Visit(opt.Items), Slots: m.Slots(opt.Items)}
+	for _, s := range p.Visit.Parts {
+		own := s.State(p.Slots)
+		s.Bind(len(p.Slots))
+		p.Slots = append(p.Slots, own...)
+	}
+	if len(p.Slots) > method.MaxSlots {
+		return nil, fmt.Errorf("device: %d slots, at most %d are possible", len(p.Slots), method.MaxSlots)
+	}
+	p.width, p.at = make([]int, len(p.Slots)), make([]int, len(p.Slots))
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if s.PerItem {
+			s.Rows = opt.Items
+		}
+		if s.Rows <= 0 || s.Dim <= 0 {
+			return nil, fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
+		}
+		p.width[i] = s.Rows * vec.Pad(s.Dim)
+		switch {
+		case s.Scope != method.Private:
+		case s.PerItem:
+			p.tables = append(p.tables, i)
+		default:
+			p.at[i] = p.plain
+			p.plain += p.width[i]
+		}
+	}
+	if h, ok := m.(method.Headed); ok {
+		if head := h.Head(); p.Slots[head.Item].Scope == method.Shared {
+			p.head = &head
+		}
+	}
+	p.ready, _ = m.(method.Ready)
+	p.phased, _ = m.(method.Phased)
+	return p, nil
+}
+
+// Direct reports whether rows touched once are left where they are.
+func (p *Plan) Direct() bool { return p.Visit.Direct && p.head != nil && !p.Plain }
+
+// Headed reports whether the method scores by a bilinear head on a shared table.
+func (p *Plan) Headed() bool { return p.head != nil }
+
+// Serves reports whether the method recommends with a slot served as s.
+func (p *Plan) Serves(s method.Serve) bool {
+	for i := range p.Slots {
+		if p.Slots[i].Scope == method.Shared && p.Slots[i].Serve == s && p.Slots[i].Up == method.Delta {
+			return true
+		}
+	}
+	return false
+}
+
+// Phase returns the phase of a round.
+func (p *Plan) Phase(round int) int {
+	if p.phased == nil {
+		return 0
+	}
+	n, _ := p.phased.Phase(round, p.Rounds)
+	return n
+}
+
+// Fill gives a slot its starting values, the same for every device of a seed.
+func (p *Plan) Fill(slot int, dst []float32) {
+	s := &p.Slots[slot]
+	stride := vec.Pad(s.Dim)
+	r := rng.New(p.Seed, rng.Init, uint64(slot))
+	for i := range s.Rows {
+		row := dst[i*stride : i*stride+stride]
+		for k := range s.Dim {
+			switch s.Init.Kind {
+			case method.Zeros:
+				row[k] = 0
+			case method.Constant:
+				row[k] = float32(s.Init.A)
+			case method.Normal:
+				row[k] = float32(s.Init.A * r.Norm())
+			case method.Uniform:
+				row[k] = float32(s.Init.A * (2*r.Float64() - 1))
+			}
+		}
+		clear(row[s.Dim:])
+	}
+}
+
+// BytesDown is what a device downloads in a round: every Shared slot that is not
+// a sum, as float32.
+func (p *Plan) BytesDown() int {
+	n := 0
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Scope == method.Shared && s.Up != method.Sum {
+			n += 4 * s.Rows * s.Dim
+		}
+	}
+	return n
+}
+
+// MaxSamples is the largest sample a device with n interactions can have.
+func (p *Plan) MaxSamples(n int) int { return n * (1 + p.Negatives) }
+
+const maxItems = math.MaxInt32 / 4

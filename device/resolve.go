@@ -1,0 +1,187 @@
+package device
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// resolveDirect names a read row and a write row for each sample of a Head's
+// table. An item touched once is read where it is, and its change goes straight
+// to the shard's sums; only items touched again are copied to the local block.
+func (k *Worker) resolveDirect(shard int) {
+	tab, once := k.tab, 0
+	for _, r := range k.raw {
+		switch t := &tab[r&itemMask]; *t {
+		case 0:
+			*t = -1
+			once++
+		case -1:
+			k.items = append(k.items, r&itemMask)
+			*t = int32(len(k.items))
+			once--
+		}
+	}
+	k.score.once = once
+	s, slot := &k.w.Samples, k.p.head.Item
+	v := &k.w.View[slot]
+	n := len(k.raw)
+	rd, wr := s.Rd[slot][:n], s.Wr[slot][:n]
+	acc, loc := k.mem.accRow(shard), v.Local-1
+	for x, r := range k.raw {
+		item := r & itemMask
+		s.Item[x], s.Y[x] = item, float32(r>>31)
+		if t := tab[item]; t > 0 {
+			rd[x], wr[x] = loc+uint32(t), loc+uint32(t)
+		} else {
+			rd[x], wr[x] = item, acc+item
+		}
+	}
+	s.Rd[slot], s.Wr[slot] = rd, wr
+	vec.Gather(v.Arena, v.Stride, k.items, v.Local)
+}
+
+// resolveLocal copies every touched row to the local blocks. Of a slot that is
+// only read the row stays where it is, and a statistic is added where it counts.
+func (k *Worker) resolveLocal(shard int) {
+	for _, r := range k.raw {
+		if t := &k.tab[r&itemMask]; *t == 0 {
+			k.items = append(k.items, r&itemMask)
+			*t = int32(len(k.items))
+		}
+	}
+	table := 0
+	for i := range k.w.View {
+		v := &k.w.View[i]
+		if !v.Slot.PerItem || v.Slot.Scope == method.Server || v.Slot.Up != method.Delta {
+			continue
+		}
+		for p := range k.items {
+			v.At[p] = 1
+		}
+		if v.Slot.Scope == method.Private {
+			k.loadTable(v, &k.state.Tables[table])
+			table++
+			continue
+		}
+		vec.Gather(v.Arena, v.Stride, k.items, v.Local)
+	}
+	k.w.Samples.Pos = k.w.Samples.Pos[:len(k.raw)]
+	k.shard = shard
+	k.fillLocal()
+}
+
+// fillLocal names the rows of the samples in their current order.
+func (k *Worker) fillLocal() {
+	s, n := &k.w.Samples, len(k.raw)
+	for x, r := range k.raw {
+		s.Item[x], s.Y[x], s.Pos[x] = r&itemMask, float32(r>>31), uint32(k.tab[r&itemMask]-1)
+	}
+	for i := range k.w.View {
+		v := &k.w.View[i]
+		if !v.Slot.PerItem || v.Slot.Scope == method.Server {
+			continue
+		}
+		switch v.Slot.Up {
+		case method.Delta:
+			rd := s.Rd[i][:n]
+			for x, p := range s.Pos {
+				rd[x] = v.Local + p
+			}
+			s.Rd[i], s.Wr[i] = rd, rd
+		case method.None:
+			s.Rd[i] = s.Item
+		case method.Sum:
+			s.Wr[i] = offset(s.Wr[i][:n], s.Item, k.mem.accRow(k.shard))
+		}
+	}
+}
+
+func offset(dst, src []uint32, by uint32) []uint32 {
+	for x, v := range src {
+		dst[x] = by + v
+	}
+	return dst
+}
+
+// resolveHistory makes the samples of the device's own items: shared rows are
+// read in place, statistics go to the shard's sums.
+func (k *Worker) resolveHistory(train []uint32, shard int) {
+	n := len(train)
+	k.grow(n)
+	copy(k.raw, train)
+	for _, item := range train {
+		if t := &k.tab[item]; *t == 0 {
+			k.items = append(k.items, item)
+			*t = int32(len(k.items))
+		}
+	}
+	s := &k.w.Samples
+	copy(s.Item, train)
+	for x := range s.Y {
+		s.Y[x] = 1
+	}
+	for i := range k.w.View {
+		v := &k.w.View[i]
+		if !v.Slot.PerItem || v.Slot.Scope != method.Shared {
+			continue
+		}
+		if v.Slot.Up == method.Sum {
+			if shard >= 0 {
+				s.Wr[i] = offset(s.Wr[i][:n], s.Item, k.mem.accRow(shard))
+			}
+			continue
+		}
+		s.Rd[i] = s.Rd[i][:n]
+		copy(s.Rd[i], train)
+	}
+}
+
+// loadTable copies the touched rows of a Private table to the local block.
+func (k *Worker) loadTable(v *method.View, o *rows.Overlay) {
+	for at, id := range o.IDs {
+		k.own[id] = int32(at + 1)
+	}
+	for p, item := range k.items {
+		k.copyOwn(v, o, item, v.Row(v.Local+uint32(p)))
+	}
+	for _, id := range o.IDs {
+		k.own[id] = 0
+	}
+}
+
+// copyOwn writes a Private table's row to dst. own must hold the overlay's ids.
+func (k *Worker) copyOwn(v *method.View, o *rows.Overlay, item uint32, dst []float32) {
+	src, s := v.Row(item), float32(o.Fade)
+	if at := k.own[item]; at > 0 {
+		src, s = o.Data[int(at-1)*v.Stride:][:v.Stride], float32(o.Scale)
+	}
+	for i := range dst {
+		dst[i] = float32(s * src[i])
+	}
+}
+
+// keepTable writes the touched rows of a Private table back to its overlay.
+func (k *Worker) keepTable(v *method.View, o *rows.Overlay) {
+	v.BringAll(len(k.items))
+	o.Shrink(v.Shrunk)
+	inv := float32(1 / o.Scale)
+	for at, id := range o.IDs {
+		k.own[id] = int32(at + 1)
+	}
+	for p, item := range k.items {
+		at := k.own[item]
+		if at == 0 {
+			o.IDs = append(o.IDs, item)
+			o.Data = append(o.Data, v.Row(v.Local+uint32(p))...)
+			at = int32(len(o.IDs))
+		}
+		src, dst := v.Row(v.Local+uint32(p)), o.Data[int(at-1)*v.Stride:][:v.Stride]
+		for i := range dst {
+			dst[i] = float32(inv * src[i])
+		}
+	}
+	for _, id := range o.IDs {
+		k.own[id] = 0
+	}
+}

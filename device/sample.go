@@ -1,0 +1,156 @@
+package device
+
+import (
+	"math/bits"
+
+	"github.com/tacit-rec/tacit/rng"
+)
+
+const (
+	positive = 1 << 31 // in a raw sample
+	itemMask = positive - 1
+)
+
+// sample draws the negatives and puts the positives among them. It reports
+// false where the device has nothing to learn from: no item, or no item left to
+// draw.
+func (k *Worker) sample(t *Task) bool {
+	excluded := 0
+	for _, b := range k.bits {
+		excluded += bits.OnesCount64(b)
+	}
+	n, free := len(t.Train), k.p.Items-excluded
+	if n == 0 || free == 0 && k.p.Negatives > 0 {
+		return false
+	}
+	total := k.p.MaxSamples(n)
+	k.grow(total)
+	k.rand = rng.New(k.p.Seed, rng.Negatives, uint64(t.Round), uint64(t.Device))
+	negs := k.raw[:total-n]
+	if free*8 < k.p.Items {
+		k.drawListed(negs, free)
+	} else {
+		k.drawFree(negs)
+	}
+	if free >= k.p.Negatives {
+		k.redrawEqual(negs)
+	}
+	k.rand = rng.New(k.p.Seed, rng.Shuffle, uint64(t.Round), uint64(t.Device))
+	// Negatives are exchangeable, so putting the positives at random places gives
+	// the same distribution as shuffling everything, with a fifth of the swaps.
+	for i, item := range t.Train {
+		at := len(negs) + i
+		j := k.rand.Uint32n(uint32(at + 1))
+		k.raw[at] = k.raw[j]
+		k.raw[j] = item | positive
+	}
+	return true
+}
+
+// Negatives draws what device t draws in its round, n numbers in the order of
+// drawing, for scorers that only count.
+func (k *Worker) Negatives(t *Task, visit func(item uint32)) {
+	k.forget()
+	for _, item := range t.Train {
+		k.bits[item>>6] |= 1 << (item & 63)
+	}
+	for _, list := range t.Hide {
+		for _, item := range list {
+			k.bits[item>>6] |= 1 << (item & 63)
+		}
+	}
+	if k.sample(t) {
+		for _, r := range k.raw {
+			if r&positive == 0 {
+				visit(r)
+			}
+		}
+	}
+	k.end(t)
+}
+
+// drawFree fills dst with items whose bit is not set.
+func (k *Worker) drawFree(dst []uint32) {
+	r, m, set := k.rand, uint32(k.p.Items), k.bits
+	for i := 0; i < len(dst); {
+		item := r.Uint32n(m)
+		dst[i] = item
+		i += int(^set[item>>6] >> (item & 63) & 1)
+	}
+	k.rand = r
+}
+
+// drawListed is drawFree for a device that has nearly everything: it draws from
+// the list of what is left, so that it does not reject for ever.
+func (k *Worker) drawListed(dst []uint32, free int) {
+	k.pool = k.pool[:0]
+	for item := range uint32(k.p.Items) {
+		if k.bits[item>>6]>>(item&63)&1 == 0 {
+			k.pool = append(k.pool, item)
+		}
+	}
+	for i := range dst {
+		dst[i] = k.pool[k.rand.Uint32n(uint32(free))]
+	}
+}
+
+// redrawEqual makes the negatives of one positive distinct, as the reference
+// code draws them; those of different positives may be equal.
+func (k *Worker) redrawEqual(negs []uint32) {
+	n := k.p.Negatives
+	for lo := 0; lo+n <= len(negs) && n > 1; lo += n {
+		group := negs[lo : lo+n]
+		for i := 1; i < n; i++ {
+			for holds(group[:i], group[i]) {
+				k.drawOne(&group[i])
+			}
+		}
+	}
+}
+
+func (k *Worker) drawOne(dst *uint32) {
+	for {
+		*dst = k.rand.Uint32n(uint32(k.p.Items))
+		if k.bits[*dst>>6]>>(*dst&63)&1 == 0 {
+			return
+		}
+	}
+}
+
+func holds(xs []uint32, x uint32) bool {
+	for _, y := range xs {
+		if x == y {
+			return true
+		}
+	}
+	return false
+}
+
+// grow makes room for n samples.
+func (k *Worker) grow(n int) {
+	if cap(k.raw) < n {
+		c := n + n/2
+		k.raw = make([]uint32, 0, c)
+		s := &k.w.Samples
+		s.Item, s.Y, s.Pos = make([]uint32, c), make([]float32, c), make([]uint32, c)
+		for i := range k.w.View {
+			if k.w.View[i].Slot.PerItem {
+				s.Rd[i], s.Wr[i] = make([]uint32, c), make([]uint32, c)
+			}
+		}
+		k.w.Rank1.G = make([]float32, c)
+	}
+	k.raw = k.raw[:n]
+	s := &k.w.Samples
+	s.Item, s.Y, s.Pos = s.Item[:n], s.Y[:n], s.Pos[:0]
+	for i := range k.w.View {
+		s.Rd[i], s.Wr[i] = s.Rd[i][:0], s.Wr[i][:0]
+	}
+	k.w.Rank1.G = k.w.Rank1.G[:n]
+}
+
+// reorder shuffles the samples of a visit that copies its rows, for another pass.
+func (k *Worker) reorder() {
+	k.rand.Shuffle(k.raw)
+	k.fillLocal()
+}

@@ -1,0 +1,212 @@
+package device
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// scorer is a worker's room for scoring.
+type scorer struct {
+	once  int     // items that a Direct visit touched once
+	place []int32 // by item: place in the list being scored + 1; all zero between uses
+	batch method.Batch
+	items []uint32
+	rd    [][]uint32
+}
+
+func (s *scorer) init(k *Worker) {
+	n := len(k.p.Slots)
+	s.place = make([]int32, k.p.Items)
+	s.items = make([]uint32, scoreChunk)
+	s.rd = make([][]uint32, n)
+	s.batch.Rd, s.batch.Wr = make([][]uint32, n), make([][]uint32, n)
+	for i := range s.rd {
+		s.rd[i] = make([]uint32, scoreChunk)
+	}
+}
+
+// Prepare loads a device to score with the newest Shared slots, without a visit.
+func (k *Worker) Prepare(st *State, t *Task) {
+	k.begin(st, t)
+	k.end(t)
+	if k.p.ready != nil {
+		k.resolveHistory(t.Train, Void)
+		k.p.ready.Ready(&k.w)
+	}
+}
+
+// Score sets dst[x] to the logit of items[x] for the device that was visited or
+// prepared last. The items must be distinct.
+func (k *Worker) Score(items []uint32, dst []float32) {
+	if k.p.head == nil {
+		for lo := 0; lo < len(items); lo += scoreChunk {
+			hi := min(lo+scoreChunk, len(items))
+			k.scoreChunk(items[lo:hi], dst[lo:hi])
+		}
+		return
+	}
+	v, vector, bias := k.headView()
+	vec.Dots(v.Arena, v.Stride, items, vector, bias, dst)
+	if !k.visited || v.Slot.Serve != method.Tuned {
+		return
+	}
+	place, once := k.score.place, 0
+	for x, item := range items {
+		switch t := k.tab[item]; {
+		case t > 0:
+			dst[x] = vec.Dot(v.Row(v.Local+uint32(t)-1), vector) + bias
+		case t < 0:
+			place[item] = int32(x + 1)
+			once++
+		}
+	}
+	if once == 0 {
+		return
+	}
+	k.eachMove(vector, func(item uint32, move float32) {
+		if x := place[item]; x > 0 {
+			dst[x-1] -= move
+		}
+	})
+	for _, item := range items {
+		place[item] = 0
+	}
+}
+
+// ScoreAll sets dst[i] to the logit of item i, for every item.
+func (k *Worker) ScoreAll(dst []float32) {
+	if k.p.head == nil {
+		buf := k.score.items
+		for lo := 0; lo < len(dst); lo += scoreChunk {
+			hi := min(lo+scoreChunk, len(dst))
+			for x := range hi - lo {
+				buf[x] = uint32(lo + x)
+			}
+			k.scoreChunk(buf[:hi-lo], dst[lo:hi])
+		}
+		return
+	}
+	v, vector, bias := k.headView()
+	vec.DotsAll(v.Arena, v.Stride, vector, bias, dst)
+	if !k.visited || v.Slot.Serve != method.Tuned {
+		return
+	}
+	for p, item := range k.items {
+		dst[item] = vec.Dot(v.Row(v.Local+uint32(p)), vector) + bias
+	}
+	if k.score.once > 0 {
+		k.eachMove(vector, func(item uint32, move float32) {
+			if k.tab[item] < 0 {
+				dst[item] -= move
+			}
+		})
+	}
+}
+
+// ScoreRows sets dst[ids[x]] to the logit of row x of the given ones. The method
+// must have a Head.
+func (k *Worker) ScoreRows(ids []uint32, rows, dst []float32) {
+	v, vector, bias := k.headView()
+	for x, id := range ids {
+		dst[id] = vec.Dot(rows[x*v.Stride:(x+1)*v.Stride], vector) + bias
+	}
+}
+
+func (k *Worker) headView() (v *method.View, vector []float32, bias float32) {
+	h := k.p.head
+	if h.Bias != method.NoBias {
+		bias = k.w.View[h.Bias].Val[0]
+	}
+	return &k.w.View[h.Item], k.w.View[h.Vector].Val, bias
+}
+
+// eachMove calls f with how far each sample of a Direct visit moved its item's
+// logit: a row moved by -g*u scores g*(u.vector) less.
+func (k *Worker) eachMove(vector []float32, f func(item uint32, move float32)) {
+	r, item := &k.w.Rank1, k.w.Samples.Item
+	for b, lo := range r.Lo {
+		hi := len(item)
+		if b+1 < len(r.Lo) {
+			hi = r.Lo[b+1]
+		}
+		c := vec.Dot(r.V[b*r.Width:(b+1)*r.Width], vector)
+		for x := lo; x < hi; x++ {
+			f(item[x], float32(r.G[x]*c))
+		}
+	}
+}
+
+// scoreChunk scores through the method's own Logits.
+func (k *Worker) scoreChunk(items []uint32, dst []float32) {
+	b := &k.score.batch
+	b.N, b.Item = len(items), items
+	table := 0
+	for i := range k.w.View {
+		v := &k.w.View[i]
+		if !v.Slot.PerItem || v.Slot.Scope == method.Server || v.Slot.Up == method.Sum {
+			continue
+		}
+		rd := k.score.rd[i][:len(items)]
+		b.Rd[i] = rd
+		switch {
+		case v.Slot.Scope == method.Private:
+			k.materialise(v, table, items, rd)
+			table++
+		case k.visited && v.Slot.Serve == method.Tuned:
+			for x, item := range items {
+				if rd[x] = item; k.tab[item] > 0 {
+					rd[x] = v.Local + uint32(k.tab[item]) - 1
+				}
+			}
+		default:
+			copy(rd, items)
+		}
+	}
+	k.p.Method.Logits(&k.w, b, dst)
+}
+
+// materialise copies rows of a Private table to the spare end of the local block.
+func (k *Worker) materialise(v *method.View, table int, items, rd []uint32) {
+	o := &k.state.Tables[table]
+	for at, id := range o.IDs {
+		k.own[id] = int32(at + 1)
+	}
+	for x, item := range items {
+		rd[x] = v.Local + uint32(k.p.Items+x)
+		k.copyOwn(v, o, item, v.Row(rd[x]))
+	}
+	for _, id := range o.IDs {
+		k.own[id] = 0
+	}
+}
+
+// Tuned copies the rows of a Tuned table that the last visit changed: their ids
+// and values, appended to ids and data.
+func (k *Worker) Tuned(slot int, ids []uint32, data []float32) ([]uint32, []float32) {
+	v := &k.w.View[slot]
+	for p, item := range k.items {
+		ids, data = append(ids, item), append(data, v.Row(v.Local+uint32(p))...)
+	}
+	if !k.w.Rank1.On {
+		return ids, data
+	}
+	r := &k.w.Rank1
+	for b, lo := range r.Lo {
+		hi := len(k.w.Samples.Item)
+		if b+1 < len(r.Lo) {
+			hi = r.Lo[b+1]
+		}
+		u := r.V[b*r.Width : (b+1)*r.Width]
+		for x := lo; x < hi; x++ {
+			item := k.w.Samples.Item[x]
+			if k.tab[item] >= 0 {
+				continue
+			}
+			ids = append(ids, item)
+			for i, base := range v.Row(item) {
+				data = append(data, base-float32(r.G[x]*u[i]))
+			}
+		}
+	}
+	return ids, data
+}

@@ -1,0 +1,252 @@
+package device
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Task is one device in one round.
+type Task struct {
+	Device uint32
+	Round  int
+	Train  []uint32    // the items it has, oldest first
+	Hide   [2][]uint32 // items that are never drawn as negatives, beside Train
+}
+
+// Outcome is what a visit did.
+type Outcome struct {
+	Samples int
+	Touched int // distinct items
+	Bytes   int // of the update's binary form
+	Loss    float64
+	LossN   int
+}
+
+// Worker runs visits one after the other, in memory that it keeps. It belongs to
+// one goroutine.
+type Worker struct {
+	p   *Plan
+	mem *Memory
+	id  int
+	w   method.Work
+
+	bits  []uint64 // excluded items; all zero between visits
+	pool  []uint32 // the pool as a list, when it is small
+	raw   []uint32 // samples in order: item, top bit set for a positive
+	tab   []int32  // by item: 0 not touched, -1 touched once and left in place, else position+1
+	items []uint32 // by position
+	own   []int32  // by item: place in an overlay + 1; all zero between uses
+	rand  rng.Rand
+	count []uint32 // by shard and item: devices that touched it; nil when nobody asks
+
+	state   *State
+	shard   int
+	visited bool // the last call was Visit: tuned rows are in place
+	score   scorer
+}
+
+// NewWorker returns worker id of the memory.
+func NewWorker(m *Memory, id int) *Worker {
+	p := m.plan
+	k := &Worker{
+		p: p, mem: m, id: id,
+		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
+		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
+	}
+	w := &k.w
+	w.Items, w.Rounds, w.BatchSize, w.Plain = p.Items, p.Rounds, p.Batch, p.Plain
+	w.Z, w.DZ = make([]float32, p.Batch), make([]float32, p.Batch)
+	w.View = make([]method.View, len(p.Slots))
+	w.Samples.Rd, w.Samples.Wr = make([][]uint32, len(p.Slots)), make([][]uint32, len(p.Slots))
+	w.Samples.Reorder = k.reorder
+	for i := range p.Slots {
+		v := &w.View[i]
+		v.Slot, v.Stride, v.Shrunk = p.Slots[i], vec.Pad(p.Slots[i].Dim), 1
+		if v.Slot.Scope == method.Server {
+			continue
+		}
+		if !v.Slot.PerItem {
+			v.Val, v.Grad, v.Base = make([]float32, p.width[i]), make([]float32, p.width[i]), m.value[i]
+			continue
+		}
+		v.Arena, v.Local = m.arena[i], m.local[i]+uint32(id*m.room)
+		if v.Slot.Up == method.Delta && !p.Direct() {
+			v.GradRows = make([]float32, p.width[i])
+			v.At = make([]float64, p.Items)
+		}
+	}
+	k.score.init(k)
+	return k
+}
+
+// Count makes visits count the items they touch, in rows of items by shard.
+func (k *Worker) Count(rows []uint32) { k.count = rows }
+
+// Void is the shard whose sums do not count.
+const Void = -1
+
+// Visit runs the method's visit on one device and adds its update to a shard's
+// sums. wantLoss asks for the training loss. Nothing is allocated once the
+// worker has seen a device as large.
+func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
+	if shard == Void {
+		shard = k.mem.Shards + k.id
+	}
+	k.begin(st, t)
+	k.w.WantLoss = wantLoss
+	var out Outcome
+	if k.p.Visit.History {
+		k.resolveHistory(t.Train, shard)
+	} else if !k.sample(t) {
+		k.end(t)
+		return out
+	} else if k.p.Direct() {
+		k.resolveDirect(shard)
+	} else {
+		k.resolveLocal(shard)
+	}
+	k.p.Visit.Run(&k.w)
+	out.Samples, out.Touched = len(k.w.Samples.Item), k.touched()
+	out.Loss, out.LossN = k.w.Loss, k.w.LossN
+	k.upload(shard, &out)
+	if k.count != nil && shard < k.mem.Shards {
+		k.countTouched(k.count[shard*k.p.Items:][:k.p.Items])
+	}
+	k.keep()
+	st.Visits++
+	k.visited = true
+	k.end(t)
+	return out
+}
+
+// Open draws and resolves a device's samples as a visit does, with every row
+// copied, and hands the work out without running it: for tests of gradients. The
+// plan must be Plain.
+func (k *Worker) Open(st *State, t *Task) *method.Work {
+	k.begin(st, t)
+	defer k.end(t)
+	if !k.sample(t) {
+		return nil
+	}
+	k.resolveLocal(k.mem.Shards + k.id)
+	return &k.w
+}
+
+// begin loads the device's state.
+func (k *Worker) begin(st *State, t *Task) {
+	k.forget()
+	w := &k.w
+	k.state, k.visited = st, false
+	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
+	w.Loss, w.LossN, w.WantLoss = 0, 0, false
+	w.Rand = rng.New(k.p.Seed, rng.Visit, uint64(t.Round), uint64(t.Device))
+	w.Rank1 = method.Rank1{On: k.p.Direct() && !k.p.Visit.History, G: w.Rank1.G, Lo: w.Rank1.Lo[:0], V: w.Rank1.V[:0]}
+	for i := range w.View {
+		v := &w.View[i]
+		v.Shrunk = 1
+		switch s := &v.Slot; {
+		case s.PerItem || s.Scope == method.Server:
+		case s.Scope == method.Private:
+			copy(v.Val, st.Plain[k.p.at[i]:])
+		case s.Scope == method.Shared && s.Up == method.Sum:
+			clear(v.Val)
+		default:
+			copy(v.Val, v.Base)
+		}
+	}
+	for _, item := range t.Train {
+		k.bits[item>>6] |= 1 << (item & 63)
+	}
+	for _, list := range t.Hide {
+		for _, item := range list {
+			k.bits[item>>6] |= 1 << (item & 63)
+		}
+	}
+}
+
+// forget clears what the last device left in the tables by item.
+func (k *Worker) forget() {
+	if n := len(k.raw); n*4 > len(k.tab) {
+		clear(k.tab)
+	} else {
+		for _, r := range k.raw {
+			k.tab[r&itemMask] = 0
+		}
+	}
+	k.raw, k.items = k.raw[:0], k.items[:0]
+}
+
+// end clears the exclusion bits of the task.
+func (k *Worker) end(t *Task) {
+	for _, item := range t.Train {
+		k.bits[item>>6] = 0
+	}
+	for _, list := range t.Hide {
+		for _, item := range list {
+			k.bits[item>>6] = 0
+		}
+	}
+}
+
+func (k *Worker) touched() int {
+	n := len(k.items)
+	if k.p.Direct() {
+		n += k.score.once
+	}
+	return n
+}
+
+func (k *Worker) countTouched(n []uint32) {
+	for _, item := range k.items {
+		n[item]++
+	}
+	for _, item := range k.w.Samples.Item {
+		if k.tab[item] < 0 {
+			n[item]++
+		}
+	}
+}
+
+// upload adds the device's update to a shard's sums and counts its bytes: of a
+// PerItem slot the touched rows with their ids, or all rows where that is less.
+func (k *Worker) upload(shard int, out *Outcome) {
+	size := (&rows.Update{}).Size()
+	for i := range k.w.View {
+		v := &k.w.View[i]
+		if !uploads(&v.Slot) {
+			continue
+		}
+		dim, n := v.Slot.Dim, out.Touched
+		if !v.Slot.PerItem {
+			acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
+			if v.Slot.Up == method.Delta {
+				vec.AddDiff(v.Val, v.Base, acc)
+			} else {
+				vec.Add(v.Val, acc)
+			}
+			size += rows.PartSize(v.Slot.Rows*dim, 0)
+			continue
+		}
+		if v.Slot.Up == method.Delta {
+			v.BringAll(len(k.items))
+			vec.Fold(v.Arena, v.Stride, k.items, float32(v.Shrunk), v.Local, k.mem.accRow(shard))
+			k.mem.shrunk[i][shard] += v.Shrunk - 1
+		}
+		size += min(rows.PartSize(n*dim, n), rows.PartSize(v.Slot.Rows*dim, 0))
+	}
+	out.Bytes = size
+}
+
+// keep writes the Private slots back.
+func (k *Worker) keep() {
+	for i := range k.w.View {
+		if v := &k.w.View[i]; v.Slot.Scope == method.Private && !v.Slot.PerItem {
+			copy(k.state.Plain[k.p.at[i]:], v.Val)
+		}
+	}
+	for n, i := range k.p.tables {
+		k.keepTable(&k.w.View[i], &k.state.Tables[n])
+	}
+}

@@ -1,0 +1,35 @@
+package learn
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Dot is the bilinear head, row . vector + bias, as Logits and Back: the oracle
+// that the fused kernels are tested against. A method embeds it or calls it.
+type Dot method.Head
+
+// Logits scores a batch.
+func (h Dot) Logits(w *method.Work, b *method.Batch, out []float32) {
+	it := &w.View[h.Item]
+	vec.Dots(it.Arena, it.Stride, b.Rd[h.Item], w.View[h.Vector].Val, h.bias(w), out[:b.N])
+}
+
+// Back adds the gradient of the rows, the vector and the bias.
+func (h Dot) Back(w *method.Work, b *method.Batch, dz []float32) {
+	it, v := &w.View[h.Item], &w.View[h.Vector]
+	vec.WSum(it.Arena, it.Stride, b.Rd[h.Item], dz[:b.N], v.Grad)
+	if h.Bias != method.NoBias {
+		w.View[h.Bias].Grad[0] += vec.Sum(dz[:b.N])
+	}
+	for x, p := range b.Pos {
+		vec.Axpy(dz[x], v.Val, it.GradRow(p))
+	}
+}
+
+func (h Dot) bias(w *method.Work) float32 {
+	if h.Bias == method.NoBias {
+		return 0
+	}
+	return w.View[h.Bias].Val[0]
+}

@@ -1,0 +1,96 @@
+package learn
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Rule moves one slot against its gradient. A slot without a rule is frozen.
+type Rule interface {
+	Slot() int
+	Apply(w *method.Work, b *method.Batch)
+}
+
+type sgd struct {
+	slot  int
+	rate  Schedule
+	decay float32
+}
+
+// SGD is plain gradient descent. Weight decay shrinks every row of the slot in
+// every step, touched or not, as a dense optimiser does.
+func SGD(slot int, rate Schedule, decay float32) Rule { return &sgd{slot, rate, decay} }
+
+func (r *sgd) Slot() int { return r.slot }
+
+func (r *sgd) Apply(w *method.Work, b *method.Batch) {
+	v, lr := &w.View[r.slot], r.rate.At(w)
+	if r.decay != 0 {
+		v.Shrink(1 - float32(lr*r.decay))
+		v.Bring(b.Rows)
+	}
+	if !v.Slot.PerItem {
+		vec.Axpy(-lr, v.Grad, v.Val)
+		return
+	}
+	for _, p := range b.Rows {
+		vec.Axpy(-lr, v.GradRow(p), v.Row(v.Local+p))
+	}
+}
+
+type adam struct {
+	slot   int
+	rate   Schedule
+	scope  method.Scope
+	b1, b2 float32
+	eps    float32
+	first  int
+}
+
+// Adam is Kingma and Ba's rule with their constants. With persist its moments
+// stay on the device from visit to visit; without, each visit starts anew. Rows
+// of a PerItem slot that a batch does not touch keep value and moments, and all
+// rows share one count of steps (PyTorch's SparseAdam).
+func Adam(slot int, rate Schedule, persist bool) Rule {
+	scope := method.Ephemeral
+	if persist {
+		scope = method.Private
+	}
+	return &adam{slot: slot, rate: rate, scope: scope, b1: 0.9, b2: 0.999, eps: 1e-8}
+}
+
+func (r *adam) Slot() int { return r.slot }
+
+func (r *adam) State(slots []method.Slot) []method.Slot {
+	s := slots[r.slot]
+	moment := func(suffix string) method.Slot {
+		return method.Slot{
+			Name: s.Name + suffix, Scope: r.scope, PerItem: s.PerItem, Rows: s.Rows, Dim: s.Dim,
+			Doc: "Adam's moment of " + s.Name,
+		}
+	}
+	return []method.Slot{
+		moment(".m"), moment(".v"),
+		{Name: s.Name + ".steps", Scope: r.scope, Rows: 1, Dim: 1, Doc: "Adam's count of steps for " + s.Name},
+	}
+}
+
+func (r *adam) Bind(first int) { r.first = first }
+
+func (r *adam) Apply(w *method.Work, b *method.Batch) {
+	v, m, s := &w.View[r.slot], &w.View[r.first], &w.View[r.first+1]
+	steps := &w.View[r.first+2].Val[0]
+	*steps++
+	c1, c2 := 1-power(r.b1, int(*steps)), 1-power(r.b2, int(*steps))
+	root := float32(math.Sqrt(float64(c2)))
+	rate, eps := r.rate.At(w)*root/c1, r.eps*root
+	if !v.Slot.PerItem {
+		vec.Adam(v.Grad, rate, r.b1, r.b2, eps, m.Val, s.Val, v.Val)
+		return
+	}
+	for _, p := range b.Rows {
+		vec.Adam(v.GradRow(p), rate, r.b1, r.b2, eps, m.Row(m.Local+p), s.Row(s.Local+p), v.Row(v.Local+p))
+	}
+}

@@ -1,0 +1,188 @@
+package learn
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Descend takes the oracle's gradient and applies the rules. Gradients of slots
+// without a rule are dropped. A plain loss on a Head under SGD without decay of
+// the rows is served by fused kernels.
+func Descend(o method.Oracle, rules ...Rule) method.Step {
+	parts := append([]method.Stateful(nil), o.Parts...)
+	for _, r := range rules {
+		if s, ok := r.(method.Stateful); ok {
+			parts = append(parts, s)
+		}
+	}
+	plain := method.Step{Parts: parts, Moves: true, Do: func(w *method.Work, b *method.Batch) float64 {
+		loss := o.Grad(w, b)
+		for _, r := range rules {
+			r.Apply(w, b)
+		}
+		w.ClearGrads(b)
+		return loss
+	}}
+	f := fuse(o, rules)
+	if f == nil {
+		return plain
+	}
+	return method.Step{Direct: true, Moves: f.item != nil, Do: func(w *method.Work, b *method.Batch) float64 {
+		if w.Plain {
+			return plain.Do(w, b)
+		}
+		return f.do(w, b)
+	}}
+}
+
+// fused is one step on a Head: any of its three slots may have a rule.
+type fused struct {
+	*method.Plain
+	item, vector, bias *sgd
+}
+
+// fuse returns nil where only the general way serves.
+func fuse(o method.Oracle, rules []Rule) *fused {
+	if o.Plain == nil {
+		return nil
+	}
+	f := &fused{Plain: o.Plain}
+	for _, r := range rules {
+		s, ok := r.(*sgd)
+		if !ok {
+			return nil
+		}
+		switch {
+		case s.slot == f.Item && s.decay == 0:
+			f.item = s
+		case s.slot == f.Vector:
+			f.vector = s
+		case s.slot == f.Bias:
+			f.bias = s
+		default:
+			return nil
+		}
+	}
+	return f
+}
+
+// do reads all rows before it writes one, and moves the rows by the vector as it
+// was: the same as Descend's two passes, without a gradient buffer.
+func (f *fused) do(w *method.Work, b *method.Batch) float64 {
+	it, v := &w.View[f.Item], w.View[f.Vector].Val
+	rd, g := b.Rd[f.Item], w.Z[:b.N]
+	vec.Dots(it.Arena, it.Stride, rd, v, Dot(f.Head).bias(w), g)
+	loss := 0.0
+	if w.WantLoss {
+		loss = f.Loss(g, b.Y)
+	}
+	f.Grad(b.Y, 1/float32(b.N), g)
+	if f.vector != nil {
+		vec.WSum(it.Arena, it.Stride, rd, g, w.View[f.Vector].Grad)
+	}
+	if f.bias != nil {
+		w.View[f.Bias].Grad[0] = vec.Sum(g)
+	}
+	if f.item != nil {
+		vec.Scale(f.item.rate.At(w), g)
+		vec.Scat(it.Arena, it.Stride, b.Wr[f.Item], g, v)
+		w.Moved(f.Item, b, g, v)
+	}
+	if f.vector != nil {
+		descend(w, f.vector)
+	}
+	if f.bias != nil {
+		descend(w, f.bias)
+	}
+	return loss
+}
+
+// descend moves a plain slot and leaves its gradient at zero.
+func descend(w *method.Work, r *sgd) {
+	v, lr := &w.View[r.slot], r.rate.At(w)
+	if r.decay != 0 {
+		v.Shrink(1 - float32(lr*r.decay))
+	}
+	vec.Axpy(-lr, v.Grad, v.Val)
+	clear(v.Grad)
+}
+
+// Alternate takes the steps in turn on the same batch: the second sees what the
+// first has done.
+func Alternate(steps ...method.Step) method.Step {
+	out := method.Step{Direct: true, Do: func(w *method.Work, b *method.Batch) float64 {
+		loss := 0.0
+		for i := range steps {
+			if l := steps[i].Do(w, b); i == 0 {
+				loss = l
+			}
+		}
+		return loss
+	}}
+	for i, s := range steps {
+		// A step after one that moved rows would read them before the move.
+		out.Direct = out.Direct && s.Direct && (!s.Moves || i == len(steps)-1)
+		out.Moves = out.Moves || s.Moves
+		out.Parts = append(out.Parts, s.Parts...)
+	}
+	return out
+}
+
+// Epochs passes over the samples n times in mini-batches, in a new order each
+// time. With tol > 0 it stops early, when the running mean of the loss since the
+// visit's start changes by less than tol of itself from one pass to the next.
+func Epochs(n int, tol float64, step method.Step) method.Visit {
+	return method.Visit{Direct: n == 1 && step.Direct, Parts: step.Parts, Run: func(w *method.Work) {
+		if tol > 0 {
+			w.WantLoss = true
+		}
+		last := 0.0
+		for e := range n {
+			if e > 0 {
+				w.Samples.Reorder()
+			}
+			pass(w, step)
+			if mean := w.Loss / float64(max(w.LossN, 1)); tol > 0 {
+				if e > 0 && abs(mean-last) < tol*abs(last) {
+					return
+				}
+				last = mean
+			}
+		}
+	}}
+}
+
+func pass(w *method.Work, step method.Step) {
+	for lo, n := 0, len(w.Samples.Item); lo < n; lo += w.BatchSize {
+		b := w.Batch(lo, min(lo+w.BatchSize, n))
+		l := step.Do(w, b)
+		if w.WantLoss {
+			w.Loss += l
+			w.LossN += b.N
+		}
+		w.Step++
+	}
+}
+
+func abs(x float64) float64 {
+	if x < 0 {
+		return -x
+	}
+	return x
+}
+
+// Then makes one visit of several, one after the other on the same samples.
+func Then(visits ...method.Visit) method.Visit {
+	out := method.Visit{Run: func(w *method.Work) {
+		for i := range visits {
+			if i > 0 {
+				w.Samples.Reorder()
+			}
+			visits[i].Run(w)
+		}
+	}}
+	for _, v := range visits {
+		out.Parts = append(out.Parts, v.Parts...)
+	}
+	return out
+}

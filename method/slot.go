@@ -1,0 +1,69 @@
+// Package method is the contract between a published method and everything that
+// runs it: slots with scopes, batches of resolved rows, and the three rings
+// (Oracle, Step, Visit). It runs nothing itself.
+package method
+
+// Scope says where a parameter lives. It is a property of the parameter, so a
+// method cannot leak by mistake: an update is built from Shared slots only.
+type Scope uint8
+
+const (
+	Shared    Scope = iota // downloaded, changed on the device, sent back
+	Private                // stays on the device and persists
+	Ephemeral              // rebuilt on the device in each visit, kept nowhere
+	Server                 // never on a device
+)
+
+func (s Scope) String() string { return [...]string{"shared", "private", "ephemeral", "server"}[s] }
+
+// Up says what a device sends back of a Shared slot.
+type Up uint8
+
+const (
+	Delta Up = iota // the change against what was downloaded
+	Sum             // a statistic that starts at zero on the device; it is not downloaded
+	None            // nothing: the coordinator broadcasts it
+)
+
+func (u Up) String() string { return [...]string{"change", "sum", "nothing"}[u] }
+
+// Serve says which copy of a Shared slot a device recommends with.
+type Serve uint8
+
+const (
+	Fresh    Serve = iota // the coordinator's newest
+	Tuned                 // the device's own copy as its last visit left it
+	Stranger              // another device's tuned copy: an experiment, not a product
+)
+
+// MaxSlots bounds the slots of a method, its parts' included.
+const MaxSlots = 64
+
+// Slot is one parameter of a method.
+type Slot struct {
+	Name    string
+	Scope   Scope
+	Up      Up    // for Shared
+	Serve   Serve // for Shared with Up == Delta
+	PerItem bool  // one row for each item of the catalogue; Rows is ignored
+	Rows    int
+	Dim     int
+	Init    Init
+	Doc     string // what it is, for the doc page
+}
+
+// Init says how a slot starts. All devices start from the same draw.
+type Init struct {
+	Kind InitKind
+	A    float64
+}
+
+// InitKind is a family of starting values.
+type InitKind uint8
+
+const (
+	Zeros    InitKind = iota
+	Constant          // A
+	Normal            // mean 0, standard deviation A
+	Uniform           // in [-A, A)
+)

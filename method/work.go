@@ -1,0 +1,213 @@
+package method
+
+import "github.com/tacit-rec/tacit/rng"
+
+// Work is a device in the middle of a visit. A runtime fills it; a method reads
+// it, and writes values and gradients.
+type Work struct {
+	Device        uint32
+	Round, Rounds int // Round counts from 0
+	Phase         int
+	Items         int
+	Step          int // batches done in this visit
+	History       []uint32
+	View          []View
+	Rand          rng.Rand // this device's stream for this visit
+
+	BatchSize int
+	Plain     bool // steps must not fuse
+	WantLoss  bool
+	Loss      float64
+	LossN     int
+
+	Samples Samples
+	batch   Batch
+	Z, DZ   []float32 // room for a batch of logits and their gradients
+
+	Rank1 Rank1
+}
+
+// View is one slot on a device.
+type View struct {
+	Slot   Slot
+	Stride int
+	// A plain slot: its rows, their gradient, and what was downloaded.
+	Val, Grad, Base []float32
+	// A PerItem slot: Arena holds rows of Stride floats, which batches name in Rd
+	// and Wr. Local is the first row of the device's own block; a sample at
+	// position p of the block has its gradient in GradRows[p*Stride:].
+	Arena    []float32
+	Local    uint32
+	GradRows []float32
+	// Weight decay that shrinks every row is applied lazily: the slot as a whole
+	// has been shrunk by Shrunk in this visit, position p of the block only by At[p].
+	Shrunk float64
+	At     []float64
+}
+
+// Row returns row r of a PerItem slot's arena.
+func (v *View) Row(r uint32) []float32 {
+	o := int(r) * v.Stride
+	return v.Arena[o : o+v.Stride : o+v.Stride]
+}
+
+// GradRow returns the gradient of position p.
+func (v *View) GradRow(p uint32) []float32 {
+	o := int(p) * v.Stride
+	return v.GradRows[o : o+v.Stride : o+v.Stride]
+}
+
+// Samples are a visit's samples in their current order.
+type Samples struct {
+	Item []uint32
+	Y    []float32
+	Pos  []uint32 // in the local block; equal items have equal positions
+	Rd   [][]uint32
+	Wr   [][]uint32
+	// Reorder shuffles the samples for another pass.
+	Reorder func()
+	mark    []uint32
+	rows    []uint32
+	stamp   uint32
+}
+
+// Batch is a run of samples. Rd and Wr name arena rows, by slot.
+type Batch struct {
+	Lo, N  int
+	Item   []uint32
+	Y      []float32
+	Pos    []uint32
+	Rows   []uint32 // the distinct positions in Pos, in the order of their first use
+	Rd, Wr [][]uint32
+}
+
+// Batch returns samples lo to hi. It is valid until the next call.
+func (w *Work) Batch(lo, hi int) *Batch {
+	b, s := &w.batch, &w.Samples
+	b.Lo, b.N = lo, hi-lo
+	b.Item, b.Y = s.Item[lo:hi], s.Y[lo:hi]
+	if cap(b.Rd) < len(w.View) {
+		b.Rd, b.Wr = make([][]uint32, len(w.View)), make([][]uint32, len(w.View))
+	}
+	b.Rd, b.Wr = b.Rd[:len(w.View)], b.Wr[:len(w.View)]
+	for i := range w.View {
+		b.Rd[i], b.Wr[i] = part(s.Rd[i], lo, hi), part(s.Wr[i], lo, hi)
+	}
+	b.Pos, b.Rows = part(s.Pos, lo, hi), nil
+	if b.Pos != nil {
+		b.Rows = s.distinct(b.Pos)
+		for i := range w.View {
+			w.View[i].Bring(b.Rows)
+		}
+	}
+	return b
+}
+
+func part(xs []uint32, lo, hi int) []uint32 {
+	if len(xs) == 0 {
+		return nil
+	}
+	return xs[lo:hi]
+}
+
+func (s *Samples) distinct(pos []uint32) []uint32 {
+	s.rows = s.rows[:0]
+	if s.stamp++; s.stamp == 0 {
+		clear(s.mark)
+		s.stamp = 1
+	}
+	for _, p := range pos {
+		if int(p) >= len(s.mark) {
+			s.mark = append(s.mark, make([]uint32, int(p)+1-len(s.mark))...)
+		}
+		if s.mark[p] != s.stamp {
+			s.mark[p] = s.stamp
+			s.rows = append(s.rows, p)
+		}
+	}
+	return s.rows
+}
+
+// Shrink multiplies every row of a slot by s, touched or not.
+func (v *View) Shrink(s float32) {
+	if v.Slot.PerItem {
+		v.Shrunk *= float64(s)
+		return
+	}
+	for i := range v.Val {
+		v.Val[i] *= s
+	}
+}
+
+// Bring brings the given positions of the local block up to the slot's
+// shrinkage. Batch does so for the rows of a batch; whoever shrinks a slot in the
+// middle of a step does it again.
+func (v *View) Bring(positions []uint32) {
+	if v.At == nil {
+		return
+	}
+	for _, p := range positions {
+		v.bring(p)
+	}
+}
+
+// BringAll brings the first n positions up to the slot's shrinkage.
+func (v *View) BringAll(n int) {
+	if v.At == nil {
+		return
+	}
+	for p := range uint32(n) {
+		v.bring(p)
+	}
+}
+
+func (v *View) bring(p uint32) {
+	if v.At[p] == v.Shrunk {
+		return
+	}
+	f := float32(v.Shrunk / v.At[p])
+	r := v.Row(v.Local + p)
+	for i := range r {
+		r[i] *= f
+	}
+	v.At[p] = v.Shrunk
+}
+
+// ClearGrads sets the gradients that a batch may have touched to zero.
+func (w *Work) ClearGrads(b *Batch) {
+	for i := range w.View {
+		v := &w.View[i]
+		clear(v.Grad)
+		if v.GradRows == nil {
+			continue
+		}
+		for _, p := range b.Rows {
+			clear(v.GradRow(p))
+		}
+	}
+}
+
+// Rank1 is what a Direct visit did to rows it never copied: sample x moved its
+// row by -G[x] times the vector of its batch.
+type Rank1 struct {
+	On    bool // the visit is Direct
+	Slot  int
+	G     []float32
+	Lo    []int     // first sample of each batch
+	V     []float32 // the vectors, Stride floats each
+	Width int
+}
+
+// Moved records that the samples of b moved their rows of slot by -g[x]*v. A
+// Direct step calls it, with g as long as the batch; it keeps nothing where rows
+// are copied.
+func (w *Work) Moved(slot int, b *Batch, g, v []float32) {
+	r := &w.Rank1
+	if !r.On {
+		return
+	}
+	r.Slot, r.Width = slot, len(v)
+	copy(r.G[b.Lo:], g)
+	r.Lo = append(r.Lo, b.Lo)
+	r.V = append(r.V, v...)
+}

@@ -1,0 +1,13 @@
+package methods
+
+import "github.com/tacit-rec/tacit/method"
+
+// FedMF is federated matrix factorisation (Chai et al. 2020) in the form that the
+// PFedRec paper compares with: the user's vector stays on the device, item rows
+// are averaged, and the coordinator's newest rows are scored. It trains as
+// PFedRec does; the original's encryption is no part of it.
+type FedMF struct{ dual }
+
+func (m *FedMF) Slots(int) []method.Slot { return m.slots() }
+
+func (m *FedMF) Visit(items int) method.Visit { return m.visit(m, items) }

@@ -1,0 +1,15 @@
+package methods
+
+import "github.com/tacit-rec/tacit/method"
+
+// Local trains on each device alone: nothing is shared, nothing is sent. What a
+// federation is worth is what it gains over this.
+type Local struct{ dual }
+
+func (m *Local) Slots(int) []method.Slot {
+	s := m.slots()
+	s[dualItem].Scope = method.Private
+	return s
+}
+
+func (m *Local) Visit(items int) method.Visit { return m.visit(m, items) }

@@ -1,0 +1,250 @@
+package methods_test
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// The two methods below are here to keep the contract honest. They are as far
+// from PFedRec as the field goes: a private table under weight decay of rows that
+// nobody touches, and a visit that solves instead of descends, sends sums of
+// statistics, and has two phases.
+
+// fedRAP is additive personalization (Li et al., ICLR 2024).
+type fedRAP struct {
+	Dim    int            `default:"32" doc:"embedding dimension"`
+	LR     learn.Schedule `default:"decay:0.5,0.97,0.95" doc:"rate of the score function"`
+	RowLR  learn.Schedule `default:"decay:200,0.97,0.95" doc:"rate of both tables"`
+	Lambda learn.Schedule `default:"0.1" doc:"weight that pushes the tables apart"`
+	Mu     learn.Schedule `default:"0.1" doc:"weight of the shared table's L1 norm"`
+	Decay  float32        `default:"0.0001" doc:"weight decay, on every row"`
+	Epochs int            `default:"10" doc:"local passes"`
+	Tol    float64        `default:"0.0001" doc:"relative change of the loss that ends a visit"`
+}
+
+const (
+	raCommon = iota
+	raOwn
+	raScore
+	raBias
+)
+
+func (m *fedRAP) Slots(int) []method.Slot {
+	normal, linear := method.Init{Kind: method.Normal, A: 1}, method.Init{Kind: method.Uniform, A: 1 / math.Sqrt(float64(m.Dim))}
+	return []method.Slot{
+		raCommon: {Name: "common", Scope: method.Shared, PerItem: true, Dim: m.Dim, Init: normal},
+		raOwn:    {Name: "own", Scope: method.Private, PerItem: true, Dim: m.Dim, Init: normal},
+		raScore:  {Name: "score", Scope: method.Private, Rows: 1, Dim: m.Dim, Init: linear},
+		raBias:   {Name: "bias", Scope: method.Private, Rows: 1, Dim: 1, Init: linear},
+	}
+}
+
+func (m *fedRAP) Logits(w *method.Work, b *method.Batch, out []float32) {
+	c, o, s := &w.View[raCommon], &w.View[raOwn], w.View[raScore].Val
+	for x := range b.N {
+		out[x] = vec.Dot(c.Row(b.Rd[raCommon][x]), s) + vec.Dot(o.Row(b.Rd[raOwn][x]), s) + w.View[raBias].Val[0]
+	}
+}
+
+func (m *fedRAP) Back(w *method.Work, b *method.Batch, dz []float32) {
+	s := &w.View[raScore]
+	for _, slot := range [2]int{raCommon, raOwn} {
+		v := &w.View[slot]
+		vec.WSum(v.Arena, v.Stride, b.Rd[slot], dz, s.Grad)
+		for x, p := range b.Pos {
+			vec.Axpy(dz[x], s.Val, v.GradRow(p))
+		}
+	}
+	w.View[raBias].Grad[0] += vec.Sum(dz)
+}
+
+func (m *fedRAP) Visit(int) method.Visit {
+	loss := learn.Wrap(learn.BCE(m), learn.Apart(raOwn, raCommon, m.Lambda), learn.L1(raCommon, m.Mu))
+	return learn.Epochs(m.Epochs, m.Tol, learn.Descend(loss,
+		learn.SGD(raScore, m.LR, m.Decay), learn.SGD(raBias, m.LR, m.Decay),
+		learn.SGD(raOwn, m.RowLR, m.Decay), learn.SGD(raCommon, m.RowLR, m.Decay)))
+}
+
+// ials is shared-curvature federated iALS: a device solves for its own vector,
+// and sends a gradient and two small matrices.
+type ials struct {
+	Dim   int     `default:"32" doc:"embedding dimension"`
+	Alpha float64 `default:"0.3" doc:"weight of what a user did not touch"`
+	Reg   float64 `default:"0.01" doc:"regularisation"`
+	Gamma float64 `default:"2" doc:"safety factor on the shared curvature"`
+	Keep  float64 `default:"0.4" doc:"momentum"`
+}
+
+const (
+	iaItem  = iota // broadcast
+	iaGram         // broadcast: Q'Q
+	iaCount        // sum, in the first round
+	iaGrad         // sum
+	iaG            // sum: p p'
+	iaC            // sum: n p p'
+	iaUser         // ephemeral: p
+	iaMove         // server: momentum
+	iaN            // server: counts
+)
+
+func (m *ials) Slots(int) []method.Slot {
+	d := m.Dim
+	sum := func(name string, items bool, rows, dim int) method.Slot {
+		return method.Slot{Name: name, Scope: method.Shared, Up: method.Sum, PerItem: items, Rows: rows, Dim: dim}
+	}
+	return []method.Slot{
+		iaItem:  {Name: "item", Scope: method.Shared, Up: method.None, PerItem: true, Dim: d, Init: method.Init{Kind: method.Normal, A: 0.1 / math.Sqrt(float64(d))}},
+		iaGram:  {Name: "gram", Scope: method.Shared, Up: method.None, Rows: d, Dim: d},
+		iaCount: sum("count", true, 0, 1),
+		iaGrad:  sum("grad", true, 0, d),
+		iaG:     sum("g", false, d, d),
+		iaC:     sum("c", false, d, d),
+		iaUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d},
+		iaMove:  {Name: "move", Scope: method.Server, PerItem: true, Dim: d},
+		iaN:     {Name: "n", Scope: method.Server, PerItem: true, Dim: 1},
+	}
+}
+
+func (m *ials) Phase(round, _ int) (int, string) {
+	if round == 0 {
+		return 0, "count"
+	}
+	return 1, "solve"
+}
+
+func (m *ials) Head() method.Head {
+	return method.Head{Item: iaItem, Vector: iaUser, Bias: method.NoBias}
+}
+
+func (m *ials) Logits(w *method.Work, b *method.Batch, out []float32) {
+	learn.Dot(m.Head()).Logits(w, b, out)
+}
+
+func (m *ials) Ready(w *method.Work) { m.solve(w, w.Batch(0, len(w.History))) }
+
+func (m *ials) Visit(int) method.Visit {
+	return method.Visit{History: true, Run: func(w *method.Work) {
+		b := w.Batch(0, len(w.History))
+		if w.Phase == 0 {
+			for _, r := range b.Wr[iaCount] {
+				w.View[iaCount].Row(r)[0]++
+			}
+			return
+		}
+		p := m.solve(w, b)
+		q, g := &w.View[iaItem], &w.View[iaGrad]
+		for x := range b.N {
+			vec.Axpy(1-vec.Dot(p, q.Row(b.Rd[iaItem][x])), p, g.Row(b.Wr[iaGrad][x]))
+		}
+		stride := w.View[iaG].Stride
+		for i := range m.Dim {
+			vec.Axpy(p[i], p, w.View[iaG].Val[i*stride:(i+1)*stride])
+			vec.Axpy(p[i]*float32(b.N), p, w.View[iaC].Val[i*stride:(i+1)*stride])
+		}
+	}}
+}
+
+// solve sets the user's vector to (a0 Q'Q + sum q q' + r I)^-1 sum q.
+func (m *ials) solve(w *method.Work, b *method.Batch) []float32 {
+	d, q, gram := m.Dim, &w.View[iaItem], &w.View[iaGram]
+	a, y := make([]float64, d*d), make([]float64, d)
+	reg := m.Reg * (float64(b.N) + m.Alpha*float64(w.Items))
+	for i := range d {
+		for j := range d {
+			a[i*d+j] = m.Alpha * float64(gram.Val[i*gram.Stride+j])
+		}
+		a[i*d+i] += reg
+	}
+	for _, r := range b.Rd[iaItem] {
+		row := q.Row(r)
+		for i := range d {
+			for j := range d {
+				a[i*d+j] += float64(row[i]) * float64(row[j])
+			}
+			y[i] += float64(row[i])
+		}
+	}
+	cholSolve(a, y, d)
+	p := w.View[iaUser].Val
+	for i := range y {
+		p[i] = float32(y[i])
+	}
+	return p
+}
+
+func (m *ials) Update(g *method.Global) {
+	d := m.Dim
+	if g.Phase == 0 {
+		copy(g.Value[iaN], g.Got[iaCount])
+		m.refresh(g)
+		return
+	}
+	total := 0.0
+	for i := range g.Items {
+		total += float64(g.Value[iaN][i*g.Stride[iaN]])
+	}
+	h, y, s := make([]float64, d*d), make([]float64, d), g.Stride[iaItem]
+	for i := range g.Items {
+		n := float64(g.Value[iaN][i*g.Stride[iaN]])
+		reg := m.Reg * (n + m.Alpha*float64(g.Users))
+		row, move := g.Value[iaItem][i*s:(i+1)*s], g.Value[iaMove][i*s:(i+1)*s]
+		for a := range d {
+			y[a] = float64(g.Got[iaGrad][i*s+a]) - reg*float64(row[a])
+			for b := range d {
+				big := float64(g.Got[iaG][a*g.Stride[iaG]+b])
+				h[a*d+b] = m.Gamma*n/total*float64(g.Got[iaC][a*g.Stride[iaC]+b]) + m.Alpha*big
+				y[a] -= m.Alpha * big * float64(row[b])
+			}
+			h[a*d+a] += reg
+		}
+		cholSolve(h, y, d)
+		for a := range d {
+			move[a] = float32(m.Keep)*move[a] + float32(y[a])
+			row[a] += move[a]
+		}
+	}
+	m.refresh(g)
+}
+
+func (m *ials) refresh(g *method.Global) {
+	s, gs := g.Stride[iaItem], g.Stride[iaGram]
+	clear(g.Value[iaGram])
+	for i := range g.Items {
+		row := g.Value[iaItem][i*s : (i+1)*s]
+		for a := range m.Dim {
+			vec.Axpy(row[a], row, g.Value[iaGram][a*gs:(a+1)*gs])
+		}
+	}
+}
+
+// cholSolve solves a x = y in place for a symmetric positive definite a.
+func cholSolve(a, y []float64, d int) {
+	for j := range d {
+		for i := j; i < d; i++ {
+			s := a[i*d+j]
+			for k := range j {
+				s -= a[i*d+k] * a[j*d+k]
+			}
+			if i == j {
+				a[j*d+j] = math.Sqrt(s)
+			} else {
+				a[i*d+j] = s / a[j*d+j]
+			}
+		}
+	}
+	for i := range d {
+		for k := range i {
+			y[i] -= a[i*d+k] * y[k]
+		}
+		y[i] /= a[i*d+i]
+	}
+	for i := d - 1; i >= 0; i-- {
+		for k := i + 1; k < d; k++ {
+			y[i] -= a[k*d+i] * y[k]
+		}
+		y[i] /= a[i*d+i]
+	}
+}

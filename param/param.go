@@ -1,0 +1,246 @@
+// Package param reads the tags of one struct and makes of them what a flag, a
+// TOML key, a JSON field and a doc page need. A field has the tags `default`,
+// `doc` and, for strings, `choices` ("a|b|c"). Unknown keys are errors that name
+// the nearest key.
+package param
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Field is one parameter.
+type Field struct {
+	Key, Type, Default, Doc string
+	Choices                 []string
+}
+
+// Key turns a field's name into a key: ItemLR is item-lr.
+func Key(name string) string {
+	var b strings.Builder
+	rs := []rune(name)
+	for i, r := range rs {
+		up := unicode.IsUpper(r)
+		if i > 0 && up && (!unicode.IsUpper(rs[i-1]) || i+1 < len(rs) && unicode.IsLower(rs[i+1])) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// each calls f for every exported, tagged field; embedded structs are walked.
+func each(v any, f func(sf reflect.StructField, fv reflect.Value) bool) {
+	rv := reflect.ValueOf(v)
+	for rv.Kind() == reflect.Pointer {
+		rv = rv.Elem()
+	}
+	if rv.Kind() != reflect.Struct {
+		return
+	}
+	walk(rv, f)
+}
+
+func walk(rv reflect.Value, f func(sf reflect.StructField, fv reflect.Value) bool) bool {
+	for i := range rv.NumField() {
+		sf := rv.Type().Field(i)
+		if sf.Anonymous {
+			if sf.Type.Kind() == reflect.Struct && !walk(rv.Field(i), f) {
+				return false
+			}
+			continue
+		}
+		if _, ok := sf.Tag.Lookup("doc"); ok && sf.IsExported() && !f(sf, rv.Field(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Fields lists the parameters of a struct, in its order.
+func Fields(v any) []Field {
+	var out []Field
+	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
+		fd := Field{Key: Key(sf.Name), Default: sf.Tag.Get("default"), Doc: sf.Tag.Get("doc"), Type: typeName(fv)}
+		if c := sf.Tag.Get("choices"); c != "" {
+			fd.Choices = strings.Split(c, "|")
+		}
+		out = append(out, fd)
+		return true
+	})
+	return out
+}
+
+func typeName(v reflect.Value) string {
+	if v.CanAddr() {
+		if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+			return strings.ToLower(v.Type().Name())
+		}
+	}
+	switch v.Kind() {
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "yes or no"
+	default:
+		return "whole number"
+	}
+}
+
+// Defaults sets every parameter to its default. A default that does not parse is
+// a programmer's error and panics.
+func Defaults(v any) {
+	for _, f := range Fields(v) {
+		if f.Default == "" {
+			continue
+		}
+		if err := Set(v, f.Key, f.Default); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Unknown is the error for a key that no field has.
+type Unknown struct{ Key, Nearest string }
+
+func (e *Unknown) Error() string {
+	if e.Nearest == "" {
+		return fmt.Sprintf("unknown key %q", e.Key)
+	}
+	return fmt.Sprintf("unknown key %q; did you mean %q?", e.Key, e.Nearest)
+}
+
+// Set sets the parameter with the given key from text.
+func Set(v any, key, value string) error {
+	err := error(&Unknown{key, Nearest(key, Keys(v))})
+	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
+		if Key(sf.Name) != key {
+			return true
+		}
+		err = set(fv, sf, key, strings.TrimSpace(value))
+		return false
+	})
+	return err
+}
+
+func set(fv reflect.Value, sf reflect.StructField, key, value string) error {
+	if u, ok := fv.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		if err := u.UnmarshalText([]byte(value)); err != nil {
+			return fmt.Errorf("%s = %q: %w", key, value, err)
+		}
+		return nil
+	}
+	bad := func(want string) error { return fmt.Errorf("%s = %q: want %s", key, value, want) }
+	switch fv.Kind() {
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return bad("a whole number")
+		}
+		fv.SetInt(n)
+	case reflect.Uint64:
+		n, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			return bad("a whole number that is not negative")
+		}
+		fv.SetUint(n)
+	case reflect.Float32, reflect.Float64:
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil || x-x != 0 {
+			return bad("a finite number")
+		}
+		fv.SetFloat(x)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(value)
+		if err != nil {
+			return bad("true or false")
+		}
+		fv.SetBool(b)
+	case reflect.String:
+		if c := sf.Tag.Get("choices"); c != "" {
+			if all := strings.Split(c, "|"); !contains(all, value) {
+				return bad("one of " + strings.Join(all, ", "))
+			}
+		}
+		fv.SetString(value)
+	default:
+		panic("param: field " + sf.Name + " has a kind that is not supported")
+	}
+	return nil
+}
+
+func contains(all []string, s string) bool {
+	for _, a := range all {
+		if a == s {
+			return true
+		}
+	}
+	return false
+}
+
+// Keys lists the keys of a struct.
+func Keys(v any) []string {
+	var out []string
+	for _, f := range Fields(v) {
+		out = append(out, f.Key)
+	}
+	return out
+}
+
+// Values returns the current value of every parameter by key, as plain JSON
+// values (numbers, strings, booleans).
+func Values(v any) map[string]any {
+	out := map[string]any{}
+	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
+		if m, ok := fv.Interface().(encoding.TextMarshaler); ok {
+			b, _ := m.MarshalText()
+			out[Key(sf.Name)] = string(b)
+			return true
+		}
+		if fv.Kind() == reflect.Float32 { // 0.1, not 0.10000000149
+			x, _ := strconv.ParseFloat(strconv.FormatFloat(fv.Float(), 'g', -1, 32), 64)
+			out[Key(sf.Name)] = x
+			return true
+		}
+		out[Key(sf.Name)] = fv.Interface()
+		return true
+	})
+	return out
+}
+
+// Nearest returns the candidate with the smallest edit distance to s, or "" when
+// none is near.
+func Nearest(s string, candidates []string) string {
+	best, at := len(s)/2+1, ""
+	for _, c := range candidates {
+		if d := distance(s, c); d < best {
+			best, at = d, c
+		}
+	}
+	return at
+}
+
+func distance(a, b string) int {
+	prev := make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := range len(a) {
+		diag := prev[0]
+		prev[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost = min(diag, prev[j], prev[j+1]) + 1
+			}
+			diag, prev[j+1] = prev[j+1], cost
+		}
+	}
+	return prev[len(b)]
+}

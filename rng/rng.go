@@ -1,0 +1,111 @@
+// Package rng holds the random streams of Tacit. A stream is named by what it is
+// for (seed, round, device, purpose), never by when it was asked for, so results
+// do not depend on the order of work. Its numbers are the same bits on every
+// platform. It is no source for privacy noise on a real coordinator.
+package rng
+
+import (
+	"math"
+	"math/bits"
+)
+
+// The purposes a stream may be for. Every use has its own, so that no two uses
+// ever read the same numbers.
+const (
+	Init uint64 = iota + 1
+	Negatives
+	Shuffle
+	Candidates
+	Cohort
+	Dropout
+	Straggle
+	WorldItem
+	WorldUser
+	Partner
+	Visit
+	Test
+)
+
+const golden = 0x9e3779b97f4a7c15
+
+// Rand is a SplitMix64 stream (Steele, Lea and Flood 2014). The zero value is a
+// valid stream; New gives one by name.
+type Rand struct{ state uint64 }
+
+// New returns the stream named by the keys.
+func New(keys ...uint64) Rand {
+	h := uint64(0x243f6a8885a308d3)
+	for _, k := range keys {
+		h = mix(h ^ mix(k+golden))
+	}
+	return Rand{h}
+}
+
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// Uint64 returns 64 uniform bits.
+func (r *Rand) Uint64() uint64 {
+	r.state += golden
+	return mix(r.state)
+}
+
+// Uint32n returns a uniform number below n, which must be positive, without
+// modulo bias (Lemire 2019).
+func (r *Rand) Uint32n(n uint32) uint32 {
+	p := (r.Uint64() >> 32) * uint64(n)
+	if uint32(p) < n {
+		for floor := -n % n; uint32(p) < floor; {
+			p = (r.Uint64() >> 32) * uint64(n)
+		}
+	}
+	return uint32(p >> 32)
+}
+
+// Float64 returns a uniform number in [0, 1).
+func (r *Rand) Float64() float64 { return float64(r.Uint64()>>11) * 0x1p-53 }
+
+// Norm returns a standard normal number (Marsaglia's polar method). The second
+// number of each pair is dropped, so that a stream has no hidden state.
+func (r *Rand) Norm() float64 {
+	for {
+		u, v := 2*r.Float64()-1, 2*r.Float64()-1
+		if s := float64(u*u) + float64(v*v); s > 0 && s < 1 {
+			return u * math.Sqrt(-2*Log(s)/s)
+		}
+	}
+}
+
+// Log is the natural logarithm of a positive, finite, normal x, to within 4e-16 relative,
+// with the same bits on every platform: math.Log is compiled with fused
+// multiply-add on some.
+func Log(x float64) float64 {
+	b := math.Float64bits(x)
+	exp := int(b>>52) - 1023
+	m := math.Float64frombits(b&(1<<52-1) | 1023<<52)
+	if m > math.Sqrt2 {
+		m /= 2
+		exp++
+	}
+	// ln m = 2 atanh(t) = 2 (t + t^3/3 + t^5/5 + ...), |t| <= 0.1716.
+	t := (m - 1) / (m + 1)
+	t2, s := float64(t*t), 0.0
+	for k := 23; k >= 1; k -= 2 {
+		s = float64(s*t2) + 1/float64(k)
+	}
+	return float64(float64(exp)*math.Ln2) + float64(2*t*s)
+}
+
+// Shuffle permutes xs uniformly (Fisher and Yates).
+func (r *Rand) Shuffle(xs []uint32) {
+	for i := len(xs) - 1; i > 0; i-- {
+		j := r.Uint32n(uint32(i + 1))
+		xs[i], xs[j] = xs[j], xs[i]
+	}
+}
+
+// Split returns an independent stream that starts where r stands, and moves r on.
+func (r *Rand) Split() Rand { return Rand{mix(bits.RotateLeft64(r.Uint64(), 17))} }

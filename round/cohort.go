@@ -1,0 +1,106 @@
+// Package round is the round engine: it picks a cohort, has a fleet visit it,
+// and makes of the sums the next value of every shared slot. It knows neither
+// data nor transport: in-process simulation and devices on a network are fleets.
+package round
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/rng"
+)
+
+// Cohort says who takes part in a round. Its text forms are "all", "100" (so
+// many, without replacement), "10%" (that share, rounded down, without
+// replacement) and "poisson:0.1" (each with that probability, on its own).
+type Cohort struct {
+	Kind  string // "all", "count", "share" or "poisson"
+	Count int
+	Share float64
+}
+
+func (c Cohort) MarshalText() ([]byte, error) {
+	f := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	switch c.Kind {
+	case "count":
+		return []byte(strconv.Itoa(c.Count)), nil
+	case "share":
+		return []byte(f(c.Share*100) + "%"), nil
+	case "poisson":
+		return []byte("poisson:" + f(c.Share)), nil
+	}
+	return []byte("all"), nil
+}
+
+func (c *Cohort) UnmarshalText(b []byte) error {
+	s := string(b)
+	bad := fmt.Errorf("want all, a count, a share such as 10%%, or poisson:0.1")
+	switch {
+	case s == "all":
+		*c = Cohort{Kind: "all"}
+	case strings.HasPrefix(s, "poisson:"):
+		x, err := strconv.ParseFloat(s[len("poisson:"):], 64)
+		if err != nil || !(x > 0 && x <= 1) {
+			return bad
+		}
+		*c = Cohort{Kind: "poisson", Share: x}
+	case strings.HasSuffix(s, "%"):
+		x, err := strconv.ParseFloat(s[:len(s)-1], 64)
+		if err != nil || !(x > 0 && x <= 100) {
+			return bad
+		}
+		*c = Cohort{Kind: "share", Share: x / 100}
+	default:
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return bad
+		}
+		*c = Cohort{Kind: "count", Count: n}
+	}
+	return nil
+}
+
+// All reports whether every device takes part in every round.
+func (c Cohort) All() bool { return c.Kind == "" || c.Kind == "all" }
+
+// Expected is the expected size of a cohort.
+func (c Cohort) Expected(users int) float64 {
+	switch c.Kind {
+	case "count":
+		return float64(min(c.Count, users))
+	case "share":
+		return math.Max(1, math.Floor(c.Share*float64(users)))
+	case "poisson":
+		return c.Share * float64(users)
+	}
+	return float64(users)
+}
+
+// Draw appends the cohort of a round to dst, ascending.
+func (c Cohort) Draw(seed uint64, round, users int, dst []uint32) []uint32 {
+	r := rng.New(seed, rng.Cohort, uint64(round))
+	switch c.Kind {
+	case "count", "share":
+		// Selection sampling (Knuth's algorithm S): ascending, each subset alike.
+		need := int(c.Expected(users))
+		for u := 0; need > 0; u++ {
+			if r.Uint32n(uint32(users-u)) < uint32(need) {
+				dst = append(dst, uint32(u))
+				need--
+			}
+		}
+	case "poisson":
+		for u := range users {
+			if r.Float64() < c.Share {
+				dst = append(dst, uint32(u))
+			}
+		}
+	default:
+		for u := range users {
+			dst = append(dst, uint32(u))
+		}
+	}
+	return dst
+}

@@ -1,0 +1,134 @@
+package round
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tacit-rec/tacit/agg"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Fleet is where the devices are.
+type Fleet interface {
+	// Users is the number of devices there are.
+	Users() int
+	// Round has the cohort visited. What counts is in the sums when it returns.
+	Round(ctx context.Context, round int, cohort []uint32) (Report, error)
+	// Sum adds the sum of what devices sent of a slot to dst and forgets it. The
+	// second result is the sum of (shrinkage - 1) over devices.
+	Sum(slot int, dst []float32) float64
+	// Touched returns how many devices sent each item's row, or nil when nobody
+	// asked for it.
+	Touched() []uint32
+}
+
+// Report is what happened in a round.
+type Report struct {
+	Devices int // whose update counts
+	Dropped int // that vanished
+	Late    int // that came after the deadline
+	Samples int
+	Bytes   int // sent by the devices that count
+	Loss    float64
+	LossN   int
+}
+
+// Engine runs rounds. Its fields are set before the first Step.
+type Engine struct {
+	Method method.Method
+	Slots  []method.Slot
+	Value  [][]float32 // by slot; of a PerItem slot, padded rows
+	Fleet  Fleet
+	Cohort Cohort
+	Mean   agg.Mean
+	Rule   agg.Rule
+	Items  int
+	Rounds int
+	Seed   uint64
+
+	// Before, if set, is called after the visits and before the values change.
+	Before func(round int) error
+
+	Next  int         // the round to run next
+	State []agg.State // the rule's, by slot
+	sum   [][]float32
+	ids   []uint32
+}
+
+// Step runs one round: cohort, visits, mean, server step. After an error the
+// values are those of the round before.
+func (e *Engine) Step(ctx context.Context) (Report, error) {
+	e.Prepare()
+	e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Fleet.Users(), e.ids[:0])
+	rep, err := e.Fleet.Round(ctx, e.Next, e.ids)
+	if err != nil {
+		return rep, fmt.Errorf("round %d: %w", e.Next+1, err)
+	}
+	if e.Before != nil {
+		if err := e.Before(e.Next); err != nil {
+			return rep, err
+		}
+	}
+	var shrunk [method.MaxSlots]float64
+	for i, s := range e.sum {
+		if s != nil {
+			clear(s)
+			shrunk[i] = e.Fleet.Sum(i, s)
+		}
+	}
+	if rep.Devices > 0 {
+		e.apply(rep.Devices, shrunk[:])
+	}
+	e.Next++
+	return rep, nil
+}
+
+// Prepare allocates what rounds need. Step calls it; so does whoever loads State.
+func (e *Engine) Prepare() {
+	if e.sum != nil {
+		return
+	}
+	e.sum = make([][]float32, len(e.Slots))
+	if e.State == nil {
+		e.State = make([]agg.State, len(e.Slots))
+	}
+	for i, s := range e.Slots {
+		if s.Scope == method.Shared && s.Up != method.None {
+			e.sum[i] = make([]float32, len(e.Value[i]))
+		}
+	}
+}
+
+func (e *Engine) apply(devices int, shrunk []float64) {
+	if u, ok := e.Method.(method.Updater); ok {
+		g := &method.Global{
+			Round: e.Next, Items: e.Items, Devices: devices, Users: e.Fleet.Users(),
+			Value: e.Value, Got: e.sum, Stride: make([]int, len(e.Slots)),
+		}
+		if p, ok := e.Method.(method.Phased); ok {
+			g.Phase, _ = p.Phase(e.Next, e.Rounds)
+		}
+		for i := range e.Slots {
+			g.Stride[i] = vec.Pad(e.Slots[i].Dim)
+		}
+		u.Update(g)
+		return
+	}
+	expected := e.Cohort.Expected(e.Fleet.Users())
+	for i, s := range e.sum {
+		if s == nil || e.Slots[i].Up != method.Delta {
+			continue
+		}
+		var counts []uint32
+		if e.Slots[i].PerItem {
+			counts = e.Fleet.Touched()
+		}
+		e.Mean.Divide(devices, expected, counts, vec.Pad(e.Slots[i].Dim), s)
+		if shrunk[i] != 0 {
+			// Every row of every device was shrunk, touched or not.
+			vec.Axpy(float32(shrunk[i]/float64(devices)), e.Value[i], s)
+		}
+		e.Rule.Apply(s, &e.State[i], e.Value[i])
+	}
+}

@@ -1,0 +1,287 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Fleet simulates the devices of a split. Devices are dealt to a fixed number of
+// shards; a shard is worked off by one goroutine in a fixed order and has sums of
+// its own, which are added in the order of the shards. So the number of workers
+// cannot change a bit.
+type Fleet struct {
+	Plan  *device.Plan
+	Mem   *device.Memory
+	split *data.Split
+	opt   Options
+	state []device.State
+	lanes []*lane
+	load  []int32       // train rows by user; nil when they are not known
+	deal  [][]uint32    // shard to users, for the current cohort
+	whole bool          // deal is for the whole fleet
+	count []uint32      // by item: devices that touched it
+	eval  *eval         // set while visits are to be evaluated
+	extra time.Duration // evaluation inside the round, beside the lanes'
+	tuned []overlay     // by user; only where strangers' tables are asked for
+}
+
+var _ round.Fleet = (*Fleet)(nil)
+
+// lane is one goroutine's memory.
+type lane struct {
+	*device.Worker
+	part    data.Part
+	task    device.Task
+	rep     round.Report
+	evalled time.Duration
+	scores
+	other []float32 // a stranger's scores
+}
+
+// NewFleet makes a device for every user of the split.
+func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Fleet, error) {
+	plan, err := device.NewPlan(m, device.Options{
+		Items: split.Items(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives, Seed: seed, Plain: opt.Plain,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{Plan: plan, split: split, opt: opt}
+	total := 0
+	if _, in := split.Source.(*data.Set); in {
+		f.load = make([]int32, split.Users())
+		var p data.Part
+		for u := range f.load {
+			split.User(u, &p)
+			f.load[u] = int32(len(p.Train))
+			total += len(p.Train)
+		}
+	}
+	shards := shardCount(plan.MaxSamples(total), split.Items(), plan)
+	jobs = max(1, min(jobs, shards))
+	if f.Mem, err = device.NewMemory(plan, shards, jobs); err != nil {
+		return nil, err
+	}
+	f.state = make([]device.State, split.Users())
+	n := plan.PlainSize()
+	plain := make([]float32, n*len(f.state))
+	for u := range f.state {
+		f.state[u] = f.Mem.Born(plain[u*n : (u+1)*n : (u+1)*n])
+	}
+	for j := range jobs {
+		f.lanes = append(f.lanes, &lane{Worker: device.NewWorker(f.Mem, j), scores: newScores(split)})
+	}
+	if plan.Serves(method.Stranger) {
+		if !opt.Cohort.All() || !plan.Headed() {
+			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a method with a bilinear head")
+		}
+		f.tuned = make([]overlay, split.Users())
+	}
+	if opt.Mean == "row" {
+		f.count = make([]uint32, shards*split.Items())
+		for _, l := range f.lanes {
+			l.Count(f.count)
+		}
+	}
+	return f, nil
+}
+
+// shardCount depends on the data and never on the machine: a power of two near
+// samples per round / (16 items), from 16 to 64, and fewer where the sums of so
+// many shards would not fit in half a gigabyte.
+func shardCount(samples, items int, p *device.Plan) int {
+	want := samples / (16 * items)
+	s := 1 << max(0, bits.Len(uint(want*2/3))) // to the nearest power, roughly
+	s = min(max(s, 16), 64)
+	row := 0
+	for _, slot := range p.Slots {
+		if slot.PerItem && slot.Scope == method.Shared && slot.Up != method.None {
+			row += 4 * vec.Pad(slot.Dim)
+		}
+	}
+	for s > 2 && s*row*items > 512<<20 {
+		s /= 2
+	}
+	return s
+}
+
+// Users is the number of devices.
+func (f *Fleet) Users() int { return len(f.state) }
+
+// Round visits the cohort.
+func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, error) {
+	f.dealOut(cohort)
+	clear(f.count)
+	for _, l := range f.lanes {
+		l.rep, l.evalled = round.Report{}, 0
+	}
+	f.each(len(f.deal), func(l *lane, shard int) {
+		for _, u := range f.deal[shard] {
+			f.visit(l, int(u), t, shard)
+		}
+	})
+	var rep round.Report
+	for _, l := range f.lanes {
+		rep.Devices += l.rep.Devices
+		rep.Dropped += l.rep.Dropped
+		rep.Late += l.rep.Late
+		rep.Samples += l.rep.Samples
+		rep.Bytes += l.rep.Bytes
+		rep.Loss += l.rep.Loss // of the one lane that worked the loss shard
+		rep.LossN += l.rep.LossN
+		f.extra += l.evalled / time.Duration(len(f.lanes))
+	}
+	return rep, nil
+}
+
+// evalTime is how much of the last round's wall time went to evaluation.
+func (f *Fleet) evalTime() time.Duration {
+	d := f.extra
+	f.extra = 0
+	return d
+}
+
+// each runs f for every index below n, a lane at a time.
+func (f *Fleet) each(n int, do func(l *lane, i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for _, l := range f.lanes {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				do(l, i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// lossShard is the shard whose devices report their training loss: a fixed share
+// of the fleet, since the loss costs time that training does not need.
+const lossShard = 0
+
+func (f *Fleet) visit(l *lane, u, t, shard int) {
+	if f.gone(u, t, rng.Dropout, f.opt.Dropout) {
+		l.rep.Dropped++
+		return
+	}
+	f.open(l, u, t)
+	to := shard
+	late := f.gone(u, t, rng.Straggle, f.opt.Straggle)
+	if late {
+		to = device.Void
+	}
+	out := l.Visit(&f.state[u], &l.task, to, shard == lossShard)
+	if late {
+		l.rep.Late++
+	} else {
+		l.rep.Devices++
+		l.rep.Samples += out.Samples
+		l.rep.Bytes += out.Bytes
+	}
+	if shard == lossShard {
+		l.rep.Loss += out.Loss
+		l.rep.LossN += out.LossN
+	}
+	if f.tuned != nil {
+		o := &f.tuned[u]
+		o.ids, o.rows = l.Tuned(f.strangerSlot(), o.ids[:0], o.rows[:0])
+	}
+	if f.eval != nil {
+		start := time.Now()
+		f.eval.visited(l, u)
+		l.evalled += time.Since(start)
+	}
+}
+
+// open puts user u into the lane's task.
+func (f *Fleet) open(l *lane, u, t int) {
+	f.split.User(u, &l.part)
+	l.task = device.Task{Device: uint32(u), Round: t, Train: l.part.Train, Hide: f.split.Hidden(&l.part)}
+}
+
+func (f *Fleet) gone(u, t int, why uint64, share float64) bool {
+	if share == 0 {
+		return false
+	}
+	r := rng.New(f.Plan.Seed, why, uint64(t), uint64(u))
+	return r.Float64() < share
+}
+
+// dealOut deals the cohort to the shards: the device with the most work first,
+// to the shard with the least.
+func (f *Fleet) dealOut(cohort []uint32) {
+	if f.whole && len(cohort) == len(f.state) {
+		return
+	}
+	f.whole = len(cohort) == len(f.state)
+	if f.deal == nil {
+		f.deal = make([][]uint32, f.Mem.Shards)
+	}
+	for s := range f.deal {
+		f.deal[s] = f.deal[s][:0]
+	}
+	if f.load == nil {
+		for i, u := range cohort {
+			s := i * len(f.deal) / len(cohort)
+			f.deal[s] = append(f.deal[s], u)
+		}
+		return
+	}
+	order := slices.Clone(cohort)
+	slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(f.load[b], f.load[a]) })
+	weight := make([]int, len(f.deal))
+	for _, u := range order {
+		light := 0
+		for s, w := range weight {
+			if w < weight[light] {
+				light = s
+			}
+		}
+		f.deal[light] = append(f.deal[light], u)
+		weight[light] += 100 + f.Plan.MaxSamples(int(f.load[u]))
+	}
+	for s := range f.deal {
+		slices.Sort(f.deal[s])
+	}
+}
+
+// Sum adds the shards' sums of a slot, in parallel over places.
+func (f *Fleet) Sum(slot int, dst []float32) float64 {
+	const piece = 8192
+	f.each((len(dst)+piece-1)/piece, func(_ *lane, i int) {
+		f.Mem.Collect(slot, i*piece, min((i+1)*piece, len(dst)), dst)
+	})
+	return f.Mem.Shrunk(slot)
+}
+
+// Touched returns how many devices touched each item in the last round.
+func (f *Fleet) Touched() []uint32 {
+	if f.count == nil {
+		return nil
+	}
+	n := f.split.Items()
+	for s := 1; s < f.Mem.Shards; s++ {
+		for i, c := range f.count[s*n : (s+1)*n] {
+			f.count[i] += c
+		}
+	}
+	clear(f.count[n:])
+	return f.count[:n]
+}

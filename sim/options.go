@@ -1,0 +1,51 @@
+// Package sim is a fleet in this process: it simulates every device of a data
+// set, in parallel, with the same bits for any number of workers, and measures
+// what a method is worth under a named protocol.
+package sim
+
+import (
+	"fmt"
+
+	"github.com/tacit-rec/tacit/agg"
+	"github.com/tacit-rec/tacit/round"
+)
+
+// Options are the settings of a run that belong to no method. They are flags,
+// TOML keys and key=value overrides by their tags.
+type Options struct {
+	Rounds    int          `default:"100" doc:"rounds of training"`
+	Batch     int          `default:"256" doc:"samples in a local mini-batch"`
+	Negatives int          `default:"4" doc:"negatives drawn for each positive, anew in every round"`
+	Cohort    round.Cohort `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, or poisson:0.1"`
+	Dropout   float64      `default:"0" doc:"share of a cohort that vanishes: neither its state nor the model changes"`
+	Straggle  float64      `default:"0" doc:"share of a cohort that finishes after the deadline: its own state changes, the model does not"`
+	Mean      string       `default:"cohort" choices:"cohort|row|fixed" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
+	Server    agg.Rule     `default:"sgd:1" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
+	EvalEvery int          `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
+	EvalUsers int          `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
+	Ties      string       `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
+
+	// Plain runs the oracle of the fast path: see device.Options.
+	Plain bool
+}
+
+// Check reports the first setting that makes no sense.
+func (o *Options) Check() error {
+	switch {
+	case o.Rounds < 1 || o.Rounds > 1_000_000:
+		return fmt.Errorf("rounds = %d: want 1 to 1000000", o.Rounds)
+	case o.Batch < 1 || o.Batch > 1<<20:
+		return fmt.Errorf("batch = %d: want 1 to %d", o.Batch, 1<<20)
+	case o.Negatives < 0 || o.Negatives > 1000:
+		return fmt.Errorf("negatives = %d: want 0 to 1000", o.Negatives)
+	case !(o.Dropout >= 0 && o.Dropout < 1):
+		return fmt.Errorf("dropout = %g: want a share from 0 to below 1", o.Dropout)
+	case !(o.Straggle >= 0 && o.Straggle < 1):
+		return fmt.Errorf("straggle = %g: want a share from 0 to below 1", o.Straggle)
+	case o.EvalEvery < 1:
+		return fmt.Errorf("eval-every = %d: want 1 or more", o.EvalEvery)
+	case o.EvalUsers < 0:
+		return fmt.Errorf("eval-users = %d: want 0 or more", o.EvalUsers)
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tacit-rec/tacit/agg"
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/round"
+)
+
+// Run is one experiment: a method on a split. It is made by New, moved on by
+// Step, and may be saved and loaded between steps.
+type Run struct {
+	Options
+	Seed   uint64
+	Fleet  *Fleet
+	Engine *round.Engine
+	eval   *eval
+	Best   *Places // of the selected round
+	Told
+}
+
+// Told is what a run remembers of itself, beside the model.
+type Told struct {
+	Selected int     // round, from 1; 0 before the first evaluation
+	BestHR   float64 // validation HR@10 of it
+	RoundMS  []float64
+	Train    time.Duration
+	Eval     time.Duration
+	Devices  int
+	Samples  int
+	Dropped  int
+	Late     int
+	Bytes    int
+}
+
+// Event is one round as it is told to people and written to metrics.jsonl.
+type Event struct {
+	Round     int           `json:"round"`
+	Valid     *rank.Summary `json:"valid,omitempty"`
+	Test      *rank.Summary `json:"test,omitempty"`
+	Loss      *float64      `json:"train_loss,omitempty"`
+	Devices   int           `json:"devices"`
+	Dropped   int           `json:"dropped,omitempty"`
+	Late      int           `json:"late,omitempty"`
+	Samples   int           `json:"samples"`
+	BytesUp   int           `json:"bytes_up"`
+	TrainMS   float64       `json:"train_ms"`
+	EvalMS    float64       `json:"eval_ms"`
+	Best      bool          `json:"best,omitempty"`
+	Divergent bool          `json:"divergent,omitempty"`
+}
+
+// ErrDiverged says that a model has become infinite or not a number.
+var ErrDiverged = errors.New("sim: the model has diverged: a shared value is not finite; lower the learning rate")
+
+// New prepares an experiment.
+func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Run, error) {
+	if err := opt.Check(); err != nil {
+		return nil, fmt.Errorf("sim: %w", err)
+	}
+	f, err := NewFleet(m, split, opt, seed, jobs)
+	if err != nil {
+		return nil, err
+	}
+	e := &round.Engine{
+		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: agg.Mean(opt.Mean), Rule: opt.Server,
+		Items: split.Items(), Rounds: opt.Rounds, Seed: seed,
+	}
+	for i := range f.Plan.Slots {
+		e.Value = append(e.Value, f.Mem.Value(i))
+	}
+	r := &Run{Options: opt, Seed: seed, Fleet: f, Engine: e, eval: newEval(split, opt.EvalUsers, seed)}
+	r.Best = newPlaces(split.Users(), split.Full)
+	e.Before = r.before
+	if f.Plan.Serves(method.Tuned) && !opt.Cohort.All() {
+		f.prepared(r.eval, 0) // who has not been visited yet is measured as it was born
+	}
+	return r, nil
+}
+
+// Done reports whether all rounds are run.
+func (r *Run) Done() bool { return r.Engine.Next >= r.Rounds }
+
+// Step runs one round, and evaluates it if it is its turn.
+func (r *Run) Step(ctx context.Context) (Event, error) {
+	t, f := r.Engine.Next, r.Fleet
+	turn := (t+1)%r.EvalEvery == 0 || t+1 == r.Rounds
+	// A device that recommends with its own tuned rows is measured while they are
+	// in cache. One that sits a round out keeps its place until its next visit, so
+	// a partial cohort is measured in every round.
+	tuned := f.Plan.Serves(method.Tuned)
+	if f.eval = nil; tuned && (turn || !r.Cohort.All()) {
+		f.eval = r.eval
+	}
+	start := time.Now()
+	rep, err := r.Engine.Step(ctx)
+	if err != nil {
+		return Event{}, err
+	}
+	took, evalled := time.Since(start), f.evalTime()
+	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Samples: rep.Samples, BytesUp: rep.Bytes}
+	if rep.LossN > 0 {
+		l := rep.Loss / float64(rep.LossN)
+		ev.Loss = &l
+	}
+	train := took - evalled
+	if turn && !tuned && !f.Plan.Serves(method.Stranger) {
+		evalled += f.prepared(r.eval, t)
+	}
+	ev.TrainMS, ev.EvalMS = ms(train), ms(evalled)
+	r.account(rep, train, evalled)
+	if turn {
+		r.judge(&ev)
+	}
+	if !r.finite() {
+		return ev, ErrDiverged
+	}
+	return ev, nil
+}
+
+// before measures what must be measured before the coordinator's step.
+func (r *Run) before(t int) error {
+	if r.Fleet.tuned != nil && ((t+1)%r.EvalEvery == 0 || t+1 == r.Rounds) {
+		start := time.Now()
+		r.Fleet.strangers(r.eval, t)
+		r.Fleet.extra += time.Since(start)
+	}
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (r *Run) account(rep round.Report, train, evalled time.Duration) {
+	r.RoundMS = append(r.RoundMS, ms(train))
+	r.Train += train
+	r.Eval += evalled
+	r.Devices += rep.Devices
+	r.Samples += rep.Samples
+	r.Dropped += rep.Dropped
+	r.Late += rep.Late
+	r.Bytes += rep.Bytes
+}
+
+// judge computes the round's metrics and keeps its places if its validation
+// HR@10 is the best so far; of equal ones the latest counts.
+func (r *Run) judge(ev *Event) {
+	ties := r.TieRule()
+	valid, test := r.eval.now.Summaries(ties, r.Fleet.split.Items())
+	ev.Valid, ev.Test = &valid, &test
+	if hr := rank.Of(r.eval.now.Valid, ties).HR10(); hr >= r.BestHR {
+		r.BestHR, r.Selected, ev.Best = hr, ev.Round, true
+		r.eval.now.copyTo(r.Best)
+	}
+}
+
+// TieRule returns how ties count.
+func (o *Options) TieRule() rank.Ties {
+	if o.Ties == "expected" {
+		return rank.Expected
+	}
+	return rank.Against
+}
+
+func (r *Run) finite() bool {
+	for i, s := range r.Fleet.Plan.Slots {
+		if s.Scope != method.Shared {
+			continue
+		}
+		for _, x := range r.Engine.Value[i] {
+			if x-x != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// MedianRoundMS is the median training time of a round.
+func (t *Told) MedianRoundMS() float64 {
+	if len(t.RoundMS) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(t.RoundMS))
+	return s[len(s)/2]
+}

@@ -1,0 +1,46 @@
+package vec
+
+import "testing"
+
+func benchArena(n, d int) ([]float32, []uint32, []float32, []float32) {
+	a := make([]float32, n*d)
+	for i := range a {
+		a[i] = float32(i%7) - 3
+	}
+	rd := make([]uint32, 256)
+	g := make([]float32, 256)
+	for i := range rd {
+		rd[i] = uint32(i*7919) % uint32(n)
+		g[i] = 1e-9
+	}
+	return a, rd, g, make([]float32, d)
+}
+
+func BenchmarkDots(b *testing.B) {
+	a, rd, g, v := benchArena(1682, 32)
+	for b.Loop() {
+		Dots(a, 32, rd, v, 0, g)
+	}
+}
+
+func BenchmarkWSum(b *testing.B) {
+	a, rd, g, v := benchArena(1682, 32)
+	for b.Loop() {
+		WSum(a, 32, rd, g, v)
+	}
+}
+
+func BenchmarkScat(b *testing.B) {
+	a, rd, g, v := benchArena(1682, 32)
+	for b.Loop() {
+		Scat(a, 32, rd, g, v)
+	}
+}
+
+func BenchmarkBCEGrad(b *testing.B) {
+	_, _, g, _ := benchArena(1682, 32)
+	y := make([]float32, len(g))
+	for b.Loop() {
+		BCEGrad(y, 1, g)
+	}
+}

@@ -1,0 +1,160 @@
+package vec
+
+// The kernels below work on an arena: rows of stride floats, named by number.
+// The stride is a multiple of Lanes; the places beyond a row's true length are 0.
+
+func row(arena []float32, stride int, r uint32) []float32 {
+	o := int(r) * stride
+	return arena[o : o+stride : o+stride]
+}
+
+// Dots sets dst[x] to v . row(rd[x]) + bias.
+func Dots(arena []float32, stride int, rd []uint32, v []float32, bias float32, dst []float32) {
+	if len(v) != stride || len(rd) != len(dst) {
+		panic(badLength)
+	}
+	if stride == 32 {
+		w := (*[32]float32)(v)
+		for x, r := range rd {
+			o := int(r) * 32
+			dst[x] = dot32((*[32]float32)(arena[o:o+32]), w) + bias
+		}
+		return
+	}
+	for x, r := range rd {
+		dst[x] = dotAny(row(arena, stride, r), v) + bias
+	}
+}
+
+// DotsAll sets dst[i] to v . row(i) + bias for the first len(dst) rows.
+func DotsAll(arena []float32, stride int, v []float32, bias float32, dst []float32) {
+	if len(v) != stride {
+		panic(badLength)
+	}
+	if stride == 32 {
+		w := (*[32]float32)(v)
+		for i := range dst {
+			dst[i] = dot32((*[32]float32)(arena[i*32:i*32+32]), w) + bias
+		}
+		return
+	}
+	for i := range dst {
+		dst[i] = dotAny(arena[i*stride:(i+1)*stride], v) + bias
+	}
+}
+
+// WSum adds to dst the sum of g[x]*row(rd[x]): even x in one accumulator, odd x
+// in another, then the two.
+func WSum(arena []float32, stride int, rd []uint32, g, dst []float32) {
+	if len(dst) != stride || len(rd) != len(g) {
+		panic(badLength)
+	}
+	if stride == 32 {
+		wsum32(arena, rd, g, (*[32]float32)(dst))
+		return
+	}
+	for o := 0; o < stride; o += Lanes {
+		var even, odd [Lanes]float32
+		for x, r := range rd {
+			a := (*[Lanes]float32)(arena[int(r)*stride+o:])
+			s := &even
+			if x&1 == 1 {
+				s = &odd
+			}
+			for l := range s {
+				s[l] += float32(g[x] * a[l])
+			}
+		}
+		d := (*[Lanes]float32)(dst[o:])
+		for l := range d {
+			d[l] += even[l] + odd[l]
+		}
+	}
+}
+
+func wsum32(arena []float32, rd []uint32, g []float32, dst *[32]float32) {
+	var even, odd [32]float32
+	x := 0
+	for ; x+4 <= len(rd); x += 4 {
+		a := (*[32]float32)(arena[int(rd[x])*32:])
+		b := (*[32]float32)(arena[int(rd[x+1])*32:])
+		c := (*[32]float32)(arena[int(rd[x+2])*32:])
+		d := (*[32]float32)(arena[int(rd[x+3])*32:])
+		ga, gb, gc, gd := g[x], g[x+1], g[x+2], g[x+3]
+		for l := range even {
+			even[l] = float32(even[l]+float32(ga*a[l])) + float32(gc*c[l])
+			odd[l] = float32(odd[l]+float32(gb*b[l])) + float32(gd*d[l])
+		}
+	}
+	for ; x < len(rd); x++ {
+		a := (*[32]float32)(arena[int(rd[x])*32:])
+		s := &even
+		if x&1 == 1 {
+			s = &odd
+		}
+		for l := range s {
+			s[l] += float32(g[x] * a[l])
+		}
+	}
+	for l := range dst {
+		dst[l] += even[l] + odd[l]
+	}
+}
+
+// Scat subtracts g[x]*v from row(wr[x]), in the order of x.
+func Scat(arena []float32, stride int, wr []uint32, g, v []float32) {
+	if len(v) != stride || len(wr) != len(g) {
+		panic(badLength)
+	}
+	if stride == 32 {
+		w := (*[32]float32)(v)
+		for x, r := range wr {
+			o := int(r) * 32
+			d, s := (*[32]float32)(arena[o:o+32]), g[x]
+			for l := 0; l < 32; l += 4 {
+				d[l] -= float32(s * w[l])
+				d[l+1] -= float32(s * w[l+1])
+				d[l+2] -= float32(s * w[l+2])
+				d[l+3] -= float32(s * w[l+3])
+			}
+		}
+		return
+	}
+	for x, r := range wr {
+		Axpy(-g[x], v, row(arena, stride, r))
+	}
+}
+
+// Gather copies the rows named by src to consecutive rows from dst on.
+func Gather(arena []float32, stride int, src []uint32, dst uint32) {
+	for k, r := range src {
+		copy(row(arena, stride, dst+uint32(k)), row(arena, stride, r))
+	}
+}
+
+// Fold adds to row(dst+item[k]) what consecutive row k from loc on has moved
+// away from s*row(item[k]).
+func Fold(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) {
+	for k, r := range item {
+		base := row(arena, stride, r)
+		now, d := row(arena, stride, loc+uint32(k)), row(arena, stride, dst+r)
+		if len(base) != len(now) || len(base) != len(d) {
+			panic(badLength)
+		}
+		for l, b := range base {
+			d[l] += now[l] - float32(s*b)
+		}
+	}
+}
+
+// Merge adds the shards' slices to dst in their order and sets them to zero.
+// Shard s is acc[s*step : s*step+len(dst)].
+func Merge(acc []float32, step, shards int, dst []float32) {
+	for s := range shards {
+		a := acc[s*step : s*step+len(dst)]
+		for i, v := range a {
+			dst[i] += v
+		}
+		clear(a)
+	}
+}
