@@ -10,6 +10,7 @@ import (
 
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -142,6 +143,32 @@ func (p *Plan) BytesDown() int {
 		}
 	}
 	return n
+}
+
+// BytesUpMax is the most that an update can weigh: every row of every slot that
+// is sent.
+func (p *Plan) BytesUpMax() int {
+	n := (&rows.Update{}).Size()
+	for i := range p.Slots {
+		if s := &p.Slots[i]; uploads(s) {
+			n += rows.PartSize(s.Rows*s.Dim, 0)
+		}
+	}
+	return n
+}
+
+// Sizes counts the numbers that all devices share, and those that each has for
+// itself (a private table counts in full).
+func (p *Plan) Sizes() (shared, private int) {
+	for i := range p.Slots {
+		switch s := &p.Slots[i]; {
+		case s.Scope == method.Shared && s.Up != method.Sum:
+			shared += s.Rows * s.Dim
+		case s.Scope == method.Private:
+			private += s.Rows * s.Dim
+		}
+	}
+	return shared, private
 }
 
 // MaxSamples is the largest sample a device with n interactions can have.

@@ -3,6 +3,7 @@ package methods
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
@@ -64,6 +65,13 @@ func Named(name string) (method.Entry, error) {
 		return method.Entry{}, fmt.Errorf("unknown method %q; did you mean %q?", name, near)
 	}
 	return method.Entry{}, fmt.Errorf("unknown method %q; see tacit methods", name)
+}
+
+// Clone returns a copy of a method: its parameters and nothing else.
+func Clone(m method.Method) method.Method {
+	v := reflect.New(reflect.TypeOf(m).Elem())
+	v.Elem().Set(reflect.ValueOf(m).Elem())
+	return v.Interface().(method.Method)
 }
 
 // New returns a method with its defaults.

@@ -201,6 +201,9 @@ func Values(v any) map[string]any {
 		if m, ok := fv.Interface().(encoding.TextMarshaler); ok {
 			b, _ := m.MarshalText()
 			out[Key(sf.Name)] = string(b)
+			if x, err := strconv.ParseFloat(string(b), 64); err == nil {
+				out[Key(sf.Name)] = x
+			}
 			return true
 		}
 		if fv.Kind() == reflect.Float32 { // 0.1, not 0.10000000149

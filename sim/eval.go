@@ -69,11 +69,12 @@ type scorer interface {
 type eval struct {
 	split *data.Split
 	only  []bool // users to measure; nil means all
+	logit bool   // scores are logits, which the protocol may squash
 	now   *Places
 }
 
 func newEval(split *data.Split, users int, seed uint64) *eval {
-	e := &eval{split: split, now: newPlaces(split.Users(), split.Full)}
+	e := &eval{split: split, logit: true, now: newPlaces(split.Users(), split.Full)}
 	if users > 0 && users < split.Users() {
 		e.only = make([]bool, split.Users())
 		ids := make([]uint32, split.Users())
@@ -122,7 +123,7 @@ func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) rank
 	} else {
 		by.Score(s.list, out)
 	}
-	if e.split.Squash {
+	if e.split.Squash && e.logit {
 		vec.Sigmoids(out)
 	}
 	return rank.Among(out[0], out[1:])

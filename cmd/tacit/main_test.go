@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be the program, so that signals can be tested.
+func TestMain(m *testing.M) {
+	if os.Getenv("TACIT_TEST_MAIN") == "1" {
+		main()
+	}
+	dir, err := os.MkdirTemp("", "tacit-cache-*")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_CACHE_HOME", dir)
+	os.Unsetenv("TACIT_DATA")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func tacit(words ...string) (code int, out, errs string) {
+	var o, e bytes.Buffer
+	code = run(words, &o, &e)
+	return code, o.String(), e.String()
+}
+
+const small = "users=80,items=300,mean-rows=20"
+
+func decode(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("not JSON: %v\n%s", err, text)
+	}
+	return v
+}
+
+func TestRunPrintsTheEnvelopeOfTheContract(t *testing.T) {
+	code, out, _ := tacit("run", "-d", "world", "--world", small, "rounds=4", "--format", "json")
+	v := decode(t, out)
+	if code != 0 || v["schema_version"] != 1.0 || v["status"] != "ok" || v["exit_code"] != 0.0 {
+		t.Fatalf("exit %d, envelope %v", code, v)
+	}
+	data := v["data"].(map[string]any)
+	for _, key := range strings.Fields(`method dataset protocol leaks seed rounds selected_round users items interactions params
+		valid test references leak_measured preset published seconds round_ms_median devices_per_s samples_per_s peak_rss_bytes bytes privacy`) {
+		if _, ok := data[key]; !ok {
+			t.Errorf("data has no %q", key)
+		}
+	}
+	for _, part := range []string{"valid", "test"} {
+		for _, kind := range []string{"sampled", "full"} {
+			m := data[part].(map[string]any)[kind].(map[string]any)
+			if hr := m["hr@10"].(float64); hr < 0 || hr > 1 {
+				t.Errorf("%s %s hr@10 is %g", part, kind, hr)
+			}
+		}
+	}
+	for _, name := range []string{"popularity", "ease", "local", "memoriser"} {
+		r := data["references"].(map[string]any)[name].(map[string]any)
+		if r["test"] == nil {
+			t.Errorf("reference %s has no test metrics", name)
+		}
+	}
+	if data["preset"] != nil || data["published"] != nil || data["privacy"] != nil {
+		t.Errorf("preset %v, published %v, privacy %v: want null on the world", data["preset"], data["published"], data["privacy"])
+	}
+}
+
+func TestWorkersDoNotChangeTheResult(t *testing.T) {
+	var got [2]any
+	for i, j := range []string{"1", "2"} {
+		_, out, _ := tacit("run", "-d", "world", "--world", small, "rounds=4", "--format", "json", "--no-references", "-j", j)
+		data := decode(t, out)["data"].(map[string]any)
+		b, _ := json.Marshal([]any{data["valid"], data["test"], data["selected_round"]})
+		got[i] = string(b)
+	}
+	if got[0] != got[1] {
+		t.Errorf("-j 1 and -j 2 differ:\n%v\n%v", got[0], got[1])
+	}
+}
+
+func TestSeedsGiveMeanAndSD(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "r")
+	_, out, _ := tacit("run", "-d", "world", "--world", small, "rounds=3", "--seeds", "3", "--format", "json", "-o", dir)
+	data := decode(t, out)["data"].(map[string]any)
+	if n := len(data["runs"].([]any)); n != 3 {
+		t.Fatalf("%d runs, want 3", n)
+	}
+	sum := 0.0
+	for _, r := range data["runs"].([]any) {
+		sum += at(r, "test", "sampled", "hr@10")
+	}
+	if mean := at(data["mean"], "test", "sampled", "hr@10"); mean < sum/3-1e-12 || mean > sum/3+1e-12 {
+		t.Errorf("mean is %g, want %g", mean, sum/3)
+	}
+	if at(data["sd"], "test", "sampled", "hr@10") <= 0 {
+		t.Error("three seeds have no spread")
+	}
+	md := filepath.Join(t.TempDir(), "t.md")
+	if code, _, errs := tacit("report", dir, "-o", md); code != 0 {
+		t.Errorf("report of a folder of seeds exits %d: %s", code, errs)
+	}
+}
+
+func at(v any, keys ...string) float64 {
+	for _, k := range keys {
+		v = v.(map[string]any)[k]
+	}
+	return v.(float64)
+}
+
+func TestBadInputExitsWith2AndAHint(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.csv")
+	if err := os.WriteFile(bad, []byte("user,item,rating,time\n1,2,3,4\n1,x,oops,5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ words, want string }{
+		{"rnu", `unknown command "tacit rnu"`},
+		{"data lst", `unknown command "tacit data lst"`},
+		{"run -d nothing-here", `no data set and no file is called "nothing-here"`},
+		{"run -d ml-100k", "ml-100k/u.data"},
+		{"run -m pfedrce", `did you mean "pfedrec"?`},
+		{"run lrr=1", `unknown key "lrr"`},
+		{"run --roundz 3", "unknown flag: --roundz"},
+		{"run nonsense", "neither a .toml file nor key=value"},
+		{"run --format yaml", "want text or json"},
+		{"run -j 0", "-j 0: want 1 or more"},
+		{"run missing.toml", "missing.toml"},
+		{"run --resume /nonexistent", "config.toml"},
+		{"run -d " + bad, "bad.csv line 3"},
+		{"data check " + bad, "bad.csv line 3"},
+		{"data describe", "accepts 1 arg(s)"},
+		{"report /nonexistent", "/nonexistent"},
+		{"methods nope", `unknown method "nope"`},
+		{"run -d world --world users=x", "users"},
+		{"run -d world --protocol temporal --world users=5,items=20,mean-rows=5 -q", ""},
+	} {
+		code, _, errs := tacit(strings.Fields(c.words)...)
+		if c.want == "" {
+			continue // must not crash
+		}
+		if code != 2 || !strings.Contains(errs, c.want) {
+			t.Errorf("tacit %s: exit %d, want 2; it says %q, want %q in it", c.words, code, errs, c.want)
+		}
+		code, out, _ := tacit(append(strings.Fields(c.words), "--format", "json")...)
+		if strings.Contains(c.words, "yaml") {
+			continue
+		}
+		if v := decode(t, out); code != 2 || v["status"] != "error" || v["error"].(map[string]any)["message"] == "" {
+			t.Errorf("tacit %s --format json: exit %d, envelope %v", c.words, code, v)
+		}
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	for _, words := range []string{"", "run", "play", "methods", "data", "data list", "data describe", "data check", "report", "docs", "docs methods", "docs parity", "doctor", "version", "completion"} {
+		code, out, _ := tacit(append(strings.Fields(words), "--help")...)
+		if code != 0 || len(out) < 80 {
+			t.Errorf("tacit %s --help exits %d with %d characters", words, code, len(out))
+		}
+	}
+}
+
+func TestCommandsWithoutARunWork(t *testing.T) {
+	for _, words := range []string{"version", "methods", "methods pfedrec", "data list", "data describe world", "data check world", "doctor", "completion bash", "run --explain", "run --dry-run", "exit-codes"} {
+		if code, out, errs := tacit(strings.Fields(words)...); code != 0 || out == "" {
+			t.Errorf("tacit %s exits %d, prints %d characters and %q", words, code, len(out), errs)
+		}
+	}
+	_, out, _ := tacit("doctor")
+	if !strings.Contains(out, "a small run gives the bits it gives everywhere") {
+		t.Errorf("the doctor is not happy:\n%s", out)
+	}
+}
+
+func TestCtrlCSavesAndResumeGivesTheSameResult(t *testing.T) {
+	dir := t.TempDir()
+	words := []string{"run", "-d", "world", "--world", "users=300,items=400,mean-rows=30", "rounds=150", "--no-references", "--format", "json"}
+	_, whole, _ := tacit(words...)
+	part := filepath.Join(dir, "part")
+	cmd := exec.Command(os.Args[0], append(words, "-o", part)...)
+	cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, filepath.Join(part, "config.toml"))
+	time.Sleep(300 * time.Millisecond)
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code == 0 {
+		t.Skip("the machine was so fast that the run ended before Ctrl-C")
+	} else if code != 130 {
+		t.Fatalf("exit %d (%v), want 130: %s", code, err, out.String())
+	}
+	code, resumed, errs := tacit("run", "--resume", part, "--no-references", "--format", "json")
+	if code != 0 {
+		t.Fatalf("resume exits %d: %s", code, errs)
+	}
+	a, b := decode(t, whole)["data"].(map[string]any), decode(t, resumed)["data"].(map[string]any)
+	for _, key := range []string{"valid", "test", "selected_round", "bytes"} {
+		x, _ := json.Marshal(a[key])
+		y, _ := json.Marshal(b[key])
+		if string(x) != string(y) {
+			t.Errorf("%s is %s after resume, want %s", key, y, x)
+		}
+	}
+}
+
+func waitFor(t *testing.T, path string) {
+	t.Helper()
+	for range 1000 {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s did not appear within 10 s", path)
+}

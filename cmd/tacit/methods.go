@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/report"
+)
+
+func (a *app) methodsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "methods [NAME]", Short: "List the methods, or explain one: what it shares, keeps and sends",
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, words []string) error {
+			if len(words) == 0 {
+				return a.listMethods()
+			}
+			e, err := methods.Named(words[0])
+			if err != nil {
+				return input(err, "tacit methods lists them")
+			}
+			doc, err := lab.MethodDoc(e)
+			if err != nil {
+				return err
+			}
+			data := map[string]any{
+				"name": e.Name, "title": e.Title, "paper": e.Paper, "about": e.About, "caution": e.Caution,
+				"slots": methods.New(e).Slots(0), "params": param.Fields(methods.New(e)), "presets": e.Presets,
+			}
+			return a.result(data, func(w io.Writer) error {
+				_, err := io.WriteString(w, doc)
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) listMethods() error {
+	t := report.Table{Header: []string{"method", "what it is", "paper"}}
+	var data []map[string]string
+	for _, e := range methods.All() {
+		t.Rows = append(t.Rows, []any{e.Name, e.Title, e.Paper})
+		data = append(data, map[string]string{"name": e.Name, "title": e.Title, "paper": e.Paper, "about": e.About})
+	}
+	t.Notes = []string{"tacit methods NAME explains one; tacit run -m NAME -d world runs it."}
+	return a.result(data, t.Text)
+}
+
+func (a *app) docsCmd() *cobra.Command {
+	var dir string
+	pages := &cobra.Command{
+		Use: "methods", Short: "Write a page for each method", Args: args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+			for _, e := range methods.All() {
+				doc, err := lab.MethodDoc(e)
+				if err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(dir, e.Name+".md"), []byte(doc), 0o644); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(a.err, "wrote %d pages to %s\n", len(methods.All()), dir)
+			return nil
+		},
+	}
+	pages.Flags().StringVarP(&dir, "out", "o", "docs/methods", "folder to write to")
+	return group(&cobra.Command{Use: "docs", Short: "Generate the documentation that is made of code and runs"}, pages, a.parityCmd())
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/report"
+)
+
+func (a *app) parityCmd() *cobra.Command {
+	var out, dataDir string
+	var sets, protocols []string
+	var seeds, jobs int
+	c := &cobra.Command{
+		Use: "parity", Short: "Run every method beside its published number and write docs/parity.md", Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			base := lab.Job{Jobs: jobs, Version: version, Commit: revision()}
+			rows, err := lab.Parity(c.Context(), base, dataDir, sets, protocols, seeds, func(s string) { fmt.Fprintln(a.err, s) })
+			if err != nil {
+				return err
+			}
+			var b bytes.Buffer
+			note := fmt.Sprintf("Made by `tacit docs parity` with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
+				seeds, revision(), jobs, lab.CPU(), runtime.GOOS, runtime.GOARCH)
+			if err := report.Parity(&b, rows, note); err != nil {
+				return err
+			}
+			return os.WriteFile(out, b.Bytes(), 0o644)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&out, "out", "o", "docs/parity.md", "the file to write")
+	fl.StringVar(&dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringSliceVar(&sets, "sets", []string{"ml-100k", "ml-1m"}, "data sets")
+	fl.StringSliceVar(&protocols, "protocols", []string{"paper", "isolated", "deployed"}, "protocols")
+	fl.IntVar(&seeds, "seeds", 5, "seeds per row")
+	fl.IntVarP(&jobs, "jobs", "j", cores(), "goroutines that visit devices")
+	return c
+}

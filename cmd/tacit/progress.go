@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// teller returns what a job tells of itself: a card, then one live line on a
+// terminal, or a line now and then elsewhere.
+func (a *app) teller(rounds int) func(any) {
+	if a.quiet {
+		return func(any) {}
+	}
+	l := &live{w: a.err, rounds: rounds}
+	if f, ok := a.err.(*os.File); ok {
+		l.tty = term.IsTerminal(int(f.Fd()))
+	}
+	return func(event any) {
+		switch e := event.(type) {
+		case lab.Started:
+			l.begin = time.Now()
+			if !l.carded {
+				card(a.err, e)
+				l.carded = true
+			}
+			if e.Job.Resume {
+				return
+			}
+		case lab.Resumed:
+			l.from = e.Round
+			l.say(fmt.Sprintf("resumed after round %d", e.Round))
+		case sim.Event:
+			l.round(e)
+		case lab.Referring:
+			l.flush()
+			l.say("measuring the reference row: " + e.Name)
+		}
+	}
+}
+
+// live is the progress of a run.
+type live struct {
+	w      io.Writer
+	tty    bool
+	carded bool
+	rounds int
+	from   int
+	begin  time.Time
+	last   time.Time
+	line   string
+	bytes  int
+}
+
+func (l *live) say(s string) {
+	l.flush()
+	fmt.Fprintln(l.w, s)
+}
+
+func (l *live) round(e sim.Event) {
+	if e.Valid != nil {
+		l.line = fmt.Sprintf("valid HR@10 %s  NDCG %s  ", points(e.Valid.Sampled["hr@10"]), points(e.Valid.Sampled["ndcg@10"]))
+	}
+	l.bytes += e.BytesUp
+	every := 10 * time.Second
+	if l.tty {
+		every = 80 * time.Millisecond
+	}
+	if now := time.Now(); now.Sub(l.last) >= every || e.Round == l.rounds {
+		l.last = now
+		l.show(e)
+	}
+	if e.Round == l.rounds {
+		l.flush()
+	}
+}
+
+func (l *live) show(e sim.Event) {
+	done := e.Round - l.from
+	took := time.Since(l.begin)
+	left := time.Duration(0)
+	if done > 0 {
+		left = took / time.Duration(done) * time.Duration(l.rounds-e.Round)
+	}
+	rate := 0.0
+	if e.TrainMS > 0 {
+		rate = float64(e.Devices) / e.TrainMS * 1000
+	}
+	s := fmt.Sprintf("round %d/%d  %s%s devices/s  ^%s  ETA %s", e.Round, l.rounds, l.line, short(rate), size(float64(l.bytes)), clock(left))
+	if l.tty {
+		fmt.Fprintf(l.w, "\r\x1b[K%s", s)
+		return
+	}
+	fmt.Fprintln(l.w, s)
+}
+
+// flush ends the live line.
+func (l *live) flush() {
+	if l.tty && !l.last.IsZero() {
+		fmt.Fprintln(l.w)
+		l.last = time.Time{}
+	}
+}
+
+// points writes a fraction as .712.
+func points(x float64) string {
+	s := fmt.Sprintf("%.3f", x)
+	if x >= 0 && x < 1 && s[0] == '0' {
+		return s[1:]
+	}
+	return s
+}
+
+// short writes 2143 as 2.1k.
+func short(x float64) string {
+	switch {
+	case x >= 1e6:
+		return fmt.Sprintf("%.1fM", x/1e6)
+	case x >= 1e3:
+		return fmt.Sprintf("%.1fk", x/1e3)
+	}
+	return fmt.Sprintf("%.0f", x)
+}
+
+// size writes a number of bytes.
+func size(b float64) string {
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
+		if b < 1000 {
+			return fmt.Sprintf("%.3g %s", b, unit)
+		}
+		b /= 1000
+	}
+	return fmt.Sprintf("%.3g TB", b)
+}
+
+// clock writes a duration as 1:05.
+func clock(d time.Duration) string {
+	s := int(d.Seconds() + 0.5)
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}

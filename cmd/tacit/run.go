@@ -1,0 +1,200 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/report"
+)
+
+// runFlags are the flags of a run that are no settings.
+type runFlags struct {
+	out, dataDir, resume string
+	jobs                 int
+	force, noRefs        bool
+	explain, dryRun      bool
+}
+
+const runLong = `Run one experiment: a method on a data set under a protocol.
+
+Settings are flags, key=value words, TACIT_... variables or keys of a TOML file;
+flags win over the environment, the environment over the file, the file over the
+preset of method and data. Parameters of the method are given as key=value.
+
+Protocols, which say what a device draws as negatives:
+%s
+Result on standard output, progress on standard error. With -o DIR the run leaves a
+folder with its settings, metrics per round, result, ranks per user and a report.
+Ctrl-C once finishes the round, saves and exits with 130; --resume DIR goes on with
+the same bits.`
+
+const runExample = `  tacit run -m pfedrec -d world
+  tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5 -o runs/pfedrec
+  tacit run -m pfedrec -d ml-100k infer=global lr=0.05 rounds=50
+  tacit run -m fedmf -d ratings.csv --columns user,item,rating,time --min-rows 5
+  tacit run runs/pfedrec/config.toml
+  tacit run --resume runs/pfedrec`
+
+func (a *app) runCmd() *cobra.Command {
+	var f runFlags
+	var about strings.Builder
+	for _, p := range data.Protocols() {
+		fmt.Fprintf(&about, "  %-9s %s\n", p.Name, p.About)
+	}
+	c := &cobra.Command{
+		Use: "run [CONFIG.toml] [key=value ...]", Short: "Run one experiment",
+		Long: fmt.Sprintf(runLong, about.String()), Example: runExample,
+	}
+	settings := settingFlags(c.Flags())
+	fl := c.Flags()
+	fl.StringVarP(&f.out, "out", "o", "", "the run folder")
+	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&f.resume, "resume", "", "go on with the run in this folder")
+	fl.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "goroutines that visit devices; the result is the same for any number")
+	fl.BoolVar(&f.force, "force", false, "replace a run that the folder holds")
+	fl.BoolVar(&f.noRefs, "no-references", false, "leave the reference rows out")
+	fl.BoolVar(&f.explain, "explain", false, "print where each setting comes from, and stop")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print the card, and stop")
+	c.RunE = func(c *cobra.Command, words []string) error {
+		given, err := f.given(words, settings)
+		if err != nil {
+			return err
+		}
+		spec, err := lab.Resolve(given)
+		if err != nil {
+			return err
+		}
+		if f.explain {
+			return a.explain(spec)
+		}
+		job, err := a.job(spec, &f)
+		if err != nil {
+			return err
+		}
+		if f.dryRun {
+			return a.dryRun(job)
+		}
+		return a.runJob(c, job)
+	}
+	return c
+}
+
+// settingFlags makes a flag of each setting, and returns those that were given.
+func settingFlags(fs *pflag.FlagSet) func() []lab.Setting {
+	var s lab.Settings
+	short := map[string]string{"method": "m", "data": "d"}
+	values := map[string]*string{}
+	for _, f := range param.Fields(&s) {
+		values[f.Key] = fs.StringP(f.Key, short[f.Key], f.Default, f.Doc)
+	}
+	return func() []lab.Setting {
+		var out []lab.Setting
+		fs.Visit(func(f *pflag.Flag) {
+			if v, ok := values[f.Name]; ok {
+				out = append(out, lab.Setting{Key: f.Name, Value: *v, From: "flag --" + f.Name})
+			}
+		})
+		return out
+	}
+}
+
+// given puts file, environment, words and flags in the order of precedence.
+func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Setting, error) {
+	var all []lab.Setting
+	file := ""
+	if len(words) > 0 && strings.HasSuffix(words[0], ".toml") {
+		file, words = words[0], words[1:]
+	}
+	if f.resume != "" {
+		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" {
+			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"), "tacit run --resume "+f.resume)
+		}
+		file = filepath.Join(f.resume, lab.ConfigFile)
+	}
+	if file != "" {
+		s, err := lab.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s...)
+	}
+	if f.resume == "" {
+		all = append(all, lab.Environment()...)
+	}
+	s, err := lab.Assignments(words, "command line")
+	if err != nil {
+		return nil, err
+	}
+	return append(append(all, s...), flags()...), nil
+}
+
+func (a *app) job(spec *lab.Spec, f *runFlags) (*lab.Job, error) {
+	if f.jobs < 1 {
+		return nil, input(fmt.Errorf("-j %d: want 1 or more", f.jobs), "")
+	}
+	src, err := lab.OpenData(&spec.Settings, f.dataDir)
+	if err != nil {
+		return nil, err
+	}
+	j := &lab.Job{
+		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoRefs: f.noRefs,
+		Version: version, Commit: revision(),
+	}
+	if f.resume != "" {
+		j.Out, j.Resume = f.resume, true
+	}
+	j.Tell = a.teller(spec.Rounds)
+	return j, nil
+}
+
+func (a *app) runJob(c *cobra.Command, job *lab.Job) error {
+	var data any
+	var text func(io.Writer) error
+	if job.Seeds > 1 {
+		many, err := job.RunSeeds(c.Context())
+		if err != nil {
+			return err
+		}
+		data, text = many, func(w io.Writer) error { return report.TextMany(w, many) }
+	} else {
+		res, err := job.Run(c.Context())
+		if err != nil {
+			return err
+		}
+		data, text = res, func(w io.Writer) error { return report.Text(w, res) }
+	}
+	if err := a.result(data, text); err != nil {
+		return err
+	}
+	if job.Out != "" && !a.quiet {
+		fmt.Fprintf(a.err, "run folder: %s\n", job.Out)
+	}
+	return nil
+}
+
+// explain prints every setting with its origin.
+func (a *app) explain(s *lab.Spec) error {
+	t := report.Table{Title: "settings", Header: []string{"key", "value", "from"}}
+	rows := map[string]map[string]any{}
+	for _, target := range []any{&s.Settings, s.Params} {
+		values := param.Values(target)
+		for _, f := range param.Fields(target) {
+			from := s.From[f.Key]
+			if from == "" {
+				from = "default"
+			}
+			rows[f.Key] = map[string]any{"value": values[f.Key], "from": from}
+			t.Rows = append(t.Rows, []any{f.Key, fmt.Sprint(values[f.Key]), from})
+		}
+	}
+	return a.result(rows, t.Text)
+}

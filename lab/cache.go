@@ -1,0 +1,71 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tacit-rec/tacit/refs"
+	"github.com/tacit-rec/tacit/report"
+)
+
+// refsVersion is raised when a reference's definition changes.
+const refsVersion = 2
+
+// References measures the reference rows, or takes them from the cache: they
+// depend on data, protocol, seed and sampling, and on no method.
+func References(ctx context.Context, c refs.Config, tell func(name string)) (map[string]*report.Reference, error) {
+	out := map[string]*report.Reference{}
+	for _, name := range refs.Names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		path := refPath(name, c)
+		if r := readRef(path); r != nil {
+			out[name] = r
+			continue
+		}
+		tell(name)
+		row, err := refs.Compute(name, c)
+		if err != nil {
+			return nil, err
+		}
+		r := &report.Reference{Valid: row.Valid, Test: row.Test, Reason: row.Reason, About: row.About, Seconds: row.Seconds}
+		out[name] = r
+		if path != "" {
+			b, err := json.Marshal(r)
+			if err == nil && os.MkdirAll(filepath.Dir(path), 0o755) == nil {
+				// A cache that cannot be written is no reason to stop.
+				_ = writeFile(path, b)
+			}
+		}
+	}
+	return out, nil
+}
+
+func refPath(name string, c refs.Config) string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	key := fmt.Sprintf("%d %s %s %+v %d %d %d %d %d", refsVersion, name, c.Split.Info().Hash, c.Split.Protocol,
+		c.Split.Seed, c.Rounds, c.Negatives, c.Seed, c.Ties)
+	sum := sha256.Sum256([]byte(key))
+	return filepath.Join(dir, "tacit", "references", name+"-"+hex.EncodeToString(sum[:12])+".json")
+}
+
+func readRef(path string) *report.Reference {
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) > 1<<20 {
+		return nil
+	}
+	var r report.Reference
+	if json.Unmarshal(b, &r) != nil || r.Test == nil && r.Reason == "" {
+		return nil
+	}
+	return &r
+}

@@ -1,0 +1,196 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+func TestSelfTestHasTheSameBitsEverywhere(t *testing.T) {
+	got, err := SelfTest(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != SelfTestDigest {
+		t.Errorf("digest is %s, want %s; if numbers were meant to change, change SelfTestDigest and say so in the CHANGELOG", got, SelfTestDigest)
+	}
+}
+
+func settings(words ...string) []Setting {
+	s, err := Assignments(words, "test")
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
+	for words, want := range map[string]string{
+		"method=pfedrce":  `unknown method "pfedrce"; did you mean "pfedrec"?`,
+		"lamda=1":         `unknown key "lamda"`,
+		"roundz=5":        `unknown key "roundz"; did you mean "rounds"?`,
+		"rounds=0":        "rounds = 0: want 1 to 1000000",
+		"rounds=ten":      `rounds = "ten": want a whole number`,
+		"lr=fast":         `lr = "fast"`,
+		"infer=mine":      `infer = "mine": want one of own, global, random`,
+		"dim=0":           "dim = 0: want 1 to 4096",
+		"protocol=honest": "want one of paper, isolated, deployed, temporal",
+		"cohort=-3":       "want all, a count, a share such as 10%",
+		"server=adam":     "want sgd, sgd:RATE or adam:RATE",
+		"dropout=1":       "dropout = 1: want a share from 0 to below 1",
+		"params.rounds=3": `unknown key "params.rounds"`,
+		"seeds=0":         "seeds = 0: want 1 to 1000",
+	} {
+		_, err := Resolve(settings(strings.Fields(words)...))
+		var in *Input
+		if !errors.As(err, &in) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want an Input that says %q", words, err, want)
+		}
+	}
+}
+
+func TestPresetsApplyAndAreOverridden(t *testing.T) {
+	s, err := Resolve(settings("data=ml-100k", "rounds=7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Preset == nil || s.Preset.Data != "ml-100k" || s.Rounds != 7 || s.From["rounds"] != "test" || s.From["batch"] != "preset" {
+		t.Errorf("preset %v, rounds %d from %s, batch from %s", s.Preset, s.Rounds, s.From["rounds"], s.From["batch"])
+	}
+}
+
+func TestTheWrittenConfigGivesTheSameRun(t *testing.T) {
+	s, err := Resolve(settings("method=pfedrec", "data=world", "lr=decay:0.1,0.9,1", "cohort=10%", "server=adam:0.01", "infer=global", "world=users=50"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(path, s.TOML(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	given, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Resolve(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(s.TOML()) != string(again.TOML()) {
+		t.Errorf("a config does not survive being written and read:\n%s\n%s", s.TOML(), again.TOML())
+	}
+}
+
+func TestBadConfigFilesAreInputErrorsWithALine(t *testing.T) {
+	for text, want := range map[string]string{
+		"rounds = 5\nrounds = 6\n":  "line 2",
+		"rounds = \n":               "line 1",
+		"[train]\nrounds = 3\n":     "unknown table [train]",
+		"rounds = [1, 2]\n":         "of a kind that no setting has",
+		"[params]\n[params.x]\ny=1": "unknown table [params.x]",
+	} {
+		path := filepath.Join(t.TempDir(), "c.toml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadFile(path)
+		var in *Input
+		if !errors.As(err, &in) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error is %v, want an Input that says %q", text, err, want)
+		}
+	}
+}
+
+func job(t *testing.T, out string, words ...string) *Job {
+	t.Helper()
+	s, err := Resolve(settings(append([]string{"data=world", "world=users=80,items=300,mean-rows=20", "rounds=6"}, words...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := OpenData(&s.Settings, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Job{Spec: s, Source: src, Jobs: 2, Out: out, NoRefs: true}
+}
+
+func TestAStoppedRunResumesToTheSameResult(t *testing.T) {
+	whole, part := t.TempDir(), t.TempDir()
+	if _, err := job(t, whole).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	j := job(t, part)
+	j.Tell = func(e any) {
+		if ev, ok := e.(sim.Event); ok && ev.Round == 3 {
+			cancel()
+		}
+	}
+	_, err := j.Run(ctx)
+	var s *Stopped
+	if !errors.As(err, &s) || s.Round != 3 || s.Dir != part {
+		t.Fatalf("error is %v, want Stopped after round 3 in %s", err, part)
+	}
+	if exists(filepath.Join(part, ResultFile)) {
+		t.Fatal("a stopped run has a result.json")
+	}
+	again := job(t, part)
+	again.Resume = true
+	if _, err := again.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{UsersFile, ConfigFile} {
+		a, _ := os.ReadFile(filepath.Join(whole, name))
+		b, _ := os.ReadFile(filepath.Join(part, name))
+		if len(a) == 0 || string(a) != string(b) {
+			t.Errorf("%s differs between the whole run and the resumed one", name)
+		}
+	}
+}
+
+func TestAFolderIsNotOverwrittenByMistake(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := job(t, dir).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var in *Input
+	if _, err := job(t, dir).Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(), "holds a finished run") {
+		t.Errorf("error is %v, want one that says the folder holds a finished run", err)
+	}
+	j := job(t, dir)
+	j.Force = true
+	if _, err := j.Run(context.Background()); err != nil {
+		t.Error(err)
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "thesis.txt"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := job(t, other).Run(context.Background()); !errors.As(err, &in) {
+		t.Errorf("error is %v, want an Input: the folder is no run folder", err)
+	}
+}
+
+func TestDivergenceIsAnInputErrorAndNotACrash(t *testing.T) {
+	_, err := job(t, "", "lr=1e30").Run(context.Background())
+	var in *Input
+	if !errors.As(err, &in) || !errors.Is(err, sim.ErrDiverged) {
+		t.Errorf("error is %v, want an Input that wraps ErrDiverged", err)
+	}
+}
+
+func TestEverySettingHasADocAndADefaultThatParses(t *testing.T) {
+	var s Settings
+	param.Defaults(&s)
+	for _, f := range param.Fields(&s) {
+		if f.Doc == "" {
+			t.Errorf("setting %s has no doc", f.Key)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/tacit-rec/tacit/report"
+)
+
+// parityCells are the rows of docs/parity.md, per data set and protocol.
+var parityCells = []struct {
+	method  string
+	variant []string
+}{
+	{"pfedrec", nil},
+	{"pfedrec", []string{"infer=global"}},
+	{"fedmf", nil},
+}
+
+// Parity runs every cell of docs/parity.md.
+func Parity(ctx context.Context, base Job, dataDir string, sets, protocols []string, seeds int, tell func(string)) ([]report.ParityRow, error) {
+	var rows []report.ParityRow
+	for _, set := range sets {
+		spec, err := Resolve([]Setting{{"data", set, "parity"}})
+		if err != nil {
+			return nil, err
+		}
+		if base.Source, err = OpenData(&spec.Settings, dataDir); err != nil {
+			return nil, err
+		}
+		for _, protocol := range protocols {
+			for _, cell := range parityCells {
+				given := []Setting{
+					{"method", cell.method, "parity"}, {"data", set, "parity"}, {"protocol", protocol, "parity"}, {"seeds", fmt.Sprint(seeds), "parity"},
+				}
+				own, err := Assignments(cell.variant, "parity")
+				if err != nil {
+					return nil, err
+				}
+				job := base
+				if job.Spec, err = Resolve(append(given, own...)); err != nil {
+					return nil, err
+				}
+				many, err := job.RunSeeds(ctx)
+				if err != nil {
+					return nil, err
+				}
+				row := parityRow(many, cell.variant)
+				tell(fmt.Sprintf("%s %v on %s under %s: %.4f / %.4f", cell.method, cell.variant, set, protocol, row.HR, row.NDCG))
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows, nil
+}
+
+func parityRow(m *report.Many, variant []string) report.ParityRow {
+	first := m.Runs[0]
+	row := report.ParityRow{
+		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs),
+		HR: m.Mean.Test.Sampled["hr@10"], HRSD: m.SD.Test.Sampled["hr@10"],
+		NDCG: m.Mean.Test.Sampled["ndcg@10"], NDCGSD: m.SD.Test.Sampled["ndcg@10"],
+		FullHR: math.NaN(), FullNDCG: math.NaN(), Published: first.Published, Commit: first.Commit, References: first.References,
+	}
+	if len(variant) > 0 {
+		row.Variant = variant[0]
+		row.Published = nil // the paper's table has the method as it is
+	}
+	if m.Mean.Test.Full != nil {
+		row.FullHR, row.FullNDCG = m.Mean.Test.Full["hr@10"], m.Mean.Test.Full["ndcg@10"]
+	}
+	for _, r := range m.Runs {
+		row.RoundMS += r.RoundMSMedian / float64(len(m.Runs))
+	}
+	return row
+}

@@ -1,0 +1,275 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/refs"
+	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// Job is an experiment and how to run it.
+type Job struct {
+	*Spec
+	Source  data.Source
+	Jobs    int
+	Out     string // the run folder; empty for none
+	Force   bool
+	Resume  bool
+	NoRefs  bool
+	Version string
+	Commit  string
+
+	// Tell is called with what happens, from one goroutine: Started, Resumed,
+	// sim.Event, Referring, Saved.
+	Tell func(event any)
+}
+
+// Started is told when the simulation stands ready.
+type Started struct {
+	Job   *Job
+	Run   *sim.Run
+	Split *data.Split
+}
+
+// Resumed is told after a checkpoint was loaded.
+type Resumed struct{ Round int }
+
+// Referring is told before a reference is measured.
+type Referring struct{ Name string }
+
+// Stopped is the error of a run that was interrupted. Dir is where it can be
+// resumed, or empty.
+type Stopped struct {
+	Round int
+	Dir   string
+}
+
+func (s *Stopped) Error() string {
+	if s.Dir == "" {
+		return fmt.Sprintf("stopped after round %d; nothing was kept", s.Round)
+	}
+	return fmt.Sprintf("stopped after round %d", s.Round)
+}
+
+// fingerprint names everything that decides the bits of a run.
+func (j *Job) fingerprint() string {
+	params, _ := json.Marshal(param.Values(j.Params))
+	options, _ := json.Marshal(param.Values(&j.Options))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s %d %s", j.Method, params, options, j.Protocol, j.Seed, j.Source.Info().Hash))
+	return hex.EncodeToString(sum[:])
+}
+
+// saveEvery is how often a run with a folder writes a checkpoint.
+const saveEvery = 30 * time.Second
+
+// Run runs the job to its end, or until ctx is done: then the round in progress
+// is finished and saved, and the error is Stopped.
+func (j *Job) Run(ctx context.Context) (*report.Result, error) {
+	if j.Tell == nil {
+		j.Tell = func(any) {}
+	}
+	start := time.Now()
+	protocol, err := data.ProtocolNamed(j.Protocol)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	split, err := data.NewSplit(j.Source, protocol, j.Seed)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	out, err := j.open(run)
+	if err != nil {
+		return nil, err
+	}
+	j.Tell(Started{j, run, split})
+	if j.Resume {
+		j.Tell(Resumed{run.Engine.Next})
+	}
+	if err := j.rounds(ctx, run, out); err != nil {
+		return nil, err
+	}
+	total := time.Since(start)
+	res := j.result(run, split, total)
+	if !j.NoRefs {
+		if err := j.refer(ctx, res, split); err != nil {
+			return nil, j.stopped(ctx, run, out, err)
+		}
+	}
+	return res, j.finish(run, split, res, out)
+}
+
+func (j *Job) open(run *sim.Run) (*folder, error) {
+	if !j.Resume {
+		return openFolder(j.Out, j.Spec, Environ(j), j.Force)
+	}
+	f := &folder{dir: j.Out}
+	return f, f.resume(run, j.fingerprint())
+}
+
+func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder) error {
+	saved := time.Now()
+	for !run.Done() {
+		if ctx.Err() != nil {
+			return j.stopped(ctx, run, out, ctx.Err())
+		}
+		ev, err := run.Step(ctx)
+		if errors.Is(err, sim.ErrDiverged) {
+			return input(fmt.Errorf("round %d: %w", ev.Round, err), "for example lr=0.01")
+		} else if err != nil {
+			return err
+		}
+		if err := out.event(ev); err != nil {
+			return err
+		}
+		j.Tell(ev)
+		if time.Since(saved) > saveEvery {
+			if err := out.checkpoint(run, j.fingerprint()); err != nil {
+				return err
+			}
+			saved = time.Now()
+		}
+	}
+	return nil
+}
+
+// stopped saves an interrupted run.
+func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	if err := out.checkpoint(run, j.fingerprint()); err != nil {
+		return err
+	}
+	return &Stopped{run.Engine.Next, j.Out}
+}
+
+func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) error {
+	c := refs.Config{
+		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
+	}
+	var err error
+	if res.References, err = References(ctx, c, func(name string) { j.Tell(Referring{name}) }); err != nil {
+		return err
+	}
+	mem, pop := res.References["memoriser"], res.References["popularity"]
+	if mem.Test != nil && pop.Test != nil {
+		res.LeakMeasured = &report.LeakMeasured{Memoriser: mem.Test.Sampled["hr@10"], Popularity: pop.Test.Sampled["hr@10"]}
+	}
+	return nil
+}
+
+func (j *Job) result(run *sim.Run, split *data.Split, total time.Duration) *report.Result {
+	rows := 0
+	var h data.History
+	for u := range j.Source.Users() {
+		j.Source.History(u, &h)
+		rows += len(h.Items)
+	}
+	res := &report.Result{
+		Method: j.Method, Dataset: j.Source.Info().Name, DataHash: j.Source.Info().Hash,
+		Protocol: j.Protocol, Leaks: split.Leaks(), Seed: j.Seed, Rounds: j.Rounds, SelectedRound: run.Selected,
+		Users: j.Source.Users(), Items: j.Source.Items(), Interactions: rows,
+		Params: param.Values(j.Params), Options: param.Values(&j.Options),
+		Seconds:       report.Seconds{Train: run.Train.Seconds(), Eval: run.Eval.Seconds(), Total: total.Seconds()},
+		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: PeakRSS(),
+		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
+	}
+	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
+	if t := run.Train.Seconds(); t > 0 {
+		res.DevicesPerS, res.SamplesPerS = float64(run.Devices)/t, float64(run.Samples)/t
+	}
+	if run.Devices > 0 {
+		res.Bytes.Up = float64(run.Bytes) / float64(run.Devices)
+	}
+	res.Bytes.Down = float64(run.Fleet.Plan.BytesDown())
+	if p := j.Spec.Preset; p != nil {
+		name := j.Method + "/" + p.Data
+		res.Preset = &name
+		if pub := p.Published; pub != nil && j.asPublished() {
+			res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source}
+		}
+	}
+	return res
+}
+
+// asPublished reports whether everything that decides the numbers is as the
+// preset has it; else the published number is of something else.
+func (j *Job) asPublished() bool {
+	ref, err := Resolve([]Setting{{"method", j.Method, "preset"}, {"data", j.Data, "preset"}})
+	if err != nil {
+		return false
+	}
+	a, b := param.Values(&j.Options), param.Values(&ref.Options)
+	for _, key := range []string{"eval-every", "eval-users"} {
+		delete(a, key)
+		delete(b, key)
+	}
+	return reflect.DeepEqual(a, b) && reflect.DeepEqual(param.Values(j.Params), param.Values(ref.Params))
+}
+
+// finish writes the folder's remaining files; result.json last, as the sign that
+// the run is whole.
+func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, out *folder) error {
+	if out == nil {
+		return nil
+	}
+	users := perUser(run, split)
+	var table, page bytes.Buffer
+	if err := report.WriteUsers(&table, users); err != nil {
+		return err
+	}
+	points, err := out.points()
+	if err != nil {
+		return err
+	}
+	if err := report.HTML(&page, []*report.Run{{Dir: filepath.Base(out.dir), Result: res, Points: points, Users: users}}); err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(res, "", "  ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		out.checkpoint(run, j.fingerprint()),
+		out.write(UsersFile, table.Bytes()),
+		out.write(ReportFile, page.Bytes()),
+		out.write(ResultFile, append(b, '\n')),
+	)
+}
+
+func perUser(run *sim.Run, split *data.Split) []report.User {
+	var out []report.User
+	var p data.Part
+	at := func(places []rank.Place, u int) int {
+		if places == nil || places[u].Above == rank.Absent {
+			return 0
+		}
+		return int(places[u].Above+places[u].Ties) + 1
+	}
+	for u := range split.Users() {
+		split.User(u, &p)
+		out = append(out, report.User{
+			ID: split.Info().UserName(u), Rows: len(p.Train),
+			ValidRank: at(run.Best.Valid, u), TestRank: at(run.Best.Test, u),
+			ValidFull: at(run.Best.ValidFull, u), TestFull: at(run.Best.TestFull, u),
+		})
+	}
+	return out
+}

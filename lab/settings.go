@@ -1,0 +1,239 @@
+// Package lab is one experiment from its settings to its run folder: it resolves
+// flags, environment, file and preset, opens the data, runs the simulation beside
+// its references, and leaves a folder that can be resumed and reported on.
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// Settings are everything a run is made of, but for the method's own parameters.
+type Settings struct {
+	Method   string `default:"pfedrec" doc:"the method; see tacit methods"`
+	Data     string `default:"world" doc:"the data: a name from tacit data list, or a file of delimited text"`
+	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal" doc:"how it is evaluated; see tacit run --help"`
+	Seed     uint64 `default:"1" doc:"seed of everything that is random"`
+	Seeds    int    `default:"1" doc:"repeat the run with this many seeds, from seed on"`
+
+	sim.Options
+
+	World     string `default:"" doc:"the synthetic world, such as users=1000,items=500,mean-rows=40,seed=1,drift=0.5"`
+	Sep       string `default:"" doc:"separator of a delimited file: tab, comma, semicolon, pipe, space or ::; found out if empty"`
+	Header    string `default:"auto" choices:"auto|yes|no" doc:"whether a delimited file starts with column names"`
+	Columns   string `default:"" doc:"columns of a delimited file, such as user,item,rating,time or user=uid,item=3; found out if empty"`
+	MinRows   int    `default:"3" doc:"users with fewer rows are left out; leave-one-out needs 3"`
+	Threshold string `default:"" doc:"rows with a value below this are left out; empty keeps all"`
+	Dedup     string `default:"" choices:"|first|last" doc:"which of a user's rows with the same item to keep; empty keeps all"`
+}
+
+// Input is an error in what the user gave: it exits with code 2.
+type Input struct {
+	Err  error
+	Hint string
+}
+
+func (e *Input) Error() string { return e.Err.Error() }
+func (e *Input) Unwrap() error { return e.Err }
+
+func input(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	var already *Input
+	if errors.As(err, &already) {
+		return err
+	}
+	return &Input{err, hint}
+}
+
+// Setting is one key and its value as text, with where it came from.
+type Setting struct{ Key, Value, From string }
+
+// Spec is a resolved experiment.
+type Spec struct {
+	Settings
+	Entry  method.Entry
+	Params method.Method
+	Preset *method.Preset
+	From   map[string]string // key to origin: default, preset, file, environment or flag
+}
+
+// Resolve puts settings together: defaults, then the preset of method and data,
+// then the file's, the environment's and the flags', in the order given.
+func Resolve(given []Setting) (*Spec, error) {
+	s := &Spec{From: map[string]string{}}
+	param.Defaults(&s.Settings)
+	// The method and the data decide which preset and which keys there are.
+	for _, g := range given {
+		if g.Key == "method" || g.Key == "data" {
+			if err := param.Set(&s.Settings, g.Key, g.Value); err != nil {
+				return nil, input(fmt.Errorf("%s: %w", g.From, err), "")
+			}
+		}
+	}
+	var err error
+	if s.Entry, err = methods.Named(s.Method); err != nil {
+		return nil, input(err, "tacit methods lists them")
+	}
+	s.Params = methods.New(s.Entry)
+	for i := range s.Entry.Presets {
+		if p := &s.Entry.Presets[i]; p.Data == s.Data {
+			s.Preset = p
+			given = append(presetSettings(p), given...)
+		}
+	}
+	for _, g := range given {
+		if err := s.set(g); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.Options.Check(); err != nil {
+		return nil, input(err, "")
+	}
+	if s.Seeds < 1 || s.Seeds > 1000 {
+		return nil, input(fmt.Errorf("seeds = %d: want 1 to 1000", s.Seeds), "")
+	}
+	if c, ok := s.Params.(method.Checker); ok {
+		if err := c.Check(); err != nil {
+			return nil, input(fmt.Errorf("%s: %w", s.Method, err), "tacit methods "+s.Method+" explains its parameters")
+		}
+	}
+	return s, nil
+}
+
+func presetSettings(p *method.Preset) []Setting {
+	var out []Setting
+	for k, v := range p.Settings {
+		out = append(out, Setting{k, v, "preset"})
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
+	return out
+}
+
+func (s *Spec) set(g Setting) error {
+	key := strings.TrimPrefix(g.Key, "params.")
+	for _, target := range []any{&s.Settings, s.Params} {
+		if key != g.Key && target == any(&s.Settings) || !slices.Contains(param.Keys(target), key) {
+			continue
+		}
+		if err := param.Set(target, key, g.Value); err != nil {
+			return input(fmt.Errorf("%s: %w", g.From, err), "")
+		}
+		s.From[key] = g.From
+		return nil
+	}
+	all := append(param.Keys(s.Params), param.Keys(&s.Settings)...)
+	err := &param.Unknown{Key: g.Key, Nearest: param.Nearest(key, all)}
+	return input(fmt.Errorf("%s: %w (method %s)", g.From, err, s.Method), "tacit methods "+s.Method+" lists the keys")
+}
+
+// Assignments splits key=value words.
+func Assignments(words []string, from string) ([]Setting, error) {
+	var out []Setting
+	for _, w := range words {
+		key, value, ok := strings.Cut(w, "=")
+		if !ok {
+			return nil, input(fmt.Errorf("%q is neither a .toml file nor key=value", w), "example: tacit run -m pfedrec -d world rounds=20 lr=0.05")
+		}
+		out = append(out, Setting{key, value, from})
+	}
+	return out, nil
+}
+
+// Environment returns the settings of TACIT_... variables. TACIT_DATA is the
+// folder of the data sets and no setting.
+func Environment() []Setting {
+	var s Settings
+	var out []Setting
+	for _, key := range param.Keys(&s) {
+		name := "TACIT_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+		if v, ok := os.LookupEnv(name); ok && key != "data" {
+			out = append(out, Setting{key, v, "environment " + name})
+		}
+	}
+	return out
+}
+
+// ReadFile reads a TOML file of settings; the method's parameters stand under
+// [params].
+func ReadFile(path string) ([]Setting, error) {
+	const limit = 1 << 20
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	if len(b) > limit {
+		return nil, input(fmt.Errorf("%s: a settings file is at most %d bytes", path, limit), "")
+	}
+	var tree map[string]any
+	if err := toml.Unmarshal(b, &tree); err != nil {
+		var at *toml.DecodeError
+		if errors.As(err, &at) {
+			row, _ := at.Position()
+			return nil, input(fmt.Errorf("%s line %d: %w", path, row, err), "")
+		}
+		return nil, input(fmt.Errorf("%s: %w", path, err), "")
+	}
+	return flatten(path, "", tree)
+}
+
+func flatten(path, prefix string, tree map[string]any) ([]Setting, error) {
+	var out []Setting
+	for k, v := range tree {
+		switch v := v.(type) {
+		case map[string]any:
+			if prefix != "" || k != "params" {
+				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k), "settings stand at the top, parameters of the method under [params]")
+			}
+			inner, err := flatten(path, "params.", v)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, inner...)
+		case string, int64, float64, bool:
+			out = append(out, Setting{prefix + k, fmt.Sprint(v), path})
+		default:
+			return nil, input(fmt.Errorf("%s: %s%s has a value of a kind that no setting has", path, prefix, k), "")
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
+	return out, nil
+}
+
+// TOML writes the resolved settings, every one with its explanation. Reading the
+// file gives the same run.
+func (s *Spec) TOML() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# tacit run THIS-FILE runs this experiment again.\n")
+	section := func(target any) {
+		values := param.Values(target)
+		for _, f := range param.Fields(target) {
+			fmt.Fprintf(&b, "\n# %s\n", f.Doc)
+			if len(f.Choices) > 0 {
+				fmt.Fprintf(&b, "# one of: %s\n", strings.Join(f.Choices, " "))
+			}
+			switch v := values[f.Key].(type) {
+			case string:
+				fmt.Fprintf(&b, "%s = %q\n", f.Key, v)
+			default:
+				fmt.Fprintf(&b, "%s = %v\n", f.Key, v)
+			}
+		}
+	}
+	section(&s.Settings)
+	b.WriteString("\n[params]\n")
+	section(s.Params)
+	return []byte(b.String())
+}

@@ -1,0 +1,184 @@
+// Package refs holds the reference rows that every report carries: popularity, a
+// centralised closed-form model, training on each device alone, and the
+// memoriser, a scorer without a model that shows what a protocol leaks. They are
+// no federated methods and no part of a speed figure.
+package refs
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// Names are the references in the order they are shown.
+var Names = []string{"popularity", "ease", "local", "memoriser"}
+
+// Row is one reference.
+type Row struct {
+	Valid, Test *rank.Summary // nil where there is none
+	Reason      string        // why there is none
+	About       string
+	Seconds     float64
+}
+
+// Config is what references depend on.
+type Config struct {
+	Split     *data.Split
+	Rounds    int // that the memoriser watches
+	Negatives int
+	Seed      uint64
+	Ties      rank.Ties
+	Jobs      int
+}
+
+const (
+	easeItems   = 6000
+	easeLambda  = 300
+	localRounds = 60
+	lazyUsers   = 200_000 // a source that is generated user by user is too large for references
+)
+
+// Compute measures one reference.
+func Compute(name string, c Config) (Row, error) {
+	start := time.Now()
+	if _, in := c.Split.Source.(*data.Set); !in || c.Split.Users() > lazyUsers {
+		return Row{Reason: "the data is generated user by user and not held in memory"}, nil
+	}
+	var row Row
+	var fresh func() sim.Scorer
+	switch name {
+	case "popularity":
+		row.About = "how often an item is in the train rows of all users"
+		p := popularity(c.Split)
+		fresh = func() sim.Scorer { return p }
+	case "ease":
+		if n := c.Split.Items(); n > easeItems {
+			return Row{Reason: fmt.Sprintf("%d items; a dense item-item matrix is made for up to %d", n, easeItems)}, nil
+		}
+		row.About = fmt.Sprintf("EASE (Steck 2019), centralised, lambda %d, not tuned", easeLambda)
+		b, err := ease(c.Split, easeLambda)
+		if err != nil {
+			return Row{Reason: err.Error()}, nil
+		}
+		fresh = func() sim.Scorer { return &easeScorer{b: b, items: c.Split.Items()} }
+	case "local":
+		row.About = fmt.Sprintf("PFedRec's model trained on each device alone, %d rounds, nothing shared", localRounds)
+		plan, err := localPlan(c)
+		if err != nil {
+			return Row{}, err
+		}
+		fresh = func() sim.Scorer { return newLocal(plan, c.Split) }
+	case "memoriser":
+		row.About = fmt.Sprintf("no model: minus the number of times an item was drawn as a negative in %d rounds", c.Rounds)
+		plan, err := localPlan(c)
+		if err != nil {
+			return Row{}, err
+		}
+		fresh = func() sim.Scorer { return newMemoriser(plan, c) }
+	default:
+		return Row{}, fmt.Errorf("refs: unknown reference %q", name)
+	}
+	valid, test := sim.Measure(c.Split, c.Jobs, fresh).Summaries(c.Ties, c.Split.Items())
+	row.Valid, row.Test = &valid, &test
+	row.Seconds = time.Since(start).Seconds()
+	return row, nil
+}
+
+// popular scores everyone alike.
+type popular []float32
+
+func popularity(s *data.Split) popular {
+	out := make(popular, s.Items())
+	var p data.Part
+	for u := range s.Users() {
+		s.User(u, &p)
+		for _, i := range p.Train {
+			out[i]++
+		}
+	}
+	return out
+}
+
+func (p popular) For(int, *data.Part) {}
+
+func (p popular) Score(items []uint32, dst []float32) { pick(p, items, dst) }
+
+func (p popular) ScoreAll(dst []float32) { copy(dst, p) }
+
+func pick(all []float32, items []uint32, dst []float32) {
+	for x, i := range items {
+		dst[x] = all[i]
+	}
+}
+
+// localPlan is the local method on this catalogue, with the run's sampling.
+func localPlan(c Config) (*device.Plan, error) {
+	m := &methods.Local{}
+	param.Defaults(m)
+	return device.NewPlan(m, device.Options{
+		Items: c.Split.Items(), Rounds: localRounds, Batch: 256, Negatives: c.Negatives, Seed: c.Seed,
+	})
+}
+
+// task is user u as a device sees itself under the split.
+func task(s *data.Split, u int, p *data.Part) device.Task {
+	return device.Task{Device: uint32(u), Train: p.Train, Hide: s.Hidden(p)}
+}
+
+// local trains each user from birth, then scores with what it learnt.
+type local struct {
+	*device.Worker
+	mem   *device.Memory
+	split *data.Split
+}
+
+func newLocal(p *device.Plan, s *data.Split) *local {
+	m, err := device.NewMemory(p, 1, 1)
+	if err != nil {
+		panic(err) // one shard of a catalogue that is in memory
+	}
+	return &local{device.NewWorker(m, 0), m, s}
+}
+
+func (l *local) For(u int, p *data.Part) {
+	st := l.mem.Born(nil)
+	t := task(l.split, u, p)
+	for t.Round = range localRounds {
+		l.Visit(&st, &t, device.Void, false)
+	}
+	l.Prepare(&st, &t)
+}
+
+// memoriser counts what is drawn as a negative. A held-out item that never is
+// stands out.
+type memoriser struct {
+	*device.Worker
+	c     Config
+	count []float32
+}
+
+func newMemoriser(p *device.Plan, c Config) *memoriser {
+	m, err := device.NewMemory(p, 1, 1)
+	if err != nil {
+		panic(err) // as above
+	}
+	return &memoriser{device.NewWorker(m, 0), c, make([]float32, c.Split.Items())}
+}
+
+func (m *memoriser) For(u int, p *data.Part) {
+	clear(m.count)
+	t := task(m.c.Split, u, p)
+	for t.Round = range m.c.Rounds {
+		m.Negatives(&t, func(item uint32) { m.count[item]-- })
+	}
+}
+
+func (m *memoriser) Score(items []uint32, dst []float32) { pick(m.count, items, dst) }
+
+func (m *memoriser) ScoreAll(dst []float32) { copy(dst, m.count) }

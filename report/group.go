@@ -1,0 +1,194 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// group is what may stand in one table: runs on the same data under the same
+// protocol.
+type group struct {
+	dataset, hash, protocol string
+	leaks                   bool
+	rows                    []*row
+	notes                   []string
+}
+
+// row is runs of one method with one setting, which differ in their seed only.
+type row struct {
+	label string
+	runs  []*Run
+}
+
+func (r *row) scores() spreads {
+	var all []scores
+	for _, run := range r.runs {
+		all = append(all, scoresOf(&run.Result.Test))
+	}
+	return spreadsOf(all)
+}
+
+// mean is over the runs of a row.
+func (r *row) mean(of func(*Result) float64) float64 {
+	sum := 0.0
+	for _, run := range r.runs {
+		sum += of(run.Result)
+	}
+	return sum / float64(len(r.runs))
+}
+
+// published is the number of the paper for the row, or nil.
+func (r *row) published() *Published {
+	for _, run := range r.runs {
+		if run.Result.Published != nil {
+			return run.Result.Published
+		}
+	}
+	return nil
+}
+
+// flat gives the runs of folders with several seeds each for itself.
+func flat(runs []*Run) []*Run {
+	var out []*Run
+	for _, r := range runs {
+		switch {
+		case len(r.Seeds) > 0:
+			out = append(out, r.Seeds...)
+		case r.Result != nil:
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// groups sorts runs into tables, in order of appearance. The order of a group's
+// rows is that of the runs.
+func groups(runs []*Run) []*group {
+	var out []*group
+	byKey := map[string]*group{}
+	members := map[*group][]*Run{}
+	hashes := map[string]map[string]bool{}
+	for _, r := range flat(runs) {
+		res := r.Result
+		key := fmt.Sprintf("%q %q %q %t", res.Dataset, res.DataHash, res.Protocol, res.Leaks)
+		g := byKey[key]
+		if g == nil {
+			g = &group{dataset: res.Dataset, hash: res.DataHash, protocol: res.Protocol, leaks: res.Leaks}
+			byKey[key] = g
+			out = append(out, g)
+		}
+		members[g] = append(members[g], r)
+		if hashes[g.dataset] == nil {
+			hashes[g.dataset] = map[string]bool{}
+		}
+		hashes[g.dataset][g.hash] = true
+	}
+	for _, g := range out {
+		if len(hashes[g.dataset]) == 1 {
+			g.hash = "" // the name says it
+		}
+		g.fill(members[g])
+	}
+	return out
+}
+
+// title names data, protocol and whether it leaks.
+func (g *group) title() string {
+	name := g.dataset
+	if g.hash != "" {
+		name += " (" + clip(g.hash, 24) + ")"
+	}
+	return fmt.Sprintf("%s, protocol %s (%s)", name, g.protocol, leakWord(g.leaks))
+}
+
+// fill puts runs with the same settings into one row, and labels each row by
+// what sets it apart: a method's params among runs of the method, options among
+// all runs.
+func (g *group) fill(runs []*Run) {
+	byKey := map[string]*row{}
+	params, options := map[string]*differ{}, new(differ)
+	for _, r := range runs {
+		p := params[r.Result.Method]
+		if p == nil {
+			p = new(differ)
+			params[r.Result.Method] = p
+		}
+		p.add(settings(r.Result.Params))
+		options.add(optionsOf(r.Result))
+	}
+	for _, r := range runs {
+		res := r.Result
+		own, opt := settings(res.Params), optionsOf(res)
+		key := fmt.Sprintf("%q %q %q", res.Method, own, opt)
+		at := byKey[key]
+		if at == nil {
+			words := append([]string{res.Method}, params[res.Method].words(own)...)
+			at = &row{label: clip(strings.Join(append(words, options.words(opt)...), " "), 80)}
+			byKey[key] = at
+			g.rows = append(g.rows, at)
+		}
+		if slices.ContainsFunc(at.runs, func(o *Run) bool { return o.Result.Seed == res.Seed }) {
+			g.notes = append(g.notes, fmt.Sprintf("%s: seed %d was given more than once, and counts once.", at.label, res.Seed))
+			continue
+		}
+		at.runs = append(at.runs, r)
+	}
+}
+
+// settings writes the values of params or options.
+func settings(m map[string]any) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		out[k] = word(v)
+	}
+	return out
+}
+
+// optionsOf are the settings that belong to no method, and the program's version:
+// numbers of two versions are not averaged.
+func optionsOf(r *Result) map[string]string {
+	out := settings(r.Options)
+	delete(out, "seed")
+	delete(out, "jobs")
+	if _, ok := out["rounds"]; !ok {
+		out["rounds"] = fmt.Sprint(r.Rounds)
+	}
+	out["version"] = strings.TrimSpace(r.Version + " " + head(r.Commit))
+	if r.Privacy != nil {
+		out["epsilon"] = word(r.Privacy.Epsilon)
+	}
+	return out
+}
+
+// differ finds the keys whose values are not the same in all the maps it is given.
+type differ struct {
+	n      int
+	values map[string]map[string]int
+}
+
+func (d *differ) add(m map[string]string) {
+	if d.values == nil {
+		d.values = map[string]map[string]int{}
+	}
+	d.n++
+	for k, v := range m {
+		if d.values[k] == nil {
+			d.values[k] = map[string]int{}
+		}
+		d.values[k][v]++
+	}
+}
+
+// words are the key=value pairs of m that set it apart, by key.
+func (d *differ) words(m map[string]string) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if d.values[k][m[k]] < d.n || k == "epsilon" {
+			out = append(out, clip(k, 30)+"="+clip(cmp.Or(m[k], "none"), 30))
+		}
+	}
+	return out
+}

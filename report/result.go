@@ -1,0 +1,138 @@
+// Package report holds the result of a run as plain values, and makes tables and
+// pages of it. It runs nothing.
+package report
+
+import "github.com/tacit-rec/tacit/rank"
+
+// Schema is the version of the envelope.
+const Schema = 1
+
+// Result is one run: what `tacit run --format json` prints and result.json holds.
+type Result struct {
+	Method        string                `json:"method"`
+	Dataset       string                `json:"dataset"`
+	DataHash      string                `json:"data_hash"`
+	Protocol      string                `json:"protocol"`
+	Leaks         bool                  `json:"leaks"`
+	Seed          uint64                `json:"seed"`
+	Rounds        int                   `json:"rounds"`
+	SelectedRound int                   `json:"selected_round"`
+	Users         int                   `json:"users"`
+	Items         int                   `json:"items"`
+	Interactions  int                   `json:"interactions"`
+	Params        map[string]any        `json:"params"`
+	Options       map[string]any        `json:"options"`
+	Valid         rank.Summary          `json:"valid"`
+	Test          rank.Summary          `json:"test"`
+	References    map[string]*Reference `json:"references"` // popularity, ease, local, memoriser
+	LeakMeasured  *LeakMeasured         `json:"leak_measured"`
+	Preset        *string               `json:"preset"`
+	Published     *Published            `json:"published"`
+	Seconds       Seconds               `json:"seconds"`
+	RoundMSMedian float64               `json:"round_ms_median"`
+	DevicesPerS   float64               `json:"devices_per_s"`
+	SamplesPerS   float64               `json:"samples_per_s"`
+	PeakRSSBytes  int64                 `json:"peak_rss_bytes"`
+	Bytes         Bytes                 `json:"bytes"`
+	Privacy       *Privacy              `json:"privacy"`
+	Dropped       int                   `json:"dropped"`
+	Late          int                   `json:"late"`
+	Version       string                `json:"version"`
+	Commit        string                `json:"commit,omitempty"`
+}
+
+// Reference is a scorer that every report carries beside the method. Valid and
+// Test are nil where there is none, and Reason says why.
+type Reference struct {
+	Valid   *rank.Summary `json:"valid"`
+	Test    *rank.Summary `json:"test"`
+	Reason  string        `json:"reason,omitempty"`
+	About   string        `json:"about,omitempty"`
+	Seconds float64       `json:"seconds"`
+}
+
+// LeakMeasured is what a leak amounts to: the test HR@10 of the count-only
+// memoriser, beside that of popularity.
+type LeakMeasured struct {
+	Memoriser  float64 `json:"memoriser"`
+	Popularity float64 `json:"popularity"`
+}
+
+// Published is the number of a paper, as fractions.
+type Published struct {
+	HR10   float64 `json:"hr@10"`
+	NDCG10 float64 `json:"ndcg@10"`
+	Source string  `json:"source"`
+}
+
+// Seconds is where the time went. References are no part of it.
+type Seconds struct {
+	Train float64 `json:"train"`
+	Eval  float64 `json:"eval"`
+	Total float64 `json:"total"`
+}
+
+// Bytes is what travels, per device and round.
+type Bytes struct {
+	Up   float64 `json:"up_per_device"`
+	Down float64 `json:"down_per_device"`
+}
+
+// Privacy is what a run's privacy stack cost; nil for a run without one.
+type Privacy struct {
+	Epsilon    any     `json:"epsilon"` // a number, or "inf"
+	Delta      float64 `json:"delta"`
+	Adjacency  string  `json:"adjacency"`
+	Sampler    string  `json:"sampler"`
+	Q          float64 `json:"q"`
+	Rounds     int     `json:"rounds"`
+	Noise      float64 `json:"noise"`
+	Mechanism  string  `json:"mechanism"`
+	Accountant string  `json:"accountant"`
+	Conversion string  `json:"conversion"`
+	Against    string  `json:"against"`
+}
+
+// Many is a run repeated with several seeds. Mean and SD have the names of the
+// metrics of a run.
+type Many struct {
+	Runs []*Result `json:"runs"`
+	Mean Moments   `json:"mean"`
+	SD   Moments   `json:"sd"`
+}
+
+// Moments holds one number over the seeds for each metric.
+type Moments struct {
+	Valid rank.Summary `json:"valid"`
+	Test  rank.Summary `json:"test"`
+}
+
+// Point is one line of metrics.jsonl.
+type Point struct {
+	Round   int           `json:"round"`
+	Valid   *rank.Summary `json:"valid,omitempty"`
+	Test    *rank.Summary `json:"test,omitempty"`
+	Loss    *float64      `json:"train_loss,omitempty"`
+	TrainMS float64       `json:"train_ms"`
+	EvalMS  float64       `json:"eval_ms"`
+	BytesUp int           `json:"bytes_up"`
+}
+
+// User is one line of per_user.csv.
+type User struct {
+	ID                  string
+	Rows                int // train rows
+	ValidRank, TestRank int // among sampled candidates, from 1; 0 when not evaluated
+	ValidFull, TestFull int // among the catalogue
+}
+
+// Run is everything that a run folder tells.
+type Run struct {
+	Dir    string
+	Result *Result
+	Points []Point
+	Users  []User
+	// Seeds are the runs of a folder that was made with --seeds; the fields above
+	// are then those of the first of them. It is nil for a folder with one run.
+	Seeds []*Run
+}

@@ -1,0 +1,181 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// Text writes what `tacit run` prints at the end: the metrics beside the
+// references and the published number, and what they cost.
+func Text(w io.Writer, r *Result) error {
+	return TextMany(w, &Many{Runs: []*Result{r}})
+}
+
+// TextMany is Text for several seeds, as mean ± standard deviation. It reads
+// m.Runs only.
+func TextMany(w io.Writer, m *Many) error {
+	var runs []*Run
+	for _, r := range m.Runs {
+		runs = append(runs, &Run{Result: r})
+	}
+	for _, g := range groups(runs) {
+		for i, r := range g.rows {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			t := board(g, r)
+			t.Notes = append(append(t.Notes, notes(g, r)...), g.notes...)
+			if err := t.Text(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// board is the table of one row: the method, the published number, references.
+func board(g *group, r *row) *Table {
+	seed := fmt.Sprintf("seed %d", r.runs[0].Result.Seed)
+	if n := len(r.runs); n > 1 {
+		seed = fmt.Sprintf("mean ± sd of %d seeds", n)
+	}
+	t := &Table{Title: fmt.Sprintf("%s on %s, %s", r.label, g.title(), seed), Header: append([]string{""}, scoreNames[:]...), Align: "lr"}
+	add := func(name string, s spreads) {
+		t.Rows = append(t.Rows, []any{name, s[0], s[1], s[2], s[3]})
+	}
+	add(r.label, r.scores())
+	if p := r.published(); p != nil && isPaper(g.protocol) {
+		add("published", spreads{one(published(p.HR10)), one(published(p.NDCG10))})
+	}
+	t.Rule = len(t.Rows)
+	for _, ref := range refRows([]*row{r}) {
+		add(ref.name, ref.scores)
+		if ref.reason != "" {
+			t.Notes = append(t.Notes, because(ref.name, ref.reason))
+		}
+	}
+	if t.dropEmpty() {
+		t.Notes = append(t.Notes, "Full ranking: none under this protocol, which ranks sampled candidates only.")
+	}
+	return t
+}
+
+func one(x float64) spread { return spreadOf([]float64{x}) }
+
+// dropEmpty removes the columns of full ranking if no row has a value there.
+func (t *Table) dropEmpty() bool {
+	first := slices.Index(t.Header, scoreNames[2])
+	for _, r := range t.Rows {
+		for _, v := range r[first : first+2] {
+			if v.(spread).n > 0 {
+				return false
+			}
+		}
+	}
+	t.drop(first, 2)
+	return true
+}
+
+// notes are the sentences under a board.
+func notes(g *group, r *row) []string {
+	out := []string{selected(r)}
+	if p := r.published(); p != nil {
+		out = append(out, against(g, r, p))
+	}
+	res := r.runs[0].Result
+	out = append(out,
+		fmt.Sprintf("Traffic per device and round: %s up, %s down.", size(res.Bytes.Up), size(res.Bytes.Down)),
+		fmt.Sprintf("Speed: %s per round (median, training only), %s devices/s, %s samples/s; %s to train, %s to evaluate, %s in all%s.",
+			took(r.mean(func(r *Result) float64 { return r.RoundMSMedian })/1000),
+			short(r.mean(func(r *Result) float64 { return r.DevicesPerS })),
+			short(r.mean(func(r *Result) float64 { return r.SamplesPerS })),
+			took(r.mean(func(r *Result) float64 { return r.Seconds.Train })),
+			took(r.mean(func(r *Result) float64 { return r.Seconds.Eval })),
+			took(r.mean(func(r *Result) float64 { return r.Seconds.Total })), peak(res)))
+	if res.Dropped+res.Late > 0 {
+		out = append(out, fmt.Sprintf("Devices that vanished: %s; that came too late: %s.", count(res.Dropped), count(res.Late)))
+	}
+	if res.Privacy != nil {
+		out = append(out, privacyWords(res.Privacy))
+	}
+	if s := leakWords(g, []*row{r}); s != "" {
+		out = append(out, s)
+	}
+	return out
+}
+
+func peak(r *Result) string {
+	if r.PeakRSSBytes <= 0 {
+		return ""
+	}
+	return "; peak memory " + size(float64(r.PeakRSSBytes))
+}
+
+// selected says which round is reported, and that test had no say in it.
+func selected(r *row) string {
+	lo, hi := selectedRounds(r)
+	rounds := r.runs[0].Result.Rounds
+	if hi == 0 {
+		return "No round was selected: nothing was evaluated."
+	}
+	if len(r.runs[0].Result.Valid.Sampled) == 0 {
+		return fmt.Sprintf("Reported round: %s of %d. There is no validation set, so the choice was not made on validation.", span(lo, hi), rounds)
+	}
+	hr := r.mean(func(r *Result) float64 { return at(r.Valid.Sampled, "hr@10") })
+	return fmt.Sprintf("Reported round: %s of %d, selected on validation (HR@10 %s), never on test.", span(lo, hi), rounds, frac(hr))
+}
+
+func selectedRounds(r *row) (lo, hi int) {
+	lo = math.MaxInt
+	for _, run := range r.runs {
+		lo, hi = min(lo, run.Result.SelectedRound), max(hi, run.Result.SelectedRound)
+	}
+	return lo, hi
+}
+
+func span(lo, hi int) string {
+	if lo == hi {
+		return fmt.Sprint(lo)
+	}
+	return fmt.Sprintf("%d to %d", lo, hi)
+}
+
+// against sets the row beside the published number, where that may be done.
+func against(g *group, r *row, p *Published) string {
+	if !isPaper(g.protocol) {
+		return fmt.Sprintf("Published (%s): HR@10 %s, NDCG@10 %s under the protocol of the paper; not to be compared with %s.",
+			p.Source, frac(published(p.HR10)), frac(published(p.NDCG10)), g.protocol)
+	}
+	d := gapOf(r.scores(), p)
+	return fmt.Sprintf("Published (%s): we differ by %s points HR@10 and %s points NDCG@10; %s.", p.Source, points(d.hr), points(d.ndcg), d.verdict())
+}
+
+// leakWords says what a leak amounts to; nothing for a protocol without one.
+func leakWords(g *group, rows []*row) string {
+	if !g.leaks {
+		return ""
+	}
+	hr := pool("memoriser", rows).scores[0].mean
+	if m := rows[0].runs[0].Result.LeakMeasured; math.IsNaN(hr) && m != nil {
+		hr = m.Memoriser
+	}
+	if math.IsNaN(hr) {
+		return "Under this protocol held-out items are treated differently from the items they are ranked against; see what the method is worth with --protocol deployed."
+	}
+	return fmt.Sprintf("Under this protocol a scorer without a model (the memoriser) reaches %s; see what the method is worth with --protocol deployed.", frac(hr))
+}
+
+func privacyWords(p *Privacy) string {
+	s := fmt.Sprintf("Privacy: epsilon %s at delta %g", word(p.Epsilon), p.Delta)
+	for _, w := range []struct{ name, value string }{
+		{"adjacency", p.Adjacency}, {"sampler", p.Sampler}, {"mechanism", p.Mechanism}, {"accountant", p.Accountant},
+		{"conversion", p.Conversion}, {"against", p.Against},
+	} {
+		if w.value != "" {
+			s += ", " + w.name + " " + w.value
+		}
+	}
+	return fmt.Sprintf("%s, noise %g, q %g, %s.", s, p.Noise, p.Q, plural(p.Rounds, "round"))
+}

@@ -1,0 +1,234 @@
+package report
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is a small table for a terminal, Markdown or CSV. A cell is a string, an
+// int, nil, or a float64, which is a fraction: .7162 for people, 0.7162 in CSV,
+// NaN where there is none.
+type Table struct {
+	Title  string
+	Header []string
+	Align  string // l or r for each column; the last letter holds for the rest
+	Rows   [][]any
+	Rule   int // rows above a rule; 0 for no rule
+	Notes  []string
+}
+
+// spread is a mean over n runs; n is 0 where there is none.
+type spread struct {
+	mean, sd float64
+	n        int
+}
+
+func (s spread) String() string {
+	switch s.n {
+	case 0:
+		return "-"
+	case 1:
+		return frac(s.mean)
+	}
+	return frac(s.mean) + " ± " + frac(s.sd)
+}
+
+func cell(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return clean(v)
+	case float64:
+		return frac(v)
+	case spread:
+		return v.String()
+	}
+	return clean(word(v))
+}
+
+// lines are header and rows as strings, all of one length.
+func (t *Table) lines() [][]string {
+	n := len(t.Header)
+	for _, r := range t.Rows {
+		n = max(n, len(r))
+	}
+	head := make([]string, n)
+	for i, h := range t.Header {
+		head[i] = clean(h)
+	}
+	out := [][]string{head}
+	for _, r := range t.Rows {
+		line := make([]string, n)
+		for i, v := range r {
+			line[i] = cell(v)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func (t *Table) right(col int) bool {
+	if len(t.Align) == 0 {
+		return false
+	}
+	return t.Align[min(col, len(t.Align)-1)] == 'r'
+}
+
+// Text writes the table for a terminal. Columns are as wide as their longest
+// cell in runes.
+func (t *Table) Text(w io.Writer) error {
+	lines := t.lines()
+	width := make([]int, len(lines[0]))
+	for _, l := range lines {
+		for i, s := range l {
+			width[i] = max(width[i], utf8.RuneCountInString(s))
+		}
+	}
+	var b strings.Builder
+	if t.Title != "" {
+		b.WriteString(clean(t.Title) + "\n\n")
+	}
+	for i, l := range lines {
+		b.WriteString(t.pad(l, width) + "\n")
+		if i == 0 || i == t.Rule {
+			rule := make([]string, len(width))
+			for j, n := range width {
+				rule[j] = strings.Repeat("-", n)
+			}
+			b.WriteString(strings.Join(rule, "  ") + "\n")
+		}
+	}
+	if len(t.Notes) > 0 {
+		b.WriteString("\n")
+	}
+	for _, n := range t.Notes {
+		b.WriteString(wrap(clean(n), 96) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t *Table) pad(line []string, width []int) string {
+	var b strings.Builder
+	for i, s := range line {
+		if i > 0 {
+			b.WriteString("  ")
+		}
+		gap := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
+		if t.right(i) {
+			s = gap + s
+		} else {
+			s += gap
+		}
+		b.WriteString(s)
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// wrap breaks s between words; a line that goes on is indented.
+func wrap(s string, width int) string {
+	var b strings.Builder
+	at := 0
+	for i, f := range strings.Fields(s) {
+		n := utf8.RuneCountInString(f)
+		switch {
+		case i == 0:
+		case at+1+n > width:
+			b.WriteString("\n  ")
+			at = 2
+		default:
+			b.WriteString(" ")
+			at++
+		}
+		b.WriteString(f)
+		at += n
+	}
+	return b.String()
+}
+
+// Markdown writes the table in GitHub's dialect. Cells are escaped; Title is a
+// heading of the third level.
+func (t *Table) Markdown(w io.Writer) error {
+	var b strings.Builder
+	if t.Title != "" {
+		b.WriteString("### " + escapeMD(clean(t.Title)) + "\n\n")
+	}
+	for i, l := range t.lines() {
+		for _, s := range l {
+			b.WriteString("| " + escapeMD(s) + " ")
+		}
+		b.WriteString("|\n")
+		if i > 0 {
+			continue
+		}
+		for j := range l {
+			if t.right(j) {
+				b.WriteString("|---:")
+			} else {
+				b.WriteString("|---")
+			}
+		}
+		b.WriteString("|\n")
+	}
+	b.WriteString("\n")
+	for _, n := range t.Notes {
+		b.WriteString("- " + escapeMD(clean(n)) + "\n")
+	}
+	if len(t.Notes) > 0 {
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var mdEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`)
+
+func escapeMD(s string) string { return mdEscapes.Replace(s) }
+
+// CSV writes header and rows, without title and notes.
+func (t *Table) CSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	for i, l := range t.lines() {
+		for j := range l {
+			l[j] = t.csvCell(i, j, l[j])
+		}
+		if err := c.Write(l); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func (t *Table) csvCell(line, col int, s string) string {
+	if line == 0 || col >= len(t.Rows[line-1]) {
+		return guard(s)
+	}
+	switch v := t.Rows[line-1][col].(type) {
+	case float64:
+		return plainFrac(v)
+	case spread:
+		if v.n == 0 {
+			return ""
+		}
+		return plainFrac(v.mean)
+	case string:
+		return guard(s)
+	}
+	return s
+}
+
+// guard keeps a spreadsheet from taking a name for a formula.
+func guard(s string) string {
+	if s == "" || !strings.ContainsRune("=+-@", rune(s[0])) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
+}

@@ -1,0 +1,207 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares what write writes with testdata/name.
+func golden(t *testing.T, name string, write func(io.Writer) error) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%s differs; look at it, and then go test ./report -update\ngot:\n%s", path, b.String())
+	}
+	return b.String()
+}
+
+func TestTextOfARun(t *testing.T) {
+	leaky := made("pfedrec", "paper", 1, 100, 10).Result
+	golden(t, "paper.txt", func(w io.Writer) error { return Text(w, leaky) })
+
+	honest := made("pfedrec", "deployed", 1, 100, 10).Result
+	honest.References["ease"] = &Reference{Reason: "9,724 items are more than 6,000"}
+	delete(honest.References, "local")
+	honest.Dropped, honest.Late = 12, 3
+	honest.Privacy = &Privacy{Epsilon: "inf", Delta: 1e-6, Adjacency: "user", Sampler: "poisson", Q: 0.1, Rounds: 100, Mechanism: "gauss", Accountant: "rdp"}
+	golden(t, "deployed.txt", func(w io.Writer) error { return Text(w, honest) })
+
+	far := made("pfedrec", "paper", 1, 100, 10).Result
+	far.Test = *summary(0.62, 0.43, nan, nan)
+	far.LeakMeasured, far.References = nil, nil
+	got := golden(t, "far.txt", func(w io.Writer) error { return Text(w, far) })
+	if want := "not reproduced: off by -9.62 points HR@10"; !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
+		t.Errorf("text lacks %q", want)
+	}
+}
+
+func seeds(method, protocol string, n int) []*Run {
+	var out []*Run
+	for s := range n {
+		out = append(out, made(method, protocol, uint64(s+1), 100, 10))
+	}
+	return out
+}
+
+func TestTextOfSeveralSeeds(t *testing.T) {
+	var results []*Result
+	for _, r := range seeds("pfedrec", "paper", 3) {
+		results = append(results, r.Result)
+	}
+	golden(t, "seeds.txt", func(w io.Writer) error { return TextMany(w, Repeat(results)) })
+}
+
+// several has two methods, two protocols, a param that differs, and one run
+// that is there twice.
+func several() []*Run {
+	runs := append(seeds("pfedrec", "paper", 3), seeds("fedrap", "paper", 1)...)
+	global := made("pfedrec", "paper", 1, 100, 10)
+	global.Result.Params["infer"] = "global"
+	longer := made("pfedrec", "deployed", 1, 200, 10)
+	return append(runs, global, made("pfedrec", "deployed", 1, 100, 10), longer, runs[0])
+}
+
+func TestMarkdownHasATablePerProtocol(t *testing.T) {
+	got := golden(t, "several.md", func(w io.Writer) error { return Markdown(w, several()) })
+	for _, part := range strings.Split(got, "### ")[1:] {
+		title, rest, _ := strings.Cut(part, "\n")
+		if strings.Contains(title, "deployed") && strings.Contains(rest, "| published") {
+			t.Errorf("a published number stands in the table %q", title)
+		}
+	}
+}
+
+func TestCSVHasALinePerRun(t *testing.T) {
+	got := golden(t, "several.csv", func(w io.Writer) error { return CSV(w, several()) })
+	lines, err := csv.NewReader(strings.NewReader(got)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 + len(several()); len(lines) != want {
+		t.Errorf("CSV has %d lines, want %d", len(lines), want)
+	}
+}
+
+func TestRunsOfOtherDataShareNoTable(t *testing.T) {
+	a, b := made("pfedrec", "paper", 1, 10, 10), made("pfedrec", "paper", 2, 10, 10)
+	b.Result.DataHash = "sha256:ffff"
+	if got := groups([]*Run{a, b}); len(got) != 2 || got[0].title() == got[1].title() {
+		t.Errorf("runs on two versions of a data set are in %d tables, want 2 with different titles", len(got))
+	}
+}
+
+func TestVersionsAreNotAveraged(t *testing.T) {
+	a, b := made("pfedrec", "paper", 1, 10, 10), made("pfedrec", "paper", 2, 10, 10)
+	b.Result.Version = "v0.2.0"
+	g := groups([]*Run{a, b})[0]
+	if len(g.rows) != 2 || !strings.Contains(g.rows[1].label, "version=v0.2.0") {
+		t.Errorf("runs of two versions are in %d rows, want 2 that name the version", len(g.rows))
+	}
+}
+
+func TestTableAlignsByRunes(t *testing.T) {
+	tab := &Table{Header: []string{"naïve", "x"}, Align: "lr", Rows: [][]any{{"日本語のデータ", 0.5}, {"a", math.NaN()}, {"short"}}}
+	var b strings.Builder
+	if err := tab.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := "naïve        x\n-------  -----\n日本語のデータ  .5000\na            -\nshort\n"
+	if b.String() != want {
+		t.Errorf("table is\n%swant\n%s", b.String(), want)
+	}
+}
+
+func TestHostileCellsStayCells(t *testing.T) {
+	tab := &Table{Title: "t\x1b[31m", Header: []string{"a|b"}, Rows: [][]any{{"x|y\n# <b>`*_[z](q)\x1b]0;"}, {"=1+1"}, {"-1"}}}
+	var text, md, c strings.Builder
+	for _, err := range []error{tab.Text(&text), tab.Markdown(&md), tab.CSV(&c)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []string{text.String(), md.String(), c.String()} {
+		if strings.ContainsRune(s, 0x1b) {
+			t.Errorf("an escape sequence went through: %q", s)
+		}
+	}
+	if want := `| x\|y # &lt;b&gt;` + "\\`" + `\*\_\[z\](q)`; !strings.Contains(md.String(), want) {
+		t.Errorf("Markdown is %q, want it to hold %q", md.String(), want)
+	}
+	if want := "'=1+1\n-1\n"; !strings.HasSuffix(c.String(), want) {
+		t.Errorf("CSV is %q, want it to end with %q", c.String(), want)
+	}
+}
+
+func TestVerdictHoldsBothMetrics(t *testing.T) {
+	for _, c := range []struct {
+		g    gap
+		want string
+	}{
+		{gap{0.015, -0.015}, "within 1.5 points"},
+		{gap{0.0151, 0}, "not reproduced: off by +1.51 points HR@10"},
+		{gap{0, -0.02}, "not reproduced: off by -2.00 points NDCG@10"},
+		{gap{nan, 0.001}, "within 1.5 points"},
+		{gap{nan, nan}, "nothing to compare"},
+	} {
+		if got := c.g.verdict(); got != c.want {
+			t.Errorf("verdict of %v is %q, want %q", c.g, got, c.want)
+		}
+	}
+}
+
+func TestNumbersForPeople(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{frac(0.7162), ".7162"}, {frac(1), "1.0000"}, {frac(-0.01), "-.0100"}, {plainFrac(0.7162), "0.7162"},
+		{points(-0.00001), "0.00"}, {count(1234567), "1,234,567"}, {count(-123), "-123"}, {count(999), "999"},
+		{size(999), "999 B"}, {size(105_600), "106 kB"}, {size(96_400_000), "96.4 MB"}, {size(0), "0 B"},
+		{took(0.004), "4.00 ms"}, {took(75), "75.0 s"}, {took(192), "3 min 12 s"}, {took(7320), "2 h 2 min"},
+		{word(0.1), "0.1"}, {word(32), "32"}, {word([]any{1.0, "a"}), `[1,"a"]`}, {short(122e6), "122M"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+func TestParityPage(t *testing.T) {
+	refs := made("pfedrec", "paper", 1, 10, 10).Result.References
+	honest := made("pfedrec", "deployed", 1, 10, 10).Result.References
+	pub := &Published{HR10: 0.7162, NDCG10: 0.4344, Source: "Zhang et al., IJCAI 2023, Table 2"}
+	base := ParityRow{
+		Method: "pfedrec", Dataset: "ml-100k", Protocol: "paper", Leaks: true, Seeds: 5, HR: 0.7147, HRSD: 0.0061, NDCG: 0.4346, NDCGSD: 0.0043,
+		FullHR: nan, FullNDCG: nan, Published: pub, RoundMS: 4.04, Commit: "0123456789abcdef", References: refs,
+	}
+	global := base
+	global.Variant, global.HR, global.NDCG = "infer=global", 0.6541, 0.3902
+	global.Published = nil
+	off := base
+	off.Dataset, off.HR = "filmtrust", 0.6801
+	deployed := base
+	deployed.Protocol, deployed.Leaks, deployed.HR, deployed.NDCG = "deployed", false, 0.5630, 0.3261
+	deployed.FullHR, deployed.FullNDCG, deployed.References = 0.0912, 0.0451, honest
+	golden(t, "parity.md", func(w io.Writer) error {
+		return Parity(w, []ParityRow{base, global, deployed, off}, "FedRAP: the paper's table was not found.")
+	})
+}

@@ -1,0 +1,217 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/rank"
+)
+
+// Markdown writes a table for each data set and protocol; no table mixes two
+// protocols. Runs that differ in their seed only are one row, as mean ± standard
+// deviation.
+func Markdown(w io.Writer, runs []*Run) error {
+	var b bytes.Buffer
+	b.WriteString("# Results\n\n")
+	b.WriteString("Metrics are fractions on the test items, at the round that validation selected; differences to published numbers are in points (hundredths).\n\n")
+	for _, g := range groups(runs) {
+		t := overview(g)
+		if err := t.Markdown(&b); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(append(bytes.TrimRight(b.Bytes(), "\n"), '\n'))
+	return err
+}
+
+// overview is the table of a group: its rows, and the references under them.
+func overview(g *group) *Table {
+	t := &Table{Title: g.title(), Align: "lr"}
+	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), "published HR / NDCG", "difference in points", "round", "seconds", "bytes up")
+	var about []string
+	beside := false
+	var said sayings
+	for _, r := range g.rows {
+		s := r.scores()
+		pub, diff := "-", "-"
+		if p := r.published(); p != nil && isPaper(g.protocol) {
+			d := gapOf(s, p)
+			pub = frac(published(p.HR10)) + " / " + frac(published(p.NDCG10))
+			diff = points(d.hr) + " / " + points(d.ndcg)
+			said.add(r.label, fmt.Sprintf("published by %s; %s.", p.Source, d.verdict()))
+			beside = true
+		} else if p != nil {
+			said.add(r.label, against(g, r, p))
+		}
+		t.Rows = append(t.Rows, []any{
+			r.label, len(r.runs), s[0], s[1], s[2], s[3], pub, diff, span(selectedRounds(r)),
+			digits(r.mean(func(r *Result) float64 { return r.Seconds.Total })),
+			size(r.mean(func(r *Result) float64 { return r.Bytes.Up })),
+		})
+	}
+	t.Rule = len(t.Rows)
+	for _, ref := range refRows(g.rows) {
+		t.Rows = append(t.Rows, []any{ref.name, "", ref.scores[0], ref.scores[1], ref.scores[2], ref.scores[3], "", "", "", "", ""})
+		if ref.reason != "" {
+			about = append(about, because(ref.name, ref.reason))
+		}
+	}
+	if !beside {
+		t.drop(slices.Index(t.Header, "published HR / NDCG"), 2)
+	}
+	if t.dropEmpty() {
+		about = append(about, "Full ranking: none under this protocol, which ranks sampled candidates only.")
+	}
+	about = append(about, g.notes...)
+	if s := leakWords(g, g.rows); s != "" {
+		about = append(about, s)
+	}
+	t.Notes = append(said.lines(), about...)
+	return t
+}
+
+// sayings are sentences about rows; rows with the same sentence share a line.
+type sayings struct {
+	order []string
+	names map[string][]string
+}
+
+func (s *sayings) add(name, sentence string) {
+	if s.names == nil {
+		s.names = map[string][]string{}
+	}
+	if s.names[sentence] == nil {
+		s.order = append(s.order, sentence)
+	}
+	s.names[sentence] = append(s.names[sentence], name)
+}
+
+func (s *sayings) lines() []string {
+	var out []string
+	for _, sentence := range s.order {
+		out = append(out, strings.Join(s.names[sentence], ", ")+": "+sentence)
+	}
+	return out
+}
+
+// drop removes n columns from the first.
+func (t *Table) drop(first, n int) {
+	t.Header = slices.Delete(t.Header, first, first+n)
+	for i, r := range t.Rows {
+		t.Rows[i] = slices.Delete(r, first, first+n)
+	}
+}
+
+// CSV writes one line per run, with a column for each number. A param or option
+// that a run does not have is an empty cell.
+func CSV(w io.Writer, runs []*Run) error {
+	all := flat(runs)
+	params, options := map[string]bool{}, map[string]bool{}
+	for _, r := range all {
+		for k := range r.Result.Params {
+			params[k] = true
+		}
+		for k := range r.Result.Options {
+			options[k] = true
+		}
+	}
+	t := new(Table)
+	for i, r := range all {
+		var line []any
+		add := func(name string, v any) {
+			if i == 0 {
+				t.Header = append(t.Header, name)
+			}
+			line = append(line, v)
+		}
+		csvFacts(r.Result, add)
+		csvScores(r.Result, add)
+		csvCosts(r.Result, add)
+		csvSettings("param.", r.Result.Params, params, add)
+		csvSettings("option.", r.Result.Options, options, add)
+		t.Rows = append(t.Rows, line)
+	}
+	return t.CSV(w)
+}
+
+func csvFacts(r *Result, add func(string, any)) {
+	preset := ""
+	if r.Preset != nil {
+		preset = *r.Preset
+	}
+	add("method", r.Method)
+	add("dataset", r.Dataset)
+	add("data_hash", r.DataHash)
+	add("protocol", r.Protocol)
+	add("leaks", strconv.FormatBool(r.Leaks))
+	add("seed", strconv.FormatUint(r.Seed, 10))
+	add("preset", preset)
+	add("rounds", r.Rounds)
+	add("selected_round", r.SelectedRound)
+	add("users", r.Users)
+	add("items", r.Items)
+	add("interactions", r.Interactions)
+}
+
+func csvScores(r *Result, add func(string, any)) {
+	four := func(name string, s *rank.Summary) {
+		x := scoresOf(s)
+		for i, m := range []string{"sampled.hr@10", "sampled.ndcg@10", "full.hr@10", "full.ndcg@10"} {
+			add(name+"."+m, x[i])
+		}
+	}
+	four("valid", &r.Valid)
+	four("test", &r.Test)
+	for _, n := range refNames {
+		var s *rank.Summary
+		if ref := r.References[n.key]; ref != nil {
+			s = ref.Test
+		}
+		four(n.key+".test", s)
+	}
+	p := r.Published
+	if p == nil {
+		p = new(Published)
+	}
+	add("published.hr@10", published(p.HR10))
+	add("published.ndcg@10", published(p.NDCG10))
+	add("published.source", p.Source)
+}
+
+func csvCosts(r *Result, add func(string, any)) {
+	number := func(name string, x float64) { add(name, strconv.FormatFloat(x, 'g', 6, 64)) }
+	number("seconds.train", r.Seconds.Train)
+	number("seconds.eval", r.Seconds.Eval)
+	number("seconds.total", r.Seconds.Total)
+	number("round_ms_median", r.RoundMSMedian)
+	number("devices_per_s", r.DevicesPerS)
+	number("samples_per_s", r.SamplesPerS)
+	add("peak_rss_bytes", strconv.FormatInt(r.PeakRSSBytes, 10))
+	number("bytes.up_per_device", r.Bytes.Up)
+	number("bytes.down_per_device", r.Bytes.Down)
+	if p := r.Privacy; p != nil {
+		add("privacy.epsilon", word(p.Epsilon))
+		number("privacy.delta", p.Delta)
+	} else {
+		add("privacy.epsilon", nil)
+		add("privacy.delta", nil)
+	}
+	add("version", strings.TrimSpace(r.Version))
+	add("commit", r.Commit)
+}
+
+// csvSettings adds a cell for each of keys.
+func csvSettings(prefix string, values map[string]any, keys map[string]bool, add func(string, any)) {
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if v, ok := values[k]; ok {
+			add(prefix+k, word(v))
+		} else {
+			add(prefix+k, nil)
+		}
+	}
+}
