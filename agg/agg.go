@@ -82,7 +82,19 @@ func (r Rule) Apply(change []float32, st *State, value []float32) {
 	}
 	st.Steps++
 	const b1, b2, eps = 0.9, 0.99, 1e-3 // eps is the tau of Reddi et al.
-	c1, c2 := 1-math.Pow(b1, float64(st.Steps)), 1-math.Pow(b2, float64(st.Steps))
+	c1, c2 := 1-power(b1, st.Steps), 1-power(b2, st.Steps)
 	vec.Scale(-1, change)
 	vec.Adam(change, float32(r.Rate*math.Sqrt(c2)/c1), b1, b2, float32(eps*math.Sqrt(c2)), st.M, st.V, value)
+}
+
+// power is a^n by squaring: the same bits on every platform, as math.Pow is not.
+func power(a float64, n int) float64 {
+	p := 1.0
+	for ; n > 0; n >>= 1 {
+		if n&1 == 1 {
+			p *= a
+		}
+		a *= a
+	}
+	return p
 }

@@ -30,22 +30,37 @@ func wantBad(t *testing.T, cases []badCase) {
 func TestWrongInputSaysWhereAndWhat(t *testing.T) {
 	long := strings.Repeat("x", maxLine+1)
 	wantBad(t, []badCase{
-		{"rating", "1\t2\t3\n1\t3\tabc\n", Options{},
-			`data: u.data line 2: found "abc", want a number in column 3 (rating)`},
-		{"rating in line 1", "1\t2\tabc\n1\t3\tabd\n", Options{},
-			`data: u.data line 1: found "abc", want a number in column 3 (rating)`},
-		{"line after blanks and header", "\nuser,item,rating\n\n1,2,3\n\n1,3,\n", Options{},
-			`data: u.data line 6: found "", want a number in column 3 (rating)`},
+		{
+			"rating", "1\t2\t3\n1\t3\tabc\n",
+			Options{},
+			`data: u.data line 2: found "abc", want a number in column 3 (rating)`,
+		},
+		{
+			"rating in line 1", "1\t2\tabc\n1\t3\tabd\n",
+			Options{},
+			`data: u.data line 1: found "abc", want a number in column 3 (rating)`,
+		},
+		{
+			"line after blanks and header", "\nuser,item,rating\n\n1,2,3\n\n1,3,\n",
+			Options{},
+			`data: u.data line 6: found "", want a number in column 3 (rating)`,
+		},
 		{"infinite", "1 2 3\n1 3 inf\n", Options{}, `data: u.data line 2: found "inf", want a number in column 3 (rating)`},
 		{"not a number", "1 2 3\n1 3 NaN\n", Options{}, `data: u.data line 2: found "NaN", want a number in column 3 (rating)`},
 		{"hexadecimal", "1 2 3\n1 3 0x1p3\n", Options{}, `data: u.data line 2: found "0x1p3", want a number in column 3 (rating)`},
 		{"only signs", "1 2 3\n1 3 +-.\n", Options{}, `data: u.data line 2: found "+-.", want a number in column 3 (rating)`},
 		{"beyond float64", "1 2 3\n1 3 1e999\n", Options{}, `data: u.data line 2: found "1e999", want a number in column 3 (rating)`},
 		{"beyond float32", "1 2 3\n1 3 1e39\n", Options{}, `data: u.data line 2: found "1e39", want a number in column 3 (rating)`},
-		{"time", "1::2::3::4\n1::3::3::2014-03-01\n", Options{},
-			`data: u.data line 2: found "2014-03-01", want a number in column 4 (time); write times as Unix seconds, or name the columns to use`},
-		{"beyond int64", "1 2 3 4\n1 3 3 1e19\n", Options{},
-			`data: u.data line 2: found "1e19", want a number in column 4 (time); write times as Unix seconds, or name the columns to use`},
+		{
+			"time", "1::2::3::4\n1::3::3::2014-03-01\n",
+			Options{},
+			`data: u.data line 2: found "2014-03-01", want a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
+		},
+		{
+			"beyond int64", "1 2 3 4\n1 3 3 1e19\n",
+			Options{},
+			`data: u.data line 2: found "1e19", want a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
+		},
 		{"no user", "1,2,3\n,3,3\n", Options{}, `data: u.data line 2: found "", want an identifier in column 1 (user)`},
 		{"no item", "1,2,3\n1, ,3\n", Options{}, `data: u.data line 2: found "", want an identifier in column 2 (item)`},
 		{"short line", "1,2,3\n1,3\n", Options{}, `data: u.data line 2: found "1,3", want at least 3 columns separated by comma`},
@@ -56,8 +71,11 @@ func TestWrongInputSaysWhereAndWhat(t *testing.T) {
 		{"empty", "", Options{}, `data: u.data: found "", want at least one row`},
 		{"blank", "\n \r\n", Options{}, `data: u.data: found "", want at least one row`},
 		{"header only", "user,item\n", Options{}, `data: u.data line 1: found "", want at least one row after the header`},
-		{"one column", "abc\ndef\n", Options{},
-			`data: u.data line 1: found "abc", want at least two columns separated by one of tab, ::, comma, semicolon, pipe, space; name the separator`},
+		{
+			"one column", "abc\ndef\n",
+			Options{},
+			`data: u.data line 1: found "abc", want at least two columns separated by one of tab, ::, comma, semicolon, pipe, space; name the separator`,
+		},
 		{"zip", "PK\x03\x04more", Options{}, `data: u.data: found "PK\x03\x04", want text; unpack the zip archive first`},
 		{"UTF-16", "\xff\xfe1\x00", Options{}, `data: u.data: found "\xff\xfe", want UTF-8 or Latin-1 text; convert the file from UTF-16`},
 	})
@@ -73,14 +91,23 @@ func TestWrongOptionsSayWhat(t *testing.T) {
 		{"no item role", "1 2\n", Options{Columns: "user,rating"}, `data: u.data: found "user,rating", want a column for user and one for item`},
 		{"mixed columns", "1 2\n", Options{Columns: "user=0,item"}, `data: u.data: found "item", want a column after the role, such as user=0 or user=uid`},
 		{"negative column", "1 2\n", Options{Columns: "user=0,item=-1"}, `data: u.data: found "item=-1", want a column number from 0 to 9999`},
-		{"no such name", "\nuid app\n1 2\n", Options{Columns: "user=uid,item=apps"},
-			`data: u.data line 2: found "uid app", want a column named "apps" in the header; did you mean "app"?`},
-		{"name without header", "1 2\n", Options{Columns: "user=a,item=b", Header: "no"},
-			`data: u.data: found "user=a,item=b", want columns by number, for there is no header`},
+		{
+			"no such name", "\nuid app\n1 2\n",
+			Options{Columns: "user=uid,item=apps"},
+			`data: u.data line 2: found "uid app", want a column named "apps" in the header; did you mean "app"?`,
+		},
+		{
+			"name without header", "1 2\n",
+			Options{Columns: "user=a,item=b", Header: "no"},
+			`data: u.data: found "user=a,item=b", want columns by number, for there is no header`,
+		},
 		{"narrow header", "uid app\n1 2\n", Options{Columns: "user=0,item=7"}, `data: u.data line 1: found "2 columns", want at least 8 columns`},
 		{"no rating", "1 2\n", Options{Threshold: 3, HasThreshold: true}, `data: u.data: found "no rating column", want one to compare with the threshold`},
-		{"nothing left", "1 2 3\n2 2 2\n", Options{Threshold: 3, HasThreshold: true, MinRows: 2},
-			`data: u.data: found "0 of 2 rows", want at least one row after the filters; left out: 1 rows with a value below 3, 1 users with fewer than 2 rows (1 rows)`},
+		{
+			"nothing left", "1 2 3\n2 2 2\n",
+			Options{Threshold: 3, HasThreshold: true, MinRows: 2},
+			`data: u.data: found "0 of 2 rows", want at least one row after the filters; left out: 1 rows with a value below 3, 1 users with fewer than 2 rows (1 rows)`,
+		},
 	})
 }
 

@@ -22,9 +22,11 @@ func TestCardCountsByHand(t *testing.T) {
 	s := mustLoad(t, b.String(), Options{MinRows: 1})
 	c := Describe(s)
 	// Pairs: item 0 for all five, items 1..4 for one user each.
-	want := Card{Name: "test", Users: 5, Items: 5, Rows: 20, Pairs: 9, Duplicates: 11, Sparsity: 1 - 9.0/25,
+	want := Card{
+		Name: "test", Users: 5, Items: 5, Rows: 20, Pairs: 9, Duplicates: 11, Sparsity: 1 - 9.0/25,
 		PerUser:   PerUser{Min: 1, P5: 1, P25: 2, P50: 3, P75: 4, P95: 10, Max: 10, Mean: 4},
-		TailShare: 4.0 / 20, TimeKind: "real", First: 1000, Last: 1409, Hash: s.Meta.Hash}
+		TailShare: 4.0 / 20, TimeKind: "real", First: 1000, Last: 1409, Hash: s.Meta.Hash,
+	}
 	if fmt.Sprint(c) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
 	}

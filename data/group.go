@@ -19,8 +19,10 @@ func (l *loader) finish(opt Options) (*Set, error) {
 	read := len(l.user)
 	left := l.filter(opt)
 	if len(l.user) == 0 {
-		return nil, &BadInput{File: l.in.file, Found: fmt.Sprintf("0 of %d rows", read),
-			Want: "at least one row after the filters", Hint: "left out: " + strings.Join(left, ", ")}
+		return nil, &BadInput{
+			File: l.in.file, Found: fmt.Sprintf("0 of %d rows", read),
+			Want: "at least one row after the filters", Hint: "left out: " + strings.Join(left, ", "),
+		}
 	}
 	if s.Meta.Left = strings.Join(left, ", "); len(left) > 0 {
 		l.users.renumber(l.user)

@@ -110,8 +110,10 @@ func Open(fsys fs.FS, name string, opt Options) (*Set, error) {
 		}
 		return s, nil
 	}
-	return nil, &Missing{Set: k.Name, File: path.Join(k.Name, k.Files[0]),
-		Hint: fmt.Sprintf("place the files of %s in <data folder>/%s, or use -d world", k.Home, k.Name)}
+	return nil, &Missing{
+		Set: k.Name, File: path.Join(k.Name, k.Files[0]),
+		Hint: fmt.Sprintf("place the files of %s in <data folder>/%s, or use -d world", k.Home, k.Name),
+	}
 }
 
 func find(name string) (Known, error) {

@@ -282,8 +282,10 @@ func (y *layout) noColumn(name string, header [][]byte) *BadInput {
 	for i, f := range header {
 		names[i] = text(f)
 	}
-	return &BadInput{Line: 1, Found: short([]byte(strings.Join(names, " "))),
-		Want: fmt.Sprintf("a column named %q in the header", name), Hint: nearest(name, names)}
+	return &BadInput{
+		Line: 1, Found: short([]byte(strings.Join(names, " "))),
+		Want: fmt.Sprintf("a column named %q in the header", name), Hint: nearest(name, names),
+	}
 }
 
 // placeByName is false when the header does not name a user and an item.

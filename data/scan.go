@@ -59,8 +59,10 @@ func (l *lines) next() ([]byte, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if err == bufio.ErrBufferFull || len(line) > maxLine {
-		return nil, &BadInput{File: l.file, Line: l.n, Found: short(line),
-			Want: fmt.Sprintf("a line of at most %d bytes", maxLine)}
+		return nil, &BadInput{
+			File: l.file, Line: l.n, Found: short(line),
+			Want: fmt.Sprintf("a line of at most %d bytes", maxLine),
+		}
 	}
 	return line, nil
 }
@@ -213,8 +215,10 @@ func (l *lines) each(s sep, width int, do func(f [][]byte)) error {
 			continue
 		}
 		if f, _ = s.split(line, width, f[:0]); len(f) < width {
-			return &BadInput{File: l.file, Line: l.n, Found: short(line),
-				Want: fmt.Sprintf("at least %d columns separated by %s", width, s.name())}
+			return &BadInput{
+				File: l.file, Line: l.n, Found: short(line),
+				Want: fmt.Sprintf("at least %d columns separated by %s", width, s.name()),
+			}
 		}
 		do(f)
 	}

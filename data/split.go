@@ -34,7 +34,8 @@ type Part struct {
 
 	history History
 	held    [2]uint32
-	own     []uint32
+	own     []uint32 // all candidates: in room, or the split's own
+	room    []uint32
 	seen    []uint64
 }
 
@@ -187,10 +188,10 @@ func (s *Split) draw(u int, p *Part, want int) []uint32 {
 	for _, w := range p.seen {
 		free -= bits.OnesCount64(w)
 	}
-	if s.candidates == nil && cap(p.own) < want {
-		p.own = make([]uint32, 0, want)
+	if cap(p.room) < want {
+		p.room = make([]uint32, 0, want)
 	}
-	out := p.own[:0]
+	out := p.room[:0]
 	r := rng.New(s.Seed, rng.Candidates, uint64(u))
 	if free < 2*want { // take from a shuffled list of all there is
 		all := make([]uint32, 0, free)

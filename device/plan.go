@@ -38,6 +38,7 @@ type Plan struct {
 	at     []int // place of a Private plain slot in State.Plain
 	plain  int   // floats of State.Plain
 	tables []int // the Private PerItem slots
+	copied int   // PerItem slots whose rows a visit may change
 }
 
 // NewPlan checks a method's slots and lays out its state.
@@ -66,6 +67,12 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 			return nil, fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
 		}
 		p.width[i] = s.Rows * vec.Pad(s.Dim)
+		if s.PerItem && s.Scope != method.Server && s.Up == method.Delta {
+			p.copied++
+			if p.Visit.History {
+				return nil, fmt.Errorf("device: slot %q: a visit of the history alone changes no rows; make it a sum, or send nothing of it", s.Name)
+			}
+		}
 		switch {
 		case s.Scope != method.Private:
 		case s.PerItem:
@@ -85,8 +92,9 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 	return p, nil
 }
 
-// Direct reports whether rows touched once are left where they are.
-func (p *Plan) Direct() bool { return p.Visit.Direct && p.head != nil && !p.Plain }
+// Direct reports whether rows touched once are left where they are. Beside a
+// second table they are not: its rows are named by the positions of copies.
+func (p *Plan) Direct() bool { return p.Visit.Direct && p.head != nil && p.copied == 1 && !p.Plain }
 
 // Headed reports whether the method scores by a bilinear head on a shared table.
 func (p *Plan) Headed() bool { return p.head != nil }

@@ -10,34 +10,16 @@ import (
 // table. An item touched once is read where it is, and its change goes straight
 // to the shard's sums; only items touched again are copied to the local block.
 func (k *Worker) resolveDirect(shard int) {
-	tab, once := k.tab, 0
-	for _, r := range k.raw {
-		switch t := &tab[r&itemMask]; *t {
-		case 0:
-			*t = -1
-			once++
-		case -1:
-			k.items = append(k.items, r&itemMask)
-			*t = int32(len(k.items))
-			once--
-		}
+	slot := k.p.head.Item
+	v, s, n := &k.w.View[slot], &k.w.Samples, len(k.raw)
+	var distinct int
+	k.items, distinct = vec.Repeats(k.raw, k.tab, k.items)
+	k.score.once = distinct - len(k.items)
+	for p, item := range k.items {
+		k.tab[item] = int32(v.Local) + int32(p)
 	}
-	k.score.once = once
-	s, slot := &k.w.Samples, k.p.head.Item
-	v := &k.w.View[slot]
-	n := len(k.raw)
-	rd, wr := s.Rd[slot][:n], s.Wr[slot][:n]
-	acc, loc := k.mem.accRow(shard), v.Local-1
-	for x, r := range k.raw {
-		item := r & itemMask
-		s.Item[x], s.Y[x] = item, float32(r>>31)
-		if t := tab[item]; t > 0 {
-			rd[x], wr[x] = loc+uint32(t), loc+uint32(t)
-		} else {
-			rd[x], wr[x] = item, acc+item
-		}
-	}
-	s.Rd[slot], s.Wr[slot] = rd, wr
+	s.Rd[slot], s.Wr[slot] = s.Rd[slot][:n], s.Wr[slot][:n]
+	vec.Resolve(k.raw, k.tab, k.mem.accRow(shard), s.Item, s.Y, s.Rd[slot], s.Wr[slot])
 	vec.Gather(v.Arena, v.Stride, k.items, v.Local)
 }
 

@@ -4,12 +4,10 @@ import (
 	"math/bits"
 
 	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/vec"
 )
 
-const (
-	positive = 1 << 31 // in a raw sample
-	itemMask = positive - 1
-)
+const itemMask = vec.Positive - 1
 
 // sample draws the negatives and puts the positives among them. It reports
 // false where the device has nothing to learn from: no item, or no item left to
@@ -30,7 +28,8 @@ func (k *Worker) sample(t *Task) bool {
 	if free*8 < k.p.Items {
 		k.drawListed(negs, free)
 	} else {
-		k.drawFree(negs)
+		k.seedStream()
+		vec.Draw(&k.stream, uint32(k.p.Items), k.bits, len(negs), k.raw[:cap(k.raw)])
 	}
 	if free >= k.p.Negatives {
 		k.redrawEqual(negs)
@@ -42,7 +41,7 @@ func (k *Worker) sample(t *Task) bool {
 		at := len(negs) + i
 		j := k.rand.Uint32n(uint32(at + 1))
 		k.raw[at] = k.raw[j]
-		k.raw[j] = item | positive
+		k.raw[j] = item | vec.Positive
 	}
 	return true
 }
@@ -51,17 +50,10 @@ func (k *Worker) sample(t *Task) bool {
 // drawing, for scorers that only count.
 func (k *Worker) Negatives(t *Task, visit func(item uint32)) {
 	k.forget()
-	for _, item := range t.Train {
-		k.bits[item>>6] |= 1 << (item & 63)
-	}
-	for _, list := range t.Hide {
-		for _, item := range list {
-			k.bits[item>>6] |= 1 << (item & 63)
-		}
-	}
+	k.exclude(t)
 	if k.sample(t) {
 		for _, r := range k.raw {
-			if r&positive == 0 {
+			if r&vec.Positive == 0 {
 				visit(r)
 			}
 		}
@@ -69,19 +61,21 @@ func (k *Worker) Negatives(t *Task, visit func(item uint32)) {
 	k.end(t)
 }
 
-// drawFree fills dst with items whose bit is not set.
-func (k *Worker) drawFree(dst []uint32) {
-	r, m, set := k.rand, uint32(k.p.Items), k.bits
-	for i := 0; i < len(dst); {
-		item := r.Uint32n(m)
-		dst[i] = item
-		i += int(^set[item>>6] >> (item & 63) & 1)
+// seedStream starts the eight lanes that negatives are drawn with.
+func (k *Worker) seedStream() {
+	for w := range k.stream {
+		for l := 0; l < vec.Lanes; l += 2 {
+			x := k.rand.Uint64()
+			k.stream[w][l], k.stream[w][l+1] = uint32(x), uint32(x>>32)
+		}
 	}
-	k.rand = r
+	for l := range vec.Lanes {
+		k.stream[0][l] |= 1 // a lane of zeros would stay so
+	}
 }
 
-// drawListed is drawFree for a device that has nearly everything: it draws from
-// the list of what is left, so that it does not reject for ever.
+// drawListed is for a device that has nearly everything: it draws from the list
+// of what is left, so that it does not reject for ever.
 func (k *Worker) drawListed(dst []uint32, free int) {
 	k.pool = k.pool[:0]
 	for item := range uint32(k.p.Items) {
@@ -98,12 +92,24 @@ func (k *Worker) drawListed(dst []uint32, free int) {
 // code draws them; those of different positives may be equal.
 func (k *Worker) redrawEqual(negs []uint32) {
 	n := k.p.Negatives
-	for lo := 0; lo+n <= len(negs) && n > 1; lo += n {
-		group := negs[lo : lo+n]
-		for i := 1; i < n; i++ {
-			for holds(group[:i], group[i]) {
-				k.drawOne(&group[i])
+	if n == 4 {
+		for lo := 0; lo+4 <= len(negs); lo += 4 {
+			g := (*[4]uint32)(negs[lo:])
+			if g[0] == g[1] || g[0] == g[2] || g[0] == g[3] || g[1] == g[2] || g[1] == g[3] || g[2] == g[3] {
+				k.redraw(g[:])
 			}
+		}
+		return
+	}
+	for lo := 0; lo+n <= len(negs) && n > 1; lo += n {
+		k.redraw(negs[lo : lo+n])
+	}
+}
+
+func (k *Worker) redraw(group []uint32) {
+	for i := 1; i < len(group); i++ {
+		for holds(group[:i], group[i]) {
+			k.drawOne(&group[i])
 		}
 	}
 }
@@ -128,9 +134,10 @@ func holds(xs []uint32, x uint32) bool {
 
 // grow makes room for n samples.
 func (k *Worker) grow(n int) {
-	if cap(k.raw) < n {
-		c := n + n/2
+	if cap(k.raw) < n+vec.Lanes {
+		c := n + n/2 + vec.Lanes
 		k.raw = make([]uint32, 0, c)
+		k.items = make([]uint32, 0, max(c, k.p.Items+1))
 		s := &k.w.Samples
 		s.Item, s.Y, s.Pos = make([]uint32, c), make([]float32, c), make([]uint32, c)
 		for i := range k.w.View {

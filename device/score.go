@@ -54,7 +54,7 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 	for x, item := range items {
 		switch t := k.tab[item]; {
 		case t > 0:
-			dst[x] = vec.Dot(v.Row(v.Local+uint32(t)-1), vector) + bias
+			dst[x] = vec.Dot(v.Row(k.localRow(v, t)), vector) + bias
 		case t < 0:
 			place[item] = int32(x + 1)
 			once++
@@ -71,6 +71,14 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 	for _, item := range items {
 		place[item] = 0
 	}
+}
+
+// localRow is the row of a copied item, by its entry in tab.
+func (k *Worker) localRow(v *method.View, t int32) uint32 {
+	if k.w.Rank1.On {
+		return uint32(t)
+	}
+	return v.Local + uint32(t) - 1
 }
 
 // ScoreAll sets dst[i] to the logit of item i, for every item.
@@ -155,7 +163,7 @@ func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 		case k.visited && v.Slot.Serve == method.Tuned:
 			for x, item := range items {
 				if rd[x] = item; k.tab[item] > 0 {
-					rd[x] = v.Local + uint32(k.tab[item]) - 1
+					rd[x] = k.localRow(v, k.tab[item])
 				}
 			}
 		default:

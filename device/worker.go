@@ -32,14 +32,18 @@ type Worker struct {
 	id  int
 	w   method.Work
 
-	bits  []uint64 // excluded items; all zero between visits
-	pool  []uint32 // the pool as a list, when it is small
-	raw   []uint32 // samples in order: item, top bit set for a positive
-	tab   []int32  // by item: 0 not touched, -1 touched once and left in place, else position+1
-	items []uint32 // by position
-	own   []int32  // by item: place in an overlay + 1; all zero between uses
-	rand  rng.Rand
-	count []uint32 // by shard and item: devices that touched it; nil when nobody asks
+	bits []uint64 // excluded items; all zero between visits
+	pool []uint32 // the pool as a list, when it is small
+	raw  []uint32 // samples in order: item, top bit set for a positive
+	// By item: 0 for one that is not touched. In a visit that copies its rows the
+	// position plus 1. In a Direct visit -1 for an item touched once and left in
+	// place, else its row in the local block.
+	tab    []int32
+	items  []uint32 // by position
+	own    []int32  // by item: place in an overlay + 1; all zero between uses
+	rand   rng.Rand
+	stream vec.Stream
+	count  []uint32 // by shard and item: devices that touched it; nil when nobody asks
 
 	state   *State
 	shard   int
@@ -137,6 +141,9 @@ func (k *Worker) Open(st *State, t *Task) *method.Work {
 // begin loads the device's state.
 func (k *Worker) begin(st *State, t *Task) {
 	k.forget()
+	if st.Tables == nil {
+		*st = k.mem.Born(nil)
+	}
 	w := &k.w
 	k.state, k.visited = st, false
 	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
@@ -156,11 +163,16 @@ func (k *Worker) begin(st *State, t *Task) {
 			copy(v.Val, v.Base)
 		}
 	}
-	for _, item := range t.Train {
-		k.bits[item>>6] |= 1 << (item & 63)
-	}
-	for _, list := range t.Hide {
+	k.exclude(t)
+}
+
+// exclude sets the bits of what is never drawn.
+func (k *Worker) exclude(t *Task) {
+	for _, list := range [...][]uint32{t.Train, t.Hide[0], t.Hide[1]} {
 		for _, item := range list {
+			if int(item) >= k.p.Items {
+				panic("device: an item beyond the catalogue")
+			}
 			k.bits[item>>6] |= 1 << (item & 63)
 		}
 	}

@@ -30,21 +30,24 @@ func pointwise(m method.Learner, grad func(y []float32, scale float32, dst []flo
 }
 
 // bceLoss is the sum of binary cross entropies; as in PyTorch, a logarithm is
-// never below -100.
+// never below -100. One logarithm serves four samples.
 func bceLoss(z, y []float32) float64 {
-	s := 0.0
+	s, product := 0.0, 1.0
 	for i := range z {
 		p := float64(vec.Sigmoid(z[i]))
 		if y[i] == 0 {
 			p = 1 - p
 		}
-		if p < 3.8e-44 { // exp(-100)
-			s += 100
-		} else {
-			s -= rng.Log(p)
+		if p != p { // rng.Log is for numbers
+			return p
+		}
+		product *= max(p, 3.7200759760208356e-44) // exp(-100)
+		if i&3 == 3 {
+			s -= rng.Log(product)
+			product = 1
 		}
 	}
-	return s
+	return s - rng.Log(product)
 }
 
 // Term is a regulariser: it adds its gradient and returns its value, times the

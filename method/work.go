@@ -132,11 +132,30 @@ func (s *Samples) distinct(pos []uint32) []uint32 {
 func (v *View) Shrink(s float32) {
 	if v.Slot.PerItem {
 		v.Shrunk *= float64(s)
+		if v.Shrunk > -least && v.Shrunk < least {
+			v.restart()
+		}
 		return
 	}
 	for i := range v.Val {
 		v.Val[i] *= s
 	}
+}
+
+// least is the smallest shrinkage that is kept: what a row shrunk so far once was
+// is nothing beside any float32 that training puts there since.
+const least = 1e-60
+
+// restart brings every position up to a shrinkage that is about to vanish, so
+// that no ratio of two of them is ever 0/0.
+func (v *View) restart() {
+	for p, at := range v.At {
+		if at != 0 { // 0 is a position that was never used
+			v.bring(uint32(p))
+		}
+		v.At[p] = least
+	}
+	v.Shrunk = least
 }
 
 // Bring brings the given positions of the local block up to the slot's

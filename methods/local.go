@@ -2,8 +2,9 @@ package methods
 
 import "github.com/tacit-rec/tacit/method"
 
-// Local trains on each device alone: nothing is shared, nothing is sent. What a
-// federation is worth is what it gains over this.
+// Local is a reference, not a published method: each device trains alone, nothing
+// is shared, nothing is sent. What a federation is worth is what it gains over
+// this.
 type Local struct{ dual }
 
 func (m *Local) Slots(int) []method.Slot {

@@ -151,7 +151,7 @@ func set(fv reflect.Value, sf reflect.StructField, key, value string) error {
 		}
 		fv.SetUint(n)
 	case reflect.Float32, reflect.Float64:
-		x, err := strconv.ParseFloat(value, 64)
+		x, err := strconv.ParseFloat(value, fv.Type().Bits())
 		if err != nil || x-x != 0 {
 			return bad("a finite number")
 		}

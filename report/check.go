@@ -21,8 +21,12 @@ func (r *Result) check() error {
 		return fmt.Errorf("method is %q, dataset is %q, protocol is %q; a result names all three", clip(r.Method, 40), clip(r.Dataset, 40), clip(r.Protocol, 40))
 	}
 	for _, s := range []struct{ key, value string }{
-		{"method", r.Method}, {"dataset", r.Dataset}, {"data_hash", r.DataHash}, {"protocol", r.Protocol},
-		{"version", r.Version}, {"commit", r.Commit},
+		{"method", r.Method},
+		{"dataset", r.Dataset},
+		{"data_hash", r.DataHash},
+		{"protocol", r.Protocol},
+		{"version", r.Version},
+		{"commit", r.Commit},
 	} {
 		if len(s.value) > maxName {
 			return fmt.Errorf("%s has %d bytes, at most %d", s.key, len(s.value), maxName)
@@ -32,8 +36,13 @@ func (r *Result) check() error {
 		key   string
 		value int
 	}{
-		{"rounds", r.Rounds}, {"selected_round", r.SelectedRound}, {"users", r.Users}, {"items", r.Items},
-		{"interactions", r.Interactions}, {"dropped", r.Dropped}, {"late", r.Late},
+		{"rounds", r.Rounds},
+		{"selected_round", r.SelectedRound},
+		{"users", r.Users},
+		{"items", r.Items},
+		{"interactions", r.Interactions},
+		{"dropped", r.Dropped},
+		{"late", r.Late},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("%s is %d, want 0 or more", n.key, n.value)

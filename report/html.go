@@ -281,7 +281,8 @@ func groupFigures(g *group) []figure {
 		title, key string
 		of         func(Point) *rank.Summary
 	}{
-		{"Validation HR@10 over rounds", "hr@10", validOf}, {"Test HR@10 over rounds", "hr@10", testOf},
+		{"Validation HR@10 over rounds", "hr@10", validOf},
+		{"Test HR@10 over rounds", "hr@10", testOf},
 		{"Test NDCG@10 over rounds", "ndcg@10", testOf},
 	} {
 		l := lineChart{about: m.title, unit: "fraction, among sampled candidates", format: frac}

@@ -170,8 +170,12 @@ func leakWords(g *group, rows []*row) string {
 func privacyWords(p *Privacy) string {
 	s := fmt.Sprintf("Privacy: epsilon %s at delta %g", word(p.Epsilon), p.Delta)
 	for _, w := range []struct{ name, value string }{
-		{"adjacency", p.Adjacency}, {"sampler", p.Sampler}, {"mechanism", p.Mechanism}, {"accountant", p.Accountant},
-		{"conversion", p.Conversion}, {"against", p.Against},
+		{"adjacency", p.Adjacency},
+		{"sampler", p.Sampler},
+		{"mechanism", p.Mechanism},
+		{"accountant", p.Accountant},
+		{"conversion", p.Conversion},
+		{"against", p.Against},
 	} {
 		if w.value != "" {
 			s += ", " + w.name + " " + w.value

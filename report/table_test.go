@@ -173,11 +173,26 @@ func TestVerdictHoldsBothMetrics(t *testing.T) {
 
 func TestNumbersForPeople(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{frac(0.7162), ".7162"}, {frac(1), "1.0000"}, {frac(-0.01), "-.0100"}, {plainFrac(0.7162), "0.7162"},
-		{points(-0.00001), "0.00"}, {count(1234567), "1,234,567"}, {count(-123), "-123"}, {count(999), "999"},
-		{size(999), "999 B"}, {size(105_600), "106 kB"}, {size(96_400_000), "96.4 MB"}, {size(0), "0 B"},
-		{took(0.004), "4.00 ms"}, {took(75), "75.0 s"}, {took(192), "3 min 12 s"}, {took(7320), "2 h 2 min"},
-		{word(0.1), "0.1"}, {word(32), "32"}, {word([]any{1.0, "a"}), `[1,"a"]`}, {short(122e6), "122M"},
+		{frac(0.7162), ".7162"},
+		{frac(1), "1.0000"},
+		{frac(-0.01), "-.0100"},
+		{plainFrac(0.7162), "0.7162"},
+		{points(-0.00001), "0.00"},
+		{count(1234567), "1,234,567"},
+		{count(-123), "-123"},
+		{count(999), "999"},
+		{size(999), "999 B"},
+		{size(105_600), "106 kB"},
+		{size(96_400_000), "96.4 MB"},
+		{size(0), "0 B"},
+		{took(0.004), "4.00 ms"},
+		{took(75), "75.0 s"},
+		{took(192), "3 min 12 s"},
+		{took(7320), "2 h 2 min"},
+		{word(0.1), "0.1"},
+		{word(32), "32"},
+		{word([]any{1.0, "a"}), `[1,"a"]`},
+		{short(122e6), "122M"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

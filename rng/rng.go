@@ -79,7 +79,7 @@ func (r *Rand) Norm() float64 {
 	}
 }
 
-// Log is the natural logarithm of a positive, finite, normal x, to within 4e-16 relative,
+// Log is the natural logarithm of a positive, finite, normal x, to within 5e-16 relative,
 // with the same bits on every platform: math.Log is compiled with fused
 // multiply-add on some.
 func Log(x float64) float64 {

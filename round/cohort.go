@@ -27,7 +27,8 @@ func (c Cohort) MarshalText() ([]byte, error) {
 	case "count":
 		return []byte(strconv.Itoa(c.Count)), nil
 	case "share":
-		return []byte(f(c.Share*100) + "%"), nil
+		// 7/100*100 is 7.000000000000001: one digit less than a float64 has.
+		return []byte(strconv.FormatFloat(c.Share*100, 'g', 15, 64) + "%"), nil
 	case "poisson":
 		return []byte("poisson:" + f(c.Share)), nil
 	}
@@ -71,7 +72,7 @@ func (c Cohort) Expected(users int) float64 {
 	case "count":
 		return float64(min(c.Count, users))
 	case "share":
-		return math.Max(1, math.Floor(c.Share*float64(users)))
+		return math.Max(1, math.Floor(c.Share*float64(users)+1e-9)) // 29% of 100 is 29, not 28.999999999999996
 	case "poisson":
 		return c.Share * float64(users)
 	}

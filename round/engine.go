@@ -127,7 +127,11 @@ func (e *Engine) apply(devices int, shrunk []float64) {
 		e.Mean.Divide(devices, expected, counts, vec.Pad(e.Slots[i].Dim), s)
 		if shrunk[i] != 0 {
 			// Every row of every device was shrunk, touched or not.
-			vec.Axpy(float32(shrunk[i]/float64(devices)), e.Value[i], s)
+			n := float64(devices)
+			if e.Mean == agg.Fixed {
+				n = expected
+			}
+			vec.Axpy(float32(shrunk[i]/n), e.Value[i], s)
 		}
 		e.Rule.Apply(s, &e.State[i], e.Value[i])
 	}

@@ -129,8 +129,8 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		l.rep, l.evalled = round.Report{}, 0
 	}
 	f.each(len(f.deal), func(l *lane, shard int) {
-		for _, u := range f.deal[shard] {
-			f.visit(l, int(u), t, shard)
+		for i, u := range f.deal[shard] {
+			f.visit(l, int(u), t, shard, shard == 0 && i < lossDevices)
 		}
 	})
 	var rep round.Report
@@ -140,7 +140,7 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		rep.Late += l.rep.Late
 		rep.Samples += l.rep.Samples
 		rep.Bytes += l.rep.Bytes
-		rep.Loss += l.rep.Loss // of the one lane that worked the loss shard
+		rep.Loss += l.rep.Loss // of the one lane that worked the first shard
 		rep.LossN += l.rep.LossN
 		f.extra += l.evalled / time.Duration(len(f.lanes))
 	}
@@ -172,13 +172,16 @@ func (f *Fleet) each(n int, do func(l *lane, i int)) {
 	wg.Wait()
 }
 
-// lossShard is the shard whose devices report their training loss: a fixed share
-// of the fleet, since the loss costs time that training does not need.
-const lossShard = 0
+// lossDevices of the first shard report their training loss: a fixed few, since
+// the loss costs time that training does not need.
+const lossDevices = 16
 
-func (f *Fleet) visit(l *lane, u, t, shard int) {
+func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	if f.gone(u, t, rng.Dropout, f.opt.Dropout) {
 		l.rep.Dropped++
+		if f.tuned != nil { // no checkpoint holds tuned rows of an earlier round
+			f.tuned[u] = overlay{}
+		}
 		return
 	}
 	f.open(l, u, t)
@@ -187,7 +190,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int) {
 	if late {
 		to = device.Void
 	}
-	out := l.Visit(&f.state[u], &l.task, to, shard == lossShard)
+	out := l.Visit(&f.state[u], &l.task, to, loss)
 	if late {
 		l.rep.Late++
 	} else {
@@ -195,7 +198,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int) {
 		l.rep.Samples += out.Samples
 		l.rep.Bytes += out.Bytes
 	}
-	if shard == lossShard {
+	if loss {
 		l.rep.Loss += out.Loss
 		l.rep.LossN += out.LossN
 	}

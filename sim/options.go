@@ -49,3 +49,6 @@ func (o *Options) Check() error {
 	}
 	return nil
 }
+
+// partial reports whether a device may sit a round out.
+func (o *Options) partial() bool { return !o.Cohort.All() || o.Dropout > 0 }

@@ -79,7 +79,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	r := &Run{Options: opt, Seed: seed, Fleet: f, Engine: e, eval: newEval(split, opt.EvalUsers, seed)}
 	r.Best = newPlaces(split.Users(), split.Full)
 	e.Before = r.before
-	if f.Plan.Serves(method.Tuned) && !opt.Cohort.All() {
+	if f.Plan.Serves(method.Tuned) && opt.partial() {
 		f.prepared(r.eval, 0) // who has not been visited yet is measured as it was born
 	}
 	return r, nil
@@ -96,7 +96,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	// in cache. One that sits a round out keeps its place until its next visit, so
 	// a partial cohort is measured in every round.
 	tuned := f.Plan.Serves(method.Tuned)
-	if f.eval = nil; tuned && (turn || !r.Cohort.All()) {
+	if f.eval = nil; tuned && (turn || r.partial()) {
 		f.eval = r.eval
 	}
 	start := time.Now()

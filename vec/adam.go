@@ -9,7 +9,9 @@ func Adam(g []float32, rate, b1, b2, eps float32, m, v, dst []float32) {
 	if len(g) != len(dst) || len(m) != len(dst) || len(v) != len(dst) {
 		panic(badLength)
 	}
-	for i, gi := range g {
+	n := adamSIMD(g, rate, b1, b2, eps, m, v, dst)
+	for i := n; i < len(g); i++ {
+		gi := g[i]
 		m[i] = float32(b1*m[i]) + float32((1-b1)*gi)
 		v[i] = float32(b2*v[i]) + float32((1-b2)*float32(gi*gi))
 		dst[i] -= float32(rate*m[i]) / (float32(math.Sqrt(float64(v[i]))) + eps)

@@ -1,6 +1,9 @@
 package vec
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func benchArena(n, d int) ([]float32, []uint32, []float32, []float32) {
 	a := make([]float32, n*d)
@@ -42,5 +45,17 @@ func BenchmarkBCEGrad(b *testing.B) {
 	y := make([]float32, len(g))
 	for b.Loop() {
 		BCEGrad(y, 1, g)
+	}
+}
+
+func BenchmarkGemm(b *testing.B) {
+	for _, s := range []struct{ m, n, k int }{{128, 256, 256}, {128, 128, 256}, {128, 64, 128}, {128, 32, 64}} {
+		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.n, s.k), func(b *testing.B) {
+			x, y, c, room := make([]float32, s.m*s.k), make([]float32, s.k*s.n), make([]float32, s.m*s.n), make([]float32, GemmRoom(s.k))
+			for b.Loop() {
+				Gemm(s.m, s.n, s.k, Rows(x, s.k), Rows(y, s.n), room, Rows(c, s.n))
+			}
+			b.ReportMetric(2*float64(s.m*s.n*s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+		})
 	}
 }

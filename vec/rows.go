@@ -13,6 +13,9 @@ func Dots(arena []float32, stride int, rd []uint32, v []float32, bias float32, d
 	if len(v) != stride || len(rd) != len(dst) {
 		panic(badLength)
 	}
+	if dotsSIMD(arena, stride, rd, v, bias, dst) {
+		return
+	}
 	if stride == 32 {
 		w := (*[32]float32)(v)
 		for x, r := range rd {
@@ -31,6 +34,9 @@ func DotsAll(arena []float32, stride int, v []float32, bias float32, dst []float
 	if len(v) != stride {
 		panic(badLength)
 	}
+	if dotsAllSIMD(arena, stride, v, bias, dst) {
+		return
+	}
 	if stride == 32 {
 		w := (*[32]float32)(v)
 		for i := range dst {
@@ -48,6 +54,9 @@ func DotsAll(arena []float32, stride int, v []float32, bias float32, dst []float
 func WSum(arena []float32, stride int, rd []uint32, g, dst []float32) {
 	if len(dst) != stride || len(rd) != len(g) {
 		panic(badLength)
+	}
+	if wsumSIMD(arena, stride, rd, g, dst) {
+		return
 	}
 	if stride == 32 {
 		wsum32(arena, rd, g, (*[32]float32)(dst))
@@ -106,6 +115,9 @@ func Scat(arena []float32, stride int, wr []uint32, g, v []float32) {
 	if len(v) != stride || len(wr) != len(g) {
 		panic(badLength)
 	}
+	if scatSIMD(arena, stride, wr, g, v) {
+		return
+	}
 	if stride == 32 {
 		w := (*[32]float32)(v)
 		for x, r := range wr {
@@ -127,6 +139,9 @@ func Scat(arena []float32, stride int, wr []uint32, g, v []float32) {
 
 // Gather copies the rows named by src to consecutive rows from dst on.
 func Gather(arena []float32, stride int, src []uint32, dst uint32) {
+	if gatherSIMD(arena, stride, src, dst) {
+		return
+	}
 	for k, r := range src {
 		copy(row(arena, stride, dst+uint32(k)), row(arena, stride, r))
 	}
@@ -135,6 +150,9 @@ func Gather(arena []float32, stride int, src []uint32, dst uint32) {
 // Fold adds to row(dst+item[k]) what consecutive row k from loc on has moved
 // away from s*row(item[k]).
 func Fold(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) {
+	if foldSIMD(arena, stride, item, s, loc, dst) {
+		return
+	}
 	for k, r := range item {
 		base := row(arena, stride, r)
 		now, d := row(arena, stride, loc+uint32(k)), row(arena, stride, dst+r)
@@ -150,10 +168,11 @@ func Fold(arena []float32, stride int, item []uint32, s float32, loc, dst uint32
 // Merge adds the shards' slices to dst in their order and sets them to zero.
 // Shard s is acc[s*step : s*step+len(dst)].
 func Merge(acc []float32, step, shards int, dst []float32) {
+	n := mergeSIMD(acc, step, shards, dst)
 	for s := range shards {
-		a := acc[s*step : s*step+len(dst)]
+		a := acc[s*step+n : s*step+len(dst)]
 		for i, v := range a {
-			dst[i] += v
+			dst[n+i] += v
 		}
 		clear(a)
 	}

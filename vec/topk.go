@@ -5,8 +5,18 @@ package vec
 // returns how many there are.
 func TopK(score []float32, dst []uint32) int {
 	n := 0
-	for i, s := range score {
-		if !(s > negInf) || n == len(dst) && (n == 0 || !(s > score[dst[n-1]])) {
+	for i := 0; i < len(score); i++ {
+		if n == len(dst) {
+			if n == 0 {
+				return 0
+			}
+			// The list is full: pass over all that cannot enter it.
+			if i += skipSIMD(score[i:], score[dst[n-1]]); i >= len(score) {
+				break
+			}
+		}
+		s := score[i]
+		if !(s >= lowest) || n == len(dst) && !(s > score[dst[n-1]]) {
 			continue
 		}
 		if n < len(dst) {
@@ -21,4 +31,4 @@ func TopK(score []float32, dst []uint32) int {
 	return n
 }
 
-const negInf = -0x1.fffffep127 // below every finite score but the lowest; masked scores are -Inf
+const lowest = -0x1.fffffep127 // of all finite scores; masked ones are -Inf

@@ -15,7 +15,10 @@ const Lanes = 8
 // Pad rounds n up to a multiple of Lanes.
 func Pad(n int) int { return (n + Lanes - 1) &^ (Lanes - 1) }
 
-const badLength = "vec: slices of different length"
+const (
+	badLength = "vec: slices of different length"
+	badRow    = "vec: a row number beyond the arena"
+)
 
 // Dot is the sum of a[i]*b[i].
 func Dot(a, b []float32) float32 {
@@ -38,7 +41,8 @@ func dot32(a, b *[32]float32) float32 {
 	p5 := float32(float32(a[5]*b[5])+float32(a[21]*b[21])) + float32(float32(a[13]*b[13])+float32(a[29]*b[29]))
 	p3 := float32(float32(a[3]*b[3])+float32(a[19]*b[19])) + float32(float32(a[11]*b[11])+float32(a[27]*b[27]))
 	p7 := float32(float32(a[7]*b[7])+float32(a[23]*b[23])) + float32(float32(a[15]*b[15])+float32(a[31]*b[31]))
-	return even + ((p1 + p5) + (p3 + p7))
+	// A sum of nothing but -0 is +0, as one that starts from +0 is.
+	return even + ((p1 + p5) + (p3 + p7)) + 0
 }
 
 // dotAny is dot32 for any length; a short last block counts as padded with zeros.
@@ -65,6 +69,7 @@ func dotAny(a, b []float32) float32 {
 // Sum adds the elements: eight lanes, folded by halves.
 func Sum(a []float32) float32 {
 	var p [Lanes]float32
+	a = a[sumSIMD(a, &p):]
 	for len(a) >= Lanes {
 		x := (*[Lanes]float32)(a)
 		for l := range p {
@@ -83,6 +88,8 @@ func Axpy(s float32, x, dst []float32) {
 	if len(x) != len(dst) {
 		panic(badLength)
 	}
+	n := axpySIMD(s, x, dst)
+	x, dst = x[n:], dst[n:]
 	for len(x) >= Lanes {
 		a, d := (*[Lanes]float32)(x), (*[Lanes]float32)(dst)
 		for l := range d {
@@ -100,6 +107,8 @@ func Add(x, dst []float32) {
 	if len(x) != len(dst) {
 		panic(badLength)
 	}
+	n := addSIMD(x, dst)
+	x, dst = x[n:], dst[n:]
 	for i, v := range x {
 		dst[i] += v
 	}

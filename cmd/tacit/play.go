@@ -36,8 +36,10 @@ func (a *app) playCmd() *cobra.Command {
 			var source data.Source
 			for _, protocol := range []string{"paper", "deployed"} {
 				spec, err := lab.Resolve([]lab.Setting{
-					{Key: "method", Value: "pfedrec", From: "play"}, {Key: "data", Value: "world", From: "play"},
-					{Key: "protocol", Value: protocol, From: "play"}, {Key: "rounds", Value: "60", From: "play"},
+					{Key: "method", Value: "pfedrec", From: "play"},
+					{Key: "data", Value: "world", From: "play"},
+					{Key: "protocol", Value: protocol, From: "play"},
+					{Key: "rounds", Value: "60", From: "play"},
 				})
 				if err != nil {
 					return err

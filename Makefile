@@ -1,0 +1,145 @@
+# Only Go, make and a POSIX userland are needed. Nothing but the download of
+# modules touches the network.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+GO ?= go
+# What `tacit version` says; the commit comes from the build itself.
+VERSION ?= dev
+# How long each fuzz target runs under `make fuzz`.
+T ?= 60s
+# The packages that build for js/wasm: the import table in internal/lint says the same.
+PURE := agg data device learn method methods param rank rng rows vec
+# Goroutines meet in sim; the others are what runs inside them. Of the methods,
+# which are slow under the detector, only the checks that compare workers.
+RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./vec ./param
+
+say = @printf '\n== %s\n' $(1)
+
+.PHONY: help
+help: ## list what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## build ./tacit
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o tacit ./cmd/tacit
+
+.PHONY: demo
+demo: build ## build it and see a first result, offline, in seconds
+	./tacit play
+
+.PHONY: test
+test: format vet static unit race fuzz-short browser arm64 purego generated ## everything that CI checks
+	$(call say,'all passed')
+
+.PHONY: format
+format:
+	$(call say,'format: gofumpt')
+	@files=$$($(GO) tool gofumpt -l .); \
+	if [ -n "$$files" ]; then printf 'not formatted; run: go tool gofumpt -w .\n%s\n' "$$files"; exit 1; fi
+
+.PHONY: vet
+vet:
+	$(call say,'go vet')
+	$(GO) vet ./...
+
+.PHONY: static
+static:
+	$(call say,'staticcheck')
+	$(GO) tool staticcheck ./...
+
+.PHONY: unit
+unit: ## the unit tests alone
+	$(call say,'unit tests')
+	$(GO) test ./...
+
+.PHONY: race
+race: ## the race detector on the packages where goroutines meet
+	$(call say,'race detector')
+	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
+		$(GO) test -race -short $(RACE); \
+		$(GO) test -race -short -run '/./(SameBits|TheSum)' ./methods; \
+	else \
+		echo 'NOT RUN: the race detector needs a C compiler, and none was found'; \
+	fi
+
+# $(call fuzz,TIME) runs every fuzz target of the module for TIME. Go before 1.27
+# may report its own deadline as a failure (golang/go#75804): that alone, without
+# a failing input, is none.
+fuzz = @list=$$($(GO) test -list '^Fuzz' ./...); \
+	awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' <<<"$$list" | \
+	while read -r pkg name; do \
+		echo "$$pkg $$name"; \
+		if ! out=$$($(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(1) "$$pkg" 2>&1 </dev/null); then \
+			if grep -q 'context deadline exceeded' <<<"$$out" && ! grep -qE 'Failing input|panic:|build failed' <<<"$$out"; then \
+				echo '  stopped at its deadline, nothing found'; \
+			else \
+				echo "$$out"; exit 1; \
+			fi; \
+		fi; \
+	done
+
+.PHONY: fuzz-short
+fuzz-short:
+	$(call say,'fuzz targets: 5 s each')
+	$(call fuzz,5s)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for T each: make fuzz T=60s
+	$(call say,'fuzz targets: $(T) each')
+	$(call fuzz,$(T))
+
+.PHONY: browser
+browser:
+	$(call say,'js/wasm: the pure packages')
+	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build $(addprefix ./,$(PURE))
+
+.PHONY: arm64
+arm64:
+	$(call say,'linux/arm64')
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+
+.PHONY: purego
+purego:
+	$(call say,'purego: without assembly')
+	CGO_ENABLED=0 $(GO) build -tags purego ./...
+	$(GO) test -tags purego ./vec ./rng ./device
+	$(GO) test -tags purego -run SameBits ./lab
+
+# Run in vec/gen, a module of its own; what it writes is committed.
+kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec
+
+.PHONY: generate
+generate: ## write the generated kernels and pages anew
+	cd vec/gen && $(kernels)
+	$(MAKE) build
+	./tacit docs methods -o docs/methods
+
+# Made elsewhere and compared, so that other changes in the tree do not matter.
+.PHONY: generated
+generated: build
+	$(call say,'generated files are current')
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; stale() { echo "$$1 is not what the code makes; run: make generate"; exit 1; }; \
+	if (cd vec/gen && $(GO) mod download); then \
+		cp -R vec/gen "$$dir/gen"; (cd "$$dir/gen" && $(kernels)); \
+		for f in kernels_amd64.s kernels_amd64.go; do diff -u "vec/$$f" "$$dir/$$f" || stale "vec/$$f"; done; \
+	else \
+		echo 'NOT RUN for vec/kernels_amd64.*: the modules of vec/gen could not be downloaded'; \
+	fi; \
+	./tacit docs methods -o "$$dir/methods"; \
+	diff -ru docs/methods "$$dir/methods" || stale docs/methods
+
+.PHONY: parity
+parity: build ## measure our numbers beside the published ones; needs the data sets
+	./tacit docs parity -o docs/parity.md
+
+.PHONY: bench
+bench: ## every benchmark
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -f tacit

@@ -1,0 +1,79 @@
+package lint
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// page is the most lines a decision may have.
+const page = 60
+
+func TestDecisionsFillOnePage(t *testing.T) {
+	name := regexp.MustCompile(`^(\d{4})-[a-z0-9-]+\.md$`)
+	seen := map[string]string{}
+	for _, s := range every(t, decision) {
+		m := name.FindStringSubmatch(path.Base(s.name))
+		if m == nil {
+			t.Errorf("%s: name a decision by number and subject, as 0007-fixed-point-sums.md", s.name)
+			continue
+		}
+		if other := seen[m[1]]; other != "" {
+			t.Errorf("%s has the number of %s; take the next free one", s.name, other)
+		}
+		seen[m[1]] = s.name
+		if !strings.HasPrefix(s.text, "# "+m[1]+" ") {
+			t.Errorf("%s: the first line must be its title, as `# %s What was chosen`", s.name, m[1])
+		}
+		last := 0
+		for _, section := range []string{"Context", "Choice", "Price", "What would change our mind"} {
+			at := strings.Index(s.text, "\n## "+section+"\n")
+			if at < last {
+				t.Errorf("%s: section `## %s` is missing or out of order; the order is Context, Choice, Price, What would change our mind", s.name, section)
+			}
+			last = max(last, at)
+		}
+		if n := strings.Count(s.text, "\n"); n > page {
+			t.Errorf("%s has %d lines, a decision is one page of at most %d; keep what a reader needs to change our mind", s.name, n, page)
+		}
+	}
+}
+
+func TestDecisionsThatAreNamedExist(t *testing.T) {
+	mention := regexp.MustCompile(`docs/adr/(\d{4})`)
+	have := map[string]bool{}
+	for _, s := range every(t, decision) {
+		if base := path.Base(s.name); len(base) > 4 {
+			have[base[:4]] = true
+		}
+	}
+	for _, s := range every(t, anyFile) {
+		if s.pkg() == "internal/lint" {
+			continue
+		}
+		for _, m := range mention.FindAllStringSubmatch(s.text, -1) {
+			if !have[m[1]] {
+				t.Errorf("%s names docs/adr/%s, which is not there; write it or correct the number", s.name, m[1])
+			}
+		}
+	}
+}
+
+func TestTheReadmeNamesTheCommands(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("README.md is not there yet")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"make demo", "make test"} {
+		if !strings.Contains(string(b), command) {
+			t.Errorf("README.md does not mention `%s`; a newcomer looks for it there", command)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package lint
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// row says what a package may import of ours.
+type row struct {
+	pure bool     // no network, files, clock or platform; builds for js/wasm
+	may  []string // packages of ours; nil means all but those of not
+	not  []string
+	out  []string // packages of others that a pure one may import: each is a choice, see docs/adr
+}
+
+// table is the architecture: imports point one way. A package without a row
+// fails. Nobody imports cmd, tests neither; else tests may import what they like.
+var table = map[string]row{
+	"rng":     {pure: true, may: none},
+	"vec":     {pure: true, may: none, out: list("golang.org/x/sys/cpu")},
+	"param":   {pure: true, may: none},
+	"rows":    {pure: true, may: list("vec")},
+	"method":  {pure: true, may: list("rng rows vec")},
+	"learn":   {pure: true, may: list("method rows vec rng")},
+	"methods": {pure: true, may: list("method learn rows vec param")},
+	"agg":     {pure: true, may: list("rows vec")},
+	"rank":    {pure: true, may: list("rows vec")},
+	"data":    {pure: true, may: list("rows rng param")},
+	"device":  {pure: true, may: list("method rows vec rng")},
+
+	"round": {may: list("agg method rows vec rng")},
+	"sim":   {may: list("round device data rank agg method rows vec rng")},
+	"refs":  {may: list("sim data rank device method methods param rows vec rng")},
+
+	"report":  {may: list("rank")},
+	"conform": {not: list("lab report")},
+	"lab":     {},
+
+	"cmd/tacit":     {},
+	"internal/lint": {},
+	"vec/gen":       {may: none}, // a module of its own, that writes vec's assembly
+}
+
+var none = []string{}
+
+func list(names string) []string { return strings.Fields(names) }
+
+func (r row) allows(ours string) bool {
+	if r.may != nil {
+		return slices.Contains(r.may, ours)
+	}
+	return !slices.Contains(r.not, ours)
+}
+
+// impure are the imports that would tie a pure package to a platform.
+var impure = []string{"net", "os", "time", "syscall", "unsafe", "C", "log", "runtime/cgo", "plugin"}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, s := range every(t, goFile) {
+		r, known := table[s.pkg()]
+		if !known {
+			if !s.isTest() {
+				t.Errorf("%s: package %s has no row in the import table; add one to internal/lint/imports_test.go that says which of our packages it may import", s.name, s.pkg())
+			}
+			continue
+		}
+		for _, spec := range s.ast.Imports {
+			to, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkImport(t, s, r, to)
+		}
+	}
+}
+
+func checkImport(t *testing.T, s *source, r row, to string) {
+	t.Helper()
+	ours, isOurs := strings.CutPrefix(to, module+"/")
+	switch {
+	case isOurs && within(ours, "cmd"):
+		t.Errorf("%s imports %s: nothing imports cmd; move what you need to a package that both may import", s.name, to)
+	case s.isTest():
+	case isOurs && ours != s.pkg() && !r.allows(ours):
+		t.Errorf("%s imports %s, and the row of %s in internal/lint/imports_test.go does not allow it; move the code, or change the row and say why in docs/adr", s.name, ours, s.pkg())
+	case r.pure && slices.ContainsFunc(impure, func(p string) bool { return within(to, p) }):
+		t.Errorf("%s imports %s: %s is pure and has no network, files, clock or platform; let the caller pass in what you need (an fs.FS, an io.Reader, a number)", s.name, to, s.pkg())
+	case r.pure && !isOurs && strings.Contains(strings.Split(to, "/")[0], ".") && !slices.Contains(r.out, to):
+		t.Errorf("%s imports %s: a pure package uses the standard library and ours, so that it stays small in a browser; write what you need, or give the reason in docs/adr and add it to the row of %s in internal/lint/imports_test.go", s.name, to, s.pkg())
+	}
+}
+
+func TestTheTableNamesNoPackageThatIsGone(t *testing.T) {
+	there := map[string]bool{}
+	for _, s := range every(t, goFile) {
+		there[s.pkg()] = true
+	}
+	for name, r := range table {
+		for _, p := range append(append([]string{name}, r.may...), r.not...) {
+			if !there[p] {
+				t.Errorf("the import table names package %s, which is not there; take it out of internal/lint/imports_test.go", p)
+			}
+		}
+	}
+}
+
+// pure lists the pure packages, sorted.
+func pure() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if table[name].pure {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func TestPurePackagesBuildForTheBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds for js/wasm: run without -short")
+	}
+	args := []string{"build"}
+	for _, p := range pure() {
+		args = append(args, "./"+p)
+	}
+	build := exec.Command("go", args...)
+	build.Dir = root
+	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Errorf("the pure packages do not build for js/wasm; keep what a browser lacks behind a build tag or out of them:\n%s", out)
+	}
+}
+
+// The Makefile builds the pure packages too; it must build the same ones.
+func TestTheMakefileNamesThePurePackages(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^PURE\s*:=\s*(.*)$`).FindSubmatch(b)
+	if m == nil {
+		t.Fatal("the Makefile has no line `PURE := ...` with the pure packages; add it")
+	}
+	got := strings.Fields(string(m[1]))
+	slices.Sort(got)
+	if want := pure(); !slices.Equal(got, want) {
+		t.Errorf("PURE in the Makefile is %v, the import table says %v; make them the same", got, want)
+	}
+}

@@ -1,0 +1,197 @@
+package learn_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// point is the part of the model that a batch can see, in float64: the rows by
+// position of the two tables, the vector and the bias.
+type point struct {
+	item, other [][tinyDim]float64
+	vector      [tinyDim]float64
+	bias        float64
+}
+
+func pointOf(w *method.Work, rows int) *point {
+	p := &point{bias: float64(w.View[tinyBias].Val[0])}
+	for k := range p.vector {
+		p.vector[k] = float64(w.View[tinyVector].Val[k])
+	}
+	for pos := range uint32(rows) {
+		var a, b [tinyDim]float64
+		for k := range a {
+			a[k] = float64(w.View[tinyItem].Row(w.View[tinyItem].Local + pos)[k])
+			b[k] = float64(w.View[tinyOther].Row(w.View[tinyOther].Local + pos)[k])
+		}
+		p.item, p.other = append(p.item, a), append(p.other, b)
+	}
+	return p
+}
+
+// each calls f with every number of the point, and its gradient in w.
+func (p *point) each(w *method.Work, f func(name string, x *float64, grad float32)) {
+	for k := range p.vector {
+		f("vector", &p.vector[k], w.View[tinyVector].Grad[k])
+	}
+	f("bias", &p.bias, w.View[tinyBias].Grad[0])
+	for pos := range p.item {
+		for k := range tinyDim {
+			f("item", &p.item[pos][k], w.View[tinyItem].GradRow(uint32(pos))[k])
+			f("other", &p.other[pos][k], w.View[tinyOther].GradRow(uint32(pos))[k])
+		}
+	}
+}
+
+func (p *point) bce(b *method.Batch) float64 {
+	s := 0.0
+	for x, pos := range b.Pos {
+		z := p.bias
+		for k, v := range p.vector {
+			z += v * p.item[pos][k]
+		}
+		s += math.Log1p(math.Exp(-z)) + (1-float64(b.Y[x]))*z
+	}
+	return s / float64(b.N)
+}
+
+func (p *point) apart(b *method.Batch, lambda float64) float64 {
+	s := 0.0
+	for _, pos := range b.Pos {
+		for k := range tinyDim {
+			d := p.other[pos][k] - p.item[pos][k]
+			s += d * d
+		}
+	}
+	return -lambda * s / float64(b.N*tinyDim)
+}
+
+func (p *point) l1(b *method.Batch, mu float64) float64 {
+	s := 0.0
+	for _, pos := range b.Pos {
+		for k := range tinyDim {
+			s += math.Abs(p.item[pos][k])
+		}
+	}
+	return mu * s / float64(b.N*tinyDim)
+}
+
+// oracles are the losses under test, each with the same loss in float64.
+func oracles(m method.Learner) map[string]struct {
+	o    method.Oracle
+	loss func(p *point, b *method.Batch) float64
+} {
+	bce := learn.BCE(m)
+	apart, l1 := learn.Apart(tinyOther, tinyItem, learn.Const(0.4)), learn.L1(tinyItem, learn.Const(0.3))
+	type c = struct {
+		o    method.Oracle
+		loss func(p *point, b *method.Batch) float64
+	}
+	return map[string]c{
+		"BCE":       {bce, (*point).bce},
+		"BCE-Apart": {learn.Wrap(bce, apart), func(p *point, b *method.Batch) float64 { return p.bce(b) + p.apart(b, 0.4) }},
+		"BCE+L1":    {learn.Wrap(bce, l1), func(p *point, b *method.Batch) float64 { return p.bce(b) + p.l1(b, 0.3) }},
+		"all": {learn.Wrap(bce, apart, l1), func(p *point, b *method.Batch) float64 {
+			return p.bce(b) + p.apart(b, 0.4) + p.l1(b, 0.3)
+		}},
+	}
+}
+
+// The batch is the whole visit, in which rows repeat.
+func TestGradientsAreFiniteDifferences(t *testing.T) {
+	m := newTiny(method.Shared, func(method.Learner) method.Visit { return method.Visit{Run: func(*method.Work) {}} })
+	for name, c := range oracles(m) {
+		b := open(t, m, true)
+		w := b.Open(&b.state, task(2))
+		w.WantLoss = true
+		w.Z = make([]float32, len(w.Samples.Item))
+		all := w.Batch(0, len(w.Samples.Item))
+		w.View[tinyItem].Row(all.Rd[tinyItem][3])[2] = 0 // where |x| has a corner
+		p := pointOf(w, len(all.Rows))
+		if len(all.Rows) == all.N {
+			t.Fatal("no row repeats in the batch")
+		}
+		w.ClearGrads(all)
+		sum := c.o.Grad(w, all)
+		if want := c.loss(p, all) * float64(all.N); math.Abs(sum-want) > 1e-5*math.Abs(want) {
+			t.Errorf("%s: the loss is %g, want %g: the sum over %d samples", name, sum, want, all.N)
+		}
+		p.each(w, func(slot string, x *float64, grad float32) {
+			const h = 1e-6
+			old := *x
+			*x = old + h
+			up := c.loss(p, all)
+			*x = old - h
+			down := c.loss(p, all)
+			*x = old
+			if want := (up - down) / (2 * h); math.Abs(float64(grad)-want) > 1e-6+1e-5*math.Abs(want) {
+				t.Errorf("%s: a gradient of %s is %g, the finite difference %g", name, slot, grad, want)
+			}
+		})
+	}
+}
+
+func TestTermsFollowTheirSchedules(t *testing.T) {
+	m := newTiny(method.Shared, func(method.Learner) method.Visit { return method.Visit{Run: func(*method.Work) {}} })
+	b := open(t, m, true)
+	for _, round := range []int{0, 4} {
+		w := b.Open(&b.state, task(round))
+		all := w.Batch(0, 4)
+		p := pointOf(w, 21)
+		at := math.Tanh(float64(round) / 10)
+		grow := learn.Schedule{Kind: "tanh", V: 1, A: 10}
+		if got, want := learn.L1(tinyItem, grow)(w, all), 4*p.l1(all, at); math.Abs(got-want) > 1e-5 {
+			t.Errorf("round %d: L1 is %g, want %g", round, got, want)
+		}
+		if got, want := learn.Apart(tinyItem, tinyOther, grow)(w, all), 4*p.apart(all, at); math.Abs(got-want) > 1e-5 {
+			t.Errorf("round %d: Apart is %g, want %g", round, got, want)
+		}
+	}
+}
+
+// As in PyTorch, one sample costs 100 at most; NaN stays NaN and says so.
+func TestTheLossOfACertainMistakeIsBounded(t *testing.T) {
+	m := headed{newTiny(method.Shared, nil)}
+	loss := learn.BCE(m).Plain.Loss
+	for _, c := range []struct {
+		z, y float32
+		want float64
+	}{
+		{0, 1, math.Ln2},
+		{0, 0, math.Ln2},
+		{3, 1, 0.04858735},
+		{3, 0, 3.04858735},
+		{-3, 0, 0.04858735},
+		{50, 0, 100},
+		{1e30, 0, 100},
+		{1e30, 1, 0},
+		{-1e30, 0, 0},
+		{-20, 1, 20},
+		{-80, 1, 80},
+		{-1e30, 1, 80}, // the sigmoid clamps at 80
+	} {
+		if got := loss([]float32{c.z}, []float32{c.y}); math.Abs(got-c.want) > 1e-5*math.Max(1, c.want) {
+			t.Errorf("the loss of logit %g with label %g is %g, want %g", c.z, c.y, got, c.want)
+		}
+	}
+	if got := loss([]float32{float32(math.NaN())}, []float32{1}); got == got {
+		t.Errorf("the loss of NaN is %g, want NaN", got)
+	}
+}
+
+func TestTheLossIsWorkedOutOnlyIfAsked(t *testing.T) {
+	for _, m := range []method.Learner{newTiny(method.Shared, nil), headed{newTiny(method.Shared, nil)}} {
+		step := learn.Descend(learn.BCE(m), learn.SGD(tinyBias, learn.Const(0), 0))
+		for _, want := range []bool{false, true} {
+			base := newTiny(method.Shared, func(method.Learner) method.Visit { return learn.Epochs(1, 0, step) })
+			b := open(t, base, false)
+			out := b.Visit(&b.state, task(0), 0, want)
+			if (out.Loss != 0) != want || (out.LossN == 21) != want {
+				t.Errorf("%T, asked %v: loss %g over %d samples", m, want, out.Loss, out.LossN)
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package learn_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+func TestSchedulesComeBackFromTheirText(t *testing.T) {
+	for text, want := range map[string]learn.Schedule{
+		"0.1":                 {V: 0.1},
+		"-3":                  {V: -3},
+		"1e-05":               {V: 1e-5},
+		"0":                   {},
+		"tanh:0.1,10":         {Kind: "tanh", V: 0.1, A: 10},
+		"decay:0.5,0.97,0.95": {Kind: "decay", V: 0.5, A: 0.97, B: 0.95},
+	} {
+		var s learn.Schedule
+		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
+			t.Errorf("%s is read as %+v, %v, want %+v", text, s, err, want)
+		}
+		if got, err := s.MarshalText(); string(got) != text || err != nil {
+			t.Errorf("%s is written as %s, %v", text, got, err)
+		}
+	}
+	var s learn.Schedule
+	if err := s.UnmarshalText([]byte("decay: 0.5 , 0.97,0.95")); err != nil || s.A != 0.97 {
+		t.Errorf("with blanks it is %+v, %v, want them to be skipped", s, err)
+	}
+}
+
+func TestWrongSchedulesSayWhy(t *testing.T) {
+	const forms = "want a number, tanh:V,K or decay:V,PER_ROUND,PER_BATCH"
+	for text, want := range map[string]string{
+		"":                 `"" is not a finite number`,
+		"fast":             `"fast" is not a finite number`,
+		"nan":              `"nan" is not a finite number`,
+		"inf":              `"inf" is not a finite number`,
+		"1e39":             `"1e39" is not a finite number`,
+		"tanh:0.1,x":       `"x" is not a finite number`,
+		"0.1,2":            forms,
+		":1":               forms,
+		"tanh:1":           forms,
+		"tanh:1,2,3":       forms,
+		"decay:1,2":        forms,
+		"cosine:1,2":       forms,
+		"Tanh:1,2":         forms,
+		"tanh:1,0":         "the K of tanh:V,K must be positive",
+		"tanh:1,-2":        "the K of tanh:V,K must be positive",
+		"decay:1,nan,0.95": `"nan" is not a finite number`,
+	} {
+		s := learn.Const(7)
+		if err := s.UnmarshalText([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q\ngot  %v\nwant %s", text, err, want)
+		}
+		if s != learn.Const(7) {
+			t.Errorf("%q is refused and still makes the schedule %+v", text, s)
+		}
+	}
+}
+
+func TestSchedulesHaveTheirValues(t *testing.T) {
+	w := &method.Work{}
+	for _, w.Round = range []int{0, 1, 2, 7, 30, 99, 1000} {
+		for _, w.Step = range []int{0, 1, 5, 40} {
+			round, step := float64(w.Round), float64(w.Step)
+			for _, c := range []struct {
+				s    learn.Schedule
+				want float64
+			}{
+				{learn.Const(0.3), 0.3},
+				{learn.Schedule{Kind: "tanh", V: 0.5, A: 10}, 0.5 * math.Tanh(round/10)},
+				{learn.Schedule{Kind: "decay", V: 200, A: 0.97, B: 0.95}, 200 * math.Pow(0.97, round) * math.Pow(0.95, step)},
+				{learn.Schedule{Kind: "decay", V: 2, A: 1, B: 1}, 2},
+			} {
+				// tanh is absolute to 2.4e-7, a power relative to a few roundings.
+				if got := float64(c.s.At(w)); math.Abs(got-c.want) > 2e-7+2e-5*math.Abs(c.want) {
+					t.Errorf("%+v in round %d, batch %d is %g, want %g", c.s, w.Round, w.Step, got, c.want)
+				}
+			}
+		}
+	}
+	if !learn.Const(0).Zero() || learn.Const(1).Zero() || !(learn.Schedule{Kind: "tanh", A: 3}).Zero() {
+		t.Error("Zero is true for coefficients that are 0 in every round, and for no other")
+	}
+	w.Round = 0
+	if got := (learn.Schedule{Kind: "tanh", V: 1, A: 10}).At(w); got != 0 {
+		t.Errorf("tanh starts at %g, want exactly 0", got)
+	}
+}
+
+func FuzzSchedule(f *testing.F) {
+	for _, s := range []string{"0.1", "tanh:0.1,10", "decay:0.5,0.97,0.95", ":", "tanh:,", "1e-45"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var s, back learn.Schedule
+		if s.UnmarshalText([]byte(text)) != nil {
+			return
+		}
+		b, err := s.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := back.UnmarshalText(b); err != nil || back != s {
+			t.Errorf("%q is %+v, written as %s and read as %+v, %v", text, s, b, back, err)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package learn_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// idle is a device of n samples in batches of two.
+func idle(n int, reorders *int) *method.Work {
+	w := &method.Work{BatchSize: 2}
+	w.Samples.Item, w.Samples.Y = make([]uint32, n), make([]float32, n)
+	w.Samples.Reorder = func() { *reorders++ }
+	return w
+}
+
+func TestEpochsPassesOverAllSamplesInBatches(t *testing.T) {
+	reorders, got := 0, []int{}
+	w := idle(5, &reorders)
+	steps := []int{}
+	learn.Epochs(2, 0, method.Step{Do: func(w *method.Work, b *method.Batch) float64 {
+		got = append(got, b.Lo, b.N)
+		steps = append(steps, w.Step)
+		return 0
+	}}).Run(w)
+	if want := []int{0, 2, 2, 2, 4, 1, 0, 2, 2, 2, 4, 1}; !slices.Equal(got, want) {
+		t.Errorf("batches start and last %v, want %v", got, want)
+	}
+	if want := []int{0, 1, 2, 3, 4, 5}; !slices.Equal(steps, want) {
+		t.Errorf("batches are counted %v, want %v: on through the visit", steps, want)
+	}
+	if reorders != 1 {
+		t.Errorf("the samples are reordered %d times, want once: before the second pass", reorders)
+	}
+}
+
+// The loss of each pass, the mean over all passes so far, and whether it ends.
+func TestEpochsStopsWhenTheRunningMeanOfTheLossSettles(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		tol  float64
+		loss []float64 // per sample, by pass
+		want int       // passes
+	}{
+		{"no tolerance", 0, []float64{1, 1, 1, 1, 1}, 5},
+		{"never settles", 0.01, []float64{1, 2, 3, 4, 5}, 5},
+		{"constant", 0.01, []float64{1, 1, 1, 1, 1}, 2},
+		// Running means 1, 1.5, 1.5: the loss itself is still falling by a quarter.
+		{"the mean and not the loss", 0.01, []float64{1, 2, 1.5, 9, 9}, 3},
+		// Losses 2, 1, 1, 1: means 2, 1.5, 1.333, 1.25, which moves by a sixteenth.
+		{"a constant loss is not a constant mean", 0.07, []float64{2, 1, 1, 1, 1}, 4},
+		{"a change of exactly tol goes on", 0.25, []float64{1, 1.5, 9, 9, 9}, 5},
+		{"a change below tol", 0.2500001, []float64{1, 1.5, 9, 9, 9}, 2},
+		{"a negative loss", 0.01, []float64{-1, -1, 5, 5, 5}, 2},
+	} {
+		reorders, batches := 0, 0
+		w := idle(5, &reorders)
+		visit := learn.Epochs(5, c.tol, method.Step{Do: func(_ *method.Work, b *method.Batch) float64 {
+			l := c.loss[batches/3] * float64(b.N)
+			batches++
+			return l
+		}})
+		visit.Run(w)
+		if batches != 3*c.want {
+			t.Errorf("%s: %d passes, want %d", c.name, batches/3, c.want)
+		}
+		if c.tol > 0 && w.LossN != 5*c.want {
+			t.Errorf("%s: the loss is of %d samples, want %d", c.name, w.LossN, 5*c.want)
+		}
+	}
+}
+
+func TestThenRunsVisitsInTurnOnNewOrders(t *testing.T) {
+	reorders, order := 0, ""
+	w := idle(2, &reorders)
+	say := func(s string) method.Visit {
+		return method.Visit{Run: func(*method.Work) { order += s }}
+	}
+	v := learn.Then(say("a"), say("b"), say("c"))
+	v.Run(w)
+	if order != "abc" || reorders != 2 || v.Direct {
+		t.Errorf("order %q, %d reorders, direct %v; want abc, 2, false", order, reorders, v.Direct)
+	}
+}
+
+func TestAlternateReportsTheFirstLoss(t *testing.T) {
+	n := 0.0
+	step := method.Step{Do: func(*method.Work, *method.Batch) float64 { n++; return n }}
+	if got := learn.Alternate(step, step, step).Do(nil, nil); got != 1 || n != 3 {
+		t.Errorf("the loss is %g after %g steps, want that of the first of 3", got, n)
+	}
+}
+
+// A Direct step reads rows in place and writes them elsewhere, so nothing may read
+// them after: a step that moves rows must be the last, and there may be one pass only.
+func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsDirect(t *testing.T) {
+	m := headed{newTiny(method.Shared, nil)}
+	bce, c := learn.BCE(m), learn.Const(0.1)
+	rows := learn.Descend(bce, learn.SGD(tinyItem, c, 0))
+	score := learn.Descend(bce, learn.SGD(tinyVector, c, 0.1), learn.SGD(tinyBias, c, 0))
+	for name, k := range map[string]struct {
+		step          method.Step
+		direct, moves bool
+	}{
+		"rows":                         {rows, true, true},
+		"score":                        {score, true, false},
+		"everything at once":           {learn.Descend(bce, learn.SGD(tinyItem, c, 0), learn.SGD(tinyVector, c, 0)), true, true},
+		"nothing":                      {learn.Descend(bce), true, false},
+		"rows with decay":              {learn.Descend(bce, learn.SGD(tinyItem, c, 0.1)), false, true},
+		"Adam":                         {learn.Descend(bce, learn.Adam(tinyVector, c, true)), false, true},
+		"another slot":                 {learn.Descend(bce, learn.SGD(tinyOther, c, 0)), false, true},
+		"a wrapped loss":               {learn.Descend(learn.Wrap(bce), learn.SGD(tinyItem, c, 0)), false, true},
+		"a method without a head":      {learn.Descend(learn.BCE(newTiny(method.Shared, nil)), learn.SGD(tinyItem, c, 0)), false, true},
+		"score, rows":                  {learn.Alternate(score, rows), true, true},
+		"score, score":                 {learn.Alternate(score, score), true, false},
+		"rows, score":                  {learn.Alternate(rows, score), false, true},
+		"rows, rows":                   {learn.Alternate(rows, rows), false, true},
+		"score, rows with decay":       {learn.Alternate(score, learn.Descend(bce, learn.SGD(tinyItem, c, 0.1))), false, true},
+		"alternations inside, at last": {learn.Alternate(score, learn.Alternate(score, rows)), true, true},
+		"alternations inside":          {learn.Alternate(learn.Alternate(score, rows), score), false, true},
+	} {
+		if k.step.Direct != k.direct || k.step.Moves != k.moves {
+			t.Errorf("%s: direct %v, moves %v; want %v and %v", name, k.step.Direct, k.step.Moves, k.direct, k.moves)
+		}
+		if one := learn.Epochs(1, 0, k.step); one.Direct != k.direct {
+			t.Errorf("one pass of %s: direct %v, want %v", name, one.Direct, k.direct)
+		}
+		if two := learn.Epochs(2, 0, k.step); two.Direct {
+			t.Errorf("two passes of %s are direct", name)
+		}
+	}
+}
+
+func TestPartsAreHandedOn(t *testing.T) {
+	m := newTiny(method.Shared, nil)
+	step := learn.Descend(learn.BCE(m), learn.Adam(tinyItem, learn.Const(1), true), learn.SGD(tinyBias, learn.Const(1), 0))
+	other := learn.Descend(learn.BCE(m), learn.Adam(tinyVector, learn.Const(1), true))
+	for name, parts := range map[string][]method.Stateful{
+		"Descend":   append(slices.Clone(step.Parts), other.Parts...),
+		"Alternate": learn.Alternate(step, other).Parts,
+		"Then":      learn.Then(learn.Epochs(1, 0, step), learn.Epochs(1, 0, other)).Parts,
+	} {
+		if len(parts) != 2 {
+			t.Errorf("%s hands on %d parts, want the two Adams", name, len(parts))
+		}
+	}
+}

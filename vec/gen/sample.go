@@ -1,0 +1,185 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// packTable holds, for each mask of eight lanes, the lanes that are set, first to
+// last, a byte each.
+func packTable() Mem {
+	t := GLOBL("packLanes", RODATA|NOPTR)
+	for mask := range 256 {
+		var word uint64
+		n := 0
+		for lane := range 8 {
+			if mask>>lane&1 == 1 {
+				word |= uint64(lane) << (8 * n)
+				n++
+			}
+		}
+		DATA(8*mask, U64(word))
+	}
+	return t
+}
+
+func words(name string, xs ...uint32) func(i int) VecVirtual {
+	data := GLOBL(name, RODATA|NOPTR)
+	for i, x := range xs {
+		DATA(4*i, U32(x))
+	}
+	return func(i int) VecVirtual {
+		y := YMM()
+		VPBROADCASTD(data.Offset(4*i), y)
+		return y
+	}
+}
+
+// draw follows Draw in sample.go of package vec: eight xoshiro128+ lanes, Lemire's
+// multiplication, the bit of the item looked up by a gather, accepted lanes packed.
+// It may write seven places beyond n.
+func draw() {
+	table := packTable()
+	c := words("drawConstants", 31)
+	text("drawAVX2", "func(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)")
+	state, taken := Load(Param("state"), GP64()), Load(Param("taken"), GP64())
+	n, dst := Load(Param("n"), GP64()), Load(Param("dst"), GP64())
+	low31 := c(0)
+	splat := func(param string) VecVirtual {
+		r, y := Load(Param(param), GP64()), YMM()
+		VMOVQ(r, y.AsX())
+		VPBROADCASTD(y.AsX(), y)
+		return y
+	}
+	items, floor := splat("items"), splat("floor")
+	var s [4]VecVirtual
+	for i := range s {
+		s[i] = YMM()
+		VMOVDQU(Mem{Base: state, Disp: 32 * i}, s[i])
+	}
+	base := GP64()
+	LEAQ(table, base)
+	i := GP64()
+	XORQ(i, i)
+	Label("more")
+	CMPQ(i, n)
+	JGE(LabelRef("done"))
+
+	item, rest := scaled(next(s), items)
+	ok := free(item, rest, floor, low31, taken)
+	m := GP32()
+	VMOVMSKPS(ok, m)
+	lanes := YMM()
+	VPMOVZXBD(Mem{Base: base, Index: m.As64(), Scale: 8}, lanes)
+	VPERMD(item, lanes, item)
+	VMOVDQU(item, Mem{Base: dst, Index: i, Scale: 4})
+	POPCNTL(m, m)
+	ADDQ(m.As64(), i)
+	JMP(LabelRef("more"))
+	Label("done")
+	for i := range s {
+		VMOVDQU(s[i], Mem{Base: state, Disp: 32 * i})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// next returns a word of each lane of xoshiro128+ and moves the lanes on.
+func next(s [4]VecVirtual) VecVirtual {
+	x, t := YMM(), YMM()
+	VPADDD(s[3], s[0], x)
+	VPSLLD(Imm(9), s[1], t)
+	VPXOR(s[0], s[2], s[2])
+	VPXOR(s[1], s[3], s[3])
+	VPXOR(s[2], s[1], s[1])
+	VPXOR(s[3], s[0], s[0])
+	VPXOR(t, s[2], s[2])
+	VPSLLD(Imm(11), s[3], t)
+	VPSRLD(Imm(21), s[3], s[3])
+	VPOR(t, s[3], s[3])
+	return x
+}
+
+// scaled returns the high and the low words of x*items.
+func scaled(x, items VecVirtual) (high, low VecVirtual) {
+	even, odd := YMM(), YMM()
+	high, low = YMM(), YMM()
+	VPSRLQ(Imm(32), x, odd)
+	VPMULUDQ(items, x, even)
+	VPMULUDQ(items, odd, odd)
+	VPSRLQ(Imm(32), even, high)
+	VPBLENDD(Imm(0xaa), odd, high, high)
+	VPSLLQ(Imm(32), odd, odd)
+	VPBLENDD(Imm(0xaa), odd, even, low)
+	return high, low
+}
+
+// free sets the sign of each lane whose rest is not below floor and whose item's
+// bit is not set.
+func free(item, rest, floor, low31 VecVirtual, taken Register) VecVirtual {
+	ok, word, mask, at := YMM(), YMM(), YMM(), YMM()
+	VPMAXUD(floor, rest, ok)
+	VPCMPEQD(rest, ok, ok)
+	VPSRLD(Imm(5), item, at)
+	VPCMPEQD(mask, mask, mask)
+	VPGATHERDD(mask, Mem{Base: taken, Index: at, Scale: 4}, word)
+	VPANDN(low31, item, at) // 31 - (item & 31)
+	VPSLLVD(at, word, word)
+	VPANDN(ok, word, ok)
+	return ok
+}
+
+// resolve names the rows of n samples, a multiple of eight: see Resolve.
+func resolve() {
+	c := words("resolveConstants", 0x7fffffff, 0x3f800000)
+	text("resolveAVX2", "func(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)")
+	raw, tab, n := Load(Param("raw"), GP64()), Load(Param("tab"), GP64()), Load(Param("n"), GP64())
+	a, acc := Load(Param("acc"), GP64()), YMM()
+	VMOVQ(a, acc.AsX())
+	VPBROADCASTD(acc.AsX(), acc)
+	low, one := c(0), c(1)
+	item, y, rd, wr := Load(Param("item"), GP64()), Load(Param("y"), GP64()), Load(Param("rd"), GP64()), Load(Param("wr"), GP64())
+	i := GP64()
+	XORQ(i, i)
+	at := func(base Register) Mem { return Mem{Base: base, Index: i, Scale: 4} }
+	loop("eight", n, 8, func() {
+		r, it, t, mask, label := YMM(), YMM(), YMM(), YMM(), YMM()
+		VMOVDQU(at(raw), r)
+		VPAND(low, r, it)
+		VPCMPEQD(mask, mask, mask)
+		VPGATHERDD(mask, Mem{Base: tab, Index: it, Scale: 4}, t)
+		VPSRAD(Imm(31), r, label)
+		VPAND(one, label, label)
+		VMOVDQU(it, at(item))
+		VMOVDQU(label, at(y))
+		to := YMM()
+		VPADDD(acc, it, to)
+		VPMAXSD(t, it, it)
+		VPMAXSD(t, to, to)
+		VMOVDQU(it, at(rd))
+		VMOVDQU(to, at(wr))
+		ADDQ(Imm(8), i)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// rows32 copies rows of 32 floats: gather from numbered rows to consecutive ones.
+func rows32() {
+	text("gather32AVX2", "func(arena *float32, src *uint32, n int, dst *float32)")
+	arena, src := Load(Param("arena"), GP64()), Load(Param("src"), GP64())
+	n, dst := Load(Param("n"), GP64()), Load(Param("dst"), GP64())
+	loop("one", n, 1, func() {
+		row := rowAt(arena, src, 0, 4)
+		for b := range 4 {
+			y := YMM()
+			VMOVUPS(Mem{Base: row, Disp: 32 * b}, y)
+			VMOVUPS(y, Mem{Base: dst, Disp: 32 * b})
+		}
+		ADDQ(Imm(4), src)
+		ADDQ(U32(128), dst)
+	})
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,82 @@
+package vec
+
+// Stream is eight xoshiro128+ generators side by side (Blackman and Vigna 2021),
+// word by word. Every lane must have a word that is not zero.
+type Stream [4][Lanes]uint32
+
+// Draw fills dst[:n] with uniform numbers below items whose bit in taken is not
+// set: lane by lane, without modulo bias (Lemire 2019). Some number must be free,
+// items must be below 2^31, and dst must have seven places beyond n, which may be
+// written to.
+func Draw(s *Stream, items uint32, taken []uint64, n int, dst []uint32) {
+	if len(dst) < n+Lanes-1 || len(taken)*64 < int(items) || items == 0 || items >= 1<<31 {
+		panic(badLength)
+	}
+	floor := -items % items
+	if drawSIMD(s, items, floor, taken, n, dst) {
+		return
+	}
+	for i := 0; i < n; {
+		for l := range Lanes {
+			x := s[0][l] + s[3][l]
+			t := s[1][l] << 9
+			s[2][l] ^= s[0][l]
+			s[3][l] ^= s[1][l]
+			s[1][l] ^= s[2][l]
+			s[0][l] ^= s[3][l]
+			s[2][l] ^= t
+			s[3][l] = s[3][l]<<11 | s[3][l]>>21
+			p := uint64(x) * uint64(items)
+			item := uint32(p >> 32)
+			if uint32(p) >= floor && taken[item>>6]>>(item&63)&1 == 0 {
+				dst[i] = item
+				i++
+			}
+		}
+	}
+}
+
+// Positive marks a raw sample that is a positive; the other bits are its item.
+const Positive = 1 << 31
+
+// Repeats counts, in tab by item, how often an item is in raw, as 0, -1, -2, ...;
+// tab must be 0 for all of them. It appends each item that comes more than once to
+// dst, in the order of the second coming, and returns dst with the number of
+// distinct items.
+func Repeats(raw []uint32, tab []int32, dst []uint32) ([]uint32, int) {
+	m, distinct := len(dst), 0
+	if cap(dst) < m+len(raw)/2+1 {
+		dst = append(make([]uint32, 0, m+len(raw)), dst...)
+	}
+	all := dst[:cap(dst)]
+	for _, r := range raw {
+		item := r &^ Positive
+		seen := tab[item]
+		tab[item] = seen - 1
+		all[m] = item
+		next, more := m+1, distinct+1
+		if seen == -1 {
+			m = next
+		}
+		if seen == 0 {
+			distinct = more
+		}
+	}
+	return all[:m], distinct
+}
+
+// Resolve splits raw samples into items and labels and names their rows: of an
+// item whose tab is positive that row, for reading and writing; of others the
+// item's own row for reading, and acc rows further for writing.
+func Resolve(raw []uint32, tab []int32, acc uint32, item []uint32, y []float32, rd, wr []uint32) {
+	if len(item) != len(raw) || len(y) != len(raw) || len(rd) != len(raw) || len(wr) != len(raw) {
+		panic(badLength)
+	}
+	n := resolveSIMD(raw, tab, acc, item, y, rd, wr)
+	for x := n; x < len(raw); x++ {
+		it := raw[x] &^ Positive
+		t := tab[it]
+		item[x], y[x] = it, float32(raw[x]>>31)
+		rd[x], wr[x] = uint32(max(int32(it), t)), uint32(max(int32(it+acc), t))
+	}
+}

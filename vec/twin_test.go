@@ -1,0 +1,206 @@
+package vec
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tacit-rec/tacit/rng"
+)
+
+// both runs f with the SIMD kernels and without them, on copies of the same
+// memory, and compares every bit of it.
+func both(t *testing.T, what string, mem []float32, f func(mem []float32)) {
+	t.Helper()
+	if !simd {
+		t.Skip("this build or machine has no SIMD kernels to compare")
+	}
+	fast, slow := append([]float32(nil), mem...), append([]float32(nil), mem...)
+	f(fast)
+	simd = false
+	defer func() { simd = true }()
+	f(slow)
+	for i := range fast {
+		a, b := math.Float32bits(fast[i]), math.Float32bits(slow[i])
+		if a != b && !(fast[i] != fast[i] && slow[i] != slow[i]) {
+			t.Fatalf("%s: place %d is %x (%g) with SIMD, %x (%g) without", what, i, a, fast[i], b, slow[i])
+		}
+	}
+}
+
+// strange32 are numbers that break careless kernels.
+var strange32 = []float32{
+	0, float32(math.Copysign(0, -1)), 1e-45, -1e-45, 1e-39, math.MaxFloat32, -math.MaxFloat32,
+	float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 88, -88, 1, -1, 1e30,
+}
+
+func fillRows(r *rng.Rand, xs []float32, strange bool) {
+	for i := range xs {
+		xs[i] = float32(r.Norm())
+		if strange && r.Uint32n(6) == 0 {
+			xs[i] = strange32[r.Uint32n(uint32(len(strange32)))]
+		}
+	}
+}
+
+func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
+	r := rng.New(rng.Test, 77)
+	for trial := range 400 {
+		stride := []int{8, 16, 24, 32, 32, 32, 40, 64, 64, 128}[r.Uint32n(10)]
+		n, off := int(r.Uint32n(40)), int(r.Uint32n(4)) // off makes slices unaligned
+		const count = 23
+		mem := make([]float32, off+count*stride+2*stride+3*64)
+		fillRows(&r, mem, trial%3 == 0)
+		rd := make([]uint32, n)
+		for x := range rd {
+			rd[x] = r.Uint32n(count)
+		}
+		part := func(m []float32) (arena, v, acc, g, y, z []float32) {
+			m = m[off:]
+			arena, m = m[:count*stride], m[count*stride:]
+			v, m = m[:stride], m[stride:]
+			acc, m = m[:stride], m[stride:]
+			return arena, v, acc, m[:n], m[64 : 64+n], m[128 : 128+n]
+		}
+		both(t, "Dots", mem, func(m []float32) { a, v, _, _, _, z := part(m); Dots(a, stride, rd, v, 0.25, z) })
+		both(t, "DotsAll", mem, func(m []float32) { a, v, _, _, _, z := part(m); DotsAll(a, stride, v, 0.25, z[:min(n, count)]) })
+		both(t, "WSum", mem, func(m []float32) { a, _, acc, g, _, _ := part(m); WSum(a, stride, rd, g, acc) })
+		both(t, "Scat", mem, func(m []float32) { a, v, _, g, _, _ := part(m); Scat(a, stride, rd, g, v) })
+		both(t, "BCEGrad", mem, func(m []float32) { _, _, _, _, y, z := part(m); BCEGrad(y, 0.3, z) })
+		both(t, "Axpy", mem, func(m []float32) { _, _, _, g, _, z := part(m); Axpy(0.7, g, z) })
+		both(t, "Add", mem, func(m []float32) { _, _, _, g, _, z := part(m); Add(g, z) })
+		both(t, "Sum", mem, func(m []float32) { _, _, _, g, _, z := part(m); m[0] = Sum(g) + Sum(z) })
+		both(t, "Gather", mem, func(m []float32) { a, _, _, _, _, _ := part(m); Gather(a, stride, rd[:min(n, 3)], 20) })
+		both(t, "Fold", mem, func(m []float32) { a, _, _, _, _, _ := part(m); Fold(a, stride, []uint32{1, 0, 1}, 0.9, 6, 12) })
+		both(t, "Adam", mem, func(m []float32) {
+			_, _, _, g, y, z := part(m)
+			for i := range y {
+				y[i] = y[i] * y[i]
+			}
+			Adam(g, 0.1, 0.9, 0.999, 1e-8, append([]float32(nil), z...), y, z)
+		})
+		both(t, "TopK", mem, func(m []float32) {
+			a, v, _, _, _, _ := part(m)
+			var top [7]uint32
+			v[0] = float32(TopK(a, top[:]))
+			for i, x := range top {
+				v[1+i] = float32(x)
+			}
+		})
+		both(t, "Merge", mem, func(m []float32) { a, v, _, _, _, _ := part(m); Merge(a, 3*stride, 5, v) })
+	}
+}
+
+func TestSigmoidHasTheBitsOfItsTwinOverAllExponents(t *testing.T) {
+	var xs []float32
+	for bits := uint64(0); bits < 1<<32; bits += 30011 {
+		xs = append(xs, math.Float32frombits(uint32(bits)))
+	}
+	y := make([]float32, len(xs))
+	both(t, "BCEGrad", xs, func(m []float32) { BCEGrad(y, 1, m) })
+}
+
+func TestDrawAndResolveHaveTheBitsOfTheirTwins(t *testing.T) {
+	if !simd {
+		t.Skip("this build or machine has no SIMD kernels to compare")
+	}
+	r := rng.New(rng.Test, 78)
+	for range 200 {
+		items := 1 + r.Uint32n(3000)
+		taken := make([]uint64, items/64+1)
+		for range items / 2 {
+			i := r.Uint32n(items)
+			taken[i>>6] |= 1 << (i & 63)
+		}
+		free := r.Uint32n(items)
+		taken[free>>6] &^= 1 << (free & 63)
+		var a Stream
+		for w := range a {
+			for l := range a[w] {
+				a[w][l] = uint32(r.Uint64()) | 1
+			}
+		}
+		b, n := a, int(r.Uint32n(100))
+		x, y := make([]uint32, n+8), make([]uint32, n+8)
+		Draw(&a, items, taken, n, x)
+		simd = false
+		Draw(&b, items, taken, n, y)
+		simd = true
+		if a != b {
+			t.Fatal("the streams stand at different places")
+		}
+		for i := range n {
+			if x[i] != y[i] || x[i] >= items || taken[x[i]>>6]>>(x[i]&63)&1 == 1 {
+				t.Fatalf("draw %d is %d with SIMD, %d without, of %d items", i, x[i], y[i], items)
+			}
+		}
+		resolvesAlike(t, &r, x[:n], items)
+	}
+}
+
+func resolvesAlike(t *testing.T, r *rng.Rand, raw []uint32, items uint32) {
+	t.Helper()
+	n := len(raw)
+	tab := make([]int32, items)
+	for i := range tab {
+		tab[i] = int32(r.Uint32n(3)) * 9000 * int32(1-2*int(r.Uint32n(2)))
+	}
+	for i := range raw {
+		raw[i] |= r.Uint32n(2) << 31
+	}
+	type out struct {
+		item, rd, wr []uint32
+		y            []float32
+	}
+	resolve := func() out {
+		o := out{make([]uint32, n), make([]uint32, n), make([]uint32, n), make([]float32, n)}
+		Resolve(raw, tab, 4000, o.item, o.y, o.rd, o.wr)
+		return o
+	}
+	fast := resolve()
+	simd = false
+	slow := resolve()
+	simd = true
+	for i := range n {
+		if fast.item[i] != slow.item[i] || fast.rd[i] != slow.rd[i] || fast.wr[i] != slow.wr[i] || fast.y[i] != slow.y[i] {
+			t.Fatalf("sample %d resolves differently", i)
+		}
+	}
+}
+
+func TestGemmIsTheProductAndHasTheBitsOfItsTwin(t *testing.T) {
+	r := rng.New(rng.Test, 79)
+	for trial := range 120 {
+		m, n, k := int(r.Uint32n(20)), int(r.Uint32n(50)), int(r.Uint32n(40))
+		a, b := make([]float32, m*k+1), make([]float32, k*n+1)
+		fillRows(&r, a, trial%4 == 0)
+		fillRows(&r, b, trial%4 == 0)
+		room, start := make([]float32, GemmRoom(k)), make([]float32, m*n+1)
+		fillRows(&r, start, false)
+		for _, tr := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
+			ma, mb := Rows(a, k), Rows(b, n)
+			if tr[0] {
+				ma = Rows(a, m).T()
+			}
+			if tr[1] {
+				mb = Rows(b, k).T()
+			}
+			both(t, "Gemm", start, func(c []float32) { Gemm(m, n, k, ma, mb, room, Rows(c, n)) })
+			if trial%4 == 0 {
+				continue // strange numbers have no product to compare with
+			}
+			c := append([]float32(nil), start...)
+			Gemm(m, n, k, ma, mb, room, Rows(c, n))
+			for i := range m {
+				for j := range n {
+					want := float64(start[i*n+j])
+					for p := range k {
+						want += float64(ma.Data[i*ma.Row+p*ma.Col]) * float64(mb.Data[p*mb.Row+j*mb.Col])
+					}
+					if got := float64(c[i*n+j]); math.Abs(got-want) > 1e-4*(1+math.Abs(want)) {
+						t.Fatalf("%dx%dx%d, transposed %v: element (%d, %d) is %g, want %g", m, n, k, tr, i, j, got, want)
+					}
+				}
+			}
+		}
+	}
+}
