@@ -7,8 +7,9 @@ SHELL := bash
 .NOTPARALLEL:
 
 GO ?= go
-# What `tacit version` says; the commit comes from the build itself.
+# What `tacit version` says. A tree with changes of its own is marked with a +.
 VERSION ?= dev
+COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- '*.go' '*.s' 2>/dev/null || echo +)
 # How long each fuzz target runs under `make fuzz`.
 T ?= 60s
 # The packages that build for js/wasm: the import table in internal/lint says the same.
@@ -25,7 +26,7 @@ help: ## list what there is to make
 
 .PHONY: build
 build: ## build ./tacit
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o tacit ./cmd/tacit
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o tacit ./cmd/tacit
 
 .PHONY: demo
 demo: build ## build it and see a first result, offline, in seconds
@@ -96,11 +97,27 @@ fuzz: ## every fuzz target for T each: make fuzz T=60s
 browser:
 	$(call say,'js/wasm: the pure packages')
 	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build $(addprefix ./,$(PURE))
+	@if command -v node >/dev/null; then \
+		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) test -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./lab; \
+	else \
+		echo 'NOT RUN: the same bits under js/wasm need node, and none was found'; \
+	fi
 
 .PHONY: arm64
 arm64:
-	$(call say,'linux/arm64')
+	$(call say,'linux/arm64: the same bits')
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+	@qemu=; case "$$($(GO) env GOHOSTARCH)" in arm64) ;; *) \
+		if ! command -v qemu-aarch64 >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			(apt-get update && apt-get install -y qemu-user) >/dev/null 2>&1 || true; \
+		fi; \
+		qemu=$$(command -v qemu-aarch64 || echo none);; esac; \
+	if [ "$$qemu" = none ]; then \
+		echo 'NOT RUN: arm64 needs qemu-aarch64 (Debian: qemu-user), and none was found'; \
+	else \
+		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) test $${qemu:+-exec "$$qemu"} ./vec; \
+		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) test $${qemu:+-exec "$$qemu"} -run SameBits ./lab; \
+	fi
 
 .PHONY: purego
 purego:
@@ -110,7 +127,7 @@ purego:
 	$(GO) test -tags purego -run SameBits ./lab
 
 # Run in vec/gen, a module of its own; what it writes is committed.
-kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec
+kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec && $(GO) run ./neon > ../kernels_arm64.s
 
 .PHONY: generate
 generate: ## write the generated kernels and pages anew
@@ -125,9 +142,9 @@ generated: build
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; stale() { echo "$$1 is not what the code makes; run: make generate"; exit 1; }; \
 	if (cd vec/gen && $(GO) mod download); then \
 		cp -R vec/gen "$$dir/gen"; (cd "$$dir/gen" && $(kernels)); \
-		for f in kernels_amd64.s kernels_amd64.go; do diff -u "vec/$$f" "$$dir/$$f" || stale "vec/$$f"; done; \
+		for f in kernels_amd64.s kernels_amd64.go kernels_arm64.s; do diff -u "vec/$$f" "$$dir/$$f" || stale "vec/$$f"; done; \
 	else \
-		echo 'NOT RUN for vec/kernels_amd64.*: the modules of vec/gen could not be downloaded'; \
+		echo 'NOT RUN for vec/kernels_*: the modules of vec/gen could not be downloaded'; \
 	fi; \
 	./tacit docs methods -o "$$dir/methods"; \
 	diff -ru docs/methods "$$dir/methods" || stale docs/methods

@@ -76,7 +76,11 @@ func (f *fused) do(w *method.Work, b *method.Batch) float64 {
 	if w.WantLoss {
 		loss = f.Loss(g, b.Y)
 	}
-	f.Grad(b.Y, 1/float32(b.N), g)
+	scale := 1 / float32(b.N)
+	if f.item != nil && f.vector == nil && f.bias == nil {
+		scale = float32(f.item.rate.At(w) * scale) // the rows alone move: one pass less
+	}
+	f.Grad(b.Y, scale, g)
 	if f.vector != nil {
 		vec.WSum(it.Arena, it.Stride, rd, g, w.View[f.Vector].Grad)
 	}
@@ -84,7 +88,9 @@ func (f *fused) do(w *method.Work, b *method.Batch) float64 {
 		w.View[f.Bias].Grad[0] = vec.Sum(g)
 	}
 	if f.item != nil {
-		vec.Scale(f.item.rate.At(w), g)
+		if f.vector != nil || f.bias != nil {
+			vec.Scale(f.item.rate.At(w), g)
+		}
 		vec.Scat(it.Arena, it.Stride, b.Wr[f.Item], g, v)
 		w.Moved(f.Item, b, g, v)
 	}

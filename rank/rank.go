@@ -3,7 +3,11 @@
 // every metric, and every test of significance, comes from the same numbers.
 package rank
 
-import "math"
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/vec"
+)
 
 // Place is where a held-out item stands: how many of the others score above it
 // and how many the same. Above is Absent for a user without a held-out item.
@@ -15,15 +19,8 @@ const Absent = -1
 // Among returns the place of a score among others. A NaN counts as above: a
 // model that has diverged earns nothing.
 func Among(score float32, others []float32) Place {
-	var p Place
-	for _, o := range others {
-		if o == score {
-			p.Ties++
-		} else if !(o < score) {
-			p.Above++
-		}
-	}
-	return p
+	below, equal := vec.Count(others, score)
+	return Place{Above: int32(len(others) - below - equal), Ties: int32(equal)}
 }
 
 // Ties says how equal scores count.

@@ -5,64 +5,76 @@
 package vec
 
 //go:noescape
-func dots32AVX2(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+func dots32Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
 
 //go:noescape
-func dots64AVX2(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+func dots64Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
 
 //go:noescape
-func dotsAll32AVX2(arena *float32, n int, v *float32, bias float32, dst *float32)
+func dotsAll32Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
 
 //go:noescape
-func wsum8AVX2(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
+func wsum8Asm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 
 //go:noescape
-func scat8AVX2(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
+func scat8Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
 
 //go:noescape
-func wsum32AVX2(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
+func wsum32Asm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 
 //go:noescape
-func scat32AVX2(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
+func scat32Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
 
 //go:noescape
-func bceGradAVX2(y *float32, scale float32, n int, dst *float32)
+func wsumRowsAsm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 
 //go:noescape
-func maxRowAVX2(rd *uint32, n int) uint32
+func scatRowsAsm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
 
 //go:noescape
-func axpyAVX2(s float32, x *float32, n int, dst *float32)
+func bceGradAsm(y *float32, scale float32, n int, dst *float32)
 
 //go:noescape
-func addAVX2(x *float32, n int, dst *float32)
+func maxRowAsm(rd *uint32, n int) uint32
 
 //go:noescape
-func foldAVX2(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
+func axpyAsm(s float32, x *float32, n int, dst *float32)
 
 //go:noescape
-func sumAVX2(x *float32, n int, lanes *float32)
+func addAsm(x *float32, n int, dst *float32)
 
 //go:noescape
-func aboveAVX2(x *float32, n int, least float32) int
+func foldAsm(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
 
 //go:noescape
-func adamAVX2(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32, n int, m *float32, v *float32, dst *float32)
+func sumAsm(x *float32, n int, lanes *float32)
 
 //go:noescape
-func mergeAVX2(acc *float32, step int, shards int, n int, dst *float32)
+func aboveAsm(x *float32, n int, least float32) int
 
 //go:noescape
-func gemm6x16AVX2(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+func adamAsm(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32, n int, m *float32, v *float32, dst *float32)
 
 //go:noescape
-func gemm1x16AVX2(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+func countAsm(x *float32, n int, s float32, below *int32, equal *int32)
 
 //go:noescape
-func drawAVX2(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)
+func scaleAsm(s float32, n int, dst *float32)
 
 //go:noescape
-func resolveAVX2(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)
+func mergeAsm(acc *float32, step int, shards int, n int, dst *float32)
 
 //go:noescape
-func gather32AVX2(arena *float32, src *uint32, n int, dst *float32)
+func gemm6x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func gemm1x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func drawAsm(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)
+
+//go:noescape
+func resolveAsm(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)
+
+//go:noescape
+func gather32Asm(arena *float32, src *uint32, n int, dst *float32)

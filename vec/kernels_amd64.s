@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func dots32AVX2(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// func dots32Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
 // Requires: AVX
-TEXT ·dots32AVX2(SB), NOSPLIT, $0-48
+TEXT ·dots32Asm(SB), NOSPLIT, $0-48
 	MOVQ         arena+0(FP), AX
 	MOVQ         rd+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -163,9 +163,9 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func dots64AVX2(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// func dots64Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
 // Requires: AVX
-TEXT ·dots64AVX2(SB), NOSPLIT, $0-48
+TEXT ·dots64Asm(SB), NOSPLIT, $0-48
 	MOVQ         arena+0(FP), AX
 	MOVQ         rd+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -462,9 +462,9 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func dotsAll32AVX2(arena *float32, n int, v *float32, bias float32, dst *float32)
+// func dotsAll32Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
 // Requires: AVX
-TEXT ·dotsAll32AVX2(SB), NOSPLIT, $0-40
+TEXT ·dotsAll32Asm(SB), NOSPLIT, $0-40
 	MOVQ         arena+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         v+16(FP), DX
@@ -602,35 +602,35 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func wsum8AVX2(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
+// func wsum8Asm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 // Requires: AVX
-TEXT ·wsum8AVX2(SB), NOSPLIT, $0-48
+TEXT ·wsum8Asm(SB), NOSPLIT, $0-48
 	MOVQ   arena+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   rd+16(FP), DX
+	MOVQ   rd+16(FP), CX
+	MOVQ   stride+8(FP), DX
+	SHLQ   $0x02, DX
 	MOVQ   gs+24(FP), BX
 	MOVQ   n+32(FP), SI
 	MOVQ   dst+40(FP), DI
-	SHLQ   $0x02, CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
 two:
 	CMPQ         SI, $0x02
 	JL           twoDone
-	MOVL         (DX), R8
-	IMULQ        CX, R8
+	MOVL         (CX), R8
+	IMULQ        DX, R8
 	ADDQ         AX, R8
 	VBROADCASTSS (BX), Y2
 	VMULPS       (R8), Y2, Y2
 	VADDPS       Y2, Y0, Y0
-	MOVL         4(DX), R8
-	IMULQ        CX, R8
+	MOVL         4(CX), R8
+	IMULQ        DX, R8
 	ADDQ         AX, R8
 	VBROADCASTSS 4(BX), Y2
 	VMULPS       (R8), Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, SI
 	JMP          two
@@ -639,8 +639,8 @@ twoDone:
 one:
 	CMPQ         SI, $0x01
 	JL           oneDone
-	MOVL         (DX), R8
-	IMULQ        CX, R8
+	MOVL         (CX), R8
+	IMULQ        DX, R8
 	ADDQ         AX, R8
 	VBROADCASTSS (BX), Y2
 	VMULPS       (R8), Y2, Y2
@@ -655,30 +655,71 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func scat8AVX2(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
+// func scat8Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
 // Requires: AVX
-TEXT ·scat8AVX2(SB), NOSPLIT, $0-48
+TEXT ·scat8Asm(SB), NOSPLIT, $0-48
 	MOVQ    arena+0(FP), AX
-	MOVQ    stride+8(FP), CX
-	MOVQ    wr+16(FP), DX
+	MOVQ    wr+16(FP), CX
+	MOVQ    stride+8(FP), DX
+	SHLQ    $0x02, DX
 	MOVQ    gs+24(FP), BX
 	MOVQ    n+32(FP), SI
 	MOVQ    v+40(FP), DI
-	SHLQ    $0x02, CX
 	VMOVUPS (DI), Y0
 
-one:
-	CMPQ         SI, $0x01
-	JL           oneDone
-	MOVL         (DX), DI
-	IMULQ        CX, DI
+four:
+	CMPQ         SI, $0x04
+	JL           fourDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
 	ADDQ         AX, DI
 	VBROADCASTSS (BX), Y1
 	VMULPS       Y0, Y1, Y1
 	VMOVUPS      (DI), Y2
 	VSUBPS       Y1, Y2, Y2
 	VMOVUPS      Y2, (DI)
-	ADDQ         $0x04, DX
+	MOVL         4(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	MOVL         8(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	MOVL         12(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, BX
+	SUBQ         $0x04, SI
+	JMP          four
+
+fourDone:
+one:
+	CMPQ         SI, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	ADDQ         $0x04, CX
 	ADDQ         $0x04, BX
 	SUBQ         $0x01, SI
 	JMP          one
@@ -687,16 +728,16 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func wsum32AVX2(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
+// func wsum32Asm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 // Requires: AVX
-TEXT ·wsum32AVX2(SB), NOSPLIT, $0-48
+TEXT ·wsum32Asm(SB), NOSPLIT, $0-48
 	MOVQ   arena+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   rd+16(FP), DX
+	MOVQ   rd+16(FP), CX
+	MOVQ   stride+8(FP), DX
+	SHLQ   $0x02, DX
 	MOVQ   gs+24(FP), BX
 	MOVQ   n+32(FP), SI
 	MOVQ   dst+40(FP), DI
-	SHLQ   $0x02, CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -709,8 +750,8 @@ TEXT ·wsum32AVX2(SB), NOSPLIT, $0-48
 two:
 	CMPQ         SI, $0x02
 	JL           twoDone
-	MOVL         (DX), R8
-	IMULQ        CX, R8
+	MOVL         (CX), R8
+	IMULQ        DX, R8
 	ADDQ         AX, R8
 	VBROADCASTSS (BX), Y8
 	VMULPS       (R8), Y8, Y9
@@ -721,8 +762,8 @@ two:
 	VADDPS       Y9, Y2, Y2
 	VMULPS       96(R8), Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	MOVL         4(DX), R8
-	IMULQ        CX, R8
+	MOVL         4(CX), R8
+	IMULQ        DX, R8
 	ADDQ         AX, R8
 	VBROADCASTSS 4(BX), Y8
 	VMULPS       (R8), Y8, Y9
@@ -733,7 +774,7 @@ two:
 	VADDPS       Y9, Y6, Y6
 	VMULPS       96(R8), Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, SI
 	JMP          two
@@ -742,8 +783,8 @@ twoDone:
 one:
 	CMPQ         SI, $0x01
 	JL           oneDone
-	MOVL         (DX), R8
-	IMULQ        CX, R8
+	MOVL         (CX), R8
+	IMULQ        DX, R8
 	ADDQ         AX, R8
 	VBROADCASTSS (BX), Y8
 	VMULPS       (R8), Y8, Y9
@@ -773,26 +814,26 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func scat32AVX2(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
+// func scat32Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
 // Requires: AVX
-TEXT ·scat32AVX2(SB), NOSPLIT, $0-48
+TEXT ·scat32Asm(SB), NOSPLIT, $0-48
 	MOVQ    arena+0(FP), AX
-	MOVQ    stride+8(FP), CX
-	MOVQ    wr+16(FP), DX
+	MOVQ    wr+16(FP), CX
+	MOVQ    stride+8(FP), DX
+	SHLQ    $0x02, DX
 	MOVQ    gs+24(FP), BX
 	MOVQ    n+32(FP), SI
 	MOVQ    v+40(FP), DI
-	SHLQ    $0x02, CX
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-one:
-	CMPQ         SI, $0x01
-	JL           oneDone
-	MOVL         (DX), DI
-	IMULQ        CX, DI
+four:
+	CMPQ         SI, $0x04
+	JL           fourDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
 	ADDQ         AX, DI
 	VBROADCASTSS (BX), Y4
 	VMULPS       Y0, Y4, Y5
@@ -811,9 +852,316 @@ one:
 	VMOVUPS      96(DI), Y5
 	VSUBPS       Y4, Y5, Y5
 	VMOVUPS      Y5, 96(DI)
-	ADDQ         $0x04, DX
+	MOVL         4(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	MOVL         8(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	MOVL         12(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, BX
+	SUBQ         $0x04, SI
+	JMP          four
+
+fourDone:
+one:
+	CMPQ         SI, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	ADDQ         $0x04, CX
 	ADDQ         $0x04, BX
 	SUBQ         $0x01, SI
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func wsumRowsAsm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
+// Requires: AVX
+TEXT ·wsumRowsAsm(SB), NOSPLIT, $0-48
+	MOVQ   arena+0(FP), AX
+	MOVQ   rd+16(FP), CX
+	MOVQ   gs+24(FP), DX
+	MOVQ   n+32(FP), BX
+	MOVQ   dst+40(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+two:
+	CMPQ         BX, $0x02
+	JL           twoDone
+	MOVL         (CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (DX), Y8
+	VMULPS       (DI), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       32(DI), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       64(DI), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       96(DI), Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	MOVL         4(CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 4(DX), Y8
+	VMULPS       (DI), Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       32(DI), Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMULPS       64(DI), Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       96(DI), Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, CX
+	ADDQ         $0x08, DX
+	SUBQ         $0x02, BX
+	JMP          two
+
+twoDone:
+one:
+	CMPQ         BX, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (DX), Y8
+	VMULPS       (DI), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       32(DI), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       64(DI), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       96(DI), Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	SUBQ         $0x01, BX
+	JMP          one
+
+oneDone:
+	VADDPS  Y4, Y0, Y0
+	VADDPS  (SI), Y0, Y0
+	VMOVUPS Y0, (SI)
+	VADDPS  Y5, Y1, Y1
+	VADDPS  32(SI), Y1, Y1
+	VMOVUPS Y1, 32(SI)
+	VADDPS  Y6, Y2, Y2
+	VADDPS  64(SI), Y2, Y2
+	VMOVUPS Y2, 64(SI)
+	VADDPS  Y7, Y3, Y3
+	VADDPS  96(SI), Y3, Y3
+	VMOVUPS Y3, 96(SI)
+	VZEROUPPER
+	RET
+
+// func scatRowsAsm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
+// Requires: AVX
+TEXT ·scatRowsAsm(SB), NOSPLIT, $0-48
+	MOVQ    arena+0(FP), AX
+	MOVQ    wr+16(FP), CX
+	MOVQ    gs+24(FP), DX
+	MOVQ    n+32(FP), BX
+	MOVQ    v+40(FP), SI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+
+four:
+	CMPQ         BX, $0x04
+	JL           fourDone
+	MOVL         (CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS (DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	MOVL         4(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 4(DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	MOVL         8(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 8(DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	MOVL         12(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 12(DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, DX
+	SUBQ         $0x04, BX
+	JMP          four
+
+fourDone:
+one:
+	CMPQ         BX, $0x01
+	JL           oneDone
+	MOVL         (CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS (DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
+	SUBQ         $0x01, BX
 	JMP          one
 
 oneDone:
@@ -833,9 +1181,9 @@ DATA sigmoidConstants<>+36(SB)/4, $0x3f317215
 DATA sigmoidConstants<>+40(SB)/4, $0x3f800000
 GLOBL sigmoidConstants<>(SB), RODATA|NOPTR, $44
 
-// func bceGradAVX2(y *float32, scale float32, n int, dst *float32)
+// func bceGradAsm(y *float32, scale float32, n int, dst *float32)
 // Requires: AVX, AVX2
-TEXT ·bceGradAVX2(SB), NOSPLIT, $0-32
+TEXT ·bceGradAsm(SB), NOSPLIT, $0-32
 	MOVQ         y+0(FP), AX
 	MOVQ         n+16(FP), CX
 	MOVQ         dst+24(FP), DX
@@ -893,9 +1241,9 @@ eightDone:
 	VZEROUPPER
 	RET
 
-// func maxRowAVX2(rd *uint32, n int) uint32
+// func maxRowAsm(rd *uint32, n int) uint32
 // Requires: AVX, AVX2
-TEXT ·maxRowAVX2(SB), NOSPLIT, $0-20
+TEXT ·maxRowAsm(SB), NOSPLIT, $0-20
 	MOVQ  rd+0(FP), AX
 	MOVQ  n+8(FP), CX
 	VPXOR Y0, Y0, Y0
@@ -931,9 +1279,9 @@ oneDone:
 	MOVL  AX, ret+16(FP)
 	RET
 
-// func axpyAVX2(s float32, x *float32, n int, dst *float32)
+// func axpyAsm(s float32, x *float32, n int, dst *float32)
 // Requires: AVX
-TEXT ·axpyAVX2(SB), NOSPLIT, $0-32
+TEXT ·axpyAsm(SB), NOSPLIT, $0-32
 	MOVQ         x+8(FP), AX
 	MOVQ         n+16(FP), CX
 	MOVQ         dst+24(FP), DX
@@ -985,9 +1333,9 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func addAVX2(x *float32, n int, dst *float32)
+// func addAsm(x *float32, n int, dst *float32)
 // Requires: AVX
-TEXT ·addAVX2(SB), NOSPLIT, $0-24
+TEXT ·addAsm(SB), NOSPLIT, $0-24
 	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ dst+16(FP), DX
@@ -1033,9 +1381,9 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func foldAVX2(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
+// func foldAsm(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
 // Requires: AVX
-TEXT ·foldAVX2(SB), NOSPLIT, $0-56
+TEXT ·foldAsm(SB), NOSPLIT, $0-56
 	MOVQ         base+8(FP), AX
 	MOVQ         stride+16(FP), CX
 	MOVQ         item+24(FP), DX
@@ -1074,9 +1422,9 @@ rowDone:
 	VZEROUPPER
 	RET
 
-// func sumAVX2(x *float32, n int, lanes *float32)
+// func sumAsm(x *float32, n int, lanes *float32)
 // Requires: AVX
-TEXT ·sumAVX2(SB), NOSPLIT, $0-24
+TEXT ·sumAsm(SB), NOSPLIT, $0-24
 	MOVQ   x+0(FP), AX
 	MOVQ   n+8(FP), CX
 	MOVQ   lanes+16(FP), DX
@@ -1095,9 +1443,9 @@ eightDone:
 	VZEROUPPER
 	RET
 
-// func aboveAVX2(x *float32, n int, least float32) int
+// func aboveAsm(x *float32, n int, least float32) int
 // Requires: AVX
-TEXT ·aboveAVX2(SB), NOSPLIT, $0-32
+TEXT ·aboveAsm(SB), NOSPLIT, $0-32
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
 	VBROADCASTSS least+16(FP), Y0
@@ -1119,9 +1467,9 @@ done:
 	MOVQ DX, ret+24(FP)
 	RET
 
-// func adamAVX2(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32, n int, m *float32, v *float32, dst *float32)
+// func adamAsm(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32, n int, m *float32, v *float32, dst *float32)
 // Requires: AVX
-TEXT ·adamAVX2(SB), NOSPLIT, $0-64
+TEXT ·adamAsm(SB), NOSPLIT, $0-64
 	MOVQ         gr+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         m+40(FP), DX
@@ -1163,9 +1511,58 @@ eightDone:
 	VZEROUPPER
 	RET
 
-// func mergeAVX2(acc *float32, step int, shards int, n int, dst *float32)
+// func countAsm(x *float32, n int, s float32, below *int32, equal *int32)
+// Requires: AVX, AVX2
+TEXT ·countAsm(SB), NOSPLIT, $0-40
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         below+24(FP), DX
+	MOVQ         equal+32(FP), BX
+	VBROADCASTSS s+16(FP), Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+
+eight:
+	CMPQ    CX, $0x08
+	JL      eightDone
+	VMOVUPS (AX), Y3
+	VCMPPS  $0x11, Y0, Y3, Y4
+	VCMPPS  $0x00, Y0, Y3, Y3
+	VPSUBD  Y4, Y1, Y1
+	VPSUBD  Y3, Y2, Y2
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, CX
+	JMP     eight
+
+eightDone:
+	VMOVDQU Y1, (DX)
+	VMOVDQU Y2, (BX)
+	VZEROUPPER
+	RET
+
+// func scaleAsm(s float32, n int, dst *float32)
 // Requires: AVX
-TEXT ·mergeAVX2(SB), NOSPLIT, $0-40
+TEXT ·scaleAsm(SB), NOSPLIT, $0-24
+	MOVQ         n+8(FP), AX
+	MOVQ         dst+16(FP), CX
+	VBROADCASTSS s+0(FP), Y0
+
+eight:
+	CMPQ    AX, $0x08
+	JL      eightDone
+	VMULPS  (CX), Y0, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x20, CX
+	SUBQ    $0x08, AX
+	JMP     eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func mergeAsm(acc *float32, step int, shards int, n int, dst *float32)
+// Requires: AVX
+TEXT ·mergeAsm(SB), NOSPLIT, $0-40
 	MOVQ   acc+0(FP), AX
 	MOVQ   step+8(FP), CX
 	MOVQ   shards+16(FP), DX
@@ -1201,9 +1598,9 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func gemm6x16AVX2(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// func gemm6x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
 // Requires: AVX
-TEXT ·gemm6x16AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm6x16Asm(SB), NOSPLIT, $0-64
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rowA+16(FP), DX
@@ -1299,9 +1696,9 @@ kDone:
 	VZEROUPPER
 	RET
 
-// func gemm1x16AVX2(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// func gemm1x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
 // Requires: AVX
-TEXT ·gemm1x16AVX2(SB), NOSPLIT, $0-64
+TEXT ·gemm1x16Asm(SB), NOSPLIT, $0-64
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rowA+16(FP), DX
@@ -1602,9 +1999,9 @@ GLOBL packLanes<>(SB), RODATA|NOPTR, $2048
 DATA drawConstants<>+0(SB)/4, $0x0000001f
 GLOBL drawConstants<>(SB), RODATA|NOPTR, $4
 
-// func drawAVX2(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)
+// func drawAsm(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)
 // Requires: AVX, AVX2, POPCNT
-TEXT ·drawAVX2(SB), NOSPLIT, $0-48
+TEXT ·drawAsm(SB), NOSPLIT, $0-48
 	MOVQ         state+0(FP), AX
 	MOVQ         taken+24(FP), CX
 	MOVQ         n+32(FP), DX
@@ -1671,9 +2068,9 @@ DATA resolveConstants<>+0(SB)/4, $0x7fffffff
 DATA resolveConstants<>+4(SB)/4, $0x3f800000
 GLOBL resolveConstants<>(SB), RODATA|NOPTR, $8
 
-// func resolveAVX2(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)
+// func resolveAsm(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)
 // Requires: AVX, AVX2
-TEXT ·resolveAVX2(SB), NOSPLIT, $0-64
+TEXT ·resolveAsm(SB), NOSPLIT, $0-64
 	MOVQ         raw+0(FP), AX
 	MOVQ         tab+8(FP), CX
 	MOVQ         n+24(FP), DX
@@ -1712,9 +2109,9 @@ eightDone:
 	VZEROUPPER
 	RET
 
-// func gather32AVX2(arena *float32, src *uint32, n int, dst *float32)
+// func gather32Asm(arena *float32, src *uint32, n int, dst *float32)
 // Requires: AVX
-TEXT ·gather32AVX2(SB), NOSPLIT, $0-32
+TEXT ·gather32Asm(SB), NOSPLIT, $0-32
 	MOVQ arena+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX

@@ -44,23 +44,23 @@ const Positive = 1 << 31
 // dst, in the order of the second coming, and returns dst with the number of
 // distinct items.
 func Repeats(raw []uint32, tab []int32, dst []uint32) ([]uint32, int) {
-	m, distinct := len(dst), 0
-	if cap(dst) < m+len(raw)/2+1 {
-		dst = append(make([]uint32, 0, m+len(raw)), dst...)
+	first := len(dst)
+	if cap(dst) < first+len(raw)/2+1 {
+		dst = append(make([]uint32, 0, first+len(raw)), dst...)
 	}
-	all := dst[:cap(dst)]
+	m, all := first, dst[:cap(dst)]
 	for _, r := range raw {
 		item := r &^ Positive
 		seen := tab[item]
 		tab[item] = seen - 1
 		all[m] = item
-		next, more := m+1, distinct+1
-		if seen == -1 {
+		if next := m + 1; seen == -1 {
 			m = next
 		}
-		if seen == 0 {
-			distinct = more
-		}
+	}
+	distinct := len(raw)
+	for _, item := range all[first:m] {
+		distinct += 1 + int(tab[item]) // less what repeats
 	}
 	return all[:m], distinct
 }

@@ -1,4 +1,4 @@
-//go:build !purego
+//go:build amd64 && !purego
 
 package vec
 
@@ -10,7 +10,7 @@ var simd = cpu.X86.HasAVX2
 
 // checkRows panics if a row number is beyond the arena.
 func checkRows(arena []float32, stride int, rd []uint32) {
-	if (int(maxRowAVX2(&rd[0], len(rd)))+1)*stride > len(arena) {
+	if (int(maxRowAsm(&rd[0], len(rd)))+1)*stride > len(arena) {
 		panic(badRow)
 	}
 }
@@ -25,21 +25,12 @@ func dotsSIMD(arena []float32, stride int, rd []uint32, v []float32, bias float3
 	checkRows(arena, stride, rd)
 	switch stride {
 	case 32:
-		dots32AVX2(&arena[0], &rd[0], len(rd), &v[0], bias, &dst[0])
+		dots32Asm(&arena[0], &rd[0], len(rd), &v[0], bias, &dst[0])
 	case 64:
-		dots64AVX2(&arena[0], &rd[0], len(rd), &v[0], bias, &dst[0])
+		dots64Asm(&arena[0], &rd[0], len(rd), &v[0], bias, &dst[0])
 	default:
 		return false
 	}
-	return true
-}
-
-func dotsAllSIMD(arena []float32, stride int, v []float32, bias float32, dst []float32) bool {
-	if !simd || stride != 32 || len(dst) == 0 {
-		return false
-	}
-	_ = arena[len(dst)*stride-1]
-	dotsAll32AVX2(&arena[0], len(dst), &v[0], bias, &dst[0])
 	return true
 }
 
@@ -48,12 +39,16 @@ func wsumSIMD(arena []float32, stride int, rd []uint32, g, dst []float32) bool {
 		return false
 	}
 	checkRows(arena, stride, rd)
+	if stride == 32 {
+		wsumRowsAsm(&arena[0], stride, &rd[0], &g[0], len(rd), &dst[0])
+		return true
+	}
 	o := 0
 	for ; o+32 <= stride; o += 32 {
-		wsum32AVX2(&arena[o], stride, &rd[0], &g[0], len(rd), &dst[o])
+		wsum32Asm(&arena[o], stride, &rd[0], &g[0], len(rd), &dst[o])
 	}
 	for ; o < stride; o += 8 {
-		wsum8AVX2(&arena[o], stride, &rd[0], &g[0], len(rd), &dst[o])
+		wsum8Asm(&arena[o], stride, &rd[0], &g[0], len(rd), &dst[o])
 	}
 	return true
 }
@@ -63,53 +58,18 @@ func scatSIMD(arena []float32, stride int, wr []uint32, g, v []float32) bool {
 		return false
 	}
 	checkRows(arena, stride, wr)
+	if stride == 32 {
+		scatRowsAsm(&arena[0], stride, &wr[0], &g[0], len(wr), &v[0])
+		return true
+	}
 	o := 0
 	for ; o+32 <= stride; o += 32 {
-		scat32AVX2(&arena[o], stride, &wr[0], &g[0], len(wr), &v[o])
+		scat32Asm(&arena[o], stride, &wr[0], &g[0], len(wr), &v[o])
 	}
 	for ; o < stride; o += 8 {
-		scat8AVX2(&arena[o], stride, &wr[0], &g[0], len(wr), &v[o])
+		scat8Asm(&arena[o], stride, &wr[0], &g[0], len(wr), &v[o])
 	}
 	return true
-}
-
-// The next four return how many elements they did: a multiple of eight.
-
-func bceGradSIMD(y []float32, scale float32, dst []float32) int {
-	n := len(dst) &^ 7
-	if !simd || n == 0 {
-		return 0
-	}
-	bceGradAVX2(&y[0], scale, n, &dst[0])
-	return n
-}
-
-func axpySIMD(s float32, x, dst []float32) int {
-	n := len(dst) &^ 7
-	if !simd || n == 0 {
-		return 0
-	}
-	axpyAVX2(s, &x[0], n, &dst[0])
-	return n
-}
-
-func addSIMD(x, dst []float32) int {
-	n := len(dst) &^ 7
-	if !simd || n == 0 {
-		return 0
-	}
-	addAVX2(&x[0], n, &dst[0])
-	return n
-}
-
-func mergeSIMD(acc []float32, step, shards int, dst []float32) int {
-	n := len(dst) &^ 7
-	if !simd || n == 0 || shards == 0 {
-		return 0
-	}
-	_ = acc[(shards-1)*step+n-1]
-	mergeAVX2(&acc[0], step, shards, n, &dst[0])
-	return n
 }
 
 func foldSIMD(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) bool {
@@ -119,7 +79,7 @@ func foldSIMD(arena []float32, stride int, item []uint32, s float32, loc, dst ui
 	checkRows(arena[int(dst)*stride:], stride, item)
 	checkRows(arena, stride, item)
 	now := arena[int(loc)*stride:][:len(item)*stride]
-	foldAVX2(s, &arena[0], stride, &item[0], len(item), &now[0], &arena[int(dst)*stride])
+	foldAsm(s, &arena[0], stride, &item[0], len(item), &now[0], &arena[int(dst)*stride])
 	return true
 }
 
@@ -129,7 +89,7 @@ func sumSIMD(x []float32, lanes *[Lanes]float32) int {
 	if !simd || n == 0 {
 		return 0
 	}
-	sumAVX2(&x[0], n, &lanes[0])
+	sumAsm(&x[0], n, &lanes[0])
 	return n
 }
 
@@ -139,7 +99,7 @@ func skipSIMD(x []float32, least float32) int {
 	if !simd || n == 0 {
 		return 0
 	}
-	return aboveAVX2(&x[0], n, least)
+	return aboveAsm(&x[0], n, least)
 }
 
 func adamSIMD(g []float32, rate, b1, b2, eps float32, m, v, dst []float32) int {
@@ -147,28 +107,15 @@ func adamSIMD(g []float32, rate, b1, b2, eps float32, m, v, dst []float32) int {
 	if !simd || n == 0 {
 		return 0
 	}
-	adamAVX2(&g[0], rate, b1, 1-b1, b2, 1-b2, eps, n, &m[0], &v[0], &dst[0])
+	adamAsm(&g[0], rate, b1, 1-b1, b2, 1-b2, eps, n, &m[0], &v[0], &dst[0])
 	return n
-}
-
-// gemmTile adds to rows (6 or 1) by sixteen places of c.
-func gemmTile(rows, k int, a []float32, rowA, colA int, b []float32, rowB int, c []float32, rowC int) bool {
-	if !simd || k == 0 {
-		return false
-	}
-	if rows == 6 {
-		gemm6x16AVX2(k, &a[0], rowA, colA, &b[0], rowB, &c[0], rowC)
-	} else {
-		gemm1x16AVX2(k, &a[0], rowA, colA, &b[0], rowB, &c[0], rowC)
-	}
-	return true
 }
 
 func drawSIMD(s *Stream, items, floor uint32, taken []uint64, n int, dst []uint32) bool {
 	if !simd || n == 0 {
 		return false
 	}
-	drawAVX2(&s[0][0], int(items), int(floor), &taken[0], n, &dst[0])
+	drawAsm(&s[0][0], int(items), int(floor), &taken[0], n, &dst[0])
 	return true
 }
 
@@ -178,7 +125,7 @@ func resolveSIMD(raw []uint32, tab []int32, acc uint32, item []uint32, y []float
 	if !simd || n == 0 {
 		return 0
 	}
-	resolveAVX2(&raw[0], &tab[0], int(acc), n, &item[0], &y[0], &rd[0], &wr[0])
+	resolveAsm(&raw[0], &tab[0], int(acc), n, &item[0], &y[0], &rd[0], &wr[0])
 	return n
 }
 
@@ -188,6 +135,30 @@ func gatherSIMD(arena []float32, stride int, src []uint32, dst uint32) bool {
 	}
 	checkRows(arena, stride, src)
 	to := arena[int(dst)*stride:][:len(src)*stride]
-	gather32AVX2(&arena[0], &src[0], len(src), &to[0])
+	gather32Asm(&arena[0], &src[0], len(src), &to[0])
 	return true
+}
+
+// countSIMD counts over a multiple of eight floats, and returns how many those are.
+func countSIMD(x []float32, s float32) (below, equal, n int) {
+	n = len(x) &^ 7
+	if !simd || n == 0 {
+		return 0, 0, 0
+	}
+	var lt, eq [Lanes]int32
+	countAsm(&x[0], n, s, &lt[0], &eq[0])
+	for l := range lt {
+		below += int(lt[l])
+		equal += int(eq[l])
+	}
+	return below, equal, n
+}
+
+func scaleSIMD(s float32, dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 {
+		return 0
+	}
+	scaleAsm(s, n, &dst[0])
+	return n
 }

@@ -31,4 +31,18 @@ func TopK(score []float32, dst []uint32) int {
 	return n
 }
 
+// Count returns how many of x are below s and how many equal it. A NaN is neither.
+func Count(x []float32, s float32) (below, equal int) {
+	below, equal, n := countSIMD(x, s)
+	for _, v := range x[n:] {
+		if v < s {
+			below++
+		}
+		if v == s {
+			equal++
+		}
+	}
+	return below, equal
+}
+
 const lowest = -0x1.fffffep127 // of all finite scores; masked ones are -Inf

@@ -78,6 +78,12 @@ func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
 			}
 			Adam(g, 0.1, 0.9, 0.999, 1e-8, append([]float32(nil), z...), y, z)
 		})
+		both(t, "Scale", mem, func(m []float32) { _, _, _, g, _, _ := part(m); Scale(0.3, g) })
+		both(t, "Count", mem, func(m []float32) {
+			a, v, _, _, _, _ := part(m)
+			below, equal := Count(a, a[3])
+			v[0], v[1] = float32(below), float32(equal)
+		})
 		both(t, "TopK", mem, func(m []float32) {
 			a, v, _, _, _, _ := part(m)
 			var top [7]uint32

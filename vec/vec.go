@@ -126,6 +126,7 @@ func AddDiff(a, b, dst []float32) {
 
 // Scale multiplies dst by s.
 func Scale(s float32, dst []float32) {
+	dst = dst[scaleSIMD(s, dst):]
 	for i := range dst {
 		dst[i] *= s
 	}

@@ -21,9 +21,11 @@ func main() {
 	}
 	dotsAll(4)
 	for _, blocks := range []int{1, 4} {
-		wsum(blocks)
-		scat(blocks)
+		wsum(blocks, false)
+		scat(blocks, false)
 	}
+	wsum(4, true)
+	scat(4, true)
 	bceGrad()
 	maxRow()
 	elementwise("axpy", func(x, d, s VecVirtual) { // d + s*x
@@ -36,6 +38,8 @@ func main() {
 	sum()
 	above()
 	adam()
+	count()
+	scale()
 	merge()
 	gemm()
 	draw()
@@ -203,8 +207,12 @@ func dotsAll(blocks int) {
 	RET()
 }
 
-// strided returns the address of arena row (*rd)[at] for a stride in bytes.
+// strided returns the address of arena row (*rd)[at] for a stride in bytes, or of
+// rows of 32 floats if stride is nil.
 func strided(arena, rd, stride Register, at int) Register {
+	if stride == nil {
+		return rowAt(arena, rd, at, 4)
+	}
 	r := GP64()
 	MOVL(Mem{Base: rd, Disp: 4 * at}, r.As32())
 	IMULQ(stride, r)
@@ -212,12 +220,21 @@ func strided(arena, rd, stride Register, at int) Register {
 	return r
 }
 
+// strideOf loads the stride in bytes; a kernel for whole rows of 32 has none.
+func strideOf(whole bool) Register {
+	if whole {
+		return nil
+	}
+	r := Load(Param("stride"), GP64())
+	SHLQ(Imm(2), r)
+	return r
+}
+
 // wsum adds sum g[x]*row to blocks of dst: even x and odd x apart.
-func wsum(blocks int) {
-	text(name("wsum", blocks), "func(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)")
-	arena, stride, rd := Load(Param("arena"), GP64()), Load(Param("stride"), GP64()), Load(Param("rd"), GP64())
+func wsum(blocks int, whole bool) {
+	text(named("wsum", blocks, whole), "func(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)")
+	arena, rd, stride := Load(Param("arena"), GP64()), Load(Param("rd"), GP64()), strideOf(whole)
 	g, n, dst := Load(Param("gs"), GP64()), Load(Param("n"), GP64()), Load(Param("dst"), GP64())
-	SHLQ(Imm(2), stride)
 	var acc [2][]VecVirtual
 	for s := range acc {
 		for range blocks {
@@ -252,15 +269,14 @@ func wsum(blocks int) {
 }
 
 // scat subtracts g[x]*v from blocks of row wr[x], in the order of x.
-func scat(blocks int) {
-	text(name("scat", blocks), "func(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)")
-	arena, stride, wr := Load(Param("arena"), GP64()), Load(Param("stride"), GP64()), Load(Param("wr"), GP64())
+func scat(blocks int, whole bool) {
+	text(named("scat", blocks, whole), "func(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)")
+	arena, wr, stride := Load(Param("arena"), GP64()), Load(Param("wr"), GP64()), strideOf(whole)
 	g, n, v := Load(Param("gs"), GP64()), Load(Param("n"), GP64()), Load(Param("v"), GP64())
-	SHLQ(Imm(2), stride)
 	w := vector(v, blocks)
-	loop("one", n, 1, func() {
-		row, s := strided(arena, wr, stride, 0), YMM()
-		VBROADCASTSS(Mem{Base: g}, s)
+	sub := func(at int) {
+		row, s := strided(arena, wr, stride, at), YMM()
+		VBROADCASTSS(Mem{Base: g, Disp: 4 * at}, s)
 		for b := range blocks {
 			t, d := YMM(), YMM()
 			VMULPS(w[b], s, t)
@@ -268,15 +284,30 @@ func scat(blocks int) {
 			VSUBPS(t, d, d)
 			VMOVUPS(d, Mem{Base: row, Disp: 32 * b})
 		}
-		ADDQ(Imm(4), wr)
-		ADDQ(Imm(4), g)
-	})
+	}
+	for _, step := range []int{4, 1} {
+		loop(map[int]string{4: "four", 1: "one"}[step], n, step, func() {
+			for at := range step {
+				sub(at)
+			}
+			ADDQ(Imm(uint64(4*step)), wr)
+			ADDQ(Imm(uint64(4*step)), g)
+		})
+	}
 	VZEROUPPER()
 	RET()
 }
 
 func name(kernel string, blocks int) string {
-	return map[int]string{1: kernel + "8AVX2", 4: kernel + "32AVX2", 8: kernel + "64AVX2"}[blocks]
+	return map[int]string{1: kernel + "8Asm", 4: kernel + "32Asm", 8: kernel + "64Asm"}[blocks]
+}
+
+// named tells kernels on columns of rows from those on whole rows.
+func named(kernel string, blocks int, whole bool) string {
+	if whole {
+		return kernel + "RowsAsm"
+	}
+	return name(kernel, blocks)
 }
 
 // loop runs body while at least step of n are left, and counts n down.

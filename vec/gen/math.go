@@ -26,7 +26,7 @@ func constants(name string, xs ...float32) func(i int) VecVirtual {
 func bceGrad() {
 	c := constants("sigmoidConstants", 80, -80, float32(math.Copysign(0, -1)), 1.44269504088896341, 12582912,
 		0.0013264665381104309, 0.00967151261060975, 0.05550733892804937, 0.24022242093454363, 0.6931469775442827, 1)
-	text("bceGradAVX2", "func(y *float32, scale float32, n int, dst *float32)")
+	text("bceGradAsm", "func(y *float32, scale float32, n int, dst *float32)")
 	y, n, dst := Load(Param("y"), GP64()), Load(Param("n"), GP64()), Load(Param("dst"), GP64())
 	s, err := Param("scale").Resolve()
 	must(err)
@@ -69,7 +69,7 @@ func bceGrad() {
 // maxRow returns the largest of n row numbers: kernels check it once instead of
 // every row.
 func maxRow() {
-	text("maxRowAVX2", "func(rd *uint32, n int) uint32")
+	text("maxRowAsm", "func(rd *uint32, n int) uint32")
 	rd, n := Load(Param("rd"), GP64()), Load(Param("n"), GP64())
 	m, x := YMM(), XMM()
 	VPXOR(m, m, m)
@@ -102,7 +102,7 @@ func elementwise(kernel string, f func(x, d, s VecVirtual), scaled bool) {
 	if scaled {
 		signature = "func(s float32, x *float32, n int, dst *float32)"
 	}
-	text(kernel+"AVX2", signature)
+	text(kernel+"Asm", signature)
 	x, n, dst := Load(Param("x"), GP64()), Load(Param("n"), GP64()), Load(Param("dst"), GP64())
 	s := YMM()
 	if scaled {
@@ -136,7 +136,7 @@ func elementwise(kernel string, f func(x, d, s VecVirtual), scaled bool) {
 // fold adds, for each of n items, row k of now minus s times base row item[k] to
 // row item[k] of dst; rows are stride floats, a multiple of eight.
 func fold() {
-	text("foldAVX2", "func(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)")
+	text("foldAsm", "func(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)")
 	base, stride, item := Load(Param("base"), GP64()), Load(Param("stride"), GP64()), Load(Param("item"), GP64())
 	n, now, dst := Load(Param("n"), GP64()), Load(Param("now"), GP64()), Load(Param("dst"), GP64())
 	s := YMM()
@@ -167,7 +167,7 @@ func fold() {
 
 // sum adds n floats, a multiple of eight: eight lanes, folded by halves.
 func sum() {
-	text("sumAVX2", "func(x *float32, n int, lanes *float32)")
+	text("sumAsm", "func(x *float32, n int, lanes *float32)")
 	x, n, lanes := Load(Param("x"), GP64()), Load(Param("n"), GP64()), Load(Param("lanes"), GP64())
 	acc := YMM()
 	VXORPS(acc, acc, acc)
@@ -183,7 +183,7 @@ func sum() {
 // above returns the first i, a multiple of eight below n, such that one of
 // x[i:i+8] is greater than least; n if there is none.
 func above() {
-	text("aboveAVX2", "func(x *float32, n int, least float32) int")
+	text("aboveAsm", "func(x *float32, n int, least float32) int")
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
 	p, err := Param("least").Resolve()
 	must(err)
@@ -206,9 +206,54 @@ func above() {
 	RET()
 }
 
+// count counts, in each of eight lanes, how many of n floats, a multiple of eight,
+// are below s and how many equal it.
+func count() {
+	text("countAsm", "func(x *float32, n int, s float32, below *int32, equal *int32)")
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	below, equal := Load(Param("below"), GP64()), Load(Param("equal"), GP64())
+	p, err := Param("s").Resolve()
+	must(err)
+	s, lt, eq := YMM(), YMM(), YMM()
+	VBROADCASTSS(p.Addr, s)
+	VPXOR(lt, lt, lt)
+	VPXOR(eq, eq, eq)
+	loop("eight", n, 8, func() {
+		v, a, b := YMM(), YMM(), YMM()
+		VMOVUPS(Mem{Base: x}, v)
+		VCMPPS(Imm(0x11), s, v, a) // less, quiet
+		VCMPPS(Imm(0x00), s, v, b) // equal, quiet
+		VPSUBD(a, lt, lt)
+		VPSUBD(b, eq, eq)
+		ADDQ(Imm(32), x)
+	})
+	VMOVDQU(lt, Mem{Base: below})
+	VMOVDQU(eq, Mem{Base: equal})
+	VZEROUPPER()
+	RET()
+}
+
+// scale multiplies n floats, a multiple of eight, by s.
+func scale() {
+	text("scaleAsm", "func(s float32, n int, dst *float32)")
+	n, dst := Load(Param("n"), GP64()), Load(Param("dst"), GP64())
+	p, err := Param("s").Resolve()
+	must(err)
+	s := YMM()
+	VBROADCASTSS(p.Addr, s)
+	loop("eight", n, 8, func() {
+		v := YMM()
+		VMULPS(Mem{Base: dst}, s, v)
+		VMOVUPS(v, Mem{Base: dst})
+		ADDQ(Imm(32), dst)
+	})
+	VZEROUPPER()
+	RET()
+}
+
 // adam follows Adam in adam.go over n floats, a multiple of eight.
 func adam() {
-	text("adamAVX2", "func(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32, n int, m *float32, v *float32, dst *float32)")
+	text("adamAsm", "func(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32, n int, m *float32, v *float32, dst *float32)")
 	gr, n := Load(Param("gr"), GP64()), Load(Param("n"), GP64())
 	m, v, dst := Load(Param("m"), GP64()), Load(Param("v"), GP64()), Load(Param("dst"), GP64())
 	splat := func(name string) VecVirtual {
@@ -250,7 +295,7 @@ func adam() {
 // merge adds n floats of each shard, step floats apart, to dst in their order and
 // clears them; n is a multiple of eight.
 func merge() {
-	text("mergeAVX2", "func(acc *float32, step int, shards int, n int, dst *float32)")
+	text("mergeAsm", "func(acc *float32, step int, shards int, n int, dst *float32)")
 	acc, step, shards := Load(Param("acc"), GP64()), Load(Param("step"), GP64()), Load(Param("shards"), GP64())
 	n, dst := Load(Param("n"), GP64()), Load(Param("dst"), GP64())
 	SHLQ(Imm(2), step)
@@ -280,7 +325,7 @@ func merge() {
 // order of k.
 func gemm() {
 	for _, rows := range []int{6, 1} {
-		text(map[int]string{6: "gemm6x16AVX2", 1: "gemm1x16AVX2"}[rows],
+		text(map[int]string{6: "gemm6x16Asm", 1: "gemm1x16Asm"}[rows],
 			"func(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)")
 		k, a, rowA, colA := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("rowA"), GP64()), Load(Param("colA"), GP64())
 		b, rowB := Load(Param("b"), GP64()), Load(Param("rowB"), GP64())

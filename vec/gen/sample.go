@@ -42,7 +42,7 @@ func words(name string, xs ...uint32) func(i int) VecVirtual {
 func draw() {
 	table := packTable()
 	c := words("drawConstants", 31)
-	text("drawAVX2", "func(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)")
+	text("drawAsm", "func(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)")
 	state, taken := Load(Param("state"), GP64()), Load(Param("taken"), GP64())
 	n, dst := Load(Param("n"), GP64()), Load(Param("dst"), GP64())
 	low31 := c(0)
@@ -133,7 +133,7 @@ func free(item, rest, floor, low31 VecVirtual, taken Register) VecVirtual {
 // resolve names the rows of n samples, a multiple of eight: see Resolve.
 func resolve() {
 	c := words("resolveConstants", 0x7fffffff, 0x3f800000)
-	text("resolveAVX2", "func(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)")
+	text("resolveAsm", "func(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)")
 	raw, tab, n := Load(Param("raw"), GP64()), Load(Param("tab"), GP64()), Load(Param("n"), GP64())
 	a, acc := Load(Param("acc"), GP64()), YMM()
 	VMOVQ(a, acc.AsX())
@@ -167,7 +167,7 @@ func resolve() {
 
 // rows32 copies rows of 32 floats: gather from numbered rows to consecutive ones.
 func rows32() {
-	text("gather32AVX2", "func(arena *float32, src *uint32, n int, dst *float32)")
+	text("gather32Asm", "func(arena *float32, src *uint32, n int, dst *float32)")
 	arena, src := Load(Param("arena"), GP64()), Load(Param("src"), GP64())
 	n, dst := Load(Param("n"), GP64()), Load(Param("dst"), GP64())
 	loop("one", n, 1, func() {

@@ -1,0 +1,45 @@
+//go:build arm64 && !purego
+
+package vec
+
+// simd says whether the NEON kernels serve: every arm64 processor has NEON. Tests
+// switch it off to compare.
+var simd = true
+
+// checkRows panics if a row number is beyond the arena.
+func checkRows(arena []float32, stride int, rd []uint32) {
+	last := uint32(0)
+	for _, r := range rd {
+		last = max(last, r)
+	}
+	if (int(last)+1)*stride > len(arena) {
+		panic(badRow)
+	}
+}
+
+func dotsSIMD(arena []float32, stride int, rd []uint32, v []float32, bias float32, dst []float32) bool {
+	if !simd || stride != 32 || len(rd) == 0 {
+		return false
+	}
+	checkRows(arena, stride, rd)
+	dots32Asm(&arena[0], &rd[0], len(rd), &v[0], bias, &dst[0])
+	return true
+}
+
+func wsumSIMD(arena []float32, stride int, rd []uint32, g, dst []float32) bool {
+	if !simd || stride != 32 || len(rd) == 0 {
+		return false
+	}
+	checkRows(arena, stride, rd)
+	wsumRowsAsm(&arena[0], stride, &rd[0], &g[0], len(rd), &dst[0])
+	return true
+}
+
+func scatSIMD(arena []float32, stride int, wr []uint32, g, v []float32) bool {
+	if !simd || stride != 32 || len(wr) == 0 {
+		return false
+	}
+	checkRows(arena, stride, wr)
+	scatRowsAsm(&arena[0], stride, &wr[0], &g[0], len(wr), &v[0])
+	return true
+}

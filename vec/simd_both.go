@@ -1,0 +1,66 @@
+//go:build (amd64 || arm64) && !purego
+
+package vec
+
+// The kernels that both AVX2 and NEON have. Each function reports false, or how
+// many elements it did (a multiple of eight), and the Go twin does the rest.
+// Lengths have been checked.
+
+func dotsAllSIMD(arena []float32, stride int, v []float32, bias float32, dst []float32) bool {
+	if !simd || stride != 32 || len(dst) == 0 {
+		return false
+	}
+	_ = arena[len(dst)*stride-1]
+	dotsAll32Asm(&arena[0], len(dst), &v[0], bias, &dst[0])
+	return true
+}
+
+func bceGradSIMD(y []float32, scale float32, dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 {
+		return 0
+	}
+	bceGradAsm(&y[0], scale, n, &dst[0])
+	return n
+}
+
+func axpySIMD(s float32, x, dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 {
+		return 0
+	}
+	axpyAsm(s, &x[0], n, &dst[0])
+	return n
+}
+
+func addSIMD(x, dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 {
+		return 0
+	}
+	addAsm(&x[0], n, &dst[0])
+	return n
+}
+
+func mergeSIMD(acc []float32, step, shards int, dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 || shards == 0 {
+		return 0
+	}
+	_ = acc[(shards-1)*step+n-1]
+	mergeAsm(&acc[0], step, shards, n, &dst[0])
+	return n
+}
+
+// gemmTile adds to rows (6 or 1) by sixteen places of c.
+func gemmTile(rows, k int, a []float32, rowA, colA int, b []float32, rowB int, c []float32, rowC int) bool {
+	if !simd || k == 0 {
+		return false
+	}
+	if rows == 6 {
+		gemm6x16Asm(k, &a[0], rowA, colA, &b[0], rowB, &c[0], rowC)
+	} else {
+		gemm1x16Asm(k, &a[0], rowA, colA, &b[0], rowB, &c[0], rowC)
+	}
+	return true
+}

@@ -1,0 +1,16 @@
+//go:build purego || !amd64
+
+package vec
+
+// The kernels that only AVX2 has. Elsewhere the Go twins do this work.
+
+func foldSIMD([]float32, int, []uint32, float32, uint32, uint32) bool { return false }
+func gatherSIMD([]float32, int, []uint32, uint32) bool                { return false }
+func sumSIMD([]float32, *[Lanes]float32) int                          { return 0 }
+func skipSIMD([]float32, float32) int                                 { return 0 }
+func scaleSIMD(float32, []float32) int                                { return 0 }
+func adamSIMD(_ []float32, _, _, _, _ float32, _, _, _ []float32) int { return 0 }
+func countSIMD([]float32, float32) (below, equal, n int)              { return 0, 0, 0 }
+func drawSIMD(*Stream, uint32, uint32, []uint64, int, []uint32) bool  { return false }
+
+func resolveSIMD([]uint32, []int32, uint32, []uint32, []float32, []uint32, []uint32) int { return 0 }
