@@ -46,10 +46,11 @@ func (k *Worker) sample(t *Task) bool {
 	return true
 }
 
-// Negatives draws what device t draws in its round, n numbers in the order of
-// drawing, for scorers that only count.
+// Negatives calls visit with each item that device t draws in its round, for
+// scorers that only count.
 func (k *Worker) Negatives(t *Task, visit func(item uint32)) {
 	k.forget()
+	k.visited = false
 	k.exclude(t)
 	if k.sample(t) {
 		for _, r := range k.raw {

@@ -56,6 +56,11 @@ func (u *Update) AppendBinary(b []byte) ([]byte, error) {
 		if p.Dim <= 0 || len(p.Data)%p.Dim != 0 || p.IDs != nil && len(p.IDs)*p.Dim != len(p.Data) {
 			return nil, fmt.Errorf("rows: part %d has %d numbers in rows of %d with %d ids", i, len(p.Data), p.Dim, len(p.IDs))
 		}
+		for k := 1; k < len(p.IDs); k++ {
+			if p.IDs[k] <= p.IDs[k-1] {
+				return nil, fmt.Errorf("rows: part %d: row ids do not ascend at place %d", i, k)
+			}
+		}
 		form := byte(0)
 		if p.IDs != nil {
 			form = 1

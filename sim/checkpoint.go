@@ -83,6 +83,9 @@ func (r *Run) Load(src io.Reader, fingerprint string) error {
 	if _, err := io.ReadFull(in.r, got); err != nil || string(got) != string(want) {
 		return errors.New("sim: the checkpoint is damaged: its checksum does not match")
 	}
+	if _, err := in.r.ReadByte(); err != io.EOF {
+		return errors.New("sim: the checkpoint is damaged: something follows its end")
+	}
 	r.Told = h.Told
 	return nil
 }

@@ -174,7 +174,7 @@ func (f *Fleet) each(n int, do func(l *lane, i int)) {
 
 // lossDevices of the first shard report their training loss: a fixed few, since
 // the loss costs time that training does not need.
-const lossDevices = 16
+const lossDevices = 8
 
 func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	if f.gone(u, t, rng.Dropout, f.opt.Dropout) {
@@ -191,9 +191,11 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 		to = device.Void
 	}
 	out := l.Visit(&f.state[u], &l.task, to, loss)
-	if late {
+	switch {
+	case out.Samples == 0: // a device with nothing to learn from takes no part
+	case late:
 		l.rep.Late++
-	} else {
+	default:
 		l.rep.Devices++
 		l.rep.Samples += out.Samples
 		l.rep.Bytes += out.Bytes

@@ -42,19 +42,18 @@ type Told struct {
 
 // Event is one round as it is told to people and written to metrics.jsonl.
 type Event struct {
-	Round     int           `json:"round"`
-	Valid     *rank.Summary `json:"valid,omitempty"`
-	Test      *rank.Summary `json:"test,omitempty"`
-	Loss      *float64      `json:"train_loss,omitempty"`
-	Devices   int           `json:"devices"`
-	Dropped   int           `json:"dropped,omitempty"`
-	Late      int           `json:"late,omitempty"`
-	Samples   int           `json:"samples"`
-	BytesUp   int           `json:"bytes_up"`
-	TrainMS   float64       `json:"train_ms"`
-	EvalMS    float64       `json:"eval_ms"`
-	Best      bool          `json:"best,omitempty"`
-	Divergent bool          `json:"divergent,omitempty"`
+	Round   int           `json:"round"`
+	Valid   *rank.Summary `json:"valid,omitempty"`
+	Test    *rank.Summary `json:"test,omitempty"`
+	Loss    *float64      `json:"train_loss,omitempty"`
+	Devices int           `json:"devices"`
+	Dropped int           `json:"dropped,omitempty"`
+	Late    int           `json:"late,omitempty"`
+	Samples int           `json:"samples"`
+	BytesUp int           `json:"bytes_up"`
+	TrainMS float64       `json:"train_ms"`
+	EvalMS  float64       `json:"eval_ms"`
+	Best    bool          `json:"best,omitempty"`
 }
 
 // ErrDiverged says that a model has become infinite or not a number.

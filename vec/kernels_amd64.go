@@ -62,6 +62,9 @@ func countAsm(x *float32, n int, s float32, below *int32, equal *int32)
 func scaleAsm(s float32, n int, dst *float32)
 
 //go:noescape
+func roofAsm(n int, x *float32)
+
+//go:noescape
 func mergeAsm(acc *float32, step int, shards int, n int, dst *float32)
 
 //go:noescape
@@ -78,3 +81,6 @@ func resolveAsm(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float3
 
 //go:noescape
 func gather32Asm(arena *float32, src *uint32, n int, dst *float32)
+
+//go:noescape
+func repeatsAsm(raw *uint32, n int, tab *int32, dst *uint32, end int) int

@@ -1560,6 +1560,64 @@ eightDone:
 	VZEROUPPER
 	RET
 
+// func roofAsm(n int, x *float32)
+// Requires: AVX
+TEXT ·roofAsm(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS (CX), Y9
+	VMOVUPS (CX), Y10
+
+once:
+	CMPQ   AX, $0x01
+	JL     onceDone
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y1, Y1
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y2, Y2
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y3, Y3
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y4, Y4
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y5, Y5
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y6, Y6
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y7, Y7
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y8, Y8
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y9, Y9
+	VMULPS Y0, Y0, Y11
+	VADDPS Y11, Y10, Y10
+	SUBQ   $0x01, AX
+	JMP    once
+
+onceDone:
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y0, Y0
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y5, Y0, Y0
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y7, Y0, Y0
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y9, Y0, Y0
+	VADDPS  Y10, Y0, Y0
+	VMOVUPS Y0, (CX)
+	VZEROUPPER
+	RET
+
 // func mergeAsm(acc *float32, step int, shards int, n int, dst *float32)
 // Requires: AVX
 TEXT ·mergeAsm(SB), NOSPLIT, $0-40
@@ -2138,4 +2196,63 @@ one:
 
 oneDone:
 	VZEROUPPER
+	RET
+
+// func repeatsAsm(raw *uint32, n int, tab *int32, dst *uint32, end int) int
+TEXT ·repeatsAsm(SB), NOSPLIT, $0-48
+	MOVQ raw+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ tab+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ end+32(FP), SI
+
+four:
+	CMPQ  CX, $0x04
+	JL    fourDone
+	MOVL  (AX), DI
+	ANDL  $0x7fffffff, DI
+	MOVL  (DX)(DI*4), R8
+	LEAL  -1(R8), R9
+	MOVL  R9, (DX)(DI*4)
+	MOVL  DI, (BX)(SI*4)
+	XORL  DI, DI
+	CMPL  R8, $-1
+	SETEQ DI
+	ADDQ  DI, SI
+	MOVL  4(AX), DI
+	ANDL  $0x7fffffff, DI
+	MOVL  (DX)(DI*4), R8
+	LEAL  -1(R8), R9
+	MOVL  R9, (DX)(DI*4)
+	MOVL  DI, (BX)(SI*4)
+	XORL  DI, DI
+	CMPL  R8, $-1
+	SETEQ DI
+	ADDQ  DI, SI
+	MOVL  8(AX), DI
+	ANDL  $0x7fffffff, DI
+	MOVL  (DX)(DI*4), R8
+	LEAL  -1(R8), R9
+	MOVL  R9, (DX)(DI*4)
+	MOVL  DI, (BX)(SI*4)
+	XORL  DI, DI
+	CMPL  R8, $-1
+	SETEQ DI
+	ADDQ  DI, SI
+	MOVL  12(AX), DI
+	ANDL  $0x7fffffff, DI
+	MOVL  (DX)(DI*4), R8
+	LEAL  -1(R8), R9
+	MOVL  R9, (DX)(DI*4)
+	MOVL  DI, (BX)(SI*4)
+	XORL  DI, DI
+	CMPL  R8, $-1
+	SETEQ DI
+	ADDQ  DI, SI
+	ADDQ  $0x10, AX
+	SUBQ  $0x04, CX
+	JMP   four
+
+fourDone:
+	MOVQ SI, ret+40(FP)
 	RET

@@ -42,14 +42,15 @@ const Positive = 1 << 31
 // Repeats counts, in tab by item, how often an item is in raw, as 0, -1, -2, ...;
 // tab must be 0 for all of them. It appends each item that comes more than once to
 // dst, in the order of the second coming, and returns dst with the number of
-// distinct items.
+// distinct items. Every item must be below len(tab).
 func Repeats(raw []uint32, tab []int32, dst []uint32) ([]uint32, int) {
 	first := len(dst)
 	if cap(dst) < first+len(raw)/2+1 {
-		dst = append(make([]uint32, 0, first+len(raw)), dst...)
+		dst = append(make([]uint32, 0, first+len(raw)+1), dst...)
 	}
-	m, all := first, dst[:cap(dst)]
-	for _, r := range raw {
+	all := dst[:cap(dst)]
+	n, m := repeatsSIMD(raw, tab, all, first)
+	for _, r := range raw[n:] {
 		item := r &^ Positive
 		seen := tab[item]
 		tab[item] = seen - 1

@@ -162,3 +162,27 @@ func scaleSIMD(s float32, dst []float32) int {
 	scaleAsm(s, n, &dst[0])
 	return n
 }
+
+func roofSIMD(n int, x *[Lanes]float32) bool {
+	if simd {
+		roofAsm(n, &x[0])
+	}
+	return simd
+}
+
+func features(on bool) string {
+	if on {
+		return "AVX2"
+	}
+	return "pure Go (no AVX2)"
+}
+
+// repeatsSIMD returns how many samples it did and where the list of items ends.
+// Every item must be within tab, and dst must have room.
+func repeatsSIMD(raw []uint32, tab []int32, dst []uint32, end int) (n, newEnd int) {
+	n = len(raw) &^ 3
+	if !simd || n == 0 {
+		return 0, end
+	}
+	return n, repeatsAsm(&raw[0], n, &tab[0], &dst[0], end)
+}

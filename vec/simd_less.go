@@ -14,3 +14,14 @@ func countSIMD([]float32, float32) (below, equal, n int)              { return 0
 func drawSIMD(*Stream, uint32, uint32, []uint64, int, []uint32) bool  { return false }
 
 func resolveSIMD([]uint32, []int32, uint32, []uint32, []float32, []uint32, []uint32) int { return 0 }
+
+func repeatsSIMD(_ []uint32, _ []int32, _ []uint32, end int) (n, newEnd int) { return 0, end }
+
+func roofSIMD(int, *[Lanes]float32) bool { return false }
+
+func features(on bool) string {
+	if on {
+		return "NEON"
+	}
+	return "pure Go"
+}

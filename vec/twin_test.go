@@ -2,6 +2,7 @@ package vec
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/tacit-rec/tacit/rng"
@@ -152,6 +153,18 @@ func resolvesAlike(t *testing.T, r *rng.Rand, raw []uint32, items uint32) {
 	}
 	for i := range raw {
 		raw[i] |= r.Uint32n(2) << 31
+	}
+	again := func() ([]uint32, int, []int32) {
+		count := make([]int32, items)
+		list, distinct := Repeats(raw, count, nil)
+		return list, distinct, count
+	}
+	a, an, ac := again()
+	simd = false
+	b, bn, bc := again()
+	simd = true
+	if an != bn || !slices.Equal(a, b) || !slices.Equal(ac, bc) {
+		t.Fatalf("repeats are %v of %d distinct with SIMD, %v of %d without", a, an, b, bn)
 	}
 	type out struct {
 		item, rd, wr []uint32

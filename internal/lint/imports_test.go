@@ -42,10 +42,13 @@ var table = map[string]row{
 	"report":  {may: list("rank")},
 	"conform": {not: list("lab report")},
 	"lab":     {},
+	"bench":   {may: list("sim data methods method param report vec rng internal/naive")},
 
-	"cmd/tacit":     {},
-	"internal/lint": {},
-	"vec/gen":       {may: none}, // a module of its own, that writes vec's assembly
+	"cmd/tacit":      {},
+	"internal/lint":  {},
+	"internal/naive": {may: list("data")},
+	"vec/gen":        {may: none}, // a module of its own, that writes vec's assembly
+	"vec/gen/neon":   {may: none},
 }
 
 var none = []string{}

@@ -40,11 +40,13 @@ func main() {
 	adam()
 	count()
 	scale()
+	roof()
 	merge()
 	gemm()
 	draw()
 	resolve()
 	rows32()
+	repeats()
 	Generate()
 }
 

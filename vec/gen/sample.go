@@ -165,6 +165,33 @@ func resolve() {
 	RET()
 }
 
+// repeats follows Repeats over n samples, a multiple of four, and returns where
+// the list of items ends.
+func repeats() {
+	text("repeatsAsm", "func(raw *uint32, n int, tab *int32, dst *uint32, end int) int")
+	raw, n, tab := Load(Param("raw"), GP64()), Load(Param("n"), GP64()), Load(Param("tab"), GP64())
+	dst, end := Load(Param("dst"), GP64()), Load(Param("end"), GP64())
+	loop("four", n, 4, func() {
+		for k := range 4 {
+			item, seen, less, again := GP64(), GP32(), GP32(), GP64()
+			MOVL(Mem{Base: raw, Disp: 4 * k}, item.As32())
+			ANDL(U32(0x7fffffff), item.As32())
+			at := Mem{Base: tab, Index: item, Scale: 4}
+			MOVL(at, seen)
+			LEAL(Mem{Base: seen.As64(), Disp: -1}, less)
+			MOVL(less, at)
+			MOVL(item.As32(), Mem{Base: dst, Index: end, Scale: 4})
+			XORL(again.As32(), again.As32())
+			CMPL(seen, I8(-1))
+			SETEQ(again.As8())
+			ADDQ(again, end)
+		}
+		ADDQ(Imm(16), raw)
+	})
+	Store(end, ReturnIndex(0))
+	RET()
+}
+
 // rows32 copies rows of 32 floats: gather from numbered rows to consecutive ones.
 func rows32() {
 	text("gather32Asm", "func(arena *float32, src *uint32, n int, dst *float32)")

@@ -34,6 +34,7 @@ func fneg(d, n int)    { word(0x6ea0f800, "FNEG", d, n, 0) }
 func load(reg string, v int) {
 	p("\tVLD1 (%s), [V%d.S4, V%d.S4, V%d.S4, V%d.S4]", reg, v, v+1, v+2, v+3)
 }
+
 func store(reg string, v int) {
 	p("\tVST1 [V%d.S4, V%d.S4, V%d.S4, V%d.S4], (%s)", v, v+1, v+2, v+3, reg)
 }

@@ -1,0 +1,142 @@
+// Package bench measures this machine: its roof, the kernels against it, a round
+// of each method beside a naive loop that runs between the fast rounds, and
+// evaluation. Machines are noisy, so what counts is the ratio of two things that
+// ran side by side; times are medians, with the best beside them.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Report is everything that was measured.
+type Report struct {
+	CPU      string    `json:"cpu"`
+	Cores    int       `json:"cores"`
+	Jobs     int       `json:"jobs"`
+	Kernel   string    `json:"kernels"` // AVX2, NEON or pure Go
+	Go       string    `json:"go"`
+	Commit   string    `json:"commit"`
+	Roof     Roof      `json:"roof"`
+	Kernels  []Kernel  `json:"kernel_rows"`
+	Rounds   []Round   `json:"rounds"`
+	Rankings []Ranking `json:"rankings"`
+	Runs     []Run     `json:"runs"`
+}
+
+// Roof is what the machine can do at most.
+type Roof struct {
+	FlopsCore float64 `json:"gflops_per_core"` // non-fused multiply-adds, one core
+	FlopsAll  float64 `json:"gflops_all"`
+	BytesCore float64 `json:"gb_per_s_core"` // streaming from memory
+	BytesAll  float64 `json:"gb_per_s_all"`
+}
+
+// Set is a data set to measure on.
+type Set struct {
+	Name   string
+	Source data.Source
+}
+
+// Config says what to measure.
+type Config struct {
+	Sets   []Set
+	Jobs   int
+	Quick  bool
+	Commit string
+	CPU    string
+	Tell   func(string) // progress
+}
+
+// Measure runs everything.
+func Measure(ctx context.Context, c Config) (*Report, error) {
+	r := &Report{CPU: c.CPU, Cores: runtime.NumCPU(), Jobs: c.Jobs, Kernel: vec.Features(), Go: runtime.Version(), Commit: c.Commit}
+	c.Tell("the machine's roof")
+	r.Roof = roof(c)
+	c.Tell("kernels")
+	r.Kernels = kernels(c, r.Roof)
+	for _, s := range c.Sets {
+		for _, step := range []func(context.Context, Config, Set, *Report) error{rounds, ranking, wholeRun} {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if err := step(ctx, c, s, r); err != nil {
+				return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// span is how long one figure is measured for.
+func (c Config) span() time.Duration {
+	if c.Quick {
+		return 40 * time.Millisecond
+	}
+	return 300 * time.Millisecond
+}
+
+// best runs f again and again for a while and returns the shortest time of one
+// call, in seconds.
+func (c Config) best(f func()) float64 {
+	f()
+	least := time.Duration(1<<63 - 1)
+	for end := time.Now().Add(c.span()); time.Now().Before(end); {
+		start := time.Now()
+		f()
+		least = min(least, time.Since(start))
+	}
+	return least.Seconds()
+}
+
+func roof(c Config) Roof {
+	const turns = 200_000
+	var r Roof
+	flops := 0
+	t := c.best(func() { flops = vec.Roof(turns) })
+	r.FlopsCore = giga(flops, t)
+	t = c.best(func() { parallel(c.Jobs, func(int) { vec.Roof(turns) }) })
+	r.FlopsAll = giga(flops*c.Jobs, t)
+	const floats = 16 << 20 // 64 MiB a core: more than any cache
+	mem := make([][]float32, c.Jobs)
+	for j := range mem {
+		mem[j] = make([]float32, floats)
+		for i := range mem[j] {
+			mem[j][i] = 1
+		}
+	}
+	r.BytesCore = giga(4*floats, c.best(func() { vec.Sum(mem[0]) }))
+	r.BytesAll = giga(4*floats*c.Jobs, c.best(func() { parallel(c.Jobs, func(j int) { vec.Sum(mem[j]) }) }))
+	return r
+}
+
+func giga(n int, seconds float64) float64 {
+	if seconds == 0 {
+		return 0
+	}
+	return float64(n) / seconds / 1e9
+}
+
+func parallel(n int, f func(i int)) {
+	done := make(chan struct{})
+	for i := range n {
+		go func() {
+			f(i)
+			done <- struct{}{}
+		}()
+	}
+	for range n {
+		<-done
+	}
+}
+
+func median(xs []float64) float64 {
+	s := slices.Sorted(slices.Values(xs))
+	return s[len(s)/2]
+}
