@@ -15,6 +15,7 @@ var parityCells = []struct {
 }{
 	{"pfedrec", nil},
 	{"pfedrec", []string{"infer=global"}},
+	{"pfedrec", []string{"infer=random"}},
 	{"fedmf", nil},
 }
 

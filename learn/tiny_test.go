@@ -144,19 +144,6 @@ func (d *dense) grad(b batch) *dense {
 	return g
 }
 
-// loss is the mean binary cross entropy of a batch.
-func (d *dense) loss(b batch) float64 {
-	s := 0.0
-	for x, i := range b.item {
-		p := sigmoid(d.logit(i))
-		if b.y[x] == 0 {
-			p = 1 - p
-		}
-		s -= math.Log(p)
-	}
-	return s / float64(len(b.item))
-}
-
 // sgd is torch.optim.SGD: the gradient grows by decay times the value.
 func sgd(x *float64, g, lr, decay float64) { *x -= lr * (g + decay**x) }
 

@@ -38,7 +38,7 @@ type sample struct {
 	Name    string  `doc:"anything, and nothing by default"`
 	Span    span    `default:"2-7" doc:"from and to"`
 	NoDoc   int     `default:"9"`
-	private int     `doc:"never seen"`
+	private int     `doc:"never seen"` //lint:ignore U1000 that it is not seen is what is tested
 }
 
 func withDefaults() *sample {
