@@ -151,7 +151,7 @@ generated: build
 
 .PHONY: parity
 parity: build ## measure our numbers beside the published ones; needs the data sets
-	./tacit docs parity -o docs/parity.md
+	./tacit docs parity -o docs/parity.md --picture docs/img/leak.svg
 
 .PHONY: bench
 bench: ## every benchmark

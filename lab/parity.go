@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/report"
 )
 
@@ -62,7 +63,7 @@ func parityRow(m *report.Many, variant []string) report.ParityRow {
 		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs),
 		HR: m.Mean.Test.Sampled["hr@10"], HRSD: m.SD.Test.Sampled["hr@10"],
 		NDCG: m.Mean.Test.Sampled["ndcg@10"], NDCGSD: m.SD.Test.Sampled["ndcg@10"],
-		FullHR: math.NaN(), FullNDCG: math.NaN(), Published: first.Published, Commit: first.Commit, References: first.References,
+		FullHR: math.NaN(), FullNDCG: math.NaN(), Published: first.Published, Commit: first.Commit, References: meanReferences(m.Runs),
 	}
 	if len(variant) > 0 {
 		row.Variant = variant[0]
@@ -75,4 +76,33 @@ func parityRow(m *report.Many, variant []string) report.ParityRow {
 		row.RoundMS += r.RoundMSMedian / float64(len(m.Runs))
 	}
 	return row
+}
+
+// meanReferences takes the mean of the reference rows over the seeds.
+func meanReferences(runs []*report.Result) map[string]*report.Reference {
+	out := map[string]*report.Reference{}
+	for name, first := range runs[0].References {
+		ref := *first
+		out[name] = &ref
+		if first.Test == nil {
+			continue
+		}
+		mean := rank.Summary{}
+		for _, r := range runs {
+			other := r.References[name].Test
+			addShare(&mean.Sampled, other.Sampled, len(runs))
+			addShare(&mean.Full, other.Full, len(runs))
+		}
+		ref.Test = &mean
+	}
+	return out
+}
+
+func addShare(to *map[string]float64, from map[string]float64, n int) {
+	for k, v := range from {
+		if *to == nil {
+			*to = map[string]float64{}
+		}
+		(*to)[k] += v / float64(n)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/vec"
 )
 
 // Run is one experiment: a method on a split. It is made by New, moved on by
@@ -172,10 +173,8 @@ func (r *Run) finite() bool {
 		if s.Scope != method.Shared {
 			continue
 		}
-		for _, x := range r.Engine.Value[i] {
-			if x-x != 0 {
-				return false
-			}
+		if x := vec.Sum(r.Engine.Value[i]); x-x != 0 {
+			return false
 		}
 	}
 	return true

@@ -65,6 +65,14 @@ func tiles(m, k int, a Mat, b []float32, rowB int, c []float32, rowC int) {
 // pack copies k rows of the first wide columns of b to rows of a panel, padded
 // with zeros.
 func pack(k, wide int, b Mat, dst []float32) {
+	if b.Row == 1 && wide == panel { // transposed: read along the rows that there are
+		for j := range panel {
+			for p, x := range b.Data[j*b.Col:][:k] {
+				dst[p*panel+j] = x
+			}
+		}
+		return
+	}
 	for p := range k {
 		row := dst[p*panel : (p+1)*panel]
 		for j := range wide {

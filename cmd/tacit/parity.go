@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) parityCmd() *cobra.Command {
-	var out, dataDir string
+	var out, picture, dataDir string
 	var sets, protocols []string
 	var seeds, jobs int
 	c := &cobra.Command{
@@ -25,16 +25,24 @@ func (a *app) parityCmd() *cobra.Command {
 				return err
 			}
 			var b bytes.Buffer
-			note := fmt.Sprintf("Made by `tacit docs parity` with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
+			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
 				seeds, revision(), jobs, lab.CPU(), runtime.GOOS, runtime.GOARCH)
 			if err := report.Parity(&b, rows, note); err != nil {
 				return err
 			}
-			return os.WriteFile(out, b.Bytes(), 0o644)
+			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil || picture == "" {
+				return err
+			}
+			b.Reset()
+			if err := report.Leak(&b, rows, "pfedrec", sets[0]); err != nil {
+				return err
+			}
+			return os.WriteFile(picture, b.Bytes(), 0o644)
 		},
 	}
 	fl := c.Flags()
 	fl.StringVarP(&out, "out", "o", "docs/parity.md", "the file to write")
+	fl.StringVar(&picture, "picture", "", "also draw PFedRec under paper and deployed, on the first data set, to this SVG file")
 	fl.StringVar(&dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	fl.StringSliceVar(&sets, "sets", []string{"ml-100k", "ml-1m"}, "data sets")
 	fl.StringSliceVar(&protocols, "protocols", []string{"paper", "isolated", "deployed"}, "protocols")
