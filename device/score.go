@@ -7,8 +7,9 @@ import (
 
 // scorer is a worker's room for scoring.
 type scorer struct {
-	once  int     // items that a Direct visit touched once
-	place []int32 // by item: place in the list being scored + 1; all zero between uses
+	once  int       // items that a Direct visit touched once
+	moved bool      // move is that of the last visit
+	move  []float32 // by item touched once: how far its logit has moved
 	batch method.Batch
 	items []uint32
 	rd    [][]uint32
@@ -16,7 +17,7 @@ type scorer struct {
 
 func (s *scorer) init(k *Worker) {
 	n := len(k.p.Slots)
-	s.place = make([]int32, k.p.Items)
+	s.move = make([]float32, k.p.Items)
 	s.items = make([]uint32, scoreChunk)
 	s.rd = make([][]uint32, n)
 	s.batch.Rd, s.batch.Wr = make([][]uint32, n), make([][]uint32, n)
@@ -50,26 +51,14 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 	if !k.visited || v.Slot.Serve != method.Tuned {
 		return
 	}
-	place, once := k.score.place, 0
+	move := k.moves(vector)
 	for x, item := range items {
 		switch t := k.tab[item]; {
 		case t > 0:
 			dst[x] = vec.Dot(v.Row(k.localRow(v, t)), vector) + bias
 		case t < 0:
-			place[item] = int32(x + 1)
-			once++
+			dst[x] -= move[item]
 		}
-	}
-	if once == 0 {
-		return
-	}
-	k.eachMove(vector, func(item uint32, move float32) {
-		if x := place[item]; x > 0 {
-			dst[x-1] -= move
-		}
-	})
-	for _, item := range items {
-		place[item] = 0
 	}
 }
 
@@ -102,12 +91,14 @@ func (k *Worker) ScoreAll(dst []float32) {
 	for p, item := range k.items {
 		dst[item] = vec.Dot(v.Row(v.Local+uint32(p)), vector) + bias
 	}
-	if k.score.once > 0 {
-		k.eachMove(vector, func(item uint32, move float32) {
-			if k.tab[item] < 0 {
-				dst[item] -= move
-			}
-		})
+	if k.score.once == 0 || !k.w.Rank1.On {
+		return
+	}
+	move := k.moves(vector)
+	for _, item := range k.w.Samples.Item {
+		if k.tab[item] < 0 {
+			dst[item] -= move[item]
+		}
 	}
 }
 
@@ -128,10 +119,14 @@ func (k *Worker) headView() (v *method.View, vector []float32, bias float32) {
 	return &k.w.View[h.Item], k.w.View[h.Vector].Val, bias
 }
 
-// eachMove calls f with how far each sample of a Direct visit moved its item's
-// logit: a row moved by -g*u scores g*(u.vector) less.
-func (k *Worker) eachMove(vector []float32, f func(item uint32, move float32)) {
-	r, item := &k.w.Rank1, k.w.Samples.Item
+// moves returns how far a Direct visit has moved the logit of each item that it
+// touched once: a row moved by -g*u scores g*(u.vector) less.
+func (k *Worker) moves(vector []float32) []float32 {
+	if k.score.moved {
+		return k.score.move
+	}
+	k.score.moved = true
+	r, item, move := &k.w.Rank1, k.w.Samples.Item, k.score.move
 	for b, lo := range r.Lo {
 		hi := len(item)
 		if b+1 < len(r.Lo) {
@@ -139,9 +134,10 @@ func (k *Worker) eachMove(vector []float32, f func(item uint32, move float32)) {
 		}
 		c := vec.Dot(r.V[b*r.Width:(b+1)*r.Width], vector)
 		for x := lo; x < hi; x++ {
-			f(item[x], float32(r.G[x]*c))
+			move[item[x]] = float32(r.G[x] * c)
 		}
 	}
+	return move
 }
 
 // scoreChunk scores through the method's own Logits.

@@ -145,7 +145,7 @@ func (k *Worker) begin(st *State, t *Task) {
 		*st = k.mem.Born(nil)
 	}
 	w := &k.w
-	k.state, k.visited = st, false
+	k.state, k.visited, k.score.moved = st, false, false
 	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
 	w.Loss, w.LossN, w.WantLoss = 0, 0, false
 	w.Rand = rng.New(k.p.Seed, rng.Visit, uint64(t.Round), uint64(t.Device))
