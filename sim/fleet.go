@@ -33,6 +33,7 @@ type Fleet struct {
 	deal  [][]uint32    // shard to users, for the current cohort
 	whole bool          // deal is for the whole fleet
 	count []uint32      // by item: devices that touched it
+	loss  bool          // the round's training loss is asked for
 	eval  *eval         // set while visits are to be evaluated
 	extra time.Duration // evaluation inside the round, beside the lanes'
 	tuned []overlay     // by user; only where strangers' tables are asked for
@@ -130,7 +131,7 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 	}
 	f.each(len(f.deal), func(l *lane, shard int) {
 		for i, u := range f.deal[shard] {
-			f.visit(l, int(u), t, shard, shard == 0 && i < lossDevices)
+			f.visit(l, int(u), t, shard, f.loss && shard == 0 && i < lossDevices)
 		}
 	})
 	var rep round.Report
@@ -172,8 +173,8 @@ func (f *Fleet) each(n int, do func(l *lane, i int)) {
 	wg.Wait()
 }
 
-// lossDevices of the first shard report their training loss: a fixed few, since
-// the loss costs time that training does not need.
+// lossDevices of the first shard report their training loss, in rounds that are
+// evaluated: a fixed few, since the loss costs time that training does not need.
 const lossDevices = 8
 
 func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {

@@ -96,6 +96,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	// in cache. One that sits a round out keeps its place until its next visit, so
 	// a partial cohort is measured in every round.
 	tuned := f.Plan.Serves(method.Tuned)
+	f.loss = turn
 	if f.eval = nil; tuned && (turn || r.partial()) {
 		f.eval = r.eval
 	}

@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/data"
+)
+
+func tiny(t *testing.T) Set {
+	t.Helper()
+	w, err := data.NewWorld(data.WorldConfig{Users: 30, Items: 200, MeanRows: 12, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Set{"world", w.Load()}
+}
+
+func TestEveryFigureIsMeasuredAndShown(t *testing.T) {
+	r, err := Measure(context.Background(), Config{Sets: []Set{tiny(t)}, Jobs: 2, Quick: true, CPU: "a test", Tell: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Roof.FlopsCore <= 0 || r.Roof.BytesAll <= 0 {
+		t.Errorf("the roof is %+v", r.Roof)
+	}
+	for _, k := range r.Kernels {
+		if k.NS <= 0 {
+			t.Errorf("kernel %s on %s takes %g ns", k.Name, k.Shape, k.NS)
+		}
+	}
+	for _, x := range r.Rounds {
+		if x.MS <= 0 || x.Best > x.MS || x.Samples == 0 || x.Method == "pfedrec" && x.Naive <= 0 {
+			t.Errorf("round %+v", x)
+		}
+	}
+	if len(r.Rankings) != 1 || len(r.Runs) != 1 || r.Runs[0].HR10 <= 0 {
+		t.Errorf("rankings %v, runs %v", r.Rankings, r.Runs)
+	}
+	var page, text bytes.Buffer
+	if err := errors.Join(Markdown(&page, r), Text(&text, r)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a test", "Dots", "Gemm", "naive loop", "H200", "full ranking of 30 users"} {
+		if !strings.Contains(page.String(), want) || !strings.Contains(text.String(), want) {
+			t.Errorf("page or text does not say %q", want)
+		}
+	}
+}
+
+func TestMeasuringStopsWhenTold(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Measure(ctx, Config{Sets: []Set{tiny(t)}, Jobs: 1, Quick: true, Tell: func(string) {}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v, want context.Canceled", err)
+	}
+}
