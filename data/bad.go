@@ -3,6 +3,8 @@ package data
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tacit-rec/tacit/param"
 )
 
 // BadInput says what is wrong with what a user handed in. Line is 0 when no
@@ -44,38 +46,8 @@ func oneOf(what string, names []string) string {
 
 // nearest is the hint for a word that is not among names; empty when none is near.
 func nearest(word string, names []string) string {
-	best, least := "", max(2, len(word)/2)+1
-	for _, n := range names {
-		if d := distance(word, n); d < least {
-			best, least = n, d
-		}
+	if n := param.Nearest(word, names); n != "" {
+		return fmt.Sprintf("did you mean %q?", n)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q?", best)
-}
-
-// distance is the number of bytes to insert, delete or replace (Levenshtein).
-func distance(a, b string) int {
-	if len(a) > 64 { // no name is that long, and the table is quadratic
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diag
-			if a[i] != b[j] {
-				d++
-			}
-			diag = row[j+1]
-			row[j+1] = min(d, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

@@ -220,7 +220,10 @@ func Values(v any) map[string]any {
 // Nearest returns the candidate with the smallest edit distance to s, or "" when
 // none is near.
 func Nearest(s string, candidates []string) string {
-	best, at := len(s)/2+1, ""
+	if len(s) > 64 { // no name is that long, and the table is quadratic
+		return ""
+	}
+	best, at := max(2, len(s)/2)+1, ""
 	for _, c := range candidates {
 		if d := distance(s, c); d < best {
 			best, at = d, c
