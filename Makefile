@@ -1,5 +1,5 @@
-# Only Go, make and a POSIX userland are needed. Nothing but the download of
-# modules touches the network.
+# Go, make and a POSIX userland are needed. The network is used for Go's modules
+# and, by `make test` as root on Debian, for qemu-user.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c

@@ -4,7 +4,6 @@ package agg
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -39,7 +38,8 @@ func (m Mean) Divide(devices int, expected float64, counts []uint32, stride int,
 
 // Rule is the coordinator's optimiser. Its text forms are "sgd:RATE" (the mean
 // change, times a rate; 1 is plain averaging, less is Reptile's step) and
-// "adam:RATE" (Reddi et al. 2021).
+// "adam:RATE" (FedAdam of Reddi et al. 2021: without bias correction, the second
+// moment starting at tau^2).
 type Rule struct {
 	Kind string
 	Rate float64
@@ -77,24 +77,14 @@ func (r Rule) Apply(change []float32, st *State, value []float32) {
 		vec.Axpy(float32(r.Rate), change, value)
 		return
 	}
+	const b1, b2, tau = 0.9, 0.99, 1e-3
 	if st.M == nil {
 		st.M, st.V = make([]float32, len(value)), make([]float32, len(value))
+		for i := range st.V {
+			st.V[i] = tau * tau
+		}
 	}
 	st.Steps++
-	const b1, b2, eps = 0.9, 0.99, 1e-3 // eps is the tau of Reddi et al.
-	c1, c2 := 1-power(b1, st.Steps), 1-power(b2, st.Steps)
 	vec.Scale(-1, change)
-	vec.Adam(change, float32(r.Rate*math.Sqrt(c2)/c1), b1, b2, float32(eps*math.Sqrt(c2)), st.M, st.V, value)
-}
-
-// power is a^n by squaring: the same bits on every platform, as math.Pow is not.
-func power(a float64, n int) float64 {
-	p := 1.0
-	for ; n > 0; n >>= 1 {
-		if n&1 == 1 {
-			p *= a
-		}
-		a *= a
-	}
-	return p
+	vec.Adam(change, float32(r.Rate), b1, b2, tau, st.M, st.V, value)
 }

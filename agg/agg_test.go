@@ -98,13 +98,16 @@ func TestSGDAddsTheChangeTimesItsRate(t *testing.T) {
 	}
 }
 
-// The oracle is Reddi et al.'s FedAdam with the usual correction of the first
-// steps, in float64. The change is a direction to go, not a gradient.
+// The oracle is Reddi et al.'s FedAdam in float64: no bias correction, the second
+// moment starting at tau^2. The change is a direction to go, not a gradient.
 func TestAdamFollowsItsFormula(t *testing.T) {
 	const n, rate, b1, b2, tau = 6, 0.1, 0.9, 0.99, 1e-3
 	r := rng.New(rng.Test)
 	value, want := make([]float32, n), make([]float64, n)
 	var m, v [n]float64
+	for i := range v {
+		v[i] = tau * tau
+	}
 	var st State
 	for step := 1; step <= 50; step++ {
 		change := make([]float32, n)
@@ -112,8 +115,7 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 			change[i] = float32(r.Norm())
 			d := float64(change[i])
 			m[i], v[i] = b1*m[i]+(1-b1)*d, b2*v[i]+(1-b2)*d*d
-			mh, vh := m[i]/(1-math.Pow(b1, float64(step))), v[i]/(1-math.Pow(b2, float64(step)))
-			want[i] += rate * mh / (math.Sqrt(vh) + tau)
+			want[i] += rate * m[i] / (math.Sqrt(v[i]) + tau)
 		}
 		Rule{"adam", rate}.Apply(change, &st, value)
 		for i := range value {
@@ -124,15 +126,5 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 	}
 	if st.Steps != 50 || value[n-1] != 0 {
 		t.Errorf("after 50 steps the rule counts %d, and the padding is %g", st.Steps, value[n-1])
-	}
-}
-
-func TestPowerIsPow(t *testing.T) {
-	for _, a := range []float64{0.9, 0.99, 1, 0, 0.5} {
-		for _, n := range []int{0, 1, 2, 3, 7, 100, 1000, 1 << 20} {
-			if got, want := power(a, n), math.Pow(a, float64(n)); math.Abs(got-want) > 1e-12*want {
-				t.Errorf("%g to the power of %d is %g, want %g", a, n, got, want)
-			}
-		}
 	}
 }

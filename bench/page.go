@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/tacit-rec/tacit/report"
@@ -87,7 +88,7 @@ func compared(r *Report) *report.Table {
 		if their == 0 || our == 0 {
 			return "-"
 		}
-		return number(their/our) + "×"
+		return fmt.Sprintf("about %s×", twoDigits(their/our))
 	}
 	for _, x := range references {
 		t.Rows = append(t.Rows, []any{x.who, number(x.ms100), times(x.ms100, a), number(x.ms), times(x.ms, b)})
@@ -95,6 +96,18 @@ func compared(r *Report) *report.Table {
 	t.Rows = append(t.Rows, []any{fmt.Sprintf("Tacit, %d goroutines, this machine", r.Jobs), number(a), "", number(b), ""})
 	t.Notes = []string{"Their figures were measured on another machine (16 cores of an AVX-512 Xeon, one H200), so these ratios are rough; the naive loop of the table above ran beside ours."}
 	return t
+}
+
+// twoDigits rounds to two digits: the figures are from different machines.
+func twoDigits(x float64) string {
+	unit := 1.0
+	for x/unit >= 100 {
+		unit *= 10
+	}
+	if x < 10 {
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", math.Round(x/unit)*unit)
 }
 
 func machine(r *Report) string {

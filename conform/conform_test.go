@@ -56,6 +56,16 @@ func (m *hidden) Visit(items int) method.Visit {
 	return v
 }
 
+// leaky writes its private bias into the shared table, past the update.
+type leaky struct{ methods.FedMF }
+
+func (m *leaky) Visit(items int) method.Visit {
+	v := m.FedMF.Visit(items)
+	run := v.Run
+	v.Run = func(w *method.Work) { run(w); w.View[0].Arena[0] = w.View[2].Val[0] }
+	return v
+}
+
 // lopsided scores lists and catalogues differently.
 type lopsided struct{ methods.Local }
 
@@ -74,6 +84,7 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 		{"VisitsDoNotAllocate", func() method.Method { return &greedy{} }},
 		{"ResumesWithTheSameBits", func() method.Method { return &hidden{} }},
 		{"ScoresOneByOneAndAllAtOnceAlike", func() method.Method { return &lopsided{} }},
+		{"PrivateSlotsStayHome", func() method.Method { return &leaky{} }},
 		{"TheSumOfUpdatesIsTheRound", func() method.Method { return &hidden{} }},
 	} {
 		err := run(c.check, func() method.Method {

@@ -100,14 +100,23 @@ func gradient(build Build) error {
 	return nil
 }
 
-// staysHome: an update has a part for each slot that is sent and no other, and
-// names no item that the device did not touch.
+// staysHome: an update has a part for each slot that is sent and no other, and a
+// visit writes to nothing else that other devices read.
 func staysHome(build Build) error {
 	a, err := newAlone(build, false)
 	if err != nil {
 		return err
 	}
+	before := make([][]float32, len(a.plan.Slots))
+	for i := range before {
+		before[i] = slices.Clone(a.mem.Value(i))
+	}
 	a.Visit(&a.state, a.task(3, 1), 0, false)
+	for i := range before {
+		if !slices.Equal(before[i], a.mem.Value(i)) {
+			return fmt.Errorf("a visit wrote to the common value of slot %q, past its update", a.plan.Slots[i].Name)
+		}
+	}
 	u := a.Update(0)
 	var got []int
 	for _, p := range u.Parts {

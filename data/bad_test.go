@@ -81,16 +81,49 @@ func TestWrongInputSaysWhereAndWhat(t *testing.T) {
 	})
 }
 
+func TestLinesThatCannotBeRowsAreRefused(t *testing.T) {
+	wantBad(t, []badCase{
+		{"wide line", "a,b,c\n\n1,2,3\n1,3\n1,2,3,4\n", Options{Columns: "user,item", Header: "yes"}, `data: u.data line 5: found "4 columns", want 3 columns separated by comma, as in line 3`},
+		{"separator at the end", "1\t2\t3\n1\t3\t3\t\n", Options{}, `data: u.data line 2: found "4 columns", want 3 columns separated by tab, as in line 1`},
+		{"NUL", "1,2,3\n\n1,\x003,3\n", Options{}, `data: u.data line 3: found "1,\x003,3", want text without NUL bytes; convert the file to UTF-8 text`},
+		{
+			"NUL far down", strings.Repeat("1,2,3\n", 99) + "1,3,\x00\n",
+			Options{},
+			`data: u.data line 100: found "1,3,\x00", want text without NUL bytes; convert the file to UTF-8 text`,
+		},
+	})
+}
+
+func TestAHeaderThatIsNotUnderstoodIsRefused(t *testing.T) {
+	hint := "; give --columns user=NAME,item=NAME"
+	wantBad(t, []badCase{
+		{"words", "\nwer,was,wieviel\n1,2,3\n", Options{}, `data: u.data line 2: found "wer was wieviel", want columns named user and item` + hint},
+		{"no item", "uid,thing,stars\n1,2,3\n", Options{}, `data: u.data line 1: found "uid thing stars", want columns named user and item` + hint},
+		{"no user", "who,movie,stars\n1,2,3\n", Options{}, `data: u.data line 1: found "who movie stars", want columns named user and item` + hint},
+		{"asked for", "1,2,3\n1,2,3\n", Options{Header: "yes"}, `data: u.data line 1: found "1 2 3", want columns named user and item` + hint},
+		{"user twice", "user,user,rating,time\n1,2,3,4\n", Options{}, `data: u.data line 1: found "user user rating time", want a header that names one column for user` + hint},
+		{"time twice", "user,item,time,date\n1,2,3,4\n", Options{}, `data: u.data line 1: found "user item time date", want a header that names one column for time` + hint + ",time=NAME"},
+	})
+}
+
 func TestWrongOptionsSayWhat(t *testing.T) {
 	wantBad(t, []badCase{
 		{"sep", "1 2\n", Options{Sep: "dash"}, `data: u.data: found "dash", want a separator among tab, ::, comma, semicolon, pipe, space`},
 		{"header", "1 2\n", Options{Header: "maybe"}, `data: u.data: found "maybe", want a header among auto, yes, no`},
-		{"dedup", "1 2\n", Options{Dedup: "all"}, `data: u.data: found "all", want dedup to be first or last`},
+		{"dedup", "1 2\n", Options{Dedup: "all"}, `data: u.data: found "all", want dedup to be none, first or last`},
 		{"role", "1 2\n", Options{Columns: "usr,item"}, `data: u.data: found "usr", want a column role among user, item, rating, time; did you mean "user"?`},
 		{"role twice", "1 2\n", Options{Columns: "user,item,user"}, `data: u.data: found "user,item,user", want each column role once`},
 		{"no item role", "1 2\n", Options{Columns: "user,rating"}, `data: u.data: found "user,rating", want a column for user and one for item`},
-		{"mixed columns", "1 2\n", Options{Columns: "user=0,item"}, `data: u.data: found "item", want a column after the role, such as user=0 or user=uid`},
-		{"negative column", "1 2\n", Options{Columns: "user=0,item=-1"}, `data: u.data: found "item=-1", want a column number from 0 to 9999`},
+		{"mixed columns", "1 2\n", Options{Columns: "user=1,item"}, `data: u.data: found "item", want a column after the role, such as user=1 or user=uid`},
+		{"negative column", "1 2\n", Options{Columns: "user=1,item=-1"}, `data: u.data: found "item=-1", want a column number from 1 to 9999`},
+		{"column zero", "1 2\n", Options{Columns: "user=0,item=1"}, `data: u.data: found "user=0", want a column number from 1 to 9999`},
+		{"column beyond", "1 2\n", Options{Columns: "user=1,item=10000"}, `data: u.data: found "item=10000", want a column number from 1 to 9999`},
+		{"column of no row", "1 2\n", Options{Columns: "user=1,item=3"}, `data: u.data line 1: found "1 2", want at least 3 columns separated by space`},
+		{
+			"name twice", "uid app app\n1 2 3\n",
+			Options{Columns: "user=uid,item=app"},
+			`data: u.data line 1: found "uid app app", want one column named "app"; give the column's number, from 1, instead`,
+		},
 		{
 			"no such name", "\nuid app\n1 2\n",
 			Options{Columns: "user=uid,item=apps"},
@@ -101,7 +134,7 @@ func TestWrongOptionsSayWhat(t *testing.T) {
 			Options{Columns: "user=a,item=b", Header: "no"},
 			`data: u.data: found "user=a,item=b", want columns by number, for there is no header`,
 		},
-		{"narrow header", "uid app\n1 2\n", Options{Columns: "user=0,item=7"}, `data: u.data line 1: found "2 columns", want at least 8 columns`},
+		{"narrow header", "uid app\n1 2\n", Options{Columns: "user=1,item=8"}, `data: u.data line 1: found "2 columns", want at least 8 columns`},
 		{"no rating", "1 2\n", Options{Threshold: 3, HasThreshold: true}, `data: u.data: found "no rating column", want one to compare with the threshold`},
 		{
 			"nothing left", "1 2 3\n2 2 2\n",
@@ -133,14 +166,21 @@ func TestReadErrorsComeThrough(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
+}
+
+func TestBrokenGzipIsBadInput(t *testing.T) {
 	whole := zipped(strings.Repeat("1 2 3\n", 1000))
-	s, err := Delimited(strings.NewReader(whole[:len(whole)-9]), "u.data", Options{})
-	if !errors.Is(err, io.ErrUnexpectedEOF) || s != nil {
-		t.Errorf("half a gzip file gives %v, %v, want %v", s, err, io.ErrUnexpectedEOF)
-	}
-	if _, err = Delimited(strings.NewReader("\x1f\x8bnothing more"), "u.data", Options{}); err == nil {
-		t.Error("a gzip header without a body is no error")
-	}
+	cut := `data: u.data: found "the gzip data is cut short", want a whole gzip file; copy or download the file again`
+	damaged := strings.Replace(cut, "cut short", "damaged", 1)
+	wantBad(t, []badCase{
+		{"no checksum", whole[:len(whole)-9], Options{}, cut},
+		{"half", whole[:len(whole)/2], Options{}, cut},
+		{"no body", whole[:10], Options{}, cut},
+		{"half a header", whole[:5], Options{}, cut},
+		{"wrong checksum", whole[:len(whole)-8] + "12345678", Options{}, damaged},
+		{"wrong header", "\x1f\x8bnothing more", Options{}, damaged},
+		{"wrong body", whole[:10] + "\xff\xff\xff\xff", Options{}, damaged},
+	})
 }
 
 func TestTheNearestNameIsOffered(t *testing.T) {

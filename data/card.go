@@ -17,9 +17,10 @@ type Card struct {
 	PerUser    PerUser  `json:"rows_per_user"`
 	TailShare  float64  `json:"tail_share"` // share of the rows that go to the least popular 80% of items
 	TimeKind   string   `json:"time_kind"`
-	First      int64    `json:"first_time,omitzero"` // in the unit of the data; only for real times
+	First      int64    `json:"first_time,omitzero"` // in seconds, or in what the data has; only for real times
 	Last       int64    `json:"last_time,omitzero"`
 	Attrs      []string `json:"attrs,omitempty"`
+	Columns    string   `json:"columns,omitempty"` // see Info
 	Left       string   `json:"left,omitempty"`
 	Hash       string   `json:"hash"`
 }
@@ -41,7 +42,7 @@ type PerUser struct {
 // counter per item.
 func Describe(src Source) Card {
 	in := src.Info()
-	c := Card{Name: in.Name, Users: src.Users(), Items: src.Items(), TimeKind: in.TimeKind.String(), Left: in.Left, Hash: in.Hash}
+	c := Card{Name: in.Name, Users: src.Users(), Items: src.Items(), TimeKind: in.TimeKind.String(), Columns: in.Columns, Left: in.Left, Hash: in.Hash}
 	for _, a := range in.Attrs {
 		c.Attrs = append(c.Attrs, a.Name)
 	}

@@ -25,7 +25,8 @@ func TestCardCountsByHand(t *testing.T) {
 	want := Card{
 		Name: "test", Users: 5, Items: 5, Rows: 20, Pairs: 9, Duplicates: 11, Sparsity: 1 - 9.0/25,
 		PerUser:   PerUser{Min: 1, P5: 1, P25: 2, P50: 3, P75: 4, P95: 10, Max: 10, Mean: 4},
-		TailShare: 4.0 / 20, TimeKind: "real", First: 1000, Last: 1409, Hash: s.Meta.Hash,
+		TailShare: 4.0 / 20, TimeKind: "real", First: 1000, Last: 1409,
+		Columns: "user=column 1, item=column 2, rating=column 3, time=column 4; header no; separator comma", Hash: s.Meta.Hash,
 	}
 	if fmt.Sprint(c) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
@@ -49,7 +50,8 @@ func TestCardIsJSONInSnakeCase(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"name":"test","users":1,"items":2,"empty_items":0,"rows":2,"distinct_pairs":2,"duplicates":0,"sparsity":0,` +
-		`"rows_per_user":{"min":2,"p5":2,"p25":2,"p50":2,"p75":2,"p95":2,"max":2,"mean":2},"tail_share":0.5,"time_kind":"none","hash":"`
+		`"rows_per_user":{"min":2,"p5":2,"p25":2,"p50":2,"p75":2,"p95":2,"max":2,"mean":2},"tail_share":0.5,"time_kind":"none",` +
+		`"columns":"user=column 1, item=column 2, rating=column 3, time=none; header no; separator space","hash":"`
 	if !strings.HasPrefix(string(b), want) {
 		t.Errorf("got  %s\nwant %s...", b, want)
 	}

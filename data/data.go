@@ -34,6 +34,7 @@ type Info struct {
 	Name     string
 	Hash     string // sha256 of the indexed rows, in hexadecimal: the same for the same content whatever file it came from
 	TimeKind TimeKind
+	Columns  string   // which columns of the file were taken for what, in words; empty if it came from no file; not hashed
 	Left     string   // what a filter left out, in words; empty if nothing
 	Title    []string // per item; nil if not known
 	Genres   [][]string

@@ -3,6 +3,7 @@ package data
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func FuzzDelimited(f *testing.F) {
@@ -14,7 +15,9 @@ func FuzzDelimited(f *testing.F) {
 	}
 	f.Add("1 2 3 4\n1 2 4 5\n", "space", "no", "user,item,rating,time", float32(3.5), true, "last", 1)
 	f.Add("a b\n1 2\n", " ", "yes", "user=a,item=b", float32(0), false, "first", 2)
-	f.Add("1 2 3\n", "", "auto", "user=2,item=0", float32(0), false, "", 0)
+	f.Add("1 2 3\n", "", "auto", "user=3,item=1", float32(0), false, "none", 0)
+	f.Add("uid,movie,ts\n1,2,978300760999\n1,3,978300760998\n", "", "", "", float32(0), false, "", 0)
+	f.Add("1,2\n1,2,3\x00\n", "", "", "user=0,item=1", float32(0), false, "", 0)
 	f.Fuzz(func(t *testing.T, text, sep, header, columns string, threshold float32, has bool, dedup string, least int) {
 		opt := Options{Sep: sep, Header: header, Columns: columns, Threshold: threshold, HasThreshold: has, Dedup: dedup, MinRows: least}
 		s, err := Delimited(strings.NewReader(text), "fuzz", opt)
@@ -28,8 +31,11 @@ func FuzzDelimited(f *testing.F) {
 			return
 		}
 		checkSet(t, s)
+		if in := s.Meta.Columns; !strings.HasPrefix(in, "user=") || !utf8.ValidString(in) || strings.ContainsAny(in, "\n\x00\x1b") {
+			t.Fatalf("columns are %q", in)
+		}
 		c := Describe(s)
-		if c.Rows != len(s.Item) || c.Pairs > c.Rows || c.PerUser.Min < max(1, least) || dedup != "" && c.Duplicates > 0 {
+		if c.Rows != len(s.Item) || c.Pairs > c.Rows || c.PerUser.Min < max(1, least) || dedup != "" && dedup != "none" && c.Duplicates > 0 {
 			t.Fatalf("card is %+v", c)
 		}
 	})

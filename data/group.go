@@ -16,6 +16,8 @@ func (l *loader) finish(opt Options) (*Set, error) {
 	if s.Meta.TimeKind == NoTime {
 		l.time = nil
 	}
+	unit, per := l.timeUnit(s.Meta.TimeKind)
+	s.Meta.Columns = l.describe(unit)
 	read := len(l.user)
 	left := l.filter(opt)
 	if len(l.user) == 0 {
@@ -36,8 +38,42 @@ func (l *loader) finish(opt Options) (*Set, error) {
 			s.Time[i] = int64(math.Floor(fromKey(k)))
 		}
 	}
+	if per > 1 {
+		for i := range s.Time {
+			s.Time[i] /= per // none is negative: this is the floor
+		}
+	}
 	s.Meta.Hash = Hash(s)
 	return s, nil
+}
+
+// timeUnits are what real times are in when all of them lie beyond: as seconds
+// they would be after the year 5000, so they are divided to be seconds.
+var timeUnits = []struct {
+	beyond, per int64
+	name        string
+}{
+	{1e17, 1e9, "nanoseconds"},
+	{1e14, 1e6, "microseconds"},
+	{1e11, 1e3, "milliseconds"},
+}
+
+// timeUnit is empty and 1 for seconds. The filters do not change it.
+func (l *loader) timeUnit(kind TimeKind) (name string, per int64) {
+	if kind != RealTime {
+		return "", 1
+	}
+	least := slices.Min(l.time)
+	for _, u := range timeUnits {
+		beyond := u.beyond
+		if l.fractions {
+			beyond = sortKey(float64(beyond))
+		}
+		if least > beyond {
+			return u.name, u.per
+		}
+	}
+	return "", 1
 }
 
 // timeKind is NoTime if all times are the same, and OrderOnly if each user's

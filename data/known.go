@@ -73,7 +73,8 @@ func (e *Missing) Unwrap() error { return fs.ErrNotExist }
 
 // Open reads a known set from its folder in fsys, or from the root of fsys if
 // it has no such folder. Files may be gzip, with ".gz" added to the name or not.
-// The format is the set's own where opt does not say otherwise.
+// The format is the set's own where opt does not say otherwise; a header of
+// "auto" does not.
 func Open(fsys fs.FS, name string, opt Options) (*Set, error) {
 	k, err := find(name)
 	if err != nil {
@@ -82,7 +83,7 @@ func Open(fsys fs.FS, name string, opt Options) (*Set, error) {
 	if opt.Sep == "" {
 		opt.Sep = k.opt.Sep
 	}
-	if opt.Header == "" {
+	if opt.Header == "" || opt.Header == "auto" {
 		opt.Header = k.opt.Header
 	}
 	if opt.Columns == "" {

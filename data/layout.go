@@ -2,7 +2,6 @@ package data
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -37,6 +36,7 @@ var headerNames = [roles]string{
 type layout struct {
 	sep    sep
 	header bool
+	names  []string   // what the header calls the columns; nil without one
 	col    [roles]int // the column of each role, from 0; -1 when the file has none
 }
 
@@ -123,67 +123,6 @@ func findSep(asked string, head [][]byte) (s sep, want string) {
 	return even, "at least two columns separated by one of " + strings.Join(sepNames, ", ")
 }
 
-// column is one column asked for: by name if name is not empty, else by index.
-type column struct {
-	role, index int
-	name        string
-}
-
-// parseColumns reads "user,_,item", "user=uid,item=app" or "user=0,item=3".
-func parseColumns(s string) ([]column, *BadInput) {
-	if s == "" {
-		return nil, nil
-	}
-	var spec []column
-	named := strings.Contains(s, "=")
-	seen := [roles]bool{}
-	for i, part := range strings.Split(s, ",") {
-		word, at, has := strings.Cut(part, "=")
-		word, at = strings.TrimSpace(word), strings.TrimSpace(at)
-		if !named && (word == "_" || word == "") {
-			continue
-		}
-		c := column{role: roleOf(word), index: i}
-		switch {
-		case c.role < 0:
-			return nil, &BadInput{Found: word, Want: oneOf("column role", roleNames), Hint: nearest(word, roleNames)}
-		case seen[c.role]:
-			return nil, &BadInput{Found: s, Want: "each column role once"}
-		case named && (!has || at == ""):
-			return nil, &BadInput{Found: part, Want: "a column after the role, such as user=0 or user=uid"}
-		}
-		seen[c.role] = true
-		if named {
-			n, err := strconv.Atoi(at)
-			if c.index = n; err != nil {
-				c.name = at
-			} else if n < 0 || n > 9999 {
-				return nil, &BadInput{Found: part, Want: "a column number from 0 to 9999"}
-			}
-		}
-		spec = append(spec, c)
-	}
-	if !seen[userCol] || !seen[itemCol] {
-		return nil, &BadInput{Found: s, Want: "a column for user and one for item"}
-	}
-	return spec, nil
-}
-
-func roleOf(word string) int {
-	switch word {
-	case "value", "count":
-		return ratingCol
-	case "timestamp":
-		return timeCol
-	}
-	for r, name := range roleNames {
-		if word == name {
-			return r
-		}
-	}
-	return -1
-}
-
 // findHeader decides whether the first line names the columns. In doubt it does
 // if it has words where ratings and times stand in the second line: identifiers
 // prove nothing, for some are words and some are numbers.
@@ -254,13 +193,23 @@ func (y *layout) place(spec []column, rows [][][]byte) *BadInput {
 	for _, c := range spec {
 		if c.name != "" {
 			if c.index = indexOf(rows[0], c.name); c.index < 0 {
-				return y.noColumn(c.name, rows[0])
+				return badHeader(rows[0], fmt.Sprintf("a column named %q in the header", c.name), nearest(c.name, headerText(rows[0])))
+			}
+			if indexOf(rows[0][c.index+1:], c.name) >= 0 {
+				return badHeader(rows[0], fmt.Sprintf("one column named %q", c.name), "give the column's number, from 1, instead")
 			}
 		}
 		y.col[c.role] = c.index
 	}
-	if spec == nil && !(y.header && y.placeByName(rows[0])) {
+	if spec == nil && !y.header {
 		y.placeByOrder(rows)
+	} else if spec == nil {
+		if bad := y.placeByName(rows[0]); bad != nil {
+			return bad
+		}
+	}
+	if y.header {
+		y.names = headerText(rows[0])
 	}
 	if w := y.width(); y.header && w > len(rows[0]) {
 		return &BadInput{Line: 1, Found: fmt.Sprintf("%d columns", len(rows[0])), Want: fmt.Sprintf("at least %d columns", w)}
@@ -277,35 +226,44 @@ func indexOf(fields [][]byte, name string) int {
 	return -1
 }
 
-func (y *layout) noColumn(name string, header [][]byte) *BadInput {
+func headerText(header [][]byte) []string {
 	names := make([]string, len(header))
 	for i, f := range header {
 		names[i] = text(f)
 	}
-	return &BadInput{
-		Line: 1, Found: short([]byte(strings.Join(names, " "))),
-		Want: fmt.Sprintf("a column named %q in the header", name), Hint: nearest(name, names),
-	}
+	return names
 }
 
-// placeByName is false when the header does not name a user and an item.
-func (y *layout) placeByName(header [][]byte) bool {
+func badHeader(header [][]byte, want, hint string) *BadInput {
+	return &BadInput{Line: 1, Found: short([]byte(strings.Join(headerText(header), " "))), Want: want, Hint: hint}
+}
+
+// placeByName takes the names that it knows. A header that does not name a user
+// and an item is refused: a guess would be wrong unseen.
+func (y *layout) placeByName(header [][]byte) *BadInput {
 	for r, names := range headerNames {
 		for i, f := range header {
-			if isNamed(f, names) {
-				y.col[r] = i
-				break
+			if !isNamed(f, names) {
+				continue
 			}
+			if y.col[r] >= 0 {
+				hint := "give --columns user=NAME,item=NAME"
+				if r > itemCol {
+					hint += "," + roleNames[r] + "=NAME"
+				}
+				return badHeader(header, "a header that names one column for "+roleNames[r], hint)
+			}
+			y.col[r] = i
 		}
 	}
-	ok := y.col[userCol] >= 0 && y.col[itemCol] >= 0
-	if !ok {
-		y.col = [roles]int{-1, -1, -1, -1}
+	if y.col[userCol] < 0 || y.col[itemCol] < 0 {
+		return badHeader(header, "columns named user and item", "give --columns user=NAME,item=NAME")
 	}
-	return ok
+	return nil
 }
 
-// placeByOrder takes user, item, rating, time as they come. A third and last
+// placeByOrder takes user, item, rating, time as they come in a file without a
+// header. A third and last
 // column is a time if all its numbers are as large as Unix times since 1973.
 func (y *layout) placeByOrder(rows [][][]byte) {
 	n := len(rows[0])
@@ -317,10 +275,7 @@ func (y *layout) placeByOrder(rows [][][]byte) {
 		return
 	}
 	y.col[ratingCol] = 2
-	if y.header {
-		rows = rows[1:]
-	}
-	big := len(rows) > 0
+	big := true
 	for _, f := range rows {
 		if len(f) < 3 {
 			return

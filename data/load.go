@@ -12,13 +12,13 @@ import (
 type Options struct {
 	Sep     string // "" detects it; or tab, "::", comma, semicolon, pipe, space, by word or as it is
 	Header  string // "auto" (also ""), "yes" or "no"
-	Columns string // "" detects them; or "user,_,item,rating,time", "user=uid,item=app", "user=0,item=3"
+	Columns string // "" detects them; or "user,_,item,rating,time", "user=uid,item=app", "user=1,item=3"
 
 	// The filters, in the order they are applied. Users and items are numbered
 	// by first appearance in what is left.
 	Threshold    float32 // rows with a lower value are left out, if HasThreshold
 	HasThreshold bool
-	Dedup        string // of a user's rows with the same item keep the "first" or "last" in the file; "" keeps all
+	Dedup        string // of a user's rows with the same item keep the "first" or "last" in the file; "none" (also "") keeps all
 	MinRows      int    // users with fewer rows are left out; 0 keeps all
 }
 
@@ -26,15 +26,18 @@ const maxRows = math.MaxInt32
 
 // Delimited reads a set from delimited text, plain or gzip. The name goes into
 // Info.Name and errors. A quoted field may not span lines. Fractions of a time
-// order rows, and are then dropped. Wrong content is a *BadInput, and then the
-// set is nil.
+// order rows, and are then dropped; so do milliseconds (see timeUnits). Wrong
+// content is a *BadInput, and then the set is nil.
 func Delimited(r io.Reader, name string, opt Options) (*Set, error) {
 	return load(r, name, opt, maxRows)
 }
 
 func load(r io.Reader, name string, opt Options, limit int) (*Set, error) {
+	if opt.Dedup == "none" {
+		opt.Dedup = ""
+	}
 	if opt.Dedup != "" && opt.Dedup != "first" && opt.Dedup != "last" {
-		return nil, &BadInput{File: name, Found: opt.Dedup, Want: "dedup to be first or last"}
+		return nil, &BadInput{File: name, Found: opt.Dedup, Want: "dedup to be none, first or last"}
 	}
 	in, err := newLines(r, name)
 	if err != nil {
@@ -69,6 +72,8 @@ type loader struct {
 	limit        int
 	users, items *index
 	fields       [][]byte
+	columns      int // of the first row, which is in line first
+	first        int
 	// fractions is true from the first time that is not whole on: then time
 	// holds the sortKey of each.
 	fractions bool
@@ -105,13 +110,19 @@ func (l *loader) row(line []byte, width int) error {
 	if len(l.user) == l.limit {
 		return l.bad(line, fmt.Sprintf("at most %d rows", l.limit), "")
 	}
-	f, ok := l.sep.split(line, width, l.fields[:0])
+	f, ok := l.sep.split(line, -1, l.fields[:0])
 	l.fields = f
 	if !ok {
 		return l.bad(line, "a closing quote before the next separator", "")
 	}
 	if len(f) < width {
 		return l.bad(line, fmt.Sprintf("at least %d columns separated by %s", width, l.sep.name()), "")
+	}
+	if l.columns == 0 {
+		l.columns, l.first = len(f), l.in.n
+	}
+	if len(f) > l.columns {
+		return l.bad(fmt.Appendf(nil, "%d columns", len(f)), fmt.Sprintf("%d columns separated by %s, as in line %d", l.columns, l.sep.name(), l.first), "")
 	}
 	user, item := f[l.col[userCol]], f[l.col[itemCol]]
 	if len(user) == 0 {

@@ -3,7 +3,9 @@ package data
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -17,6 +19,7 @@ type lines struct {
 	in   *bufio.Reader
 	file string
 	n    int // the number of the line last returned, from 1
+	zip  bool
 }
 
 // newLines knows gzip by its first bytes, not by the file's name, and drops a
@@ -24,6 +27,7 @@ type lines struct {
 func newLines(r io.Reader, file string) (*lines, error) {
 	l := &lines{in: bufio.NewReaderSize(r, maxLine+2), file: file}
 	if head, _ := l.in.Peek(2); string(head) == "\x1f\x8b" {
+		l.zip = true
 		z, err := gzip.NewReader(l.in)
 		if err != nil {
 			return nil, l.wrap(err)
@@ -42,7 +46,18 @@ func newLines(r io.Reader, file string) (*lines, error) {
 	return l, nil
 }
 
+// wrap blames the file where gzip finds fault with it, and else says how far
+// reading came.
 func (l *lines) wrap(err error) error {
+	var corrupt flate.CorruptInputError
+	const want, hint = "a whole gzip file", "copy or download the file again"
+	switch {
+	case !l.zip:
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &BadInput{File: l.file, Found: "the gzip data is cut short", Want: want, Hint: hint}
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
+		return &BadInput{File: l.file, Found: "the gzip data is damaged", Want: want, Hint: hint}
+	}
 	return fmt.Errorf("data: %s after line %d: %w", l.file, l.n, err)
 }
 
@@ -64,7 +79,18 @@ func (l *lines) next() ([]byte, error) {
 			Want: fmt.Sprintf("a line of at most %d bytes", maxLine),
 		}
 	}
+	if bad := l.noNUL(line, l.n); bad != nil {
+		return nil, bad
+	}
 	return line, nil
+}
+
+// noNUL refuses a line that is not text, such as UTF-16 without its mark.
+func (l *lines) noNUL(line []byte, n int) error {
+	if bytes.IndexByte(line, 0) < 0 {
+		return nil
+	}
+	return &BadInput{File: l.file, Line: n, Found: short(line), Want: "text without NUL bytes", Hint: "convert the file to UTF-8 text"}
 }
 
 // probe returns copies of the first lines that are not blank, at most most of
@@ -83,6 +109,9 @@ func (l *lines) probe(most int) (head [][]byte, first int, err error) {
 		b = rest
 		if line = bytes.TrimSuffix(line, []byte("\r")); blank(line) {
 			continue
+		}
+		if err := l.noNUL(line, n); err != nil {
+			return nil, 0, err
 		}
 		if first == 0 {
 			first = n

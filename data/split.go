@@ -28,6 +28,9 @@ const None = -1
 type Part struct {
 	Train       []uint32 // oldest first
 	Valid, Test int64    // the held-out items, or None
+	// Later are the rows between Train and the test item: they are known when the
+	// test item is ranked.
+	Later []uint32
 	// Against holds the items that the held-out one is ranked against: for
 	// validation and for test.
 	Against [2][]uint32
@@ -122,12 +125,12 @@ func (s *Split) User(u int, p *Part) {
 	p.Valid, p.Test = None, None
 	switch s.Split {
 	case LeaveOneOut:
-		p.Train = h.Items[:n-2]
+		p.Train, p.Later = h.Items[:n-2], h.Items[n-2:n-1]
 		p.Valid, p.Test = int64(h.Items[n-2]), int64(h.Items[n-1])
 	case TimeCut:
 		a, _ := slices.BinarySearch(h.Times, s.validFrom)
 		b, _ := slices.BinarySearch(h.Times, s.testFrom)
-		p.Train = h.Items[:a]
+		p.Train, p.Later = h.Items[:a], h.Items[a:b]
 		// A user with nothing to learn from is a cold start: another question.
 		if a > 0 && a < b {
 			p.Valid = int64(h.Items[a])
@@ -173,6 +176,9 @@ func (s *Split) against(u int, p *Part) {
 	}
 	half := len(p.own) / 2
 	p.Against = [2][]uint32{p.own[:half], p.own[half:]}
+	if half == 0 && s.Sampled > 0 { // against nothing, everything is a hit
+		p.Valid, p.Test = None, None
+	}
 }
 
 func (s *Split) draw(u int, p *Part, want int) []uint32 {

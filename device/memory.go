@@ -13,7 +13,7 @@ import (
 //
 // A PerItem slot is one arena of rows:
 //
-//	value [items] | zero row | dump row | accumulator [items] per shard and per worker | local block per worker
+//	value [items] | accumulator [items] per shard and per worker | local block per worker
 //
 // A worker's own accumulator takes what must not count (late updates).
 type Memory struct {
@@ -28,10 +28,8 @@ type Memory struct {
 	room    int         // rows of a local block
 }
 
-const (
-	spareRows  = 2   // zero and dump
-	scoreChunk = 512 // rows a worker may copy to score them
-)
+// scoreChunk is how many rows a worker may copy to score them.
+const scoreChunk = 512
 
 // NewMemory allocates and fills the slots.
 func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
@@ -41,7 +39,7 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 		arena: make([][]float32, n), value: make([][]float32, n), acc: make([][]float32, n),
 		shrunk: make([][]float64, n), local: make([]uint32, n),
 	}
-	if rows := (p.Items + spareRows) * (shards + 2*workers + 2); rows > maxItems {
+	if rows := p.Items * (shards + 2*workers + 2); rows > maxItems {
 		return nil, fmt.Errorf("device: %d items in %d shards are too many rows for one arena", p.Items, shards)
 	}
 	for i := range p.Slots {
@@ -55,7 +53,7 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 			}
 			continue
 		}
-		count := p.Items + spareRows
+		count := p.Items
 		if uploads(s) {
 			count += (shards + workers) * p.Items
 		}
@@ -82,7 +80,7 @@ func (m *Memory) Value(slot int) []float32 {
 
 // accRow is the first row of an accumulator.
 func (m *Memory) accRow(shard int) uint32 {
-	return uint32(m.plan.Items + spareRows + shard*m.plan.Items)
+	return uint32(m.plan.Items * (1 + shard))
 }
 
 // Collect adds the shards' sums of a slot to dst, places lo to hi, in the order

@@ -156,11 +156,12 @@ func (p *Plan) BytesDown() int {
 // BytesUpMax is the most that an update can weigh: every row of every slot that
 // is sent.
 func (p *Plan) BytesUpMax() int {
+	if len(p.Sends()) == 0 {
+		return 0
+	}
 	n := (&rows.Update{}).Size()
-	for i := range p.Slots {
-		if s := &p.Slots[i]; uploads(s) {
-			n += rows.PartSize(s.Rows*s.Dim, 0)
-		}
+	for _, i := range p.Sends() {
+		n += rows.PartSize(p.Slots[i].Rows*p.Slots[i].Dim, 0)
 	}
 	return n
 }

@@ -28,6 +28,7 @@ func (k *Worker) sample(t *Task) bool {
 	if free*8 < k.p.Items {
 		k.drawListed(negs, free)
 	} else {
+		k.pool = k.pool[:0]
 		k.seedStream()
 		vec.Draw(&k.stream, uint32(k.p.Items), k.bits, len(negs), k.raw[:cap(k.raw)])
 	}
@@ -35,8 +36,9 @@ func (k *Worker) sample(t *Task) bool {
 		k.redrawEqual(negs)
 	}
 	k.rand = rng.New(k.p.Seed, rng.Shuffle, uint64(t.Round), uint64(t.Device))
-	// Negatives are exchangeable, so putting the positives at random places gives
-	// the same distribution as shuffling everything, with a fifth of the swaps.
+	// Negatives come in no order, so putting the positives at random places does what
+	// shuffling everything would, with a fifth of the swaps. (Only those of one
+	// positive are kept distinct; that neighbours never repeat is what is left of it.)
 	for i, item := range t.Train {
 		at := len(negs) + i
 		j := k.rand.Uint32n(uint32(at + 1))
@@ -116,6 +118,10 @@ func (k *Worker) redraw(group []uint32) {
 }
 
 func (k *Worker) drawOne(dst *uint32) {
+	if len(k.pool) > 0 {
+		*dst = k.pool[k.rand.Uint32n(uint32(len(k.pool)))]
+		return
+	}
 	for {
 		*dst = k.rand.Uint32n(uint32(k.p.Items))
 		if k.bits[*dst>>6]>>(*dst&63)&1 == 0 {

@@ -7,12 +7,13 @@ import (
 
 // scorer is a worker's room for scoring.
 type scorer struct {
-	once  int       // items that a Direct visit touched once
-	moved bool      // move is that of the last visit
-	move  []float32 // by item touched once: how far its logit has moved
-	batch method.Batch
-	items []uint32
-	rd    [][]uint32
+	once   int       // items that a Direct visit touched once
+	moved  bool      // move is that of the last visit
+	move   []float32 // by item touched once: how far its logit has moved
+	scaled []float32 // a head's vector, shrunk as the untouched rows are
+	batch  method.Batch
+	items  []uint32
+	rd     [][]uint32
 }
 
 func (s *scorer) init(k *Worker) {
@@ -47,7 +48,7 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 		return
 	}
 	v, vector, bias := k.headView()
-	vec.Dots(v.Arena, v.Stride, items, vector, bias, dst)
+	vec.Dots(v.Arena, v.Stride, items, k.shrunk(v, vector), bias, dst)
 	if !k.visited || v.Slot.Serve != method.Tuned {
 		return
 	}
@@ -60,6 +61,22 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 			dst[x] -= move[item]
 		}
 	}
+}
+
+// shrunk returns the vector that scores rows which the last visit did not touch:
+// weight decay has shrunk those of the device's own copy too, and a row s times as
+// long scores as a vector s times as long does.
+func (k *Worker) shrunk(v *method.View, vector []float32) []float32 {
+	if !k.visited || v.Slot.Serve != method.Tuned || v.Shrunk == 1 {
+		return vector
+	}
+	return k.scaled(float32(v.Shrunk), vector)
+}
+
+func (k *Worker) scaled(s float32, vector []float32) []float32 {
+	k.score.scaled = append(k.score.scaled[:0], vector...)
+	vec.Scale(s, k.score.scaled)
+	return k.score.scaled
 }
 
 // localRow is the row of a copied item, by its entry in tab.
@@ -84,7 +101,7 @@ func (k *Worker) ScoreAll(dst []float32) {
 		return
 	}
 	v, vector, bias := k.headView()
-	vec.DotsAll(v.Arena, v.Stride, vector, bias, dst)
+	vec.DotsAll(v.Arena, v.Stride, k.shrunk(v, vector), bias, dst)
 	if !k.visited || v.Slot.Serve != method.Tuned {
 		return
 	}
@@ -102,10 +119,12 @@ func (k *Worker) ScoreAll(dst []float32) {
 	}
 }
 
-// ScoreRows sets dst[ids[x]] to the logit of row x of the given ones. The method
-// must have a Head.
-func (k *Worker) ScoreRows(ids []uint32, rows, dst []float32) {
+// ScoreTable scores another device's tuned table into dst: the shared one shrunk
+// by s, with the given rows in place of those that ids name. The method must have
+// a Head.
+func (k *Worker) ScoreTable(s float32, ids []uint32, rows, dst []float32) {
 	v, vector, bias := k.headView()
+	vec.DotsAll(v.Arena, v.Stride, k.scaled(s, vector), bias, dst)
 	for x, id := range ids {
 		dst[id] = vec.Dot(rows[x*v.Stride:(x+1)*v.Stride], vector) + bias
 	}
@@ -157,16 +176,31 @@ func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 			k.materialise(v, table, items, rd)
 			table++
 		case k.visited && v.Slot.Serve == method.Tuned:
-			for x, item := range items {
-				if rd[x] = item; k.tab[item] > 0 {
-					rd[x] = k.localRow(v, k.tab[item])
-				}
-			}
+			k.tunedRows(v, items, rd)
 		default:
 			copy(rd, items)
 		}
 	}
 	k.p.Method.Logits(&k.w, b, dst)
+}
+
+// tunedRows names the rows of the device's own copy of a shared table; where
+// weight decay has shrunk the untouched ones, they are copied to the spare end of
+// the local block.
+func (k *Worker) tunedRows(v *method.View, items, rd []uint32) {
+	for x, item := range items {
+		switch {
+		case k.tab[item] > 0:
+			rd[x] = k.localRow(v, k.tab[item])
+		case v.Shrunk == 1:
+			rd[x] = item
+		default:
+			rd[x] = v.Local + uint32(k.p.Items+x)
+			row := v.Row(rd[x])
+			copy(row, v.Row(item))
+			vec.Scale(float32(v.Shrunk), row)
+		}
+	}
 }
 
 // materialise copies rows of a Private table to the spare end of the local block.
@@ -184,15 +218,15 @@ func (k *Worker) materialise(v *method.View, table int, items, rd []uint32) {
 	}
 }
 
-// Tuned copies the rows of a Tuned table that the last visit changed: their ids
-// and values, appended to ids and data.
-func (k *Worker) Tuned(slot int, ids []uint32, data []float32) ([]uint32, []float32) {
+// Tuned copies the rows of a tuned table that the last visit changed: their ids
+// and values, appended to ids and data. The others are shrunk by the last result.
+func (k *Worker) Tuned(slot int, ids []uint32, data []float32) ([]uint32, []float32, float32) {
 	v := &k.w.View[slot]
 	for p, item := range k.items {
 		ids, data = append(ids, item), append(data, v.Row(v.Local+uint32(p))...)
 	}
 	if !k.w.Rank1.On {
-		return ids, data
+		return ids, data, float32(v.Shrunk)
 	}
 	r := &k.w.Rank1
 	for b, lo := range r.Lo {
@@ -212,5 +246,5 @@ func (k *Worker) Tuned(slot int, ids []uint32, data []float32) ([]uint32, []floa
 			}
 		}
 	}
-	return ids, data
+	return ids, data, 1
 }

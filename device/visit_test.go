@@ -68,7 +68,7 @@ func (r *rig) sameScores(t *testing.T, what string, other *rig, task *device.Tas
 // tunedIsBasePlus checks the tuned rows: what was downloaded plus what is sent.
 func (r *rig) tunedIsBasePlus(t *testing.T, what string, u *rows.Part) {
 	t.Helper()
-	ids, data := r.Tuned(dualItem, []uint32{99}, nil)
+	ids, data, _ := r.Tuned(dualItem, []uint32{99}, nil)
 	if got := slices.Sorted(slices.Values(ids[1:])); !slices.Equal(got, u.IDs) || ids[0] != 99 {
 		t.Fatalf("%stuned rows %v, want those of the update: %v", what, got, u.IDs)
 	}
@@ -201,7 +201,7 @@ func TestADeviceWithNothingToLearnFromIsSkipped(t *testing.T) {
 			if u := r.Update(0); len(u.Parts[0].Data) != 0 {
 				t.Errorf("%s, plain %v: the update is %+v, want it empty", name, plain, u)
 			}
-			if ids, _ := r.Tuned(dualItem, nil, nil); len(ids) != 0 {
+			if ids, _, _ := r.Tuned(dualItem, nil, nil); len(ids) != 0 {
 				t.Errorf("%s, plain %v: rows %v are tuned", name, plain, ids)
 			}
 			got, want := make([]float32, 10), make([]float32, 10)

@@ -47,6 +47,7 @@ type Worker struct {
 
 	state   *State
 	shard   int
+	sends   bool // the method sends something
 	visited bool // the last call was Visit: tuned rows are in place
 	score   scorer
 }
@@ -55,13 +56,13 @@ type Worker struct {
 func NewWorker(m *Memory, id int) *Worker {
 	p := m.plan
 	k := &Worker{
-		p: p, mem: m, id: id,
+		p: p, mem: m, id: id, sends: len(p.Sends()) > 0,
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
 	}
 	w := &k.w
 	w.Items, w.Rounds, w.BatchSize, w.Plain = p.Items, p.Rounds, p.Batch, p.Plain
-	w.Z, w.DZ = make([]float32, p.Batch), make([]float32, p.Batch)
+	w.Z = make([]float32, p.Batch)
 	w.View = make([]method.View, len(p.Slots))
 	w.Samples.Rd, w.Samples.Wr = make([][]uint32, len(p.Slots)), make([][]uint32, len(p.Slots))
 	w.Samples.Reorder = k.reorder
@@ -224,7 +225,10 @@ func (k *Worker) countTouched(n []uint32) {
 // upload adds the device's update to a shard's sums and counts its bytes: of a
 // PerItem slot the touched rows with their ids, or all rows where that is less.
 func (k *Worker) upload(shard int, out *Outcome) {
-	size := (&rows.Update{}).Size()
+	size := 0
+	if k.sends {
+		size = (&rows.Update{}).Size()
+	}
 	for i := range k.w.View {
 		v := &k.w.View[i]
 		if !uploads(&v.Slot) {

@@ -30,7 +30,7 @@ func References(ctx context.Context, c refs.Config, tell func(name string)) (map
 			continue
 		}
 		tell(name)
-		row, err := refs.Compute(name, c)
+		row, err := refs.Compute(ctx, name, c)
 		if err != nil {
 			return nil, err
 		}
@@ -52,8 +52,15 @@ func refPath(name string, c refs.Config) string {
 	if err != nil {
 		return ""
 	}
-	key := fmt.Sprintf("%d %s %s %+v %d %d %d %d %d", refsVersion, name, c.Split.Info().Hash, c.Split.Protocol,
-		c.Split.Seed, c.Rounds, c.Negatives, c.Seed, c.Ties)
+	// What every row depends on, and the bits of this program; then what this row
+	// alone reads.
+	key := fmt.Sprintf("%d %s %s %s %+v %d %d %d", refsVersion, SelfTestDigest, name, c.Split.Info().Hash, c.Split.Protocol, c.Split.Seed, c.Ties, c.EvalUsers)
+	switch name {
+	case "local":
+		key += fmt.Sprintf(" %d %d", c.Negatives, c.Seed)
+	case "memoriser":
+		key += fmt.Sprintf(" %d %d %d", c.Negatives, c.Seed, c.Rounds)
+	}
 	sum := sha256.Sum256([]byte(key))
 	return filepath.Join(dir, "tacit", "references", name+"-"+hex.EncodeToString(sum[:12])+".json")
 }

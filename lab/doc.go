@@ -32,9 +32,13 @@ func MethodDoc(e method.Entry) (string, error) {
 	for _, s := range plan.Slots {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.Name, s.Doc, slotSize(s), where(s), sends(s))
 	}
-	fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads at most %d: "+
-		"the rows it touched with their numbers, or all rows where that is less. Touched rows tell which items were touched.\n",
-		exampleItems, plan.BytesDown(), plan.BytesUpMax())
+	if up := plan.BytesUpMax(); up == 0 {
+		b.WriteString("\nA device sends nothing and downloads nothing.\n")
+	} else {
+		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads at most %d: "+
+			"the rows it touched with their numbers, or all rows where that is less. Touched rows tell which items were touched.\n",
+			exampleItems, plan.BytesDown(), up)
+	}
 	fmt.Fprintf(&b, "\nRecommends with %s.\n", serves(plan))
 	fmt.Fprintf(&b, "\n## Parameters\n\n| key | default | what it is |\n|---|---|---|\n")
 	for _, f := range param.Fields(m) {

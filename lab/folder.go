@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -60,6 +61,7 @@ func writeTo(path string, write func(io.Writer) error) (err error) {
 type folder struct {
 	dir     string
 	metrics bytes.Buffer // the whole of metrics.jsonl so far
+	file    *os.File     // metrics.jsonl, written to after every round
 }
 
 // openFolder prepares dir for a run. A folder that holds something else, or a
@@ -75,9 +77,15 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 		if _, err := os.Stat(filepath.Join(dir, CheckpointFile)); err == nil {
 			return nil, input(fmt.Errorf("%s holds a run that was stopped", dir), "tacit run --resume "+dir+" goes on with it; --force starts anew")
 		}
-		if others, _ := os.ReadDir(dir); len(others) > 0 && !exists(filepath.Join(dir, ConfigFile)) {
+		if exists(filepath.Join(dir, ConfigFile)) {
+			return nil, input(fmt.Errorf("%s holds a run that is under way, or was killed", dir), "tacit run --resume "+dir+" goes on with it; --force starts anew")
+		}
+		if others, _ := os.ReadDir(dir); len(others) > 0 {
 			return nil, input(fmt.Errorf("%s is not empty and is no run folder", dir), "give another -o")
 		}
+	}
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return nil, input(fmt.Errorf("-o %s is a file; want a folder", dir), "give another -o")
 	}
 	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, ReportFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
@@ -89,7 +97,26 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 		return nil, err
 	}
 	f := &folder{dir: dir}
-	return f, errors.Join(f.write(ConfigFile, s.TOML()), f.write(EnvFile, append(e, '\n')))
+	if err := f.write(ConfigFile, s.TOML()); err != nil {
+		return nil, input(err, "give an -o that can be written to")
+	}
+	return f, errors.Join(f.write(EnvFile, append(e, '\n')), f.openMetrics())
+}
+
+// openMetrics writes metrics.jsonl as it is so far and keeps it open.
+func (f *folder) openMetrics() error {
+	if err := f.write(MetricsFile, f.metrics.Bytes()); err != nil {
+		return err
+	}
+	var err error
+	f.file, err = os.OpenFile(filepath.Join(f.dir, MetricsFile), os.O_APPEND|os.O_WRONLY, 0o644)
+	return err
+}
+
+func (f *folder) close() {
+	if f != nil && f.file != nil {
+		f.file.Close()
+	}
 }
 
 func exists(path string) bool {
@@ -107,8 +134,10 @@ func (f *folder) event(ev sim.Event) error {
 	if err != nil {
 		return err
 	}
-	f.metrics.Write(append(b, '\n'))
-	return nil
+	b = append(b, '\n')
+	f.metrics.Write(b)
+	_, err = f.file.Write(b)
+	return err
 }
 
 // points reads the metrics back as a report wants them.
@@ -124,36 +153,37 @@ func (f *folder) points() ([]report.Point, error) {
 	return out, nil
 }
 
-// checkpoint writes the metrics so far and then the state. The state knows its
-// round, so metrics that are ahead of it after a crash are cut on resume.
+// checkpoint writes the state. It knows its round, so metrics that are ahead of it
+// after a crash are cut on resume.
 func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
 	if f == nil {
 		return nil
 	}
-	if err := f.write(MetricsFile, f.metrics.Bytes()); err != nil {
-		return err
-	}
 	return writeTo(filepath.Join(f.dir, CheckpointFile), func(w io.Writer) error { return r.Save(w, fingerprint) })
 }
 
-// resume loads the checkpoint and cuts the metrics to the rounds it holds.
+// resume loads the checkpoint and cuts the metrics to the rounds it holds. A run
+// that was killed before its first checkpoint starts again.
 func (f *folder) resume(r *sim.Run, fingerprint string) error {
+	anew := fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(f.dir, ConfigFile), f.dir)
 	file, err := os.Open(filepath.Join(f.dir, CheckpointFile))
-	if err != nil {
-		return input(fmt.Errorf("%s holds no checkpoint", f.dir), "start it with tacit run ... -o "+f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f.openMetrics()
+	} else if err != nil {
+		return input(err, anew)
 	}
 	defer file.Close()
 	if err := r.Load(file, fingerprint); err != nil {
-		return input(err, "start anew with --force")
+		return input(err, anew)
 	}
 	b, err := os.ReadFile(filepath.Join(f.dir, MetricsFile))
 	if err != nil {
-		return input(err, "start anew with --force")
+		return input(err, anew)
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
-	if len(lines) < r.Engine.Next {
-		return input(fmt.Errorf("%s has %d rounds, the checkpoint has %d", MetricsFile, len(lines)-1, r.Engine.Next), "start anew with --force")
+	if whole := len(lines) - 1; whole < r.Engine.Next { // the last is what follows the last newline
+		return input(fmt.Errorf("%s has %d rounds, the checkpoint has %d", MetricsFile, whole, r.Engine.Next), anew)
 	}
 	f.metrics.Write(bytes.Join(lines[:r.Engine.Next], nil))
-	return nil
+	return f.openMetrics()
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,12 +10,21 @@ import (
 	"path/filepath"
 
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
 )
 
 // RunSeeds runs the job once for each of its seeds, and writes what they amount
 // to beside their folders. Resumed, it goes on where it was.
 func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
+	if j.Keep == nil {
+		j.Keep = &refs.Keep{}
+	}
+	if j.Out != "" && !j.Resume { // so that a killed run can be resumed
+		if err := j.claimTop(); err != nil {
+			return nil, err
+		}
+	}
 	var runs []*report.Result
 	for i := range uint64(j.Seeds) {
 		one := *j
@@ -26,14 +36,14 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 					runs = append(runs, r.Result)
 					continue
 				}
-				one.Resume = exists(filepath.Join(one.Out, CheckpointFile))
+				one.Resume = exists(filepath.Join(one.Out, ConfigFile))
 			}
 		}
 		r, err := one.Run(ctx)
 		if err != nil {
 			var s *Stopped
 			if errors.As(err, &s) && j.Out != "" {
-				err = errors.Join(j.writeTop(), &Stopped{s.Round, j.Out})
+				err = &Stopped{s.Round, j.Out}
 			}
 			return nil, err
 		}
@@ -47,15 +57,29 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 	if err != nil {
 		return nil, err
 	}
-	return many, errors.Join(j.writeTop(), writeFile(filepath.Join(j.Out, ResultFile), append(b, '\n')))
+	if err := writeFile(filepath.Join(j.Out, ResultFile), append(b, '\n')); err != nil {
+		return nil, err
+	}
+	all, err := report.Load(j.Out)
+	if err != nil {
+		return nil, err
+	}
+	var page bytes.Buffer
+	if err := report.HTML(&page, []*report.Run{all}); err != nil {
+		return nil, err
+	}
+	return many, writeFile(filepath.Join(j.Out, ReportFile), page.Bytes())
 }
 
-// writeTop writes the settings of all seeds.
-func (j *Job) writeTop() error {
-	if err := os.MkdirAll(j.Out, 0o755); err != nil {
+// claimTop writes the settings of all seeds, unless the folder holds a run.
+func (j *Job) claimTop() error {
+	if exists(filepath.Join(j.Out, ConfigFile)) && !j.Force {
+		return input(fmt.Errorf("%s holds a run", j.Out), "tacit run --resume "+j.Out+" goes on with it; --force starts anew")
+	}
+	if err := os.RemoveAll(filepath.Join(j.Out, ResultFile)); err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(j.Out, ConfigFile), j.TOML())
+	return input(writeFile(filepath.Join(j.Out, ConfigFile), j.TOML()), "give an -o that can be written to")
 }
 
 // withSeed is the same experiment with one seed.

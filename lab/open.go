@@ -30,7 +30,7 @@ func DataDirs(given string) []string {
 }
 
 // worldInMemory is how many rows a world may have to be held in memory.
-const worldInMemory = 20_000_000
+const worldInMemory = 4_000_000
 
 // OpenData opens what the settings name: the world, a known set, or a file.
 func OpenData(s *Settings, dir string) (data.Source, error) {
@@ -64,7 +64,14 @@ func OpenData(s *Settings, dir string) (data.Source, error) {
 			return openKnown(s.Data, dir, opt)
 		}
 	}
-	return openFile(s.Data, opt)
+	set, err := openFile(s.Data, opt)
+	if err != nil {
+		return nil, err
+	}
+	if full, err := filepath.Abs(s.Data); err == nil {
+		s.Data = full // so that the written settings work from any folder
+	}
+	return set, nil
 }
 
 func openKnown(name, dir string, opt data.Options) (data.Source, error) {
@@ -86,7 +93,17 @@ func openKnown(name, dir string, opt data.Options) (data.Source, error) {
 }
 
 func openFile(path string, opt data.Options) (data.Source, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err == nil && st.IsDir():
+		return nil, input(fmt.Errorf("%s is a folder", path), "give a file, or --data-dir "+path+" with -d NAME")
+	case err == nil && !st.Mode().IsRegular():
+		return nil, input(fmt.Errorf("%s is no regular file", path), "")
+	}
 	f, err := os.Open(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, input(err, "")
+	}
 	if err != nil {
 		var names []string
 		for _, k := range data.KnownSets() {
@@ -99,9 +116,6 @@ func openFile(path string, opt data.Options) (data.Source, error) {
 		return nil, input(fmt.Errorf("no data set and no file is called %q", path), hint)
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return nil, input(fmt.Errorf("%s is a folder", path), "give a file, or --data-dir "+path+" with -d NAME")
-	}
 	set, err := data.Delimited(f, filepath.Base(path), opt)
 	if err != nil {
 		return nil, input(err, "")

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
 )
 
@@ -22,6 +23,7 @@ var parityCells = []struct {
 
 // Parity runs every cell of docs/parity.md.
 func Parity(ctx context.Context, base Job, dataDir string, sets, protocols []string, seeds int, tell func(string)) ([]report.ParityRow, error) {
+	base.Keep = &refs.Keep{}
 	var rows []report.ParityRow
 	for _, set := range sets {
 		spec, err := Resolve([]Setting{{"data", set, "parity"}})
@@ -60,7 +62,7 @@ func Parity(ctx context.Context, base Job, dataDir string, sets, protocols []str
 func parityRow(m *report.Many, variant []string) report.ParityRow {
 	first := m.Runs[0]
 	row := report.ParityRow{
-		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs),
+		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs), Rounds: first.Rounds,
 		HR: m.Mean.Test.Sampled["hr@10"], HRSD: m.SD.Test.Sampled["hr@10"],
 		NDCG: m.Mean.Test.Sampled["ndcg@10"], NDCGSD: m.SD.Test.Sampled["ndcg@10"],
 		FullHR: math.NaN(), FullNDCG: math.NaN(), Published: first.Published, Commit: first.Commit, References: meanReferences(m.Runs),

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
@@ -35,6 +36,8 @@ type Job struct {
 	// Tell is called with what happens, from one goroutine: Started, Resumed,
 	// sim.Event, Referring, Saved.
 	Tell func(event any)
+
+	Keep *refs.Keep // what the references of several runs share; may be nil
 }
 
 // Started is told when the simulation stands ready.
@@ -81,6 +84,13 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	if j.Tell == nil {
 		j.Tell = func(any) {}
 	}
+	if j.Resume && exists(filepath.Join(j.Out, ResultFile)) {
+		done, err := report.Load(j.Out) // there is nothing to go on with
+		if err != nil {
+			return nil, input(err, "")
+		}
+		return done.Result, nil
+	}
 	start := time.Now()
 	protocol, err := data.ProtocolNamed(j.Protocol)
 	if err != nil {
@@ -98,15 +108,17 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer out.close()
+	start = start.Add(-run.Total) // earlier sittings count
 	j.Tell(Started{j, run, split})
 	if j.Resume {
 		j.Tell(Resumed{run.Engine.Next})
 	}
-	if err := j.rounds(ctx, run, out); err != nil {
+	if err := j.rounds(ctx, run, out, start); err != nil {
 		return nil, err
 	}
-	total := time.Since(start)
-	res := j.result(run, split, total)
+	run.Total = time.Since(start)
+	res := j.result(run, split)
 	if !j.NoRefs {
 		if err := j.refer(ctx, res, split); err != nil {
 			return nil, j.stopped(ctx, run, out, err)
@@ -123,13 +135,14 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 	return f, f.resume(run, j.fingerprint())
 }
 
-func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder) error {
+func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, start time.Time) error {
 	saved := time.Now()
 	for !run.Done() {
 		if ctx.Err() != nil {
 			return j.stopped(ctx, run, out, ctx.Err())
 		}
 		ev, err := run.Step(ctx)
+		run.Total = time.Since(start)
 		if errors.Is(err, sim.ErrDiverged) {
 			return input(fmt.Errorf("round %d: %w", ev.Round, err), "for example lr=0.01")
 		} else if err != nil {
@@ -139,6 +152,10 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder) error {
 			return err
 		}
 		j.Tell(ev)
+		if ev.Idle > ev.Devices+ev.Late+ev.Dropped {
+			return input(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or no item left to draw as a negative", j.Protocol, ev.Idle, ev.Devices),
+				"the catalogue is too small for it; try --protocol deployed")
+		}
 		if time.Since(saved) > saveEvery {
 			if err := out.checkpoint(run, j.fingerprint()); err != nil {
 				return err
@@ -163,6 +180,7 @@ func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error)
 func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) error {
 	c := refs.Config{
 		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
+		EvalUsers: j.EvalUsers, Keep: j.Keep,
 	}
 	var err error
 	if res.References, err = References(ctx, c, func(name string) { j.Tell(Referring{name}) }); err != nil {
@@ -175,22 +193,18 @@ func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) 
 	return nil
 }
 
-func (j *Job) result(run *sim.Run, split *data.Split, total time.Duration) *report.Result {
-	rows := 0
-	var h data.History
-	for u := range j.Source.Users() {
-		j.Source.History(u, &h)
-		rows += len(h.Items)
-	}
+func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	res := &report.Result{
 		Method: j.Method, Dataset: j.Source.Info().Name, DataHash: j.Source.Info().Hash,
 		Protocol: j.Protocol, Leaks: split.Leaks(), Seed: j.Seed, Rounds: j.Rounds, SelectedRound: run.Selected,
-		Users: j.Source.Users(), Items: j.Source.Items(), Interactions: rows,
+		Users: j.Source.Users(), Items: j.Source.Items(), Interactions: Rows(j.Source),
 		Params: param.Values(j.Params), Options: param.Values(&j.Options),
-		Seconds:       report.Seconds{Train: run.Train.Seconds(), Eval: run.Eval.Seconds(), Total: total.Seconds()},
+		Seconds:       report.Seconds{Train: run.Train.Seconds(), Eval: run.Eval.Seconds(), Total: run.Total.Seconds()},
 		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: PeakRSS(),
 		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
 	}
+	res.Idle = run.Idle
+	res.Repeats, res.Few = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	if t := run.Train.Seconds(); t > 0 {
 		res.DevicesPerS, res.SamplesPerS = float64(run.Devices)/t, float64(run.Samples)/t
@@ -209,6 +223,41 @@ func (j *Job) result(run *sim.Run, split *data.Split, total time.Duration) *repo
 	return res
 }
 
+// oddities counts the users whose test item is also in their train rows, and those
+// that are ranked against too few items. Of data that is generated user by user it
+// counts none: there a user has no item twice.
+func oddities(s *data.Split) (repeats, few int) {
+	if _, in := s.Source.(*data.Set); !in {
+		return 0, 0
+	}
+	var p data.Part
+	for u := range s.Users() {
+		s.User(u, &p)
+		if p.Test != data.None && slices.Contains(p.Train, uint32(p.Test)) {
+			repeats++
+		}
+		if len(p.Against[1]) < s.Sampled {
+			few++
+		}
+	}
+	return repeats, few
+}
+
+// Rows is the number of rows of a data set; of one that is generated user by user
+// an estimate from its first users.
+func Rows(src data.Source) int {
+	n, users := 0, src.Users()
+	if _, in := src.(*data.Set); !in {
+		users = min(users, 2000)
+	}
+	var h data.History
+	for u := range users {
+		src.History(u, &h)
+		n += len(h.Items)
+	}
+	return int(float64(n) * float64(src.Users()) / float64(max(users, 1)))
+}
+
 // asPublished reports whether everything that decides the numbers is as the
 // preset has it; else the published number is of something else.
 func (j *Job) asPublished() bool {
@@ -216,8 +265,8 @@ func (j *Job) asPublished() bool {
 	if err != nil {
 		return false
 	}
-	a, b := param.Values(&j.Options), param.Values(&ref.Options)
-	for _, key := range []string{"eval-every", "eval-users"} {
+	a, b := param.Values(&j.Settings), param.Values(&ref.Settings)
+	for _, key := range []string{"seed", "seeds", "protocol", "eval-every", "eval-users"} {
 		delete(a, key)
 		delete(b, key)
 	}
@@ -263,7 +312,11 @@ func perUser(run *sim.Run, split *data.Split) []report.User {
 		}
 		return int(places[u].Above+places[u].Ties) + 1
 	}
+	_, in := split.Source.(*data.Set)
 	for u := range split.Users() {
+		if !in && run.Best.Test[u].Above == rank.Absent {
+			continue // of a large world only those that were measured
+		}
 		split.User(u, &p)
 		out = append(out, report.User{
 			ID: split.Info().UserName(u), Rows: len(p.Train),

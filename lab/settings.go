@@ -35,7 +35,7 @@ type Settings struct {
 	Columns   string `default:"" doc:"columns of a delimited file, such as user,item,rating,time or user=uid,item=3; found out if empty"`
 	MinRows   int    `default:"3" doc:"users with fewer rows are left out; leave-one-out needs 3"`
 	Threshold string `default:"" doc:"rows with a value below this are left out; empty keeps all"`
-	Dedup     string `default:"" choices:"|first|last" doc:"which of a user's rows with the same item to keep; empty keeps all"`
+	Dedup     string `default:"none" choices:"none|first|last" doc:"which of a user's rows with the same item to keep, by the order of the file; none keeps all"`
 }
 
 // Input is an error in what the user gave: it exits with code 2.
@@ -152,16 +152,18 @@ func Assignments(words []string, from string) ([]Setting, error) {
 	return out, nil
 }
 
-// Environment returns the settings of TACIT_... variables. TACIT_DATA is the
-// folder of the data sets and no setting.
-func Environment() []Setting {
-	var s Settings
+// Environment returns the settings of TACIT_... variables: TACIT_EVAL_EVERY is
+// eval-every. TACIT_DATA is the folder of the data sets and no setting.
+func Environment(variables []string) []Setting {
 	var out []Setting
-	for _, key := range param.Keys(&s) {
-		name := "TACIT_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
-		if v, ok := os.LookupEnv(name); ok && key != "data" {
-			out = append(out, Setting{key, v, "environment " + name})
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		key, ours := strings.CutPrefix(name, "TACIT_")
+		if !ours || key == "DATA" || strings.HasPrefix(key, "TEST_") {
+			continue
 		}
+		key = strings.ReplaceAll(strings.ToLower(key), "_", "-")
+		out = append(out, Setting{key, value, "environment " + name})
 	}
 	return out
 }

@@ -47,9 +47,6 @@ func power(a float32, n int) float32 {
 	return p
 }
 
-// Zero reports whether the coefficient is 0 in every round.
-func (s Schedule) Zero() bool { return s.V == 0 }
-
 func (s Schedule) MarshalText() ([]byte, error) {
 	f := func(x float32) string { return strconv.FormatFloat(float64(x), 'g', -1, 32) }
 	switch s.Kind {

@@ -22,7 +22,7 @@ type Work struct {
 
 	Samples Samples
 	batch   Batch
-	Z, DZ   []float32 // room for a batch of logits and their gradients
+	Z       []float32 // room for a batch of logits or their gradients
 
 	Rank1 Rank1
 }

@@ -81,6 +81,8 @@ func (m *dual) Check() error {
 		return fmt.Errorf("epochs = %d: want 1 to 1000", m.Epochs)
 	case m.Decay < 0:
 		return fmt.Errorf("decay = %g: want 0 or more", m.Decay)
+	case m.LR.V < 0 || m.Eta < 0:
+		return fmt.Errorf("lr = %g, eta = %g: want 0 or more", m.LR.V, m.Eta)
 	}
 	return nil
 }

@@ -2,12 +2,26 @@ package refs
 
 import (
 	"errors"
+	"fmt"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/vec"
 )
+
+// ease returns the weights, made anew only for other train rows.
+func (k *Keep) ease(s *data.Split) ([]float32, error) {
+	of := fmt.Sprint(s.Info().Hash, s.Split)
+	if k != nil && k.of == of {
+		return k.weights, nil
+	}
+	b, err := ease(s, easeLambda)
+	if err == nil && k != nil {
+		k.of, k.weights = of, b
+	}
+	return b, err
+}
 
 // ease returns the item-item weights B = I - P/diag(P), P = (X'X + lambda I)^-1
 // (Steck 2019), row by row, with a zero diagonal.

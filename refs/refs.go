@@ -5,6 +5,7 @@
 package refs
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -34,24 +35,34 @@ type Config struct {
 	Negatives int
 	Seed      uint64
 	Ties      rank.Ties
+	EvalUsers int // as of the run; 0 means all
 	Jobs      int
+	Keep      *Keep // what rows of the same data share; may be nil
+}
+
+// Keep holds the item-item weights of the data set that was measured last: they
+// depend on the train rows alone, so the seeds of a run share them.
+type Keep struct {
+	of      string
+	weights []float32
 }
 
 const (
 	easeItems   = 6000
 	easeLambda  = 300
 	localRounds = 60
-	lazyUsers   = 200_000 // a source that is generated user by user is too large for references
+	localUsers  = 2000 // at most: each is trained from birth
 )
 
 // Compute measures one reference.
-func Compute(name string, c Config) (Row, error) {
+func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	start := time.Now()
-	if _, in := c.Split.Source.(*data.Set); !in || c.Split.Users() > lazyUsers {
+	if _, in := c.Split.Source.(*data.Set); !in {
 		return Row{Reason: "the data is generated user by user and not held in memory"}, nil
 	}
 	var row Row
 	var fresh func() sim.Scorer
+	users := c.EvalUsers
 	switch name {
 	case "popularity":
 		row.About = "how often an item is in the train rows of all users"
@@ -62,20 +73,25 @@ func Compute(name string, c Config) (Row, error) {
 			return Row{Reason: fmt.Sprintf("%d items; a dense item-item matrix is made for up to %d", n, easeItems)}, nil
 		}
 		row.About = fmt.Sprintf("EASE (Steck 2019), centralised, lambda %d, not tuned", easeLambda)
-		b, err := ease(c.Split, easeLambda)
+		b, err := c.Keep.ease(c.Split)
 		if err != nil {
 			return Row{Reason: err.Error()}, nil
 		}
 		fresh = func() sim.Scorer { return &easeScorer{b: b, items: c.Split.Items()} }
 	case "local":
 		row.About = fmt.Sprintf("PFedRec's model trained on each device alone, %d rounds, nothing shared", localRounds)
+		if all := c.Split.Users(); all > localUsers && (users == 0 || users > localUsers) {
+			users = localUsers
+			row.About += fmt.Sprintf(", measured on %d of %d users", users, all)
+		}
 		plan, err := localPlan(c)
 		if err != nil {
 			return Row{}, err
 		}
 		fresh = func() sim.Scorer { return newLocal(plan, c.Split) }
 	case "memoriser":
-		row.About = fmt.Sprintf("no model: minus the number of times an item was drawn as a negative in %d rounds", c.Rounds)
+		row.About = fmt.Sprintf("no model: minus the number of times an item was drawn as a negative in %d rounds; ties count by their expectation", c.Rounds)
+		c.Ties = rank.Expected // most items tie: against the held-out one it would fall below chance
 		plan, err := localPlan(c)
 		if err != nil {
 			return Row{}, err
@@ -84,7 +100,11 @@ func Compute(name string, c Config) (Row, error) {
 	default:
 		return Row{}, fmt.Errorf("refs: unknown reference %q", name)
 	}
-	valid, test := sim.Measure(c.Split, c.Jobs, fresh).Summaries(c.Ties, c.Split.Items())
+	places, err := sim.Measure(ctx, c.Split, users, c.Jobs, fresh)
+	if err != nil {
+		return Row{}, err
+	}
+	valid, test := places.Summaries(c.Ties, c.Split.Items())
 	row.Valid, row.Test = &valid, &test
 	row.Seconds = time.Since(start).Seconds()
 	return row, nil

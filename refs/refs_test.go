@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"context"
 	"os"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestReferencesHaveTheKnownValuesOnML100K(t *testing.T) {
 		{"popularity", "deployed", .412, .035},
 		{"ease", "deployed", .651, .035},
 		{"memoriser", "paper", 1, .005},
-		{"memoriser", "isolated", 0, .02},
+		{"memoriser", "isolated", .10, .005}, // chance
 		{"memoriser", "deployed", .10, .06},
 		{"local", "paper", .997, .01},
 		{"local", "deployed", .13, .08},
@@ -41,7 +42,7 @@ func TestReferencesHaveTheKnownValuesOnML100K(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		row, err := Compute(c.name, Config{Split: s, Rounds: 100, Negatives: 4, Seed: 1, Jobs: 2})
+		row, err := Compute(context.Background(), c.name, Config{Split: s, Rounds: 100, Negatives: 4, Seed: 1, Jobs: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

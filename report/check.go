@@ -43,6 +43,9 @@ func (r *Result) check() error {
 		{"interactions", r.Interactions},
 		{"dropped", r.Dropped},
 		{"late", r.Late},
+		{"test_items_in_train", r.Repeats},
+		{"users_with_few_candidates", r.Few},
+		{"idle_devices", r.Idle},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("%s is %d, want 0 or more", n.key, n.value)

@@ -12,7 +12,7 @@ import (
 // protocol.
 type group struct {
 	dataset, hash, protocol string
-	leaks                   bool
+	leaks, repeats          bool
 	rows                    []*row
 	notes                   []string
 }
@@ -21,6 +21,7 @@ type group struct {
 type row struct {
 	label string
 	runs  []*Run
+	of    int // seeds of the row that this one was taken from; 0 for a whole row
 }
 
 func (r *row) scores() spreads {
@@ -101,7 +102,7 @@ func (g *group) title() string {
 	if g.hash != "" {
 		name += " (" + clip(g.hash, 24) + ")"
 	}
-	return fmt.Sprintf("%s, protocol %s (%s)", name, g.protocol, leakWord(g.leaks))
+	return fmt.Sprintf("%s, protocol %s (%s)", name, g.protocol, leakWord(g.leaks, g.repeats))
 }
 
 // fill puts runs with the same settings into one row, and labels each row by
@@ -111,6 +112,7 @@ func (g *group) fill(runs []*Run) {
 	byKey := map[string]*row{}
 	params, options := map[string]*differ{}, new(differ)
 	for _, r := range runs {
+		g.repeats = g.repeats || r.Result.repeats()
 		p := params[r.Result.Method]
 		if p == nil {
 			p = new(differ)

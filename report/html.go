@@ -39,8 +39,8 @@ type groupView struct {
 type section struct {
 	ID, Title string
 	Protocol  string
-	Leaks     bool
 	LeakWord  string
+	Good      bool // neither the protocol leaks nor the data repeats
 	Callout   template.HTML
 	Tiles     []tile
 	Facts     []fact
@@ -84,7 +84,7 @@ func HTML(w io.Writer, runs []*Run) error {
 		}
 		for _, r := range g.rows {
 			for _, run := range r.runs {
-				s := runSection(g, &row{label: r.label, runs: []*Run{run}})
+				s := runSection(g, &row{label: r.label, runs: []*Run{run}, of: len(r.runs)})
 				s.ID = fmt.Sprintf("run-%d", len(p.Sections)+1)
 				p.Sections = append(p.Sections, s)
 			}
@@ -117,14 +117,14 @@ func runSection(g *group, r *row) section {
 	res := r.runs[0].Result
 	s := section{
 		Title:    fmt.Sprintf("%s on %s, seed %d", r.label, res.Dataset, res.Seed),
-		Protocol: res.Protocol, Leaks: res.Leaks, LeakWord: leakWord(res.Leaks),
+		Protocol: res.Protocol, LeakWord: leakWord(res.Leaks, res.repeats()), Good: !res.Leaks && !res.repeats(),
 		Callout:  callout(leakWords(g, []*row{r})),
 		Tiles:    tiles(g, r),
 		Facts:    facts(res),
 		Settings: append(settingFacts(res.Params), settingFacts(res.Options)...),
 	}
 	t := board(g, r)
-	t.Notes = append(t.Notes, selected(r))
+	t.Notes = append(append(t.Notes, selected(r)), caveats(r)...)
 	if p := r.published(); p != nil {
 		t.Notes = append(t.Notes, against(g, r, p))
 	}
@@ -156,8 +156,10 @@ func tiles(g *group, r *row) []tile {
 		out = append(out, t)
 	}
 	for _, ref := range []struct{ key, note string }{{"popularity", "the same list for everyone"}, {"memoriser", "counts draws, has no model"}} {
-		if m := pool(ref.key, []*row{r}).scores[0]; m.n > 0 {
-			out = append(out, tile{Name: ref.key + " HR@10", Value: frac(m.mean), Note: ref.note})
+		for _, m := range refsOf(ref.key, []*row{r}) {
+			if x := m.scores[0]; x.n > 0 {
+				out = append(out, tile{Name: m.name + " HR@10", Value: frac(x.mean), Note: ref.note})
+			}
 		}
 	}
 	return out
@@ -175,7 +177,7 @@ func facts(r *Result) []fact {
 	}
 	add("data", "%s", data)
 	add("data hash", "%s", r.DataHash)
-	add("protocol", "%s, which %s", r.Protocol, leakWord(r.Leaks))
+	add("protocol", "%s, which %s", r.Protocol, leakWord(r.Leaks, r.repeats()))
 	method := r.Method
 	if r.Preset != nil {
 		method += ", preset " + *r.Preset
@@ -252,7 +254,9 @@ func runFigures(g *group, r *row) []figure {
 	}
 	l := lineChart{about: "Training loss over rounds", unit: "mean training loss per sample", lines: []series{loss}, mark: float64(run.Result.SelectedRound), format: digits}
 	add("Training loss", "What the devices minimise, not what is reported.", l.draw())
-	add("Beside the references", "What simpler scorers reach under the same protocol.", refBars(barsOf(g, r)))
+	if len(referred([]*row{r})) > 0 {
+		add("Beside the references", "What simpler scorers reach under the same protocol.", refBars(barsOf(g, r)))
+	}
 	add("Where the test item stands", "Each point is HR@k; the dashed line is a random order.", rankCurve(run.Users))
 	add("Who is served", "Users in fifths by activity; those with equal counts stay together.", activityBars(run.Users))
 	return out

@@ -14,6 +14,7 @@ type ParityRow struct {
 	Dataset, Protocol string
 	Leaks             bool
 	Seeds             int
+	Rounds            int     // of each run, which the memoriser watched; 0 if not known
 	HR, HRSD          float64 // sampled, at 10, as fractions
 	NDCG, NDCGSD      float64
 	FullHR, FullNDCG  float64
@@ -34,12 +35,13 @@ What the papers report, beside what this program measures. This page is generate
 `
 
 // Parity writes docs/parity.md: for each data set one table per protocol, rows
-// in the order given. Notes are added to the introduction.
+// in the order given. Notes are added to the introduction; what stands between
+// backticks there is code.
 func Parity(w io.Writer, rows []ParityRow, notes ...string) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, parityIntro, 100*tolerance)
 	for _, n := range notes {
-		b.WriteString("- " + escapeMD(clean(n)) + "\n")
+		b.WriteString("- " + escapeNote(clean(n)) + "\n")
 	}
 	var datasets []string
 	for _, r := range rows {
@@ -75,7 +77,7 @@ func Parity(w io.Writer, rows []ParityRow, notes ...string) error {
 // parityTable is for rows of one data set and protocol; there is at least one.
 func parityTable(rows []ParityRow) *Table {
 	protocol, leaks := rows[0].Protocol, rows[0].Leaks
-	t := &Table{Title: fmt.Sprintf("Protocol %s (%s)", protocol, leakWord(leaks)), Align: "lr"}
+	t := &Table{Title: fmt.Sprintf("Protocol %s (%s)", protocol, leakWord(leaks, false)), Align: "lr"}
 	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), "published HR / NDCG", "difference in points", "verdict", "ms per round", "commit")
 	var labelled []*row
 	var said sayings
@@ -84,13 +86,13 @@ func parityTable(rows []ParityRow) *Table {
 		if r.Variant != "" {
 			label += " (" + r.Variant + ")"
 		}
-		labelled = append(labelled, &row{label: label, runs: []*Run{{Result: &Result{Seed: uint64(i), References: r.References}}}})
+		labelled = append(labelled, &row{label: label, runs: []*Run{{Result: &Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}}})
 		s := spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds), one(r.FullHR), one(r.FullNDCG)}
 		pub, diff, verdict := "-", "-", "no published number"
 		if p := r.Published; p != nil && isPaper(protocol) {
 			d := gapOf(s, p)
 			pub, diff = frac(published(p.HR10))+" / "+frac(published(p.NDCG10)), points(d.hr)+" / "+points(d.ndcg)
-			verdict = d.verdict()
+			verdict = d.verdict(r.Seeds)
 			said.add(label, "published by "+p.Source+".")
 		}
 		t.Rows = append(t.Rows, []any{label, r.Seeds, s[0], s[1], s[2], s[3], pub, diff, verdict, digits(r.RoundMS), head(r.Commit)})
@@ -102,9 +104,7 @@ func parityTable(rows []ParityRow) *Table {
 			x[i].n = min(x[i].n, 1) // they are means already, and of the same seeds
 		}
 		t.Rows = append(t.Rows, []any{ref.name, "", x[0], x[1], x[2], x[3], "", "", "", "", ""})
-		if ref.reason != "" {
-			t.Notes = append(t.Notes, because(ref.name, ref.reason))
-		}
+		t.Notes = append(t.Notes, ref.notes()...)
 	}
 	if !isPaper(protocol) {
 		t.drop(slices.Index(t.Header, "published HR / NDCG"), 3)

@@ -37,6 +37,9 @@ type Result struct {
 	Privacy       *Privacy              `json:"privacy"`
 	Dropped       int                   `json:"dropped"`
 	Late          int                   `json:"late"`
+	Repeats       int                   `json:"test_items_in_train"`       // users whose test item is among their train rows: the data repeats pairs
+	Few           int                   `json:"users_with_few_candidates"` // users ranked against fewer than 99 items
+	Idle          int                   `json:"idle_devices"`              // devices with nothing to train on in the last round
 	Version       string                `json:"version"`
 	Commit        string                `json:"commit,omitempty"`
 }

@@ -1,11 +1,8 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/tacit-rec/tacit/rank"
@@ -14,6 +11,10 @@ import (
 // tolerance is how far, as a fraction, a mean may be from a published number
 // and still count as that number: 1.5 points.
 const tolerance = 0.015
+
+// oneSeed is how far, as a fraction, one seed has to be from a published number
+// before that counts as not reproduced.
+const oneSeed = 0.03
 
 // scores are the test metrics that a table shows, NaN where there is none.
 type scores [4]float64
@@ -133,144 +134,43 @@ func published(x float64) float64 {
 	return x
 }
 
-// verdict holds both metrics against the tolerance.
-func (g gap) verdict() string {
+// verdict holds both metrics against the tolerance. One seed is no verdict unless
+// it is far off.
+func (g gap) verdict(seeds int) string {
 	var off []string
-	if math.Abs(g.hr) > tolerance+1e-9 {
-		off = append(off, points(g.hr)+" points HR@10")
+	far := false
+	for _, m := range []struct {
+		by   float64
+		name string
+	}{{g.hr, "HR@10"}, {g.ndcg, "NDCG@10"}} {
+		if math.Abs(m.by) > tolerance+1e-9 {
+			off = append(off, points(m.by)+" points "+m.name)
+			far = far || math.Abs(m.by) >= oneSeed
+		}
 	}
-	if math.Abs(g.ndcg) > tolerance+1e-9 {
-		off = append(off, points(g.ndcg)+" points NDCG@10")
-	}
+	words := strings.Join(off, " and ")
 	switch {
+	case len(off) > 0 && seeds == 1 && !far:
+		if len(off) == 1 {
+			words = strings.TrimSuffix(words, " HR@10")
+		}
+		return "off by " + words + " with one seed; seeds move HR@10 by about a point, try --seeds 5"
 	case len(off) > 0:
-		return "not reproduced: off by " + strings.Join(off, " and ")
+		return "not reproduced: off by " + words
 	case math.IsNaN(g.hr) && math.IsNaN(g.ndcg):
 		return "nothing to compare"
 	}
 	return fmt.Sprintf("within %g points", 100*tolerance)
 }
 
-// leakWord is how a protocol is told to people.
-func leakWord(leaks bool) string {
-	if leaks {
+// leakWord is how a protocol is told to people. Data that repeats pairs gives the
+// test item away without a leak of the protocol.
+func leakWord(leaks, repeats bool) string {
+	switch {
+	case leaks:
 		return "leaks"
+	case repeats:
+		return "does not leak, but repeats"
 	}
 	return "does not leak"
-}
-
-// refNames are the references that every report carries, in order.
-var refNames = []struct{ key, name string }{
-	{"popularity", "popularity"}, {"ease", "EASE"}, {"local", "local-only"}, {"memoriser", "memoriser"},
-}
-
-// refKeys are the references of any run: the four, and what else there is.
-func refKeys(rows []*row) []string {
-	more := map[string]bool{}
-	for _, r := range rows {
-		for _, run := range r.runs {
-			for k := range run.Result.References {
-				more[k] = true
-			}
-		}
-	}
-	var keys []string
-	for _, n := range refNames {
-		keys = append(keys, n.key)
-		delete(more, n.key)
-	}
-	return append(keys, slices.Sorted(maps.Keys(more))...)
-}
-
-// refRow is a reference as a line of a table.
-type refRow struct {
-	name   string
-	scores spreads
-	reason string // why there is none
-	about  string
-}
-
-// refRows are the references of rows that share a table.
-func refRows(rows []*row) []refRow {
-	var out []refRow
-	for _, key := range refKeys(rows) {
-		if key != "local" {
-			out = append(out, pool(key, rows))
-			continue
-		}
-		// Local training is that of the method, so each row has its own; the others
-		// depend on the data alone.
-		var own []refRow
-		for _, r := range rows {
-			l := pool(key, []*row{r})
-			if len(rows) > 1 {
-				l.name += " (" + r.label + ")"
-			}
-			same := func(o refRow) bool { return fmt.Sprint(o.scores) == fmt.Sprint(l.scores) && o.reason == l.reason }
-			if !slices.ContainsFunc(own, same) {
-				own = append(own, l)
-			}
-		}
-		if len(own) == 1 {
-			own[0].name = refName(key)
-		}
-		out = append(out, own...)
-	}
-	return out
-}
-
-func refName(key string) string {
-	for _, n := range refNames {
-		if n.key == key {
-			return n.name
-		}
-	}
-	return clip(key, 40)
-}
-
-// pool is a reference over the seeds of rows. A value that a seed gives twice
-// counts once.
-func pool(key string, rows []*row) refRow {
-	type one struct {
-		seed uint64
-		scores
-	}
-	out := refRow{name: refName(key)}
-	seen := map[one]bool{}
-	var all []scores
-	for _, r := range rows {
-		for _, run := range r.runs {
-			ref := run.Result.References[key]
-			if ref == nil {
-				continue
-			}
-			out.about = cmp.Or(out.about, ref.About)
-			if ref.Test == nil {
-				out.reason = cmp.Or(out.reason, ref.Reason)
-				continue
-			}
-			s := one{run.Result.Seed, scoresOf(ref.Test)}
-			id := s
-			for i, x := range id.scores {
-				if math.IsNaN(x) {
-					id.scores[i] = -1 // NaN is no key
-				}
-			}
-			if !seen[id] {
-				seen[id] = true
-				all = append(all, s.scores)
-			}
-		}
-	}
-	if out.scores = spreadsOf(all); len(all) > 0 {
-		out.reason = ""
-		for i, s := range out.scores {
-			if s.sd == 0 { // the seed has no say in it
-				out.scores[i].n = min(s.n, 1)
-			}
-		}
-	} else {
-		out.reason = cmp.Or(out.reason, "not computed")
-	}
-	return out
 }

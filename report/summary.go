@@ -3,8 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
+	"strings"
 )
 
 // Text writes what `tacit run` prints at the end: the metrics beside the
@@ -52,9 +52,7 @@ func board(g *group, r *row) *Table {
 	t.Rule = len(t.Rows)
 	for _, ref := range refRows([]*row{r}) {
 		add(ref.name, ref.scores)
-		if ref.reason != "" {
-			t.Notes = append(t.Notes, because(ref.name, ref.reason))
-		}
+		t.Notes = append(t.Notes, ref.notes()...)
 	}
 	if t.dropEmpty() {
 		t.Notes = append(t.Notes, "Full ranking: none under this protocol, which ranks sampled candidates only.")
@@ -80,7 +78,7 @@ func (t *Table) dropEmpty() bool {
 
 // notes are the sentences under a board.
 func notes(g *group, r *row) []string {
-	out := []string{selected(r)}
+	out := append([]string{selected(r)}, caveats(r)...)
 	if p := r.published(); p != nil {
 		out = append(out, against(g, r, p))
 	}
@@ -115,7 +113,7 @@ func peak(r *Result) string {
 
 // selected says which round is reported, and that test had no say in it.
 func selected(r *row) string {
-	lo, hi := selectedRounds(r)
+	lo, hi := r.extent(selectedRound)
 	rounds := r.runs[0].Result.Rounds
 	if hi == 0 {
 		return "No round was selected: nothing was evaluated."
@@ -127,13 +125,7 @@ func selected(r *row) string {
 	return fmt.Sprintf("Reported round: %s of %d, selected on validation (HR@10 %s), never on test.", span(lo, hi), rounds, frac(hr))
 }
 
-func selectedRounds(r *row) (lo, hi int) {
-	lo = math.MaxInt
-	for _, run := range r.runs {
-		lo, hi = min(lo, run.Result.SelectedRound), max(hi, run.Result.SelectedRound)
-	}
-	return lo, hi
-}
+func selectedRound(r *Result) int { return r.SelectedRound }
 
 func span(lo, hi int) string {
 	if lo == hi {
@@ -149,7 +141,11 @@ func against(g *group, r *row, p *Published) string {
 			p.Source, frac(published(p.HR10)), frac(published(p.NDCG10)), g.protocol)
 	}
 	d := gapOf(r.scores(), p)
-	return fmt.Sprintf("Published (%s): we differ by %s points HR@10 and %s points NDCG@10; %s.", p.Source, points(d.hr), points(d.ndcg), d.verdict())
+	verdict := d.verdict(len(r.runs))
+	if r.of > len(r.runs) {
+		verdict = fmt.Sprintf("the verdict is on the mean of all %d seeds", r.of)
+	}
+	return fmt.Sprintf("Published (%s): we differ by %s points HR@10 and %s points NDCG@10; %s.", p.Source, points(d.hr), points(d.ndcg), verdict)
 }
 
 // leakWords says what a leak amounts to; nothing for a protocol without one.
@@ -157,14 +153,19 @@ func leakWords(g *group, rows []*row) string {
 	if !g.leaks {
 		return ""
 	}
-	hr := pool("memoriser", rows).scores[0].mean
-	if m := rows[0].runs[0].Result.LeakMeasured; math.IsNaN(hr) && m != nil {
-		hr = m.Memoriser
+	var reach []string
+	for _, ref := range refsOf("memoriser", rows) {
+		if m := ref.scores[0]; m.n > 0 {
+			reach = append(reach, frac(m.mean)+strings.TrimPrefix(ref.name, refName("memoriser")))
+		}
 	}
-	if math.IsNaN(hr) {
+	if m := rows[0].runs[0].Result.LeakMeasured; len(reach) == 0 && m != nil {
+		reach = []string{frac(m.Memoriser)}
+	}
+	if len(reach) == 0 {
 		return "Under this protocol held-out items are treated differently from the items they are ranked against; see what the method is worth with --protocol deployed."
 	}
-	return fmt.Sprintf("Under this protocol a scorer without a model (the memoriser) reaches %s; see what the method is worth with --protocol deployed.", frac(hr))
+	return fmt.Sprintf("Under this protocol a scorer without a model (the memoriser) reaches %s; see what the method is worth with --protocol deployed.", strings.Join(reach, " and "))
 }
 
 func privacyWords(p *Privacy) string {

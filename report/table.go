@@ -16,7 +16,7 @@ type Table struct {
 	Header []string
 	Align  string // l or r for each column; the last letter holds for the rest
 	Rows   [][]any
-	Rule   int // rows above a rule; 0 for no rule
+	Rule   int // rows above a rule; 0, or all of them, for no rule
 	Notes  []string
 }
 
@@ -94,7 +94,7 @@ func (t *Table) Text(w io.Writer) error {
 	}
 	for i, l := range lines {
 		b.WriteString(t.pad(l, width) + "\n")
-		if i == 0 || i == t.Rule {
+		if i == 0 || (i == t.Rule && i < len(lines)-1) {
 			rule := make([]string, len(width))
 			for j, n := range width {
 				rule[j] = strings.Repeat("-", n)
@@ -188,6 +188,18 @@ func (t *Table) Markdown(w io.Writer) error {
 var mdEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`)
 
 func escapeMD(s string) string { return mdEscapes.Replace(s) }
+
+// escapeNote is escapeMD that keeps what stands between single backticks as code.
+func escapeNote(s string) string {
+	parts := strings.Split(s, "`")
+	if len(parts)%2 == 0 || strings.Contains(s, "``") {
+		return escapeMD(s)
+	}
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = escapeMD(parts[i])
+	}
+	return strings.Join(parts, "`")
+}
 
 // CSV writes header and rows, without title and notes.
 func (t *Table) CSV(w io.Writer) error {

@@ -32,7 +32,7 @@ func Markdown(w io.Writer, runs []*Run) error {
 // overview is the table of a group: its rows, and the references under them.
 func overview(g *group) *Table {
 	t := &Table{Title: g.title(), Align: "lr"}
-	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), "published HR / NDCG", "difference in points", "round", "seconds", "bytes up")
+	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), "published HR / NDCG", "difference in points", "round", "seconds per run", "bytes up per device and round")
 	var about []string
 	beside := false
 	var said sayings
@@ -43,13 +43,13 @@ func overview(g *group) *Table {
 			d := gapOf(s, p)
 			pub = frac(published(p.HR10)) + " / " + frac(published(p.NDCG10))
 			diff = points(d.hr) + " / " + points(d.ndcg)
-			said.add(r.label, fmt.Sprintf("published by %s; %s.", p.Source, d.verdict()))
+			said.add(r.label, fmt.Sprintf("published by %s; %s.", p.Source, d.verdict(len(r.runs))))
 			beside = true
 		} else if p != nil {
 			said.add(r.label, against(g, r, p))
 		}
 		t.Rows = append(t.Rows, []any{
-			r.label, len(r.runs), s[0], s[1], s[2], s[3], pub, diff, span(selectedRounds(r)),
+			r.label, len(r.runs), s[0], s[1], s[2], s[3], pub, diff, span(r.extent(selectedRound)),
 			digits(r.mean(func(r *Result) float64 { return r.Seconds.Total })),
 			size(r.mean(func(r *Result) float64 { return r.Bytes.Up })),
 		})
@@ -57,9 +57,7 @@ func overview(g *group) *Table {
 	t.Rule = len(t.Rows)
 	for _, ref := range refRows(g.rows) {
 		t.Rows = append(t.Rows, []any{ref.name, "", ref.scores[0], ref.scores[1], ref.scores[2], ref.scores[3], "", "", "", "", ""})
-		if ref.reason != "" {
-			about = append(about, because(ref.name, ref.reason))
-		}
+		about = append(about, ref.notes()...)
 	}
 	if !beside {
 		t.drop(slices.Index(t.Header, "published HR / NDCG"), 2)
@@ -71,7 +69,7 @@ func overview(g *group) *Table {
 	if s := leakWords(g, g.rows); s != "" {
 		about = append(about, s)
 	}
-	t.Notes = append(said.lines(), about...)
+	t.Notes = append(append(said.lines(), sharedCaveats(g.rows)...), about...)
 	return t
 }
 
@@ -156,6 +154,11 @@ func csvFacts(r *Result, add func(string, any)) {
 	add("users", r.Users)
 	add("items", r.Items)
 	add("interactions", r.Interactions)
+	add("valid_users", usersOf(&r.Valid))
+	add("test_users", usersOf(&r.Test))
+	add("test_items_in_train", r.Repeats)
+	add("users_with_few_candidates", r.Few)
+	add("idle_devices", r.Idle)
 }
 
 func csvScores(r *Result, add func(string, any)) {

@@ -4,10 +4,7 @@
 // platform. It is no source for privacy noise on a real coordinator.
 package rng
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // The purposes a stream may be for. Every use has its own, so that no two uses
 // ever read the same numbers.
@@ -23,6 +20,7 @@ const (
 	WorldUser
 	Partner
 	Visit
+	EvalUsers
 	Test
 )
 
@@ -106,6 +104,3 @@ func (r *Rand) Shuffle(xs []uint32) {
 		xs[i], xs[j] = xs[j], xs[i]
 	}
 }
-
-// Split returns an independent stream that starts where r stands, and moves r on.
-func (r *Rand) Split() Rand { return Rand{mix(bits.RotateLeft64(r.Uint64(), 17))} }

@@ -28,6 +28,7 @@ type Report struct {
 	Devices int // whose update counts
 	Dropped int // that vanished
 	Late    int // that came after the deadline
+	Idle    int // that had nothing to learn from
 	Samples int
 	Bytes   int // sent by the devices that count
 	Loss    float64

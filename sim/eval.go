@@ -81,7 +81,7 @@ func newEval(split *data.Split, users int, seed uint64) *eval {
 		for i := range ids {
 			ids[i] = uint32(i)
 		}
-		r := rng.New(seed, rng.Candidates, math.MaxUint64)
+		r := rng.New(seed, rng.EvalUsers)
 		r.Shuffle(ids)
 		for _, u := range ids[:users] {
 			e.only[u] = true
@@ -130,7 +130,8 @@ func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) rank
 }
 
 // full ranks among the catalogue without the train items; when testing, without
-// the validation item too. The held-out item itself is never masked.
+// the rows since then too (of leave-one-out, the validation item). The held-out
+// item itself is never masked.
 func (e *eval) full(s *scores, p *data.Part, u int) {
 	masked := float32(math.Inf(-1))
 	var kept [2]float32
@@ -146,6 +147,9 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 	if p.Valid != data.None {
 		s.all[p.Valid] = masked
 		e.now.ValidFull[u] = rank.Among(kept[0], s.all)
+	}
+	for _, i := range p.Later {
+		s.all[i] = masked
 	}
 	if p.Test != data.None {
 		s.all[p.Test] = masked
@@ -164,6 +168,9 @@ func (f *Fleet) prepared(e *eval, t int) time.Duration {
 	const piece = 16
 	f.each((len(f.state)+piece-1)/piece, func(l *lane, i int) {
 		for u := i * piece; u < min((i+1)*piece, len(f.state)); u++ {
+			if e.only != nil && !e.only[u] {
+				continue
+			}
 			f.open(l, u, t)
 			l.Prepare(&f.state[u], &l.task)
 			e.visited(l, u)

@@ -139,6 +139,7 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		rep.Devices += l.rep.Devices
 		rep.Dropped += l.rep.Dropped
 		rep.Late += l.rep.Late
+		rep.Idle += l.rep.Idle
 		rep.Samples += l.rep.Samples
 		rep.Bytes += l.rep.Bytes
 		rep.Loss += l.rep.Loss // of the one lane that worked the first shard
@@ -181,7 +182,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	if f.gone(u, t, rng.Dropout, f.opt.Dropout) {
 		l.rep.Dropped++
 		if f.tuned != nil { // no checkpoint holds tuned rows of an earlier round
-			f.tuned[u] = overlay{}
+			f.tuned[u] = overlay{shrunk: 1}
 		}
 		return
 	}
@@ -194,6 +195,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	out := l.Visit(&f.state[u], &l.task, to, loss)
 	switch {
 	case out.Samples == 0: // a device with nothing to learn from takes no part
+		l.rep.Idle++
 	case late:
 		l.rep.Late++
 	default:
@@ -207,7 +209,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 	if f.tuned != nil {
 		o := &f.tuned[u]
-		o.ids, o.rows = l.Tuned(f.strangerSlot(), o.ids[:0], o.rows[:0])
+		o.ids, o.rows, o.shrunk = l.Tuned(f.strangerSlot(), o.ids[:0], o.rows[:0])
 	}
 	if f.eval != nil {
 		start := time.Now()

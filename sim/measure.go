@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -14,9 +15,11 @@ type Scorer interface {
 	ScoreAll(dst []float32)
 }
 
-// Measure places the held-out items of every user by scorers, one per goroutine.
-func Measure(split *data.Split, jobs int, fresh func() Scorer) *Places {
-	e := newEval(split, 0, split.Seed)
+// Measure places the held-out items of every user by scorers, one per goroutine,
+// until ctx is done. users is how many to measure, drawn as a run's eval-users are;
+// 0 means all.
+func Measure(ctx context.Context, split *data.Split, users, jobs int, fresh func() Scorer) (*Places, error) {
+	e := newEval(split, users, split.Seed)
 	e.logit = false // a count saturates a sigmoid
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -26,8 +29,11 @@ func Measure(split *data.Split, jobs int, fresh func() Scorer) *Places {
 			s, by := newScores(split), fresh()
 			for {
 				u := int(next.Add(1)) - 1
-				if u >= split.Users() {
+				if u >= split.Users() || ctx.Err() != nil {
 					return
+				}
+				if e.only != nil && !e.only[u] {
+					continue
 				}
 				split.User(u, &p)
 				by.For(u, &p)
@@ -36,5 +42,5 @@ func Measure(split *data.Split, jobs int, fresh func() Scorer) *Places {
 		})
 	}
 	wg.Wait()
-	return e.now
+	return e.now, ctx.Err()
 }

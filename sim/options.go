@@ -18,7 +18,7 @@ type Options struct {
 	Negatives int          `default:"4" doc:"negatives drawn for each positive, anew in every round"`
 	Cohort    round.Cohort `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, or poisson:0.1"`
 	Dropout   float64      `default:"0" doc:"share of a cohort that vanishes: neither its state nor the model changes"`
-	Straggle  float64      `default:"0" doc:"share of a cohort that finishes after the deadline: its own state changes, the model does not"`
+	Straggle  float64      `default:"0" doc:"share of those that do not vanish that finish after the deadline: their own state changes, the model does not"`
 	Mean      string       `default:"cohort" choices:"cohort|row|fixed" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
 	Server    agg.Rule     `default:"sgd:1" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
 	EvalEvery int          `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`

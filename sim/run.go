@@ -34,10 +34,12 @@ type Told struct {
 	RoundMS  []float64
 	Train    time.Duration
 	Eval     time.Duration
+	Total    time.Duration // wall time of training and evaluation, over all sittings
 	Devices  int
 	Samples  int
 	Dropped  int
 	Late     int
+	Idle     int // in the last round
 	Bytes    int
 }
 
@@ -50,6 +52,7 @@ type Event struct {
 	Devices int           `json:"devices"`
 	Dropped int           `json:"dropped,omitempty"`
 	Late    int           `json:"late,omitempty"`
+	Idle    int           `json:"idle,omitempty"`
 	Samples int           `json:"samples"`
 	BytesUp int           `json:"bytes_up"`
 	TrainMS float64       `json:"train_ms"`
@@ -106,7 +109,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		return Event{}, err
 	}
 	took, evalled := time.Since(start), f.evalTime()
-	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Samples: rep.Samples, BytesUp: rep.Bytes}
+	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes}
 	if rep.LossN > 0 {
 		l := rep.Loss / float64(rep.LossN)
 		ev.Loss = &l
@@ -146,6 +149,7 @@ func (r *Run) account(rep round.Report, train, evalled time.Duration) {
 	r.Samples += rep.Samples
 	r.Dropped += rep.Dropped
 	r.Late += rep.Late
+	r.Idle = rep.Idle
 	r.Bytes += rep.Bytes
 }
 

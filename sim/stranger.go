@@ -7,10 +7,12 @@ import (
 	"github.com/tacit-rec/tacit/rng"
 )
 
-// overlay is a tuned table: the rows that a visit changed.
+// overlay is a tuned table: the rows that a visit changed, and what weight decay
+// has shrunk the others by.
 type overlay struct {
-	ids  []uint32
-	rows []float32
+	ids    []uint32
+	rows   []float32
+	shrunk float32
 }
 
 func (f *Fleet) strangerSlot() int {
@@ -48,6 +50,5 @@ func (s *strange) Score(items []uint32, dst []float32) {
 }
 
 func (s *strange) ScoreAll(dst []float32) {
-	s.l.ScoreAll(dst)
-	s.l.ScoreRows(s.o.ids, s.o.rows, dst)
+	s.l.ScoreTable(s.o.shrunk, s.o.ids, s.o.rows, dst)
 }

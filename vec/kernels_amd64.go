@@ -5,13 +5,58 @@
 package vec
 
 //go:noescape
+func dots8Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll8Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dots16Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll16Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dots24Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll24Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
 func dots32Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll32Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dots40Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll40Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dots48Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll48Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
 
 //go:noescape
 func dots64Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
 
 //go:noescape
-func dotsAll32Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+func dotsAll64Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dots96Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll96Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dots128Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll128Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
 
 //go:noescape
 func wsum8Asm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)

@@ -4,6 +4,675 @@
 
 #include "textflag.h"
 
+// func dots8Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dots8Asm(SB), NOSPLIT, $0-48
+	MOVQ         arena+0(FP), AX
+	MOVQ         rd+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS bias+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (BX), Y2
+
+eight:
+	CMPQ       DX, $0x08
+	JL         eightDone
+	MOVL       (CX), BX
+	SHLQ       $0x05, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y3
+	MOVL       4(CX), BX
+	SHLQ       $0x05, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y4
+	MOVL       8(CX), BX
+	SHLQ       $0x05, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y5
+	MOVL       12(CX), BX
+	SHLQ       $0x05, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y6
+	MOVL       16(CX), BX
+	SHLQ       $0x05, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y7
+	MOVL       20(CX), BX
+	SHLQ       $0x05, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y8
+	MOVL       24(CX), BX
+	SHLQ       $0x05, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y9
+	MOVL       28(CX), BX
+	SHLQ       $0x05, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y11
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y11, Y11
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VPERM2F128 $0x20, Y10, Y6, Y5
+	VPERM2F128 $0x31, Y10, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VSHUFPS    $0x44, Y3, Y11, Y6
+	VSHUFPS    $0xee, Y3, Y11, Y3
+	VADDPS     Y3, Y6, Y6
+	VSHUFPS    $0x44, Y5, Y4, Y3
+	VSHUFPS    $0xee, Y5, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VSHUFPS    $0x88, Y3, Y6, Y4
+	VSHUFPS    $0xdd, Y3, Y6, Y3
+	VADDPS     Y3, Y4, Y4
+	VADDPS     Y1, Y4, Y4
+	VADDPS     Y0, Y4, Y4
+	VMOVUPS    Y4, (SI)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, SI
+	SUBQ       $0x08, DX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         DX, $0x01
+	JL           oneDone
+	MOVL         (CX), BX
+	SHLQ         $0x05, BX
+	ADDQ         AX, BX
+	VMULPS       (BX), Y2, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VADDPS       X4, X3, X4
+	VMOVHLPS     X4, X4, X3
+	VADDPS       X3, X4, X4
+	VSHUFPS      $0x01, X4, X4, X3
+	VADDSS       X3, X4, X4
+	VADDSS       X1, X4, X4
+	VADDSS       X0, X4, X4
+	VMOVSS       X4, (SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, SI
+	SUBQ         $0x01, DX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll8Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dotsAll8Asm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (DX), Y2
+
+eight:
+	CMPQ       CX, $0x08
+	JL         eightDone
+	LEAQ       (AX), DX
+	VMULPS     (DX), Y2, Y3
+	LEAQ       32(AX), DX
+	VMULPS     (DX), Y2, Y4
+	LEAQ       64(AX), DX
+	VMULPS     (DX), Y2, Y5
+	LEAQ       96(AX), DX
+	VMULPS     (DX), Y2, Y6
+	LEAQ       128(AX), DX
+	VMULPS     (DX), Y2, Y7
+	LEAQ       160(AX), DX
+	VMULPS     (DX), Y2, Y8
+	LEAQ       192(AX), DX
+	VMULPS     (DX), Y2, Y9
+	LEAQ       224(AX), DX
+	VMULPS     (DX), Y2, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y11
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y11, Y11
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VPERM2F128 $0x20, Y10, Y6, Y5
+	VPERM2F128 $0x31, Y10, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VSHUFPS    $0x44, Y3, Y11, Y6
+	VSHUFPS    $0xee, Y3, Y11, Y3
+	VADDPS     Y3, Y6, Y6
+	VSHUFPS    $0x44, Y5, Y4, Y3
+	VSHUFPS    $0xee, Y5, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VSHUFPS    $0x88, Y3, Y6, Y4
+	VSHUFPS    $0xdd, Y3, Y6, Y3
+	VADDPS     Y3, Y4, Y4
+	VADDPS     Y1, Y4, Y4
+	VADDPS     Y0, Y4, Y4
+	VMOVUPS    Y4, (BX)
+	ADDQ       $0x00000100, AX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         CX, $0x01
+	JL           oneDone
+	LEAQ         (AX), DX
+	VMULPS       (DX), Y2, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VADDPS       X4, X3, X4
+	VMOVHLPS     X4, X4, X3
+	VADDPS       X3, X4, X4
+	VSHUFPS      $0x01, X4, X4, X3
+	VADDSS       X3, X4, X4
+	VADDSS       X1, X4, X4
+	VADDSS       X0, X4, X4
+	VMOVSS       X4, (BX)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, CX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dots16Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dots16Asm(SB), NOSPLIT, $0-48
+	MOVQ         arena+0(FP), AX
+	MOVQ         rd+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS bias+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (BX), Y2
+	VMOVUPS      32(BX), Y3
+
+eight:
+	CMPQ       DX, $0x08
+	JL         eightDone
+	MOVL       (CX), BX
+	SHLQ       $0x06, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y4
+	VMULPS     32(BX), Y3, Y5
+	VADDPS     Y5, Y4, Y4
+	MOVL       4(CX), BX
+	SHLQ       $0x06, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y5
+	VMULPS     32(BX), Y3, Y6
+	VADDPS     Y6, Y5, Y5
+	MOVL       8(CX), BX
+	SHLQ       $0x06, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y6
+	VMULPS     32(BX), Y3, Y7
+	VADDPS     Y7, Y6, Y6
+	MOVL       12(CX), BX
+	SHLQ       $0x06, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y7
+	VMULPS     32(BX), Y3, Y8
+	VADDPS     Y8, Y7, Y7
+	MOVL       16(CX), BX
+	SHLQ       $0x06, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y8
+	VMULPS     32(BX), Y3, Y9
+	VADDPS     Y9, Y8, Y8
+	MOVL       20(CX), BX
+	SHLQ       $0x06, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y9
+	VMULPS     32(BX), Y3, Y10
+	VADDPS     Y10, Y9, Y9
+	MOVL       24(CX), BX
+	SHLQ       $0x06, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y10
+	VMULPS     32(BX), Y3, Y11
+	VADDPS     Y11, Y10, Y10
+	MOVL       28(CX), BX
+	SHLQ       $0x06, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y11
+	VMULPS     32(BX), Y3, Y12
+	VADDPS     Y12, Y11, Y11
+	VPERM2F128 $0x20, Y8, Y4, Y12
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y12, Y12
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VPERM2F128 $0x20, Y10, Y6, Y5
+	VPERM2F128 $0x31, Y10, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VPERM2F128 $0x20, Y11, Y7, Y6
+	VPERM2F128 $0x31, Y11, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VSHUFPS    $0x44, Y4, Y12, Y7
+	VSHUFPS    $0xee, Y4, Y12, Y4
+	VADDPS     Y4, Y7, Y7
+	VSHUFPS    $0x44, Y6, Y5, Y4
+	VSHUFPS    $0xee, Y6, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x88, Y4, Y7, Y5
+	VSHUFPS    $0xdd, Y4, Y7, Y4
+	VADDPS     Y4, Y5, Y5
+	VADDPS     Y1, Y5, Y5
+	VADDPS     Y0, Y5, Y5
+	VMOVUPS    Y5, (SI)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, SI
+	SUBQ       $0x08, DX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         DX, $0x01
+	JL           oneDone
+	MOVL         (CX), BX
+	SHLQ         $0x06, BX
+	ADDQ         AX, BX
+	VMULPS       (BX), Y2, Y4
+	VMULPS       32(BX), Y3, Y5
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VADDPS       X5, X4, X5
+	VMOVHLPS     X5, X5, X4
+	VADDPS       X4, X5, X5
+	VSHUFPS      $0x01, X5, X5, X4
+	VADDSS       X4, X5, X5
+	VADDSS       X1, X5, X5
+	VADDSS       X0, X5, X5
+	VMOVSS       X5, (SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, SI
+	SUBQ         $0x01, DX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll16Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dotsAll16Asm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+
+eight:
+	CMPQ       CX, $0x08
+	JL         eightDone
+	LEAQ       (AX), DX
+	VMULPS     (DX), Y2, Y4
+	VMULPS     32(DX), Y3, Y5
+	VADDPS     Y5, Y4, Y4
+	LEAQ       64(AX), DX
+	VMULPS     (DX), Y2, Y5
+	VMULPS     32(DX), Y3, Y6
+	VADDPS     Y6, Y5, Y5
+	LEAQ       128(AX), DX
+	VMULPS     (DX), Y2, Y6
+	VMULPS     32(DX), Y3, Y7
+	VADDPS     Y7, Y6, Y6
+	LEAQ       192(AX), DX
+	VMULPS     (DX), Y2, Y7
+	VMULPS     32(DX), Y3, Y8
+	VADDPS     Y8, Y7, Y7
+	LEAQ       256(AX), DX
+	VMULPS     (DX), Y2, Y8
+	VMULPS     32(DX), Y3, Y9
+	VADDPS     Y9, Y8, Y8
+	LEAQ       320(AX), DX
+	VMULPS     (DX), Y2, Y9
+	VMULPS     32(DX), Y3, Y10
+	VADDPS     Y10, Y9, Y9
+	LEAQ       384(AX), DX
+	VMULPS     (DX), Y2, Y10
+	VMULPS     32(DX), Y3, Y11
+	VADDPS     Y11, Y10, Y10
+	LEAQ       448(AX), DX
+	VMULPS     (DX), Y2, Y11
+	VMULPS     32(DX), Y3, Y12
+	VADDPS     Y12, Y11, Y11
+	VPERM2F128 $0x20, Y8, Y4, Y12
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y12, Y12
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VPERM2F128 $0x20, Y10, Y6, Y5
+	VPERM2F128 $0x31, Y10, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VPERM2F128 $0x20, Y11, Y7, Y6
+	VPERM2F128 $0x31, Y11, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VSHUFPS    $0x44, Y4, Y12, Y7
+	VSHUFPS    $0xee, Y4, Y12, Y4
+	VADDPS     Y4, Y7, Y7
+	VSHUFPS    $0x44, Y6, Y5, Y4
+	VSHUFPS    $0xee, Y6, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x88, Y4, Y7, Y5
+	VSHUFPS    $0xdd, Y4, Y7, Y4
+	VADDPS     Y4, Y5, Y5
+	VADDPS     Y1, Y5, Y5
+	VADDPS     Y0, Y5, Y5
+	VMOVUPS    Y5, (BX)
+	ADDQ       $0x00000200, AX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         CX, $0x01
+	JL           oneDone
+	LEAQ         (AX), DX
+	VMULPS       (DX), Y2, Y4
+	VMULPS       32(DX), Y3, Y5
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VADDPS       X5, X4, X5
+	VMOVHLPS     X5, X5, X4
+	VADDPS       X4, X5, X5
+	VSHUFPS      $0x01, X5, X5, X4
+	VADDSS       X4, X5, X5
+	VADDSS       X1, X5, X5
+	VADDSS       X0, X5, X5
+	VMOVSS       X5, (BX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, CX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dots24Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dots24Asm(SB), NOSPLIT, $0-48
+	MOVQ         arena+0(FP), AX
+	MOVQ         rd+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS bias+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (BX), Y2
+	VMOVUPS      32(BX), Y3
+	VMOVUPS      64(BX), Y4
+
+eight:
+	CMPQ       DX, $0x08
+	JL         eightDone
+	MOVL       (CX), BX
+	IMUL3Q     $0x00000060, BX, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y5
+	VMULPS     32(BX), Y3, Y6
+	VMULPS     64(BX), Y4, Y7
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y6, Y5, Y5
+	MOVL       4(CX), BX
+	IMUL3Q     $0x00000060, BX, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y6
+	VMULPS     32(BX), Y3, Y7
+	VMULPS     64(BX), Y4, Y8
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y7, Y6, Y6
+	MOVL       8(CX), BX
+	IMUL3Q     $0x00000060, BX, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y7
+	VMULPS     32(BX), Y3, Y8
+	VMULPS     64(BX), Y4, Y9
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y8, Y7, Y7
+	MOVL       12(CX), BX
+	IMUL3Q     $0x00000060, BX, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y8
+	VMULPS     32(BX), Y3, Y9
+	VMULPS     64(BX), Y4, Y10
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y9, Y8, Y8
+	MOVL       16(CX), BX
+	IMUL3Q     $0x00000060, BX, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y9
+	VMULPS     32(BX), Y3, Y10
+	VMULPS     64(BX), Y4, Y11
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y10, Y9, Y9
+	MOVL       20(CX), BX
+	IMUL3Q     $0x00000060, BX, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y10
+	VMULPS     32(BX), Y3, Y11
+	VMULPS     64(BX), Y4, Y12
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y11, Y10, Y10
+	MOVL       24(CX), BX
+	IMUL3Q     $0x00000060, BX, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y11
+	VMULPS     32(BX), Y3, Y12
+	VMULPS     64(BX), Y4, Y13
+	VADDPS     Y13, Y11, Y11
+	VADDPS     Y12, Y11, Y11
+	MOVL       28(CX), BX
+	IMUL3Q     $0x00000060, BX, BX
+	ADDQ       AX, BX
+	VMULPS     (BX), Y2, Y12
+	VMULPS     32(BX), Y3, Y13
+	VMULPS     64(BX), Y4, Y14
+	VADDPS     Y14, Y12, Y12
+	VADDPS     Y13, Y12, Y12
+	VPERM2F128 $0x20, Y9, Y5, Y13
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y13, Y13
+	VPERM2F128 $0x20, Y10, Y6, Y5
+	VPERM2F128 $0x31, Y10, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VPERM2F128 $0x20, Y11, Y7, Y6
+	VPERM2F128 $0x31, Y11, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VPERM2F128 $0x20, Y12, Y8, Y7
+	VPERM2F128 $0x31, Y12, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VSHUFPS    $0x44, Y5, Y13, Y8
+	VSHUFPS    $0xee, Y5, Y13, Y5
+	VADDPS     Y5, Y8, Y8
+	VSHUFPS    $0x44, Y7, Y6, Y5
+	VSHUFPS    $0xee, Y7, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VSHUFPS    $0x88, Y5, Y8, Y6
+	VSHUFPS    $0xdd, Y5, Y8, Y5
+	VADDPS     Y5, Y6, Y6
+	VADDPS     Y1, Y6, Y6
+	VADDPS     Y0, Y6, Y6
+	VMOVUPS    Y6, (SI)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, SI
+	SUBQ       $0x08, DX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         DX, $0x01
+	JL           oneDone
+	MOVL         (CX), BX
+	IMUL3Q       $0x00000060, BX, BX
+	ADDQ         AX, BX
+	VMULPS       (BX), Y2, Y5
+	VMULPS       32(BX), Y3, Y6
+	VMULPS       64(BX), Y4, Y7
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y6, Y5, Y5
+	VEXTRACTF128 $0x01, Y5, X6
+	VADDPS       X6, X5, X6
+	VMOVHLPS     X6, X6, X5
+	VADDPS       X5, X6, X6
+	VSHUFPS      $0x01, X6, X6, X5
+	VADDSS       X5, X6, X6
+	VADDSS       X1, X6, X6
+	VADDSS       X0, X6, X6
+	VMOVSS       X6, (SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, SI
+	SUBQ         $0x01, DX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll24Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dotsAll24Asm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VMOVUPS      64(DX), Y4
+
+eight:
+	CMPQ       CX, $0x08
+	JL         eightDone
+	LEAQ       (AX), DX
+	VMULPS     (DX), Y2, Y5
+	VMULPS     32(DX), Y3, Y6
+	VMULPS     64(DX), Y4, Y7
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y6, Y5, Y5
+	LEAQ       96(AX), DX
+	VMULPS     (DX), Y2, Y6
+	VMULPS     32(DX), Y3, Y7
+	VMULPS     64(DX), Y4, Y8
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y7, Y6, Y6
+	LEAQ       192(AX), DX
+	VMULPS     (DX), Y2, Y7
+	VMULPS     32(DX), Y3, Y8
+	VMULPS     64(DX), Y4, Y9
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y8, Y7, Y7
+	LEAQ       288(AX), DX
+	VMULPS     (DX), Y2, Y8
+	VMULPS     32(DX), Y3, Y9
+	VMULPS     64(DX), Y4, Y10
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y9, Y8, Y8
+	LEAQ       384(AX), DX
+	VMULPS     (DX), Y2, Y9
+	VMULPS     32(DX), Y3, Y10
+	VMULPS     64(DX), Y4, Y11
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y10, Y9, Y9
+	LEAQ       480(AX), DX
+	VMULPS     (DX), Y2, Y10
+	VMULPS     32(DX), Y3, Y11
+	VMULPS     64(DX), Y4, Y12
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y11, Y10, Y10
+	LEAQ       576(AX), DX
+	VMULPS     (DX), Y2, Y11
+	VMULPS     32(DX), Y3, Y12
+	VMULPS     64(DX), Y4, Y13
+	VADDPS     Y13, Y11, Y11
+	VADDPS     Y12, Y11, Y11
+	LEAQ       672(AX), DX
+	VMULPS     (DX), Y2, Y12
+	VMULPS     32(DX), Y3, Y13
+	VMULPS     64(DX), Y4, Y14
+	VADDPS     Y14, Y12, Y12
+	VADDPS     Y13, Y12, Y12
+	VPERM2F128 $0x20, Y9, Y5, Y13
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y13, Y13
+	VPERM2F128 $0x20, Y10, Y6, Y5
+	VPERM2F128 $0x31, Y10, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VPERM2F128 $0x20, Y11, Y7, Y6
+	VPERM2F128 $0x31, Y11, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VPERM2F128 $0x20, Y12, Y8, Y7
+	VPERM2F128 $0x31, Y12, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VSHUFPS    $0x44, Y5, Y13, Y8
+	VSHUFPS    $0xee, Y5, Y13, Y5
+	VADDPS     Y5, Y8, Y8
+	VSHUFPS    $0x44, Y7, Y6, Y5
+	VSHUFPS    $0xee, Y7, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VSHUFPS    $0x88, Y5, Y8, Y6
+	VSHUFPS    $0xdd, Y5, Y8, Y5
+	VADDPS     Y5, Y6, Y6
+	VADDPS     Y1, Y6, Y6
+	VADDPS     Y0, Y6, Y6
+	VMOVUPS    Y6, (BX)
+	ADDQ       $0x00000300, AX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         CX, $0x01
+	JL           oneDone
+	LEAQ         (AX), DX
+	VMULPS       (DX), Y2, Y5
+	VMULPS       32(DX), Y3, Y6
+	VMULPS       64(DX), Y4, Y7
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y6, Y5, Y5
+	VEXTRACTF128 $0x01, Y5, X6
+	VADDPS       X6, X5, X6
+	VMOVHLPS     X6, X6, X5
+	VADDPS       X5, X6, X6
+	VSHUFPS      $0x01, X6, X6, X5
+	VADDSS       X5, X6, X6
+	VADDSS       X1, X6, X6
+	VADDSS       X0, X6, X6
+	VMOVSS       X6, (BX)
+	ADDQ         $0x00000060, AX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, CX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
 // func dots32Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
 // Requires: AVX
 TEXT ·dots32Asm(SB), NOSPLIT, $0-48
@@ -157,6 +826,1034 @@ one:
 	ADDQ         $0x04, CX
 	ADDQ         $0x04, SI
 	SUBQ         $0x01, DX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll32Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dotsAll32Asm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VMOVUPS      64(DX), Y4
+	VMOVUPS      96(DX), Y5
+
+eight:
+	CMPQ       CX, $0x08
+	JL         eightDone
+	LEAQ       (AX), DX
+	VMULPS     (DX), Y2, Y6
+	VMULPS     32(DX), Y3, Y7
+	VMULPS     64(DX), Y4, Y8
+	VMULPS     96(DX), Y5, Y9
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	LEAQ       128(AX), DX
+	VMULPS     (DX), Y2, Y7
+	VMULPS     32(DX), Y3, Y8
+	VMULPS     64(DX), Y4, Y9
+	VMULPS     96(DX), Y5, Y10
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	LEAQ       256(AX), DX
+	VMULPS     (DX), Y2, Y8
+	VMULPS     32(DX), Y3, Y9
+	VMULPS     64(DX), Y4, Y10
+	VMULPS     96(DX), Y5, Y11
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	LEAQ       384(AX), DX
+	VMULPS     (DX), Y2, Y9
+	VMULPS     32(DX), Y3, Y10
+	VMULPS     64(DX), Y4, Y11
+	VMULPS     96(DX), Y5, Y12
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	LEAQ       512(AX), DX
+	VMULPS     (DX), Y2, Y10
+	VMULPS     32(DX), Y3, Y11
+	VMULPS     64(DX), Y4, Y12
+	VMULPS     96(DX), Y5, Y13
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y13, Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	LEAQ       640(AX), DX
+	VMULPS     (DX), Y2, Y11
+	VMULPS     32(DX), Y3, Y12
+	VMULPS     64(DX), Y4, Y13
+	VMULPS     96(DX), Y5, Y14
+	VADDPS     Y13, Y11, Y11
+	VADDPS     Y14, Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	LEAQ       768(AX), DX
+	VMULPS     (DX), Y2, Y12
+	VMULPS     32(DX), Y3, Y13
+	VMULPS     64(DX), Y4, Y14
+	VMULPS     96(DX), Y5, Y15
+	VADDPS     Y14, Y12, Y12
+	VADDPS     Y15, Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	LEAQ       896(AX), DX
+	VMULPS     (DX), Y2, Y13
+	VMULPS     32(DX), Y3, Y14
+	VMULPS     64(DX), Y4, Y15
+	VMULPS     96(DX), Y5, Y16
+	VADDPS     Y15, Y13, Y13
+	VADDPS     Y16, Y14, Y14
+	VADDPS     Y14, Y13, Y13
+	VPERM2F128 $0x20, Y10, Y6, Y14
+	VPERM2F128 $0x31, Y10, Y6, Y6
+	VADDPS     Y6, Y14, Y14
+	VPERM2F128 $0x20, Y11, Y7, Y6
+	VPERM2F128 $0x31, Y11, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VPERM2F128 $0x20, Y12, Y8, Y7
+	VPERM2F128 $0x31, Y12, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VPERM2F128 $0x20, Y13, Y9, Y8
+	VPERM2F128 $0x31, Y13, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VSHUFPS    $0x44, Y6, Y14, Y9
+	VSHUFPS    $0xee, Y6, Y14, Y6
+	VADDPS     Y6, Y9, Y9
+	VSHUFPS    $0x44, Y8, Y7, Y6
+	VSHUFPS    $0xee, Y8, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VSHUFPS    $0x88, Y6, Y9, Y7
+	VSHUFPS    $0xdd, Y6, Y9, Y6
+	VADDPS     Y6, Y7, Y7
+	VADDPS     Y1, Y7, Y7
+	VADDPS     Y0, Y7, Y7
+	VMOVUPS    Y7, (BX)
+	ADDQ       $0x00000400, AX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         CX, $0x01
+	JL           oneDone
+	LEAQ         (AX), DX
+	VMULPS       (DX), Y2, Y6
+	VMULPS       32(DX), Y3, Y7
+	VMULPS       64(DX), Y4, Y8
+	VMULPS       96(DX), Y5, Y9
+	VADDPS       Y8, Y6, Y6
+	VADDPS       Y9, Y7, Y7
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X7
+	VADDPS       X7, X6, X7
+	VMOVHLPS     X7, X7, X6
+	VADDPS       X6, X7, X7
+	VSHUFPS      $0x01, X7, X7, X6
+	VADDSS       X6, X7, X7
+	VADDSS       X1, X7, X7
+	VADDSS       X0, X7, X7
+	VMOVSS       X7, (BX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, CX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dots40Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dots40Asm(SB), NOSPLIT, $0-48
+	MOVQ         arena+0(FP), AX
+	MOVQ         rd+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS bias+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+eight:
+	CMPQ       DX, $0x08
+	JL         eightDone
+	MOVL       (CX), DI
+	IMUL3Q     $0x000000a0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y2
+	VMULPS     (BX), Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMULPS     32(BX), Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMULPS     64(BX), Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMULPS     96(BX), Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMULPS     128(BX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	MOVL       4(CX), DI
+	IMUL3Q     $0x000000a0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y3
+	VMULPS     (BX), Y3, Y3
+	VMOVUPS    32(DI), Y4
+	VMULPS     32(BX), Y4, Y4
+	VMOVUPS    64(DI), Y5
+	VMULPS     64(BX), Y5, Y5
+	VMOVUPS    96(DI), Y6
+	VMULPS     96(BX), Y6, Y6
+	VMOVUPS    128(DI), Y7
+	VMULPS     128(BX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	MOVL       8(CX), DI
+	IMUL3Q     $0x000000a0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y4
+	VMULPS     (BX), Y4, Y4
+	VMOVUPS    32(DI), Y5
+	VMULPS     32(BX), Y5, Y5
+	VMOVUPS    64(DI), Y6
+	VMULPS     64(BX), Y6, Y6
+	VMOVUPS    96(DI), Y7
+	VMULPS     96(BX), Y7, Y7
+	VMOVUPS    128(DI), Y8
+	VMULPS     128(BX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	MOVL       12(CX), DI
+	IMUL3Q     $0x000000a0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y5
+	VMULPS     (BX), Y5, Y5
+	VMOVUPS    32(DI), Y6
+	VMULPS     32(BX), Y6, Y6
+	VMOVUPS    64(DI), Y7
+	VMULPS     64(BX), Y7, Y7
+	VMOVUPS    96(DI), Y8
+	VMULPS     96(BX), Y8, Y8
+	VMOVUPS    128(DI), Y9
+	VMULPS     128(BX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	MOVL       16(CX), DI
+	IMUL3Q     $0x000000a0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y6
+	VMULPS     (BX), Y6, Y6
+	VMOVUPS    32(DI), Y7
+	VMULPS     32(BX), Y7, Y7
+	VMOVUPS    64(DI), Y8
+	VMULPS     64(BX), Y8, Y8
+	VMOVUPS    96(DI), Y9
+	VMULPS     96(BX), Y9, Y9
+	VMOVUPS    128(DI), Y10
+	VMULPS     128(BX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	MOVL       20(CX), DI
+	IMUL3Q     $0x000000a0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y7
+	VMULPS     (BX), Y7, Y7
+	VMOVUPS    32(DI), Y8
+	VMULPS     32(BX), Y8, Y8
+	VMOVUPS    64(DI), Y9
+	VMULPS     64(BX), Y9, Y9
+	VMOVUPS    96(DI), Y10
+	VMULPS     96(BX), Y10, Y10
+	VMOVUPS    128(DI), Y11
+	VMULPS     128(BX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	MOVL       24(CX), DI
+	IMUL3Q     $0x000000a0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y8
+	VMULPS     (BX), Y8, Y8
+	VMOVUPS    32(DI), Y9
+	VMULPS     32(BX), Y9, Y9
+	VMOVUPS    64(DI), Y10
+	VMULPS     64(BX), Y10, Y10
+	VMOVUPS    96(DI), Y11
+	VMULPS     96(BX), Y11, Y11
+	VMOVUPS    128(DI), Y12
+	VMULPS     128(BX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	MOVL       28(CX), DI
+	IMUL3Q     $0x000000a0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y9
+	VMULPS     (BX), Y9, Y9
+	VMOVUPS    32(DI), Y10
+	VMULPS     32(BX), Y10, Y10
+	VMOVUPS    64(DI), Y11
+	VMULPS     64(BX), Y11, Y11
+	VMOVUPS    96(DI), Y12
+	VMULPS     96(BX), Y12, Y12
+	VMOVUPS    128(DI), Y13
+	VMULPS     128(BX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (SI)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, SI
+	SUBQ       $0x08, DX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         DX, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	IMUL3Q       $0x000000a0, DI, DI
+	ADDQ         AX, DI
+	VMOVUPS      (DI), Y2
+	VMULPS       (BX), Y2, Y2
+	VMOVUPS      32(DI), Y3
+	VMULPS       32(BX), Y3, Y3
+	VMOVUPS      64(DI), Y4
+	VMULPS       64(BX), Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VMULPS       96(BX), Y5, Y5
+	VMOVUPS      128(DI), Y6
+	VMULPS       128(BX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, SI
+	SUBQ         $0x01, DX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll40Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dotsAll40Asm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+eight:
+	CMPQ       CX, $0x08
+	JL         eightDone
+	LEAQ       (AX), SI
+	VMOVUPS    (SI), Y2
+	VMULPS     (DX), Y2, Y2
+	VMOVUPS    32(SI), Y3
+	VMULPS     32(DX), Y3, Y3
+	VMOVUPS    64(SI), Y4
+	VMULPS     64(DX), Y4, Y4
+	VMOVUPS    96(SI), Y5
+	VMULPS     96(DX), Y5, Y5
+	VMOVUPS    128(SI), Y6
+	VMULPS     128(DX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	LEAQ       160(AX), SI
+	VMOVUPS    (SI), Y3
+	VMULPS     (DX), Y3, Y3
+	VMOVUPS    32(SI), Y4
+	VMULPS     32(DX), Y4, Y4
+	VMOVUPS    64(SI), Y5
+	VMULPS     64(DX), Y5, Y5
+	VMOVUPS    96(SI), Y6
+	VMULPS     96(DX), Y6, Y6
+	VMOVUPS    128(SI), Y7
+	VMULPS     128(DX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	LEAQ       320(AX), SI
+	VMOVUPS    (SI), Y4
+	VMULPS     (DX), Y4, Y4
+	VMOVUPS    32(SI), Y5
+	VMULPS     32(DX), Y5, Y5
+	VMOVUPS    64(SI), Y6
+	VMULPS     64(DX), Y6, Y6
+	VMOVUPS    96(SI), Y7
+	VMULPS     96(DX), Y7, Y7
+	VMOVUPS    128(SI), Y8
+	VMULPS     128(DX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	LEAQ       480(AX), SI
+	VMOVUPS    (SI), Y5
+	VMULPS     (DX), Y5, Y5
+	VMOVUPS    32(SI), Y6
+	VMULPS     32(DX), Y6, Y6
+	VMOVUPS    64(SI), Y7
+	VMULPS     64(DX), Y7, Y7
+	VMOVUPS    96(SI), Y8
+	VMULPS     96(DX), Y8, Y8
+	VMOVUPS    128(SI), Y9
+	VMULPS     128(DX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	LEAQ       640(AX), SI
+	VMOVUPS    (SI), Y6
+	VMULPS     (DX), Y6, Y6
+	VMOVUPS    32(SI), Y7
+	VMULPS     32(DX), Y7, Y7
+	VMOVUPS    64(SI), Y8
+	VMULPS     64(DX), Y8, Y8
+	VMOVUPS    96(SI), Y9
+	VMULPS     96(DX), Y9, Y9
+	VMOVUPS    128(SI), Y10
+	VMULPS     128(DX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	LEAQ       800(AX), SI
+	VMOVUPS    (SI), Y7
+	VMULPS     (DX), Y7, Y7
+	VMOVUPS    32(SI), Y8
+	VMULPS     32(DX), Y8, Y8
+	VMOVUPS    64(SI), Y9
+	VMULPS     64(DX), Y9, Y9
+	VMOVUPS    96(SI), Y10
+	VMULPS     96(DX), Y10, Y10
+	VMOVUPS    128(SI), Y11
+	VMULPS     128(DX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	LEAQ       960(AX), SI
+	VMOVUPS    (SI), Y8
+	VMULPS     (DX), Y8, Y8
+	VMOVUPS    32(SI), Y9
+	VMULPS     32(DX), Y9, Y9
+	VMOVUPS    64(SI), Y10
+	VMULPS     64(DX), Y10, Y10
+	VMOVUPS    96(SI), Y11
+	VMULPS     96(DX), Y11, Y11
+	VMOVUPS    128(SI), Y12
+	VMULPS     128(DX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	LEAQ       1120(AX), SI
+	VMOVUPS    (SI), Y9
+	VMULPS     (DX), Y9, Y9
+	VMOVUPS    32(SI), Y10
+	VMULPS     32(DX), Y10, Y10
+	VMOVUPS    64(SI), Y11
+	VMULPS     64(DX), Y11, Y11
+	VMOVUPS    96(SI), Y12
+	VMULPS     96(DX), Y12, Y12
+	VMOVUPS    128(SI), Y13
+	VMULPS     128(DX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (BX)
+	ADDQ       $0x00000500, AX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         CX, $0x01
+	JL           oneDone
+	LEAQ         (AX), SI
+	VMOVUPS      (SI), Y2
+	VMULPS       (DX), Y2, Y2
+	VMOVUPS      32(SI), Y3
+	VMULPS       32(DX), Y3, Y3
+	VMOVUPS      64(SI), Y4
+	VMULPS       64(DX), Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VMULPS       96(DX), Y5, Y5
+	VMOVUPS      128(SI), Y6
+	VMULPS       128(DX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (BX)
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, CX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dots48Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dots48Asm(SB), NOSPLIT, $0-48
+	MOVQ         arena+0(FP), AX
+	MOVQ         rd+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS bias+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+eight:
+	CMPQ       DX, $0x08
+	JL         eightDone
+	MOVL       (CX), DI
+	IMUL3Q     $0x000000c0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y2
+	VMULPS     (BX), Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMULPS     32(BX), Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMULPS     64(BX), Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMULPS     96(BX), Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMULPS     128(BX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    160(DI), Y6
+	VMULPS     160(BX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	MOVL       4(CX), DI
+	IMUL3Q     $0x000000c0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y3
+	VMULPS     (BX), Y3, Y3
+	VMOVUPS    32(DI), Y4
+	VMULPS     32(BX), Y4, Y4
+	VMOVUPS    64(DI), Y5
+	VMULPS     64(BX), Y5, Y5
+	VMOVUPS    96(DI), Y6
+	VMULPS     96(BX), Y6, Y6
+	VMOVUPS    128(DI), Y7
+	VMULPS     128(BX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    160(DI), Y7
+	VMULPS     160(BX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	MOVL       8(CX), DI
+	IMUL3Q     $0x000000c0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y4
+	VMULPS     (BX), Y4, Y4
+	VMOVUPS    32(DI), Y5
+	VMULPS     32(BX), Y5, Y5
+	VMOVUPS    64(DI), Y6
+	VMULPS     64(BX), Y6, Y6
+	VMOVUPS    96(DI), Y7
+	VMULPS     96(BX), Y7, Y7
+	VMOVUPS    128(DI), Y8
+	VMULPS     128(BX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    160(DI), Y8
+	VMULPS     160(BX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	MOVL       12(CX), DI
+	IMUL3Q     $0x000000c0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y5
+	VMULPS     (BX), Y5, Y5
+	VMOVUPS    32(DI), Y6
+	VMULPS     32(BX), Y6, Y6
+	VMOVUPS    64(DI), Y7
+	VMULPS     64(BX), Y7, Y7
+	VMOVUPS    96(DI), Y8
+	VMULPS     96(BX), Y8, Y8
+	VMOVUPS    128(DI), Y9
+	VMULPS     128(BX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    160(DI), Y9
+	VMULPS     160(BX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	MOVL       16(CX), DI
+	IMUL3Q     $0x000000c0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y6
+	VMULPS     (BX), Y6, Y6
+	VMOVUPS    32(DI), Y7
+	VMULPS     32(BX), Y7, Y7
+	VMOVUPS    64(DI), Y8
+	VMULPS     64(BX), Y8, Y8
+	VMOVUPS    96(DI), Y9
+	VMULPS     96(BX), Y9, Y9
+	VMOVUPS    128(DI), Y10
+	VMULPS     128(BX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    160(DI), Y10
+	VMULPS     160(BX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	MOVL       20(CX), DI
+	IMUL3Q     $0x000000c0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y7
+	VMULPS     (BX), Y7, Y7
+	VMOVUPS    32(DI), Y8
+	VMULPS     32(BX), Y8, Y8
+	VMOVUPS    64(DI), Y9
+	VMULPS     64(BX), Y9, Y9
+	VMOVUPS    96(DI), Y10
+	VMULPS     96(BX), Y10, Y10
+	VMOVUPS    128(DI), Y11
+	VMULPS     128(BX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    160(DI), Y11
+	VMULPS     160(BX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	MOVL       24(CX), DI
+	IMUL3Q     $0x000000c0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y8
+	VMULPS     (BX), Y8, Y8
+	VMOVUPS    32(DI), Y9
+	VMULPS     32(BX), Y9, Y9
+	VMOVUPS    64(DI), Y10
+	VMULPS     64(BX), Y10, Y10
+	VMOVUPS    96(DI), Y11
+	VMULPS     96(BX), Y11, Y11
+	VMOVUPS    128(DI), Y12
+	VMULPS     128(BX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    160(DI), Y12
+	VMULPS     160(BX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	MOVL       28(CX), DI
+	IMUL3Q     $0x000000c0, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y9
+	VMULPS     (BX), Y9, Y9
+	VMOVUPS    32(DI), Y10
+	VMULPS     32(BX), Y10, Y10
+	VMOVUPS    64(DI), Y11
+	VMULPS     64(BX), Y11, Y11
+	VMOVUPS    96(DI), Y12
+	VMULPS     96(BX), Y12, Y12
+	VMOVUPS    128(DI), Y13
+	VMULPS     128(BX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    160(DI), Y13
+	VMULPS     160(BX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (SI)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, SI
+	SUBQ       $0x08, DX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         DX, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	IMUL3Q       $0x000000c0, DI, DI
+	ADDQ         AX, DI
+	VMOVUPS      (DI), Y2
+	VMULPS       (BX), Y2, Y2
+	VMOVUPS      32(DI), Y3
+	VMULPS       32(BX), Y3, Y3
+	VMOVUPS      64(DI), Y4
+	VMULPS       64(BX), Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VMULPS       96(BX), Y5, Y5
+	VMOVUPS      128(DI), Y6
+	VMULPS       128(BX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      160(DI), Y6
+	VMULPS       160(BX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, SI
+	SUBQ         $0x01, DX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll48Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dotsAll48Asm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+eight:
+	CMPQ       CX, $0x08
+	JL         eightDone
+	LEAQ       (AX), SI
+	VMOVUPS    (SI), Y2
+	VMULPS     (DX), Y2, Y2
+	VMOVUPS    32(SI), Y3
+	VMULPS     32(DX), Y3, Y3
+	VMOVUPS    64(SI), Y4
+	VMULPS     64(DX), Y4, Y4
+	VMOVUPS    96(SI), Y5
+	VMULPS     96(DX), Y5, Y5
+	VMOVUPS    128(SI), Y6
+	VMULPS     128(DX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    160(SI), Y6
+	VMULPS     160(DX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	LEAQ       192(AX), SI
+	VMOVUPS    (SI), Y3
+	VMULPS     (DX), Y3, Y3
+	VMOVUPS    32(SI), Y4
+	VMULPS     32(DX), Y4, Y4
+	VMOVUPS    64(SI), Y5
+	VMULPS     64(DX), Y5, Y5
+	VMOVUPS    96(SI), Y6
+	VMULPS     96(DX), Y6, Y6
+	VMOVUPS    128(SI), Y7
+	VMULPS     128(DX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    160(SI), Y7
+	VMULPS     160(DX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	LEAQ       384(AX), SI
+	VMOVUPS    (SI), Y4
+	VMULPS     (DX), Y4, Y4
+	VMOVUPS    32(SI), Y5
+	VMULPS     32(DX), Y5, Y5
+	VMOVUPS    64(SI), Y6
+	VMULPS     64(DX), Y6, Y6
+	VMOVUPS    96(SI), Y7
+	VMULPS     96(DX), Y7, Y7
+	VMOVUPS    128(SI), Y8
+	VMULPS     128(DX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    160(SI), Y8
+	VMULPS     160(DX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	LEAQ       576(AX), SI
+	VMOVUPS    (SI), Y5
+	VMULPS     (DX), Y5, Y5
+	VMOVUPS    32(SI), Y6
+	VMULPS     32(DX), Y6, Y6
+	VMOVUPS    64(SI), Y7
+	VMULPS     64(DX), Y7, Y7
+	VMOVUPS    96(SI), Y8
+	VMULPS     96(DX), Y8, Y8
+	VMOVUPS    128(SI), Y9
+	VMULPS     128(DX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    160(SI), Y9
+	VMULPS     160(DX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	LEAQ       768(AX), SI
+	VMOVUPS    (SI), Y6
+	VMULPS     (DX), Y6, Y6
+	VMOVUPS    32(SI), Y7
+	VMULPS     32(DX), Y7, Y7
+	VMOVUPS    64(SI), Y8
+	VMULPS     64(DX), Y8, Y8
+	VMOVUPS    96(SI), Y9
+	VMULPS     96(DX), Y9, Y9
+	VMOVUPS    128(SI), Y10
+	VMULPS     128(DX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    160(SI), Y10
+	VMULPS     160(DX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	LEAQ       960(AX), SI
+	VMOVUPS    (SI), Y7
+	VMULPS     (DX), Y7, Y7
+	VMOVUPS    32(SI), Y8
+	VMULPS     32(DX), Y8, Y8
+	VMOVUPS    64(SI), Y9
+	VMULPS     64(DX), Y9, Y9
+	VMOVUPS    96(SI), Y10
+	VMULPS     96(DX), Y10, Y10
+	VMOVUPS    128(SI), Y11
+	VMULPS     128(DX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    160(SI), Y11
+	VMULPS     160(DX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	LEAQ       1152(AX), SI
+	VMOVUPS    (SI), Y8
+	VMULPS     (DX), Y8, Y8
+	VMOVUPS    32(SI), Y9
+	VMULPS     32(DX), Y9, Y9
+	VMOVUPS    64(SI), Y10
+	VMULPS     64(DX), Y10, Y10
+	VMOVUPS    96(SI), Y11
+	VMULPS     96(DX), Y11, Y11
+	VMOVUPS    128(SI), Y12
+	VMULPS     128(DX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    160(SI), Y12
+	VMULPS     160(DX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	LEAQ       1344(AX), SI
+	VMOVUPS    (SI), Y9
+	VMULPS     (DX), Y9, Y9
+	VMOVUPS    32(SI), Y10
+	VMULPS     32(DX), Y10, Y10
+	VMOVUPS    64(SI), Y11
+	VMULPS     64(DX), Y11, Y11
+	VMOVUPS    96(SI), Y12
+	VMULPS     96(DX), Y12, Y12
+	VMOVUPS    128(SI), Y13
+	VMULPS     128(DX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    160(SI), Y13
+	VMULPS     160(DX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (BX)
+	ADDQ       $0x00000600, AX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         CX, $0x01
+	JL           oneDone
+	LEAQ         (AX), SI
+	VMOVUPS      (SI), Y2
+	VMULPS       (DX), Y2, Y2
+	VMOVUPS      32(SI), Y3
+	VMULPS       32(DX), Y3, Y3
+	VMOVUPS      64(SI), Y4
+	VMULPS       64(DX), Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VMULPS       96(DX), Y5, Y5
+	VMOVUPS      128(SI), Y6
+	VMULPS       128(DX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      160(SI), Y6
+	VMULPS       160(DX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (BX)
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, CX
 	JMP          one
 
 oneDone:
@@ -462,112 +2159,236 @@ oneDone:
 	VZEROUPPER
 	RET
 
-// func dotsAll32Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// func dotsAll64Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
 // Requires: AVX
-TEXT ·dotsAll32Asm(SB), NOSPLIT, $0-40
+TEXT ·dotsAll64Asm(SB), NOSPLIT, $0-40
 	MOVQ         arena+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         v+16(FP), DX
 	MOVQ         dst+32(FP), BX
 	VBROADCASTSS bias+24(FP), Y0
 	VXORPS       Y1, Y1, Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	VMOVUPS      64(DX), Y4
-	VMOVUPS      96(DX), Y5
 
 eight:
 	CMPQ       CX, $0x08
 	JL         eightDone
-	LEAQ       (AX), DX
-	VMULPS     (DX), Y2, Y6
-	VMULPS     32(DX), Y3, Y7
-	VMULPS     64(DX), Y4, Y8
-	VMULPS     96(DX), Y5, Y9
+	LEAQ       (AX), SI
+	VMOVUPS    (SI), Y2
+	VMULPS     (DX), Y2, Y2
+	VMOVUPS    32(SI), Y3
+	VMULPS     32(DX), Y3, Y3
+	VMOVUPS    64(SI), Y4
+	VMULPS     64(DX), Y4, Y4
+	VMOVUPS    96(SI), Y5
+	VMULPS     96(DX), Y5, Y5
+	VMOVUPS    128(SI), Y6
+	VMULPS     128(DX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    160(SI), Y6
+	VMULPS     160(DX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    192(SI), Y6
+	VMULPS     192(DX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    224(SI), Y6
+	VMULPS     224(DX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	LEAQ       256(AX), SI
+	VMOVUPS    (SI), Y3
+	VMULPS     (DX), Y3, Y3
+	VMOVUPS    32(SI), Y4
+	VMULPS     32(DX), Y4, Y4
+	VMOVUPS    64(SI), Y5
+	VMULPS     64(DX), Y5, Y5
+	VMOVUPS    96(SI), Y6
+	VMULPS     96(DX), Y6, Y6
+	VMOVUPS    128(SI), Y7
+	VMULPS     128(DX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    160(SI), Y7
+	VMULPS     160(DX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    192(SI), Y7
+	VMULPS     192(DX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    224(SI), Y7
+	VMULPS     224(DX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	LEAQ       512(AX), SI
+	VMOVUPS    (SI), Y4
+	VMULPS     (DX), Y4, Y4
+	VMOVUPS    32(SI), Y5
+	VMULPS     32(DX), Y5, Y5
+	VMOVUPS    64(SI), Y6
+	VMULPS     64(DX), Y6, Y6
+	VMOVUPS    96(SI), Y7
+	VMULPS     96(DX), Y7, Y7
+	VMOVUPS    128(SI), Y8
+	VMULPS     128(DX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    160(SI), Y8
+	VMULPS     160(DX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(SI), Y8
+	VMULPS     192(DX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    224(SI), Y8
+	VMULPS     224(DX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	LEAQ       768(AX), SI
+	VMOVUPS    (SI), Y5
+	VMULPS     (DX), Y5, Y5
+	VMOVUPS    32(SI), Y6
+	VMULPS     32(DX), Y6, Y6
+	VMOVUPS    64(SI), Y7
+	VMULPS     64(DX), Y7, Y7
+	VMOVUPS    96(SI), Y8
+	VMULPS     96(DX), Y8, Y8
+	VMOVUPS    128(SI), Y9
+	VMULPS     128(DX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    160(SI), Y9
+	VMULPS     160(DX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    192(SI), Y9
+	VMULPS     192(DX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    224(SI), Y9
+	VMULPS     224(DX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	LEAQ       1024(AX), SI
+	VMOVUPS    (SI), Y6
+	VMULPS     (DX), Y6, Y6
+	VMOVUPS    32(SI), Y7
+	VMULPS     32(DX), Y7, Y7
+	VMOVUPS    64(SI), Y8
+	VMULPS     64(DX), Y8, Y8
+	VMOVUPS    96(SI), Y9
+	VMULPS     96(DX), Y9, Y9
+	VMOVUPS    128(SI), Y10
+	VMULPS     128(DX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    160(SI), Y10
+	VMULPS     160(DX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    192(SI), Y10
+	VMULPS     192(DX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    224(SI), Y10
+	VMULPS     224(DX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
 	VADDPS     Y8, Y6, Y6
 	VADDPS     Y9, Y7, Y7
 	VADDPS     Y7, Y6, Y6
-	LEAQ       128(AX), DX
-	VMULPS     (DX), Y2, Y7
-	VMULPS     32(DX), Y3, Y8
-	VMULPS     64(DX), Y4, Y9
-	VMULPS     96(DX), Y5, Y10
+	LEAQ       1280(AX), SI
+	VMOVUPS    (SI), Y7
+	VMULPS     (DX), Y7, Y7
+	VMOVUPS    32(SI), Y8
+	VMULPS     32(DX), Y8, Y8
+	VMOVUPS    64(SI), Y9
+	VMULPS     64(DX), Y9, Y9
+	VMOVUPS    96(SI), Y10
+	VMULPS     96(DX), Y10, Y10
+	VMOVUPS    128(SI), Y11
+	VMULPS     128(DX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    160(SI), Y11
+	VMULPS     160(DX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    192(SI), Y11
+	VMULPS     192(DX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    224(SI), Y11
+	VMULPS     224(DX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
 	VADDPS     Y9, Y7, Y7
 	VADDPS     Y10, Y8, Y8
 	VADDPS     Y8, Y7, Y7
-	LEAQ       256(AX), DX
-	VMULPS     (DX), Y2, Y8
-	VMULPS     32(DX), Y3, Y9
-	VMULPS     64(DX), Y4, Y10
-	VMULPS     96(DX), Y5, Y11
+	LEAQ       1536(AX), SI
+	VMOVUPS    (SI), Y8
+	VMULPS     (DX), Y8, Y8
+	VMOVUPS    32(SI), Y9
+	VMULPS     32(DX), Y9, Y9
+	VMOVUPS    64(SI), Y10
+	VMULPS     64(DX), Y10, Y10
+	VMOVUPS    96(SI), Y11
+	VMULPS     96(DX), Y11, Y11
+	VMOVUPS    128(SI), Y12
+	VMULPS     128(DX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    160(SI), Y12
+	VMULPS     160(DX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    192(SI), Y12
+	VMULPS     192(DX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    224(SI), Y12
+	VMULPS     224(DX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
 	VADDPS     Y10, Y8, Y8
 	VADDPS     Y11, Y9, Y9
 	VADDPS     Y9, Y8, Y8
-	LEAQ       384(AX), DX
-	VMULPS     (DX), Y2, Y9
-	VMULPS     32(DX), Y3, Y10
-	VMULPS     64(DX), Y4, Y11
-	VMULPS     96(DX), Y5, Y12
+	LEAQ       1792(AX), SI
+	VMOVUPS    (SI), Y9
+	VMULPS     (DX), Y9, Y9
+	VMOVUPS    32(SI), Y10
+	VMULPS     32(DX), Y10, Y10
+	VMOVUPS    64(SI), Y11
+	VMULPS     64(DX), Y11, Y11
+	VMOVUPS    96(SI), Y12
+	VMULPS     96(DX), Y12, Y12
+	VMOVUPS    128(SI), Y13
+	VMULPS     128(DX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    160(SI), Y13
+	VMULPS     160(DX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    192(SI), Y13
+	VMULPS     192(DX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    224(SI), Y13
+	VMULPS     224(DX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
 	VADDPS     Y11, Y9, Y9
 	VADDPS     Y12, Y10, Y10
 	VADDPS     Y10, Y9, Y9
-	LEAQ       512(AX), DX
-	VMULPS     (DX), Y2, Y10
-	VMULPS     32(DX), Y3, Y11
-	VMULPS     64(DX), Y4, Y12
-	VMULPS     96(DX), Y5, Y13
-	VADDPS     Y12, Y10, Y10
-	VADDPS     Y13, Y11, Y11
-	VADDPS     Y11, Y10, Y10
-	LEAQ       640(AX), DX
-	VMULPS     (DX), Y2, Y11
-	VMULPS     32(DX), Y3, Y12
-	VMULPS     64(DX), Y4, Y13
-	VMULPS     96(DX), Y5, Y14
-	VADDPS     Y13, Y11, Y11
-	VADDPS     Y14, Y12, Y12
-	VADDPS     Y12, Y11, Y11
-	LEAQ       768(AX), DX
-	VMULPS     (DX), Y2, Y12
-	VMULPS     32(DX), Y3, Y13
-	VMULPS     64(DX), Y4, Y14
-	VMULPS     96(DX), Y5, Y15
-	VADDPS     Y14, Y12, Y12
-	VADDPS     Y15, Y13, Y13
-	VADDPS     Y13, Y12, Y12
-	LEAQ       896(AX), DX
-	VMULPS     (DX), Y2, Y13
-	VMULPS     32(DX), Y3, Y14
-	VMULPS     64(DX), Y4, Y15
-	VMULPS     96(DX), Y5, Y16
-	VADDPS     Y15, Y13, Y13
-	VADDPS     Y16, Y14, Y14
-	VADDPS     Y14, Y13, Y13
-	VPERM2F128 $0x20, Y10, Y6, Y14
-	VPERM2F128 $0x31, Y10, Y6, Y6
-	VADDPS     Y6, Y14, Y14
-	VPERM2F128 $0x20, Y11, Y7, Y6
-	VPERM2F128 $0x31, Y11, Y7, Y7
-	VADDPS     Y7, Y6, Y6
-	VPERM2F128 $0x20, Y12, Y8, Y7
-	VPERM2F128 $0x31, Y12, Y8, Y8
-	VADDPS     Y8, Y7, Y7
-	VPERM2F128 $0x20, Y13, Y9, Y8
-	VPERM2F128 $0x31, Y13, Y9, Y9
-	VADDPS     Y9, Y8, Y8
-	VSHUFPS    $0x44, Y6, Y14, Y9
-	VSHUFPS    $0xee, Y6, Y14, Y6
-	VADDPS     Y6, Y9, Y9
-	VSHUFPS    $0x44, Y8, Y7, Y6
-	VSHUFPS    $0xee, Y8, Y7, Y7
-	VADDPS     Y7, Y6, Y6
-	VSHUFPS    $0x88, Y6, Y9, Y7
-	VSHUFPS    $0xdd, Y6, Y9, Y6
-	VADDPS     Y6, Y7, Y7
-	VADDPS     Y1, Y7, Y7
-	VADDPS     Y0, Y7, Y7
-	VMOVUPS    Y7, (BX)
-	ADDQ       $0x00000400, AX
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (BX)
+	ADDQ       $0x00000800, AX
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
 	JMP        eight
@@ -576,24 +2397,1846 @@ eightDone:
 one:
 	CMPQ         CX, $0x01
 	JL           oneDone
-	LEAQ         (AX), DX
-	VMULPS       (DX), Y2, Y6
-	VMULPS       32(DX), Y3, Y7
-	VMULPS       64(DX), Y4, Y8
-	VMULPS       96(DX), Y5, Y9
-	VADDPS       Y8, Y6, Y6
-	VADDPS       Y9, Y7, Y7
-	VADDPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X7
-	VADDPS       X7, X6, X7
-	VMOVHLPS     X7, X7, X6
-	VADDPS       X6, X7, X7
-	VSHUFPS      $0x01, X7, X7, X6
-	VADDSS       X6, X7, X7
-	VADDSS       X1, X7, X7
-	VADDSS       X0, X7, X7
-	VMOVSS       X7, (BX)
-	ADDQ         $0x00000080, AX
+	LEAQ         (AX), SI
+	VMOVUPS      (SI), Y2
+	VMULPS       (DX), Y2, Y2
+	VMOVUPS      32(SI), Y3
+	VMULPS       32(DX), Y3, Y3
+	VMOVUPS      64(SI), Y4
+	VMULPS       64(DX), Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VMULPS       96(DX), Y5, Y5
+	VMOVUPS      128(SI), Y6
+	VMULPS       128(DX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      160(SI), Y6
+	VMULPS       160(DX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      192(SI), Y6
+	VMULPS       192(DX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      224(SI), Y6
+	VMULPS       224(DX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (BX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, CX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dots96Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dots96Asm(SB), NOSPLIT, $0-48
+	MOVQ         arena+0(FP), AX
+	MOVQ         rd+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS bias+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+eight:
+	CMPQ       DX, $0x08
+	JL         eightDone
+	MOVL       (CX), DI
+	IMUL3Q     $0x00000180, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y2
+	VMULPS     (BX), Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMULPS     32(BX), Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMULPS     64(BX), Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMULPS     96(BX), Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMULPS     128(BX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    160(DI), Y6
+	VMULPS     160(BX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    192(DI), Y6
+	VMULPS     192(BX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    224(DI), Y6
+	VMULPS     224(BX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VMOVUPS    256(DI), Y6
+	VMULPS     256(BX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    288(DI), Y6
+	VMULPS     288(BX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    320(DI), Y6
+	VMULPS     320(BX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    352(DI), Y6
+	VMULPS     352(BX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	MOVL       4(CX), DI
+	IMUL3Q     $0x00000180, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y3
+	VMULPS     (BX), Y3, Y3
+	VMOVUPS    32(DI), Y4
+	VMULPS     32(BX), Y4, Y4
+	VMOVUPS    64(DI), Y5
+	VMULPS     64(BX), Y5, Y5
+	VMOVUPS    96(DI), Y6
+	VMULPS     96(BX), Y6, Y6
+	VMOVUPS    128(DI), Y7
+	VMULPS     128(BX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    160(DI), Y7
+	VMULPS     160(BX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    192(DI), Y7
+	VMULPS     192(BX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    224(DI), Y7
+	VMULPS     224(BX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VMOVUPS    256(DI), Y7
+	VMULPS     256(BX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    288(DI), Y7
+	VMULPS     288(BX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    320(DI), Y7
+	VMULPS     320(BX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    352(DI), Y7
+	VMULPS     352(BX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	MOVL       8(CX), DI
+	IMUL3Q     $0x00000180, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y4
+	VMULPS     (BX), Y4, Y4
+	VMOVUPS    32(DI), Y5
+	VMULPS     32(BX), Y5, Y5
+	VMOVUPS    64(DI), Y6
+	VMULPS     64(BX), Y6, Y6
+	VMOVUPS    96(DI), Y7
+	VMULPS     96(BX), Y7, Y7
+	VMOVUPS    128(DI), Y8
+	VMULPS     128(BX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    160(DI), Y8
+	VMULPS     160(BX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(DI), Y8
+	VMULPS     192(BX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    224(DI), Y8
+	VMULPS     224(BX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VMOVUPS    256(DI), Y8
+	VMULPS     256(BX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    288(DI), Y8
+	VMULPS     288(BX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    320(DI), Y8
+	VMULPS     320(BX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    352(DI), Y8
+	VMULPS     352(BX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	MOVL       12(CX), DI
+	IMUL3Q     $0x00000180, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y5
+	VMULPS     (BX), Y5, Y5
+	VMOVUPS    32(DI), Y6
+	VMULPS     32(BX), Y6, Y6
+	VMOVUPS    64(DI), Y7
+	VMULPS     64(BX), Y7, Y7
+	VMOVUPS    96(DI), Y8
+	VMULPS     96(BX), Y8, Y8
+	VMOVUPS    128(DI), Y9
+	VMULPS     128(BX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    160(DI), Y9
+	VMULPS     160(BX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    192(DI), Y9
+	VMULPS     192(BX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    224(DI), Y9
+	VMULPS     224(BX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VMOVUPS    256(DI), Y9
+	VMULPS     256(BX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    288(DI), Y9
+	VMULPS     288(BX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    320(DI), Y9
+	VMULPS     320(BX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    352(DI), Y9
+	VMULPS     352(BX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	MOVL       16(CX), DI
+	IMUL3Q     $0x00000180, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y6
+	VMULPS     (BX), Y6, Y6
+	VMOVUPS    32(DI), Y7
+	VMULPS     32(BX), Y7, Y7
+	VMOVUPS    64(DI), Y8
+	VMULPS     64(BX), Y8, Y8
+	VMOVUPS    96(DI), Y9
+	VMULPS     96(BX), Y9, Y9
+	VMOVUPS    128(DI), Y10
+	VMULPS     128(BX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    160(DI), Y10
+	VMULPS     160(BX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    192(DI), Y10
+	VMULPS     192(BX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    224(DI), Y10
+	VMULPS     224(BX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VMOVUPS    256(DI), Y10
+	VMULPS     256(BX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    288(DI), Y10
+	VMULPS     288(BX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    320(DI), Y10
+	VMULPS     320(BX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    352(DI), Y10
+	VMULPS     352(BX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	MOVL       20(CX), DI
+	IMUL3Q     $0x00000180, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y7
+	VMULPS     (BX), Y7, Y7
+	VMOVUPS    32(DI), Y8
+	VMULPS     32(BX), Y8, Y8
+	VMOVUPS    64(DI), Y9
+	VMULPS     64(BX), Y9, Y9
+	VMOVUPS    96(DI), Y10
+	VMULPS     96(BX), Y10, Y10
+	VMOVUPS    128(DI), Y11
+	VMULPS     128(BX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    160(DI), Y11
+	VMULPS     160(BX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    192(DI), Y11
+	VMULPS     192(BX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    224(DI), Y11
+	VMULPS     224(BX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VMOVUPS    256(DI), Y11
+	VMULPS     256(BX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    288(DI), Y11
+	VMULPS     288(BX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    320(DI), Y11
+	VMULPS     320(BX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    352(DI), Y11
+	VMULPS     352(BX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	MOVL       24(CX), DI
+	IMUL3Q     $0x00000180, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y8
+	VMULPS     (BX), Y8, Y8
+	VMOVUPS    32(DI), Y9
+	VMULPS     32(BX), Y9, Y9
+	VMOVUPS    64(DI), Y10
+	VMULPS     64(BX), Y10, Y10
+	VMOVUPS    96(DI), Y11
+	VMULPS     96(BX), Y11, Y11
+	VMOVUPS    128(DI), Y12
+	VMULPS     128(BX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    160(DI), Y12
+	VMULPS     160(BX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    192(DI), Y12
+	VMULPS     192(BX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    224(DI), Y12
+	VMULPS     224(BX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VMOVUPS    256(DI), Y12
+	VMULPS     256(BX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    288(DI), Y12
+	VMULPS     288(BX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    320(DI), Y12
+	VMULPS     320(BX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    352(DI), Y12
+	VMULPS     352(BX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	MOVL       28(CX), DI
+	IMUL3Q     $0x00000180, DI, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y9
+	VMULPS     (BX), Y9, Y9
+	VMOVUPS    32(DI), Y10
+	VMULPS     32(BX), Y10, Y10
+	VMOVUPS    64(DI), Y11
+	VMULPS     64(BX), Y11, Y11
+	VMOVUPS    96(DI), Y12
+	VMULPS     96(BX), Y12, Y12
+	VMOVUPS    128(DI), Y13
+	VMULPS     128(BX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    160(DI), Y13
+	VMULPS     160(BX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    192(DI), Y13
+	VMULPS     192(BX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    224(DI), Y13
+	VMULPS     224(BX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VMOVUPS    256(DI), Y13
+	VMULPS     256(BX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    288(DI), Y13
+	VMULPS     288(BX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    320(DI), Y13
+	VMULPS     320(BX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    352(DI), Y13
+	VMULPS     352(BX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (SI)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, SI
+	SUBQ       $0x08, DX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         DX, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	IMUL3Q       $0x00000180, DI, DI
+	ADDQ         AX, DI
+	VMOVUPS      (DI), Y2
+	VMULPS       (BX), Y2, Y2
+	VMOVUPS      32(DI), Y3
+	VMULPS       32(BX), Y3, Y3
+	VMOVUPS      64(DI), Y4
+	VMULPS       64(BX), Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VMULPS       96(BX), Y5, Y5
+	VMOVUPS      128(DI), Y6
+	VMULPS       128(BX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      160(DI), Y6
+	VMULPS       160(BX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      192(DI), Y6
+	VMULPS       192(BX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      224(DI), Y6
+	VMULPS       224(BX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VMOVUPS      256(DI), Y6
+	VMULPS       256(BX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      288(DI), Y6
+	VMULPS       288(BX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      320(DI), Y6
+	VMULPS       320(BX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      352(DI), Y6
+	VMULPS       352(BX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, SI
+	SUBQ         $0x01, DX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll96Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dotsAll96Asm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+eight:
+	CMPQ       CX, $0x08
+	JL         eightDone
+	LEAQ       (AX), SI
+	VMOVUPS    (SI), Y2
+	VMULPS     (DX), Y2, Y2
+	VMOVUPS    32(SI), Y3
+	VMULPS     32(DX), Y3, Y3
+	VMOVUPS    64(SI), Y4
+	VMULPS     64(DX), Y4, Y4
+	VMOVUPS    96(SI), Y5
+	VMULPS     96(DX), Y5, Y5
+	VMOVUPS    128(SI), Y6
+	VMULPS     128(DX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    160(SI), Y6
+	VMULPS     160(DX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    192(SI), Y6
+	VMULPS     192(DX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    224(SI), Y6
+	VMULPS     224(DX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VMOVUPS    256(SI), Y6
+	VMULPS     256(DX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    288(SI), Y6
+	VMULPS     288(DX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    320(SI), Y6
+	VMULPS     320(DX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    352(SI), Y6
+	VMULPS     352(DX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	LEAQ       384(AX), SI
+	VMOVUPS    (SI), Y3
+	VMULPS     (DX), Y3, Y3
+	VMOVUPS    32(SI), Y4
+	VMULPS     32(DX), Y4, Y4
+	VMOVUPS    64(SI), Y5
+	VMULPS     64(DX), Y5, Y5
+	VMOVUPS    96(SI), Y6
+	VMULPS     96(DX), Y6, Y6
+	VMOVUPS    128(SI), Y7
+	VMULPS     128(DX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    160(SI), Y7
+	VMULPS     160(DX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    192(SI), Y7
+	VMULPS     192(DX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    224(SI), Y7
+	VMULPS     224(DX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VMOVUPS    256(SI), Y7
+	VMULPS     256(DX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    288(SI), Y7
+	VMULPS     288(DX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    320(SI), Y7
+	VMULPS     320(DX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    352(SI), Y7
+	VMULPS     352(DX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	LEAQ       768(AX), SI
+	VMOVUPS    (SI), Y4
+	VMULPS     (DX), Y4, Y4
+	VMOVUPS    32(SI), Y5
+	VMULPS     32(DX), Y5, Y5
+	VMOVUPS    64(SI), Y6
+	VMULPS     64(DX), Y6, Y6
+	VMOVUPS    96(SI), Y7
+	VMULPS     96(DX), Y7, Y7
+	VMOVUPS    128(SI), Y8
+	VMULPS     128(DX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    160(SI), Y8
+	VMULPS     160(DX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(SI), Y8
+	VMULPS     192(DX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    224(SI), Y8
+	VMULPS     224(DX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VMOVUPS    256(SI), Y8
+	VMULPS     256(DX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    288(SI), Y8
+	VMULPS     288(DX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    320(SI), Y8
+	VMULPS     320(DX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    352(SI), Y8
+	VMULPS     352(DX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	LEAQ       1152(AX), SI
+	VMOVUPS    (SI), Y5
+	VMULPS     (DX), Y5, Y5
+	VMOVUPS    32(SI), Y6
+	VMULPS     32(DX), Y6, Y6
+	VMOVUPS    64(SI), Y7
+	VMULPS     64(DX), Y7, Y7
+	VMOVUPS    96(SI), Y8
+	VMULPS     96(DX), Y8, Y8
+	VMOVUPS    128(SI), Y9
+	VMULPS     128(DX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    160(SI), Y9
+	VMULPS     160(DX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    192(SI), Y9
+	VMULPS     192(DX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    224(SI), Y9
+	VMULPS     224(DX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VMOVUPS    256(SI), Y9
+	VMULPS     256(DX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    288(SI), Y9
+	VMULPS     288(DX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    320(SI), Y9
+	VMULPS     320(DX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    352(SI), Y9
+	VMULPS     352(DX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	LEAQ       1536(AX), SI
+	VMOVUPS    (SI), Y6
+	VMULPS     (DX), Y6, Y6
+	VMOVUPS    32(SI), Y7
+	VMULPS     32(DX), Y7, Y7
+	VMOVUPS    64(SI), Y8
+	VMULPS     64(DX), Y8, Y8
+	VMOVUPS    96(SI), Y9
+	VMULPS     96(DX), Y9, Y9
+	VMOVUPS    128(SI), Y10
+	VMULPS     128(DX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    160(SI), Y10
+	VMULPS     160(DX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    192(SI), Y10
+	VMULPS     192(DX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    224(SI), Y10
+	VMULPS     224(DX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VMOVUPS    256(SI), Y10
+	VMULPS     256(DX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    288(SI), Y10
+	VMULPS     288(DX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    320(SI), Y10
+	VMULPS     320(DX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    352(SI), Y10
+	VMULPS     352(DX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	LEAQ       1920(AX), SI
+	VMOVUPS    (SI), Y7
+	VMULPS     (DX), Y7, Y7
+	VMOVUPS    32(SI), Y8
+	VMULPS     32(DX), Y8, Y8
+	VMOVUPS    64(SI), Y9
+	VMULPS     64(DX), Y9, Y9
+	VMOVUPS    96(SI), Y10
+	VMULPS     96(DX), Y10, Y10
+	VMOVUPS    128(SI), Y11
+	VMULPS     128(DX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    160(SI), Y11
+	VMULPS     160(DX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    192(SI), Y11
+	VMULPS     192(DX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    224(SI), Y11
+	VMULPS     224(DX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VMOVUPS    256(SI), Y11
+	VMULPS     256(DX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    288(SI), Y11
+	VMULPS     288(DX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    320(SI), Y11
+	VMULPS     320(DX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    352(SI), Y11
+	VMULPS     352(DX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	LEAQ       2304(AX), SI
+	VMOVUPS    (SI), Y8
+	VMULPS     (DX), Y8, Y8
+	VMOVUPS    32(SI), Y9
+	VMULPS     32(DX), Y9, Y9
+	VMOVUPS    64(SI), Y10
+	VMULPS     64(DX), Y10, Y10
+	VMOVUPS    96(SI), Y11
+	VMULPS     96(DX), Y11, Y11
+	VMOVUPS    128(SI), Y12
+	VMULPS     128(DX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    160(SI), Y12
+	VMULPS     160(DX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    192(SI), Y12
+	VMULPS     192(DX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    224(SI), Y12
+	VMULPS     224(DX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VMOVUPS    256(SI), Y12
+	VMULPS     256(DX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    288(SI), Y12
+	VMULPS     288(DX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    320(SI), Y12
+	VMULPS     320(DX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    352(SI), Y12
+	VMULPS     352(DX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	LEAQ       2688(AX), SI
+	VMOVUPS    (SI), Y9
+	VMULPS     (DX), Y9, Y9
+	VMOVUPS    32(SI), Y10
+	VMULPS     32(DX), Y10, Y10
+	VMOVUPS    64(SI), Y11
+	VMULPS     64(DX), Y11, Y11
+	VMOVUPS    96(SI), Y12
+	VMULPS     96(DX), Y12, Y12
+	VMOVUPS    128(SI), Y13
+	VMULPS     128(DX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    160(SI), Y13
+	VMULPS     160(DX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    192(SI), Y13
+	VMULPS     192(DX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    224(SI), Y13
+	VMULPS     224(DX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VMOVUPS    256(SI), Y13
+	VMULPS     256(DX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    288(SI), Y13
+	VMULPS     288(DX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    320(SI), Y13
+	VMULPS     320(DX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    352(SI), Y13
+	VMULPS     352(DX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (BX)
+	ADDQ       $0x00000c00, AX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         CX, $0x01
+	JL           oneDone
+	LEAQ         (AX), SI
+	VMOVUPS      (SI), Y2
+	VMULPS       (DX), Y2, Y2
+	VMOVUPS      32(SI), Y3
+	VMULPS       32(DX), Y3, Y3
+	VMOVUPS      64(SI), Y4
+	VMULPS       64(DX), Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VMULPS       96(DX), Y5, Y5
+	VMOVUPS      128(SI), Y6
+	VMULPS       128(DX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      160(SI), Y6
+	VMULPS       160(DX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      192(SI), Y6
+	VMULPS       192(DX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      224(SI), Y6
+	VMULPS       224(DX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VMOVUPS      256(SI), Y6
+	VMULPS       256(DX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      288(SI), Y6
+	VMULPS       288(DX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      320(SI), Y6
+	VMULPS       320(DX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      352(SI), Y6
+	VMULPS       352(DX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (BX)
+	ADDQ         $0x00000180, AX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, CX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dots128Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dots128Asm(SB), NOSPLIT, $0-48
+	MOVQ         arena+0(FP), AX
+	MOVQ         rd+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS bias+32(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+eight:
+	CMPQ       DX, $0x08
+	JL         eightDone
+	MOVL       (CX), DI
+	SHLQ       $0x09, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y2
+	VMULPS     (BX), Y2, Y2
+	VMOVUPS    32(DI), Y3
+	VMULPS     32(BX), Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMULPS     64(BX), Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMULPS     96(BX), Y5, Y5
+	VMOVUPS    128(DI), Y6
+	VMULPS     128(BX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    160(DI), Y6
+	VMULPS     160(BX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    192(DI), Y6
+	VMULPS     192(BX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    224(DI), Y6
+	VMULPS     224(BX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VMOVUPS    256(DI), Y6
+	VMULPS     256(BX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    288(DI), Y6
+	VMULPS     288(BX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    320(DI), Y6
+	VMULPS     320(BX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    352(DI), Y6
+	VMULPS     352(BX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VMOVUPS    384(DI), Y6
+	VMULPS     384(BX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    416(DI), Y6
+	VMULPS     416(BX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    448(DI), Y6
+	VMULPS     448(BX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    480(DI), Y6
+	VMULPS     480(BX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	MOVL       4(CX), DI
+	SHLQ       $0x09, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y3
+	VMULPS     (BX), Y3, Y3
+	VMOVUPS    32(DI), Y4
+	VMULPS     32(BX), Y4, Y4
+	VMOVUPS    64(DI), Y5
+	VMULPS     64(BX), Y5, Y5
+	VMOVUPS    96(DI), Y6
+	VMULPS     96(BX), Y6, Y6
+	VMOVUPS    128(DI), Y7
+	VMULPS     128(BX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    160(DI), Y7
+	VMULPS     160(BX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    192(DI), Y7
+	VMULPS     192(BX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    224(DI), Y7
+	VMULPS     224(BX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VMOVUPS    256(DI), Y7
+	VMULPS     256(BX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    288(DI), Y7
+	VMULPS     288(BX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    320(DI), Y7
+	VMULPS     320(BX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    352(DI), Y7
+	VMULPS     352(BX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VMOVUPS    384(DI), Y7
+	VMULPS     384(BX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    416(DI), Y7
+	VMULPS     416(BX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    448(DI), Y7
+	VMULPS     448(BX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    480(DI), Y7
+	VMULPS     480(BX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	MOVL       8(CX), DI
+	SHLQ       $0x09, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y4
+	VMULPS     (BX), Y4, Y4
+	VMOVUPS    32(DI), Y5
+	VMULPS     32(BX), Y5, Y5
+	VMOVUPS    64(DI), Y6
+	VMULPS     64(BX), Y6, Y6
+	VMOVUPS    96(DI), Y7
+	VMULPS     96(BX), Y7, Y7
+	VMOVUPS    128(DI), Y8
+	VMULPS     128(BX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    160(DI), Y8
+	VMULPS     160(BX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(DI), Y8
+	VMULPS     192(BX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    224(DI), Y8
+	VMULPS     224(BX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VMOVUPS    256(DI), Y8
+	VMULPS     256(BX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    288(DI), Y8
+	VMULPS     288(BX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    320(DI), Y8
+	VMULPS     320(BX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    352(DI), Y8
+	VMULPS     352(BX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VMOVUPS    384(DI), Y8
+	VMULPS     384(BX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    416(DI), Y8
+	VMULPS     416(BX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    448(DI), Y8
+	VMULPS     448(BX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    480(DI), Y8
+	VMULPS     480(BX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	MOVL       12(CX), DI
+	SHLQ       $0x09, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y5
+	VMULPS     (BX), Y5, Y5
+	VMOVUPS    32(DI), Y6
+	VMULPS     32(BX), Y6, Y6
+	VMOVUPS    64(DI), Y7
+	VMULPS     64(BX), Y7, Y7
+	VMOVUPS    96(DI), Y8
+	VMULPS     96(BX), Y8, Y8
+	VMOVUPS    128(DI), Y9
+	VMULPS     128(BX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    160(DI), Y9
+	VMULPS     160(BX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    192(DI), Y9
+	VMULPS     192(BX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    224(DI), Y9
+	VMULPS     224(BX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VMOVUPS    256(DI), Y9
+	VMULPS     256(BX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    288(DI), Y9
+	VMULPS     288(BX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    320(DI), Y9
+	VMULPS     320(BX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    352(DI), Y9
+	VMULPS     352(BX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VMOVUPS    384(DI), Y9
+	VMULPS     384(BX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    416(DI), Y9
+	VMULPS     416(BX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    448(DI), Y9
+	VMULPS     448(BX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    480(DI), Y9
+	VMULPS     480(BX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	MOVL       16(CX), DI
+	SHLQ       $0x09, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y6
+	VMULPS     (BX), Y6, Y6
+	VMOVUPS    32(DI), Y7
+	VMULPS     32(BX), Y7, Y7
+	VMOVUPS    64(DI), Y8
+	VMULPS     64(BX), Y8, Y8
+	VMOVUPS    96(DI), Y9
+	VMULPS     96(BX), Y9, Y9
+	VMOVUPS    128(DI), Y10
+	VMULPS     128(BX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    160(DI), Y10
+	VMULPS     160(BX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    192(DI), Y10
+	VMULPS     192(BX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    224(DI), Y10
+	VMULPS     224(BX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VMOVUPS    256(DI), Y10
+	VMULPS     256(BX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    288(DI), Y10
+	VMULPS     288(BX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    320(DI), Y10
+	VMULPS     320(BX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    352(DI), Y10
+	VMULPS     352(BX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VMOVUPS    384(DI), Y10
+	VMULPS     384(BX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    416(DI), Y10
+	VMULPS     416(BX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    448(DI), Y10
+	VMULPS     448(BX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    480(DI), Y10
+	VMULPS     480(BX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	MOVL       20(CX), DI
+	SHLQ       $0x09, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y7
+	VMULPS     (BX), Y7, Y7
+	VMOVUPS    32(DI), Y8
+	VMULPS     32(BX), Y8, Y8
+	VMOVUPS    64(DI), Y9
+	VMULPS     64(BX), Y9, Y9
+	VMOVUPS    96(DI), Y10
+	VMULPS     96(BX), Y10, Y10
+	VMOVUPS    128(DI), Y11
+	VMULPS     128(BX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    160(DI), Y11
+	VMULPS     160(BX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    192(DI), Y11
+	VMULPS     192(BX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    224(DI), Y11
+	VMULPS     224(BX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VMOVUPS    256(DI), Y11
+	VMULPS     256(BX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    288(DI), Y11
+	VMULPS     288(BX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    320(DI), Y11
+	VMULPS     320(BX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    352(DI), Y11
+	VMULPS     352(BX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VMOVUPS    384(DI), Y11
+	VMULPS     384(BX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    416(DI), Y11
+	VMULPS     416(BX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    448(DI), Y11
+	VMULPS     448(BX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    480(DI), Y11
+	VMULPS     480(BX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	MOVL       24(CX), DI
+	SHLQ       $0x09, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y8
+	VMULPS     (BX), Y8, Y8
+	VMOVUPS    32(DI), Y9
+	VMULPS     32(BX), Y9, Y9
+	VMOVUPS    64(DI), Y10
+	VMULPS     64(BX), Y10, Y10
+	VMOVUPS    96(DI), Y11
+	VMULPS     96(BX), Y11, Y11
+	VMOVUPS    128(DI), Y12
+	VMULPS     128(BX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    160(DI), Y12
+	VMULPS     160(BX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    192(DI), Y12
+	VMULPS     192(BX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    224(DI), Y12
+	VMULPS     224(BX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VMOVUPS    256(DI), Y12
+	VMULPS     256(BX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    288(DI), Y12
+	VMULPS     288(BX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    320(DI), Y12
+	VMULPS     320(BX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    352(DI), Y12
+	VMULPS     352(BX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VMOVUPS    384(DI), Y12
+	VMULPS     384(BX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    416(DI), Y12
+	VMULPS     416(BX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    448(DI), Y12
+	VMULPS     448(BX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    480(DI), Y12
+	VMULPS     480(BX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	MOVL       28(CX), DI
+	SHLQ       $0x09, DI
+	ADDQ       AX, DI
+	VMOVUPS    (DI), Y9
+	VMULPS     (BX), Y9, Y9
+	VMOVUPS    32(DI), Y10
+	VMULPS     32(BX), Y10, Y10
+	VMOVUPS    64(DI), Y11
+	VMULPS     64(BX), Y11, Y11
+	VMOVUPS    96(DI), Y12
+	VMULPS     96(BX), Y12, Y12
+	VMOVUPS    128(DI), Y13
+	VMULPS     128(BX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    160(DI), Y13
+	VMULPS     160(BX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    192(DI), Y13
+	VMULPS     192(BX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    224(DI), Y13
+	VMULPS     224(BX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VMOVUPS    256(DI), Y13
+	VMULPS     256(BX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    288(DI), Y13
+	VMULPS     288(BX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    320(DI), Y13
+	VMULPS     320(BX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    352(DI), Y13
+	VMULPS     352(BX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VMOVUPS    384(DI), Y13
+	VMULPS     384(BX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    416(DI), Y13
+	VMULPS     416(BX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    448(DI), Y13
+	VMULPS     448(BX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    480(DI), Y13
+	VMULPS     480(BX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (SI)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, SI
+	SUBQ       $0x08, DX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         DX, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	SHLQ         $0x09, DI
+	ADDQ         AX, DI
+	VMOVUPS      (DI), Y2
+	VMULPS       (BX), Y2, Y2
+	VMOVUPS      32(DI), Y3
+	VMULPS       32(BX), Y3, Y3
+	VMOVUPS      64(DI), Y4
+	VMULPS       64(BX), Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VMULPS       96(BX), Y5, Y5
+	VMOVUPS      128(DI), Y6
+	VMULPS       128(BX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      160(DI), Y6
+	VMULPS       160(BX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      192(DI), Y6
+	VMULPS       192(BX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      224(DI), Y6
+	VMULPS       224(BX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VMOVUPS      256(DI), Y6
+	VMULPS       256(BX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      288(DI), Y6
+	VMULPS       288(BX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      320(DI), Y6
+	VMULPS       320(BX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      352(DI), Y6
+	VMULPS       352(BX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VMOVUPS      384(DI), Y6
+	VMULPS       384(BX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      416(DI), Y6
+	VMULPS       416(BX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      448(DI), Y6
+	VMULPS       448(BX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      480(DI), Y6
+	VMULPS       480(BX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, SI
+	SUBQ         $0x01, DX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll128Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX
+TEXT ·dotsAll128Asm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Y0
+	VXORPS       Y1, Y1, Y1
+
+eight:
+	CMPQ       CX, $0x08
+	JL         eightDone
+	LEAQ       (AX), SI
+	VMOVUPS    (SI), Y2
+	VMULPS     (DX), Y2, Y2
+	VMOVUPS    32(SI), Y3
+	VMULPS     32(DX), Y3, Y3
+	VMOVUPS    64(SI), Y4
+	VMULPS     64(DX), Y4, Y4
+	VMOVUPS    96(SI), Y5
+	VMULPS     96(DX), Y5, Y5
+	VMOVUPS    128(SI), Y6
+	VMULPS     128(DX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    160(SI), Y6
+	VMULPS     160(DX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    192(SI), Y6
+	VMULPS     192(DX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    224(SI), Y6
+	VMULPS     224(DX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VMOVUPS    256(SI), Y6
+	VMULPS     256(DX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    288(SI), Y6
+	VMULPS     288(DX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    320(SI), Y6
+	VMULPS     320(DX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    352(SI), Y6
+	VMULPS     352(DX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VMOVUPS    384(SI), Y6
+	VMULPS     384(DX), Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    416(SI), Y6
+	VMULPS     416(DX), Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    448(SI), Y6
+	VMULPS     448(DX), Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    480(SI), Y6
+	VMULPS     480(DX), Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	LEAQ       512(AX), SI
+	VMOVUPS    (SI), Y3
+	VMULPS     (DX), Y3, Y3
+	VMOVUPS    32(SI), Y4
+	VMULPS     32(DX), Y4, Y4
+	VMOVUPS    64(SI), Y5
+	VMULPS     64(DX), Y5, Y5
+	VMOVUPS    96(SI), Y6
+	VMULPS     96(DX), Y6, Y6
+	VMOVUPS    128(SI), Y7
+	VMULPS     128(DX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    160(SI), Y7
+	VMULPS     160(DX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    192(SI), Y7
+	VMULPS     192(DX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    224(SI), Y7
+	VMULPS     224(DX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VMOVUPS    256(SI), Y7
+	VMULPS     256(DX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    288(SI), Y7
+	VMULPS     288(DX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    320(SI), Y7
+	VMULPS     320(DX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    352(SI), Y7
+	VMULPS     352(DX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VMOVUPS    384(SI), Y7
+	VMULPS     384(DX), Y7, Y7
+	VADDPS     Y7, Y3, Y3
+	VMOVUPS    416(SI), Y7
+	VMULPS     416(DX), Y7, Y7
+	VADDPS     Y7, Y4, Y4
+	VMOVUPS    448(SI), Y7
+	VMULPS     448(DX), Y7, Y7
+	VADDPS     Y7, Y5, Y5
+	VMOVUPS    480(SI), Y7
+	VMULPS     480(DX), Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	VADDPS     Y5, Y3, Y3
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	LEAQ       1024(AX), SI
+	VMOVUPS    (SI), Y4
+	VMULPS     (DX), Y4, Y4
+	VMOVUPS    32(SI), Y5
+	VMULPS     32(DX), Y5, Y5
+	VMOVUPS    64(SI), Y6
+	VMULPS     64(DX), Y6, Y6
+	VMOVUPS    96(SI), Y7
+	VMULPS     96(DX), Y7, Y7
+	VMOVUPS    128(SI), Y8
+	VMULPS     128(DX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    160(SI), Y8
+	VMULPS     160(DX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(SI), Y8
+	VMULPS     192(DX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    224(SI), Y8
+	VMULPS     224(DX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VMOVUPS    256(SI), Y8
+	VMULPS     256(DX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    288(SI), Y8
+	VMULPS     288(DX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    320(SI), Y8
+	VMULPS     320(DX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    352(SI), Y8
+	VMULPS     352(DX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VMOVUPS    384(SI), Y8
+	VMULPS     384(DX), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    416(SI), Y8
+	VMULPS     416(DX), Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    448(SI), Y8
+	VMULPS     448(DX), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    480(SI), Y8
+	VMULPS     480(DX), Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	LEAQ       1536(AX), SI
+	VMOVUPS    (SI), Y5
+	VMULPS     (DX), Y5, Y5
+	VMOVUPS    32(SI), Y6
+	VMULPS     32(DX), Y6, Y6
+	VMOVUPS    64(SI), Y7
+	VMULPS     64(DX), Y7, Y7
+	VMOVUPS    96(SI), Y8
+	VMULPS     96(DX), Y8, Y8
+	VMOVUPS    128(SI), Y9
+	VMULPS     128(DX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    160(SI), Y9
+	VMULPS     160(DX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    192(SI), Y9
+	VMULPS     192(DX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    224(SI), Y9
+	VMULPS     224(DX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VMOVUPS    256(SI), Y9
+	VMULPS     256(DX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    288(SI), Y9
+	VMULPS     288(DX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    320(SI), Y9
+	VMULPS     320(DX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    352(SI), Y9
+	VMULPS     352(DX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VMOVUPS    384(SI), Y9
+	VMULPS     384(DX), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VMOVUPS    416(SI), Y9
+	VMULPS     416(DX), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VMOVUPS    448(SI), Y9
+	VMULPS     448(DX), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    480(SI), Y9
+	VMULPS     480(DX), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	LEAQ       2048(AX), SI
+	VMOVUPS    (SI), Y6
+	VMULPS     (DX), Y6, Y6
+	VMOVUPS    32(SI), Y7
+	VMULPS     32(DX), Y7, Y7
+	VMOVUPS    64(SI), Y8
+	VMULPS     64(DX), Y8, Y8
+	VMOVUPS    96(SI), Y9
+	VMULPS     96(DX), Y9, Y9
+	VMOVUPS    128(SI), Y10
+	VMULPS     128(DX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    160(SI), Y10
+	VMULPS     160(DX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    192(SI), Y10
+	VMULPS     192(DX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    224(SI), Y10
+	VMULPS     224(DX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VMOVUPS    256(SI), Y10
+	VMULPS     256(DX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    288(SI), Y10
+	VMULPS     288(DX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    320(SI), Y10
+	VMULPS     320(DX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    352(SI), Y10
+	VMULPS     352(DX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VMOVUPS    384(SI), Y10
+	VMULPS     384(DX), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    416(SI), Y10
+	VMULPS     416(DX), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    448(SI), Y10
+	VMULPS     448(DX), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    480(SI), Y10
+	VMULPS     480(DX), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VADDPS     Y8, Y6, Y6
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y7, Y6, Y6
+	LEAQ       2560(AX), SI
+	VMOVUPS    (SI), Y7
+	VMULPS     (DX), Y7, Y7
+	VMOVUPS    32(SI), Y8
+	VMULPS     32(DX), Y8, Y8
+	VMOVUPS    64(SI), Y9
+	VMULPS     64(DX), Y9, Y9
+	VMOVUPS    96(SI), Y10
+	VMULPS     96(DX), Y10, Y10
+	VMOVUPS    128(SI), Y11
+	VMULPS     128(DX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    160(SI), Y11
+	VMULPS     160(DX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    192(SI), Y11
+	VMULPS     192(DX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    224(SI), Y11
+	VMULPS     224(DX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VMOVUPS    256(SI), Y11
+	VMULPS     256(DX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    288(SI), Y11
+	VMULPS     288(DX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    320(SI), Y11
+	VMULPS     320(DX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    352(SI), Y11
+	VMULPS     352(DX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VMOVUPS    384(SI), Y11
+	VMULPS     384(DX), Y11, Y11
+	VADDPS     Y11, Y7, Y7
+	VMOVUPS    416(SI), Y11
+	VMULPS     416(DX), Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	VMOVUPS    448(SI), Y11
+	VMULPS     448(DX), Y11, Y11
+	VADDPS     Y11, Y9, Y9
+	VMOVUPS    480(SI), Y11
+	VMULPS     480(DX), Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VADDPS     Y9, Y7, Y7
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	LEAQ       3072(AX), SI
+	VMOVUPS    (SI), Y8
+	VMULPS     (DX), Y8, Y8
+	VMOVUPS    32(SI), Y9
+	VMULPS     32(DX), Y9, Y9
+	VMOVUPS    64(SI), Y10
+	VMULPS     64(DX), Y10, Y10
+	VMOVUPS    96(SI), Y11
+	VMULPS     96(DX), Y11, Y11
+	VMOVUPS    128(SI), Y12
+	VMULPS     128(DX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    160(SI), Y12
+	VMULPS     160(DX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    192(SI), Y12
+	VMULPS     192(DX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    224(SI), Y12
+	VMULPS     224(DX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VMOVUPS    256(SI), Y12
+	VMULPS     256(DX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    288(SI), Y12
+	VMULPS     288(DX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    320(SI), Y12
+	VMULPS     320(DX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    352(SI), Y12
+	VMULPS     352(DX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VMOVUPS    384(SI), Y12
+	VMULPS     384(DX), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    416(SI), Y12
+	VMULPS     416(DX), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    448(SI), Y12
+	VMULPS     448(DX), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    480(SI), Y12
+	VMULPS     480(DX), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	VADDPS     Y10, Y8, Y8
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	LEAQ       3584(AX), SI
+	VMOVUPS    (SI), Y9
+	VMULPS     (DX), Y9, Y9
+	VMOVUPS    32(SI), Y10
+	VMULPS     32(DX), Y10, Y10
+	VMOVUPS    64(SI), Y11
+	VMULPS     64(DX), Y11, Y11
+	VMOVUPS    96(SI), Y12
+	VMULPS     96(DX), Y12, Y12
+	VMOVUPS    128(SI), Y13
+	VMULPS     128(DX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    160(SI), Y13
+	VMULPS     160(DX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    192(SI), Y13
+	VMULPS     192(DX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    224(SI), Y13
+	VMULPS     224(DX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VMOVUPS    256(SI), Y13
+	VMULPS     256(DX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    288(SI), Y13
+	VMULPS     288(DX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    320(SI), Y13
+	VMULPS     320(DX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    352(SI), Y13
+	VMULPS     352(DX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VMOVUPS    384(SI), Y13
+	VMULPS     384(DX), Y13, Y13
+	VADDPS     Y13, Y9, Y9
+	VMOVUPS    416(SI), Y13
+	VMULPS     416(DX), Y13, Y13
+	VADDPS     Y13, Y10, Y10
+	VMOVUPS    448(SI), Y13
+	VMULPS     448(DX), Y13, Y13
+	VADDPS     Y13, Y11, Y11
+	VMOVUPS    480(SI), Y13
+	VMULPS     480(DX), Y13, Y13
+	VADDPS     Y13, Y12, Y12
+	VADDPS     Y11, Y9, Y9
+	VADDPS     Y12, Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y2
+	VADDPS     Y2, Y10, Y10
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y4, Y3
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VPERM2F128 $0x20, Y9, Y5, Y4
+	VPERM2F128 $0x31, Y9, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VSHUFPS    $0x44, Y2, Y10, Y5
+	VSHUFPS    $0xee, Y2, Y10, Y2
+	VADDPS     Y2, Y5, Y5
+	VSHUFPS    $0x44, Y4, Y3, Y2
+	VSHUFPS    $0xee, Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y5, Y3
+	VSHUFPS    $0xdd, Y2, Y5, Y2
+	VADDPS     Y2, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMOVUPS    Y3, (BX)
+	ADDQ       $0x00001000, AX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JMP        eight
+
+eightDone:
+one:
+	CMPQ         CX, $0x01
+	JL           oneDone
+	LEAQ         (AX), SI
+	VMOVUPS      (SI), Y2
+	VMULPS       (DX), Y2, Y2
+	VMOVUPS      32(SI), Y3
+	VMULPS       32(DX), Y3, Y3
+	VMOVUPS      64(SI), Y4
+	VMULPS       64(DX), Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VMULPS       96(DX), Y5, Y5
+	VMOVUPS      128(SI), Y6
+	VMULPS       128(DX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      160(SI), Y6
+	VMULPS       160(DX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      192(SI), Y6
+	VMULPS       192(DX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      224(SI), Y6
+	VMULPS       224(DX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VMOVUPS      256(SI), Y6
+	VMULPS       256(DX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      288(SI), Y6
+	VMULPS       288(DX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      320(SI), Y6
+	VMULPS       320(DX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      352(SI), Y6
+	VMULPS       352(DX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VMOVUPS      384(SI), Y6
+	VMULPS       384(DX), Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      416(SI), Y6
+	VMULPS       416(DX), Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      448(SI), Y6
+	VMULPS       448(DX), Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      480(SI), Y6
+	VMULPS       480(DX), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VSHUFPS      $0x01, X3, X3, X2
+	VADDSS       X2, X3, X3
+	VADDSS       X1, X3, X3
+	VADDSS       X0, X3, X3
+	VMOVSS       X3, (BX)
+	ADDQ         $0x00000200, AX
 	ADDQ         $0x04, BX
 	SUBQ         $0x01, CX
 	JMP          one
@@ -1244,14 +4887,16 @@ eightDone:
 // func maxRowAsm(rd *uint32, n int) uint32
 // Requires: AVX, AVX2
 TEXT ·maxRowAsm(SB), NOSPLIT, $0-20
-	MOVQ  rd+0(FP), AX
-	MOVQ  n+8(FP), CX
-	VPXOR Y0, Y0, Y0
+	MOVQ         rd+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VPBROADCASTD maxRowConstants<>+0(SB), Y2
+	VPXOR        Y0, Y0, Y0
 
 eight:
 	CMPQ    CX, $0x08
 	JL      eightDone
-	VPMAXUD (AX), Y0, Y0
+	VPAND   (AX), Y2, Y1
+	VPMAXUD Y1, Y0, Y0
 	ADDQ    $0x20, AX
 	SUBQ    $0x08, CX
 	JMP     eight
@@ -1268,6 +4913,7 @@ one:
 	CMPQ    CX, $0x01
 	JL      oneDone
 	VMOVD   (AX), X0
+	VPAND   X2, X0, X0
 	VPMAXUD X0, X1, X1
 	ADDQ    $0x04, AX
 	SUBQ    $0x01, CX
@@ -1278,6 +4924,9 @@ oneDone:
 	VZEROUPPER
 	MOVL  AX, ret+16(FP)
 	RET
+
+DATA maxRowConstants<>+0(SB)/4, $0x7fffffff
+GLOBL maxRowConstants<>(SB), RODATA|NOPTR, $4
 
 // func axpyAsm(s float32, x *float32, n int, dst *float32)
 // Requires: AVX

@@ -10,7 +10,7 @@ func row(arena []float32, stride int, r uint32) []float32 {
 
 // Dots sets dst[x] to v . row(rd[x]) + bias.
 func Dots(arena []float32, stride int, rd []uint32, v []float32, bias float32, dst []float32) {
-	if len(v) != stride || len(rd) != len(dst) {
+	if len(v) != stride || len(rd) != len(dst) || stride%Lanes != 0 {
 		panic(badLength)
 	}
 	if dotsSIMD(arena, stride, rd, v, bias, dst) {
@@ -31,7 +31,7 @@ func Dots(arena []float32, stride int, rd []uint32, v []float32, bias float32, d
 
 // DotsAll sets dst[i] to v . row(i) + bias for the first len(dst) rows.
 func DotsAll(arena []float32, stride int, v []float32, bias float32, dst []float32) {
-	if len(v) != stride {
+	if len(v) != stride || stride%Lanes != 0 {
 		panic(badLength)
 	}
 	if dotsAllSIMD(arena, stride, v, bias, dst) {
@@ -52,7 +52,7 @@ func DotsAll(arena []float32, stride int, v []float32, bias float32, dst []float
 // WSum adds to dst the sum of g[x]*row(rd[x]): even x in one accumulator, odd x
 // in another, then the two.
 func WSum(arena []float32, stride int, rd []uint32, g, dst []float32) {
-	if len(dst) != stride || len(rd) != len(g) {
+	if len(dst) != stride || len(rd) != len(g) || stride%Lanes != 0 {
 		panic(badLength)
 	}
 	if wsumSIMD(arena, stride, rd, g, dst) {
@@ -112,7 +112,7 @@ func wsum32(arena []float32, rd []uint32, g []float32, dst *[32]float32) {
 
 // Scat subtracts g[x]*v from row(wr[x]), in the order of x.
 func Scat(arena []float32, stride int, wr []uint32, g, v []float32) {
-	if len(v) != stride || len(wr) != len(g) {
+	if len(v) != stride || len(wr) != len(g) || stride%Lanes != 0 {
 		panic(badLength)
 	}
 	if scatSIMD(arena, stride, wr, g, v) {
@@ -150,6 +150,9 @@ func Gather(arena []float32, stride int, src []uint32, dst uint32) {
 // Fold adds to row(dst+item[k]) what consecutive row k from loc on has moved
 // away from s*row(item[k]).
 func Fold(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) {
+	if stride%Lanes != 0 {
+		panic(badLength)
+	}
 	if foldSIMD(arena, stride, item, s, loc, dst) {
 		return
 	}

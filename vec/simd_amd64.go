@@ -15,6 +15,13 @@ func checkRows(arena []float32, stride int, rd []uint32) {
 	}
 }
 
+// checkItems panics if the item of a raw sample is beyond tab.
+func checkItems(raw []uint32, tab []int32) {
+	if int(maxRowAsm(&raw[0], len(raw))) >= len(tab) {
+		panic(badRow)
+	}
+}
+
 // Each function below reports false where the Go twin must do the work. Lengths
 // have been checked.
 
@@ -23,11 +30,57 @@ func dotsSIMD(arena []float32, stride int, rd []uint32, v []float32, bias float3
 		return false
 	}
 	checkRows(arena, stride, rd)
+	a, r, n, w, d := &arena[0], &rd[0], len(rd), &v[0], &dst[0]
 	switch stride {
+	case 8:
+		dots8Asm(a, r, n, w, bias, d)
+	case 16:
+		dots16Asm(a, r, n, w, bias, d)
+	case 24:
+		dots24Asm(a, r, n, w, bias, d)
 	case 32:
-		dots32Asm(&arena[0], &rd[0], len(rd), &v[0], bias, &dst[0])
+		dots32Asm(a, r, n, w, bias, d)
+	case 40:
+		dots40Asm(a, r, n, w, bias, d)
+	case 48:
+		dots48Asm(a, r, n, w, bias, d)
 	case 64:
-		dots64Asm(&arena[0], &rd[0], len(rd), &v[0], bias, &dst[0])
+		dots64Asm(a, r, n, w, bias, d)
+	case 96:
+		dots96Asm(a, r, n, w, bias, d)
+	case 128:
+		dots128Asm(a, r, n, w, bias, d)
+	default:
+		return false
+	}
+	return true
+}
+
+func dotsAllSIMD(arena []float32, stride int, v []float32, bias float32, dst []float32) bool {
+	if !simd || len(dst) == 0 {
+		return false
+	}
+	_ = arena[len(dst)*stride-1]
+	a, n, w, d := &arena[0], len(dst), &v[0], &dst[0]
+	switch stride {
+	case 8:
+		dotsAll8Asm(a, n, w, bias, d)
+	case 16:
+		dotsAll16Asm(a, n, w, bias, d)
+	case 24:
+		dotsAll24Asm(a, n, w, bias, d)
+	case 32:
+		dotsAll32Asm(a, n, w, bias, d)
+	case 40:
+		dotsAll40Asm(a, n, w, bias, d)
+	case 48:
+		dotsAll48Asm(a, n, w, bias, d)
+	case 64:
+		dotsAll64Asm(a, n, w, bias, d)
+	case 96:
+		dotsAll96Asm(a, n, w, bias, d)
+	case 128:
+		dotsAll128Asm(a, n, w, bias, d)
 	default:
 		return false
 	}
@@ -125,6 +178,7 @@ func resolveSIMD(raw []uint32, tab []int32, acc uint32, item []uint32, y []float
 	if !simd || n == 0 {
 		return 0
 	}
+	checkItems(raw, tab)
 	resolveAsm(&raw[0], &tab[0], int(acc), n, &item[0], &y[0], &rd[0], &wr[0])
 	return n
 }
@@ -178,11 +232,12 @@ func features(on bool) string {
 }
 
 // repeatsSIMD returns how many samples it did and where the list of items ends.
-// Every item must be within tab, and dst must have room.
+// dst must have room.
 func repeatsSIMD(raw []uint32, tab []int32, dst []uint32, end int) (n, newEnd int) {
 	n = len(raw) &^ 3
 	if !simd || n == 0 {
 		return 0, end
 	}
+	checkItems(raw, tab)
 	return n, repeatsAsm(&raw[0], n, &tab[0], &dst[0], end)
 }

@@ -43,3 +43,12 @@ func scatSIMD(arena []float32, stride int, wr []uint32, g, v []float32) bool {
 	scatRowsAsm(&arena[0], stride, &wr[0], &g[0], len(wr), &v[0])
 	return true
 }
+
+func dotsAllSIMD(arena []float32, stride int, v []float32, bias float32, dst []float32) bool {
+	if !simd || stride != 32 || len(dst) == 0 {
+		return false
+	}
+	_ = arena[len(dst)*stride-1]
+	dotsAll32Asm(&arena[0], len(dst), &v[0], bias, &dst[0])
+	return true
+}

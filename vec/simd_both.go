@@ -6,15 +6,6 @@ package vec
 // many elements it did (a multiple of eight), and the Go twin does the rest.
 // Lengths have been checked.
 
-func dotsAllSIMD(arena []float32, stride int, v []float32, bias float32, dst []float32) bool {
-	if !simd || stride != 32 || len(dst) == 0 {
-		return false
-	}
-	_ = arena[len(dst)*stride-1]
-	dotsAll32Asm(&arena[0], len(dst), &v[0], bias, &dst[0])
-	return true
-}
-
 func bceGradSIMD(y []float32, scale float32, dst []float32) int {
 	n := len(dst) &^ 7
 	if !simd || n == 0 {

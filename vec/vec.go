@@ -131,12 +131,3 @@ func Scale(s float32, dst []float32) {
 		dst[i] *= s
 	}
 }
-
-// Norm2 is the sum of squares, added in float64.
-func Norm2(a []float32) float64 {
-	var s float64
-	for _, x := range a {
-		s += float64(float64(x) * float64(x))
-	}
-	return s
-}

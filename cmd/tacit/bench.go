@@ -35,19 +35,19 @@ func (a *app) benchCmd() *cobra.Command {
 			if jobs < 1 {
 				return input(fmt.Errorf("-j %d: want 1 or more", jobs), "")
 			}
-			for _, name := range sets {
-				spec, err := lab.Resolve([]lab.Setting{{Key: "data", Value: name, From: "flag --sets"}})
+			if quick && !c.Flags().Changed("sets") {
+				sets = []string{"world", "ml-100k"}
+			}
+			if out != "" { // better now than after a minute of measuring
+				f, err := os.OpenFile(out, os.O_CREATE|os.O_WRONLY, 0o644)
 				if err != nil {
-					return err
+					return input(err, "")
 				}
-				src, err := lab.OpenData(&spec.Settings, dataDir)
-				if errors.Is(err, fs.ErrNotExist) && !c.Flags().Changed("sets") {
-					fmt.Fprintf(a.err, "%s is not here and is left out\n", name)
-					continue
-				} else if err != nil {
-					return err
-				}
-				cfg.Sets = append(cfg.Sets, bench.Set{Name: name, Source: src})
+				f.Close()
+			}
+			var err error
+			if cfg.Sets, err = a.benchSets(sets, dataDir, c.Flags().Changed("sets")); err != nil {
+				return err
 			}
 			r, err := bench.Measure(c.Context(), cfg)
 			if err != nil {
@@ -70,6 +70,27 @@ func (a *app) benchCmd() *cobra.Command {
 	fl.StringVar(&dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	fl.StringSliceVar(&sets, "sets", []string{"world", "ml-100k", "ml-1m"}, "data sets; those of the default that are not here are left out")
 	fl.IntVarP(&jobs, "jobs", "j", cores(), "goroutines at most; powers of two below it are measured too")
-	fl.BoolVar(&quick, "quick", false, "a few seconds, rougher figures")
+	fl.BoolVar(&quick, "quick", false, "some seconds on world and ml-100k, rougher figures")
 	return c
+}
+
+// benchSets opens the data sets; one that is not here matters only if it was asked
+// for by name.
+func (a *app) benchSets(names []string, dataDir string, asked bool) ([]bench.Set, error) {
+	var out []bench.Set
+	for _, name := range names {
+		spec, err := lab.Resolve([]lab.Setting{{Key: "data", Value: name, From: "flag --sets"}})
+		if err != nil {
+			return nil, err
+		}
+		src, err := lab.OpenData(&spec.Settings, dataDir)
+		if errors.Is(err, fs.ErrNotExist) && !asked {
+			fmt.Fprintf(a.err, "%s is not here and is left out\n", name)
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		out = append(out, bench.Set{Name: name, Source: src})
+	}
+	return out, nil
 }

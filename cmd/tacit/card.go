@@ -20,6 +20,7 @@ type cardData struct {
 	Sparsity     float64 `json:"sparsity"`
 	Hash         string  `json:"data_hash"`
 	Left         string  `json:"left_out,omitempty"`
+	Columns      string  `json:"columns,omitempty"`
 	Protocol     string  `json:"protocol"`
 	Leaks        bool    `json:"leaks"`
 	About        string  `json:"protocol_about"`
@@ -33,27 +34,43 @@ type cardData struct {
 }
 
 // perSample is a rough cost of one sample on one core, for the estimate only.
-const perSample = 110e-9
+const perSample = 30e-9
 
 func cardOf(e lab.Started) cardData {
-	d, j, p := data.Describe(e.Split.Source), e.Job, e.Run.Fleet.Plan
+	j, p, in := e.Job, e.Run.Fleet.Plan, e.Split.Source.Info()
+	users, items, rows := e.Split.Users(), e.Split.Items(), lab.Rows(e.Split.Source)
 	c := cardData{
-		Method: j.Method, Data: d.Name, Users: d.Users, Items: d.Items, Rows: d.Rows, Sparsity: d.Sparsity,
-		Hash: d.Hash, Left: d.Left, Protocol: j.Protocol, Leaks: e.Split.Leaks(), About: e.Split.About, Rounds: j.Rounds,
+		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows, Sparsity: 1 - float64(rows)/float64(users)/float64(items),
+		Hash: in.Hash, Left: in.Left, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(), About: e.Split.About, Rounds: j.Rounds,
 		BytesDown: p.BytesDown(), BytesUpMax: p.BytesUpMax(),
+	}
+	if set, ok := e.Split.Source.(*data.Set); ok {
+		c.Sparsity = data.Describe(set).Sparsity // repeated pairs count once
 	}
 	if j.Preset != nil {
 		c.Preset = j.Method + "/" + j.Preset.Data
 	}
 	c.SharedFloats, c.PrivateFloat = p.Sizes()
-	c.Memory = e.Run.Fleet.Mem.Bytes() + 4*p.PlainSize()*d.Users + 16*d.Rows
-	samples := float64(p.MaxSamples(d.Rows)) * j.Cohort.Expected(d.Users) / float64(d.Users)
-	evals := float64(d.Users) * float64(2*e.Split.Sampled) * 20e-9 / float64(j.EvalEvery)
-	if e.Split.Full {
-		evals += float64(d.Users) * float64(d.Items) * 15e-9 / float64(j.EvalEvery)
-	}
-	c.Seconds = float64(j.Rounds) * (samples*perSample + evals) / float64(max(j.Jobs, 1))
+	c.Memory = e.Run.Fleet.Mem.Bytes() + 4*c.PrivateFloat*users + 16*rows
+	c.Seconds = estimate(e, float64(rows))
 	return c
+}
+
+// estimate is a rough time for training and evaluation; references and other
+// seeds come on top.
+func estimate(e lab.Started, rows float64) float64 {
+	j, users := e.Job, float64(e.Split.Users())
+	cohort := j.Cohort.Expected(e.Split.Users()) / users
+	measured := users / float64(j.EvalEvery)
+	if j.EvalUsers > 0 {
+		measured = min(measured, float64(j.EvalUsers)/float64(j.EvalEvery))
+	}
+	per := float64(2*e.Split.Sampled) * 10e-9
+	if e.Split.Full {
+		per += float64(e.Split.Items()) * 6e-9
+	}
+	samples := float64(e.Run.Fleet.Plan.MaxSamples(1)) * rows * cohort
+	return float64(j.Rounds) * (samples*perSample + measured*per) / float64(max(j.Jobs, 1))
 }
 
 func card(w io.Writer, e lab.Started) {
@@ -67,13 +84,23 @@ func card(w io.Writer, e lab.Started) {
 		preset = ", preset " + c.Preset
 	}
 	fmt.Fprintf(w, "data      %s: %d users, %d items, %d interactions, sparsity %.2f%%, hash %.12s\n", c.Data, c.Users, c.Items, c.Rows, 100*c.Sparsity, c.Hash)
+	if c.Columns != "" && e.Job.Preset == nil {
+		fmt.Fprintf(w, "          columns: %s\n", c.Columns)
+	}
 	if c.Left != "" {
 		fmt.Fprintf(w, "          left out: %s\n", c.Left)
 	}
 	fmt.Fprintf(w, "protocol  %s (%s): %s\n", c.Protocol, leak, c.About)
 	fmt.Fprintf(w, "method    %s%s: %d shared numbers, %d private ones on each device\n", c.Method, preset, c.SharedFloats, c.PrivateFloat)
 	fmt.Fprintf(w, "traffic   down %s, up at most %s, per device and round\n", size(float64(c.BytesDown)), size(float64(c.BytesUpMax)))
-	fmt.Fprintf(w, "estimate  %d rounds, about %s of memory and %.2g s\n", c.Rounds, size(float64(c.Memory)), c.Seconds)
+	more := ""
+	if e.Job.Seeds > 1 {
+		more = fmt.Sprintf(" for each of %d seeds", e.Job.Seeds)
+	}
+	if !e.Job.NoRefs {
+		more += "; reference rows come on top (--no-references leaves them out)"
+	}
+	fmt.Fprintf(w, "estimate  %d rounds, at most about %s of memory and %s%s\n", c.Rounds, size(float64(c.Memory)), roughly(c.Seconds), more)
 }
 
 // dryRun prints the card and runs nothing.
@@ -92,4 +119,15 @@ func (a *app) dryRun(j *lab.Job) error {
 	}
 	e := lab.Started{Job: j, Run: run, Split: split}
 	return a.result(cardOf(e), func(w io.Writer) error { card(w, e); return nil })
+}
+
+// roughly writes an estimate of seconds without false precision.
+func roughly(s float64) string {
+	switch {
+	case s < 1:
+		return "a second"
+	case s < 100:
+		return fmt.Sprintf("%.0f s", s)
+	}
+	return fmt.Sprintf("%.0f min", s/60)
 }

@@ -37,7 +37,7 @@ func (a *app) dataList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out = append(out, known{"world", "a synthetic film catalogue, built in", "", cfg.Users, cfg.Items, cfg.Users * cfg.MeanRows, "always"})
+			out = append(out, known{"world", "a synthetic film catalogue, built in (its rows: about)", "", cfg.Users, cfg.Items, cfg.Users * cfg.MeanRows, "always"})
 			for _, k := range data.KnownSets() {
 				out = append(out, known{k.Name, k.About, k.Home, k.Users, k.Items, k.Rows, found(k, dir)})
 			}
@@ -135,7 +135,10 @@ func cardRows(c data.Card, src data.Source) [][]any {
 	if c.Left != "" {
 		rows = append(rows, []any{"left out", c.Left})
 	}
-	return append(rows, []any{"sha256", c.Hash})
+	if c.Columns != "" {
+		rows = append(rows, []any{"columns", c.Columns})
+	}
+	return append(rows, []any{"data hash", c.Hash})
 }
 
 // check reads the data and lists what matters to a run.
@@ -156,6 +159,9 @@ func (a *app) check(src data.Source, _ *lab.Settings) error {
 	}
 	return a.result(map[string]any{"name": c.Name, "users": c.Users, "items": c.Items, "rows": c.Rows, "hash": c.Hash, "notes": notes}, func(w io.Writer) error {
 		fmt.Fprintf(w, "%s is readable: %d users, %d items, %d rows\n", c.Name, c.Users, c.Items, c.Rows)
+		if c.Columns != "" {
+			fmt.Fprintf(w, "  columns: %s\n", c.Columns)
+		}
 		for _, n := range notes {
 			fmt.Fprintf(w, "  note: %s\n", n)
 		}

@@ -46,11 +46,17 @@ func main() {
 }
 
 func run(args []string, out, errw io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	go func() {
-		<-ctx.Done()
-		stop() // a second Ctrl-C ends the program at once
+		<-signals
+		fmt.Fprintln(errw, "\nstopping at the next safe point; again to quit at once")
+		cancel()
+		<-signals
+		os.Exit(exitStopped)
 	}()
 	a := &app{out: out, err: errw}
 	root := a.root()
@@ -86,7 +92,7 @@ paper's protocol and under an honest one, with the published number beside ours.
   tacit run -m pfedrec -d world               one experiment on the built-in world
   tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5
   tacit methods pfedrec                       what it shares, keeps and sends`,
-		SilenceUsage: true, SilenceErrors: true,
+		SilenceUsage: true, SilenceErrors: true, Version: version + " " + revision(),
 	}
 	c.PersistentFlags().StringVar(&a.format, "format", "text", "text, or json: one envelope on standard output")
 	c.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no card and no progress")
@@ -153,7 +159,7 @@ func (a *app) fail(err error) int {
 	case errors.As(err, &in):
 		f.Code, f.Hint, code = "bad_input", in.Hint, exitInput
 	case errors.Is(err, context.Canceled):
-		f.Code, code = "stopped", exitStopped
+		f.Code, f.Message, code = "stopped", "stopped", exitStopped
 	}
 	if a.format == "json" {
 		_ = a.print(envelope{Schema: report.Schema, Status: "error", Exit: code, Error: &f})

@@ -94,6 +94,11 @@ func (l *live) show(e sim.Event) {
 	}
 	s := fmt.Sprintf("round %d/%d  %s%s devices/s  ^%s  ETA %s", e.Round, l.rounds, l.line, short(rate), size(float64(l.bytes)), clock(left))
 	if l.tty {
+		if f, ok := l.w.(*os.File); ok {
+			if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 1 && len(s) >= wide {
+				s = s[:wide-1]
+			}
+		}
 		fmt.Fprintf(l.w, "\r\x1b[K%s", s)
 		return
 	}

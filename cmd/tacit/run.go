@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -94,7 +95,11 @@ func settingFlags(fs *pflag.FlagSet) func() []lab.Setting {
 	short := map[string]string{"method": "m", "data": "d"}
 	values := map[string]*string{}
 	for _, f := range param.Fields(&s) {
-		values[f.Key] = fs.StringP(f.Key, short[f.Key], f.Default, f.Doc)
+		doc := f.Doc
+		if len(f.Choices) > 0 {
+			doc += " (" + strings.Join(f.Choices, ", ") + ")"
+		}
+		values[f.Key] = fs.StringP(f.Key, short[f.Key], f.Default, doc)
 	}
 	return func() []lab.Setting {
 		var out []lab.Setting
@@ -128,7 +133,7 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 		all = append(all, s...)
 	}
 	if f.resume == "" {
-		all = append(all, lab.Environment()...)
+		all = append(all, lab.Environment(os.Environ())...)
 	}
 	s, err := lab.Assignments(words, "command line")
 	if err != nil {

@@ -77,3 +77,28 @@ func TestTheReadmeNamesTheCommands(t *testing.T) {
 		}
 	}
 }
+
+// A link to a file that is not there is worse than none.
+func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)\)`)
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			b, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range link.FindAllStringSubmatch(string(b), -1) {
+				if strings.Contains(m[1], "://") {
+					continue
+				}
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+					t.Errorf("%s links to %s, which is not there", page, m[1])
+				}
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"fmt"
 	"math/bits"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -16,10 +17,10 @@ import (
 
 func main() {
 	ConstraintExpr("!purego")
-	for _, blocks := range []int{4, 8} {
+	for _, blocks := range []int{1, 2, 3, 4, 5, 6, 8, 12, 16} {
 		dots(blocks)
+		dotsAll(blocks)
 	}
-	dotsAll(4)
 	for _, blocks := range []int{1, 4} {
 		wsum(blocks, false)
 		scat(blocks, false)
@@ -54,7 +55,11 @@ func main() {
 func rowAt(arena, rd Register, at, blocks int) Register {
 	r := GP64()
 	MOVL(Mem{Base: rd, Disp: 4 * at}, r.As32())
-	SHLQ(Imm(uint64(bits.TrailingZeros(uint(32*blocks)))), r)
+	if size := uint(32 * blocks); bits.OnesCount(size) == 1 {
+		SHLQ(Imm(uint64(bits.TrailingZeros(size))), r)
+	} else {
+		IMUL3Q(U32(size), r, r)
+	}
 	ADDQ(arena, r)
 	return r
 }
@@ -77,9 +82,12 @@ func product(row Register, v []Op, blocks int) VecVirtual {
 			VADDPS(t, acc[b%4], acc[b%4])
 		}
 	}
-	VADDPS(acc[2], acc[0], acc[0])
-	VADDPS(acc[3], acc[1], acc[1])
-	VADDPS(acc[1], acc[0], acc[0])
+	// An accumulator that no block went to is +0, and adding it changes nothing.
+	for _, pair := range [][2]int{{0, 2}, {1, 3}, {0, 1}} {
+		if pair[1] < blocks {
+			VADDPS(acc[pair[1]], acc[pair[0]], acc[pair[0]])
+		}
+	}
 	return acc[0]
 }
 
@@ -300,9 +308,7 @@ func scat(blocks int, whole bool) {
 	RET()
 }
 
-func name(kernel string, blocks int) string {
-	return map[int]string{1: kernel + "8Asm", 4: kernel + "32Asm", 8: kernel + "64Asm"}[blocks]
-}
+func name(kernel string, blocks int) string { return fmt.Sprintf("%s%dAsm", kernel, 8*blocks) }
 
 // named tells kernels on columns of rows from those on whole rows.
 func named(kernel string, blocks int, whole bool) string {

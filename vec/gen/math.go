@@ -66,15 +66,16 @@ func bceGrad() {
 	RET()
 }
 
-// maxRow returns the largest of n row numbers: kernels check it once instead of
-// every row.
+// maxRow returns the largest of n row numbers, or of the items of raw samples (the
+// top bit does not count): kernels check it once instead of every row.
 func maxRow() {
 	text("maxRowAsm", "func(rd *uint32, n int) uint32")
 	rd, n := Load(Param("rd"), GP64()), Load(Param("n"), GP64())
-	m, x := YMM(), XMM()
+	m, x, low, v := YMM(), XMM(), words("maxRowConstants", 0x7fffffff)(0), YMM()
 	VPXOR(m, m, m)
 	loop("eight", n, 8, func() {
-		VPMAXUD(Mem{Base: rd}, m, m)
+		VPAND(Mem{Base: rd}, low, v)
+		VPMAXUD(v, m, m)
 		ADDQ(Imm(32), rd)
 	})
 	VEXTRACTI128(Imm(1), m, x)
@@ -86,6 +87,7 @@ func maxRow() {
 	}
 	loop("one", n, 1, func() {
 		VMOVD(Mem{Base: rd}, y)
+		VPAND(low.AsX(), y, y)
 		VPMAXUD(y, x, x)
 		ADDQ(Imm(4), rd)
 	})

@@ -5,21 +5,6 @@ import (
 	"testing"
 )
 
-func TestTableRowsArePadded(t *testing.T) {
-	for _, dim := range []int{1, 7, 8, 20, 32, 33} {
-		tab := NewTable(3, dim)
-		if tab.Stride%8 != 0 || tab.Stride < dim || tab.Stride >= dim+8 || len(tab.Data) != 3*tab.Stride {
-			t.Errorf("rows of %d have stride %d and %d floats in all", dim, tab.Stride, len(tab.Data))
-		}
-		for i := range 3 {
-			r := tab.Row(uint32(i))
-			if len(r) != tab.Stride || cap(r) != tab.Stride || &r[0] != &tab.Data[i*tab.Stride] {
-				t.Errorf("row %d of width %d is not %d floats of the table's own", i, dim, tab.Stride)
-			}
-		}
-	}
-}
-
 // rowOf reads a row as the comment of Overlay says: Scale*Data where it was
 // written, Fade*birth elsewhere.
 func rowOf(o *Overlay, birth []float64, stride int, id uint32) []float64 {
@@ -72,29 +57,5 @@ func TestShrinkIsAMultiplicationOfEveryRow(t *testing.T) {
 				t.Fatalf("factor %g, step %d: scale is %g, want it kept at 1e-12 or more", s, step, o.Scale)
 			}
 		}
-	}
-}
-
-func TestCloneSharesNothing(t *testing.T) {
-	o := NewOverlay()
-	o.IDs, o.Data = []uint32{1}, []float32{2}
-	c := o.Clone()
-	c.Shrink(0.5)
-	c.IDs[0], c.Data[0] = 9, 9
-	if o.Scale != 1 || o.Fade != 1 || o.IDs[0] != 1 || o.Data[0] != 2 {
-		t.Errorf("a change of the copy makes the original %+v", o)
-	}
-	if c.Scale != 0.5 || c.Fade != 0.5 {
-		t.Errorf("the copy's scale and fade are %g and %g, want 0.5", c.Scale, c.Fade)
-	}
-}
-
-func TestReserveMakesRoom(t *testing.T) {
-	o := NewOverlay()
-	o.Reserve(10, 8)
-	if n := testing.AllocsPerRun(10, func() {
-		o.IDs, o.Data = append(o.IDs[:0], 1, 2, 3), append(o.Data[:0], make([]float32, 80)...)
-	}); n != 0 || len(o.IDs) != 3 {
-		t.Errorf("writing 10 rows after Reserve(10) allocates %g times, want 0", n)
 	}
 }

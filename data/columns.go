@@ -1,0 +1,108 @@
+package data
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// column is one column asked for: by name if name is not empty, else by index,
+// which is from 0.
+type column struct {
+	role, index int
+	name        string
+}
+
+// parseColumns reads "user,_,item", "user=uid,item=app" or "user=1,item=3", where
+// the first column is 1, as in errors.
+func parseColumns(s string) ([]column, *BadInput) {
+	if s == "" {
+		return nil, nil
+	}
+	var spec []column
+	named := strings.Contains(s, "=")
+	seen := [roles]bool{}
+	for i, part := range strings.Split(s, ",") {
+		word, at, has := strings.Cut(part, "=")
+		word, at = strings.TrimSpace(word), strings.TrimSpace(at)
+		if !named && (word == "_" || word == "") {
+			continue
+		}
+		c := column{role: roleOf(word), index: i}
+		switch {
+		case c.role < 0:
+			return nil, &BadInput{Found: word, Want: oneOf("column role", roleNames), Hint: nearest(word, roleNames)}
+		case seen[c.role]:
+			return nil, &BadInput{Found: s, Want: "each column role once"}
+		case named && (!has || at == ""):
+			return nil, &BadInput{Found: part, Want: "a column after the role, such as user=1 or user=uid"}
+		}
+		seen[c.role] = true
+		if named {
+			n, err := strconv.Atoi(at)
+			if c.index = n - 1; err != nil {
+				c.name = at
+			} else if n < 1 || n > 9999 {
+				return nil, &BadInput{Found: part, Want: "a column number from 1 to 9999"}
+			}
+		}
+		spec = append(spec, c)
+	}
+	if !seen[userCol] || !seen[itemCol] {
+		return nil, &BadInput{Found: s, Want: "a column for user and one for item"}
+	}
+	return spec, nil
+}
+
+func roleOf(word string) int {
+	switch word {
+	case "value", "count":
+		return ratingCol
+	case "timestamp":
+		return timeCol
+	}
+	for r, name := range roleNames {
+		if word == name {
+			return r
+		}
+	}
+	return -1
+}
+
+// describe is Info.Columns; unit is that of the times if it is not seconds.
+func (y *layout) describe(unit string) string {
+	var b strings.Builder
+	for r, c := range y.col {
+		if r > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(roleNames[r] + "=")
+		switch {
+		case c < 0:
+			b.WriteString("none")
+		case y.header:
+			fmt.Fprintf(&b, "%s (column %d)", printable(y.names[c]), c+1)
+		default:
+			fmt.Fprintf(&b, "column %d", c+1)
+		}
+	}
+	if unit != "" {
+		b.WriteString(", in " + unit)
+	}
+	header := "no"
+	if y.header {
+		header = "yes"
+	}
+	return b.String() + "; header " + header + "; separator " + y.sep.name()
+}
+
+// printable keeps a name from a file short and harmless on a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(short([]byte(s)), ""))
+}

@@ -1,0 +1,182 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// refNames are the references that every report carries, in order.
+var refNames = []struct{ key, name string }{
+	{"popularity", "popularity"}, {"ease", "EASE"}, {"local", "local-only"}, {"memoriser", "memoriser"},
+}
+
+// referred are the runs that carry references.
+func referred(rows []*row) []*Run {
+	var out []*Run
+	for _, r := range rows {
+		for _, run := range r.runs {
+			if len(run.Result.References) > 0 {
+				out = append(out, run)
+			}
+		}
+	}
+	return out
+}
+
+// refKeys are the references of any run: the four, and what else there is. There
+// are none for runs without references.
+func refKeys(runs []*Run) []string {
+	if len(runs) == 0 {
+		return nil
+	}
+	more := map[string]bool{}
+	for _, run := range runs {
+		for k := range run.Result.References {
+			more[k] = true
+		}
+	}
+	var keys []string
+	for _, n := range refNames {
+		keys = append(keys, n.key)
+		delete(more, n.key)
+	}
+	return append(keys, slices.Sorted(maps.Keys(more))...)
+}
+
+// refRow is a reference as a line of a table.
+type refRow struct {
+	name   string
+	scores spreads
+	reason string // why there is none
+	// users it was measured on, where that is not as many as the method; else 0
+	least, most int
+}
+
+// notes are the sentences under a table about the reference.
+func (r *refRow) notes() []string {
+	var out []string
+	if r.reason != "" {
+		out = append(out, because(r.name, r.reason))
+	}
+	if r.most > 0 {
+		out = append(out, fmt.Sprintf("%s: measured on %s.", r.name, plurals(r.least, r.most, "user")))
+	}
+	return out
+}
+
+// refRows are the references of rows that share a table.
+func refRows(rows []*row) []refRow {
+	var out []refRow
+	for _, key := range refKeys(referred(rows)) {
+		out = append(out, refsOf(key, rows)...)
+	}
+	return out
+}
+
+// refsOf is a reference over the seeds of rows, one for each way of sampling that
+// it saw; its name says which, where there are several.
+func refsOf(key string, rows []*row) []refRow {
+	runs := referred(rows)
+	all := new(differ)
+	for _, run := range runs {
+		all.add(sampling(key, run.Result))
+	}
+	var names []string
+	parts := map[string][]*Run{}
+	for _, run := range runs {
+		name := refName(key)
+		m := sampling(key, run.Result)
+		var apart []string
+		for _, k := range slices.Backward(slices.Sorted(maps.Keys(m))) { // rounds first
+			if all.values[k][m[k]] < all.n {
+				apart = append(apart, m[k])
+			}
+		}
+		if len(apart) > 0 {
+			name += " (" + strings.Join(apart, ", ") + ")"
+		}
+		if parts[name] == nil {
+			names = append(names, name)
+		}
+		parts[name] = append(parts[name], run)
+	}
+	var out []refRow
+	for _, name := range names {
+		out = append(out, pool(key, name, parts[name]))
+	}
+	return out
+}
+
+// sampling is what a reference depends on beside data, protocol and seed: the
+// memoriser watches the rounds of the run, and local training draws negatives.
+func sampling(key string, r *Result) map[string]string {
+	out := map[string]string{}
+	if key == "memoriser" {
+		out["rounds"] = plural(r.Rounds, "round")
+	}
+	if n, ok := r.Options["negatives"]; ok && (key == "memoriser" || key == "local") {
+		out["negatives"] = clip(word(n), 30) + " negatives"
+	}
+	return out
+}
+
+func refName(key string) string {
+	for _, n := range refNames {
+		if n.key == key {
+			return n.name
+		}
+	}
+	return clip(key, 40)
+}
+
+// pool is a reference over the seeds of runs. A value that a seed gives twice
+// counts once.
+func pool(key, name string, runs []*Run) refRow {
+	type one struct {
+		seed uint64
+		scores
+	}
+	out := refRow{name: name}
+	seen := map[one]bool{}
+	var all []scores
+	for _, run := range runs {
+		ref := run.Result.References[key]
+		if ref == nil {
+			continue
+		}
+		if ref.Test == nil {
+			out.reason = cmp.Or(out.reason, ref.Reason)
+			continue
+		}
+		n, own := usersOf(ref.Test), usersOf(&run.Result.Test)
+		if n > 0 && own > 0 && n != own {
+			out.least, out.most = min(cmp.Or(out.least, n), n), max(out.most, n)
+		}
+		s := one{run.Result.Seed, scoresOf(ref.Test)}
+		id := s
+		for i, x := range id.scores {
+			if math.IsNaN(x) {
+				id.scores[i] = -1 // NaN is no key
+			}
+		}
+		if !seen[id] {
+			seen[id] = true
+			all = append(all, s.scores)
+		}
+	}
+	if out.scores = spreadsOf(all); len(all) == 0 {
+		out.reason = cmp.Or(out.reason, "not computed")
+		return out
+	}
+	out.reason = ""
+	for i, s := range out.scores {
+		if s.sd == 0 { // the seed has no say in it
+			out.scores[i].n = min(s.n, 1)
+		}
+	}
+	return out
+}

@@ -1,0 +1,126 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// everywhere is what text, Markdown and HTML say about runs, with single spaces.
+func everywhere(t *testing.T, runs ...*Run) map[string]string {
+	t.Helper()
+	var text, md, page bytes.Buffer
+	m := new(Many)
+	for _, r := range runs {
+		m.Runs = append(m.Runs, r.Result)
+	}
+	for _, err := range []error{TextMany(&text, m), Markdown(&md, runs), HTML(&page, runs)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := func(b bytes.Buffer) string { return strings.Join(strings.Fields(b.String()), " ") }
+	return map[string]string{"text": one(text), "Markdown": one(md), "HTML": one(page)}
+}
+
+func holds(t *testing.T, all map[string]string, want bool, words ...string) {
+	t.Helper()
+	for where, s := range all {
+		for _, w := range words {
+			if strings.Contains(s, w) != want {
+				t.Errorf("%s holds %q: %t, want %t", where, w, !want, want)
+			}
+		}
+	}
+}
+
+func TestLocalOnlyIsOneRowForAllMethods(t *testing.T) {
+	g := groups(append(seeds("pfedrec", "paper", 3), seeds("fedrap", "paper", 3)...))[0]
+	var names []string
+	for _, r := range refRows(g.rows) {
+		names = append(names, r.name)
+		if r.name == "local-only" && r.scores[0].n != 3 {
+			t.Errorf("local-only is over %d values, want one for each of 3 seeds", r.scores[0].n)
+		}
+	}
+	if got, want := strings.Join(names, ","), "popularity,EASE,local-only,memoriser"; got != want {
+		t.Errorf("references are %s, want %s", got, want)
+	}
+}
+
+func TestMemoriserIsNotAveragedOverRounds(t *testing.T) {
+	var runs []*Run
+	for seed := uint64(1); seed <= 2; seed++ {
+		for rounds, hr := range map[int]float64{20: 0.5, 30: 0.7} {
+			r := made("pfedrec", "paper", seed, rounds, 10)
+			r.Result.References["memoriser"].Test = summary(hr, 0.4, nan, nan)
+			runs = append(runs, r)
+		}
+	}
+	g := groups(runs)[0]
+	got := map[string]string{}
+	for _, r := range refRows(g.rows) {
+		got[r.name] = r.scores[0].String()
+	}
+	if len(got) != 5 || got["memoriser (20 rounds)"] != ".5000" || got["memoriser (30 rounds)"] != ".7000" {
+		t.Errorf("references are %v, want a memoriser of .5000 after 20 rounds and one of .7000 after 30", got)
+	}
+	if s := leakWords(g, g.rows); !strings.Contains(s, ".5000 (20 rounds)") || !strings.Contains(s, ".7000 (30 rounds)") {
+		t.Errorf("the leak is told as %q", s)
+	}
+}
+
+func TestRunsWithoutReferencesShowNone(t *testing.T) {
+	for _, none := range []map[string]*Reference{nil, {}} {
+		r := made("pfedrec", "deployed", 1, 10, 10)
+		r.Result.References, r.Result.LeakMeasured = none, nil
+		holds(t, everywhere(t, r), false, "popularity", "EASE", "local-only", "memoriser", "not computed", "Beside the references")
+	}
+}
+
+func TestNumberOfTestedUsersIsTold(t *testing.T) {
+	r := made("pfedrec", "deployed", 1, 10, 943)
+	holds(t, everywhere(t, r), false, "Tested on", "measured on")
+	r.Result.Test.Sampled["users"], r.Result.Valid.Sampled["users"] = 69, 81
+	for _, ref := range r.Result.References {
+		ref.Test.Sampled["users"] = 69
+	}
+	r.Result.References["local"].Test.Sampled["users"] = 2000
+	all := everywhere(t, r)
+	holds(t, all, true, "Tested on 69 of 943 users (81 in validation).", "local-only: measured on 2,000 users.")
+	holds(t, all, false, "EASE: measured")
+}
+
+func TestCaveatsAreTold(t *testing.T) {
+	r := made("pfedrec", "deployed", 1, 10, 943)
+	holds(t, everywhere(t, r), false, "--dedup", "fewer than 99", "nothing to train on", "repeats")
+	r.Result.Repeats, r.Result.Few, r.Result.Idle = 9, 1, 2
+	all := everywhere(t, r)
+	holds(t, all, true,
+		"For 9 of 943 users the test item is also in their train rows, since the data repeats pairs of user and item: any model that remembers is rewarded. --dedup first keeps one row of each pair.",
+		"1 user is ranked against fewer than 99 items.", "2 devices have nothing to train on under this protocol.")
+	holds(t, all, false, "but repeats")
+	r.Result.Repeats = 10 // more than 1%
+	holds(t, everywhere(t, r), true, "does not leak, but repeats")
+}
+
+func TestCaveatsNameTheirRowsUnlessAllShareThem(t *testing.T) {
+	a, b := made("pfedrec", "deployed", 1, 10, 943), made("fedrap", "deployed", 1, 10, 943)
+	a.Result.Few, b.Result.Few, b.Result.Idle = 3, 3, 4
+	got := strings.Join(sharedCaveats(groups([]*Run{a, b})[0].rows), "\n")
+	want := "3 users are ranked against fewer than 99 items.\nfedrap: 4 devices have nothing to train on under this protocol."
+	if got != want {
+		t.Errorf("caveats are\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestOneOfSeveralSeedsGetsNoVerdict(t *testing.T) {
+	runs := seeds("pfedrec", "paper", 3)
+	var b bytes.Buffer
+	if err := HTML(&b, runs); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), "the verdict is on the mean of all 3 seeds"); n != 3 {
+		t.Errorf("%d sections leave the verdict to the mean, want 3", n)
+	}
+}
