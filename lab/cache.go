@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
@@ -18,7 +20,7 @@ const refsVersion = 2
 
 // References measures the reference rows, or takes them from the cache: they
 // depend on data, protocol, seed and sampling, and on no method.
-func References(ctx context.Context, c refs.Config, tell func(name string)) (map[string]*report.Reference, error) {
+func References(ctx context.Context, c refs.Config, tell func(Referring)) (map[string]*report.Reference, error) {
 	out := map[string]*report.Reference{}
 	for _, name := range refs.Names {
 		if err := ctx.Err(); err != nil {
@@ -29,7 +31,17 @@ func References(ctx context.Context, c refs.Config, tell func(name string)) (map
 			out[name] = r
 			continue
 		}
-		tell(name)
+		tell(Referring{Name: name})
+		var mu sync.Mutex
+		last := time.Now()
+		c.Tell = func(done, all int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if time.Since(last) > time.Second {
+				last = time.Now()
+				tell(Referring{name, done, all})
+			}
+		}
 		row, err := refs.Compute(ctx, name, c)
 		if err != nil {
 			return nil, err

@@ -33,7 +33,7 @@ type Job struct {
 	Version string
 	Commit  string
 
-	// Tell is called with what happens, from one goroutine: Started, Resumed,
+	// Tell is called with what happens, one call at a time: Started, Resumed,
 	// sim.Event, Referring, Saved.
 	Tell func(event any)
 
@@ -50,8 +50,12 @@ type Started struct {
 // Resumed is told after a checkpoint was loaded.
 type Resumed struct{ Round int }
 
-// Referring is told before a reference is measured.
-type Referring struct{ Name string }
+// Referring is told before a reference is measured, and then once a second with how
+// many users are done.
+type Referring struct {
+	Name      string
+	Done, All int
+}
 
 // Stopped is the error of a run that was interrupted. Dir is where it can be
 // resumed, or empty.
@@ -183,7 +187,7 @@ func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) 
 		EvalUsers: j.EvalUsers, Keep: j.Keep,
 	}
 	var err error
-	if res.References, err = References(ctx, c, func(name string) { j.Tell(Referring{name}) }); err != nil {
+	if res.References, err = References(ctx, c, func(r Referring) { j.Tell(r) }); err != nil {
 		return err
 	}
 	mem, pop := res.References["memoriser"], res.References["popularity"]

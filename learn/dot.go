@@ -22,9 +22,7 @@ func (h Dot) Back(w *method.Work, b *method.Batch, dz []float32) {
 	if h.Bias != method.NoBias {
 		w.View[h.Bias].Grad[0] += vec.Sum(dz[:b.N])
 	}
-	for x, p := range b.Pos {
-		vec.Axpy(dz[x], v.Val, it.GradRow(p))
-	}
+	vec.Spread(it.GradRows, it.Stride, b.Pos, dz[:b.N], v.Val)
 }
 
 func (h Dot) bias(w *method.Work) float32 {

@@ -54,9 +54,7 @@ func (m *fedRAP) Back(w *method.Work, b *method.Batch, dz []float32) {
 	for _, slot := range [2]int{raCommon, raOwn} {
 		v := &w.View[slot]
 		vec.WSum(v.Arena, v.Stride, b.Rd[slot], dz, s.Grad)
-		for x, p := range b.Pos {
-			vec.Axpy(dz[x], s.Val, v.GradRow(p))
-		}
+		vec.Spread(v.GradRows, v.Stride, b.Pos, dz, s.Val)
 	}
 	w.View[raBias].Grad[0] += vec.Sum(dz)
 }

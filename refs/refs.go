@@ -38,6 +38,8 @@ type Config struct {
 	EvalUsers int // as of the run; 0 means all
 	Jobs      int
 	Keep      *Keep // what rows of the same data share; may be nil
+	// Tell, if not nil, hears how many users of a row are done, from any goroutine.
+	Tell func(done, all int)
 }
 
 // Keep holds the item-item weights of the data set that was measured last: they
@@ -100,7 +102,7 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	default:
 		return Row{}, fmt.Errorf("refs: unknown reference %q", name)
 	}
-	places, err := sim.Measure(ctx, c.Split, users, c.Jobs, fresh)
+	places, err := sim.Measure(ctx, c.Split, users, c.Jobs, fresh, c.tell())
 	if err != nil {
 		return Row{}, err
 	}
@@ -108,6 +110,13 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	row.Valid, row.Test = &valid, &test
 	row.Seconds = time.Since(start).Seconds()
 	return row, nil
+}
+
+func (c Config) tell() func(int) {
+	if c.Tell == nil {
+		return nil
+	}
+	return func(done int) { c.Tell(done, c.Split.Users()) }
 }
 
 // popular scores everyone alike.

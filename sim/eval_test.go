@@ -54,7 +54,7 @@ func TestPlacesAreThoseOfABruteForceCount(t *testing.T) {
 	for _, protocol := range []string{"paper", "isolated", "deployed", "temporal"} {
 		for _, levels := range []uint32{3, 1 << 30} {
 			s := small(t, protocol)
-			got, err := Measure(context.Background(), s, 0, 3, func() Scorer { return &made{levels: levels, row: make([]float32, s.Items())} })
+			got, err := Measure(context.Background(), s, 0, 3, func() Scorer { return &made{levels: levels, row: make([]float32, s.Items())} }, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

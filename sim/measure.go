@@ -17,8 +17,9 @@ type Scorer interface {
 
 // Measure places the held-out items of every user by scorers, one per goroutine,
 // until ctx is done. users is how many to measure, drawn as a run's eval-users are;
-// 0 means all.
-func Measure(ctx context.Context, split *data.Split, users, jobs int, fresh func() Scorer) (*Places, error) {
+// 0 means all. tell, if not nil, hears now and then how many users are done, from
+// any of the goroutines.
+func Measure(ctx context.Context, split *data.Split, users, jobs int, fresh func() Scorer, tell func(done int)) (*Places, error) {
 	e := newEval(split, users, split.Seed)
 	e.logit = false // a count saturates a sigmoid
 	var next atomic.Int64
@@ -31,6 +32,9 @@ func Measure(ctx context.Context, split *data.Split, users, jobs int, fresh func
 				u := int(next.Add(1)) - 1
 				if u >= split.Users() || ctx.Err() != nil {
 					return
+				}
+				if tell != nil && u%64 == 0 {
+					tell(u)
 				}
 				if e.only != nil && !e.only[u] {
 					continue

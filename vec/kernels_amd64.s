@@ -4371,6 +4371,79 @@ oneDone:
 	VZEROUPPER
 	RET
 
+// func spread8Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
+// Requires: AVX
+TEXT ·spread8Asm(SB), NOSPLIT, $0-48
+	MOVQ    arena+0(FP), AX
+	MOVQ    wr+16(FP), CX
+	MOVQ    stride+8(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    gs+24(FP), BX
+	MOVQ    n+32(FP), SI
+	MOVQ    v+40(FP), DI
+	VMOVUPS (DI), Y0
+
+four:
+	CMPQ         SI, $0x04
+	JL           fourDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	MOVL         4(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	MOVL         8(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	MOVL         12(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, BX
+	SUBQ         $0x04, SI
+	JMP          four
+
+fourDone:
+one:
+	CMPQ         SI, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (BX), Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, SI
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
 // func wsum32Asm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 // Requires: AVX
 TEXT ·wsum32Asm(SB), NOSPLIT, $0-48
@@ -4593,6 +4666,142 @@ oneDone:
 	VZEROUPPER
 	RET
 
+// func spread32Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
+// Requires: AVX
+TEXT ·spread32Asm(SB), NOSPLIT, $0-48
+	MOVQ    arena+0(FP), AX
+	MOVQ    wr+16(FP), CX
+	MOVQ    stride+8(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    gs+24(FP), BX
+	MOVQ    n+32(FP), SI
+	MOVQ    v+40(FP), DI
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+four:
+	CMPQ         SI, $0x04
+	JL           fourDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	MOVL         4(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	MOVL         8(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	MOVL         12(CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, BX
+	SUBQ         $0x04, SI
+	JMP          four
+
+fourDone:
+one:
+	CMPQ         SI, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (BX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(DI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(DI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(DI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(DI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, SI
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
 // func wsumRowsAsm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 // Requires: AVX
 TEXT ·wsumRowsAsm(SB), NOSPLIT, $0-48
@@ -4801,6 +5010,140 @@ one:
 	VMULPS       Y3, Y4, Y4
 	VMOVUPS      96(SI), Y5
 	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
+	SUBQ         $0x01, BX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func spreadRowsAsm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
+// Requires: AVX
+TEXT ·spreadRowsAsm(SB), NOSPLIT, $0-48
+	MOVQ    arena+0(FP), AX
+	MOVQ    wr+16(FP), CX
+	MOVQ    gs+24(FP), DX
+	MOVQ    n+32(FP), BX
+	MOVQ    v+40(FP), SI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+
+four:
+	CMPQ         BX, $0x04
+	JL           fourDone
+	MOVL         (CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS (DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	MOVL         4(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 4(DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	MOVL         8(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 8(DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	MOVL         12(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 12(DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 96(SI)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, DX
+	SUBQ         $0x04, BX
+	JMP          four
+
+fourDone:
+one:
+	CMPQ         BX, $0x01
+	JL           oneDone
+	MOVL         (CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS (DX), Y4
+	VMULPS       Y0, Y4, Y5
+	VMOVUPS      (SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VMULPS       Y1, Y4, Y5
+	VMOVUPS      32(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 32(SI)
+	VMULPS       Y2, Y4, Y5
+	VMOVUPS      64(SI), Y6
+	VADDPS       Y5, Y6, Y6
+	VMOVUPS      Y6, 64(SI)
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      96(SI), Y5
+	VADDPS       Y4, Y5, Y5
 	VMOVUPS      Y5, 96(SI)
 	ADDQ         $0x04, CX
 	ADDQ         $0x04, DX

@@ -137,6 +137,20 @@ func Scat(arena []float32, stride int, wr []uint32, g, v []float32) {
 	}
 }
 
+// Spread adds g[x]*v to row(wr[x]), in the order of x: the gradient of rows that
+// were multiplied by v.
+func Spread(arena []float32, stride int, wr []uint32, g, v []float32) {
+	if len(v) != stride || len(wr) != len(g) || stride%Lanes != 0 {
+		panic(badLength)
+	}
+	if spreadSIMD(arena, stride, wr, g, v) {
+		return
+	}
+	for x, r := range wr {
+		Axpy(g[x], v, row(arena, stride, r))
+	}
+}
+
 // Gather copies the rows named by src to consecutive rows from dst on.
 func Gather(arena []float32, stride int, src []uint32, dst uint32) {
 	if gatherSIMD(arena, stride, src, dst) {

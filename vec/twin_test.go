@@ -66,6 +66,7 @@ func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
 		both(t, "DotsAll", mem, func(m []float32) { a, v, _, _, _, z := part(m); DotsAll(a, stride, v, 0.25, z[:min(n, count)]) })
 		both(t, "WSum", mem, func(m []float32) { a, _, acc, g, _, _ := part(m); WSum(a, stride, rd, g, acc) })
 		both(t, "Scat", mem, func(m []float32) { a, v, _, g, _, _ := part(m); Scat(a, stride, rd, g, v) })
+		both(t, "Spread", mem, func(m []float32) { a, v, _, g, _, _ := part(m); Spread(a, stride, rd, g, v) })
 		both(t, "BCEGrad", mem, func(m []float32) { _, _, _, _, y, z := part(m); BCEGrad(y, 0.3, z) })
 		both(t, "Axpy", mem, func(m []float32) { _, _, _, g, _, z := part(m); Axpy(0.7, g, z) })
 		both(t, "Add", mem, func(m []float32) { _, _, _, g, _, z := part(m); Add(g, z) })
@@ -220,6 +221,29 @@ func TestGemmIsTheProductAndHasTheBitsOfItsTwin(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+func TestSpreadIsScatWithTheSignsTurned(t *testing.T) {
+	r := rng.New(rng.Test, 80)
+	for _, stride := range []int{8, 32, 40} {
+		a, v, g := make([]float32, 9*stride), make([]float32, stride), make([]float32, 13)
+		fillRows(&r, a, false)
+		fillRows(&r, v, false)
+		fillRows(&r, g, false)
+		wr := make([]uint32, len(g))
+		for x := range wr {
+			wr[x] = r.Uint32n(9)
+		}
+		b, less := slices.Clone(a), slices.Clone(g)
+		for x := range less {
+			less[x] = -less[x]
+		}
+		Spread(a, stride, wr, g, v)
+		Scat(b, stride, wr, less, v)
+		if !slices.Equal(a, b) {
+			t.Errorf("stride %d: Spread is not Scat of the negative", stride)
 		}
 	}
 }

@@ -39,8 +39,7 @@ func (a *app) teller(rounds int) func(any) {
 		case sim.Event:
 			l.round(e)
 		case lab.Referring:
-			l.flush()
-			l.say("measuring the reference row: " + e.Name)
+			l.reference(e)
 		}
 	}
 }
@@ -61,6 +60,20 @@ type live struct {
 func (l *live) say(s string) {
 	l.flush()
 	fmt.Fprintln(l.w, s)
+}
+
+// reference tells of a reference row: when it starts, and how far it is.
+func (l *live) reference(e lab.Referring) {
+	switch {
+	case e.All == 0:
+		l.say("measuring the reference row: " + e.Name)
+	case l.tty:
+		fmt.Fprintf(l.w, "\r\x1b[K  %s: %d of %d users", e.Name, e.Done, e.All)
+		l.last = time.Now()
+	case time.Since(l.last) > 10*time.Second:
+		fmt.Fprintf(l.w, "  %s: %d of %d users\n", e.Name, e.Done, e.All)
+		l.last = time.Now()
+	}
 }
 
 func (l *live) round(e sim.Event) {
