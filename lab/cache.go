@@ -18,9 +18,9 @@ import (
 // refsVersion is raised when a reference's definition changes.
 const refsVersion = 2
 
-// References measures the reference rows, or takes them from the cache: they
+// references measures the reference rows, or takes them from the cache: they
 // depend on data, protocol, seed and sampling, and on no method.
-func References(ctx context.Context, c refs.Config, tell func(Referring)) (map[string]*report.Reference, error) {
+func references(ctx context.Context, c refs.Config, tell func(Referring)) (map[string]*report.Reference, error) {
 	out := map[string]*report.Reference{}
 	for _, name := range refs.Names {
 		if err := ctx.Err(); err != nil {

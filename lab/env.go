@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Environ describes the machine and the program, for env.json.
-func Environ(j *Job) map[string]any {
+// environ describes the machine and the program, for env.json.
+func environ(j *Job) map[string]any {
 	return map[string]any{
 		"version": j.Version, "commit": j.Commit, "go": runtime.Version(),
 		"os": runtime.GOOS, "arch": runtime.GOARCH, "cpu": CPU(), "cores": runtime.NumCPU(), "jobs": j.Jobs,

@@ -133,7 +133,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 
 func (j *Job) open(run *sim.Run) (*folder, error) {
 	if !j.Resume {
-		return openFolder(j.Out, j.Spec, Environ(j), j.Force)
+		return openFolder(j.Out, j.Spec, environ(j), j.Force)
 	}
 	f := &folder{dir: j.Out}
 	return f, f.resume(run, j.fingerprint())
@@ -187,7 +187,7 @@ func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) 
 		EvalUsers: j.EvalUsers, Keep: j.Keep,
 	}
 	var err error
-	if res.References, err = References(ctx, c, func(r Referring) { j.Tell(r) }); err != nil {
+	if res.References, err = references(ctx, c, func(r Referring) { j.Tell(r) }); err != nil {
 		return err
 	}
 	mem, pop := res.References["memoriser"], res.References["popularity"]

@@ -125,7 +125,6 @@ type Entry struct {
 	Name    string
 	Title   string
 	Paper   string
-	About   string // what it is, in a few plain sentences; the doc page opens with it
 	Caution string // what a user must know before believing a number
 	New     func() Method
 	Presets []Preset

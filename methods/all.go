@@ -2,12 +2,19 @@
 package methods
 
 import (
+	"embed"
 	"fmt"
 	"reflect"
 
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
 )
+
+// Source is the text of this package: a method's page opens with the doc comment
+// of its type, so that it is written once.
+//
+//go:embed *.go
+var Source embed.FS
 
 const ijcai = "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023"
 
@@ -16,8 +23,6 @@ func All() []method.Entry {
 	return []method.Entry{
 		{
 			Name: "pfedrec", Title: "PFedRec", Paper: ijcai, New: func() method.Method { return &PFedRec{} },
-			About: "Dual personalization. The item table is shared; each device tunes its copy of it and keeps a score function that never leaves the device. " +
-				"Recommendations use the tuned copy.",
 			Caution: "The published gain over FedMF comes with the `paper` protocol, in which held-out items are never drawn as negatives. " +
 				"Under `deployed` the tuned copy scores lower than the coordinator's table (`infer=global`).",
 			Presets: []method.Preset{
@@ -27,8 +32,7 @@ func All() []method.Entry {
 		},
 		{
 			Name: "fedmf", Title: "FedMF", Paper: "Chai et al., Secure Federated Matrix Factorization, 2020; as compared in " + ijcai,
-			New:   func() method.Method { return &FedMF{} },
-			About: "Federated matrix factorisation. The user's vector stays on the device, the item table is averaged, and the coordinator's newest table is scored.",
+			New: func() method.Method { return &FedMF{} },
 			Presets: []method.Preset{
 				published("ml-100k", .6515, .3938, ijcai+", Table 2"),
 				published("ml-1m", .6772, .4090, ijcai+", Table 2"),
@@ -36,7 +40,6 @@ func All() []method.Entry {
 		},
 		{
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },
-			About:   "Each device trains alone on its own history: nothing is shared and nothing is sent.",
 			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and held-out items never are.",
 		},
 	}

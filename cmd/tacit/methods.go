@@ -30,8 +30,12 @@ func (a *app) methodsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			about, err := lab.About(e)
+			if err != nil {
+				return err
+			}
 			data := map[string]any{
-				"name": e.Name, "title": e.Title, "paper": e.Paper, "about": e.About, "caution": e.Caution,
+				"name": e.Name, "title": e.Title, "paper": e.Paper, "about": about, "caution": e.Caution,
 				"slots": methods.New(e).Slots(0), "params": param.Fields(methods.New(e)), "presets": e.Presets,
 			}
 			return a.result(data, func(w io.Writer) error {
@@ -47,7 +51,7 @@ func (a *app) listMethods() error {
 	var data []map[string]string
 	for _, e := range methods.All() {
 		t.Rows = append(t.Rows, []any{e.Name, e.Title, e.Paper})
-		data = append(data, map[string]string{"name": e.Name, "title": e.Title, "paper": e.Paper, "about": e.About})
+		data = append(data, map[string]string{"name": e.Name, "title": e.Title, "paper": e.Paper})
 	}
 	t.Notes = []string{"tacit methods NAME explains one; tacit run -m NAME -d world runs it."}
 	return a.result(data, t.Text)
