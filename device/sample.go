@@ -39,12 +39,14 @@ func (k *Worker) sample(t *Task) bool {
 	// Negatives come in no order, so putting the positives at random places does what
 	// shuffling everything would, with a fifth of the swaps. (Only those of one
 	// positive are kept distinct; that neighbours never repeat is what is left of it.)
+	r, raw := k.rand, k.raw
 	for i, item := range t.Train {
 		at := len(negs) + i
-		j := k.rand.Uint32n(uint32(at + 1))
-		k.raw[at] = k.raw[j]
-		k.raw[j] = item | vec.Positive
+		j := r.Uint32n(uint32(at + 1))
+		raw[at] = raw[j]
+		raw[j] = item | vec.Positive
 	}
+	k.rand = r
 	return true
 }
 

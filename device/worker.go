@@ -169,12 +169,13 @@ func (k *Worker) begin(st *State, t *Task) {
 
 // exclude sets the bits of what is never drawn.
 func (k *Worker) exclude(t *Task) {
+	bits, items := k.bits, uint32(k.p.Items)
 	for _, list := range [...][]uint32{t.Train, t.Hide[0], t.Hide[1]} {
 		for _, item := range list {
-			if int(item) >= k.p.Items {
+			if item >= items {
 				panic("device: an item beyond the catalogue")
 			}
-			k.bits[item>>6] |= 1 << (item & 63)
+			bits[item>>6] |= 1 << (item & 63)
 		}
 	}
 }
