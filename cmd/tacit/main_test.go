@@ -184,50 +184,49 @@ func TestCommandsWithoutARunWork(t *testing.T) {
 	}
 }
 
-func TestCtrlCSavesAndResumeGivesTheSameResult(t *testing.T) {
-	dir := t.TempDir()
-	words := []string{"run", "-d", "world", "--world", "users=300,items=400,mean-rows=30", "rounds=150", "--no-references", "--format", "json"}
+// A run that was stopped, or killed before its first checkpoint, goes on to the
+// result it would have had.
+func TestAStoppedOrKilledRunResumesToTheSameResult(t *testing.T) {
+	words := []string{"run", "-d", "world", "--world", "users=300,items=400,mean-rows=30", "rounds=800", "eval-every=20", "--no-references", "--format", "json"}
 	_, whole, _ := tacit(words...)
-	part := filepath.Join(dir, "part")
-	cmd := exec.Command(os.Args[0], append(words, "-o", part)...)
-	cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, filepath.Join(part, "config.toml"))
-	time.Sleep(300 * time.Millisecond)
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	err := cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code == 0 {
-		t.Skip("the machine was so fast that the run ended before Ctrl-C")
-	} else if code != 130 {
-		t.Fatalf("exit %d (%v), want 130: %s", code, err, out.String())
-	}
-	code, resumed, errs := tacit("run", "--resume", part, "--no-references", "--format", "json")
-	if code != 0 {
-		t.Fatalf("resume exits %d: %s", code, errs)
-	}
-	a, b := decode(t, whole)["data"].(map[string]any), decode(t, resumed)["data"].(map[string]any)
-	for _, key := range []string{"valid", "test", "selected_round", "bytes"} {
-		x, _ := json.Marshal(a[key])
-		y, _ := json.Marshal(b[key])
-		if string(x) != string(y) {
-			t.Errorf("%s is %s after resume, want %s", key, y, x)
+	want := decode(t, whole)["data"].(map[string]any)
+	for signal, exit := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGKILL: -1} {
+		part := filepath.Join(t.TempDir(), "part")
+		cmd := exec.Command(os.Args[0], append(words, "-o", part)...)
+		cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitForLines(t, filepath.Join(part, "metrics.jsonl"), 100)
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exit {
+			t.Fatalf("%v: exit %d (%v), want %d", signal, cmd.ProcessState.ExitCode(), err, exit)
+		}
+		code, resumed, errs := tacit("run", "--resume", part, "--no-references", "--format", "json")
+		if code != 0 {
+			t.Fatalf("%v: resume exits %d: %s", signal, code, errs)
+		}
+		got := decode(t, resumed)["data"].(map[string]any)
+		for _, key := range []string{"valid", "test", "selected_round", "bytes"} {
+			x, _ := json.Marshal(want[key])
+			y, _ := json.Marshal(got[key])
+			if string(x) != string(y) {
+				t.Errorf("%v: %s is %s after resume, want %s", signal, key, y, x)
+			}
 		}
 	}
 }
 
-func waitFor(t *testing.T, path string) {
+// waitForLines waits until a file has so many lines.
+func waitForLines(t *testing.T, path string, n int) {
 	t.Helper()
-	for range 1000 {
-		if _, err := os.Stat(path); err == nil {
+	for range 3000 {
+		if b, err := os.ReadFile(path); err == nil && bytes.Count(b, []byte("\n")) >= n {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("%s did not appear within 10 s", path)
+	t.Fatalf("%s has not %d lines within 15 s", path, n)
 }
