@@ -21,6 +21,7 @@ const (
 	Partner
 	Visit
 	EvalUsers
+	Bootstrap
 	Test
 )
 

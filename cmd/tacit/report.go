@@ -22,13 +22,9 @@ func (a *app) reportCmd() *cobra.Command {
 		Use: "report RUN...", Short: "Make a table or a page of run folders: Markdown, CSV or HTML",
 		Example: "  tacit report runs/a runs/b -o table.md\n  tacit report runs/a -o page.html", Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(_ *cobra.Command, dirs []string) error {
-			var runs []*report.Run
-			for _, d := range dirs {
-				r, err := report.Load(d)
-				if err != nil {
-					return input(err, "a run folder is what tacit run -o DIR leaves")
-				}
-				runs = append(runs, r)
+			runs, err := loadRuns(dirs)
+			if err != nil {
+				return err
 			}
 			if out == "" {
 				return a.result(results(runs), func(w io.Writer) error { return report.Markdown(w, runs) })

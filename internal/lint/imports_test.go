@@ -31,7 +31,7 @@ var table = map[string]row{
 	"learn":   {pure: true, may: list("method rows vec rng")},
 	"methods": {pure: true, may: list("method learn rows vec param")},
 	"agg":     {pure: true, may: list("rows vec")},
-	"rank":    {pure: true, may: list("rows vec")},
+	"rank":    {pure: true, may: list("rows vec rng")},
 	"data":    {pure: true, may: list("rows rng param")},
 	"device":  {pure: true, may: list("method rows vec rng")},
 

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tacit-rec/tacit/report"
+)
+
+const compareLong = `Compare finished runs over the same users: every run against the first, by paired
+Wilcoxon tests with Holm's correction and bootstrap intervals. "better" is printed only
+where the test says so. The runs must have the same data, protocol and seeds.`
+
+func (a *app) compareCmd() *cobra.Command {
+	var out string
+	writers := map[string]func(*report.Table, io.Writer) error{
+		".md": (*report.Table).Markdown, ".csv": (*report.Table).CSV, ".tex": (*report.Table).LaTeX, ".txt": (*report.Table).Text,
+	}
+	c := &cobra.Command{
+		Use: "compare BASE RUN...", Short: "Test whether runs differ, over the same users", Long: compareLong, Args: args(cobra.MinimumNArgs(2)),
+		Example: "  tacit run -m fedmf -d world -o runs/fedmf\n  tacit run -m pfedrec -d world -o runs/pfedrec\n  tacit compare runs/fedmf runs/pfedrec\n  tacit compare runs/fedmf runs/pfedrec -o table.tex",
+		RunE: func(_ *cobra.Command, dirs []string) error {
+			runs, err := loadRuns(dirs)
+			if err != nil {
+				return err
+			}
+			cs, err := report.Compare(runs)
+			if err != nil {
+				return input(err, "run them with the same -d, --protocol and --seeds")
+			}
+			t := report.Contrasts(runs[0], cs)
+			if out == "" {
+				return a.result(cs, t.Text)
+			}
+			write, ok := writers[filepath.Ext(out)]
+			if !ok {
+				return input(fmt.Errorf("-o %s: want a name that ends in .md, .csv, .tex or .txt", out), "")
+			}
+			var b bytes.Buffer
+			if err := write(t, &b); err != nil {
+				return err
+			}
+			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
+				return input(err, "")
+			}
+			return a.result(cs, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "wrote %s\n", out)
+				return err
+			})
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "the file to write: .md, .csv, .tex or .txt; standard output if not given")
+	return c
+}
+
+// loadRuns reads run folders.
+func loadRuns(dirs []string) ([]*report.Run, error) {
+	var runs []*report.Run
+	for _, d := range dirs {
+		r, err := report.Load(d)
+		if err != nil {
+			return nil, input(err, "a run folder is what tacit run -o DIR leaves")
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}

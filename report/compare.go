@@ -1,0 +1,175 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tacit-rec/tacit/rank"
+)
+
+// Contrast is one run against the first, by one metric, over the same users.
+type Contrast struct {
+	Run    string  `json:"run"`
+	Metric string  `json:"metric"`
+	Base   float64 `json:"base"`
+	Value  float64 `json:"value"`
+	Lo     float64 `json:"difference_lo"` // 95 % bootstrap interval of the difference
+	Hi     float64 `json:"difference_hi"`
+	P      float64 `json:"p"`      // paired Wilcoxon
+	PHolm  float64 `json:"p_holm"` // adjusted for all contrasts of the comparison
+	Users  int     `json:"users"`
+	// Verdict is "better" or "worse" only where the test says so.
+	Verdict string `json:"verdict"`
+}
+
+func (c Contrast) verdict() string {
+	switch {
+	case c.PHolm >= 0.05:
+		return "no difference shown"
+	case c.Value > c.Base:
+		return "better"
+	}
+	return "worse"
+}
+
+// Compare sets every run against the first, over users. The runs must be of the
+// same data, protocol and seeds: then each user was ranked against the same items.
+// Runs of several seeds count with each user's mean over them.
+func Compare(runs []*Run) ([]Contrast, error) {
+	if len(runs) < 2 {
+		return nil, errors.New("report: a comparison needs two runs or more")
+	}
+	base, out := runs[0], []Contrast(nil)
+	for _, r := range runs[1:] {
+		if err := comparable(base, r); err != nil {
+			return nil, err
+		}
+		for m := range scoreNames {
+			x, y := perUser(base, m), perUser(r, m)
+			if len(x) == 0 || len(y) == 0 {
+				continue
+			}
+			c, err := contrast(x, y)
+			if err != nil {
+				return nil, fmt.Errorf("report: %s and %s: %w", base.Dir, r.Dir, err)
+			}
+			c.Run, c.Metric = runName(r), scoreNames[m]
+			out = append(out, c)
+		}
+	}
+	ps := make([]float64, len(out))
+	for i := range out {
+		ps[i] = out[i].P
+	}
+	for i, p := range rank.Holm(ps) {
+		out[i].PHolm = p
+		out[i].Verdict = out[i].verdict()
+	}
+	return out, nil
+}
+
+func runName(r *Run) string { return r.Result.Method + " (" + filepath.Base(r.Dir) + ")" }
+
+// bootstraps is the number of resamples of an interval.
+const bootstraps = 2000
+
+func contrast(x, y map[string]float64) (Contrast, error) {
+	if len(x) != len(y) {
+		return Contrast{}, fmt.Errorf("%d users and %d users were evaluated", len(x), len(y))
+	}
+	ids := make([]string, 0, len(x))
+	for id := range x {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	var c Contrast
+	d := make([]float64, len(ids))
+	for i, id := range ids {
+		v, ok := y[id]
+		if !ok {
+			return c, fmt.Errorf("user %s was evaluated in one only", id)
+		}
+		d[i] = v - x[id]
+		c.Base += x[id] / float64(len(ids))
+		c.Value += v / float64(len(ids))
+	}
+	c.Users, c.P = len(ids), rank.Wilcoxon(d)
+	c.Lo, c.Hi = rank.Bootstrap(d, bootstraps, 1)
+	return c, nil
+}
+
+// comparable says why two runs cannot be compared.
+func comparable(a, b *Run) error {
+	x, y := a.Result, b.Result
+	switch {
+	case x.DataHash != y.DataHash:
+		return fmt.Errorf("report: %s is on %s and %s on %s, or on other rows of it", a.Dir, x.Dataset, b.Dir, y.Dataset)
+	case x.Protocol != y.Protocol:
+		return fmt.Errorf("report: %s is under protocol %s and %s under %s", a.Dir, x.Protocol, b.Dir, y.Protocol)
+	case seedsOf(a) != seedsOf(b):
+		return fmt.Errorf("report: %s has the seeds %s and %s has %s: users would be ranked against other items", a.Dir, seedsOf(a), b.Dir, seedsOf(b))
+	}
+	return nil
+}
+
+func seedsOf(r *Run) string {
+	var out []string
+	for _, s := range flat([]*Run{r}) {
+		out = append(out, fmt.Sprint(s.Result.Seed))
+	}
+	return strings.Join(out, ", ")
+}
+
+// perUser is metric m of each evaluated user, as a mean over the run's seeds.
+func perUser(r *Run, m int) map[string]float64 {
+	sum, n := map[string]float64{}, map[string]float64{}
+	for _, s := range flat([]*Run{r}) {
+		for _, u := range s.Users {
+			at := u.TestRank
+			if m >= 2 {
+				at = u.TestFull
+			}
+			if at == 0 {
+				continue
+			}
+			n[u.ID]++
+			if at <= 10 && m%2 == 0 {
+				sum[u.ID]++
+			} else if at <= 10 {
+				sum[u.ID] += 1 / math.Log2(float64(at)+1)
+			}
+		}
+	}
+	for id := range n {
+		sum[id] /= n[id]
+	}
+	return sum
+}
+
+// Contrasts is the table of a comparison.
+func Contrasts(base *Run, cs []Contrast) *Table {
+	r := base.Result
+	t := &Table{
+		Title:  fmt.Sprintf("Against %s, on %s, protocol %s (%s), seeds %s", runName(base), r.Dataset, r.Protocol, leakWord(r.Leaks, r.Repeats*100 > r.Users), seedsOf(base)),
+		Header: []string{"run", "metric", "base", "value", "difference in points", "95 % interval", "p", "p (Holm)", "verdict"}, Align: "llrrrrrrl",
+	}
+	for _, c := range cs {
+		t.Rows = append(t.Rows, []any{
+			c.Run, c.Metric, c.Base, c.Value, points(c.Value - c.Base), points(c.Lo) + " to " + points(c.Hi), pValue(c.P), pValue(c.PHolm), c.Verdict,
+		})
+	}
+	t.Notes = []string{"Paired over users: Wilcoxon signed-rank test, two-sided, adjusted by Holm for all rows; 95 % bootstrap interval of the mean difference. " +
+		"\"better\" and \"worse\" are said only below 0.05 after the adjustment."}
+	return t
+}
+
+func pValue(p float64) string {
+	if p < 1e-4 {
+		return "< 0.0001"
+	}
+	return fmt.Sprintf("%.4f", p)
+}
