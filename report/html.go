@@ -253,7 +253,7 @@ func runFigures(g *group, r *row) []figure {
 		loss.label = digits(loss.ys[n-1])
 	}
 	l := lineChart{about: "Training loss over rounds", unit: "mean training loss per sample", lines: []series{loss}, mark: float64(run.Result.SelectedRound), format: digits}
-	add("Training loss", "What the devices minimise, not what is reported.", l.draw())
+	add("Training loss", "What devices minimise, as eight of them tell it; not what is reported.", l.draw())
 	if len(referred([]*row{r})) > 0 {
 		add("Beside the references", "What simpler scorers reach under the same protocol.", refBars(barsOf(g, r)))
 	}
