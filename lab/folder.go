@@ -70,22 +70,8 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	if dir == "" {
 		return nil, nil
 	}
-	if !force {
-		if _, err := os.Stat(filepath.Join(dir, ResultFile)); err == nil {
-			return nil, input(fmt.Errorf("%s holds a finished run", dir), "give another -o, or --force to replace it")
-		}
-		if _, err := os.Stat(filepath.Join(dir, CheckpointFile)); err == nil {
-			return nil, input(fmt.Errorf("%s holds a run that was stopped", dir), "tacit run --resume "+dir+" goes on with it; --force starts anew")
-		}
-		if exists(filepath.Join(dir, ConfigFile)) {
-			return nil, input(fmt.Errorf("%s holds a run that is under way, or was killed", dir), "tacit run --resume "+dir+" goes on with it; --force starts anew")
-		}
-		if others, _ := os.ReadDir(dir); len(others) > 0 {
-			return nil, input(fmt.Errorf("%s is not empty and is no run folder", dir), "give another -o")
-		}
-	}
-	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		return nil, input(fmt.Errorf("-o %s is a file; want a folder", dir), "give another -o")
+	if err := claim(dir, force); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, ReportFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
@@ -101,6 +87,30 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 		return nil, input(err, "give an -o that can be written to")
 	}
 	return f, errors.Join(f.write(EnvFile, append(e, '\n')), f.openMetrics())
+}
+
+// claim says why a run must not be written to dir: it holds one, or something else.
+// With force a run that it holds may be replaced.
+func claim(dir string, force bool) error {
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return input(fmt.Errorf("-o %s is a file; want a folder", dir), "give another -o")
+	}
+	has := func(name string) bool { return exists(filepath.Join(dir, name)) }
+	others, _ := os.ReadDir(dir)
+	goOn := "tacit run --resume " + dir + " goes on with it; --force starts anew"
+	switch {
+	case len(others) > 0 && !has(ConfigFile):
+		return input(fmt.Errorf("%s is not empty and is no run folder", dir), "give another -o")
+	case force:
+		return nil
+	case has(ResultFile):
+		return input(fmt.Errorf("%s holds a finished run", dir), "give another -o, or --force to replace it")
+	case has(CheckpointFile):
+		return input(fmt.Errorf("%s holds a run that was stopped", dir), goOn)
+	case has(ConfigFile):
+		return input(fmt.Errorf("%s holds a run that is under way, or was killed", dir), goOn)
+	}
+	return nil
 }
 
 // openMetrics writes metrics.jsonl as it is so far and keeps it open.

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -175,13 +176,26 @@ func TestAFolderIsNotOverwrittenByMistake(t *testing.T) {
 	if _, err := job(t, other).Run(context.Background()); !errors.As(err, &in) {
 		t.Errorf("error is %v, want an Input: the folder is no run folder", err)
 	}
+	if _, err := job(t, other, "seeds=2").RunSeeds(context.Background()); !errors.As(err, &in) {
+		t.Errorf("with seeds: error is %v, want an Input: the folder is no run folder", err)
+	}
 }
 
 func TestDivergenceIsAnInputErrorAndNotACrash(t *testing.T) {
-	_, err := job(t, "", "lr=1e30").Run(context.Background())
-	var in *Input
-	if !errors.As(err, &in) || !errors.Is(err, sim.ErrDiverged) {
-		t.Errorf("error is %v, want an Input that wraps ErrDiverged", err)
+	for _, method := range []string{"pfedrec", "local"} { // local shares nothing: it shows in the loss alone
+		_, err := job(t, t.TempDir(), "method="+method, "lr=1e30").Run(context.Background())
+		var in *Input
+		if !errors.As(err, &in) || !errors.Is(err, sim.ErrDiverged) {
+			t.Errorf("%s: error is %v, want an Input that wraps ErrDiverged", method, err)
+		}
+	}
+}
+
+func TestASmallCohortOfIdleDevicesIsNoError(t *testing.T) {
+	for seed := range 5 {
+		if _, err := job(t, "", "protocol=temporal", "cohort=1", "rounds=40", fmt.Sprintf("seed=%d", seed+1)).Run(context.Background()); err != nil {
+			t.Errorf("seed %d: %v", seed+1, err)
+		}
 	}
 }
 

@@ -71,10 +71,10 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 	return many, writeFile(filepath.Join(j.Out, ReportFile), page.Bytes())
 }
 
-// claimTop writes the settings of all seeds, unless the folder holds a run.
+// claimTop writes the settings of all seeds to a folder that is free.
 func (j *Job) claimTop() error {
-	if exists(filepath.Join(j.Out, ConfigFile)) && !j.Force {
-		return input(fmt.Errorf("%s holds a run", j.Out), "tacit run --resume "+j.Out+" goes on with it; --force starts anew")
+	if err := claim(j.Out, j.Force); err != nil {
+		return err
 	}
 	if err := os.RemoveAll(filepath.Join(j.Out, ResultFile)); err != nil {
 		return err

@@ -156,9 +156,9 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, start time.
 			return err
 		}
 		j.Tell(ev)
-		if ev.Idle > ev.Devices+ev.Late+ev.Dropped {
+		if ev.Round == 1 && j.Cohort.All() && ev.Idle > ev.Devices+ev.Late+ev.Dropped {
 			return input(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or no item left to draw as a negative", j.Protocol, ev.Idle, ev.Devices),
-				"the catalogue is too small for it; try --protocol deployed")
+				"try --protocol deployed, which holds out one row of each user and hides nothing")
 		}
 		if time.Since(saved) > saveEvery {
 			if err := out.checkpoint(run, j.fingerprint()); err != nil {

@@ -61,7 +61,7 @@ type Event struct {
 }
 
 // ErrDiverged says that a model has become infinite or not a number.
-var ErrDiverged = errors.New("sim: the model has diverged: a shared value is not finite; lower the learning rate")
+var ErrDiverged = errors.New("sim: the model has diverged: a value or the loss is not finite; lower the learning rate")
 
 // New prepares an experiment.
 func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Run, error) {
@@ -94,7 +94,7 @@ func (r *Run) Done() bool { return r.Engine.Next >= r.Rounds }
 // Step runs one round, and evaluates it if it is its turn.
 func (r *Run) Step(ctx context.Context) (Event, error) {
 	t, f := r.Engine.Next, r.Fleet
-	turn := (t+1)%r.EvalEvery == 0 || t+1 == r.Rounds
+	turn := r.evaluates(t)
 	// A device that recommends with its own tuned rows is measured while they are
 	// in cache. One that sits a round out keeps its place until its next visit, so
 	// a partial cohort is measured in every round.
@@ -110,9 +110,13 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	}
 	took, evalled := time.Since(start), f.evalTime()
 	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes}
+	sane := r.finite()
 	if rep.LossN > 0 {
+		// A private slot that has diverged shows in the loss alone.
 		l := rep.Loss / float64(rep.LossN)
-		ev.Loss = &l
+		if sane = sane && l-l == 0; sane {
+			ev.Loss = &l
+		}
 	}
 	train := took - evalled
 	if turn && !tuned && !f.Plan.Serves(method.Stranger) {
@@ -123,15 +127,18 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	if turn {
 		r.judge(&ev)
 	}
-	if !r.finite() {
+	if !sane {
 		return ev, ErrDiverged
 	}
 	return ev, nil
 }
 
+// evaluates reports whether round t, from 0, is evaluated.
+func (r *Run) evaluates(t int) bool { return (t+1)%r.EvalEvery == 0 || t+1 == r.Rounds }
+
 // before measures what must be measured before the coordinator's step.
 func (r *Run) before(t int) error {
-	if r.Fleet.tuned != nil && ((t+1)%r.EvalEvery == 0 || t+1 == r.Rounds) {
+	if r.Fleet.tuned != nil && r.evaluates(t) {
 		start := time.Now()
 		r.Fleet.strangers(r.eval, t)
 		r.Fleet.extra += time.Since(start)

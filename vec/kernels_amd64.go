@@ -65,25 +65,16 @@ func wsum8Asm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *f
 func scat8Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
 
 //go:noescape
-func spread8Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
-
-//go:noescape
 func wsum32Asm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 
 //go:noescape
 func scat32Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
 
 //go:noescape
-func spread32Asm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
-
-//go:noescape
 func wsumRowsAsm(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)
 
 //go:noescape
 func scatRowsAsm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
-
-//go:noescape
-func spreadRowsAsm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)
 
 //go:noescape
 func bceGradAsm(y *float32, scale float32, n int, dst *float32)

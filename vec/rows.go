@@ -138,17 +138,11 @@ func Scat(arena []float32, stride int, wr []uint32, g, v []float32) {
 }
 
 // Spread adds g[x]*v to row(wr[x]), in the order of x: the gradient of rows that
-// were multiplied by v.
+// were multiplied by v. It turns the signs of g for Scat, and turns them back.
 func Spread(arena []float32, stride int, wr []uint32, g, v []float32) {
-	if len(v) != stride || len(wr) != len(g) || stride%Lanes != 0 {
-		panic(badLength)
-	}
-	if spreadSIMD(arena, stride, wr, g, v) {
-		return
-	}
-	for x, r := range wr {
-		Axpy(g[x], v, row(arena, stride, r))
-	}
+	Scale(-1, g)
+	Scat(arena, stride, wr, g, v)
+	Scale(-1, g)
 }
 
 // Gather copies the rows named by src to consecutive rows from dst on.

@@ -125,25 +125,6 @@ func scatSIMD(arena []float32, stride int, wr []uint32, g, v []float32) bool {
 	return true
 }
 
-func spreadSIMD(arena []float32, stride int, wr []uint32, g, v []float32) bool {
-	if !simd || len(wr) == 0 {
-		return false
-	}
-	checkRows(arena, stride, wr)
-	if stride == 32 {
-		spreadRowsAsm(&arena[0], stride, &wr[0], &g[0], len(wr), &v[0])
-		return true
-	}
-	o := 0
-	for ; o+32 <= stride; o += 32 {
-		spread32Asm(&arena[o], stride, &wr[0], &g[0], len(wr), &v[o])
-	}
-	for ; o < stride; o += 8 {
-		spread8Asm(&arena[o], stride, &wr[0], &g[0], len(wr), &v[o])
-	}
-	return true
-}
-
 func foldSIMD(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) bool {
 	if !simd || len(item) == 0 {
 		return false

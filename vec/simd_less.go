@@ -15,8 +15,6 @@ func drawSIMD(*Stream, uint32, uint32, []uint64, int, []uint32) bool  { return f
 
 func resolveSIMD([]uint32, []int32, uint32, []uint32, []float32, []uint32, []uint32) int { return 0 }
 
-func spreadSIMD([]float32, int, []uint32, []float32, []float32) bool { return false }
-
 func repeatsSIMD(_ []uint32, _ []int32, _ []uint32, end int) (n, newEnd int) { return 0, end }
 
 func roofSIMD(int, *[Lanes]float32) bool { return false }

@@ -225,25 +225,32 @@ func TestGemmIsTheProductAndHasTheBitsOfItsTwin(t *testing.T) {
 	}
 }
 
-func TestSpreadIsScatWithTheSignsTurned(t *testing.T) {
+func TestSpreadAddsRankOneAndLeavesItsFactorsAlone(t *testing.T) {
 	r := rng.New(rng.Test, 80)
 	for _, stride := range []int{8, 32, 40} {
 		a, v, g := make([]float32, 9*stride), make([]float32, stride), make([]float32, 13)
 		fillRows(&r, a, false)
 		fillRows(&r, v, false)
 		fillRows(&r, g, false)
+		want, was := make([]float64, len(a)), slices.Clone(g)
+		for i, x := range a {
+			want[i] = float64(x)
+		}
 		wr := make([]uint32, len(g))
 		for x := range wr {
 			wr[x] = r.Uint32n(9)
-		}
-		b, less := slices.Clone(a), slices.Clone(g)
-		for x := range less {
-			less[x] = -less[x]
+			for i := range v {
+				want[int(wr[x])*stride+i] += float64(g[x]) * float64(v[i])
+			}
 		}
 		Spread(a, stride, wr, g, v)
-		Scat(b, stride, wr, less, v)
-		if !slices.Equal(a, b) {
-			t.Errorf("stride %d: Spread is not Scat of the negative", stride)
+		for i := range a {
+			if math.Abs(float64(a[i])-want[i]) > 1e-5 {
+				t.Fatalf("stride %d: place %d is %g, want %g", stride, i, a[i], want[i])
+			}
+		}
+		if !slices.Equal(g, was) {
+			t.Errorf("stride %d: the factors are %v, and were %v", stride, g, was)
 		}
 	}
 }

@@ -23,12 +23,10 @@ func main() {
 	}
 	for _, blocks := range []int{1, 4} {
 		wsum(blocks, false)
-		scat("scat", blocks, false)
-		scat("spread", blocks, false)
+		scat(blocks, false)
 	}
 	wsum(4, true)
-	scat("scat", 4, true)
-	scat("spread", 4, true)
+	scat(4, true)
 	bceGrad()
 	maxRow()
 	elementwise("axpy", func(x, d, s VecVirtual) { // d + s*x
@@ -280,9 +278,9 @@ func wsum(blocks int, whole bool) {
 	RET()
 }
 
-// scat subtracts g[x]*v from blocks of row wr[x], in the order of x; spread adds.
-func scat(kernel string, blocks int, whole bool) {
-	text(named(kernel, blocks, whole), "func(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)")
+// scat subtracts g[x]*v from blocks of row wr[x], in the order of x.
+func scat(blocks int, whole bool) {
+	text(named("scat", blocks, whole), "func(arena *float32, stride int, wr *uint32, gs *float32, n int, v *float32)")
 	arena, wr, stride := Load(Param("arena"), GP64()), Load(Param("wr"), GP64()), strideOf(whole)
 	g, n, v := Load(Param("gs"), GP64()), Load(Param("n"), GP64()), Load(Param("v"), GP64())
 	w := vector(v, blocks)
@@ -293,11 +291,7 @@ func scat(kernel string, blocks int, whole bool) {
 			t, d := YMM(), YMM()
 			VMULPS(w[b], s, t)
 			VMOVUPS(Mem{Base: row, Disp: 32 * b}, d)
-			if kernel == "scat" {
-				VSUBPS(t, d, d)
-			} else {
-				VADDPS(t, d, d)
-			}
+			VSUBPS(t, d, d)
 			VMOVUPS(d, Mem{Base: row, Disp: 32 * b})
 		}
 	}
