@@ -151,12 +151,20 @@ func shares(p *device.Plan) bool {
 			return true
 		}
 	}
-	return false
+	return p.Central()
+}
+
+// federated reports whether devices visit; others can neither vanish nor be late.
+func federated(build Build) bool {
+	_, central := method.As[method.Central](build())
+	return !central
 }
 
 func sameBits(build Build) error {
 	o := options(3)
-	o.Dropout, o.Straggle = 0.1, 0.1
+	if federated(build) {
+		o.Dropout, o.Straggle = 0.1, 0.1
+	}
 	one, err := finish(build, o, 1)
 	if err != nil {
 		return err
@@ -175,7 +183,7 @@ func resumes(build Build) error {
 	o := options(4)
 	if probe, err := start(build, o, 1); err != nil {
 		return err
-	} else if !probe.Fleet.Plan.Serves(method.Stranger) {
+	} else if !probe.Fleet.Plan.Serves(method.Stranger) && federated(build) {
 		o.Cohort.Kind, o.Cohort.Share = "share", 0.5
 	}
 	whole, err := finish(build, o, 2)

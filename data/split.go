@@ -26,8 +26,9 @@ const None = -1
 // Part is one user under a split. Its slices belong to it or to the source, and
 // are valid until the next call of User with the same Part.
 type Part struct {
-	Train       []uint32 // oldest first
-	Valid, Test int64    // the held-out items, or None
+	Train       []uint32  // oldest first
+	Rating      []float32 // of Train; nil where the data has none
+	Valid, Test int64     // the held-out items, or None
 	// Later are the rows between Train and the test item: they are known when the
 	// test item is ranked.
 	Later []uint32
@@ -138,6 +139,9 @@ func (s *Split) User(u int, p *Part) {
 		if a > 0 && b < n {
 			p.Test = int64(h.Items[b])
 		}
+	}
+	if p.Rating = nil; h.Values != nil {
+		p.Rating = h.Values[:len(p.Train)]
 	}
 	s.against(u, p)
 }

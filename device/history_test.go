@@ -31,15 +31,17 @@ func (closed) Slots(int) []method.Slot {
 	}
 }
 
-func (closed) Head() method.Head {
-	return method.Head{Item: clItem, Vector: clUser, Bias: method.NoBias}
+func (closed) Head() *method.Head {
+	return &method.Head{Item: clItem, Vector: clUser, Bias: method.NoBias}
 }
 
 func (m closed) Logits(w *method.Work, b *method.Batch, out []float32) {
-	learn.Dot(m.Head()).Logits(w, b, out)
+	learn.Dot(*m.Head()).Logits(w, b, out)
 }
 
-func (closed) Ready(w *method.Work) {
+func (m closed) Ready(int) method.Visit { return method.Visit{History: true, Run: m.rebuild} }
+
+func (closed) rebuild(w *method.Work) {
 	b := w.Batch(0, len(w.History))
 	for _, r := range b.Rd[clItem] {
 		vec.Add(w.View[clItem].Row(r), w.View[clUser].Val)
@@ -48,7 +50,7 @@ func (closed) Ready(w *method.Work) {
 
 func (m closed) Visit(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
-		m.Ready(w)
+		m.rebuild(w)
 		vec.Add(w.View[clUser].Val, w.View[clTotal].Val)
 		b := w.Batch(0, len(w.History))
 		for _, r := range b.Wr[clCount] {

@@ -17,10 +17,12 @@ import (
 // Options are what a run fixes for all its devices.
 type Options struct {
 	Items     int
+	Users     int // of the federation; only a Central method must know
 	Rounds    int
 	Batch     int
 	Negatives int // per positive
 	Seed      uint64
+	Dense     bool // an update holds every row: noise hides which were touched
 	// Plain copies every row and fuses nothing: the oracle of the fast path.
 	Plain bool
 }
@@ -28,25 +30,24 @@ type Options struct {
 // Plan is a method on a catalogue: everything that all devices have in common.
 type Plan struct {
 	Options
-	Method method.Method
-	Visit  method.Visit
-	Slots  []method.Slot // the method's own, then those of its parts
-	head   *method.Head
-	ready  method.Ready
-	phased method.Phased
-	width  []int // floats of a plain slot, by slot
-	at     []int // place of a Private plain slot in State.Plain
-	plain  int   // floats of State.Plain
-	tables []int // the Private PerItem slots
-	copied int   // PerItem slots whose rows a visit may change
+	Method  method.Method
+	Visit   method.Visit
+	Slots   []method.Slot // the method's own, then those of its parts
+	head    *method.Head
+	ready   *method.Visit
+	phased  method.Phased
+	central bool
+	width   []int // floats of a plain slot, by slot
+	at      []int // place of a Private plain slot in State.Plain
+	plain   int   // floats of State.Plain
+	tables  []int // the Private PerItem slots
+	copied  int   // PerItem slots whose rows a visit may change
 }
 
 // NewPlan checks a method's slots and lays out its state.
 func NewPlan(m method.Method, opt Options) (*Plan, error) {
-	if c, ok := m.(method.Checker); ok {
-		if err := c.Check(); err != nil {
-			return nil, err
-		}
+	if err := method.Check(m); err != nil {
+		return nil, err
 	}
 	p := &Plan{Options: opt, Method: m, Visit: m.Visit(opt.Items), Slots: m.Slots(opt.Items)}
 	for _, s := range p.Visit.Parts {
@@ -57,11 +58,18 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 	if len(p.Slots) > method.MaxSlots {
 		return nil, fmt.Errorf("device: %d slots, at most %d are possible", len(p.Slots), method.MaxSlots)
 	}
+	_, p.central = method.As[method.Central](m)
 	p.width, p.at = make([]int, len(p.Slots)), make([]int, len(p.Slots))
 	for i := range p.Slots {
 		s := &p.Slots[i]
 		if s.PerItem {
 			s.Rows = opt.Items
+		}
+		if s.PerUser {
+			s.Rows = opt.Users
+		}
+		if p.central != (s.Scope == method.Server) && (p.central || s.PerUser) {
+			return nil, fmt.Errorf("device: slot %q: a method that is trained in one place has Server slots only, and no other has a row per user", s.Name)
 		}
 		if s.Rows <= 0 || s.Dim <= 0 {
 			return nil, fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
@@ -82,19 +90,27 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 			p.plain += p.width[i]
 		}
 	}
-	if h, ok := m.(method.Headed); ok {
-		if head := h.Head(); p.Slots[head.Item].Scope == method.Shared {
-			p.head = &head
+	if h, ok := method.As[method.Headed](m); ok {
+		if head := h.Head(); head != nil && p.Slots[head.Item].Scope != method.Private {
+			p.head = head
 		}
 	}
-	p.ready, _ = m.(method.Ready)
-	p.phased, _ = m.(method.Phased)
+	if r, ok := method.As[method.Ready](m); ok {
+		v := r.Ready(opt.Items)
+		p.ready = &v
+	}
+	p.phased, _ = method.As[method.Phased](m)
 	return p, nil
 }
 
 // Direct reports whether rows touched once are left where they are. Beside a
 // second table they are not: its rows are named by the positions of copies.
-func (p *Plan) Direct() bool { return p.Visit.Direct && p.head != nil && p.copied == 1 && !p.Plain }
+func (p *Plan) Direct() bool {
+	return p.Visit.Direct && p.head != nil && p.copied == 1 && p.ready == nil && !p.Plain
+}
+
+// Central reports whether the method is trained in one place.
+func (p *Plan) Central() bool { return p.central }
 
 // Headed reports whether the method scores by a bilinear head on a shared table.
 func (p *Plan) Headed() bool { return p.head != nil }

@@ -21,6 +21,18 @@ func (k *Worker) resolveDirect(shard int) {
 	s.Rd[slot], s.Wr[slot] = s.Rd[slot][:n], s.Wr[slot][:n]
 	vec.Resolve(k.raw, k.tab, k.mem.accRow(shard), s.Item, s.Y, s.Rd[slot], s.Wr[slot])
 	vec.Gather(v.Arena, v.Stride, k.items, v.Local)
+	k.rate()
+}
+
+// rate gives the samples their ratings.
+func (k *Worker) rate() {
+	if k.rating == nil {
+		return
+	}
+	s := &k.w.Samples
+	for x, item := range s.Item {
+		s.Rating[x] = s.Y[x] * k.rating[item]
+	}
 }
 
 // resolveLocal copies every touched row to the local blocks. Of a slot that is
@@ -59,6 +71,7 @@ func (k *Worker) fillLocal() {
 	for x, r := range k.raw {
 		s.Item[x], s.Y[x], s.Pos[x] = r&itemMask, float32(r>>31), uint32(k.tab[r&itemMask]-1)
 	}
+	k.rate()
 	for i := range k.w.View {
 		v := &k.w.View[i]
 		if !v.Slot.PerItem || v.Slot.Scope == method.Server {

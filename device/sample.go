@@ -50,20 +50,19 @@ func (k *Worker) sample(t *Task) bool {
 	return true
 }
 
-// Negatives calls visit with each item that device t draws in its round, for
-// scorers that only count.
-func (k *Worker) Negatives(t *Task, visit func(item uint32)) {
+// Draw returns the samples of device t in its round, in order: items, with the top
+// bit (vec.Positive) set in those that the device has. They are valid until the
+// next call.
+func (k *Worker) Draw(t *Task) []uint32 {
 	k.forget()
 	k.visited = false
 	k.exclude(t)
-	if k.sample(t) {
-		for _, r := range k.raw {
-			if r&vec.Positive == 0 {
-				visit(r)
-			}
-		}
-	}
+	drawn := k.sample(t)
 	k.end(t)
+	if !drawn {
+		return nil
+	}
+	return k.raw
 }
 
 // seedStream starts the eight lanes that negatives are drawn with.
@@ -149,6 +148,9 @@ func (k *Worker) grow(n int) {
 		k.items = make([]uint32, 0, max(c, k.p.Items+1))
 		s := &k.w.Samples
 		s.Item, s.Y, s.Pos = make([]uint32, c), make([]float32, c), make([]uint32, c)
+		if k.rating != nil {
+			s.Rating = make([]float32, c)
+		}
 		for i := range k.w.View {
 			if k.w.View[i].Slot.PerItem {
 				s.Rd[i], s.Wr[i] = make([]uint32, c), make([]uint32, c)
@@ -159,6 +161,9 @@ func (k *Worker) grow(n int) {
 	k.raw = k.raw[:n]
 	s := &k.w.Samples
 	s.Item, s.Y, s.Pos = s.Item[:n], s.Y[:n], s.Pos[:0]
+	if k.rating != nil {
+		s.Rating = s.Rating[:n]
+	}
 	for i := range k.w.View {
 		s.Rd[i], s.Wr[i] = s.Rd[i][:0], s.Wr[i][:0]
 	}

@@ -8,11 +8,16 @@ import (
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/vec"
 )
 
 // drawn lists the negatives of a task.
 func (r *rig) drawn(t *device.Task) (out []uint32) {
-	r.Negatives(t, func(item uint32) { out = append(out, item) })
+	for _, raw := range r.Draw(t) {
+		if raw&vec.Positive == 0 {
+			out = append(out, raw)
+		}
+	}
 	return out
 }
 

@@ -30,11 +30,16 @@ func (s *scorer) init(k *Worker) {
 // Prepare loads a device to score with the newest Shared slots, without a visit.
 func (k *Worker) Prepare(st *State, t *Task) {
 	k.begin(st, t)
-	k.end(t)
-	if k.p.ready != nil {
+	switch {
+	case k.p.ready == nil:
+	case k.p.ready.History:
 		k.resolveHistory(t.Train, Void)
-		k.p.ready.Ready(&k.w)
+		k.p.ready.Run(&k.w)
+	case k.sample(t):
+		k.resolveLocal(k.mem.Shards + k.id)
+		k.p.ready.Run(&k.w)
 	}
+	k.end(t)
 }
 
 // Score sets dst[x] to the logit of items[x] for the device that was visited or
@@ -166,7 +171,7 @@ func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 	table := 0
 	for i := range k.w.View {
 		v := &k.w.View[i]
-		if !v.Slot.PerItem || v.Slot.Scope == method.Server || v.Slot.Up == method.Sum {
+		if !v.Slot.PerItem || v.Slot.Scope == method.Server && !k.p.central || v.Slot.Up == method.Sum {
 			continue
 		}
 		rd := k.score.rd[i][:len(items)]

@@ -35,7 +35,7 @@ func newDual(dim int) *dual {
 
 func (m *dual) Check() error { return m.err }
 
-func (m *dual) Head() method.Head { return method.Head(m.Dot) }
+func (m *dual) Head() *method.Head { return (*method.Head)(&m.Dot) }
 
 func (m *dual) Slots(int) []method.Slot {
 	normal := method.Init{Kind: method.Normal, A: 0.5}

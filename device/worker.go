@@ -12,6 +12,7 @@ type Task struct {
 	Device uint32
 	Round  int
 	Train  []uint32    // the items it has, oldest first
+	Rating []float32   // of Train; nil where the data has none
 	Hide   [2][]uint32 // items that are never drawn as negatives, beside Train
 }
 
@@ -39,8 +40,9 @@ type Worker struct {
 	// position plus 1. In a Direct visit -1 for an item touched once and left in
 	// place, else its row in the local block.
 	tab    []int32
-	items  []uint32 // by position
-	own    []int32  // by item: place in an overlay + 1; all zero between uses
+	items  []uint32  // by position
+	own    []int32   // by item: place in an overlay + 1; all zero between uses
+	rating []float32 // by item, of the device's own items; nil unless the visit is Rated
 	rand   rng.Rand
 	stream vec.Stream
 	count  []uint32 // by shard and item: devices that touched it; nil when nobody asks
@@ -60,6 +62,9 @@ func NewWorker(m *Memory, id int) *Worker {
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
 	}
+	if p.Visit.Rated {
+		k.rating = make([]float32, p.Items)
+	}
 	w := &k.w
 	w.Items, w.Rounds, w.BatchSize, w.Plain = p.Items, p.Rounds, p.Batch, p.Plain
 	w.Z = make([]float32, p.Batch)
@@ -70,6 +75,9 @@ func NewWorker(m *Memory, id int) *Worker {
 		v := &w.View[i]
 		v.Slot, v.Stride, v.Shrunk = p.Slots[i], vec.Pad(p.Slots[i].Dim), 1
 		if v.Slot.Scope == method.Server {
+			if p.central { // its scores come from where it was trained
+				v.Val, v.Arena = m.value[i], m.arena[i]
+			}
 			continue
 		}
 		if !v.Slot.PerItem {
@@ -155,6 +163,8 @@ func (k *Worker) begin(st *State, t *Task) {
 		v := &w.View[i]
 		v.Shrunk = 1
 		switch s := &v.Slot; {
+		case s.PerUser:
+			v.Val = k.mem.value[i][int(t.Device)*v.Stride:][:v.Stride]
 		case s.PerItem || s.Scope == method.Server:
 		case s.Scope == method.Private:
 			copy(v.Val, st.Plain[k.p.at[i]:])
@@ -165,6 +175,13 @@ func (k *Worker) begin(st *State, t *Task) {
 		}
 	}
 	k.exclude(t)
+	if k.rating != nil {
+		for x, item := range t.Train {
+			if k.rating[item] = 1; t.Rating != nil {
+				k.rating[item] = t.Rating[x] // of several, the newest
+			}
+		}
+	}
 }
 
 // exclude sets the bits of what is never drawn.
@@ -251,7 +268,10 @@ func (k *Worker) upload(shard int, out *Outcome) {
 			vec.Fold(v.Arena, v.Stride, k.items, float32(v.Shrunk), v.Local, k.mem.accRow(shard))
 			k.mem.shrunk[i][shard] += v.Shrunk - 1
 		}
-		size += min(rows.PartSize(n*dim, n), rows.PartSize(v.Slot.Rows*dim, 0))
+		sparse, dense := rows.PartSize(n*dim, n), rows.PartSize(v.Slot.Rows*dim, 0)
+		if size += dense; sparse < dense && !k.p.Dense {
+			size += sparse - dense
+		}
 	}
 	out.Bytes = size
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// exampleItems is ML-100K's catalogue: doc pages count bytes for it.
-const exampleItems = 1682
+// ML-100K: doc pages count bytes for it.
+const exampleItems, exampleUsers = 1682, 943
 
 // MethodDoc is a method's page, in Markdown: made of its registry line, the tags
 // of its parameters and its slots.
 func MethodDoc(e method.Entry) (string, error) {
 	m := methods.New(e)
-	plan, err := device.NewPlan(m, device.Options{Items: exampleItems, Rounds: 100, Batch: 256, Negatives: 4})
+	plan, err := device.NewPlan(m, device.Options{Items: exampleItems, Users: exampleUsers, Rounds: 100, Batch: 256, Negatives: 4})
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +41,9 @@ func MethodDoc(e method.Entry) (string, error) {
 	for _, s := range plan.Slots {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.Name, s.Doc, slotSize(s), where(s), sends(s))
 	}
-	if up := plan.BytesUpMax(); up == 0 {
+	if up := plan.BytesUpMax(); plan.Central() {
+		b.WriteString("\nThere are no devices: every history is sent to one place.\n")
+	} else if up == 0 {
 		b.WriteString("\nA device sends nothing and downloads nothing.\n")
 	} else {
 		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads at most %d: "+
@@ -62,9 +64,25 @@ func MethodDoc(e method.Entry) (string, error) {
 	return b.String(), nil
 }
 
-// About is the doc comment of a method's type, as one paragraph.
+// About is the doc comment of a method's type, as one paragraph; of a method with
+// plug-ins, one for each layer, the outermost first.
 func About(e method.Entry) (string, error) {
-	name := reflect.TypeOf(e.New()).Elem().Name()
+	var out []string
+	for m := e.New(); ; {
+		text, err := aboutType(reflect.TypeOf(m).Elem().Name())
+		if err != nil {
+			return "", fmt.Errorf("method %s: %w", e.Name, err)
+		}
+		out = append(out, text)
+		w, ok := m.(method.Wrapper)
+		if !ok {
+			return strings.Join(out, "\n\n"), nil
+		}
+		m = w.Unwrap()
+	}
+}
+
+func aboutType(name string) (string, error) {
 	files, err := fs.Glob(methods.Source, "*.go")
 	if err != nil {
 		return "", err
@@ -86,12 +104,15 @@ func About(e method.Entry) (string, error) {
 			return strings.Join(strings.Fields(g.Doc.Text()), " "), nil
 		}
 	}
-	return "", fmt.Errorf("lab: the type %s of method %s has no doc comment", name, e.Name)
+	return "", fmt.Errorf("lab: type %s has no doc comment", name)
 }
 
 func slotSize(s method.Slot) string {
 	if s.PerItem {
 		return fmt.Sprintf("items × %d", s.Dim)
+	}
+	if s.PerUser {
+		return fmt.Sprintf("users × %d", s.Dim)
 	}
 	return fmt.Sprintf("%d × %d", s.Rows, s.Dim)
 }
@@ -112,6 +133,8 @@ func sends(s method.Slot) string {
 
 func serves(p *device.Plan) string {
 	switch {
+	case p.Central():
+		return "what was trained in one place"
 	case p.Serves(method.Tuned):
 		return "the device's own tuned copy of what is shared"
 	case p.Serves(method.Stranger):

@@ -86,6 +86,6 @@ func (j *Job) claimTop() error {
 func (s *Spec) withSeed(seed uint64) *Spec {
 	one := *s
 	one.Seed, one.Seeds = seed, 1
-	one.Params = methods.Clone(s.Params)
+	one.Params = methods.Clone(s.Entry, s.Params)
 	return &one
 }

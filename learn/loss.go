@@ -6,42 +6,67 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// BCE is the mean binary cross entropy of a batch.
-func BCE(m method.Learner) method.Oracle {
-	return pointwise(m, vec.BCEGrad, bceLoss)
+// LossNamed returns a loss by its name:
+//
+//	bce      binary cross entropy; as in PyTorch, a logarithm is never below -100
+//	bpr      Bayesian personalized ranking: -log sigmoid(positive - negative)
+//	squared  squared error against the rating of a positive, and 0 for a negative
+//
+// A device has one user, so any of its positives and any of its negatives make a
+// pair: bpr takes the two of a batch in turn until each was used.
+func LossNamed(name string) method.Loss {
+	switch name {
+	case "bce":
+		return method.Loss{Sum: bceLoss, Grad: func(_ *method.Scratch, b *method.Batch, scale float32, z []float32) {
+			vec.BCEGrad(b.Y, scale, z)
+		}}
+	case "bpr":
+		return method.Loss{Sum: bprLoss, Grad: bprGrad}
+	case "squared":
+		return method.Loss{Rated: true, Sum: squaredLoss, Grad: func(_ *method.Scratch, b *method.Batch, scale float32, z []float32) {
+			for x, r := range b.Rating {
+				z[x] = float32(2*scale) * (z[x] - r)
+			}
+		}}
+	}
+	panic("learn: no loss " + name)
 }
 
-func pointwise(m method.Learner, grad func(y []float32, scale float32, dst []float32), loss func(z, y []float32) float64) method.Oracle {
-	o := method.Oracle{Grad: func(w *method.Work, b *method.Batch) float64 {
+// BCE is the mean binary cross entropy of a batch.
+func BCE(m method.Learner) method.Oracle { return Mean("bce", m) }
+
+// Mean is the mean of a named loss over a batch.
+func Mean(loss string, m method.Learner) method.Oracle {
+	l := LossNamed(loss)
+	o := method.Oracle{Rated: l.Rated, Grad: func(w *method.Work, b *method.Batch) float64 {
 		z := w.Z[:b.N]
 		m.Logits(w, b, z)
-		l := 0.0
+		sum := 0.0
 		if w.WantLoss {
-			l = loss(z, b.Y)
+			sum = l.Sum(b, z)
 		}
-		grad(b.Y, 1/float32(b.N), z)
+		l.Grad(&w.Scratch, b, 1/float32(b.N), z)
 		m.Back(w, b, z)
-		return l
+		return sum
 	}}
-	if h, ok := m.(method.Headed); ok {
-		o.Plain = &method.Plain{Head: h.Head(), Grad: grad, Loss: loss}
+	if h, ok := method.As[method.Headed](m); ok && h.Head() != nil {
+		o.Plain = &method.Plain{Head: *h.Head(), Loss: l}
 	}
 	return o
 }
 
-// bceLoss is the sum of binary cross entropies; as in PyTorch, a logarithm is
-// never below -100. One logarithm serves four samples.
-func bceLoss(z, y []float32) float64 {
+// bceLoss takes one logarithm for four samples.
+func bceLoss(b *method.Batch, z []float32) float64 {
 	s, product := 0.0, 1.0
 	for i := range z {
 		p := float64(vec.Sigmoid(z[i]))
-		if y[i] == 0 {
+		if b.Y[i] == 0 {
 			p = 1 - p
 		}
 		if p != p { // rng.Log is for numbers
 			return p
 		}
-		product *= max(p, 3.7200759760208356e-44) // exp(-100)
+		product *= max(p, least)
 		if i&3 == 3 {
 			s -= rng.Log(product)
 			product = 1
@@ -50,13 +75,102 @@ func bceLoss(z, y []float32) float64 {
 	return s - rng.Log(product)
 }
 
+const least = 3.7200759760208356e-44 // exp(-100)
+
+func squaredLoss(b *method.Batch, z []float32) float64 {
+	s := 0.0
+	for x, r := range b.Rating {
+		d := float64(z[x]) - float64(r)
+		s += float64(d * d)
+	}
+	return s
+}
+
+// pairs walks the pairs of a batch: the k-th is of the k-th positive and the k-th
+// negative, each list begun again at its end.
+type pairs struct {
+	y        []float32
+	n        int // how many there are
+	pos, neg int // of the current pair
+}
+
+func pairsOf(y []float32) pairs {
+	positives := 0
+	for _, v := range y {
+		if v != 0 {
+			positives++
+		}
+	}
+	n := max(positives, len(y)-positives)
+	if positives == 0 || positives == len(y) {
+		n = 0
+	}
+	return pairs{y, n, -1, -1}
+}
+
+func (p *pairs) next() {
+	for {
+		if p.pos++; p.pos == len(p.y) {
+			p.pos = 0
+		}
+		if p.y[p.pos] != 0 {
+			break
+		}
+	}
+	for {
+		if p.neg++; p.neg == len(p.y) {
+			p.neg = 0
+		}
+		if p.y[p.neg] == 0 {
+			return
+		}
+	}
+}
+
+func bprGrad(s *method.Scratch, b *method.Batch, scale float32, z []float32) {
+	p := pairsOf(b.Y)
+	room := s.Room(lossRoom, 2*p.n)
+	d, ones := room[:p.n], room[p.n:]
+	for k, walk := 0, p; k < p.n; k++ {
+		walk.next()
+		d[k], ones[k] = z[walk.pos]-z[walk.neg], 1
+	}
+	clear(z)
+	if p.n == 0 {
+		return
+	}
+	vec.BCEGrad(ones, float32(scale*float32(b.N))/float32(p.n), d) // sigmoid(d) - 1
+	for _, g := range d {
+		p.next()
+		z[p.pos] += g
+		z[p.neg] -= g
+	}
+}
+
+// bprLoss is the mean over pairs, times the number of samples.
+func bprLoss(b *method.Batch, z []float32) float64 {
+	p, s := pairsOf(b.Y), 0.0
+	for range p.n {
+		p.next()
+		q := float64(vec.Sigmoid(z[p.pos] - z[p.neg]))
+		if q != q {
+			return q
+		}
+		s -= rng.Log(max(q, least))
+	}
+	if p.n == 0 {
+		return 0
+	}
+	return s * float64(b.N) / float64(p.n)
+}
+
 // Term is a regulariser: it adds its gradient and returns its value, times the
 // number of samples.
 type Term func(w *method.Work, b *method.Batch) float64
 
 // Wrap adds regularisers to an oracle. The result can no longer be fused.
 func Wrap(o method.Oracle, terms ...Term) method.Oracle {
-	return method.Oracle{Parts: o.Parts, Grad: func(w *method.Work, b *method.Batch) float64 {
+	return method.Oracle{Parts: o.Parts, Rated: o.Rated, Grad: func(w *method.Work, b *method.Batch) float64 {
 		l := o.Grad(w, b)
 		for _, t := range terms {
 			l += t(w, b)

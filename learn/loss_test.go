@@ -155,7 +155,8 @@ func TestTermsFollowTheirSchedules(t *testing.T) {
 // As in PyTorch, one sample costs 100 at most; NaN stays NaN and says so.
 func TestTheLossOfACertainMistakeIsBounded(t *testing.T) {
 	m := headed{newTiny(method.Shared, nil)}
-	loss := learn.BCE(m).Plain.Loss
+	sum := learn.BCE(m).Plain.Sum
+	loss := func(z, y []float32) float64 { return sum(&method.Batch{N: len(y), Y: y}, z) }
 	for _, c := range []struct {
 		z, y float32
 		want float64
@@ -191,6 +192,111 @@ func TestTheLossIsWorkedOutOnlyIfAsked(t *testing.T) {
 			out := b.Visit(&b.state, task(0), 0, want)
 			if (out.Loss != 0) != want || (out.LossN == 21) != want {
 				t.Errorf("%T, asked %v: loss %g over %d samples", m, want, out.Loss, out.LossN)
+			}
+		}
+	}
+}
+
+// Of a batch with 3 positives and 5 negatives, bpr takes five pairs: each positive
+// with the next negative, begun again when they run out.
+func TestLossesAreThoseOnPaper(t *testing.T) {
+	y := []float32{0, 1, 0, 0, 1, 0, 1, 0}
+	b := &method.Batch{N: 8, Y: y, Rating: []float32{0, 5, 0, 0, 3, 0, 0.5, 0}}
+	pos, neg := []int{1, 4, 6, 1, 4}, []int{0, 2, 3, 5, 7}
+	onPaper := map[string]func(z []float64) float64{
+		"bce": func(z []float64) float64 {
+			s := 0.0
+			for x := range z {
+				s += math.Log1p(math.Exp(-z[x])) + (1-float64(y[x]))*z[x]
+			}
+			return s
+		},
+		"squared": func(z []float64) float64 {
+			s := 0.0
+			for x := range z {
+				s += (z[x] - float64(b.Rating[x])) * (z[x] - float64(b.Rating[x]))
+			}
+			return s
+		},
+		"bpr": func(z []float64) float64 {
+			s := 0.0
+			for k := range pos {
+				s += math.Log1p(math.Exp(-(z[pos[k]] - z[neg[k]])))
+			}
+			return s * 8 / 5
+		},
+	}
+	for name := range onPaper {
+		l := learn.LossNamed(name)
+		z := []float32{0.3, -1, 2, 0, 1.5, -0.2, 0.7, 3}
+		wide := widen(z)
+		if got, want := l.Sum(b, z), onPaper[name](wide); math.Abs(got-want) > 1e-5*want {
+			t.Errorf("%s: the loss is %g, on paper %g", name, got, want)
+		}
+		var room method.Scratch
+		l.Grad(&room, b, 0.5, z)
+		for x := range wide {
+			const h = 1e-6
+			wide[x] += h
+			up := onPaper[name](wide)
+			wide[x] -= 2 * h
+			down := onPaper[name](wide)
+			wide[x] += h
+			if want := 0.5 * (up - down) / (2 * h); math.Abs(float64(z[x])-want) > 1e-5 {
+				t.Errorf("%s: the gradient of logit %d is %g, the finite difference %g", name, x, z[x], want)
+			}
+		}
+	}
+}
+
+func TestPairsNeedBothKinds(t *testing.T) {
+	l := learn.LossNamed("bpr")
+	var room method.Scratch
+	for _, y := range [][]float32{{}, {1}, {0}, {1, 1}, {0, 0, 0}} {
+		b, z := &method.Batch{N: len(y), Y: y}, make([]float32, len(y))
+		for i := range z {
+			z[i] = 3
+		}
+		if got := l.Sum(b, z); got != 0 {
+			t.Errorf("labels %v: the loss is %g, want 0", y, got)
+		}
+		if l.Grad(&room, b, 1, z); !zero(z) {
+			t.Errorf("labels %v: the gradient is %v, want zeros", y, z)
+		}
+	}
+}
+
+func TestRatingsReachTheLossInEveryLayout(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		for _, rating := range [][]float32{nil, {5, 4, 3, 2, 1, 0.5, 4.5}} {
+			var got map[uint32]float32
+			look := method.Step{Direct: true, Rated: true, Do: func(w *method.Work, b *method.Batch) float64 {
+				for x, item := range b.Item {
+					if (b.Y[x] == 0) != (b.Rating[x] == 0) {
+						t.Errorf("item %d has label %g and rating %g", item, b.Y[x], b.Rating[x])
+					}
+					if b.Y[x] != 0 {
+						got[item] = b.Rating[x]
+					}
+				}
+				return 0
+			}}
+			b := open(t, headed{newTiny(method.Shared, func(method.Learner) method.Visit { return learn.Epochs(1, 0, look) })}, plain)
+			got = map[uint32]float32{}
+			at := task(0)
+			at.Rating = rating
+			b.Visit(&b.state, at, 0, false)
+			for x, item := range train {
+				want := float32(1)
+				if rating != nil {
+					want = rating[x]
+				}
+				if item == 3 && rating != nil {
+					want = rating[2] // it was rated twice: the newest counts
+				}
+				if got[item] != want {
+					t.Errorf("plain %v: the rating of item %d is %g, want %g", plain, item, got[item], want)
+				}
 			}
 		}
 	}

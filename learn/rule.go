@@ -41,12 +41,10 @@ func (r *sgd) Apply(w *method.Work, b *method.Batch) {
 }
 
 type adam struct {
-	slot   int
-	rate   Schedule
-	scope  method.Scope
-	b1, b2 float32
-	eps    float32
-	first  int
+	slot  int
+	rate  Schedule
+	scope method.Scope
+	first int
 }
 
 // Adam is Kingma and Ba's rule with their constants. With persist its moments
@@ -58,7 +56,7 @@ func Adam(slot int, rate Schedule, persist bool) Rule {
 	if persist {
 		scope = method.Private
 	}
-	return &adam{slot: slot, rate: rate, scope: scope, b1: 0.9, b2: 0.999, eps: 1e-8}
+	return &adam{slot: slot, rate: rate, scope: scope}
 }
 
 func (r *adam) Slot() int { return r.slot }
@@ -81,16 +79,30 @@ func (r *adam) Bind(first int) { r.first = first }
 
 func (r *adam) Apply(w *method.Work, b *method.Batch) {
 	v, m, s := &w.View[r.slot], &w.View[r.first], &w.View[r.first+1]
-	steps := &w.View[r.first+2].Val[0]
-	*steps++
-	c1, c2 := 1-power(r.b1, int(*steps)), 1-power(r.b2, int(*steps))
-	root := float32(math.Sqrt(float64(c2)))
-	rate, eps := r.rate.At(w)*root/c1, r.eps*root
+	step := NextAdam(r.rate.At(w), &w.View[r.first+2].Val[0])
 	if !v.Slot.PerItem {
-		vec.Adam(v.Grad, rate, r.b1, r.b2, eps, m.Val, s.Val, v.Val)
+		step.Move(v.Grad, m.Val, s.Val, v.Val)
 		return
 	}
 	for _, p := range b.Rows {
-		vec.Adam(v.GradRow(p), rate, r.b1, r.b2, eps, m.Row(m.Local+p), s.Row(s.Local+p), v.Row(v.Local+p))
+		step.Move(v.GradRow(p), m.Row(m.Local+p), s.Row(s.Local+p), v.Row(v.Local+p))
 	}
+}
+
+// AdamStep is one step of Adam with its bias corrections worked out.
+type AdamStep struct{ rate, eps float32 }
+
+const adamB1, adamB2, adamEps = 0.9, 0.999, 1e-8 // Kingma and Ba's constants
+
+// NextAdam counts a step and returns it.
+func NextAdam(rate float32, steps *float32) AdamStep {
+	*steps++
+	c1, c2 := 1-power(adamB1, int(*steps)), 1-power(adamB2, int(*steps))
+	root := float32(math.Sqrt(float64(c2)))
+	return AdamStep{float32(rate*root) / c1, float32(adamEps * root)}
+}
+
+// Move moves dst against the gradient g, with moments m and v.
+func (s AdamStep) Move(g, m, v, dst []float32) {
+	vec.Adam(g, s.rate, adamB1, adamB2, s.eps, m, v, dst)
 }

@@ -15,8 +15,14 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 			parts = append(parts, s)
 		}
 	}
-	plain := method.Step{Parts: parts, Moves: true, Do: func(w *method.Work, b *method.Batch) float64 {
+	slots := uint64(0)
+	for _, r := range rules {
+		slots |= 1 << r.Slot()
+	}
+	plain := method.Step{Parts: parts, Moves: true, Rated: o.Rated, Do: func(w *method.Work, b *method.Batch) float64 {
+		before := w.Only(slots)
 		loss := o.Grad(w, b)
+		w.Only(before)
 		for _, r := range rules {
 			r.Apply(w, b)
 		}
@@ -27,7 +33,7 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 	if f == nil {
 		return plain
 	}
-	return method.Step{Direct: true, Moves: f.item != nil, Do: func(w *method.Work, b *method.Batch) float64 {
+	return method.Step{Direct: true, Moves: f.item != nil, Rated: o.Rated, Do: func(w *method.Work, b *method.Batch) float64 {
 		if w.Plain {
 			return plain.Do(w, b)
 		}
@@ -74,13 +80,13 @@ func (f *fused) do(w *method.Work, b *method.Batch) float64 {
 	vec.Dots(it.Arena, it.Stride, rd, v, Dot(f.Head).bias(w), g)
 	loss := 0.0
 	if w.WantLoss {
-		loss = f.Loss(g, b.Y)
+		loss = f.Sum(b, g)
 	}
 	scale := 1 / float32(b.N)
 	if f.item != nil && f.vector == nil && f.bias == nil {
 		scale = float32(f.item.rate.At(w) * scale) // the rows alone move: one pass less
 	}
-	f.Grad(b.Y, scale, g)
+	f.Grad(&w.Scratch, b, scale, g)
 	if f.vector != nil {
 		vec.WSum(it.Arena, it.Stride, rd, g, w.View[f.Vector].Grad)
 	}
@@ -129,6 +135,7 @@ func Alternate(steps ...method.Step) method.Step {
 		// A step after one that moved rows would read them before the move.
 		out.Direct = out.Direct && s.Direct && (!s.Moves || i == len(steps)-1)
 		out.Moves = out.Moves || s.Moves
+		out.Rated = out.Rated || s.Rated
 		out.Parts = append(out.Parts, s.Parts...)
 	}
 	return out
@@ -138,7 +145,7 @@ func Alternate(steps ...method.Step) method.Step {
 // time. With tol > 0 it stops early, when the running mean of the loss since the
 // visit's start changes by less than tol of itself from one pass to the next.
 func Epochs(n int, tol float64, step method.Step) method.Visit {
-	return method.Visit{Direct: n == 1 && step.Direct, Parts: step.Parts, Run: func(w *method.Work) {
+	return method.Visit{Direct: n == 1 && step.Direct, Rated: step.Rated, Parts: step.Parts, Run: func(w *method.Work) {
 		if tol > 0 {
 			w.WantLoss = true
 		}
@@ -188,6 +195,7 @@ func Then(visits ...method.Visit) method.Visit {
 		}
 	}}
 	for _, v := range visits {
+		out.Rated = out.Rated || v.Rated
 		out.Parts = append(out.Parts, v.Parts...)
 	}
 	return out

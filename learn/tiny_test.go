@@ -50,7 +50,7 @@ func (m *tiny) Visit(int) method.Visit { return m.visit(m) }
 type headed struct{ *tiny }
 
 func (m headed) Visit(int) method.Visit { return m.visit(m) }
-func (m headed) Head() method.Head      { return method.Head(m.Dot) }
+func (m headed) Head() *method.Head     { return (*method.Head)(&m.Dot) }
 
 // bench is one worker in a memory of its own.
 type bench struct {

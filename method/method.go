@@ -14,8 +14,9 @@ type Method interface {
 }
 
 // Learner is a Method whose gradient is known. Back adds to the gradients of w
-// what dz, the gradient of the loss by the logits, makes of them. The values of
-// every slot are those that Logits saw.
+// what dz, the gradient of the loss by the logits, makes of them. It follows
+// Logits of the same batch, with the values of every slot as Logits saw them.
+// Slots that w.Skips may be left out.
 type Learner interface {
 	Method
 	Back(w *Work, b *Batch, dz []float32)
@@ -32,14 +33,33 @@ type Head struct {
 // NoBias stands for a Head without a bias.
 const NoBias = -1
 
-// Headed is a Method whose Logits is exactly its Head.
-type Headed interface{ Head() Head }
+// Headed is a Method whose Logits is exactly its Head, unless that is nil.
+type Headed interface{ Head() *Head }
+
+// Wrapper is a plug-in: a Method around another one. What it does not implement
+// itself is the inner one's: see As.
+type Wrapper interface{ Unwrap() Method }
+
+// As finds the outermost layer of a method that implements T.
+func As[T any](m Method) (t T, ok bool) {
+	for {
+		if t, ok = m.(T); ok {
+			return t, true
+		}
+		w, wraps := m.(Wrapper)
+		if !wraps {
+			return t, false
+		}
+		m = w.Unwrap()
+	}
+}
 
 // Ready is a Method that must rebuild Ephemeral slots before it can recommend,
-// from the device's history and the newest Shared slots.
+// with the newest Shared slots. Ready says how: on the device's history alone, or
+// on the samples of the round. It has no parts.
 type Ready interface {
 	Method
-	Ready(w *Work)
+	Ready(items int) Visit
 }
 
 // Updater is a Method with a server step of its own. Without it, the mean of
@@ -57,8 +77,32 @@ type Phased interface {
 	Phase(round, rounds int) (int, string)
 }
 
+// Central is a Method that is trained where all rows are: a baseline, and no
+// federation. All its slots are Server slots.
+type Central interface {
+	Method
+	// Pass trains on everybody's samples once.
+	Pass(p *Pool)
+}
+
 // Checker is a Method whose parameters must fit together.
 type Checker interface{ Check() error }
+
+// Check asks every layer of a method whether its parameters fit together.
+func Check(m Method) error {
+	for {
+		if c, ok := m.(Checker); ok {
+			if err := c.Check(); err != nil {
+				return err
+			}
+		}
+		w, wraps := m.(Wrapper)
+		if !wraps {
+			return nil
+		}
+		m = w.Unwrap()
+	}
+}
 
 // Global is the coordinator's side of one round.
 type Global struct {
@@ -80,15 +124,24 @@ type Oracle struct {
 	// Plain is set when the oracle is a pointwise loss on a Head and nothing
 	// else: a Step may then fuse it.
 	Plain *Plain
+	Rated bool // it reads Batch.Rating
 	Parts []Stateful
 }
 
-// Plain is a pointwise loss on a Head.
+// Plain is a loss of logits alone, on a Head.
 type Plain struct {
 	Head
-	// Grad replaces logits by the gradient of the loss, times scale.
-	Grad func(y []float32, scale float32, dst []float32)
-	Loss func(z, y []float32) float64
+	Loss
+}
+
+// Loss is a loss that depends on the logits of a batch and on nothing else.
+type Loss struct {
+	// Grad replaces the logits of a batch by the gradient of its summed loss, times
+	// scale.
+	Grad func(s *Scratch, b *Batch, scale float32, z []float32)
+	// Sum is the sum of the losses of the batch's samples.
+	Sum   func(b *Batch, z []float32) float64
+	Rated bool // it reads Batch.Rating
 }
 
 // Step moves the point by one batch and returns the loss as Oracle does.
@@ -98,6 +151,7 @@ type Step struct {
 	// written, and only through Batch.Wr, with Work.Moved told of it.
 	Direct bool
 	Moves  bool // writes PerItem rows
+	Rated  bool // reads Batch.Rating
 	Parts  []Stateful
 }
 
@@ -110,6 +164,7 @@ type Visit struct {
 	// History means that Run works on the device's history alone: no negatives
 	// are drawn, and the batch is the history.
 	History bool
+	Rated   bool // Run reads Batch.Rating
 	Parts   []Stateful
 }
 
@@ -128,6 +183,17 @@ type Entry struct {
 	Caution string // what a user must know before believing a number
 	New     func() Method
 	Presets []Preset
+}
+
+// Plugin is a mechanism that changes other methods: `base+plugin` on a command
+// line.
+type Plugin struct {
+	Name    string
+	Title   string
+	Paper   string
+	Caution string
+	// On makes the method of a base, or says why that base cannot have it.
+	On func(base Method) (Method, error)
 }
 
 // Preset is a method's settings on a data set, with what was published for it.

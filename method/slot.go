@@ -46,6 +46,7 @@ type Slot struct {
 	Up      Up    // for Shared
 	Serve   Serve // for Shared with Up == Delta
 	PerItem bool  // one row for each item of the catalogue; Rows is ignored
+	PerUser bool  // one row for each user; Rows is ignored. Only a Central method has such
 	Rows    int
 	Dim     int
 	Init    Init

@@ -23,8 +23,35 @@ type Work struct {
 	Samples Samples
 	batch   Batch
 	Z       []float32 // room for a batch of logits or their gradients
+	skip    uint64
 
 	Rank1 Rank1
+	Scratch
+}
+
+// Only says that nobody will read gradients but those of the given slots, and
+// returns what held before.
+func (w *Work) Only(slots uint64) (before uint64) {
+	before, w.skip = ^w.skip, ^slots
+	return before
+}
+
+// Skips reports whether nobody will read the gradient of a slot.
+func (w *Work) Skips(slot int) bool { return w.skip>>slot&1 == 1 }
+
+// Scratch is memory that a part may use between two calls, such as activations
+// between Logits and Back. It grows to what was asked for and stays.
+type Scratch struct {
+	rooms [12][]float32
+	wide  []float64
+}
+
+// Room returns room number i, n floats long, as its last user left it.
+func (s *Scratch) Room(i, n int) []float32 {
+	if cap(s.rooms[i]) < n {
+		s.rooms[i] = make([]float32, n+n/4)
+	}
+	return s.rooms[i][:n]
 }
 
 // View is one slot on a device.
@@ -57,13 +84,24 @@ func (v *View) GradRow(p uint32) []float32 {
 	return v.GradRows[o : o+v.Stride : o+v.Stride]
 }
 
+// Wide is one more room, of n float64.
+func (s *Scratch) Wide(n int) []float64 {
+	if cap(s.wide) < n {
+		s.wide = make([]float64, n)
+	}
+	return s.wide[:n]
+}
+
 // Samples are a visit's samples in their current order.
 type Samples struct {
 	Item []uint32
 	Y    []float32
-	Pos  []uint32 // in the local block; equal items have equal positions
-	Rd   [][]uint32
-	Wr   [][]uint32
+	// Rating is that of a positive as the data has it, or 1 where it has none; 0 for
+	// a negative. It is nil unless the visit is Rated.
+	Rating []float32
+	Pos    []uint32 // in the local block; equal items have equal positions
+	Rd     [][]uint32
+	Wr     [][]uint32
 	// Reorder shuffles the samples for another pass.
 	Reorder func()
 	mark    []uint32
@@ -76,6 +114,7 @@ type Batch struct {
 	Lo, N  int
 	Item   []uint32
 	Y      []float32
+	Rating []float32
 	Pos    []uint32
 	Rows   []uint32 // the distinct positions in Pos, in the order of their first use
 	Rd, Wr [][]uint32
@@ -85,7 +124,7 @@ type Batch struct {
 func (w *Work) Batch(lo, hi int) *Batch {
 	b, s := &w.batch, &w.Samples
 	b.Lo, b.N = lo, hi-lo
-	b.Item, b.Y = s.Item[lo:hi], s.Y[lo:hi]
+	b.Item, b.Y, b.Rating = s.Item[lo:hi], s.Y[lo:hi], part(s.Rating, lo, hi)
 	if cap(b.Rd) < len(w.View) {
 		b.Rd, b.Wr = make([][]uint32, len(w.View)), make([][]uint32, len(w.View))
 	}
@@ -103,7 +142,7 @@ func (w *Work) Batch(lo, hi int) *Batch {
 	return b
 }
 
-func part(xs []uint32, lo, hi int) []uint32 {
+func part[T any](xs []T, lo, hi int) []T {
 	if len(xs) == 0 {
 		return nil
 	}

@@ -3,11 +3,8 @@ package methods
 
 import (
 	"embed"
-	"fmt"
-	"reflect"
 
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/param"
 )
 
 // Source is the text of this package: a method's page opens with the doc comment
@@ -25,18 +22,33 @@ func All() []method.Entry {
 			Name: "pfedrec", Title: "PFedRec", Paper: ijcai, New: func() method.Method { return &PFedRec{} },
 			Caution: "The published gain over FedMF comes with the `paper` protocol, in which held-out items are never drawn as negatives. " +
 				"Under `deployed` the tuned copy scores lower than the coordinator's table (`infer=global`).",
-			Presets: []method.Preset{
-				published("ml-100k", .7162, .4344, ijcai+", Table 2"),
-				published("ml-1m", .7326, .4436, ijcai+", Table 2"),
-			},
+			Presets: papers("pfedrec"),
 		},
 		{
-			Name: "fedmf", Title: "FedMF", Paper: "Chai et al., Secure Federated Matrix Factorization, 2020; as compared in " + ijcai,
-			New: func() method.Method { return &FedMF{} },
-			Presets: []method.Preset{
-				published("ml-100k", .6515, .3938, ijcai+", Table 2"),
-				published("ml-1m", .6772, .4090, ijcai+", Table 2"),
-			},
+			Name: "fedmf", Title: "FedMF", Paper: "Chai et al., Secure Federated Matrix Factorization, 2020; as compared by Zhang et al. 2023",
+			New: func() method.Method { return &FedMF{} }, Presets: papers("fedmf"),
+		},
+		{
+			Name: "fedncf", Title: "FedNCF", Paper: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, 2022; as compared by Zhang et al. 2023",
+			New: func() method.Method { return &FedNCF{} },
+		},
+		{
+			Name: "fedrecon", Title: "FedRecon", Paper: "Singhal et al., Federated Reconstruction: Partially Local Federated Learning, NeurIPS 2021; as compared by Zhang et al. 2023",
+			New: func() method.Method { return &FedRecon{} },
+		},
+		{
+			Name: "fcf", Title: "FCF", Paper: "Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System, 2019",
+			New: func() method.Method { return &FCF{} },
+		},
+		{
+			Name: "mf", Title: "MF (in one place)", Paper: "Koren et al., Matrix Factorization Techniques for Recommender Systems, 2009; as compared by Zhang et al. 2023",
+			New:     func() method.Method { return &MF{} },
+			Caution: "This is no federation: every history is in one place.",
+		},
+		{
+			Name: "ncf", Title: "NCF (in one place)", Paper: "He et al., Neural Collaborative Filtering, WWW 2017; as compared by Zhang et al. 2023",
+			New:     func() method.Method { return &NCF{} },
+			Caution: "This is no federation: every history is in one place.",
 		},
 		{
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },
@@ -45,41 +57,25 @@ func All() []method.Entry {
 	}
 }
 
-// published is a preset with the paper's settings: those that the parameters
-// have by default (rate 0.1, eta 80, batch 256, 4 negatives, 100 rounds).
-func published(data string, hr, ndcg float64, source string) method.Preset {
-	return method.Preset{
-		Data:      data,
-		Settings:  map[string]string{"rounds": "100", "batch": "256", "negatives": "4", "dim": "32", "lr": "0.1", "eta": "80"},
-		Published: &method.Published{HR10: hr, NDCG10: ndcg, Source: source},
+// papers are the presets of a method with the settings of the PFedRec authors' code.
+func papers(name string) []method.Preset {
+	var out []method.Preset
+	for _, data := range published[0].data {
+		out = append(out, method.Preset{
+			Data:      data,
+			Settings:  map[string]string{"rounds": "100", "batch": "256", "negatives": "4", "dim": "32", "lr": "0.1", "eta": "80"},
+			Published: Published(name, data, "none"),
+		})
 	}
+	return out
 }
 
-// Named returns the entry of a method.
-func Named(name string) (method.Entry, error) {
-	var names []string
-	for _, e := range All() {
-		if e.Name == name {
-			return e, nil
-		}
-		names = append(names, e.Name)
+// Plugins returns the mechanisms that change other methods.
+func Plugins() []method.Plugin {
+	return []method.Plugin{
+		{
+			Name: "dualper", Title: "DualPer", Paper: ijcai, On: dualPer,
+			Caution: "Under `paper` a device's own rows remember what was drawn as a negative, and held-out items never are.",
+		},
 	}
-	if near := param.Nearest(name, names); near != "" {
-		return method.Entry{}, fmt.Errorf("unknown method %q; did you mean %q?", name, near)
-	}
-	return method.Entry{}, fmt.Errorf("unknown method %q; see tacit methods", name)
-}
-
-// Clone returns a copy of a method: its parameters and nothing else.
-func Clone(m method.Method) method.Method {
-	v := reflect.New(reflect.TypeOf(m).Elem())
-	v.Elem().Set(reflect.ValueOf(m).Elem())
-	return v.Interface().(method.Method)
-}
-
-// New returns a method with its defaults.
-func New(e method.Entry) method.Method {
-	m := e.New()
-	param.Defaults(m)
-	return m
 }

@@ -11,3 +11,5 @@ type FedMF struct{ dual }
 func (m *FedMF) Slots(int) []method.Slot { return m.slots() }
 
 func (m *FedMF) Visit(items int) method.Visit { return m.visit(m, items) }
+
+func (m *FedMF) dualVisit(of method.Learner, items int) method.Visit { return m.visit(of, items) }

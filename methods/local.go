@@ -1,6 +1,9 @@
 package methods
 
-import "github.com/tacit-rec/tacit/method"
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
 
 // Local is a reference, not a published method: each device trains alone, nothing
 // is shared, nothing is sent. What a federation is worth is what it gains over
@@ -9,7 +12,7 @@ type Local struct{ dual }
 
 func (m *Local) Slots(int) []method.Slot {
 	s := m.slots()
-	s[dualItem].Scope = method.Private
+	s[learn.ItemSlot].Scope = method.Private
 	return s
 }
 

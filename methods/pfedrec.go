@@ -2,7 +2,8 @@ package methods
 
 import (
 	"fmt"
-	"math"
+	"strconv"
+	"strings"
 
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
@@ -10,19 +11,41 @@ import (
 
 // PFedRec is dual personalization (Zhang et al., IJCAI 2023): item rows are
 // shared and then tuned on the device, the score function never leaves it.
-// Recommendations use the tuned rows.
+// Recommendations use the tuned rows. The paper describes a score function of any
+// depth and its code has one layer: with hidden layers, which of them stay on the
+// device is a setting.
 type PFedRec struct {
 	dual
-	Infer string `default:"own" choices:"own|global|random" doc:"the table to recommend with: the device's own tuned one, the coordinator's, or another device's (the paper's Figure 3)"`
+	Layers  learn.Layers `default:"none" doc:"widths of the score function's hidden layers, such as 64,16; the user's vector then enters beside the item's row"`
+	Private string       `default:"all" doc:"which layers stay on the device: all, none, or numbers such as 1,3 (the output is the last)"`
+	UserEta float32      `default:"1" doc:"with hidden layers the user vector's rate is lr * user-eta"`
+	Order   string       `default:"alternate" choices:"alternate|joint" doc:"a step on the score function and then one on the item rows, or one step on both"`
+	Infer   string       `default:"own" choices:"own|global|random" doc:"the table to recommend with: the device's own tuned one, the coordinator's, or another device's (the paper's Figure 3)"`
 }
 
+func (m *PFedRec) net() net { return net{&m.dual, m.Layers, m.Private, m.UserEta} }
+
 func (m *PFedRec) Slots(int) []method.Slot {
-	s := m.slots()
-	s[dualItem].Serve = map[string]method.Serve{"own": method.Tuned, "global": method.Fresh, "random": method.Stranger}[m.Infer]
+	s := m.net().slots()
+	for i := range s {
+		if s[i].Scope == method.Shared && m.Infer == "own" {
+			s[i].Serve = method.Tuned
+		}
+	}
+	if m.Infer == "random" {
+		s[learn.ItemSlot].Serve = method.Stranger
+	}
 	return s
 }
 
-func (m *PFedRec) Visit(items int) method.Visit { return m.visit(m, items) }
+func (m *PFedRec) Visit(items int) method.Visit { return m.net().visit(m, items, m.Order) }
+
+func (m *PFedRec) Head() *method.Head { return m.net().score().Head() }
+func (m *PFedRec) Logits(w *method.Work, b *method.Batch, out []float32) {
+	m.net().score().Logits(w, b, out)
+}
+func (m *PFedRec) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
+func (m *PFedRec) Check() error                                       { return m.net().check() }
 
 // dual is the model and the local training that PFedRec, FedMF and local-only
 // training have in common; they differ in where the item rows live and in which
@@ -33,56 +56,92 @@ type dual struct {
 	Eta    float32        `default:"80" doc:"the item rows' rate is lr * items * eta, as in the authors' code"`
 	Decay  float32        `default:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
 	Epochs int            `default:"1" doc:"local passes per round"`
+	Loss   string         `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
 }
 
-const (
-	dualItem = iota
-	dualScore
-	dualBias
-)
-
-var dualHead = learn.Dot{Item: dualItem, Vector: dualScore, Bias: dualBias}
-
-func (m *dual) slots() []method.Slot {
-	linear := method.Init{Kind: method.Uniform, A: 1 / math.Sqrt(float64(m.Dim))} // PyTorch's Linear
-	return []method.Slot{
-		dualItem: {
-			Name: "item", Scope: method.Shared, PerItem: true, Dim: m.Dim,
-			Init: method.Init{Kind: method.Normal, A: 1}, Doc: "item embeddings",
-		},
-		dualScore: {Name: "score", Scope: method.Private, Rows: 1, Dim: m.Dim, Init: linear, Doc: "weights of the score function"},
-		dualBias:  {Name: "bias", Scope: method.Private, Rows: 1, Dim: 1, Init: linear, Doc: "bias of the score function"},
-	}
+func (m *dual) net() net             { return net{dual: m, private: "all"} }
+func (m *dual) slots() []method.Slot { return m.net().slots() }
+func (m *dual) Head() *method.Head   { return m.net().score().Head() }
+func (m *dual) Logits(w *method.Work, b *method.Batch, out []float32) {
+	m.net().score().Logits(w, b, out)
 }
+func (m *dual) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
+func (m *dual) Check() error                                       { return m.net().check() }
 
-func (m *dual) Head() method.Head { return method.Head(dualHead) }
-
-func (m *dual) Logits(w *method.Work, b *method.Batch, out []float32) { dualHead.Logits(w, b, out) }
-func (m *dual) Back(w *method.Work, b *method.Batch, dz []float32)    { dualHead.Back(w, b, dz) }
-
-// visit takes, for each batch, a step on the score function and then one on the
-// item rows, which sees the new score function (Algorithm 1 of the PFedRec paper
-// and its code; the paper writes the loss as a sum, the code and we take a mean).
 func (m *dual) visit(of method.Learner, items int) method.Visit {
-	rate := m.LR
-	rate.V *= float32(items) * m.Eta
-	bce := learn.BCE(of)
-	return learn.Epochs(m.Epochs, 0, learn.Alternate(
-		learn.Descend(bce, learn.SGD(dualScore, m.LR, m.Decay), learn.SGD(dualBias, m.LR, m.Decay)),
-		learn.Descend(bce, learn.SGD(dualItem, rate, m.Decay)),
-	))
+	return m.net().visit(of, items, "alternate")
 }
 
-func (m *dual) Check() error {
+// net is a dual whose score function may have hidden layers.
+type net struct {
+	*dual
+	layers  learn.Layers
+	private string // as PFedRec.Private
+	userEta float32
+}
+
+func (n net) score() learn.Score { return learn.Score{Dim: n.Dim, Hidden: n.layers} }
+
+func (n net) slots() []method.Slot { return n.score().Slots(n.stays) }
+
+func (n net) stays(layer int) bool {
+	if n.private == "all" || n.private == "none" {
+		return n.private == "all"
+	}
+	for _, s := range strings.Split(n.private, ",") {
+		if k, err := strconv.Atoi(strings.TrimSpace(s)); err == nil && k == layer {
+			return true
+		}
+	}
+	return false
+}
+
+// visit passes over the samples. Alternating is, for each batch, a step on the
+// score function and then one on the item rows, which sees the new score function
+// (Algorithm 1 of the PFedRec paper and its code; the paper writes the loss as a
+// sum, the code and we take a mean).
+func (n net) visit(of method.Learner, items int, order string) method.Visit {
+	function, rows := n.rules(items)
+	loss := learn.Mean(n.Loss, of)
+	if order == "joint" {
+		return learn.Epochs(n.Epochs, 0, learn.Descend(loss, append(function, rows)...))
+	}
+	return learn.Epochs(n.Epochs, 0, learn.Alternate(learn.Descend(loss, function...), learn.Descend(loss, rows)))
+}
+
+// rules returns those of the score function, and that of the item rows.
+func (n net) rules(items int) (function []learn.Rule, rows learn.Rule) {
+	user, row := n.LR, n.LR
+	row.V *= float32(items) * n.Eta
+	if len(n.layers) > 0 {
+		user.V *= n.userEta
+	}
+	function = append(function, learn.SGD(learn.UserSlot, user, n.Decay))
+	for slot := learn.LayerSlot; slot < len(n.slots()); slot++ {
+		function = append(function, learn.SGD(slot, n.LR, n.Decay))
+	}
+	return function, learn.SGD(learn.ItemSlot, row, n.Decay)
+}
+
+func (n net) check() error {
 	switch {
-	case m.Dim < 1 || m.Dim > 4096:
-		return fmt.Errorf("dim = %d: want 1 to 4096", m.Dim)
-	case m.Epochs < 1 || m.Epochs > 1000:
-		return fmt.Errorf("epochs = %d: want 1 to 1000", m.Epochs)
-	case m.Decay < 0:
-		return fmt.Errorf("decay = %g: want 0 or more", m.Decay)
-	case m.LR.V < 0 || m.Eta < 0:
-		return fmt.Errorf("lr = %g, eta = %g: want 0 or more", m.LR.V, m.Eta)
+	case n.Dim < 1 || n.Dim > 4096:
+		return fmt.Errorf("dim = %d: want 1 to 4096", n.Dim)
+	case n.Epochs < 1 || n.Epochs > 1000:
+		return fmt.Errorf("epochs = %d: want 1 to 1000", n.Epochs)
+	case n.Decay < 0:
+		return fmt.Errorf("decay = %g: want 0 or more", n.Decay)
+	case n.LR.V < 0 || n.Eta < 0 || n.userEta < 0:
+		return fmt.Errorf("lr = %g, eta = %g, user-eta = %g: want 0 or more", n.LR.V, n.Eta, n.userEta)
+	case n.private == "all" || n.private == "none" && len(n.layers) > 0:
+		return nil
+	case len(n.layers) == 0:
+		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays", n.private)
+	}
+	for _, s := range strings.Split(n.private, ",") {
+		if k, err := strconv.Atoi(strings.TrimSpace(s)); err != nil || k < 1 || k > n.score().Layers() {
+			return fmt.Errorf("private = %s: want all, none, or numbers of layers from 1 to %d", n.private, n.score().Layers())
+		}
 	}
 	return nil
 }

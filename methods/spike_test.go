@@ -113,15 +113,17 @@ func (m *ials) Phase(round, _ int) (int, string) {
 	return 1, "solve"
 }
 
-func (m *ials) Head() method.Head {
-	return method.Head{Item: iaItem, Vector: iaUser, Bias: method.NoBias}
+func (m *ials) Head() *method.Head {
+	return &method.Head{Item: iaItem, Vector: iaUser, Bias: method.NoBias}
 }
 
 func (m *ials) Logits(w *method.Work, b *method.Batch, out []float32) {
-	learn.Dot(m.Head()).Logits(w, b, out)
+	learn.Dot(*m.Head()).Logits(w, b, out)
 }
 
-func (m *ials) Ready(w *method.Work) { m.solve(w, w.Batch(0, len(w.History))) }
+func (m *ials) Ready(int) method.Visit {
+	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.History))) }}
+}
 
 func (m *ials) Visit(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
@@ -165,7 +167,7 @@ func (m *ials) solve(w *method.Work, b *method.Batch) []float32 {
 			y[i] += float64(row[i])
 		}
 	}
-	cholSolve(a, y, d)
+	learn.Solve(a, y)
 	p := w.View[iaUser].Val
 	for i := range y {
 		p[i] = float32(y[i])
@@ -198,7 +200,7 @@ func (m *ials) Update(g *method.Global) {
 			}
 			h[a*d+a] += reg
 		}
-		cholSolve(h, y, d)
+		learn.Solve(h, y)
 		for a := range d {
 			move[a] = float32(m.Keep)*move[a] + float32(y[a])
 			row[a] += move[a]
@@ -215,34 +217,5 @@ func (m *ials) refresh(g *method.Global) {
 		for a := range m.Dim {
 			vec.Axpy(row[a], row, g.Value[iaGram][a*gs:(a+1)*gs])
 		}
-	}
-}
-
-// cholSolve solves a x = y in place for a symmetric positive definite a.
-func cholSolve(a, y []float64, d int) {
-	for j := range d {
-		for i := j; i < d; i++ {
-			s := a[i*d+j]
-			for k := range j {
-				s -= a[i*d+k] * a[j*d+k]
-			}
-			if i == j {
-				a[j*d+j] = math.Sqrt(s)
-			} else {
-				a[i*d+j] = s / a[j*d+j]
-			}
-		}
-	}
-	for i := range d {
-		for k := range i {
-			y[i] -= a[i*d+k] * y[k]
-		}
-		y[i] /= a[i*d+i]
-	}
-	for i := d - 1; i >= 0; i-- {
-		for k := i + 1; k < d; k++ {
-			y[i] -= a[k*d+i] * y[k]
-		}
-		y[i] /= a[i*d+i]
 	}
 }

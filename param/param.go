@@ -49,7 +49,7 @@ func walk(rv reflect.Value, f func(sf reflect.StructField, fv reflect.Value) boo
 	for i := range rv.NumField() {
 		sf := rv.Type().Field(i)
 		if sf.Anonymous {
-			if sf.Type.Kind() == reflect.Struct && !walk(rv.Field(i), f) {
+			if in := embedded(rv.Field(i)); in.IsValid() && !walk(in, f) {
 				return false
 			}
 			continue
@@ -59,6 +59,18 @@ func walk(rv reflect.Value, f func(sf reflect.StructField, fv reflect.Value) boo
 		}
 	}
 	return true
+}
+
+// embedded is the struct that an embedded field is or, through an interface or a
+// pointer, leads to.
+func embedded(v reflect.Value) reflect.Value {
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return v
 }
 
 // Fields lists the parameters of a struct, in its order.

@@ -15,6 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/sim"
+	"github.com/tacit-rec/tacit/vec"
 )
 
 // Names are the references in the order they are shown.
@@ -204,7 +205,11 @@ func (m *memoriser) For(u int, p *data.Part) {
 	clear(m.count)
 	t := task(m.c.Split, u, p)
 	for t.Round = range m.c.Rounds {
-		m.Negatives(&t, func(item uint32) { m.count[item]-- })
+		for _, raw := range m.Draw(&t) {
+			if raw&vec.Positive == 0 {
+				m.count[raw]--
+			}
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 	EvalUsers
 	Bootstrap
 	Test
+	Noise
+	Pooled
 )
 
 const golden = 0x9e3779b97f4a7c15

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -44,6 +45,7 @@ type Engine struct {
 	Cohort Cohort
 	Mean   agg.Mean
 	Rule   agg.Rule
+	Noise  agg.Noise // on every number that a device sends
 	Items  int
 	Rounds int
 	Seed   uint64
@@ -76,6 +78,8 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		if s != nil {
 			clear(s)
 			shrunk[i] = e.Fleet.Sum(i, s)
+			slot := &e.Slots[i]
+			e.Noise.AddSum(rep.Devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim, s)
 		}
 	}
 	if rep.Devices > 0 {
@@ -102,12 +106,12 @@ func (e *Engine) Prepare() {
 }
 
 func (e *Engine) apply(devices int, shrunk []float64) {
-	if u, ok := e.Method.(method.Updater); ok {
+	if u, ok := method.As[method.Updater](e.Method); ok {
 		g := &method.Global{
 			Round: e.Next, Items: e.Items, Devices: devices, Users: e.Fleet.Users(),
 			Value: e.Value, Got: e.sum, Stride: make([]int, len(e.Slots)),
 		}
-		if p, ok := e.Method.(method.Phased); ok {
+		if p, ok := method.As[method.Phased](e.Method); ok {
 			g.Phase, _ = p.Phase(e.Next, e.Rounds)
 		}
 		for i := range e.Slots {

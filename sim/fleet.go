@@ -37,6 +37,9 @@ type Fleet struct {
 	eval  *eval         // set while visits are to be evaluated
 	extra time.Duration // evaluation inside the round, beside the lanes'
 	tuned []overlay     // by user; only where strangers' tables are asked for
+
+	central method.Central // nil for a federation
+	pooled  *pooled
 }
 
 var _ round.Fleet = (*Fleet)(nil)
@@ -49,13 +52,14 @@ type lane struct {
 	rep     round.Report
 	evalled time.Duration
 	scores
-	other []float32 // a stranger's scores
+	other  []float32 // a stranger's scores
+	rating []float32 // by item, of one user's own; for a Central method
 }
 
 // NewFleet makes a device for every user of the split.
 func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Fleet, error) {
 	plan, err := device.NewPlan(m, device.Options{
-		Items: split.Items(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives, Seed: seed, Plain: opt.Plain,
+		Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives, Seed: seed, Dense: opt.Noise.On(), Plain: opt.Plain,
 	})
 	if err != nil {
 		return nil, err
@@ -90,6 +94,11 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a method with a bilinear head")
 		}
 		f.tuned = make([]overlay, split.Users())
+	}
+	if f.central, _ = method.As[method.Central](m); f.central != nil {
+		if f.pooled, err = newPooled(f, total); err != nil {
+			return nil, err
+		}
 	}
 	if opt.Mean == "row" {
 		f.count = make([]uint32, shards*split.Items())
@@ -128,6 +137,9 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 	clear(f.count)
 	for _, l := range f.lanes {
 		l.rep, l.evalled = round.Report{}, 0
+	}
+	if f.central != nil {
+		return f.pass(f.central, t), nil
 	}
 	f.each(len(f.deal), func(l *lane, shard int) {
 		for i, u := range f.deal[shard] {
@@ -221,7 +233,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 // open puts user u into the lane's task.
 func (f *Fleet) open(l *lane, u, t int) {
 	f.split.User(u, &l.part)
-	l.task = device.Task{Device: uint32(u), Round: t, Train: l.part.Train, Hide: f.split.Hidden(&l.part)}
+	l.task = device.Task{Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Hide: f.split.Hidden(&l.part)}
 }
 
 func (f *Fleet) gone(u, t int, why uint64, share float64) bool {

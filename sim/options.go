@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"encoding"
 	"fmt"
 
 	"github.com/tacit-rec/tacit/agg"
@@ -21,6 +22,7 @@ type Options struct {
 	Straggle  float64      `default:"0" doc:"share of those that do not vanish that finish after the deadline: their own state changes, the model does not"`
 	Mean      string       `default:"cohort" choices:"cohort|row|fixed" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
 	Server    agg.Rule     `default:"sgd:1" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
+	Noise     agg.Noise    `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
 	EvalEvery int          `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int          `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
 	Ties      string       `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
@@ -42,12 +44,19 @@ func (o *Options) Check() error {
 		return fmt.Errorf("dropout = %g: want a share from 0 to below 1", o.Dropout)
 	case !(o.Straggle >= 0 && o.Straggle < 1):
 		return fmt.Errorf("straggle = %g: want a share from 0 to below 1", o.Straggle)
+	case o.Noise.On() && o.Mean == "row":
+		return fmt.Errorf("noise = %s with mean = row: with noise every device sends every row, so no row has a count of its own; use mean=cohort", textOf(o.Noise))
 	case o.EvalEvery < 1:
 		return fmt.Errorf("eval-every = %d: want 1 or more", o.EvalEvery)
 	case o.EvalUsers < 0:
 		return fmt.Errorf("eval-users = %d: want 0 or more", o.EvalUsers)
 	}
 	return nil
+}
+
+func textOf(m encoding.TextMarshaler) string {
+	b, _ := m.MarshalText()
+	return string(b)
 }
 
 // partial reports whether a device may sit a round out.

@@ -73,7 +73,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		return nil, err
 	}
 	e := &round.Engine{
-		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: agg.Mean(opt.Mean), Rule: opt.Server,
+		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: agg.Mean(opt.Mean), Rule: opt.Server, Noise: opt.Noise,
 		Items: split.Items(), Rounds: opt.Rounds, Seed: seed,
 	}
 	for i := range f.Plan.Slots {

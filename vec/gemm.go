@@ -40,13 +40,23 @@ func Gemm(m, n, k int, a, b Mat, room []float32, c Mat) {
 			tiles(m, k, a, bp, rowB, c.Data[j:], c.Row)
 			continue
 		}
-		// The last columns go through a tile of full width.
-		var tile [panel]float32
-		for i := range m {
-			row := c.Data[i*c.Row+j:][:wide]
-			copy(tile[:], row)
-			gemmTile(1, k, a.Data[i*a.Row:], a.Row, a.Col, bp, rowB, tile[:], panel)
-			copy(row, tile[:wide])
+		narrow(m, wide, k, a, bp, rowB, c.Data[j:], c.Row)
+	}
+}
+
+// narrow works on the last columns, through tiles of full width.
+func narrow(m, wide, k int, a Mat, b []float32, rowB int, c []float32, rowC int) {
+	var tile [6 * panel]float32
+	for i, rows := 0, 6; i < m; i += rows {
+		if i+6 > m {
+			rows = 1
+		}
+		for r := range rows {
+			copy(tile[r*panel:], c[(i+r)*rowC:][:wide])
+		}
+		gemmTile(rows, k, a.Data[i*a.Row:], a.Row, a.Col, b, rowB, tile[:], panel)
+		for r := range rows {
+			copy(c[(i+r)*rowC:][:wide], tile[r*panel:])
 		}
 	}
 }

@@ -89,6 +89,12 @@ func axpyAsm(s float32, x *float32, n int, dst *float32)
 func addAsm(x *float32, n int, dst *float32)
 
 //go:noescape
+func reluAsm(x *float32, n int, dst *float32)
+
+//go:noescape
+func reluBackAsm(x *float32, n int, dst *float32)
+
+//go:noescape
 func foldAsm(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
 
 //go:noescape

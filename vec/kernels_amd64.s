@@ -5030,6 +5030,117 @@ oneDone:
 	VZEROUPPER
 	RET
 
+// func reluAsm(x *float32, n int, dst *float32)
+// Requires: AVX
+TEXT ·reluAsm(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ dst+16(FP), DX
+
+four:
+	CMPQ    CX, $0x20
+	JL      fourDone
+	VMOVUPS (AX), Y0
+	VMOVUPS (DX), Y1
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)
+	VMOVUPS 32(AX), Y0
+	VMOVUPS 32(DX), Y1
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y1
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS 64(AX), Y0
+	VMOVUPS 64(DX), Y1
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y1
+	VMOVUPS Y1, 64(DX)
+	VMOVUPS 96(AX), Y0
+	VMOVUPS 96(DX), Y1
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y1
+	VMOVUPS Y1, 96(DX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x20, CX
+	JMP     four
+
+fourDone:
+one:
+	CMPQ    CX, $0x08
+	JL      oneDone
+	VMOVUPS (AX), Y0
+	VMOVUPS (DX), Y1
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, CX
+	JMP     one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func reluBackAsm(x *float32, n int, dst *float32)
+// Requires: AVX
+TEXT ·reluBackAsm(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ dst+16(FP), DX
+
+four:
+	CMPQ    CX, $0x20
+	JL      fourDone
+	VMOVUPS (AX), Y0
+	VMOVUPS (DX), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x1e, Y2, Y0, Y2
+	VANDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (DX)
+	VMOVUPS 32(AX), Y0
+	VMOVUPS 32(DX), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x1e, Y2, Y0, Y2
+	VANDPS  Y2, Y1, Y1
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS 64(AX), Y0
+	VMOVUPS 64(DX), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x1e, Y2, Y0, Y2
+	VANDPS  Y2, Y1, Y1
+	VMOVUPS Y1, 64(DX)
+	VMOVUPS 96(AX), Y0
+	VMOVUPS 96(DX), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x1e, Y2, Y0, Y2
+	VANDPS  Y2, Y1, Y1
+	VMOVUPS Y1, 96(DX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x20, CX
+	JMP     four
+
+fourDone:
+one:
+	CMPQ    CX, $0x08
+	JL      oneDone
+	VMOVUPS (AX), Y0
+	VMOVUPS (DX), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x1e, Y2, Y0, Y2
+	VANDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (DX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, CX
+	JMP     one
+
+oneDone:
+	VZEROUPPER
+	RET
+
 // func foldAsm(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
 // Requires: AVX
 TEXT ·foldAsm(SB), NOSPLIT, $0-56

@@ -217,6 +217,24 @@ func scaleSIMD(s float32, dst []float32) int {
 	return n
 }
 
+func reluSIMD(dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 {
+		return 0
+	}
+	reluAsm(&dst[0], n, &dst[0])
+	return n
+}
+
+func reluBackSIMD(h, dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 {
+		return 0
+	}
+	reluBackAsm(&h[0], n, &dst[0])
+	return n
+}
+
 func roofSIMD(n int, x *[Lanes]float32) bool {
 	if simd {
 		roofAsm(n, &x[0])

@@ -9,6 +9,8 @@ func gatherSIMD([]float32, int, []uint32, uint32) bool                { return f
 func sumSIMD([]float32, *[Lanes]float32) int                          { return 0 }
 func skipSIMD([]float32, float32) int                                 { return 0 }
 func scaleSIMD(float32, []float32) int                                { return 0 }
+func reluSIMD([]float32) int                                          { return 0 }
+func reluBackSIMD(_, _ []float32) int                                 { return 0 }
 func adamSIMD(_ []float32, _, _, _, _ float32, _, _, _ []float32) int { return 0 }
 func countSIMD([]float32, float32) (below, equal, n int)              { return 0, 0, 0 }
 func drawSIMD(*Stream, uint32, uint32, []uint64, int, []uint32) bool  { return false }

@@ -98,6 +98,27 @@ func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
 	}
 }
 
+func TestLayerKernelsHaveTheBitsOfTheirTwins(t *testing.T) {
+	r := rng.New(rng.Test)
+	for n := range 70 {
+		mem := make([]float32, 2*n)
+		for i := range mem {
+			mem[i] = float32(r.Norm())
+		}
+		if n > 9 {
+			mem[3], mem[9] = float32(math.NaN()), float32(math.Copysign(0, -1))
+		}
+		both(t, "Relu", mem, func(m []float32) { Relu(m[:n]) })
+		both(t, "ReluBack", mem, func(m []float32) { ReluBack(m[:n], m[n:]) })
+		both(t, "Outer", mem, func(m []float32) { d := make([]float32, n/8*8); Outer(m[:n/8], m[n:][:min(n, 8)], d); copy(m, d) })
+		both(t, "Columns", mem, func(m []float32) {
+			if n > 0 {
+				Columns(m[:n], m[n:])
+			}
+		})
+	}
+}
+
 func TestSigmoidHasTheBitsOfItsTwinOverAllExponents(t *testing.T) {
 	var xs []float32
 	for bits := uint64(0); bits < 1<<32; bits += 30011 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +54,18 @@ func (a *app) listMethods() error {
 		t.Rows = append(t.Rows, []any{e.Name, e.Title, e.Paper})
 		data = append(data, map[string]string{"name": e.Name, "title": e.Title, "paper": e.Paper})
 	}
-	t.Notes = []string{"tacit methods NAME explains one; tacit run -m NAME -d world runs it."}
+	for _, p := range methods.Plugins() {
+		var fits []string
+		for _, e := range methods.Composed() {
+			if base, ok := strings.CutSuffix(e.Name, "+"+p.Name); ok {
+				fits = append(fits, base)
+			}
+		}
+		about := p.Title + ", a plug-in for " + strings.Join(fits, ", ")
+		t.Rows = append(t.Rows, []any{"+" + p.Name, about, p.Paper})
+		data = append(data, map[string]string{"name": "+" + p.Name, "title": about, "paper": p.Paper})
+	}
+	t.Notes = []string{"tacit methods NAME explains one; tacit run -m NAME -d world runs it; a plug-in is added, as in -m fedncf+dualper."}
 	return a.result(data, t.Text)
 }
 
@@ -65,7 +77,8 @@ func (a *app) docsCmd() *cobra.Command {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			for _, e := range methods.All() {
+			all := append(methods.All(), methods.Composed()...)
+			for _, e := range all {
 				doc, err := lab.MethodDoc(e)
 				if err != nil {
 					return err
@@ -74,7 +87,7 @@ func (a *app) docsCmd() *cobra.Command {
 					return err
 				}
 			}
-			fmt.Fprintf(a.err, "wrote %d pages to %s\n", len(methods.All()), dir)
+			fmt.Fprintf(a.err, "wrote %d pages to %s\n", len(all), dir)
 			return nil
 		},
 	}

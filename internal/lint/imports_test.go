@@ -30,7 +30,7 @@ var table = map[string]row{
 	"method":  {pure: true, may: list("rng rows vec")},
 	"learn":   {pure: true, may: list("method rows vec rng")},
 	"methods": {pure: true, may: list("method learn rows vec param")},
-	"agg":     {pure: true, may: list("rows vec")},
+	"agg":     {pure: true, may: list("rows vec rng")},
 	"rank":    {pure: true, may: list("rows vec rng")},
 	"data":    {pure: true, may: list("rows rng param")},
 	"device":  {pure: true, may: list("method rows vec rng")},

@@ -35,6 +35,17 @@ func main() {
 		VADDPS(t, d, d)
 	}, true)
 	elementwise("add", func(x, d, _ VecVirtual) { VADDPS(x, d, d) }, false)
+	elementwise("relu", func(x, d, _ VecVirtual) { // x unless it is below 0; not a number stays
+		zero := YMM()
+		VXORPS(zero, zero, zero)
+		VMAXPS(x, zero, d)
+	}, false)
+	elementwise("reluBack", func(x, d, _ VecVirtual) { // d where x is above 0, else 0
+		zero := YMM()
+		VXORPS(zero, zero, zero)
+		VCMPPS(Imm(0x1e), zero, x, zero)
+		VANDPS(zero, d, d)
+	}, false)
 	fold()
 	sum()
 	above()

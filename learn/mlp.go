@@ -1,0 +1,182 @@
+package learn
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Layers are the widths of hidden layers, input first. The text forms are "none"
+// and a list such as "64,16".
+type Layers []int
+
+const (
+	maxLayers = 8
+	maxWidth  = 1024
+)
+
+func (l Layers) MarshalText() ([]byte, error) {
+	if len(l) == 0 {
+		return []byte("none"), nil
+	}
+	var s []string
+	for _, n := range l {
+		s = append(s, strconv.Itoa(n))
+	}
+	return []byte(strings.Join(s, ",")), nil
+}
+
+func (l *Layers) UnmarshalText(text []byte) error {
+	*l = nil
+	if s := string(text); s == "none" || s == "" {
+		return nil
+	}
+	for _, part := range strings.Split(string(text), ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 || n > maxWidth {
+			return fmt.Errorf("want none, or the widths of hidden layers, each 1 to %d, such as 64,16", maxWidth)
+		}
+		*l = append(*l, n)
+	}
+	if len(*l) > maxLayers {
+		return fmt.Errorf("at most %d hidden layers", maxLayers)
+	}
+	return nil
+}
+
+// Slots returns a weight and a bias for each layer on an input of the given width,
+// the last layer with one output. All start as PyTorch's Linear does.
+func (l Layers) Slots(in int) []method.Slot {
+	var out []method.Slot
+	for i := range len(l) + 1 {
+		width := 1
+		if i < len(l) {
+			width = l[i]
+		}
+		init := method.Init{Kind: method.Uniform, A: 1 / math.Sqrt(float64(in))}
+		n := strconv.Itoa(i + 1)
+		out = append(out,
+			method.Slot{Name: "weight." + n, Rows: width, Dim: in, Init: init, Doc: "weights of layer " + n},
+			method.Slot{Name: "bias." + n, Rows: 1, Dim: width, Init: init, Doc: "biases of layer " + n})
+		in = width
+	}
+	return out
+}
+
+// mlp is fully connected layers with ReLU between them and one output. It is made
+// anew for every call, on memory of others.
+type mlp struct {
+	n      int // samples
+	layers int // the output's included
+	*method.Scratch
+	at [maxLayers + 1]layer
+}
+
+// layer maps in places to out places; its rows of weights lie stride apart. A nil
+// gradient is not wanted.
+type layer struct {
+	in, out, stride int
+	w, b, gw, gb    []float32
+	h               []float32 // what came out, after ReLU
+}
+
+// The rooms of a Scratch.
+const (
+	inputRoom = iota
+	hiddenRoom
+	deltaRoom
+	packRoom
+	offsetRoom
+	gradRoom
+	lossRoom
+	logitRoom // these are for Central
+	userRoom
+	itemRoom
+	weightRoom
+)
+
+// open lays out the activations of n samples.
+func (m *mlp) open(l Layers, n int) {
+	size := 0
+	for _, width := range l {
+		size += n * vec.Pad(width)
+	}
+	room := m.Room(hiddenRoom, size)
+	m.n, m.layers = n, len(l)+1
+	for i, width := range l {
+		k := n * vec.Pad(width)
+		m.at[i].h, room = room[:k:k], room[k:]
+	}
+}
+
+// forward sets z to the output for the rows of x, whose first layer[0].in places
+// count.
+func (m *mlp) forward(x vec.Mat, z []float32) {
+	last := m.layers - 1
+	for i := range last {
+		l := &m.at[i]
+		wide := vec.Pad(l.out)
+		for s := range m.n {
+			copy(l.h[s*wide:(s+1)*wide], l.b)
+		}
+		vec.Gemm(m.n, l.out, l.in, x, vec.Rows(l.w, l.stride).T(), m.Room(packRoom, vec.GemmRoom(l.in)), vec.Rows(l.h, wide))
+		vec.Relu(l.h)
+		x = vec.Rows(l.h, wide)
+	}
+	l := &m.at[last]
+	vec.DotsAll(x.Data, x.Row, l.w, l.b[0], z)
+}
+
+// backward adds the gradients for dz, with forward just done on x. It returns the
+// gradient by what the first layer adds up before ReLU; if dx is not nil it is set
+// to the gradient by x.
+func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
+	last := m.layers - 1
+	l := &m.at[last]
+	widest := 0
+	for i := range last {
+		widest = max(widest, vec.Pad(m.at[i].out))
+	}
+	room := m.Room(deltaRoom, 2*m.n*widest)
+	now, next := room[:m.n*widest], room[m.n*widest:]
+	wide := vec.Pad(l.in)
+	if l.gw != nil {
+		vec.Gemm(1, l.in, m.n, vec.Rows(dz, m.n), vec.Rows(m.at[last-1].h, wide), m.Room(packRoom, vec.GemmRoom(m.n)), vec.Rows(l.gw, l.stride))
+		l.gb[0] += vec.Sum(dz)
+	}
+	d := now[:m.n*wide]
+	vec.Outer(dz, l.w[:wide], d)
+	for i := last - 1; i >= 0; i-- {
+		l := &m.at[i]
+		wide := vec.Pad(l.out)
+		d = now[:m.n*wide]
+		vec.ReluBack(l.h, d)
+		in := x
+		if i > 0 {
+			in = vec.Rows(m.at[i-1].h, vec.Pad(l.in))
+		}
+		if l.gw != nil {
+			vec.Gemm(l.out, l.in, m.n, vec.Rows(d, wide).T(), in, m.Room(packRoom, vec.GemmRoom(m.n)), vec.Rows(l.gw, l.stride))
+			vec.Columns(d, l.gb)
+		}
+		var to vec.Mat
+		switch {
+		case i > 0:
+			to = vec.Rows(next[:m.n*vec.Pad(l.in)], vec.Pad(l.in))
+		case dx != nil:
+			to = *dx
+		default:
+			return d
+		}
+		clear(to.Data)
+		vec.Gemm(m.n, l.in, l.out, vec.Rows(d, wide), vec.Rows(l.w, l.stride), m.Room(packRoom, vec.GemmRoom(l.out)), to)
+		if i > 0 {
+			now, next = next, now
+		}
+	}
+	return d
+}

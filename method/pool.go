@@ -1,0 +1,63 @@
+package method
+
+// Pool is what a Central method trains on: a round's samples of all users, in
+// random order.
+type Pool struct {
+	Round, Rounds int
+	BatchSize     int
+	User, Item    []uint32
+	Y             []float32
+	Rating        []float32   // as Samples has it
+	Value         [][]float32 // by slot; rows are padded to Stride
+	Stride        []int
+	WantLoss      bool
+	Loss          float64
+	LossN         int
+	Scratch
+
+	batch       PoolBatch
+	users, item ids
+}
+
+// PoolBatch is a run of a pool's samples. The k-th distinct user of the batch is
+// Users[k], and the samples of that user have k in UserPos; items alike.
+type PoolBatch struct {
+	Batch
+	User, UserPos, Users []uint32
+	ItemPos, Items       []uint32
+}
+
+// Batch returns samples lo to hi. It is valid until the next call.
+func (p *Pool) Batch(lo, hi int) *PoolBatch {
+	b := &p.batch
+	b.Lo, b.N = lo, hi-lo
+	b.Item, b.Y, b.Rating = p.Item[lo:hi], p.Y[lo:hi], part(p.Rating, lo, hi)
+	b.User = p.User[lo:hi]
+	b.UserPos, b.Users = p.users.number(b.User)
+	b.ItemPos, b.Items = p.item.number(b.Item)
+	return b
+}
+
+// ids numbers the distinct ids of a list in the order of their first use.
+type ids struct {
+	place    []uint32 // by id: its number + 1; all zero between uses
+	pos, all []uint32
+}
+
+func (n *ids) number(list []uint32) (pos, distinct []uint32) {
+	n.pos, n.all = n.pos[:0], n.all[:0]
+	for _, id := range list {
+		if int(id) >= len(n.place) {
+			n.place = append(n.place, make([]uint32, int(id)+1-len(n.place))...)
+		}
+		if n.place[id] == 0 {
+			n.all = append(n.all, id)
+			n.place[id] = uint32(len(n.all))
+		}
+		n.pos = append(n.pos, n.place[id]-1)
+	}
+	for _, id := range n.all {
+		n.place[id] = 0
+	}
+	return n.pos, n.all
+}

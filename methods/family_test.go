@@ -1,0 +1,258 @@
+package methods_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+func world(t *testing.T) *data.Split {
+	t.Helper()
+	w, err := data.NewWorld(data.WorldConfig{Users: 60, Items: 300, MeanRows: 20, Seed: 1, Drift: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := data.ProtocolNamed("deployed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := data.NewSplit(w.Load(), p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run trains "method key=value ..." on the small world.
+func run(t *testing.T, words string, rounds int) *sim.Run {
+	t.Helper()
+	f := strings.Fields(words)
+	e, err := methods.Named(f[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds, o.Batch = rounds, 64
+	r, err := sim.New(with(t, e.New(), f[1:]...), world(t), o, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !r.Done() {
+		if _, err := r.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// places are all that was measured in the selected round, with the model's values.
+func places(r *sim.Run) ([]rank.Place, []float32) {
+	return append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Engine.Value[learn.ItemSlot]
+}
+
+// One score function, three names: which layers stay on the device is all that
+// tells the methods apart.
+func TestPersonalisationByLayerSpansTheFamily(t *testing.T) {
+	for _, c := range []struct{ general, special string }{
+		{"pfedrec infer=global", "fedmf"},
+		{"pfedrec", "fedmf+dualper"},
+		{"pfedrec layers=32,16,8 private=none order=joint user-eta=79 infer=global", "fedncf"},
+		{"pfedrec layers=32,16,8 private=all user-eta=79", "fedncf+dualper"},
+		{"pfedrec layers=32,16,8 private=1,2,3,4 user-eta=79", "fedncf+dualper"},
+		{"pfedrec layers=16 private=none user-eta=79", "fedncf+dualper layers=16 network=shared"},
+		{"fedncf layers=none private=all order=alternate", "fedmf"},
+	} {
+		pa, va := places(run(t, c.general, 5))
+		pb, vb := places(run(t, c.special, 5))
+		if !slices.Equal(pa, pb) || !slices.Equal(va, vb) {
+			t.Errorf("%q and %q do not end with the same bits", c.general, c.special)
+		}
+	}
+}
+
+func TestWhichLayersStayDecidesWhatIsSent(t *testing.T) {
+	for private, want := range map[string]string{
+		"all":  "item",
+		"none": "item weight.1 bias.1 weight.2 bias.2 weight.3 bias.3",
+		"1":    "item weight.2 bias.2 weight.3 bias.3",
+		"2, 3": "item weight.1 bias.1",
+	} {
+		m := with(t, &methods.PFedRec{}, "layers=16,8", "private="+private)
+		var shared []string
+		for _, s := range m.Slots(100) {
+			if s.Scope == method.Shared {
+				shared = append(shared, s.Name)
+			}
+		}
+		if got := strings.Join(shared, " "); got != want {
+			t.Errorf("private=%s shares %q, want %q", private, got, want)
+		}
+	}
+}
+
+func TestParametersThatDoNotFitAreRefused(t *testing.T) {
+	for _, words := range []string{
+		"pfedrec private=none", "pfedrec private=1", "pfedrec layers=8 private=3", "pfedrec layers=8 private=x", "pfedrec layers=8 private=",
+		"pfedrec dim=0", "fedncf user-eta=-1", "fedrecon recon=0", "fedrecon recon-lr=-1", "fedrecon dim=0", "mf lr=-1", "mf dim=0", "ncf start=-1",
+		"fcf reg=0", "fcf dim=0", "fedncf+dualper epochs=0",
+	} {
+		f := strings.Fields(words)
+		e, err := methods.Named(f[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := method.Check(with(t, e.New(), f[1:]...)); err == nil {
+			t.Errorf("%s is let through", words)
+		}
+	}
+	for name, want := range map[string]string{
+		"fedmff": `did you mean "fedmf"`, "fedmf+dualpr": `did you mean "dualper"`, "mf+dualper": "dualper fits fedmf, fedncf and fedrecon",
+		"fedmf+": "unknown plug-in", "+dualper": "unknown method", "fedmf+dualper+dualper": "cannot have +dualper",
+	} {
+		if _, err := methods.Named(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// FCF's sums must be the gradient of its objective, written out with every user and
+// every item.
+func TestFCFSendsTheGradientOfItsObjective(t *testing.T) {
+	r := run(t, "fcf dim=5 alpha=3 reg=0.7 lr=0 start=0.3", 3) // a rate of 0 leaves the rows as they were
+	s := world(t)
+	const d, alpha, reg = 5, 3.0, 0.7
+	stride, value := 8, r.Engine.Value[0]
+	loss := func(y []float64, x [][]float64) float64 {
+		sum := 0.0
+		var p data.Part
+		for u := range s.Users() {
+			s.User(u, &p)
+			for i := range s.Items() {
+				z := dot(x[u], y[i*d:(i+1)*d])
+				c, want := 1.0, 0.0
+				if slices.Contains(p.Train, uint32(i)) {
+					c, want = 1+alpha, 1
+				}
+				sum += c * (want - z) * (want - z)
+			}
+			sum += reg * dot(x[u], x[u])
+		}
+		return sum + reg*dot(y, y)
+	}
+	y := make([]float64, s.Items()*d)
+	for i := range s.Items() {
+		for k := range d {
+			y[i*d+k] = float64(value[i*stride+k])
+		}
+	}
+	x := alsVectors(s, y, d, alpha, reg)
+	// Adam's first moment is a tenth of the gradient after one step, 0.19 after two.
+	moment := r.Engine.Value[5]
+	for _, place := range []int{0, 7, 44, 123, 300 * d / 2} {
+		const h = 1e-5
+		old := y[place]
+		y[place] = old + h
+		up := loss(y, x)
+		y[place] = old - h
+		down := loss(y, x)
+		y[place] = old
+		want := (up - down) / (2 * h)
+		got := float64(moment[place/d*stride+place%d]) / 0.19
+		if math.Abs(got-want) > 1e-3*math.Max(1, math.Abs(want)) {
+			t.Errorf("the gradient of number %d is %g, the finite difference %g", place, got, want)
+		}
+	}
+}
+
+// alsVectors solves for every user by Gauss-Jordan elimination.
+func alsVectors(s *data.Split, y []float64, d int, alpha, reg float64) [][]float64 {
+	var out [][]float64
+	var p data.Part
+	for u := range s.Users() {
+		s.User(u, &p)
+		a := make([][]float64, d)
+		for k := range a {
+			a[k] = make([]float64, d+1)
+			a[k][k] = reg
+		}
+		for i := range s.Items() {
+			row, c, want := y[i*d:(i+1)*d], 1.0, 0.0
+			if slices.Contains(p.Train, uint32(i)) {
+				c, want = 1+alpha, 1
+			}
+			for k := range d {
+				for l := range d {
+					a[k][l] += c * row[k] * row[l]
+				}
+				a[k][d] += c * want * row[k]
+			}
+		}
+		for k := range d {
+			for l := d; l >= k; l-- {
+				a[k][l] /= a[k][k]
+			}
+			for o := range d {
+				for l := d; o != k && l >= k; l-- {
+					a[o][l] -= a[o][k] * a[k][l]
+				}
+			}
+		}
+		x := make([]float64, d)
+		for k := range x {
+			x[k] = a[k][d]
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func dot(a, b []float64) float64 {
+	s := 0.0
+	for i := range a {
+		s += a[i] * b[i]
+	}
+	return s
+}
+
+func TestPublishedNumbersAreFractionsOfKnownMethodsAndSets(t *testing.T) {
+	sets := map[string]bool{}
+	for _, k := range data.KnownSets() {
+		sets[k.Name] = true
+	}
+	n := 0
+	for _, name := range []string{"ncf", "mf", "fedmf", "fedncf", "fedrecon", "pfedrec", "fedmf+dualper", "fedncf+dualper", "fedrecon+dualper"} {
+		if _, err := methods.Named(name); err != nil {
+			t.Error(err)
+		}
+		for set := range sets {
+			for _, noise := range []string{"none", "laplace:0.3"} {
+				if p := methods.Published(name, set, noise); p != nil {
+					n++
+					if !(p.NDCG10 > 0.2 && p.HR10 > p.NDCG10 && p.HR10 < 1) {
+						t.Errorf("%s on %s: published %g / %g", name, set, p.HR10, p.NDCG10)
+					}
+				}
+			}
+		}
+	}
+	if p := methods.Published("pfedrec", "ml-1m", "laplace:0.5"); p == nil || p.HR10 != 0.7308 {
+		t.Errorf("Table 4 of the PFedRec paper has 73.08 for ML-1M with noise 0.5, got %+v", p)
+	}
+	if n < 20 {
+		t.Errorf("only %d published numbers are found", n)
+	}
+	if methods.Published("pfedrec", "ml-1m", "gauss:0.5") != nil || methods.Published("fcf", "ml-1m", "none") != nil {
+		t.Error("a number that nobody published is shown")
+	}
+}

@@ -1,0 +1,146 @@
+package methods
+
+import (
+	"fmt"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// FCF is federated collaborative filtering (Ammad-ud-din et al. 2019): implicit
+// alternating least squares split between device and coordinator. A device solves
+// for its own vector x in closed form from the item rows and keeps it nowhere. Of
+// the gradient of every item's row it sends what its own items add, and the matrix
+// x x': of an item that it does not have, the gradient is that matrix times the
+// row, so the coordinator's sum is the same as if every row had been sent. The
+// coordinator moves the rows by Adam.
+type FCF struct {
+	Dim   int     `default:"32" doc:"embedding dimension"`
+	Alpha float32 `default:"4" doc:"an item that the user has counts 1 + alpha, another 1"`
+	Reg   float32 `default:"1" doc:"regularisation of users' vectors and of item rows"`
+	LR    float32 `default:"0.05" doc:"rate of the coordinator's Adam"`
+	Start float64 `default:"0.1" doc:"standard deviation of the item rows at the start"`
+}
+
+const (
+	fcfItem  = iota // broadcast
+	fcfGram         // broadcast: the sum of row row'
+	fcfGrad         // sum
+	fcfOuter        // sum: x x'
+	fcfUser         // ephemeral: x
+	fcfM            // Adam's, on the coordinator
+	fcfV
+	fcfSteps
+)
+
+func (m *FCF) Slots(int) []method.Slot {
+	d, shared, server := m.Dim, method.Shared, method.Server
+	return []method.Slot{
+		fcfItem: {
+			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
+			Init: method.Init{Kind: method.Normal, A: m.Start}, Doc: "item rows",
+		},
+		fcfGram:  {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products, from the first round on"},
+		fcfGrad:  {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Doc: "gradient of the rows of a device's own items"},
+		fcfOuter: {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
+		fcfUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
+		fcfM:     {Name: "item.m", Scope: server, PerItem: true, Dim: d, Doc: "Adam's first moment"},
+		fcfV:     {Name: "item.v", Scope: server, PerItem: true, Dim: d, Doc: "Adam's second moment"},
+		fcfSteps: {Name: "steps", Scope: server, Rows: 1, Dim: 1, Doc: "Adam's count of steps"},
+	}
+}
+
+func (m *FCF) Head() *method.Head {
+	return &method.Head{Item: fcfItem, Vector: fcfUser, Bias: method.NoBias}
+}
+
+func (m *FCF) Logits(w *method.Work, b *method.Batch, out []float32) {
+	learn.Dot(*m.Head()).Logits(w, b, out)
+}
+
+func (m *FCF) Ready(int) method.Visit {
+	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.History))) }}
+}
+
+func (m *FCF) Visit(int) method.Visit {
+	return method.Visit{History: true, Run: func(w *method.Work) {
+		if w.Phase == 0 {
+			return
+		}
+		b := w.Batch(0, len(w.History))
+		x := m.solve(w, b)
+		item, grad, outer := &w.View[fcfItem], &w.View[fcfGrad], &w.View[fcfOuter]
+		for i, r := range b.Rd[fcfItem] {
+			s := vec.Dot(x, item.Row(r))
+			vec.Axpy(float32((1+m.Alpha)*(1-s))+s, x, grad.Row(b.Wr[fcfGrad][i]))
+		}
+		for i := range m.Dim {
+			vec.Axpy(x[i], x, outer.Val[i*outer.Stride:(i+1)*outer.Stride])
+		}
+	}}
+}
+
+// Phase: the first round only makes the products of the rows.
+func (m *FCF) Phase(round, _ int) (int, string) {
+	n := min(round, 1)
+	return n, [...]string{"prepare", "train"}[n]
+}
+
+// solve sets the user's vector to (gram + alpha sum y y' + reg I)^-1 (1+alpha) sum y.
+func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
+	d, item, gram, user := m.Dim, &w.View[fcfItem], &w.View[fcfGram], &w.View[fcfUser]
+	rows := w.Room(0, b.N*item.Stride)
+	square := w.Room(1, d*item.Stride)
+	sum := w.Room(2, item.Stride)
+	clear(square)
+	clear(sum)
+	for i, r := range b.Rd[fcfItem] {
+		copy(rows[i*item.Stride:(i+1)*item.Stride], item.Row(r))
+	}
+	vec.Columns(rows, sum)
+	x := vec.Rows(rows, item.Stride)
+	vec.Gemm(d, d, b.N, x.T(), x, w.Room(3, vec.GemmRoom(b.N)), vec.Rows(square, item.Stride))
+	wide := w.Wide(d*d + d)
+	a, y := wide[:d*d], wide[d*d:]
+	for i := range d {
+		for j := range d {
+			a[i*d+j] = float64(gram.Val[i*gram.Stride+j]) + float64(float64(m.Alpha)*float64(square[i*item.Stride+j]))
+		}
+		a[i*d+i] += float64(m.Reg)
+		y[i] = float64(1+m.Alpha) * float64(sum[i])
+	}
+	clear(user.Val)
+	if learn.Solve(a, y) {
+		for i := range y {
+			user.Val[i] = float32(y[i])
+		}
+	}
+	return user.Val
+}
+
+// Update: the gradient of a row is -2 got + 2 outer row + 2 reg row.
+func (m *FCF) Update(g *method.Global) {
+	d, s := m.Dim, g.Stride[fcfItem]
+	value, grad := g.Value[fcfItem], g.Got[fcfGrad]
+	if g.Phase > 0 {
+		vec.Scale(-1, grad)
+		vec.Gemm(g.Items, d, d, vec.Rows(value, s), vec.Rows(g.Got[fcfOuter], g.Stride[fcfOuter]), make([]float32, vec.GemmRoom(d)), vec.Rows(grad, s))
+		vec.Axpy(m.Reg, value, grad)
+		vec.Scale(2, grad)
+		learn.NextAdam(m.LR, &g.Value[fcfSteps][0]).Move(grad, g.Value[fcfM], g.Value[fcfV], value)
+	}
+	clear(g.Value[fcfGram])
+	x := vec.Rows(value, s)
+	vec.Gemm(d, d, g.Items, x.T(), x, make([]float32, vec.GemmRoom(g.Items)), vec.Rows(g.Value[fcfGram], g.Stride[fcfGram]))
+}
+
+func (m *FCF) Check() error {
+	switch {
+	case m.Dim < 1 || m.Dim > 1024:
+		return fmt.Errorf("dim = %d: want 1 to 1024", m.Dim)
+	case m.Alpha < 0 || m.Reg <= 0 || m.LR < 0 || m.Start < 0:
+		return fmt.Errorf("alpha = %g, reg = %g, lr = %g, start = %g: want 0 or more, and reg above 0", m.Alpha, m.Reg, m.LR, m.Start)
+	}
+	return nil
+}

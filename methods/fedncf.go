@@ -1,0 +1,34 @@
+package methods
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// FedNCF is neural collaborative filtering, federated (Perifanis and Efraimidis
+// 2022): the user's vector stays on the device, item rows and the network that
+// scores the two are averaged, and the coordinator's newest are used. The form is
+// that of the PFedRec authors' own code: one joint step on everything, with a rate
+// for the network, one for the user's vector and one for the item rows.
+type FedNCF struct {
+	dual
+	Layers  learn.Layers `default:"32,16,8" doc:"widths of the network's hidden layers"`
+	Private string       `default:"none" doc:"which layers stay on the device: all, none, or numbers such as 1,3 (the output is the last)"`
+	UserEta float32      `default:"79" doc:"the user vector's rate is lr * user-eta"`
+	Order   string       `default:"joint" choices:"alternate|joint" doc:"one step on everything, or one on the user's vector and the network and then one on the item rows"`
+}
+
+func (m *FedNCF) net() net { return net{&m.dual, m.Layers, m.Private, m.UserEta} }
+
+func (m *FedNCF) Slots(int) []method.Slot      { return m.net().slots() }
+func (m *FedNCF) Visit(items int) method.Visit { return m.net().visit(m, items, m.Order) }
+func (m *FedNCF) Head() *method.Head           { return m.net().score().Head() }
+func (m *FedNCF) Logits(w *method.Work, b *method.Batch, out []float32) {
+	m.net().score().Logits(w, b, out)
+}
+func (m *FedNCF) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
+func (m *FedNCF) Check() error                                       { return m.net().check() }
+
+func (m *FedNCF) dualVisit(of method.Learner, items int) method.Visit {
+	return m.net().visit(of, items, "alternate")
+}

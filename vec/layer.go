@@ -1,0 +1,49 @@
+package vec
+
+// What a layer of a network needs beside Gemm.
+
+// Relu sets what is below 0 to 0. What is not a number stays.
+func Relu(dst []float32) {
+	dst = dst[reluSIMD(dst):]
+	for i, x := range dst {
+		if x < 0 {
+			dst[i] = 0
+		}
+	}
+}
+
+// ReluBack sets dst to 0 where h, which came out of Relu, is not above 0.
+func ReluBack(h, dst []float32) {
+	if len(h) != len(dst) {
+		panic(badLength)
+	}
+	n := reluBackSIMD(h, dst)
+	h, dst = h[n:], dst[n:]
+	for i, x := range h {
+		if !(x > 0) {
+			dst[i] = 0
+		}
+	}
+}
+
+// Outer sets row x of dst to g[x]*v; rows are as long as v.
+func Outer(g, v, dst []float32) {
+	if len(dst) != len(g)*len(v) {
+		panic(badLength)
+	}
+	for x, s := range g {
+		row := dst[x*len(v) : (x+1)*len(v)]
+		copy(row, v)
+		Scale(s, row)
+	}
+}
+
+// Columns adds the rows of a to dst, in their order; rows are as long as dst.
+func Columns(a, dst []float32) {
+	if len(dst) == 0 || len(a)%len(dst) != 0 {
+		panic(badLength)
+	}
+	for ; len(a) > 0; a = a[len(dst):] {
+		Add(a[:len(dst)], dst)
+	}
+}

@@ -1,0 +1,49 @@
+package vec
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestReluCutsAtZeroAndKeepsWhatIsNotANumber(t *testing.T) {
+	nan := float32(math.NaN())
+	for n := range 20 { // the tail goes through the twin
+		x := make([]float32, n+3)
+		want := make([]float32, n+3)
+		for i := range x {
+			x[i] = float32(i%5) - 2
+			want[i] = max(x[i], 0)
+		}
+		x[n], want[n] = nan, nan
+		Relu(x)
+		for i := range x {
+			if x[i] != want[i] && !(x[i] != x[i] && want[i] != want[i]) {
+				t.Fatalf("%d numbers: place %d is %g, want %g", n+3, i, x[i], want[i])
+			}
+		}
+		d := make([]float32, len(x))
+		for i := range d {
+			d[i] = 7
+		}
+		ReluBack(x, d)
+		for i := range d {
+			if pass := x[i] > 0; pass != (d[i] == 7) || !pass && d[i] != 0 {
+				t.Fatalf("%d numbers: place %d came out as %g, its gradient is %g", n+3, i, x[i], d[i])
+			}
+		}
+	}
+}
+
+func TestOuterAndColumns(t *testing.T) {
+	dst := make([]float32, 6)
+	Outer([]float32{2, -1}, []float32{1, 2, 3}, dst)
+	if want := []float32{2, 4, 6, -1, -2, -3}; !slices.Equal(dst, want) {
+		t.Errorf("the outer product is %v, want %v", dst, want)
+	}
+	sum := []float32{10, 0, 0}
+	Columns(dst, sum)
+	if want := []float32{11, 2, 3}; !slices.Equal(sum, want) {
+		t.Errorf("the column sums are %v, want %v", sum, want)
+	}
+}
