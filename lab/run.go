@@ -148,7 +148,11 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, start time.
 		ev, err := run.Step(ctx)
 		run.Total = time.Since(start)
 		if errors.Is(err, sim.ErrDiverged) {
-			return input(fmt.Errorf("round %d: %w", ev.Round, err), "for example lr=0.01")
+			hint := "for example lr=0.01"
+			if param.Values(j.Params)["loss"] == "squared" {
+				hint = "squared error has no bound on its gradient: for example lr=0.01 eta=10"
+			}
+			return input(fmt.Errorf("round %d: %w", ev.Round, err), hint)
 		} else if err != nil {
 			return err
 		}
@@ -207,7 +211,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: PeakRSS(),
 		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
 	}
-	res.Idle = run.Idle
+	res.Idle, res.Central = run.Idle, run.Fleet.Plan.Central()
 	res.Repeats, res.Few = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	if t := run.Train.Seconds(); t > 0 {

@@ -14,6 +14,7 @@ type Result struct {
 	DataHash      string                `json:"data_hash"`
 	Protocol      string                `json:"protocol"`
 	Leaks         bool                  `json:"leaks"`
+	Central       bool                  `json:"central,omitempty"` // no federation: every history was in one place
 	Seed          uint64                `json:"seed"`
 	Rounds        int                   `json:"rounds"`
 	SelectedRound int                   `json:"selected_round"`

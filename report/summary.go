@@ -83,8 +83,11 @@ func notes(g *group, r *row) []string {
 		out = append(out, against(g, r, p))
 	}
 	res := r.runs[0].Result
-	out = append(out,
-		fmt.Sprintf("Traffic per device and round: %s up, %s down.", size(res.Bytes.Up), size(res.Bytes.Down)),
+	traffic := fmt.Sprintf("Traffic per device and round: %s up, %s down.", size(res.Bytes.Up), size(res.Bytes.Down))
+	if res.Central {
+		traffic = "Trained in one place: this is no federation, every history leaves its device."
+	}
+	out = append(out, traffic,
 		fmt.Sprintf("Speed: %s per round (median, training only), %s devices/s, %s samples/s; %s to train, %s to evaluate, %s in all%s.",
 			took(r.mean(func(r *Result) float64 { return r.RoundMSMedian })/1000),
 			short(r.mean(func(r *Result) float64 { return r.DevicesPerS })),

@@ -26,6 +26,7 @@ type cardData struct {
 	About        string  `json:"protocol_about"`
 	SharedFloats int     `json:"shared_parameters"`
 	PrivateFloat int     `json:"private_parameters_per_device"`
+	Central      bool    `json:"central,omitempty"`
 	BytesUpMax   int     `json:"bytes_up_at_most"`
 	BytesDown    int     `json:"bytes_down"`
 	Memory       int     `json:"memory_estimate_bytes"`
@@ -42,7 +43,7 @@ func cardOf(e lab.Started) cardData {
 	c := cardData{
 		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows, Sparsity: 1 - float64(rows)/float64(users)/float64(items),
 		Hash: in.Hash, Left: in.Left, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(), About: e.Split.About, Rounds: j.Rounds,
-		BytesDown: p.BytesDown(), BytesUpMax: p.BytesUpMax(),
+		BytesDown: p.BytesDown(), BytesUpMax: p.BytesUpMax(), Central: p.Central(),
 	}
 	if set, ok := e.Split.Source.(*data.Set); ok {
 		c.Sparsity = data.Describe(set).Sparsity // repeated pairs count once
@@ -91,8 +92,12 @@ func card(w io.Writer, e lab.Started) {
 		fmt.Fprintf(w, "          left out: %s\n", c.Left)
 	}
 	fmt.Fprintf(w, "protocol  %s (%s): %s\n", c.Protocol, leak, c.About)
-	fmt.Fprintf(w, "method    %s%s: %d shared numbers, %d private ones on each device\n", c.Method, preset, c.SharedFloats, c.PrivateFloat)
-	fmt.Fprintf(w, "traffic   down %s, up at most %s, per device and round\n", size(float64(c.BytesDown)), size(float64(c.BytesUpMax)))
+	if c.Central {
+		fmt.Fprintf(w, "method    %s%s: trained in one place; this is no federation, every history leaves its device\n", c.Method, preset)
+	} else {
+		fmt.Fprintf(w, "method    %s%s: %d shared numbers, %d private ones on each device\n", c.Method, preset, c.SharedFloats, c.PrivateFloat)
+		fmt.Fprintf(w, "traffic   down %s, up at most %s, per device and round\n", size(float64(c.BytesDown)), size(float64(c.BytesUpMax)))
+	}
 	more := ""
 	if e.Job.Seeds > 1 {
 		more = fmt.Sprintf(" for each of %d seeds", e.Job.Seeds)
