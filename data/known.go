@@ -53,7 +53,12 @@ func (k Known) Files() []string {
 func (k Known) Needs() string {
 	var out []string
 	for _, f := range k.forms {
-		out = append(out, strings.Join(f.files, " and "))
+		last := len(f.files) - 1
+		words := f.files[last]
+		if last > 0 {
+			words = strings.Join(f.files[:last], ", ") + " and " + words
+		}
+		out = append(out, words)
 	}
 	return strings.Join(out, ", or ")
 }

@@ -17,8 +17,8 @@ import (
 )
 
 func (a *app) dataCmd() *cobra.Command {
-	return group(&cobra.Command{Use: "data", Short: "List, describe and check data sets"},
-		a.dataList(), a.dataOne("describe", "Print a data set's card: sizes, sparsity, quantiles, time span, hash", a.describe),
+	return group(&cobra.Command{Use: "data", Short: "List, fetch, describe and check data sets"},
+		a.dataList(), a.dataFetch(), a.dataOne("describe", "Print a data set's card: sizes, sparsity, quantiles, time span, hash", a.describe),
 		a.dataOne("check", "Read a data set and say what a run would stumble over", a.check))
 }
 
