@@ -59,7 +59,7 @@ func KnownSets() []Known {
 		{
 			// The log of tags, as in PFedRec's experiments: an artist comes up as often
 			// as a user tagged it. Times are days, so the order of the file decides much.
-			Name: "lastfm-2k", About: "artists that users tagged, 2005-2011 (HetRec Last.fm)",
+			Name: "lastfm-2k", About: "artists that users tagged, to 2011 (HetRec Last.fm)",
 			Home:    "https://grouplens.org/datasets/hetrec-2011/",
 			Licence: hetRec, Archive: lastFM, MinRows: 5,
 			Users: 1600, Items: 12454, Rows: 185650,
@@ -101,7 +101,7 @@ func KnownSets() []Known {
 			forms: []form{{[]string{"frappe.csv"}, reading{Options: Options{Sep: "tab", Header: "yes", Columns: "user=user,item=item,rating=cnt"}}}},
 		},
 		{
-			Name: "amazon-video", About: "ratings of films and series, 2000-2014 (Amazon Instant Video)",
+			Name: "amazon-video", About: "ratings of films and series, to 2014 (Amazon Instant Video)",
 			Home:    "https://cseweb.ucsd.edu/~jmcauley/datasets/amazon/links.html",
 			Licence: "The owner states no terms: take it as for research only. Cite McAuley et al., Image-based Recommendations on Styles and Substitutes, SIGIR 2015.",
 			MinRows: 5, Users: 8072, Items: 11830, Rows: 63836,

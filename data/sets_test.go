@@ -45,7 +45,7 @@ func hetRecFiles(users int) (fsys fstest.MapFS, tags, plays [][2]int) {
 		for range 1 + r.Uint32n(12) {
 			day := time.Date(2005+int(r.Uint32n(6)), time.Month(1+r.Uint32n(12)), 1, 0, 0, 0, 0, time.UTC)
 			if r.Uint32n(50) == 0 {
-				day = time.Date(1956, 6, 1, 0, 0, 0, 0, time.UTC) // the owner's files have such days
+				day = time.Date(1956, 6, 1, 0, 0, 0, 0, time.UTC) // before 1970, and so before 0
 			}
 			artist := 1 + int(r.Uint32n(60))
 			for tag := range 1 + r.Uint32n(3) {
