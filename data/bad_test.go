@@ -145,7 +145,7 @@ func TestWrongOptionsSayWhat(t *testing.T) {
 }
 
 func TestRowsAreBounded(t *testing.T) {
-	_, err := load(strings.NewReader("1 2\n1 3\n1 4\n"), "u.data", Options{}, 2)
+	_, err := load("u.data", []part{{strings.NewReader("1 2\n1 3\n1 4\n"), "u.data"}}, reading{}, 2)
 	if want := `data: u.data line 3: found "1 4", want at most 2 rows`; err == nil || err.Error() != want {
 		t.Fatalf("got %v, want %s", err, want)
 	}

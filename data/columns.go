@@ -70,8 +70,9 @@ func roleOf(word string) int {
 	return -1
 }
 
-// describe is Info.Columns; unit is that of the times if it is not seconds.
-func (y *layout) describe(unit string) string {
+// describe is Info.Columns; unit is that of the times if it is not seconds, and
+// made where times come from that are in no column.
+func (y *layout) describe(unit string, made order) string {
 	var b strings.Builder
 	for r, c := range y.col {
 		if r > 0 {
@@ -79,9 +80,11 @@ func (y *layout) describe(unit string) string {
 		}
 		b.WriteString(roleNames[r] + "=")
 		switch {
+		case c < 0 && r == timeCol && made != "":
+			b.WriteString(string(made))
 		case c < 0:
 			b.WriteString("none")
-		case y.header:
+		case y.names != nil:
 			fmt.Fprintf(&b, "%s (column %d)", printable(y.names[c]), c+1)
 		default:
 			fmt.Fprintf(&b, "column %d", c+1)

@@ -73,7 +73,7 @@ type TimeKind uint8
 
 const (
 	NoTime    TimeKind = iota // rows have no time; their order is the file's
-	OrderOnly                 // times are positions in each user's own order
+	OrderOnly                 // times order the rows of one user, and mean nothing else
 	RealTime                  // times can be compared between users
 )
 

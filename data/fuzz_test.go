@@ -3,6 +3,7 @@ package data
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
 	"unicode/utf8"
 )
 
@@ -37,6 +38,37 @@ func FuzzDelimited(f *testing.F) {
 		c := Describe(s)
 		if c.Rows != len(s.Item) || c.Pairs > c.Rows || c.PerUser.Min < max(1, least) || dedup != "" && dedup != "none" && c.Duplicates > 0 {
 			t.Fatalf("card is %+v", c)
+		}
+	})
+}
+
+// FuzzOpen gives the same text to every known set, as all of its files.
+func FuzzOpen(f *testing.F) {
+	fsys, _, _ := hetRecFiles(4)
+	for _, m := range fsys {
+		f.Add(string(m.Data))
+	}
+	f.Add("user_id,item_id,click\n1,2,1\n1,3,0\n")
+	f.Add("2000-11-01 00:00:00;1  ;D ;E ;1;2;3;51;57\n2000-11-31;1;D;E;1;2;3;51;57\n")
+	f.Add("TRANSACTION_DT,CUSTOMER_ID,PRODUCT_ID,AMOUNT\n11/1/2000,1,2,3\n")
+	f.Add("A1EE2E3N7PW666,B000GFDAUG,5.0,1202774400\n")
+	f.Add(uData)
+	f.Add(uItem)
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, k := range KnownSets() {
+			all := fstest.MapFS{}
+			for _, name := range k.Files() {
+				all[name] = &fstest.MapFile{Data: []byte(text)}
+			}
+			s, err := Open(all, k.Name, Options{MinRows: 1})
+			if (s == nil) == (err == nil) {
+				t.Fatalf("%s: got set %v and error %v", k.Name, s, err)
+			}
+			if err == nil {
+				checkSet(t, s)
+			} else if strings.ContainsRune(err.Error(), '\n') {
+				t.Fatalf("%s: the error has more than a line: %q", k.Name, err)
+			}
 		}
 	})
 }

@@ -9,20 +9,21 @@ import (
 )
 
 // finish filters, numbers, groups and orders what was read.
-func (l *loader) finish(opt Options) (*Set, error) {
-	s := &Set{Meta: Info{Name: l.in.file}}
-	// Judged before the filters: they make gaps in an order.
-	s.Meta.TimeKind = l.timeKind()
-	if s.Meta.TimeKind == NoTime {
+func (l *loader) finish() (*Set, error) {
+	s := &Set{Meta: Info{Name: l.name}}
+	// Made and judged before the filters: they make gaps in an order.
+	if l.time == nil && l.how.order != "" {
+		l.time, s.Meta.TimeKind = l.how.order.times(l.item), OrderOnly
+	} else if s.Meta.TimeKind = l.timeKind(); s.Meta.TimeKind == NoTime {
 		l.time = nil
 	}
 	unit, per := l.timeUnit(s.Meta.TimeKind)
-	s.Meta.Columns = l.describe(unit)
+	s.Meta.Columns = l.describe(unit, l.how.order)
 	read := len(l.user)
-	left := l.filter(opt)
+	left := l.filter(l.how.Options)
 	if len(l.user) == 0 {
 		return nil, &BadInput{
-			File: l.in.file, Found: fmt.Sprintf("0 of %d rows", read),
+			File: l.name, Found: fmt.Sprintf("0 of %d rows", read),
 			Want: "at least one row after the filters", Hint: "left out: " + strings.Join(left, ", "),
 		}
 	}
@@ -40,11 +41,19 @@ func (l *loader) finish(opt Options) (*Set, error) {
 	}
 	if per > 1 {
 		for i := range s.Time {
-			s.Time[i] /= per // none is negative: this is the floor
+			s.Time[i] = floor(s.Time[i], per)
 		}
 	}
 	s.Meta.Hash = Hash(s)
 	return s, nil
+}
+
+// floor is a/b without its fraction, rounded down; b is positive.
+func floor(a, b int64) int64 {
+	if q := a / b; q*b > a {
+		return q - 1
+	}
+	return a / b
 }
 
 // timeUnits are what real times are in when all of them lie beyond: as seconds
@@ -62,6 +71,11 @@ var timeUnits = []struct {
 func (l *loader) timeUnit(kind TimeKind) (name string, per int64) {
 	if kind != RealTime {
 		return "", 1
+	}
+	for _, u := range timeUnits {
+		if l.how.per == u.per {
+			return u.name, u.per
+		}
 	}
 	least := slices.Min(l.time)
 	for _, u := range timeUnits {

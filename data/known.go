@@ -10,51 +10,72 @@ import (
 
 // Known is a public data set that Open can read by name.
 type Known struct {
-	Name  string
-	About string
-	Home  string   // the owner's page
-	Files []string // the first is needed; the others add titles, genres and attributes
+	Name    string
+	About   string
+	Home    string // the owner's page
+	Licence string // the owner's terms in our words; Home has them whole
+	Archive Archive
+	Folder  string // of its files in the data folder; sets read from the same files share it
+	MinRows int    // users with fewer rows are left out, as in the counts below; 0 keeps all
 
-	Users, Items, Rows int // of the published files
+	Users, Items, Rows int // of the published files, after MinRows and what the reading leaves out
 
-	opt  Options
-	more func(dir *folder, s *Set) error // reads the other files; nil if there are none
+	forms []form
+	also  []string                        // files that add titles, genres and attributes
+	more  func(dir *folder, s *Set) error // reads them; nil if there are none
 }
 
-// KnownSets returns the sets that Open knows. The slice is the caller's.
-func KnownSets() []Known {
-	return []Known{
-		{
-			Name: "ml-100k", About: "film ratings, 1997-1998 (MovieLens 100K)",
-			Home:  "https://grouplens.org/datasets/movielens/100k/",
-			Files: []string{"u.data", "u.item", "u.genre", "u.user"},
-			Users: 943, Items: 1682, Rows: 100000,
-			opt:  Options{Sep: "tab", Header: "no", Columns: "user,item,rating,time"},
-			more: ml100k,
-		},
-		{
-			Name: "ml-1m", About: "film ratings, 2000-2003 (MovieLens 1M)",
-			Home:  "https://grouplens.org/datasets/movielens/1m/",
-			Files: []string{"ratings.dat", "movies.dat", "users.dat"},
-			Users: 6040, Items: 3706, Rows: 1000209,
-			opt:  Options{Sep: "::", Header: "no", Columns: "user,item,rating,time"},
-			more: ml1m,
-		},
-		{
-			Name: "filmtrust", About: "film ratings without times (FilmTrust)",
-			Home:  "https://www.librec.net/datasets.html",
-			Files: []string{"ratings.txt"},
-			Users: 1508, Items: 2071, Rows: 35497,
-			opt: Options{Sep: "space", Header: "no", Columns: "user,item,rating"},
-		},
-		{
-			Name: "frappe", About: "app usage counts by context, without times (Frappe)",
-			Home:  "https://www.baltrunas.info/context-aware",
-			Files: []string{"frappe.csv"},
-			Users: 957, Items: 4082, Rows: 96203,
-			opt: Options{Sep: "tab", Header: "yes", Columns: "user=user,item=item,rating=cnt"},
-		},
+// Archive is a zip file that the owner offers to everybody. It is zero where
+// the owner asks people, and not programs, to fetch the files.
+type Archive struct {
+	URL    string
+	Size   int64  // 0: not known
+	SHA256 string // in hexadecimal; empty: not known
+}
+
+// form is one shape that a set is published in: its rows are in all of the
+// files, in this order.
+type form struct {
+	files []string
+	how   reading
+}
+
+// Files lists every file that Open may read, those of all forms.
+func (k Known) Files() []string {
+	var out []string
+	for _, f := range k.forms {
+		out = append(out, f.files...)
 	}
+	return append(out, k.also...)
+}
+
+// Needs says in words which files must be there.
+func (k Known) Needs() string {
+	var out []string
+	for _, f := range k.forms {
+		last := len(f.files) - 1
+		words := f.files[last]
+		if last > 0 {
+			words = strings.Join(f.files[:last], ", ") + " and " + words
+		}
+		out = append(out, words)
+	}
+	return strings.Join(out, ", or ")
+}
+
+// Find returns the first of the set's files in a data folder, as a path there;
+// it is empty if Open would find none.
+func (k Known) Find(fsys fs.FS) string {
+	for _, dir := range []string{k.Folder, "."} {
+		for _, f := range k.forms {
+			d := &folder{fsys, dir}
+			if in, file, err := d.open(f.files[0]); err == nil {
+				in.Close()
+				return file
+			}
+		}
+	}
+	return ""
 }
 
 // Missing says that a set's file is not where Open looked. It is an
@@ -71,50 +92,81 @@ func (e *Missing) Error() string {
 
 func (e *Missing) Unwrap() error { return fs.ErrNotExist }
 
+func (k Known) missing(file string) error {
+	hint := fmt.Sprintf("place %s of %s in <data folder>/%s, or use -d world", k.Needs(), k.Home, k.Folder)
+	if k.Archive.URL != "" {
+		hint = fmt.Sprintf("tacit data fetch %s downloads it; or %s", k.Name, hint)
+	}
+	return &Missing{Set: k.Name, File: path.Join(k.Folder, file), Hint: hint}
+}
+
 // Open reads a known set from its folder in fsys, or from the root of fsys if
 // it has no such folder. Files may be gzip, with ".gz" added to the name or not.
-// The format is the set's own where opt does not say otherwise; a header of
-// "auto" does not.
+// Format and filters are the set's own where opt does not say otherwise; a
+// header of "auto" does not, and MinRows of 1 keeps every user.
 func Open(fsys fs.FS, name string, opt Options) (*Set, error) {
 	k, err := find(name)
 	if err != nil {
 		return nil, err
 	}
-	if opt.Sep == "" {
-		opt.Sep = k.opt.Sep
-	}
-	if opt.Header == "" || opt.Header == "auto" {
-		opt.Header = k.opt.Header
-	}
-	if opt.Columns == "" {
-		opt.Columns = k.opt.Columns
-	}
-	for _, dir := range []string{k.Name, "."} {
-		d := &folder{fsys, dir}
-		f, file, err := d.open(k.Files[0])
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		s, err := Delimited(f, file, opt)
-		if err != nil {
-			return nil, err
-		}
-		s.Meta.Name = k.Name
-		if k.more != nil {
-			if err := k.more(d, s); err != nil {
+	for _, dir := range []string{k.Folder, "."} {
+		for _, f := range k.forms {
+			d := &folder{fsys, dir}
+			parts, err := d.parts(f.files)
+			defer closeAll(parts)
+			if errors.Is(err, fs.ErrNotExist) && len(parts) == 0 {
+				continue
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, k.missing(f.files[len(parts)])
+			}
+			if err != nil {
 				return nil, err
 			}
+			return k.read(d, parts, f.how.with(opt, k.MinRows))
 		}
-		return s, nil
 	}
-	return nil, &Missing{
-		Set: k.Name, File: path.Join(k.Name, k.Files[0]),
-		Hint: fmt.Sprintf("place the files of %s in <data folder>/%s, or use -d world", k.Home, k.Name),
+	return nil, k.missing(k.forms[0].files[0])
+}
+
+func (k Known) read(d *folder, parts []part, how reading) (*Set, error) {
+	name := k.Name
+	if len(parts) == 1 {
+		name = parts[0].file
 	}
+	s, err := load(name, parts, how, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	s.Meta.Name = k.Name
+	if k.more != nil {
+		if err := k.more(d, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// with puts the options asked for over a set's own.
+func (how reading) with(opt Options, minRows int) reading {
+	own := how.Options
+	if opt.Sep == "" {
+		opt.Sep = own.Sep
+	}
+	if opt.Header == "" || opt.Header == "auto" {
+		opt.Header = own.Header
+	}
+	if opt.Columns == "" {
+		opt.Columns = own.Columns
+	}
+	if !opt.HasThreshold {
+		opt.Threshold, opt.HasThreshold = own.Threshold, own.HasThreshold
+	}
+	if opt.MinRows == 0 {
+		opt.MinRows = minRows
+	}
+	how.Options = opt
+	return how
 }
 
 func find(name string) (Known, error) {
@@ -145,6 +197,24 @@ func (d *folder) open(name string) (f fs.File, file string, err error) {
 		return nil, "", fmt.Errorf("data: %w", err)
 	}
 	return f, file, nil
+}
+
+// parts opens files, up to the first that cannot be: the error is of that one.
+func (d *folder) parts(names []string) (out []part, err error) {
+	for _, name := range names {
+		f, file, err := d.open(name)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, part{f, file})
+	}
+	return out, nil
+}
+
+func closeAll(parts []part) {
+	for _, p := range parts {
+		p.r.(fs.File).Close()
+	}
 }
 
 // each calls do with the fields of every line of a file that is there.
@@ -203,47 +273,4 @@ func (s *Set) attrs(d *folder, file string, by sep, names ...string) error {
 		s.Meta.Attrs = attrs
 	}
 	return err
-}
-
-// ml100k reads u.genre (name|number), u.item (id|title|date||url|19 flags) and
-// u.user.
-func ml100k(d *folder, s *Set) error {
-	var genres []string
-	if err := d.each("u.genre", "|", 2, func(f [][]byte) { genres = append(genres, text(f[0])) }); err != nil {
-		return err
-	}
-	at := places(s.Meta.ItemID)
-	s.titles()
-	err := d.each("u.item", "|", 5+len(genres), func(f [][]byte) {
-		i, ok := at[text(f[0])]
-		if !ok {
-			return
-		}
-		s.Meta.Title[i] = text(f[1])
-		for g, flag := range f[5:] {
-			if string(flag) == "1" {
-				s.Meta.Genres[i] = append(s.Meta.Genres[i], genres[g])
-			}
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return s.attrs(d, "u.user", "|", "age", "gender", "occupation", "zip")
-}
-
-// ml1m reads movies.dat (id::title::genre|genre) and users.dat.
-func ml1m(d *folder, s *Set) error {
-	at := places(s.Meta.ItemID)
-	s.titles()
-	err := d.each("movies.dat", "::", 3, func(f [][]byte) {
-		if i, ok := at[text(f[0])]; ok {
-			s.Meta.Title[i] = text(f[1])
-			s.Meta.Genres[i] = strings.Split(text(f[2]), "|")
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return s.attrs(d, "users.dat", "::", "gender", "age", "occupation", "zip")
 }

@@ -1,8 +1,11 @@
 package data
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // The roles a column may have, in the order files without a header have them.
@@ -36,8 +39,9 @@ var headerNames = [roles]string{
 type layout struct {
 	sep    sep
 	header bool
-	names  []string   // what the header calls the columns; nil without one
+	names  []string   // what the header calls the columns; nil without one, or if nobody asked and it is not UTF-8
 	col    [roles]int // the column of each role, from 0; -1 when the file has none
+	dates  dates
 }
 
 func (y *layout) width() int {
@@ -45,11 +49,12 @@ func (y *layout) width() int {
 	for _, c := range y.col {
 		w = max(w, c+1)
 	}
-	return w
+	return max(w, y.col[timeCol]+y.dates.columns())
 }
 
 // newLayout settles what the options leave open by looking at the first lines.
-func newLayout(in *lines, opt Options) (*layout, error) {
+func newLayout(in *lines, how reading) (*layout, error) {
+	opt := how.Options
 	head, first, err := in.probe(32)
 	if err != nil {
 		return nil, err
@@ -57,7 +62,7 @@ func newLayout(in *lines, opt Options) (*layout, error) {
 	if len(head) == 0 {
 		return nil, &BadInput{File: in.file, Want: "at least one row"}
 	}
-	y := &layout{}
+	y := &layout{dates: how.dates}
 	bad := &BadInput{File: in.file}
 	if y.sep, bad.Want = findSep(opt.Sep, head); y.sep == "" {
 		if bad.Found = opt.Sep; opt.Sep == "" {
@@ -127,26 +132,22 @@ func findSep(asked string, head [][]byte) (s sep, want string) {
 // if it has words where ratings and times stand in the second line: identifiers
 // prove nothing, for some are words and some are numbers.
 func (y *layout) findHeader(opt Options, spec []column, rows [][][]byte) *BadInput {
-	byName := false
-	for _, c := range spec {
-		byName = byName || c.name != ""
-	}
 	switch opt.Header {
 	case "yes":
 		y.header = true
 	case "no":
-		if byName {
+		if byName(spec) {
 			return &BadInput{Found: opt.Columns, Want: "columns by number, for there is no header"}
 		}
 	case "", "auto":
-		y.header = byName || looksNamed(spec, rows)
+		y.header = byName(spec) || y.looksNamed(spec, rows)
 	default:
 		return &BadInput{Found: opt.Header, Want: "a header among auto, yes, no"}
 	}
 	return nil
 }
 
-func looksNamed(spec []column, rows [][][]byte) bool {
+func (y *layout) looksNamed(spec []column, rows [][][]byte) bool {
 	known := 0
 	for _, f := range rows[0] {
 		for _, names := range headerNames {
@@ -167,14 +168,24 @@ func looksNamed(spec []column, rows [][][]byte) bool {
 		if c.role < ratingCol || c.index >= min(len(rows[0]), len(rows[1])) {
 			continue
 		}
-		if _, ok := number(rows[0][c.index]); !ok {
+		if !y.counts(c, rows[0]) {
 			words++
 		}
-		if _, ok := number(rows[1][c.index]); ok {
+		if y.counts(c, rows[1]) {
 			numbers++
 		}
 	}
 	return words > 0 && words == numbers
+}
+
+// counts reports whether a rating or time stands where c says.
+func (y *layout) counts(c column, f [][]byte) bool {
+	if c.role == timeCol && y.dates != noDates {
+		_, ok := y.dates.seconds(f[c.index:])
+		return ok
+	}
+	_, ok := number(f[c.index])
+	return ok
 }
 
 func isNamed(field []byte, names string) bool {
@@ -208,13 +219,18 @@ func (y *layout) place(spec []column, rows [][][]byte) *BadInput {
 			return bad
 		}
 	}
-	if y.header {
+	if y.header && (byName(spec) || utf8.Valid(bytes.Join(rows[0], nil))) {
 		y.names = headerText(rows[0])
 	}
 	if w := y.width(); y.header && w > len(rows[0]) {
 		return &BadInput{Line: 1, Found: fmt.Sprintf("%d columns", len(rows[0])), Want: fmt.Sprintf("at least %d columns", w)}
 	}
 	return nil
+}
+
+// byName reports whether a column is asked for by what the header calls it.
+func byName(spec []column) bool {
+	return slices.ContainsFunc(spec, func(c column) bool { return c.name != "" })
 }
 
 func indexOf(fields [][]byte, name string) int {
@@ -263,11 +279,14 @@ func (y *layout) placeByName(header [][]byte) *BadInput {
 }
 
 // placeByOrder takes user, item, rating, time as they come in a file without a
-// header. A third and last
+// header, and item, user where the identifiers are Amazon's. A third and last
 // column is a time if all its numbers are as large as Unix times since 1973.
 func (y *layout) placeByOrder(rows [][][]byte) {
 	n := len(rows[0])
 	y.col = [roles]int{0, 1, -1, -1}
+	if !slices.ContainsFunc(rows, func(f [][]byte) bool { return len(f) < 4 || !isASIN(f[0]) || !isReviewer(f[1]) }) {
+		y.col[userCol], y.col[itemCol] = 1, 0
+	}
 	if n > 3 {
 		y.col[ratingCol], y.col[timeCol] = 2, 3
 	}
@@ -286,4 +305,19 @@ func (y *layout) placeByOrder(rows [][][]byte) {
 	if big {
 		y.col[ratingCol], y.col[timeCol] = -1, 2
 	}
+}
+
+// isASIN and isReviewer know Amazon's identifiers: its files of 2014 have the
+// reviewer first (A1EE2E3N7PW666,B000GFDAUG,5.0,1202774400), those of 2018 have
+// the product first, and neither has a header.
+func isASIN(b []byte) bool {
+	return len(b) == 10 && (b[0] == 'B' || '0' <= b[0] && b[0] <= '9') && isUpper(b)
+}
+
+func isReviewer(b []byte) bool {
+	return len(b) >= 10 && len(b) <= 32 && b[0] == 'A' && isUpper(b)
+}
+
+func isUpper(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return (c < '0' || c > '9') && (c < 'A' || c > 'Z') })
 }

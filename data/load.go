@@ -24,37 +24,44 @@ type Options struct {
 
 const maxRows = math.MaxInt32
 
+// reading is how the rows of a set are read: the options, and what only a known
+// set can say of its files.
+type reading struct {
+	Options
+	dates dates
+	per   int64 // times are divided by it to be seconds; 0 finds it out
+	order order // where no column has a time
+}
+
+// part is one of the files that a set's rows are in.
+type part struct {
+	r    io.Reader
+	file string
+}
+
 // Delimited reads a set from delimited text, plain or gzip. The name goes into
 // Info.Name and errors. A quoted field may not span lines. Fractions of a time
 // order rows, and are then dropped; so do milliseconds (see timeUnits). Wrong
 // content is a *BadInput, and then the set is nil.
 func Delimited(r io.Reader, name string, opt Options) (*Set, error) {
-	return load(r, name, opt, maxRows)
+	return load(name, []part{{r, name}}, reading{Options: opt}, maxRows)
 }
 
-func load(r io.Reader, name string, opt Options, limit int) (*Set, error) {
-	if opt.Dedup == "none" {
-		opt.Dedup = ""
+// load reads the parts one after the other, as if they were one file.
+func load(name string, parts []part, how reading, limit int) (*Set, error) {
+	if how.Dedup == "none" {
+		how.Dedup = ""
 	}
-	if opt.Dedup != "" && opt.Dedup != "first" && opt.Dedup != "last" {
-		return nil, &BadInput{File: name, Found: opt.Dedup, Want: "dedup to be none, first or last"}
+	if how.Dedup != "" && how.Dedup != "first" && how.Dedup != "last" {
+		return nil, &BadInput{File: name, Found: how.Dedup, Want: "dedup to be none, first or last"}
 	}
-	in, err := newLines(r, name)
-	if err != nil {
-		return nil, err
+	l := &loader{name: name, how: how, limit: limit, users: newIndex(), items: newIndex()}
+	for _, p := range parts {
+		if err := l.read(p); err != nil {
+			return nil, err
+		}
 	}
-	y, err := newLayout(in, opt)
-	if err != nil {
-		return nil, err
-	}
-	if opt.HasThreshold && y.col[ratingCol] < 0 {
-		return nil, &BadInput{File: name, Found: "no rating column", Want: "one to compare with the threshold"}
-	}
-	l := &loader{layout: y, in: in, limit: limit, users: newIndex(), items: newIndex()}
-	if err := l.read(); err != nil {
-		return nil, err
-	}
-	return l.finish(opt)
+	return l.finish()
 }
 
 // table is the rows in the file's order. value and time are nil without such a
@@ -68,19 +75,32 @@ type table struct {
 type loader struct {
 	*layout
 	table
+	name         string
+	how          reading
 	in           *lines
 	limit        int
 	users, items *index
 	fields       [][]byte
-	columns      int // of the first row, which is in line first
+	columns      int // of the part's first row, which is in line first
 	first        int
 	// fractions is true from the first time that is not whole on: then time
 	// holds the sortKey of each.
 	fractions bool
 }
 
-func (l *loader) read() error {
-	width, header := l.width(), l.header
+// read adds the rows of one part.
+func (l *loader) read(p part) (err error) {
+	if l.in, err = newLines(p.r, p.file); err != nil {
+		return err
+	}
+	if l.layout, err = newLayout(l.in, l.how); err != nil {
+		return err
+	}
+	if l.how.HasThreshold && l.col[ratingCol] < 0 {
+		return &BadInput{File: p.file, Found: "no rating column", Want: "one to compare with the threshold"}
+	}
+	l.columns = 0
+	before, width, header := len(l.user), l.width(), l.header
 	for {
 		line, err := l.in.next()
 		if err == io.EOF {
@@ -100,7 +120,7 @@ func (l *loader) read() error {
 			return err
 		}
 	}
-	if len(l.user) == 0 {
+	if len(l.user) == before {
 		return &BadInput{File: l.in.file, Line: l.in.n, Want: "at least one row after the header"}
 	}
 	return nil
@@ -138,7 +158,13 @@ func (l *loader) row(line []byte, width int) error {
 		}
 		l.value = append(l.value, v)
 	}
-	if c := l.col[timeCol]; c >= 0 && !l.addTime(f[c]) {
+	if c := l.col[timeCol]; c >= 0 && l.how.dates != noDates {
+		t, ok := l.how.dates.seconds(f[c:])
+		if !ok {
+			return l.badField(timeCol, l.how.dates.want())
+		}
+		l.time = append(l.time, t)
+	} else if c >= 0 && !l.addTime(f[c]) {
 		return l.badField(timeCol, "a number")
 	}
 	l.user = append(l.user, l.users.of(user))
@@ -177,7 +203,7 @@ func (l *loader) bad(found []byte, want, hint string) error {
 
 func (l *loader) badField(role int, want string) error {
 	c, hint := l.col[role], ""
-	if role == timeCol {
+	if role == timeCol && l.how.dates == noDates {
 		hint = "write times as Unix seconds, or name the columns to use"
 	}
 	return l.bad(l.fields[c], fmt.Sprintf("%s in column %d (%s)", want, c+1, roleNames[role]), hint)

@@ -108,6 +108,27 @@ func TestBadConfigFilesAreInputErrorsWithALine(t *testing.T) {
 	}
 }
 
+func TestADataSetBringsItsOwnFilter(t *testing.T) {
+	for _, c := range []struct {
+		words string
+		want  int
+		from  string
+	}{
+		{"data=world", 3, ""},
+		{"data=lastfm-2k", 5, "data set"},
+		{"data=lastfm-2k-artists", 10, "data set"},
+		{"data=lastfm-2k min-rows=7", 7, "test"},
+	} {
+		s, err := Resolve(settings(strings.Fields(c.words)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.MinRows != c.want || s.From["min-rows"] != c.from {
+			t.Errorf("%s: min-rows is %d from %q, want %d from %q", c.words, s.MinRows, s.From["min-rows"], c.want, c.from)
+		}
+	}
+}
+
 func job(t *testing.T, out string, words ...string) *Job {
 	t.Helper()
 	s, err := Resolve(settings(append([]string{"data=world", "world=users=80,items=300,mean-rows=20", "rounds=6"}, words...)...))

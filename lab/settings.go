@@ -9,10 +9,12 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -33,7 +35,7 @@ type Settings struct {
 	Sep       string `default:"" doc:"separator of a delimited file: tab, comma, semicolon, pipe, space or ::; found out if empty"`
 	Header    string `default:"auto" choices:"auto|yes|no" doc:"whether a delimited file starts with column names"`
 	Columns   string `default:"" doc:"columns of a delimited file, such as user,item,rating,time or user=uid,item=3; found out if empty"`
-	MinRows   int    `default:"3" doc:"users with fewer rows are left out; leave-one-out needs 3"`
+	MinRows   int    `default:"3" doc:"users with fewer rows are left out; leave-one-out needs 3, and some data sets bring more (tacit data list)"`
 	Threshold string `default:"" doc:"rows with a value below this are left out; empty keeps all"`
 	Dedup     string `default:"none" choices:"none|first|last" doc:"which of a user's rows with the same item to keep, by the order of the file; none keeps all"`
 }
@@ -67,11 +69,12 @@ type Spec struct {
 	Entry  method.Entry
 	Params method.Method
 	Preset *method.Preset
-	From   map[string]string // key to origin: default, preset, file, environment or flag
+	From   map[string]string // key to origin: default, data set, preset, file, environment or flag
 }
 
-// Resolve puts settings together: defaults, then the preset of method and data,
-// then the file's, the environment's and the flags', in the order given.
+// Resolve puts settings together: defaults, then the data set's filter, then the
+// preset of method and data, then the file's, the environment's and the flags',
+// in the order given.
 func Resolve(given []Setting) (*Spec, error) {
 	s := &Spec{From: map[string]string{}}
 	param.Defaults(&s.Settings)
@@ -92,6 +95,11 @@ func Resolve(given []Setting) (*Spec, error) {
 		if p := &s.Entry.Presets[i]; p.Data == s.Data {
 			s.Preset = p
 			given = append(presetSettings(p), given...)
+		}
+	}
+	for _, k := range data.KnownSets() {
+		if k.Name == s.Data && k.MinRows > 0 {
+			given = append([]Setting{{"min-rows", strconv.Itoa(k.MinRows), "data set"}}, given...)
 		}
 	}
 	for _, g := range given {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 )
 
 func (a *app) dataCmd() *cobra.Command {
-	return group(&cobra.Command{Use: "data", Short: "List, describe and check data sets"},
-		a.dataList(), a.dataOne("describe", "Print a data set's card: sizes, sparsity, quantiles, time span, hash", a.describe),
+	return group(&cobra.Command{Use: "data", Short: "List, fetch, describe and check data sets"},
+		a.dataList(), a.dataFetch(), a.dataOne("describe", "Print a data set's card: sizes, sparsity, quantiles, time span, hash", a.describe),
 		a.dataOne("check", "Read a data set and say what a run would stumble over", a.check))
 }
 
@@ -26,25 +27,40 @@ func (a *app) dataList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "The data sets that are known by name, and where they are", Args: args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			t := report.Table{Header: []string{"name", "users", "items", "rows", "what it is", "found"}, Align: "lrrrll"}
+			t := report.Table{Header: []string{"name", "users", "items", "rows", "min rows", "what it is", "found"}, Align: "lrrrrll"}
 			type known struct {
-				Name, About, Home  string
-				Users, Items, Rows int
-				Found              string
+				Name, About, Home, Licence  string
+				Users, Items, Rows, MinRows int
+				Found, Next                 string
 			}
 			var out []known
 			cfg, err := data.ParseWorld("")
 			if err != nil {
 				return err
 			}
-			out = append(out, known{"world", "a synthetic film catalogue, built in (its rows: about)", "", cfg.Users, cfg.Items, cfg.Users * cfg.MeanRows, "always"})
+			out = append(out, known{
+				Name: "world", About: "a synthetic film catalogue, built in (its rows: about)",
+				Users: cfg.Users, Items: cfg.Items, Rows: cfg.Users * cfg.MeanRows, Found: "always",
+			})
 			for _, k := range data.KnownSets() {
-				out = append(out, known{k.Name, k.About, k.Home, k.Users, k.Items, k.Rows, found(k, dir)})
+				o := known{Name: k.Name, About: k.About, Home: k.Home, Licence: k.Licence, Users: k.Users, Items: k.Items, Rows: k.Rows, MinRows: k.MinRows, Found: found(k, dir)}
+				if o.Found == "" {
+					o.Next = howToGet(k)
+				}
+				out = append(out, o)
 			}
 			for _, k := range out {
-				t.Rows = append(t.Rows, []any{k.Name, fmt.Sprint(k.Users), fmt.Sprint(k.Items), fmt.Sprint(k.Rows), k.About, k.Found})
+				least, where := "", k.Found
+				if k.MinRows > 0 {
+					least = fmt.Sprint(k.MinRows)
+				}
+				if where == "" {
+					where = "no: " + k.Next
+				}
+				t.Rows = append(t.Rows, []any{k.Name, fmt.Sprint(k.Users), fmt.Sprint(k.Items), fmt.Sprint(k.Rows), least, k.About, where})
 			}
 			t.Notes = []string{
+				"Min rows: users with fewer are left out, as in the counts; --min-rows says otherwise.",
 				"Looked in: " + strings.Join(lab.DataDirs(dir), ", ") + ".",
 				"Any delimited file works too: tacit data check FILE; tacit run -d FILE.",
 			}
@@ -55,15 +71,22 @@ func (a *app) dataList() *cobra.Command {
 	return c
 }
 
+// found is where a set is, or empty.
 func found(k data.Known, dir string) string {
 	for _, d := range lab.DataDirs(dir) {
-		for _, p := range []string{k.Name + "/" + k.Files[0], k.Name + "/" + k.Files[0] + ".gz"} {
-			if _, err := os.Stat(d + "/" + p); err == nil {
-				return d + "/" + p
-			}
+		if file := k.Find(os.DirFS(d)); file != "" {
+			return filepath.Join(d, file)
 		}
 	}
-	return "no: see " + k.Home
+	return ""
+}
+
+// howToGet is what to do next for a set that is not there.
+func howToGet(k data.Known) string {
+	if k.Archive.URL != "" {
+		return "tacit data fetch " + k.Name
+	}
+	return "see " + k.Home
 }
 
 // dataOne is a command on one data set with the settings that reading it has.
@@ -82,7 +105,7 @@ func (a *app) dataOne(name, about string, do func(data.Source, *lab.Settings) er
 		case "world", "sep", "header", "columns", "threshold", "dedup":
 			values[f.Key] = c.Flags().String(f.Key, f.Default, f.Doc)
 		case "min-rows":
-			values[f.Key] = c.Flags().String(f.Key, "0", "users with fewer rows are left out")
+			values[f.Key] = c.Flags().String(f.Key, "0", "users with fewer rows are left out; 0 is the data set's own rule, 1 keeps all")
 		}
 	}
 	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")

@@ -53,9 +53,12 @@ func examine(ctx context.Context) []finding {
 	}
 	for _, k := range data.KnownSets() {
 		at := found(k, "")
-		f := finding{What: k.Name, OK: at[:3] != "no:", Found: at}
+		f := finding{What: k.Name, OK: at != "", Found: at}
 		if !f.OK {
-			f.Found, f.Hint = "not found", fmt.Sprintf("place its files in %s; its page is %s", filepath.Join(lastDir(), k.Name), k.Home)
+			f.Found, f.Hint = "not found", fmt.Sprintf("place %s in %s; its page is %s", k.Needs(), filepath.Join(lastDir(), k.Folder), k.Home)
+			if k.Archive.URL != "" {
+				f.Hint = howToGet(k)
+			}
 		}
 		out = append(out, f)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tacit-rec/tacit/data/fetch"
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/report"
@@ -149,7 +150,15 @@ func (a *app) fail(err error) int {
 	f, code := failure{"failed", err.Error(), ""}, exitFailed
 	var in *lab.Input
 	var stopped *lab.Stopped
+	var fetched *fetch.Failed
 	switch {
+	case errors.As(err, &fetched):
+		f.Hint = fetched.Hint
+		if fetched.Input {
+			f.Code, code = "bad_input", exitInput
+		} else if errors.Is(err, context.Canceled) {
+			f.Code, f.Message, code = "stopped", "stopped", exitStopped
+		}
 	case errors.As(err, &stopped):
 		f.Code, code = "stopped", exitStopped
 		f.Hint = "give -o DIR to be able to go on after Ctrl-C"
@@ -245,7 +254,8 @@ func exitCodes() *cobra.Command {
 		Long: `  0    the command did what it was asked to
   1    it could not, for a reason that is not in the input
   2    the input is wrong: a flag, a key, a file; the message says where and what to type
-  130  stopped by Ctrl-C or SIGTERM; a run with -o DIR is saved and can be resumed
+  130  stopped by Ctrl-C or SIGTERM; a run with -o DIR is saved and can be resumed,
+       and what was downloaded is kept
 
 With --format json the same code stands in the envelope as exit_code.`,
 	}

@@ -39,8 +39,10 @@ var table = map[string]row{
 	"sim":   {may: list("round device data rank agg method rows vec rng")},
 	"refs":  {may: list("sim data rank device method methods param rows vec rng")},
 
+	"data/fetch": {may: list("data")},
+
 	"report":  {may: list("rank")},
-	"conform": {not: list("lab report")},
+	"conform": {not: list("lab report data/fetch")},
 	"lab":     {},
 	"bench":   {may: list("sim data methods method param report vec rng internal/naive")},
 
