@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Setenv("XDG_CACHE_HOME", dir)
+	os.Setenv("TACIT_PRESETS", filepath.Join(dir, "presets"))
 	os.Unsetenv("TACIT_DATA")
 	code := m.Run()
 	os.RemoveAll(dir)

@@ -47,6 +47,7 @@ var table = map[string]row{
 	"cmd/tacit":      {},
 	"internal/lint":  {},
 	"internal/naive": {may: list("data")},
+	"internal/whole": {may: none},
 	"vec/gen":        {may: none}, // a module of its own, that writes vec's assembly
 	"vec/gen/neon":   {may: none},
 }
