@@ -151,6 +151,9 @@ func TestAPresetSurvivesItsFile(t *testing.T) {
 	if a, b := s.Fingerprint(""), again.Fingerprint(""); a != b {
 		t.Errorf("the preset gives another run:\n%s\n%s", s.TOML(), again.TOML())
 	}
+	if strings.Contains(string(again.TOML()), file) {
+		t.Errorf("the settings name a file that may be gone when they are read:\n%s", again.TOML())
+	}
 	given, err := ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

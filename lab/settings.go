@@ -242,6 +242,9 @@ func (s *Spec) TOML() []byte {
 	fmt.Fprintf(&b, "# tacit run THIS-FILE runs this experiment again.\n")
 	section := func(target any) {
 		values := param.Values(target)
+		if file, ok := values["preset"].(string); ok && strings.HasSuffix(file, ".toml") {
+			values["preset"] = "none" // all that it said stands here, and it may be gone by then
+		}
 		for _, f := range param.Fields(target) {
 			fmt.Fprintf(&b, "\n# %s\n", f.Doc)
 			if len(f.Choices) > 0 {

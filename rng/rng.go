@@ -23,6 +23,7 @@ const (
 	EvalUsers
 	Bootstrap
 	Test
+	Tune
 )
 
 const golden = 0x9e3779b97f4a7c15

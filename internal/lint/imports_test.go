@@ -42,6 +42,7 @@ var table = map[string]row{
 	"report":  {may: list("rank")},
 	"conform": {not: list("lab report")},
 	"lab":     {},
+	"tune":    {may: list("lab sim data rank method methods param report rng internal/whole")},
 	"bench":   {may: list("sim data methods method param report vec rng internal/naive")},
 
 	"cmd/tacit":      {},
