@@ -16,7 +16,7 @@ T ?= 60s
 PURE := agg data device learn method methods param rank rng rows vec
 # Goroutines meet in sim; the others are what runs inside them. Of the methods,
 # which are slow under the detector, only the checks that compare workers.
-RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./vec ./param
+RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./vec ./param ./tune
 
 say = @printf '\n== %s\n' $(1)
 

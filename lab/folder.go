@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tacit-rec/tacit/internal/whole"
 	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -25,37 +26,7 @@ const (
 	CheckpointFile = "checkpoint/state"
 )
 
-// writeFile replaces a file at once: a crash leaves the old one or the new one,
-// never half of either.
-func writeFile(path string, b []byte) error {
-	return writeTo(path, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
-}
-
-func writeTo(path string, write func(io.Writer) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
+func writeFile(path string, b []byte) error { return whole.Write(path, b) }
 
 // folder is a run folder that is being written; nil is a run without one.
 type folder struct {
@@ -169,7 +140,7 @@ func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
 	if f == nil {
 		return nil
 	}
-	return writeTo(filepath.Join(f.dir, CheckpointFile), func(w io.Writer) error { return r.Save(w, fingerprint) })
+	return whole.WriteTo(filepath.Join(f.dir, CheckpointFile), func(w io.Writer) error { return r.Save(w, fingerprint) })
 }
 
 // resume loads the checkpoint and cuts the metrics to the rounds it holds. A run

@@ -61,7 +61,7 @@ func TestPresetsApplyAndAreOverridden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Preset == nil || s.Preset.Data != "ml-100k" || s.Rounds != 7 || s.From["rounds"] != "test" || s.From["batch"] != "preset" {
+	if s.Preset == nil || s.Preset.Data != "ml-100k" || s.Rounds != 7 || s.From["rounds"] != "test" || s.From["batch"] != "preset pfedrec/ml-100k" {
 		t.Errorf("preset %v, rounds %d from %s, batch from %s", s.Preset, s.Rounds, s.From["rounds"], s.From["batch"])
 	}
 }

@@ -26,7 +26,8 @@ func Parity(ctx context.Context, base Job, dataDir string, sets, protocols []str
 	base.Keep = &refs.Keep{}
 	var rows []report.ParityRow
 	for _, set := range sets {
-		spec, err := Resolve([]Setting{{"data", set, "parity"}})
+		// A page of the project is made without the presets of whoever makes it.
+		spec, err := Resolve([]Setting{{"data", set, "parity"}, {"preset", "built-in", "parity"}})
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +37,11 @@ func Parity(ctx context.Context, base Job, dataDir string, sets, protocols []str
 		for _, protocol := range protocols {
 			for _, cell := range parityCells {
 				given := []Setting{
-					{"method", cell.method, "parity"}, {"data", set, "parity"}, {"protocol", protocol, "parity"}, {"seeds", fmt.Sprint(seeds), "parity"},
+					{"method", cell.method, "parity"},
+					{"data", set, "parity"},
+					{"protocol", protocol, "parity"},
+					{"seeds", fmt.Sprint(seeds), "parity"},
+					{"preset", "built-in", "parity"},
 				}
 				own, err := Assignments(cell.variant, "parity")
 				if err != nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"time"
 
@@ -71,12 +70,25 @@ func (s *Stopped) Error() string {
 	return fmt.Sprintf("stopped after round %d", s.Round)
 }
 
-// fingerprint names everything that decides the bits of a run.
-func (j *Job) fingerprint() string {
-	params, _ := json.Marshal(param.Values(j.Params))
-	options, _ := json.Marshal(param.Values(&j.Options))
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s %d %s", j.Method, params, options, j.Protocol, j.Seed, j.Source.Info().Hash))
+func (j *Job) fingerprint() string { return j.Fingerprint(j.Source.Info().Hash) }
+
+// Fingerprint names everything that decides the bits of a run, on data with the
+// given hash.
+func (s *Spec) Fingerprint(data string) string {
+	params, _ := json.Marshal(param.Values(s.Params))
+	options, _ := json.Marshal(param.Values(&s.Options))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s %d %s", s.Method, params, options, s.Protocol, s.Seed, data))
 	return hex.EncodeToString(sum[:])
+}
+
+// Idle says that the protocol leaves most devices nothing to do, as the first round
+// shows.
+func (s *Spec) Idle(ev sim.Event) error {
+	if ev.Round != 1 || !s.Cohort.All() || ev.Idle <= ev.Devices+ev.Late+ev.Dropped {
+		return nil
+	}
+	return input(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or no item left to draw as a negative", s.Protocol, ev.Idle, ev.Devices),
+		"try --protocol deployed, which holds out one row of each user and hides nothing")
 }
 
 // saveEvery is how often a run with a folder writes a checkpoint.
@@ -160,9 +172,8 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, start time.
 			return err
 		}
 		j.Tell(ev)
-		if ev.Round == 1 && j.Cohort.All() && ev.Idle > ev.Devices+ev.Late+ev.Dropped {
-			return input(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or no item left to draw as a negative", j.Protocol, ev.Idle, ev.Devices),
-				"try --protocol deployed, which holds out one row of each user and hides nothing")
+		if err := j.Idle(ev); err != nil {
+			return err
 		}
 		if time.Since(saved) > saveEvery {
 			if err := out.checkpoint(run, j.fingerprint()); err != nil {
@@ -222,11 +233,11 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	}
 	res.Bytes.Down = float64(run.Fleet.Plan.BytesDown())
 	if p := j.Spec.Preset; p != nil {
-		name := j.Method + "/" + p.Data
+		name := p.Name()
 		res.Preset = &name
-		if pub := p.Published; pub != nil && j.asPublished() {
-			res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source}
-		}
+	}
+	if pub := j.published(); pub != nil {
+		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source}
 	}
 	return res
 }
@@ -264,21 +275,6 @@ func Rows(src data.Source) int {
 		n += len(h.Items)
 	}
 	return int(float64(n) * float64(src.Users()) / float64(max(users, 1)))
-}
-
-// asPublished reports whether everything that decides the numbers is as the
-// preset has it; else the published number is of something else.
-func (j *Job) asPublished() bool {
-	ref, err := Resolve([]Setting{{"method", j.Method, "preset"}, {"data", j.Data, "preset"}})
-	if err != nil {
-		return false
-	}
-	a, b := param.Values(&j.Settings), param.Values(&ref.Settings)
-	for _, key := range []string{"seed", "seeds", "protocol", "eval-every", "eval-users"} {
-		delete(a, key)
-		delete(b, key)
-	}
-	return reflect.DeepEqual(a, b) && reflect.DeepEqual(param.Values(j.Params), param.Values(ref.Params))
 }
 
 // finish writes the folder's remaining files; result.json last, as the sign that

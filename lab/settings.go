@@ -6,6 +6,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sort"
@@ -28,6 +29,8 @@ type Settings struct {
 	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal" doc:"how it is evaluated; see tacit run --help"`
 	Seed     uint64 `default:"1" doc:"seed of everything that is random"`
 	Seeds    int    `default:"1" doc:"repeat the run with this many seeds, from seed on"`
+
+	Preset string `default:"auto" doc:"whose settings to start from: auto (yours, else the built-in one of method, data and protocol), built-in, none, or a preset's .toml file"`
 
 	sim.Options
 
@@ -68,19 +71,19 @@ type Spec struct {
 	Settings
 	Entry  method.Entry
 	Params method.Method
-	Preset *method.Preset
+	Preset *Preset           // nil where there is none
 	From   map[string]string // key to origin: default, data set, preset, file, environment or flag
 }
 
 // Resolve puts settings together: defaults, then the data set's filter, then the
-// preset of method and data, then the file's, the environment's and the flags',
+// preset of method, data and protocol, then the file's, the environment's and the flags',
 // in the order given.
 func Resolve(given []Setting) (*Spec, error) {
 	s := &Spec{From: map[string]string{}}
 	param.Defaults(&s.Settings)
-	// The method and the data decide which preset and which keys there are.
+	// These decide which preset and which keys there are.
 	for _, g := range given {
-		if g.Key == "method" || g.Key == "data" {
+		if slices.Contains([]string{"method", "data", "protocol", "preset"}, g.Key) {
 			if err := param.Set(&s.Settings, g.Key, g.Value); err != nil {
 				return nil, input(fmt.Errorf("%s: %w", g.From, err), "")
 			}
@@ -91,43 +94,50 @@ func Resolve(given []Setting) (*Spec, error) {
 		return nil, input(err, "tacit methods lists them")
 	}
 	s.Params = methods.New(s.Entry)
-	for i := range s.Entry.Presets {
-		if p := &s.Entry.Presets[i]; p.Data == s.Data {
-			s.Preset = p
-			given = append(presetSettings(p), given...)
-		}
+	if s.Preset, err = s.findPreset(); err != nil {
+		return nil, err
 	}
 	for _, k := range data.KnownSets() {
 		if k.Name == s.Data && k.MinRows > 0 {
 			given = append([]Setting{{"min-rows", strconv.Itoa(k.MinRows), "data set"}}, given...)
 		}
 	}
-	for _, g := range given {
-		if err := s.set(g); err != nil {
-			return nil, err
-		}
+	if s.Preset != nil {
+		given = append(s.Preset.given(), given...)
 	}
-	if err := s.Options.Check(); err != nil {
-		return nil, input(err, "")
-	}
-	if s.Seeds < 1 || s.Seeds > 1000 {
-		return nil, input(fmt.Errorf("seeds = %d: want 1 to 1000", s.Seeds), "")
-	}
-	if c, ok := s.Params.(method.Checker); ok {
-		if err := c.Check(); err != nil {
-			return nil, input(fmt.Errorf("%s: %w", s.Method, err), "tacit methods "+s.Method+" explains its parameters")
-		}
+	if err := s.put(given); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-func presetSettings(p *method.Preset) []Setting {
-	var out []Setting
-	for k, v := range p.Settings {
-		out = append(out, Setting{k, v, "preset"})
+// With is the same experiment with some settings changed.
+func (s *Spec) With(given []Setting) (*Spec, error) {
+	one := *s
+	one.Params, one.From = methods.Clone(s.Entry, s.Params), maps.Clone(s.From)
+	if err := one.put(given); err != nil {
+		return nil, err
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
-	return out
+	return &one, nil
+}
+
+// put sets what is given and checks the whole.
+func (s *Spec) put(given []Setting) error {
+	for _, g := range given {
+		if err := s.set(g); err != nil {
+			return err
+		}
+	}
+	if err := s.Options.Check(); err != nil {
+		return input(err, "")
+	}
+	if s.Seeds < 1 || s.Seeds > 1000 {
+		return input(fmt.Errorf("seeds = %d: want 1 to 1000", s.Seeds), "")
+	}
+	if err := method.Check(s.Params); err != nil {
+		return input(fmt.Errorf("%s: %w", s.Method, err), "tacit methods "+s.Method+" explains its parameters")
+	}
+	return nil
 }
 
 func (s *Spec) set(g Setting) error {
@@ -161,13 +171,13 @@ func Assignments(words []string, from string) ([]Setting, error) {
 }
 
 // Environment returns the settings of TACIT_... variables: TACIT_EVAL_EVERY is
-// eval-every. TACIT_DATA is the folder of the data sets and no setting.
+// eval-every. TACIT_DATA and TACIT_PRESETS are folders and no settings.
 func Environment(variables []string) []Setting {
 	var out []Setting
 	for _, v := range variables {
 		name, value, _ := strings.Cut(v, "=")
 		key, ours := strings.CutPrefix(name, "TACIT_")
-		if !ours || key == "DATA" || strings.HasPrefix(key, "TEST_") {
+		if !ours || key == "DATA" || key == "PRESETS" || strings.HasPrefix(key, "TEST_") {
 			continue
 		}
 		key = strings.ReplaceAll(strings.ToLower(key), "_", "-")
@@ -177,13 +187,22 @@ func Environment(variables []string) []Setting {
 }
 
 // ReadFile reads a TOML file of settings; the method's parameters stand under
-// [params].
-func ReadFile(path string) ([]Setting, error) {
-	const limit = 1 << 20
+// [params]. The keys of other tables that the caller knows are prefixed by them.
+func ReadFile(path string, tables ...string) ([]Setting, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, input(err, "")
 	}
+	given, err := readText(path, b, append(tables, "params", "published"))
+	if err != nil {
+		return nil, err
+	}
+	// What a preset was published with is no setting.
+	return slices.DeleteFunc(given, func(g Setting) bool { return strings.HasPrefix(g.Key, "published.") }), nil
+}
+
+func readText(path string, b []byte, tables []string) ([]Setting, error) {
+	const limit = 1 << 20
 	if len(b) > limit {
 		return nil, input(fmt.Errorf("%s: a settings file is at most %d bytes", path, limit), "")
 	}
@@ -196,18 +215,18 @@ func ReadFile(path string) ([]Setting, error) {
 		}
 		return nil, input(fmt.Errorf("%s: %w", path, err), "")
 	}
-	return flatten(path, "", tree)
+	return flatten(path, "", tree, tables)
 }
 
-func flatten(path, prefix string, tree map[string]any) ([]Setting, error) {
+func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setting, error) {
 	var out []Setting
 	for k, v := range tree {
 		switch v := v.(type) {
 		case map[string]any:
-			if prefix != "" || k != "params" {
+			if prefix != "" || !slices.Contains(tables, k) {
 				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k), "settings stand at the top, parameters of the method under [params]")
 			}
-			inner, err := flatten(path, "params.", v)
+			inner, err := flatten(path, k+".", v, tables)
 			if err != nil {
 				return nil, err
 			}
@@ -229,21 +248,26 @@ func (s *Spec) TOML() []byte {
 	fmt.Fprintf(&b, "# tacit run THIS-FILE runs this experiment again.\n")
 	section := func(target any) {
 		values := param.Values(target)
+		if file, ok := values["preset"].(string); ok && strings.HasSuffix(file, ".toml") {
+			values["preset"] = "none" // all that it said stands here, and it may be gone by then
+		}
 		for _, f := range param.Fields(target) {
 			fmt.Fprintf(&b, "\n# %s\n", f.Doc)
 			if len(f.Choices) > 0 {
 				fmt.Fprintf(&b, "# one of: %s\n", strings.Join(f.Choices, " "))
 			}
-			switch v := values[f.Key].(type) {
-			case string:
-				fmt.Fprintf(&b, "%s = %q\n", f.Key, v)
-			default:
-				fmt.Fprintf(&b, "%s = %v\n", f.Key, v)
-			}
+			fmt.Fprintf(&b, "%s = %s\n", f.Key, tomlValue(values[f.Key]))
 		}
 	}
 	section(&s.Settings)
 	b.WriteString("\n[params]\n")
 	section(s.Params)
 	return []byte(b.String())
+}
+
+func tomlValue(v any) string {
+	if s, ok := v.(string); ok {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprint(v)
 }

@@ -52,8 +52,8 @@ func (m *PFedRec) Check() error                                       { return m
 // copy of them is scored.
 type dual struct {
 	Dim    int            `default:"32" doc:"embedding dimension"`
-	LR     learn.Schedule `default:"0.1" doc:"rate of the score function"`
-	Eta    float32        `default:"80" doc:"the item rows' rate is lr * items * eta, as in the authors' code"`
+	LR     learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of the score function"`
+	Eta    float32        `default:"80" range:"1..1000,log" doc:"the item rows' rate is lr * items * eta, as in the authors' code"`
 	Decay  float32        `default:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
 	Epochs int            `default:"1" doc:"local passes per round"`
 	Loss   string         `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`

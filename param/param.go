@@ -1,7 +1,8 @@
 // Package param reads the tags of one struct and makes of them what a flag, a
 // TOML key, a JSON field and a doc page need. A field has the tags `default`,
-// `doc` and, for strings, `choices` ("a|b|c"). Unknown keys are errors that name
-// the nearest key.
+// `doc`, for strings `choices` ("a|b|c"), and `range` where a search may try other
+// values ("1e-3..1,log"; see Range). Unknown keys are errors that name the nearest
+// key.
 package param
 
 import (
@@ -17,6 +18,7 @@ import (
 type Field struct {
 	Key, Type, Default, Doc string
 	Choices                 []string
+	Range                   string // what a search tries; empty where it leaves it alone
 }
 
 // Key turns a field's name into a key: ItemLR is item-lr.
@@ -77,7 +79,7 @@ func embedded(v reflect.Value) reflect.Value {
 func Fields(v any) []Field {
 	var out []Field
 	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
-		fd := Field{Key: Key(sf.Name), Default: sf.Tag.Get("default"), Doc: sf.Tag.Get("doc"), Type: typeName(fv)}
+		fd := Field{Key: Key(sf.Name), Default: sf.Tag.Get("default"), Doc: sf.Tag.Get("doc"), Range: sf.Tag.Get("range"), Type: typeName(fv)}
 		if c := sf.Tag.Get("choices"); c != "" {
 			fd.Choices = strings.Split(c, "|")
 		}

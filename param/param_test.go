@@ -28,7 +28,7 @@ type inner struct {
 
 type sample struct {
 	inner
-	ItemLR  float32 `default:"0.25" doc:"rate of the rows"`
+	ItemLR  float32 `default:"0.25" range:"1e-3..1,log" doc:"rate of the rows"`
 	Tol     float64 `default:"1e-4" doc:"when to stop"`
 	Rounds  int     `default:"100" doc:"rounds"`
 	Big     int64   `default:"-5" doc:"a long one"`
@@ -83,17 +83,17 @@ func TestADefaultThatDoesNotParsePanics(t *testing.T) {
 func TestFieldsListWhatADocPageNeeds(t *testing.T) {
 	got := Fields(&sample{})
 	want := []Field{
-		{"decay", "number", "0.1", "weight decay", nil},
-		{"inner", "whole number", "3", "of the embedded struct", nil},
-		{"item-lr", "number", "0.25", "rate of the rows", nil},
-		{"tol", "number", "1e-4", "when to stop", nil},
-		{"rounds", "whole number", "100", "rounds", nil},
-		{"big", "whole number", "-5", "a long one", nil},
-		{"seed", "whole number", "18446744073709551615", "seed", nil},
-		{"loud", "yes or no", "true", "whether to print", nil},
-		{"kind", "text", "own", "which table", []string{"own", "global", "random"}},
-		{"name", "text", "", "anything, and nothing by default", nil},
-		{"span", "span", "2-7", "from and to", nil},
+		{"decay", "number", "0.1", "weight decay", nil, ""},
+		{"inner", "whole number", "3", "of the embedded struct", nil, ""},
+		{"item-lr", "number", "0.25", "rate of the rows", nil, "1e-3..1,log"},
+		{"tol", "number", "1e-4", "when to stop", nil, ""},
+		{"rounds", "whole number", "100", "rounds", nil, ""},
+		{"big", "whole number", "-5", "a long one", nil, ""},
+		{"seed", "whole number", "18446744073709551615", "seed", nil, ""},
+		{"loud", "yes or no", "true", "whether to print", nil, ""},
+		{"kind", "text", "own", "which table", []string{"own", "global", "random"}, ""},
+		{"name", "text", "", "anything, and nothing by default", nil, ""},
+		{"span", "span", "2-7", "from and to", nil, ""},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -25,6 +25,7 @@ const (
 	Test
 	Noise
 	Pooled
+	Tune
 )
 
 const golden = 0x9e3779b97f4a7c15

@@ -15,13 +15,13 @@ import (
 // TOML keys and key=value overrides by their tags.
 type Options struct {
 	Rounds    int          `default:"100" doc:"rounds of training"`
-	Batch     int          `default:"256" doc:"samples in a local mini-batch"`
-	Negatives int          `default:"4" doc:"negatives drawn for each positive, anew in every round"`
+	Batch     int          `default:"256" range:"32..1024,log" doc:"samples in a local mini-batch"`
+	Negatives int          `default:"4" range:"1..10" doc:"negatives drawn for each positive, anew in every round"`
 	Cohort    round.Cohort `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, or poisson:0.1"`
 	Dropout   float64      `default:"0" doc:"share of a cohort that vanishes: neither its state nor the model changes"`
 	Straggle  float64      `default:"0" doc:"share of those that do not vanish that finish after the deadline: their own state changes, the model does not"`
-	Mean      string       `default:"cohort" choices:"cohort|row|fixed" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
-	Server    agg.Rule     `default:"sgd:1" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
+	Mean      string       `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
+	Server    agg.Rule     `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
 	Noise     agg.Noise    `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
 	EvalEvery int          `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int          `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`

@@ -49,7 +49,7 @@ func cardOf(e lab.Started) cardData {
 		c.Sparsity = data.Describe(set).Sparsity // repeated pairs count once
 	}
 	if j.Preset != nil {
-		c.Preset = j.Method + "/" + j.Preset.Data
+		c.Preset = j.Preset.Name()
 	}
 	c.SharedFloats, c.PrivateFloat = p.Sizes()
 	c.Memory = e.Run.Fleet.Mem.Bytes() + 4*c.PrivateFloat*users + 16*rows
@@ -83,6 +83,9 @@ func card(w io.Writer, e lab.Started) {
 	preset := ""
 	if c.Preset != "" {
 		preset = ", preset " + c.Preset
+		if f := e.Job.Preset.File; f != "" {
+			preset += " (" + f + ")"
+		}
 	}
 	fmt.Fprintf(w, "data      %s: %d users, %d items, %d interactions, sparsity %.2f%%, hash %.12s\n", c.Data, c.Users, c.Items, c.Rows, 100*c.Sparsity, c.Hash)
 	if c.Columns != "" && e.Job.Preset == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/tune"
 )
 
 // version and commit are set by the Makefile.
@@ -108,7 +109,7 @@ paper's protocol and under an honest one, with the published number beside ours.
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return input(err, c.CommandPath()+" --help lists the flags")
 	})
-	return group(c, a.playCmd(), a.runCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(), a.compareCmd(), a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
+	return group(c, a.playCmd(), a.runCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(), a.compareCmd(), a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
 }
 
 func input(err error, hint string) error { return &lab.Input{Err: err, Hint: hint} }
@@ -151,6 +152,7 @@ func (a *app) fail(err error) int {
 	var in *lab.Input
 	var stopped *lab.Stopped
 	var fetched *fetch.Failed
+	var search *tune.Stopped
 	switch {
 	case errors.As(err, &fetched):
 		f.Hint = fetched.Hint
@@ -159,6 +161,8 @@ func (a *app) fail(err error) int {
 		} else if errors.Is(err, context.Canceled) {
 			f.Code, f.Message, code = "stopped", "stopped", exitStopped
 		}
+	case errors.As(err, &search):
+		f.Code, f.Hint, code = "stopped", "go on with: tacit tune --resume "+search.Dir, exitStopped
 	case errors.As(err, &stopped):
 		f.Code, code = "stopped", exitStopped
 		f.Hint = "give -o DIR to be able to go on after Ctrl-C"
@@ -254,7 +258,7 @@ func exitCodes() *cobra.Command {
 		Long: `  0    the command did what it was asked to
   1    it could not, for a reason that is not in the input
   2    the input is wrong: a flag, a key, a file; the message says where and what to type
-  130  stopped by Ctrl-C or SIGTERM; a run with -o DIR is saved and can be resumed,
+  130  stopped by Ctrl-C or SIGTERM; a run or a search with -o DIR is saved and can be resumed,
        and what was downloaded is kept
 
 With --format json the same code stands in the envelope as exit_code.`,

@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Setenv("XDG_CACHE_HOME", dir)
+	os.Setenv("TACIT_PRESETS", filepath.Join(dir, "presets"))
 	os.Unsetenv("TACIT_DATA")
 	code := m.Run()
 	os.RemoveAll(dir)
@@ -164,7 +165,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
-	for _, words := range []string{"", "run", "play", "methods", "data", "data list", "data fetch", "data describe", "data check", "report", "compare", "bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion"} {
+	for _, words := range []string{"", "run", "play", "tune", "tune save", "methods", "data", "data list", "data fetch", "data describe", "data check", "report", "compare", "bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion"} {
 		code, out, _ := tacit(append(strings.Fields(words), "--help")...)
 		if code != 0 || len(out) < 80 {
 			t.Errorf("tacit %s --help exits %d with %d characters", words, code, len(out))

@@ -40,6 +40,7 @@ func (a *app) playCmd() *cobra.Command {
 					{Key: "data", Value: "world", From: "play"},
 					{Key: "protocol", Value: protocol, From: "play"},
 					{Key: "rounds", Value: "60", From: "play"},
+					{Key: "preset", Value: "built-in", From: "play"},
 				})
 				if err != nil {
 					return err

@@ -106,6 +106,11 @@ func (l *live) show(e sim.Event) {
 		rate = float64(e.Devices) / e.TrainMS * 1000
 	}
 	s := fmt.Sprintf("round %d/%d  %s%s devices/s  ^%s  ETA %s", e.Round, l.rounds, l.line, short(rate), size(float64(l.bytes)), clock(left))
+	l.put(s)
+}
+
+// put shows a line: in place of the last one on a terminal.
+func (l *live) put(s string) {
 	if l.tty {
 		if f, ok := l.w.(*os.File); ok {
 			if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 1 && len(s) >= wide {

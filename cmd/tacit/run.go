@@ -22,6 +22,7 @@ type runFlags struct {
 	out, dataDir, resume string
 	jobs                 int
 	force, noRefs        bool
+	noPreset             bool
 	explain, dryRun      bool
 }
 
@@ -29,7 +30,9 @@ const runLong = `Run one experiment: a method on a data set under a protocol.
 
 Settings are flags, key=value words, TACIT_... variables or keys of a TOML file;
 flags win over the environment, the environment over the file, the file over the
-preset of method and data. Parameters of the method are given as key=value.
+preset of method, data and protocol: yours, which tacit tune save leaves in
+$TACIT_PRESETS or in your settings folder, else the built-in one. --explain tells them
+apart. Parameters of the method are given as key=value.
 
 Protocols, which say what a device draws as negatives:
 %s
@@ -63,6 +66,7 @@ func (a *app) runCmd() *cobra.Command {
 	fl.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "goroutines that visit devices; the result is the same for any number")
 	fl.BoolVar(&f.force, "force", false, "replace a run that the folder holds")
 	fl.BoolVar(&f.noRefs, "no-references", false, "leave the reference rows out")
+	fl.BoolVar(&f.noPreset, "no-preset", false, "start from the defaults: the same as --preset none")
 	fl.BoolVar(&f.explain, "explain", false, "print where each setting comes from, and stop")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print the card, and stop")
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -120,7 +124,7 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 		file, words = words[0], words[1:]
 	}
 	if f.resume != "" {
-		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" {
+		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset {
 			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"), "tacit run --resume "+f.resume)
 		}
 		file = filepath.Join(f.resume, lab.ConfigFile)
@@ -139,7 +143,11 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 	if err != nil {
 		return nil, err
 	}
-	return append(append(all, s...), flags()...), nil
+	all = append(append(all, s...), flags()...)
+	if f.noPreset {
+		all = append(all, lab.Setting{Key: "preset", Value: "none", From: "flag --no-preset"})
+	}
+	return all, nil
 }
 
 func (a *app) job(spec *lab.Spec, f *runFlags) (*lab.Job, error) {

@@ -44,11 +44,13 @@ var table = map[string]row{
 	"report":  {may: list("rank")},
 	"conform": {not: list("lab report data/fetch")},
 	"lab":     {},
+	"tune":    {may: list("lab sim data rank method methods param report rng internal/whole")},
 	"bench":   {may: list("sim data methods method param report vec rng internal/naive")},
 
 	"cmd/tacit":      {},
 	"internal/lint":  {},
 	"internal/naive": {may: list("data")},
+	"internal/whole": {may: none},
 	"vec/gen":        {may: none}, // a module of its own, that writes vec's assembly
 	"vec/gen/neon":   {may: none},
 }
