@@ -151,21 +151,20 @@ func serves(p *device.Plan) string {
 }
 
 func writePresets(b *strings.Builder, e method.Entry) error {
-	all, err := builtInPresets(e)
+	all, err := Presets(e)
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	b.WriteString("\n## Presets\n\n| preset | settings | published HR@10 / NDCG@10 | source |\n|---|---|---|---|\n")
+	b.WriteString("\n## Presets\n\n| preset | settings | published HR@10 / NDCG@10 | where the settings come from |\n|---|---|---|---|\n")
 	for _, p := range all {
 		var set []string
 		for k, v := range p.Settings {
 			set = append(set, k+"="+v)
 		}
 		sort.Strings(set)
-		pub, source := "", p.Found
-		if p.Published != nil {
-			pub = fmt.Sprintf("%.4f / %.4f", p.Published.HR10, p.Published.NDCG10)
-			source = strings.TrimSpace(p.Published.Source + " " + p.Found)
+		pub, source := "", strings.TrimSuffix(p.Found, ".")
+		if n := methods.Published(e.Name, p.Data, "none"); n != nil {
+			pub = fmt.Sprintf("%.4f / %.4f (%s)", n.HR10, n.NDCG10, n.Source)
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", p.Name(), strings.Join(set, " "), pub, source)
 	}

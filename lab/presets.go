@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -29,11 +30,11 @@ var embedded embed.FS
 // only; it sets options of the run and parameters of the method and nothing else,
 // so that a preset never changes what is measured.
 type Preset struct {
-	method.Preset
-	Method   string
-	Protocol string // empty: it holds for all
-	Found    string // how it was found: the comment that the file opens with
-	File     string // where it stands; empty for the built-in ones
+	Method, Data string
+	Protocol     string            // empty: it holds for all
+	Settings     map[string]string // run options and method parameters, by key
+	Found        string            // how it was found: the comment that the file opens with
+	File         string            // where it stands; empty for the built-in ones
 
 	extra map[string]string // what the data is beside its name, for the file that a run is made of
 	text  []byte            // of the file that it was read from
@@ -81,7 +82,7 @@ func (p *Preset) ReadFile(file string) error {
 }
 
 func (p *Preset) read(name string, b []byte) error {
-	given, err := readText(name, b, []string{"params", "published"})
+	given, err := readText(name, b, []string{"params"})
 	if err != nil {
 		return err
 	}
@@ -92,12 +93,7 @@ func (p *Preset) read(name string, b []byte) error {
 	options := param.Keys(&sim.Options{})
 	for _, g := range given {
 		key, own := strings.CutPrefix(g.Key, "params.")
-		paper, published := strings.CutPrefix(g.Key, "published.")
 		switch {
-		case published:
-			if err := p.publish(paper, g.Value); err != nil {
-				return bad("%v", err)
-			}
 		case own:
 			p.Settings[key] = g.Value
 		case g.Key == "method":
@@ -120,23 +116,6 @@ func (p *Preset) read(name string, b []byte) error {
 
 // plainName is a name that may be part of a file's name.
 var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9._+-]*$`)
-
-func (p *Preset) publish(key, value string) (err error) {
-	if p.Published == nil {
-		p.Published = &method.Published{}
-	}
-	switch key {
-	case "hr10":
-		p.Published.HR10, err = strconv.ParseFloat(value, 64)
-	case "ndcg10":
-		p.Published.NDCG10, err = strconv.ParseFloat(value, 64)
-	case "source":
-		p.Published.Source = value
-	default:
-		err = &param.Unknown{Key: "published." + key, Nearest: param.Nearest(key, []string{"hr10", "ndcg10", "source"})}
-	}
-	return err
-}
 
 // opening is the first paragraph of the comment at the top of a file.
 func opening(text string) string {
@@ -242,8 +221,7 @@ func presetDir() string {
 }
 
 // findPreset is where every preset is found: a file that was asked for, then the
-// user's, the embedded ones, and those of the registry; of one folder, first the
-// one for the protocol.
+// user's, then the built-in ones; of one folder, first the one for the protocol.
 func (s *Spec) findPreset() (*Preset, error) {
 	want := s.Settings.Preset
 	switch {
@@ -270,15 +248,7 @@ func (s *Spec) findPreset() (*Preset, error) {
 			return p, err
 		}
 	}
-	if p, err := lookUp(embedded, "presets", s.Method, s.Data, s.Protocol); p != nil || err != nil {
-		return p, err
-	}
-	for _, p := range s.Entry.Presets {
-		if p.Data == s.Data {
-			return &Preset{Preset: p, Method: s.Method}, nil
-		}
-	}
-	return nil, nil
+	return lookUp(embedded, "presets", s.Method, s.Data, s.Protocol)
 }
 
 // lookUp reads the preset of a folder for method, data and protocol, if it has one.
@@ -313,12 +283,9 @@ func readNamed(name string, b []byte) (*Preset, error) {
 	return p, nil
 }
 
-// builtInPresets are those of a method that come with the program.
-func builtInPresets(e method.Entry) ([]*Preset, error) {
+// Presets are those of a method that come with the program.
+func Presets(e method.Entry) ([]*Preset, error) {
 	var out []*Preset
-	for _, p := range e.Presets {
-		out = append(out, &Preset{Preset: p, Method: e.Name})
-	}
 	files, err := fs.Glob(embedded, "presets/"+e.Name+"@*.toml")
 	if err != nil {
 		return nil, err
@@ -338,16 +305,19 @@ func builtInPresets(e method.Entry) ([]*Preset, error) {
 	return out, nil
 }
 
-// published is the number of a paper for exactly these settings, or nil: where one
-// of them differs, the published number is of something else. Whether they came
-// from a preset does not matter; a user's own presets publish nothing.
+// published is the number of a paper for these settings, or nil: where one of them
+// is not as in a built-in preset, the published number is of something else.
+// Whether they came from the preset does not matter; noise on what devices send has
+// published numbers of its own.
 func (s *Spec) published() *method.Published {
-	all, err := builtInPresets(s.Entry)
-	if err != nil {
+	noise, _ := s.Noise.MarshalText()
+	number := methods.Published(s.Method, s.Data, string(noise))
+	all, err := Presets(s.Entry)
+	if number == nil || err != nil {
 		return nil
 	}
 	for _, p := range all {
-		if p.Published == nil || p.Data != s.Data || p.Protocol != "" && p.Protocol != s.Protocol {
+		if p.Data != s.Data || p.Protocol != "" && p.Protocol != s.Protocol {
 			continue
 		}
 		ref, err := Resolve([]Setting{{"method", s.Method, "preset"}, {"data", s.Data, "preset"}, {"preset", "none", "preset"}})
@@ -355,12 +325,12 @@ func (s *Spec) published() *method.Published {
 			continue
 		}
 		a, b := param.Values(&s.Settings), param.Values(&ref.Settings)
-		for _, key := range []string{"seed", "seeds", "protocol", "preset", "eval-every", "eval-users"} {
+		for _, key := range []string{"seed", "seeds", "protocol", "preset", "noise", "eval-every", "eval-users"} {
 			delete(a, key)
 			delete(b, key)
 		}
 		if reflect.DeepEqual(a, b) && reflect.DeepEqual(param.Values(s.Params), param.Values(ref.Params)) {
-			return p.Published
+			return number
 		}
 	}
 	return nil

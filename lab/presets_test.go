@@ -29,8 +29,8 @@ func TestEveryBuiltInPresetResolvesForItsMethod(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := 0
-	for _, e := range methods.All() {
-		all, err := builtInPresets(e)
+	for _, e := range append(methods.All(), methods.Composed()...) {
+		all, err := Presets(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,13 +44,11 @@ func TestEveryBuiltInPresetResolvesForItsMethod(t *testing.T) {
 				t.Errorf("preset %s: %v", p.Name(), err)
 				continue
 			}
-			if p.Published != nil && s.Preset.Name() == p.Name() && s.published() == nil {
-				t.Errorf("preset %s carries a published number, and its own settings do not show it", p.Name())
+			if methods.Published(p.Method, p.Data, "none") != nil && s.published() == nil {
+				t.Errorf("preset %s has a published number, and its own settings do not show it", p.Name())
 			}
-			if len(p.text) > 0 {
-				if seen++; p.Found == "" {
-					t.Errorf("preset %s does not say in its first line how it was found", p.Name())
-				}
+			if seen++; p.Found == "" {
+				t.Errorf("preset %s does not say in its first line how it was found", p.Name())
 			}
 		}
 	}
@@ -74,7 +72,7 @@ func userPreset(t *testing.T, name, text string) {
 	}
 }
 
-func TestTheUsersPresetWinsOverTheRegistrysAndAFlagOverBoth(t *testing.T) {
+func TestTheUsersPresetWinsOverTheBuiltInOneAndAFlagOverBoth(t *testing.T) {
 	userPreset(t, "pfedrec@ml-100k@deployed.toml", "# Mine.\nmethod = \"pfedrec\"\ndata = \"ml-100k\"\nprotocol = \"deployed\"\nbatch = 64\n[params]\nlr = 0.03\n")
 	for words, want := range map[string][3]string{
 		"":                       {"pfedrec/ml-100k/deployed", "0.03", "64"},
@@ -108,21 +106,23 @@ func TestTheUsersPresetWinsOverTheRegistrysAndAFlagOverBoth(t *testing.T) {
 }
 
 func TestAPublishedNumberNeedsThePublishedSettings(t *testing.T) {
-	userPreset(t, "pfedrec@ml-100k.toml", "# Mine.\nmethod = \"pfedrec\"\ndata = \"ml-100k\"\n[params]\nlr = 0.03\n[published]\nhr10 = 1\nndcg10 = 1\nsource = \"me\"\n")
+	userPreset(t, "pfedrec@ml-100k.toml", "# Mine.\nmethod = \"pfedrec\"\ndata = \"ml-100k\"\n[params]\nlr = 0.03\n")
 	for words, want := range map[string]bool{
-		"":                          false, // my preset has another rate, and publishes nothing
-		"preset=built-in":           true,
-		"preset=built-in lr=0.2":    false,
-		"preset=built-in seed=9":    true,
-		"preset=built-in rounds=50": false,
-		"preset=none":               true, // the defaults are the paper's settings
-		"lr=0.1":                    true, // so is my preset with the paper's rate
+		"":                                  false, // my preset has another rate, and publishes nothing
+		"preset=built-in":                   true,
+		"preset=built-in lr=0.2":            false,
+		"preset=built-in seed=9":            true,
+		"preset=built-in rounds=50":         false,
+		"preset=built-in noise=laplace:0.3": true, // Table 4
+		"preset=built-in noise=laplace:0.7": false,
+		"preset=none":                       true, // the defaults are the paper's settings
+		"lr=0.1":                            true, // so is my preset with the paper's rate
 	} {
 		s, err := Resolve(settings(append([]string{"data=ml-100k"}, strings.Fields(words)...)...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.published(); (got != nil) != want || got != nil && got.Source == "me" {
+		if got := s.published(); (got != nil) != want {
 			t.Errorf("%q shows the published number %v, want one: %v", words, got, want)
 		}
 	}
@@ -182,8 +182,6 @@ func TestBadPresetsAreInputErrors(t *testing.T) {
 		head + "world = \"users=9\"\n":            "and no world",
 		head + "rouns = 3\n":                      "and no rouns",
 		head + "[tune]\ntrials = 3\n":             "unknown table [tune]",
-		head + "[published]\nhr = 3\n":            `unknown key "published.hr"`,
-		head + "[published]\nhr10 = \"most\"\n":   "invalid syntax",
 		"method = \"fedmf\"\n":                    "for a method and a data set by name",
 		head + "data = \"x\"\n":                   "line 3",
 		"method = \"../x\"\ndata = \"ml-100k\"":   "by name",

@@ -193,12 +193,7 @@ func ReadFile(path string, tables ...string) ([]Setting, error) {
 	if err != nil {
 		return nil, input(err, "")
 	}
-	given, err := readText(path, b, append(tables, "params", "published"))
-	if err != nil {
-		return nil, err
-	}
-	// What a preset was published with is no setting.
-	return slices.DeleteFunc(given, func(g Setting) bool { return strings.HasPrefix(g.Key, "published.") }), nil
+	return readText(path, b, append(tables, "params"))
 }
 
 func readText(path string, b []byte, tables []string) ([]Setting, error) {

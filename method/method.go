@@ -182,7 +182,6 @@ type Entry struct {
 	Paper   string
 	Caution string // what a user must know before believing a number
 	New     func() Method
-	Presets []Preset
 }
 
 // Plugin is a mechanism that changes other methods: `base+plugin` on a command
@@ -194,13 +193,6 @@ type Plugin struct {
 	Caution string
 	// On makes the method of a base, or says why that base cannot have it.
 	On func(base Method) (Method, error)
-}
-
-// Preset is a method's settings on a data set, with what was published for it.
-type Preset struct {
-	Data      string
-	Settings  map[string]string // run options and method parameters, by key
-	Published *Published
 }
 
 // Published is a number from a paper, as a fraction.

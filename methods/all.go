@@ -22,11 +22,10 @@ func All() []method.Entry {
 			Name: "pfedrec", Title: "PFedRec", Paper: ijcai, New: func() method.Method { return &PFedRec{} },
 			Caution: "The published gain over FedMF comes with the `paper` protocol, in which held-out items are never drawn as negatives. " +
 				"Under `deployed` the tuned copy scores lower than the coordinator's table (`infer=global`).",
-			Presets: papers("pfedrec"),
 		},
 		{
 			Name: "fedmf", Title: "FedMF", Paper: "Chai et al., Secure Federated Matrix Factorization, 2020; as compared by Zhang et al. 2023",
-			New: func() method.Method { return &FedMF{} }, Presets: papers("fedmf"),
+			New: func() method.Method { return &FedMF{} },
 		},
 		{
 			Name: "fedncf", Title: "FedNCF", Paper: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, 2022; as compared by Zhang et al. 2023",
@@ -55,19 +54,6 @@ func All() []method.Entry {
 			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and held-out items never are.",
 		},
 	}
-}
-
-// papers are the presets of a method with the settings of the PFedRec authors' code.
-func papers(name string) []method.Preset {
-	var out []method.Preset
-	for _, data := range published[0].data {
-		out = append(out, method.Preset{
-			Data:      data,
-			Settings:  map[string]string{"rounds": "100", "batch": "256", "negatives": "4", "dim": "32", "lr": "0.1", "eta": "80"},
-			Published: Published(name, data, "none"),
-		})
-	}
-	return out
 }
 
 // Plugins returns the mechanisms that change other methods.

@@ -17,9 +17,9 @@ import (
 // coordinator moves the rows by Adam.
 type FCF struct {
 	Dim   int     `default:"32" doc:"embedding dimension"`
-	Alpha float32 `default:"4" doc:"an item that the user has counts 1 + alpha, another 1"`
-	Reg   float32 `default:"1" doc:"regularisation of users' vectors and of item rows"`
-	LR    float32 `default:"0.05" doc:"rate of the coordinator's Adam"`
+	Alpha float32 `default:"4" range:"0.5..50,log" doc:"an item that the user has counts 1 + alpha, another 1"`
+	Reg   float32 `default:"1" range:"0.1..100,log" doc:"regularisation of users' vectors and of item rows"`
+	LR    float32 `default:"0.05" range:"5e-3..0.5,log" doc:"rate of the coordinator's Adam"`
 	Start float64 `default:"0.1" doc:"standard deviation of the item rows at the start"`
 }
 

@@ -14,7 +14,7 @@ type FedNCF struct {
 	dual
 	Layers  learn.Layers `default:"32,16,8" doc:"widths of the network's hidden layers"`
 	Private string       `default:"none" doc:"which layers stay on the device: all, none, or numbers such as 1,3 (the output is the last)"`
-	UserEta float32      `default:"79" doc:"the user vector's rate is lr * user-eta"`
+	UserEta float32      `default:"79" range:"1..300,log" doc:"the user vector's rate is lr * user-eta"`
 	Order   string       `default:"joint" choices:"alternate|joint" doc:"one step on everything, or one on the user's vector and the network and then one on the item rows"`
 }
 

@@ -15,8 +15,8 @@ import (
 // halves; here both see all of it.
 type FedRecon struct {
 	dual
-	Recon   int     `default:"5" doc:"passes that rebuild the user's vector"`
-	ReconLR float32 `default:"0.5" doc:"rate of the user's vector while it is rebuilt; lr is for the item rows"`
+	Recon   int     `default:"5" range:"1|2|3|5|10" doc:"passes that rebuild the user's vector"`
+	ReconLR float32 `default:"0.5" range:"0.03..10,log" doc:"rate of the user's vector while it is rebuilt; lr is for the item rows"`
 }
 
 func (m *FedRecon) Slots(int) []method.Slot {

@@ -57,7 +57,6 @@ func with(e method.Entry, p method.Plugin) (method.Entry, error) {
 	e.Name, e.Title = e.Name+"+"+p.Name, e.Title+" + "+p.Title
 	e.Paper += "; plug-in: " + p.Paper
 	e.Caution = strings.TrimSpace(e.Caution + " " + p.Caution)
-	e.Presets = nil
 	return e, nil
 }
 

@@ -35,9 +35,13 @@ func (a *app) methodsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			presets, err := lab.Presets(e)
+			if err != nil {
+				return err
+			}
 			data := map[string]any{
 				"name": e.Name, "title": e.Title, "paper": e.Paper, "about": about, "caution": e.Caution,
-				"slots": methods.New(e).Slots(0), "params": param.Fields(methods.New(e)), "presets": e.Presets,
+				"slots": methods.New(e).Slots(0), "params": param.Fields(methods.New(e)), "presets": presets,
 			}
 			return a.result(data, func(w io.Writer) error {
 				_, err := io.WriteString(w, doc)
