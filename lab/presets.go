@@ -100,6 +100,7 @@ func (p *Preset) read(name string, b []byte) error {
 			}
 		case own:
 			p.Settings[key] = g.Value
+		case g.Key == "preset" && g.Value == "none": // for a run of the file
 		case g.Key == "method":
 			p.Method = g.Value
 		case g.Key == "data":
@@ -181,7 +182,7 @@ func (p *Preset) TOML() []byte {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}
 	b.WriteString("#\n# tacit run THIS-FILE runs it; tacit run --preset THIS-FILE -m M -d D starts from it.\n\n")
-	fmt.Fprintf(&b, "method = %q\ndata = %q\n", p.Method, p.Data)
+	fmt.Fprintf(&b, "preset = \"none\" # all of it stands here\nmethod = %q\ndata = %q\n", p.Method, p.Data)
 	if p.Protocol != "" {
 		fmt.Fprintf(&b, "protocol = %q\n", p.Protocol)
 	}
