@@ -96,6 +96,7 @@ func (p *Preset) read(name string, b []byte) error {
 		switch {
 		case own:
 			p.Settings[key] = g.Value
+		case g.Key == "preset" && g.Value == "none": // for a run of the file
 		case g.Key == "method":
 			p.Method = g.Value
 		case g.Key == "data":
@@ -160,7 +161,7 @@ func (p *Preset) TOML() []byte {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}
 	b.WriteString("#\n# tacit run THIS-FILE runs it; tacit run --preset THIS-FILE -m M -d D starts from it.\n\n")
-	fmt.Fprintf(&b, "method = %q\ndata = %q\n", p.Method, p.Data)
+	fmt.Fprintf(&b, "preset = \"none\" # all of it stands here\nmethod = %q\ndata = %q\n", p.Method, p.Data)
 	if p.Protocol != "" {
 		fmt.Fprintf(&b, "protocol = %q\n", p.Protocol)
 	}

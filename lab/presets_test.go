@@ -158,7 +158,7 @@ func TestAPresetSurvivesItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run, err := Resolve(given); err != nil || run.Method != "fedmf" || run.EvalEvery != 1 || run.Seed != 1 {
+	if run, err := Resolve(given); err != nil || run.Method != "fedmf" || run.EvalEvery != 1 || run.Seed != 1 || run.Preset != nil {
 		t.Errorf("a run of the file is %v, %v", run, err)
 	}
 	if _, err := Resolve(settings("method=pfedrec", "preset="+file)); err == nil || !strings.Contains(err.Error(), "a preset for fedmf, and the method is pfedrec") {

@@ -58,6 +58,9 @@ func (s *Search) try(ctx context.Context, it item, jobs int) (Trial, error) {
 			return t, err
 		}
 	}
+	if s.watch != nil {
+		s.watch(it, run)
+	}
 	valid, _ := run.Best.Summaries(it.spec.TieRule(), s.Source.Items()) // the other is of the test items
 	value := valid.Sampled[s.Objective]
 	if s.Metric == "full" {

@@ -17,6 +17,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/whole"
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
 )
 
 // Options are the settings of a search that a run does not have.
@@ -56,6 +57,7 @@ type Search struct {
 	splits map[uint64]*data.Split
 	log    *trialLog
 	meter  meter
+	watch  func(item, *sim.Run) // sees every run that came to its rounds; for tests
 }
 
 // Progress is how far a search is.

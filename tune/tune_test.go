@@ -9,11 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
 )
 
 // TestMain keeps the presets of whoever runs the tests out of them.
@@ -117,21 +120,36 @@ func TestRungsAreThirdsOnEvaluatedRounds(t *testing.T) {
 	}
 }
 
-// The trials that were stopped on the way, saved, loaded and moved on have the
-// metrics of runs that were never stopped.
+// The trials that were stopped on the way, saved, loaded and moved on have learnt
+// and measured what runs have that were never stopped.
 func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
 	dir := t.TempDir()
-	s := search(t, given(t, "lr=0.01..1,log", "eta"), dir)
+	s := search(t, given(t, "lr=0.01..1,log", "eta", "server=adam:0.01|sgd:1"), dir)
+	var mu sync.Mutex
+	digest := map[int]string{}
+	s.watch = func(it item, r *sim.Run) {
+		mu.Lock()
+		defer mu.Unlock()
+		digest[it.trial] = r.Digest() // the last rung comes last
+	}
 	r := run(t, s)
 	if len(r.Rungs) != 2 || r.Rungs[0].Trials != 12 || r.Rungs[1].Trials > 5 {
 		t.Fatalf("the rungs are %v, want 12 trials and then the best third and trial 0", r.Rungs)
 	}
 	for _, x := range r.last() {
-		it := s.item(x.Trial, x.Seed, 0, x.Rounds)
-		j := &lab.Job{Spec: it.spec, Source: s.Source, Jobs: 1, NoRefs: true}
+		var straight *sim.Run
+		j := &lab.Job{Spec: s.item(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1, NoRefs: true}
+		j.Tell = func(e any) {
+			if start, ok := e.(lab.Started); ok {
+				straight = start.Run
+			}
+		}
 		res, err := j.Run(context.Background())
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got, want := digest[x.Trial], straight.Digest(); got != want {
+			t.Errorf("trial %d has the digest %s, a straight run %s", x.Trial, got, want)
 		}
 		a, _ := json.Marshal(res.Valid)
 		b, _ := json.Marshal(x.Valid)
@@ -222,10 +240,34 @@ func TestAKilledSearchResumesToTheSameAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		ahead(t, dir)
 		goOn(t, dir)
 		if got := left(t, dir); got != want {
 			t.Errorf("killed after %d of %d bytes it leaves\n%s\nwant\n%s", size, len(log), got, want)
 		}
+	}
+}
+
+// ahead leaves a checkpoint of trial 0 that is further than the first rung.
+func ahead(t *testing.T, dir string) {
+	t.Helper()
+	s := search(t, given(t), dir)
+	s.splits = map[uint64]*data.Split{}
+	if err := s.split(1); err != nil {
+		t.Fatal(err)
+	}
+	it := s.item(0, 1, 0, 8)
+	r, err := s.load(it, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r.Engine.Next < it.rounds {
+		if _, err := r.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.save(it, r); err != nil {
+		t.Fatal(err)
 	}
 }
 
