@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/refs"
@@ -12,51 +15,92 @@ import (
 
 // parityCells are the rows of docs/parity.md, per data set and protocol.
 var parityCells = []struct {
+	table   string
 	method  string
-	variant []string
+	variant string
+	deep    bool // it trains a network, which takes its time
 }{
-	{"pfedrec", nil},
-	{"pfedrec", []string{"infer=global"}},
-	{"pfedrec", []string{"infer=random"}},
-	{"fedmf", nil},
+	{table: parityMain, method: "mf"},
+	{table: parityMain, method: "ncf", deep: true},
+	{table: parityMain, method: "fcf"},
+	{table: parityMain, method: "fedmf"},
+	{table: parityMain, method: "fedncf", deep: true},
+	{table: parityMain, method: "fedrecon"},
+	{table: parityMain, method: "pfedrec"},
+	{table: parityMain, method: "fedncf+dualper", deep: true},
+	{table: parityMain, method: "fedrecon+dualper"},
+	{table: "Figure 3: whose item rows are scored", method: "pfedrec", variant: "infer=global"},
+	{table: "Figure 3: whose item rows are scored", method: "pfedrec", variant: "infer=random"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.1"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.2"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.3"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.4"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.5"},
+	{table: parityMore, method: "pfedrec", variant: "layers=64,16", deep: true},
+	{table: parityMore, method: "pfedrec", variant: "loss=bpr"},
+	{table: parityMore, method: "fedmf", variant: "loss=bpr"},
 }
 
-// Parity runs every cell of docs/parity.md.
-func Parity(ctx context.Context, base Job, dataDir string, sets, protocols []string, seeds int, tell func(string)) ([]report.ParityRow, error) {
+const (
+	parityMain  = "Tables 2 and 3: the methods, and DualPer on them (PFedRec is FedMF with DualPer; FCF is not in the paper)"
+	parityNoise = "Table 4: Laplace noise on everything that a device sends"
+	parityMore  = "Beyond the paper's code"
+)
+
+// parityData is how some data sets are read for the page.
+var parityData = map[string][]Setting{
+	"frappe": {{"dedup", "first", "parity"}}, // 80 % of its rows repeat a pair
+}
+
+// ParityConfig says which cells of docs/parity.md to run.
+type ParityConfig struct {
+	DataDir         string
+	Sets, Protocols []string
+	Only            []string // methods; all where it is empty
+	Seeds           int
+	Runs            string // where the runs are kept and found again; empty for nowhere
+	Tell            func(string)
+}
+
+// large is a catalogue on which networks are trained with one seed only.
+const large = 500_000
+
+// Parity runs every cell of docs/parity.md, or finds it among the runs.
+func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, error) {
 	base.Keep = &refs.Keep{}
 	var rows []report.ParityRow
-	for _, set := range sets {
+	for _, set := range c.Sets {
 		// A page of the project is made without the presets of whoever makes it.
-		spec, err := Resolve([]Setting{{"data", set, "parity"}, {"preset", "built-in", "parity"}})
+		about := append([]Setting{{"data", set, "parity"}, {"preset", "built-in", "parity"}}, parityData[set]...)
+		spec, err := Resolve(about)
 		if err != nil {
 			return nil, err
 		}
-		if base.Source, err = OpenData(&spec.Settings, dataDir); err != nil {
+		if base.Source, err = OpenData(&spec.Settings, c.DataDir); err != nil {
 			return nil, err
 		}
-		for _, protocol := range protocols {
+		for _, protocol := range c.Protocols {
 			for _, cell := range parityCells {
-				given := []Setting{
-					{"method", cell.method, "parity"},
-					{"data", set, "parity"},
-					{"protocol", protocol, "parity"},
-					{"seeds", fmt.Sprint(seeds), "parity"},
-					{"preset", "built-in", "parity"},
+				if len(c.Only) > 0 && !slices.Contains(c.Only, cell.method) {
+					continue
 				}
-				own, err := Assignments(cell.variant, "parity")
-				if err != nil {
-					return nil, err
+				seeds := c.Seeds
+				if cell.deep && Rows(base.Source) > large {
+					seeds = 1
 				}
-				job := base
-				if job.Spec, err = Resolve(append(given, own...)); err != nil {
-					return nil, err
+				given := append(slices.Clone(about), Setting{"method", cell.method, "parity"},
+					Setting{"protocol", protocol, "parity"}, Setting{"seeds", fmt.Sprint(seeds), "parity"})
+				if cell.variant != "" {
+					key, value, _ := strings.Cut(cell.variant, "=")
+					given = append(given, Setting{key, value, "parity"})
 				}
-				many, err := job.RunSeeds(ctx)
+				many, err := parityCell(ctx, base, given, c.Runs, cell.variant)
 				if err != nil {
 					return nil, err
 				}
 				row := parityRow(many, cell.variant)
-				tell(fmt.Sprintf("%s %v on %s under %s: %.4f / %.4f", cell.method, cell.variant, set, protocol, row.HR, row.NDCG))
+				row.Table = cell.table
+				c.Tell(fmt.Sprintf("%s %s on %s under %s: %.4f / %.4f", cell.method, cell.variant, set, protocol, row.HR, row.NDCG))
 				rows = append(rows, row)
 			}
 		}
@@ -64,7 +108,23 @@ func Parity(ctx context.Context, base Job, dataDir string, sets, protocols []str
 	return rows, nil
 }
 
-func parityRow(m *report.Many, variant []string) report.ParityRow {
+func parityCell(ctx context.Context, job Job, given []Setting, runs, variant string) (*report.Many, error) {
+	var err error
+	if job.Spec, err = Resolve(given); err != nil {
+		return nil, err
+	}
+	if runs != "" {
+		name := job.Method
+		if variant != "" {
+			name += "-" + strings.NewReplacer("=", "-", ":", "-", ",", "-").Replace(variant)
+		}
+		job.Out = filepath.Join(runs, job.Data, job.Protocol, name)
+		job.Resume = exists(filepath.Join(job.Out, ConfigFile))
+	}
+	return job.RunSeeds(ctx)
+}
+
+func parityRow(m *report.Many, variant string) report.ParityRow {
 	first := m.Runs[0]
 	row := report.ParityRow{
 		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs), Rounds: first.Rounds,
@@ -72,15 +132,14 @@ func parityRow(m *report.Many, variant []string) report.ParityRow {
 		NDCG: m.Mean.Test.Sampled["ndcg@10"], NDCGSD: m.SD.Test.Sampled["ndcg@10"],
 		FullHR: math.NaN(), FullNDCG: math.NaN(), Published: first.Published, Commit: first.Commit, References: meanReferences(m.Runs),
 	}
-	if len(variant) > 0 {
-		row.Variant = variant[0]
-		row.Published = nil // the paper's table has the method as it is
-	}
+	row.Variant, row.Central = variant, first.Central
 	if m.Mean.Test.Full != nil {
 		row.FullHR, row.FullNDCG = m.Mean.Test.Full["hr@10"], m.Mean.Test.Full["ndcg@10"]
 	}
 	for _, r := range m.Runs {
 		row.RoundMS += r.RoundMSMedian / float64(len(m.Runs))
+		row.Seconds += r.Seconds.Total / float64(len(m.Runs))
+		row.Up += r.Bytes.Up / float64(len(m.Runs))
 	}
 	return row
 }

@@ -1,60 +1,96 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // pictureStyle makes a drawing that stands alone readable on light and dark pages.
 const pictureStyle = `<style>text{font:13px system-ui,sans-serif;fill:#222}.head{font-weight:600}.unit{fill:#555;font-size:12px}` +
-	`.fin{text-anchor:end}.c0{fill:#0072b2}.c1{fill:#d55e00}.mute{fill:#999}.ink{fill:#222}.paper{fill:#fff}</style>`
+	`.fin{text-anchor:end}.c0{fill:#0072b2}.c1{fill:#d55e00}.ink{fill:#222}.paper{fill:#fff}` +
+	`.grid{stroke:#ddd}.bond{stroke:#bbb;stroke-width:3}.tick{fill:#555;font-size:12px;text-anchor:middle}</style>`
 
-// Leak draws one method's HR@10 on a data set under the protocol of the papers
-// and under the one a device could follow, each with the reference rows: the
-// picture of the README.
-func Leak(w io.Writer, rows []ParityRow, method, dataset string) error {
-	const width, line, left = 380.0, 26.0, 150.0
-	c := &canvas{w: 2 * width, h: 7.8*line + 10}
+// Leak draws the methods' HR@10 on a data set under the protocol of the papers and
+// under the one a device could follow, with the reference rows: the picture of the
+// README.
+func Leak(w io.Writer, rows []ParityRow, dataset string) error {
+	const width, line, left, top = 820.0, 24.0, 170.0, 74.0
+	bars := leakBars(rows, dataset)
+	if len(bars) == 0 {
+		return fmt.Errorf("report: no parity rows on %s under both protocols", dataset)
+	}
+	c := &canvas{w: width, h: top + line*float64(len(bars)) + 44}
 	fmt.Fprintf(&c.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s`,
-		num(c.w), num(c.h), num(c.w), num(c.h), esc("HR@10 of "+method+" on "+dataset+" under two protocols"), pictureStyle)
+		num(c.w), num(c.h), num(c.w), num(c.h), esc("HR@10 on "+dataset+" under two protocols"), pictureStyle)
 	c.rect("paper", 0, 0, c.w, c.h, "")
-	found := 0
-	for i, protocol := range []string{"paper", "deployed"} {
-		x := float64(i) * width
-		c.text("head", x+12, 20, fmt.Sprintf("Protocol %s", protocol))
-		c.text("unit", x+12, 37, []string{"held-out items are never drawn as negatives", "what a real device can do"}[i])
-		y := 2.2 * line
-		bar := func(name, class string, v float64) {
-			c.text("fin", x+left, y+14, name)
-			c.rect(class, x+left+8, y+2, v*(width-left-70), line-10, fmt.Sprintf("%s: %s", name, frac(v)))
-			c.text("ink", x+left+13+v*(width-left-70), y+14, frac(v))
-			y += line
+	c.text("head", 12, 22, "What the published protocol adds: HR@10 on "+dataset)
+	c.dot("c1", 18, 42, 5, "")
+	c.text("ink", 30, 46, "paper: held-out items are never drawn as negatives")
+	c.dot("c0", 378, 42, 5, "")
+	c.text("ink", 390, 46, "deployed: what a real device can do")
+	x := func(v float64) float64 { return left + v*(width-left-60) }
+	bottom := top + line*float64(len(bars))
+	for v := 0.0; v <= 1; v += 0.2 {
+		c.line("grid", x(v), top-6, x(v), bottom)
+		c.text("tick", x(v), bottom+16, fmt.Sprintf("%.1f", v))
+	}
+	for i, b := range bars {
+		y := top + line*(float64(i)+0.5)
+		class := "fin"
+		if b.reference {
+			class = "fin unit"
 		}
-		for _, r := range rows {
-			if r.Method != method || r.Dataset != dataset || r.Protocol != protocol {
-				continue
-			}
-			switch r.Variant {
-			case "":
-				found |= 1 << i
-				bar(method+", own table", "c0", r.HR)
-			case "infer=global":
-				bar(method+", server's table", "c0", r.HR)
-				for _, ref := range []struct{ key, name, class string }{
-					{"ease", "EASE, centralised", "mute"}, {"popularity", "popularity", "mute"}, {"memoriser", "memoriser, no model", "c1"},
-				} {
-					if v := r.References[ref.key]; v != nil && v.Test != nil {
-						bar(ref.name, ref.class, v.Test.Sampled["hr@10"])
-					}
-				}
-			}
+		c.text(class, left-12, y+4, b.name)
+		c.line("bond", x(b.honest), y, x(b.leaky), y)
+		c.dot("c1", x(b.leaky), y, 5, fmt.Sprintf("%s, paper: %s", b.name, frac(b.leaky)))
+		c.dot("c0", x(b.honest), y, 5, fmt.Sprintf("%s, deployed: %s", b.name, frac(b.honest)))
+		low, high := min(b.leaky, b.honest), max(b.leaky, b.honest)
+		c.text("fin unit", x(low)-9, y+4, frac(low))
+		if high-low > 0.001 {
+			c.text("unit", x(high)+9, y+4, frac(high))
 		}
 	}
-	if found != 3 {
-		return fmt.Errorf("report: no parity rows of %s on %s under both protocols", method, dataset)
-	}
-	c.text("unit", 12, c.h-8, fmt.Sprintf("HR@10 on %s, 1 held-out item among 99 sampled ones; mean over the seeds of docs/parity.md", dataset))
+	c.text("unit", 12, c.h-6, "1 held-out item among 99 sampled ones, mean over the seeds of docs/parity.md; grey names are references")
 	c.b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, c.b.String())
 	return err
+}
+
+type leakBar struct {
+	name          string
+	leaky, honest float64
+	reference     bool
+}
+
+// leakBars are the methods that were run under both protocols, the best under
+// paper first, then the references.
+func leakBars(rows []ParityRow, dataset string) []leakBar {
+	var out []leakBar
+	for _, a := range rows {
+		for _, b := range rows {
+			if a.Dataset != dataset || b.Dataset != dataset || a.Variant != "" || b.Variant != "" || a.Method != b.Method || a.Protocol != "paper" || b.Protocol != "deployed" {
+				continue
+			}
+			out = append(out, leakBar{a.Method, a.HR, b.HR, false})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b leakBar) int { return cmp.Compare(b.leaky, a.leaky) })
+	for _, ref := range []struct{ key, name string }{{"memoriser", "memoriser, no model"}, {"local", "local-only"}, {"ease", "EASE, centralised"}, {"popularity", "popularity"}} {
+		var at [2]float64
+		found := 0
+		for _, r := range rows {
+			i := slices.Index([]string{"paper", "deployed"}, r.Protocol)
+			v := r.References[ref.key]
+			if r.Dataset == dataset && i >= 0 && v != nil && v.Test != nil {
+				at[i] = v.Test.Sampled["hr@10"]
+				found |= 1 << i
+			}
+		}
+		if found == 3 && len(out) > 0 {
+			out = append(out, leakBar{ref.name, at[0], at[1], true})
+		}
+	}
+	return out
 }
