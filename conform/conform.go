@@ -14,6 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -64,9 +65,20 @@ const (
 )
 
 // board is a catalogue in which user u likes the items of its own group, that is
-// i with i = u mod 4. The item u itself is withheld: it must be found.
+// i with i = u mod 4. The item u itself is withheld: it must be found. Groups are
+// features too; the others say nothing.
 func board() *data.Set {
 	s := &data.Set{NItem: boardSize, Start: []int{0}, Meta: data.Info{Name: "board", TimeKind: data.OrderOnly}}
+	f := &s.Meta.Features
+	f.User = []rows.Column{{Name: "group", Card: boardGroups}}
+	f.Item = []rows.Column{{Name: "kind", Card: boardGroups + 2, Start: []uint32{0}}, {Name: "size"}}
+	f.Row = []rows.Column{{Name: "hour", Card: 3}}
+	for i := range uint32(boardSize) {
+		f.User[0].Code = append(f.User[0].Code, i%boardGroups)
+		f.Item[0].Code = append(f.Item[0].Code, i%boardGroups, boardGroups+i/boardGroups%2)
+		f.Item[0].Start = append(f.Item[0].Start, 2*i+2)
+		f.Item[1].Value = append(f.Item[1].Value, float32(i/8%5)/5)
+	}
 	for u := range boardSize {
 		r := rng.New(rng.Test, uint64(u))
 		var own []uint32
@@ -79,6 +91,7 @@ func board() *data.Set {
 		s.Item = append(append(s.Item, own...), uint32(u))
 		for k := range len(own) + 1 {
 			s.Time = append(s.Time, int64(k))
+			f.Row[0].Code = append(f.Row[0].Code, r.Uint32n(3))
 		}
 		s.Start = append(s.Start, len(s.Item))
 	}

@@ -30,7 +30,11 @@ func newAlone(build Build, plain bool) (*alone, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := device.NewPlan(build(), device.Options{Items: s.Items(), Users: s.Users(), Rounds: 10, Batch: 32, Negatives: 4, Seed: 1, Plain: plain})
+	features, err := s.Features()
+	if err != nil {
+		return nil, err
+	}
+	p, err := device.NewPlan(build(), device.Options{Features: features, Items: s.Items(), Users: s.Users(), Rounds: 10, Batch: 32, Negatives: 4, Seed: 1, Plain: plain})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func newAlone(build Build, plain bool) (*alone, error) {
 
 func (a *alone) task(u, round int) *device.Task {
 	a.split.User(u, &a.part)
-	return &device.Task{Device: uint32(u), Round: round, Train: a.part.Train, Hide: a.split.Hidden(&a.part)}
+	return &device.Task{Device: uint32(u), Round: round, Train: a.part.Train, Rows: a.part.Rows, Hide: a.split.Hidden(&a.part)}
 }
 
 // gradient: Back is the derivative of Logits, by central differences, at random

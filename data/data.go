@@ -3,7 +3,11 @@
 // synthetic world. It never opens a file itself: callers hand it an fs.FS.
 package data
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/tacit-rec/tacit/rows"
+)
 
 // History is what one user did, oldest first. Of rows with the same time the
 // one that comes first in the file counts as the newest, as in the reference
@@ -12,6 +16,7 @@ type History struct {
 	Items  []uint32
 	Values []float32 // ratings or counts; nil when the data has none
 	Times  []int64   // nil when the data has none
+	First  int       // the number of the first row, for Features.Row
 
 	own *scratch // what a source that generates rows writes to: the slices above may belong to another source
 }
@@ -41,6 +46,10 @@ type Info struct {
 	ItemID   []string // the identifier in the file, per item; nil if the number is all there is
 	UserID   []string
 	Attrs    []Attr
+	// Features are the columns that a method may learn from; none of them tells what
+	// is held out. Split.Features has them all.
+	Features rows.Features
+	Counted  bool // how much an item is used is a feature too: a split counts it in its train rows
 }
 
 // ItemName is how to show item i to a reader: its title if it has one.
@@ -98,7 +107,7 @@ func (s *Set) Info() *Info { return &s.Meta }
 func (s *Set) History(u int, h *History) {
 	a, b := s.Start[u], s.Start[u+1]
 	h.Items = s.Item[a:b:b]
-	h.Values, h.Times = nil, nil
+	h.Values, h.Times, h.First = nil, nil, a
 	if s.Value != nil {
 		h.Values = s.Value[a:b:b]
 	}

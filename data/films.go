@@ -133,6 +133,9 @@ func (w *World) makeItems() {
 		}
 	}
 	w.makeAlias()
+	if names != nil {
+		w.info.Features.Item = genreColumns(w.info.Genres)
+	}
 }
 
 // makeAlias deals the places of a Zipf law out to the films and builds the table

@@ -30,6 +30,9 @@ func (l *loader) finish() (*Set, error) {
 	if s.Meta.Left = strings.Join(left, ", "); len(left) > 0 {
 		l.users.renumber(l.user)
 		l.items.renumber(l.item)
+		for k := range l.context {
+			l.inContext[k].renumber(l.context[k])
+		}
 	}
 	s.Meta.UserID, s.Meta.ItemID = l.users.names, l.items.names
 	s.NItem = len(l.items.names)
@@ -204,6 +207,9 @@ func (t *table) keep(marked []bool) int {
 		if t.time != nil {
 			t.time[n] = t.time[i]
 		}
+		for _, codes := range t.context {
+			codes[n] = codes[i]
+		}
 		n++
 	}
 	t.user, t.item = t.user[:n], t.item[:n]
@@ -212,6 +218,9 @@ func (t *table) keep(marked []bool) int {
 	}
 	if t.time != nil {
 		t.time = t.time[:n]
+	}
+	for k := range t.context {
+		t.context[k] = t.context[k][:n]
 	}
 	return len(marked) - n
 }
@@ -260,4 +269,5 @@ func (l *loader) group(s *Set) {
 			s.Time[k] = l.time[i]
 		}
 	}
+	l.groupContext(s, rows)
 }

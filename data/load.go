@@ -31,6 +31,8 @@ type reading struct {
 	dates dates
 	per   int64 // times are divided by it to be seconds; 0 finds it out
 	order order // where no column has a time
+	// context are header names of columns of categories, which become Features.Row.
+	context []string
 }
 
 // part is one of the files that a set's rows are in.
@@ -70,6 +72,7 @@ type table struct {
 	user, item []uint32
 	value      []float32
 	time       []int64
+	context    [][]uint32 // by column of categories
 }
 
 type loader struct {
@@ -83,6 +86,8 @@ type loader struct {
 	fields       [][]byte
 	columns      int // of the part's first row, which is in line first
 	first        int
+	inContext    []*index // the categories, by column
+	at           []int    // the columns
 	// fractions is true from the first time that is not whole on: then time
 	// holds the sortKey of each.
 	fractions bool
@@ -100,7 +105,11 @@ func (l *loader) read(p part) (err error) {
 		return &BadInput{File: p.file, Found: "no rating column", Want: "one to compare with the threshold"}
 	}
 	l.columns = 0
+	l.findContext()
 	before, width, header := len(l.user), l.width(), l.header
+	for _, c := range l.at {
+		width = max(width, c+1)
+	}
 	for {
 		line, err := l.in.next()
 		if err == io.EOF {
@@ -166,6 +175,9 @@ func (l *loader) row(line []byte, width int) error {
 		l.time = append(l.time, t)
 	} else if c >= 0 && !l.addTime(f[c]) {
 		return l.badField(timeCol, "a number")
+	}
+	for k, c := range l.at {
+		l.context[k] = append(l.context[k], l.inContext[k].of(f[c]))
 	}
 	l.user = append(l.user, l.users.of(user))
 	l.item = append(l.item, l.items.of(item))

@@ -15,14 +15,18 @@ type Protocol struct {
 	// items.
 	Hide Hide
 	// Sampled is the number of items the held-out one is ranked against; validation
-	// and test have their own.
+	// and test have their own. NewUsers has no such lists: the others are all items
+	// that the user never touched.
 	Sampled int
 	// Full ranks over the catalogue as well.
 	Full bool
 	// Squash compares float32 sigmoids in the sampled ranking, as the reference
 	// code does: large logits then tie at 1.
 	Squash bool
-	About  string
+	// Expected counts ties by their mean over all orders, unless a run says
+	// otherwise: scores of features alone tie by nature.
+	Expected bool
+	About    string
 }
 
 // SplitKind says what is held out.
@@ -31,6 +35,7 @@ type SplitKind uint8
 const (
 	LeaveOneOut SplitKind = iota // each user's newest row is the test, the one before it validation
 	TimeCut                      // one cut in time for all users
+	NewUsers                     // a fifth of the users; half of the rows of each are theirs to learn from, the others are ranked
 )
 
 // Hide says what a device keeps out of its negatives, beside its train items.
@@ -60,6 +65,10 @@ func Protocols() []Protocol {
 		{
 			Name: "temporal", Split: TimeCut, Hide: HideNothing, Sampled: 99, Full: true,
 			About: "as deployed, with one cut in time for all: no device learns from another user's future",
+		},
+		{
+			Name: "privrec", Split: NewUsers, Hide: HideNothing, Expected: true,
+			About: "new users: a fifth takes no part in training; each adapts the model to half of its rows, and each other row is ranked among all items it never touched",
 		},
 	}
 }

@@ -15,13 +15,13 @@ func mustProtocol(t testing.TB, name string) Protocol {
 }
 
 func TestOnlyThePaperProtocolLeaks(t *testing.T) {
-	want := map[string]bool{"paper": true, "isolated": false, "deployed": false, "temporal": false}
+	want := map[string]bool{"paper": true, "isolated": false, "deployed": false, "temporal": false, "privrec": false}
 	for _, p := range Protocols() {
 		leaks, known := want[p.Name]
 		if !known || p.Leaks() != leaks {
 			t.Errorf("%s leaks: %v, want %v", p.Name, p.Leaks(), leaks)
 		}
-		if p.Sampled != 99 || p.About == "" {
+		if p.Sampled != 99 && p.Split != NewUsers || p.About == "" {
 			t.Errorf("%s ranks against %d items, want 99, and says of itself %q", p.Name, p.Sampled, p.About)
 		}
 		// Full ranking compares with items that may have been drawn as negatives,
@@ -73,6 +73,7 @@ func TestEachProtocolHidesWhatItSays(t *testing.T) {
 		},
 		"deployed": func(*Part) []uint32 { return nil },
 		"temporal": func(*Part) []uint32 { return nil },
+		"privrec":  func(*Part) []uint32 { return nil },
 	} {
 		s, err := NewSplit(src, mustProtocol(t, name), 1)
 		if err != nil {
@@ -93,7 +94,7 @@ func TestEachProtocolHidesWhatItSays(t *testing.T) {
 }
 
 func TestAnUnknownProtocolIsNamedWithTheKnownOnes(t *testing.T) {
-	const want = `data: unknown protocol "fair"; there are paper, isolated, deployed, temporal`
+	const want = `data: unknown protocol "fair"; there are paper, isolated, deployed, temporal, privrec`
 	if _, err := ProtocolNamed("fair"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -98,7 +98,11 @@ func KnownSets() []Known {
 			Home:    "https://www.baltrunas.info/context-aware",
 			Licence: "For research. Do not redistribute it, do not use it commercially without permission, do not try to find out who the users are, and cite Baltrunas et al., arXiv 1505.03014.",
 			Users:   957, Items: 4082, Rows: 96203,
-			forms: []form{{[]string{"frappe.csv"}, reading{Options: Options{Sep: "tab", Header: "yes", Columns: "user=user,item=item,rating=cnt"}}}},
+			forms: []form{{[]string{"frappe.csv"}, reading{
+				Options: Options{Sep: "tab", Header: "yes", Columns: "user=user,item=item,rating=cnt"},
+				context: []string{"daytime", "weekday", "isweekend", "homework", "cost", "weather", "country", "city"},
+			}}},
+			more: frappe,
 		},
 		{
 			Name: "amazon-video", About: "ratings of films and series, to 2014 (Amazon Instant Video)",
@@ -184,7 +188,11 @@ func ml100k(d *folder, s *Set) error {
 	if err != nil {
 		return err
 	}
-	return s.attrs(d, "u.user", "|", "age", "gender", "occupation", "zip")
+	if err := s.attrs(d, "u.user", "|", "age", "gender", "occupation", "zip"); err != nil {
+		return err
+	}
+	s.films()
+	return nil
 }
 
 // ml1m reads movies.dat (id::title::genre|genre) and users.dat.
@@ -200,5 +208,9 @@ func ml1m(d *folder, s *Set) error {
 	if err != nil {
 		return err
 	}
-	return s.attrs(d, "users.dat", "::", "gender", "age", "occupation", "zip")
+	if err := s.attrs(d, "users.dat", "::", "gender", "age", "occupation", "zip"); err != nil {
+		return err
+	}
+	s.films()
+	return nil
 }

@@ -14,8 +14,9 @@ type Split struct {
 	Protocol
 	Source
 	Seed       uint64
-	validFrom  int64 // TimeCut: rows from here on are validation
-	testFrom   int64 // and from here on test
+	validFrom  int64  // TimeCut: rows from here on are validation
+	testFrom   int64  // and from here on test
+	out        []bool // NewUsers: who is held out
 	candidates []uint32
 	counts     []uint16
 }
@@ -28,6 +29,10 @@ const None = -1
 type Part struct {
 	Train       []uint32  // oldest first
 	Rating      []float32 // of Train; nil where the data has none
+	Rows        []uint32  // of Train: their places in Features.Row; nil where the data has none
+	Out         bool      // NewUsers: the user takes no part in training; Train is for its own device
+	Query       []uint32  // and these items are ranked, each against all that the user never touched
+	QueryRows   []uint32  // of Query, as Rows
 	Valid, Test int64     // the held-out items, or None
 	// Later are the rows between Train and the test item: they are known when the
 	// test item is ranked.
@@ -41,6 +46,15 @@ type Part struct {
 	own     []uint32 // all candidates: in room, or the split's own
 	room    []uint32
 	seen    []uint64
+	numbers []uint32 // of all rows of the history
+	drawn   []uint32
+	halves  [2]half
+}
+
+// half is some rows of a history.
+type half struct {
+	items, rows []uint32
+	rating      []float32
 }
 
 // quantiles of the rows at which a TimeCut starts validation and test.
@@ -60,21 +74,32 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 			return nil, err
 		}
 	}
-	if p.Split == LeaveOneOut {
-		var h History
-		for u := range src.Users() {
-			if src.History(u, &h); len(h.Items) < 3 {
-				return nil, fmt.Errorf("data: user %s has %d rows; leave-one-out needs 3: add --min-rows 3", userName(src, u), len(h.Items))
-			}
-			if _, lazy := src.(*World); lazy {
-				break // a world's users all have five rows or more
-			}
-		}
+	if err := s.enough(); err != nil {
+		return nil, err
+	}
+	if p.Split == NewUsers {
+		s.holdOut()
 	}
 	if _, in := src.(*Set); in && src.Users()*2*p.Sampled <= keepCandidates {
 		s.keep()
 	}
 	return s, nil
+}
+
+// enough checks that every user has rows to hold out.
+func (s *Split) enough() error {
+	need := [...]int{LeaveOneOut: 3, TimeCut: 0, NewUsers: 2}[s.Split]
+	what := [...]string{LeaveOneOut: "leave-one-out", NewUsers: "a split in halves"}
+	var h History
+	for u := range s.Users() {
+		if s.History(u, &h); len(h.Items) < need {
+			return fmt.Errorf("data: user %s has %d rows; %s needs %d: add --min-rows %d", userName(s.Source, u), len(h.Items), what[s.Split], need, need)
+		}
+		if _, lazy := s.Source.(*World); lazy || need == 0 {
+			break // a world's users all have five rows or more
+		}
+	}
+	return nil
 }
 
 func userName(src Source, u int) string {
@@ -139,9 +164,15 @@ func (s *Split) User(u int, p *Part) {
 		if a > 0 && b < n {
 			p.Test = int64(h.Items[b])
 		}
+	case NewUsers:
+		p.Train, p.Later = h.Items, nil
 	}
 	if p.Rating = nil; h.Values != nil {
 		p.Rating = h.Values[:len(p.Train)]
+	}
+	p.number(len(s.Info().Features.Row) > 0)
+	if p.Out = s.out != nil && s.out[u]; p.Out {
+		s.halve(u, p)
 	}
 	s.against(u, p)
 }

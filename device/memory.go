@@ -26,6 +26,7 @@ type Memory struct {
 	shrunk  [][]float64 // by slot and shard: sum of (shrinkage - 1)
 	local   []uint32    // first row of worker 0's local block, by slot
 	room    int         // rows of a local block
+	classes *classes
 }
 
 // scoreChunk is how many rows a worker may copy to score them.
@@ -35,7 +36,7 @@ const scoreChunk = 512
 func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 	n := len(p.Slots)
 	m := &Memory{
-		plan: p, Shards: shards, workers: workers, room: p.Items + scoreChunk,
+		plan: p, Shards: shards, workers: workers, room: p.Items + scoreChunk, classes: p.classify(),
 		arena: make([][]float32, n), value: make([][]float32, n), acc: make([][]float32, n),
 		shrunk: make([][]float64, n), local: make([]uint32, n),
 	}

@@ -22,7 +22,8 @@ type Options struct {
 	Batch     int
 	Negatives int // per positive
 	Seed      uint64
-	Dense     bool // an update holds every row: noise hides which were touched
+	Features  *rows.Features // what a Featured method reads; others do without
+	Dense     bool           // an update holds every row: noise hides which were touched
 	// Plain copies every row and fuses nothing: the oracle of the fast path.
 	Plain bool
 }
@@ -42,11 +43,12 @@ type Plan struct {
 	plain   int   // floats of State.Plain
 	tables  []int // the Private PerItem slots
 	copied  int   // PerItem slots whose rows a visit may change
+	context bool  // samples have a row of their interaction
 }
 
 // NewPlan checks a method's slots and lays out its state.
 func NewPlan(m method.Method, opt Options) (*Plan, error) {
-	if err := method.Check(m); err != nil {
+	if err := bind(m, &opt); err != nil {
 		return nil, err
 	}
 	p := &Plan{Options: opt, Method: m, Visit: m.Visit(opt.Items), Slots: m.Slots(opt.Items)}
@@ -100,6 +102,7 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		p.ready = &v
 	}
 	p.phased, _ = method.As[method.Phased](m)
+	p.context = opt.Features != nil && len(opt.Features.Row) > 0
 	return p, nil
 }
 
@@ -108,6 +111,9 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 func (p *Plan) Direct() bool {
 	return p.Visit.Direct && p.head != nil && p.copied == 1 && p.ready == nil && !p.Plain
 }
+
+// Readies reports whether the method gets ready before it recommends.
+func (p *Plan) Readies() bool { return p.ready != nil }
 
 // Central reports whether the method is trained in one place.
 func (p *Plan) Central() bool { return p.central }

@@ -101,10 +101,11 @@ func offset(dst, src []uint32, by uint32) []uint32 {
 
 // resolveHistory makes the samples of the device's own items: shared rows are
 // read in place, statistics go to the shard's sums.
-func (k *Worker) resolveHistory(train []uint32, shard int) {
+func (k *Worker) resolveHistory(train, rows []uint32, shard int) {
 	n := len(train)
 	k.grow(n)
 	copy(k.raw, train)
+	copy(k.ctx, rows)
 	for _, item := range train {
 		if t := &k.tab[item]; *t == 0 {
 			k.items = append(k.items, item)

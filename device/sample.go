@@ -40,11 +40,16 @@ func (k *Worker) sample(t *Task) bool {
 	// shuffling everything would, with a fifth of the swaps. (Only those of one
 	// positive are kept distinct; that neighbours never repeat is what is left of it.)
 	r, raw := k.rand, k.raw
+	k.startContext(t, len(negs))
 	for i, item := range t.Train {
 		at := len(negs) + i
 		j := r.Uint32n(uint32(at + 1))
 		raw[at] = raw[j]
 		raw[j] = item | vec.Positive
+		if k.ctx != nil {
+			k.ctx[at] = k.ctx[j]
+			k.ctx[j] = t.Rows[i]
+		}
 	}
 	k.rand = r
 	return true
@@ -55,7 +60,7 @@ func (k *Worker) sample(t *Task) bool {
 // next call.
 func (k *Worker) Draw(t *Task) []uint32 {
 	k.forget()
-	k.visited = false
+	k.visited, k.readied = false, false
 	k.exclude(t)
 	drawn := k.sample(t)
 	k.end(t)
@@ -157,6 +162,9 @@ func (k *Worker) grow(n int) {
 			}
 		}
 		k.w.Rank1.G = make([]float32, c)
+		if k.p.context {
+			k.ctx = make([]uint32, c)
+		}
 	}
 	k.raw = k.raw[:n]
 	s := &k.w.Samples
@@ -168,10 +176,22 @@ func (k *Worker) grow(n int) {
 		s.Rd[i], s.Wr[i] = s.Rd[i][:0], s.Wr[i][:0]
 	}
 	k.w.Rank1.G = k.w.Rank1.G[:n]
+	if k.p.context {
+		k.ctx = k.ctx[:n]
+		s.Row = k.ctx
+	}
 }
 
 // reorder shuffles the samples of a visit that copies its rows, for another pass.
 func (k *Worker) reorder() {
-	k.rand.Shuffle(k.raw)
+	if k.ctx == nil {
+		k.rand.Shuffle(k.raw)
+	} else { // as Shuffle, on both
+		for i := len(k.raw) - 1; i > 0; i-- {
+			j := k.rand.Uint32n(uint32(i + 1))
+			k.raw[i], k.raw[j] = k.raw[j], k.raw[i]
+			k.ctx[i], k.ctx[j] = k.ctx[j], k.ctx[i]
+		}
+	}
 	k.fillLocal()
 }

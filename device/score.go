@@ -7,13 +7,16 @@ import (
 
 // scorer is a worker's room for scoring.
 type scorer struct {
-	once   int       // items that a Direct visit touched once
-	moved  bool      // move is that of the last visit
-	move   []float32 // by item touched once: how far its logit has moved
-	scaled []float32 // a head's vector, shrunk as the untouched rows are
-	batch  method.Batch
-	items  []uint32
-	rd     [][]uint32
+	once    int       // items that a Direct visit touched once
+	moved   bool      // move is that of the last visit
+	move    []float32 // by item touched once: how far its logit has moved
+	scaled  []float32 // a head's vector, shrunk as the untouched rows are
+	batch   method.Batch
+	items   []uint32
+	rd      [][]uint32
+	row     []uint32 // context, as often as a chunk has items
+	context uint32   // the interaction to score in
+	class   []float32
 }
 
 func (s *scorer) init(k *Worker) {
@@ -21,9 +24,16 @@ func (s *scorer) init(k *Worker) {
 	s.move = make([]float32, k.p.Items)
 	s.items = make([]uint32, scoreChunk)
 	s.rd = make([][]uint32, n)
+	s.batch.Final = true
 	s.batch.Rd, s.batch.Wr = make([][]uint32, n), make([][]uint32, n)
 	for i := range s.rd {
 		s.rd[i] = make([]uint32, scoreChunk)
+	}
+	if k.p.context {
+		s.row = make([]uint32, scoreChunk)
+	}
+	if k.mem.classes != nil {
+		s.class = make([]float32, len(k.mem.classes.first))
 	}
 }
 
@@ -33,11 +43,12 @@ func (k *Worker) Prepare(st *State, t *Task) {
 	switch {
 	case k.p.ready == nil:
 	case k.p.ready.History:
-		k.resolveHistory(t.Train, Void)
+		k.resolveHistory(t.Train, t.Rows, Void)
 		k.p.ready.Run(&k.w)
 	case k.sample(t):
 		k.resolveLocal(k.mem.Shards + k.id)
 		k.p.ready.Run(&k.w)
+		k.readied = true
 	}
 	k.end(t)
 }
@@ -54,7 +65,7 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 	}
 	v, vector, bias := k.headView()
 	vec.Dots(v.Arena, v.Stride, items, k.shrunk(v, vector), bias, dst)
-	if !k.visited || v.Slot.Serve != method.Tuned {
+	if !k.owns(v) {
 		return
 	}
 	move := k.moves(vector)
@@ -72,7 +83,7 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 // weight decay has shrunk those of the device's own copy too, and a row s times as
 // long scores as a vector s times as long does.
 func (k *Worker) shrunk(v *method.View, vector []float32) []float32 {
-	if !k.visited || v.Slot.Serve != method.Tuned || v.Shrunk == 1 {
+	if !k.owns(v) || v.Shrunk == 1 {
 		return vector
 	}
 	return k.scaled(float32(v.Shrunk), vector)
@@ -94,6 +105,10 @@ func (k *Worker) localRow(v *method.View, t int32) uint32 {
 
 // ScoreAll sets dst[i] to the logit of item i, for every item.
 func (k *Worker) ScoreAll(dst []float32) {
+	if k.mem.classes != nil {
+		k.scoreClasses(dst)
+		return
+	}
 	if k.p.head == nil {
 		buf := k.score.items
 		for lo := 0; lo < len(dst); lo += scoreChunk {
@@ -107,7 +122,7 @@ func (k *Worker) ScoreAll(dst []float32) {
 	}
 	v, vector, bias := k.headView()
 	vec.DotsAll(v.Arena, v.Stride, k.shrunk(v, vector), bias, dst)
-	if !k.visited || v.Slot.Serve != method.Tuned {
+	if !k.owns(v) {
 		return
 	}
 	for p, item := range k.items {
@@ -168,6 +183,12 @@ func (k *Worker) moves(vector []float32) []float32 {
 func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 	b := &k.score.batch
 	b.N, b.Item = len(items), items
+	if s := &k.score; s.row != nil {
+		b.Row = s.row[:len(items)]
+		for x := range b.Row {
+			b.Row[x] = s.context
+		}
+	}
 	table := 0
 	for i := range k.w.View {
 		v := &k.w.View[i]
@@ -180,7 +201,7 @@ func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 		case v.Slot.Scope == method.Private:
 			k.materialise(v, table, items, rd)
 			table++
-		case k.visited && v.Slot.Serve == method.Tuned:
+		case k.owns(v):
 			k.tunedRows(v, items, rd)
 		default:
 			copy(rd, items)

@@ -13,6 +13,7 @@ type Task struct {
 	Round  int
 	Train  []uint32    // the items it has, oldest first
 	Rating []float32   // of Train; nil where the data has none
+	Rows   []uint32    // of Train, in Features.Row; nil where there are none
 	Hide   [2][]uint32 // items that are never drawn as negatives, beside Train
 }
 
@@ -36,6 +37,7 @@ type Worker struct {
 	bits []uint64 // excluded items; all zero between visits
 	pool []uint32 // the pool as a list, when it is small
 	raw  []uint32 // samples in order: item, top bit set for a positive
+	ctx  []uint32 // of raw: the interaction; nil where those have no features
 	// By item: 0 for one that is not touched. In a visit that copies its rows the
 	// position plus 1. In a Direct visit -1 for an item touched once and left in
 	// place, else its row in the local block.
@@ -51,6 +53,7 @@ type Worker struct {
 	shard   int
 	sends   bool // the method sends something
 	visited bool // the last call was Visit: tuned rows are in place
+	readied bool // the last call was Prepare, and what it has tuned is in place
 	score   scorer
 }
 
@@ -67,6 +70,7 @@ func NewWorker(m *Memory, id int) *Worker {
 	}
 	w := &k.w
 	w.Items, w.Rounds, w.BatchSize, w.Plain = p.Items, p.Rounds, p.Batch, p.Plain
+	w.Features = p.Features
 	w.Z = make([]float32, p.Batch)
 	w.View = make([]method.View, len(p.Slots))
 	w.Samples.Rd, w.Samples.Wr = make([][]uint32, len(p.Slots)), make([][]uint32, len(p.Slots))
@@ -111,7 +115,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	k.w.WantLoss = wantLoss
 	var out Outcome
 	if k.p.Visit.History {
-		k.resolveHistory(t.Train, shard)
+		k.resolveHistory(t.Train, t.Rows, shard)
 	} else if !k.sample(t) {
 		k.end(t)
 		return out
@@ -154,7 +158,10 @@ func (k *Worker) begin(st *State, t *Task) {
 		*st = k.mem.Born(nil)
 	}
 	w := &k.w
-	k.state, k.visited, k.score.moved = st, false, false
+	k.state, k.visited, k.readied, k.score.moved = st, false, false, false
+	if k.p.context && len(t.Rows) > 0 {
+		k.score.context = t.Rows[len(t.Rows)-1]
+	}
 	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
 	w.Loss, w.LossN, w.WantLoss = 0, 0, false
 	w.Rand = rng.New(k.p.Seed, rng.Visit, uint64(t.Round), uint64(t.Device))

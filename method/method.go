@@ -1,5 +1,7 @@
 package method
 
+import "github.com/tacit-rec/tacit/rows"
+
 // Method is what a published method implements. Its parameters are the exported
 // fields of one struct, with tags `default` and `doc`; package param reads them.
 // A Method is built once per run and used by many devices at a time: it keeps no
@@ -54,12 +56,22 @@ func As[T any](m Method) (t T, ok bool) {
 	}
 }
 
-// Ready is a Method that must rebuild Ephemeral slots before it can recommend,
-// with the newest Shared slots. Ready says how: on the device's history alone, or
-// on the samples of the round. It has no parts.
+// Ready is a Method that must rebuild Ephemeral slots, or tune Shared ones, before
+// it can recommend, with the newest Shared slots. Ready says how: on the device's
+// history alone, or on the samples of the round. It has no parts. What it leaves is
+// recommended with, and kept and sent nowhere.
 type Ready interface {
 	Method
 	Ready(items int) Visit
+}
+
+// Featured is a Method that reads side information. Bind tells it what there is,
+// once and before Slots, and says by name what it lacks. A device finds the columns
+// in Work.Features, its own place in those of users is Work.Device, and that of a
+// sample's interaction in Batch.Row.
+type Featured interface {
+	Method
+	Bind(f *rows.Features) error
 }
 
 // Updater is a Method with a server step of its own. Without it, the mean of

@@ -1,5 +1,7 @@
 package method
 
+import "github.com/tacit-rec/tacit/rows"
+
 // Pool is what a Central method trains on: a round's samples of all users, in
 // random order.
 type Pool struct {
@@ -7,7 +9,9 @@ type Pool struct {
 	BatchSize     int
 	User, Item    []uint32
 	Y             []float32
-	Rating        []float32   // as Samples has it
+	Rating        []float32 // as Samples has it
+	Row           []uint32  // as Samples has it
+	Features      *rows.Features
 	Value         [][]float32 // by slot; rows are padded to Stride
 	Stride        []int
 	WantLoss      bool
@@ -31,7 +35,7 @@ type PoolBatch struct {
 func (p *Pool) Batch(lo, hi int) *PoolBatch {
 	b := &p.batch
 	b.Lo, b.N = lo, hi-lo
-	b.Item, b.Y, b.Rating = p.Item[lo:hi], p.Y[lo:hi], part(p.Rating, lo, hi)
+	b.Item, b.Y, b.Rating, b.Row = p.Item[lo:hi], p.Y[lo:hi], part(p.Rating, lo, hi), part(p.Row, lo, hi)
 	b.User = p.User[lo:hi]
 	b.UserPos, b.Users = p.users.number(b.User)
 	b.ItemPos, b.Items = p.item.number(b.Item)

@@ -1,6 +1,9 @@
 package method
 
-import "github.com/tacit-rec/tacit/rng"
+import (
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/rows"
+)
 
 // Work is a device in the middle of a visit. A runtime fills it; a method reads
 // it, and writes values and gradients.
@@ -11,6 +14,7 @@ type Work struct {
 	Items         int
 	Step          int // batches done in this visit
 	History       []uint32
+	Features      *rows.Features // nil unless the method is Featured
 	View          []View
 	Rand          rng.Rand // this device's stream for this visit
 
@@ -42,7 +46,7 @@ func (w *Work) Skips(slot int) bool { return w.skip>>slot&1 == 1 }
 // Scratch is memory that a part may use between two calls, such as activations
 // between Logits and Back. It grows to what was asked for and stays.
 type Scratch struct {
-	rooms [12][]float32
+	rooms [24][]float32
 	wide  []float64
 }
 
@@ -99,9 +103,13 @@ type Samples struct {
 	// Rating is that of a positive as the data has it, or 1 where it has none; 0 for
 	// a negative. It is nil unless the visit is Rated.
 	Rating []float32
-	Pos    []uint32 // in the local block; equal items have equal positions
-	Rd     [][]uint32
-	Wr     [][]uint32
+	// Row is the interaction that a sample stands for, as Features.Row has it: its
+	// own, or that of the positive which a negative was drawn for. It is nil where
+	// interactions have no features, or the method reads none.
+	Row []uint32
+	Pos []uint32 // in the local block; equal items have equal positions
+	Rd  [][]uint32
+	Wr  [][]uint32
 	// Reorder shuffles the samples for another pass.
 	Reorder func()
 	mark    []uint32
@@ -115,16 +123,18 @@ type Batch struct {
 	Item   []uint32
 	Y      []float32
 	Rating []float32
+	Row    []uint32
 	Pos    []uint32
 	Rows   []uint32 // the distinct positions in Pos, in the order of their first use
 	Rd, Wr [][]uint32
+	Final  bool // it is scored to recommend: no Back follows
 }
 
 // Batch returns samples lo to hi. It is valid until the next call.
 func (w *Work) Batch(lo, hi int) *Batch {
 	b, s := &w.batch, &w.Samples
 	b.Lo, b.N = lo, hi-lo
-	b.Item, b.Y, b.Rating = s.Item[lo:hi], s.Y[lo:hi], part(s.Rating, lo, hi)
+	b.Item, b.Y, b.Rating, b.Row = s.Item[lo:hi], s.Y[lo:hi], part(s.Rating, lo, hi), part(s.Row, lo, hi)
 	if cap(b.Rd) < len(w.View) {
 		b.Rd, b.Wr = make([][]uint32, len(w.View)), make([][]uint32, len(w.View))
 	}

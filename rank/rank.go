@@ -44,18 +44,36 @@ type Metrics struct {
 
 // Of computes the metrics of places.
 func Of(places []Place, ties Ties) Metrics {
+	return OfGroups(places, nil, ties)
+}
+
+// OfGroups computes the metrics of users with several held-out items: those of user
+// u are places[start[u]:start[u+1]]. Each user counts by the mean over its items;
+// start is nil where each has one.
+func OfGroups(places []Place, start []int, ties Ties) Metrics {
 	var m Metrics
-	for _, p := range places {
-		if p.Above == Absent {
+	users := len(places)
+	if start != nil {
+		users = len(start) - 1
+	}
+	for u := range users {
+		lo, hi := u, u+1
+		if start != nil {
+			lo, hi = start[u], start[u+1]
+		}
+		if lo == hi || places[lo].Above == Absent {
 			continue
 		}
 		m.Users++
-		for i, k := range KS {
-			hr, ndcg := p.At(k, ties)
-			m.HR[i] += hr
-			m.NDCG[i] += ndcg
+		share := 1 / float64(hi-lo)
+		for _, p := range places[lo:hi] {
+			for i, k := range KS {
+				hr, ndcg := p.At(k, ties)
+				m.HR[i] += float64(share * hr)
+				m.NDCG[i] += float64(share * ndcg)
+			}
+			m.MRR += float64(share * p.Reciprocal(ties))
 		}
-		m.MRR += p.Reciprocal(ties)
 	}
 	if m.Users > 0 {
 		n := float64(m.Users)

@@ -162,7 +162,7 @@ func parityTable(rows []ParityRow, references bool) *Table {
 		t.drop(slices.Index(t.Header, "published HR / NDCG"), 3)
 	}
 	if t.dropEmpty() && references {
-		t.Notes = append(t.Notes, "Full ranking: none under this protocol, which ranks sampled candidates only.")
+		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	return t
 }

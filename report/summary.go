@@ -55,7 +55,7 @@ func board(g *group, r *row) *Table {
 		t.Notes = append(t.Notes, ref.notes()...)
 	}
 	if t.dropEmpty() {
-		t.Notes = append(t.Notes, "Full ranking: none under this protocol, which ranks sampled candidates only.")
+		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	return t
 }

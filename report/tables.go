@@ -63,7 +63,7 @@ func overview(g *group) *Table {
 		t.drop(slices.Index(t.Header, "published HR / NDCG"), 2)
 	}
 	if t.dropEmpty() {
-		about = append(about, "Full ranking: none under this protocol, which ranks sampled candidates only.")
+		about = append(about, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	about = append(about, g.notes...)
 	if s := leakWords(g, g.rows); s != "" {

@@ -19,6 +19,7 @@ type pooled struct {
 
 type drawn struct {
 	user, raw uint32
+	row       uint32 // of the interaction, where those have features
 	rating    float32
 }
 
@@ -34,7 +35,7 @@ func newPooled(f *Fleet, total int) (*pooled, error) {
 	case f.load == nil || f.Plan.MaxSamples(total) > mostPooled:
 		return nil, errors.New("sim: this method is trained in one place, with all samples in memory, and there are too many; use fewer users")
 	}
-	p := &pooled{Pool: method.Pool{Rounds: o.Rounds, BatchSize: o.Batch, Stride: make([]int, len(f.Plan.Slots))}}
+	p := &pooled{Pool: method.Pool{Rounds: o.Rounds, BatchSize: o.Batch, Features: f.Plan.Features, Stride: make([]int, len(f.Plan.Slots))}}
 	for i := range f.Plan.Slots {
 		p.Value = append(p.Value, f.Mem.Value(i))
 		p.Stride[i] = vec.Pad(f.Plan.Slots[i].Dim)
@@ -76,6 +77,12 @@ func (f *Fleet) pass(c method.Central, t int) round.Report {
 		p.User[x], p.Item[x] = d.user, d.raw&^vec.Positive
 		p.Y[x], p.Rating[x] = float32(d.raw>>31), d.rating
 	}
+	if f.Plan.Features != nil && len(f.Plan.Features.Row) > 0 {
+		p.Row = resize(p.Row, n)
+		for x, d := range p.all {
+			p.Row[x] = d.row
+		}
+	}
 	p.Round, p.WantLoss, p.Loss, p.LossN = t, f.loss, 0, 0
 	c.Pass(&p.Pool)
 	rep.Samples, rep.Loss, rep.LossN = n, p.Loss, p.LossN
@@ -99,8 +106,12 @@ func (f *Fleet) draw(l *lane, u, t int, list []drawn) []drawn {
 			l.rating[item] = l.task.Rating[x]
 		}
 	}
-	for _, raw := range raws {
-		d := drawn{uint32(u), raw, float32(raw >> 31)}
+	at := l.DrawnRows()
+	for x, raw := range raws {
+		d := drawn{user: uint32(u), raw: raw, rating: float32(raw >> 31)}
+		if at != nil {
+			d.row = at[x]
+		}
 		if l.task.Rating != nil && raw&vec.Positive != 0 {
 			d.rating = l.rating[raw&^vec.Positive]
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
@@ -18,19 +19,36 @@ type Places struct {
 	Valid, Test         []rank.Place // among sampled candidates
 	ValidFull, TestFull []rank.Place // among the catalogue; nil when the protocol has none
 	Top                 []uint32     // topK items per user, best first; nil likewise
+	// Start is set where users have several test items, each ranked among all items
+	// that the user never touched: those of user u are Test[Start[u]:Start[u+1]].
+	Start []int
 }
 
-func newPlaces(users int, full bool) *Places {
-	absent := func() []rank.Place {
+func newPlaces(split *data.Split) *Places {
+	users := split.Users()
+	absent := func(users int) []rank.Place {
 		p := make([]rank.Place, users)
 		for i := range p {
 			p[i].Above = rank.Absent
 		}
 		return p
 	}
-	out := &Places{Valid: absent(), Test: absent()}
-	if full {
-		out.ValidFull, out.TestFull = absent(), absent()
+	if out := split.Out(); out != nil {
+		start := []int{0}
+		var p data.Part
+		n := 0
+		for u := range users {
+			if out[u] {
+				split.User(u, &p)
+				n += len(p.Query)
+			}
+			start = append(start, n)
+		}
+		return &Places{Valid: absent(users), Test: absent(n), Start: start}
+	}
+	out := &Places{Valid: absent(users), Test: absent(users)}
+	if split.Full {
+		out.ValidFull, out.TestFull = absent(users), absent(users)
 		out.Top = make([]uint32, users*topK)
 		for i := range out.Top {
 			out.Top[i] = rank.None
@@ -52,11 +70,12 @@ type scores struct {
 	list []uint32
 	some []float32
 	all  []float32
+	own  []float32 // of a held-out user's items
 }
 
 func newScores(s *data.Split) scores {
 	n := s.Sampled + 1
-	return scores{make([]uint32, 0, n), make([]float32, n), make([]float32, s.Items())}
+	return scores{list: make([]uint32, 0, n), some: make([]float32, n), all: make([]float32, s.Items())}
 }
 
 // scorer scores items for one user, or all of them.
@@ -74,8 +93,10 @@ type eval struct {
 }
 
 func newEval(split *data.Split, users int, seed uint64) *eval {
-	e := &eval{split: split, logit: true, now: newPlaces(split.Users(), split.Full)}
-	if users > 0 && users < split.Users() {
+	e := &eval{split: split, logit: true, now: newPlaces(split)}
+	if e.only = split.Out(); e.only != nil && users > 0 {
+		e.some(users, seed)
+	} else if users > 0 && users < split.Users() {
 		e.only = make([]bool, split.Users())
 		ids := make([]uint32, split.Users())
 		for i := range ids {
@@ -90,11 +111,31 @@ func newEval(split *data.Split, users int, seed uint64) *eval {
 	return e
 }
 
+// some keeps so many of the held-out users.
+func (e *eval) some(users int, seed uint64) {
+	var ids []uint32
+	for u, out := range e.only {
+		if out {
+			ids = append(ids, uint32(u))
+		}
+	}
+	r := rng.New(seed, rng.EvalUsers)
+	r.Shuffle(ids)
+	e.only = make([]bool, len(e.only))
+	for _, u := range ids[:min(users, len(ids))] {
+		e.only[u] = true
+	}
+}
+
 func (e *eval) visited(l *lane, u int) { e.user(l.Worker, &l.scores, &l.part, u) }
 
 // user places the held-out items of one user by the scorer's scores.
 func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 	if e.only != nil && !e.only[u] {
+		return
+	}
+	if e.now.Start != nil {
+		e.queries(by, s, p, e.now.Test[e.now.Start[u]:e.now.Start[u+1]])
 		return
 	}
 	full := e.split.Full
@@ -127,6 +168,30 @@ func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) rank
 		vec.Sigmoids(out)
 	}
 	return rank.Among(out[0], out[1:])
+}
+
+// contextual is a scorer that may be told in which interaction it scores.
+type contextual interface{ Context(row uint32) bool }
+
+// queries ranks each of a held-out user's items among all that the user never
+// touched.
+func (e *eval) queries(by scorer, s *scores, p *data.Part, places []rank.Place) {
+	in, asks := by.(contextual)
+	asks = asks && p.QueryRows != nil
+	masked := float32(math.Inf(-1))
+	for q := range p.Query {
+		if changes := asks && in.Context(p.QueryRows[q]); q == 0 || changes {
+			by.ScoreAll(s.all)
+			s.own = s.own[:0]
+			for _, i := range p.Query {
+				s.own = append(s.own, s.all[i])
+			}
+			for _, i := range p.Touched() {
+				s.all[i] = masked
+			}
+		}
+		places[q] = rank.Among(s.own[q], s.all)
+	}
 }
 
 // full ranks among the catalogue without the train items; when testing, without
@@ -172,7 +237,13 @@ func (f *Fleet) prepared(e *eval, t int) time.Duration {
 				continue
 			}
 			f.open(l, u, t)
-			l.Prepare(&f.state[u], &l.task)
+			if l.part.Out && !f.Plan.Readies() && f.central == nil {
+				// A new device without a way of its own to get ready is visited once.
+				st := f.Mem.Born(nil)
+				l.Visit(&st, &l.task, device.Void, false)
+			} else {
+				l.Prepare(&f.state[u], &l.task)
+			}
 			e.visited(l, u)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -32,11 +33,14 @@ type Fleet struct {
 	load  []int32       // train rows by user; nil when they are not known
 	deal  [][]uint32    // shard to users, for the current cohort
 	whole bool          // deal is for the whole fleet
+	named []uint32      // the cohort by user, where some are held out
 	count []uint32      // by item: devices that touched it
 	loss  bool          // the round's training loss is asked for
 	eval  *eval         // set while visits are to be evaluated
 	extra time.Duration // evaluation inside the round, beside the lanes'
 	tuned []overlay     // by user; only where strangers' tables are asked for
+	out   []bool        // by user: held out, and never in a round; nil where nobody is
+	in    []uint32      // those who are not; nil where all are
 
 	central method.Central // nil for a federation
 	pooled  *pooled
@@ -58,13 +62,18 @@ type lane struct {
 
 // NewFleet makes a device for every user of the split.
 func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Fleet, error) {
+	features, err := split.Features()
+	if err != nil {
+		return nil, fmt.Errorf("sim: %w", err)
+	}
 	plan, err := device.NewPlan(m, device.Options{
-		Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives, Seed: seed, Dense: opt.Noise.On(), Plain: opt.Plain,
+		Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives, Seed: seed, Dense: opt.Noise.On(), Plain: opt.Plain,
 	})
 	if err != nil {
 		return nil, err
 	}
 	f := &Fleet{Plan: plan, split: split, opt: opt}
+	f.holdOut()
 	total := 0
 	if _, in := split.Source.(*data.Set); in {
 		f.load = make([]int32, split.Users())
@@ -90,6 +99,9 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 		f.lanes = append(f.lanes, &lane{Worker: device.NewWorker(f.Mem, j), scores: newScores(split)})
 	}
 	if plan.Serves(method.Stranger) {
+		if f.out != nil {
+			return nil, fmt.Errorf("sim: scoring with a stranger's table needs a protocol in which everybody takes part, and %s holds users out", split.Name)
+		}
 		if !opt.Cohort.All() || !plan.Headed() {
 			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a method with a bilinear head")
 		}
@@ -107,6 +119,17 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 		}
 	}
 	return f, nil
+}
+
+// holdOut leaves the held-out users out of rounds.
+func (f *Fleet) holdOut() {
+	f.out = f.split.Out()
+	for u, out := range f.out {
+		// Trained in one place, everybody's train rows are there.
+		if !out || f.Plan.Central() {
+			f.in = append(f.in, uint32(u))
+		}
+	}
 }
 
 // shardCount depends on the data and never on the machine: a power of two near
@@ -128,11 +151,24 @@ func shardCount(samples, items int, p *device.Plan) int {
 	return s
 }
 
-// Users is the number of devices.
-func (f *Fleet) Users() int { return len(f.state) }
+// Users is the number of devices that take part. Where some are held out, the
+// others are numbered from 0 for the engine.
+func (f *Fleet) Users() int {
+	if f.in != nil {
+		return len(f.in)
+	}
+	return len(f.state)
+}
 
 // Round visits the cohort.
 func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, error) {
+	if f.in != nil {
+		f.named = f.named[:0]
+		for _, k := range cohort {
+			f.named = append(f.named, f.in[k])
+		}
+		cohort = f.named
+	}
 	f.dealOut(cohort)
 	clear(f.count)
 	for _, l := range f.lanes {
@@ -233,7 +269,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 // open puts user u into the lane's task.
 func (f *Fleet) open(l *lane, u, t int) {
 	f.split.User(u, &l.part)
-	l.task = device.Task{Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Hide: f.split.Hidden(&l.part)}
+	l.task = device.Task{Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Rows: l.part.Rows, Hide: f.split.Hidden(&l.part)}
 }
 
 func (f *Fleet) gone(u, t int, why uint64, share float64) bool {
@@ -247,10 +283,10 @@ func (f *Fleet) gone(u, t int, why uint64, share float64) bool {
 // dealOut deals the cohort to the shards: the device with the most work first,
 // to the shard with the least.
 func (f *Fleet) dealOut(cohort []uint32) {
-	if f.whole && len(cohort) == len(f.state) {
+	if f.whole && len(cohort) == f.Users() {
 		return
 	}
-	f.whole = len(cohort) == len(f.state)
+	f.whole = len(cohort) == f.Users()
 	if f.deal == nil {
 		f.deal = make([][]uint32, f.Mem.Shards)
 	}

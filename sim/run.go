@@ -80,9 +80,9 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		e.Value = append(e.Value, f.Mem.Value(i))
 	}
 	r := &Run{Options: opt, Seed: seed, Fleet: f, Engine: e, eval: newEval(split, opt.EvalUsers, seed)}
-	r.Best = newPlaces(split.Users(), split.Full)
+	r.Best = newPlaces(split)
 	e.Before = r.before
-	if f.Plan.Serves(method.Tuned) && opt.partial() {
+	if f.Plan.Serves(method.Tuned) && opt.partial() && split.Out() == nil {
 		f.prepared(r.eval, 0) // who has not been visited yet is measured as it was born
 	}
 	return r, nil
@@ -100,7 +100,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	// a partial cohort is measured in every round.
 	tuned := f.Plan.Serves(method.Tuned)
 	f.loss = turn
-	if f.eval = nil; tuned && (turn || r.partial()) {
+	if f.eval = nil; tuned && f.out == nil && (turn || r.partial()) {
 		f.eval = r.eval
 	}
 	start := time.Now()
@@ -119,7 +119,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		}
 	}
 	train := took - evalled
-	if turn && !tuned && !f.Plan.Serves(method.Stranger) {
+	if turn && (!tuned && !f.Plan.Serves(method.Stranger) || f.out != nil) {
 		evalled += f.prepared(r.eval, t)
 	}
 	ev.TrainMS, ev.EvalMS = ms(train), ms(evalled)

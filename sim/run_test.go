@@ -222,7 +222,7 @@ func TestAbsentUsersKeepTheirPlaces(t *testing.T) {
 		}
 	}
 	for t0 := range o.Rounds {
-		before := newPlaces(40, true)
+		before := newPlaces(r.Fleet.split)
 		r.eval.now.copyTo(before)
 		e := step(t, r)
 		if e.Test.Sampled["users"] != 40 {
@@ -291,7 +291,7 @@ func TestTheSelectedRoundIsTheLatestOfTheBestByValidation(t *testing.T) {
 			t.Errorf("round %d with %g after %g is best: %v", e.Round, hr, best, e.Best)
 		}
 		if hr >= best {
-			best, at, want = hr, e.Round, newPlaces(40, true)
+			best, at, want = hr, e.Round, newPlaces(r.Fleet.split)
 			r.eval.now.copyTo(want)
 		}
 	}

@@ -77,7 +77,7 @@ func (l *live) reference(e lab.Referring) {
 }
 
 func (l *live) round(e sim.Event) {
-	if e.Valid != nil {
+	if e.Valid != nil && len(e.Valid.Sampled) > 0 {
 		l.line = fmt.Sprintf("valid HR@10 %s  NDCG %s  ", points(e.Valid.Sampled["hr@10"]), points(e.Valid.Sampled["ndcg@10"]))
 	}
 	l.bytes += e.BytesUp

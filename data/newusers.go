@@ -1,0 +1,78 @@
+package data
+
+import (
+	"slices"
+
+	"github.com/tacit-rec/tacit/rng"
+)
+
+// outShare is the share of the users that NewUsers holds out.
+const outShare = 0.2
+
+// holdOut draws the users that take no part in training.
+func (s *Split) holdOut() {
+	ids := make([]uint32, s.Users())
+	for u := range ids {
+		ids[u] = uint32(u)
+	}
+	r := rng.New(s.Seed, rng.HeldUsers)
+	r.Shuffle(ids)
+	s.out = make([]bool, len(ids))
+	for _, u := range ids[:max(1, int(outShare*float64(len(ids))))] {
+		s.out[u] = true
+	}
+}
+
+// Out returns who is held out, by user; nil where everybody takes part.
+func (s *Split) Out() []bool { return s.out }
+
+// number sets the numbers of the rows of Train, if anybody asks for them.
+func (p *Part) number(asked bool) {
+	p.Rows, p.Query, p.QueryRows = nil, nil, nil
+	if !asked {
+		return
+	}
+	p.numbers = p.numbers[:0]
+	for k := range p.history.Items {
+		p.numbers = append(p.numbers, uint32(p.history.First+k))
+	}
+	p.Rows = p.numbers[:len(p.Train)]
+}
+
+// halve draws the half of a held-out user's rows that its device learns from. The
+// paper (Wang et al.) says "evenly split" and not how: we draw, and a row's double
+// may come to the other half.
+func (s *Split) halve(u int, p *Part) {
+	n := len(p.history.Items)
+	p.drawn = p.drawn[:0]
+	for k := range uint32(n) {
+		p.drawn = append(p.drawn, k)
+	}
+	r := rng.New(s.Seed, rng.HeldRows, uint64(u))
+	r.Shuffle(p.drawn)
+	for i, list := range [][]uint32{p.drawn[:n/2], p.drawn[n/2:]} {
+		slices.Sort(list)
+		h := &p.halves[i]
+		h.items, h.rows, h.rating = h.items[:0], h.rows[:0], h.rating[:0]
+		for _, k := range list {
+			h.items = append(h.items, p.history.Items[k])
+			if p.Rows != nil {
+				h.rows = append(h.rows, p.Rows[k])
+			}
+			if p.Rating != nil {
+				h.rating = append(h.rating, p.Rating[k])
+			}
+		}
+	}
+	own, query := &p.halves[0], &p.halves[1]
+	p.Train, p.Query = own.items, query.items
+	if p.Rows != nil {
+		p.Rows, p.QueryRows = own.rows, query.rows
+	}
+	if p.Rating != nil {
+		p.Rating = own.rating
+	}
+}
+
+// Touched returns every item that the user ever touched, held out or not.
+func (p *Part) Touched() []uint32 { return p.history.Items }

@@ -1,0 +1,89 @@
+package rows
+
+import "fmt"
+
+// Features is side information in columns: what is known of users, of items, and
+// of single interactions (the hour, the weather). It is shared and read-only.
+type Features struct {
+	User []Column // by user
+	Item []Column // by item
+	Row  []Column // by interaction, numbered as the data has them
+}
+
+// Column is one feature. It holds categories, sets of categories or numbers.
+type Column struct {
+	Name  string
+	Card  int       // the number of categories; 0 for a column of numbers
+	Code  []uint32  // one category each, below Card; of sets, all of them one after the other
+	Start []uint32  // of sets: the categories of k are Code[Start[k]:Start[k+1]]; else nil
+	Value []float32 // of numbers
+}
+
+// Of returns the categories of k.
+func (c *Column) Of(k uint32) []uint32 {
+	if c.Start == nil {
+		return c.Code[k : k+1]
+	}
+	return c.Code[c.Start[k]:c.Start[k+1]]
+}
+
+// Len is how many users, items or interactions the column is about.
+func (c *Column) Len() int {
+	switch {
+	case c.Card == 0:
+		return len(c.Value)
+	case c.Start != nil:
+		return len(c.Start) - 1
+	}
+	return len(c.Code)
+}
+
+// The limits of Check: what a feature that is worth an embedding stays below.
+const (
+	maxColumns = 64
+	maxCard    = 1 << 20
+)
+
+// Check reports the first column that is not about as many things as there are,
+// or that holds something it cannot.
+func (f *Features) Check(users, items, rows int) error {
+	if n := len(f.User) + len(f.Item) + len(f.Row); n > maxColumns {
+		return fmt.Errorf("rows: %d features, at most %d are possible", n, maxColumns)
+	}
+	for side, columns := range [...][]Column{f.User, f.Item, f.Row} {
+		want := [...]int{users, items, rows}[side]
+		for i := range columns {
+			if err := columns[i].check(want); err != nil {
+				return fmt.Errorf("rows: feature %q: %w", columns[i].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Column) check(n int) error {
+	if c.Card < 0 || c.Card > maxCard {
+		return fmt.Errorf("%d categories: want 1 to %d, or 0 for numbers", c.Card, maxCard)
+	}
+	if c.Start != nil {
+		for k, at := range c.Start {
+			if int(at) > len(c.Code) || k > 0 && at < c.Start[k-1] || k == 0 && at != 0 {
+				return fmt.Errorf("set %d starts at %d of %d", k, at, len(c.Code))
+			}
+		}
+	}
+	if got := c.Len(); got != n {
+		return fmt.Errorf("it is about %d, and there are %d", got, n)
+	}
+	for _, code := range c.Code {
+		if int(code) >= c.Card {
+			return fmt.Errorf("category %d, and there are %d", code, c.Card)
+		}
+	}
+	for k, v := range c.Value {
+		if v-v != 0 {
+			return fmt.Errorf("number %d is %g", k, v)
+		}
+	}
+	return nil
+}

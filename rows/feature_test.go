@@ -1,0 +1,43 @@
+package rows_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/rows"
+)
+
+func TestAColumnKnowsItsCategories(t *testing.T) {
+	one := rows.Column{Card: 3, Code: []uint32{2, 0}}
+	set := rows.Column{Card: 3, Code: []uint32{2, 0, 1}, Start: []uint32{0, 2, 2, 3}}
+	if one.Len() != 2 || !slices.Equal(one.Of(0), []uint32{2}) {
+		t.Errorf("of two single categories there are %d, the first %v", one.Len(), one.Of(0))
+	}
+	if set.Len() != 3 || !slices.Equal(set.Of(0), []uint32{2, 0}) || len(set.Of(1)) != 0 || !slices.Equal(set.Of(2), []uint32{1}) {
+		t.Errorf("the sets are %v %v %v of %d", set.Of(0), set.Of(1), set.Of(2), set.Len())
+	}
+}
+
+func TestWrongFeaturesAreRefusedByName(t *testing.T) {
+	for want, c := range map[string]rows.Column{
+		"it is about 1, and there are 2": {Name: "x", Card: 2, Code: []uint32{1}},
+		"category 2, and there are 2":    {Name: "x", Card: 2, Code: []uint32{1, 2}},
+		"number 1 is NaN":                {Name: "x", Value: []float32{0, float32(math.NaN())}},
+		"set 1 starts at 9 of 1":         {Name: "x", Card: 2, Code: []uint32{1}, Start: []uint32{0, 9, 1}},
+		"-1 categories":                  {Name: "x", Card: -1, Code: []uint32{0, 0}},
+	} {
+		f := rows.Features{Item: []rows.Column{c}}
+		if err := f.Check(0, 2, 0); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"x"`) {
+			t.Errorf("%+v: %v, want %s", c, err, want)
+		}
+	}
+	good := rows.Features{User: []rows.Column{{Card: 1, Code: []uint32{0}}}, Row: []rows.Column{{Value: []float32{1, 2, 3}}}}
+	if err := good.Check(1, 5, 3); err != nil {
+		t.Error(err)
+	}
+	if err := (&rows.Features{Row: make([]rows.Column, 65)}).Check(0, 0, 0); err == nil {
+		t.Error("65 features pass")
+	}
+}
