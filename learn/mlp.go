@@ -67,11 +67,13 @@ func (l Layers) Slots(in int) []method.Slot {
 	return out
 }
 
-// mlp is fully connected layers with ReLU between them and one output. It is made
+// mlp is fully connected layers with ReLU (or the logistic function) between them
+// and one output. It is made
 // anew for every call, on memory of others.
 type mlp struct {
-	n      int // samples
-	layers int // the output's included
+	n      int  // samples
+	layers int  // the output's included
+	curved bool // the logistic function takes the place of ReLU
 	*method.Scratch
 	at [maxLayers + 1]layer
 }
@@ -81,7 +83,7 @@ type mlp struct {
 type layer struct {
 	in, out, stride int
 	w, b, gw, gb    []float32
-	h               []float32 // what came out, after ReLU
+	h               []float32 // what came out, after ReLU or the logistic function
 }
 
 // The rooms of a Scratch.
@@ -97,6 +99,11 @@ const (
 	userRoom
 	itemRoom
 	weightRoom
+	// These are for Meta.
+	pointRoom
+	metaRoom
+	tangentRoom
+	shiftRoom
 )
 
 // open lays out the activations of n samples.
@@ -124,7 +131,11 @@ func (m *mlp) forward(x vec.Mat, z []float32) {
 			copy(l.h[s*wide:(s+1)*wide], l.b)
 		}
 		vec.Gemm(m.n, l.out, l.in, x, vec.Rows(l.w, l.stride).T(), m.Room(packRoom, vec.GemmRoom(l.in)), vec.Rows(l.h, wide))
-		vec.Relu(l.h)
+		if m.curved {
+			vec.Sigmoids(l.h)
+		} else {
+			vec.Relu(l.h)
+		}
 		x = vec.Rows(l.h, wide)
 	}
 	l := &m.at[last]
@@ -154,7 +165,7 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 		l := &m.at[i]
 		wide := vec.Pad(l.out)
 		d = now[:m.n*wide]
-		vec.ReluBack(l.h, d)
+		m.bend(l.h, d)
 		in := x
 		if i > 0 {
 			in = vec.Rows(m.at[i-1].h, vec.Pad(l.in))
@@ -179,4 +190,15 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 		}
 	}
 	return d
+}
+
+// bend multiplies d by the slope of the activation, where it gave h.
+func (m *mlp) bend(h, d []float32) {
+	if !m.curved {
+		vec.ReluBack(h, d)
+		return
+	}
+	for i, y := range h {
+		d[i] *= float32(y * (1 - y))
+	}
 }

@@ -35,6 +35,14 @@ func (s Schedule) At(w *method.Work) float32 {
 	return s.V
 }
 
+// Or is s, unless that is the constant 0: then it is other.
+func (s Schedule) Or(other Schedule) Schedule {
+	if s == (Schedule{}) {
+		return other
+	}
+	return s
+}
+
 // power is a^n by squaring.
 func power(a float32, n int) float32 {
 	p := float32(1)

@@ -1,0 +1,149 @@
+package learn
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Meta is model-agnostic meta-learning (Finn, Abbeel and Levine 2017) on a Side, in
+// its second order. A device's samples are dealt to a support and a query half. With
+// theta_0 = theta and theta_j+1 = theta_j - inner*grad L_support(theta_j), the
+// gradient of L_query(theta_steps) by theta is
+//
+//	(I - inner*H(theta_0)) ... (I - inner*H(theta_steps-1)) grad L_query(theta_steps)
+//
+// where H is the Hessian of L_support. A product of H with a vector is exact, and as
+// dear as two gradients (Pearlmutter 1994). The visit takes so many steps against
+// that gradient, each with halves of its own. Losses are means of binary cross entropy.
+func Meta(s *Side, steps int, inner, outer Schedule, visits int) method.Visit {
+	return method.Visit{Run: func(w *method.Work) {
+		for v := range visits {
+			if v > 0 {
+				w.Samples.Reorder()
+			}
+			if w.WantLoss {
+				m := meta{Side: s, w: w}
+				w.Loss += m.gradient(0, len(w.Samples.Item), nil)
+				w.LossN += len(w.Samples.Item)
+			}
+			m := meta{Side: s, w: w, steps: steps, rate: inner.At(w)}
+			m.move(outer.At(w))
+			w.Step++
+		}
+	}}
+}
+
+// meta is one meta-gradient on one device.
+type meta struct {
+	*Side
+	w     *method.Work
+	steps int
+	rate  float32
+	t     sided
+}
+
+// size is the number of floats of all slots, with their padding.
+func (m *meta) size() int {
+	n := 0
+	for i := range m.slots {
+		n += len(m.w.View[i].Val)
+	}
+	return n
+}
+
+// lay returns a flat vector as slots.
+func (m *meta) lay(flat []float32) (out [method.MaxSlots][]float32) {
+	for i := range m.slots {
+		n := len(m.w.View[i].Val)
+		out[i], flat = flat[:n:n], flat[n:]
+	}
+	return out
+}
+
+// move takes one step against the meta-gradient.
+func (m *meta) move(rate float32) {
+	w, size, all := m.w, m.size(), len(m.w.Samples.Item)
+	half := max(all/2, 1)
+	points := w.Room(pointRoom, m.steps*size)
+	room := w.Room(metaRoom, 2*size)
+	g, hv := room[:size], room[size:]
+	for j := range m.steps {
+		m.save(points[j*size:][:size])
+		clear(g)
+		gs := m.lay(g)
+		m.gradient(0, half, &gs)
+		m.shift(-m.rate, &gs)
+	}
+	clear(g)
+	gs := m.lay(g)
+	m.gradient(half%all, all, &gs)
+	for j := m.steps - 1; j >= 0; j-- {
+		m.load(points[j*size:][:size])
+		clear(hv)
+		hs := m.lay(hv)
+		m.hessian(half, &gs, &hs)
+		vec.Axpy(-m.rate, hv, g)
+	}
+	m.shift(-rate, &gs)
+}
+
+func (m *meta) save(to []float32) {
+	flat := m.lay(to)
+	for i := range m.slots {
+		copy(flat[i], m.w.View[i].Val)
+	}
+}
+
+func (m *meta) load(from []float32) {
+	flat := m.lay(from)
+	for i := range m.slots {
+		copy(m.w.View[i].Val, flat[i])
+	}
+}
+
+func (m *meta) shift(by float32, along *[method.MaxSlots][]float32) {
+	for i := range m.slots {
+		vec.Axpy(by, along[i], m.w.View[i].Val)
+	}
+}
+
+// on readies the network for samples lo to hi, in pieces of a batch: it returns
+// where the piece ends, with its logits.
+func (m *meta) on(lo, hi int, grad *[method.MaxSlots][]float32) (*method.Batch, []float32) {
+	b := m.w.Batch(lo, min(lo+m.w.BatchSize, hi))
+	m.t = sided{}
+	m.work(m.w, b, &m.t)
+	if grad != nil {
+		m.t.grad = *grad
+	}
+	m.t.open(b.N, 0)
+	m.t.gather(0, &m.t.val, false, m.t.x)
+	z := m.w.Z[:b.N]
+	m.t.forward(m.t.x, z)
+	return b, z
+}
+
+// gradient adds that of the mean loss of samples lo to hi, if grad is not nil, and
+// returns the sum of the losses.
+func (m *meta) gradient(lo, hi int, grad *[method.MaxSlots][]float32) float64 {
+	sum := 0.0
+	for at := lo; at < hi; at += m.w.BatchSize {
+		b, z := m.on(at, hi, grad)
+		if grad == nil {
+			sum += bceLoss(b, z)
+			continue
+		}
+		vec.BCEGrad(b.Y, 1/float32(hi-lo), z)
+		m.t.back(z)
+	}
+	return sum
+}
+
+// hessian adds the product of the Hessian of the mean loss of the first n samples
+// and v.
+func (m *meta) hessian(n int, v, out *[method.MaxSlots][]float32) {
+	for at := 0; at < n; at += m.w.BatchSize {
+		b, z := m.on(at, n, out)
+		m.t.hessian(b.Y, z, 1/float32(n), v)
+	}
+}

@@ -1,0 +1,278 @@
+package learn
+
+import (
+	"errors"
+	"math"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Side is a score function of features alone: a table of embeddings for each
+// column of categories (of a set, the mean of its categories'), numbers as they are,
+// all of it side by side into a network with one output. The columns of the user come first,
+// then those of the interaction, then those of the item. It owns the first slots
+// of a method: the tables, then the layers' weights and biases in turn.
+type Side struct {
+	hidden Layers
+	curved bool
+	parts  []part
+	lead   int // input places that are the same for all items
+	in     int // input places
+	slots  []method.Slot
+	layer  int // the first layer's slot
+}
+
+// part is a column and where it goes.
+type part struct {
+	*rows.Column
+	of   owner
+	at   int // first place of the input
+	wide int
+	slot int // its table
+}
+
+type owner uint8
+
+const (
+	ofUser owner = iota
+	ofRow
+	ofItem
+)
+
+// NewSide lays a network out on the features. start is the standard deviation of
+// the embeddings; activation is relu or sigmoid.
+func NewSide(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*Side, error) {
+	if len(f.Item) == 0 {
+		return nil, errors.New("the method scores items by their features, and this data has none of items; use ml-100k, ml-1m, frappe or world")
+	}
+	if len(hidden) == 0 {
+		return nil, errors.New("layers = none: the method needs at least one hidden layer")
+	}
+	s := &Side{hidden: hidden, curved: activation == "sigmoid"}
+	for of, columns := range [...][]rows.Column{ofUser: f.User, ofRow: f.Row, ofItem: f.Item} {
+		if owner(of) == ofItem {
+			s.lead = s.in
+		}
+		for i := range columns {
+			c := &columns[i]
+			p := part{Column: c, of: owner(of), at: s.in, wide: 1, slot: len(s.slots)}
+			if c.Card > 0 {
+				p.wide = dim
+				s.slots = append(s.slots, method.Slot{
+					Name: c.Name, Scope: method.Shared, Rows: c.Card, Dim: dim,
+					Init: method.Init{Kind: method.Normal, A: start}, Doc: "embeddings of the feature " + c.Name,
+				})
+			}
+			s.in += p.wide
+			s.parts = append(s.parts, p)
+		}
+	}
+	s.layer = len(s.slots)
+	for _, l := range hidden.Slots(s.in) {
+		l.Scope = method.Shared
+		s.slots = append(s.slots, l)
+	}
+	return s, nil
+}
+
+// ExampleFeatures are the columns of ML-100K without the users and films: what a
+// method's page counts with.
+func ExampleFeatures() *rows.Features {
+	return &rows.Features{
+		User: []rows.Column{{Name: "age", Card: 7}, {Name: "gender", Card: 2}, {Name: "occupation", Card: 21}},
+		Item: []rows.Column{{Name: "genre", Card: 19, Start: []uint32{0}}},
+	}
+}
+
+// Slots declares the parameters. The slice is the caller's.
+func (s *Side) Slots() []method.Slot { return append([]method.Slot(nil), s.slots...) }
+
+// SGD is a rule for every slot.
+func (s *Side) SGD(rate Schedule) []Rule {
+	var out []Rule
+	for i := range s.slots {
+		out = append(out, SGD(i, rate, 0))
+	}
+	return out
+}
+
+// sided is a network at work on a batch, with the slots where they are.
+type sided struct {
+	*Side
+	mlp
+	device    uint32
+	user      []uint32 // nil: all samples are of the device
+	item, row []uint32
+	val, grad [method.MaxSlots][]float32
+	x         vec.Mat
+}
+
+// open readies the network on n samples, of which from input place lead on is to
+// be gathered.
+func (t *sided) open(n, lead int) {
+	t.mlp.curved = t.Side.curved
+	t.mlp.open(t.hidden, n)
+	in := t.in - lead
+	for i := range t.layers {
+		w := t.layer + 2*i
+		l := &t.at[i]
+		l.in, l.out, l.stride = t.slots[w].Dim, t.slots[w].Rows, vec.Pad(t.slots[w].Dim)
+		l.w, l.b, l.gw, l.gb = t.val[w], t.val[w+1], t.grad[w], t.grad[w+1]
+	}
+	t.at[0].in, t.at[0].w = in, t.at[0].w[lead:]
+	wide := vec.Pad(in)
+	t.x = vec.Rows(t.Room(inputRoom, n*wide), wide)
+}
+
+// index is where sample x stands in a part's column.
+func (t *sided) index(p *part, x int) uint32 {
+	switch {
+	case p.of == ofItem:
+		return t.item[x]
+	case p.of == ofRow:
+		return t.row[x]
+	case t.user != nil:
+		return t.user[x]
+	}
+	return t.device
+}
+
+// gather sets the rows of to to the embeddings of the parts from input place lead
+// on, by the tables val. Numbers are left out of a tangent: they do not move.
+func (t *sided) gather(lead int, val *[method.MaxSlots][]float32, tangent bool, to vec.Mat) {
+	clear(to.Data)
+	for i := range t.parts {
+		p := &t.parts[i]
+		if p.at < lead {
+			continue
+		}
+		for x := range t.n {
+			t.place(p, t.index(p, x), val, tangent, to.Data[x*to.Row+p.at-lead:][:p.wide])
+		}
+	}
+}
+
+// place adds what a part makes of place k of its column to dst.
+func (t *sided) place(p *part, k uint32, val *[method.MaxSlots][]float32, tangent bool, dst []float32) {
+	if p.Card == 0 {
+		if !tangent {
+			dst[0] = p.Value[k]
+		}
+		return
+	}
+	table, stride, codes := val[p.slot], vec.Pad(p.wide), p.Of(k)
+	for _, c := range codes {
+		vec.Axpy(1/float32(len(codes)), table[int(c)*stride:][:p.wide], dst)
+	}
+}
+
+// scatter adds the gradient by the input to that of the tables.
+func (t *sided) scatter(dx vec.Mat, grad *[method.MaxSlots][]float32) {
+	for i := range t.parts {
+		p := &t.parts[i]
+		if p.Card == 0 {
+			continue
+		}
+		table, stride := grad[p.slot], vec.Pad(p.wide)
+		for x := range t.n {
+			codes := p.Of(t.index(p, x))
+			for _, c := range codes {
+				vec.Axpy(1/float32(len(codes)), dx.Data[x*dx.Row+p.at:][:p.wide], table[int(c)*stride:][:p.wide])
+			}
+		}
+	}
+}
+
+// work lays the network out on a device.
+func (s *Side) work(w *method.Work, b *method.Batch, t *sided) {
+	t.Side, t.Scratch = s, &w.Scratch
+	t.device, t.item, t.row = w.Device, b.Item, b.Row
+	for i := range s.slots {
+		t.val[i], t.grad[i] = w.View[i].Val, w.View[i].Grad
+	}
+}
+
+// Logits scores a batch. To recommend, what is the same for all items goes into the
+// first layer's bias once.
+func (s *Side) Logits(w *method.Work, b *method.Batch, out []float32) {
+	var t sided
+	s.work(w, b, &t)
+	lead := 0
+	if b.Final {
+		lead = s.lead
+	}
+	t.open(b.N, lead)
+	if lead > 0 {
+		t.fold()
+	}
+	t.gather(lead, &t.val, false, t.x)
+	t.forward(t.x, out[:b.N])
+}
+
+// fold adds what comes before the item's features to the first layer's bias.
+func (t *sided) fold() {
+	first, whole := &t.at[0], t.val[t.layer]
+	input := t.Room(gradRoom, t.lead)
+	clear(input)
+	for i := range t.parts {
+		if p := &t.parts[i]; p.at < t.lead {
+			t.place(p, t.index(p, 0), &t.val, false, input[p.at:][:p.wide])
+		}
+	}
+	offset := t.Room(offsetRoom, vec.Pad(first.out))
+	copy(offset, first.b)
+	for o := range first.out {
+		offset[o] += vec.Dot(whole[o*first.stride:][:t.lead], input)
+	}
+	first.b = offset
+}
+
+// Back adds the gradients.
+func (s *Side) Back(w *method.Work, b *method.Batch, dz []float32) {
+	var t sided
+	s.work(w, b, &t)
+	t.open(b.N, 0)
+	t.back(dz[:b.N])
+}
+
+// back adds the gradients for dz, with forward just done.
+func (t *sided) back(dz []float32) {
+	dx := vec.Rows(t.Room(gradRoom, len(t.x.Data)), t.x.Row)
+	t.backward(t.x, dz, &dx)
+	t.scatter(dx, &t.grad)
+}
+
+// Near is the proximal term: it keeps a device near what it downloaded, with
+// mu/2*|theta-theta0|^2, or without the square if it is not squared: its pull then has the length
+// mu/2 at any distance, and none at 0. It is for plain slots, those below slots.
+func Near(slots int, mu Schedule, squared bool) Term {
+	return func(w *method.Work, b *method.Batch) float64 {
+		m, sum := mu.At(w), 0.0
+		if w.WantLoss || !squared {
+			for i := range slots {
+				v := &w.View[i]
+				for k, x := range v.Val {
+					d := float64(x - v.Base[k])
+					sum += float64(d * d)
+				}
+			}
+		}
+		pull, value := m, float64(m/2)*sum
+		if !squared {
+			length := math.Sqrt(sum)
+			value = float64(m/2) * length
+			if pull = 0; length > 0 {
+				pull = float32(float64(m/2) / length)
+			}
+		}
+		for i := range slots {
+			v := &w.View[i]
+			for k, x := range v.Val {
+				v.Grad[k] += float32(pull * (x - v.Base[k]))
+			}
+		}
+		return value * float64(b.N)
+	}
+}

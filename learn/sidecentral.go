@@ -1,0 +1,65 @@
+package learn
+
+import (
+	"github.com/tacit-rec/tacit/method"
+)
+
+// CentralSlots declares a Side's parameters for training in one place, their moments
+// and Adam's count.
+func (s *Side) CentralSlots() []method.Slot {
+	slots := s.Slots()
+	for _, slot := range s.slots {
+		for _, moment := range [...]struct{ name, doc string }{{".m", "first"}, {".v", "second"}} {
+			m := slot
+			m.Name, m.Doc, m.Init = slot.Name+moment.name, "Adam's "+moment.doc+" moment of "+slot.Name, method.Init{}
+			slots = append(slots, m)
+		}
+	}
+	slots = append(slots, method.Slot{Name: "steps", Rows: 1, Dim: 1, Doc: "Adam's count of steps"})
+	for i := range slots {
+		slots[i].Scope = method.Server
+	}
+	return slots
+}
+
+// Pass trains a Side in one place by Adam on the pool's samples once, in mini-batches
+// that mix all users.
+func (s *Side) Pass(p *method.Pool, loss string, rate float32) {
+	l, n := LossNamed(loss), len(s.slots)
+	size := 0
+	for i := range n {
+		size += len(p.Value[i])
+	}
+	for lo, all := 0, len(p.Item); lo < all; lo += p.BatchSize {
+		b := p.Batch(lo, min(lo+p.BatchSize, all))
+		var t sided
+		t.Side, t.Scratch = s, &p.Scratch
+		t.user, t.item, t.row = b.User, b.Item, b.Row
+		grads := p.Room(weightRoom, size)
+		clear(grads)
+		for i := range n {
+			t.val[i] = p.Value[i]
+			t.grad[i], grads = grads[:len(p.Value[i])], grads[len(p.Value[i]):]
+		}
+		t.open(b.N, 0)
+		t.gather(0, &t.val, false, t.x)
+		z := p.Room(logitRoom, b.N)
+		t.forward(t.x, z)
+		if p.WantLoss {
+			p.Loss += l.Sum(&b.Batch, z)
+			p.LossN += b.N
+		}
+		l.Grad(&p.Scratch, &b.Batch, 1/float32(b.N), z)
+		t.back(z)
+		step := NextAdam(rate, &p.Value[3*n][0])
+		for i := range n {
+			step.Move(t.grad[i], p.Value[n+2*i], p.Value[n+2*i+1], p.Value[i])
+		}
+	}
+}
+
+// Tune is a visit that fits a copy of everything to the device's own samples: so
+// many passes of SGD. With none it does nothing.
+func (s *Side) Tune(m method.Learner, passes int, rate Schedule) method.Visit {
+	return Epochs(passes, 0, Descend(BCE(m), s.SGD(rate)...))
+}

@@ -1,0 +1,113 @@
+package learn
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// hessian adds H*v to the gradients, where H is the Hessian of scale times the
+// batch's summed binary cross entropy by all slots, with forward just done and its
+// logits in z. It is forward over reverse: every number of the two passes has a
+// tangent, how fast it changes as the slots move along v. R marks those.
+func (t *sided) hessian(y, z []float32, scale float32, v *[method.MaxSlots][]float32) {
+	rx := vec.Rows(t.Room(tangentRoom, len(t.x.Data)), t.x.Row)
+	t.gather(0, v, true, rx)
+	rh, last := t.tangents(rx, v), t.layers-1
+	rz := t.Room(logitRoom, t.n)
+	out := t.layer + 2*last
+	wide := vec.Pad(t.at[last].in)
+	h, rl := t.at[last-1].h, rh[last-1]
+	for x := range rz {
+		rz[x] = vec.Dot(rl[x*wide:][:wide], t.val[out][:wide]) + vec.Dot(h[x*wide:][:wide], v[out][:wide]) + v[out+1][0]
+	}
+	for x := range z { // z becomes the gradient by the logit, and rz its tangent
+		p := vec.Sigmoid(z[x])
+		z[x] = float32(scale * (p - y[x]))
+		rz[x] *= float32(scale * float32(p*(1-p)))
+	}
+	t.reverse(rx, &rh, z, rz, v)
+}
+
+// tangents returns those of what comes out of each hidden layer.
+func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLayers][]float32) {
+	size := 0
+	for i := range t.layers - 1 {
+		size += len(t.at[i].h)
+	}
+	room := t.Room(userRoom, size)
+	in, rin := t.x, rx
+	for i := range t.layers - 1 {
+		l, wide := &t.at[i], vec.Pad(t.at[i].out)
+		r := room[:len(l.h):len(l.h)]
+		room = room[len(l.h):]
+		vw, vb := v[t.layer+2*i], v[t.layer+2*i+1]
+		for x := range t.n {
+			copy(r[x*wide:(x+1)*wide], vb)
+		}
+		pack := t.Room(packRoom, vec.GemmRoom(l.in))
+		vec.Gemm(t.n, l.out, l.in, in, vec.Rows(vw, l.stride).T(), pack, vec.Rows(r, wide))
+		vec.Gemm(t.n, l.out, l.in, rin, vec.Rows(l.w, l.stride).T(), pack, vec.Rows(r, wide))
+		t.bend(l.h, r)
+		rh[i], in, rin = r, vec.Rows(l.h, wide), vec.Rows(r, wide)
+	}
+	return rh
+}
+
+// reverse is backward with tangents: dz is the gradient by the logits, rz its
+// tangent. Only the tangents of the slots' gradients are kept.
+func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, v *[method.MaxSlots][]float32) {
+	widest := t.x.Row
+	for i := range t.layers - 1 {
+		widest = max(widest, vec.Pad(t.at[i].out))
+	}
+	last, size := t.layers-1, t.n*widest
+	room := t.Room(shiftRoom, 4*size)
+	d, rd, next, rnext := room[:size], room[size:2*size], room[2*size:3*size], room[3*size:]
+	l, wide := &t.at[last], vec.Pad(t.at[last].in)
+	pack := t.Room(packRoom, vec.GemmRoom(t.n))
+	vec.Gemm(1, l.in, t.n, vec.Rows(rz, t.n), vec.Rows(t.at[last-1].h, wide), pack, vec.Rows(l.gw, l.stride))
+	vec.Gemm(1, l.in, t.n, vec.Rows(dz, t.n), vec.Rows(rh[last-1], wide), pack, vec.Rows(l.gw, l.stride))
+	l.gb[0] += vec.Sum(rz)
+	vw := v[t.layer+2*last][:wide]
+	clear(d[:t.n*wide])
+	clear(rd[:t.n*wide])
+	for x := range t.n {
+		vec.Axpy(dz[x], l.w[:wide], d[x*wide:][:wide])
+		vec.Axpy(rz[x], l.w[:wide], rd[x*wide:][:wide])
+		vec.Axpy(dz[x], vw, rd[x*wide:][:wide])
+	}
+	for i := last - 1; i >= 0; i-- {
+		l, wide := &t.at[i], vec.Pad(t.at[i].out)
+		t.bendBoth(l.h, rh[i], d[:t.n*wide], rd[:t.n*wide])
+		in, rin := t.x, rx
+		if i > 0 {
+			in, rin = vec.Rows(t.at[i-1].h, vec.Pad(l.in)), vec.Rows(rh[i-1], vec.Pad(l.in))
+		}
+		dm, rm := vec.Rows(d, wide), vec.Rows(rd, wide)
+		pack := t.Room(packRoom, vec.GemmRoom(t.n))
+		vec.Gemm(l.out, l.in, t.n, rm.T(), in, pack, vec.Rows(l.gw, l.stride))
+		vec.Gemm(l.out, l.in, t.n, dm.T(), rin, pack, vec.Rows(l.gw, l.stride))
+		vec.Columns(rd[:t.n*wide], l.gb)
+		to := t.n * vec.Pad(l.in)
+		clear(next[:to])
+		clear(rnext[:to])
+		pack = t.Room(packRoom, vec.GemmRoom(l.out))
+		vec.Gemm(t.n, l.in, l.out, dm, vec.Rows(l.w, l.stride), pack, vec.Rows(next, vec.Pad(l.in)))
+		vec.Gemm(t.n, l.in, l.out, rm, vec.Rows(l.w, l.stride), pack, vec.Rows(rnext, vec.Pad(l.in)))
+		vec.Gemm(t.n, l.in, l.out, dm, vec.Rows(v[t.layer+2*i], l.stride), pack, vec.Rows(rnext, vec.Pad(l.in)))
+		d, rd, next, rnext = next, rnext, d, rd
+	}
+	t.scatter(vec.Rows(rd, t.x.Row), &t.grad)
+}
+
+// bendBoth multiplies d by the activation's slope where it gave h, and makes of rd
+// the tangent of that. The logistic function's slope is h(1-h), whose tangent is (1-2h) rh.
+func (t *sided) bendBoth(h, rh, d, rd []float32) {
+	t.bend(h, rd)
+	if t.mlp.curved {
+		for i, y := range h {
+			rd[i] += float32(float32(d[i]*(1-2*y)) * rh[i])
+		}
+	}
+	t.bend(h, d)
+}
