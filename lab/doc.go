@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -23,7 +24,7 @@ const exampleItems, exampleUsers = 1682, 943
 // of its parameters and its slots.
 func MethodDoc(e method.Entry) (string, error) {
 	m := methods.New(e)
-	plan, err := device.NewPlan(m, device.Options{Items: exampleItems, Users: exampleUsers, Rounds: 100, Batch: 256, Negatives: 4})
+	plan, err := device.NewPlan(m, device.Options{Features: learn.ExampleFeatures(), Items: exampleItems, Users: exampleUsers, Rounds: 100, Batch: 256, Negatives: 4})
 	if err != nil {
 		return "", err
 	}
@@ -47,8 +48,8 @@ func MethodDoc(e method.Entry) (string, error) {
 		b.WriteString("\nA device sends nothing and downloads nothing.\n")
 	} else {
 		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads at most %d: "+
-			"the rows it touched with their numbers, or all rows where that is less. Touched rows tell which items were touched.\n",
-			exampleItems, plan.BytesDown(), up)
+			"%s.\n",
+			exampleItems, plan.BytesDown(), up, sendsRows(plan))
 	}
 	fmt.Fprintf(&b, "\nRecommends with %s.\n", serves(plan))
 	fmt.Fprintf(&b, "\n## Parameters\n\n| key | default | what it is |\n|---|---|---|\n")
@@ -136,10 +137,22 @@ func sends(s method.Slot) string {
 	return map[method.Up]string{method.Delta: "its change", method.Sum: "a sum of statistics", method.None: "nothing"}[s.Up]
 }
 
+// sendsRows says what an update holds.
+func sendsRows(p *device.Plan) string {
+	for _, i := range p.Sends() {
+		if p.Slots[i].PerItem {
+			return "the rows it touched with their numbers, or all rows where that is less. Touched rows tell which items were touched"
+		}
+	}
+	return "every number. There are no rows of items that would tell which it touched; a row of a user's or a moment's feature that is not zero tells that feature"
+}
+
 func serves(p *device.Plan) string {
 	switch {
 	case p.Central():
 		return "what was trained in one place"
+	case p.Readies() && !p.Serves(method.Tuned):
+		return "the coordinator's newest values, once the device has got ready on its own samples; what it changes for that is kept and sent nowhere"
 	case p.Serves(method.Tuned):
 		return "the device's own tuned copy of what is shared"
 	case p.Serves(method.Stranger):
@@ -165,6 +178,9 @@ func writePresets(b *strings.Builder, e method.Entry) error {
 		pub, source := "", strings.TrimSuffix(p.Found, ".")
 		if n := methods.Published(e.Name, p.Data, "none"); n != nil {
 			pub = fmt.Sprintf("%.4f / %.4f (%s)", n.HR10, n.NDCG10, n.Source)
+			if n.NDCG10 == 0 {
+				pub = fmt.Sprintf("%.4f / not comparable (%s)", n.HR10, n.Source)
+			}
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", p.Name(), strings.Join(set, " "), pub, source)
 	}

@@ -229,3 +229,13 @@ func TestEverySettingHasADocAndADefaultThatParses(t *testing.T) {
 		}
 	}
 }
+
+func TestAProtocolMayCountTiesByTheirExpectation(t *testing.T) {
+	s, err := Resolve(settings("method=privrec", "protocol=privrec"))
+	if err != nil || s.Ties != "expected" || s.From["ties"] != "protocol" {
+		t.Errorf("ties = %s from %s, %v", s.Ties, s.From["ties"], err)
+	}
+	if s, err = Resolve(settings("method=privrec", "protocol=privrec", "ties=against")); err != nil || s.Ties != "against" {
+		t.Errorf("asked for against, ties = %s, %v", s.Ties, err)
+	}
+}

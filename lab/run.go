@@ -252,10 +252,11 @@ func oddities(s *data.Split) (repeats, few int) {
 	var p data.Part
 	for u := range s.Users() {
 		s.User(u, &p)
-		if p.Test != data.None && slices.Contains(p.Train, uint32(p.Test)) {
+		if p.Test != data.None && slices.Contains(p.Train, uint32(p.Test)) ||
+			slices.ContainsFunc(p.Query, func(i uint32) bool { return slices.Contains(p.Train, i) }) {
 			repeats++
 		}
-		if len(p.Against[1]) < s.Sampled {
+		if s.Out() == nil && len(p.Against[1]) < s.Sampled {
 			few++
 		}
 	}
@@ -317,6 +318,9 @@ func perUser(run *sim.Run, split *data.Split) []report.User {
 		return int(places[u].Above+places[u].Ties) + 1
 	}
 	_, in := split.Source.(*data.Set)
+	if run.Best.Start != nil {
+		return perQuery(run, split)
+	}
 	for u := range split.Users() {
 		if !in && run.Best.Test[u].Above == rank.Absent {
 			continue // of a large world only those that were measured
@@ -327,6 +331,28 @@ func perUser(run *sim.Run, split *data.Split) []report.User {
 			ValidRank: at(run.Best.Valid, u), TestRank: at(run.Best.Test, u),
 			ValidFull: at(run.Best.ValidFull, u), TestFull: at(run.Best.TestFull, u),
 		})
+	}
+	return out
+}
+
+// perQuery has a line for each ranked item of a held-out user.
+func perQuery(run *sim.Run, split *data.Split) []report.User {
+	var out []report.User
+	var p data.Part
+	start := run.Best.Start
+	for u := range split.Users() {
+		if start[u] == start[u+1] {
+			continue
+		}
+		split.User(u, &p)
+		for q, place := range run.Best.Test[start[u]:start[u+1]] {
+			if place.Above == rank.Absent {
+				continue
+			}
+			out = append(out, report.User{
+				ID: fmt.Sprintf("%s/%d", split.Info().UserName(u), q+1), Rows: len(p.Train), TestRank: int(place.Above+place.Ties) + 1,
+			})
+		}
 	}
 	return out
 }

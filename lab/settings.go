@@ -26,7 +26,7 @@ import (
 type Settings struct {
 	Method   string `default:"pfedrec" doc:"the method; see tacit methods"`
 	Data     string `default:"world" doc:"the data: a name from tacit data list, or a file of delimited text"`
-	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal" doc:"how it is evaluated; see tacit run --help"`
+	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|privrec" doc:"how it is evaluated; see tacit run --help"`
 	Seed     uint64 `default:"1" doc:"seed of everything that is random"`
 	Seeds    int    `default:"1" doc:"repeat the run with this many seeds, from seed on"`
 
@@ -72,7 +72,7 @@ type Spec struct {
 	Entry  method.Entry
 	Params method.Method
 	Preset *Preset           // nil where there is none
-	From   map[string]string // key to origin: default, data set, preset, file, environment or flag
+	From   map[string]string // key to origin: default, data set, protocol, preset, file, environment or flag
 }
 
 // Resolve puts settings together: defaults, then the data set's filter, then the
@@ -104,6 +104,9 @@ func Resolve(given []Setting) (*Spec, error) {
 	}
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
+	}
+	if p, err := data.ProtocolNamed(s.Protocol); err == nil && p.Expected {
+		given = append([]Setting{{"ties", "expected", "protocol"}}, given...)
 	}
 	if err := s.put(given); err != nil {
 		return nil, err

@@ -15,6 +15,12 @@ var Source embed.FS
 
 const ijcai = "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023"
 
+const (
+	featureCaution = "Items with the same features have the same score: ties count by their expectation under the protocol `privrec`. " +
+		"The paper takes ratings above 3 as positive and others as negative; here every interaction counts as positive, on ML-1M too. Its nDCG is of another definition: compare hits alone."
+	repeatCaution = "On Frappe most rows repeat a user's own item, so under the protocol `privrec` most ranked items are among those that a device tunes on: identities remember them, features cannot."
+)
+
 // All returns the registry.
 func All() []method.Entry {
 	return []method.Entry{
@@ -48,6 +54,25 @@ func All() []method.Entry {
 			Name: "ncf", Title: "NCF (in one place)", Paper: "He et al., Neural Collaborative Filtering, WWW 2017; as compared by Zhang et al. 2023",
 			New:     func() method.Method { return &NCF{} },
 			Caution: "This is no federation: every history is in one place.",
+		},
+		{
+			Name: "privrec", Title: "PrivRec", Paper: privrec, New: func() method.Method { return &PrivRec{} },
+			Caution: featureCaution + " Which rows of the users' feature tables moved tells a coordinator the user's gender, age and occupation, unless only sums reach it: " +
+				"what a device sends holds every row, and those of other categories are zero.",
+		},
+		{
+			Name: "privrec-cen", Title: "PrivRec-CEN (in one place)", Paper: privrec, New: func() method.Method { return &PrivRecCen{} },
+			Caution: "This is no federation: every history is in one place. " + featureCaution,
+		},
+		{
+			Name: "nn-self", Title: "NN-SELF", Paper: "Chen et al., Federated Meta-Learning for Recommendation, 2018; as compared by " + privrec,
+			New:     func() method.Method { return &NNSelf{} },
+			Caution: featureCaution + " What a device sends tells its user's features, as PrivRec's does.",
+		},
+		{
+			Name: "fofl-self", Title: "FOFL-SELF", Paper: "Jalalirad et al., A Simple and Efficient Federated Recommender System, BDCAT 2019; as compared by " + privrec,
+			New:     func() method.Method { return &FOFLSelf{} },
+			Caution: repeatCaution,
 		},
 		{
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },

@@ -1,0 +1,47 @@
+package methods
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rows"
+)
+
+// PrivRecCen is PrivRec's network trained in one place (PrivRec-CEN of Wang et al.
+// 2022): a baseline, and no federation. The paper says "centralized multi-task" and
+// no more; here Adam takes mini-batches that mix all users, the rows that held-out
+// users tune on among them, and nothing is tuned afterwards.
+type PrivRecCen struct {
+	Dim        int          `default:"64" doc:"dimension of a category's embedding"`
+	Layers     learn.Layers `default:"256,128,64,32" doc:"widths of the hidden layers"`
+	Activation string       `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
+	Start      float64      `default:"0.5" doc:"standard deviation of the embeddings at the start"`
+	LR         float32      `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's rate"`
+
+	net featured
+}
+
+// Bind lays the network out on the features that there are.
+func (m *PrivRecCen) Bind(f *rows.Features) error {
+	m.net = m.model()
+	return m.net.Bind(f)
+}
+
+func (m *PrivRecCen) model() featured {
+	return featured{Dim: m.Dim, Layers: m.Layers, Activation: m.Activation, Start: m.Start, net: m.net.net}
+}
+
+func (m *PrivRecCen) Slots(int) []method.Slot {
+	f := m.model()
+	return f.side().CentralSlots()
+}
+
+func (m *PrivRecCen) Visit(int) method.Visit { return method.Visit{} }
+func (m *PrivRecCen) Pass(p *method.Pool)    { m.net.net.Pass(p, "bce", m.LR) }
+func (m *PrivRecCen) Logits(w *method.Work, b *method.Batch, out []float32) {
+	m.net.Logits(w, b, out)
+}
+
+func (m *PrivRecCen) Check() error {
+	f := m.model()
+	return f.Check()
+}
