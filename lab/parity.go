@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -121,7 +122,13 @@ func parityCell(ctx context.Context, job Job, given []Setting, runs, variant str
 		job.Out = filepath.Join(runs, job.Data, job.Protocol, name)
 		job.Resume = exists(filepath.Join(job.Out, ConfigFile))
 	}
-	return job.RunSeeds(ctx)
+	many, err := job.RunSeeds(ctx)
+	var other *Input
+	if job.Resume && errors.As(err, &other) { // a run with other settings, such as an older preset
+		job.Resume, job.Force = false, true
+		return job.RunSeeds(ctx)
+	}
+	return many, err
 }
 
 func parityRow(m *report.Many, variant string) report.ParityRow {
