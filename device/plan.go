@@ -74,8 +74,11 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		if s.Rows <= 0 || s.Dim <= 0 {
 			return nil, fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
 		}
+		if _, ok := method.As[method.Updater](m); !ok && s.Up == method.Gradient {
+			return nil, fmt.Errorf("device: slot %q: its gradient is sent, and the method has no Update to take it", s.Name)
+		}
 		p.width[i] = s.Rows * vec.Pad(s.Dim)
-		if s.PerItem && s.Scope != method.Server && s.Up == method.Delta {
+		if s.PerItem && s.Copied() {
 			p.copied++
 			if p.Visit.History {
 				return nil, fmt.Errorf("device: slot %q: a visit of the history alone changes no rows; make it a sum, or send nothing of it", s.Name)
@@ -118,7 +121,7 @@ func (p *Plan) Headed() bool { return p.head != nil }
 // Serves reports whether the method recommends with a slot served as s.
 func (p *Plan) Serves(s method.Serve) bool {
 	for i := range p.Slots {
-		if p.Slots[i].Scope == method.Shared && p.Slots[i].Serve == s && p.Slots[i].Up == method.Delta {
+		if p.Slots[i].Scope == method.Shared && p.Slots[i].Serve == s && p.Slots[i].Copied() {
 			return true
 		}
 	}

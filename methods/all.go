@@ -15,6 +15,8 @@ var Source embed.FS
 
 const ijcai = "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023"
 
+const gel = "Yu et al., Sharpness-Aware Minimization for Generalized Embedding Learning in Federated Recommendation, 2026 (arXiv 2603.11503)"
+
 // All returns the registry.
 func All() []method.Entry {
 	return []method.Entry{
@@ -38,6 +40,11 @@ func All() []method.Entry {
 		{
 			Name: "fcf", Title: "FCF", Paper: "Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System, 2019",
 			New: func() method.Method { return &FCF{} },
+		},
+		{
+			Name: "fedrecgel", Title: "FedRecGEL", Paper: gel, New: func() method.Method { return &FedRecGEL{} },
+			Caution: "On FilmTrust this is no better than popularity unless a paired test says so (`tacit compare`). " +
+				"The paper has no validation set and chose its round on test: see the protocol `fedrecgel`.",
 		},
 		{
 			Name: "mf", Title: "MF (in one place)", Paper: "Koren et al., Matrix Factorization Techniques for Recommender Systems, 2009; as compared by Zhang et al. 2023",
