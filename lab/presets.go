@@ -321,7 +321,7 @@ func (s *Spec) published() *method.Published {
 		if p.Data != s.Data || p.Protocol != "" && p.Protocol != s.Protocol {
 			continue
 		}
-		ref, err := Resolve([]Setting{{"method", s.Method, "preset"}, {"data", s.Data, "preset"}, {"preset", "none", "preset"}})
+		ref, err := Resolve([]Setting{{"method", s.Method, "preset"}, {"data", s.Data, "preset"}, {"protocol", s.Protocol, "preset"}, {"preset", "none", "preset"}})
 		if err != nil || ref.put(p.given()) != nil {
 			continue
 		}

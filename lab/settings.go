@@ -26,7 +26,7 @@ import (
 type Settings struct {
 	Method   string `default:"pfedrec" doc:"the method; see tacit methods"`
 	Data     string `default:"world" doc:"the data: a name from tacit data list, or a file of delimited text"`
-	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal" doc:"how it is evaluated; see tacit run --help"`
+	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|fedrecgel" doc:"how it is evaluated; see tacit run --help"`
 	Seed     uint64 `default:"1" doc:"seed of everything that is random"`
 	Seeds    int    `default:"1" doc:"repeat the run with this many seeds, from seed on"`
 
@@ -97,10 +97,8 @@ func Resolve(given []Setting) (*Spec, error) {
 	if s.Preset, err = s.findPreset(); err != nil {
 		return nil, err
 	}
-	for _, k := range data.KnownSets() {
-		if k.Name == s.Data && k.MinRows > 0 {
-			given = append([]Setting{{"min-rows", strconv.Itoa(k.MinRows), "data set"}}, given...)
-		}
+	if least, from := s.leastRows(); least > 0 {
+		given = append([]Setting{{"min-rows", strconv.Itoa(least), from}}, given...)
 	}
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
@@ -109,6 +107,20 @@ func Resolve(given []Setting) (*Spec, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// leastRows is how many rows a user must have by the data set or the protocol,
+// whichever asks for more; 0 where neither does.
+func (s *Spec) leastRows() (least int, from string) {
+	for _, k := range data.KnownSets() {
+		if k.Name == s.Data {
+			least, from = k.MinRows, "data set"
+		}
+	}
+	if p, err := data.ProtocolNamed(s.Protocol); err == nil && p.MinRows > least {
+		least, from = p.MinRows, "protocol"
+	}
+	return least, from
 }
 
 // With is the same experiment with some settings changed.
