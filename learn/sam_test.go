@@ -151,13 +151,17 @@ func TestSendSendsTheGradient(t *testing.T) {
 		return learn.Once(learn.Descend(learn.Pieces(learn.BCE(l)), rules...))
 	}
 	b := open(t, m, false)
-	b.Visit(&b.state, task(0), 0, false)
+	out := b.Visit(&b.state, task(0), 0, true)
 	u := b.Update(0)
 	o := open(t, m, true)
 	w := o.Open(&o.state, task(0))
-	n := len(w.Samples.Item)
+	w.WantLoss = true
+	n, loss := len(w.Samples.Item), 0.0
 	for lo := 0; lo < n; lo += 4 {
-		learn.BCE(m).Grad(w, w.Batch(lo, min(lo+4, n)))
+		loss += learn.BCE(m).Grad(w, w.Batch(lo, min(lo+4, n)))
+	}
+	if out.Loss != loss || out.LossN != n {
+		t.Errorf("the loss of %d samples is told as %g, want %g of %d", out.LossN, out.Loss, loss, n)
 	}
 	at := map[uint32]uint32{}
 	for x, i := range w.Samples.Item {
