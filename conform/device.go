@@ -91,9 +91,9 @@ func gradient(build Build) error {
 				continue
 			}
 			want, bends := difference(&val[k], 1.0/128, value)
-			if !bends && !near(float64(grad[k]), want, 0.01, 0.05) {
-				// Kinks on both sides may balance; they do not from close by.
-				closer, _ := difference(&val[k], 1.0/16384, value)
+			// Kinks on both sides may balance: then the slope is another from closer by.
+			for h := float32(1.0 / 2048); !bends && !near(float64(grad[k]), want, 0.01, 0.05) && h > 1e-6; h /= 8 {
+				closer, _ := difference(&val[k], h, value)
 				bends = near(float64(grad[k]), closer, 0.01, 0.05)
 			}
 			if bends {

@@ -185,3 +185,18 @@ func TestSendSendsTheGradient(t *testing.T) {
 		t.Errorf("%d slots are sent, want 9, or nothing is in them", len(u.Parts))
 	}
 }
+
+// mute has no Update: nobody would take what it sends.
+type mute struct{ m *neural }
+
+func (x mute) Slots(n int) []method.Slot                             { return x.m.Slots(n) }
+func (x mute) Visit(int) method.Visit                                { return rests(nil) }
+func (x mute) Logits(w *method.Work, b *method.Batch, out []float32) { x.m.Logits(w, b, out) }
+
+func TestAGradientThatNobodyTakesIsRefused(t *testing.T) {
+	m := mute{&neural{NeuMF: learn.NeuMF{Dim: 2, Hidden: learn.Layers{2}}, up: method.Gradient}}
+	const want = `device: slot "item.gmf": its gradient is sent, and the method has no Update to take it`
+	if _, err := device.NewPlan(m, device.Options{Items: 3, Rounds: 1, Batch: 4, Negatives: 1}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -11,7 +11,7 @@ var published = []struct {
 	{
 		// The paper's own table was not seen. What is here is the middle of its rho sweep;
 		// that of lastfm-2k is left out, since a constant was added to it before it was drawn.
-		gel + ": not its table, but the rho sweep in the history of the authors' code, best round on test", "fedrecgel",
+		gel + ": not its table, but the rho sweep in the history of the authors' code, best round on test, where NDCG on FilmTrust goes from .773 to .818", "fedrecgel",
 		[]string{"filmtrust", "amazon-video", "qb-article"},
 		map[string][]float64{"fedrecgel": {91.77, 81.75, 62.71, 41.26, 89.93, 62.76}},
 	},
