@@ -97,9 +97,7 @@ func Resolve(given []Setting) (*Spec, error) {
 	if s.Preset, err = s.findPreset(); err != nil {
 		return nil, err
 	}
-	if least, from := s.leastRows(); least > 0 {
-		given = append([]Setting{{"min-rows", strconv.Itoa(least), from}}, given...)
-	}
+	given = append(ownFilter(s.Data, s.Protocol), given...)
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
 	}
@@ -109,18 +107,21 @@ func Resolve(given []Setting) (*Spec, error) {
 	return s, nil
 }
 
-// leastRows is how many rows a user must have by the data set or the protocol,
-// whichever asks for more; 0 where neither does.
-func (s *Spec) leastRows() (least int, from string) {
+// ownFilter is what a data set or a protocol asks of users, whichever asks for more.
+func ownFilter(set, protocol string) []Setting {
+	least, from := 0, "data set"
 	for _, k := range data.KnownSets() {
-		if k.Name == s.Data {
-			least, from = k.MinRows, "data set"
+		if k.Name == set {
+			least = k.MinRows
 		}
 	}
-	if p, err := data.ProtocolNamed(s.Protocol); err == nil && p.MinRows > least {
+	if p, err := data.ProtocolNamed(protocol); err == nil && p.MinRows > least {
 		least, from = p.MinRows, "protocol"
 	}
-	return least, from
+	if least == 0 {
+		return nil
+	}
+	return []Setting{{"min-rows", strconv.Itoa(least), from}}
 }
 
 // With is the same experiment with some settings changed.
@@ -227,8 +228,8 @@ func readText(path string, b []byte, tables []string) ([]Setting, error) {
 
 func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setting, error) {
 	var out []Setting
-	for k, v := range tree {
-		switch v := v.(type) {
+	for _, k := range slices.Sorted(maps.Keys(tree)) { // the first error is always the same
+		switch v := tree[k].(type) {
 		case map[string]any:
 			if prefix != "" || !slices.Contains(tables, k) {
 				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k), "settings stand at the top, parameters of the method under [params]")

@@ -62,7 +62,10 @@ func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 		l.in, l.out, l.stride = weight.Slot.Dim, weight.Slot.Rows, weight.Stride
 		l.w, l.b = weight.Val, bias.Val
 		if !w.Skips(t.layer + 2*i) {
-			l.gw, l.gb = weight.Grad, bias.Grad
+			l.gw = weight.Grad
+		}
+		if !w.Skips(t.layer + 2*i + 1) {
+			l.gb = bias.Grad
 		}
 	}
 	first, stride := &m.at[0], w.View[t.item].Stride
@@ -76,6 +79,9 @@ func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 // userBack adds what d, the gradient by what the first layer adds up, makes of the
 // user's vector and of the weights on it.
 func (t tower) userBack(w *method.Work, d []float32) {
+	if w.Skips(t.user) && w.Skips(t.layer) {
+		return
+	}
 	weight, user := &w.View[t.layer], &w.View[t.user]
 	sum := w.Room(offsetRoom, vec.Pad(weight.Slot.Rows))
 	clear(sum)
