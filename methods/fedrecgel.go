@@ -40,8 +40,7 @@ func (m *FedRecGEL) Slots(int) []method.Slot {
 	out := m.model().Slots()
 	shared, _ := m.model().Groups()
 	for _, i := range shared {
-		s := &out[i]
-		s.Up = method.Gradient
+		out[i].Up = method.Gradient
 		for _, moment := range []string{".m", ".v"} {
 			out = append(out, method.Slot{
 				Name: out[i].Name + moment, Scope: method.Server, PerItem: out[i].PerItem, Rows: out[i].Rows, Dim: out[i].Dim,

@@ -16,7 +16,8 @@ var published = []struct {
 		map[string][]float64{"fedrecgel": {91.77, 81.75, 62.71, 41.26, 89.93, 62.76}},
 	},
 	{
-		ijcai + ", Tables 2 and 3", "paper", []string{"ml-100k", "ml-1m", "lastfm-2k", "amazon-video"},
+		ijcai + ", Tables 2 and 3", "paper",
+		[]string{"ml-100k", "ml-1m", "lastfm-2k", "amazon-video"},
 		map[string][]float64{
 			"ncf":              {64.14, 37.91, 64.17, 37.85, 82.44, 67.43, 60.16, 38.97},
 			"mf":               {64.43, 38.95, 68.45, 41.37, 82.71, 71.04, 46.69, 29.83},
@@ -30,7 +31,8 @@ var published = []struct {
 		},
 	},
 	{
-		iclr + ": the authors' own log, at the round with the best test HR@10", "paper", []string{"ml-100k", "ml-1m", "lastfm-2k-artists"},
+		iclr + ": the authors' own log, at the round with the best test HR@10", "paper",
+		[]string{"ml-100k", "ml-1m", "lastfm-2k-artists"},
 		map[string][]float64{"fedrap": {98.94, 89.23, 91.57, 70.05, 25.24, 11.44}},
 	},
 }
