@@ -62,9 +62,8 @@ type dual struct {
 	Loss   string         `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
 }
 
-func (m *dual) net() net             { return net{dual: m, private: "all"} }
-func (m *dual) slots() []method.Slot { return m.net().slots() }
-func (m *dual) Head() *method.Head   { return m.net().score().Head() }
+func (m *dual) net() net           { return net{dual: m, private: "all"} }
+func (m *dual) Head() *method.Head { return m.net().score().Head() }
 func (m *dual) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.net().score().Logits(w, b, out)
 }
