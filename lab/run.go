@@ -246,6 +246,9 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	res.Idle, res.Central = run.Idle, run.Fleet.Plan.Central()
 	res.Repeats, res.Few = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
+	if c := run.OnTest; c != nil {
+		res.OnTest = &report.Chosen{Round: c.Round, Test: c.Test}
+	}
 	if t := run.Train.Seconds(); t > 0 {
 		res.DevicesPerS, res.SamplesPerS = float64(run.Devices)/t, float64(run.Samples)/t
 	}
@@ -258,7 +261,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		res.Preset = &name
 	}
 	if pub := j.published(); pub != nil {
-		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source}
+		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source, Protocol: pub.Protocol}
 	}
 	return res
 }

@@ -97,6 +97,8 @@ const (
 	userRoom
 	itemRoom
 	weightRoom
+	mixRoom // NeuMF's
+	samRoom
 )
 
 // open lays out the activations of n samples.

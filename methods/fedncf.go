@@ -25,6 +25,7 @@ func (m *FedNCF) Head() *method.Head           { return m.net().score().Head() }
 func (m *FedNCF) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.net().score().Logits(w, b, out)
 }
+
 func (m *FedNCF) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
 func (m *FedNCF) Check() error                                       { return m.net().check() }
 

@@ -46,6 +46,7 @@ func (m *PFedRec) Head() *method.Head { return m.net().score().Head() }
 func (m *PFedRec) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.net().score().Logits(w, b, out)
 }
+
 func (m *PFedRec) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
 func (m *PFedRec) Check() error                                       { return m.net().check() }
 
@@ -61,12 +62,12 @@ type dual struct {
 	Loss   string         `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
 }
 
-func (m *dual) net() net             { return net{dual: m, private: "all"} }
-func (m *dual) slots() []method.Slot { return m.net().slots() }
-func (m *dual) Head() *method.Head   { return m.net().score().Head() }
+func (m *dual) net() net           { return net{dual: m, private: "all"} }
+func (m *dual) Head() *method.Head { return m.net().score().Head() }
 func (m *dual) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.net().score().Logits(w, b, out)
 }
+
 func (m *dual) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
 func (m *dual) Check() error                                       { return m.net().check() }
 

@@ -194,7 +194,7 @@ func glance(rows []ParityRow, datasets []string, protocol string) *Table {
 			hr, pub := "", ""
 			for _, r := range rows {
 				if r.Method == m && r.Variant == "" && r.Dataset == d && r.Protocol == protocol {
-					if hr = frac(r.HR); r.Published != nil && isPaper(protocol) {
+					if hr = frac(r.HR); r.Published.under(protocol) {
 						pub = frac(published(r.Published.HR10))
 					}
 				}
@@ -227,7 +227,7 @@ func parityTable(rows []ParityRow, references bool) *Table {
 		labelled = append(labelled, &row{label: label, runs: []*Run{{Result: &Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}}})
 		s := spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds), one(r.FullHR), one(r.FullNDCG)}
 		pub, diff, verdict := "-", "-", "no published number"
-		if p := r.Published; p != nil && isPaper(protocol) {
+		if p := r.Published; p.under(protocol) {
 			d := gapOf(s, p)
 			pub, diff = frac(published(p.HR10))+" / "+frac(published(p.NDCG10)), points(d.hr)+" / "+points(d.ndcg)
 			verdict = d.verdict(r.Seeds)
