@@ -26,7 +26,13 @@ type Protocol struct {
 	// Expected counts ties by their mean over all orders, unless a run says
 	// otherwise: scores of features alone tie by nature.
 	Expected bool
-	About    string
+	// MinRows is how many rows a user has at least; those with fewer are left out
+	// before the split. 0 is what the split needs.
+	MinRows int
+	// Shuffle puts the rows of users in random order where the data has no times: the
+	// test item is then any of them.
+	Shuffle bool
+	About   string
 }
 
 // SplitKind says what is held out.
@@ -35,6 +41,7 @@ type SplitKind uint8
 const (
 	LeaveOneOut SplitKind = iota // each user's newest row is the test, the one before it validation
 	TimeCut                      // one cut in time for all users
+	LastOut                      // each user's newest row is the test; there is no validation
 	NewUsers                     // a fifth of the users; half of the rows of each are theirs to learn from, the others are ranked
 )
 
@@ -67,6 +74,11 @@ func Protocols() []Protocol {
 			About: "as deployed, with one cut in time for all: no device learns from another user's future",
 		},
 		{
+			Name: "fedrecgel", Split: LastOut, Hide: HideNothing, Sampled: 99, MinRows: 5, Shuffle: true,
+			About: "as the FedRecGEL paper: the newest row is the test and nothing is left to validate on. The paper chose its round on test, which " +
+				"no honest number may; the last round is reported, and the paper's choice is labelled. Without times a random row is the test",
+		},
+		{
 			Name: "privrec", Split: NewUsers, Hide: HideNothing, Expected: true,
 			About: "new users: a fifth takes no part in training; each adapts the model to half of its rows, and each other row is ranked among all items it never touched",
 		},
@@ -83,6 +95,21 @@ func ProtocolNamed(name string) (Protocol, error) {
 		names = append(names, p.Name)
 	}
 	return Protocol{}, fmt.Errorf("data: unknown protocol %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// Validates reports whether there is something to choose a round on. Where there is
+// not, a choice can only be made on test: a leak of another kind than Leaks tells.
+func (p Protocol) Validates() bool { return p.Split != LastOut && p.Split != NewUsers }
+
+// needs is how many rows each user must have.
+func (p Protocol) needs() int {
+	switch p.Split {
+	case LeaveOneOut:
+		return max(p.MinRows, 3)
+	case LastOut, NewUsers:
+		return max(p.MinRows, 2)
+	}
+	return p.MinRows
 }
 
 // Leaks reports whether, while negatives are drawn, a held-out item is treated

@@ -47,7 +47,7 @@ func (k *Worker) resolveLocal(shard int) {
 	table := 0
 	for i := range k.w.View {
 		v := &k.w.View[i]
-		if !v.Slot.PerItem || v.Slot.Scope == method.Server || v.Slot.Up != method.Delta {
+		if !v.Slot.PerItem || !v.Slot.Copied() {
 			continue
 		}
 		for p := range k.items {
@@ -79,11 +79,11 @@ func (k *Worker) fillLocal() {
 		}
 		switch v.Slot.Up {
 		case method.Delta:
-			rd := s.Rd[i][:n]
-			for x, p := range s.Pos {
-				rd[x] = v.Local + p
-			}
-			s.Rd[i], s.Wr[i] = rd, rd
+			s.Rd[i] = offset(s.Rd[i][:n], s.Pos, v.Local)
+			s.Wr[i] = s.Rd[i]
+		case method.Gradient:
+			s.Rd[i] = offset(s.Rd[i][:n], s.Pos, v.Local)
+			s.Wr[i] = offset(s.Wr[i][:n], s.Item, k.mem.accRow(k.shard))
 		case method.None:
 			s.Rd[i] = s.Item
 		case method.Sum:
@@ -99,23 +99,30 @@ func offset(dst, src []uint32, by uint32) []uint32 {
 	return dst
 }
 
-// resolveHistory makes the samples of the device's own items: shared rows are
-// read in place, statistics go to the shard's sums.
-func (k *Worker) resolveHistory(train, rows []uint32, shard int) {
-	n := len(train)
-	k.grow(n)
+// resolveHistory makes the samples of the device's own items, each once, with how
+// often it occurs as the label: shared rows are read in place, statistics go to the
+// shard's sums.
+func (k *Worker) resolveHistory(train []uint32, shard int) {
+	k.grow(len(train))
 	copy(k.raw, train)
-	copy(k.ctx, rows)
+	s := &k.w.Samples
+	s.Row = nil // an item's rows may be of several moments
 	for _, item := range train {
-		if t := &k.tab[item]; *t == 0 {
+		t := &k.tab[item]
+		if *t == 0 {
+			s.Item[len(k.items)], s.Y[len(k.items)] = item, 0
 			k.items = append(k.items, item)
 			*t = int32(len(k.items))
 		}
+		s.Y[*t-1]++
 	}
-	s := &k.w.Samples
-	copy(s.Item, train)
-	for x := range s.Y {
-		s.Y[x] = 1
+	n := len(k.items)
+	s.Item, s.Y = s.Item[:n], s.Y[:n]
+	if k.rating != nil {
+		s.Rating = s.Rating[:n]
+		for x, item := range s.Item {
+			s.Rating[x] = k.rating[item]
+		}
 	}
 	for i := range k.w.View {
 		v := &k.w.View[i]
@@ -129,7 +136,7 @@ func (k *Worker) resolveHistory(train, rows []uint32, shard int) {
 			continue
 		}
 		s.Rd[i] = s.Rd[i][:n]
-		copy(s.Rd[i], train)
+		copy(s.Rd[i], s.Item)
 	}
 }
 

@@ -43,7 +43,7 @@ func (k *Worker) Prepare(st *State, t *Task) {
 	switch {
 	case k.p.ready == nil:
 	case k.p.ready.History:
-		k.resolveHistory(t.Train, t.Rows, Void)
+		k.resolveHistory(t.Train, Void)
 		k.p.ready.Run(&k.w)
 	case k.sample(t):
 		k.resolveLocal(k.mem.Shards + k.id)

@@ -65,7 +65,7 @@ func NewWorker(m *Memory, id int) *Worker {
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
 	}
-	if p.Visit.Rated {
+	if p.Visit.Rated || p.ready != nil && p.ready.Rated {
 		k.rating = make([]float32, p.Items)
 	}
 	w := &k.w
@@ -86,10 +86,13 @@ func NewWorker(m *Memory, id int) *Worker {
 		}
 		if !v.Slot.PerItem {
 			v.Val, v.Grad, v.Base = make([]float32, p.width[i]), make([]float32, p.width[i]), m.value[i]
+			if v.Slot.Up == method.Gradient {
+				v.Sent = make([]float32, p.width[i])
+			}
 			continue
 		}
 		v.Arena, v.Local = m.arena[i], m.local[i]+uint32(id*m.room)
-		if v.Slot.Up == method.Delta && !p.Direct() {
+		if v.Slot.Copied() && !p.Direct() {
 			v.GradRows = make([]float32, p.width[i])
 			v.At = make([]float64, p.Items)
 		}
@@ -115,7 +118,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	k.w.WantLoss = wantLoss
 	var out Outcome
 	if k.p.Visit.History {
-		k.resolveHistory(t.Train, t.Rows, shard)
+		k.resolveHistory(t.Train, shard)
 	} else if !k.sample(t) {
 		k.end(t)
 		return out
@@ -125,7 +128,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 		k.resolveLocal(shard)
 	}
 	k.p.Visit.Run(&k.w)
-	out.Samples, out.Touched = len(k.w.Samples.Item), k.touched()
+	out.Samples, out.Touched = len(k.raw), k.touched()
 	out.Loss, out.LossN = k.w.Loss, k.w.LossN
 	k.upload(shard, &out)
 	if k.count != nil && shard < k.mem.Shards {
@@ -179,6 +182,7 @@ func (k *Worker) begin(st *State, t *Task) {
 			clear(v.Val)
 		default:
 			copy(v.Val, v.Base)
+			clear(v.Sent)
 		}
 	}
 	k.exclude(t)
@@ -262,10 +266,13 @@ func (k *Worker) upload(shard int, out *Outcome) {
 		dim, n := v.Slot.Dim, out.Touched
 		if !v.Slot.PerItem {
 			acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
-			if v.Slot.Up == method.Delta {
+			switch v.Slot.Up {
+			case method.Delta:
 				vec.AddDiff(v.Val, v.Base, acc)
-			} else {
+			case method.Sum:
 				vec.Add(v.Val, acc)
+			case method.Gradient:
+				vec.Add(v.Sent, acc)
 			}
 			size += rows.PartSize(v.Slot.Rows*dim, 0)
 			continue

@@ -124,6 +124,9 @@ func slotSize(s method.Slot) string {
 }
 
 func where(s method.Slot) string {
+	if s.Scope == method.Shared && s.Up == method.Sum {
+		return "made on the device, summed by the coordinator"
+	}
 	return map[method.Scope]string{
 		method.Shared: "shared: the coordinator has it, devices get it", method.Private: "private: stays on the device",
 		method.Ephemeral: "on the device, rebuilt in each visit", method.Server: "on the coordinator only",
@@ -134,7 +137,7 @@ func sends(s method.Slot) string {
 	if s.Scope != method.Shared {
 		return "nothing"
 	}
-	return map[method.Up]string{method.Delta: "its change", method.Sum: "a sum of statistics", method.None: "nothing"}[s.Up]
+	return map[method.Up]string{method.Delta: "its change", method.Sum: "a sum of statistics", method.None: "nothing", method.Gradient: "its gradient"}[s.Up]
 }
 
 // sendsRows says what an update holds.
@@ -159,6 +162,11 @@ func serves(p *device.Plan) string {
 		return "another device's tuned copy"
 	case p.Serves(method.Fresh):
 		return "the coordinator's newest values"
+	}
+	for _, s := range p.Slots {
+		if s.Scope == method.Shared && s.PerItem && s.Up == method.None {
+			return "the coordinator's newest rows, and what the device works out from them"
+		}
 	}
 	return "what the device has learnt alone"
 }

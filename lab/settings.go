@@ -26,7 +26,7 @@ import (
 type Settings struct {
 	Method   string `default:"pfedrec" doc:"the method; see tacit methods"`
 	Data     string `default:"world" doc:"the data: a name from tacit data list, or a file of delimited text"`
-	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|privrec" doc:"how it is evaluated; see tacit run --help"`
+	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|fedrecgel|privrec" doc:"how it is evaluated; see tacit run --help"`
 	Seed     uint64 `default:"1" doc:"seed of everything that is random"`
 	Seeds    int    `default:"1" doc:"repeat the run with this many seeds, from seed on"`
 
@@ -97,11 +97,7 @@ func Resolve(given []Setting) (*Spec, error) {
 	if s.Preset, err = s.findPreset(); err != nil {
 		return nil, err
 	}
-	for _, k := range data.KnownSets() {
-		if k.Name == s.Data && k.MinRows > 0 {
-			given = append([]Setting{{"min-rows", strconv.Itoa(k.MinRows), "data set"}}, given...)
-		}
-	}
+	given = append(ownFilter(s.Data, s.Protocol), given...)
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
 	}
@@ -112,6 +108,23 @@ func Resolve(given []Setting) (*Spec, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// ownFilter is what a data set or a protocol asks of users, whichever asks for more.
+func ownFilter(set, protocol string) []Setting {
+	least, from := 0, "data set"
+	for _, k := range data.KnownSets() {
+		if k.Name == set {
+			least = k.MinRows
+		}
+	}
+	if p, err := data.ProtocolNamed(protocol); err == nil && p.MinRows > least {
+		least, from = p.MinRows, "protocol"
+	}
+	if least == 0 {
+		return nil
+	}
+	return []Setting{{"min-rows", strconv.Itoa(least), from}}
 }
 
 // With is the same experiment with some settings changed.
@@ -218,8 +231,8 @@ func readText(path string, b []byte, tables []string) ([]Setting, error) {
 
 func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setting, error) {
 	var out []Setting
-	for k, v := range tree {
-		switch v := v.(type) {
+	for _, k := range slices.Sorted(maps.Keys(tree)) { // the first error is always the same
+		switch v := tree[k].(type) {
 		case map[string]any:
 			if prefix != "" || !slices.Contains(tables, k) {
 				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k), "settings stand at the top, parameters of the method under [params]")

@@ -24,6 +24,7 @@ func LossNamed(name string) method.Loss {
 		return method.Loss{Sum: bprLoss, Grad: bprGrad}
 	case "squared":
 		return method.Loss{Rated: true, Sum: squaredLoss, Grad: func(_ *method.Scratch, b *method.Batch, scale float32, z []float32) {
+			needRatings(b, z)
 			for x, r := range b.Rating {
 				z[x] = float32(2*scale) * (z[x] - r)
 			}
@@ -77,7 +78,14 @@ func bceLoss(b *method.Batch, z []float32) float64 {
 
 const least = 3.7200759760208356e-44 // exp(-100)
 
+func needRatings(b *method.Batch, z []float32) {
+	if len(b.Rating) != len(z) {
+		panic("learn: squared error in a visit that is not Rated")
+	}
+}
+
 func squaredLoss(b *method.Batch, z []float32) float64 {
+	needRatings(b, z)
 	s := 0.0
 	for x, r := range b.Rating {
 		d := float64(z[x]) - float64(r)
@@ -162,6 +170,19 @@ func bprLoss(b *method.Batch, z []float32) float64 {
 		return 0
 	}
 	return s * float64(b.N) / float64(p.n)
+}
+
+// Pieces takes a batch that is larger than the run's in pieces of that size, in the
+// samples' order, and adds up: a mean over the batch becomes the sum of the means
+// over its pieces, so that the samples of a short last piece weigh more.
+func Pieces(o method.Oracle) method.Oracle {
+	return method.Oracle{Parts: o.Parts, Rated: o.Rated, Grad: func(w *method.Work, b *method.Batch) float64 {
+		loss := 0.0
+		for lo := 0; lo < b.N; lo += w.BatchSize {
+			loss += o.Grad(w, w.Piece(b, lo, min(lo+w.BatchSize, b.N)))
+		}
+		return loss
+	}}
 }
 
 // Term is a regulariser: it adds its gradient and returns its value, times the

@@ -81,6 +81,12 @@ type Updater interface {
 	Update(g *Global)
 }
 
+// Polisher is a Method that changes the values once more after the server's step.
+type Polisher interface {
+	Method
+	Polish(g *Global)
+}
+
 // Phased is a Method that does different things in different rounds.
 type Phased interface {
 	Method
@@ -174,7 +180,8 @@ type Visit struct {
 	// touched once is then never copied.
 	Direct bool
 	// History means that Run works on the device's history alone: no negatives
-	// are drawn, and the batch is the history.
+	// are drawn. The samples are its items, each once, and a label is how often the
+	// item occurs.
 	History bool
 	Rated   bool // Run reads Batch.Rating
 	Parts   []Stateful
@@ -212,4 +219,6 @@ type Published struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
 	Source string  `json:"source"`
+	// Protocol is the one under which a number of ours may stand beside it.
+	Protocol string `json:"protocol"`
 }

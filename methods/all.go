@@ -13,7 +13,11 @@ import (
 //go:embed *.go
 var Source embed.FS
 
+const iclr = "Li et al., Federated Recommendation with Additive Personalization, ICLR 2024"
+
 const ijcai = "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023"
+
+const gel = "Yu et al., Sharpness-Aware Minimization for Generalized Embedding Learning in Federated Recommendation, 2026 (arXiv 2603.11503)"
 
 const (
 	featureCaution = "Items with the same features have the same score: ties count by their expectation under the protocol `privrec`. " +
@@ -22,6 +26,8 @@ const (
 )
 
 // All returns the registry.
+//
+//lint:size it is a table
 func All() []method.Entry {
 	return []method.Entry{
 		{
@@ -44,6 +50,18 @@ func All() []method.Entry {
 		{
 			Name: "fcf", Title: "FCF", Paper: "Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System, 2019",
 			New: func() method.Method { return &FCF{} },
+			Caution: "The rows that a device sends are exactly those of its own items, and the matrix that it sends gives its vector up to the sign: " +
+				"without secure aggregation the coordinator reads both.",
+		},
+		{
+			Name: "fedrap", Title: "FedRAP", Paper: iclr, New: func() method.Method { return &FedRAP{} },
+			Caution: "Nearly all of its accuracy under `paper` is the leak: the device's own rows remember what was drawn as a negative, and held-out " +
+				"items never are. Under `deployed` the same run scores about .20.",
+		},
+		{
+			Name: "fedrecgel", Title: "FedRecGEL", Paper: gel, New: func() method.Method { return &FedRecGEL{} },
+			Caution: "On FilmTrust this is no better than popularity unless a paired test says so (`tacit compare`). " +
+				"The paper has no validation set and chose its round on test: see the protocol `fedrecgel`.",
 		},
 		{
 			Name: "mf", Title: "MF (in one place)", Paper: "Koren et al., Matrix Factorization Techniques for Recommender Systems, 2009; as compared by Zhang et al. 2023",

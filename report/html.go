@@ -149,9 +149,9 @@ func tiles(g *group, r *row) []tile {
 			continue
 		}
 		t := tile{Name: name, Value: frac(x[i].mean)}
-		if p != nil && isPaper(g.protocol) && i < 2 {
+		if p.under(g.protocol) && i < 2 {
 			pub := published([]float64{p.HR10, p.NDCG10}[i])
-			t.Note = fmt.Sprintf("published %s, %s points", frac(pub), points(x[i].mean-pub))
+			t.Note = fmt.Sprintf("published %s, %s points", frac(pub), points(r.asPublished()[i].mean-pub))
 		}
 		out = append(out, t)
 	}
@@ -241,7 +241,11 @@ func runFigures(g *group, r *row) []figure {
 		valid.label, valid.class = "validation", "c1 dash"
 		test.label, test.class = "test", "c0"
 		l := lineChart{about: m.name + " over rounds", unit: m.name + ", sampled (fraction)", lines: []series{valid, test}, mark: float64(run.Result.SelectedRound), format: frac}
-		add(m.name+" over rounds", "The dashed line chose the round; the solid one had no say.", l.draw())
+		note := "The dashed line chose the round; the solid one had no say."
+		if run.Result.OnTest != nil {
+			note = "There is no validation set: the last round is reported, whatever came before."
+		}
+		add(m.name+" over rounds", note, l.draw())
 	}
 	loss := series{class: "c2"}
 	for _, p := range run.Points {
@@ -265,7 +269,7 @@ func runFigures(g *group, r *row) []figure {
 func barsOf(g *group, r *row) []bar {
 	x := r.scores()
 	out := []bar{{name: r.runs[0].Result.Method, class: "c0", hr: x[0].mean, ndcg: x[1].mean, reason: "not evaluated"}}
-	if p := r.published(); p != nil && isPaper(g.protocol) {
+	if p := r.published(); p.under(g.protocol) {
 		out = append(out, bar{"published", "c1", published(p.HR10), published(p.NDCG10), "not given"})
 	}
 	for _, ref := range refRows([]*row{r}) {

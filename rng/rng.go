@@ -26,6 +26,7 @@ const (
 	Noise
 	Pooled
 	Tune
+	Order
 	HeldUsers
 	HeldRows
 )

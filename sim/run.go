@@ -41,6 +41,14 @@ type Told struct {
 	Late     int
 	Idle     int // in the last round
 	Bytes    int
+	OnTest   *Chosen // nil where the protocol validates
+}
+
+// Chosen is the round that is best on test, the first of equals. To report it as a
+// result is to have looked at the answers; papers do.
+type Chosen struct {
+	Round int          `json:"round"`
+	Test  rank.Summary `json:"test"`
 }
 
 // Event is one round as it is told to people and written to metrics.jsonl.
@@ -67,6 +75,9 @@ var ErrDiverged = errors.New("sim: the model has diverged: a value or the loss i
 func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Run, error) {
 	if err := opt.Check(); err != nil {
 		return nil, fmt.Errorf("sim: %w", err)
+	}
+	if _, own := method.As[method.Updater](m); own && (opt.Mean != "cohort" || textOf(opt.Server) != "sgd:1") {
+		return nil, errors.New("sim: this method has a server step of its own: mean and server do not apply to it")
 	}
 	f, err := NewFleet(m, split, opt, seed, jobs)
 	if err != nil {
@@ -161,7 +172,8 @@ func (r *Run) account(rep round.Report, train, evalled time.Duration) {
 }
 
 // judge computes the round's metrics and keeps its places if its validation
-// HR@10 is the best so far; of equal ones the latest counts.
+// HR@10 is the best so far; of equal ones the latest counts. Without validation
+// all are equal, so the last round is kept, and what test would have chosen beside.
 func (r *Run) judge(ev *Event) {
 	ties := r.TieRule()
 	valid, test := r.eval.now.Summaries(ties, r.Fleet.split.Items())
@@ -169,6 +181,10 @@ func (r *Run) judge(ev *Event) {
 	if hr := rank.Of(r.eval.now.Valid, ties).HR10(); hr >= r.BestHR {
 		r.BestHR, r.Selected, ev.Best = hr, ev.Round, true
 		r.eval.now.copyTo(r.Best)
+	}
+	const by = "hr@10"
+	if !r.Fleet.split.Validates() && (r.OnTest == nil || test.Sampled[by] > r.OnTest.Test.Sampled[by]) {
+		r.OnTest = &Chosen{ev.Round, test}
 	}
 }
 
@@ -182,7 +198,7 @@ func (o *Options) TieRule() rank.Ties {
 
 func (r *Run) finite() bool {
 	for i, s := range r.Fleet.Plan.Slots {
-		if s.Scope != method.Shared {
+		if s.Scope != method.Shared && !r.Fleet.Plan.Central() {
 			continue
 		}
 		if x := vec.Sum(r.Engine.Value[i]); x-x != 0 {

@@ -8,10 +8,10 @@ import (
 
 // Summaries returns the metrics of validation and test.
 func (p *Places) Summaries(ties rank.Ties, items int) (valid, test rank.Summary) {
-	if p.Start == nil { // new users have no validation items
-		valid.Sampled = rank.Of(p.Valid, ties).ByName()
+	valid.Sampled, test.Sampled = rank.Of(p.Valid, ties).ByName(), rank.OfGroups(p.Test, p.Start, ties).ByName()
+	if valid.Sampled["users"] == 0 {
+		valid.Sampled = nil
 	}
-	test.Sampled = rank.OfGroups(p.Test, p.Start, ties).ByName()
 	if p.TestFull != nil {
 		valid.Full, test.Full = rank.Of(p.ValidFull, ties).ByName(), rank.Of(p.TestFull, ties).ByName()
 		test.Full[fmt.Sprintf("coverage@%d", topK)] = rank.Coverage(p.Top, items)

@@ -67,7 +67,8 @@ func TestBadSpacesSayKeyNearestKeyAndSyntax(t *testing.T) {
 		"objective=loss":                "want one of hr@10, ndcg@10",
 		"lr=fast":                       `lr = "fast"`,
 		"metric=full protocol=isolated": "protocol isolated ranks sampled candidates only",
-		"protocol=privrec":              "protocol privrec has no validation items",
+		"protocol=fedrecgel":            "protocol fedrecgel has no validation set",
+		"protocol=privrec":              "protocol privrec has no validation set",
 		"a.b":                           "neither a .toml file nor a key nor key=value",
 	} {
 		settings, err := Words(strings.Fields(words))
