@@ -13,7 +13,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)$(shell git diff --q
 # How long each fuzz target runs under `make fuzz`.
 T ?= 60s
 # The packages that build for js/wasm: the import table in internal/lint says the same.
-PURE := agg data device learn method methods param rank rng rows vec
+PURE := agg data device figure learn method methods param rank rng rows vec
 # Goroutines meet in sim; the others are what runs inside them. Of the methods,
 # which are slow under the detector, only the checks that compare workers.
 RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./vec ./param ./tune

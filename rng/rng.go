@@ -26,6 +26,7 @@ const (
 	Noise
 	Pooled
 	Tune
+	Figure
 )
 
 const golden = 0x9e3779b97f4a7c15
