@@ -2,16 +2,12 @@ package lab
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/figure"
-	"github.com/tacit-rec/tacit/learn"
-	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
@@ -164,18 +160,16 @@ func (f *figures) compute(ctx context.Context) (*report.Figures, error) {
 		{"items", "the map of items", f.items},
 		{"landscape", "the loss landscape", f.landscape},
 	} {
-		var mu sync.Mutex
+		told := make(chan struct{})
 		slow := time.AfterFunc(patience-time.Since(start), func() {
-			mu.Lock()
-			defer mu.Unlock()
+			defer close(told)
 			f.job.Tell(Figuring{step.name})
 		})
 		if why := step.do(ctx, out); why != "" {
 			out.Missing[step.key] = why
 		}
 		if !slow.Stop() {
-			mu.Lock() // it may be talking
-			mu.Unlock()
+			<-told // one call at a time
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -183,78 +177,6 @@ func (f *figures) compute(ctx context.Context) (*report.Figures, error) {
 	}
 	out.Seconds = report.Short((f.spent + time.Since(start)).Seconds())
 	return out, nil
-}
-
-func (f *figures) popularity(_ context.Context, out *report.Figures) string {
-	top := f.run.Best.Top
-	if top == nil {
-		return "the protocol ranks sampled candidates only, so nobody has a list"
-	}
-	places, n := make([]int, len(f.counts)), 0
-	for _, i := range top {
-		if i != rank.None {
-			places[i]++
-			n++
-		}
-	}
-	if n == 0 {
-		return "nobody has a list"
-	}
-	p := &report.Popularity{Coverage: report.Short(rank.Coverage(top, len(f.counts))), Gini: report.Short(gini(places)), GiniData: report.Short(gini(f.counts))}
-	const per = 10 // the length of a list
-	for u := range len(top) / per {
-		if top[u*per] != rank.None {
-			p.Users++
-		}
-	}
-	total := 0
-	for _, c := range f.counts {
-		total += c
-	}
-	p.Data, p.Recommended = make([]float64, 10), make([]float64, 10)
-	held, tail := 0, n
-	for at, i := range f.order {
-		tenth := at * 10 / len(f.order)
-		p.Data[tenth] += float64(f.counts[i]) / float64(max(total, 1))
-		p.Recommended[tenth] += float64(places[i]) / float64(n)
-		if 10*held < 8*total {
-			p.HeadItems++
-			held += f.counts[i]
-			tail -= places[i]
-		}
-	}
-	for k := range p.Data {
-		p.Data[k], p.Recommended[k] = report.Short(p.Data[k]), report.Short(p.Recommended[k])
-	}
-	p.TailShare = report.Short(float64(tail) / float64(n))
-	most := slices.Clone(f.order)
-	slices.SortStableFunc(most, func(a, b uint32) int { return places[b] - places[a] })
-	for _, i := range most[:min(8, len(most))] {
-		p.Most = append(p.Most, report.TopItem{Title: f.title(i), Share: report.Short(float64(places[i]) / float64(p.Users)), Rows: f.counts[i]})
-	}
-	out.Popularity = p
-	return ""
-}
-
-// title is how an item is shown: a data set may hold anything.
-func (f *figures) title(i uint32) string {
-	r := []rune(f.split.Info().ItemName(int(i)))
-	return string(r[:min(len(r), 80)])
-}
-
-// gini is 0 where all are equal, and 1 where one has all.
-func gini(xs []int) float64 {
-	s := slices.Sorted(slices.Values(xs))
-	total, weighted := 0.0, 0.0
-	for i, x := range s {
-		total += float64(x)
-		weighted += float64(i+1) * float64(x)
-	}
-	if total == 0 || len(s) < 2 {
-		return 0
-	}
-	n := float64(len(s))
-	return (2*weighted/total - (n + 1)) / (n - 1)
 }
 
 func (f *figures) inference(_ context.Context, out *report.Figures) string {
@@ -357,102 +279,4 @@ func (f *figures) median() int {
 	}
 	slices.SortStableFunc(all, func(a, b user) int { return a.rows - b.rows })
 	return all[len(all)/2].u
-}
-
-// lossName is the loss that the method trains with.
-func (f *figures) lossName() string {
-	if s, ok := param.Values(f.job.Params)["loss"].(string); ok {
-		return s
-	}
-	return "bce"
-}
-
-// landscape measures the loss on two grids. The number of devices and samples is such
-// that their multiplications stay within landscapeWork.
-func (f *figures) landscape(ctx context.Context, out *report.Figures) string {
-	shared, private := f.run.Fleet.Plan.Sizes()
-	weights := private + 200
-	for _, s := range f.run.Fleet.Plan.Slots {
-		if s.Scope == method.Shared && !s.PerItem {
-			weights += s.Rows * s.Dim
-		}
-	}
-	side := 21
-	switch {
-	case shared > landscapeMost:
-		return "too many shared numbers to move"
-	case f.split.Users() > manyUsers:
-		return "there are too many users"
-	case shared > landscapeWide:
-		side = 11
-	}
-	samples := int(landscapeWork / float64(2*side*side) / float64(weights))
-	devices := min(max(samples/100, 8), 64)
-	name := f.lossName()
-	p, why := f.run.NewProbe(learn.LossNamed(name), f.users(devices), max(samples/devices, 16), f.job.Jobs)
-	if p == nil {
-		return why
-	}
-	l := &report.Landscape{Loss: name, Shared: shared}
-	var at []figure.Tensor
-	var live [][]float32
-	for k := range p.Slots {
-		s, v := p.Slot(k), p.Value(k)
-		rows := figure.Rows{N: s.Rows, Dim: s.Dim, Stride: len(v) / s.Rows, Data: slices.Clone(v)}
-		at, live = append(at, figure.Tensor{Rows: rows, Flat: p.Flat(k)}), append(live, v)
-		for _, x := range v {
-			l.Norm += float64(x) * float64(x)
-		}
-	}
-	l.Norm = report.Short(math.Sqrt(l.Norm))
-	centre := p.Loss()
-	l.Centre = report.Short(centre)
-	l.Devices, l.Samples = p.Devices()
-	grad := p.Gradient()
-	still := figure.Ascent(grad, 0)
-	for _, rho := range []float64{0.01, 0.05, 0.1} {
-		figure.Move(at, figure.Ascent(grad, rho), still, 1, 0, live)
-		l.Ascent = append(l.Ascent, report.AscentAt{Rho: rho, Rise: report.Short(p.Loss() - centre)})
-	}
-	for _, g := range []struct {
-		mode   figure.Mode
-		radius float64
-	}{{figure.Authors, 0.001}, {figure.Filter, 1}} {
-		one := report.Grid{Mode: string(g.mode), Axis: figure.Axis(side, g.radius)}
-		d0, d1 := figure.Direction(g.mode, at, f.run.Seed, 0), figure.Direction(g.mode, at, f.run.Seed, 1)
-		for _, b := range one.Axis {
-			row := make([]float64, 0, side)
-			for _, a := range one.Axis {
-				if ctx.Err() != nil {
-					return ""
-				}
-				figure.Move(at, d0, d1, a, b, live)
-				row = append(row, p.Loss())
-			}
-			one.Loss = append(one.Loss, row)
-		}
-		s := figure.SharpnessOf(one.Loss, centre)
-		one.Most, one.Mean = report.Short(s.Most), report.Short(s.Mean)
-		l.Grids = append(l.Grids, one)
-	}
-	if !finite(l) {
-		return "the loss is not finite around the model"
-	}
-	out.Landscape = l
-	return ""
-}
-
-// finite reports whether a landscape can be written as JSON.
-func finite(l *report.Landscape) bool {
-	for _, g := range l.Grids {
-		for _, row := range g.Loss {
-			for k, x := range row {
-				if x-x != 0 {
-					return false
-				}
-				row[k] = math.Round(x*1e9) / 1e9 // a range may be a millionth of the value
-			}
-		}
-	}
-	return true
 }

@@ -37,13 +37,7 @@ type message struct {
 // chromium starts a browser, or skips the test.
 func chromium(t *testing.T) *browser {
 	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if p, err := exec.LookPath(name); err == nil {
-			path = p
-			break
-		}
-	}
+	path := installed()
 	if path == "" {
 		t.Skip("NOT RUN: the pages are looked at in Chromium, and none was found (Debian: apt-get install chromium)")
 	}
@@ -96,6 +90,16 @@ func chromium(t *testing.T) *browser {
 		b.call(domain+".enable", nil, nil)
 	}
 	return b
+}
+
+// installed is the path of a Chromium, or empty.
+func installed() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p
+		}
+	}
+	return ""
 }
 
 func pipe(t *testing.T) (r, w *os.File) {

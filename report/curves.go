@@ -255,7 +255,7 @@ func places(values []string) (map[string]float64, plot) {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
 		x, err := strconv.ParseFloat(v, 64)
-		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		if err != nil || !sane(x) {
 			slices.Sort(values)
 			for i, v := range values {
 				out[v] = float64(i)

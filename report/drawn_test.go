@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -247,4 +248,69 @@ func TestASearchFolderIsLoaded(t *testing.T) {
 	if _, err := Compare([]*Run{r, r}); err == nil {
 		t.Error("a search was compared as a run")
 	}
+}
+
+func TestTheNumbersUnderFiguresAsText(t *testing.T) {
+	f := madeFigures()
+	golden(t, "sharpness.txt", sharpness(f.Landscape).Text)
+	golden(t, "popularity.txt", popularityTable(f.Popularity).Text)
+	golden(t, "served.txt", servedTable(madeUsers(943, 0.5, newRand())).Text)
+	svg, _ := inferenceBars(f.Inference)
+	golden(t, "inference.svg", func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.ReplaceAll(string(svg), "><", ">\n<")+"\n")
+		return err
+	})
+}
+
+// FuzzDraw holds that any figures and any search give an error or drawings, without
+// a panic.
+func FuzzDraw(f *testing.F) {
+	some := madeFigures()
+	some.Items.Items = some.Items.Items[:4]
+	for i := range some.Items.Maps {
+		some.Items.Maps[i].XY = some.Items.Maps[i].XY[:4]
+	}
+	for i := range some.Landscape.Grids { // small, so that many are tried
+		g := &some.Landscape.Grids[i]
+		g.Axis, g.Loss = g.Axis[:2], [][]float64{g.Loss[0][:2], g.Loss[1][:2]}
+	}
+	some.Landscape.Grids = some.Landscape.Grids[:1]
+	good, err := some.JSON()
+	if err != nil {
+		f.Fatal(err)
+	}
+	spectra, _ := json.Marshal(Point{Round: 1, Spectra: madeSpectra(1)})
+	tuned := `{"method":"m","dataset":"d","protocol":"p","objective":"o","metric":"m","space":{"lr":"1..2","k":"a|b"}}`
+	trials := `{"trial":0,"rounds":3,"status":"ok","params":{"lr":1,"k":"a"},"value":0.5}` + "\n" + `{"trial":1,"rounds":3,"status":"ok","params":{"lr":1e300,"k":[1]},"value":-1e308}`
+	f.Add(good, spectra, []byte(tuned), []byte(trials))
+	f.Add([]byte(`{"schema_version":1,"landscape":{"grids":[{"mode":"a","axis":[0,0],"loss":[[0,1e308],[-1e308,1]]}]}}`), []byte(`{"round":1,"spectra":[{"of":"trained","singular":[0,-1]}]}`), []byte(`{}`), []byte("\n"))
+	f.Add([]byte(`{"schema_version":1,"items":{"items":[{},{}],"maps":[{"xy":[[1e308,0],[-1e308,0]]}]},"popularity":{"data":[1],"recommended":[-1],"most":[{"share_of_users":1}]},"inference":{}}`), []byte(`{"round":1}`), []byte(tuned), []byte("{}"))
+	result, _ := json.Marshal(made("pfedrec", "paper", 1, 3, 3).Result)
+	f.Fuzz(func(t *testing.T, figures, metrics, tuned, trials []byte) {
+		run, search := t.TempDir(), t.TempDir()
+		write(t, run, "result.json", result)
+		write(t, run, "figures.json", figures)
+		write(t, run, "metrics.jsonl", metrics)
+		write(t, search, "tuned.json", tuned)
+		write(t, search, "trials.jsonl", trials)
+		for _, dir := range []string{run, search} {
+			r, err := Load(dir)
+			if err != nil {
+				if !strings.HasPrefix(err.Error(), "report: ") {
+					t.Errorf("error %q does not name its package", err)
+				}
+				continue
+			}
+			var b bytes.Buffer
+			if err := HTML(&b, []*Run{r}); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(b.String(), "NaN") {
+				t.Error("the page holds NaN")
+			}
+			if _, err := Drawings([]*Run{r}); err != nil && !strings.HasPrefix(err.Error(), "report: ") {
+				t.Error(err)
+			}
+		}
+	})
 }

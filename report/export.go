@@ -64,17 +64,25 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 			}
 		}
 	}
-	for _, r := range runs {
-		if r.Search != nil {
-			if err := add("", r.Search.figures()); err != nil {
-				return nil, err
-			}
+	for _, s := range searches(runs) {
+		if err := add("", s.figures()); err != nil {
+			return nil, err
 		}
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("report: there is nothing to draw; give the folder of a finished run, as `tacit report DIR --figures OUT`")
 	}
 	return out, nil
+}
+
+func searches(runs []*Run) []*Search {
+	var out []*Search
+	for _, r := range runs {
+		if r.Search != nil {
+			out = append(out, r.Search)
+		}
+	}
+	return out
 }
 
 // drawingStyle are the rules of the page's style sheet that drawings use, with the

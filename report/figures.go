@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -140,41 +141,102 @@ func readFigures(in io.Reader) (*Figures, error) {
 	return f, nil
 }
 
+// sane reports whether numbers can be drawn: differences of them stay finite.
+func sane(xs ...float64) bool {
+	for _, x := range xs {
+		if !(math.Abs(x) <= 1e30) {
+			return false
+		}
+	}
+	return true
+}
+
+// share reports whether numbers are parts of a whole.
+func share(xs ...float64) bool {
+	for _, x := range xs {
+		if !(x >= 0 && x <= 1.000001) {
+			return false
+		}
+	}
+	return true
+}
+
 // check reports the first thing that cannot be drawn.
 func (f *Figures) check() error {
 	if f.Schema != Schema {
 		return fmt.Errorf("schema_version is %d, want %d", f.Schema, Schema)
 	}
-	if m := f.Items; m != nil {
-		if len(m.Items) > maxMapItems || len(m.Maps) > maxMaps {
-			return fmt.Errorf("items has %d items in %d maps, at most %d in %d", len(m.Items), len(m.Maps), maxMapItems, maxMaps)
-		}
-		for i, p := range m.Maps {
-			if len(p.XY) != len(m.Items) {
-				return fmt.Errorf("items.maps[%d] places %d items, want %d", i, len(p.XY), len(m.Items))
-			}
-		}
-	}
-	if p := f.Popularity; p != nil && (len(p.Data) > 100 || len(p.Data) != len(p.Recommended) || len(p.Most) > 100) {
-		return fmt.Errorf("popularity has %d and %d shares and %d items, want as many of both, at most 100", len(p.Data), len(p.Recommended), len(p.Most))
-	}
-	if l := f.Landscape; l != nil {
-		if len(l.Grids) > 4 || len(l.Ascent) > 20 {
-			return fmt.Errorf("landscape has %d grids and %d steps, at most 4 and 20", len(l.Grids), len(l.Ascent))
-		}
-		for _, g := range l.Grids {
-			if len(g.Axis) < 2 || len(g.Axis) > maxGrid || len(g.Loss) != len(g.Axis) {
-				return fmt.Errorf("landscape %s has %d rows for %d places, want as many, from 2 to %d", clip(g.Mode, 20), len(g.Loss), len(g.Axis), maxGrid)
-			}
-			for _, row := range g.Loss {
-				if len(row) != len(g.Axis) {
-					return fmt.Errorf("landscape %s has a row of %d for %d places", clip(g.Mode, 20), len(row), len(g.Axis))
-				}
-			}
-		}
-	}
 	if len(f.Missing) > 20 {
 		return fmt.Errorf("missing has %d entries, at most 20", len(f.Missing))
+	}
+	if p := f.Popularity; p != nil {
+		shares := append(append([]float64{p.TailShare, p.Coverage}, p.Data...), p.Recommended...)
+		for _, m := range p.Most {
+			shares = append(shares, m.Share)
+		}
+		if len(p.Data) > 100 || len(p.Data) != len(p.Recommended) || len(p.Most) > 100 {
+			return fmt.Errorf("popularity has %d and %d shares and %d items, want as many of both, at most 100", len(p.Data), len(p.Recommended), len(p.Most))
+		}
+		if !share(shares...) || !sane(p.Gini, p.GiniData) {
+			return errors.New("popularity holds a share that is not from 0 to 1")
+		}
+	}
+	if in := f.Inference; in != nil && (!share(in.Own[:]...) || !share(in.Base[:]...) || in.Other != nil && !share(in.Other[:]...)) {
+		return errors.New("inference holds a metric that is not from 0 to 1")
+	}
+	return errors.Join(f.Items.check(), f.Landscape.check())
+}
+
+func (m *ItemMap) check() error {
+	if m == nil {
+		return nil
+	}
+	if len(m.Items) > maxMapItems || len(m.Maps) > maxMaps {
+		return fmt.Errorf("items has %d items in %d maps, at most %d in %d", len(m.Items), len(m.Maps), maxMapItems, maxMaps)
+	}
+	for i, p := range m.Maps {
+		if len(p.XY) != len(m.Items) {
+			return fmt.Errorf("items.maps[%d] places %d items, want %d", i, len(p.XY), len(m.Items))
+		}
+		for _, xy := range p.XY {
+			if !sane(xy[:]...) {
+				return fmt.Errorf("items.maps[%d] has a place beyond 1e30", i)
+			}
+		}
+		if p.Shares != nil && !share(p.Shares[:]...) {
+			return fmt.Errorf("items.maps[%d] has a share of the variance that is not from 0 to 1", i)
+		}
+	}
+	return nil
+}
+
+func (l *Landscape) check() error {
+	if l == nil {
+		return nil
+	}
+	if len(l.Grids) > 4 || len(l.Ascent) > 20 {
+		return fmt.Errorf("landscape has %d grids and %d steps, at most 4 and 20", len(l.Grids), len(l.Ascent))
+	}
+	for _, g := range l.Grids {
+		if len(g.Axis) < 2 || len(g.Axis) > maxGrid || len(g.Loss) != len(g.Axis) {
+			return fmt.Errorf("landscape %s has %d rows for %d places, want as many, from 2 to %d", clip(g.Mode, 20), len(g.Loss), len(g.Axis), maxGrid)
+		}
+		for _, row := range g.Loss {
+			if len(row) != len(g.Axis) {
+				return fmt.Errorf("landscape %s has a row of %d for %d places", clip(g.Mode, 20), len(row), len(g.Axis))
+			}
+			if !sane(row...) || !sane(g.Axis...) {
+				return fmt.Errorf("landscape %s has a loss or a place beyond 1e30", clip(g.Mode, 20))
+			}
+		}
+	}
+	return nil
+}
+
+// check reports a spectrum that cannot be drawn.
+func (s *Spectrum) check() error {
+	if len(s.Singular) > maxDims || !sane(s.Singular...) || !sane(s.EffectiveRank, s.Abundance, s.Participation) {
+		return fmt.Errorf("a spectrum of %d values, want at most %d, none beyond 1e30", len(s.Singular), maxDims)
 	}
 	return nil
 }

@@ -234,9 +234,12 @@ func readPoints(in io.Reader) ([]Point, error) {
 		if err := checkSummaries(p.Valid, p.Test); err != nil {
 			return nil, fmt.Errorf(":%d: %w", n, err)
 		}
+		if len(p.Spectra) > 8 {
+			return nil, fmt.Errorf(":%d: %d spectra, at most 8", n, len(p.Spectra))
+		}
 		for _, s := range p.Spectra {
-			if len(p.Spectra) > 8 || len(s.Singular) > maxDims {
-				return nil, fmt.Errorf(":%d: %d spectra of %d values, at most 8 of %d", n, len(p.Spectra), len(s.Singular), maxDims)
+			if err := s.check(); err != nil {
+				return nil, fmt.Errorf(":%d: %w", n, err)
 			}
 		}
 		last = p.Round

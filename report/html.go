@@ -136,14 +136,12 @@ func (p *page) fill(runs []*Run) {
 			}
 		}
 	}
-	for _, r := range runs {
-		if s := r.Search; s != nil {
-			p.Searches = append(p.Searches, searchView{
-				Title:   fmt.Sprintf("Search for settings of %s on %s, protocol %s", clip(s.Method, 60), clip(s.Dataset, 60), s.Protocol),
-				Intro:   fmt.Sprintf("%s of trials, judged on validation only; the test items were not looked at.", plural(len(s.Trials), "line")),
-				Figures: s.figures(),
-			})
-		}
+	for _, s := range searches(runs) {
+		p.Searches = append(p.Searches, searchView{
+			Title:   fmt.Sprintf("Search for settings of %s on %s, protocol %s", clip(s.Method, 60), clip(s.Dataset, 60), s.Protocol),
+			Intro:   fmt.Sprintf("%s of trials, judged on validation only; the test items were not looked at.", plural(len(s.Trials), "line")),
+			Figures: s.figures(),
+		})
 	}
 }
 

@@ -138,7 +138,8 @@ func (p *plot) tip(s series, i int) string {
 
 func pad(a axis, by float64) axis {
 	if !(a.hi > a.lo) {
-		return axis{a.lo - 0.5, a.hi + 0.5, a.step}
+		d := math.Max(0.5, 0.1*math.Abs(a.lo))
+		return axis{a.lo - d, a.hi + d, a.step}
 	}
 	d := by * (a.hi - a.lo)
 	return axis{a.lo - d, a.hi + d, a.step}
@@ -199,6 +200,16 @@ func (p *plot) axes(c *canvas, f *frame) {
 		c.line("grid", f.left, f.py(v), f.right, f.py(v))
 		c.text("fin tick", f.left-6, f.py(v)+4, label)
 	}
+	p.ticks(c, f)
+	unit := p.x
+	if p.logX {
+		unit += " (log scale)"
+	}
+	c.text("mid unit", math.Max((f.left+f.right)/2, glyph*float64(len(unit))/2-8), chartH-4, unit)
+}
+
+// ticks labels the horizontal axis.
+func (p *plot) ticks(c *canvas, f *frame) {
 	under := f.bottom + 17
 	switch {
 	case p.names != nil:
@@ -234,16 +245,16 @@ func (p *plot) axes(c *canvas, f *frame) {
 			c.text("mid tick", f.px(v), under, power(v))
 		}
 	default:
-		for v := math.Ceil(f.x.lo/f.x.step-1e-9) * f.x.step; v <= f.x.hi+1e-9*f.x.step; v += f.x.step {
+		first := math.Ceil(f.x.lo/f.x.step - 1e-9)
+		for k := range 20 {
+			v := (first + float64(k)) * f.x.step
+			if v > f.x.hi+1e-9*f.x.step {
+				break
+			}
 			c.line("grid", f.px(v), f.bottom, f.px(v), f.bottom+4)
 			c.text("mid tick", f.px(v), under, f.x.label(v))
 		}
 	}
-	unit := p.x
-	if p.logX {
-		unit += " (log scale)"
-	}
-	c.text("mid unit", math.Max((f.left+f.right)/2, glyph*float64(len(unit))/2-8), chartH-4, unit)
 }
 
 func (p *plot) series(c *canvas, f *frame, s series) {

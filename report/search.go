@@ -80,6 +80,9 @@ func readTrials(in io.Reader) ([]Trial, error) {
 		if len(t.Params) > maxSettings || len(out) == maxTrials {
 			return nil, fmt.Errorf(":%d: trial %d has %d params, at most %d in %d lines", n, t.Trial, len(t.Params), maxSettings, maxTrials)
 		}
+		if t.Value != nil && !sane(*t.Value) {
+			return nil, fmt.Errorf(":%d: trial %d has the value %g", n, t.Trial, *t.Value)
+		}
 		out = append(out, t)
 	}
 	if err := lines.Err(); err != nil {

@@ -38,7 +38,8 @@ apart. Parameters of the method are given as key=value.
 Protocols, which say what a device draws as negatives:
 %s
 Result on standard output, progress on standard error. With -o DIR the run leaves a
-folder with its settings, metrics per round, result, ranks per user and a report.
+folder with its settings, metrics per round, result, ranks per user, figures and a
+report; --no-figures saves the seconds that maps, spectra and the loss landscape take.
 Ctrl-C once finishes the round, saves and exits with 130; --resume DIR goes on with
 the same bits.`
 
