@@ -27,6 +27,7 @@ const (
 	Pooled
 	Tune
 	Order
+	Figure
 )
 
 const golden = 0x9e3779b97f4a7c15
