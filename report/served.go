@@ -148,7 +148,7 @@ func interval(users []User) string {
 		return ""
 	}
 	lo, hi := rank.Bootstrap(hits, bootstraps/2, 1)
-	return fmt.Sprintf("Other users of the same kind would give a sampled HR@10 between %s and %s (95 %% bootstrap interval over %s); references outside of it differ by more than the choice of users.",
+	return fmt.Sprintf("Other users of the same kind would give a sampled HR@10 between %s and %s (95 %% bootstrap interval over %s). It is no test against the references, whose ranks per user are not kept.",
 		frac(lo), frac(hi), plural(len(hits), "user"))
 }
 
