@@ -69,6 +69,9 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 					continue
 				}
 				seeds, every := c.Seeds, 1
+				if cell.deep && cell.small {
+					seeds = 1
+				}
 				if Rows(base.Source) > large {
 					if cell.small || cell.table == parityNoise && protocol != "paper" {
 						n--
