@@ -28,6 +28,7 @@ type ParityConfig struct {
 	Only            []string // methods; all where it is empty
 	Seeds           int
 	Runs            string // where the runs are kept and found again; empty for nowhere
+	Found           bool   // take what is among the runs, and run nothing
 	Tell            func(Told)
 }
 
@@ -40,7 +41,8 @@ type Told struct {
 
 // large is how many rows make data large: there networks are trained with one
 // seed, every second round is evaluated (of networks every fifth), noise is tried
-// under the paper's protocol only, and some cells are left out.
+// under the paper's protocol only, FedRecon has one seed under isolated, and some
+// cells are left out.
 const large = 500_000
 
 // Parity runs every cell of a paper's tables, or finds it among the runs.
@@ -80,6 +82,9 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 					if every = 2; cell.deep {
 						seeds, every = 1, 5
 					}
+					if protocol == "isolated" && strings.HasPrefix(cell.method, "fedrecon") {
+						seeds = 1
+					}
 				}
 				given := append(slices.Clone(about), Setting{"method", cell.method, "parity"}, Setting{"protocol", protocol, "parity"},
 					Setting{"seeds", fmt.Sprint(seeds), "parity"}, Setting{"eval-every", fmt.Sprint(every), "parity"})
@@ -87,7 +92,11 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 					key, value, _ := strings.Cut(word, "=")
 					given = append(given, Setting{key, value, "parity"})
 				}
-				many, err := parityCell(ctx, base, given, c.folder(set, protocol, cell))
+				many, err := c.cell(ctx, base, given, c.folder(set, protocol, cell))
+				if errors.Is(err, errNotFound) {
+					n--
+					continue
+				}
 				if err != nil {
 					return nil, err
 				}
@@ -118,14 +127,22 @@ func (c *ParityConfig) folder(set, protocol string, cell paperCell) string {
 	return filepath.Join(c.Runs, set, protocol, name)
 }
 
-func parityCell(ctx context.Context, job Job, given []Setting, folder string) (*report.Many, error) {
+var errNotFound = errors.New("lab: not among the runs")
+
+func (c *ParityConfig) cell(ctx context.Context, job Job, given []Setting, folder string) (*report.Many, error) {
 	var err error
 	if job.Spec, err = Resolve(given); err != nil {
 		return nil, err
 	}
 	job.Out, job.Resume = folder, folder != "" && exists(filepath.Join(folder, ConfigFile))
+	if c.Found && !exists(filepath.Join(folder, ResultFile)) {
+		return nil, errNotFound
+	}
 	many, err := job.RunSeeds(ctx)
 	var other *Input
+	if c.Found && errors.As(err, &other) {
+		return nil, errNotFound
+	}
 	if job.Resume && errors.As(err, &other) { // a run with other settings, such as an older preset
 		job.Resume, job.Force = false, true
 		return job.RunSeeds(ctx)
