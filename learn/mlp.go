@@ -97,6 +97,12 @@ const (
 	userRoom
 	itemRoom
 	weightRoom
+	ownRoom // these are for Blend
+	weightsRoom
+	gradsRoom
+	featureRoom
+	sumRoom
+	squareRoom
 )
 
 // open lays out the activations of n samples.

@@ -105,6 +105,15 @@ func (s Score) Back(w *method.Work, b *method.Batch, dz []float32) {
 	s.userBack(w, d)
 }
 
+// Features returns what the last layer reads of each sample that Logits has just
+// scored, a row for each. There must be hidden layers.
+func (s Score) Features(w *method.Work, b *method.Batch) vec.Mat {
+	var m mlp
+	s.lay(w, b, &m)
+	last := len(s.Hidden) - 1
+	return vec.Rows(m.at[last].h, vec.Pad(s.Hidden[last]))
+}
+
 // lay lays the network out on the slots, with the item's row as its input. It
 // returns the room of the input and leaves it as it is.
 func (s Score) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {

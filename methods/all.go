@@ -63,5 +63,9 @@ func Plugins() []method.Plugin {
 			Name: "dualper", Title: "DualPer", Paper: ijcai, On: dualPer,
 			Caution: "Under `paper` a device's own rows remember what was drawn as a negative, and held-out items never are.",
 		},
+		{
+			Name: "plgc", Title: "PLGC", Paper: "Shen et al., A Model-agnostic Strategy to Mitigate Embedding Degradation in Personalized Federated Recommendation, arXiv 2508.19591, 2025", On: plgc,
+			Caution: "The paper's equations are not public: what is derived here is marked as such above, and is no reproduction.",
+		},
 	}
 }

@@ -9,7 +9,8 @@ var published = []struct {
 	rows   map[string][]float64 // HR@10 and NDCG@10 for each data set
 }{
 	{
-		ijcai + ", Tables 2 and 3", []string{"ml-100k", "ml-1m", "lastfm-2k", "amazon-video"},
+		ijcai + ", Tables 2 and 3",
+		[]string{"ml-100k", "ml-1m", "lastfm-2k", "amazon-video"},
 		map[string][]float64{
 			"ncf":              {64.14, 37.91, 64.17, 37.85, 82.44, 67.43, 60.16, 38.97},
 			"mf":               {64.43, 38.95, 68.45, 41.37, 82.71, 71.04, 46.69, 29.83},
