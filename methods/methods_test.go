@@ -14,6 +14,7 @@ import (
 // suite's small board; the rates of real catalogues are too small for it.
 var onTheBoard = map[string][]string{
 	"fedncf": {"lr=0.5", "user-eta=20"},
+	"metamf": {"lr=0.003", "hidden=64", "memory=16", "start=0.3"},
 }
 
 func TestEveryMethodConforms(t *testing.T) {

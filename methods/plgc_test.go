@@ -42,7 +42,22 @@ func set(t *testing.T, m method.Method, settings ...string) method.Method {
 // measured, the third the values of the first slots.
 func trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []rank.Place, []float32) {
 	t.Helper()
-	w, err := data.NewWorld(data.WorldConfig{Users: 60, Items: 300, MeanRows: 20, Seed: 1, Drift: 0.5})
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds, o.Batch, o.Plain = 4, 64, plain
+	r := small(t, m, data.WorldConfig{Users: 60, Items: 300, MeanRows: 20, Seed: 1, Drift: 0.5}, o)
+	for !r.Done() {
+		if _, err := r.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Engine.Value[learn.ItemSlot]
+}
+
+// small prepares a run on a world.
+func small(t *testing.T, m method.Method, c data.WorldConfig, o sim.Options) *sim.Run {
+	t.Helper()
+	w, err := data.NewWorld(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,19 +69,23 @@ func trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []rank.Place,
 	if err != nil {
 		t.Fatal(err)
 	}
-	var o sim.Options
-	param.Defaults(&o)
-	o.Rounds, o.Batch, o.Plain = 4, 64, plain
 	r, err := sim.New(m, s, o, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for !r.Done() {
-		if _, err := r.Step(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return r, append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Engine.Value[learn.ItemSlot]
+	return r
+}
+
+// slope is the central difference of value by x.
+func slope(x *float64, value func() float64) float64 {
+	const h = 1e-6
+	old := *x
+	*x = old + h
+	up := value()
+	*x = old - h
+	down := value()
+	*x = old
+	return (up - down) / (2 * h)
 }
 
 func alike(t *testing.T, a, b string, plain bool) {
