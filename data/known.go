@@ -68,10 +68,20 @@ func (k Known) Needs() string {
 func (k Known) Find(fsys fs.FS) string {
 	for _, dir := range []string{k.Folder, "."} {
 		for _, f := range k.forms {
-			d := &folder{fsys, dir}
-			if in, file, err := d.open(f.files[0]); err == nil {
+			d, first := &folder{fsys, dir}, ""
+			for i, name := range f.files {
+				in, file, err := d.open(name)
+				if err != nil {
+					first = ""
+					break
+				}
 				in.Close()
-				return file
+				if i == 0 {
+					first = file
+				}
+			}
+			if first != "" {
+				return first
 			}
 		}
 	}

@@ -42,9 +42,9 @@ func (m closed) Logits(w *method.Work, b *method.Batch, out []float32) {
 func (m closed) Ready(int) method.Visit { return method.Visit{History: true, Run: m.rebuild} }
 
 func (closed) rebuild(w *method.Work) {
-	b := w.Batch(0, len(w.History))
-	for _, r := range b.Rd[clItem] {
-		vec.Add(w.View[clItem].Row(r), w.View[clUser].Val)
+	b := w.Batch(0, len(w.Samples.Item))
+	for x, r := range b.Rd[clItem] {
+		vec.Axpy(b.Y[x], w.View[clItem].Row(r), w.View[clUser].Val)
 	}
 }
 
@@ -52,9 +52,9 @@ func (m closed) Visit(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
 		m.rebuild(w)
 		vec.Add(w.View[clUser].Val, w.View[clTotal].Val)
-		b := w.Batch(0, len(w.History))
-		for _, r := range b.Wr[clCount] {
-			w.View[clCount].Row(r)[0]++
+		b := w.Batch(0, len(w.Samples.Item))
+		for x, r := range b.Wr[clCount] {
+			w.View[clCount].Row(r)[0] += b.Y[x]
 		}
 	}}
 }

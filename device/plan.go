@@ -5,6 +5,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -68,7 +69,7 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		if s.PerUser {
 			s.Rows = opt.Users
 		}
-		if p.central != (s.Scope == method.Server) && (p.central || s.PerUser) {
+		if p.central && s.Scope != method.Server || s.PerUser && !p.central {
 			return nil, fmt.Errorf("device: slot %q: a method that is trained in one place has Server slots only, and no other has a row per user", s.Name)
 		}
 		if s.Rows <= 0 || s.Dim <= 0 {
@@ -97,6 +98,9 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 	}
 	if r, ok := method.As[method.Ready](m); ok {
 		v := r.Ready(opt.Items)
+		if len(v.Parts) > 0 {
+			return nil, errors.New("device: what makes a device ready to recommend keeps no state: it has no parts")
+		}
 		p.ready = &v
 	}
 	p.phased, _ = method.As[method.Phased](m)

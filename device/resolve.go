@@ -99,22 +99,29 @@ func offset(dst, src []uint32, by uint32) []uint32 {
 	return dst
 }
 
-// resolveHistory makes the samples of the device's own items: shared rows are
-// read in place, statistics go to the shard's sums.
+// resolveHistory makes the samples of the device's own items, each once, with how
+// often it occurs as the label: shared rows are read in place, statistics go to the
+// shard's sums.
 func (k *Worker) resolveHistory(train []uint32, shard int) {
-	n := len(train)
-	k.grow(n)
+	k.grow(len(train))
 	copy(k.raw, train)
+	s := &k.w.Samples
 	for _, item := range train {
-		if t := &k.tab[item]; *t == 0 {
+		t := &k.tab[item]
+		if *t == 0 {
+			s.Item[len(k.items)], s.Y[len(k.items)] = item, 0
 			k.items = append(k.items, item)
 			*t = int32(len(k.items))
 		}
+		s.Y[*t-1]++
 	}
-	s := &k.w.Samples
-	copy(s.Item, train)
-	for x := range s.Y {
-		s.Y[x] = 1
+	n := len(k.items)
+	s.Item, s.Y = s.Item[:n], s.Y[:n]
+	if k.rating != nil {
+		s.Rating = s.Rating[:n]
+		for x, item := range s.Item {
+			s.Rating[x] = k.rating[item]
+		}
 	}
 	for i := range k.w.View {
 		v := &k.w.View[i]
@@ -128,7 +135,7 @@ func (k *Worker) resolveHistory(train []uint32, shard int) {
 			continue
 		}
 		s.Rd[i] = s.Rd[i][:n]
-		copy(s.Rd[i], train)
+		copy(s.Rd[i], s.Item)
 	}
 }
 

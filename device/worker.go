@@ -62,7 +62,7 @@ func NewWorker(m *Memory, id int) *Worker {
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
 	}
-	if p.Visit.Rated {
+	if p.Visit.Rated || p.ready != nil && p.ready.Rated {
 		k.rating = make([]float32, p.Items)
 	}
 	w := &k.w
@@ -121,7 +121,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 		k.resolveLocal(shard)
 	}
 	k.p.Visit.Run(&k.w)
-	out.Samples, out.Touched = len(k.w.Samples.Item), k.touched()
+	out.Samples, out.Touched = len(k.raw), k.touched()
 	out.Loss, out.LossN = k.w.Loss, k.w.LossN
 	k.upload(shard, &out)
 	if k.count != nil && shard < k.mem.Shards {

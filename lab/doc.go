@@ -123,6 +123,9 @@ func slotSize(s method.Slot) string {
 }
 
 func where(s method.Slot) string {
+	if s.Scope == method.Shared && s.Up == method.Sum {
+		return "made on the device, summed by the coordinator"
+	}
 	return map[method.Scope]string{
 		method.Shared: "shared: the coordinator has it, devices get it", method.Private: "private: stays on the device",
 		method.Ephemeral: "on the device, rebuilt in each visit", method.Server: "on the coordinator only",
@@ -146,6 +149,11 @@ func serves(p *device.Plan) string {
 		return "another device's tuned copy"
 	case p.Serves(method.Fresh):
 		return "the coordinator's newest values"
+	}
+	for _, s := range p.Slots {
+		if s.Scope == method.Shared && s.PerItem && s.Up == method.None {
+			return "the coordinator's newest rows, and what the device works out from them"
+		}
 	}
 	return "what the device has learnt alone"
 }

@@ -33,6 +33,9 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 			one.Out = filepath.Join(j.Out, fmt.Sprintf("seed-%d", one.Seed))
 			if j.Resume {
 				if r, err := report.Load(one.Out); err == nil {
+					if err := one.same(r.Result); err != nil {
+						return nil, err
+					}
 					runs = append(runs, r.Result)
 					continue
 				}

@@ -71,6 +71,9 @@ var measuring = []string{"eval-every", "eval-users", "ties"}
 // dataKeys are the settings that say what the data is, beside its name.
 var dataKeys = []string{"world", "sep", "header", "columns", "min-rows", "threshold", "dedup"}
 
+// filters are those of them that leave the data what it is by name.
+var filters = []string{"min-rows", "threshold", "dedup"}
+
 // ReadFile fills the preset from a file, and says what no preset may hold.
 func (p *Preset) ReadFile(file string) error {
 	b, err := os.ReadFile(file)
@@ -86,7 +89,8 @@ func (p *Preset) read(name string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	p.Settings, p.Found, p.text = map[string]string{}, opening(string(b)), b
+	p.Settings, p.extra = map[string]string{}, map[string]string{}
+	p.Found, p.text = opening(string(b)), b
 	bad := func(format string, words ...any) error {
 		return input(fmt.Errorf("%s: %s", name, fmt.Sprintf(format, words...)), "tacit tune writes such files; tacit run "+name+" may still run it")
 	}
@@ -105,6 +109,8 @@ func (p *Preset) read(name string, b []byte) error {
 			p.Protocol = g.Value
 		case slices.Contains(options, g.Key) && !slices.Contains(measuring, g.Key):
 			p.Settings[g.Key] = g.Value
+		case slices.Contains(filters, g.Key): // for a run of the file: how the data was read that it was found on
+			p.extra[g.Key] = g.Value
 		default:
 			return bad("a preset sets options of the run and parameters of the method, and no %s", g.Key)
 		}
@@ -145,6 +151,11 @@ func (s *Spec) AsPreset(found string) *Preset {
 	}
 	var plain Settings
 	param.Defaults(&plain)
+	for _, g := range ownFilter(s.Data) {
+		if param.Set(&plain, g.Key, g.Value) != nil {
+			panic("lab: a data set's filter is no setting")
+		}
+	}
 	now, usual := param.Values(&s.Settings), param.Values(&plain)
 	for _, k := range dataKeys {
 		if now[k] != usual[k] {

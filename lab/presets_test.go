@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/methods"
 )
 
@@ -203,6 +204,46 @@ func TestBadPresetsAreInputErrors(t *testing.T) {
 		userPreset(t, "fedmf@ml-100k.toml", head+"[params]\n"+bad)
 		if _, err := Resolve(settings("method=fedmf", "data=ml-100k")); err == nil || !strings.Contains(err.Error(), bad[:3]) {
 			t.Errorf("a preset with %q resolves: %v", bad, err)
+		}
+	}
+}
+
+// What a search found on any data set can be kept.
+func TestAPresetOfEveryKnownSetSurvivesItsFile(t *testing.T) {
+	for _, k := range data.KnownSets() {
+		for _, words := range []string{"", "dedup=first", "min-rows=7 threshold=2"} {
+			s, err := Resolve(settings(append([]string{"method=fedmf", "data=" + k.Name}, strings.Fields(words)...)...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := new(Preset).read("preset.toml", s.AsPreset("Found.").TOML()); err != nil {
+				t.Errorf("%s %s: %v", k.Name, words, err)
+			}
+		}
+	}
+}
+
+func TestAFinishedRunWithOtherSettingsIsNotTaken(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	job := func(words ...string) *Job {
+		s, err := Resolve(settings(append([]string{"data=world", "world=users=30,items=120", "rounds=2"}, words...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := OpenData(&s.Settings, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Job{Spec: s, Source: src, Jobs: 1, Out: dir, NoRefs: true}
+	}
+	if _, err := job().Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for words, same := range map[string]bool{"": true, "lr=0.2": false, "seed=3": false, "protocol=paper": false} {
+		j := job(strings.Fields(words)...)
+		j.Resume = true
+		if _, err := j.Run(t.Context()); (err == nil) != same {
+			t.Errorf("resumed with %q: %v, want the same run: %v", words, err, same)
 		}
 	}
 }

@@ -77,8 +77,22 @@ func (j *Job) fingerprint() string { return j.Fingerprint(j.Source.Info().Hash) 
 func (s *Spec) Fingerprint(data string) string {
 	params, _ := json.Marshal(param.Values(s.Params))
 	options, _ := json.Marshal(param.Values(&s.Options))
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s %d %s", s.Method, params, options, s.Protocol, s.Seed, data))
+	return fingerprint(s.Method, params, options, s.Protocol, s.Seed, data)
+}
+
+func fingerprint(method string, params, options []byte, protocol string, seed uint64, data string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s %d %s", method, params, options, protocol, seed, data))
 	return hex.EncodeToString(sum[:])
+}
+
+// same reports whether a finished run is the one that the settings describe.
+func (j *Job) same(r *report.Result) error {
+	params, _ := json.Marshal(r.Params)
+	options, _ := json.Marshal(r.Options)
+	if fingerprint(r.Method, params, options, r.Protocol, r.Seed, r.DataHash) == j.fingerprint() {
+		return nil
+	}
+	return input(fmt.Errorf("%s holds a finished run with other settings or other data", j.Out), "give another folder, or --force to replace it")
 }
 
 // Idle says that the protocol leaves most devices nothing to do, as the first round
@@ -105,7 +119,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 		if err != nil {
 			return nil, input(err, "")
 		}
-		return done.Result, nil
+		return done.Result, j.same(done.Result)
 	}
 	start := time.Now()
 	protocol, err := data.ProtocolNamed(j.Protocol)
@@ -160,11 +174,7 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, start time.
 		ev, err := run.Step(ctx)
 		run.Total = time.Since(start)
 		if errors.Is(err, sim.ErrDiverged) {
-			hint := "for example lr=0.01"
-			if param.Values(j.Params)["loss"] == "squared" {
-				hint = "squared error has no bound on its gradient: for example lr=0.01 eta=10"
-			}
-			return input(fmt.Errorf("round %d: %w", ev.Round, err), hint)
+			return input(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
 		} else if err != nil {
 			return err
 		}
@@ -183,6 +193,17 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, start time.
 		}
 	}
 	return nil
+}
+
+// slower is a word to type against divergence.
+func slower(params map[string]any) string {
+	if _, eta := params["eta"]; eta && params["loss"] == "squared" {
+		return "squared error has no bound on its gradient: for example lr=0.01 eta=10"
+	}
+	if lr, ok := params["lr"].(float64); ok && lr > 0 {
+		return fmt.Sprintf("for example lr=%.2g", lr/10)
+	}
+	return "for example lr=0.01"
 }
 
 // stopped saves an interrupted run.

@@ -97,11 +97,7 @@ func Resolve(given []Setting) (*Spec, error) {
 	if s.Preset, err = s.findPreset(); err != nil {
 		return nil, err
 	}
-	for _, k := range data.KnownSets() {
-		if k.Name == s.Data && k.MinRows > 0 {
-			given = append([]Setting{{"min-rows", strconv.Itoa(k.MinRows), "data set"}}, given...)
-		}
-	}
+	given = append(ownFilter(s.Data), given...)
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
 	}
@@ -109,6 +105,16 @@ func Resolve(given []Setting) (*Spec, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// ownFilter is what a data set brings with it.
+func ownFilter(name string) []Setting {
+	for _, k := range data.KnownSets() {
+		if k.Name == name && k.MinRows > 0 {
+			return []Setting{{"min-rows", strconv.Itoa(k.MinRows), "data set"}}
+		}
+	}
+	return nil
 }
 
 // With is the same experiment with some settings changed.
@@ -215,8 +221,8 @@ func readText(path string, b []byte, tables []string) ([]Setting, error) {
 
 func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setting, error) {
 	var out []Setting
-	for k, v := range tree {
-		switch v := v.(type) {
+	for _, k := range slices.Sorted(maps.Keys(tree)) { // the first error is always the same
+		switch v := tree[k].(type) {
 		case map[string]any:
 			if prefix != "" || !slices.Contains(tables, k) {
 				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k), "settings stand at the top, parameters of the method under [params]")

@@ -24,6 +24,7 @@ func LossNamed(name string) method.Loss {
 		return method.Loss{Sum: bprLoss, Grad: bprGrad}
 	case "squared":
 		return method.Loss{Rated: true, Sum: squaredLoss, Grad: func(_ *method.Scratch, b *method.Batch, scale float32, z []float32) {
+			needRatings(b, z)
 			for x, r := range b.Rating {
 				z[x] = float32(2*scale) * (z[x] - r)
 			}
@@ -77,7 +78,14 @@ func bceLoss(b *method.Batch, z []float32) float64 {
 
 const least = 3.7200759760208356e-44 // exp(-100)
 
+func needRatings(b *method.Batch, z []float32) {
+	if len(b.Rating) != len(z) {
+		panic("learn: squared error in a visit that is not Rated")
+	}
+}
+
 func squaredLoss(b *method.Batch, z []float32) float64 {
+	needRatings(b, z)
 	s := 0.0
 	for x, r := range b.Rating {
 		d := float64(z[x]) - float64(r)

@@ -152,6 +152,8 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 	wide := vec.Pad(l.in)
 	if l.gw != nil {
 		vec.Gemm(1, l.in, m.n, vec.Rows(dz, m.n), vec.Rows(m.at[last-1].h, wide), m.Room(packRoom, vec.GemmRoom(m.n)), vec.Rows(l.gw, l.stride))
+	}
+	if l.gb != nil {
 		l.gb[0] += vec.Sum(dz)
 	}
 	d := now[:m.n*wide]
@@ -167,6 +169,8 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 		}
 		if l.gw != nil {
 			vec.Gemm(l.out, l.in, m.n, vec.Rows(d, wide).T(), in, m.Room(packRoom, vec.GemmRoom(m.n)), vec.Rows(l.gw, l.stride))
+		}
+		if l.gb != nil {
 			vec.Columns(d, l.gb)
 		}
 		var to vec.Mat

@@ -5,6 +5,7 @@ package learn
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -13,10 +14,16 @@ import (
 )
 
 // Schedule is a coefficient that may change over rounds and batches. Its text
-// forms are "0.1", "tanh:0.1,10" (0.1*tanh(round/10), rounds counted from 0) and
-// "decay:0.1,0.97,0.95" (times 0.97 per round and 0.95 per batch of a visit).
+// forms are, with rounds counted from 0,
+//
+//	0.1                  always
+//	tanh:0.1,10          0.1*tanh(round/10)
+//	decay:0.1,0.97,0.95  times 0.97 per round and 0.95 per batch of a visit
+//	sin:0.1,10           0.1*(sin(a/10)+1)/2, where a is round-1; 0 in the first round
+//	square:0.1,5         0.1 and 0 in turn, for 5 rounds each; 0 in the first round
+//	frac:0.1             0.1/(a+1); 0 in the first round
 type Schedule struct {
-	Kind    string // "", "tanh" or "decay"
+	Kind    string
 	V, A, B float32
 }
 
@@ -31,8 +38,38 @@ func (s Schedule) At(w *method.Work) float32 {
 		return float32(s.V * float32(float32(2*vec.Sigmoid(2*float32(w.Round)/s.A))-1))
 	case "decay":
 		return float32(float32(s.V*power(s.A, w.Round)) * power(s.B, w.Step))
+	case "sin", "square", "frac":
+		if w.Round == 0 {
+			return 0
+		}
+		return float32(s.V * s.wave(w.Round-1))
 	}
 	return s.V
+}
+
+// wave is what the value of a round a, from 0, is multiplied by.
+func (s Schedule) wave(a int) float32 {
+	switch {
+	case s.Kind == "sin":
+		return float32((sine(float64(a)/float64(s.A)) + 1) / 2)
+	case s.Kind == "frac":
+		return 1 / float32(a+1)
+	case a/int(s.A)%2 == 0:
+		return 1
+	}
+	return 0
+}
+
+// sine has the same bits on every platform: math.Sin is compiled with fused
+// multiply-add on some.
+func sine(x float64) float64 {
+	x -= float64(2 * math.Pi * math.Floor(float64(x/(2*math.Pi))+0.5)) // in [-pi, pi]
+	square, term, sum := float64(x*x), x, x
+	for k := 2; k < 30; k += 2 {
+		term = -float64(term*square) / float64(k*(k+1))
+		sum += term
+	}
+	return sum
 }
 
 // power is a^n by squaring.
@@ -50,8 +87,10 @@ func power(a float32, n int) float32 {
 func (s Schedule) MarshalText() ([]byte, error) {
 	f := func(x float32) string { return strconv.FormatFloat(float64(x), 'g', -1, 32) }
 	switch s.Kind {
-	case "tanh":
-		return []byte("tanh:" + f(s.V) + "," + f(s.A)), nil
+	case "tanh", "sin", "square":
+		return []byte(s.Kind + ":" + f(s.V) + "," + f(s.A)), nil
+	case "frac":
+		return []byte("frac:" + f(s.V)), nil
 	case "decay":
 		return []byte("decay:" + f(s.V) + "," + f(s.A) + "," + f(s.B)), nil
 	}
@@ -60,14 +99,14 @@ func (s Schedule) MarshalText() ([]byte, error) {
 
 func (s *Schedule) UnmarshalText(text []byte) error {
 	kind, list, found := strings.Cut(string(text), ":")
-	want := map[string]int{"": 1, "tanh": 2, "decay": 3}
+	want := map[string]int{"": 1, "frac": 1, "tanh": 2, "sin": 2, "square": 2, "decay": 3}
 	if !found {
 		kind, list = "", string(text)
 	}
 	parts := strings.Split(list, ",")
 	var x [3]float32
 	if n, ok := want[kind]; !ok || len(parts) != n || found && kind == "" {
-		return fmt.Errorf("want a number, tanh:V,K or decay:V,PER_ROUND,PER_BATCH")
+		return fmt.Errorf("want a number, tanh:V,K, sin:V,K, square:V,K, frac:V or decay:V,PER_ROUND,PER_BATCH")
 	}
 	for i, p := range parts {
 		v, err := strconv.ParseFloat(strings.TrimSpace(p), 32)
@@ -76,8 +115,11 @@ func (s *Schedule) UnmarshalText(text []byte) error {
 		}
 		x[i] = float32(v)
 	}
-	if kind == "tanh" && x[1] <= 0 {
-		return fmt.Errorf("the K of tanh:V,K must be positive")
+	if want[kind] == 2 && !(x[1] > 0 && x[1] < 1e6) {
+		return fmt.Errorf("the K of %s:V,K must be positive, and below a million", kind)
+	}
+	if kind == "square" && x[1] != float32(int(x[1])) {
+		return fmt.Errorf("the K of square:V,K must be a whole number of rounds")
 	}
 	*s = Schedule{kind, x[0], x[1], x[2]}
 	return nil

@@ -16,6 +16,9 @@ func TestSchedulesComeBackFromTheirText(t *testing.T) {
 		"0":                   {},
 		"tanh:0.1,10":         {Kind: "tanh", V: 0.1, A: 10},
 		"decay:0.5,0.97,0.95": {Kind: "decay", V: 0.5, A: 0.97, B: 0.95},
+		"sin:0.1,10":          {Kind: "sin", V: 0.1, A: 10},
+		"square:0.1,5":        {Kind: "square", V: 0.1, A: 5},
+		"frac:2":              {Kind: "frac", V: 2},
 	} {
 		var s learn.Schedule
 		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
@@ -32,7 +35,7 @@ func TestSchedulesComeBackFromTheirText(t *testing.T) {
 }
 
 func TestWrongSchedulesSayWhy(t *testing.T) {
-	const forms = "want a number, tanh:V,K or decay:V,PER_ROUND,PER_BATCH"
+	const forms = "want a number, tanh:V,K, sin:V,K, square:V,K, frac:V or decay:V,PER_ROUND,PER_BATCH"
 	for text, want := range map[string]string{
 		"":                 `"" is not a finite number`,
 		"fast":             `"fast" is not a finite number`,
@@ -47,9 +50,12 @@ func TestWrongSchedulesSayWhy(t *testing.T) {
 		"decay:1,2":        forms,
 		"cosine:1,2":       forms,
 		"Tanh:1,2":         forms,
-		"tanh:1,0":         "the K of tanh:V,K must be positive",
-		"tanh:1,-2":        "the K of tanh:V,K must be positive",
+		"tanh:1,0":         "the K of tanh:V,K must be positive, and below a million",
+		"tanh:1,-2":        "the K of tanh:V,K must be positive, and below a million",
 		"decay:1,nan,0.95": `"nan" is not a finite number`,
+		"square:1,2.5":     "the K of square:V,K must be a whole number of rounds",
+		"sin:1,0":          "the K of sin:V,K must be positive, and below a million",
+		"frac:1,2":         forms,
 	} {
 		s := learn.Const(7)
 		if err := s.UnmarshalText([]byte(text)); err == nil || err.Error() != want {
@@ -105,4 +111,32 @@ func FuzzSchedule(f *testing.F) {
 			t.Errorf("%q is %+v, written as %s and read as %+v, %v", text, s, b, back, err)
 		}
 	})
+}
+
+// The curricula of the FedRAP authors' code take effect from the second round on.
+func TestCurriculaAreThoseOfTheCode(t *testing.T) {
+	for text, want := range map[string]func(a float64) float64{
+		"sin:2,10": func(a float64) float64 { return (math.Sin(a/10) + 1) / 2 * 2 },
+		"frac:2":   func(a float64) float64 { return 2 / (a + 1) },
+		"square:2,5": func(a float64) float64 {
+			if int(a)/5%2 == 0 {
+				return 2
+			}
+			return 0
+		},
+	} {
+		var s learn.Schedule
+		if err := s.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.At(&method.Work{}); got != 0 {
+			t.Errorf("%s is %g in the first round, want 0", text, got)
+		}
+		for round := 1; round < 200; round++ {
+			got, want := float64(s.At(&method.Work{Round: round})), want(float64(round-1))
+			if math.Abs(got-want) > 1e-6 {
+				t.Errorf("%s is %g in round %d, want %g", text, got, round, want)
+			}
+		}
+	}
 }

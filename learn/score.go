@@ -125,7 +125,10 @@ func (s Score) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 		l.in, l.out, l.stride = weight.Slot.Dim, weight.Slot.Rows, weight.Stride
 		l.w, l.b = weight.Val, bias.Val
 		if !w.Skips(LayerSlot + 2*i) {
-			l.gw, l.gb = weight.Grad, bias.Grad
+			l.gw = weight.Grad
+		}
+		if !w.Skips(LayerSlot + 2*i + 1) {
+			l.gb = bias.Grad
 		}
 	}
 	first, stride := &m.at[0], w.View[ItemSlot].Stride
@@ -139,6 +142,9 @@ func (s Score) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 // userBack adds what d, the gradient by what the first layer adds up, makes of the
 // user's vector and of the weights on it.
 func (s Score) userBack(w *method.Work, d []float32) {
+	if w.Skips(UserSlot) && w.Skips(LayerSlot) {
+		return
+	}
 	weight, user := &w.View[LayerSlot], &w.View[UserSlot]
 	sum := w.Room(offsetRoom, vec.Pad(weight.Slot.Rows))
 	clear(sum)

@@ -142,7 +142,7 @@ func Alternate(steps ...method.Step) method.Step {
 }
 
 // Epochs passes over the samples n times in mini-batches, in a new order each
-// time. With tol > 0 it stops early, when the running mean of the loss since the
+// time (unless one batch holds them all: then order means nothing). With tol > 0 it stops early, when the running mean of the loss since the
 // visit's start changes by less than tol of itself from one pass to the next.
 func Epochs(n int, tol float64, step method.Step) method.Visit {
 	return method.Visit{Direct: n == 1 && step.Direct, Rated: step.Rated, Parts: step.Parts, Run: func(w *method.Work) {
@@ -151,7 +151,7 @@ func Epochs(n int, tol float64, step method.Step) method.Visit {
 		}
 		last := 0.0
 		for e := range n {
-			if e > 0 {
+			if e > 0 && len(w.Samples.Item) > w.BatchSize {
 				w.Samples.Reorder()
 			}
 			pass(w, step)
@@ -182,6 +182,20 @@ func abs(x float64) float64 {
 		return -x
 	}
 	return x
+}
+
+// Aside is a visit whose steps and losses do not count: what is trained after it
+// starts as if it had not been.
+func Aside(v method.Visit) method.Visit {
+	run := v.Run
+	v.Direct = false
+	v.Run = func(w *method.Work) {
+		loss, n, step, want := w.Loss, w.LossN, w.Step, w.WantLoss
+		w.WantLoss = false
+		run(w)
+		w.Loss, w.LossN, w.Step, w.WantLoss = loss, n, step, want
+	}
+	return v
 }
 
 // Then makes one visit of several, one after the other on the same samples.

@@ -47,3 +47,20 @@ func L1(slot int, mu Schedule) Term {
 		return float64(m) * sum / float64(v.Slot.Dim)
 	}
 }
+
+// L2 keeps the batch's rows of a slot small: it adds mu*mean(row^2), the mean over
+// samples and places.
+func L2(slot int, mu Schedule) Term {
+	return func(w *method.Work, batch *method.Batch) float64 {
+		v, m := &w.View[slot], mu.At(w)
+		c, sum := 2*m/float32(batch.N*v.Slot.Dim), 0.0
+		for x, p := range batch.Pos {
+			g := v.GradRow(p)
+			for i, r := range v.Row(batch.Rd[slot][x]) {
+				g[i] += float32(c * r)
+				sum += float64(float64(r) * float64(r))
+			}
+		}
+		return float64(m) * sum / float64(v.Slot.Dim)
+	}
+}

@@ -69,6 +69,12 @@ type Updater interface {
 	Update(g *Global)
 }
 
+// Polisher is a Method that changes the values once more after the server's step.
+type Polisher interface {
+	Method
+	Polish(g *Global)
+}
+
 // Phased is a Method that does different things in different rounds.
 type Phased interface {
 	Method
@@ -162,7 +168,8 @@ type Visit struct {
 	// touched once is then never copied.
 	Direct bool
 	// History means that Run works on the device's history alone: no negatives
-	// are drawn, and the batch is the history.
+	// are drawn. The samples are its items, each once, and a label is how often the
+	// item occurs.
 	History bool
 	Rated   bool // Run reads Batch.Rating
 	Parts   []Stateful

@@ -181,6 +181,21 @@ func (v *View) Shrink(s float32) {
 	}
 }
 
+// Shrunken records that every row of a PerItem slot was shrunk by s, and that the
+// given positions have been multiplied already.
+func (v *View) Shrunken(s float32, positions []uint32) {
+	if s == 1 {
+		return
+	}
+	v.Shrunk *= float64(s)
+	for _, p := range positions {
+		v.At[p] = v.Shrunk
+	}
+	if v.Shrunk > -least && v.Shrunk < least {
+		v.restart()
+	}
+}
+
 // least is the smallest shrinkage that is kept: what a row shrunk so far once was
 // is nothing beside any float32 that training puts there since.
 const least = 1e-60

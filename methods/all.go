@@ -13,6 +13,8 @@ import (
 //go:embed *.go
 var Source embed.FS
 
+const iclr = "Li et al., Federated Recommendation with Additive Personalization, ICLR 2024"
+
 const ijcai = "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023"
 
 // All returns the registry.
@@ -38,6 +40,13 @@ func All() []method.Entry {
 		{
 			Name: "fcf", Title: "FCF", Paper: "Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System, 2019",
 			New: func() method.Method { return &FCF{} },
+			Caution: "The rows that a device sends are exactly those of its own items, and the matrix that it sends gives its vector up to the sign: " +
+				"without secure aggregation the coordinator reads both.",
+		},
+		{
+			Name: "fedrap", Title: "FedRAP", Paper: iclr, New: func() method.Method { return &FedRAP{} },
+			Caution: "Nearly all of its accuracy under `paper` is the leak: the device's own rows remember what was drawn as a negative, and held-out " +
+				"items never are. Under `deployed` the same run scores about .20.",
 		},
 		{
 			Name: "mf", Title: "MF (in one place)", Paper: "Koren et al., Matrix Factorization Techniques for Recommender Systems, 2009; as compared by Zhang et al. 2023",

@@ -12,14 +12,15 @@ import (
 // recommendations use the device's own tuned rows. On FedMF it is PFedRec.
 type DualPer struct {
 	method.Learner
-	Network string `default:"private" choices:"private|shared" doc:"whether the layers of the score function stay on the device; the paper does not say which it used"`
+	Network string `default:"private" choices:"private|shared" doc:"private: all layers of the score function stay on the device; shared: those that the method itself keeps. The paper does not say which it used"`
 }
 
 func dualPer(base method.Method) (method.Method, error) {
 	b, ok := base.(pluggable)
 	_, own := method.As[*PFedRec](base)
 	_, twice := method.As[*DualPer](base)
-	if !ok || own || twice {
+	_, two := method.As[*FedRAP](base)
+	if !ok || own || twice || two {
 		return nil, errors.New("dualper fits fedmf, fedncf and fedrecon: methods with shared item rows and a score function to step on in turn")
 	}
 	return &DualPer{Learner: b}, nil

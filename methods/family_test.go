@@ -36,6 +36,11 @@ func world(t *testing.T) *data.Split {
 // run trains "method key=value ..." on the small world.
 func run(t *testing.T, words string, rounds int) *sim.Run {
 	t.Helper()
+	return runOn(t, world(t), words, rounds)
+}
+
+func runOn(t *testing.T, s *data.Split, words string, rounds int) *sim.Run {
+	t.Helper()
 	f := strings.Fields(words)
 	e, err := methods.Named(f[0])
 	if err != nil {
@@ -44,7 +49,7 @@ func run(t *testing.T, words string, rounds int) *sim.Run {
 	var o sim.Options
 	param.Defaults(&o)
 	o.Rounds, o.Batch = rounds, 64
-	r, err := sim.New(with(t, e.New(), f[1:]...), world(t), o, 1, 2)
+	r, err := sim.New(with(t, e.New(), f[1:]...), s, o, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +76,7 @@ func TestPersonalisationByLayerSpansTheFamily(t *testing.T) {
 		{"pfedrec layers=32,16,8 private=all user-eta=79", "fedncf+dualper"},
 		{"pfedrec layers=32,16,8 private=1,2,3,4 user-eta=79", "fedncf+dualper"},
 		{"pfedrec layers=16 private=none user-eta=79", "fedncf+dualper layers=16 network=shared"},
-		{"fedncf layers=none private=all order=alternate", "fedmf"},
+		{"pfedrec layers=32,16,8 private=2 user-eta=79", "fedncf+dualper private=2 network=shared"},
 	} {
 		pa, va := places(run(t, c.general, 5))
 		pb, vb := places(run(t, c.special, 5))
@@ -129,8 +134,8 @@ func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 // FCF's sums must be the gradient of its objective, written out with every user and
 // every item.
 func TestFCFSendsTheGradientOfItsObjective(t *testing.T) {
-	r := run(t, "fcf dim=5 alpha=3 reg=0.7 lr=0 start=0.3", 3) // a rate of 0 leaves the rows as they were
-	s := world(t)
+	s := repeated(t)
+	r := runOn(t, s, "fcf dim=5 alpha=3 reg=0.7 lr=0 start=0.3", 3) // a rate of 0 leaves the rows as they were
 	const d, alpha, reg = 5, 3.0, 0.7
 	stride, value := 8, r.Engine.Value[0]
 	loss := func(y []float64, x [][]float64) float64 {
@@ -140,10 +145,7 @@ func TestFCFSendsTheGradientOfItsObjective(t *testing.T) {
 			s.User(u, &p)
 			for i := range s.Items() {
 				z := dot(x[u], y[i*d:(i+1)*d])
-				c, want := 1.0, 0.0
-				if slices.Contains(p.Train, uint32(i)) {
-					c, want = 1+alpha, 1
-				}
+				c, want := confidence(p.Train, uint32(i), alpha)
 				sum += c * (want - z) * (want - z)
 			}
 			sum += reg * dot(x[u], x[u])
@@ -175,6 +177,36 @@ func TestFCFSendsTheGradientOfItsObjective(t *testing.T) {
 	}
 }
 
+// confidence is 1 + alpha times how often a user has an item, and whether at all.
+func confidence(train []uint32, item uint32, alpha float64) (c, want float64) {
+	c = 1
+	for _, i := range train {
+		if i == item {
+			c += alpha
+			want = 1
+		}
+	}
+	return c, want
+}
+
+// repeated is the small world with some rows twice and thrice.
+func repeated(t *testing.T) *data.Split {
+	t.Helper()
+	s := world(t)
+	set := *s.Source.(*data.Set)
+	set.Item = slices.Clone(set.Item)
+	for u := range set.Users() {
+		if rows := set.Item[set.Start[u]:set.Start[u+1]]; len(rows) > 6 && u%2 == 0 {
+			rows[1], rows[3], rows[4] = rows[0], rows[2], rows[2]
+		}
+	}
+	out, err := data.NewSplit(&set, s.Protocol, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // alsVectors solves for every user by Gauss-Jordan elimination.
 func alsVectors(s *data.Split, y []float64, d int, alpha, reg float64) [][]float64 {
 	var out [][]float64
@@ -187,10 +219,8 @@ func alsVectors(s *data.Split, y []float64, d int, alpha, reg float64) [][]float
 			a[k][k] = reg
 		}
 		for i := range s.Items() {
-			row, c, want := y[i*d:(i+1)*d], 1.0, 0.0
-			if slices.Contains(p.Train, uint32(i)) {
-				c, want = 1+alpha, 1
-			}
+			row := y[i*d : (i+1)*d]
+			c, want := confidence(p.Train, uint32(i), alpha)
 			for k := range d {
 				for l := range d {
 					a[k][l] += c * row[k] * row[l]

@@ -60,20 +60,20 @@ func (m *FCF) Logits(w *method.Work, b *method.Batch, out []float32) {
 }
 
 func (m *FCF) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.History))) }}
+	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
 }
 
 func (m *FCF) Visit(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
-		if w.Phase == 0 {
-			return
-		}
-		b := w.Batch(0, len(w.History))
-		x := m.solve(w, b)
 		item, grad, outer := &w.View[fcfItem], &w.View[fcfGrad], &w.View[fcfOuter]
+		if w.View[fcfGram].Val[0] == 0 {
+			return // the coordinator has yet to make the products of the rows
+		}
+		b := w.Batch(0, len(w.Samples.Item))
+		x := m.solve(w, b)
 		for i, r := range b.Rd[fcfItem] {
 			s := vec.Dot(x, item.Row(r))
-			vec.Axpy(float32((1+m.Alpha)*(1-s))+s, x, grad.Row(b.Wr[fcfGrad][i]))
+			vec.Axpy(float32((1+float32(m.Alpha*b.Y[i]))*(1-s))+s, x, grad.Row(b.Wr[fcfGrad][i]))
 		}
 		for i := range m.Dim {
 			vec.Axpy(x[i], x, outer.Val[i*outer.Stride:(i+1)*outer.Stride])
@@ -81,26 +81,22 @@ func (m *FCF) Visit(int) method.Visit {
 	}}
 }
 
-// Phase: the first round only makes the products of the rows.
-func (m *FCF) Phase(round, _ int) (int, string) {
-	n := min(round, 1)
-	return n, [...]string{"prepare", "train"}[n]
-}
-
-// solve sets the user's vector to (gram + alpha sum y y' + reg I)^-1 (1+alpha) sum y.
+// solve sets the user's vector to (gram + alpha sum k y y' + reg I)^-1 sum (1+alpha k) y,
+// where k is how often the user has the item.
 func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
 	d, item, gram, user := m.Dim, &w.View[fcfItem], &w.View[fcfGram], &w.View[fcfUser]
-	rows := w.Room(0, b.N*item.Stride)
-	square := w.Room(1, d*item.Stride)
-	sum := w.Room(2, item.Stride)
+	rows, many := w.Room(0, b.N*item.Stride), w.Room(4, b.N*item.Stride)
+	square, sum := w.Room(1, d*item.Stride), w.Room(2, item.Stride)
 	clear(square)
 	clear(sum)
 	for i, r := range b.Rd[fcfItem] {
-		copy(rows[i*item.Stride:(i+1)*item.Stride], item.Row(r))
+		row := many[i*item.Stride : (i+1)*item.Stride]
+		copy(rows[i*item.Stride:], item.Row(r))
+		copy(row, item.Row(r))
+		vec.Axpy(1+float32(m.Alpha*b.Y[i]), row, sum)
+		vec.Scale(b.Y[i], row)
 	}
-	vec.Columns(rows, sum)
-	x := vec.Rows(rows, item.Stride)
-	vec.Gemm(d, d, b.N, x.T(), x, w.Room(3, vec.GemmRoom(b.N)), vec.Rows(square, item.Stride))
+	vec.Gemm(d, d, b.N, vec.Rows(rows, item.Stride).T(), vec.Rows(many, item.Stride), w.Room(3, vec.GemmRoom(b.N)), vec.Rows(square, item.Stride))
 	wide := w.Wide(d*d + d)
 	a, y := wide[:d*d], wide[d*d:]
 	for i := range d {
@@ -108,7 +104,7 @@ func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
 			a[i*d+j] = float64(gram.Val[i*gram.Stride+j]) + float64(float64(m.Alpha)*float64(square[i*item.Stride+j]))
 		}
 		a[i*d+i] += float64(m.Reg)
-		y[i] = float64(1+m.Alpha) * float64(sum[i])
+		y[i] = float64(sum[i])
 	}
 	clear(user.Val)
 	if learn.Solve(a, y) {
@@ -119,12 +115,15 @@ func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
 	return user.Val
 }
 
-// Update: the gradient of a row is -2 got + 2 outer row + 2 reg row.
+// Update: the gradient of a row is -2 got + 2 outer row + 2 reg row, with the sums
+// of a cohort standing for those of all users.
 func (m *FCF) Update(g *method.Global) {
 	d, s := m.Dim, g.Stride[fcfItem]
 	value, grad := g.Value[fcfItem], g.Got[fcfGrad]
-	if g.Phase > 0 {
-		vec.Scale(-1, grad)
+	if g.Got[fcfOuter][0] > 0 {
+		all := float32(g.Users) / float32(g.Devices)
+		vec.Scale(-all, grad)
+		vec.Scale(all, g.Got[fcfOuter])
 		vec.Gemm(g.Items, d, d, vec.Rows(value, s), vec.Rows(g.Got[fcfOuter], g.Stride[fcfOuter]), make([]float32, vec.GemmRoom(d)), vec.Rows(grad, s))
 		vec.Axpy(m.Reg, value, grad)
 		vec.Scale(2, grad)

@@ -8,7 +8,7 @@ import "github.com/tacit-rec/tacit/method"
 // PFedRec does; the original's encryption is no part of it.
 type FedMF struct{ dual }
 
-func (m *FedMF) Slots(int) []method.Slot      { return m.slots() }
+func (m *FedMF) Slots(int) []method.Slot      { return m.net().slots() }
 func (m *FedMF) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
 
 func (m *FedMF) visitOf(of method.Learner, items int, p plug) method.Visit {

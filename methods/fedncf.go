@@ -14,8 +14,7 @@ type FedNCF struct {
 	dual
 	Layers  learn.Layers `default:"32,16,8" doc:"widths of the network's hidden layers"`
 	Private string       `default:"none" doc:"which layers stay on the device: all, none, or numbers such as 1,3 (the output is the last)"`
-	UserEta float32      `default:"79" range:"1..300,log" doc:"the user vector's rate is lr * user-eta"`
-	Order   string       `default:"joint" choices:"alternate|joint" doc:"one step on everything, or one on the user's vector and the network and then one on the item rows"`
+	UserEta float32      `default:"79" range:"1..300,log" doc:"the user vector's rate is lr * user-eta (the authors' code has eta/share - 1, where share of the devices take part: 79 is for all)"`
 }
 
 func (m *FedNCF) net() net { return net{&m.dual, m.Layers, m.Private, m.UserEta} }
@@ -31,5 +30,5 @@ func (m *FedNCF) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().s
 func (m *FedNCF) Check() error                                       { return m.net().check() }
 
 func (m *FedNCF) visitOf(of method.Learner, items int, p plug) method.Visit {
-	return m.net().visit(of, items, p.order(m.Order), p.after...)
+	return m.net().visit(of, items, p.order("joint"), p.after...)
 }

@@ -14,21 +14,37 @@ import (
 // coordinator's newest rows. The original splits a device's data between the two
 // halves; here both see all of it.
 type FedRecon struct {
-	dual
+	Dim     int     `default:"32" doc:"embedding dimension"`
 	Recon   int     `default:"5" range:"1|2|3|5|10" doc:"passes that rebuild the user's vector"`
-	ReconLR float32 `default:"0.5" range:"0.03..10,log" doc:"rate of the user's vector while it is rebuilt; lr is for the item rows"`
+	ReconLR float32 `default:"0.5" range:"0.03..10,log" doc:"rate of the user's vector while it is rebuilt"`
+	Eta     float32 `default:"80" range:"5..500,log" doc:"the item rows' rate is 0.1 * items * eta, as PFedRec has it"`
+	Decay   float32 `default:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
+	Epochs  int     `default:"1" doc:"local passes over the item rows"`
+	Loss    string  `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
+}
+
+func (m *FedRecon) net() net {
+	return net{dual: &dual{Dim: m.Dim, LR: learn.Const(0.1), Eta: m.Eta, Decay: m.Decay, Epochs: m.Epochs, Loss: m.Loss}, private: "all"}
 }
 
 func (m *FedRecon) Slots(int) []method.Slot {
-	s := m.slots()
+	s := m.net().slots()
 	s[learn.UserSlot].Scope, s[learn.LayerSlot].Scope = method.Ephemeral, method.Ephemeral
 	return s
 }
 
+func (m *FedRecon) Head() *method.Head { return m.score().Head() }
+func (m *FedRecon) score() learn.Score { return learn.Score{Dim: m.Dim} }
+
+func (m *FedRecon) Logits(w *method.Work, b *method.Batch, out []float32) {
+	m.score().Logits(w, b, out)
+}
+func (m *FedRecon) Back(w *method.Work, b *method.Batch, dz []float32) { m.score().Back(w, b, dz) }
+
 func (m *FedRecon) rebuild(of method.Learner) method.Visit {
 	rate := learn.Const(m.ReconLR)
-	return learn.Epochs(m.Recon, 0, learn.Descend(learn.Mean(m.Loss, of),
-		learn.SGD(learn.UserSlot, rate, m.Decay), learn.SGD(learn.LayerSlot, rate, m.Decay)))
+	return learn.Aside(learn.Epochs(m.Recon, 0, learn.Descend(learn.Mean(m.Loss, of),
+		learn.SGD(learn.UserSlot, rate, m.Decay), learn.SGD(learn.LayerSlot, rate, m.Decay))))
 }
 
 func (m *FedRecon) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
@@ -49,5 +65,5 @@ func (m *FedRecon) Check() error {
 	case m.ReconLR < 0:
 		return fmt.Errorf("recon-lr = %g: want 0 or more", m.ReconLR)
 	}
-	return m.dual.Check()
+	return m.net().check()
 }

@@ -11,7 +11,7 @@ import (
 type Local struct{ dual }
 
 func (m *Local) Slots(int) []method.Slot {
-	s := m.slots()
+	s := m.net().slots()
 	s[learn.ItemSlot].Scope = method.Private
 	return s
 }

@@ -32,6 +32,8 @@ func (m *MF) Check() error {
 	switch {
 	case m.Dim < 1 || m.Dim > 4096:
 		return fmt.Errorf("dim = %d: want 1 to 4096", m.Dim)
+	case m.Loss != "bce" && m.Loss != "squared":
+		return fmt.Errorf("loss = %q: want bce or squared", m.Loss)
 	case m.LR < 0 || m.Decay < 0 || m.Start < 0:
 		return fmt.Errorf("lr = %g, decay = %g, start = %g: want 0 or more", m.LR, m.Decay, m.Start)
 	}

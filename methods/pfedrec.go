@@ -2,6 +2,7 @@ package methods
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,8 +13,9 @@ import (
 // PFedRec is dual personalization (Zhang et al., IJCAI 2023): item rows are
 // shared and then tuned on the device, the score function never leaves it.
 // Recommendations use the tuned rows. The paper describes a score function of any
-// depth and its code has one layer: with hidden layers, which of them stay on the
-// device is a setting.
+// depth and its code has one layer. With hidden layers, which of them stay on the
+// device is a setting, and a vector of the user enters beside the item's row, which
+// the paper's function of the row alone has not: shared layers need it.
 type PFedRec struct {
 	dual
 	Layers  learn.Layers `default:"none" doc:"widths of the score function's hidden layers, such as 64,16; the user's vector then enters beside the item's row"`
@@ -60,19 +62,14 @@ type dual struct {
 	Loss   string         `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
 }
 
-func (m *dual) net() net             { return net{dual: m, private: "all"} }
-func (m *dual) slots() []method.Slot { return m.net().slots() }
-func (m *dual) Head() *method.Head   { return m.net().score().Head() }
+func (m *dual) net() net           { return net{dual: m, private: "all"} }
+func (m *dual) Head() *method.Head { return m.net().score().Head() }
 func (m *dual) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.net().score().Logits(w, b, out)
 }
 
 func (m *dual) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
 func (m *dual) Check() error                                       { return m.net().check() }
-
-func (m *dual) visit(of method.Learner, items int, after ...method.Step) method.Visit {
-	return m.net().visit(of, items, "alternate", after...)
-}
 
 // net is a dual whose score function may have hidden layers.
 type net struct {
@@ -87,8 +84,8 @@ func (n net) score() learn.Score { return learn.Score{Dim: n.Dim, Hidden: n.laye
 func (n net) slots() []method.Slot { return n.score().Slots(n.stays) }
 
 func (n net) stays(layer int) bool {
-	if n.private == "all" || n.private == "none" {
-		return n.private == "all"
+	if n.private == "all" {
+		return true
 	}
 	for _, s := range strings.Split(n.private, ",") {
 		if k, err := strconv.Atoi(strings.TrimSpace(s)); err == nil && k == layer {
@@ -115,8 +112,7 @@ func (n net) visit(of method.Learner, items int, order string, after ...method.S
 // rules returns those of the score function, and that of the item rows.
 func (n net) rules(items int) (function []learn.Rule, rows learn.Rule) {
 	user, row := n.LR, n.LR
-	row.V *= float32(items) * n.Eta
-	if len(n.layers) > 0 {
+	if row.V *= float32(items) * n.Eta; len(n.layers) > 0 {
 		user.V *= n.userEta
 	}
 	function = append(function, learn.SGD(learn.UserSlot, user, n.Decay))
@@ -136,10 +132,12 @@ func (n net) check() error {
 		return fmt.Errorf("decay = %g: want 0 or more", n.Decay)
 	case n.LR.V < 0 || n.Eta < 0 || n.userEta < 0:
 		return fmt.Errorf("lr = %g, eta = %g, user-eta = %g: want 0 or more", n.LR.V, n.Eta, n.userEta)
+	case !slices.Contains([]string{"bce", "bpr", "squared"}, n.Loss):
+		return fmt.Errorf("loss = %q: want bce, bpr or squared", n.Loss)
 	case n.private == "all" || n.private == "none" && len(n.layers) > 0:
 		return nil
 	case len(n.layers) == 0:
-		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays", n.private)
+		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays; add private=all", n.private)
 	}
 	for _, s := range strings.Split(n.private, ",") {
 		if k, err := strconv.Atoi(strings.TrimSpace(s)); err != nil || k < 1 || k > n.score().Layers() {

@@ -24,7 +24,8 @@ import (
 // step of its own, since an item rate of thousands would make noise of it. The own
 // rows are not kept from visit to visit: averaged, they forget what others found.
 //
-// It fits fedmf, fedncf and pfedrec, alone or with dualper, in either order.
+// It fits fedmf, fedncf and pfedrec, alone or with dualper, in either order; and
+// fedrap, where l*own + (1-l)*common takes the place of the two tables' sum.
 type PLGC struct {
 	method.Learner
 	NTK        string         `default:"trace" choices:"trace|lmax|residual|fixed|none" range:"trace|lmax|residual|fixed|none" doc:"what balances own and frozen rows: the tangent kernel's trace, its largest eigenvalue, how fast it removes the batch's errors, a fixed weight, or nothing: own rows alone"`
@@ -43,7 +44,7 @@ func plgc(base method.Method) (method.Method, error) {
 	_, fits := method.As[tabled](base)
 	_, twice := method.As[*PLGC](base)
 	if !ok || !fits || twice {
-		return nil, errors.New("plgc fits fedmf, fedncf and pfedrec, once, and these with dualper: methods whose own rows start a visit as the downloaded ones")
+		return nil, errors.New("plgc fits fedmf, fedncf, pfedrec and fedrap, once, and the first two with dualper: methods with own rows beside the downloaded ones")
 	}
 	return &PLGC{Learner: b}, nil
 }
@@ -61,9 +62,9 @@ func (m *PLGC) mixes() bool    { return m.NTK != "none" }
 func (m *PLGC) measures() bool { return m.mixes() && m.NTK != "fixed" && m.NTKScope == "device" }
 
 func (m *PLGC) Slots(items int) []method.Slot {
-	s := m.Learner.Slots(items)
+	s, b := m.Learner.Slots(items), m.blend()
 	for i := range s {
-		if s[i].Scope == method.Shared && s[i].Serve == method.Fresh && m.Serve == "mixed" && m.mixes() {
+		if s[i].Scope == method.Shared && s[i].Serve == method.Fresh && m.Serve == "mixed" && m.mixes() && b.Own == b.Frozen {
 			s[i].Serve = method.Tuned
 		}
 	}
@@ -126,20 +127,22 @@ func (m *PLGC) visitOf(of method.Learner, items int, p plug) method.Visit {
 	return m.Learner.(pluggable).visitOf(of, items, p)
 }
 
-// update takes a measurement into the weight.
+// update takes in a measurement.
 func (m *PLGC) update(s []float32, share float32) {
 	s[1]++
 	part := 1 / s[1] // of a mean of so many, the newest one's
-	switch {
-	case m.NTKRunning == "none":
+	if m.NTKRunning == "none" {
 		part = 1
-	case m.NTKRunning == "ema":
+	} else if m.NTKRunning == "ema" {
 		part = max(part, 0.1)
 	}
 	s[0] += float32(part * (share - s[0]))
 }
 
 func (m *PLGC) Check() error {
+	if f, ok := method.As[*FedRAP](m.Learner); ok && f.Tables == "own" {
+		return errors.New("tables = own: plgc needs a table that is downloaded")
+	}
 	if m.NTKStart < 0 || m.NTKStart > 1 || m.Decor.V < 0 || m.DecorOff < 0 {
 		return fmt.Errorf("ntk-start = %g, decor = %g, decor-off = %g: want 0 or more, and ntk-start at most 1", m.NTKStart, m.Decor.V, m.DecorOff)
 	}

@@ -101,6 +101,7 @@ func TestPLGCWithoutWeightsIsItsBase(t *testing.T) {
 	for _, base := range []string{"fedmf", "pfedrec", "fedncf", "fedmf+dualper"} {
 		alike(t, base+"+plgc ntk=none decor=0", base, false)
 	}
+	alike(t, "fedrap+plgc ntk=none decor=0", "fedrap", true) // a wrapped FedRAP fuses nothing
 	// All weight on the own rows is the base too, on the way that fuses nothing.
 	for _, base := range []string{"fedmf", "pfedrec", "fedncf"} {
 		alike(t, base+"+plgc ntk=fixed ntk-start=1 decor=0 serve=base", base, true)
@@ -112,8 +113,9 @@ func TestPLGCAndDualPerFitInEitherOrder(t *testing.T) {
 	alike(t, "fedncf+dualper+plgc", "fedncf+plgc+dualper", false)
 	alike(t, "fedmf+dualper+plgc", "pfedrec+plgc", false)
 	for name, want := range map[string]string{
-		"fedmf+plgc+plgc": "plgc fits fedmf, fedncf and pfedrec, once", "fedrecon+plgc": "plgc fits", "fcf+plgc": "plgc fits", "mf+plgc": "plgc fits",
+		"fedmf+plgc+plgc": "plgc fits fedmf, fedncf, pfedrec and fedrap, once", "fedrecon+plgc": "plgc fits", "fcf+plgc": "plgc fits", "mf+plgc": "plgc fits",
 		"local+plgc": "plgc fits", "fedrecon+dualper+plgc": "plgc fits", "pfedrec+plgc+dualper": "dualper fits", "fedmf+dualper+plgc+dualper": "dualper fits",
+		"fedrap+dualper": "dualper fits",
 	} {
 		if _, err := Named(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
@@ -130,6 +132,8 @@ func TestPLGCConforms(t *testing.T) {
 		"fedncf+plgc+dualper lr=0.5 ntk-running=none",
 		"fedmf+plgc ntk-scope=item epochs=2 eta=40",
 		"fedmf+plgc ntk=none",
+		"fedrap+plgc lambda=0 mu=0",
+		"fedrap+plgc tables=shared lambda=0 mu=0",
 	} {
 		t.Run(words, func(t *testing.T) { conform.Method(t, func() method.Method { return made(t, words) }) })
 	}
@@ -172,7 +176,7 @@ type additive struct {
 const addOwn = 3
 
 func (m *additive) Slots(int) []method.Slot {
-	s := m.slots()
+	s := m.net().slots()
 	own := s[learn.ItemSlot]
 	own.Name, own.Scope, own.Init = "own", method.Private, method.Init{Kind: method.Normal, A: 0.1}
 	return append(s, own)

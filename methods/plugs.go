@@ -28,8 +28,20 @@ func (m *FedMF) tables() learn.Blend   { return m.net().tables() }
 func (m *FedNCF) tables() learn.Blend  { return m.net().tables() }
 func (m *PFedRec) tables() learn.Blend { return m.net().tables() }
 
+// tables: PLGC balances the two, where there are two.
+func (m *FedRAP) tables() learn.Blend {
+	if m.Tables == "both" {
+		return learn.Blend{Own: rapOwn, Frozen: rapCommon}
+	}
+	return learn.Blend{}
+}
+
 func (n net) tables() learn.Blend {
 	return learn.Blend{Own: learn.ItemSlot, Frozen: learn.ItemSlot, Score: n.score()}
+}
+
+func (m *dual) visit(of method.Learner, items int, after ...method.Step) method.Visit {
+	return m.net().visit(of, items, "alternate", after...)
 }
 
 func (m *PFedRec) visitOf(of method.Learner, items int, p plug) method.Visit {

@@ -8,63 +8,9 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// The two methods below are here to keep the contract honest. They are as far
-// from PFedRec as the field goes: a private table under weight decay of rows that
-// nobody touches, and a visit that solves instead of descends, sends sums of
+// The method below is here to keep the contract honest. It is as far from PFedRec
+// as the field goes: a visit that solves instead of descends, sends sums of
 // statistics, and has two phases.
-
-// fedRAP is additive personalization (Li et al., ICLR 2024).
-type fedRAP struct {
-	Dim    int            `default:"32" doc:"embedding dimension"`
-	LR     learn.Schedule `default:"decay:0.5,0.97,0.95" doc:"rate of the score function"`
-	RowLR  learn.Schedule `default:"decay:200,0.97,0.95" doc:"rate of both tables"`
-	Lambda learn.Schedule `default:"0.1" doc:"weight that pushes the tables apart"`
-	Mu     learn.Schedule `default:"0.1" doc:"weight of the shared table's L1 norm"`
-	Decay  float32        `default:"0.0001" doc:"weight decay, on every row"`
-	Epochs int            `default:"10" doc:"local passes"`
-	Tol    float64        `default:"0.0001" doc:"relative change of the loss that ends a visit"`
-}
-
-const (
-	raCommon = iota
-	raOwn
-	raScore
-	raBias
-)
-
-func (m *fedRAP) Slots(int) []method.Slot {
-	normal, linear := method.Init{Kind: method.Normal, A: 1}, method.Init{Kind: method.Uniform, A: 1 / math.Sqrt(float64(m.Dim))}
-	return []method.Slot{
-		raCommon: {Name: "common", Scope: method.Shared, PerItem: true, Dim: m.Dim, Init: normal},
-		raOwn:    {Name: "own", Scope: method.Private, PerItem: true, Dim: m.Dim, Init: normal},
-		raScore:  {Name: "score", Scope: method.Private, Rows: 1, Dim: m.Dim, Init: linear},
-		raBias:   {Name: "bias", Scope: method.Private, Rows: 1, Dim: 1, Init: linear},
-	}
-}
-
-func (m *fedRAP) Logits(w *method.Work, b *method.Batch, out []float32) {
-	c, o, s := &w.View[raCommon], &w.View[raOwn], w.View[raScore].Val
-	for x := range b.N {
-		out[x] = vec.Dot(c.Row(b.Rd[raCommon][x]), s) + vec.Dot(o.Row(b.Rd[raOwn][x]), s) + w.View[raBias].Val[0]
-	}
-}
-
-func (m *fedRAP) Back(w *method.Work, b *method.Batch, dz []float32) {
-	s := &w.View[raScore]
-	for _, slot := range [2]int{raCommon, raOwn} {
-		v := &w.View[slot]
-		vec.WSum(v.Arena, v.Stride, b.Rd[slot], dz, s.Grad)
-		vec.Spread(v.GradRows, v.Stride, b.Pos, dz, s.Val)
-	}
-	w.View[raBias].Grad[0] += vec.Sum(dz)
-}
-
-func (m *fedRAP) Visit(int) method.Visit {
-	loss := learn.Wrap(learn.BCE(m), learn.Apart(raOwn, raCommon, m.Lambda), learn.L1(raCommon, m.Mu))
-	return learn.Epochs(m.Epochs, m.Tol, learn.Descend(loss,
-		learn.SGD(raScore, m.LR, m.Decay), learn.SGD(raBias, m.LR, m.Decay),
-		learn.SGD(raOwn, m.RowLR, m.Decay), learn.SGD(raCommon, m.RowLR, m.Decay)))
-}
 
 // ials is shared-curvature federated iALS: a device solves for its own vector,
 // and sends a gradient and two small matrices.
@@ -122,15 +68,15 @@ func (m *ials) Logits(w *method.Work, b *method.Batch, out []float32) {
 }
 
 func (m *ials) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.History))) }}
+	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
 }
 
 func (m *ials) Visit(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
-		b := w.Batch(0, len(w.History))
+		b := w.Batch(0, len(w.Samples.Item))
 		if w.Phase == 0 {
-			for _, r := range b.Wr[iaCount] {
-				w.View[iaCount].Row(r)[0]++
+			for x, r := range b.Wr[iaCount] {
+				w.View[iaCount].Row(r)[0] += b.Y[x]
 			}
 			return
 		}

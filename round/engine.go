@@ -106,18 +106,11 @@ func (e *Engine) Prepare() {
 }
 
 func (e *Engine) apply(devices int, shrunk []float64) {
+	if p, ok := method.As[method.Polisher](e.Method); ok {
+		defer func() { p.Polish(e.global(devices)) }()
+	}
 	if u, ok := method.As[method.Updater](e.Method); ok {
-		g := &method.Global{
-			Round: e.Next, Items: e.Items, Devices: devices, Users: e.Fleet.Users(),
-			Value: e.Value, Got: e.sum, Stride: make([]int, len(e.Slots)),
-		}
-		if p, ok := method.As[method.Phased](e.Method); ok {
-			g.Phase, _ = p.Phase(e.Next, e.Rounds)
-		}
-		for i := range e.Slots {
-			g.Stride[i] = vec.Pad(e.Slots[i].Dim)
-		}
-		u.Update(g)
+		u.Update(e.global(devices))
 		return
 	}
 	expected := e.Cohort.Expected(e.Fleet.Users())
@@ -140,4 +133,19 @@ func (e *Engine) apply(devices int, shrunk []float64) {
 		}
 		e.Rule.Apply(s, &e.State[i], e.Value[i])
 	}
+}
+
+// global is the coordinator's side of the round in progress.
+func (e *Engine) global(devices int) *method.Global {
+	g := &method.Global{
+		Round: e.Next, Items: e.Items, Devices: devices, Users: e.Fleet.Users(),
+		Value: e.Value, Got: e.sum, Stride: make([]int, len(e.Slots)),
+	}
+	if p, ok := method.As[method.Phased](e.Method); ok {
+		g.Phase, _ = p.Phase(e.Next, e.Rounds)
+	}
+	for i := range e.Slots {
+		g.Stride[i] = vec.Pad(e.Slots[i].Dim)
+	}
+	return g
 }

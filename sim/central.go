@@ -23,7 +23,7 @@ type drawn struct {
 }
 
 // mostPooled bounds the samples of one pass.
-const mostPooled = 400 << 20
+const mostPooled = 128 << 20 // 40 bytes each
 
 // newPooled checks that nothing is asked for that only a federation has.
 func newPooled(f *Fleet, total int) (*pooled, error) {

@@ -91,7 +91,7 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	}
 	if plan.Serves(method.Stranger) {
 		if !opt.Cohort.All() || !plan.Headed() {
-			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a method with a bilinear head")
+			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a score function without hidden layers: leave infer=random out, or layers")
 		}
 		f.tuned = make([]overlay, split.Users())
 	}

@@ -68,6 +68,9 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	if err := opt.Check(); err != nil {
 		return nil, fmt.Errorf("sim: %w", err)
 	}
+	if _, own := method.As[method.Updater](m); own && (opt.Mean != "cohort" || textOf(opt.Server) != "sgd:1") {
+		return nil, errors.New("sim: this method has a server step of its own: mean and server do not apply to it")
+	}
 	f, err := NewFleet(m, split, opt, seed, jobs)
 	if err != nil {
 		return nil, err
@@ -182,7 +185,7 @@ func (o *Options) TieRule() rank.Ties {
 
 func (r *Run) finite() bool {
 	for i, s := range r.Fleet.Plan.Slots {
-		if s.Scope != method.Shared {
+		if s.Scope != method.Shared && !r.Fleet.Plan.Central() {
 			continue
 		}
 		if x := vec.Sum(r.Engine.Value[i]); x-x != 0 {

@@ -303,7 +303,7 @@ func TestTheSelectedRoundIsTheLatestOfTheBestByValidation(t *testing.T) {
 func TestStrangersNeedEveryone(t *testing.T) {
 	o := defaults()
 	o.Cohort = round.Cohort{Kind: "count", Count: 5}
-	const want = "sim: scoring with a stranger's table needs cohort=all and a method with a bilinear head"
+	const want = "sim: scoring with a stranger's table needs cohort=all and a score function without hidden layers: leave infer=random out, or layers"
 	if _, err := New(pfedrec(t, "infer", "random"), small(t, "paper"), o, 1, 1); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

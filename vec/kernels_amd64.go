@@ -95,6 +95,9 @@ func reluAsm(x *float32, n int, dst *float32)
 func reluBackAsm(x *float32, n int, dst *float32)
 
 //go:noescape
+func pullAsm(c *float32, d *float32, stride int, pos *uint32, s *float32, n *float32, count int, u *float32, k *float32, sums *float32)
+
+//go:noescape
 func foldAsm(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
 
 //go:noescape

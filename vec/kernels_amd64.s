@@ -5141,6 +5141,103 @@ oneDone:
 	VZEROUPPER
 	RET
 
+// func pullAsm(c *float32, d *float32, stride int, pos *uint32, s *float32, n *float32, count int, u *float32, k *float32, sums *float32)
+// Requires: AVX, AVX2
+TEXT ·pullAsm(SB), NOSPLIT, $0-80
+	MOVQ     c+0(FP), AX
+	MOVQ     d+8(FP), CX
+	MOVQ     stride+16(FP), DX
+	MOVQ     pos+24(FP), BX
+	MOVQ     s+32(FP), SI
+	MOVQ     n+40(FP), DI
+	MOVQ     count+48(FP), R8
+	MOVQ     u+56(FP), R9
+	MOVQ     k+64(FP), R10
+	MOVQ     sums+72(FP), R11
+	VXORPS   Y0, Y0, Y0
+	VPCMPEQD Y1, Y1, Y1
+	VPSLLD   $0x1f, Y1, Y1
+	SHLQ     $0x02, DX
+
+row:
+	CMPQ         R8, $0x01
+	JL           rowDone
+	MOVL         (BX), R12
+	IMULQ        DX, R12
+	MOVQ         DX, R13
+	MOVQ         R9, R14
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 16(R10), Y4
+	VBROADCASTSS 20(R10), Y5
+	VBROADCASTSS 24(R10), Y6
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMULPS       Y3, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+
+block:
+	CMPQ         R13, $0x20
+	JL           blockDone
+	VMOVUPS      (AX)(R12*1), Y10
+	VMOVUPS      (CX)(R12*1), Y11
+	VSUBPS       Y10, Y11, Y12
+	VMULPS       Y12, Y12, Y13
+	VADDPS       Y13, Y7, Y7
+	VANDNPS      Y10, Y1, Y13
+	VADDPS       Y13, Y8, Y8
+	VMULPS       Y10, Y10, Y13
+	VADDPS       Y13, Y9, Y9
+	VMULPS       Y4, Y12, Y12
+	VMULPS       (R14), Y2, Y13
+	VADDPS       Y12, Y13, Y14
+	VSUBPS       Y12, Y13, Y13
+	VANDPS       Y10, Y1, Y12
+	VORPS        Y12, Y5, Y12
+	VCMPPS       $0x04, Y0, Y10, Y15
+	VANDPS       Y15, Y12, Y12
+	VADDPS       Y12, Y14, Y14
+	VMULPS       Y6, Y10, Y12
+	VADDPS       Y12, Y14, Y14
+	VBROADCASTSS (R10), Y12
+	VMULPS       Y12, Y10, Y10
+	VBROADCASTSS 4(R10), Y12
+	VMULPS       Y12, Y14, Y14
+	VSUBPS       Y14, Y10, Y10
+	VMOVUPS      Y10, (AX)(R12*1)
+	VBROADCASTSS 8(R10), Y10
+	VMULPS       Y10, Y11, Y11
+	VBROADCASTSS 12(R10), Y10
+	VMULPS       Y10, Y13, Y13
+	VSUBPS       Y13, Y11, Y11
+	VMOVUPS      Y11, (CX)(R12*1)
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R14
+	SUBQ         $0x20, R13
+	JMP          block
+
+blockDone:
+	VMULPS  Y3, Y7, Y7
+	VADDPS  (R11), Y7, Y7
+	VMOVUPS Y7, (R11)
+	VMULPS  Y3, Y8, Y8
+	VADDPS  32(R11), Y8, Y8
+	VMOVUPS Y8, 32(R11)
+	VMULPS  Y3, Y9, Y9
+	VADDPS  64(R11), Y9, Y9
+	VMOVUPS Y9, 64(R11)
+	ADDQ    $0x04, BX
+	ADDQ    $0x04, SI
+	ADDQ    $0x04, DI
+	SUBQ    $0x01, R8
+	JMP     row
+
+rowDone:
+	VZEROUPPER
+	RET
+
 // func foldAsm(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
 // Requires: AVX
 TEXT ·foldAsm(SB), NOSPLIT, $0-56

@@ -47,3 +47,17 @@ func Columns(a, dst []float32) {
 		Add(a[:len(dst)], dst)
 	}
 }
+
+// Soft moves every number towards 0 by t, and those that are within t of it to 0.
+func Soft(t float32, dst []float32) {
+	for i, x := range dst {
+		switch {
+		case x > t:
+			dst[i] = x - t
+		case x < -t:
+			dst[i] = x + t
+		case x == x: // what is not a number stays
+			dst[i] = 0
+		}
+	}
+}

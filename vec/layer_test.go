@@ -47,3 +47,17 @@ func TestOuterAndColumns(t *testing.T) {
 		t.Errorf("the column sums are %v, want %v", sum, want)
 	}
 }
+
+func TestSoftMovesTowardsZero(t *testing.T) {
+	nan := float32(math.NaN())
+	x := []float32{3, 0.5, 0.4, 0, -0.2, -0.5, -2, nan}
+	Soft(0.5, x)
+	for i, want := range []float32{2.5, 0, 0, 0, 0, 0, -1.5} {
+		if x[i] != want {
+			t.Errorf("number %d is %g, want %g", i, x[i], want)
+		}
+	}
+	if x[7] == x[7] {
+		t.Errorf("what was not a number is %g", x[7])
+	}
+}

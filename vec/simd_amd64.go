@@ -235,6 +235,16 @@ func reluBackSIMD(h, dst []float32) int {
 	return n
 }
 
+func pullSIMD(c, d []float32, stride int, pos []uint32, s, n, u []float32, k *PullRates, sums *[3 * Lanes]float32) bool {
+	if !simd || len(pos) == 0 || stride%Lanes != 0 || stride == 0 {
+		return false
+	}
+	checkRows(c, stride, pos)
+	checkRows(d, stride, pos)
+	pullAsm(&c[0], &d[0], stride, &pos[0], &s[0], &n[0], len(pos), &u[0], &k.KeepC, &sums[0])
+	return true
+}
+
 func roofSIMD(n int, x *[Lanes]float32) bool {
 	if simd {
 		roofAsm(n, &x[0])

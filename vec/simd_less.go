@@ -19,6 +19,10 @@ func resolveSIMD([]uint32, []int32, uint32, []uint32, []float32, []uint32, []uin
 
 func repeatsSIMD(_ []uint32, _ []int32, _ []uint32, end int) (n, newEnd int) { return 0, end }
 
+func pullSIMD(_, _ []float32, _ int, _ []uint32, _, _, _ []float32, _ *PullRates, _ *[3 * Lanes]float32) bool {
+	return false
+}
+
 func roofSIMD(int, *[Lanes]float32) bool { return false }
 
 func features(on bool) string {

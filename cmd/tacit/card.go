@@ -6,6 +6,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -34,8 +35,9 @@ type cardData struct {
 	Rounds       int     `json:"rounds"`
 }
 
-// perSample is a rough cost of one sample on one core, for the estimate only.
-const perSample = 30e-9
+// perSample and perWeight are rough costs on one core, of a sample and of a weight
+// of a network that it goes through, for the estimate only.
+const perSample, perWeight = 30e-9, 0.25e-9
 
 func cardOf(e lab.Started) cardData {
 	j, p, in := e.Job, e.Run.Fleet.Plan, e.Split.Source.Info()
@@ -54,6 +56,9 @@ func cardOf(e lab.Started) cardData {
 	c.SharedFloats, c.PrivateFloat = p.Sizes()
 	c.Memory = e.Run.Fleet.Mem.Bytes() + 4*c.PrivateFloat*users + 16*rows
 	c.Seconds = estimate(e, float64(rows))
+	if c.Central {
+		c.Memory += 40 * p.MaxSamples(rows) // the pooled samples
+	}
 	return c
 }
 
@@ -70,8 +75,26 @@ func estimate(e lab.Started, rows float64) float64 {
 	if e.Split.Full {
 		per += float64(e.Split.Items()) * 6e-9
 	}
-	samples := float64(e.Run.Fleet.Plan.MaxSamples(1)) * rows * cohort
-	return float64(j.Rounds) * (samples*perSample + measured*per) / float64(max(j.Jobs, 1))
+	plan, weights := e.Run.Fleet.Plan, 0
+	for _, s := range plan.Slots {
+		if !s.PerItem && !s.PerUser && s.Rows > 1 {
+			weights += s.Rows * s.Dim
+		}
+	}
+	if e.Split.Full {
+		per += float64(e.Split.Items()*weights) * perWeight / 2
+	}
+	passes := 1.0
+	for _, key := range []string{"epochs", "recon"} {
+		if n, ok := param.Values(j.Params)[key].(int); ok {
+			passes += float64(n - 1)
+		}
+	}
+	train := float64(plan.MaxSamples(1)) * rows * cohort * passes * (perSample + float64(weights)*perWeight)
+	if !plan.Central() { // which is one goroutine
+		train /= float64(max(j.Jobs, 1))
+	}
+	return float64(j.Rounds) * (train + measured*per/float64(max(j.Jobs, 1)))
 }
 
 func card(w io.Writer, e lab.Started) {

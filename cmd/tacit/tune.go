@@ -235,7 +235,11 @@ protocol that it was found under, and prints its name.`,
 			}
 			data := map[string]string{"preset": p.Name(), "file": where, "found": p.Found}
 			return a.result(data, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "preset %s: %s\ntacit run -m %s -d %s --protocol %s uses it\n", p.Name(), where, p.Method, p.Data, p.Protocol)
+				protocol := ""
+				if p.Protocol != "" {
+					protocol = " --protocol " + p.Protocol
+				}
+				_, err := fmt.Fprintf(w, "preset %s: %s\ntacit run -m %s -d %s%s uses it\n", p.Name(), where, p.Method, p.Data, protocol)
 				return err
 			})
 		},

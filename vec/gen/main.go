@@ -46,6 +46,7 @@ func main() {
 		VCMPPS(Imm(0x1e), zero, x, zero)
 		VANDPS(zero, d, d)
 	}, false)
+	pull()
 	fold()
 	sum()
 	above()
