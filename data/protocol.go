@@ -22,7 +22,13 @@ type Protocol struct {
 	// Squash compares float32 sigmoids in the sampled ranking, as the reference
 	// code does: large logits then tie at 1.
 	Squash bool
-	About  string
+	// MinRows is how many rows a user has at least; those with fewer are left out
+	// before the split. 0 is what the split needs.
+	MinRows int
+	// Shuffle puts the rows of users in random order where the data has no times: the
+	// test item is then any of them.
+	Shuffle bool
+	About   string
 }
 
 // SplitKind says what is held out.
@@ -31,6 +37,7 @@ type SplitKind uint8
 const (
 	LeaveOneOut SplitKind = iota // each user's newest row is the test, the one before it validation
 	TimeCut                      // one cut in time for all users
+	LastOut                      // each user's newest row is the test; there is no validation
 )
 
 // Hide says what a device keeps out of its negatives, beside its train items.
@@ -61,6 +68,11 @@ func Protocols() []Protocol {
 			Name: "temporal", Split: TimeCut, Hide: HideNothing, Sampled: 99, Full: true,
 			About: "as deployed, with one cut in time for all: no device learns from another user's future",
 		},
+		{
+			Name: "fedrecgel", Split: LastOut, Hide: HideNothing, Sampled: 99, MinRows: 5, Shuffle: true,
+			About: "as the FedRecGEL paper: the newest row is the test and nothing is left to validate on. The paper chose its round on test, which " +
+				"no honest number may; the last round is reported, and the paper's choice is labelled. Without times a random row is the test",
+		},
 	}
 }
 
@@ -74,6 +86,21 @@ func ProtocolNamed(name string) (Protocol, error) {
 		names = append(names, p.Name)
 	}
 	return Protocol{}, fmt.Errorf("data: unknown protocol %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// Validates reports whether there is something to choose a round on. Where there is
+// not, a choice can only be made on test: a leak of another kind than Leaks tells.
+func (p Protocol) Validates() bool { return p.Split != LastOut }
+
+// needs is how many rows each user must have.
+func (p Protocol) needs() int {
+	switch p.Split {
+	case LeaveOneOut:
+		return max(p.MinRows, 3)
+	case LastOut:
+		return max(p.MinRows, 2)
+	}
+	return p.MinRows
 }
 
 // Leaks reports whether, while negatives are drawn, a held-out item is treated

@@ -15,7 +15,7 @@ func mustProtocol(t testing.TB, name string) Protocol {
 }
 
 func TestOnlyThePaperProtocolLeaks(t *testing.T) {
-	want := map[string]bool{"paper": true, "isolated": false, "deployed": false, "temporal": false}
+	want := map[string]bool{"paper": true, "isolated": false, "deployed": false, "temporal": false, "fedrecgel": false}
 	for _, p := range Protocols() {
 		leaks, known := want[p.Name]
 		if !known || p.Leaks() != leaks {
@@ -71,8 +71,9 @@ func TestEachProtocolHidesWhatItSays(t *testing.T) {
 		"isolated": func(p *Part) []uint32 {
 			return slices.Concat([]uint32{uint32(p.Valid), uint32(p.Test)}, p.Against[0], p.Against[1])
 		},
-		"deployed": func(*Part) []uint32 { return nil },
-		"temporal": func(*Part) []uint32 { return nil },
+		"deployed":  func(*Part) []uint32 { return nil },
+		"temporal":  func(*Part) []uint32 { return nil },
+		"fedrecgel": func(*Part) []uint32 { return nil },
 	} {
 		s, err := NewSplit(src, mustProtocol(t, name), 1)
 		if err != nil {
@@ -93,7 +94,7 @@ func TestEachProtocolHidesWhatItSays(t *testing.T) {
 }
 
 func TestAnUnknownProtocolIsNamedWithTheKnownOnes(t *testing.T) {
-	const want = `data: unknown protocol "fair"; there are paper, isolated, deployed, temporal`
+	const want = `data: unknown protocol "fair"; there are paper, isolated, deployed, temporal, fedrecgel`
 	if _, err := ProtocolNamed("fair"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

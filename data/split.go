@@ -60,21 +60,58 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 			return nil, err
 		}
 	}
-	if p.Split == LeaveOneOut {
+	if need := p.needs(); need > 0 {
 		var h History
 		for u := range src.Users() {
-			if src.History(u, &h); len(h.Items) < 3 {
-				return nil, fmt.Errorf("data: user %s has %d rows; leave-one-out needs 3: add --min-rows 3", userName(src, u), len(h.Items))
+			if src.History(u, &h); len(h.Items) < need {
+				return nil, fmt.Errorf("data: user %s has %d rows; %s needs %d: add --min-rows %d", userName(src, u), len(h.Items), p.how(), need, need)
 			}
 			if _, lazy := src.(*World); lazy {
 				break // a world's users all have five rows or more
 			}
 		}
 	}
-	if _, in := src.(*Set); in && src.Users()*2*p.Sampled <= keepCandidates {
+	set, in := src.(*Set)
+	if in && p.Shuffle && set.Meta.TimeKind == NoTime {
+		s.Source = set.shuffled(seed)
+	}
+	if in && src.Users()*s.drawn() <= keepCandidates {
 		s.keep()
 	}
 	return s, nil
+}
+
+// how is what asks for rows, to people.
+func (p Protocol) how() string {
+	if p.Split == LeaveOneOut {
+		return "leave-one-out"
+	}
+	return "protocol " + p.Name
+}
+
+// shuffled is the set with the rows of each user in random order.
+func (s *Set) shuffled(seed uint64) *Set {
+	out := *s
+	out.Item, out.Value = slices.Clone(s.Item), slices.Clone(s.Value)
+	for u := range s.Users() {
+		r := rng.New(seed, rng.Order, uint64(u))
+		for i := s.Start[u+1] - 1; i > s.Start[u]; i-- {
+			j := s.Start[u] + int(r.Uint32n(uint32(i-s.Start[u]+1)))
+			out.Item[i], out.Item[j] = out.Item[j], out.Item[i]
+			if out.Value != nil {
+				out.Value[i], out.Value[j] = out.Value[j], out.Value[i]
+			}
+		}
+	}
+	return &out
+}
+
+// drawn is how many candidates are drawn for a user.
+func (s *Split) drawn() int {
+	if s.Validates() {
+		return 2 * s.Sampled
+	}
+	return s.Sampled
 }
 
 func userName(src Source, u int) string {
@@ -106,7 +143,7 @@ func (s *Split) cut() error {
 }
 
 func (s *Split) keep() {
-	n := 2 * s.Sampled
+	n := s.drawn()
 	all := make([]uint32, s.Users()*n)
 	counts := make([]uint16, s.Users())
 	var p Part
@@ -128,6 +165,8 @@ func (s *Split) User(u int, p *Part) {
 	case LeaveOneOut:
 		p.Train, p.Later = h.Items[:n-2], h.Items[n-2:n-1]
 		p.Valid, p.Test = int64(h.Items[n-2]), int64(h.Items[n-1])
+	case LastOut:
+		p.Train, p.Later, p.Test = h.Items[:n-1], nil, int64(h.Items[n-1])
 	case TimeCut:
 		a, _ := slices.BinarySearch(h.Times, s.validFrom)
 		b, _ := slices.BinarySearch(h.Times, s.testFrom)
@@ -172,15 +211,18 @@ func (s *Split) Hidden(p *Part) [2][]uint32 {
 // against draws the evaluation candidates: distinct items that the user never
 // touched, the first half for validation. A user with too few gets what there is.
 func (s *Split) against(u int, p *Part) {
-	want := 2 * s.Sampled
+	want := s.drawn()
 	if s.candidates != nil {
 		p.own = s.candidates[u*want:][:s.counts[u]]
 	} else {
 		p.own = s.draw(u, p, want)
 	}
 	half := len(p.own) / 2
+	if !s.Validates() {
+		half = 0
+	}
 	p.Against = [2][]uint32{p.own[:half], p.own[half:]}
-	if half == 0 && s.Sampled > 0 { // against nothing, everything is a hit
+	if len(p.own) < 2 && s.Sampled > 0 { // against nothing, everything is a hit
 		p.Valid, p.Test = None, None
 	}
 }
@@ -211,7 +253,11 @@ func (s *Split) draw(u int, p *Part, want int) []uint32 {
 			}
 		}
 		r.Shuffle(all)
-		return append(out, all[:min(want, free)&^1]...)
+		n := min(want, free)
+		if s.Validates() {
+			n &^= 1 // as many for validation as for test
+		}
+		return append(out, all[:n]...)
 	}
 	for len(out) < want {
 		i := r.Uint32n(uint32(s.Items()))

@@ -288,3 +288,82 @@ func TestUsersDoNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+func TestLastOutHoldsOutTheNewestRowAndNothingElse(t *testing.T) {
+	src := mustWorld(t, "users=20,items=400").Load()
+	s := mustSplit(t, src, "fedrecgel", 1)
+	var p Part
+	var h History
+	for u := range s.Users() {
+		s.User(u, &p)
+		src.History(u, &h)
+		n := len(h.Items) - 1
+		if !slices.Equal(p.Train, h.Items[:n]) || p.Test != int64(h.Items[n]) || p.Valid != None || p.Later != nil {
+			t.Fatalf("user %d: train %v, validation %d, test %d of %v", u, p.Train, p.Valid, p.Test, h.Items)
+		}
+		if len(p.Against[0]) != 0 || len(p.Against[1]) != 99 {
+			t.Fatalf("user %d is ranked against %d items in validation and %d in test, want 0 and 99", u, len(p.Against[0]), len(p.Against[1]))
+		}
+		for _, i := range p.Against[1] {
+			if slices.Contains(h.Items, i) {
+				t.Fatalf("user %d is ranked against item %d, which they have", u, i)
+			}
+		}
+	}
+}
+
+// Rows without times are shuffled by the seed: which one is the test depends on it,
+// no row is lost, and ratings stay with their items.
+func TestWithoutTimesTheTestItemIsAnyRow(t *testing.T) {
+	set := &Set{NItem: 400, Start: []int{0}, Meta: Info{TimeKind: NoTime}}
+	const users, rows = 500, 5
+	for u := range users {
+		for k := range rows {
+			set.Item = append(set.Item, uint32((7*u+k)%400))
+			set.Value = append(set.Value, float32((7*u+k)%400))
+		}
+		set.Start = append(set.Start, len(set.Item))
+	}
+	one, again, two := mustSplit(t, set, "fedrecgel", 1), mustSplit(t, set, "fedrecgel", 1), mustSplit(t, set, "fedrecgel", 2)
+	var p, q, r Part
+	var counts [rows]int
+	differ := 0
+	for u := range users {
+		one.User(u, &p)
+		again.User(u, &q)
+		two.User(u, &r)
+		if p.Test != q.Test || !slices.Equal(p.Train, q.Train) {
+			t.Fatalf("user %d: one seed, two splits", u)
+		}
+		if p.Test != r.Test {
+			differ++
+		}
+		for x, i := range p.Train {
+			if p.Rating[x] != float32(i) {
+				t.Fatalf("user %d: item %d has the rating of another", u, i)
+			}
+		}
+		all := append(slices.Clone(p.Train), uint32(p.Test))
+		slices.Sort(all)
+		was := slices.Clone(set.Item[u*rows : (u+1)*rows])
+		counts[slices.Index(was, uint32(p.Test))]++
+		if slices.Sort(was); !slices.Equal(all, was) {
+			t.Fatalf("user %d has %v, want %v", u, all, was)
+		}
+	}
+	// 100 expected each, with a deviation of 9: 55 to 145 fails once in a million.
+	for k, n := range counts {
+		if n < 55 || n > 145 {
+			t.Errorf("row %d of %d is the test of %d users of %d", k, rows, n, users)
+		}
+	}
+	if differ < users/2 {
+		t.Errorf("another seed has another test item for %d users of %d only", differ, users)
+	}
+	const want = `data: user 0 has 5 rows; protocol fedrecgel needs 6: add --min-rows 6`
+	strict := mustProtocol(t, "fedrecgel")
+	strict.MinRows = 6
+	if _, err := NewSplit(set, strict, 1); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

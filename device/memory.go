@@ -58,7 +58,7 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 			count += (shards + workers) * p.Items
 		}
 		m.local[i] = uint32(count)
-		if s.Scope != method.Server && s.Up == method.Delta {
+		if s.Copied() {
 			count += workers * m.room
 		}
 		m.arena[i] = make([]float32, count*vec.Pad(s.Dim))

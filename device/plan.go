@@ -69,18 +69,12 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		if s.PerUser {
 			s.Rows = opt.Users
 		}
-		if p.central && s.Scope != method.Server || s.PerUser && !p.central {
-			return nil, fmt.Errorf("device: slot %q: a method that is trained in one place has Server slots only, and no other has a row per user", s.Name)
-		}
-		if s.Rows <= 0 || s.Dim <= 0 {
-			return nil, fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
+		if err := p.check(s); err != nil {
+			return nil, err
 		}
 		p.width[i] = s.Rows * vec.Pad(s.Dim)
-		if s.PerItem && s.Scope != method.Server && s.Up == method.Delta {
+		if s.PerItem && s.Copied() {
 			p.copied++
-			if p.Visit.History {
-				return nil, fmt.Errorf("device: slot %q: a visit of the history alone changes no rows; make it a sum, or send nothing of it", s.Name)
-			}
 		}
 		switch {
 		case s.Scope != method.Private:
@@ -107,6 +101,22 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 	return p, nil
 }
 
+// check says what of a slot does not fit the method.
+func (p *Plan) check(s *method.Slot) error {
+	_, updates := method.As[method.Updater](p.Method)
+	switch {
+	case p.central && s.Scope != method.Server || s.PerUser && !p.central:
+		return fmt.Errorf("device: slot %q: a method that is trained in one place has Server slots only, and no other has a row per user", s.Name)
+	case s.Rows <= 0 || s.Dim <= 0:
+		return fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
+	case s.Up == method.Gradient && !updates:
+		return fmt.Errorf("device: slot %q: its gradient is sent, and the method has no Update to take it", s.Name)
+	case s.PerItem && s.Copied() && p.Visit.History:
+		return fmt.Errorf("device: slot %q: a visit of the history alone changes no rows; make it a sum, or send nothing of it", s.Name)
+	}
+	return nil
+}
+
 // Direct reports whether rows touched once are left where they are. Beside a
 // second table they are not: its rows are named by the positions of copies.
 func (p *Plan) Direct() bool {
@@ -122,7 +132,7 @@ func (p *Plan) Headed() bool { return p.head != nil }
 // Serves reports whether the method recommends with a slot served as s.
 func (p *Plan) Serves(s method.Serve) bool {
 	for i := range p.Slots {
-		if p.Slots[i].Scope == method.Shared && p.Slots[i].Serve == s && p.Slots[i].Up == method.Delta {
+		if p.Slots[i].Scope == method.Shared && p.Slots[i].Serve == s && p.Slots[i].Copied() {
 			return true
 		}
 	}

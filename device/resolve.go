@@ -47,7 +47,7 @@ func (k *Worker) resolveLocal(shard int) {
 	table := 0
 	for i := range k.w.View {
 		v := &k.w.View[i]
-		if !v.Slot.PerItem || v.Slot.Scope == method.Server || v.Slot.Up != method.Delta {
+		if !v.Slot.PerItem || !v.Slot.Copied() {
 			continue
 		}
 		for p := range k.items {
@@ -79,11 +79,11 @@ func (k *Worker) fillLocal() {
 		}
 		switch v.Slot.Up {
 		case method.Delta:
-			rd := s.Rd[i][:n]
-			for x, p := range s.Pos {
-				rd[x] = v.Local + p
-			}
-			s.Rd[i], s.Wr[i] = rd, rd
+			s.Rd[i] = offset(s.Rd[i][:n], s.Pos, v.Local)
+			s.Wr[i] = s.Rd[i]
+		case method.Gradient:
+			s.Rd[i] = offset(s.Rd[i][:n], s.Pos, v.Local)
+			s.Wr[i] = offset(s.Wr[i][:n], s.Item, k.mem.accRow(k.shard))
 		case method.None:
 			s.Rd[i] = s.Item
 		case method.Sum:

@@ -82,10 +82,13 @@ func NewWorker(m *Memory, id int) *Worker {
 		}
 		if !v.Slot.PerItem {
 			v.Val, v.Grad, v.Base = make([]float32, p.width[i]), make([]float32, p.width[i]), m.value[i]
+			if v.Slot.Up == method.Gradient {
+				v.Sent = make([]float32, p.width[i])
+			}
 			continue
 		}
 		v.Arena, v.Local = m.arena[i], m.local[i]+uint32(id*m.room)
-		if v.Slot.Up == method.Delta && !p.Direct() {
+		if v.Slot.Copied() && !p.Direct() {
 			v.GradRows = make([]float32, p.width[i])
 			v.At = make([]float64, p.Items)
 		}
@@ -172,6 +175,7 @@ func (k *Worker) begin(st *State, t *Task) {
 			clear(v.Val)
 		default:
 			copy(v.Val, v.Base)
+			clear(v.Sent)
 		}
 	}
 	k.exclude(t)
@@ -255,10 +259,13 @@ func (k *Worker) upload(shard int, out *Outcome) {
 		dim, n := v.Slot.Dim, out.Touched
 		if !v.Slot.PerItem {
 			acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
-			if v.Slot.Up == method.Delta {
+			switch v.Slot.Up {
+			case method.Delta:
 				vec.AddDiff(v.Val, v.Base, acc)
-			} else {
+			case method.Sum:
 				vec.Add(v.Val, acc)
+			case method.Gradient:
+				vec.Add(v.Sent, acc)
 			}
 			size += rows.PartSize(v.Slot.Rows*dim, 0)
 			continue

@@ -136,7 +136,7 @@ func sends(s method.Slot) string {
 	if s.Scope != method.Shared {
 		return "nothing"
 	}
-	return map[method.Up]string{method.Delta: "its change", method.Sum: "a sum of statistics", method.None: "nothing"}[s.Up]
+	return map[method.Up]string{method.Delta: "its change", method.Sum: "a sum of statistics", method.None: "nothing", method.Gradient: "its gradient"}[s.Up]
 }
 
 func serves(p *device.Plan) string {

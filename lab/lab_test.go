@@ -118,6 +118,9 @@ func TestADataSetBringsItsOwnFilter(t *testing.T) {
 		{"data=lastfm-2k", 5, "data set"},
 		{"data=lastfm-2k-artists", 10, "data set"},
 		{"data=lastfm-2k min-rows=7", 7, "test"},
+		{"data=filmtrust protocol=fedrecgel", 5, "protocol"},
+		{"data=filmtrust protocol=fedrecgel min-rows=2", 2, "test"},
+		{"data=lastfm-2k-artists protocol=fedrecgel", 10, "data set"},
 	} {
 		s, err := Resolve(settings(strings.Fields(c.words)...))
 		if err != nil {

@@ -29,6 +29,7 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 	for i := range uint64(j.Seeds) {
 		one := *j
 		one.Spec = j.Spec.withSeed(j.Seed + i)
+		one.Figures = j.Figures && i == 0 // one seed is enough to look at
 		if j.Out != "" {
 			one.Out = filepath.Join(j.Out, fmt.Sprintf("seed-%d", one.Seed))
 			if j.Resume {

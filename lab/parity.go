@@ -8,45 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
-)
-
-// parityCells are the rows of docs/parity.md, per data set and protocol.
-var parityCells = []struct {
-	table   string
-	method  string
-	variant string
-	deep    bool // it trains a network, which takes its time
-	small   bool // it is left out on large data
-}{
-	{table: parityMain, method: "mf"},
-	{table: parityMain, method: "ncf", deep: true},
-	{table: parityMain, method: "fcf"},
-	{table: parityMain, method: "fedmf"},
-	{table: parityMain, method: "fedncf", deep: true},
-	{table: parityMain, method: "fedrecon"},
-	{table: parityMain, method: "pfedrec"},
-	{table: parityMain, method: "fedncf+dualper", deep: true},
-	{table: parityMain, method: "fedrecon+dualper"},
-	{table: "Figure 3: whose item rows are scored", method: "pfedrec", variant: "infer=global", small: true},
-	{table: "Figure 3: whose item rows are scored", method: "pfedrec", variant: "infer=random"},
-	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.1"},
-	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.2"},
-	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.3"},
-	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.4"},
-	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.5"},
-	{table: parityMore, method: "pfedrec", variant: "layers=64,16", deep: true, small: true},
-	{table: parityMore, method: "pfedrec", variant: "loss=bpr", small: true},
-	{table: parityMore, method: "fedmf", variant: "loss=bpr", small: true},
-}
-
-const (
-	parityMain  = "Tables 2 and 3: the methods, and DualPer on them (PFedRec is FedMF with DualPer; FCF is not in the paper)"
-	parityNoise = "Table 4: Laplace noise on everything that a device sends"
-	parityMore  = "Beyond the paper's code"
 )
 
 // parityData is how some data sets are read for the page.
@@ -54,14 +20,22 @@ var parityData = map[string][]Setting{
 	"frappe": {{"dedup", "first", "parity"}}, // 80 % of its rows repeat a pair
 }
 
-// ParityConfig says which cells of docs/parity.md to run.
+// ParityConfig says which cells of a paper to run.
 type ParityConfig struct {
+	Paper           Paper
 	DataDir         string
 	Sets, Protocols []string
 	Only            []string // methods; all where it is empty
 	Seeds           int
 	Runs            string // where the runs are kept and found again; empty for nowhere
-	Tell            func(string)
+	Tell            func(Told)
+}
+
+// Told is a cell that is done.
+type Told struct {
+	Row     report.ParityRow
+	Done, N int           // cells
+	Left    time.Duration // a guess, from the time that the others took
 }
 
 // large is how many rows make data large: there networks are trained with one
@@ -69,10 +43,16 @@ type ParityConfig struct {
 // under the paper's protocol only, and some cells are left out.
 const large = 500_000
 
-// Parity runs every cell of docs/parity.md, or finds it among the runs.
+// Parity runs every cell of a paper's tables, or finds it among the runs.
 func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, error) {
 	base.Keep = &refs.Keep{}
 	var rows []report.ParityRow
+	start, n := time.Now(), 0
+	for _, cell := range c.Paper.cells {
+		if c.wants(cell) {
+			n += len(c.Sets) * len(c.Protocols)
+		}
+	}
 	for _, set := range c.Sets {
 		// A page of the project is made without the presets of whoever makes it.
 		about := append([]Setting{{"data", set, "parity"}, {"preset", "built-in", "parity"}}, parityData[set]...)
@@ -84,13 +64,14 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 			return nil, err
 		}
 		for _, protocol := range c.Protocols {
-			for _, cell := range parityCells {
-				if len(c.Only) > 0 && !slices.Contains(c.Only, cell.method) {
+			for _, cell := range c.Paper.cells {
+				if !c.wants(cell) {
 					continue
 				}
 				seeds, every := c.Seeds, 1
 				if Rows(base.Source) > large {
 					if cell.small || cell.table == parityNoise && protocol != "paper" {
+						n--
 						continue
 					}
 					if every = 2; cell.deep {
@@ -99,37 +80,47 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 				}
 				given := append(slices.Clone(about), Setting{"method", cell.method, "parity"}, Setting{"protocol", protocol, "parity"},
 					Setting{"seeds", fmt.Sprint(seeds), "parity"}, Setting{"eval-every", fmt.Sprint(every), "parity"})
-				if cell.variant != "" {
-					key, value, _ := strings.Cut(cell.variant, "=")
+				for _, word := range strings.Fields(cell.variant) {
+					key, value, _ := strings.Cut(word, "=")
 					given = append(given, Setting{key, value, "parity"})
 				}
-				many, err := parityCell(ctx, base, given, c.Runs, cell.variant)
+				many, err := parityCell(ctx, base, given, c.folder(set, protocol, cell))
 				if err != nil {
 					return nil, err
 				}
 				row := parityRow(many, cell.variant)
-				row.Table = cell.table
-				c.Tell(fmt.Sprintf("%s %s on %s under %s: %.4f / %.4f", cell.method, cell.variant, set, protocol, row.HR, row.NDCG))
+				row.Table, row.Folder = cell.table, c.folder(set, protocol, cell)
 				rows = append(rows, row)
+				each := time.Since(start) / time.Duration(len(rows))
+				c.Tell(Told{row, len(rows), n, each * time.Duration(n-len(rows))})
 			}
 		}
 	}
 	return rows, nil
 }
 
-func parityCell(ctx context.Context, job Job, given []Setting, runs, variant string) (*report.Many, error) {
+func (c *ParityConfig) wants(cell paperCell) bool {
+	return len(c.Only) == 0 || slices.Contains(c.Only, cell.method)
+}
+
+// folder is where the runs of a cell are kept, or empty.
+func (c *ParityConfig) folder(set, protocol string, cell paperCell) string {
+	if c.Runs == "" {
+		return ""
+	}
+	name := cell.method
+	if cell.variant != "" {
+		name += "-" + strings.NewReplacer("=", "-", ":", "-", ",", "-", " ", "-").Replace(cell.variant)
+	}
+	return filepath.Join(c.Runs, set, protocol, name)
+}
+
+func parityCell(ctx context.Context, job Job, given []Setting, folder string) (*report.Many, error) {
 	var err error
 	if job.Spec, err = Resolve(given); err != nil {
 		return nil, err
 	}
-	if runs != "" {
-		name := job.Method
-		if variant != "" {
-			name += "-" + strings.NewReplacer("=", "-", ":", "-", ",", "-").Replace(variant)
-		}
-		job.Out = filepath.Join(runs, job.Data, job.Protocol, name)
-		job.Resume = exists(filepath.Join(job.Out, ConfigFile))
-	}
+	job.Out, job.Resume = folder, folder != "" && exists(filepath.Join(folder, ConfigFile))
 	many, err := job.RunSeeds(ctx)
 	var other *Input
 	if job.Resume && errors.As(err, &other) { // a run with other settings, such as an older preset

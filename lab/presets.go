@@ -151,7 +151,7 @@ func (s *Spec) AsPreset(found string) *Preset {
 	}
 	var plain Settings
 	param.Defaults(&plain)
-	for _, g := range ownFilter(s.Data) {
+	for _, g := range ownFilter(s.Data, s.Protocol) {
 		if param.Set(&plain, g.Key, g.Value) != nil {
 			panic("lab: a data set's filter is no setting")
 		}
@@ -332,7 +332,7 @@ func (s *Spec) published() *method.Published {
 		if p.Data != s.Data || p.Protocol != "" && p.Protocol != s.Protocol {
 			continue
 		}
-		ref, err := Resolve([]Setting{{"method", s.Method, "preset"}, {"data", s.Data, "preset"}, {"preset", "none", "preset"}})
+		ref, err := Resolve([]Setting{{"method", s.Method, "preset"}, {"data", s.Data, "preset"}, {"protocol", s.Protocol, "preset"}, {"preset", "none", "preset"}})
 		if err != nil || ref.put(p.given()) != nil {
 			continue
 		}

@@ -127,6 +127,15 @@ func TestAPublishedNumberNeedsThePublishedSettings(t *testing.T) {
 			t.Errorf("%q shows the published number %v, want one: %v", words, got, want)
 		}
 	}
+	for _, protocol := range []string{"fedrecgel", "deployed"} {
+		s, err := Resolve(settings("method=fedrecgel", "data=filmtrust", "protocol="+protocol))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := s.published(); p == nil || p.Protocol != "fedrecgel" || p.HR10 != 0.9177 {
+			t.Errorf("under %s the number of FedRecGEL's sweep is %+v", protocol, p)
+		}
+	}
 }
 
 func TestAPresetSurvivesItsFile(t *testing.T) {

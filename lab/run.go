@@ -29,11 +29,12 @@ type Job struct {
 	Force   bool
 	Resume  bool
 	NoRefs  bool
+	Figures bool // compute the figures of the report; only with a folder
 	Version string
 	Commit  string
 
 	// Tell is called with what happens, one call at a time: Started, Resumed,
-	// sim.Event, Referring, Saved.
+	// sim.Event, Referring, Figuring.
 	Tell func(event any)
 
 	Keep *refs.Keep // what the references of several runs share; may be nil
@@ -144,7 +145,9 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	if j.Resume {
 		j.Tell(Resumed{run.Engine.Next})
 	}
-	if err := j.rounds(ctx, run, out, start); err != nil {
+	figures := j.figures(run, split)
+	start = start.Add(figures.seen())
+	if err := j.rounds(ctx, run, out, figures, &start); err != nil {
 		return nil, err
 	}
 	run.Total = time.Since(start)
@@ -154,7 +157,11 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 			return nil, j.stopped(ctx, run, out, err)
 		}
 	}
-	return res, j.finish(run, split, res, out)
+	drawn, err := figures.compute(ctx)
+	if err != nil {
+		return nil, j.stopped(ctx, run, out, err)
+	}
+	return res, j.finish(run, split, res, drawn, out)
 }
 
 func (j *Job) open(run *sim.Run) (*folder, error) {
@@ -165,22 +172,26 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 	return f, f.resume(run, j.fingerprint())
 }
 
-func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, start time.Time) error {
+// rounds runs what is left of the rounds. The time that figures take in between is
+// taken out of the run's by moving its start.
+func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *figures, start *time.Time) error {
 	saved := time.Now()
 	for !run.Done() {
 		if ctx.Err() != nil {
 			return j.stopped(ctx, run, out, ctx.Err())
 		}
 		ev, err := run.Step(ctx)
-		run.Total = time.Since(start)
+		run.Total = time.Since(*start)
 		if errors.Is(err, sim.ErrDiverged) {
 			return input(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
 		} else if err != nil {
 			return err
 		}
-		if err := out.event(ev); err != nil {
+		before := figures.seen()
+		if err := out.event(line{ev, figures.spectra(ev.Round)}); err != nil {
 			return err
 		}
+		*start = start.Add(figures.seen() - before)
 		j.Tell(ev)
 		if err := j.Idle(ev); err != nil {
 			return err
@@ -246,6 +257,9 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	res.Idle, res.Central = run.Idle, run.Fleet.Plan.Central()
 	res.Repeats, res.Few = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
+	if c := run.OnTest; c != nil {
+		res.OnTest = &report.Chosen{Round: c.Round, Test: c.Test}
+	}
 	if t := run.Train.Seconds(); t > 0 {
 		res.DevicesPerS, res.SamplesPerS = float64(run.Devices)/t, float64(run.Samples)/t
 	}
@@ -258,7 +272,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		res.Preset = &name
 	}
 	if pub := j.published(); pub != nil {
-		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source}
+		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source, Protocol: pub.Protocol}
 	}
 	return res
 }
@@ -300,7 +314,7 @@ func Rows(src data.Source) int {
 
 // finish writes the folder's remaining files; result.json last, as the sign that
 // the run is whole.
-func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, out *folder) error {
+func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, drawn *report.Figures, out *folder) error {
 	if out == nil {
 		return nil
 	}
@@ -313,12 +327,21 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, out *f
 	if err != nil {
 		return err
 	}
-	if err := report.HTML(&page, []*report.Run{{Dir: filepath.Base(out.dir), Result: res, Points: points, Users: users}}); err != nil {
+	if err := report.HTML(&page, []*report.Run{{Dir: filepath.Base(out.dir), Result: res, Points: points, Users: users, Figures: drawn}}); err != nil {
 		return err
 	}
 	b, err := json.MarshalIndent(res, "", "  ")
 	if err != nil {
 		return err
+	}
+	var figures []byte
+	if drawn != nil {
+		if figures, err = drawn.JSON(); err != nil {
+			return err
+		}
+		if err := out.write(FiguresFile, figures); err != nil {
+			return err
+		}
 	}
 	return errors.Join(
 		out.checkpoint(run, j.fingerprint()),

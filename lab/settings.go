@@ -26,7 +26,7 @@ import (
 type Settings struct {
 	Method   string `default:"pfedrec" doc:"the method; see tacit methods"`
 	Data     string `default:"world" doc:"the data: a name from tacit data list, or a file of delimited text"`
-	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal" doc:"how it is evaluated; see tacit run --help"`
+	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|fedrecgel" doc:"how it is evaluated; see tacit run --help"`
 	Seed     uint64 `default:"1" doc:"seed of everything that is random"`
 	Seeds    int    `default:"1" doc:"repeat the run with this many seeds, from seed on"`
 
@@ -97,7 +97,7 @@ func Resolve(given []Setting) (*Spec, error) {
 	if s.Preset, err = s.findPreset(); err != nil {
 		return nil, err
 	}
-	given = append(ownFilter(s.Data), given...)
+	given = append(ownFilter(s.Data, s.Protocol), given...)
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
 	}
@@ -107,14 +107,21 @@ func Resolve(given []Setting) (*Spec, error) {
 	return s, nil
 }
 
-// ownFilter is what a data set brings with it.
-func ownFilter(name string) []Setting {
+// ownFilter is what a data set or a protocol asks of users, whichever asks for more.
+func ownFilter(set, protocol string) []Setting {
+	least, from := 0, "data set"
 	for _, k := range data.KnownSets() {
-		if k.Name == name && k.MinRows > 0 {
-			return []Setting{{"min-rows", strconv.Itoa(k.MinRows), "data set"}}
+		if k.Name == set {
+			least = k.MinRows
 		}
 	}
-	return nil
+	if p, err := data.ProtocolNamed(protocol); err == nil && p.MinRows > least {
+		least, from = p.MinRows, "protocol"
+	}
+	if least == 0 {
+		return nil
+	}
+	return []Setting{{"min-rows", strconv.Itoa(least), from}}
 }
 
 // With is the same experiment with some settings changed.

@@ -172,6 +172,19 @@ func bprLoss(b *method.Batch, z []float32) float64 {
 	return s * float64(b.N) / float64(p.n)
 }
 
+// Pieces takes a batch that is larger than the run's in pieces of that size, in the
+// samples' order, and adds up: a mean over the batch becomes the sum of the means
+// over its pieces, so that the samples of a short last piece weigh more.
+func Pieces(o method.Oracle) method.Oracle {
+	return method.Oracle{Parts: o.Parts, Rated: o.Rated, Grad: func(w *method.Work, b *method.Batch) float64 {
+		loss := 0.0
+		for lo := 0; lo < b.N; lo += w.BatchSize {
+			loss += o.Grad(w, w.Piece(b, lo, min(lo+w.BatchSize, b.N)))
+		}
+		return loss
+	}}
+}
+
 // Term is a regulariser: it adds its gradient and returns its value, times the
 // number of samples.
 type Term func(w *method.Work, b *method.Batch) float64

@@ -97,6 +97,8 @@ const (
 	userRoom
 	itemRoom
 	weightRoom
+	mixRoom // NeuMF's
+	samRoom
 	ownRoom // these are for Blend
 	weightsRoom
 	gradsRoom

@@ -40,6 +40,28 @@ func (r *sgd) Apply(w *method.Work, b *method.Batch) {
 	}
 }
 
+type send int
+
+// Send moves nothing: the gradient of the slot, whose Up is Gradient, is sent.
+func Send(slot int) Rule { return send(slot) }
+
+func (r send) Slot() int { return int(r) }
+
+func (r send) Apply(w *method.Work, b *method.Batch) {
+	v := &w.View[r]
+	if !v.Slot.PerItem {
+		vec.Add(v.Grad, v.Sent)
+		return
+	}
+	next := 0 // Rows are in the order of their first use, and so are the samples
+	for x, p := range b.Pos {
+		if next < len(b.Rows) && p == b.Rows[next] {
+			vec.Add(v.GradRow(p), v.Row(b.Wr[r][x]))
+			next++
+		}
+	}
+}
+
 type adam struct {
 	slot  int
 	rate  Schedule

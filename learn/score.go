@@ -64,22 +64,7 @@ func (s Score) Logits(w *method.Work, b *method.Batch, out []float32) {
 		Dot(*h).Logits(w, b, out)
 		return
 	}
-	var m mlp
-	x := s.lay(w, b, &m)
-	it := &w.View[ItemSlot]
-	for i, r := range b.Rd[ItemSlot] {
-		copy(x.Data[i*it.Stride:(i+1)*it.Stride], it.Row(r))
-	}
-	// What the user's vector adds to the first layer is the same for every sample:
-	// it goes into that layer's bias.
-	first, user := &m.at[0], w.View[UserSlot].Val[:s.Dim]
-	offset := w.Room(offsetRoom, vec.Pad(first.out))
-	copy(offset, first.b)
-	for o, weight := 0, w.View[LayerSlot].Val; o < first.out; o++ {
-		offset[o] += vec.Dot(weight[o*first.stride:][:s.Dim], user)
-	}
-	first.b = offset
-	m.forward(x, out[:b.N])
+	s.tower().logits(w, b, out)
 }
 
 // Back adds the gradients.
@@ -88,74 +73,11 @@ func (s Score) Back(w *method.Work, b *method.Batch, dz []float32) {
 		Dot(*h).Back(w, b, dz)
 		return
 	}
-	var m mlp
-	x := s.lay(w, b, &m)
-	it := &w.View[ItemSlot]
-	var dx *vec.Mat
-	if !w.Skips(ItemSlot) {
-		to := vec.Rows(w.Room(gradRoom, b.N*it.Stride), it.Stride)
-		dx = &to
-	}
-	d := m.backward(x, dz[:b.N], dx)
-	if dx != nil {
-		for i, p := range b.Pos {
-			vec.Add(dx.Data[i*it.Stride:(i+1)*it.Stride], it.GradRow(p))
-		}
-	}
-	s.userBack(w, d)
+	s.tower().back(w, b, dz)
 }
 
 // Features returns what the last layer reads of each sample that Logits has just
 // scored, a row for each. There must be hidden layers.
-func (s Score) Features(w *method.Work, b *method.Batch) vec.Mat {
-	var m mlp
-	s.lay(w, b, &m)
-	last := len(s.Hidden) - 1
-	return vec.Rows(m.at[last].h, vec.Pad(s.Hidden[last]))
-}
+func (s Score) Features(w *method.Work, b *method.Batch) vec.Mat { return s.tower().features(w, b) }
 
-// lay lays the network out on the slots, with the item's row as its input. It
-// returns the room of the input and leaves it as it is.
-func (s Score) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
-	m.Scratch = &w.Scratch
-	m.open(s.Hidden, b.N)
-	for i := range m.layers {
-		weight, bias := &w.View[LayerSlot+2*i], &w.View[LayerSlot+2*i+1]
-		l := &m.at[i]
-		l.in, l.out, l.stride = weight.Slot.Dim, weight.Slot.Rows, weight.Stride
-		l.w, l.b = weight.Val, bias.Val
-		if !w.Skips(LayerSlot + 2*i) {
-			l.gw = weight.Grad
-		}
-		if !w.Skips(LayerSlot + 2*i + 1) {
-			l.gb = bias.Grad
-		}
-	}
-	first, stride := &m.at[0], w.View[ItemSlot].Stride
-	first.in, first.w = s.Dim, first.w[s.Dim:]
-	if first.gw != nil {
-		first.gw = first.gw[s.Dim:]
-	}
-	return vec.Rows(w.Room(inputRoom, b.N*stride), stride)
-}
-
-// userBack adds what d, the gradient by what the first layer adds up, makes of the
-// user's vector and of the weights on it.
-func (s Score) userBack(w *method.Work, d []float32) {
-	if w.Skips(UserSlot) && w.Skips(LayerSlot) {
-		return
-	}
-	weight, user := &w.View[LayerSlot], &w.View[UserSlot]
-	sum := w.Room(offsetRoom, vec.Pad(weight.Slot.Rows))
-	clear(sum)
-	vec.Columns(d, sum)
-	for o := range weight.Slot.Rows {
-		row := o * weight.Stride
-		if !w.Skips(UserSlot) {
-			vec.Axpy(sum[o], weight.Val[row:][:s.Dim], user.Grad[:s.Dim])
-		}
-		if !w.Skips(LayerSlot) {
-			vec.Axpy(sum[o], user.Val[:s.Dim], weight.Grad[row:][:s.Dim])
-		}
-	}
-}
+func (s Score) tower() tower { return tower{ItemSlot, UserSlot, LayerSlot, s.Dim, s.Hidden} }

@@ -177,6 +177,19 @@ func pass(w *method.Work, step method.Step) {
 	}
 }
 
+// Once takes one step on all samples of the visit together. They may be more than a
+// batch: the oracle takes them in Pieces.
+func Once(step method.Step) method.Visit {
+	return method.Visit{Rated: step.Rated, Parts: step.Parts, Run: func(w *method.Work) {
+		b := w.Batch(0, len(w.Samples.Item))
+		l := step.Do(w, b)
+		if w.WantLoss {
+			w.Loss, w.LossN = w.Loss+l, w.LossN+b.N
+		}
+		w.Step++
+	}}
+}
+
 func abs(x float64) float64 {
 	if x < 0 {
 		return -x

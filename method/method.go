@@ -207,4 +207,6 @@ type Published struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
 	Source string  `json:"source"`
+	// Protocol is the one under which a number of ours may stand beside it.
+	Protocol string `json:"protocol"`
 }

@@ -20,12 +20,13 @@ func (s Scope) String() string { return [...]string{"shared", "private", "epheme
 type Up uint8
 
 const (
-	Delta Up = iota // the change against what was downloaded
-	Sum             // a statistic that starts at zero on the device; it is not downloaded
-	None            // nothing: the coordinator broadcasts it
+	Delta    Up = iota // the change against what was downloaded
+	Sum                // a statistic that starts at zero on the device; it is not downloaded
+	None               // nothing: the coordinator broadcasts it
+	Gradient           // gradients at what was downloaded; the coordinator's step is the method's Update
 )
 
-func (u Up) String() string { return [...]string{"change", "sum", "nothing"}[u] }
+func (u Up) String() string { return [...]string{"change", "sum", "nothing", "gradient"}[u] }
 
 // Serve says which copy of a Shared slot a device recommends with.
 type Serve uint8
@@ -51,6 +52,11 @@ type Slot struct {
 	Dim     int
 	Init    Init
 	Doc     string // what it is, for the doc page
+}
+
+// Copied reports whether a visit works on its own copy of the rows it touches.
+func (s *Slot) Copied() bool {
+	return s.Scope != Server && (s.Up == Delta || s.Up == Gradient)
 }
 
 // Init says how a slot starts. All devices start from the same draw.

@@ -22,6 +22,7 @@ type Work struct {
 
 	Samples Samples
 	batch   Batch
+	piece   Batch
 	Z       []float32 // room for a batch of logits or their gradients
 	skip    uint64
 
@@ -42,7 +43,7 @@ func (w *Work) Skips(slot int) bool { return w.skip>>slot&1 == 1 }
 // Scratch is memory that a part may use between two calls, such as activations
 // between Logits and Back. It grows to what was asked for and stays.
 type Scratch struct {
-	rooms [20][]float32
+	rooms [24][]float32
 	wide  []float64
 }
 
@@ -60,6 +61,9 @@ type View struct {
 	Stride int
 	// A plain slot: its rows, their gradient, and what was downloaded.
 	Val, Grad, Base []float32
+	// Sent is what a device sends of a plain slot with Up == Gradient; of a PerItem
+	// one, the rows that batches name in Wr are. It starts at zero.
+	Sent []float32
 	// A PerItem slot: Arena holds rows of Stride floats, which batches name in Rd
 	// and Wr. Local is the first row of the device's own block; a sample at
 	// position p of the block has its gradient in GradRows[p*Stride:].
@@ -140,6 +144,19 @@ func (w *Work) Batch(lo, hi int) *Batch {
 		}
 	}
 	return b
+}
+
+// Piece returns samples lo to hi of b, counted from its first. Its Rows are left to
+// b, which stays valid. It is valid until the next call.
+func (w *Work) Piece(b *Batch, lo, hi int) *Batch {
+	p := &w.piece
+	p.Lo, p.N = b.Lo+lo, hi-lo
+	p.Item, p.Y, p.Rating, p.Pos = b.Item[lo:hi], b.Y[lo:hi], part(b.Rating, lo, hi), part(b.Pos, lo, hi)
+	p.Rd, p.Wr = p.Rd[:0], p.Wr[:0]
+	for i := range b.Rd {
+		p.Rd, p.Wr = append(p.Rd, part(b.Rd[i], lo, hi)), append(p.Wr, part(b.Wr[i], lo, hi))
+	}
+	return p
 }
 
 func part[T any](xs []T, lo, hi int) []T {

@@ -17,7 +17,11 @@ const iclr = "Li et al., Federated Recommendation with Additive Personalization,
 
 const ijcai = "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023"
 
+const gel = "Yu et al., Sharpness-Aware Minimization for Generalized Embedding Learning in Federated Recommendation, 2026 (arXiv 2603.11503)"
+
 // All returns the registry.
+//
+//lint:size it is a table
 func All() []method.Entry {
 	return []method.Entry{
 		{
@@ -47,6 +51,11 @@ func All() []method.Entry {
 			Name: "fedrap", Title: "FedRAP", Paper: iclr, New: func() method.Method { return &FedRAP{} },
 			Caution: "Nearly all of its accuracy under `paper` is the leak: the device's own rows remember what was drawn as a negative, and held-out " +
 				"items never are. Under `deployed` the same run scores about .20.",
+		},
+		{
+			Name: "fedrecgel", Title: "FedRecGEL", Paper: gel, New: func() method.Method { return &FedRecGEL{} },
+			Caution: "On FilmTrust this is no better than popularity unless a paired test says so (`tacit compare`). " +
+				"The paper has no validation set and chose its round on test: see the protocol `fedrecgel`.",
 		},
 		{
 			Name: "mf", Title: "MF (in one place)", Paper: "Koren et al., Matrix Factorization Techniques for Recommender Systems, 2009; as compared by Zhang et al. 2023",

@@ -79,8 +79,7 @@ type net struct {
 	userEta float32
 }
 
-func (n net) score() learn.Score { return learn.Score{Dim: n.Dim, Hidden: n.layers} }
-
+func (n net) score() learn.Score   { return learn.Score{Dim: n.Dim, Hidden: n.layers} }
 func (n net) slots() []method.Slot { return n.score().Slots(n.stays) }
 
 func (n net) stays(layer int) bool {

@@ -32,7 +32,7 @@ const (
 )
 
 // KS are the list lengths that are reported.
-var KS = [...]int{5, 10, 20, 50}
+var KS = [...]int{5, 10, 15, 20, 50}
 
 // Metrics are means over the evaluated users, as fractions.
 type Metrics struct {

@@ -13,6 +13,9 @@ import (
 // ease returns the weights, made anew only for other train rows.
 func (k *Keep) ease(s *data.Split) ([]float32, error) {
 	of := fmt.Sprint(s.Info().Hash, s.Split)
+	if s.Shuffle {
+		of += fmt.Sprint(" ", s.Seed)
+	}
 	if k != nil && k.of == of {
 		return k.weights, nil
 	}

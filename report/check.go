@@ -60,6 +60,9 @@ func (r *Result) check() error {
 	if err := checkSummaries(&r.Valid, &r.Test); err != nil {
 		return err
 	}
+	if err := r.OnTest.check(r.Rounds); err != nil {
+		return fmt.Errorf("chosen_on_test.%w", err)
+	}
 	for _, k := range slices.Sorted(maps.Keys(r.References)) {
 		if ref := r.References[k]; ref != nil {
 			if err := checkSummaries(ref.Valid, ref.Test); err != nil {
@@ -68,6 +71,16 @@ func (r *Result) check() error {
 		}
 	}
 	return nil
+}
+
+func (c *Chosen) check(rounds int) error {
+	if c == nil {
+		return nil
+	}
+	if c.Round < 1 || c.Round > rounds {
+		return fmt.Errorf("round is %d of %d rounds", c.Round, rounds)
+	}
+	return checkSummaries(nil, &c.Test)
 }
 
 // checkSummaries reports the first metric that is no fraction.

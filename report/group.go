@@ -32,6 +32,28 @@ func (r *row) scores() spreads {
 	return spreadsOf(all)
 }
 
+// onTest are the scores of the rounds that test would choose, where that is told.
+func (r *row) onTest() (s spreads, told bool) {
+	var all []scores
+	for _, run := range r.runs {
+		c := run.Result.OnTest
+		if c == nil {
+			return s, false
+		}
+		all = append(all, scoresOf(&c.Test))
+	}
+	return spreadsOf(all), len(all) > 0
+}
+
+// asPublished are the scores that stand beside a published number: a paper without
+// a validation set chose its round on test.
+func (r *row) asPublished() spreads {
+	if s, told := r.onTest(); told {
+		return s
+	}
+	return r.scores()
+}
+
 // mean is over the runs of a row.
 func (r *row) mean(of func(*Result) float64) float64 {
 	sum := 0.0

@@ -2,9 +2,12 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 )
 
 // ParityRow is a method beside its paper: means and standard deviations over
@@ -24,6 +27,7 @@ type ParityRow struct {
 	Seconds           float64    // of a run, its evaluation included
 	Up                float64    // bytes that a device sends in a round
 	Central           bool       // no federation
+	Folder            string     // where its runs are kept; empty if nowhere
 	Commit            string
 	References        map[string]*Reference // as in Result; only their test metrics are read
 }
@@ -82,6 +86,91 @@ func Parity(w io.Writer, rows []ParityRow, notes ...string) error {
 	return err
 }
 
+// ParityText writes the same tables for a terminal.
+func ParityText(w io.Writer, rows []ParityRow) error {
+	return eachTable(rows, func(t *Table) error { return t.Text(w) })
+}
+
+// ParityLaTeX writes the same tables for a paper.
+func ParityLaTeX(w io.Writer, rows []ParityRow) error {
+	return eachTable(rows, func(t *Table) error { return t.LaTeX(w) })
+}
+
+// eachTable hands out the tables one by one, each with its data, protocol and
+// subject in its title.
+func eachTable(rows []ParityRow, do func(*Table) error) error {
+	key := func(r ParityRow) string { return r.Dataset + "\x00" + r.Protocol + "\x00" + r.Table }
+	last := ""
+	for _, k := range distinct(rows, key) {
+		of := slices.DeleteFunc(slices.Clone(rows), func(r ParityRow) bool { return key(r) != k })
+		first := of[0]
+		place := first.Dataset + "\x00" + first.Protocol
+		t := parityTable(of, place != last)
+		last = place
+		t.Title = fmt.Sprintf("%s, protocol %s (%s)", first.Dataset, first.Protocol, leakWord(first.Leaks, false))
+		if first.Table != "" {
+			t.Title += ": " + first.Table
+		}
+		if err := do(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ParityCSV writes one line per row.
+func ParityCSV(w io.Writer, rows []ParityRow) error {
+	t := &Table{Header: []string{
+		"dataset", "protocol", "leaks", "table", "method", "variant", "seeds", "hr10", "hr10_sd", "ndcg10", "ndcg10_sd", "full_hr10", "full_ndcg10",
+		"published_hr10", "published_ndcg10", "source", "round_ms", "seconds", "bytes_up", "commit",
+	}}
+	for _, r := range rows {
+		pub := Published{HR10: math.NaN(), NDCG10: math.NaN()}
+		if r.Published != nil {
+			pub = *r.Published
+		}
+		line := []any{r.Dataset, r.Protocol, r.Leaks, r.Table, r.Method, r.Variant, r.Seeds}
+		for _, x := range []float64{r.HR, r.HRSD, r.NDCG, r.NDCGSD, r.FullHR, r.FullNDCG, pub.HR10, pub.NDCG10} {
+			line = append(line, plain(x))
+		}
+		t.Rows = append(t.Rows, append(line, pub.Source, plain(r.RoundMS), plain(r.Seconds), plain(r.Up), r.Commit))
+	}
+	return t.CSV(w)
+}
+
+// plain writes a number for programs; one that was not measured is empty.
+func plain(x float64) string {
+	if x != x {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', 8, 64)
+}
+
+// MarshalJSON writes a metric that was not measured as null.
+func (r ParityRow) MarshalJSON() ([]byte, error) {
+	null := func(x float64) any {
+		if x != x {
+			return nil
+		}
+		return x
+	}
+	return json.Marshal(map[string]any{
+		"dataset": r.Dataset, "protocol": r.Protocol, "leaks": r.Leaks, "table": r.Table, "method": r.Method, "variant": r.Variant, "seeds": r.Seeds, "rounds": r.Rounds,
+		"hr@10": null(r.HR), "hr@10_sd": null(r.HRSD), "ndcg@10": null(r.NDCG), "ndcg@10_sd": null(r.NDCGSD),
+		"full": map[string]any{"hr@10": null(r.FullHR), "ndcg@10": null(r.FullNDCG)}, "published": r.Published, "verdict": r.verdict(),
+		"round_ms": r.RoundMS, "seconds": r.Seconds, "bytes_up_per_device": r.Up, "central": r.Central, "commit": r.Commit, "references": r.References,
+	})
+}
+
+// verdict is what a row says about its paper, or empty.
+func (r ParityRow) verdict() string {
+	if r.Published == nil || !isPaper(r.Protocol) {
+		return ""
+	}
+	s := spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds)}
+	return gapOf(s, r.Published).verdict(r.Seeds)
+}
+
 // distinct lists the values of a field, in the order of their first use.
 func distinct(rows []ParityRow, of func(ParityRow) string) []string {
 	var out []string
@@ -105,7 +194,7 @@ func glance(rows []ParityRow, datasets []string, protocol string) *Table {
 			hr, pub := "", ""
 			for _, r := range rows {
 				if r.Method == m && r.Variant == "" && r.Dataset == d && r.Protocol == protocol {
-					if hr = frac(r.HR); r.Published != nil && isPaper(protocol) {
+					if hr = frac(r.HR); r.Published.under(protocol) {
 						pub = frac(published(r.Published.HR10))
 					}
 				}
@@ -138,7 +227,7 @@ func parityTable(rows []ParityRow, references bool) *Table {
 		labelled = append(labelled, &row{label: label, runs: []*Run{{Result: &Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}}})
 		s := spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds), one(r.FullHR), one(r.FullNDCG)}
 		pub, diff, verdict := "-", "-", "no published number"
-		if p := r.Published; p != nil && isPaper(protocol) {
+		if p := r.Published; p.under(protocol) {
 			d := gapOf(s, p)
 			pub, diff = frac(published(p.HR10))+" / "+frac(published(p.NDCG10)), points(d.hr)+" / "+points(d.ndcg)
 			verdict = d.verdict(r.Seeds)

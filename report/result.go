@@ -25,7 +25,8 @@ type Result struct {
 	Options       map[string]any        `json:"options"`
 	Valid         rank.Summary          `json:"valid"`
 	Test          rank.Summary          `json:"test"`
-	References    map[string]*Reference `json:"references"` // popularity, ease, local, memoriser
+	OnTest        *Chosen               `json:"chosen_on_test,omitempty"` // only where there is no validation set
+	References    map[string]*Reference `json:"references"`               // popularity, ease, local, memoriser
 	LeakMeasured  *LeakMeasured         `json:"leak_measured"`
 	Preset        *string               `json:"preset"`
 	Published     *Published            `json:"published"`
@@ -67,6 +68,16 @@ type Published struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
 	Source string  `json:"source"`
+	// Protocol is the one under which a number of ours may stand beside it; empty is
+	// "paper".
+	Protocol string `json:"protocol,omitempty"`
+}
+
+// Chosen is the round that is best on test, which a paper without a validation set
+// reports. Such a number has seen the answers.
+type Chosen struct {
+	Round int          `json:"round"`
+	Test  rank.Summary `json:"test"`
 }
 
 // Seconds is where the time went. References are no part of it.
@@ -120,6 +131,7 @@ type Point struct {
 	TrainMS float64       `json:"train_ms"`
 	EvalMS  float64       `json:"eval_ms"`
 	BytesUp int           `json:"bytes_up"`
+	Spectra []Spectrum    `json:"spectra,omitempty"` // of the item table, in some rounds
 }
 
 // User is one line of per_user.csv.
@@ -136,6 +148,10 @@ type Run struct {
 	Result *Result
 	Points []Point
 	Users  []User
+	// Figures is nil for a run that made none.
+	Figures *Figures
+	// Search is what `tacit tune -o` leaves; Result is then nil.
+	Search *Search
 	// Seeds are the runs of a folder that was made with --seeds; the fields above
 	// are then those of the first of them. It is nil for a folder with one run.
 	Seeds []*Run

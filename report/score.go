@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -113,10 +114,15 @@ func over(runs []*Result, of func(*Result) rank.Summary) (mean, sd rank.Summary)
 	return mean, sd
 }
 
-// isPaper reports whether a published number may stand beside one that was
-// measured under the protocol: these three are ours, and no paper used them.
+// isPaper reports whether some paper used the protocol: these three are ours.
 func isPaper(protocol string) bool {
 	return protocol != "isolated" && protocol != "deployed" && protocol != "temporal"
+}
+
+// under reports whether a published number may stand beside one that was measured
+// under the protocol.
+func (p *Published) under(protocol string) bool {
+	return p != nil && cmp.Or(p.Protocol, "paper") == protocol
 }
 
 // gap is how far we are from a published number, as fractions; NaN for none.

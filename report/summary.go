@@ -46,7 +46,10 @@ func board(g *group, r *row) *Table {
 		t.Rows = append(t.Rows, []any{name, s[0], s[1], s[2], s[3]})
 	}
 	add(r.label, r.scores())
-	if p := r.published(); p != nil && isPaper(g.protocol) {
+	if s, told := r.onTest(); told {
+		add(onTestLabel, s)
+	}
+	if p := r.published(); p.under(g.protocol) {
 		add("published", spreads{one(published(p.HR10)), one(published(p.NDCG10))})
 	}
 	t.Rule = len(t.Rows)
@@ -114,12 +117,20 @@ func peak(r *Result) string {
 	return "; peak memory " + size(float64(r.PeakRSSBytes))
 }
 
+// onTestLabel is the second line of a method whose paper chose its round on test.
+const onTestLabel = "  its best round on test"
+
 // selected says which round is reported, and that test had no say in it.
 func selected(r *row) string {
 	lo, hi := r.extent(selectedRound)
 	rounds := r.runs[0].Result.Rounds
 	if hi == 0 {
 		return "No round was selected: nothing was evaluated."
+	}
+	if r.runs[0].Result.OnTest != nil {
+		lo, hi := r.extent(func(r *Result) int { return r.OnTest.Round })
+		return fmt.Sprintf("Reported round: %d, the last: there is no validation set. A choice on test, as in the paper, takes round %s; that number has seen the test items, and is no estimate.",
+			rounds, span(lo, hi))
 	}
 	if len(r.runs[0].Result.Valid.Sampled) == 0 {
 		return fmt.Sprintf("Reported round: %s of %d. There is no validation set, so the choice was not made on validation.", span(lo, hi), rounds)
@@ -139,11 +150,11 @@ func span(lo, hi int) string {
 
 // against sets the row beside the published number, where that may be done.
 func against(g *group, r *row, p *Published) string {
-	if !isPaper(g.protocol) {
+	if !p.under(g.protocol) {
 		return fmt.Sprintf("Published (%s): HR@10 %s, NDCG@10 %s under the protocol of the paper; not to be compared with %s.",
 			p.Source, frac(published(p.HR10)), frac(published(p.NDCG10)), g.protocol)
 	}
-	d := gapOf(r.scores(), p)
+	d := gapOf(r.asPublished(), p)
 	verdict := d.verdict(len(r.runs))
 	if r.of > len(r.runs) {
 		verdict = fmt.Sprintf("the verdict is on the mean of all %d seeds", r.of)

@@ -39,8 +39,8 @@ func overview(g *group) *Table {
 	for _, r := range g.rows {
 		s := r.scores()
 		pub, diff := "-", "-"
-		if p := r.published(); p != nil && isPaper(g.protocol) {
-			d := gapOf(s, p)
+		if p := r.published(); p.under(g.protocol) {
+			d := gapOf(r.asPublished(), p)
 			pub = frac(published(p.HR10)) + " / " + frac(published(p.NDCG10))
 			diff = points(d.hr) + " / " + points(d.ndcg)
 			said.add(r.label, fmt.Sprintf("published by %s; %s.", p.Source, d.verdict(len(r.runs))))
@@ -53,6 +53,10 @@ func overview(g *group) *Table {
 			digits(r.mean(func(r *Result) float64 { return r.Seconds.Total })),
 			size(r.mean(func(r *Result) float64 { return r.Bytes.Up })),
 		})
+		if x, told := r.onTest(); told {
+			t.Rows = append(t.Rows, []any{onTestLabel, "", x[0], x[1], x[2], x[3], "", "", span(r.extent(func(r *Result) int { return r.OnTest.Round })), "", ""})
+			said.add(r.label, selected(r))
+		}
 	}
 	t.Rule = len(t.Rows)
 	for _, ref := range refRows(g.rows) {
@@ -184,6 +188,13 @@ func csvScores(r *Result, add func(string, any)) {
 	add("published.hr@10", published(p.HR10))
 	add("published.ndcg@10", published(p.NDCG10))
 	add("published.source", p.Source)
+	if c := r.OnTest; c != nil {
+		add("chosen_on_test.round", c.Round)
+		four("chosen_on_test", &c.Test)
+	} else {
+		add("chosen_on_test.round", nil)
+		four("chosen_on_test", nil)
+	}
 }
 
 func csvCosts(r *Result, add func(string, any)) {

@@ -26,6 +26,8 @@ const (
 	Noise
 	Pooled
 	Tune
+	Order
+	Figure
 )
 
 const golden = 0x9e3779b97f4a7c15

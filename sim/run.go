@@ -41,6 +41,14 @@ type Told struct {
 	Late     int
 	Idle     int // in the last round
 	Bytes    int
+	OnTest   *Chosen // nil where the protocol validates
+}
+
+// Chosen is the round that is best on test, the first of equals. To report it as a
+// result is to have looked at the answers; papers do.
+type Chosen struct {
+	Round int          `json:"round"`
+	Test  rank.Summary `json:"test"`
 }
 
 // Event is one round as it is told to people and written to metrics.jsonl.
@@ -164,7 +172,8 @@ func (r *Run) account(rep round.Report, train, evalled time.Duration) {
 }
 
 // judge computes the round's metrics and keeps its places if its validation
-// HR@10 is the best so far; of equal ones the latest counts.
+// HR@10 is the best so far; of equal ones the latest counts. Without validation
+// all are equal, so the last round is kept, and what test would have chosen beside.
 func (r *Run) judge(ev *Event) {
 	ties := r.TieRule()
 	valid, test := r.eval.now.Summaries(ties, r.Fleet.split.Items())
@@ -172,6 +181,10 @@ func (r *Run) judge(ev *Event) {
 	if hr := rank.Of(r.eval.now.Valid, ties).HR10(); hr >= r.BestHR {
 		r.BestHR, r.Selected, ev.Best = hr, ev.Round, true
 		r.eval.now.copyTo(r.Best)
+	}
+	const by = "hr@10"
+	if !r.Fleet.split.Validates() && (r.OnTest == nil || test.Sampled[by] > r.OnTest.Test.Sampled[by]) {
+		r.OnTest = &Chosen{ev.Round, test}
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 // Summaries returns the metrics of validation and test.
 func (p *Places) Summaries(ties rank.Ties, items int) (valid, test rank.Summary) {
 	valid.Sampled, test.Sampled = rank.Of(p.Valid, ties).ByName(), rank.Of(p.Test, ties).ByName()
+	if valid.Sampled["users"] == 0 {
+		valid.Sampled = nil
+	}
 	if p.TestFull != nil {
 		valid.Full, test.Full = rank.Of(p.ValidFull, ties).ByName(), rank.Of(p.TestFull, ties).ByName()
 		test.Full[fmt.Sprintf("coverage@%d", topK)] = rank.Coverage(p.Top, items)

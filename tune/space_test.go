@@ -67,6 +67,7 @@ func TestBadSpacesSayKeyNearestKeyAndSyntax(t *testing.T) {
 		"objective=loss":                "want one of hr@10, ndcg@10",
 		"lr=fast":                       `lr = "fast"`,
 		"metric=full protocol=isolated": "protocol isolated ranks sampled candidates only",
+		"protocol=fedrecgel":            "protocol fedrecgel has no validation set",
 		"a.b":                           "neither a .toml file nor a key nor key=value",
 	} {
 		settings, err := Words(strings.Fields(words))

@@ -111,6 +111,9 @@ func New(given []lab.Setting) (*Search, error) {
 	if err != nil {
 		return nil, &lab.Input{Err: err}
 	}
+	if !p.Validates() {
+		return nil, &lab.Input{Err: fmt.Errorf("protocol %s has no validation set, and a search looks at nothing else", p.Name), Hint: "--protocol deployed"}
+	}
 	if s.Metric == "full" && !p.Full {
 		return nil, &lab.Input{Err: fmt.Errorf("metric = full: protocol %s ranks sampled candidates only", p.Name), Hint: "--metric sampled"}
 	}

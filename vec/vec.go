@@ -28,6 +28,12 @@ func Dot(a, b []float32) float32 {
 	if len(a) == 32 {
 		return dot32((*[32]float32)(a), (*[32]float32)(b))
 	}
+	if len(a) > 32 && len(a)%Lanes == 0 {
+		var one [1]float32
+		if dotsAllSIMD(a, len(a), b, 0, one[:]) {
+			return one[0]
+		}
+	}
 	return dotAny(a, b)
 }
 

@@ -165,7 +165,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
-	for _, words := range []string{"", "run", "play", "tune", "tune save", "methods", "data", "data list", "data fetch", "data describe", "data check", "report", "compare", "bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion"} {
+	for _, words := range []string{"", "run", "play", "reproduce", "tune", "tune save", "methods", "data", "data list", "data fetch", "data describe", "data check", "report", "compare", "bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion"} {
 		code, out, _ := tacit(append(strings.Fields(words), "--help")...)
 		if code != 0 || len(out) < 80 {
 			t.Errorf("tacit %s --help exits %d with %d characters", words, code, len(out))

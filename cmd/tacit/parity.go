@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/report"
@@ -17,18 +20,16 @@ func (a *app) parityCmd() *cobra.Command {
 	var cfg lab.ParityConfig
 	var jobs int
 	c := &cobra.Command{
-		Use: "parity", Short: "Run every method beside its published number and write docs/parity.md", Args: args(cobra.NoArgs),
+		Use: "parity", Short: "Run the PFedRec family beside its published numbers and write docs/parity.md", Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			base := lab.Job{Jobs: jobs, Version: version, Commit: revision()}
-			cfg.Tell = func(s string) { fmt.Fprintln(a.err, s) }
-			rows, err := lab.Parity(c.Context(), base, cfg)
+			rows, err := a.cells(c, "pfedrec", &cfg, jobs)
 			if err != nil {
 				return err
 			}
 			var b bytes.Buffer
 			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
 				cfg.Seeds, revision(), jobs, lab.CPU(), runtime.GOOS, runtime.GOARCH)
-			if err := report.Parity(&b, rows, note); err != nil {
+			if err := report.Parity(&b, rows, cfg.Paper.Note, note); err != nil {
 				return err
 			}
 			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil || picture == "" {
@@ -44,12 +45,40 @@ func (a *app) parityCmd() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&out, "out", "o", "docs/parity.md", "the file to write")
 	fl.StringVar(&picture, "picture", "", "also draw the methods under paper and deployed, on the first data set, to this SVG file")
+	cellFlags(fl, &cfg, &jobs)
+	return c
+}
+
+// cells runs the cells of a paper, and says what comes out and how long the rest may
+// take.
+func (a *app) cells(c *cobra.Command, paper string, cfg *lab.ParityConfig, jobs int) ([]report.ParityRow, error) {
+	var err error
+	if cfg.Paper, err = lab.PaperNamed(paper); err != nil {
+		return nil, err
+	}
+	if len(cfg.Sets) == 0 {
+		cfg.Sets = cfg.Paper.Sets
+	}
+	if len(cfg.Protocols) == 0 {
+		cfg.Protocols = cfg.Paper.Protocols
+	}
+	cfg.Tell = func(t lab.Told) {
+		if a.quiet {
+			return
+		}
+		r := t.Row
+		fmt.Fprintf(a.err, "%d/%d  %s on %s under %s: HR@10 %.4f  NDCG@10 %.4f  about %s left\n",
+			t.Done, t.N, strings.TrimSpace(r.Method+" "+r.Variant), r.Dataset, r.Protocol, r.HR, r.NDCG, t.Left.Round(time.Second))
+	}
+	return lab.Parity(c.Context(), lab.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
+}
+
+func cellFlags(fl *pflag.FlagSet, cfg *lab.ParityConfig, jobs *int) {
 	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
-	fl.StringSliceVar(&cfg.Sets, "sets", []string{"ml-100k", "ml-1m", "filmtrust", "frappe"}, "data sets")
+	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets; else those of the paper")
 	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods")
 	fl.StringVar(&cfg.Runs, "runs", "", "keep the runs in this folder, and take those that are there")
-	fl.StringSliceVar(&cfg.Protocols, "protocols", []string{"paper", "isolated", "deployed"}, "protocols")
+	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols; else those that make sense for the paper")
 	fl.IntVar(&cfg.Seeds, "seeds", 5, "seeds per row")
-	fl.IntVarP(&jobs, "jobs", "j", cores(), "goroutines that visit devices")
-	return c
+	fl.IntVarP(jobs, "jobs", "j", cores(), "goroutines that visit devices")
 }

@@ -40,6 +40,8 @@ func (a *app) teller(rounds int) func(any) {
 			l.round(e)
 		case lab.Referring:
 			l.reference(e)
+		case lab.Figuring:
+			l.say("figures: " + e.Name + " (--no-figures leaves them out)")
 		}
 	}
 }
@@ -78,7 +80,11 @@ func (l *live) reference(e lab.Referring) {
 
 func (l *live) round(e sim.Event) {
 	if e.Valid != nil {
-		l.line = fmt.Sprintf("valid HR@10 %s  NDCG %s  ", points(e.Valid.Sampled["hr@10"]), points(e.Valid.Sampled["ndcg@10"]))
+		on, s := "valid", e.Valid.Sampled
+		if s == nil {
+			on, s = "test", e.Test.Sampled
+		}
+		l.line = fmt.Sprintf("%s HR@10 %s  NDCG %s  ", on, points(s["hr@10"]), points(s["ndcg@10"]))
 	}
 	l.bytes += e.BytesUp
 	every := 10 * time.Second

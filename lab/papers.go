@@ -1,0 +1,104 @@
+package lab
+
+import (
+	"fmt"
+
+	"github.com/tacit-rec/tacit/param"
+)
+
+// Paper is a paper whose tables can be run again.
+type Paper struct {
+	Name, Title string
+	Sets        []string // the data sets
+	Quick       []string // those of a quick look
+	Protocols   []string
+	Note        string // what a reader must know before comparing
+	cells       []paperCell
+}
+
+// paperCell is a row of a paper's table, per data set and protocol.
+type paperCell struct {
+	table   string
+	method  string
+	variant string // settings, as words
+	deep    bool   // it trains a network, which takes its time
+	small   bool   // it is left out on large data
+}
+
+// Papers lists them.
+func Papers() []Paper {
+	clean := []string{"paper", "isolated", "deployed"}
+	return []Paper{
+		{
+			Name: "pfedrec", Title: "Dual Personalization on Federated Recommendation (IJCAI 2023)", cells: pfedrecCells,
+			Sets: []string{"ml-100k", "ml-1m", "filmtrust", "frappe"}, Quick: []string{"ml-100k"}, Protocols: clean,
+			Note: "The authors published no learning rates for the baselines: ours were searched on validation under paper (tacit methods NAME shows the presets), " +
+				"and may be better tuned than theirs. FilmTrust and Frappe are not in the paper.",
+		},
+		{
+			Name: "fedrap", Title: "Federated Recommendation with Additive Personalization (ICLR 2024)", cells: fedrapCells,
+			Sets: []string{"ml-100k", "ml-1m"}, Quick: []string{"ml-100k"}, Protocols: []string{"paper", "deployed"},
+			Note: "The paper's tables were not found in a form that can be read; the published numbers are from the authors' own logs, at the round with the best " +
+				"test HR@10. All rows but those that name a curriculum have constant weights, as those logs had.",
+		},
+	}
+}
+
+// PaperNamed finds one.
+func PaperNamed(name string) (Paper, error) {
+	var names []string
+	for _, p := range Papers() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	err := fmt.Errorf("no paper %q", name)
+	if near := param.Nearest(name, names); near != "" {
+		err = fmt.Errorf("no paper %q; did you mean %q?", name, near)
+	}
+	return Paper{}, input(err, fmt.Sprintf("tacit reproduce knows %v", names))
+}
+
+var pfedrecCells = []paperCell{
+	{table: parityMain, method: "mf"},
+	{table: parityMain, method: "ncf", deep: true},
+	{table: parityMain, method: "fcf"},
+	{table: parityMain, method: "fedmf"},
+	{table: parityMain, method: "fedncf", deep: true},
+	{table: parityMain, method: "fedrecon"},
+	{table: parityMain, method: "pfedrec"},
+	{table: parityMain, method: "fedncf+dualper", deep: true},
+	{table: parityMain, method: "fedrecon+dualper"},
+	{table: "Figure 3: whose item rows are scored", method: "pfedrec", variant: "infer=global", small: true},
+	{table: "Figure 3: whose item rows are scored", method: "pfedrec", variant: "infer=random"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.1"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.2"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.3"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.4"},
+	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.5"},
+	{table: parityMore, method: "pfedrec", variant: "layers=64,16", deep: true, small: true},
+	{table: parityMore, method: "pfedrec", variant: "loss=bpr", small: true},
+	{table: parityMore, method: "fedmf", variant: "loss=bpr", small: true},
+}
+
+const (
+	parityMain  = "Tables 2 and 3: the methods, and DualPer on them (PFedRec is FedMF with DualPer; FCF is not in the paper)"
+	parityNoise = "Table 4: Laplace noise on everything that a device sends"
+	parityMore  = "Beyond the paper's code"
+)
+
+var fedrapCells = []paperCell{
+	{table: "FedRAP", method: "fedrap"},
+	{table: fedrapVariants, method: "fedrap", variant: "tables=shared", small: true},
+	{table: fedrapVariants, method: "fedrap", variant: "tables=own", small: true},
+	{table: fedrapVariants, method: "fedrap", variant: "regular=none", small: true},
+	{table: fedrapVariants, method: "fedrap", variant: "regular=l2", small: true},
+	{table: fedrapVariants, method: "fedrap", variant: "regular=prox", small: true},
+	{table: "Curricula (inert in the authors' code)", method: "fedrap", variant: "curriculum=tanh", small: true},
+	{table: "Curricula (inert in the authors' code)", method: "fedrap", variant: "curriculum=sin", small: true},
+	{table: "Curricula (inert in the authors' code)", method: "fedrap", variant: "curriculum=square", small: true},
+	{table: "Curricula (inert in the authors' code)", method: "fedrap", variant: "curriculum=frac", small: true},
+}
+
+const fedrapVariants = "Variants: FedRAP-C (tables=shared), FedRAP-D (own), without the sparsity term, with L2, with a soft threshold"

@@ -1,0 +1,92 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/methods"
+)
+
+func TestEveryPaperNamesMethodsSettingsAndSetsThatExist(t *testing.T) {
+	sets := map[string]bool{}
+	for _, k := range data.KnownSets() {
+		sets[k.Name] = true
+	}
+	for _, p := range Papers() {
+		if len(p.Quick) == 0 || len(p.Protocols) == 0 || p.Title == "" || p.Note == "" {
+			t.Errorf("%s lacks a quick set, protocols, a title or a note", p.Name)
+		}
+		for _, set := range append(p.Quick, p.Sets...) {
+			if !sets[set] {
+				t.Errorf("%s wants the data set %s, which nobody knows", p.Name, set)
+			}
+			for _, protocol := range p.Protocols {
+				for _, c := range p.cells {
+					words := append([]string{"data=" + set, "method=" + c.method, "protocol=" + protocol, "preset=built-in"}, strings.Fields(c.variant)...)
+					if _, err := Resolve(settings(words...)); err != nil {
+						t.Errorf("%s: %v: %v", p.Name, words, err)
+					}
+				}
+			}
+		}
+	}
+	if _, err := PaperNamed("pfedrek"); err == nil || !strings.Contains(err.Error(), `did you mean "pfedrec"`) {
+		t.Errorf("a paper with a slip in its name: %v", err)
+	}
+}
+
+// The numbers of the papers' own tables stand beside our runs: a method with a
+// published number and no preset would be shown without it.
+func TestEveryPublishedNumberIsShownBesideItsRun(t *testing.T) {
+	for _, set := range []string{"ml-100k", "ml-1m"} {
+		for _, m := range append(methods.All(), methods.Composed()...) {
+			if methods.Published(m.Name, set, "none") == nil {
+				continue
+			}
+			s, err := Resolve(settings("method="+m.Name, "data="+set, "protocol=paper", "preset=built-in"))
+			if err != nil || s.published() == nil {
+				t.Errorf("%s on %s has a published number, and a run with its preset does not show it (%v)", m.Name, set, err)
+			}
+		}
+	}
+}
+
+func TestCellsAreRunOnceAndFoundAgain(t *testing.T) {
+	dir := t.TempDir()
+	told := 0
+	cfg := ParityConfig{
+		Sets: []string{"world"}, Protocols: []string{"paper", "deployed"}, Seeds: 2, Runs: dir, Tell: func(at Told) {
+			if told++; at.Done != told || at.N != 4 {
+				t.Errorf("cell %d is told as %d of %d", told, at.Done, at.N)
+			}
+		},
+		Paper: Paper{cells: []paperCell{{table: "a", method: "fedmf", variant: "rounds=1"}, {table: "b", method: "mf", variant: "rounds=1 lr=0.01"}}},
+	}
+	run := func() string {
+		told = 0
+		rows, err := Parity(t.Context(), Job{Jobs: 2, NoRefs: true}, cfg)
+		if err != nil || len(rows) != 4 || rows[1].Table != "b" || !rows[1].Central || rows[0].Seeds != 2 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		b, err := os.ReadFile(filepath.Join(rows[0].Folder, "result.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	first := run()
+	if second := run(); second != first {
+		t.Error("a cell that was there is run again: its seconds have changed")
+	}
+	cfg.Paper.cells[0].variant = "rounds=1 lr=0.3"
+	cfg.Paper.cells[0].method = "fedmf"
+	if err := os.Rename(filepath.Join(dir, "world", "paper", "fedmf-rounds-1"), filepath.Join(dir, "world", "paper", "fedmf-rounds-1-lr-0.3")); err != nil {
+		t.Fatal(err)
+	}
+	if third := run(); third == first {
+		t.Error("a run with other settings is taken for the cell")
+	}
+}

@@ -1,0 +1,151 @@
+package learn
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Sharp is a group of slots that SAM moves together, by Rho in all.
+type Sharp struct {
+	Rho   Schedule
+	Slots []int
+}
+
+// SAM is sharpness-aware minimisation (Foret et al. 2021), split by groups as by
+// Phan et al. (2022). Of the gradient g at the point, each group has the part g_k;
+// its gradient becomes that at the point which only this group has left, by
+// rho*g_k/(|g_k| + 1e-12): where the loss grows fastest. The norm is one over all
+// slots of the group, of rows that samples share the sum. Groups do not overlap. Slots of
+// no group, and groups with a rho of 0, keep g: without any rho this is o, at the price of o.
+//
+// Of tables only the batch's rows are moved, and all is put back to the bit. The
+// gradients must be zero at the start, as Descend leaves them. The loss is that at
+// the point.
+func SAM(o method.Oracle, groups ...Sharp) method.Oracle {
+	s := sam{o, groups, make([]uint64, len(groups))}
+	for k, g := range groups {
+		for _, i := range g.Slots {
+			s.masks[k] |= 1 << i
+		}
+	}
+	return method.Oracle{Parts: o.Parts, Rated: o.Rated, Grad: s.grad}
+}
+
+type sam struct {
+	method.Oracle
+	groups []Sharp
+	masks  []uint64
+}
+
+func (s sam) grad(w *method.Work, b *method.Batch) float64 {
+	read := w.Only(^uint64(0))
+	sharp := uint64(0)
+	for k, g := range s.groups {
+		if g.Rho.At(w) != 0 {
+			sharp |= s.masks[k]
+		}
+	}
+	w.Only(read | sharp)
+	loss := s.Oracle.Grad(w, b)
+	if w.Only(read); sharp == 0 {
+		return loss
+	}
+	told := w.WantLoss
+	w.WantLoss = false
+	// The gradients that are read, those of a group together, and room for the values
+	// of a group.
+	n, most := size(w, b, read|sharp), size(w, b, sharp)
+	room := w.Room(samRoom, n+most)
+	kept, saved := room[:n], room[n:]
+	at := walk(w, b, read&^sharp, keepGrad, 0, kept)
+	for k, g := range s.groups {
+		if g.Rho.At(w) != 0 {
+			at += walk(w, b, s.masks[k], keepGrad, 0, kept[at:])
+		}
+	}
+	at = size(w, b, read&^sharp)
+	for k, g := range s.groups {
+		if rho := g.Rho.At(w); rho != 0 {
+			w.ClearGrads(b)
+			at += s.beside(w, b, s.masks[k], rho, kept[at:], saved)
+		}
+	}
+	w.ClearGrads(b)
+	at = walk(w, b, read&^sharp, backGrad, 0, kept)
+	for k, g := range s.groups {
+		if g.Rho.At(w) != 0 {
+			at += walk(w, b, s.masks[k], backGrad, 0, kept[at:])
+		}
+	}
+	w.WantLoss = told
+	return loss
+}
+
+// beside replaces the gradient of a group, which kept opens with, by that beside the
+// point, and returns how long it is.
+func (s sam) beside(w *method.Work, b *method.Batch, group uint64, rho float32, kept, saved []float32) int {
+	n := walk(w, b, group, keepValue, 0, saved)
+	walk(w, b, group, push, float32(float64(rho)/(norm(kept[:n])+1e-12)), kept)
+	before := w.Only(group)
+	s.Oracle.Grad(w, b)
+	w.Only(before)
+	walk(w, b, group, backValue, 0, saved)
+	return walk(w, b, group, keepGrad, 0, kept)
+}
+
+func norm(xs []float32) float64 {
+	const piece = 128 // a length that Dot is fast at; float32 adds up so many without harm
+	sum := 0.0
+	for len(xs) > 0 {
+		n := min(piece, len(xs))
+		sum += float64(vec.Dot(xs[:n], xs[:n]))
+		xs = xs[n:]
+	}
+	return math.Sqrt(sum)
+}
+
+// What walk does with a slot's values and gradients, and their place in one list.
+func keepGrad(_ float32, _, grad, flat []float32) { copy(flat, grad) }
+func backGrad(_ float32, _, grad, flat []float32) { copy(grad, flat) }
+func keepValue(_ float32, val, _, flat []float32) { copy(flat, val) }
+func backValue(_ float32, val, _, flat []float32) { copy(val, flat) }
+func push(s float32, val, _, flat []float32)      { vec.Axpy(s, flat, val) }
+
+// walk goes over the slots of a mask in their order, of tables over the batch's
+// rows, with the list flat beside. It returns how much of the list was used.
+func walk(w *method.Work, b *method.Batch, slots uint64, do func(s float32, val, grad, flat []float32), s float32, flat []float32) int {
+	at := 0
+	for i := range w.View {
+		v := &w.View[i]
+		switch {
+		case slots>>i&1 == 0:
+		case v.GradRows != nil:
+			for _, p := range b.Rows {
+				do(s, v.Row(v.Local+p), v.GradRow(p), flat[at:at+v.Stride])
+				at += v.Stride
+			}
+		case v.Grad != nil:
+			do(s, v.Val, v.Grad, flat[at:at+len(v.Val)])
+			at += len(v.Val)
+		}
+	}
+	return at
+}
+
+// size is what walk would use.
+func size(w *method.Work, b *method.Batch, slots uint64) int {
+	n := 0
+	for i := range w.View {
+		v := &w.View[i]
+		switch {
+		case slots>>i&1 == 0:
+		case v.GradRows != nil:
+			n += len(b.Rows) * v.Stride
+		case v.Grad != nil:
+			n += len(v.Val)
+		}
+	}
+	return n
+}

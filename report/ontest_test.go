@@ -1,0 +1,75 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// A paper that chose its round on test is met with a line that did the same and says
+// so; the method's own line is the last round's.
+func TestARoundThatWasChosenOnTestIsASecondLineWithALabel(t *testing.T) {
+	r := made("fedrecgel", "fedrecgel", 1, 100, 943)
+	r.Result.Valid.Sampled, r.Result.SelectedRound = nil, 100
+	r.Result.Test = *summary(0.9144, 0.8177, nan, nan)
+	r.Result.OnTest = &Chosen{Round: 91, Test: *summary(0.9261, 0.8205, nan, nan)}
+	r.Result.Published = &Published{HR10: 0.9177, NDCG10: 0.8175, Source: "a sweep", Protocol: "fedrecgel"}
+	if err := r.Result.check(); err != nil {
+		t.Fatal(err)
+	}
+	var text, md, page, table bytes.Buffer
+	if err := Text(&text, r.Result); err != nil {
+		t.Fatal(err)
+	}
+	if err := Markdown(&md, []*Run{r}); err != nil {
+		t.Fatal(err)
+	}
+	if err := HTML(&page, []*Run{r}); err != nil {
+		t.Fatal(err)
+	}
+	if err := CSV(&table, []*Run{r}); err != nil {
+		t.Fatal(err)
+	}
+	flat := strings.Join(strings.Fields(text.String()), " ")
+	for _, want := range []string{
+		"fedrecgel .9144 .8177 its best round on test .9261 .8205 published .9177 .8175",
+		"Reported round: 100, the last: there is no validation set. A choice on test, as in the paper, takes round 91; that number has seen the test items",
+		"we differ by +0.84 points HR@10 and +0.30 points NDCG@10",
+	} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("the text does not say %q:\n%s", want, text.String())
+		}
+	}
+	for name, b := range map[string]string{"Markdown": md.String(), "HTML": page.String()} {
+		if !strings.Contains(b, "its best round on test") || !strings.Contains(b, ".9261") || !strings.Contains(b, "has seen the test items") {
+			t.Errorf("%s does not tell of the round that was chosen on test", name)
+		}
+	}
+	if strings.Contains(page.String(), "The dashed line chose the round") {
+		t.Error("the page says that validation chose a round")
+	}
+	if !strings.Contains(table.String(), "chosen_on_test.sampled.hr@10") || !strings.Contains(table.String(), "0.9261") {
+		t.Error("the CSV has no column of the round that was chosen on test")
+	}
+	r.Result.OnTest.Round = 101
+	if err := r.Result.check(); err == nil || !strings.Contains(err.Error(), "chosen_on_test.round is 101 of 100 rounds") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPublishedNumberStandsBesideItsOwnProtocolOnly(t *testing.T) {
+	for _, c := range []struct {
+		of, under string
+		beside    bool
+	}{{"", "paper", true}, {"paper", "paper", true}, {"fedrecgel", "fedrecgel", true}, {"", "fedrecgel", false}, {"fedrecgel", "paper", false}, {"paper", "deployed", false}} {
+		r := made("pfedrec", c.under, 1, 10, 943)
+		r.Result.Published.Protocol = c.of
+		var b bytes.Buffer
+		if err := Text(&b, r.Result); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "we differ by"); got != c.beside {
+			t.Errorf("a number published under %q is set beside one under %s: %v", c.of, c.under, got)
+		}
+	}
+}
