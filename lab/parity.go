@@ -70,21 +70,10 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 				if !c.wants(cell) {
 					continue
 				}
-				seeds, every := c.Seeds, 1
-				if cell.deep && cell.small {
-					seeds = 1
-				}
-				if Rows(base.Source) > large {
-					if cell.small || cell.table == parityNoise && protocol != "paper" {
-						n--
-						continue
-					}
-					if every = 2; cell.deep {
-						seeds, every = 1, 5
-					}
-					if protocol == "isolated" && strings.HasPrefix(cell.method, "fedrecon") {
-						seeds = 1
-					}
+				seeds, every, wanted := c.effort(cell, protocol, Rows(base.Source) > large)
+				if !wanted {
+					n--
+					continue
 				}
 				given := append(slices.Clone(about), Setting{"method", cell.method, "parity"}, Setting{"protocol", protocol, "parity"},
 					Setting{"seeds", fmt.Sprint(seeds), "parity"}, Setting{"eval-every", fmt.Sprint(every), "parity"})
@@ -109,6 +98,24 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 		}
 	}
 	return rows, nil
+}
+
+// effort is how many seeds a cell has and how often it is evaluated, or that it is
+// left out.
+func (c *ParityConfig) effort(cell paperCell, protocol string, big bool) (seeds, every int, wanted bool) {
+	switch {
+	case !big && cell.deep && cell.small:
+		return 1, 1, true
+	case !big:
+		return c.Seeds, 1, true
+	case cell.small || cell.table == parityNoise && protocol != "paper":
+		return 0, 0, false
+	case cell.deep:
+		return 1, 5, true
+	case protocol == "isolated" && strings.HasPrefix(cell.method, "fedrecon"):
+		return 1, 2, true
+	}
+	return c.Seeds, 2, true
 }
 
 func (c *ParityConfig) wants(cell paperCell) bool {
