@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/tacit-rec/tacit/methods"
@@ -44,6 +45,9 @@ func TestEveryMethodHasItsFiguresOrAReason(t *testing.T) {
 		if f == nil {
 			t.Errorf("%s: no %s", e.Name, FiguresFile)
 			continue
+		}
+		if slices.Contains([]string{"pfedrec", "fedmf", "fedncf", "fedrap", "fedrecgel"}, e.Name) && f.Landscape == nil {
+			t.Errorf("%s has no landscape: %s", e.Name, f.Missing["landscape"])
 		}
 		for key, there := range map[string]bool{
 			"items": f.Items != nil, "inference": f.Inference != nil, "popularity": f.Popularity != nil, "landscape": f.Landscape != nil,

@@ -65,7 +65,7 @@ func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe
 		users: users, most: samples, sums: make([]float64, len(users)), ns: make([]int, len(users)),
 	}
 	for i, s := range plan.Slots {
-		if copy(mem.Value(i), r.Engine.Value[i]); s.Scope == method.Shared && s.Up == method.Delta {
+		if copy(mem.Value(i), r.Engine.Value[i]); s.Scope == method.Shared && s.Copied() {
 			p.Slots = append(p.Slots, i)
 		}
 	}
@@ -94,7 +94,7 @@ func cloneState(s *device.State) device.State {
 // be written to.
 func (p *Probe) Slot(k int) method.Slot    { return p.plan.Slots[p.Slots[k]] }
 func (p *Probe) Value(k int) []float32     { return p.mem.Value(p.Slots[k]) }
-func (p *Probe) Flat(k int) bool           { return strings.HasPrefix(p.Slot(k).Name, "bias") }
+func (p *Probe) Flat(k int) bool           { return strings.Contains(p.Slot(k).Name, "bias") }
 func (p *Probe) Devices() (n, samples int) { return len(p.users), sum(p.ns) }
 
 func sum(xs []int) (s int) {

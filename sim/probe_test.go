@@ -77,7 +77,9 @@ func TestAProbeMeasuresTheTrainingLoss(t *testing.T) {
 func TestTheGradientOfAProbeIsTheFiniteDifference(t *testing.T) {
 	ncf := &methods.FedNCF{}
 	configure(t, ncf, "dim", "4", "layers", "8")
-	for name, m := range map[string]method.Method{"pfedrec": pfedrec(t, "dim", "8", "eta", "4"), "fedncf": ncf} {
+	gel := &methods.FedRecGEL{}
+	configure(t, gel, "dim", "4", "layers", "8,4")
+	for name, m := range map[string]method.Method{"pfedrec": pfedrec(t, "dim", "8", "eta", "4"), "fedncf": ncf, "fedrecgel": gel} {
 		r := trained(t, m, 4, 2)
 		p := probeOf(t, r, 2)
 		g := p.Gradient()
