@@ -99,6 +99,12 @@ const (
 	weightRoom
 	mixRoom // NeuMF's
 	samRoom
+	ownRoom // these are for Blend
+	weightsRoom
+	gradsRoom
+	featureRoom
+	sumRoom
+	squareRoom
 )
 
 // open lays out the activations of n samples.

@@ -43,7 +43,7 @@ func (w *Work) Skips(slot int) bool { return w.skip>>slot&1 == 1 }
 // Scratch is memory that a part may use between two calls, such as activations
 // between Logits and Back. It grows to what was asked for and stays.
 type Scratch struct {
-	rooms [16][]float32
+	rooms [24][]float32
 	wide  []float64
 }
 

@@ -261,7 +261,7 @@ func TestPublishedNumbersAreFractionsOfKnownMethodsAndSets(t *testing.T) {
 		sets[k.Name] = true
 	}
 	n := 0
-	for _, name := range []string{"ncf", "mf", "fedmf", "fedncf", "fedrecon", "pfedrec", "fedmf+dualper", "fedncf+dualper", "fedrecon+dualper", "fedrecgel"} {
+	for _, name := range []string{"ncf", "mf", "fedmf", "fedncf", "fedrecon", "pfedrec", "metamf", "fedmf+dualper", "fedncf+dualper", "fedrecon+dualper", "fedrecgel"} {
 		if _, err := methods.Named(name); err != nil {
 			t.Error(err)
 		}

@@ -77,6 +77,7 @@ func cellFlags(fl *pflag.FlagSet, cfg *lab.ParityConfig, jobs *int) {
 	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets; else those of the paper")
 	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods")
+	fl.BoolVar(&cfg.Found, "found", false, "take what is among the --runs, and run nothing")
 	fl.StringVar(&cfg.Runs, "runs", "", "keep the runs in this folder, and take those that are there")
 	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols; else those that make sense for the paper")
 	fl.IntVar(&cfg.Seeds, "seeds", 5, "seeds per row")
