@@ -47,7 +47,7 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 		if err != nil {
 			var s *Stopped
 			if errors.As(err, &s) && j.Out != "" {
-				err = &Stopped{s.Round, j.Out}
+				err = &Stopped{Round: s.Round, Dir: j.Out}
 			}
 			return nil, err
 		}

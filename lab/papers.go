@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tacit-rec/tacit/param"
 )
@@ -48,6 +49,17 @@ func Papers() []Paper {
 				"test HR@10. On FilmTrust popularity alone is as good: `tacit compare` says whether a difference is one.",
 		},
 	}
+}
+
+// methods lists those of the paper's rows.
+func (p *Paper) methods() []string {
+	var out []string
+	for _, c := range p.cells {
+		if !slices.Contains(out, c.method) {
+			out = append(out, c.method)
+		}
+	}
+	return out
 }
 
 // PaperNamed finds one.

@@ -47,6 +47,9 @@ const large = 500_000
 
 // Parity runs every cell of a paper's tables, or finds it among the runs.
 func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, error) {
+	if c.Found && c.Runs == "" {
+		return nil, input(errors.New("--found takes what is among the runs, and no folder of runs is given"), "add --runs DIR")
+	}
 	base.Keep = &refs.Keep{}
 	var rows []report.ParityRow
 	start, n := time.Now(), 0
@@ -54,6 +57,9 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 		if c.wants(cell) {
 			n += len(c.Sets) * len(c.Protocols)
 		}
+	}
+	if n == 0 {
+		return nil, input(fmt.Errorf("--only %s: no row of %s has such a method", strings.Join(c.Only, ","), c.Paper.Name), "its methods are "+strings.Join(c.Paper.methods(), ", "))
 	}
 	for _, set := range c.Sets {
 		// A page of the project is made without the presets of whoever makes it.

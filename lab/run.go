@@ -62,6 +62,7 @@ type Referring struct {
 type Stopped struct {
 	Round int
 	Dir   string
+	Hint  string // how to go on, where that is not tacit run --resume
 }
 
 func (s *Stopped) Error() string {
@@ -225,7 +226,7 @@ func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error)
 	if err := out.checkpoint(run, j.fingerprint()); err != nil {
 		return err
 	}
-	return &Stopped{run.Engine.Next, j.Out}
+	return &Stopped{Round: run.Engine.Next, Dir: j.Out}
 }
 
 func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) error {

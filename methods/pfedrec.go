@@ -136,7 +136,7 @@ func (n net) check() error {
 	case n.private == "all" || n.private == "none" && len(n.layers) > 0:
 		return nil
 	case len(n.layers) == 0:
-		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays; add private=all", n.private)
+		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays; add layers=64,16, or private=all", n.private)
 	}
 	for _, s := range strings.Split(n.private, ",") {
 		if k, err := strconv.Atoi(strings.TrimSpace(s)); err != nil || k < 1 || k > n.score().Layers() {

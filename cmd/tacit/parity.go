@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -74,7 +75,14 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *lab.ParityConfig, jobs 
 		fmt.Fprintf(a.err, "%d/%d  %s on %s under %s: HR@10 %.4f  NDCG@10 %.4f  about %s left\n",
 			t.Done, t.N, strings.TrimSpace(r.Method+" "+r.Variant), r.Dataset, r.Protocol, r.HR, r.NDCG, t.Left.Round(time.Second))
 	}
-	return lab.Parity(c.Context(), lab.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
+	rows, err := lab.Parity(c.Context(), lab.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
+	var stopped *lab.Stopped
+	if errors.As(err, &stopped) {
+		if stopped.Hint = "give the same command again to go on"; cfg.Runs == "" {
+			stopped.Hint = "give --runs DIR to be able to go on after Ctrl-C"
+		}
+	}
+	return rows, err
 }
 
 func cellFlags(fl *pflag.FlagSet, cfg *lab.ParityConfig, jobs *int) {
