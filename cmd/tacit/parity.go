@@ -31,7 +31,7 @@ func (a *app) parityCmd() *cobra.Command {
 			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
 				cfg.Seeds, revision(), jobs, lab.CPU(), runtime.GOOS, runtime.GOARCH)
 			if cfg.Found {
-				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row names the commit of its runs. " +
+				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row names the commit of its runs, and what has no row was not run. " +
 					"Their times were taken on different machines, some beside other work: for speed read docs/performance.md."
 			}
 			if err := report.Parity(&b, rows, cfg.Paper.Note, note); err != nil {
