@@ -1,5 +1,5 @@
 # Go, make and a POSIX userland are needed. The network is used for Go's modules
-# and, by `make test` as root on Debian, for qemu-user.
+# and, by `make test` as root on Debian, for qemu-user and chromium.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,10 +10,12 @@ GO ?= go
 # What `tacit version` says. A tree with changes of its own is marked with a +.
 VERSION ?= dev
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- '*.go' '*.s' 2>/dev/null || echo +)
+# Where `make screens` leaves its pictures.
+DIR ?= screens
 # How long each fuzz target runs under `make fuzz`.
 T ?= 60s
 # The packages that build for js/wasm: the import table in internal/lint says the same.
-PURE := agg data device learn method methods param rank rng rows vec
+PURE := agg data device figure learn method methods param rank rng rows vec
 # Goroutines meet in sim; the others are what runs inside them. Of the methods,
 # which are slow under the detector, only the checks that compare workers.
 RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./vec ./param ./tune
@@ -33,7 +35,7 @@ demo: build ## build it and see a first result, offline, in seconds
 	./tacit play
 
 .PHONY: test
-test: format vet static unit race fuzz-short browser arm64 purego generated ## everything that CI checks
+test: format vet static chromium unit race fuzz-short browser arm64 purego generated ## everything that CI checks
 	$(call say,'all passed')
 
 .PHONY: format
@@ -51,6 +53,20 @@ vet:
 static:
 	$(call say,'staticcheck')
 	$(GO) tool staticcheck ./...
+
+# The pages of reports are looked at in a browser; without one, that test says so.
+.PHONY: chromium
+chromium:
+	@if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		(apt-get update && apt-get install -y chromium) >/dev/null 2>&1 || true; \
+	fi
+	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || echo 'NOT RUN: the pages of reports need Chromium (Debian: chromium), and none was found'
+
+.PHONY: screens
+screens: chromium ## pictures of report pages, light, dark, phone and print, in DIR: make screens DIR=screens [RUN=runs/a]
+	@mkdir -p $(DIR)
+	$(GO) test ./report -count 1 -run TestPagesInChromium -args -pages "$(abspath $(DIR))" $(if $(RUN),-folder "$(abspath $(RUN))")
+	@ls $(DIR)/*.png
 
 .PHONY: unit
 unit: ## the unit tests alone

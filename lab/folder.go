@@ -22,6 +22,7 @@ const (
 	MetricsFile    = "metrics.jsonl"
 	ResultFile     = "result.json"
 	UsersFile      = "per_user.csv"
+	FiguresFile    = "figures.json"
 	ReportFile     = "report.html"
 	CheckpointFile = "checkpoint/state"
 )
@@ -44,7 +45,7 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	if err := claim(dir, force); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, ReportFile} {
+	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ReportFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
@@ -107,7 +108,13 @@ func exists(path string) bool {
 
 func (f *folder) write(name string, b []byte) error { return writeFile(filepath.Join(f.dir, name), b) }
 
-func (f *folder) event(ev sim.Event) error {
+// line is a line of metrics.jsonl.
+type line struct {
+	sim.Event
+	Spectra []report.Spectrum `json:"spectra,omitempty"`
+}
+
+func (f *folder) event(ev line) error {
 	if f == nil {
 		return nil
 	}

@@ -29,6 +29,7 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 	for i := range uint64(j.Seeds) {
 		one := *j
 		one.Spec = j.Spec.withSeed(j.Seed + i)
+		one.Figures = j.Figures && i == 0 // one seed is enough to look at
 		if j.Out != "" {
 			one.Out = filepath.Join(j.Out, fmt.Sprintf("seed-%d", one.Seed))
 			if j.Resume {
@@ -46,7 +47,7 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 		if err != nil {
 			var s *Stopped
 			if errors.As(err, &s) && j.Out != "" {
-				err = &Stopped{s.Round, j.Out}
+				err = &Stopped{Round: s.Round, Dir: j.Out}
 			}
 			return nil, err
 		}

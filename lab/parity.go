@@ -28,6 +28,7 @@ type ParityConfig struct {
 	Only            []string // methods; all where it is empty
 	Seeds           int
 	Runs            string // where the runs are kept and found again; empty for nowhere
+	Found           bool   // take what is among the runs, and run nothing
 	Tell            func(Told)
 }
 
@@ -40,11 +41,15 @@ type Told struct {
 
 // large is how many rows make data large: there networks are trained with one
 // seed, every second round is evaluated (of networks every fifth), noise is tried
-// under the paper's protocol only, and some cells are left out.
+// under the paper's protocol only, FedRecon has one seed under isolated, and some
+// cells are left out.
 const large = 500_000
 
 // Parity runs every cell of a paper's tables, or finds it among the runs.
 func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, error) {
+	if c.Found && c.Runs == "" {
+		return nil, input(errors.New("--found takes what is among the runs, and no folder of runs is given"), "add --runs DIR")
+	}
 	base.Keep = &refs.Keep{}
 	var rows []report.ParityRow
 	start, n := time.Now(), 0
@@ -52,6 +57,9 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 		if c.wants(cell) {
 			n += len(c.Sets) * len(c.Protocols)
 		}
+	}
+	if n == 0 {
+		return nil, input(fmt.Errorf("--only %s: no row of %s has such a method", strings.Join(c.Only, ","), c.Paper.Name), "its methods are "+strings.Join(c.Paper.methods(), ", "))
 	}
 	for _, set := range c.Sets {
 		// A page of the project is made without the presets of whoever makes it.
@@ -68,15 +76,10 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 				if !c.wants(cell) {
 					continue
 				}
-				seeds, every := c.Seeds, 1
-				if Rows(base.Source) > large {
-					if cell.small || cell.table == parityNoise && protocol != "paper" {
-						n--
-						continue
-					}
-					if every = 2; cell.deep {
-						seeds, every = 1, 5
-					}
+				seeds, every, wanted := c.effort(cell, protocol, Rows(base.Source) > large)
+				if !wanted {
+					n--
+					continue
 				}
 				given := append(slices.Clone(about), Setting{"method", cell.method, "parity"}, Setting{"protocol", protocol, "parity"},
 					Setting{"seeds", fmt.Sprint(seeds), "parity"}, Setting{"eval-every", fmt.Sprint(every), "parity"})
@@ -84,7 +87,11 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 					key, value, _ := strings.Cut(word, "=")
 					given = append(given, Setting{key, value, "parity"})
 				}
-				many, err := parityCell(ctx, base, given, c.folder(set, protocol, cell))
+				many, err := c.cell(ctx, base, given, c.folder(set, protocol, cell))
+				if errors.Is(err, errNotFound) {
+					n--
+					continue
+				}
 				if err != nil {
 					return nil, err
 				}
@@ -97,6 +104,24 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 		}
 	}
 	return rows, nil
+}
+
+// effort is how many seeds a cell has and how often it is evaluated, or that it is
+// left out.
+func (c *ParityConfig) effort(cell paperCell, protocol string, big bool) (seeds, every int, wanted bool) {
+	switch {
+	case !big && cell.deep && cell.small:
+		return 1, 1, true
+	case !big:
+		return c.Seeds, 1, true
+	case cell.small || cell.table == parityNoise && protocol != "paper":
+		return 0, 0, false
+	case cell.deep:
+		return 1, 5, true
+	case protocol == "isolated" && strings.HasPrefix(cell.method, "fedrecon"):
+		return 1, 2, true
+	}
+	return c.Seeds, 2, true
 }
 
 func (c *ParityConfig) wants(cell paperCell) bool {
@@ -115,14 +140,22 @@ func (c *ParityConfig) folder(set, protocol string, cell paperCell) string {
 	return filepath.Join(c.Runs, set, protocol, name)
 }
 
-func parityCell(ctx context.Context, job Job, given []Setting, folder string) (*report.Many, error) {
+var errNotFound = errors.New("lab: not among the runs")
+
+func (c *ParityConfig) cell(ctx context.Context, job Job, given []Setting, folder string) (*report.Many, error) {
 	var err error
 	if job.Spec, err = Resolve(given); err != nil {
 		return nil, err
 	}
 	job.Out, job.Resume = folder, folder != "" && exists(filepath.Join(folder, ConfigFile))
+	if c.Found && !exists(filepath.Join(folder, ResultFile)) {
+		return nil, errNotFound
+	}
 	many, err := job.RunSeeds(ctx)
 	var other *Input
+	if c.Found && errors.As(err, &other) {
+		return nil, errNotFound
+	}
 	if job.Resume && errors.As(err, &other) { // a run with other settings, such as an older preset
 		job.Resume, job.Force = false, true
 		return job.RunSeeds(ctx)

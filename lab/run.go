@@ -14,7 +14,6 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
@@ -29,11 +28,12 @@ type Job struct {
 	Force   bool
 	Resume  bool
 	NoRefs  bool
+	Figures bool // compute the figures of the report; only with a folder
 	Version string
 	Commit  string
 
 	// Tell is called with what happens, one call at a time: Started, Resumed,
-	// sim.Event, Referring, Saved.
+	// sim.Event, Referring, Figuring.
 	Tell func(event any)
 
 	Keep *refs.Keep // what the references of several runs share; may be nil
@@ -61,6 +61,7 @@ type Referring struct {
 type Stopped struct {
 	Round int
 	Dir   string
+	Hint  string // how to go on, where that is not tacit run --resume
 }
 
 func (s *Stopped) Error() string {
@@ -144,7 +145,9 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	if j.Resume {
 		j.Tell(Resumed{run.Engine.Next})
 	}
-	if err := j.rounds(ctx, run, out, start); err != nil {
+	figures := j.figures(run, split)
+	start = start.Add(figures.seen())
+	if err := j.rounds(ctx, run, out, figures, &start); err != nil {
 		return nil, err
 	}
 	run.Total = time.Since(start)
@@ -154,7 +157,11 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 			return nil, j.stopped(ctx, run, out, err)
 		}
 	}
-	return res, j.finish(run, split, res, out)
+	drawn, err := figures.compute(ctx)
+	if err != nil {
+		return nil, j.stopped(ctx, run, out, err)
+	}
+	return res, j.finish(run, split, res, drawn, out)
 }
 
 func (j *Job) open(run *sim.Run) (*folder, error) {
@@ -165,22 +172,26 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 	return f, f.resume(run, j.fingerprint())
 }
 
-func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, start time.Time) error {
+// rounds runs what is left of the rounds. The time that figures take in between is
+// taken out of the run's by moving its start.
+func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *figures, start *time.Time) error {
 	saved := time.Now()
 	for !run.Done() {
 		if ctx.Err() != nil {
 			return j.stopped(ctx, run, out, ctx.Err())
 		}
 		ev, err := run.Step(ctx)
-		run.Total = time.Since(start)
+		run.Total = time.Since(*start)
 		if errors.Is(err, sim.ErrDiverged) {
 			return input(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
 		} else if err != nil {
 			return err
 		}
-		if err := out.event(ev); err != nil {
+		before := figures.seen()
+		if err := out.event(line{ev, figures.spectra(ev.Round)}); err != nil {
 			return err
 		}
+		*start = start.Add(figures.seen() - before)
 		j.Tell(ev)
 		if err := j.Idle(ev); err != nil {
 			return err
@@ -214,7 +225,7 @@ func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error)
 	if err := out.checkpoint(run, j.fingerprint()); err != nil {
 		return err
 	}
-	return &Stopped{run.Engine.Next, j.Out}
+	return &Stopped{Round: run.Engine.Next, Dir: j.Out}
 }
 
 func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) error {
@@ -304,7 +315,7 @@ func Rows(src data.Source) int {
 
 // finish writes the folder's remaining files; result.json last, as the sign that
 // the run is whole.
-func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, out *folder) error {
+func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, drawn *report.Figures, out *folder) error {
 	if out == nil {
 		return nil
 	}
@@ -317,12 +328,21 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, out *f
 	if err != nil {
 		return err
 	}
-	if err := report.HTML(&page, []*report.Run{{Dir: filepath.Base(out.dir), Result: res, Points: points, Users: users}}); err != nil {
+	if err := report.HTML(&page, []*report.Run{{Dir: filepath.Base(out.dir), Result: res, Points: points, Users: users, Figures: drawn}}); err != nil {
 		return err
 	}
 	b, err := json.MarshalIndent(res, "", "  ")
 	if err != nil {
 		return err
+	}
+	var figures []byte
+	if drawn != nil {
+		if figures, err = drawn.JSON(); err != nil {
+			return err
+		}
+		if err := out.write(FiguresFile, figures); err != nil {
+			return err
+		}
 	}
 	return errors.Join(
 		out.checkpoint(run, j.fingerprint()),
@@ -330,53 +350,4 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, out *f
 		out.write(ReportFile, page.Bytes()),
 		out.write(ResultFile, append(b, '\n')),
 	)
-}
-
-func perUser(run *sim.Run, split *data.Split) []report.User {
-	var out []report.User
-	var p data.Part
-	at := func(places []rank.Place, u int) int {
-		if places == nil || places[u].Above == rank.Absent {
-			return 0
-		}
-		return int(places[u].Above+places[u].Ties) + 1
-	}
-	_, in := split.Source.(*data.Set)
-	if run.Best.Start != nil {
-		return perQuery(run, split)
-	}
-	for u := range split.Users() {
-		if !in && run.Best.Test[u].Above == rank.Absent {
-			continue // of a large world only those that were measured
-		}
-		split.User(u, &p)
-		out = append(out, report.User{
-			ID: split.Info().UserName(u), Rows: len(p.Train),
-			ValidRank: at(run.Best.Valid, u), TestRank: at(run.Best.Test, u),
-			ValidFull: at(run.Best.ValidFull, u), TestFull: at(run.Best.TestFull, u),
-		})
-	}
-	return out
-}
-
-// perQuery has a line for each ranked item of a held-out user.
-func perQuery(run *sim.Run, split *data.Split) []report.User {
-	var out []report.User
-	var p data.Part
-	start := run.Best.Start
-	for u := range split.Users() {
-		if start[u] == start[u+1] {
-			continue
-		}
-		split.User(u, &p)
-		for q, place := range run.Best.Test[start[u]:start[u+1]] {
-			if place.Above == rank.Absent {
-				continue
-			}
-			out = append(out, report.User{
-				ID: fmt.Sprintf("%s/%d", split.Info().UserName(u), q+1), Rows: len(p.Train), TestRank: int(place.Above+place.Ties) + 1,
-			})
-		}
-	}
-	return out
 }

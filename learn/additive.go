@@ -40,14 +40,19 @@ type Pulls struct {
 // Descend takes one joint step on everything with the mean binary cross entropy and
 // the terms, as Descend of the package does; the rows move in one pass.
 func (h Additive) Descend(m method.Learner, p Pulls) method.Step {
-	plain := Descend(Wrap(BCE(m), Apart(h.Own, h.Common, p.Apart), L1(h.Common, p.L1), L2(h.Common, p.L2)),
-		SGD(h.Vector, p.Score, p.Decay), SGD(h.Bias, p.Score, p.Decay), SGD(h.Own, p.Rows, p.Decay), SGD(h.Common, p.Rows, p.Decay))
+	plain := h.Plainly(m, p)
 	return method.Step{Moves: true, Do: func(w *method.Work, b *method.Batch) float64 {
 		if w.Plain {
 			return plain.Do(w, b)
 		}
 		return h.pull(w, b, &p)
 	}}
+}
+
+// Plainly is Descend for a learner that is more than the head: a plug-in around it.
+func (h Additive) Plainly(m method.Learner, p Pulls) method.Step {
+	return Descend(Wrap(BCE(m), Apart(h.Own, h.Common, p.Apart), L1(h.Common, p.L1), L2(h.Common, p.L2)),
+		SGD(h.Vector, p.Score, p.Decay), SGD(h.Bias, p.Score, p.Decay), SGD(h.Own, p.Rows, p.Decay), SGD(h.Common, p.Rows, p.Decay))
 }
 
 // pull works on the batch's distinct rows: a row that occurs n times has one logit,

@@ -22,6 +22,11 @@ func (c Central) Slots() []method.Slot {
 	slots[ItemSlot].Init.A = c.Start
 	user := &slots[UserSlot]
 	user.Name, user.Doc, user.PerUser, user.Init = "user", "user embeddings", true, slots[ItemSlot].Init
+	return ServerAdam(slots)
+}
+
+// ServerAdam makes Server slots of slots, and adds Adam's moments and its count.
+func ServerAdam(slots []method.Slot) []method.Slot {
 	for _, s := range slots {
 		s.Init = method.Init{}
 		m, v := s, s
@@ -34,6 +39,31 @@ func (c Central) Slots() []method.Slot {
 		slots[i].Scope = method.Server
 	}
 	return slots
+}
+
+// PoolAdam is a step of Adam on slots that ServerAdam made.
+type PoolAdam struct {
+	p     *method.Pool
+	own   int
+	decay float32
+	step  AdamStep
+}
+
+// NextServerAdam counts a step and returns it.
+func NextServerAdam(p *method.Pool, rate, decay float32) PoolAdam {
+	n := own(p)
+	return PoolAdam{p, n, decay, NextAdam(rate, &p.Value[3*n][0])}
+}
+
+// Move moves what lies from lo on in a slot against its gradient g, which weight
+// decay is added to.
+func (a PoolAdam) Move(slot, lo int, g []float32) {
+	p, n := a.p, a.own
+	val, m, v := p.Value[slot][lo:][:len(g)], p.Value[n+2*slot][lo:][:len(g)], p.Value[n+2*slot+1][lo:][:len(g)]
+	if a.decay != 0 {
+		vec.Axpy(a.decay, val, g)
+	}
+	a.step.Move(g, m, v, val)
 }
 
 // own is the number of slots that are no moments: 3*own+1 are all.
@@ -155,25 +185,17 @@ func (t *batch) backward(dz []float32) {
 
 // move takes Adam's step on everything that the batch touched.
 func (c Central) move(t *batch) {
-	p, n := t.p, own(t.p)
-	step := NextAdam(c.LR, &p.Value[3*n][0])
-	at := func(slot, lo int, g []float32) {
-		val, m, v := p.Value[slot][lo:][:len(g)], p.Value[n+2*slot][lo:][:len(g)], p.Value[n+2*slot+1][lo:][:len(g)]
-		if c.Decay != 0 {
-			vec.Axpy(c.Decay, val, g)
-		}
-		step.Move(g, m, v, val)
-	}
+	a := NextServerAdam(t.p, c.LR, c.Decay)
 	for k, u := range t.b.Users {
-		at(UserSlot, int(u)*t.stride, t.user[k*t.stride:][:t.stride])
+		a.Move(UserSlot, int(u)*t.stride, t.user[k*t.stride:][:t.stride])
 	}
 	for k, i := range t.b.Items {
-		at(ItemSlot, int(i)*t.stride, t.item[k*t.stride:][:t.stride])
+		a.Move(ItemSlot, int(i)*t.stride, t.item[k*t.stride:][:t.stride])
 	}
 	g := t.plain
-	for slot := LayerSlot; slot < n; slot++ {
-		size := len(p.Value[slot])
-		at(slot, 0, g[:size])
+	for slot := LayerSlot; slot < own(t.p); slot++ {
+		size := len(t.p.Value[slot])
+		a.Move(slot, 0, g[:size])
 		g = g[size:]
 	}
 }

@@ -101,6 +101,12 @@ const (
 	weightRoom
 	mixRoom // NeuMF's
 	samRoom
+	ownRoom // these are for Blend
+	weightsRoom
+	gradsRoom
+	featureRoom
+	sumRoom
+	squareRoom
 	// These are for Meta.
 	pointRoom
 	metaRoom

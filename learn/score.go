@@ -1,6 +1,9 @@
 package learn
 
-import "github.com/tacit-rec/tacit/method"
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
 
 // Score is the score function of this field's first family. Without hidden layers
 // it is the bilinear head: item row . user vector + bias. With them it is a network
@@ -72,5 +75,9 @@ func (s Score) Back(w *method.Work, b *method.Batch, dz []float32) {
 	}
 	s.tower().back(w, b, dz)
 }
+
+// Features returns what the last layer reads of each sample that Logits has just
+// scored, a row for each. There must be hidden layers.
+func (s Score) Features(w *method.Work, b *method.Batch) vec.Mat { return s.tower().features(w, b) }
 
 func (s Score) tower() tower { return tower{ItemSlot, UserSlot, LayerSlot, s.Dim, s.Hidden} }

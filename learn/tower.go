@@ -51,6 +51,14 @@ func (t tower) back(w *method.Work, b *method.Batch, dz []float32) {
 	t.userBack(w, d)
 }
 
+// features are what the last layer read of each sample in logits, a row for each.
+func (t tower) features(w *method.Work, b *method.Batch) vec.Mat {
+	var m mlp
+	t.lay(w, b, &m)
+	last := len(t.hidden) - 1
+	return vec.Rows(m.at[last].h, vec.Pad(t.hidden[last]))
+}
+
 // lay lays the network out on the slots, with the item's row as its input. It
 // returns the room of the input and leaves it as it is.
 func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {

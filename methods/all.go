@@ -74,6 +74,17 @@ func All() []method.Entry {
 			Caution: "This is no federation: every history is in one place.",
 		},
 		{
+			Name: "metamf", Title: "MetaMF", Paper: "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, SIGIR 2020; as compared by Zhang et al. 2023",
+			New:     func() method.Method { return &MetaMF{} },
+			Caution: "It is trained in one place, as by its authors' code: federation is how the paper describes it, and the coordinator would hold every user's embedding.",
+		},
+		{
+			Name: "fedpergnn", Title: "FedPerGNN", Paper: "Wu et al., A federated graph neural network framework for privacy-preserving personalization, Nature Communications 2022; as compared by Zhang et al. 2023",
+			New: func() method.Method { return &FedPerGNN{} },
+			Caution: "The published row (10.50 / 4.92 on ML-100K) is that of a scorer that draws lots, which has 10.0 / 4.5: it is a run that failed, and nothing to reach. " +
+				"Each device sends its own vector with each of its items; the coordinator can read both.",
+		},
+		{
 			Name: "privrec", Title: "PrivRec", Paper: privrec, New: func() method.Method { return &PrivRec{} },
 			Caution: featureCaution + " Which rows of the users' feature tables moved tells a coordinator the user's gender, age and occupation, unless only sums reach it: " +
 				"what a device sends holds every row, and those of other categories are zero.",
@@ -105,6 +116,10 @@ func Plugins() []method.Plugin {
 		{
 			Name: "dualper", Title: "DualPer", Paper: ijcai, On: dualPer,
 			Caution: "Under `paper` a device's own rows remember what was drawn as a negative, and held-out items never are.",
+		},
+		{
+			Name: "plgc", Title: "PLGC", Paper: "Shen et al., A Model-agnostic Strategy to Mitigate Embedding Degradation in Personalized Federated Recommendation, arXiv 2508.19591, 2025", On: plgc,
+			Caution: "The paper's equations are not public: what is derived here is marked as such above, and is no reproduction.",
 		},
 	}
 }

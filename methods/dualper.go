@@ -15,17 +15,12 @@ type DualPer struct {
 	Network string `default:"private" choices:"private|shared" doc:"private: all layers of the score function stay on the device; shared: those that the method itself keeps. The paper does not say which it used"`
 }
 
-// dualized is a base that DualPer fits.
-type dualized interface {
-	method.Learner
-	// dualVisit is Visit with the score function's and the rows' steps apart, for
-	// the learner that wraps it.
-	dualVisit(of method.Learner, items int) method.Visit
-}
-
 func dualPer(base method.Method) (method.Method, error) {
-	b, ok := base.(dualized)
-	if !ok {
+	b, ok := base.(pluggable)
+	_, own := method.As[*PFedRec](base)
+	_, twice := method.As[*DualPer](base)
+	_, two := method.As[*FedRAP](base)
+	if !ok || own || twice || two {
 		return nil, errors.New("dualper fits fedmf, fedncf and fedrecon: methods with shared item rows and a score function to step on in turn")
 	}
 	return &DualPer{Learner: b}, nil
@@ -49,4 +44,9 @@ func (m *DualPer) Slots(items int) []method.Slot {
 	return s
 }
 
-func (m *DualPer) Visit(items int) method.Visit { return m.Learner.(dualized).dualVisit(m, items) }
+func (m *DualPer) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
+
+func (m *DualPer) visitOf(of method.Learner, items int, p plug) method.Visit {
+	p.apart = true
+	return m.Learner.(pluggable).visitOf(of, items, p)
+}

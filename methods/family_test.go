@@ -123,7 +123,7 @@ func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"fedmff": `did you mean "fedmf"`, "fedmf+dualpr": `did you mean "dualper"`, "mf+dualper": "dualper fits fedmf, fedncf and fedrecon",
-		"fedmf+": "unknown plug-in", "+dualper": "unknown method", "fedmf+dualper+dualper": "cannot have +dualper",
+		"fedmf+": "is no method", "+dualper": "is no method", "fedmf+dualper+dualper": "cannot have +dualper",
 	} {
 		if _, err := methods.Named(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
@@ -261,7 +261,7 @@ func TestPublishedNumbersAreFractionsOfKnownMethodsAndSets(t *testing.T) {
 		sets[k.Name] = true
 	}
 	n := 0
-	for _, name := range []string{"ncf", "mf", "fedmf", "fedncf", "fedrecon", "pfedrec", "fedmf+dualper", "fedncf+dualper", "fedrecon+dualper", "fedrecgel"} {
+	for _, name := range []string{"ncf", "mf", "fedmf", "fedncf", "fedrecon", "pfedrec", "metamf", "fedmf+dualper", "fedncf+dualper", "fedrecon+dualper", "fedrecgel"} {
 		if _, err := methods.Named(name); err != nil {
 			t.Error(err)
 		}

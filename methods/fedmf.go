@@ -8,8 +8,9 @@ import "github.com/tacit-rec/tacit/method"
 // PFedRec does; the original's encryption is no part of it.
 type FedMF struct{ dual }
 
-func (m *FedMF) Slots(int) []method.Slot { return m.net().slots() }
+func (m *FedMF) Slots(int) []method.Slot      { return m.net().slots() }
+func (m *FedMF) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
 
-func (m *FedMF) Visit(items int) method.Visit { return m.visit(m, items) }
-
-func (m *FedMF) dualVisit(of method.Learner, items int) method.Visit { return m.visit(of, items) }
+func (m *FedMF) visitOf(of method.Learner, items int, p plug) method.Visit {
+	return m.visit(of, items, p.after...)
+}

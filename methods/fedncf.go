@@ -20,7 +20,7 @@ type FedNCF struct {
 func (m *FedNCF) net() net { return net{&m.dual, m.Layers, m.Private, m.UserEta} }
 
 func (m *FedNCF) Slots(int) []method.Slot      { return m.net().slots() }
-func (m *FedNCF) Visit(items int) method.Visit { return m.net().visit(m, items, "joint") }
+func (m *FedNCF) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
 func (m *FedNCF) Head() *method.Head           { return m.net().score().Head() }
 func (m *FedNCF) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.net().score().Logits(w, b, out)
@@ -29,6 +29,6 @@ func (m *FedNCF) Logits(w *method.Work, b *method.Batch, out []float32) {
 func (m *FedNCF) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
 func (m *FedNCF) Check() error                                       { return m.net().check() }
 
-func (m *FedNCF) dualVisit(of method.Learner, items int) method.Visit {
-	return m.net().visit(of, items, "alternate")
+func (m *FedNCF) visitOf(of method.Learner, items int, p plug) method.Visit {
+	return m.net().visit(of, items, p.order("joint"), p.after...)
 }

@@ -96,7 +96,9 @@ func (m *FedRAP) weight(v float32) learn.Schedule {
 	return learn.Const(v)
 }
 
-func (m *FedRAP) Visit(int) method.Visit {
+func (m *FedRAP) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
+
+func (m *FedRAP) visitOf(of method.Learner, _ int, p plug) method.Visit {
 	l1, l2 := learn.Const(0), learn.Const(0)
 	switch m.Regular {
 	case "l1":
@@ -104,16 +106,20 @@ func (m *FedRAP) Visit(int) method.Visit {
 	case "l2":
 		l2 = m.weight(m.Mu)
 	}
-	if m.Tables == "both" {
-		return learn.Epochs(m.Epochs, m.Tol, rapHead.Descend(m, learn.Pulls{
-			Score: m.LR, Rows: m.RowLR, Decay: m.Decay, Apart: m.weight(m.Lambda), L1: l1, L2: l2,
-		}))
+	var step method.Step
+	switch pulls := (learn.Pulls{Score: m.LR, Rows: m.RowLR, Decay: m.Decay, Apart: m.weight(m.Lambda), L1: l1, L2: l2}); {
+	case m.Tables == "both" && of == method.Learner(m):
+		step = rapHead.Descend(of, pulls)
+	case m.Tables == "both":
+		step = rapHead.Plainly(of, pulls)
+	default:
+		loss := learn.BCE(of)
+		if m.Tables == "shared" {
+			loss = learn.Wrap(loss, learn.L1(0, l1), learn.L2(0, l2))
+		}
+		step = learn.Descend(loss, learn.SGD(0, m.RowLR, m.Decay), learn.SGD(1, m.LR, m.Decay), learn.SGD(2, m.LR, m.Decay))
 	}
-	loss := learn.BCE(m)
-	if m.Tables == "shared" {
-		loss = learn.Wrap(loss, learn.L1(0, l1), learn.L2(0, l2))
-	}
-	return learn.Epochs(m.Epochs, m.Tol, learn.Descend(loss, learn.SGD(0, m.RowLR, m.Decay), learn.SGD(1, m.LR, m.Decay), learn.SGD(2, m.LR, m.Decay)))
+	return learn.Epochs(m.Epochs, m.Tol, learn.Alternate(append([]method.Step{step}, p.after...)...))
 }
 
 // Polish sets small numbers of the shared table to 0 and moves the others towards it.

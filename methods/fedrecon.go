@@ -47,11 +47,12 @@ func (m *FedRecon) rebuild(of method.Learner) method.Visit {
 		learn.SGD(learn.UserSlot, rate, m.Decay), learn.SGD(learn.LayerSlot, rate, m.Decay))))
 }
 
-func (m *FedRecon) Visit(items int) method.Visit { return m.dualVisit(m, items) }
+func (m *FedRecon) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
 
-func (m *FedRecon) dualVisit(of method.Learner, items int) method.Visit {
+func (m *FedRecon) visitOf(of method.Learner, items int, p plug) method.Visit {
 	_, rows := m.net().rules(items)
-	return learn.Then(m.rebuild(of), learn.Epochs(m.Epochs, 0, learn.Descend(learn.Mean(m.Loss, of), rows)))
+	steps := append([]method.Step{learn.Descend(learn.Mean(m.Loss, of), rows)}, p.after...)
+	return learn.Then(m.rebuild(of), learn.Epochs(m.Epochs, 0, learn.Alternate(steps...)))
 }
 
 // Ready rebuilds the vector against the newest rows.

@@ -12,6 +12,9 @@ import (
 // fedncf+dualper.
 func Named(name string) (method.Entry, error) {
 	base, rest, _ := strings.Cut(name, "+")
+	if base == "" || strings.HasSuffix(name, "+") {
+		return method.Entry{}, fmt.Errorf("%q is no method: write a method, or a method and a plug-in, such as fedncf+dualper", name)
+	}
 	e, err := find("method", base, All(), func(e method.Entry) string { return e.Name })
 	if err != nil || rest == "" && base == name {
 		return e, err

@@ -40,7 +40,7 @@ func (m *PFedRec) Slots(int) []method.Slot {
 	return s
 }
 
-func (m *PFedRec) Visit(items int) method.Visit { return m.net().visit(m, items, m.Order) }
+func (m *PFedRec) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
 
 func (m *PFedRec) Head() *method.Head { return m.net().score().Head() }
 func (m *PFedRec) Logits(w *method.Work, b *method.Batch, out []float32) {
@@ -71,10 +71,6 @@ func (m *dual) Logits(w *method.Work, b *method.Batch, out []float32) {
 func (m *dual) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
 func (m *dual) Check() error                                       { return m.net().check() }
 
-func (m *dual) visit(of method.Learner, items int) method.Visit {
-	return m.net().visit(of, items, "alternate")
-}
-
 // net is a dual whose score function may have hidden layers.
 type net struct {
 	*dual
@@ -101,14 +97,15 @@ func (n net) stays(layer int) bool {
 // visit passes over the samples. Alternating is, for each batch, a step on the
 // score function and then one on the item rows, which sees the new score function
 // (Algorithm 1 of the PFedRec paper and its code; the paper writes the loss as a
-// sum, the code and we take a mean).
-func (n net) visit(of method.Learner, items int, order string) method.Visit {
+// sum, the code and we take a mean). The steps after end every batch.
+func (n net) visit(of method.Learner, items int, order string, after ...method.Step) method.Visit {
 	function, rows := n.rules(items)
 	loss := learn.Mean(n.Loss, of)
+	steps := []method.Step{learn.Descend(loss, function...), learn.Descend(loss, rows)}
 	if order == "joint" {
-		return learn.Epochs(n.Epochs, 0, learn.Descend(loss, append(function, rows)...))
+		steps = []method.Step{learn.Descend(loss, append(function, rows)...)}
 	}
-	return learn.Epochs(n.Epochs, 0, learn.Alternate(learn.Descend(loss, function...), learn.Descend(loss, rows)))
+	return learn.Epochs(n.Epochs, 0, learn.Alternate(append(steps, after...)...))
 }
 
 // rules returns those of the score function, and that of the item rows.
@@ -139,7 +136,7 @@ func (n net) check() error {
 	case n.private == "all" || n.private == "none" && len(n.layers) > 0:
 		return nil
 	case len(n.layers) == 0:
-		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays; add private=all", n.private)
+		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays; add layers=64,16, or private=all", n.private)
 	}
 	for _, s := range strings.Split(n.private, ",") {
 		if k, err := strconv.Atoi(strings.TrimSpace(s)); err != nil || k < 1 || k > n.score().Layers() {

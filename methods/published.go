@@ -24,11 +24,17 @@ var published = []struct {
 			"fedmf":            {65.15, 39.38, 67.72, 40.90, 81.64, 69.36, 59.67, 38.55},
 			"fedncf":           {60.62, 33.25, 60.54, 34.17, 81.55, 61.03, 57.77, 36.86},
 			"fedrecon":         {64.45, 37.78, 63.28, 36.59, 82.06, 67.58, 59.80, 38.87},
+			"metamf":           {66.38, 40.59, 45.61, 25.24, 80.88, 64.24, 57.51, 37.25},
 			"pfedrec":          {71.62, 43.44, 73.26, 44.36, 82.38, 73.19, 60.08, 39.12},
 			"fedmf+dualper":    {71.62, 43.44, 73.26, 44.36, 82.38, 73.19, 60.08, 39.12},
 			"fedncf+dualper":   {68.82, 39.33, 68.17, 39.56, 82.31, 71.64, 59.57, 38.73},
 			"fedrecon+dualper": {70.20, 41.83, 68.89, 40.04, 83.51, 74.83, 60.23, 39.20},
 		},
+	},
+	{
+		ijcai + ", Table 2: the same as a scorer that draws lots, which has 10.0 and 4.5 percent", "paper",
+		[]string{"ml-100k", "ml-1m", "lastfm-2k", "amazon-video"},
+		map[string][]float64{"fedpergnn": {10.50, 4.92, 9.69, 4.37, 10.19, 4.83, 10.72, 4.90}},
 	},
 	{
 		iclr + ": the authors' own log, at the round with the best test HR@10", "paper",

@@ -179,3 +179,27 @@ func refBars(bars []bar) template.HTML {
 	}
 	return c.html()
 }
+
+// rankTable holds the numbers of rankCurve.
+func rankTable(users []User) *Table {
+	t := &Table{Header: []string{"k", "hr@k"}}
+	all := tested(users)
+	for k := 1; k <= 100 && len(all) > 0; k++ {
+		n := 0
+		for _, u := range all {
+			n += b2i(u.TestRank <= k)
+		}
+		t.Rows = append(t.Rows, []any{k, exact(float64(n) / float64(len(all)))})
+	}
+	return t
+}
+
+// fifthTable holds the numbers of activityBars.
+func fifthTable(users []User) *Table {
+	t := &Table{Header: []string{"least_train_rows", "most_train_rows", "users", "hr@10", "lower", "upper"}}
+	for _, q := range fifths(users) {
+		lo, hi := wilson(q.hits, q.n)
+		t.Rows = append(t.Rows, []any{q.lo, q.hi, q.n, exact(float64(q.hits) / float64(q.n)), exact(lo), exact(hi)})
+	}
+	return t
+}

@@ -23,6 +23,11 @@ type series struct {
 	label, class string
 	xs, ys       []float64
 	quiet        bool // has no label of its own
+	// The rest is for plots.
+	dots  bool      // points without a line
+	plain bool      // a line without points
+	bars  []float64 // half the length of a bar at each point
+	tips  []string
 }
 
 // lineChart has rounds on its horizontal axis.
@@ -71,6 +76,12 @@ func (l *lineChart) draw() template.HTML {
 	f.labels(c, l.lines)
 	l.tips(c, f)
 	return c.html()
+}
+
+// table holds the numbers of the chart.
+func (l *lineChart) table(y string) *Table {
+	p := plot{lines: l.lines}
+	return p.table("round", y)
 }
 
 // frame is the area of a chart, and its scales.
@@ -133,7 +144,12 @@ func (f *frame) labels(c *canvas, lines []series) {
 			named = append(named, s)
 		}
 	}
-	end := func(s series) float64 { return f.py(s.ys[len(s.ys)-1]) }
+	end := func(s series) float64 {
+		if s.dots { // they have no end
+			return f.top
+		}
+		return f.py(s.ys[len(s.ys)-1])
+	}
 	named = named[:min(len(named), mostLabels)]
 	slices.SortStableFunc(named, func(a, b series) int {
 		if d := end(a) - end(b); d != 0 {

@@ -44,6 +44,11 @@ func Compare(runs []*Run) ([]Contrast, error) {
 		return nil, errors.New("report: a comparison needs two runs or more")
 	}
 	base, out := runs[0], []Contrast(nil)
+	for _, r := range runs {
+		if r.Result == nil {
+			return nil, fmt.Errorf("report: %s is a search and no run; run its preset.toml", r.Dir)
+		}
+	}
 	for _, r := range runs[1:] {
 		if err := comparable(base, r); err != nil {
 			return nil, err
@@ -61,15 +66,20 @@ func Compare(runs []*Run) ([]Contrast, error) {
 			out = append(out, c)
 		}
 	}
-	ps := make([]float64, len(out))
-	for i := range out {
-		ps[i] = out[i].P
+	adjust(out)
+	return out, nil
+}
+
+// adjust corrects the tests for having looked at all of them, and judges them.
+func adjust(cs []Contrast) {
+	ps := make([]float64, len(cs))
+	for i := range cs {
+		ps[i] = cs[i].P
 	}
 	for i, p := range rank.Holm(ps) {
-		out[i].PHolm = p
-		out[i].Verdict = out[i].verdict()
+		cs[i].PHolm = p
+		cs[i].Verdict = cs[i].verdict()
 	}
-	return out, nil
 }
 
 func runName(r *Run) string { return r.Result.Method + " (" + filepath.Base(r.Dir) + ")" }

@@ -24,13 +24,16 @@ const (
 	maxRuns   = 1000
 )
 
-// Load reads the folder of a finished run: result.json, and metrics.jsonl and
-// per_user.csv where they are there. If the folder was made with --seeds, the
+// Load reads the folder of a finished run: result.json, and metrics.jsonl,
+// per_user.csv and figures.json where they are there; or that of a search. If the folder was made with --seeds, the
 // points and users of each run are looked for in its subfolder seed-N, and
 // otherwise those of the folder itself belong to the first run.
 func Load(dir string) (*Run, error) {
 	f, err := open(dir, "result.json", maxResult)
 	if errors.Is(err, fs.ErrNotExist) {
+		if s, err := loadSearch(dir); s != nil || err != nil {
+			return &Run{Dir: dir, Search: s}, err
+		}
 		if _, err := os.Stat(dir); err != nil {
 			return nil, fmt.Errorf("report: there is no folder %s; make it with `tacit run -o %s`", dir, dir)
 		}
@@ -55,11 +58,11 @@ func Load(dir string) (*Run, error) {
 			return nil, err
 		}
 		if i == 0 && len(r.Points)+len(r.Users) == 0 {
-			r.Points, r.Users = first.Points, first.Users
+			r.Points, r.Users, r.Figures = first.Points, first.Users, first.Figures
 		}
 		first.Seeds = append(first.Seeds, r)
 	}
-	first.Points, first.Users = first.Seeds[0].Points, first.Seeds[0].Users
+	first.Points, first.Users, first.Figures = first.Seeds[0].Points, first.Seeds[0].Users, first.Seeds[0].Figures
 	return first, nil
 }
 
@@ -75,6 +78,13 @@ func loadRun(dir, sub string, res *Result) (*Run, error) {
 	}
 	err = read(sub, "per_user.csv", func(in io.Reader) (err error) {
 		r.Users, err = readUsers(in)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = read(sub, "figures.json", func(in io.Reader) (err error) {
+		r.Figures, err = readFigures(in)
 		return err
 	})
 	if err != nil {
@@ -223,6 +233,14 @@ func readPoints(in io.Reader) ([]Point, error) {
 		}
 		if err := checkSummaries(p.Valid, p.Test); err != nil {
 			return nil, fmt.Errorf(":%d: %w", n, err)
+		}
+		if len(p.Spectra) > 8 {
+			return nil, fmt.Errorf(":%d: %d spectra, at most 8", n, len(p.Spectra))
+		}
+		for _, s := range p.Spectra {
+			if err := s.check(); err != nil {
+				return nil, fmt.Errorf(":%d: %w", n, err)
+			}
 		}
 		last = p.Round
 		out = append(out, p)

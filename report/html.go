@@ -2,19 +2,18 @@ package report
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
-
-	"github.com/tacit-rec/tacit/rank"
 )
 
-//go:embed assets/report.html assets/report.css
+//go:embed assets/report.html assets/report.css assets/report.js
 var assets embed.FS
 
 // pageTemplate is parsed when it is first needed: most commands write no page.
@@ -26,14 +25,22 @@ func pageTemplate() (*template.Template, error) {
 type page struct {
 	Title    string
 	CSS      template.CSS
+	JS       template.JS
+	Policy   string
 	Groups   []groupView // nothing for one run
 	Sections []section
+	Searches []searchView
 }
 
 type groupView struct {
-	Title   string
-	Table   tableView
-	Figures []figure
+	Title string
+	Table tableView
+	Parts []part
+}
+
+type searchView struct {
+	Title, Intro string
+	Figures      []figure
 }
 
 type section struct {
@@ -46,16 +53,26 @@ type section struct {
 	Facts     []fact
 	Settings  []fact
 	Table     tableView
-	Figures   []figure
+	Parts     []part
+}
+
+// part is a heading, how to read what stands under it, and that.
+type part struct {
+	ID, Title, Intro string
+	Tables           []tableView
+	Figures          []figure
+	Tips             []string // of the points of maps, by number
 }
 
 type tile struct{ Name, Value, Note string }
 
 type fact struct{ Name, Value string }
 
+// figure is a drawing and its data. Note says how to read it, and what would be bad.
 type figure struct {
-	Title, Note string
-	SVG         template.HTML
+	Name, Title, Note string
+	SVG               template.HTML
+	Data              *Table
 }
 
 type tableView struct {
@@ -64,10 +81,14 @@ type tableView struct {
 	Notes      []string
 }
 
-// HTML writes one page about one or more runs. It makes no request: styles and
-// figures are in it.
+// HTML writes one page about one or more runs and searches. It makes no request:
+// styles, script and figures are in it, and its policy forbids the rest.
 func HTML(w io.Writer, runs []*Run) error {
 	css, err := assets.ReadFile("assets/report.css")
+	if err != nil {
+		return err
+	}
+	js, err := assets.ReadFile("assets/report.js")
 	if err != nil {
 		return err
 	}
@@ -75,28 +96,18 @@ func HTML(w io.Writer, runs []*Run) error {
 	if err != nil {
 		return err
 	}
-	p := page{CSS: template.CSS(css)}
-	all := groups(runs)
-	many := len(flat(runs)) > 1
-	for _, g := range all {
-		if many {
-			p.Groups = append(p.Groups, groupView{Title: g.title(), Table: view(overview(g)), Figures: groupFigures(g)})
-		}
-		for _, r := range g.rows {
-			for _, run := range r.runs {
-				s := runSection(g, &row{label: r.label, runs: []*Run{run}, of: len(r.runs)})
-				s.ID = fmt.Sprintf("run-%d", len(p.Sections)+1)
-				p.Sections = append(p.Sections, s)
-			}
-		}
-	}
-	switch len(p.Sections) {
-	case 0:
+	sum := sha256.Sum256(js)
+	p := page{CSS: template.CSS(css), JS: template.JS(js), Policy: "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
+	p.fill(runs)
+	switch n := len(p.Sections); {
+	case n+len(p.Searches) == 0:
 		return fmt.Errorf("report: there is no run to show; give the folder of one, as `tacit report DIR -o report.html`")
-	case 1:
+	case n == 0:
+		p.Title = p.Searches[0].Title
+	case n == 1:
 		p.Title = p.Sections[0].Title
 	default:
-		p.Title = plural(len(p.Sections), "run")
+		p.Title = plural(n, "run")
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, p); err != nil {
@@ -104,6 +115,34 @@ func HTML(w io.Writer, runs []*Run) error {
 	}
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+func (p *page) fill(runs []*Run) {
+	many := len(flat(runs)) > 1
+	for _, g := range groups(runs) {
+		if many {
+			t := overview(g)
+			marks(g, t)
+			p.Groups = append(p.Groups, groupView{Title: g.title(), Table: view(t), Parts: groupParts(g)})
+		}
+		for _, r := range g.rows {
+			for _, run := range r.runs {
+				s := runSection(g, &row{label: r.label, runs: []*Run{run}, of: len(r.runs)})
+				s.ID = fmt.Sprintf("run-%d", len(p.Sections)+1)
+				for i := range s.Parts {
+					s.Parts[i].ID = s.ID + "-" + s.Parts[i].ID
+				}
+				p.Sections = append(p.Sections, s)
+			}
+		}
+	}
+	for _, s := range searches(runs) {
+		p.Searches = append(p.Searches, searchView{
+			Title:   fmt.Sprintf("Search for settings of %s on %s, protocol %s", clip(s.Method, 60), clip(s.Dataset, 60), s.Protocol),
+			Intro:   fmt.Sprintf("%s of trials, judged on validation only; the test items were not looked at.", plural(len(s.Trials), "line")),
+			Figures: s.figures(),
+		})
+	}
 }
 
 func view(t *Table) tableView {
@@ -128,8 +167,11 @@ func runSection(g *group, r *row) section {
 	if p := r.published(); p != nil {
 		t.Notes = append(t.Notes, against(g, r, p))
 	}
+	if x := interval(r.runs[0].Users); x != "" {
+		t.Notes = append(t.Notes, x)
+	}
 	s.Table = view(t)
-	s.Figures = runFigures(g, r)
+	s.Parts = runParts(g, r, false)
 	return s
 }
 
@@ -207,106 +249,6 @@ func settingFacts(m map[string]any) []fact {
 	var out []fact
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, fact{clip(clean(k), 40), clip(clean(word(m[k])), 80)})
-	}
-	return out
-}
-
-// metricSeries is a metric over rounds, where it was measured.
-func metricSeries(points []Point, of func(Point) *rank.Summary, key string) series {
-	var s series
-	for _, p := range points {
-		if sum := of(p); sum != nil {
-			if v := at(sum.Sampled, key); !math.IsNaN(v) {
-				s.xs, s.ys = append(s.xs, float64(p.Round)), append(s.ys, v)
-			}
-		}
-	}
-	return s
-}
-
-func validOf(p Point) *rank.Summary { return p.Valid }
-func testOf(p Point) *rank.Summary  { return p.Test }
-
-// runFigures are the drawings of a row of one run.
-func runFigures(g *group, r *row) []figure {
-	run := r.runs[0]
-	var out []figure
-	add := func(title, note string, svg template.HTML) {
-		if svg != "" {
-			out = append(out, figure{title, note, svg})
-		}
-	}
-	for _, m := range []struct{ key, name string }{{"hr@10", "HR@10"}, {"ndcg@10", "NDCG@10"}} {
-		valid, test := metricSeries(run.Points, validOf, m.key), metricSeries(run.Points, testOf, m.key)
-		valid.label, valid.class = "validation", "c1 dash"
-		test.label, test.class = "test", "c0"
-		l := lineChart{about: m.name + " over rounds", unit: m.name + ", sampled (fraction)", lines: []series{valid, test}, mark: float64(run.Result.SelectedRound), format: frac}
-		note := "The dashed line chose the round; the solid one had no say."
-		if run.Result.OnTest != nil {
-			note = "There is no validation set: the last round is reported, whatever came before."
-		}
-		add(m.name+" over rounds", note, l.draw())
-	}
-	loss := series{class: "c2"}
-	for _, p := range run.Points {
-		if p.Loss != nil {
-			loss.xs, loss.ys = append(loss.xs, float64(p.Round)), append(loss.ys, *p.Loss)
-		}
-	}
-	if n := len(loss.ys); n > 0 {
-		loss.label = digits(loss.ys[n-1])
-	}
-	l := lineChart{about: "Training loss over rounds", unit: "mean training loss per sample", lines: []series{loss}, mark: float64(run.Result.SelectedRound), format: digits}
-	add("Training loss", "What devices minimise, as eight of them tell it; not what is reported.", l.draw())
-	if len(referred([]*row{r})) > 0 {
-		add("Beside the references", "What simpler scorers reach under the same protocol.", refBars(barsOf(g, r)))
-	}
-	add("Where the test item stands", "Each point is HR@k; the dashed line is a random order.", rankCurve(run.Users))
-	add("Who is served", "Users in fifths by activity; those with equal counts stay together.", activityBars(run.Users))
-	return out
-}
-
-func barsOf(g *group, r *row) []bar {
-	x := r.scores()
-	out := []bar{{name: r.runs[0].Result.Method, class: "c0", hr: x[0].mean, ndcg: x[1].mean, reason: "not evaluated"}}
-	if p := r.published(); p.under(g.protocol) {
-		out = append(out, bar{"published", "c1", published(p.HR10), published(p.NDCG10), "not given"})
-	}
-	for _, ref := range refRows([]*row{r}) {
-		out = append(out, bar{ref.name, "mute", ref.scores[0].mean, ref.scores[1].mean, ref.reason})
-	}
-	return out[:min(len(out), 12)]
-}
-
-// groupFigures draw all runs of a group: a colour for each row, a line for each
-// seed. A single run has its own section.
-func groupFigures(g *group) []figure {
-	var out []figure
-	if len(g.rows) == 1 && len(g.rows[0].runs) == 1 {
-		return nil
-	}
-	for _, m := range []struct {
-		title, key string
-		of         func(Point) *rank.Summary
-	}{
-		{"Validation HR@10 over rounds", "hr@10", validOf},
-		{"Test HR@10 over rounds", "hr@10", testOf},
-		{"Test NDCG@10 over rounds", "ndcg@10", testOf},
-	} {
-		l := lineChart{about: m.title, unit: "fraction, among sampled candidates", format: frac}
-		for i, r := range g.rows {
-			for j, run := range r.runs {
-				s := metricSeries(run.Points, m.of, m.key)
-				s.label, s.class, s.quiet = clip(r.label, 18), fmt.Sprintf("c%d", i%7), j > 0
-				if i/7%2 == 1 {
-					s.class += " dash" // the colours begin again
-				}
-				l.lines = append(l.lines, s)
-			}
-		}
-		if svg := l.draw(); svg != "" {
-			out = append(out, figure{m.title, "A colour for each row of the table, a line for each seed.", svg})
-		}
 	}
 	return out
 }

@@ -28,8 +28,8 @@ func Leak(w io.Writer, rows []ParityRow, dataset string) error {
 	c.text("head", 12, 22, "What the published protocol adds: HR@10 on "+dataset)
 	c.dot("c1", 18, 42, 5, "")
 	c.text("ink", 30, 46, "paper: held-out items are never drawn as negatives")
-	c.dot("c0", 378, 42, 5, "")
-	c.text("ink", 390, 46, "deployed: what a real device can do")
+	c.dot("c0", 408, 42, 5, "")
+	c.text("ink", 420, 46, "deployed: what a real device can do")
 	x := func(v float64) float64 { return left + v*(width-left-60) }
 	bottom := top + line*float64(len(bars))
 	for v := 0.0; v <= 1; v += 0.2 {

@@ -131,6 +131,7 @@ type Point struct {
 	TrainMS float64       `json:"train_ms"`
 	EvalMS  float64       `json:"eval_ms"`
 	BytesUp int           `json:"bytes_up"`
+	Spectra []Spectrum    `json:"spectra,omitempty"` // of the item table, in some rounds
 }
 
 // User is one line of per_user.csv.
@@ -147,6 +148,10 @@ type Run struct {
 	Result *Result
 	Points []Point
 	Users  []User
+	// Figures is nil for a run that made none.
+	Figures *Figures
+	// Search is what `tacit tune -o` leaves; Result is then nil.
+	Search *Search
 	// Seeds are the runs of a folder that was made with --seeds; the fields above
 	// are then those of the first of them. It is nil for a folder with one run.
 	Seeds []*Run

@@ -27,6 +27,7 @@ const (
 	Pooled
 	Tune
 	Order
+	Figure
 	HeldUsers
 	HeldRows
 )

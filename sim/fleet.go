@@ -204,11 +204,13 @@ func (f *Fleet) evalTime() time.Duration {
 	return d
 }
 
-// each runs f for every index below n, a lane at a time.
-func (f *Fleet) each(n int, do func(l *lane, i int)) {
+// each runs do for every index below n, a lane at a time.
+func (f *Fleet) each(n int, do func(l *lane, i int)) { each(f.lanes, n, do) }
+
+func each[L any](lanes []L, n int, do func(l L, i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for _, l := range f.lanes {
+	for _, l := range lanes {
 		wg.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1

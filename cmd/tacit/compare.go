@@ -29,6 +29,9 @@ func (a *app) compareCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := noSearch(runs); err != nil {
+				return err
+			}
 			cs, err := report.Compare(runs)
 			if err != nil {
 				return input(err, "run them with the same -d, --protocol and --seeds")

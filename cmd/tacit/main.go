@@ -169,6 +169,9 @@ func (a *app) fail(err error) int {
 		if stopped.Dir != "" {
 			f.Hint = "go on with: tacit run --resume " + stopped.Dir
 		}
+		if stopped.Hint != "" {
+			f.Hint = stopped.Hint
+		}
 	case errors.As(err, &in):
 		f.Code, f.Hint, code = "bad_input", in.Hint, exitInput
 	case errors.Is(err, context.Canceled):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -29,6 +30,10 @@ func (a *app) parityCmd() *cobra.Command {
 			var b bytes.Buffer
 			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
 				cfg.Seeds, revision(), jobs, lab.CPU(), runtime.GOOS, runtime.GOARCH)
+			if cfg.Found {
+				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row names the commit of its runs, and what has no row was not run. " +
+					"Their times were taken on different machines, some beside other work: for speed read docs/performance.md."
+			}
 			if err := report.Parity(&b, rows, cfg.Paper.Note, note); err != nil {
 				return err
 			}
@@ -70,13 +75,21 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *lab.ParityConfig, jobs 
 		fmt.Fprintf(a.err, "%d/%d  %s on %s under %s: HR@10 %.4f  NDCG@10 %.4f  about %s left\n",
 			t.Done, t.N, strings.TrimSpace(r.Method+" "+r.Variant), r.Dataset, r.Protocol, r.HR, r.NDCG, t.Left.Round(time.Second))
 	}
-	return lab.Parity(c.Context(), lab.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
+	rows, err := lab.Parity(c.Context(), lab.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
+	var stopped *lab.Stopped
+	if errors.As(err, &stopped) {
+		if stopped.Hint = "give the same command again to go on"; cfg.Runs == "" {
+			stopped.Hint = "give --runs DIR to be able to go on after Ctrl-C"
+		}
+	}
+	return rows, err
 }
 
 func cellFlags(fl *pflag.FlagSet, cfg *lab.ParityConfig, jobs *int) {
 	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets; else those of the paper")
 	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods")
+	fl.BoolVar(&cfg.Found, "found", false, "take what is among the --runs, and run nothing")
 	fl.StringVar(&cfg.Runs, "runs", "", "keep the runs in this folder, and take those that are there")
 	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols; else those that make sense for the paper")
 	fl.IntVar(&cfg.Seeds, "seeds", 5, "seeds per row")

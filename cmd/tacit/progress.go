@@ -40,6 +40,8 @@ func (a *app) teller(rounds int) func(any) {
 			l.round(e)
 		case lab.Referring:
 			l.reference(e)
+		case lab.Figuring:
+			l.say("figures: " + e.Name + " (--no-figures leaves them out)")
 		}
 	}
 }

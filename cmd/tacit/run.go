@@ -22,6 +22,7 @@ type runFlags struct {
 	out, dataDir, resume string
 	jobs                 int
 	force, noRefs        bool
+	noFigures            bool
 	noPreset             bool
 	explain, dryRun      bool
 }
@@ -37,7 +38,8 @@ apart. Parameters of the method are given as key=value.
 Protocols, which say what a device draws as negatives:
 %s
 Result on standard output, progress on standard error. With -o DIR the run leaves a
-folder with its settings, metrics per round, result, ranks per user and a report.
+folder with its settings, metrics per round, result, ranks per user, figures and a
+report; --no-figures saves the seconds that maps, spectra and the loss landscape take.
 Ctrl-C once finishes the round, saves and exits with 130; --resume DIR goes on with
 the same bits.`
 
@@ -66,6 +68,7 @@ func (a *app) runCmd() *cobra.Command {
 	fl.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "goroutines that visit devices; the result is the same for any number")
 	fl.BoolVar(&f.force, "force", false, "replace a run that the folder holds")
 	fl.BoolVar(&f.noRefs, "no-references", false, "leave the reference rows out")
+	fl.BoolVar(&f.noFigures, "no-figures", false, "do not compute what the report's figures need: maps, spectra, landscape; seconds, and no part of the run's time")
 	fl.BoolVar(&f.noPreset, "no-preset", false, "start from the defaults: the same as --preset none")
 	fl.BoolVar(&f.explain, "explain", false, "print where each setting comes from, and stop")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print the card, and stop")
@@ -159,7 +162,7 @@ func (a *app) job(spec *lab.Spec, f *runFlags) (*lab.Job, error) {
 		return nil, err
 	}
 	j := &lab.Job{
-		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoRefs: f.noRefs,
+		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoRefs: f.noRefs, Figures: !f.noFigures,
 		Version: version, Commit: revision(),
 	}
 	if f.resume != "" {

@@ -32,6 +32,7 @@ var table = map[string]row{
 	"methods": {pure: true, may: list("method learn rows vec param")},
 	"agg":     {pure: true, may: list("rows vec rng")},
 	"rank":    {pure: true, may: list("rows vec rng")},
+	"figure":  {pure: true, may: list("rng")},
 	"data":    {pure: true, may: list("rows rng param")},
 	"device":  {pure: true, may: list("method rows vec rng")},
 

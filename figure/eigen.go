@@ -1,0 +1,147 @@
+package figure
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// eigen returns the eigenvalues of a symmetric n by n matrix, largest first, and
+// its eigenvectors as rows. It destroys a. (Cyclic Jacobi; Golub and Van Loan,
+// section 8.5. The matrices here are as wide as an embedding, never as a catalogue.)
+func eigen(a []float64, n int) (values []float64, vectors [][]float64) {
+	v := make([]float64, n*n) // columns are vectors
+	for i := range n {
+		v[i*n+i] = 1
+	}
+	for range 60 {
+		off, all := 0.0, 0.0
+		for i := range n {
+			for j := range n {
+				if x := a[i*n+j] * a[i*n+j]; i != j {
+					off += x
+				} else {
+					all += x
+				}
+			}
+		}
+		if off <= 1e-26*(all+off) {
+			break
+		}
+		for p := range n {
+			for q := p + 1; q < n; q++ {
+				rotate(a, v, n, p, q)
+			}
+		}
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(a[y*n+y], a[x*n+x]) })
+	for _, i := range order {
+		values = append(values, a[i*n+i])
+		col := make([]float64, n)
+		for k := range col {
+			col[k] = v[k*n+i]
+		}
+		vectors = append(vectors, col)
+	}
+	return values, vectors
+}
+
+// rotate makes a[p][q] zero.
+func rotate(a, v []float64, n, p, q int) {
+	apq := a[p*n+q]
+	if apq == 0 {
+		return
+	}
+	theta := (a[q*n+q] - a[p*n+p]) / (2 * apq)
+	t := 1 / (math.Abs(theta) + math.Sqrt(theta*theta+1))
+	if theta < 0 {
+		t = -t
+	}
+	c := 1 / math.Sqrt(t*t+1)
+	s := t * c
+	for k := range n {
+		x, y := a[k*n+p], a[k*n+q]
+		a[k*n+p], a[k*n+q] = c*x-s*y, s*x+c*y
+	}
+	for k := range n {
+		x, y := a[p*n+k], a[q*n+k]
+		a[p*n+k], a[q*n+k] = c*x-s*y, s*x+c*y
+		x, y = v[k*n+p], v[k*n+q]
+		v[k*n+p], v[k*n+q] = c*x-s*y, s*x+c*y
+	}
+}
+
+// Spectrum says over how many dimensions a table is spread.
+type Spectrum struct {
+	Rows     int
+	Singular []float64 // of the centred table, largest first
+	// EffectiveRank is exp of the entropy of the singular values as shares of their
+	// sum (Roy and Vetterli 2007): from 1 to Dim.
+	EffectiveRank float64
+	// Abundance is the sum of the singular values over the largest (information
+	// abundance, Guo et al., ICML 2024): from 1 to Dim.
+	Abundance float64
+	// Participation is (sum v)^2 / sum v^2 of the variances v: from 1 to Dim.
+	Participation float64
+}
+
+// SpectrumOf measures a table, centred: without that the largest value is often
+// just the mean row. A table of equal rows has no spread, and zeros for measures.
+func SpectrumOf(r Rows) Spectrum {
+	values, _ := eigen(r.scatter(r.mean()), r.Dim)
+	s := Spectrum{Rows: r.N}
+	sum, squares, fourth := 0.0, 0.0, 0.0
+	for _, v := range values {
+		v = math.Max(v, 0) // rounding
+		s.Singular = append(s.Singular, math.Sqrt(v))
+		sum += math.Sqrt(v)
+		squares += v
+		fourth += v * v
+	}
+	if !(sum > 0) {
+		return s
+	}
+	entropy := 0.0
+	for _, x := range s.Singular {
+		if p := x / sum; p > 0 {
+			entropy -= p * math.Log(p)
+		}
+	}
+	s.EffectiveRank, s.Abundance, s.Participation = math.Exp(entropy), sum/s.Singular[0], squares*squares/fourth
+	return s
+}
+
+// PCA projects a table to its two widest directions. shares are the parts of the
+// variance that they hold. The sign of a direction is that of its largest entry.
+func PCA(r Rows) (xy [][2]float64, shares [2]float64) {
+	mean := r.mean()
+	values, vectors := eigen(r.scatter(mean), r.Dim)
+	total := 0.0
+	for _, v := range values {
+		total += math.Max(v, 0)
+	}
+	xy = make([][2]float64, r.N)
+	for k := range min(2, r.Dim) {
+		w := vectors[k]
+		big := 0
+		for i := range w {
+			if math.Abs(w[i]) > math.Abs(w[big])+1e-12 {
+				big = i
+			}
+		}
+		sign := math.Copysign(1, w[big])
+		for i := range xy {
+			for j, x := range r.Row(i) {
+				xy[i][k] += sign * w[j] * (float64(x) - mean[j])
+			}
+		}
+		if total > 0 {
+			shares[k] = math.Max(values[k], 0) / total
+		}
+	}
+	return xy, shares
+}

@@ -1,0 +1,128 @@
+package learn
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// fewest rows of a batch that say something about how its columns hang together.
+const fewest = 8
+
+// Decorrelate makes the columns of a batch's distinct rows independent (the loss
+// of Barlow Twins, Zbontar et al. 2021, on rows and not on images): with the
+// columns of X and Y standardised over the m rows and C = X'Y/m, it adds
+//
+//	m * (sum_k (1 - C_kk)^2 + off * sum_k!=l C_kl^2)
+//
+// so that how far a row moves does not depend on how many others there are. Y are
+// the frozen rows and get no gradient. The view says what X is: "global", the
+// device's own rows; "mixed", the blended ones; with "self" it is the own rows
+// against themselves, where only the second sum counts (FedDecorr, Shi et al.
+// 2023). A batch of fewer than 8 rows is left alone.
+func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) float32) Term {
+	return func(w *method.Work, b *method.Batch) float64 {
+		n, dim, stride := len(b.Rows), w.View[m.Own].Slot.Dim, w.View[m.Own].Stride
+		if n < fewest {
+			return 0
+		}
+		x, y := vec.Rows(w.Room(featureRoom, n*stride), stride), vec.Rows(w.Room(ownRoom, n*stride), stride)
+		weights := w.Room(weightsRoom, n)
+		for d, at := m.walk(w, b), l(w); ; {
+			i, ok := d.next()
+			if !ok {
+				break
+			}
+			own, frozen := m.rows(w, b, i)
+			r := d.k - 1
+			row := x.Data[r*stride : (r+1)*stride]
+			copy(row, own)
+			copy(y.Data[r*stride:(r+1)*stride], frozen)
+			weights[r] = 1
+			if view == "mixed" {
+				weights[r] = m.weight(at, own, frozen)
+				vec.Scale(weights[r], row)
+				vec.Axpy(1-weights[r], frozen, row)
+			}
+		}
+		s := w.Room(sumRoom, 2*stride)
+		dev, q := s[:stride:stride], s[stride:]
+		if view == "self" {
+			copy(y.Data, x.Data)
+		}
+		standardise(w, y, n, dev)
+		standardise(w, x, n, dev)
+		c := vec.Rows(w.Room(squareRoom, dim*stride), stride)
+		clear(c.Data)
+		vec.Gemm(dim, dim, n, x.T(), y, w.Room(packRoom, vec.GemmRoom(n)), c)
+		value := slopes(c, n, dim, off, view == "self", q)
+		grad := vec.Rows(w.Room(gradsRoom, n*stride), stride)
+		clear(grad.Data)
+		vec.Gemm(n, dim, dim, y, c.T(), w.Room(packRoom, vec.GemmRoom(dim)), grad)
+		for k := range dim {
+			dev[k] = 1 / dev[k]
+		}
+		for r, p := range b.Rows {
+			g, xs, gs := w.View[m.Own].GradRow(p)[:dim], x.Data[r*stride:][:dim], grad.Data[r*stride:][:dim]
+			for k := range g {
+				g[k] += float32(float32(weights[r]*dev[k]) * (gs[k] - float32(xs[k]*q[k])))
+			}
+		}
+		return value * float64(n) * float64(b.N)
+	}
+}
+
+// standardise gives every column mean 0 and variance 1, and sets dev to its
+// deviation, with 1e-5 in the variance as batch normalisation has it.
+func standardise(w *method.Work, x vec.Mat, n int, dev []float32) {
+	wide := w.Wide(2 * x.Row)
+	mean, square := means(w, x, n), wide[x.Row:]
+	clear(square)
+	for r := range n {
+		for k, v := range x.Data[r*x.Row:][:len(square)] {
+			d := float64(v) - mean[k]
+			square[k] += float64(d * d)
+		}
+	}
+	for k := range square {
+		s := math.Sqrt(square[k]/float64(n) + 1e-5)
+		dev[k], square[k] = float32(s), 1/s
+	}
+	for r := range n {
+		row := x.Data[r*x.Row:][:len(square)]
+		for k, v := range row {
+			row[k] = float32((float64(v) - mean[k]) * square[k])
+		}
+	}
+}
+
+// slopes turns the sums X'Y into the gradient of the loss by C, sets q_k to the sum
+// over l of C_kl times it, and returns the loss. Of a matrix against itself both
+// sides have the gradient, and the diagonal none.
+func slopes(c vec.Mat, n, dim int, off float32, self bool, q []float32) float64 {
+	value := 0.0
+	for k := range dim {
+		sum := float32(0)
+		for l := range dim {
+			at := &c.Data[k*c.Row+l]
+			v := *at / float32(n)
+			var g float32
+			switch {
+			case k != l && self:
+				g = 4 * v
+				value += float64(float64(v) * float64(v))
+			case k != l:
+				g = 2 * off * v
+				value += float64(float64(off*v) * float64(v))
+			case !self:
+				g = -2 * (1 - v)
+				value += float64(float64(1-v) * float64(1-v))
+			}
+			sum += float32(g * v)
+			*at = g
+		}
+		q[k] = sum
+	}
+	return value
+}

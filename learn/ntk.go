@@ -1,0 +1,155 @@
+package learn
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// NTK compares how fast a score function learns from a device's own rows and from
+// the frozen ones: by the neural tangent kernel of the parameters that read a row
+// (the last layer's), with one table and with the other. The kernel by the rows
+// themselves is the same for both in a bilinear model, and tells nothing.
+//
+//	trace     the kernel's trace, over the batch's distinct items
+//	lmax      its largest eigenvalue
+//	residual  |Phi' r|^2 / |r|^2, with r the error of each sample with that table
+//
+// Biases are left out: they add the same to both.
+type NTK struct {
+	Blend
+	Kind   string
+	Center bool // features less their mean, as the code of LG-Mix has it
+}
+
+// powerSteps of power iteration find the largest eigenvalue well enough to share by.
+const powerSteps = 24
+
+// Share is own / (own + frozen): a half where the two are equal.
+func (k NTK) Share(of method.Method, w *method.Work, b *method.Batch) float32 {
+	return share(k.rate(of, w, b, 1), k.rate(of, w, b, 0))
+}
+
+// rate measures one table: the device's own with l = 1, the frozen with l = 0.
+func (k NTK) rate(of method.Method, w *method.Work, b *method.Batch, l float32) float64 {
+	z := w.Z[:b.N]
+	plain := k.Blend
+	plain.PerItem = false
+	if k.Kind == "residual" || len(k.Score.Hidden) > 0 {
+		plain.Logits(of, w, b, l, z)
+	}
+	dim := w.View[k.Own].Slot.Dim
+	if n := len(k.Score.Hidden); n > 0 {
+		dim = k.Score.Hidden[n-1]
+	}
+	phi, n := plain.features(w, b, l, k.Kind == "residual")
+	switch k.Kind {
+	case "residual":
+		vec.BCEGrad(b.Y, 1, z)
+		return residual(w, phi, z)
+	case "lmax":
+		return k.largest(w, phi, n, dim)
+	}
+	t := float64(0)
+	for r := range n {
+		row := phi.Data[r*phi.Row : (r+1)*phi.Row]
+		t += float64(vec.Dot(row, row))
+	}
+	if k.Center {
+		for _, x := range means(w, phi, n) {
+			t -= float64(float64(n) * float64(x*x))
+		}
+	}
+	return max(t, 0)
+}
+
+// features copies what the last layer reads of the batch's distinct items, or of
+// every sample.
+func (m Blend) features(w *method.Work, b *method.Batch, l float32, all bool) (phi vec.Mat, n int) {
+	wide := w.View[m.Own].Stride
+	var h vec.Mat
+	if len(m.Score.Hidden) > 0 {
+		h = m.Score.Features(w, b)
+		wide = h.Row
+	}
+	phi = vec.Rows(w.Room(featureRoom, b.N*wide), wide)
+	d := m.walk(w, b)
+	for n = 0; ; n++ {
+		x, ok := n, n < b.N
+		if !all {
+			x, ok = d.next()
+		}
+		if !ok {
+			return phi, n
+		}
+		own, row := m.rows(w, b, x)
+		if l == 1 {
+			row = own
+		}
+		if h.Data != nil {
+			row = h.Data[x*wide : (x+1)*wide]
+		}
+		copy(phi.Data[n*wide:(n+1)*wide], row)
+	}
+}
+
+func residual(w *method.Work, phi vec.Mat, r []float32) float64 {
+	sum := w.Room(sumRoom, phi.Row)
+	clear(sum)
+	for x, g := range r {
+		vec.Axpy(g, phi.Data[x*phi.Row:(x+1)*phi.Row], sum)
+	}
+	if rr := float64(vec.Dot(r, r)); rr > 0 {
+		return float64(vec.Dot(sum, sum)) / rr
+	}
+	return 0
+}
+
+// means are those of the columns of n rows.
+func means(w *method.Work, phi vec.Mat, n int) []float64 {
+	mean := w.Wide(phi.Row)
+	clear(mean)
+	for r := range n {
+		for k, x := range phi.Data[r*phi.Row:][:len(mean)] {
+			mean[k] += float64(x)
+		}
+	}
+	for i := range mean {
+		mean[i] /= float64(n)
+	}
+	return mean
+}
+
+// largest is the largest eigenvalue of Phi'Phi, which the kernel Phi Phi' has too.
+func (k NTK) largest(w *method.Work, phi vec.Mat, n, dim int) float64 {
+	if k.Center {
+		for i, mean := range means(w, phi, n) {
+			for x := range n {
+				phi.Data[x*phi.Row+i] -= float32(mean)
+			}
+		}
+	}
+	gram := vec.Rows(w.Room(squareRoom, dim*phi.Row), phi.Row)
+	clear(gram.Data)
+	vec.Gemm(dim, dim, n, phi.T(), phi, w.Room(packRoom, vec.GemmRoom(n)), gram)
+	v := w.Room(sumRoom, 2*phi.Row)
+	at, next := v[:phi.Row], v[phi.Row:]
+	clear(at)
+	for i := range dim {
+		at[i] = gram.Data[i*phi.Row+i]
+	}
+	top := float32(0)
+	for range powerSteps {
+		length := float32(math.Sqrt(float64(vec.Dot(at, at))))
+		if !(length > 0) {
+			return 0
+		}
+		vec.Scale(1/length, at)
+		vec.DotsAll(gram.Data, gram.Row, at, 0, next[:dim])
+		clear(next[dim:])
+		top = vec.Dot(at, next)
+		at, next = next, at
+	}
+	return float64(top)
+}

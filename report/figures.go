@@ -1,0 +1,263 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Figures is figures.json: what a run measured of its model for the figures of the
+// report, beside its result. A figure that could not be made is nil, and Missing
+// says why, by its name in the file.
+type Figures struct {
+	Schema     int               `json:"schema_version"`
+	Seconds    float64           `json:"seconds"` // to compute; no part of the run's
+	Items      *ItemMap          `json:"items,omitempty"`
+	Inference  *Inference        `json:"inference,omitempty"`
+	Popularity *Popularity       `json:"popularity,omitempty"`
+	Landscape  *Landscape        `json:"landscape,omitempty"`
+	Missing    map[string]string `json:"missing,omitempty"`
+}
+
+// ItemMap is item rows in the plane, with one device's view of them.
+type ItemMap struct {
+	Catalogue int       `json:"catalogue"` // items there are; the map holds the most popular
+	Dim       int       `json:"dim"`
+	User      string    `json:"user"`
+	Items     []MapItem `json:"items"`
+	Maps      []Map     `json:"maps"`
+}
+
+// MapItem is an item of a map.
+type MapItem struct {
+	Item   int      `json:"item"`
+	Title  string   `json:"title"`
+	Rows   int      `json:"train_rows"` // of all users
+	Kind   string   `json:"kind"`       // to the device: train, negative, valid, test, or empty
+	Global float64  `json:"global_score"`
+	Own    *float64 `json:"own_score,omitempty"`
+}
+
+// Map is one projection. XY are in the order of the items.
+type Map struct {
+	Table  string       `json:"table"` // coordinator, or device: its own tuned rows
+	Kind   string       `json:"kind"`  // pca or tsne
+	Shares *[2]float64  `json:"variance_shares,omitempty"`
+	XY     [][2]float64 `json:"xy"`
+}
+
+// Inference is the test HR@10 and NDCG@10 of the last model with three tables.
+type Inference struct {
+	Users int         `json:"users"`
+	Own   [2]float64  `json:"own"`
+	Base  [2]float64  `json:"global"`
+	Other *[2]float64 `json:"random"`
+}
+
+// Popularity is what is recommended beside what is common in the data. Items are in
+// tenths of the catalogue, the most popular first.
+type Popularity struct {
+	Data        []float64 `json:"data"`        // share of the train rows, by tenth
+	Recommended []float64 `json:"recommended"` // share of the lists' places
+	HeadItems   int       `json:"head_items"`  // the most popular, that hold 80 % of the train rows
+	TailShare   float64   `json:"tail_share"`  // of the lists' places, of items that are not among those
+	Coverage    float64   `json:"coverage"`    // share of the catalogue that is in some list
+	Gini        float64   `json:"gini"`        // of the places of items: 0 for all equal, 1 for one item
+	GiniData    float64   `json:"gini_data"`   // of their train rows
+	Users       int       `json:"users"`
+	Most        []TopItem `json:"most"`
+}
+
+// TopItem is an item of many lists.
+type TopItem struct {
+	Title string  `json:"title"`
+	Share float64 `json:"share_of_users"`
+	Rows  int     `json:"train_rows"`
+}
+
+// Landscape is the training loss around the last model, over two directions through
+// all that is shared.
+type Landscape struct {
+	Loss    string     `json:"loss"`
+	Devices int        `json:"devices"`
+	Samples int        `json:"samples"`
+	Shared  int        `json:"shared_numbers"`
+	Norm    float64    `json:"norm"` // of all that is shared
+	Centre  float64    `json:"centre"`
+	Grids   []Grid     `json:"grids"`
+	Ascent  []AscentAt `json:"ascent"`
+}
+
+// Grid is a landscape in one mode: Loss[b][a] at Axis[a] along the first direction
+// and Axis[b] along the second.
+type Grid struct {
+	Mode string      `json:"mode"` // authors or filter
+	Axis []float64   `json:"axis"`
+	Loss [][]float64 `json:"loss"`
+	Most float64     `json:"sharpness_most"`
+	Mean float64     `json:"sharpness_mean"`
+}
+
+// AscentAt is how much the loss rises by a step of length Rho up the gradient: the
+// sharpness of sharpness-aware minimisation.
+type AscentAt struct {
+	Rho  float64 `json:"rho"`
+	Rise float64 `json:"rise"`
+}
+
+// Spectrum is the spread of an item table after a round.
+type Spectrum struct {
+	Of            string    `json:"of"` // all rows; trained: of items with a train row; unit: the trained, of length 1
+	Rows          int       `json:"rows"`
+	Singular      []float64 `json:"singular"`
+	EffectiveRank float64   `json:"effective_rank"`
+	Abundance     float64   `json:"information_abundance"`
+	Participation float64   `json:"participation_ratio"`
+}
+
+// Limits on what is drawn of a file that may come from anywhere.
+const (
+	maxMapItems = 5000
+	maxMaps     = 8
+	maxGrid     = 101
+	maxDims     = 4096
+)
+
+// readFigures reads figures.json.
+func readFigures(in io.Reader) (*Figures, error) {
+	b, err := io.ReadAll(io.LimitReader(in, maxResult))
+	if err != nil {
+		return nil, fmt.Errorf(": %w", err)
+	}
+	f := new(Figures)
+	if err := decode(b, b, 0, f); err != nil {
+		return nil, err
+	}
+	if err := f.check(); err != nil {
+		return nil, fmt.Errorf(": %w", err)
+	}
+	return f, nil
+}
+
+// sane reports whether numbers can be drawn: differences of them stay finite.
+func sane(xs ...float64) bool {
+	for _, x := range xs {
+		if !(math.Abs(x) <= 1e30) {
+			return false
+		}
+	}
+	return true
+}
+
+// share reports whether numbers are parts of a whole.
+func share(xs ...float64) bool {
+	for _, x := range xs {
+		if !(x >= 0 && x <= 1.000001) {
+			return false
+		}
+	}
+	return true
+}
+
+// check reports the first thing that cannot be drawn.
+func (f *Figures) check() error {
+	if f.Schema != Schema {
+		return fmt.Errorf("schema_version is %d, want %d", f.Schema, Schema)
+	}
+	if len(f.Missing) > 20 {
+		return fmt.Errorf("missing has %d entries, at most 20", len(f.Missing))
+	}
+	if p := f.Popularity; p != nil {
+		shares := append(append([]float64{p.TailShare, p.Coverage}, p.Data...), p.Recommended...)
+		for _, m := range p.Most {
+			shares = append(shares, m.Share)
+		}
+		if len(p.Data) > 100 || len(p.Data) != len(p.Recommended) || len(p.Most) > 100 {
+			return fmt.Errorf("popularity has %d and %d shares and %d items, want as many of both, at most 100", len(p.Data), len(p.Recommended), len(p.Most))
+		}
+		if !share(shares...) || !sane(p.Gini, p.GiniData) {
+			return errors.New("popularity holds a share that is not from 0 to 1")
+		}
+	}
+	if in := f.Inference; in != nil && (!share(in.Own[:]...) || !share(in.Base[:]...) || in.Other != nil && !share(in.Other[:]...)) {
+		return errors.New("inference holds a metric that is not from 0 to 1")
+	}
+	return errors.Join(f.Items.check(), f.Landscape.check())
+}
+
+func (m *ItemMap) check() error {
+	if m == nil {
+		return nil
+	}
+	if len(m.Items) > maxMapItems || len(m.Maps) > maxMaps {
+		return fmt.Errorf("items has %d items in %d maps, at most %d in %d", len(m.Items), len(m.Maps), maxMapItems, maxMaps)
+	}
+	for i, p := range m.Maps {
+		if len(p.XY) != len(m.Items) {
+			return fmt.Errorf("items.maps[%d] places %d items, want %d", i, len(p.XY), len(m.Items))
+		}
+		for _, xy := range p.XY {
+			if !sane(xy[:]...) {
+				return fmt.Errorf("items.maps[%d] has a place beyond 1e30", i)
+			}
+		}
+		if p.Shares != nil && !share(p.Shares[:]...) {
+			return fmt.Errorf("items.maps[%d] has a share of the variance that is not from 0 to 1", i)
+		}
+	}
+	return nil
+}
+
+func (l *Landscape) check() error {
+	if l == nil {
+		return nil
+	}
+	if len(l.Grids) > 4 || len(l.Ascent) > 20 {
+		return fmt.Errorf("landscape has %d grids and %d steps, at most 4 and 20", len(l.Grids), len(l.Ascent))
+	}
+	for _, g := range l.Grids {
+		if len(g.Axis) < 2 || len(g.Axis) > maxGrid || len(g.Loss) != len(g.Axis) {
+			return fmt.Errorf("landscape %s has %d rows for %d places, want as many, from 2 to %d", clip(g.Mode, 20), len(g.Loss), len(g.Axis), maxGrid)
+		}
+		for _, row := range g.Loss {
+			if len(row) != len(g.Axis) {
+				return fmt.Errorf("landscape %s has a row of %d for %d places", clip(g.Mode, 20), len(row), len(g.Axis))
+			}
+			if !sane(row...) || !sane(g.Axis...) {
+				return fmt.Errorf("landscape %s has a loss or a place beyond 1e30", clip(g.Mode, 20))
+			}
+		}
+	}
+	return nil
+}
+
+// check reports a spectrum that cannot be drawn.
+func (s *Spectrum) check() error {
+	if len(s.Singular) > maxDims || !sane(s.Singular...) || !sane(s.EffectiveRank, s.Abundance, s.Participation) {
+		return fmt.Errorf("a spectrum of %d values, want at most %d, none beyond 1e30", len(s.Singular), maxDims)
+	}
+	return nil
+}
+
+// JSON is the file. Numbers keep six digits: nobody sees more.
+func (f *Figures) JSON() ([]byte, error) {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("report: figures: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// Short rounds a number to six digits, for files.
+func Short(x float64) float64 {
+	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
+		return x
+	}
+	scale := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(x))))
+	if math.IsInf(scale, 0) || scale == 0 {
+		return x
+	}
+	return math.Round(x*scale) / scale
+}

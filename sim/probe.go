@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rows"
+)
+
+// Probe measures the training loss of some devices at any values of the shared
+// slots. It has memory of its own: the run it was made of is not touched.
+type Probe struct {
+	Slots []int // the shared slots that a point has values for
+	plan  *device.Plan
+	mem   *device.Memory
+	split *data.Split
+	round int
+	loss  method.Loss
+	back  method.Learner
+	users []int
+	most  int // samples of a device
+	state []device.State
+	lanes []*probeLane
+	sums  []float64
+	ns    []int
+}
+
+type probeLane struct {
+	*device.Worker
+	part data.Part
+	z    []float32
+}
+
+// NewProbe makes a probe of the run as it stands. loss is the method's; of each
+// device's samples, drawn as in the last round, at most the given number counts.
+// It returns nil and the reason for a method that has no such landscape.
+func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe, string) {
+	f := r.Fleet
+	learner, learns := f.Plan.Method.(method.Learner)
+	_, ready := method.As[method.Ready](f.Plan.Method)
+	switch {
+	case f.Plan.Central():
+		return nil, "the method is trained in one place, and no device has a loss of its own"
+	case !learns || f.Plan.Visit.History:
+		return nil, "the method solves its problem instead of descending a loss"
+	case ready:
+		return nil, "the method rebuilds what a device has at every point, so there is no fixed loss to look at"
+	}
+	opt := f.Plan.Options
+	opt.Plain = true
+	plan, err := device.NewPlan(f.Plan.Method, opt)
+	if err != nil {
+		return nil, err.Error()
+	}
+	jobs = max(1, min(jobs, len(users)))
+	mem, err := device.NewMemory(plan, 1, jobs)
+	if err != nil {
+		return nil, err.Error()
+	}
+	p := &Probe{
+		plan: plan, mem: mem, split: f.split, round: max(0, r.Engine.Next-1), loss: loss, back: learner,
+		users: users, most: samples, sums: make([]float64, len(users)), ns: make([]int, len(users)),
+	}
+	for i, s := range plan.Slots {
+		if copy(mem.Value(i), r.Engine.Value[i]); s.Scope == method.Shared && s.Copied() {
+			p.Slots = append(p.Slots, i)
+		}
+	}
+	if len(p.Slots) == 0 {
+		return nil, "the method shares nothing"
+	}
+	for _, u := range users {
+		p.state = append(p.state, cloneState(&f.state[u]))
+	}
+	for j := range jobs {
+		p.lanes = append(p.lanes, &probeLane{Worker: device.NewWorker(mem, j), z: make([]float32, plan.Batch)})
+	}
+	return p, ""
+}
+
+func cloneState(s *device.State) device.State {
+	out := device.State{Plain: slices.Clone(s.Plain), Visits: s.Visits, Tables: make([]rows.Overlay, len(s.Tables))}
+	for k, o := range s.Tables {
+		o.IDs, o.Data = slices.Clone(o.IDs), slices.Clone(o.Data)
+		out.Tables[k] = o
+	}
+	return out
+}
+
+// Slot is a shared slot by its place in Slots; Value is where its numbers are, to
+// be written to.
+func (p *Probe) Slot(k int) method.Slot    { return p.plan.Slots[p.Slots[k]] }
+func (p *Probe) Value(k int) []float32     { return p.mem.Value(p.Slots[k]) }
+func (p *Probe) Flat(k int) bool           { return strings.Contains(p.Slot(k).Name, "bias") }
+func (p *Probe) Devices() (n, samples int) { return len(p.users), sum(p.ns) }
+
+func sum(xs []int) (s int) {
+	for _, x := range xs {
+		s += x
+	}
+	return s
+}
+
+// Loss is the mean loss of a sample at the values as they are, as a sum over devices
+// in their order: the same for any number of workers.
+func (p *Probe) Loss() float64 {
+	each(p.lanes, len(p.users), func(l *probeLane, i int) {
+		p.sums[i], p.ns[i] = 0, 0
+		p.samples(l, i, func(w *method.Work, b *method.Batch, z []float32) {
+			p.sums[i] += p.loss.Sum(b, z)
+			p.ns[i] += b.N
+		})
+	})
+	total := 0.0
+	for _, s := range p.sums {
+		total += s
+	}
+	return total / float64(max(1, sum(p.ns)))
+}
+
+// Gradient is that of Loss, by slot.
+func (p *Probe) Gradient() [][]float32 {
+	p.Loss() // for the number of samples
+	scale := 1 / float32(max(1, sum(p.ns)))
+	out := make([][]float32, len(p.Slots))
+	for k := range out {
+		out[k] = make([]float32, len(p.Value(k)))
+	}
+	for i := range p.users {
+		l := p.lanes[0]
+		p.samples(l, i, func(w *method.Work, b *method.Batch, z []float32) {
+			w.ClearGrads(b)
+			p.loss.Grad(&w.Scratch, b, scale, z)
+			p.back.Back(w, b, z)
+			for k, slot := range p.Slots {
+				v := &w.View[slot]
+				if !v.Slot.PerItem {
+					for x, g := range v.Grad {
+						out[k][x] += g
+					}
+					continue
+				}
+				item := map[uint32]uint32{} // by position
+				for x, pos := range b.Pos {
+					item[pos] = b.Item[x]
+				}
+				for _, pos := range b.Rows {
+					row := out[k][int(item[pos])*v.Stride:][:v.Stride]
+					for x, g := range v.GradRow(pos) {
+						row[x] += g
+					}
+				}
+			}
+		})
+	}
+	return out
+}
+
+// samples goes through the batches of a device, with their logits.
+func (p *Probe) samples(l *probeLane, i int, do func(w *method.Work, b *method.Batch, z []float32)) {
+	u := p.users[i]
+	p.split.User(u, &l.part)
+	task := device.Task{Device: uint32(u), Round: p.round, Train: l.part.Train, Rating: l.part.Rating, Hide: p.split.Hidden(&l.part)}
+	w := l.Open(&p.state[i], &task)
+	if w == nil {
+		return
+	}
+	w.WantLoss = true
+	n := min(p.most, len(w.Samples.Item))
+	for lo := 0; lo < n; lo += w.BatchSize {
+		b := w.Batch(lo, min(lo+w.BatchSize, n))
+		z := l.z[:b.N]
+		p.plan.Method.Logits(w, b, z)
+		do(w, b, z)
+	}
+}
