@@ -54,6 +54,7 @@ type featured struct {
 	Dim        int            `default:"64" doc:"dimension of a category's embedding"`
 	Layers     learn.Layers   `default:"256,128,64,32" doc:"widths of the hidden layers"`
 	Activation string         `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
+	Numbers    string         `default:"raw" choices:"raw|category" doc:"how numbers enter: as they are, or each as a category with an embedding (the paper: every feature is one-hot)"`
 	Start      float64        `default:"0.5" doc:"standard deviation of the embeddings at the start"`
 	LR         learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of a device's steps"`
 	Adapt      int            `default:"5" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
@@ -64,6 +65,9 @@ type featured struct {
 
 // Bind lays the network out on the features that there are.
 func (m *featured) Bind(f *rows.Features) (err error) {
+	if m.Numbers == "category" {
+		f = f.Categorical()
+	}
 	m.net, err = learn.NewSide(f, m.Dim, m.Layers, m.Activation, m.Start)
 	return err
 }

@@ -14,6 +14,7 @@ type PrivRecCen struct {
 	Dim        int          `default:"64" doc:"dimension of a category's embedding"`
 	Layers     learn.Layers `default:"256,128,64,32" doc:"widths of the hidden layers"`
 	Activation string       `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
+	Numbers    string       `default:"raw" choices:"raw|category" doc:"how numbers enter: as they are, or each as a category with an embedding"`
 	Start      float64      `default:"0.5" doc:"standard deviation of the embeddings at the start"`
 	LR         float32      `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's rate"`
 
@@ -27,7 +28,7 @@ func (m *PrivRecCen) Bind(f *rows.Features) error {
 }
 
 func (m *PrivRecCen) model() featured {
-	return featured{Dim: m.Dim, Layers: m.Layers, Activation: m.Activation, Start: m.Start, net: m.net.net}
+	return featured{Dim: m.Dim, Layers: m.Layers, Activation: m.Activation, Numbers: m.Numbers, Start: m.Start, net: m.net.net}
 }
 
 func (m *PrivRecCen) Slots(int) []method.Slot {

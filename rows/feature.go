@@ -1,6 +1,9 @@
 package rows
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Features is side information in columns: what is known of users, of items, and
 // of single interactions (the hour, the weather). It is shared and read-only.
@@ -36,6 +39,30 @@ func (c *Column) Len() int {
 		return len(c.Start) - 1
 	}
 	return len(c.Code)
+}
+
+// Categorical returns the features with each column of numbers as one of
+// categories: equal numbers are one category, in the order of size.
+func (f *Features) Categorical() *Features {
+	return &Features{User: categorical(f.User), Item: categorical(f.Item), Row: categorical(f.Row)}
+}
+
+func categorical(columns []Column) []Column {
+	out := slices.Clone(columns)
+	for i := range out {
+		if c := &out[i]; c.Card == 0 && len(c.Value) > 0 {
+			sizes := slices.Clone(c.Value)
+			slices.Sort(sizes)
+			sizes = slices.Compact(sizes)
+			codes := make([]uint32, len(c.Value))
+			for k, v := range c.Value {
+				at, _ := slices.BinarySearch(sizes, v)
+				codes[k] = uint32(at)
+			}
+			out[i] = Column{Name: c.Name, Card: len(sizes), Code: codes}
+		}
+	}
+	return out
 }
 
 // The limits of Check: what a feature that is worth an embedding stays below.

@@ -41,3 +41,17 @@ func TestWrongFeaturesAreRefusedByName(t *testing.T) {
 		t.Error("65 features pass")
 	}
 }
+
+func TestNumbersBecomeCategoriesInTheOrderOfSize(t *testing.T) {
+	f := &rows.Features{Item: []rows.Column{{Name: "cost", Card: 2, Code: []uint32{1, 0, 1}}, {Name: "count", Value: []float32{7, -1, 7}}}}
+	got := f.Categorical()
+	if c := got.Item[1]; c.Card != 2 || !slices.Equal(c.Code, []uint32{1, 0, 1}) || c.Value != nil {
+		t.Errorf("the numbers became %+v", c)
+	}
+	if f.Item[1].Card != 0 || got.Item[0].Card != 2 {
+		t.Error("a column that was not asked for has changed")
+	}
+	if err := got.Check(0, 3, 0); err != nil {
+		t.Error(err)
+	}
+}
