@@ -1,0 +1,106 @@
+package account
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// TreeRestarts is the Nodes of an event of trees that are each restarted after so
+// many steps, where a user contributes to each tree once at most: Σ (⌊log₂ steps⌋ + 1),
+// the depth of its leaf in each (Kairouz et al. 2021, DP-FTRL-TreeRestart).
+func TreeRestarts(steps ...int64) (float64, error) {
+	sum := 0.0
+	for _, n := range steps {
+		if n < 0 {
+			return 0, fmt.Errorf("account: a tree of %d steps: want 0 or more", n)
+		}
+		sum += float64(bits.Len64(uint64(n)))
+	}
+	return sum, nil
+}
+
+// maxTreeWork bounds what TreeOnce may compute.
+const maxTreeWork = 2e8
+
+// TreeOnce is the Nodes of an event of one tree over so many steps without restart,
+// where a user contributes at most participations times, with at least separation
+// steps between two of them: the largest sum, over the nodes, of the squared number of
+// contributions below (Kairouz et al. 2021, appendix D.2, DP-FTRL-NoTreeRestart).
+// Attempted contributions count.
+func TreeOnce(steps, participations, separation int64) (float64, error) {
+	switch {
+	case steps < 0:
+		return 0, fmt.Errorf("account: a tree of %d steps: want 0 or more", steps)
+	case participations < 0:
+		return 0, fmt.Errorf("account: %d participations: want 0 or more", participations)
+	case separation < 0:
+		return 0, fmt.Errorf("account: separation of %d steps: want 0 or more", separation)
+	}
+	most := participations
+	if steps == 0 {
+		most = 0
+	} else if room := (steps - 1) / (1 + separation); room < most-1 {
+		most = room + 1
+	}
+	if most <= 1 {
+		return float64(most) * float64(bits.Len64(uint64(steps))), nil
+	}
+	t := &tree{gap: separation, memo: map[branch]float64{}}
+	whole := branch{size: steps, count: most}
+	best := t.worst(whole)
+	if t.work > maxTreeWork {
+		return 0, fmt.Errorf("account: the worst case of %d steps, %d participations and separation %d takes too long to find; restart the tree (TreeRestarts), or use fewer participations", steps, participations, separation)
+	}
+	return best, nil
+}
+
+// tree finds the worst places for contributions.
+type tree struct {
+	gap  int64
+	memo map[branch]float64
+	work float64
+}
+
+// branch is the first size leaves of a tree, as its complete subtrees hold them,
+// with count contributions of which none is in the first head or the last tail leaves.
+type branch struct{ size, count, head, tail int64 }
+
+// worst is the largest sum of squares, -Inf where the contributions do not fit.
+func (t *tree) worst(b branch) float64 {
+	b.head, b.tail = max(0, b.head), max(0, b.tail)
+	if b.count == 0 {
+		return 0
+	}
+	if b.head+(b.count-1)*(t.gap+1) > b.size-1-b.tail || t.work > maxTreeWork {
+		return math.Inf(-1)
+	}
+	if b.size == 1 {
+		return 1
+	}
+	if x, ok := t.memo[b]; ok {
+		return x
+	}
+	left := int64(1) << (bits.Len64(uint64(b.size)) - 1)
+	own := 0.0
+	if left == b.size { // complete: its root is a node too
+		own = float64(b.count) * float64(b.count)
+		left /= 2
+	}
+	right := b.size - left
+	best := max(
+		t.worst(branch{left, b.count, b.head, b.tail - right}),
+		t.worst(branch{right, b.count, b.head - left, b.tail}))
+	for n := int64(1); n < b.count; n++ { // on the left
+		for free := range min(t.gap, left-1) + 1 { // leaves after the last of them
+			t.work++
+			x := t.worst(branch{left, n, b.head, free})
+			if math.IsInf(x, -1) {
+				break // with more of them free it does not fit either
+			}
+			best = max(best, x+t.worst(branch{right, b.count - n, t.gap - free, b.tail}))
+		}
+	}
+	t.memo[b] = own + best
+	return own + best
+}
