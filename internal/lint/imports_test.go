@@ -34,6 +34,7 @@ var table = map[string]row{
 	"rank":    {pure: true, may: list("rows vec rng")},
 	"figure":  {pure: true, may: list("rng")},
 	"data":    {pure: true, may: list("rows rng param")},
+	"secagg":  {pure: true, may: none},
 	"device":  {pure: true, may: list("method rows vec rng")},
 
 	"round": {may: list("agg method rows vec rng")},

@@ -26,6 +26,7 @@ var wide = map[string]string{
 	"report": "half of its names are the parts of result.json, which is one contract",
 	"learn":  "the parts that methods are made of: a reader picks from one list",
 	"lab":    "an experiment's settings, folder, presets and pages are one subject; what searches is package tune",
+	"secagg": "each message of the protocol is a type, so that none can stand in for another",
 	"data":   "sets, splits, protocols and the world are one subject to a reader; loaders have no API of their own",
 }
 
