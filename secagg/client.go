@@ -106,7 +106,7 @@ func (c *Client) Deal(m *Roster) (*Mail, error) {
 	c.own = shares[i]
 	shares = append(shares[:i], shares[i+1:]...)
 	for i, p := range peers {
-		aead, extra := c.sealer(&p, true)
+		aead, extra := c.sealer(p.secret, c.id, p.id)
 		out.Letters[i] = Letter{p.id, aead.Seal(nil, make([]byte, aead.NonceSize()), shares[i][:], extra)}
 	}
 	c.present, c.peers, c.step = append(Set{}, m.Present...), peers, 1
@@ -162,17 +162,11 @@ func agree(own *ecdh.PrivateKey, other [keySize]byte) ([]byte, error) {
 	return own.ECDH(key)
 }
 
-// sealer is the cipher for the one box to a neighbour, or from it, in this round:
+// sealer is the cipher for the one box from a device to another in this round:
 // its key is used once, so the nonce may be zero. What is sealed is bound to the
-// context, the step, both ids and both mask keys: if the two do not have the same
-// keys in hand, their masks would not cancel, and the box does not open.
-func (c *Client) sealer(p *neighbour, to bool) (cipher.AEAD, []byte) {
-	ids, keys := [2]uint32{c.id, p.id}, [2][]byte{c.mask.PublicKey().Bytes(), p.mask[:]}
-	if !to {
-		ids[0], ids[1] = ids[1], ids[0]
-		keys[0], keys[1] = keys[1], keys[0]
-	}
-	key := derive(p.secret, c.context, forBox, ids[0], ids[1])
+// context, the step and both ids.
+func (c *Client) sealer(secret []byte, from, to uint32) (cipher.AEAD, []byte) {
+	key := derive(secret, c.context, forBox, from, to)
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		panic(badKey)
@@ -182,11 +176,8 @@ func (c *Client) sealer(p *neighbour, to bool) (cipher.AEAD, []byte) {
 		panic(badKey)
 	}
 	extra := append(c.context[:len(c.context):len(c.context)], stepDeal)
-	for i := range ids {
-		extra = binary.LittleEndian.AppendUint32(extra, ids[i])
-		extra = append(extra, keys[i]...)
-	}
-	return aead, extra
+	extra = binary.LittleEndian.AppendUint32(extra, from)
+	return aead, binary.LittleEndian.AppendUint32(extra, to)
 }
 
 // Upload is step 2: the vector under this device's own mask and those that it
@@ -206,7 +197,7 @@ func (c *Client) Upload(m *Mail, values []int32) (*Upload, error) {
 		if p == nil {
 			return nil, fmt.Errorf("secagg: a box from device %d, which is no neighbour of device %d", l.Peer, c.id)
 		}
-		aead, extra := c.sealer(p, false)
+		aead, extra := c.sealer(p.secret, p.id, c.id)
 		plain, err := aead.Open(nil, make([]byte, aead.NonceSize()), l.Data, extra)
 		p.dealt, p.opened = true, err == nil && len(plain) == pairSize
 		if p.opened {
@@ -225,6 +216,7 @@ func (c *Client) Upload(m *Mail, values []int32) (*Upload, error) {
 	}
 	out := &Upload{Context: c.context, From: c.id, Data: make([]byte, packedSize(len(sum), c.round.Bits))}
 	pack(sum, c.round.Bits, out.Data)
+	out.View = c.view()
 	out.Tag = uploadTag(c.seed, c.context, c.id, out.digest())
 	c.step = 2
 	return out, nil
@@ -281,6 +273,29 @@ func (c *Client) masked(values []int32) ([]uint32, error) {
 		m.add(pairKey(secret, c.context, c.id, p.id), c.id > p.id, sum)
 	}
 	return sum, nil
+}
+
+// view is the hash of the mask keys that the client has in hand.
+func (c *Client) view() [keySize]byte {
+	peers := []Peer{{ID: c.id, Mask: c.Advert().Mask}}
+	for _, p := range c.peers {
+		if p.dealt {
+			peers = append(peers, Peer{ID: p.id, Mask: p.mask})
+		}
+	}
+	return viewOf(c.context, peers)
+}
+
+// viewOf is the hash of the mask keys of a device and of the neighbours that it
+// masks with. The server must find the same, or the masks would not cancel.
+func viewOf(context [keySize]byte, peers []Peer) [keySize]byte {
+	w := writer{}
+	w.key(context)
+	for i := range peers {
+		w.u32(peers[i].ID)
+		w.key(peers[i].Mask)
+	}
+	return sha256.Sum256(w.b)
 }
 
 func pairKey(secret []byte, context [keySize]byte, a, b uint32) [keySize]byte {

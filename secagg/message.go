@@ -60,6 +60,7 @@ type Mail struct {
 type Upload struct {
 	Context [keySize]byte
 	From    uint32
+	View    [keySize]byte // hash of the mask keys that it was masked with
 	Tag     [keySize]byte // under a key that opens with the sender's own mask
 	Data    []byte        // Length numbers of Bits each, lowest bits first
 }
@@ -99,6 +100,7 @@ func (m *Upload) digest() [keySize]byte {
 	w := writer{}
 	w.head(kindUpload, m.Context)
 	w.u32(m.From)
+	w.key(m.View)
 	h.Write(w.b)
 	h.Write(m.Data)
 	var out [keySize]byte
@@ -208,9 +210,10 @@ func (m *Mail) UnmarshalBinary(b []byte) error {
 }
 
 func (m *Upload) MarshalBinary() ([]byte, error) {
-	w := writer{b: make([]byte, 0, headSize+4+keySize+4+len(m.Data))}
+	w := writer{b: make([]byte, 0, headSize+4+2*keySize+4+len(m.Data))}
 	w.head(kindUpload, m.Context)
 	w.u32(m.From)
+	w.key(m.View)
 	w.key(m.Tag)
 	w.u32(uint32(len(m.Data)))
 	w.b = append(w.b, m.Data...)
@@ -222,7 +225,7 @@ func (m *Upload) UnmarshalBinary(b []byte) error {
 	var out Upload
 	r := reader{b: b}
 	out.Context = r.head(kindUpload)
-	out.From, out.Tag = r.u32(), r.key()
+	out.From, out.View, out.Tag = r.u32(), r.key(), r.key()
 	out.Data = r.bytes(r.count(1))
 	if err := r.end("an upload"); err != nil {
 		return err

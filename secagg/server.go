@@ -123,10 +123,24 @@ func (s *Server) Deal(m *Mail) error {
 	return nil
 }
 
+// view is the hash of the mask keys that a device was sent.
+func (s *Server) view(id uint32) [keySize]byte {
+	peers := []Peer{{ID: id, Mask: s.adverts[id].Mask}}
+	for _, v := range s.graph.neighbours(id) {
+		if s.dealt.Has(v) {
+			peers = append(peers, Peer{ID: v, Mask: s.adverts[v].Mask})
+		}
+	}
+	return viewOf(s.context, peers)
+}
+
 // Upload takes a message of step 2 and adds it to the sum.
 func (s *Server) Upload(m *Upload) error {
 	if err := s.take(uploads, m.Context, m.From, s.dealt, s.arrived); err != nil {
 		return err
+	}
+	if m.View != s.view(m.From) {
+		return fmt.Errorf("secagg: device %d masked with other keys or neighbours than the server has sent; the masks would not cancel", m.From)
 	}
 	if !addPacked(m.Data, s.round.Bits, s.sum) {
 		return fmt.Errorf("secagg: device %d uploads %d bytes, want %d numbers of %d bits and nothing after them", m.From, len(m.Data), s.round.Length, s.round.Bits)
