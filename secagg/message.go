@@ -108,6 +108,7 @@ func (m *Upload) digest() [keySize]byte {
 	return out
 }
 
+// MarshalBinary writes the binary form.
 func (m *Advert) MarshalBinary() ([]byte, error) {
 	w := writer{}
 	w.head(kindAdvert, m.Context)
@@ -118,6 +119,7 @@ func (m *Advert) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
 func (m *Advert) UnmarshalBinary(b []byte) error {
 	var out Advert
 	r := reader{b: b}
@@ -130,6 +132,7 @@ func (m *Advert) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// MarshalBinary writes the binary form.
 func (m *Roster) MarshalBinary() ([]byte, error) {
 	w := writer{}
 	w.head(kindRoster, m.Context)
@@ -144,6 +147,7 @@ func (m *Roster) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
 func (m *Roster) UnmarshalBinary(b []byte) error {
 	var out Roster
 	r := reader{b: b}
@@ -161,6 +165,8 @@ func (m *Roster) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// MarshalBinary writes the binary form; it refuses letters of another length than
+// those of the step.
 func (m *Mail) MarshalBinary() ([]byte, error) {
 	w := writer{}
 	w.head(kindMail, m.Context)
@@ -188,6 +194,8 @@ func letterSize(step uint8) int {
 	return 0
 }
 
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+// Letters alias b.
 func (m *Mail) UnmarshalBinary(b []byte) error {
 	var out Mail
 	r := reader{b: b}
@@ -209,6 +217,7 @@ func (m *Mail) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// MarshalBinary writes the binary form.
 func (m *Upload) MarshalBinary() ([]byte, error) {
 	w := writer{b: make([]byte, 0, headSize+4+2*keySize+4+len(m.Data))}
 	w.head(kindUpload, m.Context)
@@ -220,7 +229,8 @@ func (m *Upload) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
-// UnmarshalBinary reads the binary form. Data aliases b.
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error. Data
+// aliases b.
 func (m *Upload) UnmarshalBinary(b []byte) error {
 	var out Upload
 	r := reader{b: b}
@@ -234,6 +244,7 @@ func (m *Upload) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// MarshalBinary writes the binary form.
 func (m *Lists) MarshalBinary() ([]byte, error) {
 	w := writer{}
 	w.head(kindLists, m.Context)
@@ -242,6 +253,7 @@ func (m *Lists) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
 func (m *Lists) UnmarshalBinary(b []byte) error {
 	var out Lists
 	r := reader{b: b}
@@ -254,6 +266,7 @@ func (m *Lists) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// MarshalBinary writes the binary form.
 func (m *Reveal) MarshalBinary() ([]byte, error) {
 	w := writer{}
 	w.head(kindReveal, m.Context)
@@ -267,6 +280,7 @@ func (m *Reveal) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
 func (m *Reveal) UnmarshalBinary(b []byte) error {
 	var out Reveal
 	r := reader{b: b}

@@ -48,6 +48,10 @@ func modulusBits(n int, m int64) int {
 func (p *Params) Check() error {
 	holders := p.Degree + 1
 	all := p.Degree == p.Devices-1
+	least := holders // on a sparse graph, fewer would not be one
+	if all {
+		least = p.Threshold
+	}
 	switch {
 	case p.Devices < 1 || p.Devices > MaxDevices:
 		return fmt.Errorf("secagg: %d devices: want 1 to %d", p.Devices, MaxDevices)
@@ -64,8 +68,8 @@ func (p *Params) Check() error {
 			p.Degree, p.Devices, MaxHolders-1, p.Devices-1, MaxHolders-1)
 	case p.Threshold < 1 || p.Threshold > holders:
 		return fmt.Errorf("secagg: a threshold of %d of %d shares: want 1 to %d", p.Threshold, holders, holders)
-	case p.Least > p.Devices || all && p.Least < p.Threshold || !all && p.Least < holders:
-		return fmt.Errorf("secagg: at least %d devices in a sum: want from %d to the %d devices", p.Least, map[bool]int{true: p.Threshold, false: holders}[all], p.Devices)
+	case p.Least < least || p.Least > p.Devices:
+		return fmt.Errorf("secagg: at least %d devices in a sum: want %d to %d", p.Least, least, p.Devices)
 	case p.Active && !all:
 		return fmt.Errorf("secagg: %d neighbours among %d devices: against an active server every device must be a neighbour; make groups of at most %d", p.Degree, p.Devices, MaxHolders)
 	case p.Active && 3*p.Threshold <= 2*holders:
@@ -100,12 +104,15 @@ type Round struct {
 // key is derived with it: nothing of one round is of use in another.
 func (r *Round) Context() [keySize]byte {
 	b := append(make([]byte, 0, 256), "tacit secagg 1 context"...)
-	for _, v := range []int64{
-		int64(r.Devices), int64(r.Length), r.Max, int64(r.Bits), int64(r.Degree), int64(r.Threshold), int64(r.Least),
-		map[bool]int64{true: 1}[r.Active], int64(r.Number),
-	} {
+	active := 0
+	if r.Active {
+		active = 1
+	}
+	for _, v := range []int{r.Devices, r.Length, r.Bits, r.Degree, r.Threshold, r.Least, active} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.Max))
+	b = binary.LittleEndian.AppendUint64(b, r.Number)
 	b = append(b, r.Model[:]...)
 	b = append(b, r.Seed[:]...)
 	return sha256.Sum256(b)

@@ -107,16 +107,16 @@ func TestParamsThatDoNotHoldTogetherAreRefused(t *testing.T) {
 			p.Max = 164
 		},
 		"would wrap modulo 2^16: take numbers up to 10737418": func(p *Params) { p.Max = math.MaxInt64 },
-		"21 neighbours":                             func(p *Params) { p.Degree = 21 },
-		"199 neighbours among 300":                  func(p *Params) { p.Degree, p.Devices, p.Bits = 199, 300, 16 },
-		"256 neighbours":                            func(p *Params) { p.Degree, p.Devices, p.Bits = 256, 1000, 20 },
-		"threshold of 22 of 21":                     func(p *Params) { p.Threshold = 22 },
-		"threshold of 0":                            func(p *Params) { p.Threshold = 0 },
-		"at least 20 devices":                       func(p *Params) { p.Least = 20 },
-		"at least 201 devices":                      func(p *Params) { p.Least = 201 },
-		"every device must be":                      func(p *Params) { p.Active = true },
-		"more than two thirds are needed, 134":      func(p *Params) { p.Active, p.Degree, p.Threshold, p.Least = true, 199, 133, 150 },
-		"at least 99 devices in a sum: want from 1": func(p *Params) { p.Degree, p.Threshold, p.Least = 199, 101, 99 },
+		"21 neighbours":                          func(p *Params) { p.Degree = 21 },
+		"199 neighbours among 300":               func(p *Params) { p.Degree, p.Devices, p.Bits = 199, 300, 16 },
+		"256 neighbours":                         func(p *Params) { p.Degree, p.Devices, p.Bits = 256, 1000, 20 },
+		"threshold of 22 of 21":                  func(p *Params) { p.Threshold = 22 },
+		"threshold of 0":                         func(p *Params) { p.Threshold = 0 },
+		"at least 20 devices":                    func(p *Params) { p.Least = 20 },
+		"at least 201 devices":                   func(p *Params) { p.Least = 201 },
+		"every device must be":                   func(p *Params) { p.Active = true },
+		"more than two thirds are needed, 134":   func(p *Params) { p.Active, p.Degree, p.Threshold, p.Least = true, 199, 133, 150 },
+		"at least 99 devices in a sum: want 101": func(p *Params) { p.Degree, p.Threshold, p.Least = 199, 101, 99 },
 	} {
 		p := good
 		change(&p)
