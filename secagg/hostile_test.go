@@ -285,19 +285,19 @@ func TestAnActiveServerCannotShowTwoLists(t *testing.T) {
 }
 
 func TestActiveRoundsAreExactToo(t *testing.T) {
-	p, err := Plan(12, 20, 1000, Risk{Dropped: 0.3, Active: true})
+	p, err := Plan(9, 20, 1000, Risk{Dropped: 0.3, Active: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for step := range 4 {
 		ended := 0
-		for seed := range uint64(4) {
+		for seed := range uint64(3) {
 			if checkSession(t, Round{Params: p}, seed, 0.2, step) {
 				ended++
 			}
 		}
-		if ended == 4 {
-			t.Errorf("no round of 4 with 20 %% leaving at step %d came to its end", step)
+		if ended == 3 {
+			t.Errorf("no round of 3 with 20 %% leaving at step %d came to its end", step)
 		}
 	}
 }

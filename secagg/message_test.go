@@ -161,6 +161,9 @@ func offer(s *Server, c *Client, m wired) {
 }
 
 func TestPackedNumbersComeBackModuloTheirBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("much arithmetic: run without -short")
+	}
 	for bits := 1; bits <= 32; bits++ {
 		for _, n := range []int{1, 2, 3, 7, 8, 31, 100} {
 			src, dst := make([]uint32, n), make([]uint32, n)

@@ -88,10 +88,7 @@ func (p *Params) sparse(corrupt, dropped int, risk Risk) bool {
 		if 2*union-1+allBad(n, corrupt+dropped, k) > secure {
 			continue
 		}
-		t := k
-		for t > 0 && union+tail(n-1, dropped, k, k-t+1) > fails {
-			t--
-		}
+		t := k + 1 - unlikely(n-1, dropped, k, fails-union)
 		if t > 0 && union+tail(n-dropped-1, corrupt, k, t) <= secure {
 			p.Degree, p.Threshold = k, t
 			return true
@@ -122,6 +119,18 @@ func tail(n, m, k, a int) float64 {
 		sum += math.Exp(choose(m, x) + choose(n-m, k-x) - all)
 	}
 	return math.Log2(sum)
+}
+
+// unlikely is the smallest a for which tail(n, m, k, a) is at most a limit below 0.
+func unlikely(n, m, k int, limit float64) int {
+	all, most := choose(n, k), math.Exp2(limit)
+	a := min(k, m) + 1
+	for sum := 0.0; a > 0; a-- {
+		if sum += math.Exp(choose(m, a-1) + choose(n-m, k-a+1) - all); sum > most {
+			break
+		}
+	}
+	return a
 }
 
 func choose(n, k int) float64 {

@@ -19,6 +19,9 @@ func exactTail(n, m, k, a int64) float64 {
 }
 
 func TestTailsAreThoseOfTheHypergeometric(t *testing.T) {
+	if testing.Short() {
+		t.Skip("much arithmetic: run without -short")
+	}
 	for _, c := range [][4]int{{999, 100, 106, 46}, {999, 300, 106, 61}, {9999, 1000, 134, 59}, {199, 20, 54, 21}, {99, 10, 30, 0}, {50, 49, 10, 9}, {1 << 20, 1 << 18, 200, 100}} {
 		got, want := tail(c[0], c[1], c[2], c[3]), exactTail(int64(c[0]), int64(c[1]), int64(c[2]), int64(c[3]))
 		if math.Abs(got-want) > 1e-6 && got != want {
@@ -27,7 +30,21 @@ func TestTailsAreThoseOfTheHypergeometric(t *testing.T) {
 	}
 }
 
+func TestUnlikelyIsWhereTheTailIsSmallEnough(t *testing.T) {
+	for _, c := range [][3]int{{999, 300, 106}, {999, 0, 20}, {50, 49, 10}, {50, 5, 12}, {9999, 3300, 134}} {
+		for _, limit := range []float64{-1, -20, -50} {
+			a := unlikely(c[0], c[1], c[2], limit)
+			if tail(c[0], c[1], c[2], a) > limit || a > 0 && tail(c[0], c[1], c[2], a-1) <= limit {
+				t.Errorf("%v: %d is not the smallest place where the tail is 2^%g", c, a, limit)
+			}
+		}
+	}
+}
+
 func TestAPlanWithstandsItsRisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("much arithmetic: run without -short")
+	}
 	for _, c := range []struct {
 		n    int
 		risk Risk

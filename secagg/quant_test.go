@@ -81,6 +81,9 @@ func quantiser(t *testing.T, q Quant) *Quantiser {
 // of a draw, the mean is off by more than 5.5 deviations with a chance of 4e-8; for
 // the 200 numbers together, 8e-6.
 func TestRandomRoundingHasNoBias(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many draws: run without -short")
+	}
 	const draws = 5000
 	z := quantiser(t, Quant{Devices: 100, Norm: 1, Bits: 10})
 	r := rand.New(rand.NewPCG(1, 1))
@@ -109,6 +112,9 @@ func TestRandomRoundingHasNoBias(t *testing.T) {
 // The worst vector for rounding is as long as it may be and has every fraction at
 // one half. None is over Bound, and the longest come near it.
 func TestRoundingKeepsTheNorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many draws: run without -short")
+	}
 	const n = 1000
 	for _, beta := range []float64{0, math.Exp(-0.5)} {
 		z := quantiser(t, Quant{Devices: 10, Norm: 1, Peak: 31 / (1.5 * math.Sqrt(n)), Bits: 6, Beta: beta})
@@ -146,6 +152,9 @@ func norm(x []int32) float64 {
 // A bound below what most roundings give: the draws that are over it are redrawn,
 // seen by the chance that is left when the condition is taken away.
 func TestTooLongVectorsAreRoundedAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many draws: run without -short")
+	}
 	z := quantiser(t, Quant{Devices: 10, Norm: 1, Bits: 2, Beta: math.Exp(-0.5)})
 	const n = 8 // levels 1: fractions of 1/sqrt(8), norm 1
 	x, dst := make([]float32, n), make([]int32, n)
@@ -228,6 +237,9 @@ func TestTheSumOfRealVectorsComesBack(t *testing.T) {
 }
 
 func TestTheTailIsThatOfAGaussian(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many draws: run without -short")
+	}
 	if got := Tail(100, 1, 2*math.Exp(-8)); got != 400 { // 2 exp(-4^2/2)
 		t.Errorf("the bound is %d, want 4 deviations, 400", got)
 	}

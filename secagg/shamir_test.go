@@ -23,6 +23,9 @@ func slow(a, b byte) byte {
 }
 
 func TestTheFieldIsThatOfAES(t *testing.T) {
+	if testing.Short() {
+		t.Skip("much arithmetic: run without -short")
+	}
 	for a := range 256 {
 		var in [pairSize]byte
 		for i := range in {
@@ -56,6 +59,9 @@ func some(r *rand.Rand, shares [][pairSize]byte, t, half int) []point {
 }
 
 func TestAnyThresholdOfSharesOpensAndFewerDoNot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("much arithmetic: run without -short")
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct{ t, n int }{{1, 1}, {1, 5}, {2, 2}, {2, 3}, {7, 20}, {46, 107}, {128, 255}, {255, 255}} {
 		secret := [pairSize]byte{3, 1, 4, keySize: 1, pairSize - 1: 9}
