@@ -15,10 +15,10 @@ DIR ?= screens
 # How long each fuzz target runs under `make fuzz`.
 T ?= 60s
 # The packages that build for js/wasm: the import table in internal/lint says the same.
-PURE := account agg data device figure learn method methods param rank rng rows vec
+PURE := account agg data device figure learn method methods param privacy rank rng rows secagg vec
 # Goroutines meet in sim; the others are what runs inside them. Of the methods,
 # which are slow under the detector, only the checks that compare workers.
-RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./vec ./param ./tune
+RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./secagg ./vec ./param ./tune
 
 say = @printf '\n== %s\n' $(1)
 

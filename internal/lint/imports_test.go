@@ -35,10 +35,12 @@ var table = map[string]row{
 	"figure":  {pure: true, may: list("rng")},
 	"data":    {pure: true, may: list("rows rng param")},
 	"account": {pure: true, may: none, out: list("gonum.org/v1/gonum/dsp/fourier")},
-	"device":  {pure: true, may: list("method rows vec rng")},
+	"secagg":  {pure: true, may: none},
+	"privacy": {pure: true, may: list("account")},
+	"device":  {pure: true, may: list("method rows vec rng privacy")},
 
-	"round": {may: list("agg method rows vec rng")},
-	"sim":   {may: list("round device data rank agg method rows vec rng")},
+	"round": {may: list("account agg method privacy rows vec rng internal/whole")},
+	"sim":   {may: list("account privacy secagg round device data rank agg method rows vec rng")},
 	"refs":  {may: list("sim data rank device method methods param rows vec rng")},
 
 	"data/fetch": {may: list("data")},

@@ -27,6 +27,8 @@ var wide = map[string]string{
 	"learn":   "the parts that methods are made of: a reader picks from one list",
 	"lab":     "an experiment's settings, folder, presets and pages are one subject; what searches is package tune",
 	"methods": "one type for each published method",
+	"secagg":  "each message of the protocol is a type, so that none can stand in for another",
+	"privacy": "the stages of the stack are names to build with",
 	"data":    "sets, splits, protocols and the world are one subject to a reader; loaders have no API of their own",
 }
 

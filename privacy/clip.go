@@ -1,0 +1,132 @@
+package privacy
+
+import "math"
+
+// Draft is the update of one device before anybody sees it: rows of numbers, and
+// where each stands in the flat vector that is summed.
+type Draft struct {
+	Rows [][]float32
+	At   []int
+	// Side is what travels beside the rows, such as a decay: it is clipped with them,
+	// and stands in the flat vector from SideAt on.
+	Side   []float64
+	SideAt int
+	// BitAt is the place of the clipping bit, where one is asked for.
+	BitAt int
+}
+
+// Bound is what a coordinator tells the devices of a round: how long an update may
+// be, and how numbers become integers. A device obeys it before anything leaves it.
+type Bound struct {
+	Clip   float64 // the longest that an update may be
+	L1     bool    // length is the sum of magnitudes, not the Euclidean norm
+	Row    float64 // the longest that one row may be, before the whole is bounded; 0 for no such bound
+	Levels float64 // integers per Clip
+	Bit    bool    // say whether the update was within Clip
+	Late   bool    // the bit is taken after clipping, as the PrivRec paper prints it: it is then always 1
+}
+
+// BitLevels is the integer that a whole clipping bit becomes; half of it is taken
+// off, so that one device moves the sum by half a bit.
+const BitLevels = 1 << 12
+
+// Seal bounds a draft and adds it to the flat sum as integers. The draft's rows stay
+// as they are. Its integer length is at most Sensitivity, whatever the draft
+// holds: one that is not finite counts as zero, and is told.
+func (b *Bound) Seal(d *Draft, sum []int64) (norm float64, finite bool) {
+	norm = b.length(d)
+	if finite = norm-norm == 0; !finite {
+		norm = math.Inf(1)
+	}
+	scale := 1.0
+	if norm > b.Clip {
+		// A little less than the quotient: its rounding must not lengthen the update.
+		scale = b.Clip / norm * (1 - 1e-12)
+	}
+	if finite && scale > 0 {
+		b.add(d, scale, sum)
+	}
+	if b.Bit {
+		within := norm <= b.Clip || b.Late
+		sum[d.BitAt] -= BitLevels / 2
+		if within {
+			sum[d.BitAt] += BitLevels
+		}
+	}
+	return norm, finite
+}
+
+// length is the length of a draft after its rows are bounded.
+func (b *Bound) length(d *Draft) float64 {
+	total := 0.0
+	for _, row := range d.Rows {
+		n := b.of(row)
+		if n-n != 0 {
+			return math.NaN() // no bound on the row may hide it
+		}
+		if b.Row > 0 {
+			n = min(n, b.Row)
+		}
+		total += b.raise(n)
+	}
+	for _, x := range d.Side {
+		total += b.raise(math.Abs(x))
+	}
+	if b.L1 {
+		return total
+	}
+	return math.Sqrt(total)
+}
+
+func (b *Bound) raise(x float64) float64 {
+	if b.L1 {
+		return x
+	}
+	return float64(x * x)
+}
+
+func (b *Bound) of(row []float32) float64 {
+	n := 0.0
+	if b.L1 {
+		for _, v := range row {
+			n += math.Abs(float64(v))
+		}
+		return n
+	}
+	for _, v := range row {
+		x := float64(v)
+		n += float64(x * x)
+	}
+	return math.Sqrt(n)
+}
+
+func (b *Bound) add(d *Draft, scale float64, sum []int64) {
+	unit := b.Levels / b.Clip * scale
+	for r, row := range d.Rows {
+		u := unit
+		if b.Row > 0 {
+			if n := b.of(row); n > b.Row {
+				u *= b.Row / n * (1 - 1e-12)
+			}
+		}
+		dst := sum[d.At[r] : d.At[r]+len(row)]
+		for i, v := range row {
+			dst[i] += int64(math.RoundToEven(float64(u * float64(v))))
+		}
+	}
+	for i, x := range d.Side {
+		sum[d.SideAt+i] += int64(math.RoundToEven(float64(unit * x)))
+	}
+}
+
+// Sensitivity is the longest that the integers of one device can be, of numbers so
+// many: the levels, and what rounding can add.
+func (b *Bound) Sensitivity(numbers int) float64 {
+	if b.L1 {
+		return b.Levels + float64(numbers)/2
+	}
+	return b.Levels + math.Sqrt(float64(numbers))/2
+}
+
+// Unit is what an integer is worth.
+func (b *Bound) Unit() float64 { return b.Clip / b.Levels }

@@ -1,0 +1,71 @@
+package privacy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Cover hides which rows of a table a device has touched.
+type Cover struct {
+	Kind string // dense, buckets or decoys
+	N    int    // rows of a bucket, or decoys for each touched row
+}
+
+func (p Policy) cover() (Cover, error) {
+	kind, n, found := strings.Cut(p.Cover, ":")
+	if kind == "dense" && !found {
+		return Cover{Kind: kind}, nil
+	}
+	size, err := strconv.Atoi(n)
+	if kind != "buckets" && kind != "decoys" || err != nil || size < 1 || size > 1<<20 {
+		return Cover{}, fmt.Errorf("cover is %q: want dense, buckets:N (rows in a public bucket) or decoys:N (for each touched row)", p.Cover)
+	}
+	return Cover{kind, size}, nil
+}
+
+// Leak says what the rows that are sent still tell whoever sees them.
+func (c Cover) Leak() string {
+	switch c.Kind {
+	case "buckets":
+		return fmt.Sprintf("which buckets of %d items a device touched", c.N)
+	case "decoys":
+		return fmt.Sprintf("a set of items in which one of %d is touched; over rounds the same ones come back and stand out, so no epsilon covers it", c.N+1)
+	}
+	return ""
+}
+
+// Rows returns the rows to send of a table with items rows, ascending: all that are
+// touched, and those that hide them. touched ascends.
+func (c Cover) Rows(touched []uint32, items int, s *Source) []uint32 {
+	var out []uint32
+	switch c.Kind {
+	case "buckets":
+		for k, id := range touched {
+			first := id / uint32(c.N) * uint32(c.N)
+			if k > 0 && touched[k-1]/uint32(c.N) == id/uint32(c.N) {
+				continue
+			}
+			for r := first; r < min(first+uint32(c.N), uint32(items)); r++ {
+				out = append(out, r)
+			}
+		}
+		return out
+	case "decoys":
+		out = slices.Clone(touched)
+		want := min(len(touched)*(c.N+1), items)
+		for len(out) < want {
+			for len(out) < want {
+				out = append(out, uint32(s.below(uint64(items))))
+			}
+			slices.Sort(out)
+			out = slices.Compact(out)
+		}
+		return out
+	}
+	for r := range items {
+		out = append(out, uint32(r))
+	}
+	return out
+}

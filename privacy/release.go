@@ -1,0 +1,140 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tacit-rec/tacit/account"
+)
+
+// Part is a piece of a release's noise: which deviation, and from which stream. A
+// coordinator that must draw the same again after a crash keeps what it has drawn.
+type Part struct {
+	Deviation int64
+	Sign      int64 // -1 takes noise back that an earlier release had
+	Node      Node
+}
+
+// Node names a draw: of a tree its place, else the round.
+type Node struct{ Tree, Level, Index int }
+
+// Parts lists the noise of a round, from 0, in which so many devices are in the
+// sum. Of distributed and local noise it is drawn at once for all of them, which only
+// a simulation may: the sum of discrete Gaussian variables is, at these deviations, one
+// to far below any delta (Kairouz, Liu and Steinke 2021, theorem 1).
+func (k *Stack) Parts(round, devices int) []Part {
+	d := k.deviation(k.levels)
+	switch {
+	case k.Against == Distributed:
+		share := math.Ceil(float64(d) / math.Sqrt(float64(k.Least)))
+		return []Part{{Deviation: ceil(share * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
+	case k.Against == Local && k.Mechanism == Gauss:
+		return []Part{{Deviation: ceil(float64(d) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
+	case k.Mechanism == Tree:
+		return k.treeParts(round, d)
+	}
+	return []Part{{Deviation: d, Sign: 1, Node: Node{Index: round}}}
+}
+
+// treeParts is the noise of a prefix sum less that of the one before: the nodes that
+// cover the first n leaves are the binary digits of n (Kairouz et al. 2021, DP-FTRL).
+func (k *Stack) treeParts(round int, deviation int64) []Part {
+	tree, n := round/k.Epoch, round%k.Epoch+1
+	var out []Part
+	for level := 0; n>>level > 0; level++ {
+		if n>>level&1 == 1 { // the lowest digit that is set is new, and those below it were in n-1
+			out = append(out, Part{deviation, 1, Node{tree, level, n >> level}})
+			for l := range level {
+				out = append(out, Part{deviation, -1, Node{tree, l, (n-1)>>l | 1}})
+			}
+			break
+		}
+	}
+	return out
+}
+
+// Spends is what must be in the ledger before round t, from 0, is released; false
+// where it is there already: a tree is paid for when it is begun.
+func (k *Stack) Spends(t int) (account.Event, bool, error) {
+	if k.Mechanism != Tree {
+		e, err := k.Events(k.Noise, 1)
+		if err != nil {
+			return account.Event{}, false, err
+		}
+		return e[0], true, nil
+	}
+	if t%k.Epoch != 0 {
+		return account.Event{}, false, nil
+	}
+	e, err := k.Events(k.Noise, min(k.Epoch, k.Rounds-t))
+	if err != nil {
+		return account.Event{}, false, err
+	}
+	return e[0], true, nil
+}
+
+// MetricEvent is what the release of an evaluation costs. It has no sampling: all
+// users are asked.
+func (k *Stack) MetricEvent() account.Event {
+	return account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: account.None, Q: 1, Noise: k.Metrics, Rounds: 1}
+}
+
+// MetricSensitivity is how far one user can move the sums of two metrics that lie
+// between 0 and 1.
+const MetricSensitivity = math.Sqrt2
+
+// Caveats are what a reader of the epsilon must know beside it.
+func (k *Stack) Caveats() []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if k.NoiseCohort > 0 {
+		say("the noise is that of a mean over %d devices, and there are about %.0f: the epsilon is that of a federation %.0f times as large, not of this one", k.NoiseCohort, k.Expected, float64(k.NoiseCohort)/k.Expected)
+	}
+	if k.Printed {
+		say("as printed: the clipping bit is taken after the clip, the noise is not multiplied by the coordinator's rate of %g, and the bound may fall below zero; the epsilon is the paper's claim and does not hold", k.Step)
+	}
+	if k.Against != Central {
+		say("simulated: the devices' noise is drawn at once, as the sum it amounts to")
+	}
+	if leak := k.Cover.Leak(); leak != "" {
+		say("the coordinator sees %s", leak)
+	}
+	if k.Metrics == 0 {
+		say("the metrics are the experimenter's, measured on all users: a federation that published them would spend more (metrics=Z)")
+	}
+	say("settings that were chosen by looking at these users are not covered")
+	return out
+}
+
+// Scale of one device's Laplace noise, in integers.
+func (k *Stack) Scale() int64 { return k.deviation(k.levels) }
+
+// BitDeviation is the deviation of the noise on the sum of clipping bits.
+func (k *Stack) BitDeviation() int64 { return max(1, ceil(k.Bit*BitLevels)) }
+
+// ErrClip says that the rule as printed has run the bound below zero.
+var ErrClip = fmt.Errorf("privacy: the bound on updates is no longer positive: the linear rule, as printed, runs it there")
+
+// Adapt moves the bound by the noisy sum of clipping bits.
+func (k *Stack) Adapt(bits int64) error {
+	within := float64(bits)/BitLevels/k.Expected + 0.5
+	k.Clip = NextClip(k.Adaptive, k.Clip, within, k.Quantile, k.Rate)
+	if !(k.Clip > 0) {
+		return ErrClip
+	}
+	return nil
+}
+
+// NextClip moves a bound towards the quantile of the updates' lengths. within is
+// the noisy share that was within the bound. The geometric rule is that of Andrew et al.
+// (2021), with the share cut to [0, 1]; the linear one is PrivRec's.
+func NextClip(rule string, clip, within, quantile, rate float64) float64 {
+	within = min(max(within, 0), 1)
+	switch rule {
+	case "geometric":
+		return clip * math.Exp(-rate*(within-quantile))
+	case "linear":
+		return clip - rate*(within-quantile)
+	}
+	return clip
+}

@@ -1,0 +1,139 @@
+package privacy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+// Source hands out random words of a reader: crypto/rand.Reader on a coordinator or
+// a device, a seeded one in simulation. It is for one goroutine.
+type Source struct {
+	r   io.Reader
+	at  int
+	buf [2048]byte
+}
+
+// NewSource reads from r.
+func NewSource(r io.Reader) *Source {
+	s := &Source{r: r}
+	s.at = len(s.buf)
+	return s
+}
+
+func (s *Source) word() uint64 {
+	if s.at == len(s.buf) {
+		if _, err := io.ReadFull(s.r, s.buf[:]); err != nil {
+			panic(fmt.Errorf("privacy: the source of randomness has failed: %w", err)) // noise must not be guessed
+		}
+		s.at = 0
+	}
+	w := binary.LittleEndian.Uint64(s.buf[s.at:])
+	s.at += 8
+	return w
+}
+
+// below draws a whole number below n, each alike (Lemire 2019).
+func (s *Source) below(n uint64) uint64 {
+	hi, lo := bits.Mul64(s.word(), n)
+	if lo < n {
+		for least := -n % n; lo < least; {
+			hi, lo = bits.Mul64(s.word(), n)
+		}
+	}
+	return hi
+}
+
+// exp is true with probability exp(-num/den), exactly (Canonne, Kamath and Steinke
+// 2020, algorithm 1).
+func (s *Source) exp(num, den uint64) bool {
+	for ; num >= den; num -= den {
+		if !s.inverseE() {
+			return false
+		}
+	}
+	for k := uint64(1); ; k++ {
+		if s.below(den*k) >= num {
+			return k&1 == 1
+		}
+	}
+}
+
+// inverseE is true with probability 1/e, to 128 bits.
+func (s *Source) inverseE() bool {
+	const hi, lo = 0x5e2d58d8b3bcdf1a, 0xbadec7829054f90d
+	if w := s.word(); w != hi {
+		return w < hi
+	}
+	return s.word() < lo
+}
+
+// maxSigma bounds the deviation of the sampler: its arithmetic is exact below it.
+const maxSigma = 1 << 24
+
+// laplace draws from the discrete Laplace distribution of a whole scale t, in
+// which x has a weight of exp(-|x|/t).
+func (s *Source) laplace(t uint64) int64 {
+	for {
+		u := s.below(t)
+		if !s.exp(u, t) {
+			continue
+		}
+		v := uint64(0)
+		for s.inverseE() {
+			v++
+		}
+		x := int64(u + t*v)
+		if s.word()&1 == 0 {
+			return x
+		}
+		if x != 0 {
+			return -x
+		}
+	}
+}
+
+// gauss draws from the discrete Gaussian distribution of a whole deviation, in
+// which x has a weight of exp(-x²/2σ²): exactly, in whole numbers, by rejection from
+// the discrete Laplace distribution (Canonne, Kamath and Steinke 2020, algorithm 3).
+func (s *Source) gauss(sigma uint64) int64 {
+	for {
+		y := s.laplace(sigma)
+		a := uint64(max(y, -y))
+		if a > 64*sigma {
+			continue // the chance to take it is below exp(-1984)
+		}
+		d := max(a, sigma) - min(a, sigma)
+		if s.exp(d*d, 2*sigma*sigma) {
+			return y
+		}
+	}
+}
+
+// AddGauss adds discrete Gaussian noise of a whole deviation to each number. It is
+// exact up to a deviation of 2^24, and refuses more.
+func (s *Source) AddGauss(sigma int64, sum []int64) {
+	if sigma < 0 || sigma > maxSigma {
+		panic(fmt.Sprintf("privacy: noise of deviation %d: want 0 to %d", sigma, maxSigma))
+	}
+	if sigma == 0 {
+		return
+	}
+	for i := range sum {
+		sum[i] += s.gauss(uint64(sigma))
+	}
+}
+
+// AddLaplace adds discrete Laplace noise of a whole scale to each number.
+func (s *Source) AddLaplace(scale int64, sum []int64) {
+	if scale < 0 || scale > 1<<40 {
+		panic(fmt.Sprintf("privacy: noise of scale %d: want 0 to 2^40", scale))
+	}
+	if scale == 0 {
+		return
+	}
+	for i := range sum {
+		sum[i] += s.laplace(uint64(scale))
+	}
+}

@@ -1,0 +1,267 @@
+package privacy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tacit-rec/tacit/account"
+)
+
+// Setting is the run that a policy is for.
+type Setting struct {
+	Method   string
+	Central  bool // it is trained where all rows are
+	Sends    bool // devices send something at all
+	Users    int
+	Expected float64 // devices of a round, by the sampler
+	Sampler  account.Sampler
+	Q        float64
+	Epoch    int // rounds in which each device comes once, where the cohort is a cycle; else 0
+	Rounds   int
+	Numbers  int     // of an update, what travels beside the rows included
+	Mean     string  // cohort, row or fixed
+	Step     float64 // rate of the coordinator's step
+	Masked   bool    // sums are masked (secure aggregation)
+}
+
+// Stack is a policy that holds for a run. Clip moves from round to round where it
+// adapts; all else is fixed.
+type Stack struct {
+	Policy
+	Setting
+	Cover     Cover
+	Adjacency account.Adjacency
+	Noise     float64 // multiplier of a whole release, the clipping bit included
+	Vector    float64 // multiplier of the update alone
+	Bit       float64 // deviation on the count of unclipped devices
+	Stages    []Stage
+	Clip      float64 // the bound of the next round
+	levels    float64
+}
+
+// Build checks a policy against a run and finds its noise.
+func Build(p Policy, s Setting) (*Stack, error) {
+	k := &Stack{Policy: p, Setting: s, Clip: p.Clip}
+	var err error
+	if k.Cover, err = p.cover(); err != nil {
+		return nil, fmt.Errorf("privacy: %w", err)
+	}
+	if err := k.refuse(); err != nil {
+		return nil, fmt.Errorf("privacy: %w", err)
+	}
+	k.Stages = k.stages()
+	if err := Check(p.Against, k.Stages...); err != nil {
+		return nil, err
+	}
+	k.Adjacency = account.ZeroOut
+	if p.Adjacency == "replace-one" || p.Adjacency == "" && k.sampler() == account.WithoutReplacement {
+		k.Adjacency = account.ReplaceOne
+	}
+	if err := k.calibrate(); err != nil {
+		return nil, err
+	}
+	if err := k.split(); err != nil {
+		return nil, fmt.Errorf("privacy: %w", err)
+	}
+	return k, k.grid()
+}
+
+// refuse says what of the run does not go together with the policy.
+func (k *Stack) refuse() error {
+	p, s := &k.Policy, &k.Setting
+	switch {
+	case s.Central:
+		return fmt.Errorf("%s is trained where all rows are: nothing of it is a sum over devices, and no noise on a sum covers it; take a federated method", s.Method)
+	case !s.Sends:
+		return fmt.Errorf("%s sends nothing, so it spends nothing: leave dp out", s.Method)
+	case s.Mean != "fixed":
+		return fmt.Errorf("mean=%s divides by a count that is not public: with dp it is mean=fixed", s.Mean)
+	case p.Delta*float64(s.Users) >= 1:
+		return fmt.Errorf("delta is %g, and there are %d users: a release that shows one of them at random would pass; want less than 1/users, such as %.1g", p.Delta, s.Users, math.Pow(float64(s.Users), -1.1))
+	case p.Mechanism == Tree && s.Epoch == 0:
+		return errors.New("mechanism=tree wants devices that come once in each pass over all: add cohort=cycle:100")
+	case p.Mechanism != Tree && s.Epoch != 0:
+		return errors.New("cohort=cycle is no sampling, so noise on single rounds gains nothing from it: add mechanism=tree, or take cohort=poisson:0.1")
+	case p.Against == Distributed && float64(p.Least) > s.Expected:
+		return fmt.Errorf("least=%d, and a round has about %.0f devices", p.Least, s.Expected)
+	case p.NoiseCohort > 0 && float64(p.NoiseCohort) < s.Expected:
+		return fmt.Errorf("noise-cohort=%d is smaller than the cohort of about %.0f", p.NoiseCohort, s.Expected)
+	}
+	return nil
+}
+
+func (k *Stack) stages() []Stage {
+	var out []Stage
+	if k.Row > 0 {
+		out = append(out, RowClip)
+	}
+	out = append(out, Clip, Quantise)
+	if k.Cover.Kind == "dense" {
+		out = append(out, Dense)
+	}
+	switch k.Against {
+	case Distributed:
+		if out = append(out, Share); k.Masked {
+			out = append(out, Mask)
+		}
+		out = append(out, Sum)
+	case Local:
+		out = append(out, OwnNoise, Sum)
+	default:
+		if k.Masked {
+			out = append(out, Mask)
+		}
+		out = append(out, Sum, Noise)
+	}
+	return append(out, Divide)
+}
+
+// sampler is the one that may be claimed: against who sees the cohort, none.
+func (k *Stack) sampler() account.Sampler {
+	if k.Against != Central || k.Mechanism == Tree {
+		return account.None
+	}
+	return k.Setting.Sampler
+}
+
+// Events are what so many rounds of a noise multiplier cost.
+func (k *Stack) Events(noise float64, rounds int) ([]account.Event, error) {
+	e := account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: k.sampler(), Q: 1, Noise: noise, Rounds: int64(rounds)}
+	if e.Sampler != account.None {
+		e.Q = k.Q
+	}
+	switch k.Mechanism {
+	case Laplace:
+		e.Mechanism = account.Laplace
+	case Tree:
+		var steps []int64
+		for left := rounds; left > 0; left -= k.Epoch {
+			steps = append(steps, int64(min(left, k.Epoch)))
+		}
+		nodes, err := account.TreeRestarts(steps...)
+		if err != nil {
+			return nil, err
+		}
+		e.Mechanism, e.Nodes, e.Rounds = account.Tree, nodes, 1
+	}
+	return []account.Event{e}, nil
+}
+
+// Options are those of the accountant.
+func (k *Stack) Options() account.Options {
+	return account.Options{Accountant: account.Accountant(k.Accountant)}
+}
+
+// calibrate finds the noise multiplier of a release.
+func (k *Stack) calibrate() error {
+	if k.Noise = k.Policy.Noise; k.Noise > 0 {
+		return nil
+	}
+	var bad error
+	z, _, err := account.Calibrate(k.Epsilon, k.Delta, k.Options(), func(noise float64) []account.Event {
+		e, err := k.Events(noise, k.Rounds)
+		if err != nil {
+			bad = err
+		}
+		return e
+	})
+	if err = errors.Join(bad, err); err != nil {
+		return fmt.Errorf("privacy: no noise keeps epsilon=%g for %d rounds: %w", k.Epsilon, k.Rounds, err)
+	}
+	k.Noise = z
+	return nil
+}
+
+// bitSensitivity is how far one device can move the count of unclipped ones: each
+// sends its bit less one half.
+func (k *Stack) bitSensitivity() float64 {
+	if k.Adjacency == account.ReplaceOne {
+		return 1
+	}
+	return 0.5
+}
+
+// split shares the noise between the update and the clipping bit: two Gaussian
+// queries on one sample are one with the joint multiplier.
+func (k *Stack) split() error {
+	k.Vector = k.Noise
+	if k.Adaptive == "off" {
+		return nil
+	}
+	sens := k.bitSensitivity()
+	if h := k.Balance; h > 0 {
+		if k.Printed {
+			sens = 2 // as the paper has it; one device moves the count by 1 at most
+		}
+		k.Vector, k.Bit = k.Noise/math.Sqrt(1-h), k.Noise/math.Sqrt(h)*sens
+		return nil
+	}
+	if k.Bit = k.BitNoise; k.Bit == 0 {
+		k.Bit = k.Expected / 20
+	}
+	w := k.Bit / sens
+	if w <= k.Noise {
+		return fmt.Errorf("the count of unclipped devices has noise of %.3g, which alone costs more than the whole release may: add bit-noise=%.3g", k.Bit, 2*k.Noise*sens)
+	}
+	k.Vector = 1 / math.Sqrt(1/(k.Noise*k.Noise)-1/(w*w))
+	return nil
+}
+
+// grid chooses the integers: as fine as the exact sampler, and 32-bit sums under
+// masks, allow.
+func (k *Stack) grid() error {
+	bits := 20
+	b := Bound{L1: k.Mechanism == Laplace}
+	for ; bits > 6; bits-- {
+		b.Levels = math.Ldexp(1, bits)
+		widest := float64(k.deviation(b.Levels)) * math.Sqrt(k.most())
+		if k.Mechanism == Laplace && widest < 1<<40 || widest <= maxSigma {
+			if !k.Masked || (b.Levels+8*float64(k.deviation(b.Levels)))*k.most() < 1<<31 {
+				k.levels = b.Levels
+				break
+			}
+		}
+	}
+	if k.levels == 0 {
+		return fmt.Errorf("privacy: noise of %.3g times the bound is too wide for exact integers: a larger epsilon, fewer rounds, or a smaller cohort", k.Vector)
+	}
+	if per := float64(k.deviation(k.levels)) / math.Sqrt(float64(k.Least)); k.Against == Distributed && per < 10 {
+		return fmt.Errorf("privacy: a device's share of the noise has a deviation of %.1f integers: their sum is not known to be as private as one draw below 10; lower least", per)
+	}
+	return nil
+}
+
+// most is how often a deviation is in the sum, at most: once where the coordinator
+// draws it.
+func (k *Stack) most() float64 {
+	switch k.Against {
+	case Distributed:
+		return math.Max(1, float64(k.Users)/float64(k.Least))
+	case Local:
+		return math.Max(1, float64(k.Users))
+	}
+	return 1
+}
+
+// deviation is that of the noise in integers, for so many levels, rounded up.
+func (k *Stack) deviation(levels float64) int64 {
+	b := Bound{L1: k.Mechanism == Laplace, Levels: levels}
+	sens := b.Sensitivity(k.Numbers)
+	if k.Adjacency == account.ReplaceOne {
+		sens *= 2
+	}
+	x := k.Vector * sens
+	if k.NoiseCohort > 0 {
+		x *= k.Expected / float64(k.NoiseCohort)
+	}
+	if k.Printed && k.Step > 0 {
+		x /= k.Step // the coordinator's step multiplies what the paper adds after it
+	}
+	return max(1, ceil(x))
+}
+
+// Bound is what the devices of the next round are told.
+func (k *Stack) Bound() Bound {
+	return Bound{Clip: k.Clip, L1: k.Mechanism == Laplace, Row: k.Row, Levels: k.levels, Bit: k.Adaptive != "off", Late: k.Printed}
+}

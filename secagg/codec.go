@@ -1,0 +1,126 @@
+package secagg
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// The binary form of every message, little endian: "SA", version, kind, the 32
+// bytes of the context, then its fields in order. Lists are a count and their
+// items, which ascend, so that a message has one form. Nothing is allocated before
+// the bytes that fill it are seen to be there.
+const (
+	version  = 1
+	headSize = 4 + keySize
+)
+
+const (
+	kindAdvert = iota + 1
+	kindRoster
+	kindMail
+	kindUpload
+	kindLists
+	kindReveal
+)
+
+type writer struct{ b []byte }
+
+func (w *writer) head(kind byte, context [keySize]byte) {
+	w.b = append(w.b, 'S', 'A', version, kind)
+	w.key(context)
+}
+
+func (w *writer) u32(v uint32)        { w.b = binary.LittleEndian.AppendUint32(w.b, v) }
+func (w *writer) key(k [keySize]byte) { w.b = append(w.b, k[:]...) }
+func (w *writer) set(s Set) {
+	w.u32(uint32(len(s)))
+	w.b = append(w.b, s...)
+}
+
+// reader keeps the first error; after one, everything it returns is zero.
+type reader struct {
+	b    []byte
+	last uint32
+	err  error
+}
+
+var errShort = errors.New("secagg: a message ends too early")
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+	r.b = nil
+}
+
+// bytes returns the next n bytes, which stay where they are.
+func (r *reader) bytes(n int) []byte {
+	if r.err != nil || len(r.b) < n {
+		r.fail(errShort)
+		return nil
+	}
+	out := r.b[:n:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) head(kind byte) [keySize]byte {
+	if h := r.bytes(4); h != nil && (h[0] != 'S' || h[1] != 'A' || h[2] != version || h[3] != kind) {
+		r.fail(fmt.Errorf("secagg: a message starts with % x, want 53 41 %02x %02x; it is of another kind or version", h, version, kind))
+	}
+	return r.key()
+}
+
+func (r *reader) u8() uint8 {
+	if b := r.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) u32() uint32 {
+	if b := r.bytes(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) key() (k [keySize]byte) {
+	copy(k[:], r.bytes(keySize))
+	return k
+}
+
+// count reads how many items of a size follow, and sees that they are there.
+func (r *reader) count(size int) int {
+	n := r.u32()
+	if uint64(n)*uint64(size) > uint64(len(r.b)) {
+		r.fail(errShort)
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) set() Set {
+	n := r.count(1)
+	if n > MaxDevices/8 {
+		r.fail(fmt.Errorf("secagg: a set of %d bytes: want at most %d", n, MaxDevices/8))
+		return nil
+	}
+	return append(Set{}, r.bytes(n)...)
+}
+
+// ascends sees that the i-th id of a list is larger than the one before.
+func (r *reader) ascends(i int, id uint32) {
+	if i > 0 && id <= r.last {
+		r.fail(fmt.Errorf("secagg: id %d follows %d in a list: ids must ascend", id, r.last))
+	}
+	r.last = id
+}
+
+func (r *reader) end(what string) error {
+	if r.err == nil && len(r.b) != 0 {
+		r.err = fmt.Errorf("secagg: %d bytes after the end of %s", len(r.b), what)
+	}
+	return r.err
+}

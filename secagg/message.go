@@ -1,0 +1,299 @@
+package secagg
+
+import (
+	"crypto/sha256"
+	"fmt"
+)
+
+// The steps of a Mail.
+const (
+	stepDeal    = 1 // boxes with shares, to and from neighbours
+	stepConfirm = 3 // tags over the lists, with Params.Active
+)
+
+const (
+	shareBox   = pairSize + 16 // two shares and the tag of AES-GCM
+	confirmBox = keySize
+)
+
+// Advert is step 0: a device's keys for this round.
+type Advert struct {
+	Context [keySize]byte
+	From    uint32
+	Box     [keySize]byte // X25519 key that shares are sealed to
+	Mask    [keySize]byte // X25519 key that pair masks come from
+	Commit  [keySize]byte // binds the seed of its own mask
+}
+
+// Peer is a neighbour's keys.
+type Peer struct {
+	ID        uint32
+	Box, Mask [keySize]byte
+}
+
+// Roster is the server's answer to step 0, for one device: who takes part, and
+// the keys of its neighbours, ascending.
+type Roster struct {
+	Context [keySize]byte
+	To      uint32
+	Present Set
+	Peers   []Peer
+}
+
+// Letter is what one neighbour has for another, sealed or authenticated: the
+// server that carries it can neither read nor change it.
+type Letter struct {
+	Peer uint32 // whom it is for, in a mail from a device; whom it is from, in one to a device
+	Data []byte
+}
+
+// Mail is letters from a device to its neighbours, or to a device from them,
+// ascending by peer. All letters have the same length.
+type Mail struct {
+	Context [keySize]byte
+	Step    uint8
+	Self    uint32 // the device that sends or gets it
+	Letters []Letter
+}
+
+// Upload is step 2: a vector under its masks.
+type Upload struct {
+	Context [keySize]byte
+	From    uint32
+	View    [keySize]byte // hash of the mask keys that it was masked with
+	Tag     [keySize]byte // under a key that opens with the sender's own mask
+	Data    []byte        // Length numbers of Bits each, lowest bits first
+}
+
+// Lists is the server's answer to step 2: whose vector is in the sum, and who
+// dealt shares and then left. Who is on neither had left before.
+type Lists struct {
+	Context   [keySize]byte
+	Survivors Set
+	Dropped   Set
+}
+
+// Share is a piece of one secret of a device.
+type Share struct {
+	Of   uint32
+	Data [keySize]byte
+}
+
+// Reveal is step 3: a share of the mask seed of each neighbour that survived and
+// of the sender's own, and of the mask key of each that dropped; ascending.
+type Reveal struct {
+	Context [keySize]byte
+	From    uint32
+	Lists   [keySize]byte // hash of the lists that it answers
+	Shares  []Share
+}
+
+// digest is the hash of the lists.
+func (m *Lists) digest() [keySize]byte {
+	b, _ := m.MarshalBinary()
+	return sha256.Sum256(b)
+}
+
+// digest is the hash of what an upload's tag covers.
+func (m *Upload) digest() [keySize]byte {
+	h := sha256.New()
+	w := writer{}
+	w.head(kindUpload, m.Context)
+	w.u32(m.From)
+	w.key(m.View)
+	h.Write(w.b)
+	h.Write(m.Data)
+	var out [keySize]byte
+	h.Sum(out[:0])
+	return out
+}
+
+// MarshalBinary writes the binary form.
+func (m *Advert) MarshalBinary() ([]byte, error) {
+	w := writer{}
+	w.head(kindAdvert, m.Context)
+	w.u32(m.From)
+	w.key(m.Box)
+	w.key(m.Mask)
+	w.key(m.Commit)
+	return w.b, nil
+}
+
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+func (m *Advert) UnmarshalBinary(b []byte) error {
+	var out Advert
+	r := reader{b: b}
+	out.Context = r.head(kindAdvert)
+	out.From, out.Box, out.Mask, out.Commit = r.u32(), r.key(), r.key(), r.key()
+	if err := r.end("an advert"); err != nil {
+		return err
+	}
+	*m = out
+	return nil
+}
+
+// MarshalBinary writes the binary form.
+func (m *Roster) MarshalBinary() ([]byte, error) {
+	w := writer{}
+	w.head(kindRoster, m.Context)
+	w.u32(m.To)
+	w.set(m.Present)
+	w.u32(uint32(len(m.Peers)))
+	for i := range m.Peers {
+		w.u32(m.Peers[i].ID)
+		w.key(m.Peers[i].Box)
+		w.key(m.Peers[i].Mask)
+	}
+	return w.b, nil
+}
+
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+func (m *Roster) UnmarshalBinary(b []byte) error {
+	var out Roster
+	r := reader{b: b}
+	out.Context = r.head(kindRoster)
+	out.To, out.Present = r.u32(), r.set()
+	out.Peers = make([]Peer, r.count(4+2*keySize))
+	for i := range out.Peers {
+		out.Peers[i] = Peer{r.u32(), r.key(), r.key()}
+		r.ascends(i, out.Peers[i].ID)
+	}
+	if err := r.end("a roster"); err != nil {
+		return err
+	}
+	*m = out
+	return nil
+}
+
+// MarshalBinary writes the binary form; it refuses letters of another length than
+// those of the step.
+func (m *Mail) MarshalBinary() ([]byte, error) {
+	w := writer{}
+	w.head(kindMail, m.Context)
+	w.b = append(w.b, m.Step)
+	w.u32(m.Self)
+	w.u32(uint32(len(m.Letters)))
+	for _, l := range m.Letters {
+		if len(l.Data) != letterSize(m.Step) {
+			return nil, fmt.Errorf("secagg: a letter of %d bytes in a mail of step %d, which has letters of %d", len(l.Data), m.Step, letterSize(m.Step))
+		}
+		w.u32(l.Peer)
+		w.b = append(w.b, l.Data...)
+	}
+	return w.b, nil
+}
+
+// letterSize is the length of every letter of a step; 0 for a step without mail.
+func letterSize(step uint8) int {
+	switch step {
+	case stepDeal:
+		return shareBox
+	case stepConfirm:
+		return confirmBox
+	}
+	return 0
+}
+
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+// Letters alias b.
+func (m *Mail) UnmarshalBinary(b []byte) error {
+	var out Mail
+	r := reader{b: b}
+	out.Context = r.head(kindMail)
+	out.Step, out.Self = r.u8(), r.u32()
+	size := letterSize(out.Step)
+	if size == 0 {
+		r.fail(fmt.Errorf("secagg: a mail of step %d: want %d or %d", out.Step, stepDeal, stepConfirm))
+	}
+	out.Letters = make([]Letter, r.count(4+size))
+	for i := range out.Letters {
+		out.Letters[i] = Letter{r.u32(), r.bytes(size)}
+		r.ascends(i, out.Letters[i].Peer)
+	}
+	if err := r.end("a mail"); err != nil {
+		return err
+	}
+	*m = out
+	return nil
+}
+
+// MarshalBinary writes the binary form.
+func (m *Upload) MarshalBinary() ([]byte, error) {
+	w := writer{b: make([]byte, 0, headSize+4+2*keySize+4+len(m.Data))}
+	w.head(kindUpload, m.Context)
+	w.u32(m.From)
+	w.key(m.View)
+	w.key(m.Tag)
+	w.u32(uint32(len(m.Data)))
+	w.b = append(w.b, m.Data...)
+	return w.b, nil
+}
+
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error. Data
+// aliases b.
+func (m *Upload) UnmarshalBinary(b []byte) error {
+	var out Upload
+	r := reader{b: b}
+	out.Context = r.head(kindUpload)
+	out.From, out.View, out.Tag = r.u32(), r.key(), r.key()
+	out.Data = r.bytes(r.count(1))
+	if err := r.end("an upload"); err != nil {
+		return err
+	}
+	*m = out
+	return nil
+}
+
+// MarshalBinary writes the binary form.
+func (m *Lists) MarshalBinary() ([]byte, error) {
+	w := writer{}
+	w.head(kindLists, m.Context)
+	w.set(m.Survivors)
+	w.set(m.Dropped)
+	return w.b, nil
+}
+
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+func (m *Lists) UnmarshalBinary(b []byte) error {
+	var out Lists
+	r := reader{b: b}
+	out.Context = r.head(kindLists)
+	out.Survivors, out.Dropped = r.set(), r.set()
+	if err := r.end("lists"); err != nil {
+		return err
+	}
+	*m = out
+	return nil
+}
+
+// MarshalBinary writes the binary form.
+func (m *Reveal) MarshalBinary() ([]byte, error) {
+	w := writer{}
+	w.head(kindReveal, m.Context)
+	w.u32(m.From)
+	w.key(m.Lists)
+	w.u32(uint32(len(m.Shares)))
+	for i := range m.Shares {
+		w.u32(m.Shares[i].Of)
+		w.key(m.Shares[i].Data)
+	}
+	return w.b, nil
+}
+
+// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+func (m *Reveal) UnmarshalBinary(b []byte) error {
+	var out Reveal
+	r := reader{b: b}
+	out.Context = r.head(kindReveal)
+	out.From, out.Lists = r.u32(), r.key()
+	out.Shares = make([]Share, r.count(4+keySize))
+	for i := range out.Shares {
+		out.Shares[i] = Share{r.u32(), r.key()}
+		r.ascends(i, out.Shares[i].Of)
+	}
+	if err := r.end("a reveal"); err != nil {
+		return err
+	}
+	*m = out
+	return nil
+}
