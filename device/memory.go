@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -27,6 +28,8 @@ type Memory struct {
 	local   []uint32    // first row of worker 0's local block, by slot
 	room    int         // rows of a local block
 	classes *classes
+	bound   privacy.Bound
+	sealed  [][]int64 // by worker: the flat sum of bounded updates, then that of clipping bits
 }
 
 // scoreChunk is how many rows a worker may copy to score them.
@@ -42,6 +45,12 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 	}
 	if rows := p.Items * (shards + 2*workers + 2); rows > maxItems {
 		return nil, fmt.Errorf("device: %d items in %d shards are too many rows for one arena", p.Items, shards)
+	}
+	if p.Guarded {
+		m.sealed = make([][]int64, workers)
+		for w := range m.sealed {
+			m.sealed[w] = make([]int64, p.numbers+1)
+		}
 	}
 	for i := range p.Slots {
 		s := &p.Slots[i]

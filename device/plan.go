@@ -25,6 +25,7 @@ type Options struct {
 	Seed      uint64
 	Features  *rows.Features // what a Featured method reads; others do without
 	Dense     bool           // an update holds every row: noise hides which were touched
+	Guarded   bool           // updates are bounded, and summed as integers
 	// Plain copies every row and fuses nothing: the oracle of the fast path.
 	Plain bool
 }
@@ -45,6 +46,8 @@ type Plan struct {
 	tables  []int // the Private PerItem slots
 	copied  int   // PerItem slots whose rows a visit may change
 	context bool  // samples have a row of their interaction
+	flat    []int // place of a slot in the flat vector of an update; -1 for one that is not sent
+	numbers int   // of that vector
 }
 
 // NewPlan checks a method's slots and lays out its state.
@@ -100,6 +103,12 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		p.ready = &v
 	}
 	p.phased, _ = method.As[method.Phased](m)
+	for i := range p.Slots {
+		if p.flat = append(p.flat, -1); uploads(&p.Slots[i]) {
+			p.flat[i] = p.numbers
+			p.numbers += p.Slots[i].Rows * p.Slots[i].Dim
+		}
+	}
 	p.context = opt.Features != nil && len(opt.Features.Row) > 0
 	return p, nil
 }

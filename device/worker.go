@@ -2,6 +2,7 @@ package device
 
 import (
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
@@ -24,6 +25,7 @@ type Outcome struct {
 	Bytes   int // of the update's binary form
 	Loss    float64
 	LossN   int
+	Length  float64 // of the update, before it was bounded; only where it is
 }
 
 // Worker runs visits one after the other, in memory that it keeps. It belongs to
@@ -55,6 +57,8 @@ type Worker struct {
 	visited bool // the last call was Visit: tuned rows are in place
 	readied bool // the last call was Prepare, and what it has tuned is in place
 	score   scorer
+	draft   privacy.Draft
+	whole   []float32 // a table with its decay in it, while it is sealed
 }
 
 // NewWorker returns worker id of the memory.
@@ -111,7 +115,8 @@ const Void = -1
 // sums. wantLoss asks for the training loss. Nothing is allocated once the
 // worker has seen a device as large.
 func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
-	if shard == Void {
+	counts := shard != Void
+	if !counts || k.p.Guarded {
 		shard = k.mem.Shards + k.id
 	}
 	k.begin(st, t)
@@ -131,6 +136,9 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	out.Samples, out.Touched = len(k.raw), k.touched()
 	out.Loss, out.LossN = k.w.Loss, k.w.LossN
 	k.upload(shard, &out)
+	if k.p.Guarded {
+		k.seal(shard, counts, &out)
+	}
 	if k.count != nil && shard < k.mem.Shards {
 		k.countTouched(k.count[shard*k.p.Items:][:k.p.Items])
 	}

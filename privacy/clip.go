@@ -3,14 +3,11 @@ package privacy
 import "math"
 
 // Draft is the update of one device before anybody sees it: rows of numbers, and
-// where each stands in the flat vector that is summed.
+// where each stands in the flat vector that is summed. Whatever travels beside the
+// rows (a decay of all of them, say) is in the rows, or is a row.
 type Draft struct {
 	Rows [][]float32
 	At   []int
-	// Side is what travels beside the rows, such as a decay: it is clipped with them,
-	// and stands in the flat vector from SideAt on.
-	Side   []float64
-	SideAt int
 	// BitAt is the place of the clipping bit, where one is asked for.
 	BitAt int
 }
@@ -28,7 +25,7 @@ type Bound struct {
 
 // BitLevels is the integer that a whole clipping bit becomes; half of it is taken
 // off, so that one device moves the sum by half a bit.
-const BitLevels = 1 << 12
+const BitLevels = 1 << 10
 
 // Seal bounds a draft and adds it to the flat sum as integers. The draft's rows stay
 // as they are. Its integer length is at most Sensitivity, whatever the draft
@@ -68,9 +65,6 @@ func (b *Bound) length(d *Draft) float64 {
 			n = min(n, b.Row)
 		}
 		total += b.raise(n)
-	}
-	for _, x := range d.Side {
-		total += b.raise(math.Abs(x))
 	}
 	if b.L1 {
 		return total
@@ -113,9 +107,6 @@ func (b *Bound) add(d *Draft, scale float64, sum []int64) {
 		for i, v := range row {
 			dst[i] += int64(math.RoundToEven(float64(u * float64(v))))
 		}
-	}
-	for i, x := range d.Side {
-		sum[d.SideAt+i] += int64(math.RoundToEven(float64(unit * x)))
 	}
 }
 

@@ -61,16 +61,13 @@ func TestNoUpdateIsLongerThanItsSensitivity(t *testing.T) {
 			b.Row = b.Clip * math.Exp(2*r.NormFloat64())
 		}
 		n, wide := 1+r.IntN(4), 1+r.IntN(12)
-		d := Draft{SideAt: n * wide, BitAt: n*wide + 2, Side: []float64{math.Exp(30 * r.NormFloat64()), -r.Float64()}}
+		d := Draft{BitAt: n * wide}
 		for k := range n {
 			d.Rows, d.At = append(d.Rows, hostile(r, wide)), append(d.At, k*wide)
 		}
-		if r.IntN(20) == 0 {
-			d.Side[0] = math.NaN()
-		}
-		sum := make([]int64, n*wide+3)
+		sum := make([]int64, n*wide+1)
 		b.Seal(&d, sum)
-		numbers := n*wide + 2
+		numbers := n * wide
 		if got, most := lengthOf(sum[:numbers], b.L1), b.Sensitivity(numbers); got > most*(1+1e-12) {
 			t.Fatalf("an update of length %g where at most %g is promised: %+v of %+v", got, most, b, d)
 		}
@@ -82,13 +79,13 @@ func TestNoUpdateIsLongerThanItsSensitivity(t *testing.T) {
 
 func TestAShortUpdateIsKeptAsItIs(t *testing.T) {
 	b := Bound{Clip: 2, Levels: 1 << 20, Bit: true}
-	d := Draft{Rows: [][]float32{{0.5, -1}, {0.25}}, At: []int{0, 4}, Side: []float64{0.125}, SideAt: 6, BitAt: 7}
+	d := Draft{Rows: [][]float32{{0.5, -1}, {0.25}}, At: []int{0, 4}, BitAt: 7}
 	sum := make([]int64, 8)
 	norm, finite := b.Seal(&d, sum)
-	if want := math.Sqrt(0.25 + 1 + 0.0625 + 0.015625); math.Abs(norm-want) > 1e-15 || !finite {
+	if want := math.Sqrt(0.25 + 1 + 0.0625); math.Abs(norm-want) > 1e-15 || !finite {
 		t.Errorf("norm %v, want %v", norm, want)
 	}
-	for i, want := range []float64{0.5, -1, 0, 0, 0.25, 0, 0.125} {
+	for i, want := range []float64{0.5, -1, 0, 0, 0.25} {
 		if got := float64(sum[i]) * b.Unit(); got != want {
 			t.Errorf("number %d is %v, want %v", i, got, want)
 		}

@@ -76,7 +76,7 @@ func (k *Stack) Spends(t int) (account.Event, bool, error) {
 // MetricEvent is what the release of an evaluation costs. It has no sampling: all
 // users are asked.
 func (k *Stack) MetricEvent() account.Event {
-	return account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: account.None, Q: 1, Noise: k.Metrics, Rounds: 1}
+	return account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: account.None, Q: 1, Noise: k.Policy.Metrics, Rounds: 1}
 }
 
 // MetricSensitivity is how far one user can move the sums of two metrics that lie
@@ -99,7 +99,7 @@ func (k *Stack) Caveats() []string {
 	if leak := k.Cover.Leak(); leak != "" {
 		say("the coordinator sees %s", leak)
 	}
-	if k.Metrics == 0 {
+	if k.Policy.Metrics == 0 {
 		say("the metrics are the experimenter's, measured on all users: a federation that published them would spend more (metrics=Z)")
 	}
 	say("settings that were chosen by looking at these users are not covered")

@@ -23,6 +23,7 @@ type Setting struct {
 	Mean     string  // cohort, row or fixed
 	Step     float64 // rate of the coordinator's step
 	Masked   bool    // sums are masked (secure aggregation)
+	Metrics  int     // evaluations whose metrics are released, where they are
 }
 
 // Stack is a policy that holds for a run. Clip moves from round to round where it
@@ -148,6 +149,27 @@ func (k *Stack) Events(noise float64, rounds int) ([]account.Event, error) {
 	return []account.Event{e}, nil
 }
 
+// OnPlan reports whether events are no more than what the noise was calibrated for,
+// before round t: then that round, and all after it, are paid for.
+func (k *Stack) OnPlan(t int, events []account.Event) bool {
+	if k.Policy.Noise > 0 {
+		return false
+	}
+	for _, e := range events {
+		most := int64(t)
+		switch {
+		case e.Noise == k.Policy.Metrics && e.Sampler == account.None && k.Policy.Metrics > 0:
+			most = int64(k.Setting.Metrics)
+		case k.Mechanism == Tree:
+			most = int64((t + k.Epoch - 1) / k.Epoch)
+		}
+		if e.Rounds > most {
+			return false
+		}
+	}
+	return true
+}
+
 // Options are those of the accountant.
 func (k *Stack) Options() account.Options {
 	return account.Options{Accountant: account.Accountant(k.Accountant)}
@@ -163,6 +185,11 @@ func (k *Stack) calibrate() error {
 		e, err := k.Events(noise, k.Rounds)
 		if err != nil {
 			bad = err
+		}
+		if n := k.Setting.Metrics; k.Policy.Metrics > 0 && n > 0 {
+			m := k.MetricEvent()
+			m.Rounds = int64(n)
+			e = append(e, m)
 		}
 		return e
 	})
@@ -226,6 +253,9 @@ func (k *Stack) grid() error {
 	if k.levels == 0 {
 		return fmt.Errorf("privacy: noise of %.3g times the bound is too wide for exact integers: a larger epsilon, fewer rounds, or a smaller cohort", k.Vector)
 	}
+	if k.BitDeviation() > maxSigma {
+		return fmt.Errorf("privacy: noise of %.3g on the count of unclipped devices is too wide for exact integers: a smaller bit-noise", k.Bit)
+	}
 	if per := float64(k.deviation(k.levels)) / math.Sqrt(float64(k.Least)); k.Against == Distributed && per < 10 {
 		return fmt.Errorf("privacy: a device's share of the noise has a deviation of %.1f integers: their sum is not known to be as private as one draw below 10; lower least", per)
 	}
@@ -264,4 +294,10 @@ func (k *Stack) deviation(levels float64) int64 {
 // Bound is what the devices of the next round are told.
 func (k *Stack) Bound() Bound {
 	return Bound{Clip: k.Clip, L1: k.Mechanism == Laplace, Row: k.Row, Levels: k.levels, Bit: k.Adaptive != "off", Late: k.Printed}
+}
+
+// Unit is what an integer of the next round's sums is worth.
+func (k *Stack) Unit() float64 {
+	b := k.Bound()
+	return b.Unit()
 }

@@ -6,6 +6,7 @@ package round
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,9 +15,11 @@ import (
 
 // Cohort says who takes part in a round. Its text forms are "all", "100" (so
 // many, without replacement), "10%" (that share, rounded down, without
-// replacement) and "poisson:0.1" (each with that probability, on its own).
+// replacement), "poisson:0.1" (each with that probability, on its own) and
+// "cycle:100" (so many in turn, in an order drawn once: each device comes once in
+// each pass over all).
 type Cohort struct {
-	Kind  string // "all", "count", "share" or "poisson"
+	Kind  string // "all", "count", "share", "poisson" or "cycle"
 	Count int
 	Share float64
 }
@@ -31,13 +34,15 @@ func (c Cohort) MarshalText() ([]byte, error) {
 		return []byte(strconv.FormatFloat(c.Share*100, 'g', 15, 64) + "%"), nil
 	case "poisson":
 		return []byte("poisson:" + f(c.Share)), nil
+	case "cycle":
+		return []byte("cycle:" + strconv.Itoa(c.Count)), nil
 	}
 	return []byte("all"), nil
 }
 
 func (c *Cohort) UnmarshalText(b []byte) error {
 	s := string(b)
-	bad := fmt.Errorf("want all, a count, a share such as 10%%, or poisson:0.1")
+	bad := fmt.Errorf("want all, a count, a share such as 10%%, poisson:0.1 or cycle:100")
 	switch {
 	case s == "all":
 		*c = Cohort{Kind: "all"}
@@ -47,6 +52,12 @@ func (c *Cohort) UnmarshalText(b []byte) error {
 			return bad
 		}
 		*c = Cohort{Kind: "poisson", Share: x}
+	case strings.HasPrefix(s, "cycle:"):
+		n, err := strconv.Atoi(s[len("cycle:"):])
+		if err != nil || n < 1 {
+			return bad
+		}
+		*c = Cohort{Kind: "cycle", Count: n}
 	case strings.HasSuffix(s, "%"):
 		x, err := strconv.ParseFloat(s[:len(s)-1], 64)
 		if err != nil || !(x > 0 && x <= 100) {
@@ -69,7 +80,7 @@ func (c Cohort) All() bool { return c.Kind == "" || c.Kind == "all" }
 // Expected is the expected size of a cohort.
 func (c Cohort) Expected(users int) float64 {
 	switch c.Kind {
-	case "count":
+	case "count", "cycle":
 		return float64(min(c.Count, users))
 	case "share":
 		return math.Max(1, math.Floor(c.Share*float64(users)+1e-9)) // 29% of 100 is 29, not 28.999999999999996
@@ -77,6 +88,16 @@ func (c Cohort) Expected(users int) float64 {
 		return c.Share * float64(users)
 	}
 	return float64(users)
+}
+
+// Epoch is the number of rounds in which each of so many devices comes once, where
+// the cohort is a cycle; else 0.
+func (c Cohort) Epoch(users int) int {
+	if c.Kind != "cycle" || users == 0 {
+		return 0
+	}
+	n := min(c.Count, users)
+	return (users + n - 1) / n
 }
 
 // Draw appends the cohort of a round to dst, ascending.
@@ -98,6 +119,17 @@ func (c Cohort) Draw(seed uint64, round, users int, dst []uint32) []uint32 {
 				dst = append(dst, uint32(u))
 			}
 		}
+	case "cycle":
+		order := make([]uint32, users)
+		for u := range order {
+			order[u] = uint32(u)
+		}
+		r = rng.New(seed, rng.Cohort)
+		r.Shuffle(order)
+		n := min(c.Count, users)
+		from := round % c.Epoch(users) * n
+		dst = append(dst, order[from:min(from+n, users)]...)
+		slices.Sort(dst)
 	default:
 		for u := range users {
 			dst = append(dst, uint32(u))

@@ -3,9 +3,12 @@ package round
 import (
 	"context"
 	"fmt"
+	"io"
 
+	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -24,12 +27,25 @@ type Fleet interface {
 	Touched() []uint32
 }
 
+// Guarded is a Fleet whose devices bound their updates and send integers.
+type Guarded interface {
+	Fleet
+	// Bind tells the bound of the next round.
+	Bind(b privacy.Bound)
+	// Sealed adds the flat sum of what devices sent to dst, the clipping bits last, and
+	// forgets it.
+	Sealed(dst []int64)
+	// Unseal writes what of a flat sum belongs to a slot to its padded rows.
+	Unseal(slot int, flat []int64, unit float64, dst []float32)
+}
+
 // Report is what happened in a round.
 type Report struct {
-	Devices int // whose update counts
-	Dropped int // that vanished
-	Late    int // that came after the deadline
-	Idle    int // that had nothing to learn from
+	Devices int  // whose update counts
+	Dropped int  // that vanished
+	Late    int  // that came after the deadline
+	Idle    int  // that had nothing to learn from
+	Kept    bool // too few devices came: nothing was released
 	Samples int
 	Bytes   int // sent by the devices that count
 	Loss    float64
@@ -50,12 +66,20 @@ type Engine struct {
 	Rounds int
 	Seed   uint64
 
+	// Guard, if set, is what stands between devices and the model; the Fleet must be
+	// Guarded. Ledger hears of a release before it is made, and Random is where
+	// its noise comes from.
+	Guard  *privacy.Stack
+	Ledger account.Ledger
+	Random func(n privacy.Node, piece int) io.Reader
+
 	// Before, if set, is called after the visits and before the values change.
 	Before func(round int) error
 
 	Next  int         // the round to run next
 	State []agg.State // the rule's, by slot
 	sum   [][]float32
+	flat  []int64
 	ids   []uint32
 }
 
@@ -63,6 +87,11 @@ type Engine struct {
 // values are those of the round before.
 func (e *Engine) Step(ctx context.Context) (Report, error) {
 	e.Prepare()
+	if e.Guard != nil {
+		if err := e.afford(); err != nil {
+			return Report{}, err
+		}
+	}
 	e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Fleet.Users(), e.ids[:0])
 	rep, err := e.Fleet.Round(ctx, e.Next, e.ids)
 	if err != nil {
@@ -72,6 +101,9 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		if err := e.Before(e.Next); err != nil {
 			return rep, err
 		}
+	}
+	if e.Guard != nil {
+		return rep, e.release(&rep)
 	}
 	var shrunk [method.MaxSlots]float64
 	for i, s := range e.sum {
@@ -98,10 +130,15 @@ func (e *Engine) Prepare() {
 	if e.State == nil {
 		e.State = make([]agg.State, len(e.Slots))
 	}
+	numbers := 0
 	for i, s := range e.Slots {
 		if s.Scope == method.Shared && s.Up != method.None {
 			e.sum[i] = make([]float32, len(e.Value[i]))
+			numbers += s.Rows * s.Dim
 		}
+	}
+	if e.Guard != nil {
+		e.flat = make([]int64, numbers+1)
 	}
 }
 

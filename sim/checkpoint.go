@@ -133,6 +133,9 @@ func (r *Run) state(s *stream) {
 			s.floats(st.V)
 		}
 	}
+	if e.Guard != nil {
+		s.float(&e.Guard.Clip)
+	}
 	for u := range f.state {
 		d := &f.state[u]
 		s.word(&d.Visits)

@@ -46,7 +46,7 @@ type Fleet struct {
 	pooled  *pooled
 }
 
-var _ round.Fleet = (*Fleet)(nil)
+var _ round.Guarded = (*Fleet)(nil)
 
 // lane is one goroutine's memory.
 type lane struct {
@@ -67,7 +67,8 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	plan, err := device.NewPlan(m, device.Options{
-		Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives, Seed: seed, Dense: opt.Noise.On(), Plain: opt.Plain,
+		Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives, Seed: seed, Plain: opt.Plain,
+		Dense: opt.Noise.On() || opt.DP.On() && opt.DP.Cover == "dense", Guarded: opt.DP.On(),
 	})
 	if err != nil {
 		return nil, err

@@ -8,24 +8,27 @@ import (
 	"fmt"
 
 	"github.com/tacit-rec/tacit/agg"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/round"
 )
 
 // Options are the settings of a run that belong to no method. They are flags,
 // TOML keys and key=value overrides by their tags.
 type Options struct {
-	Rounds    int          `default:"100" doc:"rounds of training"`
-	Batch     int          `default:"256" range:"32..1024,log" doc:"samples in a local mini-batch"`
-	Negatives int          `default:"4" range:"1..10" doc:"negatives drawn for each positive, anew in every round"`
-	Cohort    round.Cohort `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, or poisson:0.1"`
-	Dropout   float64      `default:"0" doc:"share of a cohort that vanishes: neither its state nor the model changes"`
-	Straggle  float64      `default:"0" doc:"share of those that do not vanish that finish after the deadline: their own state changes, the model does not"`
-	Mean      string       `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
-	Server    agg.Rule     `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
-	Noise     agg.Noise    `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
-	EvalEvery int          `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
-	EvalUsers int          `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
-	Ties      string       `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
+	Rounds    int            `default:"100" doc:"rounds of training"`
+	Batch     int            `default:"256" range:"32..1024,log" doc:"samples in a local mini-batch"`
+	Negatives int            `default:"4" range:"1..10" doc:"negatives drawn for each positive, anew in every round"`
+	Cohort    round.Cohort   `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, poisson:0.1, or cycle:100 (in turn)"`
+	Dropout   float64        `default:"0" doc:"share of a cohort that vanishes: neither its state nor the model changes"`
+	Straggle  float64        `default:"0" doc:"share of those that do not vanish that finish after the deadline: their own state changes, the model does not"`
+	Mean      string         `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
+	Server    agg.Rule       `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
+	Noise     agg.Noise      `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
+	DP        privacy.Policy `default:"none" doc:"user-level differential privacy: none, or a list such as epsilon=8,delta=1e-6,clip=0.5; tacit privacy keys lists what it knows"`
+	SecAgg    string         `default:"off" choices:"off|on" doc:"sum updates under masks, as devices would; only with dp"`
+	EvalEvery int            `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
+	EvalUsers int            `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
+	Ties      string         `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
 
 	// Plain runs the oracle of the fast path: see device.Options.
 	Plain bool
@@ -46,6 +49,12 @@ func (o *Options) Check() error {
 		return fmt.Errorf("straggle = %g: want a share from 0 to below 1", o.Straggle)
 	case o.Noise.On() && o.Mean == "row":
 		return fmt.Errorf("noise = %s with mean = row: with noise every device sends every row, so no row has a count of its own; use mean=cohort", textOf(o.Noise))
+	case o.DP.On() && o.Noise.On():
+		return fmt.Errorf("noise = %s with dp: dp brings its own noise, and counts it; leave one out", textOf(o.Noise))
+	case o.DP.On() && o.Mean == "row":
+		return fmt.Errorf("mean = row with dp: how many touched a row is not public; dp divides by a constant (mean=fixed)")
+	case o.SecAgg == "on" && !o.DP.On():
+		return fmt.Errorf("secagg = on without dp: masked sums need a bound on an update, which dp brings")
 	case o.EvalEvery < 1:
 		return fmt.Errorf("eval-every = %d: want 1 or more", o.EvalEvery)
 	case o.EvalUsers < 0:

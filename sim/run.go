@@ -42,6 +42,8 @@ type Told struct {
 	Idle     int // in the last round
 	Bytes    int
 	OnTest   *Chosen // nil where the protocol validates
+	Kept     int     // rounds with too few devices, of which nothing was released
+	Broke    int     // the round, from 1, for which the budget had nothing left; 0 for none
 }
 
 // Chosen is the round that is best on test, the first of equals. To report it as a
@@ -66,6 +68,9 @@ type Event struct {
 	TrainMS float64       `json:"train_ms"`
 	EvalMS  float64       `json:"eval_ms"`
 	Best    bool          `json:"best,omitempty"`
+	Clip    float64       `json:"clip,omitempty"`    // the bound on updates that the round had
+	Epsilon *float64      `json:"epsilon,omitempty"` // spent so far; null is without bound
+	Release *Released     `json:"released,omitempty"`
 }
 
 // ErrDiverged says that a model has become infinite or not a number.
@@ -93,6 +98,12 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	r := &Run{Options: opt, Seed: seed, Fleet: f, Engine: e, eval: newEval(split, opt.EvalUsers, seed)}
 	r.Best = newPlaces(split)
 	e.Before = r.before
+	if opt.DP.On() {
+		e.Mean = agg.Fixed
+		if err := r.guard(); err != nil {
+			return nil, err
+		}
+	}
 	if f.Plan.Serves(method.Tuned) && opt.partial() && split.Out() == nil {
 		f.prepared(r.eval, 0) // who has not been visited yet is measured as it was born
 	}
@@ -100,12 +111,16 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 }
 
 // Done reports whether all rounds are run.
-func (r *Run) Done() bool { return r.Engine.Next >= r.Rounds }
+func (r *Run) Done() bool { return r.Engine.Next >= r.Rounds || r.Broke > 0 }
 
 // Step runs one round, and evaluates it if it is its turn.
 func (r *Run) Step(ctx context.Context) (Event, error) {
 	t, f := r.Engine.Next, r.Fleet
-	turn := r.evaluates(t)
+	last, err := r.lastAffordable(t)
+	if err != nil {
+		return Event{}, err
+	}
+	turn := r.evaluates(t) || last
 	// A device that recommends with its own tuned rows is measured while they are
 	// in cache. One that sits a round out keeps its place until its next visit, so
 	// a partial cohort is measured in every round.
@@ -129,6 +144,11 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 			ev.Loss = &l
 		}
 	}
+	if r.Engine.Guard != nil {
+		if err := r.tell(&ev, rep, turn, last); err != nil {
+			return ev, err
+		}
+	}
 	train := took - evalled
 	if turn && (!tuned && !f.Plan.Serves(method.Stranger) || f.out != nil) {
 		evalled += f.prepared(r.eval, t)
@@ -136,7 +156,9 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	ev.TrainMS, ev.EvalMS = ms(train), ms(evalled)
 	r.account(rep, train, evalled)
 	if turn {
-		r.judge(&ev)
+		if err := r.judge(&ev); err != nil {
+			return ev, err
+		}
 	}
 	if !sane {
 		return ev, ErrDiverged
@@ -174,11 +196,24 @@ func (r *Run) account(rep round.Report, train, evalled time.Duration) {
 // judge computes the round's metrics and keeps its places if its validation
 // HR@10 is the best so far; of equal ones the latest counts. Without validation
 // all are equal, so the last round is kept, and what test would have chosen beside.
-func (r *Run) judge(ev *Event) {
+// Under a privacy promise a choice on validation would be a release: the last round is
+// kept, or the one that is best by metrics that were released.
+func (r *Run) judge(ev *Event) error {
 	ties := r.TieRule()
 	valid, test := r.eval.now.Summaries(ties, r.Fleet.split.Items())
 	ev.Valid, ev.Test = &valid, &test
-	if hr := rank.Of(r.eval.now.Valid, ties).HR10(); hr >= r.BestHR {
+	of := rank.Of(r.eval.now.Valid, ties)
+	hr := of.HR10()
+	if r.Engine.Guard != nil {
+		var err error
+		if ev.Release, err = r.publish(ev.Round-1, valid, counted(r.eval.now.Valid)); err != nil {
+			return err
+		}
+		if hr = r.BestHR; ev.Release != nil {
+			hr = ev.Release.HR10
+		}
+	}
+	if hr >= r.BestHR {
 		r.BestHR, r.Selected, ev.Best = hr, ev.Round, true
 		r.eval.now.copyTo(r.Best)
 	}
@@ -186,6 +221,7 @@ func (r *Run) judge(ev *Event) {
 	if !r.Fleet.split.Validates() && (r.OnTest == nil || test.Sampled[by] > r.OnTest.Test.Sampled[by]) {
 		r.OnTest = &Chosen{ev.Round, test}
 	}
+	return nil
 }
 
 // TieRule returns how ties count.

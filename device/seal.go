@@ -1,0 +1,116 @@
+package device
+
+import (
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Numbers is how many numbers an update has, all rows of all slots that are sent.
+func (p *Plan) Numbers() int { return p.numbers }
+
+// Bind tells the devices of a Guarded plan the bound of the next round.
+func (m *Memory) Bind(b privacy.Bound) { m.bound = b }
+
+// Sealed adds the integers of all bounded updates since the last call to dst, the
+// sum of clipping bits last. Integers have no order: any number of workers gives
+// the same.
+func (m *Memory) Sealed(dst []int64) {
+	for _, sum := range m.sealed {
+		for i, x := range sum {
+			dst[i] += x
+		}
+		clear(sum)
+	}
+}
+
+// Unseal writes the numbers of a flat sum that belong to a slot to padded rows.
+func (p *Plan) Unseal(slot int, flat []int64, unit float64, dst []float32) {
+	s, from := &p.Slots[slot], p.flat[slot]
+	stride := vec.Pad(s.Dim)
+	for r := range s.Rows {
+		row := dst[r*stride : r*stride+s.Dim]
+		for i := range row {
+			row[i] = float32(float64(flat[from+r*s.Dim+i]) * unit)
+		}
+	}
+}
+
+// seal takes the update of this visit out of the worker's own sums, bounds it, and
+// adds it to the integers if it counts. What a device adds to a sum is never longer
+// than the bound, whatever the visit has done.
+func (k *Worker) seal(shard int, counts bool, out *Outcome) {
+	d := &k.draft
+	d.Rows, d.At, d.BitAt = d.Rows[:0], d.At[:0], k.p.numbers
+	for i := range k.w.View {
+		if uploads(&k.w.View[i].Slot) {
+			k.draftSlot(i, shard)
+		}
+	}
+	if counts {
+		out.Length, _ = k.mem.bound.Seal(d, k.mem.sealed[k.id])
+	}
+	k.wipe(shard)
+}
+
+// draftSlot lists the rows of a slot in the draft.
+func (k *Worker) draftSlot(i, shard int) {
+	v, d := &k.w.View[i], &k.draft
+	dim, at := v.Slot.Dim, k.p.flat[i]
+	list := func(rows []float32, id int) {
+		d.Rows, d.At = append(d.Rows, rows[:dim]), append(d.At, at+id*dim)
+	}
+	if !v.Slot.PerItem {
+		acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
+		for r := range v.Slot.Rows {
+			list(acc[r*v.Stride:], r)
+		}
+		return
+	}
+	first := k.mem.accRow(shard)
+	if shrunk := k.mem.shrunk[i][shard]; shrunk != 0 {
+		// Every row was shrunk, touched or not: all of them are part of the update.
+		n := k.p.Items * v.Stride
+		if cap(k.whole) < n {
+			k.whole = make([]float32, n)
+		}
+		all := k.whole[:n]
+		copy(all, v.Arena[int(first)*v.Stride:][:n])
+		vec.Axpy(float32(shrunk), v.Arena[:n], all)
+		for id := range k.p.Items {
+			list(all[id*v.Stride:], id)
+		}
+		return
+	}
+	k.eachTouched(func(id uint32) { list(v.Row(first+id), int(id)) })
+}
+
+// wipe clears the worker's own sums.
+func (k *Worker) wipe(shard int) {
+	for i := range k.w.View {
+		v := &k.w.View[i]
+		if !uploads(&v.Slot) {
+			continue
+		}
+		k.mem.shrunk[i][shard] = 0
+		if !v.Slot.PerItem {
+			clear(k.mem.acc[i][shard*len(v.Val):][:len(v.Val)])
+			continue
+		}
+		first := k.mem.accRow(shard)
+		k.eachTouched(func(id uint32) { clear(v.Row(first + id)) })
+	}
+}
+
+// eachTouched calls do for each item of the visit, once.
+func (k *Worker) eachTouched(do func(id uint32)) {
+	for _, id := range k.items {
+		do(id)
+	}
+	if k.p.Direct() {
+		for _, id := range k.w.Samples.Item {
+			if k.tab[id] == -1 {
+				do(id)
+			}
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package round
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tacit-rec/tacit/account"
+)
+
+// Ledger is what was spent, in a file that only grows: a line for each release, on
+// disk before the release is made, each with the hash of all before it. A crash can
+// leave a line that nobody acted on, or half of one: both count as spent.
+type Ledger struct {
+	f      *os.File
+	n      int    // lines
+	last   string // hash of the last one
+	events []account.Event
+	spent  account.Spent // the same, with like events put together
+	repair bool          // the file ended in half a line
+}
+
+// entry is a line. Hash is that of the line with an empty Hash, which holds the hash
+// of the line before.
+type entry struct {
+	N      int            `json:"n"`
+	Run    string         `json:"run,omitempty"` // in the first line: whose ledger it is
+	Event  *account.Event `json:"event,omitempty"`
+	Crash  bool           `json:"after_crash,omitempty"` // stands for half a line before it
+	Before string         `json:"before"`
+	Hash   string         `json:"hash"`
+}
+
+// maxLedger bounds what is read: ten million rounds.
+const maxLedger = 4 << 30
+
+// OpenLedger opens or begins the ledger of a run. One that was changed, or that is another
+// run's, is refused.
+func OpenLedger(path, run string) (*Ledger, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{f: f}
+	if err := l.load(path, run); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Ledger) load(path, run string) error {
+	b, err := io.ReadAll(io.LimitReader(l.f, maxLedger))
+	if err != nil {
+		return err
+	}
+	if len(b) == 0 {
+		if err := l.append(entry{Run: run}); err != nil {
+			return err
+		}
+		return syncDir(filepath.Dir(path))
+	}
+	if err := l.read(b, run); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if l.repair { // whether its release was made is not known: it counts
+		if _, err := l.f.Write([]byte("\n")); err != nil {
+			return err
+		}
+		e := entry{Crash: true}
+		if n := len(l.events); n > 0 {
+			again := l.events[n-1]
+			e.Event = &again
+		}
+		return l.append(e)
+	}
+	return nil
+}
+
+// read checks every line.
+func (l *Ledger) read(b []byte, run string) error {
+	torn := false
+	for len(b) > 0 {
+		line, rest, whole := bytes.Cut(b, []byte("\n"))
+		b = rest
+		var e entry
+		if !whole { // half a line at the end
+			l.repair = true
+			break
+		}
+		if err := json.Unmarshal(line, &e); err != nil || e.N != l.n || e.Before != l.last || e.Hash != e.sum() || torn && !e.Crash {
+			if torn || l.n == 0 {
+				return fmt.Errorf("line %d of the ledger is damaged: what was spent is not known, so nothing may be released; begin another run", l.n+1)
+			}
+			torn = true // it must be followed by what stands for it
+			continue
+		}
+		if l.n == 0 && e.Run != run {
+			return errors.New("the ledger belongs to a run with other settings")
+		}
+		if e.Event != nil {
+			if err := l.count(*e.Event); err != nil {
+				return fmt.Errorf("line %d of the ledger: %w", l.n+1, err)
+			}
+		}
+		l.last, l.n, torn = e.Hash, l.n+1, false
+	}
+	if torn {
+		return errors.New("the ledger's last line is damaged: what was spent is not known, so nothing may be released; begin another run")
+	}
+	if l.last == "" {
+		return errors.New("the ledger has no first line: nothing may be released; begin another run")
+	}
+	return nil
+}
+
+func (l *Ledger) count(e account.Event) error {
+	if err := l.spent.Spend(e); err != nil {
+		return err
+	}
+	l.events = append(l.events, e)
+	return nil
+}
+
+func (e entry) sum() string {
+	e.Hash = ""
+	b, err := json.Marshal(e)
+	if err != nil {
+		return "none"
+	}
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// append writes a line and waits until it is on disk.
+func (l *Ledger) append(e entry) error {
+	e.N, e.Before = l.n, l.last
+	e.Hash = e.sum()
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if _, err := l.f.Write(append(b, '\n')); err != nil {
+		return err
+	}
+	if err := l.f.Sync(); err != nil {
+		return err
+	}
+	l.last, l.n = e.Hash, l.n+1
+	if e.Event != nil {
+		return l.count(*e.Event)
+	}
+	return nil
+}
+
+// Spend appends an event. Only when it returns nil may the release be made.
+func (l *Ledger) Spend(e account.Event) error {
+	var probe account.Spent // an event that cannot be added up must not be on disk
+	for _, ev := range append(l.spent.Events(), e) {
+		if err := probe.Spend(ev); err != nil {
+			return err
+		}
+	}
+	return l.append(entry{Event: &e})
+}
+
+// Events are those that were spent; alike ones are put together.
+func (l *Ledger) Events() []account.Event { return slices.Clone(l.spent.Events()) }
+
+// Close closes the file.
+func (l *Ledger) Close() error { return l.f.Close() }
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,142 @@
+package round
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/agg"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// ErrSpent says that another round would cost more than the budget has left.
+var ErrSpent = errors.New("round: the privacy budget is spent")
+
+// afford tells the devices their bound, or says that the budget has no room for
+// another round.
+func (e *Engine) afford() error {
+	ok, err := e.Affords(e.Next)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrSpent
+	}
+	e.Fleet.(Guarded).Bind(e.Guard.Bound())
+	return nil
+}
+
+// Affords reports whether the rounds, from 0, that come next stay within the budget,
+// if there is one.
+func (e *Engine) Affords(rounds ...int) (bool, error) {
+	g := e.Guard
+	if g == nil || g.Epsilon == 0 {
+		return true, nil
+	}
+	events := e.Ledger.Events()
+	if len(rounds) > 0 && rounds[len(rounds)-1] < g.Rounds && g.OnPlan(rounds[0], events) {
+		return true, nil
+	}
+	for _, t := range rounds {
+		next, spends, err := g.Spends(t)
+		if err != nil {
+			return false, err
+		}
+		if spends {
+			events = append(events, next)
+		}
+	}
+	r, err := account.Epsilon(g.Delta, g.Options(), events...)
+	return err == nil && r.Epsilon <= g.Epsilon*(1+1e-9), err
+}
+
+// release makes the round's sums public: the ledger first, then noise, then the
+// server's step. A sum of too few devices is thrown away; it is paid for all the same.
+func (e *Engine) release(rep *Report) error {
+	g, fleet := e.Guard, e.Fleet.(Guarded)
+	event, spends, err := g.Spends(e.Next)
+	if err != nil {
+		return err
+	}
+	if spends {
+		if err := e.Ledger.Spend(event); err != nil {
+			return fmt.Errorf("round %d: nothing is released that is not in the ledger: %w", e.Next+1, err)
+		}
+	}
+	clear(e.flat)
+	fleet.Sealed(e.flat)
+	if rep.Devices < g.Least {
+		rep.Kept = true
+		e.Next++
+		return nil
+	}
+	n := len(e.flat) - 1
+	if g.Mechanism != privacy.Laplace {
+		for _, part := range g.Parts(e.Next, rep.Devices) {
+			e.addNoise(part, e.flat[:n])
+		}
+	}
+	unit := g.Unit()
+	for i, s := range e.sum {
+		if s == nil {
+			continue
+		}
+		clear(s)
+		fleet.Unseal(i, e.flat, unit, s)
+		if g.Mechanism == privacy.Laplace {
+			own := agg.Noise{Kind: "laplace", Scale: float64(g.Scale()) * unit}
+			own.AddSum(rep.Devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(e.Slots[i].Dim), e.Slots[i].Dim, s)
+		}
+	}
+	bits := e.flat[n]
+	expected := int(math.Round(e.Cohort.Expected(e.Fleet.Users())))
+	var none [method.MaxSlots]float64
+	e.apply(max(1, expected), none[:])
+	if err := e.adapt(bits); err != nil {
+		return fmt.Errorf("round %d: %w", e.Next+1, err)
+	}
+	e.Next++
+	return nil
+}
+
+func (e *Engine) adapt(bits int64) error {
+	if e.Guard.Adaptive == "off" {
+		return nil
+	}
+	noisy := []int64{bits}
+	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.BitDeviation(), noisy)
+	return e.Guard.Adapt(noisy[0])
+}
+
+// addNoise draws in pieces of a fixed size, each from a stream of its own, so that
+// the number of processors changes nothing.
+func (e *Engine) addNoise(part privacy.Part, sum []int64) {
+	const piece = 4096
+	pieces := (len(sum) + piece - 1) / piece
+	work := make(chan int, pieces)
+	for i := range pieces {
+		work <- i
+	}
+	close(work)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), pieces) {
+		wg.Go(func() {
+			noise := make([]int64, piece)
+			for i := range work {
+				to := sum[i*piece : min((i+1)*piece, len(sum))]
+				clear(noise)
+				privacy.NewSource(e.Random(part.Node, i)).AddGauss(part.Deviation, noise[:len(to)])
+				for x := range to {
+					to[x] += part.Sign * noise[x]
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+
+	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/round"
+)
+
+// Bind tells the devices the bound of the next round.
+func (f *Fleet) Bind(b privacy.Bound) { f.Mem.Bind(b) }
+
+// Sealed adds the integers that devices sent to dst.
+func (f *Fleet) Sealed(dst []int64) { f.Mem.Sealed(dst) }
+
+// Unseal writes a slot's numbers of a flat sum to its rows.
+func (f *Fleet) Unseal(slot int, flat []int64, unit float64, dst []float32) {
+	f.Plan.Unseal(slot, flat, unit, dst)
+}
+
+// guard builds the privacy stack of a run, if it has one.
+func (r *Run) guard() error {
+	f, e := r.Fleet, r.Engine
+	users := f.Users()
+	s := privacy.Setting{
+		Method: "this method", Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
+		Sampler: account.None, Q: 1, Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Numbers(), Mean: string(e.Mean),
+		Step: r.Server.Rate, Masked: r.SecAgg == "on", Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
+	}
+	switch r.Cohort.Kind {
+	case "poisson":
+		s.Sampler, s.Q = account.Poisson, r.Cohort.Share
+	case "count", "share":
+		if s.Expected < float64(users) {
+			s.Sampler, s.Q = account.WithoutReplacement, s.Expected/float64(users)
+		}
+	}
+	var err error
+	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
+		return err
+	}
+	e.Ledger = &account.Spent{}
+	e.Random = func(n privacy.Node, piece int) io.Reader { return seeded(r.Seed, n, piece) }
+	return nil
+}
+
+// seeded is the noise of a simulation: repeatable, and so worth nothing outside it.
+func seeded(seed uint64, n privacy.Node, piece int) io.Reader {
+	g := rng.New(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
+	var key [32]byte
+	for i := 0; i < len(key); i += 8 {
+		binary.LittleEndian.PutUint64(key[i:], g.Uint64())
+	}
+	return rand.NewChaCha8(key)
+}
+
+// Spent is what the run has cost so far; false for one without a promise.
+func (r *Run) Spent() (account.Result, bool, error) {
+	g := r.Engine.Guard
+	if g == nil {
+		return account.Result{}, false, nil
+	}
+	res, err := account.Epsilon(g.Delta, g.Options(), r.Engine.Ledger.Events()...)
+	return res, true, err
+}
+
+// Participations is how often a device has taken part: the most, and the mean.
+func (r *Run) Participations() (most int, mean float64) {
+	for u := range r.Fleet.state {
+		n := int(r.Fleet.state[u].Visits)
+		most = max(most, n)
+		mean += float64(n) / float64(len(r.Fleet.state))
+	}
+	return most, mean
+}
+
+// Released is the metrics of a round as a federation would publish them.
+type Released struct {
+	HR10   float64 `json:"hr@10"`
+	NDCG10 float64 `json:"ndcg@10"`
+}
+
+// publish adds noise to a round's validation metrics, once the ledger has them.
+func (r *Run) publish(t int, of rank.Summary, users int) (*Released, error) {
+	g := r.Engine.Guard
+	if g == nil || g.Policy.Metrics == 0 || users == 0 {
+		return nil, nil
+	}
+	if err := r.Engine.Ledger.Spend(g.MetricEvent()); err != nil {
+		return nil, fmt.Errorf("sim: metrics of round %d are not released: %w", t+1, err)
+	}
+	const grid = 1 << 12
+	sums := []int64{int64(of.Sampled["hr@10"] * float64(users) * grid), int64(of.Sampled["ndcg@10"] * float64(users) * grid)}
+	dev := int64(g.Policy.Metrics*(privacy.MetricSensitivity*grid+1)) + 1
+	privacy.NewSource(seeded(r.Seed, privacy.Node{Tree: -2, Index: t}, 0)).AddGauss(dev, sums)
+	n := float64(users) * grid
+	return &Released{float64(sums[0]) / n, float64(sums[1]) / n}, nil
+}
+
+// lastAffordable reports whether round t, from 0, is the last that the budget allows.
+func (r *Run) lastAffordable(t int) (bool, error) {
+	if r.Engine.Guard == nil || t+1 >= r.Rounds {
+		return t+1 >= r.Rounds, nil
+	}
+	ok, err := r.Engine.Affords(t, t+1)
+	return !ok, err
+}
+
+// tell adds to a round's event what it cost.
+func (r *Run) tell(ev *Event, rep round.Report, turn, last bool) error {
+	if rep.Kept {
+		r.Kept++
+	}
+	if ev.Clip = r.Engine.Guard.Clip; last && r.Engine.Next < r.Rounds {
+		r.Broke = r.Engine.Next + 1
+	}
+	if !turn {
+		return nil
+	}
+	spent, _, err := r.Spent()
+	if err == nil && !math.IsInf(spent.Epsilon, 0) {
+		ev.Epsilon = &spent.Epsilon
+	}
+	return err
+}
+
+// counted is how many users were ranked.
+func counted(places []rank.Place) (n int) {
+	for _, p := range places {
+		if p.Above != rank.Absent {
+			n++
+		}
+	}
+	return n
+}
