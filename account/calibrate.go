@@ -24,7 +24,7 @@ func Calibrate(target, delta float64, o Options, events func(noise float64) []Ev
 	}
 	hi, err := leastNoiseFor(target, delta, quick, events, 1e-9, mostNoise, 1e-7)
 	if err == nil && o.Accountant == PLD {
-		hi, err = leastNoiseFor(target, delta, o, events, hi/4, hi, 1e-5)
+		hi, err = leastNoiseFor(target, delta, o, events, hi/4, hi, 1e-4)
 	}
 	if err != nil {
 		return 0, Result{}, err
