@@ -188,7 +188,7 @@ func TestCalibrationIsRoundedToTheSafeSide(t *testing.T) {
 			if o.Accountant == PLD && target < 1 {
 				continue // dear, and nothing new
 			}
-			build := func(z float64) []Event { return []Event{sgm(0.01, z, 1000)} }
+			build := func(z float64) []Event { return []Event{sgm(0.1, z, 30)} }
 			z, r, err := Calibrate(target, 1e-6, o, build)
 			if err != nil {
 				t.Fatal(err)

@@ -132,8 +132,8 @@ func TestExactGaussianIsThatOfTheVectors(t *testing.T) {
 }
 
 func TestExactGaussianAgainstTheIntegral(t *testing.T) {
-	for _, sigma := range []float64{0.05, 0.3, 1, 4, 50, 1e4} {
-		for _, delta := range []float64{0.2, 1e-3, 1e-8, 1e-30, 1e-200} {
+	for _, sigma := range []float64{0.05, 0.3, 1, 4, 50, 1e4, 1e12} {
+		for _, delta := range []float64{0.2, 1e-3, 1e-8, 1e-13, 1e-30, 1e-200} {
 			eps, err := GaussianEpsilon(sigma, delta)
 			if err != nil {
 				t.Fatal(err)

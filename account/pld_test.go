@@ -25,7 +25,7 @@ func oneRelease(q, sigma, eps float64) float64 {
 }
 
 func TestPLDOfOneReleaseIsExact(t *testing.T) {
-	for _, q := range []float64{1e-3, 0.05, 0.99} {
+	for _, q := range []float64{1e-3, 0.9} {
 		for _, sigma := range []float64{0.4, 1, 20} {
 			for _, delta := range []float64{1e-3, 1e-8} {
 				r := epsilonOf(t, delta, Options{Accountant: PLD}, sgm(q, sigma, 1))
@@ -55,7 +55,7 @@ func fftGaussian(sigma float64, rounds int64, delta float64) float64 {
 
 func TestPLDOfManyGaussiansIsExact(t *testing.T) {
 	for _, sigma := range []float64{0.5, 30} {
-		for _, rounds := range []int64{1, 30, 1e6} {
+		for _, rounds := range []int64{1, 1e6} {
 			for _, delta := range []float64{0.1, 1e-12, 1e-40} {
 				want := gaussianEpsilon(sigma/math.Sqrt(float64(rounds)), delta)
 				got := fftGaussian(sigma, rounds, delta)

@@ -49,8 +49,10 @@ func TreeOnce(steps, participations, separation int64) (float64, error) {
 		return float64(most) * float64(bits.Len64(uint64(steps))), nil
 	}
 	t := &tree{gap: separation, memo: map[branch]float64{}}
-	whole := branch{size: steps, count: most}
-	best := t.worst(whole)
+	best := 0.0
+	for n := most; n > 0 && t.limit(steps, n) > best; n-- { // fewer may stand in worse places
+		best = max(best, t.worst(branch{size: steps, count: n}))
+	}
 	if t.work > maxTreeWork {
 		return 0, fmt.Errorf("account: the worst case of %d steps, %d participations and separation %d takes too long to find; restart the tree (TreeRestarts), or use fewer participations", steps, participations, separation)
 	}
@@ -67,6 +69,16 @@ type tree struct {
 // branch is the first size leaves of a tree, as its complete subtrees hold them,
 // with count contributions of which none is in the first head or the last tail leaves.
 type branch struct{ size, count, head, tail int64 }
+
+// limit is a bound on the sum of squares of n contributions: a node over 2^k leaves has
+// room for ⌈2^k/(gap+1)⌉ of them.
+func (t *tree) limit(steps, n int64) float64 {
+	sum := 0.0
+	for size := int64(1); size > 0 && size <= steps; size *= 2 {
+		sum += float64(n) * float64(min(n, (size-1)/(t.gap+1)+1))
+	}
+	return sum
+}
 
 // worst is the largest sum of squares, -Inf where the contributions do not fit.
 func (t *tree) worst(b branch) float64 {
