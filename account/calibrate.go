@@ -3,6 +3,7 @@ package account
 import (
 	"fmt"
 	"math"
+	"strconv"
 )
 
 const (
@@ -24,7 +25,7 @@ func Calibrate(target, delta float64, o Options, events func(noise float64) []Ev
 	}
 	hi, err := leastNoiseFor(target, delta, quick, events, 1e-9, mostNoise, 1e-7)
 	if err == nil && o.Accountant == PLD {
-		hi, err = leastNoiseFor(target, delta, o, events, hi/4, hi, 1e-5)
+		hi, err = leastNoiseFor(target, delta, o, events, hi/4, hi, 1e-4)
 	}
 	if err != nil {
 		return 0, Result{}, err
@@ -82,9 +83,12 @@ func leastNoiseFor(target, delta float64, o Options, events func(float64) []Even
 	return hi, nil
 }
 
-// roundUp rounds to five significant digits.
+// roundUp rounds to five significant digits, so that what is printed is what was checked.
 func roundUp(x float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))) / digits
-	up := math.Ceil(x/unit*(1-1e-12)) * unit
-	return max(up, x)
+	up, err := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(x/unit*(1-1e-12))*unit, 'e', 4, 64), 64)
+	if err != nil || up < x {
+		return x
+	}
+	return up
 }

@@ -54,27 +54,26 @@ func gaussianDelta(sigma, eps float64) float64 {
 	}
 	half := 1 / sigma / 2
 	u, w := (eps*sigma-half)/math.Sqrt2, (eps*sigma+half)/math.Sqrt2
+	gap := math.Sqrt2 * half // w-u, with all its digits
 	switch {
 	case math.IsInf(u, 1):
 		return 0
 	case math.IsInf(u, -1):
 		return 1
-	case u < 0: // Φ is above 1/2; the second term is e^(-u²)·erfcx(w)/2
-		return min(1, max(0, (math.Erfc(u)-math.Exp(-u*u)*erfcx(w))/2))
-	}
-	d := erfcx(u) - erfcx(w)
-	if w-u < 0.1 {
-		d = 0
+	case gap < 0.1: // the derivative of erfcx is 2x·erfcx(x) - 2/√π
+		d := 0.0
 		for i, x := range gaussX5 {
-			x = u + (w-u)*x
+			x = u + gap*x
 			d += gaussW5[i] * (2/math.Sqrt(math.Pi) - 2*x*erfcx(x))
 		}
-		d *= w - u
+		return max(0, math.Exp(-u*u)*d*gap/2)
+	case u < 0: // Φ is above 1/2, and erfcx u may overflow
+		return min(1, max(0, (math.Erfc(u)-math.Exp(-u*u)*erfcx(w))/2))
 	}
-	return max(0, math.Exp(-u*u)*d/2)
+	return max(0, math.Exp(-u*u)*(erfcx(u)-erfcx(w))/2)
 }
 
-// erfcx is e^(x²)·erfc(x) for x >= 0.
+// erfcx is e^(x²)·erfc(x), for x that is not far below 0.
 func erfcx(x float64) float64 {
 	if x < 5 {
 		return math.Exp(x*x) * math.Erfc(x)

@@ -9,7 +9,7 @@ import (
 
 const (
 	maxPoints = 1 << 20 // of the grid on which losses are added
-	maxCells  = 1 << 22 // of the grid of one release
+	maxCells  = 1 << 20 // of the grid of one release
 	wrapped   = 30.0    // -ln of the tilted mass that may fall outside of the window
 	moved     = 1e-5    // share of delta that cutting the upper tails may cost
 )
@@ -141,15 +141,38 @@ func (c *composed) spread() (mean, sd float64) {
 	return mean, math.Sqrt(variance)
 }
 
-// tiltFor is the θ of the best Chernoff bound on the epsilon of delta.
-func (c *composed) tiltFor(delta float64) float64 {
-	rare := max(1, -math.Log(delta))
-	return c.search(func(theta float64) float64 { return (c.cumulant(theta) + rare) / theta })
+// bound is ln of an upper bound on the delta of eps: Chernoff's for E[(1-e^(eps-L))+],
+// whose integrand is at most e^(θ(L-eps))·(θ/(1+θ))^θ/(1+θ).
+func (c *composed) bound(theta, eps float64) float64 {
+	return c.cumulant(theta) - theta*eps - theta*math.Log1p(1/theta) - math.Log1p(theta)
 }
 
-// tiltAt is the θ of the best Chernoff bound on the delta of eps.
+// tiltFor is a θ whose bound on the epsilon of delta is near the best.
+func (c *composed) tiltFor(delta float64) float64 {
+	f := func(theta float64) float64 { return (c.bound(theta, 0) - math.Log(delta)) / theta }
+	best := c.search(f)
+	return c.lower(best, max(0, f(best)))
+}
+
+// tiltAt is a θ whose bound on the delta of eps is near the best.
 func (c *composed) tiltAt(eps float64) float64 {
-	return c.search(func(theta float64) float64 { return c.cumulant(theta) - theta*eps })
+	return c.lower(c.search(func(theta float64) float64 { return c.bound(theta, eps) }), eps)
+}
+
+// lower is the smallest θ whose bound on the delta of eps is at most e times that
+// of the best. Near the largest loss there is, the best θ has no limit, and would
+// leave eps itself out of the bulk.
+func (c *composed) lower(best, eps float64) float64 {
+	limit := c.bound(best, eps) + 1
+	lo, hi := best/1e6, best
+	for hi/lo > 1.05 {
+		if mid := math.Sqrt(lo * hi); c.bound(mid, eps) > limit {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
 }
 
 // search minimises f, which falls and then rises, over positive θ on a log scale.
@@ -174,7 +197,7 @@ func (c *composed) search(f func(float64) float64) float64 {
 }
 
 // window is an interval that holds the tilted sum but for e^-wrapped on each side, by
-// Chernoff, and also what of the sum itself is above its mean.
+// Chernoff, and also nearly all of the sum itself.
 func (c *composed) window() (lo, hi float64, ok bool) {
 	mean, sd := c.spread()
 	if !(sd > 0) || math.IsInf(sd, 1) {
@@ -187,7 +210,7 @@ func (c *composed) window() (lo, hi float64, ok bool) {
 		hi = min(hi, (c.cumulant(c.tilt+s)-at+wrapped)/s)
 		lo = max(lo, -(c.cumulant(c.tilt-s)-at+wrapped)/s)
 	}
-	lo = min(lo, mean)
+	lo = min(lo, mean-4*sd)
 	return lo, hi, lo < hi && !math.IsInf(lo, 0) && !math.IsInf(hi, 0)
 }
 

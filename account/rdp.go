@@ -107,6 +107,9 @@ func softplus(x float64) float64 {
 
 // logExpm1 is ln(e^x - 1) for x >= 0.
 func logExpm1(x float64) float64 {
+	if x > 40 {
+		return x
+	}
 	if x > 30 {
 		return x + math.Log1p(-math.Exp(-x))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"sort"
 )
 
 // TreeRestarts is the Nodes of an event of trees that are each restarted after so
@@ -21,7 +22,7 @@ func TreeRestarts(steps ...int64) (float64, error) {
 }
 
 // maxTreeWork bounds what TreeOnce may compute.
-const maxTreeWork = 2e8
+const maxTreeWork = 1e7
 
 // TreeOnce is the Nodes of an event of one tree over so many steps without restart,
 // where a user contributes at most participations times, with at least separation
@@ -37,6 +38,7 @@ func TreeOnce(steps, participations, separation int64) (float64, error) {
 	case separation < 0:
 		return 0, fmt.Errorf("account: separation of %d steps: want 0 or more", separation)
 	}
+	separation = min(separation, steps)
 	most := participations
 	if steps == 0 {
 		most = 0
@@ -47,8 +49,10 @@ func TreeOnce(steps, participations, separation int64) (float64, error) {
 		return float64(most) * float64(bits.Len64(uint64(steps))), nil
 	}
 	t := &tree{gap: separation, memo: map[branch]float64{}}
-	whole := branch{size: steps, count: most}
-	best := t.worst(whole)
+	best := 0.0
+	for n := most; n > 0 && t.limit(steps, n) > best; n-- { // fewer may stand in worse places
+		best = max(best, t.worst(branch{size: steps, count: n}))
+	}
 	if t.work > maxTreeWork {
 		return 0, fmt.Errorf("account: the worst case of %d steps, %d participations and separation %d takes too long to find; restart the tree (TreeRestarts), or use fewer participations", steps, participations, separation)
 	}
@@ -66,8 +70,19 @@ type tree struct {
 // with count contributions of which none is in the first head or the last tail leaves.
 type branch struct{ size, count, head, tail int64 }
 
+// limit is a bound on the sum of squares of n contributions: a node over 2^k leaves has
+// room for ⌈2^k/(gap+1)⌉ of them.
+func (t *tree) limit(steps, n int64) float64 {
+	sum := 0.0
+	for size := int64(1); size > 0 && size <= steps; size *= 2 {
+		sum += float64(n) * float64(min(n, (size-1)/(t.gap+1)+1))
+	}
+	return sum
+}
+
 // worst is the largest sum of squares, -Inf where the contributions do not fit.
 func (t *tree) worst(b branch) float64 {
+	t.work++
 	b.head, b.tail = max(0, b.head), max(0, b.tail)
 	if b.count == 0 {
 		return 0
@@ -75,8 +90,8 @@ func (t *tree) worst(b branch) float64 {
 	if b.head+(b.count-1)*(t.gap+1) > b.size-1-b.tail || t.work > maxTreeWork {
 		return math.Inf(-1)
 	}
-	if b.size == 1 {
-		return 1
+	if b.count == 1 && b.size&(b.size-1) == 0 { // every leaf of a complete tree is as deep
+		return float64(bits.Len64(uint64(b.size)))
 	}
 	if x, ok := t.memo[b]; ok {
 		return x
@@ -91,13 +106,17 @@ func (t *tree) worst(b branch) float64 {
 	best := max(
 		t.worst(branch{left, b.count, b.head, b.tail - right}),
 		t.worst(branch{right, b.count, b.head - left, b.tail}))
-	for n := int64(1); n < b.count; n++ { // on the left
-		for free := range min(t.gap, left-1) + 1 { // leaves after the last of them
-			t.work++
+	for n := int64(1); n < b.count && t.work <= maxTreeWork; n++ { // on the left
+		last := min(t.gap, left-1)
+		// The left falls, in steps, with the leaves that are free at its end, and the
+		// right rises: only the end of each step can be the best.
+		for free := int64(0); free <= last; free++ {
 			x := t.worst(branch{left, n, b.head, free})
 			if math.IsInf(x, -1) {
-				break // with more of them free it does not fit either
+				break
 			}
+			wider := func(i int) bool { return t.worst(branch{left, n, b.head, free + 1 + int64(i)}) < x }
+			free += int64(sort.Search(int(last-free), wider))
 			best = max(best, x+t.worst(branch{right, b.count - n, t.gap - free, b.tail}))
 		}
 	}

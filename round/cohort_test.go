@@ -68,7 +68,7 @@ func TestEveryPercentageIsWrittenAsItWasGiven(t *testing.T) {
 func percent(p int) string { return strconv.FormatFloat(float64(p)/10, 'g', -1, 64) + "%" }
 
 func TestWrongCohortsSayWhatIsWanted(t *testing.T) {
-	const want = "want all, a count, a share such as 10%, or poisson:0.1"
+	const want = "want all, a count, a share such as 10%, poisson:0.1 or cycle:100"
 	for _, text := range []string{
 		"", "none", "0", "-1", "1.5", "%", "0%", "-5%", "101%", "nan%", "poisson:", "poisson:0", "poisson:1.1", "poisson:nan", "poisson:-1", "ALL", "10 %%",
 	} {

@@ -165,7 +165,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
-	for _, words := range []string{"", "run", "play", "reproduce", "tune", "tune save", "methods", "data", "data list", "data fetch", "data describe", "data check", "report", "compare", "bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion"} {
+	for _, words := range []string{"", "run", "play", "reproduce", "tune", "tune save", "methods", "data", "data list", "data fetch", "data describe", "data check", "report", "compare", "privacy", "privacy spend", "privacy tables", "bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion"} {
 		code, out, _ := tacit(append(strings.Fields(words), "--help")...)
 		if code != 0 || len(out) < 80 {
 			t.Errorf("tacit %s --help exits %d with %d characters", words, code, len(out))
@@ -174,7 +174,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 }
 
 func TestCommandsWithoutARunWork(t *testing.T) {
-	for _, words := range []string{"version", "methods", "methods pfedrec", "data list", "data describe world", "data check world", "doctor", "completion bash", "run --explain", "run --dry-run", "exit-codes"} {
+	for _, words := range []string{"version", "methods", "methods pfedrec", "data list", "data describe world", "data check world", "doctor", "completion bash", "run --explain", "run --dry-run", "exit-codes", "privacy tables"} {
 		if code, out, errs := tacit(strings.Fields(words)...); code != 0 || out == "" {
 			t.Errorf("tacit %s exits %d, prints %d characters and %q", words, code, len(out), errs)
 		}

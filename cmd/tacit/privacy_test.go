@@ -1,0 +1,105 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestSpendSaysWhatAnEpsilonHoldsFor(t *testing.T) {
+	words := strings.Fields("privacy spend --sampler poisson -q 0.01 --noise 1 --rounds 1000 --delta 1e-5")
+	_, out, _ := tacit(words...)
+	for _, want := range []string{"epsilon 2.10137 at delta 1e-05", "zero-out", "poisson", "1000", "rate q      0.01", "rdp", "improved", "7.8", "over the zero-out L2 sensitivity"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the text lacks %q:\n%s", want, out)
+		}
+	}
+	code, out, _ := tacit(append(words, "--format", "json")...)
+	data := decode(t, out)["data"].(map[string]any)
+	if code != 0 || math.Abs(data["epsilon"].(float64)-2.1013652716) > 1e-9 || data["order"] != 7.8 {
+		t.Errorf("exit %d, epsilon %v at order %v", code, data["epsilon"], data["order"])
+	}
+	for _, key := range strings.Fields("delta accountant conversion adjacency sampler mechanism rounds q noise noise_means theorem") {
+		if _, ok := data[key]; !ok {
+			t.Errorf("data has no %q", key)
+		}
+	}
+}
+
+func TestSpendUnderOtherBounds(t *testing.T) {
+	for _, c := range []struct {
+		words      string
+		want       float64
+		accountant string
+	}{
+		{"--sampler wor -q 0.00625 --noise 1 --rounds 30000 --delta 1e-8 --conversion classic --theorem 9 --orders 2-256", 18.9107735, "rdp"},
+		{"--sampler wor --adjacency replace-one -q 0.00625 --noise 1 --rounds 1000 --delta 1e-8 --conversion classic --theorem 9 --orders 2-256", 3.4140346, "rdp"},
+		{"--sampler none --adjacency replace-one --noise 1 --rounds 1 --delta 1e-5 --accountant pld", 4.3771781, "exact"},
+		{"--sampler none --adjacency add-remove --noise 10 --rounds 100 --delta 1e-5 --accountant pld", 4.3771781, "exact"},
+		{"--sampler poisson --adjacency add-remove -q 0 --noise 0 --rounds 1000000000", 0, "rdp"},
+	} {
+		code, out, errs := tacit(append(strings.Fields("privacy spend --format json "+c.words), "--quiet")...)
+		if code != 0 {
+			t.Errorf("%s: exit %d: %s%s", c.words, code, out, errs)
+			continue
+		}
+		data := decode(t, out)["data"].(map[string]any)
+		if math.Abs(data["epsilon"].(float64)-c.want) > 1e-6 || data["accountant"] != c.accountant {
+			t.Errorf("%s: epsilon %v by %v, want %v by %s", c.words, data["epsilon"], data["accountant"], c.want, c.accountant)
+		}
+	}
+	_, out, _ := tacit(strings.Fields("privacy spend --format json --sampler poisson -q 0.1 --noise 0 --rounds 1")...)
+	if data := decode(t, out)["data"].(map[string]any); data["epsilon"] != "inf" || data["order"] != nil {
+		t.Errorf("without noise: epsilon %v at order %v, want inf and null", data["epsilon"], data["order"])
+	}
+	_, out, _ = tacit(strings.Fields("privacy spend --sampler poisson -q 0.001 --noise 2 --rounds 10 --orders 2-8")...)
+	if !strings.Contains(out, "warning: the best order is the highest one, 8") {
+		t.Errorf("an optimum at the end is not told:\n%s", out)
+	}
+}
+
+func TestSpendRefusesWhatDoesNotHold(t *testing.T) {
+	for _, c := range []struct{ words, want, hint string }{
+		{"--sampler wor --adjacency zero-out -q 0.1 --noise 1 --rounds 1", "use adjacency replace-one", "--help"},
+		{"--sampler poisson --adjacency replace-one -q 0.1 --noise 1 --rounds 1", "use adjacency zero-out", "--help"},
+		{"--sampler wor -q 0.1 --noise 1 --rounds 1 --accountant pld", "use accountant rdp", "--help"},
+		{"--sampler none -q 0.1 --noise 1 --rounds 1", "name the sampler", "--help"},
+		{"--sampler some -q 0.1 --noise 1 --rounds 1", "want poisson, wor or none", "--help"},
+		{"--sampler poisson --noise 1 --rounds 1", "-q is missing", "--sampler none"},
+		{"--sampler poisson -q 0.1 --rounds 1", "--noise is missing", "as in"},
+		{"--sampler poisson -q 1.5 --noise 1 --rounds 1", "want 0 to 1", ""},
+		{"--sampler poisson -q NaN --noise 1 --rounds 1", "want 0 to 1", ""},
+		{"--sampler poisson -q 0.1 --noise -1 --rounds 1", "noise multiplier is -1", ""},
+		{"--sampler poisson -q 0.1 --noise 1 --rounds -5", "rounds is -5", ""},
+		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --delta 2", "delta is 2", ""},
+		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --orders 1-8", "an order above 1", "2-256"},
+		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --orders 8-2", "an order above 1", "2-256"},
+		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --accountant guess", "want rdp or pld", ""},
+		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --conversion best", "want improved or classic", ""},
+		{"--sampler wor -q 0.1 --noise 1 --rounds 1 --theorem 8", "want 9 or 27", ""},
+	} {
+		code, _, errs := tacit(strings.Fields("privacy spend " + c.words)...)
+		if code != 2 || !strings.Contains(errs, c.want) || !strings.Contains(errs, c.hint) {
+			t.Errorf("%s: exit %d, want 2; it says %q, want %q and %q in it", c.words, code, errs, c.want, c.hint)
+		}
+	}
+}
+
+func TestTheTablesShowThePaperAndTheTruth(t *testing.T) {
+	cells, err := paperCells()
+	if err != nil || len(cells) != 36 {
+		t.Fatalf("%d cells, %v", len(cells), err)
+	}
+	for _, c := range cells {
+		if got := math.Floor(c.Recomputed*1e4) / 1e4; math.Abs(got-c.Paper) > 1e-9 {
+			t.Errorf("%s M %d delta %g: %.6f, the paper prints %.4f", c.Data, c.Cohort, c.Delta, c.Recomputed, c.Paper)
+		}
+		if c.Right >= c.Recomputed || c.Improved >= c.Right {
+			t.Errorf("%s M %d delta %g: %g, %g, %g do not fall", c.Data, c.Cohort, c.Delta, c.Recomputed, c.Right, c.Improved)
+		}
+	}
+	_, out, _ := tacit("privacy", "tables")
+	if !strings.Contains(out, "18.9107") || !strings.Contains(out, "3.4140") || !strings.Contains(out, "replace-one") {
+		t.Errorf("the tables lack a cell or what it holds for:\n%s", out)
+	}
+}
