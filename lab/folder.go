@@ -34,6 +34,7 @@ type folder struct {
 	dir     string
 	metrics bytes.Buffer // the whole of metrics.jsonl so far
 	file    *os.File     // metrics.jsonl, written to after every round
+	ledger  io.Closer    // nil for a run without a privacy promise
 }
 
 // openFolder prepares dir for a run. A folder that holds something else, or a
@@ -45,7 +46,7 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	if err := claim(dir, force); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ReportFile} {
+	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ReportFile, LedgerFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
@@ -98,6 +99,9 @@ func (f *folder) openMetrics() error {
 func (f *folder) close() {
 	if f != nil && f.file != nil {
 		f.file.Close()
+	}
+	if f != nil && f.ledger != nil {
+		f.ledger.Close()
 	}
 }
 

@@ -140,6 +140,9 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 		return nil, err
 	}
 	defer out.close()
+	if err := j.openLedger(run, out); err != nil {
+		return nil, err
+	}
 	start = start.Add(-run.Total) // earlier sittings count
 	j.Tell(Started{j, run, split})
 	if j.Resume {
@@ -152,6 +155,9 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	}
 	run.Total = time.Since(start)
 	res := j.result(run, split)
+	if res.Privacy, err = privacyOf(run); err != nil {
+		return nil, err
+	}
 	if !j.NoRefs {
 		if err := j.refer(ctx, res, split); err != nil {
 			return nil, j.stopped(ctx, run, out, err)

@@ -106,6 +106,16 @@ type Privacy struct {
 	Accountant string  `json:"accountant"`
 	Conversion string  `json:"conversion"`
 	Against    string  `json:"against"`
+	// Holds says in words whom it holds against, and Caveats what it does not cover.
+	Holds   string   `json:"holds,omitempty"`
+	Caveats []string `json:"caveats,omitempty"`
+	Budget  float64  `json:"budget,omitempty"` // the epsilon that was allowed; 0 where the noise was given
+	Clip    float64  `json:"clip,omitempty"`   // the bound on an update at the end
+	Broke   int      `json:"budget_spent_before_round,omitempty"`
+	Kept    int      `json:"rounds_with_too_few_devices,omitempty"`
+	// How often a device took part: against the coordinator each time costs.
+	MostVisits int     `json:"participations_most,omitempty"`
+	MeanVisits float64 `json:"participations_mean,omitempty"`
 }
 
 // Many is a run repeated with several seeds. Mean and SD have the names of the

@@ -32,7 +32,7 @@ func (r *Run) guard() error {
 	s := privacy.Setting{
 		Method: "this method", Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
 		Sampler: account.None, Q: 1, Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Numbers(), Mean: string(e.Mean),
-		Step: r.Server.Rate, Masked: r.SecAgg == "on", Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
+		Step: r.Server.Rate, Masked: r.Secagg == "on", Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
 	switch r.Cohort.Kind {
 	case "poisson":

@@ -1,0 +1,47 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// LedgerFile is what a run with a privacy promise has spent.
+const LedgerFile = "ledger.jsonl"
+
+// openLedger gives a run with a promise the ledger of its folder. One without a
+// folder counts in memory.
+func (j *Job) openLedger(run *sim.Run, out *folder) error {
+	if run.Engine.Guard == nil || out == nil {
+		return nil
+	}
+	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint())
+	if err != nil {
+		return input(err, fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(out.dir, ConfigFile), out.dir))
+	}
+	run.Engine.Ledger, out.ledger = l, l
+	return nil
+}
+
+// privacyOf is what a run's promise has cost; nil for a run without one.
+func privacyOf(run *sim.Run) (*report.Privacy, error) {
+	spent, promised, err := run.Spent()
+	if err != nil || !promised {
+		return nil, err
+	}
+	g := run.Engine.Guard
+	p := &report.Privacy{
+		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: spent.Sampler, Q: spent.Q, Rounds: int(spent.Rounds),
+		Noise: g.Noise, Mechanism: spent.Mechanism, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
+		Against: string(g.Against), Holds: g.Against.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip, Broke: run.Broke, Kept: run.Kept,
+	}
+	if math.IsInf(spent.Epsilon, 0) {
+		p.Epsilon = "inf"
+	}
+	p.MostVisits, p.MeanVisits = run.Participations()
+	return p, nil
+}
