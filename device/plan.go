@@ -103,14 +103,19 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		p.ready = &v
 	}
 	p.phased, _ = method.As[method.Phased](m)
+	p.flatten()
+	p.context = opt.Features != nil && len(opt.Features.Row) > 0
+	return p, nil
+}
+
+// flatten gives each slot that is sent its place in the flat vector of an update.
+func (p *Plan) flatten() {
 	for i := range p.Slots {
 		if p.flat = append(p.flat, -1); uploads(&p.Slots[i]) {
 			p.flat[i] = p.numbers
 			p.numbers += p.Slots[i].Rows * p.Slots[i].Dim
 		}
 	}
-	p.context = opt.Features != nil && len(opt.Features.Row) > 0
-	return p, nil
 }
 
 // check says what of a slot does not fit the method.

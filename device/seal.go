@@ -23,6 +23,15 @@ func (m *Memory) Sealed(dst []int64) {
 	}
 }
 
+// Take moves what worker w has sealed to dst, as the vector of one device.
+func (m *Memory) Take(w int, dst []int32) {
+	sum := m.sealed[w]
+	for i, x := range sum {
+		dst[i] = int32(x)
+	}
+	clear(sum)
+}
+
 // Unseal writes the numbers of a flat sum that belong to a slot to padded rows.
 func (p *Plan) Unseal(slot int, flat []int64, unit float64, dst []float32) {
 	s, from := &p.Slots[slot], p.flat[slot]

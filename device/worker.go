@@ -105,6 +105,9 @@ func NewWorker(m *Memory, id int) *Worker {
 	return k
 }
 
+// ID is the number of the worker.
+func (k *Worker) ID() int { return k.id }
+
 // Count makes visits count the items they touch, in rows of items by shard.
 func (k *Worker) Count(rows []uint32) { k.count = rows }
 

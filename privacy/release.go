@@ -26,14 +26,19 @@ func (k *Stack) Parts(round, devices int) []Part {
 	d := k.deviation(k.levels)
 	switch {
 	case k.Against == Distributed:
-		share := math.Ceil(float64(d) / math.Sqrt(float64(k.Least)))
-		return []Part{{Deviation: ceil(share * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
+		return []Part{{Deviation: ceil(float64(k.Share()) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
 	case k.Against == Local && k.Mechanism == Gauss:
 		return []Part{{Deviation: ceil(float64(d) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
 	case k.Mechanism == Tree:
 		return k.treeParts(round, d)
 	}
 	return []Part{{Deviation: d, Sign: 1, Node: Node{Index: round}}}
+}
+
+// Share is the deviation of the noise that each device adds, where it is distributed:
+// the least number of them have all that the epsilon counts.
+func (k *Stack) Share() int64 {
+	return ceil(float64(k.deviation(k.levels)) / math.Sqrt(float64(k.Least)))
 }
 
 // treeParts is the noise of a prefix sum less that of the one before: the nodes that
@@ -93,7 +98,7 @@ func (k *Stack) Caveats() []string {
 	if k.Printed {
 		say("as printed: the clipping bit is taken after the clip, the noise is not multiplied by the coordinator's rate of %g, and the bound may fall below zero; the epsilon is the paper's claim and does not hold", k.Step)
 	}
-	if k.Against != Central {
+	if k.Against != Central && !k.Drawn {
 		say("simulated: the devices' noise is drawn at once, as the sum it amounts to")
 	}
 	if leak := k.Cover.Leak(); leak != "" {

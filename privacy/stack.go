@@ -23,6 +23,7 @@ type Setting struct {
 	Mean     string  // cohort, row or fixed
 	Step     float64 // rate of the coordinator's step
 	Masked   bool    // sums are masked (secure aggregation)
+	Drawn    bool    // each device draws its own noise; else a simulation draws the sum of them
 	Metrics  int     // evaluations whose metrics are released, where they are
 }
 
@@ -240,14 +241,15 @@ func (k *Stack) split() error {
 func (k *Stack) grid() error {
 	bits := 20
 	b := Bound{L1: k.Mechanism == Laplace}
-	for ; bits > 6; bits-- {
+	for ; bits > 6 && k.levels == 0; bits-- {
 		b.Levels = math.Ldexp(1, bits)
-		widest := float64(k.deviation(b.Levels)) * math.Sqrt(k.most())
-		if k.Mechanism == Laplace && widest < 1<<40 || widest <= maxSigma {
-			if !k.Masked || (b.Levels+8*float64(k.deviation(b.Levels)))*k.most() < 1<<31 {
-				k.levels = b.Levels
-				break
-			}
+		d := float64(k.deviation(b.Levels))
+		limit := float64(maxSigma)
+		if k.Mechanism == Laplace {
+			limit = 1 << 40
+		}
+		if d*math.Sqrt(k.most()) <= limit && (!k.Masked || k.Crowd()*(b.Levels+12*d/math.Sqrt(float64(k.Least))) < 1<<31) {
+			k.levels = b.Levels
 		}
 	}
 	if k.levels == 0 {
@@ -262,14 +264,19 @@ func (k *Stack) grid() error {
 	return nil
 }
 
+// Crowd is the most devices that a round can have, but for a chance below 1e-30.
+func (k *Stack) Crowd() float64 {
+	return math.Min(float64(k.Users), math.Ceil(k.Expected+12*math.Sqrt(k.Expected)+12))
+}
+
 // most is how often a deviation is in the sum, at most: once where the coordinator
 // draws it.
 func (k *Stack) most() float64 {
 	switch k.Against {
 	case Distributed:
-		return math.Max(1, float64(k.Users)/float64(k.Least))
+		return math.Max(1, k.Crowd()/float64(k.Least))
 	case Local:
-		return math.Max(1, float64(k.Users))
+		return math.Max(1, k.Crowd())
 	}
 	return 1
 }

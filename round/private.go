@@ -77,7 +77,7 @@ func (e *Engine) release(rep *Report) error {
 		return nil
 	}
 	n := len(e.flat) - 1
-	if g.Mechanism != privacy.Laplace {
+	if g.Mechanism != privacy.Laplace && !g.Drawn {
 		for _, part := range g.Parts(e.Next, rep.Devices) {
 			e.addNoise(part, e.flat[:n])
 		}

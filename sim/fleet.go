@@ -42,6 +42,7 @@ type Fleet struct {
 	out   []bool        // by user: held out, and never in a round; nil where nobody is
 	in    []uint32      // those who are not; nil where all are
 
+	masked  *masked        // nil where sums are not masked
 	central method.Central // nil for a federation
 	pooled  *pooled
 }
@@ -172,6 +173,9 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 	}
 	f.dealOut(cohort)
 	clear(f.count)
+	if f.masked != nil {
+		f.masked.begin(cohort)
+	}
 	for _, l := range f.lanes {
 		l.rep, l.evalled = round.Report{}, 0
 	}
@@ -194,6 +198,9 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		rep.Loss += l.rep.Loss // of the one lane that worked the first shard
 		rep.LossN += l.rep.LossN
 		f.extra += l.evalled / time.Duration(len(f.lanes))
+	}
+	if f.masked != nil {
+		return rep, f.masked.end(t, len(f.lanes), &rep, f.modelHash())
 	}
 	return rep, nil
 }
@@ -249,7 +256,13 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 		l.rep.Idle++
 	case late:
 		l.rep.Late++
+		if f.masked != nil {
+			f.masked.left[f.masked.at[uint32(u)]] = 2
+		}
 	default:
+		if f.masked != nil {
+			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed)
+		}
 		l.rep.Devices++
 		l.rep.Samples += out.Samples
 		l.rep.Bytes += out.Bytes

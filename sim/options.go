@@ -25,7 +25,7 @@ type Options struct {
 	Server    agg.Rule       `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
 	Noise     agg.Noise      `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
 	DP        privacy.Policy `default:"none" doc:"user-level differential privacy: none, or a list such as epsilon=8,delta=1e-6,clip=0.5; tacit privacy keys lists what it knows"`
-	Secagg    string         `default:"off" choices:"off|on" doc:"sum updates under masks, as devices would; only with dp"`
+	Secagg    string         `default:"off" choices:"off|assumed|on" doc:"secure sums, with dp only: on runs the whole protocol, assumed takes its outcome for granted"`
 	EvalEvery int            `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int            `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
 	Ties      string         `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
@@ -53,8 +53,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("noise = %s with dp: dp brings its own noise, and counts it; leave one out", textOf(o.Noise))
 	case o.DP.On() && o.Mean == "row":
 		return fmt.Errorf("mean = row with dp: how many touched a row is not public; dp divides by a constant (mean=fixed)")
-	case o.Secagg == "on" && !o.DP.On():
-		return fmt.Errorf("secagg = on without dp: masked sums need a bound on an update, which dp brings")
+	case o.Secagg != "off" && o.Secagg != "" && !o.DP.On():
+		return fmt.Errorf("secagg = %s without dp: masked sums need a bound on an update, which dp brings", o.Secagg)
 	case o.EvalEvery < 1:
 		return fmt.Errorf("eval-every = %d: want 1 or more", o.EvalEvery)
 	case o.EvalUsers < 0:

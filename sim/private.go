@@ -18,7 +18,16 @@ import (
 func (f *Fleet) Bind(b privacy.Bound) { f.Mem.Bind(b) }
 
 // Sealed adds the integers that devices sent to dst.
-func (f *Fleet) Sealed(dst []int64) { f.Mem.Sealed(dst) }
+func (f *Fleet) Sealed(dst []int64) {
+	if f.masked == nil {
+		f.Mem.Sealed(dst)
+		return
+	}
+	for i, x := range f.masked.sum {
+		dst[i] += int64(x)
+	}
+	clear(f.masked.sum)
+}
 
 // Unseal writes a slot's numbers of a flat sum to its rows.
 func (f *Fleet) Unseal(slot int, flat []int64, unit float64, dst []float32) {
@@ -32,7 +41,7 @@ func (r *Run) guard() error {
 	s := privacy.Setting{
 		Method: "this method", Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
 		Sampler: account.None, Q: 1, Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Numbers(), Mean: string(e.Mean),
-		Step: r.Server.Rate, Masked: r.Secagg == "on", Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
+		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed, Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
 	switch r.Cohort.Kind {
 	case "poisson":
@@ -45,6 +54,11 @@ func (r *Run) guard() error {
 	var err error
 	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
 		return err
+	}
+	if r.Secagg == "on" {
+		if f.masked, err = newMasked(f, e.Guard); err != nil {
+			return err
+		}
 	}
 	e.Ledger = &account.Spent{}
 	e.Random = func(n privacy.Node, piece int) io.Reader { return seeded(r.Seed, n, piece) }

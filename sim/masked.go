@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/secagg"
+)
+
+// masked runs the whole protocol of secure sums in each round. A real device sends
+// its vector when it is done; here all are kept until the round's visits are.
+type masked struct {
+	guard   *privacy.Stack
+	at      map[uint32]int // by user: place in the cohort
+	vectors [][]int32      // by place; nil for who did not come
+	left    []int          // by place: the first step that a device does not do
+	plain   []int64        // the sum without masks, to check against
+	sum     []int32
+}
+
+// mostMasked bounds the vectors that are kept: 4 GiB.
+const mostMasked = 1 << 30
+
+func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
+	n := f.Plan.Numbers() + 1
+	if float64(n)*g.Crowd() > mostMasked {
+		return nil, fmt.Errorf("sim: secagg=on keeps the vectors of a cohort, %.0f devices with %d numbers: a smaller cohort, or secagg=assumed", g.Crowd(), n)
+	}
+	return &masked{guard: g, plain: make([]int64, n), sum: make([]int32, n)}, nil
+}
+
+// begin makes room for a cohort.
+func (m *masked) begin(cohort []uint32) {
+	m.at = make(map[uint32]int, len(cohort))
+	for k, u := range cohort {
+		m.at[u] = k
+	}
+	m.vectors, m.left = make([][]int32, len(cohort)), make([]int, len(cohort))
+	clear(m.plain)
+}
+
+// took keeps the vector of user u, which worker w has just sealed. Distributed noise
+// is the device's own.
+func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
+	n := len(m.sum)
+	v := make([]int32, n)
+	mem.Take(w, v)
+	if m.guard.Drawn {
+		noise := make([]int64, n-1)
+		from := seeded(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0)
+		privacy.NewSource(from).AddGauss(m.guard.Share(), noise)
+		limit := m.most()
+		for i, x := range noise {
+			v[i] = int32(min(max(int64(v[i])+x, -limit), limit))
+		}
+	}
+	m.vectors[m.at[u]], m.left[m.at[u]] = v, 4
+}
+
+// most is the largest magnitude of a device's number.
+func (m *masked) most() int64 {
+	b := m.guard.Bound()
+	most := int64(b.Levels) + 1
+	if m.guard.Drawn {
+		most += secagg.Tail(float64(m.guard.Share()), len(m.sum), 1e-12)
+	}
+	return max(most, privacy.BitLevels)
+}
+
+// end plays the round. That the sum is the plain one is checked, not believed.
+func (m *masked) end(t, jobs int, rep *round.Report, model [32]byte) error {
+	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: 0.1, Dropped: 0.33})
+	if err != nil {
+		return err
+	}
+	p.Least = max(p.Least, m.guard.Least)
+	s := secagg.Session{
+		Round:   secagg.Round{Params: p, Model: model, Number: uint64(t)},
+		Workers: jobs,
+		Leave:   func(id uint32) int { return m.left[id] },
+		Vector: func(id uint32, dst []int32) error {
+			copy(dst, m.vectors[id])
+			return nil
+		},
+	}
+	res, err := s.Run()
+	if errors.Is(err, secagg.ErrTooFew) { // a clean end: nothing is learnt, and nothing released
+		rep.Devices = 0
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, v := range m.vectors {
+		for i, x := range v {
+			m.plain[i] += int64(x)
+		}
+	}
+	for i, x := range res.Sum {
+		if int64(x) != m.plain[i] {
+			return fmt.Errorf("sim: round %d: the masked sum has %d in place %d, the plain one %d", t+1, x, i, m.plain[i])
+		}
+	}
+	copy(m.sum, res.Sum)
+	rep.Bytes = int(res.Up)
+	return nil
+}
+
+// modelHash names the model that a round's devices were given.
+func (f *Fleet) modelHash() [32]byte {
+	h := sha256.New()
+	w := bufio.NewWriter(h)
+	s := &stream{w: w}
+	for _, i := range f.Plan.Sends() {
+		s.floats(f.Mem.Value(i))
+	}
+	w.Flush()
+	return [32]byte(h.Sum(nil))
+}
