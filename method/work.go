@@ -48,6 +48,7 @@ func (w *Work) Skips(slot int) bool { return w.skip>>slot&1 == 1 }
 // between Logits and Back. It grows to what was asked for and stays.
 type Scratch struct {
 	rooms [24][]float32
+	items []uint32
 	wide  []float64
 }
 
@@ -90,6 +91,14 @@ func (v *View) Row(r uint32) []float32 {
 func (v *View) GradRow(p uint32) []float32 {
 	o := int(p) * v.Stride
 	return v.GradRows[o : o+v.Stride : o+v.Stride]
+}
+
+// Items32 is one more room, of n item numbers.
+func (s *Scratch) Items32(n int) []uint32 {
+	if cap(s.items) < n {
+		s.items = make([]uint32, n+n/4)
+	}
+	return s.items[:n]
 }
 
 // Wide is one more room, of n float64.

@@ -104,6 +104,15 @@ func All() []method.Entry {
 			Caution: repeatCaution,
 		},
 		{
+			Name: "tacit", Title: "Tacit", Paper: "Tacit's own", New: func() method.Method { return &Tacit{} },
+			Caution: "What it gains over iALS comes from the order of a history: compare it with methods that read the order too. " + sumCaution,
+		},
+		{
+			Name: "ials", Title: "Shared-curvature iALS", Paper: "Tacit's own; the objective is that of Rendle et al., Revisiting the Performance of iALS on Item Recommendation Benchmarks, RecSys 2022",
+			New:     func() method.Method { return &IALS{} },
+			Caution: sumCaution,
+		},
+		{
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },
 			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and held-out items never are.",
 		},
@@ -123,3 +132,5 @@ func Plugins() []method.Plugin {
 		},
 	}
 }
+
+const sumCaution = "Exact sums are not private by themselves: the sum of an item that one device of a cohort has is that device's vector. Rows that fewer than `few` devices have are not learnt."

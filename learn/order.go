@@ -1,0 +1,185 @@
+package learn
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Rates are how much of an item is left in a memory one step later.
+type Rates []float32
+
+func (r Rates) MarshalText() ([]byte, error) {
+	var words []string
+	for _, x := range r {
+		words = append(words, strconv.FormatFloat(float64(x), 'g', -1, 32))
+	}
+	return []byte(strings.Join(words, ",")), nil
+}
+
+func (r *Rates) UnmarshalText(b []byte) error {
+	var out Rates
+	for word := range strings.SplitSeq(string(b), ",") {
+		x, err := strconv.ParseFloat(strings.TrimSpace(word), 32)
+		if err != nil || !(x >= 0 && x < 1) || len(out) == 8 {
+			return fmt.Errorf("want up to 8 rates from 0 to below 1, such as 0,0.5,0.9")
+		}
+		out = append(out, float32(x))
+	}
+	*r = out
+	return nil
+}
+
+// Memory is what a history leaves: for each rate the sum of its items' rows at unit
+// length, the newest whole and each earlier one less by the rate; and a 1 at the end.
+type Memory struct {
+	Rates Rates
+	Dim   int
+}
+
+// Wide is the length of a memory.
+func (m Memory) Wide() int { return len(m.Rates)*m.Dim + 1 }
+
+// See adds an item's row.
+func (m Memory) See(row, memory []float32) {
+	norm := float32(math.Sqrt(float64(vec.Dot(row, row))))
+	if norm == 0 {
+		norm = 1
+	}
+	for k, rho := range m.Rates {
+		part := memory[k*m.Dim : (k+1)*m.Dim]
+		for i := range part {
+			part[i] = float32(rho*part[i]) + row[i]/norm
+		}
+	}
+	memory[len(m.Rates)*m.Dim] = 1
+}
+
+// Of is the memory of a whole history.
+func (m Memory) Of(item *method.View, history []uint32, memory []float32) {
+	clear(memory)
+	for _, i := range history {
+		m.See(item.Row(i), memory)
+	}
+}
+
+// Sums adds, for each item of a history but the first, the memory before it to the
+// item's row of next, which follow one another from row base on, and the memories
+// times themselves to square.
+func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base uint32, next, square *method.View, memory []float32) {
+	s, n := square.Stride, len(history)-1
+	if n < 1 {
+		return
+	}
+	seen := w.Room(5, n*s)
+	clear(seen)
+	clear(memory)
+	for t := range n {
+		m.See(item.Row(history[t]), memory)
+		copy(seen[t*s:(t+1)*s], memory)
+		vec.Add(memory, next.Row(base+history[t+1]))
+	}
+	x := vec.Rows(seen, s)
+	vec.Gemm(m.Wide(), m.Wide(), n, x.T(), x, w.Room(6, vec.GemmRoom(n)), vec.Rows(square.Val, s))
+}
+
+// Head is the ridge regression of the next item on the memory before it: each row
+// of head becomes (square + reg tr(square)/(100 wide) I)^-1 next.
+func (m Memory) Head(items int, reg float64, square []float32, next, head []float32, stride int) {
+	f := m.Wide()
+	a, trace := make([]float64, f*f), 0.0
+	for i := range f {
+		for j := range f {
+			a[i*f+j] = float64(square[i*stride+j])
+		}
+		trace += a[i*f+i]
+	}
+	for i := range f {
+		a[i*f+i] += reg * trace / float64(100*f)
+	}
+	if trace == 0 || !Factor(a, f) {
+		return
+	}
+	y := make([]float64, f)
+	for r := range items {
+		for k := range y {
+			y[k] = float64(next[r*stride+k])
+		}
+		Back(a, y)
+		for k := range y {
+			head[r*stride+k] = float32(y[k])
+		}
+	}
+}
+
+// Recency says how much an item of age a weighs, 0 being the newest: Base + Boost
+// Rho^a.
+type Recency struct{ Rho, Boost, Base float64 }
+
+// Weights lists the distinct items of a history, the newest first, with their
+// weights, in rooms 7 to 9, and what the weights add up to.
+func (r Recency) Weights(w *method.Work, history []uint32) (items []uint32, weight []float32, total float64) {
+	items, seen := w.Items32(len(history)), w.Room(8, w.Items)
+	weight = w.Room(9, len(history))
+	clear(seen)
+	n, power := 0, 1.0
+	for t := len(history) - 1; t >= 0; t-- {
+		i := history[t]
+		if seen[i] != 0 {
+			continue
+		}
+		x := r.Base + float64(r.Boost*power)
+		items[n], weight[n], seen[i] = i, float32(x), 1
+		total, power = total+x, power*r.Rho
+		n++
+	}
+	return items[:n], weight[:n], total
+}
+
+// Level scales a vector so that the scores that it gives all items have a standard
+// deviation of 1, and leaves these in dst. Where all are the same it stays.
+func Level(v *method.View, by, dst []float32) {
+	vec.DotsAll(v.Arena[:len(dst)*v.Stride], v.Stride, by, 0, dst)
+	mean, square := 0.0, 0.0
+	for _, x := range dst {
+		mean += float64(x)
+		square += float64(float64(x) * float64(x))
+	}
+	n := float64(len(dst))
+	mean /= n
+	if v := square/n - float64(mean*mean); v > 1e-20 {
+		unit := float32(1 / math.Sqrt(v))
+		vec.Scale(unit, by)
+		vec.Scale(unit, dst)
+	}
+}
+
+// Merit is how well a target is ranked by (1-share) a + share b among the items
+// that the user does not have, ties against it: its NDCG@10 among all of them, and
+// that among 99 drawn from them.
+func Merit(w *method.Work, share float32, a, b []float32, target uint32) float32 {
+	blend := func(i uint32) float32 { return float32((1-share)*a[i]) + float32(share*b[i]) }
+	want, above := blend(target), -1 // the target is not above itself
+	for i := range a {
+		if blend(uint32(i)) >= want {
+			above++
+		}
+	}
+	for _, i := range w.Samples.Item {
+		if i != target && blend(i) >= want {
+			above--
+		}
+	}
+	gain := func(place float64) float64 {
+		if place >= 10 {
+			return 0
+		}
+		return math.Ln2 / math.Log(place+2)
+	}
+	others := w.Items - len(w.Samples.Item)
+	return float32(gain(float64(above)) + gain(float64(above)*99/float64(max(others, 99))))
+}

@@ -1,0 +1,156 @@
+package methods
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// IALS is implicit alternating least squares with shared curvature, Tacit's own. A
+// device keeps nothing: from the item rows it solves for its vector p in closed
+// form, and sends three sums: of each of its items the gradient (1 - p.q) p, and the
+// matrices p p' and n p p', where n is how many items it has. In ALS the coordinator
+// would need a matrix for each item; here all items share one, so an update is as large as
+// the table. The step is zero where the gradient is, so what it ends at is what ALS
+// ends at. The first round counts how many devices have each item.
+type IALS struct {
+	Dim      int     `default:"64" range:"16|32|64|128" doc:"embedding dimension"`
+	A0       float64 `default:"0.1" range:"0.01..1,log" doc:"weight of an item that a user does not have"`
+	Reg      float64 `default:"0.01" range:"1e-3..0.1,log" doc:"regularisation, for each item that a user has and each user of an item"`
+	Gamma    float64 `default:"2" range:"1|1.5|2|4" doc:"how much more curved than the mean item an item may be"`
+	Momentum float64 `default:"0.4" range:"0|0.4|0.5" doc:"of the coordinator's steps"`
+	Step     float64 `default:"1" range:"0.15|0.3|1" doc:"length of the coordinator's steps; with small cohorts less than 1"`
+	Blur     float64 `default:"0" range:"0|0.9" doc:"how much of the last rounds' matrices stays; with small cohorts 0.9"`
+	Start    float64 `default:"0.1" doc:"standard deviation of a row's length at the start"`
+	Few      int     `default:"2" range:"1|2|5" doc:"rows that fewer devices have are not learnt: their sums would show somebody's vector"`
+}
+
+const (
+	alsItem  = iota // broadcast
+	alsGram         // broadcast: the sum of row row'
+	alsGrad         // sum
+	alsOuter        // sum: p p'
+	alsCurve        // sum: n p p'
+	alsCount        // sum, in the first round: 1 for each item that a device has
+	alsUser         // ephemeral: p
+	alsMove         // server: momentum
+	alsN            // server: devices that have an item
+	alsG            // server: p p' of all users
+	alsC            // server: the mean curvature
+	alsSlots
+)
+
+func (m *IALS) Slots(int) []method.Slot {
+	d, shared, server := m.Dim, method.Shared, method.Server
+	return []method.Slot{
+		alsItem: {
+			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
+			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
+		},
+		alsGram:  {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
+		alsGrad:  {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Doc: "gradient of the rows of a device's own items"},
+		alsOuter: {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
+		alsCurve: {Name: "curve", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "the same, times the number of its items"},
+		alsCount: {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "1 for each item that a device has, in the first round"},
+		alsUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
+		alsMove:  {Name: "move", Scope: server, PerItem: true, Dim: d, Doc: "momentum"},
+		alsN:     {Name: "n", Scope: server, PerItem: true, Dim: 1, Doc: "devices that have an item"},
+		alsG:     {Name: "users", Scope: server, Rows: d, Dim: d, Doc: "users' vectors times themselves"},
+		alsC:     {Name: "curvature", Scope: server, Rows: d, Dim: d, Doc: "that of the mean item"},
+	}
+}
+
+func (m *IALS) Head() *method.Head {
+	return &method.Head{Item: alsItem, Vector: alsUser, Bias: method.NoBias}
+}
+
+func (m *IALS) Logits(w *method.Work, b *method.Batch, out []float32) {
+	learn.Dot(*m.Head()).Logits(w, b, out)
+}
+
+func (m *IALS) Phase(round, _ int) (int, string) {
+	if round == 0 {
+		return 0, "count"
+	}
+	return 1, "solve"
+}
+
+func (m *IALS) Ready(int) method.Visit {
+	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
+}
+
+func (m *IALS) Visit(int) method.Visit { return method.Visit{History: true, Run: m.visit} }
+
+func (m *IALS) visit(w *method.Work) {
+	b := w.Batch(0, len(w.Samples.Item))
+	if w.Phase == 0 {
+		for _, r := range b.Wr[alsCount] {
+			w.View[alsCount].Row(r)[0] = 1
+		}
+		return
+	}
+	item, grad, outer, curve := &w.View[alsItem], &w.View[alsGrad], &w.View[alsOuter], &w.View[alsCurve]
+	p := m.solve(w, b)
+	for i, r := range b.Rd[alsItem] {
+		vec.Axpy(1-vec.Dot(p, item.Row(r)), p, grad.Row(b.Wr[alsGrad][i]))
+	}
+	for i := range m.Dim {
+		vec.Axpy(p[i], p, outer.Val[i*outer.Stride:(i+1)*outer.Stride])
+		vec.Axpy(float32(b.N)*p[i], p, curve.Val[i*curve.Stride:(i+1)*curve.Stride])
+	}
+}
+
+func (m *IALS) solve(w *method.Work, b *method.Batch) []float32 {
+	weight := w.Room(8, b.N)
+	for i := range weight {
+		weight[i] = 1
+	}
+	p := w.View[alsUser].Val
+	learn.Least(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], weight, m.A0, m.Reg*(float64(b.N)+m.A0*float64(w.Items)), 0, p)
+	return p
+}
+
+// Update steps along the gradient, bent by what all items share.
+func (m *IALS) Update(g *method.Global) {
+	d, s := m.Dim, g.Stride[alsItem]
+	all := float64(g.Users) / float64(g.Devices)
+	if g.Phase == 0 {
+		copy(g.Value[alsN], g.Got[alsCount])
+		vec.Scale(float32(all), g.Value[alsN])
+	} else {
+		m.blur(g, all)
+		c := learn.Curve{Dim: d, Stride: s, A0: m.A0, Reg: m.Reg, Gamma: m.Gamma, Momentum: m.Momentum, Step: m.Step, Few: m.Few}
+		c.Move(g.Items, g.Users, all, g.Value[alsN], g.Stride[alsN], g.Value[alsG], g.Value[alsC], g.Got[alsGrad], g.Value[alsMove], g.Value[alsItem])
+	}
+	learn.Gram(g.Value[alsItem], g.Items, d, s, g.Value[alsGram])
+}
+
+// blur takes the matrices of this round into those of the rounds before.
+func (m *IALS) blur(g *method.Global, all float64) {
+	rows := 0.0
+	for i := range g.Items {
+		rows += float64(g.Value[alsN][i*g.Stride[alsN]])
+	}
+	keep := float32(m.Blur)
+	if !slices.ContainsFunc(g.Value[alsG], func(x float32) bool { return x != 0 }) {
+		keep = 0
+	}
+	for slot, scale := range map[int]float64{alsOuter: all, alsCurve: all / rows} {
+		to := g.Value[alsG+slot-alsOuter]
+		vec.Scale(keep, to)
+		vec.Axpy((1-keep)*float32(scale), g.Got[slot], to)
+	}
+}
+
+func (m *IALS) Check() error {
+	switch {
+	case m.Dim < 1 || m.Dim > 512:
+		return fmt.Errorf("dim = %d: want 1 to 512", m.Dim)
+	case !(m.A0 > 0) || !(m.Reg > 0) || !(m.Gamma > 0) || !(m.Momentum >= 0 && m.Momentum < 1) || !(m.Step > 0) || !(m.Blur >= 0 && m.Blur < 1) || m.Few < 1:
+		return fmt.Errorf("a0, reg, gamma, step and few must be positive, momentum and blur from 0 to below 1")
+	}
+	return nil
+}
