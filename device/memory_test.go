@@ -255,8 +255,8 @@ func TestAPrivateTablePersistsAndIsNeverSent(t *testing.T) {
 	if len(slices.Compact(slices.Clone(ids))) != len(ids) || len(st.Tables[0].Data) != 8*len(ids) {
 		t.Errorf("the table holds rows %v and %d numbers, want each row once", ids, len(st.Tables[0].Data))
 	}
-	if r.plan.BytesDown() != 0 || r.plan.PlainSize() != 16 || r.plan.TableStride(0) != 8 {
-		t.Errorf("%d bytes down, %d floats of state, stride %d", r.plan.BytesDown(), r.plan.PlainSize(), r.plan.TableStride(0))
+	if r.plan.BytesDown(0) != 0 || r.plan.PlainSize() != 16 || r.plan.TableStride(0) != 8 {
+		t.Errorf("%d bytes down, %d floats of state, stride %d", r.plan.BytesDown(0), r.plan.PlainSize(), r.plan.TableStride(0))
 	}
 }
 
@@ -267,7 +267,7 @@ func TestBytesDownAreTheSharedSlots(t *testing.T) {
 		{Name: "stat", Scope: method.Shared, Up: method.Sum, Rows: 2, Dim: 3},
 		{Name: "server", Scope: method.Server, Rows: 2, Dim: 3},
 	}
-	if got, want := setUp(t, m, device.Options{Items: 40}).plan.BytesDown(), 4*(40*6+2*3); got != want {
+	if got, want := setUp(t, m, device.Options{Items: 40}).plan.BytesDown(0), 4*(40*6+2*3); got != want {
 		t.Errorf("a device downloads %d bytes, want %d: the table and what is broadcast, without padding", got, want)
 	}
 }

@@ -39,6 +39,7 @@ type Plan struct {
 	head    *method.Head
 	ready   *method.Visit
 	phased  method.Phased
+	travels method.Traveller
 	central bool
 	width   []int // floats of a plain slot, by slot
 	at      []int // place of a Private plain slot in State.Plain
@@ -103,6 +104,7 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		p.ready = &v
 	}
 	p.phased, _ = method.As[method.Phased](m)
+	p.travels, _ = method.As[method.Traveller](m)
 	p.flatten()
 	p.context = opt.Features != nil && len(opt.Features.Row) > 0
 	return p, nil
@@ -191,14 +193,28 @@ func (p *Plan) Fill(slot int, dst []float32) {
 	}
 }
 
-// BytesDown is what a device downloads in a round: every Shared slot that is not
-// a sum, as float32.
-func (p *Plan) BytesDown() int {
-	n := 0
+// Travels reports whether a Shared slot travels in a phase.
+func (p *Plan) Travels(phase, slot int) bool {
+	return p.travels == nil || p.travels.Travels(phase, slot)
+}
+
+// BytesDown is what a device downloads in a round, from 0: every Shared slot that is
+// not a sum, as float32.
+func (p *Plan) BytesDown(round int) int {
+	n, phase := 0, p.Phase(round)
 	for i := range p.Slots {
-		if s := &p.Slots[i]; s.Scope == method.Shared && s.Up != method.Sum {
+		if s := &p.Slots[i]; s.Scope == method.Shared && s.Up != method.Sum && p.Travels(phase, i) {
 			n += 4 * s.Rows * s.Dim
 		}
+	}
+	return n
+}
+
+// MeanBytesDown is that of the first so many rounds.
+func (p *Plan) MeanBytesDown(rounds int) float64 {
+	n := 0.0
+	for t := range rounds {
+		n += float64(p.BytesDown(t)) / float64(rounds)
 	}
 	return n
 }
@@ -209,11 +225,20 @@ func (p *Plan) BytesUpMax() int {
 	if len(p.Sends()) == 0 {
 		return 0
 	}
-	n := (&rows.Update{}).Size()
-	for _, i := range p.Sends() {
-		n += rows.PartSize(p.Slots[i].Rows*p.Slots[i].Dim, 0)
+	most := 0
+	for t := range p.Rounds {
+		if t > 0 && p.travels == nil {
+			break
+		}
+		n, phase := (&rows.Update{}).Size(), p.Phase(t)
+		for _, i := range p.Sends() {
+			if p.Travels(phase, i) {
+				n += rows.PartSize(p.Slots[i].Rows*p.Slots[i].Dim, 0)
+			}
+		}
+		most = max(most, n)
 	}
-	return n
+	return most
 }
 
 // Sizes counts the numbers that all devices share, and those that each has for

@@ -271,7 +271,7 @@ func (k *Worker) upload(shard int, out *Outcome) {
 	}
 	for i := range k.w.View {
 		v := &k.w.View[i]
-		if !uploads(&v.Slot) {
+		if !uploads(&v.Slot) || !k.p.Travels(k.w.Phase, i) {
 			continue
 		}
 		dim, n := v.Slot.Dim, out.Touched

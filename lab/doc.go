@@ -49,7 +49,7 @@ func MethodDoc(e method.Entry) (string, error) {
 	} else {
 		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads at most %d: "+
 			"%s.\n",
-			exampleItems, plan.BytesDown(), up, sendsRows(plan))
+			exampleItems, int(plan.MeanBytesDown(max(plan.Rounds, 1))), up, sendsRows(plan))
 	}
 	fmt.Fprintf(&b, "\nRecommends with %s.\n", serves(plan))
 	fmt.Fprintf(&b, "\n## Parameters\n\n| key | default | what it is |\n|---|---|---|\n")

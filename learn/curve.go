@@ -2,6 +2,7 @@ package learn
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/tacit-rec/tacit/vec"
@@ -10,41 +11,66 @@ import (
 // Curve is a Newton step on item rows in which all items share one curvature, but
 // for how many devices have them.
 type Curve struct {
-	Dim, Stride                    int
-	A0, Reg, Gamma, Momentum, Step float64
-	Few                            int // items that fewer devices have stay where they are
+	Dim, Stride                          int
+	A0, Reg, Gamma, Momentum, Step, Blur float64
+	Few                                  int // items that fewer devices have are not learnt
+}
+
+// Check reports the first number that makes no sense.
+func (c Curve) Check() error {
+	switch {
+	case !(c.A0 > 0) || !(c.Reg > 0) || !(c.Gamma > 0) || !(c.Step > 0):
+		return fmt.Errorf("a0 = %g, reg = %g, gamma = %g, step = %g: want all above 0", c.A0, c.Reg, c.Gamma, c.Step)
+	case !(c.Momentum >= 0 && c.Momentum < 1) || !(c.Blur >= 0 && c.Blur < 1):
+		return fmt.Errorf("momentum = %g, blur = %g: want both from 0 to below 1", c.Momentum, c.Blur)
+	}
+	return nil
+}
+
+// Column is the first number of each row, and what they add up to.
+func Column(rows []float32, n, stride int) (out []float64, sum float64) {
+	out = make([]float64, n)
+	for i := range out {
+		out[i] = float64(rows[i*stride])
+		sum += out[i]
+	}
+	return out, sum
+}
+
+// Mix takes a round's sum, times scale, into that of the rounds before, of which
+// Blur stays.
+func (c Curve) Mix(scale float64, got, value []float32) {
+	keep := float32(c.Blur)
+	if !slices.ContainsFunc(value, func(x float32) bool { return x != 0 }) {
+		keep = 0
+	}
+	vec.Scale(keep, value)
+	vec.Axpy((1-keep)*float32(scale), got, value)
 }
 
 // Move takes the step: move = Momentum move + (Gamma n C + A0 G + r I)^-1 (all got - A0
-// G q - r q), q += Step move, where r = Reg (n + A0 users). n is by row, padded to nStride.
-func (c *Curve) Move(items, users int, all float64, n []float32, nStride int, g, curve, got, move, value []float32) {
-	d, s := c.Dim, c.Stride
+// G q - r q), q += Step move, where r = Reg (n + A0 users). n is by item.
+func (c Curve) Move(n []float64, users int, all float64, g, curve, got, move, value []float32) {
+	d, s, items := c.Dim, c.Stride, len(n)
 	order := make([]int, items)
 	for i := range order {
 		order[i] = i
 	}
-	count := func(i int) float64 { return float64(n[i*nStride]) }
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(count(a), count(b)) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(n[a], n[b]) })
 	pull := make([]float32, items*s) // G q
 	vec.Gemm(items, d, d, vec.Rows(value, s), vec.Rows(g, s), make([]float32, vec.GemmRoom(d)), vec.Rows(pull, s))
 	h, y := make([]float64, d*d), make([]float64, d)
 	last, ok := -1.0, false
 	for _, i := range order {
-		ni := count(i)
 		row, mv := value[i*s:(i+1)*s], move[i*s:(i+1)*s]
-		if ni < float64(c.Few) {
+		if n[i] < float64(c.Few) {
 			clear(row) // it scores nothing, and shows nobody
 			continue
 		}
-		r := c.Reg * (ni + c.A0*float64(users))
-		if ni != last {
-			for a := range d {
-				for b := range a + 1 {
-					h[a*d+b] = float64(c.Gamma*ni*float64(curve[a*s+b])) + float64(c.A0*float64(g[a*s+b]))
-				}
-				h[a*d+a] += r
-			}
-			ok, last = Factor(h, d), ni
+		r := c.Reg * (n[i] + c.A0*float64(users))
+		if n[i] != last {
+			c.bend(n[i], r, g, curve, h)
+			ok, last = Factor(h, d), n[i]
 		}
 		if !ok {
 			continue
@@ -55,7 +81,17 @@ func (c *Curve) Move(items, users int, all float64, n []float32, nStride int, g,
 		Back(h, y)
 		for k := range d {
 			mv[k] = float32(float64(c.Momentum*float64(mv[k])) + y[k])
-			row[k] += float32(c.Step) * mv[k]
+			row[k] += float32(float32(c.Step) * mv[k])
 		}
+	}
+}
+
+// bend sets h to the lower half of Gamma n C + A0 G + r I.
+func (c Curve) bend(n, r float64, g, curve []float32, h []float64) {
+	for a := range c.Dim {
+		for b := range a + 1 {
+			h[a*c.Dim+b] = float64(c.Gamma*n*float64(curve[a*c.Stride+b])) + float64(c.A0*float64(g[a*c.Stride+b]))
+		}
+		h[a*c.Dim+a] += r
 	}
 }

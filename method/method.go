@@ -95,6 +95,17 @@ type Phased interface {
 	Phase(round, rounds int) (int, string)
 }
 
+// Traveller is a Phased Method of which not every Shared slot travels in every phase.
+// One that does not is neither downloaded nor sent: a device must leave it alone.
+type Traveller interface {
+	Phased
+	Travels(phase, slot int) bool
+}
+
+// Settled is a Method whose last round completes what the others prepare: it is
+// the one that is reported.
+type Settled interface{ Settles() bool }
+
 // Central is a Method that is trained where all rows are: a baseline, and no
 // federation. All its slots are Server slots.
 type Central interface {

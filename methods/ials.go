@@ -2,7 +2,6 @@ package methods
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
@@ -78,6 +77,9 @@ func (m *IALS) Phase(round, _ int) (int, string) {
 	return 1, "solve"
 }
 
+// Travels: counts in the first round, everything else after it.
+func (m *IALS) Travels(phase, slot int) bool { return (phase == 0) == (slot == alsCount) }
+
 func (m *IALS) Ready(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
 }
@@ -115,42 +117,27 @@ func (m *IALS) solve(w *method.Work, b *method.Batch) []float32 {
 
 // Update steps along the gradient, bent by what all items share.
 func (m *IALS) Update(g *method.Global) {
-	d, s := m.Dim, g.Stride[alsItem]
-	all := float64(g.Users) / float64(g.Devices)
+	s, all := g.Stride[alsItem], float64(g.Users)/float64(g.Devices)
 	if g.Phase == 0 {
 		copy(g.Value[alsN], g.Got[alsCount])
 		vec.Scale(float32(all), g.Value[alsN])
 	} else {
-		m.blur(g, all)
-		c := learn.Curve{Dim: d, Stride: s, A0: m.A0, Reg: m.Reg, Gamma: m.Gamma, Momentum: m.Momentum, Step: m.Step, Few: m.Few}
-		c.Move(g.Items, g.Users, all, g.Value[alsN], g.Stride[alsN], g.Value[alsG], g.Value[alsC], g.Got[alsGrad], g.Value[alsMove], g.Value[alsItem])
+		c := m.curve(s)
+		n, rows := learn.Column(g.Value[alsN], g.Items, g.Stride[alsN])
+		c.Mix(all, g.Got[alsOuter], g.Value[alsG])
+		c.Mix(all/rows, g.Got[alsCurve], g.Value[alsC])
+		c.Move(n, g.Users, all, g.Value[alsG], g.Value[alsC], g.Got[alsGrad], g.Value[alsMove], g.Value[alsItem])
 	}
-	learn.Gram(g.Value[alsItem], g.Items, d, s, g.Value[alsGram])
-}
-
-// blur takes the matrices of this round into those of the rounds before.
-func (m *IALS) blur(g *method.Global, all float64) {
-	rows := 0.0
-	for i := range g.Items {
-		rows += float64(g.Value[alsN][i*g.Stride[alsN]])
-	}
-	keep := float32(m.Blur)
-	if !slices.ContainsFunc(g.Value[alsG], func(x float32) bool { return x != 0 }) {
-		keep = 0
-	}
-	for slot, scale := range map[int]float64{alsOuter: all, alsCurve: all / rows} {
-		to := g.Value[alsG+slot-alsOuter]
-		vec.Scale(keep, to)
-		vec.Axpy((1-keep)*float32(scale), g.Got[slot], to)
-	}
+	learn.Gram(g.Value[alsItem], g.Items, m.Dim, s, g.Value[alsGram])
 }
 
 func (m *IALS) Check() error {
-	switch {
-	case m.Dim < 1 || m.Dim > 512:
-		return fmt.Errorf("dim = %d: want 1 to 512", m.Dim)
-	case !(m.A0 > 0) || !(m.Reg > 0) || !(m.Gamma > 0) || !(m.Momentum >= 0 && m.Momentum < 1) || !(m.Step > 0) || !(m.Blur >= 0 && m.Blur < 1) || m.Few < 1:
-		return fmt.Errorf("a0, reg, gamma, step and few must be positive, momentum and blur from 0 to below 1")
+	if m.Dim < 1 || m.Dim > 512 || m.Few < 1 {
+		return fmt.Errorf("dim = %d, few = %d: want 1 to 512, and 1 or more", m.Dim, m.Few)
 	}
-	return nil
+	return m.curve(0).Check()
+}
+
+func (m *IALS) curve(stride int) learn.Curve {
+	return learn.Curve{Dim: m.Dim, Stride: stride, A0: m.A0, Reg: m.Reg, Gamma: m.Gamma, Momentum: m.Momentum, Step: m.Step, Blur: m.Blur, Few: m.Few}
 }

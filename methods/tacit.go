@@ -70,6 +70,20 @@ func (m *Tacit) Phase(round, rounds int) (int, string) {
 	return m.IALS.Phase(round, rounds)
 }
 
+// Travels says what a phase needs.
+func (m *Tacit) Travels(phase, slot int) bool {
+	switch phase {
+	case 2:
+		return slot == alsItem || slot == tacSquare || slot == tacNext
+	case 3:
+		return slot == alsItem || slot == alsGram || slot == tacHead || slot == tacMerit
+	}
+	return slot < alsSlots && m.IALS.Travels(phase, slot)
+}
+
+// Settles: only the last round has all of it.
+func (m *Tacit) Settles() bool { return true }
+
 func (m *Tacit) Visit(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
 		switch past := w.History[:max(len(w.History)-1, 0)]; w.Phase {

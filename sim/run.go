@@ -213,6 +213,9 @@ func (r *Run) judge(ev *Event) error {
 			hr = ev.Release.HR10
 		}
 	}
+	if m, ok := method.As[method.Settled](r.Engine.Method); ok && m.Settles() {
+		hr = r.BestHR
+	}
 	if hr >= r.BestHR {
 		r.BestHR, r.Selected, ev.Best = hr, ev.Round, true
 		r.eval.now.copyTo(r.Best)

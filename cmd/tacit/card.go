@@ -45,7 +45,7 @@ func cardOf(e lab.Started) cardData {
 	c := cardData{
 		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows, Sparsity: 1 - float64(rows)/float64(users)/float64(items),
 		Hash: in.Hash, Left: in.Left, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(), About: e.Split.About, Rounds: j.Rounds,
-		BytesDown: p.BytesDown(), BytesUpMax: p.BytesUpMax(), Central: p.Central(),
+		BytesDown: int(p.MeanBytesDown(p.Rounds)), BytesUpMax: p.BytesUpMax(), Central: p.Central(),
 	}
 	if set, ok := e.Split.Source.(*data.Set); ok {
 		c.Sparsity = data.Describe(set).Sparsity // repeated pairs count once
