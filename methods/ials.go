@@ -90,7 +90,7 @@ func (m *IALS) visit(w *method.Work) {
 	b := w.Batch(0, len(w.Samples.Item))
 	if w.Phase == 0 {
 		for _, r := range b.Wr[alsCount] {
-			w.View[alsCount].Row(r)[0] = 1
+			w.View[alsCount].Row(r)[0]++
 		}
 		return
 	}
