@@ -44,6 +44,8 @@ type Worker struct {
 	tab    []int32
 	items  []uint32  // by position
 	own    []int32   // by item: place in an overlay + 1; all zero between uses
+	at     [][]int32 // by private table and position: own of its item when the visit began
+	lists  [2]list
 	rating []float32 // by item, of the device's own items; nil unless the visit is Rated
 	rand   rng.Rand
 	stream vec.Stream
@@ -64,6 +66,9 @@ func NewWorker(m *Memory, id int) *Worker {
 		p: p, mem: m, id: id, sends: len(p.Sends()) > 0,
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
+	}
+	for range p.tables {
+		k.at = append(k.at, make([]int32, p.Items))
 	}
 	if p.Visit.Rated || p.ready != nil && p.ready.Rated {
 		k.rating = make([]float32, p.Items)
@@ -298,6 +303,6 @@ func (k *Worker) keep() {
 		}
 	}
 	for n, i := range k.p.tables {
-		k.keepTable(&k.w.View[i], &k.state.Tables[n])
+		k.keepTable(&k.w.View[i], n)
 	}
 }

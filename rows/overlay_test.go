@@ -2,7 +2,10 @@ package rows
 
 import (
 	"math"
+	"slices"
 	"testing"
+
+	"github.com/tacit-rec/tacit/rng"
 )
 
 // rowOf reads a row as the comment of Overlay says: Scale*Data where it was
@@ -55,6 +58,45 @@ func TestShrinkIsAMultiplicationOfEveryRow(t *testing.T) {
 			}
 			if !(o.Scale >= 1e-12) {
 				t.Fatalf("factor %g, step %d: scale is %g, want it kept at 1e-12 or more", s, step, o.Scale)
+			}
+		}
+	}
+}
+
+// A map is the oracle of an overlay's rows.
+func TestAnOverlayGivesBackWhatWasWritten(t *testing.T) {
+	const stride, most = 8, 40
+	r := rng.New(rng.Test, 12)
+	o := NewOverlay()
+	at, want := map[uint32]uint32{}, map[uint32][]float32{}
+	for step := range 50 {
+		src := make([]float32, 5*stride)
+		for i := range src {
+			src[i] = float32(r.Norm())
+		}
+		var ids, fresh, from, to []uint32
+		for k := range uint32(5) {
+			id := r.Uint32n(most)
+			if slices.Contains(ids, id) {
+				continue
+			}
+			ids, from = append(ids, id), append(from, k)
+			if _, old := at[id]; !old {
+				at[id] = uint32(len(o.IDs) + len(fresh))
+				fresh = append(fresh, id)
+			}
+			to = append(to, at[id])
+			want[id] = src[k*stride : (k+1)*stride]
+		}
+		o.Extend(fresh, stride, most)
+		if cap(o.IDs) > most || len(o.Data) != len(o.IDs)*stride {
+			t.Fatalf("step %d: room for %d rows and %d numbers in %d rows, want room for at most %d", step, cap(o.IDs), len(o.Data), len(o.IDs), most)
+		}
+		o.Write(src, from, stride, to)
+		got := make([]float32, stride)
+		for id, row := range want {
+			if o.Read([]uint32{at[id]}, stride, got, []uint32{0}); o.IDs[at[id]] != id || !slices.Equal(got, row) {
+				t.Fatalf("step %d: row %d is %v, want %v", step, id, got, row)
 			}
 		}
 	}
