@@ -122,6 +122,21 @@ func scaleAsm(s float32, x *float32, n int, dst *float32)
 func scaleRowsAsm(s float32, src *float32, from *uint32, stride int, n int, dst *float32, to *uint32)
 
 //go:noescape
+func largestAsm(x *float32, n int, lanes *uint32)
+
+//go:noescape
+func pack8Asm(per float32, x *float32, n int, dst *uint32)
+
+//go:noescape
+func pack16Asm(per float32, x *float32, n int, dst *uint32)
+
+//go:noescape
+func unpack8Asm(unit float32, x *uint32, n int, dst *float32)
+
+//go:noescape
+func unpack16Asm(unit float32, x *uint32, n int, dst *float32)
+
+//go:noescape
 func roofAsm(n int, x *float32)
 
 //go:noescape

@@ -5607,6 +5607,129 @@ lastDone:
 	VZEROUPPER
 	RET
 
+// func largestAsm(x *float32, n int, lanes *uint32)
+// Requires: AVX, AVX2
+TEXT ·largestAsm(SB), NOSPLIT, $0-24
+	MOVQ     x+0(FP), AX
+	MOVQ     n+8(FP), CX
+	MOVQ     lanes+16(FP), DX
+	VPXOR    Y0, Y0, Y0
+	VPCMPEQD Y1, Y1, Y1
+	VPSRLD   $0x01, Y1, Y1
+
+eight:
+	CMPQ    CX, $0x08
+	JL      eightDone
+	VPAND   (AX), Y1, Y2
+	VPMAXUD Y2, Y0, Y0
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, CX
+	JMP     eight
+
+eightDone:
+	VMOVDQU Y0, (DX)
+	VZEROUPPER
+	RET
+
+// func pack8Asm(per float32, x *float32, n int, dst *uint32)
+// Requires: AVX, AVX2
+TEXT ·pack8Asm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS per+0(FP), Y0
+
+eight:
+	CMPQ         CX, $0x08
+	JL           eightDone
+	VMULPS       (AX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPACKSSDW    X2, X1, X2
+	VPACKSSWB    X2, X2, X2
+	VMOVQ        X2, (DX)
+	ADDQ         $0x08, DX
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func pack16Asm(per float32, x *float32, n int, dst *uint32)
+// Requires: AVX, AVX2
+TEXT ·pack16Asm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS per+0(FP), Y0
+
+eight:
+	CMPQ         CX, $0x08
+	JL           eightDone
+	VMULPS       (AX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPACKSSDW    X2, X1, X2
+	VMOVDQU      X2, (DX)
+	ADDQ         $0x10, DX
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func unpack8Asm(unit float32, x *uint32, n int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·unpack8Asm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS unit+0(FP), Y0
+
+eight:
+	CMPQ      CX, $0x08
+	JL        eightDone
+	VPMOVSXBD (AX), Y1
+	ADDQ      $0x08, AX
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (DX)
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func unpack16Asm(unit float32, x *uint32, n int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·unpack16Asm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS unit+0(FP), Y0
+
+eight:
+	CMPQ      CX, $0x08
+	JL        eightDone
+	VPMOVSXWD (AX), Y1
+	ADDQ      $0x10, AX
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (DX)
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
 // func roofAsm(n int, x *float32)
 // Requires: AVX
 TEXT ·roofAsm(SB), NOSPLIT, $0-16

@@ -283,3 +283,42 @@ func repeatsSIMD(raw []uint32, tab []int32, dst []uint32, end int) (n, newEnd in
 	checkItems(raw, tab)
 	return n, repeatsAsm(&raw[0], n, &tab[0], &dst[0], end)
 }
+
+// largestSIMD returns the largest bits, without a sign, of a multiple of eight
+// numbers, and how many those are.
+func largestSIMD(x []float32) (m uint32, n int) {
+	n = len(x) &^ 7
+	if !simd || n == 0 {
+		return 0, 0
+	}
+	var lanes [Lanes]uint32
+	largestAsm(&x[0], n, &lanes[0])
+	for _, l := range lanes {
+		m = max(m, l)
+	}
+	return m, n
+}
+
+func packSIMD(bits int, per float32, row []float32, dst []uint32) bool {
+	switch {
+	case !simd || len(row) == 0:
+		return false
+	case bits == 8:
+		pack8Asm(per, &row[0], len(row), &dst[0])
+	default:
+		pack16Asm(per, &row[0], len(row), &dst[0])
+	}
+	return true
+}
+
+func unpackSIMD(bits int, unit float32, row []uint32, dst []float32) bool {
+	switch {
+	case !simd || len(dst) == 0:
+		return false
+	case bits == 8:
+		unpack8Asm(unit, &row[0], len(dst), &dst[0])
+	default:
+		unpack16Asm(unit, &row[0], len(dst), &dst[0])
+	}
+	return true
+}
