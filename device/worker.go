@@ -46,6 +46,7 @@ type Worker struct {
 	own    []int32   // by item: place in an overlay + 1; all zero between uses
 	at     [][]int32 // by private table and position: own of its item when the visit began
 	lists  [2]list
+	delta  []float32 // room for a row
 	rating []float32 // by item, of the device's own items; nil unless the visit is Rated
 	rand   rng.Rand
 	stream vec.Stream
@@ -287,10 +288,14 @@ func (k *Worker) upload(shard int, out *Outcome) {
 			vec.Fold(v.Arena, v.Stride, k.items, float32(v.Shrunk), v.Local, k.mem.accRow(shard))
 			k.mem.shrunk[i][shard] += v.Shrunk - 1
 		}
-		sparse, dense := rows.PartSize(n*dim, n), rows.PartSize(v.Slot.Rows*dim, 0)
-		if size += dense; sparse < dense && !k.p.Dense {
-			size += sparse - dense
+		least := rows.PartSize(v.Slot.Rows*dim, 0)
+		if !k.p.Dense {
+			least = min(least, rows.PartSize(n*dim, n))
+			if k.p.Sparse {
+				least = min(least, k.sparseBytes(v, n))
+			}
 		}
+		size += least
 	}
 	out.Bytes = size
 }

@@ -23,6 +23,8 @@ type Options struct {
 	Mean      string       `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
 	Server    agg.Rule     `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
 	Noise     agg.Noise    `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
+	Encode    string       `default:"dense" choices:"dense|sparse" doc:"how the bytes that travel are counted: every number, or without zeros where that is less"`
+	Keep      string       `default:"f32" choices:"f32|int16|int8" doc:"how a device keeps its private tables between visits: as they are, or rounded to whole numbers of a unit that each row has"`
 	EvalEvery int          `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int          `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
 	Ties      string       `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
