@@ -272,7 +272,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	if run.Devices > 0 {
 		res.Bytes.Up = float64(run.Bytes) / float64(run.Devices)
 	}
-	res.Bytes.Down = run.Fleet.Plan.MeanBytesDown(run.Engine.Next)
+	res.Bytes.Down = run.BytesDown()
 	if p := j.Spec.Preset; p != nil {
 		name := p.Name()
 		res.Preset = &name
