@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/privacy"
 )
 
 func TestSpendSaysWhatAnEpsilonHoldsFor(t *testing.T) {
@@ -101,5 +103,21 @@ func TestTheTablesShowThePaperAndTheTruth(t *testing.T) {
 	_, out, _ := tacit("privacy", "tables")
 	if !strings.Contains(out, "18.9107") || !strings.Contains(out, "3.4140") || !strings.Contains(out, "replace-one") {
 		t.Errorf("the tables lack a cell or what it holds for:\n%s", out)
+	}
+}
+
+func TestTheKeysOfAPromiseAreListed(t *testing.T) {
+	_, out, _ := tacit("privacy", "keys")
+	for _, k := range privacy.Keys() {
+		if !strings.Contains(out, k.Name) || !strings.Contains(out, k.About) {
+			t.Errorf("%s is not listed:\n%s", k.Name, out)
+		}
+	}
+	if !strings.Contains(out, "1e-06") || !strings.Contains(out, "central, distributed, local") {
+		t.Errorf("defaults or choices are not listed:\n%s", out)
+	}
+	_, help, _ := tacit("run", "--help")
+	if !strings.Contains(help, "privacy keys") {
+		t.Error("tacit run --help does not say where the keys are")
 	}
 }

@@ -37,6 +37,9 @@ apart. Parameters of the method are given as key=value.
 
 Protocols, which say what a device draws as negatives:
 %s
+With --dp a run promises user-level differential privacy, such as --dp epsilon=8,clip=0.5: tacit
+privacy keys lists what it may say, tacit privacy plan says what it would cost.
+
 Result on standard output, progress on standard error. With -o DIR the run leaves a
 folder with its settings, metrics per round, result, ranks per user, figures and a
 report; --no-figures saves the seconds that maps, spectra and the loss landscape take.
@@ -47,6 +50,7 @@ const runExample = `  tacit run -m pfedrec -d world
   tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5 -o runs/pfedrec
   tacit run -m pfedrec -d ml-100k infer=global lr=0.05 rounds=50
   tacit run -m fedmf -d ratings.csv --columns user,item,rating,time --min-rows 5
+  tacit run -m fedmf -d ml-100k --dp epsilon=8,delta=1e-6,clip=0.5 --cohort poisson:0.1
   tacit run runs/pfedrec/config.toml
   tacit run --resume runs/pfedrec`
 
