@@ -75,6 +75,15 @@ func Default() Policy {
 	}
 }
 
+// AsPrinted is the policy with PrivRec's algorithm 2 as its paper prints it: gamma .9 and h .7.
+// The paper gives no rate of the bound (its alpha4); this one makes the first step of
+// its linear rule as long as that of the geometric one.
+func (p Policy) AsPrinted() Policy {
+	p.Adaptive, p.Quantile, p.Balance, p.BitNoise, p.Printed = "linear", 0.9, 0.7, 0, true
+	p.Rate *= p.Clip
+	return p
+}
+
 // field is one key of the text form.
 type field struct {
 	key, about string

@@ -24,6 +24,7 @@ type runFlags struct {
 	force, noRefs        bool
 	noFigures            bool
 	noPreset             bool
+	printed              bool
 	explain, dryRun      bool
 }
 
@@ -74,6 +75,7 @@ func (a *app) runCmd() *cobra.Command {
 	fl.BoolVar(&f.noRefs, "no-references", false, "leave the reference rows out")
 	fl.BoolVar(&f.noFigures, "no-figures", false, "do not compute what the report's figures need: maps, spectra, landscape; seconds, and no part of the run's time")
 	fl.BoolVar(&f.noPreset, "no-preset", false, "start from the defaults: the same as --preset none")
+	fl.BoolVar(&f.printed, "as-printed", false, "the noise of DP-PrivRec as its paper prints it, slips included; see tacit methods dp-privrec")
 	fl.BoolVar(&f.explain, "explain", false, "print where each setting comes from, and stop")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print the card, and stop")
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -84,6 +86,11 @@ func (a *app) runCmd() *cobra.Command {
 		spec, err := lab.Resolve(given)
 		if err != nil {
 			return err
+		}
+		if f.printed {
+			if spec, err = spec.AsPrinted(); err != nil {
+				return err
+			}
 		}
 		if f.explain {
 			return a.explain(spec)
@@ -131,7 +138,7 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 		file, words = words[0], words[1:]
 	}
 	if f.resume != "" {
-		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset {
+		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.printed {
 			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"), "tacit run --resume "+f.resume)
 		}
 		file = filepath.Join(f.resume, lab.ConfigFile)
