@@ -14,6 +14,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
@@ -190,6 +191,8 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		run.Total = time.Since(*start)
 		if errors.Is(err, sim.ErrDiverged) {
 			return input(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
+		} else if errors.Is(err, privacy.ErrClip) {
+			return input(err, "without --as-printed, or with adaptive=geometric, the bound stays above zero")
 		} else if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/report"
 )
 
@@ -196,10 +194,6 @@ func (a *app) runJob(c *cobra.Command, job *lab.Job) error {
 		data, text = many, func(w io.Writer) error { return report.TextMany(w, many) }
 	} else {
 		res, err := job.Run(c.Context())
-		if errors.Is(err, privacy.ErrClip) {
-			err = &lab.Input{Err: fmt.Errorf("%w. As PrivRec's paper prints it, every update counts as within the bound, for it is looked at after it was cut: "+
-				"the bound falls in every round, and below zero it would turn updates around", err), Hint: "without --as-printed, or with adaptive=geometric, it stays positive"}
-		}
 		if err != nil {
 			return err
 		}
