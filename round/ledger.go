@@ -19,13 +19,19 @@ import (
 // disk before the release is made, each with the hash of all before it. A crash can
 // leave a line that nobody acted on, or half of one: both count as spent.
 type Ledger struct {
-	f      *os.File
+	f      file
 	n      int    // lines
 	last   string // hash of the last one
 	events []account.Event
 	spent  account.Spent // the same, with like events put together
 	end    ending
 	err    error // of the first line that could not be written: none may follow it
+}
+
+// file is what a ledger is written to.
+type file interface {
+	io.ReadWriteCloser
+	Sync() error
 }
 
 // ending is how the file that was read ends.
@@ -92,7 +98,7 @@ func (l *Ledger) load(path, run string) error {
 	}
 	switch l.end {
 	case open:
-		_, err := l.f.WriteString("\n")
+		_, err := l.f.Write([]byte("\n"))
 		return errors.Join(err, l.f.Sync())
 	case broken:
 		return l.append("\n", e)
@@ -169,7 +175,7 @@ func (l *Ledger) append(before string, e entry) error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.f.WriteString(before + string(b) + "\n"); err != nil {
+	if _, err := l.f.Write([]byte(before + string(b) + "\n")); err != nil {
 		l.err = err
 		return err
 	}
