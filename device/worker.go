@@ -146,7 +146,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	out.Loss, out.LossN = k.w.Loss, k.w.LossN
 	k.upload(shard, &out)
 	if k.p.Guarded {
-		k.seal(shard, counts, &out)
+		k.seal(shard, counts && out.Samples > 0, &out)
 	}
 	if k.count != nil && shard < k.mem.Shards {
 		k.countTouched(k.count[shard*k.p.Items:][:k.p.Items])

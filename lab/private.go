@@ -20,10 +20,13 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 		return nil
 	}
 	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint())
+	if err == nil {
+		run.Engine.Ledger, out.ledger = l, l
+		err = run.Owed()
+	}
 	if err != nil {
 		return input(err, fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(out.dir, ConfigFile), out.dir))
 	}
-	run.Engine.Ledger, out.ledger = l, l
 	return nil
 }
 

@@ -14,8 +14,10 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -131,6 +133,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	if err != nil {
 		return nil, input(err, "")
 	}
+	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
 	if err != nil {
 		return nil, input(err, "")
@@ -188,9 +191,16 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		}
 		ev, err := run.Step(ctx)
 		run.Total = time.Since(*start)
-		if errors.Is(err, sim.ErrDiverged) {
+		switch {
+		case errors.Is(err, round.ErrSpent) && run.Selected > 0:
+			return nil // a crash has cost what this round would have: what was measured last is reported
+		case errors.Is(err, round.ErrSpent):
+			return input(err, "no round was evaluated: begin another run, with --force, more noise or a smaller eval-every")
+		case errors.Is(err, privacy.ErrClip):
+			return input(err, "adaptive=geometric keeps it positive")
+		case errors.Is(err, sim.ErrDiverged):
 			return input(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
-		} else if err != nil {
+		case err != nil:
 			return err
 		}
 		before := figures.seen()

@@ -144,6 +144,7 @@ func (a *app) dryRun(j *lab.Job) error {
 	if err != nil {
 		return input(err, "")
 	}
+	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
 	if err != nil {
 		return input(err, "")
