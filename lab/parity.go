@@ -160,14 +160,17 @@ func names(cells []*Cell, of func(*Cell) string) []string {
 	return out
 }
 
-// Seeds says how many seeds the cells have: 5, or 1 to 5.
+// Seeds says how many seeds the cells have: 5 seeds, or 1 to 5 seeds.
 func (p *Plan) Seeds() string {
 	lo, hi := p.Cells[0].seeds, p.Cells[0].seeds
 	for _, c := range p.Cells {
 		lo, hi = min(lo, c.seeds), max(hi, c.seeds)
 	}
-	if lo == hi {
-		return fmt.Sprint(lo)
+	switch {
+	case hi == 1:
+		return "one seed"
+	case lo == hi:
+		return fmt.Sprint(lo, " seeds")
 	}
-	return fmt.Sprintf("%d to %d", lo, hi)
+	return fmt.Sprintf("%d to %d seeds", lo, hi)
 }
