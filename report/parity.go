@@ -35,22 +35,30 @@ type ParityRow struct {
 	Against           []Contrast            // tests against the row that it is a variant of; nil for none
 }
 
-const parityIntro = `# Parity
+const parityIntro = `# %s
 
 What the papers report, beside what this program measures. This page is generated; do not edit it by hand.
 
-- Ours is mean ± standard deviation over the seeds, on the test items, at the round that validation selected. Metrics are fractions; differences are in points (hundredths).
-- A number counts as reproduced if HR@10 and NDCG@10 are both within %g points of the published ones. Where they are not, the table says so.
-- A verdict is given only under the protocol that the authors' code uses. Under it, a held-out item is never drawn as a training negative, while the items it is ranked against are; the **memoriser**, which counts draws and has no model, shows what that alone is worth. Such numbers say that we run the same method. They do not say how well it would do on a device: for that, read the tables whose protocol does not leak.
+- Ours is mean ± standard deviation over the seeds, on the test items, at the round that validation selected, or the last where a protocol has no validation set. Metrics are fractions; differences are in points (hundredths).
+- A number counts as reproduced if it is within %g points of the published one, HR@10 and NDCG@10 alike where both can be compared. Where it is not, the table says so.
+- A verdict is given only under the protocol of the paper.%s
 - No table mixes two protocols. Seconds are those of one run, with its evaluation; ms are those of the training of a round. Bytes are of the binary form of an update.
 `
 
-// Parity writes docs/parity.md: for each data set one table per protocol, rows
-// in the order given. Notes are added to the introduction; what stands between
-// backticks there is code.
-func Parity(w io.Writer, rows []ParityRow, notes ...string) error {
+const parityLeak = " Where that is `paper`, as in the authors' code, a held-out item is never drawn as a training negative, while the items it is ranked against are; " +
+	"the **memoriser**, which counts draws and has no model, shows what that alone is worth. Such numbers say that we run the same method. They do not say how well it would do on a device: " +
+	"for that, read the tables whose protocol does not leak."
+
+// Parity writes a page such as docs/parity.md: for each data set one table per
+// protocol, rows in the order given. Notes are added to the introduction; what stands
+// between backticks there is code.
+func Parity(w io.Writer, title string, rows []ParityRow, notes ...string) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, parityIntro, 100*tolerance)
+	leak := ""
+	if slices.ContainsFunc(rows, func(r ParityRow) bool { return r.Leaks }) {
+		leak = parityLeak
+	}
+	fmt.Fprintf(&b, parityIntro, escapeMD(clean(title)), 100*tolerance, leak)
 	for _, n := range notes {
 		b.WriteString("- " + escapeNote(clean(n)) + "\n")
 	}
@@ -247,7 +255,7 @@ func parityTable(rows []ParityRow, references bool) *Table {
 			said.add(r.label(), v+".")
 		}
 	}
-	t.Notes = append(said.lines(), lettered(tested...)...)
+	t.Notes = append(said.lines(), lettered(labelled, tested)...)
 	if !references {
 		labelled = nil
 	}

@@ -76,7 +76,7 @@ func overview(g *group) *Table {
 		about = append(about, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	t.lineUp()
-	about = append(append(about, lettered(tested...)...), g.notes...)
+	about = append(append(about, lettered(g.rows, tested)...), g.notes...)
 	if s := leakWords(g, g.rows); s != "" {
 		about = append(about, s)
 	}

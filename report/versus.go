@@ -229,8 +229,9 @@ func (s spreads) marked(vs map[string]*Versus) spreads {
 	return s
 }
 
-// lettered explains the letters; nothing where no test was made.
-func lettered(all ...map[string]*Versus) []string {
+// lettered explains the letters of rows with their tests; nothing where no test was
+// made.
+func lettered(rows []*row, all []map[string]*Versus) []string {
 	var letters []string
 	for _, n := range refNames {
 		if slices.ContainsFunc(all, func(vs map[string]*Versus) bool { return vs[n.key] != nil }) {
@@ -240,8 +241,18 @@ func lettered(all ...map[string]*Versus) []string {
 	if len(letters) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Letters after a number: the method is above that reference (%s) by a paired Wilcoxon test over users, p < %g after Holm's correction "+
+	out := []string{fmt.Sprintf("Letters after a number: the method is above that reference (%s) by a paired Wilcoxon test over users, p < %g after Holm's correction "+
 		"for all references and metrics of its row. No letter: not shown to be above.", strings.Join(letters, ", "), level)}
+	var untested []string
+	for i, vs := range all {
+		if len(vs) == 0 {
+			untested = append(untested, rows[i].label)
+		}
+	}
+	if len(untested) > 0 {
+		out = append(out, fmt.Sprintf("Not tested, since the runs do not hold each user's metrics beside the references: %s.", strings.Join(untested, ", ")))
+	}
+	return out
 }
 
 // verdicts say how a method stands to its references; empty where no test was made.

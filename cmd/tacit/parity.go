@@ -35,7 +35,7 @@ func (a *app) parityCmd() *cobra.Command {
 				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row names the commit of its runs, and what has no row was not run. " +
 					"Their times were taken on different machines, some beside other work: for speed read docs/performance.md."
 			}
-			if err := report.Parity(&b, rows, cfg.Paper.Note, note); err != nil {
+			if err := report.Parity(&b, "Parity", rows, cfg.Paper.Note, note); err != nil {
 				return err
 			}
 			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil || picture == "" {
