@@ -50,7 +50,7 @@ func Papers() []Paper {
 			Name: "fedrecgel", Title: "Generalized embedding learning by sharpness-aware minimisation (2026)", cells: gelCells,
 			Sets: []string{"filmtrust"}, Quick: []string{"filmtrust"}, Protocols: []string{"fedrecgel", "deployed"},
 			Note: "The paper's tables could not be read; the published numbers are from the sweep of rho in the history of the authors' code, at the round with the best " +
-				"test HR@10. On FilmTrust popularity alone is as good: `tacit compare` says whether a difference is one.",
+				"test HR@10. On FilmTrust popularity alone is about as good: each row says whether it is better, by a paired test over users.",
 		},
 		{
 			Name: "privrec", Title: "Fast-adapting and Privacy-preserving Federated Recommender System (The VLDB Journal 2022)", cells: privrecCells,

@@ -62,7 +62,9 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 		}
 		row := parityRow(many, cell.variant)
 		row.Table, row.Folder = cell.table, cell.Folder
-		done[cell.place()+cell.method] = many
+		if plan.tests(cell.method) { // others need not be held
+			done[cell.place()+cell.method] = many
+		}
 		if from := done[cell.place()+cell.against]; from != nil {
 			if row.Against, err = report.Differ(from, many); err != nil {
 				return rows, err

@@ -30,6 +30,11 @@ type Cell struct {
 
 func (c *Cell) place() string { return c.Set + " " + c.Protocol + " " }
 
+// tests reports whether a cell is tested against the method.
+func (p *Plan) tests(method string) bool {
+	return slices.ContainsFunc(p.Cells, func(c *Cell) bool { return c.against == method })
+}
+
 // Sets names the data of the plan with its size.
 func (p *Plan) Sets() []string {
 	return names(p.Cells, func(c *Cell) string {
