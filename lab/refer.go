@@ -40,20 +40,22 @@ func (j *Job) refer(ctx context.Context, run *sim.Run, res *report.Result, split
 // user, for those that the method was measured on; nil where no reference was
 // measured.
 func beside(run *sim.Run, split *data.Split, ties rank.Ties, rows map[string]*reference) *report.Beside {
+	for name, r := range rows {
+		if len(r.Sampled.Users) == 0 {
+			delete(rows, name)
+		}
+	}
+	if len(rows) == 0 { // as of a world that is too large to be held
+		return nil
+	}
 	sampled, full := run.Best.Each(ties)
-	out := &report.Beside{Of: map[string]*[4][]float32{}}
+	out := &report.Beside{Of: map[string]*[4][]float32{"method": columns(sampled.Users, sampled, full)}}
 	for _, u := range sampled.Users {
 		out.Users = append(out.Users, split.Info().UserName(int(u)))
 	}
 	for name, r := range rows {
-		if len(r.Sampled.Users) > 0 {
-			out.Of[name] = columns(sampled.Users, r.Sampled, r.Full)
-		}
+		out.Of[name] = columns(sampled.Users, r.Sampled, r.Full)
 	}
-	if len(out.Of) == 0 {
-		return nil
-	}
-	out.Of["method"] = columns(sampled.Users, sampled, full)
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/report"
 )
 
@@ -67,5 +68,28 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 		if again, err := os.ReadFile(filepath.Join(dir, BesideFile)); err != nil || !bytes.Equal(again, first) {
 			t.Errorf("%v: references from the cache have other users (%v)", words, err)
 		}
+	}
+}
+
+// Data that is generated user by user has no references, and then nothing is held for
+// each of its users.
+func TestALargeWorldHoldsNothingForEachUser(t *testing.T) {
+	spec, err := Resolve(settings("data=world", "world=users=210000,items=100,mean-rows=20", "cohort=50", "rounds=1", "eval-users=40"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := OpenData(&spec.Settings, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, in := src.(*data.Set); in {
+		t.Fatal("the world is held in memory: make it larger")
+	}
+	res, err := (&Job{Spec: spec, Source: src, Jobs: 2}).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Beside != nil || res.References["popularity"].Versus != nil || res.References["popularity"].Reason == "" {
+		t.Errorf("a world of %d users has %+v, popularity %+v", res.Users, res.Beside, res.References["popularity"])
 	}
 }
