@@ -162,7 +162,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 		return nil, err
 	}
 	if !j.NoRefs {
-		if err := j.refer(ctx, res, split); err != nil {
+		if err := j.refer(ctx, run, res, split); err != nil {
 			return nil, j.stopped(ctx, run, out, err)
 		}
 	}
@@ -244,22 +244,6 @@ func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error)
 	return &Stopped{Round: run.Engine.Next, Dir: j.Out}
 }
 
-func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) error {
-	c := refs.Config{
-		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
-		EvalUsers: j.EvalUsers, Keep: j.Keep,
-	}
-	var err error
-	if res.References, err = references(ctx, c, func(r Referring) { j.Tell(r) }); err != nil {
-		return err
-	}
-	mem, pop := res.References["memoriser"], res.References["popularity"]
-	if mem.Test != nil && pop.Test != nil {
-		res.LeakMeasured = &report.LeakMeasured{Memoriser: mem.Test.Sampled["hr@10"], Popularity: pop.Test.Sampled["hr@10"]}
-	}
-	return nil
-}
-
 func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	res := &report.Result{
 		Method: j.Method, Dataset: j.Source.Info().Name, DataHash: j.Source.Info().Hash,
@@ -288,7 +272,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		res.Preset = &name
 	}
 	if pub := j.published(); pub != nil {
-		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source, Protocol: pub.Protocol}
+		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, HR20: pub.HR20, Source: pub.Source, Protocol: pub.Protocol}
 	}
 	return res
 }
@@ -339,6 +323,15 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, drawn 
 	var table, page bytes.Buffer
 	if err := report.WriteUsers(&table, users); err != nil {
 		return err
+	}
+	if res.Beside != nil {
+		var beside bytes.Buffer
+		if err := report.WriteBeside(&beside, res.Beside); err != nil {
+			return err
+		}
+		if err := out.write(BesideFile, beside.Bytes()); err != nil {
+			return err
+		}
 	}
 	points, err := out.points()
 	if err != nil {

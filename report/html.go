@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 //go:embed assets/report.html assets/report.css assets/report.js
@@ -147,6 +148,14 @@ func (p *page) fill(runs []*Run) {
 
 func view(t *Table) tableView {
 	lines := t.lines()
+	for i, r := range t.Rows {
+		for c, v := range r {
+			if s, ok := v.(spread); ok && s.room > 0 { // a page folds spaces, but for those of a digit's width
+				text := strings.TrimRight(lines[i+1][c], " ")
+				lines[i+1][c] = text + strings.Repeat("\u2007", utf8.RuneCountInString(lines[i+1][c])-utf8.RuneCountInString(text))
+			}
+		}
+	}
 	rule := min(t.Rule, len(lines)-1)
 	return tableView{Head: lines[0], Main: lines[1 : 1+rule], Refs: lines[1+rule:], Notes: t.Notes}
 }
@@ -185,7 +194,7 @@ func callout(s string) template.HTML {
 func tiles(g *group, r *row) []tile {
 	var out []tile
 	x := r.scores()
-	p := r.published()
+	p, vs := r.published(), r.versus()
 	for i, name := range scoreNames {
 		if x[i].n == 0 {
 			continue
@@ -200,7 +209,11 @@ func tiles(g *group, r *row) []tile {
 	for _, ref := range []struct{ key, note string }{{"popularity", "the same list for everyone"}, {"memoriser", "counts draws, has no model"}} {
 		for _, m := range refsOf(ref.key, []*row{r}) {
 			if x := m.scores[0]; x.n > 0 {
-				out = append(out, tile{Name: m.name + " HR@10", Value: frac(x.mean), Note: ref.note})
+				t := tile{Name: m.name + " HR@10", Value: frac(x.mean), Note: ref.note}
+				if v := vs[ref.key]; v != nil && r.of <= len(r.runs) {
+					t.Note = "the method is " + v.Verdict
+				}
+				out = append(out, t)
 			}
 		}
 	}

@@ -44,6 +44,8 @@ type Result struct {
 	Idle          int                   `json:"idle_devices"`              // devices with nothing to train on in the last round
 	Version       string                `json:"version"`
 	Commit        string                `json:"commit,omitempty"`
+	// Beside is what stands in per_user_references.csv; nil where there is none.
+	Beside *Beside `json:"-"`
 }
 
 // Reference is a scorer that every report carries beside the method. Valid and
@@ -54,6 +56,7 @@ type Reference struct {
 	Reason  string        `json:"reason,omitempty"`
 	About   string        `json:"about,omitempty"`
 	Seconds float64       `json:"seconds"`
+	Versus  *Versus       `json:"versus,omitempty"` // how the method stands to it
 }
 
 // LeakMeasured is what a leak amounts to: the test HR@10 of the count-only
@@ -67,6 +70,7 @@ type LeakMeasured struct {
 type Published struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
+	HR20   float64 `json:"hr@20,omitempty"`
 	Source string  `json:"source"`
 	// Protocol is the one under which a number of ours may stand beside it; empty is
 	// "paper".
@@ -124,6 +128,9 @@ type Many struct {
 	Runs []*Result `json:"runs"`
 	Mean Moments   `json:"mean"`
 	SD   Moments   `json:"sd"`
+	// Versus is by reference, as in Reference, over the means of each user; nil
+	// without references.
+	Versus map[string]*Versus `json:"versus,omitempty"`
 }
 
 // Moments holds one number over the seeds for each metric.

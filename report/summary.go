@@ -45,7 +45,8 @@ func board(g *group, r *row) *Table {
 	add := func(name string, s spreads) {
 		t.Rows = append(t.Rows, []any{name, s[0], s[1], s[2], s[3]})
 	}
-	add(r.label, r.scores())
+	vs := r.versus()
+	add(r.label, r.scores().marked(vs))
 	if s, told := r.onTest(); told {
 		add(onTestLabel, s)
 	}
@@ -59,6 +60,11 @@ func board(g *group, r *row) *Table {
 	}
 	if t.dropEmpty() {
 		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
+	}
+	t.lineUp()
+	t.Notes = append(t.Notes, lettered([]*row{r}, []map[string]*Versus{vs})...)
+	if said := verdicts(vs); said != "" && r.of <= len(r.runs) {
+		t.Notes = append(t.Notes, fmt.Sprintf("Against the references: %s.", said))
 	}
 	return t
 }

@@ -221,6 +221,6 @@ func TestParityPage(t *testing.T) {
 	deployed.Protocol, deployed.Leaks, deployed.HR, deployed.NDCG = "deployed", false, 0.5630, 0.3261
 	deployed.FullHR, deployed.FullNDCG, deployed.References = 0.0912, 0.0451, honest
 	golden(t, "parity.md", func(w io.Writer) error {
-		return Parity(w, []ParityRow{base, global, deployed, off}, "FedRAP: the paper's table was not found.", "Made by `tacit docs_x`, not by <b>.", "one ` alone")
+		return Parity(w, "Parity", []ParityRow{base, global, deployed, off}, "FedRAP: the paper's table was not found.", "Made by `tacit docs_x`, not by <b>.", "one ` alone")
 	})
 }

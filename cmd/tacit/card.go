@@ -160,6 +160,8 @@ func roughly(s float64) string {
 		return "a second"
 	case s < 100:
 		return fmt.Sprintf("%.0f s", s)
+	case s > 3*3600:
+		return fmt.Sprintf("%.0f h", s/3600)
 	}
 	return fmt.Sprintf("%.0f min", s/60)
 }
