@@ -46,6 +46,9 @@ type Worker struct {
 	tab    []int32
 	items  []uint32  // by position
 	own    []int32   // by item: place in an overlay + 1; all zero between uses
+	at     [][]int32 // by private table and position: own of its item when the visit began
+	lists  [2]list
+	delta  []float32 // room for a row
 	rating []float32 // by item, of the device's own items; nil unless the visit is Rated
 	rand   rng.Rand
 	stream vec.Stream
@@ -68,6 +71,9 @@ func NewWorker(m *Memory, id int) *Worker {
 		p: p, mem: m, id: id, sends: len(p.Sends()) > 0,
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
+	}
+	for range p.tables {
+		k.at = append(k.at, make([]int32, p.Items))
 	}
 	if p.Visit.Rated || p.ready != nil && p.ready.Rated {
 		k.rating = make([]float32, p.Items)
@@ -293,10 +299,14 @@ func (k *Worker) upload(shard int, out *Outcome) {
 			vec.Fold(v.Arena, v.Stride, k.items, float32(v.Shrunk), v.Local, k.mem.accRow(shard))
 			k.mem.shrunk[i][shard] += v.Shrunk - 1
 		}
-		sparse, dense := rows.PartSize(n*dim, n), rows.PartSize(v.Slot.Rows*dim, 0)
-		if size += dense; sparse < dense && !k.p.Dense {
-			size += sparse - dense
+		least := rows.PartSize(v.Slot.Rows*dim, 0)
+		if !k.p.Dense {
+			least = min(least, rows.PartSize(n*dim, n))
+			if k.p.Sparse {
+				least = min(least, k.sparseBytes(v, n))
+			}
 		}
+		size += least
 	}
 	out.Bytes = size
 }
@@ -309,6 +319,6 @@ func (k *Worker) keep() {
 		}
 	}
 	for n, i := range k.p.tables {
-		k.keepTable(&k.w.View[i], &k.state.Tables[n])
+		k.keepTable(&k.w.View[i], n)
 	}
 }

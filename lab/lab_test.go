@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -240,5 +241,46 @@ func TestAProtocolMayCountTiesByTheirExpectation(t *testing.T) {
 	}
 	if s, err = Resolve(settings("method=privrec", "protocol=privrec", "ties=against")); err != nil || s.Ties != "against" {
 		t.Errorf("asked for against, ties = %s, %v", s.Ties, err)
+	}
+}
+
+func TestDPPrivRecBringsItsNoise(t *testing.T) {
+	s, err := Resolve(settings("method=dp-privrec", "data=world"))
+	if err != nil || !s.DP.On() || s.DP.Adaptive != "geometric" || s.From["dp"] != "method" || s.Cohort.Count != 30 {
+		t.Fatalf("%+v from %q, %v", s.DP, s.From["dp"], err)
+	}
+	s, err = Resolve(settings("method=dp-privrec", "data=ml-1m", "protocol=privrec"))
+	if err != nil || s.DP.Clip != 40 || s.DP.Noise != 1 || !strings.HasPrefix(s.From["dp"], "preset") {
+		t.Fatalf("the preset does not win: %+v from %q, %v", s.DP, s.From["dp"], err)
+	}
+	printed, err := s.AsPrinted()
+	if err != nil || !printed.DP.Printed || printed.DP.Quantile != 0.9 || printed.DP.Balance != 0.7 || printed.DP.Clip != 40 || printed.Rounds != 1000 {
+		t.Errorf("as printed: %+v, %d rounds, %v", printed.DP, printed.Rounds, err)
+	}
+	if s, err = Resolve(settings("method=dp-privrec", "dp=none")); err != nil || s.DP.On() {
+		t.Errorf("dp=none: %+v, %v", s.DP, err)
+	}
+	if _, err := s.AsPrinted(); err == nil {
+		t.Error("as printed without noise")
+	}
+}
+
+func TestAsPrintedTheBoundPassesZero(t *testing.T) {
+	s, err := Resolve(settings("method=dp-privrec", "data=world", "world=users=60,items=40,mean-rows=8,seed=1", "dim=2", "layers=4", "epochs=1", "adapt=0", "eval-every=1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = s.AsPrinted(); err != nil {
+		t.Fatal(err)
+	}
+	src, err := OpenData(&s.Settings, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := Job{Spec: s, Source: src, Jobs: 2, NoRefs: true}
+	_, err = j.Run(t.Context())
+	var in *Input
+	if !errors.Is(err, privacy.ErrClip) || !errors.As(err, &in) || !strings.Contains(in.Hint, "geometric") {
+		t.Errorf("the run ends with %v", err)
 	}
 }

@@ -197,7 +197,7 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		case errors.Is(err, round.ErrSpent):
 			return input(err, "no round was evaluated: begin another run, with --force, more noise or a smaller eval-every")
 		case errors.Is(err, privacy.ErrClip):
-			return input(err, "adaptive=geometric keeps it positive")
+			return input(err, "without --as-printed, or with adaptive=geometric, the bound stays above zero")
 		case errors.Is(err, sim.ErrDiverged):
 			return input(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
 		case err != nil:
@@ -282,7 +282,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	if run.Devices > 0 {
 		res.Bytes.Up = float64(run.Bytes) / float64(run.Devices)
 	}
-	res.Bytes.Down = float64(run.Fleet.Plan.BytesDown())
+	res.Bytes.Down = run.BytesDown()
 	if p := j.Spec.Preset; p != nil {
 		name := p.Name()
 		res.Preset = &name

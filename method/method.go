@@ -201,6 +201,9 @@ type Entry struct {
 	Paper   string
 	Caution string // what a user must know before believing a number
 	New     func() Method
+	// Options are settings of a run that belong to the method, such as noise: a preset,
+	// and whoever runs it, may set others.
+	Options map[string]string
 }
 
 // Plugin is a mechanism that changes other methods: `base+plugin` on a command

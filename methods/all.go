@@ -90,6 +90,11 @@ func All() []method.Entry {
 				"what a device sends holds every row, and those of other categories are zero.",
 		},
 		{
+			Name: "dp-privrec", Title: "DP-PrivRec", Paper: privrec, New: func() method.Method { return &DPPrivRec{} }, Options: dpPrivRecOptions,
+			Caution: featureCaution + " The paper's epsilons are those of 1000·M rounds, not of its 1000 (`tacit privacy tables`), and its algorithm as printed keeps no promise (`--as-printed`). " +
+				"The coordinator sees what each device sends, and so the user's features: the promise holds against readers of the model alone.",
+		},
+		{
 			Name: "privrec-cen", Title: "PrivRec-CEN (in one place)", Paper: privrec, New: func() method.Method { return &PrivRecCen{} },
 			Caution: "This is no federation: every history is in one place. " + featureCaution,
 		},

@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -148,8 +149,9 @@ func (k *Stack) Fewest() int {
 	return k.Least
 }
 
-// ErrClip says that the rule as printed has run the bound below zero.
-var ErrClip = fmt.Errorf("privacy: the bound on updates is no longer positive: the linear rule, as printed, runs it there")
+// ErrClip says that the linear rule has run the bound to zero or below.
+var ErrClip = errors.New("privacy: the bound on updates has fallen to zero or below, where it would turn updates around: a linear rule does that, " +
+	"and as PrivRec's paper prints it always, because every update counts as within the bound after the bound was applied")
 
 // Adapt moves the bound by the noisy sum of clipping bits.
 func (k *Stack) Adapt(bits int64) error {

@@ -152,10 +152,11 @@ func (r *Run) state(s *stream) {
 				s.fail("a private table with too many rows")
 				return
 			}
-			stride := f.Plan.TableStride(k)
-			o.IDs, o.Data = resize(o.IDs, n), resize(o.Data, n*stride)
+			o.Resize(n, f.Plan.TableStride(k))
 			s.words(o.IDs)
 			s.floats(o.Data)
+			s.words(o.Code)
+			s.floats(o.Unit)
 			for _, id := range o.IDs {
 				if int(id) >= f.split.Items() {
 					s.fail("a private table with an unknown row")
@@ -170,13 +171,6 @@ func (r *Run) state(s *stream) {
 		}
 		s.words(p.Top)
 	}
-}
-
-func resize[T any](xs []T, n int) []T {
-	if cap(xs) < n {
-		return make([]T, n)
-	}
-	return xs[:n]
 }
 
 // stream reads or writes, whichever side is set.

@@ -41,20 +41,13 @@ func (r *Run) guard() error {
 	users := f.Users()
 	s := privacy.Setting{
 		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
-		Sampler: account.None, Q: 1, Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Numbers(), Mean: string(e.Mean),
+		Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Numbers(), Mean: string(e.Mean),
 		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed, Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
 	if r.DP.Metrics > 0 && !f.split.Validates() {
 		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out", r.DP.Metrics, f.split.Name)
 	}
-	switch r.Cohort.Kind {
-	case "poisson":
-		s.Sampler, s.Q = account.Poisson, r.Cohort.Share
-	case "count", "share":
-		if s.Expected < float64(users) {
-			s.Sampler, s.Q = account.WithoutReplacement, s.Expected/float64(users)
-		}
-	}
+	s.Sampler, s.Q = r.Cohort.Sampling(users)
 	var err error
 	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
 		return err

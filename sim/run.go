@@ -43,6 +43,7 @@ type Told struct {
 	Late     int
 	Idle     int // in the last round
 	Bytes    int
+	Down     int             // bytes, where they depend on what is sent: Encode is sparse
 	OnTest   *Chosen         // nil where the protocol validates
 	Kept     int             // rounds with too few devices, of which nothing was released
 	Broke    int             // the round, from 1, for which the budget had nothing left; 0 for none
@@ -68,6 +69,8 @@ type Event struct {
 	Idle    int           `json:"idle,omitempty"`
 	Samples int           `json:"samples"`
 	BytesUp int           `json:"bytes_up"`
+	Down    int           `json:"bytes_down,omitempty"` // and Zeros: where Encode is sparse
+	Zeros   float64       `json:"zeros,omitempty"`      // share of the numbers sent to devices
 	TrainMS float64       `json:"train_ms"`
 	EvalMS  float64       `json:"eval_ms"`
 	Best    bool          `json:"best,omitempty"`
@@ -133,6 +136,10 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	if f.eval = nil; tuned && f.out == nil && (turn || r.partial()) {
 		f.eval = r.eval
 	}
+	down, zeros := 0, 0.0
+	if f.Plan.Sparse {
+		down, zeros = f.Mem.SparseDown()
+	}
 	start, clip := time.Now(), r.clip()
 	rep, err := r.Engine.Step(ctx)
 	if errors.Is(err, round.ErrSpent) {
@@ -142,7 +149,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		return Event{}, err
 	}
 	took, evalled := time.Since(start), f.evalTime()
-	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Clip: clip}
+	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Clip: clip}
 	sane := r.finite()
 	if rep.LossN > 0 {
 		// A private slot that has diverged shows in the loss alone.
@@ -159,6 +166,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	}
 	ev.TrainMS, ev.EvalMS = ms(train), ms(evalled)
 	r.account(rep, train, evalled)
+	r.Down += ev.Down
 	if turn {
 		if err := r.judge(&ev); err != nil {
 			return ev, err
@@ -249,6 +257,14 @@ func (r *Run) finite() bool {
 		}
 	}
 	return true
+}
+
+// BytesDown is what a device has downloaded in a round, on average.
+func (r *Run) BytesDown() float64 {
+	if r.Fleet.Plan.Sparse && r.Devices > 0 {
+		return float64(r.Down) / float64(r.Devices)
+	}
+	return float64(r.Fleet.Plan.BytesDown())
 }
 
 // MedianRoundMS is the median training time of a round.

@@ -54,7 +54,7 @@ func cardOf(e lab.Started) cardData {
 		c.Preset = j.Preset.Name()
 	}
 	c.SharedFloats, c.PrivateFloat = p.Sizes()
-	c.Memory = e.Run.Fleet.Mem.Bytes() + 4*c.PrivateFloat*users + 16*rows
+	c.Memory = e.Run.Fleet.Mem.Bytes() + (4*p.PlainSize()+p.TableBytes())*users + 16*rows
 	c.Seconds = estimate(e, float64(rows))
 	if c.Central {
 		c.Memory += 40 * p.MaxSamples(rows) // the pooled samples

@@ -24,6 +24,7 @@ type runFlags struct {
 	force, noRefs        bool
 	noFigures            bool
 	noPreset             bool
+	printed              bool
 	explain, dryRun      bool
 }
 
@@ -37,6 +38,9 @@ apart. Parameters of the method are given as key=value.
 
 Protocols, which say what a device draws as negatives:
 %s
+With --dp a run promises user-level differential privacy, such as --dp epsilon=8,clip=0.5: tacit
+privacy keys lists what it may say, tacit privacy plan says what it would cost.
+
 Result on standard output, progress on standard error. With -o DIR the run leaves a
 folder with its settings, metrics per round, result, ranks per user, figures and a
 report; --no-figures saves the seconds that maps, spectra and the loss landscape take.
@@ -47,6 +51,7 @@ const runExample = `  tacit run -m pfedrec -d world
   tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5 -o runs/pfedrec
   tacit run -m pfedrec -d ml-100k infer=global lr=0.05 rounds=50
   tacit run -m fedmf -d ratings.csv --columns user,item,rating,time --min-rows 5
+  tacit run -m fedmf -d ml-100k --dp epsilon=8,delta=1e-6,clip=0.5 --cohort poisson:0.1
   tacit run runs/pfedrec/config.toml
   tacit run --resume runs/pfedrec`
 
@@ -70,6 +75,7 @@ func (a *app) runCmd() *cobra.Command {
 	fl.BoolVar(&f.noRefs, "no-references", false, "leave the reference rows out")
 	fl.BoolVar(&f.noFigures, "no-figures", false, "do not compute what the report's figures need: maps, spectra, landscape; seconds, and no part of the run's time")
 	fl.BoolVar(&f.noPreset, "no-preset", false, "start from the defaults: the same as --preset none")
+	fl.BoolVar(&f.printed, "as-printed", false, "the noise of DP-PrivRec as its paper prints it, slips included; see tacit methods dp-privrec")
 	fl.BoolVar(&f.explain, "explain", false, "print where each setting comes from, and stop")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print the card, and stop")
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -80,6 +86,11 @@ func (a *app) runCmd() *cobra.Command {
 		spec, err := lab.Resolve(given)
 		if err != nil {
 			return err
+		}
+		if f.printed {
+			if spec, err = spec.AsPrinted(); err != nil {
+				return err
+			}
 		}
 		if f.explain {
 			return a.explain(spec)
@@ -127,7 +138,7 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 		file, words = words[0], words[1:]
 	}
 	if f.resume != "" {
-		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset {
+		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.printed {
 			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"), "tacit run --resume "+f.resume)
 		}
 		file = filepath.Join(f.resume, lab.ConfigFile)
