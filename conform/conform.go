@@ -41,7 +41,7 @@ var checks = []check{
 	{"NoUpdateIsLongerThanItsBound", bounded},
 	{"SameBitsUnderPrivacy", sameBitsGuarded},
 	{"HostileDevicesDoNotPoisonTheModel", unpoisoned},
-	{"NoPromiseForWhatIsTrainedInOnePlace", refusedByName},
+	{"APromiseNeedsAFederation", needsFederation},
 }
 
 // private are the checks of what a privacy promise rests on.
