@@ -35,7 +35,7 @@ type Job struct {
 	Commit  string
 
 	// Tell is called with what happens, one call at a time: Started, Resumed,
-	// sim.Event, Referring, Figuring.
+	// sim.Event, Spent, Referring, Figuring.
 	Tell func(event any)
 
 	Keep *refs.Keep // what the references of several runs share; may be nil
@@ -50,6 +50,10 @@ type Started struct {
 
 // Resumed is told after a checkpoint was loaded.
 type Resumed struct{ Round int }
+
+// Spent is told when a run ends because its privacy budget has nothing left for a
+// round.
+type Spent struct{ Before int }
 
 // Referring is told before a reference is measured, and then once a second with how
 // many users are done.
@@ -153,7 +157,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	}
 	figures := j.figures(run, split)
 	start = start.Add(figures.seen())
-	if err := j.rounds(ctx, run, out, figures, &start); err != nil {
+	if err := j.allRounds(ctx, run, out, figures, &start); err != nil {
 		return nil, err
 	}
 	run.Total = time.Since(start)
@@ -179,6 +183,15 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 	}
 	f := &folder{dir: j.Out}
 	return f, f.resume(run, j.fingerprint())
+}
+
+// allRounds is rounds, and tells where a budget has ended them.
+func (j *Job) allRounds(ctx context.Context, run *sim.Run, out *folder, figures *figures, start *time.Time) error {
+	err := j.rounds(ctx, run, out, figures, start)
+	if err == nil && run.Broke > 0 {
+		j.Tell(Spent{run.Broke})
+	}
+	return err
 }
 
 // rounds runs what is left of the rounds. The time that figures take in between is

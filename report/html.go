@@ -52,6 +52,8 @@ type section struct {
 	Callout   template.HTML
 	Tiles     []tile
 	Facts     []fact
+	Privacy   []fact // what the epsilon holds for; nothing for a run without
+	Caveats   []string
 	Settings  []fact
 	Table     tableView
 	Parts     []part
@@ -171,6 +173,12 @@ func runSection(g *group, r *row) section {
 		Facts:    facts(res),
 		Settings: append(settingFacts(res.Params), settingFacts(res.Options)...),
 	}
+	if res.Privacy != nil {
+		s.Privacy = privacyFacts(res)
+		for _, c := range res.Privacy.Caveats {
+			s.Caveats = append(s.Caveats, clip(clean(c), 300))
+		}
+	}
 	t := board(g, r)
 	t.Notes = append(append(t.Notes, selected(r)), caveats(r)...)
 	if p := r.published(); p != nil {
@@ -205,6 +213,9 @@ func tiles(g *group, r *row) []tile {
 			t.Note = fmt.Sprintf("published %s, %s points", frac(pub), points(r.asPublished()[i].mean-pub))
 		}
 		out = append(out, t)
+	}
+	if q := r.runs[0].Result.Privacy; q != nil {
+		out = append(out, tile{Name: "epsilon", Value: Epsilon(q.Epsilon), Note: clip(clean(fmt.Sprintf("at delta %g, against %s", q.Delta, q.Against)), 80)})
 	}
 	for _, ref := range []struct{ key, note string }{{"popularity", "the same list for everyone"}, {"memoriser", "counts draws, has no model"}} {
 		for _, m := range refsOf(ref.key, []*row{r}) {
@@ -250,7 +261,7 @@ func facts(r *Result) []fact {
 		add("lost", "%s vanished, %s came too late", plural(r.Dropped, "device"), count(r.Late))
 	}
 	if r.Privacy != nil {
-		add("privacy", "%s", strings.TrimPrefix(privacyWords(r.Privacy), "Privacy: "))
+		add("privacy", "epsilon %s at delta %g, against %s: see above", Epsilon(r.Privacy.Epsilon), r.Privacy.Delta, r.Privacy.Against)
 	} else {
 		add("privacy", "no noise was added, so there is no epsilon")
 	}

@@ -115,8 +115,13 @@ type Privacy struct {
 	Caveats []string `json:"caveats,omitempty"`
 	Budget  float64  `json:"budget,omitempty"` // the epsilon that was allowed; 0 where the noise was given
 	Clip    float64  `json:"clip,omitempty"`   // the bound on an update at the end
-	Broke   int      `json:"budget_spent_before_round,omitempty"`
-	Kept    int      `json:"rounds_with_too_few_devices,omitempty"`
+	// Adaptive says that the bound has moved, Metrics is the noise multiplier of the
+	// metrics that were released, so often; the reported round was then chosen by them.
+	Adaptive       bool    `json:"adaptive,omitempty"`
+	Metrics        float64 `json:"metrics_noise,omitempty"`
+	MetricReleases int     `json:"metrics_released,omitempty"`
+	Broke          int     `json:"budget_spent_before_round,omitempty"`
+	Kept           int     `json:"rounds_with_too_few_devices,omitempty"`
 	// How often a device took part: against the coordinator each time costs.
 	MostVisits int     `json:"participations_most,omitempty"`
 	MeanVisits float64 `json:"participations_mean,omitempty"`
@@ -149,6 +154,8 @@ type Point struct {
 	EvalMS  float64       `json:"eval_ms"`
 	BytesUp int           `json:"bytes_up"`
 	Spectra []Spectrum    `json:"spectra,omitempty"` // of the item table, in some rounds
+	Epsilon *float64      `json:"epsilon,omitempty"` // spent so far, in evaluated rounds
+	Clip    float64       `json:"clip,omitempty"`    // the bound on an update
 }
 
 // User is one line of per_user.csv.

@@ -18,7 +18,7 @@ import (
 func Markdown(w io.Writer, runs []*Run) error {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
-	b.WriteString("Metrics are fractions on the test items, at the round that validation selected; differences to published numbers are in points (hundredths).\n\n")
+	b.WriteString("Metrics are fractions on the test items, at the round that validation selected, but for runs with a privacy promise, where notes say which; differences to published numbers are in points (hundredths).\n\n")
 	for _, g := range groups(runs) {
 		t := overview(g)
 		if err := t.Markdown(&b); err != nil {
@@ -62,6 +62,9 @@ func overview(g *group) *Table {
 		}
 		if v := verdicts(vs); v != "" {
 			said.add(r.label, v+".")
+		}
+		if res := r.runs[0].Result; res.Privacy != nil {
+			said.add(r.label, strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
 		}
 	}
 	t.Rule = len(t.Rows)

@@ -82,6 +82,23 @@ func (r *Run) Spent() (account.Result, bool, error) {
 	return res, true, err
 }
 
+// Releases is how many rounds, and how many times metrics, were paid for.
+func (r *Run) Releases() (rounds, metrics int) {
+	g := r.Engine.Guard
+	for _, e := range r.Engine.Ledger.Events() {
+		switch {
+		case g.Policy.Metrics > 0 && e.Noise == g.Policy.Metrics && e.Sampler == account.None:
+			metrics += int(e.Rounds)
+		case e.Mechanism != account.Tree:
+			rounds += int(e.Rounds)
+		}
+	}
+	if g.Mechanism == privacy.Tree { // which are paid for when they are begun
+		rounds = r.Engine.Next
+	}
+	return rounds, metrics
+}
+
 // Participations is how often a device has taken part: the most, and the mean.
 func (r *Run) Participations() (most int, mean float64) {
 	for u := range r.Fleet.state {
