@@ -144,7 +144,7 @@ func (m *Memory) Born(plain []float32) State {
 		}
 	}
 	for k := range s.Tables {
-		s.Tables[k] = rows.NewOverlay()
+		s.Tables[k] = rows.NewOverlay(p.Keep)
 	}
 	return s
 }

@@ -26,6 +26,8 @@ type Options struct {
 	Features  *rows.Features // what a Featured method reads; others do without
 	Dense     bool           // an update holds every row: noise hides which were touched
 	Guarded   bool           // updates are bounded, and summed as integers
+	Sparse    bool           // zeros are left out of what travels, where that is less
+	Keep      rows.Form      // how a device keeps its private tables between visits
 	// Plain copies every row and fuses nothing: the oracle of the fast path.
 	Plain bool
 }
@@ -228,6 +230,14 @@ func (p *Plan) Sizes() (shared, private int) {
 		}
 	}
 	return shared, private
+}
+
+// TableBytes is what the private tables of a device take at most.
+func (p *Plan) TableBytes() (n int) {
+	for k := range p.tables {
+		n += p.Items * (4 + p.Keep.RowBytes(p.TableStride(k)))
+	}
+	return n
 }
 
 // MaxSamples is the largest sample a device with n interactions can have.

@@ -2,7 +2,6 @@ package device
 
 import (
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -50,11 +49,9 @@ func (k *Worker) resolveLocal(shard int) {
 		if !v.Slot.PerItem || !v.Slot.Copied() {
 			continue
 		}
-		for p := range k.items {
-			v.At[p] = 1
-		}
+		v.Used, v.Even = len(k.items), true
 		if v.Slot.Scope == method.Private {
-			k.loadTable(v, &k.state.Tables[table])
+			k.loadTable(v, table)
 			table++
 			continue
 		}
@@ -68,6 +65,7 @@ func (k *Worker) resolveLocal(shard int) {
 // fillLocal names the rows of the samples in their current order.
 func (k *Worker) fillLocal() {
 	s, n := &k.w.Samples, len(k.raw)
+	s.Order++
 	for x, r := range k.raw {
 		s.Item[x], s.Y[x], s.Pos[x] = r&itemMask, float32(r>>31), uint32(k.tab[r&itemMask]-1)
 	}
@@ -140,51 +138,62 @@ func (k *Worker) resolveHistory(train []uint32, shard int) {
 	}
 }
 
-// loadTable copies the touched rows of a Private table to the local block.
-func (k *Worker) loadTable(v *method.View, o *rows.Overlay) {
+// loadTable copies the touched rows of a Private table to the local block, and
+// remembers where those that were written before have their place.
+func (k *Worker) loadTable(v *method.View, table int) {
+	k.copyOwn(v, table, k.items, v.Local)
+	at := k.at[table][:len(k.items)]
+	k.at[table] = at
+	for p, item := range k.items {
+		at[p] = k.own[item]
+	}
+	clear(k.own)
+}
+
+// copyOwn copies rows of a Private table to consecutive rows from dst on. It leaves
+// the overlay's places in own.
+func (k *Worker) copyOwn(v *method.View, table int, items []uint32, dst uint32) {
+	o := &k.state.Tables[table]
 	for at, id := range o.IDs {
 		k.own[id] = int32(at + 1)
 	}
-	for p, item := range k.items {
-		k.copyOwn(v, o, item, v.Row(v.Local+uint32(p)))
+	old, born := k.lists[0].empty(), k.lists[1].empty()
+	for p, item := range items {
+		if at := k.own[item]; at > 0 {
+			old.add(uint32(at-1), dst+uint32(p))
+		} else {
+			born.add(item, dst+uint32(p))
+		}
 	}
-	for _, id := range o.IDs {
-		k.own[id] = 0
-	}
-}
-
-// copyOwn writes a Private table's row to dst. own must hold the overlay's ids.
-func (k *Worker) copyOwn(v *method.View, o *rows.Overlay, item uint32, dst []float32) {
-	src, s := v.Row(item), float32(o.Fade)
-	if at := k.own[item]; at > 0 {
-		src, s = o.Data[int(at-1)*v.Stride:][:v.Stride], float32(o.Scale)
-	}
-	for i := range dst {
-		dst[i] = float32(s * src[i])
-	}
+	o.Read(old.from, v.Stride, v.Arena, old.to)
+	vec.ScaleRows(float32(o.Fade), v.Arena, born.from, v.Stride, v.Arena, born.to)
 }
 
 // keepTable writes the touched rows of a Private table back to its overlay.
-func (k *Worker) keepTable(v *method.View, o *rows.Overlay) {
+func (k *Worker) keepTable(v *method.View, table int) {
 	v.BringAll(len(k.items))
+	o := &k.state.Tables[table]
 	o.Shrink(v.Shrunk)
-	inv := float32(1 / o.Scale)
-	for at, id := range o.IDs {
-		k.own[id] = int32(at + 1)
-	}
-	for p, item := range k.items {
-		at := k.own[item]
+	all, fresh := k.lists[0].empty(), k.lists[1].empty()
+	next := uint32(len(o.IDs))
+	for p, at := range k.at[table] {
 		if at == 0 {
-			o.IDs = append(o.IDs, item)
-			o.Data = append(o.Data, v.Row(v.Local+uint32(p))...)
-			at = int32(len(o.IDs))
+			fresh.from = append(fresh.from, k.items[p])
+			next++
+			at = int32(next)
 		}
-		src, dst := v.Row(v.Local+uint32(p)), o.Data[int(at-1)*v.Stride:][:v.Stride]
-		for i := range dst {
-			dst[i] = float32(inv * src[i])
-		}
+		all.add(v.Local+uint32(p), uint32(at-1))
 	}
-	for _, id := range o.IDs {
-		k.own[id] = 0
-	}
+	o.Extend(fresh.from, v.Stride, k.p.Items)
+	o.Write(v.Arena, all.from, v.Stride, all.to)
 }
+
+// list says which rows go where.
+type list struct{ from, to []uint32 }
+
+func (l *list) empty() *list {
+	l.from, l.to = l.from[:0], l.to[:0]
+	return l
+}
+
+func (l *list) add(from, to uint32) { l.from, l.to = append(l.from, from), append(l.to, to) }

@@ -168,6 +168,7 @@ func (k *Worker) grow(n int) {
 	}
 	k.raw = k.raw[:n]
 	s := &k.w.Samples
+	s.Order++
 	s.Item, s.Y, s.Pos = s.Item[:n], s.Y[:n], s.Pos[:0]
 	if k.rating != nil {
 		s.Rating = s.Rating[:n]

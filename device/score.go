@@ -231,17 +231,12 @@ func (k *Worker) tunedRows(v *method.View, items, rd []uint32) {
 
 // materialise copies rows of a Private table to the spare end of the local block.
 func (k *Worker) materialise(v *method.View, table int, items, rd []uint32) {
-	o := &k.state.Tables[table]
-	for at, id := range o.IDs {
-		k.own[id] = int32(at + 1)
+	first := v.Local + uint32(k.p.Items)
+	for x := range items {
+		rd[x] = first + uint32(x)
 	}
-	for x, item := range items {
-		rd[x] = v.Local + uint32(k.p.Items+x)
-		k.copyOwn(v, o, item, v.Row(rd[x]))
-	}
-	for _, id := range o.IDs {
-		k.own[id] = 0
-	}
+	k.copyOwn(v, table, items, first)
+	clear(k.own)
 }
 
 // Tuned copies the rows of a tuned table that the last visit changed: their ids

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/vec"
 )
 
 // Update takes what the last visit added to a shard's sums out of them, as the
@@ -41,6 +42,60 @@ func take(row []float32, dim int, dst []float32) []float32 {
 	dst = append(dst, row[:dim]...)
 	clear(row)
 	return dst
+}
+
+// sparseBytes is the size of a PerItem slot's part with its zeros left out. Rows
+// that went to the sums without a copy count in full: they are a number times a
+// vector, or a gradient.
+func (k *Worker) sparseBytes(v *method.View, touched int) int {
+	ids := k.lists[0].empty()
+	ids.from = append(ids.from, k.items...)
+	for _, item := range k.w.Samples.Item {
+		if k.tab[item] == -1 {
+			ids.from = append(ids.from, item)
+		}
+	}
+	slices.Sort(ids.from)
+	dim, full := v.Slot.Dim, touched
+	k.delta = append(k.delta[:0], v.Row(0)...)
+	size := 0
+	if v.Slot.Up == method.Delta {
+		full -= len(k.items)
+		for p, item := range k.items {
+			clear(k.delta)
+			vec.Axpy(-float32(v.Shrunk), v.Row(item), k.delta)
+			vec.Add(v.Row(v.Local+uint32(p)), k.delta)
+			size += rows.SparseRowSize(k.delta[:dim])
+		}
+	}
+	return rows.SparsePartSize(size+full*(1+4*dim), ids.from)
+}
+
+// SparseDown is what a device downloads in a round as Plan.BytesDown counts it, but
+// with the zeros of the current values left out where that is less, and the share of
+// the numbers that are zeros.
+func (m *Memory) SparseDown() (bytes int, zeros float64) {
+	bytes = (&rows.Update{}).Size()
+	none, all := 0, 0
+	for i := range m.plan.Slots {
+		s := &m.plan.Slots[i]
+		if s.Scope != method.Shared || s.Up == method.Sum {
+			continue
+		}
+		size, stride := 0, vec.Pad(s.Dim)
+		for r := range s.Rows {
+			row := m.Value(i)[r*stride:][:s.Dim]
+			size += rows.SparseRowSize(row)
+			for _, v := range row {
+				if v == 0 {
+					none++
+				}
+			}
+		}
+		all += s.Rows * s.Dim
+		bytes += min(rows.SparsePartSize(size, nil), rows.PartSize(s.Rows*s.Dim, 0))
+	}
+	return bytes, float64(none) / float64(max(all, 1))
 }
 
 // Touched lists the items of the last visit, ascending.

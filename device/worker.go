@@ -46,6 +46,9 @@ type Worker struct {
 	tab    []int32
 	items  []uint32  // by position
 	own    []int32   // by item: place in an overlay + 1; all zero between uses
+	at     [][]int32 // by private table and position: own of its item when the visit began
+	lists  [2]list
+	delta  []float32 // room for a row
 	rating []float32 // by item, of the device's own items; nil unless the visit is Rated
 	rand   rng.Rand
 	stream vec.Stream
@@ -58,7 +61,7 @@ type Worker struct {
 	readied bool // the last call was Prepare, and what it has tuned is in place
 	score   scorer
 	draft   privacy.Draft
-	whole   []float32 // a table with its decay in it, while it is sealed
+	whole   [][]float32 // by slot: a table with its decay in it, while it is sealed
 }
 
 // NewWorker returns worker id of the memory.
@@ -69,6 +72,9 @@ func NewWorker(m *Memory, id int) *Worker {
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
 	}
+	for range p.tables {
+		k.at = append(k.at, make([]int32, p.Items))
+	}
 	if p.Visit.Rated || p.ready != nil && p.ready.Rated {
 		k.rating = make([]float32, p.Items)
 	}
@@ -77,6 +83,7 @@ func NewWorker(m *Memory, id int) *Worker {
 	w.Features = p.Features
 	w.Z = make([]float32, p.Batch)
 	w.View = make([]method.View, len(p.Slots))
+	k.whole = make([][]float32, len(p.Slots))
 	w.Samples.Rd, w.Samples.Wr = make([][]uint32, len(p.Slots)), make([][]uint32, len(p.Slots))
 	w.Samples.Reorder = k.reorder
 	for i := range p.Slots {
@@ -140,7 +147,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	out.Loss, out.LossN = k.w.Loss, k.w.LossN
 	k.upload(shard, &out)
 	if k.p.Guarded {
-		k.seal(shard, counts, &out)
+		k.seal(shard, counts && out.Samples > 0, &out)
 	}
 	if k.count != nil && shard < k.mem.Shards {
 		k.countTouched(k.count[shard*k.p.Items:][:k.p.Items])
@@ -293,10 +300,14 @@ func (k *Worker) upload(shard int, out *Outcome) {
 			vec.Fold(v.Arena, v.Stride, k.items, float32(v.Shrunk), v.Local, k.mem.accRow(shard))
 			k.mem.shrunk[i][shard] += v.Shrunk - 1
 		}
-		sparse, dense := rows.PartSize(n*dim, n), rows.PartSize(v.Slot.Rows*dim, 0)
-		if size += dense; sparse < dense && !k.p.Dense {
-			size += sparse - dense
+		least := rows.PartSize(v.Slot.Rows*dim, 0)
+		if !k.p.Dense {
+			least = min(least, rows.PartSize(n*dim, n))
+			if k.p.Sparse {
+				least = min(least, k.sparseBytes(v, n))
+			}
 		}
+		size += least
 	}
 	out.Bytes = size
 }
@@ -309,6 +320,6 @@ func (k *Worker) keep() {
 		}
 	}
 	for n, i := range k.p.tables {
-		k.keepTable(&k.w.View[i], &k.state.Tables[n])
+		k.keepTable(&k.w.View[i], n)
 	}
 }

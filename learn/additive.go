@@ -60,7 +60,8 @@ func (h Additive) Plainly(m method.Learner, p Pulls) method.Step {
 func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
 	c, o, v, bias := &w.View[h.Common], &w.View[h.Own], &w.View[h.Vector], w.View[h.Bias].Val
 	rows := b.Rows
-	n, y := tally(w, b)
+	t := w.Tally(b)
+	n, y := t.N, t.Y
 	block := func(t *method.View) []float32 { return t.Arena[int(t.Local)*t.Stride:] }
 	room := w.Room(inputRoom, 2*len(rows))
 	s, second := room[:len(rows)], room[len(rows):]
@@ -70,7 +71,7 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
 	vec.Sigmoids(s)
 	loss := 0.0
 	if w.WantLoss {
-		loss = tallied(s, n, y)
+		loss = tallied(s, t.Each, w.Wide(2*len(rows)))
 	}
 	scale := 1 / float32(b.N)
 	for i, q := range s {
@@ -102,49 +103,24 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
 	return loss + terms/float64(places)
 }
 
-// tally counts, for each distinct row of a batch, its samples and the positives
-// among them.
-func tally(w *method.Work, b *method.Batch) (n, y []float32) {
-	top := uint32(0)
-	for _, p := range b.Rows {
-		top = max(top, p)
-	}
-	by := w.Room(hiddenRoom, 2*int(top)+2)
-	out := w.Room(deltaRoom, 2*len(b.Rows))
-	n, y = out[:len(b.Rows)], out[len(b.Rows):]
-	for _, p := range b.Rows {
-		by[2*p], by[2*p+1] = 0, 0
-	}
-	for x, p := range b.Pos {
-		by[2*p]++
-		by[2*p+1] += b.Y[x]
-	}
-	for i, p := range b.Rows {
-		n[i], y[i] = by[2*p], by[2*p+1]
-	}
-	return n, y
-}
-
-// tallied is the binary cross entropy of rows with probability q, n samples and y
-// positives; as in PyTorch, a logarithm is never below -100. One logarithm serves
-// six factors: more could vanish.
-func tallied(q, n, y []float32) float64 {
-	s, product, factors := 0.0, 1.0, 0
-	put := func(p float64, times float32) {
-		for ; times > 0; times-- {
-			product *= max(p, least)
-			if factors++; factors == 6 {
-				s -= rng.Log(product)
-				product, factors = 1, 0
-			}
+// tallied is the binary cross entropy of the samples that each lists, of rows with
+// probability q; as in PyTorch, a logarithm is never below -100. One logarithm serves
+// six factors: more could vanish. p is room for two numbers a row.
+func tallied(q []float32, each []uint32, p []float64) float64 {
+	for i, v := range q {
+		if v != v { // rng.Log is for numbers
+			return float64(v)
 		}
+		p[2*i], p[2*i+1] = max(float64(v), least), max(1-float64(v), least)
 	}
-	for i, p := range q {
-		if p != p { // rng.Log is for numbers
-			return float64(p)
-		}
-		put(float64(p), y[i])
-		put(1-float64(p), n[i]-y[i])
+	s := 0.0
+	for ; len(each) >= 6; each = each[6:] {
+		e := (*[6]uint32)(each)
+		s -= rng.Log(p[e[0]] * p[e[1]] * p[e[2]] * p[e[3]] * p[e[4]] * p[e[5]])
 	}
-	return s - rng.Log(product)
+	last := 1.0
+	for _, e := range each {
+		last *= p[e]
+	}
+	return s - rng.Log(last)
 }

@@ -146,22 +146,20 @@ func Alternate(steps ...method.Step) method.Step {
 // visit's start changes by less than tol of itself from one pass to the next.
 func Epochs(n int, tol float64, step method.Step) method.Visit {
 	return method.Visit{Direct: n == 1 && step.Direct, Rated: step.Rated, Parts: step.Parts, Run: func(w *method.Work) {
-		if tol > 0 {
-			w.WantLoss = true
-		}
-		last := 0.0
+		asked, last := w.WantLoss, 0.0
 		for e := range n {
+			w.WantLoss = asked || tol > 0 && e < n-1 // nothing depends on that of the last pass
 			if e > 0 && len(w.Samples.Item) > w.BatchSize {
 				w.Samples.Reorder()
 			}
 			pass(w, step)
-			if mean := w.Loss / float64(max(w.LossN, 1)); tol > 0 {
-				if e > 0 && abs(mean-last) < tol*abs(last) {
-					return
-				}
-				last = mean
+			mean := w.Loss / float64(max(w.LossN, 1))
+			if tol > 0 && e > 0 && abs(mean-last) < tol*abs(last) {
+				break
 			}
+			last = mean
 		}
+		w.WantLoss = asked
 	}}
 }
 

@@ -55,20 +55,38 @@ func TestEpochsStopsWhenTheRunningMeanOfTheLossSettles(t *testing.T) {
 		{"a change below tol", 0.2500001, []float64{1, 1.5, 9, 9, 9}, 2},
 		{"a negative loss", 0.01, []float64{-1, -1, 5, 5, 5}, 2},
 	} {
-		reorders, batches := 0, 0
-		w := idle(5, &reorders)
-		visit := learn.Epochs(5, c.tol, method.Step{Do: func(_ *method.Work, b *method.Batch) float64 {
-			l := c.loss[batches/3] * float64(b.N)
-			batches++
-			return l
-		}})
-		visit.Run(w)
-		if batches != 3*c.want {
-			t.Errorf("%s: %d passes, want %d", c.name, batches/3, c.want)
+		for _, asked := range []bool{false, true} {
+			epochsStops(t, c.name, asked, c.tol, c.loss, c.want)
 		}
-		if c.tol > 0 && w.LossN != 5*c.want {
-			t.Errorf("%s: the loss is of %d samples, want %d", c.name, w.LossN, 5*c.want)
-		}
+	}
+}
+
+// The loss of the fifth pass, after which nothing can stop, is left out unless it is
+// asked for.
+func epochsStops(t *testing.T, name string, asked bool, tol float64, loss []float64, want int) {
+	t.Helper()
+	reorders, batches := 0, 0
+	w := idle(5, &reorders)
+	w.WantLoss = asked
+	visit := learn.Epochs(5, tol, method.Step{Do: func(_ *method.Work, b *method.Batch) float64 {
+		l := loss[batches/3] * float64(b.N)
+		batches++
+		return l
+	}})
+	visit.Run(w)
+	if batches != 3*want {
+		t.Errorf("%s: %d passes, want %d", name, batches/3, want)
+	}
+	counted := want
+	switch {
+	case asked:
+	case tol == 0:
+		counted = 0
+	case want == 5:
+		counted = 4
+	}
+	if w.LossN != 5*counted || w.WantLoss != asked {
+		t.Errorf("%s: the loss is of %d samples, want %d; asked for is %v, want %v", name, w.LossN, 5*counted, w.WantLoss, asked)
 	}
 }
 

@@ -221,6 +221,7 @@ type Plugin struct {
 type Published struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
+	HR20   float64 `json:"hr@20,omitempty"`
 	Source string  `json:"source"`
 	// Protocol is the one under which a number of ours may stand beside it.
 	Protocol string `json:"protocol"`

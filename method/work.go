@@ -3,6 +3,7 @@ package method
 import (
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/vec"
 )
 
 // Work is a device in the middle of a visit. A runtime fills it; a method reads
@@ -27,6 +28,7 @@ type Work struct {
 	Samples Samples
 	batch   Batch
 	piece   Batch
+	tally   Tally
 	Z       []float32 // room for a batch of logits or their gradients
 	skip    uint64
 
@@ -78,6 +80,8 @@ type View struct {
 	// has been shrunk by Shrunk in this visit, position p of the block only by At[p].
 	Shrunk float64
 	At     []float64
+	Used   int  // positions of the block in use; 0 where nobody counts them
+	Even   bool // all of them are up to Shrunk, and At is not kept
 }
 
 // Row returns row r of a PerItem slot's arena.
@@ -116,9 +120,12 @@ type Samples struct {
 	Wr  [][]uint32
 	// Reorder shuffles the samples for another pass.
 	Reorder func()
-	mark    []uint32
-	rows    []uint32
-	stamp   uint32
+	// Order is another number whenever the samples or their order are others; 0 where
+	// nobody counts. While it lasts a batch made again is the batch as it was.
+	Order uint64
+	mark  []uint32
+	rows  []uint32
+	stamp uint32
 }
 
 // Batch is a run of samples. Rd and Wr name arena rows, by slot.
@@ -132,12 +139,17 @@ type Batch struct {
 	Rows   []uint32 // the distinct positions in Pos, in the order of their first use
 	Rd, Wr [][]uint32
 	Final  bool // it is scored to recommend: no Back follows
+	order  uint64
 }
 
 // Batch returns samples lo to hi. It is valid until the next call.
 func (w *Work) Batch(lo, hi int) *Batch {
 	b, s := &w.batch, &w.Samples
-	b.Lo, b.N = lo, hi-lo
+	if s.Order != 0 && s.Order == b.order && b.Lo == lo && b.N == hi-lo {
+		w.bring(b.Rows)
+		return b
+	}
+	b.Lo, b.N, b.order, w.tally.of = lo, hi-lo, 0, 0
 	b.Item, b.Y, b.Rating, b.Row = s.Item[lo:hi], s.Y[lo:hi], part(s.Rating, lo, hi), part(s.Row, lo, hi)
 	if cap(b.Rd) < len(w.View) {
 		b.Rd, b.Wr = make([][]uint32, len(w.View)), make([][]uint32, len(w.View))
@@ -148,12 +160,16 @@ func (w *Work) Batch(lo, hi int) *Batch {
 	}
 	b.Pos, b.Rows = part(s.Pos, lo, hi), nil
 	if b.Pos != nil {
-		b.Rows = s.distinct(b.Pos)
-		for i := range w.View {
-			w.View[i].Bring(b.Rows)
-		}
+		b.Rows, b.order = s.distinct(b.Pos), s.Order
+		w.bring(b.Rows)
 	}
 	return b
+}
+
+func (w *Work) bring(positions []uint32) {
+	for i := range w.View {
+		w.View[i].Bring(positions)
+	}
 }
 
 // Piece returns samples lo to hi of b, counted from its first. Its Rows are left to
@@ -197,6 +213,7 @@ func (s *Samples) distinct(pos []uint32) []uint32 {
 // Shrink multiplies every row of a slot by s, touched or not.
 func (v *View) Shrink(s float32) {
 	if v.Slot.PerItem {
+		v.uneven()
 		v.Shrunk *= float64(s)
 		if v.Shrunk > -least && v.Shrunk < least {
 			v.restart()
@@ -209,17 +226,35 @@ func (v *View) Shrink(s float32) {
 }
 
 // Shrunken records that every row of a PerItem slot was shrunk by s, and that the
-// given positions have been multiplied already.
+// given positions, which are distinct, have been multiplied already.
 func (v *View) Shrunken(s float32, positions []uint32) {
 	if s == 1 {
 		return
 	}
+	if v.Used > 0 && len(positions) == v.Used { // all of them
+		v.Even = true
+		if v.Shrunk *= float64(s); v.Shrunk > -least && v.Shrunk < least {
+			v.Shrunk = least
+		}
+		return
+	}
+	v.uneven()
 	v.Shrunk *= float64(s)
 	for _, p := range positions {
 		v.At[p] = v.Shrunk
 	}
 	if v.Shrunk > -least && v.Shrunk < least {
 		v.restart()
+	}
+}
+
+// uneven writes At down.
+func (v *View) uneven() {
+	if v.Even {
+		for p := range v.Used {
+			v.At[p] = v.Shrunk
+		}
+		v.Even = false
 	}
 }
 
@@ -243,7 +278,7 @@ func (v *View) restart() {
 // shrinkage. Batch does so for the rows of a batch; whoever shrinks a slot in the
 // middle of a step does it again.
 func (v *View) Bring(positions []uint32) {
-	if v.At == nil {
+	if v.At == nil || v.Even {
 		return
 	}
 	for _, p := range positions {
@@ -253,7 +288,7 @@ func (v *View) Bring(positions []uint32) {
 
 // BringAll brings the first n positions up to the slot's shrinkage.
 func (v *View) BringAll(n int) {
-	if v.At == nil {
+	if v.At == nil || v.Even {
 		return
 	}
 	for p := range uint32(n) {
@@ -266,10 +301,7 @@ func (v *View) bring(p uint32) {
 		return
 	}
 	f := float32(v.Shrunk / v.At[p])
-	r := v.Row(v.Local + p)
-	for i := range r {
-		r[i] *= f
-	}
+	vec.Scale(f, v.Row(v.Local+p))
 	v.At[p] = v.Shrunk
 }
 

@@ -75,13 +75,15 @@ func All() []method.Entry {
 		},
 		{
 			Name: "metamf", Title: "MetaMF", Paper: "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, SIGIR 2020; as compared by Zhang et al. 2023",
-			New:     func() method.Method { return &MetaMF{} },
-			Caution: "It is trained in one place, as by its authors' code: federation is how the paper describes it, and the coordinator would hold every user's embedding.",
+			New: func() method.Method { return &MetaMF{} },
+			Caution: "It is trained in one place, as by its authors' code: federation is how the paper describes it, and the coordinator would hold every user's embedding. " +
+				"Its published number is not reproduced: under `paper` on ML-100K, with the preset and one seed, HR@10 is 8.27 points below the published 66.38, and NDCG@10 0.89 above.",
 		},
 		{
 			Name: "fedpergnn", Title: "FedPerGNN", Paper: "Wu et al., A federated graph neural network framework for privacy-preserving personalization, Nature Communications 2022; as compared by Zhang et al. 2023",
 			New: func() method.Method { return &FedPerGNN{} },
 			Caution: "The published row (10.50 / 4.92 on ML-100K) is that of a scorer that draws lots, which has 10.0 / 4.5: it is a run that failed, and nothing to reach. " +
+				"Ours, with the preset and one seed, is 55.46 points HR@10 above it under `paper`, and .6341 / .3759 under `deployed` (.1304 / .0657 among the catalogue). " +
 				"Each device sends its own vector with each of its items; the coordinator can read both.",
 		},
 		{

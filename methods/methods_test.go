@@ -69,6 +69,16 @@ func TestVariantsConform(t *testing.T) {
 	}
 }
 
+// Every plug-in on every method that it fits.
+func TestPrivacyHoldsForWhatIsComposed(t *testing.T) {
+	for _, e := range methods.Composed() {
+		base, _, _ := strings.Cut(e.Name, "+")
+		t.Run(e.Name, func(t *testing.T) {
+			conform.Private(t, func() method.Method { return with(t, e.New(), onTheBoard[base]...) })
+		})
+	}
+}
+
 func TestTheContractCarriesVeryDifferentMethods(t *testing.T) {
 	for name, build := range map[string]conform.Build{
 		"ials": func() method.Method { return with(t, &ials{}) },

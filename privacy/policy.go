@@ -236,8 +236,12 @@ func (p Policy) Check() error {
 		return errors.New("dp wants a budget or noise: add epsilon=8, or noise=1")
 	case !(p.Delta > 0 && p.Delta < 1):
 		return fmt.Errorf("delta is %g: want above 0 and below 1, such as 1e-6", p.Delta)
-	case p.Clip <= 0:
+	case p.Clip == 0:
 		return errors.New("noise means nothing without a bound on an update: add clip=1")
+	case !(p.Clip >= leastClip && p.Clip <= mostClip):
+		return fmt.Errorf("clip is %g: want %g to %g", p.Clip, leastClip, mostClip)
+	case p.Row != 0 && !(p.Row >= leastClip && p.Row <= mostClip):
+		return fmt.Errorf("row-clip is %g: want %g to %g", p.Row, leastClip, mostClip)
 	case p.Mechanism == Laplace && p.Against != Local:
 		return errors.New("mechanism=laplace is what each device adds: add against=local")
 	case p.Mechanism == Tree && p.Against != Central:
@@ -254,12 +258,17 @@ func (p Policy) Check() error {
 		return fmt.Errorf("adaptive=%s shares one noise with the model's: leave out mechanism=%s", p.Adaptive, p.Mechanism)
 	case p.Adaptive != "off" && p.Against == Local:
 		return errors.New("adaptive clipping needs a count of devices, which local noise drowns: leave adaptive out, or against=local")
+	case p.Metrics > 0 && p.Against != Central:
+		return fmt.Errorf("metrics=%g is noise that the coordinator adds, who would see the metrics without it: leave out metrics, or against=%s", p.Metrics, p.Against)
 	case p.Least < 1:
 		return fmt.Errorf("least is %d: want 1 or more", p.Least)
 	}
 	_, err := p.cover()
 	return err
 }
+
+// A bound on an update lies between these, wherever it adapts to.
+const leastClip, mostClip = 1e-9, 1e9
 
 // ceil rounds up to a whole number of 64 bits.
 func ceil(x float64) int64 { return int64(math.Ceil(x)) }

@@ -98,10 +98,19 @@ func Log(x float64) float64 {
 	}
 	// ln m = 2 atanh(t) = 2 (t + t^3/3 + t^5/5 + ...), |t| <= 0.1716.
 	t := (m - 1) / (m + 1)
-	t2, s := float64(t*t), 0.0
-	for k := 23; k >= 1; k -= 2 {
-		s = float64(s*t2) + 1/float64(k)
-	}
+	// Written out, the constants cost no division and calls overlap.
+	t2 := float64(t * t)
+	s := float64(t2*(1.0/23)) + 1.0/21
+	s = float64(s*t2) + 1.0/19
+	s = float64(s*t2) + 1.0/17
+	s = float64(s*t2) + 1.0/15
+	s = float64(s*t2) + 1.0/13
+	s = float64(s*t2) + 1.0/11
+	s = float64(s*t2) + 1.0/9
+	s = float64(s*t2) + 1.0/7
+	s = float64(s*t2) + 1.0/5
+	s = float64(s*t2) + 1.0/3
+	s = float64(s*t2) + 1
 	return float64(float64(exp)*math.Ln2) + float64(2*t*s)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/tacit-rec/tacit/rng"
 )
 
-// randomUpdate makes an update of up to five parts, dense and sparse, some of
-// them without a row.
+// randomUpdate makes an update of up to five parts, with every row and with listed
+// ones, with zeros left out and not, some of them without a row.
 func randomUpdate(r *rng.Rand) *Update {
 	u := &Update{Parts: []Part{}}
 	for range r.Uint32n(6) {
@@ -30,8 +30,16 @@ func randomUpdate(r *rng.Rand) *Update {
 				p.IDs[k] = id
 			}
 		}
+		p.Sparse = r.Uint32n(2) == 0
+		if p.Sparse && r.Uint32n(12) == 0 {
+			p.Dim += 140 // distances of two bytes
+		}
+		zeros := r.Uint32n(21)
 		p.Data = make([]float32, rows*p.Dim)
 		for i := range p.Data {
+			if r.Uint32n(20) < zeros {
+				continue
+			}
 			for {
 				p.Data[i] = math.Float32frombits(uint32(r.Uint64())) // any finite float, -0 and subnormals too
 				if p.Data[i]-p.Data[i] == 0 {
@@ -57,7 +65,7 @@ func sameUpdate(a, b *Update) error {
 			}
 			return out
 		}
-		if p.Slot != q.Slot || p.Dim != q.Dim || p.Shrunk != q.Shrunk || (p.IDs == nil) != (q.IDs == nil) ||
+		if p.Slot != q.Slot || p.Dim != q.Dim || p.Shrunk != q.Shrunk || p.Sparse != q.Sparse || (p.IDs == nil) != (q.IDs == nil) ||
 			!slices.Equal(p.IDs, q.IDs) || !slices.Equal(bits(p.Data), bits(q.Data)) {
 			return fmt.Errorf("part %d is %+v, want %+v", i, *p, *q)
 		}
@@ -182,7 +190,7 @@ func TestWrongUpdatesSayWhy(t *testing.T) {
 		{"rows: 2 bytes after the update's end", func(b []byte) []byte { return append(b, 0, 0) }},
 		{"rows: slot 3: row ids do not ascend at place 1", func(b []byte) []byte { b[at+partHeader+4] = 1; return b }},
 		{"rows: slot 3: number 3 is not finite", func(b []byte) []byte { copy(b[len(b)-4:], "\x00\x00\x80\x7f"); return b }},
-		{"rows: slot 3: form 2, rows of 2, shrunk by 0 is not a valid part", func(b []byte) []byte { b[at+2] = 2; return b }},
+		{"rows: slot 3: form 4, rows of 2, shrunk by 0 is not a valid part", func(b []byte) []byte { b[at+2] = 4; return b }},
 		{"rows: slot 3: form 1, rows of 0, shrunk by 0 is not a valid part", func(b []byte) []byte { b[at+3] = 0; return b }},
 		{"rows: slot 3: form 1, rows of 1048577, shrunk by 0 is not a valid part", func(b []byte) []byte { copy(b[at+3:], "\x01\x00\x10\x00"); return b }},
 		{"rows: slot 3: form 1, rows of 2, shrunk by +Inf is not a valid part", func(b []byte) []byte { copy(b[at+13:], "\xf0\x7f"); return b }},

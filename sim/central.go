@@ -119,3 +119,10 @@ func (f *Fleet) draw(l *lane, u, t int, list []drawn) []drawn {
 	}
 	return list
 }
+
+func resize[T any](xs []T, n int) []T {
+	if cap(xs) < n {
+		return make([]T, n)
+	}
+	return xs[:n]
+}

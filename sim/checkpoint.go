@@ -30,6 +30,9 @@ type header struct {
 func (r *Run) Save(w io.Writer, fingerprint string) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
+	if r.Engine.Ledger != nil {
+		r.Paid = r.Engine.Ledger.Events()
+	}
 	head, err := json.Marshal(header{fingerprint, r.Told})
 	if err != nil {
 		return err
@@ -87,7 +90,7 @@ func (r *Run) Load(src io.Reader, fingerprint string) error {
 		return errors.New("sim: the checkpoint is damaged: something follows its end")
 	}
 	r.Told = h.Told
-	return nil
+	return r.owe()
 }
 
 type hashed struct {
@@ -149,10 +152,11 @@ func (r *Run) state(s *stream) {
 				s.fail("a private table with too many rows")
 				return
 			}
-			stride := f.Plan.TableStride(k)
-			o.IDs, o.Data = resize(o.IDs, n), resize(o.Data, n*stride)
+			o.Resize(n, f.Plan.TableStride(k))
 			s.words(o.IDs)
 			s.floats(o.Data)
+			s.words(o.Code)
+			s.floats(o.Unit)
 			for _, id := range o.IDs {
 				if int(id) >= f.split.Items() {
 					s.fail("a private table with an unknown row")
@@ -167,13 +171,6 @@ func (r *Run) state(s *stream) {
 		}
 		s.words(p.Top)
 	}
-}
-
-func resize[T any](xs []T, n int) []T {
-	if cap(xs) < n {
-		return make([]T, n)
-	}
-	return xs[:n]
 }
 
 // stream reads or writes, whichever side is set.

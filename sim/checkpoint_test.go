@@ -98,6 +98,7 @@ func TestEveryKindOfRunGoesOnWithTheSameBits(t *testing.T) {
 		"drop-outs and means by row": {pfedrec(t, "dim", "3", "decay", "0.00001"), func(o *Options) {
 			o.Dropout, o.Straggle, o.Mean = 0.3, 0.3, "row"
 		}},
+		"rounded private tables": {fedrap(t, "dim", "6"), func(o *Options) { o.Dropout, o.Keep = 0.3, "int16" }},
 	} {
 		o := defaults()
 		o.Rounds = 6

@@ -16,6 +16,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -63,14 +64,7 @@ type lane struct {
 
 // NewFleet makes a device for every user of the split.
 func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Fleet, error) {
-	features, err := split.Features()
-	if err != nil {
-		return nil, fmt.Errorf("sim: %w", err)
-	}
-	plan, err := device.NewPlan(m, device.Options{
-		Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives, Seed: seed, Plain: opt.Plain,
-		Dense: opt.Noise.On() || opt.DP.On() && opt.DP.Cover == "dense", Guarded: opt.DP.On(),
-	})
+	plan, err := planOf(m, split, &opt, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +115,21 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 		}
 	}
 	return f, nil
+}
+
+func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*device.Plan, error) {
+	features, err := split.Features()
+	if err != nil {
+		return nil, fmt.Errorf("sim: %w", err)
+	}
+	keep, err := rows.FormNamed(opt.Keep)
+	if err != nil {
+		return nil, fmt.Errorf("sim: keep: %w", err)
+	}
+	return device.NewPlan(m, device.Options{
+		Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives,
+		Seed: seed, Dense: opt.Noise.On() || opt.DP.On() && opt.DP.Cover == "dense", Guarded: opt.DP.On(), Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
+	})
 }
 
 // holdOut leaves the held-out users out of rounds.
@@ -252,8 +261,11 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 	out := l.Visit(&f.state[u], &l.task, to, loss)
 	switch {
-	case out.Samples == 0: // a device with nothing to learn from takes no part
+	case out.Samples == 0 && !(late && f.Plan.Guarded): // a device with nothing to learn from takes no part
 		l.rep.Idle++
+		if f.masked != nil { // but that it sends zeros must not show
+			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed)
+		}
 	case late:
 		l.rep.Late++
 		if f.masked != nil {

@@ -26,10 +26,14 @@ type Options struct {
 	Noise     agg.Noise      `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
 	DP        privacy.Policy `default:"none" doc:"user-level differential privacy: none, or a list such as epsilon=8,delta=1e-6,clip=0.5; tacit privacy keys lists what it knows"`
 	Secagg    string         `default:"off" choices:"off|assumed|on" doc:"secure sums, with dp only: on runs the whole protocol, assumed takes its outcome for granted"`
+	Encode    string         `default:"dense" choices:"dense|sparse" doc:"how the bytes that travel are counted: every number, or without zeros where that is less"`
+	Keep      string         `default:"f32" choices:"f32|int16|int8" doc:"how a device keeps its private tables between visits: as they are, or rounded to whole numbers of a unit that each row has"`
 	EvalEvery int            `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int            `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
 	Ties      string         `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
 
+	// Name is that of the method, for messages.
+	Name string
 	// Plain runs the oracle of the fast path: see device.Options.
 	Plain bool
 }

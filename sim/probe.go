@@ -83,9 +83,8 @@ func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe
 
 func cloneState(s *device.State) device.State {
 	out := device.State{Plain: slices.Clone(s.Plain), Visits: s.Visits, Tables: make([]rows.Overlay, len(s.Tables))}
-	for k, o := range s.Tables {
-		o.IDs, o.Data = slices.Clone(o.IDs), slices.Clone(o.Data)
-		out.Tables[k] = o
+	for k := range s.Tables {
+		out.Tables[k] = s.Tables[k].Clone()
 	}
 	return out
 }

@@ -52,6 +52,7 @@ func TestSameBitsForAnyNumberOfWorkers(t *testing.T) {
 			configure(t, m, "dim", "6")
 			return m
 		}, small(t, "deployed"), func(*Options) {}},
+		{"rounded private tables", func() method.Method { return fedrap(t, "dim", "6") }, small(t, "deployed"), func(o *Options) { o.Keep = "int8" }},
 	} {
 		o := defaults()
 		o.Rounds, o.Batch = 4, 32
@@ -375,5 +376,25 @@ func TestEveryProtocolRuns(t *testing.T) {
 				t.Errorf("ties=%s is rule %v", ties, o.TieRule())
 			}
 		}
+	}
+}
+
+// What devices download is counted as it stands at the start of each round; the dense
+// count does not depend on it.
+func TestSparseDownloadsAreCountedRoundByRound(t *testing.T) {
+	o := defaults()
+	o.Rounds, o.Encode = 4, "sparse"
+	m := fedrap(t, "dim", "6", "regular", "prox", "mu", "300", "row-lr", "1")
+	r := start(t, m, small(t, "deployed"), o, 2)
+	total, devices := 0, 0
+	for i, e := range finish(t, r) {
+		if i > 0 != (e.Zeros > 0) {
+			t.Errorf("round %d: %g of what is sent are zeros", e.Round, e.Zeros)
+		}
+		total, devices = total+e.Down, devices+e.Devices
+	}
+	dense := start(t, m, small(t, "deployed"), defaults(), 2)
+	if got := r.BytesDown(); got != float64(total)/float64(devices) || got >= dense.BytesDown() || dense.BytesDown() != 4*6*90 {
+		t.Errorf("%g bytes down, want %d/%d, less than %g", got, total, devices, dense.BytesDown())
 	}
 }

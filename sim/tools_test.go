@@ -25,6 +25,14 @@ func pfedrec(t testing.TB, settings ...string) *methods.PFedRec {
 	return m
 }
 
+// fedrap is FedRAP likewise.
+func fedrap(t testing.TB, settings ...string) *methods.FedRAP {
+	t.Helper()
+	m := &methods.FedRAP{}
+	configure(t, m, settings...)
+	return m
+}
+
 func configure(t testing.TB, m method.Method, settings ...string) {
 	t.Helper()
 	param.Defaults(m)

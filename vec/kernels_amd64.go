@@ -98,6 +98,9 @@ func reluBackAsm(x *float32, n int, dst *float32)
 func pullAsm(c *float32, d *float32, stride int, pos *uint32, s *float32, n *float32, count int, u *float32, k *float32, sums *float32)
 
 //go:noescape
+func pullLeanAsm(c *float32, d *float32, stride int, pos *uint32, s *float32, n *float32, count int, u *float32, k *float32, sums *float32)
+
+//go:noescape
 func foldAsm(s float32, base *float32, stride int, item *uint32, n int, now *float32, dst *float32)
 
 //go:noescape
@@ -113,7 +116,25 @@ func adamAsm(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 f
 func countAsm(x *float32, n int, s float32, below *int32, equal *int32)
 
 //go:noescape
-func scaleAsm(s float32, n int, dst *float32)
+func scaleAsm(s float32, x *float32, n int, dst *float32)
+
+//go:noescape
+func scaleRowsAsm(s float32, src *float32, from *uint32, stride int, n int, dst *float32, to *uint32)
+
+//go:noescape
+func largestAsm(x *float32, n int, lanes *uint32)
+
+//go:noescape
+func pack8Asm(per float32, x *float32, n int, dst *uint32)
+
+//go:noescape
+func pack16Asm(per float32, x *float32, n int, dst *uint32)
+
+//go:noescape
+func unpack8Asm(unit float32, x *uint32, n int, dst *float32)
+
+//go:noescape
+func unpack16Asm(unit float32, x *uint32, n int, dst *float32)
 
 //go:noescape
 func roofAsm(n int, x *float32)

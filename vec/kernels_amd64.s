@@ -5144,95 +5144,184 @@ oneDone:
 // func pullAsm(c *float32, d *float32, stride int, pos *uint32, s *float32, n *float32, count int, u *float32, k *float32, sums *float32)
 // Requires: AVX, AVX2
 TEXT ·pullAsm(SB), NOSPLIT, $0-80
-	MOVQ     c+0(FP), AX
-	MOVQ     d+8(FP), CX
-	MOVQ     stride+16(FP), DX
-	MOVQ     pos+24(FP), BX
-	MOVQ     s+32(FP), SI
-	MOVQ     n+40(FP), DI
-	MOVQ     count+48(FP), R8
-	MOVQ     u+56(FP), R9
-	MOVQ     k+64(FP), R10
-	MOVQ     sums+72(FP), R11
+	MOVQ     k+64(FP), AX
+	MOVQ     c+0(FP), CX
+	MOVQ     d+8(FP), DX
+	MOVQ     u+56(FP), BX
+	MOVQ     stride+16(FP), SI
+	MOVQ     count+48(FP), DI
+	MOVQ     sums+72(FP), R8
+	MOVQ     pos+24(FP), R9
+	MOVQ     s+32(FP), R10
+	MOVQ     n+40(FP), R11
 	VXORPS   Y0, Y0, Y0
 	VPCMPEQD Y1, Y1, Y1
 	VPSLLD   $0x1f, Y1, Y1
-	SHLQ     $0x02, DX
+	SHLQ     $0x02, SI
 
 row:
-	CMPQ         R8, $0x01
+	CMPQ         DI, $0x01
 	JL           rowDone
-	MOVL         (BX), R12
-	IMULQ        DX, R12
-	MOVQ         DX, R13
-	MOVQ         R9, R14
-	VBROADCASTSS (SI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 16(R10), Y4
-	VBROADCASTSS 20(R10), Y5
-	VBROADCASTSS 24(R10), Y6
+	MOVL         (R9), R12
+	IMULQ        SI, R12
+	MOVQ         SI, R14
+	MOVQ         BX, R13
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (R11), Y3
+	VBROADCASTSS 16(AX), Y4
 	VMULPS       Y3, Y4, Y4
+	VBROADCASTSS 20(AX), Y5
 	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS 24(AX), Y6
 	VMULPS       Y3, Y6, Y6
+	VXORPS       Y3, Y3, Y3
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y8, Y8, Y8
-	VXORPS       Y9, Y9, Y9
 
 block:
-	CMPQ         R13, $0x20
+	CMPQ         R14, $0x20
 	JL           blockDone
-	VMOVUPS      (AX)(R12*1), Y10
-	VMOVUPS      (CX)(R12*1), Y11
-	VSUBPS       Y10, Y11, Y12
-	VMULPS       Y12, Y12, Y13
-	VADDPS       Y13, Y7, Y7
-	VANDNPS      Y10, Y1, Y13
-	VADDPS       Y13, Y8, Y8
-	VMULPS       Y10, Y10, Y13
-	VADDPS       Y13, Y9, Y9
-	VMULPS       Y4, Y12, Y12
-	VMULPS       (R14), Y2, Y13
-	VADDPS       Y12, Y13, Y14
-	VSUBPS       Y12, Y13, Y13
-	VANDPS       Y10, Y1, Y12
-	VORPS        Y12, Y5, Y12
-	VCMPPS       $0x04, Y0, Y10, Y15
-	VANDPS       Y15, Y12, Y12
-	VADDPS       Y12, Y14, Y14
-	VMULPS       Y6, Y10, Y12
-	VADDPS       Y12, Y14, Y14
-	VBROADCASTSS (R10), Y12
-	VMULPS       Y12, Y10, Y10
-	VBROADCASTSS 4(R10), Y12
-	VMULPS       Y12, Y14, Y14
-	VSUBPS       Y14, Y10, Y10
-	VMOVUPS      Y10, (AX)(R12*1)
-	VBROADCASTSS 8(R10), Y10
-	VMULPS       Y10, Y11, Y11
-	VBROADCASTSS 12(R10), Y10
-	VMULPS       Y10, Y13, Y13
-	VSUBPS       Y13, Y11, Y11
-	VMOVUPS      Y11, (CX)(R12*1)
+	VMOVUPS      (CX)(R12*1), Y9
+	VMOVUPS      (DX)(R12*1), Y10
+	VSUBPS       Y9, Y10, Y11
+	VMULPS       Y11, Y11, Y12
+	VADDPS       Y12, Y3, Y3
+	VANDNPS      Y9, Y1, Y12
+	VADDPS       Y12, Y7, Y7
+	VMULPS       Y9, Y9, Y12
+	VADDPS       Y12, Y8, Y8
+	VMULPS       Y4, Y11, Y11
+	VMULPS       (R13), Y2, Y12
+	VSUBPS       Y11, Y12, Y13
+	VADDPS       Y11, Y12, Y12
+	VBROADCASTSS 8(AX), Y11
+	VMULPS       Y11, Y10, Y10
+	VBROADCASTSS 12(AX), Y11
+	VMULPS       Y11, Y13, Y13
+	VSUBPS       Y13, Y10, Y10
+	VMOVUPS      Y10, (DX)(R12*1)
+	VANDPS       Y9, Y1, Y13
+	VORPS        Y13, Y5, Y13
+	VCMPPS       $0x04, Y0, Y9, Y11
+	VANDPS       Y11, Y13, Y13
+	VADDPS       Y13, Y12, Y12
+	VMULPS       Y6, Y9, Y13
+	VADDPS       Y13, Y12, Y12
+	VBROADCASTSS (AX), Y10
+	VMULPS       Y10, Y9, Y9
+	VBROADCASTSS 4(AX), Y10
+	VMULPS       Y10, Y12, Y12
+	VSUBPS       Y12, Y9, Y9
+	VMOVUPS      Y9, (CX)(R12*1)
 	ADDQ         $0x20, R12
-	ADDQ         $0x20, R14
-	SUBQ         $0x20, R13
+	ADDQ         $0x20, R13
+	SUBQ         $0x20, R14
 	JMP          block
 
 blockDone:
-	VMULPS  Y3, Y7, Y7
-	VADDPS  (R11), Y7, Y7
-	VMOVUPS Y7, (R11)
-	VMULPS  Y3, Y8, Y8
-	VADDPS  32(R11), Y8, Y8
-	VMOVUPS Y8, 32(R11)
-	VMULPS  Y3, Y9, Y9
-	VADDPS  64(R11), Y9, Y9
-	VMOVUPS Y9, 64(R11)
-	ADDQ    $0x04, BX
-	ADDQ    $0x04, SI
-	ADDQ    $0x04, DI
-	SUBQ    $0x01, R8
-	JMP     row
+	VBROADCASTSS (R11), Y2
+	VMULPS       Y2, Y3, Y3
+	VADDPS       (R8), Y3, Y3
+	VMOVUPS      Y3, (R8)
+	VMULPS       Y2, Y7, Y7
+	VADDPS       32(R8), Y7, Y7
+	VMOVUPS      Y7, 32(R8)
+	VMULPS       Y2, Y8, Y8
+	VADDPS       64(R8), Y8, Y8
+	VMOVUPS      Y8, 64(R8)
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R11
+	SUBQ         $0x01, DI
+	JMP          row
+
+rowDone:
+	VZEROUPPER
+	RET
+
+// func pullLeanAsm(c *float32, d *float32, stride int, pos *uint32, s *float32, n *float32, count int, u *float32, k *float32, sums *float32)
+// Requires: AVX, AVX2
+TEXT ·pullLeanAsm(SB), NOSPLIT, $0-80
+	MOVQ         k+64(FP), AX
+	MOVQ         c+0(FP), CX
+	MOVQ         d+8(FP), DX
+	MOVQ         u+56(FP), BX
+	MOVQ         stride+16(FP), SI
+	MOVQ         count+48(FP), DI
+	MOVQ         sums+72(FP), R8
+	MOVQ         pos+24(FP), R9
+	MOVQ         s+32(FP), R10
+	MOVQ         n+40(FP), R11
+	VXORPS       Y0, Y0, Y0
+	VPCMPEQD     Y1, Y1, Y1
+	VPSLLD       $0x1f, Y1, Y1
+	SHLQ         $0x02, SI
+	VBROADCASTSS (AX), Y2
+	VBROADCASTSS 4(AX), Y3
+	VBROADCASTSS 8(AX), Y4
+	VBROADCASTSS 12(AX), Y5
+
+row:
+	CMPQ         DI, $0x01
+	JL           rowDone
+	MOVL         (R9), R12
+	IMULQ        SI, R12
+	MOVQ         SI, R14
+	MOVQ         BX, R13
+	VBROADCASTSS (R10), Y6
+	VBROADCASTSS (R11), Y7
+	VBROADCASTSS 16(AX), Y8
+	VMULPS       Y7, Y8, Y8
+	VBROADCASTSS 20(AX), Y9
+	VMULPS       Y7, Y9, Y9
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y10, Y10, Y10
+
+block:
+	CMPQ    R14, $0x20
+	JL      blockDone
+	VMOVUPS (CX)(R12*1), Y11
+	VMOVUPS (DX)(R12*1), Y12
+	VSUBPS  Y11, Y12, Y13
+	VMULPS  Y13, Y13, Y14
+	VADDPS  Y14, Y7, Y7
+	VANDNPS Y11, Y1, Y14
+	VADDPS  Y14, Y10, Y10
+	VMULPS  Y8, Y13, Y13
+	VMULPS  (R13), Y6, Y14
+	VSUBPS  Y13, Y14, Y15
+	VADDPS  Y13, Y14, Y14
+	VMULPS  Y4, Y12, Y12
+	VMULPS  Y5, Y15, Y15
+	VSUBPS  Y15, Y12, Y12
+	VMOVUPS Y12, (DX)(R12*1)
+	VANDPS  Y11, Y1, Y15
+	VORPS   Y15, Y9, Y15
+	VCMPPS  $0x04, Y0, Y11, Y13
+	VANDPS  Y13, Y15, Y15
+	VADDPS  Y15, Y14, Y14
+	VMULPS  Y2, Y11, Y11
+	VMULPS  Y3, Y14, Y14
+	VSUBPS  Y14, Y11, Y11
+	VMOVUPS Y11, (CX)(R12*1)
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	SUBQ    $0x20, R14
+	JMP     block
+
+blockDone:
+	VBROADCASTSS (R11), Y6
+	VMULPS       Y6, Y7, Y7
+	VADDPS       (R8), Y7, Y7
+	VMOVUPS      Y7, (R8)
+	VMULPS       Y6, Y10, Y10
+	VADDPS       32(R8), Y10, Y10
+	VMOVUPS      Y10, 32(R8)
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R11
+	SUBQ         $0x01, DI
+	JMP          row
 
 rowDone:
 	VZEROUPPER
@@ -5397,21 +5486,245 @@ eightDone:
 	VZEROUPPER
 	RET
 
-// func scaleAsm(s float32, n int, dst *float32)
+// func scaleAsm(s float32, x *float32, n int, dst *float32)
 // Requires: AVX
-TEXT ·scaleAsm(SB), NOSPLIT, $0-24
-	MOVQ         n+8(FP), AX
-	MOVQ         dst+16(FP), CX
+TEXT ·scaleAsm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
 	VBROADCASTSS s+0(FP), Y0
 
+four:
+	CMPQ    CX, $0x20
+	JL      fourDone
+	VMULPS  (AX), Y0, Y1
+	VMOVUPS Y1, (DX)
+	VMULPS  32(AX), Y0, Y1
+	VMOVUPS Y1, 32(DX)
+	VMULPS  64(AX), Y0, Y1
+	VMOVUPS Y1, 64(DX)
+	VMULPS  96(AX), Y0, Y1
+	VMOVUPS Y1, 96(DX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x20, CX
+	JMP     four
+
+fourDone:
+one:
+	CMPQ    CX, $0x08
+	JL      oneDone
+	VMULPS  (AX), Y0, Y1
+	VMOVUPS Y1, (DX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x08, CX
+	JMP     one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func scaleRowsAsm(s float32, src *float32, from *uint32, stride int, n int, dst *float32, to *uint32)
+// Requires: AVX, MMX+
+TEXT ·scaleRowsAsm(SB), NOSPLIT, $0-56
+	MOVQ         src+8(FP), AX
+	MOVQ         from+16(FP), CX
+	MOVQ         stride+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         to+48(FP), DI
+	VBROADCASTSS s+0(FP), Y0
+	SHLQ         $0x02, DX
+
+many:
+	CMPQ       BX, $0x09
+	JL         manyDone
+	MOVL       32(CX), R8
+	IMULQ      DX, R8
+	ADDQ       AX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVL       32(DI), R8
+	IMULQ      DX, R8
+	ADDQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVL       (CX), R8
+	IMULQ      DX, R8
+	ADDQ       AX, R8
+	MOVL       (DI), R9
+	IMULQ      DX, R9
+	ADDQ       SI, R9
+	MOVQ       DX, R10
+
+manyBlock:
+	CMPQ    R10, $0x20
+	JL      manyBlockDone
+	VMULPS  (R8), Y0, Y1
+	VMOVUPS Y1, (R9)
+	ADDQ    $0x20, R8
+	ADDQ    $0x20, R9
+	SUBQ    $0x20, R10
+	JMP     manyBlock
+
+manyBlockDone:
+	ADDQ $0x04, CX
+	ADDQ $0x04, DI
+	ADDQ $0x08, BX
+	SUBQ $0x09, BX
+	JMP  many
+
+manyDone:
+last:
+	CMPQ  BX, $0x01
+	JL    lastDone
+	MOVL  (CX), R8
+	IMULQ DX, R8
+	ADDQ  AX, R8
+	MOVL  (DI), R9
+	IMULQ DX, R9
+	ADDQ  SI, R9
+	MOVQ  DX, R10
+
+lastBlock:
+	CMPQ    R10, $0x20
+	JL      lastBlockDone
+	VMULPS  (R8), Y0, Y1
+	VMOVUPS Y1, (R9)
+	ADDQ    $0x20, R8
+	ADDQ    $0x20, R9
+	SUBQ    $0x20, R10
+	JMP     lastBlock
+
+lastBlockDone:
+	ADDQ $0x04, CX
+	ADDQ $0x04, DI
+	SUBQ $0x01, BX
+	JMP  last
+
+lastDone:
+	VZEROUPPER
+	RET
+
+// func largestAsm(x *float32, n int, lanes *uint32)
+// Requires: AVX, AVX2
+TEXT ·largestAsm(SB), NOSPLIT, $0-24
+	MOVQ     x+0(FP), AX
+	MOVQ     n+8(FP), CX
+	MOVQ     lanes+16(FP), DX
+	VPXOR    Y0, Y0, Y0
+	VPCMPEQD Y1, Y1, Y1
+	VPSRLD   $0x01, Y1, Y1
+
 eight:
-	CMPQ    AX, $0x08
+	CMPQ    CX, $0x08
 	JL      eightDone
-	VMULPS  (CX), Y0, Y1
-	VMOVUPS Y1, (CX)
-	ADDQ    $0x20, CX
-	SUBQ    $0x08, AX
+	VPAND   (AX), Y1, Y2
+	VPMAXUD Y2, Y0, Y0
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, CX
 	JMP     eight
+
+eightDone:
+	VMOVDQU Y0, (DX)
+	VZEROUPPER
+	RET
+
+// func pack8Asm(per float32, x *float32, n int, dst *uint32)
+// Requires: AVX, AVX2
+TEXT ·pack8Asm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS per+0(FP), Y0
+
+eight:
+	CMPQ         CX, $0x08
+	JL           eightDone
+	VMULPS       (AX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPACKSSDW    X2, X1, X2
+	VPACKSSWB    X2, X2, X2
+	VMOVQ        X2, (DX)
+	ADDQ         $0x08, DX
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func pack16Asm(per float32, x *float32, n int, dst *uint32)
+// Requires: AVX, AVX2
+TEXT ·pack16Asm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS per+0(FP), Y0
+
+eight:
+	CMPQ         CX, $0x08
+	JL           eightDone
+	VMULPS       (AX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPACKSSDW    X2, X1, X2
+	VMOVDQU      X2, (DX)
+	ADDQ         $0x10, DX
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func unpack8Asm(unit float32, x *uint32, n int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·unpack8Asm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS unit+0(FP), Y0
+
+eight:
+	CMPQ      CX, $0x08
+	JL        eightDone
+	VPMOVSXBD (AX), Y1
+	ADDQ      $0x08, AX
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (DX)
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func unpack16Asm(unit float32, x *uint32, n int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·unpack16Asm(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS unit+0(FP), Y0
+
+eight:
+	CMPQ      CX, $0x08
+	JL        eightDone
+	VPMOVSXWD (AX), Y1
+	ADDQ      $0x10, AX
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (DX)
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       eight
 
 eightDone:
 	VZEROUPPER

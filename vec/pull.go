@@ -18,8 +18,8 @@ type PullRates struct {
 //	c = keepC*c - rateC*(s*u + n*apart*(d-c) + n*l1*sign(c) + n*l2*c)
 //	d = keepD*d - rateD*(s*u - n*apart*(d-c))
 //
-// It adds, lane by lane, n*(d-c)^2, n*|c| and n*c^2 of the rows as they were to
-// sums. The positions must be distinct.
+// It adds, lane by lane, n*(d-c)^2, n*|c| and, unless l2 is 0, n*c^2 of the rows as
+// they were to sums. The positions must be distinct.
 func Pull(c, d []float32, stride int, pos []uint32, s, n, u []float32, k *PullRates, sums *[3 * Lanes]float32) {
 	if len(u) != stride || len(s) != len(pos) || len(n) != len(pos) {
 		panic(badLength)
@@ -39,7 +39,6 @@ func pullTwin(c, d []float32, s, n float32, u []float32, k *PullRates, sums *[3 
 		e := d[i] - c[i]
 		square[i%Lanes] += float32(e * e)
 		size[i%Lanes] += math.Float32frombits(math.Float32bits(c[i]) &^ (1 << 31))
-		power[i%Lanes] += float32(c[i] * c[i])
 		e = float32(apart * e)
 		t := float32(u[i] * s)
 		gc, gd := t+e, t-e
@@ -48,7 +47,10 @@ func pullTwin(c, d []float32, s, n float32, u []float32, k *PullRates, sums *[3 
 			sign = math.Float32frombits(math.Float32bits(l1) | math.Float32bits(c[i])&(1<<31))
 		}
 		gc += sign
-		gc += float32(l2 * c[i])
+		if k.L2 != 0 {
+			power[i%Lanes] += float32(c[i] * c[i])
+			gc += float32(l2 * c[i])
+		}
 		c[i] = float32(k.KeepC*c[i]) - float32(k.RateC*gc)
 		d[i] = float32(k.KeepD*d[i]) - float32(k.RateD*gd)
 	}

@@ -155,6 +155,20 @@ func Gather(arena []float32, stride int, src []uint32, dst uint32) {
 	}
 }
 
+// ScaleRows sets row to[x] of dst to s times row from[x] of src. The rows written
+// must be distinct, and none of those read.
+func ScaleRows(s float32, src []float32, from []uint32, stride int, dst []float32, to []uint32) {
+	if len(from) != len(to) || stride%Lanes != 0 {
+		panic(badLength)
+	}
+	if scaleRowsSIMD(s, src, from, stride, dst, to) {
+		return
+	}
+	for x, r := range from {
+		ScaleTo(s, row(src, stride, r), row(dst, stride, to[x]))
+	}
+}
+
 // Fold adds to row(dst+item[k]) what consecutive row k from loc on has moved
 // away from s*row(item[k]).
 func Fold(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) {

@@ -39,8 +39,16 @@ func Sigmoid(x float32) float32 {
 	return 1 / (1 + e)
 }
 
+var nothing [256]float32
+
 // Sigmoids replaces dst by its sigmoids.
 func Sigmoids(dst []float32) {
+	for len(dst) >= Lanes { // the gradient for labels of 0, times 1
+		n := bceGradSIMD(nothing[:min(len(dst), len(nothing))], 1, dst[:min(len(dst), len(nothing))])
+		if dst = dst[n:]; n == 0 {
+			break
+		}
+	}
 	for i, x := range dst {
 		dst[i] = Sigmoid(x)
 	}

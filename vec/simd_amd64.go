@@ -193,6 +193,16 @@ func gatherSIMD(arena []float32, stride int, src []uint32, dst uint32) bool {
 	return true
 }
 
+func scaleRowsSIMD(s float32, src []float32, from []uint32, stride int, dst []float32, to []uint32) bool {
+	if !simd || len(from) == 0 {
+		return false
+	}
+	checkRows(src, stride, from)
+	checkRows(dst, stride, to)
+	scaleRowsAsm(s, &src[0], &from[0], stride, len(from), &dst[0], &to[0])
+	return true
+}
+
 // countSIMD counts over a multiple of eight floats, and returns how many those are.
 func countSIMD(x []float32, s float32) (below, equal, n int) {
 	n = len(x) &^ 7
@@ -208,12 +218,12 @@ func countSIMD(x []float32, s float32) (below, equal, n int) {
 	return below, equal, n
 }
 
-func scaleSIMD(s float32, dst []float32) int {
+func scaleSIMD(s float32, x, dst []float32) int {
 	n := len(dst) &^ 7
 	if !simd || n == 0 {
 		return 0
 	}
-	scaleAsm(s, n, &dst[0])
+	scaleAsm(s, &x[0], n, &dst[0])
 	return n
 }
 
@@ -241,7 +251,11 @@ func pullSIMD(c, d []float32, stride int, pos []uint32, s, n, u []float32, k *Pu
 	}
 	checkRows(c, stride, pos)
 	checkRows(d, stride, pos)
-	pullAsm(&c[0], &d[0], stride, &pos[0], &s[0], &n[0], len(pos), &u[0], &k.KeepC, &sums[0])
+	if k.L2 == 0 {
+		pullLeanAsm(&c[0], &d[0], stride, &pos[0], &s[0], &n[0], len(pos), &u[0], &k.KeepC, &sums[0])
+	} else {
+		pullAsm(&c[0], &d[0], stride, &pos[0], &s[0], &n[0], len(pos), &u[0], &k.KeepC, &sums[0])
+	}
 	return true
 }
 
@@ -268,4 +282,43 @@ func repeatsSIMD(raw []uint32, tab []int32, dst []uint32, end int) (n, newEnd in
 	}
 	checkItems(raw, tab)
 	return n, repeatsAsm(&raw[0], n, &tab[0], &dst[0], end)
+}
+
+// largestSIMD returns the largest bits, without a sign, of a multiple of eight
+// numbers, and how many those are.
+func largestSIMD(x []float32) (m uint32, n int) {
+	n = len(x) &^ 7
+	if !simd || n == 0 {
+		return 0, 0
+	}
+	var lanes [Lanes]uint32
+	largestAsm(&x[0], n, &lanes[0])
+	for _, l := range lanes {
+		m = max(m, l)
+	}
+	return m, n
+}
+
+func packSIMD(bits int, per float32, row []float32, dst []uint32) bool {
+	switch {
+	case !simd || len(row) == 0:
+		return false
+	case bits == 8:
+		pack8Asm(per, &row[0], len(row), &dst[0])
+	default:
+		pack16Asm(per, &row[0], len(row), &dst[0])
+	}
+	return true
+}
+
+func unpackSIMD(bits int, unit float32, row []uint32, dst []float32) bool {
+	switch {
+	case !simd || len(dst) == 0:
+		return false
+	case bits == 8:
+		unpack8Asm(unit, &row[0], len(dst), &dst[0])
+	default:
+		unpack16Asm(unit, &row[0], len(dst), &dst[0])
+	}
+	return true
 }

@@ -8,7 +8,7 @@ func foldSIMD([]float32, int, []uint32, float32, uint32, uint32) bool { return f
 func gatherSIMD([]float32, int, []uint32, uint32) bool                { return false }
 func sumSIMD([]float32, *[Lanes]float32) int                          { return 0 }
 func skipSIMD([]float32, float32) int                                 { return 0 }
-func scaleSIMD(float32, []float32) int                                { return 0 }
+func scaleSIMD(float32, []float32, []float32) int                     { return 0 }
 func reluSIMD([]float32) int                                          { return 0 }
 func reluBackSIMD(_, _ []float32) int                                 { return 0 }
 func adamSIMD(_ []float32, _, _, _, _ float32, _, _, _ []float32) int { return 0 }
@@ -22,6 +22,12 @@ func repeatsSIMD(_ []uint32, _ []int32, _ []uint32, end int) (n, newEnd int) { r
 func pullSIMD(_, _ []float32, _ int, _ []uint32, _, _, _ []float32, _ *PullRates, _ *[3 * Lanes]float32) bool {
 	return false
 }
+
+func scaleRowsSIMD(float32, []float32, []uint32, int, []float32, []uint32) bool { return false }
+
+func largestSIMD([]float32) (m uint32, n int)           { return 0, 0 }
+func packSIMD(int, float32, []float32, []uint32) bool   { return false }
+func unpackSIMD(int, float32, []uint32, []float32) bool { return false }
 
 func roofSIMD(int, *[Lanes]float32) bool { return false }
 

@@ -73,6 +73,7 @@ func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
 		both(t, "Sum", mem, func(m []float32) { _, _, _, g, _, z := part(m); m[0] = Sum(g) + Sum(z) })
 		both(t, "Gather", mem, func(m []float32) { a, _, _, _, _, _ := part(m); Gather(a, stride, rd[:min(n, 3)], 20) })
 		both(t, "Fold", mem, func(m []float32) { a, _, _, _, _, _ := part(m); Fold(a, stride, []uint32{1, 0, 1}, 0.9, 6, 12) })
+		both(t, "ScaleTo", mem, func(m []float32) { _, _, _, g, _, z := part(m); ScaleTo(0.7, g, z) })
 		both(t, "Adam", mem, func(m []float32) {
 			_, _, _, g, y, z := part(m)
 			for i := range y {
@@ -272,6 +273,27 @@ func TestSpreadAddsRankOneAndLeavesItsFactorsAlone(t *testing.T) {
 		}
 		if !slices.Equal(g, was) {
 			t.Errorf("stride %d: the factors are %v, and were %v", stride, g, was)
+		}
+	}
+}
+
+func TestScaleRowsHasTheBitsOfItsTwin(t *testing.T) {
+	r := rng.New(rng.Test, 78)
+	from, to := []uint32{3, 0, 9, 1, 10, 4, 2, 7, 5, 8, 6}, []uint32{12, 22, 14, 15, 21, 17, 11, 19, 20, 16, 13}
+	for _, stride := range []int{8, 24, 32, 64} {
+		mem := make([]float32, 23*stride)
+		fillRows(&r, mem, stride == 24)
+		for n := range len(from) + 1 {
+			both(t, "ScaleRows", mem, func(m []float32) { ScaleRows(-1.3, m, from[:n], stride, m, to[:n]) })
+			got := slices.Clone(mem)
+			ScaleRows(-1.3, got, from[:n], stride, got, to[:n])
+			for x := range n {
+				for i, v := range mem[from[x]*uint32(stride):][:stride] {
+					if g := got[int(to[x])*stride+i]; g != -1.3*v && v == v {
+						t.Fatalf("place %d of row %d is %g, want -1.3 times %g", i, to[x], g, v)
+					}
+				}
+			}
 		}
 	}
 }

@@ -131,9 +131,16 @@ func AddDiff(a, b, dst []float32) {
 }
 
 // Scale multiplies dst by s.
-func Scale(s float32, dst []float32) {
-	dst = dst[scaleSIMD(s, dst):]
-	for i := range dst {
-		dst[i] *= s
+func Scale(s float32, dst []float32) { ScaleTo(s, dst, dst) }
+
+// ScaleTo sets dst to s*x.
+func ScaleTo(s float32, x, dst []float32) {
+	if len(x) != len(dst) {
+		panic(badLength)
+	}
+	n := scaleSIMD(s, x, dst)
+	x, dst = x[n:], dst[n:]
+	for i, v := range x {
+		dst[i] = v * s
 	}
 }

@@ -193,3 +193,36 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A run says what it promises before it trains, and what was spent while it does.
+func TestARunSaysWhatItPromises(t *testing.T) {
+	words := strings.Fields("run -m fedmf -d world --world users=80,items=300,mean-rows=20 --cohort poisson:0.2 --rounds 12 --eval-every 3 --dp noise=1,epsilon=6,clip=0.5 --no-references")
+	code, out, errs := tacit(words...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	for _, want := range []string{
+		"epsilon at most 6 at delta 1e-06, adjacency zero-out, against central: it holds against all who read models; the coordinator is trusted",
+		"all 12 rounds would cost", "gauss noise, 1 times the sensitivity; updates no longer than 0.5; sampler poisson with q 0.2; 12 rounds",
+		"stages: clip, quantise, cover on the device; sum, noise, divide at the coordinator", "the privacy budget is spent before round",
+	} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("the card lacks %q:\n%s", want, errs)
+		}
+	}
+	if strings.Index(errs, "epsilon at most") > strings.Index(errs, "round 1/12") && strings.Contains(errs, "round 1/12") {
+		t.Error("the promise comes after the first round")
+	}
+	if strings.Contains(out, "selected on validation") || !strings.Contains(out, "would be a") || !strings.Contains(out, "of a budget of 6") {
+		t.Errorf("the result says\n%s", out)
+	}
+	_, out, _ = tacit(append(words, "--dry-run", "--format", "json")...)
+	card := decode(t, out)["data"].(map[string]any)["privacy"].(map[string]any)
+	if card["epsilon_at_most"] != 6.0 || card["epsilon_of_all_rounds"].(float64) <= 6 || len(card["stages_on_the_device"].([]any)) != 3 {
+		t.Errorf("the card is %v", card)
+	}
+	code, _, errs = tacit(strings.Fields("run -m mf -d world --dp epsilon=8")...)
+	if code != 2 || !strings.Contains(errs, "mf is trained where all rows are") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/report"
 )
@@ -153,6 +154,9 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 	if f.resume == "" {
 		all = append(all, lab.Environment(os.Environ())...)
 	}
+	if err := meant(words); err != nil {
+		return nil, err
+	}
 	s, err := lab.Assignments(words, "command line")
 	if err != nil {
 		return nil, err
@@ -162,6 +166,21 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 		all = append(all, lab.Setting{Key: "preset", Value: "none", From: "flag --no-preset"})
 	}
 	return all, nil
+}
+
+// meant recognises a method or a data set that was given without its flag.
+func meant(words []string) error {
+	for _, w := range words {
+		if _, err := methods.Named(w); err == nil {
+			return input(fmt.Errorf("%q is a method, and stands without its flag", w), "did you mean: tacit run -m "+w)
+		}
+		for _, k := range data.KnownSets() {
+			if k.Name == w {
+				return input(fmt.Errorf("%q is a data set, and stands without its flag", w), "did you mean: tacit run -d "+w)
+			}
+		}
+	}
+	return nil
 }
 
 func (a *app) job(spec *lab.Spec, f *runFlags) (*lab.Job, error) {

@@ -235,20 +235,69 @@ func count() {
 	RET()
 }
 
-// scale multiplies n floats, a multiple of eight, by s.
+// scale sets dst to s times x, over n floats, a multiple of eight.
 func scale() {
-	text("scaleAsm", "func(s float32, n int, dst *float32)")
-	n, dst := Load(Param("n"), GP64()), Load(Param("dst"), GP64())
+	text("scaleAsm", "func(s float32, x *float32, n int, dst *float32)")
+	x, n, dst := Load(Param("x"), GP64()), Load(Param("n"), GP64()), Load(Param("dst"), GP64())
 	p, err := Param("s").Resolve()
 	must(err)
 	s := YMM()
 	VBROADCASTSS(p.Addr, s)
-	loop("eight", n, 8, func() {
-		v := YMM()
-		VMULPS(Mem{Base: dst}, s, v)
-		VMOVUPS(v, Mem{Base: dst})
-		ADDQ(Imm(32), dst)
-	})
+	for _, k := range []int{4, 1} {
+		loop(map[int]string{4: "four", 1: "one"}[k], n, 8*k, func() {
+			for b := range k {
+				v := YMM()
+				VMULPS(Mem{Base: x, Disp: 32 * b}, s, v)
+				VMOVUPS(v, Mem{Base: dst, Disp: 32 * b})
+			}
+			ADDQ(U32(uint32(32*k)), x)
+			ADDQ(U32(uint32(32*k)), dst)
+		})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// scaleRows sets row to[x] of dst to s times row from[x] of src, for n x; rows are
+// stride floats, a multiple of eight. Rows that come soon are fetched ahead: those
+// of a private table are rarely in a cache.
+func scaleRows() {
+	text("scaleRowsAsm", "func(s float32, src *float32, from *uint32, stride int, n int, dst *float32, to *uint32)")
+	src, from, stride := Load(Param("src"), GP64()), Load(Param("from"), GP64()), Load(Param("stride"), GP64())
+	n, dst, to := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("to"), GP64())
+	p, err := Param("s").Resolve()
+	must(err)
+	s := YMM()
+	VBROADCASTSS(p.Addr, s)
+	SHLQ(Imm(2), stride)
+	const ahead = 8
+	one := func(label string, fetch bool) {
+		loop(label, n, map[bool]int{true: ahead + 1, false: 1}[fetch], func() {
+			if fetch {
+				for _, r := range [][2]Register{{src, from}, {dst, to}} {
+					soon := strided(r[0], r[1], stride, ahead)
+					PREFETCHT0(Mem{Base: soon})
+					PREFETCHT0(Mem{Base: soon, Disp: 64})
+				}
+			}
+			a, b, left := strided(src, from, stride, 0), strided(dst, to, stride, 0), GP64()
+			MOVQ(stride, left)
+			loop(label+"Block", left, 32, func() {
+				v := YMM()
+				VMULPS(Mem{Base: a}, s, v)
+				VMOVUPS(v, Mem{Base: b})
+				ADDQ(Imm(32), a)
+				ADDQ(Imm(32), b)
+			})
+			ADDQ(Imm(4), from)
+			ADDQ(Imm(4), to)
+			if fetch { // loop takes off all that it asked for
+				ADDQ(Imm(ahead), n)
+			}
+		})
+	}
+	one("many", true)
+	one("last", false)
 	VZEROUPPER()
 	RET()
 }
