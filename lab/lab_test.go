@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -262,25 +261,5 @@ func TestDPPrivRecBringsItsNoise(t *testing.T) {
 	}
 	if _, err := s.AsPrinted(); err == nil {
 		t.Error("as printed without noise")
-	}
-}
-
-func TestAsPrintedTheBoundPassesZero(t *testing.T) {
-	s, err := Resolve(settings("method=dp-privrec", "data=world", "world=users=60,items=40,mean-rows=8,seed=1", "dim=2", "layers=4", "epochs=1", "adapt=0", "eval-every=1000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err = s.AsPrinted(); err != nil {
-		t.Fatal(err)
-	}
-	src, err := OpenData(&s.Settings, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := Job{Spec: s, Source: src, Jobs: 2, NoRefs: true}
-	_, err = j.Run(t.Context())
-	var in *Input
-	if !errors.Is(err, privacy.ErrClip) || !errors.As(err, &in) || !strings.Contains(in.Hint, "geometric") {
-		t.Errorf("the run ends with %v", err)
 	}
 }

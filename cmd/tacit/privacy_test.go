@@ -226,3 +226,14 @@ func TestARunSaysWhatItPromises(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
+
+func TestAsPrintedTheBoundPassesZero(t *testing.T) {
+	code, _, errs := tacit("run", "-m", "dp-privrec", "-d", "world", "--world", "users=60,items=40,mean-rows=8,seed=1", "--as-printed", "dim=2", "layers=4", "epochs=1", "adapt=0",
+		"eval-every=1000", "--no-references")
+	if code != 2 || !strings.Contains(errs, "every update counts as within the bound") || !strings.Contains(errs, "adaptive=geometric") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if code, out, errs := tacit("run", "-m", "pfedrec", "-d", "world", "--as-printed"); code != 2 || !strings.Contains(errs, "dp-privrec --as-printed") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
