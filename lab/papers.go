@@ -55,7 +55,7 @@ func Papers() []Paper {
 		{
 			Name: "privrec", Title: "Fast-adapting and Privacy-preserving Federated Recommender System (The VLDB Journal 2022)", cells: privrecCells,
 			Sets: []string{"frappe", "ml-1m"}, Quick: []string{"frappe"}, Protocols: []string{"privrec"},
-			Note: "The paper gives no rates, widths or batch sizes: the presets are ours, chosen on the held-out users of seed 101, which are other users than those of seeds 1 on. " +
+			Note: "The paper gives no rates, widths or batch sizes: the presets are ours, chosen on the held-out users of seed 101, which is another draw than those of seeds 1 on (a fifth of the users each). " +
 				"Compare hits alone, its nDCG is of another definition: a verdict is on Hits@10. On Frappe repeats are kept, as in the paper: half of a user's rows repeat items " +
 				"of the other half, and what remembers a user's own items is rewarded, as local-only training shows. Its features there are cost and count; count is not " +
 				"defined (ours is an app's use in the train rows), and the numbers of the methods that live on features are not reached. It takes ratings above 3 as positive, " +

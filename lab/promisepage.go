@@ -95,7 +95,7 @@ func promiseTable(rows []Measured) *report.Table {
 	for _, m := range rows {
 		line := []any{m.Method, m.Budget, "-", m.HR, m.NDCG, m.FullHR, m.Rounds, "-", "-", "-", "-", "-", m.Settings, strconv.FormatUint(m.Seed, 10), m.Commit}
 		if p := m.Privacy; p != nil {
-			line[2], line[6], line[7], line[8], line[9] = digits(p.Epsilon), p.Rounds, digits(p.Q), digits(p.Noise), digits(p.Clip)
+			line[2], line[6], line[7], line[8], line[9] = report.Epsilon(p.Epsilon), p.Rounds, digits(p.Q), digits(p.Noise), digits(p.Clip)
 			line[10] = digits(m.onMean())
 			line[11] = p.Adjacency + ", " + samplerWord(p.Sampler)
 		}
@@ -165,7 +165,7 @@ func localPage(b *bytes.Buffer, rows []Measured) error {
 	for _, m := range own {
 		line := []any{m.Method, m.Budget, "inf", "inf", m.HR, m.NDCG, m.Rounds, m.Settings, strconv.FormatUint(m.Seed, 10), m.Commit}
 		if p := m.Privacy; p != nil {
-			line[2], line[3] = digits(p.Epsilon), "-"
+			line[2], line[3] = report.Epsilon(p.Epsilon), "-"
 			if p.Mechanism == "laplace" {
 				line[3] = digits(1 / p.Noise)
 			}
