@@ -25,7 +25,7 @@ func Calibrate(target, delta float64, o Options, events func(noise float64) []Ev
 	}
 	hi, err := leastNoiseFor(target, delta, quick, events, 1e-9, mostNoise, 1e-7)
 	if err == nil && o.Accountant == PLD {
-		hi, err = leastNoiseFor(target, delta, o, events, hi/4, hi, 1e-4)
+		hi, err = refine(target, delta, o, events, hi)
 	}
 	if err != nil {
 		return 0, Result{}, err
@@ -78,6 +78,41 @@ func leastNoiseFor(target, delta float64, o Options, events func(float64) []Even
 			hi = mid
 		} else {
 			lo = mid
+		}
+	}
+	return hi, nil
+}
+
+// near is how close below the target the epsilon of a refined noise is.
+const near = 1e-4
+
+// refine finds the least noise in few steps of a dear accountant, from a noise that is
+// enough. The logarithm of epsilon is nearly a straight line over that of the noise: the
+// line through the ends of the bracket leads near the target, and every third step
+// halves the bracket, for where it is not.
+func refine(target, delta float64, o Options, events func(float64) []Event, hi float64) (float64, error) {
+	r, err := Epsilon(delta, o, events(hi)...)
+	top := r.Epsilon
+	if err != nil || top > target { // Calibrate looks above it
+		return hi, err
+	}
+	aim := math.Log(target * (1 - near/2))
+	lo, slope := 0.0, -1.0 // a Gaussian release without sampling costs about 1/noise
+	for n := 1; hi > lo*(1+near) && top < target*(1-near) && hi > 1e-9; n++ {
+		z, floor := hi*math.Exp((aim-math.Log(top))/slope), max(lo, hi/4)
+		if !(z > floor && z < hi) || lo > 0 && n%3 == 0 {
+			z = math.Sqrt(floor) * math.Sqrt(hi)
+		}
+		if r, err = Epsilon(delta, o, events(z)...); err != nil {
+			return 0, err
+		}
+		if got := math.Log(r.Epsilon/top) / math.Log(z/hi); got < -0.1 && !math.IsInf(got, 0) {
+			slope = got
+		}
+		if r.Epsilon <= target {
+			hi, top = z, r.Epsilon
+		} else {
+			lo = z
 		}
 	}
 	return hi, nil

@@ -37,7 +37,15 @@ var checks = []check{
 	{"FusedStepIsDescend", fusedIsPlain},
 	{"ScoresOneByOneAndAllAtOnceAlike", scoresAlike},
 	{"TheSumOfUpdatesIsTheRound", sumIsRound},
+	{"PrivacyWithRoomToSpareChangesNothing", roomToSpare},
+	{"NoUpdateIsLongerThanItsBound", bounded},
+	{"SameBitsUnderPrivacy", sameBitsGuarded},
+	{"HostileDevicesDoNotPoisonTheModel", unpoisoned},
+	{"APromiseNeedsAFederation", needsFederation},
 }
+
+// private are the checks of what a privacy promise rests on.
+var private = checks[len(checks)-5:]
 
 // doesNotApply is the answer of a check that a method has no use for.
 type doesNotApply string
@@ -46,6 +54,17 @@ func (d doesNotApply) Error() string { return string(d) }
 
 // Method checks a method against everything the contract promises.
 func Method(t *testing.T, build Build) {
+	t.Helper()
+	run(t, build, checks)
+}
+
+// Private checks what a privacy promise about a method rests on; Method does it too.
+func Private(t *testing.T, build Build) {
+	t.Helper()
+	run(t, build, private)
+}
+
+func run(t *testing.T, build Build, checks []check) {
 	t.Helper()
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {

@@ -66,6 +66,22 @@ func (m *leaky) Visit(items int) method.Visit {
 	return v
 }
 
+// sloppy adds to the sums of an item that it has not touched: the update of another
+// device would hold it.
+type sloppy struct{ methods.FedMF }
+
+func (m *sloppy) Visit(items int) method.Visit {
+	v := m.FedMF.Visit(items)
+	run := v.Run
+	v.Run = func(w *method.Work) {
+		run(w)
+		for _, r := range w.Samples.Wr[0] {
+			w.View[0].Row(r ^ 1)[0]++
+		}
+	}
+	return v
+}
+
 // lopsided scores lists and catalogues differently.
 type lopsided struct{ methods.Local }
 
@@ -86,8 +102,10 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 		{"ScoresOneByOneAndAllAtOnceAlike", func() method.Method { return &lopsided{} }},
 		{"PrivateSlotsStayHome", func() method.Method { return &leaky{} }},
 		{"TheSumOfUpdatesIsTheRound", func() method.Method { return &hidden{} }},
+		{"SameBitsUnderPrivacy", func() method.Method { return &hidden{} }},
+		{"NoUpdateIsLongerThanItsBound", func() method.Method { return &sloppy{} }},
 	} {
-		err := run(c.check, func() method.Method {
+		err := try(c.check, func() method.Method {
 			m := c.build()
 			param.Defaults(m)
 			return m
@@ -98,7 +116,7 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 	}
 }
 
-func run(name string, build Build) error {
+func try(name string, build Build) error {
 	for _, c := range checks {
 		if c.name == name {
 			return c.run(build)

@@ -10,6 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
@@ -26,6 +27,11 @@ type alone struct {
 }
 
 func newAlone(build Build, plain bool) (*alone, error) {
+	return newDevice(build, device.Options{Plain: plain})
+}
+
+// newDevice is one device of the board, with the options that are not the board's.
+func newDevice(build Build, o device.Options) (*alone, error) {
 	s, err := data.NewSplit(board(), fair, 1)
 	if err != nil {
 		return nil, err
@@ -34,7 +40,8 @@ func newAlone(build Build, plain bool) (*alone, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := device.NewPlan(build(), device.Options{Features: features, Items: s.Items(), Users: s.Users(), Rounds: 10, Batch: 32, Negatives: 4, Seed: 1, Plain: plain})
+	o.Features, o.Items, o.Users, o.Rounds, o.Batch, o.Negatives, o.Seed = features, s.Items(), s.Users(), 10, 32, 4, 1
+	p, err := device.NewPlan(build(), o)
 	if err != nil {
 		return nil, err
 	}
@@ -172,10 +179,20 @@ func staysHome(build Build) error {
 // noAllocation: once a worker has seen a device, visiting and scoring it again
 // allocates nothing. A private table may still grow: it is full before.
 func noAllocation(build Build) error {
-	a, err := newAlone(build, false)
+	for _, guarded := range []bool{false, true} {
+		if err := noAllocationIn(build, guarded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func noAllocationIn(build Build, guarded bool) error {
+	a, err := newDevice(build, device.Options{Guarded: guarded})
 	if err != nil {
 		return err
 	}
+	a.mem.Bind(privacy.Bound{Clip: 1, Levels: 1 << 20})
 	task := a.task(3, 1)
 	all := make([]float32, a.split.Items())
 	round := 0
@@ -189,7 +206,7 @@ func noAllocation(build Build) error {
 		visit()
 	}
 	if n := testing.AllocsPerRun(20, visit); n > 0 && !solves(a.plan) {
-		return fmt.Errorf("a visit allocates %g times", n)
+		return fmt.Errorf("a visit allocates %g times (with a bound on its update: %t)", n, guarded)
 	}
 	return nil
 }

@@ -79,10 +79,10 @@ func (k *Worker) draftSlot(i, shard int) {
 	if shrunk := k.mem.shrunk[i][shard]; shrunk != 0 {
 		// Every row was shrunk, touched or not: all of them are part of the update.
 		n := k.p.Items * v.Stride
-		if cap(k.whole) < n {
-			k.whole = make([]float32, n)
+		if k.whole[i] == nil {
+			k.whole[i] = make([]float32, n)
 		}
-		all := k.whole[:n]
+		all := k.whole[i]
 		copy(all, v.Arena[int(first)*v.Stride:][:n])
 		vec.Axpy(float32(shrunk), v.Arena[:n], all)
 		for id := range k.p.Items {

@@ -61,7 +61,7 @@ type Worker struct {
 	readied bool // the last call was Prepare, and what it has tuned is in place
 	score   scorer
 	draft   privacy.Draft
-	whole   []float32 // a table with its decay in it, while it is sealed
+	whole   [][]float32 // by slot: a table with its decay in it, while it is sealed
 }
 
 // NewWorker returns worker id of the memory.
@@ -83,6 +83,7 @@ func NewWorker(m *Memory, id int) *Worker {
 	w.Features = p.Features
 	w.Z = make([]float32, p.Batch)
 	w.View = make([]method.View, len(p.Slots))
+	k.whole = make([][]float32, len(p.Slots))
 	w.Samples.Rd, w.Samples.Wr = make([][]uint32, len(p.Slots)), make([][]uint32, len(p.Slots))
 	w.Samples.Reorder = k.reorder
 	for i := range p.Slots {
@@ -146,7 +147,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	out.Loss, out.LossN = k.w.Loss, k.w.LossN
 	k.upload(shard, &out)
 	if k.p.Guarded {
-		k.seal(shard, counts, &out)
+		k.seal(shard, counts && out.Samples > 0, &out)
 	}
 	if k.count != nil && shard < k.mem.Shards {
 		k.countTouched(k.count[shard*k.p.Items:][:k.p.Items])

@@ -11,17 +11,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
 )
 
 // refsVersion is raised when a reference's definition changes.
-const refsVersion = 2
+const refsVersion = 3
+
+// reference is a reference row with its metrics user by user.
+type reference struct {
+	report.Reference
+	Sampled rank.Each `json:"each_sampled"`
+	Full    rank.Each `json:"each_full"`
+}
 
 // references measures the reference rows, or takes them from the cache: they
 // depend on data, protocol, seed and sampling, and on no method.
-func references(ctx context.Context, c refs.Config, tell func(Referring)) (map[string]*report.Reference, error) {
-	out := map[string]*report.Reference{}
+func references(ctx context.Context, c refs.Config, tell func(Referring)) (map[string]*reference, error) {
+	out := map[string]*reference{}
 	for _, name := range refs.Names {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -46,7 +54,7 @@ func references(ctx context.Context, c refs.Config, tell func(Referring)) (map[s
 		if err != nil {
 			return nil, err
 		}
-		r := &report.Reference{Valid: row.Valid, Test: row.Test, Reason: row.Reason, About: row.About, Seconds: row.Seconds}
+		r := &reference{report.Reference{Valid: row.Valid, Test: row.Test, Reason: row.Reason, About: row.About, Seconds: row.Seconds}, row.Sampled, row.Full}
 		out[name] = r
 		if path != "" {
 			b, err := json.Marshal(r)
@@ -77,14 +85,16 @@ func refPath(name string, c refs.Config) string {
 	return filepath.Join(dir, "tacit", "references", name+"-"+hex.EncodeToString(sum[:12])+".json")
 }
 
-func readRef(path string) *report.Reference {
+func readRef(path string) *reference {
 	b, err := os.ReadFile(path)
-	if err != nil || len(b) > 1<<20 {
+	if err != nil || len(b) > 256<<20 {
 		return nil
 	}
-	var r report.Reference
-	if json.Unmarshal(b, &r) != nil || r.Test == nil && r.Reason == "" {
+	var r reference
+	if json.Unmarshal(b, &r) != nil || r.Test == nil && r.Reason == "" || !paired(r.Sampled) || !paired(r.Full) {
 		return nil
 	}
 	return &r
 }
+
+func paired(e rank.Each) bool { return len(e.HR) == len(e.Users) && len(e.NDCG) == len(e.Users) }

@@ -63,6 +63,13 @@ func MethodDoc(e method.Entry) (string, error) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Key, f.Default, doc)
 	}
+	if len(e.Options) > 0 {
+		b.WriteString("\nSettings of the run that come with it, below presets:")
+		for _, o := range ownOptions(e) {
+			fmt.Fprintf(&b, " `%s=%s`", o.Key, o.Value)
+		}
+		b.WriteString(".\n")
+	}
 	if err := writePresets(&b, e); err != nil {
 		return "", err
 	}

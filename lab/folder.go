@@ -22,6 +22,7 @@ const (
 	MetricsFile    = "metrics.jsonl"
 	ResultFile     = "result.json"
 	UsersFile      = "per_user.csv"
+	BesideFile     = "per_user_references.csv"
 	FiguresFile    = "figures.json"
 	ReportFile     = "report.html"
 	CheckpointFile = "checkpoint/state"

@@ -242,3 +242,24 @@ func TestAProtocolMayCountTiesByTheirExpectation(t *testing.T) {
 		t.Errorf("asked for against, ties = %s, %v", s.Ties, err)
 	}
 }
+
+func TestDPPrivRecBringsItsNoise(t *testing.T) {
+	s, err := Resolve(settings("method=dp-privrec", "data=world"))
+	if err != nil || !s.DP.On() || s.DP.Adaptive != "geometric" || s.From["dp"] != "method" || s.Cohort.Count != 30 {
+		t.Fatalf("%+v from %q, %v", s.DP, s.From["dp"], err)
+	}
+	s, err = Resolve(settings("method=dp-privrec", "data=ml-1m", "protocol=privrec"))
+	if err != nil || s.DP.Clip != 40 || s.DP.Noise != 1 || !strings.HasPrefix(s.From["dp"], "preset") {
+		t.Fatalf("the preset does not win: %+v from %q, %v", s.DP, s.From["dp"], err)
+	}
+	printed, err := s.AsPrinted()
+	if err != nil || !printed.DP.Printed || printed.DP.Quantile != 0.9 || printed.DP.Balance != 0.7 || printed.DP.Clip != 40 || printed.Rounds != 1000 {
+		t.Errorf("as printed: %+v, %d rounds, %v", printed.DP, printed.Rounds, err)
+	}
+	if s, err = Resolve(settings("method=dp-privrec", "dp=none")); err != nil || s.DP.On() {
+		t.Errorf("dp=none: %+v, %v", s.DP, err)
+	}
+	if _, err := s.AsPrinted(); err == nil {
+		t.Error("as printed without noise")
+	}
+}

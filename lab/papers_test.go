@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/report"
 )
 
 func TestEveryPaperNamesMethodsSettingsAndSetsThatExist(t *testing.T) {
@@ -90,5 +92,77 @@ func TestCellsAreRunOnceAndFoundAgain(t *testing.T) {
 	}
 	if third := run(); third == first {
 		t.Error("a run with other settings is taken for the cell")
+	}
+}
+
+// PrivRec keeps the rows of Frappe that repeat a pair; the PFedRec family does not.
+func TestAPaperReadsADataSetInItsOwnWay(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	b.WriteString("user\titem\tcnt\tdaytime\tweekday\tisweekend\thomework\tcost\tweather\tcountry\tcity\n")
+	for u := range 20 {
+		for i := range 12 {
+			fmt.Fprintf(&b, "%d\t%d\t1\tmorning\tmonday\tworkday\tunknown\tfree\tsunny\tSpain\t0\n", u, i%6)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "frappe"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "frappe", "frappe.csv"), []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"pfedrec": 20 * 6, "privrec": 20 * 12} {
+		p, err := PaperNamed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := ParityConfig{Paper: p, DataDir: dir, Sets: []string{"frappe"}, Protocols: p.Protocols[:1], Seeds: 5}
+		plan, err := c.plan(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Rows(plan.Cells[0].source); got != want {
+			t.Errorf("%s reads %d rows of Frappe, want %d", name, got, want)
+		}
+		for _, cell := range plan.Cells {
+			if name == "privrec" && cell.spec.EvalEvery != rarely {
+				t.Errorf("%s is evaluated every %d rounds under privrec, want %d", cell.method, cell.spec.EvalEvery, rarely)
+			}
+			if cell.seconds() <= 0 {
+				t.Errorf("%s is guessed to take no time", cell.method)
+			}
+		}
+	}
+}
+
+func TestAVariantIsTestedAgainstItsBase(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cfg := ParityConfig{
+		Sets: []string{"world"}, Protocols: []string{"deployed", "paper"}, Seeds: 2, Tell: func(Told) {},
+		Paper: Paper{
+			data: map[string][]Setting{"world": {{"world", "users=80,items=300,mean-rows=20", "test"}}},
+			cells: []paperCell{
+				{table: "a", method: "fedmf", variant: "rounds=2"},
+				{table: "a", method: "fedmf+plgc", variant: "rounds=2 ntk=none decor=0", against: "fedmf"},
+			},
+		},
+	}
+	rows, err := Parity(t.Context(), Job{Jobs: 2}, cfg)
+	if err != nil || len(rows) != 4 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for i, want := range []int{0, 4, 0, 2} { // deployed has full metrics too
+		if got := rows[i].Against; len(got) != want {
+			t.Errorf("%s under %s has %d tests against its base, want %d", rows[i].Method, rows[i].Protocol, len(got), want)
+		}
+		for _, c := range rows[i].Against { // without its parts it is the base, to the bit
+			if c.Verdict != "no difference shown" || c.Value != c.Base || c.Users != 80 {
+				t.Errorf("%s: %+v", rows[i].Method, c)
+			}
+		}
+	}
+	var b strings.Builder
+	if err := report.ParityText(&b, rows); err != nil || !strings.Contains(b.String(), "Against its base") || !strings.Contains(b.String(), "no difference shown") {
+		t.Errorf("the tables do not tell the tests (%v):\n%s", err, b.String())
 	}
 }

@@ -7,18 +7,12 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
 )
-
-// parityData is how some data sets are read for the page.
-var parityData = map[string][]Setting{
-	"frappe": {{"dedup", "first", "parity"}}, // 80 % of its rows repeat a pair
-}
 
 // ParityConfig says which cells of a paper to run.
 type ParityConfig struct {
@@ -29,6 +23,7 @@ type ParityConfig struct {
 	Seeds           int
 	Runs            string // where the runs are kept and found again; empty for nowhere
 	Found           bool   // take what is among the runs, and run nothing
+	Begin           func(*Agenda)
 	Tell            func(Told)
 }
 
@@ -39,116 +34,55 @@ type Told struct {
 	Left    time.Duration // a guess, from the time that the others took
 }
 
-// large is how many rows make data large: there networks are trained with one
-// seed, every second round is evaluated (of networks every fifth), noise is tried
-// under the paper's protocol only, FedRecon has one seed under isolated, and some
-// cells are left out.
-const large = 500_000
-
-// Parity runs every cell of a paper's tables, or finds it among the runs.
+// Parity runs every cell of a paper's tables, or finds it among the runs. If it is
+// stopped, the rows of the cells that are done come with the error.
 func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, error) {
 	if c.Found && c.Runs == "" {
 		return nil, input(errors.New("--found takes what is among the runs, and no folder of runs is given"), "add --runs DIR")
 	}
+	plan, err := c.plan(max(base.Jobs, 1))
+	if err != nil {
+		return nil, err
+	}
+	if c.Begin != nil {
+		c.Begin(plan)
+	}
 	base.Keep = &refs.Keep{}
 	var rows []report.ParityRow
-	start, n := time.Now(), 0
-	for _, cell := range c.Paper.cells {
-		if c.wants(cell) {
-			n += len(c.Sets) * len(c.Protocols)
+	done := map[string]*report.Many{}
+	start, n := time.Now(), len(plan.Cells)
+	for _, cell := range plan.Cells {
+		many, err := c.cell(ctx, base, cell)
+		if errors.Is(err, errNotFound) {
+			n--
+			continue
 		}
-	}
-	if n == 0 {
-		return nil, input(fmt.Errorf("--only %s: no row of %s has such a method", strings.Join(c.Only, ","), c.Paper.Name), "its methods are "+strings.Join(c.Paper.methods(), ", "))
-	}
-	for _, set := range c.Sets {
-		// A page of the project is made without the presets of whoever makes it.
-		about := append([]Setting{{"data", set, "parity"}, {"preset", "built-in", "parity"}}, parityData[set]...)
-		spec, err := Resolve(about)
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
-		if base.Source, err = OpenData(&spec.Settings, c.DataDir); err != nil {
-			return nil, err
+		row := parityRow(many, cell.variant)
+		row.Table, row.Folder = cell.table, cell.Folder
+		if plan.tests(cell.method) { // others need not be held
+			done[cell.place()+cell.method] = many
 		}
-		for _, protocol := range c.Protocols {
-			for _, cell := range c.Paper.cells {
-				if !c.wants(cell) {
-					continue
-				}
-				seeds, every, wanted := c.effort(cell, protocol, Rows(base.Source) > large)
-				if !wanted {
-					n--
-					continue
-				}
-				given := append(slices.Clone(about), Setting{"method", cell.method, "parity"}, Setting{"protocol", protocol, "parity"},
-					Setting{"seeds", fmt.Sprint(seeds), "parity"}, Setting{"eval-every", fmt.Sprint(every), "parity"})
-				for _, word := range strings.Fields(cell.variant) {
-					key, value, _ := strings.Cut(word, "=")
-					given = append(given, Setting{key, value, "parity"})
-				}
-				many, err := c.cell(ctx, base, given, c.folder(set, protocol, cell))
-				if errors.Is(err, errNotFound) {
-					n--
-					continue
-				}
-				if err != nil {
-					return nil, err
-				}
-				row := parityRow(many, cell.variant)
-				row.Table, row.Folder = cell.table, c.folder(set, protocol, cell)
-				rows = append(rows, row)
-				each := time.Since(start) / time.Duration(len(rows))
-				c.Tell(Told{row, len(rows), n, each * time.Duration(n-len(rows))})
+		if from := done[cell.place()+cell.against]; from != nil {
+			if row.Against, err = report.Differ(from, many); err != nil {
+				return rows, err
 			}
 		}
+		rows = append(rows, row)
+		each := time.Since(start) / time.Duration(len(rows))
+		c.Tell(Told{row, len(rows), n, each * time.Duration(n-len(rows))})
 	}
 	return rows, nil
 }
 
-// effort is how many seeds a cell has and how often it is evaluated, or that it is
-// left out.
-func (c *ParityConfig) effort(cell paperCell, protocol string, big bool) (seeds, every int, wanted bool) {
-	switch {
-	case !big && cell.deep && cell.small:
-		return 1, 1, true
-	case !big:
-		return c.Seeds, 1, true
-	case cell.small || cell.table == parityNoise && protocol != "paper":
-		return 0, 0, false
-	case cell.deep:
-		return 1, 5, true
-	case protocol == "isolated" && strings.HasPrefix(cell.method, "fedrecon"):
-		return 1, 2, true
-	}
-	return c.Seeds, 2, true
-}
-
-func (c *ParityConfig) wants(cell paperCell) bool {
-	return len(c.Only) == 0 || slices.Contains(c.Only, cell.method)
-}
-
-// folder is where the runs of a cell are kept, or empty.
-func (c *ParityConfig) folder(set, protocol string, cell paperCell) string {
-	if c.Runs == "" {
-		return ""
-	}
-	name := cell.method
-	if cell.variant != "" {
-		name += "-" + strings.NewReplacer("=", "-", ":", "-", ",", "-", " ", "-").Replace(cell.variant)
-	}
-	return filepath.Join(c.Runs, set, protocol, name)
-}
-
 var errNotFound = errors.New("lab: not among the runs")
 
-func (c *ParityConfig) cell(ctx context.Context, job Job, given []Setting, folder string) (*report.Many, error) {
-	var err error
-	if job.Spec, err = Resolve(given); err != nil {
-		return nil, err
-	}
-	job.Out, job.Resume = folder, folder != "" && exists(filepath.Join(folder, ConfigFile))
-	if c.Found && !exists(filepath.Join(folder, ResultFile)) {
+func (c *ParityConfig) cell(ctx context.Context, job Job, cell *Cell) (*report.Many, error) {
+	job.Spec, job.Source = cell.spec, cell.source
+	job.Out, job.Resume = cell.Folder, cell.Folder != "" && exists(filepath.Join(cell.Folder, ConfigFile))
+	if c.Found && !cell.Kept {
 		return nil, errNotFound
 	}
 	many, err := job.RunSeeds(ctx)
@@ -169,7 +103,10 @@ func parityRow(m *report.Many, variant string) report.ParityRow {
 		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs), Rounds: first.Rounds,
 		HR: m.Mean.Test.Sampled["hr@10"], HRSD: m.SD.Test.Sampled["hr@10"],
 		NDCG: m.Mean.Test.Sampled["ndcg@10"], NDCGSD: m.SD.Test.Sampled["ndcg@10"],
-		FullHR: math.NaN(), FullNDCG: math.NaN(), Published: first.Published, Commit: first.Commit, References: meanReferences(m.Runs),
+		FullHR: math.NaN(), FullNDCG: math.NaN(), HR20: math.NaN(), Published: first.Published, Commit: first.Commit, References: meanReferences(m),
+	}
+	if hr, ok := m.Mean.Test.Sampled["hr@20"]; ok {
+		row.HR20 = hr
 	}
 	row.Variant, row.Central = variant, first.Central
 	if m.Mean.Test.Full != nil {
@@ -183,11 +120,13 @@ func parityRow(m *report.Many, variant string) report.ParityRow {
 	return row
 }
 
-// meanReferences takes the mean of the reference rows over the seeds.
-func meanReferences(runs []*report.Result) map[string]*report.Reference {
-	out := map[string]*report.Reference{}
+// meanReferences takes the mean of the reference rows over the seeds, with the tests
+// over all of them.
+func meanReferences(m *report.Many) map[string]*report.Reference {
+	runs, out := m.Runs, map[string]*report.Reference{}
 	for name, first := range runs[0].References {
 		ref := *first
+		ref.Versus = m.Versus[name]
 		out[name] = &ref
 		if first.Test == nil {
 			continue
@@ -210,4 +149,30 @@ func addShare(to *map[string]float64, from map[string]float64, n int) {
 		}
 		(*to)[k] += v / float64(n)
 	}
+}
+
+// names says what there is in the order of its first use.
+func names(cells []*Cell, of func(*Cell) string) []string {
+	var out []string
+	for _, c := range cells {
+		if s := of(c); !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Seeds says how many seeds the cells have: 5 seeds, or 1 to 5 seeds.
+func (p *Agenda) Seeds() string {
+	lo, hi := p.Cells[0].seeds, p.Cells[0].seeds
+	for _, c := range p.Cells {
+		lo, hi = min(lo, c.seeds), max(hi, c.seeds)
+	}
+	switch {
+	case hi == 1:
+		return "one seed"
+	case lo == hi:
+		return fmt.Sprint(lo, " seeds")
+	}
+	return fmt.Sprintf("%d to %d seeds", lo, hi)
 }

@@ -20,10 +20,13 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 		return nil
 	}
 	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint())
+	if err == nil {
+		run.Engine.Ledger, out.ledger = l, l
+		err = run.Owed()
+	}
 	if err != nil {
 		return input(err, fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(out.dir, ConfigFile), out.dir))
 	}
-	run.Engine.Ledger, out.ledger = l, l
 	return nil
 }
 
@@ -34,14 +37,21 @@ func privacyOf(run *sim.Run) (*report.Privacy, error) {
 		return nil, err
 	}
 	g := run.Engine.Guard
+	events, err := g.Events(g.Noise, 1)
+	if err != nil {
+		return nil, err
+	}
+	e := events[0]
 	p := &report.Privacy{
-		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: spent.Sampler, Q: spent.Q, Rounds: int(spent.Rounds),
-		Noise: g.Noise, Mechanism: spent.Mechanism, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
+		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: string(e.Sampler), Q: e.Q,
+		Noise: g.Noise, Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off", Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
 		Against: string(g.Against), Holds: g.Against.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip, Broke: run.Broke, Kept: run.Kept,
 	}
 	if math.IsInf(spent.Epsilon, 0) {
 		p.Epsilon = "inf"
 	}
+	// Rounds are those that were paid for: after a crash more than those of the run.
+	p.Rounds, p.MetricReleases = run.Releases()
 	p.MostVisits, p.MeanVisits = run.Participations()
 	return p, nil
 }

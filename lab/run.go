@@ -14,8 +14,10 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -33,7 +35,7 @@ type Job struct {
 	Commit  string
 
 	// Tell is called with what happens, one call at a time: Started, Resumed,
-	// sim.Event, Referring, Figuring.
+	// sim.Event, Spent, Referring, Figuring.
 	Tell func(event any)
 
 	Keep *refs.Keep // what the references of several runs share; may be nil
@@ -48,6 +50,10 @@ type Started struct {
 
 // Resumed is told after a checkpoint was loaded.
 type Resumed struct{ Round int }
+
+// Spent is told when a run ends because its privacy budget has nothing left for a
+// round.
+type Spent struct{ Before int }
 
 // Referring is told before a reference is measured, and then once a second with how
 // many users are done.
@@ -131,6 +137,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	if err != nil {
 		return nil, input(err, "")
 	}
+	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
 	if err != nil {
 		return nil, input(err, "")
@@ -150,7 +157,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	}
 	figures := j.figures(run, split)
 	start = start.Add(figures.seen())
-	if err := j.rounds(ctx, run, out, figures, &start); err != nil {
+	if err := j.allRounds(ctx, run, out, figures, &start); err != nil {
 		return nil, err
 	}
 	run.Total = time.Since(start)
@@ -159,7 +166,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 		return nil, err
 	}
 	if !j.NoRefs {
-		if err := j.refer(ctx, res, split); err != nil {
+		if err := j.refer(ctx, run, res, split); err != nil {
 			return nil, j.stopped(ctx, run, out, err)
 		}
 	}
@@ -178,6 +185,15 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 	return f, f.resume(run, j.fingerprint())
 }
 
+// allRounds is rounds, and tells where a budget has ended them.
+func (j *Job) allRounds(ctx context.Context, run *sim.Run, out *folder, figures *figures, start *time.Time) error {
+	err := j.rounds(ctx, run, out, figures, start)
+	if err == nil && run.Broke > 0 {
+		j.Tell(Spent{run.Broke})
+	}
+	return err
+}
+
 // rounds runs what is left of the rounds. The time that figures take in between is
 // taken out of the run's by moving its start.
 func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *figures, start *time.Time) error {
@@ -188,9 +204,16 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		}
 		ev, err := run.Step(ctx)
 		run.Total = time.Since(*start)
-		if errors.Is(err, sim.ErrDiverged) {
+		switch {
+		case errors.Is(err, round.ErrSpent) && run.Selected > 0:
+			return nil // a crash has cost what this round would have: what was measured last is reported
+		case errors.Is(err, round.ErrSpent):
+			return input(err, "no round was evaluated: begin another run, with --force, more noise or a smaller eval-every")
+		case errors.Is(err, privacy.ErrClip):
+			return input(err, "without --as-printed, or with adaptive=geometric, the bound stays above zero")
+		case errors.Is(err, sim.ErrDiverged):
 			return input(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
-		} else if err != nil {
+		case err != nil:
 			return err
 		}
 		before := figures.seen()
@@ -234,22 +257,6 @@ func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error)
 	return &Stopped{Round: run.Engine.Next, Dir: j.Out}
 }
 
-func (j *Job) refer(ctx context.Context, res *report.Result, split *data.Split) error {
-	c := refs.Config{
-		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
-		EvalUsers: j.EvalUsers, Keep: j.Keep,
-	}
-	var err error
-	if res.References, err = references(ctx, c, func(r Referring) { j.Tell(r) }); err != nil {
-		return err
-	}
-	mem, pop := res.References["memoriser"], res.References["popularity"]
-	if mem.Test != nil && pop.Test != nil {
-		res.LeakMeasured = &report.LeakMeasured{Memoriser: mem.Test.Sampled["hr@10"], Popularity: pop.Test.Sampled["hr@10"]}
-	}
-	return nil
-}
-
 func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	res := &report.Result{
 		Method: j.Method, Dataset: j.Source.Info().Name, DataHash: j.Source.Info().Hash,
@@ -278,7 +285,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		res.Preset = &name
 	}
 	if pub := j.published(); pub != nil {
-		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source, Protocol: pub.Protocol}
+		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, HR20: pub.HR20, Source: pub.Source, Protocol: pub.Protocol}
 	}
 	return res
 }
@@ -329,6 +336,15 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, drawn 
 	var table, page bytes.Buffer
 	if err := report.WriteUsers(&table, users); err != nil {
 		return err
+	}
+	if res.Beside != nil {
+		var beside bytes.Buffer
+		if err := report.WriteBeside(&beside, res.Beside); err != nil {
+			return err
+		}
+		if err := out.write(BesideFile, beside.Bytes()); err != nil {
+			return err
+		}
 	}
 	points, err := out.points()
 	if err != nil {

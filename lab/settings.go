@@ -72,12 +72,12 @@ type Spec struct {
 	Entry  method.Entry
 	Params method.Method
 	Preset *Preset           // nil where there is none
-	From   map[string]string // key to origin: default, data set, protocol, preset, file, environment or flag
+	From   map[string]string // key to origin: default, method, data set, protocol, preset, file, environment or flag
 }
 
-// Resolve puts settings together: defaults, then the data set's filter, then the
-// preset of method, data and protocol, then the file's, the environment's and the flags',
-// in the order given.
+// Resolve puts settings together: defaults, then the method's own, then the preset of
+// method, data and protocol, then the data set's filter, then the file's, the environment's
+// and the flags', in the order given.
 func Resolve(given []Setting) (*Spec, error) {
 	s := &Spec{From: map[string]string{}}
 	param.Defaults(&s.Settings)
@@ -101,6 +101,7 @@ func Resolve(given []Setting) (*Spec, error) {
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
 	}
+	given = append(ownOptions(s.Entry), given...)
 	if p, err := data.ProtocolNamed(s.Protocol); err == nil && p.Expected {
 		given = append([]Setting{{"ties", "expected", "protocol"}}, given...)
 	}
@@ -125,6 +126,33 @@ func ownFilter(set, protocol string) []Setting {
 		return nil
 	}
 	return []Setting{{"min-rows", strconv.Itoa(least), from}}
+}
+
+// ownOptions are the settings of a run that come with its method.
+func ownOptions(e method.Entry) []Setting {
+	var out []Setting
+	for _, k := range slices.Sorted(maps.Keys(e.Options)) {
+		out = append(out, Setting{k, e.Options[k], "method"})
+	}
+	return out
+}
+
+// AsPrinted is the same experiment with PrivRec's algorithm 2 as its paper prints it,
+// and for the paper's 1000 rounds unless the user has set others.
+func (s *Spec) AsPrinted() (*Spec, error) {
+	if !s.DP.On() {
+		return nil, input(fmt.Errorf("as printed: %s has no noise to add in the paper's way", s.Method), "tacit run -m dp-privrec --as-printed")
+	}
+	const from = "flag --as-printed"
+	text, err := s.DP.AsPrinted().MarshalText()
+	if err != nil {
+		return nil, err
+	}
+	given := []Setting{{"dp", string(text), from}}
+	if own := s.From["rounds"]; own == "" || own == "method" || strings.HasPrefix(own, "preset") {
+		given = append(given, Setting{"rounds", "1000", from})
+	}
+	return s.With(given)
 }
 
 // With is the same experiment with some settings changed.

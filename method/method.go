@@ -212,6 +212,9 @@ type Entry struct {
 	Paper   string
 	Caution string // what a user must know before believing a number
 	New     func() Method
+	// Options are settings of a run that belong to the method, such as noise: a preset,
+	// and whoever runs it, may set others.
+	Options map[string]string
 }
 
 // Plugin is a mechanism that changes other methods: `base+plugin` on a command
@@ -229,6 +232,7 @@ type Plugin struct {
 type Published struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
+	HR20   float64 `json:"hr@20,omitempty"`
 	Source string  `json:"source"`
 	// Protocol is the one under which a number of ours may stand beside it.
 	Protocol string `json:"protocol"`

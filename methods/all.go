@@ -75,19 +75,26 @@ func All() []method.Entry {
 		},
 		{
 			Name: "metamf", Title: "MetaMF", Paper: "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, SIGIR 2020; as compared by Zhang et al. 2023",
-			New:     func() method.Method { return &MetaMF{} },
-			Caution: "It is trained in one place, as by its authors' code: federation is how the paper describes it, and the coordinator would hold every user's embedding.",
+			New: func() method.Method { return &MetaMF{} },
+			Caution: "It is trained in one place, as by its authors' code: federation is how the paper describes it, and the coordinator would hold every user's embedding. " +
+				"Its published number is not reproduced: under `paper` on ML-100K, with the preset and one seed, HR@10 is 8.27 points below the published 66.38, and NDCG@10 0.89 above.",
 		},
 		{
 			Name: "fedpergnn", Title: "FedPerGNN", Paper: "Wu et al., A federated graph neural network framework for privacy-preserving personalization, Nature Communications 2022; as compared by Zhang et al. 2023",
 			New: func() method.Method { return &FedPerGNN{} },
 			Caution: "The published row (10.50 / 4.92 on ML-100K) is that of a scorer that draws lots, which has 10.0 / 4.5: it is a run that failed, and nothing to reach. " +
+				"Ours, with the preset and one seed, is 55.46 points HR@10 above it under `paper`, and .6341 / .3759 under `deployed` (.1304 / .0657 among the catalogue). " +
 				"Each device sends its own vector with each of its items; the coordinator can read both.",
 		},
 		{
 			Name: "privrec", Title: "PrivRec", Paper: privrec, New: func() method.Method { return &PrivRec{} },
 			Caution: featureCaution + " Which rows of the users' feature tables moved tells a coordinator the user's gender, age and occupation, unless only sums reach it: " +
 				"what a device sends holds every row, and those of other categories are zero.",
+		},
+		{
+			Name: "dp-privrec", Title: "DP-PrivRec", Paper: privrec, New: func() method.Method { return &DPPrivRec{} }, Options: dpPrivRecOptions,
+			Caution: featureCaution + " The paper's epsilons are those of 1000·M rounds, not of its 1000 (`tacit privacy tables`), and its algorithm as printed keeps no promise (`--as-printed`). " +
+				"The coordinator sees what each device sends, and so the user's features: the promise holds against readers of the model alone.",
 		},
 		{
 			Name: "privrec-cen", Title: "PrivRec-CEN (in one place)", Paper: privrec, New: func() method.Method { return &PrivRecCen{} },
@@ -105,11 +112,13 @@ func All() []method.Entry {
 		},
 		{
 			Name: "tacit", Title: "Tacit", Paper: "Tacit's own", New: func() method.Method { return &Tacit{} },
+			Options: map[string]string{"rounds": "15"},
 			Caution: "What it gains over iALS comes from the order of a history: compare it with methods that read the order too. " + sumCaution,
 		},
 		{
 			Name: "ials", Title: "Shared-curvature iALS", Paper: "Tacit's own; the objective is that of Rendle et al., Revisiting the Performance of iALS on Item Recommendation Benchmarks, RecSys 2022",
 			New:     func() method.Method { return &IALS{} },
+			Options: map[string]string{"rounds": "13"},
 			Caution: sumCaution,
 		},
 		{

@@ -116,11 +116,12 @@ func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
 }
 
 // Update: the gradient of a row is -2 got + 2 outer row + 2 reg row, with the sums
-// of a cohort standing for those of all users.
+// of a cohort standing for those of all users. Before there are products of the rows
+// devices send nothing, and noise on it must not be taken for a gradient.
 func (m *FCF) Update(g *method.Global) {
 	d, s := m.Dim, g.Stride[fcfItem]
 	value, grad := g.Value[fcfItem], g.Got[fcfGrad]
-	if g.Got[fcfOuter][0] > 0 {
+	if g.Value[fcfGram][0] != 0 {
 		all := float32(g.Users) / float32(g.Devices)
 		vec.Scale(-all, grad)
 		vec.Scale(all, g.Got[fcfOuter])

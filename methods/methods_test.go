@@ -20,6 +20,7 @@ var onTheBoard = map[string][]string{
 	"fedrap": {"lambda=0", "mu=0"},
 	// Four wide layers take minutes on it.
 	"privrec":     {"dim=8", "layers=16,8", "lr=0.5", "epochs=2", "adapt=1"},
+	"dp-privrec":  {"dim=8", "layers=16,8", "lr=0.5", "epochs=2", "adapt=1"},
 	"privrec-cen": {"dim=8", "layers=16,8", "lr=0.01"},
 	"nn-self":     {"dim=8", "layers=16,8", "lr=0.2", "outer=0.5", "epochs=4", "adapt=1"},
 	"fofl-self":   {"dim=8", "layers=16,8", "lr=0.5", "row-lr=10", "epochs=5", "adapt=5"},
@@ -64,6 +65,16 @@ func TestVariantsConform(t *testing.T) {
 				t.Fatal(err)
 			}
 			conform.Method(t, func() method.Method { return with(t, e.New(), f[1:]...) })
+		})
+	}
+}
+
+// Every plug-in on every method that it fits.
+func TestPrivacyHoldsForWhatIsComposed(t *testing.T) {
+	for _, e := range methods.Composed() {
+		base, _, _ := strings.Cut(e.Name, "+")
+		t.Run(e.Name, func(t *testing.T) {
+			conform.Private(t, func() method.Method { return with(t, e.New(), onTheBoard[base]...) })
 		})
 	}
 }

@@ -27,6 +27,10 @@ type Bound struct {
 // off, so that one device moves the sum by half a bit.
 const BitLevels = 1 << 10
 
+// below is a little less than 1, by more than a sum of ten million squares can be off:
+// rounding must not let an update be longer than it may.
+const below = 1 - 1e-9
+
 // Seal bounds a draft and adds it to the flat sum as integers. The draft's rows stay
 // as they are. Its integer length is at most Sensitivity, whatever the draft
 // holds: one that is not finite counts as zero, and is told.
@@ -36,9 +40,8 @@ func (b *Bound) Seal(d *Draft, sum []int64) (norm float64, finite bool) {
 		norm = math.Inf(1)
 	}
 	scale := 1.0
-	if norm > b.Clip {
-		// A little less than the quotient: its rounding must not lengthen the update.
-		scale = b.Clip / norm * (1 - 1e-12)
+	if norm > b.Clip*below {
+		scale = b.Clip / norm * below
 	}
 	if finite && scale > 0 {
 		b.add(d, scale, sum)
@@ -100,7 +103,7 @@ func (b *Bound) add(d *Draft, scale float64, sum []int64) {
 		u := unit
 		if b.Row > 0 {
 			if n := b.of(row); n > b.Row {
-				u *= b.Row / n * (1 - 1e-12)
+				u *= b.Row / n * below
 			}
 		}
 		dst := sum[d.At[r] : d.At[r]+len(row)]

@@ -75,6 +75,15 @@ func Default() Policy {
 	}
 }
 
+// AsPrinted is the policy with PrivRec's algorithm 2 as its paper prints it: gamma .9 and h .7.
+// The paper gives no rate of the bound (its alpha4); this one makes the first step of
+// its linear rule as long as that of the geometric one.
+func (p Policy) AsPrinted() Policy {
+	p.Adaptive, p.Quantile, p.Balance, p.BitNoise, p.Printed = "linear", 0.9, 0.7, 0, true
+	p.Rate *= p.Clip
+	return p
+}
+
 // field is one key of the text form.
 type field struct {
 	key, about string
@@ -85,32 +94,46 @@ type field struct {
 }
 
 var fields = []field{
-	{key: "epsilon", about: "the budget: training stops before it would be passed", number: func(p *Policy) *float64 { return &p.Epsilon }},
+	{key: "epsilon", about: "the budget: training stops before it would be passed; without one, noise must be given", number: func(p *Policy) *float64 { return &p.Epsilon }},
 	{key: "delta", about: "the chance that the promise does not cover; below 1 / users", number: func(p *Policy) *float64 { return &p.Delta }},
-	{key: "noise", about: "multiplier of the sensitivity, instead of one calibrated to epsilon", number: func(p *Policy) *float64 { return &p.Noise }},
+	{key: "noise", about: "deviation over the sensitivity; without it, the least that keeps epsilon for all rounds", number: func(p *Policy) *float64 { return &p.Noise }},
 	{key: "clip", about: "the longest that a device's update may be; with adaptive, at the start", number: func(p *Policy) *float64 { return &p.Clip }},
-	{key: "row-clip", about: "the longest that one row of it may be, before the whole is bounded", number: func(p *Policy) *float64 { return &p.Row }},
+	{key: "row-clip", about: "the longest that one row of it may be, before the whole is bounded; without it, no bound", number: func(p *Policy) *float64 { return &p.Row }},
 	{key: "against", about: "whom the epsilon holds against", word: func(p *Policy) *string { return (*string)(&p.Against) }, choices: "central distributed local"},
-	{key: "mechanism", about: "the noise: gauss, tree (DP-FTRL, wants cohort=cycle:N) or laplace (local)", word: func(p *Policy) *string { return (*string)(&p.Mechanism) }, choices: "gauss tree laplace"},
-	{key: "adjacency", about: "which change of a user must not show", word: func(p *Policy) *string { return &p.Adjacency }, choices: "zero-out replace-one"},
+	{key: "mechanism", about: "the noise; tree is DP-FTRL and wants cohort=cycle:N, laplace wants against=local", word: func(p *Policy) *string { return (*string)(&p.Mechanism) }, choices: "gauss tree laplace"},
+	{key: "adjacency", about: "which change of a user must not show; without it zero-out, and replace-one where a cohort is a count or a share", word: func(p *Policy) *string { return &p.Adjacency }, choices: "zero-out replace-one"},
 	{key: "adaptive", about: "the rule by which clip moves to a quantile of the updates' lengths", word: func(p *Policy) *string { return &p.Adaptive }, choices: "off geometric linear"},
 	{key: "quantile", about: "that quantile", number: func(p *Policy) *float64 { return &p.Quantile }},
 	{key: "clip-rate", about: "how fast clip moves", number: func(p *Policy) *float64 { return &p.Rate }},
-	{key: "bit-noise", about: "deviation of the noise on the count of unclipped devices", number: func(p *Policy) *float64 { return &p.BitNoise }},
-	{key: "balance", about: "PrivRec's h: the share of the budget that the count takes, instead of bit-noise", number: func(p *Policy) *float64 { return &p.Balance }},
+	{key: "bit-noise", about: "deviation of the noise on the count of unclipped devices; without it, a twentieth of the cohort", number: func(p *Policy) *float64 { return &p.BitNoise }},
+	{key: "balance", about: "PrivRec's h, the share of the budget that the count takes, instead of bit-noise", number: func(p *Policy) *float64 { return &p.Balance }},
 	{key: "least", about: "the fewest devices in a release; of distributed noise, the fewest honest ones", whole: func(p *Policy) *int { return &p.Least }},
-	{key: "noise-cohort", about: "simulate the noise of a cohort of so many", whole: func(p *Policy) *int { return &p.NoiseCohort }},
-	{key: "metrics", about: "noise multiplier of metrics that are released in evaluated rounds", number: func(p *Policy) *float64 { return &p.Metrics }},
-	{key: "cover", about: "what hides the touched rows: dense, buckets:N or decoys:N", word: func(p *Policy) *string { return &p.Cover }},
+	{key: "noise-cohort", about: "simulate the noise of a mean over so many devices; without it, over those that there are", whole: func(p *Policy) *int { return &p.NoiseCohort }},
+	{key: "metrics", about: "noise multiplier of metrics that are released in evaluated rounds; without it, none are", number: func(p *Policy) *float64 { return &p.Metrics }},
+	{key: "cover", about: "what hides the touched rows: dense (all rows are sent), buckets:N or decoys:N", word: func(p *Policy) *string { return &p.Cover }},
 	{key: "accountant", about: "how the cost is added up", word: func(p *Policy) *string { return &p.Accountant }, choices: "rdp pld"},
-	{key: "as-printed", about: "PrivRec's algorithm with its slips", word: nil, choices: "yes no"},
+	{key: "as-printed", about: "PrivRec's algorithm 2 with its slips, which void the promise; wants adaptive=linear,balance=0.7", word: nil, choices: "yes no"},
 }
 
-// Keys lists the keys of the text form, each with what it means.
-func Keys() [][2]string {
-	var out [][2]string
-	for _, f := range fields {
-		out = append(out, [2]string{f.key, f.about})
+// Key is one of the text form.
+type Key struct {
+	Name    string   `json:"name"`
+	About   string   `json:"about"`
+	Default string   `json:"default"` // empty where something else decides it, which About says
+	Choices []string `json:"choices,omitempty"`
+}
+
+// Keys lists those of the text form.
+func Keys() []Key {
+	var out []Key
+	d := Default()
+	for i := range fields {
+		f := &fields[i]
+		k := Key{Name: f.key, About: f.about, Default: f.get(&d), Choices: strings.Fields(f.choices)}
+		if k.Default == "0" { // it means that none was given
+			k.Default = ""
+		}
+		out = append(out, k)
 	}
 	return out
 }
@@ -213,8 +236,12 @@ func (p Policy) Check() error {
 		return errors.New("dp wants a budget or noise: add epsilon=8, or noise=1")
 	case !(p.Delta > 0 && p.Delta < 1):
 		return fmt.Errorf("delta is %g: want above 0 and below 1, such as 1e-6", p.Delta)
-	case p.Clip <= 0:
+	case p.Clip == 0:
 		return errors.New("noise means nothing without a bound on an update: add clip=1")
+	case !(p.Clip >= leastClip && p.Clip <= mostClip):
+		return fmt.Errorf("clip is %g: want %g to %g", p.Clip, leastClip, mostClip)
+	case p.Row != 0 && !(p.Row >= leastClip && p.Row <= mostClip):
+		return fmt.Errorf("row-clip is %g: want %g to %g", p.Row, leastClip, mostClip)
 	case p.Mechanism == Laplace && p.Against != Local:
 		return errors.New("mechanism=laplace is what each device adds: add against=local")
 	case p.Mechanism == Tree && p.Against != Central:
@@ -231,12 +258,17 @@ func (p Policy) Check() error {
 		return fmt.Errorf("adaptive=%s shares one noise with the model's: leave out mechanism=%s", p.Adaptive, p.Mechanism)
 	case p.Adaptive != "off" && p.Against == Local:
 		return errors.New("adaptive clipping needs a count of devices, which local noise drowns: leave adaptive out, or against=local")
+	case p.Metrics > 0 && p.Against != Central:
+		return fmt.Errorf("metrics=%g is noise that the coordinator adds, who would see the metrics without it: leave out metrics, or against=%s", p.Metrics, p.Against)
 	case p.Least < 1:
 		return fmt.Errorf("least is %d: want 1 or more", p.Least)
 	}
 	_, err := p.cover()
 	return err
 }
+
+// A bound on an update lies between these, wherever it adapts to.
+const leastClip, mostClip = 1e-9, 1e9
 
 // ceil rounds up to a whole number of 64 bits.
 func ceil(x float64) int64 { return int64(math.Ceil(x)) }

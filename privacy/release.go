@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -101,6 +102,9 @@ func (k *Stack) Caveats() []string {
 	if k.Against != Central && !k.Drawn {
 		say("simulated: the devices' noise is drawn at once, as the sum it amounts to")
 	}
+	if k.Masked && k.sampler() == account.Poisson {
+		say("a round that too few devices stay in for their masks is kept back, which tells of the sample: the epsilon takes it for secret")
+	}
 	if leak := k.Cover.Leak(); leak != "" {
 		say("the coordinator sees %s", leak)
 	}
@@ -117,16 +121,46 @@ func (k *Stack) Scale() int64 { return k.deviation(k.levels) }
 // BitDeviation is the deviation of the noise on the sum of clipping bits.
 func (k *Stack) BitDeviation() int64 { return max(1, ceil(k.Bit*BitLevels)) }
 
-// ErrClip says that the rule as printed has run the bound below zero.
-var ErrClip = fmt.Errorf("privacy: the bound on updates is no longer positive: the linear rule, as printed, runs it there")
+// BitShare is the part of it that each device adds to its own bit, where noise is
+// distributed: the coordinator must not see the sum without it.
+func (k *Stack) BitShare() int64 {
+	return ceil(float64(k.BitDeviation()) / math.Sqrt(float64(k.Least)))
+}
+
+// NoiseOfBits is the deviation that is still to be added to the sum of the bits of so
+// many devices.
+func (k *Stack) NoiseOfBits(devices int) int64 {
+	switch {
+	case k.Drawn:
+		return 0
+	case k.Against == Distributed:
+		return ceil(float64(k.BitShare()) * math.Sqrt(float64(devices)))
+	}
+	return k.BitDeviation()
+}
+
+// Fewest is how many devices there must be in a release. Where the epsilon rests on
+// independent draws, how many came is as secret as who came: then any number will do,
+// and noise alone is released for none.
+func (k *Stack) Fewest() int {
+	if k.sampler() == account.Poisson {
+		return 0
+	}
+	return k.Least
+}
+
+// ErrClip says that the linear rule has run the bound to zero or below.
+var ErrClip = errors.New("privacy: the bound on updates has fallen to zero or below, where it would turn updates around: a linear rule does that, " +
+	"and as PrivRec's paper prints it always, because every update counts as within the bound after the bound was applied")
 
 // Adapt moves the bound by the noisy sum of clipping bits.
 func (k *Stack) Adapt(bits int64) error {
 	within := float64(bits)/BitLevels/k.Expected + 0.5
 	k.Clip = NextClip(k.Adaptive, k.Clip, within, k.Quantile, k.Rate)
-	if !(k.Clip > 0) {
+	if !(k.Clip > 0) && k.Printed {
 		return ErrClip
 	}
+	k.Clip = min(max(k.Clip, leastClip), mostClip)
 	return nil
 }
 

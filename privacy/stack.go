@@ -39,7 +39,9 @@ type Stack struct {
 	Bit       float64 // deviation on the count of unclipped devices
 	Stages    []Stage
 	Clip      float64 // the bound of the next round
-	levels    float64
+	// Whole is what all rounds cost, with the metrics that are released.
+	Whole  account.Result
+	levels float64
 }
 
 // Build checks a policy against a run and finds its noise.
@@ -87,6 +89,8 @@ func (k *Stack) refuse() error {
 		return errors.New("cohort=cycle is no sampling, so noise on single rounds gains nothing from it: add mechanism=tree, or take cohort=poisson:0.1")
 	case p.Against == Distributed && float64(p.Least) > s.Expected:
 		return fmt.Errorf("least=%d, and a round has about %.0f devices", p.Least, s.Expected)
+	case p.Least > 1 && k.sampler() == account.Poisson:
+		return fmt.Errorf("least=%d: whether so many came tells of the sample, and with cohort=poisson the epsilon takes that for secret; leave least out, or take a cohort of a fixed size", p.Least)
 	case p.NoiseCohort > 0 && float64(p.NoiseCohort) < s.Expected:
 		return fmt.Errorf("noise-cohort=%d is smaller than the cohort of about %.0f", p.NoiseCohort, s.Expected)
 	}
@@ -151,8 +155,9 @@ func (k *Stack) Events(noise float64, rounds int) ([]account.Event, error) {
 }
 
 // OnPlan reports whether events are no more than what the noise was calibrated for,
-// before round t: then that round, and all after it, are paid for.
-func (k *Stack) OnPlan(t int, events []account.Event) bool {
+// before round t, with so many releases of metrics to come: then that round, and all
+// after it, are paid for.
+func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
 	if k.Policy.Noise > 0 {
 		return false
 	}
@@ -160,7 +165,7 @@ func (k *Stack) OnPlan(t int, events []account.Event) bool {
 		most := int64(t)
 		switch {
 		case e.Noise == k.Policy.Metrics && e.Sampler == account.None && k.Policy.Metrics > 0:
-			most = int64(k.Setting.Metrics)
+			most = int64(k.Setting.Metrics - metrics)
 		case k.Mechanism == Tree:
 			most = int64((t + k.Epoch - 1) / k.Epoch)
 		}
@@ -179,25 +184,57 @@ func (k *Stack) Options() account.Options {
 // calibrate finds the noise multiplier of a release.
 func (k *Stack) calibrate() error {
 	if k.Noise = k.Policy.Noise; k.Noise > 0 {
-		return nil
+		return k.given()
 	}
-	var bad error
-	z, _, err := account.Calibrate(k.Epsilon, k.Delta, k.Options(), func(noise float64) []account.Event {
-		e, err := k.Events(noise, k.Rounds)
+	var bad, err error
+	k.Noise, k.Whole, err = account.Calibrate(k.Epsilon, k.Delta, k.Options(), func(noise float64) []account.Event {
+		e, err := k.planned(noise, k.Rounds, k.Setting.Metrics)
 		if err != nil {
 			bad = err
-		}
-		if n := k.Setting.Metrics; k.Policy.Metrics > 0 && n > 0 {
-			m := k.MetricEvent()
-			m.Rounds = int64(n)
-			e = append(e, m)
 		}
 		return e
 	})
 	if err = errors.Join(bad, err); err != nil {
 		return fmt.Errorf("privacy: no noise keeps epsilon=%g for %d rounds: %w", k.Epsilon, k.Rounds, err)
 	}
-	k.Noise = z
+	return nil
+}
+
+// planned are the events of so many rounds and so many releases of metrics.
+func (k *Stack) planned(noise float64, rounds, metrics int) ([]account.Event, error) {
+	e, err := k.Events(noise, rounds)
+	if k.Policy.Metrics > 0 && metrics > 0 {
+		m := k.MetricEvent()
+		m.Rounds = int64(metrics)
+		e = append(e, m)
+	}
+	return e, err
+}
+
+// given says what is wrong with a noise that was not calibrated: an accountant that
+// does not know it, or a budget that has no room for one round.
+func (k *Stack) given() error {
+	cost := func(rounds, metrics int) (account.Result, error) {
+		e, err := k.planned(k.Noise, rounds, metrics)
+		if err != nil {
+			return account.Result{}, err
+		}
+		return account.Epsilon(k.Delta, k.Options(), e...)
+	}
+	var err error
+	if k.Whole, err = cost(k.Rounds, k.Setting.Metrics); err != nil {
+		return fmt.Errorf("privacy: noise=%g: %w", k.Noise, err)
+	}
+	if k.Epsilon == 0 {
+		return nil
+	}
+	first := 1
+	if k.Mechanism == Tree { // it is paid for when it is begun
+		first = min(k.Epoch, k.Rounds)
+	}
+	if r, err := cost(first, 1); err != nil || r.Epsilon > k.Epsilon {
+		return errors.Join(err, fmt.Errorf("privacy: noise=%g costs epsilon %.4g in the first release, and the budget is %g: more noise, or a larger epsilon", k.Noise, r.Epsilon, k.Epsilon))
+	}
 	return nil
 }
 
@@ -255,7 +292,7 @@ func (k *Stack) grid() error {
 	if k.levels == 0 {
 		return fmt.Errorf("privacy: noise of %.3g times the bound is too wide for exact integers: a larger epsilon, fewer rounds, or a smaller cohort", k.Vector)
 	}
-	if k.BitDeviation() > maxSigma {
+	if k.Against == Distributed && k.Adaptive != "off" && k.Crowd()*(BitLevels+12*float64(k.BitShare())) >= 1<<31 || k.BitDeviation() > maxSigma {
 		return fmt.Errorf("privacy: noise of %.3g on the count of unclipped devices is too wide for exact integers: a smaller bit-noise", k.Bit)
 	}
 	if per := float64(k.deviation(k.levels)) / math.Sqrt(float64(k.Least)); k.Against == Distributed && per < 10 {

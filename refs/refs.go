@@ -27,6 +27,9 @@ type Row struct {
 	Reason      string        // why there is none
 	About       string
 	Seconds     float64
+	// Sampled and Full are the test metrics user by user, for those that were
+	// measured; Full is empty where the protocol ranks no catalogue.
+	Sampled, Full rank.Each
 }
 
 // Config is what references depend on.
@@ -109,6 +112,7 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	}
 	valid, test := places.Summaries(c.Ties, c.Split.Items())
 	row.Valid, row.Test = &valid, &test
+	row.Sampled, row.Full = places.Each(c.Ties)
 	row.Seconds = time.Since(start).Seconds()
 	return row, nil
 }

@@ -68,6 +68,9 @@ func (r *Result) check() error {
 			if err := checkSummaries(ref.Valid, ref.Test); err != nil {
 				return fmt.Errorf("references.%s.%w", clip(k, 40), err)
 			}
+			if err := ref.Versus.check(); err != nil {
+				return fmt.Errorf("references.%s.versus: %w", clip(k, 40), err)
+			}
 		}
 	}
 	return nil

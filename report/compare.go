@@ -53,8 +53,9 @@ func Compare(runs []*Run) ([]Contrast, error) {
 		if err := comparable(base, r); err != nil {
 			return nil, err
 		}
+		beside := tellsUsers(base) && tellsUsers(r)
 		for m := range scoreNames {
-			x, y := perUser(base, m), perUser(r, m)
+			x, y := perUser(base, m, beside), perUser(r, m, beside)
 			if len(x) == 0 || len(y) == 0 {
 				continue
 			}
@@ -68,6 +69,19 @@ func Compare(runs []*Run) ([]Contrast, error) {
 	}
 	adjust(out)
 	return out, nil
+}
+
+// Differ is Compare for a method against another, each with its seeds; nothing where
+// the metrics of their users are not at hand.
+func Differ(base, other *Many) ([]Contrast, error) {
+	run := func(m *Many) *Run {
+		out := &Run{Dir: m.Runs[0].Method, Result: m.Runs[0]}
+		for _, r := range m.Runs {
+			out.Seeds = append(out.Seeds, &Run{Result: r})
+		}
+		return out
+	}
+	return Compare([]*Run{run(base), run(other)})
 }
 
 // adjust corrects the tests for having looked at all of them, and judges them.
@@ -134,23 +148,43 @@ func seedsOf(r *Run) string {
 	return strings.Join(out, ", ")
 }
 
-// perUser is metric m of each evaluated user, as a mean over the run's seeds.
-func perUser(r *Run, m int) map[string]float64 {
+// tellsUsers reports whether all seeds of a run have the metrics of each user, and not
+// only ranks.
+func tellsUsers(r *Run) bool {
+	return !slices.ContainsFunc(flat([]*Run{r}), func(s *Run) bool { return s.Result.Beside == nil || s.Result.Beside.Of[ownKey] == nil })
+}
+
+// perUser is metric m of each evaluated user, as a mean over the run's seeds: as the
+// run tells it beside the references, where a user with several test items counts by
+// their mean, or from the ranks.
+func perUser(r *Run, m int, beside bool) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
+	add := func(id string, x float64) {
+		sum[id] += x
+		n[id]++
+	}
 	for _, s := range flat([]*Run{r}) {
+		if b := s.Result.Beside; beside {
+			for u, id := range b.Users {
+				if x := float64(b.Of[ownKey][m][u]); x == x {
+					add(id, x)
+				}
+			}
+			continue
+		}
 		for _, u := range s.Users {
 			at := u.TestRank
 			if m >= 2 {
 				at = u.TestFull
 			}
-			if at == 0 {
-				continue
-			}
-			n[u.ID]++
-			if at <= 10 && m%2 == 0 {
-				sum[u.ID]++
-			} else if at <= 10 {
-				sum[u.ID] += 1 / math.Log2(float64(at)+1)
+			switch {
+			case at == 0:
+			case at > 10:
+				add(u.ID, 0)
+			case m%2 == 0:
+				add(u.ID, 1)
+			default:
+				add(u.ID, 1/math.Log2(float64(at)+1))
 			}
 		}
 	}
@@ -168,12 +202,36 @@ func Contrasts(base *Run, cs []Contrast) *Table {
 		Header: []string{"run", "metric", "base", "value", "difference in points", "95 % interval", "p", "p (Holm)", "verdict"}, Align: "llrrrrrrl",
 	}
 	for _, c := range cs {
-		t.Rows = append(t.Rows, []any{
-			c.Run, c.Metric, c.Base, c.Value, points(c.Value - c.Base), points(c.Lo) + " to " + points(c.Hi), pValue(c.P), pValue(c.PHolm), c.Verdict,
-		})
+		t.Rows = append(t.Rows, c.line(c.Run))
 	}
-	t.Notes = []string{"Paired over users: Wilcoxon signed-rank test, two-sided, adjusted by Holm for all rows; 95 % bootstrap interval of the mean difference. " +
-		"\"better\" and \"worse\" are said only below 0.05 after the adjustment."}
+	t.Notes = []string{fmt.Sprintf(howPaired, "all rows")}
+	return t
+}
+
+const howPaired = "Paired over users: Wilcoxon signed-rank test, two-sided, adjusted by Holm for %s; 95 %% bootstrap interval of the mean difference. " +
+	"\"better\" and \"worse\" are said only below 0.05 after the adjustment."
+
+func (c Contrast) line(name string) []any {
+	return []any{name, c.Metric, c.Base, c.Value, points(c.Value - c.Base), points(c.Lo) + " to " + points(c.Hi), pValue(c.P), pValue(c.PHolm), c.Verdict}
+}
+
+// againstBase is the table of the rows that were tested against another of theirs; nil
+// where there is none.
+func againstBase(rows []ParityRow) *Table {
+	t := &Table{Header: []string{"method", "metric", "base", "value", "difference in points", "95 % interval", "p", "p (Holm)", "verdict"}, Align: "llrrrrrrl"}
+	for _, r := range rows {
+		for i, c := range r.Against {
+			name := ""
+			if i == 0 {
+				name = r.label()
+			}
+			t.Rows = append(t.Rows, c.line(name))
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	t.Notes = []string{fmt.Sprintf(howPaired, "the metrics of a method")}
 	return t
 }
 

@@ -25,9 +25,10 @@ const (
 )
 
 // Load reads the folder of a finished run: result.json, and metrics.jsonl,
-// per_user.csv and figures.json where they are there; or that of a search. If the folder was made with --seeds, the
-// points and users of each run are looked for in its subfolder seed-N, and
-// otherwise those of the folder itself belong to the first run.
+// per_user.csv, per_user_references.csv and figures.json where they are there; or
+// that of a search. If the folder was made with --seeds, the points and users of
+// each run are looked for in its subfolder seed-N, and otherwise those of the folder
+// itself belong to the first run.
 func Load(dir string) (*Run, error) {
 	f, err := open(dir, "result.json", maxResult)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,6 +79,13 @@ func loadRun(dir, sub string, res *Result) (*Run, error) {
 	}
 	err = read(sub, "per_user.csv", func(in io.Reader) (err error) {
 		r.Users, err = readUsers(in)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = read(sub, "per_user_references.csv", func(in io.Reader) (err error) {
+		res.Beside, err = readBeside(in)
 		return err
 	})
 	if err != nil {

@@ -182,7 +182,7 @@ func optionsOf(r *Result) map[string]string {
 	}
 	out["version"] = strings.TrimSpace(r.Version + " " + head(r.Commit))
 	if r.Privacy != nil {
-		out["epsilon"] = word(r.Privacy.Epsilon)
+		out["epsilon"] = Epsilon(r.Privacy.Epsilon)
 	}
 	return out
 }

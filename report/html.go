@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 //go:embed assets/report.html assets/report.css assets/report.js
@@ -51,6 +52,8 @@ type section struct {
 	Callout   template.HTML
 	Tiles     []tile
 	Facts     []fact
+	Privacy   []fact // what the epsilon holds for; nothing for a run without
+	Caveats   []string
 	Settings  []fact
 	Table     tableView
 	Parts     []part
@@ -147,6 +150,14 @@ func (p *page) fill(runs []*Run) {
 
 func view(t *Table) tableView {
 	lines := t.lines()
+	for i, r := range t.Rows {
+		for c, v := range r {
+			if s, ok := v.(spread); ok && s.room > 0 { // a page folds spaces, but for those of a digit's width
+				text := strings.TrimRight(lines[i+1][c], " ")
+				lines[i+1][c] = text + strings.Repeat("\u2007", utf8.RuneCountInString(lines[i+1][c])-utf8.RuneCountInString(text))
+			}
+		}
+	}
 	rule := min(t.Rule, len(lines)-1)
 	return tableView{Head: lines[0], Main: lines[1 : 1+rule], Refs: lines[1+rule:], Notes: t.Notes}
 }
@@ -161,6 +172,12 @@ func runSection(g *group, r *row) section {
 		Tiles:    tiles(g, r),
 		Facts:    facts(res),
 		Settings: append(settingFacts(res.Params), settingFacts(res.Options)...),
+	}
+	if res.Privacy != nil {
+		s.Privacy = privacyFacts(res)
+		for _, c := range res.Privacy.Caveats {
+			s.Caveats = append(s.Caveats, clip(clean(c), 300))
+		}
 	}
 	t := board(g, r)
 	t.Notes = append(append(t.Notes, selected(r)), caveats(r)...)
@@ -185,7 +202,7 @@ func callout(s string) template.HTML {
 func tiles(g *group, r *row) []tile {
 	var out []tile
 	x := r.scores()
-	p := r.published()
+	p, vs := r.published(), r.versus()
 	for i, name := range scoreNames {
 		if x[i].n == 0 {
 			continue
@@ -197,10 +214,17 @@ func tiles(g *group, r *row) []tile {
 		}
 		out = append(out, t)
 	}
+	if q := r.runs[0].Result.Privacy; q != nil {
+		out = append(out, tile{Name: "epsilon", Value: Epsilon(q.Epsilon), Note: clip(clean(fmt.Sprintf("at delta %g, against %s", q.Delta, q.Against)), 80)})
+	}
 	for _, ref := range []struct{ key, note string }{{"popularity", "the same list for everyone"}, {"memoriser", "counts draws, has no model"}} {
 		for _, m := range refsOf(ref.key, []*row{r}) {
 			if x := m.scores[0]; x.n > 0 {
-				out = append(out, tile{Name: m.name + " HR@10", Value: frac(x.mean), Note: ref.note})
+				t := tile{Name: m.name + " HR@10", Value: frac(x.mean), Note: ref.note}
+				if v := vs[ref.key]; v != nil && r.of <= len(r.runs) {
+					t.Note = "the method is " + v.Verdict
+				}
+				out = append(out, t)
 			}
 		}
 	}
@@ -237,7 +261,7 @@ func facts(r *Result) []fact {
 		add("lost", "%s vanished, %s came too late", plural(r.Dropped, "device"), count(r.Late))
 	}
 	if r.Privacy != nil {
-		add("privacy", "%s", strings.TrimPrefix(privacyWords(r.Privacy), "Privacy: "))
+		add("privacy", "epsilon %s at delta %g, against %s: see above", Epsilon(r.Privacy.Epsilon), r.Privacy.Delta, r.Privacy.Against)
 	} else {
 		add("privacy", "no noise was added, so there is no epsilon")
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ type ParityRow struct {
 	HR, HRSD          float64 // sampled, at 10, as fractions
 	NDCG, NDCGSD      float64
 	FullHR, FullNDCG  float64
+	HR20              float64    // sampled; shown beside a published one
 	Published         *Published // nil for none
 	RoundMS           float64    // median time to train a round
 	Seconds           float64    // of a run, its evaluation included
@@ -30,24 +32,33 @@ type ParityRow struct {
 	Folder            string     // where its runs are kept; empty if nowhere
 	Commit            string
 	References        map[string]*Reference // as in Result; only their test metrics are read
+	Against           []Contrast            // tests against the row that it is a variant of; nil for none
 }
 
-const parityIntro = `# Parity
+const parityIntro = `# %s
 
 What the papers report, beside what this program measures. This page is generated; do not edit it by hand.
 
-- Ours is mean ± standard deviation over the seeds, on the test items, at the round that validation selected. Metrics are fractions; differences are in points (hundredths).
-- A number counts as reproduced if HR@10 and NDCG@10 are both within %g points of the published ones. Where they are not, the table says so.
-- A verdict is given only under the protocol that the authors' code uses. Under it, a held-out item is never drawn as a training negative, while the items it is ranked against are; the **memoriser**, which counts draws and has no model, shows what that alone is worth. Such numbers say that we run the same method. They do not say how well it would do on a device: for that, read the tables whose protocol does not leak.
+- Ours is mean ± standard deviation over the seeds, on the test items, at the round that validation selected, or the last where a protocol has no validation set. Metrics are fractions; differences are in points (hundredths).
+- A number counts as reproduced if it is within %g points of the published one, HR@10 and NDCG@10 alike where both can be compared. Where it is not, the table says so.
+- A verdict is given only under the protocol of the paper.%s
 - No table mixes two protocols. Seconds are those of one run, with its evaluation; ms are those of the training of a round. Bytes are of the binary form of an update.
 `
 
-// Parity writes docs/parity.md: for each data set one table per protocol, rows
-// in the order given. Notes are added to the introduction; what stands between
-// backticks there is code.
-func Parity(w io.Writer, rows []ParityRow, notes ...string) error {
+const parityLeak = " Where that is `paper`, as in the authors' code, a held-out item is never drawn as a training negative, while the items it is ranked against are; " +
+	"the **memoriser**, which counts draws and has no model, shows what that alone is worth. Such numbers say that we run the same method. They do not say how well it would do on a device: " +
+	"for that, read the tables whose protocol does not leak."
+
+// Parity writes a page such as docs/parity.md: for each data set one table per
+// protocol, rows in the order given. Notes are added to the introduction; what stands
+// between backticks there is code.
+func Parity(w io.Writer, title string, rows []ParityRow, notes ...string) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, parityIntro, 100*tolerance)
+	leak := ""
+	if slices.ContainsFunc(rows, func(r ParityRow) bool { return r.Leaks }) {
+		leak = parityLeak
+	}
+	fmt.Fprintf(&b, parityIntro, escapeMD(clean(title)), 100*tolerance, leak)
 	for _, n := range notes {
 		b.WriteString("- " + escapeNote(clean(n)) + "\n")
 	}
@@ -77,6 +88,12 @@ func Parity(w io.Writer, rows []ParityRow, notes ...string) error {
 				}
 				if err := t.Markdown(&b); err != nil {
 					return err
+				}
+				if t := againstBase(of); t != nil {
+					b.WriteString("Against its base:\n\n")
+					if err := t.Markdown(&b); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -114,6 +131,12 @@ func eachTable(rows []ParityRow, do func(*Table) error) error {
 		if err := do(t); err != nil {
 			return err
 		}
+		if t := againstBase(of); t != nil {
+			t.Title = "Against its base"
+			if err := do(t); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -122,7 +145,7 @@ func eachTable(rows []ParityRow, do func(*Table) error) error {
 func ParityCSV(w io.Writer, rows []ParityRow) error {
 	t := &Table{Header: []string{
 		"dataset", "protocol", "leaks", "table", "method", "variant", "seeds", "hr10", "hr10_sd", "ndcg10", "ndcg10_sd", "full_hr10", "full_ndcg10",
-		"published_hr10", "published_ndcg10", "source", "round_ms", "seconds", "bytes_up", "commit",
+		"published_hr10", "published_ndcg10", "source", "round_ms", "seconds", "bytes_up", "commit", "hr20", "published_hr20", "versus",
 	}}
 	for _, r := range rows {
 		pub := Published{HR10: math.NaN(), NDCG10: math.NaN()}
@@ -133,7 +156,8 @@ func ParityCSV(w io.Writer, rows []ParityRow) error {
 		for _, x := range []float64{r.HR, r.HRSD, r.NDCG, r.NDCGSD, r.FullHR, r.FullNDCG, pub.HR10, pub.NDCG10} {
 			line = append(line, plain(x))
 		}
-		t.Rows = append(t.Rows, append(line, pub.Source, plain(r.RoundMS), plain(r.Seconds), plain(r.Up), r.Commit))
+		t.Rows = append(t.Rows, append(line, pub.Source, plain(r.RoundMS), plain(r.Seconds), plain(r.Up), r.Commit,
+			plain(r.HR20), plain(published(pub.HR20)), verdicts(versusOf(r.References))))
 	}
 	return t.CSV(w)
 }
@@ -156,19 +180,18 @@ func (r ParityRow) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(map[string]any{
 		"dataset": r.Dataset, "protocol": r.Protocol, "leaks": r.Leaks, "table": r.Table, "method": r.Method, "variant": r.Variant, "seeds": r.Seeds, "rounds": r.Rounds,
-		"hr@10": null(r.HR), "hr@10_sd": null(r.HRSD), "ndcg@10": null(r.NDCG), "ndcg@10_sd": null(r.NDCGSD),
+		"hr@10": null(r.HR), "hr@10_sd": null(r.HRSD), "ndcg@10": null(r.NDCG), "ndcg@10_sd": null(r.NDCGSD), "hr@20": null(r.HR20),
 		"full": map[string]any{"hr@10": null(r.FullHR), "ndcg@10": null(r.FullNDCG)}, "published": r.Published, "verdict": r.verdict(),
-		"round_ms": r.RoundMS, "seconds": r.Seconds, "bytes_up_per_device": r.Up, "central": r.Central, "commit": r.Commit, "references": r.References,
+		"round_ms": r.RoundMS, "seconds": r.Seconds, "bytes_up_per_device": r.Up, "central": r.Central, "commit": r.Commit, "references": r.References, "against_base": r.Against,
 	})
 }
 
 // verdict is what a row says about its paper, or empty.
 func (r ParityRow) verdict() string {
-	if r.Published == nil || !isPaper(r.Protocol) {
+	if !r.Published.under(r.Protocol) {
 		return ""
 	}
-	s := spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds)}
-	return gapOf(s, r.Published).verdict(r.Seeds)
+	return gapOf(r.scores(), r.Published).verdict(r.Seeds)
 }
 
 // distinct lists the values of a field, in the order of their first use.
@@ -216,26 +239,23 @@ func glance(rows []ParityRow, datasets []string, protocol string) *Table {
 func parityTable(rows []ParityRow, references bool) *Table {
 	protocol := rows[0].Protocol
 	t := &Table{Align: "lr"}
-	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), "published HR / NDCG", "difference in points", "verdict", "ms per round", "seconds", "sent per device and round", "commit")
+	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), pubTitle, "difference in points", longTitle, "verdict", "ms per round", "seconds", "sent per device and round", "commit")
 	var labelled []*row
 	var said sayings
+	var tested []map[string]*Versus
 	for i, r := range rows {
-		label := r.Method
-		if r.Variant != "" {
-			label += " (" + r.Variant + ")"
-		}
-		labelled = append(labelled, &row{label: label, runs: []*Run{{Result: &Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}}})
-		s := spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds), one(r.FullHR), one(r.FullNDCG)}
-		pub, diff, verdict := "-", "-", "no published number"
+		labelled = append(labelled, &row{label: r.label(), runs: []*Run{{Result: &Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}}})
+		vs := versusOf(r.References)
+		tested = append(tested, vs)
+		t.Rows = append(t.Rows, r.line(vs))
 		if p := r.Published; p.under(protocol) {
-			d := gapOf(s, p)
-			pub, diff = frac(published(p.HR10))+" / "+frac(published(p.NDCG10)), points(d.hr)+" / "+points(d.ndcg)
-			verdict = d.verdict(r.Seeds)
-			said.add(label, "published by "+p.Source+".")
+			said.add(r.label(), "published by "+p.Source+".")
 		}
-		t.Rows = append(t.Rows, []any{label, r.Seeds, s[0], s[1], s[2], s[3], pub, diff, verdict, digits(r.RoundMS), digits(r.Seconds), sent(r), head(r.Commit)})
+		if v := verdicts(vs); v != "" {
+			said.add(r.label(), v+".")
+		}
 	}
-	t.Notes = said.lines()
+	t.Notes = append(said.lines(), lettered(labelled, tested)...)
 	if !references {
 		labelled = nil
 	}
@@ -244,16 +264,58 @@ func parityTable(rows []ParityRow, references bool) *Table {
 		for i := range x {
 			x[i].n = min(x[i].n, 1) // they are means already, and of the same seeds
 		}
-		t.Rows = append(t.Rows, []any{ref.name, "", x[0], x[1], x[2], x[3], "", "", "", "", "", "", ""})
+		t.Rows = append(t.Rows, []any{ref.name, "", x[0], x[1], x[2], x[3], "", "", "", "", "", "", "", ""})
 		t.Notes = append(t.Notes, ref.notes()...)
 	}
+	if long := slices.Index(t.Header, longTitle); !slices.ContainsFunc(t.Rows, func(r []any) bool { return r[long] != "" }) {
+		t.drop(long, 1)
+	}
 	if !isPaper(protocol) {
-		t.drop(slices.Index(t.Header, "published HR / NDCG"), 3)
+		t.drop(slices.Index(t.Header, pubTitle), 3)
 	}
 	if t.dropEmpty() && references {
 		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
 	}
+	t.lineUp()
 	return t
+}
+
+// The columns that only some tables have.
+const pubTitle, longTitle = "published HR / NDCG", "HR@20 / published"
+
+func (r ParityRow) label() string {
+	if r.Variant != "" {
+		return r.Method + " (" + r.Variant + ")"
+	}
+	return r.Method
+}
+
+// line is the row in its table.
+func (r ParityRow) line(vs map[string]*Versus) []any {
+	s := r.scores().marked(vs)
+	pub, diff, long := "-", "-", ""
+	if p := r.Published; p.under(r.Protocol) {
+		d := gapOf(s, p)
+		pub, diff = frac(published(p.HR10))+" / "+frac(published(p.NDCG10)), points(d.hr)+" / "+points(d.ndcg)
+		if p.HR20 > 0 {
+			long = frac(r.HR20) + " / " + frac(p.HR20)
+		}
+	}
+	return []any{r.label(), r.Seeds, s[0], s[1], s[2], s[3], pub, diff, long, r.judged(vs), digits(r.RoundMS), digits(r.Seconds), sent(r), head(r.Commit)}
+}
+
+func (r ParityRow) scores() spreads {
+	return spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds), one(r.FullHR), one(r.FullNDCG)}
+}
+
+// judged is the verdict with what it is worth: a number may be that of the paper, and
+// still be no better than popularity.
+func (r ParityRow) judged(vs map[string]*Versus) string {
+	out := cmp.Or(r.verdict(), "no published number")
+	if v := vs["popularity"]; v != nil && v.words() != "better than %s" {
+		out += "; " + v.Verdict
+	}
+	return out
 }
 
 func sent(r ParityRow) string {

@@ -29,7 +29,7 @@ func testOf(p Point) *rank.Summary  { return p.Test }
 // in files of their own.
 func runParts(g *group, r *row, alone bool) []part {
 	run := r.runs[0]
-	out := []part{convergence(run)}
+	out := []part{convergence(run), privacyPart(run)}
 	if len(referred([]*row{r})) > 0 {
 		bars := barsOf(g, r)
 		t := &Table{Header: []string{"name", "hr@10", "ndcg@10"}}
@@ -82,7 +82,13 @@ func convergence(run *Run) part {
 		test.label, test.class = "test", "c0"
 		l := lineChart{about: m.name + " over rounds", unit: m.name + ", sampled (fraction)", lines: []series{valid, test}, mark: float64(run.Result.SelectedRound), format: frac}
 		note := "The dashed line chose the round; the solid one had no say."
-		if run.Result.OnTest != nil {
+		switch {
+		case run.Result.Privacy != nil:
+			note = "Both are the experimenter's: neither was released, and neither chose the round."
+			if run.Result.Privacy.Metrics > 0 {
+				note = "Both are the experimenter's: what was released, and chose the round, has noise."
+			}
+		case run.Result.OnTest != nil:
 			note = "There is no validation set: the last round is reported, whatever came before."
 		}
 		add(figure{"convergence-" + strings.TrimSuffix(m.key, "@10"), m.name + " over rounds", note, l.draw(), l.table(m.key)})

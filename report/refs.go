@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// refNames are the references that every report carries, in order.
-var refNames = []struct{ key, name string }{
-	{"popularity", "popularity"}, {"ease", "EASE"}, {"local", "local-only"}, {"memoriser", "memoriser"},
+// refNames are the references that every report carries, in order, with the letter
+// that marks a method above one.
+var refNames = []struct{ key, name, letter string }{
+	{"popularity", "popularity", "p"}, {"ease", "EASE", "e"}, {"local", "local-only", "l"}, {"memoriser", "memoriser", "m"},
 }
 
 // referred are the runs that carry references.

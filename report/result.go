@@ -44,6 +44,8 @@ type Result struct {
 	Idle          int                   `json:"idle_devices"`              // devices with nothing to train on in the last round
 	Version       string                `json:"version"`
 	Commit        string                `json:"commit,omitempty"`
+	// Beside is what stands in per_user_references.csv; nil where there is none.
+	Beside *Beside `json:"-"`
 }
 
 // Reference is a scorer that every report carries beside the method. Valid and
@@ -54,6 +56,7 @@ type Reference struct {
 	Reason  string        `json:"reason,omitempty"`
 	About   string        `json:"about,omitempty"`
 	Seconds float64       `json:"seconds"`
+	Versus  *Versus       `json:"versus,omitempty"` // how the method stands to it
 }
 
 // LeakMeasured is what a leak amounts to: the test HR@10 of the count-only
@@ -67,6 +70,7 @@ type LeakMeasured struct {
 type Published struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
+	HR20   float64 `json:"hr@20,omitempty"`
 	Source string  `json:"source"`
 	// Protocol is the one under which a number of ours may stand beside it; empty is
 	// "paper".
@@ -111,8 +115,13 @@ type Privacy struct {
 	Caveats []string `json:"caveats,omitempty"`
 	Budget  float64  `json:"budget,omitempty"` // the epsilon that was allowed; 0 where the noise was given
 	Clip    float64  `json:"clip,omitempty"`   // the bound on an update at the end
-	Broke   int      `json:"budget_spent_before_round,omitempty"`
-	Kept    int      `json:"rounds_with_too_few_devices,omitempty"`
+	// Adaptive says that the bound has moved, Metrics is the noise multiplier of the
+	// metrics that were released, so often; the reported round was then chosen by them.
+	Adaptive       bool    `json:"adaptive,omitempty"`
+	Metrics        float64 `json:"metrics_noise,omitempty"`
+	MetricReleases int     `json:"metrics_released,omitempty"`
+	Broke          int     `json:"budget_spent_before_round,omitempty"`
+	Kept           int     `json:"rounds_with_too_few_devices,omitempty"`
 	// How often a device took part: against the coordinator each time costs.
 	MostVisits int     `json:"participations_most,omitempty"`
 	MeanVisits float64 `json:"participations_mean,omitempty"`
@@ -124,6 +133,9 @@ type Many struct {
 	Runs []*Result `json:"runs"`
 	Mean Moments   `json:"mean"`
 	SD   Moments   `json:"sd"`
+	// Versus is by reference, as in Reference, over the means of each user; nil
+	// without references.
+	Versus map[string]*Versus `json:"versus,omitempty"`
 }
 
 // Moments holds one number over the seeds for each metric.
@@ -142,6 +154,8 @@ type Point struct {
 	EvalMS  float64       `json:"eval_ms"`
 	BytesUp int           `json:"bytes_up"`
 	Spectra []Spectrum    `json:"spectra,omitempty"` // of the item table, in some rounds
+	Epsilon *float64      `json:"epsilon,omitempty"` // spent so far, in evaluated rounds
+	Clip    float64       `json:"clip,omitempty"`    // the bound on an update
 }
 
 // User is one line of per_user.csv.

@@ -82,7 +82,7 @@ func spreadsOf(all []scores) spreads {
 // Repeat puts runs that differ in their seed together. The metrics are those
 // that all runs have; SD is that of a sample, and 0 for one run.
 func Repeat(runs []*Result) *Many {
-	m := &Many{Runs: runs}
+	m := &Many{Runs: runs, Versus: Against(runs)}
 	m.Mean.Valid, m.SD.Valid = over(runs, func(r *Result) rank.Summary { return r.Valid })
 	m.Mean.Test, m.SD.Test = over(runs, func(r *Result) rank.Summary { return r.Test })
 	return m

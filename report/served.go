@@ -148,7 +148,7 @@ func interval(users []User) string {
 		return ""
 	}
 	lo, hi := rank.Bootstrap(hits, bootstraps/2, 1)
-	return fmt.Sprintf("Other users of the same kind would give a sampled HR@10 between %s and %s (95 %% bootstrap interval over %s). It is no test against the references, whose ranks per user are not kept.",
+	return fmt.Sprintf("Other users of the same kind would give a sampled HR@10 between %s and %s (95 %% bootstrap interval over %s). It is no test against the references: such a test pairs the same users.",
 		frac(lo), frac(hi), plural(len(hits), "user"))
 }
 

@@ -45,7 +45,8 @@ func board(g *group, r *row) *Table {
 	add := func(name string, s spreads) {
 		t.Rows = append(t.Rows, []any{name, s[0], s[1], s[2], s[3]})
 	}
-	add(r.label, r.scores())
+	vs := r.versus()
+	add(r.label, r.scores().marked(vs))
 	if s, told := r.onTest(); told {
 		add(onTestLabel, s)
 	}
@@ -59,6 +60,11 @@ func board(g *group, r *row) *Table {
 	}
 	if t.dropEmpty() {
 		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
+	}
+	t.lineUp()
+	t.Notes = append(t.Notes, lettered([]*row{r}, []map[string]*Versus{vs})...)
+	if said := verdicts(vs); said != "" && r.of <= len(r.runs) {
+		t.Notes = append(t.Notes, fmt.Sprintf("Against the references: %s.", said))
 	}
 	return t
 }
@@ -102,7 +108,7 @@ func notes(g *group, r *row) []string {
 		out = append(out, fmt.Sprintf("Devices that vanished: %s; that came too late: %s.", count(res.Dropped), count(res.Late)))
 	}
 	if res.Privacy != nil {
-		out = append(out, privacyWords(res.Privacy))
+		out = append(out, privacyNotes(res)...)
 	}
 	if s := leakWords(g, []*row{r}); s != "" {
 		out = append(out, s)
@@ -126,6 +132,9 @@ func selected(r *row) string {
 	rounds := r.runs[0].Result.Rounds
 	if hi == 0 {
 		return "No round was selected: nothing was evaluated."
+	}
+	if r.runs[0].Result.Privacy != nil {
+		return privateRound(r.runs[0].Result, span(lo, hi))
 	}
 	if r.runs[0].Result.OnTest != nil {
 		lo, hi := r.extent(func(r *Result) int { return r.OnTest.Round })
@@ -180,21 +189,4 @@ func leakWords(g *group, rows []*row) string {
 		return "Under this protocol held-out items are treated differently from the items they are ranked against; see what the method is worth with --protocol deployed."
 	}
 	return fmt.Sprintf("Under this protocol a scorer without a model (the memoriser) reaches %s; see what the method is worth with --protocol deployed.", strings.Join(reach, " and "))
-}
-
-func privacyWords(p *Privacy) string {
-	s := fmt.Sprintf("Privacy: epsilon %s at delta %g", word(p.Epsilon), p.Delta)
-	for _, w := range []struct{ name, value string }{
-		{"adjacency", p.Adjacency},
-		{"sampler", p.Sampler},
-		{"mechanism", p.Mechanism},
-		{"accountant", p.Accountant},
-		{"conversion", p.Conversion},
-		{"against", p.Against},
-	} {
-		if w.value != "" {
-			s += ", " + w.name + " " + w.value
-		}
-	}
-	return fmt.Sprintf("%s, noise %g, q %g, %s.", s, p.Noise, p.Q, plural(p.Rounds, "round"))
 }

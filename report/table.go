@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/csv"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -20,20 +21,48 @@ type Table struct {
 	Notes  []string
 }
 
-// spread is a mean over n runs; n is 0 where there is none.
+// spread is a mean over n runs; n is 0 where there is none. The mark stands after
+// it, in a column of room letters.
 type spread struct {
 	mean, sd float64
 	n        int
+	mark     string
+	room     int
 }
 
 func (s spread) String() string {
-	switch s.n {
-	case 0:
-		return "-"
-	case 1:
-		return frac(s.mean)
+	out := "-"
+	if s.n > 0 {
+		out = frac(s.mean)
 	}
-	return frac(s.mean) + " ± " + frac(s.sd)
+	if s.n > 1 {
+		out += " ± " + frac(s.sd)
+	}
+	if s.room > 0 {
+		out += fmt.Sprintf(" %-*s", s.room, s.mark)
+	}
+	return out
+}
+
+// lineUp gives the marks of a column the same room, so that its numbers stand
+// under each other.
+func (t *Table) lineUp() {
+	room := map[int]int{}
+	for _, r := range t.Rows {
+		for c, v := range r {
+			if s, ok := v.(spread); ok {
+				room[c] = max(room[c], len(s.mark))
+			}
+		}
+	}
+	for _, r := range t.Rows {
+		for c, v := range r {
+			if s, ok := v.(spread); ok {
+				s.room = room[c]
+				r[c] = s
+			}
+		}
+	}
 }
 
 func cell(v any) string {
@@ -159,7 +188,7 @@ func (t *Table) Markdown(w io.Writer) error {
 	}
 	for i, l := range t.lines() {
 		for _, s := range l {
-			b.WriteString("| " + escapeMD(s) + " ")
+			b.WriteString("| " + escapeMD(strings.TrimRight(s, " ")) + " ")
 		}
 		b.WriteString("|\n")
 		if i > 0 {

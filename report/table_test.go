@@ -48,6 +48,12 @@ func TestTextOfARun(t *testing.T) {
 	honest.Privacy = &Privacy{Epsilon: "inf", Delta: 1e-6, Adjacency: "user", Sampler: "poisson", Q: 0.1, Rounds: 100, Mechanism: "gauss", Accountant: "rdp"}
 	golden(t, "deployed.txt", func(w io.Writer) error { return Text(w, honest) })
 
+	kept := made("fedmf", "deployed", 1, 100, 10).Result
+	kept.SelectedRound, kept.Published, kept.References = 41, nil, nil
+	kept.Privacy = promised()
+	golden(t, "private.txt", func(w io.Writer) error { return Text(w, kept) })
+	golden(t, "private.md", func(w io.Writer) error { return Markdown(w, []*Run{{Result: kept}}) })
+
 	far := made("pfedrec", "paper", 1, 100, 10).Result
 	far.Test = *summary(0.62, 0.43, nan, nan)
 	far.LeakMeasured, far.References = nil, nil
@@ -221,6 +227,6 @@ func TestParityPage(t *testing.T) {
 	deployed.Protocol, deployed.Leaks, deployed.HR, deployed.NDCG = "deployed", false, 0.5630, 0.3261
 	deployed.FullHR, deployed.FullNDCG, deployed.References = 0.0912, 0.0451, honest
 	golden(t, "parity.md", func(w io.Writer) error {
-		return Parity(w, []ParityRow{base, global, deployed, off}, "FedRAP: the paper's table was not found.", "Made by `tacit docs_x`, not by <b>.", "one ` alone")
+		return Parity(w, "Parity", []ParityRow{base, global, deployed, off}, "FedRAP: the paper's table was not found.", "Made by `tacit docs_x`, not by <b>.", "one ` alone")
 	})
 }

@@ -18,7 +18,7 @@ import (
 func Markdown(w io.Writer, runs []*Run) error {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
-	b.WriteString("Metrics are fractions on the test items, at the round that validation selected; differences to published numbers are in points (hundredths).\n\n")
+	b.WriteString("Metrics are fractions on the test items, at the round that validation selected, but for runs with a privacy promise, where notes say which; differences to published numbers are in points (hundredths).\n\n")
 	for _, g := range groups(runs) {
 		t := overview(g)
 		if err := t.Markdown(&b); err != nil {
@@ -36,8 +36,11 @@ func overview(g *group) *Table {
 	var about []string
 	beside := false
 	var said sayings
+	var tested []map[string]*Versus
 	for _, r := range g.rows {
-		s := r.scores()
+		vs := r.versus()
+		tested = append(tested, vs)
+		s := r.scores().marked(vs)
 		pub, diff := "-", "-"
 		if p := r.published(); p.under(g.protocol) {
 			d := gapOf(r.asPublished(), p)
@@ -57,6 +60,12 @@ func overview(g *group) *Table {
 			t.Rows = append(t.Rows, []any{onTestLabel, "", x[0], x[1], x[2], x[3], "", "", span(r.extent(func(r *Result) int { return r.OnTest.Round })), "", ""})
 			said.add(r.label, selected(r))
 		}
+		if v := verdicts(vs); v != "" {
+			said.add(r.label, v+".")
+		}
+		if res := r.runs[0].Result; res.Privacy != nil {
+			said.add(r.label, strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
+		}
 	}
 	t.Rule = len(t.Rows)
 	for _, ref := range refRows(g.rows) {
@@ -69,7 +78,8 @@ func overview(g *group) *Table {
 	if t.dropEmpty() {
 		about = append(about, "Full ranking: none under this protocol beside its own candidates.")
 	}
-	about = append(about, g.notes...)
+	t.lineUp()
+	about = append(append(about, lettered(g.rows, tested)...), g.notes...)
 	if s := leakWords(g, g.rows); s != "" {
 		about = append(about, s)
 	}
@@ -175,11 +185,16 @@ func csvScores(r *Result, add func(string, any)) {
 	four("valid", &r.Valid)
 	four("test", &r.Test)
 	for _, n := range refNames {
-		var s *rank.Summary
-		if ref := r.References[n.key]; ref != nil {
-			s = ref.Test
+		ref := r.References[n.key]
+		if ref == nil {
+			ref = new(Reference)
 		}
-		four(n.key+".test", s)
+		four(n.key+".test", ref.Test)
+		if ref.Versus != nil {
+			add(n.key+".verdict", ref.Versus.Verdict)
+		} else {
+			add(n.key+".verdict", nil)
+		}
 	}
 	p := r.Published
 	if p == nil {

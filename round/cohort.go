@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/rng"
 )
 
@@ -88,6 +89,19 @@ func (c Cohort) Expected(users int) float64 {
 		return c.Share * float64(users)
 	}
 	return float64(users)
+}
+
+// Sampling is the sampler that an accountant may claim for so many users, and its rate;
+// none where everybody comes, or comes in turn.
+func (c Cohort) Sampling(users int) (account.Sampler, float64) {
+	n := c.Expected(users)
+	switch {
+	case c.Kind == "poisson":
+		return account.Poisson, c.Share
+	case (c.Kind == "count" || c.Kind == "share") && n < float64(users):
+		return account.WithoutReplacement, n / float64(users)
+	}
+	return account.None, 1
 }
 
 // Epoch is the number of rounds in which each of so many devices comes once, where

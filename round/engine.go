@@ -45,7 +45,7 @@ type Report struct {
 	Dropped int  // that vanished
 	Late    int  // that came after the deadline
 	Idle    int  // that had nothing to learn from
-	Kept    bool // too few devices came: nothing was released
+	Kept    bool // too few devices came, or stayed: nothing was released
 	Samples int
 	Bytes   int // sent by the devices that count
 	Loss    float64

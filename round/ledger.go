@@ -19,13 +19,30 @@ import (
 // disk before the release is made, each with the hash of all before it. A crash can
 // leave a line that nobody acted on, or half of one: both count as spent.
 type Ledger struct {
-	f      *os.File
+	f      file
 	n      int    // lines
 	last   string // hash of the last one
 	events []account.Event
 	spent  account.Spent // the same, with like events put together
-	repair bool          // the file ended in half a line
+	end    ending
+	err    error // of the first line that could not be written: none may follow it
 }
+
+// file is what a ledger is written to.
+type file interface {
+	io.ReadWriteCloser
+	Sync() error
+}
+
+// ending is how the file that was read ends.
+type ending uint8
+
+const (
+	whole  ending = iota
+	open          // with a line that lacks its newline
+	broken        // with half a line, and that has no newline
+	mended        // with half a line, and nothing that stands for it
+)
 
 // entry is a line. Hash is that of the line with an empty Hash, which holds the hash
 // of the line before.
@@ -57,52 +74,57 @@ func OpenLedger(path, run string) (*Ledger, error) {
 }
 
 func (l *Ledger) load(path, run string) error {
-	b, err := io.ReadAll(io.LimitReader(l.f, maxLedger))
+	b, err := io.ReadAll(io.LimitReader(l.f, maxLedger+1))
 	if err != nil {
 		return err
 	}
 	if len(b) == 0 {
-		if err := l.append(entry{Run: run}); err != nil {
+		if err := l.append("", entry{Run: run}); err != nil {
 			return err
 		}
 		return syncDir(filepath.Dir(path))
 	}
+	if len(b) > maxLedger {
+		return fmt.Errorf("%s: the ledger is longer than %d bytes: nothing may be released; begin another run", path, maxLedger)
+	}
 	if err := l.read(b, run); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if l.repair { // whether its release was made is not known: it counts
-		if _, err := l.f.Write([]byte("\n")); err != nil {
-			return err
-		}
-		e := entry{Crash: true}
-		if n := len(l.events); n > 0 {
-			again := l.events[n-1]
-			e.Event = &again
-		}
-		return l.append(e)
+	// Whether the release of half a line was made is not known: it counts.
+	e := entry{Crash: true}
+	if n := len(l.events); n > 0 {
+		again := l.events[n-1]
+		e.Event = &again
+	}
+	switch l.end {
+	case open:
+		_, err := l.f.Write([]byte("\n"))
+		return errors.Join(err, l.f.Sync())
+	case broken:
+		return l.append("\n", e)
+	case mended:
+		return l.append("", e)
 	}
 	return nil
 }
 
 // read checks every line.
 func (l *Ledger) read(b []byte, run string) error {
-	torn := false
 	for len(b) > 0 {
-		line, rest, whole := bytes.Cut(b, []byte("\n"))
+		line, rest, ends := bytes.Cut(b, []byte("\n"))
 		b = rest
 		var e entry
-		if !whole { // half a line at the end
-			l.repair = true
-			break
-		}
-		if err := json.Unmarshal(line, &e); err != nil || e.N != l.n || e.Before != l.last || e.Hash != e.sum() || torn && !e.Crash {
-			if torn || l.n == 0 {
-				return fmt.Errorf("line %d of the ledger is damaged: what was spent is not known, so nothing may be released; begin another run", l.n+1)
+		err := json.Unmarshal(line, &e)
+		switch text, _ := json.Marshal(e); {
+		case err != nil && l.n > 0 && cutOff(line):
+			// Another half may follow, of what was to stand for it, and then that.
+			if l.end = mended; !ends {
+				l.end = broken
 			}
-			torn = true // it must be followed by what stands for it
 			continue
-		}
-		if l.n == 0 && e.Run != run {
+		case err != nil || e.N != l.n || e.Before != l.last || e.Hash != e.sum() || l.end == mended && !e.Crash || !bytes.Equal(text, line):
+			return fmt.Errorf("line %d of the ledger is damaged: what was spent is not known, so nothing may be released; begin another run", l.n+1)
+		case l.n == 0 && e.Run != run:
 			return errors.New("the ledger belongs to a run with other settings")
 		}
 		if e.Event != nil {
@@ -110,15 +132,18 @@ func (l *Ledger) read(b []byte, run string) error {
 				return fmt.Errorf("line %d of the ledger: %w", l.n+1, err)
 			}
 		}
-		l.last, l.n, torn = e.Hash, l.n+1, false
-	}
-	if torn {
-		return errors.New("the ledger's last line is damaged: what was spent is not known, so nothing may be released; begin another run")
-	}
-	if l.last == "" {
-		return errors.New("the ledger has no first line: nothing may be released; begin another run")
+		l.last, l.n = e.Hash, l.n+1
+		if l.end = whole; !ends {
+			l.end = open
+		}
 	}
 	return nil
+}
+
+// cutOff reports whether a text is the beginning of a line, and not all of it.
+func cutOff(line []byte) bool {
+	var e entry
+	return errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&e), io.ErrUnexpectedEOF)
 }
 
 func (l *Ledger) count(e account.Event) error {
@@ -140,17 +165,22 @@ func (e entry) sum() string {
 }
 
 // append writes a line and waits until it is on disk.
-func (l *Ledger) append(e entry) error {
+func (l *Ledger) append(before string, e entry) error {
+	if l.err != nil {
+		return fmt.Errorf("the ledger could not be written to before: %w", l.err)
+	}
 	e.N, e.Before = l.n, l.last
 	e.Hash = e.sum()
 	b, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	if _, err := l.f.Write(append(b, '\n')); err != nil {
+	if _, err := l.f.Write([]byte(before + string(b) + "\n")); err != nil {
+		l.err = err
 		return err
 	}
 	if err := l.f.Sync(); err != nil {
+		l.err = err
 		return err
 	}
 	l.last, l.n = e.Hash, l.n+1
@@ -168,7 +198,7 @@ func (l *Ledger) Spend(e account.Event) error {
 			return err
 		}
 	}
-	return l.append(entry{Event: &e})
+	return l.append("", entry{Event: &e})
 }
 
 // Events are those that were spent; alike ones are put together.

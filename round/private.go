@@ -21,26 +21,31 @@ var ErrSpent = errors.New("round: the privacy budget is spent")
 // afford tells the devices their bound, or says that the budget has no room for
 // another round.
 func (e *Engine) afford() error {
-	ok, err := e.Affords(e.Next)
+	ok, err := e.Affords(0, e.Next)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return ErrSpent
 	}
-	e.Fleet.(Guarded).Bind(e.Guard.Bound())
+	fleet := e.Fleet.(Guarded)
+	fleet.Sealed(e.flat) // what a round that failed has left would count twice
+	fleet.Bind(e.Guard.Bound())
 	return nil
 }
 
 // Affords reports whether the rounds, from 0, that come next stay within the budget,
-// if there is one.
-func (e *Engine) Affords(rounds ...int) (bool, error) {
+// if there is one, with so many releases of metrics beside them.
+func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
 	g := e.Guard
 	if g == nil || g.Epsilon == 0 {
 		return true, nil
 	}
+	if g.Policy.Metrics == 0 {
+		metrics = 0
+	}
 	events := e.Ledger.Events()
-	if len(rounds) > 0 && rounds[len(rounds)-1] < g.Rounds && g.OnPlan(rounds[0], events) {
+	if len(rounds) > 0 && rounds[len(rounds)-1] < g.Rounds && g.OnPlan(rounds[0], metrics, events) {
 		return true, nil
 	}
 	for _, t := range rounds {
@@ -52,14 +57,20 @@ func (e *Engine) Affords(rounds ...int) (bool, error) {
 			events = append(events, next)
 		}
 	}
+	for range metrics {
+		events = append(events, g.MetricEvent())
+	}
 	r, err := account.Epsilon(g.Delta, g.Options(), events...)
 	return err == nil && r.Epsilon <= g.Epsilon*(1+1e-9), err
 }
 
 // release makes the round's sums public: the ledger first, then noise, then the
 // server's step. A sum of too few devices is thrown away; it is paid for all the same.
+// A device that has nothing to learn from counts: that it sent zeros must not show.
 func (e *Engine) release(rep *Report) error {
 	g, fleet := e.Guard, e.Fleet.(Guarded)
+	clear(e.flat)
+	fleet.Sealed(e.flat)
 	event, spends, err := g.Spends(e.Next)
 	if err != nil {
 		return err
@@ -69,16 +80,17 @@ func (e *Engine) release(rep *Report) error {
 			return fmt.Errorf("round %d: nothing is released that is not in the ledger: %w", e.Next+1, err)
 		}
 	}
-	clear(e.flat)
-	fleet.Sealed(e.flat)
-	if rep.Devices < g.Least {
-		rep.Kept = true
-		e.Next++
-		return nil
+	came := rep.Devices + rep.Idle
+	if rep.Kept = rep.Kept || came < g.Fewest(); rep.Kept {
+		if g.Mechanism != privacy.Tree {
+			e.Next++
+			return nil
+		}
+		clear(e.flat) // the rounds to come take this one's noise back, so it must be there
 	}
 	n := len(e.flat) - 1
 	if g.Mechanism != privacy.Laplace && !g.Drawn {
-		for _, part := range g.Parts(e.Next, rep.Devices) {
+		for _, part := range g.Parts(e.Next, came) {
 			e.addNoise(part, e.flat[:n])
 		}
 	}
@@ -91,26 +103,26 @@ func (e *Engine) release(rep *Report) error {
 		fleet.Unseal(i, e.flat, unit, s)
 		if g.Mechanism == privacy.Laplace {
 			own := agg.Noise{Kind: "laplace", Scale: float64(g.Scale()) * unit}
-			own.AddSum(rep.Devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(e.Slots[i].Dim), e.Slots[i].Dim, s)
+			own.AddSum(came, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(e.Slots[i].Dim), e.Slots[i].Dim, s)
 		}
 	}
 	bits := e.flat[n]
 	expected := int(math.Round(e.Cohort.Expected(e.Fleet.Users())))
 	var none [method.MaxSlots]float64
 	e.apply(max(1, expected), none[:])
-	if err := e.adapt(bits); err != nil {
+	if err := e.adapt(bits, came); err != nil {
 		return fmt.Errorf("round %d: %w", e.Next+1, err)
 	}
 	e.Next++
 	return nil
 }
 
-func (e *Engine) adapt(bits int64) error {
+func (e *Engine) adapt(bits int64, devices int) error {
 	if e.Guard.Adaptive == "off" {
 		return nil
 	}
 	noisy := []int64{bits}
-	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.BitDeviation(), noisy)
+	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.NoiseOfBits(devices), noisy)
 	return e.Guard.Adapt(noisy[0])
 }
 

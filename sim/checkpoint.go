@@ -30,6 +30,9 @@ type header struct {
 func (r *Run) Save(w io.Writer, fingerprint string) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
+	if r.Engine.Ledger != nil {
+		r.Paid = r.Engine.Ledger.Events()
+	}
 	head, err := json.Marshal(header{fingerprint, r.Told})
 	if err != nil {
 		return err
@@ -87,7 +90,7 @@ func (r *Run) Load(src io.Reader, fingerprint string) error {
 		return errors.New("sim: the checkpoint is damaged: something follows its end")
 	}
 	r.Told = h.Told
-	return nil
+	return r.owe()
 }
 
 type hashed struct {

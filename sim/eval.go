@@ -127,6 +127,20 @@ func (e *eval) some(users int, seed uint64) {
 	}
 }
 
+// asked is how many users are measured, whether there is something to measure or not.
+func (e *eval) asked() int {
+	if e.only == nil {
+		return e.split.Users()
+	}
+	n := 0
+	for _, on := range e.only {
+		if on {
+			n++
+		}
+	}
+	return n
+}
+
 func (e *eval) visited(l *lane, u int) { e.user(l.Worker, &l.scores, &l.part, u) }
 
 // user places the held-out items of one user by the scorer's scores.

@@ -261,8 +261,11 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 	out := l.Visit(&f.state[u], &l.task, to, loss)
 	switch {
-	case out.Samples == 0: // a device with nothing to learn from takes no part
+	case out.Samples == 0 && !(late && f.Plan.Guarded): // a device with nothing to learn from takes no part
 		l.rep.Idle++
+		if f.masked != nil { // but that it sends zeros must not show
+			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed)
+		}
 	case late:
 		l.rep.Late++
 		if f.masked != nil {

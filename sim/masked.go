@@ -42,6 +42,7 @@ func (m *masked) begin(cohort []uint32) {
 	}
 	m.vectors, m.left = make([][]int32, len(cohort)), make([]int, len(cohort))
 	clear(m.plain)
+	clear(m.sum)
 }
 
 // took keeps the vector of user u, which worker w has just sealed. Distributed noise
@@ -51,9 +52,12 @@ func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 	v := make([]int32, n)
 	mem.Take(w, v)
 	if m.guard.Drawn {
-		noise := make([]int64, n-1)
-		from := seeded(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0)
-		privacy.NewSource(from).AddGauss(m.guard.Share(), noise)
+		noise := make([]int64, n)
+		from := privacy.NewSource(seeded(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
+		from.AddGauss(m.guard.Share(), noise[:n-1])
+		if m.guard.Adaptive != "off" {
+			from.AddGauss(m.guard.BitShare(), noise[n-1:])
+		}
 		limit := m.most()
 		for i, x := range noise {
 			v[i] = int32(min(max(int64(v[i])+x, -limit), limit))
@@ -65,20 +69,26 @@ func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 // most is the largest magnitude of a device's number.
 func (m *masked) most() int64 {
 	b := m.guard.Bound()
-	most := int64(b.Levels) + 1
+	most, bit := int64(b.Levels)+1, int64(privacy.BitLevels)
 	if m.guard.Drawn {
 		most += secagg.Tail(float64(m.guard.Share()), len(m.sum), 1e-12)
+		if m.guard.Adaptive != "off" {
+			bit += secagg.Tail(float64(m.guard.BitShare()), 1, 1e-12)
+		}
 	}
-	return max(most, privacy.BitLevels)
+	return max(most, bit)
 }
 
 // end plays the round. That the sum is the plain one is checked, not believed.
 func (m *masked) end(t, jobs int, rep *round.Report, model [32]byte) error {
+	if len(m.vectors) < max(1, m.guard.Fewest()) { // too few were asked: nobody masks anything
+		return nil
+	}
 	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: 0.1, Dropped: 0.33})
 	if err != nil {
 		return err
 	}
-	p.Least = max(p.Least, m.guard.Least)
+	p.Least = max(p.Least, m.guard.Fewest())
 	s := secagg.Session{
 		Round:   secagg.Round{Params: p, Model: model, Number: uint64(t)},
 		Workers: jobs,
@@ -90,7 +100,7 @@ func (m *masked) end(t, jobs int, rep *round.Report, model [32]byte) error {
 	}
 	res, err := s.Run()
 	if errors.Is(err, secagg.ErrTooFew) { // a clean end: nothing is learnt, and nothing released
-		rep.Devices = 0
+		rep.Devices, rep.Kept = 0, true
 		return nil
 	}
 	if err != nil {

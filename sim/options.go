@@ -32,6 +32,8 @@ type Options struct {
 	EvalUsers int            `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
 	Ties      string         `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
 
+	// Name is that of the method, for messages.
+	Name string
 	// Plain runs the oracle of the fast path: see device.Options.
 	Plain bool
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -39,18 +40,14 @@ func (r *Run) guard() error {
 	f, e := r.Fleet, r.Engine
 	users := f.Users()
 	s := privacy.Setting{
-		Method: "this method", Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
-		Sampler: account.None, Q: 1, Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Numbers(), Mean: string(e.Mean),
+		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
+		Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Numbers(), Mean: string(e.Mean),
 		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed, Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
-	switch r.Cohort.Kind {
-	case "poisson":
-		s.Sampler, s.Q = account.Poisson, r.Cohort.Share
-	case "count", "share":
-		if s.Expected < float64(users) {
-			s.Sampler, s.Q = account.WithoutReplacement, s.Expected/float64(users)
-		}
+	if r.DP.Metrics > 0 && !f.split.Validates() {
+		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out", r.DP.Metrics, f.split.Name)
 	}
+	s.Sampler, s.Q = r.Cohort.Sampling(users)
 	var err error
 	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
 		return err
@@ -85,12 +82,29 @@ func (r *Run) Spent() (account.Result, bool, error) {
 	return res, true, err
 }
 
+// Releases is how many rounds, and how many times metrics, were paid for.
+func (r *Run) Releases() (rounds, metrics int) {
+	g := r.Engine.Guard
+	for _, e := range r.Engine.Ledger.Events() {
+		switch {
+		case g.Policy.Metrics > 0 && e.Noise == g.Policy.Metrics && e.Sampler == account.None:
+			metrics += int(e.Rounds)
+		case e.Mechanism != account.Tree:
+			rounds += int(e.Rounds)
+		}
+	}
+	if g.Mechanism == privacy.Tree { // which are paid for when they are begun
+		rounds = r.Engine.Next
+	}
+	return rounds, metrics
+}
+
 // Participations is how often a device has taken part: the most, and the mean.
 func (r *Run) Participations() (most int, mean float64) {
 	for u := range r.Fleet.state {
 		n := int(r.Fleet.state[u].Visits)
 		most = max(most, n)
-		mean += float64(n) / float64(len(r.Fleet.state))
+		mean += float64(n) / float64(r.Fleet.Users())
 	}
 	return most, mean
 }
@@ -101,38 +115,59 @@ type Released struct {
 	NDCG10 float64 `json:"ndcg@10"`
 }
 
-// publish adds noise to a round's validation metrics, once the ledger has them.
-func (r *Run) publish(t int, of rank.Summary, users int) (*Released, error) {
-	g := r.Engine.Guard
-	if g == nil || g.Policy.Metrics == 0 || users == 0 {
+// publish adds noise to a round's validation metrics, once the ledger has them. The
+// sums are divided by how many users are asked, which is public: how many had
+// something to say is not.
+func (r *Run) publish(t int, of rank.Summary) (*Released, error) {
+	g, users := r.Engine.Guard, float64(counted(r.eval.now.Valid))
+	if g.Policy.Metrics == 0 || !r.Fleet.split.Validates() {
 		return nil, nil
+	}
+	if ok, err := r.Engine.Affords(1); err != nil || !ok {
+		return nil, err
 	}
 	if err := r.Engine.Ledger.Spend(g.MetricEvent()); err != nil {
 		return nil, fmt.Errorf("sim: metrics of round %d are not released: %w", t+1, err)
 	}
 	const grid = 1 << 12
-	sums := []int64{int64(of.Sampled["hr@10"] * float64(users) * grid), int64(of.Sampled["ndcg@10"] * float64(users) * grid)}
-	dev := int64(g.Policy.Metrics*(privacy.MetricSensitivity*grid+1)) + 1
+	sums := []int64{int64(of.Sampled["hr@10"] * users * grid), int64(of.Sampled["ndcg@10"] * users * grid)}
+	dev := int64(g.Policy.Metrics*(privacy.MetricSensitivity*grid+2)) + 1
 	privacy.NewSource(seeded(r.Seed, privacy.Node{Tree: -2, Index: t}, 0)).AddGauss(dev, sums)
-	n := float64(users) * grid
+	n := float64(r.eval.asked()) * grid
 	return &Released{float64(sums[0]) / n, float64(sums[1]) / n}, nil
 }
 
 // lastAffordable reports whether round t, from 0, is the last that the budget allows.
+// Whichever is the last is evaluated, and its metrics must be affordable too.
 func (r *Run) lastAffordable(t int) (bool, error) {
 	if r.Engine.Guard == nil || t+1 >= r.Rounds {
 		return t+1 >= r.Rounds, nil
 	}
-	ok, err := r.Engine.Affords(t, t+1)
+	metrics := 1
+	if r.evaluates(t) {
+		metrics = 2
+	}
+	ok, err := r.Engine.Affords(metrics, t, t+1)
 	return !ok, err
+}
+
+// clip is the bound of the round to come.
+func (r *Run) clip() float64 {
+	if r.Engine.Guard == nil {
+		return 0
+	}
+	return r.Engine.Guard.Clip
 }
 
 // tell adds to a round's event what it cost.
 func (r *Run) tell(ev *Event, rep round.Report, turn, last bool) error {
+	if r.Engine.Guard == nil {
+		return nil
+	}
 	if rep.Kept {
 		r.Kept++
 	}
-	if ev.Clip = r.Engine.Guard.Clip; last && r.Engine.Next < r.Rounds {
+	if last && r.Engine.Next < r.Rounds {
 		r.Broke = r.Engine.Next + 1
 	}
 	if !turn {
@@ -143,6 +178,42 @@ func (r *Run) tell(ev *Event, rep round.Report, turn, last bool) error {
 		ev.Epsilon = &spent.Epsilon
 	}
 	return err
+}
+
+// owe puts what a checkpoint says was paid into a ledger that knows nothing: one in
+// memory. Any other must hold as much.
+func (r *Run) owe() error {
+	if _, memory := r.Engine.Ledger.(*account.Spent); !memory {
+		return r.Owed()
+	}
+	for _, e := range r.Paid {
+		if err := r.Engine.Ledger.Spend(e); err != nil {
+			return fmt.Errorf("sim: checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// Owed says whether the ledger holds less than what had been paid when the checkpoint
+// was saved: then it is not the ledger of this run, or not all of it.
+func (r *Run) Owed() error {
+	if r.Engine.Ledger == nil {
+		return nil
+	}
+	has := map[account.Event]int64{}
+	for _, e := range r.Engine.Ledger.Events() {
+		n := e.Rounds
+		e.Rounds = 0
+		has[e] += n
+	}
+	for _, e := range r.Paid {
+		n := e.Rounds
+		e.Rounds = 0
+		if has[e] < n {
+			return fmt.Errorf("sim: the checkpoint has paid for %d releases and the ledger has %d of them: lines are missing from it", n, has[e])
+		}
+	}
+	return nil
 }
 
 // counted is how many users were ranked.

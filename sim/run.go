@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/method"
@@ -24,6 +25,7 @@ type Run struct {
 	Engine *round.Engine
 	eval   *eval
 	Best   *Places // of the selected round
+	turn   bool    // the round in progress is evaluated
 	Told
 }
 
@@ -41,10 +43,11 @@ type Told struct {
 	Late     int
 	Idle     int // in the last round
 	Bytes    int
-	Down     int     // bytes, where they depend on what is sent: Encode is sparse
-	OnTest   *Chosen // nil where the protocol validates
-	Kept     int     // rounds with too few devices, of which nothing was released
-	Broke    int     // the round, from 1, for which the budget had nothing left; 0 for none
+	Down     int             // bytes, where they depend on what is sent: Encode is sparse
+	OnTest   *Chosen         // nil where the protocol validates
+	Kept     int             // rounds with too few devices, of which nothing was released
+	Broke    int             // the round, from 1, for which the budget had nothing left; 0 for none
+	Paid     []account.Event // what was in the ledger when a checkpoint was saved
 }
 
 // Chosen is the round that is best on test, the first of equals. To report it as a
@@ -124,6 +127,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		return Event{}, err
 	}
 	turn := r.evaluates(t) || last
+	r.turn = turn
 	// A device that recommends with its own tuned rows is measured while they are
 	// in cache. One that sits a round out keeps its place until its next visit, so
 	// a partial cohort is measured in every round.
@@ -136,24 +140,24 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	if f.Plan.Sparse {
 		down, zeros = f.Mem.SparseDown()
 	}
-	start := time.Now()
+	start, clip := time.Now(), r.clip()
 	rep, err := r.Engine.Step(ctx)
+	if errors.Is(err, round.ErrSpent) {
+		r.Broke = t + 1
+	}
 	if err != nil {
 		return Event{}, err
 	}
 	took, evalled := time.Since(start), f.evalTime()
-	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros}
+	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Clip: clip}
 	sane := r.finite()
 	if rep.LossN > 0 {
 		// A private slot that has diverged shows in the loss alone.
 		l := rep.Loss / float64(rep.LossN)
-		if sane = sane && l-l == 0; sane {
+		if l-l == 0 {
 			ev.Loss = &l
-		}
-	}
-	if r.Engine.Guard != nil {
-		if err := r.tell(&ev, rep, turn, last); err != nil {
-			return ev, err
+		} else if r.Engine.Guard == nil { // else it is a device's own affair: nobody may learn of it
+			sane = false
 		}
 	}
 	train := took - evalled
@@ -168,6 +172,9 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 			return ev, err
 		}
 	}
+	if err := r.tell(&ev, rep, turn, last); err != nil {
+		return ev, err
+	}
 	if !sane {
 		return ev, ErrDiverged
 	}
@@ -179,7 +186,7 @@ func (r *Run) evaluates(t int) bool { return (t+1)%r.EvalEvery == 0 || t+1 == r.
 
 // before measures what must be measured before the coordinator's step.
 func (r *Run) before(t int) error {
-	if r.Fleet.tuned != nil && r.evaluates(t) {
+	if r.Fleet.tuned != nil && r.turn {
 		start := time.Now()
 		r.Fleet.strangers(r.eval, t)
 		r.Fleet.extra += time.Since(start)
@@ -214,7 +221,7 @@ func (r *Run) judge(ev *Event) error {
 	hr := of.HR10()
 	if r.Engine.Guard != nil {
 		var err error
-		if ev.Release, err = r.publish(ev.Round-1, valid, counted(r.eval.now.Valid)); err != nil {
+		if ev.Release, err = r.publish(ev.Round-1, valid); err != nil {
 			return err
 		}
 		if hr = r.BestHR; ev.Release != nil {
@@ -224,12 +231,12 @@ func (r *Run) judge(ev *Event) error {
 	if m, ok := method.As[method.Settled](r.Engine.Method); ok && m.Settles() {
 		hr = r.BestHR
 	}
-	if hr >= r.BestHR {
+	if hr >= r.BestHR || r.Selected == 0 { // released ones may be below 0
 		r.BestHR, r.Selected, ev.Best = hr, ev.Round, true
 		r.eval.now.copyTo(r.Best)
 	}
 	const by = "hr@10"
-	if !r.Fleet.split.Validates() && (r.OnTest == nil || test.Sampled[by] > r.OnTest.Test.Sampled[by]) {
+	if !r.Fleet.split.Validates() && r.Engine.Guard == nil && (r.OnTest == nil || test.Sampled[by] > r.OnTest.Test.Sampled[by]) {
 		r.OnTest = &Chosen{ev.Round, test}
 	}
 	return nil

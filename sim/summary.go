@@ -18,3 +18,9 @@ func (p *Places) Summaries(ties rank.Ties, items int) (valid, test rank.Summary)
 	}
 	return valid, test
 }
+
+// Each returns the test metrics user by user: among sampled candidates, and among
+// the catalogue, empty where the protocol has none.
+func (p *Places) Each(ties rank.Ties) (sampled, full rank.Each) {
+	return rank.EachOf(p.Test, p.Start, ties), rank.EachOf(p.TestFull, nil, ties)
+}

@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
+	"strings"
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -33,6 +37,27 @@ type cardData struct {
 	Memory       int     `json:"memory_estimate_bytes"`
 	Seconds      float64 `json:"seconds_estimate"`
 	Rounds       int     `json:"rounds"`
+
+	Privacy *promised `json:"privacy,omitempty"`
+}
+
+// promised is what a run with --dp promises before it starts.
+type promised struct {
+	Epsilon   any      `json:"epsilon_at_most"`
+	Delta     float64  `json:"delta"`
+	Against   string   `json:"against"`
+	Holds     string   `json:"holds"`
+	Adjacency string   `json:"adjacency"`
+	Sampler   string   `json:"sampler"`
+	Q         float64  `json:"q"`
+	Mechanism string   `json:"mechanism"`
+	Noise     float64  `json:"noise"`
+	Clip      float64  `json:"clip"`
+	Rounds    int      `json:"rounds"`
+	Whole     any      `json:"epsilon_of_all_rounds"`
+	Device    []string `json:"stages_on_the_device"`
+	Then      []string `json:"stages_at_the_coordinator"`
+	Caveats   []string `json:"caveats"`
 }
 
 // perSample and perWeight are rough costs on one core, of a sample and of a weight
@@ -53,6 +78,9 @@ func cardOf(e lab.Started) cardData {
 	if j.Preset != nil {
 		c.Preset = j.Preset.Name()
 	}
+	if g := e.Run.Engine.Guard; g != nil {
+		c.Privacy = promisedBy(g)
+	}
 	c.SharedFloats, c.PrivateFloat = p.Sizes()
 	c.Memory = e.Run.Fleet.Mem.Bytes() + (4*p.PlainSize()+p.TableBytes())*users + 16*rows
 	c.Seconds = estimate(e, float64(rows))
@@ -60,6 +88,52 @@ func cardOf(e lab.Started) cardData {
 		c.Memory += 40 * p.MaxSamples(rows) // the pooled samples
 	}
 	return c
+}
+
+func promisedBy(g *privacy.Stack) *promised {
+	p := &promised{
+		Epsilon: finite(g.Whole.Epsilon), Delta: g.Delta, Against: string(g.Against), Holds: g.Against.Holds(), Adjacency: string(g.Adjacency),
+		Sampler: "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Clip: g.Clip, Rounds: g.Rounds, Whole: finite(g.Whole.Epsilon), Caveats: g.Caveats(),
+	}
+	if e, err := g.Events(g.Noise, 1); err == nil {
+		p.Sampler, p.Q = string(e[0].Sampler), e[0].Q
+	}
+	if g.Epsilon > 0 && !(g.Whole.Epsilon <= g.Epsilon) {
+		p.Epsilon = g.Epsilon
+	}
+	for _, s := range g.Stages {
+		if s.Where == "device" {
+			p.Device = append(p.Device, s.Name)
+		} else {
+			p.Then = append(p.Then, s.Name)
+		}
+	}
+	return p
+}
+
+// finite is a number, or the word that JSON has for one without bound.
+func finite(x float64) any {
+	if math.IsInf(x, 1) {
+		return "inf"
+	}
+	return x
+}
+
+// write says what is promised, before anything is trained.
+func (p *promised) write(w io.Writer) {
+	fmt.Fprintf(w, "privacy   epsilon at most %s at delta %g, adjacency %s, against %s: it holds against %s\n", report.Epsilon(p.Epsilon), p.Delta, p.Adjacency, p.Against, p.Holds)
+	if p.Epsilon != p.Whole {
+		fmt.Fprintf(w, "          all %d rounds would cost %s: training stops before the budget is passed\n", p.Rounds, report.Epsilon(p.Whole))
+	}
+	sampler := "no sampling is claimed"
+	if p.Sampler != "none" {
+		sampler = fmt.Sprintf("sampler %s with q %.4g", p.Sampler, p.Q)
+	}
+	fmt.Fprintf(w, "          %s noise, %.5g times the sensitivity; updates no longer than %.4g; %s; %d rounds\n", p.Mechanism, p.Noise, p.Clip, sampler, p.Rounds)
+	fmt.Fprintf(w, "          stages: %s on the device; %s at the coordinator\n", strings.Join(p.Device, ", "), strings.Join(p.Then, ", "))
+	for _, c := range p.Caveats {
+		fmt.Fprintf(w, "          mind: %s\n", c)
+	}
 }
 
 // estimate is a rough time for training and evaluation; references and other
@@ -124,6 +198,9 @@ func card(w io.Writer, e lab.Started) {
 		fmt.Fprintf(w, "method    %s%s: %d shared numbers, %d private ones on each device\n", c.Method, preset, c.SharedFloats, c.PrivateFloat)
 		fmt.Fprintf(w, "traffic   down %s, up at most %s, per device and round\n", size(float64(c.BytesDown)), size(float64(c.BytesUpMax)))
 	}
+	if c.Privacy != nil {
+		c.Privacy.write(w)
+	}
 	more := ""
 	if e.Job.Seeds > 1 {
 		more = fmt.Sprintf(" for each of %d seeds", e.Job.Seeds)
@@ -144,6 +221,7 @@ func (a *app) dryRun(j *lab.Job) error {
 	if err != nil {
 		return input(err, "")
 	}
+	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
 	if err != nil {
 		return input(err, "")
@@ -159,6 +237,8 @@ func roughly(s float64) string {
 		return "a second"
 	case s < 100:
 		return fmt.Sprintf("%.0f s", s)
+	case s > 3*3600:
+		return fmt.Sprintf("%.0f h", s/3600)
 	}
 	return fmt.Sprintf("%.0f min", s/60)
 }

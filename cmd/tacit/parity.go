@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -34,7 +35,7 @@ func (a *app) parityCmd() *cobra.Command {
 				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row names the commit of its runs, and what has no row was not run. " +
 					"Their times were taken on different machines, some beside other work: for speed read docs/performance.md."
 			}
-			if err := report.Parity(&b, rows, cfg.Paper.Note, note); err != nil {
+			if err := report.Parity(&b, "Parity", rows, cfg.Paper.Note, note); err != nil {
 				return err
 			}
 			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil || picture == "" {
@@ -67,6 +68,11 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *lab.ParityConfig, jobs 
 	if len(cfg.Protocols) == 0 {
 		cfg.Protocols = cfg.Paper.Protocols
 	}
+	cfg.Begin = func(p *lab.Agenda) {
+		if !a.quiet {
+			planCard(a.err, p, cfg)
+		}
+	}
 	cfg.Tell = func(t lab.Told) {
 		if a.quiet {
 			return
@@ -81,8 +87,45 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *lab.ParityConfig, jobs 
 		if stopped.Hint = "give the same command again to go on"; cfg.Runs == "" {
 			stopped.Hint = "give --runs DIR to be able to go on after Ctrl-C"
 		}
+		a.partial(rows)
 	}
 	return rows, err
+}
+
+// partial shows the cells that are done when a reproduction is stopped.
+func (a *app) partial(rows []report.ParityRow) {
+	if len(rows) == 0 || a.format == "json" { // one envelope, which tells of the stop
+		return
+	}
+	if report.ParityText(a.out, rows) == nil {
+		fmt.Fprintf(a.out, "\nStopped: these are the %d cells that are done, and not the whole of the tables.\n", len(rows))
+	}
+}
+
+// planCard says what a reproduction will do before it starts.
+func planCard(w io.Writer, p *lab.Agenda, cfg *lab.ParityConfig) {
+	fmt.Fprintf(w, "paper     %s: %s\n", p.Paper.Name, p.Paper.Title)
+	for i, s := range p.Sets() {
+		name := "data"
+		if i > 0 {
+			name = ""
+		}
+		fmt.Fprintf(w, "%-9s %s\n", name, s)
+	}
+	fmt.Fprintf(w, "protocols %s\n", strings.Join(p.Protocols(), ", "))
+	n, kept := len(p.Cells), p.Kept()
+	fmt.Fprintf(w, "cells     %d, each with %s\n", n, p.Seeds())
+	switch {
+	case cfg.Runs == "":
+		fmt.Fprintf(w, "kept      nowhere: what is done is lost on Ctrl-C; --runs DIR keeps it\n")
+	case cfg.Found:
+		fmt.Fprintf(w, "kept      in %s: %d are there, and nothing is run\n", cfg.Runs, kept)
+	default:
+		fmt.Fprintf(w, "kept      in %s: %d are there, %d are to be run; Ctrl-C stops, and the same command goes on\n", cfg.Runs, kept, n-kept)
+	}
+	if !cfg.Found {
+		fmt.Fprintf(w, "estimate  about %s, and very roughly; reference rows come on top\n", roughly(p.Seconds))
+	}
 }
 
 func cellFlags(fl *pflag.FlagSet, cfg *lab.ParityConfig, jobs *int) {

@@ -19,11 +19,13 @@ const privacyLong = `What noise is worth. An epsilon means something only togeth
 two data sets must look alike), the sampler, the number of rounds T, the sampling rate q,
 delta, and how it was computed; every epsilon that Tacit prints says them all.
 
+  tacit privacy plan      what an epsilon would take, and what it was measured to cost
+  tacit privacy keys      what --dp of a run may say
   tacit privacy spend     the epsilon of T rounds with Gaussian noise
   tacit privacy tables    the epsilons of the DP-PrivRec paper, and what they should have been`
 
 func (a *app) privacyCmd() *cobra.Command {
-	return group(&cobra.Command{Use: "privacy", Short: "What noise is worth: epsilon, delta and what they hold for", Long: privacyLong}, a.spendCmd(), a.tablesCmd())
+	return group(&cobra.Command{Use: "privacy", Short: "What noise is worth: epsilon, delta and what they hold for", Long: privacyLong}, a.planCmd(), a.keysCmd(), a.spendCmd(), a.tablesCmd())
 }
 
 const spendLong = `Compute the epsilon of T rounds in which Gaussian noise is added to a sum of clipped updates.

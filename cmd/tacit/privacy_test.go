@@ -2,8 +2,12 @@ package main
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/privacy"
 )
 
 func TestSpendSaysWhatAnEpsilonHoldsFor(t *testing.T) {
@@ -101,5 +105,135 @@ func TestTheTablesShowThePaperAndTheTruth(t *testing.T) {
 	_, out, _ := tacit("privacy", "tables")
 	if !strings.Contains(out, "18.9107") || !strings.Contains(out, "3.4140") || !strings.Contains(out, "replace-one") {
 		t.Errorf("the tables lack a cell or what it holds for:\n%s", out)
+	}
+}
+
+func TestTheKeysOfAPromiseAreListed(t *testing.T) {
+	_, out, _ := tacit("privacy", "keys")
+	for _, k := range privacy.Keys() {
+		if !strings.Contains(out, k.Name) || !strings.Contains(out, k.About) {
+			t.Errorf("%s is not listed:\n%s", k.Name, out)
+		}
+	}
+	if !strings.Contains(out, "1e-06") || !strings.Contains(out, "central, distributed, local") {
+		t.Errorf("defaults or choices are not listed:\n%s", out)
+	}
+	_, help, _ := tacit("run", "--help")
+	if !strings.Contains(help, "privacy keys") {
+		t.Error("tacit run --help does not say where the keys are")
+	}
+}
+
+func TestAPlanSaysTheNoiseAndOtherWays(t *testing.T) {
+	code, out, errs := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 100000 --cohort 1000 --rounds 50 --format json")...)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	data := decode(t, out)["data"].(map[string]any)
+	chosen := data["chosen"].(map[string]any)
+	if chosen["adjacency"] != "replace-one" || chosen["sampler"] != "wor" || chosen["q"] != 0.01 || at(data, "chosen", "noise") <= 0 {
+		t.Errorf("the plan is %v", chosen)
+	}
+	least := map[string]float64{}
+	for _, o := range data["others"].([]any) {
+		o := o.(map[string]any)
+		least[o["name"].(string)], _ = o["noise_in_model"].(float64)
+	}
+	lot, pld, own := least["each user by lot, zero-out"], least["each user by lot, accounted by PLD"], least["all noise on each device"]
+	if !(0 < pld && pld <= lot && lot < at(data, "chosen", "noise_in_model") && 10*lot < own) || least["in turn, noise on a tree (DP-FTRL)"] == 0 {
+		t.Errorf("the other ways are %v", least)
+	}
+	if !strings.Contains(errs, "computing the noise of") {
+		t.Errorf("nothing is told meanwhile: %q", errs)
+	}
+}
+
+func TestAPlanIsRunWhereThatIsAsked(t *testing.T) {
+	code, out, errs := tacit("privacy", "plan", "--target-epsilon", "8", "--cohort", "all", "--rounds", "2", "-m", "fedmf", "-d", "world", "--quick", "dim=2", "world="+small)
+	if code != 0 || !strings.Contains(out, "a run of this plan, on validation items") || !strings.Contains(out, "--dp epsilon=8 dim=2") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+func TestAPlanTakesARowThatItNames(t *testing.T) {
+	rows, err := lab.MeasuredRows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range rows {
+		if m.Budget != "8" {
+			continue
+		}
+		_, out, _ := tacit("privacy", "plan", "--target-epsilon", "8", "--users", strconv.Itoa(m.Users), "--rounds", "5")
+		if !strings.Contains(out, "the nearest row of docs/privacy.md, which is not this plan") || !strings.Contains(out, "seed 1") {
+			t.Errorf("no row is named:\n%s", out)
+		}
+		return
+	}
+	t.Skip("nothing was measured yet")
+}
+
+func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
+	for words, want := range map[string]string{
+		"--users 100 --rounds 5":                                                                    "--target-epsilon is missing",
+		"--target-epsilon 8 --rounds 5":                                                             "--users is missing",
+		"--target-epsilon 8 --rounds 5 --users 9 --quick":                                           "--quick runs a method",
+		"--target-epsilon 8 --rounds 5 --users 9 -m fedmf":                                          "-m and -d go together",
+		"--target-epsilon 8 --rounds 5 --users 9 --cohort some":                                     "--cohort some",
+		"--target-epsilon 8 --rounds 5 --users 900 --mechanism tree --cohort 10":                    "cohort=cycle",
+		"--target-epsilon 8 --rounds 5 --users 900 --delta 0.1":                                     "delta is 0.1",
+		"--target-epsilon 8 --rounds 5 --users 900 --mechanism laplace":                             "against=local",
+		"--target-epsilon 8 --rounds 5 -m local -d world --world-is-none":                           "unknown flag",
+		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "no federation",
+		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data has its users",
+	} {
+		code, _, errs := tacit(append([]string{"privacy", "plan"}, strings.Fields(words)...)...)
+		if code != 2 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, it says %q, want %q in it", words, code, errs, want)
+		}
+	}
+}
+
+// A run says what it promises before it trains, and what was spent while it does.
+func TestARunSaysWhatItPromises(t *testing.T) {
+	words := strings.Fields("run -m fedmf -d world --world users=80,items=300,mean-rows=20 --cohort poisson:0.2 --rounds 12 --eval-every 3 --dp noise=1,epsilon=6,clip=0.5 --no-references")
+	code, out, errs := tacit(words...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	for _, want := range []string{
+		"epsilon at most 6 at delta 1e-06, adjacency zero-out, against central: it holds against all who read models; the coordinator is trusted",
+		"all 12 rounds would cost", "gauss noise, 1 times the sensitivity; updates no longer than 0.5; sampler poisson with q 0.2; 12 rounds",
+		"stages: clip, quantise, cover on the device; sum, noise, divide at the coordinator", "the privacy budget is spent before round",
+	} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("the card lacks %q:\n%s", want, errs)
+		}
+	}
+	if strings.Index(errs, "epsilon at most") > strings.Index(errs, "round 1/12") && strings.Contains(errs, "round 1/12") {
+		t.Error("the promise comes after the first round")
+	}
+	if strings.Contains(out, "selected on validation") || !strings.Contains(out, "would be a") || !strings.Contains(out, "of a budget of 6") {
+		t.Errorf("the result says\n%s", out)
+	}
+	_, out, _ = tacit(append(words, "--dry-run", "--format", "json")...)
+	card := decode(t, out)["data"].(map[string]any)["privacy"].(map[string]any)
+	if card["epsilon_at_most"] != 6.0 || card["epsilon_of_all_rounds"].(float64) <= 6 || len(card["stages_on_the_device"].([]any)) != 3 {
+		t.Errorf("the card is %v", card)
+	}
+	code, _, errs = tacit(strings.Fields("run -m mf -d world --dp epsilon=8")...)
+	if code != 2 || !strings.Contains(errs, "mf is trained where all rows are") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+func TestAsPrintedTheBoundPassesZero(t *testing.T) {
+	code, _, errs := tacit("run", "-m", "dp-privrec", "-d", "world", "--world", "users=60,items=40,mean-rows=8,seed=1", "--as-printed", "dim=2", "layers=4", "epochs=1", "adapt=0",
+		"eval-every=1000", "--no-references")
+	if code != 2 || !strings.Contains(errs, "every update counts as within the bound") || !strings.Contains(errs, "adaptive=geometric") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if code, out, errs := tacit("run", "-m", "pfedrec", "-d", "world", "--as-printed"); code != 2 || !strings.Contains(errs, "dp-privrec --as-printed") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -38,6 +39,8 @@ func (a *app) teller(rounds int) func(any) {
 			l.say(fmt.Sprintf("resumed after round %d", e.Round))
 		case sim.Event:
 			l.round(e)
+		case lab.Spent:
+			l.say(fmt.Sprintf("the privacy budget is spent before round %d: stopped at round %d of %d", e.Before, e.Before-1, rounds))
 		case lab.Referring:
 			l.reference(e)
 		case lab.Figuring:
@@ -85,6 +88,9 @@ func (l *live) round(e sim.Event) {
 			on, s = "test", e.Test.Sampled
 		}
 		l.line = fmt.Sprintf("%s HR@10 %s  NDCG %s  ", on, points(s["hr@10"]), points(s["ndcg@10"]))
+		if e.Epsilon != nil {
+			l.line += "eps " + report.Epsilon(*e.Epsilon) + "  "
+		}
 	}
 	l.bytes += e.BytesUp
 	every := 10 * time.Second

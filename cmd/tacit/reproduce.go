@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,7 +78,7 @@ func (a *app) writeRows(out string, rows []report.ParityRow, cfg *lab.ParityConf
 	var err error
 	switch filepath.Ext(out) {
 	case ".md":
-		err = report.Parity(&b, rows, cfg.Paper.Note, fmt.Sprintf("Made by tacit reproduce %s with seeds 1 to %d at commit %s.", cfg.Paper.Name, cfg.Seeds, revision()))
+		err = report.Parity(&b, cfg.Paper.Title, rows, cfg.Paper.Note, fmt.Sprintf("Made by `%s` at commit %s; seeds from 1 on.", again(cfg, filepath.Base(out)), revision()))
 	case ".tex":
 		err = report.ParityLaTeX(&b, rows)
 	case ".csv":
@@ -102,4 +103,20 @@ func (a *app) writeRows(out string, rows []report.ParityRow, cfg *lab.ParityConf
 		_, err := fmt.Fprintf(w, "wrote %d rows to %s\n", len(rows), out)
 		return err
 	})
+}
+
+// again is the command that makes a page, with folders by their role.
+func again(cfg *lab.ParityConfig, out string) string {
+	words := []string{"tacit reproduce", cfg.Paper.Name, "--sets", strings.Join(cfg.Sets, ",")}
+	if !slices.Equal(cfg.Protocols, cfg.Paper.Protocols) {
+		words = append(words, "--protocols", strings.Join(cfg.Protocols, ","))
+	}
+	if len(cfg.Only) > 0 {
+		words = append(words, "--only", strings.Join(cfg.Only, ","))
+	}
+	words = append(words, "--seeds", fmt.Sprint(cfg.Seeds))
+	if cfg.Runs != "" {
+		words = append(words, "--runs", "runs/"+cfg.Paper.Name)
+	}
+	return strings.Join(append(words, "-o", out), " ")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/report"
 )
@@ -24,6 +25,7 @@ type runFlags struct {
 	force, noRefs        bool
 	noFigures            bool
 	noPreset             bool
+	printed              bool
 	explain, dryRun      bool
 }
 
@@ -37,6 +39,9 @@ apart. Parameters of the method are given as key=value.
 
 Protocols, which say what a device draws as negatives:
 %s
+With --dp a run promises user-level differential privacy, such as --dp epsilon=8,clip=0.5: tacit
+privacy keys lists what it may say, tacit privacy plan says what it would cost.
+
 Result on standard output, progress on standard error. With -o DIR the run leaves a
 folder with its settings, metrics per round, result, ranks per user, figures and a
 report; --no-figures saves the seconds that maps, spectra and the loss landscape take.
@@ -47,6 +52,7 @@ const runExample = `  tacit run -m pfedrec -d world
   tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5 -o runs/pfedrec
   tacit run -m pfedrec -d ml-100k infer=global lr=0.05 rounds=50
   tacit run -m fedmf -d ratings.csv --columns user,item,rating,time --min-rows 5
+  tacit run -m fedmf -d ml-100k --dp epsilon=8,delta=1e-6,clip=0.5 --cohort poisson:0.1
   tacit run runs/pfedrec/config.toml
   tacit run --resume runs/pfedrec`
 
@@ -70,6 +76,7 @@ func (a *app) runCmd() *cobra.Command {
 	fl.BoolVar(&f.noRefs, "no-references", false, "leave the reference rows out")
 	fl.BoolVar(&f.noFigures, "no-figures", false, "do not compute what the report's figures need: maps, spectra, landscape; seconds, and no part of the run's time")
 	fl.BoolVar(&f.noPreset, "no-preset", false, "start from the defaults: the same as --preset none")
+	fl.BoolVar(&f.printed, "as-printed", false, "the noise of DP-PrivRec as its paper prints it, slips included; see tacit methods dp-privrec")
 	fl.BoolVar(&f.explain, "explain", false, "print where each setting comes from, and stop")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print the card, and stop")
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -80,6 +87,11 @@ func (a *app) runCmd() *cobra.Command {
 		spec, err := lab.Resolve(given)
 		if err != nil {
 			return err
+		}
+		if f.printed {
+			if spec, err = spec.AsPrinted(); err != nil {
+				return err
+			}
 		}
 		if f.explain {
 			return a.explain(spec)
@@ -127,7 +139,7 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 		file, words = words[0], words[1:]
 	}
 	if f.resume != "" {
-		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset {
+		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.printed {
 			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"), "tacit run --resume "+f.resume)
 		}
 		file = filepath.Join(f.resume, lab.ConfigFile)
@@ -142,6 +154,9 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 	if f.resume == "" {
 		all = append(all, lab.Environment(os.Environ())...)
 	}
+	if err := meant(words); err != nil {
+		return nil, err
+	}
 	s, err := lab.Assignments(words, "command line")
 	if err != nil {
 		return nil, err
@@ -151,6 +166,21 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 		all = append(all, lab.Setting{Key: "preset", Value: "none", From: "flag --no-preset"})
 	}
 	return all, nil
+}
+
+// meant recognises a method or a data set that was given without its flag.
+func meant(words []string) error {
+	for _, w := range words {
+		if _, err := methods.Named(w); err == nil {
+			return input(fmt.Errorf("%q is a method, and stands without its flag", w), "did you mean: tacit run -m "+w)
+		}
+		for _, k := range data.KnownSets() {
+			if k.Name == w {
+				return input(fmt.Errorf("%q is a data set, and stands without its flag", w), "did you mean: tacit run -d "+w)
+			}
+		}
+	}
+	return nil
 }
 
 func (a *app) job(spec *lab.Spec, f *runFlags) (*lab.Job, error) {

@@ -102,3 +102,36 @@ func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// The threat model is believed for its tests: each that it names must be there, and a
+// claim without one says so.
+func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "docs", "threat-model.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, s := range every(t, goFile) {
+		if s.isTest() {
+			for _, m := range declared.FindAllStringSubmatch(s.text, -1) {
+				have[s.pkg()+": "+m[1]] = true
+			}
+		}
+	}
+	mention := regexp.MustCompile("`([a-z/]+: Test\\w+)`")
+	named := mention.FindAllStringSubmatch(string(b), -1)
+	if len(named) == 0 {
+		t.Error("docs/threat-model.md names no test; write one as `privacy: TestName`")
+	}
+	for _, m := range named {
+		if !have[m[1]] {
+			t.Errorf("docs/threat-model.md names `%s`, which is not there; name the test that shows the claim, as `privacy: TestName`", m[1])
+		}
+	}
+	for _, item := range regexp.MustCompile(`(?m)^- .*(\n  .*)*`).FindAllString(string(b), -1) {
+		if !mention.MatchString(item) && !strings.Contains(item, "No test") {
+			t.Errorf("docs/threat-model.md: this claim has no test; name one, or say \"No test\" and why:\n%s", item)
+		}
+	}
+}

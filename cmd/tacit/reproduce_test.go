@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A reproduction says first what it will do, and when it is stopped it shows what is
+// done before it says how to go on.
+func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
+	runs := filepath.Join(t.TempDir(), "runs")
+	cmd := exec.Command(os.Args[0], "reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only", "fedmf,fedrecon,pfedrec", "--seeds", "2", "--runs", runs)
+	cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first := filepath.Join(runs, "world", "deployed", "fedmf", "result.json")
+	second := filepath.Join(runs, "world", "deployed", "fedrecon", "config.toml")
+	for range 12000 {
+		if fileThere(first) && fileThere(second) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitStopped {
+		t.Fatalf("exit %d (%v), want %d\n%s", cmd.ProcessState.ExitCode(), err, exitStopped, errs.String())
+	}
+	for _, want := range []string{"world, protocol deployed (does not leak)", "fedmf", "popularity", "Stopped: these are the", "cells that are done"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the partial table lacks %q:\n%s", want, out.String())
+		}
+	}
+	for _, want := range []string{
+		"paper     pfedrec: Dual Personalization", "data      world (", "protocols deployed\n", "cells     13, each with 1 to 2 seeds\n",
+		"kept      in " + runs + ": 0 are there, 13 are to be run", "estimate  about", "give the same command again to go on",
+	} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("standard error lacks %q:\n%s", want, errs.String())
+		}
+	}
+}
+
+func fileThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,379 @@
+package conform
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/sim"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// bench makes guarded devices of a federation that is some rounds old: what FCF sends
+// in the first is nothing.
+type bench struct {
+	build Build
+	value [][]float32
+	most  float64 // the length of the longest update
+}
+
+// newBench measures the updates. A method that sends nothing has no use for a bound.
+func newBench(build Build) (*bench, error) {
+	k := &bench{build: build}
+	a, err := newAlone(build, false)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.plan.Sends()) == 0 {
+		return nil, doesNotApply("the method sends nothing: there is nothing to bound")
+	}
+	r, err := finish(build, options(2), 2)
+	if err != nil {
+		return nil, err
+	}
+	k.value = r.Engine.Value
+	if a, err = k.device(privacy.Bound{Clip: 1, Levels: 1 << 20}); err != nil {
+		return nil, err
+	}
+	for u := range boardSize {
+		state := a.mem.Born(nil)
+		k.most = math.Max(k.most, a.Visit(&state, a.task(u, 2), 0, false).Length)
+	}
+	if !(k.most > 0) {
+		return nil, fmt.Errorf("in the third round no device sends anything")
+	}
+	return k, nil
+}
+
+func (k *bench) device(b privacy.Bound) (*alone, error) {
+	a, err := newDevice(k.build, device.Options{Guarded: true})
+	if err != nil {
+		return nil, err
+	}
+	for i := range k.value {
+		if a.plan.Slots[i].Scope == method.Shared {
+			copy(a.mem.Value(i), k.value[i])
+		}
+	}
+	a.mem.Bind(b)
+	return a, nil
+}
+
+// sealed is what a new device sends.
+func (k *bench) sealed(a *alone, u, shard int) []int64 {
+	state, sum := a.mem.Born(nil), make([]int64, a.plan.Numbers()+1)
+	a.Visit(&state, a.task(u, 2), shard, false)
+	a.mem.Sealed(sum)
+	return sum
+}
+
+// promise sets the policy of a run.
+func promise(o sim.Options, format string, args ...any) (sim.Options, error) {
+	return o, o.DP.UnmarshalText(fmt.Appendf(nil, format, args...))
+}
+
+// roomToSpare: where no update is as long as its bound and there is next to no noise,
+// what a coordinator gets under a privacy promise, and makes of it, is what it gets
+// without, but for what integers round off.
+func roomToSpare(build Build) error {
+	k, err := newBench(build)
+	if err != nil {
+		return err
+	}
+	open := options(3)
+	guarded, err := promise(open, "noise=1e-9,clip=%g", 30*k.most)
+	if err != nil {
+		return err
+	}
+	_, own := method.As[method.Updater](build())
+	if !own {
+		open.Mean = "fixed"
+	}
+	with, err := start(build, guarded, 2)
+	if err != nil {
+		return err
+	}
+	without, err := start(build, open, 2)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(steps(with, 1), steps(without, 1), sameSums(with, without)); err != nil {
+		return err
+	}
+	// A server step of the method's own may make a step of any noise, as Adam does.
+	tolerance := 0.05
+	if own {
+		tolerance = 0.5
+	}
+	born, err := start(build, open, 1)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(steps(with, 2), steps(without, 2)); err != nil {
+		return err
+	}
+	off, moved := 0.0, 0.0
+	for _, i := range with.Fleet.Plan.Sends() {
+		o, m := apart(with.Engine.Value[i], without.Engine.Value[i], born.Engine.Value[i])
+		off, moved = math.Hypot(off, o), math.Hypot(moved, m)
+	}
+	if !(off <= tolerance*moved) {
+		return fmt.Errorf("after 3 rounds the model has moved by %.3g, and under a promise with room to spare it stands %.3g beside", moved, off)
+	}
+	return nil
+}
+
+// sameSums compares what the devices of a second round send, to a coordinator whose
+// model is the one without a promise.
+func sameSums(with, without *sim.Run) error {
+	everybody := make([]uint32, boardSize)
+	for u := range everybody {
+		everybody[u] = uint32(u)
+	}
+	bound := with.Engine.Guard.Bound()
+	for i := range with.Engine.Value {
+		copy(with.Engine.Value[i], without.Engine.Value[i])
+	}
+	with.Fleet.Bind(bound)
+	for _, r := range []*sim.Run{with, without} {
+		var state bytes.Buffer // a visit changes the devices: those to come must not know
+		if err := r.Save(&state, "x"); err != nil {
+			return err
+		}
+		if _, err := r.Fleet.Round(context.Background(), 1, everybody); err != nil {
+			return err
+		}
+		if err := r.Load(&state, "x"); err != nil {
+			return err
+		}
+	}
+	flat := make([]int64, with.Fleet.Plan.Numbers()+1)
+	with.Fleet.Sealed(flat)
+	for _, i := range with.Fleet.Plan.Sends() {
+		n := len(without.Engine.Value[i])
+		got, want := make([]float32, n), make([]float32, n)
+		with.Fleet.Unseal(i, flat, bound.Unit(), got)
+		shrunk := without.Fleet.Sum(i, want)
+		vec.Axpy(float32(shrunk), without.Engine.Value[i], want)
+		rounded := boardSize / 2 * bound.Unit() * math.Sqrt(float64(n))
+		if off, length := apart(got, want, make([]float32, n)); !(off <= 0.001*length+rounded) {
+			return fmt.Errorf("what devices send of slot %q adds up to a length of %.3g, and under a promise with room to spare it is %.3g beside", with.Fleet.Plan.Slots[i].Name, length, off)
+		}
+	}
+	return nil
+}
+
+// apart is how far got is from want, and that from zero.
+func apart(got, want, zero []float32) (off, length float64) {
+	for k, x := range want {
+		d, m := float64(got[k]-x), float64(x-zero[k])
+		off, length = off+d*d, length+m*m
+	}
+	return math.Sqrt(off), math.Sqrt(length)
+}
+
+// bounded: whatever a visit does, the integers that leave a device are no longer than
+// what noise is measured by; and they are those of this visit alone, whoever the
+// worker visited before.
+func bounded(build Build) error {
+	k, err := newBench(build)
+	if err != nil {
+		return err
+	}
+	for _, b := range []privacy.Bound{
+		{Clip: k.most / 7, Levels: 1 << 20, Bit: true},
+		{Clip: k.most / 3, Levels: 1 << 20, L1: true},
+		{Clip: k.most / 2, Levels: 1 << 10, Row: k.most / 40, Bit: true},
+	} {
+		if err := k.boundedBy(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *bench) boundedBy(b privacy.Bound) error {
+	busy, err := k.device(b)
+	if err != nil {
+		return err
+	}
+	n := busy.plan.Numbers()
+	for u := range 6 {
+		k.sealed(busy, 10+u, device.Void) // late: nothing of it counts
+		got := k.sealed(busy, u, 0)
+		length := 0.0
+		for _, x := range got[:n] {
+			if b.L1 {
+				length += math.Abs(float64(x))
+			} else {
+				length += float64(x) * float64(x)
+			}
+		}
+		if !b.L1 {
+			length = math.Sqrt(length)
+		}
+		if limit := b.Sensitivity(n); length > limit || length == 0 {
+			return fmt.Errorf("device %d sends integers of length %.6g, where the noise counts on %.6g (%+v)", u, length, limit, b)
+		}
+		if bit := got[n]; b.Bit && bit != privacy.BitLevels/2 && bit != -privacy.BitLevels/2 || !b.Bit && bit != 0 {
+			return fmt.Errorf("device %d moves the count of unclipped ones by %d integers", u, bit)
+		}
+		fresh, err := k.device(b)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(got, k.sealed(fresh, u, 0)) {
+			return fmt.Errorf("device %d sends something else after other devices than alone: what they left is in it", u)
+		}
+	}
+	return nil
+}
+
+// sameBitsGuarded: with clipping that bites, noise and a bound that adapts, the number
+// of workers and a stop in between change nothing, and what was paid is not forgotten.
+func sameBitsGuarded(build Build) error {
+	k, err := newBench(build)
+	if err != nil {
+		return err
+	}
+	o, err := promise(options(4), "noise=0.5,clip=%g,adaptive=geometric", k.most/4)
+	if err != nil {
+		return err
+	}
+	o.Dropout, o.Straggle = 0.1, 0.1
+	one, err := finish(build, o, 1)
+	if err != nil {
+		return err
+	}
+	half, err := start(build, o, 4)
+	if err != nil {
+		return err
+	}
+	if err := steps(half, 2); err != nil {
+		return err
+	}
+	var file bytes.Buffer
+	if err := half.Save(&file, "x"); err != nil {
+		return err
+	}
+	again, err := start(build, o, 3)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(again.Load(&file, "x"), steps(half, 2), steps(again, 2)); err != nil {
+		return err
+	}
+	whole, _, err := one.Spent()
+	if err != nil {
+		return err
+	}
+	for _, r := range []*sim.Run{half, again} {
+		if a, b := one.Digest(), r.Digest(); a != b {
+			return fmt.Errorf("digest with 1 worker is %s, with others or resumed it is %s", a, b)
+		}
+		if spent, _, err := r.Spent(); err != nil || spent.Epsilon != whole.Epsilon {
+			return fmt.Errorf("a run costs %g, resumed or with other workers %g (%v)", whole.Epsilon, spent.Epsilon, err)
+		}
+	}
+	return nil
+}
+
+// hostile is a method some of whose devices send whatever they like.
+type hostile struct {
+	method.Method
+	send []float32
+}
+
+func (h hostile) Unwrap() method.Method { return h.Method }
+
+func (h hostile) Visit(items int) method.Visit {
+	v := h.Method.Visit(items)
+	run := v.Run
+	v.Run = func(w *method.Work) {
+		run(w)
+		if w.Device%5 == 0 {
+			h.poison(w, h.send[int(w.Device/5)%len(h.send)])
+		}
+	}
+	return v
+}
+
+func (h hostile) poison(w *method.Work, x float32) {
+	for i := range w.View {
+		v := &w.View[i]
+		if v.Slot.Scope != method.Shared || v.Slot.Up == method.None {
+			continue
+		}
+		for _, r := range w.Samples.Wr[i] {
+			row := v.Row(r)
+			for k := range v.Slot.Dim {
+				row[k] = x
+			}
+		}
+		to := v.Val
+		if v.Slot.Up == method.Gradient {
+			to = v.Sent
+		}
+		for k := range to {
+			to[k] = x
+		}
+	}
+}
+
+// unpoisoned: updates that are not finite, or as large as can be, move the model by no
+// more than others do, and stop nothing.
+func unpoisoned(build Build) error {
+	k, err := newBench(build)
+	if err != nil {
+		return err
+	}
+	inf := float32(math.Inf(1))
+	bad := func() method.Method {
+		return hostile{build(), []float32{float32(math.NaN()), inf, -inf, math.MaxFloat32, -math.MaxFloat32}}
+	}
+	o, err := promise(options(3), "noise=0.01,clip=%g", k.most)
+	if err != nil {
+		return err
+	}
+	r, err := finish(bad, o, 2)
+	if err != nil {
+		return fmt.Errorf("devices that send what they like stop the run: %w", err)
+	}
+	for _, i := range r.Fleet.Plan.Sends() {
+		for _, x := range r.Engine.Value[i] {
+			if x-x != 0 {
+				return fmt.Errorf("slot %q of the model is %g", r.Fleet.Plan.Slots[i].Name, x)
+			}
+		}
+	}
+	return nil
+}
+
+// needsFederation: no noise on a sum over devices covers a method that is no such sum,
+// so it is refused by its name; any other may be promised something.
+func needsFederation(build Build) error {
+	o, err := promise(options(3), "epsilon=8")
+	if err != nil {
+		return err
+	}
+	o.Name = "the method's name"
+	r, err := start(build, o, 1)
+	if federated(build) {
+		if err != nil && strings.Contains(err.Error(), "sends nothing") {
+			return doesNotApply("the method sends nothing: there is nothing to promise")
+		}
+		return err
+	}
+	if r != nil || !strings.Contains(err.Error(), o.Name+" is trained where all rows are") {
+		return fmt.Errorf("a promise about a method that is trained in one place: %w", cmp.Or(err, errors.New("it is made")))
+	}
+	return nil
+}

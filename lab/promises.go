@@ -1,0 +1,250 @@
+package lab
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/refs"
+	"github.com/tacit-rec/tacit/report"
+)
+
+// Promise is a run of docs/privacy.md: a method on data with a budget, and the settings
+// that were searched for that budget on validation.
+type Promise struct {
+	Method, Data string
+	Budget       string // an epsilon, none, or what noise the devices add on their own
+	Words        string // settings
+}
+
+// Name is that of its folder.
+func (p Promise) Name() string {
+	return p.Method + "-" + p.Data + "-" + strings.NewReplacer(":", "-", " ", "-").Replace(p.Budget)
+}
+
+// Command makes the run, in a folder of dir.
+func (p Promise) Command(dir string) string {
+	return fmt.Sprintf("tacit run -m %s -d %s --protocol deployed --preset built-in %s -o %s --no-figures --no-references",
+		p.Method, p.Data, p.words(), filepath.Join(dir, p.Name()))
+}
+
+// words are its settings. Ties count by their expectation, because features tie. With a budget
+// the last round is measured, and none is chosen: a choice by metrics would cost.
+func (p Promise) words() string {
+	if strings.HasPrefix(p.Words, "dp=") {
+		return p.Words + " ties=expected eval-every=1000"
+	}
+	return p.Words + " ties=expected eval-every=5"
+}
+
+func (p Promise) settings() []Setting {
+	const from = "privacy"
+	out := []Setting{{"method", p.Method, from}, {"data", p.Data, from}, {"protocol", "deployed", from}, {"preset", "built-in", from}}
+	for word := range strings.FieldsSeq(p.words()) {
+		key, value, _ := strings.Cut(word, "=")
+		out = append(out, Setting{key, value, from})
+	}
+	return out
+}
+
+// Promises are the runs of docs/privacy.md. What a noisy sum can carry decides them: fewer numbers
+// (a small dim) and fewer rounds for a small budget, everybody in every round, a
+// bound that all updates reach, and a rate of the coordinator that makes up for it.
+// Each was searched on validation, by hand and by lot, with seed 1.
+//
+//lint:size it is a table
+func Promises() []Promise {
+	var out []Promise
+	add := func(method, set string, rows ...[2]string) {
+		for _, r := range rows {
+			out = append(out, Promise{method, set, r[0], r[1]})
+		}
+	}
+	const (
+		fedmf   = " batch=64 eta=80 epochs=3"
+		small   = " batch=64 eta=0.01 epochs=3" // PFedRec scores its tuned rows: they must stay near the shared ones
+		smaller = " batch=64 eta=0.005 epochs=3"
+		privrec = " batch=32 dim=8 layers=32,16 lr=0.5 epochs=2 adapt=1 negatives=2 rounds=60"
+	)
+	add("fedmf", "ml-100k",
+		[2]string{"none", "rounds=100"},
+		[2]string{"20", "dp=epsilon=20,clip=1 rounds=40 dim=8 negatives=16 lr=0.3 server=sgd:100" + fedmf},
+		[2]string{"8", "dp=epsilon=8,clip=1 rounds=20 dim=8 negatives=16 lr=0.3 server=sgd:100" + fedmf},
+		[2]string{"3", "dp=epsilon=3,clip=1 rounds=10 dim=2 negatives=8 lr=0.3 server=sgd:200" + fedmf},
+		[2]string{"1", "dp=epsilon=1,clip=1 rounds=1 dim=1 negatives=1 lr=0.1 server=sgd:300" + fedmf})
+	add("pfedrec", "ml-100k",
+		[2]string{"none", "rounds=100"},
+		[2]string{"20", "dp=epsilon=20,clip=0.05 rounds=40 dim=8 negatives=16 lr=0.3 server=sgd:2000" + small},
+		[2]string{"8", "dp=epsilon=8,clip=0.05 rounds=20 dim=8 negatives=8 lr=0.3 server=sgd:2000" + small},
+		[2]string{"3", "dp=epsilon=3,clip=0.05 rounds=10 dim=2 negatives=8 lr=0.3 server=sgd:4000" + small},
+		[2]string{"1", "dp=epsilon=1,clip=0.05 rounds=2 dim=1 negatives=1 lr=0.1 server=sgd:6000" + small})
+	add("privrec", "ml-100k",
+		[2]string{"none", "cohort=poisson:0.2" + privrec},
+		[2]string{"20", "dp=epsilon=20,clip=1 cohort=poisson:0.2 server=sgd:3" + privrec},
+		[2]string{"8", "dp=epsilon=8,clip=1 cohort=poisson:0.2 server=sgd:3" + privrec},
+		[2]string{"3", "dp=epsilon=3,clip=1 cohort=poisson:0.2 server=sgd:3" + privrec},
+		[2]string{"1", "dp=epsilon=1,clip=0.5 cohort=poisson:0.2 server=sgd:3" + privrec})
+	add("fedmf", "ml-1m",
+		[2]string{"none", "rounds=100"},
+		[2]string{"20", "dp=epsilon=20,clip=1 rounds=40 dim=8 negatives=8 lr=0.3 server=sgd:300" + fedmf},
+		[2]string{"8", "dp=epsilon=8,clip=1 rounds=20 dim=8 negatives=8 lr=0.3 server=sgd:300" + fedmf},
+		[2]string{"3", "dp=epsilon=3,clip=1 rounds=20 dim=4 negatives=8 lr=0.3 server=sgd:300" + fedmf},
+		[2]string{"1", "dp=epsilon=1,clip=1 rounds=5 dim=1 negatives=4 lr=0.3 server=sgd:500" + fedmf})
+	add("pfedrec", "ml-1m",
+		[2]string{"none", "rounds=100"},
+		[2]string{"20", "dp=epsilon=20,clip=0.05 rounds=40 dim=8 negatives=8 lr=0.3 server=sgd:6000" + smaller},
+		[2]string{"8", "dp=epsilon=8,clip=0.05 rounds=20 dim=8 negatives=8 lr=0.3 server=sgd:6000" + smaller},
+		[2]string{"3", "dp=epsilon=3,clip=0.05 rounds=20 dim=4 negatives=8 lr=0.3 server=sgd:6000" + smaller},
+		[2]string{"1", "dp=epsilon=1,clip=0.05 rounds=5 dim=1 negatives=4 lr=0.3 server=sgd:10000" + smaller})
+	add("privrec", "ml-1m",
+		[2]string{"none", "cohort=poisson:0.1" + privrec},
+		[2]string{"20", "dp=epsilon=20,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec},
+		[2]string{"8", "dp=epsilon=8,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec},
+		[2]string{"3", "dp=epsilon=3,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec},
+		[2]string{"1", "dp=epsilon=1,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec})
+	for _, scale := range []string{"0.1", "0.2", "0.3", "0.4", "0.5"} { // Table 4 of the PFedRec paper
+		add("pfedrec", "ml-100k", [2]string{"laplace:" + scale, "noise=laplace:" + scale})
+	}
+	add("pfedrec", "ml-100k", // the scale 0.4 with a bound: an L1 sensitivity of 2·C and 0.2 times that
+		[2]string{"local laplace 0.4", "dp=noise=0.2,clip=1,against=local,mechanism=laplace,adjacency=replace-one rounds=100"},
+		[2]string{"local 8", "dp=epsilon=8,clip=0.05,against=local rounds=2 dim=1 negatives=1 lr=0.1 server=sgd:6000" + small})
+	return out
+}
+
+// Measured is what came of a promise.
+type Measured struct {
+	Name, Method, Data, Protocol, Budget, Settings string
+	Users, Items, Rounds, Selected                 int
+	Seed                                           uint64
+	HR, NDCG                                       float64 // of 1 and 99 candidates, at 10, on test
+	FullHR, FullNDCG                               float64
+	ValidHR                                        float64
+	Privacy                                        *report.Privacy // nil for none
+	Commit                                         string
+}
+
+//go:embed measured.json
+var measured []byte
+
+// MeasuredRows are those that docs/privacy.md shows.
+func MeasuredRows() ([]Measured, error) {
+	var out []Measured
+	err := json.Unmarshal(measured, &out)
+	return out, err
+}
+
+// MeasureConfig says which promises to measure.
+type MeasureConfig struct {
+	Runs    string // where the runs are kept and found again
+	Found   bool   // take what is among them, and run nothing
+	DataDir string
+	Sets    []string // data sets; all where it is empty
+	Tell    func(m Measured)
+}
+
+// Baseline is a reference on a data set.
+type Baseline struct {
+	Data, Name string
+	Test       rank.Summary
+}
+
+// Measure runs the promises, or finds them among the runs, and the references beside
+// them: popularity, and what a device learns alone.
+func Measure(ctx context.Context, base Job, c MeasureConfig) ([]Measured, []Baseline, error) {
+	var rows []Measured
+	var beside []Baseline
+	source := ""
+	for _, p := range Promises() {
+		if len(c.Sets) > 0 && !slices.Contains(c.Sets, p.Data) {
+			continue
+		}
+		job := base
+		var err error
+		if job.Spec, err = Resolve(p.settings()); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", p.Name(), err)
+		}
+		if p.Data != source {
+			if base.Source, err = OpenData(&job.Spec.Settings, c.DataDir); err != nil {
+				return nil, nil, err
+			}
+			source = p.Data
+			if !slices.ContainsFunc(beside, func(b Baseline) bool { return b.Data == p.Data }) {
+				found, err := baselines(ctx, base, job.Spec)
+				if err != nil {
+					return nil, nil, err
+				}
+				beside = append(beside, found...)
+			}
+		}
+		job.Source = base.Source
+		m, err := c.one(ctx, job, p)
+		if errors.Is(err, errNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", p.Name(), err)
+		}
+		rows = append(rows, m)
+		c.Tell(m)
+	}
+	return rows, beside, nil
+}
+
+// one finds or makes a run.
+func (c *MeasureConfig) one(ctx context.Context, job Job, p Promise) (Measured, error) {
+	job.NoRefs, job.Out = true, filepath.Join(c.Runs, p.Name())
+	job.Resume = exists(filepath.Join(job.Out, ConfigFile))
+	if c.Found && !exists(filepath.Join(job.Out, ResultFile)) {
+		return Measured{}, errNotFound
+	}
+	r, err := job.Run(ctx)
+	var other *Input
+	if errors.As(err, &other) && job.Resume { // a run with other settings
+		if c.Found {
+			return Measured{}, errNotFound
+		}
+		job.Resume, job.Force = false, true
+		r, err = job.Run(ctx)
+	}
+	if err != nil {
+		return Measured{}, err
+	}
+	m := Measured{
+		Name: p.Name(), Method: r.Method, Data: r.Dataset, Protocol: r.Protocol, Budget: p.Budget, Settings: p.words(),
+		Users: r.Users, Items: r.Items, Rounds: r.Rounds, Selected: r.SelectedRound, Seed: r.Seed,
+		HR: report.Short(r.Test.Sampled["hr@10"]), NDCG: report.Short(r.Test.Sampled["ndcg@10"]), ValidHR: report.Short(r.Valid.Sampled["hr@10"]),
+		FullHR: report.Short(r.Test.Full["hr@10"]), FullNDCG: report.Short(r.Test.Full["ndcg@10"]),
+		Privacy: r.Privacy, Commit: r.Commit,
+	}
+	return m, nil
+}
+
+// baselines are what needs no federation.
+func baselines(ctx context.Context, job Job, s *Spec) ([]Baseline, error) {
+	protocol, err := data.ProtocolNamed(s.Protocol)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	split, err := data.NewSplit(job.Source, protocol, s.Seed)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	var out []Baseline
+	for _, name := range []string{"popularity", "local"} {
+		row, err := refs.Compute(ctx, name, refs.Config{Split: split, Rounds: 100, Negatives: 4, Seed: s.Seed, Ties: s.TieRule(), Jobs: job.Jobs})
+		if err != nil {
+			return nil, err
+		}
+		if row.Test != nil {
+			out = append(out, Baseline{s.Data, name, *row.Test})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,135 @@
+package report
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Beside holds the test metrics of each measured user, by the method and by the
+// references: what tests over users are made of.
+type Beside struct {
+	Users []string
+	// Of has for each reference, and for the method under "method", a column for
+	// each of sampled HR@10 and NDCG@10, full HR@10 and NDCG@10, in the order of
+	// Users. NaN is for what was not measured.
+	Of map[string]*[4][]float32
+}
+
+// ownKey stands for the method among the references.
+const ownKey = "method"
+
+var besideKeys = [4]string{"sampled.hr@10", "sampled.ndcg@10", "full.hr@10", "full.ndcg@10"}
+
+// WriteBeside writes per_user_references.csv. What was not measured is an empty cell.
+func WriteBeside(w io.Writer, b *Beside) error {
+	keys := map[string]bool{}
+	for k := range b.Of {
+		keys[k] = true
+	}
+	delete(keys, ownKey)
+	header, columns := []string{"user"}, [][]float32(nil)
+	for _, k := range append([]string{ownKey}, sortedRefs(keys)...) {
+		for m, name := range besideKeys {
+			if of := b.Of[k]; of != nil {
+				header, columns = append(header, k+"."+name), append(columns, of[m])
+			}
+		}
+	}
+	c := csv.NewWriter(w)
+	if err := c.Write(header); err != nil {
+		return err
+	}
+	line := make([]string, len(header))
+	for u, id := range b.Users {
+		line[0] = id
+		for i, of := range columns {
+			if line[i+1] = ""; of[u] == of[u] {
+				line[i+1] = strconv.FormatFloat(float64(of[u]), 'g', -1, 32)
+			}
+		}
+		if err := c.Write(line); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// readBeside reads per_user_references.csv.
+func readBeside(in io.Reader) (*Beside, error) {
+	c := csv.NewReader(in)
+	c.ReuseRecord = true
+	head, err := c.Read()
+	if err != nil || head[0] != "user" || len(head) > 1+len(besideKeys)*maxSettings {
+		return nil, errors.New(":1: want a header that starts with user")
+	}
+	head = slices.Clone(head)
+	b := &Beside{Of: map[string]*[4][]float32{}}
+	columns := make([]*[]float32, len(head)-1)
+	for i, name := range head[1:] {
+		if columns[i] = b.column(name); columns[i] == nil {
+			return nil, fmt.Errorf(":1: column %q is no metric of a reference", clip(name, 60))
+		}
+	}
+	for {
+		rec, err := c.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf(": %w", err)
+		}
+		b.Users = append(b.Users, strings.Clone(rec[0]))
+		for i, s := range rec[1:] {
+			x, err := fraction(s)
+			if err != nil {
+				line, _ := c.FieldPos(0)
+				return nil, fmt.Errorf(":%d: %s %w", line, clip(head[i+1], 60), err)
+			}
+			*columns[i] = append(*columns[i], x)
+		}
+	}
+	return b, b.even()
+}
+
+// column is the place of a named column, or nil.
+func (b *Beside) column(name string) *[]float32 {
+	for m, key := range besideKeys {
+		if of, ok := strings.CutSuffix(name, "."+key); ok && of != "" && len(of) <= maxName {
+			if b.Of[of] == nil {
+				b.Of[of] = new([4][]float32)
+			}
+			return &b.Of[of][m]
+		}
+	}
+	return nil
+}
+
+// even reports a column that is missing or there twice.
+func (b *Beside) even() error {
+	for of, columns := range b.Of {
+		for m, x := range columns {
+			if len(x) != len(b.Users) {
+				return fmt.Errorf(": %s.%s has %d values for %d users", clip(of, 60), besideKeys[m], len(x), len(b.Users))
+			}
+		}
+	}
+	return nil
+}
+
+func fraction(s string) (float32, error) {
+	if s == "" {
+		return float32(math.NaN()), nil
+	}
+	x, err := strconv.ParseFloat(s, 32)
+	if err != nil || !(x >= 0 && x <= 1) {
+		return 0, errors.New("is " + strconv.Quote(clip(s, 40)) + ", want a fraction from 0 to 1, or nothing")
+	}
+	return float32(x), nil
+}

@@ -1,0 +1,79 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// promised is the privacy of a run that has ended before its last round.
+func promised() *Privacy {
+	return &Privacy{
+		Epsilon: 7.9999479933162565, Delta: 1e-6, Adjacency: "zero-out", Sampler: "poisson", Q: 0.1, Rounds: 41, Noise: 0.81234, Mechanism: "gaussian",
+		Accountant: "rdp", Conversion: "improved", Against: "central", Holds: "all who read models; the coordinator is trusted",
+		Caveats: []string{"settings that were chosen by looking at these users are not covered"}, Budget: 8, Clip: 0.5, Adaptive: true, Broke: 42, Kept: 1, MostVisits: 12, MeanVisits: 4.13,
+	}
+}
+
+func TestAnEpsilonIsRoundedUpToFourDigits(t *testing.T) {
+	for _, c := range []struct {
+		x    any
+		want string
+	}{
+		{7.9999479933162565, "8"},
+		{8.0, "8"},
+		{8.0000000001, "8"},
+		{8.00001, "8.001"},
+		{1.2341, "1.235"},
+		{0.00123401, "0.001235"},
+		{123.41, "123.5"},
+		{12341.0, "1.235e+04"},
+		{0.0, "0"},
+		{math.Inf(1), "inf"},
+		{"inf", "inf"},
+		{nil, "null"},
+	} {
+		if got := Epsilon(c.x); got != c.want {
+			t.Errorf("%v is written as %s, want %s", c.x, got, c.want)
+		}
+		if x, ok := c.x.(float64); ok && x > 0 {
+			var back float64
+			if _, err := fmt.Sscan(Epsilon(x), &back); err != nil || back < x*(1-1e-9) {
+				t.Errorf("%v is written as less: %v", x, back)
+			}
+		}
+	}
+}
+
+func TestAPageSaysWhatAnEpsilonHoldsFor(t *testing.T) {
+	run := made("fedmf", "deployed", 1, 41, 10)
+	run.Result.Privacy = promised()
+	for i := range run.Points {
+		e := 8 * math.Sqrt(float64(i+1)/41)
+		run.Points[i].Clip = 0.5 + 0.01*float64(i)
+		if i%5 == 0 || i == 40 {
+			run.Points[i].Epsilon = &e
+		}
+	}
+	var b bytes.Buffer
+	if err := HTML(&b, []*Run{run}); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, want := range []string{
+		"fedmf epsilon=8 on ml-100k", "it holds against all who read models; the coordinator is trusted", "zero-out", "q = 0.1, T = 41 rounds", "rdp, conversion improved",
+		"spent before round 42: stopped at round 41 of 41", "1 round with too few devices", "at most 12 times, 4.13 times on average", "Epsilon over rounds", "The bound on an update",
+		"settings that were chosen by looking at these users are not covered", "to choose one on validation would be a release",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, not := range []string{"7.99994", "selected on validation", "chose the round; the solid one"} {
+		if strings.Contains(page, not) {
+			t.Errorf("the page has %q", not)
+		}
+	}
+}
