@@ -183,3 +183,37 @@ func Merit(w *method.Work, share float32, a, b []float32, target uint32) float32
 	others := w.Items - len(w.Samples.Item)
 	return float32(gain(float64(above)) + gain(float64(above)*99/float64(max(others, 99))))
 }
+
+// Grid is the settings that devices judge: each Recency with each share of the head.
+type Grid struct {
+	Recency []Recency
+	Share   []float32
+}
+
+// Len is how many settings there are.
+func (g Grid) Len() int { return len(g.Recency) * len(g.Share) }
+
+// At is setting k.
+func (g Grid) At(k int) (Recency, float32) { return g.Recency[k/len(g.Share)], g.Share[k%len(g.Share)] }
+
+// Judge adds how well each setting ranks the target. recent scores all items by one
+// Recency, and next holds the head's scores.
+func (g Grid) Judge(w *method.Work, target uint32, next []float32, recent func(Recency) []float32, merit []float32) {
+	for k, r := range g.Recency {
+		scores := recent(r)
+		for j, share := range g.Share {
+			merit[k*len(g.Share)+j] += Merit(w, share, scores, next, target)
+		}
+	}
+}
+
+// Best is the setting with the most merit, the first of equals.
+func (g Grid) Best(merit []float32) int {
+	best := 0
+	for k, x := range merit[:g.Len()] {
+		if x > merit[best] {
+			best = k
+		}
+	}
+	return best
+}

@@ -8,13 +8,14 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// IALS is implicit alternating least squares with shared curvature, Tacit's own. A
-// device keeps nothing: from the item rows it solves for its vector p in closed
-// form, and sends three sums: of each of its items the gradient (1 - p.q) p, and the
-// matrices p p' and n p p', where n is how many items it has. In ALS the coordinator
-// would need a matrix for each item; here all items share one, so an update is as large as
-// the table. The step is zero where the gradient is, so what it ends at is what ALS
-// ends at. The first round counts how many devices have each item.
+// IALS is implicit alternating least squares, with the objective and the weights of
+// Rendle et al. (2022), and with shared curvature, which is Tacit's own. A device keeps
+// nothing: from the item rows it solves for its vector p in closed form, and sends three
+// sums: of each of its items the gradient (1 - p.q) p, and the matrices p p' and n p p',
+// where n is how many items it has. In ALS the coordinator would need a matrix for each
+// item; here all items share one, so an update is as large as the table. The step is zero
+// where the gradient is, so what it ends at is what ALS ends at. The first round counts
+// how many devices have each item.
 type IALS struct {
 	Dim      int     `default:"64" range:"16|32|64|128" doc:"embedding dimension"`
 	A0       float64 `default:"0.1" range:"0.01..1,log" doc:"weight of an item that a user does not have"`

@@ -14,7 +14,9 @@ import (
 // regression of the next item on decayed sums of those before, whose sums take one
 // round. In the last round each device hides its newest item from itself, ranks it
 // with every setting of a small grid, and sends how well each did; the coordinator
-// takes the best. So nothing has to be tuned, and no held-out item is looked at.
+// takes the best. So nothing has to be tuned, and no held-out item is looked at. It is no
+// published method; closed-form heads on decayed histories are those of SLIST (Choi et al. 2021), on
+// items instead of vectors.
 type Tacit struct {
 	IALS
 	Rates   learn.Rates `default:"0,0.5,0.9" doc:"how much of an item is left in the head's memory one step later; one memory each"`
@@ -30,11 +32,11 @@ const (
 	tacMemory                   // ephemeral
 )
 
-// The grid of the last round: how a device weighs its items, and the head's share.
-var (
-	tacRecency = []learn.Recency{{Rho: 0.8, Boost: 2, Base: 0.05}, {Base: 1}, {Rho: 0.7, Boost: 5, Base: 0.05}, {Rho: 0.9, Boost: 3, Base: 0.05}}
-	tacShare   = []float32{0.3, 0, 0.15, 0.5}
-)
+// tacGrid is what devices judge in the last round.
+var tacGrid = learn.Grid{
+	Recency: []learn.Recency{{Rho: 0.8, Boost: 2, Base: 0.05}, {Base: 1}, {Rho: 0.7, Boost: 5, Base: 0.05}, {Rho: 0.9, Boost: 3, Base: 0.05}},
+	Share:   []float32{0.3, 0, 0.15, 0.5},
+}
 
 func (m *Tacit) memory() learn.Memory { return learn.Memory{Rates: m.Rates, Dim: m.Dim} }
 
@@ -44,7 +46,7 @@ func (m *Tacit) Slots(items int) []method.Slot {
 		method.Slot{Name: "head", Scope: shared, Up: method.None, PerItem: true, Dim: f, Doc: "the sequence head"},
 		method.Slot{Name: "square", Scope: shared, Up: method.Sum, Rows: f, Dim: f, Doc: "memories times themselves, in the head's round"},
 		method.Slot{Name: "next", Scope: shared, Up: method.Sum, PerItem: true, Dim: f, Doc: "the memory before each item, in the head's round"},
-		method.Slot{Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: len(tacRecency) * len(tacShare), Doc: "how well each setting ranks a device's newest item, in the last round"},
+		method.Slot{Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: tacGrid.Len(), Doc: "how well each setting ranks a device's newest item, in the last round"},
 		method.Slot{Name: "choice", Scope: shared, Up: method.None, Rows: 1, Dim: 1, Doc: "the best of them, from 1"},
 		method.Slot{Name: "memory", Scope: method.Ephemeral, Rows: 1, Dim: f, Doc: "decayed sums of the history"},
 	)
@@ -91,7 +93,10 @@ func (m *Tacit) Visit(int) method.Visit {
 			base := w.Samples.Wr[tacNext][0] - w.Samples.Item[0]
 			m.memory().Sums(w, &w.View[alsItem], past, base, &w.View[tacNext], &w.View[tacSquare], w.View[tacMemory].Val)
 		case 3:
-			m.judge(w, past)
+			if len(past) > 0 {
+				recent := func(r learn.Recency) []float32 { return m.recent(w, r, past) }
+				tacGrid.Judge(w, w.History[len(past)], m.follow(w, past), recent, w.View[tacMerit].Val)
+			}
 		default:
 			m.IALS.visit(w)
 		}
@@ -115,26 +120,11 @@ func (m *Tacit) follow(w *method.Work, history []uint32) []float32 {
 	return scores
 }
 
-// judge ranks the newest item with every setting.
-func (m *Tacit) judge(w *method.Work, past []uint32) {
-	if len(past) == 0 {
-		return
-	}
-	target, next, merit := w.History[len(past)], m.follow(w, past), w.View[tacMerit].Val
-	for k, r := range tacRecency {
-		scores := m.recent(w, r, past)
-		for j, share := range tacShare {
-			merit[k*len(tacShare)+j] += learn.Merit(w, share, scores, next, target)
-		}
-	}
-}
-
 func (m *Tacit) Ready(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
-		k := max(int(w.View[tacChoice].Base[0])-1, 0)
-		m.recent(w, tacRecency[k/len(tacShare)], w.History)
+		recency, share := tacGrid.At(max(int(w.View[tacChoice].Base[0])-1, 0))
+		m.recent(w, recency, w.History)
 		m.follow(w, w.History)
-		share := tacShare[k%len(tacShare)]
 		vec.Scale(1-share, w.View[alsUser].Val)
 		vec.Scale(share, w.View[tacMemory].Val)
 	}}
@@ -145,13 +135,7 @@ func (m *Tacit) Update(g *method.Global) {
 	case 2:
 		m.memory().Head(g.Items, m.HeadReg, g.Got[tacSquare], g.Got[tacNext], g.Value[tacHead], g.Stride[tacHead])
 	case 3:
-		best, merit := 0, g.Got[tacMerit][:len(tacRecency)*len(tacShare)]
-		for k, x := range merit {
-			if x > merit[best] {
-				best = k
-			}
-		}
-		g.Value[tacChoice][0] = float32(best + 1)
+		g.Value[tacChoice][0] = float32(tacGrid.Best(g.Got[tacMerit]) + 1)
 	default:
 		m.IALS.Update(g)
 	}
