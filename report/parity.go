@@ -212,11 +212,12 @@ func glance(rows []ParityRow, datasets []string, protocol string) *Table {
 		t.Header = append(t.Header, d, "published")
 	}
 	for _, m := range distinct(rows, func(r ParityRow) string { return r.Method }) {
-		line := []any{m}
+		line, some := []any{m}, false
 		for _, d := range datasets {
 			hr, pub := "", ""
 			for _, r := range rows {
 				if r.Method == m && r.Variant == "" && r.Dataset == d && r.Protocol == protocol {
+					some = true
 					if hr = frac(r.HR); r.Published.under(protocol) {
 						pub = frac(published(r.Published.HR10))
 					}
@@ -224,7 +225,9 @@ func glance(rows []ParityRow, datasets []string, protocol string) *Table {
 			}
 			line = append(line, hr, pub)
 		}
-		t.Rows = append(t.Rows, line)
+		if some {
+			t.Rows = append(t.Rows, line)
+		}
 	}
 	for c := len(t.Header) - 1; c > 0; c-- { // nobody has published on every set
 		if !slices.ContainsFunc(t.Rows, func(r []any) bool { return r[c] != "" }) {
@@ -259,7 +262,7 @@ func parityTable(rows []ParityRow, references bool) *Table {
 	if !references {
 		labelled = nil
 	}
-	for _, ref := range refRows(labelled) {
+	for _, ref := range parityRefs(rows, labelled) {
 		x := ref.scores
 		for i := range x {
 			x[i].n = min(x[i].n, 1) // they are means already, and of the same seeds
@@ -278,6 +281,25 @@ func parityTable(rows []ParityRow, references bool) *Table {
 	}
 	t.lineUp()
 	return t
+}
+
+// parityRefs are the references of labelled rows. Of rows with fewer seeds than
+// another they are left out: the means would be over some seeds twice. The memoriser
+// is another one for each number of rounds.
+func parityRefs(rows []ParityRow, labelled []*row) []refRow {
+	var out []refRow
+	for _, key := range refKeys(referred(labelled)) {
+		var of []*row
+		for i, r := range labelled {
+			if !slices.ContainsFunc(rows, func(q ParityRow) bool {
+				return q.Seeds > rows[i].Seeds && len(q.References) > 0 && (key != "memoriser" || q.Rounds == rows[i].Rounds)
+			}) {
+				of = append(of, r)
+			}
+		}
+		out = append(out, refsOf(key, of)...)
+	}
+	return out
 }
 
 // The columns that only some tables have.

@@ -194,3 +194,22 @@ func FuzzBeside(f *testing.F) {
 		}
 	})
 }
+
+// A row of one seed beside rows of five does not shift the references.
+func TestTheReferencesOfATableAreThoseOfTheMostSeeds(t *testing.T) {
+	row := func(method string, seeds, rounds int, hr float64) ParityRow {
+		r := ParityRow{Method: method, Dataset: "d", Protocol: "deployed", Seeds: seeds, Rounds: rounds, HR: 0.5, NDCG: 0.3, FullHR: nan, FullNDCG: nan}
+		r.References = map[string]*Reference{"popularity": {Test: summary(hr, 0.2, nan, nan)}, "memoriser": {Test: summary(hr/2, 0.1, nan, nan)}}
+		return r
+	}
+	var b bytes.Buffer
+	if err := ParityText(&b, []ParityRow{row("a", 5, 100, 0.40), row("b", 1, 100, 0.44), row("c", 1, 40, 0.48)}); err != nil {
+		t.Fatal(err)
+	}
+	s := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{"popularity .4000", "memoriser (100 rounds) .2000", "memoriser (40 rounds) .2400"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("the table lacks %q:\n%s", want, b.String())
+		}
+	}
+}
