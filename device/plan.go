@@ -214,11 +214,11 @@ func (p *Plan) BytesDown(round int) int {
 
 // MeanBytesDown is that of the first so many rounds.
 func (p *Plan) MeanBytesDown(rounds int) float64 {
-	n := 0.0
+	n := 0
 	for t := range rounds {
-		n += float64(p.BytesDown(t)) / float64(rounds)
+		n += p.BytesDown(t)
 	}
-	return n
+	return float64(n) / float64(max(rounds, 1))
 }
 
 // BytesUpMax is the most that an update can weigh: every row of every slot that

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"math"
 	"reflect"
 	"sort"
 	"strings"
@@ -49,7 +50,7 @@ func MethodDoc(e method.Entry) (string, error) {
 	} else {
 		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads at most %d: "+
 			"%s.\n",
-			exampleItems, int(plan.MeanBytesDown(max(plan.Rounds, 1))), up, sendsRows(plan))
+			exampleItems, int(math.Round(plan.MeanBytesDown(max(plan.Rounds, 1)))), up, sendsRows(plan))
 	}
 	fmt.Fprintf(&b, "\nRecommends with %s.\n", serves(plan))
 	fmt.Fprintf(&b, "\n## Parameters\n\n| key | default | what it is |\n|---|---|---|\n")

@@ -267,7 +267,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: PeakRSS(),
 		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
 	}
-	res.Idle, res.Central = run.Idle, run.Fleet.Plan.Central()
+	res.Idle, res.Central, res.Settled = run.Idle, run.Fleet.Plan.Central(), run.Settled()
 	res.Repeats, res.Few = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	if c := run.OnTest; c != nil {

@@ -52,7 +52,6 @@ func (m *Tacit) Slots(items int) []method.Slot {
 	)
 }
 
-// Head is none: there are two tables.
 func (m *Tacit) Head() *method.Head { return nil }
 
 func (m *Tacit) Logits(w *method.Work, b *method.Batch, out []float32) {
@@ -90,8 +89,10 @@ func (m *Tacit) Visit(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
 		switch past := w.History[:max(len(w.History)-1, 0)]; w.Phase {
 		case 2: // the newest item is kept for judging
-			base := w.Samples.Wr[tacNext][0] - w.Samples.Item[0]
-			m.memory().Sums(w, &w.View[alsItem], past, base, &w.View[tacNext], &w.View[tacSquare], w.View[tacMemory].Val)
+			if len(past) > 1 {
+				base := w.Samples.Wr[tacNext][0] - w.Samples.Item[0]
+				m.memory().Sums(w, &w.View[alsItem], past, base, &w.View[tacNext], &w.View[tacSquare], w.View[tacMemory].Val)
+			}
 		case 3:
 			if len(past) > 0 {
 				recent := func(r learn.Recency) []float32 { return m.recent(w, r, past) }

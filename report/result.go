@@ -18,6 +18,7 @@ type Result struct {
 	Seed          uint64                `json:"seed"`
 	Rounds        int                   `json:"rounds"`
 	SelectedRound int                   `json:"selected_round"`
+	Settled       bool                  `json:"last_round_counts,omitempty"` // the method is complete in its last round, which is the one reported
 	Users         int                   `json:"users"`
 	Items         int                   `json:"items"`
 	Interactions  int                   `json:"interactions"`

@@ -145,6 +145,9 @@ func selected(r *row) string {
 		return fmt.Sprintf("Reported round: %s of %d. There is no validation set, so the choice was not made on validation.", span(lo, hi), rounds)
 	}
 	hr := r.mean(func(r *Result) float64 { return at(r.Valid.Sampled, "hr@10") })
+	if r.runs[0].Result.Settled {
+		return fmt.Sprintf("Reported round: %s of %d, the last, in which the method is complete: nothing was selected (HR@10 on validation is %s).", span(lo, hi), rounds, frac(hr))
+	}
 	return fmt.Sprintf("Reported round: %s of %d, selected on validation (HR@10 %s), never on test.", span(lo, hi), rounds, frac(hr))
 }
 

@@ -228,7 +228,7 @@ func (r *Run) judge(ev *Event) error {
 			hr = ev.Release.HR10
 		}
 	}
-	if m, ok := method.As[method.Settled](r.Engine.Method); ok && m.Settles() {
+	if r.Settled() {
 		hr = r.BestHR
 	}
 	if hr >= r.BestHR || r.Selected == 0 { // released ones may be below 0
@@ -240,6 +240,12 @@ func (r *Run) judge(ev *Event) error {
 		r.OnTest = &Chosen{ev.Round, test}
 	}
 	return nil
+}
+
+// Settled reports whether the last round is the one that counts.
+func (r *Run) Settled() bool {
+	m, ok := method.As[method.Settled](r.Engine.Method)
+	return ok && m.Settles()
 }
 
 // TieRule returns how ties count.
