@@ -111,6 +111,10 @@ func (k *Stack) Caveats() []string {
 	if k.Policy.Metrics == 0 {
 		say("the metrics are the experimenter's, measured on all users: a federation that published them would spend more (metrics=Z)")
 	}
+	if k.Mechanism == Laplace {
+		say("simulated: Laplace noise is drawn in floating point; only Gaussian noise is drawn in whole numbers")
+	}
+	say("it is for the models of this run alone: another run on the same users, with another seed too, adds to it")
 	say("settings that were chosen by looking at these users are not covered")
 	return out
 }
@@ -143,10 +147,23 @@ func (k *Stack) NoiseOfBits(devices int) int64 {
 // independent draws, how many came is as secret as who came: then any number will do,
 // and noise alone is released for none.
 func (k *Stack) Fewest() int {
-	if k.sampler() == account.Poisson {
+	switch {
+	case k.sampler() == account.Poisson:
 		return 0
+	case k.Against == Distributed:
+		return k.Least + int(math.Ceil(Colluding*k.Expected))
 	}
 	return k.Least
+}
+
+// Colluding is the share of a cohort that may be the coordinator's: their shares of
+// distributed noise count for nothing, so that many more must come.
+const Colluding = 0.1
+
+// TailChance is the chance, for one device in one round, that its noise is cut: over a
+// whole run a millionth of delta.
+func (k *Stack) TailChance() float64 {
+	return k.Delta * 1e-6 / (k.Crowd() * float64(max(k.Rounds, 1)))
 }
 
 // ErrClip says that the linear rule has run the bound to zero or below.

@@ -87,8 +87,8 @@ func (k *Stack) refuse() error {
 		return errors.New("mechanism=tree wants devices that come once in each pass over all: add cohort=cycle:100")
 	case p.Mechanism != Tree && s.Epoch != 0:
 		return errors.New("cohort=cycle is no sampling, so noise on single rounds gains nothing from it: add mechanism=tree, or take cohort=poisson:0.1")
-	case p.Against == Distributed && float64(p.Least) > s.Expected:
-		return fmt.Errorf("least=%d, and a round has about %.0f devices", p.Least, s.Expected)
+	case p.Against == Distributed && float64(k.Fewest()) > s.Expected:
+		return fmt.Errorf("least=%d honest devices, beside %.0f %% that may collude with the coordinator, and a round has about %.0f", p.Least, 100*Colluding, s.Expected)
 	case p.Least > 1 && k.sampler() == account.Poisson:
 		return fmt.Errorf("least=%d: whether so many came tells of the sample, and with cohort=poisson the epsilon takes that for secret; leave least out, or take a cohort of a fixed size", p.Least)
 	case p.NoiseCohort > 0 && float64(p.NoiseCohort) < s.Expected:
@@ -285,7 +285,11 @@ func (k *Stack) grid() error {
 		if k.Mechanism == Laplace {
 			limit = 1 << 40
 		}
-		if d*math.Sqrt(k.most()) <= limit && (!k.Masked || k.Crowd()*(b.Levels+12*d/math.Sqrt(float64(k.Least))) < 1<<31) {
+		each := b.Levels // what a device may send: under masks the sum must fit in 32 bits, and without them it is the same
+		if k.Against == Distributed {
+			each += 12 * d / math.Sqrt(float64(k.Least))
+		}
+		if d*math.Sqrt(k.most()) <= limit && k.Crowd()*each < 1<<31 {
 			k.levels = b.Levels
 		}
 	}

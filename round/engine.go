@@ -103,7 +103,8 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		}
 	}
 	if e.Guard != nil {
-		return rep, e.release(&rep)
+		err := e.release(&rep)
+		return rep, err
 	}
 	var shrunk [method.MaxSlots]float64
 	for i, s := range e.sum {

@@ -333,7 +333,7 @@ func TestAnAuditFindsNoMoreThanIsClaimedAndCatchesTooLittleNoise(t *testing.T) {
 		"noise=2,delta=1e-9,accountant=pld",
 		"noise=2,delta=1e-9,adjacency=replace-one,accountant=pld",
 		"noise=2,delta=1e-9,mechanism=tree,accountant=pld",
-		"noise=2,delta=1e-9,against=distributed,least=8,accountant=pld",
+		"noise=2,delta=1e-9,against=distributed,least=7,accountant=pld",
 	} {
 		lower, claimed := audit(t, policy, 1)
 		t.Logf("%s: at least %.2f, claimed %.2f", policy, lower, claimed)

@@ -209,7 +209,8 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		f.extra += l.evalled / time.Duration(len(f.lanes))
 	}
 	if f.masked != nil {
-		return rep, f.masked.end(t, len(f.lanes), &rep, f.modelHash())
+		err := f.masked.end(t, len(f.lanes), f.Plan.Seed, &rep, f.modelHash())
+		return rep, err
 	}
 	return rep, nil
 }

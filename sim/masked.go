@@ -71,26 +71,26 @@ func (m *masked) most() int64 {
 	b := m.guard.Bound()
 	most, bit := int64(b.Levels)+1, int64(privacy.BitLevels)
 	if m.guard.Drawn {
-		most += secagg.Tail(float64(m.guard.Share()), len(m.sum), 1e-12)
+		most += secagg.Tail(float64(m.guard.Share()), len(m.sum), m.guard.TailChance())
 		if m.guard.Adaptive != "off" {
-			bit += secagg.Tail(float64(m.guard.BitShare()), 1, 1e-12)
+			bit += secagg.Tail(float64(m.guard.BitShare()), 1, m.guard.TailChance())
 		}
 	}
 	return max(most, bit)
 }
 
 // end plays the round. That the sum is the plain one is checked, not believed.
-func (m *masked) end(t, jobs int, rep *round.Report, model [32]byte) error {
+func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte) error {
 	if len(m.vectors) < max(1, m.guard.Fewest()) { // too few were asked: nobody masks anything
 		return nil
 	}
-	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: 0.1, Dropped: 0.33})
+	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
 	if err != nil {
 		return err
 	}
 	p.Least = max(p.Least, m.guard.Fewest())
 	s := secagg.Session{
-		Round:   secagg.Round{Params: p, Model: model, Number: uint64(t)},
+		Round:   secagg.Round{Params: p, Model: model, Number: uint64(t), Seed: sha256.Sum256(fmt.Appendf(nil, "graph %d %d", seed, t))},
 		Workers: jobs,
 		Leave:   func(id uint32) int { return m.left[id] },
 		Vector: func(id uint32, dst []int32) error {

@@ -268,3 +268,32 @@ func TestPromisesThatCannotBeKeptAreRefused(t *testing.T) {
 		t.Error("a least number of devices is promised beside a secret sample")
 	}
 }
+
+// A crowd too large for the finest grid has the same one with masks and without.
+func TestMasksChangeNoBitOfALargeCohort(t *testing.T) {
+	digest := func(secagg string) string {
+		o := defaults()
+		o.Rounds, o.Secagg = 2, secagg
+		if err := o.DP.UnmarshalText([]byte("noise=1,clip=0.5")); err != nil {
+			t.Fatal(err)
+		}
+		world, err := data.NewWorld(data.WorldConfig{Users: 3000, Items: 60, MeanRows: 8, Seed: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := data.ProtocolNamed("deployed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		split, err := data.NewSplit(world, p, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, fedrap(t, "dim", "4"), split, o, 2)
+		finish(t, r)
+		return r.Digest()
+	}
+	if digest("off") != digest("assumed") {
+		t.Error("masks change the integers that devices send")
+	}
+}

@@ -273,7 +273,7 @@ func (r *Run) BytesDown() float64 {
 	if r.Fleet.Plan.Sparse && r.Devices > 0 {
 		return float64(r.Down) / float64(r.Devices)
 	}
-	return r.Fleet.Plan.MeanBytesDown(r.Engine.Next)
+	return r.Fleet.Plan.MeanBytesDown(max(r.Engine.Next, 1))
 }
 
 // MedianRoundMS is the median training time of a round.
