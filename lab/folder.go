@@ -36,6 +36,7 @@ type folder struct {
 	metrics bytes.Buffer // the whole of metrics.jsonl so far
 	file    *os.File     // metrics.jsonl, written to after every round
 	ledger  io.Closer    // nil for a run without a privacy promise
+	told    int          // rounds that metrics.jsonl had when the run was resumed
 }
 
 // openFolder prepares dir for a run. A folder that holds something else, or a
@@ -47,10 +48,13 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	if err := claim(dir, force); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ReportFile, LedgerFile} {
+	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ReportFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
+	}
+	if err := putAside(dir); err != nil {
+		return nil, err
 	}
 	e, err := json.MarshalIndent(env, "", "  ")
 	if err != nil {
@@ -159,6 +163,9 @@ func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
 // that was killed before its first checkpoint starts again.
 func (f *folder) resume(r *sim.Run, fingerprint string) error {
 	anew := fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(f.dir, ConfigFile), f.dir)
+	if b, err := os.ReadFile(filepath.Join(f.dir, MetricsFile)); err == nil {
+		f.told = bytes.Count(b, []byte("\n"))
+	}
 	file, err := os.Open(filepath.Join(f.dir, CheckpointFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return f.openMetrics()

@@ -1,10 +1,13 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 
+	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/sim"
@@ -22,12 +25,26 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint())
 	if err == nil {
 		run.Engine.Ledger, out.ledger = l, l
-		err = run.Owed()
+		err = errors.Join(run.Owed(), run.Behind(out.told))
 	}
 	if err != nil {
-		return input(err, fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(out.dir, ConfigFile), out.dir))
+		return input(err, fmt.Sprintf("another run spends anew on the same users, beside what this one has: tacit run %s -o ANOTHER-FOLDER", filepath.Join(out.dir, ConfigFile)))
 	}
 	return nil
+}
+
+// putAside keeps the ledger of a run that is replaced: what it spent was spent on
+// the same users.
+func putAside(dir string) error {
+	from := filepath.Join(dir, LedgerFile)
+	if !exists(from) {
+		return nil
+	}
+	for n := 1; ; n++ {
+		if to := filepath.Join(dir, fmt.Sprintf("ledger-replaced-%d.jsonl", n)); !exists(to) {
+			return os.Rename(from, to)
+		}
+	}
 }
 
 // privacyOf is what a run's promise has cost; nil for a run without one.
@@ -45,13 +62,16 @@ func privacyOf(run *sim.Run) (*report.Privacy, error) {
 	p := &report.Privacy{
 		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: string(e.Sampler), Q: e.Q,
 		Noise: g.Noise, Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off", Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
-		Against: string(g.Against), Holds: g.Against.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip, Broke: run.Broke, Kept: run.Kept,
+		Against: string(g.Against), Holds: g.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip, Broke: run.Broke, Kept: run.Kept,
 	}
 	if math.IsInf(spent.Epsilon, 0) {
 		p.Epsilon = "inf"
 	}
 	// Rounds are those that were paid for: after a crash more than those of the run.
 	p.Rounds, p.MetricReleases = run.Releases()
+	if lost := p.Rounds - run.Engine.Next; lost > 0 && e.Mechanism != account.Tree {
+		p.Caveats = append([]string{fmt.Sprintf("%d rounds were paid for and lost in a crash: the model has %d", lost, run.Engine.Next)}, p.Caveats...)
+	}
 	p.MostVisits, p.MeanVisits = run.Participations()
 	return p, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tacit-rec/tacit/sim"
@@ -115,5 +116,36 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 	}
 	if e := res.Privacy.Epsilon.(float64); e > 8*(1+1e-9) || res.SelectedRound < 2 || res.SelectedRound >= last || res.Privacy.Broke == 0 {
 		t.Errorf("epsilon %v, round %d of %d is reported, stopped before %d", e, res.SelectedRound, last, res.Privacy.Broke)
+	}
+}
+
+// Without a checkpoint too, a ledger that is gone or cut is missed: the metrics tell
+// how many rounds there were.
+func TestAShortenedLedgerIsMissedWithoutACheckpoint(t *testing.T) {
+	for _, keep := range []int{0, 2} {
+		dir := t.TempDir()
+		first := job(t, dir, promised...)
+		if _, err := first.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{ResultFile, "checkpoint"} {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := filepath.Join(dir, LedgerFile)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bytes.SplitAfter(b, []byte("\n"))
+		if err := os.WriteFile(path, bytes.Join(lines[:keep], nil), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		again := job(t, dir, promised...)
+		again.Resume = true
+		if _, err := again.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "shortened") {
+			t.Errorf("with %d lines of the ledger left: %v", keep, err)
+		}
 	}
 }

@@ -225,7 +225,7 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		if err := j.Idle(ev); err != nil {
 			return err
 		}
-		if time.Since(saved) > saveEvery {
+		if time.Since(saved) > saveEvery || run.Engine.Guard != nil && time.Since(saved) > saveEvery/10 { // a lost round costs
 			if err := out.checkpoint(run, j.fingerprint()); err != nil {
 				return err
 			}

@@ -88,6 +88,7 @@ func All() []method.Entry {
 		},
 		{
 			Name: "privrec", Title: "PrivRec", Paper: privrec, New: func() method.Method { return &PrivRec{} },
+			Options: seldom,
 			Caution: featureCaution + " Which rows of the users' feature tables moved tells a coordinator the user's gender, age and occupation, unless only sums reach it: " +
 				"what a device sends holds every row, and those of other categories are zero.",
 		},
@@ -98,11 +99,13 @@ func All() []method.Entry {
 		},
 		{
 			Name: "privrec-cen", Title: "PrivRec-CEN (in one place)", Paper: privrec, New: func() method.Method { return &PrivRecCen{} },
+			Options: seldom,
 			Caution: "This is no federation: every history is in one place. " + featureCaution,
 		},
 		{
 			Name: "nn-self", Title: "NN-SELF", Paper: "Chen et al., Federated Meta-Learning for Recommendation, 2018; as compared by " + privrec,
 			New:     func() method.Method { return &NNSelf{} },
+			Options: seldom,
 			Caution: featureCaution + " What a device sends tells its user's features, as PrivRec's does.",
 		},
 		{
@@ -143,3 +146,6 @@ func Plugins() []method.Plugin {
 }
 
 const sumCaution = "Exact sums are not private by themselves: the sum of an item that one device of a cohort has is that device's vector. Rows that fewer than `few` devices have are not learnt."
+
+// seldom is for networks whose evaluation takes far longer than a round.
+var seldom = map[string]string{"eval-every": "20"}

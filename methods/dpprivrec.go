@@ -15,6 +15,7 @@ type DPPrivRec struct{ PrivRec }
 // dpPrivRecOptions are the noise and the cohort of the paper, with the bound's rule of
 // Andrew et al. (2021). Where nothing is known of the data, S starts at 1.
 var dpPrivRecOptions = map[string]string{
-	"cohort": "30",
-	"dp":     "noise=1,clip=1,adaptive=geometric,quantile=0.5",
+	"eval-every": "20",
+	"cohort":     "30",
+	"dp":         "noise=1,clip=1,adaptive=geometric,quantile=0.5",
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tacit-rec/tacit/param"
 )
 
 // Trust says who adds the noise, and so against whom an epsilon holds.
@@ -208,7 +210,10 @@ func (p *Policy) UnmarshalText(b []byte) error {
 			for _, k := range fields {
 				keys = append(keys, k.key)
 			}
-			return fmt.Errorf("%q is not a setting of dp: want none, or a list such as epsilon=8,delta=1e-6; the keys are %s", word, strings.Join(keys, ", "))
+			if near := param.Nearest(key, keys); near != "" && near != key {
+				return fmt.Errorf("%q is not a setting of dp; did you mean %s? tacit privacy keys lists them", word, near)
+			}
+			return fmt.Errorf("%q is not a setting of dp: want none, or a list such as epsilon=8,delta=1e-6; tacit privacy keys lists what it may say", word)
 		}
 		if seen[key] {
 			return fmt.Errorf("%s is given twice", key)

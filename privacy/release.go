@@ -89,6 +89,17 @@ func (k *Stack) MetricEvent() account.Event {
 // between 0 and 1.
 const MetricSensitivity = math.Sqrt2
 
+// Holds says in words whom the epsilon holds against, and what that rests on.
+func (k *Stack) Holds() string {
+	switch {
+	case k.Printed:
+		return "nobody: it is the paper's claim, and as printed it does not hold"
+	case k.Against == Distributed:
+		return fmt.Sprintf("%s: %d of about %.0f", k.Against.Holds(), k.Least, k.Expected)
+	}
+	return k.Against.Holds()
+}
+
 // Caveats are what a reader of the epsilon must know beside it.
 func (k *Stack) Caveats() []string {
 	var out []string
@@ -104,6 +115,9 @@ func (k *Stack) Caveats() []string {
 	}
 	if k.Masked && k.sampler() == account.Poisson {
 		say("a round that too few devices stay in for their masks is kept back, which tells of the sample: the epsilon takes it for secret")
+	}
+	if k.Adaptive != "off" {
+		say("the bound on updates moves, from %g on, by a count of unclipped devices with noise of deviation %.3g, which the epsilon covers", k.Policy.Clip, k.Bit)
 	}
 	if leak := k.Cover.Leak(); leak != "" {
 		say("the coordinator sees %s", leak)

@@ -82,7 +82,9 @@ func (k *Stack) refuse() error {
 	case s.Mean != "fixed":
 		return fmt.Errorf("mean=%s divides by a count that is not public: with dp it is mean=fixed", s.Mean)
 	case p.Delta*float64(s.Users) >= 1:
-		return fmt.Errorf("delta is %g, and there are %d users: a release that shows one of them at random would pass; want less than 1/users, such as %.1g", p.Delta, s.Users, math.Pow(float64(s.Users), -1.1))
+		return fmt.Errorf("delta is %g, and there are %d users: a release that shows one of them at random would pass; want less than 1/users, such as %.0e", p.Delta, s.Users, math.Pow(10, math.Floor(-math.Log10(10*float64(s.Users)))))
+	case p.Against == Distributed && !s.Masked:
+		return errors.New("a device's share of the noise hides nobody by itself: against=distributed wants masks; add --secagg on, or --secagg assumed to take their outcome for granted")
 	case p.Mechanism == Tree && s.Epoch == 0:
 		return errors.New("mechanism=tree wants devices that come once in each pass over all: add cohort=cycle:100")
 	case p.Mechanism != Tree && s.Epoch != 0:

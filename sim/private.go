@@ -225,3 +225,23 @@ func counted(places []rank.Place) (n int) {
 	}
 	return n
 }
+
+// Behind says that the ledger has fewer rounds than so many that were told of: somebody
+// has shortened it.
+func (r *Run) Behind(told int) error {
+	g := r.Engine.Guard
+	if g == nil || told == 0 {
+		return nil
+	}
+	paid, _ := r.Releases()
+	if g.Mechanism == privacy.Tree {
+		told, paid = (told+g.Epoch-1)/g.Epoch, 0
+		for _, e := range r.Engine.Ledger.Events() {
+			paid += int(e.Rounds)
+		}
+	}
+	if paid < told {
+		return fmt.Errorf("sim: the ledger has %d rounds, and %d were run: it was shortened, so what was spent is not known and nothing may be released", paid, told)
+	}
+	return nil
+}

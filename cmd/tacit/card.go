@@ -92,7 +92,7 @@ func cardOf(e lab.Started) cardData {
 
 func promisedBy(g *privacy.Stack) *promised {
 	p := &promised{
-		Epsilon: finite(g.Whole.Epsilon), Delta: g.Delta, Against: string(g.Against), Holds: g.Against.Holds(), Adjacency: string(g.Adjacency),
+		Epsilon: finite(g.Whole.Epsilon), Delta: g.Delta, Against: string(g.Against), Holds: g.Holds(), Adjacency: string(g.Adjacency),
 		Sampler: "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Clip: g.Clip, Rounds: g.Rounds, Whole: finite(g.Whole.Epsilon), Caveats: g.Caveats(),
 	}
 	if e, err := g.Events(g.Noise, 1); err == nil {
