@@ -95,3 +95,8 @@ func New(e method.Entry) method.Method {
 	param.Defaults(m)
 	return m
 }
+
+const sumCaution = "Exact sums are not private by themselves: the sum of an item that one device of a cohort has is that device's vector. Rows that fewer than `few` devices have are not learnt."
+
+// seldom is for networks whose evaluation takes far longer than a round.
+var seldom = map[string]string{"eval-every": "20"}
