@@ -22,14 +22,20 @@ type Contrast struct {
 	P      float64 `json:"p"`      // paired Wilcoxon
 	PHolm  float64 `json:"p_holm"` // adjusted for all contrasts of the comparison
 	Users  int     `json:"users"`
-	// Verdict is "better" or "worse" only where the test says so.
+	// Verdict is "better" or "worse" only where the test says so, and the mean is on the
+	// side of the ranks; else it is "mixed".
 	Verdict string `json:"verdict"`
+	ranks   int    // the side of the signed ranks
 }
+
+const mixed = "mixed"
 
 func (c Contrast) verdict() string {
 	switch {
 	case c.PHolm >= 0.05:
 		return "no difference shown"
+	case disagree(c.Value-c.Base, c.ranks):
+		return mixed
 	case c.Value > c.Base:
 		return "better"
 	}
@@ -121,7 +127,8 @@ func contrast(x, y map[string]float64) (Contrast, error) {
 		c.Base += x[id] / float64(len(ids))
 		c.Value += v / float64(len(ids))
 	}
-	c.Users, c.P = len(ids), rank.Wilcoxon(d)
+	c.Users = len(ids)
+	c.P, c.ranks = rank.SignedRank(d)
 	c.Lo, c.Hi = rank.Bootstrap(d, bootstraps, 1)
 	return c, nil
 }
@@ -209,7 +216,7 @@ func Contrasts(base *Run, cs []Contrast) *Table {
 }
 
 const howPaired = "Paired over users: Wilcoxon signed-rank test, two-sided, adjusted by Holm for %s; 95 %% bootstrap interval of the mean difference. " +
-	"\"better\" and \"worse\" are said only below 0.05 after the adjustment."
+	"\"better\" and \"worse\" are said only below 0.05 after the adjustment; \"mixed\": mean and ranks disagree."
 
 func (c Contrast) line(name string) []any {
 	return []any{name, c.Metric, c.Base, c.Value, points(c.Value - c.Base), points(c.Lo) + " to " + points(c.Hi), pValue(c.P), pValue(c.PHolm), c.Verdict}
