@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -235,5 +236,17 @@ func TestAsPrintedTheBoundPassesZero(t *testing.T) {
 	}
 	if code, out, errs := tacit("run", "-m", "pfedrec", "-d", "world", "--as-printed"); code != 2 || !strings.Contains(errs, "dp-privrec --as-printed") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	page, rows := filepath.Join(dir, "privacy.md"), filepath.Join(dir, "rows.json")
+	code, _, errs := tacit("docs", "privacy", "--runs", dir, "--found", "-o", page, "--rows", rows)
+	if code != 2 || !strings.Contains(errs, "none of the runs") || !strings.Contains(errs, "--commands") || !strings.Contains(errs, "fedmf-ml-100k-8 is not among the runs") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if fileThere(page) || fileThere(rows) {
+		t.Error("a file was written")
 	}
 }
