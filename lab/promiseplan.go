@@ -69,6 +69,9 @@ type PlanAccuracy struct {
 func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 	var job *Job
 	if c.Spec != nil {
+		if err := c.measurable(); err != nil {
+			return nil, err
+		}
 		var err error
 		if job, err = c.open(); err != nil {
 			return nil, err
@@ -96,6 +99,16 @@ func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 		p.Accuracy, err = c.nearest()
 	}
 	return p, err
+}
+
+// measurable refuses a run of the plan that would have nothing to be measured on.
+func (c *PlanConfig) measurable() error {
+	protocol, err := data.ProtocolNamed(c.Spec.Protocol)
+	if err != nil || !c.Quick || protocol.Validates() {
+		return input(err, "")
+	}
+	return input(fmt.Errorf("--quick measures on validation items, and the protocol %s has none", protocol.Name),
+		"add protocol=deployed, or leave --quick out")
 }
 
 // open reads how many users the data has, and how many numbers the method sends.

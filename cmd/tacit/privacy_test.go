@@ -187,6 +187,7 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 		"--target-epsilon 8 --rounds 5 -m local -d world --world-is-none":                           "unknown flag",
 		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "no federation",
 		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data has its users",
+		"--target-epsilon 8 --rounds 5 -m privrec -d world --quick protocol=privrec":                "protocol privrec has none",
 	} {
 		code, _, errs := tacit(append([]string{"privacy", "plan"}, strings.Fields(words)...)...)
 		if code != 2 || !strings.Contains(errs, want) {
