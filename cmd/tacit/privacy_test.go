@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -174,6 +175,24 @@ func TestAPlanTakesARowThatItNames(t *testing.T) {
 	t.Skip("nothing was measured yet")
 }
 
+func TestAPlanHasTheRoundsAndTheCohortOfItsMethod(t *testing.T) {
+	spec, err := lab.Resolve([]lab.Setting{{Key: "method", Value: "dp-privrec"}, {Key: "data", Value: "world"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, _ := spec.Cohort.MarshalText()
+	for words, want := range map[string]string{
+		"":                                fmt.Sprintf("%d rounds, cohort %s:", spec.Rounds, who),
+		"--rounds 3 --cohort poisson:0.5": "3 rounds, cohort poisson:0.5:",
+	} {
+		line := "privacy plan --target-epsilon 8 -m dp-privrec -d world world=users=200,items=40,mean-rows=8,seed=1 dim=2 layers=4 " + words
+		code, out, errs := tacit(strings.Fields(line)...)
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: exit %d, want %q in\n%s%s", words, code, want, out, errs)
+		}
+	}
+}
+
 func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 	for words, want := range map[string]string{
 		"--users 100 --rounds 5":                                                                    "--target-epsilon is missing",
@@ -188,6 +207,10 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "no federation",
 		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data has its users",
 		"--target-epsilon 8 --rounds 5 -m privrec -d world --quick protocol=privrec":                "protocol privrec has none",
+		"--target-epsilon 8 -m fedmf -d world cohort=poisson:0.1":                                   "use --cohort",
+		"--target-epsilon 8 -m fedmf -d world rounds=5":                                             "use --rounds",
+		"--target-epsilon 8 -m fedmf -d world dp=epsilon=3":                                         "use --target-epsilon",
+		"--target-epsilon 8 --users 100":                                                            "--rounds is missing",
 	} {
 		code, _, errs := tacit(append([]string{"privacy", "plan"}, strings.Fields(words)...)...)
 		if code != 2 || !strings.Contains(errs, want) {
