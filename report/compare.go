@@ -162,8 +162,8 @@ func tellsUsers(r *Run) bool {
 }
 
 // perUser is metric m of each evaluated user, as a mean over the run's seeds: as the
-// run tells it beside the references, where a user with several test items counts by
-// their mean, or from the ranks.
+// run tells it beside the references, or from the ranks. A user with several test items
+// counts by their mean.
 func perUser(r *Run, m int, beside bool) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
 	add := func(id string, x float64) {
@@ -180,18 +180,18 @@ func perUser(r *Run, m int, beside bool) map[string]float64 {
 			continue
 		}
 		for _, u := range s.Users {
-			at := u.TestRank
+			id, at := owner(s.Result, u.ID), u.TestRank
 			if m >= 2 {
 				at = u.TestFull
 			}
 			switch {
 			case at == 0:
 			case at > 10:
-				add(u.ID, 0)
+				add(id, 0)
 			case m%2 == 0:
-				add(u.ID, 1)
+				add(id, 1)
 			default:
-				add(u.ID, 1/math.Log2(float64(at)+1))
+				add(id, 1/math.Log2(float64(at)+1))
 			}
 		}
 	}
@@ -199,6 +199,15 @@ func perUser(r *Run, m int, beside bool) map[string]float64 {
 		sum[id] /= n[id]
 	}
 	return sum
+}
+
+// owner is the user of a line of ranks: where users are held out whole each has several
+// lines, ID/1, ID/2 and so on.
+func owner(r *Result, id string) string {
+	if at := strings.LastIndexByte(id, '/'); at >= 0 && r.Protocol == "privrec" {
+		return id[:at]
+	}
+	return id
 }
 
 // Contrasts is the table of a comparison.
