@@ -142,7 +142,7 @@ func (p *plan) spec(words []string) (*lab.Spec, error) {
 func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 	var b strings.Builder
 	c := p.Chosen
-	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon, p.Delta, p.Users, p.Rounds, c.Cohort, six(c.Noise))
+	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon, p.Delta, p.Users, p.Rounds, c.Cohort, up(c.Noise))
 	row := func(name, value string) { fmt.Fprintf(&b, "  %-16s%s\n", name, value) }
 	row("holds against", c.Holds)
 	row("adjacency", c.Adjacency)
@@ -157,7 +157,8 @@ func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 		} else {
 			m := a.Row
 			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f, on test items, by the nearest row of docs/privacy.md, which is not this plan:\n", a.HR, a.NDCG)
-			fmt.Fprintf(&b, "  %s on %s, %d users, epsilon %s, %d rounds, seed %d, commit %s\n  %s\n", m.Method, m.Data, m.Users, m.Budget, m.Rounds, m.Seed, m.Commit, m.Settings)
+			fmt.Fprintf(&b, "  %s on %s, %d users, %s trust, epsilon %s spent, %d rounds, seed %d, commit %s\n  %s\n",
+				m.Method, m.Data, m.Users, m.Privacy.Against, report.Epsilon(m.Privacy.Epsilon), m.Rounds, m.Seed, m.Commit, m.Settings)
 		}
 	} else {
 		b.WriteString("\nmeasured: nothing like it; --quick runs it\n")
@@ -176,7 +177,7 @@ func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 			t.Notes = append(t.Notes, o.Name+": "+o.Refused+".")
 			continue
 		}
-		t.Rows = append(t.Rows, []any{o.Name, o.Cohort, o.Adjacency, o.Sampler, six(o.Noise), six(o.OnMean), six(o.InModel)})
+		t.Rows = append(t.Rows, []any{o.Name, o.Cohort, o.Adjacency, o.Sampler, up(o.Noise), six(o.OnMean), six(o.InModel)})
 	}
 	if err := t.Text(&b); err != nil {
 		return err
@@ -195,5 +196,15 @@ func (f *plan) command(p *lab.Plan) string {
 }
 
 func six(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+
+// up writes a noise multiplier with five digits, and never less than it is.
+func up(x float64) string {
+	const n = 5
+	s := strconv.FormatFloat(x, 'g', n, 64)
+	if near, _ := strconv.ParseFloat(s, 64); near < x {
+		s = strconv.FormatFloat(near+math.Pow(10, math.Floor(math.Log10(near))-n+1), 'g', n, 64)
+	}
+	return s
+}
 
 func sqrt(n int) float64 { return math.Sqrt(float64(n)) }

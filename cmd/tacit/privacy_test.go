@@ -167,7 +167,7 @@ func TestAPlanTakesARowThatItNames(t *testing.T) {
 			continue
 		}
 		_, out, _ := tacit("privacy", "plan", "--target-epsilon", "8", "--users", strconv.Itoa(m.Users), "--rounds", "5")
-		if !strings.Contains(out, "the nearest row of docs/privacy.md, which is not this plan") || !strings.Contains(out, "seed 1") {
+		if !strings.Contains(out, "the nearest row of docs/privacy.md, which is not this plan") || !strings.Contains(out, "seed 1") || !strings.Contains(out, "central trust, epsilon ") {
 			t.Errorf("no row is named:\n%s", out)
 		}
 		return
@@ -272,5 +272,13 @@ func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
 	}
 	if fileThere(page) || fileThere(rows) {
 		t.Error("a file was written")
+	}
+}
+
+func TestAMultiplierIsRoundedUp(t *testing.T) {
+	for x, want := range map[float64]string{2.0439: "2.0439", 2.04391: "2.044", 3.08271: "3.0828", 0.9999999: "1", 12345.1: "12346", 0.0123451: "0.012346", 7: "7"} {
+		if got := up(x); got != want {
+			t.Errorf("%g is written %s, want %s", x, got, want)
+		}
 	}
 }
