@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -120,23 +121,39 @@ func Promises() []Promise {
 
 // Measured is what came of a promise.
 type Measured struct {
-	Name, Method, Data, Protocol, Budget, Settings string
-	Users, Items, Rounds, Selected                 int
-	Seed                                           uint64
-	HR, NDCG                                       float64 // of 1 and 99 candidates, at 10, on test
-	FullHR, FullNDCG                               float64
-	ValidHR                                        float64
-	Privacy                                        *report.Privacy // nil for none
-	Commit                                         string
+	Name     string          `json:"name"`
+	Method   string          `json:"method"`
+	Data     string          `json:"data"`
+	Protocol string          `json:"protocol"`
+	Budget   string          `json:"budget"`
+	Settings string          `json:"settings"`
+	Users    int             `json:"users"`
+	Items    int             `json:"items"`
+	Rounds   int             `json:"rounds"`
+	Selected int             `json:"selected_round"`
+	Seed     uint64          `json:"seed"`
+	HR       float64         `json:"hr@10"` // of 1 and 99 candidates, on test
+	NDCG     float64         `json:"ndcg@10"`
+	FullHR   float64         `json:"full_hr@10"`
+	FullNDCG float64         `json:"full_ndcg@10"`
+	ValidHR  float64         `json:"valid_hr@10"`
+	Privacy  *report.Privacy `json:"privacy"` // nil for none
+	Commit   string          `json:"commit"`
 }
 
 //go:embed measured.json
 var measured []byte
 
 // MeasuredRows are those that docs/privacy.md shows.
-func MeasuredRows() ([]Measured, error) {
+func MeasuredRows() ([]Measured, error) { return ReadRows(measured) }
+
+// ReadRows reads what tacit docs privacy wrote. A name that no row has is an error: the
+// numbers under it would be lost.
+func ReadRows(b []byte) ([]Measured, error) {
 	var out []Measured
-	err := json.Unmarshal(measured, &out)
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	err := d.Decode(&out)
 	return out, err
 }
 

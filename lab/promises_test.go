@@ -36,9 +36,18 @@ func TestTheMeasuredRowsArePromises(t *testing.T) {
 		words[p.Name()] = p.words()
 	}
 	for _, m := range rows {
+		if m.HR == 0 || m.FullHR == 0 || m.Selected == 0 {
+			t.Errorf("%s lacks a number: %+v", m.Name, m)
+		}
 		if words[m.Name] != m.Settings {
 			t.Errorf("%s was measured with other settings than it has now: run tacit docs privacy", m.Name)
 		}
+	}
+}
+
+func TestRowsWithNamesThatNobodyReadsAreRefused(t *testing.T) {
+	if _, err := ReadRows([]byte(`[{"name": "a", "FullHR": 0.5}]`)); err == nil {
+		t.Error("a number was lost")
 	}
 }
 

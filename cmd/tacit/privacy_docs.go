@@ -73,8 +73,8 @@ func keptRows(path string) ([]lab.Measured, error) {
 	} else if err != nil {
 		return nil, input(err, "")
 	}
-	var out []lab.Measured
-	if err := json.Unmarshal(b, &out); err != nil {
+	out, err := lab.ReadRows(b)
+	if err != nil {
 		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows names a file of rows that tacit docs privacy wrote, or a new one")
 	}
 	return out, nil

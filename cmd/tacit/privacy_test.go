@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -272,6 +273,16 @@ func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
 	}
 	if fileThere(page) || fileThere(rows) {
 		t.Error("a file was written")
+	}
+}
+
+func TestAPlanInJSONHasNoNamesOfGo(t *testing.T) {
+	_, out, _ := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 943 --rounds 5 --format json")...)
+	if row := decode(t, out)["data"].(map[string]any)["accuracy"].(map[string]any)["row"].(map[string]any); row["hr@10"].(float64) <= 0 {
+		t.Errorf("the row is %v", row)
+	}
+	if names := regexp.MustCompile(`"[A-Z]\w*":`).FindAllString(out, -1); names != nil {
+		t.Errorf("%v are no names of the envelope", names)
 	}
 }
 
