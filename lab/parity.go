@@ -74,6 +74,9 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 		each := time.Since(start) / time.Duration(len(rows))
 		c.Tell(Told{row, len(rows), n, each * time.Duration(n-len(rows))})
 	}
+	if c.Found && len(rows) == 0 {
+		return nil, input(fmt.Errorf("none of the %d cells is in %s, with these settings and seeds", len(plan.Cells), c.Runs), "leave --found out to run them")
+	}
 	return rows, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/data"
@@ -69,6 +70,9 @@ type PlanAccuracy struct {
 func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 	var job *Job
 	if c.Spec != nil {
+		if err := c.measurable(); err != nil {
+			return nil, err
+		}
 		var err error
 		if job, err = c.open(); err != nil {
 			return nil, err
@@ -96,6 +100,16 @@ func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 		p.Accuracy, err = c.nearest()
 	}
 	return p, err
+}
+
+// measurable refuses a run of the plan that would have nothing to be measured on.
+func (c *PlanConfig) measurable() error {
+	protocol, err := data.ProtocolNamed(c.Spec.Protocol)
+	if err != nil || !c.Quick || protocol.Validates() {
+		return input(err, "")
+	}
+	return input(fmt.Errorf("--quick measures on validation items, and the protocol %s has none", protocol.Name),
+		"add protocol=deployed, or leave --quick out")
 }
 
 // open reads how many users the data has, and how many numbers the method sends.
@@ -192,8 +206,8 @@ func (c *PlanConfig) others() []way {
 
 // short cuts a share to four digits, so that it can be typed.
 func short(x float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(x))-3)
-	return math.Round(x/unit) * unit
+	out, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	return out
 }
 
 // run runs the plan once, with one evaluation of some users.
@@ -228,8 +242,8 @@ func (c *PlanConfig) run(ctx context.Context, job *Job) (*PlanAccuracy, error) {
 	return &PlanAccuracy{Ran: true, HR: r.Valid.Sampled["hr@10"], NDCG: r.Valid.Sampled["ndcg@10"]}, nil
 }
 
-// nearest is the row of docs/privacy.md that is most like the plan: of the method and the data
-// if they are given and there is one, else of those that are; then by epsilon and by users.
+// nearest is the row of docs/privacy.md that is most like the plan, with the same trust, and of the
+// method if one is given: by the data, then by epsilon and by users.
 func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 	rows, err := MeasuredRows()
 	if err != nil {
@@ -239,7 +253,7 @@ func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 	least := math.Inf(1)
 	for i := range rows {
 		m := &rows[i]
-		if m.Privacy == nil || (m.Privacy.Against == string(privacy.Local)) != (c.Policy.Against == privacy.Local) {
+		if m.Privacy == nil || m.Privacy.Against != string(c.Policy.Against) || c.Spec != nil && m.Method != unpromised(c.Spec.Method) {
 			continue
 		}
 		eps, known := m.Privacy.Epsilon.(float64)
@@ -247,11 +261,8 @@ func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 			continue
 		}
 		d := math.Abs(math.Log(eps/c.Policy.Epsilon)) + math.Abs(math.Log(float64(m.Users)/float64(c.Users)))
-		if c.Spec != nil && m.Method != c.Spec.Method {
-			d += 100
-		}
 		if c.Spec != nil && m.Data != c.Spec.Data {
-			d += 10
+			d += 100
 		}
 		if d < least {
 			best, least = m, d
@@ -261,4 +272,12 @@ func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 		return nil, nil
 	}
 	return &PlanAccuracy{HR: best.HR, NDCG: best.NDCG, Row: best}, nil
+}
+
+// unpromised is the method of which this is the one with a promise: DP-PrivRec is PrivRec.
+func unpromised(method string) string {
+	if method == "dp-privrec" {
+		return "privrec"
+	}
+	return method
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -120,23 +121,39 @@ func Promises() []Promise {
 
 // Measured is what came of a promise.
 type Measured struct {
-	Name, Method, Data, Protocol, Budget, Settings string
-	Users, Items, Rounds, Selected                 int
-	Seed                                           uint64
-	HR, NDCG                                       float64 // of 1 and 99 candidates, at 10, on test
-	FullHR, FullNDCG                               float64
-	ValidHR                                        float64
-	Privacy                                        *report.Privacy // nil for none
-	Commit                                         string
+	Name     string          `json:"name"`
+	Method   string          `json:"method"`
+	Data     string          `json:"data"`
+	Protocol string          `json:"protocol"`
+	Budget   string          `json:"budget"`
+	Settings string          `json:"settings"`
+	Users    int             `json:"users"`
+	Items    int             `json:"items"`
+	Rounds   int             `json:"rounds"`
+	Selected int             `json:"selected_round"`
+	Seed     uint64          `json:"seed"`
+	HR       float64         `json:"hr@10"` // of 1 and 99 candidates, on test
+	NDCG     float64         `json:"ndcg@10"`
+	FullHR   float64         `json:"full_hr@10"`
+	FullNDCG float64         `json:"full_ndcg@10"`
+	ValidHR  float64         `json:"valid_hr@10"`
+	Privacy  *report.Privacy `json:"privacy"` // nil for none
+	Commit   string          `json:"commit"`
 }
 
 //go:embed measured.json
 var measured []byte
 
 // MeasuredRows are those that docs/privacy.md shows.
-func MeasuredRows() ([]Measured, error) {
+func MeasuredRows() ([]Measured, error) { return ReadRows(measured) }
+
+// ReadRows reads what tacit docs privacy wrote. A name that no row has is an error: the
+// numbers under it would be lost.
+func ReadRows(b []byte) ([]Measured, error) {
 	var out []Measured
-	err := json.Unmarshal(measured, &out)
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	err := d.Decode(&out)
 	return out, err
 }
 
@@ -145,8 +162,10 @@ type MeasureConfig struct {
 	Runs    string // where the runs are kept and found again
 	Found   bool   // take what is among them, and run nothing
 	DataDir string
-	Sets    []string // data sets; all where it is empty
+	Sets    []string   // data sets; all where it is empty
+	Kept    []Measured // rows of before: those stay that are not measured anew
 	Tell    func(m Measured)
+	Skipped func(what string) // a promise that was asked for and is not measured, or a row that goes
 }
 
 // Baseline is a reference on a data set.
@@ -156,54 +175,115 @@ type Baseline struct {
 }
 
 // Measure runs the promises, or finds them among the runs, and the references beside
-// them: popularity, and what a device learns alone.
+// them: popularity, and what a device learns alone. Rows of before stay where nothing
+// new is measured; that nothing at all is, is an error.
 func Measure(ctx context.Context, base Job, c MeasureConfig) ([]Measured, []Baseline, error) {
-	var rows []Measured
-	var beside []Baseline
 	source := ""
-	for _, p := range Promises() {
-		if len(c.Sets) > 0 && !slices.Contains(c.Sets, p.Data) {
-			continue
-		}
-		job := base
-		var err error
+	open := func(p Promise) (job Job, err error) {
+		job = base
 		if job.Spec, err = Resolve(p.settings()); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", p.Name(), err)
+			return job, fmt.Errorf("%s: %w", p.Name(), err)
 		}
 		if p.Data != source {
 			if base.Source, err = OpenData(&job.Spec.Settings, c.DataDir); err != nil {
-				return nil, nil, err
+				return job, err
 			}
 			source = p.Data
-			if !slices.ContainsFunc(beside, func(b Baseline) bool { return b.Data == p.Data }) {
-				found, err := baselines(ctx, base, job.Spec)
-				if err != nil {
-					return nil, nil, err
-				}
-				beside = append(beside, found...)
-			}
 		}
 		job.Source = base.Source
-		m, err := c.one(ctx, job, p)
-		if errors.Is(err, errNotFound) {
+		return job, nil
+	}
+	rows, err := c.merge(func(p Promise) (Measured, error) {
+		if c.Found && !exists(filepath.Join(c.Runs, p.Name(), ResultFile)) {
+			return Measured{}, errNotFound
+		}
+		job, err := open(p)
+		if err != nil {
+			return Measured{}, err
+		}
+		return c.one(ctx, job, p)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var beside []Baseline
+	for _, p := range Promises() {
+		has := slices.ContainsFunc(rows, func(m Measured) bool { return m.Data == p.Data })
+		if !has || slices.ContainsFunc(beside, func(b Baseline) bool { return b.Data == p.Data }) {
 			continue
 		}
+		job, err := open(p)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", p.Name(), err)
+			return nil, nil, err
 		}
-		rows = append(rows, m)
-		c.Tell(m)
+		found, err := baselines(ctx, job, job.Spec)
+		if err != nil {
+			return nil, nil, err
+		}
+		beside = append(beside, found...)
 	}
 	return rows, beside, nil
+}
+
+// merge measures what is asked for, and keeps the rows of before elsewhere.
+func (c *MeasureConfig) merge(measure func(Promise) (Measured, error)) ([]Measured, error) {
+	var rows []Measured
+	fresh, left := 0, slices.Clone(c.Kept)
+	for _, p := range Promises() {
+		asked := len(c.Sets) == 0 || slices.Contains(c.Sets, p.Data)
+		m, err := Measured{}, errNotFound
+		if asked {
+			m, err = measure(p)
+		}
+		at := slices.IndexFunc(left, func(m Measured) bool { return m.Name == p.Name() })
+		stays := at >= 0 && left[at].Settings == p.words()
+		switch {
+		case err == nil:
+			rows = append(rows, m)
+			fresh++
+			c.Tell(m)
+		case !errors.Is(err, errNotFound):
+			return nil, fmt.Errorf("%s: %w", p.Name(), err)
+		case stays:
+			rows = append(rows, left[at])
+			if asked {
+				c.Skipped(p.Name() + " is not among the runs: its row stays as it was")
+			}
+		case asked:
+			c.Skipped(p.Name() + " is not among the runs: it has no row")
+		}
+		if at >= 0 && (err == nil || stays) {
+			left = slices.Delete(left, at, at+1)
+		}
+	}
+	for _, m := range left {
+		c.Skipped("the row of " + m.Name + " goes: there is no such promise any more, or it has other settings")
+	}
+	if fresh == 0 {
+		return nil, c.nothing()
+	}
+	return rows, nil
+}
+
+// nothing says why nothing was measured.
+func (c *MeasureConfig) nothing() error {
+	var sets []string
+	for _, p := range Promises() {
+		if !slices.Contains(sets, p.Data) {
+			sets = append(sets, p.Data)
+		}
+	}
+	if len(c.Sets) > 0 && !slices.ContainsFunc(c.Sets, func(s string) bool { return slices.Contains(sets, s) }) {
+		return input(fmt.Errorf("there is no promise on %s", strings.Join(c.Sets, ", ")), "there are some on "+strings.Join(sets, ", "))
+	}
+	return input(fmt.Errorf("none of the runs of docs/privacy.md is in %s, with the settings that it has now", c.Runs),
+		"tacit docs privacy --commands "+c.Runs+" prints the commands that make them; without --found they are run")
 }
 
 // one finds or makes a run.
 func (c *MeasureConfig) one(ctx context.Context, job Job, p Promise) (Measured, error) {
 	job.NoRefs, job.Out = true, filepath.Join(c.Runs, p.Name())
 	job.Resume = exists(filepath.Join(job.Out, ConfigFile))
-	if c.Found && !exists(filepath.Join(job.Out, ResultFile)) {
-		return Measured{}, errNotFound
-	}
 	r, err := job.Run(ctx)
 	var other *Input
 	if errors.As(err, &other) && job.Resume { // a run with other settings

@@ -36,9 +36,18 @@ func TestTheMeasuredRowsArePromises(t *testing.T) {
 		words[p.Name()] = p.words()
 	}
 	for _, m := range rows {
+		if m.HR == 0 || m.FullHR == 0 || m.Selected == 0 {
+			t.Errorf("%s lacks a number: %+v", m.Name, m)
+		}
 		if words[m.Name] != m.Settings {
 			t.Errorf("%s was measured with other settings than it has now: run tacit docs privacy", m.Name)
 		}
+	}
+}
+
+func TestRowsWithNamesThatNobodyReadsAreRefused(t *testing.T) {
+	if _, err := ReadRows([]byte(`[{"name": "a", "FullHR": 0.5}]`)); err == nil {
+		t.Error("a number was lost")
 	}
 }
 
@@ -56,5 +65,43 @@ func TestThePrivacyPageShowsEachRow(t *testing.T) {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
+	}
+}
+
+func TestRowsThatAreNotMeasuredAnewStay(t *testing.T) {
+	kept, err := MeasuredRows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := Measured{Name: "gone", Data: "ml-1m"}
+	var said []string
+	c := MeasureConfig{
+		Runs: "runs", Found: true, Sets: []string{"ml-100k"}, Kept: append(kept, gone),
+		Tell: func(Measured) {}, Skipped: func(what string) { said = append(said, what) },
+	}
+	rows, err := c.merge(func(p Promise) (Measured, error) {
+		if p.Name() != "fedmf-ml-100k-8" {
+			return Measured{}, errNotFound
+		}
+		return Measured{Name: p.Name(), Data: p.Data, HR: 0.75}, nil
+	})
+	if err != nil || len(rows) != len(kept) {
+		t.Fatalf("%d rows of %d: %v", len(rows), len(kept), err)
+	}
+	for i, m := range rows {
+		if want := kept[i].HR; m.Name != kept[i].Name || m.HR != want && (m.Name != "fedmf-ml-100k-8" || m.HR != 0.75) {
+			t.Errorf("row %d is %s with %g, want %s with %g", i, m.Name, m.HR, kept[i].Name, want)
+		}
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "fedmf-ml-100k-20 is not among the runs") || !strings.Contains(all, "row of gone goes") || strings.Contains(all, "fedmf-ml-1m-8") {
+		t.Errorf("it says\n%s", all)
+	}
+	none := func(Promise) (Measured, error) { return Measured{}, errNotFound }
+	if _, err := c.merge(none); err == nil || !strings.Contains(err.Error(), "none of the runs") {
+		t.Errorf("nothing is found, and the error is %v", err)
+	}
+	c.Sets = []string{"ml-2m"}
+	if _, err := c.merge(none); err == nil || !strings.Contains(err.Error(), "no promise on ml-2m") {
+		t.Errorf("an unknown set, and the error is %v", err)
 	}
 }

@@ -3,8 +3,6 @@ package lab
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,31 +73,6 @@ func (s *Stopped) Error() string {
 		return fmt.Sprintf("stopped after round %d; nothing was kept", s.Round)
 	}
 	return fmt.Sprintf("stopped after round %d", s.Round)
-}
-
-func (j *Job) fingerprint() string { return j.Fingerprint(j.Source.Info().Hash) }
-
-// Fingerprint names everything that decides the bits of a run, on data with the
-// given hash.
-func (s *Spec) Fingerprint(data string) string {
-	params, _ := json.Marshal(param.Values(s.Params))
-	options, _ := json.Marshal(param.Values(&s.Options))
-	return fingerprint(s.Method, params, options, s.Protocol, s.Seed, data)
-}
-
-func fingerprint(method string, params, options []byte, protocol string, seed uint64, data string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s %d %s", method, params, options, protocol, seed, data))
-	return hex.EncodeToString(sum[:])
-}
-
-// same reports whether a finished run is the one that the settings describe.
-func (j *Job) same(r *report.Result) error {
-	params, _ := json.Marshal(r.Params)
-	options, _ := json.Marshal(r.Options)
-	if fingerprint(r.Method, params, options, r.Protocol, r.Seed, r.DataHash) == j.fingerprint() {
-		return nil
-	}
-	return input(fmt.Errorf("%s holds a finished run with other settings or other data", j.Out), "give another folder, or --force to replace it")
 }
 
 // Idle says that the protocol leaves most devices nothing to do, as the first round

@@ -14,10 +14,18 @@ import (
 // normal approximation with corrections for ties and continuity. Without a
 // difference it is 1.
 func Wilcoxon(d []float64) float64 {
+	p, _ := SignedRank(d)
+	return p
+}
+
+// SignedRank is Wilcoxon with the side that the ranks are on: 1 where the rank sum of
+// the positive differences is above its mean, -1 below, else 0. That can be another
+// side than the mean of the differences has, where few large ones face many small ones.
+func SignedRank(d []float64) (p float64, side int) {
 	xs := slices.DeleteFunc(slices.Clone(d), func(x float64) bool { return x == 0 })
 	n := len(xs)
 	if n == 0 {
-		return 1
+		return 1, 0
 	}
 	slices.SortFunc(xs, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 	plus, tied := 0.0, 0.0
@@ -36,13 +44,15 @@ func Wilcoxon(d []float64) float64 {
 		tied += t*t*t - t
 		lo = hi
 	}
-	if n <= 25 && tied == 0 {
-		return exactSignedRank(n, int(plus))
-	}
 	m := float64(n)
-	mean, sd := m*(m+1)/4, math.Sqrt(m*(m+1)*(2*m+1)/24-tied/48)
+	mean := m * (m + 1) / 4
+	side = cmp.Compare(plus, mean)
+	if n <= 25 && tied == 0 {
+		return exactSignedRank(n, int(plus)), side
+	}
+	sd := math.Sqrt(m*(m+1)*(2*m+1)/24 - tied/48)
 	z := max(0, math.Abs(plus-mean)-0.5) / sd
-	return math.Erfc(z / math.Sqrt2)
+	return math.Erfc(z / math.Sqrt2), side
 }
 
 // exactSignedRank is the chance that the rank sum of n fair signs is as far from

@@ -22,14 +22,20 @@ type Contrast struct {
 	P      float64 `json:"p"`      // paired Wilcoxon
 	PHolm  float64 `json:"p_holm"` // adjusted for all contrasts of the comparison
 	Users  int     `json:"users"`
-	// Verdict is "better" or "worse" only where the test says so.
+	// Verdict is "better" or "worse" only where the test says so, and the mean is on the
+	// side of the ranks; else it is "mixed".
 	Verdict string `json:"verdict"`
+	ranks   int    // the side of the signed ranks
 }
+
+const mixed = "mixed"
 
 func (c Contrast) verdict() string {
 	switch {
 	case c.PHolm >= 0.05:
 		return "no difference shown"
+	case disagree(c.Value-c.Base, c.ranks):
+		return mixed
 	case c.Value > c.Base:
 		return "better"
 	}
@@ -121,7 +127,8 @@ func contrast(x, y map[string]float64) (Contrast, error) {
 		c.Base += x[id] / float64(len(ids))
 		c.Value += v / float64(len(ids))
 	}
-	c.Users, c.P = len(ids), rank.Wilcoxon(d)
+	c.Users = len(ids)
+	c.P, c.ranks = rank.SignedRank(d)
 	c.Lo, c.Hi = rank.Bootstrap(d, bootstraps, 1)
 	return c, nil
 }
@@ -155,8 +162,8 @@ func tellsUsers(r *Run) bool {
 }
 
 // perUser is metric m of each evaluated user, as a mean over the run's seeds: as the
-// run tells it beside the references, where a user with several test items counts by
-// their mean, or from the ranks.
+// run tells it beside the references, or from the ranks. A user with several test items
+// counts by their mean.
 func perUser(r *Run, m int, beside bool) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
 	add := func(id string, x float64) {
@@ -173,18 +180,18 @@ func perUser(r *Run, m int, beside bool) map[string]float64 {
 			continue
 		}
 		for _, u := range s.Users {
-			at := u.TestRank
+			id, at := owner(s.Result, u.ID), u.TestRank
 			if m >= 2 {
 				at = u.TestFull
 			}
 			switch {
 			case at == 0:
 			case at > 10:
-				add(u.ID, 0)
+				add(id, 0)
 			case m%2 == 0:
-				add(u.ID, 1)
+				add(id, 1)
 			default:
-				add(u.ID, 1/math.Log2(float64(at)+1))
+				add(id, 1/math.Log2(float64(at)+1))
 			}
 		}
 	}
@@ -192,6 +199,15 @@ func perUser(r *Run, m int, beside bool) map[string]float64 {
 		sum[id] /= n[id]
 	}
 	return sum
+}
+
+// owner is the user of a line of ranks: where users are held out whole each has several
+// lines, ID/1, ID/2 and so on.
+func owner(r *Result, id string) string {
+	if at := strings.LastIndexByte(id, '/'); at >= 0 && r.Protocol == "privrec" {
+		return id[:at]
+	}
+	return id
 }
 
 // Contrasts is the table of a comparison.
@@ -209,7 +225,7 @@ func Contrasts(base *Run, cs []Contrast) *Table {
 }
 
 const howPaired = "Paired over users: Wilcoxon signed-rank test, two-sided, adjusted by Holm for %s; 95 %% bootstrap interval of the mean difference. " +
-	"\"better\" and \"worse\" are said only below 0.05 after the adjustment."
+	"\"better\" and \"worse\" are said only below 0.05 after the adjustment; \"mixed\": mean and ranks disagree."
 
 func (c Contrast) line(name string) []any {
 	return []any{name, c.Metric, c.Base, c.Value, points(c.Value - c.Base), points(c.Lo) + " to " + points(c.Hi), pValue(c.P), pValue(c.PHolm), c.Verdict}

@@ -51,6 +51,25 @@ func TestBetterIsSaidOnlyWhereTheTestSaysSo(t *testing.T) {
 	}
 }
 
+// Held-out items are no users: those of one user count once, by their mean.
+func TestItemsOfAUserArePairedAsOneUser(t *testing.T) {
+	queries := func(dir string, rank int) *Run {
+		r := ranked(dir, 60, func(u int) int { return 1 + u%3*rank })
+		r.Result.Protocol = "privrec"
+		for q := range r.Users {
+			r.Users[q].ID = fmt.Sprintf("a/b%d/%d", q/3, 1+q%3)
+		}
+		return r
+	}
+	cs, err := Compare([]*Run{queries("a", 9), queries("b", 1)})
+	if err != nil || len(cs) == 0 {
+		t.Fatal(cs, err)
+	}
+	if c := cs[0]; c.Users != 20 || math.Abs(c.Base-2./3) > 1e-9 || math.Abs(c.Value-1) > 1e-9 {
+		t.Errorf("%+v, want 20 users, of whom each hits 2 of 3 and then all", c)
+	}
+}
+
 func TestRunsThatDoNotMatchAreNotCompared(t *testing.T) {
 	one := func(int) int { return 1 }
 	for what, change := range map[string]func(r *Run){

@@ -44,21 +44,23 @@ func marks(g *group, t *Table) {
 		for m := range 2 {
 			cell := ""
 			if c, ok := cells[key{i, m}]; ok {
-				cell = points(c.Value-c.Base) + stars(c.PHolm)
+				cell = points(c.Value-c.Base) + c.stars()
 			} else if i == 0 {
 				cell = "base"
 			}
 			t.Rows[i] = append(t.Rows[i], cell)
 		}
 	}
-	t.Notes = append(t.Notes, "Against the first row: points, with * where a paired Wilcoxon test over the same users gives p < 0.05 after Holm's correction for all rows, ** below 0.01, *** below 0.001. No mark: no difference shown.")
+	t.Notes = append(t.Notes, "Against the first row: points, with * where a paired Wilcoxon test over the same users gives p < 0.05 after Holm's correction for all rows, ** below 0.01, *** below 0.001. No mark: no difference shown; mixed: mean and ranks disagree.")
 	if len(said) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Not tested, for want of the same users and seeds: %s.", clip(fmt.Sprint(said), 200)))
 	}
 }
 
-func stars(p float64) string {
-	switch {
+func (c Contrast) stars() string {
+	switch p := c.PHolm; {
+	case c.Verdict == mixed:
+		return " mixed"
 	case p < 0.001:
 		return " ***"
 	case p < 0.01:

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -17,7 +18,8 @@ type Versus struct {
 	Sampled map[string]Paired `json:"sampled"` // by metric: "hr@10", "ndcg@10"
 	Full    map[string]Paired `json:"full"`    // nil where the protocol has none
 	// Verdict is "better than NAME" only where the tests say so, and else "no better
-	// than NAME" or "worse than NAME"; it is by the sampled metrics.
+	// than NAME" or "worse than NAME"; it is by the sampled metrics. "mixed against NAME"
+	// is a difference whose mean and ranks are on different sides.
 	Verdict string `json:"verdict"`
 }
 
@@ -26,15 +28,26 @@ type Paired struct {
 	Difference float64 `json:"difference"` // the method less the reference, as a fraction
 	P          float64 `json:"p"`
 	PHolm      float64 `json:"p_holm"` // adjusted for all references and metrics of the method
+	// Ranks is the side of the signed ranks, which is what P is about: 1 above, -1 below;
+	// 0 for neither, and in runs that did not keep it.
+	Ranks int `json:"ranks,omitempty"`
 }
 
 // level is the adjusted p below which a method is said to differ from a reference.
 const level = 0.01
 
-// sign is 1 where the method is shown to be above, -1 below, else 0.
+// mixed reports a difference that the test shows, but on another side than the mean.
+func (p Paired) mixed() bool { return p.PHolm < level && disagree(p.Difference, p.Ranks) }
+
+// disagree reports whether a mean difference and its signed ranks are on different
+// sides; ranks of 0 say nothing.
+func disagree(mean float64, ranks int) bool { return ranks != 0 && cmp.Compare(mean, 0) != ranks }
+
+// sign is 1 where the method is shown to be above, by its mean and by its ranks, -1
+// below, else 0.
 func (p Paired) sign() int {
 	switch {
-	case !(p.PHolm < level):
+	case !(p.PHolm < level) || p.mixed():
 		return 0
 	case p.Difference > 0:
 		return 1
@@ -66,6 +79,8 @@ func (v *Versus) words() string {
 		return "better than %s"
 	case hr < 0 && ndcg < 0:
 		return "worse than %s"
+	case hr == 0 && ndcg == 0 && (v.Sampled["hr@10"].mixed() || v.Sampled["ndcg@10"].mixed()):
+		return "mixed against %s (mean and ranks disagree)"
 	case hr == 0 && ndcg == 0:
 		return "no better than %s"
 	case hr > 0 && ndcg < 0:
@@ -107,7 +122,8 @@ func Against(runs []*Result) map[string]*Versus {
 			if len(d) == 0 {
 				continue
 			}
-			t := test{key, m, Paired{Difference: mean(d), P: rank.Wilcoxon(d)}}
+			t := test{key, m, Paired{Difference: mean(d)}}
+			t.P, t.Ranks = rank.SignedRank(d)
 			tests, ps = append(tests, t), append(ps, t.P)
 			v.Users = max(v.Users, len(d))
 		}

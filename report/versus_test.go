@@ -67,7 +67,7 @@ func TestAMethodIsBetterThanAReferenceOnlyWhereTheTestSaysSo(t *testing.T) {
 }
 
 func TestAVerdictNeedsTheLevelAndNamesItsMetric(t *testing.T) {
-	p := func(d, holm float64) Paired { return Paired{d, holm, holm} }
+	p := func(d, holm float64) Paired { return Paired{Difference: d, P: holm, PHolm: holm} }
 	for _, c := range []struct {
 		hr, ndcg Paired
 		want     string
@@ -210,6 +210,44 @@ func TestTheReferencesOfATableAreThoseOfTheMostSeeds(t *testing.T) {
 	for _, want := range []string{"popularity .4000", "memoriser (100 rounds) .2000", "memoriser (40 rounds) .2400"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())
+		}
+	}
+}
+
+// A few users who gain much can lift the mean over many who lose a little: the test is
+// about the ranks, so it shows neither better nor worse.
+func TestNothingIsSaidWhereMeanAndRanksDisagree(t *testing.T) {
+	for _, flip := range []float32{1, -1} {
+		r := made("pfedrec", "paper", 1, 10, 1000)
+		own, ref := new([4][]float32), new([4][]float32)
+		x, y := map[string]float64{}, map[string]float64{}
+		for u := range 1000 {
+			gain := flip
+			if u >= 200 {
+				gain = -flip / 10
+			}
+			for m := range own {
+				own[m], ref[m] = append(own[m], gain), append(ref[m], 0)
+			}
+			x[fmt.Sprint(u)], y[fmt.Sprint(u)] = 0, float64(gain)
+		}
+		b := &Beside{Of: map[string]*[4][]float32{ownKey: own, "popularity": ref}}
+		for u := range 1000 {
+			b.Users = append(b.Users, fmt.Sprint(u))
+		}
+		r.Result.Beside = b
+		v := Against([]*Result{r.Result})["popularity"]
+		hr := v.Sampled["hr@10"]
+		if v.Verdict != "mixed against popularity (mean and ranks disagree)" || hr.sign() != 0 || hr.PHolm > 1e-10 || hr.Ranks != -int(flip) {
+			t.Errorf("the verdict is %q of %+v", v.Verdict, hr)
+		}
+		c, err := contrast(x, y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cs := []Contrast{c}
+		if adjust(cs); cs[0].Verdict != mixed || cs[0].stars() != " mixed" {
+			t.Errorf("the verdict is %q of %+v", cs[0].Verdict, cs[0])
 		}
 	}
 }

@@ -4,15 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tacit-rec/tacit/internal/whole"
 	"github.com/tacit-rec/tacit/lab"
 )
 
 const promisesLong = `Measure accuracy against epsilon, and write docs/privacy.md and the rows that tacit privacy plan
-knows. The runs are kept in --runs, and those that are there, with the same settings, are taken.`
+knows. The runs are kept in --runs, and those that are there, with the same settings, are taken.
+Rows of before stay where nothing new is measured: those of other data sets than --sets, and with
+--found those of runs that are not there.`
 
 func (a *app) promisesCmd() *cobra.Command {
 	var out, rows, commands string
@@ -36,22 +40,16 @@ func (a *app) promisesCmd() *cobra.Command {
 					fmt.Fprintf(a.err, "%s: HR@10 %.4f  NDCG@10 %.4f\n", m.Name, m.HR, m.NDCG)
 				}
 			}
+			cfg.Skipped = func(what string) { fmt.Fprintln(a.err, what) }
+			var err error
+			if cfg.Kept, err = keptRows(rows); err != nil {
+				return err
+			}
 			measured, beside, err := lab.Measure(c.Context(), lab.Job{Jobs: jobs, Version: version, Commit: revision()}, cfg)
 			if err != nil {
 				return err
 			}
-			page, err := lab.PromisePage(measured, beside)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(out, page, 0o644); err != nil {
-				return err
-			}
-			b, err := json.MarshalIndent(measured, "", "\t")
-			if err != nil {
-				return err
-			}
-			return os.WriteFile(rows, append(b, '\n'), 0o644)
+			return writePromises(out, rows, measured, beside)
 		},
 	}
 	fl := c.Flags()
@@ -64,4 +62,35 @@ func (a *app) promisesCmd() *cobra.Command {
 	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	fl.IntVarP(&jobs, "jobs", "j", cores(), "goroutines that visit devices")
 	return c
+}
+
+// keptRows are those of a file that is to be written again, or if there is none those
+// that are built in.
+func keptRows(path string) ([]lab.Measured, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return lab.MeasuredRows()
+	} else if err != nil {
+		return nil, input(err, "")
+	}
+	out, err := lab.ReadRows(b)
+	if err != nil {
+		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows names a file of rows that tacit docs privacy wrote, or a new one")
+	}
+	return out, nil
+}
+
+func writePromises(out, rows string, measured []lab.Measured, beside []lab.Baseline) error {
+	page, err := lab.PromisePage(measured, beside)
+	if err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(measured, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := whole.Write(out, page); err != nil {
+		return err
+	}
+	return whole.Write(rows, append(b, '\n'))
 }

@@ -16,7 +16,8 @@ import (
 const planLong = `Say what a promise would take: the noise for an epsilon, what other adjacencies, samplers and
 mechanisms would take for the same one, and an accuracy that was measured.
 
-With -m and -d the number of users and of numbers in an update are those of the method on the data.
+With -m and -d the number of users and of numbers in an update are those of the method on the data,
+and --rounds and --cohort are those of the method's settings unless they are given.
 The accuracy is that of the nearest row of docs/privacy.md, which is named with its settings, or
 with --quick that of a run of this very plan, evaluated once on up to 1000 users' validation
 items. No formula tells accuracy.`
@@ -62,8 +63,8 @@ func (a *app) planCmd() *cobra.Command {
 	fl.Float64Var(&p.epsilon, "target-epsilon", 0, "the epsilon to keep")
 	fl.Float64Var(&p.delta, "delta", 1e-6, "delta; well below 1 over the number of users")
 	fl.IntVar(&p.users, "users", 0, "users of the federation; with -d those of the data")
-	fl.StringVar(&p.cohort, "cohort", "all", "who takes part in a round: all, a count, a share such as 10%, poisson:0.1, or cycle:100 (in turn)")
-	fl.IntVar(&p.rounds, "rounds", 0, "rounds of training")
+	fl.StringVar(&p.cohort, "cohort", "all", "who takes part in a round: all, a count, a share such as 10%, poisson:0.1, or cycle:100 (in turn); with -m else the method's")
+	fl.IntVar(&p.rounds, "rounds", 0, "rounds of training; with -m else the method's")
 	fl.StringVar(&p.mechanism, "mechanism", "gauss", "gauss, tree (DP-FTRL, wants --cohort cycle:N) or laplace (wants --against local)")
 	fl.StringVar(&p.against, "against", "central", "whom the epsilon holds against: central, distributed or local")
 	fl.StringVar(&p.accountant, "accountant", "rdp", "rdp or pld")
@@ -81,12 +82,13 @@ func (a *app) planCmd() *cobra.Command {
 func (p *plan) config(c *cobra.Command, words []string) (lab.PlanConfig, error) {
 	cfg := lab.PlanConfig{Rounds: p.rounds, Users: p.users, Numbers: p.numbers, DataDir: p.dataDir, Jobs: p.jobs, Quick: p.quick}
 	const example = "as in: tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500"
+	both := p.method != "" && p.data != ""
 	for _, name := range []string{"target-epsilon", "rounds"} {
-		if !c.Flags().Changed(name) {
+		if !c.Flags().Changed(name) && (name != "rounds" || !both) {
 			return cfg, input(fmt.Errorf("--%s is missing", name), example)
 		}
 	}
-	switch both := p.method != "" && p.data != ""; {
+	switch {
 	case !both && (p.method != "" || p.data != ""):
 		return cfg, input(fmt.Errorf("-m and -d go together"), "as in: -m fedmf -d ml-100k")
 	case !both && p.quick:
@@ -97,15 +99,6 @@ func (p *plan) config(c *cobra.Command, words []string) (lab.PlanConfig, error) 
 		return cfg, input(fmt.Errorf("--users is missing"), example)
 	case both && p.users != 0:
 		return cfg, input(fmt.Errorf("--users with -d: the data has its users"), "leave one out")
-	case both:
-		given, err := lab.Assignments(words, "command line")
-		if err != nil {
-			return cfg, err
-		}
-		given = append(given, lab.Setting{Key: "method", Value: p.method, From: "flag --method"}, lab.Setting{Key: "data", Value: p.data, From: "flag --data"})
-		if cfg.Spec, err = lab.Resolve(given); err != nil {
-			return cfg, err
-		}
 	}
 	g := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	text := fmt.Sprintf("epsilon=%s,delta=%s,clip=%s,mechanism=%s,against=%s,accountant=%s,least=%d", g(p.epsilon), g(p.delta), g(p.clip), p.mechanism, p.against, p.accountant, p.least)
@@ -115,13 +108,41 @@ func (p *plan) config(c *cobra.Command, words []string) (lab.PlanConfig, error) 
 	if err := cfg.Cohort.UnmarshalText([]byte(p.cohort)); err != nil {
 		return cfg, input(fmt.Errorf("--cohort %s: %w", p.cohort, err), "")
 	}
+	if !both {
+		return cfg, nil
+	}
+	var err error
+	if cfg.Spec, err = p.spec(words); err != nil {
+		return cfg, err
+	}
+	if !c.Flags().Changed("rounds") {
+		cfg.Rounds = cfg.Spec.Rounds
+	}
+	if !c.Flags().Changed("cohort") {
+		cfg.Cohort = cfg.Spec.Cohort
+	}
 	return cfg, nil
+}
+
+// spec is the run that a plan is for. What the plan says itself is no setting of it.
+func (p *plan) spec(words []string) (*lab.Spec, error) {
+	given, err := lab.Assignments(words, "command line")
+	if err != nil {
+		return nil, err
+	}
+	instead := map[string]string{"cohort": "--cohort", "rounds": "--rounds", "dp": "--target-epsilon, --delta, --clip, --mechanism and --against"}
+	for _, g := range given {
+		if flags := instead[strings.TrimPrefix(g.Key, "params.")]; flags != "" {
+			return nil, input(fmt.Errorf("%s=%s: a plan takes this from its flags", g.Key, g.Value), "use "+flags)
+		}
+	}
+	return lab.Resolve(append(given, lab.Setting{Key: "method", Value: p.method, From: "flag --method"}, lab.Setting{Key: "data", Value: p.data, From: "flag --data"}))
 }
 
 func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 	var b strings.Builder
 	c := p.Chosen
-	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon, p.Delta, p.Users, p.Rounds, c.Cohort, six(c.Noise))
+	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon, p.Delta, p.Users, p.Rounds, c.Cohort, up(c.Noise))
 	row := func(name, value string) { fmt.Fprintf(&b, "  %-16s%s\n", name, value) }
 	row("holds against", c.Holds)
 	row("adjacency", c.Adjacency)
@@ -136,7 +157,8 @@ func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 		} else {
 			m := a.Row
 			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f, on test items, by the nearest row of docs/privacy.md, which is not this plan:\n", a.HR, a.NDCG)
-			fmt.Fprintf(&b, "  %s on %s, %d users, epsilon %s, %d rounds, seed %d, commit %s\n  %s\n", m.Method, m.Data, m.Users, m.Budget, m.Rounds, m.Seed, m.Commit, m.Settings)
+			fmt.Fprintf(&b, "  %s on %s, %d users, %s trust, epsilon %s spent, %d rounds, seed %d, commit %s\n  %s\n",
+				m.Method, m.Data, m.Users, m.Privacy.Against, report.Epsilon(m.Privacy.Epsilon), m.Rounds, m.Seed, m.Commit, m.Settings)
 		}
 	} else {
 		b.WriteString("\nmeasured: nothing like it; --quick runs it\n")
@@ -155,7 +177,7 @@ func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 			t.Notes = append(t.Notes, o.Name+": "+o.Refused+".")
 			continue
 		}
-		t.Rows = append(t.Rows, []any{o.Name, o.Cohort, o.Adjacency, o.Sampler, six(o.Noise), six(o.OnMean), six(o.InModel)})
+		t.Rows = append(t.Rows, []any{o.Name, o.Cohort, o.Adjacency, o.Sampler, up(o.Noise), six(o.OnMean), six(o.InModel)})
 	}
 	if err := t.Text(&b); err != nil {
 		return err
@@ -174,5 +196,15 @@ func (f *plan) command(p *lab.Plan) string {
 }
 
 func six(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+
+// up writes a noise multiplier with five digits, and never less than it is.
+func up(x float64) string {
+	const n = 5
+	s := strconv.FormatFloat(x, 'g', n, 64)
+	if near, _ := strconv.ParseFloat(s, 64); near < x {
+		s = strconv.FormatFloat(near+math.Pow(10, math.Floor(math.Log10(near))-n+1), 'g', n, 64)
+	}
+	return s
+}
 
 func sqrt(n int) float64 { return math.Sqrt(float64(n)) }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"math"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,12 +168,30 @@ func TestAPlanTakesARowThatItNames(t *testing.T) {
 			continue
 		}
 		_, out, _ := tacit("privacy", "plan", "--target-epsilon", "8", "--users", strconv.Itoa(m.Users), "--rounds", "5")
-		if !strings.Contains(out, "the nearest row of docs/privacy.md, which is not this plan") || !strings.Contains(out, "seed 1") {
+		if !strings.Contains(out, "the nearest row of docs/privacy.md, which is not this plan") || !strings.Contains(out, "seed 1") || !strings.Contains(out, "central trust, epsilon ") {
 			t.Errorf("no row is named:\n%s", out)
 		}
 		return
 	}
 	t.Skip("nothing was measured yet")
+}
+
+func TestAPlanHasTheRoundsAndTheCohortOfItsMethod(t *testing.T) {
+	spec, err := lab.Resolve([]lab.Setting{{Key: "method", Value: "dp-privrec"}, {Key: "data", Value: "world"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, _ := spec.Cohort.MarshalText()
+	for words, want := range map[string]string{
+		"":                                fmt.Sprintf("%d rounds, cohort %s:", spec.Rounds, who),
+		"--rounds 3 --cohort poisson:0.5": "3 rounds, cohort poisson:0.5:",
+	} {
+		line := "privacy plan --target-epsilon 8 -m dp-privrec -d world world=users=200,items=40,mean-rows=8,seed=1 dim=2 layers=4 " + words
+		code, out, errs := tacit(strings.Fields(line)...)
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: exit %d, want %q in\n%s%s", words, code, want, out, errs)
+		}
+	}
 }
 
 func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
@@ -186,6 +207,11 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 		"--target-epsilon 8 --rounds 5 -m local -d world --world-is-none":                           "unknown flag",
 		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "no federation",
 		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data has its users",
+		"--target-epsilon 8 --rounds 5 -m privrec -d world --quick protocol=privrec":                "protocol privrec has none",
+		"--target-epsilon 8 -m fedmf -d world cohort=poisson:0.1":                                   "use --cohort",
+		"--target-epsilon 8 -m fedmf -d world rounds=5":                                             "use --rounds",
+		"--target-epsilon 8 -m fedmf -d world dp=epsilon=3":                                         "use --target-epsilon",
+		"--target-epsilon 8 --users 100":                                                            "--rounds is missing",
 	} {
 		code, _, errs := tacit(append([]string{"privacy", "plan"}, strings.Fields(words)...)...)
 		if code != 2 || !strings.Contains(errs, want) {
@@ -235,5 +261,35 @@ func TestAsPrintedTheBoundPassesZero(t *testing.T) {
 	}
 	if code, out, errs := tacit("run", "-m", "pfedrec", "-d", "world", "--as-printed"); code != 2 || !strings.Contains(errs, "dp-privrec --as-printed") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	page, rows := filepath.Join(dir, "privacy.md"), filepath.Join(dir, "rows.json")
+	code, _, errs := tacit("docs", "privacy", "--runs", dir, "--found", "-o", page, "--rows", rows)
+	if code != 2 || !strings.Contains(errs, "none of the runs") || !strings.Contains(errs, "--commands") || !strings.Contains(errs, "fedmf-ml-100k-8 is not among the runs") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if fileThere(page) || fileThere(rows) {
+		t.Error("a file was written")
+	}
+}
+
+func TestAPlanInJSONHasNoNamesOfGo(t *testing.T) {
+	_, out, _ := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 943 --rounds 5 --format json")...)
+	if row := decode(t, out)["data"].(map[string]any)["accuracy"].(map[string]any)["row"].(map[string]any); row["hr@10"].(float64) <= 0 {
+		t.Errorf("the row is %v", row)
+	}
+	if names := regexp.MustCompile(`"[A-Z]\w*":`).FindAllString(out, -1); names != nil {
+		t.Errorf("%v are no names of the envelope", names)
+	}
+}
+
+func TestAMultiplierIsRoundedUp(t *testing.T) {
+	for x, want := range map[float64]string{2.0439: "2.0439", 2.04391: "2.044", 3.08271: "3.0828", 0.9999999: "1", 12345.1: "12346", 0.0123451: "0.012346", 7: "7"} {
+		if got := up(x); got != want {
+			t.Errorf("%g is written %s, want %s", x, got, want)
+		}
 	}
 }

@@ -51,6 +51,13 @@ func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
 	}
 }
 
+func TestAReproductionOfNothingIsAnError(t *testing.T) {
+	code, _, errs := tacit("reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only", "fedmf", "--runs", t.TempDir(), "--found")
+	if code != 2 || !strings.Contains(errs, "none of the") || !strings.Contains(errs, "leave --found out") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 func fileThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
