@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tacit-rec/tacit/account"
@@ -233,10 +234,13 @@ func TestNoNoiseIsUsedTwice(t *testing.T) {
 	e, _ := guarded(t, "noise=1,adaptive=geometric", "all", 200, piece*pieces)
 	seen := map[string]bool{}
 	inner := e.Random
+	var mu sync.Mutex
 	e.Random = func(n privacy.Node, p int) io.Reader {
 		r := inner(n, p)
 		b := make([]byte, 16)
 		io.ReadFull(r, b)
+		mu.Lock()
+		defer mu.Unlock()
 		if seen[string(b)] {
 			t.Errorf("the stream of %+v, piece %d, was used before", n, p)
 		}
