@@ -68,7 +68,7 @@ func (l *lineChart) draw() template.HTML {
 		if x > f.right-50 {
 			anchor = "fin"
 		}
-		c.text(anchor+" ink", math.Max(x, 80), f.top-9, fmt.Sprintf("selected: round %g", l.mark))
+		c.text(anchor+" ink", math.Max(x, 80), f.top-9, fmt.Sprintf("reported: round %g", l.mark))
 	}
 	for _, s := range l.lines {
 		f.series(c, s, l.mark, l.format)

@@ -89,7 +89,7 @@ func TestPageStandsAlone(t *testing.T) {
 				t.Errorf("%s holds %q: …%s", name, bad, page[max(0, i-60):min(len(page), i+60)])
 			}
 		}
-		for _, want := range []string{"memoriser", "popularity", "EASE", "local-only", "selected: round 53", "<svg", "protocol deployed"} {
+		for _, want := range []string{"memoriser", "popularity", "EASE", "local-only", "reported: round 53", "<svg", "protocol deployed"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s lacks %q", name, want)
 			}

@@ -82,6 +82,9 @@ func convergence(run *Run) part {
 		test.label, test.class = "test", "c0"
 		l := lineChart{about: m.name + " over rounds", unit: m.name + ", sampled (fraction)", lines: []series{valid, test}, mark: float64(run.Result.SelectedRound), format: frac}
 		note := "The dashed line chose the round; the solid one had no say."
+		if run.Result.Settled {
+			note = "Neither chose the round: the last is reported, in which the method is complete."
+		}
 		switch {
 		case run.Result.Privacy != nil:
 			note = "Both are the experimenter's: neither was released, and neither chose the round."
