@@ -211,6 +211,22 @@ func sameBits(build Build) error {
 	return nil
 }
 
+// interrupted runs two rounds, saves, and loads that into another run, which goes on
+// with other workers.
+func interrupted(build Build, o sim.Options, first, then int) (half, again *sim.Run, err error) {
+	if half, err = start(build, o, first); err != nil {
+		return nil, nil, err
+	}
+	var file bytes.Buffer
+	if err := errors.Join(steps(half, 2), half.Save(&file, "x")); err != nil {
+		return nil, nil, err
+	}
+	if again, err = start(build, o, then); err != nil {
+		return nil, nil, err
+	}
+	return half, again, again.Load(&file, "x")
+}
+
 func resumes(build Build) error {
 	o := options(4)
 	if probe, err := start(build, o, 1); err != nil {
@@ -222,22 +238,11 @@ func resumes(build Build) error {
 	if err != nil {
 		return err
 	}
-	half, err := start(build, o, 2)
+	_, again, err := interrupted(build, o, 2, 1)
 	if err != nil {
 		return err
 	}
-	if err := steps(half, 2); err != nil {
-		return err
-	}
-	var file bytes.Buffer
-	if err := half.Save(&file, "x"); err != nil {
-		return err
-	}
-	again, err := start(build, o, 1)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(again.Load(&file, "x"), steps(again, 2)); err != nil {
+	if err := steps(again, 2); err != nil {
 		return err
 	}
 	if a, b := whole.Digest(), again.Digest(); a != b {

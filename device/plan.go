@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
@@ -26,6 +27,7 @@ type Options struct {
 	Features  *rows.Features // what a Featured method reads; others do without
 	Dense     bool           // an update holds every row: noise hides which were touched
 	Guarded   bool           // updates are bounded, and summed as integers
+	Cover     privacy.Cover  // which rows hide the touched ones, where not all do
 	Sparse    bool           // zeros are left out of what travels, where that is less
 	Keep      rows.Form      // how a device keeps its private tables between visits
 	// Plain copies every row and fuses nothing: the oracle of the fast path.

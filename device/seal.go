@@ -1,6 +1,9 @@
 package device
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
+
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -108,6 +111,16 @@ func (k *Worker) wipe(shard int) {
 		first := k.mem.accRow(shard)
 		k.eachTouched(func(id uint32) { clear(v.Row(first + id)) })
 	}
+}
+
+// covered is how many rows of a table a device sends that hides those it touched among
+// others. The others are zeros, so that sums do without them here.
+func (k *Worker) covered() int {
+	var key [32]byte
+	for i := 0; i < len(key); i += 8 {
+		binary.LittleEndian.PutUint64(key[i:], k.w.Rand.Uint64())
+	}
+	return len(k.p.Cover.Rows(k.Touched(), k.p.Items, privacy.NewSource(rand.NewChaCha8(key))))
 }
 
 // eachTouched calls do for each item of the visit, once.

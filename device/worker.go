@@ -276,12 +276,16 @@ func (k *Worker) upload(shard int, out *Outcome) {
 	if k.sends {
 		size = (&rows.Update{}).Size()
 	}
+	n := out.Touched
+	if k.p.Cover.Partial() {
+		n = k.covered()
+	}
 	for i := range k.w.View {
 		v := &k.w.View[i]
 		if !uploads(&v.Slot) || !k.p.Travels(k.w.Phase, i) {
 			continue
 		}
-		dim, n := v.Slot.Dim, out.Touched
+		dim := v.Slot.Dim
 		if !v.Slot.PerItem {
 			acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
 			switch v.Slot.Up {

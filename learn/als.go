@@ -6,22 +6,23 @@ import (
 )
 
 // Least finds a user's vector in closed form: (a0 gram + sum w row row' + reg I)^-1
-// sum w row, over the rows that rd names of a PerItem slot. gram is the sum of row
-// row' over all items, as a plain slot. Room numbers from on are used.
-func Least(w *method.Work, item, gram *method.View, rd []uint32, weight []float32, a0, reg float64, from int, dst []float32) {
+// sum v row, over the rows that rd names of a PerItem slot; w are the weights and v the
+// targets times them. gram is the sum of row row' over all items, as a plain slot.
+// Rooms 0 to 4 are used.
+func Least(w *method.Work, item, gram *method.View, rd []uint32, weight, target []float32, a0, reg float64, dst []float32) {
 	d, s, n := item.Slot.Dim, item.Stride, len(rd)
-	rows, heavy := w.Room(from, n*s), w.Room(from+1, n*s)
-	square, sum := w.Room(from+2, d*s), w.Room(from+3, s)
+	rows, heavy := w.Room(0, n*s), w.Room(1, n*s)
+	square, sum := w.Room(2, d*s), w.Room(3, s)
 	clear(square)
 	clear(sum)
 	for i, r := range rd {
 		row := heavy[i*s : (i+1)*s]
 		copy(rows[i*s:], item.Row(r))
 		copy(row, item.Row(r))
+		vec.Axpy(target[i], row, sum)
 		vec.Scale(weight[i], row)
-		vec.Add(row, sum)
 	}
-	vec.Gemm(d, d, n, vec.Rows(rows, s).T(), vec.Rows(heavy, s), w.Room(from+4, vec.GemmRoom(n)), vec.Rows(square, s))
+	vec.Gemm(d, d, n, vec.Rows(rows, s).T(), vec.Rows(heavy, s), w.Room(4, vec.GemmRoom(n)), vec.Rows(square, s))
 	wide := w.Wide(d*d + d)
 	a, y := wide[:d*d], wide[d*d:]
 	for i := range d {
@@ -44,29 +45,4 @@ func Gram(rows []float32, n, dim, stride int, dst []float32) {
 	clear(dst)
 	x := vec.Rows(rows, stride)
 	vec.Gemm(dim, dim, n, x.T(), x, make([]float32, vec.GemmRoom(n)), vec.Rows(dst, stride))
-}
-
-// Factor replaces a symmetric positive definite matrix by its Cholesky factor.
-func Factor(a []float64, d int) bool {
-	none := make([]float64, d)
-	return Solve(a, none)
-}
-
-// Back solves a x = y for the factor of a.
-func Back(a, y []float64) {
-	d := len(y)
-	for i := range d {
-		s := y[i]
-		for k, x := range a[i*d : i*d+i] {
-			s -= float64(x * y[k])
-		}
-		y[i] = s / a[i*d+i]
-	}
-	for i := d - 1; i >= 0; i-- {
-		y[i] /= a[i*d+i]
-		s := y[i]
-		for k, x := range a[i*d : i*d+i] {
-			y[k] -= float64(x * s)
-		}
-	}
 }

@@ -6,7 +6,16 @@ import "math"
 // of which the lower half is read, and a by its Cholesky factor. It reports false
 // where a is not positive definite; then both are spoilt.
 func Solve(a, y []float64) bool {
-	d := len(y)
+	if !Factor(a, len(y)) {
+		return false
+	}
+	Back(a, y)
+	return true
+}
+
+// Factor replaces a symmetric positive definite matrix by its Cholesky factor, in the
+// lower half.
+func Factor(a []float64, d int) bool {
 	for j := range d {
 		aj := a[j*d : j*d+j+1]
 		for i := j; i < d; i++ {
@@ -25,6 +34,12 @@ func Solve(a, y []float64) bool {
 			aj[j] = math.Sqrt(s)
 		}
 	}
+	return true
+}
+
+// Back replaces y by the solution of a x = y for the factor of a.
+func Back(a, y []float64) {
+	d := len(y)
 	for i := range d {
 		for k, x := range a[i*d : i*d+i] {
 			y[i] -= float64(x * y[k])
@@ -37,5 +52,4 @@ func Solve(a, y []float64) bool {
 		}
 		y[i] /= a[i*d+i]
 	}
-	return true
 }

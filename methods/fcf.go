@@ -84,35 +84,13 @@ func (m *FCF) Visit(int) method.Visit {
 // solve sets the user's vector to (gram + alpha sum k y y' + reg I)^-1 sum (1+alpha k) y,
 // where k is how often the user has the item.
 func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
-	d, item, gram, user := m.Dim, &w.View[fcfItem], &w.View[fcfGram], &w.View[fcfUser]
-	rows, many := w.Room(0, b.N*item.Stride), w.Room(4, b.N*item.Stride)
-	square, sum := w.Room(1, d*item.Stride), w.Room(2, item.Stride)
-	clear(square)
-	clear(sum)
-	for i, r := range b.Rd[fcfItem] {
-		row := many[i*item.Stride : (i+1)*item.Stride]
-		copy(rows[i*item.Stride:], item.Row(r))
-		copy(row, item.Row(r))
-		vec.Axpy(1+float32(m.Alpha*b.Y[i]), row, sum)
-		vec.Scale(b.Y[i], row)
+	user, weight, target := w.View[fcfUser].Val, w.Room(5, b.N), w.Room(6, b.N)
+	for i, k := range b.Y {
+		weight[i] = float32(m.Alpha * k)
+		target[i] = 1 + weight[i]
 	}
-	vec.Gemm(d, d, b.N, vec.Rows(rows, item.Stride).T(), vec.Rows(many, item.Stride), w.Room(3, vec.GemmRoom(b.N)), vec.Rows(square, item.Stride))
-	wide := w.Wide(d*d + d)
-	a, y := wide[:d*d], wide[d*d:]
-	for i := range d {
-		for j := range d {
-			a[i*d+j] = float64(gram.Val[i*gram.Stride+j]) + float64(float64(m.Alpha)*float64(square[i*item.Stride+j]))
-		}
-		a[i*d+i] += float64(m.Reg)
-		y[i] = float64(sum[i])
-	}
-	clear(user.Val)
-	if learn.Solve(a, y) {
-		for i := range y {
-			user.Val[i] = float32(y[i])
-		}
-	}
-	return user.Val
+	learn.Least(w, &w.View[fcfItem], &w.View[fcfGram], b.Rd[fcfItem], weight, target, 1, float64(m.Reg), user)
+	return user
 }
 
 // Update: the gradient of a row is -2 got + 2 outer row + 2 reg row, with the sums
@@ -130,9 +108,7 @@ func (m *FCF) Update(g *method.Global) {
 		vec.Scale(2, grad)
 		learn.NextAdam(m.LR, &g.Value[fcfSteps][0]).Move(grad, g.Value[fcfM], g.Value[fcfV], value)
 	}
-	clear(g.Value[fcfGram])
-	x := vec.Rows(value, s)
-	vec.Gemm(d, d, g.Items, x.T(), x, make([]float32, vec.GemmRoom(g.Items)), vec.Rows(g.Value[fcfGram], g.Stride[fcfGram]))
+	learn.Gram(value, g.Items, d, s, g.Value[fcfGram])
 }
 
 func (m *FCF) Check() error {

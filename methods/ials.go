@@ -112,7 +112,7 @@ func (m *IALS) solve(w *method.Work, b *method.Batch) []float32 {
 		weight[i] = 1
 	}
 	p := w.View[alsUser].Val
-	learn.Least(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], weight, m.A0, m.Reg*(float64(b.N)+m.A0*float64(w.Items)), 0, p)
+	learn.Least(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], weight, weight, m.A0, m.Reg*(float64(b.N)+m.A0*float64(w.Items)), p)
 	return p
 }
 

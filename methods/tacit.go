@@ -108,7 +108,7 @@ func (m *Tacit) Visit(int) method.Visit {
 func (m *Tacit) recent(w *method.Work, r learn.Recency, history []uint32) []float32 {
 	user, scores := w.View[alsUser].Val, w.Room(10, w.Items)
 	items, weight, total := r.Weights(w, history)
-	learn.Least(w, &w.View[alsItem], &w.View[alsGram], items, weight, m.A0, m.Reg*(total+m.A0*float64(w.Items)), 0, user)
+	learn.Least(w, &w.View[alsItem], &w.View[alsGram], items, weight, weight, m.A0, m.Reg*(total+m.A0*float64(w.Items)), user)
 	learn.Level(&w.View[alsItem], user, scores)
 	return scores
 }

@@ -13,7 +13,8 @@ type Cover struct {
 	N    int    // rows of a bucket, or decoys for each touched row
 }
 
-func (p Policy) cover() (Cover, error) {
+// Covers is the cover of a policy.
+func (p Policy) Covers() (Cover, error) {
 	kind, n, found := strings.Cut(p.Cover, ":")
 	if kind == "dense" && !found {
 		return Cover{Kind: kind}, nil
@@ -24,6 +25,9 @@ func (p Policy) cover() (Cover, error) {
 	}
 	return Cover{kind, size}, nil
 }
+
+// Partial reports whether some rows hide the touched ones, and not all.
+func (c Cover) Partial() bool { return c.Kind == "buckets" || c.Kind == "decoys" }
 
 // Leak says what the rows that are sent still tell whoever sees them.
 func (c Cover) Leak() string {

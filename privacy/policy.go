@@ -268,7 +268,7 @@ func (p Policy) Check() error {
 	case p.Least < 1:
 		return fmt.Errorf("least is %d: want 1 or more", p.Least)
 	}
-	_, err := p.cover()
+	_, err := p.Covers()
 	return err
 }
 

@@ -80,9 +80,15 @@ func (k *Stack) Spends(t int) (account.Event, bool, error) {
 }
 
 // MetricEvent is what the release of an evaluation costs. It has no sampling: all
-// users are asked.
+// users are asked. It claims a hair less noise than there is, so that a ledger never
+// takes it for a round's.
 func (k *Stack) MetricEvent() account.Event {
-	return account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: account.None, Q: 1, Noise: k.Policy.Metrics, Rounds: 1}
+	return account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: account.None, Q: 1, Noise: math.Nextafter(k.Policy.Metrics, 0), Rounds: 1}
+}
+
+// IsMetric tells the release of an evaluation from that of a round.
+func (k *Stack) IsMetric(e account.Event) bool {
+	return k.Policy.Metrics > 0 && e.Sampler == account.None && e.Noise == k.MetricEvent().Noise
 }
 
 // MetricSensitivity is how far one user can move the sums of two metrics that lie

@@ -124,16 +124,3 @@ func (s *Source) AddGauss(sigma int64, sum []int64) {
 		sum[i] += s.gauss(uint64(sigma))
 	}
 }
-
-// AddLaplace adds discrete Laplace noise of a whole scale to each number.
-func (s *Source) AddLaplace(scale int64, sum []int64) {
-	if scale < 0 || scale > 1<<40 {
-		panic(fmt.Sprintf("privacy: noise of scale %d: want 0 to 2^40", scale))
-	}
-	if scale == 0 {
-		return
-	}
-	for i := range sum {
-		sum[i] += s.laplace(uint64(scale))
-	}
-}

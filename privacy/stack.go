@@ -48,7 +48,7 @@ type Stack struct {
 func Build(p Policy, s Setting) (*Stack, error) {
 	k := &Stack{Policy: p, Setting: s, Clip: p.Clip}
 	var err error
-	if k.Cover, err = p.cover(); err != nil {
+	if k.Cover, err = p.Covers(); err != nil {
 		return nil, fmt.Errorf("privacy: %w", err)
 	}
 	if err := k.refuse(); err != nil {
@@ -166,7 +166,7 @@ func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
 	for _, e := range events {
 		most := int64(t)
 		switch {
-		case e.Noise == k.Policy.Metrics && e.Sampler == account.None && k.Policy.Metrics > 0:
+		case k.IsMetric(e):
 			most = int64(k.Setting.Metrics - metrics)
 		case k.Mechanism == Tree:
 			most = int64((t + k.Epoch - 1) / k.Epoch)

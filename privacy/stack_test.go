@@ -282,7 +282,7 @@ func TestTheClipFollowsThePublishedSequences(t *testing.T) {
 func TestCoverHoldsEveryTouchedRow(t *testing.T) {
 	touched := []uint32{3, 4, 17, 90}
 	for text, want := range map[string]int{"dense": 100, "buckets:10": 30, "decoys:4": 20, "decoys:90": 100} {
-		c, err := Policy{Cover: text}.cover()
+		c, err := Policy{Cover: text}.Covers()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,25 +10,14 @@ type Each struct {
 // EachOf computes them for places and start as of OfGroups.
 func EachOf(places []Place, start []int, ties Ties) Each {
 	var e Each
-	users := len(places)
-	if start != nil {
-		users = len(start) - 1
-	}
-	for u := range users {
-		lo, hi := u, u+1
-		if start != nil {
-			lo, hi = start[u], start[u+1]
-		}
-		if lo == hi || places[lo].Above == Absent {
-			continue
-		}
+	for u, own := range measured(places, start) {
 		hr, ndcg := 0.0, 0.0
-		for _, p := range places[lo:hi] {
+		for _, p := range own {
 			hit, gain := p.At(10, ties)
 			hr += hit
 			ndcg += gain
 		}
-		n := float64(hi - lo)
+		n := float64(len(own))
 		e.Users = append(e.Users, uint32(u))
 		e.HR, e.NDCG = append(e.HR, float32(hr/n)), append(e.NDCG, float32(ndcg/n))
 	}

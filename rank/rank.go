@@ -4,6 +4,7 @@
 package rank
 
 import (
+	"iter"
 	"math"
 
 	"github.com/tacit-rec/tacit/vec"
@@ -42,6 +43,25 @@ type Metrics struct {
 	MRR   float64
 }
 
+// measured are the users that were ranked, each with its places; start is as of OfGroups.
+func measured(places []Place, start []int) iter.Seq2[int, []Place] {
+	return func(yield func(int, []Place) bool) {
+		users := len(places)
+		if start != nil {
+			users = len(start) - 1
+		}
+		for u := range users {
+			lo, hi := u, u+1
+			if start != nil {
+				lo, hi = start[u], start[u+1]
+			}
+			if lo < hi && places[lo].Above != Absent && !yield(u, places[lo:hi]) {
+				return
+			}
+		}
+	}
+}
+
 // Of computes the metrics of places.
 func Of(places []Place, ties Ties) Metrics {
 	return OfGroups(places, nil, ties)
@@ -52,21 +72,10 @@ func Of(places []Place, ties Ties) Metrics {
 // start is nil where each has one.
 func OfGroups(places []Place, start []int, ties Ties) Metrics {
 	var m Metrics
-	users := len(places)
-	if start != nil {
-		users = len(start) - 1
-	}
-	for u := range users {
-		lo, hi := u, u+1
-		if start != nil {
-			lo, hi = start[u], start[u+1]
-		}
-		if lo == hi || places[lo].Above == Absent {
-			continue
-		}
+	for _, own := range measured(places, start) {
 		m.Users++
-		share := 1 / float64(hi-lo)
-		for _, p := range places[lo:hi] {
+		share := 1 / float64(len(own))
+		for _, p := range own {
 			for i, k := range KS {
 				hr, ndcg := p.At(k, ties)
 				m.HR[i] += float64(share * hr)

@@ -126,9 +126,13 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*dev
 	if err != nil {
 		return nil, fmt.Errorf("sim: keep: %w", err)
 	}
+	cover, err := opt.DP.Covers()
+	if err != nil && opt.DP.On() {
+		return nil, fmt.Errorf("sim: %w", err)
+	}
 	return device.NewPlan(m, device.Options{
 		Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives,
-		Seed: seed, Dense: opt.Noise.On() || opt.DP.On() && opt.DP.Cover == "dense", Guarded: opt.DP.On(), Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
+		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense", Guarded: opt.DP.On(), Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
 	})
 }
 

@@ -87,7 +87,7 @@ func (r *Run) Releases() (rounds, metrics int) {
 	g := r.Engine.Guard
 	for _, e := range r.Engine.Ledger.Events() {
 		switch {
-		case g.Policy.Metrics > 0 && e.Noise == g.Policy.Metrics && e.Sampler == account.None:
+		case g.IsMetric(e):
 			metrics += int(e.Rounds)
 		case e.Mechanism != account.Tree:
 			rounds += int(e.Rounds)
@@ -104,9 +104,9 @@ func (r *Run) Participations() (most int, mean float64) {
 	for u := range r.Fleet.state {
 		n := int(r.Fleet.state[u].Visits)
 		most = max(most, n)
-		mean += float64(n) / float64(r.Fleet.Users())
+		mean += float64(n)
 	}
-	return most, mean
+	return most, mean / float64(r.Fleet.Users())
 }
 
 // Released is the metrics of a round as a federation would publish them.
@@ -237,7 +237,9 @@ func (r *Run) Behind(told int) error {
 	if g.Mechanism == privacy.Tree {
 		told, paid = (told+g.Epoch-1)/g.Epoch, 0
 		for _, e := range r.Engine.Ledger.Events() {
-			paid += int(e.Rounds)
+			if e.Mechanism == account.Tree {
+				paid += int(e.Rounds)
+			}
 		}
 	}
 	if paid < told {

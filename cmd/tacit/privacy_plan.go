@@ -164,7 +164,11 @@ func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 		b.WriteString("\nmeasured: nothing like it; --quick runs it\n")
 	}
 	if flags.method != "" {
-		fmt.Fprintf(&b, "run it: %s\n", flags.command(p))
+		label := "run it"
+		if p.Accuracy == nil || !p.Accuracy.Ran {
+			label = "run it, though nobody has measured these settings (--quick does)"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", label, flags.command(p))
 	}
 	b.WriteString("\n")
 	t := report.Table{
