@@ -43,6 +43,11 @@ var table = map[string]row{
 	"sim":   {may: list("account privacy secagg round device data rank agg method rows vec rng")},
 	"refs":  {may: list("sim data rank device method methods param rows vec rng")},
 
+	"wire":              {pure: true, may: list("rows secagg privacy wire/pb"), out: list("google.golang.org/protobuf/proto")},
+	"wire/pb":           {pure: true, may: none, out: list("google.golang.org/protobuf/reflect/protoreflect google.golang.org/protobuf/runtime/protoimpl")},
+	"wire/pb/pbconnect": {may: list("wire/pb")},
+	"wire/gen":          {may: none},
+
 	"data/fetch": {may: list("data")},
 
 	"report":  {may: list("rank")},
