@@ -29,7 +29,12 @@ type Kind int32
 const (
 	Kind_KIND_UNKNOWN Kind = 0
 	Kind_TRAIN        Kind = 1
-	Kind_EVALUATE     Kind = 2
+	// Five integers: 1 if the device has an item of its own held out (else all are 0), then
+	// whether the model ranks it among the first ten of all items that the device does not have
+	// (hit, 0 or 1), its NDCG@10 times 2^20 rounded down, and hit and NDCG of popularity.
+	Kind_EVALUATE Kind = 2
+	// An integer for each item: 1 if the device has it. Their sums are Manifest.popularity.
+	Kind_COUNT Kind = 3
 )
 
 // Enum value maps for Kind.
@@ -38,11 +43,13 @@ var (
 		0: "KIND_UNKNOWN",
 		1: "TRAIN",
 		2: "EVALUATE",
+		3: "COUNT",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNKNOWN": 0,
 		"TRAIN":        1,
 		"EVALUATE":     2,
+		"COUNT":        3,
 	}
 )
 
@@ -820,6 +827,7 @@ type Manifest struct {
 	Slots         []*Blob                `protobuf:"bytes,7,rep,name=slots,proto3" json:"slots,omitempty"`         // the values that devices read; empty hash for a slot that they do not
 	MadeMs        int64                  `protobuf:"varint,8,opt,name=made_ms,json=madeMs,proto3" json:"made_ms,omitempty"`
 	RolledBack    bool                   `protobuf:"varint,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"` // an operator went back to an older model
+	Popularity    *Blob                  `protobuf:"bytes,10,opt,name=popularity,proto3" json:"popularity,omitempty"`                   // how many devices have each item, as float32; empty where it is not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -915,6 +923,13 @@ func (x *Manifest) GetRolledBack() bool {
 		return x.RolledBack
 	}
 	return false
+}
+
+func (x *Manifest) GetPopularity() *Blob {
+	if x != nil {
+		return x.Popularity
+	}
+	return nil
 }
 
 type Blob struct {
@@ -1737,15 +1752,16 @@ func (x *FetchResponse) GetData() []byte {
 }
 
 type ReportRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           []byte                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Round         uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Attempt       uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Digest        []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 of the whole report
-	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`  // of the whole report
-	Offset        uint64                 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
-	Data          []byte                 `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
-	Kind          Kind                   `protobuf:"varint,8,opt,name=kind,proto3,enum=tacit.v1.Kind" json:"kind,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Run     []byte                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round   uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	Attempt uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Digest  []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 of the whole report: a vector as package wire writes it, of no numbers from
+	// a device that had nothing to learn from
+	Bytes         uint64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the whole report
+	Offset        uint64 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data          []byte `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
+	Kind          Kind   `protobuf:"varint,8,opt,name=kind,proto3,enum=tacit.v1.Kind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2829,7 +2845,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\":\n" +
 	"\x06Signed\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x9e\x02\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xce\x02\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"federation\x18\x01 \x01(\fR\n" +
@@ -2842,7 +2858,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05slots\x18\a \x03(\v2\x0e.tacit.v1.BlobR\x05slots\x12\x17\n" +
 	"\amade_ms\x18\b \x01(\x03R\x06madeMs\x12\x1f\n" +
 	"\vrolled_back\x18\t \x01(\bR\n" +
-	"rolledBack\"0\n" +
+	"rolledBack\x12.\n" +
+	"\n" +
+	"popularity\x18\n" +
+	" \x01(\v2\x0e.tacit.v1.BlobR\n" +
+	"popularity\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
@@ -2981,11 +3001,12 @@ const file_tacit_proto_rawDesc = "" +
 	"\x0fCountedResponse\x12\x16\n" +
 	"\x06closed\x18\x01 \x01(\bR\x06closed\x12\x14\n" +
 	"\x05seats\x18\x02 \x03(\rR\x05seats\x12\x18\n" +
-	"\adigests\x18\x03 \x03(\fR\adigests*1\n" +
+	"\adigests\x18\x03 \x03(\fR\adigests*<\n" +
 	"\x04Kind\x12\x10\n" +
 	"\fKIND_UNKNOWN\x10\x00\x12\t\n" +
 	"\x05TRAIN\x10\x01\x12\f\n" +
-	"\bEVALUATE\x10\x02*;\n" +
+	"\bEVALUATE\x10\x02\x12\t\n" +
+	"\x05COUNT\x10\x03*;\n" +
 	"\x04Fate\x12\x10\n" +
 	"\fFATE_UNKNOWN\x10\x00\x12\b\n" +
 	"\x04MORE\x10\x01\x12\v\n" +
@@ -3081,53 +3102,54 @@ var file_tacit_proto_depIdxs = []int32{
 	14, // 5: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
 	14, // 6: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
 	14, // 7: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
-	16, // 8: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
-	18, // 9: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
-	0,  // 10: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
-	20, // 11: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
-	21, // 12: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
-	0,  // 13: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
-	1,  // 14: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
-	2,  // 15: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	12, // 16: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
-	18, // 17: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
-	3,  // 18: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	6,  // 19: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	8,  // 20: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	22, // 21: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	24, // 22: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	26, // 23: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	28, // 24: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	30, // 25: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
-	32, // 26: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
-	34, // 27: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
-	35, // 28: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
-	36, // 29: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
-	38, // 30: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
-	39, // 31: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
-	41, // 32: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
-	42, // 33: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
-	4,  // 34: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	7,  // 35: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	10, // 36: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	23, // 37: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	25, // 38: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	27, // 39: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	29, // 40: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	31, // 41: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
-	33, // 42: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
-	31, // 43: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
-	31, // 44: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
-	37, // 45: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
-	31, // 46: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
-	40, // 47: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
-	23, // 48: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
-	43, // 49: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
-	34, // [34:50] is the sub-list for method output_type
-	18, // [18:34] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	14, // 8: tacit.v1.Manifest.popularity:type_name -> tacit.v1.Blob
+	16, // 9: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
+	18, // 10: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
+	0,  // 11: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
+	20, // 12: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
+	21, // 13: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
+	0,  // 14: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
+	1,  // 15: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
+	2,  // 16: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
+	12, // 17: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
+	18, // 18: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
+	3,  // 19: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	6,  // 20: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	8,  // 21: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	22, // 22: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	24, // 23: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	26, // 24: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	28, // 25: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	30, // 26: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
+	32, // 27: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
+	34, // 28: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
+	35, // 29: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
+	36, // 30: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
+	38, // 31: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
+	39, // 32: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
+	41, // 33: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
+	42, // 34: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
+	4,  // 35: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	7,  // 36: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	10, // 37: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	23, // 38: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	25, // 39: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	27, // 40: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	29, // 41: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	31, // 42: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
+	33, // 43: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
+	31, // 44: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
+	31, // 45: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
+	37, // 46: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
+	31, // 47: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
+	40, // 48: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
+	23, // 49: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
+	43, // 50: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
+	35, // [35:51] is the sub-list for method output_type
+	19, // [19:35] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
