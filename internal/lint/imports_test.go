@@ -48,6 +48,8 @@ var table = map[string]row{
 	"wire/pb/pbconnect": {may: list("wire/pb")},
 	"wire/gen":          {may: none},
 
+	"coord/store": {may: none},
+
 	"data/fetch": {may: list("data")},
 
 	"report":  {may: list("rank")},
