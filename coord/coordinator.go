@@ -68,6 +68,8 @@ type Coordinator struct {
 	catalogue *pb.Catalogue
 	popular   string // hash of the popularity
 	bound     privacy.Bound
+	ending    closedRound // the round whose outcome is to be kept
+	times     int         // how often an operator went back: noise and cohorts are never used twice
 
 	mu       sync.Mutex
 	last     uint64 // the newest version
@@ -79,27 +81,32 @@ type Coordinator struct {
 	pending  []*pb.Item
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
-	closed   map[uint32]closedRound
+	over     *closedRound // the last round that ended
 	lost     int
 	pace     time.Duration // of rounds, smoothed
 	opened   time.Time
 	counts   map[string]int64
 	wake     chan struct{}
 	uploads  uploads
+	shelf    shelf
 }
 
 // place is a round in progress.
 type place interface {
-	// task is what a seat is to do; nil for nothing.
-	task(seat uint32, now time.Time) *pb.Task
+	// tasked is what a seat is to do; nil for nothing.
+	tasked(seat uint32, now time.Time) *pb.Task
 	// progress is how many of how many are done.
 	progress() (done, of int)
 }
 
+// closedRound is who is in a round's sum.
 type closedRound struct {
+	Round   uint32   `json:"round"`
 	Seats   []uint32 `json:"seats"`
 	Digests []uint64 `json:"digests"`
 }
+
+const closedLog = "closed"
 
 // Open loads a coordinator's folder, or begins one with a catalogue.
 func Open(s Settings, items []*pb.Item, opt Options) (c *Coordinator, err error) {
@@ -119,7 +126,7 @@ func Open(s Settings, items []*pb.Item, opt Options) (c *Coordinator, err error)
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, settings: s, closed: map[uint32]closedRound{}, counts: map[string]int64{}, wake: make(chan struct{}, 1), state: "starting", uploads: newUploads()}
+	c = &Coordinator{opt: opt, st: st, settings: s, counts: map[string]int64{}, wake: make(chan struct{}, 1), state: "starting", uploads: newUploads()}
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -197,6 +204,9 @@ func (c *Coordinator) resume(items []*pb.Item) error {
 	if !bytes.Equal(r.Settings, c.settings.text()) {
 		return fmt.Errorf("coord: %s holds a run with other settings: %s; go on with these, or take another folder", c.opt.Dir, r.Settings)
 	}
+	if err := c.restore(); err != nil {
+		return err
+	}
 	all, err := c.versions()
 	if err != nil {
 		return err
@@ -215,15 +225,12 @@ func (c *Coordinator) resume(items []*pb.Item) error {
 		return err
 	}
 	c.last, c.newest, c.popular, c.signed = v.Version, v, v.Popularity, &pb.Signed{}
-	if err := proto.Unmarshal(v.Manifest, c.signed); err != nil {
-		return err
-	}
-	return c.restore()
+	return proto.Unmarshal(v.Manifest, c.signed)
 }
 
 // restore reads what else was going on.
 func (c *Coordinator) restore() error {
-	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "closed": &c.closed, "paused": &c.paused} {
+	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times} {
 		b, err := c.st.Get(key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
@@ -337,7 +344,7 @@ func (c *Coordinator) guard(e *round.Engine) error {
 		if s.Rehearsal {
 			return round.Rehearsed(s.Seed, n, piece)
 		}
-		return derived(c.secret, n, piece)
+		return derived(c.secret, c.times, n, piece)
 	}
 	return nil
 }
@@ -354,7 +361,7 @@ func (c *Coordinator) cohortSeed() uint64 {
 	if c.settings.Rehearsal {
 		return c.settings.Seed
 	}
-	return secretSeed(c.secret)
+	return secretSeed(c.secret, c.times)
 }
 
 // Run waits for devices, and trains until all rounds are run. It returns when ctx is done.
@@ -457,13 +464,12 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f := c.engine.Fleet.(*fleet)
 	took := c.now().Sub(start)
 	v := &version{Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped, Kept: rep.Kept, Took: took.Seconds()}
 	if err := c.save(v); err != nil {
 		return err
 	}
-	if err := f.forget(uint32(t)); err != nil {
+	if err := c.forget(c.ending); err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -122,7 +122,7 @@ func (h *hall) commit(log string, all []*report) error {
 		if r.again {
 			continue
 		}
-		n, idle := h.numbers, wire.IsIdle(r.body)
+		n, idle := h.numbers, isIdle(r.body)
 		if rec.idle = append(rec.idle, idle); idle {
 			continue
 		}

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
@@ -63,7 +61,8 @@ func broadcast(s *method.Slot) bool { return s.Scope == method.Shared && s.Up !=
 
 // save makes the next version of the engine's values, on disk before anybody is told.
 func (c *Coordinator) save(v *version) error {
-	e, m := c.engine, &pb.Manifest{Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next), RolledBack: v.Manifest != nil}
+	e := c.engine
+	m := &pb.Manifest{Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next), RolledBack: v.Manifest != nil}
 	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Items, m.MadeMs
 	m.Version, v.Values, v.Rule = v.Version, nil, nil
 	for i := range e.Slots {
@@ -294,8 +293,3 @@ func (c *Coordinator) grow(items int) error {
 func (c *Coordinator) findItem(id string) int {
 	return slices.IndexFunc(c.catalogue.Items, func(it *pb.Item) bool { return it.Id == id })
 }
-
-// isTrainingKey tells keys of a round's groups.
-func isTrainingKey(log string) bool { return strings.HasPrefix(log, "round.") }
-
-var _ = round.ErrSpent

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/agg"
@@ -138,3 +140,5 @@ func (s *Settings) text() []byte {
 	}
 	return b
 }
+
+func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/secagg"
 )
 
 // Part is a piece of a release's noise: which deviation, and from which stream. A
@@ -213,4 +214,18 @@ func NextClip(rule string, clip, within, quantile, rate float64) float64 {
 		return clip - rate*(within-quantile)
 	}
 	return clip
+}
+
+// Most is the largest magnitude of an integer that a device sends, of numbers so many:
+// with its share of the noise, where it draws one. More is cut, which the tail's chance
+// covers.
+func (k *Stack) Most(numbers int) int64 {
+	most, bit := int64(k.levels)+1, int64(BitLevels)
+	if k.Drawn {
+		most += secagg.Tail(float64(k.Share()), numbers, k.TailChance())
+		if k.Adaptive != "off" {
+			bit += secagg.Tail(float64(k.BitShare()), 1, k.TailChance())
+		}
+	}
+	return max(most, bit)
 }

@@ -61,7 +61,7 @@ func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 		if m.guard.Adaptive != "off" {
 			from.AddGauss(m.guard.BitShare(), noise[n-1:])
 		}
-		limit := m.most()
+		limit := m.guard.Most(len(m.sum))
 		for i, x := range noise {
 			v[i] = int32(min(max(int64(v[i])+x, -limit), limit))
 		}
@@ -69,25 +69,12 @@ func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 	m.vectors[m.at[u]], m.left[m.at[u]] = v, 4
 }
 
-// most is the largest magnitude of a device's number.
-func (m *masked) most() int64 {
-	b := m.guard.Bound()
-	most, bit := int64(b.Levels)+1, int64(privacy.BitLevels)
-	if m.guard.Drawn {
-		most += secagg.Tail(float64(m.guard.Share()), len(m.sum), m.guard.TailChance())
-		if m.guard.Adaptive != "off" {
-			bit += secagg.Tail(float64(m.guard.BitShare()), 1, m.guard.TailChance())
-		}
-	}
-	return max(most, bit)
-}
-
 // end plays the round. That the sum is the plain one is checked, not believed.
 func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte) error {
 	if len(m.vectors) < max(1, m.guard.Fewest()) { // too few were asked: nobody masks anything
 		return nil
 	}
-	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
+	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.guard.Most(len(m.sum)), secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
 	if err != nil {
 		return err
 	}

@@ -1913,8 +1913,9 @@ type MaskRequest struct {
 	Attempt       uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Step          uint32                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`      // 0 advert, 1 deal, 2 upload, 3 confirm, 4 reveal
 	Message       []byte                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"` // empty to ask for what the step needs
-	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`    // of the whole message, where it takes several calls
+	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`    // of the whole message, where it takes several calls; with digest
 	Offset        uint64                 `protobuf:"varint,7,opt,name=offset,proto3" json:"offset,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 of the whole message
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1996,6 +1997,13 @@ func (x *MaskRequest) GetOffset() uint64 {
 		return x.Offset
 	}
 	return 0
+}
+
+func (x *MaskRequest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
 }
 
 type MaskResponse struct {
@@ -2943,7 +2951,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x04kind\x18\b \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\"H\n" +
 	"\x0eReportResponse\x12\"\n" +
 	"\x04fate\x18\x01 \x01(\x0e2\x0e.tacit.v1.FateR\x04fate\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\xab\x01\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\xc3\x01\n" +
 	"\vMaskRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x18\n" +
@@ -2951,7 +2959,8 @@ const file_tacit_proto_rawDesc = "" +
 	"\x04step\x18\x04 \x01(\rR\x04step\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\fR\amessage\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x16\n" +
-	"\x06offset\x18\a \x01(\x04R\x06offset\"\xeb\x01\n" +
+	"\x06offset\x18\a \x01(\x04R\x06offset\x12\x16\n" +
+	"\x06digest\x18\b \x01(\fR\x06digest\"\xeb\x01\n" +
 	"\fMaskResponse\x122\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1c.tacit.v1.MaskResponse.StateR\x05state\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\fR\amessage\x12\x19\n" +
