@@ -323,12 +323,13 @@ func (c *Coordinator) guard(e *round.Engine) error {
 	s, users := &c.settings, c.settings.Devices
 	set := privacy.Setting{
 		Method: s.Method, Sends: len(c.plan.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users),
-		Rounds: s.Rounds, Numbers: c.plan.Numbers(), Mean: string(agg.Fixed), Step: s.Server.Rate, Masked: s.Masked,
+		Rounds: s.Rounds, Numbers: c.plan.Widest(), Mean: string(agg.Fixed), Step: s.Server.Rate, Masked: s.Masked,
 		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
 	}
 	if s.Readout > 0 {
 		set.Metrics = (s.Rounds + s.Readout - 1) / s.Readout
 	}
+	set.Each, set.Rationed = c.plan.Rations()
 	set.Sampler, set.Q = s.Cohort.Sampling(users)
 	var err error
 	if e.Guard, err = privacy.Build(s.DP, set); err != nil {

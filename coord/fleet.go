@@ -52,9 +52,9 @@ func (f *fleet) Sealed(dst []int64) {
 // summed is a place with a sum.
 type summed interface{ total() []int64 }
 
-// Unseal writes a slot's numbers of a flat sum to its rows.
-func (f *fleet) Unseal(slot int, flat []int64, unit float64, dst []float32) {
-	f.plan.Unseal(slot, flat, unit, dst)
+// Unseal writes a slot's numbers of a round's flat sum to its rows.
+func (f *fleet) Unseal(round, slot int, flat []int64, unit float64, dst []float32) {
+	f.plan.Unseal(round, slot, flat, unit, dst)
 }
 
 // Round has devices come for it, until enough have or its time is up.
@@ -62,7 +62,7 @@ func (f *fleet) Round(ctx context.Context, t int, cohort []uint32) (round.Report
 	if f.settings.Masked {
 		return f.maskedRound(ctx, t, cohort)
 	}
-	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers()+1, wire.BoundFor(f.bound, 0, 0, mostOf(f.bound)))
+	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers(t)+1, wire.BoundFor(f.bound, 0, 0, mostOf(f.bound)))
 	h, err := f.meet(ctx, task, cohort, f.goal(len(cohort)))
 	if err != nil {
 		return round.Report{}, err

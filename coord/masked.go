@@ -59,14 +59,14 @@ type keptSum struct {
 // maskedRound plays attempts until one has a sum.
 func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.Report, error) {
 	g := f.engine.Guard
-	numbers := f.plan.Numbers() + 1
+	numbers := f.plan.Numbers(t) + 1
 	noise, bit := int64(0), int64(0)
 	if g.Drawn {
-		if noise = g.Share(); g.Adaptive != "off" {
-			bit = g.BitShare()
+		if noise = g.Share(t); g.Adaptive != "off" {
+			bit = g.BitShare(t)
 		}
 	}
-	task := f.newTask(pb.Kind_TRAIN, t, numbers, wire.BoundFor(f.bound, noise, bit, g.Most(numbers)))
+	task := f.newTask(pb.Kind_TRAIN, t, numbers, wire.BoundFor(f.bound, noise, bit, g.Most(t)))
 	if sum, err := f.keptSum(task); err != nil || sum != nil {
 		return f.summed(task, cohort, sum), err
 	}

@@ -289,7 +289,3 @@ func (c *Coordinator) grow(items int) error {
 	return nil
 }
 
-// findItem is the place of an item, or -1.
-func (c *Coordinator) findItem(id string) int {
-	return slices.IndexFunc(c.catalogue.Items, func(it *pb.Item) bool { return it.Id == id })
-}
