@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -54,13 +55,15 @@ type Status struct {
 	Synced    store.Stats      `json:"synced"`
 	SyncAll   bool             `json:"sync_always"`
 	Readouts  []Readout        `json:"readouts"`
-	Last      *version         `json:"-"`
 }
 
 // Status is how things are.
 func (c *Coordinator) Status() Status {
 	n, _ := c.seats.enrolled()
 	text, _ := c.settings.DP.MarshalText()
+	if !c.begun() {
+		return Status{State: "waiting for a run: tacit admin begin, or tacit fleet", Enrolled: n, Synced: c.st.Stats(), SyncAll: true, Counts: map[string]int64{}}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := Status{
@@ -94,6 +97,22 @@ func (d desk) told() (*pb.StatusResponse, error) {
 	return &pb.StatusResponse{Json: string(b)}, err
 }
 
+// Begin begins a run.
+func (d desk) Begin(_ context.Context, r *pb.BeginRequest) (*pb.StatusResponse, error) {
+	var s Settings
+	dec := json.NewDecoder(strings.NewReader(r.Json))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&s); err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the settings: %w", err))
+	}
+	if err := d.Coordinator.Begin(s, r.Items); err != nil {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, err)
+	}
+	return d.told()
+}
+
+var errNoRun = connect.NewError(connect.CodeFailedPrecondition, errors.New("no run has begun: tacit admin begin"))
+
 // Token makes a token that lets so many devices enrol within so long.
 func (c *Coordinator) Token(uses int, last time.Duration, note string) (string, error) {
 	if uses < 1 || last <= 0 {
@@ -112,6 +131,9 @@ func (d desk) MakeToken(_ context.Context, r *pb.MakeTokenRequest) (*pb.MakeToke
 }
 
 func (d desk) Pause(_ context.Context, r *pb.PauseRequest) (*pb.StatusResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
 	if err := d.put("paused", r.Pause); err != nil {
 		return nil, err
 	}
@@ -124,6 +146,9 @@ func (d desk) Pause(_ context.Context, r *pb.PauseRequest) (*pb.StatusResponse, 
 
 // Rollback asks for an older model, from the next round on.
 func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
 	all, err := d.versions()
 	if err != nil {
 		return nil, err
@@ -213,6 +238,9 @@ func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse
 
 // Items adds items or changes them, from the next round on.
 func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
 	if len(r.Items) == 0 || len(r.Items) > 100_000 {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d items at once: want 1 to 100000", len(r.Items)))
 	}
@@ -290,6 +318,9 @@ func (c *Coordinator) restock() error {
 
 // Export sends a model as a zip file.
 func (d desk) Export(_ context.Context, r *pb.ExportRequest, to *connect.ServerStream[pb.FetchResponse]) error {
+	if !d.begun() {
+		return errNoRun
+	}
 	b, err := d.exported(r.Version, r.Format)
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)

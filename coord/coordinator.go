@@ -24,7 +24,9 @@ import (
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
+	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -35,6 +37,8 @@ type Options struct {
 	Log   *slog.Logger     // Defaults to none
 	Rate  float64          // check-ins a second that devices are paced to; defaults to 2000
 	Event func(Event)      // hears of each round; may be nil
+	// Features are columns that a Featured method reads; devices bring their own.
+	Features *rows.Features
 }
 
 // Event is a round that has ended.
@@ -58,6 +62,8 @@ type Coordinator struct {
 	secret   [32]byte // of privacy noise, and of the cohorts
 	settings Settings
 	seats    *seats
+	starting sync.Mutex    // a run is begun once
+	ready    chan struct{} // closed when there is a run
 	enrol    *batch[change]
 	ledger   *round.Ledger
 
@@ -108,8 +114,8 @@ type closedRound struct {
 
 const closedLog = "closed"
 
-// Open loads a coordinator's folder, or begins one with a catalogue.
-func Open(s Settings, items []*pb.Item, opt Options) (c *Coordinator, err error) {
+// Open loads a coordinator's folder, with the run that it holds, if any.
+func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -119,14 +125,11 @@ func Open(s Settings, items []*pb.Item, opt Options) (c *Coordinator, err error)
 	if opt.Rate == 0 {
 		opt.Rate = 2000
 	}
-	if err := s.Check(); err != nil {
-		return nil, fmt.Errorf("coord: %w", err)
-	}
 	st, err := store.Open(opt.Dir, store.Options{Log: opt.Log})
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, settings: s, counts: map[string]int64{}, wake: make(chan struct{}, 1), state: "starting", uploads: newUploads()}
+	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -140,10 +143,47 @@ func Open(s Settings, items []*pb.Item, opt Options) (c *Coordinator, err error)
 		return c, err
 	}
 	c.enrol = newBatch(c.commitSeats)
-	if err := c.resume(items); err != nil {
-		return c, err
+	return c, c.resume()
+}
+
+// ErrBegun says that the folder holds a run already.
+var ErrBegun = errors.New("coord: this coordinator has a run: another one wants another folder")
+
+// Begin begins a run, unless there is one with the same settings: then that goes on.
+func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("coord: %w", err)
 	}
-	return c, nil
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	if c.begun() {
+		seed := s.Seed
+		if !s.Rehearsal {
+			s.Seed = c.settings.Seed
+		}
+		if !bytes.Equal(s.text(), c.settings.text()) {
+			s.Seed = seed
+			return fmt.Errorf("%w: it was begun with %s, and this is %s", ErrBegun, c.settings.text(), s.text())
+		}
+		return nil
+	}
+	c.settings = s
+	if err := c.begin(items); err != nil {
+		c.settings = Settings{}
+		return err
+	}
+	close(c.ready)
+	return nil
+}
+
+// begun reports whether there is a run.
+func (c *Coordinator) begun() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *Coordinator) now() time.Time { return c.opt.Now() }
@@ -177,33 +217,31 @@ func (c *Coordinator) identity() error {
 	return nil
 }
 
-// begun is what the store remembers of a run.
-type begun struct {
-	Run      []byte          `json:"run"`
-	Settings json.RawMessage `json:"settings"`
-	Seed     uint64          `json:"seed"`
+// kept is what the store remembers of a run.
+type kept struct {
+	Run      []byte   `json:"run"`
+	Settings Settings `json:"settings"`
+	Items    string   `json:"items"` // hash of the first catalogue
+	Count    int      `json:"count"` // of its items
 }
 
-// resume goes on with the run of the folder, or begins one.
-func (c *Coordinator) resume(items []*pb.Item) error {
+// resume goes on with the run of the folder.
+func (c *Coordinator) resume() error {
 	b, err := c.st.Get("run")
 	if errors.Is(err, store.ErrNotFound) {
-		return c.begin(items)
+		c.say("waiting for a run: tacit admin begin, or tacit fleet")
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	var r begun
+	var r kept
 	if err := json.Unmarshal(b, &r); err != nil {
 		return fmt.Errorf("coord: the run: %w", err)
 	}
-	c.run = r.Run
-	if !c.settings.Rehearsal {
-		c.settings.Seed = r.Seed
-	}
-	if !bytes.Equal(r.Settings, c.settings.text()) {
-		return fmt.Errorf("coord: %s holds a run with other settings: %s; go on with these, or take another folder", c.opt.Dir, r.Settings)
-	}
+	defer close(c.ready)
+	c.run, c.settings = r.Run, r.Settings
+	c.settings.Features = c.opt.Features
 	if err := c.restore(); err != nil {
 		return err
 	}
@@ -212,7 +250,15 @@ func (c *Coordinator) resume(items []*pb.Item) error {
 		return err
 	}
 	if len(all) == 0 {
-		return c.first(items)
+		b, err := c.st.Blob(hashOf(r.Items))
+		if err != nil {
+			return err
+		}
+		first, err := wire.ReadCatalogue(b, r.Count)
+		if err != nil {
+			return err
+		}
+		return c.first(first)
 	}
 	v := all[len(all)-1]
 	if err := c.loadCatalogue(v); err != nil {
@@ -267,16 +313,24 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 	if err := c.makeEngine(len(items)); err != nil { // before anything is on disk
 		return err
 	}
-	if err := c.put("run", begun{c.run, c.settings.text(), c.settings.Seed}); err != nil {
+	first := &pb.Catalogue{Version: 1, Items: items}
+	name, blob, err := c.blob(first)
+	if err == nil {
+		_, err = wire.ReadCatalogue(blob, len(items))
+	}
+	if err != nil {
 		return err
 	}
-	return c.first(items)
+	if err := c.put("run", kept{c.run, c.settings, name, len(items)}); err != nil {
+		return err
+	}
+	return c.first(first)
 }
 
 // first makes version 1: the starting values.
-func (c *Coordinator) first(items []*pb.Item) error {
-	c.catalogue = &pb.Catalogue{Version: 1, Items: items}
-	if err := c.makeEngine(len(items)); err != nil {
+func (c *Coordinator) first(items *pb.Catalogue) error {
+	c.catalogue = items
+	if err := c.makeEngine(len(items.Items)); err != nil {
 		return err
 	}
 	c.engine.Prepare()
@@ -365,8 +419,14 @@ func (c *Coordinator) cohortSeed() uint64 {
 	return secretSeed(c.secret, c.times)
 }
 
-// Run waits for devices, and trains until all rounds are run. It returns when ctx is done.
+// Run waits for a run and for its devices, and trains until all rounds are run. It
+// returns when ctx is done.
 func (c *Coordinator) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-c.ready:
+	}
 	if err := c.gather(ctx); err != nil {
 		return quiet(err)
 	}

@@ -37,9 +37,13 @@ func (d door) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloResponse, e
 	if v < max(r.Oldest, wire.Oldest) {
 		return nil, rpc.Refuse("wrong_version", connect.CodeFailedPrecondition, "this coordinator speaks versions %d to %d of the protocol and the device %d to %d: update the older one", wire.Oldest, wire.Newest, r.Oldest, r.Newest)
 	}
+	name, rehearsal := "a federation", false
+	if d.begun() {
+		name, rehearsal = d.settings.Name, d.settings.Rehearsal
+	}
 	return &pb.HelloResponse{
-		Version: v, Federation: d.id[:], Name: d.settings.Name, Key: d.key.Public().(ed25519.PublicKey), NowMs: d.now().UnixMilli(),
-		Limits: &pb.Limits{BodyBytes: bodyBytes, PieceBytes: pieceBytes}, Rehearsal: d.settings.Rehearsal,
+		Version: v, Federation: d.id[:], Name: name, Key: d.key.Public().(ed25519.PublicKey), NowMs: d.now().UnixMilli(),
+		Limits: &pb.Limits{BodyBytes: bodyBytes, PieceBytes: pieceBytes}, Rehearsal: rehearsal,
 	}, nil
 }
 
@@ -114,6 +118,9 @@ func (c *Coordinator) commitSeats(all []change) error {
 func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInResponse, error) {
 	seat := seatOf(ctx)
 	now := d.now()
+	if !d.begun() {
+		return &pb.CheckInResponse{What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 1000, Why: "no run has begun"}}}, nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.counts["check_ins"]++
@@ -185,6 +192,9 @@ func (d door) Fetch(_ context.Context, r *pb.FetchRequest) (*pb.FetchResponse, e
 // Report takes a piece of a report, and counts the report when it is whole.
 func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportResponse, error) {
 	seat := seatOf(ctx)
+	if !d.begun() {
+		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "no run has begun")
+	}
 	h, refusal := d.hallOf(seat, r)
 	if h == nil {
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, refusal
@@ -258,6 +268,9 @@ func (c *Coordinator) engine0() int {
 // Mask is a step of a masked round.
 func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, error) {
 	seat := seatOf(ctx)
+	if !d.begun() {
+		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "no run has begun")
+	}
 	d.mu.Lock()
 	v, ok := d.place.(*vault)
 	d.mu.Unlock()

@@ -26,6 +26,7 @@ type version struct {
 	Items      int      `json:"items"`
 	Manifest   []byte   `json:"manifest"` // pb.Signed
 	Values     []string `json:"values"`   // by slot: hash of what devices read, or of what the coordinator keeps; else empty
+	Shown      []string `json:"shown"`    // those of them that devices read
 	Rule       []memory `json:"rule"`     // by slot
 	Clip       float64  `json:"clip,omitempty"`
 	Catalogue  string   `json:"catalogue"`
@@ -64,7 +65,7 @@ func (c *Coordinator) save(v *version) error {
 	e := c.engine
 	m := &pb.Manifest{Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next), RolledBack: v.Manifest != nil}
 	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Items, m.MadeMs
-	m.Version, v.Values, v.Rule = v.Version, nil, nil
+	m.Version, v.Values, v.Rule, v.Shown = v.Version, nil, nil, nil
 	for i := range e.Slots {
 		s := &e.Slots[i]
 		blob, name := &pb.Blob{}, ""
@@ -75,7 +76,7 @@ func (c *Coordinator) save(v *version) error {
 				return err
 			}
 			if name = hex.EncodeToString(h[:]); broadcast(s) {
-				blob = wire.Name(b)
+				v.Shown, blob = append(v.Shown, name), wire.Name(b)
 			}
 		}
 		m.Slots, v.Values = append(m.Slots, blob), append(v.Values, name)
@@ -86,12 +87,14 @@ func (c *Coordinator) save(v *version) error {
 		v.Rule = append(v.Rule, mem)
 	}
 	var err error
-	if v.Plan, m.Plan, err = c.blob(c.settings.message(c.plan, c.holds())); err == nil {
-		v.Catalogue, m.Catalogue, err = c.blob(c.catalogue)
+	var plan, items []byte
+	if v.Plan, plan, err = c.blob(c.settings.message(c.plan, c.holds())); err == nil {
+		v.Catalogue, items, err = c.blob(c.catalogue)
 	}
 	if err != nil {
 		return err
 	}
+	m.Plan, m.Catalogue = wire.Name(plan), wire.Name(items)
 	if e.Guard != nil {
 		v.Clip = e.Guard.Clip
 	}
@@ -139,13 +142,12 @@ func (c *Coordinator) saveRule(s *agg.State) (m memory, err error) {
 }
 
 // blob stores a message, and names it.
-func (c *Coordinator) blob(p proto.Message) (string, *pb.Blob, error) {
-	b, err := wire.Marshal(p)
-	if err != nil {
+func (c *Coordinator) blob(p proto.Message) (name string, b []byte, err error) {
+	if b, err = wire.Marshal(p); err != nil {
 		return "", nil, err
 	}
 	h, err := c.st.PutBlob(b)
-	return hex.EncodeToString(h[:]), wire.Name(b), err
+	return hex.EncodeToString(h[:]), b, err
 }
 
 // blobOf names a blob that is in the store.
@@ -288,4 +290,3 @@ func (c *Coordinator) grow(items int) error {
 	c.engine.Next = old.Next
 	return nil
 }
-

@@ -2,6 +2,7 @@ package coord
 
 import (
 	"encoding/hex"
+	"slices"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -24,13 +25,17 @@ func (c *Coordinator) public(h store.Hash) ([]byte, error) {
 	c.mu.Lock()
 	newest := c.newest
 	c.mu.Unlock()
+	missing := rpc.Refuse("no_such_blob", connect.CodeNotFound, "no manifest of a recent model names it: check in again")
+	if newest == nil {
+		return nil, missing
+	}
 	c.shelf.mu.Lock()
 	defer c.shelf.mu.Unlock()
 	if c.shelf.of != newest.Version {
 		old := c.shelf.blobs
 		c.shelf.of, c.shelf.blobs = newest.Version, map[store.Hash][]byte{}
 		for h, b := range old {
-			if c.named(newest, h) {
+			if named(newest, h) {
 				c.shelf.blobs[h] = b
 			}
 		}
@@ -38,8 +43,7 @@ func (c *Coordinator) public(h store.Hash) ([]byte, error) {
 	if b := c.shelf.blobs[h]; b != nil {
 		return b, nil
 	}
-	missing := rpc.Refuse("no_such_blob", connect.CodeNotFound, "no manifest of a recent model names it: check in again")
-	if !c.named(newest, h) && !c.wasNamed(h) {
+	if !named(newest, h) && !c.wasNamed(h) {
 		return nil, missing
 	}
 	b, err := c.st.Blob(h)
@@ -51,17 +55,9 @@ func (c *Coordinator) public(h store.Hash) ([]byte, error) {
 }
 
 // named reports whether a version's manifest names a blob.
-func (c *Coordinator) named(v *version, h store.Hash) bool {
+func named(v *version, h store.Hash) bool {
 	name := hex.EncodeToString(h[:])
-	if name == v.Plan || name == v.Catalogue || name == v.Popularity {
-		return true
-	}
-	for i, x := range v.Values {
-		if x == name && broadcast(&c.plan.Slots[i]) {
-			return true
-		}
-	}
-	return false
+	return name == v.Plan || name == v.Catalogue || name == v.Popularity || slices.Contains(v.Shown, name)
 }
 
 // wasNamed is for a device that fetches while a round ends.
@@ -71,7 +67,7 @@ func (c *Coordinator) wasNamed(h store.Hash) bool {
 		return false
 	}
 	for _, v := range all {
-		if c.named(v, h) {
+		if named(v, h) {
 			return true
 		}
 	}

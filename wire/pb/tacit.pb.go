@@ -2226,6 +2226,59 @@ func (x *StatusResponse) GetJson() string {
 	return ""
 }
 
+// Begin begins the run of a coordinator that has none.
+type BeginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Json          string                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"` // coord.Settings
+	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginRequest) Reset() {
+	*x = BeginRequest{}
+	mi := &file_tacit_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginRequest) ProtoMessage() {}
+
+func (x *BeginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tacit_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
+func (*BeginRequest) Descriptor() ([]byte, []int) {
+	return file_tacit_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *BeginRequest) GetJson() string {
+	if x != nil {
+		return x.Json
+	}
+	return ""
+}
+
+func (x *BeginRequest) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
 type MakeTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uses          uint32                 `protobuf:"varint,1,opt,name=uses,proto3" json:"uses,omitempty"`
@@ -2237,7 +2290,7 @@ type MakeTokenRequest struct {
 
 func (x *MakeTokenRequest) Reset() {
 	*x = MakeTokenRequest{}
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2302,7 @@ func (x *MakeTokenRequest) String() string {
 func (*MakeTokenRequest) ProtoMessage() {}
 
 func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2315,7 @@ func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeTokenRequest.ProtoReflect.Descriptor instead.
 func (*MakeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{29}
+	return file_tacit_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MakeTokenRequest) GetUses() uint32 {
@@ -2295,7 +2348,7 @@ type MakeTokenResponse struct {
 
 func (x *MakeTokenResponse) Reset() {
 	*x = MakeTokenResponse{}
-	mi := &file_tacit_proto_msgTypes[30]
+	mi := &file_tacit_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2360,7 @@ func (x *MakeTokenResponse) String() string {
 func (*MakeTokenResponse) ProtoMessage() {}
 
 func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[30]
+	mi := &file_tacit_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2373,7 @@ func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeTokenResponse.ProtoReflect.Descriptor instead.
 func (*MakeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{30}
+	return file_tacit_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MakeTokenResponse) GetToken() string {
@@ -2339,7 +2392,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_tacit_proto_msgTypes[31]
+	mi := &file_tacit_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2404,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[31]
+	mi := &file_tacit_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2417,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{31}
+	return file_tacit_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PauseRequest) GetPause() bool {
@@ -2383,7 +2436,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_tacit_proto_msgTypes[32]
+	mi := &file_tacit_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2448,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[32]
+	mi := &file_tacit_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2461,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{32}
+	return file_tacit_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RollbackRequest) GetVersion() uint64 {
@@ -2426,7 +2479,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_tacit_proto_msgTypes[33]
+	mi := &file_tacit_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2438,7 +2491,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[33]
+	mi := &file_tacit_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2451,7 +2504,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{33}
+	return file_tacit_proto_rawDescGZIP(), []int{34}
 }
 
 type HistoryResponse struct {
@@ -2463,7 +2516,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_tacit_proto_msgTypes[34]
+	mi := &file_tacit_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2528,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[34]
+	mi := &file_tacit_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2541,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{34}
+	return file_tacit_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HistoryResponse) GetManifests() []*Signed {
@@ -2507,7 +2560,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_tacit_proto_msgTypes[35]
+	mi := &file_tacit_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2519,7 +2572,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[35]
+	mi := &file_tacit_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2532,7 +2585,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{35}
+	return file_tacit_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RevokeRequest) GetSeat() uint32 {
@@ -2552,7 +2605,7 @@ type ItemsRequest struct {
 
 func (x *ItemsRequest) Reset() {
 	*x = ItemsRequest{}
-	mi := &file_tacit_proto_msgTypes[36]
+	mi := &file_tacit_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2617,7 @@ func (x *ItemsRequest) String() string {
 func (*ItemsRequest) ProtoMessage() {}
 
 func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[36]
+	mi := &file_tacit_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2630,7 @@ func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsRequest.ProtoReflect.Descriptor instead.
 func (*ItemsRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{36}
+	return file_tacit_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ItemsRequest) GetItems() []*Item {
@@ -2598,7 +2651,7 @@ type ItemsResponse struct {
 
 func (x *ItemsResponse) Reset() {
 	*x = ItemsResponse{}
-	mi := &file_tacit_proto_msgTypes[37]
+	mi := &file_tacit_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2663,7 @@ func (x *ItemsResponse) String() string {
 func (*ItemsResponse) ProtoMessage() {}
 
 func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[37]
+	mi := &file_tacit_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2676,7 @@ func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsResponse.ProtoReflect.Descriptor instead.
 func (*ItemsResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{37}
+	return file_tacit_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ItemsResponse) GetVersion() uint64 {
@@ -2657,7 +2710,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_tacit_proto_msgTypes[38]
+	mi := &file_tacit_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2722,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[38]
+	mi := &file_tacit_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2735,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{38}
+	return file_tacit_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExportRequest) GetVersion() uint64 {
@@ -2709,7 +2762,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_tacit_proto_msgTypes[39]
+	mi := &file_tacit_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2774,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[39]
+	mi := &file_tacit_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2787,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{39}
+	return file_tacit_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CountedRequest) GetRound() uint32 {
@@ -2755,7 +2808,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_tacit_proto_msgTypes[40]
+	mi := &file_tacit_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2820,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[40]
+	mi := &file_tacit_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2833,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{40}
+	return file_tacit_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CountedResponse) GetClosed() bool {
@@ -2980,7 +3033,10 @@ const file_tacit_proto_rawDesc = "" +
 	"\rLeaveResponse\"\x0f\n" +
 	"\rStatusRequest\"$\n" +
 	"\x0eStatusResponse\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\tR\x04json\"P\n" +
+	"\x04json\x18\x01 \x01(\tR\x04json\"H\n" +
+	"\fBeginRequest\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\tR\x04json\x12$\n" +
+	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"P\n" +
 	"\x10MakeTokenRequest\x12\x12\n" +
 	"\x04uses\x18\x01 \x01(\rR\x04uses\x12\x14\n" +
 	"\x05hours\x18\x02 \x01(\rR\x05hours\x12\x12\n" +
@@ -3030,9 +3086,10 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05Fetch\x12\x16.tacit.v1.FetchRequest\x1a\x17.tacit.v1.FetchResponse\x12;\n" +
 	"\x06Report\x12\x17.tacit.v1.ReportRequest\x1a\x18.tacit.v1.ReportResponse\x125\n" +
 	"\x04Mask\x12\x15.tacit.v1.MaskRequest\x1a\x16.tacit.v1.MaskResponse\x128\n" +
-	"\x05Leave\x12\x16.tacit.v1.LeaveRequest\x1a\x17.tacit.v1.LeaveResponse2\xbb\x04\n" +
+	"\x05Leave\x12\x16.tacit.v1.LeaveRequest\x1a\x17.tacit.v1.LeaveResponse2\xf6\x04\n" +
 	"\x05Admin\x12;\n" +
-	"\x06Status\x12\x17.tacit.v1.StatusRequest\x1a\x18.tacit.v1.StatusResponse\x12D\n" +
+	"\x06Status\x12\x17.tacit.v1.StatusRequest\x1a\x18.tacit.v1.StatusResponse\x129\n" +
+	"\x05Begin\x12\x16.tacit.v1.BeginRequest\x1a\x18.tacit.v1.StatusResponse\x12D\n" +
 	"\tMakeToken\x12\x1a.tacit.v1.MakeTokenRequest\x1a\x1b.tacit.v1.MakeTokenResponse\x129\n" +
 	"\x05Pause\x12\x16.tacit.v1.PauseRequest\x1a\x18.tacit.v1.StatusResponse\x12?\n" +
 	"\bRollback\x12\x19.tacit.v1.RollbackRequest\x1a\x18.tacit.v1.StatusResponse\x12>\n" +
@@ -3055,7 +3112,7 @@ func file_tacit_proto_rawDescGZIP() []byte {
 }
 
 var file_tacit_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_tacit_proto_goTypes = []any{
 	(Kind)(0),                 // 0: tacit.v1.Kind
 	(Fate)(0),                 // 1: tacit.v1.Fate
@@ -3089,18 +3146,19 @@ var file_tacit_proto_goTypes = []any{
 	(*LeaveResponse)(nil),     // 29: tacit.v1.LeaveResponse
 	(*StatusRequest)(nil),     // 30: tacit.v1.StatusRequest
 	(*StatusResponse)(nil),    // 31: tacit.v1.StatusResponse
-	(*MakeTokenRequest)(nil),  // 32: tacit.v1.MakeTokenRequest
-	(*MakeTokenResponse)(nil), // 33: tacit.v1.MakeTokenResponse
-	(*PauseRequest)(nil),      // 34: tacit.v1.PauseRequest
-	(*RollbackRequest)(nil),   // 35: tacit.v1.RollbackRequest
-	(*HistoryRequest)(nil),    // 36: tacit.v1.HistoryRequest
-	(*HistoryResponse)(nil),   // 37: tacit.v1.HistoryResponse
-	(*RevokeRequest)(nil),     // 38: tacit.v1.RevokeRequest
-	(*ItemsRequest)(nil),      // 39: tacit.v1.ItemsRequest
-	(*ItemsResponse)(nil),     // 40: tacit.v1.ItemsResponse
-	(*ExportRequest)(nil),     // 41: tacit.v1.ExportRequest
-	(*CountedRequest)(nil),    // 42: tacit.v1.CountedRequest
-	(*CountedResponse)(nil),   // 43: tacit.v1.CountedResponse
+	(*BeginRequest)(nil),      // 32: tacit.v1.BeginRequest
+	(*MakeTokenRequest)(nil),  // 33: tacit.v1.MakeTokenRequest
+	(*MakeTokenResponse)(nil), // 34: tacit.v1.MakeTokenResponse
+	(*PauseRequest)(nil),      // 35: tacit.v1.PauseRequest
+	(*RollbackRequest)(nil),   // 36: tacit.v1.RollbackRequest
+	(*HistoryRequest)(nil),    // 37: tacit.v1.HistoryRequest
+	(*HistoryResponse)(nil),   // 38: tacit.v1.HistoryResponse
+	(*RevokeRequest)(nil),     // 39: tacit.v1.RevokeRequest
+	(*ItemsRequest)(nil),      // 40: tacit.v1.ItemsRequest
+	(*ItemsResponse)(nil),     // 41: tacit.v1.ItemsResponse
+	(*ExportRequest)(nil),     // 42: tacit.v1.ExportRequest
+	(*CountedRequest)(nil),    // 43: tacit.v1.CountedRequest
+	(*CountedResponse)(nil),   // 44: tacit.v1.CountedResponse
 }
 var file_tacit_proto_depIdxs = []int32{
 	5,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
@@ -3120,45 +3178,48 @@ var file_tacit_proto_depIdxs = []int32{
 	0,  // 14: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
 	1,  // 15: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
 	2,  // 16: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	12, // 17: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
-	18, // 18: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
-	3,  // 19: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	6,  // 20: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	8,  // 21: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	22, // 22: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	24, // 23: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	26, // 24: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	28, // 25: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	30, // 26: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
-	32, // 27: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
-	34, // 28: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
-	35, // 29: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
-	36, // 30: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
-	38, // 31: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
-	39, // 32: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
-	41, // 33: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
-	42, // 34: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
-	4,  // 35: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	7,  // 36: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	10, // 37: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	23, // 38: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	25, // 39: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	27, // 40: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	29, // 41: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	31, // 42: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
-	33, // 43: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
-	31, // 44: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
-	31, // 45: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
-	37, // 46: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
-	31, // 47: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
-	40, // 48: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
-	23, // 49: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
-	43, // 50: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
-	35, // [35:51] is the sub-list for method output_type
-	19, // [19:35] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	18, // 17: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
+	12, // 18: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
+	18, // 19: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
+	3,  // 20: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	6,  // 21: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	8,  // 22: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	22, // 23: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	24, // 24: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	26, // 25: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	28, // 26: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	30, // 27: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
+	32, // 28: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
+	33, // 29: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
+	35, // 30: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
+	36, // 31: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
+	37, // 32: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
+	39, // 33: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
+	40, // 34: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
+	42, // 35: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
+	43, // 36: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
+	4,  // 37: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	7,  // 38: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	10, // 39: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	23, // 40: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	25, // 41: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	27, // 42: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	29, // 43: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	31, // 44: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
+	31, // 45: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
+	34, // 46: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
+	31, // 47: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
+	31, // 48: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
+	38, // 49: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
+	31, // 50: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
+	41, // 51: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
+	23, // 52: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
+	44, // 53: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
+	37, // [37:54] is the sub-list for method output_type
+	20, // [20:37] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
@@ -3176,7 +3237,7 @@ func file_tacit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tacit_proto_rawDesc), len(file_tacit_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
