@@ -2,11 +2,9 @@ package sim
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 
 	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/privacy"
@@ -64,12 +62,7 @@ func (r *Run) guard() error {
 
 // seeded is the noise of a simulation: repeatable, and so worth nothing outside it.
 func seeded(seed uint64, n privacy.Node, piece int) io.Reader {
-	g := rng.New(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
-	var key [32]byte
-	for i := 0; i < len(key); i += 8 {
-		binary.LittleEndian.PutUint64(key[i:], g.Uint64())
-	}
-	return rand.NewChaCha8(key)
+	return rng.Bytes(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
 }
 
 // Spent is what the run has cost so far; false for one without a promise.
