@@ -27,12 +27,9 @@ func (m *Memory) Sealed(dst []int64) {
 }
 
 // Take moves what worker w has sealed to dst, as the vector of one device.
-func (m *Memory) Take(w int, dst []int32) {
-	sum := m.sealed[w]
-	for i, x := range sum {
-		dst[i] = int32(x)
-	}
-	clear(sum)
+func (m *Memory) Take(w int, dst []int64) {
+	copy(dst, m.sealed[w])
+	clear(m.sealed[w])
 }
 
 // Unseal writes the numbers of a flat sum that belong to a slot to padded rows.

@@ -73,6 +73,10 @@ type Engine struct {
 	Ledger account.Ledger
 	Random func(n privacy.Node, piece int) io.Reader
 
+	// Bound, if set, makes sums of integers without a promise; the Fleet must be Guarded.
+	// The order in which updates arrive then changes no bit.
+	Bound *privacy.Bound
+
 	// Before, if set, is called after the visits and before the values change.
 	Before func(round int) error
 
@@ -91,6 +95,8 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		if err := e.afford(); err != nil {
 			return Report{}, err
 		}
+	} else if e.Bound != nil {
+		e.bind(*e.Bound)
 	}
 	e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Fleet.Users(), e.ids[:0])
 	rep, err := e.Fleet.Round(ctx, e.Next, e.ids)
@@ -107,8 +113,11 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		return rep, err
 	}
 	var shrunk [method.MaxSlots]float64
+	if e.Bound != nil {
+		e.unseal(e.Bound.Unit())
+	}
 	for i, s := range e.sum {
-		if s != nil {
+		if s != nil && e.Bound == nil {
 			clear(s)
 			shrunk[i] = e.Fleet.Sum(i, s)
 			slot := &e.Slots[i]
@@ -138,7 +147,7 @@ func (e *Engine) Prepare() {
 			numbers += s.Rows * s.Dim
 		}
 	}
-	if e.Guard != nil {
+	if e.Guard != nil || e.Bound != nil {
 		e.flat = make([]int64, numbers+1)
 	}
 }

@@ -49,11 +49,14 @@ func (m *masked) begin(cohort []uint32) {
 // is the device's own.
 func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 	n := len(m.sum)
-	v := make([]int32, n)
-	mem.Take(w, v)
+	v, noise := make([]int32, n), make([]int64, n)
+	mem.Take(w, noise)
+	for i, x := range noise {
+		v[i] = int32(x)
+	}
 	if m.guard.Drawn {
-		noise := make([]int64, n)
-		from := privacy.NewSource(seeded(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
+		clear(noise)
+		from := privacy.NewSource(round.Rehearsed(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
 		from.AddGauss(m.guard.Share(), noise[:n-1])
 		if m.guard.Adaptive != "off" {
 			from.AddGauss(m.guard.BitShare(), noise[n-1:])

@@ -9,7 +9,6 @@ import (
 	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/round"
 )
 
@@ -56,13 +55,8 @@ func (r *Run) guard() error {
 		}
 	}
 	e.Ledger = &account.Spent{}
-	e.Random = func(n privacy.Node, piece int) io.Reader { return seeded(r.Seed, n, piece) }
+	e.Random = func(n privacy.Node, piece int) io.Reader { return round.Rehearsed(r.Seed, n, piece) }
 	return nil
-}
-
-// seeded is the noise of a simulation: repeatable, and so worth nothing outside it.
-func seeded(seed uint64, n privacy.Node, piece int) io.Reader {
-	return rng.Bytes(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
 }
 
 // Spent is what the run has cost so far; false for one without a promise.
@@ -125,7 +119,7 @@ func (r *Run) publish(t int, of rank.Summary) (*Released, error) {
 	const grid = 1 << 12
 	sums := []int64{int64(of.Sampled["hr@10"] * users * grid), int64(of.Sampled["ndcg@10"] * users * grid)}
 	dev := int64(g.Policy.Metrics*(privacy.MetricSensitivity*grid+2)) + 1
-	privacy.NewSource(seeded(r.Seed, privacy.Node{Tree: -2, Index: t}, 0)).AddGauss(dev, sums)
+	privacy.NewSource(round.Rehearsed(r.Seed, privacy.Node{Tree: -2, Index: t}, 0)).AddGauss(dev, sums)
 	n := float64(r.eval.asked()) * grid
 	return &Released{float64(sums[0]) / n, float64(sums[1]) / n}, nil
 }
