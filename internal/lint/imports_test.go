@@ -43,7 +43,7 @@ var table = map[string]row{
 	"sim":   {may: list("account privacy secagg round device data rank agg method rows vec rng")},
 	"refs":  {may: list("sim data rank device method methods param rows vec rng")},
 
-	"wire":              {pure: true, may: list("rows secagg privacy wire/pb"), out: list("google.golang.org/protobuf/proto")},
+	"wire":              {pure: true, may: list("rows secagg privacy wire/pb"), out: list("google.golang.org/protobuf/proto google.golang.org/protobuf/encoding/protowire")},
 	"wire/pb":           {pure: true, may: none, out: list("google.golang.org/protobuf/reflect/protoreflect google.golang.org/protobuf/runtime/protoimpl")},
 	"wire/pb/pbconnect": {may: list("wire/pb")},
 	"wire/gen":          {may: none},
