@@ -239,12 +239,9 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	}
 	h.mem.Bind(bound)
 	d.claim()
-	clear(h.vector)
-	h.mem.Sealed(h.vector) // what an interrupted visit has left
-	o := h.worker.Visit(&st, task, 0, false)
-	out.Samples = o.Samples
-	clear(h.vector)
-	h.mem.Sealed(h.vector)
+	h.mem.Take(0, h.vector) // what an interrupted visit has left
+	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
+	h.mem.Take(0, h.vector)
 	return h.vector, h.plan.AppendState(nil, &st), nil
 }
 

@@ -48,6 +48,8 @@ var table = map[string]row{
 	"wire/pb/pbconnect": {may: list("wire/pb")},
 	"wire/gen":          {may: none},
 
+	"agent": {may: list("device wire wire/pb methods method param rows privacy secagg rank rng vec")},
+
 	"data/fetch": {may: list("data")},
 
 	"report":  {may: list("rank")},

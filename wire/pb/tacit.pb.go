@@ -1181,7 +1181,8 @@ func (x *Setting) GetValue() string {
 type Catalogue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"` // by place in the tables
+	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`             // by place in the tables
+	Popular       []uint32               `protobuf:"varint,3,rep,packed,name=popular,proto3" json:"popular,omitempty"` // places, the most popular first: what devices compare the model with; empty where nobody knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1226,6 +1227,13 @@ func (x *Catalogue) GetVersion() uint64 {
 func (x *Catalogue) GetItems() []*Item {
 	if x != nil {
 		return x.Items
+	}
+	return nil
+}
+
+func (x *Catalogue) GetPopular() []uint32 {
+	if x != nil {
+		return x.Popular
 	}
 	return nil
 }
@@ -2865,10 +2873,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05shape\x18\x0f \x03(\x04R\x05shape\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"K\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"e\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12$\n" +
-	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"F\n" +
+	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\x12\x18\n" +
+	"\apopular\x18\x03 \x03(\rR\apopular\"F\n" +
 	"\x04Item\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x18\n" +
