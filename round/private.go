@@ -1,12 +1,10 @@
 package round
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -198,10 +196,5 @@ func (e *Engine) addNoise(part privacy.Part, sum []int64) {
 // Rehearsed is the noise of a simulation, or of a rehearsal: repeatable, and so worth
 // nothing where somebody is to be hidden.
 func Rehearsed(seed uint64, n privacy.Node, piece int) io.Reader {
-	g := rng.New(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
-	var key [32]byte
-	for i := 0; i < len(key); i += 8 {
-		binary.LittleEndian.PutUint64(key[i:], g.Uint64())
-	}
-	return rand.NewChaCha8(key)
+	return rng.Bytes(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
 }

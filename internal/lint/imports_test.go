@@ -49,6 +49,9 @@ var table = map[string]row{
 	"wire/gen":          {may: none},
 
 	"coord/store": {may: none},
+	"coord":       {may: list("coord/store round account agg device method methods param privacy rank rows secagg vec wire wire/pb wire/pb/pbconnect wire/rpc")},
+	"fleet":       {may: list("agent data device rng rows wire wire/pb wire/rpc sim")},
+	"agent": {may: list("device wire wire/pb methods method param rows privacy secagg rank rng vec")},
 
 	"data/fetch": {may: list("data")},
 
