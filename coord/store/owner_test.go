@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -196,5 +197,38 @@ func TestWrongInputIsRefused(t *testing.T) {
 	var d *Damage
 	if err := s.Verify(Hash{1}); !errors.As(err, &d) || !strings.Contains(d.Hint, "--repair") {
 		t.Errorf("a blob that a caller names and that is not there gives %v, want Damage with a hint", err)
+	}
+}
+
+func TestManyGoroutinesMayUseAStore(t *testing.T) {
+	dir := quickDir(t)
+	s := open(t, dir)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 20 {
+				shared, own := fmt.Sprint(i%3), fmt.Sprintf("%d/%d", g, i)
+				err := errors.Join(s.Append("shared/"+shared, []byte(own)), s.Append(own, []byte("x")), s.Put(own, []byte(own)))
+				h, err2 := s.PutBlob([]byte(own))
+				if _, err3 := s.Blob(h); err3 != nil {
+					t.Error(err3)
+				}
+				err4 := s.Replay("shared/"+shared, func([]byte) error { return nil })
+				if err := errors.Join(err, err2, err4, s.Drop(own), s.Delete(own), s.DropBlob(h)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, s.Verify())
+	must(t, s.Close())
+	s = open(t, dir)
+	n := 0
+	for _, log := range s.Logs("") {
+		n += len(records(t, s, log))
+	}
+	if n != 160 || len(s.Logs("")) != 3 || len(s.Keys(""))+len(s.Blobs()) != 0 {
+		t.Errorf("%d records in logs %q, keys %q, %d blobs; want 160 in three logs", n, s.Logs(""), s.Keys(""), len(s.Blobs()))
 	}
 }
