@@ -57,18 +57,7 @@ func TestABatchMakesOneRecordOfManyItems(t *testing.T) {
 	if err := b.Do(t.Context(), 2); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed batch answers %v", err)
 	}
-	var got []uint64
-	for _, r := range records(t, s, "reports") {
-		total := binary.LittleEndian.Uint64(r)
-		for r = r[8:]; len(r) > 0; r = r[8:] {
-			n := binary.LittleEndian.Uint64(r)
-			total -= n
-			got = append(got, n)
-		}
-		if total != 0 {
-			t.Errorf("a record's sum is off by %d", int64(total))
-		}
-	}
+	got := reported(t, s)
 	slices.Sort(got)
 	for i, n := range got {
 		if n != uint64(2*i) {
@@ -82,6 +71,23 @@ func TestABatchMakesOneRecordOfManyItems(t *testing.T) {
 	if syncs != st.Records+1 || st.Records*2 > st.Items {
 		t.Errorf("%d items took %d records and %d syncs; want fewer than half as many", st.Items, st.Records, syncs)
 	}
+}
+
+// reported lists the items of all records, and checks each record's sum.
+func reported(t *testing.T, s *Store) (got []uint64) {
+	t.Helper()
+	for _, r := range records(t, s, "reports") {
+		total := binary.LittleEndian.Uint64(r)
+		for r = r[8:]; len(r) > 0; r = r[8:] {
+			n := binary.LittleEndian.Uint64(r)
+			total -= n
+			got = append(got, n)
+		}
+		if total != 0 {
+			t.Errorf("a record's sum is off by %d", int64(total))
+		}
+	}
+	return got
 }
 
 func TestABatchThatCouldNotCommitTakesNothingMore(t *testing.T) {
