@@ -165,15 +165,15 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 func (c *Coordinator) unmask(v *vault, task *pb.Task) (*keptSum, error) {
 	v.vmu.Lock()
 	defer v.vmu.Unlock()
+	lists, err := v.hub.Lists()
+	if err != nil {
+		return nil, err
+	}
 	sum, err := v.hub.Sum(runtime.GOMAXPROCS(0))
 	if err != nil {
 		return nil, err
 	}
 	out := &keptSum{Sum: sum}
-	lists, err := v.hub.Lists()
-	if err != nil {
-		return nil, err
-	}
 	for seat, id := range v.id {
 		if lists.Survivors.Has(id) {
 			out.Seats = append(out.Seats, seat)
