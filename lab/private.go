@@ -22,7 +22,15 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 	if run.Engine.Guard == nil || out == nil {
 		return nil
 	}
-	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint())
+	var costliest []account.Event
+	if g := run.Engine.Guard; g.Each != nil {
+		e, err := g.Costliest()
+		if err != nil {
+			return err
+		}
+		costliest = append(costliest, e)
+	}
+	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint(), costliest...)
 	if err == nil {
 		run.Engine.Ledger, out.ledger = l, l
 		err = errors.Join(run.Owed(), run.Behind(out.told))

@@ -36,7 +36,7 @@ var table = map[string]row{
 	"data":    {pure: true, may: list("rows rng param")},
 	"account": {pure: true, may: none, out: list("gonum.org/v1/gonum/dsp/fourier")},
 	"secagg":  {pure: true, may: none},
-	"privacy": {pure: true, may: list("account param")},
+	"privacy": {pure: true, may: list("account param secagg")},
 	"device":  {pure: true, may: list("method rows vec rng privacy")},
 
 	"round": {may: list("account agg method privacy rows vec rng internal/whole")},
@@ -48,7 +48,9 @@ var table = map[string]row{
 	"wire/pb/pbconnect": {may: list("wire/pb")},
 	"wire/gen":          {may: none},
 
-	"agent": {may: list("device wire wire/pb methods method param rows privacy secagg rank rng vec")},
+	"agent":       {may: list("device wire wire/pb methods method param rows privacy secagg rank rng vec")},
+	"agent/local": {may: list("agent wire internal/whole")},
+	"coord/store": {may: none},
 
 	"data/fetch": {may: list("data")},
 

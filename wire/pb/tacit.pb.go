@@ -29,7 +29,12 @@ type Kind int32
 const (
 	Kind_KIND_UNKNOWN Kind = 0
 	Kind_TRAIN        Kind = 1
-	Kind_EVALUATE     Kind = 2
+	// Five integers: 1 if the device has an item of its own held out (else all are 0), then
+	// whether the model ranks it among the first ten of all items that the device does not have
+	// (hit, 0 or 1), its NDCG@10 times 2^20 rounded down, and hit and NDCG of popularity.
+	Kind_EVALUATE Kind = 2
+	// An integer for each item: 1 if the device has it. Their sums are Manifest.popularity.
+	Kind_COUNT Kind = 3
 )
 
 // Enum value maps for Kind.
@@ -38,11 +43,13 @@ var (
 		0: "KIND_UNKNOWN",
 		1: "TRAIN",
 		2: "EVALUATE",
+		3: "COUNT",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNKNOWN": 0,
 		"TRAIN":        1,
 		"EVALUATE":     2,
+		"COUNT":        3,
 	}
 )
 
@@ -820,6 +827,7 @@ type Manifest struct {
 	Slots         []*Blob                `protobuf:"bytes,7,rep,name=slots,proto3" json:"slots,omitempty"`         // the values that devices read; empty hash for a slot that they do not
 	MadeMs        int64                  `protobuf:"varint,8,opt,name=made_ms,json=madeMs,proto3" json:"made_ms,omitempty"`
 	RolledBack    bool                   `protobuf:"varint,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"` // an operator went back to an older model
+	Popularity    *Blob                  `protobuf:"bytes,10,opt,name=popularity,proto3" json:"popularity,omitempty"`                   // how many devices have each item, as float32; empty where it is not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -915,6 +923,13 @@ func (x *Manifest) GetRolledBack() bool {
 		return x.RolledBack
 	}
 	return false
+}
+
+func (x *Manifest) GetPopularity() *Blob {
+	if x != nil {
+		return x.Popularity
+	}
+	return nil
 }
 
 type Blob struct {
@@ -1181,8 +1196,7 @@ func (x *Setting) GetValue() string {
 type Catalogue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`             // by place in the tables
-	Popular       []uint32               `protobuf:"varint,3,rep,packed,name=popular,proto3" json:"popular,omitempty"` // places, the most popular first: what devices compare the model with; empty where nobody knows
+	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"` // by place in the tables
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1227,13 +1241,6 @@ func (x *Catalogue) GetVersion() uint64 {
 func (x *Catalogue) GetItems() []*Item {
 	if x != nil {
 		return x.Items
-	}
-	return nil
-}
-
-func (x *Catalogue) GetPopular() []uint32 {
-	if x != nil {
-		return x.Popular
 	}
 	return nil
 }
@@ -1745,15 +1752,16 @@ func (x *FetchResponse) GetData() []byte {
 }
 
 type ReportRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           []byte                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Round         uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Attempt       uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Digest        []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 of the whole report
-	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`  // of the whole report
-	Offset        uint64                 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
-	Data          []byte                 `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
-	Kind          Kind                   `protobuf:"varint,8,opt,name=kind,proto3,enum=tacit.v1.Kind" json:"kind,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Run     []byte                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round   uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	Attempt uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Digest  []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 of the whole report: a vector as package wire writes it, of no numbers from
+	// a device that had nothing to learn from
+	Bytes         uint64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the whole report
+	Offset        uint64 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data          []byte `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
+	Kind          Kind   `protobuf:"varint,8,opt,name=kind,proto3,enum=tacit.v1.Kind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1905,8 +1913,9 @@ type MaskRequest struct {
 	Attempt       uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Step          uint32                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`      // 0 advert, 1 deal, 2 upload, 3 confirm, 4 reveal
 	Message       []byte                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"` // empty to ask for what the step needs
-	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`    // of the whole message, where it takes several calls
+	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`    // of the whole message, where it takes several calls; with digest
 	Offset        uint64                 `protobuf:"varint,7,opt,name=offset,proto3" json:"offset,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 of the whole message
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1988,6 +1997,13 @@ func (x *MaskRequest) GetOffset() uint64 {
 		return x.Offset
 	}
 	return 0
+}
+
+func (x *MaskRequest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
 }
 
 type MaskResponse struct {
@@ -2210,6 +2226,59 @@ func (x *StatusResponse) GetJson() string {
 	return ""
 }
 
+// Begin begins the run of a coordinator that has none.
+type BeginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Json          string                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"` // coord.Settings
+	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginRequest) Reset() {
+	*x = BeginRequest{}
+	mi := &file_tacit_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginRequest) ProtoMessage() {}
+
+func (x *BeginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tacit_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
+func (*BeginRequest) Descriptor() ([]byte, []int) {
+	return file_tacit_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *BeginRequest) GetJson() string {
+	if x != nil {
+		return x.Json
+	}
+	return ""
+}
+
+func (x *BeginRequest) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
 type MakeTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uses          uint32                 `protobuf:"varint,1,opt,name=uses,proto3" json:"uses,omitempty"`
@@ -2221,7 +2290,7 @@ type MakeTokenRequest struct {
 
 func (x *MakeTokenRequest) Reset() {
 	*x = MakeTokenRequest{}
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2302,7 @@ func (x *MakeTokenRequest) String() string {
 func (*MakeTokenRequest) ProtoMessage() {}
 
 func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2315,7 @@ func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeTokenRequest.ProtoReflect.Descriptor instead.
 func (*MakeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{29}
+	return file_tacit_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MakeTokenRequest) GetUses() uint32 {
@@ -2279,7 +2348,7 @@ type MakeTokenResponse struct {
 
 func (x *MakeTokenResponse) Reset() {
 	*x = MakeTokenResponse{}
-	mi := &file_tacit_proto_msgTypes[30]
+	mi := &file_tacit_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2360,7 @@ func (x *MakeTokenResponse) String() string {
 func (*MakeTokenResponse) ProtoMessage() {}
 
 func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[30]
+	mi := &file_tacit_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2373,7 @@ func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeTokenResponse.ProtoReflect.Descriptor instead.
 func (*MakeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{30}
+	return file_tacit_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MakeTokenResponse) GetToken() string {
@@ -2323,7 +2392,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_tacit_proto_msgTypes[31]
+	mi := &file_tacit_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2404,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[31]
+	mi := &file_tacit_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2417,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{31}
+	return file_tacit_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PauseRequest) GetPause() bool {
@@ -2367,7 +2436,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_tacit_proto_msgTypes[32]
+	mi := &file_tacit_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2448,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[32]
+	mi := &file_tacit_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2461,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{32}
+	return file_tacit_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RollbackRequest) GetVersion() uint64 {
@@ -2410,7 +2479,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_tacit_proto_msgTypes[33]
+	mi := &file_tacit_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2422,7 +2491,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[33]
+	mi := &file_tacit_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2435,7 +2504,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{33}
+	return file_tacit_proto_rawDescGZIP(), []int{34}
 }
 
 type HistoryResponse struct {
@@ -2447,7 +2516,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_tacit_proto_msgTypes[34]
+	mi := &file_tacit_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2528,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[34]
+	mi := &file_tacit_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2541,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{34}
+	return file_tacit_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HistoryResponse) GetManifests() []*Signed {
@@ -2491,7 +2560,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_tacit_proto_msgTypes[35]
+	mi := &file_tacit_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2572,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[35]
+	mi := &file_tacit_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2585,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{35}
+	return file_tacit_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RevokeRequest) GetSeat() uint32 {
@@ -2536,7 +2605,7 @@ type ItemsRequest struct {
 
 func (x *ItemsRequest) Reset() {
 	*x = ItemsRequest{}
-	mi := &file_tacit_proto_msgTypes[36]
+	mi := &file_tacit_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2548,7 +2617,7 @@ func (x *ItemsRequest) String() string {
 func (*ItemsRequest) ProtoMessage() {}
 
 func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[36]
+	mi := &file_tacit_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2561,7 +2630,7 @@ func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsRequest.ProtoReflect.Descriptor instead.
 func (*ItemsRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{36}
+	return file_tacit_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ItemsRequest) GetItems() []*Item {
@@ -2582,7 +2651,7 @@ type ItemsResponse struct {
 
 func (x *ItemsResponse) Reset() {
 	*x = ItemsResponse{}
-	mi := &file_tacit_proto_msgTypes[37]
+	mi := &file_tacit_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2663,7 @@ func (x *ItemsResponse) String() string {
 func (*ItemsResponse) ProtoMessage() {}
 
 func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[37]
+	mi := &file_tacit_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2676,7 @@ func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsResponse.ProtoReflect.Descriptor instead.
 func (*ItemsResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{37}
+	return file_tacit_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ItemsResponse) GetVersion() uint64 {
@@ -2641,7 +2710,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_tacit_proto_msgTypes[38]
+	mi := &file_tacit_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2722,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[38]
+	mi := &file_tacit_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2735,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{38}
+	return file_tacit_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExportRequest) GetVersion() uint64 {
@@ -2693,7 +2762,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_tacit_proto_msgTypes[39]
+	mi := &file_tacit_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2774,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[39]
+	mi := &file_tacit_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2787,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{39}
+	return file_tacit_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CountedRequest) GetRound() uint32 {
@@ -2739,7 +2808,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_tacit_proto_msgTypes[40]
+	mi := &file_tacit_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2820,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[40]
+	mi := &file_tacit_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2833,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{40}
+	return file_tacit_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CountedResponse) GetClosed() bool {
@@ -2837,7 +2906,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\":\n" +
 	"\x06Signed\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x9e\x02\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xce\x02\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"federation\x18\x01 \x01(\fR\n" +
@@ -2850,7 +2919,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05slots\x18\a \x03(\v2\x0e.tacit.v1.BlobR\x05slots\x12\x17\n" +
 	"\amade_ms\x18\b \x01(\x03R\x06madeMs\x12\x1f\n" +
 	"\vrolled_back\x18\t \x01(\bR\n" +
-	"rolledBack\"0\n" +
+	"rolledBack\x12.\n" +
+	"\n" +
+	"popularity\x18\n" +
+	" \x01(\v2\x0e.tacit.v1.BlobR\n" +
+	"popularity\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
@@ -2873,11 +2946,10 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05shape\x18\x0f \x03(\x04R\x05shape\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"e\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"K\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12$\n" +
-	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\x12\x18\n" +
-	"\apopular\x18\x03 \x03(\rR\apopular\"F\n" +
+	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"F\n" +
 	"\x04Item\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x18\n" +
@@ -2932,7 +3004,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x04kind\x18\b \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\"H\n" +
 	"\x0eReportResponse\x12\"\n" +
 	"\x04fate\x18\x01 \x01(\x0e2\x0e.tacit.v1.FateR\x04fate\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\xab\x01\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\xc3\x01\n" +
 	"\vMaskRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x18\n" +
@@ -2940,7 +3012,8 @@ const file_tacit_proto_rawDesc = "" +
 	"\x04step\x18\x04 \x01(\rR\x04step\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\fR\amessage\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x16\n" +
-	"\x06offset\x18\a \x01(\x04R\x06offset\"\xeb\x01\n" +
+	"\x06offset\x18\a \x01(\x04R\x06offset\x12\x16\n" +
+	"\x06digest\x18\b \x01(\fR\x06digest\"\xeb\x01\n" +
 	"\fMaskResponse\x122\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1c.tacit.v1.MaskResponse.StateR\x05state\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\fR\amessage\x12\x19\n" +
@@ -2960,7 +3033,10 @@ const file_tacit_proto_rawDesc = "" +
 	"\rLeaveResponse\"\x0f\n" +
 	"\rStatusRequest\"$\n" +
 	"\x0eStatusResponse\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\tR\x04json\"P\n" +
+	"\x04json\x18\x01 \x01(\tR\x04json\"H\n" +
+	"\fBeginRequest\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\tR\x04json\x12$\n" +
+	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"P\n" +
 	"\x10MakeTokenRequest\x12\x12\n" +
 	"\x04uses\x18\x01 \x01(\rR\x04uses\x12\x14\n" +
 	"\x05hours\x18\x02 \x01(\rR\x05hours\x12\x12\n" +
@@ -2990,11 +3066,12 @@ const file_tacit_proto_rawDesc = "" +
 	"\x0fCountedResponse\x12\x16\n" +
 	"\x06closed\x18\x01 \x01(\bR\x06closed\x12\x14\n" +
 	"\x05seats\x18\x02 \x03(\rR\x05seats\x12\x18\n" +
-	"\adigests\x18\x03 \x03(\fR\adigests*1\n" +
+	"\adigests\x18\x03 \x03(\fR\adigests*<\n" +
 	"\x04Kind\x12\x10\n" +
 	"\fKIND_UNKNOWN\x10\x00\x12\t\n" +
 	"\x05TRAIN\x10\x01\x12\f\n" +
-	"\bEVALUATE\x10\x02*;\n" +
+	"\bEVALUATE\x10\x02\x12\t\n" +
+	"\x05COUNT\x10\x03*;\n" +
 	"\x04Fate\x12\x10\n" +
 	"\fFATE_UNKNOWN\x10\x00\x12\b\n" +
 	"\x04MORE\x10\x01\x12\v\n" +
@@ -3009,9 +3086,10 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05Fetch\x12\x16.tacit.v1.FetchRequest\x1a\x17.tacit.v1.FetchResponse\x12;\n" +
 	"\x06Report\x12\x17.tacit.v1.ReportRequest\x1a\x18.tacit.v1.ReportResponse\x125\n" +
 	"\x04Mask\x12\x15.tacit.v1.MaskRequest\x1a\x16.tacit.v1.MaskResponse\x128\n" +
-	"\x05Leave\x12\x16.tacit.v1.LeaveRequest\x1a\x17.tacit.v1.LeaveResponse2\xbb\x04\n" +
+	"\x05Leave\x12\x16.tacit.v1.LeaveRequest\x1a\x17.tacit.v1.LeaveResponse2\xf6\x04\n" +
 	"\x05Admin\x12;\n" +
-	"\x06Status\x12\x17.tacit.v1.StatusRequest\x1a\x18.tacit.v1.StatusResponse\x12D\n" +
+	"\x06Status\x12\x17.tacit.v1.StatusRequest\x1a\x18.tacit.v1.StatusResponse\x129\n" +
+	"\x05Begin\x12\x16.tacit.v1.BeginRequest\x1a\x18.tacit.v1.StatusResponse\x12D\n" +
 	"\tMakeToken\x12\x1a.tacit.v1.MakeTokenRequest\x1a\x1b.tacit.v1.MakeTokenResponse\x129\n" +
 	"\x05Pause\x12\x16.tacit.v1.PauseRequest\x1a\x18.tacit.v1.StatusResponse\x12?\n" +
 	"\bRollback\x12\x19.tacit.v1.RollbackRequest\x1a\x18.tacit.v1.StatusResponse\x12>\n" +
@@ -3034,7 +3112,7 @@ func file_tacit_proto_rawDescGZIP() []byte {
 }
 
 var file_tacit_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_tacit_proto_goTypes = []any{
 	(Kind)(0),                 // 0: tacit.v1.Kind
 	(Fate)(0),                 // 1: tacit.v1.Fate
@@ -3068,18 +3146,19 @@ var file_tacit_proto_goTypes = []any{
 	(*LeaveResponse)(nil),     // 29: tacit.v1.LeaveResponse
 	(*StatusRequest)(nil),     // 30: tacit.v1.StatusRequest
 	(*StatusResponse)(nil),    // 31: tacit.v1.StatusResponse
-	(*MakeTokenRequest)(nil),  // 32: tacit.v1.MakeTokenRequest
-	(*MakeTokenResponse)(nil), // 33: tacit.v1.MakeTokenResponse
-	(*PauseRequest)(nil),      // 34: tacit.v1.PauseRequest
-	(*RollbackRequest)(nil),   // 35: tacit.v1.RollbackRequest
-	(*HistoryRequest)(nil),    // 36: tacit.v1.HistoryRequest
-	(*HistoryResponse)(nil),   // 37: tacit.v1.HistoryResponse
-	(*RevokeRequest)(nil),     // 38: tacit.v1.RevokeRequest
-	(*ItemsRequest)(nil),      // 39: tacit.v1.ItemsRequest
-	(*ItemsResponse)(nil),     // 40: tacit.v1.ItemsResponse
-	(*ExportRequest)(nil),     // 41: tacit.v1.ExportRequest
-	(*CountedRequest)(nil),    // 42: tacit.v1.CountedRequest
-	(*CountedResponse)(nil),   // 43: tacit.v1.CountedResponse
+	(*BeginRequest)(nil),      // 32: tacit.v1.BeginRequest
+	(*MakeTokenRequest)(nil),  // 33: tacit.v1.MakeTokenRequest
+	(*MakeTokenResponse)(nil), // 34: tacit.v1.MakeTokenResponse
+	(*PauseRequest)(nil),      // 35: tacit.v1.PauseRequest
+	(*RollbackRequest)(nil),   // 36: tacit.v1.RollbackRequest
+	(*HistoryRequest)(nil),    // 37: tacit.v1.HistoryRequest
+	(*HistoryResponse)(nil),   // 38: tacit.v1.HistoryResponse
+	(*RevokeRequest)(nil),     // 39: tacit.v1.RevokeRequest
+	(*ItemsRequest)(nil),      // 40: tacit.v1.ItemsRequest
+	(*ItemsResponse)(nil),     // 41: tacit.v1.ItemsResponse
+	(*ExportRequest)(nil),     // 42: tacit.v1.ExportRequest
+	(*CountedRequest)(nil),    // 43: tacit.v1.CountedRequest
+	(*CountedResponse)(nil),   // 44: tacit.v1.CountedResponse
 }
 var file_tacit_proto_depIdxs = []int32{
 	5,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
@@ -3090,53 +3169,57 @@ var file_tacit_proto_depIdxs = []int32{
 	14, // 5: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
 	14, // 6: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
 	14, // 7: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
-	16, // 8: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
-	18, // 9: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
-	0,  // 10: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
-	20, // 11: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
-	21, // 12: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
-	0,  // 13: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
-	1,  // 14: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
-	2,  // 15: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	12, // 16: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
-	18, // 17: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
-	3,  // 18: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	6,  // 19: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	8,  // 20: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	22, // 21: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	24, // 22: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	26, // 23: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	28, // 24: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	30, // 25: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
-	32, // 26: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
-	34, // 27: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
-	35, // 28: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
-	36, // 29: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
-	38, // 30: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
-	39, // 31: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
-	41, // 32: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
-	42, // 33: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
-	4,  // 34: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	7,  // 35: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	10, // 36: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	23, // 37: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	25, // 38: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	27, // 39: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	29, // 40: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	31, // 41: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
-	33, // 42: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
-	31, // 43: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
-	31, // 44: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
-	37, // 45: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
-	31, // 46: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
-	40, // 47: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
-	23, // 48: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
-	43, // 49: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
-	34, // [34:50] is the sub-list for method output_type
-	18, // [18:34] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	14, // 8: tacit.v1.Manifest.popularity:type_name -> tacit.v1.Blob
+	16, // 9: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
+	18, // 10: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
+	0,  // 11: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
+	20, // 12: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
+	21, // 13: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
+	0,  // 14: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
+	1,  // 15: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
+	2,  // 16: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
+	18, // 17: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
+	12, // 18: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
+	18, // 19: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
+	3,  // 20: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	6,  // 21: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	8,  // 22: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	22, // 23: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	24, // 24: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	26, // 25: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	28, // 26: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	30, // 27: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
+	32, // 28: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
+	33, // 29: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
+	35, // 30: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
+	36, // 31: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
+	37, // 32: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
+	39, // 33: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
+	40, // 34: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
+	42, // 35: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
+	43, // 36: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
+	4,  // 37: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	7,  // 38: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	10, // 39: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	23, // 40: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	25, // 41: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	27, // 42: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	29, // 43: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	31, // 44: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
+	31, // 45: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
+	34, // 46: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
+	31, // 47: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
+	31, // 48: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
+	38, // 49: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
+	31, // 50: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
+	41, // 51: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
+	23, // 52: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
+	44, // 53: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
+	37, // [37:54] is the sub-list for method output_type
+	20, // [20:37] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
@@ -3154,7 +3237,7 @@ func file_tacit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tacit_proto_rawDesc), len(file_tacit_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -54,6 +54,8 @@ const (
 	FederationLeaveProcedure = "/tacit.v1.Federation/Leave"
 	// AdminStatusProcedure is the fully-qualified name of the Admin's Status RPC.
 	AdminStatusProcedure = "/tacit.v1.Admin/Status"
+	// AdminBeginProcedure is the fully-qualified name of the Admin's Begin RPC.
+	AdminBeginProcedure = "/tacit.v1.Admin/Begin"
 	// AdminMakeTokenProcedure is the fully-qualified name of the Admin's MakeToken RPC.
 	AdminMakeTokenProcedure = "/tacit.v1.Admin/MakeToken"
 	// AdminPauseProcedure is the fully-qualified name of the Admin's Pause RPC.
@@ -329,6 +331,7 @@ func (UnimplementedFederationHandler) Leave(context.Context, *pb.LeaveRequest) (
 // AdminClient is a client for the tacit.v1.Admin service.
 type AdminClient interface {
 	Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error)
+	Begin(context.Context, *pb.BeginRequest) (*pb.StatusResponse, error)
 	MakeToken(context.Context, *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error)
 	Pause(context.Context, *pb.PauseRequest) (*pb.StatusResponse, error)
 	Rollback(context.Context, *pb.RollbackRequest) (*pb.StatusResponse, error)
@@ -354,6 +357,12 @@ func NewAdminClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			httpClient,
 			baseURL+AdminStatusProcedure,
 			connect.WithSchema(adminMethods.ByName("Status")),
+			connect.WithClientOptions(opts...),
+		),
+		begin: connect.NewClient[pb.BeginRequest, pb.StatusResponse](
+			httpClient,
+			baseURL+AdminBeginProcedure,
+			connect.WithSchema(adminMethods.ByName("Begin")),
 			connect.WithClientOptions(opts...),
 		),
 		makeToken: connect.NewClient[pb.MakeTokenRequest, pb.MakeTokenResponse](
@@ -410,6 +419,7 @@ func NewAdminClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 // adminClient implements AdminClient.
 type adminClient struct {
 	status    *connect.Client[pb.StatusRequest, pb.StatusResponse]
+	begin     *connect.Client[pb.BeginRequest, pb.StatusResponse]
 	makeToken *connect.Client[pb.MakeTokenRequest, pb.MakeTokenResponse]
 	pause     *connect.Client[pb.PauseRequest, pb.StatusResponse]
 	rollback  *connect.Client[pb.RollbackRequest, pb.StatusResponse]
@@ -423,6 +433,15 @@ type adminClient struct {
 // Status calls tacit.v1.Admin.Status.
 func (c *adminClient) Status(ctx context.Context, req *pb.StatusRequest) (*pb.StatusResponse, error) {
 	response, err := c.status.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Begin calls tacit.v1.Admin.Begin.
+func (c *adminClient) Begin(ctx context.Context, req *pb.BeginRequest) (*pb.StatusResponse, error) {
+	response, err := c.begin.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -500,6 +519,7 @@ func (c *adminClient) Counted(ctx context.Context, req *pb.CountedRequest) (*pb.
 // AdminHandler is an implementation of the tacit.v1.Admin service.
 type AdminHandler interface {
 	Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error)
+	Begin(context.Context, *pb.BeginRequest) (*pb.StatusResponse, error)
 	MakeToken(context.Context, *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error)
 	Pause(context.Context, *pb.PauseRequest) (*pb.StatusResponse, error)
 	Rollback(context.Context, *pb.RollbackRequest) (*pb.StatusResponse, error)
@@ -521,6 +541,12 @@ func NewAdminHandler(svc AdminHandler, opts ...connect.HandlerOption) (string, h
 		AdminStatusProcedure,
 		svc.Status,
 		connect.WithSchema(adminMethods.ByName("Status")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminBeginHandler := connect.NewUnaryHandlerSimple(
+		AdminBeginProcedure,
+		svc.Begin,
+		connect.WithSchema(adminMethods.ByName("Begin")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminMakeTokenHandler := connect.NewUnaryHandlerSimple(
@@ -575,6 +601,8 @@ func NewAdminHandler(svc AdminHandler, opts ...connect.HandlerOption) (string, h
 		switch r.URL.Path {
 		case AdminStatusProcedure:
 			adminStatusHandler.ServeHTTP(w, r)
+		case AdminBeginProcedure:
+			adminBeginHandler.ServeHTTP(w, r)
 		case AdminMakeTokenProcedure:
 			adminMakeTokenHandler.ServeHTTP(w, r)
 		case AdminPauseProcedure:
@@ -602,6 +630,10 @@ type UnimplementedAdminHandler struct{}
 
 func (UnimplementedAdminHandler) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("tacit.v1.Admin.Status is not implemented"))
+}
+
+func (UnimplementedAdminHandler) Begin(context.Context, *pb.BeginRequest) (*pb.StatusResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("tacit.v1.Admin.Begin is not implemented"))
 }
 
 func (UnimplementedAdminHandler) MakeToken(context.Context, *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error) {

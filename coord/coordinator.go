@@ -1,0 +1,597 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/agg"
+	"github.com/tacit-rec/tacit/coord/store"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/vec"
+	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// Options are how a coordinator is run; they may change from start to start.
+type Options struct {
+	Dir   string           // where all of its state is. Required.
+	Now   func() time.Time // Defaults to time.Now
+	Log   *slog.Logger     // Defaults to none
+	Rate  float64          // check-ins a second that devices are paced to; defaults to 2000
+	Event func(Event)      // hears of each round; may be nil
+	// Features are columns that a Featured method reads; devices bring their own.
+	Features *rows.Features
+}
+
+// Event is a round that has ended.
+type Event struct {
+	Round, Rounds int
+	Version       uint64
+	Counted       int
+	Asked         int
+	Kept          bool
+	Seconds       float64
+	Epsilon       float64 // 0 without a promise
+	Readout       *Readout
+}
+
+// Coordinator is a federation's one.
+type Coordinator struct {
+	opt      Options
+	st       *store.Store
+	id       [16]byte
+	key      ed25519.PrivateKey
+	secret   [32]byte // of privacy noise, and of the cohorts
+	settings Settings
+	seats    *seats
+	starting sync.Mutex    // a run is begun once
+	ready    chan struct{} // closed when there is a run
+	enrol    *batch[change]
+	ledger   *round.Ledger
+
+	// Of the run; only the loop of Run changes them.
+	run       []byte
+	plan      *device.Plan
+	engine    *round.Engine
+	catalogue *pb.Catalogue
+	popular   string // hash of the popularity
+	bound     privacy.Bound
+	ending    closedRound // the round whose outcome is to be kept
+	times     int         // how often an operator went back: noise and cohorts are never used twice
+
+	mu       sync.Mutex
+	last     uint64 // the newest version
+	newest   *version
+	signed   *pb.Signed
+	place    place // where devices of the round go; nil between rounds
+	paused   bool
+	state    string // for people
+	pending  []*pb.Item
+	back     uint64 // the version to go back to, or 0
+	readouts []Readout
+	over     *closedRound // the last round that ended
+	lost     int
+	pace     time.Duration // of rounds, smoothed
+	opened   time.Time
+	counts   map[string]int64
+	wake     chan struct{}
+	uploads  uploads
+	shelf    shelf
+}
+
+// place is a round in progress.
+type place interface {
+	// tasked is what a seat is to do; nil for nothing.
+	tasked(seat uint32, now time.Time) *pb.Task
+	// progress is how many of how many are done.
+	progress() (done, of int)
+}
+
+// closedRound is who is in a round's sum.
+type closedRound struct {
+	Round   uint32   `json:"round"`
+	Seats   []uint32 `json:"seats"`
+	Digests []uint64 `json:"digests"`
+}
+
+const closedLog = "closed"
+
+// Open loads a coordinator's folder, with the run that it holds, if any.
+func Open(opt Options) (c *Coordinator, err error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Rate == 0 {
+		opt.Rate = 2000
+	}
+	st, err := store.Open(opt.Dir, store.Options{Log: opt.Log})
+	if err != nil {
+		return nil, err
+	}
+	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	defer func() {
+		if err != nil {
+			c.Close()
+			c = nil
+		}
+	}()
+	if err := c.identity(); err != nil {
+		return c, err
+	}
+	if c.seats, err = loadSeats(st); err != nil {
+		return c, err
+	}
+	c.enrol = newBatch(c.commitSeats)
+	return c, c.resume()
+}
+
+// ErrBegun says that the folder holds a run already.
+var ErrBegun = errors.New("coord: this coordinator has a run: another one wants another folder")
+
+// Begin begins a run, unless there is one with the same settings: then that goes on.
+func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("coord: %w", err)
+	}
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	if c.begun() {
+		seed := s.Seed
+		if !s.Rehearsal {
+			s.Seed = c.settings.Seed
+		}
+		if !bytes.Equal(s.text(), c.settings.text()) {
+			s.Seed = seed
+			return fmt.Errorf("%w: it was begun with %s, and this is %s", ErrBegun, c.settings.text(), s.text())
+		}
+		return nil
+	}
+	c.settings = s
+	if err := c.begin(items); err != nil {
+		c.settings = Settings{}
+		return err
+	}
+	close(c.ready)
+	return nil
+}
+
+// begun reports whether there is a run.
+func (c *Coordinator) begun() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Coordinator) now() time.Time { return c.opt.Now() }
+
+// identity loads the federation's keys, or makes them.
+func (c *Coordinator) identity() error {
+	type keys struct{ ID, Seed, Secret []byte }
+	b, err := c.st.Get("identity")
+	var k keys
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		k = keys{make([]byte, 16), make([]byte, ed25519.SeedSize), make([]byte, 32)}
+		for _, x := range [][]byte{k.ID, k.Seed, k.Secret} {
+			rand.Read(x)
+		}
+		if b, err = json.Marshal(k); err == nil {
+			err = c.st.Put("identity", b)
+		}
+	case err == nil:
+		err = json.Unmarshal(b, &k)
+	}
+	if err != nil {
+		return err
+	}
+	if len(k.ID) != 16 || len(k.Seed) != ed25519.SeedSize || len(k.Secret) != 32 {
+		return errors.New("coord: the federation's keys are not keys")
+	}
+	copy(c.id[:], k.ID)
+	copy(c.secret[:], k.Secret)
+	c.key = ed25519.NewKeyFromSeed(k.Seed)
+	return nil
+}
+
+// kept is what the store remembers of a run.
+type kept struct {
+	Run      []byte   `json:"run"`
+	Settings Settings `json:"settings"`
+	Items    string   `json:"items"` // hash of the first catalogue
+	Count    int      `json:"count"` // of its items
+}
+
+// resume goes on with the run of the folder.
+func (c *Coordinator) resume() error {
+	b, err := c.st.Get("run")
+	if errors.Is(err, store.ErrNotFound) {
+		c.say("waiting for a run: tacit admin begin, or tacit fleet")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var r kept
+	if err := json.Unmarshal(b, &r); err != nil {
+		return fmt.Errorf("coord: the run: %w", err)
+	}
+	defer close(c.ready)
+	c.run, c.settings = r.Run, r.Settings
+	c.settings.Features = c.opt.Features
+	if err := c.restore(); err != nil {
+		return err
+	}
+	all, err := c.versions()
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		b, err := c.st.Blob(hashOf(r.Items))
+		if err != nil {
+			return err
+		}
+		first, err := wire.ReadCatalogue(b, r.Count)
+		if err != nil {
+			return err
+		}
+		return c.first(first)
+	}
+	v := all[len(all)-1]
+	if err := c.loadCatalogue(v); err != nil {
+		return err
+	}
+	if err := c.makeEngine(v.Items); err != nil {
+		return err
+	}
+	if err := c.load(v); err != nil {
+		return err
+	}
+	c.last, c.newest, c.popular, c.signed = v.Version, v, v.Popularity, &pb.Signed{}
+	return proto.Unmarshal(v.Manifest, c.signed)
+}
+
+// restore reads what else was going on.
+func (c *Coordinator) restore() error {
+	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times} {
+		b, err := c.st.Get(key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(b, to)
+		}
+		if err != nil {
+			return fmt.Errorf("coord: %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// put keeps a small thing.
+func (c *Coordinator) put(key string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.st.Put(key, b)
+}
+
+func (c *Coordinator) begin(items []*pb.Item) error {
+	c.run = make([]byte, 16)
+	rand.Read(c.run)
+	if !c.settings.Rehearsal {
+		var b [8]byte
+		rand.Read(b[:])
+		for _, x := range b {
+			c.settings.Seed = c.settings.Seed<<8 | uint64(x)
+		}
+	}
+	if err := c.makeEngine(len(items)); err != nil { // before anything is on disk
+		return err
+	}
+	first := &pb.Catalogue{Version: 1, Items: items}
+	name, blob, err := c.blob(first)
+	if err == nil {
+		_, err = wire.ReadCatalogue(blob, len(items))
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.put("run", kept{c.run, c.settings, name, len(items)}); err != nil {
+		return err
+	}
+	return c.first(first)
+}
+
+// first makes version 1: the starting values.
+func (c *Coordinator) first(items *pb.Catalogue) error {
+	c.catalogue = items
+	if err := c.makeEngine(len(items.Items)); err != nil {
+		return err
+	}
+	c.engine.Prepare()
+	return c.save(&version{})
+}
+
+// makeEngine builds the method, its plan and the round engine for a catalogue.
+func (c *Coordinator) makeEngine(items int) error {
+	s := &c.settings
+	m, err := s.build()
+	if err != nil {
+		return fmt.Errorf("coord: %w", err)
+	}
+	p, err := s.plan(m, items)
+	if err != nil {
+		return fmt.Errorf("coord: %w", err)
+	}
+	e := &round.Engine{
+		Method: m, Slots: p.Slots, Fleet: &fleet{c}, Cohort: s.Cohort, Mean: s.Mean, Rule: s.Server,
+		Items: items, Rounds: s.Rounds, Seed: c.cohortSeed(),
+	}
+	for i := range p.Slots {
+		v := make([]float32, p.Slots[i].Rows*vec.Pad(p.Slots[i].Dim))
+		p.Fill(i, v)
+		e.Value = append(e.Value, v)
+	}
+	c.plan = p
+	if !s.DP.On() {
+		b := privacy.Integers(s.Devices)
+		e.Bound = &b
+		c.engine = e
+		return nil
+	}
+	e.Mean = agg.Fixed
+	if err := c.guard(e); err != nil {
+		return err
+	}
+	c.engine = e
+	return nil
+}
+
+// guard builds the privacy stack, and opens the ledger.
+func (c *Coordinator) guard(e *round.Engine) error {
+	s, users := &c.settings, c.settings.Devices
+	set := privacy.Setting{
+		Method: s.Method, Sends: len(c.plan.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users),
+		Rounds: s.Rounds, Numbers: c.plan.Widest(), Mean: string(agg.Fixed), Step: s.Server.Rate, Masked: s.Masked,
+		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
+	}
+	if s.Readout > 0 {
+		set.Metrics = (s.Rounds + s.Readout - 1) / s.Readout
+	}
+	set.Each, set.Rationed = c.plan.Rations()
+	set.Sampler, set.Q = s.Cohort.Sampling(users)
+	var err error
+	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
+		return err
+	}
+	if c.ledger == nil {
+		if c.ledger, err = round.OpenLedger(filepath.Join(c.opt.Dir, "ledger.jsonl"), hex.EncodeToString(c.run)); err != nil {
+			return err
+		}
+	}
+	e.Ledger = c.ledger
+	e.Random = func(n privacy.Node, piece int) io.Reader {
+		if s.Rehearsal {
+			return round.Rehearsed(s.Seed, n, piece)
+		}
+		return derived(c.secret, c.times, n, piece)
+	}
+	return nil
+}
+
+func (c *Coordinator) holds() string {
+	if g := c.engine.Guard; g != nil {
+		return g.Holds()
+	}
+	return ""
+}
+
+// cohortSeed is secret: who is in a cohort is part of what the accountant takes for unknown.
+func (c *Coordinator) cohortSeed() uint64 {
+	if c.settings.Rehearsal {
+		return c.settings.Seed
+	}
+	return secretSeed(c.secret, c.times)
+}
+
+// Run waits for a run and for its devices, and trains until all rounds are run. It
+// returns when ctx is done.
+func (c *Coordinator) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-c.ready:
+	}
+	if err := c.gather(ctx); err != nil {
+		return quiet(err)
+	}
+	for ctx.Err() == nil && c.engine.Next < c.settings.Rounds {
+		if err := c.between(ctx); err != nil {
+			return quiet(err)
+		}
+		err := c.oneRound(ctx)
+		if errors.Is(err, round.ErrSpent) {
+			c.say("the privacy budget is spent")
+			break
+		}
+		if err != nil {
+			return quiet(err)
+		}
+	}
+	for ctx.Err() == nil {
+		if c.engine.Next >= c.settings.Rounds {
+			c.say("done")
+		}
+		if err := c.between(ctx); err != nil {
+			return quiet(err)
+		}
+		if c.engine.Next < c.settings.Rounds && c.rolledBack() {
+			return c.Run(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.wake:
+		}
+	}
+	return nil
+}
+
+func quiet(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// gather waits until N devices are enrolled.
+func (c *Coordinator) gather(ctx context.Context) error {
+	for {
+		n, changed := c.seats.enrolled()
+		if n >= c.settings.Devices || c.engine.Next > 0 {
+			return ctx.Err()
+		}
+		c.say(fmt.Sprintf("waiting for devices: %d of %d", n, c.settings.Devices))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// between does what may only be done between rounds: an operator's wishes.
+func (c *Coordinator) between(ctx context.Context) error {
+	for {
+		if err := c.rollback(); err != nil {
+			return err
+		}
+		if err := c.restock(); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		paused := c.paused
+		c.mu.Unlock()
+		if !paused {
+			return ctx.Err()
+		}
+		c.say("paused")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.wake:
+		}
+	}
+}
+
+// oneRound runs a round, and has its outcome on disk before anybody hears of it.
+func (c *Coordinator) oneRound(ctx context.Context) error {
+	if c.settings.Readout > 0 && c.popular == "" && !c.settings.DP.On() {
+		if err := c.count(ctx); err != nil {
+			return err
+		}
+	}
+	t := c.engine.Next
+	start := c.now()
+	c.mu.Lock()
+	c.opened = start
+	c.mu.Unlock()
+	c.say(fmt.Sprintf("round %d of %d", t+1, c.settings.Rounds))
+	rep, err := c.engine.Step(ctx)
+	if err != nil {
+		return err
+	}
+	took := c.now().Sub(start)
+	v := &version{Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped, Kept: rep.Kept, Took: took.Seconds()}
+	if err := c.save(v); err != nil {
+		return err
+	}
+	if err := c.forget(c.ending); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	if c.pace == 0 {
+		c.pace = took
+	}
+	c.pace = (3*c.pace + took) / 4
+	c.mu.Unlock()
+	ev := Event{Round: t + 1, Rounds: c.settings.Rounds, Version: v.Version, Counted: v.Counted, Asked: v.Asked, Kept: v.Kept, Seconds: took.Seconds(), Epsilon: c.epsilon()}
+	if r := c.settings.Readout; r > 0 && ((t+1)%r == 0 || t+1 == c.settings.Rounds) {
+		if ev.Readout, err = c.readout(ctx, t); err != nil {
+			return err
+		}
+	}
+	if c.opt.Event != nil {
+		c.opt.Event(ev)
+	}
+	return nil
+}
+
+// epsilon is what was spent.
+func (c *Coordinator) epsilon() float64 {
+	g := c.engine.Guard
+	if g == nil {
+		return 0
+	}
+	r, err := account.Epsilon(g.Delta, g.Options(), c.ledger.Events()...)
+	if err != nil {
+		return 0
+	}
+	return r.Epsilon
+}
+
+func (c *Coordinator) say(state string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = state
+}
+
+// stir wakes the loop.
+func (c *Coordinator) stir() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close stops what is going on and closes the folder. Whatever was acknowledged is there.
+func (c *Coordinator) Close() error {
+	if c.enrol != nil {
+		c.enrol.stop()
+	}
+	var err error
+	if c.ledger != nil {
+		err = c.ledger.Close()
+	}
+	return errors.Join(err, c.st.Close())
+}
+
+// Dir reports whether a folder holds a coordinator's state.
+func Dir(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "heads"))
+	return err == nil
+}
