@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"math"
@@ -114,4 +115,27 @@ func CheckTask(t *pb.Task) error {
 		return fmt.Errorf("wire: integers up to %d, and a masked sum that holds them up to %d", t.Bound.GetMost(), r.Max)
 	}
 	return nil
+}
+
+// CheckHello checks what a coordinator says of itself.
+func CheckHello(h *pb.HelloResponse) error {
+	piece, body := h.GetLimits().GetPieceBytes(), h.GetLimits().GetBodyBytes()
+	switch {
+	case len(h.GetFederation()) != IDBytes:
+		return fmt.Errorf("wire: a federation with an id of %d bytes: want %d", len(h.GetFederation()), IDBytes)
+	case len(h.Key) != ed25519.PublicKeySize:
+		return fmt.Errorf("wire: a federation with a key of %d bytes: want %d", len(h.Key), ed25519.PublicKeySize)
+	case piece < 1024 || piece > 1<<23 || body < piece:
+		return fmt.Errorf("wire: pieces of %d bytes in bodies of %d: want 1024 to %d, and bodies that hold them", piece, body, 1<<23)
+	}
+	return text(h.Name, "the name of a federation", MaxText, false)
+}
+
+// CheckWait checks the answer that there is nothing to do. Its text is for people.
+func CheckWait(w *pb.Wait) error {
+	const week = 7 * 24 * 60 * 60 * 1000
+	if w.GetAfterMs() > week {
+		return fmt.Errorf("wire: a wait of %d ms: want at most %d", w.GetAfterMs(), week)
+	}
+	return text(w.GetWhy(), "the reason to wait", MaxText, false)
 }

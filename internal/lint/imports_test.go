@@ -46,6 +46,7 @@ var table = map[string]row{
 	"wire":              {pure: true, may: list("rows secagg privacy wire/pb"), out: list("google.golang.org/protobuf/proto google.golang.org/protobuf/encoding/protowire")},
 	"wire/pb":           {pure: true, may: none, out: list("google.golang.org/protobuf/reflect/protoreflect google.golang.org/protobuf/runtime/protoimpl")},
 	"wire/pb/pbconnect": {may: list("wire/pb")},
+	"wire/rpc":          {may: list("wire wire/pb wire/pb/pbconnect")},
 	"wire/gen":          {may: none},
 
 	"agent":       {may: list("device wire wire/pb methods method param rows privacy secagg rank rng vec")},
