@@ -1,90 +1,81 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/tacit-rec/tacit/device"
-	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// evaluate ranks the item that is held out, among all that the device does not have,
-// and bounds the readout as it bounds an update. A device without one sends zeros.
+// readoutUnit is what a gain of 1 is sent as.
+const readoutUnit = 1 << 20
+
+// evaluate ranks the item that is held out among all that the device does not have: by
+// the model, and by popularity. A device without one sends zeros. Kind_EVALUATE says what
+// the numbers are.
 func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
-	h := d.opt.Host
-	bound, err := wire.BoundOf(t.Bound)
-	switch {
-	case err != nil:
-		return nil, err
-	case bound.Bit:
-		return nil, errors.New("agent: an evaluation has no clipping bit")
-	case t.Numbers != rank.ReadoutNumbers:
-		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Numbers, rank.ReadoutNumbers)
+	h, vector := d.opt.Host, make([]int64, 5)
+	if t.Numbers != uint64(len(vector)) {
+		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Numbers, len(vector))
 	}
 	st, err := h.revive(d.rec, t.Run)
 	if err != nil {
 		return nil, err
 	}
-	task, held, ok, err := h.open(d.source(true), d.rec.Seat, int(t.Round))
+	task, held, ok, err := h.open(d.source(true), d.rec.Seat, min(int(t.Round), h.plan.Rounds-1))
 	if err != nil {
 		return nil, err
 	}
-	vector := make([]int64, rank.ReadoutNumbers)
 	if !ok || h.cat.Item(held).Retired {
 		return vector, nil
 	}
 	d.claim()
 	h.score(&st, task)
-	row := h.readout(task, held)
-	draft := privacy.Draft{Rows: [][]float32{row[:]}, At: []int{0}, BitAt: -1}
-	bound.Seal(&draft, vector)
+	out := own(task.Train)
+	out[held] = true
+	vector[0] = 1
+	vector[1], vector[2] = h.place(h.scores, held, out)
+	if h.popular != nil {
+		vector[3], vector[4] = h.place(h.popular, held, out)
+	}
 	return vector, nil
 }
 
-// readout compares the model with popularity on one held-out item.
-func (h *Host) readout(t *device.Task, held uint32) rank.Readout {
-	out := make(map[uint32]bool, len(t.Train)+1)
-	for _, i := range t.Train {
+func own(items []uint32) map[uint32]bool {
+	out := make(map[uint32]bool, len(items)+1)
+	for _, i := range items {
 		out[i] = true
 	}
-	out[held] = true
-	against := func(i uint32) bool { return !out[i] && !h.cat.Item(i).Retired }
+	return out
+}
+
+// place is hit and gain at 10 of an item among those that are not left out. It loses
+// every tie, so that scores which are all alike earn nothing.
+func (h *Host) place(scores []float32, held uint32, out map[uint32]bool) (hit, gain int64) {
 	var others []float32
-	for i, z := range h.scores {
-		if against(uint32(i)) {
+	for i, z := range scores {
+		if !out[uint32(i)] && !h.cat.Item(uint32(i)).Retired {
 			others = append(others, z)
 		}
 	}
-	var popular *rank.Place
-	if len(h.cat.about.Popular) > 0 {
-		popular = h.cat.popularity(held, against)
-	}
-	return rank.Read(rank.Among(h.scores[held], others), popular)
+	a, b := rank.Among(scores[held], others).At(10, rank.Against)
+	return int64(a), int64(b * readoutUnit)
 }
 
-// popularity is the place of an item in the order of popularity. Items that the order
-// does not name come last, all alike.
-func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *rank.Place {
-	p := &rank.Place{}
-	for _, i := range c.about.Popular {
-		if i == held {
-			return p
-		}
-		if against(i) {
-			p.Above++
-		}
+// count says which items the device trains on: popularity must not know the item that is
+// held out either.
+func (d *Device) count(t *pb.Task) ([]int64, error) {
+	h := d.opt.Host
+	if t.Numbers != uint64(h.plan.Items) {
+		return nil, fmt.Errorf("agent: the task wants %d numbers, and there are %d items", t.Numbers, h.plan.Items)
 	}
-	named := make([]bool, c.Items())
-	for _, i := range c.about.Popular {
-		named[i] = true
+	task, _, _, err := h.open(d.source(true), d.rec.Seat, 0)
+	if err != nil {
+		return nil, err
 	}
-	for i := range uint32(c.Items()) {
-		if !named[i] && against(i) {
-			p.Ties++
-		}
+	vector := make([]int64, h.plan.Items)
+	for _, i := range task.Train {
+		vector[i] = 1
 	}
-	return p
+	return vector, nil
 }

@@ -11,15 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
 // fake is a coordinator in memory: every seat is in every round, and a round ends when
@@ -34,7 +36,7 @@ type fake struct {
 	mem     *device.Memory
 	about   *pb.Plan
 	items   []*pb.Item
-	popular []uint32
+	popular []float32 // by item
 	bound   *pb.Bound
 	devices int
 	kind    pb.Kind
@@ -58,16 +60,12 @@ type fake struct {
 	attempt uint32
 	hub     *secagg.Server
 	hubStep int
-	mail    map[string][]byte
 	came    [5]map[uint32]bool
 	summed  bool
 	fetched int
 }
 
-type refusal string
-
-func (r refusal) Error() string     { return "refused: " + string(r) }
-func (r refusal) TacitCode() string { return string(r) }
+func refusal(word string) error { return rpc.Refuse(word, connect.CodeFailedPrecondition, "refused") }
 
 func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	t.Helper()
@@ -105,7 +103,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	}
 	b := privacy.Integers(devices)
 	f.bound = wire.BoundFor(b, 0, 0, int64(b.Levels)+1)
-	f.sum = make([]int64, f.plan.Numbers()+1)
+	f.sum = make([]int64, f.plan.Widest()+1)
 	return f
 }
 
@@ -121,7 +119,10 @@ func (f *fake) publish() {
 		return wire.Name(b)
 	}
 	m.Plan = put(wire.Marshal(f.about))
-	m.Catalogue = put(wire.Marshal(&pb.Catalogue{Version: 1, Items: f.items, Popular: f.popular}))
+	m.Catalogue = put(wire.Marshal(&pb.Catalogue{Version: 1, Items: f.items}))
+	if f.popular != nil {
+		m.Popularity = put(wire.AppendRows(nil, f.popular, len(f.popular), 1, 1), nil)
+	}
 	for i := range f.plan.Slots {
 		s := &f.plan.Slots[i]
 		if s.Scope != 0 { // method.Shared
@@ -200,9 +201,7 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 			return nil
 		}
 		t := &pb.Task{Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(len(f.sum))}
-		if f.kind == pb.Kind_EVALUATE {
-			t.Numbers = rank.ReadoutNumbers
-		}
+		t.Numbers = uint64(f.numbers())
 		if f.masking {
 			r := f.maskRound()
 			t.Masking = wire.MaskingFor(&r, int(seat))
@@ -260,9 +259,9 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 	if d := sha256.Sum256(part); string(d[:]) != string(r.Digest) {
 		return nil, refusal("bad_digest")
 	}
-	n := len(f.sum)
-	if r.Kind == pb.Kind_EVALUATE {
-		n = rank.ReadoutNumbers
+	n := f.numbers()
+	if wire.ReadVector(part, 0, 1, nil) == nil { // nothing to learn from
+		n = 0
 	}
 	if err := wire.ReadVector(part, n, f.bound.Most, f.sum[:n]); err != nil {
 		return nil, refusal("malformed")
@@ -279,6 +278,17 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 	}
 	f.close(name)
 	return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+}
+
+// numbers that a report has.
+func (f *fake) numbers() int {
+	switch f.kind {
+	case pb.Kind_EVALUATE:
+		return 5
+	case pb.Kind_COUNT:
+		return f.plan.Items
+	}
+	return f.plan.Numbers(int(f.round)) + 1
 }
 
 // close ends the round when all are in it: the mean is the server's step.
@@ -299,7 +309,7 @@ func (f *fake) apply() {
 	unit := f.bound.Clip / f.bound.Levels
 	for _, i := range f.plan.Sends() {
 		got := make([]float32, len(f.mem.Value(i)))
-		f.plan.Unseal(i, f.sum, unit, got)
+		f.plan.Unseal(int(f.round), i, f.sum, unit, got)
 		vec.Axpy(1/float32(f.devices), got, f.mem.Value(i))
 	}
 }

@@ -161,7 +161,7 @@ func (p *Plan) Needs(shards, workers int) float64 {
 		total += 4 * n
 	}
 	if p.Guarded {
-		total += 8 * crew * float64(p.numbers+1)
+		total += 8 * crew * float64(p.Widest()+1)
 	}
 	return total + crew*items*(4*6+8)
 }
