@@ -249,7 +249,7 @@ func (d *Device) manifest() (*pb.Manifest, error) {
 
 // parts are the blobs that a manifest names.
 func parts(m *pb.Manifest) (out []*pb.Blob) {
-	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue, m.Popularity}, m.Slots...) {
+	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue}, m.Slots...) {
 		if len(b.GetHash()) > 0 {
 			out = append(out, b)
 		}

@@ -1,22 +1,28 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// readoutUnit is what a gain of 1 is sent as.
-const readoutUnit = 1 << 20
-
-// evaluate ranks the item that is held out among all that the device does not have: by
-// the model, and by popularity. A device without one sends zeros. Kind_EVALUATE says what
-// the numbers are.
+// evaluate ranks the item that is held out, among all that the device does not have,
+// and bounds the readout as it bounds an update. A device without one sends zeros.
 func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
-	h, vector := d.opt.Host, make([]int64, 5)
-	if t.Numbers != uint64(len(vector)) {
-		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Numbers, len(vector))
+	h := d.opt.Host
+	bound, err := wire.BoundOf(t.Bound)
+	switch {
+	case err != nil:
+		return nil, err
+	case bound.Bit:
+		return nil, errors.New("agent: an evaluation has no clipping bit")
+	case t.Numbers != rank.ReadoutNumbers:
+		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Numbers, rank.ReadoutNumbers)
 	}
 	st, err := h.revive(d.rec, t.Run)
 	if err != nil {
@@ -26,18 +32,15 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
+	vector := make([]int64, rank.ReadoutNumbers)
 	if !ok || h.cat.Item(held).Retired {
 		return vector, nil
 	}
 	d.claim()
 	h.score(&st, task)
-	out := own(task.Train)
-	out[held] = true
-	vector[0] = 1
-	vector[1], vector[2] = h.place(h.scores, held, out)
-	if h.popular != nil {
-		vector[3], vector[4] = h.place(h.popular, held, out)
-	}
+	row := h.readout(task, held)
+	draft := privacy.Draft{Rows: [][]float32{row[:]}, At: []int{0}, BitAt: -1}
+	bound.Seal(&draft, vector)
 	return vector, nil
 }
 
@@ -49,17 +52,46 @@ func own(items []uint32) map[uint32]bool {
 	return out
 }
 
-// place is hit and gain at 10 of an item among those that are not left out. It loses
-// every tie, so that scores which are all alike earn nothing.
-func (h *Host) place(scores []float32, held uint32, out map[uint32]bool) (hit, gain int64) {
+// readout compares the model with popularity on one held-out item.
+func (h *Host) readout(t *device.Task, held uint32) rank.Readout {
+	out := own(t.Train)
+	out[held] = true
+	against := func(i uint32) bool { return !out[i] && !h.cat.Item(i).Retired }
 	var others []float32
-	for i, z := range scores {
-		if !out[uint32(i)] && !h.cat.Item(uint32(i)).Retired {
+	for i, z := range h.scores {
+		if against(uint32(i)) {
 			others = append(others, z)
 		}
 	}
-	a, b := rank.Among(scores[held], others).At(10, rank.Against)
-	return int64(a), int64(b * readoutUnit)
+	var popular *rank.Place
+	if len(h.cat.about.Popular) > 0 {
+		popular = h.cat.popularity(held, against)
+	}
+	return rank.Read(rank.Among(h.scores[held], others), popular)
+}
+
+// popularity is the place of an item in the order of popularity. Items that the order
+// does not name come last, all alike.
+func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *rank.Place {
+	p := &rank.Place{}
+	for _, i := range c.about.Popular {
+		if i == held {
+			return p
+		}
+		if against(i) {
+			p.Above++
+		}
+	}
+	named := make([]bool, c.Items())
+	for _, i := range c.about.Popular {
+		named[i] = true
+	}
+	for i := range uint32(c.Items()) {
+		if !named[i] && against(i) {
+			p.Ties++
+		}
+	}
+	return p
 }
 
 // count says which items the device trains on: popularity must not know the item that is

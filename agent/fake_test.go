@@ -17,6 +17,7 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
@@ -36,7 +37,7 @@ type fake struct {
 	mem     *device.Memory
 	about   *pb.Plan
 	items   []*pb.Item
-	popular []float32 // by item
+	popular []uint32
 	bound   *pb.Bound
 	devices int
 	kind    pb.Kind
@@ -119,10 +120,7 @@ func (f *fake) publish() {
 		return wire.Name(b)
 	}
 	m.Plan = put(wire.Marshal(f.about))
-	m.Catalogue = put(wire.Marshal(&pb.Catalogue{Version: 1, Items: f.items}))
-	if f.popular != nil {
-		m.Popularity = put(wire.AppendRows(nil, f.popular, len(f.popular), 1, 1), nil)
-	}
+	m.Catalogue = put(wire.Marshal(&pb.Catalogue{Version: 1, Items: f.items, Popular: f.popular}))
 	for i := range f.plan.Slots {
 		s := &f.plan.Slots[i]
 		if s.Scope != 0 { // method.Shared
@@ -284,7 +282,7 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 func (f *fake) numbers() int {
 	switch f.kind {
 	case pb.Kind_EVALUATE:
-		return 5
+		return rank.ReadoutNumbers
 	case pb.Kind_COUNT:
 		return f.plan.Items
 	}

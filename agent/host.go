@@ -39,8 +39,6 @@ type Host struct {
 	catHash [32]byte
 	vector  []int64
 	scores  []float32
-	popular []float32 // by item; nil where it is not known
-	popHash [32]byte
 }
 
 // ErrTooLarge is wrapped by the error for a plan that a device has no room for.
@@ -75,27 +73,6 @@ func (h *Host) load(m *pb.Manifest, blob get) error {
 		if err := h.setSlot(i, m.Slots[i], blob); err != nil {
 			return err
 		}
-	}
-	return h.setPopular(m.Popularity, blob)
-}
-
-// setPopular loads how many devices have each item, where that is known.
-func (h *Host) setPopular(b *pb.Blob, blob get) error {
-	if len(b.GetHash()) == 0 {
-		h.popular = nil
-		return nil
-	}
-	if name := [32]byte(b.Hash); len(h.popular) != h.plan.Items || name != h.popHash {
-		data, err := blob(b)
-		if err != nil {
-			return err
-		}
-		h.popular = make([]float32, h.plan.Items)
-		if err := wire.ReadRows(data, h.popular, h.plan.Items, 1, 1); err != nil {
-			h.popular = nil
-			return fmt.Errorf("the popularity of items: %w", err)
-		}
-		h.popHash = name
 	}
 	return nil
 }
@@ -297,6 +274,13 @@ func readCatalogue(b []byte, items int) (*Catalogue, error) {
 			return nil, fmt.Errorf("agent: the catalogue has two items %q", it.Id)
 		}
 		c.place[it.Id] = uint32(i)
+	}
+	seen := make([]bool, items)
+	for _, i := range about.Popular {
+		if int(i) >= items || seen[i] {
+			return nil, fmt.Errorf("agent: item %d is popular twice, or not in the catalogue of %d", i, items)
+		}
+		seen[i] = true
 	}
 	return c, nil
 }

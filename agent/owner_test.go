@@ -13,22 +13,15 @@ import (
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// evaluated is what devices say in a fake with so many of them.
-func evaluated(t *testing.T, change func(f *fake)) []int64 {
-	t.Helper()
-	f, rigs := start(t, "pfedrec", 3, "dim", "4", "infer", "global")
-	f.rounds(2, rigs)
-	f.kind, f.bound = pb.Kind_EVALUATE, &pb.Bound{Clip: 1, Levels: 1, Most: 1 << 20}
-	if change != nil {
-		change(f)
-	}
-	f.publish()
-	f.rounds(3, rigs)
-	return f.sums[2][:5]
+// readout bounds an evaluation as a coordinator does; unit is what an integer is worth.
+func readoutBound() (b *pb.Bound, unit float64) {
+	bound := privacy.Bound{Clip: 1.001 * math.Sqrt(rank.ReadoutNumbers), Levels: 1 << 20}
+	return wire.BoundFor(bound, 0, 0, 1<<20+1), bound.Unit()
 }
 
 // Popularity of a made-up order puts a held-out item where the test wants it.
@@ -43,28 +36,39 @@ func TestAnEvaluationComparesWithPopularity(t *testing.T) {
 	if !ok {
 		t.Fatal("nothing is held out")
 	}
-	for _, above := range []int{0, 4, 9, 10} {
-		got := evaluated(t, func(f *fake) {
-			f.devices = 1 // the first to answer ends it, and that is device 0
-			f.popular = make([]float32, 60)
-			f.popular[held] = 1
-			n := 0
-			for i := range uint32(60) {
-				if n < above && i != held && !slices.Contains(task.Train, i) {
-					f.popular[i] = 2
-					n++
-				}
+	for _, above := range []int{0, 4, 9, 10, -1} {
+		f, rigs := start(t, "pfedrec", 1, "dim", "4", "infer", "global")
+		f.rounds(2, rigs)
+		b, unit := readoutBound()
+		f.kind, f.bound = pb.Kind_EVALUATE, b
+		f.popular = slices.Compact(slices.Sorted(slices.Values(task.Train))) // own items do not count
+		for i := range uint32(60) {
+			if len(f.popular) < above+5 && i != held && !slices.Contains(task.Train, i) {
+				f.popular = append(f.popular, i)
 			}
-			for _, i := range task.Train { // own items do not count
-				f.popular[i] = 9
-			}
-		})
-		hit, gain := int64(0), int64(0)
-		if above < 10 {
-			hit, gain = 1, int64(readoutUnit/math.Log2(float64(above+2)))
 		}
-		if got[0] != 1 || got[3] != hit || got[4] != gain {
-			t.Errorf("with %d more popular items the readout is %v, want hit %d and gain %d", above, got, hit, gain)
+		named := len(f.popular) - 5
+		if above >= 0 {
+			f.popular = append(f.popular, held)
+		}
+		f.publish()
+		f.rounds(3, rigs)
+		hit, gain := 0.0, 0.0
+		if above >= 0 && above < 10 {
+			hit, gain = 1, 1/math.Log2(float64(above+2))
+		}
+		if above < 0 { // after the named ones all others are alike: 60 less 5 own and the named
+			tied := 60 - 5 - named
+			for at := named; at < 10; at++ {
+				hit += 1 / float64(tied)
+				gain += 1 / math.Log2(float64(at+2)) / float64(tied)
+			}
+		}
+		got := f.sums[2]
+		for i, want := range map[int]float64{0: 1, 3: 1, 4: hit, 5: gain} {
+			if math.Abs(float64(got[i])*unit-want) > 1e-5 {
+				t.Errorf("with %d more popular items number %d is %g, want %g", above, i, float64(got[i])*unit, want)
+			}
 		}
 	}
 }
@@ -73,9 +77,9 @@ func TestAnEvaluationComparesWithPopularity(t *testing.T) {
 func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "4", "infer", "global")
 	f.rounds(3, rigs)
-	f.kind, f.bound = pb.Kind_EVALUATE, &pb.Bound{Clip: 1, Levels: 1, Most: 1 << 20}
+	b, unit := readoutBound()
+	f.kind, f.bound = pb.Kind_EVALUATE, b
 	f.rounds(4, rigs)
-	got := f.sums[3][:5]
 	d := rigs[0].open()
 	h := rigs[0].host
 	st, err := h.revive(d.rec, f.run)
@@ -90,16 +94,18 @@ func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
 	h.worker.ScoreAll(h.scores)
 	above := 0
 	for i, z := range h.scores {
-		if uint32(i) != held && !slices.Contains(task.Train, uint32(i)) && z >= h.scores[held] {
+		if uint32(i) != held && !slices.Contains(task.Train, uint32(i)) && z > h.scores[held] {
 			above++
 		}
 	}
-	want := []int64{1, 0, 0, 0, 0}
+	want := []float64{1, 0, 0, 0, 0, 0}
 	if above < 10 {
-		want[1], want[2] = 1, int64(readoutUnit/math.Log2(float64(above+2)))
+		want[1], want[2] = 1, 1/math.Log2(float64(above+2))
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%d are above; the readout is %v, want %v", above, got, want)
+	for i, x := range want {
+		if got := float64(f.sums[3][i]) * unit; math.Abs(got-x) > 1e-5 {
+			t.Errorf("%d are above; number %d is %g, want %g", above, i, got, x)
+		}
 	}
 }
 

@@ -271,7 +271,7 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	d.claim()
 	h.mem.Take(0, h.vector) // what an interrupted visit has left
 	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
-	h.mem.Take(0, h.vector)
+	h.mem.Take(0, vector)
 	if out.Samples == 0 && !h.promised() && t.Masking == nil {
 		vector = nil // it takes no part, and says so
 	}

@@ -72,7 +72,6 @@ type Coordinator struct {
 	plan      *device.Plan
 	engine    *round.Engine
 	catalogue *pb.Catalogue
-	popular   string // hash of the popularity
 	bound     privacy.Bound
 	ending    closedRound // the round whose outcome is to be kept
 	times     int         // how often an operator went back: noise and cohorts are never used twice
@@ -270,7 +269,7 @@ func (c *Coordinator) resume() error {
 	if err := c.load(v); err != nil {
 		return err
 	}
-	c.last, c.newest, c.popular, c.signed = v.Version, v, v.Popularity, &pb.Signed{}
+	c.last, c.newest, c.signed = v.Version, v, &pb.Signed{}
 	return proto.Unmarshal(v.Manifest, c.signed)
 }
 
@@ -510,7 +509,7 @@ func (c *Coordinator) between(ctx context.Context) error {
 
 // oneRound runs a round, and has its outcome on disk before anybody hears of it.
 func (c *Coordinator) oneRound(ctx context.Context) error {
-	if c.settings.Readout > 0 && c.popular == "" && !c.settings.DP.On() {
+	if c.settings.Readout > 0 && len(c.catalogue.Popular) == 0 && !c.settings.DP.On() {
 		if err := c.count(ctx); err != nil {
 			return err
 		}

@@ -213,7 +213,7 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 		if err := wire.ReadVector(body, h.numbers, h.task.Bound.Most, nil); err != nil {
 			return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
 		}
-		if h.task.Kind == pb.Kind_TRAIN {
+		if h.task.Kind != pb.Kind_COUNT {
 			if err := wire.CheckLength(body, h.numbers, h.task.Bound); err != nil {
 				return nil, rpc.Refuse("over_bound", connect.CodeInvalidArgument, "%v", err)
 			}

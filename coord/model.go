@@ -20,24 +20,23 @@ import (
 // version is a model and all that is needed to train on from it. Every large thing is a
 // blob, named by its hash.
 type version struct {
-	Version    uint64   `json:"version"`
-	Run        string   `json:"run"`
-	Round      int      `json:"round"` // rounds that are in it
-	Items      int      `json:"items"`
-	Manifest   []byte   `json:"manifest"` // pb.Signed
-	Values     []string `json:"values"`   // by slot: hash of what devices read, or of what the coordinator keeps; else empty
-	Shown      []string `json:"shown"`    // those of them that devices read
-	Rule       []memory `json:"rule"`     // by slot
-	Clip       float64  `json:"clip,omitempty"`
-	Catalogue  string   `json:"catalogue"`
-	Plan       string   `json:"plan"`
-	Popularity string   `json:"popularity,omitempty"`
-	Counted    int      `json:"counted"` // devices in the last round's sum
-	Asked      int      `json:"asked"`   // devices of its cohort
-	Idle       int      `json:"idle"`
-	Kept       bool     `json:"kept,omitempty"`
-	Took       float64  `json:"seconds"`
-	At         int64    `json:"at_ms"`
+	Version   uint64   `json:"version"`
+	Run       string   `json:"run"`
+	Round     int      `json:"round"` // rounds that are in it
+	Items     int      `json:"items"`
+	Manifest  []byte   `json:"manifest"` // pb.Signed
+	Values    []string `json:"values"`   // by slot: hash of what devices read, or of what the coordinator keeps; else empty
+	Shown     []string `json:"shown"`    // those of them that devices read
+	Rule      []memory `json:"rule"`     // by slot
+	Clip      float64  `json:"clip,omitempty"`
+	Catalogue string   `json:"catalogue"`
+	Plan      string   `json:"plan"`
+	Counted   int      `json:"counted"` // devices in the last round's sum
+	Asked     int      `json:"asked"`   // devices of its cohort
+	Idle      int      `json:"idle"`
+	Kept      bool     `json:"kept,omitempty"`
+	Took      float64  `json:"seconds"`
+	At        int64    `json:"at_ms"`
 }
 
 // memory is what a server rule remembers of a slot.
@@ -98,9 +97,6 @@ func (c *Coordinator) save(v *version) error {
 	if e.Guard != nil {
 		v.Clip = e.Guard.Clip
 	}
-	if v.Popularity = c.popular; v.Popularity != "" {
-		m.Popularity = c.blobOf(v.Popularity)
-	}
 	signed, err := wire.Sign(c.key, m)
 	if err != nil {
 		return err
@@ -150,12 +146,6 @@ func (c *Coordinator) blob(p proto.Message) (name string, b []byte, err error) {
 	return hex.EncodeToString(h[:]), b, err
 }
 
-// blobOf names a blob that is in the store.
-func (c *Coordinator) blobOf(name string) *pb.Blob {
-	h := hashOf(name)
-	return &pb.Blob{Hash: h[:], Bytes: uint64(c.st.Blobs()[h])}
-}
-
 func hashOf(name string) (h store.Hash) {
 	hex.Decode(h[:], []byte(name))
 	return h
@@ -194,7 +184,7 @@ func (c *Coordinator) sweep() error {
 			}
 			continue
 		}
-		for _, h := range append([]string{v.Plan, v.Catalogue, v.Popularity}, v.Values...) {
+		for _, h := range append([]string{v.Plan, v.Catalogue}, v.Values...) {
 			used[h] = true
 		}
 		for _, m := range v.Rule {

@@ -1,12 +1,16 @@
 package coord
 
 import (
+	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
@@ -24,10 +28,13 @@ type Readout struct {
 	Noise     float64 `json:"noise"` // deviation of each sum, in devices
 }
 
-const (
-	readoutUnit  = 1 << 20 // what an NDCG of 1 is sent as
-	readoutNoise = 2       // devices, where no promise says otherwise
-)
+// readoutNoise is in devices, where no promise says otherwise.
+const readoutNoise = 2
+
+// readoutBound is what devices bound a readout with: never shorter than one can be.
+func readoutBound() privacy.Bound {
+	return privacy.Bound{Clip: math.Sqrt(rank.ReadoutNumbers) * 1.001, Levels: 1 << 20}
+}
 
 // everybody is the cohort of an evaluation.
 func (c *Coordinator) everybody() []uint32 {
@@ -47,18 +54,17 @@ func (c *Coordinator) count(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counts := make([]float32, c.plan.Items)
+	next := proto.Clone(c.catalogue).(*pb.Catalogue)
 	for i, n := range h.sum {
 		if n >= fewest { // an item that few have would show who they are
-			counts[i] = float32(n)
+			next.Popular = append(next.Popular, uint32(i))
 		}
 	}
-	name, err := c.st.PutBlob(wire.AppendRows(nil, counts, len(counts), 1, 1))
-	if err != nil {
-		return err
-	}
-	c.enter(nil)
-	c.popular = hex.EncodeToString(name[:])
+	slices.SortStableFunc(next.Popular, func(a, b uint32) int { return cmp.Compare(h.sum[b], h.sum[a]) })
+	next.Version++
+	c.mu.Lock()
+	c.place, c.catalogue = nil, next
+	c.mu.Unlock()
 	if err := c.save(&version{}); err != nil {
 		return err
 	}
@@ -83,8 +89,8 @@ func (c *Coordinator) readout(ctx context.Context, t int) (*Readout, error) {
 	}
 	c.say(fmt.Sprintf("readout after round %d", t+1))
 	cohort := c.everybody()
-	bound := &pb.Bound{Clip: 1, Levels: 1, Most: readoutUnit}
-	h, err := c.meet(ctx, c.newTask(pb.Kind_EVALUATE, t, 5, bound), cohort, len(cohort))
+	bound := readoutBound()
+	h, err := c.meet(ctx, c.newTask(pb.Kind_EVALUATE, t, rank.ReadoutNumbers, wire.BoundFor(bound, 0, 0, mostOf(bound))), cohort, len(cohort))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +111,7 @@ func (c *Coordinator) readout(ctx context.Context, t int) (*Readout, error) {
 	share := func(x float64) float64 { return math.Round(x/math.Max(n, 1)*1e4) / 1e4 }
 	r := &Readout{Round: t + 1, Version: c.last, Devices: math.Round(n), HR10: share(sums[1]), NDCG10: share(sums[2]), Noise: noise}
 	if g == nil {
-		r.PopHR10, r.PopNDCG10 = share(sums[3]), share(sums[4])
+		r.PopHR10, r.PopNDCG10 = share(sums[4]), share(sums[5])
 	}
 	c.mu.Lock()
 	c.readouts = append(c.readouts, *r)
@@ -121,12 +127,9 @@ func (c *Coordinator) readout(ctx context.Context, t int) (*Readout, error) {
 func (c *Coordinator) blur(t int, noise float64, sum []int64) ([]float64, error) {
 	const fine = 1 << 10
 	out := make([]float64, len(sum))
+	b := readoutBound()
 	for i, x := range sum {
-		unit := 1.0
-		if i == 2 || i == 4 {
-			unit = readoutUnit
-		}
-		v := []int64{int64(math.Round(float64(x) / unit * fine))}
+		v := []int64{int64(math.Round(float64(x) * b.Unit() * fine))}
 		from := derived(c.secret, c.times, privacy.Node{Tree: -2, Index: t}, i)
 		privacy.NewSource(from).AddGauss(int64(math.Ceil(noise*fine)), v)
 		out[i] = float64(v[0]) / fine

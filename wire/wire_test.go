@@ -258,6 +258,15 @@ func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
+func TestWaitsAreShort(t *testing.T) {
+	if err := CheckWait(&pb.Wait{AfterMs: 60_000, Why: "no round now"}); err != nil {
+		t.Error(err)
+	}
+	if CheckWait(&pb.Wait{AfterMs: math.MaxUint32}) == nil || CheckWait(&pb.Wait{Why: "\x1b]0;x\x07"}) == nil {
+		t.Error("a wait of weeks, or with control characters, is let through")
+	}
+}
+
 func FuzzTask(f *testing.F) {
 	f.Add(must2(f)(proto.Marshal(&pb.Task{Kind: pb.Kind_TRAIN, Run: id(1), Bound: &pb.Bound{Clip: 1, Levels: 2, Most: 2}, Model: 1, Numbers: 3})))
 	f.Add(must2(f)(proto.Marshal(&pb.Task{Masking: &pb.Masking{Devices: 3, Length: 1 << 60}})))

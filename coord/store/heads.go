@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -58,13 +59,13 @@ func readHead(b []byte) (head, bool) {
 	}, true
 }
 
-// loadHeads reads what is whole of the file; nothing where there is none.
-func loadHeads(dir string) ([]head, error) {
+// loadHeads reads what is whole of the file, by chain; nothing where there is none.
+func loadHeads(dir string) (map[uint64]head, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "heads"))
 	if err != nil && !os.IsNotExist(err) {
-		return nil, err
+		return nil, fmt.Errorf("store: heads: %w", err)
 	}
-	var out []head
+	out := map[uint64]head{}
 	for ; len(b) > 0; b = b[min(len(b), 2*headCopy):] {
 		x, okX := readHead(b)
 		y, okY := readHead(b[min(len(b), headCopy):])
@@ -72,7 +73,7 @@ func loadHeads(dir string) ([]head, error) {
 			x, okX = y, true
 		}
 		if okX && x.number > 0 {
-			out = append(out, x)
+			out[x.chain] = x
 		}
 	}
 	return out, nil

@@ -145,6 +145,9 @@ func (s *Store) change(o op) error {
 	}
 	s.mu.Lock()
 	s.state.apply(o)
+	if o.code == opLog {
+		s.state.logs[o.key].slot = s.heads.slot()
+	}
 	s.mu.Unlock()
 	if s.size += len(record); s.size > roomy {
 		return s.renew()
@@ -159,12 +162,12 @@ func (s *Store) renew() error {
 	if s.size < 4*len(record) {
 		return nil
 	}
-	t := &tail{kind: kindIndex, id: s.newID(), stream: "index", slot: s.index.slot}
-	if err := s.append(t, record); err != nil {
+	old := s.index
+	s.index = &tail{kind: kindIndex, id: s.newID(), stream: "index", slot: old.slot}
+	s.size = len(record)
+	if err := s.append(s.index, record); err != nil {
 		return err
 	}
-	old := s.index
-	s.index, s.size = t, len(record)
 	return s.eng.purge(old.stream, old.subject())
 }
 

@@ -12,15 +12,7 @@ import (
 // load reads and verifies the index and all logs, removes what no index names,
 // and makes this handle the owner. made is false for a folder that is new, or
 // whose making was cut short.
-func (s *Store) load(made bool) error {
-	list, err := loadHeads(s.dir)
-	if err != nil {
-		return fmt.Errorf("store: heads: %w", err)
-	}
-	known := map[uint64]head{}
-	for _, h := range list {
-		known[h.chain] = h
-	}
+func (s *Store) load(made bool, known map[uint64]head) error {
 	old, err := s.loadIndex(known)
 	if err != nil {
 		return err
@@ -238,7 +230,8 @@ func (s *Store) findBlobs() error {
 	}
 	there := info.State.Subjects
 	for h, b := range s.state.blobs {
-		parts := max(1, (b.size+partSize-1)/partSize)
+		part := uint64(s.part)
+		parts := max(1, (b.size+part-1)/part)
 		if got := there[subject("blob", b.chain)]; got != parts {
 			return damage(s.dir, fmt.Sprintf("blob %x", h), "has %d of its %d parts", got, parts)
 		}

@@ -36,11 +36,7 @@ func (s *Store) log(name string) (*tail, error) {
 	if err := s.change(op{code: opLog, key: name, chain: s.newID()}); err != nil {
 		return nil, err
 	}
-	t := find()
-	t.mu.Lock()
-	t.slot = s.heads.slot()
-	t.mu.Unlock()
-	return t, nil
+	return find(), nil
 }
 
 var errDone = errors.New("done")

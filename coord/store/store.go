@@ -12,6 +12,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ import (
 type Options struct {
 	// Log gets the warnings and errors of the embedded server. Nil drops them.
 	Log *slog.Logger
+
+	part int // bytes of a record in one message; 0 is partSize
 }
 
 // Stats counts what was written since the folder was opened.
@@ -40,6 +43,7 @@ type Stats struct {
 // Store is an open folder.
 type Store struct {
 	dir   string
+	part  int
 	lock  *os.File
 	eng   *engine
 	heads *heads
@@ -88,7 +92,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, lock: lock}
+	s := &Store{dir: dir, lock: lock, part: cmp.Or(o.part, partSize)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -96,6 +100,13 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	}()
 	made, err := s.made()
 	if err != nil {
+		return nil, err
+	}
+	known, err := loadHeads(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBlocks(dir, known); err != nil {
 		return nil, err
 	}
 	if s.eng, err = start(dir, o.Log); err != nil {
@@ -110,7 +121,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if name, what := s.eng.check(ctx); name != "" {
 		return nil, damage(dir, "stream "+name, "%s", what)
 	}
-	if err := s.load(made); err != nil {
+	if err := s.load(made, known); err != nil {
 		return nil, err
 	}
 	if !made {
@@ -220,16 +231,16 @@ func (s *Store) newID() uint64 { return s.epoch<<32 | s.ids.Add(1) }
 // append adds a record to a chain, and returns when it is synced and in heads.
 // After an error nothing more can be added to the chain by this owner.
 func (s *Store) append(t *tail, record []byte) error {
-	parts := max(1, (len(record)+partSize-1)/partSize)
+	parts := max(1, (len(record)+s.part-1)/s.part)
 	if parts > maxParts {
-		return fmt.Errorf("store: a record of %d bytes: the most is %d", len(record), maxParts*partSize)
+		return fmt.Errorf("store: a record of %d bytes: the most is %d", len(record), maxParts*s.part)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p := range parts {
 		f := frame{
 			kind: t.kind, chain: t.id, epoch: s.epoch, part: uint32(p), parts: uint32(parts),
-			payload: record[p*partSize : min(len(record), (p+1)*partSize)],
+			payload: record[p*s.part : min(len(record), (p+1)*s.part)],
 		}
 		if err := s.add(t, &f); err != nil {
 			return err

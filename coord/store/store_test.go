@@ -116,3 +116,8 @@ func TestWhatIsWrittenIsThereAfterAReopen(t *testing.T) {
 		t.Errorf("epoch %d after four openings", s.Epoch())
 	}
 }
+
+func sorted(s []string) []string {
+	slices.Sort(s)
+	return s
+}

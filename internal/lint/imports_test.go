@@ -49,9 +49,11 @@ var table = map[string]row{
 	"wire/rpc":          {may: list("wire wire/pb wire/pb/pbconnect")},
 	"wire/gen":          {may: none},
 
-	"agent":       {may: list("device wire wire/pb methods method param rows privacy secagg rank rng vec")},
+	"agent":       {may: list("device wire wire/pb wire/rpc methods method param rows privacy secagg rank rng vec")},
 	"agent/local": {may: list("agent wire internal/whole")},
 	"coord/store": {may: none},
+	"coord":       {may: list("coord/store round account agg device method methods param privacy rank rows secagg vec wire wire/pb wire/pb/pbconnect wire/rpc")},
+	"fleet":       {may: list("agent data device rng rows wire wire/pb wire/rpc sim")},
 
 	"data/fetch": {may: list("data")},
 

@@ -29,12 +29,8 @@ type Kind int32
 const (
 	Kind_KIND_UNKNOWN Kind = 0
 	Kind_TRAIN        Kind = 1
-	// Five integers: 1 if the device has an item of its own held out (else all are 0), then
-	// whether the model ranks it among the first ten of all items that the device does not have
-	// (hit, 0 or 1), its NDCG@10 times 2^20 rounded down, and hit and NDCG of popularity.
-	Kind_EVALUATE Kind = 2
-	// An integer for each item: 1 if the device has it. Their sums are Manifest.popularity.
-	Kind_COUNT Kind = 3
+	Kind_EVALUATE     Kind = 2 // the report is a rank.Readout, bounded as an update is
+	Kind_COUNT        Kind = 3 // an integer for each item: 1 if the device has it
 )
 
 // Enum value maps for Kind.
@@ -827,7 +823,6 @@ type Manifest struct {
 	Slots         []*Blob                `protobuf:"bytes,7,rep,name=slots,proto3" json:"slots,omitempty"`         // the values that devices read; empty hash for a slot that they do not
 	MadeMs        int64                  `protobuf:"varint,8,opt,name=made_ms,json=madeMs,proto3" json:"made_ms,omitempty"`
 	RolledBack    bool                   `protobuf:"varint,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"` // an operator went back to an older model
-	Popularity    *Blob                  `protobuf:"bytes,10,opt,name=popularity,proto3" json:"popularity,omitempty"`                   // how many devices have each item, as float32; empty where it is not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -923,13 +918,6 @@ func (x *Manifest) GetRolledBack() bool {
 		return x.RolledBack
 	}
 	return false
-}
-
-func (x *Manifest) GetPopularity() *Blob {
-	if x != nil {
-		return x.Popularity
-	}
-	return nil
 }
 
 type Blob struct {
@@ -1196,7 +1184,8 @@ func (x *Setting) GetValue() string {
 type Catalogue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"` // by place in the tables
+	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`             // by place in the tables
+	Popular       []uint32               `protobuf:"varint,3,rep,packed,name=popular,proto3" json:"popular,omitempty"` // places, the most popular first: what devices compare the model with; empty where nobody knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1241,6 +1230,13 @@ func (x *Catalogue) GetVersion() uint64 {
 func (x *Catalogue) GetItems() []*Item {
 	if x != nil {
 		return x.Items
+	}
+	return nil
+}
+
+func (x *Catalogue) GetPopular() []uint32 {
+	if x != nil {
+		return x.Popular
 	}
 	return nil
 }
@@ -2906,7 +2902,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\":\n" +
 	"\x06Signed\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xce\x02\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x9e\x02\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"federation\x18\x01 \x01(\fR\n" +
@@ -2919,11 +2915,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05slots\x18\a \x03(\v2\x0e.tacit.v1.BlobR\x05slots\x12\x17\n" +
 	"\amade_ms\x18\b \x01(\x03R\x06madeMs\x12\x1f\n" +
 	"\vrolled_back\x18\t \x01(\bR\n" +
-	"rolledBack\x12.\n" +
-	"\n" +
-	"popularity\x18\n" +
-	" \x01(\v2\x0e.tacit.v1.BlobR\n" +
-	"popularity\"0\n" +
+	"rolledBack\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
@@ -2946,10 +2938,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05shape\x18\x0f \x03(\x04R\x05shape\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"K\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"e\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12$\n" +
-	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"F\n" +
+	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\x12\x18\n" +
+	"\apopular\x18\x03 \x03(\rR\apopular\"F\n" +
 	"\x04Item\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x18\n" +
@@ -3169,57 +3162,56 @@ var file_tacit_proto_depIdxs = []int32{
 	14, // 5: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
 	14, // 6: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
 	14, // 7: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
-	14, // 8: tacit.v1.Manifest.popularity:type_name -> tacit.v1.Blob
-	16, // 9: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
-	18, // 10: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
-	0,  // 11: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
-	20, // 12: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
-	21, // 13: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
-	0,  // 14: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
-	1,  // 15: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
-	2,  // 16: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	18, // 17: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
-	12, // 18: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
-	18, // 19: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
-	3,  // 20: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	6,  // 21: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	8,  // 22: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	22, // 23: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	24, // 24: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	26, // 25: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	28, // 26: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	30, // 27: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
-	32, // 28: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
-	33, // 29: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
-	35, // 30: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
-	36, // 31: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
-	37, // 32: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
-	39, // 33: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
-	40, // 34: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
-	42, // 35: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
-	43, // 36: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
-	4,  // 37: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	7,  // 38: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	10, // 39: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	23, // 40: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	25, // 41: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	27, // 42: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	29, // 43: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	31, // 44: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
-	31, // 45: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
-	34, // 46: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
-	31, // 47: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
-	31, // 48: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
-	38, // 49: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
-	31, // 50: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
-	41, // 51: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
-	23, // 52: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
-	44, // 53: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
-	37, // [37:54] is the sub-list for method output_type
-	20, // [20:37] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	16, // 8: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
+	18, // 9: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
+	0,  // 10: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
+	20, // 11: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
+	21, // 12: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
+	0,  // 13: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
+	1,  // 14: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
+	2,  // 15: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
+	18, // 16: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
+	12, // 17: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
+	18, // 18: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
+	3,  // 19: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	6,  // 20: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	8,  // 21: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	22, // 22: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	24, // 23: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	26, // 24: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	28, // 25: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	30, // 26: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
+	32, // 27: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
+	33, // 28: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
+	35, // 29: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
+	36, // 30: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
+	37, // 31: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
+	39, // 32: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
+	40, // 33: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
+	42, // 34: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
+	43, // 35: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
+	4,  // 36: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	7,  // 37: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	10, // 38: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	23, // 39: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	25, // 40: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	27, // 41: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	29, // 42: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	31, // 43: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
+	31, // 44: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
+	34, // 45: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
+	31, // 46: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
+	31, // 47: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
+	38, // 48: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
+	31, // 49: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
+	41, // 50: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
+	23, // 51: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
+	44, // 52: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
+	36, // [36:53] is the sub-list for method output_type
+	19, // [19:36] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }

@@ -303,7 +303,7 @@ func TestCallsAreMadeAgainUntilTheCoordinatorIsBack(t *testing.T) {
 
 // Thousands of devices in one process share connections.
 func TestManyClientsShareFewConnections(t *testing.T) {
-	const clients = 300
+	const clients = 100
 	st := newStage()
 	for i := range clients {
 		st.seats[fixed(keyOf(i))] = uint32(i)

@@ -232,7 +232,7 @@ func bodyError(err error) error {
 	case errors.Is(err, errBudget):
 		return slowDown(time.Second, "too many calls at once")
 	case isSlow(err):
-		return Refuse(TooSlow, connect.CodeAborted, "the body came too slowly")
+		return Refuse(TooSlow, connect.CodeUnavailable, "the body came too slowly")
 	}
 	return Refuse(Malformed, connect.CodeInvalidArgument, "the body ended too early")
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -94,42 +96,26 @@ func TestSlowClientsAreCutAndOthersAreServed(t *testing.T) {
 	for i := range keys {
 		st.seats[fixed(keyOf(i+1))] = uint32(i)
 	}
-	s := st.open(t, Limits{Grace: 300 * time.Millisecond, LeastRate: 1 << 20, KeyRate: -1}, false)
+	s := st.open(t, Limits{Grace: time.Second, LeastRate: 1 << 20, KeyRate: -1}, false)
 	stop := make(chan struct{})
 	others := busy(t, s, stop, keys-1)
 	slow := keyOf(keys)
+	var all sync.WaitGroup
 	for what, begin := range map[string]string{
 		"a body":      head(signed(slow, pbconnect.FederationReportProcedure, time.Now(), &pb.ReportRequest{}), "Content-Length: 60000"),
-		"a small one": head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Content-Length: 100"),
+		"a small one": head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Content-Length: 1000"),
 		"chunks":      head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Transfer-Encoding: chunked"),
 		"a header":    "POST /x HTTP/1.1\r\nHost: ",
 		"nothing":     "",
 	} {
 		c := connection(t, s)
-		if _, err := io.WriteString(c, begin); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_, _ = io.Copy(io.Discard, c)
-		}()
-		bytes := 0
-		for cut := false; !cut && what != "nothing"; {
-			select {
-			case <-ended:
-				cut = true
-			case <-time.After(20 * time.Millisecond):
-				if _, err := io.WriteString(c, "1"); err != nil {
-					cut = true
-				}
-				if bytes++; bytes > 2000 {
-					t.Fatalf("%s: still there after %d single bytes", what, bytes)
-				}
+		all.Go(func() {
+			if err := dribble(c, begin, what == "nothing"); err != nil {
+				t.Errorf("%s: %v", what, err)
 			}
-		}
-		<-ended
+		})
 	}
+	all.Wait()
 	close(stop)
 	others.Wait()
 	if n := s.server.Refused()[TooSlow]; n < 2 {
@@ -137,10 +123,46 @@ func TestSlowClientsAreCutAndOthersAreServed(t *testing.T) {
 	}
 }
 
+// dribble sends a beginning, and then a byte at a time until the connection is cut.
+func dribble(c net.Conn, begin string, silent bool) error {
+	if _, err := io.WriteString(c, begin); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	for sent := 0; ; sent++ {
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(20 * time.Millisecond):
+		}
+		if sent > 3000 {
+			return fmt.Errorf("still there after %d single bytes", sent)
+		}
+		if _, err := io.WriteString(c, "1"[:btoi(!silent)]); err != nil {
+			return nil
+		}
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // The same over HTTP/2, where a connection is shared: the stream ends, its neighbours go on.
 func TestASlowStreamEndsAlone(t *testing.T) {
 	st := newStage(keyOf(1), keyOf(2))
-	s := st.open(t, Limits{Grace: 300 * time.Millisecond, LeastRate: 1 << 20, KeyRate: -1}, true)
+	s := st.open(t, Limits{Grace: time.Second, LeastRate: 1 << 20, KeyRate: -1}, true)
+	silent := connection(t, s) // does not even shake hands
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection that says nothing is answered")
+	}
 	shared := must[*http.Transport](t)(NewTransport(s.pin, 1))
 	defer shared.CloseIdleConnections()
 	other := s.dial(t, keyOf(1), func(o *Options) { o.Transport = shared })
@@ -221,6 +243,16 @@ func TestOnlyThePinnedKeyIsBelieved(t *testing.T) {
 	}
 	if _, again, err := MakeTLS(dir); err != nil || again != other {
 		t.Errorf("the pin is %s, and then %s, %v", other, again, err)
+	}
+	file := filepath.Join(dir, "tls.pem")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key is kept with mode %v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := MakeTLS(dir); err == nil {
+		t.Error("a key that all may read is used")
 	}
 	s := newStage(keyOf(1)).open(t, Limits{}, true)
 	ctx := context.Background()

@@ -17,6 +17,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -48,6 +49,9 @@ func MakeTLS(dir string) (*tls.Config, string, error) {
 		if err := makeCertificate(dir, path); err != nil {
 			return nil, "", fmt.Errorf("rpc: a certificate in %s: %w", dir, err)
 		}
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, "", fmt.Errorf("rpc: %s has mode %04o, and others may have read its key: delete it, and give devices the new pin; or set it to 0600", path, info.Mode().Perm())
 	}
 	return LoadTLS(path, path)
 }
