@@ -50,8 +50,9 @@ type Status struct {
 	Epsilon   *float64         `json:"epsilon"` // spent; null without a promise
 	Promise   string           `json:"promise"`
 	Holds     string           `json:"holds,omitempty"`
-	Lost      int              `json:"lost"`   // reports that were answered and are in no sum
-	Counts    map[string]int64 `json:"counts"` // of calls and refusals
+	LedgerOK  bool             `json:"ledger_ok"` // true without a promise too
+	Lost      int              `json:"lost"`      // reports that were answered and are in no sum
+	Counts    map[string]int64 `json:"counts"`    // of calls and refusals
 	Synced    store.Stats      `json:"synced"`
 	SyncAll   bool             `json:"sync_always"`
 	Readouts  []Readout        `json:"readouts"`
@@ -69,7 +70,7 @@ func (c *Coordinator) Status() Status {
 	s := Status{
 		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run), Rounds: c.settings.Rounds, Version: c.last,
 		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal, Masked: c.settings.Masked, Promise: string(text),
-		Lost: c.lost, Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts),
+		LedgerOK: c.ledgerOK(), Lost: c.lost, Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts),
 	}
 	if c.newest != nil {
 		s.Round, s.Items = c.newest.Round, c.newest.Items
@@ -83,6 +84,11 @@ func (c *Coordinator) Status() Status {
 	for k, v := range c.counts {
 		s.Counts[k] = v
 	}
+	if c.refused != nil {
+		for k, v := range c.refused() {
+			s.Counts["refused_"+k] = int64(v)
+		}
+	}
 	if c.settings.DP.On() {
 		e := c.epsilon()
 		s.Epsilon, s.Holds = &e, c.holds()
@@ -95,6 +101,13 @@ func (d desk) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, er
 func (d desk) told() (*pb.StatusResponse, error) {
 	b, err := json.Marshal(d.Coordinator.Status())
 	return &pb.StatusResponse{Json: string(b)}, err
+}
+
+// Refusals tells where a server counts what it refuses, by code.
+func (c *Coordinator) Refusals(by func() map[string]uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = by
 }
 
 // Begin begins a run.
@@ -453,4 +466,22 @@ func (d desk) Counted(_ context.Context, r *pb.CountedRequest) (*pb.CountedRespo
 		err = nil
 	}
 	return out, err
+}
+
+// ledgerOK reports whether the ledger holds at least what the rounds that are in the
+// model cost.
+func (c *Coordinator) ledgerOK() bool {
+	if c.ledger == nil || c.newest == nil {
+		return true
+	}
+	paid := int64(0)
+	for _, e := range c.ledger.Events() {
+		if !c.engine.Guard.IsMetric(e) {
+			paid += e.Rounds
+		}
+	}
+	if c.engine.Guard.Mechanism == privacy.Tree {
+		return paid > 0 || c.newest.Round == 0
+	}
+	return paid >= int64(c.newest.Round)
 }

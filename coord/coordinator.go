@@ -91,6 +91,7 @@ type Coordinator struct {
 	pace     time.Duration // of rounds, smoothed
 	opened   time.Time
 	counts   map[string]int64
+	refused  func() map[string]uint64
 	wake     chan struct{}
 	uploads  uploads
 	shelf    shelf

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -178,4 +179,14 @@ func splitOf(s *lab.Spec, dir string) (*data.Split, error) {
 func isFeatured(m method.Method) bool {
 	_, ok := method.As[method.Featured](m)
 	return ok
+}
+
+// freePort is an address that nothing listens on.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -205,11 +206,11 @@ func (a *app) listen(ctx context.Context, c *coord.Coordinator, f *serveFlags) e
 		return err
 	}
 	a.greet(w, f, c)
-	return a.run2(ctx, c, server, server.HTTP(secure), server.Listener(l))
+	return a.attend(ctx, c, server, server.HTTP(secure), server.Listener(l))
 }
 
-// run2 runs the rounds and the server, until one of them ends.
-func (a *app) run2(ctx context.Context, c *coord.Coordinator, server *rpc.Server, h *http.Server, l net.Listener) error {
+// attend runs the rounds and the server, until one of them ends.
+func (a *app) attend(ctx context.Context, c *coord.Coordinator, server *rpc.Server, h *http.Server, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.Refusals(server.Refused)
@@ -298,7 +299,7 @@ func (a *app) heard(e coord.Event) {
 }
 
 func (a *app) repair(f *serveFlags) error {
-	report, err := store.Repair(f.state)
+	report, err := store.Repair(f.state, store.Options{})
 	if err != nil {
 		return err
 	}
