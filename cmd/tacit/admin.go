@@ -29,7 +29,7 @@ func (a *app) adminCmd() *cobra.Command {
 		Use: "admin", Short: "Operate a coordinator",
 		Long: `Operate a coordinator: look at it, let devices in, pause it, add and retire items, go
 back to an older model, take a model out. On the coordinator's machine it finds its
-way by the state folder; from elsewhere give --server, --pin and --token.`,
+way by the state folder; from elsewhere give --coordinator, --pin and --token.`,
 	}
 	return group(c, a.adminStatus(), a.adminBegin(), a.adminToken(), a.adminPause(true), a.adminPause(false), a.adminHistory(), a.adminRollback(), a.adminRevoke(), a.adminItems(), a.adminExport())
 }

@@ -76,7 +76,7 @@ type reach struct {
 
 func (r *reach) flags(c *cobra.Command, token string) {
 	f := c.Flags()
-	f.StringVar(&r.url, "server", "", "the coordinator's address, such as https://host:7633; else that of --state")
+	f.StringVar(&r.url, "coordinator", "", "its address, such as https://host:7633; else that of --state")
 	f.StringVar(&r.pin, "pin", "", "the pin that the coordinator prints, where its certificate is its own")
 	f.StringVar(&r.token, "token", "", token)
 	f.StringVar(&r.state, "state", stateDir(), "the folder of a coordinator on this machine, which says how to reach it")
@@ -89,7 +89,7 @@ func (r *reach) find(admin bool) (*welcome, error) {
 	if r.url == "" {
 		local, err := readWelcome(r.state)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, input(fmt.Errorf("no coordinator has its state in %s", r.state), "start one with tacit serve, or give --server, --pin and --token")
+			return nil, input(fmt.Errorf("no coordinator has its state in %s", r.state), "start one with tacit serve, or give --coordinator, --pin and --token")
 		}
 		if err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ type fleetFlags struct {
 }
 
 const fleetLong = `Run a device for each user of a data set, all in one process, over real sockets, against
-a real coordinator: the one on this machine, or --server. If the coordinator waits for
+a real coordinator: the one on this machine, or --coordinator. If the coordinator waits for
 a run, the fleet begins one with the method and settings given here.
 
 Devices may come late (--arrive), vanish (--drop), leave masked rounds half-way (--leave),
