@@ -217,7 +217,7 @@ func (f *File) Wipe() error {
 			gone = s.forget()
 		}
 	}
-	for _, name := range []string{f.path, f.path + ".lock"} {
+	for _, name := range []string{f.path, f.path + ".lock", f.path + ".run"} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			gone = errors.Join(gone, err)
 		}

@@ -21,14 +21,14 @@ import (
 // deviceFlags are those of a device.
 type deviceFlags struct {
 	stateFlags
-	server, pin, token, coordinator string
-	history, data, user, dataDir    string
-	insecure, once, rehearsal       bool
-	noHoldOut                       bool
-	duty                            float64
-	memory                          int
-	moment                          local.Moment
-	keepLast, keepDays              int
+	server, pin, token           string
+	history, data, user, dataDir string
+	insecure, once, rehearsal    bool
+	noHoldOut                    bool
+	duty                         float64
+	memory                       int
+	moment                       local.Moment
+	keepLast, keepDays           int
 }
 
 const deviceLong = `Run a device: it learns from its owner's history, which stays on it, and sends one
@@ -59,10 +59,11 @@ func (a *app) deviceCmd() *cobra.Command {
 	c := &cobra.Command{Use: "device", Short: "Run a device, and look after it", Long: deviceLong, Example: deviceExample, Args: args(cobra.NoArgs)}
 	f.stateFlags.flags(c)
 	fl := c.Flags()
-	fl.StringVar(&f.server, "server", "", "the coordinator's address, such as https://host:7633; else that of the state file, else of this machine")
+	fl.StringVar(&f.server, "server", "", "the coordinator's address, such as https://host:7633; else that of the state file, else of this machine ($TACIT_STATE is the folder of its state)")
+	fl.StringVar(&f.server, "coordinator", "", "the same as --server")
+	_ = fl.MarkHidden("coordinator")
 	fl.StringVar(&f.pin, "pin", "", "the pin that the coordinator prints, where its certificate is its own")
 	fl.StringVar(&f.token, "token", "", "to enrol with, once")
-	fl.StringVar(&f.coordinator, "coordinator", stateDir(), "the folder of a coordinator on this machine, which says how to reach it")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
 	fl.StringVar(&f.history, "history", "", "a CSV file of item ids, or of item id and time; what is new in it is added")
 	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
@@ -225,7 +226,7 @@ func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
 		w.URL, w.Pin = about.Setting["server"], about.Setting["pin"]
 	}
 	if w.URL == "" {
-		found, err := readWelcome(f.coordinator)
+		found, err := readWelcome(stateDir())
 		if err != nil {
 			return nil, input(errors.New("no coordinator is given, and none is on this machine"), "give --server, --pin and --token, or start one with tacit serve")
 		}

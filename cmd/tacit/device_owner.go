@@ -76,8 +76,11 @@ func sayLog(w io.Writer, about *agent.About, path string) error {
 	}
 	last := about.Log[len(about.Log)-1]
 	t.Notes = []string{
-		fmt.Sprintf("%d reports of %d bytes in all; the history itself is in none of them. State file: %s.", len(about.Log), bytes, path),
+		fmt.Sprintf("%d reports of %d bytes in all. State file: %s.", len(about.Log), bytes, path),
 		"The newest report's promise: " + last.Promise + ". " + strings.TrimSpace(last.Holds),
+	}
+	if !last.Masked && last.Promise == "none" {
+		t.Notes = append(t.Notes, "Without masks and without a promise, the coordinator can work out from a report which items you have.")
 	}
 	return t.Text(w)
 }
