@@ -88,14 +88,14 @@ func (s *seal) cost() (t, m uint32, p uint8) {
 	return binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), b[8]
 }
 
-func newPassphraseSeal(phrase []byte) (*seal, error) {
+func newPassphraseSeal(phrase []byte, memory uint32) (*seal, error) {
 	salt, err := random(saltSize)
 	if err != nil {
 		return nil, err
 	}
 	head := append([]byte(magic), fileVersion, byPassphrase)
 	head = binary.LittleEndian.AppendUint32(head, passes)
-	head = binary.LittleEndian.AppendUint32(head, kib)
+	head = binary.LittleEndian.AppendUint32(head, memory)
 	head = append(append(head, lanes), salt...)
 	s := &seal{kind: byPassphrase, head: head}
 	key, check := s.stretch(phrase, salt)
