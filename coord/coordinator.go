@@ -81,6 +81,7 @@ type Coordinator struct {
 	newest   *version
 	signed   *pb.Signed
 	place    place // where devices of the round go; nil between rounds
+	vault    *vault // the last masked round's
 	paused   bool
 	state    string // for people
 	pending  []*pb.Item

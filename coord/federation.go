@@ -272,9 +272,9 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "no run has begun")
 	}
 	d.mu.Lock()
-	v, ok := d.place.(*vault)
+	v := d.vault
 	d.mu.Unlock()
-	if !ok || string(r.Run) != string(d.run) || r.Round != v.hall.task.Round || r.Attempt != v.hall.task.Attempt {
+	if v == nil || string(r.Run) != string(d.run) || r.Round != v.hall.task.Round || r.Attempt != v.hall.task.Attempt {
 		if d.isIn(seat, r.Round) {
 			return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
 		}

@@ -137,7 +137,9 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		return nil, err
 	}
 	v.ends = c.now().Add(c.settings.Deadline)
-	c.enter(v)
+	c.mu.Lock()
+	c.place, c.vault = v, v // it answers who asks for the sum, also when the round is over
+	c.mu.Unlock()
 	defer func() {
 		v.vmu.Lock()
 		v.over = !v.done

@@ -77,11 +77,9 @@ func checkBlocks(dir string, known map[uint64]head) error {
 			if err != nil {
 				return fmt.Errorf("store: %w", err)
 			}
-			at := walkBlock(b, c.Name, f.number, func(payload []byte) {
-				if n := frameLen(payload); n > 0 && n == len(payload) {
-					id, number := binary.LittleEndian.Uint64(payload[8:]), binary.LittleEndian.Uint64(payload[24:])
-					seen[id] = max(seen[id], number)
-				}
+			at := walkBlock(b, c.Name, f.number, func(frame []byte) {
+				id, number := binary.LittleEndian.Uint64(frame[8:]), binary.LittleEndian.Uint64(frame[24:])
+				seen[id] = max(seen[id], number)
 			})
 			if at == len(b) {
 				continue
@@ -109,9 +107,9 @@ func checkBlocks(dir string, known map[uint64]head) error {
 	return nil
 }
 
-// walkBlock calls each for the payloads of a block's records, and returns where
-// the first one begins that is not whole.
-func walkBlock(b []byte, stream string, number int, each func(payload []byte)) (at int) {
+// walkBlock calls each for the frames of a block, and returns where the first
+// record begins that is not whole. Records without headers are JetStream's own.
+func walkBlock(b []byte, stream string, number int, each func(frame []byte)) (at int) {
 	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", stream, number))
 	hash, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
@@ -143,14 +141,16 @@ func walkBlock(b []byte, stream string, number int, each func(payload []byte)) (
 			return at
 		}
 		if skip > 0 {
-			// Where the hash is right, a length outside of it may still be wrong.
+			// The headers' length is not under the hash. All that has headers is ours, and a frame.
 			h := binary.LittleEndian.Uint32(r[recordHead+subject:])
 			if uint64(h) > uint64(len(body)) {
 				return at
 			}
-			body = body[h:]
+			if body = body[h:]; len(body) == 0 || frameLen(body) != len(body) {
+				return at
+			}
+			each(body)
 		}
-		each(body)
 		at += int(n)
 	}
 	return at

@@ -16,13 +16,23 @@ import (
 	"time"
 )
 
-// The test binary is also the process that is killed.
-const childEnv = "TACIT_STORE_CRASH_CHILD"
+// The test binary is also the process that is killed, and the one that is watched.
+const (
+	childEnv = "TACIT_STORE_CRASH_CHILD"
+	syncEnv  = "TACIT_STORE_SYNC_CHILD"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		fmt.Fprintln(os.Stderr, child(dir))
 		os.Exit(1)
+	}
+	if dir := os.Getenv(syncEnv); dir != "" {
+		if err := syncChild(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

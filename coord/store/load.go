@@ -110,29 +110,32 @@ func chainOf(subject string) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// loadIndex finds the latest index, and returns those that it has replaced.
-func (s *Store) loadIndex(known map[uint64]head) (old []uint64, err error) {
-	type index struct {
-		r     *reader
-		state state
-		size  int
-		err   error
-	}
+// index is a chain of operations while it is read.
+type index struct {
+	*reader
+	state state
+	size  int
+	err   error
+}
+
+// readIndexes reads all indexes that are there: an old one stays until the one
+// that replaces it is whole.
+func (s *Store) readIndexes(known map[uint64]head) (map[uint64]*index, error) {
 	all := map[uint64]*index{}
-	err = s.eng.read("index", "index.*", func(seq uint64, subject string, data []byte) error {
+	return all, s.eng.read("index", "index.*", func(seq uint64, subject string, data []byte) error {
 		id, err := chainOf(subject)
 		if err != nil {
 			return damage(s.dir, "index", "has a message on %s", subject)
 		}
 		x := all[id]
 		if x == nil {
-			x = &index{r: newReader(kindIndex, id, known), state: newState()}
+			x = &index{reader: newReader(kindIndex, id, known), state: newState()}
 			all[id] = x
 		}
 		if x.err != nil {
 			return nil
 		}
-		record, whole, err := x.r.take(data, seq)
+		record, whole, err := x.take(data, seq)
 		if err == nil && whole {
 			x.size += len(record)
 			err = readOps(record, x.state.apply)
@@ -140,17 +143,22 @@ func (s *Store) loadIndex(known map[uint64]head) (old []uint64, err error) {
 		x.err = err
 		return nil
 	})
+}
+
+// loadIndex finds the latest index, and returns those that it has replaced.
+func (s *Store) loadIndex(known map[uint64]head) (old []uint64, err error) {
+	all, err := s.readIndexes(known)
 	if err != nil {
 		return nil, err
 	}
 	var best *index
 	for id, x := range all {
-		if x.r.count > 0 && (best == nil || id > best.r.id) {
+		if x.count > 0 && (best == nil || id > best.id) {
 			best = x
 		}
 	}
 	for _, h := range known {
-		if h.kind == kindIndex && (best == nil || best.r.id < h.chain) {
+		if h.kind == kindIndex && (best == nil || best.id < h.chain) {
 			return nil, damage(s.dir, "index", "is not there, or its beginning is damaged")
 		}
 	}
@@ -158,19 +166,19 @@ func (s *Store) loadIndex(known map[uint64]head) (old []uint64, err error) {
 		return nil, nil
 	}
 	if best.err != nil {
-		return nil, damage(s.dir, "index", "record %d: %v", best.r.count+1, best.err)
+		return nil, damage(s.dir, "index", "record %d: %v", best.count+1, best.err)
 	}
-	if !best.r.end() {
-		return nil, damage(s.dir, "index", "ends after %d records, and more were written", best.r.count)
+	if !best.end() {
+		return nil, damage(s.dir, "index", "ends after %d records, and more were written", best.count)
 	}
 	for id := range all {
-		if id != best.r.id {
+		if id != best.id {
 			old = append(old, id)
 		}
 	}
-	s.state, s.size, s.epoch = best.state, best.size, best.r.epoch+1
-	s.index = &tail{kind: kindIndex, id: best.r.id, stream: "index", slot: -1}
-	best.r.tail(s.index)
+	s.state, s.size, s.epoch = best.state, best.size, best.epoch+1
+	s.index = &tail{kind: kindIndex, id: best.id, stream: "index", slot: -1}
+	best.tail(s.index)
 	return old, nil
 }
 

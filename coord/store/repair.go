@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,9 +36,6 @@ type place struct {
 // that are older than a log's records are for the caller to notice, by Lost.
 // It may be called again after a crash.
 func Repair(dir string, o Options) (*Report, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	lock, err := takeLock(dir)
 	if err != nil {
 		return nil, err
@@ -208,7 +204,7 @@ func rebuild(fresh string, found map[uint64][]place, known map[uint64]head, o Op
 }
 
 func newEngine(dir string, o Options) (*engine, error) {
-	eng, err := start(dir, o.Log)
+	eng, err := start(dir, o.Warn)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -53,7 +52,7 @@ type engine struct {
 	js  jetstream.JetStream
 }
 
-func start(dir string, log *slog.Logger) (_ *engine, err error) {
+func start(dir string, warn func(string)) (_ *engine, err error) {
 	// The server takes a folder of its own inside of this one.
 	if err := os.MkdirAll(filepath.Join(dir, "jetstream"), 0o700); err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ func start(dir string, log *slog.Logger) (_ *engine, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: server: %w", err)
 	}
-	srv.SetLoggerV2(quiet{log}, false, false, false)
+	srv.SetLoggerV2(quiet(warn), false, false, false)
 	e := &engine{srv: srv}
 	defer func() {
 		if err != nil {
@@ -223,20 +222,18 @@ func (e *engine) purge(stream, subject string) error {
 	return nil
 }
 
-// quiet hands the server's warnings and errors to the caller's log.
-type quiet struct{ log *slog.Logger }
+// quiet hands the server's warnings and errors on.
+type quiet func(message string)
 
-func (q quiet) Noticef(string, ...any) {}
-func (q quiet) Debugf(string, ...any)  {}
-func (q quiet) Tracef(string, ...any)  {}
-func (q quiet) Warnf(format string, a ...any) {
-	q.log.Warn("store: " + fmt.Sprintf(format, a...))
+func (q quiet) tell(format string, a []any) {
+	if q != nil {
+		q("store: " + fmt.Sprintf(format, a...))
+	}
 }
 
-func (q quiet) Errorf(format string, a ...any) {
-	q.log.Error("store: " + fmt.Sprintf(format, a...))
-}
-
-func (q quiet) Fatalf(format string, a ...any) {
-	q.log.Error("store: " + fmt.Sprintf(format, a...))
-}
+func (q quiet) Noticef(string, ...any)         {}
+func (q quiet) Debugf(string, ...any)          {}
+func (q quiet) Tracef(string, ...any)          {}
+func (q quiet) Warnf(format string, a ...any)  { q.tell(format, a) }
+func (q quiet) Errorf(format string, a ...any) { q.tell(format, a) }
+func (q quiet) Fatalf(format string, a ...any) { q.tell(format, a) }

@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,8 +26,9 @@ import (
 
 // Options say how to open a folder. The zero value is a good one.
 type Options struct {
-	// Log gets the warnings and errors of the embedded server. Nil drops them.
-	Log *slog.Logger
+	// Warn gets the warnings and errors of the embedded server, as they happen and
+	// from any goroutine. Nil drops them.
+	Warn func(message string)
 
 	part int // bytes of a record in one message; 0 is partSize
 }
@@ -85,9 +85,6 @@ const formatText = "tacit store 1\n"
 // Open opens a folder, or makes it, and verifies all values and logs and that
 // each blob has its parts. Verify reads blobs.
 func Open(dir string, o Options) (_ *Store, err error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	lock, err := takeLock(dir)
 	if err != nil {
 		return nil, err
@@ -109,7 +106,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := checkBlocks(dir, known); err != nil {
 		return nil, err
 	}
-	if s.eng, err = start(dir, o.Log); err != nil {
+	if s.eng, err = start(dir, o.Warn); err != nil {
 		return nil, err
 	}
 	ctx := context.Background()

@@ -72,49 +72,50 @@ func TestWhatIsWrittenIsThereAfterAReopen(t *testing.T) {
 	must(t, err)
 	must(t, s.DropBlob(gone))
 
-	check := func(s *Store) {
-		t.Helper()
-		if v, err := s.Get("run"); err != nil || string(v) != "two" {
-			t.Errorf("run = %q, %v; want two", v, err)
-		}
-		if _, err := s.Get("gone"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("a deleted value gives %v, want ErrNotFound", err)
-		}
-		if got := s.Keys(""); !slices.Equal(got, []string{"empty", "run"}) {
-			t.Errorf("keys %q", got)
-		}
-		if got := s.Logs("round/"); !slices.Equal(got, []string{"round/7/shard/1"}) {
-			t.Errorf("logs %q", got)
-		}
-		if got := records(t, s, "enrolments"); !slices.EqualFunc(got, want, bytes.Equal) {
-			t.Errorf("%d records, want %d equal ones", len(got), len(want))
-		}
-		if got := records(t, s, "round/7/shard/1"); len(got) != 2 || !bytes.Equal(got[0], large(1)) || len(got[1]) != 0 {
-			t.Errorf("a large and an empty record come back as %d records", len(got))
-		}
-		if got := records(t, s, "dropped"); got != nil {
-			t.Errorf("a dropped log has %d records", len(got))
-		}
-		if b, err := s.Blob(h); err != nil || !bytes.Equal(b, large(2)) {
-			t.Errorf("blob: %d bytes, %v", len(b), err)
-		}
-		if _, err := s.Blob(gone); !errors.Is(err, ErrNotFound) {
-			t.Errorf("a dropped blob gives %v, want ErrNotFound", err)
-		}
-		if got := s.Blobs(); len(got) != 1 || got[h] != int64(len(large(2))) {
-			t.Errorf("blobs %v", got)
-		}
-		must(t, s.Verify())
-	}
-	check(s)
+	checkAll(t, s, want, h, gone)
 	for range 3 {
 		must(t, s.Close())
 		s = open(t, dir)
-		check(s)
+		checkAll(t, s, want, h, gone)
 	}
 	if s.Epoch() != 4 {
 		t.Errorf("epoch %d after four openings", s.Epoch())
 	}
+}
+
+func checkAll(t *testing.T, s *Store, want [][]byte, h, gone Hash) {
+	t.Helper()
+	if v, err := s.Get("run"); err != nil || string(v) != "two" {
+		t.Errorf("run = %q, %v; want two", v, err)
+	}
+	if _, err := s.Get("gone"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a deleted value gives %v, want ErrNotFound", err)
+	}
+	if got := s.Keys(""); !slices.Equal(got, []string{"empty", "run"}) {
+		t.Errorf("keys %q", got)
+	}
+	if got := s.Logs("round/"); !slices.Equal(got, []string{"round/7/shard/1"}) {
+		t.Errorf("logs %q", got)
+	}
+	if got := records(t, s, "enrolments"); !slices.EqualFunc(got, want, bytes.Equal) {
+		t.Errorf("%d records, want %d equal ones", len(got), len(want))
+	}
+	if got := records(t, s, "round/7/shard/1"); len(got) != 2 || !bytes.Equal(got[0], large(1)) || len(got[1]) != 0 {
+		t.Errorf("a large and an empty record come back as %d records", len(got))
+	}
+	if got := records(t, s, "dropped"); got != nil {
+		t.Errorf("a dropped log has %d records", len(got))
+	}
+	if b, err := s.Blob(h); err != nil || !bytes.Equal(b, large(2)) {
+		t.Errorf("blob: %d bytes, %v", len(b), err)
+	}
+	if _, err := s.Blob(gone); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a dropped blob gives %v, want ErrNotFound", err)
+	}
+	if got := s.Blobs(); len(got) != 1 || got[h] != int64(len(large(2))) {
+		t.Errorf("blobs %v", got)
+	}
+	must(t, s.Verify())
 }
 
 func sorted(s []string) []string {
