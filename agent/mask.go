@@ -24,6 +24,10 @@ const (
 // errOver says that an attempt has ended without this device; there may be another.
 var errOver = errors.New("agent: the attempt is over")
 
+// errLeft says that the device has begun the attempt in an earlier life, with keys that
+// are gone.
+var errLeft = errors.New("it has left this attempt, and is in the next one")
+
 // masker plays one attempt of a masked round. Its keys live no longer: after a crash
 // the device is one that left, and comes back in the next attempt with the same vector.
 type masker struct {
@@ -45,8 +49,8 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) error {
 		return err
 	case s.Fate == counted:
 		return nil
-	case s.Begun && s.Attempt == t.Attempt: // an earlier life has begun it, with keys that are gone
-		return nil
+	case s.Begun && s.Attempt == t.Attempt:
+		return errLeft
 	case r.Active && s.Opened:
 		return d.settle(t.Kind, s, closed, "it was opened in an attempt that has no sum")
 	case r.Least < 2:

@@ -157,9 +157,14 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	} else {
 		err = d.send(ctx, t.Kind)
 	}
+	if errors.Is(err, errLeft) {
+		return Told{Did: "waited", Why: err.Error(), Round: t.Round, After: time.Second}, nil
+	}
 	if d.rec != nil {
 		s = *d.rec.of(t.Kind)
-		out.Fate, out.Bytes = s.Fate, len(s.report)
+		if out.Fate, out.Bytes = s.Fate, len(s.report); s.Masked && s.Fate == waiting {
+			out.After = max(out.After, time.Second) // the next attempt is not there at once
+		}
 	}
 	return out, err
 }
