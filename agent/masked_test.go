@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -302,6 +303,33 @@ func TestWhoHasOpenedTakesPartInNoOtherAttempt(t *testing.T) {
 	defer f.mu.Unlock()
 	if f.came[0][0] {
 		t.Error("it has sent a key in the second attempt")
+	}
+}
+
+// The keys of an attempt die with the process: to begin it again with others would spoil
+// the masks of its neighbours.
+func TestAnAttemptIsNotBegunTwice(t *testing.T) {
+	f, rigs := newMasked(t, 3, false)
+	f.insists = true
+	crashOn(rigs[0], "after mask 0", 1)
+	if _, err := rigs[0].open().Step(t.Context()); !errors.Is(err, errDead) {
+		t.Fatal(err)
+	}
+	calls := 0
+	rigs[0].dead = func(what string) error {
+		if strings.HasPrefix(what, "before mask") {
+			calls++
+		}
+		return nil
+	}
+	out, err := rigs[0].open().Step(t.Context())
+	if err != nil || out.Did != "waited" || calls > 0 {
+		t.Errorf("%+v, %v, and %d calls", out, err, calls)
+	}
+	f.again()
+	together(t, rigs, f.isSummed)
+	if !f.isSummed() {
+		t.Error("the next attempt has no sum")
 	}
 }
 

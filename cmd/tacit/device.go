@@ -139,7 +139,7 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if !a.quiet {
 		fmt.Fprintf(a.err, "state  %s (%s)\n", path, file.Protection())
 	}
-	runtime.GOMAXPROCS(1) // a device never takes more than one processor
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a device never takes more than one processor
 	if f.once {
 		out, err := d.Step(ctx)
 		if err != nil {
