@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tacit-rec/tacit/wire"
@@ -223,10 +222,7 @@ func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
 		return fmt.Errorf("agent: the coordinator offers version %d of the model, and the device has version %d", m.Version, old.Version)
 	}
 	keep := [][32]byte{}
-	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue}, m.Slots...) {
-		if len(b.GetHash()) == 0 {
-			continue
-		}
+	for _, b := range parts(m) {
 		keep = append(keep, [32]byte(b.Hash))
 		if err := d.fetch(ctx, b); err != nil {
 			return err
@@ -251,6 +247,16 @@ func (d *Device) manifest() (*pb.Manifest, error) {
 	return wire.Verify(d.rec.Coordinator, d.rec.Federation, &pb.Signed{Body: d.rec.Manifest, Signature: d.rec.Signature})
 }
 
+// parts are the blobs that a manifest names.
+func parts(m *pb.Manifest) (out []*pb.Blob) {
+	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue}, m.Slots...) {
+		if len(b.GetHash()) > 0 {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
 // fetch puts a blob into the store, unless it is there.
 func (d *Device) fetch(ctx context.Context, b *pb.Blob) error {
 	if data, err := checked(d.opt.Blobs, b); err != nil || data != nil {
@@ -261,11 +267,7 @@ func (d *Device) fetch(ctx context.Context, b *pb.Blob) error {
 		return err
 	}
 	for !whole.Done() {
-		var piece *pb.FetchResponse
-		err := d.retry(ctx, func() (err error) {
-			piece, err = d.conn.Fetch(ctx, &pb.FetchRequest{Hash: b.Hash, Offset: whole.Next()})
-			return err
-		})
+		piece, err := d.conn.Fetch(ctx, &pb.FetchRequest{Hash: b.Hash, Offset: whole.Next()})
 		if err != nil {
 			return err
 		}
@@ -294,21 +296,3 @@ func (d *Device) stored(b *pb.Blob) ([]byte, error) {
 }
 
 var errMissing = errors.New("it is fetched again at the next check-in")
-
-// tries is how often a call is made before the step gives up; the next one goes on.
-const tries = 5
-
-// retry repeats a call that may succeed when it is made again.
-func (d *Device) retry(ctx context.Context, call func() error) error {
-	pause := 100 * time.Millisecond
-	for n := 1; ; n++ {
-		err := call()
-		if err == nil || !transient(err) || n == tries || ctx.Err() != nil {
-			return err
-		}
-		if err := d.opt.Sleep(ctx, pause+rand.N(pause)); err != nil {
-			return err
-		}
-		pause *= 2
-	}
-}

@@ -28,7 +28,7 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, held, ok, err := h.open(d.source(true), d.rec.Seat, int(t.Round))
+	task, held, ok, err := h.open(d.source(true), d.rec.Seat, min(int(t.Round), h.plan.Rounds-1))
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +44,17 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 	return vector, nil
 }
 
-// readout compares the model with popularity on one held-out item.
-func (h *Host) readout(t *device.Task, held uint32) rank.Readout {
-	out := make(map[uint32]bool, len(t.Train)+1)
-	for _, i := range t.Train {
+func own(items []uint32) map[uint32]bool {
+	out := make(map[uint32]bool, len(items)+1)
+	for _, i := range items {
 		out[i] = true
 	}
+	return out
+}
+
+// readout compares the model with popularity on one held-out item.
+func (h *Host) readout(t *device.Task, held uint32) rank.Readout {
+	out := own(t.Train)
 	out[held] = true
 	against := func(i uint32) bool { return !out[i] && !h.cat.Item(i).Retired }
 	var others []float32
@@ -87,4 +92,22 @@ func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *rank.Pla
 		}
 	}
 	return p
+}
+
+// count says which items the device trains on: popularity must not know the item that is
+// held out either.
+func (d *Device) count(t *pb.Task) ([]int64, error) {
+	h := d.opt.Host
+	if t.Numbers != uint64(h.plan.Items) {
+		return nil, fmt.Errorf("agent: the task wants %d numbers, and there are %d items", t.Numbers, h.plan.Items)
+	}
+	task, _, _, err := h.open(d.source(true), d.rec.Seat, 0)
+	if err != nil {
+		return nil, err
+	}
+	vector := make([]int64, h.plan.Items)
+	for _, i := range task.Train {
+		vector[i] = 1
+	}
+	return vector, nil
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -20,6 +22,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
 // fake is a coordinator in memory: every seat is in every round, and a round ends when
@@ -54,20 +57,17 @@ type fake struct {
 	left    int
 
 	masking bool
+	insists bool // hand a masked attempt out again to who has begun it
 	active  bool
 	attempt uint32
 	hub     *secagg.Server
 	hubStep int
-	mail    map[string][]byte
 	came    [5]map[uint32]bool
 	summed  bool
 	fetched int
 }
 
-type refusal string
-
-func (r refusal) Error() string     { return "refused: " + string(r) }
-func (r refusal) TacitCode() string { return string(r) }
+func refusal(word string) error { return rpc.Refuse(word, connect.CodeFailedPrecondition, "refused") }
 
 func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	t.Helper()
@@ -195,14 +195,12 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 		if r.Model != f.version {
 			out.Manifest = f.signed
 		}
-		if f.got[f.roundOf(f.kind)][seat] != nil || f.masking && f.came[0][seat] {
+		if f.got[f.roundOf(f.kind)][seat] != nil || f.masking && !f.insists && f.came[0][seat] {
 			out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Why: "others are not done"}}
 			return nil
 		}
 		t := &pb.Task{Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(len(f.sum))}
-		if f.kind == pb.Kind_EVALUATE {
-			t.Numbers = rank.ReadoutNumbers
-		}
+		t.Numbers = uint64(f.numbers())
 		if f.masking {
 			r := f.maskRound()
 			t.Masking = wire.MaskingFor(&r, int(seat))
@@ -260,9 +258,9 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 	if d := sha256.Sum256(part); string(d[:]) != string(r.Digest) {
 		return nil, refusal("bad_digest")
 	}
-	n := len(f.sum)
-	if r.Kind == pb.Kind_EVALUATE {
-		n = rank.ReadoutNumbers
+	n := f.numbers()
+	if wire.ReadVector(part, 0, 1, nil) == nil { // nothing to learn from
+		n = 0
 	}
 	if err := wire.ReadVector(part, n, f.bound.Most, f.sum[:n]); err != nil {
 		return nil, refusal("malformed")
@@ -279,6 +277,17 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 	}
 	f.close(name)
 	return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+}
+
+// numbers that a report has.
+func (f *fake) numbers() int {
+	switch f.kind {
+	case pb.Kind_EVALUATE:
+		return rank.ReadoutNumbers
+	case pb.Kind_COUNT:
+		return f.plan.Items
+	}
+	return f.plan.Numbers(int(f.round)) + 1
 }
 
 // close ends the round when all are in it: the mean is the server's step.

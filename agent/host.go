@@ -39,7 +39,6 @@ type Host struct {
 	catHash [32]byte
 	vector  []int64
 	scores  []float32
-	task    device.Task
 }
 
 // ErrTooLarge is wrapped by the error for a plan that a device has no room for.
@@ -225,8 +224,7 @@ func (h *Host) revive(r *record, run []byte) (device.State, error) {
 
 // open fills the task of a device, and checks what its source says.
 func (h *Host) open(src Source, seat uint32, round int) (*device.Task, uint32, bool, error) {
-	t := &h.task
-	*t = device.Task{Device: seat, Round: round, Train: t.Train[:0]}
+	t := &device.Task{Device: seat, Round: round}
 	held, ok := src.Fill(h.cat, t)
 	for _, list := range [][]uint32{t.Train, t.Hide[0], t.Hide[1], {held}} {
 		for _, item := range list {

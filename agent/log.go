@@ -12,7 +12,7 @@ import (
 type Entry struct {
 	Made    time.Time `json:"made"`
 	Settled time.Time `json:"settled,omitzero"` // when its fate was known
-	Kind    string    `json:"kind"`             // train or evaluate
+	Kind    string    `json:"kind"`             // train, evaluate or count
 	Run     string    `json:"run"`
 	Round   uint32    `json:"round"`
 	Model   uint64    `json:"model"` // version that it was computed on
@@ -56,8 +56,11 @@ func (r *record) settle(k pb.Kind, digest []byte, fate, reason string, now time.
 }
 
 func kindName(k pb.Kind) string {
-	if k == pb.Kind_EVALUATE {
+	switch k {
+	case pb.Kind_EVALUATE:
 		return "evaluate"
+	case pb.Kind_COUNT:
+		return "count"
 	}
 	return "train"
 }

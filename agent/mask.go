@@ -24,6 +24,10 @@ const (
 // errOver says that an attempt has ended without this device; there may be another.
 var errOver = errors.New("agent: the attempt is over")
 
+// errLeft says that the device has begun the attempt in an earlier life, with keys that
+// are gone.
+var errLeft = errors.New("it has left this attempt, and is in the next one")
+
 // masker plays one attempt of a masked round. Its keys live no longer: after a crash
 // the device is one that left, and comes back in the next attempt with the same vector.
 type masker struct {
@@ -43,25 +47,23 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) error {
 	switch {
 	case err != nil:
 		return err
-	case s.Fate == counted && s.Attempt == t.Attempt:
+	case s.Fate == counted:
 		return nil
-	case r.Active && s.Opened && s.Attempt != t.Attempt:
+	case s.Begun && s.Attempt == t.Attempt:
+		return errLeft
+	case r.Active && s.Opened:
 		return d.settle(t.Kind, s, closed, "it was opened in an attempt that has no sum")
-	case s.Attempt == t.Attempt && s.Opened:
-		return errors.New("agent: the coordinator begins an attempt again that the device has finished")
 	case r.Least < 2:
 		return errors.New("agent: a masked sum of one device is its vector: want at least 2")
 	}
-	if s.Attempt != t.Attempt || !s.Masked {
-		if err := d.update(func(r *record) error {
-			s := *r.of(t.Kind)
-			s.Attempt, s.Opened, s.Masked = t.Attempt, false, true
-			return nil
-		}); err != nil {
-			return err
-		}
-		s = *d.rec.of(t.Kind)
+	if err := d.update(func(r *record) error {
+		s := *r.of(t.Kind)
+		s.Attempt, s.Begun, s.Opened, s.Masked = t.Attempt, true, false, true
+		return nil
+	}); err != nil {
+		return err
 	}
+	s = *d.rec.of(t.Kind)
 	vector := make([]int64, t.Numbers)
 	if err := wire.ReadVector(s.report, len(vector), t.Bound.Most, vector); err != nil {
 		return err
@@ -82,6 +84,16 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) error {
 		return err
 	}
 	return d.settle(t.Kind, *d.rec.of(t.Kind), counted, "")
+}
+
+// ended asks once what became of a masked report that the device has opened.
+func (d *Device) ended(ctx context.Context, k pb.Kind) error {
+	s := *d.rec.of(k)
+	resp, err := d.conn.Mask(ctx, &pb.MaskRequest{Run: s.Run, Round: s.Round, Attempt: s.Attempt, Step: stepReveal})
+	if err != nil || resp.State != pb.MaskResponse_SUMMED {
+		return err
+	}
+	return d.settle(k, s, counted, "")
 }
 
 func (p *masker) play(active bool, vector []int64) error {
@@ -163,10 +175,7 @@ func (p *masker) request(step uint32) *pb.MaskRequest {
 }
 
 func (p *masker) call(req *pb.MaskRequest) (resp *pb.MaskResponse, err error) {
-	err = p.retry(p.ctx, func() error {
-		resp, err = p.conn.Mask(p.ctx, req)
-		return err
-	})
+	resp, err = p.conn.Mask(p.ctx, req)
 	if err == nil && resp.State == pb.MaskResponse_OVER {
 		err = errOver
 	}
@@ -181,9 +190,10 @@ func (p *masker) bring(step uint32, m encoding.BinaryMarshaler) error {
 		return err
 	}
 	size, at := uint64(len(b)), uint64(0)
+	name := wire.Name(b).Hash
 	for range 4*size/uint64(p.limits.PieceBytes) + 16 {
 		req := p.request(step)
-		req.Bytes, req.Offset, req.Message = size, at, b[at:min(at+uint64(p.limits.PieceBytes), size)]
+		req.Digest, req.Bytes, req.Offset, req.Message = name, size, at, b[at:min(at+uint64(p.limits.PieceBytes), size)]
 		resp, err := p.call(req)
 		if err != nil {
 			return err
@@ -248,6 +258,7 @@ func (p *masker) summed() error {
 		if resp.State == pb.MaskResponse_SUMMED {
 			return nil
 		}
+		resp.AfterMs = max(resp.AfterMs, 50)
 		if err := p.wait(resp); err != nil {
 			return err
 		}

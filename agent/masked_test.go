@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -40,13 +41,6 @@ func (f *fake) again() {
 	defer f.mu.Unlock()
 	f.attempt++
 	f.begin()
-}
-
-// next ends a step, whoever is missing.
-func (f *fake) next() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.step()
 }
 
 func (f *fake) step() {
@@ -312,11 +306,38 @@ func TestWhoHasOpenedTakesPartInNoOtherAttempt(t *testing.T) {
 	}
 }
 
+// The keys of an attempt die with the process: to begin it again with others would spoil
+// the masks of its neighbours.
+func TestAnAttemptIsNotBegunTwice(t *testing.T) {
+	f, rigs := newMasked(t, 3, false)
+	f.insists = true
+	crashOn(rigs[0], "after mask 0", 1)
+	if _, err := rigs[0].open().Step(t.Context()); !errors.Is(err, errDead) {
+		t.Fatal(err)
+	}
+	calls := 0
+	rigs[0].dead = func(what string) error {
+		if strings.HasPrefix(what, "before mask") {
+			calls++
+		}
+		return nil
+	}
+	out, err := rigs[0].open().Step(t.Context())
+	if err != nil || out.Did != "waited" || calls > 0 {
+		t.Errorf("%+v, %v, and %d calls", out, err, calls)
+	}
+	f.again()
+	together(t, rigs, f.isSummed)
+	if !f.isSummed() {
+		t.Error("the next attempt has no sum")
+	}
+}
+
 func TestAMaskedPlanIsNeverAnsweredWithoutMasks(t *testing.T) {
 	f, rigs := newMasked(t, 3, false)
 	f.masking = false
-	if out, err := rigs[0].open().Step(context.Background()); err == nil {
-		t.Errorf("it sends: %+v", out)
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "declined" {
+		t.Errorf("it sends: %+v, %v", out, err)
 	}
 	if len(f.digests) > 0 {
 		t.Error("a report came")

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,11 +39,41 @@ func (d *Device) Replace(events []Event) error {
 	})
 }
 
+// Merge adds the events that are not there yet, and says how many those were.
+func (d *Device) Merge(events []Event) (added int, err error) {
+	for i := range events {
+		if err := events[i].check(); err != nil {
+			return 0, err
+		}
+	}
+	err = d.update(func(r *record) error {
+		have := map[Event]int{}
+		for _, e := range r.History.Events {
+			have[e]++
+		}
+		added = 0
+		for _, e := range events {
+			if have[e]--; have[e] < 0 {
+				r.History.Events = append(r.History.Events, e)
+				added++
+			}
+		}
+		r.History.retain(d.opt.Now())
+		return nil
+	})
+	return added, err
+}
+
+// Use gives the device another way to its coordinator.
+func (d *Device) Use(dial func(key ed25519.PrivateKey) (Conn, error)) {
+	d.opt.Dial, d.conn, d.hello = dial, nil, false
+}
+
 // Undo takes the event back that was told last, and returns it. A model that has
 // learnt from it stays as it is.
 func (d *Device) Undo() (Event, error) {
 	var gone Event
-	return gone, d.update(func(r *record) error {
+	err := d.update(func(r *record) error {
 		n := len(r.History.Events)
 		if n == 0 {
 			return fmt.Errorf("agent: there is no event to take back")
@@ -51,6 +82,7 @@ func (d *Device) Undo() (Event, error) {
 		r.History.Events = r.History.Events[:n-1]
 		return nil
 	})
+	return gone, err
 }
 
 // Retain sets how much of the history is kept: the newest events, and for how many
@@ -123,6 +155,7 @@ func (d *Device) About() (*About, error) {
 func (d *Device) Forget(ctx context.Context) error {
 	var left error
 	if err := d.refresh(); err == nil && d.rec.Enrolled && d.opt.Dial != nil {
+		d.opt.Rehearsal = d.rec.Rehearsal // whoever asks, it is the one that it enrolled with
 		if left = d.join(ctx); left == nil {
 			_, left = d.conn.Leave(ctx, &pb.LeaveRequest{})
 		}

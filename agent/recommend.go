@@ -48,19 +48,16 @@ func (d *Device) Recommend(n int) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := map[uint32]bool{}
-	for _, i := range t.Train {
-		own[i] = true
-	}
+	has := own(t.Train)
 	if ok {
-		own[held] = true
+		has[held] = true
 	}
 	d.claim()
 	h.score(&st, t)
-	out := &List{Version: m.Version, Made: time.UnixMilli(m.MadeMs), Round: m.Round, Name: d.rec.Name, Known: len(own)}
+	out := &List{Version: m.Version, Made: time.UnixMilli(m.MadeMs), Round: m.Round, Name: d.rec.Name, Known: len(has)}
 	var order []uint32
 	for i := range uint32(h.plan.Items) {
-		if !own[i] && !h.cat.Item(i).Retired {
+		if !has[i] && !h.cat.Item(i).Retired {
 			order = append(order, i)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // record is all that a device knows that others do not. It is a byte of version, the
 // length and text of a JSON object, and the lengths and bytes of the private slots and
-// of the two reports.
+// of the three reports.
 type record struct {
 	Key       []byte `json:"key"` // seed of its ed25519 key
 	Own       uint64 `json:"own"` // seed of what it draws
@@ -33,6 +33,7 @@ type record struct {
 	Shape string `json:"shape,omitempty"` // of the private slots
 	Train *sent  `json:"train,omitempty"`
 	Eval  *sent  `json:"eval,omitempty"`
+	Count *sent  `json:"count,omitempty"`
 
 	Paused  bool              `json:"paused,omitempty"`
 	Setting map[string]string `json:"setting,omitempty"` // of the program that runs the device
@@ -50,6 +51,7 @@ type sent struct {
 	Attempt uint32 `json:"attempt"`
 	Digest  []byte `json:"digest"`
 	Masked  bool   `json:"masked,omitempty"`
+	Begun   bool   `json:"begun,omitempty"`  // it has sent a key in the masked attempt
 	Opened  bool   `json:"opened,omitempty"` // it has answered the last step of a masked attempt
 	Fate    string `json:"fate,omitempty"`   // empty until it is known
 
@@ -91,7 +93,7 @@ func (r *record) encode() ([]byte, error) {
 		return nil, err
 	}
 	out := append(make([]byte, 0, 1+len(head)+len(r.state)+64), recordVersion)
-	for _, part := range [][]byte{head, r.state, r.Train.bytes(), r.Eval.bytes()} {
+	for _, part := range [][]byte{head, r.state, r.Train.bytes(), r.Eval.bytes(), r.Count.bytes()} {
 		out = append(binary.AppendUvarint(out, uint64(len(part))), part...)
 	}
 	return out, nil
@@ -110,8 +112,8 @@ func decodeRecord(b []byte) (*record, error) {
 		return nil, errors.New("agent: the record is of a version that this program does not know; update tacit, or start anew with another state file")
 	}
 	b = b[1:]
-	var part [4][]byte
-	for i, most := range [...]uint64{mostHeader, mostState, mostState, mostState} {
+	var part [5][]byte
+	for i, most := range [...]uint64{mostHeader, mostState, mostState, mostState, mostState} {
 		n, w := binary.Uvarint(b)
 		if w <= 0 || n > most || n > uint64(len(b)-w) {
 			return nil, errors.New("agent: the record is damaged: a part of it is cut off")
@@ -130,7 +132,7 @@ func decodeRecord(b []byte) (*record, error) {
 	if in.More() {
 		return nil, errors.New("agent: the record is damaged: something follows its header")
 	}
-	for i, s := range []*sent{r.Train, r.Eval} {
+	for i, s := range []*sent{r.Train, r.Eval, r.Count} {
 		if s != nil {
 			s.report = part[2+i]
 		} else if len(part[2+i]) > 0 {
@@ -154,7 +156,7 @@ func (r *record) check() error {
 	case !fits(r.Run, 16) || len(r.Log) > mostLog:
 		return errors.New("agent: the record is damaged: its run or log has a wrong size")
 	}
-	for _, s := range []*sent{r.Train, r.Eval} {
+	for _, s := range []*sent{r.Train, r.Eval, r.Count} {
 		if s != nil && (len(s.Run) != 16 || len(s.Digest) != 32) {
 			return errors.New("agent: the record is damaged: a report without run or digest")
 		}
@@ -164,11 +166,17 @@ func (r *record) check() error {
 
 // of is the place of the report of a kind.
 func (r *record) of(k pb.Kind) **sent {
-	if k == pb.Kind_EVALUATE {
+	switch k {
+	case pb.Kind_EVALUATE:
 		return &r.Eval
+	case pb.Kind_COUNT:
+		return &r.Count
 	}
 	return &r.Train
 }
+
+// kinds are those of reports.
+var kinds = []pb.Kind{pb.Kind_TRAIN, pb.Kind_EVALUATE, pb.Kind_COUNT}
 
 // is reports whether s answers a task's round.
 func (s *sent) is(t *pb.Task) bool {

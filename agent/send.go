@@ -7,16 +7,11 @@ import (
 	"slices"
 
 	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
-// code is the stable word of an error that a coordinator has sent; empty for others.
-func code(err error) string {
-	var c interface{ TacitCode() string }
-	if errors.As(err, &c) {
-		return c.TacitCode()
-	}
-	return ""
-}
+// code is the stable word of an error that a coordinator has sent.
+func code(err error) string { return rpc.Code(err) }
 
 func hasCode(err error, words ...string) bool {
 	c := code(err)
@@ -25,7 +20,7 @@ func hasCode(err error, words ...string) bool {
 
 // refused reports whether a coordinator will never take a report.
 func refused(err error) bool {
-	return hasCode(err, "wrong_run", "wrong_round", "not_in_cohort", "malformed", "oversized", "over_bound", "bad_digest")
+	return hasCode(err, rpc.WrongRun, rpc.WrongRound, rpc.NotInCohort, rpc.Malformed, rpc.Oversized, rpc.OverBound, rpc.BadDigest)
 }
 
 // fatal reports whether no later step can do better.
@@ -35,12 +30,7 @@ func fatal(err error) bool {
 			return true
 		}
 	}
-	return hasCode(err, "revoked", "bad_token", "wrong_version", "unknown_key")
-}
-
-// transient reports whether the same call may succeed in a moment.
-func transient(err error) bool {
-	return code(err) == "" && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || hasCode(err, "slow_down")
+	return hasCode(err, rpc.Revoked, rpc.BadToken, rpc.WrongVersion, rpc.UnknownKey)
 }
 
 // send brings the report of a kind to the coordinator, in pieces, until its fate is
@@ -52,11 +42,7 @@ func (d *Device) send(ctx context.Context, k pb.Kind) error {
 	for range calls {
 		piece := s.report[at:min(at+uint64(d.limits.PieceBytes), size)]
 		req := &pb.ReportRequest{Run: s.Run, Round: s.Round, Attempt: s.Attempt, Digest: s.Digest, Bytes: size, Offset: at, Data: piece, Kind: k}
-		var resp *pb.ReportResponse
-		err := d.retry(ctx, func() (err error) {
-			resp, err = d.conn.Report(ctx, req)
-			return err
-		})
+		resp, err := d.conn.Report(ctx, req)
 		if refused(err) {
 			return d.settle(k, s, closed, code(err))
 		}

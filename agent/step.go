@@ -15,6 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
 // Told is what one step came to.
@@ -53,7 +54,7 @@ func (d *Device) Step(ctx context.Context) (Told, error) {
 	if m, bad := d.manifestOrNone(); !bad {
 		out.Model = m.Version
 	}
-	if hasCode(err, "revoked") {
+	if hasCode(err, rpc.Revoked) {
 		err = fmt.Errorf("%w: %w", ErrRevoked, err)
 	}
 	return out, err
@@ -71,25 +72,18 @@ func (d *Device) step(ctx context.Context) (Told, error) {
 	if err := d.join(ctx); err != nil {
 		return Told{After: away}, err
 	}
-	for _, k := range []pb.Kind{pb.Kind_TRAIN, pb.Kind_EVALUATE} { // what a crash has left
-		if s := *d.rec.of(k); s != nil && s.Fate == waiting && !s.Masked {
-			if err := d.send(ctx, k); err != nil {
-				return Told{After: time.Second}, err
-			}
-		}
-	}
+	d.finish(ctx)
 	req := &pb.CheckInRequest{}
+	if d.rec == nil {
+		return Told{After: time.Second}, errors.New("agent: the record could not be saved")
+	}
 	if m, err := d.manifest(); err == nil && d.complete(m) {
 		req.Model = m.Version
 	}
 	if s := d.rec.Train; s != nil && s.Fate == counted {
 		req.Last = &pb.Done{Run: s.Run, Round: s.Round, Digest: s.Digest}
 	}
-	var resp *pb.CheckInResponse
-	err := d.retry(ctx, func() (err error) {
-		resp, err = d.conn.CheckIn(ctx, req)
-		return err
-	})
+	resp, err := d.conn.CheckIn(ctx, req)
 	if err != nil {
 		return Told{After: time.Second}, err
 	}
@@ -106,12 +100,26 @@ func (d *Device) step(ctx context.Context) (Told, error) {
 	return Told{Did: "waited", Why: w.GetWhy(), After: after}, nil
 }
 
+// finish learns what became of reports that a crash, or a broken connection, has left.
+// Where it cannot, the check-in that follows says what to do about them, or fails too.
+func (d *Device) finish(ctx context.Context) {
+	for _, k := range kinds {
+		if s := *d.rec.of(k); s != nil && s.Fate == waiting {
+			if !s.Masked {
+				_ = d.send(ctx, k)
+			} else if s.Opened {
+				_ = d.ended(ctx, k)
+			}
+		}
+		if d.rec == nil {
+			return
+		}
+	}
+}
+
 // complete reports whether the store has all that a manifest names.
 func (d *Device) complete(m *pb.Manifest) bool {
-	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue}, m.Slots...) {
-		if len(b.GetHash()) == 0 {
-			continue
-		}
+	for _, b := range parts(m) {
 		if data, err := d.opt.Blobs.Get([32]byte(b.Hash)); err != nil || uint64(len(data)) != b.Bytes {
 			return false
 		}
@@ -125,16 +133,16 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	if err := wire.CheckTask(t); err != nil {
 		return Told{After: away}, err
 	}
-	out := Told{Did: "trained", Round: t.Round, After: 10 * time.Millisecond}
-	if t.Kind == pb.Kind_EVALUATE {
-		out.Did = "evaluated"
-	}
+	out := Told{Did: map[pb.Kind]string{pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated", pb.Kind_COUNT: "counted items"}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
 	s := *d.rec.of(t.Kind)
 	if s != nil && string(s.Run) == string(t.Run) && s.Round > t.Round {
 		return out, fmt.Errorf("agent: the coordinator asks for round %d, and the device has answered round %d: a round is answered once", t.Round+1, s.Round+1)
 	}
 	if !s.is(t) {
 		busy, err := d.answer(t, &out)
+		if errors.Is(err, errDeclined) { // it is not the device's fault: it waits for another task
+			return Told{Did: "declined", Why: err.Error(), Round: t.Round, After: time.Second}, nil
+		}
 		if err != nil {
 			out.After = away
 			return out, err
@@ -149,9 +157,14 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	} else {
 		err = d.send(ctx, t.Kind)
 	}
+	if errors.Is(err, errLeft) {
+		return Told{Did: "waited", Why: err.Error(), Round: t.Round, After: time.Second}, nil
+	}
 	if d.rec != nil {
 		s = *d.rec.of(t.Kind)
-		out.Fate, out.Bytes = s.Fate, len(s.report)
+		if out.Fate, out.Bytes = s.Fate, len(s.report); s.Masked && s.Fate == waiting {
+			out.After = max(out.After, time.Second) // the next attempt is not there at once
+		}
 	}
 	return out, err
 }
@@ -173,15 +186,18 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 	if err := h.load(m, d.stored); err != nil {
 		return 0, err
 	}
-	if h.about.Masked && t.Masking == nil {
-		return 0, errors.New("agent: the plan says that sums are masked, and the task has no masks: nothing is sent")
+	if err := h.willing(t); err != nil {
+		return 0, err
 	}
 	var vector []int64
 	state := d.rec.state
-	if t.Kind == pb.Kind_TRAIN {
+	switch t.Kind {
+	case pb.Kind_TRAIN:
 		vector, state, err = d.train(t, out)
-	} else {
+	case pb.Kind_EVALUATE:
 		vector, err = d.evaluate(t)
+	default:
+		vector, err = d.count(t)
 	}
 	if err != nil {
 		return 0, err
@@ -202,6 +218,24 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 	})
 	return d.opt.Now().Sub(start), err
 }
+
+// errDeclined is wrapped by what a device does not answer.
+var errDeclined = errors.New("agent: the device does not answer this")
+
+// willing says what of a task goes against the plan that the device has agreed to.
+func (h *Host) willing(t *pb.Task) error {
+	switch {
+	case h.about.Masked && t.Masking == nil:
+		return fmt.Errorf("%w: the plan says that sums are masked, and the task has no masks", errDeclined)
+	case t.Kind == pb.Kind_COUNT && h.promised():
+		return fmt.Errorf("%w: the items that a device has are not covered by the plan's promise", errDeclined)
+	}
+	return nil
+}
+
+// promised reports whether the plan has a privacy promise. Then it must not show who had
+// nothing to learn from.
+func (h *Host) promised() bool { return h.about.Promise != "" && h.about.Promise != "none" }
 
 // enter puts a report into the record and the log.
 func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int) {
@@ -243,6 +277,9 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	h.mem.Take(0, h.vector) // what an interrupted visit has left
 	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
 	h.mem.Take(0, vector)
+	if out.Samples == 0 && !h.promised() && t.Masking == nil {
+		vector = nil // it takes no part, and says so
+	}
 	return vector, h.plan.AppendState(nil, &st), nil
 }
 
@@ -273,14 +310,11 @@ func (d *Device) disturb(t *pb.Task, seed uint64, vector []int64) error {
 	if b.Noise > 0 || b.BitNoise > 0 {
 		var from io.Reader = rand.Reader
 		if d.rec.Rehearsal { // as package sim draws it
-			tree := -3
-			if t.Kind == pb.Kind_EVALUATE {
-				tree = -4
-			}
+			tree := -2 - int(t.Kind)
 			from = rng.Bytes(seed, rng.Noise, uint64(tree), uint64(t.Round), uint64(d.rec.Seat), 0)
 		}
 		n, s := len(vector), privacy.NewSource(from)
-		if t.Kind == pb.Kind_TRAIN {
+		if t.Kind == pb.Kind_TRAIN && n > 0 {
 			n--
 		}
 		s.AddGauss(b.Noise, vector[:n])

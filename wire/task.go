@@ -86,8 +86,8 @@ func CheckTask(t *pb.Task) error {
 	switch {
 	case t == nil:
 		return errors.New("wire: no task")
-	case t.Kind != pb.Kind_TRAIN && t.Kind != pb.Kind_EVALUATE:
-		return fmt.Errorf("wire: a task of kind %d: want to train or to evaluate", t.Kind)
+	case t.Kind != pb.Kind_TRAIN && t.Kind != pb.Kind_EVALUATE && t.Kind != pb.Kind_COUNT:
+		return fmt.Errorf("wire: a task of kind %d: want to train, to evaluate or to count", t.Kind)
 	case len(t.Run) != IDBytes:
 		return fmt.Errorf("wire: a task of a run with an id of %d bytes: want %d", len(t.Run), IDBytes)
 	case t.Round > MaxRounds:
@@ -97,10 +97,8 @@ func CheckTask(t *pb.Task) error {
 	case t.Numbers < 1 || t.Numbers > MaxNumbers:
 		return fmt.Errorf("wire: a task with reports of %d numbers: want 1 to %d", t.Numbers, MaxNumbers)
 	}
-	if t.Bound != nil || t.Kind == pb.Kind_TRAIN {
-		if _, err := BoundOf(t.Bound); err != nil {
-			return err
-		}
+	if _, err := BoundOf(t.Bound); err != nil {
+		return err
 	}
 	if t.Masking == nil {
 		return nil

@@ -49,10 +49,12 @@ var table = map[string]row{
 	"wire/rpc":          {may: list("wire wire/pb wire/pb/pbconnect")},
 	"wire/gen":          {may: none},
 
+	"agent":       {may: list("device wire wire/pb wire/rpc methods method param rows privacy secagg rank rng vec")},
+	"agent/local": {may: list("agent wire internal/whole")},
+	"mobile":      {may: list("agent agent/local wire/rpc")},
 	"coord/store": {may: none},
 	"coord":       {may: list("coord/store round account agg device method methods param privacy rank rows secagg vec wire wire/pb wire/pb/pbconnect wire/rpc")},
 	"fleet":       {may: list("agent data device rng rows wire wire/pb wire/rpc sim")},
-	"agent": {may: list("device wire wire/pb methods method param rows privacy secagg rank rng vec")},
 
 	"data/fetch": {may: list("data")},
 
@@ -62,12 +64,13 @@ var table = map[string]row{
 	"tune":    {may: list("lab sim data rank method methods param report rng internal/whole")},
 	"bench":   {may: list("sim data methods method param report vec rng internal/naive")},
 
-	"cmd/tacit":      {},
-	"internal/lint":  {},
-	"internal/naive": {may: list("data")},
-	"internal/whole": {may: none},
-	"vec/gen":        {may: none}, // a module of its own, that writes vec's assembly
-	"vec/gen/neon":   {may: none},
+	"cmd/tacit":       {},
+	"examples/device": {may: list("mobile")},
+	"internal/lint":   {},
+	"internal/naive":  {may: list("data")},
+	"internal/whole":  {may: none},
+	"vec/gen":         {may: none}, // a module of its own, that writes vec's assembly
+	"vec/gen/neon":    {may: none},
 }
 
 var none = []string{}
