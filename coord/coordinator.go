@@ -73,6 +73,7 @@ type Coordinator struct {
 	catalogue *pb.Catalogue
 	bound     privacy.Bound
 	ending    closedRound // the round whose outcome is to be kept
+	attempts  uint32      // at masked rounds since the start
 	times     int         // how often an operator went back: noise and cohorts are never used twice
 
 	mu       sync.Mutex

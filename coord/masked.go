@@ -73,8 +73,9 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if len(cohort) < max(1, g.Fewest()) { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
-	for k := range uint32(maxAttempts) {
-		task.Attempt = uint32(f.st.Epoch())<<8 | k + 1
+	for range maxAttempts {
+		f.attempts++ // never the same again, also after a start
+		task.Attempt = uint32(f.st.Epoch())<<16 | f.attempts&0xffff
 		sum, err := f.attempt(ctx, task, cohort)
 		if errors.Is(err, secagg.ErrTooFew) {
 			f.tally("attempts_ended", 1)
