@@ -30,7 +30,7 @@ import (
 
 // rig is a coordinator on a real socket, in this process.
 type rig struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	split *data.Split
 	c     *coord.Coordinator
@@ -40,26 +40,7 @@ type rig struct {
 	stop  func()
 }
 
-func world(t testing.TB) *data.Split {
-	t.Helper()
-	cfg, err := data.ParseWorld("users=30,items=60,mean-rows=14,seed=3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := data.NewWorld(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := data.NewSplit(w, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
+func world(t testing.TB) *data.Split { return splitOf(t, "users=30,items=60,mean-rows=14,seed=3") }
 
 func itemsOf(s *data.Split) []*pb.Item {
 	var out []*pb.Item
@@ -83,7 +64,7 @@ func settings(s *data.Split, name string, params ...string) coord.Settings {
 }
 
 // open starts a coordinator in a folder.
-func open(t *testing.T, dir string, split *data.Split, s *coord.Settings) *rig {
+func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	t.Helper()
 	c, err := coord.Open(coord.Options{Dir: dir})
 	if err != nil {
