@@ -49,6 +49,7 @@ type sent struct {
 	Run     []byte `json:"run"`
 	Round   uint32 `json:"round"`
 	Attempt uint32 `json:"attempt"`
+	Model   uint64 `json:"model"` // version that it was computed on
 	Digest  []byte `json:"digest"`
 	Masked  bool   `json:"masked,omitempty"`
 	Begun   bool   `json:"begun,omitempty"`  // it has sent a key in the masked attempt
@@ -178,9 +179,9 @@ func (r *record) of(k pb.Kind) **sent {
 // kinds are those of reports.
 var kinds = []pb.Kind{pb.Kind_TRAIN, pb.Kind_EVALUATE, pb.Kind_COUNT}
 
-// is reports whether s answers a task's round.
+// is reports whether s answers a task's round, on the same version of the model.
 func (s *sent) is(t *pb.Task) bool {
-	return s != nil && s.Round == t.Round && bytes.Equal(s.Run, t.Run)
+	return s != nil && s.Round == t.Round && s.Model == t.Model && bytes.Equal(s.Run, t.Run)
 }
 
 // inMemory is a vault that lasts as long as the process.

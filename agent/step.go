@@ -135,7 +135,7 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	}
 	out := Told{Did: map[pb.Kind]string{pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated", pb.Kind_COUNT: "counted items"}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
 	s := *d.rec.of(t.Kind)
-	if s != nil && string(s.Run) == string(t.Run) && s.Round > t.Round {
+	if s != nil && string(s.Run) == string(t.Run) && s.Round > t.Round && t.Model <= s.Model { // after a rollback rounds come again, on newer versions
 		return out, fmt.Errorf("agent: the coordinator asks for round %d, and the device has answered round %d: a round is answered once", t.Round+1, s.Round+1)
 	}
 	if !s.is(t) {
@@ -243,7 +243,7 @@ func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int) {
 	if old := *r.of(t.Kind); old != nil && old.Fate == waiting { // nobody asks for it any more
 		r.settle(t.Kind, old.Digest, closed, "the round ended without it", now)
 	}
-	*r.of(t.Kind) = &sent{Run: t.Run, Round: t.Round, Attempt: t.Attempt, Digest: digest, Masked: t.Masking != nil, report: report}
+	*r.of(t.Kind) = &sent{Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Digest: digest, Masked: t.Masking != nil, report: report}
 	r.note(Entry{
 		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers, Bytes: len(report),
 		Digest: hex.EncodeToString(digest), Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,

@@ -313,7 +313,7 @@ func (c *Coordinator) restock() error {
 		err = c.grow(len(next.Items))
 	}
 	if err != nil {
-		c.opt.Log.Warn("items were not taken", "why", err)
+		c.opt.Warn(fmt.Sprintf("items were not taken: %v", err))
 	} else {
 		c.mu.Lock()
 		c.catalogue = next

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -34,7 +33,7 @@ import (
 type Options struct {
 	Dir   string           // where all of its state is. Required.
 	Now   func() time.Time // Defaults to time.Now
-	Log   *slog.Logger     // Defaults to none
+	Warn  func(string)     // hears what an operator should know; may be nil
 	Rate  float64          // check-ins a second that devices are paced to; defaults to 2000
 	Event func(Event)      // hears of each round; may be nil
 	// Features are columns that a Featured method reads; devices bring their own.
@@ -74,13 +73,14 @@ type Coordinator struct {
 	catalogue *pb.Catalogue
 	bound     privacy.Bound
 	ending    closedRound // the round whose outcome is to be kept
+	attempts  uint32      // at masked rounds since the start
 	times     int         // how often an operator went back: noise and cohorts are never used twice
 
 	mu       sync.Mutex
 	last     uint64 // the newest version
 	newest   *version
 	signed   *pb.Signed
-	place    place // where devices of the round go; nil between rounds
+	place    place  // where devices of the round go; nil between rounds
 	vault    *vault // the last masked round's
 	paused   bool
 	state    string // for people
@@ -120,13 +120,13 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
+	if opt.Warn == nil {
+		opt.Warn = func(string) {}
 	}
 	if opt.Rate == 0 {
 		opt.Rate = 2000
 	}
-	st, err := store.Open(opt.Dir, store.Options{Log: opt.Log})
+	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn})
 	if err != nil {
 		return nil, err
 	}

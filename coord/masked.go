@@ -73,8 +73,9 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if len(cohort) < max(1, g.Fewest()) { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
-	for k := range uint32(maxAttempts) {
-		task.Attempt = uint32(f.st.Epoch())<<8 | k + 1
+	for range maxAttempts {
+		f.attempts++ // never the same again, also after a start
+		task.Attempt = uint32(f.st.Epoch())<<16 | f.attempts&0xffff
 		sum, err := f.attempt(ctx, task, cohort)
 		if errors.Is(err, secagg.ErrTooFew) {
 			f.tally("attempts_ended", 1)
@@ -165,15 +166,15 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 func (c *Coordinator) unmask(v *vault, task *pb.Task) (*keptSum, error) {
 	v.vmu.Lock()
 	defer v.vmu.Unlock()
+	lists, err := v.hub.Lists()
+	if err != nil {
+		return nil, err
+	}
 	sum, err := v.hub.Sum(runtime.GOMAXPROCS(0))
 	if err != nil {
 		return nil, err
 	}
 	out := &keptSum{Sum: sum}
-	lists, err := v.hub.Lists()
-	if err != nil {
-		return nil, err
-	}
 	for seat, id := range v.id {
 		if lists.Survivors.Has(id) {
 			out.Seats = append(out.Seats, seat)

@@ -113,7 +113,13 @@ func open(t *testing.T, dir string, split *data.Split, s *coord.Settings) *rig {
 	h := server.HTTP(nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
-	go func() { ended <- c.Run(ctx) }()
+	go func() {
+		err := c.Run(ctx)
+		if err != nil {
+			t.Errorf("the coordinator ended: %v", err)
+		}
+		ended <- err
+	}()
 	go func() { ended <- h.Serve(server.Listener(l)) }()
 	r.opt = rpc.Options{URL: "http://" + l.Addr().String(), Insecure: true, Token: "operator"}
 	if r.admin, err = rpc.DialAdmin(r.opt); err != nil {

@@ -61,7 +61,8 @@ func (l *line) draws(purpose, round, attempt uint32, share float64) bool {
 
 func (l *line) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportResponse, error) {
 	c := &l.fleet.cfg
-	if r.Kind == pb.Kind_TRAIN && l.draws(0, r.Round, 0, c.Drop) {
+	here := l.gone != stamp(r.Round, r.Attempt) // a device that comes back sends what it has, too late
+	if here && r.Kind == pb.Kind_TRAIN && l.draws(0, r.Round, 0, c.Drop) {
 		l.gone = stamp(r.Round, r.Attempt)
 		return nil, errGone
 	}
@@ -73,7 +74,7 @@ func (l *line) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespo
 			l.fleet.refuse("lie_" + rpc.Code(err))
 		}
 		l.gone = stamp(r.Round, r.Attempt)
-		return nil, errGone
+		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil // it has no more to say in this round
 	}
 	out, err := l.Conn.Report(ctx, r)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -97,7 +96,7 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, begins bool) error {
 	var spec *lab.Spec
 	var items []*pb.Item
-	opt := coord.Options{Dir: f.state, Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})), Event: a.heard}
+	opt := coord.Options{Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) }, Event: a.heard}
 	if begins {
 		var err error
 		if spec, err = lab.Resolve(given); err != nil {
