@@ -50,6 +50,7 @@ type sent struct {
 	Round   uint32 `json:"round"`
 	Attempt uint32 `json:"attempt"`
 	Model   uint64 `json:"model"` // version that it was computed on
+	Turns   uint32 `json:"turns,omitempty"`
 	Digest  []byte `json:"digest"`
 	Masked  bool   `json:"masked,omitempty"`
 	Begun   bool   `json:"begun,omitempty"`  // it has sent a key in the masked attempt

@@ -127,6 +127,13 @@ func (d *Device) complete(m *pb.Manifest) bool {
 	return true
 }
 
+// turned reports whether an operator has gone back to an older model since a report was
+// made: rounds then come again.
+func (d *Device) turned(s *sent) bool {
+	m, err := d.manifest()
+	return err == nil && m.Turns > s.Turns
+}
+
 // do answers a task: with the report that the device has for that round, or else with
 // a new one.
 func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
@@ -135,7 +142,7 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	}
 	out := Told{Did: map[pb.Kind]string{pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated", pb.Kind_COUNT: "counted items"}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
 	s := *d.rec.of(t.Kind)
-	if s != nil && string(s.Run) == string(t.Run) && s.Round > t.Round && t.Model <= s.Model { // after a rollback rounds come again, on newer versions
+	if s != nil && string(s.Run) == string(t.Run) && s.Round > t.Round && !d.turned(s) {
 		return out, fmt.Errorf("agent: the coordinator asks for round %d, and the device has answered round %d: a round is answered once", t.Round+1, s.Round+1)
 	}
 	if !s.is(t) {
@@ -210,7 +217,7 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 		if old := *r.of(t.Kind); old.is(t) {
 			return errors.New("agent: another process has answered this round with the same state file")
 		}
-		d.enter(r, t, report, len(vector))
+		d.enter(r, t, report, len(vector), m.Turns)
 		if t.Kind == pb.Kind_TRAIN {
 			r.state, r.Run, r.Shape = state, t.Run, h.shape()
 		}
@@ -238,12 +245,12 @@ func (h *Host) willing(t *pb.Task) error {
 func (h *Host) promised() bool { return h.about.Promise != "" && h.about.Promise != "none" }
 
 // enter puts a report into the record and the log.
-func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int) {
+func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns uint32) {
 	now, digest := d.opt.Now(), wire.Name(report).Hash
 	if old := *r.of(t.Kind); old != nil && old.Fate == waiting { // nobody asks for it any more
 		r.settle(t.Kind, old.Digest, closed, "the round ended without it", now)
 	}
-	*r.of(t.Kind) = &sent{Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Digest: digest, Masked: t.Masking != nil, report: report}
+	*r.of(t.Kind) = &sent{Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Turns: turns, Digest: digest, Masked: t.Masking != nil, report: report}
 	r.note(Entry{
 		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers, Bytes: len(report),
 		Digest: hex.EncodeToString(digest), Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,

@@ -62,7 +62,7 @@ func broadcast(s *method.Slot) bool { return s.Scope == method.Shared && s.Up !=
 // save makes the next version of the engine's values, on disk before anybody is told.
 func (c *Coordinator) save(v *version) error {
 	e := c.engine
-	m := &pb.Manifest{Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next), RolledBack: v.Manifest != nil}
+	m := &pb.Manifest{Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next), RolledBack: v.Manifest != nil, Turns: uint32(c.times)}
 	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Items, m.MadeMs
 	m.Version, v.Values, v.Rule, v.Shown = v.Version, nil, nil, nil
 	for i := range e.Slots {

@@ -823,6 +823,7 @@ type Manifest struct {
 	Slots         []*Blob                `protobuf:"bytes,7,rep,name=slots,proto3" json:"slots,omitempty"`         // the values that devices read; empty hash for a slot that they do not
 	MadeMs        int64                  `protobuf:"varint,8,opt,name=made_ms,json=madeMs,proto3" json:"made_ms,omitempty"`
 	RolledBack    bool                   `protobuf:"varint,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"` // an operator went back to an older model
+	Turns         uint32                 `protobuf:"varint,10,opt,name=turns,proto3" json:"turns,omitempty"`                            // how often that has happened: rounds are answered anew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -918,6 +919,13 @@ func (x *Manifest) GetRolledBack() bool {
 		return x.RolledBack
 	}
 	return false
+}
+
+func (x *Manifest) GetTurns() uint32 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
 }
 
 type Blob struct {
@@ -2902,7 +2910,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\":\n" +
 	"\x06Signed\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x9e\x02\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xb4\x02\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"federation\x18\x01 \x01(\fR\n" +
@@ -2915,7 +2923,9 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05slots\x18\a \x03(\v2\x0e.tacit.v1.BlobR\x05slots\x12\x17\n" +
 	"\amade_ms\x18\b \x01(\x03R\x06madeMs\x12\x1f\n" +
 	"\vrolled_back\x18\t \x01(\bR\n" +
-	"rolledBack\"0\n" +
+	"rolledBack\x12\x14\n" +
+	"\x05turns\x18\n" +
+	" \x01(\rR\x05turns\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
