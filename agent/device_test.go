@@ -79,6 +79,9 @@ func start(t testing.TB, method string, n int, set ...string) (*fake, []*rig) {
 // has two digests.
 func TestAKillAtAnyBoundaryChangesNothing(t *testing.T) {
 	for _, method := range []string{"pfedrec", "fedrap"} {
+		if testing.Short() && method == "pfedrec" {
+			continue // the other has more to keep
+		}
 		const rounds = 3
 		f, rigs := start(t, method, 3, "dim", "4")
 		f.rounds(rounds, rigs)
@@ -339,11 +342,11 @@ func TestALogIsBounded(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	_, rigs := start(f, "fedrap", 1, "dim", "4")
-	if _, err := rigs[0].open().Step(context.Background()); err != nil {
-		f.Fatal(err)
+	r := &record{ // a small one: large seeds are slow to vary
+		Key: make([]byte, 32), Own: 5, Train: &sent{Run: make([]byte, 16), Digest: make([]byte, 32), report: []byte{1, 0}},
+		History: history{Events: []Event{{"a", 1}}}, state: []byte("abc"), Log: []Entry{{Kind: "train"}},
 	}
-	b, err := rigs[0].vault.Load()
+	b, err := r.encode()
 	if err != nil {
 		f.Fatal(err)
 	}
