@@ -125,6 +125,20 @@ func All() []method.Entry {
 			Caution: sumCaution,
 		},
 		{
+			Name: "gru4rec", Title: "GRU4Rec", Paper: "Hidasi et al., Session-based Recommendations with Recurrent Neural Networks, ICLR 2016; the loss is that of Hidasi and Karatzoglou, CIKM 2018",
+			New:     func() method.Method { return &GRU4Rec{} },
+			Options: map[string]string{"server": "adam:0.01", "cohort": "100", "rounds": "400", "eval-every": "20"},
+			Caution: "Its authors train it in one place, on sessions; federated, and on whole histories, it is ours, and no number of theirs can stand beside it. " +
+				"The rows that a device sends are those of its own items and of the negatives drawn for them: without secure aggregation the coordinator can tell them apart.",
+		},
+		{
+			Name: "markov", Title: "Markov chain", Paper: "a reference; the chain that Rendle et al., Factorizing Personalized Markov Chains for Next-Basket Recommendation, WWW 2010, factorise",
+			New:     func() method.Method { return &Markov{} },
+			Options: map[string]string{"rounds": "1"},
+			Caution: "A device sends which of its items followed which, and how often: without secure aggregation the coordinator reads the history in its order, and " +
+				"a step that one device alone has taken shows in the sum too. The sums hold a number for each pair of items: it is for catalogues of some thousands.",
+		},
+		{
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },
 			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and held-out items never are.",
 		},
