@@ -185,10 +185,17 @@ func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
 		times(mask, x)
 	}
 	vec.Gemm(n, 3*d, d, vec.Rows(x, s), vec.Rows(in.Val, s).T(), w.Room(gruPack, vec.GemmRoom(d)), vec.Rows(a, wide))
+	turned := w.Room(gruTurned, d*wide) // so that each step reads along its rows
+	for i := range 3 * d {
+		for j := range d {
+			turned[j*wide+i] = re.Val[i*s+j]
+		}
+	}
 	clear(h[:s])
-	u := w.Room(gruStep, wide)
+	u, pack := w.Room(gruStep, wide), w.Room(gruPack, vec.GemmRoom(d))
 	for t := range n {
-		vec.DotsAll(re.Val, s, h[t*s:(t+1)*s], 0, u[:3*d])
+		clear(u)
+		vec.Gemm(1, 3*d, d, vec.Rows(h[t*s:], s), vec.Rows(turned, wide), pack, vec.Rows(u, wide))
 		g.step(a[t*wide:][:3*d], u, off[3*s:][:d], q[t*s:][:s], h[t*s:][:s], h[(t+1)*s:][:s])
 	}
 	return h
@@ -220,25 +227,18 @@ func (g GRU) back(w *method.Work, rows []uint32, keep float32) {
 	wide := vec.Pad(3 * d)
 	x, a, q, h := w.Room(gruX, n*s), w.Room(gruGates, n*wide), w.Room(gruQ, n*s), w.Room(gruH, (n+1)*s)
 	down, up, dh := w.Room(gruDown, n*wide), w.Room(gruUp, n*wide), w.Room(gruDH, n*s)
-	turned := w.Room(gruTurned, d*wide)
-	clear(turned)
-	for i := range 3 * d {
-		for j := range d {
-			turned[j*wide+i] = re.Val[i*s+j]
-		}
-	}
+	pack := w.Room(gruPack, vec.GemmRoom(max(n, 3*d)))
 	more := w.Room(gruStep, s)
 	clear(more)
 	for t := n - 1; t >= 0; t-- {
 		grad := dh[t*s : (t+1)*s]
 		vec.Add(more, grad)
 		g.stepBack(a[t*wide:][:wide], q[t*s:], h[t*s:], grad, down[t*wide:][:wide], up[t*wide:][:wide])
-		vec.DotsAll(turned, wide, up[t*wide:(t+1)*wide], 0, more[:d])
 		for i, z := range a[t*wide+d : t*wide+2*d] {
-			more[i] += float32(z * grad[i])
+			more[i] = float32(z * grad[i])
 		}
+		vec.Gemm(1, d, 3*d, vec.Rows(up[t*wide:], wide), vec.Rows(re.Val, s), pack, vec.Rows(more, s))
 	}
-	pack := w.Room(gruPack, vec.GemmRoom(max(n, 3*d)))
 	vec.Gemm(3*d, d, n, vec.Rows(down, wide).T(), vec.Rows(x, s), pack, vec.Rows(in.Grad, s))
 	vec.Gemm(3*d, d, n, vec.Rows(up, wide).T(), vec.Rows(h, s), pack, vec.Rows(re.Grad, s))
 	off := w.View[g.First+gruOff].Grad
