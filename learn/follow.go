@@ -13,15 +13,18 @@ import (
 // drawn for a run of positions serve all of them, so that each meets many (Hidasi and
 // Karatzoglou 2018). With keep below 1, a share of what is read and of each state that is
 // scored with is dropped. The gradient is that of the mean over a history where users
-// count alike, of the sum where rows do, and between the two where roots do.
+// count alike, of the sum where rows do, and between the two where roots do. Of a
+// history that is longer than Longest each visit takes a part, from a place that it draws.
 func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
 	return method.Oracle{Grad: func(w *method.Work, b *method.Batch) float64 {
-		n := len(w.History) - 1
+		n := min(len(w.History), g.Longest) - 1
 		if n < 1 {
 			return 0
 		}
-		item, places := &w.View[g.First+gruItem], g.places(w)
-		s := item.Stride
+		first := int(w.Rand.Uint32n(uint32(len(w.History) - n)))
+		s, places := w.View[g.First+gruItem].Stride, g.places(w)
+		rows, each := places.rows[first:first+n+1], len(places.negatives)/len(w.History)
+		negatives := places.negatives[first*each:]
 		scale := float32(1)
 		switch alike {
 		case "users":
@@ -29,7 +32,7 @@ func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
 		case "roots":
 			scale = 1 / float32(math.Sqrt(float64(n)))
 		}
-		h := g.read(w, places.rows[:n], keep)[s:]
+		h := g.read(w, rows[:n], keep)[s:]
 		seen, mask := w.Room(gruSeen, n*s), w.Room(gruMaskH, n*s)
 		copy(seen, h)
 		if keep < 1 {
@@ -38,15 +41,15 @@ func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
 		}
 		dh := w.Room(gruDH, n*s)
 		clear(dh)
-		loss, each := 0.0, len(places.negatives)/(n+1)
+		loss := 0.0
 		for lo := 0; lo < n; lo += run {
 			hi := min(lo+run, n)
-			loss += g.follow(w, places.rows[lo+1:hi+1], places.negatives[lo*each:hi*each], scale, seen[lo*s:hi*s], dh[lo*s:hi*s])
+			loss += g.follow(w, rows[lo+1:hi+1], negatives[lo*each:hi*each], scale, seen[lo*s:hi*s], dh[lo*s:hi*s])
 		}
 		if keep < 1 {
 			times(mask, dh)
 		}
-		g.back(w, places.rows[:n], keep)
+		g.back(w, rows[:n], keep)
 		return loss / float64(n) * float64(b.N)
 	}}
 }

@@ -17,11 +17,12 @@ import (
 //	h = z h + (1-z) c
 //
 // The reset gate stands behind the product with Uc, as in most libraries. An item's
-// score is h . row + bias: rows are read and scored with alike. Its slots follow one
-// another from First on: see Slots.
+// score is h . row + bias: rows are read and scored with alike. Of a longer history it
+// reads the newest Longest items. Its slots follow one another from First on: see Slots.
 type GRU struct {
-	First int
-	Dim   int
+	First   int
+	Dim     int
+	Longest int
 }
 
 // The slots of a GRU, counted from its First.
@@ -81,9 +82,11 @@ func (g GRU) SGD(rows, network Schedule) []Rule {
 // Settle reads a history, as arena rows of the items, and leaves the state behind.
 func (g GRU) Settle(w *method.Work, history []uint32) {
 	state := w.View[g.First+gruState].Val
-	h := g.read(w, history, 1)
+	h := g.read(w, g.newest(history), 1)
 	copy(state, h[len(h)-len(state):])
 }
+
+func (g GRU) newest(history []uint32) []uint32 { return history[max(len(history)-g.Longest, 0):] }
 
 // Score scores a batch with a state.
 func (g GRU) Score(w *method.Work, b *method.Batch, state, out []float32) {
@@ -95,26 +98,26 @@ func (g GRU) Score(w *method.Work, b *method.Batch, state, out []float32) {
 }
 
 // Logits scores a batch: one to recommend from with the state that Settle left, one
-// of a visit with the state after the whole history.
+// of a visit with the state after the device's newest item.
 func (g GRU) Logits(w *method.Work, b *method.Batch, out []float32) {
 	if b.Final {
 		g.Score(w, b, w.View[g.First+gruState].Val, out)
 		return
 	}
 	s, places := w.View[g.First+gruItem].Stride, g.places(w)
-	h := g.read(w, places.rows, 1)
+	h := g.read(w, g.newest(places.rows), 1)
 	g.Score(w, b, h[len(h)-s:], out)
 }
 
 // Back is the gradient of the logits of a visit's batch.
 func (g GRU) Back(w *method.Work, b *method.Batch, dz []float32) {
 	item, bias := &w.View[g.First+gruItem], &w.View[g.First+gruBias]
-	places := g.places(w)
-	n, s := len(places.rows), item.Stride
+	rows := g.newest(g.places(w).rows)
+	n, s := len(rows), item.Stride
 	h, dh := w.Room(gruH, (n+1)*s), w.Room(gruDH, n*s)
 	clear(dh)
 	vec.WSum(item.Arena, s, b.Rd[g.First+gruItem], dz[:b.N], dh[(n-1)*s:])
-	g.back(w, places.rows, 1)
+	g.back(w, rows, 1)
 	for x, p := range b.Pos {
 		vec.Axpy(dz[x], h[n*s:], item.GradRow(p))
 		bias.GradRow(p)[0] += dz[x]

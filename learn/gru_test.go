@@ -88,15 +88,15 @@ func (s slow) loss(history, negatives []uint32, each, run int) float64 {
 	return out
 }
 
-func openRecurrent(t *testing.T) (*recurrent, *bench, *method.Work) {
+func openRecurrent(t *testing.T, longest int) (*recurrent, *bench, *method.Work) {
 	t.Helper()
-	m := &recurrent{learn.GRU{Dim: tinyDim}}
+	m := &recurrent{learn.GRU{Dim: tinyDim, Longest: longest}}
 	b := open(t, m, true)
 	return m, b, b.Open(&b.state, task(0))
 }
 
 func TestFollowIsTheLossOfANetworkWrittenStepByStep(t *testing.T) {
-	m, b, w := openRecurrent(t)
+	m, b, w := openRecurrent(t, 100)
 	w.WantLoss = true
 	all := w.Batch(0, len(w.Samples.Item))
 	var negatives []uint32
@@ -116,15 +116,17 @@ func TestFollowIsTheLossOfANetworkWrittenStepByStep(t *testing.T) {
 }
 
 func TestTheStateIsThatOfANetworkWrittenStepByStep(t *testing.T) {
-	m, b, w := openRecurrent(t)
-	m.Settle(w, train)
-	h := make([]float64, tinyDim)
-	for _, i := range train {
-		h = slow{b}.next(i, h)
-	}
-	for k, want := range h {
-		if got := float64(w.View[recState].Val[k]); math.Abs(got-want) > 1e-5 {
-			t.Errorf("place %d of the state is %g, want %g", k, got, want)
+	for _, longest := range []int{100, 3} {
+		m, b, w := openRecurrent(t, longest)
+		m.Settle(w, train)
+		h := make([]float64, tinyDim)
+		for _, i := range train[max(len(train)-longest, 0):] {
+			h = slow{b}.next(i, h)
+		}
+		for k, want := range h {
+			if got := float64(w.View[recState].Val[k]); math.Abs(got-want) > 1e-5 {
+				t.Errorf("reading %d items, place %d of the state is %g, want %g", longest, k, got, want)
+			}
 		}
 	}
 }
@@ -132,11 +134,12 @@ func TestTheStateIsThatOfANetworkWrittenStepByStep(t *testing.T) {
 // Dropping is drawn from the device's stream: from the same stream comes the same loss.
 func TestTheGradientOfFollowIsTheFiniteDifference(t *testing.T) {
 	for _, c := range []struct {
-		keep  float32
-		alike string
-		times float64
-	}{{1, "users", 1}, {0.6, "users", 1}, {0.6, "roots", math.Sqrt(6)}, {1, "rows", 6}} {
-		m, _, w := openRecurrent(t)
+		keep    float32
+		alike   string
+		times   float64
+		longest int
+	}{{1, "users", 1, 100}, {0.6, "users", 1, 4}, {0.6, "roots", math.Sqrt(6), 7}, {1, "rows", 4, 5}} {
+		m, _, w := openRecurrent(t, c.longest)
 		w.WantLoss = true
 		all, stream := w.Batch(0, len(w.Samples.Item)), w.Rand
 		oracle := m.Follow(recRun, c.keep, c.alike)
