@@ -22,10 +22,10 @@ type GRU4Rec struct {
 	LR      learn.Schedule `default:"100" range:"1..1000,log" doc:"a device's rate for the network; under server=adam only its size beside Adam's 0.001 counts"`
 	RowLR   learn.Schedule `default:"1000" range:"10..10000,log" doc:"a device's rate for rows and biases; likewise"`
 	Steps   int            `default:"1" range:"1|2|5" doc:"steps that a device takes in a round, each on its history"`
-	Drop    float64        `default:"0.2" range:"0..0.6" doc:"share of what is read, and of each state that is scored with, that a step leaves out"`
+	Drop    float64        `default:"0.3" range:"0.1..0.6" doc:"share of what is read, and of each state that is scored with, that a step leaves out"`
 	Longest int            `default:"200" range:"50|100|200" doc:"items of a history that a step reads, from a place that is drawn, and that are recommended by: the newest"`
 	Run     int            `default:"50" range:"20|50|100" doc:"positions that have their negatives in common"`
-	Alike   string         `default:"users" choices:"users|roots|rows" range:"users|roots|rows" doc:"what counts alike: users, rows, or users by the roots of their rows"`
+	Alike   string         `default:"roots" choices:"users|roots|rows" range:"users|roots|rows" doc:"what counts alike: users, rows, or users by the roots of their rows"`
 	Start   float64        `default:"0.1" doc:"standard deviation of the rows at the start"`
 }
 
