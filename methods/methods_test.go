@@ -23,7 +23,10 @@ var onTheBoard = map[string][]string{
 	"dp-privrec":  {"dim=8", "layers=16,8", "lr=0.5", "epochs=2", "adapt=1"},
 	"privrec-cen": {"dim=8", "layers=16,8", "lr=0.01"},
 	"nn-self":     {"dim=8", "layers=16,8", "lr=0.2", "outer=0.5", "epochs=4", "adapt=1"},
-	"fofl-self":   {"dim=8", "layers=16,8", "lr=0.5", "row-lr=10", "epochs=5", "adapt=5"},
+	// Histories on the board have no order: what is near in it must not count for more.
+	"markov":    {"last=20", "decay=1"},
+	"gru4rec":   {"dim=16", "lr=1", "row-lr=30"},
+	"fofl-self": {"dim=8", "layers=16,8", "lr=0.5", "row-lr=10", "epochs=5", "adapt=5"},
 }
 
 func TestEveryMethodConforms(t *testing.T) {
