@@ -24,6 +24,12 @@ func closedForm() []method.Entry {
 			Options: map[string]string{"rounds": "1"},
 			Caution: "It reads the order of a history: compare it with methods that do so too. " + pairCaution,
 		},
+		{
+			Name: "als", Title: "Exact ALS", Paper: "Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008; federated by Tacit",
+			New:     func() method.Method { return &ALS{} },
+			Options: map[string]string{"rounds": "13"},
+			Caution: "It is here to check `ials` by: a device sends a matrix for each of its items, 31.8 MB a round on ML-1M if its items are not to be named. " + sumCaution,
+		},
 	}
 }
 

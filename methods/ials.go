@@ -107,12 +107,8 @@ func (m *IALS) visit(w *method.Work) {
 }
 
 func (m *IALS) solve(w *method.Work, b *method.Batch) []float32 {
-	weight := w.Room(8, b.N)
-	for i := range weight {
-		weight[i] = 1
-	}
 	p := w.View[alsUser].Val
-	learn.Least(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], weight, weight, m.A0, m.Reg*(float64(b.N)+m.A0*float64(w.Items)), p)
+	learn.Fit(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], m.A0, m.Reg, p)
 	return p
 }
 
