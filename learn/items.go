@@ -125,14 +125,13 @@ func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32
 	}
 }
 
-// Inside adds 1 for each item of a history that has one before and one after it: a
-// device that counts has its part in the item's row and in its column. first is the
-// first row of count.
-func Inside(w *method.Work, history []uint32, first uint32, count *method.View) {
+// Among adds 1 for each item of a list, once: a device that counts has its part in the
+// item's row. first is the first row of count. Room 8 is used.
+func Among(w *method.Work, list []uint32, first uint32, count *method.View) {
 	seen := w.Room(8, w.Items)
 	clear(seen)
-	for t := 1; t < len(history)-1; t++ {
-		if i := history[t]; seen[i] == 0 {
+	for _, i := range list {
+		if seen[i] == 0 {
 			seen[i] = 1
 			count.Row(first + i)[0]++
 		}

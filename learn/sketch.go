@@ -13,7 +13,7 @@ type Sketch struct {
 }
 
 // Make turns a round's sums into rows R of dst, with a number behind each, so that
-// the weights of EASE are R_i . R_j / number_j, and sets q to an orthonormal base of
+// the weights of EASE are R_i . R_j / number_j, or 0 where that is 0, and sets q to an orthonormal base of
 // the sums' columns, for the next pass. A row of sums holds Y and the item's count.
 func (s Sketch) Make(sums, q, dst []float32) {
 	n, k := s.Items, s.Rank
@@ -92,6 +92,9 @@ func (s Sketch) rows(f, count []float64, dst []float32) {
 	}
 	r := make([]float64, k)
 	for i := range n {
+		if count[i] == 0 {
+			continue
+		}
 		forward(inner, f[i*k:(i+1)*k], r)
 		row := dst[i*s.Stride:]
 		for a := range r {

@@ -120,7 +120,7 @@ func rowsOf(table []float32, items, d int) []*mat.VecDense {
 }
 
 // central is ALS of a split in one place, with the rows that a method starts from.
-func central(t *testing.T, split *data.Split, settings ...string) *als {
+func central(t testing.TB, split *data.Split, settings ...string) *als {
 	t.Helper()
 	m := with(t, &methods.ALS{}, settings...).(*methods.ALS)
 	x := &als{d: m.Dim, a0: m.A0, reg: m.Reg, own: make([][]uint32, split.Users()), p: make([]*mat.VecDense, split.Users()), n: make([]float64, split.Items())}
@@ -145,7 +145,7 @@ func central(t *testing.T, split *data.Split, settings ...string) *als {
 }
 
 // ended is the loss of the item rows that a method ends with.
-func (m *als) ended(t *testing.T, split *data.Split, words string, rounds int) float64 {
+func (m *als) ended(t testing.TB, split *data.Split, words string, rounds int) float64 {
 	t.Helper()
 	r := runOn(t, split, words, rounds+1) // the first round counts
 	m.q = rowsOf(r.Engine.Value[0], split.Items(), m.d)
@@ -187,5 +187,19 @@ func TestSharedCurvatureNeedsNoMoreRoundsThanALS(t *testing.T) {
 		}
 	}
 	compare(deployed(t, w), "dim=8 few=1")
-	compare(ml100k(t), "dim=32 a0=0.3 few=1")
+	compare(movies(t, "ml-100k"), "dim=32 a0=0.3 few=1")
+}
+
+// The losses of docs/tacit.md: what is measured is no time.
+func BenchmarkLossOfTwelveRounds(b *testing.B) {
+	for name, words := range map[string]string{"ml-100k": "dim=32 a0=0.3 few=1", "ml-1m": "dim=64 few=1"} {
+		b.Run(name, func(b *testing.B) {
+			s := movies(b, name)
+			x := central(b, s, strings.Fields(words)...)
+			for b.Loop() {
+				b.ReportMetric(x.ended(b, s, "ials "+words, 12), "ials-loss")
+				b.ReportMetric(x.ended(b, s, "als "+words, 12), "als-loss")
+			}
+		})
+	}
 }

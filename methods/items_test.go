@@ -15,21 +15,21 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// ml100k is the data set under `deployed`, or a skipped test.
-func ml100k(t *testing.T) *data.Split {
+// movies is a data set of MovieLens under `deployed`, or a skipped test.
+func movies(t testing.TB, name string) *data.Split {
 	t.Helper()
 	dir := os.Getenv("TACIT_DATA")
 	if dir == "" {
-		t.Skip("set TACIT_DATA to the folder that holds ml-100k to run this")
+		t.Skipf("set TACIT_DATA to the folder that holds %s to run this", name)
 	}
-	set, err := data.Open(os.DirFS(dir), "ml-100k", data.Options{})
+	set, err := data.Open(os.DirFS(dir), name, data.Options{})
 	if err != nil {
 		t.Skip(err)
 	}
 	return deployed(t, set)
 }
 
-func deployed(t *testing.T, set data.Source) *data.Split {
+func deployed(t testing.TB, set data.Source) *data.Split {
 	t.Helper()
 	p, err := data.ProtocolNamed("deployed")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestFederatedEASEIsThatOfOnePlace(t *testing.T) {
 // The reference row of every report is another implementation. A rounded score may
 // swap a user's items: one of the 943 users is .001.
 func TestFederatedEASERanksAsTheReferenceDoes(t *testing.T) {
-	s := ml100k(t)
+	s := movies(t, "ml-100k")
 	row, err := refs.Compute(context.Background(), "ease", refs.Config{Split: s, Seed: 1, Jobs: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestASketchAsWideAsTheCatalogueIsEASE(t *testing.T) {
 // and full HR by .012: at 2.6 of these a check of three fails falsely once in 30 seeds, and
 // the seed is fixed.
 func TestTheSketchHasTheKnownAccuracyOnML100K(t *testing.T) {
-	s := ml100k(t)
+	s := movies(t, "ml-100k")
 	_, got := runOn(t, s, "ease-sketch", 3).Best.Summaries(0, s.Items())
 	for _, c := range []struct {
 		what           string

@@ -48,9 +48,9 @@ func (m *SLIT) Visit(int) method.Visit {
 		if len(w.History) < 2 {
 			return
 		}
-		first := func(slot int) uint32 { return w.Samples.Wr[slot][0] - w.Samples.Item[0] }
-		m.model().Sums(w, w.History, first(slitPast), first(slitNext), &w.View[slitPast], &w.View[slitNext])
-		learn.Inside(w, w.History, first(slitCount), &w.View[slitCount])
+		m.model().Sums(w, w.History, first(w, slitPast), first(w, slitNext), &w.View[slitPast], &w.View[slitNext])
+		// An item inside has a part in its row and in its column.
+		learn.Among(w, w.History[1:len(w.History)-1], first(w, slitCount), &w.View[slitCount])
 	}}
 }
 
