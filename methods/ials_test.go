@@ -1,6 +1,7 @@
 package methods_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -147,7 +148,23 @@ func central(t testing.TB, split *data.Split, settings ...string) *als {
 // ended is the loss of the item rows that a method ends with.
 func (m *als) ended(t testing.TB, split *data.Split, words string, rounds int) float64 {
 	t.Helper()
-	r := runOn(t, split, words, rounds+1) // the first round counts
+	name, settings, _ := strings.Cut(words, " ")
+	e, err := methods.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds, o.EvalEvery = rounds+1, rounds+1 // the first round counts
+	r, err := sim.New(with(t, e.New(), strings.Fields(settings)...), split, o, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !r.Done() {
+		if _, err := r.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	m.q = rowsOf(r.Engine.Value[0], split.Items(), m.d)
 	return m.loss()
 }
