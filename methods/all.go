@@ -31,7 +31,7 @@ const (
 //
 //lint:size it is a table
 func All() []method.Entry {
-	return []method.Entry{
+	return append([]method.Entry{
 		{
 			Name: "pfedrec", Title: "PFedRec", Paper: ijcai, New: func() method.Method { return &PFedRec{} },
 			Caution: "The published gain over FedMF comes with the `paper` protocol, in which held-out items are never drawn as negatives. " +
@@ -144,7 +144,7 @@ func All() []method.Entry {
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },
 			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and held-out items never are.",
 		},
-	}
+	}, closedForm()...)
 }
 
 // Plugins returns the mechanisms that change other methods.

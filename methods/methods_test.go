@@ -60,6 +60,9 @@ func TestVariantsConform(t *testing.T) {
 		"fedrap lambda=0.001 mu=0.01 regular=prox curriculum=tanh",
 		"fedrap lambda=0 mu=0 tables=shared",
 		"fedrap tables=own",
+		"ials average=3",
+		"tacit items=on",
+		"ease-sketch rank=5 few=1 reg=3",
 	} {
 		t.Run(words, func(t *testing.T) {
 			f := strings.Fields(words)
@@ -91,7 +94,7 @@ func TestTheContractCarriesVeryDifferentMethods(t *testing.T) {
 }
 
 // with returns m with its defaults and the given settings.
-func with(t *testing.T, m method.Method, settings ...string) method.Method {
+func with(t testing.TB, m method.Method, settings ...string) method.Method {
 	t.Helper()
 	param.Defaults(m)
 	for _, s := range settings {

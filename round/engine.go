@@ -108,8 +108,8 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	}
 	var shrunk [method.MaxSlots]float64
 	for i, s := range e.sum {
-		if s != nil {
-			clear(s)
+		clear(s)
+		if s != nil && e.travels(i) {
 			shrunk[i] = e.Fleet.Sum(i, s)
 			slot := &e.Slots[i]
 			e.Noise.AddSum(rep.Devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim, s)
@@ -120,6 +120,16 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	}
 	e.Next++
 	return rep, nil
+}
+
+// travels reports whether anything is sent of a slot in the round in progress.
+func (e *Engine) travels(slot int) bool {
+	m, ok := method.As[method.Traveller](e.Method)
+	if !ok {
+		return true
+	}
+	phase, _ := m.Phase(e.Next, e.Rounds)
+	return m.Travels(phase, slot)
 }
 
 // Prepare allocates what rounds need. Step calls it; so does whoever loads State.
