@@ -33,10 +33,12 @@ type Job struct {
 	Commit  string
 
 	// Tell is called with what happens, one call at a time: Started, Resumed,
-	// sim.Event, Spent, Referring, Figuring.
+	// sim.Event, Spent, Referring, Figuring; before all of them Choosing.
 	Tell func(event any)
 
 	Keep *refs.Keep // what the references of several runs share; may be nil
+
+	choice *report.Choice // what Choose did; nil for nothing
 }
 
 // Started is told when the simulation stands ready.
@@ -152,9 +154,14 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 
 func (j *Job) open(run *sim.Run) (*folder, error) {
 	if !j.Resume {
-		return openFolder(j.Out, j.Spec, environ(j), j.Force)
+		f, err := openFolder(j.Out, j.Spec, environ(j), j.Force)
+		if err != nil {
+			return nil, err
+		}
+		return f, j.keepChoice(f)
 	}
 	f := &folder{dir: j.Out}
+	j.readChoice()
 	return f, f.resume(run, j.fingerprint())
 }
 
@@ -240,6 +247,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: PeakRSS(),
 		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
 	}
+	res.Choice = j.choice
 	res.Idle, res.Central, res.Settled = run.Idle, run.Fleet.Plan.Central(), run.Settled()
 	res.Repeats, res.Few = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())

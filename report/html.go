@@ -249,6 +249,9 @@ func facts(r *Result) []fact {
 		method += ", preset " + *r.Preset
 	}
 	add("method", "%s", method)
+	if c := r.Choice; c != nil && c.Chosen >= 0 && c.Chosen < len(c.Tried) {
+		add("settings", "%s, the best of %d by %s on validation", c.Tried[c.Chosen].Settings, len(c.Tried), strings.ToUpper(c.By))
+	}
 	add("seed", "%d", r.Seed)
 	add("rounds", "%d; round %d is reported", r.Rounds, r.SelectedRound)
 	add("time", "%s to train, %s to evaluate, %s in all", took(r.Seconds.Train), took(r.Seconds.Eval), took(r.Seconds.Total))

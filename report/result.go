@@ -30,6 +30,7 @@ type Result struct {
 	References    map[string]*Reference `json:"references"`               // popularity, ease, local, memoriser
 	LeakMeasured  *LeakMeasured         `json:"leak_measured"`
 	Preset        *string               `json:"preset"`
+	Choice        *Choice               `json:"chosen_settings,omitempty"` // of the method's own grid, on validation
 	Published     *Published            `json:"published"`
 	Seconds       Seconds               `json:"seconds"`
 	RoundMSMedian float64               `json:"round_ms_median"`
@@ -47,6 +48,24 @@ type Result struct {
 	Commit        string                `json:"commit,omitempty"`
 	// Beside is what stands in per_user_references.csv; nil where there is none.
 	Beside *Beside `json:"-"`
+}
+
+// Choice is how the settings of a run without a preset were chosen: each setting of the
+// method's grid was run with Seed, and the best by a metric on validation items was taken.
+type Choice struct {
+	By      string  `json:"by"`
+	Seed    uint64  `json:"seed"`
+	Tried   []Tried `json:"tried"`
+	Chosen  int     `json:"chosen"` // the place in Tried, from 0
+	Seconds float64 `json:"seconds"`
+}
+
+// Tried is one setting, with its metrics on validation items.
+type Tried struct {
+	Settings string  `json:"settings"`
+	HR       float64 `json:"valid_hr@10"`
+	NDCG     float64 `json:"valid_ndcg@10"`
+	Seconds  float64 `json:"seconds"`
 }
 
 // Reference is a scorer that every report carries beside the method. Valid and

@@ -87,7 +87,11 @@ func (t *Table) dropEmpty() bool {
 
 // notes are the sentences under a board.
 func notes(g *group, r *row) []string {
-	out := append([]string{selected(r)}, caveats(r)...)
+	out := []string{selected(r)}
+	if s := r.runs[0].Result.Choice.chosen(); s != "" {
+		out = append(out, s)
+	}
+	out = append(out, caveats(r)...)
 	if p := r.published(); p != nil {
 		out = append(out, against(g, r, p))
 	}

@@ -63,6 +63,9 @@ func overview(g *group) *Table {
 		if v := verdicts(vs); v != "" {
 			said.add(r.label, v+".")
 		}
+		if s := r.runs[0].Result.Choice.chosen(); s != "" {
+			said.add(r.label, s)
+		}
 		if res := r.runs[0].Result; res.Privacy != nil {
 			said.add(r.label, strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
 		}
