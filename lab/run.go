@@ -87,6 +87,17 @@ func (s *Spec) Idle(ev sim.Event) error {
 		"try --protocol deployed, which holds out one row of each user and hides nothing")
 }
 
+// Split prepares data for the experiment.
+func (s *Spec) Split(src data.Source) (*data.Split, error) {
+	protocol, err := data.ProtocolNamed(s.Protocol)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	protocol.Apart = s.NewUsers
+	split, err := data.NewSplit(src, protocol, s.Seed)
+	return split, input(err, "")
+}
+
 // saveEvery is how often a run with a folder writes a checkpoint.
 const saveEvery = 30 * time.Second
 
@@ -104,13 +115,9 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 		return done.Result, j.same(done.Result)
 	}
 	start := time.Now()
-	protocol, err := data.ProtocolNamed(j.Protocol)
+	split, err := j.Split(j.Source)
 	if err != nil {
-		return nil, input(err, "")
-	}
-	split, err := data.NewSplit(j.Source, protocol, j.Seed)
-	if err != nil {
-		return nil, input(err, "")
+		return nil, err
 	}
 	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
@@ -251,6 +258,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	res.Idle, res.Central, res.Settled = run.Idle, run.Fleet.Plan.Central(), run.Settled()
 	res.Repeats, res.Few = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
+	res.NewUsers = j.newUsers(run, split)
 	if c := run.OnTest; c != nil {
 		res.OnTest = &report.Chosen{Round: c.Round, Test: c.Test}
 	}

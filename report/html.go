@@ -180,7 +180,13 @@ func runSection(g *group, r *row) section {
 		}
 	}
 	t := board(g, r)
-	t.Notes = append(append(t.Notes, selected(r)), caveats(r)...)
+	t.Notes = append(t.Notes, selected(r))
+	for _, s := range []string{res.Choice.chosen(), r.freshNote()} {
+		if s != "" {
+			t.Notes = append(t.Notes, s)
+		}
+	}
+	t.Notes = append(t.Notes, caveats(r)...)
 	if p := r.published(); p != nil {
 		t.Notes = append(t.Notes, against(g, r, p))
 	}

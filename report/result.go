@@ -26,6 +26,7 @@ type Result struct {
 	Options       map[string]any        `json:"options"`
 	Valid         rank.Summary          `json:"valid"`
 	Test          rank.Summary          `json:"test"`
+	NewUsers      *NewUsers             `json:"new_users,omitempty"`      // those that took no part in training, where some were held out
 	OnTest        *Chosen               `json:"chosen_on_test,omitempty"` // only where there is no validation set
 	References    map[string]*Reference `json:"references"`               // popularity, ease, local, memoriser
 	LeakMeasured  *LeakMeasured         `json:"leak_measured"`
@@ -48,6 +49,15 @@ type Result struct {
 	Commit        string                `json:"commit,omitempty"`
 	// Beside is what stands in per_user_references.csv; nil where there is none.
 	Beside *Beside `json:"-"`
+}
+
+// NewUsers are users that took no part in training. Test is without metrics where
+// the method cannot serve them; How says how it does, or why not.
+type NewUsers struct {
+	Share float64      `json:"share"`
+	How   string       `json:"how"`
+	Valid rank.Summary `json:"valid"`
+	Test  rank.Summary `json:"test"`
 }
 
 // Choice is how the settings of a run without a preset were chosen: each setting of the
@@ -73,6 +83,7 @@ type Tried struct {
 type Reference struct {
 	Valid   *rank.Summary `json:"valid"`
 	Test    *rank.Summary `json:"test"`
+	New     *rank.Summary `json:"new_users,omitempty"` // test metrics of users that took no part in training
 	Reason  string        `json:"reason,omitempty"`
 	About   string        `json:"about,omitempty"`
 	Seconds float64       `json:"seconds"`
