@@ -63,10 +63,7 @@ func overview(g *group) *Table {
 		if x, told := r.fresh(); told {
 			t.Rows = append(t.Rows, under(freshLabel, x))
 		}
-		if v := verdicts(vs); v != "" {
-			said.add(r.label, v+".")
-		}
-		said.more(r.label, r.freshNote(), r.runs[0].Result.Choice.chosen())
+		said.more(r.label, strings.TrimPrefix(verdicts(vs)+".", "."), r.freshNote(), r.runs[0].Result.Choice.chosen())
 		if res := r.runs[0].Result; res.Privacy != nil {
 			said.add(r.label, strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
 		}
