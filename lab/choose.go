@@ -23,10 +23,10 @@ type Choosing struct {
 // is the one that ranks lists which hit alike.
 const chosenBy = "ndcg@10"
 
-// chooses reports whether the settings are left to the method's grid: there is no
+// Chooses reports whether the settings are left to the method's grid: there is no
 // preset, nothing of the grid was given, and there are validation items to judge by. With
 // a privacy promise nothing is tried: the promise would not cover it.
-func (j *Job) chooses() bool {
+func (j *Job) Chooses() bool {
 	if len(j.Entry.Grid) == 0 || j.Settings.Preset != "auto" && j.Settings.Preset != "built-in" || j.Spec.Preset != nil || j.DP.On() || j.Resume {
 		return false
 	}
@@ -45,7 +45,7 @@ func (j *Job) chooses() bool {
 // that is best on validation items, the first of equals. Test items are not looked at.
 // Each setting is run once with the first seed, and measured after its last round.
 func (j *Job) Choose(ctx context.Context) error {
-	if !j.chooses() {
+	if !j.Chooses() {
 		return nil
 	}
 	start, choice, best := time.Now(), &report.Choice{By: chosenBy, Seed: j.Seed}, []Setting(nil)

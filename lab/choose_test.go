@@ -74,7 +74,7 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, err := Resolve(given)
-	if again := (&Job{Spec: spec}); err != nil || again.chooses() || spec.Fingerprint("x") != j.Fingerprint("x") {
+	if again := (&Job{Spec: spec}); err != nil || again.Chooses() || spec.Fingerprint("x") != j.Fingerprint("x") {
 		t.Errorf("the written config is another run, or chooses anew (%v)", err)
 	}
 }
@@ -88,7 +88,7 @@ func TestNothingIsChosenAgainstWhatWasSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&Job{Spec: s}).chooses(); got != want {
+		if got := (&Job{Spec: s}).Chooses(); got != want {
 			t.Errorf("%q: settings are chosen: %v, want %v", words, got, want)
 		}
 	}

@@ -103,6 +103,8 @@ func HTML(w io.Writer, runs []*Run) error {
 	p := page{CSS: template.CSS(css), JS: template.JS(js), Policy: "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 	p.fill(runs)
 	switch n := len(p.Sections); {
+	case n+len(p.Searches) == 0 && len(p.Groups) > 0:
+		p.Title = "Leaderboard"
 	case n+len(p.Searches) == 0:
 		return fmt.Errorf("report: there is no run to show; give the folder of one, as `tacit report DIR -o report.html`")
 	case n == 0:
@@ -137,6 +139,11 @@ func (p *page) fill(runs []*Run) {
 				}
 				p.Sections = append(p.Sections, s)
 			}
+		}
+	}
+	for _, r := range runs {
+		if r.Board != nil {
+			p.leaders(r.Board)
 		}
 	}
 	for _, s := range searches(runs) {

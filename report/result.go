@@ -207,6 +207,8 @@ type Run struct {
 	Figures *Figures
 	// Search is what `tacit tune -o` leaves; Result is then nil.
 	Search *Search
+	// Board is what `tacit docs leaderboard` leaves; Result is then nil.
+	Board *Leaderboard
 	// Seeds are the runs of a folder that was made with --seeds; the fields above
 	// are then those of the first of them. It is nil for a folder with one run.
 	Seeds []*Run
