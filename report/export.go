@@ -69,6 +69,11 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 			return nil, err
 		}
 	}
+	for _, r := range runs {
+		if err := add("", r.Board.figures()); err != nil {
+			return nil, err
+		}
+	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("report: there is nothing to draw; give the folder of a finished run, as `tacit report DIR --figures OUT`")
 	}

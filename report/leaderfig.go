@@ -175,10 +175,24 @@ func (s *Standings) figure() figure {
 	}
 	c.panel(s, names, left, chartW-left, top, line)
 	return figure{
-		Name: "leaders-" + s.Dataset + "-" + s.Protocol, Title: "Full NDCG@10, the best first",
+		Name: clip(file("leaders-"+s.Dataset+"-"+s.Protocol), 60), Title: "Full NDCG@10, the best first",
 		Note: "Grey is in one place, or a reference; a ring is the same method on users that took no part in training; a line is the deviation over seeds. A short bar is a method that popularity alone may beat: look at the references.",
 		SVG:  c.html(), Data: s.table(),
 	}
+}
+
+// figures are those of its tables that have rows.
+func (b *Leaderboard) figures() []figure {
+	var out []figure
+	if b == nil {
+		return nil
+	}
+	for _, s := range b.Tables {
+		if len(s.Entries) > 0 {
+			out = append(out, s.figure())
+		}
+	}
+	return out
 }
 
 // leaders puts a leaderboard on a page.
@@ -193,7 +207,7 @@ func (p *page) leaders(b *Leaderboard) {
 			t.Notes[i] = clip(clean(n), 2000)
 		}
 		if g.Table = view(t); len(s.Entries) > 0 {
-			g.Parts = []part{{ID: "leaders-" + s.Dataset + "-" + s.Protocol, Title: "At a glance", Figures: []figure{s.figure()}}}
+			g.Parts = []part{{ID: clip(file("leaders-"+s.Dataset+"-"+s.Protocol), 60), Title: "At a glance", Figures: []figure{s.figure()}}}
 		}
 		p.Groups = append(p.Groups, g)
 	}

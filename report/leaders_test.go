@@ -90,6 +90,9 @@ func TestAFolderOfCellsHasAPage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
+	if drawn, err := Drawings([]*Run{r}); err != nil || len(drawn) != 2 || drawn[0].Name != "leaders-ml-100k-deployed" {
+		t.Errorf("%d drawings: %v", len(drawn), err)
+	}
 	for _, bad := range []string{"{", `{"tables":[null]}`, `{"tables":[{"entries":[null]}]}`} {
 		if err := os.WriteFile(filepath.Join(dir, LeadersFile), []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
