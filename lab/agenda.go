@@ -168,4 +168,3 @@ func (c *ParityConfig) folder(cell *Cell) string {
 	}
 	return filepath.Join(c.Runs, cell.Set, cell.Protocol, name)
 }
-
