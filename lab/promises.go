@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
@@ -308,13 +307,9 @@ func (c *MeasureConfig) one(ctx context.Context, job Job, p Promise) (Measured, 
 
 // baselines are what needs no federation.
 func baselines(ctx context.Context, job Job, s *Spec) ([]Baseline, error) {
-	protocol, err := data.ProtocolNamed(s.Protocol)
+	split, err := s.Split(job.Source)
 	if err != nil {
-		return nil, input(err, "")
-	}
-	split, err := data.NewSplit(job.Source, protocol, s.Seed)
-	if err != nil {
-		return nil, input(err, "")
+		return nil, err
 	}
 	var out []Baseline
 	for _, name := range []string{"popularity", "local"} {

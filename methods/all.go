@@ -117,13 +117,13 @@ func All() []method.Entry {
 		},
 		{
 			Name: "tacit", Title: "Tacit", Paper: "Tacit's own", New: func() method.Method { return &Tacit{} },
-			Options: map[string]string{"rounds": "15"},
+			Options: map[string]string{"rounds": "15", "eval-every": "5"}, Grid: alsGrid,
 			Caution: "What it gains over iALS comes from the order of a history: compare it with methods that read the order too (docs/sequence.md; on ML-1M `gru4rec` is better). " + sumCaution,
 		},
 		{
 			Name: "ials", Title: "Shared-curvature iALS", Paper: "Tacit's own; the objective is that of Rendle et al., Revisiting the Performance of iALS on Item Recommendation Benchmarks, RecSys 2022",
 			New:     func() method.Method { return &IALS{} },
-			Options: map[string]string{"rounds": "13"},
+			Options: map[string]string{"rounds": "13"}, Grid: alsGrid,
 			Caution: sumCaution,
 		},
 		{

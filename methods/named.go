@@ -98,5 +98,9 @@ func New(e method.Entry) method.Method {
 
 const sumCaution = "Exact sums are not private by themselves: the sum of an item that one device of a cohort has is that device's vector. Rows that fewer than `few` devices have are not learnt."
 
+// alsGrid is what closed-form runs try where there is no preset: from a catalogue that
+// many users know to one that few do.
+var alsGrid = []string{"dim=64 a0=0.1", "dim=32 a0=0.3", "dim=32 a0=0.03 reg=0.03", "dim=16 a0=0.3"}
+
 // seldom is for networks whose evaluation takes far longer than a round.
 var seldom = map[string]string{"eval-every": "20"}

@@ -28,6 +28,7 @@ type Options struct {
 	Secagg    string         `default:"off" choices:"off|assumed|on" doc:"secure sums, with dp only: on runs the whole protocol, assumed takes its outcome for granted"`
 	Encode    string         `default:"dense" choices:"dense|sparse" doc:"how the bytes that travel are counted: every number, or without zeros where that is less"`
 	Keep      string         `default:"f32" choices:"f32|int16|int8" doc:"how a device keeps its private tables between visits: as they are, or rounded to whole numbers of a unit that each row has"`
+	NewUsers  float64        `default:"0" doc:"share of the users that take no part in training: they are recommended to from their own train rows, and measured apart"`
 	EvalEvery int            `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int            `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
 	Ties      string         `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
@@ -59,6 +60,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("mean = row with dp: how many touched a row is not public; dp divides by a constant (mean=fixed)")
 	case o.Secagg != "off" && o.Secagg != "" && !o.DP.On():
 		return fmt.Errorf("secagg = %s without dp: masked sums need a bound on an update, which dp brings", o.Secagg)
+	case !(o.NewUsers >= 0 && o.NewUsers <= 0.9):
+		return fmt.Errorf("new-users = %g: want a share from 0 to 0.9", o.NewUsers)
 	case o.EvalEvery < 1:
 		return fmt.Errorf("eval-every = %d: want 1 or more", o.EvalEvery)
 	case o.EvalUsers < 0:

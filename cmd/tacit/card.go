@@ -213,13 +213,9 @@ func card(w io.Writer, e lab.Started) {
 
 // dryRun prints the card and runs nothing.
 func (a *app) dryRun(j *lab.Job) error {
-	p, err := data.ProtocolNamed(j.Protocol)
+	split, err := j.Split(j.Source)
 	if err != nil {
-		return input(err, "")
-	}
-	split, err := data.NewSplit(j.Source, p, j.Seed)
-	if err != nil {
-		return input(err, "")
+		return err
 	}
 	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
