@@ -98,5 +98,7 @@ func New(e method.Entry) method.Method {
 
 const sumCaution = "Exact sums are not private by themselves: the sum of an item that one device of a cohort has is that device's vector. Rows that fewer than `few` devices have are not learnt."
 
+const exactCaution = "Made for a privacy budget (`dp=epsilon=10`). Without one, exact sums are not private by themselves."
+
 // seldom is for networks whose evaluation takes far longer than a round.
 var seldom = map[string]string{"eval-every": "20"}
