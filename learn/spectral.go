@@ -56,10 +56,10 @@ func (p Packed) Matrix(list []float32, scale float64) []float32 {
 }
 
 // Denoise finds the eigenvectors of a symmetric matrix that stand out of its noise, at
-// most so many, and what their values are without it. Noise of deviation sigma on the
-// diagonal, and smaller by the root of 2 off it, has eigenvalues up to an edge of sigma
-// sqrt(2 n); a value w above it stands for one of about sqrt(w² - edge²) (the shrinker of
-// a spiked Wigner matrix; Donoho, Gavish and Johnstone 2018). matrix is destroyed.
+// most so many, and the values that bring them nearest the matrix without it. Noise of
+// deviation sigma on the diagonal, and smaller by the root of 2 off it, has eigenvalues up to
+// an edge of sigma sqrt(2 n); a value w above it becomes sqrt(w² - edge²), the shrinker of a
+// spiked Wigner matrix (Donoho, Gavish and Johnstone 2018). matrix is destroyed.
 func Denoise(matrix []float32, n, most int, sigma float64) (values []float64, vectors [][]float32) {
 	values, vectors = Eigen(matrix, n, most)
 	edge, kept := sigma*math.Sqrt(2*float64(n)), 0
@@ -82,4 +82,18 @@ func Top(x []float64, n int) []int {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[b], x[a]) })
 	return order[:min(n, len(x))]
+}
+
+// Shrink sets the rows of dst to those of raw, which have noise of a variance on each of
+// their numbers, shrunk towards zero by what that amounts to (James and Stein 1961): a row
+// that may be noise alone becomes zero. Below three numbers nothing is gained by it.
+func Shrink(dim, stride int, variance float64, raw, dst []float32) {
+	noise := float64(max(dim-2, 0)) * variance
+	for lo := 0; lo < len(raw); lo += stride {
+		row, left := raw[lo:lo+stride], 1.0
+		if square := float64(vec.Dot(row, row)); noise > 0 {
+			left = math.Max(0, 1-noise/math.Max(square, 1e-30))
+		}
+		vec.ScaleTo(float32(left), row, dst[lo:lo+stride])
+	}
 }

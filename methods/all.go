@@ -136,6 +136,12 @@ func All() []method.Entry {
 			Caution: exactCaution,
 		},
 		{
+			Name: "tacit-private", Title: "Tacit, private", Paper: "Tacit's own: oneshot and norm-grad",
+			New:     func() method.Method { return &TacitPrivate{} },
+			Options: map[string]string{"rounds": "22", "negatives": "1"},
+			Caution: exactCaution,
+		},
+		{
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },
 			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and held-out items never are.",
 		},

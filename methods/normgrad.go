@@ -14,7 +14,7 @@ import (
 // vector p in closed form, as iALS does, and sends (1 - p.q) p for its own items and -(p.q) p
 // for negatives, all of it scaled to a length of 1, always: no bound has to be guessed, and
 // who has little to say is heard as well. The coordinator adds the sum, with noise, times a
-// rate to the rows. To recommend, the newest items of a history weigh most.
+// rate to the rows, and shrinks them by what it knows of that noise. To recommend, the newest items of a history weigh most.
 type NormGrad struct {
 	Dim   int     `default:"16" range:"8|16|32" doc:"embedding dimension"`
 	LR    float64 `default:"0.01" range:"1e-3..0.1,log" doc:"rate of the coordinator's steps, on the sum"`
@@ -27,11 +27,12 @@ type NormGrad struct {
 }
 
 const (
-	ngItem  = iota // broadcast
-	ngGram         // broadcast: the sum of row row'
-	ngGrad         // sum
-	ngUser         // ephemeral
-	ngSlots
+	ngItem = iota // broadcast
+	ngGram        // broadcast: the sum of row row'
+	ngGrad        // sum
+	ngUser        // ephemeral
+	ngRaw         // server: the rows with all their noise
+	ngTold        // server: steps, and the variance of the noise in the rows
 )
 
 // from is where the slots begin: another method may have some before them.
@@ -45,6 +46,8 @@ func (m *NormGrad) slots(from int) []method.Slot {
 		ngGram: {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
 		ngGrad: {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Doc: "gradient of the rows, at unit length"},
 		ngUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
+		ngRaw:  {Name: "raw", Scope: method.Server, PerItem: true, Dim: d, Doc: "the rows with all their noise"},
+		ngTold: {Name: "told", Scope: method.Server, Rows: 1, Dim: 2, Doc: "steps, and the variance of the noise in the rows"},
 	}
 	if from > 0 {
 		for i := range out {
@@ -124,11 +127,18 @@ func (m *NormGrad) recency() learn.Recency {
 
 func (m *NormGrad) Update(g *method.Global) { m.step(g, 0) }
 
-// step moves the rows; the slots begin at from.
+// step moves the rows; the slots begin at from. What devices are given is shrunk by what
+// is known of its noise (James and Stein 1961): a row that may be noise alone is zero.
 func (m *NormGrad) step(g *method.Global, from int) {
-	item := g.Value[from+ngItem]
-	vec.Axpy(float32(m.LR*float64(g.Users)/float64(g.Devices)), g.Got[from+ngGrad], item)
-	learn.Gram(item, g.Items, m.Dim, g.Stride[from+ngItem], g.Value[from+ngGram])
+	item, raw, told := g.Value[from+ngItem], g.Value[from+ngRaw], g.Value[from+ngTold]
+	if told[0] == 0 {
+		copy(raw, item)
+	}
+	rate, s := m.LR*float64(g.Users)/float64(g.Devices), g.Stride[from+ngItem]
+	vec.Axpy(float32(rate), g.Got[from+ngGrad], raw)
+	told[0], told[1] = told[0]+1, told[1]+float32(float64(rate*g.Noise)*rate*g.Noise)
+	learn.Shrink(m.Dim, s, float64(told[1]), raw, item)
+	learn.Gram(item, g.Items, m.Dim, s, g.Value[from+ngGram])
 }
 
 func (m *NormGrad) Check() error {

@@ -92,15 +92,20 @@ func (m *OneShot) Visit(items int) method.Visit {
 }
 
 func (m *OneShot) visit(w *method.Work, head learn.Packed) {
-	if n := len(w.Samples.Item); w.Phase == 0 {
-		for _, r := range w.Samples.Wr[oneCount][:n] {
-			w.View[oneCount].Row(r)[0] += float32(1 / math.Sqrt(float64(n)))
+	items, _, _ := learn.Recency{Base: 1}.Weights(w, w.History) // each once
+	if len(items) == 0 {
+		return
+	}
+	if count := &w.View[oneCount]; w.Phase == 0 {
+		first := w.Samples.Wr[oneCount][0] - w.Samples.Item[0]
+		for _, i := range items {
+			count.Row(first + i)[0] += float32(1 / math.Sqrt(float64(len(items))))
 		}
 		return
 	}
 	y, square := w.Room(0, head.N), 0.0
 	clear(y)
-	for _, i := range w.Samples.Item {
+	for _, i := range items {
 		if at := w.View[onePlace].Row(i); at[0] > 0 {
 			y[int(at[0])-1] = at[1]
 			square += float64(float64(at[1]) * float64(at[1]))
