@@ -29,7 +29,7 @@ const (
 //
 //lint:size it is a table
 func All() []method.Entry {
-	return []method.Entry{
+	return append([]method.Entry{
 		{
 			Name: "pfedrec", Title: "PFedRec", Paper: ijcai, New: func() method.Method { return &PFedRec{} },
 			Caution: "The published gain over FedMF comes with the `paper` protocol, in which held-out items are never drawn as negatives. " +
@@ -125,27 +125,10 @@ func All() []method.Entry {
 			Caution: sumCaution,
 		},
 		{
-			Name: "oneshot", Title: "One-shot Gram", Paper: "Tacit's own; noise as by Dwork et al., Analyze Gauss, STOC 2014", New: func() method.Method { return &OneShot{} },
-			Options: map[string]string{"rounds": "2"},
-			Caution: "Items outside the head are ranked by their counts alone. " + exactCaution,
-		},
-		{
-			Name: "norm-grad", Title: "Normalised gradient", Paper: "Tacit's own; a form of DP-FedAvg, McMahan et al., Learning Differentially Private Recurrent Language Models, ICLR 2018",
-			New:     func() method.Method { return &NormGrad{} },
-			Options: map[string]string{"rounds": "20", "negatives": "1"},
-			Caution: exactCaution,
-		},
-		{
-			Name: "tacit-private", Title: "Tacit, private", Paper: "Tacit's own: oneshot and norm-grad",
-			New:     func() method.Method { return &TacitPrivate{} },
-			Options: map[string]string{"rounds": "22", "negatives": "1"},
-			Caution: exactCaution,
-		},
-		{
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },
 			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and held-out items never are.",
 		},
-	}
+	}, budgeted()...)
 }
 
 // Plugins returns the mechanisms that change other methods.

@@ -3,6 +3,7 @@ package methods
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
@@ -49,10 +50,8 @@ func (m *NormGrad) slots(from int) []method.Slot {
 		ngRaw:  {Name: "raw", Scope: method.Server, PerItem: true, Dim: d, Doc: "the rows with all their noise"},
 		ngTold: {Name: "told", Scope: method.Server, Rows: 1, Dim: 2, Doc: "steps, and the variance of the noise in the rows"},
 	}
-	if from > 0 {
-		for i := range out {
-			out[i].Name = "g-" + out[i].Name
-		}
+	for i := range out {
+		out[i].Name = strings.Repeat("g-", min(from, 1)) + out[i].Name
 	}
 	return out
 }
@@ -93,12 +92,9 @@ func (m *NormGrad) send(w *method.Work, v []method.View) {
 		square += float64(float64(c) * float64(c))
 	}
 	square *= float64(vec.Dot(p, p))
-	if !(square > 0) || square-square != 0 {
-		return
-	}
 	unit := float32(1 / math.Sqrt(square))
 	for x, pos := range s.Pos {
-		if by[pos] != 0 {
+		if by[pos] != 0 && square > 0 && square-square == 0 {
 			vec.Axpy(by[pos]*unit, p, v[ngGrad].Row(s.Wr[from+ngGrad][x]))
 			by[pos] = 0
 		}
@@ -143,10 +139,8 @@ func (m *NormGrad) step(g *method.Global, from int) {
 
 func (m *NormGrad) Check() error {
 	switch {
-	case m.Dim < 1 || m.Dim > 512 || !(m.LR > 0) || !(m.Start > 0):
-		return fmt.Errorf("dim = %d, lr = %g, start = %g: want 1 to 512, and above 0", m.Dim, m.LR, m.Start)
-	case !(m.A0 > 0) || !(m.Reg > 0):
-		return fmt.Errorf("a0 = %g, reg = %g: want both above 0", m.A0, m.Reg)
+	case m.Dim < 1 || m.Dim > 512 || !(m.LR > 0) || !(m.Start > 0) || !(m.A0 > 0) || !(m.Reg > 0):
+		return fmt.Errorf("dim = %d, lr = %g, start = %g, a0 = %g, reg = %g: want 1 to 512, and the others above 0", m.Dim, m.LR, m.Start, m.A0, m.Reg)
 	case !(m.Rho >= 0 && m.Rho <= 1) || !(m.Boost >= 0) || !(m.Base >= 0) || m.Boost+m.Base == 0:
 		return fmt.Errorf("rho = %g, boost = %g, base = %g: want rho from 0 to 1, and not both others 0", m.Rho, m.Boost, m.Base)
 	}

@@ -17,8 +17,7 @@ import (
 // The coordinator keeps the eigenvectors that stand out of the noise, with their values
 // shrunk to what they are without it. A device scores by its own history, the newest items
 // most, through those vectors; items outside the head come last, by their sums of the first
-// round. More rounds are rounds of the second kind, and their sums are added up: that is
-// for cohorts.
+// round. More rounds are of the second kind, for cohorts: their sums are added up.
 type OneShot struct {
 	HeadItems  int     `default:"1500" range:"400|600|800|1000|1500" doc:"items of the head; at most all there are"`
 	Rank       int     `default:"96" range:"16|32|64|96" doc:"eigenvectors that are kept at most; with noise those that stand out, if they are fewer"`
@@ -35,13 +34,16 @@ const (
 	oneCount        // sum, in the first round
 	oneGram         // sum, in the others
 	oneUser         // ephemeral
-	oneN            // server: noisy counts
 	oneTotal        // server: the sum of all rounds' y y'
 	oneTold         // server: rounds in it, and the variance of their noise
 	oneSlots
 )
 
 func (m *OneShot) head(items int) learn.Packed { return learn.Packed{N: min(m.HeadItems, items)} }
+
+func (m *OneShot) table(items int) learn.Spectral {
+	return learn.Spectral{N: m.head(items).N, Rank: m.Rank, Damp: m.Damp, Flat: m.Flat}
+}
 
 func (m *OneShot) Slots(items int) []method.Slot {
 	shared, server, wide := method.Shared, method.Server, m.head(items).Len()
@@ -51,7 +53,6 @@ func (m *OneShot) Slots(items int) []method.Slot {
 		oneCount: {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "a device's items, each as 1/sqrt(n), in the first round"},
 		oneGram:  {Name: "gram", Scope: shared, Up: method.Sum, Sparse: true, Rows: 1, Dim: wide, Doc: "a device's items of the head times themselves, in later rounds"},
 		oneUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: m.Rank + 2, Doc: "the user's vector"},
-		oneN:     {Name: "n", Scope: server, PerItem: true, Dim: 1, Doc: "the sums of the first round"},
 		oneTotal: {Name: "total", Scope: server, Rows: 1, Dim: wide, Doc: "the sums of later rounds"},
 		oneTold:  {Name: "told", Scope: server, Rows: 1, Dim: 2, Doc: "how many those are, and the variance of their noise"},
 	}
@@ -87,19 +88,15 @@ func (m *OneShot) Ration(round, rounds int) float64 {
 // Settles: a count alone recommends nothing yet.
 func (m *OneShot) Settles() bool { return true }
 
-func (m *OneShot) Visit(items int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.visit(w, m.head(items)) }}
-}
+func (m *OneShot) Visit(int) method.Visit { return method.Visit{History: true, Run: m.visit} }
 
-func (m *OneShot) visit(w *method.Work, head learn.Packed) {
+func (m *OneShot) visit(w *method.Work) {
+	head := m.head(w.Items)
 	items, _, _ := learn.Recency{Base: 1}.Weights(w, w.History) // each once
-	if len(items) == 0 {
-		return
-	}
-	if count := &w.View[oneCount]; w.Phase == 0 {
-		first := w.Samples.Wr[oneCount][0] - w.Samples.Item[0]
+	if w.Phase == 0 {
 		for _, i := range items {
-			count.Row(first + i)[0] += float32(1 / math.Sqrt(float64(len(items))))
+			first := w.Samples.Wr[oneCount][0] - w.Samples.Item[0]
+			w.View[oneCount].Row(first + i)[0] += float32(1 / math.Sqrt(float64(len(items))))
 		}
 		return
 	}
@@ -117,34 +114,37 @@ func (m *OneShot) visit(w *method.Work, head learn.Packed) {
 	}
 }
 
-func (m *OneShot) Ready(items int) method.Visit {
+func (m *OneShot) Ready(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
-		h := m.head(items).N
-		m.serve(w, h, math.Sqrt(float64(h))+1) // no score is further below the mean than sqrt(h) deviations
+		m.serve(w, math.Sqrt(float64(m.head(w.Items).N))+1) // no score is further below the mean than sqrt(n) deviations
 	}}
 }
 
+func (m *OneShot) serve(w *method.Work, below float64) {
+	m.table(w.Items).Serve(w, learn.Recency{Rho: m.Fade, Boost: 1 - m.Old, Base: m.Old}, &w.View[oneItem], &w.View[onePlace], below, w.View[oneUser].Val)
+}
+
 func (m *OneShot) Update(g *method.Global) {
-	all := float64(g.Users) / float64(g.Devices)
-	if g.Phase == 0 {
-		copy(g.Value[oneN], g.Got[oneCount])
-		m.choose(g)
+	place, item, told := g.Value[onePlace], g.Value[oneItem], g.Value[oneTold]
+	if g.Phase == 0 { // the counts are released: what is made of them is free
+		n, _ := learn.Column(g.Got[oneCount], g.Items, g.Stride[oneCount])
+		m.table(g.Items).Choose(n, math.Max(1, g.Noise), place, g.Stride[onePlace], item, g.Stride[oneItem])
 		return
 	}
-	told := g.Value[oneTold]
 	vec.Add(g.Got[oneGram], g.Value[oneTotal])
 	told[0], told[1] = told[0]+1, told[1]+float32(float64(g.Noise*g.Noise))
-	m.decompose(g, all/float64(told[0]), math.Sqrt(float64(told[1])))
+	scale := float64(g.Users) / float64(g.Devices) / float64(told[0])
+	sum := m.head(g.Items).Matrix(g.Value[oneTotal], scale)
+	m.table(g.Items).Embed(sum, scale*math.Sqrt(float64(told[1])), g.Users, place, g.Stride[onePlace], item, g.Stride[oneItem])
 }
 
 func (m *OneShot) Check() error {
+	unit := func(x float64) bool { return x >= 0 && x <= 1 }
 	switch {
 	case m.HeadItems < 2 || m.HeadItems > 20000 || m.Rank < 1 || m.Rank > 512:
 		return fmt.Errorf("head-items = %d, rank = %d: want 2 to 20000, and 1 to 512", m.HeadItems, m.Rank)
-	case !(m.Damp >= 0) || !(m.Flat >= 0 && m.Flat <= 2) || !(m.Old >= 0 && m.Old <= 1) || !(m.Fade >= 0 && m.Fade <= 1):
-		return fmt.Errorf("damp = %g, flat = %g, fade = %g, old = %g: want damp from 0, flat from 0 to 2, the others from 0 to 1", m.Damp, m.Flat, m.Fade, m.Old)
-	case !(m.CountShare > 0 && m.CountShare < 1):
-		return fmt.Errorf("count-share = %g: want above 0 and below 1", m.CountShare)
+	case !(m.Damp >= 0) || !unit(m.Flat) || !unit(m.Old) || !unit(m.Fade) || !(m.CountShare > 0 && m.CountShare < 1):
+		return fmt.Errorf("damp = %g, flat = %g, fade = %g, old = %g, count-share = %g: want damp from 0, the others from 0 to 1, and count-share between them", m.Damp, m.Flat, m.Fade, m.Old, m.CountShare)
 	}
 	return nil
 }

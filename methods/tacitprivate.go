@@ -57,20 +57,20 @@ func (m *TacitPrivate) Ration(round, rounds int) float64 {
 	return m.GradShare / float64(rounds-2)
 }
 
-func (m *TacitPrivate) Visit(items int) method.Visit {
+func (m *TacitPrivate) Visit(int) method.Visit {
 	return method.Visit{Run: func(w *method.Work) {
 		if w.Phase == 2 {
 			m.send(w, w.View[oneSlots:])
 			return
 		}
-		m.visit(w, m.head(items))
+		m.visit(w)
 	}}
 }
 
-func (m *TacitPrivate) Ready(items int) method.Visit {
+func (m *TacitPrivate) Ready(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
 		v := w.View[oneSlots:]
-		m.serve(w, m.head(items).N, m.Below)
+		m.serve(w, m.Below)
 		m.solve(w, v, m.recency())
 		learn.Level(&v[ngItem], v[ngUser].Val, w.Room(11, w.Items))
 		vec.Scale(float32(m.Blend), w.View[oneUser].Val)
