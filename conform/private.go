@@ -69,7 +69,7 @@ func (k *bench) device(b privacy.Bound) (*alone, error) {
 
 // sealed is what a new device sends.
 func (k *bench) sealed(a *alone, u, shard int) []int64 {
-	state, sum := a.mem.Born(nil), make([]int64, a.plan.Numbers()+1)
+	state, sum := a.mem.Born(nil), make([]int64, a.plan.Numbers(2)+1)
 	a.Visit(&state, a.task(u, 2), shard, false)
 	a.mem.Sealed(sum)
 	return sum
@@ -138,7 +138,7 @@ func sameSums(with, without *sim.Run) error {
 	for u := range everybody {
 		everybody[u] = uint32(u)
 	}
-	bound := with.Engine.Guard.Bound()
+	bound := with.Engine.Guard.Bound(1)
 	for i := range with.Engine.Value {
 		copy(with.Engine.Value[i], without.Engine.Value[i])
 	}
@@ -155,12 +155,12 @@ func sameSums(with, without *sim.Run) error {
 			return err
 		}
 	}
-	flat := make([]int64, with.Fleet.Plan.Numbers()+1)
+	flat := make([]int64, with.Fleet.Plan.Numbers(1)+1)
 	with.Fleet.Sealed(flat)
 	for _, i := range with.Fleet.Plan.Sends() {
 		n := len(without.Engine.Value[i])
 		got, want := make([]float32, n), make([]float32, n)
-		with.Fleet.Unseal(i, flat, bound.Unit(), got)
+		with.Fleet.Unseal(1, i, flat, bound.Unit(), got)
 		shrunk := without.Fleet.Sum(i, want)
 		vec.Axpy(float32(shrunk), without.Engine.Value[i], want)
 		rounded := boardSize / 2 * bound.Unit() * math.Sqrt(float64(n))
@@ -205,7 +205,7 @@ func (k *bench) boundedBy(b privacy.Bound) error {
 	if err != nil {
 		return err
 	}
-	n := busy.plan.Numbers()
+	n := busy.plan.Numbers(2)
 	for u := range 6 {
 		k.sealed(busy, 10+u, device.Void) // late: nothing of it counts
 		got := k.sealed(busy, u, 0)
@@ -308,6 +308,9 @@ func (h hostile) poison(w *method.Work, x float32) {
 			}
 		}
 		to := v.Val
+		if v.Slot.Sparse {
+			to = v.Numbers
+		}
 		if v.Slot.Up == method.Gradient {
 			to = v.Sent
 		}

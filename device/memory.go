@@ -49,7 +49,7 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 	if p.Guarded {
 		m.sealed = make([][]int64, workers)
 		for w := range m.sealed {
-			m.sealed[w] = make([]int64, p.numbers+1)
+			m.sealed[w] = make([]int64, p.Widest()+1)
 		}
 	}
 	for i := range p.Slots {
@@ -58,7 +58,7 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 		if !s.PerItem {
 			m.value[i] = make([]float32, p.width[i])
 			p.Fill(i, m.value[i])
-			if uploads(s) {
+			if uploads(s) && !(s.Sparse && p.Guarded) { // which are sealed from where they were listed
 				m.acc[i] = make([]float32, (shards+workers)*p.width[i])
 			}
 			continue

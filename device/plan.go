@@ -45,14 +45,13 @@ type Plan struct {
 	phased  method.Phased
 	travels method.Traveller
 	central bool
-	width   []int // floats of a plain slot, by slot
-	at      []int // place of a Private plain slot in State.Plain
-	plain   int   // floats of State.Plain
-	tables  []int // the Private PerItem slots
-	copied  int   // PerItem slots whose rows a visit may change
-	context bool  // samples have a row of their interaction
-	flat    []int // place of a slot in the flat vector of an update; -1 for one that is not sent
-	numbers int   // of that vector
+	width   []int    // floats of a plain slot, by slot
+	at      []int    // place of a Private plain slot in State.Plain
+	plain   int      // floats of State.Plain
+	tables  []int    // the Private PerItem slots
+	copied  int      // PerItem slots whose rows a visit may change
+	context bool     // samples have a row of their interaction
+	flat    []layout // of an update's flat vector, by phase; one for all where everything travels always
 }
 
 // NewPlan checks a method's slots and lays out its state.
@@ -114,14 +113,36 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 	return p, nil
 }
 
-// flatten gives each slot that is sent its place in the flat vector of an update.
+// layout is where slots stand in the flat vector of an update.
+type layout struct {
+	at      []int // by slot; -1 for one that is not sent
+	numbers int
+}
+
+// flatten gives each slot that a phase sends its place in the flat vector of an update.
 func (p *Plan) flatten() {
-	for i := range p.Slots {
-		if p.flat = append(p.flat, -1); uploads(&p.Slots[i]) {
-			p.flat[i] = p.numbers
-			p.numbers += p.Slots[i].Rows * p.Slots[i].Dim
-		}
+	phases := 1
+	for t := 0; p.travels != nil && t < p.Rounds; t++ {
+		phases = max(phases, p.Phase(t)+1)
 	}
+	for phase := range phases {
+		var l layout
+		for i := range p.Slots {
+			if l.at = append(l.at, -1); uploads(&p.Slots[i]) && p.Travels(phase, i) {
+				l.at[i] = l.numbers
+				l.numbers += p.Slots[i].Rows * p.Slots[i].Dim
+			}
+		}
+		p.flat = append(p.flat, l)
+	}
+}
+
+// layout is that of a phase.
+func (p *Plan) layout(phase int) *layout {
+	if p.travels == nil {
+		phase = 0
+	}
+	return &p.flat[phase]
 }
 
 // check says what of a slot does not fit the method.
@@ -132,6 +153,8 @@ func (p *Plan) check(s *method.Slot) error {
 		return fmt.Errorf("device: slot %q: a method that is trained in one place has Server slots only, and no other has a row per user", s.Name)
 	case s.Rows <= 0 || s.Dim <= 0:
 		return fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
+	case s.Sparse && (s.Scope != method.Shared || s.Up != method.Sum || s.PerItem || s.Rows != 1):
+		return fmt.Errorf("device: slot %q: only a plain sum of one row is sparse", s.Name)
 	case s.Up == method.Gradient && !updates:
 		return fmt.Errorf("device: slot %q: its gradient is sent, and the method has no Update to take it", s.Name)
 	case s.PerItem && s.Copied() && p.Visit.History:

@@ -8,19 +8,31 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Numbers is how many numbers an update has, all rows of all slots that are sent.
-func (p *Plan) Numbers() int { return p.numbers }
+// Numbers is how many numbers an update of a round, from 0, has: all rows of all slots
+// that are sent in it.
+func (p *Plan) Numbers(round int) int { return p.layout(p.Phase(round)).numbers }
+
+// Widest is how many that of any round has at most.
+func (p *Plan) Widest() (n int) {
+	for i := range p.flat {
+		n = max(n, p.flat[i].numbers)
+	}
+	return n
+}
+
+// Alike reports whether every round sends the same slots.
+func (p *Plan) Alike() bool { return p.travels == nil }
 
 // Bind tells the devices of a Guarded plan the bound of the next round.
 func (m *Memory) Bind(b privacy.Bound) { m.bound = b }
 
 // Sealed adds the integers of all bounded updates since the last call to dst, the
-// sum of clipping bits last. Integers have no order: any number of workers gives
-// the same.
+// sum of clipping bits last; dst is as long as an update of the round, and one more.
+// Integers have no order: any number of workers gives the same.
 func (m *Memory) Sealed(dst []int64) {
 	for _, sum := range m.sealed {
-		for i, x := range sum {
-			dst[i] += x
+		for i := range dst {
+			dst[i] += sum[i]
 		}
 		clear(sum)
 	}
@@ -29,15 +41,20 @@ func (m *Memory) Sealed(dst []int64) {
 // Take moves what worker w has sealed to dst, as the vector of one device.
 func (m *Memory) Take(w int, dst []int32) {
 	sum := m.sealed[w]
-	for i, x := range sum {
-		dst[i] = int32(x)
+	for i := range dst {
+		dst[i] = int32(sum[i])
 	}
 	clear(sum)
 }
 
-// Unseal writes the numbers of a flat sum that belong to a slot to padded rows.
-func (p *Plan) Unseal(slot int, flat []int64, unit float64, dst []float32) {
-	s, from := &p.Slots[slot], p.flat[slot]
+// Unseal writes the numbers of a round's flat sum that belong to a slot to padded rows.
+// Of one that is not sent in the round there are none: they are zeros.
+func (p *Plan) Unseal(round, slot int, flat []int64, unit float64, dst []float32) {
+	s, from := &p.Slots[slot], p.layout(p.Phase(round)).at[slot]
+	if from < 0 {
+		clear(dst)
+		return
+	}
 	stride := vec.Pad(s.Dim)
 	for r := range s.Rows {
 		row := dst[r*stride : r*stride+s.Dim]
@@ -51,11 +68,12 @@ func (p *Plan) Unseal(slot int, flat []int64, unit float64, dst []float32) {
 // adds it to the integers if it counts. What a device adds to a sum is never longer
 // than the bound, whatever the visit has done.
 func (k *Worker) seal(shard int, counts bool, out *Outcome) {
-	d := &k.draft
-	d.Rows, d.At, d.BitAt = d.Rows[:0], d.At[:0], k.p.numbers
-	for i := range k.w.View {
-		if uploads(&k.w.View[i].Slot) {
-			k.draftSlot(i, shard)
+	d, l := &k.draft, k.p.layout(k.w.Phase)
+	d.Reset()
+	d.BitAt = l.numbers
+	for i, at := range l.at {
+		if at >= 0 {
+			k.draftSlot(i, at, shard)
 		}
 	}
 	if counts {
@@ -65,12 +83,16 @@ func (k *Worker) seal(shard int, counts bool, out *Outcome) {
 }
 
 // draftSlot lists the rows of a slot in the draft.
-func (k *Worker) draftSlot(i, shard int) {
+func (k *Worker) draftSlot(i, at, shard int) {
 	v, d := &k.w.View[i], &k.draft
-	dim, at := v.Slot.Dim, k.p.flat[i]
-	list := func(rows []float32, id int) {
-		d.Rows, d.At = append(d.Rows, rows[:dim]), append(d.At, at+id*dim)
+	if v.Slot.Sparse {
+		if len(v.Places) > 0 {
+			d.Add(v.Numbers, at, v.Places)
+		}
+		return
 	}
+	dim := v.Slot.Dim
+	list := func(rows []float32, id int) { d.Add(rows[:dim], at+id*dim, nil) }
 	if !v.Slot.PerItem {
 		acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
 		for r := range v.Slot.Rows {
@@ -100,7 +122,7 @@ func (k *Worker) draftSlot(i, shard int) {
 func (k *Worker) wipe(shard int) {
 	for i := range k.w.View {
 		v := &k.w.View[i]
-		if !uploads(&v.Slot) {
+		if !uploads(&v.Slot) || v.Slot.Sparse {
 			continue
 		}
 		k.mem.shrunk[i][shard] = 0

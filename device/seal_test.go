@@ -39,13 +39,13 @@ func TestASealedUpdateIsTheUpdate(t *testing.T) {
 			t.Fatal("an update without a length")
 		}
 	}
-	flat := make([]int64, shut.plan.Numbers()+1)
+	flat := make([]int64, shut.plan.Numbers(0)+1)
 	shut.mem.Sealed(flat)
 	for _, slot := range shut.plan.Sends() {
 		want := open.sums(slot)
 		vec.Axpy(float32(open.mem.Shrunk(slot)), open.mem.Value(slot), want)
 		got := make([]float32, len(want))
-		shut.plan.Unseal(slot, flat, bound.Unit(), got)
+		shut.plan.Unseal(0, slot, flat, bound.Unit(), got)
 		alike(t, "slot "+shut.plan.Slots[slot].Name, got, want, 1e-4)
 	}
 }

@@ -27,7 +27,7 @@ func (k *Worker) Update(shard int) *rows.Update {
 				p.Data = take(v.Row(k.mem.accRow(shard)+id), v.Slot.Dim, p.Data)
 			}
 		} else {
-			acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
+			acc := k.mem.acc[i][shard*k.p.width[i]:][:k.p.width[i]]
 			for r := range v.Slot.Rows {
 				p.Data = take(acc[r*v.Stride:(r+1)*v.Stride], v.Slot.Dim, p.Data)
 			}

@@ -95,6 +95,9 @@ func NewWorker(m *Memory, id int) *Worker {
 			}
 			continue
 		}
+		if v.Slot.Sparse {
+			continue
+		}
 		if !v.Slot.PerItem {
 			v.Val, v.Grad, v.Base = make([]float32, p.width[i]), make([]float32, p.width[i]), m.value[i]
 			if v.Slot.Up == method.Gradient {
@@ -194,6 +197,8 @@ func (k *Worker) begin(st *State, t *Task) {
 		case s.PerUser:
 			v.Val = k.mem.value[i][int(t.Device)*v.Stride:][:v.Stride]
 		case s.PerItem || s.Scope == method.Server:
+		case s.Sparse:
+			v.Places, v.Numbers = v.Places[:0], v.Numbers[:0]
 		case s.Scope == method.Private:
 			copy(v.Val, st.Plain[k.p.at[i]:])
 		case s.Scope == method.Shared && s.Up == method.Sum:
@@ -286,6 +291,10 @@ func (k *Worker) upload(shard int, out *Outcome) {
 			continue
 		}
 		dim := v.Slot.Dim
+		if v.Slot.Sparse {
+			size += k.uploadSparse(i, shard)
+			continue
+		}
 		if !v.Slot.PerItem {
 			acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
 			switch v.Slot.Up {
@@ -314,6 +323,23 @@ func (k *Worker) upload(shard int, out *Outcome) {
 		size += least
 	}
 	out.Bytes = size
+}
+
+// uploadSparse adds the numbers that a visit has listed to a shard's sums, and returns
+// their bytes. Under a bound they are sealed from the list.
+func (k *Worker) uploadSparse(i, shard int) int {
+	v := &k.w.View[i]
+	if !k.p.Guarded && shard < k.mem.Shards {
+		acc := k.mem.acc[i][shard*k.p.width[i]:][:k.p.width[i]]
+		for x, place := range v.Places {
+			acc[place] += v.Numbers[x]
+		}
+	}
+	dense := rows.PartSize(v.Slot.Dim, 0)
+	if k.p.Dense {
+		return dense
+	}
+	return min(dense, rows.PartSize(len(v.Places), len(v.Places)))
 }
 
 // keep writes the Private slots back.

@@ -22,7 +22,15 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 	if run.Engine.Guard == nil || out == nil {
 		return nil
 	}
-	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint())
+	var costliest []account.Event
+	if g := run.Engine.Guard; g.Each != nil {
+		e, err := g.Costliest()
+		if err != nil {
+			return err
+		}
+		costliest = append(costliest, e)
+	}
+	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint(), costliest...)
 	if err == nil {
 		run.Engine.Ledger, out.ledger = l, l
 		err = errors.Join(run.Owed(), run.Behind(out.told))
@@ -61,7 +69,7 @@ func privacyOf(run *sim.Run) (*report.Privacy, error) {
 	e := events[0]
 	p := &report.Privacy{
 		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: string(e.Sampler), Q: e.Q,
-		Noise: g.Noise, Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off", Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
+		Noise: g.Noise, Uneven: g.Uneven(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off", Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
 		Against: string(g.Against), Holds: g.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip, Broke: run.Broke, Kept: run.Kept,
 	}
 	if math.IsInf(spent.Epsilon, 0) {

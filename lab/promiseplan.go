@@ -25,6 +25,9 @@ type PlanConfig struct {
 	Jobs    int
 	Quick   bool         // run it
 	Tell    func(string) // what takes its time
+
+	each     []privacy.Ration // of the method's rounds, where they differ
+	rationed bool
 }
 
 // Plan is what a promise would take.
@@ -123,12 +126,13 @@ func (c *PlanConfig) open() (*Job, error) {
 		return nil, err
 	}
 	bare := c.Spec.Options
-	bare.DP, bare.Secagg = privacy.Policy{}, "off"
+	bare.DP, bare.Secagg, bare.Rounds = privacy.Policy{}, "off", max(c.Rounds, 1)
 	run, err := sim.New(c.Spec.Params, split, bare, c.Spec.Seed, c.Jobs)
 	if err != nil {
 		return nil, input(err, "")
 	}
-	c.Users, c.Numbers = run.Fleet.Users(), run.Fleet.Plan.Numbers()
+	c.Users, c.Numbers = run.Fleet.Users(), run.Fleet.Plan.Widest()
+	c.each, c.rationed = sim.Rations(run.Fleet.Plan)
 	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.Sends()) == 0 {
 		return nil, input(fmt.Errorf("%s is no federation: devices send nothing that noise could hide", c.Spec.Method), "tacit methods lists others")
 	}
@@ -142,7 +146,7 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 	r := PlanRow{Name: name, Cohort: string(who), DP: string(text), Secagg: p.Against == privacy.Distributed}
 	s := privacy.Setting{
 		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users), Epoch: cohort.Epoch(c.Users), Rounds: c.Rounds,
-		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Against == privacy.Distributed,
+		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Against == privacy.Distributed, Each: c.each, Rationed: c.rationed,
 	}
 	s.Sampler, s.Q = cohort.Sampling(c.Users)
 	if err == nil {

@@ -109,6 +109,7 @@ func Promises() []Promise {
 		[2]string{"8", "dp=epsilon=8,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec},
 		[2]string{"3", "dp=epsilon=3,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec},
 		[2]string{"1", "dp=epsilon=1,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec})
+	out = append(out, budgetedPromises()...)
 	for _, scale := range []string{"0.1", "0.2", "0.3", "0.4", "0.5"} { // Table 4 of the PFedRec paper
 		add("pfedrec", "ml-100k", [2]string{"laplace:" + scale, "noise=laplace:" + scale})
 	}

@@ -102,6 +102,16 @@ type Traveller interface {
 	Travels(phase, slot int) bool
 }
 
+// Rationed is a Phased Method that says how a privacy budget is shared among its
+// rounds. Where noise is Gaussian and everybody is in every round, the budget is what
+// the rounds' 1/z² add up to, z being a round's noise over its sensitivity: a round has
+// its ration's share of that. Rounds of another method have equal shares.
+type Rationed interface {
+	Phased
+	// Ration is above 0; only the ratio of two rounds' counts.
+	Ration(round, rounds int) float64
+}
+
 // Settled is a Method whose last round completes what the others prepare: it is
 // the one that is reported.
 type Settled interface{ Settles() bool }
@@ -139,6 +149,9 @@ type Global struct {
 	Items        int
 	Devices      int // that took part
 	Users        int // in the federation, or the best known bound
+	// Noise is the deviation of the noise on each number of Got that a privacy promise
+	// asks for; 0 without one. It tells nothing of anybody.
+	Noise float64
 	// Value and Got are by slot: the current value of Shared and Server slots,
 	// and the sum of what devices sent of it. Rows are padded to Stride.
 	Value, Got [][]float32

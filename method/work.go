@@ -68,6 +68,9 @@ type View struct {
 	Stride int
 	// A plain slot: its rows, their gradient, and what was downloaded.
 	Val, Grad, Base []float32
+	// A Sparse slot: what Put has listed, places first.
+	Places  []uint32
+	Numbers []float32
 	// Sent is what a device sends of a plain slot with Up == Gradient; of a PerItem
 	// one, the rows that batches name in Wr are. It starts at zero.
 	Sent []float32
@@ -90,6 +93,17 @@ func (v *View) Row(r uint32) []float32 {
 	o := int(r) * v.Stride
 	return v.Arena[o : o+v.Stride : o+v.Stride]
 }
+
+// Put adds a number to a Sparse slot. Places ascend, so that each is there once: a
+// bound on an update rests on that.
+func (v *View) Put(place uint32, x float32) {
+	if n := len(v.Places); n > 0 && v.Places[n-1] >= place || int(place) >= v.Slot.Dim {
+		panic(badPlace)
+	}
+	v.Places, v.Numbers = append(v.Places, place), append(v.Numbers, x)
+}
+
+const badPlace = "method: the places of a sparse slot ascend, and lie within it"
 
 // GradRow returns the gradient of position p.
 func (v *View) GradRow(p uint32) []float32 {

@@ -144,7 +144,7 @@ func All() []method.Entry {
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method", New: func() method.Method { return &Local{} },
 			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and held-out items never are.",
 		},
-	}, closedForm()...)
+	}, append(closedForm(), budgeted()...)...)
 }
 
 // Plugins returns the mechanisms that change other methods.

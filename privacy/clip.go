@@ -8,6 +8,9 @@ import "math"
 type Draft struct {
 	Rows [][]float32
 	At   []int
+	// Places has, of a row whose numbers do not follow one another, where each stands,
+	// counted from At; they ascend. Of any other row it has nil, or nothing.
+	Places [][]uint32
 	// BitAt is the place of the clipping bit, where one is asked for.
 	BitAt int
 }
@@ -30,6 +33,14 @@ const BitLevels = 1 << 10
 // below is a little less than 1, by more than a sum of ten million squares can be off:
 // rounding must not let an update be longer than it may.
 const below = 1 - 1e-9
+
+// Add lists a row in a draft.
+func (d *Draft) Add(row []float32, at int, places []uint32) {
+	d.Rows, d.At, d.Places = append(d.Rows, row), append(d.At, at), append(d.Places, places)
+}
+
+// Reset empties a draft.
+func (d *Draft) Reset() { d.Rows, d.At, d.Places = d.Rows[:0], d.At[:0], d.Places[:0] }
 
 // Seal bounds a draft and adds it to the flat sum as integers. The draft's rows stay
 // as they are. Its integer length is at most Sensitivity, whatever the draft
@@ -105,6 +116,13 @@ func (b *Bound) add(d *Draft, scale float64, sum []int64) {
 			if n := b.of(row); n > b.Row {
 				u *= b.Row / n * below
 			}
+		}
+		if r < len(d.Places) && d.Places[r] != nil {
+			places := d.Places[r]
+			for i, v := range row {
+				sum[d.At[r]+int(places[i])] += int64(math.RoundToEven(float64(u * float64(v))))
+			}
+			continue
 		}
 		dst := sum[d.At[r] : d.At[r]+len(row)]
 		for i, v := range row {

@@ -24,10 +24,10 @@ type Node struct{ Tree, Level, Index int }
 // a simulation may: the sum of discrete Gaussian variables is, at these deviations, one
 // to far below any delta (Kairouz, Liu and Steinke 2021, theorem 1).
 func (k *Stack) Parts(round, devices int) []Part {
-	d := k.deviation(k.levels)
+	d := k.at(round).deviation
 	switch {
 	case k.Against == Distributed:
-		return []Part{{Deviation: ceil(float64(k.Share()) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
+		return []Part{{Deviation: ceil(float64(k.Share(round)) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
 	case k.Against == Local && k.Mechanism == Gauss:
 		return []Part{{Deviation: ceil(float64(d) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
 	case k.Mechanism == Tree:
@@ -38,8 +38,8 @@ func (k *Stack) Parts(round, devices int) []Part {
 
 // Share is the deviation of the noise that each device adds, where it is distributed:
 // the least number of them have all that the epsilon counts.
-func (k *Stack) Share() int64 {
-	return ceil(float64(k.deviation(k.levels)) / math.Sqrt(float64(k.Least)))
+func (k *Stack) Share(round int) int64 {
+	return ceil(float64(k.at(round).deviation) / math.Sqrt(float64(k.Least)))
 }
 
 // treeParts is the noise of a prefix sum less that of the one before: the nodes that
@@ -63,11 +63,7 @@ func (k *Stack) treeParts(round int, deviation int64) []Part {
 // where it is there already: a tree is paid for when it is begun.
 func (k *Stack) Spends(t int) (account.Event, bool, error) {
 	if k.Mechanism != Tree {
-		e, err := k.Events(k.Noise, 1)
-		if err != nil {
-			return account.Event{}, false, err
-		}
-		return e[0], true, nil
+		return k.event(k.at(t).noise, 1), true, nil
 	}
 	if t%k.Epoch != 0 {
 		return account.Event{}, false, nil
@@ -125,6 +121,9 @@ func (k *Stack) Caveats() []string {
 	if k.Adaptive != "off" {
 		say("the bound on updates moves, from %g on, by a count of unclipped devices with noise of deviation %.3g, which the epsilon covers", k.Policy.Clip, k.Bit)
 	}
+	if k.Each != nil {
+		say("rounds differ in what they send and in the noise on it: %s", k.tellEach())
+	}
 	if leak := k.Cover.Leak(); leak != "" {
 		say("the coordinator sees %s", leak)
 	}
@@ -140,27 +139,29 @@ func (k *Stack) Caveats() []string {
 }
 
 // Scale of one device's Laplace noise, in integers.
-func (k *Stack) Scale() int64 { return k.deviation(k.levels) }
+func (k *Stack) Scale(round int) int64 { return k.at(round).deviation }
 
 // BitDeviation is the deviation of the noise on the sum of clipping bits.
-func (k *Stack) BitDeviation() int64 { return max(1, ceil(k.Bit*BitLevels)) }
+func (k *Stack) BitDeviation(round int) int64 { return bitDeviation(k.at(round).bit) }
+
+func bitDeviation(bit float64) int64 { return max(1, ceil(bit*BitLevels)) }
 
 // BitShare is the part of it that each device adds to its own bit, where noise is
 // distributed: the coordinator must not see the sum without it.
-func (k *Stack) BitShare() int64 {
-	return ceil(float64(k.BitDeviation()) / math.Sqrt(float64(k.Least)))
+func (k *Stack) BitShare(round int) int64 {
+	return ceil(float64(k.BitDeviation(round)) / math.Sqrt(float64(k.Least)))
 }
 
 // NoiseOfBits is the deviation that is still to be added to the sum of the bits of so
 // many devices.
-func (k *Stack) NoiseOfBits(devices int) int64 {
+func (k *Stack) NoiseOfBits(round, devices int) int64 {
 	switch {
 	case k.Drawn:
 		return 0
 	case k.Against == Distributed:
-		return ceil(float64(k.BitShare()) * math.Sqrt(float64(devices)))
+		return ceil(float64(k.BitShare(round)) * math.Sqrt(float64(devices)))
 	}
-	return k.BitDeviation()
+	return k.BitDeviation(round)
 }
 
 // Fewest is how many devices there must be in a release. Where the epsilon rests on

@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// OnMean is the deviation of the noise on each number of a round's mean; of a tree that
-// of a node, which takes part in several rounds.
+// OnMean is the deviation of the noise on each number of the first round's mean; of a tree
+// that of a node, which takes part in several rounds.
 func (k *Stack) OnMean() float64 {
-	d := float64(k.deviation(k.levels))
+	d := float64(k.at(0).deviation)
 	switch k.Against {
 	case Distributed:
-		d = float64(k.Share()) * math.Sqrt(k.Expected)
+		d = float64(k.Share(0)) * math.Sqrt(k.Expected)
 	case Local:
 		if d *= math.Sqrt(k.Expected); k.Mechanism == Laplace {
 			d *= math.Sqrt2 // the deviation of a scale of 1
 		}
 	}
-	return d * k.Unit() / k.Expected
+	return d * k.Unit(0) / k.Expected
 }
 
 // InModel is the deviation of the noise on each number of the model after all rounds, for

@@ -23,7 +23,7 @@ func TestTheNoiseOnTheMeanIsThatOfTheParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		node := k.Parts(0, 100)[0]
-		if got, want := k.OnMean(), float64(node.Deviation)*k.Unit()/100; math.Abs(got/want-1) > 1e-3 {
+		if got, want := k.OnMean(), float64(node.Deviation)*k.Unit(0)/100; math.Abs(got/want-1) > 1e-3 {
 			t.Errorf("%s: %g on the mean, and the parts have %g", text, got, want)
 		}
 		net := map[Node]int64{} // noise that is taken back is gone

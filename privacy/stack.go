@@ -19,12 +19,14 @@ type Setting struct {
 	Q        float64
 	Epoch    int // rounds in which each device comes once, where the cohort is a cycle; else 0
 	Rounds   int
-	Numbers  int     // of an update, what travels beside the rows included
-	Mean     string  // cohort, row or fixed
-	Step     float64 // rate of the coordinator's step
-	Masked   bool    // sums are masked (secure aggregation)
-	Drawn    bool    // each device draws its own noise; else a simulation draws the sum of them
-	Metrics  int     // evaluations whose metrics are released, where they are
+	Numbers  int      // of an update, what travels beside the rows included
+	Mean     string   // cohort, row or fixed
+	Step     float64  // rate of the coordinator's step
+	Masked   bool     // sums are masked (secure aggregation)
+	Drawn    bool     // each device draws its own noise; else a simulation draws the sum of them
+	Metrics  int      // evaluations whose metrics are released, where they are
+	Rationed bool     // the method says how rounds share a budget
+	Each     []Ration // by round, where rounds differ; nil where all are alike
 }
 
 // Stack is a policy that holds for a run. Clip moves from round to round where it
@@ -41,7 +43,7 @@ type Stack struct {
 	Clip      float64 // the bound of the next round
 	// Whole is what all rounds cost, with the metrics that are released.
 	Whole  account.Result
-	levels float64
+	rounds []terms // by round, or one for all
 }
 
 // Build checks a policy against a run and finds its noise.
@@ -51,7 +53,7 @@ func Build(p Policy, s Setting) (*Stack, error) {
 	if k.Cover, err = p.Covers(); err != nil {
 		return nil, fmt.Errorf("privacy: %w", err)
 	}
-	if err := k.refuse(); err != nil {
+	if err := errors.Join(k.refuse(), k.shares()); err != nil {
 		return nil, fmt.Errorf("privacy: %w", err)
 	}
 	k.Stages = k.stages()
@@ -65,10 +67,7 @@ func Build(p Policy, s Setting) (*Stack, error) {
 	if err := k.calibrate(); err != nil {
 		return nil, err
 	}
-	if err := k.split(); err != nil {
-		return nil, fmt.Errorf("privacy: %w", err)
-	}
-	return k, k.grid()
+	return k, k.settle()
 }
 
 // refuse says what of the run does not go together with the policy.
@@ -93,6 +92,8 @@ func (k *Stack) refuse() error {
 		return fmt.Errorf("least=%d honest devices, beside %.0f %% that may collude with the coordinator, and a round has about %.0f", p.Least, 100*Colluding, s.Expected)
 	case p.Least > 1 && k.sampler() == account.Poisson:
 		return fmt.Errorf("least=%d: whether so many came tells of the sample, and with cohort=poisson the epsilon takes that for secret; leave least out, or take a cohort of a fixed size", p.Least)
+	case p.Mechanism == Tree && s.Each != nil:
+		return fmt.Errorf("mechanism=tree adds rounds up, and those of %s send different things: take mechanism=gauss", s.Method)
 	case p.NoiseCohort > 0 && float64(p.NoiseCohort) < s.Expected:
 		return fmt.Errorf("noise-cohort=%d is smaller than the cohort of about %.0f", p.NoiseCohort, s.Expected)
 	}
@@ -135,14 +136,11 @@ func (k *Stack) sampler() account.Sampler {
 
 // Events are what so many rounds of a noise multiplier cost.
 func (k *Stack) Events(noise float64, rounds int) ([]account.Event, error) {
-	e := account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: k.sampler(), Q: 1, Noise: noise, Rounds: int64(rounds)}
-	if e.Sampler != account.None {
-		e.Q = k.Q
+	e := k.event(noise, rounds)
+	if k.Each != nil {
+		return k.eachEvent(e, rounds), nil
 	}
-	switch k.Mechanism {
-	case Laplace:
-		e.Mechanism = account.Laplace
-	case Tree:
+	if k.Mechanism == Tree {
 		var steps []int64
 		for left := rounds; left > 0; left -= k.Epoch {
 			steps = append(steps, int64(min(left, k.Epoch)))
@@ -156,6 +154,18 @@ func (k *Stack) Events(noise float64, rounds int) ([]account.Event, error) {
 	return []account.Event{e}, nil
 }
 
+// event is so many releases of one multiplier, each on its own.
+func (k *Stack) event(noise float64, rounds int) account.Event {
+	e := account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: k.sampler(), Q: 1, Noise: noise, Rounds: int64(rounds)}
+	if e.Sampler != account.None {
+		e.Q = k.Q
+	}
+	if k.Mechanism == Laplace {
+		e.Mechanism = account.Laplace
+	}
+	return e
+}
+
 // OnPlan reports whether events are no more than what the noise was calibrated for,
 // before round t, with so many releases of metrics to come: then that round, and all
 // after it, are paid for.
@@ -164,7 +174,7 @@ func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
 		return false
 	}
 	for _, e := range events {
-		most := int64(t)
+		most := k.like(t, e.Noise)
 		switch {
 		case k.IsMetric(e):
 			most = int64(k.Setting.Metrics - metrics)
@@ -178,8 +188,12 @@ func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
 	return true
 }
 
-// Options are those of the accountant.
+// Options are those of the accountant. A method with rations is made for a budget: where
+// its rounds are plain Gaussian releases, they are one, and its exact curve is known.
 func (k *Stack) Options() account.Options {
+	if k.Rationed && k.Mechanism == Gauss && k.sampler() == account.None {
+		return account.Options{Accountant: account.Exact}
+	}
 	return account.Options{Accountant: account.Accountant(k.Accountant)}
 }
 
@@ -249,59 +263,56 @@ func (k *Stack) bitSensitivity() float64 {
 	return 0.5
 }
 
-// split shares the noise between the update and the clipping bit: two Gaussian
-// queries on one sample are one with the joint multiplier.
-func (k *Stack) split() error {
-	k.Vector = k.Noise
+// split shares the noise of a release between the update and the clipping bit: two
+// Gaussian queries on one sample are one with the joint multiplier.
+func (k *Stack) split(noise float64) (vector, bit float64, err error) {
 	if k.Adaptive == "off" {
-		return nil
+		return noise, 0, nil
 	}
 	sens := k.bitSensitivity()
 	if h := k.Balance; h > 0 {
 		if k.Printed {
 			sens = 2 // as the paper has it; one device moves the count by 1 at most
 		}
-		k.Vector, k.Bit = k.Noise/math.Sqrt(1-h), k.Noise/math.Sqrt(h)*sens
-		return nil
+		return noise / math.Sqrt(1-h), noise / math.Sqrt(h) * sens, nil
 	}
-	if k.Bit = k.BitNoise; k.Bit == 0 {
-		k.Bit = k.Expected / 20
+	if bit = k.BitNoise; bit == 0 {
+		bit = k.Expected / 20
 	}
-	w := k.Bit / sens
-	if w <= k.Noise {
-		return fmt.Errorf("the count of unclipped devices has noise of %.3g, which alone costs more than the whole release may: add bit-noise=%.3g", k.Bit, 2*k.Noise*sens)
+	w := bit / sens
+	if w <= noise {
+		return 0, 0, fmt.Errorf("the count of unclipped devices has noise of %.3g, which alone costs more than the whole release may: add bit-noise=%.3g", bit, 2*noise*sens)
 	}
-	k.Vector = 1 / math.Sqrt(1/(k.Noise*k.Noise)-1/(w*w))
-	return nil
+	return 1 / math.Sqrt(1/(noise*noise)-1/(w*w)), bit, nil
 }
 
-// grid chooses the integers: as fine as the exact sampler, and 32-bit sums under
-// masks, allow.
-func (k *Stack) grid() error {
-	bits := 20
-	b := Bound{L1: k.Mechanism == Laplace}
-	for ; bits > 6 && k.levels == 0; bits-- {
-		b.Levels = math.Ldexp(1, bits)
-		d := float64(k.deviation(b.Levels))
+// grid chooses the integers of a round: as fine as the exact sampler, and 32-bit sums
+// under masks, allow.
+func (k *Stack) grid(r *terms) error {
+	for bits := 20; bits > 6 && r.levels == 0; bits-- {
+		levels := math.Ldexp(1, bits)
+		d := float64(k.deviation(r, levels))
 		limit := float64(maxSigma)
 		if k.Mechanism == Laplace {
 			limit = 1 << 40
 		}
-		each := b.Levels // what a device may send: under masks the sum must fit in 32 bits, and without them it is the same
+		each := levels // what a device may send: under masks the sum must fit in 32 bits, and without them it is the same
 		if k.Against == Distributed {
 			each += 12 * d / math.Sqrt(float64(k.Least))
 		}
 		if d*math.Sqrt(k.most()) <= limit && k.Crowd()*each < 1<<31 {
-			k.levels = b.Levels
+			r.levels = levels
 		}
 	}
-	if k.levels == 0 {
-		return fmt.Errorf("privacy: noise of %.3g times the bound is too wide for exact integers: a larger epsilon, fewer rounds, or a smaller cohort", k.Vector)
+	if r.levels == 0 {
+		return fmt.Errorf("privacy: noise of %.3g times the bound is too wide for exact integers: a larger epsilon, fewer rounds, or a smaller cohort", r.vector)
 	}
-	if k.Against == Distributed && k.Adaptive != "off" && k.Crowd()*(BitLevels+12*float64(k.BitShare())) >= 1<<31 || k.BitDeviation() > maxSigma {
-		return fmt.Errorf("privacy: noise of %.3g on the count of unclipped devices is too wide for exact integers: a smaller bit-noise", k.Bit)
+	bit := float64(bitDeviation(r.bit))
+	if k.Against == Distributed && k.Adaptive != "off" && k.Crowd()*(BitLevels+12*math.Ceil(bit/math.Sqrt(float64(k.Least)))) >= 1<<31 || bit > maxSigma {
+		return fmt.Errorf("privacy: noise of %.3g on the count of unclipped devices is too wide for exact integers: a smaller bit-noise", r.bit)
 	}
-	if per := float64(k.deviation(k.levels)) / math.Sqrt(float64(k.Least)); k.Against == Distributed && per < 10 {
+	r.deviation = k.deviation(r, r.levels)
+	if per := float64(r.deviation) / math.Sqrt(float64(k.Least)); k.Against == Distributed && per < 10 {
 		return fmt.Errorf("privacy: a device's share of the noise has a deviation of %.1f integers: their sum is not known to be as private as one draw below 10; lower least", per)
 	}
 	return nil
@@ -324,14 +335,14 @@ func (k *Stack) most() float64 {
 	return 1
 }
 
-// deviation is that of the noise in integers, for so many levels, rounded up.
-func (k *Stack) deviation(levels float64) int64 {
+// deviation is that of a round's noise in integers, for so many levels, rounded up.
+func (k *Stack) deviation(r *terms, levels float64) int64 {
 	b := Bound{L1: k.Mechanism == Laplace, Levels: levels}
-	sens := b.Sensitivity(k.Numbers)
+	sens := b.Sensitivity(r.numbers)
 	if k.Adjacency == account.ReplaceOne {
 		sens *= 2
 	}
-	x := k.Vector * sens
+	x := r.vector * sens
 	if k.NoiseCohort > 0 {
 		x *= k.Expected / float64(k.NoiseCohort)
 	}
@@ -341,13 +352,13 @@ func (k *Stack) deviation(levels float64) int64 {
 	return max(1, ceil(x))
 }
 
-// Bound is what the devices of the next round are told.
-func (k *Stack) Bound() Bound {
-	return Bound{Clip: k.Clip, L1: k.Mechanism == Laplace, Row: k.Row, Levels: k.levels, Bit: k.Adaptive != "off", Late: k.Printed}
+// Bound is what the devices of a round are told.
+func (k *Stack) Bound(round int) Bound {
+	return Bound{Clip: k.Clip, L1: k.Mechanism == Laplace, Row: k.Row, Levels: k.at(round).levels, Bit: k.Adaptive != "off", Late: k.Printed}
 }
 
-// Unit is what an integer of the next round's sums is worth.
-func (k *Stack) Unit() float64 {
-	b := k.Bound()
+// Unit is what an integer of a round's sums is worth.
+func (k *Stack) Unit(round int) float64 {
+	b := k.Bound(round)
 	return b.Unit()
 }

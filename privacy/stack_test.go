@@ -140,7 +140,7 @@ func TestTheNoiseOfAStackIsWorthItsEpsilon(t *testing.T) {
 			t.Errorf("%s: %v", c.policy, err)
 			continue
 		}
-		bound := k.Bound()
+		bound := k.Bound(0)
 		sens, half := bound.Sensitivity(s.Numbers), 0.5
 		if k.Adjacency == account.ReplaceOne {
 			sens, half = 2*sens, 1
@@ -148,7 +148,7 @@ func TestTheNoiseOfAStackIsWorthItsEpsilon(t *testing.T) {
 		dev := float64(k.Parts(0, k.Least)[0].Deviation) // with the fewest devices there may be
 		z := dev / sens
 		if k.Adaptive != "off" {
-			z = account.Joint(z, float64(k.BitDeviation())/(half*BitLevels))
+			z = account.Joint(z, float64(k.BitDeviation(0))/(half*BitLevels))
 		}
 		var spent account.Spent
 		spent.Options = k.Options()
@@ -261,16 +261,17 @@ func TestTheClipFollowsThePublishedSequences(t *testing.T) {
 	}
 	for _, c := range v.Split.Cases {
 		k := &Stack{Policy: Policy{Adaptive: "geometric", BitNoise: c.ZB}, Noise: c.Z, Adjacency: account.ZeroOut}
-		if err := k.split(); err != nil || !near(k.Vector, c.Delta) {
-			t.Errorf("z=%v, z_b=%v: %v (%v), want %v", c.Z, c.ZB, k.Vector, err, c.Delta)
+		if vector, _, err := k.split(c.Z); err != nil || !near(vector, c.Delta) {
+			t.Errorf("z=%v, z_b=%v: %v (%v), want %v", c.Z, c.ZB, vector, err, c.Delta)
 		}
 	}
 	for _, c := range v.Balance.Cases {
 		k := &Stack{Policy: Policy{Adaptive: "linear", Balance: c.H, Printed: true}, Noise: c.Z, Adjacency: account.ReplaceOne}
-		if err := k.split(); err != nil || !near(k.Vector, c.Delta) {
-			t.Errorf("z=%v, h=%v: %v (%v), want %v", c.Z, c.H, k.Vector, err, c.Delta)
+		vector, bit, err := k.split(c.Z)
+		if err != nil || !near(vector, c.Delta) {
+			t.Errorf("z=%v, h=%v: %v (%v), want %v", c.Z, c.H, vector, err, c.Delta)
 		}
-		if z := account.Joint(k.Vector, k.Bit); !near(z, c.True) { // one device moves the count by 1
+		if z := account.Joint(vector, bit); !near(z, c.True) { // one device moves the count by 1
 			t.Errorf("z=%v, h=%v: what is printed is worth %v, want %v", c.Z, c.H, z, c.True)
 		}
 	}

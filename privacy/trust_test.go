@@ -41,7 +41,7 @@ func TestDistributedNoiseRestsOnTheHonestDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := float64(k.deviation(k.levels))
+	whole := float64(k.at(0).deviation)
 	for devices, want := range map[int]float64{60: 1, 100: math.Sqrt(100.0 / 60), 30: math.Sqrt(0.5)} {
 		if got := float64(k.Parts(0, devices)[0].Deviation) / whole; math.Abs(got-want) > 1e-3 {
 			t.Errorf("%d devices add %.4f of the noise, want %.4f", devices, got, want)

@@ -137,6 +137,7 @@ type Privacy struct {
 	Q          float64 `json:"q"`
 	Rounds     int     `json:"rounds"`
 	Noise      float64 `json:"noise"`
+	Uneven     bool    `json:"uneven,omitempty"` // rounds differ in noise: Noise is that of one with the mean share
 	Mechanism  string  `json:"mechanism"`
 	Accountant string  `json:"accountant"`
 	Conversion string  `json:"conversion"`

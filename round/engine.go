@@ -33,10 +33,10 @@ type Guarded interface {
 	// Bind tells the bound of the next round.
 	Bind(b privacy.Bound)
 	// Sealed adds the flat sum of what devices sent to dst, the clipping bits last, and
-	// forgets it.
+	// forgets it. dst is as long as an update of the round, and one more.
 	Sealed(dst []int64)
-	// Unseal writes what of a flat sum belongs to a slot to its padded rows.
-	Unseal(slot int, flat []int64, unit float64, dst []float32)
+	// Unseal writes what of a round's flat sum belongs to a slot to its padded rows.
+	Unseal(round, slot int, flat []int64, unit float64, dst []float32)
 }
 
 // Report is what happened in a round.
@@ -65,6 +65,8 @@ type Engine struct {
 	Items  int
 	Rounds int
 	Seed   uint64
+	// Workers is how many draw noise at a time; 0 is 1. It changes no bit.
+	Workers int
 
 	// Guard, if set, is what stands between devices and the model; the Fleet must be
 	// Guarded. Ledger hears of a release before it is made, and Random is where
@@ -80,6 +82,7 @@ type Engine struct {
 	State []agg.State // the rule's, by slot
 	sum   [][]float32
 	flat  []int64
+	noise float64 // on each number of the round's sums
 	ids   []uint32
 }
 
@@ -141,15 +144,17 @@ func (e *Engine) Prepare() {
 	if e.State == nil {
 		e.State = make([]agg.State, len(e.Slots))
 	}
-	numbers := 0
 	for i, s := range e.Slots {
 		if s.Scope == method.Shared && s.Up != method.None {
 			e.sum[i] = make([]float32, len(e.Value[i]))
-			numbers += s.Rows * s.Dim
 		}
 	}
 	if e.Guard != nil {
-		e.flat = make([]int64, numbers+1)
+		widest := 0
+		for t := range e.Guard.Rounds {
+			widest = max(widest, e.Guard.Width(t))
+		}
+		e.flat = make([]int64, widest+1)
 	}
 }
 
@@ -187,7 +192,7 @@ func (e *Engine) apply(devices int, shrunk []float64) {
 func (e *Engine) global(devices int) *method.Global {
 	g := &method.Global{
 		Round: e.Next, Items: e.Items, Devices: devices, Users: e.Fleet.Users(),
-		Value: e.Value, Got: e.sum, Stride: make([]int, len(e.Slots)),
+		Noise: e.noise, Value: e.Value, Got: e.sum, Stride: make([]int, len(e.Slots)),
 	}
 	if p, ok := method.As[method.Phased](e.Method); ok {
 		g.Phase, _ = p.Phase(e.Next, e.Rounds)

@@ -59,21 +59,22 @@ type entry struct {
 const maxLedger = 4 << 30
 
 // OpenLedger opens or begins the ledger of a run. One that was changed, or that is another
-// run's, is refused.
-func OpenLedger(path, run string) (*Ledger, error) {
+// run's, is refused. Half a line at its end counts as costliest, where one is given:
+// where releases differ, the last whole line may have cost less.
+func OpenLedger(path, run string, costliest ...account.Event) (*Ledger, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	l := &Ledger{f: f}
-	if err := l.load(path, run); err != nil {
+	if err := l.load(path, run, costliest); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *Ledger) load(path, run string) error {
+func (l *Ledger) load(path, run string, costliest []account.Event) error {
 	b, err := io.ReadAll(io.LimitReader(l.f, maxLedger+1))
 	if err != nil {
 		return err
@@ -92,9 +93,8 @@ func (l *Ledger) load(path, run string) error {
 	}
 	// Whether the release of half a line was made is not known: it counts.
 	e := entry{Crash: true}
-	if n := len(l.events); n > 0 {
-		again := l.events[n-1]
-		e.Event = &again
+	if again := append(slices.Clone(l.events), costliest...); len(again) > 0 {
+		e.Event = &again[len(again)-1]
 	}
 	switch l.end {
 	case open:

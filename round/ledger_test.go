@@ -100,7 +100,7 @@ func (p *paper) Close() error { return nil }
 func reread(b []byte) (*Ledger, *paper, error) {
 	p := &paper{b: slices.Clone(b)}
 	l := &Ledger{f: p}
-	return l, p, l.load("ledger.jsonl", "this run")
+	return l, p, l.load("ledger.jsonl", "this run", nil)
 }
 
 // A crash may cut the last line anywhere. What is read then is at least what stood
@@ -127,6 +127,20 @@ func TestATornLineIsNeverLessThanWhatWasSpent(t *testing.T) {
 			}
 			text = p.b
 		}
+	}
+}
+
+// Where releases differ, half a line may have been of the dearest one.
+func TestHalfALineCountsAsTheCostliestRelease(t *testing.T) {
+	_, b := written(t, 1, 1)
+	worst := release(1)
+	worst.Noise /= 3
+	l := &Ledger{f: &paper{b: b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+20]}}
+	if err := l.load("ledger.jsonl", "this run", []account.Event{worst}); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Events(); len(got) != 2 || got[1].Noise != worst.Noise || got[1].Rounds != 1 {
+		t.Errorf("after half a line the ledger has %v, want one release of noise %g at its end", got, worst.Noise)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"sync"
 
 	"github.com/tacit-rec/tacit/account"
@@ -30,7 +29,7 @@ func (e *Engine) afford() error {
 	}
 	fleet := e.Fleet.(Guarded)
 	fleet.Sealed(e.flat) // what a round that failed has left would count twice
-	fleet.Bind(e.Guard.Bound())
+	fleet.Bind(e.Guard.Bound(e.Next))
 	return nil
 }
 
@@ -69,8 +68,10 @@ func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
 // A device that has nothing to learn from counts: that it sent zeros must not show.
 func (e *Engine) release(rep *Report) error {
 	g, fleet := e.Guard, e.Fleet.(Guarded)
-	clear(e.flat)
-	fleet.Sealed(e.flat)
+	n := g.Width(e.Next)
+	flat := e.flat[:n+1]
+	clear(flat)
+	fleet.Sealed(flat)
 	event, spends, err := g.Spends(e.Next)
 	if err != nil {
 		return err
@@ -86,27 +87,27 @@ func (e *Engine) release(rep *Report) error {
 			e.Next++
 			return nil
 		}
-		clear(e.flat) // the rounds to come take this one's noise back, so it must be there
+		clear(flat) // the rounds to come take this one's noise back, so it must be there
 	}
-	n := len(e.flat) - 1
 	if g.Mechanism != privacy.Laplace && !g.Drawn {
 		for _, part := range g.Parts(e.Next, came) {
-			e.addNoise(part, e.flat[:n])
+			e.addNoise(part, flat[:n])
 		}
 	}
-	unit := g.Unit()
+	unit := g.Unit(e.Next)
+	e.noise = g.OnSum(e.Next, came)
 	for i, s := range e.sum {
 		if s == nil {
 			continue
 		}
 		clear(s)
-		fleet.Unseal(i, e.flat, unit, s)
-		if g.Mechanism == privacy.Laplace {
-			own := agg.Noise{Kind: "laplace", Scale: float64(g.Scale()) * unit}
+		fleet.Unseal(e.Next, i, flat, unit, s)
+		if g.Mechanism == privacy.Laplace && e.travels(i) {
+			own := agg.Noise{Kind: "laplace", Scale: float64(g.Scale(e.Next)) * unit}
 			own.AddSum(came, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(e.Slots[i].Dim), e.Slots[i].Dim, s)
 		}
 	}
-	bits := e.flat[n]
+	bits := flat[n]
 	expected := int(math.Round(e.Cohort.Expected(e.Fleet.Users())))
 	var none [method.MaxSlots]float64
 	e.apply(max(1, expected), none[:])
@@ -122,12 +123,12 @@ func (e *Engine) adapt(bits int64, devices int) error {
 		return nil
 	}
 	noisy := []int64{bits}
-	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.NoiseOfBits(devices), noisy)
+	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.NoiseOfBits(e.Next, devices), noisy)
 	return e.Guard.Adapt(noisy[0])
 }
 
 // addNoise draws in pieces of a fixed size, each from a stream of its own, so that
-// the number of processors changes nothing.
+// the number of workers changes nothing.
 func (e *Engine) addNoise(part privacy.Part, sum []int64) {
 	const piece = 4096
 	pieces := (len(sum) + piece - 1) / piece
@@ -137,7 +138,7 @@ func (e *Engine) addNoise(part privacy.Part, sum []int64) {
 	}
 	close(work)
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), pieces) {
+	for range min(max(e.Workers, 1), pieces) {
 		wg.Go(func() {
 			noise := make([]int64, piece)
 			for i := range work {

@@ -3,6 +3,7 @@ package round
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/bits"
@@ -47,7 +48,7 @@ func (v *vault) Sealed(dst []int64) {
 	clear(v.sum)
 }
 
-func (v *vault) Unseal(_ int, flat []int64, unit float64, dst []float32) {
+func (v *vault) Unseal(_, _ int, flat []int64, unit float64, dst []float32) {
 	for i := range v.wide {
 		dst[i] = float32(float64(flat[i]) * unit)
 	}
@@ -207,7 +208,7 @@ func TestTreeNoiseInTheModelIsThatOfItsNodes(t *testing.T) {
 			v.rep.Devices = 2 // kept back: the noise of later rounds must not suffer
 		}
 		step(t, e)
-		scale := e.Cohort.Expected(130) / g.Unit()
+		scale := e.Cohort.Expected(130) / g.Unit(round)
 		square := 0.0
 		for _, x := range e.Value[0] {
 			square += float64(x) * scale * float64(x) * scale / wide
@@ -285,13 +286,13 @@ func audit(t *testing.T, policy string, weaken float64) (lower, claimed float64)
 	if strings.Contains(policy, "tree") {
 		cohort = "cycle:8"
 	}
-	e, v := guarded(t, policy, cohort, 8, 3)
-	e.Rounds = 1
-	r, err := account.Epsilon(e.Guard.Delta, e.Guard.Options(), mustEvents(t, e.Guard)...)
+	whole, _ := guarded(t, policy, cohort, 8, 3)
+	r, err := account.Epsilon(whole.Guard.Delta, whole.Guard.Options(), mustEvents(t, whole.Guard)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Guard.Vector /= weaken
+	e, v := guarded(t, strings.Replace(policy, "noise=2", fmt.Sprintf("noise=%g", 2/weaken), 1), cohort, 8, 3)
+	e.Rounds = 1
 	type play struct {
 		score float64
 		in    bool

@@ -159,13 +159,16 @@ func shardCount(samples, items int, p *device.Plan) int {
 	want := samples / (16 * items)
 	s := 1 << max(0, bits.Len(uint(want*2/3))) // to the nearest power, roughly
 	s = min(max(s, 16), 64)
-	row := 0
+	row, lists := 0, 0
 	for _, slot := range p.Slots {
 		if slot.PerItem && slot.Scope == method.Shared && slot.Up != method.None {
 			row += 4 * vec.Pad(slot.Dim)
 		}
+		if slot.Sparse && !p.Guarded {
+			lists += 4 * vec.Pad(slot.Dim)
+		}
 	}
-	for s > 2 && s*row*items > 512<<20 {
+	for s > 2 && s*(row*items+lists) > 512<<20 {
 		s /= 2
 	}
 	return s
@@ -192,7 +195,7 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 	f.dealOut(cohort)
 	clear(f.count)
 	if f.masked != nil {
-		f.masked.begin(cohort)
+		f.masked.begin(t, cohort)
 	}
 	for _, l := range f.lanes {
 		l.rep, l.evalled = round.Report{}, 0

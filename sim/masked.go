@@ -16,6 +16,7 @@ import (
 // its vector when it is done; here all are kept until the round's visits are.
 type masked struct {
 	guard   *privacy.Stack
+	round   int
 	at      map[uint32]int // by user: place in the cohort
 	vectors [][]int32      // by place; nil for who did not come
 	left    []int          // by place: the first step that a device does not do
@@ -27,15 +28,19 @@ type masked struct {
 const mostMasked = 1 << 30
 
 func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
-	n := f.Plan.Numbers() + 1
+	n := f.Plan.Widest() + 1
 	if float64(n)*g.Crowd() > mostMasked {
 		return nil, fmt.Errorf("sim: secagg=on keeps the vectors of a cohort, %.0f devices with %d numbers: a smaller cohort, or secagg=assumed", g.Crowd(), n)
 	}
-	return &masked{guard: g, plain: make([]int64, n), sum: make([]int32, n)}, nil
+	return &masked{guard: g}, nil
 }
 
-// begin makes room for a cohort.
-func (m *masked) begin(cohort []uint32) {
+// begin makes room for the cohort of round t.
+func (m *masked) begin(t int, cohort []uint32) {
+	m.round = t
+	if n := m.guard.Width(t) + 1; n != len(m.sum) {
+		m.plain, m.sum = make([]int64, n), make([]int32, n)
+	}
 	m.at = make(map[uint32]int, len(cohort))
 	for k, u := range cohort {
 		m.at[u] = k
@@ -54,9 +59,9 @@ func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 	if m.guard.Drawn {
 		noise := make([]int64, n)
 		from := privacy.NewSource(seeded(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
-		from.AddGauss(m.guard.Share(), noise[:n-1])
+		from.AddGauss(m.guard.Share(m.round), noise[:n-1])
 		if m.guard.Adaptive != "off" {
-			from.AddGauss(m.guard.BitShare(), noise[n-1:])
+			from.AddGauss(m.guard.BitShare(m.round), noise[n-1:])
 		}
 		limit := m.most()
 		for i, x := range noise {
@@ -68,12 +73,12 @@ func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 
 // most is the largest magnitude of a device's number.
 func (m *masked) most() int64 {
-	b := m.guard.Bound()
+	b := m.guard.Bound(m.round)
 	most, bit := int64(b.Levels)+1, int64(privacy.BitLevels)
 	if m.guard.Drawn {
-		most += secagg.Tail(float64(m.guard.Share()), len(m.sum), m.guard.TailChance())
+		most += secagg.Tail(float64(m.guard.Share(m.round)), len(m.sum), m.guard.TailChance())
 		if m.guard.Adaptive != "off" {
-			bit += secagg.Tail(float64(m.guard.BitShare()), 1, m.guard.TailChance())
+			bit += secagg.Tail(float64(m.guard.BitShare(m.round)), 1, m.guard.TailChance())
 		}
 	}
 	return max(most, bit)

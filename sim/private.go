@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/rng"
@@ -24,15 +26,32 @@ func (f *Fleet) Sealed(dst []int64) {
 		f.Mem.Sealed(dst)
 		return
 	}
-	for i, x := range f.masked.sum {
+	for i, x := range f.masked.sum[:min(len(dst), len(f.masked.sum))] {
 		dst[i] += int64(x)
 	}
 	clear(f.masked.sum)
 }
 
-// Unseal writes a slot's numbers of a flat sum to its rows.
-func (f *Fleet) Unseal(slot int, flat []int64, unit float64, dst []float32) {
-	f.Plan.Unseal(slot, flat, unit, dst)
+// Unseal writes a slot's numbers of a round's flat sum to its rows.
+func (f *Fleet) Unseal(round, slot int, flat []int64, unit float64, dst []float32) {
+	f.Plan.Unseal(round, slot, flat, unit, dst)
+}
+
+// Rations say what the rounds of a method send, and how they share a budget; nil where
+// all are alike. The second result is whether the method has a say in it.
+func Rations(p *device.Plan) ([]privacy.Ration, bool) {
+	m, says := method.As[method.Rationed](p.Method)
+	if p.Alike() && !says {
+		return nil, false
+	}
+	out := make([]privacy.Ration, p.Rounds)
+	for t := range out {
+		out[t] = privacy.Ration{Numbers: p.Numbers(t), Share: 1}
+		if says {
+			out[t].Share = m.Ration(t, p.Rounds)
+		}
+	}
+	return out, says
 }
 
 // guard builds the privacy stack of a run, if it has one.
@@ -41,13 +60,14 @@ func (r *Run) guard() error {
 	users := f.Users()
 	s := privacy.Setting{
 		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
-		Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Numbers(), Mean: string(e.Mean),
+		Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Widest(), Mean: string(e.Mean),
 		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed, Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
 	if r.DP.Metrics > 0 && !f.split.Validates() {
 		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out", r.DP.Metrics, f.split.Name)
 	}
 	s.Sampler, s.Q = r.Cohort.Sampling(users)
+	s.Each, s.Rationed = Rations(f.Plan)
 	var err error
 	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
 		return err

@@ -105,18 +105,18 @@ func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 	}
 	bare := 0
 	for t0 := range 8 {
-		r.Fleet.Bind(r.Engine.Guard.Bound())
+		r.Fleet.Bind(r.Engine.Guard.Bound(0))
 		if _, err := r.Fleet.Round(context.Background(), t0, everybody); err != nil {
 			t.Fatal(err)
 		}
-		flat := make([]int64, r.Fleet.Plan.Numbers()+1)
+		flat := make([]int64, r.Fleet.Plan.Numbers(0)+1)
 		r.Fleet.Sealed(flat)
 		if flat[len(flat)-1]%(privacy.BitLevels/2) == 0 {
 			bare++
 		}
 	}
-	if bare > 2 || r.Engine.Guard.NoiseOfBits(40) != 0 {
-		t.Errorf("in %d of 8 rounds the sum of bits arrives without noise; the coordinator would add %d", bare, r.Engine.Guard.NoiseOfBits(40))
+	if bare > 2 || r.Engine.Guard.NoiseOfBits(0, 40) != 0 {
+		t.Errorf("in %d of 8 rounds the sum of bits arrives without noise; the coordinator would add %d", bare, r.Engine.Guard.NoiseOfBits(0, 40))
 	}
 }
 

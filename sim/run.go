@@ -99,7 +99,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	}
 	e := &round.Engine{
 		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: agg.Mean(opt.Mean), Rule: opt.Server, Noise: opt.Noise,
-		Items: split.Items(), Rounds: opt.Rounds, Seed: seed,
+		Items: split.Items(), Rounds: opt.Rounds, Seed: seed, Workers: jobs,
 	}
 	for i := range f.Plan.Slots {
 		e.Value = append(e.Value, f.Mem.Value(i))
