@@ -82,7 +82,7 @@ func (l *lone) send(train []uint32, user uint32, round int) (device.Outcome, []i
 	return out, flat
 }
 
-func histories(items int) map[string][]uint32 {
+func extremes(items int) map[string][]uint32 {
 	out := map[string][]uint32{"none": nil, "one": {3}, "one outside the head": {35}, "some": {1, 30, 2, 19, 4}}
 	for k := range 5000 {
 		out["one, often"] = append(out["one, often"], 7)
@@ -102,7 +102,7 @@ func TestNoHistoryMakesAnUpdateLongerThanOne(t *testing.T) {
 	for name, m := range budgeted(t) {
 		for _, wild := range []float64{1e-12, 1, 1e12} {
 			l := newLone(t, m, items, wild)
-			for what, train := range histories(items) {
+			for what, train := range extremes(items) {
 				for round := range 3 {
 					out, flat := l.send(train, 1, round)
 					if out.Length != 0 && math.Abs(out.Length-1) > 1e-5 {
