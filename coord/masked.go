@@ -281,7 +281,7 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 	case step != v.stage:
 		return nil, fmt.Errorf("step %d while the round is at %d", step, v.stage)
 	}
-	if err := v.accept(step, message); err != nil {
+	if err := v.accept(step, id, message); err != nil {
 		return nil, err
 	}
 	v.came[seat] = step + 1
@@ -295,17 +295,19 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 	return &pb.MaskResponse{State: pb.MaskResponse_TAKEN}, nil
 }
 
-// accept gives a message to the server of the protocol.
-func (v *vault) accept(step int, b []byte) error {
+// accept gives a message to the server of the protocol, if it is the sender's own: nobody
+// speaks for another device.
+func (v *vault) accept(step int, id uint32, b []byte) error {
+	mail := func(m *secagg.Mail) uint32 { return m.Self }
 	switch step {
 	case stepAdvert:
-		return take(b, v.hub.Advert)
+		return take(b, id, func(m *secagg.Advert) uint32 { return m.From }, v.hub.Advert)
 	case stepDeal:
-		return take(b, v.hub.Deal)
+		return take(b, id, mail, v.hub.Deal)
 	case stepUpload:
-		return take(b, v.hub.Upload)
+		return take(b, id, func(m *secagg.Upload) uint32 { return m.From }, v.hub.Upload)
 	case stepReveal:
-		return take(b, v.hub.Reveal)
+		return take(b, id, func(m *secagg.Reveal) uint32 { return m.From }, v.hub.Reveal)
 	}
 	return fmt.Errorf("there is no step %d", step)
 }
@@ -315,10 +317,13 @@ type message[T any] interface {
 	UnmarshalBinary([]byte) error
 }
 
-func take[T any, M message[T]](b []byte, to func(M) error) error {
+func take[T any, M message[T]](b []byte, id uint32, from func(M) uint32, to func(M) error) error {
 	m := M(new(T))
 	if err := m.UnmarshalBinary(b); err != nil {
 		return err
+	}
+	if f := from(m); f != id {
+		return fmt.Errorf("a message of device %d, brought by device %d", f, id)
 	}
 	return to(m)
 }
