@@ -61,16 +61,16 @@ type Status struct {
 // Status is how things are.
 func (c *Coordinator) Status() Status {
 	n, _ := c.seats.enrolled()
-	text, _ := c.settings.DP.MarshalText()
 	if !c.begun() {
 		return Status{State: "waiting for a run: tacit admin begin, or tacit fleet", Enrolled: n, Synced: c.st.Stats(), SyncAll: true, Counts: map[string]int64{}}
 	}
+	text, _ := c.settings.DP.MarshalText()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := Status{
 		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run), Rounds: c.settings.Rounds, Version: c.last,
 		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal, Masked: c.settings.Masked, Promise: string(text),
-		LedgerOK: c.ledgerOK(), Lost: c.lost, Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts),
+		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts),
 	}
 	if c.newest != nil {
 		s.Round, s.Items = c.newest.Round, c.newest.Items
@@ -179,9 +179,6 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 	return d.told()
 }
 
-// rolledBack reports whether there are rounds to run again.
-func (c *Coordinator) rolledBack() bool { return c.times > 0 }
-
 // rollback goes back to an older model, as a new version. What was spent stays spent, and
 // no noise is used again.
 func (c *Coordinator) rollback() error {
@@ -200,10 +197,9 @@ func (c *Coordinator) rollback() error {
 		if v.Version != to {
 			continue
 		}
-		if err := c.put("times", c.times+1); err != nil {
+		if err := c.turn(); err != nil {
 			return err
 		}
-		c.times++
 		if err := c.loadCatalogue(v); err != nil {
 			return err
 		}
@@ -213,13 +209,25 @@ func (c *Coordinator) rollback() error {
 		if err := c.load(v); err != nil {
 			return err
 		}
-		for _, log := range c.st.Logs("round.") {
-			if err := c.st.Drop(log); err != nil {
-				return err
-			}
+		if err := c.dropGroups(); err != nil {
+			return err
 		}
+		c.spent = false
 		return c.save(&version{Manifest: v.Manifest})
 	}
+	return nil
+}
+
+// turn begins another turn: what was drawn for rounds that come again is not used again.
+func (c *Coordinator) turn() error {
+	reach := max(c.reach, c.engine.Next+1)
+	if err := errors.Join(c.put("reach", reach), c.put("times", c.times+1)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reach = reach
+	c.times++
 	return nil
 }
 
@@ -240,7 +248,7 @@ func (d desk) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse,
 }
 
 func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
-	if n, _ := d.seats.enrolled(); int(r.Seat) >= n {
+	if !d.seats.has(r.Seat) {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("nobody has seat %d", r.Seat))
 	}
 	if err := d.enrol.do(change{Seat: r.Seat, Gone: true}); err != nil {
@@ -281,6 +289,7 @@ func restocked(c *pb.Catalogue, items []*pb.Item) (out *pb.Catalogue, added, cha
 		at[it.Id] = i
 	}
 	for _, it := range items {
+		it = proto.Clone(it).(*pb.Item)
 		if i, known := at[it.Id]; known {
 			if it.Title == "" {
 				it.Title = out.Items[i].Title
@@ -378,8 +387,11 @@ func (c *Coordinator) exported(number uint64, format string) ([]byte, error) {
 	}); err != nil {
 		return nil, err
 	}
-	for i := range c.plan.Slots {
-		s := &c.plan.Slots[i]
+	c.mu.Lock()
+	slots := c.plan.Slots
+	c.mu.Unlock()
+	for i := range slots {
+		s := &slots[i]
 		if !broadcast(s) || v.Values[i] == "" {
 			continue
 		}

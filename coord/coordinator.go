@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +64,7 @@ type Coordinator struct {
 	ready    chan struct{} // closed when there is a run
 	enrol    *batch[change]
 	ledger   *round.Ledger
+	purse    purse // the ledger, for the rounds
 
 	// Of the run; only the loop of Run changes them.
 	run       []byte
@@ -74,9 +74,18 @@ type Coordinator struct {
 	bound     privacy.Bound
 	ending    closedRound // the round whose outcome is to be kept
 	attempts  uint32      // at masked rounds since the start
-	times     int         // how often an operator went back: noise and cohorts are never used twice
+	noise     [32]byte    // what the next release's noise is drawn from
+	spent     bool        // the budget has no room for another round
+	barred    string      // why nothing may be released any more; else empty
+	// unreleased says that what the ledger has beyond the newest version was paid for a
+	// release that nobody has seen.
+	unreleased bool
+	life       context.Context
+	kill       context.CancelFunc
+	running    sync.WaitGroup
 
 	mu       sync.Mutex
+	times    int    // turns: how often the model went back; cohorts are never used twice
 	last     uint64 // the newest version
 	newest   *version
 	signed   *pb.Signed
@@ -87,9 +96,10 @@ type Coordinator struct {
 	pending  []*pb.Item
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
-	over     *closedRound // the last round that ended
-	lost     int
-	pace     time.Duration // of rounds, smoothed
+	over     []closedRound      // the last rounds that ended
+	lost     map[[2]uint32]bool // by round and seat
+	reach    int                // rounds that had begun when an operator last went back
+	pace     time.Duration      // of rounds, smoothed
 	opened   time.Time
 	counts   map[string]int64
 	refused  func() map[string]uint64
@@ -106,15 +116,6 @@ type place interface {
 	progress() (done, of int)
 }
 
-// closedRound is who is in a round's sum.
-type closedRound struct {
-	Round   uint32   `json:"round"`
-	Seats   []uint32 `json:"seats"`
-	Digests []uint64 `json:"digests"`
-}
-
-const closedLog = "closed"
-
 // Open loads a coordinator's folder, with the run that it holds, if any.
 func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Now == nil {
@@ -130,7 +131,8 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[[2]uint32]bool{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -250,6 +252,9 @@ func (c *Coordinator) resume() error {
 	if err != nil {
 		return err
 	}
+	if all, err = c.wholeOnes(all); err != nil {
+		return err
+	}
 	if len(all) == 0 {
 		b, err := c.st.Blob(hashOf(r.Items))
 		if err != nil {
@@ -265,19 +270,32 @@ func (c *Coordinator) resume() error {
 	if err := c.loadCatalogue(v); err != nil {
 		return err
 	}
+	if err := c.openLedger(); err != nil {
+		return err
+	}
 	if err := c.makeEngine(v.Items); err != nil {
+		return err
+	}
+	if err := c.paid(v); err != nil {
 		return err
 	}
 	if err := c.load(v); err != nil {
 		return err
 	}
 	c.last, c.newest, c.signed = v.Version, v, &pb.Signed{}
-	return proto.Unmarshal(v.Manifest, c.signed)
+	if err := proto.Unmarshal(v.Manifest, c.signed); err != nil {
+		return err
+	}
+	if err := c.overtaken(v); err != nil {
+		return err
+	}
+	c.redeem()
+	return c.recall()
 }
 
 // restore reads what else was going on.
 func (c *Coordinator) restore() error {
-	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times} {
+	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times, "reach": &c.reach, "barred": &c.barred} {
 		b, err := c.st.Get(key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
@@ -311,10 +329,10 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 			c.settings.Seed = c.settings.Seed<<8 | uint64(x)
 		}
 	}
+	first := &pb.Catalogue{Version: 1, Items: items}
 	if err := c.makeEngine(len(items)); err != nil { // before anything is on disk
 		return err
 	}
-	first := &pb.Catalogue{Version: 1, Items: items}
 	name, blob, err := c.blob(first)
 	if err == nil {
 		_, err = wire.ReadCatalogue(blob, len(items))
@@ -331,6 +349,12 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 // first makes version 1: the starting values.
 func (c *Coordinator) first(items *pb.Catalogue) error {
 	c.catalogue = items
+	if err := c.openLedger(); err != nil {
+		return err
+	}
+	if err := c.followMark(); err != nil {
+		return err
+	}
 	if err := c.makeEngine(len(items.Items)); err != nil {
 		return err
 	}
@@ -358,49 +382,50 @@ func (c *Coordinator) makeEngine(items int) error {
 		p.Fill(i, v)
 		e.Value = append(e.Value, v)
 	}
-	c.plan = p
 	if !s.DP.On() {
 		b := privacy.Integers(s.Devices)
 		e.Bound = &b
-		c.engine = e
-		return nil
-	}
-	e.Mean = agg.Fixed
-	if err := c.guard(e); err != nil {
+	} else if err := c.guard(e, p); err != nil {
 		return err
 	}
-	c.engine = e
+	c.install(e, p)
 	return nil
 }
 
-// guard builds the privacy stack, and opens the ledger.
-func (c *Coordinator) guard(e *round.Engine) error {
+// install makes an engine and its plan those of the run. Others read them too.
+func (c *Coordinator) install(e *round.Engine, p *device.Plan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.engine, c.plan = e, p
+}
+
+// guard builds the privacy stack.
+func (c *Coordinator) guard(e *round.Engine, p *device.Plan) error {
+	e.Mean = agg.Fixed
 	s, users := &c.settings, c.settings.Devices
 	set := privacy.Setting{
-		Method: s.Method, Sends: len(c.plan.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users),
-		Rounds: s.Rounds, Numbers: c.plan.Widest(), Mean: string(agg.Fixed), Step: s.Server.Rate, Masked: s.Masked,
+		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users),
+		Rounds: s.Rounds, Numbers: p.Widest(), Mean: string(agg.Fixed), Step: s.Server.Rate, Masked: s.Masked,
 		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
 	}
 	if s.Readout > 0 {
 		set.Metrics = (s.Rounds + s.Readout - 1) / s.Readout
 	}
-	set.Each, set.Rationed = c.plan.Rations()
+	set.Each, set.Rationed = p.Rations()
 	set.Sampler, set.Q = s.Cohort.Sampling(users)
 	var err error
 	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
 		return err
 	}
-	if c.ledger == nil {
-		if c.ledger, err = round.OpenLedger(filepath.Join(c.opt.Dir, "ledger.jsonl"), hex.EncodeToString(c.run)); err != nil {
-			return err
-		}
-	}
-	e.Ledger = c.ledger
+	e.Ledger = &c.purse
 	e.Random = func(n privacy.Node, piece int) io.Reader {
 		if s.Rehearsal {
 			return round.Rehearsed(s.Seed, n, piece)
 		}
-		return derived(c.secret, c.times, n, piece)
+		if c.isTree() {
+			return derived(c.treeKey(), n, piece)
+		}
+		return derived(c.noise, n, piece)
 	}
 	return nil
 }
@@ -420,9 +445,14 @@ func (c *Coordinator) cohortSeed() uint64 {
 	return secretSeed(c.secret, c.times)
 }
 
-// Run waits for a run and for its devices, and trains until all rounds are run. It
-// returns when ctx is done.
+// Run waits for a run and for its devices, and trains until all rounds are run; then it
+// waits for an operator. It returns when ctx is done, or at Close.
 func (c *Coordinator) Run(ctx context.Context) error {
+	c.running.Add(1)
+	defer c.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)()
 	select {
 	case <-ctx.Done():
 		return nil
@@ -431,35 +461,38 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.gather(ctx); err != nil {
 		return quiet(err)
 	}
-	for ctx.Err() == nil && c.engine.Next < c.settings.Rounds {
+	for {
 		if err := c.between(ctx); err != nil {
 			return quiet(err)
 		}
-		err := c.oneRound(ctx)
-		if errors.Is(err, round.ErrSpent) {
-			c.say("the privacy budget is spent")
-			break
+		why := c.idle()
+		if why == "" {
+			err := c.oneRound(ctx)
+			if c.spent = errors.Is(err, round.ErrSpent); err != nil && !c.spent {
+				return quiet(err)
+			}
+			continue
 		}
-		if err != nil {
-			return quiet(err)
-		}
-	}
-	for ctx.Err() == nil {
-		if c.engine.Next >= c.settings.Rounds {
-			c.say("done")
-		}
-		if err := c.between(ctx); err != nil {
-			return quiet(err)
-		}
-		if c.engine.Next < c.settings.Rounds && c.rolledBack() {
-			return c.Run(ctx)
-		}
+		c.say(why)
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-c.wake:
 		}
 	}
-	return nil
+}
+
+// idle is why no round is run; empty where one is.
+func (c *Coordinator) idle() string {
+	switch {
+	case c.barred != "":
+		return c.barred
+	case c.engine.Next >= c.settings.Rounds:
+		return "done"
+	case c.spent:
+		return "the privacy budget is spent"
+	}
+	return ""
 }
 
 func quiet(err error) error {
@@ -522,6 +555,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	c.opened = start
 	c.mu.Unlock()
 	c.say(fmt.Sprintf("round %d of %d", t+1, c.settings.Rounds))
+	c.freshKey()
 	rep, err := c.engine.Step(ctx)
 	if err != nil {
 		return err
@@ -581,6 +615,8 @@ func (c *Coordinator) stir() {
 
 // Close stops what is going on and closes the folder. Whatever was acknowledged is there.
 func (c *Coordinator) Close() error {
+	c.kill()
+	c.running.Wait()
 	if c.enrol != nil {
 		c.enrol.stop()
 	}

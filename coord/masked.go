@@ -48,7 +48,9 @@ const (
 // maxAttempts in a row that end for want of devices: then the round is kept back.
 const maxAttempts = 3
 
-func sumLog(c *Coordinator, task *pb.Task) string { return c.logOf(task) + ".sum" }
+const sumSuffix = ".sum"
+
+func sumLog(c *Coordinator, task *pb.Task) string { return c.logOf(task) + sumSuffix }
 
 // kept is what is on disk of a masked sum.
 type keptSum struct {
@@ -58,6 +60,7 @@ type keptSum struct {
 
 // maskedRound plays attempts until one has a sum.
 func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.Report, error) {
+	cohort = slices.Clone(cohort)
 	g := f.engine.Guard
 	numbers := f.plan.Numbers(t) + 1
 	noise, bit := int64(0), int64(0)
@@ -101,7 +104,7 @@ func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Repor
 		h.sum[i] = int64(x)
 	}
 	f.enter(h)
-	f.ending = closedRound{Round: task.Round, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
+	f.ending = closedRound{Round: task.Round, Turns: f.times, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
 	return round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
 }
 
@@ -142,6 +145,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	c.place, c.vault = v, v // it answers who asks for the sum, also when the round is over
 	c.mu.Unlock()
 	defer func() {
+		c.uploads.clear()
 		v.vmu.Lock()
 		v.over = !v.done
 		v.vmu.Unlock()
