@@ -37,6 +37,8 @@ type Options struct {
 	Event func(Event)      // hears of each round; may be nil
 	// Features are columns that a Featured method reads; devices bring their own.
 	Features *rows.Features
+
+	fault func(point string) error // a test's: what goes wrong at a point of a round
 }
 
 // Event is a round that has ended.
@@ -388,6 +390,7 @@ func (c *Coordinator) makeEngine(items int) error {
 	} else if err := c.guard(e, p); err != nil {
 		return err
 	}
+	e.Before = func(int) error { return c.point("summed") }
 	c.install(e, p)
 	return nil
 }
@@ -560,6 +563,9 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.point("stepped"); err != nil {
+		return err
+	}
 	took := c.now().Sub(start)
 	v := &version{Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped, Kept: rep.Kept, Took: took.Seconds()}
 	if err := c.save(v); err != nil {
@@ -597,6 +603,14 @@ func (c *Coordinator) epsilon() float64 {
 		return 0
 	}
 	return r.Epsilon
+}
+
+// point is where a test may have something go wrong.
+func (c *Coordinator) point(name string) error {
+	if c.opt.fault == nil {
+		return nil
+	}
+	return c.opt.fault(name)
 }
 
 func (c *Coordinator) say(state string) {

@@ -117,7 +117,13 @@ func (c *Coordinator) publish(v *version, signed *pb.Signed) error {
 	if err := c.st.Put(versionKey(v.Version), b); err != nil {
 		return err
 	}
+	if err := c.point("versioned"); err != nil {
+		return err
+	}
 	if err := c.leave(v); err != nil {
+		return err
+	}
+	if err := c.point("marked"); err != nil {
 		return err
 	}
 	c.mu.Lock()

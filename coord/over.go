@@ -46,6 +46,9 @@ func (c *Coordinator) forget(o closedRound) error {
 		return err
 	}
 	c.remember(o)
+	if err := c.point("closed"); err != nil {
+		return err
+	}
 	return c.dropGroups()
 }
 
