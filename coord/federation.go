@@ -326,7 +326,10 @@ func (u *uploads) add(seat uint32, name *pb.Blob, offset uint64, data []byte, mo
 	refuse := func(code string, err error) ([]byte, uint64, error) {
 		return nil, 0, rpc.Refuse(code, connect.CodeInvalidArgument, "%v", err)
 	}
-	if name.Bytes > most {
+	switch {
+	case name.Bytes == 0:
+		return refuse("malformed", errors.New("nothing is no report"))
+	case name.Bytes > most:
 		return refuse("oversized", fmt.Errorf("%d bytes: want at most %d", name.Bytes, most))
 	}
 	u.mu.Lock()
