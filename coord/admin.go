@@ -22,6 +22,7 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
+	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
 // desk answers an operator.
@@ -116,15 +117,25 @@ func (d desk) Begin(_ context.Context, r *pb.BeginRequest) (*pb.StatusResponse, 
 	dec := json.NewDecoder(strings.NewReader(r.Json))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s); err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the settings: %w", err))
+		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("the settings: %w", err))
 	}
 	if err := d.Coordinator.Begin(s, r.Items); err != nil {
-		return nil, connect.NewError(connect.CodeFailedPrecondition, err)
+		return nil, refusal(connect.CodeFailedPrecondition, err)
 	}
 	return d.told()
 }
 
-var errNoRun = connect.NewError(connect.CodeFailedPrecondition, errors.New("no run has begun: tacit admin begin"))
+var errNoRun = refusal(connect.CodeFailedPrecondition, errors.New("no run has begun: tacit admin begin"))
+
+// refusal is an error whose text an operator reads. One without a word would be taken for
+// a fault of ours, and its text not travel.
+func refusal(code connect.Code, err error) error {
+	word := rpc.Malformed
+	if code == connect.CodeFailedPrecondition {
+		word = rpc.NotNow
+	}
+	return rpc.Refuse(word, code, "%v", err)
+}
 
 // Token makes a token that lets so many devices enrol within so long.
 func (c *Coordinator) Token(uses int, last time.Duration, note string) (string, error) {
@@ -138,7 +149,7 @@ func (c *Coordinator) Token(uses int, last time.Duration, note string) (string, 
 func (d desk) MakeToken(_ context.Context, r *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error) {
 	text, err := d.Token(int(r.Uses), time.Duration(r.Hours)*time.Hour, r.Note)
 	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
 	return &pb.MakeTokenResponse{Token: text}, nil
 }
@@ -167,10 +178,10 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 		return nil, err
 	}
 	if !slices.ContainsFunc(all, func(v *version) bool { return v.Version == r.Version }) {
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("version %d is not kept: tacit admin history lists those that are", r.Version))
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not kept: tacit admin history lists those that are", r.Version))
 	}
 	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
-		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
 	}
 	d.mu.Lock()
 	d.back = r.Version
@@ -249,7 +260,7 @@ func (d desk) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse,
 
 func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
 	if !d.seats.has(r.Seat) {
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("nobody has seat %d", r.Seat))
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("nobody has seat %d", r.Seat))
 	}
 	if err := d.enrol.do(change{Seat: r.Seat, Gone: true}); err != nil {
 		return nil, err
@@ -263,13 +274,13 @@ func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, e
 		return nil, errNoRun
 	}
 	if len(r.Items) == 0 || len(r.Items) > 100_000 {
-		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d items at once: want 1 to 100000", len(r.Items)))
+		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("%d items at once: want 1 to 100000", len(r.Items)))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	merged, added, changed, err := restocked(d.catalogue, append(slices.Clone(d.pending), r.Items...))
 	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
 	pending := append(slices.Clone(d.pending), r.Items...)
 	if err := d.put("pending", pending); err != nil {
@@ -345,7 +356,7 @@ func (d desk) Export(_ context.Context, r *pb.ExportRequest, to *connect.ServerS
 	}
 	b, err := d.exported(r.Version, r.Format)
 	if err != nil {
-		return connect.NewError(connect.CodeInvalidArgument, err)
+		return refusal(connect.CodeInvalidArgument, err)
 	}
 	for len(b) > 0 {
 		n := min(len(b), pieceBytes)
@@ -403,7 +414,8 @@ func (c *Coordinator) exported(number uint64, format string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), z.Close()
+	err = z.Close() // which writes what a zip file ends with
+	return out.Bytes(), err
 }
 
 func writeTable(z *zip.Writer, name, format string, b []byte, dim int, perItem bool, items []*pb.Item) error {

@@ -568,10 +568,13 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	}
 	took := c.now().Sub(start)
 	v := &version{Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped, Kept: rep.Kept, Took: took.Seconds()}
+	if err := c.keep(c.ending); err != nil {
+		return err
+	}
 	if err := c.save(v); err != nil {
 		return err
 	}
-	if err := c.forget(c.ending); err != nil {
+	if err := c.dropGroups(); err != nil {
 		return err
 	}
 	c.mu.Lock()

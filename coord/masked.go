@@ -48,9 +48,7 @@ const (
 // maxAttempts in a row that end for want of devices: then the round is kept back.
 const maxAttempts = 3
 
-const sumSuffix = ".sum"
-
-func sumLog(c *Coordinator, task *pb.Task) string { return c.logOf(task) + sumSuffix }
+func sumLog(c *Coordinator, task *pb.Task) string { return c.logOf(task) + ".sum" }
 
 // kept is what is on disk of a masked sum.
 type keptSum struct {

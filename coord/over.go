@@ -36,8 +36,9 @@ func (c *Coordinator) remember(o closedRound) {
 	}
 }
 
-// forget keeps who was in a round, and drops its groups: its outcome is on disk.
-func (c *Coordinator) forget(o closedRound) error {
+// keep writes down who is in a round's sum. It is done before the outcome is on disk: a
+// round that a kill has cut off there has these groups still, and is written down again.
+func (c *Coordinator) keep(o closedRound) error {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -46,12 +47,10 @@ func (c *Coordinator) forget(o closedRound) error {
 		return err
 	}
 	c.remember(o)
-	if err := c.point("closed"); err != nil {
-		return err
-	}
-	return c.dropGroups()
+	return c.point("closed")
 }
 
+// dropGroups forgets the groups of rounds whose outcome is on disk.
 func (c *Coordinator) dropGroups() error {
 	for _, log := range c.st.Logs("round.") {
 		if err := c.st.Drop(log); err != nil {
@@ -62,7 +61,7 @@ func (c *Coordinator) dropGroups() error {
 }
 
 // recall loads the rounds that are over. Of the last one a kill may have left the groups
-// beside its outcome: who is in it is kept now.
+// beside its outcome.
 func (c *Coordinator) recall() error {
 	err := c.st.Replay(closedLog, func(b []byte) error {
 		var o closedRound
@@ -75,50 +74,15 @@ func (c *Coordinator) recall() error {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	last := c.engine.Next - 1
-	if last < 0 {
-		return nil
-	}
-	task := &pb.Task{Kind: pb.Kind_TRAIN, Round: uint32(last)}
-	name := c.logOf(task)
-	if len(c.st.Logs(name+".")) == 0 {
-		return nil
-	}
-	o := closedRound{Round: uint32(last), Turns: c.times}
-	if sum, err := c.keptSum(task); err != nil {
-		return err
-	} else if sum != nil {
-		o.Seats, o.Digests = sum.Seats, make([]uint64, len(sum.Seats))
-	}
-	by := map[uint32]uint64{}
-	for _, log := range c.st.Logs(name + ".") {
-		if strings.HasSuffix(log, sumSuffix) {
-			continue
-		}
-		err := c.st.Replay(log, func(b []byte) error {
-			rec, err := readRecord(b)
-			if err != nil {
+	open := c.logOf(&pb.Task{Kind: pb.Kind_TRAIN, Round: uint32(c.engine.Next)}) + "."
+	for _, log := range c.st.Logs("round.") {
+		if !strings.HasPrefix(log, open) {
+			if err := c.st.Drop(log); err != nil {
 				return err
 			}
-			for i, seat := range rec.seats {
-				by[seat] = rec.digests[i]
-			}
-			return nil
-		})
-		if err != nil {
-			return err
 		}
 	}
-	for seat := range by {
-		o.Seats = append(o.Seats, seat)
-	}
-	slices.Sort(o.Seats)
-	if len(by) > 0 {
-		for _, seat := range o.Seats {
-			o.Digests = append(o.Digests, by[seat])
-		}
-	}
-	return c.forget(o)
+	return nil
 }
 
 // isIn reports whether a seat is in the sum of a round of this turn that is over, with
