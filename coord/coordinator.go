@@ -84,7 +84,7 @@ type Coordinator struct {
 	unreleased bool
 	life       context.Context
 	kill       context.CancelFunc
-	running    sync.WaitGroup
+	running    sync.Mutex // held by Run
 
 	mu       sync.Mutex
 	times    int    // turns: how often the model went back; cohorts are never used twice
@@ -322,6 +322,12 @@ func (c *Coordinator) put(key string, v any) error {
 }
 
 func (c *Coordinator) begin(items []*pb.Item) error {
+	switch _, _, twice, err := restocked(&pb.Catalogue{}, items); {
+	case err != nil:
+		return err
+	case twice > 0:
+		return fmt.Errorf("coord: %d items of the catalogue have the id of another one", twice)
+	}
 	c.run = make([]byte, 16)
 	rand.Read(c.run)
 	if !c.settings.Rehearsal {
@@ -451,8 +457,11 @@ func (c *Coordinator) cohortSeed() uint64 {
 // Run waits for a run and for its devices, and trains until all rounds are run; then it
 // waits for an operator. It returns when ctx is done, or at Close.
 func (c *Coordinator) Run(ctx context.Context) error {
-	c.running.Add(1)
-	defer c.running.Done()
+	c.running.Lock()
+	defer c.running.Unlock()
+	if c.life.Err() != nil {
+		return nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
@@ -633,7 +642,8 @@ func (c *Coordinator) stir() {
 // Close stops what is going on and closes the folder. Whatever was acknowledged is there.
 func (c *Coordinator) Close() error {
 	c.kill()
-	c.running.Wait()
+	c.running.Lock() // Run has ended
+	defer c.running.Unlock()
 	if c.enrol != nil {
 		c.enrol.stop()
 	}
