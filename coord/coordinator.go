@@ -172,7 +172,9 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 		}
 		return nil
 	}
-	c.settings = s
+	if c.settings = s; s.Features == nil {
+		c.settings.Features = c.opt.Features
+	}
 	if err := c.begin(items); err != nil {
 		c.settings = Settings{}
 		return err

@@ -117,8 +117,8 @@ func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {
 	return out, err
 }
 
-// attempt plays the protocol once with whoever is there.
-func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
+// newVault begins an attempt.
+func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	g := c.engine.Guard
 	p, err := secagg.Plan(len(cohort), int(task.Numbers), task.Bound.Most, secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
 	if err != nil {
@@ -139,6 +139,15 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		return nil, err
 	}
 	v.ends = c.now().Add(c.settings.Deadline)
+	return v, nil
+}
+
+// attempt plays the protocol once with whoever is there.
+func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
+	v, err := c.newVault(task, cohort)
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	c.place, c.vault = v, v // it answers who asks for the sum, also when the round is over
 	c.mu.Unlock()

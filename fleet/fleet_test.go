@@ -66,7 +66,11 @@ func settings(s *data.Split, name string, params ...string) coord.Settings {
 // open starts a coordinator in a folder.
 func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	t.Helper()
-	c, err := coord.Open(coord.Options{Dir: dir})
+	features, err := split.Features()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := coord.Open(coord.Options{Dir: dir, Features: features})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,4 +406,3 @@ func waitFor(t *testing.T, ok func() bool) {
 	}
 	t.Fatal("it did not happen in time")
 }
-
