@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/rpc"
@@ -177,7 +178,7 @@ func TestAReportCountsOnce(t *testing.T) {
 	}
 }
 
-// A request that was recorded is worth nothing, and neither is one to a masked round.
+// A plain report to a masked round is refused, and so is who plays another device.
 func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
 	s.Masked = true
@@ -189,6 +190,28 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 	}
 	_, err := d[0].report(task)
 	r.refused(err, rpc.WrongRound)
+
+	// Nobody speaks for another device.
+	round, id, err := wire.RoundOf(task.Masking)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bring := func(as int) (*pb.MaskResponse, error) {
+		c, err := secagg.NewClient(round, uint32(as), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := c.Advert().MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d[0].Mask(context.Background(), &pb.MaskRequest{Run: task.Run, Round: task.Round, Attempt: task.Attempt, Message: b, Bytes: uint64(len(b)), Digest: wire.Name(b).Hash})
+	}
+	_, err = bring(int(id) + 1)
+	r.refused(err, rpc.Malformed)
+	if a, err := bring(int(id)); err != nil || a.State != pb.MaskResponse_TAKEN {
+		t.Errorf("its own is %v, %v", a, err)
+	}
 }
 
 // Under a promise nobody sees who had nothing to learn from, and who did more than allowed

@@ -66,6 +66,11 @@ func settings(s *data.Split, name string, params ...string) coord.Settings {
 // open starts a coordinator in a folder.
 func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	t.Helper()
+	return openWith(t, dir, split, s, rpc.Limits{AddressRate: -1, KeyRate: 1000})
+}
+
+func openWith(t testing.TB, dir string, split *data.Split, s *coord.Settings, limits rpc.Limits) *rig {
+	t.Helper()
 	features, err := split.Features()
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +90,7 @@ func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	}
 	config := c.Config()
 	config.AdminToken = func() string { return "operator" }
-	config.Limits = rpc.Limits{AddressRate: -1, KeyRate: 1000}
+	config.Limits = limits
 	server, err := rpc.NewServer(config)
 	if err != nil {
 		t.Fatal(err)
