@@ -1,16 +1,12 @@
 package coord
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +15,6 @@ import (
 
 	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
 	"github.com/tacit-rec/tacit/wire/rpc"
@@ -266,208 +261,6 @@ func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse
 		return nil, err
 	}
 	return d.told()
-}
-
-// Items adds items or changes them, from the next round on.
-func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, error) {
-	if !d.begun() {
-		return nil, errNoRun
-	}
-	if len(r.Items) == 0 || len(r.Items) > 100_000 {
-		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("%d items at once: want 1 to 100000", len(r.Items)))
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	merged, added, changed, err := restocked(d.catalogue, append(slices.Clone(d.pending), r.Items...))
-	if err != nil {
-		return nil, refusal(connect.CodeInvalidArgument, err)
-	}
-	pending := append(slices.Clone(d.pending), r.Items...)
-	if err := d.put("pending", pending); err != nil {
-		return nil, err
-	}
-	d.pending = pending
-	d.stir()
-	return &pb.ItemsResponse{Version: merged.Version, Added: uint32(added), Changed: uint32(changed)}, nil
-}
-
-// restocked is a catalogue with items added and changed.
-func restocked(c *pb.Catalogue, items []*pb.Item) (out *pb.Catalogue, added, changed int, err error) {
-	out = proto.Clone(c).(*pb.Catalogue)
-	out.Version++
-	at := map[string]int{}
-	for i, it := range out.Items {
-		at[it.Id] = i
-	}
-	for _, it := range items {
-		it = proto.Clone(it).(*pb.Item)
-		if i, known := at[it.Id]; known {
-			if it.Title == "" {
-				it.Title = out.Items[i].Title
-			}
-			out.Items[i] = it
-			changed++
-			continue
-		}
-		at[it.Id] = len(out.Items)
-		out.Items = append(out.Items, it)
-		added++
-	}
-	b, err := wire.Marshal(out)
-	if err == nil {
-		_, err = wire.ReadCatalogue(b, len(out.Items))
-	}
-	return out, added, changed, err
-}
-
-// restock takes waiting items into the catalogue, as a new version of the model.
-func (c *Coordinator) restock() error {
-	c.mu.Lock()
-	pending := c.pending
-	c.mu.Unlock()
-	if len(pending) == 0 {
-		return nil
-	}
-	next, _, _, err := restocked(c.catalogue, pending)
-	if err == nil {
-		err = c.grow(len(next.Items))
-	}
-	if err != nil {
-		c.opt.Warn(fmt.Sprintf("items were not taken: %v", err))
-	} else {
-		c.mu.Lock()
-		c.catalogue = next
-		c.mu.Unlock()
-		if err := c.save(&version{}); err != nil {
-			return err
-		}
-	}
-	c.mu.Lock()
-	c.pending = c.pending[len(pending):]
-	left := c.pending
-	c.mu.Unlock()
-	return c.put("pending", left)
-}
-
-// Export sends a model as a zip file.
-func (d desk) Export(_ context.Context, r *pb.ExportRequest, to *connect.ServerStream[pb.FetchResponse]) error {
-	if !d.begun() {
-		return errNoRun
-	}
-	b, err := d.exported(r.Version, r.Format)
-	if err != nil {
-		return refusal(connect.CodeInvalidArgument, err)
-	}
-	for len(b) > 0 {
-		n := min(len(b), pieceBytes)
-		if err := to.Send(&pb.FetchResponse{Data: b[:n]}); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
-}
-
-// exported is a version's tables and catalogue in a zip file.
-func (c *Coordinator) exported(number uint64, format string) ([]byte, error) {
-	all, err := c.versions()
-	if err != nil {
-		return nil, err
-	}
-	if number == 0 {
-		number = all[len(all)-1].Version
-	}
-	at := slices.IndexFunc(all, func(v *version) bool { return v.Version == number })
-	if at < 0 || format != "npy" && format != "csv" {
-		return nil, fmt.Errorf("version %d as %q: want a version that tacit admin history lists, as npy or csv", number, format)
-	}
-	v := all[at]
-	b, err := c.st.Blob(hashOf(v.Catalogue))
-	if err != nil {
-		return nil, err
-	}
-	items, err := wire.ReadCatalogue(b, v.Items)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	z := zip.NewWriter(&out)
-	if err := writeCSV(z, "items.csv", []string{"id", "title", "retired"}, len(items.Items), func(i int) []string {
-		it := items.Items[i]
-		return []string{it.Id, it.Title, strconv.FormatBool(it.Retired)}
-	}); err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	slots := c.plan.Slots
-	c.mu.Unlock()
-	for i := range slots {
-		s := &slots[i]
-		if !broadcast(s) || v.Values[i] == "" {
-			continue
-		}
-		b, err := c.st.Blob(hashOf(v.Values[i]))
-		if err == nil {
-			err = writeTable(z, s.Name, format, b, s.Dim, s.PerItem, items.Items)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	err = z.Close() // which writes what a zip file ends with
-	return out.Bytes(), err
-}
-
-func writeTable(z *zip.Writer, name, format string, b []byte, dim int, perItem bool, items []*pb.Item) error {
-	n := len(b) / 4 / dim
-	if format == "npy" {
-		w, err := z.Create(name + ".npy")
-		if err != nil {
-			return err
-		}
-		head := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", n, dim)
-		for (10+len(head)+1)%64 != 0 {
-			head += " "
-		}
-		text := append([]byte("\x93NUMPY\x01\x00"), byte((len(head)+1)&255), byte((len(head)+1)>>8))
-		_, err = w.Write(append(append(append(text, head...), '\n'), b...))
-		return err
-	}
-	head := []string{"row"}
-	if perItem {
-		head[0] = "id"
-	}
-	for k := range dim {
-		head = append(head, strconv.Itoa(k))
-	}
-	values := make([]float32, dim)
-	return writeCSV(z, name+".csv", head, n, func(i int) []string {
-		line := []string{strconv.Itoa(i)}
-		if perItem {
-			line[0] = items[i].Id
-		}
-		if _, err := binary.Decode(b[4*i*dim:], binary.LittleEndian, values); err != nil {
-			panic(err) // it has as many
-		}
-		for _, x := range values {
-			line = append(line, strconv.FormatFloat(float64(x), 'g', -1, 32))
-		}
-		return line
-	})
-}
-
-func writeCSV(z *zip.Writer, name string, head []string, n int, line func(i int) []string) error {
-	f, err := z.Create(name)
-	if err != nil {
-		return err
-	}
-	w := csv.NewWriter(f)
-	w.Write(head)
-	for i := range n {
-		w.Write(line(i))
-	}
-	w.Flush()
-	return w.Error()
 }
 
 // Counted lists who is in a round's sum.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,14 +15,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tacit-rec/tacit/account"
-	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/rows"
-	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
@@ -270,7 +266,11 @@ func (c *Coordinator) resume() error {
 		}
 		return c.first(first)
 	}
-	v := all[len(all)-1]
+	return c.resumeAt(all[len(all)-1])
+}
+
+// resumeAt goes on from a version.
+func (c *Coordinator) resumeAt(v *version) error {
 	if err := c.loadCatalogue(v); err != nil {
 		return err
 	}
@@ -370,275 +370,6 @@ func (c *Coordinator) first(items *pb.Catalogue) error {
 	}
 	c.engine.Prepare()
 	return c.save(&version{})
-}
-
-// makeEngine builds the method, its plan and the round engine for a catalogue.
-func (c *Coordinator) makeEngine(items int) error {
-	s := &c.settings
-	m, err := s.build()
-	if err != nil {
-		return fmt.Errorf("coord: %w", err)
-	}
-	p, err := s.plan(m, items)
-	if err != nil {
-		return fmt.Errorf("coord: %w", err)
-	}
-	e := &round.Engine{
-		Method: m, Slots: p.Slots, Fleet: &fleet{c}, Cohort: s.Cohort, Mean: s.Mean, Rule: s.Server,
-		Items: items, Rounds: s.Rounds, Seed: c.cohortSeed(),
-	}
-	for i := range p.Slots {
-		v := make([]float32, p.Slots[i].Rows*vec.Pad(p.Slots[i].Dim))
-		p.Fill(i, v)
-		e.Value = append(e.Value, v)
-	}
-	if !s.DP.On() {
-		b := privacy.Integers(s.Devices)
-		e.Bound = &b
-	} else if err := c.guard(e, p); err != nil {
-		return err
-	}
-	e.Before = func(int) error { return c.point("summed") }
-	c.install(e, p)
-	return nil
-}
-
-// install makes an engine and its plan those of the run. Others read them too.
-func (c *Coordinator) install(e *round.Engine, p *device.Plan) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.engine, c.plan = e, p
-}
-
-// guard builds the privacy stack.
-func (c *Coordinator) guard(e *round.Engine, p *device.Plan) error {
-	e.Mean = agg.Fixed
-	s, users := &c.settings, c.settings.Devices
-	set := privacy.Setting{
-		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users),
-		Rounds: s.Rounds, Numbers: p.Widest(), Mean: string(agg.Fixed), Step: s.Server.Rate, Masked: s.Masked,
-		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
-	}
-	if s.Readout > 0 {
-		set.Metrics = (s.Rounds + s.Readout - 1) / s.Readout
-	}
-	set.Each, set.Rationed = p.Rations()
-	set.Sampler, set.Q = s.Cohort.Sampling(users)
-	var err error
-	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
-		return err
-	}
-	e.Ledger = &c.purse
-	e.Random = func(n privacy.Node, piece int) io.Reader {
-		if s.Rehearsal {
-			return round.Rehearsed(s.Seed, n, piece)
-		}
-		if c.isTree() {
-			return derived(c.treeKey(), n, piece)
-		}
-		return derived(c.noise, n, piece)
-	}
-	return nil
-}
-
-func (c *Coordinator) holds() string {
-	if g := c.engine.Guard; g != nil {
-		return g.Holds()
-	}
-	return ""
-}
-
-// cohortSeed is secret: who is in a cohort is part of what the accountant takes for unknown.
-func (c *Coordinator) cohortSeed() uint64 {
-	if c.settings.Rehearsal {
-		return c.settings.Seed
-	}
-	return secretSeed(c.secret, c.times)
-}
-
-// Run waits for a run and for its devices, and trains until all rounds are run; then it
-// waits for an operator. It returns when ctx is done, or at Close.
-func (c *Coordinator) Run(ctx context.Context) error {
-	c.running.Lock()
-	defer c.running.Unlock()
-	if c.life.Err() != nil {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.life, cancel)()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-c.ready:
-	}
-	if err := c.gather(ctx); err != nil {
-		return quiet(err)
-	}
-	for {
-		if err := c.between(ctx); err != nil {
-			return quiet(err)
-		}
-		why := c.idle()
-		if why == "" {
-			err := c.oneRound(ctx)
-			if c.spent = errors.Is(err, round.ErrSpent); err != nil && !c.spent {
-				return quiet(err)
-			}
-			continue
-		}
-		c.say(why)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.wake:
-		}
-	}
-}
-
-// idle is why no round is run; empty where one is.
-func (c *Coordinator) idle() string {
-	switch {
-	case c.barred != "":
-		return c.barred
-	case c.engine.Next >= c.settings.Rounds:
-		return "done"
-	case c.spent:
-		return "the privacy budget is spent"
-	}
-	return ""
-}
-
-func quiet(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// gather waits until N devices are enrolled.
-func (c *Coordinator) gather(ctx context.Context) error {
-	for {
-		n, changed := c.seats.enrolled()
-		if n >= c.settings.Devices || c.engine.Next > 0 {
-			return ctx.Err()
-		}
-		c.say(fmt.Sprintf("waiting for devices: %d of %d", n, c.settings.Devices))
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		}
-	}
-}
-
-// between does what may only be done between rounds: an operator's wishes.
-func (c *Coordinator) between(ctx context.Context) error {
-	for {
-		if err := c.rollback(); err != nil {
-			return err
-		}
-		if err := c.restock(); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		paused := c.paused
-		c.mu.Unlock()
-		if !paused {
-			return ctx.Err()
-		}
-		c.say("paused")
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.wake:
-		}
-	}
-}
-
-// oneRound runs a round, and has its outcome on disk before anybody hears of it.
-func (c *Coordinator) oneRound(ctx context.Context) error {
-	if c.settings.Readout > 0 && len(c.catalogue.Popular) == 0 && !c.settings.DP.On() {
-		if err := c.count(ctx); err != nil {
-			return err
-		}
-	}
-	t := c.engine.Next
-	start := c.now()
-	c.mu.Lock()
-	c.opened = start
-	c.mu.Unlock()
-	c.say(fmt.Sprintf("round %d of %d", t+1, c.settings.Rounds))
-	c.freshKey()
-	rep, err := c.engine.Step(ctx)
-	if err != nil {
-		return err
-	}
-	if err := c.point("stepped"); err != nil {
-		return err
-	}
-	took := c.now().Sub(start)
-	v := &version{Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped, Kept: rep.Kept, Took: took.Seconds()}
-	if err := c.keep(c.ending); err != nil {
-		return err
-	}
-	if err := c.save(v); err != nil {
-		return err
-	}
-	if err := c.dropGroups(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	if c.pace == 0 {
-		c.pace = took
-	}
-	c.pace = (3*c.pace + took) / 4
-	c.mu.Unlock()
-	ev := Event{Round: t + 1, Rounds: c.settings.Rounds, Version: v.Version, Counted: v.Counted, Asked: v.Asked, Kept: v.Kept, Seconds: took.Seconds(), Epsilon: c.epsilon()}
-	if r := c.settings.Readout; r > 0 && ((t+1)%r == 0 || t+1 == c.settings.Rounds) {
-		if ev.Readout, err = c.readout(ctx, t); err != nil {
-			return err
-		}
-	}
-	if c.opt.Event != nil {
-		c.opt.Event(ev)
-	}
-	return nil
-}
-
-// epsilon is what was spent.
-func (c *Coordinator) epsilon() float64 {
-	g := c.engine.Guard
-	if g == nil {
-		return 0
-	}
-	r, err := account.Epsilon(g.Delta, g.Options(), c.ledger.Events()...)
-	if err != nil {
-		return 0
-	}
-	return r.Epsilon
-}
-
-// point is where a test may have something go wrong.
-func (c *Coordinator) point(name string) error {
-	if c.opt.fault == nil {
-		return nil
-	}
-	return c.opt.fault(name)
-}
-
-func (c *Coordinator) say(state string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state = state
-}
-
-// stir wakes the loop.
-func (c *Coordinator) stir() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Close stops what is going on and closes the folder. Whatever was acknowledged is there.

@@ -152,6 +152,8 @@ func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[
 // FuzzMask has devices play a masked round with messages that are bent, out of order and
 // each other's: nothing panics, a device moves nobody but itself, and what it cannot have
 // is not given.
+//
+//lint:size the choices of a script are read where they are used
 func FuzzMask(f *testing.F) {
 	s := withDP(small(6), "epsilon=50,delta=1e-5,clip=0.5,least=3")
 	s.Masked = true

@@ -30,6 +30,8 @@ func (r *rig) sums() (n int, sum []int64) {
 }
 
 // Whatever must be refused is, with its word, and the sum is as it was.
+//
+//lint:size a table of what must be refused
 func TestReportsThatAreRefused(t *testing.T) {
 	s := small(4)
 	s.Devices = 3 // the fourth may not take part
@@ -101,6 +103,8 @@ func TestReportsThatAreRefused(t *testing.T) {
 }
 
 // The same report counts once, however often, in whatever pieces and order it comes.
+//
+//lint:size one report's life, from its first piece to after its round
 func TestAReportCountsOnce(t *testing.T) {
 	s := small(2)
 	s.Method, s.Params = "fedmf", map[string]string{"dim": "300"} // several pieces of 1024 bytes
@@ -235,6 +239,8 @@ func TestReportsUnderAPromise(t *testing.T) {
 
 // An evaluation is a sum with noise; no device's own numbers are on disk, while it runs
 // or after.
+//
+//lint:size the three kinds of tasks of a round, one after the other
 func TestReadoutsAreNoisyAndNobodysOwn(t *testing.T) {
 	s := small(5)
 	s.Rounds, s.Readout = 1, 1

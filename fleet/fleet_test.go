@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -115,12 +116,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coord.Settings, li
 	if r.admin, err = rpc.DialAdmin(r.opt); err != nil {
 		t.Fatal(err)
 	}
-	stopped := false
-	r.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	r.stop = sync.OnceFunc(func() {
 		cancel()
 		h.Close()
 		<-ended
@@ -128,7 +124,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coord.Settings, li
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-	}
+	})
 	t.Cleanup(r.stop)
 	return r
 }

@@ -75,6 +75,8 @@ func TestChaosOnRealData(t *testing.T) {
 
 // Ctrl-C in the middle of a round ends the coordinator at once and cleanly, and damage is
 // found when it is started again, with the command to type; that command helps.
+//
+//lint:size a coordinator's life, step by step
 func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts coordinators: run without -short")
