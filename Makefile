@@ -18,7 +18,7 @@ T ?= 60s
 PURE := account agg data device figure learn method methods param privacy rank rng rows secagg vec wire wire/pb
 # Goroutines meet in sim; the others are what runs inside them. Of the methods,
 # which are slow under the detector, only the checks that compare workers.
-RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./secagg ./vec ./param ./tune ./wire/rpc ./agent ./agent/local ./mobile ./board
+RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./secagg ./vec ./param ./tune ./wire/rpc ./agent ./agent/local ./mobile ./board ./coord
 
 say = @printf '\n== %s\n' $(1)
 

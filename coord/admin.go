@@ -1,16 +1,12 @@
 package coord
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,9 +15,9 @@ import (
 
 	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
+	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
 // desk answers an operator.
@@ -61,16 +57,16 @@ type Status struct {
 // Status is how things are.
 func (c *Coordinator) Status() Status {
 	n, _ := c.seats.enrolled()
-	text, _ := c.settings.DP.MarshalText()
 	if !c.begun() {
 		return Status{State: "waiting for a run: tacit admin begin, or tacit fleet", Enrolled: n, Synced: c.st.Stats(), SyncAll: true, Counts: map[string]int64{}}
 	}
+	text, _ := c.settings.DP.MarshalText()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := Status{
 		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run), Rounds: c.settings.Rounds, Version: c.last,
 		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal, Masked: c.settings.Masked, Promise: string(text),
-		LedgerOK: c.ledgerOK(), Lost: c.lost, Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts),
+		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts),
 	}
 	if c.newest != nil {
 		s.Round, s.Items = c.newest.Round, c.newest.Items
@@ -116,15 +112,25 @@ func (d desk) Begin(_ context.Context, r *pb.BeginRequest) (*pb.StatusResponse, 
 	dec := json.NewDecoder(strings.NewReader(r.Json))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s); err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the settings: %w", err))
+		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("the settings: %w", err))
 	}
 	if err := d.Coordinator.Begin(s, r.Items); err != nil {
-		return nil, connect.NewError(connect.CodeFailedPrecondition, err)
+		return nil, refusal(connect.CodeFailedPrecondition, err)
 	}
 	return d.told()
 }
 
-var errNoRun = connect.NewError(connect.CodeFailedPrecondition, errors.New("no run has begun: tacit admin begin"))
+var errNoRun = refusal(connect.CodeFailedPrecondition, errors.New("no run has begun: tacit admin begin"))
+
+// refusal is an error whose text an operator reads. One without a word would be taken for
+// a fault of ours, and its text not travel.
+func refusal(code connect.Code, err error) error {
+	word := rpc.Malformed
+	if code == connect.CodeFailedPrecondition {
+		word = rpc.NotNow
+	}
+	return rpc.Refuse(word, code, "%v", err)
+}
 
 // Token makes a token that lets so many devices enrol within so long.
 func (c *Coordinator) Token(uses int, last time.Duration, note string) (string, error) {
@@ -138,7 +144,7 @@ func (c *Coordinator) Token(uses int, last time.Duration, note string) (string, 
 func (d desk) MakeToken(_ context.Context, r *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error) {
 	text, err := d.Token(int(r.Uses), time.Duration(r.Hours)*time.Hour, r.Note)
 	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
 	return &pb.MakeTokenResponse{Token: text}, nil
 }
@@ -167,10 +173,10 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 		return nil, err
 	}
 	if !slices.ContainsFunc(all, func(v *version) bool { return v.Version == r.Version }) {
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("version %d is not kept: tacit admin history lists those that are", r.Version))
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not kept: tacit admin history lists those that are", r.Version))
 	}
 	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
-		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
 	}
 	d.mu.Lock()
 	d.back = r.Version
@@ -178,9 +184,6 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 	d.stir()
 	return d.told()
 }
-
-// rolledBack reports whether there are rounds to run again.
-func (c *Coordinator) rolledBack() bool { return c.times > 0 }
 
 // rollback goes back to an older model, as a new version. What was spent stays spent, and
 // no noise is used again.
@@ -200,10 +203,9 @@ func (c *Coordinator) rollback() error {
 		if v.Version != to {
 			continue
 		}
-		if err := c.put("times", c.times+1); err != nil {
+		if err := c.turn(); err != nil {
 			return err
 		}
-		c.times++
 		if err := c.loadCatalogue(v); err != nil {
 			return err
 		}
@@ -213,13 +215,25 @@ func (c *Coordinator) rollback() error {
 		if err := c.load(v); err != nil {
 			return err
 		}
-		for _, log := range c.st.Logs("round.") {
-			if err := c.st.Drop(log); err != nil {
-				return err
-			}
+		if err := c.dropGroups(); err != nil {
+			return err
 		}
+		c.spent = false
 		return c.save(&version{Manifest: v.Manifest})
 	}
+	return nil
+}
+
+// turn begins another turn: what was drawn for rounds that come again is not used again.
+func (c *Coordinator) turn() error {
+	reach := max(c.reach, c.engine.Next+1)
+	if err := errors.Join(c.put("reach", reach), c.put("times", c.times+1)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reach = reach
+	c.times++
 	return nil
 }
 
@@ -240,210 +254,13 @@ func (d desk) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse,
 }
 
 func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
-	if n, _ := d.seats.enrolled(); int(r.Seat) >= n {
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("nobody has seat %d", r.Seat))
+	if !d.seats.has(r.Seat) {
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("nobody has seat %d", r.Seat))
 	}
 	if err := d.enrol.do(change{Seat: r.Seat, Gone: true}); err != nil {
 		return nil, err
 	}
 	return d.told()
-}
-
-// Items adds items or changes them, from the next round on.
-func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, error) {
-	if !d.begun() {
-		return nil, errNoRun
-	}
-	if len(r.Items) == 0 || len(r.Items) > 100_000 {
-		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d items at once: want 1 to 100000", len(r.Items)))
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	merged, added, changed, err := restocked(d.catalogue, append(slices.Clone(d.pending), r.Items...))
-	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
-	}
-	pending := append(slices.Clone(d.pending), r.Items...)
-	if err := d.put("pending", pending); err != nil {
-		return nil, err
-	}
-	d.pending = pending
-	d.stir()
-	return &pb.ItemsResponse{Version: merged.Version, Added: uint32(added), Changed: uint32(changed)}, nil
-}
-
-// restocked is a catalogue with items added and changed.
-func restocked(c *pb.Catalogue, items []*pb.Item) (out *pb.Catalogue, added, changed int, err error) {
-	out = proto.Clone(c).(*pb.Catalogue)
-	out.Version++
-	at := map[string]int{}
-	for i, it := range out.Items {
-		at[it.Id] = i
-	}
-	for _, it := range items {
-		if i, known := at[it.Id]; known {
-			if it.Title == "" {
-				it.Title = out.Items[i].Title
-			}
-			out.Items[i] = it
-			changed++
-			continue
-		}
-		at[it.Id] = len(out.Items)
-		out.Items = append(out.Items, it)
-		added++
-	}
-	b, err := wire.Marshal(out)
-	if err == nil {
-		_, err = wire.ReadCatalogue(b, len(out.Items))
-	}
-	return out, added, changed, err
-}
-
-// restock takes waiting items into the catalogue, as a new version of the model.
-func (c *Coordinator) restock() error {
-	c.mu.Lock()
-	pending := c.pending
-	c.mu.Unlock()
-	if len(pending) == 0 {
-		return nil
-	}
-	next, _, _, err := restocked(c.catalogue, pending)
-	if err == nil {
-		err = c.grow(len(next.Items))
-	}
-	if err != nil {
-		c.opt.Warn(fmt.Sprintf("items were not taken: %v", err))
-	} else {
-		c.mu.Lock()
-		c.catalogue = next
-		c.mu.Unlock()
-		if err := c.save(&version{}); err != nil {
-			return err
-		}
-	}
-	c.mu.Lock()
-	c.pending = c.pending[len(pending):]
-	left := c.pending
-	c.mu.Unlock()
-	return c.put("pending", left)
-}
-
-// Export sends a model as a zip file.
-func (d desk) Export(_ context.Context, r *pb.ExportRequest, to *connect.ServerStream[pb.FetchResponse]) error {
-	if !d.begun() {
-		return errNoRun
-	}
-	b, err := d.exported(r.Version, r.Format)
-	if err != nil {
-		return connect.NewError(connect.CodeInvalidArgument, err)
-	}
-	for len(b) > 0 {
-		n := min(len(b), pieceBytes)
-		if err := to.Send(&pb.FetchResponse{Data: b[:n]}); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
-}
-
-// exported is a version's tables and catalogue in a zip file.
-func (c *Coordinator) exported(number uint64, format string) ([]byte, error) {
-	all, err := c.versions()
-	if err != nil {
-		return nil, err
-	}
-	if number == 0 {
-		number = all[len(all)-1].Version
-	}
-	at := slices.IndexFunc(all, func(v *version) bool { return v.Version == number })
-	if at < 0 || format != "npy" && format != "csv" {
-		return nil, fmt.Errorf("version %d as %q: want a version that tacit admin history lists, as npy or csv", number, format)
-	}
-	v := all[at]
-	b, err := c.st.Blob(hashOf(v.Catalogue))
-	if err != nil {
-		return nil, err
-	}
-	items, err := wire.ReadCatalogue(b, v.Items)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	z := zip.NewWriter(&out)
-	if err := writeCSV(z, "items.csv", []string{"id", "title", "retired"}, len(items.Items), func(i int) []string {
-		it := items.Items[i]
-		return []string{it.Id, it.Title, strconv.FormatBool(it.Retired)}
-	}); err != nil {
-		return nil, err
-	}
-	for i := range c.plan.Slots {
-		s := &c.plan.Slots[i]
-		if !broadcast(s) || v.Values[i] == "" {
-			continue
-		}
-		b, err := c.st.Blob(hashOf(v.Values[i]))
-		if err == nil {
-			err = writeTable(z, s.Name, format, b, s.Dim, s.PerItem, items.Items)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out.Bytes(), z.Close()
-}
-
-func writeTable(z *zip.Writer, name, format string, b []byte, dim int, perItem bool, items []*pb.Item) error {
-	n := len(b) / 4 / dim
-	if format == "npy" {
-		w, err := z.Create(name + ".npy")
-		if err != nil {
-			return err
-		}
-		head := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", n, dim)
-		for (10+len(head)+1)%64 != 0 {
-			head += " "
-		}
-		text := append([]byte("\x93NUMPY\x01\x00"), byte((len(head)+1)&255), byte((len(head)+1)>>8))
-		_, err = w.Write(append(append(append(text, head...), '\n'), b...))
-		return err
-	}
-	head := []string{"row"}
-	if perItem {
-		head[0] = "id"
-	}
-	for k := range dim {
-		head = append(head, strconv.Itoa(k))
-	}
-	values := make([]float32, dim)
-	return writeCSV(z, name+".csv", head, n, func(i int) []string {
-		line := []string{strconv.Itoa(i)}
-		if perItem {
-			line[0] = items[i].Id
-		}
-		if _, err := binary.Decode(b[4*i*dim:], binary.LittleEndian, values); err != nil {
-			panic(err) // it has as many
-		}
-		for _, x := range values {
-			line = append(line, strconv.FormatFloat(float64(x), 'g', -1, 32))
-		}
-		return line
-	})
-}
-
-func writeCSV(z *zip.Writer, name string, head []string, n int, line func(i int) []string) error {
-	f, err := z.Create(name)
-	if err != nil {
-		return err
-	}
-	w := csv.NewWriter(f)
-	w.Write(head)
-	for i := range n {
-		w.Write(line(i))
-	}
-	w.Flush()
-	return w.Error()
 }
 
 // Counted lists who is in a round's sum.

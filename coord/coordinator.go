@@ -5,11 +5,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,14 +15,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tacit-rec/tacit/account"
-	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/rows"
-	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
@@ -38,6 +33,8 @@ type Options struct {
 	Event func(Event)      // hears of each round; may be nil
 	// Features are columns that a Featured method reads; devices bring their own.
 	Features *rows.Features
+
+	fault func(point string) error // a test's: what goes wrong at a point of a round
 }
 
 // Event is a round that has ended.
@@ -65,6 +62,7 @@ type Coordinator struct {
 	ready    chan struct{} // closed when there is a run
 	enrol    *batch[change]
 	ledger   *round.Ledger
+	purse    purse // the ledger, for the rounds
 
 	// Of the run; only the loop of Run changes them.
 	run       []byte
@@ -74,9 +72,18 @@ type Coordinator struct {
 	bound     privacy.Bound
 	ending    closedRound // the round whose outcome is to be kept
 	attempts  uint32      // at masked rounds since the start
-	times     int         // how often an operator went back: noise and cohorts are never used twice
+	noise     [32]byte    // what the next release's noise is drawn from
+	spent     bool        // the budget has no room for another round
+	barred    string      // why nothing may be released any more; else empty
+	// unreleased says that what the ledger has beyond the newest version was paid for a
+	// release that nobody has seen.
+	unreleased bool
+	life       context.Context
+	kill       context.CancelFunc
+	running    sync.Mutex // held by Run
 
 	mu       sync.Mutex
+	times    int    // turns: how often the model went back; cohorts are never used twice
 	last     uint64 // the newest version
 	newest   *version
 	signed   *pb.Signed
@@ -87,9 +94,10 @@ type Coordinator struct {
 	pending  []*pb.Item
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
-	over     *closedRound // the last round that ended
-	lost     int
-	pace     time.Duration // of rounds, smoothed
+	over     []closedRound      // the last rounds that ended
+	lost     map[[2]uint32]bool // by round and seat
+	reach    int                // rounds that had begun when an operator last went back
+	pace     time.Duration      // of rounds, smoothed
 	opened   time.Time
 	counts   map[string]int64
 	refused  func() map[string]uint64
@@ -106,15 +114,6 @@ type place interface {
 	progress() (done, of int)
 }
 
-// closedRound is who is in a round's sum.
-type closedRound struct {
-	Round   uint32   `json:"round"`
-	Seats   []uint32 `json:"seats"`
-	Digests []uint64 `json:"digests"`
-}
-
-const closedLog = "closed"
-
 // Open loads a coordinator's folder, with the run that it holds, if any.
 func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Now == nil {
@@ -130,7 +129,8 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[[2]uint32]bool{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -168,7 +168,9 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 		}
 		return nil
 	}
-	c.settings = s
+	if c.settings = s; s.Features == nil {
+		c.settings.Features = c.opt.Features
+	}
 	if err := c.begin(items); err != nil {
 		c.settings = Settings{}
 		return err
@@ -250,6 +252,9 @@ func (c *Coordinator) resume() error {
 	if err != nil {
 		return err
 	}
+	if all, err = c.wholeOnes(all); err != nil {
+		return err
+	}
 	if len(all) == 0 {
 		b, err := c.st.Blob(hashOf(r.Items))
 		if err != nil {
@@ -261,23 +266,40 @@ func (c *Coordinator) resume() error {
 		}
 		return c.first(first)
 	}
-	v := all[len(all)-1]
+	return c.resumeAt(all[len(all)-1])
+}
+
+// resumeAt goes on from a version.
+func (c *Coordinator) resumeAt(v *version) error {
 	if err := c.loadCatalogue(v); err != nil {
 		return err
 	}
+	if err := c.openLedger(); err != nil {
+		return err
+	}
 	if err := c.makeEngine(v.Items); err != nil {
+		return err
+	}
+	if err := c.paid(v); err != nil {
 		return err
 	}
 	if err := c.load(v); err != nil {
 		return err
 	}
 	c.last, c.newest, c.signed = v.Version, v, &pb.Signed{}
-	return proto.Unmarshal(v.Manifest, c.signed)
+	if err := proto.Unmarshal(v.Manifest, c.signed); err != nil {
+		return err
+	}
+	if err := c.overtaken(v); err != nil {
+		return err
+	}
+	c.redeem()
+	return c.recall()
 }
 
 // restore reads what else was going on.
 func (c *Coordinator) restore() error {
-	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times} {
+	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times, "reach": &c.reach, "barred": &c.barred} {
 		b, err := c.st.Get(key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
@@ -302,6 +324,12 @@ func (c *Coordinator) put(key string, v any) error {
 }
 
 func (c *Coordinator) begin(items []*pb.Item) error {
+	switch _, _, twice, err := restocked(&pb.Catalogue{}, items); {
+	case err != nil:
+		return err
+	case twice > 0:
+		return fmt.Errorf("coord: %d items of the catalogue have the id of another one", twice)
+	}
 	c.run = make([]byte, 16)
 	rand.Read(c.run)
 	if !c.settings.Rehearsal {
@@ -311,10 +339,10 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 			c.settings.Seed = c.settings.Seed<<8 | uint64(x)
 		}
 	}
+	first := &pb.Catalogue{Version: 1, Items: items}
 	if err := c.makeEngine(len(items)); err != nil { // before anything is on disk
 		return err
 	}
-	first := &pb.Catalogue{Version: 1, Items: items}
 	name, blob, err := c.blob(first)
 	if err == nil {
 		_, err = wire.ReadCatalogue(blob, len(items))
@@ -331,6 +359,12 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 // first makes version 1: the starting values.
 func (c *Coordinator) first(items *pb.Catalogue) error {
 	c.catalogue = items
+	if err := c.openLedger(); err != nil {
+		return err
+	}
+	if err := c.followMark(); err != nil {
+		return err
+	}
 	if err := c.makeEngine(len(items.Items)); err != nil {
 		return err
 	}
@@ -338,249 +372,11 @@ func (c *Coordinator) first(items *pb.Catalogue) error {
 	return c.save(&version{})
 }
 
-// makeEngine builds the method, its plan and the round engine for a catalogue.
-func (c *Coordinator) makeEngine(items int) error {
-	s := &c.settings
-	m, err := s.build()
-	if err != nil {
-		return fmt.Errorf("coord: %w", err)
-	}
-	p, err := s.plan(m, items)
-	if err != nil {
-		return fmt.Errorf("coord: %w", err)
-	}
-	e := &round.Engine{
-		Method: m, Slots: p.Slots, Fleet: &fleet{c}, Cohort: s.Cohort, Mean: s.Mean, Rule: s.Server,
-		Items: items, Rounds: s.Rounds, Seed: c.cohortSeed(),
-	}
-	for i := range p.Slots {
-		v := make([]float32, p.Slots[i].Rows*vec.Pad(p.Slots[i].Dim))
-		p.Fill(i, v)
-		e.Value = append(e.Value, v)
-	}
-	c.plan = p
-	if !s.DP.On() {
-		b := privacy.Integers(s.Devices)
-		e.Bound = &b
-		c.engine = e
-		return nil
-	}
-	e.Mean = agg.Fixed
-	if err := c.guard(e); err != nil {
-		return err
-	}
-	c.engine = e
-	return nil
-}
-
-// guard builds the privacy stack, and opens the ledger.
-func (c *Coordinator) guard(e *round.Engine) error {
-	s, users := &c.settings, c.settings.Devices
-	set := privacy.Setting{
-		Method: s.Method, Sends: len(c.plan.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users),
-		Rounds: s.Rounds, Numbers: c.plan.Widest(), Mean: string(agg.Fixed), Step: s.Server.Rate, Masked: s.Masked,
-		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
-	}
-	if s.Readout > 0 {
-		set.Metrics = (s.Rounds + s.Readout - 1) / s.Readout
-	}
-	set.Each, set.Rationed = c.plan.Rations()
-	set.Sampler, set.Q = s.Cohort.Sampling(users)
-	var err error
-	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
-		return err
-	}
-	if c.ledger == nil {
-		if c.ledger, err = round.OpenLedger(filepath.Join(c.opt.Dir, "ledger.jsonl"), hex.EncodeToString(c.run)); err != nil {
-			return err
-		}
-	}
-	e.Ledger = c.ledger
-	e.Random = func(n privacy.Node, piece int) io.Reader {
-		if s.Rehearsal {
-			return round.Rehearsed(s.Seed, n, piece)
-		}
-		return derived(c.secret, c.times, n, piece)
-	}
-	return nil
-}
-
-func (c *Coordinator) holds() string {
-	if g := c.engine.Guard; g != nil {
-		return g.Holds()
-	}
-	return ""
-}
-
-// cohortSeed is secret: who is in a cohort is part of what the accountant takes for unknown.
-func (c *Coordinator) cohortSeed() uint64 {
-	if c.settings.Rehearsal {
-		return c.settings.Seed
-	}
-	return secretSeed(c.secret, c.times)
-}
-
-// Run waits for a run and for its devices, and trains until all rounds are run. It
-// returns when ctx is done.
-func (c *Coordinator) Run(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-c.ready:
-	}
-	if err := c.gather(ctx); err != nil {
-		return quiet(err)
-	}
-	for ctx.Err() == nil && c.engine.Next < c.settings.Rounds {
-		if err := c.between(ctx); err != nil {
-			return quiet(err)
-		}
-		err := c.oneRound(ctx)
-		if errors.Is(err, round.ErrSpent) {
-			c.say("the privacy budget is spent")
-			break
-		}
-		if err != nil {
-			return quiet(err)
-		}
-	}
-	for ctx.Err() == nil {
-		if c.engine.Next >= c.settings.Rounds {
-			c.say("done")
-		}
-		if err := c.between(ctx); err != nil {
-			return quiet(err)
-		}
-		if c.engine.Next < c.settings.Rounds && c.rolledBack() {
-			return c.Run(ctx)
-		}
-		select {
-		case <-ctx.Done():
-		case <-c.wake:
-		}
-	}
-	return nil
-}
-
-func quiet(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// gather waits until N devices are enrolled.
-func (c *Coordinator) gather(ctx context.Context) error {
-	for {
-		n, changed := c.seats.enrolled()
-		if n >= c.settings.Devices || c.engine.Next > 0 {
-			return ctx.Err()
-		}
-		c.say(fmt.Sprintf("waiting for devices: %d of %d", n, c.settings.Devices))
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		}
-	}
-}
-
-// between does what may only be done between rounds: an operator's wishes.
-func (c *Coordinator) between(ctx context.Context) error {
-	for {
-		if err := c.rollback(); err != nil {
-			return err
-		}
-		if err := c.restock(); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		paused := c.paused
-		c.mu.Unlock()
-		if !paused {
-			return ctx.Err()
-		}
-		c.say("paused")
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.wake:
-		}
-	}
-}
-
-// oneRound runs a round, and has its outcome on disk before anybody hears of it.
-func (c *Coordinator) oneRound(ctx context.Context) error {
-	if c.settings.Readout > 0 && len(c.catalogue.Popular) == 0 && !c.settings.DP.On() {
-		if err := c.count(ctx); err != nil {
-			return err
-		}
-	}
-	t := c.engine.Next
-	start := c.now()
-	c.mu.Lock()
-	c.opened = start
-	c.mu.Unlock()
-	c.say(fmt.Sprintf("round %d of %d", t+1, c.settings.Rounds))
-	rep, err := c.engine.Step(ctx)
-	if err != nil {
-		return err
-	}
-	took := c.now().Sub(start)
-	v := &version{Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped, Kept: rep.Kept, Took: took.Seconds()}
-	if err := c.save(v); err != nil {
-		return err
-	}
-	if err := c.forget(c.ending); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	if c.pace == 0 {
-		c.pace = took
-	}
-	c.pace = (3*c.pace + took) / 4
-	c.mu.Unlock()
-	ev := Event{Round: t + 1, Rounds: c.settings.Rounds, Version: v.Version, Counted: v.Counted, Asked: v.Asked, Kept: v.Kept, Seconds: took.Seconds(), Epsilon: c.epsilon()}
-	if r := c.settings.Readout; r > 0 && ((t+1)%r == 0 || t+1 == c.settings.Rounds) {
-		if ev.Readout, err = c.readout(ctx, t); err != nil {
-			return err
-		}
-	}
-	if c.opt.Event != nil {
-		c.opt.Event(ev)
-	}
-	return nil
-}
-
-// epsilon is what was spent.
-func (c *Coordinator) epsilon() float64 {
-	g := c.engine.Guard
-	if g == nil {
-		return 0
-	}
-	r, err := account.Epsilon(g.Delta, g.Options(), c.ledger.Events()...)
-	if err != nil {
-		return 0
-	}
-	return r.Epsilon
-}
-
-func (c *Coordinator) say(state string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state = state
-}
-
-// stir wakes the loop.
-func (c *Coordinator) stir() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Close stops what is going on and closes the folder. Whatever was acknowledged is there.
 func (c *Coordinator) Close() error {
+	c.kill()
+	c.running.Lock() // Run has ended
+	defer c.running.Unlock()
 	if c.enrol != nil {
 		c.enrol.stop()
 	}

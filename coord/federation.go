@@ -139,22 +139,6 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	return out, nil
 }
 
-// missing notices a report that a device had an answer to and that is in no sum.
-func (c *Coordinator) missing(seat uint32, last *pb.Done) {
-	if last == nil || c.over == nil || string(last.Run) != string(c.run) || last.Round != c.over.Round || len(last.Digest) < 8 {
-		return
-	}
-	for i, s := range c.over.Seats {
-		if s == seat {
-			if d := c.over.Digests[i]; d != 0 && d != short(last.Digest) {
-				c.lost++
-			}
-			return
-		}
-	}
-	c.lost++
-}
-
 func short(digest []byte) uint64 { return binary.LittleEndian.Uint64(digest) }
 
 // after is when a device should come again: when something may have changed, and not so
@@ -196,8 +180,13 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "no run has begun")
 	}
 	h, refusal := d.hallOf(seat, r)
-	if h == nil {
-		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, refusal
+	switch {
+	case refusal != nil:
+		return nil, refusal
+	case h == nil && r.Kind == pb.Kind_TRAIN && d.isIn(seat, r.Round, short(r.Digest)):
+		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+	case h == nil:
+		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
 	if h.has(seat) {
 		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
@@ -246,8 +235,12 @@ func (d door) hallOf(seat uint32, r *pb.ReportRequest) (*hall, error) {
 		return nil, rpc.Refuse("wrong_round", connect.CodeFailedPrecondition, "this round's sums are masked: a plain report is not taken")
 	}
 	if !ok || r.Kind != h.task.Kind || r.Round != h.task.Round {
-		if next := uint32(d.engine0()); r.Round > next {
+		next := uint32(d.engine0())
+		switch {
+		case r.Round > next:
 			return nil, rpc.Refuse("wrong_round", connect.CodeFailedPrecondition, "round %d has not begun", r.Round+1)
+		case r.Round == next && r.Kind == pb.Kind_TRAIN && int(next) < d.settings.Rounds: // its outcome is being written, or it is not open yet
+			return nil, rpc.Refuse("not_now", connect.CodeFailedPrecondition, "whether round %d has this report is not known yet: ask again", r.Round+1)
 		}
 		return nil, nil
 	}
@@ -275,7 +268,7 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 	v := d.vault
 	d.mu.Unlock()
 	if v == nil || string(r.Run) != string(d.run) || r.Round != v.hall.task.Round || r.Attempt != v.hall.task.Attempt {
-		if d.isIn(seat, r.Round) {
+		if d.isIn(seat, r.Round, 0) {
 			return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
 		}
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
@@ -299,22 +292,6 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
 	}
 	return out, nil
-}
-
-// isIn reports whether a seat is in the sum of the last round, or of the one that is
-// being finished.
-func (c *Coordinator) isIn(seat, t uint32) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over == nil || c.over.Round != t {
-		return false
-	}
-	for _, s := range c.over.Seats {
-		if s == seat {
-			return true
-		}
-	}
-	return false
 }
 
 // Leave takes a device's seat away, at its wish.
@@ -349,7 +326,10 @@ func (u *uploads) add(seat uint32, name *pb.Blob, offset uint64, data []byte, mo
 	refuse := func(code string, err error) ([]byte, uint64, error) {
 		return nil, 0, rpc.Refuse(code, connect.CodeInvalidArgument, "%v", err)
 	}
-	if name.Bytes > most {
+	switch {
+	case name.Bytes == 0:
+		return refuse("malformed", errors.New("nothing is no report"))
+	case name.Bytes > most:
 		return refuse("oversized", fmt.Errorf("%d bytes: want at most %d", name.Bytes, most))
 	}
 	u.mu.Lock()

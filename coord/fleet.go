@@ -7,7 +7,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -62,6 +61,7 @@ func (f *fleet) Round(ctx context.Context, t int, cohort []uint32) (round.Report
 	if f.settings.Masked {
 		return f.maskedRound(ctx, t, cohort)
 	}
+	cohort = slices.Clone(cohort) // late calls still look into it when the next one is drawn
 	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers(t)+1, wire.BoundFor(f.bound, 0, 0, mostOf(f.bound)))
 	h, err := f.meet(ctx, task, cohort, f.goal(len(cohort)))
 	if err != nil {
@@ -69,13 +69,14 @@ func (f *fleet) Round(ctx context.Context, t int, cohort []uint32) (round.Report
 	}
 	n := h.count()
 	f.ending = h.ended()
+	f.ending.Turns = f.times
 	return round.Report{Devices: n - h.idle, Idle: h.idle, Dropped: len(cohort) - n}, nil
 }
 
 // goal is the number of reports with which a round ends before its time. Under DP who
 // is absent counts as zero, and all are waited for until the deadline.
 func (c *Coordinator) goal(cohort int) int {
-	if c.settings.DP.On() {
+	if c.settings.DP.On() || cohort == 0 {
 		return cohort
 	}
 	return max(1, min(cohort, int(float64(cohort)*c.settings.Goal+0.999999)))
@@ -88,14 +89,18 @@ func (c *Coordinator) newTask(kind pb.Kind, t, numbers int, b *pb.Bound) *pb.Tas
 // mostOf is the largest magnitude of an integer that a bound allows.
 func mostOf(b privacy.Bound) int64 { return max(int64(b.Levels)+1, privacy.BitLevels) }
 
-// logOf names the groups of a round.
+// logOf names the groups of a round of this turn.
 func (c *Coordinator) logOf(task *pb.Task) string {
-	return fmt.Sprintf("round.%x.%d.%d", c.run[:4], task.Round, task.Kind)
+	return fmt.Sprintf("round.%x.%d.%d.%d", c.run[:4], c.times, task.Round, task.Kind)
 }
 
 // meet opens a hall, waits for its reports, and leaves its sum in place.
 func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, goal int) (*hall, error) {
-	h, err := openHall(c.st, c.logOf(task), task, cohort, goal, c.now().Add(c.settings.Deadline))
+	st := c.st
+	if task.Kind != pb.Kind_TRAIN {
+		st = nil
+	}
+	h, err := openHall(st, c.logOf(task), task, cohort, goal, c.now().Add(c.settings.Deadline))
 	if err != nil {
 		return nil, err
 	}
@@ -175,33 +180,11 @@ func (h *hall) ended() closedRound {
 	return out
 }
 
-// forget keeps who was in a round, and drops its groups: its outcome is on disk.
-func (c *Coordinator) forget(over closedRound) error {
-	b, err := json.Marshal(over)
-	if err != nil {
-		return err
-	}
-	if err := c.st.Append(closedLog, b); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.over = &over
-	c.mu.Unlock()
-	for _, log := range c.st.Logs("round.") {
-		if err := c.st.Drop(log); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// derived is a stream of privacy noise: from the federation's secret, so that a coordinator
-// that was killed draws the same again, and nobody else can. It is never that of another
-// release: who goes back to an older model draws anew.
-func derived(secret [32]byte, times int, n privacy.Node, piece int) io.Reader {
-	mac := hmac.New(sha256.New, secret[:])
+// derived is a stream of privacy noise, of a key that nobody else has.
+func derived(key [32]byte, n privacy.Node, piece int) io.Reader {
+	mac := hmac.New(sha256.New, key[:])
 	mac.Write([]byte("tacit noise"))
-	for _, x := range []int{times, n.Tree, n.Level, n.Index, piece} {
+	for _, x := range []int{n.Tree, n.Level, n.Index, piece} {
 		mac.Write(binary.LittleEndian.AppendUint64(nil, uint64(x)))
 	}
 	block, err := aes.NewCipher(mac.Sum(nil))

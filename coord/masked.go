@@ -58,6 +58,7 @@ type keptSum struct {
 
 // maskedRound plays attempts until one has a sum.
 func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.Report, error) {
+	cohort = slices.Clone(cohort)
 	g := f.engine.Guard
 	numbers := f.plan.Numbers(t) + 1
 	noise, bit := int64(0), int64(0)
@@ -101,7 +102,7 @@ func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Repor
 		h.sum[i] = int64(x)
 	}
 	f.enter(h)
-	f.ending = closedRound{Round: task.Round, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
+	f.ending = closedRound{Round: task.Round, Turns: f.times, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
 	return round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
 }
 
@@ -116,8 +117,8 @@ func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {
 	return out, err
 }
 
-// attempt plays the protocol once with whoever is there.
-func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
+// newVault begins an attempt.
+func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	g := c.engine.Guard
 	p, err := secagg.Plan(len(cohort), int(task.Numbers), task.Bound.Most, secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
 	if err != nil {
@@ -138,10 +139,20 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		return nil, err
 	}
 	v.ends = c.now().Add(c.settings.Deadline)
+	return v, nil
+}
+
+// attempt plays the protocol once with whoever is there.
+func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
+	v, err := c.newVault(task, cohort)
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	c.place, c.vault = v, v // it answers who asks for the sum, also when the round is over
 	c.mu.Unlock()
 	defer func() {
+		c.uploads.clear()
 		v.vmu.Lock()
 		v.over = !v.done
 		v.vmu.Unlock()
@@ -281,7 +292,7 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 	case step != v.stage:
 		return nil, fmt.Errorf("step %d while the round is at %d", step, v.stage)
 	}
-	if err := v.accept(step, message); err != nil {
+	if err := v.accept(step, id, message); err != nil {
 		return nil, err
 	}
 	v.came[seat] = step + 1
@@ -295,17 +306,19 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 	return &pb.MaskResponse{State: pb.MaskResponse_TAKEN}, nil
 }
 
-// accept gives a message to the server of the protocol.
-func (v *vault) accept(step int, b []byte) error {
+// accept gives a message to the server of the protocol, if it is the sender's own: nobody
+// speaks for another device.
+func (v *vault) accept(step int, id uint32, b []byte) error {
+	mail := func(m *secagg.Mail) uint32 { return m.Self }
 	switch step {
 	case stepAdvert:
-		return take(b, v.hub.Advert)
+		return take(b, id, func(m *secagg.Advert) uint32 { return m.From }, v.hub.Advert)
 	case stepDeal:
-		return take(b, v.hub.Deal)
+		return take(b, id, mail, v.hub.Deal)
 	case stepUpload:
-		return take(b, v.hub.Upload)
+		return take(b, id, func(m *secagg.Upload) uint32 { return m.From }, v.hub.Upload)
 	case stepReveal:
-		return take(b, v.hub.Reveal)
+		return take(b, id, func(m *secagg.Reveal) uint32 { return m.From }, v.hub.Reveal)
 	}
 	return fmt.Errorf("there is no step %d", step)
 }
@@ -315,10 +328,13 @@ type message[T any] interface {
 	UnmarshalBinary([]byte) error
 }
 
-func take[T any, M message[T]](b []byte, to func(M) error) error {
+func take[T any, M message[T]](b []byte, id uint32, from func(M) uint32, to func(M) error) error {
 	m := M(new(T))
 	if err := m.UnmarshalBinary(b); err != nil {
 		return err
+	}
+	if f := from(m); f != id {
+		return fmt.Errorf("a message of device %d, brought by device %d", f, id)
 	}
 	return to(m)
 }

@@ -37,6 +37,7 @@ type version struct {
 	Kept      bool     `json:"kept,omitempty"`
 	Took      float64  `json:"seconds"`
 	At        int64    `json:"at_ms"`
+	Paid      int      `json:"paid,omitempty"` // lines of the ledger
 }
 
 // memory is what a server rule remembers of a slot.
@@ -95,7 +96,7 @@ func (c *Coordinator) save(v *version) error {
 	}
 	m.Plan, m.Catalogue = wire.Name(plan), wire.Name(items)
 	if e.Guard != nil {
-		v.Clip = e.Guard.Clip
+		v.Clip, v.Paid = e.Guard.Clip, c.ledger.Len()
 	}
 	signed, err := wire.Sign(c.key, m)
 	if err != nil {
@@ -114,6 +115,15 @@ func (c *Coordinator) publish(v *version, signed *pb.Signed) error {
 		return err
 	}
 	if err := c.st.Put(versionKey(v.Version), b); err != nil {
+		return err
+	}
+	if err := c.point("versioned"); err != nil {
+		return err
+	}
+	if err := c.leave(v); err != nil {
+		return err
+	}
+	if err := c.point("marked"); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -158,6 +168,9 @@ func (c *Coordinator) versions() ([]*version, error) {
 	slices.Sort(keys)
 	for _, k := range keys {
 		b, err := c.st.Get(k)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it was swept away just now
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -244,8 +257,14 @@ func (c *Coordinator) loadCatalogue(v *version) error {
 	if err != nil {
 		return err
 	}
-	c.catalogue, err = wire.ReadCatalogue(b, v.Items)
-	return err
+	items, err := wire.ReadCatalogue(b, v.Items)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.catalogue = items
+	return nil
 }
 
 // grow makes room for a larger catalogue: new rows begin as they would have.
@@ -254,13 +273,16 @@ func (c *Coordinator) grow(items int) error {
 	if items == oldPlan.Items {
 		return nil
 	}
+	if c.isTree() {
+		return errors.New("mechanism=tree spreads its noise over rounds, and more items would take it apart: they have to wait for another run")
+	}
 	if err := c.makeEngine(items); err != nil {
 		return err
 	}
 	for i := range c.plan.Slots {
 		was, is := &oldPlan.Slots[i], &c.plan.Slots[i]
 		if was.Dim != is.Dim || was.Rows != is.Rows && !is.PerItem {
-			c.engine, c.plan = old, oldPlan
+			c.install(old, oldPlan)
 			return fmt.Errorf("slot %s of %s has another shape with %d items: they have to wait for another run", is.Name, c.settings.Method, items)
 		}
 	}
@@ -268,15 +290,11 @@ func (c *Coordinator) grow(items int) error {
 	for i := range c.plan.Slots {
 		copy(c.engine.Value[i], old.Value[i])
 		if s := old.State; s != nil && s[i].M != nil {
-			n := len(c.engine.Value[i])
-			c.engine.State[i] = agg.State{M: make([]float32, n), V: make([]float32, n), Steps: s[i].Steps}
-			copy(c.engine.State[i].M, s[i].M)
-			copy(c.engine.State[i].V, s[i].V)
-			for k := len(s[i].V); k < n; k++ {
-				c.engine.State[i].V[k] = s[i].V[0] // a rule's start is above zero
-			}
+			c.engine.State[i] = s[i].Grown(len(c.engine.Value[i]))
 		}
 	}
-	c.engine.Next = old.Next
+	if c.engine.Next = old.Next; old.Guard != nil {
+		c.engine.Guard.Clip = old.Guard.Clip
+	}
 	return nil
 }

@@ -65,10 +65,7 @@ func (c *Coordinator) count(ctx context.Context) error {
 	c.mu.Lock()
 	c.place, c.catalogue = nil, next
 	c.mu.Unlock()
-	if err := c.save(&version{}); err != nil {
-		return err
-	}
-	return h.drop()
+	return c.save(&version{})
 }
 
 // fewest devices must have an item for its popularity to be told.
@@ -103,6 +100,7 @@ func (c *Coordinator) readout(ctx context.Context, t int) (*Readout, error) {
 			return nil, err
 		}
 	}
+	c.freshKey()
 	sums, err := c.blur(t, noise, h.sum)
 	if err != nil {
 		return nil, err
@@ -120,10 +118,7 @@ func (c *Coordinator) readout(ctx context.Context, t int) (*Readout, error) {
 	c.readouts = append(c.readouts, *r)
 	all := c.readouts
 	c.mu.Unlock()
-	if err := c.put("readouts", all); err != nil {
-		return nil, err
-	}
-	return r, h.drop()
+	return r, c.put("readouts", all)
 }
 
 // blur adds noise to the sums of an evaluation, in devices.
@@ -133,8 +128,7 @@ func (c *Coordinator) blur(t int, noise float64, sum []int64) ([]float64, error)
 	b := readoutBound()
 	for i, x := range sum {
 		v := []int64{int64(math.Round(float64(x) * b.Unit() * fine))}
-		from := derived(c.secret, c.times, privacy.Node{Tree: -2, Index: t}, i)
-		privacy.NewSource(from).AddGauss(int64(math.Ceil(noise*fine)), v)
+		privacy.NewSource(derived(c.noise, privacy.Node{Tree: -2, Index: t}, i)).AddGauss(int64(math.Ceil(noise*fine)), v)
 		out[i] = float64(v[0]) / fine
 	}
 	return out, nil

@@ -19,11 +19,12 @@ import (
 type seats struct {
 	mu      sync.RWMutex
 	byKey   map[string]uint32
-	key     []string // by seat; empty for one that nobody has
-	gone    []bool   // by seat: left, or was shown the door
+	key     map[uint32]string // by seat
+	gone    map[uint32]bool   // by seat: left, or was shown the door
+	free    uint32            // no seat below it is free
 	taken   int
 	tokens  map[string]*token // by the hash of their text
-	waiting map[string]bool   // seats by key that are being written
+	waiting map[string]string // by key whose seat is being written: the token that it used
 	changed chan struct{}     // closed and made anew when somebody enrols
 }
 
@@ -49,7 +50,7 @@ type token struct {
 const seatLog = "seats"
 
 func loadSeats(st *store.Store) (*seats, error) {
-	s := &seats{byKey: map[string]uint32{}, tokens: map[string]*token{}, waiting: map[string]bool{}, changed: make(chan struct{})}
+	s := &seats{byKey: map[string]uint32{}, key: map[uint32]string{}, gone: map[uint32]bool{}, tokens: map[string]*token{}, waiting: map[string]string{}, changed: make(chan struct{})}
 	err := st.Replay(seatLog, func(record []byte) error {
 		var all []change
 		if err := json.Unmarshal(record, &all); err != nil {
@@ -75,16 +76,13 @@ func (s *seats) apply(c change) {
 		t := *c.Made
 		s.tokens[t.Hash] = &t
 	case c.Gone:
-		if int(c.Seat) < len(s.gone) {
+		if s.key[c.Seat] != "" {
 			s.gone[c.Seat] = true
 			if c.Forget {
 				delete(s.byKey, s.key[c.Seat])
 			}
 		}
 	default:
-		for len(s.key) <= int(c.Seat) {
-			s.key, s.gone = append(s.key, ""), append(s.gone, false)
-		}
 		s.key[c.Seat] = string(c.Key)
 		s.byKey[string(c.Key)] = c.Seat
 		s.taken++
@@ -128,29 +126,26 @@ func (s *seats) reserve(key ed25519.PublicKey, text string, wants bool, seat uin
 	if has, known := s.byKey[string(key)]; known {
 		return change{Seat: has}, true, nil
 	}
-	if s.waiting[string(key)] {
+	if _, busy := s.waiting[string(key)]; busy {
 		return change{}, false, errBusy
 	}
 	t := s.find(text)
 	switch {
 	case t == nil || now.After(t.Ends):
 		return change{}, false, errToken
-	case t.used+s.pending() >= t.Uses:
+	case t.used+s.pending(t.Hash) >= t.Uses:
 		return change{}, false, errQuota
 	}
-	free := func(k uint32) bool { return int(k) < most && (int(k) >= len(s.key) || s.key[k] == "") }
-	if !wants || !free(seat) {
-		for seat = 0; !free(seat); seat++ {
-			if int(seat) >= most {
-				return change{}, false, errFull
-			}
+	if !wants || int(seat) >= most || s.key[seat] != "" {
+		for s.key[s.free] != "" {
+			s.free++
+		}
+		if seat = s.free; int(seat) >= most {
+			return change{}, false, errFull
 		}
 	}
-	for len(s.key) <= int(seat) {
-		s.key, s.gone = append(s.key, ""), append(s.gone, false)
-	}
 	s.key[seat] = string(key) // nobody else may have it while it is written
-	s.waiting[string(key)] = true
+	s.waiting[string(key)] = t.Hash
 	return change{Seat: seat, Key: key, Token: t.Hash}, false, nil
 }
 
@@ -158,11 +153,27 @@ func (s *seats) reserve(key ed25519.PublicKey, text string, wants bool, seat uin
 func (s *seats) giveUp(c change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.key[c.Seat] = ""
+	delete(s.key, c.Seat)
+	s.free = min(s.free, c.Seat)
 	delete(s.waiting, string(c.Key))
 }
 
-func (s *seats) pending() int { return len(s.waiting) }
+// pending is how many are being enrolled with a token.
+func (s *seats) pending(token string) (n int) {
+	for _, t := range s.waiting {
+		if t == token {
+			n++
+		}
+	}
+	return n
+}
+
+// has reports whether somebody has a seat, or had.
+func (s *seats) has(seat uint32) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.key[seat] != ""
+}
 
 func (s *seats) find(text string) *token {
 	h := hashToken(text)

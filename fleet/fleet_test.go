@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,7 +67,16 @@ func settings(s *data.Split, name string, params ...string) coord.Settings {
 // open starts a coordinator in a folder.
 func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	t.Helper()
-	c, err := coord.Open(coord.Options{Dir: dir})
+	return openWith(t, dir, split, s, rpc.Limits{AddressRate: -1, KeyRate: 1000})
+}
+
+func openWith(t testing.TB, dir string, split *data.Split, s *coord.Settings, limits rpc.Limits) *rig {
+	t.Helper()
+	features, err := split.Features()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := coord.Open(coord.Options{Dir: dir, Features: features})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +91,7 @@ func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	}
 	config := c.Config()
 	config.AdminToken = func() string { return "operator" }
-	config.Limits = rpc.Limits{AddressRate: -1, KeyRate: 1000}
+	config.Limits = limits
 	server, err := rpc.NewServer(config)
 	if err != nil {
 		t.Fatal(err)
@@ -106,12 +116,7 @@ func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	if r.admin, err = rpc.DialAdmin(r.opt); err != nil {
 		t.Fatal(err)
 	}
-	stopped := false
-	r.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	r.stop = sync.OnceFunc(func() {
 		cancel()
 		h.Close()
 		<-ended
@@ -119,7 +124,7 @@ func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-	}
+	})
 	t.Cleanup(r.stop)
 	return r
 }
@@ -402,4 +407,3 @@ func waitFor(t *testing.T, ok func() bool) {
 	}
 	t.Fatal("it did not happen in time")
 }
-

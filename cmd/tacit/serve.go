@@ -298,7 +298,7 @@ func (a *app) heard(e coord.Event) {
 }
 
 func (a *app) repair(f *serveFlags) error {
-	report, err := store.Repair(f.state, store.Options{})
+	report, err := coord.Repair(f.state)
 	if err != nil {
 		return err
 	}
