@@ -18,7 +18,7 @@ T ?= 60s
 PURE := account agg data device figure learn method methods param privacy rank rng rows secagg vec wire wire/pb
 # Goroutines meet in sim; the others are what runs inside them. Of the methods,
 # which are slow under the detector, only the checks that compare workers.
-RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./secagg ./vec ./param ./tune ./wire/rpc ./agent ./agent/local ./mobile ./coord
+RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./secagg ./vec ./param ./tune ./wire/rpc ./agent ./agent/local ./mobile ./board ./coord
 
 say = @printf '\n== %s\n' $(1)
 
@@ -171,6 +171,11 @@ generated: build
 .PHONY: parity
 parity: build ## measure our numbers beside the published ones; needs the data sets
 	./tacit docs parity -o docs/parity.md --picture docs/img/leak.svg
+
+# Cells are kept in CELLS; those that are there are not run again.
+.PHONY: leaderboard
+leaderboard: build ## every method beside each other; needs the data sets: make leaderboard CELLS=cells MINUTES=25
+	./tacit docs leaderboard --cells $(or $(CELLS),cells) --minutes $(or $(MINUTES),0) -o docs/leaderboard.md --picture docs/img/leaderboard.svg
 
 .PHONY: bench
 bench: ## every benchmark

@@ -10,17 +10,25 @@ import (
 const outShare = 0.2
 
 // holdOut draws the users that take no part in training.
-func (s *Split) holdOut() {
+func (s *Split) holdOut() { s.out = s.draws(outShare) }
+
+// Newcomers returns who takes no part in training and is measured apart, by user; nil
+// where there is nobody.
+func (s *Split) Newcomers() []bool { return s.apart }
+
+// draws marks a share of the users, at least one of them.
+func (s *Split) draws(share float64) []bool {
 	ids := make([]uint32, s.Users())
 	for u := range ids {
 		ids[u] = uint32(u)
 	}
 	r := rng.New(s.Seed, rng.HeldUsers)
 	r.Shuffle(ids)
-	s.out = make([]bool, len(ids))
-	for _, u := range ids[:max(1, int(outShare*float64(len(ids))))] {
-		s.out[u] = true
+	out := make([]bool, len(ids))
+	for _, u := range ids[:max(1, int(share*float64(len(ids))))] {
+		out[u] = true
 	}
+	return out
 }
 
 // Out returns who is held out, by user; nil where everybody takes part.

@@ -32,7 +32,11 @@ type Protocol struct {
 	// Shuffle puts the rows of users in random order where the data has no times: the
 	// test item is then any of them.
 	Shuffle bool
-	About   string
+	// Apart is the share of users that take no part in training and are measured
+	// apart from the others, from their own train rows. No named protocol has any: a run
+	// asks for them.
+	Apart float64
+	About string
 }
 
 // SplitKind says what is held out.

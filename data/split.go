@@ -17,6 +17,7 @@ type Split struct {
 	validFrom  int64  // TimeCut: rows from here on are validation
 	testFrom   int64  // and from here on test
 	out        []bool // NewUsers: who is held out
+	apart      []bool // who is measured apart
 	candidates []uint32
 	counts     []uint16
 }
@@ -30,6 +31,7 @@ type Part struct {
 	Train       []uint32  // oldest first
 	Rating      []float32 // of Train; nil where the data has none
 	Rows        []uint32  // of Train: their places in Features.Row; nil where the data has none
+	New         bool      // the user takes no part in training, and is measured apart
 	Out         bool      // NewUsers: the user takes no part in training; Train is for its own device
 	Query       []uint32  // and these items are ranked, each against all that the user never touched
 	QueryRows   []uint32  // of Query, as Rows
@@ -87,6 +89,12 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 	}
 	if p.Split == NewUsers {
 		s.holdOut()
+	}
+	if p.Apart > 0 {
+		if p.Split == NewUsers {
+			return nil, fmt.Errorf("data: protocol %s holds users out already: new-users is for the others", p.Name)
+		}
+		s.apart = s.draws(p.Apart)
 	}
 	set, in := src.(*Set)
 	if in && p.Shuffle && set.Meta.TimeKind == NoTime {
@@ -210,6 +218,7 @@ func (s *Split) User(u int, p *Part) {
 		p.Rating = h.Values[:len(p.Train)]
 	}
 	p.number(len(s.Info().Features.Row) > 0)
+	p.New = s.apart != nil && s.apart[u]
 	if p.Out = s.out != nil && s.out[u]; p.Out {
 		s.halve(u, p)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/param"
 )
 
 // Agenda is what a reproduction will run, with its data open.
@@ -86,7 +85,7 @@ func (c *ParityConfig) plan(jobs int) (*Agenda, error) {
 				}
 				p.Cells = append(p.Cells, one)
 				if !one.Kept {
-					p.Seconds += float64(one.seeds) * one.seconds() / float64(jobs)
+					p.Seconds += float64(one.seeds) * one.spec.Guess(one.source) / float64(jobs)
 				}
 			}
 		}
@@ -168,38 +167,4 @@ func (c *ParityConfig) folder(cell *Cell) string {
 		name += "-" + strings.NewReplacer("=", "-", ":", "-", ",", "-", " ", "-").Replace(cell.variant)
 	}
 	return filepath.Join(c.Runs, cell.Set, cell.Protocol, name)
-}
-
-// perSample is what training costs on one core, in seconds for each sample and pass,
-// and roughly; networks cost more than the rest.
-var perSample = map[string]float64{
-	"metamf": 2.5e-6, "fedpergnn": 0.3e-6, "fedrap": 0.1e-6, "fedrap+plgc": 1.1e-6, "fedrecgel": 30e-6, "nn-self": 60e-6,
-}
-
-// seconds guesses what one seed of a cell takes on one core.
-func (c *Cell) seconds() float64 {
-	cost, score := 0.06e-6, 10e-9
-	if c.deep {
-		cost, score = 1e-6, 1e-6
-	}
-	if x, ok := perSample[c.method]; ok {
-		cost = x
-	}
-	s, users := c.spec, float64(c.source.Users())
-	passes := 1.0
-	for _, key := range []string{"epochs", "recon"} {
-		if n, ok := param.Values(s.Params)[key].(int); ok {
-			passes += float64(n - 1)
-		}
-	}
-	rows := float64(Rows(c.source))
-	train := float64(1+s.Negatives) * rows * s.Cohort.Expected(c.source.Users()) / users * passes * cost
-	places := 200 * users
-	if c.Protocol == "deployed" {
-		places += float64(c.source.Items()) * users
-	}
-	if c.Protocol == "privrec" { // half of the rows of a fifth of the users, each among all items
-		places = rows / 10 * float64(c.source.Items())
-	}
-	return float64(s.Rounds)*train + (1+float64((s.Rounds-1)/s.EvalEvery))*places*score
 }

@@ -54,7 +54,7 @@ func references(ctx context.Context, c refs.Config, tell func(Referring)) (map[s
 		if err != nil {
 			return nil, err
 		}
-		r := &reference{report.Reference{Valid: row.Valid, Test: row.Test, Reason: row.Reason, About: row.About, Seconds: row.Seconds}, row.Sampled, row.Full}
+		r := &reference{report.Reference{Valid: row.Valid, Test: row.Test, New: row.New, Reason: row.Reason, About: row.About, Seconds: row.Seconds}, row.Sampled, row.Full}
 		out[name] = r
 		if path != "" {
 			b, err := json.Marshal(r)

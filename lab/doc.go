@@ -71,6 +71,9 @@ func MethodDoc(e method.Entry) (string, error) {
 		}
 		b.WriteString(".\n")
 	}
+	if len(e.Grid) > 0 {
+		fmt.Fprintf(&b, "\nWhere there is no preset and none of these is given, a run takes the best on validation of: `%s`.\n", strings.Join(e.Grid, "`, `"))
+	}
 	if err := writePresets(&b, e); err != nil {
 		return "", err
 	}

@@ -31,7 +31,7 @@ func TestARunOfBeforeASettingCameIsTheSame(t *testing.T) {
 			t.Errorf("a run without %s is another", key)
 		}
 	}
-	for _, words := range [][]string{{"dp=epsilon=8"}, {"dp=epsilon=8", "secagg=on"}, {"encode=sparse"}, {"keep=int8"}, {"rounds=7"}, {"seed=2"}} {
+	for _, words := range [][]string{{"dp=epsilon=8"}, {"dp=epsilon=8", "secagg=on"}, {"encode=sparse"}, {"keep=int8"}, {"new-users=0.1"}, {"rounds=7"}, {"seed=2"}} {
 		other := resolve(words...).Fingerprint("hash")
 		if other == want {
 			t.Errorf("%v is the same run", words)

@@ -24,6 +24,7 @@ const (
 	UsersFile      = "per_user.csv"
 	BesideFile     = "per_user_references.csv"
 	FiguresFile    = "figures.json"
+	ChoiceFile     = "tried.json"
 	ReportFile     = "report.html"
 	CheckpointFile = "checkpoint/state"
 )
@@ -48,7 +49,7 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	if err := claim(dir, force); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ReportFile} {
+	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ChoiceFile, ReportFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}

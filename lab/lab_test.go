@@ -33,20 +33,20 @@ func settings(words ...string) []Setting {
 
 func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 	for words, want := range map[string]string{
-		"method=pfedrce":  `unknown method "pfedrce"; did you mean "pfedrec"?`,
-		"lamda=1":         `unknown key "lamda"`,
-		"roundz=5":        `unknown key "roundz"; did you mean "rounds"?`,
-		"rounds=0":        "rounds = 0: want 1 to 1000000",
-		"rounds=ten":      `rounds = "ten": want a whole number`,
-		"lr=fast":         `lr = "fast"`,
-		"infer=mine":      `infer = "mine": want one of own, global, random`,
-		"dim=0":           "dim = 0: want 1 to 4096",
-		"protocol=honest": "want one of paper, isolated, deployed, temporal",
-		"cohort=-3":       "want all, a count, a share such as 10%",
-		"server=adam":     "want sgd, sgd:RATE or adam:RATE",
-		"dropout=1":       "dropout = 1: want a share from 0 to below 1",
-		"params.rounds=3": `unknown key "params.rounds"`,
-		"seeds=0":         "seeds = 0: want 1 to 1000",
+		"method=pfedrce":            `unknown method "pfedrce"; did you mean "pfedrec"?`,
+		"lamda=1":                   `unknown key "lamda"`,
+		"roundz=5":                  `unknown key "roundz"; did you mean "rounds"?`,
+		"rounds=0":                  "rounds = 0: want 1 to 1000000",
+		"rounds=ten":                `rounds = "ten": want a whole number`,
+		"method=pfedrec lr=fast":    `lr = "fast"`,
+		"method=pfedrec infer=mine": `infer = "mine": want one of own, global, random`,
+		"method=pfedrec dim=0":      "dim = 0: want 1 to 4096",
+		"protocol=honest":           "want one of paper, isolated, deployed, temporal",
+		"cohort=-3":                 "want all, a count, a share such as 10%",
+		"server=adam":               "want sgd, sgd:RATE or adam:RATE",
+		"dropout=1":                 "dropout = 1: want a share from 0 to below 1",
+		"params.rounds=3":           `unknown key "params.rounds"`,
+		"seeds=0":                   "seeds = 0: want 1 to 1000",
 	} {
 		_, err := Resolve(settings(strings.Fields(words)...))
 		var in *Input
@@ -57,7 +57,7 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 }
 
 func TestPresetsApplyAndAreOverridden(t *testing.T) {
-	s, err := Resolve(settings("data=ml-100k", "rounds=7"))
+	s, err := Resolve(settings("method=pfedrec", "data=ml-100k", "rounds=7"))
 	if err != nil {
 		t.Fatal(err)
 	}

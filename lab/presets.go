@@ -66,7 +66,7 @@ func (p *Preset) given() []Setting {
 }
 
 // measuring are the options that say how a run is measured: no preset sets them.
-var measuring = []string{"eval-every", "eval-users", "ties"}
+var measuring = []string{"eval-every", "eval-users", "new-users", "ties"}
 
 // dataKeys are the settings that say what the data is, beside its name.
 var dataKeys = []string{"world", "sep", "header", "columns", "min-rows", "threshold", "dedup"}

@@ -86,7 +86,7 @@ func TestTheUsersPresetWinsOverTheBuiltInOneAndAFlagOverBoth(t *testing.T) {
 		"data=world":             {"", "0.1", "256"},
 		"method=local batch=256": {"", "0.1", "256"},
 	} {
-		s, err := Resolve(settings(append([]string{"data=ml-100k"}, strings.Fields(words)...)...))
+		s, err := Resolve(settings(append([]string{"method=pfedrec", "data=ml-100k"}, strings.Fields(words)...)...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestTheUsersPresetWinsOverTheBuiltInOneAndAFlagOverBoth(t *testing.T) {
 			t.Errorf("%q gives preset, lr and batch %v, want %v", words, got, want)
 		}
 	}
-	s, err := Resolve(settings("data=ml-100k"))
+	s, err := Resolve(settings("method=pfedrec", "data=ml-100k"))
 	if err != nil || !strings.Contains(s.From["lr"], "preset pfedrec/ml-100k/deployed, ") || !strings.Contains(s.From["lr"], ".toml") {
 		t.Errorf("lr is said to come from %q, want the preset and its file (%v)", s.From["lr"], err)
 	}
@@ -119,7 +119,7 @@ func TestAPublishedNumberNeedsThePublishedSettings(t *testing.T) {
 		"preset=none":                       true, // the defaults are the paper's settings
 		"lr=0.1":                            true, // so is my preset with the paper's rate
 	} {
-		s, err := Resolve(settings(append([]string{"data=ml-100k"}, strings.Fields(words)...)...))
+		s, err := Resolve(settings(append([]string{"method=pfedrec", "data=ml-100k"}, strings.Fields(words)...)...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestAPresetOfEveryKnownSetSurvivesItsFile(t *testing.T) {
 func TestAFinishedRunWithOtherSettingsIsNotTaken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	job := func(words ...string) *Job {
-		s, err := Resolve(settings(append([]string{"data=world", "world=users=30,items=120", "rounds=2"}, words...)...))
+		s, err := Resolve(settings(append([]string{"method=pfedrec", "data=world", "world=users=30,items=120", "rounds=2"}, words...)...))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func privacyOf(run *sim.Run) (*report.Privacy, error) {
 	e := events[0]
 	p := &report.Privacy{
 		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: string(e.Sampler), Q: e.Q,
-		Noise: g.Noise, Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off", Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
+		Noise: g.Noise, Uneven: g.Uneven(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off", Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
 		Against: string(g.Against), Holds: g.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip, Broke: run.Broke, Kept: run.Kept,
 	}
 	if math.IsInf(spent.Epsilon, 0) {

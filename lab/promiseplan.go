@@ -121,13 +121,9 @@ func (c *PlanConfig) open() (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	protocol, err := data.ProtocolNamed(c.Spec.Protocol)
+	split, err := c.Spec.Split(src)
 	if err != nil {
-		return nil, input(err, "")
-	}
-	split, err := data.NewSplit(src, protocol, c.Spec.Seed)
-	if err != nil {
-		return nil, input(err, "")
+		return nil, err
 	}
 	bare := c.Spec.Options
 	bare.DP, bare.Secagg, bare.Rounds = privacy.Policy{}, "off", max(c.Rounds, 1)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
@@ -110,6 +109,7 @@ func Promises() []Promise {
 		[2]string{"8", "dp=epsilon=8,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec},
 		[2]string{"3", "dp=epsilon=3,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec},
 		[2]string{"1", "dp=epsilon=1,clip=1 cohort=poisson:0.1 server=sgd:3" + privrec})
+	out = append(out, budgetedPromises()...)
 	for _, scale := range []string{"0.1", "0.2", "0.3", "0.4", "0.5"} { // Table 4 of the PFedRec paper
 		add("pfedrec", "ml-100k", [2]string{"laplace:" + scale, "noise=laplace:" + scale})
 	}
@@ -308,13 +308,9 @@ func (c *MeasureConfig) one(ctx context.Context, job Job, p Promise) (Measured, 
 
 // baselines are what needs no federation.
 func baselines(ctx context.Context, job Job, s *Spec) ([]Baseline, error) {
-	protocol, err := data.ProtocolNamed(s.Protocol)
+	split, err := s.Split(job.Source)
 	if err != nil {
-		return nil, input(err, "")
-	}
-	split, err := data.NewSplit(job.Source, protocol, s.Seed)
-	if err != nil {
-		return nil, input(err, "")
+		return nil, err
 	}
 	var out []Baseline
 	for _, name := range []string{"popularity", "local"} {

@@ -33,10 +33,12 @@ type Job struct {
 	Commit  string
 
 	// Tell is called with what happens, one call at a time: Started, Resumed,
-	// sim.Event, Spent, Referring, Figuring.
+	// sim.Event, Spent, Referring, Figuring; before all of them Choosing.
 	Tell func(event any)
 
 	Keep *refs.Keep // what the references of several runs share; may be nil
+
+	choice *report.Choice // what Choose did; nil for nothing
 }
 
 // Started is told when the simulation stands ready.
@@ -85,6 +87,17 @@ func (s *Spec) Idle(ev sim.Event) error {
 		"try --protocol deployed, which holds out one row of each user and hides nothing")
 }
 
+// Split prepares data for the experiment.
+func (s *Spec) Split(src data.Source) (*data.Split, error) {
+	protocol, err := data.ProtocolNamed(s.Protocol)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	protocol.Apart = s.NewUsers
+	split, err := data.NewSplit(src, protocol, s.Seed)
+	return split, input(err, "")
+}
+
 // saveEvery is how often a run with a folder writes a checkpoint.
 const saveEvery = 30 * time.Second
 
@@ -102,13 +115,9 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 		return done.Result, j.same(done.Result)
 	}
 	start := time.Now()
-	protocol, err := data.ProtocolNamed(j.Protocol)
+	split, err := j.Split(j.Source)
 	if err != nil {
-		return nil, input(err, "")
-	}
-	split, err := data.NewSplit(j.Source, protocol, j.Seed)
-	if err != nil {
-		return nil, input(err, "")
+		return nil, err
 	}
 	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
@@ -152,9 +161,14 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 
 func (j *Job) open(run *sim.Run) (*folder, error) {
 	if !j.Resume {
-		return openFolder(j.Out, j.Spec, environ(j), j.Force)
+		f, err := openFolder(j.Out, j.Spec, environ(j), j.Force)
+		if err != nil {
+			return nil, err
+		}
+		return f, j.keepChoice(f)
 	}
 	f := &folder{dir: j.Out}
+	j.readChoice()
 	return f, f.resume(run, j.fingerprint())
 }
 
@@ -240,9 +254,11 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: PeakRSS(),
 		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
 	}
+	res.Choice = j.choice
 	res.Idle, res.Central, res.Settled = run.Idle, run.Fleet.Plan.Central(), run.Settled()
 	res.Repeats, res.Few = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
+	res.NewUsers = j.newUsers(run, split)
 	if c := run.OnTest; c != nil {
 		res.OnTest = &report.Chosen{Round: c.Round, Test: c.Test}
 	}

@@ -24,7 +24,7 @@ import (
 
 // Settings are everything a run is made of, but for the method's own parameters.
 type Settings struct {
-	Method   string `default:"pfedrec" doc:"the method; see tacit methods"`
+	Method   string `default:"tacit" doc:"the method; see tacit methods"`
 	Data     string `default:"world" doc:"the data: a name from tacit data list, or a file of delimited text"`
 	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|fedrecgel|privrec" doc:"how it is evaluated; see tacit run --help"`
 	Seed     uint64 `default:"1" doc:"seed of everything that is random"`

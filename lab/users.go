@@ -27,7 +27,9 @@ func perUser(run *sim.Run, split *data.Split) []report.User {
 		if !in && run.Best.Test[u].Above == rank.Absent {
 			continue // of a large world only those that were measured
 		}
-		split.User(u, &p)
+		if split.User(u, &p); p.New {
+			continue // compared are those who took part
+		}
 		out = append(out, report.User{
 			ID: split.Info().UserName(u), Rows: len(p.Train),
 			ValidRank: at(run.Best.Valid, u), TestRank: at(run.Best.Test, u),
@@ -55,6 +57,28 @@ func perQuery(run *sim.Run, split *data.Split) []report.User {
 				ID: fmt.Sprintf("%s/%d", split.Info().UserName(u), q+1), Rows: len(p.Train), TestRank: int(place.Above+place.Ties) + 1,
 			})
 		}
+	}
+	return out
+}
+
+// newUsers says how those who took no part are served, and how well; nil where
+// everybody takes part.
+func (j *Job) newUsers(run *sim.Run, split *data.Split) *report.NewUsers {
+	if split.Newcomers() == nil {
+		return nil
+	}
+	out := &report.NewUsers{Share: j.NewUsers}
+	out.Valid, out.Test = run.Best.Newcomers(j.TieRule(), split.Items())
+	plan := run.Fleet.Plan
+	switch {
+	case !run.Fleet.Welcomes():
+		out.How = "not served: a user has a row of its own in the model, which is trained in one place"
+	case plan.Readies():
+		out.How = "folded in: the device gets ready on its history alone, with nothing sent"
+	case plan.Central():
+		out.How = "scored by what was trained in one place"
+	default:
+		out.How = "one visit on the device, from birth, with nothing sent"
 	}
 	return out
 }

@@ -48,9 +48,36 @@ func (c Curve) Mix(scale float64, got, value []float32) {
 	vec.Axpy((1-keep)*float32(scale), got, value)
 }
 
-// Move takes the step: move = Momentum move + (Gamma n C + A0 G + r I)^-1 (all got - A0
-// G q - r q), q += Step move, where r = Reg (n + A0 users). n is by item.
-func (c Curve) Move(n []float64, users int, all float64, g, curve, got, move, value []float32) {
+// Tally takes a round's counts of devices by item into the estimate of how many of all
+// devices have each: the mean over the rounds so far, this being the one from 0.
+func (c Curve) Tally(round int, all float64, got, value []float32) {
+	for i, x := range got {
+		value[i] += (float32(all)*x - value[i]) / float32(round+1)
+	}
+}
+
+// Begin clears the rows of items that fewer than Few devices sent: until they are learnt
+// they score nothing.
+func (c Curve) Begin(seen []float64, value []float32) {
+	for i, n := range seen {
+		if n < float64(c.Few) {
+			clear(value[i*c.Stride : (i+1)*c.Stride])
+		}
+	}
+}
+
+// Running takes values into their mean over the times so far, which it counts in times.
+func Running(times, value, mean []float32) {
+	times[0]++
+	vec.Scale(1-1/times[0], mean)
+	vec.Axpy(1/times[0], value, mean)
+}
+
+// Move takes the step: move = Momentum move + (Gamma n C + A0 G + r I)^-1 (n/seen got - A0
+// G q - r q), q += Step move, where r = Reg (n + A0 users). By item, n is how many devices
+// have it, and seen how many of them the sums are of. A row of fewer than Few stays as it
+// is: the sum would show somebody's vector.
+func (c Curve) Move(n, seen []float64, users int, g, curve, got, move, value []float32) {
 	d, s, items := c.Dim, c.Stride, len(n)
 	order := make([]int, items)
 	for i := range order {
@@ -63,11 +90,10 @@ func (c Curve) Move(n []float64, users int, all float64, g, curve, got, move, va
 	last, ok := -1.0, false
 	for _, i := range order {
 		row, mv := value[i*s:(i+1)*s], move[i*s:(i+1)*s]
-		if n[i] < float64(c.Few) {
-			clear(row) // it scores nothing, and shows nobody
+		if seen[i] < float64(c.Few) {
 			continue
 		}
-		r := c.Reg * (n[i] + c.A0*float64(users))
+		r, all := c.Reg*(n[i]+c.A0*float64(users)), n[i]/seen[i]
 		if n[i] != last {
 			c.bend(n[i], r, g, curve, h)
 			ok, last = Factor(h, d), n[i]

@@ -88,8 +88,9 @@ func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base u
 }
 
 // Head is the ridge regression of the next item on the memory before it: each row
-// of head becomes (square + reg tr(square)/(100 wide) I)^-1 next.
-func (m Memory) Head(items int, reg float64, square []float32, next, head []float32, stride int) {
+// of head becomes (square + reg tr(square)/(100 wide) I)^-1 next. Items that keep does
+// not hold have zeros.
+func (m Memory) Head(keep []bool, reg float64, square []float32, next, head []float32, stride int) {
 	f := m.Wide()
 	a, trace := make([]float64, f*f), 0.0
 	for i := range f {
@@ -105,7 +106,11 @@ func (m Memory) Head(items int, reg float64, square []float32, next, head []floa
 		return
 	}
 	y := make([]float64, f)
-	for r := range items {
+	clear(head)
+	for r, kept := range keep {
+		if !kept {
+			continue
+		}
 		for k := range y {
 			y[k] = float64(next[r*stride+k])
 		}
@@ -144,6 +149,11 @@ func (r Recency) Weights(w *method.Work, history []uint32) (items []uint32, weig
 // deviation of 1, and leaves these in dst. Where all are the same it stays.
 func Level(v *method.View, by, dst []float32) {
 	vec.DotsAll(v.Arena[:len(dst)*v.Stride], v.Stride, by, 0, dst)
+	vec.Scale(Even(dst), by)
+}
+
+// Even scales scores to a standard deviation of 1, and returns by what.
+func Even(dst []float32) float32 {
 	mean, square := 0.0, 0.0
 	for _, x := range dst {
 		mean += float64(x)
@@ -151,26 +161,26 @@ func Level(v *method.View, by, dst []float32) {
 	}
 	n := float64(len(dst))
 	mean /= n
-	if v := square/n - float64(mean*mean); v > 1e-20 {
-		unit := float32(1 / math.Sqrt(v))
-		vec.Scale(unit, by)
-		vec.Scale(unit, dst)
+	v := square/n - float64(mean*mean)
+	if !(v > 1e-20) {
+		return 1
 	}
+	unit := float32(1 / math.Sqrt(v))
+	vec.Scale(unit, dst)
+	return unit
 }
 
-// Merit is how well a target is ranked by (1-share) a + share b among the items
-// that the user does not have, ties against it: its NDCG@10 among all of them, and
-// that among 99 drawn from them.
-func Merit(w *method.Work, share float32, a, b []float32, target uint32) float32 {
-	blend := func(i uint32) float32 { return float32((1-share)*a[i]) + float32(share*b[i]) }
-	want, above := blend(target), -1 // the target is not above itself
-	for i := range a {
-		if blend(uint32(i)) >= want {
+// Merit is how well scores rank a target among the items that the user does not have,
+// ties against it: its NDCG@10 among all of them, and that among 99 drawn from them.
+func Merit(w *method.Work, scores []float32, target uint32) float32 {
+	want, above := scores[target], -1 // the target is not above itself
+	for _, x := range scores {
+		if x >= want {
 			above++
 		}
 	}
 	for _, i := range w.Samples.Item {
-		if i != target && blend(i) >= want {
+		if i != target && scores[i] >= want {
 			above--
 		}
 	}
@@ -184,25 +194,36 @@ func Merit(w *method.Work, share float32, a, b []float32, target uint32) float32
 	return float32(gain(float64(above)) + gain(float64(above)*99/float64(max(others, 99))))
 }
 
-// Grid is the settings that devices judge: each Recency with each share of the head.
+// Share is what of the blended scores is the sequence head's, and what that of a model
+// over pairs of items.
+type Share struct{ Head, Items float32 }
+
+// Grid is the settings that devices judge: each Recency with each Share.
 type Grid struct {
 	Recency []Recency
-	Share   []float32
+	Share   []Share
 }
 
 // Len is how many settings there are.
 func (g Grid) Len() int { return len(g.Recency) * len(g.Share) }
 
 // At is setting k.
-func (g Grid) At(k int) (Recency, float32) { return g.Recency[k/len(g.Share)], g.Share[k%len(g.Share)] }
+func (g Grid) At(k int) (Recency, Share) { return g.Recency[k/len(g.Share)], g.Share[k%len(g.Share)] }
 
 // Judge adds how well each setting ranks the target. recent scores all items by one
-// Recency, and next holds the head's scores.
-func (g Grid) Judge(w *method.Work, target uint32, next []float32, recent func(Recency) []float32, merit []float32) {
+// Recency, next holds the head's scores, and items those of the model over pairs, or
+// nothing. Room 13 is used.
+func (g Grid) Judge(w *method.Work, target uint32, next, items []float32, recent func(Recency) []float32, merit []float32) {
+	blend := w.Room(13, w.Items)
 	for k, r := range g.Recency {
 		scores := recent(r)
-		for j, share := range g.Share {
-			merit[k*len(g.Share)+j] += Merit(w, share, scores, next, target)
+		for j, s := range g.Share {
+			vec.ScaleTo(1-s.Head-s.Items, scores, blend)
+			vec.Axpy(s.Head, next, blend)
+			if s.Items > 0 {
+				vec.Axpy(s.Items, items, blend)
+			}
+			merit[k*len(g.Share)+j] += Merit(w, blend, target)
 		}
 	}
 }

@@ -52,7 +52,11 @@ func TestTheSequenceHeadIsRidgeRegression(t *testing.T) {
 		}
 	}
 	const reg = 3
-	m.Head(items, reg, square, next, head, s)
+	keep := make([]bool, items)
+	for i := range keep {
+		keep[i] = true
+	}
+	m.Head(keep, reg, square, next, head, s)
 	ridge := reg * mat.Trace(a) / float64(100*f)
 	for i := range f {
 		a.Set(i, i, a.At(i, i)+ridge)

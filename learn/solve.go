@@ -14,24 +14,38 @@ func Solve(a, y []float64) bool {
 }
 
 // Factor replaces a symmetric positive definite matrix by its Cholesky factor, in the
-// lower half.
+// lower half. Four rows go together: each sum keeps its order, and none waits for another.
 func Factor(a []float64, d int) bool {
 	for j := range d {
-		aj := a[j*d : j*d+j+1]
-		for i := j; i < d; i++ {
-			ai := a[i*d : i*d+j+1]
-			s := ai[j]
-			for k, x := range aj[:j] {
-				s -= float64(ai[k] * x)
+		aj := a[j*d : j*d+j]
+		s := a[j*d+j]
+		for _, x := range aj {
+			s -= float64(x * x)
+		}
+		if !(s > 0) {
+			return false
+		}
+		root := math.Sqrt(s)
+		a[j*d+j] = root
+		i := j + 1
+		for ; i+4 <= d; i += 4 {
+			r0, r1, r2, r3 := a[i*d:][:j+1], a[(i+1)*d:][:j+1], a[(i+2)*d:][:j+1], a[(i+3)*d:][:j+1]
+			s0, s1, s2, s3 := r0[j], r1[j], r2[j], r3[j]
+			for k, x := range aj {
+				s0 -= float64(r0[k] * x)
+				s1 -= float64(r1[k] * x)
+				s2 -= float64(r2[k] * x)
+				s3 -= float64(r3[k] * x)
 			}
-			if i > j {
-				ai[j] = s / aj[j]
-				continue
+			r0[j], r1[j], r2[j], r3[j] = s0/root, s1/root, s2/root, s3/root
+		}
+		for ; i < d; i++ {
+			r := a[i*d:][:j+1]
+			s := r[j]
+			for k, x := range aj {
+				s -= float64(r[k] * x)
 			}
-			if !(s > 0) {
-				return false
-			}
-			aj[j] = math.Sqrt(s)
+			r[j] = s / root
 		}
 	}
 	return true

@@ -228,6 +228,9 @@ type Entry struct {
 	// Options are settings of a run that belong to the method, such as noise: a preset,
 	// and whoever runs it, may set others.
 	Options map[string]string
+	// Grid are settings, as key=value words, of which a run takes the best on validation
+	// where nobody has said which: no preset, no flag.
+	Grid []string
 }
 
 // Plugin is a mechanism that changes other methods: `base+plugin` on a command

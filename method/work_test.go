@@ -204,3 +204,22 @@ func TestScopesAndUploadsHaveNames(t *testing.T) {
 		}
 	}
 }
+
+func TestPlacesOfASparseSlotAscend(t *testing.T) {
+	v := View{Slot: Slot{Sparse: true, Rows: 1, Dim: 5}}
+	v.Put(1, 2)
+	v.Put(4, 3)
+	if !slices.Equal(v.Places, []uint32{1, 4}) || !slices.Equal(v.Numbers, []float32{2, 3}) {
+		t.Errorf("2 at 1 and 3 at 4 are listed as %v at %v", v.Numbers, v.Places)
+	}
+	for _, place := range []uint32{4, 0, 5} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("place %d after 4, of 5, is taken", place)
+				}
+			}()
+			v.Put(place, 1)
+		}()
+	}
+}

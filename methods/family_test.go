@@ -39,7 +39,7 @@ func run(t *testing.T, words string, rounds int) *sim.Run {
 	return runOn(t, world(t), words, rounds)
 }
 
-func runOn(t *testing.T, s *data.Split, words string, rounds int) *sim.Run {
+func runOn(t testing.TB, s *data.Split, words string, rounds int) *sim.Run {
 	t.Helper()
 	f := strings.Fields(words)
 	e, err := methods.Named(f[0])

@@ -15,7 +15,7 @@ import (
 // where n is how many items it has. In ALS the coordinator would need a matrix for each
 // item; here all items share one, so an update is as large as the table. The step is zero
 // where the gradient is, so what it ends at is what ALS ends at. The first round counts
-// how many devices have each item.
+// how many devices have each item, and the others count on.
 type IALS struct {
 	Dim      int     `default:"64" range:"16|32|64|128" doc:"embedding dimension"`
 	A0       float64 `default:"0.1" range:"0.01..1,log" doc:"weight of an item that a user does not have"`
@@ -25,7 +25,8 @@ type IALS struct {
 	Step     float64 `default:"1" range:"0.15|0.3|1" doc:"length of the coordinator's steps; with small cohorts less than 1"`
 	Blur     float64 `default:"0" range:"0|0.9" doc:"how much of the last rounds' matrices stays; with small cohorts 0.9"`
 	Start    float64 `default:"0.1" doc:"standard deviation of a row's length at the start"`
-	Few      int     `default:"2" range:"1|2|5" doc:"rows that fewer devices have are not learnt: their sums would show somebody's vector"`
+	Average  int     `default:"0" range:"0|20" doc:"rounds at the end, up to half of them, whose mean rows are what is learnt; with small cohorts 20"`
+	Few      int     `default:"2" range:"1|2|5" doc:"rows that fewer devices of a round have are not learnt in it: their sums would show somebody's vector"`
 }
 
 const (
@@ -34,12 +35,14 @@ const (
 	alsGrad         // sum
 	alsOuter        // sum: p p'
 	alsCurve        // sum: n p p'
-	alsCount        // sum, in the first round: 1 for each item that a device has
+	alsCount        // sum: 1 for each item that a device has
 	alsUser         // ephemeral: p
 	alsMove         // server: momentum
 	alsN            // server: devices that have an item
 	alsG            // server: p p' of all users
 	alsC            // server: the mean curvature
+	alsMean         // server: the mean rows of the last rounds
+	alsTimes        // server: how many rounds they are of
 	alsSlots
 )
 
@@ -54,12 +57,14 @@ func (m *IALS) Slots(int) []method.Slot {
 		alsGrad:  {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Doc: "gradient of the rows of a device's own items"},
 		alsOuter: {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
 		alsCurve: {Name: "curve", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "the same, times the number of its items"},
-		alsCount: {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "1 for each item that a device has, in the first round"},
+		alsCount: {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "1 for each item that a device has"},
 		alsUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 		alsMove:  {Name: "move", Scope: server, PerItem: true, Dim: d, Doc: "momentum"},
 		alsN:     {Name: "n", Scope: server, PerItem: true, Dim: 1, Doc: "devices that have an item"},
 		alsG:     {Name: "users", Scope: server, Rows: d, Dim: d, Doc: "users' vectors times themselves"},
 		alsC:     {Name: "curvature", Scope: server, Rows: d, Dim: d, Doc: "that of the mean item"},
+		alsMean:  {Name: "mean", Scope: server, PerItem: true, Dim: d, Doc: "item rows, over the last rounds"},
+		alsTimes: {Name: "times", Scope: server, Rows: 1, Dim: 1, Doc: "how many rounds these are"},
 	}
 }
 
@@ -71,16 +76,6 @@ func (m *IALS) Logits(w *method.Work, b *method.Batch, out []float32) {
 	learn.Dot(*m.Head()).Logits(w, b, out)
 }
 
-func (m *IALS) Phase(round, _ int) (int, string) {
-	if round == 0 {
-		return 0, "count"
-	}
-	return 1, "solve"
-}
-
-// Travels: counts in the first round, everything else after it.
-func (m *IALS) Travels(phase, slot int) bool { return (phase == 0) == (slot == alsCount) }
-
 func (m *IALS) Ready(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
 }
@@ -89,10 +84,10 @@ func (m *IALS) Visit(int) method.Visit { return method.Visit{History: true, Run:
 
 func (m *IALS) visit(w *method.Work) {
 	b := w.Batch(0, len(w.Samples.Item))
-	if w.Phase == 0 {
-		for _, r := range b.Wr[alsCount] {
-			w.View[alsCount].Row(r)[0]++
-		}
+	for _, r := range b.Wr[alsCount] {
+		w.View[alsCount].Row(r)[0]++
+	}
+	if w.Phase == alsCounts {
 		return
 	}
 	item, grad, outer, curve := &w.View[alsItem], &w.View[alsGrad], &w.View[alsOuter], &w.View[alsCurve]
@@ -107,34 +102,37 @@ func (m *IALS) visit(w *method.Work) {
 }
 
 func (m *IALS) solve(w *method.Work, b *method.Batch) []float32 {
-	weight := w.Room(8, b.N)
-	for i := range weight {
-		weight[i] = 1
-	}
 	p := w.View[alsUser].Val
-	learn.Least(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], weight, weight, m.A0, m.Reg*(float64(b.N)+m.A0*float64(w.Items)), p)
+	learn.Fit(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], m.A0, m.Reg, p)
 	return p
 }
 
 // Update steps along the gradient, bent by what all items share.
 func (m *IALS) Update(g *method.Global) {
-	s, all := g.Stride[alsItem], float64(g.Users)/float64(g.Devices)
-	if g.Phase == 0 {
-		copy(g.Value[alsN], g.Got[alsCount])
-		vec.Scale(float32(all), g.Value[alsN])
+	c, all := m.curve(g.Stride[alsItem]), float64(g.Users)/float64(g.Devices)
+	item, mean := g.Value[alsItem], g.Value[alsMean]
+	seen, _ := learn.Column(g.Got[alsCount], g.Items, g.Stride[alsCount])
+	c.Tally(g.Round, all, g.Got[alsCount], g.Value[alsN])
+	if g.Phase == alsCounts {
+		c.Begin(seen, item)
 	} else {
-		c := m.curve(s)
 		n, rows := learn.Column(g.Value[alsN], g.Items, g.Stride[alsN])
 		c.Mix(all, g.Got[alsOuter], g.Value[alsG])
 		c.Mix(all/rows, g.Got[alsCurve], g.Value[alsC])
-		c.Move(n, g.Users, all, g.Value[alsG], g.Value[alsC], g.Got[alsGrad], g.Value[alsMove], g.Value[alsItem])
+		c.Move(n, seen, g.Users, g.Value[alsG], g.Value[alsC], g.Got[alsGrad], g.Value[alsMove], item)
 	}
-	learn.Gram(g.Value[alsItem], g.Items, m.Dim, s, g.Value[alsGram])
+	if g.Phase > alsSolves {
+		learn.Running(g.Value[alsTimes], item, mean)
+	}
+	if g.Phase == alsSettles {
+		copy(item, mean)
+	}
+	learn.Gram(item, g.Items, m.Dim, c.Stride, g.Value[alsGram])
 }
 
 func (m *IALS) Check() error {
-	if m.Dim < 1 || m.Dim > 512 || m.Few < 1 {
-		return fmt.Errorf("dim = %d, few = %d: want 1 to 512, and 1 or more", m.Dim, m.Few)
+	if m.Dim < 1 || m.Dim > 512 || m.Few < 1 || m.Average < 0 {
+		return fmt.Errorf("dim = %d, few = %d, average = %d: want 1 to 512, 1 or more, and 0 or more", m.Dim, m.Few, m.Average)
 	}
 	return m.curve(0).Check()
 }

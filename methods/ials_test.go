@@ -2,13 +2,12 @@ package methods_test
 
 import (
 	"context"
-	"os"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
@@ -121,32 +120,14 @@ func rowsOf(table []float32, items, d int) []*mat.VecDense {
 	return out
 }
 
-// alsAgainst runs both for so many rounds and returns their losses.
-func alsAgainst(t *testing.T, src data.Source, rounds int, settings ...string) (shared, exact float64) {
+// central is ALS of a split in one place, with the rows that a method starts from.
+func central(t testing.TB, split *data.Split, settings ...string) *als {
 	t.Helper()
-	protocol, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	split, err := data.NewSplit(src, protocol, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := with(t, &methods.IALS{}, settings...).(*methods.IALS)
-	var o sim.Options
-	param.Defaults(&o)
-	o.Rounds, o.EvalEvery = rounds+1, rounds+1
-	run, err := sim.New(m, split, o, 1, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := run.Engine.Value[0]
+	m := with(t, &methods.ALS{}, settings...).(*methods.ALS)
 	x := &als{d: m.Dim, a0: m.A0, reg: m.Reg, own: make([][]uint32, split.Users()), p: make([]*mat.VecDense, split.Users()), n: make([]float64, split.Items())}
-	var part data.Part
-	for u := range x.own {
-		split.User(u, &part)
+	for u, train := range trains(split) {
 		seen := map[uint32]bool{}
-		for _, i := range part.Train {
+		for _, i := range train {
 			if !seen[i] {
 				seen[i] = true
 				x.own[u] = append(x.own[u], i)
@@ -154,19 +135,58 @@ func alsAgainst(t *testing.T, src data.Source, rounds int, settings ...string) (
 			}
 		}
 	}
-	x.q = rowsOf(table, split.Items(), m.Dim)
-	for !run.Done() {
-		if _, err := run.Step(context.Background()); err != nil {
+	var o sim.Options
+	param.Defaults(&o)
+	r, err := sim.New(m, split, o, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.q = rowsOf(r.Engine.Value[0], split.Items(), m.Dim)
+	return x
+}
+
+// ended is the loss of the item rows that a method ends with.
+func (m *als) ended(t testing.TB, split *data.Split, words string, rounds int) float64 {
+	t.Helper()
+	name, settings, _ := strings.Cut(words, " ")
+	e, err := methods.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds, o.EvalEvery = rounds+1, rounds+1 // the first round counts
+	r, err := sim.New(with(t, e.New(), strings.Fields(settings)...), split, o, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !r.Done() {
+		if _, err := r.Step(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range rounds {
+	m.q = rowsOf(r.Engine.Value[0], split.Items(), m.d)
+	return m.loss()
+}
+
+func TestFederatedALSIsThatOfOnePlace(t *testing.T) {
+	s := world(t)
+	set := []string{"dim=8", "few=1"}
+	x := central(t, s, set...)
+	for range 4 {
 		x.users()
 		x.items()
 	}
-	exact = x.loss()
-	x.q = rowsOf(table, split.Items(), m.Dim)
-	return x.loss(), exact
+	r := runOn(t, s, "als dim=8 few=1", 5)
+	got, far, long := rowsOf(r.Engine.Value[0], s.Items(), 8), 0.0, 0.0
+	for i, q := range x.q {
+		var d mat.VecDense
+		d.SubVec(got[i], q)
+		far, long = max(far, mat.Norm(&d, 2)), max(long, mat.Norm(q, 2))
+	}
+	if far > 1e-3*long {
+		t.Errorf("after 4 rounds a row is off by %.2g, and the longest is %.2g long", far, long)
+	}
 }
 
 func TestSharedCurvatureNeedsNoMoreRoundsThanALS(t *testing.T) {
@@ -174,26 +194,29 @@ func TestSharedCurvatureNeedsNoMoreRoundsThanALS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared, exact := alsAgainst(t, w, 12, "dim=8", "few=1")
-	if shared > 1.005*exact {
-		t.Errorf("after 12 rounds the loss is %.1f, that of ALS %.1f", shared, exact)
+	compare := func(s *data.Split, words string) {
+		t.Helper()
+		x := central(t, s, strings.Fields(words)...)
+		shared, exact := x.ended(t, s, "ials "+words, 12), x.ended(t, s, "als "+words, 12)
+		t.Logf("%d items: %.0f with shared curvature, %.0f with ALS", s.Items(), shared, exact)
+		if shared > 1.005*exact {
+			t.Errorf("%d items: after 12 rounds the loss is %.1f, that of ALS %.1f", s.Items(), shared, exact)
+		}
 	}
-	dir := os.Getenv("TACIT_DATA")
-	if dir == "" {
-		t.Log("no ml-100k: set TACIT_DATA to the folder of data sets")
-		return
-	}
-	spec, err := lab.Resolve([]lab.Setting{{Key: "data", Value: "ml-100k", From: "test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	src, err := lab.OpenData(&spec.Settings, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared, exact = alsAgainst(t, src, 12, "dim=16", "a0=0.3", "few=1")
-	t.Logf("ml-100k: %.0f with shared curvature, %.0f with ALS", shared, exact)
-	if shared > 1.005*exact {
-		t.Errorf("after 12 rounds on ml-100k the loss is %.1f, that of ALS %.1f", shared, exact)
+	compare(deployed(t, w), "dim=8 few=1")
+	compare(movies(t, "ml-100k"), "dim=32 a0=0.3 few=1")
+}
+
+// The losses of docs/tacit.md: what is measured is no time.
+func BenchmarkLossOfTwelveRounds(b *testing.B) {
+	for name, words := range map[string]string{"ml-100k": "dim=32 a0=0.3 few=1", "ml-1m": "dim=64 few=1"} {
+		b.Run(name, func(b *testing.B) {
+			s := movies(b, name)
+			x := central(b, s, strings.Fields(words)...)
+			for b.Loop() {
+				b.ReportMetric(x.ended(b, s, "ials "+words, 12), "ials-loss")
+				b.ReportMetric(x.ended(b, s, "als "+words, 12), "als-loss")
+			}
+		})
 	}
 }

@@ -23,7 +23,10 @@ var onTheBoard = map[string][]string{
 	"dp-privrec":  {"dim=8", "layers=16,8", "lr=0.5", "epochs=2", "adapt=1"},
 	"privrec-cen": {"dim=8", "layers=16,8", "lr=0.01"},
 	"nn-self":     {"dim=8", "layers=16,8", "lr=0.2", "outer=0.5", "epochs=4", "adapt=1"},
-	"fofl-self":   {"dim=8", "layers=16,8", "lr=0.5", "row-lr=10", "epochs=5", "adapt=5"},
+	// Histories on the board have no order: what is near in it must not count for more.
+	"markov":    {"last=20", "decay=1"},
+	"gru4rec":   {"dim=16", "lr=1", "row-lr=30"},
+	"fofl-self": {"dim=8", "layers=16,8", "lr=0.5", "row-lr=10", "epochs=5", "adapt=5"},
 }
 
 func TestEveryMethodConforms(t *testing.T) {
@@ -57,6 +60,9 @@ func TestVariantsConform(t *testing.T) {
 		"fedrap lambda=0.001 mu=0.01 regular=prox curriculum=tanh",
 		"fedrap lambda=0 mu=0 tables=shared",
 		"fedrap tables=own",
+		"ials average=3",
+		"tacit items=on",
+		"ease-sketch rank=5 few=1 reg=3",
 	} {
 		t.Run(words, func(t *testing.T) {
 			f := strings.Fields(words)
@@ -88,7 +94,7 @@ func TestTheContractCarriesVeryDifferentMethods(t *testing.T) {
 }
 
 // with returns m with its defaults and the given settings.
-func with(t *testing.T, m method.Method, settings ...string) method.Method {
+func with(t testing.TB, m method.Method, settings ...string) method.Method {
 	t.Helper()
 	param.Defaults(m)
 	for _, s := range settings {

@@ -16,11 +16,12 @@ import (
 // with every setting of a small grid, and sends how well each did; the coordinator
 // takes the best. So nothing has to be tuned, and no held-out item is looked at. It is no
 // published method; closed-form heads on decayed histories are those of SLIST (Choi et al. 2021), on
-// items instead of vectors.
+// items instead of vectors. With `items=on` that model over pairs of items is blended in too.
 type Tacit struct {
 	IALS
 	Rates   learn.Rates `default:"0,0.5,0.9" doc:"how much of an item is left in the head's memory one step later; one memory each"`
 	HeadReg float64     `default:"3" range:"1..30,log" doc:"regularisation of the sequence head"`
+	Items   string      `default:"off" choices:"off|on|auto" doc:"a model over pairs of items beside the head, whose sums are as large as the catalogue squared; auto: up to 4000 items"`
 }
 
 const (
@@ -30,26 +31,21 @@ const (
 	tacMerit                    // sum: how well each setting did
 	tacChoice                   // broadcast: the setting, from 1; 0 before there is one
 	tacMemory                   // ephemeral
+	tacItems                    // the first of those of pairs
 )
-
-// tacGrid is what devices judge in the last round.
-var tacGrid = learn.Grid{
-	Recency: []learn.Recency{{Rho: 0.8, Boost: 2, Base: 0.05}, {Base: 1}, {Rho: 0.7, Boost: 5, Base: 0.05}, {Rho: 0.9, Boost: 3, Base: 0.05}},
-	Share:   []float32{0.3, 0, 0.15, 0.5},
-}
 
 func (m *Tacit) memory() learn.Memory { return learn.Memory{Rates: m.Rates, Dim: m.Dim} }
 
 func (m *Tacit) Slots(items int) []method.Slot {
 	f, shared := m.memory().Wide(), method.Shared
-	return append(m.IALS.Slots(items),
+	return append(append(m.IALS.Slots(items),
 		method.Slot{Name: "head", Scope: shared, Up: method.None, PerItem: true, Dim: f, Doc: "the sequence head"},
 		method.Slot{Name: "square", Scope: shared, Up: method.Sum, Rows: f, Dim: f, Doc: "memories times themselves, in the head's round"},
 		method.Slot{Name: "next", Scope: shared, Up: method.Sum, PerItem: true, Dim: f, Doc: "the memory before each item, in the head's round"},
-		method.Slot{Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: tacGrid.Len(), Doc: "how well each setting ranks a device's newest item, in the last round"},
+		method.Slot{Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: m.pairs(items).grid().Len(), Doc: "how well each setting ranks a device's newest item, in the last round"},
 		method.Slot{Name: "choice", Scope: shared, Up: method.None, Rows: 1, Dim: 1, Doc: "the best of them, from 1"},
 		method.Slot{Name: "memory", Scope: method.Ephemeral, Rows: 1, Dim: f, Doc: "decayed sums of the history"},
-	)
+	), m.pairs(items).slots(items)...)
 }
 
 func (m *Tacit) Head() *method.Head { return nil }
@@ -59,44 +55,23 @@ func (m *Tacit) Logits(w *method.Work, b *method.Batch, out []float32) {
 	vec.Dots(item.Arena, item.Stride, b.Rd[alsItem], w.View[alsUser].Val, 0, out[:b.N])
 	vec.Dots(head.Arena, head.Stride, b.Rd[tacHead], w.View[tacMemory].Val, 0, more)
 	vec.Add(more, out[:b.N])
+	m.pairs(w.Items).add(w, b, out)
 }
 
-func (m *Tacit) Phase(round, rounds int) (int, string) {
-	switch {
-	case round > 1 && round == rounds-1:
-		return 3, "choose"
-	case round > 1 && round == rounds-2:
-		return 2, "head"
-	}
-	return m.IALS.Phase(round, rounds)
-}
-
-// Travels says what a phase needs.
-func (m *Tacit) Travels(phase, slot int) bool {
-	switch phase {
-	case 2:
-		return slot == alsItem || slot == tacSquare || slot == tacNext
-	case 3:
-		return slot == alsItem || slot == alsGram || slot == tacHead || slot == tacMerit
-	}
-	return slot < alsSlots && m.IALS.Travels(phase, slot)
-}
-
-// Settles: only the last round has all of it.
-func (m *Tacit) Settles() bool { return true }
-
-func (m *Tacit) Visit(int) method.Visit {
+func (m *Tacit) Visit(items int) method.Visit {
+	pairs := m.pairs(items)
 	return method.Visit{History: true, Run: func(w *method.Work) {
 		switch past := w.History[:max(len(w.History)-1, 0)]; w.Phase {
-		case 2: // the newest item is kept for judging
+		case tacHeads: // the newest item is kept for judging
 			if len(past) > 1 {
-				base := w.Samples.Wr[tacNext][0] - w.Samples.Item[0]
-				m.memory().Sums(w, &w.View[alsItem], past, base, &w.View[tacNext], &w.View[tacSquare], w.View[tacMemory].Val)
+				m.memory().Sums(w, &w.View[alsItem], past, first(w, tacNext), &w.View[tacNext], &w.View[tacSquare], w.View[tacMemory].Val)
+				learn.Among(w, past[1:], first(w, alsCount), &w.View[alsCount])
+				pairs.sums(w, past)
 			}
-		case 3:
+		case tacChooses:
 			if len(past) > 0 {
 				recent := func(r learn.Recency) []float32 { return m.recent(w, r, past) }
-				tacGrid.Judge(w, w.History[len(past)], m.follow(w, past), recent, w.View[tacMerit].Val)
+				pairs.grid().Judge(w, w.History[len(past)], m.follow(w, past), pairs.scores(w, past), recent, w.View[tacMerit].Val)
 			}
 		default:
 			m.IALS.visit(w)
@@ -121,22 +96,26 @@ func (m *Tacit) follow(w *method.Work, history []uint32) []float32 {
 	return scores
 }
 
-func (m *Tacit) Ready(int) method.Visit {
+func (m *Tacit) Ready(items int) method.Visit {
+	pairs := m.pairs(items)
 	return method.Visit{History: true, Run: func(w *method.Work) {
-		recency, share := tacGrid.At(max(int(w.View[tacChoice].Base[0])-1, 0))
+		recency, share := pairs.grid().At(max(int(w.View[tacChoice].Base[0])-1, 0))
 		m.recent(w, recency, w.History)
 		m.follow(w, w.History)
-		vec.Scale(1-share, w.View[alsUser].Val)
-		vec.Scale(share, w.View[tacMemory].Val)
+		vec.Scale(1-share.Head-share.Items, w.View[alsUser].Val)
+		vec.Scale(share.Head, w.View[tacMemory].Val)
+		vec.Scale(share.Items, pairs.scores(w, w.History))
 	}}
 }
 
 func (m *Tacit) Update(g *method.Global) {
 	switch g.Phase {
-	case 2:
-		m.memory().Head(g.Items, m.HeadReg, g.Got[tacSquare], g.Got[tacNext], g.Value[tacHead], g.Stride[tacHead])
-	case 3:
-		g.Value[tacChoice][0] = float32(tacGrid.Best(g.Got[tacMerit]) + 1)
+	case tacHeads:
+		keep := learn.Common(g.Got[alsCount], g.Items, g.Stride[alsCount], m.Few)
+		m.memory().Head(keep, m.HeadReg, g.Got[tacSquare], g.Got[tacNext], g.Value[tacHead], g.Stride[tacHead])
+		m.pairs(g.Items).update(g)
+	case tacChooses:
+		g.Value[tacChoice][0] = float32(m.pairs(g.Items).grid().Best(g.Got[tacMerit]) + 1)
 	default:
 		m.IALS.Update(g)
 	}

@@ -109,6 +109,17 @@ func (k *Stack) like(t int, noise float64) (n int64) {
 	return n
 }
 
+// Uneven reports whether rounds differ in their noise: then Noise is that of one with
+// the mean share.
+func (k *Stack) Uneven() bool {
+	for t := range k.rounds {
+		if k.rounds[t].noise != k.Noise {
+			return true
+		}
+	}
+	return false
+}
+
 // Width is how many numbers an update of a round has.
 func (k *Stack) Width(round int) int { return k.at(round).numbers }
 

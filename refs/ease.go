@@ -13,8 +13,8 @@ import (
 // ease returns the weights, made anew only for other train rows.
 func (k *Keep) ease(s *data.Split) ([]float32, error) {
 	of := fmt.Sprint(s.Info().Hash, s.Split)
-	if s.Shuffle {
-		of += fmt.Sprint(" ", s.Seed)
+	if s.Shuffle || s.Apart > 0 {
+		of += fmt.Sprint(" ", s.Seed, s.Apart)
 	}
 	if k != nil && k.of == of {
 		return k.weights, nil
@@ -35,7 +35,9 @@ func ease(s *data.Split, lambda float64) ([]float32, error) {
 	var p data.Part
 	seen := make([]bool, n)
 	for u := range s.Users() {
-		s.User(u, &p)
+		if s.User(u, &p); p.New {
+			continue
+		}
 		own := distinct(p.Train, seen)
 		for _, i := range own {
 			for _, j := range own {

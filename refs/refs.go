@@ -24,6 +24,7 @@ var Names = []string{"popularity", "ease", "local", "memoriser"}
 // Row is one reference.
 type Row struct {
 	Valid, Test *rank.Summary // nil where there is none
+	New         *rank.Summary // test metrics of users that took no part; nil where there are none
 	Reason      string        // why there is none
 	About       string
 	Seconds     float64
@@ -112,6 +113,9 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	}
 	valid, test := places.Summaries(c.Ties, c.Split.Items())
 	row.Valid, row.Test = &valid, &test
+	if _, fresh := places.Newcomers(c.Ties, c.Split.Items()); fresh.Sampled != nil {
+		row.New = &fresh
+	}
 	row.Sampled, row.Full = places.Each(c.Ties)
 	row.Seconds = time.Since(start).Seconds()
 	return row, nil
@@ -131,7 +135,9 @@ func popularity(s *data.Split) popular {
 	out := make(popular, s.Items())
 	var p data.Part
 	for u := range s.Users() {
-		s.User(u, &p)
+		if s.User(u, &p); p.New {
+			continue
+		}
 		for _, i := range p.Train {
 			out[i]++
 		}

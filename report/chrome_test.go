@@ -274,6 +274,7 @@ func TestPagesInChromium(t *testing.T) {
 		"one":    {drawnRun("pfedrec", "deployed")},
 		"many":   append(variants(3), drawnRun("pfedrec", "deployed"), drawnRun("fedmf", "deployed")),
 		"search": {{Search: madeSearch()}},
+		"board":  {{Board: madeBoard()}},
 		"bare":   {{Result: &Result{Method: "m", Dataset: "d", Protocol: "p"}}},
 	}
 	if *folder != "" {

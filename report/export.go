@@ -64,15 +64,25 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 			}
 		}
 	}
-	for _, s := range searches(runs) {
-		if err := add("", s.figures()); err != nil {
-			return nil, err
-		}
+	if err := add("", others(runs)); err != nil {
+		return nil, err
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("report: there is nothing to draw; give the folder of a finished run, as `tacit report DIR --figures OUT`")
 	}
 	return out, nil
+}
+
+// others are the figures of what is no run.
+func others(runs []*Run) []figure {
+	var out []figure
+	for _, s := range searches(runs) {
+		out = append(out, s.figures()...)
+	}
+	for _, r := range runs {
+		out = append(out, r.Board.figures()...)
+	}
+	return out
 }
 
 func searches(runs []*Run) []*Search {

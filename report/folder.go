@@ -35,6 +35,9 @@ func Load(dir string) (*Run, error) {
 		if s, err := loadSearch(dir); s != nil || err != nil {
 			return &Run{Dir: dir, Search: s}, err
 		}
+		if b, err := loadLeaders(dir); b != nil || err != nil {
+			return &Run{Dir: dir, Board: b}, err
+		}
 		if _, err := os.Stat(dir); err != nil {
 			return nil, fmt.Errorf("report: there is no folder %s; make it with `tacit run -o %s`", dir, dir)
 		}

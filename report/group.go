@@ -32,6 +32,33 @@ func (r *row) scores() spreads {
 	return spreadsOf(all)
 }
 
+// fresh are the scores of users that took no part in training, where some were held out.
+func (r *row) fresh() (s spreads, told bool) {
+	var all []scores
+	for _, run := range r.runs {
+		if n := run.Result.NewUsers; n != nil {
+			all = append(all, scoresOf(&n.Test))
+		}
+	}
+	return spreadsOf(all), len(all) > 0
+}
+
+// freshNote says who they are and how they are served.
+func (r *row) freshNote() string {
+	n := r.runs[0].Result.NewUsers
+	if n == nil {
+		return ""
+	}
+	lo, hi := r.extent(func(r *Result) int { return usersOf(&r.NewUsers.Test) })
+	if hi == 0 {
+		return fmt.Sprintf("New users (%.3g of all, held out of training): %s.", n.Share, n.How)
+	}
+	return fmt.Sprintf("New users: %s tested that took no part in training, %.3g of all; %s. The rows above theirs are of the others.", counts(lo, hi), n.Share, n.How)
+}
+
+// freshLabel is the line of users that took no part.
+const freshLabel = "  on new users"
+
 // onTest are the scores of the rounds that test would choose, where that is told.
 func (r *row) onTest() (s spreads, told bool) {
 	var all []scores

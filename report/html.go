@@ -103,6 +103,8 @@ func HTML(w io.Writer, runs []*Run) error {
 	p := page{CSS: template.CSS(css), JS: template.JS(js), Policy: "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 	p.fill(runs)
 	switch n := len(p.Sections); {
+	case n+len(p.Searches) == 0 && len(p.Groups) > 0:
+		p.Title = "Leaderboard"
 	case n+len(p.Searches) == 0:
 		return fmt.Errorf("report: there is no run to show; give the folder of one, as `tacit report DIR -o report.html`")
 	case n == 0:
@@ -137,6 +139,11 @@ func (p *page) fill(runs []*Run) {
 				}
 				p.Sections = append(p.Sections, s)
 			}
+		}
+	}
+	for _, r := range runs {
+		if r.Board != nil {
+			p.leaders(r.Board)
 		}
 	}
 	for _, s := range searches(runs) {
@@ -180,7 +187,13 @@ func runSection(g *group, r *row) section {
 		}
 	}
 	t := board(g, r)
-	t.Notes = append(append(t.Notes, selected(r)), caveats(r)...)
+	t.Notes = append(t.Notes, selected(r))
+	for _, s := range []string{res.Choice.chosen(), r.freshNote()} {
+		if s != "" {
+			t.Notes = append(t.Notes, s)
+		}
+	}
+	t.Notes = append(t.Notes, caveats(r)...)
 	if p := r.published(); p != nil {
 		t.Notes = append(t.Notes, against(g, r, p))
 	}
@@ -249,6 +262,9 @@ func facts(r *Result) []fact {
 		method += ", preset " + *r.Preset
 	}
 	add("method", "%s", method)
+	if c := r.Choice; c != nil && c.Chosen >= 0 && c.Chosen < len(c.Tried) {
+		add("settings", "%s, the best of %d by %s on validation", c.Tried[c.Chosen].Settings, len(c.Tried), strings.ToUpper(c.By))
+	}
 	add("seed", "%d", r.Seed)
 	add("rounds", "%d; round %d is reported", r.Rounds, r.SelectedRound)
 	add("time", "%s to train, %s to evaluate, %s in all", took(r.Seconds.Train), took(r.Seconds.Eval), took(r.Seconds.Total))

@@ -69,6 +69,9 @@ func privacyFacts(r *Result) []fact {
 	}
 	add("sampler", "%s, T = %s", sampler, plural(p.Rounds, "round"))
 	noise := fmt.Sprintf("%s, %.5g times the sensitivity", p.Mechanism, p.Noise)
+	if p.Uneven {
+		noise += " in a round with the mean share of the budget"
+	}
 	if p.Clip > 0 {
 		noise += fmt.Sprintf("; an update is no longer than %.4g", p.Clip)
 		if p.Adaptive {

@@ -52,7 +52,8 @@ func refKeys(runs []*Run) []string {
 type refRow struct {
 	name   string
 	scores spreads
-	reason string // why there is none
+	fresh  spreads // of users that took no part in training
+	reason string  // why there is none
 	// users it was measured on, where that is not as many as the method; else 0
 	least, most int
 }
@@ -143,7 +144,7 @@ func pool(key, name string, runs []*Run) refRow {
 	}
 	out := refRow{name: name}
 	seen := map[one]bool{}
-	var all []scores
+	var all, fresh []scores
 	for _, run := range runs {
 		ref := run.Result.References[key]
 		if ref == nil {
@@ -166,14 +167,14 @@ func pool(key, name string, runs []*Run) refRow {
 		}
 		if !seen[id] {
 			seen[id] = true
-			all = append(all, s.scores)
+			all, fresh = append(all, s.scores), append(fresh, scoresOf(ref.New))
 		}
 	}
 	if out.scores = spreadsOf(all); len(all) == 0 {
 		out.reason = cmp.Or(out.reason, "not computed")
 		return out
 	}
-	out.reason = ""
+	out.reason, out.fresh = "", spreadsOf(fresh)
 	for i, s := range out.scores {
 		if s.sd == 0 { // the seed has no say in it
 			out.scores[i].n = min(s.n, 1)

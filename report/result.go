@@ -26,10 +26,12 @@ type Result struct {
 	Options       map[string]any        `json:"options"`
 	Valid         rank.Summary          `json:"valid"`
 	Test          rank.Summary          `json:"test"`
+	NewUsers      *NewUsers             `json:"new_users,omitempty"`      // those that took no part in training, where some were held out
 	OnTest        *Chosen               `json:"chosen_on_test,omitempty"` // only where there is no validation set
 	References    map[string]*Reference `json:"references"`               // popularity, ease, local, memoriser
 	LeakMeasured  *LeakMeasured         `json:"leak_measured"`
 	Preset        *string               `json:"preset"`
+	Choice        *Choice               `json:"chosen_settings,omitempty"` // of the method's own grid, on validation
 	Published     *Published            `json:"published"`
 	Seconds       Seconds               `json:"seconds"`
 	RoundMSMedian float64               `json:"round_ms_median"`
@@ -49,11 +51,39 @@ type Result struct {
 	Beside *Beside `json:"-"`
 }
 
+// NewUsers are users that took no part in training. Test is without metrics where
+// the method cannot serve them; How says how it does, or why not.
+type NewUsers struct {
+	Share float64      `json:"share"`
+	How   string       `json:"how"`
+	Valid rank.Summary `json:"valid"`
+	Test  rank.Summary `json:"test"`
+}
+
+// Choice is how the settings of a run without a preset were chosen: each setting of the
+// method's grid was run with Seed, and the best by a metric on validation items was taken.
+type Choice struct {
+	By      string  `json:"by"`
+	Seed    uint64  `json:"seed"`
+	Tried   []Tried `json:"tried"`
+	Chosen  int     `json:"chosen"` // the place in Tried, from 0
+	Seconds float64 `json:"seconds"`
+}
+
+// Tried is one setting, with its metrics on validation items.
+type Tried struct {
+	Settings string  `json:"settings"`
+	HR       float64 `json:"valid_hr@10"`
+	NDCG     float64 `json:"valid_ndcg@10"`
+	Seconds  float64 `json:"seconds"`
+}
+
 // Reference is a scorer that every report carries beside the method. Valid and
 // Test are nil where there is none, and Reason says why.
 type Reference struct {
 	Valid   *rank.Summary `json:"valid"`
 	Test    *rank.Summary `json:"test"`
+	New     *rank.Summary `json:"new_users,omitempty"` // test metrics of users that took no part in training
 	Reason  string        `json:"reason,omitempty"`
 	About   string        `json:"about,omitempty"`
 	Seconds float64       `json:"seconds"`
@@ -107,6 +137,7 @@ type Privacy struct {
 	Q          float64 `json:"q"`
 	Rounds     int     `json:"rounds"`
 	Noise      float64 `json:"noise"`
+	Uneven     bool    `json:"uneven,omitempty"` // rounds differ in noise: Noise is that of one with the mean share
 	Mechanism  string  `json:"mechanism"`
 	Accountant string  `json:"accountant"`
 	Conversion string  `json:"conversion"`
@@ -177,6 +208,8 @@ type Run struct {
 	Figures *Figures
 	// Search is what `tacit tune -o` leaves; Result is then nil.
 	Search *Search
+	// Board is what `tacit docs leaderboard` leaves; Result is then nil.
+	Board *Leaderboard
 	// Seeds are the runs of a folder that was made with --seeds; the fields above
 	// are then those of the first of them. It is nil for a folder with one run.
 	Seeds []*Run

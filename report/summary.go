@@ -50,12 +50,18 @@ func board(g *group, r *row) *Table {
 	if s, told := r.onTest(); told {
 		add(onTestLabel, s)
 	}
+	if s, told := r.fresh(); told {
+		add(freshLabel, s)
+	}
 	if p := r.published(); p.under(g.protocol) {
 		add("published", spreads{one(published(p.HR10)), one(published(p.NDCG10))})
 	}
 	t.Rule = len(t.Rows)
 	for _, ref := range refRows([]*row{r}) {
 		add(ref.name, ref.scores)
+		if ref.fresh[0].n > 0 {
+			add(freshLabel, ref.fresh)
+		}
 		t.Notes = append(t.Notes, ref.notes()...)
 	}
 	if t.dropEmpty() {
@@ -87,7 +93,14 @@ func (t *Table) dropEmpty() bool {
 
 // notes are the sentences under a board.
 func notes(g *group, r *row) []string {
-	out := append([]string{selected(r)}, caveats(r)...)
+	out := []string{selected(r)}
+	if s := r.runs[0].Result.Choice.chosen(); s != "" {
+		out = append(out, s)
+	}
+	if s := r.freshNote(); s != "" {
+		out = append(out, s)
+	}
+	out = append(out, caveats(r)...)
 	if p := r.published(); p != nil {
 		out = append(out, against(g, r, p))
 	}

@@ -60,16 +60,20 @@ func overview(g *group) *Table {
 			t.Rows = append(t.Rows, []any{onTestLabel, "", x[0], x[1], x[2], x[3], "", "", span(r.extent(func(r *Result) int { return r.OnTest.Round })), "", ""})
 			said.add(r.label, selected(r))
 		}
-		if v := verdicts(vs); v != "" {
-			said.add(r.label, v+".")
+		if x, told := r.fresh(); told {
+			t.Rows = append(t.Rows, under(freshLabel, x))
 		}
+		said.more(r.label, strings.TrimPrefix(verdicts(vs)+".", "."), r.freshNote(), r.runs[0].Result.Choice.chosen())
 		if res := r.runs[0].Result; res.Privacy != nil {
 			said.add(r.label, strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
 		}
 	}
 	t.Rule = len(t.Rows)
 	for _, ref := range refRows(g.rows) {
-		t.Rows = append(t.Rows, []any{ref.name, "", ref.scores[0], ref.scores[1], ref.scores[2], ref.scores[3], "", "", "", "", ""})
+		t.Rows = append(t.Rows, under(ref.name, ref.scores))
+		if ref.fresh[0].n > 0 {
+			t.Rows = append(t.Rows, under(freshLabel, ref.fresh))
+		}
 		about = append(about, ref.notes()...)
 	}
 	if !beside {
@@ -85,6 +89,20 @@ func overview(g *group) *Table {
 	}
 	t.Notes = append(append(said.lines(), sharedCaveats(g.rows)...), about...)
 	return t
+}
+
+// under is a line of the overview with scores alone.
+func under(label string, s spreads) []any {
+	return []any{label, "", s[0], s[1], s[2], s[3], "", "", "", "", ""}
+}
+
+// more adds the sentences that are not empty.
+func (s *sayings) more(name string, sentences ...string) {
+	for _, x := range sentences {
+		if x != "" {
+			s.add(name, x)
+		}
+	}
 }
 
 // sayings are sentences about rows; rows with the same sentence share a line.
@@ -195,6 +213,11 @@ func csvScores(r *Result, add func(string, any)) {
 		} else {
 			add(n.key+".verdict", nil)
 		}
+	}
+	if n := r.NewUsers; n != nil {
+		four("new_users.test", &n.Test)
+	} else {
+		four("new_users.test", nil)
 	}
 	p := r.Published
 	if p == nil {

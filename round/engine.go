@@ -118,20 +118,36 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	var shrunk [method.MaxSlots]float64
 	if e.Bound != nil {
 		e.unseal(e.Bound.Unit())
-	}
-	for i, s := range e.sum {
-		if s != nil && e.Bound == nil {
-			clear(s)
-			shrunk[i] = e.Fleet.Sum(i, s)
-			slot := &e.Slots[i]
-			e.Noise.AddSum(rep.Devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim, s)
-		}
+	} else {
+		e.gather(rep.Devices, shrunk[:])
 	}
 	if rep.Devices > 0 {
 		e.apply(rep.Devices, shrunk[:])
 	}
 	e.Next++
 	return rep, nil
+}
+
+// gather takes the round's sums of floats, with the noise that each device has added.
+func (e *Engine) gather(devices int, shrunk []float64) {
+	for i, s := range e.sum {
+		clear(s)
+		if s != nil && e.travels(i) {
+			shrunk[i] = e.Fleet.Sum(i, s)
+			slot := &e.Slots[i]
+			e.Noise.AddSum(devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim, s)
+		}
+	}
+}
+
+// travels reports whether anything is sent of a slot in the round in progress.
+func (e *Engine) travels(slot int) bool {
+	m, ok := method.As[method.Traveller](e.Method)
+	if !ok {
+		return true
+	}
+	phase, _ := m.Phase(e.Next, e.Rounds)
+	return m.Travels(phase, slot)
 }
 
 // Prepare allocates what rounds need. Step calls it; so does whoever loads State.

@@ -147,16 +147,6 @@ func (e *Engine) release(rep *Report) error {
 	return nil
 }
 
-// travels reports whether a slot is sent in the round in progress.
-func (e *Engine) travels(slot int) bool {
-	m, ok := method.As[method.Traveller](e.Method)
-	if !ok {
-		return true
-	}
-	phase, _ := m.Phase(e.Next, e.Rounds)
-	return m.Travels(phase, slot)
-}
-
 func (e *Engine) adapt(bits int64, devices int) error {
 	if e.Guard.Adaptive == "off" {
 		return nil

@@ -2,10 +2,12 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
@@ -22,6 +24,8 @@ type Places struct {
 	// Start is set where users have several test items, each ranked among all items
 	// that the user never touched: those of user u are Test[Start[u]:Start[u+1]].
 	Start []int
+	// New marks who took no part in training, where there is anybody.
+	New []bool
 }
 
 func newPlaces(split *data.Split) *Places {
@@ -46,7 +50,7 @@ func newPlaces(split *data.Split) *Places {
 		}
 		return &Places{Valid: absent(users), Test: absent(n), Start: start}
 	}
-	out := &Places{Valid: absent(users), Test: absent(users)}
+	out := &Places{Valid: absent(users), Test: absent(users), New: split.Newcomers()}
 	if split.Full {
 		out.ValidFull, out.TestFull = absent(users), absent(users)
 		out.Top = make([]uint32, users*topK)
@@ -241,8 +245,14 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 	}
 }
 
-// prepared measures every user with the newest shared values.
-func (f *Fleet) prepared(e *eval, t int) time.Duration {
+// Welcomes reports whether the method can serve a device that never took part: one that
+// is trained in one place has nothing for a user without a row of its own.
+func (f *Fleet) Welcomes() bool {
+	return f.central == nil || !slices.ContainsFunc(f.Plan.Slots, func(s method.Slot) bool { return s.PerUser })
+}
+
+// prepared measures every user with the newest shared values, or the newcomers alone.
+func (f *Fleet) prepared(e *eval, t int, newcomers bool) time.Duration {
 	start := time.Now()
 	const piece = 16
 	f.each((len(f.state)+piece-1)/piece, func(l *lane, i int) {
@@ -251,7 +261,10 @@ func (f *Fleet) prepared(e *eval, t int) time.Duration {
 				continue
 			}
 			f.open(l, u, t)
-			if l.part.Out && !f.Plan.Readies() && f.central == nil {
+			if newcomers && !l.part.New || l.part.New && !f.Welcomes() {
+				continue
+			}
+			if (l.part.Out || l.part.New) && !f.Plan.Readies() && f.central == nil {
 				// A new device without a way of its own to get ready is visited once.
 				st := f.Mem.Born(nil)
 				l.Visit(&st, &l.task, device.Void, false)

@@ -95,8 +95,8 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 		f.lanes = append(f.lanes, &lane{Worker: device.NewWorker(f.Mem, j), scores: newScores(split)})
 	}
 	if plan.Serves(method.Stranger) {
-		if f.out != nil {
-			return nil, fmt.Errorf("sim: scoring with a stranger's table needs a protocol in which everybody takes part, and %s holds users out", split.Name)
+		if f.in != nil {
+			return nil, fmt.Errorf("sim: scoring with a stranger's table needs everybody to take part, and users are held out (protocol %s, new-users %g)", split.Name, split.Apart)
 		}
 		if !opt.Cohort.All() || !plan.Headed() {
 			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a score function without hidden layers: leave infer=random out, or layers")
@@ -142,6 +142,11 @@ func (f *Fleet) holdOut() {
 	for u, out := range f.out {
 		// Trained in one place, everybody's train rows are there.
 		if !out || f.Plan.Central() {
+			f.in = append(f.in, uint32(u))
+		}
+	}
+	for u, apart := range f.split.Newcomers() {
+		if !apart {
 			f.in = append(f.in, uint32(u))
 		}
 	}

@@ -29,6 +29,7 @@ type Options struct {
 	Sums      string         `default:"float" choices:"float|integer" doc:"how updates are added up: as they are, or as whole numbers of 2^-24, as over a network; with dp always whole"`
 	Encode    string         `default:"dense" choices:"dense|sparse" doc:"how the bytes that travel are counted: every number, or without zeros where that is less"`
 	Keep      string         `default:"f32" choices:"f32|int16|int8" doc:"how a device keeps its private tables between visits: as they are, or rounded to whole numbers of a unit that each row has"`
+	NewUsers  float64        `default:"0" doc:"share of the users that take no part in training: they are recommended to from their own train rows, and measured apart"`
 	EvalEvery int            `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int            `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
 	Ties      string         `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
@@ -62,6 +63,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("secagg = %s without dp: masked sums need a bound on an update, which dp brings", o.Secagg)
 	case o.integers() && !o.DP.On() && (o.Mean == "row" || o.Noise.On()):
 		return fmt.Errorf("sums = integer with mean = %s and noise = %s: over a network nobody counts rows, and noise is dp's; use mean=cohort and noise=none", o.Mean, textOf(o.Noise))
+	case !(o.NewUsers >= 0 && o.NewUsers <= 0.9):
+		return fmt.Errorf("new-users = %g: want a share from 0 to 0.9", o.NewUsers)
 	case o.EvalEvery < 1:
 		return fmt.Errorf("eval-every = %d: want 1 or more", o.EvalEvery)
 	case o.EvalUsers < 0:

@@ -91,6 +91,9 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	if _, own := method.As[method.Updater](m); own && (opt.Mean != "cohort" || textOf(opt.Server) != "sgd:1") {
 		return nil, errors.New("sim: this method has a server step of its own: mean and server do not apply to it")
 	}
+	if opt.NewUsers != split.Apart {
+		return nil, fmt.Errorf("sim: new-users is %g, and the split holds out %g", opt.NewUsers, split.Apart)
+	}
 	f, err := NewFleet(m, split, opt, seed, jobs)
 	if err != nil {
 		return nil, err
@@ -119,7 +122,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		}
 	}
 	if f.Plan.Serves(method.Tuned) && opt.partial() && split.Out() == nil {
-		f.prepared(r.eval, 0) // who has not been visited yet is measured as it was born
+		f.prepared(r.eval, 0, false) // who has not been visited yet is measured as it was born
 	}
 	return r, nil
 }
@@ -169,8 +172,8 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		}
 	}
 	train := took - evalled
-	if turn && (!tuned && !f.Plan.Serves(method.Stranger) || f.out != nil) {
-		evalled += f.prepared(r.eval, t)
+	if turn {
+		evalled += r.after(t, tuned)
 	}
 	ev.TrainMS, ev.EvalMS = ms(train), ms(evalled)
 	r.account(rep, train, evalled)
@@ -202,6 +205,17 @@ func (r *Run) before(t int) error {
 	return nil
 }
 
+// after measures who was not measured in its visit.
+func (r *Run) after(t int, tuned bool) time.Duration {
+	f := r.Fleet
+	if !tuned && !f.Plan.Serves(method.Stranger) || f.out != nil {
+		return f.prepared(r.eval, t, false)
+	} else if f.split.Newcomers() != nil {
+		return f.prepared(r.eval, t, true)
+	}
+	return 0
+}
+
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (r *Run) account(rep round.Report, train, evalled time.Duration) {
@@ -225,8 +239,7 @@ func (r *Run) judge(ev *Event) error {
 	ties := r.TieRule()
 	valid, test := r.eval.now.Summaries(ties, r.Fleet.split.Items())
 	ev.Valid, ev.Test = &valid, &test
-	of := rank.Of(r.eval.now.Valid, ties)
-	hr := of.HR10()
+	hr := valid.Sampled["hr@10"]
 	if r.Engine.Guard != nil {
 		var err error
 		if ev.Release, err = r.publish(ev.Round-1, valid); err != nil {

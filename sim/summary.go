@@ -2,12 +2,53 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tacit-rec/tacit/rank"
 )
 
-// Summaries returns the metrics of validation and test.
+// Summaries returns the metrics of validation and test, of those who took part in
+// training.
 func (p *Places) Summaries(ties rank.Ties, items int) (valid, test rank.Summary) {
+	return p.of(false).summaries(ties, items)
+}
+
+// Newcomers returns those of the users who took no part; without metrics where nobody was
+// measured.
+func (p *Places) Newcomers(ties rank.Ties, items int) (valid, test rank.Summary) {
+	if p.New == nil {
+		return valid, test
+	}
+	if valid, test = p.of(true).summaries(ties, items); test.Sampled["users"] == 0 {
+		return rank.Summary{}, rank.Summary{}
+	}
+	return valid, test
+}
+
+// of are the places of those who are new, or of the others.
+func (p *Places) of(isNew bool) *Places {
+	if p.New == nil {
+		return p
+	}
+	only := func(places []rank.Place) []rank.Place {
+		out := slices.Clone(places)
+		for u := range out {
+			if p.New[u] != isNew {
+				out[u].Above = rank.Absent
+			}
+		}
+		return out
+	}
+	out := &Places{Valid: only(p.Valid), Test: only(p.Test), ValidFull: only(p.ValidFull), TestFull: only(p.TestFull), Top: slices.Clone(p.Top)}
+	for i := range out.Top {
+		if p.New[i/topK] != isNew {
+			out.Top[i] = rank.None
+		}
+	}
+	return out
+}
+
+func (p *Places) summaries(ties rank.Ties, items int) (valid, test rank.Summary) {
 	valid.Sampled, test.Sampled = rank.Of(p.Valid, ties).ByName(), rank.OfGroups(p.Test, p.Start, ties).ByName()
 	if valid.Sampled["users"] == 0 {
 		valid.Sampled = nil
@@ -19,8 +60,9 @@ func (p *Places) Summaries(ties rank.Ties, items int) (valid, test rank.Summary)
 	return valid, test
 }
 
-// Each returns the test metrics user by user: among sampled candidates, and among
+// Each returns the test metrics user by user, of those who took part: among sampled candidates, and among
 // the catalogue, empty where the protocol has none.
 func (p *Places) Each(ties rank.Ties) (sampled, full rank.Each) {
+	p = p.of(false)
 	return rank.EachOf(p.Test, p.Start, ties), rank.EachOf(p.TestFull, nil, ties)
 }

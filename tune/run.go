@@ -249,6 +249,7 @@ func (s *Search) split(seed uint64) error {
 	if err != nil {
 		return err
 	}
+	p.Apart = s.Base.NewUsers
 	split, err := data.NewSplit(s.Source, p, seed)
 	if err != nil {
 		return &lab.Input{Err: err}

@@ -13,7 +13,7 @@ import (
 
 func axesOf(t *testing.T, words ...string) string {
 	t.Helper()
-	settings, err := Words(words)
+	settings, err := Words(append([]string{"method=pfedrec"}, words...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestBadSpacesSayKeyNearestKeyAndSyntax(t *testing.T) {
 		"protocol=privrec":              "protocol privrec has no validation set",
 		"a.b":                           "neither a .toml file nor a key nor key=value",
 	} {
-		settings, err := Words(strings.Fields(words))
+		settings, err := Words(append([]string{"method=pfedrec"}, strings.Fields(words)...))
 		if err == nil {
 			_, err = New(settings)
 		}
@@ -86,7 +86,7 @@ func TestBadSpacesSayKeyNearestKeyAndSyntax(t *testing.T) {
 }
 
 func TestPointsAreInTheSpaceAllDifferentAndNamedByNumber(t *testing.T) {
-	settings, _ := Words(strings.Fields("dim=1..40 infer=own|global trials=60 seed=3"))
+	settings, _ := Words(strings.Fields("method=pfedrec dim=1..40 infer=own|global trials=60 seed=3"))
 	s, err := New(settings)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestPointsAreInTheSpaceAllDifferentAndNamedByNumber(t *testing.T) {
 			t.Errorf("trial %d of 20 is %v, of 60 %v", i, p, s.points[i])
 		}
 	}
-	small, _ := Words(strings.Fields("lr=1 eta=1 dim=8|16|32 infer=own|global trials=50"))
+	small, _ := Words(strings.Fields("method=pfedrec lr=1 eta=1 dim=8|16|32 infer=own|global trials=50"))
 	if s, err := New(small); err != nil || len(s.points) != 6 {
 		t.Errorf("a space of 6 settings, one of which is that of trial 0, has %d points (%v); want 6", len(s.points), err)
 	}
@@ -160,7 +160,7 @@ func TestTheWrittenSearchIsTheSameSearch(t *testing.T) {
 }
 
 func TestABestValueAtAnEndIsNamed(t *testing.T) {
-	settings, _ := Words(strings.Fields("lr=0.01..1,log eta=1..100 dim=8|16|32 epochs=1..4 infer=own|global|random"))
+	settings, _ := Words(strings.Fields("method=pfedrec lr=0.01..1,log eta=1..100 dim=8|16|32 epochs=1..4 infer=own|global|random"))
 	s, err := New(settings)
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // given is the small world, and the words of a command line.
 func given(t *testing.T, words ...string) []lab.Setting {
 	t.Helper()
-	out, err := Words(append([]string{"data=world", "world=users=60,items=200,mean-rows=15", "rounds=9", "trials=12"}, words...))
+	out, err := Words(append([]string{"method=pfedrec", "data=world", "world=users=60,items=200,mean-rows=15", "rounds=9", "trials=12"}, words...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,7 +198,7 @@ func (a *app) adminToken() *cobra.Command {
 }
 
 func (a *app) adminPause(pause bool) *cobra.Command {
-	use, short := "pause", "End the round in progress and begin no other"
+	use, short := "pause", "Give out no more tasks: the round in progress ends with who came, and no other begins"
 	if !pause {
 		use, short = "resume", "Go on after a pause"
 	}

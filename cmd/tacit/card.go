@@ -52,6 +52,7 @@ type promised struct {
 	Q         float64  `json:"q"`
 	Mechanism string   `json:"mechanism"`
 	Noise     float64  `json:"noise"`
+	Uneven    bool     `json:"uneven,omitempty"`
 	Clip      float64  `json:"clip"`
 	Rounds    int      `json:"rounds"`
 	Whole     any      `json:"epsilon_of_all_rounds"`
@@ -93,7 +94,7 @@ func cardOf(e lab.Started) cardData {
 func promisedBy(g *privacy.Stack) *promised {
 	p := &promised{
 		Epsilon: finite(g.Whole.Epsilon), Delta: g.Delta, Against: string(g.Against), Holds: g.Holds(), Adjacency: string(g.Adjacency),
-		Sampler: "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Clip: g.Clip, Rounds: g.Rounds, Whole: finite(g.Whole.Epsilon), Caveats: g.Caveats(),
+		Sampler: "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.Uneven(), Clip: g.Clip, Rounds: g.Rounds, Whole: finite(g.Whole.Epsilon), Caveats: g.Caveats(),
 	}
 	if e, err := g.Events(g.Noise, 1); err == nil {
 		p.Sampler, p.Q = string(e[0].Sampler), e[0].Q
@@ -129,7 +130,11 @@ func (p *promised) write(w io.Writer) {
 	if p.Sampler != "none" {
 		sampler = fmt.Sprintf("sampler %s with q %.4g", p.Sampler, p.Q)
 	}
-	fmt.Fprintf(w, "          %s noise, %.5g times the sensitivity; updates no longer than %.4g; %s; %d rounds\n", p.Mechanism, p.Noise, p.Clip, sampler, p.Rounds)
+	where := ""
+	if p.Uneven {
+		where = " in a round with the mean share of the budget"
+	}
+	fmt.Fprintf(w, "          %s noise, %.5g times the sensitivity%s; updates no longer than %.4g; %s; %d rounds\n", p.Mechanism, p.Noise, where, p.Clip, sampler, p.Rounds)
 	fmt.Fprintf(w, "          stages: %s on the device; %s at the coordinator\n", strings.Join(p.Device, ", "), strings.Join(p.Then, ", "))
 	for _, c := range p.Caveats {
 		fmt.Fprintf(w, "          mind: %s\n", c)
@@ -213,13 +218,9 @@ func card(w io.Writer, e lab.Started) {
 
 // dryRun prints the card and runs nothing.
 func (a *app) dryRun(j *lab.Job) error {
-	p, err := data.ProtocolNamed(j.Protocol)
+	split, err := j.Split(j.Source)
 	if err != nil {
-		return input(err, "")
-	}
-	split, err := data.NewSplit(j.Source, p, j.Seed)
-	if err != nil {
-		return input(err, "")
+		return err
 	}
 	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)

@@ -81,7 +81,7 @@ func fetched(w io.Writer, r *fetch.Result) error {
 	if !r.AsPublished {
 		sizes = "which is not what was published"
 	}
-	_, err := fmt.Fprintf(w, "%s is in %s: %d users, %d items, %d rows, %s\n  sha256 %s: %s\n  next: tacit data describe %s; tacit run -m pfedrec -d %s\n",
+	_, err := fmt.Fprintf(w, "%s is in %s: %d users, %d items, %d rows, %s\n  sha256 %s: %s\n  next: tacit data describe %s; tacit run -d %s\n",
 		r.Set, r.Folder, r.Users, r.Items, r.Rows, sizes, r.SHA256, checked, r.Set, r.Set)
 	return err
 }

@@ -100,7 +100,7 @@ func (r *reach) find(admin bool) (*welcome, error) {
 		w.Token, w.Admin = r.token, r.token
 	}
 	if admin && w.Admin == "" || !admin && w.Token == "" {
-		return nil, input(errors.New("a token is missing"), "--token TOKEN; tacit admin token makes one to enrol with, tacit serve prints the operator's")
+		return nil, input(errors.New("a token is missing"), "--token TOKEN; tacit admin token makes one to enrol with; the operator's is in local.json of the coordinator's state folder")
 	}
 	return w, nil
 }

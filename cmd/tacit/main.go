@@ -91,9 +91,9 @@ func (a *app) root() *cobra.Command {
 paper's protocol and under an honest one, with the published number beside ours.
 
   tacit play                                  a first result in seconds, offline
-  tacit run -m pfedrec -d world               one experiment on the built-in world
+  tacit run -d ml-100k                        one experiment, with Tacit's own method and settings
   tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5
-  tacit methods pfedrec                       what it shares, keeps and sends`,
+  tacit methods tacit                         what it shares, keeps and sends`,
 		SilenceUsage: true, SilenceErrors: true, Version: version + " " + revision(),
 	}
 	c.PersistentFlags().StringVar(&a.format, "format", "text", "text, or json: one envelope on standard output")

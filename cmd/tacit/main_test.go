@@ -73,8 +73,8 @@ func TestRunPrintsTheEnvelopeOfTheContract(t *testing.T) {
 			t.Errorf("reference %s has no test metrics", name)
 		}
 	}
-	if data["preset"] != nil || data["published"] != nil || data["privacy"] != nil {
-		t.Errorf("preset %v, published %v, privacy %v: want null on the world", data["preset"], data["published"], data["privacy"])
+	if data["method"] != "tacit" || data["preset"] != "tacit/world" || data["published"] != nil || data["privacy"] != nil {
+		t.Errorf("%v with preset %v, published %v, privacy %v: want tacit, its preset for the world, null and null", data["method"], data["preset"], data["published"], data["privacy"])
 	}
 }
 

@@ -96,5 +96,5 @@ func (a *app) docsCmd() *cobra.Command {
 		},
 	}
 	pages.Flags().StringVarP(&dir, "out", "o", "docs/methods", "folder to write to")
-	return group(&cobra.Command{Use: "docs", Short: "Generate the documentation that is made of code and runs"}, pages, a.parityCmd(), a.promisesCmd())
+	return group(&cobra.Command{Use: "docs", Short: "Generate the documentation that is made of code and runs"}, pages, a.parityCmd(), a.promisesCmd(), a.leaderboardCmd())
 }

@@ -15,15 +15,17 @@ import (
 )
 
 const playLong = `Train PFedRec on the built-in world, twice: as the papers evaluate it, and as a real
-device could. Needs no network, no data and no settings.`
+device could. Then train Tacit's own method, the default of tacit run, as a device could. Needs
+no network, no data and no settings.`
 
 const playEnd = `
-The same method, the same data: only what a device may know while it learns differs.
+PFedRec's two tables are the same method on the same data: only what a device may know while it
+learns differs. Tacit's own method is what tacit run takes if no other is named.
 
 Next:
+  tacit run -d world -o runs/first                   keep the run: open runs/first/report.html
   tacit run -m fedmf -d world                        another method, honestly evaluated
-  tacit run -m pfedrec -d world -o runs/first        keep the run: open runs/first/report.html
-  tacit methods pfedrec                              what it shares, keeps and sends
+  tacit methods tacit                                what it shares, keeps and sends
 `
 
 func (a *app) playCmd() *cobra.Command {
@@ -34,14 +36,12 @@ func (a *app) playCmd() *cobra.Command {
 			var runs []*report.Result
 			var last *sim.Run
 			var source data.Source
-			for _, protocol := range []string{"paper", "deployed"} {
-				spec, err := lab.Resolve([]lab.Setting{
-					{Key: "method", Value: "pfedrec", From: "play"},
-					{Key: "data", Value: "world", From: "play"},
-					{Key: "protocol", Value: protocol, From: "play"},
-					{Key: "rounds", Value: "60", From: "play"},
-					{Key: "preset", Value: "built-in", From: "play"},
-				})
+			for _, words := range []string{"method=pfedrec protocol=paper rounds=60", "method=pfedrec rounds=60", ""} {
+				given, err := lab.Assignments(strings.Fields(words+" data=world preset=built-in"), "play")
+				if err != nil {
+					return err
+				}
+				spec, err := lab.Resolve(given)
 				if err != nil {
 					return err
 				}

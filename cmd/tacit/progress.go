@@ -34,6 +34,8 @@ func (a *app) teller(rounds int) func(any) {
 			if e.Job.Resume {
 				return
 			}
+		case lab.Choosing:
+			l.say(fmt.Sprintf("trying %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings, points(e.NDCG), e.Seconds))
 		case lab.Resumed:
 			l.from = e.Round
 			l.say(fmt.Sprintf("resumed after round %d", e.Round))

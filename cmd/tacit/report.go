@@ -74,6 +74,9 @@ func noSearch(runs []*report.Run) error {
 		if r.Search != nil {
 			return input(fmt.Errorf("%s is a search and no run", r.Dir), "tacit report "+r.Dir+" -o page.html shows it; its table is tuned.md")
 		}
+		if r.Board != nil {
+			return input(fmt.Errorf("%s is a leaderboard and no run", r.Dir), "tacit report "+r.Dir+" -o page.html shows it; tacit docs leaderboard --found writes its tables")
+		}
 	}
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 func TestReportWritesPagesAndFigures(t *testing.T) {
 	dir := t.TempDir()
 	run, plain, figs := filepath.Join(dir, "run"), filepath.Join(dir, "plain"), filepath.Join(dir, "figs")
-	if code, _, errs := tacit("run", "-d", "world", "--world", small, "rounds=4", "--no-references", "-o", run); code != 0 {
+	if code, _, errs := tacit("run", "-m", "pfedrec", "-d", "world", "--world", small, "rounds=4", "--no-references", "-o", run); code != 0 {
 		t.Fatal(errs)
 	}
-	if code, _, errs := tacit("run", "-d", "world", "--world", small, "rounds=4", "--no-references", "--no-figures", "-o", plain); code != 0 {
+	if code, _, errs := tacit("run", "-m", "pfedrec", "-d", "world", "--world", small, "rounds=4", "--no-references", "--no-figures", "-o", plain); code != 0 {
 		t.Fatal(errs)
 	}
 	if _, err := os.Stat(filepath.Join(plain, "figures.json")); err == nil {

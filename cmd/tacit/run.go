@@ -29,13 +29,14 @@ type runFlags struct {
 	explain, dryRun      bool
 }
 
-const runLong = `Run one experiment: a method on a data set under a protocol.
+const runLong = `Run one experiment: a method on a data set under a protocol. Without -m the method is tacit.
 
 Settings are flags, key=value words, TACIT_... variables or keys of a TOML file;
 flags win over the environment, the environment over the file, the file over the
 preset of method, data and protocol: yours, which tacit tune save leaves in
 $TACIT_PRESETS or in your settings folder, else the built-in one. --explain tells them
-apart. Parameters of the method are given as key=value.
+apart. Parameters of the method are given as key=value. Without a preset, methods with a grid of
+their own (tacit, ials) try it on validation items first and take the best; --no-preset does not.
 
 Protocols, which say what a device draws as negatives:
 %s
@@ -48,7 +49,9 @@ report; --no-figures saves the seconds that maps, spectra and the loss landscape
 Ctrl-C once finishes the round, saves and exits with 130; --resume DIR goes on with
 the same bits.`
 
-const runExample = `  tacit run -m pfedrec -d world
+const runExample = `  tacit run
+  tacit run -d ml-100k
+  tacit run -m pfedrec -d world
   tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5 -o runs/pfedrec
   tacit run -m pfedrec -d ml-100k infer=global lr=0.05 rounds=50
   tacit run -m fedmf -d ratings.csv --columns user,item,rating,time --min-rows 5
@@ -102,6 +105,9 @@ func (a *app) runCmd() *cobra.Command {
 		}
 		if f.dryRun {
 			return a.dryRun(job)
+		}
+		if err := job.Choose(c.Context()); err != nil {
+			return err
 		}
 		return a.runJob(c, job)
 	}

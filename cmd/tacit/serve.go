@@ -51,7 +51,7 @@ const serveExample = `  tacit serve                                  and in two 
 
   tacit serve -d ml-100k -m tacit --devices 943 --state run1
   tacit serve --catalogue items.csv -m fedmf --devices 5000 --dp epsilon=8 --cohort poisson:0.1
-  tacit serve --listen :7633 --cert cert.pem --key key.pem`
+  tacit serve --listen :7633 --cert cert.pem --cert-key key.pem`
 
 func (a *app) serveCmd() *cobra.Command {
 	var f serveFlags
@@ -60,7 +60,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVar(&f.state, "state", stateDir(), "the folder of all its state")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:7633", "where it listens")
-	fl.StringVar(&f.cert, "cert", "", "a certificate in PEM form; with --key")
+	fl.StringVar(&f.cert, "cert", "", "a certificate in PEM form; with --cert-key")
 	fl.StringVar(&f.key, "cert-key", "", "its private key")
 	fl.StringVar(&f.name, "name", "", "what people call the federation")
 	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title")

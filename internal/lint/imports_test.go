@@ -62,6 +62,7 @@ var table = map[string]row{
 	"conform": {not: list("lab report data/fetch")},
 	"lab":     {},
 	"tune":    {may: list("lab sim data rank method methods param report rng internal/whole")},
+	"board":   {may: list("lab sim data rank refs method methods param report internal/whole")},
 	"bench":   {may: list("sim data methods method param report vec rng internal/naive")},
 
 	"cmd/tacit":       {},

@@ -1,0 +1,117 @@
+package learn
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Follow is the loss of a history in its order: after each item, minus the logarithm of
+// the softmax of the next one among itself and negatives. The negatives that were
+// drawn for a run of positions serve all of them, so that each meets many (Hidasi and
+// Karatzoglou 2018). With keep below 1, a share of what is read and of each state that is
+// scored with is dropped. The gradient is that of the mean over a history where users
+// count alike, of the sum where rows do, and between the two where roots do. Of a
+// history that is longer than Longest each visit takes a part, from a place that it draws.
+func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
+	return method.Oracle{Grad: func(w *method.Work, b *method.Batch) float64 {
+		n := min(len(w.History), g.Longest) - 1
+		if n < 1 {
+			return 0
+		}
+		first := int(w.Rand.Uint32n(uint32(len(w.History) - n)))
+		s, places := w.View[g.First+gruItem].Stride, g.places(w)
+		rows, each := places.rows[first:first+n+1], len(places.negatives)/len(w.History)
+		negatives := places.negatives[first*each:]
+		scale := float32(1)
+		switch alike {
+		case "users":
+			scale = 1 / float32(n)
+		case "roots":
+			scale = 1 / float32(math.Sqrt(float64(n)))
+		}
+		h := g.read(w, rows[:n], keep)[s:]
+		seen, mask := w.Room(gruSeen, n*s), w.Room(gruMaskH, n*s)
+		copy(seen, h)
+		if keep < 1 {
+			drop(&w.Rand, keep, mask)
+			times(mask, seen)
+		}
+		dh := w.Room(gruDH, n*s)
+		clear(dh)
+		loss := 0.0
+		for lo := 0; lo < n; lo += run {
+			hi := min(lo+run, n)
+			loss += g.follow(w, rows[lo+1:hi+1], negatives[lo*each:hi*each], scale, seen[lo*s:hi*s], dh[lo*s:hi*s])
+		}
+		if keep < 1 {
+			times(mask, dh)
+		}
+		g.back(w, rows[:n], keep)
+		return loss / float64(n) * float64(b.N)
+	}}
+}
+
+// follow is the loss of one run of positions: their states, and the rows of the items
+// that came next.
+func (g GRU) follow(w *method.Work, next, negatives []uint32, scale float32, states, dstates []float32) float64 {
+	item, bias := &w.View[g.First+gruItem], &w.View[g.First+gruBias]
+	s, m, k := item.Stride, len(next), len(negatives)
+	wide := vec.Pad(k + 1) // the last is the item that came next
+	rows, drows, z := w.Room(gruRows, k*s), w.Room(gruDRows, k*s), w.Room(gruZ, m*wide)
+	clear(z)
+	offset, doffset := w.Room(gruOffset, 2*wide)[:wide], w.Room(gruOffset, 2*wide)[wide:]
+	clear(offset)
+	clear(doffset)
+	for j, p := range negatives {
+		copy(rows[j*s:(j+1)*s], item.Row(item.Local+p))
+		offset[j] = bias.Row(bias.Local + p)[0]
+	}
+	pack := w.Room(gruPack, vec.GemmRoom(max(m, k, g.Dim)))
+	vec.Gemm(m, k, g.Dim, vec.Rows(states, s), vec.Rows(rows, s).T(), pack, vec.Rows(z, wide))
+	loss := 0.0
+	for t, r := range next {
+		row, p := z[t*wide:][:k+1], r-item.Local
+		vec.Add(offset[:k], row[:k])
+		row[k] = vec.Dot(states[t*s:(t+1)*s], item.Row(r)) + bias.Row(bias.Local + p)[0]
+		if l := softmax(row, scale); w.WantLoss {
+			loss += l
+		}
+		vec.Axpy(row[k], item.Row(r), dstates[t*s:(t+1)*s])
+		vec.Axpy(row[k], states[t*s:(t+1)*s], item.GradRow(p))
+		bias.GradRow(p)[0] += row[k]
+		vec.Add(row[:k], doffset[:k])
+	}
+	vec.Gemm(m, g.Dim, k, vec.Rows(z, wide), vec.Rows(rows, s), pack, vec.Rows(dstates, s))
+	clear(drows)
+	vec.Gemm(k, g.Dim, m, vec.Rows(z, wide).T(), vec.Rows(states, s), pack, vec.Rows(drows, s))
+	for j, p := range negatives {
+		vec.Add(drows[j*s:(j+1)*s], item.GradRow(p))
+		bias.GradRow(p)[0] += doffset[j]
+	}
+	return loss
+}
+
+// softmax replaces logits by the gradient, times scale, of minus the logarithm of the
+// share that the last of them has, and returns that.
+func softmax(z []float32, scale float32) float64 {
+	top := z[0]
+	for _, x := range z {
+		top = max(top, x)
+	}
+	for i := range z {
+		z[i] -= top
+	}
+	vec.Sigmoids(z)
+	sum := float32(0)
+	for i, y := range z { // exp(x) = sigmoid(x) / (1 - sigmoid(x)), and no x is above 0
+		z[i] = y / (1 - y)
+		sum += z[i]
+	}
+	share := z[len(z)-1] / sum
+	vec.Scale(scale/sum, z)
+	z[len(z)-1] -= scale
+	return -rng.Log(max(float64(share), least))
+}

@@ -1,0 +1,182 @@
+package learn_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/rng"
+)
+
+// recurrent is a GRU with a visit that does nothing.
+type recurrent struct{ learn.GRU }
+
+const (
+	recItem = iota
+	recBias
+	recIn
+	recRe
+	recOff
+	recState
+	recRun = 4
+)
+
+func (m *recurrent) Slots(int) []method.Slot {
+	s := m.GRU.Slots(0.7)
+	s[recBias].Init = method.Init{Kind: method.Normal, A: 0.5}
+	s[recOff].Init = method.Init{Kind: method.Normal, A: 0.5}
+	return s
+}
+
+func (m *recurrent) Visit(int) method.Visit { return method.Visit{Run: func(*method.Work) {}} }
+
+// slow is the same network in float64, step by step and place by place, on the values
+// that a device starts from.
+type slow struct{ b *bench }
+
+func (s slow) at(slot, row, k int) float64 {
+	wide := 8
+	if slot == recBias {
+		k = 0
+	}
+	return float64(s.b.mem.Value(slot)[row*wide+k])
+}
+
+func (s slow) sum(slot, row int, v []float64) float64 {
+	out := 0.0
+	for k, x := range v {
+		out += s.at(slot, row, k) * x
+	}
+	return out
+}
+
+func (s slow) next(item uint32, h []float64) []float64 {
+	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	x, out := make([]float64, tinyDim), make([]float64, tinyDim)
+	for k := range x {
+		x[k] = s.at(recItem, int(item), k)
+	}
+	for k := range out {
+		r := sigmoid(s.sum(recIn, k, x) + s.sum(recRe, k, h) + s.at(recOff, 0, k))
+		z := sigmoid(s.sum(recIn, tinyDim+k, x) + s.sum(recRe, tinyDim+k, h) + s.at(recOff, 1, k))
+		c := math.Tanh(s.sum(recIn, 2*tinyDim+k, x) + s.at(recOff, 2, k) + r*(s.sum(recRe, 2*tinyDim+k, h)+s.at(recOff, 3, k)))
+		out[k] = z*h[k] + (1-z)*c
+	}
+	return out
+}
+
+func (s slow) score(item uint32, h []float64) float64 {
+	return s.sum(recItem, int(item), h) + s.at(recBias, int(item), 0)
+}
+
+// loss is the sum over the history.
+func (s slow) loss(history, negatives []uint32, each, run int) float64 {
+	h, out := make([]float64, tinyDim), 0.0
+	n := len(history) - 1
+	for t := range n {
+		h = s.next(history[t], h)
+		lo := t / run * run
+		own := math.Exp(s.score(history[t+1], h))
+		all := own
+		for _, i := range negatives[lo*each : min(lo+run, n)*each] {
+			all += math.Exp(s.score(i, h))
+		}
+		out -= math.Log(own / all)
+	}
+	return out
+}
+
+func openRecurrent(t *testing.T, longest int) (*recurrent, *bench, *method.Work) {
+	t.Helper()
+	m := &recurrent{learn.GRU{Dim: tinyDim, Longest: longest}}
+	b := open(t, m, true)
+	return m, b, b.Open(&b.state, task(0))
+}
+
+func TestFollowIsTheLossOfANetworkWrittenStepByStep(t *testing.T) {
+	m, b, w := openRecurrent(t, 100)
+	w.WantLoss = true
+	all := w.Batch(0, len(w.Samples.Item))
+	var negatives []uint32
+	for x, i := range all.Item {
+		if all.Y[x] == 0 {
+			negatives = append(negatives, i)
+		}
+	}
+	n := float64(len(train) - 1)
+	for _, run := range []int{1, recRun, 100} {
+		want := slow{b}.loss(train, negatives, 2, run) / n * float64(all.N)
+		got := m.Follow(run, 1, "users").Grad(w, all)
+		if math.Abs(got-want) > 1e-4*want {
+			t.Errorf("in runs of %d the loss is %g, want %g", run, got, want)
+		}
+	}
+}
+
+func TestTheStateIsThatOfANetworkWrittenStepByStep(t *testing.T) {
+	for _, longest := range []int{100, 3} {
+		m, b, w := openRecurrent(t, longest)
+		m.Settle(w, train)
+		h := make([]float64, tinyDim)
+		for _, i := range train[max(len(train)-longest, 0):] {
+			h = slow{b}.next(i, h)
+		}
+		for k, want := range h {
+			if got := float64(w.View[recState].Val[k]); math.Abs(got-want) > 1e-5 {
+				t.Errorf("reading %d items, place %d of the state is %g, want %g", longest, k, got, want)
+			}
+		}
+	}
+}
+
+// Dropping is drawn from the device's stream: from the same stream comes the same loss.
+func TestTheGradientOfFollowIsTheFiniteDifference(t *testing.T) {
+	for _, c := range []struct {
+		keep    float32
+		alike   string
+		times   float64
+		longest int
+	}{{1, "users", 1, 100}, {0.6, "users", 1, 4}, {0.6, "roots", math.Sqrt(6), 7}, {1, "rows", 4, 5}} {
+		m, _, w := openRecurrent(t, c.longest)
+		w.WantLoss = true
+		all, stream := w.Batch(0, len(w.Samples.Item)), w.Rand
+		oracle := m.Follow(recRun, c.keep, c.alike)
+		value := func() float64 {
+			w.Rand = stream
+			return c.times * oracle.Grad(w, all) / float64(all.N)
+		}
+		w.ClearGrads(all)
+		value()
+		grads := make([][]float32, recState) // each value that follows adds to them
+		for i := range grads {
+			grads[i] = slices.Concat(w.View[i].Grad, w.View[i].GradRows)
+		}
+		r := rng.New(rng.Test)
+		for i := range recState {
+			v := &w.View[i]
+			val, grad := v.Val, grads[i]
+			if v.Slot.PerItem {
+				val = v.Arena[int(v.Local)*v.Stride:][:len(all.Rows)*v.Stride]
+			}
+			for range 60 {
+				k := int(r.Uint32n(uint32(len(val))))
+				if k%v.Stride >= v.Slot.Dim {
+					continue
+				}
+				const h = 1.0 / 128
+				old := val[k]
+				val[k] = old + h
+				up := value()
+				val[k] = old - h
+				down := value()
+				val[k] = old
+				want := (up - down) / (2 * h)
+				if math.Abs(float64(grad[k])-want) > 0.01*math.Max(0.03, math.Abs(want)) {
+					t.Fatalf("keep %g, %s: slot %q place %d has the gradient %g, the finite difference is %g", c.keep, c.alike, v.Slot.Name, k, grad[k], want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package learn
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Half is a symmetric matrix over so many items, as rows of a PerItem slot in which
+// each pair has one place: (i, j) is in row i, at the distance from i to j counted
+// around the catalogue, where that is the shorter way. All rows are alike, so half
+// of the matrix is half of the bytes.
+type Half uint32
+
+// Dim is the length of a row.
+func (n Half) Dim() int { return int(n)/2 + 1 }
+
+// Place is where the pair (i, j) is.
+func (n Half) Place(i, j uint32) (row, at uint32) {
+	d := j - i
+	if j < i {
+		d += uint32(n)
+	}
+	if 2*d > uint32(n) || 2*d == uint32(n) && j < i {
+		return j, uint32(n) - d
+	}
+	return i, d
+}
+
+// Whole writes the matrix out, with ridge added to its diagonal. Items that keep does
+// not hold have zeros.
+func (n Half) Whole(rows []float32, stride int, ridge float64, keep []bool) *Dense {
+	d := NewDense(int(n))
+	for i := range uint32(n) {
+		for at, x := range rows[int(i)*stride:][:n.Dim()] {
+			j := (i + uint32(at)) % uint32(n)
+			if x != 0 && keep[i] && keep[j] { // a place that no pair has holds nothing
+				d.Data[int(i)*d.Stride+int(j)] = x
+				d.Data[int(j)*d.Stride+int(i)] = x
+			}
+		}
+		d.Data[int(i)*d.Stride+int(i)] += float32(ridge)
+	}
+	return d
+}
+
+// Common says which items at least few devices have; counts is the first number of
+// each row.
+func Common(counts []float32, n, stride, few int) []bool {
+	keep := make([]bool, n)
+	for i := range keep {
+		keep[i] = counts[i*stride] >= float32(few)
+	}
+	return keep
+}
+
+// Pairs adds 1 to each pair of a device's distinct items, an item with itself too.
+// Rows of the slot follow one another from row base on.
+func (n Half) Pairs(items []uint32, base uint32, v *method.View) {
+	for x, i := range items {
+		for _, j := range items[x:] {
+			row, at := n.Place(i, j)
+			v.Row(base + row)[at]++
+		}
+	}
+}
+
+// Ease turns the sums of Pairs into the weights of EASE: row i of dst holds -P_ij/P_jj,
+// where P = (gram + reg I)^-1, and 0 for i itself. Items that keep does not hold
+// have zeros.
+func (n Half) Ease(keep []bool, gram []float32, stride int, reg float64, dst []float32, wide int) {
+	clear(dst)
+	d := n.Whole(gram, stride, reg, keep)
+	if !d.Factor() {
+		return
+	}
+	p := d.Inverse()
+	for i := range int(n) {
+		for j := range int(n) {
+			if i != j {
+				dst[i*wide+j] = -p.Data[i*p.Stride+j] / p.Data[j*p.Stride+j]
+			}
+		}
+	}
+}
+
+// Slit is a linear model of the items to come, from those that were: with L[t,i] = Rho^(t-s)
+// for the item i at place s <= t of a history and T[t,j] = Ahead^(r-t-1) for j at r > t, it
+// is B = (L'L + Reg I)^-1 L'T, over the places of all histories that have an item after them.
+type Slit struct{ Rho, Ahead, Reg float64 }
+
+// tiny is a weight beside 1 that float32 does not see.
+const tiny = 1.0 / (1 << 24)
+
+// Sums adds L'L to past and L'T to next, whose rows follow one another from firstPast
+// and firstNext on. A place counts the items at most so far away that their weight is seen.
+func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32, past, next *method.View) {
+	n, half := len(history), Half(w.Items)
+	wide := w.Wide(2 * n)
+	near, ahead := wide[:n], wide[n:] // by distance: Rho^m, and the sum of Rho^a Ahead^(m-1-a)
+	reach, rho, further, sum := 0, 1.0, 1.0, 0.0
+	for m := range n {
+		near[m], ahead[m] = rho, sum
+		sum = float64(s.Rho*sum) + further
+		rho, further = rho*s.Rho, further*s.Ahead
+		if reach = m + 1; rho < tiny && sum < tiny {
+			break
+		}
+	}
+	tail := 0.0 // sum of Rho^2a over the places from here to the last but one
+	for r := n - 1; r >= 0; r-- {
+		j := history[r]
+		for m := range min(r+1, reach) {
+			i := history[r-m]
+			if m > 0 {
+				next.Row(firstNext + i)[j] += float32(ahead[m])
+			}
+			x := float64(near[m] * tail)
+			if m > 0 && i == j {
+				x *= 2
+			}
+			row, at := half.Place(i, j)
+			past.Row(firstPast + row)[at] += float32(x)
+		}
+		tail = 1 + float64(s.Rho*s.Rho*tail)
+	}
+}
+
+// Among adds 1 for each item of a list, once: a device that counts has its part in the
+// item's row. first is the first row of count. Room 8 is used.
+func Among(w *method.Work, list []uint32, first uint32, count *method.View) {
+	seen := w.Room(8, w.Items)
+	clear(seen)
+	for _, i := range list {
+		if seen[i] == 0 {
+			seen[i] = 1
+			count.Row(first + i)[0]++
+		}
+	}
+}
+
+// Weights turns the sums into B. Items that keep does not hold have zeros.
+func (s Slit) Weights(keep []bool, past []float32, stride int, next []float32, wide int, dst []float32) {
+	n := len(keep)
+	clear(dst)
+	d := Half(n).Whole(past, stride, s.Reg, keep)
+	if !d.Factor() {
+		return
+	}
+	for i := range n {
+		for j := range n {
+			if keep[i] && keep[j] {
+				dst[i*wide+j] = next[i*wide+j]
+			}
+		}
+	}
+	d.Solve(dst, n, wide)
+}
+
+// Scores sets dst to the sum of the weights' rows over a history, the newest whole and
+// each earlier one less by Rho.
+func (s Slit) Scores(weights *method.View, history []uint32, dst []float32) {
+	clear(dst)
+	power := 1.0
+	for t := len(history) - 1; t >= 0 && power > tiny; t-- {
+		vec.Axpy(float32(power), weights.Row(history[t]), dst)
+		power *= s.Rho
+	}
+}

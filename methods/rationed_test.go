@@ -1,0 +1,344 @@
+package methods_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// budgeted are the methods that are made for a privacy budget, with rounds in which
+// each of their phases occurs.
+func budgeted(t *testing.T) map[string]method.Method {
+	small := []string{"head-items=20", "rank=6"}
+	return map[string]method.Method{
+		"oneshot":       with(t, &methods.OneShot{}, append(small, "flat=0.4")...),
+		"norm-grad":     with(t, &methods.NormGrad{}, "dim=5"),
+		"tacit-private": with(t, &methods.TacitPrivate{}, append(small, "dim=5")...),
+	}
+}
+
+// lone is a guarded device whose coordinator sends anything at all.
+type lone struct {
+	*device.Worker
+	plan *device.Plan
+	mem  *device.Memory
+}
+
+func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
+	t.Helper()
+	p, err := device.NewPlan(m, device.Options{Items: items, Users: 9, Negatives: 3, Rounds: 4, Batch: 32, Seed: 1, Guarded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := device.NewMemory(p, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem.Bind(privacy.Bound{Clip: 1, Levels: 1 << 20})
+	r := rng.New(rng.Test, 3)
+	for i := range p.Slots {
+		if p.Slots[i].Scope != method.Shared || wild == 0 {
+			continue
+		}
+		if name := p.Slots[i].Name; (name == "gram" || name == "g-gram") && !p.Slots[i].Sparse { // one that can be solved with
+			for k := range p.Slots[i].Rows {
+				mem.Value(i)[k*8+k] = float32(float64(wild * wild))
+			}
+			continue
+		} else if name != "place" {
+			for k := range mem.Value(i) {
+				mem.Value(i)[k] = float32(wild * r.Norm())
+			}
+			continue
+		}
+		for id := range items { // places are a coordinator's too; those of the head are honest, weights are not
+			row := mem.Value(i)[id*8:]
+			if row[0] = 0; id < 20 {
+				row[0], row[1] = float32(id+1), float32(wild*math.Abs(r.Norm()))
+			}
+		}
+	}
+	return &lone{device.NewWorker(mem, 0), p, mem}
+}
+
+func (l *lone) send(train []uint32, user uint32, round int) (device.Outcome, []int64) {
+	state, flat := l.mem.Born(nil), make([]int64, l.plan.Numbers(round)+1)
+	out := l.Visit(&state, &device.Task{Device: user, Round: round, Train: train}, 0, false)
+	l.mem.Sealed(flat)
+	return out, flat
+}
+
+func extremes(items int) map[string][]uint32 {
+	out := map[string][]uint32{"none": nil, "one": {3}, "one outside the head": {35}, "some": {1, 30, 2, 19, 4}}
+	for k := range 5000 {
+		out["one, often"] = append(out["one, often"], 7)
+		out["all but one, often"] = append(out["all but one, often"], uint32(k%(items-1)))
+	}
+	for i := range items {
+		out["all"] = append(out["all"], uint32(i))
+	}
+	return out
+}
+
+// Whatever a device has, and whatever it was sent, its update has a length of 1 or of
+// nothing, in every phase, before anything bounds it; and what leaves it in integers is
+// no longer than the noise counts on.
+func TestNoHistoryMakesAnUpdateLongerThanOne(t *testing.T) {
+	const items = 40
+	for name, m := range budgeted(t) {
+		for _, wild := range []float64{1e-12, 1, 1e12} {
+			l := newLone(t, m, items, wild)
+			for what, train := range extremes(items) {
+				for round := range 3 {
+					out, flat := l.send(train, 1, round)
+					if out.Length != 0 && math.Abs(out.Length-1) > 1e-5 {
+						t.Errorf("%s, values around %g, round %d, history %q: the update has a length of %g, want 1 or 0", name, wild, round+1, what, out.Length)
+					}
+					if what == "some" && wild == 1 && out.Length == 0 {
+						t.Errorf("%s, round %d: nothing is sent", name, round+1)
+					}
+					square, n := 0.0, l.plan.Numbers(round)
+					for _, x := range flat[:n] {
+						square += float64(x) * float64(x)
+					}
+					b := privacy.Bound{Clip: 1, Levels: 1 << 20}
+					if got, most := math.Sqrt(square), b.Sensitivity(n); got > most {
+						t.Errorf("%s, round %d, history %q: integers of length %.0f, and the noise counts on %.0f", name, round+1, what, got, most)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Whether one device is there or sends zeros moves a sum by no more than the bound.
+func TestOneDeviceMovesASumByItsBoundAtMost(t *testing.T) {
+	const items, users, gone = 40, 9, 4
+	r := rng.New(rng.Test, 8)
+	train := make([][]uint32, users)
+	for u := range train {
+		for range 1 + r.Uint32n(60) {
+			train[u] = append(train[u], r.Uint32n(items-1))
+		}
+	}
+	for name, m := range budgeted(t) {
+		for round := range 3 {
+			l := newLone(t, m, items, 1)
+			n := l.plan.Numbers(round)
+			diff := make([]int64, n+1)
+			for _, sign := range []int64{1, -1} {
+				for u, own := range train {
+					if sign < 0 && u == gone {
+						own = nil
+					}
+					_, flat := l.send(own, uint32(u), round)
+					for i, x := range flat {
+						diff[i] += sign * x
+					}
+				}
+			}
+			square := 0.0
+			for _, x := range diff {
+				square += float64(x) * float64(x)
+			}
+			b := privacy.Bound{Clip: 1, Levels: 1 << 20}
+			if got, most := math.Sqrt(square), b.Sensitivity(n); got > most || got < 0.99*b.Levels {
+				t.Errorf("%s, round %d: the sum moves by %.0f, want about %.0f and no more than %.0f", name, round+1, got, b.Levels, most)
+			}
+		}
+	}
+}
+
+// A device lists only what it has: a visit allocates nothing once the worker has seen
+// one as large.
+func TestARationedVisitDoesNotAllocate(t *testing.T) {
+	for name, m := range budgeted(t) {
+		l := newLone(t, m, 40, 1)
+		state, round := l.mem.Born(nil), 0
+		task := &device.Task{Train: []uint32{1, 30, 2, 19, 4}}
+		visit := func() {
+			task.Round = round % 3
+			round++
+			l.Visit(&state, task, 0, false)
+		}
+		for range 6 {
+			visit()
+		}
+		if n := testing.AllocsPerRun(30, visit); n != 0 {
+			t.Errorf("%s: a visit allocates %g times", name, n)
+		}
+	}
+}
+
+func smallWorld(t *testing.T) *data.Split {
+	t.Helper()
+	p, err := data.ProtocolNamed("deployed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &data.Set{NItem: 60, Start: []int{0}, Meta: data.Info{Name: "groups", TimeKind: data.OrderOnly}}
+	for u := range 90 {
+		r := rng.New(rng.Test, uint64(u), 77)
+		for k := range 12 {
+			s.Item = append(s.Item, (r.Uint32n(20)*3+uint32(u)%3)%60)
+			s.Time = append(s.Time, int64(k))
+		}
+		s.Start = append(s.Start, len(s.Item))
+	}
+	split, err := data.NewSplit(s, p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return split
+}
+
+func budgetRun(t *testing.T, split *data.Split, m method.Method, dp string, rounds, jobs int) (*sim.Run, error) {
+	t.Helper()
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds, o.Negatives = rounds, 1
+	if err := o.DP.UnmarshalText([]byte(dp)); err != nil {
+		t.Fatal(err)
+	}
+	return sim.New(m, split, o, 1, jobs)
+}
+
+func toTheEnd(r *sim.Run) error {
+	var err error
+	for err == nil && !r.Done() {
+		_, err = r.Step(context.Background())
+	}
+	return err
+}
+
+// What the ledger has at the end costs what was promised, to four digits, and not
+// more; a run that was stopped and went on, with other workers, has paid the same and
+// ends at the same bits.
+func TestARationedRunSpendsItsBudgetExactly(t *testing.T) {
+	split := smallWorld(t)
+	kinds := map[string]int{"oneshot": 2, "norm-grad": 1, "tacit-private": 3}
+	for name, m := range budgeted(t) {
+		one, err := budgetRun(t, split, m, "epsilon=3,delta=1e-4", 5, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := toTheEnd(one); err != nil {
+			t.Fatal(err)
+		}
+		spent, _, err := one.Spent()
+		if err != nil || spent.Epsilon > 3 || spent.Epsilon < 2.999 || one.Engine.Next != 5 || string(spent.Accountant) != "exact" {
+			t.Errorf("%s: %d rounds cost %v by %s (%v), want 5 that cost 3", name, one.Engine.Next, spent.Epsilon, spent.Accountant, err)
+		}
+		if got := len(one.Engine.Ledger.Events()); got != kinds[name] {
+			t.Errorf("%s: the ledger has %d kinds of events, want %d", name, got, kinds[name])
+		}
+		var file bytes.Buffer
+		half, _ := budgetRun(t, split, m, "epsilon=3,delta=1e-4", 5, 3)
+		for range 2 {
+			if _, err := half.Step(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, _ := budgetRun(t, split, m, "epsilon=3,delta=1e-4", 5, 2)
+		if err := errors.Join(half.Save(&file, "x"), again.Load(&file, "x"), toTheEnd(again)); err != nil {
+			t.Fatal(err)
+		}
+		if paid, _, err := again.Spent(); err != nil || paid.Epsilon != spent.Epsilon || again.Digest() != one.Digest() {
+			t.Errorf("%s: resumed, it has paid %v (%v) and has the digest %s; want %v and %s", name, paid.Epsilon, err, again.Digest(), spent.Epsilon, one.Digest())
+		}
+	}
+}
+
+// Masked sums of every phase are the plain ones, with each device's share of the noise.
+func TestDistributedTrustWorksInEveryPhase(t *testing.T) {
+	split := smallWorld(t)
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds, o.Negatives, o.Secagg, o.EvalEvery = 3, 1, "on", 1000
+	err := errors.Join(o.DP.UnmarshalText([]byte("epsilon=8,delta=1e-4,against=distributed,least=8")), o.Cohort.UnmarshalText([]byte("16")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := sim.New(budgeted(t)["tacit-private"], split, o, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := toTheEnd(r); err != nil {
+		t.Fatal(err)
+	}
+	if spent, _, err := r.Spent(); err != nil || spent.Epsilon > 8 || spent.Epsilon < 7.99 || r.Kept > 0 {
+		t.Errorf("it costs %v (%v), and %d rounds were kept back", spent.Epsilon, err, r.Kept)
+	}
+}
+
+// With few users and a budget of 10 each of them beats popularity on real data, which
+// it has to learn through the noise. One standard error of HR@10 is .016 here.
+func TestABudgetOfTenLeavesMoreThanPopularity(t *testing.T) {
+	if os.Getenv("TACIT_DATA") == "" {
+		t.Skip("$TACIT_DATA is not set: there is no ml-100k to learn from")
+	}
+	src, err := lab.OpenData(&lab.Settings{Data: "ml-100k", MinRows: 3, Dedup: "none", Header: "auto"}, os.Getenv("TACIT_DATA"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := data.ProtocolNamed("deployed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	split, err := data.NewSplit(src, p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]method.Method{"oneshot": with(t, &methods.OneShot{}, "head-items=500"), "norm-grad": with(t, &methods.NormGrad{})} {
+		rounds := map[string]int{"oneshot": 2, "norm-grad": 10}[name]
+		r, err := budgetRun(t, split, m, "epsilon=10", rounds, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.EvalEvery = 1000
+		if err := toTheEnd(r); err != nil {
+			t.Fatal(err)
+		}
+		valid, _ := r.Best.Summaries(r.TieRule(), split.Items())
+		if hr := valid.Sampled["hr@10"]; hr < 0.48 { // popularity has .41 of test
+			t.Errorf("%s: HR@10 on validation is %.3f, want .48 at least", name, hr)
+		}
+	}
+}
+
+func TestBudgetedMethodsRefuseSettingsThatMakeNoSense(t *testing.T) {
+	for _, c := range []struct {
+		m     method.Method
+		words []string
+	}{
+		{&methods.OneShot{}, []string{"count-share=0"}},
+		{&methods.OneShot{}, []string{"rank=0"}},
+		{&methods.OneShot{}, []string{"fade=1.5"}},
+		{&methods.NormGrad{}, []string{"lr=0"}},
+		{&methods.NormGrad{}, []string{"boost=0", "base=0"}},
+		{&methods.TacitPrivate{}, []string{"grad-share=1"}},
+		{&methods.TacitPrivate{}, []string{"blend=2"}},
+		{&methods.TacitPrivate{}, []string{"reg=0"}},
+	} {
+		if err := method.Check(with(t, c.m, c.words...)); err == nil {
+			t.Errorf("%T with %v is taken", c.m, c.words)
+		}
+	}
+	if !slices.ContainsFunc(methods.All(), func(e method.Entry) bool { return e.Name == "tacit-private" }) {
+		t.Error("tacit-private is not in the table")
+	}
+}
