@@ -71,6 +71,7 @@ func (v *Victim) begin(ctx context.Context) error {
 		}
 		select {
 		case dead := <-v.died:
+			v.cmd = nil
 			return fmt.Errorf("fleet: the coordinator ended by itself: %w", errors.Join(dead, err))
 		case <-up.Done():
 			return fmt.Errorf("fleet: the coordinator does not come up: %w", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -68,9 +69,16 @@ func told(err error) error {
 	if err == nil {
 		return nil
 	}
+	var unknown x509.UnknownAuthorityError
+	var other x509.HostnameError
+	if errors.As(err, &unknown) || errors.As(err, &other) || strings.Contains(err.Error(), "certificate") {
+		return input(fmt.Errorf("the coordinator's certificate is not believed: %w", err), "--pin PIN, which tacit serve prints")
+	}
 	switch rpc.Code(err) {
 	case "unavailable":
 		return input(fmt.Errorf("the coordinator does not answer: %w", err), "is tacit serve running?")
+	case "quota":
+		return input(err, "tacit admin token makes another")
 	case "unauthenticated", "permission_denied", "failed_precondition", "invalid_argument", "not_found":
 		return input(err, "")
 	}
@@ -145,6 +153,9 @@ func (a *app) adminBegin() *cobra.Command {
 		}
 		spec, err := lab.Resolve(given)
 		if err != nil {
+			return err
+		}
+		if err := onNetwork(spec); err != nil {
 			return err
 		}
 		resp, err := a.begin(c.Context(), &r, spec, &f)

@@ -106,7 +106,26 @@ func (r *reach) find(admin bool) (*welcome, error) {
 }
 
 func (r *reach) options(w *welcome) rpc.Options {
-	return rpc.Options{URL: w.URL, Pin: w.Pin, Insecure: r.insecure || strings.HasPrefix(w.URL, "http://127.0.0.1:"), Token: w.Admin}
+	return rpc.Options{URL: w.URL, Pin: w.Pin, Insecure: r.insecure, Token: w.Admin}
+}
+
+// simulated are settings that only a simulation has a use for.
+var simulated = map[string]string{
+	"noise": "over a network noise is dp's: --dp epsilon=8", "dropout": "devices drop out by themselves; tacit fleet has --drop", "straggle": "devices are late by themselves; tacit fleet has --slow",
+	"new-users": "who is not enrolled takes no part", "encode": "reports travel without zeros always", "plain": "",
+}
+
+// onNetwork refuses settings that would do nothing here.
+func onNetwork(s *lab.Spec) error {
+	for k, hint := range simulated {
+		if from := s.From[k]; from != "" && from != "default" && from != "method" {
+			return input(fmt.Errorf("%s: %s is of simulations alone", from, k), hint)
+		}
+	}
+	if s.Secagg == "assumed" {
+		return input(errors.New("secagg=assumed takes for granted what a network has to do"), "--secagg on")
+	}
+	return nil
 }
 
 // federated turns an experiment's settings into those of a coordinator.

@@ -81,6 +81,9 @@ func (a *app) fleetCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := onNetwork(spec); err != nil {
+			return err
+		}
 		if f.chaos != "" || f.parity {
 			return a.tried(c.Context(), spec, &f, words, settings)
 		}
@@ -117,7 +120,7 @@ func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
 	}
 	rounds := uint32(0)
 	if w.Admin != "" {
-		s, err := a.ensure(ctx, spec, f)
+		s, err := a.ensure(ctx, spec, f, split.Items())
 		if err != nil {
 			return err
 		}
@@ -153,7 +156,7 @@ func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
 }
 
 // ensure begins a run on a coordinator that has none.
-func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags) (*coord.Status, error) {
+func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items int) (*coord.Status, error) {
 	admin, err := f.admin()
 	if err != nil {
 		return nil, err
@@ -170,9 +173,16 @@ func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags) (*coord
 		if r, err = a.begin(ctx, &f.reach, spec, &f.serve); err != nil {
 			return nil, err
 		}
-		err = json.Unmarshal([]byte(r.Json), &s)
+		return &s, json.Unmarshal([]byte(r.Json), &s)
 	}
-	return &s, err
+	another := "begin another run: tacit serve --state ANOTHER-FOLDER, and the same --state here"
+	switch {
+	case s.Items < items:
+		return nil, input(fmt.Errorf("the coordinator's run, %s, has %d items, and %s has %d", s.Name, s.Items, spec.Data, items), another)
+	case s.Enrolled >= s.Devices:
+		return nil, input(fmt.Errorf("all %d seats of the coordinator's run, %s, are taken: devices that come now are given models and take no part in it", s.Devices, s.Name), another)
+	}
+	return &s, nil
 }
 
 // watch tells now and then how a fleet is doing.

@@ -102,6 +102,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 		if spec, err = lab.Resolve(given); err != nil {
 			return err
 		}
+		if err := onNetwork(spec); err != nil {
+			return err
+		}
 		if items, err = a.stock(spec, f, &opt); err != nil {
 			return err
 		}
@@ -303,7 +306,16 @@ func (a *app) repair(f *serveFlags) error {
 		return err
 	}
 	return a.result(report, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, report)
+		for _, line := range report.Kept {
+			fmt.Fprintf(w, "kept  %s\n", line)
+		}
+		for _, line := range report.Lost {
+			fmt.Fprintf(w, "LOST  %s\n", line)
+		}
+		if len(report.Lost) == 0 {
+			fmt.Fprintln(w, "nothing was lost")
+		}
+		_, err := fmt.Fprintf(w, "the damaged files are in %s\n", report.Aside)
 		return err
 	})
 }
