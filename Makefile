@@ -15,10 +15,10 @@ DIR ?= screens
 # How long each fuzz target runs under `make fuzz`.
 T ?= 60s
 # The packages that build for js/wasm: the import table in internal/lint says the same.
-PURE := account agg data device figure learn method methods param privacy rank rng rows secagg vec
+PURE := account agg data device figure learn method methods param privacy rank rng rows secagg vec wire wire/pb
 # Goroutines meet in sim; the others are what runs inside them. Of the methods,
 # which are slow under the detector, only the checks that compare workers.
-RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./secagg ./vec ./param ./tune ./board
+RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./secagg ./vec ./param ./tune ./wire/rpc ./agent ./agent/local ./mobile ./board ./coord
 
 say = @printf '\n== %s\n' $(1)
 
@@ -146,8 +146,9 @@ purego:
 kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec && $(GO) run ./neon > ../kernels_arm64.s
 
 .PHONY: generate
-generate: ## write the generated kernels and pages anew
+generate: ## write the generated kernels, messages and pages anew
 	cd vec/gen && $(kernels)
+	cd wire && $(GO) run ./gen
 	$(MAKE) build
 	./tacit docs methods -o docs/methods
 
@@ -162,6 +163,8 @@ generated: build
 	else \
 		echo 'NOT RUN for vec/kernels_*: the modules of vec/gen could not be downloaded'; \
 	fi; \
+	cp wire/tacit.proto "$$dir"; root=$$(pwd); (cd "$$dir" && $(GO) -C "$$root" run ./wire/gen "$$dir/tacit.proto" "$$dir"); \
+	diff -ru -x doc.go wire/pb "$$dir/pb" || stale wire/pb; \
 	./tacit docs methods -o "$$dir/methods"; \
 	diff -ru docs/methods "$$dir/methods" || stale docs/methods
 

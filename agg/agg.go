@@ -71,18 +71,28 @@ type State struct {
 	Steps int
 }
 
+// tau is what keeps FedAdam's steps finite.
+const tau = 1e-3
+
+// Grown is the state of a longer value: of what is new as it would be at the start.
+func (st *State) Grown(n int) State {
+	out := State{M: make([]float32, n), V: make([]float32, n), Steps: st.Steps}
+	for i := copy(out.V, st.V); i < n; i++ {
+		out.V[i] = tau * tau
+	}
+	copy(out.M, st.M)
+	return out
+}
+
 // Apply moves value by the mean change.
 func (r Rule) Apply(change []float32, st *State, value []float32) {
 	if r.Kind != "adam" {
 		vec.Axpy(float32(r.Rate), change, value)
 		return
 	}
-	const b1, b2, tau = 0.9, 0.99, 1e-3
+	const b1, b2 = 0.9, 0.99
 	if st.M == nil {
-		st.M, st.V = make([]float32, len(value)), make([]float32, len(value))
-		for i := range st.V {
-			st.V[i] = tau * tau
-		}
+		*st = st.Grown(len(value))
 	}
 	st.Steps++
 	vec.Scale(-1, change)

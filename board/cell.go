@@ -69,6 +69,7 @@ type Kept struct {
 	Key       string           `json:"key"` // names all that decides the bits
 	Method    string           `json:"method"`
 	Reference bool             `json:"reference,omitempty"`
+	Epsilon   float64          `json:"epsilon,omitempty"` // spent; 0 without a promise
 	Central   bool             `json:"central,omitempty"`
 	Dataset   string           `json:"dataset"`
 	DataHash  string           `json:"data_hash"`
@@ -159,6 +160,9 @@ func (k *Kept) fill(ctx context.Context, c *Cell, a *Agenda) error {
 		return err
 	}
 	k.Central, k.Settings, k.Choice, k.Rounds, k.Selected = res.Central, res.Params, res.Choice, res.Rounds, res.SelectedRound
+	if res.Privacy != nil {
+		k.Epsilon, _ = res.Privacy.Epsilon.(float64)
+	}
 	switch {
 	case res.Choice != nil:
 		k.From = "chosen on validation"

@@ -162,7 +162,7 @@ func (e *entrant) add(c *Cell) error {
 	}
 	e.each[c.Seed] = &each
 	e.Seeds = append(e.Seeds, c.Seed)
-	e.Central, e.Rounds = k.Central, k.Rounds
+	e.Central, e.Epsilon, e.Rounds = k.Central, k.Epsilon, k.Rounds
 	from := k.From
 	if k.Choice != nil && k.Choice.Chosen >= 0 && k.Choice.Chosen < len(k.Choice.Tried) {
 		from += ": " + k.Choice.Tried[k.Choice.Chosen].Settings

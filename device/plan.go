@@ -24,12 +24,15 @@ type Options struct {
 	Batch     int
 	Negatives int // per positive
 	Seed      uint64
-	Features  *rows.Features // what a Featured method reads; others do without
-	Dense     bool           // an update holds every row: noise hides which were touched
-	Guarded   bool           // updates are bounded, and summed as integers
-	Cover     privacy.Cover  // which rows hide the touched ones, where not all do
-	Sparse    bool           // zeros are left out of what travels, where that is less
-	Keep      rows.Form      // how a device keeps its private tables between visits
+	// Own, if not 0, is the seed of what devices draw, and Seed that of the starting
+	// values alone: on a real device nobody else may know which negatives it drew.
+	Own      uint64
+	Features *rows.Features // what a Featured method reads; others do without
+	Dense    bool           // an update holds every row: noise hides which were touched
+	Guarded  bool           // updates are bounded, and summed as integers
+	Cover    privacy.Cover  // which rows hide the touched ones, where not all do
+	Sparse   bool           // zeros are left out of what travels, where that is less
+	Keep     rows.Form      // how a device keeps its private tables between visits
 	// Plain copies every row and fuses nothing: the oracle of the fast path.
 	Plain bool
 }
@@ -195,6 +198,14 @@ func (p *Plan) Phase(round int) int {
 	}
 	n, _ := p.phased.Phase(round, p.Rounds)
 	return n
+}
+
+// draws is the seed of what devices draw.
+func (p *Plan) draws() uint64 {
+	if p.Own != 0 {
+		return p.Own
+	}
+	return p.Seed
 }
 
 // Fill gives a slot its starting values, the same for every device of a seed.

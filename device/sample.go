@@ -23,7 +23,7 @@ func (k *Worker) sample(t *Task) bool {
 	}
 	total := k.p.MaxSamples(n)
 	k.grow(total)
-	k.rand = rng.New(k.p.Seed, rng.Negatives, uint64(t.Round), uint64(t.Device))
+	k.rand = rng.New(k.p.draws(), rng.Negatives, uint64(t.Round), uint64(t.Device))
 	negs := k.raw[:total-n]
 	if free*8 < k.p.Items {
 		k.drawListed(negs, free)
@@ -35,7 +35,7 @@ func (k *Worker) sample(t *Task) bool {
 	if free >= k.p.Negatives {
 		k.redrawEqual(negs)
 	}
-	k.rand = rng.New(k.p.Seed, rng.Shuffle, uint64(t.Round), uint64(t.Device))
+	k.rand = rng.New(k.p.draws(), rng.Shuffle, uint64(t.Round), uint64(t.Device))
 	// Negatives come in no order, so putting the positives at random places does what
 	// shuffling everything would, with a fifth of the swaps. (Only those of one
 	// positive are kept distinct; that neighbours never repeat is what is left of it.)

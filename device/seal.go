@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -39,12 +40,9 @@ func (m *Memory) Sealed(dst []int64) {
 }
 
 // Take moves what worker w has sealed to dst, as the vector of one device.
-func (m *Memory) Take(w int, dst []int32) {
-	sum := m.sealed[w]
-	for i := range dst {
-		dst[i] = int32(sum[i])
-	}
-	clear(sum)
+func (m *Memory) Take(w int, dst []int64) {
+	copy(dst, m.sealed[w])
+	clear(m.sealed[w])
 }
 
 // Unseal writes the numbers of a round's flat sum that belong to a slot to padded rows.
@@ -157,4 +155,21 @@ func (k *Worker) eachTouched(do func(id uint32)) {
 			}
 		}
 	}
+}
+
+// Rations say what the rounds of a method send, and how they share a budget; nil where
+// all are alike. The second result is whether the method has a say in it.
+func (p *Plan) Rations() ([]privacy.Ration, bool) {
+	m, says := method.As[method.Rationed](p.Method)
+	if p.Alike() && !says {
+		return nil, false
+	}
+	out := make([]privacy.Ration, p.Rounds)
+	for t := range out {
+		out[t] = privacy.Ration{Numbers: p.Numbers(t), Share: 1}
+		if says {
+			out[t].Share = m.Ration(t, p.Rounds)
+		}
+	}
+	return out, says
 }

@@ -188,7 +188,7 @@ func (k *Worker) begin(st *State, t *Task) {
 	}
 	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
 	w.Loss, w.LossN, w.WantLoss = 0, 0, false
-	w.Rand = rng.New(k.p.Seed, rng.Visit, uint64(t.Round), uint64(t.Device))
+	w.Rand = rng.New(k.p.draws(), rng.Visit, uint64(t.Round), uint64(t.Device))
 	w.Rank1 = method.Rank1{On: k.p.Direct() && !k.p.Visit.History, G: w.Rank1.G, Lo: w.Rank1.Lo[:0], V: w.Rank1.V[:0]}
 	for i := range w.View {
 		v := &w.View[i]

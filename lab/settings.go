@@ -215,13 +215,14 @@ func Assignments(words []string, from string) ([]Setting, error) {
 }
 
 // Environment returns the settings of TACIT_... variables: TACIT_EVAL_EVERY is
-// eval-every. TACIT_DATA and TACIT_PRESETS are folders and no settings.
+// eval-every. TACIT_DATA, TACIT_PRESETS and TACIT_STATE are folders, TACIT_PASSPHRASE is a
+// device's, and none is a setting.
 func Environment(variables []string) []Setting {
 	var out []Setting
 	for _, v := range variables {
 		name, value, _ := strings.Cut(v, "=")
 		key, ours := strings.CutPrefix(name, "TACIT_")
-		if !ours || key == "DATA" || key == "PRESETS" || strings.HasPrefix(key, "TEST_") {
+		if !ours || slices.Contains([]string{"DATA", "PRESETS", "STATE", "PASSPHRASE"}, key) || strings.HasPrefix(key, "TEST_") {
 			continue
 		}
 		key = strings.ReplaceAll(strings.ToLower(key), "_", "-")

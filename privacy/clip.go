@@ -1,6 +1,9 @@
 package privacy
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Draft is the update of one device before anybody sees it: rows of numbers, and
 // where each stands in the flat vector that is summed. Whatever travels beside the
@@ -24,6 +27,14 @@ type Bound struct {
 	Levels float64 // integers per Clip
 	Bit    bool    // say whether the update was within Clip
 	Late   bool    // the bit is taken after clipping, as the PrivRec paper prints it: it is then always 1
+}
+
+// Integers is the bound of sums that nobody's privacy rests on: wide enough for any
+// honest update, as fine as float32 where so many devices allow it, and such that
+// their sum fits in 63 bits.
+func Integers(devices int) Bound {
+	const wide, fine = 20, 24
+	return Bound{Clip: 1 << wide, Levels: math.Ldexp(1, min(wide+fine, 62-bits.Len(uint(max(devices, 1)))))}
 }
 
 // BitLevels is the integer that a whole clipping bit becomes; half of it is taken

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/secagg"
 )
 
 // Part is a piece of a release's noise: which deviation, and from which stream. A
@@ -214,4 +215,19 @@ func NextClip(rule string, clip, within, quantile, rate float64) float64 {
 		return clip - rate*(within-quantile)
 	}
 	return clip
+}
+
+// Most is the largest magnitude of an integer that a device sends in a round, from 0:
+// with its share of the noise, where it draws one. More is cut, which the tail's chance
+// covers.
+func (k *Stack) Most(round int) int64 {
+	b := k.Bound(round)
+	most, bit := int64(b.Levels)+1, int64(BitLevels)
+	if k.Drawn {
+		most += secagg.Tail(float64(k.Share(round)), k.Width(round)+1, k.TailChance())
+		if k.Adaptive != "off" {
+			bit += secagg.Tail(float64(k.BitShare(round)), 1, k.TailChance())
+		}
+	}
+	return max(most, bit)
 }

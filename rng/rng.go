@@ -4,7 +4,12 @@
 // platform. It is no source for privacy noise on a real coordinator.
 package rng
 
-import "math"
+import (
+	"encoding/binary"
+	"io"
+	"math"
+	"math/rand/v2"
+)
 
 // The purposes a stream may be for. Every use has its own, so that no two uses
 // ever read the same numbers.
@@ -30,6 +35,7 @@ const (
 	Figure
 	HeldUsers
 	HeldRows
+	Fleet
 )
 
 const golden = 0x9e3779b97f4a7c15
@@ -51,6 +57,17 @@ func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
+}
+
+// Bytes returns the bytes of the stream named by the keys. They are repeatable by
+// anybody who knows the keys, and so worth nothing as noise outside of a test.
+func Bytes(keys ...uint64) io.Reader {
+	g := New(keys...)
+	var key [32]byte
+	for i := 0; i < len(key); i += 8 {
+		binary.LittleEndian.PutUint64(key[i:], g.Uint64())
+	}
+	return rand.NewChaCha8(key)
 }
 
 // Uint64 returns 64 uniform bits.

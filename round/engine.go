@@ -75,6 +75,10 @@ type Engine struct {
 	Ledger account.Ledger
 	Random func(n privacy.Node, piece int) io.Reader
 
+	// Bound, if set, makes sums of integers without a promise; the Fleet must be Guarded.
+	// The order in which updates arrive then changes no bit.
+	Bound *privacy.Bound
+
 	// Before, if set, is called after the visits and before the values change.
 	Before func(round int) error
 
@@ -94,6 +98,8 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		if err := e.afford(); err != nil {
 			return Report{}, err
 		}
+	} else if e.Bound != nil {
+		e.bind(*e.Bound)
 	}
 	e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Fleet.Users(), e.ids[:0])
 	rep, err := e.Fleet.Round(ctx, e.Next, e.ids)
@@ -110,19 +116,28 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		return rep, err
 	}
 	var shrunk [method.MaxSlots]float64
-	for i, s := range e.sum {
-		clear(s)
-		if s != nil && e.travels(i) {
-			shrunk[i] = e.Fleet.Sum(i, s)
-			slot := &e.Slots[i]
-			e.Noise.AddSum(rep.Devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim, s)
-		}
+	if e.Bound != nil {
+		e.unseal(e.Bound.Unit())
+	} else {
+		e.gather(rep.Devices, shrunk[:])
 	}
 	if rep.Devices > 0 {
 		e.apply(rep.Devices, shrunk[:])
 	}
 	e.Next++
 	return rep, nil
+}
+
+// gather takes the round's sums of floats, with the noise that each device has added.
+func (e *Engine) gather(devices int, shrunk []float64) {
+	for i, s := range e.sum {
+		clear(s)
+		if s != nil && e.travels(i) {
+			shrunk[i] = e.Fleet.Sum(i, s)
+			slot := &e.Slots[i]
+			e.Noise.AddSum(devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim, s)
+		}
+	}
 }
 
 // travels reports whether anything is sent of a slot in the round in progress.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/tacit-rec/tacit/account"
 )
@@ -18,7 +19,9 @@ import (
 // Ledger is what was spent, in a file that only grows: a line for each release, on
 // disk before the release is made, each with the hash of all before it. A crash can
 // leave a line that nobody acted on, or half of one: both count as spent.
+// It may be read while it is written.
 type Ledger struct {
+	mu     sync.Mutex
 	f      file
 	n      int    // lines
 	last   string // hash of the last one
@@ -192,6 +195,8 @@ func (l *Ledger) append(before string, e entry) error {
 
 // Spend appends an event. Only when it returns nil may the release be made.
 func (l *Ledger) Spend(e account.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var probe account.Spent // an event that cannot be added up must not be on disk
 	for _, ev := range append(l.spent.Events(), e) {
 		if err := probe.Spend(ev); err != nil {
@@ -202,7 +207,25 @@ func (l *Ledger) Spend(e account.Event) error {
 }
 
 // Events are those that were spent; alike ones are put together.
-func (l *Ledger) Events() []account.Event { return slices.Clone(l.spent.Events()) }
+func (l *Ledger) Events() []account.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.spent.Events())
+}
+
+// Len is the number of its lines; the first one says whose it is.
+func (l *Ledger) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
+}
+
+// Since are the events of the lines from number n on.
+func (l *Ledger) Since(n int) []account.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.events[min(max(0, n-l.n+len(l.events)), len(l.events)):])
+}
 
 // Close closes the file.
 func (l *Ledger) Close() error { return l.f.Close() }

@@ -3,7 +3,9 @@ package round
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/tacit-rec/tacit/account"
@@ -27,10 +29,37 @@ func (e *Engine) afford() error {
 	if !ok {
 		return ErrSpent
 	}
-	fleet := e.Fleet.(Guarded)
-	fleet.Sealed(e.flat) // what a round that failed has left would count twice
-	fleet.Bind(e.Guard.Bound(e.Next))
+	e.bind(e.Guard.Bound(e.Next))
 	return nil
+}
+
+// bind tells the devices their bound.
+func (e *Engine) bind(b privacy.Bound) {
+	fleet := e.Fleet.(Guarded)
+	if e.Guard == nil {
+		n := 1
+		for i, s := range e.Slots {
+			if e.sum[i] != nil && e.travels(i) {
+				n += s.Rows * s.Dim
+			}
+		}
+		e.flat = slices.Grow(e.flat[:0], n)[:n]
+	}
+	fleet.Sealed(e.flat) // what a round that failed has left would count twice
+	fleet.Bind(b)
+}
+
+// unseal takes the round's integers as what they are worth.
+func (e *Engine) unseal(unit float64) {
+	fleet := e.Fleet.(Guarded)
+	clear(e.flat)
+	fleet.Sealed(e.flat)
+	for i, s := range e.sum {
+		if s != nil {
+			clear(s)
+			fleet.Unseal(e.Next, i, e.flat, unit, s)
+		}
+	}
 }
 
 // Affords reports whether the rounds, from 0, that come next stay within the budget,
@@ -152,4 +181,10 @@ func (e *Engine) addNoise(part privacy.Part, sum []int64) {
 		})
 	}
 	wg.Wait()
+}
+
+// Rehearsed is the noise of a simulation, or of a rehearsal: repeatable, and so worth
+// nothing where somebody is to be hidden.
+func Rehearsed(seed uint64, n privacy.Node, piece int) io.Reader {
+	return rng.Bytes(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/rank"
 )
@@ -140,30 +141,7 @@ func (r *Run) state(s *stream) {
 		s.float(&e.Guard.Clip)
 	}
 	for u := range f.state {
-		d := &f.state[u]
-		s.word(&d.Visits)
-		s.floats(d.Plain)
-		for k := range d.Tables {
-			o := &d.Tables[k]
-			s.float(&o.Scale)
-			s.float(&o.Fade)
-			n := len(o.IDs)
-			if s.int(&n); s.err != nil || n < 0 || n > f.split.Items() {
-				s.fail("a private table with too many rows")
-				return
-			}
-			o.Resize(n, f.Plan.TableStride(k))
-			s.words(o.IDs)
-			s.floats(o.Data)
-			s.words(o.Code)
-			s.floats(o.Unit)
-			for _, id := range o.IDs {
-				if int(id) >= f.split.Items() {
-					s.fail("a private table with an unknown row")
-					return
-				}
-			}
-		}
+		s.device(f.Plan, &f.state[u])
 	}
 	for _, p := range []*Places{r.eval.now, r.Best} {
 		for _, places := range [][]rank.Place{p.Valid, p.Test, p.ValidFull, p.TestFull} {
@@ -175,15 +153,22 @@ func (r *Run) state(s *stream) {
 
 // stream reads or writes, whichever side is set.
 type stream struct {
-	w   io.Writer
-	r   io.Reader
-	err error
-	buf [4096]byte
+	w     io.Writer
+	r     io.Reader
+	err   error
+	buf   [4096]byte
+	state []byte
 }
 
-func (s *stream) fail(what string) {
-	if s.err == nil {
-		s.err = errors.New(what)
+// device moves the private state of one device.
+func (s *stream) device(p *device.Plan, st *device.State) {
+	switch {
+	case s.err != nil:
+	case s.w != nil:
+		s.state = p.AppendState(s.state[:0], st)
+		_, s.err = s.w.Write(s.state)
+	default:
+		s.err = p.ReadState(s.r, st)
 	}
 }
 
@@ -212,10 +197,6 @@ func (s *stream) floats(xs []float32) {
 
 func (s *stream) words(xs []uint32) {
 	s.move(len(xs), func(i int) uint32 { return xs[i] }, func(i int, v uint32) { xs[i] = v })
-}
-
-func (s *stream) word(x *uint32) {
-	s.move(1, func(int) uint32 { return *x }, func(_ int, v uint32) { *x = v })
 }
 
 func (s *stream) places(xs []rank.Place) {

@@ -132,7 +132,7 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*dev
 	}
 	return device.NewPlan(m, device.Options{
 		Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives,
-		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense", Guarded: opt.DP.On(), Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
+		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense", Guarded: opt.integers(), Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
 	})
 }
 

@@ -54,16 +54,19 @@ func (m *masked) begin(t int, cohort []uint32) {
 // is the device's own.
 func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 	n := len(m.sum)
-	v := make([]int32, n)
-	mem.Take(w, v)
+	v, noise := make([]int32, n), make([]int64, n)
+	mem.Take(w, noise)
+	for i, x := range noise {
+		v[i] = int32(x)
+	}
 	if m.guard.Drawn {
-		noise := make([]int64, n)
-		from := privacy.NewSource(seeded(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
+		clear(noise)
+		from := privacy.NewSource(round.Rehearsed(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
 		from.AddGauss(m.guard.Share(m.round), noise[:n-1])
 		if m.guard.Adaptive != "off" {
 			from.AddGauss(m.guard.BitShare(m.round), noise[n-1:])
 		}
-		limit := m.most()
+		limit := m.guard.Most(m.round)
 		for i, x := range noise {
 			v[i] = int32(min(max(int64(v[i])+x, -limit), limit))
 		}
@@ -71,25 +74,12 @@ func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 	m.vectors[m.at[u]], m.left[m.at[u]] = v, 4
 }
 
-// most is the largest magnitude of a device's number.
-func (m *masked) most() int64 {
-	b := m.guard.Bound(m.round)
-	most, bit := int64(b.Levels)+1, int64(privacy.BitLevels)
-	if m.guard.Drawn {
-		most += secagg.Tail(float64(m.guard.Share(m.round)), len(m.sum), m.guard.TailChance())
-		if m.guard.Adaptive != "off" {
-			bit += secagg.Tail(float64(m.guard.BitShare(m.round)), 1, m.guard.TailChance())
-		}
-	}
-	return max(most, bit)
-}
-
 // end plays the round. That the sum is the plain one is checked, not believed.
 func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte) error {
 	if len(m.vectors) < max(1, m.guard.Fewest()) { // too few were asked: nobody masks anything
 		return nil
 	}
-	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
+	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.guard.Most(m.round), secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
 	if err != nil {
 		return err
 	}

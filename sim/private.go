@@ -2,18 +2,13 @@ package sim
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 
 	"github.com/tacit-rec/tacit/account"
-	"github.com/tacit-rec/tacit/device"
-	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/round"
 )
 
@@ -37,23 +32,6 @@ func (f *Fleet) Unseal(round, slot int, flat []int64, unit float64, dst []float3
 	f.Plan.Unseal(round, slot, flat, unit, dst)
 }
 
-// Rations say what the rounds of a method send, and how they share a budget; nil where
-// all are alike. The second result is whether the method has a say in it.
-func Rations(p *device.Plan) ([]privacy.Ration, bool) {
-	m, says := method.As[method.Rationed](p.Method)
-	if p.Alike() && !says {
-		return nil, false
-	}
-	out := make([]privacy.Ration, p.Rounds)
-	for t := range out {
-		out[t] = privacy.Ration{Numbers: p.Numbers(t), Share: 1}
-		if says {
-			out[t].Share = m.Ration(t, p.Rounds)
-		}
-	}
-	return out, says
-}
-
 // guard builds the privacy stack of a run, if it has one.
 func (r *Run) guard() error {
 	f, e := r.Fleet, r.Engine
@@ -67,7 +45,7 @@ func (r *Run) guard() error {
 		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out", r.DP.Metrics, f.split.Name)
 	}
 	s.Sampler, s.Q = r.Cohort.Sampling(users)
-	s.Each, s.Rationed = Rations(f.Plan)
+	s.Each, s.Rationed = f.Plan.Rations()
 	var err error
 	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
 		return err
@@ -78,18 +56,8 @@ func (r *Run) guard() error {
 		}
 	}
 	e.Ledger = &account.Spent{}
-	e.Random = func(n privacy.Node, piece int) io.Reader { return seeded(r.Seed, n, piece) }
+	e.Random = func(n privacy.Node, piece int) io.Reader { return round.Rehearsed(r.Seed, n, piece) }
 	return nil
-}
-
-// seeded is the noise of a simulation: repeatable, and so worth nothing outside it.
-func seeded(seed uint64, n privacy.Node, piece int) io.Reader {
-	g := rng.New(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
-	var key [32]byte
-	for i := 0; i < len(key); i += 8 {
-		binary.LittleEndian.PutUint64(key[i:], g.Uint64())
-	}
-	return rand.NewChaCha8(key)
 }
 
 // Spent is what the run has cost so far; false for one without a promise.
@@ -152,7 +120,7 @@ func (r *Run) publish(t int, of rank.Summary) (*Released, error) {
 	const grid = 1 << 12
 	sums := []int64{int64(of.Sampled["hr@10"] * users * grid), int64(of.Sampled["ndcg@10"] * users * grid)}
 	dev := int64(g.Policy.Metrics*(privacy.MetricSensitivity*grid+2)) + 1
-	privacy.NewSource(seeded(r.Seed, privacy.Node{Tree: -2, Index: t}, 0)).AddGauss(dev, sums)
+	privacy.NewSource(round.Rehearsed(r.Seed, privacy.Node{Tree: -2, Index: t}, 0)).AddGauss(dev, sums)
 	n := float64(r.eval.asked()) * grid
 	return &Released{float64(sums[0]) / n, float64(sums[1]) / n}, nil
 }

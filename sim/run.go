@@ -11,6 +11,7 @@ import (
 	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/vec"
@@ -107,6 +108,13 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	r := &Run{Options: opt, Seed: seed, Fleet: f, Engine: e, eval: newEval(split, opt.EvalUsers, seed)}
 	r.Best = newPlaces(split)
 	e.Before = r.before
+	if opt.integers() && !opt.DP.On() {
+		if f.central != nil {
+			return nil, errors.New("sim: sums=integer: this method is trained in one place, and sums nothing")
+		}
+		b := privacy.Integers(f.Users())
+		e.Bound = &b
+	}
 	if opt.DP.On() {
 		e.Mean = agg.Fixed
 		if err := r.guard(); err != nil {

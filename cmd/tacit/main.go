@@ -109,7 +109,7 @@ paper's protocol and under an honest one, with the published number beside ours.
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return input(err, c.CommandPath()+" --help lists the flags")
 	})
-	return group(c, a.playCmd(), a.runCmd(), a.reproduceCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(), a.compareCmd(), a.privacyCmd(), a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
+	return group(c, a.playCmd(), a.runCmd(), a.reproduceCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(), a.compareCmd(), a.privacyCmd(), a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(), a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
 }
 
 func input(err error, hint string) error { return &lab.Input{Err: err, Hint: hint} }
@@ -174,6 +174,8 @@ func (a *app) fail(err error) int {
 		}
 	case errors.As(err, &in):
 		f.Code, f.Hint, code = "bad_input", in.Hint, exitInput
+	case errors.Is(err, errTrial):
+		return exitFailed
 	case errors.Is(err, context.Canceled):
 		f.Code, f.Message, code = "stopped", "stopped", exitStopped
 	}

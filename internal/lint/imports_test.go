@@ -36,12 +36,25 @@ var table = map[string]row{
 	"data":    {pure: true, may: list("rows rng param")},
 	"account": {pure: true, may: none, out: list("gonum.org/v1/gonum/dsp/fourier")},
 	"secagg":  {pure: true, may: none},
-	"privacy": {pure: true, may: list("account param")},
+	"privacy": {pure: true, may: list("account param secagg")},
 	"device":  {pure: true, may: list("method rows vec rng privacy")},
 
 	"round": {may: list("account agg method privacy rows vec rng internal/whole")},
 	"sim":   {may: list("account privacy secagg round device data rank agg method rows vec rng")},
 	"refs":  {may: list("sim data rank device method methods param rows vec rng")},
+
+	"wire":              {pure: true, may: list("rows secagg privacy wire/pb"), out: list("google.golang.org/protobuf/proto google.golang.org/protobuf/encoding/protowire")},
+	"wire/pb":           {pure: true, may: none, out: list("google.golang.org/protobuf/reflect/protoreflect google.golang.org/protobuf/runtime/protoimpl")},
+	"wire/pb/pbconnect": {may: list("wire/pb")},
+	"wire/rpc":          {may: list("wire wire/pb wire/pb/pbconnect")},
+	"wire/gen":          {may: none},
+
+	"agent":       {may: list("device wire wire/pb wire/rpc methods method param rows privacy secagg rank rng vec")},
+	"agent/local": {may: list("agent wire internal/whole")},
+	"mobile":      {may: list("agent agent/local wire/rpc")},
+	"coord/store": {may: none},
+	"coord":       {may: list("coord/store internal/whole round account agg device method methods param privacy rank rows secagg vec wire wire/pb wire/pb/pbconnect wire/rpc")},
+	"fleet":       {may: list("agent data device rng rows wire wire/pb wire/rpc sim")},
 
 	"data/fetch": {may: list("data")},
 
@@ -52,12 +65,13 @@ var table = map[string]row{
 	"board":   {may: list("lab sim data rank refs method methods param report internal/whole")},
 	"bench":   {may: list("sim data methods method param report vec rng internal/naive")},
 
-	"cmd/tacit":      {},
-	"internal/lint":  {},
-	"internal/naive": {may: list("data")},
-	"internal/whole": {may: none},
-	"vec/gen":        {may: none}, // a module of its own, that writes vec's assembly
-	"vec/gen/neon":   {may: none},
+	"cmd/tacit":       {},
+	"examples/device": {may: list("mobile")},
+	"internal/lint":   {},
+	"internal/naive":  {may: list("data")},
+	"internal/whole":  {may: none},
+	"vec/gen":         {may: none}, // a module of its own, that writes vec's assembly
+	"vec/gen/neon":    {may: none},
 }
 
 var none = []string{}

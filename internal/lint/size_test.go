@@ -29,6 +29,7 @@ var wide = map[string]string{
 	"methods": "one type for each published method",
 	"secagg":  "each message of the protocol is a type, so that none can stand in for another",
 	"privacy": "the stages of the stack are names to build with",
+	"wire":    "each thing that travels has a form, a reader and a check",
 	"data":    "sets, splits, protocols and the world are one subject to a reader; loaders have no API of their own",
 }
 

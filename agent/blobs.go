@@ -1,0 +1,48 @@
+package agent
+
+import "sync"
+
+// cache is a store of blobs in memory.
+type cache struct {
+	mu    sync.Mutex
+	blobs map[[32]byte][]byte
+	kept  [2]map[[32]byte]bool // what Keep was told last, and what before that
+}
+
+// NewCache returns a store in memory that devices of one process may share. It keeps
+// what the newest two models are made of: a device that is further behind fetches anew.
+func NewCache() Blobs { return &cache{blobs: map[[32]byte][]byte{}} }
+
+func (c *cache) Get(hash [32]byte) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.blobs[hash], nil
+}
+
+func (c *cache) Put(hash [32]byte, b []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blobs[hash] = b
+	return nil
+}
+
+func (c *cache) Keep(hashes [][32]byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	same := len(hashes) == len(c.kept[0])
+	set := make(map[[32]byte]bool, len(hashes))
+	for _, h := range hashes {
+		set[h] = true
+		same = same && c.kept[0][h]
+	}
+	if same || len(set) == 0 { // one of those who share it forgets: the others stay
+		return nil
+	}
+	c.kept = [2]map[[32]byte]bool{set, c.kept[0]}
+	for h := range c.blobs {
+		if !c.kept[0][h] && !c.kept[1][h] {
+			delete(c.blobs, h)
+		}
+	}
+	return nil
+}

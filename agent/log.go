@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// Entry is one line of what a device shows its owner: a report that was made to be
+// sent, and what became of it.
+type Entry struct {
+	Made    time.Time `json:"made"`
+	Settled time.Time `json:"settled,omitzero"` // when its fate was known
+	Kind    string    `json:"kind"`             // train, evaluate or count
+	Run     string    `json:"run"`
+	Round   uint32    `json:"round"`
+	Model   uint64    `json:"model"` // version that it was computed on
+	Numbers int       `json:"numbers"`
+	Bytes   int       `json:"bytes"`
+	Digest  string    `json:"digest"`
+	Masked  bool      `json:"masked"`
+	Noise   int64     `json:"noise"`  // deviation that the device has added to each number
+	Fate    string    `json:"fate"`   // empty: not known yet; counted, or closed: in no sum
+	Reason  string    `json:"reason"` // of a report that was refused
+	Promise string    `json:"promise"`
+	Holds   string    `json:"holds"`
+}
+
+// mostLog is how many entries are kept, the newest.
+const mostLog = 1000
+
+// note adds an entry.
+func (r *record) note(e Entry) {
+	r.Log = append(r.Log, e)
+	if n := len(r.Log) - mostLog; n > 0 {
+		r.Log = append([]Entry(nil), r.Log[n:]...)
+	}
+}
+
+// settle writes what became of the report of a kind, if it is still the one of that
+// digest.
+func (r *record) settle(k pb.Kind, digest []byte, fate, reason string, now time.Time) {
+	s := *r.of(k)
+	if s == nil || string(s.Digest) != string(digest) {
+		return
+	}
+	s.Fate = fate
+	name := hex.EncodeToString(digest)
+	for i := len(r.Log) - 1; i >= 0; i-- {
+		if e := &r.Log[i]; e.Digest == name && e.Kind == kindName(k) {
+			e.Fate, e.Reason, e.Settled = fate, reason, now
+			return
+		}
+	}
+}
+
+func kindName(k pb.Kind) string {
+	switch k {
+	case pb.Kind_EVALUATE:
+		return "evaluate"
+	case pb.Kind_COUNT:
+		return "count"
+	}
+	return "train"
+}

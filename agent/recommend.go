@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// List is what a device recommends to its owner.
+type List struct {
+	Version uint64    `json:"version"` // of the model
+	Made    time.Time `json:"made"`
+	Round   uint32    `json:"round"` // rounds that are in it
+	Name    string    `json:"federation"`
+	Known   int       `json:"known"` // items of the owner that the catalogue has
+	Items   []Pick    `json:"items"`
+}
+
+// Pick is one recommendation.
+type Pick struct {
+	ID    string  `json:"id"`
+	Title string  `json:"title"`
+	Score float32 `json:"score"`
+}
+
+// Recommend ranks the catalogue for the owner, from what the device has: no call is
+// made. Items that the owner has, and retired ones, are left out. All events count, the
+// one that is held out from training too.
+func (d *Device) Recommend(n int) (*List, error) {
+	if err := d.refresh(); err != nil {
+		return nil, err
+	}
+	m, err := d.manifest()
+	if err != nil {
+		return nil, err
+	}
+	h := d.opt.Host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.load(m, d.stored); err != nil {
+		return nil, err
+	}
+	st, err := h.revive(d.rec, m.Run)
+	if err != nil {
+		return nil, err
+	}
+	t, held, ok, err := h.open(d.source(false), d.rec.Seat, min(int(m.Round), h.plan.Rounds-1))
+	if err != nil {
+		return nil, err
+	}
+	has := own(t.Train)
+	if ok {
+		has[held] = true
+	}
+	d.claim()
+	h.score(&st, t)
+	out := &List{Version: m.Version, Made: time.UnixMilli(m.MadeMs), Round: m.Round, Name: d.rec.Name, Known: len(has)}
+	var order []uint32
+	for i := range uint32(h.plan.Items) {
+		if !has[i] && !h.cat.Item(i).Retired {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(h.scores[b], h.scores[a]) })
+	for _, i := range order[:min(max(n, 0), len(order))] {
+		it := h.cat.Item(i)
+		out.Items = append(out.Items, Pick{ID: it.Id, Title: it.Title, Score: h.scores[i]})
+	}
+	return out, nil
+}

@@ -1,0 +1,366 @@
+package agent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	mrand "math/rand/v2"
+	"time"
+
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/wire/rpc"
+)
+
+// Told is what one step came to.
+type Told struct {
+	Did     string        `json:"did"`             // waited, paused, stayed away, trained or evaluated
+	Why     string        `json:"why,omitempty"`   // of one that did nothing
+	Fate    string        `json:"fate,omitempty"`  // of the report: counted, closed, or empty when it is not known yet
+	Round   uint32        `json:"round,omitempty"` // from 0
+	Model   uint64        `json:"model"`           // version that the device has
+	Samples int           `json:"samples,omitempty"`
+	Bytes   int           `json:"bytes,omitempty"`
+	After   time.Duration `json:"after_ns"` // when to step again
+}
+
+// How long a device that has nothing to do stays away.
+const (
+	away    = time.Minute
+	longest = time.Hour
+)
+
+// Step is one check-in, and what follows of it. An error leaves the device as a crash
+// would: the next Step goes on.
+func (d *Device) Step(ctx context.Context) (Told, error) {
+	if err := d.refresh(); err != nil {
+		return Told{After: away}, err
+	}
+	if d.rec.Paused {
+		return Told{Did: "paused", Why: "its owner has paused it", After: away}, nil
+	}
+	if d.opt.Eligible != nil {
+		if ok, why := d.opt.Eligible(); !ok {
+			return Told{Did: "stayed away", Why: why, After: away}, nil
+		}
+	}
+	out, err := d.step(ctx)
+	if m, bad := d.manifestOrNone(); !bad {
+		out.Model = m.Version
+	}
+	if hasCode(err, rpc.Revoked) {
+		err = fmt.Errorf("%w: %w", ErrRevoked, err)
+	}
+	return out, err
+}
+
+func (d *Device) manifestOrNone() (*pb.Manifest, bool) {
+	if d.rec == nil {
+		return nil, true
+	}
+	m, err := d.manifest()
+	return m, err != nil
+}
+
+func (d *Device) step(ctx context.Context) (Told, error) {
+	if err := d.join(ctx); err != nil {
+		return Told{After: away}, err
+	}
+	d.finish(ctx)
+	req := &pb.CheckInRequest{}
+	if d.rec == nil {
+		return Told{After: time.Second}, errors.New("agent: the record could not be saved")
+	}
+	if m, err := d.manifest(); err == nil && d.complete(m) {
+		req.Model = m.Version
+	}
+	if s := d.rec.Train; s != nil && s.Fate == counted {
+		req.Last = &pb.Done{Run: s.Run, Round: s.Round, Digest: s.Digest}
+	}
+	resp, err := d.conn.CheckIn(ctx, req)
+	if err != nil {
+		return Told{After: time.Second}, err
+	}
+	if resp.Manifest != nil {
+		if err := d.adopt(ctx, resp.Manifest); err != nil {
+			return Told{After: time.Second}, err
+		}
+	}
+	if t := resp.GetTask(); t != nil {
+		return d.do(ctx, t)
+	}
+	w := resp.GetWait()
+	after := min(max(time.Duration(w.GetAfterMs())*time.Millisecond, 10*time.Millisecond), longest)
+	return Told{Did: "waited", Why: w.GetWhy(), After: after}, nil
+}
+
+// finish learns what became of reports that a crash, or a broken connection, has left.
+// Where it cannot, the check-in that follows says what to do about them, or fails too.
+func (d *Device) finish(ctx context.Context) {
+	for _, k := range kinds {
+		if s := *d.rec.of(k); s != nil && s.Fate == waiting {
+			if !s.Masked {
+				_ = d.send(ctx, k)
+			} else if s.Opened {
+				_ = d.ended(ctx, k)
+			}
+		}
+		if d.rec == nil {
+			return
+		}
+	}
+}
+
+// complete reports whether the store has all that a manifest names.
+func (d *Device) complete(m *pb.Manifest) bool {
+	for _, b := range parts(m) {
+		if data, err := d.opt.Blobs.Get([32]byte(b.Hash)); err != nil || uint64(len(data)) != b.Bytes {
+			return false
+		}
+	}
+	return true
+}
+
+// turned reports whether an operator has gone back to an older model since a report was
+// made: rounds then come again.
+func (d *Device) turned(s *sent) bool {
+	m, err := d.manifest()
+	return err == nil && m.Turns > s.Turns
+}
+
+// do answers a task: with the report that the device has for that round, or else with
+// a new one.
+func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
+	if err := wire.CheckTask(t); err != nil {
+		return Told{After: away}, err
+	}
+	out := Told{Did: map[pb.Kind]string{pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated", pb.Kind_COUNT: "counted items"}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
+	s := *d.rec.of(t.Kind)
+	if s != nil && string(s.Run) == string(t.Run) && s.Round > t.Round && !d.turned(s) {
+		return out, fmt.Errorf("agent: the coordinator asks for round %d, and the device has answered round %d: a round is answered once", t.Round+1, s.Round+1)
+	}
+	if !s.is(t) {
+		busy, err := d.answer(t, &out)
+		if errors.Is(err, errDeclined) { // it is not the device's fault: it waits for another task
+			return Told{Did: "declined", Why: err.Error(), Round: t.Round, After: time.Second}, nil
+		}
+		if err != nil {
+			out.After = away
+			return out, err
+		}
+		out.After = max(out.After, time.Duration(float64(busy)*(1/d.opt.Duty-1)))
+	}
+	var err error
+	if t.Masking != nil {
+		err = d.mask(ctx, t)
+	} else if s := *d.rec.of(t.Kind); s.Masked {
+		err = errors.New("agent: the coordinator asks for a report without masks that was made to be masked")
+	} else {
+		err = d.send(ctx, t.Kind)
+	}
+	if errors.Is(err, errLeft) {
+		return Told{Did: "waited", Why: err.Error(), Round: t.Round, After: time.Second}, nil
+	}
+	if d.rec != nil {
+		s = *d.rec.of(t.Kind)
+		if out.Fate, out.Bytes = s.Fate, len(s.report); s.Masked && s.Fate == waiting {
+			out.After = max(out.After, time.Second) // the next attempt is not there at once
+		}
+	}
+	return out, err
+}
+
+// answer makes the report of a round, and saves it with the private slots that it
+// leaves: both or none. Nothing has left the device before.
+func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
+	m, err := d.manifest()
+	if err != nil {
+		return 0, err
+	}
+	if t.Model != m.Version || string(t.Run) != string(m.Run) {
+		return 0, fmt.Errorf("agent: the task is on version %d of the model, and the device has version %d", t.Model, m.Version)
+	}
+	h := d.opt.Host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	start := d.opt.Now()
+	if err := h.load(m, d.stored); err != nil {
+		return 0, err
+	}
+	if err := h.willing(t); err != nil {
+		return 0, err
+	}
+	var vector []int64
+	state := d.rec.state
+	switch t.Kind {
+	case pb.Kind_TRAIN:
+		vector, state, err = d.train(t, out)
+	case pb.Kind_EVALUATE:
+		vector, err = d.evaluate(t)
+	default:
+		vector, err = d.count(t)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := d.disturb(t, h.about.Seed, vector); err != nil {
+		return 0, err
+	}
+	report := wire.AppendVector(nil, vector)
+	err = d.update(func(r *record) error {
+		if old := *r.of(t.Kind); old.is(t) {
+			return errors.New("agent: another process has answered this round with the same state file")
+		}
+		d.enter(r, t, report, len(vector), m.Turns)
+		if t.Kind == pb.Kind_TRAIN {
+			r.state, r.Run, r.Shape = state, t.Run, h.shape()
+		}
+		return nil
+	})
+	return d.opt.Now().Sub(start), err
+}
+
+// errDeclined is wrapped by what a device does not answer.
+var errDeclined = errors.New("agent: the device does not answer this")
+
+// willing says what of a task goes against the plan that the device has agreed to.
+func (h *Host) willing(t *pb.Task) error {
+	switch {
+	case h.about.Masked && t.Masking == nil:
+		return fmt.Errorf("%w: the plan says that sums are masked, and the task has no masks", errDeclined)
+	case t.Kind == pb.Kind_COUNT && h.promised():
+		return fmt.Errorf("%w: the items that a device has are not covered by the plan's promise", errDeclined)
+	}
+	return nil
+}
+
+// promised reports whether the plan has a privacy promise. Then it must not show who had
+// nothing to learn from.
+func (h *Host) promised() bool { return h.about.Promise != "" && h.about.Promise != "none" }
+
+// enter puts a report into the record and the log.
+func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns uint32) {
+	now, digest := d.opt.Now(), wire.Name(report).Hash
+	if old := *r.of(t.Kind); old != nil && old.Fate == waiting { // nobody asks for it any more
+		r.settle(t.Kind, old.Digest, closed, "the round ended without it", now)
+	}
+	*r.of(t.Kind) = &sent{Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Turns: turns, Digest: digest, Masked: t.Masking != nil, report: report}
+	r.note(Entry{
+		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers, Bytes: len(report),
+		Digest: hex.EncodeToString(digest), Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,
+	})
+}
+
+// train visits, and returns the bounded update with the private state after it.
+func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err error) {
+	h := d.opt.Host
+	bound, err := wire.BoundOf(t.Bound)
+	if err != nil {
+		return nil, nil, err
+	}
+	if int(t.Round) >= h.plan.Rounds {
+		return nil, nil, fmt.Errorf("agent: round %d of a plan of %d", t.Round+1, h.plan.Rounds)
+	}
+	vector = h.vector[:h.plan.Numbers(int(t.Round))+1]
+	if t.Numbers != uint64(len(vector)) {
+		return nil, nil, fmt.Errorf("agent: the task wants %d numbers, and an update has %d", t.Numbers, len(vector))
+	}
+	st, err := h.revive(d.rec, t.Run)
+	if err != nil {
+		return nil, nil, err
+	}
+	task, _, _, err := h.open(d.source(true), d.rec.Seat, int(t.Round))
+	if err != nil {
+		return nil, nil, err
+	}
+	h.mem.Bind(bound)
+	d.claim()
+	h.mem.Take(0, h.vector) // what an interrupted visit has left
+	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
+	h.mem.Take(0, vector)
+	if out.Samples == 0 && !h.promised() && t.Masking == nil {
+		vector = nil // it takes no part, and says so
+	}
+	return vector, h.plan.AppendState(nil, &st), nil
+}
+
+// claim makes what the next visit draws the device's own.
+func (d *Device) claim() {
+	if d.opt.Host.plan.Own = d.rec.Own; d.rec.Rehearsal {
+		d.opt.Host.plan.Own = 0
+	}
+}
+
+// source is what the device trains on; with the hold-out left out where it is to be.
+func (d *Device) source(holdOut bool) Source {
+	if d.opt.Source != nil {
+		return d.opt.Source
+	}
+	return told{&d.rec.History, holdOut && d.opt.HoldOut}
+}
+
+// mostNoise is what package privacy draws exactly.
+const mostNoise = 1 << 24
+
+// disturb adds the noise that a task asks for, and holds to its largest number.
+func (d *Device) disturb(t *pb.Task, seed uint64, vector []int64) error {
+	b := t.Bound
+	if b.Noise > mostNoise || b.BitNoise > mostNoise {
+		return fmt.Errorf("agent: noise of %d and %d: want at most %d", b.Noise, b.BitNoise, mostNoise)
+	}
+	if b.Noise > 0 || b.BitNoise > 0 {
+		var from io.Reader = rand.Reader
+		if d.rec.Rehearsal { // as package sim draws it
+			tree := -2 - int(t.Kind)
+			from = rng.Bytes(seed, rng.Noise, uint64(tree), uint64(t.Round), uint64(d.rec.Seat), 0)
+		}
+		n, s := len(vector), privacy.NewSource(from)
+		if t.Kind == pb.Kind_TRAIN && n > 0 {
+			n--
+		}
+		s.AddGauss(b.Noise, vector[:n])
+		s.AddGauss(b.BitNoise, vector[n:])
+	}
+	for i, x := range vector {
+		vector[i] = min(max(x, -b.Most), b.Most)
+	}
+	return nil
+}
+
+// Run steps until the context ends or nothing helps. tell hears of every step, and may
+// be nil.
+func (d *Device) Run(ctx context.Context, tell func(Told, error)) error {
+	pause := time.Second
+	for {
+		out, err := d.Step(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if tell != nil {
+			tell(out, err)
+		}
+		wait := out.After
+		if err == nil {
+			pause = time.Second
+		} else if fatal(err) {
+			return err
+		} else {
+			wait = max(wait, pause)
+			pause = min(2*pause, 5*time.Minute)
+		}
+		if err := d.opt.Sleep(ctx, wait+mrand.N(wait/8+1)); err != nil {
+			return err
+		}
+	}
+}
+
+// Key is the device's public key.
+func (d *Device) Key() ed25519.PublicKey {
+	return ed25519.NewKeyFromSeed(d.rec.Key).Public().(ed25519.PublicKey)
+}

@@ -1,0 +1,376 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/coord"
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
+	"github.com/tacit-rec/tacit/wire/rpc"
+)
+
+func (a *app) adminCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use: "admin", Short: "Operate a coordinator",
+		Long: `Operate a coordinator: look at it, let devices in, pause it, add and retire items, go
+back to an older model, take a model out. On the coordinator's machine it finds its
+way by the state folder; from elsewhere give --coordinator, --pin and --token.`,
+	}
+	return group(c, a.adminStatus(), a.adminBegin(), a.adminToken(), a.adminPause(true), a.adminPause(false), a.adminHistory(), a.adminRollback(), a.adminRevoke(), a.adminItems(), a.adminExport())
+}
+
+// call makes a command that calls the operator's API.
+func (a *app) call(use, short, example string, check cobra.PositionalArgs, do func(ctx context.Context, admin pbconnect.AdminClient, words []string) error) *cobra.Command {
+	var r reach
+	c := &cobra.Command{Use: use, Short: short, Example: example, Args: args(check)}
+	r.flags(c, "the operator's token, which tacit serve keeps in its state folder")
+	c.RunE = func(c *cobra.Command, words []string) error {
+		admin, err := r.admin()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), 5*time.Minute)
+		defer cancel()
+		return told(do(ctx, admin, words))
+	}
+	return c
+}
+
+func (r *reach) admin() (pbconnect.AdminClient, error) {
+	w, err := r.find(true)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := rpc.DialAdmin(r.options(w))
+	if err != nil {
+		return nil, input(err, "")
+	}
+	return admin, nil
+}
+
+// told adds to an error of the network what to do about it.
+func told(err error) error {
+	if err == nil {
+		return nil
+	}
+	var unknown x509.UnknownAuthorityError
+	var other x509.HostnameError
+	if errors.As(err, &unknown) || errors.As(err, &other) || strings.Contains(err.Error(), "certificate") {
+		return input(fmt.Errorf("the coordinator's certificate is not believed: %w", err), "--pin PIN, which tacit serve prints")
+	}
+	switch rpc.Code(err) {
+	case "unavailable":
+		return input(fmt.Errorf("the coordinator does not answer: %w", err), "is tacit serve running?")
+	case "quota":
+		return input(err, "tacit admin token makes another")
+	case "unauthenticated", "permission_denied", "failed_precondition", "invalid_argument", "not_found":
+		return input(err, "")
+	}
+	return err
+}
+
+func (a *app) adminStatus() *cobra.Command {
+	return a.call("status", "How a coordinator is doing", "  tacit admin status --format json", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+		r, err := admin.Status(ctx, &pb.StatusRequest{})
+		if err != nil {
+			return err
+		}
+		return a.status(r)
+	})
+}
+
+// status prints one.
+func (a *app) status(r *pb.StatusResponse) error {
+	var s coord.Status
+	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
+		return err
+	}
+	return a.result(&s, func(out io.Writer) error {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		line := func(k, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
+		line("state", "%s", s.State)
+		if s.Method != "" {
+			line("run", "%s (%s), round %d of %d, model %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
+			line("devices", "%d enrolled, the run is for %d", s.Enrolled, s.Devices)
+			line("round", "%d of %d reports", s.Counted, s.Asked)
+			line("catalogue", "%d items, version %d", s.Items, s.Catalogue)
+			line("privacy", "%s", s.Promise)
+			if s.Epsilon != nil {
+				line("spent", "epsilon %.4g, which holds against %s", *s.Epsilon, s.Holds)
+			}
+		}
+		if s.Lost > 0 {
+			line("LOST", "%d reports were acknowledged and are in no sum: the state was damaged", s.Lost)
+		}
+		var keys []string
+		for k := range s.Counts {
+			keys = append(keys, k)
+		}
+		sort.Strings(keys)
+		for _, k := range keys {
+			line(k, "%d", s.Counts[k])
+		}
+		for _, r := range s.Readouts {
+			line(fmt.Sprintf("readout %d", r.Round), "HR@10 %.3f NDCG@10 %.3f, popularity %.3f %.3f, by about %.0f devices", r.HR10, r.NDCG10, r.PopHR10, r.PopNDCG10, r.Devices)
+		}
+		return w.Flush()
+	})
+}
+
+func (a *app) adminBegin() *cobra.Command {
+	var f serveFlags
+	var r reach
+	c := &cobra.Command{
+		Use: "begin [key=value ...]", Short: "Begin the run of a coordinator that waits for one",
+		Example: "  tacit admin begin -d ml-100k -m tacit\n  tacit admin begin --catalogue items.csv --devices 1000 -m fedmf rounds=50",
+	}
+	settings := settingFlags(c.Flags())
+	r.flags(c, "the operator's token")
+	c.Flags().StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title")
+	c.Flags().StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	c.Flags().StringVar(&f.name, "name", "", "what people call the federation")
+	f.runFlags(c)
+	c.RunE = func(c *cobra.Command, words []string) error {
+		given, err := (&runFlags{}).given(words, settings)
+		if err != nil {
+			return err
+		}
+		spec, err := lab.Resolve(given)
+		if err != nil {
+			return err
+		}
+		if err := onNetwork(spec); err != nil {
+			return err
+		}
+		resp, err := a.begin(c.Context(), &r, spec, &f)
+		if err != nil {
+			return err
+		}
+		return a.status(resp)
+	}
+	return c
+}
+
+// begin begins a run on a coordinator.
+func (a *app) begin(ctx context.Context, r *reach, spec *lab.Spec, f *serveFlags) (*pb.StatusResponse, error) {
+	admin, err := r.admin()
+	if err != nil {
+		return nil, err
+	}
+	if isFeatured(spec.Params) {
+		return nil, input(fmt.Errorf("%s reads features, which the coordinator must have when it starts", spec.Method), "tacit serve -d "+spec.Data+" -m "+spec.Method)
+	}
+	var opt coord.Options
+	items, err := a.stock(spec, f, &opt)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(federated(spec, f))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := admin.Begin(ctx, &pb.BeginRequest{Json: string(text), Items: items})
+	return resp, told(err)
+}
+
+func (a *app) adminToken() *cobra.Command {
+	var uses, hours uint32
+	var note string
+	c := a.call("token", "Make a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+		r, err := admin.MakeToken(ctx, &pb.MakeTokenRequest{Uses: uses, Hours: hours, Note: note})
+		if err != nil {
+			return err
+		}
+		return a.result(map[string]any{"token": r.Token, "uses": uses, "hours": hours}, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, r.Token)
+			return err
+		})
+	})
+	c.Flags().Uint32Var(&uses, "uses", 1, "devices that may enrol with it")
+	c.Flags().Uint32Var(&hours, "hours", 24, "how long it is good for")
+	c.Flags().StringVar(&note, "note", "", "what it is for")
+	return c
+}
+
+func (a *app) adminPause(pause bool) *cobra.Command {
+	use, short := "pause", "Give out no more tasks: the round in progress ends with who came, and no other begins"
+	if !pause {
+		use, short = "resume", "Go on after a pause"
+	}
+	return a.call(use, short, "", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+		r, err := admin.Pause(ctx, &pb.PauseRequest{Pause: pause})
+		if err != nil {
+			return err
+		}
+		return a.status(r)
+	})
+}
+
+func (a *app) adminHistory() *cobra.Command {
+	return a.call("history", "List the models that can be gone back to", "", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+		r, err := admin.History(ctx, &pb.HistoryRequest{})
+		if err != nil {
+			return err
+		}
+		type row struct {
+			Version uint64    `json:"version"`
+			Round   uint32    `json:"round"`
+			Made    time.Time `json:"made"`
+			Back    bool      `json:"rolled_back"`
+		}
+		var rows []row
+		for _, s := range r.Manifests {
+			var m pb.Manifest
+			if err := proto.Unmarshal(s.Body, &m); err != nil {
+				return err
+			}
+			rows = append(rows, row{m.Version, m.Round, time.UnixMilli(m.MadeMs), m.RolledBack})
+		}
+		return a.result(rows, func(out io.Writer) error {
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "version\trounds\tmade\t")
+			for _, x := range rows {
+				note := ""
+				if x.Back {
+					note = "went back"
+				}
+				fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", x.Version, x.Round, x.Made.Format(time.DateTime), note)
+			}
+			return w.Flush()
+		})
+	})
+}
+
+func (a *app) adminRollback() *cobra.Command {
+	return a.call("rollback VERSION", "Go back to an older model, from the next round on", "  tacit admin history\n  tacit admin rollback 7", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+		var v uint64
+		if _, err := fmt.Sscan(words[0], &v); err != nil {
+			return input(fmt.Errorf("%q is no version", words[0]), "tacit admin history lists them")
+		}
+		r, err := admin.Rollback(ctx, &pb.RollbackRequest{Version: v})
+		if err != nil {
+			return err
+		}
+		return a.status(r)
+	})
+}
+
+func (a *app) adminRevoke() *cobra.Command {
+	return a.call("revoke SEAT", "Show a device the door: its key is refused from now on", "", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+		var seat uint32
+		if _, err := fmt.Sscan(words[0], &seat); err != nil {
+			return input(fmt.Errorf("%q is no seat", words[0]), "")
+		}
+		r, err := admin.Revoke(ctx, &pb.RevokeRequest{Seat: seat})
+		if err != nil {
+			return err
+		}
+		return a.status(r)
+	})
+}
+
+func (a *app) adminItems() *cobra.Command {
+	return a.call("items FILE", "Add items, or change and retire them: a CSV file of id, title, retired", "  tacit admin items new.csv", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+		f, err := os.Open(words[0])
+		if err != nil {
+			return input(err, "")
+		}
+		defer f.Close()
+		items, err := readItems(f, words[0])
+		if err != nil {
+			return err
+		}
+		r, err := admin.Items(ctx, &pb.ItemsRequest{Items: items})
+		if err != nil {
+			return err
+		}
+		return a.result(r, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%d items are added and %d changed, from the next round on: catalogue %d\n", r.Added, r.Changed, r.Version)
+			return err
+		})
+	})
+}
+
+// readItems reads a CSV file of id, title and, maybe, whether the item is retired.
+func readItems(r io.Reader, name string) ([]*pb.Item, error) {
+	c := csv.NewReader(bufio.NewReader(io.LimitReader(r, 1<<30)))
+	c.FieldsPerRecord = -1
+	var out []*pb.Item
+	for line := 1; ; line++ {
+		f, err := c.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, input(fmt.Errorf("%s: %w", name, err), "want lines of id,title")
+		}
+		if line == 1 && strings.EqualFold(f[0], "id") {
+			continue
+		}
+		it := &pb.Item{Id: f[0]}
+		if len(f) > 1 {
+			it.Title = clip(f[1], 200)
+		}
+		if len(f) > 2 {
+			it.Retired = f[2] == "true" || f[2] == "1" || f[2] == "yes"
+		}
+		out = append(out, it)
+	}
+	if len(out) == 0 {
+		return nil, input(fmt.Errorf("%s has no items", name), "want lines of id,title")
+	}
+	return out, nil
+}
+
+func (a *app) adminExport() *cobra.Command {
+	var version uint64
+	var format, out string
+	c := a.call("export", "Write a model's tables and catalogue to a zip file", "  tacit admin export -o model.zip --as csv", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+		s, err := admin.Export(ctx, &pb.ExportRequest{Version: version, Format: format})
+		if err != nil {
+			return err
+		}
+		f, err := os.CreateTemp(".", ".export-*")
+		if err != nil {
+			return err
+		}
+		defer os.Remove(f.Name())
+		n := 0
+		for s.Receive() {
+			if _, err := f.Write(s.Msg().Data); err != nil {
+				return err
+			}
+			n += len(s.Msg().Data)
+		}
+		if err := errors.Join(s.Err(), f.Close()); err != nil {
+			return err
+		}
+		if err := os.Rename(f.Name(), out); err != nil {
+			return err
+		}
+		return a.result(map[string]any{"file": out, "bytes": n}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s: %d bytes\n", out, n)
+			return err
+		})
+	})
+	c.Flags().Uint64Var(&version, "version", 0, "the model; 0 means the newest")
+	c.Flags().StringVar(&format, "as", "npy", "npy or csv")
+	c.Flags().StringVarP(&out, "out", "o", "model.zip", "the file")
+	return c
+}

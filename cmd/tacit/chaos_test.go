@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	long     = flag.Bool("long", false, "also kill the coordinator of ml-100k 20 times: some minutes")
+	realData = os.Getenv("TACIT_DATA") // before TestMain takes it away
+)
+
+// child runs the program in a process of its own, to its end.
+func child(t *testing.T, env []string, words ...string) (code int, out, errs string) {
+	t.Helper()
+	c := exec.Command(os.Args[0], words...)
+	c.Env = append(append(os.Environ(), "TACIT_TEST_MAIN=1"), env...)
+	var o, e bytes.Buffer
+	c.Stdout, c.Stderr = &o, &e
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), o.String(), e.String()
+}
+
+func chaos(t *testing.T, kills int, env []string, words ...string) {
+	t.Helper()
+	code, out, errs := child(t, env, append([]string{"fleet", "--format", "json", "-q"}, words...)...)
+	var v struct{ Data trial }
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("exit %d: %v\n%s%s", code, err, out, errs)
+	}
+	d := v.Data
+	if code != 0 || d.Kills != kills || d.Acked == 0 || d.Counted < d.Acked || d.Lost != 0 || d.Duplicated != 0 || !d.LedgerOK || !d.Equal || !d.SyncAlways || d.Syncs == 0 {
+		t.Errorf("exit %d: %+v", code, d)
+	}
+	t.Logf("%d kills in %.1f s: %d acknowledged, %d counted", d.Kills, d.Seconds, d.Acked, d.Counted)
+}
+
+// A coordinator that is killed with -9 at random moments loses nothing, counts nothing
+// twice, and has the simulation's model in the end.
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills coordinators: run without -short")
+	}
+	world := "users=30,items=60,mean-rows=12"
+	t.Run("plain", func(t *testing.T) {
+		t.Parallel()
+		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--chaos", "kills=3,seed=1")
+	})
+	t.Run("with a promise", func(t *testing.T) {
+		t.Parallel()
+		chaos(t, 2, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "20", "--dp", "epsilon=20,delta=1e-3,clip=0.5", "--chaos", "kills=2,seed=2")
+	})
+}
+
+func TestChaosOnRealData(t *testing.T) {
+	if !*long || realData == "" {
+		t.Skip("some minutes: run with -args -long and $TACIT_DATA")
+	}
+	chaos(t, 20, []string{"TACIT_DATA=" + realData}, "-d", "ml-100k", "--chaos", "kills=20,seed=1")
+}
+
+// Ctrl-C in the middle of a round ends the coordinator at once and cleanly, and damage is
+// found when it is started again, with the command to type; that command helps.
+//
+//lint:size a coordinator's life, step by step
+func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts coordinators: run without -short")
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	serve := func(more ...string) []string {
+		return append([]string{"serve", "--state", dir, "--listen", "127.0.0.1:0", "-q"}, more...)
+	}
+	start := func(more ...string) *exec.Cmd {
+		t.Helper()
+		os.Remove(filepath.Join(dir, welcomeFile))
+		c := exec.Command(os.Args[0], serve(more...)...)
+		c.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
+		var errs bytes.Buffer
+		c.Stderr = &errs
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill() })
+		for range 300 {
+			if code, _, _ := tacit("admin", "status", "--state", dir); code == 0 {
+				return c
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatalf("it does not start: %s", errs.String())
+		return nil
+	}
+	stop := func(c *exec.Cmd) {
+		t.Helper()
+		if err := c.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		if code := c.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("Ctrl-C ends it with %d, want 130", code)
+		}
+	}
+	c := start("-d", "world", "--world", "users=6,items=30,mean-rows=8", "--rounds", "50", "--rehearsal", "-m", "fedmf", "--deadline", "60s")
+	devices := program(t, nil, "fleet", "--state", dir, "-d", "world", "--world", "users=6,items=30,mean-rows=8", "--slow", "20ms")
+	for range 300 {
+		if _, out, _ := tacit("admin", "status", "--state", dir, "--format", "json"); strings.Contains(out, `"round": 3`) || strings.Contains(out, `"round":3`) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stop(c)
+	_ = devices.Process.Kill()
+	stop(start()) // it goes on
+	var block string
+	_ = filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(path, "index") && strings.HasSuffix(path, ".blk") {
+			block = path
+		}
+		return nil
+	})
+	b, err := os.ReadFile(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)*3/4] ^= 4
+	if err := os.WriteFile(block, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := child(t, nil, serve()...)
+	if code != 2 || !strings.Contains(errs, "index") || !strings.Contains(errs, "tacit serve") || !strings.Contains(errs, "--repair") {
+		t.Fatalf("a damaged folder: exit %d, %s", code, errs)
+	}
+	code, out, errs := child(t, nil, serve("--repair")...)
+	if code != 0 || !strings.Contains(out, "values") {
+		t.Fatalf("the repair: exit %d, %s%s", code, out, errs)
+	}
+	stop(start())
+}

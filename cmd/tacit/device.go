@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tacit-rec/tacit/agent"
+	"github.com/tacit-rec/tacit/agent/local"
+	"github.com/tacit-rec/tacit/wire/rpc"
+)
+
+// deviceFlags are those of a device.
+type deviceFlags struct {
+	stateFlags
+	server, pin, token           string
+	history, data, user, dataDir string
+	insecure, once, rehearsal    bool
+	noHoldOut                    bool
+	duty                         float64
+	memory                       int
+	moment                       local.Moment
+	keepLast, keepDays           int
+}
+
+const deviceLong = `Run a device: it learns from its owner's history, which stays on it, and sends one
+bounded report per round. Stop it or kill it at any moment: started again it goes on
+where it was, and no round has two reports of it.
+
+The history is a CSV file of item ids (or of id and time), or a user of a data set.
+tacit device add and undo change it, also while the device runs. The newest item is
+held out of training, to measure what the recommendations are worth; it joins when a
+newer one comes.
+
+What is private is in one state file: encrypted with a passphrase (--passphrase asks, or
+$TACIT_PASSPHRASE, or --passphrase-file) or with a key in the system's keyring (--keyring),
+else protected by its mode alone, which it says. The state file remembers the coordinator:
+the next time tacit device --state FILE is enough.
+
+  tacit device log         what was sent, when, and under which promise
+  tacit recommend          recommendations, offline
+  tacit device forget      leave, and wipe everything`
+
+const deviceExample = `  tacit device -d ml-100k --user 7             with the coordinator of this machine
+  tacit device --server https://films.example:7633 --pin sha256/... --token TOKEN --history seen.csv --passphrase
+  tacit device --state my.state --only-on-power --duty 0.25
+  tacit device log --state my.state`
+
+func (a *app) deviceCmd() *cobra.Command {
+	var f deviceFlags
+	c := &cobra.Command{Use: "device", Short: "Run a device, and look after it", Long: deviceLong, Example: deviceExample, Args: args(cobra.NoArgs)}
+	f.stateFlags.flags(c)
+	fl := c.Flags()
+	fl.StringVar(&f.server, "server", "", "the coordinator's address, such as https://host:7633; else that of the state file, else of this machine ($TACIT_STATE is the folder of its state)")
+	fl.StringVar(&f.server, "coordinator", "", "the same as --server")
+	_ = fl.MarkHidden("coordinator")
+	fl.StringVar(&f.pin, "pin", "", "the pin that the coordinator prints, where its certificate is its own")
+	fl.StringVar(&f.token, "token", "", "to enrol with, once")
+	fl.BoolVar(&f.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
+	fl.StringVar(&f.history, "history", "", "a CSV file of item ids, or of item id and time; what is new in it is added")
+	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
+	fl.StringVar(&f.user, "user", "", "the user of the data set")
+	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.BoolVar(&f.once, "once", false, "check in once, do what is asked for, and stop")
+	fl.BoolVar(&f.rehearsal, "rehearsal", false, "take part in a rehearsal, whose draws are public: never with a real history")
+	fl.BoolVar(&f.noHoldOut, "no-hold-out", false, "train on the newest item too, and say nothing of how good the recommendations are")
+	fl.Float64Var(&f.duty, "duty", 1, "largest share of time that is spent computing")
+	fl.IntVar(&f.memory, "memory", 1024, "MiB that a model and its training may take; a larger one is refused")
+	fl.BoolVar(&f.moment.OnPower, "only-on-power", false, "stay away while the computer runs on a battery")
+	fl.BoolVar(&f.moment.OnNetwork, "only-on-network", false, "stay away while no network is up")
+	fl.BoolVar(&f.moment.WhenIdle, "only-when-idle", false, "stay away while the computer is busy")
+	fl.IntVar(&f.keepLast, "keep-last", -1, "keep only so many newest events; 0 keeps all")
+	fl.IntVar(&f.keepDays, "keep-days", -1, "forget events after so many days; 0 keeps all")
+	c.RunE = func(c *cobra.Command, _ []string) error { return deviceHint(a.device(c.Context(), &f)) }
+	c.AddCommand(a.deviceLog(), a.devicePause(true), a.devicePause(false), a.deviceAdd(), a.deviceUndo(), a.deviceForget())
+	return c
+}
+
+// deviceHint adds to an error what to type next.
+func deviceHint(err error) error {
+	for known, hint := range map[error]string{
+		agent.ErrRehearsal:  "a rehearsal is for tests: add --rehearsal, and give it no real history",
+		agent.ErrOther:      "if the coordinator was set up anew: tacit device forget, then enrol again with another --token",
+		agent.ErrRevoked:    "ask the operator; tacit device forget wipes this device, and a new token enrols it anew",
+		agent.ErrTooLarge:   "--memory gives it more",
+		agent.ErrNoModel:    "tacit device --once fetches one",
+		local.ErrPassphrase: "try again; nobody can recover it, and tacit device forget starts anew",
+		local.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",
+		local.ErrInUse:      "stop the other tacit device first",
+	} {
+		if errors.Is(err, known) {
+			return input(err, hint)
+		}
+	}
+	switch rpc.Code(err) {
+	case rpc.BadToken:
+		return input(err, "tacit admin token, on the coordinator's machine, makes one to enrol with")
+	case rpc.UnknownKey:
+		return input(err, "the coordinator does not know this device: tacit device forget, then enrol again")
+	case rpc.WrongVersion:
+		return input(err, "")
+	case "unavailable":
+		return fmt.Errorf("the coordinator does not answer: %w", err)
+	}
+	return err
+}
+
+// device runs one.
+func (a *app) device(ctx context.Context, f *deviceFlags) error {
+	events, err := f.events()
+	if err != nil {
+		return err
+	}
+	path, err := f.path(f.ownName(), true)
+	if err != nil {
+		return err
+	}
+	file := local.Open(path, f.sealing())
+	release, err := file.Claim()
+	if err != nil {
+		return err
+	}
+	defer release()
+	d, about, err := f.open(path, file)
+	if err != nil {
+		return err
+	}
+	if err := f.tell(d, about, events); err != nil {
+		return err
+	}
+	if !a.quiet {
+		fmt.Fprintf(a.err, "state  %s (%s)\n", path, file.Protection())
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a device never takes more than one processor
+	if f.once {
+		out, err := d.Step(ctx)
+		if err != nil {
+			return err
+		}
+		return a.result(out, func(w io.Writer) error { return sayStep(w, out) })
+	}
+	model := uint64(0)
+	return d.Run(ctx, func(out agent.Told, err error) {
+		if a.quiet {
+			return
+		}
+		if err != nil {
+			fmt.Fprintf(a.err, "%s  %v; it goes on later\n", time.Now().Format(time.TimeOnly), err)
+			return
+		}
+		if out.Did != "waited" || out.Model != model {
+			fmt.Fprintf(a.err, "%s  ", time.Now().Format(time.TimeOnly))
+			_ = sayStep(a.err, out)
+		}
+		if model == 0 && out.Model > 0 {
+			fmt.Fprintf(a.err, "there is a model: tacit recommend --state %s\n", path)
+		}
+		model = out.Model
+	})
+}
+
+// sayStep says in a line what a step came to.
+func sayStep(w io.Writer, out agent.Told) error {
+	var err error
+	switch out.Did {
+	case "trained", "evaluated", "counted items":
+		fate := out.Fate
+		if fate == "" {
+			fate = "its fate is not known yet"
+		}
+		_, err = fmt.Fprintf(w, "round %d: %s, %d samples, %d bytes sent: %s (model %d)\n", out.Round+1, out.Did, out.Samples, out.Bytes, fate, out.Model)
+	default:
+		_, err = fmt.Fprintf(w, "%s: %s (model %d)\n", out.Did, out.Why, out.Model)
+	}
+	return err
+}
+
+// open makes the device of a state file, with the coordinator that it remembers or is
+// given.
+func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent.About, error) {
+	opt := agent.Options{
+		Vault: file, Blobs: local.OpenFolder(path + ".model"), Host: &agent.Host{Memory: float64(f.memory) * (1 << 20)},
+		Rehearsal: f.rehearsal, HoldOut: !f.noHoldOut, Duty: f.duty,
+		Eligible: func() (bool, string) { return f.moment.Good(os.DirFS("/")) },
+	}
+	peek, err := agent.Open(agent.Options{Vault: opt.Vault, Blobs: opt.Blobs, Host: opt.Host, Rehearsal: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	about, err := peek.About()
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := f.reachCoordinator(about)
+	if err != nil {
+		return nil, nil, err
+	}
+	opt.Token = w.Token
+	opt.Dial = func(key ed25519.PrivateKey) (agent.Conn, error) {
+		return rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Key: key, Insecure: f.insecure || about.Setting["insecure"] == "yes" || strings.HasPrefix(w.URL, "http://127.0.0.1:")})
+	}
+	d, err := agent.Open(opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := map[string]string{"server": w.URL, "pin": w.Pin}
+	if f.insecure {
+		set["insecure"] = "yes"
+	}
+	return d, about, d.Configure(set)
+}
+
+// reachCoordinator is where the coordinator is: the flags say it, the state file, or a
+// coordinator on this machine.
+func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
+	w := &welcome{URL: f.server, Pin: f.pin, Token: f.token}
+	if w.URL == "" && about.Setting["server"] != "" {
+		w.URL, w.Pin = about.Setting["server"], about.Setting["pin"]
+	}
+	if w.URL == "" {
+		found, err := readWelcome(stateDir())
+		if err != nil {
+			return nil, input(errors.New("no coordinator is given, and none is on this machine"), "give --server, --pin and --token, or start one with tacit serve")
+		}
+		if w = found; f.token != "" {
+			w.Token = f.token
+		}
+	}
+	if w.Token == "" && !about.Enrolled {
+		return nil, input(errors.New("the device is not enrolled, and has no token"), "--token TOKEN, which tacit admin token makes")
+	}
+	return w, nil
+}
+
+// tell adds what is new of the history that was given, and sets what is kept of it.
+func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.Event) error {
+	if f.keepLast >= 0 || f.keepDays >= 0 {
+		last, days := about.Last, about.Days
+		if f.keepLast >= 0 {
+			last = f.keepLast
+		}
+		if f.keepDays >= 0 {
+			days = f.keepDays
+		}
+		if err := d.Retain(last, days); err != nil {
+			return err
+		}
+	}
+	n, err := d.Merge(events)
+	if err == nil && n == 0 && about.Events == 0 {
+		return input(errors.New("the device has no history to learn from"), "--history FILE, or -d NAME --user USER, or: tacit device add ITEM")
+	}
+	return err
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tacit-rec/tacit/agent"
+	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/wire/rpc"
+)
+
+// onState makes a command on a state file that is there.
+func (a *app) onState(use, short, example string, check cobra.PositionalArgs, do func(d *agent.Device, path string, words []string) error) *cobra.Command {
+	var s stateFlags
+	c := &cobra.Command{Use: use, Short: short, Example: example, Args: args(check)}
+	s.flags(c)
+	c.RunE = func(_ *cobra.Command, words []string) error {
+		d, _, path, err := s.existing()
+		if err != nil {
+			return deviceHint(err)
+		}
+		return deviceHint(do(d, path, words))
+	}
+	return c
+}
+
+func (a *app) deviceLog() *cobra.Command {
+	return a.onState("log", "Show what the device has sent, and when", "  tacit device log --state my.state\n  tacit device log --format json", cobra.NoArgs, func(d *agent.Device, path string, _ []string) error {
+		about, err := d.About()
+		if err != nil {
+			return err
+		}
+		return a.result(about, func(w io.Writer) error { return sayLog(w, about, path) })
+	})
+}
+
+// sayLog prints a device's log for its owner.
+func sayLog(w io.Writer, about *agent.About, path string) error {
+	where := "enrolled nowhere"
+	if about.Enrolled {
+		where = fmt.Sprintf("seat %d of %q at %s", about.Seat, about.Federation, about.Setting["server"])
+	}
+	if about.Rehearsal {
+		where += ", a rehearsal"
+	}
+	if about.Paused {
+		where += "; PAUSED (tacit device resume)"
+	}
+	fmt.Fprintf(w, "%s\n%d events in the history, model %d\n\n", where, about.Events, about.Model)
+	t := report.Table{Header: []string{"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "fate", "digest"}, Align: "llrrrrlrll"}
+	bytes := 0
+	for _, e := range about.Log {
+		fate := e.Fate
+		if fate == "" {
+			fate = "not known yet"
+		}
+		if e.Reason != "" {
+			fate += " (" + e.Reason + ")"
+		}
+		masked := "no"
+		if e.Masked {
+			masked = "yes"
+		}
+		bytes += e.Bytes
+		t.Rows = append(t.Rows, []any{e.Made.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1), fmt.Sprint(e.Model), fmt.Sprint(e.Numbers), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate, e.Digest[:16]})
+	}
+	if len(about.Log) == 0 {
+		_, err := fmt.Fprintln(w, "nothing was sent")
+		return err
+	}
+	last := about.Log[len(about.Log)-1]
+	t.Notes = []string{
+		fmt.Sprintf("%d reports of %d bytes in all. State file: %s.", len(about.Log), bytes, path),
+		"The newest report's promise: " + last.Promise + ". " + strings.TrimSpace(last.Holds),
+	}
+	if !last.Masked && last.Promise == "none" {
+		t.Notes = append(t.Notes, "Without masks and without a promise, the coordinator can work out from a report which items you have.")
+	}
+	return t.Text(w)
+}
+
+func (a *app) devicePause(on bool) *cobra.Command {
+	use, short, word := "pause", "Keep the device from taking part, also one that runs", "paused"
+	if !on {
+		use, short, word = "resume", "Let a paused device take part again", "resumed"
+	}
+	return a.onState(use, short, "  tacit device "+use+" --state my.state", cobra.NoArgs, func(d *agent.Device, path string, _ []string) error {
+		if err := d.Pause(on); err != nil {
+			return err
+		}
+		return a.result(map[string]any{"paused": on}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s: %s\n", word, path)
+			return err
+		})
+	})
+}
+
+func (a *app) deviceAdd() *cobra.Command {
+	return a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids", "  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1), func(d *agent.Device, _ string, words []string) error {
+		var events []agent.Event
+		for i, id := range words {
+			events = append(events, agent.Event{Item: id, Time: time.Now().UnixMilli() + int64(i)})
+		}
+		if err := d.Add(events...); err != nil {
+			return input(err, "")
+		}
+		about, err := d.About()
+		if err != nil {
+			return err
+		}
+		return a.result(map[string]any{"added": len(words), "events": about.Events}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%d added; the history has %d events. The newest is held out of training until a newer one comes.\n", len(words), about.Events)
+			return err
+		})
+	})
+}
+
+func (a *app) deviceUndo() *cobra.Command {
+	return a.onState("undo", "Take the last event back", "  tacit device undo --state my.state", cobra.NoArgs, func(d *agent.Device, _ string, _ []string) error {
+		gone, err := d.Undo()
+		if err != nil {
+			return input(err, "")
+		}
+		return a.result(gone, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "item %s is taken back; a model that has learnt from it stays as it is\n", gone.Item)
+			return err
+		})
+	})
+}
+
+func (a *app) deviceForget() *cobra.Command {
+	var s stateFlags
+	var offline bool
+	c := &cobra.Command{
+		Use: "forget", Short: "Leave the federation, and wipe key, history, private state and log", Args: args(cobra.NoArgs),
+		Long: `Leave the federation, and wipe the device's key, history, private state, log and model.
+What is in sums already cannot be taken out of them: a sum does not say who is in it.`,
+		Example: "  tacit device forget --state my.state",
+	}
+	s.flags(c)
+	c.Flags().BoolVar(&offline, "offline", false, "do not tell the coordinator")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d, file, path, err := s.existing()
+		if err != nil {
+			return deviceHint(err)
+		}
+		release, err := file.Claim()
+		if err != nil {
+			return deviceHint(err)
+		}
+		defer release()
+		about, err := d.About()
+		if err != nil {
+			return err
+		}
+		if url := about.Setting["server"]; url != "" && !offline {
+			d.Use(func(key ed25519.PrivateKey) (agent.Conn, error) {
+				return rpc.Dial(rpc.Options{URL: url, Pin: about.Setting["pin"], Key: key, Tries: 2, Insecure: about.Setting["insecure"] == "yes" || strings.HasPrefix(url, "http://127.0.0.1:")})
+			})
+		}
+		if err := d.Forget(c.Context()); err != nil {
+			return err
+		}
+		return a.result(map[string]any{"forgotten": path}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "forgotten: %s\n", path)
+			return err
+		})
+	}
+	return c
+}
+
+func (a *app) recommendCmd() *cobra.Command {
+	var s stateFlags
+	var n int
+	c := &cobra.Command{
+		Use: "recommend", Short: "Recommend to a device's owner, offline", Args: args(cobra.NoArgs),
+		Long: `Recommend to a device's owner, from what the device has: no call is made. What the
+owner has, and items that were retired, are left out.`,
+		Example: "  tacit recommend --state my.state\n  tacit recommend -n 20 --format json",
+	}
+	s.flags(c)
+	c.Flags().IntVarP(&n, "number", "n", 10, "how many")
+	c.RunE = func(*cobra.Command, []string) error {
+		if n < 1 {
+			return input(fmt.Errorf("-n %d: want at least 1", n), "")
+		}
+		d, _, path, err := s.existing()
+		if err != nil {
+			return deviceHint(err)
+		}
+		list, err := d.Recommend(n)
+		if errors.Is(err, agent.ErrNoModel) {
+			return input(err, "tacit device --once --state "+path)
+		}
+		if err != nil {
+			return deviceHint(err)
+		}
+		return a.result(list, func(w io.Writer) error { return sayList(w, list) })
+	}
+	return c
+}
+
+func sayList(w io.Writer, list *agent.List) error {
+	t := report.Table{Header: []string{"", "title", "id", "score"}, Align: "rllr"}
+	for i, p := range list.Items {
+		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, fmt.Sprintf("%.3f", p.Score)})
+	}
+	t.Notes = []string{fmt.Sprintf("Model %d of %q, %d rounds, made %s ago; from %d items of yours that it knows.", list.Version, list.Name, list.Round, time.Since(list.Made).Round(time.Second), list.Known)}
+	return t.Text(w)
+}

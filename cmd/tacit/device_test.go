@@ -1,0 +1,182 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/agent"
+	"github.com/tacit-rec/tacit/agent/local"
+)
+
+// stated makes a state file of a device that is enrolled nowhere.
+func stated(t *testing.T, phrase string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "my.state")
+	file := local.Open(path, local.Options{Passphrase: func(bool) ([]byte, error) { return []byte(phrase), nil }})
+	d, err := agent.Open(agent.Options{Vault: file, Blobs: local.OpenFolder(path + ".model"), Host: &agent.Host{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Add(agent.Event{Item: "50", Time: 1}, agent.Event{Item: "7", Time: 2}); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAnOwnerLooksAfterADevice(t *testing.T) {
+	path := stated(t, "")
+	about := func() map[string]any {
+		t.Helper()
+		code, out, errs := tacit("device", "log", "--state", path, "--format", "json")
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		return decode(t, out)["data"].(map[string]any)
+	}
+	for _, c := range []struct {
+		words  string
+		key    string
+		value  any
+		prints string
+	}{
+		{"add 181 1", "events", 4.0, "2 added"},
+		{"undo", "events", 3.0, "item 1 is taken back"},
+		{"pause", "paused", true, "paused"},
+		{"resume", "paused", false, "resumed"},
+	} {
+		words := append([]string{"device"}, strings.Fields(c.words)...)
+		code, out, errs := tacit(append(words, "--state", path)...)
+		if code != 0 || !strings.Contains(out, c.prints) {
+			t.Errorf("%s: exit %d, %s%s", c.words, code, out, errs)
+		}
+		if got := about()[c.key]; got != c.value {
+			t.Errorf("after %s, %s is %v, want %v", c.words, c.key, got, c.value)
+		}
+	}
+	if code, out, _ := tacit("device", "log", "--state", path); code != 0 || !strings.Contains(out, "nothing was sent") {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	if code, _, errs := tacit("recommend", "--state", path); code != 2 || !strings.Contains(errs, "tacit device --once --state "+path) {
+		t.Errorf("without a model: exit %d, %s", code, errs)
+	}
+	if code, _, errs := tacit("device", "forget", "--state", path); code != 0 {
+		t.Error(errs)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) > 0 {
+		t.Errorf("forgotten, and %v is left", left)
+	}
+}
+
+func TestAWrongPassphraseIsBadInput(t *testing.T) {
+	path := stated(t, "right")
+	for phrase, want := range map[string]int{"right": 0, "wrong": 2, "": 2} {
+		t.Setenv("TACIT_PASSPHRASE", phrase)
+		if code, _, errs := tacit("device", "log", "--state", path); code != want || want == 2 && !strings.Contains(errs, "passphrase") {
+			t.Errorf("%q: exit %d, %s", phrase, code, errs)
+		}
+	}
+}
+
+func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
+	t.Setenv("TACIT_STATE", t.TempDir())
+	path := stated(t, "")
+	for words, hint := range map[string]string{
+		"device --state " + path:                                                  "--server, --pin and --token",
+		"device --state " + path + " --server https://127.0.0.1:1":                "--token",
+		"device --history seen.csv -d world --user 7":                             "give one of them",
+		"device -d world":                                                         "tacit device -d ml-100k --user 7",
+		"device -d world --user nobody":                                           "it has",
+		"device --history no-such-file.csv":                                       "",
+		"device log --state " + path + ".not":                                     "tacit device --state",
+		"device pauze":                                                            "",
+		"recommend -n 0 --state " + path:                                          "",
+		"device --state " + path + " --server ftp://x --token t --once --format=": "",
+	} {
+		code, _, errs := tacit(strings.Fields(words)...)
+		if code != 2 || !strings.Contains(errs, hint) {
+			t.Errorf("tacit %s: exit %d, %s", words, code, errs)
+		}
+	}
+}
+
+// program starts this program in another process, and stops it with the test.
+func program(t *testing.T, env []string, words ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(os.Args[0], words...)
+	c.Env = append(append(os.Environ(), "TACIT_TEST_MAIN=1"), env...)
+	c.Stdout, c.Stderr = io.Discard, io.Discard
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_ = c.Wait()
+	})
+	return c
+}
+
+// A coordinator, a fleet and a device in processes of their own; the device is killed in
+// between, and recommends at the end.
+func TestADeviceAmongOthers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a coordinator: run without -short")
+	}
+	address, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "my.state")
+	env := []string{"TACIT_STATE=" + filepath.Join(dir, "coordinator")}
+	t.Setenv("TACIT_STATE", filepath.Join(dir, "coordinator"))
+	program(t, env, "serve", "--listen", address)
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for range 300 {
+			if ok() {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Fatalf("%s: it takes too long", what)
+	}
+	until("the coordinator starts", func() bool { code, _, _ := tacit("admin", "status"); return code == 0 })
+	program(t, env, "fleet", "-d", "world", "--world", "users=12,items=60,mean-rows=10", "-m", "pfedrec", "--rounds", "4", "--users", "11", "--devices", "12", "--stay")
+	until("the run begins", func() bool {
+		_, out, _ := tacit("admin", "status", "--format", "json")
+		return strings.Contains(out, `"enrolled": 11`)
+	})
+	history := filepath.Join(dir, "seen.csv")
+	if err := os.WriteFile(history, []byte("3\n7\n11\n20\n21\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := program(t, env, "device", "--state", path, "--history", history)
+	until("it sends a report", func() bool {
+		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
+		return strings.Contains(out, `"digest"`)
+	})
+	_ = first.Process.Kill()
+	_ = first.Wait()
+	program(t, env, "device", "--state", path)
+	var log []any
+	until("all rounds are counted", func() bool {
+		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
+		log, _ = decode(t, out)["data"].(map[string]any)["log"].([]any)
+		return len(log) == 4 && log[3].(map[string]any)["fate"] == "counted"
+	})
+	for i, e := range log {
+		if e := e.(map[string]any); e["round"] != float64(i) || e["fate"] != "counted" {
+			t.Errorf("entry %d of the log is %v", i, e)
+		}
+	}
+	code, out, errs := tacit("recommend", "--state", path, "-n", "3")
+	if code != 0 || !strings.Contains(out, "from 5 items of yours") {
+		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+}

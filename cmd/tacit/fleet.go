@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tacit-rec/tacit/coord"
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/fleet"
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// fleetFlags are those of a fleet.
+type fleetFlags struct {
+	reach
+	serve   serveFlags
+	users   int
+	hosts   int
+	arrive  time.Duration
+	drop    float64
+	leave   []float64
+	slow    time.Duration
+	lie     float64
+	chaos   string
+	parity  bool
+	dataDir string
+	stay    bool
+}
+
+const fleetLong = `Run a device for each user of a data set, all in one process, over real sockets, against
+a real coordinator: the one on this machine, or --coordinator. If the coordinator waits for
+a run, the fleet begins one with the method and settings given here.
+
+Devices may come late (--arrive), vanish (--drop), leave masked rounds half-way (--leave),
+dawdle (--slow) and lie (--lie).
+
+--chaos kills=20,seed=1 starts a coordinator of its own, kills it with -9 at so many random
+moments, starts it again, and then compares: what was acknowledged with what was
+counted, and the model with that of a simulation that nobody disturbed. It exits with 1
+if anything was lost, counted twice or changed.
+
+--parity does the same without kills.`
+
+func (a *app) fleetCmd() *cobra.Command {
+	var f fleetFlags
+	c := &cobra.Command{
+		Use: "fleet [key=value ...]", Short: "Run many devices against a coordinator", Long: fleetLong,
+		Example: `  tacit fleet -d ml-100k
+  tacit fleet -d ml-100k --chaos kills=20,seed=1 --format json
+  tacit fleet -d ml-100k -m pfedrec --rounds 10 --parity
+  tacit fleet -d world --drop 0.1 --lie 0.05 --slow 50ms`,
+	}
+	settings := settingFlags(c.Flags())
+	f.flags(c, "to enrol with")
+	fl := c.Flags()
+	fl.IntVar(&f.users, "users", 0, "devices, of the first users of the data set; 0 means all")
+	fl.IntVar(&f.hosts, "hosts", runtime.NumCPU(), "devices that compute at a time")
+	fl.DurationVar(&f.arrive, "arrive", 0, "devices come for the first time within so long")
+	fl.Float64Var(&f.drop, "drop", 0, "share of devices that vanish in a round")
+	fl.Float64SliceVar(&f.leave, "leave", nil, "shares of devices that leave a masked round before each of its four steps, such as 0.1,0,0.1,0")
+	fl.DurationVar(&f.slow, "slow", 0, "how long a device waits before it sends, on average")
+	fl.Float64Var(&f.lie, "lie", 0, "share of devices that send what must be refused")
+	fl.StringVar(&f.chaos, "chaos", "", "kill the coordinator: kills=20,seed=1")
+	fl.BoolVar(&f.parity, "parity", false, "compare the model with a simulation's, bit by bit")
+	fl.BoolVar(&f.stay, "stay", false, "go on when all rounds are done")
+	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	f.serve.runFlags(c)
+	c.RunE = func(c *cobra.Command, words []string) error {
+		given, err := (&runFlags{}).given(words, settings)
+		if err != nil {
+			return err
+		}
+		spec, err := lab.Resolve(given)
+		if err != nil {
+			return err
+		}
+		if err := onNetwork(spec); err != nil {
+			return err
+		}
+		if f.chaos != "" || f.parity {
+			return a.tried(c.Context(), spec, &f, words, settings)
+		}
+		return a.fleet(c.Context(), spec, &f)
+	}
+	return c
+}
+
+func (f *fleetFlags) config(split *data.Split, w *welcome, seed uint64) (fleet.Config, error) {
+	cfg := fleet.Config{
+		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Hosts: f.hosts, Rehearsal: f.serve.rehearsal, Seed: seed,
+		Arrive: f.arrive, Drop: f.drop, Slow: f.slow, Lie: f.lie,
+	}
+	if len(f.leave) > 4 {
+		return cfg, input(fmt.Errorf("--leave has %d shares: a masked round has four steps", len(f.leave)), "")
+	}
+	copy(cfg.Leave[:], f.leave)
+	return cfg, nil
+}
+
+// fleet runs devices against a coordinator that somebody else runs.
+func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
+	w, err := f.find(false)
+	if err != nil {
+		return err
+	}
+	split, err := splitOf(spec, f.dataDir)
+	if err != nil {
+		return err
+	}
+	f.serve.dataDir = f.dataDir
+	if f.users > 0 && f.serve.devices == 0 {
+		f.serve.devices = f.users
+	}
+	rounds := uint32(0)
+	if w.Admin != "" {
+		s, err := a.ensure(ctx, spec, f, split.Items())
+		if err != nil {
+			return err
+		}
+		rounds, f.serve.rehearsal = uint32(s.Rounds), s.Rehearsal
+	}
+	if f.stay {
+		rounds = 0
+	}
+	cfg, err := f.config(split, w, spec.Seed)
+	if err != nil {
+		return err
+	}
+	fl, err := fleet.New(cfg)
+	if err != nil {
+		return input(err, "")
+	}
+	defer fl.Close()
+	stop := a.watch(fl)
+	err = fl.Run(ctx, rounds)
+	stop()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return told(err)
+	}
+	stats := fl.Stats()
+	return a.result(stats, func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "%d devices trained %d times; %d reports counted, %d too late; %.1f MB sent; model %d\n",
+			stats.Enrolled, stats.Trained, stats.Counted, stats.Closed, float64(stats.Bytes)/1e6, stats.Model)
+		return err
+	})
+}
+
+// ensure begins a run on a coordinator that has none.
+func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items int) (*coord.Status, error) {
+	admin, err := f.admin()
+	if err != nil {
+		return nil, err
+	}
+	r, err := admin.Status(ctx, &pb.StatusRequest{})
+	if err != nil {
+		return nil, told(err)
+	}
+	var s coord.Status
+	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
+		return nil, err
+	}
+	if s.Method == "" {
+		if r, err = a.begin(ctx, &f.reach, spec, &f.serve); err != nil {
+			return nil, err
+		}
+		return &s, json.Unmarshal([]byte(r.Json), &s)
+	}
+	another := "begin another run: tacit serve --state ANOTHER-FOLDER, and the same --state here"
+	switch {
+	case s.Items < items:
+		return nil, input(fmt.Errorf("the coordinator's run, %s, has %d items, and %s has %d", s.Name, s.Items, spec.Data, items), another)
+	case s.Enrolled >= s.Devices:
+		return nil, input(fmt.Errorf("all %d seats of the coordinator's run, %s, are taken: devices that come now are given models and take no part in it", s.Devices, s.Name), another)
+	}
+	return &s, nil
+}
+
+// watch tells now and then how a fleet is doing.
+func (a *app) watch(f *fleet.Fleet) (stop func()) {
+	if a.quiet {
+		return func() {}
+	}
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(2 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				s := f.Stats()
+				fmt.Fprintf(a.err, "model %d  %d devices  %d reports counted  ^%.1f MB  %d calls made again\n", s.Model, s.Enrolled, s.Counted, float64(s.Bytes)/1e6, s.Errors)
+			}
+		}
+	}()
+	return func() { close(done); <-gone }
+}

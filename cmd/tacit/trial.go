@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/coord"
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/fleet"
+	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/sim"
+	"github.com/tacit-rec/tacit/vec"
+	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// trial is what chaos came to.
+type trial struct {
+	Method     string           `json:"method"`
+	Dataset    string           `json:"dataset"`
+	Devices    int              `json:"devices"`
+	Rounds     int              `json:"rounds"`
+	Kills      int              `json:"kills"`
+	Acked      int              `json:"acked"`
+	Counted    int              `json:"counted"`
+	Duplicated int              `json:"duplicated"` // reports that are twice in a sum, or acknowledged with two contents
+	Lost       int              `json:"lost"`       // acknowledged, and in no sum
+	LedgerOK   bool             `json:"ledger_ok"`
+	Epsilon    *float64         `json:"epsilon,omitempty"`
+	Equal      bool             `json:"metrics_equal"` // the model is the simulation's, bit by bit
+	Differs    []string         `json:"differs,omitempty"`
+	SyncAlways bool             `json:"sync_always"`
+	Syncs      uint64           `json:"syncs"` // since the last start
+	Seconds    float64          `json:"seconds"`
+	Errors     int64            `json:"calls_made_again"`
+	Refused    map[string]int64 `json:"refused"`
+}
+
+func (t *trial) ok() bool { return t.Duplicated == 0 && t.Lost == 0 && t.LedgerOK && t.Equal }
+
+// tried runs a fleet against a coordinator of its own, which may be killed, and compares.
+func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []string, settings func() []lab.Setting) error {
+	var chaos fleet.Chaos
+	if f.chaos != "" {
+		var err error
+		if chaos, err = fleet.ParseChaos(f.chaos); err != nil {
+			return input(err, "")
+		}
+	}
+	split, err := splitOf(spec, f.dataDir)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "tacit-chaos-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	f.state, f.url, f.serve.rehearsal = dir, "", true
+	v, err := a.victim(spec, f, words, settings)
+	if err != nil {
+		return err
+	}
+	defer v.Kill()
+	if err := v.Begin(ctx); err != nil {
+		return err
+	}
+	w, err := f.find(true)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	acks, t := &acks{by: map[fleet.Ack]int{}}, &trial{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
+	cfg, err := f.config(split, w, spec.Seed)
+	if err != nil {
+		return err
+	}
+	cfg.Acked = acks.add
+	fl, err := fleet.New(cfg)
+	if err != nil {
+		return input(err, "")
+	}
+	defer fl.Close()
+	stop := a.watch(fl)
+	err = a.endure(ctx, fl, v, chaos, uint32(spec.Rounds))
+	stop()
+	if err != nil {
+		return err
+	}
+	t.Kills, t.Seconds, t.Errors, t.Refused = v.Kills, time.Since(start).Seconds(), fl.Stats().Errors, fl.Stats().Refused
+	if err := a.judge(ctx, spec, split, f, acks, t); err != nil {
+		return err
+	}
+	if err := a.result(t, t.text); err != nil {
+		return err
+	}
+	if !t.ok() {
+		return errTrial
+	}
+	return nil
+}
+
+// errTrial makes the exit code 1; the result was printed.
+var errTrial = errors.New("something was lost, counted twice or changed")
+
+// victim is a coordinator in a process of its own, with the settings of this command.
+func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings func() []lab.Setting) (*fleet.Victim, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(f.state, "log"))
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--data", spec.Data}
+	if f.users > 0 {
+		args = append(args, "--devices", fmt.Sprint(f.users))
+	}
+	if f.dataDir != "" {
+		args = append(args, "--data-dir", f.dataDir)
+	}
+	for _, s := range settings() {
+		if s.Key != "data" {
+			args = append(args, "--"+s.Key, s.Value)
+		}
+	}
+	args = append(args, words...)
+	return &fleet.Victim{
+		Start: func() *exec.Cmd {
+			c := exec.Command(self, args...)
+			c.Stdout, c.Stderr = log, log
+			return c
+		},
+		Up: func(ctx context.Context) error {
+			admin, err := f.admin()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			if _, err = admin.Status(ctx, &pb.StatusRequest{}); err != nil {
+				if b, _ := os.ReadFile(log.Name()); len(b) > 0 {
+					err = fmt.Errorf("%w: %s", err, tail(b, 500))
+				}
+			}
+			return err
+		},
+	}, nil
+}
+
+func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
+
+// endure lets the fleet live while the coordinator dies.
+func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chaos fleet.Chaos, rounds uint32) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		// The pauses are such that the kills fall on the rounds: a round takes some tenths of
+		// a second, and so does a start.
+		err := v.Torment(ctx, chaos, 1200*time.Millisecond, func(kills int) {
+			if !a.quiet {
+				fmt.Fprintf(a.err, "killed %d of %d\n", kills, chaos.Kills)
+			}
+		})
+		if err != nil {
+			cancel(err)
+		}
+	})
+	err := fl.Run(ctx, rounds)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	wg.Wait()
+	return err
+}
+
+// acks is what the devices were told.
+type acks struct {
+	mu sync.Mutex
+	by map[fleet.Ack]int
+}
+
+func (k *acks) add(a fleet.Ack) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.by[a]++
+}
+
+// judge compares what was acknowledged with what was counted, and the model with a
+// simulation's.
+func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *fleetFlags, k *acks, t *trial) error {
+	admin, err := f.admin()
+	if err != nil {
+		return err
+	}
+	counted := map[fleet.Ack]int{}
+	seats := map[[2]uint32]int{}
+	for round := range uint32(spec.Rounds) {
+		r, err := admin.Counted(ctx, &pb.CountedRequest{Round: round})
+		if err != nil {
+			return told(err)
+		}
+		for i, seat := range r.Seats {
+			counted[fleet.Ack{Seat: seat, Round: round, Digest: [8]byte(r.Digests[i])}]++
+			seats[[2]uint32{round, seat}]++
+			t.Counted++
+		}
+	}
+	said := map[[2]uint32]int{}
+	for ack := range k.by {
+		t.Acked++
+		said[[2]uint32{ack.Round, ack.Seat}]++
+		if counted[ack] == 0 {
+			t.Lost++
+		}
+	}
+	for _, m := range []map[[2]uint32]int{seats, said} {
+		for _, n := range m {
+			t.Duplicated += n - 1
+		}
+	}
+	r, err := admin.Status(ctx, &pb.StatusRequest{})
+	if err != nil {
+		return told(err)
+	}
+	var s coord.Status
+	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
+		return err
+	}
+	t.SyncAlways, t.Syncs, t.Epsilon, t.Lost = s.SyncAll, s.Synced.Syncs, s.Epsilon, t.Lost+s.Lost
+	t.LedgerOK = s.LedgerOK
+	h, err := admin.History(ctx, &pb.HistoryRequest{})
+	if err != nil {
+		return told(err)
+	}
+	t.Differs, err = a.differs(ctx, spec, split, f, h.Manifests[len(h.Manifests)-1])
+	t.Equal = err == nil && len(t.Differs) == 0
+	return err
+}
+
+// differs runs the simulation, and names the slots whose values are not those of a
+// manifest.
+func (a *app) differs(ctx context.Context, spec *lab.Spec, split *data.Split, f *fleetFlags, signed *pb.Signed) ([]string, error) {
+	var m pb.Manifest
+	if err := proto.Unmarshal(signed.Body, &m); err != nil {
+		return nil, err
+	}
+	if f.users > 0 && f.users < split.Users() {
+		return nil, input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
+	}
+	o := spec.Options
+	o.Sums, o.EvalEvery, o.Name = "integer", o.Rounds, spec.Method
+	if o.DP.On() {
+		o.Sums = "float" // with dp they are whole anyhow
+	}
+	run, err := sim.New(spec.Params, split, o, spec.Seed, runtime.NumCPU())
+	if err != nil {
+		return nil, input(err, "")
+	}
+	for !run.Done() {
+		if _, err := run.Step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var out []string
+	for i, s := range run.Fleet.Plan.Slots {
+		if s.Scope != method.Shared || s.Up == method.Sum {
+			continue
+		}
+		b := wire.AppendRows(nil, run.Engine.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim))
+		if h := sha256.Sum256(b); string(h[:]) != string(m.Slots[i].Hash) {
+			out = append(out, s.Name)
+		}
+	}
+	if int(m.Round) != spec.Rounds {
+		out = append(out, fmt.Sprintf("rounds: %d of %d", m.Round, spec.Rounds))
+	}
+	return out, nil
+}
+
+func (t *trial) text(w io.Writer) error {
+	verdict := "the model is the simulation's, bit by bit"
+	if !t.Equal {
+		verdict = fmt.Sprintf("THE MODEL IS NOT THE SIMULATION'S: %v", t.Differs)
+	}
+	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, twice %d, lost %d; ledger ok %v; syncs since the last start %d (always: %v)\n%s\n",
+		t.Method, t.Dataset, t.Devices, t.Rounds, t.Kills, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, t.LedgerOK, t.Syncs, t.SyncAlways, verdict)
+	return err
+}

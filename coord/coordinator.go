@@ -1,0 +1,394 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/coord/store"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// Options are how a coordinator is run; they may change from start to start.
+type Options struct {
+	Dir   string           // where all of its state is. Required.
+	Now   func() time.Time // Defaults to time.Now
+	Warn  func(string)     // hears what an operator should know; may be nil
+	Rate  float64          // check-ins a second that devices are paced to; defaults to 2000
+	Event func(Event)      // hears of each round; may be nil
+	// Features are columns that a Featured method reads; devices bring their own.
+	Features *rows.Features
+
+	fault func(point string) error // a test's: what goes wrong at a point of a round
+}
+
+// Event is a round that has ended.
+type Event struct {
+	Round, Rounds int
+	Version       uint64
+	Counted       int
+	Asked         int
+	Kept          bool
+	Seconds       float64
+	Epsilon       float64 // 0 without a promise
+	Readout       *Readout
+}
+
+// Coordinator is a federation's one.
+type Coordinator struct {
+	opt      Options
+	st       *store.Store
+	id       [16]byte
+	key      ed25519.PrivateKey
+	secret   [32]byte // of privacy noise, and of the cohorts
+	settings Settings
+	seats    *seats
+	starting sync.Mutex    // a run is begun once
+	ready    chan struct{} // closed when there is a run
+	enrol    *batch[change]
+	ledger   *round.Ledger
+	purse    purse // the ledger, for the rounds
+
+	// Of the run; only the loop of Run changes them.
+	run       []byte
+	plan      *device.Plan
+	engine    *round.Engine
+	catalogue *pb.Catalogue
+	bound     privacy.Bound
+	ending    closedRound // the round whose outcome is to be kept
+	attempts  uint32      // at masked rounds since the start
+	noise     [32]byte    // what the next release's noise is drawn from
+	spent     bool        // the budget has no room for another round
+	barred    string      // why nothing may be released any more; else empty
+	// unreleased says that what the ledger has beyond the newest version was paid for a
+	// release that nobody has seen.
+	unreleased bool
+	life       context.Context
+	kill       context.CancelFunc
+	running    sync.Mutex // held by Run
+
+	mu       sync.Mutex
+	times    int    // turns: how often the model went back; cohorts are never used twice
+	last     uint64 // the newest version
+	newest   *version
+	signed   *pb.Signed
+	place    place  // where devices of the round go; nil between rounds
+	vault    *vault // the last masked round's
+	paused   bool
+	state    string // for people
+	pending  []*pb.Item
+	back     uint64 // the version to go back to, or 0
+	readouts []Readout
+	over     []closedRound      // the last rounds that ended
+	lost     map[[2]uint32]bool // by round and seat
+	reach    int                // rounds that had begun when an operator last went back
+	pace     time.Duration      // of rounds, smoothed
+	opened   time.Time
+	counts   map[string]int64
+	refused  func() map[string]uint64
+	wake     chan struct{}
+	uploads  uploads
+	shelf    shelf
+}
+
+// place is a round in progress.
+type place interface {
+	// tasked is what a seat is to do; nil for nothing.
+	tasked(seat uint32, now time.Time) *pb.Task
+	// progress is how many of how many are done.
+	progress() (done, of int)
+}
+
+// Open loads a coordinator's folder, with the run that it holds, if any.
+func Open(opt Options) (c *Coordinator, err error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Warn == nil {
+		opt.Warn = func(string) {}
+	}
+	if opt.Rate == 0 {
+		opt.Rate = 2000
+	}
+	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn})
+	if err != nil {
+		return nil, err
+	}
+	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[[2]uint32]bool{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c.life, c.kill = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			c.Close()
+			c = nil
+		}
+	}()
+	if err := c.identity(); err != nil {
+		return c, err
+	}
+	if c.seats, err = loadSeats(st); err != nil {
+		return c, err
+	}
+	c.enrol = newBatch(c.commitSeats)
+	return c, c.resume()
+}
+
+// ErrBegun says that the folder holds a run already.
+var ErrBegun = errors.New("coord: this coordinator has a run: another one wants another folder")
+
+// Begin begins a run, unless there is one with the same settings: then that goes on.
+func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("coord: %w", err)
+	}
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	if c.begun() {
+		seed := s.Seed
+		if !s.Rehearsal {
+			s.Seed = c.settings.Seed
+		}
+		if !bytes.Equal(s.text(), c.settings.text()) {
+			s.Seed = seed
+			return fmt.Errorf("%w: it was begun with %s, and this is %s", ErrBegun, c.settings.text(), s.text())
+		}
+		return nil
+	}
+	if c.settings = s; s.Features == nil {
+		c.settings.Features = c.opt.Features
+	}
+	if err := c.begin(items); err != nil {
+		c.settings = Settings{}
+		return err
+	}
+	close(c.ready)
+	return nil
+}
+
+// begun reports whether there is a run.
+func (c *Coordinator) begun() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Coordinator) now() time.Time { return c.opt.Now() }
+
+// identity loads the federation's keys, or makes them.
+func (c *Coordinator) identity() error {
+	type keys struct{ ID, Seed, Secret []byte }
+	b, err := c.st.Get("identity")
+	var k keys
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		k = keys{make([]byte, 16), make([]byte, ed25519.SeedSize), make([]byte, 32)}
+		for _, x := range [][]byte{k.ID, k.Seed, k.Secret} {
+			rand.Read(x)
+		}
+		if b, err = json.Marshal(k); err == nil {
+			err = c.st.Put("identity", b)
+		}
+	case err == nil:
+		err = json.Unmarshal(b, &k)
+	}
+	if err != nil {
+		return err
+	}
+	if len(k.ID) != 16 || len(k.Seed) != ed25519.SeedSize || len(k.Secret) != 32 {
+		return errors.New("coord: the federation's keys are not keys")
+	}
+	copy(c.id[:], k.ID)
+	copy(c.secret[:], k.Secret)
+	c.key = ed25519.NewKeyFromSeed(k.Seed)
+	return nil
+}
+
+// kept is what the store remembers of a run.
+type kept struct {
+	Run      []byte   `json:"run"`
+	Settings Settings `json:"settings"`
+	Items    string   `json:"items"` // hash of the first catalogue
+	Count    int      `json:"count"` // of its items
+}
+
+// resume goes on with the run of the folder.
+func (c *Coordinator) resume() error {
+	b, err := c.st.Get("run")
+	if errors.Is(err, store.ErrNotFound) {
+		c.say("waiting for a run: tacit admin begin, or tacit fleet")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var r kept
+	if err := json.Unmarshal(b, &r); err != nil {
+		return fmt.Errorf("coord: the run: %w", err)
+	}
+	defer close(c.ready)
+	c.run, c.settings = r.Run, r.Settings
+	c.settings.Features = c.opt.Features
+	if err := c.restore(); err != nil {
+		return err
+	}
+	all, err := c.versions()
+	if err != nil {
+		return err
+	}
+	if all, err = c.wholeOnes(all); err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		b, err := c.st.Blob(hashOf(r.Items))
+		if err != nil {
+			return err
+		}
+		first, err := wire.ReadCatalogue(b, r.Count)
+		if err != nil {
+			return err
+		}
+		return c.first(first)
+	}
+	return c.resumeAt(all[len(all)-1])
+}
+
+// resumeAt goes on from a version.
+func (c *Coordinator) resumeAt(v *version) error {
+	if err := c.loadCatalogue(v); err != nil {
+		return err
+	}
+	if err := c.openLedger(); err != nil {
+		return err
+	}
+	if err := c.makeEngine(v.Items); err != nil {
+		return err
+	}
+	if err := c.paid(v); err != nil {
+		return err
+	}
+	if err := c.load(v); err != nil {
+		return err
+	}
+	c.last, c.newest, c.signed = v.Version, v, &pb.Signed{}
+	if err := proto.Unmarshal(v.Manifest, c.signed); err != nil {
+		return err
+	}
+	if err := c.overtaken(v); err != nil {
+		return err
+	}
+	c.redeem()
+	return c.recall()
+}
+
+// restore reads what else was going on.
+func (c *Coordinator) restore() error {
+	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times, "reach": &c.reach, "barred": &c.barred} {
+		b, err := c.st.Get(key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(b, to)
+		}
+		if err != nil {
+			return fmt.Errorf("coord: %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// put keeps a small thing.
+func (c *Coordinator) put(key string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.st.Put(key, b)
+}
+
+func (c *Coordinator) begin(items []*pb.Item) error {
+	switch _, _, twice, err := restocked(&pb.Catalogue{}, items); {
+	case err != nil:
+		return err
+	case twice > 0:
+		return fmt.Errorf("coord: %d items of the catalogue have the id of another one", twice)
+	}
+	c.run = make([]byte, 16)
+	rand.Read(c.run)
+	if !c.settings.Rehearsal {
+		var b [8]byte
+		rand.Read(b[:])
+		for _, x := range b {
+			c.settings.Seed = c.settings.Seed<<8 | uint64(x)
+		}
+	}
+	first := &pb.Catalogue{Version: 1, Items: items}
+	if err := c.makeEngine(len(items)); err != nil { // before anything is on disk
+		return err
+	}
+	name, blob, err := c.blob(first)
+	if err == nil {
+		_, err = wire.ReadCatalogue(blob, len(items))
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.put("run", kept{c.run, c.settings, name, len(items)}); err != nil {
+		return err
+	}
+	return c.first(first)
+}
+
+// first makes version 1: the starting values.
+func (c *Coordinator) first(items *pb.Catalogue) error {
+	c.catalogue = items
+	if err := c.openLedger(); err != nil {
+		return err
+	}
+	if err := c.followMark(); err != nil {
+		return err
+	}
+	if err := c.makeEngine(len(items.Items)); err != nil {
+		return err
+	}
+	c.engine.Prepare()
+	return c.save(&version{})
+}
+
+// Close stops what is going on and closes the folder. Whatever was acknowledged is there.
+func (c *Coordinator) Close() error {
+	c.kill()
+	c.running.Lock() // Run has ended
+	defer c.running.Unlock()
+	if c.enrol != nil {
+		c.enrol.stop()
+	}
+	var err error
+	if c.ledger != nil {
+		err = c.ledger.Close()
+	}
+	return errors.Join(err, c.st.Close())
+}
+
+// Dir reports whether a folder holds a coordinator's state.
+func Dir(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "heads"))
+	return err == nil
+}

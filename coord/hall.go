@@ -1,0 +1,249 @@
+package coord
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tacit-rec/tacit/coord/store"
+	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// hall is a round in progress whose sums are not masked. Reports are dealt to shards by
+// seat; each shard has one owner, which makes one record of the reports of a few
+// milliseconds: who they are from, and their sum. A report is answered when its record is on
+// disk, so one that is sent again meets its first.
+type hall struct {
+	task    pb.Task // what devices are told, but for left_ms
+	cohort  []uint32
+	log     string
+	numbers int
+	ends    time.Time
+
+	mu      sync.Mutex
+	counted map[uint32]uint64 // by seat: the first 8 bytes of the report's digest
+	idle    int               // of them, with nothing to learn from
+	sum     []int64
+	closed  bool
+	full    chan struct{} // closed when the goal is reached
+	goal    int
+
+	st     *store.Store
+	shards []*batch[*report]
+}
+
+// report is a device's vector on its way to a sum.
+type report struct {
+	seat   uint32
+	digest uint64
+	body   []byte // as package wire writes a vector
+	again  bool   // it has its record already
+}
+
+const shardCount = 4
+
+// Reasons why a report is in no sum.
+var (
+	errClosed  = errors.New("the round is over")
+	errNotYour = errors.New("this device is not in the round's cohort")
+)
+
+// openHall opens a round, with what a coordinator that was killed had on disk of it.
+// Without a store nothing of it ever is: of evaluations, where a group of one device would
+// be that device's own.
+func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal int, ends time.Time) (*hall, error) {
+	h := &hall{
+		cohort: cohort, log: log, numbers: int(task.Numbers), ends: ends, counted: map[uint32]uint64{},
+		sum: make([]int64, task.Numbers), full: make(chan struct{}), goal: goal, st: st,
+	}
+	h.task.Kind, h.task.Run, h.task.Round, h.task.Attempt = task.Kind, task.Run, task.Round, task.Attempt
+	h.task.Bound, h.task.Model, h.task.Numbers = task.Bound, task.Model, task.Numbers
+	for k := range shardCount {
+		name := fmt.Sprintf("%s.%d", log, k)
+		if st != nil {
+			if err := st.Replay(name, func(record []byte) error { return h.take(record) }); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return nil, err
+			}
+		}
+		h.shards = append(h.shards, newBatch(func(all []*report) error { return h.commit(name, all) }))
+	}
+	h.check()
+	return h, nil
+}
+
+// in reports whether a seat is in the cohort.
+func (h *hall) in(seat uint32) bool {
+	_, found := slices.BinarySearch(h.cohort, seat)
+	return found
+}
+
+// has reports whether a seat's report is in the sum.
+func (h *hall) has(seat uint32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.counted[seat]
+	return ok
+}
+
+// Report has a device's vector counted, and returns when it is on disk. Its body was
+// checked.
+func (h *hall) Report(r *report) error {
+	if !h.in(r.seat) {
+		return errNotYour
+	}
+	if h.has(r.seat) {
+		return nil
+	}
+	return h.shards[int(r.seat)%shardCount].do(r)
+}
+
+// commit makes one record of reports. Only the shard's owner calls it.
+func (h *hall) commit(log string, all []*report) error {
+	sum := make([]int64, h.numbers)
+	rec := record{}
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return errClosed
+	}
+	for _, r := range all {
+		_, again := h.counted[r.seat]
+		again = again || slices.Contains(rec.seats, r.seat)
+		if r.again = again; !again {
+			rec.seats, rec.digests = append(rec.seats, r.seat), append(rec.digests, r.digest)
+		}
+	}
+	h.mu.Unlock()
+	if len(rec.seats) == 0 {
+		return nil
+	}
+	for _, r := range all {
+		if r.again {
+			continue
+		}
+		n, idle := h.numbers, isIdle(r.body)
+		if rec.idle = append(rec.idle, idle); idle {
+			continue
+		}
+		if err := wire.ReadVector(r.body, n, h.task.Bound.Most, sum); err != nil {
+			return err // it was checked before: nothing of this record is kept
+		}
+	}
+	rec.sum = wire.AppendVector(nil, sum)
+	if h.st != nil {
+		if err := h.st.Append(log, rec.bytes()); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.add(&rec, sum)
+	return nil
+}
+
+// take adds a record from disk.
+func (h *hall) take(b []byte) error {
+	rec, err := readRecord(b)
+	if err != nil {
+		return err
+	}
+	sum := make([]int64, h.numbers)
+	if err := wire.ReadVector(rec.sum, h.numbers, 1<<62, sum); err != nil {
+		return fmt.Errorf("coord: a group of round %d: %w", h.task.Round+1, err)
+	}
+	for _, seat := range rec.seats {
+		if _, twice := h.counted[seat]; twice {
+			return fmt.Errorf("coord: round %d: seat %d is in two groups", h.task.Round+1, seat)
+		}
+	}
+	h.add(rec, sum)
+	return nil
+}
+
+func (h *hall) add(rec *record, sum []int64) {
+	for i, x := range sum {
+		h.sum[i] += x
+	}
+	for i, seat := range rec.seats {
+		h.counted[seat] = rec.digests[i]
+		if rec.idle[i] {
+			h.idle++
+		}
+	}
+	h.check()
+}
+
+// check opens the door when the goal is reached.
+func (h *hall) check() {
+	if len(h.counted) < h.goal {
+		return
+	}
+	select {
+	case <-h.full:
+	default:
+		close(h.full)
+	}
+}
+
+// count is how many reports are in the sum.
+func (h *hall) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.counted)
+}
+
+// close ends the round: what is being written is waited for, what comes later is too late.
+func (h *hall) close() {
+	for _, s := range h.shards {
+		s.stop()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+}
+
+// record is a group of reports as it is on disk.
+type record struct {
+	seats   []uint32
+	digests []uint64
+	idle    []bool
+	sum     []byte
+}
+
+func (r *record) bytes() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(r.seats)))
+	for i, seat := range r.seats {
+		b = binary.LittleEndian.AppendUint32(b, seat)
+		b = binary.LittleEndian.AppendUint64(b, r.digests[i])
+		idle := byte(0)
+		if r.idle[i] {
+			idle = 1
+		}
+		b = append(b, idle)
+	}
+	return append(b, r.sum...)
+}
+
+func readRecord(b []byte) (*record, error) {
+	bad := errors.New("coord: a group of reports is not one")
+	if len(b) < 4 {
+		return nil, bad
+	}
+	n := int(binary.LittleEndian.Uint32(b))
+	if b = b[4:]; n > len(b)/13 {
+		return nil, bad
+	}
+	r := &record{}
+	for range n {
+		r.seats = append(r.seats, binary.LittleEndian.Uint32(b))
+		r.digests = append(r.digests, binary.LittleEndian.Uint64(b[4:]))
+		r.idle = append(r.idle, b[12] == 1)
+		b = b[13:]
+	}
+	r.sum = b
+	return r, nil
+}

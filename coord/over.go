@@ -1,0 +1,132 @@
+package coord
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tacit-rec/tacit/coord/store"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// closedRound is who is in a round's sum.
+type closedRound struct {
+	Round   uint32   `json:"round"`
+	Turns   int      `json:"turns,omitempty"`
+	Seats   []uint32 `json:"seats"`
+	Digests []uint64 `json:"digests"` // 0 of a masked report, which has none
+}
+
+const closedLog = "closed"
+
+// has reports whether a seat is in the sum, with this report.
+func (o *closedRound) has(seat uint32, digest uint64) bool {
+	i, found := slices.BinarySearch(o.Seats, seat)
+	return found && (o.Digests[i] == 0 || o.Digests[i] == digest)
+}
+
+// remember keeps the newest of the rounds that are over in memory.
+func (c *Coordinator) remember(o closedRound) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over = append(c.over, o); len(c.over) > keptVersions {
+		c.over = slices.Clone(c.over[len(c.over)-keptVersions:])
+	}
+}
+
+// keep writes down who is in a round's sum. It is done before the outcome is on disk: a
+// round that a kill has cut off there has these groups still, and is written down again.
+func (c *Coordinator) keep(o closedRound) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if err := c.st.Append(closedLog, b); err != nil {
+		return err
+	}
+	c.remember(o)
+	return c.point("closed")
+}
+
+// dropGroups forgets the groups of rounds whose outcome is on disk.
+func (c *Coordinator) dropGroups() error {
+	for _, log := range c.st.Logs("round.") {
+		if err := c.st.Drop(log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recall loads the rounds that are over. Of the last one a kill may have left the groups
+// beside its outcome.
+func (c *Coordinator) recall() error {
+	err := c.st.Replay(closedLog, func(b []byte) error {
+		var o closedRound
+		if err := json.Unmarshal(b, &o); err != nil {
+			return fmt.Errorf("coord: the log of rounds: %w", err)
+		}
+		c.remember(o)
+		return nil
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	open := c.logOf(&pb.Task{Kind: pb.Kind_TRAIN, Round: uint32(c.engine.Next)}) + "."
+	for _, log := range c.st.Logs("round.") {
+		if !strings.HasPrefix(log, open) {
+			if err := c.st.Drop(log); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isIn reports whether a seat is in the sum of a round of this turn that is over, with
+// this report.
+func (c *Coordinator) isIn(seat, round uint32, digest uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.over {
+		if o := &c.over[i]; o.Round == round && o.Turns == c.times && o.has(seat, digest) {
+			return true
+		}
+	}
+	return false
+}
+
+// missing notices a report that a device had an answer to and that is in no sum. What an
+// operator went back behind was not lost.
+func (c *Coordinator) missing(seat uint32, last *pb.Done) {
+	if last == nil || string(last.Run) != string(c.run) || len(last.Digest) < 8 || c.newest == nil {
+		return
+	}
+	round, digest := last.Round, short(last.Digest)
+	known := false
+	for i := range c.over {
+		if c.over[i].Round == round {
+			if known = true; c.over[i].has(seat, digest) {
+				return
+			}
+		}
+	}
+	next := uint32(c.newest.Round)
+	switch h, open := c.place.(*hall); {
+	case int(round) < c.reach, round < next && !known: // gone back behind, or long ago
+		return
+	case round == next && (!open || h.task.Kind != pb.Kind_TRAIN || h.holds(seat, digest)):
+		return
+	}
+	c.lost[[2]uint32{round, seat}] = true
+}
+
+// holds reports whether a report is in the sum so far.
+func (h *hall) holds(seat uint32, digest uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, ok := h.counted[seat]
+	return ok && d == digest
+}

@@ -1,0 +1,144 @@
+// Package coord is the coordinator: the round engine over a network. Devices come when
+// they like; it says what to do, adds up what they send, and keeps all of its state in one
+// folder, so that it may be killed at any moment. It holds sums and never a user's history.
+package coord
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tacit-rec/tacit/agg"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// Settings are what a run trains, and how. They are fixed when it begins.
+type Settings struct {
+	Name      string            `json:"name"`
+	Method    string            `json:"method"` // in the registry, with plug-ins
+	Params    map[string]string `json:"params"`
+	Rounds    int               `json:"rounds"`
+	Batch     int               `json:"batch"`
+	Negatives int               `json:"negatives"`
+	Keep      string            `json:"keep"`
+	Cohort    round.Cohort      `json:"cohort"`
+	Mean      agg.Mean          `json:"mean"`
+	Server    agg.Rule          `json:"server"`
+	DP        privacy.Policy    `json:"dp"`
+	Masked    bool              `json:"masked"` // with DP only: masks need a bound on an update
+
+	// Devices is N: the run begins when so many are enrolled. Who comes later gets
+	// models and is in no sum.
+	Devices int `json:"devices"`
+	// Goal is the share of a cohort with which a round ends at once, and Least the one
+	// without which it does not end at its deadline. Under DP a round ends at its deadline
+	// with whoever came: absent counts as zero.
+	Goal     float64       `json:"goal"`
+	Least    float64       `json:"least"`
+	Deadline time.Duration `json:"deadline"`
+
+	// Readout is how many rounds lie between evaluations by devices; 0 for none.
+	Readout int `json:"readout"`
+	// Rehearsal takes all that is random from Seed, which devices are told: for tests that
+	// compare with a simulation. Real devices refuse it.
+	Rehearsal bool   `json:"rehearsal"`
+	Seed      uint64 `json:"seed"`
+
+	// Features are columns that a Featured method reads; devices bring their own.
+	Features *rows.Features `json:"-"`
+}
+
+// Check reports the first setting that makes no sense.
+func (s *Settings) Check() error {
+	share := func(x float64) bool { return x > 0 && x <= 1 }
+	switch {
+	case s.Devices < 1 || s.Devices > 1<<24:
+		return fmt.Errorf("devices = %d: want 1 to %d", s.Devices, 1<<24)
+	case s.Rounds < 1 || s.Batch < 1 || s.Negatives < 0:
+		return fmt.Errorf("rounds = %d, batch = %d, negatives = %d: want 1 or more, 1 or more, and 0 or more", s.Rounds, s.Batch, s.Negatives)
+	case !share(s.Goal) || !share(s.Least) || s.Least > s.Goal:
+		return fmt.Errorf("goal = %g, least = %g: want shares above 0 and up to 1, and least no more than goal", s.Goal, s.Least)
+	case s.Deadline < time.Second/10:
+		return fmt.Errorf("deadline = %v: want a tenth of a second or more", s.Deadline)
+	case s.Mean != agg.PerCohort && s.Mean != agg.Fixed:
+		return fmt.Errorf("mean = %s: over a network nobody counts rows; want cohort or fixed", s.Mean)
+	case s.Masked && !s.DP.On():
+		return errors.New("masks need a bound on an update, which dp brings: add --dp epsilon=8, or leave --secagg out")
+	case s.DP.On() && s.DP.Against == privacy.Local:
+		return errors.New("against=local: a device's own noise is simulated only; take against=distributed with --secagg on")
+	}
+	return nil
+}
+
+// build makes the method.
+func (s *Settings) build() (method.Method, error) {
+	e, err := methods.Named(s.Method)
+	if err != nil {
+		return nil, err
+	}
+	m := methods.New(e)
+	for k, v := range s.Params {
+		if err := param.Set(m, k, v); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Method, err)
+		}
+	}
+	if _, central := method.As[method.Central](m); central {
+		return nil, fmt.Errorf("%s is trained where all rows are: it has no devices to wait for", s.Method)
+	}
+	return m, method.Check(m)
+}
+
+// plan makes the device's plan of a method for a catalogue.
+func (s *Settings) plan(m method.Method, items int) (*device.Plan, error) {
+	keep, err := rows.FormNamed(s.Keep)
+	if err != nil {
+		return nil, err
+	}
+	return device.NewPlan(m, device.Options{
+		Items: items, Users: s.Devices, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives, Seed: s.Seed,
+		Features: s.Features, Dense: true, Guarded: true, Keep: keep,
+	})
+}
+
+// message is the plan as devices get it.
+func (s *Settings) message(p *device.Plan, holds string) *pb.Plan {
+	text, _ := s.DP.MarshalText()
+	out := &pb.Plan{
+		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds), Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
+		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds,
+	}
+	for _, k := range sorted(s.Params) {
+		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})
+	}
+	if s.Features != nil {
+		for _, side := range [][]rows.Column{s.Features.User, s.Features.Item, s.Features.Row} {
+			for i := range side {
+				out.Features = append(out.Features, side[i].Name)
+			}
+		}
+	}
+	for i := range p.Slots {
+		out.Shape = append(out.Shape, uint64(p.Slots[i].Rows), uint64(p.Slots[i].Dim))
+	}
+	return out
+}
+
+func (s *Settings) text() []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // all of its fields have a form
+	}
+	return b
+}
+
+func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,94 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// Items adds items or changes them, from the next round on.
+func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
+	if len(r.Items) == 0 || len(r.Items) > 100_000 {
+		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("%d items at once: want 1 to 100000", len(r.Items)))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	merged, added, changed, err := restocked(d.catalogue, append(slices.Clone(d.pending), r.Items...))
+	if err != nil {
+		return nil, refusal(connect.CodeInvalidArgument, err)
+	}
+	pending := append(slices.Clone(d.pending), r.Items...)
+	if err := d.put("pending", pending); err != nil {
+		return nil, err
+	}
+	d.pending = pending
+	d.stir()
+	return &pb.ItemsResponse{Version: merged.Version, Added: uint32(added), Changed: uint32(changed)}, nil
+}
+
+// restocked is a catalogue with items added and changed.
+func restocked(c *pb.Catalogue, items []*pb.Item) (out *pb.Catalogue, added, changed int, err error) {
+	out = proto.Clone(c).(*pb.Catalogue)
+	out.Version++
+	at := map[string]int{}
+	for i, it := range out.Items {
+		at[it.Id] = i
+	}
+	for _, it := range items {
+		it = proto.Clone(it).(*pb.Item)
+		if i, known := at[it.Id]; known {
+			if it.Title == "" {
+				it.Title = out.Items[i].Title
+			}
+			out.Items[i] = it
+			changed++
+			continue
+		}
+		at[it.Id] = len(out.Items)
+		out.Items = append(out.Items, it)
+		added++
+	}
+	b, err := wire.Marshal(out)
+	if err == nil {
+		_, err = wire.ReadCatalogue(b, len(out.Items))
+	}
+	return out, added, changed, err
+}
+
+// restock takes waiting items into the catalogue, as a new version of the model.
+func (c *Coordinator) restock() error {
+	c.mu.Lock()
+	pending := c.pending
+	c.mu.Unlock()
+	if len(pending) == 0 {
+		return nil
+	}
+	next, _, _, err := restocked(c.catalogue, pending)
+	if err == nil {
+		err = c.grow(len(next.Items))
+	}
+	if err != nil {
+		c.opt.Warn(fmt.Sprintf("items were not taken: %v", err))
+	} else {
+		c.mu.Lock()
+		c.catalogue = next
+		c.mu.Unlock()
+		if err := c.save(&version{}); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	c.pending = c.pending[len(pending):]
+	left := c.pending
+	c.mu.Unlock()
+	return c.put("pending", left)
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// heads is a file beside JetStream with the last frame of each chain, written
+// after a commit and before it is acknowledged. JetStream cuts a damaged tail
+// off when it starts, and says so in a log line only: a chain that ends before
+// its head is how we know. The file is not synced: after a power cut it may be
+// older than the chains, never newer.
+//
+// A slot is two copies, written in turn, so that one is whole at any moment:
+//
+//	CRC-32C 4 | kind 1 | zero 3 | turn 8 | chain 8 | number 8 | SHA-256 32
+type heads struct {
+	mu   sync.Mutex
+	f    *os.File
+	turn map[int]uint64
+	free []int
+	next int
+}
+
+type head struct {
+	kind   byte
+	turn   uint64
+	chain  uint64
+	number uint64
+	sum    Hash
+}
+
+const headCopy = 64
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (h *head) bytes() []byte {
+	b := make([]byte, 4, headCopy)
+	b = append(b, h.kind, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, h.turn)
+	b = binary.LittleEndian.AppendUint64(b, h.chain)
+	b = binary.LittleEndian.AppendUint64(b, h.number)
+	b = append(b, h.sum[:]...)
+	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	return b
+}
+
+func readHead(b []byte) (head, bool) {
+	if len(b) < headCopy || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:headCopy], castagnoli) {
+		return head{}, false
+	}
+	return head{
+		kind: b[4], turn: binary.LittleEndian.Uint64(b[8:]), chain: binary.LittleEndian.Uint64(b[16:]),
+		number: binary.LittleEndian.Uint64(b[24:]), sum: Hash(b[32:headCopy]),
+	}, true
+}
+
+// loadHeads reads what is whole of the file, by chain; nothing where there is none.
+func loadHeads(dir string) (map[uint64]head, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "heads"))
+	if err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("store: heads: %w", err)
+	}
+	out := map[uint64]head{}
+	for ; len(b) > 0; b = b[min(len(b), 2*headCopy):] {
+		x, okX := readHead(b)
+		y, okY := readHead(b[min(len(b), headCopy):])
+		if okY && (!okX || y.turn > x.turn) {
+			x, okX = y, true
+		}
+		if okX && x.number > 0 {
+			out[x.chain] = x
+		}
+	}
+	return out, nil
+}
+
+// newHeads begins the file again; until it takes the old one's place, that one holds.
+func newHeads(dir string, first []head) (*heads, []int, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "heads.new"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := &heads{f: f, turn: map[int]uint64{}}
+	slots := make([]int, len(first))
+	for i := range first {
+		slots[i] = h.slot()
+		if err := h.set(slots[i], first[i]); err != nil {
+			f.Close()
+			return nil, nil, err
+		}
+	}
+	if err := os.Rename(f.Name(), filepath.Join(dir, "heads")); err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return h, slots, nil
+}
+
+func (h *heads) slot() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.free); n > 0 {
+		s := h.free[n-1]
+		h.free = h.free[:n-1]
+		return s
+	}
+	h.next++
+	return h.next - 1
+}
+
+func (h *heads) set(slot int, x head) error {
+	h.mu.Lock()
+	h.turn[slot]++
+	x.turn = h.turn[slot]
+	h.mu.Unlock()
+	_, err := h.f.WriteAt(x.bytes(), int64(slot)*2*headCopy+int64(x.turn%2)*headCopy)
+	return err
+}
+
+// release clears a slot for another chain.
+func (h *heads) release(slot int) error {
+	if err := h.set(slot, head{}); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.free = append(h.free, slot)
+	h.mu.Unlock()
+	return nil
+}

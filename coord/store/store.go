@@ -1,0 +1,288 @@
+// Package store keeps a coordinator's state in one folder, in an embedded NATS
+// JetStream that listens on no port and syncs each write before it answers.
+//
+// There are three kinds of things: small values by key, logs of records, and
+// blobs by their SHA-256. All of them are chains of frames with our own
+// checksums; what is loaded is verified, and damage is an error that says what
+// to type, never data that is quietly missing. A write that was answered without
+// an error is on disk; one that was not answered is there or not, whole or not at all.
+//
+// One convention: one process has a folder open, and a Store may be used by many
+// goroutines. Records of a log are in the order of the calls that were answered.
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Options say how to open a folder. The zero value is a good one.
+type Options struct {
+	// Warn gets the warnings and errors of the embedded server, as they happen and
+	// from any goroutine. Nil drops them.
+	Warn func(message string)
+
+	part int // bytes of a record in one message; 0 is partSize
+}
+
+// Stats counts what was written since the folder was opened.
+type Stats struct {
+	Records uint64 // whole records of values, logs and blobs
+	Syncs   uint64 // writes that JetStream answered, each one synced before its answer
+	Bytes   uint64 // with frames
+}
+
+// Store is an open folder.
+type Store struct {
+	dir   string
+	part  int
+	lock  *os.File
+	eng   *engine
+	heads *heads
+	epoch uint64
+	ids   atomic.Uint64
+
+	records, syncs, bytes atomic.Uint64
+
+	write sync.Mutex // one index record at a time
+	index *tail
+	size  int // bytes of the index's records
+
+	mu    sync.RWMutex // guards what follows; changed with write held
+	state state
+
+	blob sync.Mutex // one new blob at a time
+}
+
+// tail is the end of a chain, where its owner goes on.
+type tail struct {
+	mu      sync.Mutex
+	kind    byte
+	id      uint64
+	stream  string
+	seq     uint64 // of the last message
+	number  uint64
+	sum     Hash
+	slot    int // in heads; -1 where there is none
+	err     error
+	scratch []byte
+}
+
+func (t *tail) subject() string { return subject(t.stream, t.id) }
+
+func subject(stream string, id uint64) string { return stream + "." + strconv.FormatUint(id, 10) }
+
+const formatText = "tacit store 1\n"
+
+// Open opens a folder, or makes it, and verifies all values and logs and that
+// each blob has its parts. Verify reads blobs.
+func Open(dir string, o Options) (_ *Store, err error) {
+	lock, err := takeLock(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, lock: lock, part: cmp.Or(o.part, partSize)}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	made, err := s.made()
+	if err != nil {
+		return nil, err
+	}
+	known, err := loadHeads(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBlocks(dir, known); err != nil {
+		return nil, err
+	}
+	if s.eng, err = start(dir, o.Warn); err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	if !made {
+		if err := s.eng.create(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if name, what := s.eng.check(ctx); name != "" {
+		return nil, damage(dir, "stream "+name, "%s", what)
+	}
+	if err := s.load(made, known); err != nil {
+		return nil, err
+	}
+	if !made {
+		if err := writeFormat(dir); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// takeLock makes the folder and takes it for this process.
+func takeLock(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	free, err := lockFile(f)
+	if err == nil && !free {
+		pid := make([]byte, 32)
+		n, _ := f.ReadAt(pid, 0)
+		err = fmt.Errorf("%w: %s is open in process %s; stop it, or choose another folder", ErrLocked, dir, strings.TrimSpace(string(pid[:n])))
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// made reports whether the folder has been made to its end before.
+func (s *Store) made() (bool, error) {
+	b, err := os.ReadFile(filepath.Join(s.dir, "format"))
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("store: %w", err)
+	}
+	if string(b) != formatText {
+		return false, damage(s.dir, "file format", "says %.40q, this program reads %q", b, formatText)
+	}
+	return true, nil
+}
+
+// writeFormat says that the folder is made; it is there whole or not at all.
+func writeFormat(dir string) error {
+	path := filepath.Join(dir, "format")
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	_, err = f.WriteString(formatText)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	defer d.Close()
+	d.Sync() // not every system can; what it guards is checked when loaded
+	return nil
+}
+
+// Close ends all use of the folder. Everything that was answered is on disk before.
+func (s *Store) Close() error {
+	if s.eng != nil {
+		s.eng.stop()
+		s.eng = nil
+	}
+	var err error
+	if s.heads != nil {
+		err = s.heads.f.Close()
+		s.heads = nil
+	}
+	return errors.Join(err, s.lock.Close())
+}
+
+// Epoch counts how often the folder was opened; each owner has a later one.
+func (s *Store) Epoch() uint64 { return s.epoch }
+
+// Stats may be called at any time.
+func (s *Store) Stats() Stats {
+	return Stats{Records: s.records.Load(), Syncs: s.syncs.Load(), Bytes: s.bytes.Load()}
+}
+
+// newID is a chain's number, used once in the life of the folder: each owner has
+// an epoch of its own.
+func (s *Store) newID() uint64 { return s.epoch<<32 | s.ids.Add(1) }
+
+// append adds a record to a chain, and returns when it is synced and in heads.
+// After an error nothing more can be added to the chain by this owner.
+func (s *Store) append(t *tail, record []byte) error {
+	parts := max(1, (len(record)+s.part-1)/s.part)
+	if parts > maxParts {
+		return fmt.Errorf("store: a record of %d bytes: the most is %d", len(record), maxParts*s.part)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p := range parts {
+		f := frame{
+			kind: t.kind, chain: t.id, epoch: s.epoch, part: uint32(p), parts: uint32(parts),
+			payload: record[p*s.part : min(len(record), (p+1)*s.part)],
+		}
+		if err := s.add(t, &f); err != nil {
+			return err
+		}
+	}
+	s.records.Add(1)
+	return s.mark(t)
+}
+
+// claim makes this owner the only one that can add to a chain.
+func (s *Store) claim(t *tail) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := s.add(t, &frame{kind: t.kind, claim: true, chain: t.id, epoch: s.epoch}); err != nil {
+		return err
+	}
+	return s.mark(t)
+}
+
+func (s *Store) add(t *tail, f *frame) error {
+	if t.err != nil {
+		return t.err
+	}
+	f.number, f.prev = t.number+1, t.sum
+	t.scratch = appendFrame(t.scratch[:0], f)
+	seq, err := s.eng.publish(t.subject(), t.seq, t.scratch)
+	if err != nil {
+		t.err = err
+		return err
+	}
+	s.syncs.Add(1)
+	s.bytes.Add(uint64(len(t.scratch)))
+	t.seq, t.number, t.sum = seq, f.number, f.sum
+	if cap(t.scratch) > 1<<16 {
+		t.scratch = nil
+	}
+	return nil
+}
+
+func (s *Store) mark(t *tail) error {
+	if t.slot < 0 || s.heads == nil {
+		return nil
+	}
+	if err := s.heads.set(t.slot, head{kind: t.kind, chain: t.id, number: t.number, sum: t.sum}); err != nil {
+		t.err = fmt.Errorf("store: heads: %w", err)
+	}
+	return t.err
+}

@@ -1,0 +1,30 @@
+// Package wire is the protocol between devices and their coordinator: the form of what
+// travels, its limits, and who signed it. Messages are in package pb, made from
+// tacit.proto; calls are in package rpc. docs/protocol.md tells the whole story.
+//
+// It never touches a network, a file or a clock. Whatever reads bytes from outside
+// says no with an error, never panics, and takes no more memory than a small multiple
+// of those bytes.
+//
+//go:generate go run ./gen
+package wire
+
+// Oldest and Newest are the versions of the protocol that this program speaks.
+const Oldest, Newest = 1, 1
+
+// Limits of what travels. What is over one of them is refused, on both sides.
+const (
+	MaxItems    = 10_000_000 // of a catalogue
+	MaxUsers    = 1 << 26    // seats of a federation
+	MaxRounds   = 1_000_000  // of a run
+	MaxNumbers  = 1 << 28    // of all slots of a model, and of an update
+	MaxBlob     = 1 << 30    // bytes of one blob
+	MaxSlots    = 256        // of a method
+	MaxText     = 512        // bytes of a title, and of other short texts
+	MaxSmall    = 64 << 10   // bytes of a plan, and of a manifest
+	MaxMost     = 1 << 52    // magnitude of an integer of an update
+	IDBytes     = 16         // of the id of a federation, and of a run
+	HashBytes   = 32         // of a SHA-256
+	NonceBytes  = 16         // of a request
+	MaxAuthSize = 256        // bytes of the value of a Tacit-Auth header
+)

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+const manifestHead = "tacit manifest 1\n"
+
+// Sign checks a manifest and signs it.
+func Sign(key ed25519.PrivateKey, m *pb.Manifest) (*pb.Signed, error) {
+	body, err := Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.Signed{Body: body, Signature: ed25519.Sign(key, append([]byte(manifestHead), body...))}, nil
+}
+
+// Verify is the manifest that the key of a federation has signed. It holds to the
+// limits, and is of that federation.
+func Verify(key ed25519.PublicKey, federation []byte, s *pb.Signed) (*pb.Manifest, error) {
+	body := s.GetBody()
+	switch {
+	case len(key) != ed25519.PublicKeySize:
+		return nil, fmt.Errorf("wire: a key of %d bytes: want %d", len(key), ed25519.PublicKeySize)
+	case len(body) > MaxSmall:
+		return nil, fmt.Errorf("wire: a manifest of %d bytes: want at most %d", len(body), MaxSmall)
+	case !ed25519.Verify(key, append([]byte(manifestHead), body...), s.GetSignature()):
+		return nil, errors.New("wire: the signature of a manifest is not of the federation's key")
+	}
+	m := &pb.Manifest{}
+	if err := unmarshal(body, MaxSmall, m); err != nil {
+		return nil, err
+	}
+	if err := checkManifest(m); err != nil {
+		return nil, err
+	}
+	if string(m.Federation) != string(federation) {
+		return nil, fmt.Errorf("wire: a manifest of federation %x: want %x", m.Federation, federation)
+	}
+	return m, nil
+}
+
+func checkManifest(m *pb.Manifest) error {
+	switch {
+	case len(m.Federation) != IDBytes || len(m.Run) != IDBytes:
+		return fmt.Errorf("wire: a manifest with ids of %d and %d bytes: want %d", len(m.Federation), len(m.Run), IDBytes)
+	case m.Version < 1:
+		return errors.New("wire: a manifest of version 0: want 1 or more")
+	case m.Round > MaxRounds:
+		return fmt.Errorf("wire: a manifest of round %d: want at most %d", m.Round, MaxRounds)
+	case len(m.Slots) > MaxSlots:
+		return fmt.Errorf("wire: a manifest of %d slots: want at most %d", len(m.Slots), MaxSlots)
+	case m.MadeMs < 0:
+		return fmt.Errorf("wire: a manifest was made at %d: want milliseconds since 1970", m.MadeMs)
+	}
+	if err := checkBlob(m.Plan, "the plan"); err != nil {
+		return err
+	}
+	if m.Plan.Bytes > MaxSmall {
+		return fmt.Errorf("wire: the plan has %d bytes: want at most %d", m.Plan.Bytes, MaxSmall)
+	}
+	if err := checkBlob(m.Catalogue, "the catalogue"); err != nil {
+		return err
+	}
+	total := uint64(0)
+	for i, s := range m.Slots {
+		if len(s.GetHash()) == 0 && s.GetBytes() == 0 {
+			continue
+		}
+		if err := checkBlob(s, fmt.Sprintf("slot %d", i)); err != nil {
+			return err
+		}
+		if total += s.Bytes; total > 4*MaxNumbers {
+			return fmt.Errorf("wire: the slots have over %d bytes", 4*MaxNumbers)
+		}
+	}
+	return nil
+}
+
+// Fits sees that the slots of a manifest have the sizes of the plan that it names. What
+// a device will need is known before it fetches.
+func Fits(m *pb.Manifest, p *pb.Plan) error {
+	if len(p.Shape) != 2*len(m.Slots) {
+		return fmt.Errorf("wire: a manifest of %d slots: the plan has %d", len(m.Slots), len(p.Shape)/2)
+	}
+	for i, s := range m.Slots {
+		if want := 4 * p.Shape[2*i] * p.Shape[2*i+1]; len(s.GetHash()) != 0 && s.Bytes != want {
+			return fmt.Errorf("wire: slot %d has %d bytes: want %d", i, s.Bytes, want)
+		}
+	}
+	return nil
+}

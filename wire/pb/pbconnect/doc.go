@@ -1,0 +1,2 @@
+// Package pbconnect is the calls of the protocol over HTTP, made from tacit.proto.
+package pbconnect

@@ -1,0 +1,124 @@
+package rpc
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const pinHead = "sha256/"
+
+// errPin is the error of a server that is not the pinned one.
+var errPin = errors.New("rpc: the coordinator's key is not the one of the pin")
+
+func pinOf(c *x509.Certificate) string {
+	h := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	return pinHead + base64.RawURLEncoding.EncodeToString(h[:])
+}
+
+// LoadTLS is the config of a server with a certificate of its own, and the pin of its key.
+func LoadTLS(certificate, key string) (*tls.Config, string, error) {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, "", fmt.Errorf("rpc: certificate %s with key %s: %w", certificate, key, err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, pinOf(pair.Leaf), nil
+}
+
+// MakeTLS is LoadTLS with a self-made certificate: made once, and kept in one file of the
+// folder that nobody else may read. Clients know it by its pin.
+func MakeTLS(dir string) (*tls.Config, string, error) {
+	path := filepath.Join(dir, "tls.pem")
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := makeCertificate(dir, path); err != nil {
+			return nil, "", fmt.Errorf("rpc: a certificate in %s: %w", dir, err)
+		}
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, "", fmt.Errorf("rpc: %s has mode %04o, and others may have read its key: delete it, and give devices the new pin; or set it to 0600", path, info.Mode().Perm())
+	}
+	return LoadTLS(path, path)
+}
+
+func makeCertificate(dir, path string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return err
+	}
+	c := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "tacit coordinator"},
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().AddDate(50, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".tls-*") // mode 0600 from the start
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	// A link does not replace: of two that start at once, both use the first one's.
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// clientTLS believes the key of a pin and no other, whoever signed for it; without a pin,
+// what the system believes.
+func clientTLS(pin string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS13}
+	if pin == "" {
+		return c, nil
+	}
+	h, ok := strings.CutPrefix(pin, pinHead)
+	if b, err := base64.RawURLEncoding.DecodeString(h); !ok || err != nil || len(b) != sha256.Size {
+		return nil, fmt.Errorf("rpc: pin %.80q: want %s and 43 characters, as the coordinator prints it", pin, pinHead)
+	}
+	c.InsecureSkipVerify = true // VerifyConnection does it, and for resumed connections too
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return errPin
+		}
+		if got := pinOf(s.PeerCertificates[0]); got != pin {
+			return fmt.Errorf("%w: it has %s, the pin is %s", errPin, got, pin)
+		}
+		return nil
+	}
+	return c, nil
+}

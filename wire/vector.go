@@ -1,0 +1,297 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// The form of a vector: a byte of version, a uvarint count, then runs until the bytes
+// end. A run is a uvarint of zeros to skip, a uvarint n, a byte of width, and n
+// numbers of that many bytes, little-endian two's complement. What follows the last
+// run is zero.
+//
+// One vector has one form. Stretches of numbers are cut where three zeros or more
+// stand together, and begin and end with a number that is not zero. A stretch is
+// cut into blocks of 32 from its start; each has the width of its widest number, and
+// neighbours of one width are one run.
+const (
+	vectorVersion = 1
+	gap           = 3
+	block         = 32
+)
+
+// AppendVector appends the form of v.
+func AppendVector(dst []byte, v []int64) []byte {
+	dst = append(dst, vectorVersion)
+	dst = binary.AppendUvarint(dst, uint64(len(v)))
+	done := 0
+	for at := 0; ; {
+		for at < len(v) && v[at] == 0 {
+			at++
+		}
+		if at == len(v) {
+			return dst
+		}
+		end := at
+		for i := at; i < min(len(v), end+gap); i++ {
+			if v[i] != 0 {
+				end = i + 1
+			}
+		}
+		dst = appendStretch(dst, v[at:end], at-done)
+		at, done = end, end
+	}
+}
+
+func appendStretch(dst []byte, v []int64, skip int) []byte {
+	for len(v) > 0 {
+		n := min(block, len(v))
+		w := widest(v[:n])
+		for n < len(v) && widest(v[n:min(n+block, len(v))]) == w {
+			n = min(n+block, len(v))
+		}
+		dst = binary.AppendUvarint(dst, uint64(skip))
+		dst = binary.AppendUvarint(dst, uint64(n))
+		dst = append(dst, byte(w))
+		for _, x := range v[:n] {
+			for range w {
+				dst = append(dst, byte(x))
+				x >>= 8
+			}
+		}
+		v, skip = v[n:], 0
+	}
+	return dst
+}
+
+// width is how many bytes a number needs.
+func width(x int64) int { return bits.Len64(uint64(x^x>>63))/8 + 1 }
+
+func widest(v []int64) int {
+	var all uint64
+	for _, x := range v {
+		all |= uint64(x ^ x>>63)
+	}
+	return bits.Len64(all)/8 + 1
+}
+
+// VectorLimit is the most bytes that a vector of so many numbers can take, with
+// magnitudes up to most: what a coordinator lets a report have.
+func VectorLimit(numbers int, most int64) int {
+	return 1 + 2*binary.MaxVarintLen64 + numbers*width(most) + 4*(numbers/block+1)
+}
+
+// run is n numbers of a vector from a place on.
+type run struct {
+	at, n, width int
+	data         []byte
+}
+
+var (
+	errVectorShort = errors.New("wire: a vector ends too early")
+	errVectorForm  = errors.New("wire: a vector is not in its one form: it was damaged, or not made by this protocol")
+)
+
+// uvarint reads a number of at most most, in its shortest form.
+func uvarint(b []byte, most int) (int, []byte, error) {
+	x, n := binary.Uvarint(b)
+	switch {
+	case n == 0:
+		return 0, nil, errVectorShort
+	case n < 0 || x > uint64(most):
+		return 0, nil, fmt.Errorf("wire: a vector has a count that is over %d", most)
+	case n > 1 && b[n-1] == 0:
+		return 0, nil, errVectorForm
+	}
+	return int(x), b[n:], nil
+}
+
+// nextRun reads a run that follows the number before from, and returns what is behind it.
+func nextRun(b []byte, from, numbers int) (r run, skip int, rest []byte, err error) {
+	if skip, b, err = uvarint(b, numbers-from); err != nil {
+		return r, 0, nil, err
+	}
+	r.at = from + skip
+	if r.n, b, err = uvarint(b, numbers-r.at); err != nil {
+		return r, 0, nil, err
+	}
+	if len(b) == 0 {
+		return r, 0, nil, errVectorShort
+	}
+	r.width, b = int(b[0]), b[1:]
+	if r.n == 0 || r.width < 1 || r.width > 8 {
+		return r, 0, nil, errVectorForm
+	}
+	if len(b) < r.n*r.width {
+		return r, 0, nil, errVectorShort
+	}
+	r.data = b[:r.n*r.width]
+	return r, skip, b[r.n*r.width:], nil
+}
+
+// number is the i-th of a run.
+func (r *run) number(i int) int64 {
+	b := r.data[i*r.width:]
+	shift := 64 - 8*r.width
+	if len(b) >= 8 {
+		return int64(binary.LittleEndian.Uint64(b)<<shift) >> shift
+	}
+	var x uint64
+	for j := range r.width {
+		x |= uint64(b[j]) << (8 * j)
+	}
+	return int64(x<<shift) >> shift
+}
+
+// ReadVector checks the form of a vector of so many numbers, each of a magnitude up
+// to most, and adds it to dst. It is all or nothing: with an error dst stays as it
+// was. Nothing is allocated, and a dst of nil only checks.
+func ReadVector(b []byte, numbers int, most int64, dst []int64) error {
+	if dst != nil && len(dst) != numbers {
+		panic("wire: a vector is read into a slice of another length")
+	}
+	if err := checkVector(b, numbers, most); err != nil || dst == nil {
+		return err
+	}
+	return eachRun(b, numbers, func(r run) {
+		to := dst[r.at : r.at+r.n]
+		for i := range to {
+			to[i] += r.number(i)
+		}
+	})
+}
+
+// runs is what follows the head of a vector.
+func runs(b []byte, numbers int) ([]byte, error) {
+	if numbers < 0 || numbers > MaxNumbers {
+		return nil, fmt.Errorf("wire: a vector of %d numbers: want at most %d", numbers, MaxNumbers)
+	}
+	if len(b) == 0 {
+		return nil, errVectorShort
+	}
+	if b[0] != vectorVersion {
+		return nil, fmt.Errorf("wire: a vector of version %d: want %d", b[0], vectorVersion)
+	}
+	n, rest, err := uvarint(b[1:], MaxNumbers)
+	if err == nil && n != numbers {
+		err = fmt.Errorf("wire: a vector of %d numbers: want %d", n, numbers)
+	}
+	return rest, err
+}
+
+// eachRun visits the runs of a vector that was checked.
+func eachRun(b []byte, numbers int, visit func(run)) error {
+	b, err := runs(b, numbers)
+	for at := 0; err == nil && len(b) > 0; {
+		var r run
+		if r, _, b, err = nextRun(b, at, numbers); err == nil {
+			visit(r)
+			at = r.at + r.n
+		}
+	}
+	return err
+}
+
+func checkVector(b []byte, numbers int, most int64) error {
+	b, err := runs(b, numbers)
+	if err != nil {
+		return err
+	}
+	var at, start, last, zeros int // end of the last run, start of its stretch, its width, zeros at its end
+	for first := true; len(b) > 0; first = false {
+		r, skip, rest, err := nextRun(b, at, numbers)
+		if err != nil {
+			return err
+		}
+		if !first && skip == 0 {
+			if (at-start)%block != 0 || r.width == last {
+				return errVectorForm
+			}
+		} else {
+			if !first && skip < gap || zeros != 0 || r.number(0) == 0 {
+				return errVectorForm
+			}
+			start = r.at
+		}
+		if zeros, err = r.check(zeros, most); err != nil {
+			return err
+		}
+		at, last, b = r.at+r.n, r.width, rest
+	}
+	if zeros != 0 {
+		return errVectorForm
+	}
+	return nil
+}
+
+// check looks at the numbers of a run that so many zeros precede, and returns how
+// many end it.
+func (r *run) check(zeros int, most int64) (int, error) {
+	for from := 0; from < r.n; from += block {
+		var all uint64
+		for i := from; i < min(from+block, r.n); i++ {
+			x := r.number(i)
+			if x > most || x < -most {
+				return 0, fmt.Errorf("wire: a vector has %d at %d: want magnitudes up to %d", x, r.at+i, most)
+			}
+			all |= uint64(x ^ x>>63)
+			if zeros++; x != 0 {
+				zeros = 0
+			}
+			if zeros == gap {
+				return 0, errVectorForm
+			}
+		}
+		if bits.Len64(all)/8+1 != r.width {
+			return 0, errVectorForm
+		}
+	}
+	return zeros, nil
+}
+
+// CheckLength sees that a vector, which ReadVector has checked, is no longer than its
+// bound lets it be, and that its clipping bit, the last number where there is one,
+// is whole. Noise that a device adds has no such bound, and is let through.
+func CheckLength(b []byte, numbers int, bound *pb.Bound) error {
+	p, err := BoundOf(bound)
+	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 {
+		return err
+	}
+	end := numbers
+	if p.Bit {
+		end--
+	}
+	total, bit := 0.0, int64(0)
+	err = eachRun(b, numbers, func(r run) {
+		for i := range r.n {
+			x := r.number(i)
+			switch {
+			case r.at+i >= end:
+				bit = x
+			case p.L1:
+				total += math.Abs(float64(x))
+			default:
+				total += float64(float64(x) * float64(x))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if !p.L1 {
+		total = math.Sqrt(total)
+	}
+	if most := p.Sensitivity(end); !(total <= most) {
+		return fmt.Errorf("wire: an update is %.6g long: the bound lets it be %.6g", total, most)
+	}
+	if p.Bit && bit != privacy.BitLevels/2 && bit != -privacy.BitLevels/2 {
+		return fmt.Errorf("wire: a clipping bit is %d: want %d or %d", bit, privacy.BitLevels/2, -privacy.BitLevels/2)
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// sparse draws a vector of stretches, as rows that a device touched, of mixed widths.
+func sparse(r *rand.Rand, n int) []int64 {
+	v := make([]int64, n)
+	for at := 0; at < n; {
+		at += r.IntN(80)
+		for end := at + r.IntN(100); at < min(end, n); at++ {
+			if r.IntN(6) > 0 {
+				v[at] = r.Int64() >> (r.IntN(40) + 11)
+				if r.IntN(2) == 0 {
+					v[at] = -v[at]
+				}
+			}
+		}
+	}
+	return v
+}
+
+func TestVectorsComeBackAsTheyWere(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		v := sparse(r, r.IntN(700))
+		b := AppendVector([]byte("x"), v)[1:]
+		got := make([]int64, len(v))
+		if err := ReadVector(b, len(v), MaxMost, got); err != nil || !slices.Equal(got, v) {
+			t.Fatalf("%v comes back as %v, %v", v, got, err)
+		}
+		if err := ReadVector(b, len(v), MaxMost, got); err != nil || len(v) > 0 && got[0] != 2*v[0] {
+			t.Fatalf("a second reading does not add: %v", err)
+		}
+		most := int64(0)
+		for _, x := range v {
+			most = max(most, x, -x)
+		}
+		if limit := VectorLimit(len(v), most); len(b) > limit {
+			t.Fatalf("a vector of %d numbers up to %d takes %d bytes, VectorLimit is %d", len(v), most, len(b), limit)
+		}
+		if err := ReadVector(b, len(v), most, nil); err != nil {
+			t.Fatal(err)
+		}
+		if most > 0 && ReadVector(b, len(v), most-1, nil) == nil {
+			t.Fatalf("a vector with %d is within %d", most, most-1)
+		}
+	}
+}
+
+func TestVectorsHaveTheseBytes(t *testing.T) {
+	for _, c := range []struct {
+		v    []int64
+		want string
+	}{
+		{nil, "0100"},
+		{[]int64{0, 0, 0}, "0103"},
+		{[]int64{1}, "0101 00 01 01 01"},
+		{[]int64{0, -1, 0, 0, 200}, "0105 01 04 02 ffff 0000 0000 c800"},
+		{[]int64{0, -1, 0, 0, 0, 200}, "0106 01 01 01 ff 03 01 02 c800"},
+		{[]int64{math.MinInt64, math.MaxInt64}, "0102 00 02 08 0000000000000080 ffffffffffffff7f"},
+		{append(slices.Repeat([]int64{1}, 64), 1000), "0141 00 40 01" + strings.Repeat("01", 64) + "00 01 02 e803"},
+	} {
+		got, want := AppendVector(nil, c.v), strings.ReplaceAll(c.want, " ", "")
+		if hex.EncodeToString(got) != want {
+			t.Errorf("%v is %x, want %s", c.v, got, want)
+		}
+	}
+}
+
+// Each of these is a second form of a vector, too long, or no vector at all.
+func TestOtherFormsOfVectorsAreRefused(t *testing.T) {
+	ones := strings.Repeat("01", 32)
+	for why, c := range map[string]struct {
+		numbers int
+		hex     string
+	}{
+		"nothing":                         {0, ""},
+		"version":                         {0, "0200"},
+		"count":                           {2, "0101"},
+		"long uvarint":                    {1, "018100"},
+		"run of none":                     {3, "0103 00 00 01"},
+		"width 0":                         {3, "0103 00 01 00"},
+		"width 9":                         {3, "0103 00 01 09 010101010101010101"},
+		"too wide":                        {3, "0103 00 01 02 0100"},
+		"cut":                             {3, "0103 00 02 01 01"},
+		"beyond the end by a skip":        {3, "0103 03 01 01 01"},
+		"beyond the end by a count":       {3, "0103 02 02 01 0101"},
+		"starts with zero":                {3, "0103 00 02 01 0001"},
+		"ends with zero":                  {3, "0103 00 02 01 0100"},
+		"a gap inside a run":              {9, "0109 00 05 01 0100000001"},
+		"a gap that is too short":         {9, "0109 00 01 01 01 02 01 01 01"},
+		"a cut inside a block":            {9, "0109 00 01 01 01 00 01 02 ff00"},
+		"two runs of one width":           {40, "0128 00 20 01" + ones + "00 01 01 01"},
+		"a block that needs less":         {40, "0128 00 21 02" + strings.Repeat("ff01", 32) + "0100"},
+		"zeros at the end of a stretch":   {64, "0140 00 20 01" + ones[:62] + "00" + "05 01 01 01"},
+		"count over all limits":           {1, "01ffffffffffffffff7f"},
+		"skip over all limits":            {1, "0101ffffffffffffffffff01"},
+		"numbers over all limits":         {1, "0101 00 ffffffffffffffffff01 01 01"},
+		"a skip at the end without a run": {3, "0103 00 01 01 01 02"},
+	} {
+		b, err := hex.DecodeString(strings.ReplaceAll(c.hex, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]int64, c.numbers)
+		if err := ReadVector(b, c.numbers, math.MaxInt64, dst); err == nil {
+			t.Errorf("%s: %s is read", why, c.hex)
+		}
+		if !slices.Equal(dst, make([]int64, c.numbers)) {
+			t.Errorf("%s: what was refused has changed the sum", why)
+		}
+	}
+	if ReadVector([]byte{1, 0}, MaxNumbers+1, 1, nil) == nil || ReadVector([]byte{1, 0}, -1, 1, nil) == nil {
+		t.Error("a vector may have any number of numbers")
+	}
+}
+
+// A device of ml-100k touches some 500 of 1682 rows of 32 numbers; three bytes each
+// and little more is what they must take.
+func TestSparseRowsAreSmall(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	v := make([]int64, 1682*32)
+	for row := 0; row < 1682; row += 1 + r.IntN(5) {
+		for i := range 32 {
+			v[row*32+i] = int64(math.Round(r.NormFloat64() * 0.01 * (1 << 24)))
+		}
+	}
+	n := 0
+	for _, x := range v {
+		if x != 0 {
+			n++
+		}
+	}
+	b := AppendVector(nil, v)
+	t.Logf("%d numbers take %d bytes, %.3f each", n, len(b), float64(len(b))/float64(n))
+	if float64(len(b)) > 3.1*float64(n) {
+		t.Errorf("%d numbers take %d bytes, %.2f each, want 3 and little more", n, len(b), float64(len(b))/float64(n))
+	}
+}
+
+func TestReadingAVectorAllocatesNothing(t *testing.T) {
+	v := sparse(rand.New(rand.NewPCG(5, 6)), 5000)
+	b, dst := AppendVector(nil, v), make([]int64, len(v))
+	if n := testing.AllocsPerRun(20, func() { _ = ReadVector(b, len(v), MaxMost, dst) }); n > 0 {
+		t.Errorf("%.0f allocations", n)
+	}
+	if n := testing.AllocsPerRun(20, func() { b = AppendVector(b[:0], v) }); n > 0 {
+		t.Errorf("%.0f allocations to append where there is room", n)
+	}
+}
+
+func TestUpdatesLongerThanTheirBoundAreRefused(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, l1 := range []bool{false, true} {
+		bound := privacy.Bound{Clip: 0.5, Levels: 1 << 20, L1: l1, Bit: true}
+		over := bound
+		over.Clip, over.Levels = 2*bound.Clip, 2*bound.Levels
+		for range 50 {
+			row := make([]float32, 40)
+			for i := range row {
+				row[i] = float32(r.NormFloat64())
+			}
+			draft := &privacy.Draft{Rows: [][]float32{row}, At: []int{10}, BitAt: 100}
+			honest, hostile := make([]int64, 101), make([]int64, 101)
+			bound.Seal(draft, honest)
+			over.Seal(draft, hostile)
+			told := BoundFor(bound, 0, 0, 1<<30)
+			if err := CheckLength(AppendVector(nil, honest), 101, told); err != nil {
+				t.Errorf("l1 %v: an honest update: %v", l1, err)
+			}
+			if CheckLength(AppendVector(nil, hostile), 101, told) == nil {
+				t.Errorf("l1 %v: an update of twice the length is let through", l1)
+			}
+			honest[100]++
+			if CheckLength(AppendVector(nil, honest), 101, told) == nil {
+				t.Errorf("a clipping bit of %d is let through", honest[100])
+			}
+			if err := CheckLength(AppendVector(nil, hostile), 101, BoundFor(bound, 5, 0, 1<<30)); err != nil {
+				t.Errorf("an update with noise: %v", err)
+			}
+		}
+	}
+}
+
+func FuzzVector(f *testing.F) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for range 8 {
+		v := sparse(r, r.IntN(300))
+		f.Add(AppendVector(nil, v), uint16(len(v)))
+	}
+	f.Add([]byte{1, 3, 0, 2, 1, 1, 0}, uint16(3))
+	f.Fuzz(func(t *testing.T, b []byte, numbers uint16) {
+		n := int(numbers)
+		dst := make([]int64, n)
+		if err := ReadVector(b, n, MaxMost, dst); err != nil {
+			if !slices.Equal(dst, make([]int64, n)) {
+				t.Fatalf("%x: refused with %v, and has changed the sum", b, err)
+			}
+			_ = CheckLength(b, n, &pb.Bound{Clip: 1, Levels: 1, Most: 1})
+			return
+		}
+		if again := AppendVector(nil, dst); !bytes.Equal(again, b) {
+			t.Fatalf("%x is read, and is written as %x", b, again)
+		}
+		if len(b) > VectorLimit(n, MaxMost) {
+			t.Fatalf("%d bytes for %d numbers, over the limit of %d", len(b), n, VectorLimit(n, MaxMost))
+		}
+		_ = CheckLength(b, n, &pb.Bound{Clip: 1, Levels: 1 << 20, Most: 1 << 21, Bit: true})
+	})
+}
+
+func BenchmarkVector(b *testing.B) {
+	v := sparse(rand.New(rand.NewPCG(1, 1)), 50_000)
+	enc, dst := AppendVector(nil, v), make([]int64, len(v))
+	b.Run("append", func(b *testing.B) {
+		b.SetBytes(int64(len(enc)))
+		for b.Loop() {
+			enc = AppendVector(enc[:0], v)
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.SetBytes(int64(len(enc)))
+		for b.Loop() {
+			if err := ReadVector(enc, len(v), MaxMost, dst); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
