@@ -15,7 +15,7 @@ import (
 // cameLater are settings of a run that came when there were runs already. At its default
 // such a setting changes nothing, and is left out of fingerprints: a run that was kept
 // without it is found and resumed. Who adds a setting to sim.Options adds it here.
-var cameLater = []string{"dp", "secagg", "encode", "keep", "new-users"}
+var cameLater = []string{"dp", "secagg", "encode", "keep", "new-users", "sums"}
 
 func (j *Job) fingerprint() string { return j.Fingerprint(j.Source.Info().Hash) }
 
