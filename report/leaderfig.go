@@ -63,7 +63,7 @@ func leaderOrder(tables []*Standings) []string {
 			best = max(best, e.Mean[3])
 		}
 		for _, e := range s.Entries {
-			name := e.label()
+			name := e.row()
 			if n[name] == 0 {
 				names = append(names, name)
 			}
@@ -83,7 +83,7 @@ func leaderOrder(tables []*Standings) []string {
 
 func (s *Standings) entry(label string) *Standing {
 	for _, e := range s.Entries {
-		if e.label() == label {
+		if e.row() == label {
 			return e
 		}
 	}
@@ -126,7 +126,11 @@ func (c *canvas) panel(s *Standings, names []string, x0, wide, top, line float64
 			c.dot("ring", px(n.Mean[3]), y, 5.5, fmt.Sprintf("%s on new users of %s: %s", name, s.Dataset, frac(n.Mean[3])))
 			right = max(right, n.Mean[3])
 		}
-		c.text("small", px(right)+9, y+4, frac(v))
+		text := frac(v)
+		if e.Epsilon > 0 {
+			text += fmt.Sprintf(" ε %.2g", e.Epsilon)
+		}
+		c.text("small", px(right)+9, y+4, text)
 	}
 }
 

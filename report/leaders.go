@@ -87,6 +87,13 @@ func (e *Standing) of(m int) spread {
 	return out
 }
 
+// row names a method in a figure, which has one row for it whatever was promised.
+func (e *Standing) row() string {
+	plain := *e
+	plain.Epsilon = 0
+	return plain.label()
+}
+
 func (e *Standing) label() string {
 	switch {
 	case e.Reference:
