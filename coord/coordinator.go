@@ -87,8 +87,8 @@ type Coordinator struct {
 	last     uint64 // the newest version
 	newest   *version
 	signed   *pb.Signed
-	place    place  // where devices of the round go; nil between rounds
-	vault    *vault // the last masked round's
+	place    place    // where devices of the round go; nil between rounds
+	masked   *buckets // the last masked round's
 	paused   bool
 	state    string // for people
 	pending  []*pb.Item

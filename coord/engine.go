@@ -9,6 +9,7 @@ import (
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -67,6 +68,12 @@ func (c *Coordinator) guard(e *round.Engine, p *device.Plan) error {
 	var err error
 	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
 		return err
+	}
+	if s.Bucket > 0 { // what cannot be masked is refused before a run begins
+		size := max(s.Bucket, e.Guard.Fewest())
+		if _, err := secagg.Plan(size, p.Widest()+1, e.Guard.Most(0), risk); err != nil {
+			return fmt.Errorf("coord: buckets of %d devices: %w", size, err)
+		}
 	}
 	e.Ledger = &c.purse
 	e.Random = func(n privacy.Node, piece int) io.Reader {

@@ -231,7 +231,7 @@ func (d door) hallOf(seat uint32, r *pb.ReportRequest) (*hall, error) {
 		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "another run is going on")
 	}
 	h, ok := d.place.(*hall)
-	if _, masked := d.place.(*vault); masked {
+	if _, masked := d.place.(*buckets); masked {
 		return nil, rpc.Refuse("wrong_round", connect.CodeFailedPrecondition, "this round's sums are masked: a plain report is not taken")
 	}
 	if !ok || r.Kind != h.task.Kind || r.Round != h.task.Round {
@@ -265,13 +265,17 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "no run has begun")
 	}
 	d.mu.Lock()
-	v := d.vault
+	b := d.masked
 	d.mu.Unlock()
-	if v == nil || string(r.Run) != string(d.run) || r.Round != v.hall.task.Round || r.Attempt != v.hall.task.Attempt {
+	if b == nil || !b.is(r) {
 		if d.isIn(seat, r.Round, 0) {
 			return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
 		}
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
+	}
+	v := b.of[seat]
+	if v == nil {
+		return nil, rpc.Refuse("not_in_cohort", connect.CodePermissionDenied, "%v", errNotYour)
 	}
 	message := r.Message
 	if r.Bytes > uint64(len(r.Message)) {

@@ -171,7 +171,11 @@ func FuzzMask(f *testing.F) {
 			t.Fatal(err)
 		}
 		r.c.mu.Lock()
-		r.c.place, r.c.vault = v, v
+		b := &buckets{all: []*vault{v}, of: map[uint32]*vault{}}
+		for seat := range uint32(6) {
+			b.of[seat] = v
+		}
+		r.c.place, r.c.masked = b, b
 		r.c.mu.Unlock()
 		var client [6]*secagg.Client
 		for i := range client {

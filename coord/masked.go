@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -20,7 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// vault is a round in progress whose sums are masked: one attempt at it. Nothing of an
+// vault is a group of devices with a masked sum, in one attempt at a round. Nothing of an
 // attempt that does not end is of any use to anybody, so it is kept in memory.
 type vault struct {
 	hall // for its cohort, its task and its sum
@@ -117,10 +116,14 @@ func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {
 	return out, err
 }
 
+// risk is what masked sums are planned for: devices that are the coordinator's, and
+// devices that leave.
+var risk = secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33}
+
 // newVault begins an attempt.
 func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	g := c.engine.Guard
-	p, err := secagg.Plan(len(cohort), int(task.Numbers), task.Bound.Most, secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
+	p, err := secagg.Plan(len(cohort), int(task.Numbers), task.Bound.Most, risk)
 	if err != nil {
 		return nil, err
 	}
@@ -140,67 +143,6 @@ func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	}
 	v.ends = c.now().Add(c.settings.Deadline)
 	return v, nil
-}
-
-// attempt plays the protocol once with whoever is there.
-func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
-	v, err := c.newVault(task, cohort)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	c.place, c.vault = v, v // it answers who asks for the sum, also when the round is over
-	c.mu.Unlock()
-	defer func() {
-		c.uploads.clear()
-		v.vmu.Lock()
-		v.over = !v.done
-		v.vmu.Unlock()
-	}()
-	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
-		if err := v.wait(ctx, step, c.settings.Deadline/2); err != nil {
-			return nil, err
-		}
-		v.vmu.Lock()
-		if step != stepReveal {
-			err = v.hub.Next()
-		}
-		v.vmu.Unlock()
-		if err != nil {
-			return nil, err
-		}
-	}
-	return c.unmask(v, task)
-}
-
-// unmask takes the sum and has it on disk.
-func (c *Coordinator) unmask(v *vault, task *pb.Task) (*keptSum, error) {
-	v.vmu.Lock()
-	defer v.vmu.Unlock()
-	lists, err := v.hub.Lists()
-	if err != nil {
-		return nil, err
-	}
-	sum, err := v.hub.Sum(runtime.GOMAXPROCS(0))
-	if err != nil {
-		return nil, err
-	}
-	out := &keptSum{Sum: sum}
-	for seat, id := range v.id {
-		if lists.Survivors.Has(id) {
-			out.Seats = append(out.Seats, seat)
-		}
-	}
-	slices.Sort(out.Seats)
-	b, err := json.Marshal(out)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.st.Append(sumLog(c, task), b); err != nil {
-		return nil, err
-	}
-	v.done = true
-	return out, nil
 }
 
 // wait lets a step's messages in until all who may send one have, or the time is up.

@@ -37,6 +37,10 @@ type Settings struct {
 	DP        privacy.Policy    `json:"dp"`
 	Masked    bool              `json:"masked"` // with DP only: masks need a bound on an update
 
+	// Bucket is how many devices a masked sum is over, about; 0 for the whole cohort. A sum
+	// of few can be checked more closely, and hides each among fewer.
+	Bucket int `json:"bucket,omitempty"`
+
 	// Devices is N: the run begins when so many are enrolled. Who comes later gets
 	// models and is in no sum.
 	Devices int `json:"devices"`
@@ -74,6 +78,8 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("mean = %s: over a network nobody counts rows; want cohort or fixed", s.Mean)
 	case s.Masked && !s.DP.On():
 		return errors.New("masks need a bound on an update, which dp brings: add --dp epsilon=8, or leave --secagg out")
+	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
+		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.Bucket)
 	case s.DP.On() && s.DP.Against == privacy.Local:
 		return errors.New("against=local: a device's own noise is simulated only; take against=distributed with --secagg on")
 	}

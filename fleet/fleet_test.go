@@ -294,9 +294,16 @@ func TestMaskedRoundsLoseDevicesAtEveryStep(t *testing.T) {
 }
 
 func TestAMaskedRoundIsExact(t *testing.T) {
+	for _, bucket := range []int{0, 10} {
+		masked(t, bucket)
+	}
+}
+
+func masked(t *testing.T, bucket int) {
+	t.Helper()
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
-	s.Mean, s.Masked, s.Rounds = agg.Fixed, true, 2
+	s.Mean, s.Masked, s.Rounds, s.Bucket = agg.Fixed, true, 2, bucket
 	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,least=5")); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 // serveFlags are those of a coordinator that are no settings of an experiment.
 type serveFlags struct {
 	state, listen, cert, key, name, dataDir, catalogue string
-	devices, readout                                   int
+	devices, readout, bucket                           int
 	goal, least                                        float64
 	deadline                                           time.Duration
 	insecure, rehearsal, repair                        bool
@@ -89,6 +89,7 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl.Float64Var(&f.least, "least-share", 0.5, "share of a cohort without which a round goes on past its deadline")
 	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "how long a round waits for its devices")
 	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices, beside popularity; 0 means none")
+	fl.IntVar(&f.bucket, "bucket", 0, "devices that a masked sum is over, about: what a liar can do is bounded by its bucket; 0 means the whole cohort")
 	fl.BoolVar(&f.rehearsal, "rehearsal", false, "all draws from a public seed, as in a simulation: for tests; real devices refuse it")
 }
 

@@ -130,7 +130,7 @@ func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings fun
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--data", spec.Data}
+	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--bucket", fmt.Sprint(f.serve.bucket), "--data", spec.Data}
 	if f.users > 0 {
 		args = append(args, "--devices", fmt.Sprint(f.users))
 	}

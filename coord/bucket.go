@@ -1,0 +1,191 @@
+package coord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/secagg"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// buckets is an attempt at a masked round: its cohort in groups, drawn anew each time,
+// with a sum of its own for each. What a device puts under its masks nobody can check; the
+// sum of its group can be: one that is longer than so many honest devices could make it is
+// thrown away. So a liar moves the model by no more than its group may.
+type buckets struct {
+	all []*vault
+	of  map[uint32]*vault // by seat
+}
+
+// newBuckets deals a cohort.
+func (c *Coordinator) newBuckets(task *pb.Task, cohort []uint32) (*buckets, error) {
+	n := 1
+	if size := max(c.settings.Bucket, c.engine.Guard.Fewest()); c.settings.Bucket > 0 {
+		n = max(1, len(cohort)/size)
+	}
+	deck := slices.Clone(cohort)
+	r := rng.New(c.cohortSeed(), rng.Shuffle, uint64(task.Round), uint64(task.Attempt))
+	r.Shuffle(deck)
+	b := &buckets{of: map[uint32]*vault{}}
+	for k := range n {
+		seats := slices.Clone(deck[k*len(deck)/n : (k+1)*len(deck)/n])
+		slices.Sort(seats)
+		v, err := c.newVault(task, seats)
+		if err != nil {
+			return nil, err
+		}
+		b.all = append(b.all, v)
+		for _, seat := range seats {
+			b.of[seat] = v
+		}
+	}
+	return b, nil
+}
+
+func (b *buckets) tasked(seat uint32, now time.Time) *pb.Task {
+	if v := b.of[seat]; v != nil {
+		return v.tasked(seat, now)
+	}
+	return nil
+}
+
+func (b *buckets) progress() (done, of int) {
+	for _, v := range b.all {
+		d, n := v.progress()
+		done, of = done+d, of+n
+	}
+	return done, of
+}
+
+// is reports whether it is the attempt of a request.
+func (b *buckets) is(r *pb.MaskRequest) bool {
+	t := &b.all[0].hall.task
+	return string(r.Run) == string(t.Run) && r.Round == t.Round && r.Attempt == t.Attempt
+}
+
+// attempt plays the protocol once with whoever is there, all groups at a time. Groups
+// without enough devices, and groups whose sum cannot be, are left out.
+func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
+	b, err := c.newBuckets(task, cohort)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.place, c.masked = b, b // it answers who asks for the sum, also when the round is over
+	c.mu.Unlock()
+	defer func() {
+		c.uploads.clear()
+		for _, v := range b.all {
+			v.end()
+		}
+	}()
+	sums, errs := make([]*keptSum, len(b.all)), make([]error, len(b.all))
+	var wg sync.WaitGroup
+	for i, v := range b.all {
+		wg.Go(func() { sums[i], errs[i] = c.play(ctx, v) })
+	}
+	wg.Wait()
+	out := &keptSum{Sum: make([]int32, task.Numbers)}
+	for i, sum := range sums {
+		switch {
+		case errs[i] != nil && !errors.Is(errs[i], secagg.ErrTooFew):
+			return nil, errs[i]
+		case errs[i] != nil:
+			err = errs[i]
+		case c.longer(sum, task):
+			c.tally("buckets_over_bound", 1)
+			sums[i] = nil
+		default:
+			for k, x := range sum.Sum {
+				out.Sum[k] += x
+			}
+			out.Seats = append(out.Seats, sum.Seats...)
+		}
+	}
+	if len(out.Seats) == 0 && err != nil {
+		return nil, err
+	}
+	slices.Sort(out.Seats)
+	return out, c.keepSum(out, sums, b, task)
+}
+
+// keepSum has the sum on disk; only then are devices told that they are in it.
+func (c *Coordinator) keepSum(out *keptSum, sums []*keptSum, b *buckets, task *pb.Task) error {
+	text, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	if err := c.st.Append(sumLog(c, task), text); err != nil {
+		return err
+	}
+	for i, v := range b.all {
+		v.vmu.Lock()
+		v.done = sums[i] != nil
+		v.vmu.Unlock()
+	}
+	return nil
+}
+
+// longer reports whether a group's sum is longer than its devices could make it, each
+// within the bound, with the noise that they may have added: a chance below 1e-9.
+func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
+	n, numbers := float64(len(s.Seats)), len(s.Sum)-1
+	most := n * c.bound.Sensitivity(numbers)
+	if noise := float64(task.Bound.Noise); noise > 0 {
+		most += math.Sqrt(n) * noise * (math.Sqrt(float64(numbers)) + 7)
+	}
+	square := 0.0
+	for _, x := range s.Sum[:numbers] {
+		square += float64(x) * float64(x)
+	}
+	return math.Sqrt(square) > most*(1+1e-9)
+}
+
+// play has one group play the protocol.
+func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
+	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
+		if err := v.wait(ctx, step, c.settings.Deadline/2); err != nil {
+			return nil, err
+		}
+		if step == stepReveal {
+			break
+		}
+		v.vmu.Lock()
+		err := v.hub.Next()
+		v.vmu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+	v.vmu.Lock()
+	defer v.vmu.Unlock()
+	lists, err := v.hub.Lists()
+	if err != nil {
+		return nil, err
+	}
+	sum, err := v.hub.Sum(runtime.GOMAXPROCS(0))
+	if err != nil {
+		return nil, err
+	}
+	out := &keptSum{Sum: sum}
+	for seat, id := range v.id {
+		if lists.Survivors.Has(id) {
+			out.Seats = append(out.Seats, seat)
+		}
+	}
+	return out, nil
+}
+
+// end closes an attempt that has no sum.
+func (v *vault) end() {
+	v.vmu.Lock()
+	defer v.vmu.Unlock()
+	v.over = !v.done
+}

@@ -1,0 +1,137 @@
+package coord
+
+import (
+	"context"
+	"encoding"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/secagg"
+	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// played is a device that plays a masked round by hand, with whatever numbers.
+//
+//lint:size the steps of the protocol are read in their order
+func (h *hand) played(t *testing.T, task *pb.Task, values []int32) {
+	t.Helper()
+	round, id, err := wire.RoundOf(task.Masking)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	c, err := secagg.NewClient(round, uint32(id), nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	call := func(step uint32, m encoding.BinaryMarshaler) *pb.MaskResponse {
+		var b []byte
+		if m != nil {
+			if b, err = m.MarshalBinary(); err != nil {
+				t.Error(err)
+			}
+		}
+		q := &pb.MaskRequest{Run: task.Run, Round: task.Round, Attempt: task.Attempt, Step: step, Message: b, Bytes: uint64(len(b))}
+		for range 400 {
+			a, err := h.Mask(context.Background(), q)
+			if err != nil {
+				t.Errorf("step %d: %v", step, err)
+				return nil
+			}
+			if a.State != pb.MaskResponse_NOT_YET {
+				return a
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Errorf("step %d does not come", step)
+		return nil
+	}
+	ask := func(step uint32, m encoding.BinaryUnmarshaler) bool {
+		a := call(step, nil)
+		return a != nil && a.State == pb.MaskResponse_ANSWER && m.UnmarshalBinary(a.Message) == nil
+	}
+	call(stepAdvert, c.Advert())
+	var roster secagg.Roster
+	if !ask(stepDeal, &roster) {
+		t.Errorf("seat %d: no roster", h.seat)
+		return
+	}
+	mail, err := c.Deal(&roster)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	call(stepDeal, mail)
+	var inbox secagg.Mail
+	if !ask(stepUpload, &inbox) {
+		t.Errorf("seat %d: no mail", h.seat)
+		return
+	}
+	up, err := c.Upload(&inbox, values)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	call(stepUpload, up)
+	var lists secagg.Lists
+	if !ask(stepReveal, &lists) {
+		t.Errorf("seat %d: no lists", h.seat)
+		return
+	}
+	open, err := c.Reveal(&lists, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	call(stepReveal, open)
+}
+
+// What a device puts under its masks nobody sees. The sum of its bucket shows that
+// somebody lied, and costs that bucket and no other.
+func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
+	const n = 12
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Masked, s.Bucket, s.Rounds, s.Deadline = true, 4, 1, 20*time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(n)
+	const liar = 5
+	var wg sync.WaitGroup
+	for i := range d {
+		task := d[i].task()
+		if task.Masking == nil || task.Masking.Devices != 4 {
+			t.Fatalf("device %d masks among %d, want 4", i, task.Masking.GetDevices())
+		}
+		wg.Go(func() {
+			values := make([]int32, task.Numbers)
+			if values[0] = 3; i == liar {
+				for k := range values {
+					values[k] = int32(task.Bound.Levels) // each is within its range, all together are not
+				}
+			}
+			d[i].played(t, task, values)
+		})
+	}
+	wg.Wait()
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	r.c.mu.Lock()
+	over := r.c.over[len(r.c.over)-1]
+	r.c.mu.Unlock()
+	if len(over.Seats) != n-4 || slices.Contains(over.Seats, d[liar].seat) {
+		t.Errorf("%v are in the sum, want two buckets without seat %d", over.Seats, d[liar].seat)
+	}
+	if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
+		t.Errorf("%d buckets were thrown away, want 1", c)
+	}
+}
+
+func TestBucketsThatCannotBeMaskedAreRefused(t *testing.T) {
+	s := withDP(small(12), "epsilon=50,delta=1e-3,clip=0.5")
+	if s.Bucket = 4; s.Check() == nil {
+		t.Error("buckets without masks pass")
+	}
+}
