@@ -266,7 +266,7 @@ func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse
 // Counted lists who is in a round's sum.
 func (d desk) Counted(_ context.Context, r *pb.CountedRequest) (*pb.CountedResponse, error) {
 	out := &pb.CountedResponse{}
-	err := d.st.Replay(closedLog, func(b []byte) error {
+	err := d.st.Replay(closedLog(r.Round), func(b []byte) error {
 		var over closedRound
 		if err := json.Unmarshal(b, &over); err != nil {
 			return err

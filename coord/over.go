@@ -2,12 +2,10 @@ package coord
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -19,7 +17,14 @@ type closedRound struct {
 	Digests []uint64 `json:"digests"` // 0 of a masked report, which has none
 }
 
-const closedLog = "closed"
+// Rounds that are over are kept in logs of a hundred each; the newest ten logs stay.
+const (
+	closedLogs = "closed."
+	closedEach = 100
+	closedKept = 10
+)
+
+func closedLog(round uint32) string { return fmt.Sprintf("%s%08d", closedLogs, round/closedEach) }
 
 // has reports whether a seat is in the sum, with this report.
 func (o *closedRound) has(seat uint32, digest uint64) bool {
@@ -43,8 +48,14 @@ func (c *Coordinator) keep(o closedRound) error {
 	if err != nil {
 		return err
 	}
-	if err := c.st.Append(closedLog, b); err != nil {
+	if err := c.st.Append(closedLog(o.Round), b); err != nil {
 		return err
+	}
+	if logs := c.st.Logs(closedLogs); len(logs) > closedKept {
+		slices.Sort(logs)
+		if err := c.st.Drop(logs[0]); err != nil {
+			return err
+		}
 	}
 	c.remember(o)
 	return c.point("closed")
@@ -63,16 +74,19 @@ func (c *Coordinator) dropGroups() error {
 // recall loads the rounds that are over. Of the last one a kill may have left the groups
 // beside its outcome.
 func (c *Coordinator) recall() error {
-	err := c.st.Replay(closedLog, func(b []byte) error {
-		var o closedRound
-		if err := json.Unmarshal(b, &o); err != nil {
-			return fmt.Errorf("coord: the log of rounds: %w", err)
+	logs := c.st.Logs(closedLogs)
+	slices.Sort(logs)
+	for _, log := range logs {
+		if err := c.st.Replay(log, func(b []byte) error {
+			var o closedRound
+			if err := json.Unmarshal(b, &o); err != nil {
+				return fmt.Errorf("coord: the log of rounds: %w", err)
+			}
+			c.remember(o)
+			return nil
+		}); err != nil {
+			return err
 		}
-		c.remember(o)
-		return nil
-	})
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
 	}
 	open := c.logOf(&pb.Task{Kind: pb.Kind_TRAIN, Round: uint32(c.engine.Next)}) + "."
 	for _, log := range c.st.Logs("round.") {
