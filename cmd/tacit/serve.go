@@ -33,8 +33,9 @@ type serveFlags struct {
 	insecure, rehearsal, repair                        bool
 }
 
-const serveLong = `Run a coordinator: devices enrol, train round by round and are given models; their
-histories never come here. All of its state is in one folder, on disk before anything is
+const serveLong = `Run a coordinator: devices enrol, train round by round and are given models. Histories stay
+on devices; what comes here are updates, which the coordinator adds up and forgets (with
+--dp and --secagg on it sees their sum alone: docs/security.md says what one tells). All of its state is in one folder, on disk before anything is
 acknowledged: kill it at any moment, start it again, and it goes on.
 
 Without -d or --catalogue it waits for a run: tacit fleet -d NAME begins one with the
@@ -88,7 +89,7 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl.Float64Var(&f.goal, "goal", 1, "share of a cohort with which a round ends at once")
 	fl.Float64Var(&f.least, "least-share", 0.5, "share of a cohort without which a round goes on past its deadline")
 	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "how long a round waits for its devices")
-	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices, beside popularity; 0 means none")
+	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices; 0 means none. Without dp devices also say once which items they have, and popularity is the sum")
 	fl.IntVar(&f.bucket, "bucket", 0, "devices that a masked sum is over, about: what a liar can do is bounded by its bucket; 0 means the whole cohort")
 	fl.BoolVar(&f.rehearsal, "rehearsal", false, "all draws from a public seed, as in a simulation: for tests; real devices refuse it")
 }
