@@ -70,8 +70,15 @@ func (b *buckets) is(r *pb.MaskRequest) bool {
 	return string(r.Run) == string(t.Run) && r.Round == t.Round && r.Attempt == t.Attempt
 }
 
+// ended reports whether an attempt is over for what devices did or did not do. Nothing of
+// that ends a coordinator.
+func ended(err error) bool {
+	return errors.Is(err, secagg.ErrTooFew) || errors.Is(err, secagg.ErrNoSum)
+}
+
 // attempt plays the protocol once with whoever is there, all groups at a time. Groups
-// without enough devices, and groups whose sum cannot be, are left out.
+// without enough devices, groups in which messages do not fit together, and groups whose
+// sum cannot be, are left out.
 func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
 	b, err := c.newBuckets(task, cohort)
 	if err != nil {
@@ -95,10 +102,12 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	out := &keptSum{Sum: make([]int32, task.Numbers)}
 	for i, sum := range sums {
 		switch {
-		case errs[i] != nil && !errors.Is(errs[i], secagg.ErrTooFew):
+		case errs[i] != nil && !ended(errs[i]):
 			return nil, errs[i]
 		case errs[i] != nil:
-			err = errs[i]
+			if err = errs[i]; errors.Is(err, secagg.ErrNoSum) {
+				c.tally("buckets_without_sum", 1)
+			}
 		case c.longer(sum, task):
 			c.tally("buckets_over_bound", 1)
 			sums[i] = nil

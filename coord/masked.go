@@ -77,7 +77,7 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		f.attempts++ // never the same again, also after a start
 		task.Attempt = uint32(f.st.Epoch())<<16 | f.attempts&0xffff
 		sum, err := f.attempt(ctx, task, cohort)
-		if errors.Is(err, secagg.ErrTooFew) {
+		if ended(err) {
 			f.tally("attempts_ended", 1)
 			f.say(fmt.Sprintf("round %d: %v; another attempt", t+1, err))
 			continue
