@@ -160,7 +160,7 @@ func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
 // play has one group play the protocol.
 func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
 	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
-		if err := v.wait(ctx, step, c.settings.Deadline/2); err != nil {
+		if err := v.wait(ctx, step, stepTime(c.settings.Deadline)); err != nil {
 			return nil, err
 		}
 		if step == stepReveal {
@@ -173,8 +173,14 @@ func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
 			return nil, err
 		}
 	}
+	// It takes a while, and devices that come meanwhile must not wait for it: from here on
+	// nobody else touches the protocol's server.
 	v.vmu.Lock()
-	defer v.vmu.Unlock()
+	v.stage = stepSum
+	v.vmu.Unlock()
+	if err := c.point("unmasking"); err != nil {
+		return nil, err
+	}
 	lists, err := v.hub.Lists()
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
 // played is a device that plays a masked round by hand, with whatever numbers. bend, where
@@ -130,6 +131,57 @@ func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
 	}
 	if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
 		t.Errorf("%d buckets were thrown away, want 1", c)
+	}
+}
+
+// While masks are taken off, devices check in and ask: nobody waits for the sum.
+func TestUnmaskingKeepsNobodyWaiting(t *testing.T) {
+	const n = 6
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Rounds, s.Deadline = true, 1, 20*time.Second
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.fault = func(point string) error {
+			if point == "unmasking" {
+				close(reached)
+				<-goOn
+			}
+			return nil
+		}
+	})
+	d := r.hands(n)
+	attempt := r.mask(d, -1)
+	<-reached
+	if r.c.Status().Round != 0 {
+		t.Error("the round is over before its sum is there")
+	}
+	d[0].check() // with the vault locked, this and the next would never return
+	q := &pb.MaskRequest{Run: r.c.run, Attempt: attempt, Step: stepReveal}
+	if a, err := d[0].Mask(context.Background(), q); err != nil || a.State != pb.MaskResponse_NOT_YET {
+		t.Errorf("who asks for the sum gets %v, %v", a, err)
+	}
+	q.Step, q.Message, q.Bytes = stepSum, []byte{1}, 1
+	_, err := d[0].Mask(context.Background(), q)
+	r.refused(err, rpc.Malformed)
+	close(goOn)
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if seats := r.counted(0); len(seats) != n {
+		t.Errorf("%v are in the sum, want all", seats)
+	}
+}
+
+// A step of a masked round may take half a deadline, and there are four: devices are told
+// to stay for all of them.
+func TestDevicesStayForAllSteps(t *testing.T) {
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Deadline = true, 100*time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	task := r.hands(6)[0].task()
+	r.c.mu.Lock()
+	v := r.c.masked.all[0]
+	r.c.mu.Unlock()
+	if left := v.ends.Sub(r.c.now()); left < 3*s.Deadline/2 || left > 2*s.Deadline || task.LeftMs < 150e3 {
+		t.Errorf("devices stay for %v (%d ms at first), want twice the deadline of %v", left, task.LeftMs, s.Deadline)
 	}
 }
 

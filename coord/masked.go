@@ -42,6 +42,7 @@ const (
 	stepUpload
 	stepConfirm // of rounds against a server that lies; none is begun here yet
 	stepReveal
+	stepSum // none: the masks are taken off, and no message is taken
 )
 
 // maxAttempts in a row that end for want of devices: then the round is kept back.
@@ -141,9 +142,16 @@ func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	if v.hub, err = secagg.NewServer(v.r); err != nil {
 		return nil, err
 	}
-	v.ends = c.now().Add(c.settings.Deadline)
+	v.ends = c.now().Add(maskedSteps * stepTime(c.settings.Deadline))
 	return v, nil
 }
+
+// stepTime is how long a step waits for its messages. Devices stay until the last of the
+// steps may be over: who gave up before would end an attempt.
+func stepTime(deadline time.Duration) time.Duration { return deadline / 2 }
+
+// maskedSteps are those in which devices send something.
+const maskedSteps = 4
 
 // wait lets a step's messages in until all who may send one have, or the time is up.
 func (v *vault) wait(ctx context.Context, step int, limit time.Duration) error {
@@ -224,14 +232,14 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
 	case step == next && (begun || step == stepAdvert) && step < v.stage:
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil // it missed the step
-	case len(message) == 0 && step > v.stage:
+	case len(message) == 0 && (step > v.stage || v.stage == stepSum):
 		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: 50}, nil
 	case len(message) == 0:
 		b, err := v.need(id, step)
 		return &pb.MaskResponse{State: pb.MaskResponse_ANSWER, Message: b}, err
 	case step < next: // sent again: it was taken
 		return &pb.MaskResponse{State: pb.MaskResponse_TAKEN}, nil
-	case step != v.stage:
+	case step != v.stage || step == stepSum:
 		return nil, fmt.Errorf("step %d while the round is at %d", step, v.stage)
 	}
 	if err := v.accept(step, id, message); err != nil {
