@@ -45,7 +45,8 @@ const (
 	stepSum // none: the masks are taken off, and no message is taken
 )
 
-// maxAttempts in a row that end for want of devices: then the round is kept back.
+// maxAttempts in a row that end for want of devices: then the round waits for a while. It
+// is not given up, for a round that is kept back is paid for.
 const maxAttempts = 3
 
 func sumLog(c *Coordinator, task *pb.Task) string { return c.logOf(task) + ".sum" }
@@ -74,13 +75,15 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if len(cohort) < max(1, g.Fewest()) { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
-	for range maxAttempts {
+	for tried := 1; ; tried++ {
 		f.attempts++ // never the same again, also after a start
 		task.Attempt = uint32(f.st.Epoch())<<16 | f.attempts&0xffff
 		sum, err := f.attempt(ctx, task, cohort)
 		if ended(err) {
 			f.tally("attempts_ended", 1)
-			f.say(fmt.Sprintf("round %d: %v; another attempt", t+1, err))
+			if err := f.again(ctx, t, tried); err != nil {
+				return round.Report{}, err
+			}
 			continue
 		}
 		if err != nil {
@@ -88,9 +91,24 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		}
 		return f.summed(task, cohort, sum), nil
 	}
-	rep := f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)})
-	rep.Kept = true
-	return rep, nil
+}
+
+// again is before another attempt. Devices read the state too: it does not say how many of
+// them came.
+func (f *fleet) again(ctx context.Context, t, tried int) error {
+	if tried%maxAttempts > 0 {
+		f.say(fmt.Sprintf("round %d: too few devices for a masked sum: another attempt", t+1))
+		return ctx.Err()
+	}
+	f.say(fmt.Sprintf("round %d: too few devices for a masked sum in %d attempts: waiting before the next", t+1, tried))
+	timer := time.NewTimer(f.settings.Deadline)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }
 
 func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Report {
