@@ -101,6 +101,7 @@ type Coordinator struct {
 	pace     time.Duration     // of rounds, smoothed
 	opened   time.Time
 	counts   map[string]int64
+	seen     int64 // check-ins when the last round of independent draws began
 	refused  func() map[string]uint64
 	wake     chan struct{}
 	uploads  uploads
