@@ -49,6 +49,7 @@ type Device struct {
 	limits *pb.Limits
 	hello  bool
 	rec    *record // as last loaded or saved; nil when it must be loaded
+	sound  uint64  // version whose blobs have been checked against their hashes
 }
 
 // The errors that a program answers with more than a message.
@@ -184,20 +185,19 @@ func (d *Device) greet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := wire.CheckHello(h); err != nil { // its name is shown to people
+		return err
+	}
 	r := d.rec
 	switch {
 	case h.Version < wire.Oldest || h.Version > wire.Newest:
 		return fmt.Errorf("agent: the coordinator speaks version %d of the protocol, and this program %d to %d: update the older one", h.Version, wire.Oldest, wire.Newest)
-	case len(h.Federation) != wire.IDBytes || len(h.Key) != ed25519.PublicKeySize:
-		return errors.New("agent: the coordinator's hello has no federation or no key")
 	case h.Rehearsal && !d.opt.Rehearsal:
 		return ErrRehearsal
 	case !h.Rehearsal && d.opt.Rehearsal:
 		return errors.New("agent: the federation is no rehearsal: a device that plays one must not take part in it")
 	case len(r.Coordinator) > 0 && (!bytes.Equal(r.Coordinator, h.Key) || !bytes.Equal(r.Federation, h.Federation)):
 		return ErrOther
-	case h.GetLimits().GetPieceBytes() < 1024:
-		return errors.New("agent: the coordinator takes pieces of less than 1 KiB")
 	}
 	d.limits, d.hello = h.Limits, true
 	if len(r.Coordinator) > 0 {
@@ -216,10 +216,13 @@ func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
 		return err
 	}
 	if old, err := d.manifest(); err == nil && m.Version <= old.Version {
-		if m.Version == old.Version && bytes.Equal(s.Body, d.rec.Manifest) {
+		same := m.Version == old.Version && bytes.Equal(s.Body, d.rec.Manifest)
+		if same && d.complete(m) {
 			return nil
 		}
-		return fmt.Errorf("agent: the coordinator offers version %d of the model, and the device has version %d", m.Version, old.Version)
+		if !same {
+			return fmt.Errorf("agent: the coordinator offers version %d of the model, and the device has version %d", m.Version, old.Version)
+		}
 	}
 	keep := [][32]byte{}
 	for _, b := range parts(m) {
@@ -235,7 +238,24 @@ func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
 	if err != nil {
 		return err
 	}
+	d.sound = m.Version
 	return d.opt.Blobs.Keep(keep)
+}
+
+// complete reports whether the store has all that a manifest names: by hash when the
+// device meets it for the first time, or has found damage, and else by size.
+func (d *Device) complete(m *pb.Manifest) bool {
+	for _, b := range parts(m) {
+		if d.sound != m.Version {
+			if data, err := checked(d.opt.Blobs, b); err != nil || data == nil {
+				return false
+			}
+		} else if data, err := d.opt.Blobs.Get([32]byte(b.Hash)); err != nil || uint64(len(data)) != b.Bytes {
+			return false
+		}
+	}
+	d.sound = m.Version
+	return true
 }
 
 // manifest is the one that the device has. It was verified when it came; it is again,
@@ -286,10 +306,11 @@ func (d *Device) fetch(ctx context.Context, b *pb.Blob) error {
 }
 
 // stored is get for what adopt has fetched. A blob that was damaged since then is an
-// error: the model is adopted anew when the next one comes.
+// error: the model is adopted anew at the next check-in.
 func (d *Device) stored(b *pb.Blob) ([]byte, error) {
 	data, err := checked(d.opt.Blobs, b)
 	if err == nil && data == nil {
+		d.sound = 0
 		return nil, fmt.Errorf("agent: a part of the model is missing or damaged (%x): %w", b.Hash[:4], errMissing)
 	}
 	return data, err

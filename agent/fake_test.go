@@ -65,6 +65,9 @@ type fake struct {
 	came    [5]map[uint32]bool
 	summed  bool
 	fetched int
+	why     string // of waits
+	name    string
+	turns   uint32
 }
 
 func refusal(word string) error { return rpc.Refuse(word, connect.CodeFailedPrecondition, "refused") }
@@ -112,7 +115,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 // publish makes the current values the newest version.
 func (f *fake) publish() {
 	f.version++
-	m := &pb.Manifest{Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, MadeMs: 1_000_000}
+	m := &pb.Manifest{Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, MadeMs: 1_000_000, Turns: f.turns}
 	put := func(b []byte, err error) *pb.Blob {
 		if err != nil {
 			f.t.Fatal(err)
@@ -161,7 +164,7 @@ func (c *conn) do(what string, call func() error) error {
 func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, err error) {
 	return out, c.do("hello", func() error {
 		out = &pb.HelloResponse{
-			Version: 1, Federation: c.f.fed, Name: "films", Key: c.f.key.Public().(ed25519.PublicKey), Rehearsal: true,
+			Version: 1, Federation: c.f.fed, Name: "films" + c.f.name, Key: c.f.key.Public().(ed25519.PublicKey), Rehearsal: true,
 			Limits: &pb.Limits{BodyBytes: 1 << 20, PieceBytes: uint32(c.f.piece)},
 		}
 		return nil
@@ -196,7 +199,7 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 			out.Manifest = f.signed
 		}
 		if f.got[f.roundOf(f.kind)][seat] != nil || f.masking && !f.insists && f.came[0][seat] {
-			out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Why: "others are not done"}}
+			out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Why: "others are not done" + f.why}}
 			return nil
 		}
 		t := &pb.Task{Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(len(f.sum))}

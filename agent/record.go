@@ -185,6 +185,13 @@ func (s *sent) is(t *pb.Task) bool {
 	return s != nil && s.Round == t.Round && s.Model == t.Model && bytes.Equal(s.Run, t.Run)
 }
 
+// bars reports whether s is the answer to a task's round, or to a later one of the run: two
+// vectors for one round tell more than one. Rounds come again when an operator has gone
+// back to an older model since, and for nothing else.
+func (s *sent) bars(t *pb.Task, turns uint32) bool {
+	return s != nil && bytes.Equal(s.Run, t.Run) && s.Round >= t.Round && turns <= s.Turns
+}
+
 // inMemory is a vault that lasts as long as the process.
 type inMemory struct{ b []byte }
 

@@ -96,6 +96,9 @@ func (d *Device) step(ctx context.Context) (Told, error) {
 		return d.do(ctx, t)
 	}
 	w := resp.GetWait()
+	if err := wire.CheckWait(w); err != nil { // its text is shown to people
+		return Told{After: away}, err
+	}
 	after := min(max(time.Duration(w.GetAfterMs())*time.Millisecond, 10*time.Millisecond), longest)
 	return Told{Did: "waited", Why: w.GetWhy(), After: after}, nil
 }
@@ -117,21 +120,14 @@ func (d *Device) finish(ctx context.Context) {
 	}
 }
 
-// complete reports whether the store has all that a manifest names.
-func (d *Device) complete(m *pb.Manifest) bool {
-	for _, b := range parts(m) {
-		if data, err := d.opt.Blobs.Get([32]byte(b.Hash)); err != nil || uint64(len(data)) != b.Bytes {
-			return false
-		}
-	}
-	return true
-}
-
-// turned reports whether an operator has gone back to an older model since a report was
-// made: rounds then come again.
-func (d *Device) turned(s *sent) bool {
+// turns counts the times that the coordinator has gone back to an older model, as far as
+// the device knows.
+func (d *Device) turns() uint32 {
 	m, err := d.manifest()
-	return err == nil && m.Turns > s.Turns
+	if err != nil {
+		return 0
+	}
+	return m.Turns
 }
 
 // do answers a task: with the report that the device has for that round, or else with
@@ -142,8 +138,8 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	}
 	out := Told{Did: map[pb.Kind]string{pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated", pb.Kind_COUNT: "counted items"}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
 	s := *d.rec.of(t.Kind)
-	if s != nil && string(s.Run) == string(t.Run) && s.Round > t.Round && !d.turned(s) {
-		return out, fmt.Errorf("agent: the coordinator asks for round %d, and the device has answered round %d: a round is answered once", t.Round+1, s.Round+1)
+	if !s.is(t) && s.bars(t, d.turns()) {
+		return out, fmt.Errorf("agent: the coordinator asks for round %d on version %d of the model, and the device has answered round %d on version %d: a round is answered once", t.Round+1, t.Model, s.Round+1, s.Model)
 	}
 	if !s.is(t) {
 		busy, err := d.answer(t, &out)
@@ -214,7 +210,7 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 	}
 	report := wire.AppendVector(nil, vector)
 	err = d.update(func(r *record) error {
-		if old := *r.of(t.Kind); old.is(t) {
+		if old := *r.of(t.Kind); old.is(t) || old.bars(t, m.Turns) {
 			return errors.New("agent: another process has answered this round with the same state file")
 		}
 		d.enter(r, t, report, len(vector), m.Turns)

@@ -23,6 +23,7 @@ type line struct {
 	liar   bool
 	lies   int
 	gone   uint64 // the round and attempt, from 1, that the device has left
+	late   uint64 // those that it had left, and that are over: what it has of them may be sent
 }
 
 // errGone is what a device that has vanished sees of its calls.
@@ -42,10 +43,16 @@ func (l *line) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRe
 		return nil, err
 	}
 	var m pb.Manifest
+	t, left := out.GetTask(), uint32(l.gone>>32) // the round, from 1
+	over := t != nil && t.Round+1 != left
 	if out.Manifest != nil && proto.Unmarshal(out.Manifest.Body, &m) == nil {
 		l.member.at.Store(m.Round)
+		over = over || m.Round >= left
 	}
-	if t := out.GetTask(); t != nil && l.gone == stamp(t.Round, t.Attempt) { // it stays away until the next round
+	if l.gone != 0 && over {
+		l.late, l.gone = l.gone, 0
+	}
+	if t != nil && l.gone == stamp(t.Round, t.Attempt) { // it stays away until the next round
 		return &pb.CheckInResponse{Manifest: out.Manifest, What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 200, Why: "vanished"}}}, nil
 	}
 	return out, nil
@@ -60,10 +67,10 @@ func (l *line) draws(purpose, round, attempt uint32, share float64) bool {
 }
 
 func (l *line) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportResponse, error) {
-	c := &l.fleet.cfg
-	here := l.gone != stamp(r.Round, r.Attempt) // a device that comes back sends what it has, too late
-	if here && r.Kind == pb.Kind_TRAIN && l.draws(0, r.Round, 0, c.Drop) {
-		l.gone = stamp(r.Round, r.Attempt)
+	c, at := &l.fleet.cfg, stamp(r.Round, r.Attempt)
+	// A device that comes back, when the round is over, sends what it has, too late.
+	if r.Kind == pb.Kind_TRAIN && at != l.late && (at == l.gone || l.draws(0, r.Round, 0, c.Drop)) {
+		l.gone = at
 		return nil, errGone
 	}
 	if c.Slow > 0 {
@@ -73,7 +80,7 @@ func (l *line) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespo
 		if err := l.lie(ctx, r); err != nil {
 			l.fleet.refuse("lie_" + rpc.Code(err))
 		}
-		l.gone = stamp(r.Round, r.Attempt)
+		l.gone = at
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil // it has no more to say in this round
 	}
 	out, err := l.Conn.Report(ctx, r)

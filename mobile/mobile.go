@@ -49,14 +49,21 @@ type Listener interface {
 	Stepped(step string, failure string)
 }
 
-// Device is one device. Its methods may be called from any thread; those that work for
-// long return early after Cancel.
+// Device is one device. Its methods may be called from any thread. Step and Forget work
+// for long, one after the other, and return early after Cancel; the others are the owner's,
+// and do not wait for them.
 type Device struct {
-	mu     sync.Mutex
-	d      *agent.Device
-	guard  Guard
-	cancel context.CancelFunc
+	turn  sync.Mutex // of what works for long
+	d     *agent.Device
+	guard Guard
+
 	stop   sync.Mutex
+	cancel context.CancelFunc // of what runs now; nil for nothing
+
+	// The owner's calls go to the same files through a second device, with its own vault
+	// and room for a model: a step may take minutes, and a screen must not.
+	mu    sync.Mutex
+	owner *agent.Device
 }
 
 // Open opens a device, or makes one with a key of its own. No call is made. guard may be
@@ -66,9 +73,15 @@ func Open(c *Config, guard Guard) (*Device, error) {
 		return nil, errors.New("mobile: a device needs a state file")
 	}
 	out := &Device{guard: guard}
+	memory := float64(c.MemoryMB) * (1 << 20)
+	if c.MemoryMB <= 0 {
+		memory = 256 << 20
+	}
+	vault := func() agent.Vault {
+		return local.Open(c.StateFile, local.Options{Passphrase: func(bool) ([]byte, error) { return []byte(c.Passphrase), nil }})
+	}
 	opt := agent.Options{
-		Vault: local.Open(c.StateFile, local.Options{Passphrase: func(bool) ([]byte, error) { return []byte(c.Passphrase), nil }}),
-		Blobs: local.OpenFolder(c.StateFile + ".model"), Host: &agent.Host{Memory: float64(max(c.MemoryMB, 0)) * (1 << 20)},
+		Vault: vault(), Blobs: local.OpenFolder(c.StateFile + ".model"), Host: &agent.Host{Memory: memory},
 		Token: c.Token, Rehearsal: c.Rehearsal, HoldOut: c.HoldOut, Duty: c.Duty,
 		Eligible: func() (bool, string) {
 			if out.guard == nil {
@@ -77,9 +90,6 @@ func Open(c *Config, guard Guard) (*Device, error) {
 			why := out.guard.Ready()
 			return why == "", why
 		},
-	}
-	if opt.Host.Memory == 0 {
-		opt.Host.Memory = 256 << 20
 	}
 	if opt.Duty == 0 {
 		opt.Duty = 0.5
@@ -92,20 +102,31 @@ func Open(c *Config, guard Guard) (*Device, error) {
 		}
 	}
 	var err error
-	out.d, err = agent.Open(opt)
-	return out, err
+	if out.d, err = agent.Open(opt); err != nil {
+		return nil, err
+	}
+	opt.Vault, opt.Host, opt.Dial = vault(), &agent.Host{Memory: memory}, nil
+	if out.owner, err = agent.Open(opt); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // long runs what may take long, and can be cancelled.
 func (d *Device) long(do func(ctx context.Context) error) error {
+	d.turn.Lock()
+	defer d.turn.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	d.stop.Lock()
-	d.cancel = cancel
-	d.stop.Unlock()
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.running(cancel)
+	defer d.running(nil)
 	return do(ctx)
+}
+
+func (d *Device) running(cancel context.CancelFunc) {
+	d.stop.Lock()
+	defer d.stop.Unlock()
+	d.cancel = cancel
 }
 
 // Cancel ends what runs at its next safe point. What was saved stays, and the next step
@@ -143,7 +164,7 @@ func (d *Device) Add(item string) error { return d.AddAt(item, time.Now().UnixMi
 func (d *Device) AddAt(item string, ms int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.d.Add(agent.Event{Item: item, Time: ms})
+	return d.owner.Add(agent.Event{Item: item, Time: ms})
 }
 
 // AddAll adds lines of item id, or item id and time, those that are not there yet. It
@@ -155,14 +176,14 @@ func (d *Device) AddAll(csv string) (int, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.d.Merge(events)
+	return d.owner.Merge(events)
 }
 
 // Undo takes the last event back, and returns its item.
 func (d *Device) Undo() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e, err := d.d.Undo()
+	e, err := d.owner.Undo()
 	return e.Item, err
 }
 
@@ -171,14 +192,14 @@ func (d *Device) Undo() (string, error) {
 func (d *Device) Retain(last, days int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.d.Retain(last, days)
+	return d.owner.Retain(last, days)
 }
 
 // Recommend ranks the catalogue offline.
 func (d *Device) Recommend(n int) (*List, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l, err := d.d.Recommend(n)
+	l, err := d.owner.Recommend(n)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +211,7 @@ func (d *Device) Recommend(n int) (*List, error) {
 func (d *Device) About() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a, err := d.d.About()
+	a, err := d.owner.About()
 	if err != nil {
 		return "", err
 	}
@@ -206,7 +227,7 @@ func (d *Device) Resume() error { return d.pause(false) }
 func (d *Device) pause(on bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.d.Pause(on)
+	return d.owner.Pause(on)
 }
 
 // Forget leaves the federation and wipes everything. The device must not be used after.

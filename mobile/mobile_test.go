@@ -221,3 +221,49 @@ func TestADeviceOfAnApp(t *testing.T) {
 		t.Error("a device without a state file")
 	}
 }
+
+// stalled is a guard that does not answer until it is let.
+type stalled struct{ asked, answer chan struct{} }
+
+func (g *stalled) Ready() string {
+	g.asked <- struct{}{}
+	<-g.answer
+	return "not now"
+}
+
+// A step that takes long holds up nothing of the owner's.
+func TestTheOwnerDoesNotWaitForAStep(t *testing.T) {
+	c := mobile.NewConfig()
+	c.StateFile, c.Passphrase = filepath.Join(t.TempDir(), "device.state"), "a phrase"
+	g := &stalled{make(chan struct{}), make(chan struct{})}
+	d, err := mobile.Open(c, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := d.Step(nil)
+		ended <- err
+	}()
+	<-g.asked // the step is in progress until the guard answers: what follows must not wait
+	if err := d.Add("a"); err != nil {
+		t.Error(err)
+	}
+	if err := d.Pause(); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Recommend(3); err == nil {
+		t.Error("it recommends without a model")
+	}
+	if about, err := d.About(); err != nil || !strings.Contains(about, `"events":1`) || !strings.Contains(about, `"paused":true`) {
+		t.Error(about, err)
+	}
+	d.Cancel()
+	g.answer <- struct{}{}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Step(nil); err != nil { // paused by its owner: the guard is not asked
+		t.Error(err)
+	}
+}

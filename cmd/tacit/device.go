@@ -203,9 +203,13 @@ func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent
 	if err != nil {
 		return nil, nil, err
 	}
+	insecure := f.insecure || about.Setting["insecure"] == "yes"
+	if strings.HasPrefix(w.URL, "http://") && !insecure {
+		return nil, nil, input(fmt.Errorf("%s: without TLS anybody on the way reads what is sent", w.URL), "--insecure allows it")
+	}
 	opt.Token = w.Token
 	opt.Dial = func(key ed25519.PrivateKey) (agent.Conn, error) {
-		return rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Key: key, Insecure: f.insecure || about.Setting["insecure"] == "yes" || strings.HasPrefix(w.URL, "http://127.0.0.1:")})
+		return rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Key: key, Insecure: insecure})
 	}
 	d, err := agent.Open(opt)
 	if err != nil {

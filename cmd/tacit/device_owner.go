@@ -161,7 +161,7 @@ What is in sums already cannot be taken out of them: a sum does not say who is i
 		}
 		if url := about.Setting["server"]; url != "" && !offline {
 			d.Use(func(key ed25519.PrivateKey) (agent.Conn, error) {
-				return rpc.Dial(rpc.Options{URL: url, Pin: about.Setting["pin"], Key: key, Tries: 2, Insecure: about.Setting["insecure"] == "yes" || strings.HasPrefix(url, "http://127.0.0.1:")})
+				return rpc.Dial(rpc.Options{URL: url, Pin: about.Setting["pin"], Key: key, Tries: 2, Insecure: about.Setting["insecure"] == "yes"})
 			})
 		}
 		if err := d.Forget(c.Context()); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/tacit-rec/tacit/fleet"
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
@@ -37,7 +38,7 @@ type trial struct {
 	Kills      int              `json:"kills"`
 	Acked      int              `json:"acked"`
 	Counted    int              `json:"counted"`
-	Duplicated int              `json:"duplicated"` // reports that are twice in a sum, or acknowledged with two contents
+	Duplicated int              `json:"duplicated"` // rounds of a device that were acknowledged with two contents; what is twice in a sum shows in the model
 	Lost       int              `json:"lost"`       // acknowledged, and in no sum
 	LedgerOK   bool             `json:"ledger_ok"`
 	Epsilon    *float64         `json:"epsilon,omitempty"`
@@ -60,6 +61,9 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 		if chaos, err = fleet.ParseChaos(f.chaos); err != nil {
 			return input(err, "")
 		}
+	}
+	if f.users > 0 {
+		return input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
 	}
 	split, err := splitOf(spec, f.dataDir)
 	if err != nil {
@@ -105,13 +109,22 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 	if err := a.judge(ctx, spec, split, f, acks, t); err != nil {
 		return err
 	}
-	if err := a.result(t, t.text); err != nil {
-		return err
+	return a.verdict(t)
+}
+
+// verdict prints what a trial came to. One that failed has an error in its envelope beside
+// the data.
+func (a *app) verdict(t *trial) error {
+	if t.ok() {
+		return a.result(t, t.text)
 	}
-	if !t.ok() {
-		return errTrial
+	var err error
+	if a.format != "json" {
+		err = t.text(a.out)
+	} else {
+		err = a.print(envelope{Schema: report.Schema, Status: "error", Exit: exitFailed, Data: t, Error: &failure{Code: "failed", Message: errTrial.Error()}})
 	}
-	return nil
+	return errors.Join(errTrial, err)
 }
 
 // errTrial makes the exit code 1; the result was printed.
@@ -132,9 +145,6 @@ func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings fun
 		return nil, err
 	}
 	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--bucket", fmt.Sprint(f.serve.bucket), "--data", spec.Data}
-	if f.users > 0 {
-		args = append(args, "--devices", fmt.Sprint(f.users))
-	}
 	if f.dataDir != "" {
 		args = append(args, "--data-dir", f.dataDir)
 	}
@@ -220,7 +230,6 @@ func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *f
 		return err
 	}
 	counted := map[fleet.Ack]int{}
-	seats := map[[2]uint32]int{}
 	for round := range uint32(spec.Rounds) {
 		r, err := admin.Counted(ctx, &pb.CountedRequest{Round: round})
 		if err != nil {
@@ -228,7 +237,6 @@ func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *f
 		}
 		for i, seat := range r.Seats {
 			counted[fleet.Ack{Seat: seat, Round: round, Digest: [8]byte(r.Digests[i])}]++
-			seats[[2]uint32{round, seat}]++
 			t.Counted++
 		}
 	}
@@ -240,10 +248,8 @@ func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *f
 			t.Lost++
 		}
 	}
-	for _, m := range []map[[2]uint32]int{seats, said} {
-		for _, n := range m {
-			t.Duplicated += n - 1
-		}
+	for _, n := range said {
+		t.Duplicated += n - 1
 	}
 	r, err := admin.Status(ctx, &pb.StatusRequest{})
 	if err != nil {
@@ -270,9 +276,6 @@ func (a *app) differs(ctx context.Context, spec *lab.Spec, split *data.Split, f 
 	var m pb.Manifest
 	if err := proto.Unmarshal(signed.Body, &m); err != nil {
 		return nil, err
-	}
-	if f.users > 0 && f.users < split.Users() {
-		return nil, input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
 	}
 	o := spec.Options
 	o.Sums, o.EvalEvery, o.Name = "integer", o.Rounds, spec.Method

@@ -36,7 +36,6 @@ type Options struct {
 	Tries     int              // of a call that could not be made, with growing pauses; default 5
 	Pause     time.Duration    // the first of them, on average; default 400 ms
 	Patience  time.Duration    // for one try; default 90 s
-	Most      uint64           // bytes of a blob that it fetches; default wire.MaxBlob
 }
 
 // NewTransport makes connections for many clients: over TLS they share few, and without
@@ -83,9 +82,6 @@ func (o *Options) complete() error {
 	or(&o.Tries, 5)
 	or(&o.Pause, 400*time.Millisecond)
 	or(&o.Patience, 90*time.Second)
-	if o.Most == 0 {
-		o.Most = wire.MaxBlob
-	}
 	return nil
 }
 
@@ -98,7 +94,6 @@ type Client struct {
 
 	mu    sync.Mutex
 	hello *pb.HelloResponse
-	part  *wire.Assembly // of the blob that was fetched last, if not all of it came
 }
 
 // Dial makes a client. It does not touch the network yet.

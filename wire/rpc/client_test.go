@@ -49,22 +49,30 @@ func TestALifeOfADevice(t *testing.T) {
 		if a, err := c.CheckIn(ctx, &pb.CheckInRequest{}); err != nil || a.GetWait() == nil {
 			t.Errorf("%v, %v", a, err)
 		}
-		if got, err := c.FetchBlob(ctx, wire.Name(s.blob)); err != nil || !bytes.Equal(got, s.blob) {
-			t.Errorf("a blob of %d bytes, %v", len(got), err)
+		got := []byte{}
+		for len(got) < len(s.blob) {
+			p := must[*pb.FetchResponse](t)(c.Fetch(ctx, &pb.FetchRequest{Hash: hashOf(s.blob), Offset: uint64(len(got))}))
+			got = append(got, p.Data...)
 		}
-		if _, err := c.FetchBlob(ctx, wire.Name([]byte("other"))); Code(err) != NoSuchBlob {
+		if !bytes.Equal(got, s.blob) {
+			t.Errorf("a blob of %d bytes is another one", len(got))
+		}
+		if _, err := c.Fetch(ctx, &pb.FetchRequest{Hash: hashOf([]byte("other"))}); Code(err) != NoSuchBlob {
 			t.Errorf("a blob that is not there: %v", err)
 		}
 		for _, n := range []int{0, 1, 1 << 14, 100_001} {
 			report := noise(n)
-			if a, err := c.SendReport(ctx, &pb.ReportRequest{Round: 3}, report); err != nil || a.Fate != pb.Fate_COUNTED {
-				t.Errorf("a report of %d bytes: %v, %v", n, a, err)
+			q := &pb.ReportRequest{Round: 3, Digest: hashOf(report), Bytes: uint64(n)}
+			a := &pb.ReportResponse{Fate: pb.Fate_MORE}
+			for a.Fate == pb.Fate_MORE {
+				q.Offset, q.Data = a.Next, report[a.Next:min(int(a.Next)+1<<14, n)]
+				a = must[*pb.ReportResponse](t)(c.Report(ctx, q))
 			}
-			if got, err := s.parts[0].Bytes(); err != nil || !bytes.Equal(got, report) {
-				t.Errorf("a report of %d bytes has come as %d, %v", n, len(got), err)
+			if got, err := s.parts[0].Bytes(); err != nil || !bytes.Equal(got, report) || a.Fate != pb.Fate_COUNTED {
+				t.Errorf("a report of %d bytes has come as %d, %v, %v", n, len(got), a.Fate, err)
 			}
 		}
-		if a, err := c.SendMask(ctx, &pb.MaskRequest{Step: 2}, noise(50_000)); err != nil || a.State != pb.MaskResponse_TAKEN {
+		if a, err := c.Mask(ctx, &pb.MaskRequest{Step: 2, Bytes: 5, Message: noise(5)}); err != nil || a.State != pb.MaskResponse_TAKEN {
 			t.Errorf("%v, %v", a, err)
 		}
 		if n := s.server.Refused()[StaleTime] + s.server.Refused()[Replayed]; n != 0 {
@@ -147,9 +155,8 @@ func TestVersionsThatDoNotMeetAreTold(t *testing.T) {
 // fake answers as no coordinator should.
 type fake struct {
 	pbconnect.UnimplementedFederationHandler
-	hello  *pb.HelloResponse
-	fetch  func(*pb.FetchRequest) (*pb.FetchResponse, error)
-	report func(*pb.ReportRequest) *pb.ReportResponse
+	hello *pb.HelloResponse
+	fetch func(*pb.FetchRequest) (*pb.FetchResponse, error)
 }
 
 func (f *fake) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, error) {
@@ -163,93 +170,19 @@ func (f *fake) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse, 
 	return f.fetch(q)
 }
 
-func (f *fake) Report(_ context.Context, q *pb.ReportRequest) (*pb.ReportResponse, error) {
-	return f.report(q), nil
-}
-
 func (f *fake) dial(t *testing.T) *Client {
 	_, h := pbconnect.NewFederationHandler(f)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true, Key: keyOf(1), Tries: 2, Pause: time.Millisecond, Most: 1 << 20}))
+	return must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true, Key: keyOf(1), Tries: 2, Pause: time.Millisecond}))
 }
 
-func TestABlobGoesOnWhereItEnded(t *testing.T) {
-	blob := noise(10_000)
-	var asked []uint64
-	broken := true
-	f := &fake{fetch: func(q *pb.FetchRequest) (*pb.FetchResponse, error) {
-		asked = append(asked, q.Offset)
-		if q.Offset == 6000 && broken {
-			broken = false
-			return nil, Refuse(Paused, connect.CodeUnavailable, "not now")
-		}
-		return &pb.FetchResponse{Data: blob[q.Offset:min(q.Offset+3000, 10_000)]}, nil
-	}}
-	c, ctx := f.dial(t), context.Background()
-	if _, err := c.FetchBlob(ctx, wire.Name(blob)); Code(err) != Paused {
-		t.Fatal(err)
-	}
-	if got, err := c.FetchBlob(ctx, wire.Name(blob)); err != nil || !bytes.Equal(got, blob) {
-		t.Fatalf("%d bytes, %v", len(got), err)
-	}
-	if want := []uint64{0, 3000, 6000, 6000, 9000}; len(asked) != len(want) {
-		t.Errorf("asked for pieces at %v, want %v", asked, want)
-	}
-	for what, data := range map[string]func(uint64) []byte{
-		"wrong bytes": func(uint64) []byte { return make([]byte, 2000) }, "no bytes": func(uint64) []byte { return nil }, "too many": func(uint64) []byte { return make([]byte, 10_001) },
-	} {
-		f.fetch = func(q *pb.FetchRequest) (*pb.FetchResponse, error) {
-			return &pb.FetchResponse{Data: data(q.Offset)}, nil
-		}
-		if _, err := c.FetchBlob(ctx, wire.Name(blob)); err == nil {
-			t.Errorf("%s: a blob is believed", what)
-		}
-	}
-	if _, err := c.FetchBlob(ctx, &pb.Blob{Hash: make([]byte, 32), Bytes: 1<<20 + 1}); err == nil {
-		t.Error("a blob over the client's limit is fetched")
-	}
-	f.fetch = func(*pb.FetchRequest) (*pb.FetchResponse, error) {
+func TestALongAnswerIsNotRead(t *testing.T) {
+	f := &fake{fetch: func(*pb.FetchRequest) (*pb.FetchResponse, error) {
 		return &pb.FetchResponse{Data: make([]byte, mostAnswer+1)}, nil
-	}
-	if _, err := c.Fetch(ctx, &pb.FetchRequest{}); err == nil {
+	}}
+	if _, err := f.dial(t).Fetch(context.Background(), &pb.FetchRequest{}); err == nil {
 		t.Error("an answer over the client's limit is read")
-	}
-}
-
-// A coordinator cannot keep a device sending.
-func TestAReportEnds(t *testing.T) {
-	f := &fake{}
-	c, ctx := f.dial(t), context.Background()
-	for what, answer := range map[string]func(*pb.ReportRequest) *pb.ReportResponse{
-		"again from the start": func(*pb.ReportRequest) *pb.ReportResponse { return &pb.ReportResponse{Fate: pb.Fate_MORE} },
-		"beyond the end": func(*pb.ReportRequest) *pb.ReportResponse {
-			return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: 1 << 60}
-		},
-		"more than all": func(q *pb.ReportRequest) *pb.ReportResponse {
-			return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: q.Offset + uint64(len(q.Data))}
-		},
-		"no fate": func(*pb.ReportRequest) *pb.ReportResponse { return &pb.ReportResponse{} },
-	} {
-		if f.report = answer; func() bool { _, err := c.SendReport(ctx, &pb.ReportRequest{}, noise(5000)); return err == nil }() {
-			t.Errorf("%s: no error", what)
-		}
-	}
-	// One that lost a piece, once, gets it again.
-	lost := false
-	f.report = func(q *pb.ReportRequest) *pb.ReportResponse {
-		next := q.Offset + uint64(len(q.Data))
-		if next == 3072 && !lost {
-			lost = true
-			return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: 1024}
-		}
-		if next == 5000 {
-			return &pb.ReportResponse{Fate: pb.Fate_CLOSED}
-		}
-		return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: next}
-	}
-	if a, err := c.SendReport(ctx, &pb.ReportRequest{}, noise(5000)); err != nil || a.Fate != pb.Fate_CLOSED || !lost {
-		t.Errorf("%v, %v", a, err)
 	}
 }
 

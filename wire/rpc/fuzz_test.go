@@ -86,6 +86,9 @@ func FuzzRPC(f *testing.F) {
 		if left := s.memory.left.Load(); left != int64(s.limits.BodyMemory) {
 			t.Fatalf("%s holds %d bytes after its end", path, int64(s.limits.BodyMemory)-left)
 		}
+		if left := s.strangers.left.Load(); left != int64(s.limits.strangers()) || len(s.flights.of) != 0 {
+			t.Fatalf("%s holds %d bytes of strangers, and %d keys are in flight after its end", path, int64(s.limits.strangers())-left, len(s.flights.of))
+		}
 		if len(s.times.last) > 2 {
 			t.Fatalf("%d keys are remembered", len(s.times.last))
 		}
@@ -118,7 +121,7 @@ func FuzzAnswer(f *testing.F) {
 			w.Body.Write(body)
 			return w.Result(), nil
 		}
-		_, err := c.FetchBlob(context.Background(), wire.Name([]byte("x")))
+		_, err := c.Fetch(context.Background(), &pb.FetchRequest{Hash: hashOf([]byte("x"))})
 		_ = Code(err)
 	})
 }

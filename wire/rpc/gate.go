@@ -77,6 +77,34 @@ func (t *times) forget(key [32]byte, ms int64) {
 	}
 }
 
+// mostFlights is how many calls of one key may be in flight: a device makes one at a time,
+// and one that it makes again may meet the rest of the first.
+const mostFlights = 2
+
+// flights counts the calls of keys that are in flight. Keys without any are not kept.
+type flights struct {
+	mu sync.Mutex
+	of map[[32]byte]int
+}
+
+func (f *flights) take(key [32]byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[key] >= mostFlights {
+		return false
+	}
+	f.of[key]++
+	return true
+}
+
+func (f *flights) give(key [32]byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[key]--; f.of[key] <= 0 {
+		delete(f.of, key)
+	}
+}
+
 // serve is the way of every request: each step may end it.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, server: s, ctl: http.NewResponseController(w)}
@@ -201,9 +229,19 @@ func (s *Server) pass(a *answer, r *http.Request) error {
 		if auth, who, err = s.identify(r, path); err != nil {
 			return err
 		}
+		if !s.flights.take(auth.Key) {
+			return slowDown(time.Second, "too many calls at once with this key")
+		}
+		defer s.flights.give(auth.Key)
 	}
-	body, held, err := readBody(http.MaxBytesReader(a.ResponseWriter, newPacedBody(a, r, s.limits.pace()), int64(most)), most, &s.memory)
-	defer s.memory.give(held)
+	// Nothing is believed yet: a key that has a seat can take the memory of its few calls,
+	// and whoever has none shares a small part of it with all others who have none.
+	memory := &s.memory
+	if auth == nil || path == pbconnect.FederationEnrolProcedure {
+		memory = &s.strangers
+	}
+	body, held, err := readBody(http.MaxBytesReader(a.ResponseWriter, newPacedBody(a, r, s.limits.pace()), int64(most)), most, memory)
+	defer memory.give(held)
 	if err != nil {
 		return bodyError(err)
 	}

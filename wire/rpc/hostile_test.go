@@ -305,3 +305,80 @@ func TestMemoryIsHeldForWhatCame(t *testing.T) {
 	}
 	runtime.KeepAlive(all)
 }
+
+// begin sends the start of a request, and no more of it.
+func begin(t *testing.T, s *site, q raw, some int) net.Conn {
+	t.Helper()
+	c := connection(t, s)
+	if _, err := io.WriteString(c, head(q, "Content-Length: 4000")+strings.Repeat("x", some)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// eventually waits for what another goroutine brings about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 2000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("%s: not after two seconds", what)
+}
+
+// Signatures are checked when a body is there: until then a key has its few calls, and
+// those who have no seat have a small part of the memory, and no more.
+func TestUnfinishedBodiesStarveNobody(t *testing.T) {
+	one, other := keyOf(1), keyOf(2)
+	s := newStage(one, other).open(t, Limits{PieceBytes: 1 << 16, BodyMemory: 1 << 17}, false)
+	now := time.Now()
+	q := signed(one, checkIn, now, &pb.CheckInRequest{})
+	q.auth = q.auth[:len(q.auth)-8] + "00000000" // it need not even hold
+	var open []net.Conn
+	for range mostFlights {
+		open = append(open, begin(t, s, q, 1))
+	}
+	inFlight := func() int {
+		s.server.flights.mu.Lock()
+		defer s.server.flights.mu.Unlock()
+		return s.server.flights.of[fixed(one)]
+	}
+	eventually(t, "calls in flight", func() bool { return inFlight() == mostFlights })
+	if word, _ := s.post(t, signed(one, checkIn, now.Add(time.Millisecond), &pb.CheckInRequest{})); word != SlowDown {
+		t.Errorf("one more call of the same key is answered %q, want %s", word, SlowDown)
+	}
+	if word, status := s.post(t, signed(other, checkIn, now, &pb.CheckInRequest{})); status != 200 {
+		t.Errorf("another key: %s", word)
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	eventually(t, "the end of both", func() bool { return inFlight() == 0 })
+	if word, status := s.post(t, signed(one, checkIn, now.Add(2*time.Millisecond), &pb.CheckInRequest{})); status != 200 {
+		t.Errorf("the key, when its calls have ended: %s", word)
+	}
+
+	// Strangers have a key for every call.
+	all, whole := int64(s.server.limits.strangers()), s.server.memory.left.Load()
+	for i := 0; s.server.strangers.left.Load() >= 4096; i++ {
+		left := s.server.strangers.left.Load()
+		begin(t, s, signed(keyOf(100+i), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{}), 3000)
+		eventually(t, "a stranger's memory", func() bool { return s.server.strangers.left.Load() <= left-4096 })
+	}
+	key := fixed(keyOf(50))
+	for range 4 { // what is left is less than a body
+		begin(t, s, signed(keyOf(99), pbconnect.FederationHelloProcedure, now, &pb.HelloRequest{}), 0)
+	}
+	eventually(t, "all of the strangers' memory", func() bool { return s.server.strangers.left.Load() < 1024 })
+	if word, _ := s.post(t, signed(keyOf(50), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "token", Key: key[:]})); word != SlowDown {
+		t.Errorf("one more stranger is answered %q, want %s", word, SlowDown)
+	}
+	if got := s.server.memory.left.Load(); got != whole {
+		t.Errorf("strangers with %d bytes hold %d of the others' memory", all, whole-got)
+	}
+	if word, status := s.post(t, signed(other, checkIn, now.Add(time.Millisecond), &pb.CheckInRequest{})); status != 200 {
+		t.Errorf("a device, while strangers hold all that they may: %s", word)
+	}
+}

@@ -23,7 +23,7 @@ import (
 type Limits struct {
 	PieceBytes   int           // of a blob or a report in one call; default 1 MiB
 	AdminBytes   int           // of an operator's call; default 64 MiB
-	BodyMemory   int           // of all bodies that are being read; default 256 MiB
+	BodyMemory   int           // of all bodies that are being read, of keys with a seat; default 256 MiB. Others have a sixteenth of it besides
 	Conns        int           // connections at a time; default 2048
 	AddressConns int           // connections from one address; default 256
 	KeyRate      float64       // calls a second with one key; default 20, with bursts of ten seconds' worth
@@ -34,6 +34,9 @@ type Limits struct {
 }
 
 func (l *Limits) pace() pace { return pace{l.Grace, l.LeastRate} }
+
+// strangers is the memory of bodies that no enrolled key has brought.
+func (l *Limits) strangers() int { return max(l.BodyMemory/16, 4*small) }
 
 // small is the most bytes of a call that brings no piece, and what is around one.
 const small = 4 << 10
@@ -87,15 +90,17 @@ type Config struct {
 
 // Server is the guarded way to a coordinator's handlers.
 type Server struct {
-	config Config
-	limits Limits
-	start  int64
-	next   http.Handler
-	errors *connect.ErrorWriter
-	addrs  *buckets[netip.Prefix]
-	keys   *buckets[[32]byte]
-	times  times
-	memory budget
+	config    Config
+	limits    Limits
+	start     int64
+	next      http.Handler
+	errors    *connect.ErrorWriter
+	addrs     *buckets[netip.Prefix]
+	keys      *buckets[[32]byte]
+	times     times
+	flights   flights
+	memory    budget // of bodies whose key has a seat
+	strangers budget // of all others
 
 	mu      sync.Mutex
 	refused map[string]uint64
@@ -123,9 +128,10 @@ func NewServer(c Config) (*Server, error) {
 		config: c, limits: l, start: c.Start.UnixMilli(), errors: connect.NewErrorWriter(), refused: map[string]uint64{},
 		addrs: newBuckets[netip.Prefix](rate{l.AddressRate, 10 * l.AddressRate}, 1<<16),
 		keys:  newBuckets[[32]byte](rate{l.KeyRate, 10 * l.KeyRate}, 1<<16),
-		times: times{last: map[[32]byte]int64{}},
+		times: times{last: map[[32]byte]int64{}}, flights: flights{of: map[[32]byte]int{}},
 	}
 	s.memory.left.Store(int64(l.BodyMemory))
+	s.strangers.left.Store(int64(l.strangers()))
 	options := func(most int) []connect.HandlerOption {
 		return []connect.HandlerOption{
 			connect.WithReadMaxBytes(most), connect.WithCompression("gzip", nil, nil),

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A trial that failed says so in its envelope, beside what it came to.
+func TestAFailedTrialHasAnErrorAndItsData(t *testing.T) {
+	for _, good := range []bool{true, false} {
+		var out, errs bytes.Buffer
+		a := &app{out: &out, err: &errs, format: "json"}
+		err := a.verdict(&trial{Method: "fedmf", LedgerOK: true, Equal: good})
+		code := exitOK
+		if err != nil {
+			code = a.fail(err)
+		}
+		var e struct {
+			Status string   `json:"status"`
+			Exit   int      `json:"exit_code"`
+			Data   *trial   `json:"data"`
+			Error  *failure `json:"error"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &e); err != nil { // one envelope, and no more
+			t.Fatal(err, out.String())
+		}
+		if e.Exit != code || (code == exitOK) != good || (e.Status == "ok") != good || (e.Error == nil) != good || e.Data == nil || e.Data.Method != "fedmf" {
+			t.Errorf("good %v: exit %d, %s", good, code, out.String())
+		}
+	}
+}
+
+func TestATrialOfSomeUsersIsRefusedBeforeItRuns(t *testing.T) {
+	for _, with := range [][]string{{"--parity"}, {"--chaos", "kills=1,seed=1"}} {
+		// A data set that is not there: nothing was read before the refusal.
+		code, _, errs := tacit(append([]string{"fleet", "-d", "ml-100k", "--data-dir", t.TempDir(), "--users", "5", "-q"}, with...)...)
+		if code != exitInput || !strings.Contains(errs, "--users") {
+			t.Errorf("%v: exit %d, %s", with, code, errs)
+		}
+	}
+}
+
+func TestADeviceNeedsAWordForHTTPEverywhere(t *testing.T) {
+	history := filepath.Join(t.TempDir(), "state")
+	code, _, errs := tacit("device", "--once", "--state", history, "--server", "http://127.0.0.1:1", "--token", "x", "-d", "world", "--user", "1", "-q")
+	if code != exitInput || !strings.Contains(errs, "--insecure") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}
