@@ -178,6 +178,9 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
 	}
+	if err := d.put("back", r.Version); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	d.back = r.Version
 	d.mu.Unlock()
@@ -190,11 +193,17 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 func (c *Coordinator) rollback() error {
 	c.mu.Lock()
 	to := c.back
-	c.back = 0
 	c.mu.Unlock()
 	if to == 0 {
 		return nil
 	}
+	defer func() {
+		c.mu.Lock()
+		if c.back == to {
+			c.back = 0
+		}
+		c.mu.Unlock()
+	}()
 	all, err := c.versions()
 	if err != nil {
 		return err
@@ -219,9 +228,13 @@ func (c *Coordinator) rollback() error {
 			return err
 		}
 		c.spent = false
-		return c.save(&version{Manifest: v.Manifest})
+		if err := c.save(&version{Manifest: v.Manifest}); err != nil {
+			return err
+		}
+		return c.put("back", 0)
 	}
-	return nil
+	c.opt.Warn(fmt.Sprintf("version %d is not there any more: nobody went back to it", to))
+	return c.put("back", 0)
 }
 
 // turn begins another turn: what was drawn for rounds that come again is not used again.

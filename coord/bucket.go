@@ -70,8 +70,15 @@ func (b *buckets) is(r *pb.MaskRequest) bool {
 	return string(r.Run) == string(t.Run) && r.Round == t.Round && r.Attempt == t.Attempt
 }
 
+// ended reports whether an attempt is over for what devices did or did not do. Nothing of
+// that ends a coordinator.
+func ended(err error) bool {
+	return errors.Is(err, secagg.ErrTooFew) || errors.Is(err, secagg.ErrNoSum)
+}
+
 // attempt plays the protocol once with whoever is there, all groups at a time. Groups
-// without enough devices, and groups whose sum cannot be, are left out.
+// without enough devices, groups in which messages do not fit together, and groups whose
+// sum cannot be, are left out.
 func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
 	b, err := c.newBuckets(task, cohort)
 	if err != nil {
@@ -95,10 +102,12 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	out := &keptSum{Sum: make([]int32, task.Numbers)}
 	for i, sum := range sums {
 		switch {
-		case errs[i] != nil && !errors.Is(errs[i], secagg.ErrTooFew):
+		case errs[i] != nil && !ended(errs[i]):
 			return nil, errs[i]
 		case errs[i] != nil:
-			err = errs[i]
+			if err = errs[i]; errors.Is(err, secagg.ErrNoSum) {
+				c.tally("buckets_without_sum", 1)
+			}
 		case c.longer(sum, task):
 			c.tally("buckets_over_bound", 1)
 			sums[i] = nil
@@ -151,7 +160,7 @@ func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
 // play has one group play the protocol.
 func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
 	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
-		if err := v.wait(ctx, step, c.settings.Deadline/2); err != nil {
+		if err := v.wait(ctx, step, stepTime(c.settings.Deadline)); err != nil {
 			return nil, err
 		}
 		if step == stepReveal {
@@ -164,8 +173,14 @@ func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
 			return nil, err
 		}
 	}
+	// It takes a while, and devices that come meanwhile must not wait for it: from here on
+	// nobody else touches the protocol's server.
 	v.vmu.Lock()
-	defer v.vmu.Unlock()
+	v.stage = stepSum
+	v.vmu.Unlock()
+	if err := c.point("unmasking"); err != nil {
+		return nil, err
+	}
 	lists, err := v.hub.Lists()
 	if err != nil {
 		return nil, err

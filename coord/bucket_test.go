@@ -12,12 +12,14 @@ import (
 	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
-// played is a device that plays a masked round by hand, with whatever numbers.
+// played is a device that plays a masked round by hand, with whatever numbers. bend, where
+// there is one, changes its upload.
 //
 //lint:size the steps of the protocol are read in their order
-func (h *hand) played(t *testing.T, task *pb.Task, values []int32) {
+func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*secagg.Upload)) {
 	t.Helper()
 	round, id, err := wire.RoundOf(task.Masking)
 	if err != nil {
@@ -77,6 +79,9 @@ func (h *hand) played(t *testing.T, task *pb.Task, values []int32) {
 		t.Error(err)
 		return
 	}
+	if bend != nil {
+		bend(up)
+	}
 	call(stepUpload, up)
 	var lists secagg.Lists
 	if !ask(stepReveal, &lists) {
@@ -113,7 +118,7 @@ func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
 					values[k] = int32(task.Bound.Levels) // each is within its range, all together are not
 				}
 			}
-			d[i].played(t, task, values)
+			d[i].played(t, task, values, nil)
 		})
 	}
 	wg.Wait()
@@ -127,6 +132,117 @@ func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
 	if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
 		t.Errorf("%d buckets were thrown away, want 1", c)
 	}
+}
+
+// While masks are taken off, devices check in and ask: nobody waits for the sum.
+func TestUnmaskingKeepsNobodyWaiting(t *testing.T) {
+	const n = 6
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Rounds, s.Deadline = true, 1, 20*time.Second
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.fault = func(point string) error {
+			if point == "unmasking" {
+				close(reached)
+				<-goOn
+			}
+			return nil
+		}
+	})
+	d := r.hands(n)
+	attempt := r.mask(d, -1)
+	<-reached
+	if r.c.Status().Round != 0 {
+		t.Error("the round is over before its sum is there")
+	}
+	d[0].check() // with the vault locked, this and the next would never return
+	q := &pb.MaskRequest{Run: r.c.run, Attempt: attempt, Step: stepReveal}
+	if a, err := d[0].Mask(context.Background(), q); err != nil || a.State != pb.MaskResponse_NOT_YET {
+		t.Errorf("who asks for the sum gets %v, %v", a, err)
+	}
+	q.Step, q.Message, q.Bytes = stepSum, []byte{1}, 1
+	_, err := d[0].Mask(context.Background(), q)
+	r.refused(err, rpc.Malformed)
+	close(goOn)
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if seats := r.counted(0); len(seats) != n {
+		t.Errorf("%v are in the sum, want all", seats)
+	}
+}
+
+// A step of a masked round may take half a deadline, and there are four: devices are told
+// to stay for all of them.
+func TestDevicesStayForAllSteps(t *testing.T) {
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Deadline = true, 100*time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	task := r.hands(6)[0].task()
+	r.c.mu.Lock()
+	v := r.c.masked.all[0]
+	r.c.mu.Unlock()
+	if left := v.ends.Sub(r.c.now()); left < 3*s.Deadline/2 || left > 2*s.Deadline || task.LeftMs < 150e3 {
+		t.Errorf("devices stay for %v (%d ms at first), want twice the deadline of %v", left, task.LeftMs, s.Deadline)
+	}
+}
+
+// flipped changes one bit of an upload.
+func flipped(u *secagg.Upload) { u.Data[0] ^= 1 }
+
+// One bit that is not what a device has signed with its mask costs its bucket and no other.
+func TestAFlippedBitCostsItsBucketAlone(t *testing.T) {
+	const n, liar = 12, 5
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Masked, s.Bucket, s.Rounds, s.Deadline = true, 4, 1, 20*time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(n)
+	r.mask(d, liar)
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if seats := r.counted(0); len(seats) != n-4 || slices.Contains(seats, d[liar].seat) {
+		t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].seat)
+	}
+	if c := r.c.Status().Counts["buckets_without_sum"]; c != 1 {
+		t.Errorf("%d buckets had no sum, want 1", c)
+	}
+}
+
+// Where all are in one bucket there is another attempt, and the coordinator lives.
+func TestAFlippedBitEndsAnAttempt(t *testing.T) {
+	const n = 6
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Rounds, s.Deadline = true, 1, 20*time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(n)
+	first := r.mask(d, 2)
+	waitFor(t, "the attempt ends", func() bool { return r.c.Status().Counts["attempts_ended"] == 1 })
+	select {
+	case err := <-r.ended:
+		t.Fatalf("the coordinator ended: %v", err)
+	default:
+	}
+	if again := r.mask(d, -1); again == first {
+		t.Errorf("attempt %d comes twice", again)
+	}
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if seats := r.counted(0); len(seats) != n {
+		t.Errorf("%v are in the sum, want all", seats)
+	}
+}
+
+// mask has all devices play an attempt, one of them with a bit flipped.
+func (r *rig) mask(d []*hand, liar int) (attempt uint32) {
+	r.t.Helper()
+	var wg sync.WaitGroup
+	for i := range d {
+		task := d[i].task()
+		attempt = task.Attempt
+		bend := flipped
+		if i != liar {
+			bend = nil
+		}
+		wg.Go(func() { d[i].played(r.t, task, make([]int32, task.Numbers), bend) })
+	}
+	wg.Wait()
+	return attempt
 }
 
 func TestBucketsThatCannotBeMaskedAreRefused(t *testing.T) {

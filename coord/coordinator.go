@@ -94,12 +94,14 @@ type Coordinator struct {
 	pending  []*pb.Item
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
-	over     []closedRound      // the last rounds that ended
-	lost     map[[2]uint32]bool // by round and seat
-	reach    int                // rounds that had begun when an operator last went back
-	pace     time.Duration      // of rounds, smoothed
+	over     []closedRound     // the last rounds that ended
+	lost     map[uint32]uint32 // by seat: the last round of which a device says that it is
+	counted  bool              // devices have been asked for popularity
+	reach    int               // rounds that had begun when an operator last went back
+	pace     time.Duration     // of rounds, smoothed
 	opened   time.Time
 	counts   map[string]int64
+	seen     int64 // check-ins when the last round of independent draws began
 	refused  func() map[string]uint64
 	wake     chan struct{}
 	uploads  uploads
@@ -129,7 +131,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[[2]uint32]bool{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[uint32]uint32{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -299,7 +301,7 @@ func (c *Coordinator) resumeAt(v *version) error {
 
 // restore reads what else was going on.
 func (c *Coordinator) restore() error {
-	for key, to := range map[string]any{"pending": &c.pending, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times, "reach": &c.reach, "barred": &c.barred} {
+	for key, to := range map[string]any{"counted": &c.counted, "back": &c.back, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times, "reach": &c.reach, "barred": &c.barred} {
 		b, err := c.st.Get(key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
@@ -311,7 +313,7 @@ func (c *Coordinator) restore() error {
 			return fmt.Errorf("coord: %s: %w", key, err)
 		}
 	}
-	return nil
+	return c.waiting()
 }
 
 // put keeps a small thing.

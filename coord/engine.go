@@ -7,6 +7,7 @@ import (
 	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/secagg"
@@ -21,6 +22,9 @@ func (c *Coordinator) makeEngine(items int) error {
 		return fmt.Errorf("coord: %w", err)
 	}
 	p, err := s.plan(m, items)
+	if _, featured := method.As[method.Featured](m); err != nil && featured && s.Features == nil {
+		return fmt.Errorf("coord: %s reads features, which a coordinator is given when it starts (tacit serve -d NAME): %w", s.Method, err)
+	}
 	if err != nil {
 		return fmt.Errorf("coord: %w", err)
 	}

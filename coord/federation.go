@@ -188,7 +188,10 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	case h == nil:
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
-	if h.has(seat) {
+	if h.has(seat) { // another report than the one that counts is in no sum
+		if !h.holds(seat, short(r.Digest)) {
+			return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+		}
 		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
 	}
 	body, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Data, uint64(wire.VectorLimit(h.numbers, h.task.Bound.Most)))
@@ -351,8 +354,14 @@ func (u *uploads) add(seat uint32, name *pb.Blob, offset uint64, data []byte, mo
 			return nil, 0, nil
 		}
 	}
-	if u.held+uint64(len(data)) > heldMost {
-		return nil, 0, rpc.Refuse("slow_down", connect.CodeResourceExhausted, "too many reports are on their way")
+	for other, b := range u.by { // whose pieces are forgotten is asked for them again
+		if u.held+uint64(len(data)) <= heldMost || uint64(len(data)) == name.Bytes {
+			break
+		}
+		if other != seat {
+			u.held -= b.Next()
+			delete(u.by, other)
+		}
 	}
 	before := a.Next()
 	if err := a.Add(offset, data); err != nil {

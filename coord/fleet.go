@@ -61,6 +61,9 @@ func (f *fleet) Round(ctx context.Context, t int, cohort []uint32) (round.Report
 	if f.settings.Masked {
 		return f.maskedRound(ctx, t, cohort)
 	}
+	if err := f.someone(ctx, t); err != nil {
+		return round.Report{}, err
+	}
 	cohort = slices.Clone(cohort) // late calls still look into it when the next one is drawn
 	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers(t)+1, wire.BoundFor(f.bound, 0, 0, mostOf(f.bound)))
 	h, err := f.meet(ctx, task, cohort, f.goal(len(cohort)))
@@ -71,6 +74,46 @@ func (f *fleet) Round(ctx context.Context, t int, cohort []uint32) (round.Report
 	f.ending = h.ended()
 	f.ending.Turns = f.times
 	return round.Report{Devices: n - h.idle, Idle: h.idle, Dropped: len(cohort) - n}, nil
+}
+
+// someone waits until any device has come since the last round began, where a round of
+// nobody would be paid for and nothing else may be waited for: with independent draws, who
+// of a cohort came is secret. Who comes at all is not drawn.
+func (f *fleet) someone(ctx context.Context, t int) error {
+	if g := f.engine.Guard; g == nil || g.Fewest() > 0 {
+		return nil
+	}
+	look := time.NewTicker(min(f.settings.Deadline/4, time.Second))
+	defer look.Stop()
+	for {
+		f.mu.Lock()
+		came := f.counts["check_ins"]
+		if came > f.seen {
+			f.seen = came
+			f.state = fmt.Sprintf("round %d of %d", t+1, f.settings.Rounds)
+			f.mu.Unlock()
+			return nil
+		}
+		f.state = fmt.Sprintf("round %d: waiting for a device to check in", t+1)
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+	}
+}
+
+// least is the number of reports without which a round does not end at its deadline. Under
+// DP a sum of fewer is thrown away and paid for.
+func (c *Coordinator) least(task *pb.Task, cohort int) int {
+	switch {
+	case task.Kind != pb.Kind_TRAIN:
+		return 0
+	case c.settings.DP.On():
+		return min(cohort, c.engine.Guard.Fewest())
+	}
+	return int(float64(cohort) * c.settings.Least)
 }
 
 // goal is the number of reports with which a round ends before its time. Under DP who
@@ -105,10 +148,7 @@ func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, 
 		return nil, err
 	}
 	c.enter(h)
-	least := int(float64(len(cohort)) * c.settings.Least)
-	if c.settings.DP.On() || task.Kind != pb.Kind_TRAIN {
-		least = 0
-	}
+	least := c.least(task, len(cohort))
 	timer := time.NewTimer(c.settings.Deadline)
 	defer timer.Stop()
 	for waiting := goal > 0; waiting; {
@@ -121,7 +161,7 @@ func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, 
 			waiting = false
 		case <-timer.C:
 			if waiting = h.count() < least; waiting {
-				c.say(fmt.Sprintf("round %d: %d of %d devices came, and %d are the least: waiting on", task.Round+1, h.count(), len(cohort), least))
+				c.say(c.short(task, h.count(), len(cohort), least))
 				h.extend(c.now().Add(c.settings.Deadline))
 				timer.Reset(c.settings.Deadline)
 			}
@@ -130,6 +170,15 @@ func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, 
 	h.close()
 	c.uploads.clear()
 	return h, nil
+}
+
+// short says that a round waits on. Devices read it too: under a promise it does not say
+// how many of them came.
+func (c *Coordinator) short(task *pb.Task, came, cohort, least int) string {
+	if c.settings.DP.On() {
+		return fmt.Sprintf("round %d: too few devices came: waiting on", task.Round+1)
+	}
+	return fmt.Sprintf("round %d: %d of %d devices came, and %d are the least: waiting on", task.Round+1, came, cohort, least)
 }
 
 func (c *Coordinator) enter(p place) {

@@ -42,9 +42,11 @@ const (
 	stepUpload
 	stepConfirm // of rounds against a server that lies; none is begun here yet
 	stepReveal
+	stepSum // none: the masks are taken off, and no message is taken
 )
 
-// maxAttempts in a row that end for want of devices: then the round is kept back.
+// maxAttempts in a row that end for want of devices: then the round waits for a while. It
+// is not given up, for a round that is kept back is paid for.
 const maxAttempts = 3
 
 func sumLog(c *Coordinator, task *pb.Task) string { return c.logOf(task) + ".sum" }
@@ -73,13 +75,15 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if len(cohort) < max(1, g.Fewest()) { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
-	for range maxAttempts {
+	for tried := 1; ; tried++ {
 		f.attempts++ // never the same again, also after a start
 		task.Attempt = uint32(f.st.Epoch())<<16 | f.attempts&0xffff
 		sum, err := f.attempt(ctx, task, cohort)
-		if errors.Is(err, secagg.ErrTooFew) {
+		if ended(err) {
 			f.tally("attempts_ended", 1)
-			f.say(fmt.Sprintf("round %d: %v; another attempt", t+1, err))
+			if err := f.again(ctx, t, tried); err != nil {
+				return round.Report{}, err
+			}
 			continue
 		}
 		if err != nil {
@@ -87,9 +91,24 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		}
 		return f.summed(task, cohort, sum), nil
 	}
-	rep := f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)})
-	rep.Kept = true
-	return rep, nil
+}
+
+// again is before another attempt. Devices read the state too: it does not say how many of
+// them came.
+func (f *fleet) again(ctx context.Context, t, tried int) error {
+	if tried%maxAttempts > 0 {
+		f.say(fmt.Sprintf("round %d: too few devices for a masked sum: another attempt", t+1))
+		return ctx.Err()
+	}
+	f.say(fmt.Sprintf("round %d: too few devices for a masked sum in %d attempts: waiting before the next", t+1, tried))
+	timer := time.NewTimer(f.settings.Deadline)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }
 
 func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Report {
@@ -141,9 +160,16 @@ func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	if v.hub, err = secagg.NewServer(v.r); err != nil {
 		return nil, err
 	}
-	v.ends = c.now().Add(c.settings.Deadline)
+	v.ends = c.now().Add(maskedSteps * stepTime(c.settings.Deadline))
 	return v, nil
 }
+
+// stepTime is how long a step waits for its messages. Devices stay until the last of the
+// steps may be over: who gave up before would end an attempt.
+func stepTime(deadline time.Duration) time.Duration { return deadline / 2 }
+
+// maskedSteps are those in which devices send something.
+const maskedSteps = 4
 
 // wait lets a step's messages in until all who may send one have, or the time is up.
 func (v *vault) wait(ctx context.Context, step int, limit time.Duration) error {
@@ -224,14 +250,14 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
 	case step == next && (begun || step == stepAdvert) && step < v.stage:
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil // it missed the step
-	case len(message) == 0 && step > v.stage:
+	case len(message) == 0 && (step > v.stage || v.stage == stepSum):
 		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: 50}, nil
 	case len(message) == 0:
 		b, err := v.need(id, step)
 		return &pb.MaskResponse{State: pb.MaskResponse_ANSWER, Message: b}, err
 	case step < next: // sent again: it was taken
 		return &pb.MaskResponse{State: pb.MaskResponse_TAKEN}, nil
-	case step != v.stage:
+	case step != v.stage || step == stepSum:
 		return nil, fmt.Errorf("step %d while the round is at %d", step, v.stage)
 	}
 	if err := v.accept(step, id, message); err != nil {

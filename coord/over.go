@@ -17,11 +17,12 @@ type closedRound struct {
 	Digests []uint64 `json:"digests"` // 0 of a masked report, which has none
 }
 
-// Rounds that are over are kept in logs of a hundred each; the newest ten logs stay.
+// Rounds that are over are kept in logs of a hundred each; the newest two logs stay: who
+// took part in which round is not kept for longer than it is of use.
 const (
 	closedLogs = "closed."
 	closedEach = 100
-	closedKept = 10
+	closedKept = 2
 )
 
 func closedLog(round uint32) string { return fmt.Sprintf("%s%08d", closedLogs, round/closedEach) }
@@ -51,7 +52,11 @@ func (c *Coordinator) keep(o closedRound) error {
 	if err := c.st.Append(closedLog(o.Round), b); err != nil {
 		return err
 	}
-	if logs := c.st.Logs(closedLogs); len(logs) > closedKept {
+	kept := closedKept
+	if c.settings.Rehearsal { // whose rounds are compared afterwards
+		kept = 100
+	}
+	if logs := c.st.Logs(closedLogs); len(logs) > kept {
 		slices.Sort(logs)
 		if err := c.st.Drop(logs[0]); err != nil {
 			return err
@@ -112,7 +117,8 @@ func (c *Coordinator) isIn(seat, round uint32, digest uint64) bool {
 	return false
 }
 
-// missing notices a report that a device had an answer to and that is in no sum. What an
+// missing notices a report that a device says it had an answer to and that is in no sum:
+// one for each device, whatever it says. What an
 // operator went back behind was not lost.
 func (c *Coordinator) missing(seat uint32, last *pb.Done) {
 	if last == nil || string(last.Run) != string(c.run) || len(last.Digest) < 8 || c.newest == nil {
@@ -134,7 +140,7 @@ func (c *Coordinator) missing(seat uint32, last *pb.Done) {
 	case round == next && (!open || h.task.Kind != pb.Kind_TRAIN || h.holds(seat, digest)):
 		return
 	}
-	c.lost[[2]uint32{round, seat}] = true
+	c.lost[seat] = round
 }
 
 // holds reports whether a report is in the sum so far.

@@ -63,9 +63,12 @@ func (c *Coordinator) count(ctx context.Context) error {
 	slices.SortStableFunc(next.Popular, func(a, b uint32) int { return cmp.Compare(h.sum[b], h.sum[a]) })
 	next.Version++
 	c.mu.Lock()
-	c.place, c.catalogue = nil, next
+	c.place, c.catalogue, c.counted = nil, next, true
 	c.mu.Unlock()
-	return c.save(&version{})
+	if err := c.save(&version{}); err != nil {
+		return err
+	}
+	return c.put("counted", true)
 }
 
 // fewest devices must have an item for its popularity to be told.
@@ -115,7 +118,9 @@ func (c *Coordinator) readout(ctx context.Context, t int) (*Readout, error) {
 		r.PopHR10, r.PopNDCG10 = share(sums[4]), share(sums[5])
 	}
 	c.mu.Lock()
-	c.readouts = append(c.readouts, *r)
+	if c.readouts = append(c.readouts, *r); len(c.readouts) > 1000 {
+		c.readouts = slices.Clone(c.readouts[1:])
+	}
 	all := c.readouts
 	c.mu.Unlock()
 	return r, c.put("readouts", all)

@@ -161,9 +161,9 @@ func TestAReportCountsOnce(t *testing.T) {
 			t.Errorf("again: %v, %v", fate, err)
 		}
 	}
-	// Another report of the same device is answered as its first, and changes nothing.
+	// Another report of the same device is in no sum, is told so, and changes nothing.
 	other := request(task, wire.AppendVector(nil, vector(9, 9, task.Numbers)))
-	if a, err := d[0].Report(ctx, other); err != nil || a.Fate != pb.Fate_COUNTED {
+	if a, err := d[0].Report(ctx, other); err != nil || a.Fate != pb.Fate_CLOSED {
 		t.Errorf("another one: %v, %v", a, err)
 	}
 	if n, now := r.sums(); n != 1 || !slices.Equal(now, sum) {

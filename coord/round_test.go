@@ -82,12 +82,15 @@ func TestARoundWaitsForItsLeast(t *testing.T) {
 // Under a promise a round ends at its deadline with whoever came: absent counts as zero.
 func TestUnderAPromiseTheDeadlineEndsARound(t *testing.T) {
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
-	s.Rounds, s.Deadline = 2, 200*time.Millisecond
+	s.Rounds, s.Deadline = 1, 200*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	r.hands(4)
-	waitFor(t, "the end", func() bool { return r.c.Status().Round == 2 })
+	h := r.hands(4)[2]
+	if fate, err := h.report(h.task()); err != nil || fate != pb.Fate_COUNTED {
+		t.Fatalf("%v, %v", fate, err)
+	}
+	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
 	st := r.c.Status()
-	if len(r.counted(0)) != 0 || !st.LedgerOK || st.Epsilon == nil || *st.Epsilon <= 0 {
+	if len(r.counted(0)) != 1 || !st.LedgerOK || st.Epsilon == nil || *st.Epsilon <= 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -215,7 +218,7 @@ func TestNoTreeIsGoneBackInOrGrown(t *testing.T) {
 	s.Cohort.Kind, s.Cohort.Count = "cycle", 2
 	warned := make(chan string, 9)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Warn = func(text string) { warned <- text } })
-	r.hands(4)
+	r.play(r.hands(4), 2)
 	waitFor(t, "the rounds", func() bool { return r.c.Status().State == "done" })
 	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 1}); err == nil || !strings.Contains(err.Error(), "tree") {
 		t.Errorf("a tree is gone back in: %v", err)

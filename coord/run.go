@@ -110,7 +110,7 @@ func (c *Coordinator) between(ctx context.Context) error {
 
 // oneRound runs a round, and has its outcome on disk before anybody hears of it.
 func (c *Coordinator) oneRound(ctx context.Context) error {
-	if c.settings.Readout > 0 && len(c.catalogue.Popular) == 0 && !c.settings.DP.On() {
+	if c.settings.Readout > 0 && !c.counted && !c.settings.DP.On() {
 		if err := c.count(ctx); err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ type Settings struct {
 	Devices int `json:"devices"`
 	// Goal is the share of a cohort with which a round ends at once, and Least the one
 	// without which it does not end at its deadline. Under DP a round ends at its deadline
-	// with whoever came: absent counts as zero.
+	// with whoever came, if a sum of so few may be released: absent counts as zero.
 	Goal     float64       `json:"goal"`
 	Least    float64       `json:"least"`
 	Deadline time.Duration `json:"deadline"`
@@ -78,6 +78,9 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("mean = %s: over a network nobody counts rows; want cohort or fixed", s.Mean)
 	case s.Masked && !s.DP.On():
 		return errors.New("masks need a bound on an update, which dp brings: add --dp epsilon=8, or leave --secagg out")
+	case s.Masked && s.Cohort.Kind == "poisson":
+		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells of the sample, which the epsilon takes for secret; " +
+			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
 		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.Bucket)
 	case s.DP.On() && s.DP.Against == privacy.Local:

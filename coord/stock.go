@@ -27,7 +27,7 @@ func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, e
 		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
 	pending := append(slices.Clone(d.pending), r.Items...)
-	if err := d.put("pending", pending); err != nil {
+	if err := d.wait(r.Items); err != nil {
 		return nil, err
 	}
 	d.pending = pending
@@ -69,7 +69,7 @@ func (c *Coordinator) restock() error {
 	c.mu.Lock()
 	pending := c.pending
 	c.mu.Unlock()
-	if len(pending) == 0 {
+	if len(pending) == 0 || len(c.st.Logs("round.")) > 0 { // a round that a kill cut off has reports of the old catalogue
 		return nil
 	}
 	next, _, _, err := restocked(c.catalogue, pending)
@@ -90,5 +90,30 @@ func (c *Coordinator) restock() error {
 	c.pending = c.pending[len(pending):]
 	left := c.pending
 	c.mu.Unlock()
-	return c.put("pending", left)
+	if err := c.st.Drop(pendingLog); err != nil || len(left) == 0 {
+		return err
+	}
+	return c.wait(left)
+}
+
+// pendingLog is items that wait for the next round.
+const pendingLog = "pending"
+
+// wait writes items down that are to be taken.
+func (c *Coordinator) wait(items []*pb.Item) error {
+	b, err := proto.Marshal(&pb.ItemsRequest{Items: items})
+	if err != nil {
+		return err
+	}
+	return c.st.Append(pendingLog, b)
+}
+
+// waiting loads them.
+func (c *Coordinator) waiting() error {
+	return c.st.Replay(pendingLog, func(b []byte) error {
+		r := &pb.ItemsRequest{}
+		err := proto.Unmarshal(b, r)
+		c.pending = append(c.pending, r.Items...)
+		return err
+	})
 }

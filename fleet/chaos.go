@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,12 +96,20 @@ func (v *Victim) kill() {
 	}
 }
 
-// Torment kills it and starts it again, the pauses between drawn from nothing to most,
-// until all kills are done or ctx is.
-func (v *Victim) Torment(ctx context.Context, c Chaos, most time.Duration, tell func(kills int)) error {
+// Torment kills it and starts it again, at moments drawn over the whole run: progress says
+// how much of it is done, from 0 to 1. It returns when all kills are done or ctx is.
+func (v *Victim) Torment(ctx context.Context, c Chaos, progress func() float64, tell func(kills int)) error {
 	r := rng.New(c.Seed, rng.Fleet)
+	var when []float64
 	for range c.Kills {
-		pause(ctx, time.Duration(r.Float64()*float64(most)))
+		when = append(when, 0.001+0.95*r.Float64())
+	}
+	slices.Sort(when)
+	for _, at := range when {
+		for progress() < at && ctx.Err() == nil {
+			pause(ctx, 2*time.Millisecond)
+		}
+		pause(ctx, time.Duration(r.Float64()*float64(50*time.Millisecond)))
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -235,6 +235,9 @@ func TestAFewWrongSharesCostNothingAndManyEndTheRound(t *testing.T) {
 		switch {
 		case ends:
 			refused(t, "more liars than the shares to spare", err, "do not fit")
+			if !errors.Is(err, ErrNoSum) {
+				t.Errorf("%v is not ErrNoSum", err)
+			}
 		case err != nil:
 			t.Errorf("%d liars of 9: %v", liars, err)
 		case !slices.Equal(got, plain(&r, 1, s.server.lists.Survivors)):

@@ -20,6 +20,10 @@ const (
 // round is over, and another one may be begun.
 var ErrTooFew = errors.New("secagg: too few devices are left")
 
+// ErrNoSum is wrapped by every error that says that what devices sent does not fit
+// together: the round is over, and another one may be begun. One device can cause it.
+var ErrNoSum = errors.New("secagg: the round has no sum")
+
 // Params are what all devices of a round and its server agree on. Plan makes
 // them; Check says whether they hold together.
 type Params struct {

@@ -2,6 +2,7 @@ package secagg
 
 import (
 	"crypto/ecdh"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -91,6 +92,9 @@ func TestMessagesOfAnotherRoundAreRefused(t *testing.T) {
 	}
 	_, err = now.server.Sum(1)
 	refused(t, "sum with an old upload", err, "not what it sent")
+	if !errors.Is(err, ErrNoSum) {
+		t.Errorf("%v is not ErrNoSum", err)
+	}
 }
 
 func TestKeysThatWouldHarmOthersAreRefused(t *testing.T) {

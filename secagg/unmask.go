@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/ecdh"
 	"crypto/hmac"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,7 +13,8 @@ import (
 
 // Sum takes the masks off and returns the sum of the survivors' vectors. The
 // result is the same for any number of workers, and so is the error. A round whose
-// secrets do not open, or in which an upload was changed on its way, has no sum.
+// secrets do not open, or in which an upload was changed on its way, has no sum:
+// that is ErrNoSum, or ErrTooFew where too few opened them.
 func (s *Server) Sum(workers int) ([]int32, error) {
 	if s.step != reveals {
 		return nil, fmt.Errorf("secagg: no sum while the server takes %s", s.step)
@@ -74,7 +74,7 @@ func (s *Server) unmask(id uint32, m *masker, dst []uint32) error {
 		}
 		up := s.uploads[id]
 		if want := uploadTag(seed, s.context, id, up.digest); !hmac.Equal(want[:], up.tag[:]) {
-			return fmt.Errorf("secagg: the upload of device %d is not what it sent; the round has no sum", id)
+			return fmt.Errorf("%w: the upload of device %d is not what it sent", ErrNoSum, id)
 		}
 		m.add(derive(seed[:], s.context, forSelf, id, id), true, dst)
 		return nil
@@ -94,14 +94,12 @@ func (s *Server) unmask(id uint32, m *masker, dst []uint32) error {
 		}
 		secret, err := agree(key, s.adverts[v].Mask)
 		if err != nil {
-			return fmt.Errorf("secagg: the mask key of device %d: %w", v, err)
+			return fmt.Errorf("%w: the mask key of device %d: %w", ErrNoSum, v, err)
 		}
 		m.add(pairKey(secret, s.context, id, v), v < id, dst)
 	}
 	return nil
 }
-
-var errShares = errors.New("secagg: shares do not fit what was committed to; the round has no sum")
 
 // open puts the shares of a device's secret together. Should some be wrong, it
 // tries each run of a threshold of them, so that a few liars cost nothing.
@@ -117,5 +115,5 @@ func (s *Server) open(id uint32, good func([keySize]byte) bool) ([keySize]byte, 
 			return secret, nil
 		}
 	}
-	return [keySize]byte{}, fmt.Errorf("device %d: %w", id, errShares)
+	return [keySize]byte{}, fmt.Errorf("%w: shares of device %d do not fit what it committed to", ErrNoSum, id)
 }

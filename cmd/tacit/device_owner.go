@@ -212,5 +212,8 @@ func sayList(w io.Writer, list *agent.List) error {
 		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, fmt.Sprintf("%.3f", p.Score)})
 	}
 	t.Notes = []string{fmt.Sprintf("Model %d of %q, %d rounds, made %s ago; from %d items of yours that it knows.", list.Version, list.Name, list.Round, time.Since(list.Made).Round(time.Second), list.Known)}
+	if list.Known == 0 {
+		t.Notes = append(t.Notes, "None of your items is in its catalogue, so this says nothing about you: are the ids those of the catalogue? tacit device add ID adds one.")
+	}
 	return t.Text(w)
 }

@@ -190,6 +190,9 @@ func (a *app) listen(ctx context.Context, c *coord.Coordinator, f *serveFlags) e
 	if w.Token, err = c.Token(1<<20, 7*24*time.Hour, "local"); err != nil {
 		return err
 	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return input(fmt.Errorf("--listen %s: %w", f.listen, err), "want host:port, such as :7633 or 127.0.0.1:7633")
+	}
 	l, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return input(err, "another coordinator may be running: --listen 127.0.0.1:0 takes a free port")

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -183,10 +184,15 @@ func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chao
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
+	var ended atomic.Bool
 	wg.Go(func() {
-		// The pauses are such that the kills fall on the rounds: a round takes some tenths of
-		// a second, and so does a start.
-		err := v.Torment(ctx, chaos, 1200*time.Millisecond, func(kills int) {
+		progress := func() float64 {
+			if ended.Load() {
+				return 1
+			}
+			return float64(fl.Stats().Counted) / float64(max(1, len(fl.Devices())*int(rounds)))
+		}
+		err := v.Torment(ctx, chaos, progress, func(kills int) {
 			if !a.quiet {
 				fmt.Fprintf(a.err, "killed %d of %d\n", kills, chaos.Kills)
 			}
@@ -196,6 +202,7 @@ func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chao
 		}
 	})
 	err := fl.Run(ctx, rounds)
+	ended.Store(true)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

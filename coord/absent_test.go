@@ -1,0 +1,105 @@
+package coord
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// unpaid checks that no round has ended, that nothing was spent, and that the state has
+// no numbers but those of rounds and attempts, which everybody knows.
+func (r *rig) unpaid(state string) {
+	r.t.Helper()
+	st := r.c.Status()
+	if st.Round != 0 || r.paid() != 0 || *st.Epsilon != 0 {
+		r.t.Errorf("with nobody there, %d rounds are over and %d are paid for: epsilon %g", st.Round, r.paid(), *st.Epsilon)
+	}
+	if !strings.Contains(state, "round 1: ") || strings.Contains(state, "of 6") {
+		r.t.Errorf("the state is %q", state)
+	}
+}
+
+// absent waits for a state.
+func (r *rig) absent(text string) {
+	r.t.Helper()
+	state := ""
+	waitFor(r.t, text, func() bool { state = r.c.Status().State; return strings.Contains(state, text) })
+	r.unpaid(state)
+}
+
+// A sum of too few is thrown away and would be paid for: a round waits for enough.
+func TestAnAbsentFleetSpendsNothing(t *testing.T) {
+	s := withDP(small(6), "epsilon=20,delta=1e-3,clip=0.5,least=2")
+	s.Rounds, s.Deadline = 1, 100*time.Millisecond
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	r.absent("waiting on")
+	for i, h := range d[:2] {
+		if i == 1 {
+			r.c.say("")
+			r.absent("waiting on") // one is not enough
+		}
+		if fate, err := h.report(h.task()); err != nil || fate != pb.Fate_COUNTED {
+			t.Fatalf("%v, %v", fate, err)
+		}
+	}
+	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
+	if n := len(r.counted(0)); n != 2 || r.paid() != 1 {
+		t.Errorf("%d are in the sum and %d rounds are paid for, want 2 and 1", n, r.paid())
+	}
+}
+
+// Nor does a masked round that had too few again and again; when devices come, it goes on.
+func TestAnAbsentMaskedFleetSpendsNothing(t *testing.T) {
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Rounds, s.Deadline = true, 1, 2*time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	r.absent("another attempt")
+	r.absent("waiting before the next")
+	if n := r.c.Status().Counts["attempts_ended"]; n != maxAttempts {
+		t.Errorf("%d attempts have ended, want %d", n, maxAttempts)
+	}
+	r.mask(d, -1)
+	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
+	if n := len(r.counted(0)); n < 3 {
+		t.Errorf("%d are in the sum, want 3 or more", n)
+	}
+}
+
+// With independent draws a round must end with whoever came, also nobody: it does not
+// begin while nobody comes at all.
+func TestARoundOfDrawsBeginsWhenSomeoneComes(t *testing.T) {
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
+	s.Rounds, s.Deadline = 3, 100*time.Millisecond
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	for n := range 3 {
+		waitFor(t, "the wait", func() bool { return strings.Contains(r.c.Status().State, "waiting for a device") })
+		if st := r.c.Status(); st.Round != n || r.paid() != n {
+			t.Fatalf("%d rounds are over and %d are paid for, want %d", st.Round, r.paid(), n)
+		}
+		d[n].check()
+		waitFor(t, "the round", func() bool { return r.c.Status().Round == n+1 })
+	}
+}
+
+// That a masked sum had enough devices tells of the draws.
+func TestMasksWithIndependentDrawsAreRefused(t *testing.T) {
+	s := withDP(small(12), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Masked = true
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "--cohort 100") {
+		t.Errorf("masks with independent draws: %v", err)
+	}
+}
+
+// paid is how many rounds are in the ledger, whose first line is a heading.
+func (r *rig) paid() int { return r.c.ledger.Len() - 1 }

@@ -1,0 +1,51 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// Items that come while a round has reports wait for its end, also after a start: its
+// reports are of the old catalogue.
+func TestItemsWaitForARoundThatWasCutOff(t *testing.T) {
+	s := small(3)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.hands(3)
+	if _, err := d[0].report(d[0].task()); err != nil {
+		t.Fatal(err)
+	}
+	items := &pb.ItemsRequest{}
+	for i := range 40_000 { // more than a small value holds
+		items.Items = append(items.Items, &pb.Item{Id: fmt.Sprintf("new %d", i), Title: "a title that takes some room"})
+	}
+	if _, err := (desk{r.c}).Items(context.Background(), items); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	r = open(t, dir, nil, nil)
+	if n := r.c.plan.Items; n >= 40_000 {
+		t.Fatalf("the open round has %d items", n)
+	}
+	waitFor(t, "the round has its report again", func() bool { return r.c.Status().Counted == 1 })
+}
+
+// What devices say of themselves is bounded, whatever they say.
+func TestADeviceCannotMakeUpLostRounds(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(2)
+	for k := range uint32(50) {
+		last := &pb.Done{Run: r.c.run, Round: 7 + k, Digest: make([]byte, 32)}
+		if _, err := d[0].CheckIn(context.Background(), &pb.CheckInRequest{Last: last}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.c.Status().Lost; n > 1 {
+		t.Errorf("one device has lost %d reports", n)
+	}
+}
