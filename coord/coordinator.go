@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -387,10 +385,4 @@ func (c *Coordinator) Close() error {
 		err = c.ledger.Close()
 	}
 	return errors.Join(err, c.st.Close())
-}
-
-// Dir reports whether a folder holds a coordinator's state.
-func Dir(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "heads"))
-	return err == nil
 }

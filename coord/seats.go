@@ -30,12 +30,11 @@ type seats struct {
 
 // change is a line of the log.
 type change struct {
-	Seat   uint32 `json:"s"`
-	Key    []byte `json:"k,omitempty"`
-	Token  string `json:"t,omitempty"` // hash of the one that was used
-	Gone   bool   `json:"gone,omitempty"`
-	Made   *token `json:"made,omitempty"`
-	Forget bool   `json:"forget,omitempty"` // the seat's key may enrol anew
+	Seat  uint32 `json:"s"`
+	Key   []byte `json:"k,omitempty"`
+	Token string `json:"t,omitempty"` // hash of the one that was used
+	Gone  bool   `json:"gone,omitempty"`
+	Made  *token `json:"made,omitempty"`
 }
 
 // token lets so many devices enrol until a time.
@@ -78,9 +77,6 @@ func (s *seats) apply(c change) {
 	case c.Gone:
 		if s.key[c.Seat] != "" {
 			s.gone[c.Seat] = true
-			if c.Forget {
-				delete(s.byKey, s.key[c.Seat])
-			}
 		}
 	default:
 		s.key[c.Seat] = string(c.Key)

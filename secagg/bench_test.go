@@ -91,20 +91,3 @@ func BenchmarkPack(b *testing.B) {
 		}
 	})
 }
-
-func BenchmarkEncode(b *testing.B) {
-	z, err := NewQuantiser(Quant{Devices: 1000, Norm: 1, Bits: 16})
-	if err != nil {
-		b.Fatal(err)
-	}
-	x, dst := make([]float32, 1682*32), make([]int32, 1682*32)
-	for i := range x {
-		x[i] = float32(i%100) * 1e-4
-	}
-	b.SetBytes(int64(4 * len(x)))
-	for b.Loop() {
-		if err := z.Encode(x, newStream([keySize]byte{2}), dst); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

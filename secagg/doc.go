@@ -43,7 +43,7 @@
 //     also chooses which devices collude.
 //   - The sum itself. It tells what a sum tells; of one device it is the vector, so
 //     set Params.Least. Noise for differential privacy may be added before masking,
-//     see [Quant].
+//     as privacy.Bound makes integers of an update, see [Tail].
 //   - Lies about one's own value. A device may send any vector, or masks that do not
 //     cancel; no one can see this. What is seen, and ends the round or costs only its
 //     sender: a changed upload, a wrong share, a key or list of another round.

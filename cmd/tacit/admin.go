@@ -147,15 +147,8 @@ func (a *app) adminBegin() *cobra.Command {
 	c.Flags().StringVar(&f.name, "name", "", "what people call the federation")
 	f.runFlags(c)
 	c.RunE = func(c *cobra.Command, words []string) error {
-		given, err := (&runFlags{}).given(words, settings)
+		spec, err := networked(words, settings)
 		if err != nil {
-			return err
-		}
-		spec, err := lab.Resolve(given)
-		if err != nil {
-			return err
-		}
-		if err := onNetwork(spec); err != nil {
 			return err
 		}
 		resp, err := a.begin(c.Context(), &r, spec, &f)

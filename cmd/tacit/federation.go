@@ -128,6 +128,19 @@ func onNetwork(s *lab.Spec) error {
 	return nil
 }
 
+// networked resolves the settings of a run that is to be run by real devices.
+func networked(words []string, settings func() []lab.Setting) (*lab.Spec, error) {
+	given, err := (&runFlags{}).given(words, settings)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := lab.Resolve(given)
+	if err != nil {
+		return nil, err
+	}
+	return spec, onNetwork(spec)
+}
+
 // federated turns an experiment's settings into those of a coordinator.
 func federated(s *lab.Spec, f *serveFlags) coord.Settings {
 	out := coord.Settings{

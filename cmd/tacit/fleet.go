@@ -73,15 +73,8 @@ func (a *app) fleetCmd() *cobra.Command {
 	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	f.serve.runFlags(c)
 	c.RunE = func(c *cobra.Command, words []string) error {
-		given, err := (&runFlags{}).given(words, settings)
+		spec, err := networked(words, settings)
 		if err != nil {
-			return err
-		}
-		spec, err := lab.Resolve(given)
-		if err != nil {
-			return err
-		}
-		if err := onNetwork(spec); err != nil {
 			return err
 		}
 		if f.chaos != "" || f.parity {

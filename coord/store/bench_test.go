@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // BenchmarkFile is what the disk can do: the same bytes in a plain file, with a sync each.
@@ -52,30 +51,6 @@ func BenchmarkAppendLanes(b *testing.B) {
 	for range lanes {
 		must(b, <-done)
 	}
-}
-
-// BenchmarkBatch counts items: 512 senders of 100 bytes each.
-func BenchmarkBatch(b *testing.B) {
-	s := open(b, b.TempDir())
-	batch := NewBatch(256, 2*time.Millisecond, nil, func(items [][]byte) error {
-		var record []byte
-		for _, it := range items {
-			record = append(record, it...)
-		}
-		return s.Append("log", record)
-	})
-	defer batch.Close()
-	item := make([]byte, 100)
-	b.SetParallelism(256)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if err := batch.Do(b.Context(), item); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-	b.ReportMetric(float64(batch.Stats().Items)/float64(max(1, batch.Stats().Records)), "items/sync")
 }
 
 const blobSize = 16 << 20
