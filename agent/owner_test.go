@@ -242,6 +242,39 @@ func TestRecommendationsAreOfflineNewAndInTheCatalogue(t *testing.T) {
 	}
 }
 
+// overtaken is a store in which, at the first look, another process has just moved on.
+type overtaken struct {
+	Blobs
+	move func()
+}
+
+func (o *overtaken) Get(hash [32]byte) ([]byte, error) {
+	if f := o.move; f != nil {
+		o.move = nil
+		f()
+	}
+	return o.Blobs.Get(hash)
+}
+
+func TestRecommendationsWhileTheDeviceRunsElsewhere(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	f.rounds(1, rigs)
+	elsewhere := *rigs[0]
+	elsewhere.host = &Host{}
+	rigs[0].host = &Host{}
+	rigs[0].blobs = &overtaken{rigs[0].blobs, func() { f.rounds(3, []*rig{&elsewhere}) }}
+	list, err := rigs[0].open().Recommend(5)
+	if err != nil || list.Round != 2 { // of the three, the last is not fetched yet
+		t.Errorf("%+v, %v", list, err)
+	}
+
+	// A part that is gone for good is an error, and no endless search.
+	rigs[0].blobs, rigs[0].host = NewCache(), &Host{}
+	if _, err := rigs[0].open().Recommend(5); !errors.Is(err, errMissing) {
+		t.Errorf("without the parts: %v", err)
+	}
+}
+
 // A method that serves its tuned copy recommends with one that is as after a visit.
 func TestATunedMethodRecommendsWithItsTunedCopy(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "4", "infer", "own")
