@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/wire"
@@ -222,7 +221,6 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 // is refused.
 func TestReportsUnderAPromise(t *testing.T) {
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
-	s.Deadline = time.Minute
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(4)
 	task := d[0].task()
