@@ -69,8 +69,7 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	defer gone.Close()
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
+	const closed = "http://127.0.0.1:1" // that is not given to whoever asks for a free port
 	wrong := filepath.Join(t.TempDir(), "wrong.zip")
 	if err := os.WriteFile(wrong, filmTrust(t), 0o600); err != nil {
 		t.Fatal(err)
@@ -88,7 +87,7 @@ func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
 		{"ml-100k --from nothing.zip", 2, []string{"nothing.zip"}},
 		{"filmtrust --from http://example.org/x.zip", 2, []string{"want https"}},
 		{"ml-100k --from " + gone.URL + "/x.zip", 1, []string{"404 Not Found", "https://grouplens.org/datasets/movielens/100k/"}},
-		{"ml-100k --from " + closed.URL + "/x.zip", 1, []string{"cannot be downloaded", "without a network: download https://files.grouplens.org/datasets/movielens/ml-100k.zip", "--from FILE.zip"}},
+		{"ml-100k --from " + closed + "/x.zip", 1, []string{"cannot be downloaded", "without a network: download https://files.grouplens.org/datasets/movielens/ml-100k.zip", "--from FILE.zip"}},
 		{"ml-100k --from " + wrong, 1, []string{"the sha256 is ", "want 50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229"}},
 	} {
 		dir := t.TempDir()
