@@ -139,23 +139,18 @@ func TestAStoppedDownloadGoesOn(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}))
-	defer s.Close()
+	t.Cleanup(s.Close) // when the program is gone
 	dir := t.TempDir()
 	words := []string{"data", "fetch", "filmtrust", "--data-dir", dir, "--from", s.URL}
 	cmd := exec.Command(os.Args[0], words...)
-	cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	start(t, cmd)
 	<-started
-	part := filepath.Join(dir, ".filmtrust.zip.part")
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if st, err := os.Stat(part); err == nil && st.Size() == 200_000 {
-			break
-		}
-	}
+	until(t, "what was sent is kept", func() bool {
+		st, err := os.Stat(filepath.Join(dir, ".filmtrust.zip.part"))
+		return err == nil && st.Size() == 200_000
+	})
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
