@@ -34,6 +34,36 @@ func TestItemsWaitForARoundThatWasCutOff(t *testing.T) {
 	waitFor(t, "the round has its report again", func() bool { return r.c.Status().Counted == 1 })
 }
 
+// Items that an operator adds while others are taken in are not lost by a stop.
+func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
+	s := small(2)
+	dir := filepath.Join(t.TempDir(), "state")
+	ctx := context.Background()
+	var c *Coordinator
+	late := func(at string) (err error) {
+		if at == "restocked" {
+			_, err = (desk{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early", Title: "Renamed"}, {Id: "late"}}})
+		}
+		return err
+	}
+	r := open(t, dir, &s, func(o *Options) { o.fault = func(at string) error { return late(at) } })
+	c = r.c
+	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early"}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.hands(2)
+	waitFor(t, "the round", func() bool { _, sum := r.sums(); return sum != nil })
+	if n := r.c.Status().Items; n != 11 {
+		t.Errorf("the round that is open has %d items, want 11", n)
+	}
+	r.stop()
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the round after a start", func() bool { _, sum := r.sums(); return sum != nil })
+	if it := r.c.catalogue.Items; len(it) != 12 || it[10].Title != "Renamed" || it[11].Id != "late" {
+		t.Errorf("the catalogue is %v", it)
+	}
+}
+
 // What devices say of themselves is bounded, whatever they say.
 func TestADeviceCannotMakeUpLostRounds(t *testing.T) {
 	s := small(2)
