@@ -272,15 +272,18 @@ func (f *fake) isSummed() bool {
 // different devices tell one device's vector.
 func TestWhoHasOpenedTakesPartInNoOtherAttempt(t *testing.T) {
 	f, rigs := newMasked(t, 5, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer func() { cancel(); others.Wait() }() // before the test ends
 	for _, r := range rigs[1:] {
-		go func() {
-			d := r.open()
-			for range 200 {
-				if _, err := d.Step(t.Context()); err != nil {
+		d := r.open()
+		others.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := d.Step(ctx); err != nil {
 					return
 				}
 			}
-		}()
+		})
 	}
 	killed := false
 	rigs[0].dead = func(what string) error {

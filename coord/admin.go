@@ -153,13 +153,9 @@ func (d desk) Pause(_ context.Context, r *pb.PauseRequest) (*pb.StatusResponse, 
 	if !d.begun() {
 		return nil, errNoRun
 	}
-	if err := d.put("paused", r.Pause); err != nil {
+	if err := d.want("paused", r.Pause, func() { d.paused = r.Pause }); err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	d.paused = r.Pause
-	d.mu.Unlock()
-	d.stir()
 	return d.told()
 }
 
@@ -178,14 +174,23 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
 	}
-	if err := d.put("back", r.Version); err != nil {
+	if err := d.want("back", r.Version, func() { d.back = r.Version }); err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	d.back = r.Version
-	d.mu.Unlock()
-	d.stir()
 	return d.told()
+}
+
+// want keeps an operator's wish and wakes the loop. What is on disk and what is in memory
+// are the same wish, whoever else has one now.
+func (c *Coordinator) want(key string, v any, set func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.put(key, v); err != nil {
+		return err
+	}
+	set()
+	c.stir()
+	return nil
 }
 
 // rollback goes back to an older model, as a new version. What was spent stays spent, and
@@ -197,13 +202,6 @@ func (c *Coordinator) rollback() error {
 	if to == 0 {
 		return nil
 	}
-	defer func() {
-		c.mu.Lock()
-		if c.back == to {
-			c.back = 0
-		}
-		c.mu.Unlock()
-	}()
 	all, err := c.versions()
 	if err != nil {
 		return err
@@ -231,9 +229,20 @@ func (c *Coordinator) rollback() error {
 		if err := c.save(&version{Manifest: v.Manifest}); err != nil {
 			return err
 		}
-		return c.put("back", 0)
+		return c.wentBack(to)
 	}
 	c.opt.Warn(fmt.Sprintf("version %d is not there any more: nobody went back to it", to))
+	return c.wentBack(to)
+}
+
+// wentBack forgets a wish that was fulfilled, and not one that came meanwhile.
+func (c *Coordinator) wentBack(to uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.back != to {
+		return nil
+	}
+	c.back = 0
 	return c.put("back", 0)
 }
 

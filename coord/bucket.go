@@ -160,14 +160,17 @@ func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
 // play has one group play the protocol.
 func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
 	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
-		if err := v.wait(ctx, step, stepTime(c.settings.Deadline)); err != nil {
+		up, stop := c.timer(stepTime(c.settings.Deadline))
+		err := v.wait(ctx, step, up)
+		stop()
+		if err != nil {
 			return nil, err
 		}
 		if step == stepReveal {
 			break
 		}
 		v.vmu.Lock()
-		err := v.hub.Next()
+		err = v.hub.Next()
 		v.vmu.Unlock()
 		if err != nil {
 			return nil, err

@@ -32,7 +32,8 @@ type Options struct {
 	// Features are columns that a Featured method reads; devices bring their own.
 	Features *rows.Features
 
-	fault func(point string) error // a test's: what goes wrong at a point of a round
+	fault func(point string) error                            // a test's: what goes wrong at a point of a round
+	timer func(time.Duration) (<-chan time.Time, func() bool) // a test's: when the time of a masked round is up
 }
 
 // Event is a round that has ended.
@@ -190,6 +191,15 @@ func (c *Coordinator) begun() bool {
 }
 
 func (c *Coordinator) now() time.Time { return c.opt.Now() }
+
+// timer is a channel that hears when so long has passed, and how to stop it.
+func (c *Coordinator) timer(d time.Duration) (<-chan time.Time, func() bool) {
+	if c.opt.timer != nil {
+		return c.opt.timer(d)
+	}
+	t := time.NewTimer(d)
+	return t.C, t.Stop
+}
 
 // identity loads the federation's keys, or makes them.
 func (c *Coordinator) identity() error {

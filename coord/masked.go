@@ -101,12 +101,12 @@ func (f *fleet) again(ctx context.Context, t, tried int) error {
 		return ctx.Err()
 	}
 	f.say(fmt.Sprintf("round %d: too few devices for a masked sum in %d attempts: waiting before the next", t+1, tried))
-	timer := time.NewTimer(f.settings.Deadline)
-	defer timer.Stop()
+	up, stop := f.timer(f.settings.Deadline)
+	defer stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-up:
 		return nil
 	}
 }
@@ -172,12 +172,10 @@ func stepTime(deadline time.Duration) time.Duration { return deadline / 2 }
 const maskedSteps = 4
 
 // wait lets a step's messages in until all who may send one have, or the time is up.
-func (v *vault) wait(ctx context.Context, step int, limit time.Duration) error {
+func (v *vault) wait(ctx context.Context, step int, up <-chan time.Time) error {
 	v.vmu.Lock()
 	v.stage = step
 	v.vmu.Unlock()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	for {
 		if v.full(step) {
 			return nil
@@ -185,7 +183,7 @@ func (v *vault) wait(ctx context.Context, step int, limit time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-timer.C:
+		case <-up:
 			return nil
 		case <-v.ready:
 		}

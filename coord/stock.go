@@ -86,14 +86,15 @@ func (c *Coordinator) restock() error {
 			return err
 		}
 	}
-	c.mu.Lock()
-	c.pending = c.pending[len(pending):]
-	left := c.pending
-	c.mu.Unlock()
-	if err := c.st.Drop(pendingLog); err != nil || len(left) == 0 {
+	if err := c.point("restocked"); err != nil {
 		return err
 	}
-	return c.wait(left)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending = c.pending[len(pending):]; len(c.pending) > 0 {
+		return nil // others came meanwhile, after those that are in: to take all of them again changes nothing
+	}
+	return c.st.Drop(pendingLog)
 }
 
 // pendingLog is items that wait for the next round.

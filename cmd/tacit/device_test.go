@@ -1,14 +1,11 @@
 package main
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tacit-rec/tacit/agent"
 	"github.com/tacit-rec/tacit/agent/local"
@@ -109,15 +106,8 @@ func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
 func program(t *testing.T, env []string, words ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0], words...)
-	c.Env = append(append(os.Environ(), "TACIT_TEST_MAIN=1"), env...)
-	c.Stdout, c.Stderr = io.Discard, io.Discard
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGTERM)
-		_ = c.Wait()
-	})
+	c.Env = env
+	start(t, c)
 	return c
 }
 
@@ -136,19 +126,9 @@ func TestADeviceAmongOthers(t *testing.T) {
 	env := []string{"TACIT_STATE=" + filepath.Join(dir, "coordinator")}
 	t.Setenv("TACIT_STATE", filepath.Join(dir, "coordinator"))
 	program(t, env, "serve", "--listen", address)
-	until := func(what string, ok func() bool) {
-		t.Helper()
-		for range 300 {
-			if ok() {
-				return
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		t.Fatalf("%s: it takes too long", what)
-	}
-	until("the coordinator starts", func() bool { code, _, _ := tacit("admin", "status"); return code == 0 })
-	program(t, env, "fleet", "-d", "world", "--world", "users=12,items=60,mean-rows=10", "-m", "pfedrec", "--rounds", "4", "--users", "11", "--devices", "12", "--stay")
-	until("the run begins", func() bool {
+	until(t, "the coordinator starts", func() bool { code, _, _ := tacit("admin", "status"); return code == 0 })
+	program(t, env, "fleet", "-d", "world", "--world", "users=12,items=60,mean-rows=10", "-m", "pfedrec", "--rounds", "4", "--users", "11", "--devices", "12", "--deadline", "10m", "--stay")
+	until(t, "the run begins", func() bool {
 		_, out, _ := tacit("admin", "status", "--format", "json")
 		return strings.Contains(out, `"enrolled": 11`)
 	})
@@ -157,7 +137,7 @@ func TestADeviceAmongOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := program(t, env, "device", "--state", path, "--history", history)
-	until("it sends a report", func() bool {
+	until(t, "it sends a report", func() bool {
 		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
 		return strings.Contains(out, `"digest"`)
 	})
@@ -165,9 +145,10 @@ func TestADeviceAmongOthers(t *testing.T) {
 	_ = first.Wait()
 	program(t, env, "device", "--state", path)
 	var log []any
-	until("all rounds are counted", func() bool {
+	until(t, "all rounds are counted", func() bool {
 		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
-		log, _ = decode(t, out)["data"].(map[string]any)["log"].([]any)
+		data, _ := decode(t, out)["data"].(map[string]any)
+		log, _ = data["log"].([]any)
 		return len(log) == 4 && log[3].(map[string]any)["fate"] == "counted"
 	})
 	for i, e := range log {

@@ -165,7 +165,7 @@ func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings fun
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 			defer cancel()
 			if _, err = admin.Status(ctx, &pb.StatusRequest{}); err != nil {
 				if b, _ := os.ReadFile(log.Name()); len(b) > 0 {

@@ -54,6 +54,7 @@ type stage struct {
 	calls   atomic.Int64 // that reached a handler
 	check   func(context.Context) error
 	offset  atomic.Int64 // ms of its clock
+	stands  time.Time    // where its clock stands, if it does
 	faults  []string
 }
 
@@ -81,6 +82,9 @@ func (s *stage) lookup(key [32]byte) (uint32, error) {
 }
 
 func (s *stage) now() time.Time {
+	if !s.stands.IsZero() {
+		return s.stands
+	}
 	return time.Now().Add(time.Duration(s.offset.Load()) * time.Millisecond)
 }
 
