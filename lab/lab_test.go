@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tacit-rec/tacit/param"
@@ -176,6 +177,62 @@ func TestAStoppedRunResumesToTheSameResult(t *testing.T) {
 		if len(a) == 0 || string(a) != string(b) {
 			t.Errorf("%s differs between the whole run and the resumed one", name)
 		}
+	}
+}
+
+// soon is a context that is done when it has been asked so many times.
+type soon struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (s *soon) Err() error {
+	if s.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Ctrl-C does not wait for an evaluation, and whoever resumes does it again.
+func TestARunThatIsStoppedInAnEvaluationResumesToTheSameResult(t *testing.T) {
+	settings := []string{"method=pfedrec", "infer=global", "rounds=3"}
+	whole := t.TempDir()
+	if _, err := job(t, whole, settings...).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	pending := 0
+	for asked := range 12 {
+		part := t.TempDir()
+		ctx := &soon{Context: context.Background()}
+		ctx.left.Store(int64(asked))
+		j, run := job(t, part, settings...), (*sim.Run)(nil)
+		j.Tell = func(e any) {
+			if s, ok := e.(Started); ok {
+				run = s.Run
+			}
+		}
+		_, err := j.Run(ctx)
+		var s *Stopped
+		if !errors.As(err, &s) || s.Round != run.Engine.Next {
+			t.Fatalf("error is %v, want Stopped after round %d", err, run.Engine.Next)
+		}
+		if run.Pending != nil {
+			pending++
+		}
+		again := job(t, part, settings...)
+		again.Resume = true
+		if _, err := again.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		a, _ := os.ReadFile(filepath.Join(whole, UsersFile))
+		b, _ := os.ReadFile(filepath.Join(part, UsersFile))
+		lines, err := os.ReadFile(filepath.Join(part, MetricsFile))
+		if len(a) == 0 || string(a) != string(b) || err != nil || strings.Count(string(lines), "\n") != 3 {
+			t.Errorf("asked %d times: the resumed run differs, or has not 3 lines of metrics (%v):\n%s", asked, err, lines)
+		}
+	}
+	if pending == 0 {
+		t.Error("no run was stopped in an evaluation")
 	}
 }
 

@@ -153,6 +153,7 @@ func (a *app) fail(err error) int {
 	var stopped *lab.Stopped
 	var fetched *fetch.Failed
 	var search *tune.Stopped
+	var away *gone
 	switch {
 	case errors.As(err, &fetched):
 		f.Hint = fetched.Hint
@@ -174,6 +175,8 @@ func (a *app) fail(err error) int {
 		}
 	case errors.As(err, &in):
 		f.Code, f.Hint, code = "bad_input", in.Hint, exitInput
+	case errors.As(err, &away):
+		f.Hint = goneHint
 	case errors.Is(err, errTrial):
 		return exitFailed
 	case errors.Is(err, context.Canceled):
