@@ -19,7 +19,16 @@ var assets embed.FS
 
 // pageTemplate is parsed when it is first needed: most commands write no page.
 func pageTemplate() (*template.Template, error) {
-	return template.ParseFS(assets, "assets/report.html")
+	return template.New("report.html").Funcs(template.FuncMap{"aside": aside}).ParseFS(assets, "assets/report.html")
+}
+
+// aside parts a label from what stands in brackets after it.
+func aside(s string) [2]string {
+	name, more, found := strings.Cut(s, " (")
+	if !found {
+		return [2]string{s}
+	}
+	return [2]string{name, "(" + more}
 }
 
 // page is what the template shows.
@@ -28,6 +37,7 @@ type page struct {
 	CSS      template.CSS
 	JS       template.JS
 	Policy   string
+	Wide     bool        // tables have many columns
 	Groups   []groupView // nothing for one run
 	Sections []section
 	Searches []searchView
@@ -79,10 +89,14 @@ type figure struct {
 }
 
 type tableView struct {
-	Head       []string
+	Head       []headView
 	Main, Refs [][]string
 	Notes      []string
+	Dense      bool // small, with labels that do not wrap
 }
+
+// headView is a column's name, and what it is in full where that is longer.
+type headView struct{ Name, Full string }
 
 // HTML writes one page about one or more runs and searches. It makes no request:
 // styles, script and figures are in it, and its policy forbids the rest.
@@ -166,7 +180,11 @@ func view(t *Table) tableView {
 		}
 	}
 	rule := min(t.Rule, len(lines)-1)
-	return tableView{Head: lines[0], Main: lines[1 : 1+rule], Refs: lines[1+rule:], Notes: t.Notes}
+	var head []headView
+	for _, name := range lines[0] {
+		head = append(head, headView{Name: name})
+	}
+	return tableView{Head: head, Main: lines[1 : 1+rule], Refs: lines[1+rule:], Notes: t.Notes}
 }
 
 // runSection is for a row of one run.
