@@ -22,13 +22,18 @@ func pageTemplate() (*template.Template, error) {
 	return template.New("report.html").Funcs(template.FuncMap{"aside": aside}).ParseFS(assets, "assets/report.html")
 }
 
-// aside parts a label from what stands in brackets after it.
+// aside parts a label from what stands in brackets, or as settings, after it.
 func aside(s string) [2]string {
-	name, more, found := strings.Cut(s, " (")
-	if !found {
-		return [2]string{s}
+	for i, r := range s {
+		if r != ' ' || i == 0 {
+			continue
+		}
+		word, _, _ := strings.Cut(s[i+1:], " ")
+		if strings.HasPrefix(word, "(") || strings.Contains(word, "=") {
+			return [2]string{s[:i], s[i+1:]}
+		}
 	}
-	return [2]string{name, "(" + more}
+	return [2]string{s}
 }
 
 // page is what the template shows.
@@ -140,13 +145,14 @@ func (p *page) fill(runs []*Run) {
 	many := len(flat(runs)) > 1
 	for _, g := range groups(runs) {
 		if many {
+			g.letter()
 			t := overview(g)
 			marks(g, t)
 			p.Groups = append(p.Groups, groupView{Title: g.title(), Table: view(t), Parts: groupParts(g)})
 		}
 		for _, r := range g.rows {
 			for _, run := range r.runs {
-				s := runSection(g, &row{label: r.label, runs: []*Run{run}, of: len(r.runs)})
+				s := runSection(g, &row{label: r.label, mark: r.mark, runs: []*Run{run}, of: len(r.runs)})
 				s.ID = fmt.Sprintf("run-%d", len(p.Sections)+1)
 				for i := range s.Parts {
 					s.Parts[i].ID = s.ID + "-" + s.Parts[i].ID
