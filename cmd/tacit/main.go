@@ -41,6 +41,7 @@ type app struct {
 	out, err io.Writer
 	format   string
 	quiet    bool
+	said     bool // that a cohort is larger than the fleet
 }
 
 func main() {

@@ -234,3 +234,17 @@ func waitForLines(t *testing.T, path string, n int) {
 	}
 	t.Fatalf("%s has not %d lines within 15 s", path, n)
 }
+
+// A cohort of more than there are is all of them, and that is said, once and also quietly.
+func TestACohortLargerThanTheFleetIsSaid(t *testing.T) {
+	words := strings.Fields("run -m fedmf -d world --world users=40,items=60,mean-rows=8 --rounds 2 --no-references --seeds 2 --cohort")
+	for _, c := range []struct {
+		words string
+		want  int
+	}{{"41 -q", 1}, {"cycle:50", 1}, {"40", 0}, {"all", 0}, {"50%", 0}} {
+		code, _, errs := tacit(append(words, strings.Fields(c.words)...)...)
+		if n := strings.Count(errs, "40 users take part: all of them do"); code != 0 || n != c.want {
+			t.Errorf("--cohort %s: exit %d, said %d times, want %d:\n%s", c.words, code, n, c.want, errs)
+		}
+	}
+}
