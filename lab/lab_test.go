@@ -57,6 +57,29 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 	}
 }
 
+// tacit, the default, has no learning rate: whoever gives one is told why, and where it is.
+func TestASettingOfAnotherMethodIsNamedSo(t *testing.T) {
+	for words, want := range map[string][]string{
+		"lr=0.1":                    {`unknown key "lr": tacit solves in closed form, without a learning rate, epochs or the like; its settings are dim, a0, reg,`, "tacit methods tacit lists the keys", "lr is of pfedrec, fedmf,", "-m pfedrec lr=0.1"},
+		"method=ease epochs=3":      {"ease solves in closed form", "tacit methods ease"},
+		"method=pfedrec a0=0.3":     {"pfedrec has no such setting; its settings are dim,", "a0 is of "},
+		"method=tacit params.lr=1":  {`unknown key "params.lr": tacit solves in closed form`},
+		"method=tacit momentun=0.1": {`did you mean "momentum"?`},
+	} {
+		_, err := Resolve(settings(strings.Fields(words)...))
+		var in *Input
+		if !errors.As(err, &in) {
+			t.Errorf("%s: %v, want an Input", words, err)
+			continue
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error()+"\n"+in.Hint, w) {
+				t.Errorf("%s: no %q in\n%v\n%s", words, w, err, in.Hint)
+			}
+		}
+	}
+}
+
 func TestPresetsApplyAndAreOverridden(t *testing.T) {
 	s, err := Resolve(settings("method=pfedrec", "data=ml-100k", "rounds=7"))
 	if err != nil {

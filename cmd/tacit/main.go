@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data/fetch"
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/tune"
@@ -108,7 +110,7 @@ paper's protocol and under an honest one, with the published number beside ours.
 		return nil
 	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return input(err, c.CommandPath()+" --help lists the flags")
+		return input(err, flagHint(c, err))
 	})
 	return group(c, a.playCmd(), a.runCmd(), a.reproduceCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(), a.compareCmd(), a.privacyCmd(), a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(), a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
 }
@@ -145,6 +147,19 @@ func (a *app) print(e envelope) error {
 	}
 	_, err = fmt.Fprintf(a.out, "%s\n", b)
 	return err
+}
+
+// flagHint is what to type instead of a flag that is not there. A method's settings are
+// words.
+func flagHint(c *cobra.Command, err error) string {
+	name, isUnknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	takes := strings.Contains(c.Use, "key=value")
+	for _, e := range methods.All() {
+		if isUnknown && takes && slices.Contains(param.Keys(methods.New(e)), name) {
+			return fmt.Sprintf("settings of a method are words: %s=VALUE; %s --help lists the flags", name, c.CommandPath())
+		}
+	}
+	return c.CommandPath() + " --help lists the flags"
 }
 
 // fail tells an error and returns the exit code.

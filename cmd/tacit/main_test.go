@@ -134,6 +134,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 		{"run -m pfedrce", `did you mean "pfedrec"?`},
 		{"run lrr=1", `unknown key "lrr"`},
 		{"run --roundz 3", "unknown flag: --roundz"},
+		{"run --lr 3", "settings of a method are words: lr=VALUE"},
 		{"run nonsense", "neither a .toml file nor key=value"},
 		{"run privrec", "did you mean: tacit run -m privrec"},
 		{"run fedncf+dualper rounds=3", "did you mean: tacit run -m fedncf+dualper"},
