@@ -42,6 +42,18 @@ func (d *Device) Step(ctx context.Context) (Told, error) {
 	if err := d.refresh(); err != nil {
 		return Told{After: away}, err
 	}
+	out, err := d.stepOrNot(ctx)
+	if m, bad := d.manifestOrNone(); !bad {
+		out.Model = m.Version
+	}
+	if hasCode(err, rpc.Revoked) {
+		err = fmt.Errorf("%w: %w", ErrRevoked, err)
+	}
+	return out, err
+}
+
+// stepOrNot asks the owner and the device before anybody else.
+func (d *Device) stepOrNot(ctx context.Context) (Told, error) {
 	if d.rec.Paused {
 		return Told{Did: "paused", Why: "its owner has paused it", After: away}, nil
 	}
@@ -50,14 +62,7 @@ func (d *Device) Step(ctx context.Context) (Told, error) {
 			return Told{Did: "stayed away", Why: why, After: away}, nil
 		}
 	}
-	out, err := d.step(ctx)
-	if m, bad := d.manifestOrNone(); !bad {
-		out.Model = m.Version
-	}
-	if hasCode(err, rpc.Revoked) {
-		err = fmt.Errorf("%w: %w", ErrRevoked, err)
-	}
-	return out, err
+	return d.step(ctx)
 }
 
 func (d *Device) manifestOrNone() (*pb.Manifest, bool) {
@@ -69,6 +74,7 @@ func (d *Device) manifestOrNone() (*pb.Manifest, bool) {
 }
 
 func (d *Device) step(ctx context.Context) (Told, error) {
+	d.fresh = false
 	if err := d.join(ctx); err != nil {
 		return Told{After: away}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -112,3 +113,14 @@ func TestMasksWithIndependentDrawsAreRefused(t *testing.T) {
 
 // paid is how many rounds are in the ledger, whose first line is a heading.
 func (r *rig) paid() int { return r.c.ledger.Len() - 1 }
+
+func TestACohortOfMoreThanAllIsRefused(t *testing.T) {
+	s := small(12)
+	s.Cohort = round.Cohort{Kind: "cycle", Count: 13}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "the run is for 12 devices") {
+		t.Errorf("13 of 12 devices: %v", err)
+	}
+	if s.Cohort.Count--; s.Check() != nil {
+		t.Errorf("12 of 12 devices: %v", s.Check())
+	}
+}

@@ -153,9 +153,6 @@ var ErrBegun = errors.New("coord: this coordinator has a run: another one wants 
 
 // Begin begins a run, unless there is one with the same settings: then that goes on.
 func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
-	if err := s.Check(); err != nil {
-		return fmt.Errorf("coord: %w", err)
-	}
 	c.starting.Lock()
 	defer c.starting.Unlock()
 	if c.begun() {
@@ -168,6 +165,9 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 			return fmt.Errorf("%w: it was begun with %s, and this is %s", ErrBegun, c.settings.text(), s.text())
 		}
 		return nil
+	}
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("coord: %w", err)
 	}
 	if c.settings = s; s.Features == nil {
 		c.settings.Features = c.opt.Features

@@ -68,6 +68,8 @@ func (s *Settings) Check() error {
 	switch {
 	case s.Devices < 1 || s.Devices > 1<<24:
 		return fmt.Errorf("devices = %d: want 1 to %d", s.Devices, 1<<24)
+	case s.Cohort.Over(s.Devices):
+		return fmt.Errorf("cohort = %d: the run is for %d devices; take fewer, or --cohort all", s.Cohort.Count, s.Devices)
 	case s.Rounds < 1 || s.Batch < 1 || s.Negatives < 0:
 		return fmt.Errorf("rounds = %d, batch = %d, negatives = %d: want 1 or more, 1 or more, and 0 or more", s.Rounds, s.Batch, s.Negatives)
 	case !share(s.Goal) || !share(s.Least) || s.Least > s.Goal:

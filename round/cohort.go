@@ -78,6 +78,12 @@ func (c *Cohort) UnmarshalText(b []byte) error {
 // All reports whether every device takes part in every round.
 func (c Cohort) All() bool { return c.Kind == "" || c.Kind == "all" }
 
+// Over reports whether the cohort asks for more devices than there are. All of them come
+// then.
+func (c Cohort) Over(users int) bool {
+	return (c.Kind == "count" || c.Kind == "cycle") && c.Count > users
+}
+
 // Expected is the expected size of a cohort.
 func (c Cohort) Expected(users int) float64 {
 	switch c.Kind {

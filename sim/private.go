@@ -148,14 +148,14 @@ func (r *Run) clip() float64 {
 }
 
 // tell adds to a round's event what it cost.
-func (r *Run) tell(ev *Event, rep round.Report, turn, last bool) error {
+func (r *Run) tell(ev *Event, p *Pending, turn bool) error {
 	if r.Engine.Guard == nil {
 		return nil
 	}
-	if rep.Kept {
+	if p.Kept {
 		r.Kept++
 	}
-	if last && r.Engine.Next < r.Rounds {
+	if p.Last && r.Engine.Next < r.Rounds {
 		r.Broke = r.Engine.Next + 1
 	}
 	if !turn {

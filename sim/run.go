@@ -49,6 +49,16 @@ type Told struct {
 	Kept     int             // rounds with too few devices, of which nothing was released
 	Broke    int             // the round, from 1, for which the budget had nothing left; 0 for none
 	Paid     []account.Event // what was in the ledger when a checkpoint was saved
+	Pending  *Pending        `json:",omitempty"` // the newest round, where it is not measured yet
+}
+
+// Pending is a round that was run, and whose evaluation was stopped. The next Step
+// measures it, from the start.
+type Pending struct {
+	Event Event
+	Kept  bool // nothing was released of it
+	Last  bool // that the budget affords
+	Sane  bool // all values are finite
 }
 
 // Chosen is the round that is best on test, the first of equals. To report it as a
@@ -122,16 +132,29 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		}
 	}
 	if f.Plan.Serves(method.Tuned) && opt.partial() && split.Out() == nil {
-		f.prepared(r.eval, 0, false) // who has not been visited yet is measured as it was born
+		f.prepared(context.Background(), r.eval, 0, false) // who has not been visited yet is measured as it was born
 	}
 	return r, nil
 }
 
 // Done reports whether all rounds are run.
-func (r *Run) Done() bool { return r.Engine.Next >= r.Rounds || r.Broke > 0 }
+func (r *Run) Done() bool { return r.Measured() >= r.Rounds || r.Broke > 0 }
 
-// Step runs one round, and evaluates it if it is its turn.
+// Measured is how many rounds Step has told of.
+func (r *Run) Measured() int {
+	if r.Pending != nil {
+		return r.Engine.Next - 1
+	}
+	return r.Engine.Next
+}
+
+// Step runs one round, and evaluates it if it is its turn. Once ctx is done the round is
+// finished, and its evaluation is not: then the error is ctx's, and the next Step, also of
+// a run that was saved and loaded, evaluates it.
 func (r *Run) Step(ctx context.Context) (Event, error) {
+	if r.Pending != nil {
+		return r.measure(ctx)
+	}
 	t, f := r.Engine.Next, r.Fleet
 	last, err := r.lastAffordable(t)
 	if err != nil {
@@ -171,25 +194,42 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 			sane = false
 		}
 	}
-	train := took - evalled
-	if turn {
-		evalled += r.after(t, tuned)
-	}
-	ev.TrainMS, ev.EvalMS = ms(train), ms(evalled)
-	r.account(rep, train, evalled)
+	ev.TrainMS, ev.EvalMS = ms(took-evalled), ms(evalled)
+	r.account(rep, took-evalled, evalled)
 	r.Down += ev.Down
+	p := &Pending{ev, rep.Kept, last, sane}
 	if turn {
-		if err := r.judge(&ev); err != nil {
-			return ev, err
-		}
+		r.Pending = p
+		return r.measure(ctx)
 	}
-	if err := r.tell(&ev, rep, turn, last); err != nil {
-		return ev, err
+	return r.close(p, false)
+}
+
+// measure evaluates the pending round.
+func (r *Run) measure(ctx context.Context) (Event, error) {
+	p := r.Pending
+	took, err := r.after(ctx, p.Event.Round-1)
+	r.Eval += took
+	p.Event.EvalMS += ms(took)
+	if err != nil {
+		return Event{}, err
 	}
-	if !sane {
-		return ev, ErrDiverged
+	r.Pending = nil
+	if err := r.judge(&p.Event); err != nil {
+		return p.Event, err
 	}
-	return ev, nil
+	return r.close(p, true)
+}
+
+// close ends a round that is measured, or needs not to be.
+func (r *Run) close(p *Pending, turn bool) (Event, error) {
+	if err := r.tell(&p.Event, p, turn); err != nil {
+		return p.Event, err
+	}
+	if !p.Sane {
+		return p.Event, ErrDiverged
+	}
+	return p.Event, nil
 }
 
 // evaluates reports whether round t, from 0, is evaluated.
@@ -206,14 +246,14 @@ func (r *Run) before(t int) error {
 }
 
 // after measures who was not measured in its visit.
-func (r *Run) after(t int, tuned bool) time.Duration {
+func (r *Run) after(ctx context.Context, t int) (time.Duration, error) {
 	f := r.Fleet
-	if !tuned && !f.Plan.Serves(method.Stranger) || f.out != nil {
-		return f.prepared(r.eval, t, false)
+	if !f.Plan.Serves(method.Tuned) && !f.Plan.Serves(method.Stranger) || f.out != nil {
+		return f.prepared(ctx, r.eval, t, false)
 	} else if f.split.Newcomers() != nil {
-		return f.prepared(r.eval, t, true)
+		return f.prepared(ctx, r.eval, t, true)
 	}
-	return 0
+	return 0, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,5 +160,22 @@ func TestADeviceAmongOthers(t *testing.T) {
 	code, out, errs := tacit("recommend", "--state", path, "-n", "3")
 	if code != 0 || !strings.Contains(out, "from 5 items of yours") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+}
+
+// A coordinator that is gone is not the input's fault, and what to do is said.
+func TestACoordinatorThatIsGoneIsSaidSo(t *testing.T) {
+	path := stated(t, "")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	code, _, errs := tacit("device", "--once", "--state", path, "--server", "http://"+address, "--insecure", "--token", "x")
+	for _, want := range []string{"the coordinator does not answer: ", "--server ADDRESS", "tacit recommend"} {
+		if code != exitFailed || !strings.Contains(errs, want) {
+			t.Errorf("exit %d, want %d and %q in\n%s", code, exitFailed, want, errs)
+		}
 	}
 }

@@ -140,6 +140,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 		{"run -m pfedrce", `did you mean "pfedrec"?`},
 		{"run lrr=1", `unknown key "lrr"`},
 		{"run --roundz 3", "unknown flag: --roundz"},
+		{"run --lr 3", "settings of a method are words: lr=VALUE"},
 		{"run nonsense", "neither a .toml file nor key=value"},
 		{"run privrec", "did you mean: tacit run -m privrec"},
 		{"run fedncf+dualper rounds=3", "did you mean: tacit run -m fedncf+dualper"},
@@ -275,4 +276,18 @@ func interrupted(t *testing.T, words []string, file string, lines int, signal sy
 	}
 	t.Fatalf("%v: it was done before, 20 times", signal)
 	return "", ""
+}
+
+// A cohort of more than there are is all of them, and that is said, once and also quietly.
+func TestACohortLargerThanTheFleetIsSaid(t *testing.T) {
+	words := strings.Fields("run -m fedmf -d world --world users=40,items=60,mean-rows=8 --rounds 2 --no-references --seeds 2 --cohort")
+	for _, c := range []struct {
+		words string
+		want  int
+	}{{"41 -q", 1}, {"cycle:50", 1}, {"40", 0}, {"all", 0}, {"50%", 0}} {
+		code, _, errs := tacit(append(words, strings.Fields(c.words)...)...)
+		if n := strings.Count(errs, "40 users take part: all of them do"); code != 0 || n != c.want {
+			t.Errorf("--cohort %s: exit %d, said %d times, want %d:\n%s", c.words, code, n, c.want, errs)
+		}
+	}
 }

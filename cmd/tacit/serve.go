@@ -127,7 +127,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 	defer c.Close()
 	if begins {
 		if err := c.Begin(federated(spec, f), items); err != nil {
-			return input(err, "tacit serve --state ANOTHER-FOLDER, or leave -d out to go on with the run that is there")
+			hint := ""
+			if errors.Is(err, coord.ErrBegun) {
+				hint = "tacit serve --state ANOTHER-FOLDER, or leave -d out to go on with the run that is there"
+			}
+			return input(err, hint)
 		}
 	}
 	return a.listen(ctx, c, f)

@@ -29,6 +29,7 @@ const (
 	Paused       = "paused"
 	NotNow       = "not_now"
 	TooSlow      = "too_slow" // the client was slower than the lowest rate
+	CutOff       = "cut_off"  // the client went away in the middle of a request
 	Internal     = "internal" // the coordinator's fault; the text stays with it
 	Panicked     = "panic"    // the same, by a panic
 )
