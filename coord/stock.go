@@ -86,14 +86,13 @@ func (c *Coordinator) restock() error {
 			return err
 		}
 	}
-	c.mu.Lock()
+	c.mu.Lock() // what an operator adds meanwhile is not to be dropped with the others
+	defer c.mu.Unlock()
 	c.pending = c.pending[len(pending):]
-	left := c.pending
-	c.mu.Unlock()
-	if err := c.st.Drop(pendingLog); err != nil || len(left) == 0 {
+	if err := c.st.Drop(pendingLog); err != nil || len(c.pending) == 0 {
 		return err
 	}
-	return c.wait(left)
+	return c.wait(c.pending)
 }
 
 // pendingLog is items that wait for the next round.

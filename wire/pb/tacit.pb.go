@@ -186,7 +186,7 @@ func (x MaskResponse_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MaskResponse_State.Descriptor instead.
 func (MaskResponse_State) EnumDescriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{24, 0}
+	return file_tacit_proto_rawDescGZIP(), []int{25, 0}
 }
 
 type HelloRequest struct {
@@ -824,6 +824,7 @@ type Manifest struct {
 	MadeMs        int64                  `protobuf:"varint,8,opt,name=made_ms,json=madeMs,proto3" json:"made_ms,omitempty"`
 	RolledBack    bool                   `protobuf:"varint,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"` // an operator went back to an older model
 	Turns         uint32                 `protobuf:"varint,10,opt,name=turns,proto3" json:"turns,omitempty"`                            // how often that has happened: rounds are answered anew
+	Changes       []*Change              `protobuf:"bytes,11,rep,name=changes,proto3" json:"changes,omitempty"`                         // shorter ways to some of the blobs above, for who has an older one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -928,6 +929,75 @@ func (x *Manifest) GetTurns() uint32 {
 	return 0
 }
 
+func (x *Manifest) GetChanges() []*Change {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// Change makes a blob that the manifest names of an older one. It is the same for all
+// devices, and who cannot use it fetches the whole.
+type Change struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Base          *Blob                  `protobuf:"bytes,1,opt,name=base,proto3" json:"base,omitempty"`     // of an older version
+	Next          []byte                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`     // hash of the catalogue, or of a slot
+	Change        *Blob                  `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"` // as package wire writes it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Change) Reset() {
+	*x = Change{}
+	mi := &file_tacit_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Change) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Change) ProtoMessage() {}
+
+func (x *Change) ProtoReflect() protoreflect.Message {
+	mi := &file_tacit_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Change.ProtoReflect.Descriptor instead.
+func (*Change) Descriptor() ([]byte, []int) {
+	return file_tacit_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Change) GetBase() *Blob {
+	if x != nil {
+		return x.Base
+	}
+	return nil
+}
+
+func (x *Change) GetNext() []byte {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *Change) GetChange() *Blob {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
 type Blob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hash          []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"` // SHA-256
@@ -938,7 +1008,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_tacit_proto_msgTypes[11]
+	mi := &file_tacit_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1020,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[11]
+	mi := &file_tacit_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1033,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{11}
+	return file_tacit_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Blob) GetHash() []byte {
@@ -1004,7 +1074,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_tacit_proto_msgTypes[12]
+	mi := &file_tacit_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1086,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[12]
+	mi := &file_tacit_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1099,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{12}
+	return file_tacit_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Plan) GetMethod() string {
@@ -1147,7 +1217,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_tacit_proto_msgTypes[13]
+	mi := &file_tacit_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1229,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[13]
+	mi := &file_tacit_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1242,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{13}
+	return file_tacit_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Setting) GetKey() string {
@@ -1200,7 +1270,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_tacit_proto_msgTypes[14]
+	mi := &file_tacit_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1282,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[14]
+	mi := &file_tacit_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1295,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{14}
+	return file_tacit_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Catalogue) GetVersion() uint64 {
@@ -1260,7 +1330,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_tacit_proto_msgTypes[15]
+	mi := &file_tacit_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1342,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[15]
+	mi := &file_tacit_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1355,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{15}
+	return file_tacit_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Item) GetId() string {
@@ -1326,7 +1396,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_tacit_proto_msgTypes[16]
+	mi := &file_tacit_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1408,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[16]
+	mi := &file_tacit_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1421,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{16}
+	return file_tacit_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Task) GetKind() Kind {
@@ -1434,7 +1504,7 @@ type Bound struct {
 
 func (x *Bound) Reset() {
 	*x = Bound{}
-	mi := &file_tacit_proto_msgTypes[17]
+	mi := &file_tacit_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1516,7 @@ func (x *Bound) String() string {
 func (*Bound) ProtoMessage() {}
 
 func (x *Bound) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[17]
+	mi := &file_tacit_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1529,7 @@ func (x *Bound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bound.ProtoReflect.Descriptor instead.
 func (*Bound) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{17}
+	return file_tacit_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Bound) GetClip() float64 {
@@ -1546,7 +1616,7 @@ type Masking struct {
 
 func (x *Masking) Reset() {
 	*x = Masking{}
-	mi := &file_tacit_proto_msgTypes[18]
+	mi := &file_tacit_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1628,7 @@ func (x *Masking) String() string {
 func (*Masking) ProtoMessage() {}
 
 func (x *Masking) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[18]
+	mi := &file_tacit_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1641,7 @@ func (x *Masking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Masking.ProtoReflect.Descriptor instead.
 func (*Masking) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{18}
+	return file_tacit_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Masking) GetId() uint32 {
@@ -1669,7 +1739,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_tacit_proto_msgTypes[19]
+	mi := &file_tacit_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1751,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[19]
+	mi := &file_tacit_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1764,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{19}
+	return file_tacit_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FetchRequest) GetHash() []byte {
@@ -1720,7 +1790,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_tacit_proto_msgTypes[20]
+	mi := &file_tacit_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1802,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[20]
+	mi := &file_tacit_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1815,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{20}
+	return file_tacit_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FetchResponse) GetData() []byte {
@@ -1772,7 +1842,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_tacit_proto_msgTypes[21]
+	mi := &file_tacit_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1854,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[21]
+	mi := &file_tacit_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1867,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{21}
+	return file_tacit_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReportRequest) GetRun() []byte {
@@ -1866,7 +1936,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_tacit_proto_msgTypes[22]
+	mi := &file_tacit_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1948,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[22]
+	mi := &file_tacit_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +1961,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{22}
+	return file_tacit_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReportResponse) GetFate() Fate {
@@ -1926,7 +1996,7 @@ type MaskRequest struct {
 
 func (x *MaskRequest) Reset() {
 	*x = MaskRequest{}
-	mi := &file_tacit_proto_msgTypes[23]
+	mi := &file_tacit_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2008,7 @@ func (x *MaskRequest) String() string {
 func (*MaskRequest) ProtoMessage() {}
 
 func (x *MaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[23]
+	mi := &file_tacit_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2021,7 @@ func (x *MaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskRequest.ProtoReflect.Descriptor instead.
 func (*MaskRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{23}
+	return file_tacit_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MaskRequest) GetRun() []byte {
@@ -2022,7 +2092,7 @@ type MaskResponse struct {
 
 func (x *MaskResponse) Reset() {
 	*x = MaskResponse{}
-	mi := &file_tacit_proto_msgTypes[24]
+	mi := &file_tacit_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2104,7 @@ func (x *MaskResponse) String() string {
 func (*MaskResponse) ProtoMessage() {}
 
 func (x *MaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[24]
+	mi := &file_tacit_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2117,7 @@ func (x *MaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskResponse.ProtoReflect.Descriptor instead.
 func (*MaskResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{24}
+	return file_tacit_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MaskResponse) GetState() MaskResponse_State {
@@ -2086,7 +2156,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_tacit_proto_msgTypes[25]
+	mi := &file_tacit_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2168,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[25]
+	mi := &file_tacit_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2181,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{25}
+	return file_tacit_proto_rawDescGZIP(), []int{26}
 }
 
 type LeaveResponse struct {
@@ -2122,7 +2192,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_tacit_proto_msgTypes[26]
+	mi := &file_tacit_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2204,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[26]
+	mi := &file_tacit_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2217,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{26}
+	return file_tacit_proto_rawDescGZIP(), []int{27}
 }
 
 type StatusRequest struct {
@@ -2158,7 +2228,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_tacit_proto_msgTypes[27]
+	mi := &file_tacit_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2240,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[27]
+	mi := &file_tacit_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2253,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{27}
+	return file_tacit_proto_rawDescGZIP(), []int{28}
 }
 
 type StatusResponse struct {
@@ -2195,7 +2265,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_tacit_proto_msgTypes[28]
+	mi := &file_tacit_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2277,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[28]
+	mi := &file_tacit_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2290,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{28}
+	return file_tacit_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StatusResponse) GetJson() string {
@@ -2241,7 +2311,7 @@ type BeginRequest struct {
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2323,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2336,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{29}
+	return file_tacit_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BeginRequest) GetJson() string {
@@ -2294,7 +2364,7 @@ type MakeTokenRequest struct {
 
 func (x *MakeTokenRequest) Reset() {
 	*x = MakeTokenRequest{}
-	mi := &file_tacit_proto_msgTypes[30]
+	mi := &file_tacit_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2376,7 @@ func (x *MakeTokenRequest) String() string {
 func (*MakeTokenRequest) ProtoMessage() {}
 
 func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[30]
+	mi := &file_tacit_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2389,7 @@ func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeTokenRequest.ProtoReflect.Descriptor instead.
 func (*MakeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{30}
+	return file_tacit_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MakeTokenRequest) GetUses() uint32 {
@@ -2352,7 +2422,7 @@ type MakeTokenResponse struct {
 
 func (x *MakeTokenResponse) Reset() {
 	*x = MakeTokenResponse{}
-	mi := &file_tacit_proto_msgTypes[31]
+	mi := &file_tacit_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2434,7 @@ func (x *MakeTokenResponse) String() string {
 func (*MakeTokenResponse) ProtoMessage() {}
 
 func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[31]
+	mi := &file_tacit_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2447,7 @@ func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeTokenResponse.ProtoReflect.Descriptor instead.
 func (*MakeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{31}
+	return file_tacit_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MakeTokenResponse) GetToken() string {
@@ -2396,7 +2466,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_tacit_proto_msgTypes[32]
+	mi := &file_tacit_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2478,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[32]
+	mi := &file_tacit_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2491,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{32}
+	return file_tacit_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PauseRequest) GetPause() bool {
@@ -2440,7 +2510,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_tacit_proto_msgTypes[33]
+	mi := &file_tacit_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2522,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[33]
+	mi := &file_tacit_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2535,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{33}
+	return file_tacit_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RollbackRequest) GetVersion() uint64 {
@@ -2483,7 +2553,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_tacit_proto_msgTypes[34]
+	mi := &file_tacit_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2565,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[34]
+	mi := &file_tacit_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2578,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{34}
+	return file_tacit_proto_rawDescGZIP(), []int{35}
 }
 
 type HistoryResponse struct {
@@ -2520,7 +2590,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_tacit_proto_msgTypes[35]
+	mi := &file_tacit_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2602,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[35]
+	mi := &file_tacit_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2615,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{35}
+	return file_tacit_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HistoryResponse) GetManifests() []*Signed {
@@ -2564,7 +2634,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_tacit_proto_msgTypes[36]
+	mi := &file_tacit_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2646,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[36]
+	mi := &file_tacit_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2659,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{36}
+	return file_tacit_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RevokeRequest) GetSeat() uint32 {
@@ -2609,7 +2679,7 @@ type ItemsRequest struct {
 
 func (x *ItemsRequest) Reset() {
 	*x = ItemsRequest{}
-	mi := &file_tacit_proto_msgTypes[37]
+	mi := &file_tacit_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2691,7 @@ func (x *ItemsRequest) String() string {
 func (*ItemsRequest) ProtoMessage() {}
 
 func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[37]
+	mi := &file_tacit_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2704,7 @@ func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsRequest.ProtoReflect.Descriptor instead.
 func (*ItemsRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{37}
+	return file_tacit_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ItemsRequest) GetItems() []*Item {
@@ -2655,7 +2725,7 @@ type ItemsResponse struct {
 
 func (x *ItemsResponse) Reset() {
 	*x = ItemsResponse{}
-	mi := &file_tacit_proto_msgTypes[38]
+	mi := &file_tacit_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2737,7 @@ func (x *ItemsResponse) String() string {
 func (*ItemsResponse) ProtoMessage() {}
 
 func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[38]
+	mi := &file_tacit_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2750,7 @@ func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsResponse.ProtoReflect.Descriptor instead.
 func (*ItemsResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{38}
+	return file_tacit_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ItemsResponse) GetVersion() uint64 {
@@ -2714,7 +2784,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_tacit_proto_msgTypes[39]
+	mi := &file_tacit_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +2796,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[39]
+	mi := &file_tacit_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2809,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{39}
+	return file_tacit_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExportRequest) GetVersion() uint64 {
@@ -2766,7 +2836,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_tacit_proto_msgTypes[40]
+	mi := &file_tacit_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2848,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[40]
+	mi := &file_tacit_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +2861,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{40}
+	return file_tacit_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CountedRequest) GetRound() uint32 {
@@ -2812,7 +2882,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_tacit_proto_msgTypes[41]
+	mi := &file_tacit_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2894,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[41]
+	mi := &file_tacit_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2907,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{41}
+	return file_tacit_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CountedResponse) GetClosed() bool {
@@ -2910,7 +2980,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\":\n" +
 	"\x06Signed\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xb4\x02\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xe0\x02\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"federation\x18\x01 \x01(\fR\n" +
@@ -2925,7 +2995,12 @@ const file_tacit_proto_rawDesc = "" +
 	"\vrolled_back\x18\t \x01(\bR\n" +
 	"rolledBack\x12\x14\n" +
 	"\x05turns\x18\n" +
-	" \x01(\rR\x05turns\"0\n" +
+	" \x01(\rR\x05turns\x12*\n" +
+	"\achanges\x18\v \x03(\v2\x10.tacit.v1.ChangeR\achanges\"h\n" +
+	"\x06Change\x12\"\n" +
+	"\x04base\x18\x01 \x01(\v2\x0e.tacit.v1.BlobR\x04base\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\fR\x04next\x12&\n" +
+	"\x06change\x18\x03 \x01(\v2\x0e.tacit.v1.BlobR\x06change\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
@@ -3115,7 +3190,7 @@ func file_tacit_proto_rawDescGZIP() []byte {
 }
 
 var file_tacit_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_tacit_proto_goTypes = []any{
 	(Kind)(0),                 // 0: tacit.v1.Kind
 	(Fate)(0),                 // 1: tacit.v1.Fate
@@ -3131,97 +3206,101 @@ var file_tacit_proto_goTypes = []any{
 	(*Wait)(nil),              // 11: tacit.v1.Wait
 	(*Signed)(nil),            // 12: tacit.v1.Signed
 	(*Manifest)(nil),          // 13: tacit.v1.Manifest
-	(*Blob)(nil),              // 14: tacit.v1.Blob
-	(*Plan)(nil),              // 15: tacit.v1.Plan
-	(*Setting)(nil),           // 16: tacit.v1.Setting
-	(*Catalogue)(nil),         // 17: tacit.v1.Catalogue
-	(*Item)(nil),              // 18: tacit.v1.Item
-	(*Task)(nil),              // 19: tacit.v1.Task
-	(*Bound)(nil),             // 20: tacit.v1.Bound
-	(*Masking)(nil),           // 21: tacit.v1.Masking
-	(*FetchRequest)(nil),      // 22: tacit.v1.FetchRequest
-	(*FetchResponse)(nil),     // 23: tacit.v1.FetchResponse
-	(*ReportRequest)(nil),     // 24: tacit.v1.ReportRequest
-	(*ReportResponse)(nil),    // 25: tacit.v1.ReportResponse
-	(*MaskRequest)(nil),       // 26: tacit.v1.MaskRequest
-	(*MaskResponse)(nil),      // 27: tacit.v1.MaskResponse
-	(*LeaveRequest)(nil),      // 28: tacit.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 29: tacit.v1.LeaveResponse
-	(*StatusRequest)(nil),     // 30: tacit.v1.StatusRequest
-	(*StatusResponse)(nil),    // 31: tacit.v1.StatusResponse
-	(*BeginRequest)(nil),      // 32: tacit.v1.BeginRequest
-	(*MakeTokenRequest)(nil),  // 33: tacit.v1.MakeTokenRequest
-	(*MakeTokenResponse)(nil), // 34: tacit.v1.MakeTokenResponse
-	(*PauseRequest)(nil),      // 35: tacit.v1.PauseRequest
-	(*RollbackRequest)(nil),   // 36: tacit.v1.RollbackRequest
-	(*HistoryRequest)(nil),    // 37: tacit.v1.HistoryRequest
-	(*HistoryResponse)(nil),   // 38: tacit.v1.HistoryResponse
-	(*RevokeRequest)(nil),     // 39: tacit.v1.RevokeRequest
-	(*ItemsRequest)(nil),      // 40: tacit.v1.ItemsRequest
-	(*ItemsResponse)(nil),     // 41: tacit.v1.ItemsResponse
-	(*ExportRequest)(nil),     // 42: tacit.v1.ExportRequest
-	(*CountedRequest)(nil),    // 43: tacit.v1.CountedRequest
-	(*CountedResponse)(nil),   // 44: tacit.v1.CountedResponse
+	(*Change)(nil),            // 14: tacit.v1.Change
+	(*Blob)(nil),              // 15: tacit.v1.Blob
+	(*Plan)(nil),              // 16: tacit.v1.Plan
+	(*Setting)(nil),           // 17: tacit.v1.Setting
+	(*Catalogue)(nil),         // 18: tacit.v1.Catalogue
+	(*Item)(nil),              // 19: tacit.v1.Item
+	(*Task)(nil),              // 20: tacit.v1.Task
+	(*Bound)(nil),             // 21: tacit.v1.Bound
+	(*Masking)(nil),           // 22: tacit.v1.Masking
+	(*FetchRequest)(nil),      // 23: tacit.v1.FetchRequest
+	(*FetchResponse)(nil),     // 24: tacit.v1.FetchResponse
+	(*ReportRequest)(nil),     // 25: tacit.v1.ReportRequest
+	(*ReportResponse)(nil),    // 26: tacit.v1.ReportResponse
+	(*MaskRequest)(nil),       // 27: tacit.v1.MaskRequest
+	(*MaskResponse)(nil),      // 28: tacit.v1.MaskResponse
+	(*LeaveRequest)(nil),      // 29: tacit.v1.LeaveRequest
+	(*LeaveResponse)(nil),     // 30: tacit.v1.LeaveResponse
+	(*StatusRequest)(nil),     // 31: tacit.v1.StatusRequest
+	(*StatusResponse)(nil),    // 32: tacit.v1.StatusResponse
+	(*BeginRequest)(nil),      // 33: tacit.v1.BeginRequest
+	(*MakeTokenRequest)(nil),  // 34: tacit.v1.MakeTokenRequest
+	(*MakeTokenResponse)(nil), // 35: tacit.v1.MakeTokenResponse
+	(*PauseRequest)(nil),      // 36: tacit.v1.PauseRequest
+	(*RollbackRequest)(nil),   // 37: tacit.v1.RollbackRequest
+	(*HistoryRequest)(nil),    // 38: tacit.v1.HistoryRequest
+	(*HistoryResponse)(nil),   // 39: tacit.v1.HistoryResponse
+	(*RevokeRequest)(nil),     // 40: tacit.v1.RevokeRequest
+	(*ItemsRequest)(nil),      // 41: tacit.v1.ItemsRequest
+	(*ItemsResponse)(nil),     // 42: tacit.v1.ItemsResponse
+	(*ExportRequest)(nil),     // 43: tacit.v1.ExportRequest
+	(*CountedRequest)(nil),    // 44: tacit.v1.CountedRequest
+	(*CountedResponse)(nil),   // 45: tacit.v1.CountedResponse
 }
 var file_tacit_proto_depIdxs = []int32{
 	5,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
 	9,  // 1: tacit.v1.CheckInRequest.last:type_name -> tacit.v1.Done
 	11, // 2: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
-	19, // 3: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
+	20, // 3: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
 	12, // 4: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.Signed
-	14, // 5: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
-	14, // 6: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
-	14, // 7: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
-	16, // 8: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
-	18, // 9: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
-	0,  // 10: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
-	20, // 11: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
-	21, // 12: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
-	0,  // 13: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
-	1,  // 14: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
-	2,  // 15: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	18, // 16: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
-	12, // 17: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
-	18, // 18: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
-	3,  // 19: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	6,  // 20: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	8,  // 21: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	22, // 22: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	24, // 23: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	26, // 24: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	28, // 25: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	30, // 26: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
-	32, // 27: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
-	33, // 28: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
-	35, // 29: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
-	36, // 30: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
-	37, // 31: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
-	39, // 32: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
-	40, // 33: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
-	42, // 34: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
-	43, // 35: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
-	4,  // 36: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	7,  // 37: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	10, // 38: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	23, // 39: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	25, // 40: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	27, // 41: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	29, // 42: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	31, // 43: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
-	31, // 44: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
-	34, // 45: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
-	31, // 46: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
-	31, // 47: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
-	38, // 48: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
-	31, // 49: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
-	41, // 50: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
-	23, // 51: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
-	44, // 52: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
-	36, // [36:53] is the sub-list for method output_type
-	19, // [19:36] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	15, // 5: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
+	15, // 6: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
+	15, // 7: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
+	14, // 8: tacit.v1.Manifest.changes:type_name -> tacit.v1.Change
+	15, // 9: tacit.v1.Change.base:type_name -> tacit.v1.Blob
+	15, // 10: tacit.v1.Change.change:type_name -> tacit.v1.Blob
+	17, // 11: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
+	19, // 12: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
+	0,  // 13: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
+	21, // 14: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
+	22, // 15: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
+	0,  // 16: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
+	1,  // 17: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
+	2,  // 18: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
+	19, // 19: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
+	12, // 20: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
+	19, // 21: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
+	3,  // 22: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	6,  // 23: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	8,  // 24: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	23, // 25: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	25, // 26: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	27, // 27: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	29, // 28: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	31, // 29: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
+	33, // 30: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
+	34, // 31: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
+	36, // 32: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
+	37, // 33: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
+	38, // 34: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
+	40, // 35: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
+	41, // 36: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
+	43, // 37: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
+	44, // 38: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
+	4,  // 39: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	7,  // 40: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	10, // 41: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	24, // 42: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	26, // 43: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	28, // 44: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	30, // 45: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	32, // 46: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
+	32, // 47: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
+	35, // 48: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
+	32, // 49: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
+	32, // 50: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
+	39, // 51: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
+	32, // 52: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
+	42, // 53: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
+	24, // 54: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
+	45, // 55: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
+	39, // [39:56] is the sub-list for method output_type
+	22, // [22:39] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
@@ -3239,7 +3318,7 @@ func file_tacit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tacit_proto_rawDesc), len(file_tacit_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
