@@ -59,6 +59,7 @@ var (
 	ErrRehearsal = errors.New("agent: the federation is a rehearsal: its draws are public, and no real device takes part")
 	ErrOther     = errors.New("agent: this is another coordinator than the one that the device enrolled with")
 	ErrRevoked   = errors.New("agent: the coordinator has revoked the device's key")
+	ErrFeatures  = errors.New("agent: the method learns from features that this device does not have")
 )
 
 // Open reads the record of a device, or makes a new one with a key of its own.
@@ -269,7 +270,7 @@ func (d *Device) manifest() (*pb.Manifest, error) {
 
 // parts are the blobs that a manifest names.
 func parts(m *pb.Manifest) (out []*pb.Blob) {
-	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue}, m.Slots...) {
+	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue, m.Features}, m.Slots...) {
 		if len(b.GetHash()) > 0 {
 			out = append(out, b)
 		}

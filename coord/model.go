@@ -32,6 +32,7 @@ type version struct {
 	Rule      []memory `json:"rule"`              // by slot
 	Clip      float64  `json:"clip,omitempty"`
 	Catalogue string   `json:"catalogue"`
+	Features  string   `json:"features,omitempty"`
 	Plan      string   `json:"plan"`
 	Counted   int      `json:"counted"` // devices in the last round's sum
 	Asked     int      `json:"asked"`   // devices of its cohort
@@ -99,6 +100,9 @@ func (c *Coordinator) save(v *version) error {
 	var plan, items []byte
 	if v.Plan, plan, err = c.blob(c.settings.message(c.plan, c.holds())); err == nil {
 		v.Catalogue, items, err = c.blob(c.catalogue)
+	}
+	if err == nil {
+		v.Features, m.Features, err = c.saveFeatures()
 	}
 	if err == nil {
 		err = past.offerCatalogue(m, v.Catalogue, items)
@@ -209,7 +213,7 @@ func (c *Coordinator) sweep() error {
 			}
 			continue
 		}
-		for _, h := range slices.Concat([]string{v.Plan, v.Catalogue}, v.Values, v.Changes) {
+		for _, h := range slices.Concat([]string{v.Plan, v.Catalogue, v.Features}, v.Values, v.Changes) {
 			used[h] = true
 		}
 		for _, m := range v.Rule {

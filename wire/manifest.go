@@ -66,6 +66,11 @@ func checkManifest(m *pb.Manifest) error {
 	if err := checkBlob(m.Catalogue, "the catalogue"); err != nil {
 		return err
 	}
+	if m.Features != nil {
+		if err := checkBlob(m.Features, "the features"); err != nil {
+			return err
+		}
+	}
 	total := uint64(0)
 	for i, s := range m.Slots {
 		if len(s.GetHash()) == 0 && s.GetBytes() == 0 {
