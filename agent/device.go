@@ -60,6 +60,7 @@ var (
 	ErrRehearsal = errors.New("agent: the federation is a rehearsal: its draws are public, and no real device takes part")
 	ErrOther     = errors.New("agent: this is another coordinator than the one that the device enrolled with")
 	ErrRevoked   = errors.New("agent: the coordinator has revoked the device's key")
+	ErrFeatures  = errors.New("agent: the method learns from features that this device does not have")
 )
 
 // Open reads the record of a device, or makes a new one with a key of its own.
@@ -238,7 +239,7 @@ func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
 	keep := [][32]byte{}
 	for _, b := range parts(m) {
 		keep = append(keep, [32]byte(b.Hash))
-		if err := d.fetch(ctx, b); err != nil {
+		if err := d.fetch(ctx, m, b); err != nil {
 			return err
 		}
 	}
@@ -280,40 +281,12 @@ func (d *Device) manifest() (*pb.Manifest, error) {
 
 // parts are the blobs that a manifest names.
 func parts(m *pb.Manifest) (out []*pb.Blob) {
-	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue}, m.Slots...) {
+	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue, m.Features}, m.Slots...) {
 		if len(b.GetHash()) > 0 {
 			out = append(out, b)
 		}
 	}
 	return out
-}
-
-// fetch puts a blob into the store, unless it is there.
-func (d *Device) fetch(ctx context.Context, b *pb.Blob) error {
-	if data, err := checked(d.opt.Blobs, b); err != nil || data != nil {
-		return err
-	}
-	whole, err := wire.Assemble(b, wire.MaxBlob)
-	if err != nil {
-		return err
-	}
-	for !whole.Done() {
-		piece, err := d.conn.Fetch(ctx, &pb.FetchRequest{Hash: b.Hash, Offset: whole.Next()})
-		if err != nil {
-			return err
-		}
-		if len(piece.Data) == 0 {
-			return fmt.Errorf("agent: a blob of %d bytes ends after %d", b.Bytes, whole.Next())
-		}
-		if err := whole.Add(whole.Next(), piece.Data); err != nil {
-			return err
-		}
-	}
-	data, err := whole.Bytes()
-	if err != nil {
-		return err
-	}
-	return d.opt.Blobs.Put([32]byte(b.Hash), data)
 }
 
 // stored is get for what adopt has fetched. A blob that was damaged since then is an

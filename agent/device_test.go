@@ -344,7 +344,7 @@ func TestALogIsBounded(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	r := &record{ // a small one: large seeds are slow to vary
 		Key: make([]byte, 32), Own: 5, Train: &sent{Run: make([]byte, 16), Digest: make([]byte, 32), report: []byte{1, 0}},
-		History: history{Events: []Event{{"a", 1}}}, state: []byte("abc"), Log: []Entry{{Kind: "train"}},
+		History: history{Events: []Event{{"a", 1, "k=v"}}}, state: []byte("abc"), Log: []Entry{{Kind: "train"}},
 	}
 	b, err := r.encode()
 	if err != nil {

@@ -28,7 +28,7 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, held, ok, err := h.open(d.source(true), d.rec.Seat, min(int(t.Round), h.plan.Rounds-1))
+	task, held, ok, err := h.open(d.source(true), d.rec, min(int(t.Round), h.plan.Rounds-1))
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (d *Device) count(t *pb.Task) ([]int64, error) {
 	if t.Numbers != uint64(h.plan.Items) {
 		return nil, fmt.Errorf("agent: the task wants %d numbers, and there are %d items", t.Numbers, h.plan.Items)
 	}
-	task, _, _, err := h.open(d.source(true), d.rec.Seat, 0)
+	task, _, _, err := h.open(d.source(true), d.rec, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,9 @@ type fake struct {
 	came    [5]map[uint32]bool
 	summed  bool
 	fetched int
-	why     string // of waits
+	bytes   int                  // that were fetched
+	edit    func(m *pb.Manifest) // before it is signed; may be nil
+	why     string               // of waits
 	name    string
 	turns   uint32
 }
@@ -132,6 +134,9 @@ func (f *fake) publish() {
 			continue
 		}
 		m.Slots = append(m.Slots, put(wire.AppendRows(nil, f.mem.Value(i), s.Rows, s.Dim, vec.Pad(s.Dim)), nil))
+	}
+	if f.edit != nil {
+		f.edit(m)
 	}
 	var err error
 	if f.signed, err = wire.Sign(f.key, m); err != nil {
@@ -221,6 +226,7 @@ func (c *conn) Fetch(_ context.Context, r *pb.FetchRequest) (out *pb.FetchRespon
 		}
 		c.f.fetched++
 		out = &pb.FetchResponse{Data: b[r.Offset:min(r.Offset+uint64(c.f.piece), uint64(len(b)))]}
+		c.f.bytes += len(out.Data)
 		return nil
 	})
 }

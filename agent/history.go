@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,9 @@ import (
 type Event struct {
 	Item string `json:"i"`
 	Time int64  `json:"t"` // milliseconds since 1970
+	// With is the moment, for methods with features of interactions: columns and their
+	// values as a query such as daytime=evening&weather=sunny. In sets it.
+	With string `json:"w,omitempty"`
 }
 
 // history is what a device has recorded, in the order in which it was told.
@@ -48,6 +52,9 @@ func (h *history) check() error {
 func (e *Event) check() error {
 	if e.Item == "" || len(e.Item) > mostID {
 		return fmt.Errorf("agent: an item id of %d bytes: want 1 to %d", len(e.Item), mostID)
+	}
+	if _, err := url.ParseQuery(e.With); err != nil || len(e.With) > 16*mostID {
+		return fmt.Errorf("agent: an event with a moment of %d bytes: want columns and values, in at most %d bytes", len(e.With), 16*mostID)
 	}
 	return nil
 }
@@ -100,21 +107,22 @@ type Source interface {
 type told struct {
 	*history
 	holdOut bool
+	with    []string // the moments of what was filled
 }
 
 // Fill is by time. The item held out is the one whose first event is the newest: with
 // all its events it stays out of training until a newer item comes, and then joins.
-func (h told) Fill(c *Catalogue, t *device.Task) (held uint32, ok bool) {
+func (h *told) Fill(c *Catalogue, t *device.Task) (held uint32, ok bool) {
 	order := slices.Clone(h.Events)
 	slices.SortStableFunc(order, byTime)
-	t.Train = t.Train[:0]
+	t.Train, h.with = t.Train[:0], h.with[:0]
 	seen := map[uint32]bool{}
 	for _, e := range order {
 		at, known := c.Place(e.Item)
 		if !known {
 			continue
 		}
-		t.Train = append(t.Train, at)
+		t.Train, h.with = append(t.Train, at), append(h.with, e.With)
 		if !seen[at] {
 			seen[at], held = true, at
 		}
@@ -122,17 +130,27 @@ func (h told) Fill(c *Catalogue, t *device.Task) (held uint32, ok bool) {
 	if !h.holdOut || len(seen) < 2 {
 		return 0, false
 	}
-	t.Train = slices.DeleteFunc(t.Train, func(i uint32) bool { return i == held })
+	n := 0
+	for x, i := range t.Train {
+		if i != held {
+			t.Train[n], h.with[n] = i, h.with[x]
+			n++
+		}
+	}
+	t.Train, h.with = t.Train[:n], h.with[:n]
 	return held, true
 }
 
 // ReadEvents reads lines of item id, or item id and time (seconds since 1970, or as
 // 2026-05-01T10:00:00Z). Lines without a time keep their order, before those with one.
+// A head, which begins with item, item_id or id, may name more columns: time is the time,
+// and others are what the moment was like.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	in := csv.NewReader(io.LimitReader(r, mostHeader))
 	in.FieldsPerRecord, in.ReuseRecord, in.TrimLeadingSpace, in.Comment = -1, true, true, '#'
+	head := []string{"item", "time"}
 	var out []Event
-	for {
+	for first := true; ; first = false {
 		f, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			return out, nil
@@ -141,17 +159,18 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 			return nil, fmt.Errorf("agent: a history: %w", err)
 		}
 		line, _ := in.FieldPos(0)
-		e := Event{Item: strings.TrimSpace(strings.Clone(f[0])), Time: int64(len(out))}
-		if len(out) == 0 && len(f) < 3 && (e.Item == "item" || e.Item == "item_id" || e.Item == "id") {
-			continue // a header
-		}
-		if len(f) > 2 {
-			return nil, fmt.Errorf("agent: line %d of a history has %d columns: want item id, or item id and time", line, len(f))
-		}
-		if len(f) == 2 {
-			if e.Time, err = parseTime(strings.TrimSpace(f[1])); err != nil {
-				return nil, fmt.Errorf("agent: line %d of a history: %w", line, err)
+		if first && slices.Contains([]string{"item", "item_id", "id"}, strings.TrimSpace(f[0])) {
+			if len(f) > 2 {
+				head = columnsOf(f)
 			}
+			continue
+		}
+		if len(f) > len(head) {
+			return nil, fmt.Errorf("agent: line %d of a history has %d columns: want item id, or item id and time; a first line may name more", line, len(f))
+		}
+		e := Event{Time: int64(len(out))}
+		if err := e.read(head, f); err != nil {
+			return nil, fmt.Errorf("agent: line %d of a history: %w", line, err)
 		}
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("line %d of a history: %w", line, err)
@@ -160,6 +179,38 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 			return nil, fmt.Errorf("agent: a history of more than %d lines; keep the newest", mostEvents)
 		}
 	}
+}
+
+// columnsOf are the names in a head.
+func columnsOf(f []string) []string {
+	head := []string{"item"}
+	for _, name := range f[1:] {
+		if name = strings.TrimSpace(name); name == "timestamp" {
+			name = "time"
+		}
+		head = append(head, strings.Clone(name))
+	}
+	return head
+}
+
+// read takes the fields of a line. Empty ones were not told.
+func (e *Event) read(head, f []string) (err error) {
+	with := map[string]string{}
+	for i, text := range f {
+		text = strings.TrimSpace(strings.Clone(text))
+		switch {
+		case i == 0:
+			e.Item = text
+		case head[i] == "time" && (text != "" || len(head) == 2):
+			if e.Time, err = parseTime(text); err != nil {
+				return err
+			}
+		case head[i] != "time" && text != "":
+			with[head[i]] = text
+		}
+	}
+	*e = e.In(with)
+	return nil
 }
 
 func parseTime(s string) (int64, error) {

@@ -21,15 +21,16 @@ import (
 // Host is what devices of one process can share: the plan, the values of the model and
 // room to train in. A real device has one of its own. Devices that share one take turns.
 type Host struct {
-	// Features are what methods with side information read; the columns of users are by
-	// seat. Set them before the first use.
+	// Features are those of devices that are played together: columns of users are by seat,
+	// those of interactions as their sources number them. Set them before the first use. Nil
+	// means that the one device there is has its own, from its owner.
 	Features *rows.Features
 	// Memory bounds, in bytes, what a plan may need; one that needs more is refused before
 	// anything is allocated. 0 means 1 GiB.
 	Memory float64
 
 	mu      sync.Mutex
-	named   [32]byte // hash of the plan
+	named   [2][32]byte // hashes of the plan and of the features
 	about   *pb.Plan
 	plan    *device.Plan
 	mem     *device.Memory
@@ -49,7 +50,9 @@ type get func(b *pb.Blob) ([]byte, error)
 
 // load makes the host ready for a model: whatever has not changed stays.
 func (h *Host) load(m *pb.Manifest, blob get) error {
-	if name := [32]byte(m.Plan.Hash); h.plan == nil || name != h.named {
+	name := [2][32]byte{[32]byte(m.Plan.Hash)}
+	copy(name[1][:], m.Features.GetHash())
+	if h.plan == nil || name != h.named {
 		if err := h.setPlan(m, blob); err != nil {
 			h.plan = nil
 			return err
@@ -106,7 +109,11 @@ func (h *Host) setPlan(m *pb.Manifest, blob get) error {
 	if err != nil {
 		return err
 	}
-	if h.plan, err = h.build(p); err != nil {
+	f, err := h.features(m, p, blob)
+	if err != nil {
+		return err
+	}
+	if h.plan, err = h.build(p, f); err != nil {
 		return fmt.Errorf("agent: the coordinator's plan: %w", err)
 	}
 	most := h.Memory
@@ -127,7 +134,7 @@ func (h *Host) setPlan(m *pb.Manifest, blob get) error {
 }
 
 // build makes the method by its name and parameters.
-func (h *Host) build(p *pb.Plan) (*device.Plan, error) {
+func (h *Host) build(p *pb.Plan, f *rows.Features) (*device.Plan, error) {
 	e, err := methods.Named(p.Method)
 	if err != nil {
 		return nil, fmt.Errorf("%w (is this program older than the coordinator's?)", err)
@@ -139,7 +146,7 @@ func (h *Host) build(p *pb.Plan) (*device.Plan, error) {
 		}
 	}
 	opt := device.Options{
-		Features: h.Features, Items: int(p.Items), Users: int(p.Users), Rounds: int(p.Rounds), Batch: int(p.Batch), Negatives: int(p.Negatives),
+		Features: f, Alone: f != nil && h.Features == nil, Items: int(p.Items), Users: int(p.Users), Rounds: int(p.Rounds), Batch: int(p.Batch), Negatives: int(p.Negatives),
 		Seed: p.Seed, Guarded: true,
 	}
 	if p.Keep != "" {
@@ -152,7 +159,7 @@ func (h *Host) build(p *pb.Plan) (*device.Plan, error) {
 			return nil, err
 		}
 	}
-	if err := h.has(p.Features); err != nil {
+	if err := has(f, p.Features); err != nil {
 		return nil, err
 	}
 	plan, err := device.NewPlan(m, opt)
@@ -179,9 +186,9 @@ func sameShape(p *device.Plan, shape []uint64) error {
 }
 
 // has sees that the device has the features that a plan names.
-func (h *Host) has(names []string) error {
+func has(f *rows.Features, names []string) error {
 	known := map[string]bool{}
-	if f := h.Features; f != nil {
+	if f != nil {
 		for _, columns := range [][]rows.Column{f.User, f.Item, f.Row} {
 			for i := range columns {
 				known[columns[i].Name] = true
@@ -223,7 +230,8 @@ func (h *Host) revive(r *record, run []byte) (device.State, error) {
 }
 
 // open fills the task of a device, and checks what its source says.
-func (h *Host) open(src Source, seat uint32, round int) (*device.Task, uint32, bool, error) {
+func (h *Host) open(src Source, r *record, round int) (*device.Task, uint32, bool, error) {
+	seat := r.Seat
 	t := &device.Task{Device: seat, Round: round}
 	held, ok := src.Fill(h.cat, t)
 	for _, list := range [][]uint32{t.Train, t.Hide[0], t.Hide[1], {held}} {
@@ -236,7 +244,11 @@ func (h *Host) open(src Source, seat uint32, round int) (*device.Task, uint32, b
 	if t.Rating != nil && len(t.Rating) != len(t.Train) || t.Rows != nil && len(t.Rows) != len(t.Train) {
 		return nil, 0, false, fmt.Errorf("agent: %d items with %d ratings and %d rows", len(t.Train), len(t.Rating), len(t.Rows))
 	}
-	if f := h.plan.Features; f != nil {
+	if h.plan.Features != nil && h.plan.Alone {
+		if err := h.describe(r, src, t); err != nil {
+			return nil, 0, false, err
+		}
+	} else if f := h.plan.Features; f != nil {
 		for i := range f.User {
 			if int(seat) >= f.User[i].Len() {
 				return nil, 0, false, fmt.Errorf("agent: feature %q has no value for seat %d", f.User[i].Name, seat)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -47,16 +48,21 @@ func (d *Device) Merge(events []Event) (added int, err error) {
 		}
 	}
 	err = d.update(func(r *record) error {
-		have := map[Event]int{}
-		for _, e := range r.History.Events {
-			have[e]++
+		have := map[Event][]int{} // by item and time
+		for i, e := range r.History.Events {
+			e.With = ""
+			have[e] = append(have[e], i)
 		}
 		added = 0
 		for _, e := range events {
-			if have[e]--; have[e] < 0 {
-				r.History.Events = append(r.History.Events, e)
-				added++
+			key := Event{Item: e.Item, Time: e.Time}
+			if at := have[key]; len(at) > 0 { // it may say more of the moment now
+				old := &r.History.Events[at[0]]
+				have[key], old.With = at[1:], cmp.Or(e.With, old.With)
+				continue
 			}
+			r.History.Events = append(r.History.Events, e)
+			added++
 		}
 		r.History.retain(d.opt.Now())
 		return nil
@@ -116,6 +122,29 @@ func (d *Device) Configure(set map[string]string) error {
 	})
 }
 
+// Describe keeps what the owner tells of themselves, for methods with features of users:
+// a value for each column. It stays on the device. An empty value takes one back.
+func (d *Device) Describe(features map[string]string) error {
+	for name, value := range features {
+		if name == "" || len(name) > mostID || len(value) > 4*mostID {
+			return fmt.Errorf("agent: a feature with a name of %d bytes and a value of %d: want 1 to %d, and at most %d", len(name), len(value), mostID, 4*mostID)
+		}
+	}
+	return d.update(func(r *record) error {
+		all := maps.Clone(r.Features)
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, features)
+		maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+		if len(all) > mostColumns {
+			return fmt.Errorf("agent: %d features: want at most %d", len(all), mostColumns)
+		}
+		r.Features = all
+		return nil
+	})
+}
+
 // About is what a device tells its owner of itself.
 type About struct {
 	Federation string            `json:"federation"`
@@ -129,6 +158,7 @@ type About struct {
 	Days       int               `json:"keep_days"`
 	Model      uint64            `json:"model"` // version; 0 for none
 	Made       time.Time         `json:"made,omitzero"`
+	Features   map[string]string `json:"features,omitempty"` // that its owner has told
 	Setting    map[string]string `json:"setting"`
 	Log        []Entry           `json:"log"`
 }
@@ -141,7 +171,7 @@ func (d *Device) About() (*About, error) {
 	r := d.rec
 	a := &About{
 		Federation: r.Name, Key: fmt.Sprintf("%x", d.Key()), Enrolled: r.Enrolled, Seat: r.Seat, Rehearsal: r.Rehearsal, Paused: r.Paused,
-		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Setting: r.Setting, Log: r.Log,
+		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Features: r.Features, Setting: r.Setting, Log: r.Log,
 	}
 	if m, err := d.manifest(); err == nil {
 		a.Model, a.Made = m.Version, time.UnixMilli(m.MadeMs)

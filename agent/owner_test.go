@@ -32,7 +32,7 @@ func TestAnEvaluationComparesWithPopularity(t *testing.T) {
 	}
 	h := history{Events: seedEvents(0)}
 	var task device.Task
-	held, ok := told{&h, true}.Fill(c, &task)
+	held, ok := (&told{history: &h, holdOut: true}).Fill(c, &task)
 	if !ok {
 		t.Fatal("nothing is held out")
 	}
@@ -86,7 +86,7 @@ func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, held, ok, err := h.open(d.source(true), 0, 3)
+	task, held, ok, err := h.open(d.source(true), &record{}, 3)
 	if err != nil || !ok || slices.Contains(task.Train, held) {
 		t.Fatal(err, ok)
 	}
@@ -111,21 +111,21 @@ func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
 
 func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
 	c := &Catalogue{place: map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3}}
-	h := history{Events: []Event{{"b", 20}, {"a", 10}, {"c", 30}, {"gone", 40}, {"a", 50}}}
+	h := history{Events: []Event{{Item: "b", Time: 20}, {Item: "a", Time: 10}, {Item: "c", Time: 30}, {Item: "gone", Time: 40}, {Item: "a", Time: 50}}}
 	var task device.Task
-	held, ok := told{&h, true}.Fill(c, &task)
+	held, ok := (&told{history: &h, holdOut: true}).Fill(c, &task)
 	if !ok || held != 2 || !slices.Equal(task.Train, []uint32{0, 1, 0}) {
 		t.Errorf("held out is %d of %v, want c: a repeats, and gone is not in the catalogue", held, task.Train)
 	}
-	h.Events = append(h.Events, Event{"d", 60})
-	if held, _ = (told{&h, true}).Fill(c, &task); held != 3 || !slices.Equal(task.Train, []uint32{0, 1, 2, 0}) {
+	h.Events = append(h.Events, Event{Item: "d", Time: 60})
+	if held, _ = (&told{history: &h, holdOut: true}).Fill(c, &task); held != 3 || !slices.Equal(task.Train, []uint32{0, 1, 2, 0}) {
 		t.Errorf("then %d of %v, want d, and c joins", held, task.Train)
 	}
-	if _, ok = (told{&h, false}).Fill(c, &task); ok || len(task.Train) != 5 {
+	if _, ok = (&told{history: &h, holdOut: false}).Fill(c, &task); ok || len(task.Train) != 5 {
 		t.Errorf("without a hold-out it trains on %v", task.Train)
 	}
 	one := history{Events: h.Events[:1]}
-	if _, ok = (told{&one, true}).Fill(c, &task); ok || len(task.Train) != 1 {
+	if _, ok = (&told{history: &one, holdOut: true}).Fill(c, &task); ok || len(task.Train) != 1 {
 		t.Error("a single item is held out, and nothing is left to learn from")
 	}
 }
@@ -137,7 +137,7 @@ func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
 	want := make([]int64, len(f.sum))
 	for _, r := range rigs {
 		d := r.open()
-		task, held, ok, err := r.host.open(d.source(true), 0, 0)
+		task, held, ok, err := r.host.open(d.source(true), &record{}, 0)
 		if err != nil || !ok || slices.Contains(task.Train, held) {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestATunedMethodRecommendsWithItsTunedCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _, _, _ := h.open(d.source(false), 0, int(m.Round))
+	task, _, _, _ := h.open(d.source(false), &record{}, int(m.Round))
 	h.worker.Visit(&st, task, device.Void, false)
 	h.worker.ScoreAll(h.scores)
 	if at, _ := h.cat.Place(list.Items[0].ID); h.scores[at] != list.Items[0].Score {
@@ -309,7 +309,7 @@ func TestEventsAreToldUndoneAndForgottenInTime(t *testing.T) {
 	d := r.open()
 	d.Replace(nil)
 	day := int64(24 * 3600 * 1000)
-	d.Add(Event{"a", 1 * day}, Event{"b", 99 * day}, Event{"c", 98 * day}, Event{"d", 97 * day})
+	d.Add(Event{Item: "a", Time: 1 * day}, Event{Item: "b", Time: 99 * day}, Event{Item: "c", Time: 98 * day}, Event{Item: "d", Time: 97 * day})
 	if gone, err := d.Undo(); err != nil || gone.Item != "d" {
 		t.Errorf("%+v, %v", gone, err)
 	}
@@ -337,7 +337,7 @@ func TestEventsAreToldUndoneAndForgottenInTime(t *testing.T) {
 
 func TestHistoriesAreRead(t *testing.T) {
 	got, err := ReadEvents(strings.NewReader("item,time\n# seen at home\nA 1,5\n\"b,2\", 2026-05-01\nc\n"))
-	if err != nil || len(got) != 3 || got[0] != (Event{"A 1", 5000}) || got[1].Item != "b,2" || got[1].Time != 1777593600000 || got[2].Item != "c" {
+	if err != nil || len(got) != 3 || got[0] != (Event{Item: "A 1", Time: 5000}) || got[1].Item != "b,2" || got[1].Time != 1777593600000 || got[2].Item != "c" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{"a,b,c,d", "a,yesterday", ",5", "\"a"} {

@@ -41,7 +41,7 @@ func (d *Device) Recommend(n int) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, held, ok, err := h.open(d.source(false), d.rec.Seat, min(int(m.Round), h.plan.Rounds-1))
+	t, held, ok, err := h.open(d.source(false), d.rec, min(int(m.Round), h.plan.Rounds-1))
 	if err != nil {
 		return nil, err
 	}

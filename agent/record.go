@@ -35,10 +35,11 @@ type record struct {
 	Eval  *sent  `json:"eval,omitempty"`
 	Count *sent  `json:"count,omitempty"`
 
-	Paused  bool              `json:"paused,omitempty"`
-	Setting map[string]string `json:"setting,omitempty"` // of the program that runs the device
-	History history           `json:"history"`
-	Log     []Entry           `json:"log,omitempty"`
+	Paused   bool              `json:"paused,omitempty"`
+	Features map[string]string `json:"features,omitempty"` // what its owner has told of themselves
+	Setting  map[string]string `json:"setting,omitempty"`  // of the program that runs the device
+	History  history           `json:"history"`
+	Log      []Entry           `json:"log,omitempty"`
 
 	state []byte // device.State
 }

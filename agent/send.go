@@ -25,7 +25,7 @@ func refused(err error) bool {
 
 // fatal reports whether no later step can do better.
 func fatal(err error) bool {
-	for _, e := range []error{ErrRehearsal, ErrOther, ErrRevoked, ErrTooLarge} {
+	for _, e := range []error{ErrRehearsal, ErrOther, ErrRevoked, ErrTooLarge, ErrFeatures} {
 		if errors.Is(err, e) {
 			return true
 		}

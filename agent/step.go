@@ -98,6 +98,9 @@ func (d *Device) step(ctx context.Context) (Told, error) {
 			return Told{After: time.Second}, err
 		}
 	}
+	if err := d.described(); err != nil {
+		return Told{After: away}, err
+	}
 	if t := resp.GetTask(); t != nil {
 		return d.do(ctx, t)
 	}
@@ -277,7 +280,7 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	if err != nil {
 		return nil, nil, err
 	}
-	task, _, _, err := h.open(d.source(true), d.rec.Seat, int(t.Round))
+	task, _, _, err := h.open(d.source(true), d.rec, int(t.Round))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -304,7 +307,7 @@ func (d *Device) source(holdOut bool) Source {
 	if d.opt.Source != nil {
 		return d.opt.Source
 	}
-	return told{&d.rec.History, holdOut && d.opt.HoldOut}
+	return &told{history: &d.rec.History, holdOut: holdOut && d.opt.HoldOut}
 }
 
 // mostNoise is what package privacy draws exactly.

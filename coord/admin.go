@@ -15,6 +15,7 @@ import (
 
 	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
 	"github.com/tacit-rec/tacit/wire/rpc"
@@ -113,6 +114,15 @@ func (d desk) Begin(_ context.Context, r *pb.BeginRequest) (*pb.StatusResponse, 
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s); err != nil {
 		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("the settings: %w", err))
+	}
+	if r.Features != nil {
+		b, err := wire.Marshal(r.Features)
+		if err == nil {
+			s.Features, err = wire.ReadFeatures(b, len(r.Items))
+		}
+		if err != nil {
+			return nil, refusal(connect.CodeInvalidArgument, err)
+		}
 	}
 	if err := d.Coordinator.Begin(s, r.Items); err != nil {
 		return nil, refusal(connect.CodeFailedPrecondition, err)
@@ -213,7 +223,7 @@ func (c *Coordinator) rollback() error {
 		if err := c.turn(); err != nil {
 			return err
 		}
-		if err := c.loadCatalogue(v); err != nil {
+		if err := errors.Join(c.loadCatalogue(v), c.loadFeatures(v.Features, v.Items)); err != nil {
 			return err
 		}
 		if err := c.makeEngine(v.Items); err != nil {

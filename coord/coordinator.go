@@ -29,7 +29,9 @@ type Options struct {
 	Warn  func(string)     // hears what an operator should know; may be nil
 	Rate  float64          // check-ins a second that devices are paced to; defaults to 2000
 	Event func(Event)      // hears of each round; may be nil
-	// Features are columns that a Featured method reads; devices bring their own.
+	// Features are columns that a Featured method reads, for a run that begins or that an
+	// older program began. Of them only what is public is kept: what columns there are, and
+	// the values of items.
 	Features *rows.Features
 
 	fault func(point string) error                            // a test's: what goes wrong at a point of a round
@@ -236,6 +238,7 @@ type kept struct {
 	Settings Settings `json:"settings"`
 	Items    string   `json:"items"` // hash of the first catalogue
 	Count    int      `json:"count"` // of its items
+	Features string   `json:"features,omitempty"`
 }
 
 // resume goes on with the run of the folder.
@@ -254,7 +257,6 @@ func (c *Coordinator) resume() error {
 	}
 	defer close(c.ready)
 	c.run, c.settings = r.Run, r.Settings
-	c.settings.Features = c.opt.Features
 	if err := c.restore(); err != nil {
 		return err
 	}
@@ -271,6 +273,9 @@ func (c *Coordinator) resume() error {
 			return err
 		}
 		first, err := wire.ReadCatalogue(b, r.Count)
+		if err == nil {
+			err = c.loadFeatures(r.Features, r.Count)
+		}
 		if err != nil {
 			return err
 		}
@@ -281,7 +286,7 @@ func (c *Coordinator) resume() error {
 
 // resumeAt goes on from a version.
 func (c *Coordinator) resumeAt(v *version) error {
-	if err := c.loadCatalogue(v); err != nil {
+	if err := errors.Join(c.loadCatalogue(v), c.loadFeatures(v.Features, v.Items)); err != nil {
 		return err
 	}
 	if err := c.openLedger(); err != nil {
@@ -340,6 +345,9 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 	case twice > 0:
 		return fmt.Errorf("coord: %d items of the catalogue have the id of another one", twice)
 	}
+	if err := c.settings.public(len(items)); err != nil {
+		return err
+	}
 	c.run = make([]byte, 16)
 	rand.Read(c.run)
 	if !c.settings.Rehearsal {
@@ -360,7 +368,11 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 	if err != nil {
 		return err
 	}
-	if err := c.put("run", kept{c.run, c.settings, name, len(items)}); err != nil {
+	features, _, err := c.saveFeatures()
+	if err != nil {
+		return err
+	}
+	if err := c.put("run", kept{c.run, c.settings, name, len(items), features}); err != nil {
 		return err
 	}
 	return c.first(first)

@@ -23,7 +23,7 @@ func (c *Coordinator) makeEngine(items int) error {
 	}
 	p, err := s.plan(m, items)
 	if _, featured := method.As[method.Featured](m); err != nil && featured && s.Features == nil {
-		return fmt.Errorf("coord: %s reads features, which a coordinator is given when it starts (tacit serve -d NAME): %w", s.Method, err)
+		return fmt.Errorf("coord: %s reads features, which a run is given when it begins (-d NAME): %w", s.Method, err)
 	}
 	if err != nil {
 		return fmt.Errorf("coord: %w", err)

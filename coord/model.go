@@ -24,12 +24,15 @@ type version struct {
 	Run       string   `json:"run"`
 	Round     int      `json:"round"` // rounds that are in it
 	Items     int      `json:"items"`
-	Manifest  []byte   `json:"manifest"` // pb.Signed
-	Values    []string `json:"values"`   // by slot: hash of what devices read, or of what the coordinator keeps; else empty
-	Shown     []string `json:"shown"`    // those of them that devices read
-	Rule      []memory `json:"rule"`     // by slot
+	Manifest  []byte   `json:"manifest"`          // pb.Signed
+	Values    []string `json:"values"`            // by slot: hash of what devices read, or of what the coordinator keeps; else empty
+	Shown     []string `json:"shown"`             // those of them that devices read
+	Changes   []string `json:"changes,omitempty"` // shorter ways to them from older ones
+	Clear     bool     `json:"clear,omitempty"`   // how its rows differ from those of the version before tells nothing of a cohort
+	Rule      []memory `json:"rule"`              // by slot
 	Clip      float64  `json:"clip,omitempty"`
 	Catalogue string   `json:"catalogue"`
+	Features  string   `json:"features,omitempty"`
 	Plan      string   `json:"plan"`
 	Counted   int      `json:"counted"` // devices in the last round's sum
 	Asked     int      `json:"asked"`   // devices of its cohort
@@ -66,6 +69,10 @@ func (c *Coordinator) save(v *version) error {
 	m := &pb.Manifest{Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next), RolledBack: v.Manifest != nil, Turns: uint32(c.times)}
 	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Items, m.MadeMs
 	m.Version, v.Values, v.Rule, v.Shown = v.Version, nil, nil, nil
+	past, err := c.lineage(v)
+	if err != nil {
+		return err
+	}
 	for i := range e.Slots {
 		s := &e.Slots[i]
 		blob, name := &pb.Blob{}, ""
@@ -77,6 +84,10 @@ func (c *Coordinator) save(v *version) error {
 			}
 			if name = hex.EncodeToString(h[:]); broadcast(s) {
 				v.Shown, blob = append(v.Shown, name), wire.Name(b)
+				err = past.offerSlot(m, i, name, b, 4*s.Dim)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		m.Slots, v.Values = append(m.Slots, blob), append(v.Values, name)
@@ -86,10 +97,15 @@ func (c *Coordinator) save(v *version) error {
 		}
 		v.Rule = append(v.Rule, mem)
 	}
-	var err error
 	var plan, items []byte
 	if v.Plan, plan, err = c.blob(c.settings.message(c.plan, c.holds())); err == nil {
 		v.Catalogue, items, err = c.blob(c.catalogue)
+	}
+	if err == nil {
+		v.Features, m.Features, err = c.saveFeatures()
+	}
+	if err == nil {
+		err = past.offerCatalogue(m, v.Catalogue, items)
 	}
 	if err != nil {
 		return err
@@ -197,7 +213,7 @@ func (c *Coordinator) sweep() error {
 			}
 			continue
 		}
-		for _, h := range append([]string{v.Plan, v.Catalogue}, v.Values...) {
+		for _, h := range slices.Concat([]string{v.Plan, v.Catalogue, v.Features}, v.Values, v.Changes) {
 			used[h] = true
 		}
 		for _, m := range v.Rule {

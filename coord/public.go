@@ -57,7 +57,7 @@ func (c *Coordinator) public(h store.Hash) ([]byte, error) {
 // named reports whether a version's manifest names a blob.
 func named(v *version, h store.Hash) bool {
 	name := hex.EncodeToString(h[:])
-	return name == v.Plan || name == v.Catalogue || slices.Contains(v.Shown, name)
+	return name == v.Plan || name == v.Catalogue || name == v.Features || slices.Contains(v.Shown, name) || slices.Contains(v.Changes, name)
 }
 
 // wasNamed is for a device that fetches while a round ends.

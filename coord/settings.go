@@ -58,7 +58,8 @@ type Settings struct {
 	Rehearsal bool   `json:"rehearsal"`
 	Seed      uint64 `json:"seed"`
 
-	// Features are columns that a Featured method reads; devices bring their own.
+	// Features are columns that a Featured method reads. Devices have the values of their
+	// users and of what those did; the coordinator has none.
 	Features *rows.Features `json:"-"`
 }
 

@@ -23,6 +23,9 @@ func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, e
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	merged, added, changed, err := restocked(d.catalogue, append(slices.Clone(d.pending), r.Items...))
+	if err == nil {
+		_, err = described(d.settings.Features, d.catalogue, append(slices.Clone(d.pending), r.Items...))
+	}
 	if err != nil {
 		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
@@ -45,6 +48,7 @@ func restocked(c *pb.Catalogue, items []*pb.Item) (out *pb.Catalogue, added, cha
 	}
 	for _, it := range items {
 		it = proto.Clone(it).(*pb.Item)
+		it.Features = nil // see described
 		if i, known := at[it.Id]; known {
 			if it.Title == "" {
 				it.Title = out.Items[i].Title
@@ -74,7 +78,7 @@ func (c *Coordinator) restock() error {
 	}
 	next, _, _, err := restocked(c.catalogue, pending)
 	if err == nil {
-		err = c.grow(len(next.Items))
+		err = c.growWith(len(next.Items), pending)
 	}
 	if err != nil {
 		c.opt.Warn(fmt.Sprintf("items were not taken: %v", err))

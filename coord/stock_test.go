@@ -108,3 +108,25 @@ func TestADeviceCannotMakeUpLostRounds(t *testing.T) {
 		t.Errorf("one device has lost %d reports", n)
 	}
 }
+
+// Items that an operator adds while others are taken in are kept, on disk too.
+func TestItemsThatComeMeanwhileAreKept(t *testing.T) {
+	s := small(1)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.pause(true)
+	r.hands(1)
+	const n = 60
+	for i := range n {
+		q := &pb.ItemsRequest{Items: []*pb.Item{{Id: fmt.Sprint("new ", i)}}}
+		if _, err := r.admin.Items(context.Background(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "all items", func() bool { return r.c.Status().Items == 10+n })
+	r.stop()
+	r = open(t, dir, nil, nil)
+	if got := r.c.Status().Items; got != 10+n || len(r.c.pending) > 0 {
+		t.Errorf("%d items, and %d wait: want %d and none", got, len(r.c.pending), 10+n)
+	}
+}

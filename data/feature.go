@@ -31,7 +31,7 @@ func (l *loader) findContext() {
 // groupContext fills Features.Row, in the order of the grouped rows.
 func (l *loader) groupContext(s *Set, order []int32) {
 	for k, codes := range l.context {
-		c := rows.Column{Name: l.how.context[k], Card: len(l.inContext[k].names), Code: make([]uint32, len(order))}
+		c := rows.Column{Name: l.how.context[k], Card: len(l.inContext[k].names), Code: make([]uint32, len(order)), Names: l.inContext[k].names}
 		for x, i := range order {
 			c.Code[x] = codes[i]
 		}
@@ -56,7 +56,7 @@ func frappe(_ *folder, s *Set) error {
 	for x := len(s.Item) - 1; x >= 0; x-- {
 		codes[s.Item[x]] = cost.Code[x]
 	}
-	f.Item = []rows.Column{{Name: cost.Name, Card: cost.Card, Code: codes}}
+	f.Item = []rows.Column{{Name: cost.Name, Card: cost.Card, Code: codes, Names: cost.Names}}
 	s.Meta.Counted = true
 	return nil
 }
@@ -82,7 +82,7 @@ func (s *Set) films() {
 		for u, v := range values {
 			c.Code[u] = x.of([]byte(v))
 		}
-		c.Card = len(x.names)
+		c.Card, c.Names = len(x.names), x.names
 		f.User = append(f.User, c)
 	}
 	f.Item = genreColumns(s.Meta.Genres)
@@ -114,7 +114,7 @@ func genreColumns(genres [][]string) []rows.Column {
 		}
 		c.Start = append(c.Start, uint32(len(c.Code)))
 	}
-	if c.Card = len(x.names); c.Card == 0 {
+	if c.Card, c.Names = len(x.names), x.names; c.Card == 0 {
 		return nil
 	}
 	return []rows.Column{c}

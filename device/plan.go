@@ -28,6 +28,7 @@ type Options struct {
 	// values alone: on a real device nobody else may know which negatives it drew.
 	Own      uint64
 	Features *rows.Features // what a Featured method reads; others do without
+	Alone    bool           // the columns of users are about the one device that there is, at place 0
 	Dense    bool           // an update holds every row: noise hides which were touched
 	Guarded  bool           // updates are bounded, and summed as integers
 	Cover    privacy.Cover  // which rows hide the touched ones, where not all do

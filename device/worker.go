@@ -187,6 +187,9 @@ func (k *Worker) begin(st *State, t *Task) {
 		k.score.context = t.Rows[len(t.Rows)-1]
 	}
 	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
+	if k.p.Alone {
+		w.Device = 0
+	}
 	w.Loss, w.LossN, w.WantLoss = 0, 0, false
 	w.Rand = rng.New(k.p.draws(), rng.Visit, uint64(t.Round), uint64(t.Device))
 	w.Rank1 = method.Rank1{On: k.p.Direct() && !k.p.Visit.History, G: w.Rank1.G, Lo: w.Rank1.Lo[:0], V: w.Rank1.V[:0]}

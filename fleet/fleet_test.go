@@ -76,15 +76,14 @@ func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 
 func openWith(t testing.TB, dir string, split *data.Split, s *coord.Settings, limits rpc.Limits) *rig {
 	t.Helper()
-	features, err := split.Features()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := coord.Open(coord.Options{Dir: dir, Features: features})
+	c, err := coord.Open(coord.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s != nil {
+		if s.Features, err = split.Features(); err != nil { // a run that is there has its own
+			t.Fatal(err)
+		}
 		if err := c.Begin(*s, itemsOf(split)); err != nil {
 			t.Fatal(err)
 		}

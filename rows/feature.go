@@ -3,6 +3,8 @@ package rows
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Features is side information in columns: what is known of users, of items, and
@@ -20,6 +22,7 @@ type Column struct {
 	Code  []uint32  // one category each, below Card; of sets, all of them one after the other
 	Start []uint32  // of sets: the categories of k are Code[Start[k]:Start[k+1]]; else nil
 	Value []float32 // of numbers
+	Names []string  // what people call the categories, by code; nil where nobody knows
 }
 
 // Of returns the categories of k.
@@ -92,6 +95,9 @@ func (c *Column) check(n int) error {
 	if c.Card < 0 || c.Card > maxCard {
 		return fmt.Errorf("%d categories: want 1 to %d, or 0 for numbers", c.Card, maxCard)
 	}
+	if len(c.Names) > 0 && len(c.Names) != c.Card {
+		return fmt.Errorf("%d names of %d categories", len(c.Names), c.Card)
+	}
 	if c.Start != nil {
 		for k, at := range c.Start {
 			if int(at) > len(c.Code) || k > 0 && at < c.Start[k-1] || k == 0 && at != 0 {
@@ -113,4 +119,48 @@ func (c *Column) check(n int) error {
 		}
 	}
 	return nil
+}
+
+// Codes are the categories that a text names: one, or of sets any number with | between
+// them. Where categories have no names, their numbers do.
+func (c *Column) Codes(text string) ([]uint32, error) {
+	var out []uint32
+	words := []string{text}
+	if c.Start != nil {
+		words = strings.FieldsFunc(text, func(r rune) bool { return r == '|' })
+	}
+	for _, word := range words {
+		word = strings.TrimSpace(word)
+		at := slices.Index(c.Names, word)
+		if len(c.Names) == 0 {
+			if n, err := strconv.Atoi(word); err == nil && n < c.Card {
+				at = n
+			}
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("%s = %q: want %s", c.Name, word, c.Choices())
+		}
+		out = append(out, uint32(at))
+	}
+	return out, nil
+}
+
+// Choices says what a value of the column may be.
+func (c *Column) Choices() string {
+	const most = 60
+	switch {
+	case c.Card == 0:
+		return "a number"
+	case len(c.Names) == 0:
+		return fmt.Sprintf("a category, from 0 to %d", c.Card-1)
+	}
+	names := slices.Sorted(slices.Values(c.Names[:min(most, len(c.Names))]))
+	text := "one of " + strings.Join(names, ", ")
+	if c.Start != nil {
+		text = "any of " + strings.Join(names, ", ") + ", with | between them"
+	}
+	if n := len(c.Names) - most; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	return text
 }

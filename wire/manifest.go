@@ -66,6 +66,11 @@ func checkManifest(m *pb.Manifest) error {
 	if err := checkBlob(m.Catalogue, "the catalogue"); err != nil {
 		return err
 	}
+	if m.Features != nil {
+		if err := checkBlob(m.Features, "the features"); err != nil {
+			return err
+		}
+	}
 	total := uint64(0)
 	for i, s := range m.Slots {
 		if len(s.GetHash()) == 0 && s.GetBytes() == 0 {
@@ -76,6 +81,29 @@ func checkManifest(m *pb.Manifest) error {
 		}
 		if total += s.Bytes; total > 4*MaxNumbers {
 			return fmt.Errorf("wire: the slots have over %d bytes", 4*MaxNumbers)
+		}
+	}
+	return checkChanges(m)
+}
+
+// checkChanges sees that each change leads to something that the manifest names.
+func checkChanges(m *pb.Manifest) error {
+	if len(m.Changes) > MaxChanges {
+		return fmt.Errorf("wire: a manifest of %d changes: want at most %d", len(m.Changes), MaxChanges)
+	}
+	named := map[string]bool{string(m.Catalogue.Hash): true}
+	for _, s := range m.Slots {
+		named[string(s.GetHash())] = true
+	}
+	for i, c := range m.Changes {
+		if err := checkBlob(c.GetBase(), fmt.Sprintf("the base of change %d", i)); err != nil {
+			return err
+		}
+		if err := checkBlob(c.Change, fmt.Sprintf("change %d", i)); err != nil {
+			return err
+		}
+		if len(c.Next) != HashBytes || !named[string(c.Next)] {
+			return fmt.Errorf("wire: change %d leads to %x, which the manifest does not name", i, c.Next)
 		}
 	}
 	return nil

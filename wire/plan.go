@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// Marshal is the form of a plan, a catalogue or a manifest that holds to the limits:
+// Marshal is the form of a plan, a catalogue, features or a manifest that holds to the limits:
 // the same bytes each time.
 func Marshal(m proto.Message) ([]byte, error) {
 	var err error
@@ -23,10 +23,13 @@ func Marshal(m proto.Message) ([]byte, error) {
 	case *pb.Catalogue:
 		limit = MaxBlob
 		err = checkCatalogue(m)
+	case *pb.Features:
+		limit = MaxBlob
+		_, err = featuresOf(m)
 	case *pb.Manifest:
 		err = checkManifest(m)
 	default:
-		panic("wire: Marshal is for plans, catalogues and manifests")
+		panic("wire: Marshal is for plans, catalogues, features and manifests")
 	}
 	if err != nil {
 		return nil, err
@@ -170,6 +173,9 @@ func checkCatalogue(c *pb.Catalogue) error {
 		}
 		if err := text(it.Title, "a title", MaxText, false); err != nil {
 			return err
+		}
+		if len(it.Features) > 0 {
+			return fmt.Errorf("wire: item %d has features of its own: a catalogue has none", i)
 		}
 	}
 	return nil

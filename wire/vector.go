@@ -105,7 +105,7 @@ func uvarint(b []byte, most int) (int, []byte, error) {
 	case n == 0:
 		return 0, nil, errVectorShort
 	case n < 0 || x > uint64(most):
-		return 0, nil, fmt.Errorf("wire: a vector has a count that is over %d", most)
+		return 0, nil, fmt.Errorf("wire: a count is over %d", most)
 	case n > 1 && b[n-1] == 0:
 		return 0, nil, errVectorForm
 	}

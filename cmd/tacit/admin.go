@@ -20,6 +20,7 @@ import (
 
 	"github.com/tacit-rec/tacit/coord"
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
 	"github.com/tacit-rec/tacit/wire/rpc"
@@ -166,9 +167,6 @@ func (a *app) begin(ctx context.Context, r *reach, spec *lab.Spec, f *serveFlags
 	if err != nil {
 		return nil, err
 	}
-	if isFeatured(spec.Params) {
-		return nil, input(fmt.Errorf("%s reads features, which the coordinator must have when it starts", spec.Method), "tacit serve -d "+spec.Data+" -m "+spec.Method)
-	}
 	var opt coord.Options
 	items, err := a.stock(spec, f, &opt)
 	if err != nil {
@@ -178,7 +176,11 @@ func (a *app) begin(ctx context.Context, r *reach, spec *lab.Spec, f *serveFlags
 	if err != nil {
 		return nil, err
 	}
-	resp, err := admin.Begin(ctx, &pb.BeginRequest{Json: string(text), Items: items})
+	req := &pb.BeginRequest{Json: string(text), Items: items}
+	if opt.Features != nil {
+		req.Features = wire.FeaturesFor(opt.Features)
+	}
+	resp, err := admin.Begin(ctx, req)
 	return resp, told(err)
 }
 
@@ -279,7 +281,7 @@ func (a *app) adminRevoke() *cobra.Command {
 }
 
 func (a *app) adminItems() *cobra.Command {
-	return a.call("items FILE", "Add items, or change and retire them: a CSV file of id, title, retired", "  tacit admin items new.csv", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+	return a.call("items FILE", "Add items, or change and retire them: a CSV file of id, title, retired; its first line may name columns of features", "  tacit admin items new.csv", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
 		f, err := os.Open(words[0])
 		if err != nil {
 			return input(err, "")
@@ -300,11 +302,13 @@ func (a *app) adminItems() *cobra.Command {
 	})
 }
 
-// readItems reads a CSV file of id, title and, maybe, whether the item is retired.
+// readItems reads a CSV file of id, title and, maybe, whether the item is retired. A head
+// may name more columns, which are features of the items; an empty field says nothing.
 func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 	c := csv.NewReader(bufio.NewReader(io.LimitReader(r, 1<<30)))
 	c.FieldsPerRecord = -1
 	var out []*pb.Item
+	var head []string
 	for line := 1; ; line++ {
 		f, err := c.Read()
 		if errors.Is(err, io.EOF) {
@@ -314,6 +318,7 @@ func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 			return nil, input(fmt.Errorf("%s: %w", name, err), "want lines of id,title")
 		}
 		if line == 1 && strings.EqualFold(f[0], "id") {
+			head = f
 			continue
 		}
 		it := &pb.Item{Id: f[0]}
@@ -322,6 +327,14 @@ func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 		}
 		if len(f) > 2 {
 			it.Retired = f[2] == "true" || f[2] == "1" || f[2] == "yes"
+		}
+		for i := 3; i < len(f); i++ {
+			if i >= len(head) {
+				return nil, input(fmt.Errorf("line %d of %s has %d columns", line, name, len(f)), "a first line such as id,title,retired,genre names what follows the third")
+			}
+			if value := strings.TrimSpace(f[i]); value != "" {
+				it.Features = append(it.Features, &pb.Setting{Key: strings.TrimSpace(head[i]), Value: value})
+			}
 		}
 		out = append(out, it)
 	}

@@ -23,6 +23,7 @@ type deviceFlags struct {
 	stateFlags
 	server, pin, token           string
 	history, data, user, dataDir string
+	features                     string
 	insecure, once, rehearsal    bool
 	noHoldOut                    bool
 	duty                         float64
@@ -39,6 +40,11 @@ The history is a CSV file of item ids (or of id and time), or a user of a data s
 tacit device add and undo change it, also while the device runs. The newest item is
 held out of training, to measure what the recommendations are worth; it joins when a
 newer one comes.
+
+Some methods also learn from what their users are like (--features age=25,gender=F) and from
+what a moment was like (more columns of the history, named in its first line). Which
+there are the coordinator says, and a wrong one is refused with a list. A value that was not
+told counts as the category "unknown", where there is one, and else is asked for.
 
 What is private is in one state file: encrypted with a passphrase (--passphrase asks, or
 $TACIT_PASSPHRASE, or --passphrase-file) or with a key in the system's keyring (--keyring),
@@ -72,6 +78,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.StringVar(&f.token, "token", "", "to enrol with, once")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
 	fl.StringVar(&f.history, "history", "", "a CSV file of item ids, or of item id and time; what is new in it is added")
+	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, such as age=25,gender=F, or a CSV file of name and value; it stays on the device")
 	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
 	fl.StringVar(&f.user, "user", "", "the user of the data set")
 	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
@@ -97,6 +104,7 @@ func deviceHint(err error) error {
 		agent.ErrOther:      "if the coordinator was set up anew: tacit device forget, then enrol again with another --token",
 		agent.ErrRevoked:    "ask the operator; tacit device forget wipes this device, and a new token enrols it anew",
 		agent.ErrTooLarge:   "--memory gives it more",
+		agent.ErrFeatures:   "--features NAME=VALUE,... tells what its owner is like; columns of a history file, and tacit device add --with, what a moment was like. Both stay on the device",
 		agent.ErrNoModel:    "tacit device --once fetches one",
 		local.ErrPassphrase: "try again; nobody can recover it, and tacit device forget starts anew",
 		local.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",
@@ -129,7 +137,7 @@ const goneHint = "without --once a device waits for it; --server ADDRESS is for 
 
 // device runs one.
 func (a *app) device(ctx context.Context, f *deviceFlags) error {
-	events, err := f.events()
+	events, features, err := f.events()
 	if err != nil {
 		return err
 	}
@@ -149,6 +157,11 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	}
 	if err := f.tell(d, about, events); err != nil {
 		return err
+	}
+	if len(features) > 0 {
+		if err := d.Describe(features); err != nil {
+			return input(err, "")
+		}
 	}
 	if !a.quiet {
 		fmt.Fprintf(a.err, "state  %s (%s)\n", path, file.Protection())

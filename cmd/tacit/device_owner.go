@@ -102,10 +102,15 @@ func (a *app) devicePause(on bool) *cobra.Command {
 }
 
 func (a *app) deviceAdd() *cobra.Command {
-	return a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids", "  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1), func(d *agent.Device, _ string, words []string) error {
+	var with string
+	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids", "  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1), func(d *agent.Device, _ string, words []string) error {
+		moment, err := readFeatures(with)
+		if err != nil {
+			return err
+		}
 		var events []agent.Event
 		for i, id := range words {
-			events = append(events, agent.Event{Item: id, Time: time.Now().UnixMilli() + int64(i)})
+			events = append(events, agent.Event{Item: id, Time: time.Now().UnixMilli() + int64(i)}.In(moment))
 		}
 		if err := d.Add(events...); err != nil {
 			return input(err, "")
@@ -119,6 +124,8 @@ func (a *app) deviceAdd() *cobra.Command {
 			return err
 		})
 	})
+	c.Flags().StringVar(&with, "with", "", "what the moment was like, for methods that learn from it, such as daytime=evening,weather=sunny")
+	return c
 }
 
 func (a *app) deviceUndo() *cobra.Command {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/rows"
 )
 
 // stateFlags say which state file, and how it is opened.
@@ -134,58 +138,122 @@ func (f *deviceFlags) ownName() string {
 	return clean
 }
 
-// events reads the history that the flags name.
-func (f *deviceFlags) events() ([]agent.Event, error) {
+// events reads the history that the flags name, and what its owner is like.
+func (f *deviceFlags) events() (events []agent.Event, features map[string]string, err error) {
+	given, err := readFeatures(f.features)
+	if err != nil {
+		return nil, nil, err
+	}
 	switch {
 	case f.history != "" && f.data != "":
-		return nil, input(errors.New("--history and -d are two histories"), "give one of them")
+		return nil, nil, input(errors.New("--history and -d are two histories"), "give one of them")
 	case (f.data == "") != (f.user == ""):
-		return nil, input(errors.New("-d and --user go together"), "for example: tacit device -d ml-100k --user 7")
+		return nil, nil, input(errors.New("-d and --user go together"), "for example: tacit device -d ml-100k --user 7")
 	case f.history != "":
 		in, err := os.Open(f.history)
 		if err != nil {
-			return nil, input(err, "")
+			return nil, nil, input(err, "")
 		}
 		defer in.Close()
 		events, err := agent.ReadEvents(in)
 		if err != nil {
-			return nil, input(fmt.Errorf("%s: %w", f.history, err), "one line per event: item id, or item id and time")
+			return nil, nil, input(fmt.Errorf("%s: %w", f.history, err), "one line per event: item id, or item id and time")
 		}
-		return events, nil
+		return events, given, nil
 	case f.data != "":
-		return f.played()
+		events, features, err := f.played()
+		maps.Copy(features, given)
+		return events, features, err
 	}
-	return nil, nil
+	return nil, given, nil
 }
 
-// played is the history of a user of a data set, with the ids of its catalogue.
-func (f *deviceFlags) played() ([]agent.Event, error) {
+// played is the history of a user of a data set, with the ids of its catalogue, and what
+// the set knows of the user.
+func (f *deviceFlags) played() ([]agent.Event, map[string]string, error) {
 	var s lab.Settings
 	param.Defaults(&s)
 	s.Data = f.data
 	src, err := lab.OpenData(&s, f.dataDir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	info := src.Info()
 	u := -1
 	for i := range src.Users() {
-		if src.Info().UserName(i) == f.user {
+		if info.UserName(i) == f.user {
 			u = i
 			break
 		}
 	}
 	if u < 0 {
-		return nil, input(fmt.Errorf("%s has no user %q", f.data, f.user), fmt.Sprintf("it has %d, such as %s", src.Users(), src.Info().UserName(0)))
+		return nil, nil, input(fmt.Errorf("%s has no user %q", f.data, f.user), fmt.Sprintf("it has %d, such as %s", src.Users(), info.UserName(0)))
 	}
 	var h data.History
 	src.History(u, &h)
 	items := catalogueOf(src)
 	out := make([]agent.Event, len(h.Items))
 	for i, item := range h.Items {
-		out[i] = agent.Event{Item: items[item].Id, Time: int64(i)}
-		if h.Times != nil && src.Info().TimeKind == data.RealTime {
+		out[i] = agent.Event{Item: items[item].Id, Time: int64(i)}.In(valuesAt(info.Features.Row, h.First+i))
+		if h.Times != nil && info.TimeKind == data.RealTime {
 			out[i].Time = 1000 * h.Times[i]
 		}
+	}
+	return out, valuesAt(info.Features.User, u), nil
+}
+
+// valuesAt is what columns say of one user or interaction, in words.
+func valuesAt(columns []rows.Column, k int) map[string]string {
+	out := map[string]string{}
+	for i := range columns {
+		c := &columns[i]
+		if c.Card == 0 {
+			out[c.Name] = fmt.Sprint(c.Value[k])
+			continue
+		}
+		var names []string
+		for _, code := range c.Of(uint32(k)) {
+			name := fmt.Sprint(code)
+			if len(c.Names) > 0 {
+				name = c.Names[code]
+			}
+			names = append(names, name)
+		}
+		out[c.Name] = strings.Join(names, "|")
+	}
+	return out
+}
+
+// readFeatures reads name=value,..., or a file of lines of name and value.
+func readFeatures(text string) (map[string]string, error) {
+	out := map[string]string{}
+	if text == "" {
+		return out, nil
+	}
+	want := "want name=value,name=value, or a CSV file of name and value"
+	if !strings.Contains(text, "=") {
+		file, err := os.Open(text)
+		if err != nil {
+			return nil, input(fmt.Errorf("--features: %w", err), want)
+		}
+		defer file.Close()
+		in := csv.NewReader(io.LimitReader(file, 1<<20))
+		in.FieldsPerRecord, in.TrimLeadingSpace = 2, true
+		lines, err := in.ReadAll()
+		if err != nil {
+			return nil, input(fmt.Errorf("%s: %w", text, err), want)
+		}
+		for _, f := range lines {
+			out[strings.TrimSpace(f[0])] = strings.TrimSpace(f[1])
+		}
+		return out, nil
+	}
+	for _, word := range strings.Split(text, ",") {
+		name, value, ok := strings.Cut(word, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, input(fmt.Errorf("--features: %q is no name=value", word), want)
+		}
+		out[name] = strings.TrimSpace(value)
 	}
 	return out, nil
 }

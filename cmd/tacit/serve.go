@@ -31,6 +31,7 @@ type serveFlags struct {
 	goal, least                                        float64
 	deadline                                           time.Duration
 	insecure, rehearsal, repair                        bool
+	users, moments                                     []string
 }
 
 const serveLong = `Run a coordinator: devices enrol, train round by round and are given models. Histories stay
@@ -91,6 +92,8 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "how long a round waits for its devices")
 	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices; 0 means none. Without dp devices also say once which items they have, and popularity is the sum")
 	fl.IntVar(&f.bucket, "bucket", 0, "devices that a masked sum is over, about: what a liar can do is bounded by its bucket; 0 means the whole cohort")
+	fl.StringArrayVar(&f.users, "user-column", nil, "with --catalogue, what a method with features learns of users: a name and its categories, such as 'age=18-24|25-34|unknown'; may be given again")
+	fl.StringArrayVar(&f.moments, "row-column", nil, "the same of the moment of an interaction, such as 'daytime=morning|evening|unknown'")
 	fl.BoolVar(&f.rehearsal, "rehearsal", false, "all draws from a public seed, as in a simulation: for tests; real devices refuse it")
 }
 
@@ -149,6 +152,9 @@ func (a *app) stock(spec *lab.Spec, f *serveFlags, opt *coord.Options) ([]*pb.It
 		}
 		defer file.Close()
 		items, err := readItems(file, f.catalogue)
+		if err == nil && isFeatured(spec.Params) {
+			opt.Features, err = columnsOf(items, f.users, f.moments)
+		}
 		return items, err
 	}
 	split, err := splitOf(spec, f.dataDir)

@@ -128,6 +128,58 @@ func (Fate) EnumDescriptor() ([]byte, []int) {
 	return file_tacit_proto_rawDescGZIP(), []int{1}
 }
 
+type Column_Side int32
+
+const (
+	Column_SIDE_UNKNOWN Column_Side = 0
+	Column_USER         Column_Side = 1
+	Column_ITEM         Column_Side = 2
+	Column_ROW          Column_Side = 3 // of an interaction: the hour, the weather
+)
+
+// Enum value maps for Column_Side.
+var (
+	Column_Side_name = map[int32]string{
+		0: "SIDE_UNKNOWN",
+		1: "USER",
+		2: "ITEM",
+		3: "ROW",
+	}
+	Column_Side_value = map[string]int32{
+		"SIDE_UNKNOWN": 0,
+		"USER":         1,
+		"ITEM":         2,
+		"ROW":          3,
+	}
+)
+
+func (x Column_Side) Enum() *Column_Side {
+	p := new(Column_Side)
+	*p = x
+	return p
+}
+
+func (x Column_Side) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Column_Side) Descriptor() protoreflect.EnumDescriptor {
+	return file_tacit_proto_enumTypes[2].Descriptor()
+}
+
+func (Column_Side) Type() protoreflect.EnumType {
+	return &file_tacit_proto_enumTypes[2]
+}
+
+func (x Column_Side) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Column_Side.Descriptor instead.
+func (Column_Side) EnumDescriptor() ([]byte, []int) {
+	return file_tacit_proto_rawDescGZIP(), []int{16, 0}
+}
+
 type MaskResponse_State int32
 
 const (
@@ -173,11 +225,11 @@ func (x MaskResponse_State) String() string {
 }
 
 func (MaskResponse_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_tacit_proto_enumTypes[2].Descriptor()
+	return file_tacit_proto_enumTypes[3].Descriptor()
 }
 
 func (MaskResponse_State) Type() protoreflect.EnumType {
-	return &file_tacit_proto_enumTypes[2]
+	return &file_tacit_proto_enumTypes[3]
 }
 
 func (x MaskResponse_State) Number() protoreflect.EnumNumber {
@@ -186,7 +238,7 @@ func (x MaskResponse_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MaskResponse_State.Descriptor instead.
 func (MaskResponse_State) EnumDescriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{24, 0}
+	return file_tacit_proto_rawDescGZIP(), []int{27, 0}
 }
 
 type HelloRequest struct {
@@ -824,6 +876,8 @@ type Manifest struct {
 	MadeMs        int64                  `protobuf:"varint,8,opt,name=made_ms,json=madeMs,proto3" json:"made_ms,omitempty"`
 	RolledBack    bool                   `protobuf:"varint,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"` // an operator went back to an older model
 	Turns         uint32                 `protobuf:"varint,10,opt,name=turns,proto3" json:"turns,omitempty"`                            // how often that has happened: rounds are answered anew
+	Features      *Blob                  `protobuf:"bytes,12,opt,name=features,proto3" json:"features,omitempty"`                       // a Features; unset where the method reads none
+	Changes       []*Change              `protobuf:"bytes,11,rep,name=changes,proto3" json:"changes,omitempty"`                         // shorter ways to some of the blobs above, for who has an older one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -928,6 +982,82 @@ func (x *Manifest) GetTurns() uint32 {
 	return 0
 }
 
+func (x *Manifest) GetFeatures() *Blob {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *Manifest) GetChanges() []*Change {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// Change makes a blob that the manifest names of an older one. It is the same for all
+// devices, and who cannot use it fetches the whole.
+type Change struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Base          *Blob                  `protobuf:"bytes,1,opt,name=base,proto3" json:"base,omitempty"`     // of an older version
+	Next          []byte                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`     // hash of the catalogue, or of a slot
+	Change        *Blob                  `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"` // as package wire writes it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Change) Reset() {
+	*x = Change{}
+	mi := &file_tacit_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Change) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Change) ProtoMessage() {}
+
+func (x *Change) ProtoReflect() protoreflect.Message {
+	mi := &file_tacit_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Change.ProtoReflect.Descriptor instead.
+func (*Change) Descriptor() ([]byte, []int) {
+	return file_tacit_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Change) GetBase() *Blob {
+	if x != nil {
+		return x.Base
+	}
+	return nil
+}
+
+func (x *Change) GetNext() []byte {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *Change) GetChange() *Blob {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
 type Blob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hash          []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"` // SHA-256
@@ -938,7 +1068,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_tacit_proto_msgTypes[11]
+	mi := &file_tacit_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1080,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[11]
+	mi := &file_tacit_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1093,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{11}
+	return file_tacit_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Blob) GetHash() []byte {
@@ -1004,7 +1134,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_tacit_proto_msgTypes[12]
+	mi := &file_tacit_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1146,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[12]
+	mi := &file_tacit_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1159,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{12}
+	return file_tacit_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Plan) GetMethod() string {
@@ -1147,7 +1277,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_tacit_proto_msgTypes[13]
+	mi := &file_tacit_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1289,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[13]
+	mi := &file_tacit_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1302,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{13}
+	return file_tacit_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Setting) GetKey() string {
@@ -1189,6 +1319,152 @@ func (x *Setting) GetValue() string {
 	return ""
 }
 
+// Features is side information: the columns that a method reads, with the values of
+// those of items, which are public. Values of users and of interactions never travel.
+type Features struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Columns       []*Column              `protobuf:"bytes,1,rep,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Features) Reset() {
+	*x = Features{}
+	mi := &file_tacit_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Features) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Features) ProtoMessage() {}
+
+func (x *Features) ProtoReflect() protoreflect.Message {
+	mi := &file_tacit_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Features.ProtoReflect.Descriptor instead.
+func (*Features) Descriptor() ([]byte, []int) {
+	return file_tacit_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Features) GetColumns() []*Column {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+type Column struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Side          Column_Side            `protobuf:"varint,1,opt,name=side,proto3,enum=tacit.v1.Column_Side" json:"side,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Categories    uint32                 `protobuf:"varint,3,opt,name=categories,proto3" json:"categories,omitempty"` // 0 for a column of numbers
+	Names         []string               `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`            // of the categories, where they have some
+	Sets          bool                   `protobuf:"varint,5,opt,name=sets,proto3" json:"sets,omitempty"`             // each has any number of categories
+	Code          []uint32               `protobuf:"varint,6,rep,packed,name=code,proto3" json:"code,omitempty"`      // by item; of sets, all of them one after the other
+	Start         []uint32               `protobuf:"varint,7,rep,packed,name=start,proto3" json:"start,omitempty"`    // of sets: where those of an item begin in code, and where the last end
+	Value         []float32              `protobuf:"fixed32,8,rep,packed,name=value,proto3" json:"value,omitempty"`   // of numbers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Column) Reset() {
+	*x = Column{}
+	mi := &file_tacit_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Column) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Column) ProtoMessage() {}
+
+func (x *Column) ProtoReflect() protoreflect.Message {
+	mi := &file_tacit_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Column.ProtoReflect.Descriptor instead.
+func (*Column) Descriptor() ([]byte, []int) {
+	return file_tacit_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Column) GetSide() Column_Side {
+	if x != nil {
+		return x.Side
+	}
+	return Column_SIDE_UNKNOWN
+}
+
+func (x *Column) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Column) GetCategories() uint32 {
+	if x != nil {
+		return x.Categories
+	}
+	return 0
+}
+
+func (x *Column) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Column) GetSets() bool {
+	if x != nil {
+		return x.Sets
+	}
+	return false
+}
+
+func (x *Column) GetCode() []uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
+func (x *Column) GetStart() []uint32 {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *Column) GetValue() []float32 {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 type Catalogue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -1200,7 +1476,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_tacit_proto_msgTypes[14]
+	mi := &file_tacit_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1488,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[14]
+	mi := &file_tacit_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1501,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{14}
+	return file_tacit_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Catalogue) GetVersion() uint64 {
@@ -1253,14 +1529,15 @@ type Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Retired       bool                   `protobuf:"varint,3,opt,name=retired,proto3" json:"retired,omitempty"` // never recommended; its row stays
+	Retired       bool                   `protobuf:"varint,3,opt,name=retired,proto3" json:"retired,omitempty"`  // never recommended; its row stays
+	Features      []*Setting             `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"` // values of columns, from an operator; a catalogue has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_tacit_proto_msgTypes[15]
+	mi := &file_tacit_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1549,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[15]
+	mi := &file_tacit_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1562,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{15}
+	return file_tacit_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Item) GetId() string {
@@ -1309,6 +1586,13 @@ func (x *Item) GetRetired() bool {
 	return false
 }
 
+func (x *Item) GetFeatures() []*Setting {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=tacit.v1.Kind" json:"kind,omitempty"`
@@ -1326,7 +1610,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_tacit_proto_msgTypes[16]
+	mi := &file_tacit_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1622,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[16]
+	mi := &file_tacit_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1635,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{16}
+	return file_tacit_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Task) GetKind() Kind {
@@ -1434,7 +1718,7 @@ type Bound struct {
 
 func (x *Bound) Reset() {
 	*x = Bound{}
-	mi := &file_tacit_proto_msgTypes[17]
+	mi := &file_tacit_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1730,7 @@ func (x *Bound) String() string {
 func (*Bound) ProtoMessage() {}
 
 func (x *Bound) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[17]
+	mi := &file_tacit_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1743,7 @@ func (x *Bound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bound.ProtoReflect.Descriptor instead.
 func (*Bound) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{17}
+	return file_tacit_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Bound) GetClip() float64 {
@@ -1546,7 +1830,7 @@ type Masking struct {
 
 func (x *Masking) Reset() {
 	*x = Masking{}
-	mi := &file_tacit_proto_msgTypes[18]
+	mi := &file_tacit_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1842,7 @@ func (x *Masking) String() string {
 func (*Masking) ProtoMessage() {}
 
 func (x *Masking) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[18]
+	mi := &file_tacit_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1855,7 @@ func (x *Masking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Masking.ProtoReflect.Descriptor instead.
 func (*Masking) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{18}
+	return file_tacit_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Masking) GetId() uint32 {
@@ -1669,7 +1953,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_tacit_proto_msgTypes[19]
+	mi := &file_tacit_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1965,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[19]
+	mi := &file_tacit_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1978,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{19}
+	return file_tacit_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FetchRequest) GetHash() []byte {
@@ -1720,7 +2004,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_tacit_proto_msgTypes[20]
+	mi := &file_tacit_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +2016,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[20]
+	mi := &file_tacit_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +2029,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{20}
+	return file_tacit_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FetchResponse) GetData() []byte {
@@ -1772,7 +2056,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_tacit_proto_msgTypes[21]
+	mi := &file_tacit_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +2068,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[21]
+	mi := &file_tacit_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +2081,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{21}
+	return file_tacit_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReportRequest) GetRun() []byte {
@@ -1866,7 +2150,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_tacit_proto_msgTypes[22]
+	mi := &file_tacit_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +2162,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[22]
+	mi := &file_tacit_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +2175,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{22}
+	return file_tacit_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReportResponse) GetFate() Fate {
@@ -1926,7 +2210,7 @@ type MaskRequest struct {
 
 func (x *MaskRequest) Reset() {
 	*x = MaskRequest{}
-	mi := &file_tacit_proto_msgTypes[23]
+	mi := &file_tacit_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2222,7 @@ func (x *MaskRequest) String() string {
 func (*MaskRequest) ProtoMessage() {}
 
 func (x *MaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[23]
+	mi := &file_tacit_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2235,7 @@ func (x *MaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskRequest.ProtoReflect.Descriptor instead.
 func (*MaskRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{23}
+	return file_tacit_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MaskRequest) GetRun() []byte {
@@ -2022,7 +2306,7 @@ type MaskResponse struct {
 
 func (x *MaskResponse) Reset() {
 	*x = MaskResponse{}
-	mi := &file_tacit_proto_msgTypes[24]
+	mi := &file_tacit_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2318,7 @@ func (x *MaskResponse) String() string {
 func (*MaskResponse) ProtoMessage() {}
 
 func (x *MaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[24]
+	mi := &file_tacit_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2331,7 @@ func (x *MaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskResponse.ProtoReflect.Descriptor instead.
 func (*MaskResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{24}
+	return file_tacit_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MaskResponse) GetState() MaskResponse_State {
@@ -2086,7 +2370,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_tacit_proto_msgTypes[25]
+	mi := &file_tacit_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2382,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[25]
+	mi := &file_tacit_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2395,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{25}
+	return file_tacit_proto_rawDescGZIP(), []int{28}
 }
 
 type LeaveResponse struct {
@@ -2122,7 +2406,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_tacit_proto_msgTypes[26]
+	mi := &file_tacit_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2418,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[26]
+	mi := &file_tacit_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2431,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{26}
+	return file_tacit_proto_rawDescGZIP(), []int{29}
 }
 
 type StatusRequest struct {
@@ -2158,7 +2442,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_tacit_proto_msgTypes[27]
+	mi := &file_tacit_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2454,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[27]
+	mi := &file_tacit_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2467,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{27}
+	return file_tacit_proto_rawDescGZIP(), []int{30}
 }
 
 type StatusResponse struct {
@@ -2195,7 +2479,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_tacit_proto_msgTypes[28]
+	mi := &file_tacit_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2491,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[28]
+	mi := &file_tacit_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2504,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{28}
+	return file_tacit_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StatusResponse) GetJson() string {
@@ -2235,13 +2519,14 @@ type BeginRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Json          string                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"` // coord.Settings
 	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	Features      *Features              `protobuf:"bytes,3,opt,name=features,proto3" json:"features,omitempty"` // of a method that reads some
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2538,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2551,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{29}
+	return file_tacit_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *BeginRequest) GetJson() string {
@@ -2283,6 +2568,13 @@ func (x *BeginRequest) GetItems() []*Item {
 	return nil
 }
 
+func (x *BeginRequest) GetFeatures() *Features {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
 type MakeTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uses          uint32                 `protobuf:"varint,1,opt,name=uses,proto3" json:"uses,omitempty"`
@@ -2294,7 +2586,7 @@ type MakeTokenRequest struct {
 
 func (x *MakeTokenRequest) Reset() {
 	*x = MakeTokenRequest{}
-	mi := &file_tacit_proto_msgTypes[30]
+	mi := &file_tacit_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2598,7 @@ func (x *MakeTokenRequest) String() string {
 func (*MakeTokenRequest) ProtoMessage() {}
 
 func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[30]
+	mi := &file_tacit_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2611,7 @@ func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeTokenRequest.ProtoReflect.Descriptor instead.
 func (*MakeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{30}
+	return file_tacit_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MakeTokenRequest) GetUses() uint32 {
@@ -2352,7 +2644,7 @@ type MakeTokenResponse struct {
 
 func (x *MakeTokenResponse) Reset() {
 	*x = MakeTokenResponse{}
-	mi := &file_tacit_proto_msgTypes[31]
+	mi := &file_tacit_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2656,7 @@ func (x *MakeTokenResponse) String() string {
 func (*MakeTokenResponse) ProtoMessage() {}
 
 func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[31]
+	mi := &file_tacit_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2669,7 @@ func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeTokenResponse.ProtoReflect.Descriptor instead.
 func (*MakeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{31}
+	return file_tacit_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MakeTokenResponse) GetToken() string {
@@ -2396,7 +2688,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_tacit_proto_msgTypes[32]
+	mi := &file_tacit_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2700,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[32]
+	mi := &file_tacit_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2713,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{32}
+	return file_tacit_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PauseRequest) GetPause() bool {
@@ -2440,7 +2732,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_tacit_proto_msgTypes[33]
+	mi := &file_tacit_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2744,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[33]
+	mi := &file_tacit_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2757,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{33}
+	return file_tacit_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RollbackRequest) GetVersion() uint64 {
@@ -2483,7 +2775,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_tacit_proto_msgTypes[34]
+	mi := &file_tacit_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2787,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[34]
+	mi := &file_tacit_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2800,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{34}
+	return file_tacit_proto_rawDescGZIP(), []int{37}
 }
 
 type HistoryResponse struct {
@@ -2520,7 +2812,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_tacit_proto_msgTypes[35]
+	mi := &file_tacit_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2824,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[35]
+	mi := &file_tacit_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2837,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{35}
+	return file_tacit_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HistoryResponse) GetManifests() []*Signed {
@@ -2564,7 +2856,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_tacit_proto_msgTypes[36]
+	mi := &file_tacit_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2868,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[36]
+	mi := &file_tacit_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2881,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{36}
+	return file_tacit_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RevokeRequest) GetSeat() uint32 {
@@ -2609,7 +2901,7 @@ type ItemsRequest struct {
 
 func (x *ItemsRequest) Reset() {
 	*x = ItemsRequest{}
-	mi := &file_tacit_proto_msgTypes[37]
+	mi := &file_tacit_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2913,7 @@ func (x *ItemsRequest) String() string {
 func (*ItemsRequest) ProtoMessage() {}
 
 func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[37]
+	mi := &file_tacit_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2926,7 @@ func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsRequest.ProtoReflect.Descriptor instead.
 func (*ItemsRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{37}
+	return file_tacit_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ItemsRequest) GetItems() []*Item {
@@ -2655,7 +2947,7 @@ type ItemsResponse struct {
 
 func (x *ItemsResponse) Reset() {
 	*x = ItemsResponse{}
-	mi := &file_tacit_proto_msgTypes[38]
+	mi := &file_tacit_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2959,7 @@ func (x *ItemsResponse) String() string {
 func (*ItemsResponse) ProtoMessage() {}
 
 func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[38]
+	mi := &file_tacit_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2972,7 @@ func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsResponse.ProtoReflect.Descriptor instead.
 func (*ItemsResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{38}
+	return file_tacit_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ItemsResponse) GetVersion() uint64 {
@@ -2714,7 +3006,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_tacit_proto_msgTypes[39]
+	mi := &file_tacit_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +3018,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[39]
+	mi := &file_tacit_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +3031,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{39}
+	return file_tacit_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExportRequest) GetVersion() uint64 {
@@ -2766,7 +3058,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_tacit_proto_msgTypes[40]
+	mi := &file_tacit_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +3070,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[40]
+	mi := &file_tacit_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +3083,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{40}
+	return file_tacit_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CountedRequest) GetRound() uint32 {
@@ -2812,7 +3104,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_tacit_proto_msgTypes[41]
+	mi := &file_tacit_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +3116,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[41]
+	mi := &file_tacit_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +3129,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{41}
+	return file_tacit_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CountedResponse) GetClosed() bool {
@@ -2910,7 +3202,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\":\n" +
 	"\x06Signed\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xb4\x02\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x8c\x03\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"federation\x18\x01 \x01(\fR\n" +
@@ -2925,7 +3217,13 @@ const file_tacit_proto_rawDesc = "" +
 	"\vrolled_back\x18\t \x01(\bR\n" +
 	"rolledBack\x12\x14\n" +
 	"\x05turns\x18\n" +
-	" \x01(\rR\x05turns\"0\n" +
+	" \x01(\rR\x05turns\x12*\n" +
+	"\bfeatures\x18\f \x01(\v2\x0e.tacit.v1.BlobR\bfeatures\x12*\n" +
+	"\achanges\x18\v \x03(\v2\x10.tacit.v1.ChangeR\achanges\"h\n" +
+	"\x06Change\x12\"\n" +
+	"\x04base\x18\x01 \x01(\v2\x0e.tacit.v1.BlobR\x04base\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\fR\x04next\x12&\n" +
+	"\x06change\x18\x03 \x01(\v2\x0e.tacit.v1.BlobR\x06change\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
@@ -2948,15 +3246,34 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05shape\x18\x0f \x03(\x04R\x05shape\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"e\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"6\n" +
+	"\bFeatures\x12*\n" +
+	"\acolumns\x18\x01 \x03(\v2\x10.tacit.v1.ColumnR\acolumns\"\x88\x02\n" +
+	"\x06Column\x12)\n" +
+	"\x04side\x18\x01 \x01(\x0e2\x15.tacit.v1.Column.SideR\x04side\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1e\n" +
+	"\n" +
+	"categories\x18\x03 \x01(\rR\n" +
+	"categories\x12\x14\n" +
+	"\x05names\x18\x04 \x03(\tR\x05names\x12\x12\n" +
+	"\x04sets\x18\x05 \x01(\bR\x04sets\x12\x12\n" +
+	"\x04code\x18\x06 \x03(\rR\x04code\x12\x14\n" +
+	"\x05start\x18\a \x03(\rR\x05start\x12\x14\n" +
+	"\x05value\x18\b \x03(\x02R\x05value\"5\n" +
+	"\x04Side\x12\x10\n" +
+	"\fSIDE_UNKNOWN\x10\x00\x12\b\n" +
+	"\x04USER\x10\x01\x12\b\n" +
+	"\x04ITEM\x10\x02\x12\a\n" +
+	"\x03ROW\x10\x03\"e\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12$\n" +
 	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\x12\x18\n" +
-	"\apopular\x18\x03 \x03(\rR\apopular\"F\n" +
+	"\apopular\x18\x03 \x03(\rR\apopular\"u\n" +
 	"\x04Item\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x18\n" +
-	"\aretired\x18\x03 \x01(\bR\aretired\"\x89\x02\n" +
+	"\aretired\x18\x03 \x01(\bR\aretired\x12-\n" +
+	"\bfeatures\x18\x04 \x03(\v2\x11.tacit.v1.SettingR\bfeatures\"\x89\x02\n" +
 	"\x04Task\x12\"\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\fR\x03run\x12\x14\n" +
@@ -3036,10 +3353,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\rLeaveResponse\"\x0f\n" +
 	"\rStatusRequest\"$\n" +
 	"\x0eStatusResponse\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\tR\x04json\"H\n" +
+	"\x04json\x18\x01 \x01(\tR\x04json\"x\n" +
 	"\fBeginRequest\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\tR\x04json\x12$\n" +
-	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"P\n" +
+	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\x12.\n" +
+	"\bfeatures\x18\x03 \x01(\v2\x12.tacit.v1.FeaturesR\bfeatures\"P\n" +
 	"\x10MakeTokenRequest\x12\x12\n" +
 	"\x04uses\x18\x01 \x01(\rR\x04uses\x12\x14\n" +
 	"\x05hours\x18\x02 \x01(\rR\x05hours\x12\x12\n" +
@@ -3114,114 +3432,126 @@ func file_tacit_proto_rawDescGZIP() []byte {
 	return file_tacit_proto_rawDescData
 }
 
-var file_tacit_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_tacit_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_tacit_proto_goTypes = []any{
 	(Kind)(0),                 // 0: tacit.v1.Kind
 	(Fate)(0),                 // 1: tacit.v1.Fate
-	(MaskResponse_State)(0),   // 2: tacit.v1.MaskResponse.State
-	(*HelloRequest)(nil),      // 3: tacit.v1.HelloRequest
-	(*HelloResponse)(nil),     // 4: tacit.v1.HelloResponse
-	(*Limits)(nil),            // 5: tacit.v1.Limits
-	(*EnrolRequest)(nil),      // 6: tacit.v1.EnrolRequest
-	(*EnrolResponse)(nil),     // 7: tacit.v1.EnrolResponse
-	(*CheckInRequest)(nil),    // 8: tacit.v1.CheckInRequest
-	(*Done)(nil),              // 9: tacit.v1.Done
-	(*CheckInResponse)(nil),   // 10: tacit.v1.CheckInResponse
-	(*Wait)(nil),              // 11: tacit.v1.Wait
-	(*Signed)(nil),            // 12: tacit.v1.Signed
-	(*Manifest)(nil),          // 13: tacit.v1.Manifest
-	(*Blob)(nil),              // 14: tacit.v1.Blob
-	(*Plan)(nil),              // 15: tacit.v1.Plan
-	(*Setting)(nil),           // 16: tacit.v1.Setting
-	(*Catalogue)(nil),         // 17: tacit.v1.Catalogue
-	(*Item)(nil),              // 18: tacit.v1.Item
-	(*Task)(nil),              // 19: tacit.v1.Task
-	(*Bound)(nil),             // 20: tacit.v1.Bound
-	(*Masking)(nil),           // 21: tacit.v1.Masking
-	(*FetchRequest)(nil),      // 22: tacit.v1.FetchRequest
-	(*FetchResponse)(nil),     // 23: tacit.v1.FetchResponse
-	(*ReportRequest)(nil),     // 24: tacit.v1.ReportRequest
-	(*ReportResponse)(nil),    // 25: tacit.v1.ReportResponse
-	(*MaskRequest)(nil),       // 26: tacit.v1.MaskRequest
-	(*MaskResponse)(nil),      // 27: tacit.v1.MaskResponse
-	(*LeaveRequest)(nil),      // 28: tacit.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 29: tacit.v1.LeaveResponse
-	(*StatusRequest)(nil),     // 30: tacit.v1.StatusRequest
-	(*StatusResponse)(nil),    // 31: tacit.v1.StatusResponse
-	(*BeginRequest)(nil),      // 32: tacit.v1.BeginRequest
-	(*MakeTokenRequest)(nil),  // 33: tacit.v1.MakeTokenRequest
-	(*MakeTokenResponse)(nil), // 34: tacit.v1.MakeTokenResponse
-	(*PauseRequest)(nil),      // 35: tacit.v1.PauseRequest
-	(*RollbackRequest)(nil),   // 36: tacit.v1.RollbackRequest
-	(*HistoryRequest)(nil),    // 37: tacit.v1.HistoryRequest
-	(*HistoryResponse)(nil),   // 38: tacit.v1.HistoryResponse
-	(*RevokeRequest)(nil),     // 39: tacit.v1.RevokeRequest
-	(*ItemsRequest)(nil),      // 40: tacit.v1.ItemsRequest
-	(*ItemsResponse)(nil),     // 41: tacit.v1.ItemsResponse
-	(*ExportRequest)(nil),     // 42: tacit.v1.ExportRequest
-	(*CountedRequest)(nil),    // 43: tacit.v1.CountedRequest
-	(*CountedResponse)(nil),   // 44: tacit.v1.CountedResponse
+	(Column_Side)(0),          // 2: tacit.v1.Column.Side
+	(MaskResponse_State)(0),   // 3: tacit.v1.MaskResponse.State
+	(*HelloRequest)(nil),      // 4: tacit.v1.HelloRequest
+	(*HelloResponse)(nil),     // 5: tacit.v1.HelloResponse
+	(*Limits)(nil),            // 6: tacit.v1.Limits
+	(*EnrolRequest)(nil),      // 7: tacit.v1.EnrolRequest
+	(*EnrolResponse)(nil),     // 8: tacit.v1.EnrolResponse
+	(*CheckInRequest)(nil),    // 9: tacit.v1.CheckInRequest
+	(*Done)(nil),              // 10: tacit.v1.Done
+	(*CheckInResponse)(nil),   // 11: tacit.v1.CheckInResponse
+	(*Wait)(nil),              // 12: tacit.v1.Wait
+	(*Signed)(nil),            // 13: tacit.v1.Signed
+	(*Manifest)(nil),          // 14: tacit.v1.Manifest
+	(*Change)(nil),            // 15: tacit.v1.Change
+	(*Blob)(nil),              // 16: tacit.v1.Blob
+	(*Plan)(nil),              // 17: tacit.v1.Plan
+	(*Setting)(nil),           // 18: tacit.v1.Setting
+	(*Features)(nil),          // 19: tacit.v1.Features
+	(*Column)(nil),            // 20: tacit.v1.Column
+	(*Catalogue)(nil),         // 21: tacit.v1.Catalogue
+	(*Item)(nil),              // 22: tacit.v1.Item
+	(*Task)(nil),              // 23: tacit.v1.Task
+	(*Bound)(nil),             // 24: tacit.v1.Bound
+	(*Masking)(nil),           // 25: tacit.v1.Masking
+	(*FetchRequest)(nil),      // 26: tacit.v1.FetchRequest
+	(*FetchResponse)(nil),     // 27: tacit.v1.FetchResponse
+	(*ReportRequest)(nil),     // 28: tacit.v1.ReportRequest
+	(*ReportResponse)(nil),    // 29: tacit.v1.ReportResponse
+	(*MaskRequest)(nil),       // 30: tacit.v1.MaskRequest
+	(*MaskResponse)(nil),      // 31: tacit.v1.MaskResponse
+	(*LeaveRequest)(nil),      // 32: tacit.v1.LeaveRequest
+	(*LeaveResponse)(nil),     // 33: tacit.v1.LeaveResponse
+	(*StatusRequest)(nil),     // 34: tacit.v1.StatusRequest
+	(*StatusResponse)(nil),    // 35: tacit.v1.StatusResponse
+	(*BeginRequest)(nil),      // 36: tacit.v1.BeginRequest
+	(*MakeTokenRequest)(nil),  // 37: tacit.v1.MakeTokenRequest
+	(*MakeTokenResponse)(nil), // 38: tacit.v1.MakeTokenResponse
+	(*PauseRequest)(nil),      // 39: tacit.v1.PauseRequest
+	(*RollbackRequest)(nil),   // 40: tacit.v1.RollbackRequest
+	(*HistoryRequest)(nil),    // 41: tacit.v1.HistoryRequest
+	(*HistoryResponse)(nil),   // 42: tacit.v1.HistoryResponse
+	(*RevokeRequest)(nil),     // 43: tacit.v1.RevokeRequest
+	(*ItemsRequest)(nil),      // 44: tacit.v1.ItemsRequest
+	(*ItemsResponse)(nil),     // 45: tacit.v1.ItemsResponse
+	(*ExportRequest)(nil),     // 46: tacit.v1.ExportRequest
+	(*CountedRequest)(nil),    // 47: tacit.v1.CountedRequest
+	(*CountedResponse)(nil),   // 48: tacit.v1.CountedResponse
 }
 var file_tacit_proto_depIdxs = []int32{
-	5,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
-	9,  // 1: tacit.v1.CheckInRequest.last:type_name -> tacit.v1.Done
-	11, // 2: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
-	19, // 3: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
-	12, // 4: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.Signed
-	14, // 5: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
-	14, // 6: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
-	14, // 7: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
-	16, // 8: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
-	18, // 9: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
-	0,  // 10: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
-	20, // 11: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
-	21, // 12: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
-	0,  // 13: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
-	1,  // 14: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
-	2,  // 15: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	18, // 16: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
-	12, // 17: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
-	18, // 18: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
-	3,  // 19: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	6,  // 20: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	8,  // 21: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	22, // 22: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	24, // 23: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	26, // 24: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	28, // 25: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	30, // 26: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
-	32, // 27: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
-	33, // 28: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
-	35, // 29: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
-	36, // 30: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
-	37, // 31: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
-	39, // 32: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
-	40, // 33: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
-	42, // 34: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
-	43, // 35: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
-	4,  // 36: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	7,  // 37: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	10, // 38: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	23, // 39: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	25, // 40: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	27, // 41: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	29, // 42: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	31, // 43: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
-	31, // 44: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
-	34, // 45: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
-	31, // 46: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
-	31, // 47: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
-	38, // 48: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
-	31, // 49: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
-	41, // 50: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
-	23, // 51: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
-	44, // 52: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
-	36, // [36:53] is the sub-list for method output_type
-	19, // [19:36] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	6,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
+	10, // 1: tacit.v1.CheckInRequest.last:type_name -> tacit.v1.Done
+	12, // 2: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
+	23, // 3: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
+	13, // 4: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.Signed
+	16, // 5: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
+	16, // 6: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
+	16, // 7: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
+	16, // 8: tacit.v1.Manifest.features:type_name -> tacit.v1.Blob
+	15, // 9: tacit.v1.Manifest.changes:type_name -> tacit.v1.Change
+	16, // 10: tacit.v1.Change.base:type_name -> tacit.v1.Blob
+	16, // 11: tacit.v1.Change.change:type_name -> tacit.v1.Blob
+	18, // 12: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
+	20, // 13: tacit.v1.Features.columns:type_name -> tacit.v1.Column
+	2,  // 14: tacit.v1.Column.side:type_name -> tacit.v1.Column.Side
+	22, // 15: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
+	18, // 16: tacit.v1.Item.features:type_name -> tacit.v1.Setting
+	0,  // 17: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
+	24, // 18: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
+	25, // 19: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
+	0,  // 20: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
+	1,  // 21: tacit.v1.ReportResponse.fate:type_name -> tacit.v1.Fate
+	3,  // 22: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
+	22, // 23: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
+	19, // 24: tacit.v1.BeginRequest.features:type_name -> tacit.v1.Features
+	13, // 25: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.Signed
+	22, // 26: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
+	4,  // 27: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	7,  // 28: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	9,  // 29: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	26, // 30: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	28, // 31: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	30, // 32: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	32, // 33: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	34, // 34: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
+	36, // 35: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
+	37, // 36: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
+	39, // 37: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
+	40, // 38: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
+	41, // 39: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
+	43, // 40: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
+	44, // 41: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
+	46, // 42: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
+	47, // 43: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
+	5,  // 44: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	8,  // 45: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	11, // 46: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	27, // 47: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	29, // 48: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	31, // 49: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	33, // 50: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	35, // 51: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
+	35, // 52: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
+	38, // 53: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
+	35, // 54: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
+	35, // 55: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
+	42, // 56: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
+	35, // 57: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
+	45, // 58: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
+	27, // 59: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
+	48, // 60: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
+	44, // [44:61] is the sub-list for method output_type
+	27, // [27:44] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
@@ -3238,8 +3568,8 @@ func file_tacit_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tacit_proto_rawDesc), len(file_tacit_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   42,
+			NumEnums:      4,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/wire/pb"
+)
+
+// mostColumns bounds what an owner tells.
+const mostColumns = 64
+
+// In is the event in a moment: the columns of its interaction, with their values.
+func (e Event) In(moment map[string]string) Event {
+	q := url.Values{}
+	for name, value := range moment {
+		q.Set(name, value)
+	}
+	e.With = q.Encode()
+	return e
+}
+
+// features are those that a plan's method reads; nil where the plan names none. Columns
+// of items come with the model. Those of users and interactions are the host's, or of a
+// device that is alone: they are filled for each task, where they stand, since a method
+// may have a copy of a column that shares its values.
+func (h *Host) features(m *pb.Manifest, p *pb.Plan, blob get) (*rows.Features, error) {
+	if len(p.Features) == 0 || len(m.Features.GetHash()) == 0 {
+		return h.Features, nil
+	}
+	b, err := blob(m.Features)
+	if err != nil {
+		return nil, err
+	}
+	f, err := wire.ReadFeatures(b, int(p.Items))
+	if err != nil {
+		return nil, err
+	}
+	if own := h.Features; own != nil {
+		return &rows.Features{User: own.User, Item: f.Item, Row: own.Row}, nil
+	}
+	for i := range f.User {
+		makeRoom(&f.User[i], 1)
+	}
+	for i := range f.Row {
+		if f.Row[i].Start != nil {
+			return nil, fmt.Errorf("%w: %q has sets of categories for each interaction, which only devices that are played together can have", ErrFeatures, f.Row[i].Name)
+		}
+		makeRoom(&f.Row[i], mostEvents)
+	}
+	return f, nil
+}
+
+// makeRoom gives a column n places.
+func makeRoom(c *rows.Column, n int) {
+	switch {
+	case c.Card == 0:
+		c.Value = make([]float32, n)
+	case c.Start != nil: // of the one user
+		c.Start, c.Code = make([]uint32, n+1), make([]uint32, c.Card)
+	default:
+		c.Code = make([]uint32, n)
+	}
+}
+
+// put sets place k of a column to what a text says.
+func put(c *rows.Column, k int, text string) error {
+	if c.Card == 0 {
+		x, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
+		if err != nil || x-x != 0 {
+			return fmt.Errorf("%w: %s = %q: want %s", ErrFeatures, c.Name, text, c.Choices())
+		}
+		c.Value[k] = float32(x)
+		return nil
+	}
+	codes, err := c.Codes(text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFeatures, err)
+	}
+	if c.Start == nil {
+		c.Code[k] = codes[0]
+		return nil
+	}
+	slices.Sort(codes)
+	codes = slices.Compact(codes)
+	c.Start[k+1] = uint32(copy(c.Code, codes))
+	return nil
+}
+
+// describe fills the columns of a device that is alone, for a task.
+func (h *Host) describe(r *record, src Source, t *device.Task) error {
+	f := h.plan.Features
+	if err := describeUser(f.User, r.Features); err != nil {
+		return err
+	}
+	if len(f.Row) == 0 {
+		return nil
+	}
+	s, ok := src.(*told)
+	if !ok || len(s.with) != len(t.Train) {
+		return fmt.Errorf("%w: %s of each interaction, which this source does not tell", ErrFeatures, columnNames(f.Row))
+	}
+	t.Rows = make([]uint32, len(t.Train))
+	for k, with := range s.with {
+		t.Rows[k] = uint32(k)
+		values, err := url.ParseQuery(with)
+		if err != nil {
+			return err
+		}
+		for i := range f.Row {
+			c := &f.Row[i]
+			if values.Has(c.Name) {
+				err = put(c, k, values.Get(c.Name))
+			} else {
+				err = missing(c, k)
+			}
+			if err != nil {
+				return fmt.Errorf("%w (the moment of item %s in the history)", err, h.cat.Item(t.Train[k]).Id)
+			}
+		}
+	}
+	return nil
+}
+
+// unknowns are the categories that stand for a value that nobody knows.
+var unknowns = []string{"unknown", ""}
+
+// missing sets place k to the category that stands for a value that was not told, where
+// the column has one.
+func missing(c *rows.Column, k int) error {
+	for _, name := range unknowns {
+		if at := slices.Index(c.Names, name); at >= 0 && c.Start == nil {
+			c.Code[k] = uint32(at)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s was not told, and no category stands for that: want %s", ErrFeatures, c.Name, c.Choices())
+}
+
+// describeUser fills the columns of the user.
+func describeUser(columns []rows.Column, told map[string]string) error {
+	for name := range told {
+		if !slices.ContainsFunc(columns, func(c rows.Column) bool { return c.Name == name }) {
+			return fmt.Errorf("%w: there is no feature %q of users: want %s", ErrFeatures, name, columnNames(columns))
+		}
+	}
+	for i := range columns {
+		c := &columns[i]
+		text, ok := told[c.Name]
+		err := error(nil)
+		if ok {
+			err = put(c, 0, text)
+		} else {
+			err = missing(c, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func columnNames(columns []rows.Column) string {
+	var names []string
+	for i := range columns {
+		names = append(names, columns[i].Name)
+	}
+	if len(names) == 0 {
+		return "none: it reads none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// described sees that the owner has told what the model's method reads, before a round
+// wants it.
+func (d *Device) described() error {
+	m, err := d.manifest()
+	if err != nil || d.opt.Host.Features != nil || len(m.Features.GetHash()) == 0 {
+		return nil
+	}
+	b, err := d.stored(m.Features)
+	if err != nil {
+		return err
+	}
+	p, err := d.stored(m.Plan)
+	if err != nil {
+		return err
+	}
+	plan, err := wire.ReadPlan(p)
+	if err != nil {
+		return err
+	}
+	f, err := wire.ReadFeatures(b, int(plan.Items))
+	if err != nil {
+		return err
+	}
+	for i := range f.User {
+		makeRoom(&f.User[i], 1)
+	}
+	return describeUser(f.User, d.rec.Features)
+}
