@@ -272,6 +272,9 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	if int(t.Round) >= h.plan.Rounds {
 		return nil, nil, fmt.Errorf("agent: round %d of a plan of %d", t.Round+1, h.plan.Rounds)
 	}
+	if bound.Most > 0 && !h.plan.Reaches() {
+		return nil, nil, errors.New("agent: the task bounds numbers by the reach of their slots, and the method does not say it")
+	}
 	vector = h.vector[:h.plan.Numbers(int(t.Round))+1]
 	if t.Numbers != uint64(len(vector)) {
 		return nil, nil, fmt.Errorf("agent: the task wants %d numbers, and an update has %d", t.Numbers, len(vector))

@@ -130,7 +130,12 @@ func (c *Coordinator) newTask(kind pb.Kind, t, numbers int, b *pb.Bound) *pb.Tas
 }
 
 // mostOf is the largest magnitude of an integer that a bound allows.
-func mostOf(b privacy.Bound) int64 { return max(int64(b.Levels)+1, privacy.BitLevels) }
+func mostOf(b privacy.Bound) int64 {
+	if b.Most > 0 {
+		return b.Most
+	}
+	return max(int64(b.Levels)+1, privacy.BitLevels)
+}
 
 // logOf names the groups of a round of this turn.
 func (c *Coordinator) logOf(task *pb.Task) string {

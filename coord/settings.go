@@ -41,6 +41,10 @@ type Settings struct {
 	// of few can be checked more closely, and hides each among fewer.
 	Bucket int `json:"bucket,omitempty"`
 
+	// Bits is how many each number of a sum has, where the method says how large its numbers
+	// are and no privacy is promised; 0 for as many as there is room for.
+	Bits int `json:"bits,omitempty"`
+
 	// Devices is N: the run begins when so many are enrolled. Who comes later gets
 	// models and is in no sum.
 	Devices int `json:"devices"`

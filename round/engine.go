@@ -48,6 +48,7 @@ type Report struct {
 	Kept    bool // too few devices came, or stayed: nothing was released
 	Samples int
 	Bytes   int // sent by the devices that count
+	Cut     int // numbers that were beyond the reach of their slots, where devices are in this process
 	Loss    float64
 	LossN   int
 }
@@ -117,7 +118,7 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	}
 	var shrunk [method.MaxSlots]float64
 	if e.Bound != nil {
-		e.unseal(e.Bound.Unit())
+		e.unseal(*e.Bound)
 	} else {
 		e.gather(rep.Devices, shrunk[:])
 	}

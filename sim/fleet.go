@@ -216,6 +216,7 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		rep.Idle += l.rep.Idle
 		rep.Samples += l.rep.Samples
 		rep.Bytes += l.rep.Bytes
+		rep.Cut += l.rep.Cut
 		rep.Loss += l.rep.Loss // of the one lane that worked the first shard
 		rep.LossN += l.rep.LossN
 		f.extra += l.evalled / time.Duration(len(f.lanes))
@@ -291,6 +292,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 		l.rep.Devices++
 		l.rep.Samples += out.Samples
 		l.rep.Bytes += out.Bytes
+		l.rep.Cut += out.Cut
 	}
 	if loss {
 		l.rep.Loss += out.Loss

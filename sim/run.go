@@ -11,7 +11,6 @@ import (
 	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/vec"
@@ -82,6 +81,7 @@ type Event struct {
 	BytesUp int           `json:"bytes_up"`
 	Down    int           `json:"bytes_down,omitempty"` // and Zeros: where Encode is sparse
 	Zeros   float64       `json:"zeros,omitempty"`      // share of the numbers sent to devices
+	Cut     int           `json:"cut,omitempty"`        // numbers that were beyond the reach of their slots
 	TrainMS float64       `json:"train_ms"`
 	EvalMS  float64       `json:"eval_ms"`
 	Best    bool          `json:"best,omitempty"`
@@ -122,7 +122,10 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		if f.central != nil {
 			return nil, errors.New("sim: sums=integer: this method is trained in one place, and sums nothing")
 		}
-		b := privacy.Integers(f.Users())
+		b, err := f.Plan.Bound(f.Users(), opt.Bits)
+		if err != nil {
+			return nil, fmt.Errorf("sim: bits = %d: %w", opt.Bits, err)
+		}
 		e.Bound = &b
 	}
 	if opt.DP.On() {
@@ -183,7 +186,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		return Event{}, err
 	}
 	took, evalled := time.Since(start), f.evalTime()
-	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Clip: clip}
+	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Cut: rep.Cut, Clip: clip}
 	sane := r.finite()
 	if rep.LossN > 0 {
 		// A private slot that has diverged shows in the loss alone.

@@ -146,7 +146,7 @@ func networked(words []string, settings func() []lab.Setting) (*lab.Spec, error)
 func federated(s *lab.Spec, f *serveFlags) coord.Settings {
 	out := coord.Settings{
 		Name: f.name, Method: s.Method, Params: map[string]string{}, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives, Keep: s.Keep,
-		Cohort: s.Cohort, Mean: agg.Mean(s.Mean), Server: s.Server, DP: s.DP, Masked: s.Secagg == "on", Bucket: f.bucket,
+		Cohort: s.Cohort, Mean: agg.Mean(s.Mean), Server: s.Server, DP: s.DP, Bits: s.Bits, Masked: s.Secagg == "on", Bucket: f.bucket,
 		Devices: f.devices, Goal: f.goal, Least: f.least, Deadline: f.deadline, Readout: f.readout, Rehearsal: f.rehearsal, Seed: s.Seed,
 	}
 	if out.Name == "" {

@@ -1711,7 +1711,8 @@ type Bound struct {
 	Late          bool                   `protobuf:"varint,6,opt,name=late,proto3" json:"late,omitempty"`
 	Noise         int64                  `protobuf:"varint,7,opt,name=noise,proto3" json:"noise,omitempty"` // deviation that the device adds to each integer; 0 for none
 	BitNoise      int64                  `protobuf:"varint,8,opt,name=bit_noise,json=bitNoise,proto3" json:"bit_noise,omitempty"`
-	Most          int64                  `protobuf:"varint,9,opt,name=most,proto3" json:"most,omitempty"` // largest magnitude of an integer
+	Most          int64                  `protobuf:"varint,9,opt,name=most,proto3" json:"most,omitempty"`  // largest magnitude of an integer
+	Each          bool                   `protobuf:"varint,10,opt,name=each,proto3" json:"each,omitempty"` // it is what the reach of a slot becomes, each on a scale of its own; nothing else is set
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1807,6 +1808,13 @@ func (x *Bound) GetMost() int64 {
 		return x.Most
 	}
 	return 0
+}
+
+func (x *Bound) GetEach() bool {
+	if x != nil {
+		return x.Each
+	}
+	return false
 }
 
 // Masking is secagg.Round, and the device's id in it.
@@ -3283,7 +3291,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05model\x18\x06 \x01(\x04R\x05model\x12\x17\n" +
 	"\aleft_ms\x18\a \x01(\rR\x06leftMs\x12+\n" +
 	"\amasking\x18\b \x01(\v2\x11.tacit.v1.MaskingR\amasking\x12\x18\n" +
-	"\anumbers\x18\t \x01(\x04R\anumbers\"\xc2\x01\n" +
+	"\anumbers\x18\t \x01(\x04R\anumbers\"\xd6\x01\n" +
 	"\x05Bound\x12\x12\n" +
 	"\x04clip\x18\x01 \x01(\x01R\x04clip\x12\x16\n" +
 	"\x06levels\x18\x02 \x01(\x01R\x06levels\x12\x10\n" +
@@ -3293,7 +3301,9 @@ const file_tacit_proto_rawDesc = "" +
 	"\x04late\x18\x06 \x01(\bR\x04late\x12\x14\n" +
 	"\x05noise\x18\a \x01(\x03R\x05noise\x12\x1b\n" +
 	"\tbit_noise\x18\b \x01(\x03R\bbitNoise\x12\x12\n" +
-	"\x04most\x18\t \x01(\x03R\x04most\"\x97\x02\n" +
+	"\x04most\x18\t \x01(\x03R\x04most\x12\x12\n" +
+	"\x04each\x18\n" +
+	" \x01(\bR\x04each\"\x97\x02\n" +
 	"\aMasking\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
 	"\adevices\x18\x02 \x01(\rR\adevices\x12\x16\n" +
