@@ -19,7 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// vault is a group of devices with a masked sum, in one attempt at a round. Nothing of an
+// vault is a group of devices with a masked sum, in one attempt at a round or a readout. Nothing of an
 // attempt that does not end is of any use to anybody, so it is kept in memory.
 type vault struct {
 	hall // for its cohort, its task and its sum
@@ -53,8 +53,9 @@ func sumLog(c *Coordinator, task *pb.Task) string { return c.logOf(task) + ".sum
 
 // kept is what is on disk of a masked sum.
 type keptSum struct {
-	Seats []uint32 `json:"seats"`
-	Sum   []int32  `json:"sum"`
+	Attempt uint32   `json:"attempt,omitempty"`
+	Seats   []uint32 `json:"seats"`
+	Sum     []int32  `json:"sum"`
 }
 
 // maskedRound plays attempts until one has a sum.
@@ -76,9 +77,8 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
 	for tried := 1; ; tried++ {
-		f.attempts++ // never the same again, also after a start
-		task.Attempt = uint32(f.st.Epoch())<<16 | f.attempts&0xffff
-		sum, err := f.attempt(ctx, task, cohort)
+		task.Attempt = f.nextAttempt()
+		sum, err := f.attempt(ctx, task, cohort, func(s *keptSum) error { return f.keepSum(task, s) })
 		if ended(err) {
 			f.tally("attempts_ended", 1)
 			if err := f.again(ctx, t, tried); err != nil {
@@ -91,6 +91,21 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		}
 		return f.summed(task, cohort, sum), nil
 	}
+}
+
+// nextAttempt is never the same again, also after a start.
+func (c *Coordinator) nextAttempt() uint32 {
+	c.attempts++
+	return uint32(c.st.Epoch())<<16 | c.attempts&0xffff
+}
+
+// keepSum has a round's sum on disk.
+func (c *Coordinator) keepSum(task *pb.Task, s *keptSum) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return c.st.Append(sumLog(c, task), text)
 }
 
 // again is before another attempt. Devices read the state too: it does not say how many of
@@ -120,7 +135,7 @@ func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Repor
 		h.sum[i] = int64(x)
 	}
 	f.enter(h)
-	f.ending = closedRound{Round: task.Round, Turns: f.times, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
+	f.ending = closedRound{Round: task.Round, Turns: f.times, Attempt: sum.Attempt, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
 	return round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
 }
 
@@ -139,14 +154,16 @@ func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {
 // devices that leave.
 var risk = secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33}
 
+// errNoPlan says that so many devices cannot mask so many numbers.
+var errNoPlan = errors.New("coord: there is no masked sum of this kind")
+
 // newVault begins an attempt.
 func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
-	g := c.engine.Guard
 	p, err := secagg.Plan(len(cohort), int(task.Numbers), task.Bound.Most, risk)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNoPlan, err)
 	}
-	p.Least = max(p.Least, g.Fewest())
+	p.Least = max(p.Least, c.quorum(task.Kind))
 	v := &vault{id: map[uint32]uint32{}, came: map[uint32]int{}, ready: make(chan struct{}, 1)}
 	v.cohort, v.numbers, v.counted = cohort, int(task.Numbers), map[uint32]uint64{}
 	v.hall.task.Kind, v.hall.task.Run, v.hall.task.Round, v.hall.task.Attempt = task.Kind, task.Run, task.Round, task.Attempt
