@@ -40,6 +40,7 @@ func (c *Coordinator) newBuckets(task *pb.Task, cohort []uint32) (*buckets, erro
 		if err != nil {
 			return nil, err
 		}
+		v.pace = max(50*time.Millisecond, time.Duration(float64(len(cohort))/c.opt.Rate*float64(time.Second)))
 		b.all = append(b.all, v)
 		for _, seat := range seats {
 			b.of[seat] = v

@@ -29,6 +29,8 @@ type vault struct {
 
 	vmu   sync.Mutex
 	stage int            // the step whose messages are taken
+	since time.Time      // when it began
+	pace  time.Duration  // devices ask no more often
 	came  map[uint32]int // by seat: the first step that it has not done
 	over  bool
 	done  bool // the sum is on disk
@@ -191,7 +193,7 @@ const maskedSteps = 4
 // wait lets a step's messages in until all who may send one have, or the time is up.
 func (v *vault) wait(ctx context.Context, step int, limit time.Duration) error {
 	v.vmu.Lock()
-	v.stage = step
+	v.stage, v.since = step, time.Now()
 	v.vmu.Unlock()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -207,6 +209,12 @@ func (v *vault) wait(ctx context.Context, step int, limit time.Duration) error {
 		case <-v.ready:
 		}
 	}
+}
+
+// pause is when to ask again, in milliseconds: not so often that all of an attempt come
+// faster than the rate, and the less often the longer a step takes.
+func (v *vault) pause() uint32 {
+	return uint32(max(v.pace, time.Since(v.since)/4).Milliseconds())
 }
 
 // full reports whether everybody who did the step before has done this one.
@@ -267,8 +275,8 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
 	case step == next && (begun || step == stepAdvert) && step < v.stage:
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil // it missed the step
-	case len(message) == 0 && (step > v.stage || v.stage == stepSum):
-		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: 50}, nil
+	case len(message) == 0 && (step > v.stage || v.stage == stepSum || next > stepReveal):
+		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: v.pause()}, nil
 	case len(message) == 0:
 		b, err := v.need(id, step)
 		return &pb.MaskResponse{State: pb.MaskResponse_ANSWER, Message: b}, err
