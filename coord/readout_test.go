@@ -373,6 +373,27 @@ func TestKilledInAReadout(t *testing.T) {
 	}
 }
 
+// Devices are asked once for popularity: an older model gets it too.
+func TestPopularityOutlivesARollback(t *testing.T) {
+	const n = 12
+	s := small(n)
+	s.Rounds, s.Readout = 1, 1
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	if err := r.attend(r.hands(n)); err != nil {
+		t.Fatal(err)
+	}
+	was := r.c.Status().Version
+	if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the older model", func() bool { return r.c.Status().Version > was })
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if want := popular(seatsTo(n), 10); !r.c.counted || !slices.Equal(r.c.catalogue.Popular, want) {
+		t.Errorf("popular are %v, want %v", r.c.catalogue.Popular, want)
+	}
+}
+
 // The noise is another one each time where it is not a rehearsal's.
 func TestReadoutsHaveFreshNoise(t *testing.T) {
 	s := small(5)
