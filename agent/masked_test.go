@@ -16,9 +16,12 @@ import (
 )
 
 func (f *fake) maskRound() secagg.Round {
-	p, err := secagg.Plan(f.devices, len(f.sum), f.bound.Most, secagg.Risk{Dropped: 0.3, Active: f.active})
+	p, err := secagg.Plan(f.devices, f.numbers(), f.bound.Most, secagg.Risk{Dropped: 0.3, Active: f.active})
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if f.kind != pb.Kind_TRAIN {
+		p.Least = p.Devices
 	}
 	return secagg.Round{Params: p, Model: sha256.Sum256(f.signed.Body), Number: uint64(f.round)<<16 | uint64(f.attempt), Seed: sha256.Sum256([]byte(fmt.Sprint(f.round, f.attempt)))}
 }

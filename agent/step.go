@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -117,7 +118,7 @@ func (d *Device) step(ctx context.Context) (Told, error) {
 func (d *Device) finish(ctx context.Context) {
 	for _, k := range kinds {
 		if s := *d.rec.of(k); s != nil && s.Fate == waiting {
-			if !s.Masked {
+			if !s.Masked && k == pb.Kind_TRAIN {
 				_ = d.send(ctx, k)
 			} else if s.Opened {
 				_ = d.ended(ctx, k)
@@ -147,6 +148,9 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	}
 	out := Told{Did: map[pb.Kind]string{pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated", pb.Kind_COUNT: "counted items"}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
 	s := *d.rec.of(t.Kind)
+	if err := s.agrees(t); err != nil {
+		return Told{Did: "declined", Why: err.Error(), Round: t.Round, After: time.Second}, nil
+	}
 	if !s.is(t) && s.bars(t, d.turns()) {
 		return out, fmt.Errorf("agent: the coordinator asks for round %d on version %d of the model, and the device has answered round %d on version %d: a round is answered once", t.Round+1, t.Model, s.Round+1, s.Model)
 	}
@@ -233,6 +237,23 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 
 // errDeclined is wrapped by what a device does not answer.
 var errDeclined = errors.New("agent: the device does not answer this")
+
+// agrees says what of a readout a device does not do, whatever the plan: what it has, and how
+// well it is served, leave it only in a masked sum of enough devices, and which items it has
+// only once in a run.
+func (s *sent) agrees(t *pb.Task) error {
+	switch {
+	case t.Kind == pb.Kind_TRAIN:
+		return nil
+	case t.Masking == nil:
+		return fmt.Errorf("%w: readouts are masked, and the task has no masks", errDeclined)
+	case t.Masking.Least < wire.ReadoutLeast:
+		return fmt.Errorf("%w: a readout of %d devices: want %d or more", errDeclined, t.Masking.Least, wire.ReadoutLeast)
+	case t.Kind == pb.Kind_COUNT && s != nil && s.Fate == counted && bytes.Equal(s.Run, t.Run) && !s.is(t):
+		return fmt.Errorf("%w: it has said once in this run which items it has", errDeclined)
+	}
+	return nil
+}
 
 // willing says what of a task goes against the plan that the device has agreed to.
 func (h *Host) willing(t *pb.Task) error {

@@ -53,6 +53,7 @@ type Status struct {
 	Synced    store.Stats      `json:"synced"`
 	SyncAll   bool             `json:"sync_always"`
 	Readouts  []Readout        `json:"readouts"`
+	Missed    string           `json:"readout_missed,omitempty"` // why the last one, or popularity in it, could not be had
 }
 
 // Status is how things are.
@@ -67,7 +68,7 @@ func (c *Coordinator) Status() Status {
 	s := Status{
 		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run), Rounds: c.settings.Rounds, Version: c.last,
 		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal, Masked: c.settings.Masked, Promise: string(text),
-		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts),
+		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts), Missed: c.missed,
 	}
 	if c.newest != nil {
 		s.Round, s.Items = c.newest.Round, c.newest.Items

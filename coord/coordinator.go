@@ -48,6 +48,7 @@ type Event struct {
 	Seconds       float64
 	Epsilon       float64 // 0 without a promise
 	Readout       *Readout
+	Missed        string // why there is no readout, or no popularity in it
 }
 
 // Coordinator is a federation's one.
@@ -95,9 +96,12 @@ type Coordinator struct {
 	pending  []*pb.Item
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
+	missed   string            // why the last readout was not made
+	here     []int64           // by seat: when it last checked in
+	asked    []closedRound     // the last readouts' sums
 	over     []closedRound     // the last rounds that ended
 	lost     map[uint32]uint32 // by seat: the last round of which a device says that it is
-	counted  bool              // devices have been asked for popularity
+	counted  bool              // popularity is known
 	reach    int               // rounds that had begun when an operator last went back
 	pace     time.Duration     // of rounds, smoothed
 	opened   time.Time

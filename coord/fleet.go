@@ -106,10 +106,8 @@ func (f *fleet) someone(ctx context.Context, t int) error {
 
 // least is the number of reports without which a round does not end at its deadline. Under
 // DP a sum of fewer is thrown away and paid for.
-func (c *Coordinator) least(task *pb.Task, cohort int) int {
+func (c *Coordinator) least(cohort int) int {
 	switch {
-	case task.Kind != pb.Kind_TRAIN:
-		return 0
 	case c.settings.DP.On():
 		return min(cohort, c.engine.Guard.Fewest())
 	}
@@ -144,16 +142,12 @@ func (c *Coordinator) logOf(task *pb.Task) string {
 
 // meet opens a hall, waits for its reports, and leaves its sum in place.
 func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, goal int) (*hall, error) {
-	st := c.st
-	if task.Kind != pb.Kind_TRAIN {
-		st = nil
-	}
-	h, err := openHall(st, c.logOf(task), task, cohort, goal, c.now().Add(c.settings.Deadline))
+	h, err := openHall(c.st, c.logOf(task), task, cohort, goal, c.now().Add(c.settings.Deadline))
 	if err != nil {
 		return nil, err
 	}
 	c.enter(h)
-	least := c.least(task, len(cohort))
+	least := c.least(len(cohort))
 	timer := time.NewTimer(c.settings.Deadline)
 	defer timer.Stop()
 	for waiting := goal > 0; waiting; {

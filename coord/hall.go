@@ -53,8 +53,7 @@ var (
 )
 
 // openHall opens a round, with what a coordinator that was killed had on disk of it.
-// Without a store nothing of it ever is: of evaluations, where a group of one device would
-// be that device's own.
+// Without a store nothing of it ever is.
 func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal int, ends time.Time) (*hall, error) {
 	h := &hall{
 		cohort: cohort, log: log, numbers: int(task.Numbers), ends: ends, counted: map[uint32]uint64{},

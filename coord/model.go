@@ -279,7 +279,10 @@ func (c *Coordinator) loadCatalogue(v *version) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.catalogue = items
+	if was := c.catalogue.GetPopular(); len(items.Popular) == 0 && len(was) > 0 { // an older one: devices are asked once
+		items.Popular = slices.DeleteFunc(slices.Clone(was), func(i uint32) bool { return int(i) >= v.Items })
+	}
+	c.catalogue, c.counted = items, c.counted || len(items.Popular) > 0
 	return nil
 }
 

@@ -143,6 +143,9 @@ type hand struct {
 	seat uint32
 	*rpc.Client
 	last *pb.Done
+	// leaves is the kind of readout that the device goes away from, before a step; 0 for none.
+	leaves   pb.Kind
+	leavesAt int
 }
 
 func keyOf(name any) ed25519.PrivateKey {

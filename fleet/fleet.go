@@ -172,7 +172,8 @@ func (f *Fleet) live(ctx context.Context, m *member, until uint32) error {
 		if told.Model > f.model.Load() {
 			f.model.Store(told.Model)
 		}
-		if until > 0 && m.at.Load() >= until && told.Did == "waited" {
+		// The last round's readout comes after its model.
+		if until > 0 && m.at.Load() >= until && told.Did == "waited" && told.Why == "done" {
 			return nil
 		}
 		pause(ctx, told.After)

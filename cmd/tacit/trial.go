@@ -144,7 +144,7 @@ func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings fun
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--bucket", fmt.Sprint(f.serve.bucket), "--data", spec.Data}
+	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--bucket", fmt.Sprint(f.serve.bucket), "--readout", fmt.Sprint(f.serve.readout), "--data", spec.Data}
 	if f.dataDir != "" {
 		args = append(args, "--data-dir", f.dataDir)
 	}
@@ -279,6 +279,9 @@ func (a *app) differs(ctx context.Context, spec *lab.Spec, split *data.Split, f 
 	}
 	o := spec.Options
 	o.Sums, o.EvalEvery, o.Name = "integer", o.Rounds, spec.Method
+	if f.serve.readout > 0 { // metrics that are released share the budget
+		o.EvalEvery = f.serve.readout
+	}
 	if o.DP.On() {
 		o.Sums = "float" // with dp they are whole anyhow
 	}

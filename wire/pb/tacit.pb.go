@@ -29,8 +29,8 @@ type Kind int32
 const (
 	Kind_KIND_UNKNOWN Kind = 0
 	Kind_TRAIN        Kind = 1
-	Kind_EVALUATE     Kind = 2 // the report is a rank.Readout, bounded as an update is
-	Kind_COUNT        Kind = 3 // an integer for each item: 1 if the device has it
+	Kind_EVALUATE     Kind = 2 // the report is a rank.Readout, bounded as an update is; masked, always
+	Kind_COUNT        Kind = 3 // an integer for each item: 1 if the device has it; masked, always
 )
 
 // Enum value maps for Kind.

@@ -22,6 +22,7 @@ const (
 	Oversized    = "oversized"
 	OverBound    = "over_bound"
 	BadDigest    = "bad_digest"
+	NotMasked    = "not_masked" // what is summed under masks alone came in the clear
 	NoSuchBlob   = "no_such_blob"
 	BadToken     = "bad_token"
 	Quota        = "quota"
