@@ -72,13 +72,22 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if sum, err := f.keptSum(task); err != nil || sum != nil {
 		return f.summed(task, cohort, sum), err
 	}
-	if len(cohort) < max(1, g.Fewest()) { // too few were asked: nobody masks anything
+	if len(cohort) < max(1, g.Fewest()) || f.settings.Cohort.Come() && len(cohort) < fewestMasked { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
+	begun := map[uint32]bool{}
 	for tried := 1; ; tried++ {
+		in := cohort
+		if f.settings.Cohort.Come() {
+			var err error
+			if in, err = f.gathered(ctx, cohort); err != nil {
+				return round.Report{}, err
+			}
+		}
 		f.attempts++ // never the same again, also after a start
 		task.Attempt = uint32(f.st.Epoch())<<16 | f.attempts&0xffff
-		sum, err := f.attempt(ctx, task, cohort)
+		sum, err := f.attempt(ctx, task, in)
+		f.notice(begun)
 		if ended(err) {
 			f.tally("attempts_ended", 1)
 			if err := f.again(ctx, t, tried); err != nil {
@@ -89,7 +98,8 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		if err != nil {
 			return round.Report{}, err
 		}
-		return f.summed(task, cohort, sum), nil
+		f.tire(begun, sum.Seats)
+		return f.summed(task, in, sum), nil
 	}
 }
 

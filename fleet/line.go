@@ -97,6 +97,9 @@ func (l *line) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespo
 		}
 	case pb.Fate_CLOSED:
 		l.fleet.closed.Add(1)
+		if r.Kind == pb.Kind_TRAIN && c.Late != nil {
+			c.Late(l.member.seat(), r.Round)
+		}
 	}
 	return out, nil
 }

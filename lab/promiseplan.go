@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -145,12 +146,12 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 	who, _ := cohort.MarshalText()
 	r := PlanRow{Name: name, Cohort: string(who), DP: string(text), Secagg: p.Against == privacy.Distributed}
 	s := privacy.Setting{
-		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users), Epoch: cohort.Epoch(c.Users), Rounds: c.Rounds,
+		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users), Epoch: cohort.Epoch(c.Users), Chosen: cohort.Come(), Rounds: c.Rounds,
 		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Against == privacy.Distributed, Each: c.each, Rationed: c.rationed,
 	}
 	s.Sampler, s.Q = cohort.Sampling(c.Users)
 	if err == nil {
-		err = p.Check()
+		err = errors.Join(p.Check(), cohort.Check(c.Users))
 	}
 	var k *privacy.Stack
 	if err == nil {

@@ -36,6 +36,7 @@ const (
 	HeldUsers
 	HeldRows
 	Fleet
+	Arrival
 )
 
 const golden = 0x9e3779b97f4a7c15
