@@ -39,7 +39,8 @@ type Config struct {
 	Lie    float64       // share of devices that send what they must not
 
 	// Acked, if set, hears of every report that was acknowledged, from many goroutines, and
-	// Late of every one that came when the round was over, or full.
+	// Late of every one that came when the round, or a masked attempt, was over or full; it
+	// may be in a later attempt.
 	Acked func(a Ack)
 	Late  func(seat, round uint32)
 }

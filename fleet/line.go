@@ -142,6 +142,9 @@ func (l *line) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, e
 		return nil, errGone
 	}
 	out, err := l.Conn.Mask(ctx, r)
+	if err == nil && out.State == pb.MaskResponse_OVER && l.fleet.cfg.Late != nil {
+		l.fleet.cfg.Late(l.member.seat(), r.Round)
+	}
 	if err == nil && out.State == pb.MaskResponse_SUMMED {
 		l.fleet.counted.Add(1)
 		if l.fleet.cfg.Acked != nil {

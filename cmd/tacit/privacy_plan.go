@@ -148,6 +148,10 @@ func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 	row("holds against", c.Holds)
 	row("adjacency", c.Adjacency)
 	row("sampler", fmt.Sprintf("%s, q %g", c.Sampler, c.Q))
+	row("spent", report.Epsilon(c.Spent)+" by all rounds")
+	if c.Times > 0 {
+		row("each device", fmt.Sprintf("is in at most %d of the %d sums", c.Times, p.Rounds))
+	}
 	row("on a mean", six(c.OnMean)+" of the bound, on each number of a round")
 	row("in the model", six(c.InModel)+" of the bound, on each number after all rounds, for a coordinator's rate of 1")
 	row("all numbers", fmt.Sprintf("%s of the bound is the length of a round's noise on %d numbers: the mean update is at most 1", six(c.OnMean*sqrt(p.Numbers)), p.Numbers))

@@ -293,13 +293,16 @@ func (a *app) differs(ctx context.Context, spec *lab.Spec, split *data.Split, ca
 		return nil, input(err, "")
 	}
 	if spec.Cohort.Come() {
-		run.Fleet.Late = func(t, user int) bool { return late[[2]uint32{uint32(t), uint32(user)}] }
+		for t, seats := range came { // who is in the sum was late for an attempt at most
+			for _, seat := range seats {
+				delete(late, [2]uint32{uint32(t), seat})
+			}
+		}
 		for at := range late {
 			came[at[0]] = append(came[at[0]], at[1])
+			slices.Sort(came[at[0]])
 		}
-		for t := range came {
-			slices.Sort(came[t])
-		}
+		run.Fleet.Late = func(t, user int) bool { return late[[2]uint32{uint32(t), uint32(user)}] }
 		run.Engine.Who = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
 	}
 	for !run.Done() {
