@@ -119,6 +119,7 @@ type places struct {
 	by   map[uint32]*lease
 	line []*lease // as they were given
 	open int      // held and not counted
+	away int      // check-ins of those who have had their turn
 }
 
 type lease struct {
@@ -167,6 +168,22 @@ func (h *hall) room(now time.Time) bool {
 	return h.places.open < h.most-h.taken
 }
 
+// turnedAway notes a check-in of a device that has had its turn.
+func (h *hall) turnedAway() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.places.away++
+}
+
+// exhausted reports whether, since its deadline was last set, devices came and all of them have
+// had their turn: who is left does not come any more, and a round that waits for them would
+// wait for ever. Where nobody comes at all, it waits.
+func (h *hall) exhausted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.most > 0 && len(h.places.by) == 0 && h.places.away > 0
+}
+
 // lobby is where devices that choose themselves gather before a masked round, whose
 // protocol must know them all before it begins.
 type lobby struct {
@@ -175,6 +192,7 @@ type lobby struct {
 	came []uint32
 	most int
 	full chan struct{}
+	away int // check-ins of those who have had their turn
 }
 
 // tasked lets a seat in, and has it wait.
@@ -182,6 +200,9 @@ func (l *lobby) tasked(seat uint32, _ time.Time) *pb.Task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, may := slices.BinarySearch(l.may, seat)
+	if !may {
+		l.away++
+	}
 	if !may || len(l.came) >= l.most || slices.Contains(l.came, seat) {
 		return nil
 	}
@@ -189,6 +210,14 @@ func (l *lobby) tasked(seat uint32, _ time.Time) *pb.Task {
 		close(l.full)
 	}
 	return nil
+}
+
+// turned is how many check-ins were of devices that have had their turn, since it was asked.
+func (l *lobby) turned() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer func() { l.away = 0 }()
+	return l.away
 }
 
 func (l *lobby) progress() (done, of int) {
@@ -200,13 +229,15 @@ func (l *lobby) progress() (done, of int) {
 // fewestMasked is the smallest group that masks anything.
 const fewestMasked = 2
 
-// gathered waits until a masked round has its count, or after half of a deadline enough.
+// gathered waits until a masked round has its count, or after half of a deadline enough;
+// nobody where all who come have had their turn.
 func (f *fleet) gathered(ctx context.Context, may []uint32) ([]uint32, error) {
 	l := &lobby{may: may, most: min(f.settings.Cohort.Count, len(may)), full: make(chan struct{})}
 	f.enter(l)
 	least := min(l.most, max(fewestMasked, f.engine.Guard.Fewest()))
 	timer := time.NewTicker(f.settings.Deadline / 2)
 	defer timer.Stop()
+	quiet, before := 0, 0
 	for waiting := true; waiting; {
 		select {
 		case <-ctx.Done():
@@ -216,7 +247,12 @@ func (f *fleet) gathered(ctx context.Context, may []uint32) ([]uint32, error) {
 			waiting = false
 		case <-timer.C:
 			n, _ := l.progress()
-			waiting = n < least
+			if waiting = n < least; n > before {
+				quiet = 0
+			}
+			if quiet, before = quiet+1, n; waiting && quiet > 2 && l.turned() > 0 {
+				return nil, nil
+			}
 		}
 	}
 	l.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -259,4 +260,70 @@ func TestTheFirstWhoComeMaskTheirSum(t *testing.T) {
 			t.Errorf("round %d has %d devices", round+1, n)
 		}
 	}
+}
+
+// Where all who still come have had their turn, a round ends with whoever is in it: it was
+// paid for with its tree. Where nobody comes at all, it waits.
+func TestARoundDoesNotWaitForThoseWhoNeverCome(t *testing.T) {
+	for _, masked := range []bool{false, true} {
+		s := coming(6, 2, 3, treeDP)
+		s.Masked, s.Rounds, s.Deadline = masked, 4, 300*time.Millisecond
+		if masked {
+			s.Deadline = time.Second
+		}
+		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(masked)), &s, nil)
+		d := r.hands(6)
+		for round := range 2 {
+			in := d[2*round : 2*round+2]
+			if masked {
+				waitFor(t, "the lobby", func() bool { return r.c.Status().Round == round && r.c.Status().Asked == 2 })
+				in[0].check()
+				in[1].check()
+				r.mask(in, -1)
+			} else {
+				for _, h := range in {
+					if fate, err := h.report(h.task()); err != nil || fate != pb.Fate_COUNTED {
+						t.Fatalf("%v, %v", fate, err)
+					}
+				}
+			}
+			waitFor(t, "the round", func() bool { return r.c.Status().Round == round+1 })
+		}
+		paid := r.paid()
+		time.Sleep(3 * s.Deadline)
+		if n := r.c.Status().Round; n != 2 {
+			t.Errorf("with nobody there %d rounds are over, want 2", n)
+		}
+		waitFor(t, "the end of the epoch", func() bool { d[0].check(); return r.c.Status().Round > 2 })
+		if in := r.counted(2); len(in) != 0 || r.paid() != paid {
+			t.Errorf("%v are in the last round, and %d trees are paid for instead of %d", in, r.paid(), paid)
+		}
+		if task := d[0].check().GetTask(); !masked && task == nil {
+			waitFor(t, "the next epoch", func() bool { return d[0].check().GetTask() != nil })
+		}
+		r.stop()
+	}
+}
+
+// A version without its turns is none: what is left is older than what devices were told, and
+// a tree is not gone back in.
+func TestLostTurnsEndATree(t *testing.T) {
+	s := coming(6, 2, 3, treeDP)
+	s.Rehearsal = false
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.play(r.hands(6), 2)
+	r.stop()
+	st, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.DropBlob(hashOf(r.c.newest.Came)); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().State, "begin another run") })
 }

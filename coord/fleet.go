@@ -169,7 +169,7 @@ func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, 
 		case <-h.full:
 			waiting = false
 		case <-timer.C:
-			if waiting = h.count() < least; waiting {
+			if waiting = h.count() < least && !h.exhausted(); waiting {
 				c.say(c.short(task, h.count(), asked, least))
 				h.extend(c.now().Add(c.settings.Deadline))
 				timer.Reset(c.settings.Deadline)
@@ -207,6 +207,7 @@ func (h *hall) extend(ends time.Time) {
 // tasked is the round's task, for who is in it and not in its sum.
 func (h *hall) tasked(seat uint32, now time.Time) *pb.Task {
 	if !h.in(seat) || h.has(seat) {
+		h.turnedAway()
 		return nil
 	}
 	h.mu.Lock()
