@@ -202,7 +202,7 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 	if err := h.load(m, d.stored); err != nil {
 		return 0, err
 	}
-	if err := h.willing(t); err != nil {
+	if err := h.willing(t, d.rec); err != nil {
 		return 0, err
 	}
 	var vector []int64
@@ -225,6 +225,11 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 	err = d.update(func(r *record) error {
 		if old := *r.of(t.Kind); old.is(t) || old.bars(t, m.Turns) {
 			return errors.New("agent: another process has answered this round with the same state file")
+		}
+		if t.Kind == pb.Kind_TRAIN {
+			if err := r.answers(t, h.about); err != nil {
+				return err
+			}
 		}
 		d.enter(r, t, report, len(vector), m.Turns)
 		if t.Kind == pb.Kind_TRAIN {
@@ -256,10 +261,12 @@ func (s *sent) agrees(t *pb.Task) error {
 }
 
 // willing says what of a task goes against the plan that the device has agreed to.
-func (h *Host) willing(t *pb.Task) error {
+func (h *Host) willing(t *pb.Task, r *record) error {
 	switch {
 	case h.about.Masked && t.Masking == nil:
 		return fmt.Errorf("%w: the plan says that sums are masked, and the task has no masks", errDeclined)
+	case t.Kind == pb.Kind_TRAIN && r.mayAnswer(t, h.about) != nil:
+		return fmt.Errorf("%w: %w", errDeclined, r.mayAnswer(t, h.about))
 	case t.Kind == pb.Kind_COUNT && h.promised():
 		return fmt.Errorf("%w: the items that a device has are not covered by the plan's promise", errDeclined)
 	}

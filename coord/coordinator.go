@@ -106,7 +106,9 @@ type Coordinator struct {
 	pace     time.Duration     // of rounds, smoothed
 	opened   time.Time
 	counts   map[string]int64
-	seen     int64 // check-ins when the last round of independent draws began
+	seen     int64           // check-ins when the last round of independent draws began
+	came     seatSet         // who is in a sum of these rounds, where devices choose themselves
+	tried    map[uint32]bool // by seat: who has sent, in these rounds, what is in none
 	refused  func() map[string]uint64
 	wake     chan struct{}
 	uploads  uploads
@@ -136,7 +138,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[uint32]uint32{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[uint32]uint32{}, tried: map[uint32]bool{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {

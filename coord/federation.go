@@ -124,19 +124,19 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.counts["check_ins"]++
-	d.came(seat, now)
+	d.visited(seat, now)
 	out := &pb.CheckInResponse{}
 	if r.Model < d.last {
 		out.Manifest = d.signed
 	}
 	d.missing(seat, r.Last)
-	if d.place != nil && !d.paused && int(seat) < d.settings.Devices {
+	if d.place != nil && !d.paused && int(seat) < d.settings.Devices && !d.refrains(seat) {
 		if t := d.place.tasked(seat, now); t != nil {
 			out.What = &pb.CheckInResponse_Task{Task: t}
 			return out, nil
 		}
 	}
-	out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: uint32(d.after(seat, now).Milliseconds()), Why: d.state}}
+	out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: uint32(d.after(seat, now).Milliseconds()), Why: d.why(seat)}}
 	return out, nil
 }
 
@@ -153,6 +153,7 @@ func (c *Coordinator) after(seat uint32, now time.Time) time.Duration {
 		wait = max(wait, 2*time.Second)
 	case int(seat) >= c.settings.Devices:
 		wait = max(wait, 10*time.Second)
+	case c.gathers():
 	case c.place != nil:
 		wait = max(wait, min((c.pace-now.Sub(c.opened))/2, c.settings.Deadline/2))
 	}
@@ -187,6 +188,7 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	case h == nil && d.isIn(seat, r.Round, short(r.Digest)):
 		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
 	case h == nil:
+		d.tardy(seat, r)
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
 	if h.has(seat) { // another report than the one that counts is in no sum
@@ -212,8 +214,9 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	}
 	err = h.Report(&report{seat: seat, digest: short(r.Digest), body: body})
 	switch {
-	case errors.Is(err, errClosed):
+	case errors.Is(err, errClosed) || errors.Is(err, errCrowded):
 		d.tally("late", 1)
+		d.tardy(seat, r)
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)

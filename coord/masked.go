@@ -75,12 +75,24 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if sum, err := f.keptSum(task); err != nil || sum != nil {
 		return f.summed(task, cohort, sum), err
 	}
-	if len(cohort) < max(1, g.Fewest()) { // too few were asked: nobody masks anything
+	if len(cohort) < max(1, g.Fewest()) || f.settings.Cohort.Come() && len(cohort) < fewestMasked { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
+	begun := map[uint32]bool{}
 	for tried := 1; ; tried++ {
+		in := cohort
+		if f.settings.Cohort.Come() {
+			var err error
+			if in, err = f.gathered(ctx, cohort); err != nil {
+				return round.Report{}, err
+			}
+			if in == nil {
+				return f.summed(task, nil, &keptSum{Sum: make([]int32, numbers)}), nil
+			}
+		}
 		task.Attempt = f.nextAttempt()
-		sum, err := f.attempt(ctx, task, cohort, func(s *keptSum) error { return f.keepSum(task, s) })
+		sum, err := f.attempt(ctx, task, in, func(s *keptSum) error { return f.keepSum(task, s) })
+		f.notice(begun)
 		if ended(err) {
 			f.tally("attempts_ended", 1)
 			if err := f.again(ctx, t, tried); err != nil {
@@ -91,7 +103,8 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		if err != nil {
 			return round.Report{}, err
 		}
-		return f.summed(task, cohort, sum), nil
+		f.tire(begun, sum.Seats)
+		return f.summed(task, in, sum), nil
 	}
 }
 

@@ -64,8 +64,8 @@ func (c *Coordinator) quorum(kind pb.Kind) (n int) {
 	return n
 }
 
-// came notes a check-in.
-func (c *Coordinator) came(seat uint32, now time.Time) {
+// visited notes a check-in.
+func (c *Coordinator) visited(seat uint32, now time.Time) {
 	if int(seat) >= c.settings.Devices {
 		return
 	}

@@ -132,6 +132,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	if err := c.keep(c.ending); err != nil {
 		return err
 	}
+	c.took(t)
 	if err := c.save(v); err != nil {
 		return err
 	}

@@ -88,6 +88,8 @@ func (s *Settings) Check() error {
 	case s.Masked && s.Cohort.Kind == "poisson":
 		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells of the sample, which the epsilon takes for secret; " +
 			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
+	case s.Cohort.Check(s.Devices) != nil:
+		return s.Cohort.Check(s.Devices)
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
 		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.Bucket)
 	case s.DP.On() && s.DP.Against == privacy.Local:
@@ -132,6 +134,7 @@ func (s *Settings) message(p *device.Plan, holds string) *pb.Plan {
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds), Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
 		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds,
+		Every: uint32(s.Cohort.Every),
 	}
 	for _, k := range sorted(s.Params) {
 		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})

@@ -184,6 +184,12 @@ func (r *rig) newest() *pb.Manifest {
 // simulated is the same run without a network.
 func simulated(t *testing.T, split *data.Split, s coord.Settings) *sim.Run {
 	t.Helper()
+	return finished(t, simulation(t, split, s))
+}
+
+// simulation is that run before its first round.
+func simulation(t *testing.T, split *data.Split, s coord.Settings) *sim.Run {
+	t.Helper()
 	var o sim.Options
 	param.Defaults(&o)
 	o.Rounds, o.Batch, o.Negatives, o.Cohort, o.Server, o.DP, o.Keep = s.Rounds, s.Batch, s.Negatives, s.Cohort, s.Server, s.DP, s.Keep
@@ -205,6 +211,11 @@ func simulated(t *testing.T, split *data.Split, s coord.Settings) *sim.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+func finished(t *testing.T, r *sim.Run) *sim.Run {
+	t.Helper()
 	for !r.Done() {
 		if _, err := r.Step(context.Background()); err != nil {
 			t.Fatal(err)

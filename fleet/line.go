@@ -101,6 +101,9 @@ func (l *line) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespo
 		}
 	case pb.Fate_CLOSED:
 		l.fleet.closed.Add(1)
+		if r.Kind == pb.Kind_TRAIN && c.Late != nil {
+			c.Late(l.member.seat(), r.Round)
+		}
 	}
 	return out, nil
 }
@@ -143,6 +146,9 @@ func (l *line) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, e
 		return nil, errGone
 	}
 	out, err := l.Conn.Mask(ctx, r)
+	if err == nil && out.State == pb.MaskResponse_OVER && l.fleet.cfg.Late != nil {
+		l.fleet.cfg.Late(l.member.seat(), r.Round)
+	}
 	if err == nil && out.State == pb.MaskResponse_SUMMED && l.read != stamp(r.Round, r.Attempt) {
 		l.fleet.counted.Add(1)
 		if l.fleet.cfg.Acked != nil {

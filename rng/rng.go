@@ -37,6 +37,7 @@ const (
 	HeldRows
 	Fleet
 	Rounding
+	Arrival
 )
 
 const golden = 0x9e3779b97f4a7c15

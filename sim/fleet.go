@@ -27,6 +27,7 @@ import (
 type Fleet struct {
 	Plan  *device.Plan
 	Mem   *device.Memory
+	Late  func(round, user int) bool // if set, who else comes after the deadline
 	split *data.Split
 	opt   Options
 	state []device.State
@@ -269,7 +270,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 	f.open(l, u, t)
 	to := shard
-	late := f.gone(u, t, rng.Straggle, f.opt.Straggle)
+	late := f.gone(u, t, rng.Straggle, f.opt.Straggle) || f.Late != nil && f.Late(t, u)
 	if late {
 		to = device.Void
 	}

@@ -18,7 +18,7 @@ type Options struct {
 	Rounds    int            `default:"100" doc:"rounds of training"`
 	Batch     int            `default:"256" range:"32..1024,log" doc:"samples in a local mini-batch"`
 	Negatives int            `default:"4" range:"1..10" doc:"negatives drawn for each positive, anew in every round"`
-	Cohort    round.Cohort   `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, poisson:0.1, or cycle:100 (in turn)"`
+	Cohort    round.Cohort   `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, poisson:0.1, cycle:100 (in turn), or come:100/20 (the first so many that come by themselves, each once at most in so many rounds)"`
 	Dropout   float64        `default:"0" doc:"share of a cohort that vanishes: neither its state nor the model changes"`
 	Straggle  float64        `default:"0" doc:"share of those that do not vanish that finish after the deadline: their own state changes, the model does not"`
 	Mean      string         `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`

@@ -38,7 +38,7 @@ func (r *Run) guard() error {
 	users := f.Users()
 	s := privacy.Setting{
 		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
-		Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Widest(), Mean: string(e.Mean),
+		Epoch: r.Cohort.Epoch(users), Chosen: r.Cohort.Come(), Rounds: r.Rounds, Numbers: f.Plan.Widest(), Mean: string(e.Mean),
 		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed, Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
 	if r.DP.Metrics > 0 && !f.split.Validates() {

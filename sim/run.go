@@ -108,6 +108,9 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	if err != nil {
 		return nil, err
 	}
+	if err := opt.Cohort.Check(f.Users()); err != nil {
+		return nil, fmt.Errorf("sim: %w", err)
+	}
 	e := &round.Engine{
 		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: agg.Mean(opt.Mean), Rule: opt.Server, Noise: opt.Noise,
 		Items: split.Items(), Rounds: opt.Rounds, Seed: seed, Workers: jobs,

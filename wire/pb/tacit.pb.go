@@ -1128,6 +1128,7 @@ type Plan struct {
 	Promise       string                 `protobuf:"bytes,13,opt,name=promise,proto3" json:"promise,omitempty"`     // the privacy policy, as text, or "none"
 	Holds         string                 `protobuf:"bytes,14,opt,name=holds,proto3" json:"holds,omitempty"`         // against whom, in words
 	Shape         []uint64               `protobuf:"varint,15,rep,packed,name=shape,proto3" json:"shape,omitempty"` // rows and width of each slot: both sides must have the same
+	Every         uint32                 `protobuf:"varint,16,opt,name=every,proto3" json:"every,omitempty"`        // a device answers one round at most of each so many, from round 0 on; 0 for no such limit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1265,6 +1266,13 @@ func (x *Plan) GetShape() []uint64 {
 		return x.Shape
 	}
 	return nil
+}
+
+func (x *Plan) GetEvery() uint32 {
+	if x != nil {
+		return x.Every
+	}
+	return 0
 }
 
 type Setting struct {
@@ -3234,7 +3242,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x06change\x18\x03 \x01(\v2\x0e.tacit.v1.BlobR\x06change\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x8f\x03\n" +
 	"\x04Plan\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12)\n" +
 	"\x06params\x18\x02 \x03(\v2\x11.tacit.v1.SettingR\x06params\x12\x14\n" +
@@ -3251,7 +3259,8 @@ const file_tacit_proto_rawDesc = "" +
 	"\x06masked\x18\f \x01(\bR\x06masked\x12\x18\n" +
 	"\apromise\x18\r \x01(\tR\apromise\x12\x14\n" +
 	"\x05holds\x18\x0e \x01(\tR\x05holds\x12\x14\n" +
-	"\x05shape\x18\x0f \x03(\x04R\x05shape\"1\n" +
+	"\x05shape\x18\x0f \x03(\x04R\x05shape\x12\x14\n" +
+	"\x05every\x18\x10 \x01(\rR\x05every\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"6\n" +
