@@ -110,7 +110,7 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*r
 	config := c.Config()
 	config.AdminToken = func() string { return "operator" }
 	config.Fault = func(p string, err error) { t.Logf("%s: %v", p, err) }
-	config.Limits = rpc.Limits{AddressRate: -1, KeyRate: -1, PieceBytes: 1024}
+	config.Limits = rpc.Limits{AddressRate: -1, KeyRate: -1, PieceBytes: 1024, Grace: patience, Call: patience}
 	// Times before a start are refused: the next coordinator of a test starts at once.
 	config.Start = time.Now().Add(-time.Minute)
 	if r.server, err = rpc.NewServer(config); err != nil {

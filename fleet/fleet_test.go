@@ -71,7 +71,7 @@ func settings(s *data.Split, name string, params ...string) coord.Settings {
 // open starts a coordinator in a folder.
 func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	t.Helper()
-	return openWith(t, dir, split, s, rpc.Limits{AddressRate: -1, KeyRate: 1000})
+	return openWith(t, dir, split, s, rpc.Limits{AddressRate: -1, KeyRate: 1000, Grace: patience, Call: patience})
 }
 
 func openWith(t testing.TB, dir string, split *data.Split, s *coord.Settings, limits rpc.Limits) *rig {

@@ -76,21 +76,7 @@ func chromium(t *testing.T) *browser {
 			}
 		}
 	}()
-	t.Cleanup(func() {
-		b.send("Browser.close", nil)
-		done := make(chan error, 1)
-		go func() { done <- c.Wait() }()
-		select {
-		case <-done:
-		case <-time.After(patience):
-			c.Process.Kill()
-			<-done
-		}
-		// Its children may still write to the profile: a folder that is not empty again is no failure of a page.
-		for end := time.Now().Add(patience); os.RemoveAll(profile) != nil && time.Now().Before(end); {
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
+	t.Cleanup(func() { b.quit(c, profile) })
 	var target struct{ TargetID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var session struct{ SessionID string }
@@ -100,6 +86,23 @@ func chromium(t *testing.T) *browser {
 		b.call(domain+".enable", nil, nil)
 	}
 	return b
+}
+
+// quit ends the browser and removes its profile.
+func (b *browser) quit(c *exec.Cmd, profile string) {
+	b.send("Browser.close", nil)
+	done := make(chan error, 1)
+	go func() { done <- c.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		c.Process.Kill()
+		<-done
+	}
+	// Its children may still write to the profile: a folder that is not empty again is no failure of a page.
+	for end := time.Now().Add(patience); os.RemoveAll(profile) != nil && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // installed is the path of a Chromium, or empty.

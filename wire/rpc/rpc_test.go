@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
@@ -213,6 +214,7 @@ func (s *stage) config(limits Limits) Config {
 func (s *stage) open(t testing.TB, limits Limits, secure bool) *site {
 	t.Helper()
 	limits.AddressRate = -1
+	limits.Grace, limits.Call = cmp.Or(limits.Grace, patience), cmp.Or(limits.Call, patience) // the machine may be slow
 	out := &site{stage: s, server: must[*Server](t)(NewServer(s.config(limits)))}
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	out.addr = l.Addr().String()
