@@ -13,9 +13,9 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// hall is a round in progress whose sums are not masked. Reports are dealt to shards by
-// seat; each shard has one owner, which makes one record of the reports of a few
-// milliseconds: who they are from, and their sum. A report is answered when its record is on
+// hall is a round in progress whose sums are not masked. Reports go to one owner, which
+// makes one record of all that came while the last was written, and in a few milliseconds
+// more: who they are from, and their sum. A report is answered when its record is on
 // disk, so one that is sent again meets its first.
 type hall struct {
 	task    pb.Task // what devices are told, but for left_ms
@@ -33,7 +33,8 @@ type hall struct {
 	goal    int
 
 	st     *store.Store
-	shards []*batch[*report]
+	groups *batch[*report]
+	room   []int64 // of the group in progress; its owner's
 }
 
 // report is a device's vector on its way to a sum.
@@ -44,7 +45,9 @@ type report struct {
 	again  bool   // it has its record already
 }
 
-const shardCount = 4
+// logCount is how many logs a round may have on disk. It is written to the first alone: one
+// owner makes larger groups than several, and each group costs a sync.
+const logCount = 4
 
 // Reasons why a report is in no sum.
 var (
@@ -62,15 +65,15 @@ func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal 
 	}
 	h.task.Kind, h.task.Run, h.task.Round, h.task.Attempt = task.Kind, task.Run, task.Round, task.Attempt
 	h.task.Bound, h.task.Model, h.task.Numbers = task.Bound, task.Model, task.Numbers
-	for k := range shardCount {
+	for k := range logCount {
 		name := fmt.Sprintf("%s.%d", log, k)
 		if st != nil {
 			if err := st.Replay(name, func(record []byte) error { return h.take(record) }); err != nil && !errors.Is(err, store.ErrNotFound) {
 				return nil, err
 			}
 		}
-		h.shards = append(h.shards, newBatch(func(all []*report) error { return h.commit(name, all) }))
 	}
+	h.groups = newBatch(func(all []*report) error { return h.commit(log+".0", all) })
 	h.check()
 	return h, nil
 }
@@ -98,12 +101,11 @@ func (h *hall) Report(r *report) error {
 	if h.has(r.seat) {
 		return nil
 	}
-	return h.shards[int(r.seat)%shardCount].do(r)
+	return h.groups.do(r)
 }
 
-// commit makes one record of reports. Only the shard's owner calls it.
+// commit makes one record of reports. Only the groups' owner calls it.
 func (h *hall) commit(log string, all []*report) error {
-	sum := make([]int64, h.numbers)
 	rec := record{}
 	h.mu.Lock()
 	if h.closed {
@@ -121,6 +123,11 @@ func (h *hall) commit(log string, all []*report) error {
 	if len(rec.seats) == 0 {
 		return nil
 	}
+	if h.room == nil {
+		h.room = make([]int64, h.numbers)
+	}
+	sum := h.room
+	clear(sum)
 	for _, r := range all {
 		if r.again {
 			continue
@@ -198,8 +205,8 @@ func (h *hall) count() int {
 
 // close ends the round: what is being written is waited for, what comes later is too late.
 func (h *hall) close() {
-	for _, s := range h.shards {
-		s.stop()
+	if h.groups != nil {
+		h.groups.stop()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

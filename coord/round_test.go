@@ -371,7 +371,7 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 	if err != nil || len(h.Manifests) != keptVersions {
 		t.Fatalf("%d versions, %v", len(h.GetManifests()), err)
 	}
-	if logs := r.c.st.Logs("round."); len(logs) > shardCount {
+	if logs := r.c.st.Logs("round."); len(logs) > logCount {
 		t.Errorf("groups of rounds that are over: %v", logs)
 	}
 	// Each of them can be fetched whole, and is signed.

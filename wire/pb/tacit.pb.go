@@ -998,6 +998,7 @@ type Plan struct {
 	Promise       string                 `protobuf:"bytes,13,opt,name=promise,proto3" json:"promise,omitempty"`     // the privacy policy, as text, or "none"
 	Holds         string                 `protobuf:"bytes,14,opt,name=holds,proto3" json:"holds,omitempty"`         // against whom, in words
 	Shape         []uint64               `protobuf:"varint,15,rep,packed,name=shape,proto3" json:"shape,omitempty"` // rows and width of each slot: both sides must have the same
+	Bits          uint32                 `protobuf:"varint,16,opt,name=bits,proto3" json:"bits,omitempty"`          // of sums without a promise, where the method says how large its numbers are; 0 for as many as there is room for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1135,6 +1136,13 @@ func (x *Plan) GetShape() []uint64 {
 		return x.Shape
 	}
 	return nil
+}
+
+func (x *Plan) GetBits() uint32 {
+	if x != nil {
+		return x.Bits
+	}
+	return 0
 }
 
 type Setting struct {
@@ -1868,6 +1876,7 @@ type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Fate          Fate                   `protobuf:"varint,1,opt,name=fate,proto3,enum=tacit.v1.Fate" json:"fate,omitempty"`
 	Next          uint64                 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	AfterMs       uint32                 `protobuf:"varint,3,opt,name=after_ms,json=afterMs,proto3" json:"after_ms,omitempty"` // of a report whose fate is known: when there may be something to do; 0 for at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1912,6 +1921,13 @@ func (x *ReportResponse) GetFate() Fate {
 func (x *ReportResponse) GetNext() uint64 {
 	if x != nil {
 		return x.Next
+	}
+	return 0
+}
+
+func (x *ReportResponse) GetAfterMs() uint32 {
+	if x != nil {
+		return x.AfterMs
 	}
 	return 0
 }
@@ -2936,7 +2952,7 @@ const file_tacit_proto_rawDesc = "" +
 	" \x01(\rR\x05turns\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x8d\x03\n" +
 	"\x04Plan\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12)\n" +
 	"\x06params\x18\x02 \x03(\v2\x11.tacit.v1.SettingR\x06params\x12\x14\n" +
@@ -2953,7 +2969,8 @@ const file_tacit_proto_rawDesc = "" +
 	"\x06masked\x18\f \x01(\bR\x06masked\x12\x18\n" +
 	"\apromise\x18\r \x01(\tR\apromise\x12\x14\n" +
 	"\x05holds\x18\x0e \x01(\tR\x05holds\x12\x14\n" +
-	"\x05shape\x18\x0f \x03(\x04R\x05shape\"1\n" +
+	"\x05shape\x18\x0f \x03(\x04R\x05shape\x12\x12\n" +
+	"\x04bits\x18\x10 \x01(\rR\x04bits\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"e\n" +
@@ -3014,10 +3031,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04data\x18\a \x01(\fR\x04data\x12\"\n" +
-	"\x04kind\x18\b \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\"H\n" +
+	"\x04kind\x18\b \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\"c\n" +
 	"\x0eReportResponse\x12\"\n" +
 	"\x04fate\x18\x01 \x01(\x0e2\x0e.tacit.v1.FateR\x04fate\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\xc3\x01\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\x12\x19\n" +
+	"\bafter_ms\x18\x03 \x01(\rR\aafterMs\"\xc3\x01\n" +
 	"\vMaskRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x18\n" +
