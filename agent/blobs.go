@@ -6,12 +6,36 @@ import "sync"
 type cache struct {
 	mu    sync.Mutex
 	blobs map[[32]byte][]byte
-	kept  [2]map[[32]byte]bool // what Keep was told last, and what before that
+	put   map[[32]byte]*byte       // where the bytes are that were checked when they came
+	turns map[[32]byte]*sync.Mutex // of those who fetch a blob
+	kept  [2]map[[32]byte]bool     // what Keep was told last, and what before that
 }
 
 // NewCache returns a store in memory that devices of one process may share. It keeps
 // what the newest two models are made of: a device that is further behind fetches anew.
-func NewCache() Blobs { return &cache{blobs: map[[32]byte][]byte{}} }
+func NewCache() Blobs {
+	return &cache{blobs: map[[32]byte][]byte{}, put: map[[32]byte]*byte{}, turns: map[[32]byte]*sync.Mutex{}}
+}
+
+// turn is had by one of those who want a blob at a time: the others find it here.
+func (c *cache) turn(hash [32]byte) (done func()) {
+	c.mu.Lock()
+	t := c.turns[hash]
+	if t == nil {
+		t = &sync.Mutex{}
+		c.turns[hash] = t
+	}
+	c.mu.Unlock()
+	t.Lock()
+	return t.Unlock
+}
+
+// sound reports whether a blob is the one that was checked when it was put here.
+func (c *cache) sound(hash [32]byte, b []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(b) > 0 && c.put[hash] == &b[0]
+}
 
 func (c *cache) Get(hash [32]byte) ([]byte, error) {
 	c.mu.Lock()
@@ -22,7 +46,9 @@ func (c *cache) Get(hash [32]byte) ([]byte, error) {
 func (c *cache) Put(hash [32]byte, b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.blobs[hash] = b
+	if c.blobs[hash] = b; len(b) > 0 {
+		c.put[hash] = &b[0]
+	}
 	return nil
 }
 
@@ -42,6 +68,8 @@ func (c *cache) Keep(hashes [][32]byte) error {
 	for h := range c.blobs {
 		if !c.kept[0][h] && !c.kept[1][h] {
 			delete(c.blobs, h)
+			delete(c.put, h)
+			delete(c.turns, h)
 		}
 	}
 	return nil

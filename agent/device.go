@@ -47,10 +47,12 @@ type Device struct {
 	opt    Options
 	conn   Conn
 	limits *pb.Limits
-	hello  bool    // it was said on this connection
-	fresh  bool    // and in this step
-	rec    *record // as last loaded or saved; nil when it must be loaded
-	sound  uint64  // version whose blobs have been checked against their hashes
+	hello  bool          // it was said on this connection
+	fresh  bool          // and in this step
+	rec    *record       // as last loaded or saved; nil when it must be loaded
+	saved  []byte        // what rec was read from, or written as; nil when that is not known
+	rest   time.Duration // what the coordinator has asked for with its last answer to a report
+	sound  uint64        // version whose blobs have been checked against their hashes
 }
 
 // The errors that a program answers with more than a message.
@@ -110,8 +112,22 @@ func (d *Device) load() (*record, error) {
 }
 
 // refresh makes d.rec what the vault has.
-func (d *Device) refresh() (err error) {
-	d.rec, err = d.load()
+func (d *Device) refresh() error {
+	b, err := d.opt.Vault.Load()
+	if err != nil {
+		d.rec = nil
+		return err
+	}
+	if b != nil && d.rec != nil && bytes.Equal(b, d.saved) {
+		return nil
+	}
+	if d.saved, d.rec = nil, nil; b == nil {
+		d.rec, err = newRecord()
+		return err
+	}
+	if d.rec, err = decodeRecord(b); err == nil {
+		d.saved = b
+	}
 	return err
 }
 
@@ -134,11 +150,11 @@ func (d *Device) update(change func(r *record) error) error {
 	if err != nil {
 		return err
 	}
-	d.rec = nil // what is in the vault is not known until Save returns
+	d.rec, d.saved = nil, nil // what is in the vault is not known until Save returns
 	if err := d.opt.Vault.Save(b); err != nil {
 		return err
 	}
-	d.rec = r
+	d.rec, d.saved = r, b
 	return nil
 }
 
@@ -217,7 +233,7 @@ func (d *Device) greet(ctx context.Context) error {
 
 // adopt makes a new manifest the device's own, once it has all that it names.
 func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
-	m, err := wire.Verify(d.rec.Coordinator, d.rec.Federation, s)
+	m, err := d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, s)
 	if err != nil {
 		return err
 	}
@@ -270,13 +286,13 @@ func (d *Device) complete(m *pb.Manifest) bool {
 	return true
 }
 
-// manifest is the one that the device has. It was verified when it came; it is again,
-// since a state file lies about for long.
+// manifest is the one that the device has. It was verified when it came; it is again
+// where it is not the one that was verified last, since a state file lies about for long.
 func (d *Device) manifest() (*pb.Manifest, error) {
 	if len(d.rec.Manifest) == 0 {
 		return nil, ErrNoModel
 	}
-	return wire.Verify(d.rec.Coordinator, d.rec.Federation, &pb.Signed{Body: d.rec.Manifest, Signature: d.rec.Signature})
+	return d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, &pb.Signed{Body: d.rec.Manifest, Signature: d.rec.Signature})
 }
 
 // parts are the blobs that a manifest names.

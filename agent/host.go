@@ -29,6 +29,8 @@ type Host struct {
 	// anything is allocated. 0 means 1 GiB.
 	Memory float64
 
+	known known
+
 	mu      sync.Mutex
 	named   [2][32]byte // hashes of the plan and of the features
 	about   *pb.Plan
@@ -39,7 +41,42 @@ type Host struct {
 	cat     *Catalogue
 	catHash [32]byte
 	vector  []int64
+	left    bool // a visit has begun, and its vector was not taken
 	scores  []float32
+}
+
+// known are the manifests that were verified last: one that devices have, and one that they
+// are offered. The same bytes under the same key have the same answer, so that a device that
+// looks at its manifest often verifies it once.
+type known struct {
+	mu   sync.Mutex
+	last [2]verified // the newer first
+}
+
+type verified struct {
+	key, federation, body, signature []byte
+	manifest                         *pb.Manifest
+}
+
+func (v *verified) is(key, federation []byte, s *pb.Signed) bool {
+	return v.manifest != nil && bytes.Equal(v.body, s.Body) && bytes.Equal(v.signature, s.Signature) && bytes.Equal(v.key, key) && bytes.Equal(v.federation, federation)
+}
+
+// verify is wire.Verify. What it returns is shared, and not to be changed.
+func (k *known) verify(key, federation []byte, s *pb.Signed) (*pb.Manifest, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.last {
+		if k.last[i].is(key, federation, s) {
+			return k.last[i].manifest, nil
+		}
+	}
+	m, err := wire.Verify(key, federation, s)
+	if err == nil {
+		k.last[1] = k.last[0]
+		k.last[0] = verified{bytes.Clone(key), bytes.Clone(federation), bytes.Clone(s.Body), bytes.Clone(s.Signature), m}
+	}
+	return m, err
 }
 
 // ErrTooLarge is wrapped by the error for a plan that a device has no room for.
@@ -128,7 +165,7 @@ func (h *Host) setPlan(m *pb.Manifest, blob get) error {
 	}
 	h.about, h.worker, h.cat = p, device.NewWorker(h.mem, 0), nil
 	h.slots = make([][32]byte, len(h.plan.Slots))
-	h.vector = make([]int64, h.plan.Widest()+1)
+	h.vector, h.left = make([]int64, h.plan.Widest()+1), false
 	h.scores = make([]float32, h.plan.Items)
 	return nil
 }
@@ -147,7 +184,7 @@ func (h *Host) build(p *pb.Plan, f *rows.Features) (*device.Plan, error) {
 	}
 	opt := device.Options{
 		Features: f, Alone: f != nil && h.Features == nil, Items: int(p.Items), Users: int(p.Users), Rounds: int(p.Rounds), Batch: int(p.Batch), Negatives: int(p.Negatives),
-		Seed: p.Seed, Guarded: true,
+		Seed: p.Seed, Guarded: true, Dense: true, Bits: int(p.Bits),
 	}
 	if p.Keep != "" {
 		if opt.Keep, err = rows.FormNamed(p.Keep); err != nil {
@@ -314,6 +351,9 @@ func checked(store Blobs, b *pb.Blob) ([]byte, error) {
 	data, err := store.Get([32]byte(b.Hash))
 	if err != nil || data == nil {
 		return nil, err
+	}
+	if c, shared := store.(*cache); shared && uint64(len(data)) == b.Bytes && c.sound([32]byte(b.Hash), data) {
+		return data, nil
 	}
 	if uint64(len(data)) != b.Bytes || sha256.Sum256(data) != [32]byte(b.Hash) {
 		return nil, nil // damaged: it is fetched anew

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/rpc"
@@ -51,6 +52,7 @@ func (d *Device) send(ctx context.Context, k pb.Kind) error {
 		}
 		switch resp.Fate {
 		case pb.Fate_COUNTED:
+			d.rest = min(time.Duration(resp.AfterMs)*time.Millisecond, longest)
 			return d.settle(k, s, counted, "")
 		case pb.Fate_CLOSED:
 			return d.settle(k, s, closed, "")

@@ -166,6 +166,7 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 		out.After = max(out.After, time.Duration(float64(busy)*(1/d.opt.Duty-1)))
 	}
 	var err error
+	d.rest = 0
 	if t.Masking != nil {
 		err = d.mask(ctx, t)
 	} else if s := *d.rec.of(t.Kind); s.Masked {
@@ -173,6 +174,7 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	} else {
 		err = d.send(ctx, t.Kind)
 	}
+	out.After = max(out.After, d.rest)
 	if errors.Is(err, errLeft) {
 		return Told{Did: "waited", Why: err.Error(), Round: t.Round, After: time.Second}, nil
 	}
@@ -300,8 +302,8 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	if int(t.Round) >= h.plan.Rounds {
 		return nil, nil, fmt.Errorf("agent: round %d of a plan of %d", t.Round+1, h.plan.Rounds)
 	}
-	if bound.Most > 0 && !h.plan.Reaches() {
-		return nil, nil, errors.New("agent: the task bounds numbers by the reach of their slots, and the method does not say it")
+	if own := h.plan.Bound(1).Most; bound.Most != own {
+		return nil, nil, fmt.Errorf("agent: the task has integers up to %d where each slot has a scale of its own, and the plan %d", bound.Most, own)
 	}
 	vector = h.vector[:h.plan.Numbers(int(t.Round))+1]
 	if t.Numbers != uint64(len(vector)) {
@@ -317,9 +319,13 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	}
 	h.mem.Bind(bound)
 	d.claim()
-	h.mem.Take(0, h.vector) // what an interrupted visit has left
+	if h.left { // what an interrupted visit has left
+		h.mem.Take(0, h.vector)
+	}
+	h.left = true
 	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
 	h.mem.Take(0, vector)
+	h.left = false
 	if out.Samples == 0 && !h.promised() && t.Masking == nil {
 		vector = nil // it takes no part, and says so
 	}

@@ -112,7 +112,7 @@ func (c *Coordinator) why(seat uint32) string {
 	switch {
 	case c.had(seat), h != nil && h.task.Kind == pb.Kind_TRAIN && h.has(seat):
 		return fmt.Sprintf("this device has had its turn: it may come again from round %d on", c.newest.Round/come.Every*come.Every+come.Every+1)
-	case h != nil && h.most > 0 && !h.room(c.now()):
+	case h != nil && h.most > 0 && !h.hasRoom(c.now()):
 		return fmt.Sprintf("round %d has all the devices that it takes: come again", c.newest.Round+1)
 	}
 	return c.state
@@ -167,8 +167,8 @@ func (p *places) give(seat uint32, free int, now time.Time) bool {
 	return true
 }
 
-// room reports whether the round has a place to give.
-func (h *hall) room(now time.Time) bool {
+// hasRoom reports whether the round has a place to give.
+func (h *hall) hasRoom(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.places.lapse(now)

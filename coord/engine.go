@@ -41,10 +41,7 @@ func (c *Coordinator) makeEngine(items int) error {
 		e.Value = append(e.Value, v)
 	}
 	if !s.DP.On() {
-		b, err := p.Bound(s.Devices, s.Bits)
-		if err != nil {
-			return fmt.Errorf("coord: bits = %d: %w", s.Bits, err)
-		}
+		b := p.Bound(s.Devices)
 		e.Bound = &b
 	} else if err := c.guard(e, p); err != nil {
 		return err

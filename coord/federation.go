@@ -155,7 +155,12 @@ func (c *Coordinator) after(seat uint32, now time.Time) time.Duration {
 		wait = max(wait, 10*time.Second)
 	case c.gathers():
 	case c.place != nil:
-		wait = max(wait, min((c.pace-now.Sub(c.opened))/2, c.settings.Deadline/2))
+		took := now.Sub(c.opened)
+		left := c.pace - took
+		if done, of := c.place.progress(); done > 0 && !c.settings.DP.On() { // under a promise it would tell how many came
+			left = max(left, time.Duration(float64(took)*float64(of-done)/float64(done)))
+		}
+		wait = max(wait, min(left/2, c.settings.Deadline/2))
 	}
 	return time.Duration(float64(wait) * (0.75 + 0.5*rand.Float64()))
 }
@@ -221,7 +226,9 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
-	return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &pb.ReportResponse{Fate: pb.Fate_COUNTED, AfterMs: uint32(d.after(seat, d.now()).Milliseconds())}, nil
 }
 
 // hallOf finds the round that a report is for; without one and without an error, it is

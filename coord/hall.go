@@ -14,8 +14,8 @@ import (
 )
 
 // hall is a round in progress whose sums are not masked. Reports are dealt to shards by
-// seat; each shard has one owner, which makes one record of the reports of a few
-// milliseconds: who they are from, and their sum. A report is answered when its record is on
+// seat; each shard has one owner, which makes one record of all that came while the last was
+// written, and in a few milliseconds more: who they are from, and their sum. A report is answered when its record is on
 // disk, so one that is sent again meets its first.
 type hall struct {
 	task    pb.Task // what devices are told, but for left_ms
@@ -48,7 +48,12 @@ type report struct {
 	over   bool   // the round was full
 }
 
-const shardCount = 4
+// A round has at most so many shards, each with a log and an owner, and one for each so many
+// devices: fewer owners make larger groups, and each group costs a sync.
+const (
+	shardCount = 4
+	shardSize  = 4096
+)
 
 // Reasons why a report is in no sum.
 var (
@@ -72,7 +77,10 @@ func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal,
 				return nil, err
 			}
 		}
-		h.shards = append(h.shards, newBatch(func(all []*report) error { return h.commit(name, all) }))
+		if k <= len(cohort)/shardSize {
+			room := make([]int64, h.numbers)
+			h.shards = append(h.shards, newBatch(func(all []*report) error { return h.commit(name, room, all) }))
+		}
 	}
 	h.check()
 	return h, nil
@@ -101,15 +109,14 @@ func (h *hall) Report(r *report) error {
 	if h.has(r.seat) {
 		return nil
 	}
-	if err := h.shards[int(r.seat)%shardCount].do(r); err != nil || !r.over {
+	if err := h.shards[int(r.seat)%len(h.shards)].do(r); err != nil || !r.over {
 		return err
 	}
 	return errCrowded
 }
 
-// commit makes one record of reports. Only the shard's owner calls it.
-func (h *hall) commit(log string, all []*report) error {
-	sum := make([]int64, h.numbers)
+// commit makes one record of reports, in room for their sum. Only the shard's owner calls it.
+func (h *hall) commit(log string, sum []int64, all []*report) error {
 	rec := record{}
 	h.mu.Lock()
 	if h.closed {
@@ -130,6 +137,7 @@ func (h *hall) commit(log string, all []*report) error {
 	if len(rec.seats) == 0 {
 		return nil
 	}
+	clear(sum)
 	for _, r := range all {
 		if r.again || r.over {
 			continue

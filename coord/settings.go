@@ -116,6 +116,14 @@ func (s *Settings) build() (method.Method, error) {
 	return m, method.Check(m)
 }
 
+// bits are those of sums without a promise.
+func (s *Settings) bits() int {
+	if s.DP.On() {
+		return 0
+	}
+	return s.Bits
+}
+
 // plan makes the device's plan of a method for a catalogue.
 func (s *Settings) plan(m method.Method, items int) (*device.Plan, error) {
 	keep, err := rows.FormNamed(s.Keep)
@@ -123,7 +131,7 @@ func (s *Settings) plan(m method.Method, items int) (*device.Plan, error) {
 		return nil, err
 	}
 	return device.NewPlan(m, device.Options{
-		Items: items, Users: s.Devices, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives, Seed: s.Seed,
+		Bits: s.bits(), Items: items, Users: s.Devices, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives, Seed: s.Seed,
 		Features: s.Features, Dense: true, Guarded: true, Keep: keep,
 	})
 }
@@ -133,7 +141,7 @@ func (s *Settings) message(p *device.Plan, holds string) *pb.Plan {
 	text, _ := s.DP.MarshalText()
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds), Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
-		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds,
+		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds, Bits: uint32(s.bits()),
 		Every: uint32(s.Cohort.Every),
 	}
 	for _, k := range sorted(s.Params) {

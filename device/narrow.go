@@ -9,19 +9,43 @@ import (
 	"github.com/tacit-rec/tacit/rows"
 )
 
-// Bound is that of sums without a promise, over so many devices. Sums have so many bits
-// where the method says of all that it sends how large it is; with 0 bits, or else, they are
-// as wide and as fine as there is room for.
-func (p *Plan) Bound(devices, bits int) (privacy.Bound, error) {
-	if bits == 0 || !p.Reaches() {
-		return privacy.Integers(devices), nil
+// narrow finds the largest integer of an update where sums are narrow: where the method
+// says of all that it sends how large it is.
+func (p *Plan) narrow() error {
+	unknown := func(i int) bool { return !(p.Slots[i].Reach > 0) }
+	if p.Bits == 0 || slices.ContainsFunc(p.Sends(), unknown) {
+		return nil
 	}
-	return privacy.Narrow(devices, bits)
+	b, err := privacy.Narrow(p.Users, p.Bits)
+	p.most = b.Most
+	return err
 }
 
-// Reaches reports whether every slot that is sent has a reach.
-func (p *Plan) Reaches() bool {
-	return !slices.ContainsFunc(p.Sends(), func(i int) bool { return !(p.Slots[i].Reach > 0) })
+// Bound is that of sums without a promise, over so many devices.
+func (p *Plan) Bound(devices int) privacy.Bound {
+	if p.most > 0 {
+		return privacy.Bound{Most: p.most}
+	}
+	return privacy.Integers(devices)
+}
+
+// digits is how many integers a number of a slot is.
+func (p *Plan) digits(slot int) int {
+	if p.most > 0 && p.Slots[slot].Fine {
+		return 2
+	}
+	return 1
+}
+
+// base is what the first of two digits counts: the second is up to most on either side of 0.
+func (p *Plan) base() int64 { return 2*p.most + 1 }
+
+// levels is the integer that the reach of a slot becomes.
+func (p *Plan) levels(slot int) int64 {
+	if p.digits(slot) == 2 {
+		return p.most*p.base() + p.most
+	}
+	return p.most
 }
 
 // PackedBytes is what a whole update of a round, from 0, takes with so many bits for each
@@ -31,10 +55,28 @@ func (p *Plan) PackedBytes(round, bits int) int { return ((p.Numbers(round)+1)*b
 // integral is room to make integers of a draft, which are weighed before they are added up.
 type integral struct {
 	order []int32
-	unit  []float64 // by row of the draft: integers per 1
+	slot  []int32 // by row of the draft
+	pair  []int32 // by row of the draft: the row of its second digits; -1 for none, -2 for one that is such a row
+	from  []int   // by row of the draft: its place in whole
 	whole []int64
 	plain privacy.Draft
 	form  rows.Vector
+}
+
+// list notes the slot of rows that were added to the draft, and adds them again for second
+// digits.
+func (k *Worker) list(slot, first int) {
+	d, n, second := &k.draft, &k.ints, k.p.digits(slot) == 2
+	n.slot, n.pair = n.slot[:first], n.pair[:first]
+	last := len(d.Rows)
+	for r := first; r < last; r++ {
+		n.slot, n.pair = append(n.slot, int32(slot)), append(n.pair, -1)
+	}
+	for r := first; second && r < last; r++ {
+		n.pair[r] = int32(len(d.Rows))
+		d.Add(d.Rows[r], d.At[r]+k.p.Slots[slot].Rows*k.p.Slots[slot].Dim, d.Places[r])
+		n.slot, n.pair = append(n.slot, int32(slot)), append(n.pair, -2)
+	}
 }
 
 // weighs reports whether the bytes of an update are counted by its integers: where all rows
@@ -45,10 +87,10 @@ func (k *Worker) weighs() bool { return !k.p.Dense && !k.p.Cover.Partial() }
 // and weighs it.
 func (k *Worker) integers(sum []int64, out *Outcome) {
 	d, n := &k.draft, &k.ints
-	n.order = n.order[:0]
+	n.order, n.from = n.order[:0], n.from[:0]
 	size := 0
 	for r := range d.Rows {
-		n.order = append(n.order, int32(r))
+		n.order, n.from = append(n.order, int32(r)), append(n.from, size)
 		size += len(d.Rows[r])
 	}
 	slices.SortFunc(n.order, func(a, b int32) int { return d.At[a] - d.At[b] })
@@ -58,18 +100,14 @@ func (k *Worker) integers(sum []int64, out *Outcome) {
 	} else {
 		n.plain.Reset()
 		clear(n.whole)
-		at := 0
-		for _, r := range n.order {
-			n.plain.Add(d.Rows[r], at, nil)
-			at += len(d.Rows[r])
+		for r := range d.Rows {
+			n.plain.Add(d.Rows[r], n.from[r], nil)
 		}
 		out.Length, _ = k.mem.bound.Seal(&n.plain, n.whole)
 	}
 	n.form.Begin(d.BitAt + 1)
-	at := 0
 	for _, r := range n.order {
-		row := n.whole[at : at+len(d.Rows[r])]
-		at += len(row)
+		row := n.whole[n.from[r]:][:len(d.Rows[r])]
 		if int(r) < len(d.Places) && d.Places[r] != nil {
 			for i, p := range d.Places[r] {
 				sum[d.At[r]+int(p)] += row[i]
@@ -92,7 +130,7 @@ func (k *Worker) integers(sum []int64, out *Outcome) {
 // the two next to it, by a draw that makes it right on average. A number beyond the
 // reach is cut, and counted. An update that is not finite counts as zero.
 func (k *Worker) round() (cut int) {
-	d, n, most := &k.draft, &k.ints, float64(k.mem.bound.Most)
+	d, n := &k.draft, &k.ints
 	for _, row := range d.Rows {
 		for _, v := range row {
 			if v-v != 0 {
@@ -102,10 +140,14 @@ func (k *Worker) round() (cut int) {
 		}
 	}
 	coin := rng.New(k.p.draws(), rng.Rounding, uint64(k.w.Round), uint64(k.w.Device))
-	at := 0
 	for _, r := range n.order {
-		unit := n.unit[r]
-		for _, v := range d.Rows[r] {
+		if n.pair[r] == -2 {
+			continue
+		}
+		slot, dst := int(n.slot[r]), n.whole[n.from[r]:]
+		most := float64(k.p.levels(slot))
+		unit := most / k.p.Slots[slot].Reach
+		for i, v := range d.Rows[r] {
 			x := float64(float64(v) * unit)
 			if x > most || x < -most {
 				x = min(max(x, -most), most)
@@ -115,9 +157,23 @@ func (k *Worker) round() (cut int) {
 			if rest := x - low; rest > 0 && coin.Float64() < rest {
 				low++
 			}
-			n.whole[at] = int64(low)
-			at++
+			dst[i] = int64(low)
+		}
+		if p := n.pair[r]; p >= 0 {
+			k.split(dst[:len(d.Rows[r])], n.whole[n.from[p]:])
 		}
 	}
 	return cut
+}
+
+// split makes two digits of each integer: neither is over most in magnitude.
+func (k *Worker) split(x, second []int64) {
+	base, most := k.p.base(), k.p.most
+	for i, v := range x {
+		low := (v%base + base) % base
+		if low > most {
+			low -= base
+		}
+		x[i], second[i] = (v-low)/base, low
+	}
 }

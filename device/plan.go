@@ -31,6 +31,7 @@ type Options struct {
 	Alone    bool           // the columns of users are about the one device that there is, at place 0
 	Dense    bool           // an update holds every row: noise hides which were touched
 	Guarded  bool           // updates are bounded, and summed as integers
+	Bits     int            // of sums without a promise, where the method says how large its numbers are; 0 for all there is room for
 	Cover    privacy.Cover  // which rows hide the touched ones, where not all do
 	Sparse   bool           // zeros are left out of what travels, where that is less
 	Keep     rows.Form      // how a device keeps its private tables between visits
@@ -55,6 +56,7 @@ type Plan struct {
 	tables  []int    // the Private PerItem slots
 	copied  int      // PerItem slots whose rows a visit may change
 	context bool     // samples have a row of their interaction
+	most    int64    // the largest integer of an update in narrow sums; 0 where they are wide
 	flat    []layout // of an update's flat vector, by phase; one for all where everything travels always
 }
 
@@ -112,6 +114,9 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 	}
 	p.phased, _ = method.As[method.Phased](m)
 	p.travels, _ = method.As[method.Traveller](m)
+	if err := p.narrow(); err != nil {
+		return nil, err
+	}
 	p.flatten()
 	p.context = opt.Features != nil && len(opt.Features.Row) > 0
 	return p, nil
@@ -134,7 +139,7 @@ func (p *Plan) flatten() {
 		for i := range p.Slots {
 			if l.at = append(l.at, -1); uploads(&p.Slots[i]) && p.Travels(phase, i) {
 				l.at[i] = l.numbers
-				l.numbers += p.Slots[i].Rows * p.Slots[i].Dim
+				l.numbers += p.Slots[i].Rows * p.Slots[i].Dim * p.digits(i)
 			}
 		}
 		p.flat = append(p.flat, l)

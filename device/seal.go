@@ -39,25 +39,36 @@ func (m *Memory) Sealed(dst []int64) {
 	}
 }
 
-// Take moves what worker w has sealed to dst, as the vector of one device.
+// Take moves what worker w has sealed to dst, as the vector of one device: as long as an
+// update of the round, and one more.
 func (m *Memory) Take(w int, dst []int64) {
-	copy(dst, m.sealed[w])
-	clear(m.sealed[w])
+	n := copy(dst, m.sealed[w])
+	clear(m.sealed[w][:n])
 }
 
 // Unseal writes the numbers of a round's flat sum that belong to a slot to padded rows.
-// Of one that is not sent in the round there are none: they are zeros.
+// Of one that is not sent in the round there are none: they are zeros. In narrow sums each
+// slot has a unit of its own.
 func (p *Plan) Unseal(round, slot int, flat []int64, unit float64, dst []float32) {
 	s, from := &p.Slots[slot], p.layout(p.Phase(round)).at[slot]
 	if from < 0 {
 		clear(dst)
 		return
 	}
-	stride := vec.Pad(s.Dim)
+	stride, size := vec.Pad(s.Dim), s.Rows*s.Dim
+	if p.most > 0 {
+		unit = s.Reach / float64(p.levels(slot))
+	}
+	two := p.digits(slot) == 2
 	for r := range s.Rows {
 		row := dst[r*stride : r*stride+s.Dim]
 		for i := range row {
-			row[i] = float32(float64(flat[from+r*s.Dim+i]) * unit)
+			at := from + r*s.Dim + i
+			x := flat[at]
+			if two {
+				x = x*p.base() + flat[at+size]
+			}
+			row[i] = float32(float64(x) * unit)
 		}
 	}
 }
@@ -70,13 +81,10 @@ func (k *Worker) seal(shard int, counts bool, out *Outcome) {
 	d.Reset()
 	d.BitAt = l.numbers
 	b := &k.mem.bound
-	k.ints.unit = k.ints.unit[:0]
 	for i, at := range l.at {
-		if at >= 0 {
+		if first := len(d.Rows); at >= 0 {
 			k.draftSlot(i, at, shard)
-			for len(k.ints.unit) < len(d.Rows) {
-				k.ints.unit = append(k.ints.unit, float64(b.Most)/k.p.Slots[i].Reach)
-			}
+			k.list(i, first)
 		}
 	}
 	switch {

@@ -60,7 +60,7 @@ func settings(s *data.Split, name string, params ...string) coord.Settings {
 	out := coord.Settings{
 		Name: "a rehearsal", Method: name, Params: map[string]string{}, Rounds: 4, Batch: 64, Negatives: 4, Keep: "f32",
 		Cohort: round.Cohort{Kind: "all"}, Mean: agg.PerCohort, Server: agg.Rule{Kind: "sgd", Rate: 1}, Devices: s.Users(),
-		Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
+		Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7, Bits: 24,
 	}
 	for i := 0; i < len(params); i += 2 {
 		out.Params[params[i]] = params[i+1]
@@ -193,7 +193,7 @@ func simulation(t *testing.T, split *data.Split, s coord.Settings) *sim.Run {
 	var o sim.Options
 	param.Defaults(&o)
 	o.Rounds, o.Batch, o.Negatives, o.Cohort, o.Server, o.DP, o.Keep = s.Rounds, s.Batch, s.Negatives, s.Cohort, s.Server, s.DP, s.Keep
-	o.EvalEvery, o.Sums = s.Rounds, "integer"
+	o.EvalEvery, o.Sums, o.Bits = s.Rounds, "integer", s.Bits
 	if s.Masked {
 		o.Secagg = "on"
 	}
@@ -257,8 +257,11 @@ func TestTheWireGivesTheBitsOfTheSimulation(t *testing.T) {
 			split := world(t)
 			s := settings(split, name, params...)
 			r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
-			r.run(nil, uint32(s.Rounds))
-			same(t, r.newest(), simulated(t, split, s))
+			f, sim := r.run(nil, uint32(s.Rounds)), simulated(t, split, s)
+			same(t, r.newest(), sim)
+			if sent := f.Stats().Bytes; sent != int64(sim.Bytes) {
+				t.Errorf("devices have sent %d bytes, and the simulation counts %d", sent, sim.Bytes)
+			}
 			if st := r.status(); st.Round != s.Rounds || st.Lost != 0 || !st.SyncAll || st.Synced.Syncs == 0 {
 				t.Errorf("the coordinator says %+v", st)
 			}

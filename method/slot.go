@@ -56,6 +56,7 @@ type Slot struct {
 	// method knows; 0 where it does not. In narrow sums it is the end of the scale: what is
 	// beyond it is cut.
 	Reach float64
+	Fine  bool   // in narrow sums a number of it is two digits: small matrices that are solved
 	Doc   string // what it is, for the doc page
 }
 

@@ -171,13 +171,10 @@ func (b *Bound) Sensitivity(numbers int) float64 {
 	return b.Levels + math.Sqrt(float64(numbers))/2
 }
 
-// Unit is what an integer is worth.
-func (b *Bound) Unit() float64 { return b.Clip / b.Levels }
-
-// Worth is what an integer of a slot with a reach is worth.
-func (b *Bound) Worth(reach float64) float64 {
+// Unit is what an integer is worth; 0 where each slot has a unit of its own.
+func (b *Bound) Unit() float64 {
 	if b.Most > 0 {
-		return reach / float64(b.Most)
+		return 0
 	}
-	return b.Unit()
+	return b.Clip / b.Levels
 }

@@ -126,7 +126,7 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	}
 	var shrunk [method.MaxSlots]float64
 	if e.Bound != nil {
-		e.unseal(*e.Bound)
+		e.unseal(e.Bound.Unit())
 	} else {
 		e.gather(rep.Devices, shrunk[:])
 	}

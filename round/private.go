@@ -40,7 +40,9 @@ func (e *Engine) bind(b privacy.Bound) {
 		n := 1
 		for i, s := range e.Slots {
 			if e.sum[i] != nil && e.travels(i) {
-				n += s.Rows * s.Dim
+				if n += s.Rows * s.Dim; b.Most > 0 && s.Fine {
+					n += s.Rows * s.Dim
+				}
 			}
 		}
 		e.flat = slices.Grow(e.flat[:0], n)[:n]
@@ -50,14 +52,14 @@ func (e *Engine) bind(b privacy.Bound) {
 }
 
 // unseal takes the round's integers as what they are worth.
-func (e *Engine) unseal(b privacy.Bound) {
+func (e *Engine) unseal(unit float64) {
 	fleet := e.Fleet.(Guarded)
 	clear(e.flat)
 	fleet.Sealed(e.flat)
 	for i, s := range e.sum {
 		if s != nil {
 			clear(s)
-			fleet.Unseal(e.Next, i, e.flat, b.Worth(e.Slots[i].Reach), s)
+			fleet.Unseal(e.Next, i, e.flat, unit, s)
 		}
 	}
 }

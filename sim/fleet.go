@@ -131,8 +131,12 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*dev
 	if err != nil && opt.DP.On() {
 		return nil, fmt.Errorf("sim: %w", err)
 	}
+	bits := opt.Bits
+	if opt.Sums != "integer" || opt.DP.On() {
+		bits = 0
+	}
 	return device.NewPlan(m, device.Options{
-		Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives,
+		Bits: bits, Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives,
 		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense", Guarded: opt.integers(), Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
 	})
 }

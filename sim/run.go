@@ -125,10 +125,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		if f.central != nil {
 			return nil, errors.New("sim: sums=integer: this method is trained in one place, and sums nothing")
 		}
-		b, err := f.Plan.Bound(f.Users(), opt.Bits)
-		if err != nil {
-			return nil, fmt.Errorf("sim: bits = %d: %w", opt.Bits, err)
-		}
+		b := f.Plan.Bound(f.Users())
 		e.Bound = &b
 	}
 	if opt.DP.On() {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -119,6 +120,8 @@ func checkPlan(p *pb.Plan) error {
 		return fmt.Errorf("wire: a plan of %d rounds: want 1 to %d", p.Rounds, MaxRounds)
 	case p.Every > MaxRounds:
 		return fmt.Errorf("wire: a plan of one answer in %d rounds: want at most %d", p.Every, MaxRounds)
+	case p.Bits > secagg.MaxBits:
+		return fmt.Errorf("wire: sums of %d bits: want at most %d", p.Bits, secagg.MaxBits)
 	case p.Batch > 1<<20:
 		return fmt.Errorf("wire: batches of %d: want at most %d", p.Batch, 1<<20)
 	case p.Negatives > 1<<10:

@@ -1129,6 +1129,7 @@ type Plan struct {
 	Holds         string                 `protobuf:"bytes,14,opt,name=holds,proto3" json:"holds,omitempty"`         // against whom, in words
 	Shape         []uint64               `protobuf:"varint,15,rep,packed,name=shape,proto3" json:"shape,omitempty"` // rows and width of each slot: both sides must have the same
 	Every         uint32                 `protobuf:"varint,16,opt,name=every,proto3" json:"every,omitempty"`        // a device answers one round at most of each so many, from round 0 on; 0 for no such limit
+	Bits          uint32                 `protobuf:"varint,17,opt,name=bits,proto3" json:"bits,omitempty"`          // of sums without a promise, where the method says how large its numbers are; 0 for as many as there is room for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1271,6 +1272,13 @@ func (x *Plan) GetShape() []uint64 {
 func (x *Plan) GetEvery() uint32 {
 	if x != nil {
 		return x.Every
+	}
+	return 0
+}
+
+func (x *Plan) GetBits() uint32 {
+	if x != nil {
+		return x.Bits
 	}
 	return 0
 }
@@ -2160,6 +2168,7 @@ type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Fate          Fate                   `protobuf:"varint,1,opt,name=fate,proto3,enum=tacit.v1.Fate" json:"fate,omitempty"`
 	Next          uint64                 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	AfterMs       uint32                 `protobuf:"varint,3,opt,name=after_ms,json=afterMs,proto3" json:"after_ms,omitempty"` // of a report whose fate is known: when there may be something to do; 0 for at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2204,6 +2213,13 @@ func (x *ReportResponse) GetFate() Fate {
 func (x *ReportResponse) GetNext() uint64 {
 	if x != nil {
 		return x.Next
+	}
+	return 0
+}
+
+func (x *ReportResponse) GetAfterMs() uint32 {
+	if x != nil {
+		return x.AfterMs
 	}
 	return 0
 }
@@ -3242,7 +3258,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x06change\x18\x03 \x01(\v2\x0e.tacit.v1.BlobR\x06change\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x8f\x03\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xa3\x03\n" +
 	"\x04Plan\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12)\n" +
 	"\x06params\x18\x02 \x03(\v2\x11.tacit.v1.SettingR\x06params\x12\x14\n" +
@@ -3260,7 +3276,8 @@ const file_tacit_proto_rawDesc = "" +
 	"\apromise\x18\r \x01(\tR\apromise\x12\x14\n" +
 	"\x05holds\x18\x0e \x01(\tR\x05holds\x12\x14\n" +
 	"\x05shape\x18\x0f \x03(\x04R\x05shape\x12\x14\n" +
-	"\x05every\x18\x10 \x01(\rR\x05every\"1\n" +
+	"\x05every\x18\x10 \x01(\rR\x05every\x12\x12\n" +
+	"\x04bits\x18\x11 \x01(\rR\x04bits\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"6\n" +
@@ -3340,10 +3357,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04data\x18\a \x01(\fR\x04data\x12\"\n" +
-	"\x04kind\x18\b \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\"H\n" +
+	"\x04kind\x18\b \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\"c\n" +
 	"\x0eReportResponse\x12\"\n" +
 	"\x04fate\x18\x01 \x01(\x0e2\x0e.tacit.v1.FateR\x04fate\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\xc3\x01\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\x12\x19\n" +
+	"\bafter_ms\x18\x03 \x01(\rR\aafterMs\"\xc3\x01\n" +
 	"\vMaskRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x18\n" +
