@@ -98,6 +98,7 @@ type tableView struct {
 	Main, Refs [][]string
 	Notes      []string
 	Dense      bool // small, with labels that do not wrap
+	Words      bool // cells are words: they start at the left, and wrap
 }
 
 // headView is a column's name, and what it is in full where that is longer.
