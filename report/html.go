@@ -98,6 +98,7 @@ type tableView struct {
 	Main, Refs [][]string
 	Notes      []string
 	Dense      bool // small, with labels that do not wrap
+	Words      bool // cells are words: they start at the left, and wrap
 }
 
 // headView is a column's name, and what it is in full where that is longer.
@@ -254,7 +255,7 @@ func tiles(g *group, r *row) []tile {
 	if q := r.runs[0].Result.Privacy; q != nil {
 		out = append(out, tile{Name: "epsilon", Value: Epsilon(q.Epsilon), Note: clip(clean(fmt.Sprintf("at delta %g, against %s", q.Delta, q.Against)), 80)})
 	}
-	for _, ref := range []struct{ key, note string }{{"popularity", "the same list for everyone"}, {"memoriser", "counts draws, has no model"}} {
+	for _, ref := range []struct{ key, note string }{{"popularity", "the same list for everyone"}, {"memoriser", memoriserTile(g)}} {
 		for _, m := range refsOf(ref.key, []*row{r}) {
 			if x := m.scores[0]; x.n > 0 {
 				t := tile{Name: m.name + " HR@10", Value: frac(x.mean), Note: ref.note}
@@ -266,6 +267,14 @@ func tiles(g *group, r *row) []tile {
 		}
 	}
 	return out
+}
+
+// memoriserTile says what the memoriser's number is.
+func memoriserTile(g *group) string {
+	if g.leaks {
+		return "no model: what the leak alone is worth"
+	}
+	return "no model: chance, since nothing leaks"
 }
 
 // facts are the lines of the card.

@@ -235,5 +235,7 @@ func (p *page) leaders(b *Leaderboard) {
 	for _, s := range b.readBoard() {
 		read.Rows = append(read.Rows, []any{s})
 	}
-	p.Groups = append(p.Groups, groupView{Title: "Settings", Table: view(b.settings())}, groupView{Title: "How to read this", Table: view(read)})
+	settings := view(b.settings())
+	settings.Words = true
+	p.Groups = append(p.Groups, groupView{Title: "Settings", Table: settings}, groupView{Title: "How to read this", Table: view(read)})
 }

@@ -154,7 +154,7 @@ func (b *Leaderboard) readBoard() []string {
 		"Metrics are fractions on test items, of the round that validation chose, or of the last where the method says so; mean ± standard deviation over the seeds. Sampled is 1 held-out item among 99 others, full is among the catalogue. Tables are in the order of full NDCG@10.",
 		fmt.Sprintf("A star marks the best method of a column; ~ marks who is not shown to differ from it by a paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the seeds that both have. Everything else differs from the best.", worse),
 		"Few rows: the quarter of the users with the fewest train rows. New users: a share of the users that took no part in training and are recommended to from their own history, in runs of their own; a dash is for methods that cannot serve them, or that were not run so.",
-		"Traffic is that of one device in the whole of training. Training is seconds times goroutines, without evaluation, and depends on the machine and on what ran beside it. Methods marked with (one place) are no federation; those marked with an epsilon were trained with that promise; references are below the rule, and their seconds include scoring.",
+		"Traffic is that of one device in the whole of training. Training is seconds times goroutines, without evaluation, and depends on the machine and on what ran beside it. Methods marked with (one place) are no federation; those marked with an epsilon were trained with that promise; references are below the rule, and their seconds include scoring. The memoriser has no model and only counts which items were drawn as training negatives: under protocols that do not leak it stands at chance, and says that nothing can be had from the draws.",
 	}
 }
 

@@ -137,6 +137,11 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 			t.Errorf("methods have up to %d lines", slices.Max(high))
 		}
 	}
+	b.open(path, looks[0])
+	var hidden int
+	if b.eval(`(() => { const d = document.querySelector(".words"); return d.scrollWidth - d.clientWidth; })()`, &hidden); hidden > 0 {
+		t.Errorf("%d px of the settings are out of sight", hidden)
+	}
 	var titles []string
 	b.eval(`[...document.querySelectorAll(".dense thead")[0].querySelectorAll("th")].map(h => h.title)`, &titles)
 	if len(titles) != len(shortNames) || titles[1] != scoreNames[0] {

@@ -38,7 +38,7 @@ func runParts(g *group, r *row, alone bool) []part {
 		}
 		out = append(out, part{
 			ID: "references", Title: "Beside the references",
-			Intro:   "What simpler scorers reach on the same users and items. A method below popularity or local-only training has learnt nothing worth federating. Where the protocol leaks, the memoriser shows how far counting alone gets.",
+			Intro:   "What simpler scorers reach on the same users and items. A method below popularity or local-only training has learnt nothing worth federating. The memoriser has no model and counts how often an item was drawn as a negative: where the protocol leaks it shows what the leak alone is worth, elsewhere it stands at chance.",
 			Figures: []figure{{"references", "The method and the references", "HR@10 and NDCG@10 on the test items.", refBars(bars), t}},
 		})
 	}

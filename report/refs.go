@@ -182,3 +182,13 @@ func pool(key, name string, runs []*Run) refRow {
 	}
 	return out
 }
+
+// nothingToMemorise explains the memoriser's row where the protocol does not leak: there it
+// stands at chance, and a reader may take it for a rival that is beaten, or for a bug.
+func nothingToMemorise(g *group, rows []*row) []string {
+	if g.leaks || len(refsOf("memoriser", rows)) == 0 {
+		return nil
+	}
+	return []string{"The memoriser has no model: it puts those items first that were drawn least often as training negatives. This protocol does not leak, so the draws tell nothing, " +
+		"and the row is that of chance (HR@10 of .10 among 100 candidates), a little above or below it. It shows that there is nothing to memorise; it is no mark to beat."}
+}

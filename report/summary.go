@@ -68,7 +68,7 @@ func board(g *group, r *row) *Table {
 		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	t.lineUp()
-	t.Notes = append(t.Notes, lettered([]*row{r}, []map[string]*Versus{vs})...)
+	t.Notes = append(append(t.Notes, nothingToMemorise(g, []*row{r})...), lettered([]*row{r}, []map[string]*Versus{vs})...)
 	if said := verdicts(vs); said != "" && r.of <= len(r.runs) {
 		t.Notes = append(t.Notes, fmt.Sprintf("Against the references: %s.", said))
 	}

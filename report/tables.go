@@ -83,7 +83,7 @@ func overview(g *group) *Table {
 		about = append(about, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	t.lineUp()
-	about = append(append(about, lettered(g.rows, tested)...), g.notes...)
+	about = append(append(append(about, nothingToMemorise(g, g.rows)...), lettered(g.rows, tested)...), g.notes...)
 	if s := leakWords(g, g.rows); s != "" {
 		about = append(about, s)
 	}
