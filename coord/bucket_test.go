@@ -39,7 +39,7 @@ func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*se
 			}
 		}
 		q := &pb.MaskRequest{Run: task.Run, Round: task.Round, Attempt: task.Attempt, Step: step, Message: b, Bytes: uint64(len(b))}
-		for range 400 {
+		for range 6000 {
 			a, err := h.Mask(context.Background(), q)
 			if err != nil {
 				t.Errorf("step %d: %v", step, err)
