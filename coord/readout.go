@@ -167,6 +167,9 @@ func (c *Coordinator) metricNoise() (float64, error) {
 	if g == nil {
 		return readoutNoise, nil
 	}
+	if g.Against != privacy.Central {
+		return 0, skipped(fmt.Sprintf("against=%s: the coordinator would see the sums without their noise", g.Against))
+	}
 	if g.Policy.Metrics == 0 { // nothing may be said that the budget does not cover
 		return 0, skipped("the promise covers no metrics: metrics=Z in --dp would release them with noise")
 	}

@@ -57,7 +57,7 @@ func TestChaos(t *testing.T) {
 	world := "users=30,items=60,mean-rows=12"
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--deadline", "10m", "--chaos", "kills=3,seed=1")
+		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--readout", "5", "--deadline", "10m", "--chaos", "kills=3,seed=1")
 	})
 	t.Run("with a promise", func(t *testing.T) {
 		t.Parallel()
