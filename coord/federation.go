@@ -146,7 +146,7 @@ func short(digest []byte) uint64 { return binary.LittleEndian.Uint64(digest) }
 // often that all of them together come faster than the rate.
 func (c *Coordinator) after(seat uint32, now time.Time) time.Duration {
 	n, _ := c.seats.enrolled()
-	least := max(50*time.Millisecond, time.Duration(float64(n)/c.opt.Rate*float64(time.Second)))
+	least := max(50*time.Millisecond, time.Duration(float64(n)/c.opt.Rate*float64(time.Second)), min(c.pace/8, 2*time.Second))
 	wait := least
 	switch {
 	case c.state == done:

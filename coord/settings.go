@@ -79,6 +79,8 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("rounds = %d, batch = %d, negatives = %d: want 1 or more, 1 or more, and 0 or more", s.Rounds, s.Batch, s.Negatives)
 	case !share(s.Goal) || !share(s.Least) || s.Least > s.Goal:
 		return fmt.Errorf("goal = %g, least = %g: want shares above 0 and up to 1, and least no more than goal", s.Goal, s.Least)
+	case s.Bits != 0 && (s.Bits < 8 || s.Bits > 32):
+		return fmt.Errorf("bits = %d: want 8 to 32, or 0", s.Bits)
 	case s.Deadline < time.Second/10:
 		return fmt.Errorf("deadline = %v: want a tenth of a second or more", s.Deadline)
 	case s.Mean != agg.PerCohort && s.Mean != agg.Fixed:

@@ -270,6 +270,9 @@ func (p *Plan) BytesUpMax() int {
 		return 0
 	}
 	most := 0
+	if p.most > 0 {
+		return ((p.Widest()+1)*p.Bits + 7) / 8
+	}
 	for t := range p.Rounds {
 		if t > 0 && p.travels == nil {
 			break

@@ -17,6 +17,12 @@ import (
 // without it is found and resumed. Who adds a setting to sim.Options adds it here.
 var cameLater = []string{"dp", "secagg", "encode", "keep", "new-users", "sums"}
 
+// Before are the settings that a run folder without them was made with, where that is not
+// what is the default now: integer sums were wide before they had bits.
+func Before() []Setting {
+	return []Setting{{Key: "bits", Value: "0", From: "a run folder from before it"}}
+}
+
 func (j *Job) fingerprint() string { return j.Fingerprint(j.Source.Info().Hash) }
 
 // Fingerprint names everything that decides the bits of a run, on data with the
@@ -41,6 +47,10 @@ func asBefore(options map[string]any) map[string]any {
 		if fmt.Sprint(out[key]) == fmt.Sprint(defaults[key]) {
 			delete(out, key)
 		}
+	}
+	// Bits are of integer sums without a promise, and those were wide before.
+	if fmt.Sprint(out["bits"]) == "0" || out["sums"] == nil || out["dp"] != nil {
+		delete(out, "bits")
 	}
 	return out
 }

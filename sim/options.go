@@ -26,7 +26,7 @@ type Options struct {
 	Noise     agg.Noise      `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
 	DP        privacy.Policy `default:"none" doc:"user-level differential privacy: none, or a list such as epsilon=8,delta=1e-6,clip=0.5; tacit privacy keys lists what it knows"`
 	Secagg    string         `default:"off" choices:"off|assumed|on" doc:"secure sums, with dp only: on runs the whole protocol, assumed takes its outcome for granted"`
-	Sums      string         `default:"float" choices:"float|integer" doc:"how updates are added up: as they are, or as whole numbers of 2^-24, as over a network; with dp always whole"`
+	Sums      string         `default:"float" choices:"float|integer" doc:"how updates are added up: as they are, or as whole numbers, as over a network, whose bytes are then counted; with dp always whole"`
 	Bits      int            `default:"24" doc:"bits of each number of a sum of whole numbers, with methods that say how large theirs are; 0 is for as many as there is room for. Not with dp"`
 	Encode    string         `default:"dense" choices:"dense|sparse" doc:"how the bytes that travel are counted: every number, or without zeros where that is less"`
 	Keep      string         `default:"f32" choices:"f32|int16|int8" doc:"how a device keeps its private tables between visits: as they are, or rounded to whole numbers of a unit that each row has"`

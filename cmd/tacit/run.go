@@ -156,6 +156,9 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 			return nil, err
 		}
 		all = append(all, s...)
+		if f.resume != "" {
+			all = append(lab.Before(), all...)
+		}
 	}
 	if f.resume == "" {
 		all = append(all, lab.Environment(os.Environ())...)
