@@ -7,6 +7,8 @@ SHELL := bash
 .NOTPARALLEL:
 
 GO ?= go
+# Nothing is late on a busy machine: the tests' own waits are for minutes.
+TEST := $(GO) test -timeout 30m
 # What `tacit version` says. A tree with changes of its own is marked with a +.
 VERSION ?= dev
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- '*.go' '*.s' 2>/dev/null || echo +)
@@ -71,14 +73,14 @@ screens: chromium ## pictures of report pages, light, dark, phone and print, in 
 .PHONY: unit
 unit: ## the unit tests alone
 	$(call say,'unit tests')
-	$(GO) test ./...
+	$(TEST) ./...
 
 .PHONY: race
 race: ## the race detector on the packages where goroutines meet
 	$(call say,'race detector')
 	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
-		$(GO) test -race -short $(RACE); \
-		$(GO) test -race -short -run '^TestEveryMethodConforms$$/./(SameBitsForAny|TheSum)' ./methods; \
+		$(TEST) -race -short $(RACE); \
+		$(TEST) -race -short -run '^TestEveryMethodConforms$$/./(SameBitsForAny|TheSum)' ./methods; \
 	else \
 		echo 'NOT RUN: the race detector needs a C compiler, and none was found'; \
 	fi
@@ -114,7 +116,7 @@ browser:
 	$(call say,'js/wasm: the pure packages')
 	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build $(addprefix ./,$(PURE))
 	@if command -v node >/dev/null; then \
-		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) test -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./lab; \
+		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(TEST) -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./lab; \
 	else \
 		echo 'NOT RUN: the same bits under js/wasm need node, and none was found'; \
 	fi
@@ -131,16 +133,16 @@ arm64:
 	if [ "$$qemu" = none ]; then \
 		echo 'NOT RUN: arm64 needs qemu-aarch64 (Debian: qemu-user), and none was found'; \
 	else \
-		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) test $${qemu:+-exec "$$qemu"} ./vec; \
-		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) test $${qemu:+-exec "$$qemu"} -run SameBits ./lab; \
+		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(TEST) $${qemu:+-exec "$$qemu"} ./vec; \
+		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(TEST) $${qemu:+-exec "$$qemu"} -run SameBits ./lab; \
 	fi
 
 .PHONY: purego
 purego:
 	$(call say,'purego: without assembly')
 	CGO_ENABLED=0 $(GO) build -tags purego ./...
-	$(GO) test -tags purego ./vec ./rng ./device
-	$(GO) test -tags purego -run SameBits ./lab
+	$(TEST) -tags purego ./vec ./rng ./device
+	$(TEST) -tags purego -run SameBits ./lab
 
 # Run in vec/gen, a module of its own; what it writes is committed.
 kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec && $(GO) run ./neon > ../kernels_arm64.s

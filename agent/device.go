@@ -47,7 +47,8 @@ type Device struct {
 	opt    Options
 	conn   Conn
 	limits *pb.Limits
-	hello  bool
+	hello  bool    // it was said on this connection
+	fresh  bool    // and in this step
 	rec    *record // as last loaded or saved; nil when it must be loaded
 	sound  uint64  // version whose blobs have been checked against their hashes
 }
@@ -180,7 +181,8 @@ func (d *Device) join(ctx context.Context) error {
 	})
 }
 
-// greet checks that the coordinator is the one that the device knows.
+// greet checks that the coordinator is the one that the device knows, and learns what
+// it is called now: before a run begins a federation has no name of its own.
 func (d *Device) greet(ctx context.Context) error {
 	h, err := d.conn.Hello(ctx, &pb.HelloRequest{Oldest: wire.Oldest, Newest: wire.Newest})
 	if err != nil {
@@ -200,12 +202,15 @@ func (d *Device) greet(ctx context.Context) error {
 	case len(r.Coordinator) > 0 && (!bytes.Equal(r.Coordinator, h.Key) || !bytes.Equal(r.Federation, h.Federation)):
 		return ErrOther
 	}
-	d.limits, d.hello = h.Limits, true
-	if len(r.Coordinator) > 0 {
+	d.limits, d.hello, d.fresh = h.Limits, true, true
+	known := len(r.Coordinator) > 0
+	if known && r.Name == h.Name {
 		return nil
 	}
 	return d.update(func(r *record) error {
-		r.Coordinator, r.Federation, r.Name, r.Rehearsal = h.Key, h.Federation, h.Name, h.Rehearsal
+		if r.Name = h.Name; !known {
+			r.Coordinator, r.Federation, r.Rehearsal = h.Key, h.Federation, h.Rehearsal
+		}
 		return nil
 	})
 }
@@ -216,7 +221,13 @@ func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
 	if err != nil {
 		return err
 	}
-	if old, err := d.manifest(); err == nil && m.Version <= old.Version {
+	old, err := d.manifest()
+	if !d.fresh && (err != nil || !bytes.Equal(m.Run, old.Run)) { // a run has begun since they met
+		if err := d.greet(ctx); err != nil {
+			return err
+		}
+	}
+	if err == nil && m.Version <= old.Version {
 		same := m.Version == old.Version && bytes.Equal(s.Body, d.rec.Manifest)
 		if same && d.complete(m) {
 			return nil

@@ -42,6 +42,7 @@ type fake struct {
 	devices int
 	kind    pb.Kind
 	piece   int
+	closes  bool // say that a report is in no sum
 	lost    bool // forget the next acknowledged report, as after a bad disk
 
 	version uint64
@@ -249,7 +250,7 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 	if f.got[name][seat] != nil {
 		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
 	}
-	if r.Round != f.round || r.Kind != f.kind {
+	if r.Round != f.round || r.Kind != f.kind || f.closes {
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
 	part := f.parts[key]

@@ -90,10 +90,15 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) error {
 func (d *Device) ended(ctx context.Context, k pb.Kind) error {
 	s := *d.rec.of(k)
 	resp, err := d.conn.Mask(ctx, &pb.MaskRequest{Run: s.Run, Round: s.Round, Attempt: s.Attempt, Step: stepReveal})
-	if err != nil || resp.State != pb.MaskResponse_SUMMED {
+	switch {
+	case err != nil:
 		return err
+	case resp.State == pb.MaskResponse_SUMMED:
+		return d.settle(k, s, counted, "")
+	case resp.State == pb.MaskResponse_OVER && k != pb.Kind_TRAIN: // a readout has one attempt
+		return d.settle(k, s, closed, "the readout has no sum")
 	}
-	return d.settle(k, s, counted, "")
+	return nil
 }
 
 func (p *masker) play(active bool, vector []int64) error {

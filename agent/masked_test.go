@@ -16,9 +16,12 @@ import (
 )
 
 func (f *fake) maskRound() secagg.Round {
-	p, err := secagg.Plan(f.devices, len(f.sum), f.bound.Most, secagg.Risk{Dropped: 0.3, Active: f.active})
+	p, err := secagg.Plan(f.devices, f.numbers(), f.bound.Most, secagg.Risk{Dropped: 0.3, Active: f.active})
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if f.kind != pb.Kind_TRAIN {
+		p.Least = p.Devices
 	}
 	return secagg.Round{Params: p, Model: sha256.Sum256(f.signed.Body), Number: uint64(f.round)<<16 | uint64(f.attempt), Seed: sha256.Sum256([]byte(fmt.Sprint(f.round, f.attempt)))}
 }
@@ -272,15 +275,18 @@ func (f *fake) isSummed() bool {
 // different devices tell one device's vector.
 func TestWhoHasOpenedTakesPartInNoOtherAttempt(t *testing.T) {
 	f, rigs := newMasked(t, 5, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer func() { cancel(); others.Wait() }() // before the test ends
 	for _, r := range rigs[1:] {
-		go func() {
-			d := r.open()
-			for range 200 {
-				if _, err := d.Step(t.Context()); err != nil {
+		d := r.open()
+		others.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := d.Step(ctx); err != nil {
 					return
 				}
 			}
-		}()
+		})
 	}
 	killed := false
 	rigs[0].dead = func(what string) error {

@@ -2,8 +2,11 @@ package agent
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/tacit-rec/tacit/wire/pb"
 )
 
 // List is what a device recommends to its owner.
@@ -27,17 +30,11 @@ type Pick struct {
 // made. Items that the owner has, and retired ones, are left out. All events count, the
 // one that is held out from training too.
 func (d *Device) Recommend(n int) (*List, error) {
-	if err := d.refresh(); err != nil {
-		return nil, err
-	}
-	m, err := d.manifest()
-	if err != nil {
-		return nil, err
-	}
 	h := d.opt.Host
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.load(m, d.stored); err != nil {
+	m, err := d.newest()
+	if err != nil {
 		return nil, err
 	}
 	st, err := h.revive(d.rec, m.Run)
@@ -67,4 +64,22 @@ func (d *Device) Recommend(n int) (*List, error) {
 		out.Items = append(out.Items, Pick{ID: it.Id, Title: it.Title, Score: h.scores[i]})
 	}
 	return out, nil
+}
+
+// newest loads the model that the record names into the host. Another process may run the
+// device and adopt a newer model in between, which removes the parts of this one: then the
+// record names the newer.
+func (d *Device) newest() (m *pb.Manifest, err error) {
+	for before := uint64(0); ; before = m.Version {
+		if err := d.refresh(); err != nil {
+			return nil, err
+		}
+		if m, err = d.manifest(); err != nil {
+			return nil, err
+		}
+		err = d.opt.Host.load(m, d.stored)
+		if !errors.Is(err, errMissing) || m.Version == before {
+			return m, err
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tacit-rec/tacit/wire/pb"
 )
@@ -34,6 +35,7 @@ type record struct {
 	Train *sent  `json:"train,omitempty"`
 	Eval  *sent  `json:"eval,omitempty"`
 	Count *sent  `json:"count,omitempty"`
+	Had   []turn `json:"had,omitempty"` // of runs in which a device answers one round at most of each so many
 
 	Paused   bool              `json:"paused,omitempty"`
 	Features map[string]string `json:"features,omitempty"` // what its owner has told of themselves
@@ -156,6 +158,8 @@ func (r *record) check() error {
 		return errors.New("agent: the record is damaged: it has no key")
 	case !fits(r.Federation, 16) || !fits(r.Coordinator, ed25519.PublicKeySize) || r.Enrolled && (len(r.Federation) == 0 || len(r.Coordinator) == 0):
 		return errors.New("agent: the record is damaged: it does not say which federation it is of")
+	case len(r.Had) > mostRuns || slices.ContainsFunc(r.Had, func(t turn) bool { return len(t.Run) != 16 || t.Every == 0 }):
+		return errors.New("agent: the record is damaged: it does not say when the device had its turns")
 	case !fits(r.Run, 16) || len(r.Log) > mostLog:
 		return errors.New("agent: the record is damaged: its run or log has a wrong size")
 	}

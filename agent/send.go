@@ -20,7 +20,7 @@ func hasCode(err error, words ...string) bool {
 
 // refused reports whether a coordinator will never take a report.
 func refused(err error) bool {
-	return hasCode(err, rpc.WrongRun, rpc.WrongRound, rpc.NotInCohort, rpc.Malformed, rpc.Oversized, rpc.OverBound, rpc.BadDigest)
+	return hasCode(err, rpc.WrongRun, rpc.WrongRound, rpc.NotInCohort, rpc.Malformed, rpc.Oversized, rpc.OverBound, rpc.BadDigest, rpc.NotMasked)
 }
 
 // fatal reports whether no later step can do better.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -42,6 +43,18 @@ func (d *Device) Step(ctx context.Context) (Told, error) {
 	if err := d.refresh(); err != nil {
 		return Told{After: away}, err
 	}
+	out, err := d.stepOrNot(ctx)
+	if m, bad := d.manifestOrNone(); !bad {
+		out.Model = m.Version
+	}
+	if hasCode(err, rpc.Revoked) {
+		err = fmt.Errorf("%w: %w", ErrRevoked, err)
+	}
+	return out, err
+}
+
+// stepOrNot asks the owner and the device before anybody else.
+func (d *Device) stepOrNot(ctx context.Context) (Told, error) {
 	if d.rec.Paused {
 		return Told{Did: "paused", Why: "its owner has paused it", After: away}, nil
 	}
@@ -50,14 +63,7 @@ func (d *Device) Step(ctx context.Context) (Told, error) {
 			return Told{Did: "stayed away", Why: why, After: away}, nil
 		}
 	}
-	out, err := d.step(ctx)
-	if m, bad := d.manifestOrNone(); !bad {
-		out.Model = m.Version
-	}
-	if hasCode(err, rpc.Revoked) {
-		err = fmt.Errorf("%w: %w", ErrRevoked, err)
-	}
-	return out, err
+	return d.step(ctx)
 }
 
 func (d *Device) manifestOrNone() (*pb.Manifest, bool) {
@@ -69,6 +75,7 @@ func (d *Device) manifestOrNone() (*pb.Manifest, bool) {
 }
 
 func (d *Device) step(ctx context.Context) (Told, error) {
+	d.fresh = false
 	if err := d.join(ctx); err != nil {
 		return Told{After: away}, err
 	}
@@ -111,7 +118,7 @@ func (d *Device) step(ctx context.Context) (Told, error) {
 func (d *Device) finish(ctx context.Context) {
 	for _, k := range kinds {
 		if s := *d.rec.of(k); s != nil && s.Fate == waiting {
-			if !s.Masked {
+			if !s.Masked && k == pb.Kind_TRAIN {
 				_ = d.send(ctx, k)
 			} else if s.Opened {
 				_ = d.ended(ctx, k)
@@ -141,6 +148,9 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	}
 	out := Told{Did: map[pb.Kind]string{pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated", pb.Kind_COUNT: "counted items"}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
 	s := *d.rec.of(t.Kind)
+	if err := s.agrees(t); err != nil {
+		return Told{Did: "declined", Why: err.Error(), Round: t.Round, After: time.Second}, nil
+	}
 	if !s.is(t) && s.bars(t, d.turns()) {
 		return out, fmt.Errorf("agent: the coordinator asks for round %d on version %d of the model, and the device has answered round %d on version %d: a round is answered once", t.Round+1, t.Model, s.Round+1, s.Model)
 	}
@@ -192,7 +202,7 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 	if err := h.load(m, d.stored); err != nil {
 		return 0, err
 	}
-	if err := h.willing(t); err != nil {
+	if err := h.willing(t, d.rec); err != nil {
 		return 0, err
 	}
 	var vector []int64
@@ -216,6 +226,11 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 		if old := *r.of(t.Kind); old.is(t) || old.bars(t, m.Turns) {
 			return errors.New("agent: another process has answered this round with the same state file")
 		}
+		if t.Kind == pb.Kind_TRAIN {
+			if err := r.answers(t, h.about); err != nil {
+				return err
+			}
+		}
 		d.enter(r, t, report, len(vector), m.Turns)
 		if t.Kind == pb.Kind_TRAIN {
 			r.state, r.Run, r.Shape = state, t.Run, h.shape()
@@ -228,11 +243,30 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 // errDeclined is wrapped by what a device does not answer.
 var errDeclined = errors.New("agent: the device does not answer this")
 
+// agrees says what of a readout a device does not do, whatever the plan: what it has, and how
+// well it is served, leave it only in a masked sum of enough devices, and which items it has
+// only once in a run.
+func (s *sent) agrees(t *pb.Task) error {
+	switch {
+	case t.Kind == pb.Kind_TRAIN:
+		return nil
+	case t.Masking == nil:
+		return fmt.Errorf("%w: readouts are masked, and the task has no masks", errDeclined)
+	case t.Masking.Least < wire.ReadoutLeast:
+		return fmt.Errorf("%w: a readout of %d devices: want %d or more", errDeclined, t.Masking.Least, wire.ReadoutLeast)
+	case t.Kind == pb.Kind_COUNT && s != nil && s.Fate == counted && bytes.Equal(s.Run, t.Run) && !s.is(t):
+		return fmt.Errorf("%w: it has said once in this run which items it has", errDeclined)
+	}
+	return nil
+}
+
 // willing says what of a task goes against the plan that the device has agreed to.
-func (h *Host) willing(t *pb.Task) error {
+func (h *Host) willing(t *pb.Task, r *record) error {
 	switch {
 	case h.about.Masked && t.Masking == nil:
 		return fmt.Errorf("%w: the plan says that sums are masked, and the task has no masks", errDeclined)
+	case t.Kind == pb.Kind_TRAIN && r.mayAnswer(t, h.about) != nil:
+		return fmt.Errorf("%w: %w", errDeclined, r.mayAnswer(t, h.about))
 	case t.Kind == pb.Kind_COUNT && h.promised():
 		return fmt.Errorf("%w: the items that a device has are not covered by the plan's promise", errDeclined)
 	}
@@ -265,6 +299,9 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	}
 	if int(t.Round) >= h.plan.Rounds {
 		return nil, nil, fmt.Errorf("agent: round %d of a plan of %d", t.Round+1, h.plan.Rounds)
+	}
+	if bound.Most > 0 && !h.plan.Reaches() {
+		return nil, nil, errors.New("agent: the task bounds numbers by the reach of their slots, and the method does not say it")
 	}
 	vector = h.vector[:h.plan.Numbers(int(t.Round))+1]
 	if t.Numbers != uint64(len(vector)) {

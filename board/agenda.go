@@ -267,7 +267,7 @@ func (c *Cell) guess() float64 {
 		rank := users * items * 10e-9
 		switch c.Method {
 		case "ease":
-			return rank + items*items*items*1e-9 + rows*items*1e-9
+			return rank + items*items*items*3.5e-10 + rows*items*1e-9
 		case "local":
 			return rank + 60*5*rows*0.1e-6*min(1, 2000/users)
 		case "memoriser":

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/methods"
@@ -19,6 +21,19 @@ import (
 	"github.com/tacit-rec/tacit/refs"
 	"github.com/tacit-rec/tacit/report"
 )
+
+// TestMain keeps the presets and the cache of whoever runs the tests out of them.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "tacit-presets-*")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("TACIT_PRESETS", dir)
+	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
 
 // tiny is a board on a small world.
 func tiny(t *testing.T, folder string) Config {
@@ -189,6 +204,68 @@ func TestWhatIsNotRunIsListedWithItsReason(t *testing.T) {
 	var stopped *lab.Stopped
 	if err := agenda(t, tiny(t, t.TempDir())).Run(ctx); !errors.As(err, &stopped) {
 		t.Errorf("a stopped board gives %v", err)
+	}
+}
+
+// A cell that the limit stops is told and listed in words, and one that does not fit into
+// what is left is not begun.
+func TestACellThatDoesNotEndInTimeIsListedSo(t *testing.T) {
+	c := tiny(t, t.TempDir())
+	c.Only, c.Seeds, c.Share = []string{"pfedrec", "popularity"}, 1, 0
+	var told []string
+	c.Tell = func(s Told) { told = append(told, s.Err.Error()) }
+	a := agenda(t, c)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	r := &runner{a: a, begin: time.Now(), budget: time.Hour}
+	a.Cells[1].Guess = 3601
+	one := r.next(t.Context())
+	if one != a.Cells[0] || r.next(t.Context()) != nil || a.Cells[1].Reason != notBegun {
+		t.Fatalf("%s is begun, and of the other it is said: %s", one.Name(), a.Cells[1].Reason)
+	}
+	k, err := one.run(ctx, a)
+	r.end(one, k, err, time.Second)
+	if r.err != nil || one.Reason != notInTime || !slices.Equal(told, []string{notInTime}) {
+		t.Errorf("error %v, reason %q, told %q", r.err, one.Reason, told)
+	}
+	b, err := a.Standings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(b.Tables[0].Missing, "\n"); !strings.Contains(text, notInTime) || strings.Contains(text, "context") {
+		t.Errorf("missing: %s", text)
+	}
+}
+
+// On a slower machine than guessed fewer cells fit.
+func TestASlowMachineIsKnownByWhatCellsTook(t *testing.T) {
+	c := tiny(t, t.TempDir())
+	c.Only, c.Seeds, c.Share = []string{"fedmf", "mf"}, 2, 0
+	a := agenda(t, c)
+	for i, c := range a.Cells { // both seeds of fedmf, and then of mf
+		c.Guess = float64(10 + i/2)
+	}
+	r := &runner{a: a, begin: time.Now(), budget: 2100 * time.Second}
+	first := r.next(t.Context())
+	r.end(first, &Kept{}, nil, 2000*time.Second) // 200 times as long, and told at once
+	// The seeds of mf, guessed at 11 s, would take 2200 s; the other of fedmf 2000 s.
+	if next := r.next(t.Context()); first != a.Cells[0] || next != a.Cells[1] || a.Cells[2].Reason != notBegun || a.Cells[3].Reason != notBegun {
+		t.Errorf("after %s comes %v, and of mf it is said: %s", first.Name(), next, a.Cells[2].Reason)
+	}
+}
+
+// The inverse of EASE takes the cube of the catalogue, and is not guessed at nothing.
+func TestMatricesOverItemsAreGuessed(t *testing.T) {
+	seconds := func(items int, method string) float64 {
+		c := tiny(t, t.TempDir())
+		c.Only, c.Seeds, c.Share = []string{method}, 1, 0
+		c.Given = append(c.Given, lab.Setting{Key: "world", Value: fmt.Sprintf("users=60,items=%d,mean-rows=12", items)})
+		return agenda(t, c).Cells[0].Guess
+	}
+	for _, method := range []string{"ease", "slit"} {
+		if a, b := seconds(1000, method), seconds(4000, method); b < 40*a || b < 10 || b > 30 {
+			t.Errorf("%s is guessed to take %.2f s on 1000 items and %.2f s on 4000, want some 64 times as long, and 10 to 30 s", method, a, b)
+		}
 	}
 }
 

@@ -44,6 +44,7 @@ type Cell struct {
 	file   string
 	busy   bool
 	late   bool // Reason is the time
+	known  bool // Guess is what a cell of the row took
 }
 
 // Name is what people call it.
@@ -126,7 +127,7 @@ func (c *Cell) run(ctx context.Context, a *Agenda) (*Kept, error) {
 	err := k.fill(ctx, c, a)
 	var wrong *lab.Input
 	switch {
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.As(err, &wrong):
 		k.Refused = err.Error()

@@ -13,7 +13,7 @@ import (
 // Told is a cell that is done, or that was refused or stopped.
 type Told struct {
 	Cell          *Cell
-	Err           error // nil where it is kept
+	Err           error // nil where it is kept; context.Canceled where somebody stopped it
 	Done, Left    int
 	Took, Elapsed time.Duration
 }
@@ -42,7 +42,7 @@ func (a *Agenda) Run(ctx context.Context) error {
 	wg.Wait()
 	for _, c := range a.Left() {
 		if c.Reason == "" && inner.Err() != nil {
-			c.Reason, c.late = "not begun when the time was up", true
+			c.Reason, c.late = notBegun, true
 		}
 	}
 	if ctx.Err() != nil {
@@ -50,6 +50,12 @@ func (a *Agenda) Run(ctx context.Context) error {
 	}
 	return r.err
 }
+
+// notInTime is said of a cell that was begun and not finished.
+const notInTime = "did not end in the time given"
+
+// notBegun is said of one that would not have fitted into what was left of the time.
+const notBegun = "not begun, since it would not have fitted into the time given"
 
 // runner hands out cells; its calls come from several goroutines.
 type runner struct {
@@ -59,6 +65,18 @@ type runner struct {
 	budget time.Duration // 0 is without a limit
 	done   int
 	err    error
+	// guessed and took are seconds on one core of cells that were guessed before any
+	// cell of their row was run: a slower machine is known by them.
+	guessed, took float64
+}
+
+// slow is how many times as long as guessed cells take here. What is guessed at next to
+// nothing says nothing.
+func (r *runner) slow() float64 {
+	if r.guessed < 1 {
+		return 1
+	}
+	return max(1, r.took/r.guessed)
 }
 
 // next is the cheapest cell that fits, or nil.
@@ -73,8 +91,11 @@ func (r *runner) next(ctx context.Context) *Cell {
 			continue
 		}
 		wall := time.Duration(c.Guess / float64(r.a.Jobs) * float64(time.Second))
+		if !c.known {
+			wall = time.Duration(float64(wall) * r.slow())
+		}
 		if left := r.budget - time.Since(r.begin); r.budget > 0 && wall > left {
-			c.Reason, c.late = "not begun, since it would not have fitted into the time that was left", true
+			c.Reason, c.late = notBegun, true
 			continue
 		}
 		c.busy = true
@@ -89,24 +110,27 @@ func (r *runner) end(c *Cell, k *Kept, err error, took time.Duration) {
 	c.busy = false
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		c.Reason, c.late = fmt.Sprintf("stopped after %s, when the time was up", rough(took)), true
+		c.Reason, c.late, err = notInTime, true, errors.New(notInTime)
 	case err != nil && r.err == nil && !errors.Is(err, context.Canceled):
 		r.err = fmt.Errorf("%s: %w", c.Name(), err)
 	case err == nil:
 		c.Kept = k
 		r.done++
-		for _, other := range r.a.Cells { // what one seed took is a better guess for the next
-			if other.row() == c.row() && c.Kept.Refused == "" {
-				other.Guess = took.Seconds() * float64(r.a.Jobs)
-			}
+		if k.Refused == "" {
+			r.learn(c, took.Seconds()*float64(r.a.Jobs))
 		}
 	}
 	r.a.Tell(Told{c, err, r.done, len(r.a.Left()), took, time.Since(r.begin)})
 }
 
-func rough(d time.Duration) string {
-	if d < 100*time.Second {
-		return fmt.Sprintf("%.0f s", max(d.Seconds(), 0))
+// learn takes what one seed took as the guess for the next.
+func (r *runner) learn(c *Cell, took float64) {
+	if !c.known {
+		r.guessed, r.took = r.guessed+c.Guess, r.took+took
 	}
-	return fmt.Sprintf("%.0f min", d.Minutes())
+	for _, other := range r.a.Cells {
+		if other.row() == c.row() {
+			other.Guess, other.known = took, true
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -55,18 +56,27 @@ func TestAnAbsentFleetSpendsNothing(t *testing.T) {
 // Nor does a masked round that had too few again and again; when devices come, it goes on.
 func TestAnAbsentMaskedFleetSpendsNothing(t *testing.T) {
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
-	s.Masked, s.Rounds, s.Deadline = true, 1, 2*time.Second
-	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	s.Masked, s.Rounds = true, 1
+	up := make(chan time.Time)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.timer = func(time.Duration) (<-chan time.Time, func() bool) { return up, func() bool { return true } }
+	})
 	d := r.hands(6)
-	r.absent("another attempt")
+	for tried := 1; tried <= maxAttempts; tried++ {
+		up <- time.Now() // nobody came
+		if tried == 1 {
+			r.absent("another attempt")
+		}
+	}
 	r.absent("waiting before the next")
 	if n := r.c.Status().Counts["attempts_ended"]; n != maxAttempts {
 		t.Errorf("%d attempts have ended, want %d", n, maxAttempts)
 	}
+	up <- time.Now()
 	r.mask(d, -1)
 	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
-	if n := len(r.counted(0)); n < 3 {
-		t.Errorf("%d are in the sum, want 3 or more", n)
+	if n := len(r.counted(0)); n != 6 {
+		t.Errorf("%d are in the sum, want 6", n)
 	}
 }
 
@@ -103,3 +113,14 @@ func TestMasksWithIndependentDrawsAreRefused(t *testing.T) {
 
 // paid is how many rounds are in the ledger, whose first line is a heading.
 func (r *rig) paid() int { return r.c.ledger.Len() - 1 }
+
+func TestACohortOfMoreThanAllIsRefused(t *testing.T) {
+	s := small(12)
+	s.Cohort = round.Cohort{Kind: "cycle", Count: 13}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "the run is for 12 devices") {
+		t.Errorf("13 of 12 devices: %v", err)
+	}
+	if s.Cohort.Count--; s.Check() != nil {
+		t.Errorf("12 of 12 devices: %v", s.Check())
+	}
+}

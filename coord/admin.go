@@ -53,6 +53,7 @@ type Status struct {
 	Synced    store.Stats      `json:"synced"`
 	SyncAll   bool             `json:"sync_always"`
 	Readouts  []Readout        `json:"readouts"`
+	Missed    string           `json:"readout_missed,omitempty"` // why the last one, or popularity in it, could not be had
 }
 
 // Status is how things are.
@@ -67,7 +68,7 @@ func (c *Coordinator) Status() Status {
 	s := Status{
 		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run), Rounds: c.settings.Rounds, Version: c.last,
 		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal, Masked: c.settings.Masked, Promise: string(text),
-		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts),
+		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts), Missed: c.missed,
 	}
 	if c.newest != nil {
 		s.Round, s.Items = c.newest.Round, c.newest.Items
@@ -163,13 +164,9 @@ func (d desk) Pause(_ context.Context, r *pb.PauseRequest) (*pb.StatusResponse, 
 	if !d.begun() {
 		return nil, errNoRun
 	}
-	if err := d.put("paused", r.Pause); err != nil {
+	if err := d.want("paused", r.Pause, func() { d.paused = r.Pause }); err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	d.paused = r.Pause
-	d.mu.Unlock()
-	d.stir()
 	return d.told()
 }
 
@@ -188,14 +185,23 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
 	}
-	if err := d.put("back", r.Version); err != nil {
+	if err := d.want("back", r.Version, func() { d.back = r.Version }); err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	d.back = r.Version
-	d.mu.Unlock()
-	d.stir()
 	return d.told()
+}
+
+// want keeps an operator's wish and wakes the loop. What is on disk and what is in memory
+// are the same wish, whoever else has one now.
+func (c *Coordinator) want(key string, v any, set func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.put(key, v); err != nil {
+		return err
+	}
+	set()
+	c.stir()
+	return nil
 }
 
 // rollback goes back to an older model, as a new version. What was spent stays spent, and
@@ -207,13 +213,6 @@ func (c *Coordinator) rollback() error {
 	if to == 0 {
 		return nil
 	}
-	defer func() {
-		c.mu.Lock()
-		if c.back == to {
-			c.back = 0
-		}
-		c.mu.Unlock()
-	}()
 	all, err := c.versions()
 	if err != nil {
 		return err
@@ -241,9 +240,20 @@ func (c *Coordinator) rollback() error {
 		if err := c.save(&version{Manifest: v.Manifest}); err != nil {
 			return err
 		}
-		return c.put("back", 0)
+		return c.wentBack(to)
 	}
 	c.opt.Warn(fmt.Sprintf("version %d is not there any more: nobody went back to it", to))
+	return c.wentBack(to)
+}
+
+// wentBack forgets a wish that was fulfilled, and not one that came meanwhile.
+func (c *Coordinator) wentBack(to uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.back != to {
+		return nil
+	}
+	c.back = 0
 	return c.put("back", 0)
 }
 

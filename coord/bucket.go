@@ -2,7 +2,6 @@ package coord
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"runtime"
@@ -27,7 +26,7 @@ type buckets struct {
 // newBuckets deals a cohort.
 func (c *Coordinator) newBuckets(task *pb.Task, cohort []uint32) (*buckets, error) {
 	n := 1
-	if size := max(c.settings.Bucket, c.engine.Guard.Fewest()); c.settings.Bucket > 0 {
+	if size := max(c.settings.Bucket, c.quorum(task.Kind)); c.settings.Bucket > 0 {
 		n = max(1, len(cohort)/size)
 	}
 	deck := slices.Clone(cohort)
@@ -41,6 +40,7 @@ func (c *Coordinator) newBuckets(task *pb.Task, cohort []uint32) (*buckets, erro
 		if err != nil {
 			return nil, err
 		}
+		v.pace = max(50*time.Millisecond, time.Duration(float64(len(cohort))/c.opt.Rate*float64(time.Second)))
 		b.all = append(b.all, v)
 		for _, seat := range seats {
 			b.of[seat] = v
@@ -78,8 +78,9 @@ func ended(err error) bool {
 
 // attempt plays the protocol once with whoever is there, all groups at a time. Groups
 // without enough devices, groups in which messages do not fit together, and groups whose
-// sum cannot be, are left out.
-func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32) (*keptSum, error) {
+// sum cannot be, are left out. Only when keep has returned are devices told that they are in
+// the sum.
+func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32, keep func(*keptSum) error) (*keptSum, error) {
 	b, err := c.newBuckets(task, cohort)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		wg.Go(func() { sums[i], errs[i] = c.play(ctx, v) })
 	}
 	wg.Wait()
-	out := &keptSum{Sum: make([]int32, task.Numbers)}
+	out := &keptSum{Attempt: task.Attempt, Sum: make([]int32, task.Numbers)}
 	for i, sum := range sums {
 		switch {
 		case errs[i] != nil && !ended(errs[i]):
@@ -122,29 +123,26 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		return nil, err
 	}
 	slices.Sort(out.Seats)
-	return out, c.keepSum(out, sums, b, task)
-}
-
-// keepSum has the sum on disk; only then are devices told that they are in it.
-func (c *Coordinator) keepSum(out *keptSum, sums []*keptSum, b *buckets, task *pb.Task) error {
-	text, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	if err := c.st.Append(sumLog(c, task), text); err != nil {
-		return err
+	if err := keep(out); err != nil {
+		return nil, err
 	}
 	for i, v := range b.all {
 		v.vmu.Lock()
 		v.done = sums[i] != nil
 		v.vmu.Unlock()
 	}
-	return nil
+	return out, nil
 }
 
 // longer reports whether a group's sum is longer than its devices could make it, each
 // within the bound, with the noise that they may have added: a chance below 1e-9.
+//
+// The numbers of a readout have no noise: each is from 0 to the largest of a device.
 func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
+	if task.Kind != pb.Kind_TRAIN {
+		most := int64(len(s.Seats)) * task.Bound.Most
+		return slices.ContainsFunc(s.Sum, func(x int32) bool { return x < 0 || int64(x) > most })
+	}
 	n, numbers := float64(len(s.Seats)), len(s.Sum)-1
 	most := n * c.bound.Sensitivity(numbers)
 	if noise := float64(task.Bound.Noise); noise > 0 {
@@ -160,14 +158,17 @@ func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
 // play has one group play the protocol.
 func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
 	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
-		if err := v.wait(ctx, step, stepTime(c.settings.Deadline)); err != nil {
+		up, stop := c.timer(stepTime(c.settings.Deadline))
+		err := v.wait(ctx, step, up)
+		stop()
+		if err != nil {
 			return nil, err
 		}
 		if step == stepReveal {
 			break
 		}
 		v.vmu.Lock()
-		err := v.hub.Next()
+		err = v.hub.Next()
 		v.vmu.Unlock()
 		if err != nil {
 			return nil, err

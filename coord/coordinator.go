@@ -34,7 +34,8 @@ type Options struct {
 	// the values of items.
 	Features *rows.Features
 
-	fault func(point string) error // a test's: what goes wrong at a point of a round
+	fault func(point string) error                            // a test's: what goes wrong at a point of a round
+	timer func(time.Duration) (<-chan time.Time, func() bool) // a test's: when the time of a masked round is up
 }
 
 // Event is a round that has ended.
@@ -47,6 +48,7 @@ type Event struct {
 	Seconds       float64
 	Epsilon       float64 // 0 without a promise
 	Readout       *Readout
+	Missed        string // why there is no readout, or no popularity in it
 }
 
 // Coordinator is a federation's one.
@@ -94,14 +96,19 @@ type Coordinator struct {
 	pending  []*pb.Item
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
+	missed   string            // why the last readout was not made
+	here     []int64           // by seat: when it last checked in
+	asked    []closedRound     // the last readouts' sums
 	over     []closedRound     // the last rounds that ended
 	lost     map[uint32]uint32 // by seat: the last round of which a device says that it is
-	counted  bool              // devices have been asked for popularity
+	counted  bool              // popularity is known
 	reach    int               // rounds that had begun when an operator last went back
 	pace     time.Duration     // of rounds, smoothed
 	opened   time.Time
 	counts   map[string]int64
-	seen     int64 // check-ins when the last round of independent draws began
+	seen     int64           // check-ins when the last round of independent draws began
+	came     seatSet         // who is in a sum of these rounds, where devices choose themselves
+	tried    map[uint32]bool // by seat: who has sent, in these rounds, what is in none
 	refused  func() map[string]uint64
 	wake     chan struct{}
 	uploads  uploads
@@ -131,7 +138,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[uint32]uint32{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[uint32]uint32{}, tried: map[uint32]bool{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -154,9 +161,6 @@ var ErrBegun = errors.New("coord: this coordinator has a run: another one wants 
 
 // Begin begins a run, unless there is one with the same settings: then that goes on.
 func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
-	if err := s.Check(); err != nil {
-		return fmt.Errorf("coord: %w", err)
-	}
 	c.starting.Lock()
 	defer c.starting.Unlock()
 	if c.begun() {
@@ -169,6 +173,9 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 			return fmt.Errorf("%w: it was begun with %s, and this is %s", ErrBegun, c.settings.text(), s.text())
 		}
 		return nil
+	}
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("coord: %w", err)
 	}
 	if c.settings = s; s.Features == nil {
 		c.settings.Features = c.opt.Features
@@ -192,6 +199,15 @@ func (c *Coordinator) begun() bool {
 }
 
 func (c *Coordinator) now() time.Time { return c.opt.Now() }
+
+// timer is a channel that hears when so long has passed, and how to stop it.
+func (c *Coordinator) timer(d time.Duration) (<-chan time.Time, func() bool) {
+	if c.opt.timer != nil {
+		return c.opt.timer(d)
+	}
+	t := time.NewTimer(d)
+	return t.C, t.Stop
+}
 
 // identity loads the federation's keys, or makes them.
 func (c *Coordinator) identity() error {

@@ -27,7 +27,7 @@ type acks struct {
 // notes what was acknowledged.
 func (r *rig) live(devices []*hand, rounds int, k *acks) (ended bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, h := range devices {

@@ -32,13 +32,19 @@ func (c *Coordinator) makeEngine(items int) error {
 		Method: m, Slots: p.Slots, Fleet: &fleet{c}, Cohort: s.Cohort, Mean: s.Mean, Rule: s.Server,
 		Items: items, Rounds: s.Rounds, Seed: c.cohortSeed(),
 	}
+	if s.Cohort.Come() {
+		e.Who = c.who
+	}
 	for i := range p.Slots {
 		v := make([]float32, p.Slots[i].Rows*vec.Pad(p.Slots[i].Dim))
 		p.Fill(i, v)
 		e.Value = append(e.Value, v)
 	}
 	if !s.DP.On() {
-		b := privacy.Integers(s.Devices)
+		b, err := p.Bound(s.Devices, s.Bits)
+		if err != nil {
+			return fmt.Errorf("coord: bits = %d: %w", s.Bits, err)
+		}
 		e.Bound = &b
 	} else if err := c.guard(e, p); err != nil {
 		return err
@@ -60,7 +66,7 @@ func (c *Coordinator) guard(e *round.Engine, p *device.Plan) error {
 	e.Mean = agg.Fixed
 	s, users := &c.settings, c.settings.Devices
 	set := privacy.Setting{
-		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users),
+		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users), Chosen: s.Cohort.Come(),
 		Rounds: s.Rounds, Numbers: p.Widest(), Mean: string(agg.Fixed), Step: s.Server.Rate, Masked: s.Masked,
 		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
 	}

@@ -124,18 +124,19 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.counts["check_ins"]++
+	d.visited(seat, now)
 	out := &pb.CheckInResponse{}
 	if r.Model < d.last {
 		out.Manifest = d.signed
 	}
 	d.missing(seat, r.Last)
-	if d.place != nil && !d.paused && int(seat) < d.settings.Devices {
+	if d.place != nil && !d.paused && int(seat) < d.settings.Devices && !d.refrains(seat) {
 		if t := d.place.tasked(seat, now); t != nil {
 			out.What = &pb.CheckInResponse_Task{Task: t}
 			return out, nil
 		}
 	}
-	out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: uint32(d.after(seat, now).Milliseconds()), Why: d.state}}
+	out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: uint32(d.after(seat, now).Milliseconds()), Why: d.why(seat)}}
 	return out, nil
 }
 
@@ -148,10 +149,11 @@ func (c *Coordinator) after(seat uint32, now time.Time) time.Duration {
 	least := max(50*time.Millisecond, time.Duration(float64(n)/c.opt.Rate*float64(time.Second)))
 	wait := least
 	switch {
-	case c.newest != nil && c.newest.Round >= c.settings.Rounds:
+	case c.state == done:
 		wait = max(wait, 2*time.Second)
 	case int(seat) >= c.settings.Devices:
 		wait = max(wait, 10*time.Second)
+	case c.gathers():
 	case c.place != nil:
 		wait = max(wait, min((c.pace-now.Sub(c.opened))/2, c.settings.Deadline/2))
 	}
@@ -183,9 +185,10 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	switch {
 	case refusal != nil:
 		return nil, refusal
-	case h == nil && r.Kind == pb.Kind_TRAIN && d.isIn(seat, r.Round, short(r.Digest)):
+	case h == nil && d.isIn(seat, r.Round, short(r.Digest)):
 		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
 	case h == nil:
+		d.tardy(seat, r)
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
 	if h.has(seat) { // another report than the one that counts is in no sum
@@ -205,16 +208,15 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 		if err := wire.ReadVector(body, h.numbers, h.task.Bound.Most, nil); err != nil {
 			return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
 		}
-		if h.task.Kind != pb.Kind_COUNT {
-			if err := wire.CheckLength(body, h.numbers, h.task.Bound); err != nil {
-				return nil, rpc.Refuse("over_bound", connect.CodeInvalidArgument, "%v", err)
-			}
+		if err := wire.CheckLength(body, h.numbers, h.task.Bound); err != nil {
+			return nil, rpc.Refuse("over_bound", connect.CodeInvalidArgument, "%v", err)
 		}
 	}
 	err = h.Report(&report{seat: seat, digest: short(r.Digest), body: body})
 	switch {
-	case errors.Is(err, errClosed):
+	case errors.Is(err, errClosed) || errors.Is(err, errCrowded):
 		d.tally("late", 1)
+		d.tardy(seat, r)
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)
@@ -233,16 +235,16 @@ func (d door) hallOf(seat uint32, r *pb.ReportRequest) (*hall, error) {
 	if string(r.Run) != string(d.run) {
 		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "another run is going on")
 	}
-	h, ok := d.place.(*hall)
-	if _, masked := d.place.(*buckets); masked {
-		return nil, rpc.Refuse("wrong_round", connect.CodeFailedPrecondition, "this round's sums are masked: a plain report is not taken")
+	if r.Kind != pb.Kind_TRAIN || d.settings.Masked {
+		return nil, rpc.Refuse("not_masked", connect.CodeFailedPrecondition, "a report of this kind is masked, always: in the clear it is not taken")
 	}
-	if !ok || r.Kind != h.task.Kind || r.Round != h.task.Round {
+	h, ok := d.place.(*hall)
+	if !ok || r.Round != h.task.Round {
 		next := uint32(d.engine0())
 		switch {
 		case r.Round > next:
 			return nil, rpc.Refuse("wrong_round", connect.CodeFailedPrecondition, "round %d has not begun", r.Round+1)
-		case r.Round == next && r.Kind == pb.Kind_TRAIN && int(next) < d.settings.Rounds: // its outcome is being written, or it is not open yet
+		case r.Round == next && int(next) < d.settings.Rounds: // its outcome is being written, or it is not open yet
 			return nil, rpc.Refuse("not_now", connect.CodeFailedPrecondition, "whether round %d has this report is not known yet: ask again", r.Round+1)
 		}
 		return nil, nil
@@ -271,7 +273,7 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 	b := d.masked
 	d.mu.Unlock()
 	if b == nil || !b.is(r) {
-		if d.isIn(seat, r.Round, 0) {
+		if d.isSummed(seat, r) {
 			return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
 		}
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil

@@ -66,14 +66,18 @@ func (f *fleet) Round(ctx context.Context, t int, cohort []uint32) (round.Report
 	}
 	cohort = slices.Clone(cohort) // late calls still look into it when the next one is drawn
 	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers(t)+1, wire.BoundFor(f.bound, 0, 0, mostOf(f.bound)))
-	h, err := f.meet(ctx, task, cohort, f.goal(len(cohort)))
+	asked := len(cohort)
+	if most := f.most(task); most > 0 {
+		asked = min(asked, most)
+	}
+	h, err := f.meet(ctx, task, cohort, f.goal(asked))
 	if err != nil {
 		return round.Report{}, err
 	}
 	n := h.count()
 	f.ending = h.ended()
 	f.ending.Turns = f.times
-	return round.Report{Devices: n - h.idle, Idle: h.idle, Dropped: len(cohort) - n}, nil
+	return round.Report{Devices: n - h.idle, Idle: h.idle, Dropped: asked - n}, nil
 }
 
 // someone waits until any device has come since the last round began, where a round of
@@ -106,10 +110,8 @@ func (f *fleet) someone(ctx context.Context, t int) error {
 
 // least is the number of reports without which a round does not end at its deadline. Under
 // DP a sum of fewer is thrown away and paid for.
-func (c *Coordinator) least(task *pb.Task, cohort int) int {
+func (c *Coordinator) least(cohort int) int {
 	switch {
-	case task.Kind != pb.Kind_TRAIN:
-		return 0
 	case c.settings.DP.On():
 		return min(cohort, c.engine.Guard.Fewest())
 	}
@@ -130,7 +132,12 @@ func (c *Coordinator) newTask(kind pb.Kind, t, numbers int, b *pb.Bound) *pb.Tas
 }
 
 // mostOf is the largest magnitude of an integer that a bound allows.
-func mostOf(b privacy.Bound) int64 { return max(int64(b.Levels)+1, privacy.BitLevels) }
+func mostOf(b privacy.Bound) int64 {
+	if b.Most > 0 {
+		return b.Most
+	}
+	return max(int64(b.Levels)+1, privacy.BitLevels)
+}
 
 // logOf names the groups of a round of this turn.
 func (c *Coordinator) logOf(task *pb.Task) string {
@@ -139,16 +146,17 @@ func (c *Coordinator) logOf(task *pb.Task) string {
 
 // meet opens a hall, waits for its reports, and leaves its sum in place.
 func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, goal int) (*hall, error) {
-	st := c.st
-	if task.Kind != pb.Kind_TRAIN {
-		st = nil
-	}
-	h, err := openHall(st, c.logOf(task), task, cohort, goal, c.now().Add(c.settings.Deadline))
+	h, err := openHall(c.st, c.logOf(task), task, cohort, goal, c.most(task), c.now().Add(c.settings.Deadline))
 	if err != nil {
 		return nil, err
 	}
+	h.places = newPlaces(c.settings.Deadline / 2)
 	c.enter(h)
-	least := c.least(task, len(cohort))
+	asked := len(cohort)
+	if h.most > 0 {
+		asked = min(asked, h.most)
+	}
+	least := c.least(asked)
 	timer := time.NewTimer(c.settings.Deadline)
 	defer timer.Stop()
 	for waiting := goal > 0; waiting; {
@@ -160,8 +168,8 @@ func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, 
 		case <-h.full:
 			waiting = false
 		case <-timer.C:
-			if waiting = h.count() < least; waiting {
-				c.say(c.short(task, h.count(), len(cohort), least))
+			if waiting = h.count() < least && !h.exhausted(); waiting {
+				c.say(c.short(task, h.count(), asked, least))
 				h.extend(c.now().Add(c.settings.Deadline))
 				timer.Reset(c.settings.Deadline)
 			}
@@ -187,21 +195,23 @@ func (c *Coordinator) enter(p place) {
 	c.place = p
 }
 
-// extend gives a round more time.
+// extend gives a round more time, and everybody another try at a place.
 func (h *hall) extend(ends time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ends = ends
+	h.places = newPlaces(h.places.hold)
 }
 
 // tasked is the round's task, for who is in it and not in its sum.
 func (h *hall) tasked(seat uint32, now time.Time) *pb.Task {
 	if !h.in(seat) || h.has(seat) {
+		h.turnedAway()
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if h.closed || h.most > 0 && !h.places.give(seat, h.most-h.taken, now) {
 		return nil
 	}
 	t := &h.task
@@ -211,7 +221,12 @@ func (h *hall) tasked(seat uint32, now time.Time) *pb.Task {
 	}
 }
 
-func (h *hall) progress() (done, of int) { return h.count(), len(h.cohort) }
+func (h *hall) progress() (done, of int) {
+	if h.most > 0 {
+		return h.count(), min(h.most, len(h.cohort))
+	}
+	return h.count(), len(h.cohort)
+}
 
 func (h *hall) total() []int64 { return h.sum }
 

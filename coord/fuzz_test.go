@@ -68,7 +68,7 @@ func FuzzCalls(f *testing.F) {
 		defer mu.Unlock()
 		in := &script{input}
 		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.BoundFor(*r.c.engine.Bound, 0, 0, mostOf(*r.c.engine.Bound)))
-		h, err := openHall(nil, "", task, []uint32{0, 1, 2, 3}, 5, time.Now().Add(time.Hour))
+		h, err := openHall(nil, "", task, []uint32{0, 1, 2, 3}, 5, 0, time.Now().Add(time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,9 @@ type hall struct {
 	closed  bool
 	full    chan struct{} // closed when the goal is reached
 	goal    int
+	most    int // reports that may be in the sum; 0 for all of the cohort's
+	taken   int // that are in it, or being written
+	places  places
 
 	st     *store.Store
 	shards []*batch[*report]
@@ -42,6 +45,7 @@ type report struct {
 	digest uint64
 	body   []byte // as package wire writes a vector
 	again  bool   // it has its record already
+	over   bool   // the round was full
 }
 
 const shardCount = 4
@@ -53,11 +57,10 @@ var (
 )
 
 // openHall opens a round, with what a coordinator that was killed had on disk of it.
-// Without a store nothing of it ever is: of evaluations, where a group of one device would
-// be that device's own.
-func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal int, ends time.Time) (*hall, error) {
+// Without a store nothing of it ever is.
+func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal, most int, ends time.Time) (*hall, error) {
 	h := &hall{
-		cohort: cohort, log: log, numbers: int(task.Numbers), ends: ends, counted: map[uint32]uint64{},
+		cohort: cohort, most: most, log: log, numbers: int(task.Numbers), ends: ends, counted: map[uint32]uint64{},
 		sum: make([]int64, task.Numbers), full: make(chan struct{}), goal: goal, st: st,
 	}
 	h.task.Kind, h.task.Run, h.task.Round, h.task.Attempt = task.Kind, task.Run, task.Round, task.Attempt
@@ -98,7 +101,10 @@ func (h *hall) Report(r *report) error {
 	if h.has(r.seat) {
 		return nil
 	}
-	return h.shards[int(r.seat)%shardCount].do(r)
+	if err := h.shards[int(r.seat)%shardCount].do(r); err != nil || !r.over {
+		return err
+	}
+	return errCrowded
 }
 
 // commit makes one record of reports. Only the shard's owner calls it.
@@ -113,8 +119,11 @@ func (h *hall) commit(log string, all []*report) error {
 	for _, r := range all {
 		_, again := h.counted[r.seat]
 		again = again || slices.Contains(rec.seats, r.seat)
-		if r.again = again; !again {
+		// What is being written has its place, whatever becomes of it: it may be on disk.
+		r.again, r.over = again, !again && h.most > 0 && h.taken >= h.most
+		if !r.again && !r.over {
 			rec.seats, rec.digests = append(rec.seats, r.seat), append(rec.digests, r.digest)
+			h.taken++
 		}
 	}
 	h.mu.Unlock()
@@ -122,7 +131,7 @@ func (h *hall) commit(log string, all []*report) error {
 		return nil
 	}
 	for _, r := range all {
-		if r.again {
+		if r.again || r.over {
 			continue
 		}
 		n, idle := h.numbers, isIdle(r.body)
@@ -160,6 +169,7 @@ func (h *hall) take(b []byte) error {
 			return fmt.Errorf("coord: round %d: seat %d is in two groups", h.task.Round+1, seat)
 		}
 	}
+	h.taken += len(rec.seats)
 	h.add(rec, sum)
 	return nil
 }
@@ -170,6 +180,7 @@ func (h *hall) add(rec *record, sum []int64) {
 	}
 	for i, seat := range rec.seats {
 		h.counted[seat] = rec.digests[i]
+		h.places.done(h.places.by[seat])
 		if rec.idle[i] {
 			h.idle++
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// vault is a group of devices with a masked sum, in one attempt at a round. Nothing of an
+// vault is a group of devices with a masked sum, in one attempt at a round or a readout. Nothing of an
 // attempt that does not end is of any use to anybody, so it is kept in memory.
 type vault struct {
 	hall // for its cohort, its task and its sum
@@ -29,6 +29,8 @@ type vault struct {
 
 	vmu   sync.Mutex
 	stage int            // the step whose messages are taken
+	since time.Time      // when it began
+	pace  time.Duration  // devices ask no more often
 	came  map[uint32]int // by seat: the first step that it has not done
 	over  bool
 	done  bool // the sum is on disk
@@ -53,8 +55,9 @@ func sumLog(c *Coordinator, task *pb.Task) string { return c.logOf(task) + ".sum
 
 // kept is what is on disk of a masked sum.
 type keptSum struct {
-	Seats []uint32 `json:"seats"`
-	Sum   []int32  `json:"sum"`
+	Attempt uint32   `json:"attempt,omitempty"`
+	Seats   []uint32 `json:"seats"`
+	Sum     []int32  `json:"sum"`
 }
 
 // maskedRound plays attempts until one has a sum.
@@ -72,13 +75,24 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if sum, err := f.keptSum(task); err != nil || sum != nil {
 		return f.summed(task, cohort, sum), err
 	}
-	if len(cohort) < max(1, g.Fewest()) { // too few were asked: nobody masks anything
+	if len(cohort) < max(1, g.Fewest()) || f.settings.Cohort.Come() && len(cohort) < fewestMasked { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
+	begun := map[uint32]bool{}
 	for tried := 1; ; tried++ {
-		f.attempts++ // never the same again, also after a start
-		task.Attempt = uint32(f.st.Epoch())<<16 | f.attempts&0xffff
-		sum, err := f.attempt(ctx, task, cohort)
+		in := cohort
+		if f.settings.Cohort.Come() {
+			var err error
+			if in, err = f.gathered(ctx, cohort); err != nil {
+				return round.Report{}, err
+			}
+			if in == nil {
+				return f.summed(task, nil, &keptSum{Sum: make([]int32, numbers)}), nil
+			}
+		}
+		task.Attempt = f.nextAttempt()
+		sum, err := f.attempt(ctx, task, in, func(s *keptSum) error { return f.keepSum(task, s) })
+		f.notice(begun)
 		if ended(err) {
 			f.tally("attempts_ended", 1)
 			if err := f.again(ctx, t, tried); err != nil {
@@ -89,8 +103,24 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		if err != nil {
 			return round.Report{}, err
 		}
-		return f.summed(task, cohort, sum), nil
+		f.tire(begun, sum.Seats)
+		return f.summed(task, in, sum), nil
 	}
+}
+
+// nextAttempt is never the same again, also after a start.
+func (c *Coordinator) nextAttempt() uint32 {
+	c.attempts++
+	return uint32(c.st.Epoch())<<16 | c.attempts&0xffff
+}
+
+// keepSum has a round's sum on disk.
+func (c *Coordinator) keepSum(task *pb.Task, s *keptSum) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return c.st.Append(sumLog(c, task), text)
 }
 
 // again is before another attempt. Devices read the state too: it does not say how many of
@@ -101,12 +131,12 @@ func (f *fleet) again(ctx context.Context, t, tried int) error {
 		return ctx.Err()
 	}
 	f.say(fmt.Sprintf("round %d: too few devices for a masked sum in %d attempts: waiting before the next", t+1, tried))
-	timer := time.NewTimer(f.settings.Deadline)
-	defer timer.Stop()
+	up, stop := f.timer(f.settings.Deadline)
+	defer stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-up:
 		return nil
 	}
 }
@@ -120,7 +150,7 @@ func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Repor
 		h.sum[i] = int64(x)
 	}
 	f.enter(h)
-	f.ending = closedRound{Round: task.Round, Turns: f.times, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
+	f.ending = closedRound{Round: task.Round, Turns: f.times, Attempt: sum.Attempt, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
 	return round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
 }
 
@@ -139,14 +169,16 @@ func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {
 // devices that leave.
 var risk = secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33}
 
+// errNoPlan says that so many devices cannot mask so many numbers.
+var errNoPlan = errors.New("coord: there is no masked sum of this kind")
+
 // newVault begins an attempt.
 func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
-	g := c.engine.Guard
 	p, err := secagg.Plan(len(cohort), int(task.Numbers), task.Bound.Most, risk)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNoPlan, err)
 	}
-	p.Least = max(p.Least, g.Fewest())
+	p.Least = max(p.Least, c.quorum(task.Kind))
 	v := &vault{id: map[uint32]uint32{}, came: map[uint32]int{}, ready: make(chan struct{}, 1)}
 	v.cohort, v.numbers, v.counted = cohort, int(task.Numbers), map[uint32]uint64{}
 	v.hall.task.Kind, v.hall.task.Run, v.hall.task.Round, v.hall.task.Attempt = task.Kind, task.Run, task.Round, task.Attempt
@@ -172,12 +204,10 @@ func stepTime(deadline time.Duration) time.Duration { return deadline / 2 }
 const maskedSteps = 4
 
 // wait lets a step's messages in until all who may send one have, or the time is up.
-func (v *vault) wait(ctx context.Context, step int, limit time.Duration) error {
+func (v *vault) wait(ctx context.Context, step int, up <-chan time.Time) error {
 	v.vmu.Lock()
-	v.stage = step
+	v.stage, v.since = step, time.Now()
 	v.vmu.Unlock()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	for {
 		if v.full(step) {
 			return nil
@@ -185,11 +215,17 @@ func (v *vault) wait(ctx context.Context, step int, limit time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-timer.C:
+		case <-up:
 			return nil
 		case <-v.ready:
 		}
 	}
+}
+
+// pause is when to ask again, in milliseconds: not so often that all of an attempt come
+// faster than the rate, and the less often the longer a step takes.
+func (v *vault) pause() uint32 {
+	return uint32(max(v.pace, time.Since(v.since)/4).Milliseconds())
 }
 
 // full reports whether everybody who did the step before has done this one.
@@ -250,8 +286,8 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
 	case step == next && (begun || step == stepAdvert) && step < v.stage:
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil // it missed the step
-	case len(message) == 0 && (step > v.stage || v.stage == stepSum):
-		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: 50}, nil
+	case len(message) == 0 && (step > v.stage || v.stage == stepSum || next > stepReveal):
+		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: v.pause()}, nil
 	case len(message) == 0:
 		b, err := v.need(id, step)
 		return &pb.MaskResponse{State: pb.MaskResponse_ANSWER, Message: b}, err

@@ -34,8 +34,9 @@ type version struct {
 	Catalogue string   `json:"catalogue"`
 	Features  string   `json:"features,omitempty"`
 	Plan      string   `json:"plan"`
-	Counted   int      `json:"counted"` // devices in the last round's sum
-	Asked     int      `json:"asked"`   // devices of its cohort
+	Came      string   `json:"came,omitempty"` // who has had a turn in these rounds, where devices choose themselves
+	Counted   int      `json:"counted"`        // devices in the last round's sum
+	Asked     int      `json:"asked"`          // devices of its cohort
 	Idle      int      `json:"idle"`
 	Kept      bool     `json:"kept,omitempty"`
 	Took      float64  `json:"seconds"`
@@ -111,6 +112,13 @@ func (c *Coordinator) save(v *version) error {
 		return err
 	}
 	m.Plan, m.Catalogue = wire.Name(plan), wire.Name(items)
+	if c.settings.Cohort.Come() {
+		h, err := c.st.PutBlob(c.came.with(nil, c.settings.Devices))
+		if err != nil {
+			return err
+		}
+		v.Came = hex.EncodeToString(h[:])
+	}
 	if e.Guard != nil {
 		v.Clip, v.Paid = e.Guard.Clip, c.ledger.Len()
 	}
@@ -213,7 +221,7 @@ func (c *Coordinator) sweep() error {
 			}
 			continue
 		}
-		for _, h := range slices.Concat([]string{v.Plan, v.Catalogue, v.Features}, v.Values, v.Changes) {
+		for _, h := range slices.Concat([]string{v.Plan, v.Catalogue, v.Features, v.Came}, v.Values, v.Changes) {
 			used[h] = true
 		}
 		for _, m := range v.Rule {
@@ -253,6 +261,15 @@ func (c *Coordinator) load(v *version) error {
 			}
 		}
 	}
+	if c.settings.Cohort.Come() {
+		came, err := c.st.Blob(hashOf(v.Came))
+		if err != nil || len(came) != (c.settings.Devices+7)/8 {
+			return fmt.Errorf("coord: version %d does not say who had a turn: %w", v.Version, err)
+		}
+		c.mu.Lock()
+		c.came = came
+		c.mu.Unlock()
+	}
 	if e.Next = v.Round; e.Guard != nil && v.Clip > 0 {
 		e.Guard.Clip = v.Clip
 	}
@@ -279,7 +296,10 @@ func (c *Coordinator) loadCatalogue(v *version) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.catalogue = items
+	if was := c.catalogue.GetPopular(); len(items.Popular) == 0 && len(was) > 0 { // an older one: devices are asked once
+		items.Popular = slices.DeleteFunc(slices.Clone(was), func(i uint32) bool { return int(i) >= v.Items })
+	}
+	c.catalogue, c.counted = items, c.counted || len(items.Popular) > 0
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 type closedRound struct {
 	Round   uint32   `json:"round"`
 	Turns   int      `json:"turns,omitempty"`
+	Attempt uint32   `json:"attempt,omitempty"` // that has the sum, where it is masked
 	Seats   []uint32 `json:"seats"`
 	Digests []uint64 `json:"digests"` // 0 of a masked report, which has none
 }
@@ -115,6 +116,16 @@ func (c *Coordinator) isIn(seat, round uint32, digest uint64) bool {
 		}
 	}
 	return false
+}
+
+// isSummed reports whether a seat is in the sum of a masked attempt that is over.
+func (c *Coordinator) isSummed(seat uint32, r *pb.MaskRequest) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	in := func(o closedRound) bool {
+		return o.Round == r.Round && o.Turns == c.times && o.Attempt == r.Attempt && o.has(seat, 0)
+	}
+	return slices.ContainsFunc(c.over, in) || slices.ContainsFunc(c.asked, in)
 }
 
 // missing notices a report that a device says it had an answer to and that is in no sum:

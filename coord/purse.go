@@ -76,7 +76,7 @@ func (c *Coordinator) wholeOnes(all []*version) (out []*version, err error) {
 		there[hex.EncodeToString(h[:])] = true
 	}
 	for _, v := range all {
-		parts := append([]string{v.Plan, v.Catalogue, v.Features}, v.Values...)
+		parts := append([]string{v.Plan, v.Catalogue, v.Features, v.Came}, v.Values...)
 		for _, m := range v.Rule {
 			parts = append(parts, m.M, m.V)
 		}

@@ -133,7 +133,7 @@ func TestPauseAndResume(t *testing.T) {
 func TestRollback(t *testing.T) {
 	ctx := context.Background()
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
-	s.Rehearsal, s.Rounds, s.Deadline = false, 3, 10*time.Second
+	s.Rehearsal, s.Rounds = false, 3
 	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)

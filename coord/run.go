@@ -48,13 +48,16 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	}
 }
 
+// done is the state of a run that has had all of its rounds, and its last readout.
+const done = "done"
+
 // idle is why no round is run; empty where one is.
 func (c *Coordinator) idle() string {
 	switch {
 	case c.barred != "":
 		return c.barred
 	case c.engine.Next >= c.settings.Rounds:
-		return "done"
+		return done
 	case c.spent:
 		return "the privacy budget is spent"
 	}
@@ -110,11 +113,6 @@ func (c *Coordinator) between(ctx context.Context) error {
 
 // oneRound runs a round, and has its outcome on disk before anybody hears of it.
 func (c *Coordinator) oneRound(ctx context.Context) error {
-	if c.settings.Readout > 0 && !c.counted && !c.settings.DP.On() {
-		if err := c.count(ctx); err != nil {
-			return err
-		}
-	}
 	t := c.engine.Next
 	start := c.now()
 	c.mu.Lock()
@@ -134,6 +132,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	if err := c.keep(c.ending); err != nil {
 		return err
 	}
+	c.took(t)
 	if err := c.save(v); err != nil {
 		return err
 	}
@@ -148,7 +147,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	c.mu.Unlock()
 	ev := Event{Round: t + 1, Rounds: c.settings.Rounds, Version: v.Version, Counted: v.Counted, Asked: v.Asked, Kept: v.Kept, Seconds: took.Seconds(), Epsilon: c.epsilon()}
 	if r := c.settings.Readout; r > 0 && ((t+1)%r == 0 || t+1 == c.settings.Rounds) {
-		if ev.Readout, err = c.readout(ctx, t); err != nil {
+		if ev.Readout, ev.Missed, err = c.readout(ctx, t); err != nil {
 			return err
 		}
 	}

@@ -41,6 +41,10 @@ type Settings struct {
 	// of few can be checked more closely, and hides each among fewer.
 	Bucket int `json:"bucket,omitempty"`
 
+	// Bits is how many each number of a sum has, where the method says how large its numbers
+	// are and no privacy is promised; 0 for as many as there is room for.
+	Bits int `json:"bits,omitempty"`
+
 	// Devices is N: the run begins when so many are enrolled. Who comes later gets
 	// models and is in no sum.
 	Devices int `json:"devices"`
@@ -69,6 +73,8 @@ func (s *Settings) Check() error {
 	switch {
 	case s.Devices < 1 || s.Devices > 1<<24:
 		return fmt.Errorf("devices = %d: want 1 to %d", s.Devices, 1<<24)
+	case s.Cohort.Over(s.Devices):
+		return fmt.Errorf("cohort = %d: the run is for %d devices; take fewer, or --cohort all", s.Cohort.Count, s.Devices)
 	case s.Rounds < 1 || s.Batch < 1 || s.Negatives < 0:
 		return fmt.Errorf("rounds = %d, batch = %d, negatives = %d: want 1 or more, 1 or more, and 0 or more", s.Rounds, s.Batch, s.Negatives)
 	case !share(s.Goal) || !share(s.Least) || s.Least > s.Goal:
@@ -82,6 +88,8 @@ func (s *Settings) Check() error {
 	case s.Masked && s.Cohort.Kind == "poisson":
 		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells of the sample, which the epsilon takes for secret; " +
 			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
+	case s.Cohort.Check(s.Devices) != nil:
+		return s.Cohort.Check(s.Devices)
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
 		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.Bucket)
 	case s.DP.On() && s.DP.Against == privacy.Local:
@@ -126,6 +134,7 @@ func (s *Settings) message(p *device.Plan, holds string) *pb.Plan {
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds), Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
 		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds,
+		Every: uint32(s.Cohort.Every),
 	}
 	for _, k := range sorted(s.Params) {
 		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})

@@ -90,13 +90,15 @@ func (c *Coordinator) restock() error {
 			return err
 		}
 	}
-	c.mu.Lock() // what an operator adds meanwhile is not to be dropped with the others
-	defer c.mu.Unlock()
-	c.pending = c.pending[len(pending):]
-	if err := c.st.Drop(pendingLog); err != nil || len(c.pending) == 0 {
+	if err := c.point("restocked"); err != nil {
 		return err
 	}
-	return c.wait(c.pending)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending = c.pending[len(pending):]; len(c.pending) > 0 {
+		return nil // others came meanwhile, after those that are in: to take all of them again changes nothing
+	}
+	return c.st.Drop(pendingLog)
 }
 
 // pendingLog is items that wait for the next round.

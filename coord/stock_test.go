@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tacit-rec/tacit/wire/pb"
@@ -32,6 +33,64 @@ func TestItemsWaitForARoundThatWasCutOff(t *testing.T) {
 		t.Fatalf("the open round has %d items", n)
 	}
 	waitFor(t, "the round has its report again", func() bool { return r.c.Status().Counted == 1 })
+}
+
+// Items that an operator adds while others are taken in are not lost by a stop.
+func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
+	s := small(2)
+	dir := filepath.Join(t.TempDir(), "state")
+	ctx := context.Background()
+	var c *Coordinator
+	late := func(at string) (err error) {
+		if at == "restocked" {
+			_, err = (desk{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early", Title: "Renamed"}, {Id: "late"}}})
+		}
+		return err
+	}
+	r := open(t, dir, &s, func(o *Options) { o.fault = func(at string) error { return late(at) } })
+	c = r.c
+	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early"}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.hands(2)
+	waitFor(t, "the round", func() bool { _, sum := r.sums(); return sum != nil })
+	if n := r.c.Status().Items; n != 11 {
+		t.Errorf("the round that is open has %d items, want 11", n)
+	}
+	r.stop()
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the round after a start", func() bool { _, sum := r.sums(); return sum != nil })
+	if it := r.c.catalogue.Items; len(it) != 12 || it[10].Title != "Renamed" || it[11].Id != "late" {
+		t.Errorf("the catalogue is %v", it)
+	}
+}
+
+// Who asks to go back further while the model goes back has it so, also after a stop.
+func TestAWishToGoBackWhileGoingBackStays(t *testing.T) {
+	s := small(2)
+	s.Rounds = 2
+	dir := filepath.Join(t.TempDir(), "state")
+	ctx := context.Background()
+	var c atomic.Pointer[Coordinator] // when all rounds are run
+	r := open(t, dir, &s, func(o *Options) {
+		o.fault = func(at string) (err error) {
+			if c := c.Load(); c != nil && at == "marked" {
+				_, err = (desk{c}).Rollback(ctx, &pb.RollbackRequest{Version: 1})
+			}
+			return err
+		}
+	})
+	d := r.hands(2)
+	r.play(d, 2)
+	waitFor(t, "the end", func() bool { return r.c.Status().State == "done" })
+	c.Store(r.c)
+	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 2}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the way back", func() bool { n, sum := r.sums(); return n == 0 && sum != nil })
+	r.stop()
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the way back to the start", func() bool { m, _ := r.model(); return m.RolledBack && m.Round == 0 })
 }
 
 // What devices say of themselves is bounded, whatever they say.

@@ -69,13 +69,21 @@ func (k *Worker) seal(shard int, counts bool, out *Outcome) {
 	d, l := &k.draft, k.p.layout(k.w.Phase)
 	d.Reset()
 	d.BitAt = l.numbers
+	b := &k.mem.bound
+	k.ints.unit = k.ints.unit[:0]
 	for i, at := range l.at {
 		if at >= 0 {
 			k.draftSlot(i, at, shard)
+			for len(k.ints.unit) < len(d.Rows) {
+				k.ints.unit = append(k.ints.unit, float64(b.Most)/k.p.Slots[i].Reach)
+			}
 		}
 	}
-	if counts {
-		out.Length, _ = k.mem.bound.Seal(d, k.mem.sealed[k.id])
+	switch {
+	case counts && (b.Most > 0 || k.weighs() && !b.Bit):
+		k.integers(k.mem.sealed[k.id], out)
+	case counts:
+		out.Length, _ = b.Seal(d, k.mem.sealed[k.id])
 	}
 	k.wipe(shard)
 }

@@ -23,6 +23,7 @@ type Outcome struct {
 	Samples int
 	Touched int // distinct items
 	Bytes   int // of the update's binary form
+	Cut     int // numbers of it that were beyond the reach of their slots
 	Loss    float64
 	LossN   int
 	Length  float64 // of the update, before it was bounded; only where it is
@@ -61,6 +62,7 @@ type Worker struct {
 	readied bool // the last call was Prepare, and what it has tuned is in place
 	score   scorer
 	draft   privacy.Draft
+	ints    integral
 	whole   [][]float32 // by slot: a table with its decay in it, while it is sealed
 }
 

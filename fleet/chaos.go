@@ -63,7 +63,7 @@ func (v *Victim) begin(ctx context.Context) error {
 		return fmt.Errorf("fleet: the coordinator: %w", err)
 	}
 	go func(c *exec.Cmd, died chan error) { died <- c.Wait() }(v.cmd, v.died)
-	up, cancel := context.WithTimeout(ctx, time.Minute)
+	up, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		err := v.Up(up)

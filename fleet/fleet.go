@@ -8,6 +8,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tacit-rec/tacit/agent"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
@@ -30,13 +32,17 @@ type Config struct {
 	Seed      uint64
 
 	Arrive time.Duration // devices come for the first time within so long
+	Comes  time.Duration // the device in the middle comes by itself once in so long, eager ones more often (round.Eager); 0 for when the coordinator says
 	Drop   float64       // share that vanishes in a round: computes, and sends nothing
 	Leave  [4]float64    // share that leaves a masked round before step 0, 1, 2, 3
 	Slow   time.Duration // what a device waits before it sends, on average
 	Lie    float64       // share of devices that send what they must not
 
-	// Acked, if set, hears of every report that was acknowledged, from many goroutines.
+	// Acked, if set, hears of every report that was acknowledged, from many goroutines, and
+	// Late of every one that came when the round, or a masked attempt, was over or full; it
+	// may be in a later attempt.
 	Acked func(a Ack)
+	Late  func(seat, round uint32)
 }
 
 // Ack is a report that the coordinator said is counted.
@@ -68,6 +74,8 @@ type Fleet struct {
 
 	enrolled, trained, counted, closed, evaluated, errors, bytes atomic.Int64
 	model                                                        atomic.Uint64
+	over                                                         chan struct{} // closed when a device has a model with all rounds
+	once                                                         sync.Once
 	mu                                                           sync.Mutex
 	refused                                                      map[string]int64
 }
@@ -98,7 +106,7 @@ func New(cfg Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, blobs: agent.NewCache(), refused: map[string]int64{}}
+	f := &Fleet{cfg: cfg, over: make(chan struct{}), blobs: agent.NewCache(), refused: map[string]int64{}}
 	for range max(1, cfg.Hosts) {
 		f.hosts = append(f.hosts, &agent.Host{Features: features, Memory: 8 << 30})
 	}
@@ -151,7 +159,7 @@ func (f *Fleet) Run(ctx context.Context, until uint32) error {
 // live is one device's life.
 func (f *Fleet) live(ctx context.Context, m *member, until uint32) error {
 	pause(ctx, time.Duration(float64(f.cfg.Arrive)*m.rand.Float64()))
-	for ctx.Err() == nil {
+	for away := true; ctx.Err() == nil; { // when it has a seat it goes away, and comes by itself
 		told, err := m.Step(ctx)
 		if errors.Is(err, agent.ErrRevoked) || errors.Is(err, agent.ErrRehearsal) || errors.Is(err, agent.ErrOther) {
 			return err
@@ -172,12 +180,34 @@ func (f *Fleet) live(ctx context.Context, m *member, until uint32) error {
 		if told.Model > f.model.Load() {
 			f.model.Store(told.Model)
 		}
-		if until > 0 && m.at.Load() >= until && told.Did == "waited" {
-			return nil
+		if until > 0 && m.at.Load() >= until {
+			f.once.Do(func() { close(f.over) })
+			if told.Did == "waited" && told.Why == "done" { // the last round's readout comes after its model
+				return nil
+			}
 		}
 		pause(ctx, told.After)
+		if away || told.Did == "trained" {
+			f.away(ctx, m)
+		}
+		away = false
 	}
 	return nil
+}
+
+// away is until a device comes by itself, or all rounds are over.
+func (f *Fleet) away(ctx context.Context, m *member) {
+	if f.cfg.Comes == 0 {
+		return
+	}
+	rest := -math.Log(1-m.rand.Float64()) / round.Eager(f.cfg.Seed, m.user)
+	t := time.NewTimer(time.Duration(min(rest*float64(f.cfg.Comes), float64(24*time.Hour))))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-f.over:
+	case <-t.C:
+	}
 }
 
 func (f *Fleet) refuse(code string) {

@@ -51,12 +51,16 @@ func itemsOf(s *data.Split) []*pb.Item {
 	return out
 }
 
+// patience is how long a test waits for what must come: a busy machine is slow, and what
+// has come is not waited for.
+const patience = 5 * time.Minute
+
 // settings are those of a rehearsal on a split.
 func settings(s *data.Split, name string, params ...string) coord.Settings {
 	out := coord.Settings{
 		Name: "a rehearsal", Method: name, Params: map[string]string{}, Rounds: 4, Batch: 64, Negatives: 4, Keep: "f32",
 		Cohort: round.Cohort{Kind: "all"}, Mean: agg.PerCohort, Server: agg.Rule{Kind: "sgd", Rate: 1}, Devices: s.Users(),
-		Goal: 1, Least: 0.5, Deadline: 20 * time.Second, Rehearsal: true, Seed: 7,
+		Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
 	}
 	for i := 0; i < len(params); i += 2 {
 		out.Params[params[i]] = params[i+1]
@@ -67,7 +71,7 @@ func settings(s *data.Split, name string, params ...string) coord.Settings {
 // open starts a coordinator in a folder.
 func open(t testing.TB, dir string, split *data.Split, s *coord.Settings) *rig {
 	t.Helper()
-	return openWith(t, dir, split, s, rpc.Limits{AddressRate: -1, KeyRate: 1000})
+	return openWith(t, dir, split, s, rpc.Limits{AddressRate: -1, KeyRate: 1000, Grace: patience, Call: patience})
 }
 
 func openWith(t testing.TB, dir string, split *data.Split, s *coord.Settings, limits rpc.Limits) *rig {
@@ -139,7 +143,7 @@ func (r *rig) run(change func(c *fleet.Config), rounds uint32) *fleet.Fleet {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := f.Run(ctx, rounds); err != nil {
 		r.t.Fatal(err)
@@ -180,6 +184,12 @@ func (r *rig) newest() *pb.Manifest {
 // simulated is the same run without a network.
 func simulated(t *testing.T, split *data.Split, s coord.Settings) *sim.Run {
 	t.Helper()
+	return finished(t, simulation(t, split, s))
+}
+
+// simulation is that run before its first round.
+func simulation(t *testing.T, split *data.Split, s coord.Settings) *sim.Run {
+	t.Helper()
 	var o sim.Options
 	param.Defaults(&o)
 	o.Rounds, o.Batch, o.Negatives, o.Cohort, o.Server, o.DP, o.Keep = s.Rounds, s.Batch, s.Negatives, s.Cohort, s.Server, s.DP, s.Keep
@@ -201,6 +211,11 @@ func simulated(t *testing.T, split *data.Split, s coord.Settings) *sim.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+func finished(t *testing.T, r *sim.Run) *sim.Run {
+	t.Helper()
 	for !r.Done() {
 		if _, err := r.Step(context.Background()); err != nil {
 			t.Fatal(err)
@@ -277,10 +292,11 @@ func TestAPromiseHoldsOverTheWire(t *testing.T) {
 func TestMaskedRoundsLoseDevicesAtEveryStep(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
-	s.Mean, s.Masked, s.Rounds, s.Deadline = agg.Fixed, true, 4, 3*time.Second
+	s.Mean, s.Masked, s.Rounds = agg.Fixed, true, 3
 	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,least=5")); err != nil {
 		t.Fatal(err)
 	}
+	s.Deadline = max(2*time.Second, pace(t, split, s)) // of which each step has a half: who is late for one leaves, too
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	f := r.run(func(c *fleet.Config) { c.Leave = [4]float64{0.1, 0.1, 0.1, 0.1} }, uint32(s.Rounds))
 	st := r.status()
@@ -316,7 +332,7 @@ func masked(t *testing.T, bucket int) {
 func TestLiarsAreRefusedAndChangeNothing(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
-	s.Deadline, s.Least = 700*time.Millisecond, 0.2
+	s.Deadline, s.Least = max(700*time.Millisecond, 2*pace(t, split, s)), 0.2
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	var counted sum
 	f := r.run(func(c *fleet.Config) { c.Lie, c.Drop, c.Acked = 0.3, 0.1, counted.add }, uint32(s.Rounds))
@@ -403,13 +419,24 @@ func TestACoordinatorLivesOn(t *testing.T) {
 	}
 }
 
+// pace is how long a round takes here and now, where nobody leaves. Rounds that somebody
+// leaves end by the clock, and others must have the time to be in them.
+func pace(t *testing.T, split *data.Split, s coord.Settings) time.Duration {
+	t.Helper()
+	s.Rounds = 1
+	r := open(t, filepath.Join(t.TempDir(), "pace"), split, &s)
+	defer r.stop()
+	start := time.Now()
+	r.run(nil, 1)
+	return time.Since(start)
+}
+
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for range 200 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if ok() {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Fatal("it did not happen in time")
 }

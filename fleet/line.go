@@ -23,6 +23,7 @@ type line struct {
 	liar   bool
 	lies   int
 	gone   uint64 // the round and attempt, from 1, that the device has left
+	read   uint64 // the readout that the device was last asked for
 	late   uint64 // those that it had left, and that are over: what it has of them may be sent
 }
 
@@ -51,6 +52,9 @@ func (l *line) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRe
 	}
 	if l.gone != 0 && over {
 		l.late, l.gone = l.gone, 0
+	}
+	if t != nil && t.Kind != pb.Kind_TRAIN {
+		l.read = stamp(t.Round, t.Attempt)
 	}
 	if t != nil && l.gone == stamp(t.Round, t.Attempt) { // it stays away until the next round
 		return &pb.CheckInResponse{Manifest: out.Manifest, What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 200, Why: "vanished"}}}, nil
@@ -97,6 +101,9 @@ func (l *line) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespo
 		}
 	case pb.Fate_CLOSED:
 		l.fleet.closed.Add(1)
+		if r.Kind == pb.Kind_TRAIN && c.Late != nil {
+			c.Late(l.member.seat(), r.Round)
+		}
 	}
 	return out, nil
 }
@@ -139,7 +146,10 @@ func (l *line) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, e
 		return nil, errGone
 	}
 	out, err := l.Conn.Mask(ctx, r)
-	if err == nil && out.State == pb.MaskResponse_SUMMED {
+	if err == nil && out.State == pb.MaskResponse_OVER && l.fleet.cfg.Late != nil {
+		l.fleet.cfg.Late(l.member.seat(), r.Round)
+	}
+	if err == nil && out.State == pb.MaskResponse_SUMMED && l.read != stamp(r.Round, r.Attempt) {
 		l.fleet.counted.Add(1)
 		if l.fleet.cfg.Acked != nil {
 			l.fleet.cfg.Acked(Ack{Seat: l.member.seat(), Round: r.Round})

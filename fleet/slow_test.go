@@ -63,7 +63,8 @@ func TestSlowClientsHoldNothingUp(t *testing.T) {
 	waitFor(t, func() bool { return cut.Load() == 2*each })
 	close(stop)
 	wg.Wait()
-	if st := r.status(); st.Counts["refused_"+rpc.TooSlow] != each {
-		t.Errorf("%d slow calls were counted, want %d: %v", st.Counts["refused_"+rpc.TooSlow], each, st.Counts)
+	// A busy machine may be too slow by itself, for a device that then comes again.
+	if st := r.status(); st.Counts["refused_"+rpc.TooSlow] < each {
+		t.Errorf("%d slow calls were counted, want %d or more: %v", st.Counts["refused_"+rpc.TooSlow], each, st.Counts)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/report"
@@ -80,7 +81,9 @@ func TestFiguresChangeNoBitAndNoClockOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, j := drawn(t)
+	start := time.Now()
 	res, err := j.Run(context.Background())
+	all := time.Since(start).Seconds()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +91,9 @@ func TestFiguresChangeNoBitAndNoClockOfARun(t *testing.T) {
 		t.Error("a run with figures has other numbers than one without")
 	}
 	f := load(t, dir).Figures
-	if res.Seconds.Total > f.Seconds { // six rounds of 80 users against a t-SNE
-		t.Errorf("the run took %.3f s and its figures %.3f s: theirs seem to be counted in its time", res.Seconds.Total, f.Seconds)
+	// However slow a machine is, times that do not overlap are no longer than all; both are rounded.
+	if res.Seconds.Total+f.Seconds > all*1.01 {
+		t.Errorf("the run took %.3f s and its figures %.3f s, both %.3f s: theirs seem to be counted in its time", res.Seconds.Total, f.Seconds, all)
 	}
 	if load(t, plain).Figures != nil {
 		t.Error("a run without figures has some")

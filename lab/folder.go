@@ -182,9 +182,9 @@ func (f *folder) resume(r *sim.Run, fingerprint string) error {
 		return input(err, anew)
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
-	if whole := len(lines) - 1; whole < r.Engine.Next { // the last is what follows the last newline
-		return input(fmt.Errorf("%s has %d rounds, the checkpoint has %d", MetricsFile, whole, r.Engine.Next), anew)
+	if whole := len(lines) - 1; whole < r.Measured() { // the last is what follows the last newline
+		return input(fmt.Errorf("%s has %d rounds, the checkpoint has %d", MetricsFile, whole, r.Measured()), anew)
 	}
-	f.metrics.Write(bytes.Join(lines[:r.Engine.Next], nil))
+	f.metrics.Write(bytes.Join(lines[:r.Measured()], nil))
 	return f.openMetrics()
 }

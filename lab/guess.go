@@ -11,12 +11,20 @@ import (
 // perSample is what training costs on one core, in seconds for each sample and pass,
 // and roughly; networks cost more than the rest.
 var perSample = map[string]float64{
-	"metamf": 2.5e-6, "fedpergnn": 0.3e-6, "fedrap": 0.1e-6, "fedrap+plgc": 1.1e-6, "fedrecgel": 30e-6, "nn-self": 60e-6,
+	"metamf": 2.5e-6, "dp-privrec": 25e-6, "fedpergnn": 0.3e-6, "fedrap": 0.1e-6, "fedrap+plgc": 1.1e-6, "fedrecgel": 30e-6, "nn-self": 60e-6,
 }
 
 // perSquare is what a closed-form solve costs, for each row of a user and each pair of
 // dimensions, and for each user and three dimensions a third of it.
 const perSquare = 1e-9
+
+// perPair and perTriple are what the coordinator of a method with a matrix over pairs of
+// items spends on it in a run, in seconds for each pair and each triple of items: EASE's
+// inverse takes the cube of the catalogue, however few users there are.
+var (
+	perPair   = map[string]float64{"oneshot": 6e-7, "tacit-private": 6e-7, "markov": 1.5e-7, "ease-sketch": 6e-8}
+	perTriple = map[string]float64{"ease": 2e-10, "slit": 2.5e-10}
+)
 
 // Guess is what one seed of the experiment takes on one core, in seconds and very roughly,
 // on data that is open.
@@ -49,7 +57,9 @@ func (s *Spec) Guess(src data.Source) float64 {
 	if s.Protocol == "privrec" { // half of the rows of a fifth of the users, each among all items
 		places = rows / 10 * float64(src.Items())
 	}
-	return float64(s.Rounds)*train + (1+float64((s.Rounds-1)/s.EvalEvery))*places*score
+	items := float64(src.Items())
+	solve := items * items * (perPair[s.Method] + items*perTriple[s.Method])
+	return solve + float64(s.Rounds)*train + (1+float64((s.Rounds-1)/s.EvalEvery))*places*score
 }
 
 // networked reports whether samples go through the layers of a network.

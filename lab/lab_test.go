@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tacit-rec/tacit/param"
@@ -52,6 +53,29 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 		var in *Input
 		if !errors.As(err, &in) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want an Input that says %q", words, err, want)
+		}
+	}
+}
+
+// tacit, the default, has no learning rate: whoever gives one is told why, and where it is.
+func TestASettingOfAnotherMethodIsNamedSo(t *testing.T) {
+	for words, want := range map[string][]string{
+		"lr=0.1":                    {`unknown key "lr": tacit solves in closed form, without a learning rate, epochs or the like; its settings are dim, a0, reg,`, "tacit methods tacit lists the keys", "lr is of pfedrec, fedmf,", "-m pfedrec lr=0.1"},
+		"method=ease epochs=3":      {"ease solves in closed form", "tacit methods ease"},
+		"method=pfedrec a0=0.3":     {"pfedrec has no such setting; its settings are dim,", "a0 is of "},
+		"method=tacit params.lr=1":  {`unknown key "params.lr": tacit solves in closed form`},
+		"method=tacit momentun=0.1": {`did you mean "momentum"?`},
+	} {
+		_, err := Resolve(settings(strings.Fields(words)...))
+		var in *Input
+		if !errors.As(err, &in) {
+			t.Errorf("%s: %v, want an Input", words, err)
+			continue
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error()+"\n"+in.Hint, w) {
+				t.Errorf("%s: no %q in\n%v\n%s", words, w, err, in.Hint)
+			}
 		}
 	}
 }
@@ -176,6 +200,62 @@ func TestAStoppedRunResumesToTheSameResult(t *testing.T) {
 		if len(a) == 0 || string(a) != string(b) {
 			t.Errorf("%s differs between the whole run and the resumed one", name)
 		}
+	}
+}
+
+// soon is a context that is done when it has been asked so many times.
+type soon struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (s *soon) Err() error {
+	if s.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Ctrl-C does not wait for an evaluation, and whoever resumes does it again.
+func TestARunThatIsStoppedInAnEvaluationResumesToTheSameResult(t *testing.T) {
+	settings := []string{"method=pfedrec", "infer=global", "rounds=3"}
+	whole := t.TempDir()
+	if _, err := job(t, whole, settings...).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	pending := 0
+	for asked := range 12 {
+		part := t.TempDir()
+		ctx := &soon{Context: context.Background()}
+		ctx.left.Store(int64(asked))
+		j, run := job(t, part, settings...), (*sim.Run)(nil)
+		j.Tell = func(e any) {
+			if s, ok := e.(Started); ok {
+				run = s.Run
+			}
+		}
+		_, err := j.Run(ctx)
+		var s *Stopped
+		if !errors.As(err, &s) || s.Round != run.Engine.Next {
+			t.Fatalf("error is %v, want Stopped after round %d", err, run.Engine.Next)
+		}
+		if run.Pending != nil {
+			pending++
+		}
+		again := job(t, part, settings...)
+		again.Resume = true
+		if _, err := again.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		a, _ := os.ReadFile(filepath.Join(whole, UsersFile))
+		b, _ := os.ReadFile(filepath.Join(part, UsersFile))
+		lines, err := os.ReadFile(filepath.Join(part, MetricsFile))
+		if len(a) == 0 || string(a) != string(b) || err != nil || strings.Count(string(lines), "\n") != 3 {
+			t.Errorf("asked %d times: the resumed run differs, or has not 3 lines of metrics (%v):\n%s", asked, err, lines)
+		}
+	}
+	if pending == 0 {
+		t.Error("no run was stopped in an evaluation")
 	}
 }
 

@@ -12,13 +12,14 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 )
 
-// TestMain keeps the presets of whoever runs the tests out of them.
+// TestMain keeps the presets and the cache of whoever runs the tests out of them.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "tacit-presets-*")
 	if err != nil {
 		panic(err)
 	}
 	os.Setenv("TACIT_PRESETS", dir)
+	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)

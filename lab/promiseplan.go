@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -53,6 +54,8 @@ type PlanRow struct {
 	Adjacency string  `json:"adjacency,omitempty"`
 	Sampler   string  `json:"sampler,omitempty"`
 	Q         float64 `json:"q,omitempty"`
+	Spent     float64 `json:"spent,omitempty"` // of the epsilon, by all rounds
+	Times     int     `json:"times,omitempty"` // that a device is in a sum at most, where the cohort says so
 	Noise     float64 `json:"noise,omitempty"`
 	OnMean    float64 `json:"noise_on_mean,omitempty"`
 	InModel   float64 `json:"noise_in_model,omitempty"`
@@ -145,12 +148,12 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 	who, _ := cohort.MarshalText()
 	r := PlanRow{Name: name, Cohort: string(who), DP: string(text), Secagg: p.Against == privacy.Distributed}
 	s := privacy.Setting{
-		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users), Epoch: cohort.Epoch(c.Users), Rounds: c.Rounds,
+		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users), Epoch: cohort.Epoch(c.Users), Chosen: cohort.Come(), Rounds: c.Rounds,
 		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Against == privacy.Distributed, Each: c.each, Rationed: c.rationed,
 	}
 	s.Sampler, s.Q = cohort.Sampling(c.Users)
 	if err == nil {
-		err = p.Check()
+		err = errors.Join(p.Check(), cohort.Check(c.Users))
 	}
 	var k *privacy.Stack
 	if err == nil {
@@ -166,6 +169,9 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 		return r
 	}
 	r.Adjacency, r.Sampler, r.Q, r.Holds = string(k.Adjacency), string(e[0].Sampler), e[0].Q, p.Against.Holds()
+	if r.Spent = k.Whole.Epsilon; k.Epoch > 0 {
+		r.Times = (c.Rounds + k.Epoch - 1) / k.Epoch
+	}
 	r.Noise, r.OnMean, r.InModel = k.Noise, k.OnMean()/k.Clip, k.InModel()/k.Clip
 	return r
 }
@@ -189,6 +195,7 @@ func (c *PlanConfig) others() []way {
 	own.Against = privacy.Local
 	count := round.Cohort{Kind: "count", Count: max(1, int(math.Round(n)))}
 	cycle := round.Cohort{Kind: "cycle", Count: count.Count}
+	come := round.Cohort{Kind: "come", Count: count.Count, Every: max(1, c.Users/(2*count.Count))} // half of the devices come
 	var out []way
 	if share := n / float64(c.Users); share < 1 {
 		lot := round.Cohort{Kind: "poisson", Share: short(share)}
@@ -200,6 +207,7 @@ func (c *PlanConfig) others() []way {
 	return append(out,
 		way{"everybody in every round", plain, round.Cohort{Kind: "all"}},
 		way{"in turn, noise on a tree (DP-FTRL)", ftrl, cycle},
+		way{"when they like, noise on a tree", ftrl, come},
 		way{"noise by the devices, half of them honest", shared, c.Cohort},
 		way{"all noise on each device", own, c.Cohort})
 }

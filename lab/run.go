@@ -101,8 +101,8 @@ func (s *Spec) Split(src data.Source) (*data.Split, error) {
 // saveEvery is how often a run with a folder writes a checkpoint.
 const saveEvery = 30 * time.Second
 
-// Run runs the job to its end, or until ctx is done: then the round in progress
-// is finished and saved, and the error is Stopped.
+// Run runs the job to its end, or until ctx is done: then the round in progress is
+// finished and saved, its evaluation is left to whoever resumes, and the error is Stopped.
 func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	if j.Tell == nil {
 		j.Tell = func(any) {}
@@ -135,7 +135,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	start = start.Add(-run.Total) // earlier sittings count
 	j.Tell(Started{j, run, split})
 	if j.Resume {
-		j.Tell(Resumed{run.Engine.Next})
+		j.Tell(Resumed{run.Measured()})
 	}
 	figures := j.figures(run, split)
 	start = start.Add(figures.seen())
@@ -192,6 +192,8 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		ev, err := run.Step(ctx)
 		run.Total = time.Since(*start)
 		switch {
+		case run.Pending != nil: // stopped while it was measured
+			return j.stopped(ctx, run, out, err)
 		case errors.Is(err, round.ErrSpent) && run.Selected > 0:
 			return nil // a crash has cost what this round would have: what was measured last is reported
 		case errors.Is(err, round.ErrSpent):

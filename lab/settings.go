@@ -196,9 +196,7 @@ func (s *Spec) set(g Setting) error {
 		s.From[key] = g.From
 		return nil
 	}
-	all := append(param.Keys(s.Params), param.Keys(&s.Settings)...)
-	err := &param.Unknown{Key: g.Key, Nearest: param.Nearest(key, all)}
-	return input(fmt.Errorf("%s: %w (method %s)", g.From, err, s.Method), "tacit methods "+s.Method+" lists the keys")
+	return s.unknown(g, key)
 }
 
 // Assignments splits key=value words.

@@ -44,6 +44,15 @@ type Memory struct {
 // Wide is the length of a memory.
 func (m Memory) Wide() int { return len(m.Rates)*m.Dim + 1 }
 
+// Reach is what no number of a memory is above: rows are seen at unit length.
+func (m Memory) Reach() float64 {
+	most := float32(0)
+	for _, rho := range m.Rates {
+		most = max(most, rho)
+	}
+	return 1 / (1 - float64(most))
+}
+
 // See adds an item's row.
 func (m Memory) See(row, memory []float32) {
 	norm := float32(math.Sqrt(float64(vec.Dot(row, row))))

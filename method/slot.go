@@ -52,7 +52,11 @@ type Slot struct {
 	Rows    int
 	Dim     int
 	Init    Init
-	Doc     string // what it is, for the doc page
+	// Reach is the largest magnitude of a number that one device sends of it, as far as the
+	// method knows; 0 where it does not. In narrow sums it is the end of the scale: what is
+	// beyond it is cut.
+	Reach float64
+	Doc   string // what it is, for the doc page
 }
 
 // Copied reports whether a visit works on its own copy of the rows it touches.

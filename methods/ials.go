@@ -46,18 +46,21 @@ const (
 	alsSlots
 )
 
-func (m *IALS) Slots(int) []method.Slot {
-	d, shared, server := m.Dim, method.Shared, method.Server
+// reach is that of the numbers of p p' and of a gradient: rows grow as they get shorter.
+func (m *IALS) reach() float64 { return 64 / float64(m.Dim) }
+
+func (m *IALS) Slots(items int) []method.Slot {
+	d, shared, server, reach := m.Dim, method.Shared, method.Server, m.reach()
 	return []method.Slot{
 		alsItem: {
 			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
 		},
 		alsGram:  {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
-		alsGrad:  {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Doc: "gradient of the rows of a device's own items"},
-		alsOuter: {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
-		alsCurve: {Name: "curve", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "the same, times the number of its items"},
-		alsCount: {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "1 for each item that a device has"},
+		alsGrad:  {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Reach: reach, Doc: "gradient of the rows of a device's own items"},
+		alsOuter: {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Reach: reach, Doc: "a user's vector times itself"},
+		alsCurve: {Name: "curve", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Reach: reach * float64(items) / 2, Doc: "the same, times the number of its items"},
+		alsCount: {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Reach: 1, Doc: "1 for each item that a device has"},
 		alsUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 		alsMove:  {Name: "move", Scope: server, PerItem: true, Dim: d, Doc: "momentum"},
 		alsN:     {Name: "n", Scope: server, PerItem: true, Dim: 1, Doc: "devices that have an item"},

@@ -37,12 +37,12 @@ const (
 func (m *Tacit) memory() learn.Memory { return learn.Memory{Rates: m.Rates, Dim: m.Dim} }
 
 func (m *Tacit) Slots(items int) []method.Slot {
-	f, shared := m.memory().Wide(), method.Shared
+	f, shared, reach := m.memory().Wide(), method.Shared, m.memory().Reach()
 	return append(append(m.IALS.Slots(items),
 		method.Slot{Name: "head", Scope: shared, Up: method.None, PerItem: true, Dim: f, Doc: "the sequence head"},
-		method.Slot{Name: "square", Scope: shared, Up: method.Sum, Rows: f, Dim: f, Doc: "memories times themselves, in the head's round"},
-		method.Slot{Name: "next", Scope: shared, Up: method.Sum, PerItem: true, Dim: f, Doc: "the memory before each item, in the head's round"},
-		method.Slot{Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: m.pairs(items).grid().Len(), Doc: "how well each setting ranks a device's newest item, in the last round"},
+		method.Slot{Name: "square", Scope: shared, Up: method.Sum, Rows: f, Dim: f, Reach: reach * float64(items), Doc: "memories times themselves, in the head's round"},
+		method.Slot{Name: "next", Scope: shared, Up: method.Sum, PerItem: true, Dim: f, Reach: reach, Doc: "the memory before each item, in the head's round"},
+		method.Slot{Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: m.pairs(items).grid().Len(), Reach: 2, Doc: "how well each setting ranks a device's newest item, in the last round"},
 		method.Slot{Name: "choice", Scope: shared, Up: method.None, Rows: 1, Dim: 1, Doc: "the best of them, from 1"},
 		method.Slot{Name: "memory", Scope: method.Ephemeral, Rows: 1, Dim: f, Doc: "decayed sums of the history"},
 	), m.pairs(items).slots(items)...)

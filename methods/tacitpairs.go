@@ -53,9 +53,9 @@ func (p pairs) slots(items int) []method.Slot {
 	shared := method.Shared
 	return []method.Slot{
 		{Name: "weight", Scope: shared, Up: method.None, PerItem: true, Dim: items, Doc: "what an item says of each that may come"},
-		{Name: "past", Scope: shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Doc: "decayed pairs of what was, by half of the matrix, in the head's round"},
-		{Name: "after", Scope: shared, Up: method.Sum, PerItem: true, Dim: items, Doc: "decayed pairs of an item and one that came after it, in the head's round"},
-		{Name: "within", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "1 for each item with one before and one after it, in the head's round"},
+		{Name: "past", Scope: shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Reach: 6, Doc: "decayed pairs of what was, by half of the matrix, in the head's round"},
+		{Name: "after", Scope: shared, Up: method.Sum, PerItem: true, Dim: items, Reach: 2, Doc: "decayed pairs of an item and one that came after it, in the head's round"},
+		{Name: "within", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Reach: 1, Doc: "1 for each item with one before and one after it, in the head's round"},
 		{Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items by the pairs"},
 	}
 }

@@ -1,8 +1,11 @@
 package privacy
 
 import (
+	"fmt"
 	"math"
-	"math/bits"
+	mathbits "math/bits"
+
+	"github.com/tacit-rec/tacit/secagg"
 )
 
 // Draft is the update of one device before anybody sees it: rows of numbers, and
@@ -27,6 +30,23 @@ type Bound struct {
 	Levels float64 // integers per Clip
 	Bit    bool    // say whether the update was within Clip
 	Late   bool    // the bit is taken after clipping, as the PrivRec paper prints it: it is then always 1
+	// Most, if not 0, is the integer that the reach of a slot becomes, and the largest that a
+	// device sends: each slot has a scale of its own, and nothing else of the bound applies.
+	Most int64
+}
+
+// Narrow is the bound of sums that nobody's privacy rests on and that fit in so many bits:
+// a number is cut at the reach of its slot, which becomes the largest integer of which
+// so many devices cannot make a sum of 2^(bits-1).
+func Narrow(devices, bits int) (Bound, error) {
+	if bits < 2 || bits > secagg.MaxBits {
+		return Bound{}, fmt.Errorf("privacy: sums of %d bits: want 2 to %d", bits, secagg.MaxBits)
+	}
+	most := (int64(1)<<(bits-1) - 1) / int64(max(devices, 1))
+	if most < 1 {
+		return Bound{}, fmt.Errorf("privacy: sums of %d bits hold no numbers of %d devices: want %d bits or more", bits, devices, mathbits.Len(uint(devices))+1)
+	}
+	return Bound{Most: most}, nil
 }
 
 // Integers is the bound of sums that nobody's privacy rests on: wide enough for any
@@ -34,7 +54,7 @@ type Bound struct {
 // their sum fits in 63 bits.
 func Integers(devices int) Bound {
 	const wide, fine = 20, 24
-	return Bound{Clip: 1 << wide, Levels: math.Ldexp(1, min(wide+fine, 62-bits.Len(uint(max(devices, 1)))))}
+	return Bound{Clip: 1 << wide, Levels: math.Ldexp(1, min(wide+fine, 62-mathbits.Len(uint(max(devices, 1)))))}
 }
 
 // BitLevels is the integer that a whole clipping bit becomes; half of it is taken
@@ -153,3 +173,11 @@ func (b *Bound) Sensitivity(numbers int) float64 {
 
 // Unit is what an integer is worth.
 func (b *Bound) Unit() float64 { return b.Clip / b.Levels }
+
+// Worth is what an integer of a slot with a reach is worth.
+func (b *Bound) Worth(reach float64) float64 {
+	if b.Most > 0 {
+		return reach / float64(b.Most)
+	}
+	return b.Unit()
+}

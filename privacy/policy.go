@@ -102,7 +102,7 @@ var fields = []field{
 	{key: "clip", about: "the longest that a device's update may be; with adaptive, at the start", number: func(p *Policy) *float64 { return &p.Clip }},
 	{key: "row-clip", about: "the longest that one row of it may be, before the whole is bounded; without it, no bound", number: func(p *Policy) *float64 { return &p.Row }},
 	{key: "against", about: "whom the epsilon holds against", word: func(p *Policy) *string { return (*string)(&p.Against) }, choices: "central distributed local"},
-	{key: "mechanism", about: "the noise; tree is DP-FTRL and wants cohort=cycle:N, laplace wants against=local", word: func(p *Policy) *string { return (*string)(&p.Mechanism) }, choices: "gauss tree laplace"},
+	{key: "mechanism", about: "the noise; tree is DP-FTRL and wants cohort=cycle:N or cohort=come:N/E, laplace wants against=local", word: func(p *Policy) *string { return (*string)(&p.Mechanism) }, choices: "gauss tree laplace"},
 	{key: "adjacency", about: "which change of a user must not show; without it zero-out, and replace-one where a cohort is a count or a share", word: func(p *Policy) *string { return &p.Adjacency }, choices: "zero-out replace-one"},
 	{key: "adaptive", about: "the rule by which clip moves to a quantile of the updates' lengths", word: func(p *Policy) *string { return &p.Adaptive }, choices: "off geometric linear"},
 	{key: "quantile", about: "that quantile", number: func(p *Policy) *float64 { return &p.Quantile }},

@@ -122,6 +122,9 @@ func (k *Stack) Caveats() []string {
 	if k.Adaptive != "off" {
 		say("the bound on updates moves, from %g on, by a count of unclipped devices with noise of deviation %.3g, which the epsilon covers", k.Policy.Clip, k.Bit)
 	}
+	if k.Chosen {
+		say("devices choose when they come, and no sampling is assumed: each is in at most one sum of every %d rounds, which coordinator and device both see to; that a device came, and when, is not covered", k.Epoch)
+	}
 	if k.Each != nil {
 		say("rounds differ in what they send and in the noise on it: %s", k.tellEach())
 	}

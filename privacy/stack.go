@@ -17,7 +17,8 @@ type Setting struct {
 	Expected float64 // devices of a round, by the sampler
 	Sampler  account.Sampler
 	Q        float64
-	Epoch    int // rounds in which each device comes once, where the cohort is a cycle; else 0
+	Epoch    int  // rounds in which each device comes once at most: of a cycle, and where devices choose; else 0
+	Chosen   bool // by the devices: when they come
 	Rounds   int
 	Numbers  int      // of an update, what travels beside the rows included
 	Mean     string   // cohort, row or fixed
@@ -85,7 +86,9 @@ func (k *Stack) refuse() error {
 	case p.Against == Distributed && !s.Masked:
 		return errors.New("a device's share of the noise hides nobody by itself: against=distributed wants masks; add --secagg on, or --secagg assumed to take their outcome for granted")
 	case p.Mechanism == Tree && s.Epoch == 0:
-		return errors.New("mechanism=tree wants devices that come once in each pass over all: add cohort=cycle:100")
+		return errors.New("mechanism=tree wants devices that come once in so many rounds: add cohort=cycle:100 (in turn), or cohort=come:100/20 (when they like)")
+	case p.Mechanism != Tree && s.Chosen:
+		return errors.New("cohort=come: devices choose when they come, so no sampling may be claimed: add mechanism=tree")
 	case p.Mechanism != Tree && s.Epoch != 0:
 		return errors.New("cohort=cycle is no sampling, so noise on single rounds gains nothing from it: add mechanism=tree, or take cohort=poisson:0.1")
 	case p.Against == Distributed && float64(k.Fewest()) > s.Expected:

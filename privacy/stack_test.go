@@ -66,6 +66,8 @@ func TestAStackThatWouldLeakDoesNotBuild(t *testing.T) {
 		{"epsilon=8,delta=0.01", nil, "1/users"},
 		{"epsilon=8,mechanism=tree", nil, "cohort=cycle"},
 		{"epsilon=8", func(s *Setting) { s.Epoch, s.Sampler = 10, account.None }, "mechanism=tree"},
+		{"epsilon=8", func(s *Setting) { s.Epoch, s.Sampler, s.Chosen = 10, account.None, true }, "no sampling may be claimed"},
+		{"epsilon=8,mechanism=tree,adjacency=replace-one", func(s *Setting) { s.Epoch, s.Sampler, s.Chosen = 10, account.None, true }, "zero-out"},
 		{"epsilon=8,against=distributed,least=50", nil, "--secagg on"},
 		{"epsilon=8,against=distributed,least=50,cover=decoys:3", func(s *Setting) { s.Masked = true }, "every row"},
 		{"epsilon=8,against=local,cover=buckets:9", nil, "every row"},

@@ -61,7 +61,7 @@ func sharedCaveats(rows []*row) []string {
 	var said sayings
 	for _, r := range rows {
 		for _, s := range caveats(r) {
-			said.add(r.label, s)
+			said.add(r.name(), s)
 		}
 	}
 	var out []string

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -21,6 +22,7 @@ const (
 // series is one line of a chart; xs rise.
 type series struct {
 	label, class string
+	full         string // the label where there is room for all of it; empty for the same
 	xs, ys       []float64
 	quiet        bool // has no label of its own
 	// The rest is for plots.
@@ -29,6 +31,8 @@ type series struct {
 	bars  []float64 // half the length of a bar at each point
 	tips  []string
 }
+
+func (s *series) name() string { return cmp.Or(s.full, s.label) }
 
 // lineChart has rounds on its horizontal axis.
 type lineChart struct {
@@ -126,7 +130,7 @@ func (f *frame) series(c *canvas, s series, mark float64, format func(float64) s
 		xs, ys = append(xs, f.px(s.xs[i])), append(ys, f.py(s.ys[i]))
 	}
 	n := len(s.ys) - 1
-	c.poly("line "+s.class, xs, ys, fmt.Sprintf("%s: %s at round %g", s.label, format(s.ys[n]), s.xs[n]))
+	c.poly("line "+s.class, xs, ys, fmt.Sprintf("%s: %s at round %g", s.name(), format(s.ys[n]), s.xs[n]))
 	if len(xs) == 1 {
 		c.dot("dot "+s.class, xs[0], ys[0], 3, "")
 	}

@@ -34,6 +34,9 @@ type message struct {
 	Error  *struct{ Message string }
 }
 
+// patience is how long a browser is waited for: a busy machine is slow.
+const patience = 3 * time.Minute
+
 // chromium starts a browser, or skips the test.
 func chromium(t *testing.T) *browser {
 	t.Helper()
@@ -43,8 +46,12 @@ func chromium(t *testing.T) *browser {
 	}
 	toRead, toWrite := pipe(t)
 	fromRead, fromWrite := pipe(t)
+	profile, err := os.MkdirTemp("", "tacit-chromium-")
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := exec.Command(path, "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
-		"--hide-scrollbars", "--disable-extensions", "--disable-background-networking", "--user-data-dir="+t.TempDir())
+		"--hide-scrollbars", "--disable-extensions", "--disable-background-networking", "--user-data-dir="+profile)
 	if os.Geteuid() == 0 {
 		c.Args = append(c.Args, "--no-sandbox")
 	}
@@ -69,18 +76,7 @@ func chromium(t *testing.T) *browser {
 			}
 		}
 	}()
-	t.Cleanup(func() {
-		b.send("Browser.close", nil)
-		done := make(chan error, 1)
-		go func() { done <- c.Wait() }()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-			c.Process.Kill()
-			<-done
-		}
-		time.Sleep(100 * time.Millisecond) // its children still write to the profile
-	})
+	t.Cleanup(func() { b.quit(c, profile) })
 	var target struct{ TargetID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var session struct{ SessionID string }
@@ -90,6 +86,23 @@ func chromium(t *testing.T) *browser {
 		b.call(domain+".enable", nil, nil)
 	}
 	return b
+}
+
+// quit ends the browser and removes its profile.
+func (b *browser) quit(c *exec.Cmd, profile string) {
+	b.send("Browser.close", nil)
+	done := make(chan error, 1)
+	go func() { done <- c.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		c.Process.Kill()
+		<-done
+	}
+	// Its children may still write to the profile: a folder that is not empty again is no failure of a page.
+	for end := time.Now().Add(patience); os.RemoveAll(profile) != nil && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // installed is the path of a Chromium, or empty.
@@ -133,7 +146,7 @@ func (b *browser) send(method string, params any) {
 // next waits for a message that fits; events on the way are kept.
 func (b *browser) next(what string, fits func(message) bool) message {
 	b.t.Helper()
-	for timeout := time.After(60 * time.Second); ; {
+	for timeout := time.After(patience); ; {
 		select {
 		case m, open := <-b.in:
 			if !open {
@@ -146,7 +159,7 @@ func (b *browser) next(what string, fits func(message) bool) message {
 				return m
 			}
 		case <-timeout:
-			b.t.Fatalf("no answer of Chromium to %s in a minute", what)
+			b.t.Fatalf("no answer of Chromium to %s in %v", what, patience)
 		}
 	}
 }
@@ -206,7 +219,9 @@ func (b *browser) open(path string, l look) []string {
 	b.call("Emulation.setEmulatedMedia", map[string]any{"media": l.media, "features": []map[string]string{{"name": "prefers-color-scheme", "value": l.scheme}}}, nil)
 	url := "file://" + path
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
-	b.next("the page", func(m message) bool { return m.Method == "Page.loadEventFired" })
+	for !b.loaded(url) {
+		b.next("the page", func(m message) bool { return m.Method != "" })
+	}
 	var settled bool
 	b.eval("document.readyState == 'complete'", &settled)
 	var out []string
@@ -222,6 +237,24 @@ func (b *browser) open(path string, l look) []string {
 		}
 	}
 	return out
+}
+
+// loaded reports whether a page is there. The empty page that a browser begins with may
+// tell of its own end late, when another one was asked for.
+func (b *browser) loaded(url string) bool {
+	there := false
+	for _, e := range b.events {
+		switch e.Method {
+		case "Page.frameNavigated":
+			var p struct{ Frame struct{ URL string } }
+			there = json.Unmarshal(e.Params, &p) == nil && p.Frame.URL == url
+		case "Page.loadEventFired":
+			if there {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (b *browser) screenshot(file string) {
@@ -323,7 +356,7 @@ func TestPointingAtAMapTellsTheTitle(t *testing.T) {
 		t.Fatal(bad)
 	}
 	var tip string
-	for try := 0; try < 100 && tip == ""; try++ { // scrolling hides a tip, and a busy machine scrolls late
+	for end := time.Now().Add(patience); time.Now().Before(end) && tip == ""; { // scrolling hides a tip, and a busy machine scrolls late
 		var at [2]float64
 		b.eval(`(() => { const s = document.querySelector("g.spot").closest("svg"); s.scrollIntoView();
 		  const g = s.querySelector("g.spot"), p = s.createSVGPoint(); p.x = g.dataset.x; p.y = g.dataset.y;

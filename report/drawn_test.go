@@ -314,3 +314,33 @@ func FuzzDraw(f *testing.F) {
 		}
 	})
 }
+
+// Settings do not fit into a legend: rows have letters there, in the table and in the
+// notes, and a file of a figure has the whole label.
+func TestRowsWithLongSettingsHaveLetters(t *testing.T) {
+	runs := variants(3)
+	for _, r := range runs {
+		r.Result.Params["decay"], r.Result.Params["learning-rate"] = 0.00012345, r.Result.Params["dim"]
+	}
+	g := groups(runs)[0]
+	g.letter()
+	seen := map[string]bool{}
+	for i, r := range g.rows {
+		mark := string(rune('A' + i))
+		if r.name() != mark || r.legend() != mark+": pfedrec" || !strings.HasPrefix(r.label, mark+": pfedrec dim=") || strings.HasSuffix(r.label, "…") {
+			t.Errorf("row %d is called %q in notes, %q in legends, %q in tables", i, r.name(), r.legend(), r.label)
+		}
+		seen[r.legend()] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("legends are %v, want three", seen)
+	}
+	data := g.lines(func(*Run) series { return series{xs: []float64{1}, ys: []float64{1}} })
+	if p := (plot{lines: data}); p.table("x", "y").Rows[2][0] != g.rows[2].label {
+		t.Errorf("the file of a figure calls a row %v", p.table("x", "y").Rows[2][0])
+	}
+	g = groups([]*Run{variants(1)[0], made("fedmf", "paper", 1, 100, 943)})[0]
+	if g.letter(); g.rows[0].legend() != "pfedrec" || g.rows[1].name() != "fedmf" {
+		t.Errorf("short labels are %q and %q", g.rows[0].legend(), g.rows[1].name())
+	}
+}

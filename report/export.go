@@ -48,6 +48,7 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 	for _, g := range groups(runs) {
 		of := clip(file(g.dataset+"-"+g.protocol), 40)
 		if many {
+			g.letter()
 			if err := each("all-"+of, groupParts(g)); err != nil {
 				return nil, err
 			}

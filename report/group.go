@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // group is what may stand in one table: runs on the same data under the same
@@ -20,8 +21,37 @@ type group struct {
 // row is runs of one method with one setting, which differ in their seed only.
 type row struct {
 	label string
+	mark  string // a letter, where labels are too long for legends and notes
 	runs  []*Run
 	of    int // seeds of the row that this one was taken from; 0 for a whole row
+}
+
+// legendRoom is how many letters a legend has room for.
+const legendRoom = 18
+
+// letter gives rows letters where their labels do not fit into a legend: there they would
+// be cut to the same words.
+func (g *group) letter() {
+	if !slices.ContainsFunc(g.rows, func(r *row) bool { return utf8.RuneCountInString(r.label) > legendRoom }) {
+		return
+	}
+	for i, r := range g.rows {
+		if r.mark = string(rune('A' + i%26)); i >= 26 {
+			r.mark += fmt.Sprint(i / 26)
+		}
+		r.label = r.mark + ": " + r.label
+	}
+}
+
+// name is what notes call the row.
+func (r *row) name() string { return cmp.Or(r.mark, r.label) }
+
+// legend is what figures call it.
+func (r *row) legend() string {
+	if r.mark == "" {
+		return clip(r.label, legendRoom)
+	}
+	return clip(r.mark+": "+r.runs[0].Result.Method, legendRoom)
 }
 
 func (r *row) scores() spreads {
@@ -177,7 +207,7 @@ func (g *group) fill(runs []*Run) {
 		at := byKey[key]
 		if at == nil {
 			words := append([]string{res.Method}, params[res.Method].words(own)...)
-			at = &row{label: clip(strings.Join(append(words, options.words(opt)...), " "), 80)}
+			at = &row{label: clip(strings.Join(append(words, options.words(opt)...), " "), 140)}
 			byKey[key] = at
 			g.rows = append(g.rows, at)
 		}

@@ -19,7 +19,21 @@ var assets embed.FS
 
 // pageTemplate is parsed when it is first needed: most commands write no page.
 func pageTemplate() (*template.Template, error) {
-	return template.ParseFS(assets, "assets/report.html")
+	return template.New("report.html").Funcs(template.FuncMap{"aside": aside}).ParseFS(assets, "assets/report.html")
+}
+
+// aside parts a label from what stands in brackets, or as settings, after it.
+func aside(s string) [2]string {
+	for i, r := range s {
+		if r != ' ' || i == 0 {
+			continue
+		}
+		word, _, _ := strings.Cut(s[i+1:], " ")
+		if strings.HasPrefix(word, "(") || strings.Contains(word, "=") {
+			return [2]string{s[:i], s[i+1:]}
+		}
+	}
+	return [2]string{s}
 }
 
 // page is what the template shows.
@@ -28,6 +42,7 @@ type page struct {
 	CSS      template.CSS
 	JS       template.JS
 	Policy   string
+	Wide     bool        // tables have many columns
 	Groups   []groupView // nothing for one run
 	Sections []section
 	Searches []searchView
@@ -79,10 +94,14 @@ type figure struct {
 }
 
 type tableView struct {
-	Head       []string
+	Head       []headView
 	Main, Refs [][]string
 	Notes      []string
+	Dense      bool // small, with labels that do not wrap
 }
+
+// headView is a column's name, and what it is in full where that is longer.
+type headView struct{ Name, Full string }
 
 // HTML writes one page about one or more runs and searches. It makes no request:
 // styles, script and figures are in it, and its policy forbids the rest.
@@ -126,13 +145,14 @@ func (p *page) fill(runs []*Run) {
 	many := len(flat(runs)) > 1
 	for _, g := range groups(runs) {
 		if many {
+			g.letter()
 			t := overview(g)
 			marks(g, t)
 			p.Groups = append(p.Groups, groupView{Title: g.title(), Table: view(t), Parts: groupParts(g)})
 		}
 		for _, r := range g.rows {
 			for _, run := range r.runs {
-				s := runSection(g, &row{label: r.label, runs: []*Run{run}, of: len(r.runs)})
+				s := runSection(g, &row{label: r.label, mark: r.mark, runs: []*Run{run}, of: len(r.runs)})
 				s.ID = fmt.Sprintf("run-%d", len(p.Sections)+1)
 				for i := range s.Parts {
 					s.Parts[i].ID = s.ID + "-" + s.Parts[i].ID
@@ -166,7 +186,11 @@ func view(t *Table) tableView {
 		}
 	}
 	rule := min(t.Rule, len(lines)-1)
-	return tableView{Head: lines[0], Main: lines[1 : 1+rule], Refs: lines[1+rule:], Notes: t.Notes}
+	var head []headView
+	for _, name := range lines[0] {
+		head = append(head, headView{Name: name})
+	}
+	return tableView{Head: head, Main: lines[1 : 1+rule], Refs: lines[1+rule:], Notes: t.Notes}
 }
 
 // runSection is for a row of one run.

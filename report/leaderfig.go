@@ -199,8 +199,24 @@ func (b *Leaderboard) figures() []figure {
 	return out
 }
 
+// shortNames are the columns of a table of standings, as a page has room for them.
+var shortNames = []string{"method", "sampled HR", "sampled NDCG", "full HR", "full NDCG", "few rows", "new users: HR", "new users: NDCG", "up", "down", "training", "seeds"}
+
+// dense is the table for a page.
+func (s *Standings) dense(t *Table) tableView {
+	out := view(t)
+	out.Dense = true
+	for i := range out.Head {
+		if full := out.Head[i].Name; i < len(shortNames) && full != shortNames[i] {
+			out.Head[i] = headView{shortNames[i], full}
+		}
+	}
+	return out
+}
+
 // leaders puts a leaderboard on a page.
 func (p *page) leaders(b *Leaderboard) {
+	p.Wide = true
 	for _, s := range b.Tables {
 		g := groupView{Title: clip(s.title(), 120)}
 		t := s.table()
@@ -210,7 +226,7 @@ func (p *page) leaders(b *Leaderboard) {
 		for i, n := range t.Notes {
 			t.Notes[i] = clip(clean(n), 2000)
 		}
-		if g.Table = view(t); len(s.Entries) > 0 {
+		if g.Table = s.dense(t); len(s.Entries) > 0 {
 			g.Parts = []part{{ID: clip(file("leaders-"+s.Dataset+"-"+s.Protocol), 60), Title: "At a glance", Figures: []figure{s.figure()}}}
 		}
 		p.Groups = append(p.Groups, g)

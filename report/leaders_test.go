@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -100,5 +101,45 @@ func TestAFolderOfCellsHasAPage(t *testing.T) {
 		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "tacit docs leaderboard --found") {
 			t.Errorf("%s is loaded: %v", bad, err)
 		}
+	}
+}
+
+// At 1300 px every column of a table with the longest cells is in sight, and no method is
+// broken into two lines; on a phone the methods stay while the rest is scrolled.
+func TestTheLeaderboardFitsAScreen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser: run without -short")
+	}
+	b := chromium(t)
+	board := madeBoard()
+	e := *board.Tables[0].Entries[0]
+	e.Method, e.Epsilon, e.Seeds, e.Up, e.Down, e.Seconds = "tacit-private", 4.58, []uint64{1, 2, 3, 4, 5}, 11.5e6, 43.1e6, 182
+	e.New = &Newcomers{Share: 0.1, Seeds: 5, Mean: e.Mean, SD: e.SD, How: "folded in"}
+	board.Tables[0].Entries = append([]*Standing{&e}, board.Tables[0].Entries...)
+	path := filepath.Join(t.TempDir(), "board.html")
+	if err := os.WriteFile(path, []byte(page1(t, "wide.html", &Run{Board: board})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const lines = `[...document.querySelectorAll(".dense tbody th")].map(h => Math.round((h.clientHeight - 10) / 19.5))`
+	for _, l := range []look{{"desk", 1300, 900, false, "screen", "light"}, {"phone", 390, 844, true, "screen", "light"}} {
+		if bad := b.open(path, l); len(bad) > 0 {
+			t.Errorf("%s: %v", l.name, bad)
+		}
+		var hidden []int
+		b.eval(`[...document.querySelectorAll(".dense")].map(d => d.scrollWidth - d.clientWidth)`, &hidden)
+		var stays bool
+		b.eval(`(() => { const d = document.querySelector(".dense"), h = d.querySelector("tbody th"), at = h.getBoundingClientRect().left; d.scrollLeft = 200; return h.getBoundingClientRect().left == at; })()`, &stays)
+		if len(hidden) == 0 || l.name == "desk" && slices.Max(hidden) > 0 || !stays {
+			t.Errorf("%s: %v px of the tables are out of sight, and that the methods stay is %v", l.name, hidden, stays)
+		}
+		var high []int
+		if b.eval(lines, &high); l.name == "desk" && slices.Max(high) > 1 {
+			t.Errorf("methods have up to %d lines", slices.Max(high))
+		}
+	}
+	var titles []string
+	b.eval(`[...document.querySelectorAll(".dense thead")[0].querySelectorAll("th")].map(h => h.title)`, &titles)
+	if len(titles) != len(shortNames) || titles[1] != scoreNames[0] {
+		t.Errorf("columns are called in full %q", titles)
 	}
 }

@@ -23,7 +23,7 @@ func marks(g *group, t *Table) {
 	for i, r := range runs[1:] {
 		cs, err := Compare([]*Run{runs[0], r})
 		if err != nil || len(cs) == 0 {
-			said = append(said, g.rows[i+1].label)
+			said = append(said, g.rows[i+1].name())
 			continue
 		}
 		for _, c := range cs {

@@ -277,7 +277,7 @@ func (g *group) lines(of func(*Run) series) []series {
 	for i, r := range g.rows {
 		for j, run := range r.runs {
 			s := of(run)
-			s.label, s.class, s.quiet = clip(r.label, 18), fmt.Sprintf("c%d", i%7), j > 0
+			s.label, s.full, s.class, s.quiet = r.legend(), r.label, fmt.Sprintf("c%d", i%7), j > 0
 			if i/7%2 == 1 {
 				s.class += " dash" // the colours begin again
 			}

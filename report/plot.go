@@ -31,7 +31,7 @@ func (p *plot) table(x, y string) *Table {
 			if k := int(s.xs[i]); p.names != nil && k >= 0 && k < len(p.names) {
 				at = p.names[k]
 			}
-			t.Rows = append(t.Rows, []any{s.label, at, exact(s.ys[i])})
+			t.Rows = append(t.Rows, []any{s.name(), at, exact(s.ys[i])})
 		}
 	}
 	return t
@@ -133,7 +133,7 @@ func (p *plot) tip(s series, i int) string {
 	if k := int(s.xs[i]); p.names != nil && k >= 0 && k < len(p.names) {
 		at = p.names[k]
 	}
-	return fmt.Sprintf("%s: %s at %s", s.label, p.format(s.ys[i]), at)
+	return fmt.Sprintf("%s: %s at %s", s.name(), p.format(s.ys[i]), at)
 }
 
 func pad(a axis, by float64) axis {

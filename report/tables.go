@@ -46,10 +46,10 @@ func overview(g *group) *Table {
 			d := gapOf(r.asPublished(), p)
 			pub = frac(published(p.HR10)) + " / " + frac(published(p.NDCG10))
 			diff = points(d.hr) + " / " + points(d.ndcg)
-			said.add(r.label, fmt.Sprintf("published by %s; %s.", p.Source, d.verdict(len(r.runs))))
+			said.add(r.name(), fmt.Sprintf("published by %s; %s.", p.Source, d.verdict(len(r.runs))))
 			beside = true
 		} else if p != nil {
-			said.add(r.label, against(g, r, p))
+			said.add(r.name(), against(g, r, p))
 		}
 		t.Rows = append(t.Rows, []any{
 			r.label, len(r.runs), s[0], s[1], s[2], s[3], pub, diff, span(r.extent(selectedRound)),
@@ -58,14 +58,14 @@ func overview(g *group) *Table {
 		})
 		if x, told := r.onTest(); told {
 			t.Rows = append(t.Rows, []any{onTestLabel, "", x[0], x[1], x[2], x[3], "", "", span(r.extent(func(r *Result) int { return r.OnTest.Round })), "", ""})
-			said.add(r.label, selected(r))
+			said.add(r.name(), selected(r))
 		}
 		if x, told := r.fresh(); told {
 			t.Rows = append(t.Rows, under(freshLabel, x))
 		}
-		said.more(r.label, strings.TrimPrefix(verdicts(vs)+".", "."), r.freshNote(), r.runs[0].Result.Choice.chosen())
+		said.more(r.name(), strings.TrimPrefix(verdicts(vs)+".", "."), r.freshNote(), r.runs[0].Result.Choice.chosen())
 		if res := r.runs[0].Result; res.Privacy != nil {
-			said.add(r.label, strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
+			said.add(r.name(), strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
 		}
 	}
 	t.Rule = len(t.Rows)

@@ -262,7 +262,7 @@ func lettered(rows []*row, all []map[string]*Versus) []string {
 	var untested []string
 	for i, vs := range all {
 		if len(vs) == 0 {
-			untested = append(untested, rows[i].label)
+			untested = append(untested, rows[i].name())
 		}
 	}
 	if len(untested) > 0 {

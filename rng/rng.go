@@ -36,6 +36,8 @@ const (
 	HeldUsers
 	HeldRows
 	Fleet
+	Rounding
+	Arrival
 )
 
 const golden = 0x9e3779b97f4a7c15

@@ -18,11 +18,13 @@ import (
 // many, without replacement), "10%" (that share, rounded down, without
 // replacement), "poisson:0.1" (each with that probability, on its own) and
 // "cycle:100" (so many in turn, in an order drawn once: each device comes once in
-// each pass over all).
+// each pass over all) and "come:100/20" (the first so many that come by themselves, each
+// once at most in so many rounds).
 type Cohort struct {
-	Kind  string // "all", "count", "share", "poisson" or "cycle"
+	Kind  string // "all", "count", "share", "poisson", "cycle" or "come"
 	Count int
 	Share float64
+	Every int // of "come": rounds 0 to Every-1 are an epoch, and so on; a device is in one of each at most
 }
 
 func (c Cohort) MarshalText() ([]byte, error) {
@@ -37,13 +39,15 @@ func (c Cohort) MarshalText() ([]byte, error) {
 		return []byte("poisson:" + f(c.Share)), nil
 	case "cycle":
 		return []byte("cycle:" + strconv.Itoa(c.Count)), nil
+	case "come":
+		return fmt.Appendf(nil, "come:%d/%d", c.Count, c.Every), nil
 	}
 	return []byte("all"), nil
 }
 
 func (c *Cohort) UnmarshalText(b []byte) error {
 	s := string(b)
-	bad := fmt.Errorf("want all, a count, a share such as 10%%, poisson:0.1 or cycle:100")
+	bad := fmt.Errorf("want all, a count, a share such as 10%%, poisson:0.1, cycle:100 or come:100/20")
 	switch {
 	case s == "all":
 		*c = Cohort{Kind: "all"}
@@ -59,6 +63,12 @@ func (c *Cohort) UnmarshalText(b []byte) error {
 			return bad
 		}
 		*c = Cohort{Kind: "cycle", Count: n}
+	case strings.HasPrefix(s, "come:"):
+		x, ok := parseCome(s[len("come:"):])
+		if !ok {
+			return bad
+		}
+		*c = x
 	case strings.HasSuffix(s, "%"):
 		x, err := strconv.ParseFloat(s[:len(s)-1], 64)
 		if err != nil || !(x > 0 && x <= 100) {
@@ -78,10 +88,16 @@ func (c *Cohort) UnmarshalText(b []byte) error {
 // All reports whether every device takes part in every round.
 func (c Cohort) All() bool { return c.Kind == "" || c.Kind == "all" }
 
+// Over reports whether the cohort asks for more devices than there are. All of them come
+// then.
+func (c Cohort) Over(users int) bool {
+	return (c.Kind == "count" || c.Kind == "cycle") && c.Count > users
+}
+
 // Expected is the expected size of a cohort.
 func (c Cohort) Expected(users int) float64 {
 	switch c.Kind {
-	case "count", "cycle":
+	case "count", "cycle", "come":
 		return float64(min(c.Count, users))
 	case "share":
 		return math.Max(1, math.Floor(c.Share*float64(users)+1e-9)) // 29% of 100 is 29, not 28.999999999999996
@@ -92,7 +108,7 @@ func (c Cohort) Expected(users int) float64 {
 }
 
 // Sampling is the sampler that an accountant may claim for so many users, and its rate;
-// none where everybody comes, or comes in turn.
+// none where everybody comes, or comes in turn, or when it likes.
 func (c Cohort) Sampling(users int) (account.Sampler, float64) {
 	n := c.Expected(users)
 	switch {
@@ -104,9 +120,12 @@ func (c Cohort) Sampling(users int) (account.Sampler, float64) {
 	return account.None, 1
 }
 
-// Epoch is the number of rounds in which each of so many devices comes once, where
-// the cohort is a cycle; else 0.
+// Epoch is the number of rounds in which each of so many devices comes once at most: of
+// a cycle, and where devices choose themselves; else 0.
 func (c Cohort) Epoch(users int) int {
+	if c.Come() {
+		return c.Every
+	}
 	if c.Kind != "cycle" || users == 0 {
 		return 0
 	}
@@ -144,6 +163,8 @@ func (c Cohort) Draw(seed uint64, round, users int, dst []uint32) []uint32 {
 		from := round % c.Epoch(users) * n
 		dst = append(dst, order[from:min(from+n, users)]...)
 		slices.Sort(dst)
+	case "come":
+		dst = c.come(seed, round, users, dst)
 	default:
 		for u := range users {
 			dst = append(dst, uint32(u))

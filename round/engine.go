@@ -48,6 +48,7 @@ type Report struct {
 	Kept    bool // too few devices came, or stayed: nothing was released
 	Samples int
 	Bytes   int // sent by the devices that count
+	Cut     int // numbers that were beyond the reach of their slots, where devices are in this process
 	Loss    float64
 	LossN   int
 }
@@ -79,6 +80,10 @@ type Engine struct {
 	// The order in which updates arrive then changes no bit.
 	Bound *privacy.Bound
 
+	// Who, if set, appends who may take part in a round to dst, ascending, instead of a
+	// draw: where devices choose themselves, nobody draws.
+	Who func(round int, dst []uint32) []uint32
+
 	// Before, if set, is called after the visits and before the values change.
 	Before func(round int) error
 
@@ -101,7 +106,11 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	} else if e.Bound != nil {
 		e.bind(*e.Bound)
 	}
-	e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Fleet.Users(), e.ids[:0])
+	if e.Who != nil {
+		e.ids = e.Who(e.Next, e.ids[:0])
+	} else {
+		e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Fleet.Users(), e.ids[:0])
+	}
 	rep, err := e.Fleet.Round(ctx, e.Next, e.ids)
 	if err != nil {
 		return rep, fmt.Errorf("round %d: %w", e.Next+1, err)
@@ -117,7 +126,7 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	}
 	var shrunk [method.MaxSlots]float64
 	if e.Bound != nil {
-		e.unseal(e.Bound.Unit())
+		e.unseal(*e.Bound)
 	} else {
 		e.gather(rep.Devices, shrunk[:])
 	}

@@ -50,14 +50,14 @@ func (e *Engine) bind(b privacy.Bound) {
 }
 
 // unseal takes the round's integers as what they are worth.
-func (e *Engine) unseal(unit float64) {
+func (e *Engine) unseal(b privacy.Bound) {
 	fleet := e.Fleet.(Guarded)
 	clear(e.flat)
 	fleet.Sealed(e.flat)
 	for i, s := range e.sum {
 		if s != nil {
 			clear(s)
-			fleet.Unseal(e.Next, i, e.flat, unit, s)
+			fleet.Unseal(e.Next, i, e.flat, b.Worth(e.Slots[i].Reach), s)
 		}
 	}
 }

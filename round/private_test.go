@@ -72,7 +72,7 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *va
 	expected := e.Cohort.Expected(users)
 	v.rep.Devices = int(expected)
 	s := privacy.Setting{
-		Sends: true, Users: users, Expected: expected, Sampler: account.None, Q: 1, Epoch: e.Cohort.Epoch(users), Rounds: e.Rounds,
+		Sends: true, Users: users, Expected: expected, Sampler: account.None, Q: 1, Epoch: e.Cohort.Epoch(users), Chosen: e.Cohort.Come(), Rounds: e.Rounds,
 		Numbers: wide, Mean: "fixed", Step: 1, Metrics: e.Rounds,
 	}
 	if e.Cohort.Kind == "poisson" {
@@ -199,8 +199,14 @@ func TestASumOfTooFewIsThrownAwayAndPaidFor(t *testing.T) {
 // them: its variance is their number times that of one. With 20,000 numbers the
 // ratio has a deviation of 0.01; it is 6 of them off with a chance below 2e-9.
 func TestTreeNoiseInTheModelIsThatOfItsNodes(t *testing.T) {
+	for _, cohort := range []string{"cycle:10", "come:10/13"} {
+		t.Run(cohort, func(t *testing.T) { treeNoise(t, cohort) })
+	}
+}
+
+func treeNoise(t *testing.T, cohort string) {
 	const wide = 20_000
-	e, v := guarded(t, "noise=4,mechanism=tree,least=5", "cycle:10", 130, wide)
+	e, v := guarded(t, "noise=4,mechanism=tree,least=5", cohort, 130, wide)
 	g, sum := e.Guard, 0.0
 	e.Rounds = 16
 	for round := range 16 {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -251,11 +252,15 @@ func (f *Fleet) Welcomes() bool {
 	return f.central == nil || !slices.ContainsFunc(f.Plan.Slots, func(s method.Slot) bool { return s.PerUser })
 }
 
-// prepared measures every user with the newest shared values, or the newcomers alone.
-func (f *Fleet) prepared(e *eval, t int, newcomers bool) time.Duration {
+// prepared measures every user with the newest shared values, or the newcomers alone,
+// until ctx is done.
+func (f *Fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (time.Duration, error) {
 	start := time.Now()
 	const piece = 16
 	f.each((len(f.state)+piece-1)/piece, func(l *lane, i int) {
+		if ctx.Err() != nil {
+			return
+		}
 		for u := i * piece; u < min((i+1)*piece, len(f.state)); u++ {
 			if e.only != nil && !e.only[u] {
 				continue
@@ -274,5 +279,5 @@ func (f *Fleet) prepared(e *eval, t int, newcomers bool) time.Duration {
 			e.visited(l, u)
 		}
 	})
-	return time.Since(start)
+	return time.Since(start), ctx.Err()
 }

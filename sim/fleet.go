@@ -27,6 +27,7 @@ import (
 type Fleet struct {
 	Plan  *device.Plan
 	Mem   *device.Memory
+	Late  func(round, user int) bool // if set, who else comes after the deadline
 	split *data.Split
 	opt   Options
 	state []device.State
@@ -216,6 +217,7 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		rep.Idle += l.rep.Idle
 		rep.Samples += l.rep.Samples
 		rep.Bytes += l.rep.Bytes
+		rep.Cut += l.rep.Cut
 		rep.Loss += l.rep.Loss // of the one lane that worked the first shard
 		rep.LossN += l.rep.LossN
 		f.extra += l.evalled / time.Duration(len(f.lanes))
@@ -268,7 +270,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 	f.open(l, u, t)
 	to := shard
-	late := f.gone(u, t, rng.Straggle, f.opt.Straggle)
+	late := f.gone(u, t, rng.Straggle, f.opt.Straggle) || f.Late != nil && f.Late(t, u)
 	if late {
 		to = device.Void
 	}
@@ -291,6 +293,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 		l.rep.Devices++
 		l.rep.Samples += out.Samples
 		l.rep.Bytes += out.Bytes
+		l.rep.Cut += out.Cut
 	}
 	if loss {
 		l.rep.Loss += out.Loss

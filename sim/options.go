@@ -18,7 +18,7 @@ type Options struct {
 	Rounds    int            `default:"100" doc:"rounds of training"`
 	Batch     int            `default:"256" range:"32..1024,log" doc:"samples in a local mini-batch"`
 	Negatives int            `default:"4" range:"1..10" doc:"negatives drawn for each positive, anew in every round"`
-	Cohort    round.Cohort   `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, poisson:0.1, or cycle:100 (in turn)"`
+	Cohort    round.Cohort   `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, poisson:0.1, cycle:100 (in turn), or come:100/20 (the first so many that come by themselves, each once at most in so many rounds)"`
 	Dropout   float64        `default:"0" doc:"share of a cohort that vanishes: neither its state nor the model changes"`
 	Straggle  float64        `default:"0" doc:"share of those that do not vanish that finish after the deadline: their own state changes, the model does not"`
 	Mean      string         `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
@@ -27,6 +27,7 @@ type Options struct {
 	DP        privacy.Policy `default:"none" doc:"user-level differential privacy: none, or a list such as epsilon=8,delta=1e-6,clip=0.5; tacit privacy keys lists what it knows"`
 	Secagg    string         `default:"off" choices:"off|assumed|on" doc:"secure sums, with dp only: on runs the whole protocol, assumed takes its outcome for granted"`
 	Sums      string         `default:"float" choices:"float|integer" doc:"how updates are added up: as they are, or as whole numbers of 2^-24, as over a network; with dp always whole"`
+	Bits      int            `default:"24" doc:"bits of each number of a sum of whole numbers, with methods that say how large theirs are; 0 is for as many as there is room for. Not with dp"`
 	Encode    string         `default:"dense" choices:"dense|sparse" doc:"how the bytes that travel are counted: every number, or without zeros where that is less"`
 	Keep      string         `default:"f32" choices:"f32|int16|int8" doc:"how a device keeps its private tables between visits: as they are, or rounded to whole numbers of a unit that each row has"`
 	NewUsers  float64        `default:"0" doc:"share of the users that take no part in training: they are recommended to from their own train rows, and measured apart"`
@@ -63,6 +64,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("secagg = %s without dp: masked sums need a bound on an update, which dp brings", o.Secagg)
 	case o.integers() && !o.DP.On() && (o.Mean == "row" || o.Noise.On()):
 		return fmt.Errorf("sums = integer with mean = %s and noise = %s: over a network nobody counts rows, and noise is dp's; use mean=cohort and noise=none", o.Mean, textOf(o.Noise))
+	case o.Bits != 0 && (o.Bits < 8 || o.Bits > 32):
+		return fmt.Errorf("bits = %d: want 8 to 32, or 0", o.Bits)
 	case !(o.NewUsers >= 0 && o.NewUsers <= 0.9):
 		return fmt.Errorf("new-users = %g: want a share from 0 to 0.9", o.NewUsers)
 	case o.EvalEvery < 1:

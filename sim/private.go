@@ -38,7 +38,7 @@ func (r *Run) guard() error {
 	users := f.Users()
 	s := privacy.Setting{
 		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
-		Epoch: r.Cohort.Epoch(users), Rounds: r.Rounds, Numbers: f.Plan.Widest(), Mean: string(e.Mean),
+		Epoch: r.Cohort.Epoch(users), Chosen: r.Cohort.Come(), Rounds: r.Rounds, Numbers: f.Plan.Widest(), Mean: string(e.Mean),
 		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed, Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
 	if r.DP.Metrics > 0 && !f.split.Validates() {
@@ -148,14 +148,14 @@ func (r *Run) clip() float64 {
 }
 
 // tell adds to a round's event what it cost.
-func (r *Run) tell(ev *Event, rep round.Report, turn, last bool) error {
+func (r *Run) tell(ev *Event, p *Pending, turn bool) error {
 	if r.Engine.Guard == nil {
 		return nil
 	}
-	if rep.Kept {
+	if p.Kept {
 		r.Kept++
 	}
-	if last && r.Engine.Next < r.Rounds {
+	if p.Last && r.Engine.Next < r.Rounds {
 		r.Broke = r.Engine.Next + 1
 	}
 	if !turn {

@@ -11,7 +11,6 @@ import (
 	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/vec"
@@ -49,6 +48,16 @@ type Told struct {
 	Kept     int             // rounds with too few devices, of which nothing was released
 	Broke    int             // the round, from 1, for which the budget had nothing left; 0 for none
 	Paid     []account.Event // what was in the ledger when a checkpoint was saved
+	Pending  *Pending        `json:",omitempty"` // the newest round, where it is not measured yet
+}
+
+// Pending is a round that was run, and whose evaluation was stopped. The next Step
+// measures it, from the start.
+type Pending struct {
+	Event Event
+	Kept  bool // nothing was released of it
+	Last  bool // that the budget affords
+	Sane  bool // all values are finite
 }
 
 // Chosen is the round that is best on test, the first of equals. To report it as a
@@ -72,6 +81,7 @@ type Event struct {
 	BytesUp int           `json:"bytes_up"`
 	Down    int           `json:"bytes_down,omitempty"` // and Zeros: where Encode is sparse
 	Zeros   float64       `json:"zeros,omitempty"`      // share of the numbers sent to devices
+	Cut     int           `json:"cut,omitempty"`        // numbers that were beyond the reach of their slots
 	TrainMS float64       `json:"train_ms"`
 	EvalMS  float64       `json:"eval_ms"`
 	Best    bool          `json:"best,omitempty"`
@@ -98,6 +108,9 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	if err != nil {
 		return nil, err
 	}
+	if err := opt.Cohort.Check(f.Users()); err != nil {
+		return nil, fmt.Errorf("sim: %w", err)
+	}
 	e := &round.Engine{
 		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: agg.Mean(opt.Mean), Rule: opt.Server, Noise: opt.Noise,
 		Items: split.Items(), Rounds: opt.Rounds, Seed: seed, Workers: jobs,
@@ -112,7 +125,10 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		if f.central != nil {
 			return nil, errors.New("sim: sums=integer: this method is trained in one place, and sums nothing")
 		}
-		b := privacy.Integers(f.Users())
+		b, err := f.Plan.Bound(f.Users(), opt.Bits)
+		if err != nil {
+			return nil, fmt.Errorf("sim: bits = %d: %w", opt.Bits, err)
+		}
 		e.Bound = &b
 	}
 	if opt.DP.On() {
@@ -122,16 +138,29 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		}
 	}
 	if f.Plan.Serves(method.Tuned) && opt.partial() && split.Out() == nil {
-		f.prepared(r.eval, 0, false) // who has not been visited yet is measured as it was born
+		f.prepared(context.Background(), r.eval, 0, false) // who has not been visited yet is measured as it was born
 	}
 	return r, nil
 }
 
 // Done reports whether all rounds are run.
-func (r *Run) Done() bool { return r.Engine.Next >= r.Rounds || r.Broke > 0 }
+func (r *Run) Done() bool { return r.Measured() >= r.Rounds || r.Broke > 0 }
 
-// Step runs one round, and evaluates it if it is its turn.
+// Measured is how many rounds Step has told of.
+func (r *Run) Measured() int {
+	if r.Pending != nil {
+		return r.Engine.Next - 1
+	}
+	return r.Engine.Next
+}
+
+// Step runs one round, and evaluates it if it is its turn. Once ctx is done the round is
+// finished, and its evaluation is not: then the error is ctx's, and the next Step, also of
+// a run that was saved and loaded, evaluates it.
 func (r *Run) Step(ctx context.Context) (Event, error) {
+	if r.Pending != nil {
+		return r.measure(ctx)
+	}
 	t, f := r.Engine.Next, r.Fleet
 	last, err := r.lastAffordable(t)
 	if err != nil {
@@ -160,7 +189,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		return Event{}, err
 	}
 	took, evalled := time.Since(start), f.evalTime()
-	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Clip: clip}
+	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Cut: rep.Cut, Clip: clip}
 	sane := r.finite()
 	if rep.LossN > 0 {
 		// A private slot that has diverged shows in the loss alone.
@@ -171,25 +200,42 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 			sane = false
 		}
 	}
-	train := took - evalled
-	if turn {
-		evalled += r.after(t, tuned)
-	}
-	ev.TrainMS, ev.EvalMS = ms(train), ms(evalled)
-	r.account(rep, train, evalled)
+	ev.TrainMS, ev.EvalMS = ms(took-evalled), ms(evalled)
+	r.account(rep, took-evalled, evalled)
 	r.Down += ev.Down
+	p := &Pending{ev, rep.Kept, last, sane}
 	if turn {
-		if err := r.judge(&ev); err != nil {
-			return ev, err
-		}
+		r.Pending = p
+		return r.measure(ctx)
 	}
-	if err := r.tell(&ev, rep, turn, last); err != nil {
-		return ev, err
+	return r.close(p, false)
+}
+
+// measure evaluates the pending round.
+func (r *Run) measure(ctx context.Context) (Event, error) {
+	p := r.Pending
+	took, err := r.after(ctx, p.Event.Round-1)
+	r.Eval += took
+	p.Event.EvalMS += ms(took)
+	if err != nil {
+		return Event{}, err
 	}
-	if !sane {
-		return ev, ErrDiverged
+	r.Pending = nil
+	if err := r.judge(&p.Event); err != nil {
+		return p.Event, err
 	}
-	return ev, nil
+	return r.close(p, true)
+}
+
+// close ends a round that is measured, or needs not to be.
+func (r *Run) close(p *Pending, turn bool) (Event, error) {
+	if err := r.tell(&p.Event, p, turn); err != nil {
+		return p.Event, err
+	}
+	if !p.Sane {
+		return p.Event, ErrDiverged
+	}
+	return p.Event, nil
 }
 
 // evaluates reports whether round t, from 0, is evaluated.
@@ -206,14 +252,14 @@ func (r *Run) before(t int) error {
 }
 
 // after measures who was not measured in its visit.
-func (r *Run) after(t int, tuned bool) time.Duration {
+func (r *Run) after(ctx context.Context, t int) (time.Duration, error) {
 	f := r.Fleet
-	if !tuned && !f.Plan.Serves(method.Stranger) || f.out != nil {
-		return f.prepared(r.eval, t, false)
+	if !f.Plan.Serves(method.Tuned) && !f.Plan.Serves(method.Stranger) || f.out != nil {
+		return f.prepared(ctx, r.eval, t, false)
 	} else if f.split.Newcomers() != nil {
-		return f.prepared(r.eval, t, true)
+		return f.prepared(ctx, r.eval, t, true)
 	}
-	return 0
+	return 0, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -27,4 +27,8 @@ const (
 	HashBytes   = 32         // of a SHA-256
 	NonceBytes  = 16         // of a request
 	MaxAuthSize = 256        // bytes of the value of a Tacit-Auth header
+
+	// ReadoutLeast is the fewest devices in the sum of a readout. Devices take part in no
+	// smaller one.
+	ReadoutLeast = 10
 )

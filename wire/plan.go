@@ -117,6 +117,8 @@ func checkPlan(p *pb.Plan) error {
 		return fmt.Errorf("wire: a plan for %d users: want 1 to %d", p.Users, MaxUsers)
 	case p.Rounds < 1 || p.Rounds > MaxRounds:
 		return fmt.Errorf("wire: a plan of %d rounds: want 1 to %d", p.Rounds, MaxRounds)
+	case p.Every > MaxRounds:
+		return fmt.Errorf("wire: a plan of one answer in %d rounds: want at most %d", p.Every, MaxRounds)
 	case p.Batch > 1<<20:
 		return fmt.Errorf("wire: batches of %d: want at most %d", p.Batch, 1<<20)
 	case p.Negatives > 1<<10:

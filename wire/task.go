@@ -14,6 +14,9 @@ import (
 // BoundFor is a bound as it travels: with the deviation of the noise that each device
 // adds to an integer and to the clipping bit, and the largest magnitude of one.
 func BoundFor(b privacy.Bound, noise, bitNoise, most int64) *pb.Bound {
+	if b.Most > 0 {
+		return &pb.Bound{Each: true, Most: b.Most}
+	}
 	return &pb.Bound{
 		Clip: b.Clip, Levels: b.Levels, Row: b.Row, L1: b.L1, Bit: b.Bit, Late: b.Late,
 		Noise: noise, BitNoise: bitNoise, Most: most,
@@ -28,6 +31,8 @@ func BoundOf(b *pb.Bound) (privacy.Bound, error) {
 	switch {
 	case b == nil:
 		return privacy.Bound{}, errors.New("wire: a task without a bound")
+	case b.Each:
+		return eachBound(b)
 	case !positive(b.Clip, large):
 		return privacy.Bound{}, fmt.Errorf("wire: a clip of %g: want 2^-60 to 2^60", b.Clip)
 	case !(b.Levels >= 1 && b.Levels <= MaxMost):
@@ -40,6 +45,17 @@ func BoundOf(b *pb.Bound) (privacy.Bound, error) {
 		return privacy.Bound{}, fmt.Errorf("wire: noise of %d and %d: want 0 to 2^52", b.Noise, b.BitNoise)
 	}
 	return privacy.Bound{Clip: b.Clip, L1: b.L1, Row: b.Row, Levels: b.Levels, Bit: b.Bit, Late: b.Late}, nil
+}
+
+// eachBound checks a bound that is the reach of each slot.
+func eachBound(b *pb.Bound) (privacy.Bound, error) {
+	switch {
+	case b.Clip != 0 || b.Levels != 0 || b.Row != 0 || b.L1 || b.Bit || b.Late || b.Noise != 0 || b.BitNoise != 0:
+		return privacy.Bound{}, errors.New("wire: a bound by the reach of each slot, and another beside it")
+	case b.Most < 1 || b.Most > math.MaxInt32:
+		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^31-1", b.Most)
+	}
+	return privacy.Bound{Most: b.Most}, nil
 }
 
 // MaskingFor is a round of secure aggregation as it travels to the device of an id.

@@ -8,83 +8,18 @@ import (
 	"math/bits"
 
 	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// The form of a vector: a byte of version, a uvarint count, then runs until the bytes
-// end. A run is a uvarint of zeros to skip, a uvarint n, a byte of width, and n
-// numbers of that many bytes, little-endian two's complement. What follows the last
-// run is zero.
-//
-// One vector has one form. Stretches of numbers are cut where three zeros or more
-// stand together, and begin and end with a number that is not zero. A stretch is
-// cut into blocks of 32 from its start; each has the width of its widest number, and
-// neighbours of one width are one run.
-const (
-	vectorVersion = 1
-	gap           = 3
-	block         = 32
-)
-
-// AppendVector appends the form of v.
-func AppendVector(dst []byte, v []int64) []byte {
-	dst = append(dst, vectorVersion)
-	dst = binary.AppendUvarint(dst, uint64(len(v)))
-	done := 0
-	for at := 0; ; {
-		for at < len(v) && v[at] == 0 {
-			at++
-		}
-		if at == len(v) {
-			return dst
-		}
-		end := at
-		for i := at; i < min(len(v), end+gap); i++ {
-			if v[i] != 0 {
-				end = i + 1
-			}
-		}
-		dst = appendStretch(dst, v[at:end], at-done)
-		at, done = end, end
-	}
-}
-
-func appendStretch(dst []byte, v []int64, skip int) []byte {
-	for len(v) > 0 {
-		n := min(block, len(v))
-		w := widest(v[:n])
-		for n < len(v) && widest(v[n:min(n+block, len(v))]) == w {
-			n = min(n+block, len(v))
-		}
-		dst = binary.AppendUvarint(dst, uint64(skip))
-		dst = binary.AppendUvarint(dst, uint64(n))
-		dst = append(dst, byte(w))
-		for _, x := range v[:n] {
-			for range w {
-				dst = append(dst, byte(x))
-				x >>= 8
-			}
-		}
-		v, skip = v[n:], 0
-	}
-	return dst
-}
-
-// width is how many bytes a number needs.
-func width(x int64) int { return bits.Len64(uint64(x^x>>63))/8 + 1 }
-
-func widest(v []int64) int {
-	var all uint64
-	for _, x := range v {
-		all |= uint64(x ^ x>>63)
-	}
-	return bits.Len64(all)/8 + 1
-}
+// AppendVector appends the form of v, which package rows says.
+func AppendVector(dst []byte, v []int64) []byte { return rows.AppendVector(dst, v) }
 
 // VectorLimit is the most bytes that a vector of so many numbers can take, with
 // magnitudes up to most: what a coordinator lets a report have.
 func VectorLimit(numbers int, most int64) int {
-	return 1 + 2*binary.MaxVarintLen64 + numbers*width(most) + 4*(numbers/block+1)
+	width := max(8, rows.VectorWidth(most)) // below 8 the heads of runs weigh more than the zeros between them
+	return 64 + (numbers*width+7)/8 + 4*(numbers/rows.VectorBlock+1) + numbers/32
 }
 
 // run is n numbers of a vector from a place on.
@@ -125,28 +60,36 @@ func nextRun(b []byte, from, numbers int) (r run, skip int, rest []byte, err err
 		return r, 0, nil, errVectorShort
 	}
 	r.width, b = int(b[0]), b[1:]
-	if r.n == 0 || r.width < 1 || r.width > 8 {
+	if r.n == 0 || r.width < 1 || r.width > 64 {
 		return r, 0, nil, errVectorForm
 	}
-	if len(b) < r.n*r.width {
+	size, left := (r.n*r.width+7)/8, r.n*r.width%8
+	if len(b) < size {
 		return r, 0, nil, errVectorShort
 	}
-	r.data = b[:r.n*r.width]
-	return r, skip, b[r.n*r.width:], nil
+	if left > 0 && b[size-1]>>left != 0 {
+		return r, 0, nil, errVectorForm
+	}
+	r.data = b[:size]
+	return r, skip, b[size:], nil
 }
 
 // number is the i-th of a run.
 func (r *run) number(i int) int64 {
-	b := r.data[i*r.width:]
-	shift := 64 - 8*r.width
+	from := i * r.width
+	b, low, shift := r.data[from>>3:], from&7, 64-r.width
 	if len(b) >= 8 {
-		return int64(binary.LittleEndian.Uint64(b)<<shift) >> shift
+		x := binary.LittleEndian.Uint64(b) >> low
+		if low > shift {
+			x |= uint64(b[8]) << (64 - low)
+		}
+		return int64(x<<shift) >> shift
 	}
 	var x uint64
-	for j := range r.width {
-		x |= uint64(b[j]) << (8 * j)
+	for j, c := range b {
+		x |= uint64(c) << (8 * j)
 	}
-	return int64(x<<shift) >> shift
+	return int64(x>>low<<shift) >> shift
 }
 
 // ReadVector checks the form of a vector of so many numbers, each of a magnitude up
@@ -175,8 +118,8 @@ func runs(b []byte, numbers int) ([]byte, error) {
 	if len(b) == 0 {
 		return nil, errVectorShort
 	}
-	if b[0] != vectorVersion {
-		return nil, fmt.Errorf("wire: a vector of version %d: want %d", b[0], vectorVersion)
+	if b[0] != rows.VectorVersion {
+		return nil, fmt.Errorf("wire: a vector of version %d: want %d", b[0], rows.VectorVersion)
 	}
 	n, rest, err := uvarint(b[1:], MaxNumbers)
 	if err == nil && n != numbers {
@@ -210,11 +153,11 @@ func checkVector(b []byte, numbers int, most int64) error {
 			return err
 		}
 		if !first && skip == 0 {
-			if (at-start)%block != 0 || r.width == last {
+			if (at-start)%rows.VectorBlock != 0 || r.width == last {
 				return errVectorForm
 			}
 		} else {
-			if !first && skip < gap || zeros != 0 || r.number(0) == 0 {
+			if !first && skip < rows.VectorGap || zeros != 0 || r.number(0) == 0 {
 				return errVectorForm
 			}
 			start = r.at
@@ -233,9 +176,9 @@ func checkVector(b []byte, numbers int, most int64) error {
 // check looks at the numbers of a run that so many zeros precede, and returns how
 // many end it.
 func (r *run) check(zeros int, most int64) (int, error) {
-	for from := 0; from < r.n; from += block {
+	for from := 0; from < r.n; from += rows.VectorBlock {
 		var all uint64
-		for i := from; i < min(from+block, r.n); i++ {
+		for i := from; i < min(from+rows.VectorBlock, r.n); i++ {
 			x := r.number(i)
 			if x > most || x < -most {
 				return 0, fmt.Errorf("wire: a vector has %d at %d: want magnitudes up to %d", x, r.at+i, most)
@@ -244,11 +187,11 @@ func (r *run) check(zeros int, most int64) (int, error) {
 			if zeros++; x != 0 {
 				zeros = 0
 			}
-			if zeros == gap {
+			if zeros == rows.VectorGap {
 				return 0, errVectorForm
 			}
 		}
-		if bits.Len64(all)/8+1 != r.width {
+		if bits.Len64(all)+1 != r.width {
 			return 0, errVectorForm
 		}
 	}
@@ -260,7 +203,7 @@ func (r *run) check(zeros int, most int64) (int, error) {
 // is whole. Noise that a device adds has no such bound, and is let through.
 func CheckLength(b []byte, numbers int, bound *pb.Bound) error {
 	p, err := BoundOf(bound)
-	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 {
+	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 || bound.Each { // each number has its own, which was checked
 		return err
 	}
 	end := numbers

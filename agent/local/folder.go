@@ -25,13 +25,16 @@ func (f Folder) file(hash [32]byte) string { return filepath.Join(f.dir, hex.Enc
 
 func (f Folder) Get(hash [32]byte) ([]byte, error) {
 	info, err := os.Stat(f.file(hash))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > wire.MaxBlob {
+	if err == nil && info.Size() > wire.MaxBlob {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("local: the model: %w", err)
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(f.file(hash))
 	}
-	b, err := os.ReadFile(f.file(hash))
+	if errors.Is(err, fs.ErrNotExist) { // it may go while we look, too
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("local: the model: %w", err)
 	}
@@ -63,7 +66,7 @@ func (f Folder) Keep(hashes [][32]byte) error {
 		if b, err := hex.DecodeString(name); err != nil || len(b) != 32 || keep[name] {
 			continue
 		}
-		if err := os.Remove(filepath.Join(f.dir, name)); err != nil {
+		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("local: the model: %w", err)
 		}
 	}

@@ -128,7 +128,14 @@ func (a *app) status(r *pb.StatusResponse) error {
 			line(k, "%d", s.Counts[k])
 		}
 		for _, r := range s.Readouts {
-			line(fmt.Sprintf("readout %d", r.Round), "HR@10 %.3f NDCG@10 %.3f, popularity %.3f %.3f, by about %.0f devices", r.HR10, r.NDCG10, r.PopHR10, r.PopNDCG10, r.Devices)
+			popular := "popularity not known"
+			if r.Popular {
+				popular = fmt.Sprintf("popularity %.3f %.3f", r.PopHR10, r.PopNDCG10)
+			}
+			line(fmt.Sprintf("readout %d", r.Round), "HR@10 %.3f NDCG@10 %.3f, %s, by about %.0f devices", r.HR10, r.NDCG10, popular, r.Devices)
+		}
+		if s.Missed != "" {
+			line("no readout", "%s", s.Missed)
 		}
 		return w.Flush()
 	})

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 var (
@@ -58,11 +57,11 @@ func TestChaos(t *testing.T) {
 	world := "users=30,items=60,mean-rows=12"
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--chaos", "kills=3,seed=1")
+		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--deadline", "10m", "--chaos", "kills=3,seed=1")
 	})
 	t.Run("with a promise", func(t *testing.T) {
 		t.Parallel()
-		chaos(t, 2, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "20", "--dp", "epsilon=20,delta=1e-3,clip=0.5", "--chaos", "kills=2,seed=2")
+		chaos(t, 2, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "20", "--dp", "epsilon=20,delta=1e-3,clip=0.5", "--deadline", "10m", "--chaos", "kills=2,seed=2")
 	})
 }
 
@@ -85,25 +84,12 @@ func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 	serve := func(more ...string) []string {
 		return append([]string{"serve", "--state", dir, "--listen", "127.0.0.1:0", "-q"}, more...)
 	}
-	start := func(more ...string) *exec.Cmd {
+	begin := func(more ...string) *exec.Cmd {
 		t.Helper()
 		os.Remove(filepath.Join(dir, welcomeFile))
-		c := exec.Command(os.Args[0], serve(more...)...)
-		c.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
-		var errs bytes.Buffer
-		c.Stderr = &errs
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Process.Kill() })
-		for range 300 {
-			if code, _, _ := tacit("admin", "status", "--state", dir); code == 0 {
-				return c
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		t.Fatalf("it does not start: %s", errs.String())
-		return nil
+		c := program(t, nil, serve(more...)...)
+		until(t, "it starts", func() bool { code, _, _ := tacit("admin", "status", "--state", dir); return code == 0 })
+		return c
 	}
 	stop := func(c *exec.Cmd) {
 		t.Helper()
@@ -115,17 +101,17 @@ func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 			t.Errorf("Ctrl-C ends it with %d, want 130", code)
 		}
 	}
-	c := start("-d", "world", "--world", "users=6,items=30,mean-rows=8", "--rounds", "50", "--rehearsal", "-m", "fedmf", "--deadline", "60s")
+	c := begin("-d", "world", "--world", "users=6,items=30,mean-rows=8", "--rounds", "50", "--rehearsal", "-m", "fedmf", "--deadline", "10m")
 	devices := program(t, nil, "fleet", "--state", dir, "-d", "world", "--world", "users=6,items=30,mean-rows=8", "--slow", "20ms")
-	for range 300 {
-		if _, out, _ := tacit("admin", "status", "--state", dir, "--format", "json"); strings.Contains(out, `"round": 3`) || strings.Contains(out, `"round":3`) {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	until(t, "some rounds", func() bool {
+		_, out, _ := tacit("admin", "status", "--state", dir, "--format", "json")
+		status, _ := decode(t, out)["data"].(map[string]any)
+		done, _ := status["round"].(float64)
+		return done >= 3
+	})
 	stop(c)
 	_ = devices.Process.Kill()
-	stop(start()) // it goes on
+	stop(begin()) // it goes on
 	var block string
 	_ = filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.Contains(path, "index") && strings.HasSuffix(path, ".blk") {
@@ -149,5 +135,5 @@ func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "values") {
 		t.Fatalf("the repair: exit %d, %s%s", code, out, errs)
 	}
-	stop(start())
+	stop(begin())
 }

@@ -69,8 +69,7 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	defer gone.Close()
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
+	const closed = "http://127.0.0.1:1" // that is not given to whoever asks for a free port
 	wrong := filepath.Join(t.TempDir(), "wrong.zip")
 	if err := os.WriteFile(wrong, filmTrust(t), 0o600); err != nil {
 		t.Fatal(err)
@@ -88,7 +87,7 @@ func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
 		{"ml-100k --from nothing.zip", 2, []string{"nothing.zip"}},
 		{"filmtrust --from http://example.org/x.zip", 2, []string{"want https"}},
 		{"ml-100k --from " + gone.URL + "/x.zip", 1, []string{"404 Not Found", "https://grouplens.org/datasets/movielens/100k/"}},
-		{"ml-100k --from " + closed.URL + "/x.zip", 1, []string{"cannot be downloaded", "without a network: download https://files.grouplens.org/datasets/movielens/ml-100k.zip", "--from FILE.zip"}},
+		{"ml-100k --from " + closed + "/x.zip", 1, []string{"cannot be downloaded", "without a network: download https://files.grouplens.org/datasets/movielens/ml-100k.zip", "--from FILE.zip"}},
 		{"ml-100k --from " + wrong, 1, []string{"the sha256 is ", "want 50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229"}},
 	} {
 		dir := t.TempDir()
@@ -140,23 +139,18 @@ func TestAStoppedDownloadGoesOn(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}))
-	defer s.Close()
+	t.Cleanup(s.Close) // when the program is gone
 	dir := t.TempDir()
 	words := []string{"data", "fetch", "filmtrust", "--data-dir", dir, "--from", s.URL}
 	cmd := exec.Command(os.Args[0], words...)
-	cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	start(t, cmd)
 	<-started
-	part := filepath.Join(dir, ".filmtrust.zip.part")
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if st, err := os.Stat(part); err == nil && st.Size() == 200_000 {
-			break
-		}
-	}
+	until(t, "what was sent is kept", func() bool {
+		st, err := os.Stat(filepath.Join(dir, ".filmtrust.zip.part"))
+		return err == nil && st.Size() == 200_000
+	})
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,12 @@ $TACIT_PASSPHRASE, or --passphrase-file) or with a key in the system's keyring (
 else protected by its mode alone, which it says. The state file remembers the coordinator:
 the next time tacit device --state FILE is enough.
 
+While the coordinator is gone the device tries again, ever more rarely, up to every five
+minutes; what it could not send is sent then, if its round still wants it. tacit recommend
+needs no coordinator. One that has moved is found with --server and, if its certificate is
+another, --pin: the device knows it by its key, and follows no other. If it is gone for good,
+tacit device forget wipes the device, and says that nobody could be told.
+
   tacit device log         what was sent, when, and under which promise
   tacit recommend          recommendations, offline
   tacit device forget      leave, and wipe everything`
@@ -116,10 +122,18 @@ func deviceHint(err error) error {
 	case rpc.WrongVersion:
 		return input(err, "")
 	case "unavailable":
-		return fmt.Errorf("the coordinator does not answer: %w", err)
+		return &gone{err}
 	}
 	return err
 }
+
+// gone is the error of a coordinator that does not answer.
+type gone struct{ error }
+
+func (g *gone) Error() string { return "the coordinator does not answer: " + g.error.Error() }
+func (g *gone) Unwrap() error { return g.error }
+
+const goneHint = "without --once a device waits for it; --server ADDRESS is for one that has moved; tacit recommend needs none"
 
 // device runs one.
 func (a *app) device(ctx context.Context, f *deviceFlags) error {
@@ -166,7 +180,11 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 			return
 		}
 		if err != nil {
-			fmt.Fprintf(a.err, "%s  %v; it goes on later\n", time.Now().Format(time.TimeOnly), err)
+			fmt.Fprintf(a.err, "%s  %v; it tries again\n", time.Now().Format(time.TimeOnly), deviceHint(err))
+			if model == 0 && out.Model > 0 {
+				fmt.Fprintf(a.err, "meanwhile: tacit recommend --state %s\n", path)
+			}
+			model = out.Model
 			return
 		}
 		if out.Did != "waited" || out.Model != model {

@@ -187,8 +187,11 @@ func (a *app) recommendCmd() *cobra.Command {
 	var n int
 	c := &cobra.Command{
 		Use: "recommend", Short: "Recommend to a device's owner, offline", Args: args(cobra.NoArgs),
-		Long: `Recommend to a device's owner, from what the device has: no call is made. What the
-owner has, and items that were retired, are left out.`,
+		Long: `Recommend to a device's owner, from what the device has: no call is made, so it
+works while the coordinator is gone, with the model that the device fetched last and says
+the age of. What the owner has, and items that were retired, are left out.
+
+A device that never reached its coordinator has no model yet: tacit device fetches one.`,
 		Example: "  tacit recommend --state my.state\n  tacit recommend -n 20 --format json",
 	}
 	s.flags(c)

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tacit-rec/tacit/agent"
 	"github.com/tacit-rec/tacit/agent/local"
@@ -109,15 +107,8 @@ func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
 func program(t *testing.T, env []string, words ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0], words...)
-	c.Env = append(append(os.Environ(), "TACIT_TEST_MAIN=1"), env...)
-	c.Stdout, c.Stderr = io.Discard, io.Discard
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGTERM)
-		_ = c.Wait()
-	})
+	c.Env = env
+	start(t, c)
 	return c
 }
 
@@ -136,19 +127,9 @@ func TestADeviceAmongOthers(t *testing.T) {
 	env := []string{"TACIT_STATE=" + filepath.Join(dir, "coordinator")}
 	t.Setenv("TACIT_STATE", filepath.Join(dir, "coordinator"))
 	program(t, env, "serve", "--listen", address)
-	until := func(what string, ok func() bool) {
-		t.Helper()
-		for range 300 {
-			if ok() {
-				return
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		t.Fatalf("%s: it takes too long", what)
-	}
-	until("the coordinator starts", func() bool { code, _, _ := tacit("admin", "status"); return code == 0 })
-	program(t, env, "fleet", "-d", "world", "--world", "users=12,items=60,mean-rows=10", "-m", "pfedrec", "--rounds", "4", "--users", "11", "--devices", "12", "--stay")
-	until("the run begins", func() bool {
+	until(t, "the coordinator starts", func() bool { code, _, _ := tacit("admin", "status"); return code == 0 })
+	program(t, env, "fleet", "-d", "world", "--world", "users=12,items=60,mean-rows=10", "-m", "pfedrec", "--rounds", "4", "--users", "11", "--devices", "12", "--deadline", "10m", "--stay")
+	until(t, "the run begins", func() bool {
 		_, out, _ := tacit("admin", "status", "--format", "json")
 		return strings.Contains(out, `"enrolled": 11`)
 	})
@@ -157,7 +138,7 @@ func TestADeviceAmongOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := program(t, env, "device", "--state", path, "--history", history)
-	until("it sends a report", func() bool {
+	until(t, "it sends a report", func() bool {
 		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
 		return strings.Contains(out, `"digest"`)
 	})
@@ -165,9 +146,10 @@ func TestADeviceAmongOthers(t *testing.T) {
 	_ = first.Wait()
 	program(t, env, "device", "--state", path)
 	var log []any
-	until("all rounds are counted", func() bool {
+	until(t, "all rounds are counted", func() bool {
 		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
-		log, _ = decode(t, out)["data"].(map[string]any)["log"].([]any)
+		data, _ := decode(t, out)["data"].(map[string]any)
+		log, _ = data["log"].([]any)
 		return len(log) == 4 && log[3].(map[string]any)["fate"] == "counted"
 	})
 	for i, e := range log {
@@ -178,5 +160,22 @@ func TestADeviceAmongOthers(t *testing.T) {
 	code, out, errs := tacit("recommend", "--state", path, "-n", "3")
 	if code != 0 || !strings.Contains(out, "from 5 items of yours") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+}
+
+// A coordinator that is gone is not the input's fault, and what to do is said.
+func TestACoordinatorThatIsGoneIsSaidSo(t *testing.T) {
+	path := stated(t, "")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	code, _, errs := tacit("device", "--once", "--state", path, "--server", "http://"+address, "--insecure", "--token", "x")
+	for _, want := range []string{"the coordinator does not answer: ", "--server ADDRESS", "tacit recommend"} {
+		if code != exitFailed || !strings.Contains(errs, want) {
+			t.Errorf("exit %d, want %d and %q in\n%s", code, exitFailed, want, errs)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -145,7 +146,7 @@ func networked(words []string, settings func() []lab.Setting) (*lab.Spec, error)
 func federated(s *lab.Spec, f *serveFlags) coord.Settings {
 	out := coord.Settings{
 		Name: f.name, Method: s.Method, Params: map[string]string{}, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives, Keep: s.Keep,
-		Cohort: s.Cohort, Mean: agg.Mean(s.Mean), Server: s.Server, DP: s.DP, Masked: s.Secagg == "on", Bucket: f.bucket,
+		Cohort: s.Cohort, Mean: agg.Mean(s.Mean), Server: s.Server, DP: s.DP, Bits: s.Bits, Masked: s.Secagg == "on", Bucket: f.bucket,
 		Devices: f.devices, Goal: f.goal, Least: f.least, Deadline: f.deadline, Readout: f.readout, Rehearsal: f.rehearsal, Seed: s.Seed,
 	}
 	if out.Name == "" {
@@ -213,12 +214,15 @@ func isFeatured(m method.Method) bool {
 	return ok
 }
 
-// freePort is an address that nothing listens on.
+// freePort is an address that nothing listens on. It is below those that systems give to
+// whoever wants any: a coordinator that was killed finds it free again.
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var l net.Listener
+	var err error
+	for range 100 {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", err
 }

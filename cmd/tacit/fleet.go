@@ -14,6 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/fleet"
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -24,6 +25,7 @@ type fleetFlags struct {
 	users   int
 	hosts   int
 	arrive  time.Duration
+	comes   time.Duration
 	drop    float64
 	leave   []float64
 	slow    time.Duration
@@ -38,7 +40,7 @@ const fleetLong = `Run a device for each user of a data set, all in one process,
 a real coordinator: the one on this machine, or --coordinator. If the coordinator waits for
 a run, the fleet begins one with the method and settings given here.
 
-Devices may come late (--arrive), vanish (--drop), leave masked rounds half-way (--leave),
+Devices may come late (--arrive) or by themselves, some more eager than others (--comes), vanish (--drop), leave masked rounds half-way (--leave),
 dawdle (--slow) and lie (--lie).
 
 --chaos kills=20,seed=1 starts a coordinator of its own, kills it with -9 at so many random
@@ -46,7 +48,8 @@ moments, starts it again, and then compares: what was acknowledged with what was
 counted, and the model with that of a simulation that nobody disturbed. It exits with 1
 if anything was lost, counted twice or changed.
 
---parity does the same without kills.`
+--parity does the same without kills. Where devices choose themselves (--cohort come:N/E), the
+simulation has those in each round who came.`
 
 func (a *app) fleetCmd() *cobra.Command {
 	var f fleetFlags
@@ -55,6 +58,7 @@ func (a *app) fleetCmd() *cobra.Command {
 		Example: `  tacit fleet -d ml-100k
   tacit fleet -d ml-100k --chaos kills=20,seed=1 --format json
   tacit fleet -d ml-100k -m pfedrec --rounds 10 --parity
+  tacit fleet -d ml-100k -m fedmf --rounds 20 --cohort come:50/10 --dp epsilon=8,mechanism=tree --parity
   tacit fleet -d world --drop 0.1 --lie 0.05 --slow 50ms`,
 	}
 	settings := settingFlags(c.Flags())
@@ -63,6 +67,7 @@ func (a *app) fleetCmd() *cobra.Command {
 	fl.IntVar(&f.users, "users", 0, "devices, of the first users of the data set; 0 means all")
 	fl.IntVar(&f.hosts, "hosts", runtime.NumCPU(), "devices that compute at a time")
 	fl.DurationVar(&f.arrive, "arrive", 0, "devices come for the first time within so long")
+	fl.DurationVar(&f.comes, "comes", 0, "the device in the middle comes by itself once in so long, eager ones more often; 0 means when the coordinator says")
 	fl.Float64Var(&f.drop, "drop", 0, "share of devices that vanish in a round")
 	fl.Float64SliceVar(&f.leave, "leave", nil, "shares of devices that leave a masked round before each of its four steps, such as 0.1,0,0.1,0")
 	fl.DurationVar(&f.slow, "slow", 0, "how long a device waits before it sends, on average")
@@ -88,7 +93,7 @@ func (a *app) fleetCmd() *cobra.Command {
 func (f *fleetFlags) config(split *data.Split, w *welcome, seed uint64) (fleet.Config, error) {
 	cfg := fleet.Config{
 		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Hosts: f.hosts, Rehearsal: f.serve.rehearsal, Seed: seed,
-		Arrive: f.arrive, Drop: f.drop, Slow: f.slow, Lie: f.lie,
+		Arrive: f.arrive, Comes: f.comes, Drop: f.drop, Slow: f.slow, Lie: f.lie,
 	}
 	if len(f.leave) > 4 {
 		return cfg, input(fmt.Errorf("--leave has %d shares: a masked round has four steps", len(f.leave)), "")
@@ -140,16 +145,33 @@ func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
 	if err != nil {
 		return told(err)
 	}
-	stats := fl.Stats()
-	return a.result(stats, func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "%d devices trained %d times; %d reports counted, %d too late; %.1f MB sent; model %d\n",
-			stats.Enrolled, stats.Trained, stats.Counted, stats.Closed, float64(stats.Bytes)/1e6, stats.Model)
-		return err
-	})
+	done := fleetResult{Stats: fl.Stats()}
+	if w.Admin != "" {
+		if s, err := f.status(ctx); err == nil {
+			done.Epsilon = s.Epsilon
+		}
+	}
+	return a.result(done, done.text)
 }
 
-// ensure begins a run on a coordinator that has none.
-func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items int) (*coord.Status, error) {
+// fleetResult is what a fleet has done, and what the coordinator says that it has spent.
+type fleetResult struct {
+	fleet.Stats
+	Epsilon *float64 `json:"epsilon,omitempty"`
+}
+
+func (r *fleetResult) text(out io.Writer) error {
+	spent := ""
+	if r.Epsilon != nil {
+		spent = fmt.Sprintf("; epsilon %s spent", report.Epsilon(*r.Epsilon))
+	}
+	_, err := fmt.Fprintf(out, "%d devices trained %d times; %d reports counted, %d too late; %.1f MB sent; model %d%s\n",
+		r.Enrolled, r.Trained, r.Counted, r.Closed, float64(r.Bytes)/1e6, r.Model, spent)
+	return err
+}
+
+// status is the coordinator's.
+func (f *fleetFlags) status(ctx context.Context) (*coord.Status, error) {
 	admin, err := f.admin()
 	if err != nil {
 		return nil, err
@@ -158,15 +180,22 @@ func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items i
 	if err != nil {
 		return nil, told(err)
 	}
-	var s coord.Status
-	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
+	s := &coord.Status{}
+	return s, json.Unmarshal([]byte(r.Json), s)
+}
+
+// ensure begins a run on a coordinator that has none.
+func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items int) (*coord.Status, error) {
+	s, err := f.status(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if s.Method == "" {
-		if r, err = a.begin(ctx, &f.reach, spec, &f.serve); err != nil {
+		r, err := a.begin(ctx, &f.reach, spec, &f.serve)
+		if err != nil {
 			return nil, err
 		}
-		return &s, json.Unmarshal([]byte(r.Json), &s)
+		return s, json.Unmarshal([]byte(r.Json), s)
 	}
 	another := "begin another run: tacit serve --state ANOTHER-FOLDER, and the same --state here"
 	switch {
@@ -175,7 +204,7 @@ func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items i
 	case s.Enrolled >= s.Devices:
 		return nil, input(fmt.Errorf("all %d seats of the coordinator's run, %s, are taken: devices that come now are given models and take no part in it", s.Devices, s.Name), another)
 	}
-	return &s, nil
+	return s, nil
 }
 
 // watch tells now and then how a fleet is doing.

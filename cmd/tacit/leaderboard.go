@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,8 @@ run on another machine can be copied in. A cell is of its method, settings, data
 program; another program or other settings are another cell.
 
 --minutes bounds the time: the cheapest cells come first, and later seeds later, so that expensive
-rows have fewer seeds. What was not run is listed on the page with its reason. --list prints the
+rows have fewer seeds. A cell that would not fit into what is left is not begun, and one that does
+not end in time is stopped when its round ends. What was not run is listed on the page with its reason. --list prints the
 cells with their estimated seconds, --found makes the page of what is there.
 
 tacit report CELLS -o page.html makes a page of the same.`
@@ -134,7 +136,7 @@ func (a *app) tellCell(t board.Told) {
 		said = "refused: " + k.Refused
 	case k != nil:
 		said = fmt.Sprintf("HR@10 %s  NDCG@10 %s  full %s / %s", points(k.Test.Sampled["hr@10"]), points(k.Test.Sampled["ndcg@10"]), points(k.Test.Full["hr@10"]), points(k.Test.Full["ndcg@10"]))
-	case t.Err != nil:
+	case t.Err != nil && !errors.Is(t.Err, context.Canceled):
 		said = t.Err.Error()
 	}
 	fmt.Fprintf(a.err, "%s  %d done, %d left  %s: %s (%.1f s)\n", t.Elapsed.Round(time.Second), t.Done, t.Left, t.Cell.Name(), said, t.Took.Seconds())

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data/fetch"
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/tune"
@@ -41,6 +43,7 @@ type app struct {
 	out, err io.Writer
 	format   string
 	quiet    bool
+	said     bool // that a cohort is larger than the fleet
 }
 
 func main() {
@@ -107,7 +110,7 @@ paper's protocol and under an honest one, with the published number beside ours.
 		return nil
 	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return input(err, c.CommandPath()+" --help lists the flags")
+		return input(err, flagHint(c, err))
 	})
 	return group(c, a.playCmd(), a.runCmd(), a.reproduceCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(), a.compareCmd(), a.privacyCmd(), a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(), a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
 }
@@ -146,6 +149,19 @@ func (a *app) print(e envelope) error {
 	return err
 }
 
+// flagHint is what to type instead of a flag that is not there. A method's settings are
+// words.
+func flagHint(c *cobra.Command, err error) string {
+	name, isUnknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	takes := strings.Contains(c.Use, "key=value")
+	for _, e := range methods.All() {
+		if isUnknown && takes && slices.Contains(param.Keys(methods.New(e)), name) {
+			return fmt.Sprintf("settings of a method are words: %s=VALUE; %s --help lists the flags", name, c.CommandPath())
+		}
+	}
+	return c.CommandPath() + " --help lists the flags"
+}
+
 // fail tells an error and returns the exit code.
 func (a *app) fail(err error) int {
 	f, code := failure{"failed", err.Error(), ""}, exitFailed
@@ -153,6 +169,7 @@ func (a *app) fail(err error) int {
 	var stopped *lab.Stopped
 	var fetched *fetch.Failed
 	var search *tune.Stopped
+	var away *gone
 	switch {
 	case errors.As(err, &fetched):
 		f.Hint = fetched.Hint
@@ -174,6 +191,8 @@ func (a *app) fail(err error) int {
 		}
 	case errors.As(err, &in):
 		f.Code, f.Hint, code = "bad_input", in.Hint, exitInput
+	case errors.As(err, &away):
+		f.Hint = goneHint
 	case errors.Is(err, errTrial):
 		return exitFailed
 	case errors.Is(err, context.Canceled):

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,9 +23,13 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
+	for _, pair := range os.Environ() { // settings of who runs the tests are none of ours
+		if key, _, _ := strings.Cut(pair, "="); strings.HasPrefix(key, "TACIT_") {
+			os.Unsetenv(key)
+		}
+	}
 	os.Setenv("XDG_CACHE_HOME", dir)
 	os.Setenv("TACIT_PRESETS", filepath.Join(dir, "presets"))
-	os.Unsetenv("TACIT_DATA")
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
@@ -134,6 +140,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 		{"run -m pfedrce", `did you mean "pfedrec"?`},
 		{"run lrr=1", `unknown key "lrr"`},
 		{"run --roundz 3", "unknown flag: --roundz"},
+		{"run --lr 3", "settings of a method are words: lr=VALUE"},
 		{"run nonsense", "neither a .toml file nor key=value"},
 		{"run privrec", "did you mean: tacit run -m privrec"},
 		{"run fedncf+dualper rounds=3", "did you mean: tacit run -m fedncf+dualper"},
@@ -195,19 +202,7 @@ func TestAStoppedOrKilledRunResumesToTheSameResult(t *testing.T) {
 	_, whole, _ := tacit(words...)
 	want := decode(t, whole)["data"].(map[string]any)
 	for signal, exit := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGKILL: -1} {
-		part := filepath.Join(t.TempDir(), "part")
-		cmd := exec.Command(os.Args[0], append(words, "-o", part)...)
-		cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		waitForLines(t, filepath.Join(part, "metrics.jsonl"), 100)
-		if err := cmd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exit {
-			t.Fatalf("%v: exit %d (%v), want %d", signal, cmd.ProcessState.ExitCode(), err, exit)
-		}
+		part, _ := interrupted(t, words, "metrics.jsonl", 100, signal, exit)
 		code, resumed, errs := tacit("run", "--resume", part, "--no-references", "--format", "json")
 		if code != 0 {
 			t.Fatalf("%v: resume exits %d: %s", signal, code, errs)
@@ -223,14 +218,76 @@ func TestAStoppedOrKilledRunResumesToTheSameResult(t *testing.T) {
 	}
 }
 
-// waitForLines waits until a file has so many lines.
-func waitForLines(t *testing.T, path string, n int) {
+// patience is how long a test waits for what must come: a busy machine is slow, and what
+// has come is not waited for.
+const patience = 5 * time.Minute
+
+// until waits for what another process brings about.
+func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 3000 {
-		if b, err := os.ReadFile(path); err == nil && bytes.Count(b, []byte("\n")) >= n {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("%s has not %d lines within 15 s", path, n)
+	t.Fatalf("%s: it did not happen in %v", what, patience)
+}
+
+// start starts the program in a process of its own, which does not outlive the test, and
+// writes to nothing that the test removes.
+func start(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	c.Env = append(append(os.Environ(), "TACIT_TEST_MAIN=1"), c.Env...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if c.ProcessState == nil {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	})
+}
+
+// interrupted runs the program in a folder of its own, and sends it a signal when a file
+// there has so many lines. A program that was done before the signal came is run again.
+func interrupted(t *testing.T, words []string, file string, lines int, signal syscall.Signal, exit int) (dir, out string) {
+	t.Helper()
+	for range 20 {
+		dir = filepath.Join(t.TempDir(), "part")
+		c := exec.Command(os.Args[0], append(slices.Clone(words), "-o", dir)...)
+		var o bytes.Buffer
+		c.Stdout = &o
+		start(t, c)
+		until(t, fmt.Sprintf("%d lines in %s", lines, file), func() bool {
+			b, err := os.ReadFile(filepath.Join(dir, file))
+			return err == nil && bytes.Count(b, []byte("\n")) >= lines
+		})
+		_ = c.Process.Signal(signal)
+		err := c.Wait()
+		switch code := c.ProcessState.ExitCode(); code {
+		case exit:
+			return dir, o.String()
+		case exitOK:
+			continue
+		default:
+			t.Fatalf("%v: exit %d (%v), want %d", signal, code, err, exit)
+		}
+	}
+	t.Fatalf("%v: it was done before, 20 times", signal)
+	return "", ""
+}
+
+// A cohort of more than there are is all of them, and that is said, once and also quietly.
+func TestACohortLargerThanTheFleetIsSaid(t *testing.T) {
+	words := strings.Fields("run -m fedmf -d world --world users=40,items=60,mean-rows=8 --rounds 2 --no-references --seeds 2 --cohort")
+	for _, c := range []struct {
+		words string
+		want  int
+	}{{"41 -q", 1}, {"cycle:50", 1}, {"40", 0}, {"all", 0}, {"50%", 0}} {
+		code, _, errs := tacit(append(words, strings.Fields(c.words)...)...)
+		if n := strings.Count(errs, "40 users take part: all of them do"); code != 0 || n != c.want {
+			t.Errorf("--cohort %s: exit %d, said %d times, want %d:\n%s", c.words, code, n, c.want, errs)
+		}
+	}
 }

@@ -17,6 +17,7 @@ default. What does not go together is refused, with what to add or to leave out.
 const keysExample = `  tacit privacy keys
   tacit run -m fedmf -d ml-100k --dp epsilon=8,delta=1e-6,clip=0.5 --cohort poisson:0.1
   tacit run -m fedmf -d ml-100k --dp epsilon=8,mechanism=tree --cohort cycle:100
+  tacit run -m fedmf -d ml-100k --dp epsilon=8,mechanism=tree --cohort come:50/10 # devices choose when they come
   tacit run -m fedmf -d ml-100k --dp noise=1,against=distributed,least=50 --cohort 100 --secagg assumed`
 
 func (a *app) keysCmd() *cobra.Command {

@@ -25,7 +25,8 @@ items. No formula tells accuracy.`
 const planExample = `  tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500
   tacit privacy plan --target-epsilon 8 --cohort poisson:0.1 --rounds 20 -m fedmf -d ml-100k
   tacit privacy plan --target-epsilon 3 --cohort all --rounds 5 -m fedmf -d ml-100k --quick --clip 1
-  tacit privacy plan --target-epsilon 8 --users 100000 --cohort cycle:1000 --rounds 200 --mechanism tree`
+  tacit privacy plan --target-epsilon 8 --users 100000 --cohort cycle:1000 --rounds 200 --mechanism tree
+  tacit privacy plan --target-epsilon 8 --users 100000 --cohort come:1000/50 --rounds 200 --mechanism tree`
 
 // plan holds the flags of `tacit privacy plan`.
 type plan struct {
@@ -63,9 +64,9 @@ func (a *app) planCmd() *cobra.Command {
 	fl.Float64Var(&p.epsilon, "target-epsilon", 0, "the epsilon to keep")
 	fl.Float64Var(&p.delta, "delta", 1e-6, "delta; well below 1 over the number of users")
 	fl.IntVar(&p.users, "users", 0, "users of the federation; with -d those of the data")
-	fl.StringVar(&p.cohort, "cohort", "all", "who takes part in a round: all, a count, a share such as 10%, poisson:0.1, or cycle:100 (in turn); with -m else the method's")
+	fl.StringVar(&p.cohort, "cohort", "all", "who takes part in a round: all, a count, a share such as 10%, poisson:0.1, cycle:100 (in turn), or come:100/20 (when they like, each once at most in 20 rounds); with -m else the method's")
 	fl.IntVar(&p.rounds, "rounds", 0, "rounds of training; with -m else the method's")
-	fl.StringVar(&p.mechanism, "mechanism", "gauss", "gauss, tree (DP-FTRL, wants --cohort cycle:N) or laplace (wants --against local)")
+	fl.StringVar(&p.mechanism, "mechanism", "gauss", "gauss, tree (DP-FTRL, wants --cohort cycle:N or come:N/E) or laplace (wants --against local)")
 	fl.StringVar(&p.against, "against", "central", "whom the epsilon holds against: central, distributed or local")
 	fl.StringVar(&p.accountant, "accountant", "rdp", "rdp or pld")
 	fl.Float64Var(&p.clip, "clip", 1, "the longest that an update may be")
@@ -147,6 +148,10 @@ func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 	row("holds against", c.Holds)
 	row("adjacency", c.Adjacency)
 	row("sampler", fmt.Sprintf("%s, q %g", c.Sampler, c.Q))
+	row("spent", report.Epsilon(c.Spent)+" by all rounds")
+	if c.Times > 0 {
+		row("each device", fmt.Sprintf("is in at most %d of the %d sums", c.Times, p.Rounds))
+	}
 	row("on a mean", six(c.OnMean)+" of the bound, on each number of a round")
 	row("in the model", six(c.InModel)+" of the bound, on each number after all rounds, for a coordinator's rate of 1")
 	row("all numbers", fmt.Sprintf("%s of the bound is the length of a round's noise on %d numbers: the mean update is at most 1", six(c.OnMean*sqrt(p.Numbers)), p.Numbers))

@@ -17,7 +17,11 @@ import (
 // terminal, or a line now and then elsewhere.
 func (a *app) teller(rounds int) func(any) {
 	if a.quiet {
-		return func(any) {}
+		return func(event any) {
+			if e, ok := event.(lab.Started); ok {
+				a.wide(e)
+			}
+		}
 	}
 	l := &live{w: a.err, rounds: rounds}
 	if f, ok := a.err.(*os.File); ok {
@@ -29,6 +33,7 @@ func (a *app) teller(rounds int) func(any) {
 			l.begin = time.Now()
 			if !l.carded {
 				card(a.err, e)
+				a.wide(e)
 				l.carded = true
 			}
 			if e.Job.Resume {
@@ -48,6 +53,14 @@ func (a *app) teller(rounds int) func(any) {
 		case lab.Figuring:
 			l.say("figures: " + e.Name + " (--no-figures leaves them out)")
 		}
+	}
+}
+
+// wide says once that a cohort is larger than the fleet.
+func (a *app) wide(e lab.Started) {
+	if n := e.Run.Fleet.Users(); !a.said && e.Job.Cohort.Over(n) {
+		fmt.Fprintf(a.err, "note: --cohort %d, and %d users take part: all of them do, in every round\n", e.Job.Cohort.Count, n)
+		a.said = true
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A reproduction says first what it will do, and when it is stopped it shows what is
@@ -16,20 +15,12 @@ import (
 func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
 	cmd := exec.Command(os.Args[0], "reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only", "fedmf,fedrecon,pfedrec", "--seeds", "2", "--runs", runs)
-	cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	start(t, cmd)
 	first := filepath.Join(runs, "world", "deployed", "fedmf", "result.json")
 	second := filepath.Join(runs, "world", "deployed", "fedrecon", "config.toml")
-	for range 12000 {
-		if fileThere(first) && fileThere(second) {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	until(t, "a second cell", func() bool { return fileThere(first) && fileThere(second) })
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl.Float64Var(&f.goal, "goal", 1, "share of a cohort with which a round ends at once")
 	fl.Float64Var(&f.least, "least-share", 0.5, "share of a cohort without which a round goes on past its deadline")
 	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "how long a round waits for its devices")
-	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices; 0 means none. Without dp devices also say once which items they have, and popularity is the sum")
+	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices; 0 means none. They are masked sums, also where training is not, and want 10 devices or more. Without dp devices are also asked once which items they have, in a masked sum: popularity, to compare with; with dp they want metrics=Z")
 	fl.IntVar(&f.bucket, "bucket", 0, "devices that a masked sum is over, about: what a liar can do is bounded by its bucket; 0 means the whole cohort")
 	fl.StringArrayVar(&f.users, "user-column", nil, "with --catalogue, what a method with features learns of users: a name and its categories, such as 'age=18-24|25-34|unknown'; may be given again")
 	fl.StringArrayVar(&f.moments, "row-column", nil, "the same of the moment of an interaction, such as 'daytime=morning|evening|unknown'")
@@ -130,7 +130,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 	defer c.Close()
 	if begins {
 		if err := c.Begin(federated(spec, f), items); err != nil {
-			return input(err, "tacit serve --state ANOTHER-FOLDER, or leave -d out to go on with the run that is there")
+			hint := ""
+			if errors.Is(err, coord.ErrBegun) {
+				hint = "tacit serve --state ANOTHER-FOLDER, or leave -d out to go on with the run that is there"
+			}
+			return input(err, hint)
 		}
 	}
 	return a.listen(ctx, c, f)
@@ -306,7 +310,15 @@ func (a *app) heard(e coord.Event) {
 		line += fmt.Sprintf("  eps %.3g", e.Epsilon)
 	}
 	if r := e.Readout; r != nil {
-		line += fmt.Sprintf("  HR@10 %.3f (popularity %.3f), by devices", r.HR10, r.PopHR10)
+		line += fmt.Sprintf("  HR@10 %.3f, by devices", r.HR10)
+		if r.Popular {
+			line += fmt.Sprintf(" (popularity %.3f)", r.PopHR10)
+		}
+	} else if e.Missed != "" {
+		line += "  no readout"
+	}
+	if e.Missed != "" {
+		line += ": " + e.Missed
 	}
 	fmt.Fprintln(a.err, line)
 }

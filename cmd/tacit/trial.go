@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tacit-rec/tacit/coord"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/fleet"
 	"github.com/tacit-rec/tacit/lab"
@@ -40,6 +39,7 @@ type trial struct {
 	Counted    int              `json:"counted"`
 	Duplicated int              `json:"duplicated"` // rounds of a device that were acknowledged with two contents; what is twice in a sum shows in the model
 	Lost       int              `json:"lost"`       // acknowledged, and in no sum
+	Late       int64            `json:"late"`       // told that the round was over, or full
 	LedgerOK   bool             `json:"ledger_ok"`
 	Epsilon    *float64         `json:"epsilon,omitempty"`
 	Equal      bool             `json:"metrics_equal"` // the model is the simulation's, bit by bit
@@ -88,24 +88,25 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 		return err
 	}
 	start := time.Now()
-	acks, t := &acks{by: map[fleet.Ack]int{}}, &trial{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
+	acks, t := &acks{by: map[fleet.Ack]int{}, late: map[[2]uint32]bool{}}, &trial{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
 	cfg, err := f.config(split, w, spec.Seed)
 	if err != nil {
 		return err
 	}
-	cfg.Acked = acks.add
+	cfg.Acked, cfg.Late = acks.add, acks.missed
 	fl, err := fleet.New(cfg)
 	if err != nil {
 		return input(err, "")
 	}
 	defer fl.Close()
 	stop := a.watch(fl)
-	err = a.endure(ctx, fl, v, chaos, uint32(spec.Rounds))
+	each := spec.Cohort.Expected(split.Users())
+	err = a.endure(ctx, fl, v, chaos, uint32(spec.Rounds), each*float64(spec.Rounds))
 	stop()
 	if err != nil {
 		return err
 	}
-	t.Kills, t.Seconds, t.Errors, t.Refused = v.Kills, time.Since(start).Seconds(), fl.Stats().Errors, fl.Stats().Refused
+	t.Kills, t.Seconds, t.Errors, t.Refused, t.Late = v.Kills, time.Since(start).Seconds(), fl.Stats().Errors, fl.Stats().Refused, fl.Stats().Closed
 	if err := a.judge(ctx, spec, split, f, acks, t); err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings fun
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--bucket", fmt.Sprint(f.serve.bucket), "--data", spec.Data}
+	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--bucket", fmt.Sprint(f.serve.bucket), "--readout", fmt.Sprint(f.serve.readout), "--data", spec.Data}
 	if f.dataDir != "" {
 		args = append(args, "--data-dir", f.dataDir)
 	}
@@ -165,7 +166,7 @@ func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings fun
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 			defer cancel()
 			if _, err = admin.Status(ctx, &pb.StatusRequest{}); err != nil {
 				if b, _ := os.ReadFile(log.Name()); len(b) > 0 {
@@ -180,7 +181,7 @@ func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings fun
 func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
 
 // endure lets the fleet live while the coordinator dies.
-func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chaos fleet.Chaos, rounds uint32) error {
+func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chaos fleet.Chaos, rounds uint32, reports float64) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -190,7 +191,7 @@ func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chao
 			if ended.Load() {
 				return 1
 			}
-			return float64(fl.Stats().Counted) / float64(max(1, len(fl.Devices())*int(rounds)))
+			return float64(fl.Stats().Counted) / max(1, reports)
 		}
 		err := v.Torment(ctx, chaos, progress, func(kills int) {
 			if !a.quiet {
@@ -212,8 +213,15 @@ func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chao
 
 // acks is what the devices were told.
 type acks struct {
-	mu sync.Mutex
-	by map[fleet.Ack]int
+	mu   sync.Mutex
+	by   map[fleet.Ack]int
+	late map[[2]uint32]bool // by round and seat: reports that are in no sum
+}
+
+func (k *acks) missed(seat, round uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.late[[2]uint32{round, seat}] = true
 }
 
 func (k *acks) add(a fleet.Ack) {
@@ -229,12 +237,13 @@ func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *f
 	if err != nil {
 		return err
 	}
-	counted := map[fleet.Ack]int{}
+	counted, came := map[fleet.Ack]int{}, make([][]uint32, spec.Rounds)
 	for round := range uint32(spec.Rounds) {
 		r, err := admin.Counted(ctx, &pb.CountedRequest{Round: round})
 		if err != nil {
 			return told(err)
 		}
+		came[round] = r.Seats
 		for i, seat := range r.Seats {
 			counted[fleet.Ack{Seat: seat, Round: round, Digest: [8]byte(r.Digests[i])}]++
 			t.Counted++
@@ -251,12 +260,8 @@ func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *f
 	for _, n := range said {
 		t.Duplicated += n - 1
 	}
-	r, err := admin.Status(ctx, &pb.StatusRequest{})
+	s, err := f.status(ctx)
 	if err != nil {
-		return told(err)
-	}
-	var s coord.Status
-	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
 		return err
 	}
 	t.SyncAlways, t.Syncs, t.Epsilon, t.Lost = s.SyncAll, s.Synced.Syncs, s.Epsilon, t.Lost+s.Lost
@@ -265,26 +270,44 @@ func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *f
 	if err != nil {
 		return told(err)
 	}
-	t.Differs, err = a.differs(ctx, spec, split, f, h.Manifests[len(h.Manifests)-1])
+	same := *spec
+	if same.EvalEvery = spec.Rounds; f.serve.readout > 0 { // metrics that are released share the budget
+		same.EvalEvery = f.serve.readout
+	}
+	t.Differs, err = a.differs(ctx, &same, split, came, k.late, h.Manifests[len(h.Manifests)-1])
 	t.Equal = err == nil && len(t.Differs) == 0
 	return err
 }
 
 // differs runs the simulation, and names the slots whose values are not those of a
-// manifest.
-func (a *app) differs(ctx context.Context, spec *lab.Spec, split *data.Split, f *fleetFlags, signed *pb.Signed) ([]string, error) {
+// manifest. Where devices chose themselves, those who came in a round take part in it, and
+// who came too late has learnt all the same.
+func (a *app) differs(ctx context.Context, spec *lab.Spec, split *data.Split, came [][]uint32, late map[[2]uint32]bool, signed *pb.Signed) ([]string, error) {
 	var m pb.Manifest
 	if err := proto.Unmarshal(signed.Body, &m); err != nil {
 		return nil, err
 	}
 	o := spec.Options
-	o.Sums, o.EvalEvery, o.Name = "integer", o.Rounds, spec.Method
+	o.Sums, o.Name = "integer", spec.Method
 	if o.DP.On() {
 		o.Sums = "float" // with dp they are whole anyhow
 	}
 	run, err := sim.New(spec.Params, split, o, spec.Seed, runtime.NumCPU())
 	if err != nil {
 		return nil, input(err, "")
+	}
+	if spec.Cohort.Come() {
+		for t, seats := range came { // who is in the sum was late for an attempt at most
+			for _, seat := range seats {
+				delete(late, [2]uint32{uint32(t), seat})
+			}
+		}
+		for at := range late {
+			came[at[0]] = append(came[at[0]], at[1])
+			slices.Sort(came[at[0]])
+		}
+		run.Fleet.Late = func(t, user int) bool { return late[[2]uint32{uint32(t), uint32(user)}] }
+		run.Engine.Who = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
 	}
 	for !run.Done() {
 		if _, err := run.Step(ctx); err != nil {
@@ -312,7 +335,14 @@ func (t *trial) text(w io.Writer) error {
 	if !t.Equal {
 		verdict = fmt.Sprintf("THE MODEL IS NOT THE SIMULATION'S: %v", t.Differs)
 	}
-	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, twice %d, lost %d; ledger ok %v; syncs since the last start %d (always: %v)\n%s\n",
-		t.Method, t.Dataset, t.Devices, t.Rounds, t.Kills, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, t.LedgerOK, t.Syncs, t.SyncAlways, verdict)
+	late, spent := "", ""
+	if t.Late > 0 {
+		late = fmt.Sprintf(", late %d", t.Late)
+	}
+	if t.Epsilon != nil {
+		spent = fmt.Sprintf("; epsilon %s spent", report.Epsilon(*t.Epsilon))
+	}
+	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, twice %d, lost %d%s; ledger ok %v%s; syncs since the last start %d (always: %v)\n%s\n",
+		t.Method, t.Dataset, t.Devices, t.Rounds, t.Kills, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late, t.LedgerOK, spent, t.Syncs, t.SyncAlways, verdict)
 	return err
 }

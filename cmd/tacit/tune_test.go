@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -102,25 +101,11 @@ func TestAStoppedOrKilledSearchResumesToTheSameAnswer(t *testing.T) {
 	}
 	want := presetOf(t, whole)
 	for signal, exit := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGKILL: -1} {
-		part := filepath.Join(t.TempDir(), "part")
-		cmd := exec.Command(os.Args[0], append(words, "-o", part)...)
-		cmd.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
-		var out strings.Builder
-		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		waitForLines(t, filepath.Join(part, "trials.jsonl"), 5)
-		if err := cmd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exit {
-			t.Fatalf("%v: exit %d (%v), want %d", signal, cmd.ProcessState.ExitCode(), err, exit)
-		}
+		part, out := interrupted(t, words, "trials.jsonl", 5, signal, exit)
 		if signal == syscall.SIGINT {
 			var v struct{ Error struct{ Code, Hint string } }
-			if err := json.Unmarshal([]byte(out.String()), &v); err != nil || v.Error.Code != "stopped" || v.Error.Hint != "go on with: tacit tune --resume "+part {
-				t.Errorf("stopped, it says %s", out.String())
+			if err := json.Unmarshal([]byte(out), &v); err != nil || v.Error.Code != "stopped" || v.Error.Hint != "go on with: tacit tune --resume "+part {
+				t.Errorf("stopped, it says %s", out)
 			}
 		}
 		if code, _, errs := tacit("tune", "--resume", part); code != 0 {

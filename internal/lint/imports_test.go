@@ -54,7 +54,7 @@ var table = map[string]row{
 	"mobile":      {may: list("agent agent/local wire/rpc")},
 	"coord/store": {may: none},
 	"coord":       {may: list("coord/store internal/whole rng round account agg device method methods param privacy rank rows secagg vec wire wire/pb wire/pb/pbconnect wire/rpc")},
-	"fleet":       {may: list("agent data device rng rows wire wire/pb wire/rpc sim")},
+	"fleet":       {may: list("agent data device rng round rows wire wire/pb wire/rpc sim")},
 
 	"data/fetch": {may: list("data")},
 

@@ -29,8 +29,8 @@ type Kind int32
 const (
 	Kind_KIND_UNKNOWN Kind = 0
 	Kind_TRAIN        Kind = 1
-	Kind_EVALUATE     Kind = 2 // the report is a rank.Readout, bounded as an update is
-	Kind_COUNT        Kind = 3 // an integer for each item: 1 if the device has it
+	Kind_EVALUATE     Kind = 2 // the report is a rank.Readout, bounded as an update is; masked, always
+	Kind_COUNT        Kind = 3 // an integer for each item: 1 if the device has it; masked, always
 )
 
 // Enum value maps for Kind.
@@ -1128,6 +1128,7 @@ type Plan struct {
 	Promise       string                 `protobuf:"bytes,13,opt,name=promise,proto3" json:"promise,omitempty"`     // the privacy policy, as text, or "none"
 	Holds         string                 `protobuf:"bytes,14,opt,name=holds,proto3" json:"holds,omitempty"`         // against whom, in words
 	Shape         []uint64               `protobuf:"varint,15,rep,packed,name=shape,proto3" json:"shape,omitempty"` // rows and width of each slot: both sides must have the same
+	Every         uint32                 `protobuf:"varint,16,opt,name=every,proto3" json:"every,omitempty"`        // a device answers one round at most of each so many, from round 0 on; 0 for no such limit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1265,6 +1266,13 @@ func (x *Plan) GetShape() []uint64 {
 		return x.Shape
 	}
 	return nil
+}
+
+func (x *Plan) GetEvery() uint32 {
+	if x != nil {
+		return x.Every
+	}
+	return 0
 }
 
 type Setting struct {
@@ -1711,7 +1719,8 @@ type Bound struct {
 	Late          bool                   `protobuf:"varint,6,opt,name=late,proto3" json:"late,omitempty"`
 	Noise         int64                  `protobuf:"varint,7,opt,name=noise,proto3" json:"noise,omitempty"` // deviation that the device adds to each integer; 0 for none
 	BitNoise      int64                  `protobuf:"varint,8,opt,name=bit_noise,json=bitNoise,proto3" json:"bit_noise,omitempty"`
-	Most          int64                  `protobuf:"varint,9,opt,name=most,proto3" json:"most,omitempty"` // largest magnitude of an integer
+	Most          int64                  `protobuf:"varint,9,opt,name=most,proto3" json:"most,omitempty"`  // largest magnitude of an integer
+	Each          bool                   `protobuf:"varint,10,opt,name=each,proto3" json:"each,omitempty"` // it is what the reach of a slot becomes, each on a scale of its own; nothing else is set
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1807,6 +1816,13 @@ func (x *Bound) GetMost() int64 {
 		return x.Most
 	}
 	return 0
+}
+
+func (x *Bound) GetEach() bool {
+	if x != nil {
+		return x.Each
+	}
+	return false
 }
 
 // Masking is secagg.Round, and the device's id in it.
@@ -3226,7 +3242,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x06change\x18\x03 \x01(\v2\x0e.tacit.v1.BlobR\x06change\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf9\x02\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x8f\x03\n" +
 	"\x04Plan\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12)\n" +
 	"\x06params\x18\x02 \x03(\v2\x11.tacit.v1.SettingR\x06params\x12\x14\n" +
@@ -3243,7 +3259,8 @@ const file_tacit_proto_rawDesc = "" +
 	"\x06masked\x18\f \x01(\bR\x06masked\x12\x18\n" +
 	"\apromise\x18\r \x01(\tR\apromise\x12\x14\n" +
 	"\x05holds\x18\x0e \x01(\tR\x05holds\x12\x14\n" +
-	"\x05shape\x18\x0f \x03(\x04R\x05shape\"1\n" +
+	"\x05shape\x18\x0f \x03(\x04R\x05shape\x12\x14\n" +
+	"\x05every\x18\x10 \x01(\rR\x05every\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"6\n" +
@@ -3283,7 +3300,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05model\x18\x06 \x01(\x04R\x05model\x12\x17\n" +
 	"\aleft_ms\x18\a \x01(\rR\x06leftMs\x12+\n" +
 	"\amasking\x18\b \x01(\v2\x11.tacit.v1.MaskingR\amasking\x12\x18\n" +
-	"\anumbers\x18\t \x01(\x04R\anumbers\"\xc2\x01\n" +
+	"\anumbers\x18\t \x01(\x04R\anumbers\"\xd6\x01\n" +
 	"\x05Bound\x12\x12\n" +
 	"\x04clip\x18\x01 \x01(\x01R\x04clip\x12\x16\n" +
 	"\x06levels\x18\x02 \x01(\x01R\x06levels\x12\x10\n" +
@@ -3293,7 +3310,9 @@ const file_tacit_proto_rawDesc = "" +
 	"\x04late\x18\x06 \x01(\bR\x04late\x12\x14\n" +
 	"\x05noise\x18\a \x01(\x03R\x05noise\x12\x1b\n" +
 	"\tbit_noise\x18\b \x01(\x03R\bbitNoise\x12\x12\n" +
-	"\x04most\x18\t \x01(\x03R\x04most\"\x97\x02\n" +
+	"\x04most\x18\t \x01(\x03R\x04most\x12\x12\n" +
+	"\x04each\x18\n" +
+	" \x01(\bR\x04each\"\x97\x02\n" +
 	"\aMasking\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
 	"\adevices\x18\x02 \x01(\rR\adevices\x12\x16\n" +

@@ -22,6 +22,7 @@ const (
 	Oversized    = "oversized"
 	OverBound    = "over_bound"
 	BadDigest    = "bad_digest"
+	NotMasked    = "not_masked" // what is summed under masks alone came in the clear
 	NoSuchBlob   = "no_such_blob"
 	BadToken     = "bad_token"
 	Quota        = "quota"
@@ -29,6 +30,7 @@ const (
 	Paused       = "paused"
 	NotNow       = "not_now"
 	TooSlow      = "too_slow" // the client was slower than the lowest rate
+	CutOff       = "cut_off"  // the client went away in the middle of a request
 	Internal     = "internal" // the coordinator's fault; the text stays with it
 	Panicked     = "panic"    // the same, by a panic
 )

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -243,7 +244,7 @@ func (s *Server) pass(a *answer, r *http.Request) error {
 	body, held, err := readBody(http.MaxBytesReader(a.ResponseWriter, newPacedBody(a, r, s.limits.pace()), int64(most)), most, memory)
 	defer memory.give(held)
 	if err != nil {
-		return bodyError(err)
+		return bodyError(r, err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Call)
 	defer cancel()
@@ -262,8 +263,9 @@ func (s *Server) pass(a *answer, r *http.Request) error {
 	return nil
 }
 
-func bodyError(err error) error {
+func bodyError(r *http.Request, err error) error {
 	var long *http.MaxBytesError
+	var lost *net.OpError
 	switch {
 	case errors.As(err, &long):
 		return Refuse(Oversized, connect.CodeResourceExhausted, "a body of more than %d bytes", long.Limit)
@@ -271,8 +273,10 @@ func bodyError(err error) error {
 		return slowDown(time.Second, "too many calls at once")
 	case isSlow(err):
 		return Refuse(TooSlow, connect.CodeUnavailable, "the body came too slowly")
+	case r.ProtoMajor > 1 || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &lost):
+		return Refuse(CutOff, connect.CodeUnavailable, "the body ended too early")
 	}
-	return Refuse(Malformed, connect.CodeInvalidArgument, "the body ended too early")
+	return Refuse(Malformed, connect.CodeInvalidArgument, "the body is no body of HTTP") // chunks without a length
 }
 
 // identify reads the header of a signed request, and looks its key up. Nothing is
@@ -290,7 +294,7 @@ func (s *Server) identify(r *http.Request, path string) (*wire.Auth, Caller, err
 		return auth, who, nil
 	}
 	if who.Seat, err = s.config.Lookup(auth.Key); err != nil {
-		return nil, Caller{}, (&faults{s}).mend(path, err)
+		return nil, Caller{}, (&faults{s}).mend(r.Context(), path, err)
 	}
 	return auth, who, nil
 }

@@ -169,6 +169,7 @@ func TestASlowStreamEndsAlone(t *testing.T) {
 	if _, err := other.Meet(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	before := s.server.Refused()[TooSlow] // a busy machine is slow by itself
 	q := signed(keyOf(2), checkIn, time.Now(), &pb.CheckInRequest{})
 	body, feed := io.Pipe()
 	defer feed.Close()
@@ -181,7 +182,7 @@ func TestASlowStreamEndsAlone(t *testing.T) {
 			t.Errorf("a stream that brings nothing is answered %v, want %s over HTTP/2", a, TooSlow)
 		}
 	}
-	if s.server.Refused()[TooSlow] != 1 {
+	if s.server.Refused()[TooSlow] != before+1 {
 		t.Errorf("refused: %v, %v", s.server.Refused(), err)
 	}
 	if _, err := other.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
@@ -203,15 +204,10 @@ func TestAClientThatDoesNotReadIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The server closes: its write ends, and ours, sooner or later, too.
-	for i := 0; ; i++ {
-		if _, err := io.WriteString(c, "\r\n"); err != nil {
-			return
-		}
-		if i > 1500 {
-			t.Fatal("the connection is still open")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(t, "the end of the connection", func() bool {
+		_, err := io.WriteString(c, "\r\n")
+		return err != nil
+	})
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
@@ -316,16 +312,18 @@ func begin(t *testing.T, s *site, q raw, some int) net.Conn {
 	return c
 }
 
+// patience is how long a test waits for what must come: a busy machine is slow.
+const patience = 5 * time.Minute
+
 // eventually waits for what another goroutine brings about.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 2000 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if ok() {
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
-	t.Fatalf("%s: not after two seconds", what)
+	t.Fatalf("%s: not after %v", what, patience)
 }
 
 // Signatures are checked when a body is there: until then a key has its few calls, and

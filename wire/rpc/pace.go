@@ -140,6 +140,8 @@ func (a *answer) extend(n int) {
 // wordOf is the word of a refusal that Connect made by itself.
 func wordOf(status int) string {
 	switch {
+	case status == 499: // Connect's for a call that was cancelled
+		return CutOff
 	case status == http.StatusRequestEntityTooLarge, status == http.StatusTooManyRequests:
 		return Oversized
 	case status < 500, status == http.StatusNotImplemented:

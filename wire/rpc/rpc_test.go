@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
@@ -54,6 +55,7 @@ type stage struct {
 	calls   atomic.Int64 // that reached a handler
 	check   func(context.Context) error
 	offset  atomic.Int64 // ms of its clock
+	stands  time.Time    // where its clock stands, if it does
 	faults  []string
 }
 
@@ -81,6 +83,9 @@ func (s *stage) lookup(key [32]byte) (uint32, error) {
 }
 
 func (s *stage) now() time.Time {
+	if !s.stands.IsZero() {
+		return s.stands
+	}
 	return time.Now().Add(time.Duration(s.offset.Load()) * time.Millisecond)
 }
 
@@ -209,6 +214,7 @@ func (s *stage) config(limits Limits) Config {
 func (s *stage) open(t testing.TB, limits Limits, secure bool) *site {
 	t.Helper()
 	limits.AddressRate = -1
+	limits.Grace, limits.Call = cmp.Or(limits.Grace, patience), cmp.Or(limits.Call, patience) // the machine may be slow
 	out := &site{stage: s, server: must[*Server](t)(NewServer(s.config(limits)))}
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	out.addr = l.Addr().String()

@@ -239,11 +239,14 @@ func (g *greeter) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolRespo
 // stream.
 type faults struct{ server *Server }
 
-func (f *faults) mend(procedure string, err error) error {
+func (f *faults) mend(ctx context.Context, procedure string, err error) error {
 	if ce := new(connect.Error); err == nil || errors.As(err, &ce) && ce.Meta().Get(codeHeader) != "" {
 		return err
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return Refuse(CutOff, connect.CodeUnavailable, "the caller went away")
+		}
 		return Refuse(SlowDown, connect.CodeUnavailable, "there was no time to answer: try again")
 	}
 	return f.server.fault(procedure, Internal, err)
@@ -252,7 +255,7 @@ func (f *faults) mend(procedure string, err error) error {
 func (f *faults) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, q connect.AnyRequest) (connect.AnyResponse, error) {
 		a, err := next(ctx, q)
-		return a, f.mend(q.Spec().Procedure, err)
+		return a, f.mend(ctx, q.Spec().Procedure, err)
 	}
 }
 
@@ -262,7 +265,7 @@ func (f *faults) WrapStreamingClient(next connect.StreamingClientFunc) connect.S
 
 func (f *faults) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, c connect.StreamingHandlerConn) error {
-		err := f.mend(c.Spec().Procedure, next(ctx, c))
+		err := f.mend(ctx, c.Spec().Procedure, next(ctx, c))
 		if err != nil {
 			f.server.count(Code(err))
 		}

@@ -135,7 +135,7 @@ func (s *signer) learn(clock int64) { s.offset.Store(clock - s.options.Now().Uni
 func again(a *http.Response) bool {
 	switch word := a.Header.Get(codeHeader); a.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
-		return word == "" || word == SlowDown || word == TooSlow
+		return word == "" || word == SlowDown || word == TooSlow || word == CutOff
 	}
 	return false
 }
