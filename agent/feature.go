@@ -132,10 +132,13 @@ func (h *Host) describe(r *record, src Source, t *device.Task) error {
 var unknowns = []string{"unknown", ""}
 
 // missing sets place k to the category that stands for a value that was not told, where
-// the column has one.
+// the column has one; of a set that is none.
 func missing(c *rows.Column, k int) error {
+	if c.Start != nil {
+		return put(c, k, "")
+	}
 	for _, name := range unknowns {
-		if at := slices.Index(c.Names, name); at >= 0 && c.Start == nil {
+		if at := slices.Index(c.Names, name); at >= 0 {
 			c.Code[k] = uint32(at)
 			return nil
 		}

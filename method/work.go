@@ -9,8 +9,8 @@ import (
 // Work is a device in the middle of a visit. A runtime fills it; a method reads
 // it, and writes values and gradients.
 type Work struct {
-	Device        uint32
-	Round, Rounds int // Round counts from 0
+	Device        uint32 // its place in the columns of users; 0 where it is alone
+	Round, Rounds int    // Round counts from 0
 	Phase         int
 	Items         int
 	Step          int // batches done in this visit

@@ -167,7 +167,8 @@ func (d *Device) AddAt(item string, ms int64) error {
 	return d.owner.Add(agent.Event{Item: item, Time: ms})
 }
 
-// AddAll adds lines of item id, or item id and time, those that are not there yet. It
+// AddAll adds lines of item id, or item id and time, or those that a first line names
+// (item,time,daytime), which are not there yet. It
 // returns how many those were.
 func (d *Device) AddAll(csv string) (int, error) {
 	events, err := agent.ReadEvents(strings.NewReader(csv))
@@ -177,6 +178,14 @@ func (d *Device) AddAll(csv string) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.owner.Merge(events)
+}
+
+// Describe tells the device what its owner is like, for methods that learn from it; an
+// empty value takes it back. It is sent to nobody.
+func (d *Device) Describe(name, value string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.owner.Describe(map[string]string{name: value})
 }
 
 // Undo takes the last event back, and returns its item.

@@ -55,3 +55,23 @@ func TestNumbersBecomeCategoriesInTheOrderOfSize(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWordsNameCategories(t *testing.T) {
+	one := rows.Column{Name: "age", Card: 2, Names: []string{"old", "young"}}
+	set := rows.Column{Name: "genre", Card: 2, Names: []string{"war", "noir"}, Start: []uint32{0}}
+	bare := rows.Column{Name: "kind", Card: 3}
+	for _, c := range []struct {
+		col  *rows.Column
+		text string
+		want []uint32
+	}{{&one, "young", []uint32{1}}, {&one, " old ", []uint32{0}}, {&set, "noir|war", []uint32{1, 0}}, {&set, "", nil}, {&bare, "2", []uint32{2}}} {
+		if got, err := c.col.Codes(c.text); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s = %q is %v, %v: want %v", c.col.Name, c.text, got, err, c.want)
+		}
+	}
+	for text, c := range map[string]*rows.Column{"": &one, "old|young": &one, "opera": &set, "3": &bare, "-1": &bare, "x": &bare} {
+		if got, err := c.Codes(text); err == nil || !strings.Contains(err.Error(), c.Choices()) {
+			t.Errorf("%s = %q is %v, %v: want the list of what there is", c.Name, text, got, err)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.StringVar(&f.token, "token", "", "to enrol with, once")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
 	fl.StringVar(&f.history, "history", "", "a CSV file of item ids, or of item id and time; what is new in it is added")
-	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, such as age=25,gender=F, or a CSV file of name and value; it stays on the device")
+	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, such as age=25,gender=F, or a CSV file of name and value; it is sent to nobody (docs/security.md: what an update tells)")
 	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
 	fl.StringVar(&f.user, "user", "", "the user of the data set")
 	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
@@ -104,7 +104,7 @@ func deviceHint(err error) error {
 		agent.ErrOther:      "if the coordinator was set up anew: tacit device forget, then enrol again with another --token",
 		agent.ErrRevoked:    "ask the operator; tacit device forget wipes this device, and a new token enrols it anew",
 		agent.ErrTooLarge:   "--memory gives it more",
-		agent.ErrFeatures:   "--features NAME=VALUE,... tells what its owner is like; columns of a history file, and tacit device add --with, what a moment was like. Both stay on the device",
+		agent.ErrFeatures:   "--features NAME=VALUE,... tells what its owner is like; columns of a history file, and tacit device add --with, what a moment was like; both are sent to nobody",
 		agent.ErrNoModel:    "tacit device --once fetches one",
 		local.ErrPassphrase: "try again; nobody can recover it, and tacit device forget starts anew",
 		local.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",

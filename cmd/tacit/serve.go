@@ -41,7 +41,7 @@ acknowledged: kill it at any moment, start it again, and it goes on.
 
 Without -d or --catalogue it waits for a run: tacit fleet -d NAME begins one with the
 items of a data set, tacit admin begin one of your own. With -d the items (and nothing
-of the users) are those of a data set.
+of the users) are those of a data set; a run that is there goes on without it.
 
 Connections are TLS. Without --cert it makes a certificate of its own, and prints the pin
 that devices need. Programs of the same user on this machine find address, pin and
@@ -65,7 +65,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.cert, "cert", "", "a certificate in PEM form; with --cert-key")
 	fl.StringVar(&f.key, "cert-key", "", "its private key")
 	fl.StringVar(&f.name, "name", "", "what people call the federation")
-	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title")
+	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title; its first line may name more columns: id,title,retired,genre")
 	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	f.runFlags(c)
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anybody on the way reads models and updates")

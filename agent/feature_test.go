@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/rows"
+)
+
+func TestAHistoryMayTellOfMoments(t *testing.T) {
+	got, err := ReadEvents(strings.NewReader("item,weather,time,daytime\na,sunny & warm,5,evening\nb,,,\nc,,7,night\n"))
+	want := []Event{{"a", 5000, "daytime=evening&weather=sunny+%26+warm"}, {"b", 1, ""}, {"c", 7000, "daytime=night"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v: want %+v", got, err, want)
+	}
+	for _, bad := range []string{"item,time,hour\na,1,2,3", "item,time,hour\na,now,2", "a,1,2"} {
+		if got, err := ReadEvents(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q is read as %+v", bad, got)
+		}
+	}
+}
+
+// A file that tells more of events that are there adds none of them again.
+func TestMomentsAreAddedToWhatIsThere(t *testing.T) {
+	f := newFake(t, "pfedrec", 1, "dim", "4")
+	f.publish()
+	d := f.rig(0).open()
+	if err := d.Replace([]Event{{Item: "a", Time: 1}, {Item: "a", Time: 1}, {Item: "b", Time: 2, With: "hour=1"}}); err != nil {
+		t.Fatal(err)
+	}
+	n, err := d.Merge([]Event{{Item: "a", Time: 1, With: "hour=5"}, {Item: "b", Time: 2}, {Item: "c", Time: 3}})
+	want := []Event{{"a", 1, "hour=5"}, {"a", 1, ""}, {"b", 2, "hour=1"}, {"c", 3, ""}}
+	if got := d.rec.History.Events; err != nil || n != 1 || !slices.Equal(got, want) {
+		t.Errorf("%d added, %+v, %v: want 1, %+v", n, got, err, want)
+	}
+	if err := d.Add(Event{Item: "a", With: "%zz"}); err == nil {
+		t.Error("a moment that is none is kept")
+	}
+}
+
+func TestAnOwnerTellsAndTakesBack(t *testing.T) {
+	f := newFake(t, "pfedrec", 1, "dim", "4")
+	f.publish()
+	r := f.rig(0)
+	d := r.open()
+	if err := errors.Join(d.Describe(map[string]string{"age": "25", "gender": "F"}), d.Describe(map[string]string{"age": ""})); err != nil {
+		t.Fatal(err)
+	}
+	about, err := r.open().About() // it is in the vault
+	if err != nil || !reflect.DeepEqual(about.Features, map[string]string{"gender": "F"}) {
+		t.Errorf("%v, %v", about.Features, err)
+	}
+	if d.Describe(map[string]string{"": "x"}) == nil || d.Describe(map[string]string{"x": strings.Repeat("y", 5000)}) == nil {
+		t.Error("a feature without a name, or a long one, is kept")
+	}
+}
+
+func TestColumnsOfOneUserAreFilled(t *testing.T) {
+	columns := []rows.Column{{Name: "likes", Card: 3, Start: []uint32{0}, Names: []string{"a", "b", "c"}}, {Name: "height"}, {Name: "kind", Card: 4}}
+	for i := range columns {
+		makeRoom(&columns[i], 1)
+	}
+	for range 2 { // what was there does not stay
+		if err := describeUser(columns, map[string]string{"likes": "c|a|c", "height": "1.5", "kind": "3"}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(columns[0].Of(0), []uint32{0, 2}) || columns[1].Value[0] != 1.5 || !slices.Equal(columns[2].Of(0), []uint32{3}) {
+			t.Errorf("%+v", columns)
+		}
+		if err := describeUser(columns, map[string]string{"likes": "", "height": "-1", "kind": "0"}); err != nil || len(columns[0].Of(0)) != 0 {
+			t.Errorf("%+v, %v", columns, err)
+		}
+	}
+	for name, value := range map[string]string{"likes": "d", "height": "tall", "kind": "4"} {
+		told := map[string]string{"likes": "", "height": "-1", "kind": "0"}
+		if told[name] = value; !errors.Is(describeUser(columns, told), ErrFeatures) {
+			t.Errorf("%s = %s is taken", name, value)
+		}
+	}
+}
