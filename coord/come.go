@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,6 +63,15 @@ func (c *Coordinator) took(t int) {
 		c.came = seatSet(nil).with(nil, c.settings.Devices)
 		clear(c.tried)
 	}
+}
+
+// saveTurns has on disk who has had a turn, and returns its name.
+func (c *Coordinator) saveTurns() (string, error) {
+	if !c.settings.Cohort.Come() {
+		return "", nil
+	}
+	h, err := c.st.PutBlob(c.came.with(nil, c.settings.Devices))
+	return hex.EncodeToString(h[:]), err
 }
 
 // tardy notes a report that is in no sum. Its device has no other in these rounds: what it

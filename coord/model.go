@@ -112,16 +112,17 @@ func (c *Coordinator) save(v *version) error {
 		return err
 	}
 	m.Plan, m.Catalogue = wire.Name(plan), wire.Name(items)
-	if c.settings.Cohort.Come() {
-		h, err := c.st.PutBlob(c.came.with(nil, c.settings.Devices))
-		if err != nil {
-			return err
-		}
-		v.Came = hex.EncodeToString(h[:])
+	if v.Came, err = c.saveTurns(); err != nil {
+		return err
 	}
 	if e.Guard != nil {
 		v.Clip, v.Paid = e.Guard.Clip, c.ledger.Len()
 	}
+	return c.publish(v, m)
+}
+
+// publish signs a version and makes it the newest, in one synced write.
+func (c *Coordinator) publish(v *version, m *pb.Manifest) error {
 	signed, err := wire.Sign(c.key, m)
 	if err != nil {
 		return err
@@ -129,11 +130,6 @@ func (c *Coordinator) save(v *version) error {
 	if v.Manifest, err = proto.Marshal(signed); err != nil {
 		return err
 	}
-	return c.publish(v, signed)
-}
-
-// publish makes a version the newest, in one synced write.
-func (c *Coordinator) publish(v *version, signed *pb.Signed) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@
 package wire
 
 // Oldest and Newest are the versions of the protocol that this program speaks.
-const Oldest, Newest = 1, 1
+const Oldest, Newest = 2, 2
 
 // Limits of what travels. What is over one of them is refused, on both sides.
 const (

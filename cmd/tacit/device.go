@@ -155,13 +155,8 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := f.tell(d, about, events); err != nil {
+	if err := f.tell(d, about, events, features); err != nil {
 		return err
-	}
-	if len(features) > 0 {
-		if err := d.Describe(features); err != nil {
-			return input(err, "")
-		}
 	}
 	if !a.quiet {
 		fmt.Fprintf(a.err, "state  %s (%s)\n", path, file.Protection())
@@ -276,7 +271,7 @@ func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
 }
 
 // tell adds what is new of the history that was given, and sets what is kept of it.
-func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.Event) error {
+func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.Event, features map[string]string) error {
 	if f.keepLast >= 0 || f.keepDays >= 0 {
 		last, days := about.Last, about.Days
 		if f.keepLast >= 0 {
@@ -293,5 +288,11 @@ func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.E
 	if err == nil && n == 0 && about.Events == 0 {
 		return input(errors.New("the device has no history to learn from"), "--history FILE, or -d NAME --user USER, or: tacit device add ITEM")
 	}
-	return err
+	if err != nil || len(features) == 0 {
+		return err
+	}
+	if err := d.Describe(features); err != nil {
+		return input(err, "")
+	}
+	return nil
 }
