@@ -170,7 +170,7 @@ func (c *conn) do(what string, call func() error) error {
 func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, err error) {
 	return out, c.do("hello", func() error {
 		out = &pb.HelloResponse{
-			Version: 1, Federation: c.f.fed, Name: "films" + c.f.name, Key: c.f.key.Public().(ed25519.PublicKey), Rehearsal: true,
+			Version: wire.Newest, Federation: c.f.fed, Name: "films" + c.f.name, Key: c.f.key.Public().(ed25519.PublicKey), Rehearsal: true,
 			Limits: &pb.Limits{BodyBytes: 1 << 20, PieceBytes: uint32(c.f.piece)},
 		}
 		return nil
