@@ -186,3 +186,21 @@ func zero(v []int64) bool {
 	}
 	return true
 }
+
+func TestNarrowVisitsDoNotAllocate(t *testing.T) {
+	p, mem := narrow(t, tacit(t, "dim", "4"), 40, 500, 5, 16)
+	mem.Bind(p.Bound(500))
+	k, st := device.NewWorker(mem, 0), mem.Born(nil)
+	flat := make([]int64, p.Widest()+1)
+	for round := range 5 {
+		task := &device.Task{Round: round, Train: []uint32{3, 9, 10, 17, 30, 31, 39}}
+		visit := func() {
+			k.Visit(&st, task, 0, false)
+			mem.Take(0, flat)
+		}
+		visit()
+		if n := testing.AllocsPerRun(20, visit); n != 0 {
+			t.Errorf("round %d: %g allocations in a visit", round, n)
+		}
+	}
+}
