@@ -53,8 +53,8 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) error {
 		return errLeft
 	case r.Active && s.Opened:
 		return d.settle(t.Kind, s, closed, "it was opened in an attempt that has no sum")
-	case r.Least < 2:
-		return errors.New("agent: a masked sum of one device is its vector: want at least 2")
+	case r.Least < max(2, s.Least):
+		return fmt.Errorf("agent: a masked sum of %d devices: want at least %d", r.Least, max(2, s.Least))
 	}
 	if err := d.update(func(r *record) error {
 		s := *r.of(t.Kind)
@@ -205,6 +205,7 @@ func (p *masker) bring(step uint32, m encoding.BinaryMarshaler) error {
 		}
 		switch resp.State {
 		case pb.MaskResponse_TAKEN, pb.MaskResponse_SUMMED:
+			p.up += len(b)
 			return nil
 		case pb.MaskResponse_PART:
 			if resp.Next >= size {

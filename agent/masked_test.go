@@ -173,7 +173,7 @@ func together(t *testing.T, rigs []*rig, stop func() bool) {
 
 func newMasked(t *testing.T, n int, active bool) (*fake, []*rig) {
 	f := newFake(t, "pfedrec", n, "dim", "4")
-	f.about.Masked, f.masking, f.active = true, true, active
+	f.about.Masked, f.masking, f.active, f.about.Promise = true, true, active, "epsilon=2"
 	f.bound.Levels, f.bound.Clip, f.bound.Most = 1<<20, 16, 1<<20+1
 	f.publish()
 	f.begin()

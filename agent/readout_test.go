@@ -13,7 +13,7 @@ import (
 func (r *rig) reading() *pb.Task {
 	f := r.f
 	was := f.devices
-	f.devices = wire.ReadoutLeast
+	f.devices = wire.SumLeast
 	round := f.maskRound()
 	f.devices = was
 	return &pb.Task{
@@ -123,7 +123,7 @@ func canceled() context.Context {
 
 // The sum that a coordinator has of masked readouts is that of what devices read.
 func TestAMaskedReadoutIsThePlainOne(t *testing.T) {
-	const n = wire.ReadoutLeast
+	const n = wire.SumLeast
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
 		f, rigs := start(t, "pfedrec", n, "dim", "4")
 		if counting(f); kind == pb.Kind_EVALUATE {

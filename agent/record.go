@@ -58,6 +58,7 @@ type sent struct {
 	Masked  bool   `json:"masked,omitempty"`
 	Begun   bool   `json:"begun,omitempty"`  // it has sent a key in the masked attempt
 	Opened  bool   `json:"opened,omitempty"` // it has answered the last step of a masked attempt
+	Least   int    `json:"least,omitempty"`  // of masked ones: the fewest devices that it is in a sum with
 	Fate    string `json:"fate,omitempty"`   // empty until it is known
 
 	report []byte // wire's form of the vector

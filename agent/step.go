@@ -162,7 +162,7 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 		out.After = max(out.After, time.Duration(float64(busy)*(1/d.opt.Duty-1)))
 	}
 	var err error
-	d.rest = 0
+	d.rest, d.up = 0, 0
 	if t.Masking != nil {
 		err = d.mask(ctx, t)
 	} else if s := *d.rec.of(t.Kind); s.Masked {
@@ -178,6 +178,9 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 		s = *d.rec.of(t.Kind)
 		if out.Fate, out.Bytes = s.Fate, len(s.report); s.Masked && s.Fate == waiting {
 			out.After = max(out.After, time.Second) // the next attempt is not there at once
+		}
+		if s.Masked {
+			out.Bytes = d.up
 		}
 	}
 	return out, err
@@ -250,8 +253,8 @@ func (s *sent) agrees(t *pb.Task) error {
 		return nil
 	case t.Masking == nil:
 		return fmt.Errorf("%w: readouts are masked, and the task has no masks", errDeclined)
-	case t.Masking.Least < wire.ReadoutLeast:
-		return fmt.Errorf("%w: a readout of %d devices: want %d or more", errDeclined, t.Masking.Least, wire.ReadoutLeast)
+	case t.Masking.Least < wire.SumLeast:
+		return fmt.Errorf("%w: a readout of %d devices: want %d or more", errDeclined, t.Masking.Least, wire.SumLeast)
 	case t.Kind == pb.Kind_COUNT && s != nil && s.Fate == counted && bytes.Equal(s.Run, t.Run) && !s.is(t):
 		return fmt.Errorf("%w: it has said once in this run which items it has", errDeclined)
 	}
@@ -263,6 +266,8 @@ func (h *Host) willing(t *pb.Task, r *record) error {
 	switch {
 	case h.about.Masked && t.Masking == nil:
 		return fmt.Errorf("%w: the plan says that sums are masked, and the task has no masks", errDeclined)
+	case t.Kind == pb.Kind_TRAIN && t.Masking != nil && int(t.Masking.Least) < h.fewest():
+		return fmt.Errorf("%w: a masked sum of %d devices without a promise: want %d or more", errDeclined, t.Masking.Least, h.fewest())
 	case t.Kind == pb.Kind_TRAIN && r.mayAnswer(t, h.about) != nil:
 		return fmt.Errorf("%w: %w", errDeclined, r.mayAnswer(t, h.about))
 	case t.Kind == pb.Kind_COUNT && h.promised():
@@ -275,6 +280,15 @@ func (h *Host) willing(t *pb.Task, r *record) error {
 // nothing to learn from.
 func (h *Host) promised() bool { return h.about.Promise != "" && h.about.Promise != "none" }
 
+// fewest is how many devices a masked sum must have at least. Without a promise nothing hides a
+// device in it but the others.
+func (h *Host) fewest() int {
+	if h.promised() {
+		return 2
+	}
+	return wire.SumLeast
+}
+
 // enter puts a report into the record and the log.
 func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns uint32) {
 	now, digest := d.opt.Now(), wire.Name(report).Hash
@@ -282,6 +296,9 @@ func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns 
 		r.settle(t.Kind, old.Digest, closed, "the round ended without it", now)
 	}
 	*r.of(t.Kind) = &sent{Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Turns: turns, Digest: digest, Masked: t.Masking != nil, report: report}
+	if t.Masking != nil {
+		(*r.of(t.Kind)).Least = d.opt.Host.fewest()
+	}
 	r.note(Entry{
 		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers, Bytes: len(report),
 		Digest: hex.EncodeToString(digest), Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,

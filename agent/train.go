@@ -45,7 +45,11 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
 	h.mem.Take(0, vector)
 	h.left = false
-	if out.Samples == 0 && !h.promised() && t.Masking == nil {
+	switch {
+	case h.promised():
+	case out.Samples > 0 && t.Masking != nil:
+		vector[len(vector)-1] = 1 // the sum counts those who had something to learn from
+	case out.Samples == 0 && t.Masking == nil:
 		vector = nil // it takes no part, and says so
 	}
 	return vector, h.plan.AppendState(nil, &st), nil

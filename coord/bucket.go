@@ -143,6 +143,9 @@ func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
 		most := int64(len(s.Seats)) * task.Bound.Most
 		return slices.ContainsFunc(s.Sum, func(x int32) bool { return x < 0 || int64(x) > most })
 	}
+	if task.Bound.Each {
+		return beyond(s, task.Bound.Most)
+	}
 	n, numbers := float64(len(s.Seats)), len(s.Sum)-1
 	most := n * c.bound.Sensitivity(numbers)
 	if noise := float64(task.Bound.Noise); noise > 0 {
@@ -153,6 +156,16 @@ func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
 		square += float64(x) * float64(x)
 	}
 	return math.Sqrt(square) > most*(1+1e-9)
+}
+
+// beyond reports whether a number of a group's sum without a promise is larger than its devices
+// could make it. The last one counts those of them who had something to learn from.
+func beyond(s *keptSum, most int64) bool {
+	n, last := int64(len(s.Seats)), len(s.Sum)-1
+	if came := int64(s.Sum[last]); came < 0 || came > n {
+		return true
+	}
+	return slices.ContainsFunc(s.Sum[:last], func(x int32) bool { return int64(x) > n*most || int64(x) < -n*most })
 }
 
 // play has one group play the protocol.

@@ -251,7 +251,7 @@ const fewestMasked = 2
 func (f *fleet) gathered(ctx context.Context, may []uint32) ([]uint32, error) {
 	l := &lobby{may: may, most: min(f.settings.Cohort.Count, len(may)), full: make(chan struct{})}
 	f.enter(l)
-	least := min(l.most, max(fewestMasked, f.engine.Guard.Fewest()))
+	least := min(l.most, max(fewestMasked, f.quorum(pb.Kind_TRAIN)))
 	timer := time.NewTicker(f.settings.Deadline / 2)
 	defer timer.Stop()
 	quiet, before := 0, 0

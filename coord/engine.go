@@ -42,7 +42,11 @@ func (c *Coordinator) makeEngine(items int) error {
 	}
 	if !s.DP.On() {
 		b := p.Bound(s.Devices)
-		e.Bound = &b
+		if e.Bound = &b; s.Masked {
+			if err := s.bareMasks(p); err != nil {
+				return err
+			}
+		}
 	} else if err := c.guard(e, p); err != nil {
 		return err
 	}
@@ -91,6 +95,21 @@ func (c *Coordinator) guard(e *round.Engine, p *device.Plan) error {
 			return derived(c.treeKey(), n, piece)
 		}
 		return derived(c.noise, n, piece)
+	}
+	return nil
+}
+
+// bareMasks says why a plan's sums cannot be masked without a promise: before a run begins.
+func (s *Settings) bareMasks(p *device.Plan) error {
+	if err := p.Maskable(); err != nil {
+		return fmt.Errorf("coord: %s: %w", s.Method, err)
+	}
+	size := s.fewest()
+	if s.Bucket > 0 {
+		size = s.Bucket
+	}
+	if _, err := secagg.Plan(size, p.Widest()+1, p.Bound(s.Devices).Most, risk); err != nil {
+		return fmt.Errorf("coord: masked sums of %d devices: %w", size, err)
 	}
 	return nil
 }

@@ -63,19 +63,12 @@ type keptSum struct {
 // maskedRound plays attempts until one has a sum.
 func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.Report, error) {
 	cohort = slices.Clone(cohort)
-	g := f.engine.Guard
 	numbers := f.plan.Numbers(t) + 1
-	noise, bit := int64(0), int64(0)
-	if g.Drawn {
-		if noise = g.Share(t); g.Adaptive != "off" {
-			bit = g.BitShare(t)
-		}
-	}
-	task := f.newTask(pb.Kind_TRAIN, t, numbers, wire.BoundFor(f.bound, noise, bit, g.Most(t)))
+	task := f.newTask(pb.Kind_TRAIN, t, numbers, f.maskedBound(t))
 	if sum, err := f.keptSum(task); err != nil || sum != nil {
 		return f.summed(task, cohort, sum), err
 	}
-	if len(cohort) < max(1, g.Fewest()) || f.settings.Cohort.Come() && len(cohort) < fewestMasked { // too few were asked: nobody masks anything
+	if len(cohort) < max(1, f.quorum(pb.Kind_TRAIN)) || f.settings.Cohort.Come() && len(cohort) < fewestMasked { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
 	begun := map[uint32]bool{}
@@ -106,6 +99,22 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		f.tire(begun, sum.Seats)
 		return f.summed(task, in, sum), nil
 	}
+}
+
+// maskedBound is that of a masked round's task. Without a promise devices add no noise, and
+// the bound is the reach of each slot.
+func (f *fleet) maskedBound(t int) *pb.Bound {
+	g := f.engine.Guard
+	if g == nil {
+		return wire.BoundFor(f.bound, 0, 0, f.bound.Most)
+	}
+	noise, bit := int64(0), int64(0)
+	if g.Drawn {
+		if noise = g.Share(t); g.Adaptive != "off" {
+			bit = g.BitShare(t)
+		}
+	}
+	return wire.BoundFor(f.bound, noise, bit, g.Most(t))
 }
 
 // nextAttempt is never the same again, also after a start.
@@ -151,7 +160,12 @@ func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Repor
 	}
 	f.enter(h)
 	f.ending = closedRound{Round: task.Round, Turns: f.times, Attempt: sum.Attempt, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
-	return round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
+	rep := round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
+	if f.settings.bare() { // the last number counts those who had something to learn from
+		rep.Devices = int(sum.Sum[task.Numbers-1])
+		rep.Idle = len(sum.Seats) - rep.Devices
+	}
+	return rep
 }
 
 func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {
@@ -179,6 +193,9 @@ func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 		return nil, fmt.Errorf("%w: %w", errNoPlan, err)
 	}
 	p.Least = max(p.Least, c.quorum(task.Kind))
+	if c.settings.Bucket > 0 && task.Bound.Each { // room beside what honest devices can make: what is there is found
+		p.Bits = max(p.Bits, c.settings.Bits)
+	}
 	v := &vault{id: map[uint32]uint32{}, came: map[uint32]int{}, ready: make(chan struct{}, 1)}
 	v.cohort, v.numbers, v.counted = cohort, int(task.Numbers), map[uint32]uint64{}
 	v.hall.task.Kind, v.hall.task.Run, v.hall.task.Round, v.hall.task.Attempt = task.Kind, task.Run, task.Round, task.Attempt

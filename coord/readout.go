@@ -53,13 +53,14 @@ func readoutBound(devices int) (b privacy.Bound, most int64) {
 }
 
 // quorum is how many devices must be in a masked sum: what the promise asks for, and in a
-// readout never fewer than devices agree to.
+// readout, or without a promise, never fewer than devices agree to.
 func (c *Coordinator) quorum(kind pb.Kind) (n int) {
-	if g := c.engine.Guard; g != nil {
+	g := c.engine.Guard
+	if g != nil {
 		n = g.Fewest()
 	}
-	if kind != pb.Kind_TRAIN {
-		n = max(n, wire.ReadoutLeast)
+	if g == nil || kind != pb.Kind_TRAIN {
+		n = max(n, wire.SumLeast)
 	}
 	return n
 }

@@ -179,7 +179,7 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 
 // A federation of a few devices trains, and says why it has no readout.
 func TestTooFewForAReadout(t *testing.T) {
-	s := small(wire.ReadoutLeast - 1)
+	s := small(wire.SumLeast - 1)
 	s.Rounds, s.Readout = 2, 1
 	var missed []string
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
@@ -229,7 +229,7 @@ func TestAReadoutInTheClearIsRefused(t *testing.T) {
 		for i, h := range d {
 			task := h.task()
 			waitFor(t, "the next task", func() bool { task = h.task(); return task.Kind == kind })
-			if task.Masking == nil || task.Masking.Least < wire.ReadoutLeast {
+			if task.Masking == nil || task.Masking.Least < wire.SumLeast {
 				t.Fatalf("the task is %v", task)
 			}
 			if i == 0 {

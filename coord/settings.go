@@ -19,6 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -35,7 +36,7 @@ type Settings struct {
 	Mean      agg.Mean          `json:"mean"`
 	Server    agg.Rule          `json:"server"`
 	DP        privacy.Policy    `json:"dp"`
-	Masked    bool              `json:"masked"` // with DP only: masks need a bound on an update
+	Masked    bool              `json:"masked"` // with DP, or a method that says how large its numbers are: masks need a bound
 
 	// Bucket is how many devices a masked sum is over, about; 0 for the whole cohort. A sum
 	// of few can be checked more closely, and hides each among fewer.
@@ -85,11 +86,14 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("deadline = %v: want a tenth of a second or more", s.Deadline)
 	case s.Mean != agg.PerCohort && s.Mean != agg.Fixed:
 		return fmt.Errorf("mean = %s: over a network nobody counts rows; want cohort or fixed", s.Mean)
-	case s.Masked && !s.DP.On():
-		return errors.New("masks need a bound on an update, which dp brings: add --dp epsilon=8, or leave --secagg out")
 	case s.Masked && s.Cohort.Kind == "poisson":
-		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells of the sample, which the epsilon takes for secret; " +
+		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells of the sample, which an epsilon takes for secret; " +
 			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
+	case s.bare() && s.fewest() < wire.SumLeast:
+		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such a sum, and it takes %d or more; "+
+			"a larger cohort, or leave --secagg out", s.fewest(), wire.SumLeast)
+	case s.bare() && s.Bucket > 0 && s.Bucket < wire.SumLeast:
+		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more", s.Bucket, wire.SumLeast)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
@@ -116,6 +120,19 @@ func (s *Settings) build() (method.Method, error) {
 		return nil, fmt.Errorf("%s is trained where all rows are: it has no devices to wait for", s.Method)
 	}
 	return m, method.Check(m)
+}
+
+// bare reports whether sums are masked and have no noise: what hides a device in one is the
+// others alone.
+func (s *Settings) bare() bool { return s.Masked && !s.DP.On() }
+
+// fewest is the smallest cohort that is drawn: the last of a cycle has what is left.
+func (s *Settings) fewest() int {
+	n := int(s.Cohort.Expected(s.Devices))
+	if s.Cohort.Kind == "cycle" && n > 0 && s.Devices%n > 0 {
+		return s.Devices % n
+	}
+	return n
 }
 
 // bits are those of sums without a promise.

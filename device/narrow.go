@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -27,6 +28,18 @@ func (p *Plan) Bound(devices int) privacy.Bound {
 		return privacy.Bound{Most: p.most}
 	}
 	return privacy.Integers(devices)
+}
+
+// Maskable says why updates of a plan without a promise cannot be masked; nil where they can.
+func (p *Plan) Maskable() error {
+	if p.most > 0 {
+		return nil
+	}
+	if p.Bits == 0 {
+		return errors.New("masks without dp want sums of a width that is known: bits=24, or add --dp epsilon=8")
+	}
+	return errors.New("masks need a bound on each number, and this method does not say how large its numbers are: " +
+		"add --dp epsilon=8, take a method that does (tacit, ials), or leave --secagg out")
 }
 
 // digits is how many integers a number of a slot is.
@@ -121,8 +134,11 @@ func (k *Worker) integers(sum []int64, out *Outcome) {
 		}
 		n.form.Add(d.At[r], row)
 	}
-	if k.weighs() {
+	switch {
+	case k.weighs():
 		out.Bytes = n.form.End()
+	case k.p.Dense && k.p.most > 0:
+		out.Bytes = k.p.PackedBytes(k.w.Round, k.p.Bits)
 	}
 }
 

@@ -132,12 +132,12 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*dev
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	bits := opt.Bits
-	if opt.Sums != "integer" || opt.DP.On() {
+	if !opt.integers() || opt.DP.On() {
 		bits = 0
 	}
 	return device.NewPlan(m, device.Options{
 		Bits: bits, Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives,
-		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense", Guarded: opt.integers(), Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
+		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense" || opt.bare(), Guarded: opt.integers(), Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
 	})
 }
 
@@ -283,7 +283,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	case out.Samples == 0 && !(late && f.Plan.Guarded): // a device with nothing to learn from takes no part
 		l.rep.Idle++
 		if f.masked != nil { // but that it sends zeros must not show
-			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed)
+			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed, false)
 		}
 	case late:
 		l.rep.Late++
@@ -292,7 +292,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 		}
 	default:
 		if f.masked != nil {
-			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed)
+			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed, true)
 		}
 		l.rep.Devices++
 		l.rep.Samples += out.Samples

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,7 +16,9 @@ import (
 // masked runs the whole protocol of secure sums in each round. A real device sends
 // its vector when it is done; here all are kept until the round's visits are.
 type masked struct {
-	guard   *privacy.Stack
+	plan    *device.Plan
+	guard   *privacy.Stack // nil without a promise
+	least   int            // devices of a sum
 	round   int
 	at      map[uint32]int // by user: place in the cohort
 	vectors [][]int32      // by place; nil for who did not come
@@ -27,18 +30,48 @@ type masked struct {
 // mostMasked bounds the vectors that are kept: 4 GiB.
 const mostMasked = 1 << 30
 
+// fewestBare is the smallest sum without a promise, as over a network (wire.SumLeast).
+const fewestBare = 10
+
 func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
-	n := f.Plan.Widest() + 1
-	if float64(n)*g.Crowd() > mostMasked {
-		return nil, fmt.Errorf("sim: secagg=on keeps the vectors of a cohort, %.0f devices with %d numbers: a smaller cohort, or secagg=assumed", g.Crowd(), n)
+	m := &masked{plan: f.Plan, guard: g, least: fewestBare}
+	n, crowd := f.Plan.Widest()+1, f.opt.Cohort.Expected(f.Users())
+	if g != nil {
+		m.least, crowd = g.Fewest(), g.Crowd()
 	}
-	return &masked{guard: g}, nil
+	if float64(n)*crowd > mostMasked {
+		return nil, fmt.Errorf("sim: secagg=on keeps the vectors of a cohort, %.0f devices with %d numbers: a smaller cohort, or secagg=assumed", crowd, n)
+	}
+	return m, nil
+}
+
+// bareMasks has sums without a promise masked, where their numbers are bounded.
+func (r *Run) bareMasks() (err error) {
+	f := r.Fleet
+	if err := f.Plan.Maskable(); err != nil {
+		return fmt.Errorf("sim: %s: %w", cmp.Or(r.Name, "this method"), err)
+	}
+	if n := r.Cohort.Expected(f.Users()); n < fewestBare {
+		return fmt.Errorf("sim: secagg = %s without dp and rounds of %.0f devices: such a sum takes %d or more; a larger cohort", r.Secagg, n, fewestBare)
+	}
+	if r.Secagg == "on" {
+		f.masked, err = newMasked(f, nil)
+	}
+	return err
+}
+
+// most is the largest integer of a device.
+func (m *masked) most() int64 {
+	if m.guard == nil {
+		return m.plan.Bound(1).Most
+	}
+	return m.guard.Most(m.round)
 }
 
 // begin makes room for the cohort of round t.
 func (m *masked) begin(t int, cohort []uint32) {
 	m.round = t
-	if n := m.guard.Width(t) + 1; n != len(m.sum) {
+	if n := m.plan.Numbers(t) + 1; n != len(m.sum) {
 		m.plain, m.sum = make([]int64, n), make([]int32, n)
 	}
 	m.at = make(map[uint32]int, len(cohort))
@@ -51,22 +84,26 @@ func (m *masked) begin(t int, cohort []uint32) {
 }
 
 // took keeps the vector of user u, which worker w has just sealed. Distributed noise
-// is the device's own.
-func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
+// is the device's own. Without a promise the last number says that it had something to learn
+// from.
+func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64, learnt bool) {
 	n := len(m.sum)
 	v, noise := make([]int32, n), make([]int64, n)
 	mem.Take(w, noise)
 	for i, x := range noise {
 		v[i] = int32(x)
 	}
-	if m.guard.Drawn {
+	if m.guard == nil && learnt {
+		v[n-1] = 1
+	}
+	if m.guard != nil && m.guard.Drawn {
 		clear(noise)
 		from := privacy.NewSource(round.Rehearsed(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
 		from.AddGauss(m.guard.Share(m.round), noise[:n-1])
 		if m.guard.Adaptive != "off" {
 			from.AddGauss(m.guard.BitShare(m.round), noise[n-1:])
 		}
-		limit := m.guard.Most(m.round)
+		limit := m.most()
 		for i, x := range noise {
 			v[i] = int32(min(max(int64(v[i])+x, -limit), limit))
 		}
@@ -76,14 +113,15 @@ func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64) {
 
 // end plays the round. That the sum is the plain one is checked, not believed.
 func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte) error {
-	if len(m.vectors) < max(1, m.guard.Fewest()) { // too few were asked: nobody masks anything
+	if len(m.vectors) < max(1, m.least) { // too few were asked: nobody masks anything
+		m.unsummed(rep)
 		return nil
 	}
-	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.guard.Most(m.round), secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
+	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
 	if err != nil {
 		return err
 	}
-	p.Least = max(p.Least, m.guard.Fewest())
+	p.Least = max(p.Least, m.least)
 	s := secagg.Session{
 		Round:   secagg.Round{Params: p, Model: model, Number: uint64(t), Seed: sha256.Sum256(fmt.Appendf(nil, "graph %d %d", seed, t))},
 		Workers: jobs,
@@ -95,6 +133,7 @@ func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte
 	}
 	res, err := s.Run()
 	if errors.Is(err, secagg.ErrTooFew) { // a clean end: nothing is learnt, and nothing released
+		m.unsummed(rep)
 		rep.Devices, rep.Kept = 0, true
 		return nil
 	}
@@ -113,7 +152,20 @@ func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte
 	}
 	copy(m.sum, res.Sum)
 	rep.Bytes = int(res.Up)
+	if m.guard == nil { // nobody else knows
+		came := rep.Devices + rep.Idle
+		rep.Devices = int(m.sum[len(m.sum)-1])
+		rep.Idle = came - rep.Devices
+	}
 	return nil
+}
+
+// unsummed is a round without a promise that has no sum.
+func (m *masked) unsummed(rep *round.Report) {
+	if m.guard == nil {
+		rep.Dropped += rep.Devices + rep.Idle
+		rep.Devices, rep.Idle, rep.Kept = 0, 0, true
+	}
 }
 
 // modelHash names the model that a round's devices were given.

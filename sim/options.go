@@ -25,7 +25,7 @@ type Options struct {
 	Server    agg.Rule       `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
 	Noise     agg.Noise      `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
 	DP        privacy.Policy `default:"none" doc:"user-level differential privacy: none, or a list such as epsilon=8,delta=1e-6,clip=0.5; tacit privacy keys lists what it knows"`
-	Secagg    string         `default:"off" choices:"off|assumed|on" doc:"secure sums, with dp only: on runs the whole protocol, assumed takes its outcome for granted"`
+	Secagg    string         `default:"off" choices:"off|assumed|on" doc:"secure sums, with dp or with a method that says how large its numbers are (tacit, ials): on runs the whole protocol, assumed takes its outcome for granted"`
 	Sums      string         `default:"float" choices:"float|integer" doc:"how updates are added up: as they are, or as whole numbers, as over a network, whose bytes are then counted; with dp always whole"`
 	Bits      int            `default:"24" doc:"bits of each number of a sum of whole numbers, with methods that say how large theirs are; 0 is for as many as there is room for. Not with dp"`
 	Encode    string         `default:"dense" choices:"dense|sparse" doc:"how the bytes that travel are counted: every number, or without zeros where that is less"`
@@ -60,8 +60,10 @@ func (o *Options) Check() error {
 		return fmt.Errorf("noise = %s with dp: dp brings its own noise, and counts it; leave one out", textOf(o.Noise))
 	case o.DP.On() && o.Mean == "row":
 		return fmt.Errorf("mean = row with dp: how many touched a row is not public; dp divides by a constant (mean=fixed)")
-	case o.Secagg != "off" && o.Secagg != "" && !o.DP.On():
-		return fmt.Errorf("secagg = %s without dp: masked sums need a bound on an update, which dp brings", o.Secagg)
+	case o.bare() && (o.Mean == "row" || o.Noise.On()):
+		return fmt.Errorf("secagg = %s with mean = %s and noise = %s: under masks nobody counts rows, and noise is dp's; use mean=cohort and noise=none", o.Secagg, o.Mean, textOf(o.Noise))
+	case o.bare() && o.Cohort.Kind == "poisson":
+		return fmt.Errorf("secagg = %s with cohort = poisson: a masked sum needs enough devices; take a cohort of a fixed size, such as cohort=100", o.Secagg)
 	case o.integers() && !o.DP.On() && (o.Mean == "row" || o.Noise.On()):
 		return fmt.Errorf("sums = integer with mean = %s and noise = %s: over a network nobody counts rows, and noise is dp's; use mean=cohort and noise=none", o.Mean, textOf(o.Noise))
 	case o.Bits != 0 && (o.Bits < 8 || o.Bits > 32):
@@ -82,7 +84,10 @@ func textOf(m encoding.TextMarshaler) string {
 }
 
 // integers reports whether updates are summed as whole numbers.
-func (o *Options) integers() bool { return o.Sums == "integer" || o.DP.On() }
+func (o *Options) integers() bool { return o.Sums == "integer" || o.DP.On() || o.bare() }
+
+// bare reports whether sums are masked and have no noise.
+func (o *Options) bare() bool { return o.Secagg != "off" && o.Secagg != "" && !o.DP.On() }
 
 // partial reports whether a device may sit a round out.
 func (o *Options) partial() bool { return !o.Cohort.All() || o.Dropout > 0 }

@@ -149,11 +149,11 @@ func (r *Run) clip() float64 {
 
 // tell adds to a round's event what it cost.
 func (r *Run) tell(ev *Event, p *Pending, turn bool) error {
-	if r.Engine.Guard == nil {
-		return nil
-	}
 	if p.Kept {
 		r.Kept++
+	}
+	if r.Engine.Guard == nil {
+		return nil
 	}
 	if p.Last && r.Engine.Next < r.Rounds {
 		r.Broke = r.Engine.Next + 1

@@ -128,6 +128,11 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		b := f.Plan.Bound(f.Users())
 		e.Bound = &b
 	}
+	if opt.bare() {
+		if err := r.bareMasks(); err != nil {
+			return nil, err
+		}
+	}
 	if opt.DP.On() {
 		e.Mean = agg.Fixed
 		if err := r.guard(); err != nil {

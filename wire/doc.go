@@ -28,7 +28,7 @@ const (
 	NonceBytes  = 16         // of a request
 	MaxAuthSize = 256        // bytes of the value of a Tacit-Auth header
 
-	// ReadoutLeast is the fewest devices in the sum of a readout. Devices take part in no
-	// smaller one.
-	ReadoutLeast = 10
+	// SumLeast is the fewest devices in a masked sum without noise: that of a readout, and of a
+	// round without a promise. Devices take part in no smaller one.
+	SumLeast = 10
 )

@@ -291,6 +291,8 @@ func (a *app) differs(ctx context.Context, spec *lab.Spec, split *data.Split, ca
 	o.Sums, o.Name = "integer", spec.Method
 	if o.DP.On() {
 		o.Sums = "float" // with dp they are whole anyhow
+	} else {
+		o.Secagg = "off" // masks change no bit of a sum
 	}
 	run, err := sim.New(spec.Params, split, o, spec.Seed, runtime.NumCPU())
 	if err != nil {
