@@ -48,7 +48,9 @@ func used(b *testing.B) float64 {
 	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }
 
-func splitOf(t testing.TB, text string) *data.Split {
+func splitOf(t testing.TB, text string) *data.Split { return splitBy(t, "deployed", text) }
+
+func splitBy(t testing.TB, protocol, text string) *data.Split {
 	t.Helper()
 	cfg, err := data.ParseWorld(text)
 	if err != nil {
@@ -58,7 +60,7 @@ func splitOf(t testing.TB, text string) *data.Split {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := data.ProtocolNamed("deployed")
+	p, err := data.ProtocolNamed(protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
