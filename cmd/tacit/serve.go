@@ -36,7 +36,8 @@ type serveFlags struct {
 
 const serveLong = `Run a coordinator: devices enrol, train round by round and are given models. Histories stay
 on devices; what comes here are updates, which the coordinator adds up and forgets (with
---dp and --secagg on it sees their sum alone: docs/security.md says what one tells). All of its state is in one folder, on disk before anything is
+--secagg on it sees their sum alone: docs/security.md says what one tells, and --dp adds
+noise to it). All of its state is in one folder, on disk before anything is
 acknowledged: kill it at any moment, start it again, and it goes on.
 
 Without -d or --catalogue it waits for a run: tacit fleet -d NAME begins one with the
