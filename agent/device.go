@@ -52,6 +52,7 @@ type Device struct {
 	rec    *record       // as last loaded or saved; nil when it must be loaded
 	saved  []byte        // what rec was read from, or written as; nil when that is not known
 	rest   time.Duration // what the coordinator has asked for with its last answer to a report
+	seen   string        // the model, and what the owner has told, that fit together
 	sound  uint64        // version whose blobs have been checked against their hashes
 }
 
