@@ -1,33 +1,55 @@
 package agent
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // cache is a store of blobs in memory.
 type cache struct {
 	mu    sync.Mutex
 	blobs map[[32]byte][]byte
-	put   map[[32]byte]*byte       // where the bytes are that were checked when they came
-	turns map[[32]byte]*sync.Mutex // of those who fetch a blob
-	kept  [2]map[[32]byte]bool     // what Keep was told last, and what before that
+	put   map[[32]byte]*byte   // where the bytes are that were checked when they came
+	turns map[[32]byte]*queue  // of those who fetch a blob
+	kept  [2]map[[32]byte]bool // what Keep was told last, and what before that
 }
 
 // NewCache returns a store in memory that devices of one process may share. It keeps
 // what the newest two models are made of: a device that is further behind fetches anew.
 func NewCache() Blobs {
-	return &cache{blobs: map[[32]byte][]byte{}, put: map[[32]byte]*byte{}, turns: map[[32]byte]*sync.Mutex{}}
+	return &cache{blobs: map[[32]byte][]byte{}, put: map[[32]byte]*byte{}, turns: map[[32]byte]*queue{}}
 }
 
 // turn is had by one of those who want a blob at a time: the others find it here.
-func (c *cache) turn(hash [32]byte) (done func()) {
+func (c *cache) turn(ctx context.Context, hash [32]byte) (done func(), err error) {
 	c.mu.Lock()
 	t := c.turns[hash]
 	if t == nil {
-		t = &sync.Mutex{}
+		t = &queue{free: make(chan struct{}, 1)}
 		c.turns[hash] = t
 	}
+	t.in++
 	c.mu.Unlock()
-	t.Lock()
-	return t.Unlock
+	leave := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t.in--; t.in == 0 {
+			delete(c.turns, hash)
+		}
+	}
+	select {
+	case t.free <- struct{}{}:
+		return func() { <-t.free; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
+
+// queue is those who want a blob: one has it, in all.
+type queue struct {
+	free chan struct{}
+	in   int
 }
 
 // sound reports whether a blob is the one that was checked when it was put here.
@@ -69,7 +91,6 @@ func (c *cache) Keep(hashes [][32]byte) error {
 		if !c.kept[0][h] && !c.kept[1][h] {
 			delete(c.blobs, h)
 			delete(c.put, h)
-			delete(c.turns, h)
 		}
 	}
 	return nil

@@ -53,6 +53,7 @@ type Device struct {
 	saved  []byte        // what rec was read from, or written as; nil when that is not known
 	rest   time.Duration // what the coordinator has asked for with its last answer to a report
 	up     int           // bytes of the messages of a masked attempt that were taken
+	seen   string        // the model, and what the owner has told, that fit together
 	sound  uint64        // version whose blobs have been checked against their hashes
 }
 

@@ -318,7 +318,7 @@ func TestARealDeviceDrawsFromASecretSeed(t *testing.T) {
 
 func TestTheLogSaysWhatWasSent(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	f.about.Promise, f.about.Holds = "epsilon 2", "readers of the model"
+	f.about.Promise, f.about.Holds = "epsilon=2", "readers of the model"
 	f.publish()
 	f.rounds(2, rigs)
 	a, err := rigs[0].open().About()
@@ -326,7 +326,7 @@ func TestTheLogSaysWhatWasSent(t *testing.T) {
 		t.Fatal(err, a)
 	}
 	e := a.Log[1]
-	if e.Kind != "train" || e.Round != 1 || e.Fate != counted || e.Bytes == 0 || len(e.Digest) != 64 || e.Promise != "epsilon 2" || e.Holds == "" || e.Made.IsZero() || e.Settled.IsZero() || e.Model != 3 {
+	if e.Kind != "train" || e.Round != 1 || e.Fate != counted || e.Bytes == 0 || len(e.Digest) != 64 || e.Promise != "epsilon=2" || e.Holds == "" || e.Made.IsZero() || e.Settled.IsZero() || e.Model != 3 {
 		t.Errorf("%+v", e)
 	}
 }

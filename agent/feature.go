@@ -187,6 +187,10 @@ func (d *Device) described() error {
 	if err != nil || d.opt.Host.Features != nil || len(m.Features.GetHash()) == 0 {
 		return nil
 	}
+	seen := fmt.Sprint(m.Version, d.rec.Features)
+	if seen == d.seen {
+		return nil
+	}
 	b, err := d.stored(m.Features)
 	if err != nil {
 		return err
@@ -206,5 +210,9 @@ func (d *Device) described() error {
 	for i := range f.User {
 		makeRoom(&f.User[i], 1)
 	}
-	return describeUser(f.User, d.rec.Features)
+	if err := describeUser(f.User, d.rec.Features); err != nil {
+		return err
+	}
+	d.seen = seen
+	return nil
 }

@@ -13,7 +13,11 @@ import (
 // fetch puts a blob that a manifest names into the store, unless it is there.
 func (d *Device) fetch(ctx context.Context, m *pb.Manifest, b *pb.Blob) error {
 	if c, shared := d.opt.Blobs.(*cache); shared {
-		defer c.turn([32]byte(b.Hash))()
+		done, err := c.turn(ctx, [32]byte(b.Hash))
+		if err != nil {
+			return err
+		}
+		defer done()
 	}
 	if data, err := checked(d.opt.Blobs, b); err != nil || data != nil {
 		return err

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -111,6 +112,56 @@ func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
 		_, err := d.do(ctx, task)
 		if s := *d.rec.of(kind); kind == pb.Kind_COUNT && (err != nil || s.is(task)) || kind == pb.Kind_EVALUATE && !s.is(task) {
 			t.Errorf("%v in a later round: %v, %+v", kind, err, s)
+		}
+	}
+}
+
+// A sum that a device has opened may be known, whatever the coordinator says became of it. In a
+// second one over other devices it would tell what it has said.
+func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
+	ctx := context.Background()
+	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
+		for _, later := range []uint32{0, 1} {
+			f, rigs := start(t, "pfedrec", 2, "dim", "4")
+			if counting(f); kind == pb.Kind_EVALUATE {
+				f.bound, _ = readoutBound()
+				f.kind = kind
+			}
+			rigs[0].reads()
+			d := rigs[0].open()
+			err := d.update(func(r *record) error {
+				(*r.of(kind)).Begun, (*r.of(kind)).Opened = true, true
+				return nil
+			})
+			if err == nil {
+				err = d.settle(kind, *d.rec.of(kind), closed, "there was no sum")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.round += later
+			task := rigs[0].reading()
+			task.Attempt += 7
+			if out, err := d.do(ctx, task); err != nil || out.Did != "declined" {
+				t.Errorf("%v, %d rounds later: %+v, %v", kind, later, out, err)
+			}
+		}
+	}
+}
+
+// How well a device is served is told where nothing is promised, or where the promise covers it.
+func TestEvaluationsKeepToThePromise(t *testing.T) {
+	for promise, want := range map[string]bool{
+		"none": true, "epsilon=2": false, "epsilon=2,against=distributed,least=5": false, "epsilon=2,metrics=3": true, "gibberish": false,
+	} {
+		f, rigs := start(t, "pfedrec", 2, "dim", "4")
+		f.bound, _ = readoutBound()
+		f.kind, f.about.Promise = pb.Kind_EVALUATE, promise
+		f.publish()
+		d := rigs[0].open()
+		_, _ = d.Step(context.Background()) // it takes the manifest
+		if _, err := d.answer(rigs[0].reading(), &Told{}); errors.Is(err, errDeclined) == want || !want == (err == nil) {
+			t.Errorf("under %s: %v", promise, err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	mrand "math/rand/v2"
 	"time"
 
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/rpc"
@@ -245,9 +246,12 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 var errDeclined = errors.New("agent: the device does not answer this")
 
 // agrees says what of a readout a device does not do, whatever the plan: what it has, and how
-// well it is served, leave it only in a masked sum of enough devices, and which items it has
-// only once in a run.
+// well it is served, leave it only in a masked sum of enough devices, which items it has only
+// in one sum of a run, and how well a model serves it only in one of that model. A sum that was
+// opened counts, whatever the coordinator says became of it: the difference of two over other
+// devices would tell what one has said.
 func (s *sent) agrees(t *pb.Task) error {
+	opened := s != nil && (s.Opened || s.Fate == counted) && bytes.Equal(s.Run, t.Run) && !(s.Fate == counted && s.is(t))
 	switch {
 	case t.Kind == pb.Kind_TRAIN:
 		return nil
@@ -255,23 +259,36 @@ func (s *sent) agrees(t *pb.Task) error {
 		return fmt.Errorf("%w: readouts are masked, and the task has no masks", errDeclined)
 	case t.Masking.Least < wire.SumLeast:
 		return fmt.Errorf("%w: a readout of %d devices: want %d or more", errDeclined, t.Masking.Least, wire.SumLeast)
-	case t.Kind == pb.Kind_COUNT && s != nil && s.Fate == counted && bytes.Equal(s.Run, t.Run) && !s.is(t):
+	case t.Kind == pb.Kind_COUNT && opened:
 		return fmt.Errorf("%w: it has said once in this run which items it has", errDeclined)
+	case t.Kind == pb.Kind_EVALUATE && opened && s.Model == t.Model:
+		return fmt.Errorf("%w: it has said once how this model serves it", errDeclined)
 	}
 	return nil
 }
 
 // willing says what of a task goes against the plan that the device has agreed to.
 func (h *Host) willing(t *pb.Task, r *record) error {
-	switch {
-	case h.about.Masked && t.Masking == nil:
+	if h.about.Masked && t.Masking == nil {
 		return fmt.Errorf("%w: the plan says that sums are masked, and the task has no masks", errDeclined)
+	}
+	promise := privacy.Policy{}
+	if h.promised() {
+		if err := promise.UnmarshalText([]byte(h.about.Promise)); err != nil {
+			return fmt.Errorf("%w: the plan's promise: %w", errDeclined, err)
+		}
+	}
+	switch {
+	case t.Kind == pb.Kind_TRAIN && promise.Mechanism == privacy.Tree && h.about.Every == 0:
+		return fmt.Errorf("%w: the promise rests on how often a device answers, and the plan does not say that", errDeclined)
 	case t.Kind == pb.Kind_TRAIN && t.Masking != nil && int(t.Masking.Least) < h.fewest():
 		return fmt.Errorf("%w: a masked sum of %d devices without a promise: want %d or more", errDeclined, t.Masking.Least, h.fewest())
 	case t.Kind == pb.Kind_TRAIN && r.mayAnswer(t, h.about) != nil:
 		return fmt.Errorf("%w: %w", errDeclined, r.mayAnswer(t, h.about))
 	case t.Kind == pb.Kind_COUNT && h.promised():
 		return fmt.Errorf("%w: the items that a device has are not covered by the plan's promise", errDeclined)
+	case t.Kind == pb.Kind_EVALUATE && h.promised() && (promise.Against != privacy.Central || promise.Metrics == 0):
+		return fmt.Errorf("%w: evaluations are not covered by the plan's promise", errDeclined)
 	}
 	return nil
 }

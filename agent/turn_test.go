@@ -119,3 +119,14 @@ func TestADeviceCountsItsTurnsOfSoManyRunsAndNoMore(t *testing.T) {
 		t.Errorf("a run without such a limit: %v", err)
 	}
 }
+
+// Where a promise rests on turns, a plan without them is not answered.
+func TestATreeWithoutTurnsIsDeclined(t *testing.T) {
+	for every, want := range map[uint32]string{0: "declined", 4: "trained"} {
+		f, rigs := start(t, "pfedrec", 2, "dim", "4")
+		f.about.Every, f.about.Promise = every, "epsilon=2,mechanism=tree"
+		if out := f.offers(t, rigs[0], 1); out.Did != want {
+			t.Errorf("one answer in %d rounds: %+v, want %s", every, out, want)
+		}
+	}
+}

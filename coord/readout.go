@@ -104,6 +104,9 @@ func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(s *keptS
 	}
 	task.Attempt = c.nextAttempt()
 	_, err := c.attempt(ctx, task, cohort, func(s *keptSum) error {
+		if err := c.usedUp(task); err != nil {
+			return err
+		}
 		if len(s.Seats) == 0 {
 			return skipped("the sum is not one that honest devices could make")
 		}
@@ -122,6 +125,18 @@ func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(s *keptS
 		return skipped(err.Error())
 	}
 	return err
+}
+
+// usedUp notes that devices have opened a sum of which items they have. They are in no other
+// of the run, whatever becomes of this one.
+func (c *Coordinator) usedUp(task *pb.Task) error {
+	if task.Kind != pb.Kind_COUNT {
+		return nil
+	}
+	c.mu.Lock()
+	c.counted = true
+	c.mu.Unlock()
+	return c.put("counted", true)
 }
 
 // answered remembers who is in the sum of a readout, for those who ask when the next round
@@ -153,12 +168,9 @@ func (c *Coordinator) count(ctx context.Context, t int) error {
 			return err
 		}
 		c.mu.Lock()
-		c.catalogue, c.counted = next, true
+		c.catalogue = next
 		c.mu.Unlock()
-		if err := c.save(&version{}); err != nil {
-			return err
-		}
-		return c.put("counted", true)
+		return c.save(&version{})
 	})
 }
 

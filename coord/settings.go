@@ -143,6 +143,15 @@ func (s *Settings) bits() int {
 	return s.Bits
 }
 
+// every is how many rounds have one answer of a device at most, to which devices hold by
+// themselves: where they choose when they come, and where a promise rests on it.
+func (s *Settings) every() int {
+	if s.Cohort.Come() || s.DP.Mechanism == privacy.Tree {
+		return s.Cohort.Epoch(s.Devices)
+	}
+	return 0
+}
+
 // plan makes the device's plan of a method for a catalogue.
 func (s *Settings) plan(m method.Method, items int) (*device.Plan, error) {
 	keep, err := rows.FormNamed(s.Keep)
@@ -161,7 +170,7 @@ func (s *Settings) message(p *device.Plan, holds string) *pb.Plan {
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds), Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
 		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds, Bits: uint32(s.bits()),
-		Every: uint32(s.Cohort.Every),
+		Every: uint32(s.every()),
 	}
 	for _, k := range sorted(s.Params) {
 		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})

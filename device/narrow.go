@@ -67,6 +67,7 @@ func (p *Plan) PackedBytes(round, bits int) int { return ((p.Numbers(round)+1)*b
 
 // integral is room to make integers of a draft, which are weighed before they are added up.
 type integral struct {
+	seat  uint32 // of the device; what a visit reads as its own may be 0 for all
 	order []int32
 	slot  []int32 // by row of the draft
 	pair  []int32 // by row of the draft: the row of its second digits; -1 for none, -2 for one that is such a row
@@ -155,7 +156,7 @@ func (k *Worker) round() (cut int) {
 			}
 		}
 	}
-	coin := rng.New(k.p.draws(), rng.Rounding, uint64(k.w.Round), uint64(k.w.Device))
+	coin := rng.New(k.p.draws(), rng.Rounding, uint64(k.w.Round), uint64(k.ints.seat))
 	for _, r := range n.order {
 		if n.pair[r] == -2 {
 			continue

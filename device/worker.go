@@ -189,6 +189,7 @@ func (k *Worker) begin(st *State, t *Task) {
 		k.score.context = t.Rows[len(t.Rows)-1]
 	}
 	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
+	k.ints.seat = t.Device
 	if k.p.Alone {
 		w.Device = 0
 	}

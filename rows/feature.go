@@ -70,15 +70,15 @@ func categorical(columns []Column) []Column {
 
 // The limits of Check: what a feature that is worth an embedding stays below.
 const (
-	maxColumns = 64
+	MaxColumns = 64
 	maxCard    = 1 << 20
 )
 
 // Check reports the first column that is not about as many things as there are,
 // or that holds something it cannot.
 func (f *Features) Check(users, items, rows int) error {
-	if n := len(f.User) + len(f.Item) + len(f.Row); n > maxColumns {
-		return fmt.Errorf("rows: %d features, at most %d are possible", n, maxColumns)
+	if n := len(f.User) + len(f.Item) + len(f.Row); n > MaxColumns {
+		return fmt.Errorf("rows: %d features, at most %d are possible", n, MaxColumns)
 	}
 	for side, columns := range [...][]Column{f.User, f.Item, f.Row} {
 		want := [...]int{users, items, rows}[side]

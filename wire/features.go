@@ -51,6 +51,9 @@ func ReadFeatures(b []byte, items int) (*rows.Features, error) {
 func featuresOf(m *pb.Features) (*rows.Features, error) {
 	f := &rows.Features{}
 	of := sides(f)
+	if n := len(m.GetColumns()); n > rows.MaxColumns {
+		return nil, fmt.Errorf("wire: features of %d columns: at most %d are possible", n, rows.MaxColumns)
+	}
 	for _, p := range m.GetColumns() {
 		to := of[p.GetSide()]
 		switch {

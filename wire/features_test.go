@@ -3,6 +3,8 @@ package wire
 import (
 	"math"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -85,4 +87,19 @@ func FuzzFeatures(f *testing.F) {
 			t.Fatalf("%+v comes back as %+v, %v", got, again, err)
 		}
 	})
+}
+
+func TestFeaturesOfManyColumnsAreRefusedBeforeTheyAreRead(t *testing.T) {
+	m := &pb.Features{}
+	for i := range rows.MaxColumns + 1 {
+		m.Columns = append(m.Columns, &pb.Column{Side: pb.Column_USER, Name: strconv.Itoa(i), Categories: 2})
+	}
+	m.Columns[1].Name = "" // which is found when columns are read
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFeatures(b, 1); err == nil || !strings.Contains(err.Error(), "65 columns") {
+		t.Error(err)
+	}
 }

@@ -120,6 +120,8 @@ func checkPlan(p *pb.Plan) error {
 		return fmt.Errorf("wire: a plan of %d rounds: want 1 to %d", p.Rounds, MaxRounds)
 	case p.Every > MaxRounds:
 		return fmt.Errorf("wire: a plan of one answer in %d rounds: want at most %d", p.Every, MaxRounds)
+	case p.Bits > 0 && p.Promise != "" && p.Promise != "none":
+		return fmt.Errorf("wire: sums of %d bits under a promise, which has its own", p.Bits)
 	case p.Bits > secagg.MaxBits:
 		return fmt.Errorf("wire: sums of %d bits: want at most %d", p.Bits, secagg.MaxBits)
 	case p.Batch > 1<<20:
