@@ -157,8 +157,8 @@ func (c *Coordinator) after(seat uint32, now time.Time) time.Duration {
 	case c.place != nil:
 		took := now.Sub(c.opened)
 		left := c.pace - took
-		if done, of := c.place.progress(); done > 0 && !c.settings.DP.On() { // under a promise it would tell how many came
-			left = max(left, time.Duration(float64(took)*float64(of-done)/float64(done)))
+		if left < 0 { // how many came would say more, and must not be told under a promise
+			left = took / 4
 		}
 		wait = max(wait, min(left/2, c.settings.Deadline/2))
 	}

@@ -394,3 +394,27 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 		}
 	}
 }
+
+// A device waits about as long as a round should still take, and no longer than the round has
+// taken so far where it is overdue: however few have come yet.
+func TestNobodyIsSentAwayForLong(t *testing.T) {
+	s := small(4)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.hands(4)
+	now := time.Now()
+	for _, x := range []struct{ pace, took, most time.Duration }{
+		{0, time.Second, time.Second},
+		{2 * time.Second, 100 * time.Millisecond, 2 * time.Second},
+		{2 * time.Second, 20 * time.Second, 20 * time.Second},
+	} {
+		r.c.mu.Lock()
+		r.c.pace, r.c.opened, r.c.place = x.pace, now.Add(-x.took), &hall{cohort: make([]uint32, 943), counted: map[uint32]uint64{0: 0}}
+		for range 100 {
+			if got := r.c.after(0, now); got > x.most {
+				t.Errorf("%v into a round of %v: %v", x.took, x.pace, got)
+			}
+		}
+		r.c.place = nil
+		r.c.mu.Unlock()
+	}
+}
