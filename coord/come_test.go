@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -303,6 +304,19 @@ func TestARoundDoesNotWaitForThoseWhoNeverCome(t *testing.T) {
 		}
 		r.stop()
 	}
+}
+
+// Devices never answer an older round than their last: where they choose themselves, a run that
+// went back would be declined by all of them, and nobody goes back.
+func TestWhoChoseItselfIsNotAskedAgain(t *testing.T) {
+	s := coming(6, 2, 2, "none")
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.play(r.hands(6), 3)
+	_, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 2})
+	if err == nil || !strings.Contains(err.Error(), "begin another run") {
+		t.Errorf("going back: %v", err)
+	}
+	r.refused(err, "not_now")
 }
 
 // A version without its turns is none: what is left is older than what devices were told, and
