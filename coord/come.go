@@ -132,11 +132,13 @@ func (c *Coordinator) why(seat uint32) string {
 // task holds one for a while; when that is over another may have it. Its report is taken
 // all the same while there is room: what bounds a sum is hall.most, and no promise of a place.
 type places struct {
-	hold time.Duration
-	by   map[uint32]*lease
-	line []*lease // as they were given
-	open int      // held and not counted
-	away int      // check-ins of those who have had their turn
+	hold  time.Duration
+	by    map[uint32]*lease
+	line  []*lease        // as they were given
+	open  int             // held and not counted
+	away  int             // check-ins of those who have had their turn
+	crowd map[uint32]bool // by seat: who found no place free
+	idle  map[uint32]bool // by seat: who came before the deadline was last set, and sent nothing
 }
 
 type lease struct {
@@ -144,7 +146,9 @@ type lease struct {
 	open  bool
 }
 
-func newPlaces(hold time.Duration) places { return places{hold: hold, by: map[uint32]*lease{}} }
+func newPlaces(hold time.Duration) places {
+	return places{hold: hold, by: map[uint32]*lease{}, crowd: map[uint32]bool{}, idle: map[uint32]bool{}}
+}
 
 // lapse takes back what was held for too long.
 func (p *places) lapse(now time.Time) {
@@ -169,12 +173,46 @@ func (p *places) give(seat uint32, free int, now time.Time) bool {
 		return l.open
 	}
 	if p.open >= free {
+		p.crowd[seat] = true
 		return false
 	}
 	l := &lease{now, true}
 	p.by[seat], p.line = l, append(p.line, l)
 	p.open++
 	return true
+}
+
+// renew gives everybody another try. Places that are held stay with their holders.
+func (p *places) renew(now time.Time) {
+	p.lapse(now)
+	for seat, l := range p.by {
+		if !l.open {
+			p.idle[seat] = true
+			delete(p.by, seat)
+		}
+	}
+	for seat := range p.crowd {
+		p.idle[seat] = true
+	}
+	clear(p.crowd)
+	p.away = 0
+}
+
+// hopeless reports whether devices came, and all of them have had their turn, or came before the
+// deadline was last set too, and sent nothing. A device that declines the task, or fails at it, is
+// asked again and again; it must not keep a round open.
+func (p *places) hopeless() bool {
+	for seat := range p.by {
+		if !p.idle[seat] {
+			return false
+		}
+	}
+	for seat := range p.crowd {
+		if !p.idle[seat] {
+			return false
+		}
+	}
+	return p.away > 0 || len(p.by) > 0
 }
 
 // hasRoom reports whether the round has a place to give.
@@ -192,13 +230,13 @@ func (h *hall) turnedAway() {
 	h.places.away++
 }
 
-// exhausted reports whether, since its deadline was last set, devices came and all of them have
-// had their turn: who is left does not come any more, and a round that waits for them would
+// exhausted reports whether, since its deadline was last set, devices came and none of them
+// was one to hope for: who is left does not come any more, and a round that waits for them would
 // wait for ever. Where nobody comes at all, it waits.
 func (h *hall) exhausted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.most > 0 && len(h.places.by) == 0 && h.places.away > 0
+	return h.most > 0 && h.places.hopeless()
 }
 
 // lobby is where devices that choose themselves gather before a masked round, whose

@@ -189,6 +189,7 @@ func (h *hall) add(rec *record, sum []int64) {
 	for i, seat := range rec.seats {
 		h.counted[seat] = rec.digests[i]
 		h.places.done(h.places.by[seat])
+		delete(h.places.idle, seat)
 		if rec.idle[i] {
 			h.idle++
 		}
