@@ -247,15 +247,20 @@ type lobby struct {
 	came []uint32
 	most int
 	full chan struct{}
-	away int // check-ins of those who have had their turn
+	out  map[uint32]int // by seat: attempts of the round that ended, and that it left
+	away int            // check-ins of those who have had their turn
 }
+
+// leaves is how often a device may leave a round's attempts: then it is let in no more, as if it
+// had had its turn. Others would wait for it for ever.
+const leaves = 2
 
 // tasked lets a seat in, and has it wait.
 func (l *lobby) tasked(seat uint32, _ time.Time) *pb.Task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, may := slices.BinarySearch(l.may, seat)
-	if !may {
+	if may = may && l.out[seat] < leaves; !may {
 		l.away++
 	}
 	if !may || len(l.came) >= l.most || slices.Contains(l.came, seat) {
@@ -286,8 +291,8 @@ const fewestMasked = 2
 
 // gathered waits until a masked round has its count, or after half of a deadline enough;
 // nobody where all who come have had their turn.
-func (f *fleet) gathered(ctx context.Context, may []uint32) ([]uint32, error) {
-	l := &lobby{may: may, most: min(f.settings.Cohort.Count, len(may)), full: make(chan struct{})}
+func (f *fleet) gathered(ctx context.Context, may []uint32, did *turnout) ([]uint32, error) {
+	l := &lobby{may: may, out: did.left, most: min(f.settings.Cohort.Count, len(may)), full: make(chan struct{})}
 	f.enter(l)
 	least := min(l.most, max(fewestMasked, f.engine.Guard.Fewest()))
 	timer := time.NewTicker(f.settings.Deadline / 2)
@@ -317,8 +322,17 @@ func (f *fleet) gathered(ctx context.Context, may []uint32) ([]uint32, error) {
 	return out, nil
 }
 
-// notice adds who has begun the last attempt at a masked round.
-func (f *fleet) notice(to map[uint32]bool) {
+// turnout is what devices did in the attempts at a masked round.
+type turnout struct {
+	begun map[uint32]bool
+	left  map[uint32]int // by seat: attempts that ended, and that it had left
+}
+
+func newTurnout() *turnout { return &turnout{map[uint32]bool{}, map[uint32]int{}} }
+
+// notice adds the last attempt at a masked round: who has begun it, and where it ended who had
+// not done its last step.
+func (f *fleet) notice(to *turnout, ended bool) {
 	f.mu.Lock()
 	b := f.masked
 	f.mu.Unlock()
@@ -328,17 +342,22 @@ func (f *fleet) notice(to map[uint32]bool) {
 	for _, v := range b.all {
 		v.vmu.Lock()
 		for seat := range v.came {
-			to[seat] = true
+			to.begun[seat] = true
+		}
+		for _, seat := range v.cohort {
+			if next, begun := v.came[seat]; ended && (!begun || next <= min(v.stage, stepReveal)) {
+				to.left[seat]++
+			}
 		}
 		v.vmu.Unlock()
 	}
 }
 
 // tire notes the turns of those who have begun a masked round and are not in its sum.
-func (f *fleet) tire(begun map[uint32]bool, in []uint32) {
+func (f *fleet) tire(did *turnout, in []uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for seat := range begun {
+	for seat := range did.begun {
 		if _, counted := slices.BinarySearch(in, seat); !counted && f.settings.Cohort.Come() {
 			f.tried[seat] = true
 		}
