@@ -97,6 +97,18 @@ func (c *Coordinator) refrains(seat uint32) bool {
 	return c.tried[seat] && !reading
 }
 
+// offer is what a seat that checks in is to do; nil for nothing. One that would not answer has
+// had its turn, and the round hears of it.
+func (c *Coordinator) offer(seat uint32, now time.Time) *pb.Task {
+	if !c.refrains(seat) {
+		return c.place.tasked(seat, now)
+	}
+	if p, waits := c.place.(interface{ turnedAway() }); waits {
+		p.turnedAway()
+	}
+	return nil
+}
+
 // gathers reports whether devices are waited for that must be there when a masked round
 // begins.
 func (c *Coordinator) gathers() bool {
@@ -254,6 +266,12 @@ type lobby struct {
 // leaves is how often a device may leave a round's attempts: then it is let in no more, as if it
 // had had its turn. Others would wait for it for ever.
 const leaves = 2
+
+func (l *lobby) turnedAway() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away++
+}
 
 // tasked lets a seat in, and has it wait.
 func (l *lobby) tasked(seat uint32, _ time.Time) *pb.Task {

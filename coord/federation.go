@@ -130,8 +130,8 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 		out.Manifest = d.signed
 	}
 	d.missing(seat, r.Last)
-	if d.place != nil && !d.paused && int(seat) < d.settings.Devices && !d.refrains(seat) {
-		if t := d.place.tasked(seat, now); t != nil {
+	if d.place != nil && !d.paused && int(seat) < d.settings.Devices {
+		if t := d.offer(seat, now); t != nil {
 			out.What = &pb.CheckInResponse_Task{Task: t}
 			return out, nil
 		}

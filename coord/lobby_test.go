@@ -52,3 +52,27 @@ func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
 		r.stop()
 	}
 }
+
+// Who has sent, in these rounds, what is in no sum has had its turn, and a round to which nobody
+// else comes ends.
+func TestThoseWhoWereTooLateAreNotWaitedFor(t *testing.T) {
+	for _, masked := range []bool{false, true} {
+		s := coming(6, 2, 3, treeDP)
+		s.Masked, s.Deadline = masked, 300*time.Millisecond
+		r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+		d := r.hands(6)
+		waitFor(t, "the round", func() bool { return r.c.Status().Asked == 2 })
+		r.c.mu.Lock()
+		r.c.tried[3] = true
+		r.c.mu.Unlock()
+		for end := time.Now().Add(30 * s.Deadline); r.c.Status().Round < 1 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if task := d[3].check().GetTask(); task != nil {
+				t.Fatalf("a device that was too late is asked: %v", task)
+			}
+		}
+		if n := r.c.Status().Round; n < 1 {
+			t.Errorf("masked=%v: the round waits on", masked)
+		}
+		r.stop()
+	}
+}
