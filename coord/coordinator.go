@@ -95,7 +95,7 @@ type Coordinator struct {
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
 	missed   string            // why the last readout was not made
-	here     []int64           // by seat: when it last checked in
+	here     []int64           // by seat: when it was last heard of
 	asked    []closedRound     // the last readouts' sums
 	over     []closedRound     // the last rounds that ended
 	lost     map[uint32]uint32 // by seat: the last round of which a device says that it is

@@ -228,6 +228,7 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.visited(seat, d.now())
 	return &pb.ReportResponse{Fate: pb.Fate_COUNTED, AfterMs: uint32(d.after(seat, d.now()).Milliseconds())}, nil
 }
 
@@ -278,6 +279,7 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 	}
 	d.mu.Lock()
 	b := d.masked
+	d.visited(seat, d.now()) // it does not check in while a sum is made
 	d.mu.Unlock()
 	if b == nil || !b.is(r) {
 		if d.isSummed(seat, r) {
