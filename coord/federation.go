@@ -3,7 +3,6 @@ package coord
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,8 +139,6 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	return out, nil
 }
 
-func short(digest []byte) uint64 { return binary.LittleEndian.Uint64(digest) }
-
 // after is when a device should come again: when something may have changed, and not so
 // often that all of them together come faster than the rate.
 func (c *Coordinator) after(seat uint32, now time.Time) time.Duration {
@@ -196,11 +193,11 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 		d.tardy(seat, r)
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
-	if h.has(seat) { // another report than the one that counts is in no sum
-		if !h.holds(seat, short(r.Digest)) {
-			return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
-		}
+	switch { // another report than the one that counts is in no sum
+	case h.holds(seat, short(r.Digest)):
 		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+	case h.has(seat):
+		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
 	body, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Data, uint64(wire.VectorLimit(h.numbers, h.task.Bound.Most)))
 	if err != nil {
@@ -222,6 +219,8 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	case errors.Is(err, errClosed) || errors.Is(err, errCrowded):
 		d.tally("late", 1)
 		d.tardy(seat, r)
+		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+	case errors.Is(err, errOther):
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)
