@@ -260,3 +260,43 @@ func TestARunThatCouldNotBegin(t *testing.T) {
 	}
 	c.Close()
 }
+
+// A run from before sums had bits goes on with the command line that began it, which asks for them now.
+func TestARunOfBeforeThereWereBitsGoesOn(t *testing.T) {
+	const dp = "epsilon=20,delta=1e-3,clip=0.5"
+	for _, c := range []struct {
+		method, dp  string
+		begun, asks int
+		goes, warns bool
+	}{
+		{"fedmf", "none", 0, 24, true, false},
+		{"fedmf", dp, 0, 24, true, false},
+		{"fedmf", dp, 24, 16, true, false}, // of no effect
+		{"ials", "none", 0, 24, true, true},
+		{"ials", "none", 24, 24, true, false},
+		{"ials", "none", 24, 16, false, false},
+		{"ials", "none", 24, 0, false, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "state")
+		begin := func(bits int) (warned int, err error) {
+			k, err := Open(Options{Dir: dir, Warn: func(string) { warned++ }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			s := withDP(small(3), c.dp)
+			s.Method, s.Params, s.Bits = c.method, nil, bits
+			err = k.Begin(s, stock(5))
+			if k.settings.Bits != c.begun {
+				t.Errorf("%+v: the run has %d bits", c, k.settings.Bits)
+			}
+			return warned, err
+		}
+		if _, err := begin(c.begun); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := begin(c.asks); (err == nil) != c.goes || errors.Is(err, ErrBegun) == c.goes || (n > 0) != c.warns {
+			t.Errorf("%+v: %d warnings, %v", c, n, err)
+		}
+	}
+}
