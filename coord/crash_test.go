@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
@@ -298,5 +300,44 @@ func TestARunOfBeforeThereWereBitsGoesOn(t *testing.T) {
 		if n, err := begin(c.asks); (err == nil) != c.goes || errors.Is(err, ErrBegun) == c.goes || (n > 0) != c.warns {
 			t.Errorf("%+v: %d warnings, %v", c, n, err)
 		}
+	}
+}
+
+// The groups of a round that an older program began are refused in words that say what to do, and
+// are left for that program.
+func TestARoundOfAnOlderProgramIsLeftAlone(t *testing.T) {
+	s := small(3)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.hands(3)
+	task := d[0].task()
+	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Fatalf("%v, %v", fate, err)
+	}
+	log := r.c.logOf(task) + ".0"
+	r.stop()
+	st, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old []byte
+	err = st.Replay(log, func(b []byte) error {
+		rec, err := readRecord(b)
+		if err != nil {
+			return err
+		}
+		old = slices.Clone(b)
+		old[len(b)-len(rec.sum)] = 1
+		return nil
+	})
+	if err := errors.Join(err, st.Drop(log), st.Append(log, old), st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first changed nothing
+		r = open(t, dir, nil, nil)
+		if err := <-r.ended; !errors.Is(err, ErrOlderRound) || !strings.Contains(err.Error(), "round 1") {
+			t.Errorf("the round of an older program: %v", err)
+		}
+		r.stop()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/coord/store"
+	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
@@ -62,6 +63,10 @@ var (
 	errNotYour = errors.New("this device is not in the round's cohort")
 	errOther   = errors.New("another report of this device is in the sum")
 )
+
+// ErrOlderRound says that the groups of the round in progress are of a form that only the program
+// of before reads.
+var ErrOlderRound = errors.New("it was begun by an older program, which has to end it")
 
 // openHall opens a round, with what a coordinator that was killed had on disk of it.
 // Without a store nothing of it ever is.
@@ -178,6 +183,9 @@ func (h *hall) take(b []byte) error {
 	rec, err := readRecord(b)
 	if err != nil {
 		return err
+	}
+	if len(rec.sum) > 0 && rec.sum[0] < rows.VectorVersion {
+		return fmt.Errorf("coord: round %d: %w", h.task.Round+1, ErrOlderRound)
 	}
 	sum := make([]int64, h.numbers)
 	if err := wire.ReadVector(rec.sum, h.numbers, 1<<62, sum); err != nil {
