@@ -185,6 +185,9 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
 	}
+	if d.settings.Cohort.Come() {
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=come: devices answer no round that is older than their last, and would decline all that come again; begin another run"))
+	}
 	if err := d.want("back", r.Version, func() { d.back = r.Version }); err != nil {
 		return nil, err
 	}

@@ -97,6 +97,18 @@ func (c *Coordinator) refrains(seat uint32) bool {
 	return c.tried[seat] && !reading
 }
 
+// offer is what a seat that checks in is to do; nil for nothing. One that would not answer has
+// had its turn, and the round hears of it.
+func (c *Coordinator) offer(seat uint32, now time.Time) *pb.Task {
+	if !c.refrains(seat) {
+		return c.place.tasked(seat, now)
+	}
+	if p, waits := c.place.(interface{ turnedAway() }); waits {
+		p.turnedAway()
+	}
+	return nil
+}
+
 // gathers reports whether devices are waited for that must be there when a masked round
 // begins.
 func (c *Coordinator) gathers() bool {
@@ -132,11 +144,13 @@ func (c *Coordinator) why(seat uint32) string {
 // task holds one for a while; when that is over another may have it. Its report is taken
 // all the same while there is room: what bounds a sum is hall.most, and no promise of a place.
 type places struct {
-	hold time.Duration
-	by   map[uint32]*lease
-	line []*lease // as they were given
-	open int      // held and not counted
-	away int      // check-ins of those who have had their turn
+	hold  time.Duration
+	by    map[uint32]*lease
+	line  []*lease        // as they were given
+	open  int             // held and not counted
+	away  int             // check-ins of those who have had their turn
+	crowd map[uint32]bool // by seat: who found no place free
+	idle  map[uint32]bool // by seat: who came before the deadline was last set, and sent nothing
 }
 
 type lease struct {
@@ -144,7 +158,9 @@ type lease struct {
 	open  bool
 }
 
-func newPlaces(hold time.Duration) places { return places{hold: hold, by: map[uint32]*lease{}} }
+func newPlaces(hold time.Duration) places {
+	return places{hold: hold, by: map[uint32]*lease{}, crowd: map[uint32]bool{}, idle: map[uint32]bool{}}
+}
 
 // lapse takes back what was held for too long.
 func (p *places) lapse(now time.Time) {
@@ -169,12 +185,46 @@ func (p *places) give(seat uint32, free int, now time.Time) bool {
 		return l.open
 	}
 	if p.open >= free {
+		p.crowd[seat] = true
 		return false
 	}
 	l := &lease{now, true}
 	p.by[seat], p.line = l, append(p.line, l)
 	p.open++
 	return true
+}
+
+// renew gives everybody another try. Places that are held stay with their holders.
+func (p *places) renew(now time.Time) {
+	p.lapse(now)
+	for seat, l := range p.by {
+		if !l.open {
+			p.idle[seat] = true
+			delete(p.by, seat)
+		}
+	}
+	for seat := range p.crowd {
+		p.idle[seat] = true
+	}
+	clear(p.crowd)
+	p.away = 0
+}
+
+// hopeless reports whether devices came, and all of them have had their turn, or came before the
+// deadline was last set too, and sent nothing. A device that declines the task, or fails at it, is
+// asked again and again; it must not keep a round open.
+func (p *places) hopeless() bool {
+	for seat := range p.by {
+		if !p.idle[seat] {
+			return false
+		}
+	}
+	for seat := range p.crowd {
+		if !p.idle[seat] {
+			return false
+		}
+	}
+	return p.away > 0 || len(p.by) > 0
 }
 
 // hasRoom reports whether the round has a place to give.
@@ -192,13 +242,13 @@ func (h *hall) turnedAway() {
 	h.places.away++
 }
 
-// exhausted reports whether, since its deadline was last set, devices came and all of them have
-// had their turn: who is left does not come any more, and a round that waits for them would
+// exhausted reports whether, since its deadline was last set, devices came and none of them
+// was one to hope for: who is left does not come any more, and a round that waits for them would
 // wait for ever. Where nobody comes at all, it waits.
 func (h *hall) exhausted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.most > 0 && len(h.places.by) == 0 && h.places.away > 0
+	return h.most > 0 && h.places.hopeless()
 }
 
 // lobby is where devices that choose themselves gather before a masked round, whose
@@ -209,7 +259,18 @@ type lobby struct {
 	came []uint32
 	most int
 	full chan struct{}
-	away int // check-ins of those who have had their turn
+	out  map[uint32]int // by seat: attempts of the round that ended, and that it left
+	away int            // check-ins of those who have had their turn
+}
+
+// leaves is how often a device may leave a round's attempts: then it is let in no more, as if it
+// had had its turn. Others would wait for it for ever.
+const leaves = 2
+
+func (l *lobby) turnedAway() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away++
 }
 
 // tasked lets a seat in, and has it wait.
@@ -217,7 +278,7 @@ func (l *lobby) tasked(seat uint32, _ time.Time) *pb.Task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, may := slices.BinarySearch(l.may, seat)
-	if !may {
+	if may = may && l.out[seat] < leaves; !may {
 		l.away++
 	}
 	if !may || len(l.came) >= l.most || slices.Contains(l.came, seat) {
@@ -248,8 +309,8 @@ const fewestMasked = 2
 
 // gathered waits until a masked round has its count, or after half of a deadline enough;
 // nobody where all who come have had their turn.
-func (f *fleet) gathered(ctx context.Context, may []uint32) ([]uint32, error) {
-	l := &lobby{may: may, most: min(f.settings.Cohort.Count, len(may)), full: make(chan struct{})}
+func (f *fleet) gathered(ctx context.Context, may []uint32, did *turnout) ([]uint32, error) {
+	l := &lobby{may: may, out: did.left, most: min(f.settings.Cohort.Count, len(may)), full: make(chan struct{})}
 	f.enter(l)
 	least := min(l.most, max(fewestMasked, f.quorum(pb.Kind_TRAIN)))
 	timer := time.NewTicker(f.settings.Deadline / 2)
@@ -279,8 +340,17 @@ func (f *fleet) gathered(ctx context.Context, may []uint32) ([]uint32, error) {
 	return out, nil
 }
 
-// notice adds who has begun the last attempt at a masked round.
-func (f *fleet) notice(to map[uint32]bool) {
+// turnout is what devices did in the attempts at a masked round.
+type turnout struct {
+	begun map[uint32]bool
+	left  map[uint32]int // by seat: attempts that ended, and that it had left
+}
+
+func newTurnout() *turnout { return &turnout{map[uint32]bool{}, map[uint32]int{}} }
+
+// notice adds the last attempt at a masked round: who has begun it, and where it ended who had
+// not done its last step.
+func (f *fleet) notice(to *turnout, ended bool) {
 	f.mu.Lock()
 	b := f.masked
 	f.mu.Unlock()
@@ -290,17 +360,22 @@ func (f *fleet) notice(to map[uint32]bool) {
 	for _, v := range b.all {
 		v.vmu.Lock()
 		for seat := range v.came {
-			to[seat] = true
+			to.begun[seat] = true
+		}
+		for _, seat := range v.cohort {
+			if next, begun := v.came[seat]; ended && (!begun || next <= min(v.stage, stepReveal)) {
+				to.left[seat]++
+			}
 		}
 		v.vmu.Unlock()
 	}
 }
 
 // tire notes the turns of those who have begun a masked round and are not in its sum.
-func (f *fleet) tire(begun map[uint32]bool, in []uint32) {
+func (f *fleet) tire(did *turnout, in []uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for seat := range begun {
+	for seat := range did.begun {
 		if _, counted := slices.BinarySearch(in, seat); !counted && f.settings.Cohort.Come() {
 			f.tried[seat] = true
 		}

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -305,6 +306,19 @@ func TestARoundDoesNotWaitForThoseWhoNeverCome(t *testing.T) {
 	}
 }
 
+// Devices never answer an older round than their last: where they choose themselves, a run that
+// went back would be declined by all of them, and nobody goes back.
+func TestWhoChoseItselfIsNotAskedAgain(t *testing.T) {
+	s := coming(6, 2, 2, "none")
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.play(r.hands(6), 3)
+	_, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 2})
+	if err == nil || !strings.Contains(err.Error(), "begin another run") {
+		t.Errorf("going back: %v", err)
+	}
+	r.refused(err, "not_now")
+}
+
 // A version without its turns is none: what is left is older than what devices were told, and
 // a tree is not gone back in.
 func TestLostTurnsEndATree(t *testing.T) {
@@ -326,4 +340,73 @@ func TestLostTurnsEndATree(t *testing.T) {
 	}
 	r = open(t, dir, nil, nil)
 	waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().State, "begin another run") })
+}
+
+// Nor does it wait for those who come and send nothing: a device that declines, fails or lies is
+// given the task again and again. It may keep a round open for a deadline, and no longer.
+func TestARoundDoesNotWaitForThoseWhoNeverSend(t *testing.T) {
+	for _, all := range []bool{false, true} { // also where nobody else comes
+		s := coming(6, 2, 3, treeDP)
+		s.Rounds, s.Deadline = 4, 200*time.Millisecond
+		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(all)), &s, nil)
+		d := r.hands(6)
+		r.play(d[:4], 2)
+		come := d[4:]
+		if all {
+			come = d
+		}
+		var had int
+		for end := time.Now().Add(50 * s.Deadline); r.c.Status().Round < 3 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			for _, h := range come {
+				if h.check().GetTask() != nil {
+					had++
+				}
+			}
+		}
+		if n := r.c.Status().Round; n < 3 || had == 0 {
+			t.Fatalf("%d rounds are over, want 3; the task was given %d times", n, had)
+		}
+		if in := r.counted(2); len(in) != 0 {
+			t.Errorf("%v are in a round to which nobody sent", in)
+		}
+		r.stop()
+	}
+}
+
+// One who let a place lapse and sends after all is one to hope for.
+func TestPlacesOfThoseWhoComeAgain(t *testing.T) {
+	h := &hall{most: 2, cohort: []uint32{1, 2, 3}, counted: map[uint32]uint64{}, full: make(chan struct{}), goal: 2, places: newPlaces(time.Second)}
+	at := time.Unix(0, 0)
+	pass := func(d time.Duration) { at = at.Add(d) }
+	expect := func(what string, want bool) {
+		t.Helper()
+		if got := h.exhausted(); got != want {
+			t.Errorf("%s: exhausted is %v", what, got)
+		}
+	}
+	expect("nobody came", false)
+	h.tasked(1, at)
+	expect("a new one came", false)
+	pass(1500 * time.Millisecond)
+	h.tasked(2, at)
+	pass(500 * time.Millisecond)
+	h.extend(at, 2*time.Second)
+	expect("one holds its place still", false)
+	h.tasked(1, at)
+	pass(2 * time.Second)
+	h.extend(at, 2*time.Second)
+	expect("nobody came since", false)
+	h.tasked(1, at)
+	h.tasked(2, at)
+	expect("those came who sent nothing", true)
+	h.tasked(3, at)
+	expect("two have the places, and a third would take one", false)
+	pass(2 * time.Second)
+	h.extend(at, 2*time.Second)
+	h.tasked(2, at)
+	h.tasked(3, at)
+	expect("the third sent nothing in its time either", true)
+	h.tasked(1, at)
+	h.add(&record{seats: []uint32{1}, digests: []uint64{1}, idle: []bool{true}}, nil)
+	expect("one of them sent", false)
 }

@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -95,7 +94,7 @@ type Coordinator struct {
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
 	missed   string            // why the last readout was not made
-	here     []int64           // by seat: when it last checked in
+	here     []int64           // by seat: when it was last heard of
 	asked    []closedRound     // the last readouts' sums
 	over     []closedRound     // the last rounds that ended
 	lost     map[uint32]uint32 // by seat: the last round of which a device says that it is
@@ -162,13 +161,11 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 	c.starting.Lock()
 	defer c.starting.Unlock()
 	if c.begun() {
-		seed := s.Seed
-		if !s.Rehearsal {
-			s.Seed = c.settings.Seed
-		}
-		if !bytes.Equal(s.text(), c.settings.text()) {
-			s.Seed = seed
+		if !s.resumes(&c.settings) {
 			return fmt.Errorf("%w: it was begun with %s, and this is %s", ErrBegun, c.settings.text(), s.text())
+		}
+		if c.settings.bits() == 0 && s.narrow(len(items)) {
+			c.opt.Warn(fmt.Sprintf("the run was begun without bits, and goes on so: bits = %d is for another run", s.Bits))
 		}
 		return nil
 	}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/coord/store"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
@@ -259,4 +261,83 @@ func TestARunThatCouldNotBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+// A run from before sums had bits goes on with the command line that began it, which asks for them now.
+func TestARunOfBeforeThereWereBitsGoesOn(t *testing.T) {
+	const dp = "epsilon=20,delta=1e-3,clip=0.5"
+	for _, c := range []struct {
+		method, dp  string
+		begun, asks int
+		goes, warns bool
+	}{
+		{"fedmf", "none", 0, 24, true, false},
+		{"fedmf", dp, 0, 24, true, false},
+		{"fedmf", dp, 24, 16, true, false}, // of no effect
+		{"ials", "none", 0, 24, true, true},
+		{"ials", "none", 24, 24, true, false},
+		{"ials", "none", 24, 16, false, false},
+		{"ials", "none", 24, 0, false, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "state")
+		begin := func(bits int) (warned int, err error) {
+			k, err := Open(Options{Dir: dir, Warn: func(string) { warned++ }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			s := withDP(small(3), c.dp)
+			s.Method, s.Params, s.Bits = c.method, nil, bits
+			err = k.Begin(s, stock(5))
+			if k.settings.Bits != c.begun {
+				t.Errorf("%+v: the run has %d bits", c, k.settings.Bits)
+			}
+			return warned, err
+		}
+		if _, err := begin(c.begun); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := begin(c.asks); (err == nil) != c.goes || errors.Is(err, ErrBegun) == c.goes || (n > 0) != c.warns {
+			t.Errorf("%+v: %d warnings, %v", c, n, err)
+		}
+	}
+}
+
+// The groups of a round that an older program began are refused in words that say what to do, and
+// are left for that program.
+func TestARoundOfAnOlderProgramIsLeftAlone(t *testing.T) {
+	s := small(3)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.hands(3)
+	task := d[0].task()
+	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Fatalf("%v, %v", fate, err)
+	}
+	log := r.c.logOf(task) + ".0"
+	r.stop()
+	st, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old []byte
+	err = st.Replay(log, func(b []byte) error {
+		rec, err := readRecord(b)
+		if err != nil {
+			return err
+		}
+		old = slices.Clone(b)
+		old[len(b)-len(rec.sum)] = 1
+		return nil
+	})
+	if err := errors.Join(err, st.Drop(log), st.Append(log, old), st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first changed nothing
+		r = open(t, dir, nil, nil)
+		if err := <-r.ended; !errors.Is(err, ErrOlderRound) || !strings.Contains(err.Error(), "round 1") {
+			t.Errorf("the round of an older program: %v", err)
+		}
+		r.stop()
+	}
 }

@@ -3,7 +3,6 @@ package coord
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,8 +129,8 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 		out.Manifest = d.signed
 	}
 	d.missing(seat, r.Last)
-	if d.place != nil && !d.paused && int(seat) < d.settings.Devices && !d.refrains(seat) {
-		if t := d.place.tasked(seat, now); t != nil {
+	if d.place != nil && !d.paused && int(seat) < d.settings.Devices {
+		if t := d.offer(seat, now); t != nil {
 			out.What = &pb.CheckInResponse_Task{Task: t}
 			return out, nil
 		}
@@ -139,8 +138,6 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: uint32(d.after(seat, now).Milliseconds()), Why: d.why(seat)}}
 	return out, nil
 }
-
-func short(digest []byte) uint64 { return binary.LittleEndian.Uint64(digest) }
 
 // after is when a device should come again: when something may have changed, and not so
 // often that all of them together come faster than the rate.
@@ -196,11 +193,11 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 		d.tardy(seat, r)
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
-	if h.has(seat) { // another report than the one that counts is in no sum
-		if !h.holds(seat, short(r.Digest)) {
-			return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
-		}
+	switch { // another report than the one that counts is in no sum
+	case h.holds(seat, short(r.Digest)):
 		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+	case h.has(seat):
+		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
 	body, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Data, uint64(wire.VectorLimit(h.numbers, h.task.Bound.Most)))
 	if err != nil {
@@ -223,11 +220,14 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 		d.tally("late", 1)
 		d.tardy(seat, r)
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+	case errors.Is(err, errOther):
+		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.visited(seat, d.now())
 	return &pb.ReportResponse{Fate: pb.Fate_COUNTED, AfterMs: uint32(d.after(seat, d.now()).Milliseconds())}, nil
 }
 
@@ -278,6 +278,7 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 	}
 	d.mu.Lock()
 	b := d.masked
+	d.visited(seat, d.now()) // it does not check in while a sum is made
 	d.mu.Unlock()
 	if b == nil || !b.is(r) {
 		if d.isSummed(seat, r) {

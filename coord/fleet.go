@@ -171,7 +171,7 @@ func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, 
 		case <-timer.C:
 			if waiting = h.count() < least && !h.exhausted(); waiting {
 				c.say(c.short(task, h.count(), asked, least))
-				h.extend(c.now().Add(c.settings.Deadline))
+				h.extend(c.now(), c.settings.Deadline)
 				timer.Reset(c.settings.Deadline)
 			}
 		}
@@ -197,11 +197,11 @@ func (c *Coordinator) enter(p place) {
 }
 
 // extend gives a round more time, and everybody another try at a place.
-func (h *hall) extend(ends time.Time) {
+func (h *hall) extend(now time.Time, by time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ends = ends
-	h.places = newPlaces(h.places.hold)
+	h.ends = now.Add(by)
+	h.places.renew(now)
 }
 
 // tasked is the round's task, for who is in it and not in its sum.

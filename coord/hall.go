@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/coord/store"
+	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
@@ -44,7 +45,8 @@ type report struct {
 	seat   uint32
 	digest uint64
 	body   []byte // as package wire writes a vector
-	again  bool   // it has its record already
+	again  bool   // its device has a record already
+	other  bool   // of another report
 	over   bool   // the round was full
 }
 
@@ -59,7 +61,12 @@ const (
 var (
 	errClosed  = errors.New("the round is over")
 	errNotYour = errors.New("this device is not in the round's cohort")
+	errOther   = errors.New("another report of this device is in the sum")
 )
+
+// ErrOlderRound says that the groups of the round in progress are of a form that only the program
+// of before reads.
+var ErrOlderRound = errors.New("it was begun by an older program, which has to end it")
 
 // openHall opens a round, with what a coordinator that was killed had on disk of it.
 // Without a store nothing of it ever is.
@@ -106,13 +113,20 @@ func (h *hall) Report(r *report) error {
 	if !h.in(r.seat) {
 		return errNotYour
 	}
-	if h.has(r.seat) {
+	switch {
+	case h.holds(r.seat, r.digest):
 		return nil
+	case h.has(r.seat):
+		return errOther
 	}
-	if err := h.shards[int(r.seat)%len(h.shards)].do(r); err != nil || !r.over {
-		return err
+	err := h.shards[int(r.seat)%len(h.shards)].do(r)
+	switch {
+	case err == nil && r.over:
+		err = errCrowded
+	case err == nil && r.other:
+		err = errOther
 	}
-	return errCrowded
+	return err
 }
 
 // commit makes one record of reports, in room for their sum. Only the shard's owner calls it.
@@ -124,10 +138,12 @@ func (h *hall) commit(log string, sum []int64, all []*report) error {
 		return errClosed
 	}
 	for _, r := range all {
-		_, again := h.counted[r.seat]
-		again = again || slices.Contains(rec.seats, r.seat)
+		digest, again := h.counted[r.seat]
+		if i := slices.Index(rec.seats, r.seat); i >= 0 {
+			digest, again = rec.digests[i], true
+		}
 		// What is being written has its place, whatever becomes of it: it may be on disk.
-		r.again, r.over = again, !again && h.most > 0 && h.taken >= h.most
+		r.again, r.other, r.over = again, again && digest != r.digest, !again && h.most > 0 && h.taken >= h.most
 		if !r.again && !r.over {
 			rec.seats, rec.digests = append(rec.seats, r.seat), append(rec.digests, r.digest)
 			h.taken++
@@ -168,6 +184,9 @@ func (h *hall) take(b []byte) error {
 	if err != nil {
 		return err
 	}
+	if len(rec.sum) > 0 && rec.sum[0] < rows.VectorVersion {
+		return fmt.Errorf("coord: round %d: %w", h.task.Round+1, ErrOlderRound)
+	}
 	sum := make([]int64, h.numbers)
 	if err := wire.ReadVector(rec.sum, h.numbers, 1<<62, sum); err != nil {
 		return fmt.Errorf("coord: a group of round %d: %w", h.task.Round+1, err)
@@ -189,6 +208,7 @@ func (h *hall) add(rec *record, sum []int64) {
 	for i, seat := range rec.seats {
 		h.counted[seat] = rec.digests[i]
 		h.places.done(h.places.by[seat])
+		delete(h.places.idle, seat)
 		if rec.idle[i] {
 			h.idle++
 		}

@@ -71,21 +71,22 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if len(cohort) < max(1, f.quorum(pb.Kind_TRAIN)) || f.settings.Cohort.Come() && len(cohort) < fewestMasked { // too few were asked: nobody masks anything
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
-	begun := map[uint32]bool{}
+	did := newTurnout()
 	for tried := 1; ; tried++ {
 		in := cohort
 		if f.settings.Cohort.Come() {
 			var err error
-			if in, err = f.gathered(ctx, cohort); err != nil {
+			if in, err = f.gathered(ctx, cohort, did); err != nil {
 				return round.Report{}, err
 			}
 			if in == nil {
+				f.tire(did, nil)
 				return f.summed(task, nil, &keptSum{Sum: make([]int32, numbers)}), nil
 			}
 		}
 		task.Attempt = f.nextAttempt()
 		sum, err := f.attempt(ctx, task, in, func(s *keptSum) error { return f.keepSum(task, s) })
-		f.notice(begun)
+		f.notice(did, ended(err))
 		if ended(err) {
 			f.tally("attempts_ended", 1)
 			if err := f.again(ctx, t, tried); err != nil {
@@ -96,7 +97,7 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		if err != nil {
 			return round.Report{}, err
 		}
-		f.tire(begun, sum.Seats)
+		f.tire(did, sum.Seats)
 		return f.summed(task, in, sum), nil
 	}
 }

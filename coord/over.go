@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -153,6 +154,9 @@ func (c *Coordinator) missing(seat uint32, last *pb.Done) {
 	}
 	c.lost[seat] = round
 }
+
+// short is what is kept of a report's digest.
+func short(digest []byte) uint64 { return binary.LittleEndian.Uint64(digest) }
 
 // holds reports whether a report is in the sum so far.
 func (h *hall) holds(seat uint32, digest uint64) bool {

@@ -65,7 +65,7 @@ func (c *Coordinator) quorum(kind pb.Kind) (n int) {
 	return n
 }
 
-// visited notes a check-in.
+// visited notes that a device is there.
 func (c *Coordinator) visited(seat uint32, now time.Time) {
 	if int(seat) >= c.settings.Devices {
 		return
@@ -76,15 +76,12 @@ func (c *Coordinator) visited(seat uint32, now time.Time) {
 	c.here[seat] = now.UnixNano()
 }
 
-// present are the seats that have come by since the round began, or within a deadline. A
-// readout waits for nobody else: too many absent ones would cost all of it.
+// present are the seats that were heard of within a deadline, however long the round before
+// took. A readout waits for nobody else: too many absent ones would cost all of it.
 func (c *Coordinator) present() (out []uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	since := c.now().Add(-c.settings.Deadline)
-	if c.opened.Before(since) {
-		since = c.opened
-	}
 	for seat, at := range c.here {
 		if at > 0 && at >= since.UnixNano() {
 			out = append(out, uint32(seat))

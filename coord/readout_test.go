@@ -460,3 +460,30 @@ func TestReadoutsFitTheModulus(t *testing.T) {
 		}
 	}
 }
+
+// Who came while a round waited for hours is gone when it ends: a readout asks those who were
+// heard of lately, by whatever call.
+func TestAReadoutAsksWhoIsThere(t *testing.T) {
+	s := small(6)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	task := d[5].task()
+	now := r.c.now()
+	r.c.mu.Lock()
+	r.c.opened = now.Add(-5 * time.Hour)
+	r.c.here = make([]int64, 6)
+	for seat, ago := range []time.Duration{4 * time.Hour, s.Deadline / 2, s.Deadline * 2} {
+		r.c.here[seat] = now.Add(-ago).UnixNano()
+	}
+	r.c.mu.Unlock()
+	d[3].check()
+	if _, err := d[4].Mask(context.Background(), &pb.MaskRequest{Run: task.Run}); err != nil {
+		t.Fatal(err)
+	}
+	if fate, err := d[5].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Fatalf("%v, %v", fate, err)
+	}
+	if got := r.c.present(); !slices.Equal(got, []uint32{1, 3, 4, 5}) {
+		t.Errorf("%v are there", got)
+	}
+}

@@ -3,9 +3,12 @@ package coord
 import (
 	"bytes"
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/tacit-rec/tacit/secagg"
 	"github.com/tacit-rec/tacit/wire"
@@ -230,5 +233,66 @@ func TestReportsUnderAPromise(t *testing.T) {
 	r.refused(err, rpc.OverBound)
 	if n, _ := r.sums(); n != 0 {
 		t.Errorf("%d reports are counted", n)
+	}
+}
+
+// Of two reports of one device that are written at once, as those of a copied state file may be,
+// one is in the sum, and only that one is told so.
+func TestTwoReportsOfOneDeviceAtOnce(t *testing.T) {
+	task := &pb.Task{Kind: pb.Kind_TRAIN, Numbers: 4, Bound: &pb.Bound{Clip: 1, Levels: 100, Most: 100}}
+	h, err := openHall(nil, "", task, []uint32{5}, 1, 0, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	first := wire.AppendVector(nil, []int64{1, 2, 3, 0})
+	all := []*report{{seat: 5, digest: 1, body: first}, {seat: 5, digest: 2, body: wire.AppendVector(nil, []int64{7, 7, 7, 0})}, {seat: 5, digest: 1, body: first}}
+	if err := h.commit("", make([]int64, 4), all); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(h.sum, []int64{1, 2, 3, 0}) || all[0].other || !all[1].other || all[2].other {
+		t.Errorf("the sum is %v; another than the one in it is the first %v, the second %v, the first again %v", h.sum, all[0].other, all[1].other, all[2].other)
+	}
+	for digest, want := range map[uint64]error{1: nil, 2: errOther} {
+		if err := h.Report(&report{seat: 5, digest: digest, body: first}); !errors.Is(err, want) {
+			t.Errorf("report %d: %v, want %v", digest, err, want)
+		}
+	}
+}
+
+// The same over the wire, where both may be in one group or not.
+func TestACopiedDeviceIsToldTheTruth(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(2)
+	task := d[0].task()
+	fates := make([]pb.Fate, 8)
+	var wg sync.WaitGroup
+	for i := range fates {
+		wg.Go(func() {
+			b := wire.AppendVector(nil, vector(uint32(i), 0, task.Numbers))
+			a, err := d[0].Report(context.Background(), request(task, b))
+			if err != nil {
+				t.Error(err)
+			}
+			fates[i] = a.GetFate()
+		})
+	}
+	wg.Wait()
+	n := 0
+	for i, fate := range fates {
+		switch fate {
+		case pb.Fate_COUNTED:
+			n++
+			if _, sum := r.sums(); !slices.Equal(sum, vector(uint32(i), 0, task.Numbers)) {
+				t.Errorf("report %d is told that it is counted, and is not the sum", i)
+			}
+		case pb.Fate_CLOSED:
+		default:
+			t.Errorf("report %d is told %v", i, fate)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d reports of one device are told that they are counted", n)
 	}
 }

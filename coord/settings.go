@@ -4,6 +4,7 @@
 package coord
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,6 +151,30 @@ func (s *Settings) every() int {
 		return s.Cohort.Epoch(s.Devices)
 	}
 	return 0
+}
+
+// narrow reports whether bits change the sums over a catalogue of so many items.
+func (s *Settings) narrow(items int) bool {
+	m, err := s.build()
+	if err != nil {
+		return false
+	}
+	p, err := s.plan(m, items)
+	return err == nil && p.Bound(s.Devices) != privacy.Integers(s.Devices)
+}
+
+// resumes reports whether a run that was begun with other settings goes on with these. The seed
+// is the run's own, unless it is a rehearsal. Bits under a promise are none. A run without may be
+// from before there were any: it goes on without, whatever is asked for.
+func (s *Settings) resumes(begun *Settings) bool {
+	now, then := *s, *begun
+	if !now.Rehearsal {
+		now.Seed = then.Seed
+	}
+	if now.Bits, then.Bits = now.bits(), then.bits(); then.Bits == 0 {
+		now.Bits = 0
+	}
+	return bytes.Equal(now.text(), then.text())
 }
 
 // plan makes the device's plan of a method for a catalogue.

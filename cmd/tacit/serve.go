@@ -261,6 +261,9 @@ func (a *app) attend(ctx context.Context, c *coord.Coordinator, server *rpc.Serv
 	if first == nil || errors.Is(first, context.Canceled) {
 		return context.Canceled
 	}
+	if errors.Is(first, coord.ErrOlderRound) {
+		return input(first, "start the program of before, tacit admin pause, wait for the state paused, stop it, and upgrade then")
+	}
 	return first
 }
 
