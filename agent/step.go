@@ -24,8 +24,8 @@ type Told struct {
 	Round   uint32        `json:"round,omitempty"` // from 0
 	Model   uint64        `json:"model"`           // version that the device has
 	Samples int           `json:"samples,omitempty"`
-	Bytes   int           `json:"bytes,omitempty"`
-	After   time.Duration `json:"after_ns"` // when to step again
+	Bytes   int           `json:"bytes,omitempty"` // of the report, or of the messages of a masked attempt
+	After   time.Duration `json:"after_ns"`        // when to step again
 }
 
 // How long a device that has nothing to do stays away.
@@ -165,7 +165,7 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	var err error
 	d.rest = 0
 	if t.Masking != nil {
-		err = d.mask(ctx, t)
+		out.Bytes, err = d.mask(ctx, t)
 	} else if s := *d.rec.of(t.Kind); s.Masked {
 		err = errors.New("agent: the coordinator asks for a report without masks that was made to be masked")
 	} else {
@@ -177,7 +177,10 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	}
 	if d.rec != nil {
 		s = *d.rec.of(t.Kind)
-		if out.Fate, out.Bytes = s.Fate, len(s.report); s.Masked && s.Fate == waiting {
+		if !s.Masked {
+			out.Bytes = len(s.report)
+		}
+		if out.Fate = s.Fate; s.Masked && s.Fate == waiting {
 			out.After = max(out.After, time.Second) // the next attempt is not there at once
 		}
 	}
@@ -299,10 +302,14 @@ func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns 
 		r.settle(t.Kind, old.Digest, closed, "the round ended without it", now)
 	}
 	*r.of(t.Kind) = &sent{Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Turns: turns, Digest: digest, Masked: t.Masking != nil, report: report}
-	r.note(Entry{
-		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers, Bytes: len(report),
-		Digest: hex.EncodeToString(digest), Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,
-	})
+	e := Entry{
+		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers,
+		Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,
+	}
+	if !e.Masked {
+		e.Bytes, e.Digest = len(report), hex.EncodeToString(digest)
+	}
+	r.note(e)
 }
 
 // Run steps until the context ends or nothing helps. tell hears of every step, and may

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,12 +64,12 @@ func sayLog(w io.Writer, about *agent.About, path string) error {
 		if e.Reason != "" {
 			fate += " (" + e.Reason + ")"
 		}
-		masked := "no"
+		masked, digest := "no", e.Digest
 		if e.Masked {
-			masked = "yes"
+			masked, digest = "yes", "-"
 		}
 		bytes += e.Bytes
-		t.Rows = append(t.Rows, []any{e.Made.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1), fmt.Sprint(e.Model), fmt.Sprint(e.Numbers), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate, e.Digest[:16]})
+		t.Rows = append(t.Rows, []any{e.Made.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1), fmt.Sprint(e.Model), fmt.Sprint(e.Numbers), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate, digest[:min(16, len(digest))]})
 	}
 	if len(about.Log) == 0 {
 		_, err := fmt.Fprintln(w, "nothing was sent")
@@ -78,6 +79,9 @@ func sayLog(w io.Writer, about *agent.About, path string) error {
 	t.Notes = []string{
 		fmt.Sprintf("%d reports of %d bytes in all. State file: %s.", len(about.Log), bytes, path),
 		"The newest report's promise: " + last.Promise + ". " + strings.TrimSpace(last.Holds),
+	}
+	if slices.ContainsFunc(about.Log, func(e agent.Entry) bool { return e.Masked }) {
+		t.Notes = append(t.Notes, "The bytes of a masked report are those of all its messages: keys, shares, the masked numbers, and what opens the sum.")
 	}
 	if !last.Masked && last.Promise == "none" {
 		t.Notes = append(t.Notes, "Without masks and without a promise, the coordinator can work out from a report which items you have.")
