@@ -123,12 +123,16 @@ func (d *Device) Configure(set map[string]string) error {
 }
 
 // Describe keeps what the owner tells of themselves, for methods with features of users:
-// a value for each column. It stays on the device. An empty value takes one back.
+// a value for each column. It stays on the device. An empty value takes one back. Where the
+// device has the model, a name or value that it does not have is refused, and nothing kept.
 func (d *Device) Describe(features map[string]string) error {
 	for name, value := range features {
 		if name == "" || len(name) > mostID || len(value) > 4*mostID {
 			return fmt.Errorf("agent: a feature with a name of %d bytes and a value of %d: want 1 to %d, and at most %d", len(name), len(value), mostID, 4*mostID)
 		}
+	}
+	if err := d.fitUser(features); err != nil {
+		return err
 	}
 	return d.update(func(r *record) error {
 		all := maps.Clone(r.Features)

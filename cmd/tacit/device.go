@@ -25,7 +25,7 @@ type deviceFlags struct {
 	history, data, user, dataDir string
 	features                     string
 	insecure, once, rehearsal    bool
-	noHoldOut                    bool
+	noHoldOut, retells           bool
 	duty                         float64
 	memory                       int
 	moment                       local.Moment
@@ -78,7 +78,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.StringVar(&f.token, "token", "", "to enrol with, once")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
 	fl.StringVar(&f.history, "history", "", "a CSV file of item ids, or of item id and time; what is new in it is added")
-	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, such as age=25,gender=F, or a CSV file of name and value; it is sent to nobody (docs/security.md: what an update tells)")
+	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, such as age=25,gender=F, or a CSV file of name and value; it replaces all that was told before, and an empty value deletes; it is sent to nobody (docs/security.md: what an update tells)")
 	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
 	fl.StringVar(&f.user, "user", "", "the user of the data set")
 	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
@@ -92,7 +92,10 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.BoolVar(&f.moment.WhenIdle, "only-when-idle", false, "stay away while the computer is busy")
 	fl.IntVar(&f.keepLast, "keep-last", -1, "keep only so many newest events; 0 keeps all")
 	fl.IntVar(&f.keepDays, "keep-days", -1, "forget events after so many days; 0 keeps all")
-	c.RunE = func(c *cobra.Command, _ []string) error { return deviceHint(a.device(c.Context(), &f)) }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		f.retells = fl.Changed("features")
+		return deviceHint(a.device(c.Context(), &f))
+	}
 	c.AddCommand(a.deviceLog(), a.devicePause(true), a.devicePause(false), a.deviceAdd(), a.deviceUndo(), a.deviceForget())
 	return c
 }
@@ -270,8 +273,19 @@ func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
 	return w, nil
 }
 
-// tell adds what is new of the history that was given, and sets what is kept of it.
+// tell keeps what the owner is like, adds what is new of the history that was given, and
+// sets what is kept of it.
 func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.Event, features map[string]string) error {
+	if f.retells || len(features) > 0 {
+		for name := range about.Features { // what is told now is all of it
+			if _, again := features[name]; !again {
+				features[name] = ""
+			}
+		}
+		if err := d.Describe(features); err != nil {
+			return input(err, "")
+		}
+	}
 	if f.keepLast >= 0 || f.keepDays >= 0 {
 		last, days := about.Last, about.Days
 		if f.keepLast >= 0 {
@@ -288,11 +302,5 @@ func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.E
 	if err == nil && n == 0 && about.Events == 0 {
 		return input(errors.New("the device has no history to learn from"), "--history FILE, or -d NAME --user USER, or: tacit device add ITEM")
 	}
-	if err != nil || len(features) == 0 {
-		return err
-	}
-	if err := d.Describe(features); err != nil {
-		return input(err, "")
-	}
-	return nil
+	return err
 }

@@ -108,7 +108,7 @@ func (a *app) devicePause(on bool) *cobra.Command {
 func (a *app) deviceAdd() *cobra.Command {
 	var with string
 	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids", "  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1), func(d *agent.Device, _ string, words []string) error {
-		moment, err := readFeatures(with)
+		moment, err := readFeatures("with", with)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
@@ -177,5 +178,34 @@ func TestACoordinatorThatIsGoneIsSaidSo(t *testing.T) {
 		if code != exitFailed || !strings.Contains(errs, want) {
 			t.Errorf("exit %d, want %d and %q in\n%s", code, exitFailed, want, errs)
 		}
+	}
+}
+
+// What --features says is all that is told: a corrected command is not held to the wrong one.
+func TestFeaturesOfTheCommandLineReplaceThoseBefore(t *testing.T) {
+	path := stated(t, "")
+	if code, _, errs := tacit("device", "pause", "--state", path); code != 0 { // it calls nobody
+		t.Fatal(errs)
+	}
+	for _, c := range []struct{ given, want string }{{"agee=25-34,gender=F", `"agee":"25-34","gender":"F"`}, {"age=25-34", `"age":"25-34"`}, {"age=", ""}, {"age=1", `"age":"1"`}, {"", ""}} {
+		_, _, errs := tacit("device", "--once", "--state", path, "--server", "http://127.0.0.1:1", "--insecure", "--token", "x", "--features", c.given)
+		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
+		data, _ := decode(t, out)["data"].(map[string]any)
+		got := map[string]any{}
+		if data["features"] != nil {
+			got = data["features"].(map[string]any)
+		}
+		b, err := json.Marshal(got)
+		if err != nil || string(b) != "{"+c.want+"}" {
+			t.Errorf("--features %q keeps %s, want {%s}; %s", c.given, b, c.want, errs)
+		}
+	}
+	for _, wrong := range []string{"age", "age=1,gender"} {
+		if code, _, errs := tacit("device", "--state", path, "--features", wrong); code != 2 || !strings.Contains(errs, "name=value") || !strings.Contains(errs, "a CSV file") {
+			t.Errorf("--features %s: exit %d, %s", wrong, code, errs)
+		}
+	}
+	if code, _, errs := tacit("device", "-d", "world", "--user", "nobody", "--features", "age=1"); code != 2 || !strings.Contains(errs, "nobody") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }
