@@ -126,3 +126,28 @@ func (e *Event) fits(columns []rows.Column, all bool) error {
 	}
 	return nil
 }
+
+// Unknown are the ids that the model's catalogue does not have; none where there is no model
+// yet. Events with them are kept, and are neither trained on nor held out until it has them.
+func (d *Device) Unknown(ids ...string) ([]string, error) {
+	if err := d.refresh(); err != nil {
+		return nil, err
+	}
+	m, err := d.manifest()
+	if err != nil {
+		return nil, nil
+	}
+	items, err := d.items(m)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.stored(m.Catalogue)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readCatalogue(b, items)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, ok := c.Place(id); return ok }), nil
+}

@@ -12,12 +12,16 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// Add tells the device events. What it does not keep, by its retention, is dropped.
+// Add tells the device events. What it does not keep, by its retention, is dropped. Where it
+// has the model, a moment that the model cannot read is refused, and nothing kept.
 func (d *Device) Add(events ...Event) error {
 	for i := range events {
 		if err := events[i].check(); err != nil {
 			return err
 		}
+	}
+	if err := d.fitEvents(events, true); err != nil {
+		return err
 	}
 	return d.update(func(r *record) error {
 		r.History.Events = append(r.History.Events, events...)
@@ -33,6 +37,9 @@ func (d *Device) Replace(events []Event) error {
 			return err
 		}
 	}
+	if err := d.fitEvents(events, false); err != nil {
+		return err
+	}
 	return d.update(func(r *record) error {
 		r.History.Events = slices.Clone(events)
 		r.History.retain(d.opt.Now())
@@ -46,6 +53,9 @@ func (d *Device) Merge(events []Event) (added int, err error) {
 		if err := events[i].check(); err != nil {
 			return 0, err
 		}
+	}
+	if err := d.fitEvents(events, false); err != nil {
+		return 0, err
 	}
 	err = d.update(func(r *record) error {
 		have := map[Event][]int{} // by item and time

@@ -123,12 +123,20 @@ func (a *app) deviceAdd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.result(map[string]any{"added": len(words), "events": about.Events}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%d added; the history has %d events. The newest is held out of training until a newer one comes.\n", len(words), about.Events)
+		unknown, err := d.Unknown(words...)
+		if err != nil { // a part of the model is damaged, which is not the event's fault
+			unknown = nil
+		}
+		return a.result(map[string]any{"added": len(words), "events": about.Events, "unknown": unknown}, func(w io.Writer) error {
+			fmt.Fprintf(w, "%d added; the history has %d events.\n", len(words), about.Events)
+			for _, id := range unknown {
+				fmt.Fprintf(w, "%s is not in the catalogue: it counts when the catalogue has it\n", id)
+			}
+			_, err := fmt.Fprintln(w, "The newest that the catalogue has is held out of training until a newer one comes.")
 			return err
 		})
 	})
-	c.Flags().StringVar(&with, "with", "", "what the moment was like, for methods that learn from it, such as daytime=evening,weather=sunny")
+	c.Flags().StringVar(&with, "with", "", "what the moment was like, for methods that learn from it, such as daytime=evening,weather=sunny; what the model does not have is refused with the list")
 	return c
 }
 
