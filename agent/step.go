@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	mrand "math/rand/v2"
 	"time"
 
 	"github.com/tacit-rec/tacit/privacy"
@@ -310,33 +309,6 @@ func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns 
 		e.Bytes, e.Digest = len(report), hex.EncodeToString(digest)
 	}
 	r.note(e)
-}
-
-// Run steps until the context ends or nothing helps. tell hears of every step, and may
-// be nil.
-func (d *Device) Run(ctx context.Context, tell func(Told, error)) error {
-	pause := time.Second
-	for {
-		out, err := d.Step(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if tell != nil {
-			tell(out, err)
-		}
-		wait := out.After
-		if err == nil {
-			pause = time.Second
-		} else if fatal(err) {
-			return err
-		} else {
-			wait = max(wait, pause)
-			pause = min(2*pause, 5*time.Minute)
-		}
-		if err := d.opt.Sleep(ctx, wait+mrand.N(wait/8+1)); err != nil {
-			return err
-		}
-	}
 }
 
 // Key is the device's public key.
