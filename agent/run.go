@@ -9,8 +9,8 @@ import (
 // look is how often a paused device looks whether its owner has resumed it.
 const look = 2 * time.Second
 
-// Run steps until the context ends or nothing helps. tell hears of every step, and may
-// be nil.
+// Run steps until the context ends or nothing helps. tell hears of every step but the last
+// one, whose error is returned: after any other it tries again. It may be nil.
 func (d *Device) Run(ctx context.Context, tell func(Told, error)) error {
 	pause := time.Second
 	for {
@@ -18,14 +18,15 @@ func (d *Device) Run(ctx context.Context, tell func(Told, error)) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if err != nil && fatal(err) {
+			return err
+		}
 		if tell != nil {
 			tell(out, err)
 		}
 		wait := out.After
 		if err == nil {
 			pause = time.Second
-		} else if fatal(err) {
-			return err
 		} else {
 			wait = max(wait, pause)
 			pause = min(2*pause, 5*time.Minute)

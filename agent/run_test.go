@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 )
@@ -46,5 +47,17 @@ func TestAPausedDeviceIsResumedAtOnce(t *testing.T) {
 	})
 	if err == nil || len(did) != 2 || did[0] != "paused" || did[1] != "trained" || slept > 25*time.Second {
 		t.Errorf("it did %v in %v: %v", did, slept, err)
+	}
+}
+
+// Who is told of an error may say that the device tries again.
+func TestWhatEndsADeviceIsNotToldAsAStep(t *testing.T) {
+	_, d := choosy(t)
+	if err := d.Describe(map[string]string{"agee": "25-34"}); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Run(t.Context(), func(out Told, err error) { t.Errorf("it tells %+v, %v", out, err) })
+	if !errors.Is(err, ErrFeatures) {
+		t.Error(err)
 	}
 }
