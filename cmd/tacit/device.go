@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -140,6 +141,9 @@ const goneHint = "without --once a device waits for it; --server ADDRESS is for 
 
 // device runs one.
 func (a *app) device(ctx context.Context, f *deviceFlags) error {
+	if err := f.checkAddress(); err != nil {
+		return err
+	}
 	events, features, err := f.events()
 	if err != nil {
 		return err
@@ -194,6 +198,16 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 		}
 		model = out.Model
 	})
+}
+
+// checkAddress says what of an address and a pin no coordinator can have, before anything is
+// made or called.
+func (f *deviceFlags) checkAddress() error {
+	_, err := rpc.Dial(rpc.Options{URL: cmp.Or(f.server, "https://localhost"), Pin: f.pin, Insecure: true})
+	if err != nil {
+		return input(err, "tacit serve prints address and pin")
+	}
+	return nil
 }
 
 // sayStep says in a line what a step came to.
@@ -256,7 +270,7 @@ func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent
 func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
 	w := &welcome{URL: f.server, Pin: f.pin, Token: f.token}
 	if w.URL == "" && about.Setting["server"] != "" {
-		w.URL, w.Pin = about.Setting["server"], about.Setting["pin"]
+		w.URL, w.Pin = about.Setting["server"], cmp.Or(f.pin, about.Setting["pin"])
 	}
 	if w.URL == "" {
 		found, err := readWelcome(stateDir())

@@ -104,6 +104,18 @@ func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
 	}
 }
 
+// What cannot be right is said before a file is made, or anybody is called.
+func TestAPinThatIsNoneIsRefusedFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.state")
+	for _, words := range []string{"--server https://127.0.0.1:1 --pin sha256/xxx", "--pin sha256/xxx", "--server ftp://x", "--server http://127.0.0.1:1 --insecure --pin sha256/" + strings.Repeat("A", 43)} {
+		code, _, errs := tacit(append([]string{"device", "--state", path, "--token", "t"}, strings.Fields(words)...)...)
+		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+		if code != 2 || len(left) > 0 || err != nil {
+			t.Errorf("%s: exit %d, %v, %v is there\n%s", words, code, err, left, errs)
+		}
+	}
+}
+
 // program starts this program in another process, and stops it with the test.
 func program(t *testing.T, env []string, words ...string) *exec.Cmd {
 	t.Helper()
