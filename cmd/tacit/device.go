@@ -110,7 +110,7 @@ func deviceHint(err error) error {
 		agent.ErrTooLarge:   "--memory gives it more",
 		agent.ErrFeatures:   "--features NAME=VALUE,... tells what its owner is like; columns of a history file, and tacit device add --with, what a moment was like; both are sent to nobody",
 		agent.ErrNoModel:    "tacit device --once fetches one",
-		local.ErrPassphrase: "try again; nobody can recover it, and tacit device forget starts anew",
+		local.ErrPassphrase: "try again; nobody can recover it, and another --state FILE starts anew",
 		local.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",
 		local.ErrInUse:      "stop the other tacit device first",
 	} {
@@ -153,6 +153,9 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 		return err
 	}
 	file := local.Open(path, f.sealing())
+	if _, err := file.Load(); err != nil { // what is no state file gets no others beside it
+		return err
+	}
 	release, err := file.Claim()
 	if err != nil {
 		return err
@@ -249,6 +252,9 @@ func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent
 	insecure := f.insecure || about.Setting["insecure"] == "yes"
 	if strings.HasPrefix(w.URL, "http://") && !insecure {
 		return nil, nil, input(fmt.Errorf("%s: without TLS anybody on the way reads what is sent", w.URL), "--insecure allows it")
+	}
+	if _, err := rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Insecure: insecure}); err != nil {
+		return nil, nil, input(err, "")
 	}
 	opt.Token = w.Token
 	opt.Dial = func(key ed25519.PrivateKey) (agent.Conn, error) {

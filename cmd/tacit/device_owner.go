@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/tacit-rec/tacit/agent"
 	"github.com/tacit-rec/tacit/report"
@@ -155,19 +158,24 @@ func (a *app) deviceUndo() *cobra.Command {
 
 func (a *app) deviceForget() *cobra.Command {
 	var s stateFlags
-	var offline bool
+	var offline, yes bool
 	c := &cobra.Command{
 		Use: "forget", Short: "Leave the federation, and wipe key, history, private state and log", Args: args(cobra.NoArgs),
 		Long: `Leave the federation, and wipe the device's key, history, private state, log and model.
-What is in sums already cannot be taken out of them: a sum does not say who is in it.`,
-		Example: "  tacit device forget --state my.state",
+What is in sums already cannot be taken out of them: a sum does not say who is in it.
+It asks first; --yes answers, which a script must.`,
+		Example: "  tacit device forget --state my.state\n  tacit device forget --state my.state --yes",
 	}
 	s.flags(c)
 	c.Flags().BoolVar(&offline, "offline", false, "do not tell the coordinator")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d, file, path, err := s.existing()
 		if err != nil {
 			return deviceHint(err)
+		}
+		if err := a.mayForget(d, path, yes); err != nil {
+			return err
 		}
 		release, err := file.Claim()
 		if err != nil {
@@ -192,6 +200,30 @@ What is in sums already cannot be taken out of them: a sum does not say who is i
 		})
 	}
 	return c
+}
+
+// mayForget asks whether a device is to be wiped.
+func (a *app) mayForget(d *agent.Device, path string, yes bool) error {
+	if yes {
+		return nil
+	}
+	about, err := d.About()
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%s: key, private state and %d events would be wiped, for good", path, about.Events)
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return input(errors.New(what), "tacit device forget --yes --state "+path+" does it")
+	}
+	fmt.Fprintf(a.err, "%s.\nforget it? [y/N] ", what)
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return input(errors.New("nothing was forgotten"), "")
 }
 
 func (a *app) recommendCmd() *cobra.Command {

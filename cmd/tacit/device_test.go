@@ -64,7 +64,10 @@ func TestAnOwnerLooksAfterADevice(t *testing.T) {
 	if code, _, errs := tacit("recommend", "--state", path); code != 2 || !strings.Contains(errs, "tacit device --once --state "+path) {
 		t.Errorf("without a model: exit %d, %s", code, errs)
 	}
-	if code, _, errs := tacit("device", "forget", "--state", path); code != 0 {
+	if code, _, errs := tacit("device", "forget", "--state", path); code != 2 || !strings.Contains(errs, "--yes") || !strings.Contains(errs, path) || about()["events"] != 3.0 {
+		t.Errorf("nobody was asked: exit %d, %s", code, errs)
+	}
+	if code, _, errs := tacit("device", "forget", "--yes", "--state", path); code != 0 {
 		t.Error(errs)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) > 0 {
@@ -112,6 +115,39 @@ func TestAPinThatIsNoneIsRefusedFirst(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 		if code != 2 || len(left) > 0 || err != nil {
 			t.Errorf("%s: exit %d, %v, %v is there\n%s", words, code, err, left, errs)
+		}
+	}
+}
+
+// Who only looks leaves nothing behind, also beside a file that is none of a device.
+func TestLookingWritesNothing(t *testing.T) {
+	wrong := filepath.Join(t.TempDir(), "README.md")
+	if err := os.WriteFile(wrong, []byte("# a text\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	right := stated(t, "")
+	if err := os.Remove(right + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(right)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"device log", "recommend", "device pause", "device forget --yes", "device --token t --server https://127.0.0.1:1"} {
+		if code, _, errs := tacit(append(strings.Fields(words), "--state", wrong)...); code != 2 {
+			t.Errorf("%s of a text: exit %d, %s", words, code, errs)
+		}
+	}
+	tacit("device", "log", "--state", filepath.Join(filepath.Dir(wrong), "no", "such.state"))
+	tacit("device", "log", "--state", right)
+	tacit("recommend", "--state", right)
+	after, err := os.ReadFile(right)
+	if err != nil || string(before) != string(after) {
+		t.Errorf("the state file has changed, %v", err)
+	}
+	for _, path := range []string{wrong, right} {
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
+			t.Errorf("%v is there", left)
 		}
 	}
 }
