@@ -24,7 +24,7 @@ func TestWithoutAPromiseAMaskedSumHasEnoughDevices(t *testing.T) {
 	}
 	task = rigs[0].bare(wire.SumLeast - 1)
 	task.Attempt++
-	if err := d.mask(context.Background(), task); err == nil {
+	if _, err := d.mask(context.Background(), task); err == nil {
 		t.Error("it masks its report among fewer in the next attempt")
 	}
 }

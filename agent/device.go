@@ -52,7 +52,6 @@ type Device struct {
 	rec    *record       // as last loaded or saved; nil when it must be loaded
 	saved  []byte        // what rec was read from, or written as; nil when that is not known
 	rest   time.Duration // what the coordinator has asked for with its last answer to a report
-	up     int           // bytes of the messages of a masked attempt that were taken
 	seen   string        // the model, and what the owner has told, that fit together
 	sound  uint64        // version whose blobs have been checked against their hashes
 }
@@ -67,7 +66,8 @@ var (
 	ErrFeatures  = errors.New("agent: the method learns from features that this device does not have")
 )
 
-// Open reads the record of a device, or makes a new one with a key of its own.
+// Open reads the record of a device, or makes a new one with a key of its own. Where there
+// is something, it writes nothing.
 func Open(opt Options) (*Device, error) {
 	if opt.Vault == nil || opt.Blobs == nil || opt.Host == nil {
 		panic("agent: a device has a vault, blobs and a host")
@@ -82,12 +82,18 @@ func Open(opt Options) (*Device, error) {
 		opt.Duty = 1
 	}
 	d := &Device{opt: opt}
-	return d, d.update(func(r *record) error {
-		if r.Enrolled && r.Rehearsal && !opt.Rehearsal {
-			return fmt.Errorf("%w: this state file is of one; start with --rehearsal, or with another state file", ErrRehearsal)
+	if err := d.refresh(); err != nil {
+		return d, err
+	}
+	if d.saved == nil { // it is new; another process may make it too, and then it is that one
+		if err := d.update(func(*record) error { return nil }); err != nil {
+			return d, err
 		}
-		return nil
-	})
+	}
+	if r := d.rec; r.Enrolled && r.Rehearsal && !opt.Rehearsal {
+		return d, fmt.Errorf("%w: this state file is of one; start with --rehearsal, or with another state file", ErrRehearsal)
+	}
+	return d, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -150,7 +150,7 @@ func missing(c *rows.Column, k int) error {
 func describeUser(columns []rows.Column, told map[string]string) error {
 	for name := range told {
 		if !slices.ContainsFunc(columns, func(c rows.Column) bool { return c.Name == name }) {
-			return fmt.Errorf("%w: there is no feature %q of users: want %s", ErrFeatures, name, columnNames(columns))
+			return noColumn(name, "users", columns)
 		}
 	}
 	for i := range columns {
@@ -184,31 +184,16 @@ func columnNames(columns []rows.Column) string {
 // wants it.
 func (d *Device) described() error {
 	m, err := d.manifest()
-	if err != nil || d.opt.Host.Features != nil || len(m.Features.GetHash()) == 0 {
+	if err != nil {
 		return nil
 	}
 	seen := fmt.Sprint(m.Version, d.rec.Features)
 	if seen == d.seen {
 		return nil
 	}
-	b, err := d.stored(m.Features)
-	if err != nil {
+	f, err := d.columns()
+	if err != nil || f == nil {
 		return err
-	}
-	p, err := d.stored(m.Plan)
-	if err != nil {
-		return err
-	}
-	plan, err := wire.ReadPlan(p)
-	if err != nil {
-		return err
-	}
-	f, err := wire.ReadFeatures(b, int(plan.Items))
-	if err != nil {
-		return err
-	}
-	for i := range f.User {
-		makeRoom(&f.User[i], 1)
 	}
 	if err := describeUser(f.User, d.rec.Features); err != nil {
 		return err

@@ -17,14 +17,18 @@ type Entry struct {
 	Round   uint32    `json:"round"`
 	Model   uint64    `json:"model"` // version that it was computed on
 	Numbers int       `json:"numbers"`
-	Bytes   int       `json:"bytes"`
-	Digest  string    `json:"digest"`
-	Masked  bool      `json:"masked"`
-	Noise   int64     `json:"noise"`  // deviation that the device has added to each number
-	Fate    string    `json:"fate"`   // empty: not known yet; counted, or closed: in no sum
-	Reason  string    `json:"reason"` // of a report that was refused
-	Promise string    `json:"promise"`
-	Holds   string    `json:"holds"`
+	// Bytes are those of the report; of a masked one those of all messages of all attempts,
+	// which are written down before they leave.
+	Bytes int `json:"bytes"`
+	// Digest is that of a report that was sent as it is. A masked one has none: what was sent is
+	// never twice the same, and the digest of what is under the masks would tell what that is.
+	Digest  string `json:"digest,omitempty"`
+	Masked  bool   `json:"masked"`
+	Noise   int64  `json:"noise"`  // deviation that the device has added to each number
+	Fate    string `json:"fate"`   // empty: not known yet; counted, or closed: in no sum
+	Reason  string `json:"reason"` // of a report that was refused
+	Promise string `json:"promise"`
+	Holds   string `json:"holds"`
 }
 
 // mostLog is how many entries are kept, the newest.
@@ -46,13 +50,21 @@ func (r *record) settle(k pb.Kind, digest []byte, fate, reason string, now time.
 		return
 	}
 	s.Fate = fate
-	name := hex.EncodeToString(digest)
+	if e := r.entryOf(k); e != nil {
+		e.Fate, e.Reason, e.Settled = fate, reason, now
+	}
+}
+
+// entryOf is the entry of the report of a kind; nil where the log does not have it any more.
+func (r *record) entryOf(k pb.Kind) *Entry {
+	s := *r.of(k)
+	run := hex.EncodeToString(s.Run)
 	for i := len(r.Log) - 1; i >= 0; i-- {
-		if e := &r.Log[i]; e.Digest == name && e.Kind == kindName(k) {
-			e.Fate, e.Reason, e.Settled = fate, reason, now
-			return
+		if e := &r.Log[i]; e.Kind == kindName(k) && e.Run == run && e.Round == s.Round && e.Model == s.Model {
+			return e
 		}
 	}
+	return nil
 }
 
 func kindName(k pb.Kind) string {

@@ -36,37 +36,31 @@ type masker struct {
 	task   *pb.Task
 	client *secagg.Client
 	until  time.Time
+	sent   int // bytes of messages that have left
+	again  int // of those, what was asked for more than once
 }
 
 // mask brings the report of a masked round into the sum. A device that has opened its
 // part of an attempt against a coordinator that may lie takes part in no other: two sums
 // over different devices would tell one device's vector.
-func (d *Device) mask(ctx context.Context, t *pb.Task) error {
+func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
 	s := *d.rec.of(t.Kind)
 	r, id, err := wire.RoundOf(t.Masking)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case s.Fate == counted:
-		return nil
+		return 0, nil
 	case s.Begun && s.Attempt == t.Attempt:
-		return errLeft
+		return 0, errLeft
 	case r.Active && s.Opened:
-		return d.settle(t.Kind, s, closed, "it was opened in an attempt that has no sum")
+		return 0, d.settle(t.Kind, s, closed, "it was opened in an attempt that has no sum")
 	case r.Least < max(2, s.Least):
-		return fmt.Errorf("agent: a masked sum of %d devices: want at least %d", r.Least, max(2, s.Least))
+		return 0, fmt.Errorf("agent: a masked sum of %d devices: want at least %d", r.Least, max(2, s.Least))
 	}
-	if err := d.update(func(r *record) error {
-		s := *r.of(t.Kind)
-		s.Attempt, s.Begun, s.Opened, s.Masked = t.Attempt, true, false, true
-		return nil
-	}); err != nil {
-		return err
-	}
-	s = *d.rec.of(t.Kind)
 	vector := make([]int64, t.Numbers)
 	if err := wire.ReadVector(s.report, len(vector), t.Bound.Most, vector); err != nil {
-		return err
+		return 0, err
 	}
 	left := 10 * time.Minute
 	if t.LeftMs > 0 {
@@ -74,16 +68,35 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) error {
 	}
 	p := &masker{Device: d, ctx: ctx, task: t, until: d.opt.Now().Add(left)}
 	if p.client, err = secagg.NewClient(r, uint32(id), nil); err != nil {
-		return err
+		return 0, err
 	}
 	err = p.play(r.Active, vector)
+	if p.again > 0 && d.rec != nil {
+		err = errors.Join(err, p.note(stepDeal, p.again))
+	}
 	if errors.Is(err, errOver) || errors.Is(err, secagg.ErrTooFew) || refused(err) {
-		return nil // its fate is not known: another attempt may come
+		return p.sent, nil // its fate is not known: another attempt may come
 	}
 	if err != nil {
-		return err
+		return p.sent, err
 	}
-	return d.settle(t.Kind, *d.rec.of(t.Kind), counted, "")
+	return p.sent, d.settle(t.Kind, *d.rec.of(t.Kind), counted, "")
+}
+
+// note writes down what is about to leave, and how far the device has come with it.
+func (p *masker) note(step uint32, bytes int) error {
+	return p.update(func(r *record) error {
+		switch s := *r.of(p.task.Kind); step {
+		case stepAdvert:
+			s.Attempt, s.Begun, s.Opened, s.Masked = p.task.Attempt, true, false, true
+		case stepReveal:
+			s.Opened = true
+		}
+		if e := r.entryOf(p.task.Kind); e != nil {
+			e.Bytes += bytes
+		}
+		return nil
+	})
 }
 
 // ended asks once what became of a masked report that the device has opened.
@@ -139,8 +152,7 @@ func (p *masker) play(active bool, vector []int64) error {
 	return p.summed()
 }
 
-// open answers the lists: after that the coordinator may have the sum, so it is
-// written down first.
+// open answers the lists: after that the coordinator may have the sum.
 func (p *masker) open(active bool) error {
 	var lists secagg.Lists
 	var echo *secagg.Mail
@@ -166,12 +178,6 @@ func (p *masker) open(active bool) error {
 	if err != nil {
 		return err
 	}
-	if err := p.update(func(r *record) error {
-		(*r.of(p.task.Kind)).Opened = true
-		return nil
-	}); err != nil {
-		return err
-	}
 	return p.bring(stepReveal, reveal)
 }
 
@@ -187,25 +193,30 @@ func (p *masker) call(req *pb.MaskRequest) (resp *pb.MaskResponse, err error) {
 	return resp, err
 }
 
-// bring carries a message, in pieces where it is large. A coordinator may already have
-// the sum when it answers the last one.
+// bring writes down that a message leaves, and carries it, in pieces where it is large. A
+// coordinator may already have the sum when it answers the last one.
 func (p *masker) bring(step uint32, m encoding.BinaryMarshaler) error {
 	b, err := m.MarshalBinary()
 	if err != nil {
 		return err
 	}
+	if err := p.note(step, len(b)); err != nil {
+		return err
+	}
+	before := p.sent
+	defer func() { p.again += max(p.sent-before-len(b), 0) }()
 	size, at := uint64(len(b)), uint64(0)
 	name := wire.Name(b).Hash
 	for range 4*size/uint64(p.limits.PieceBytes) + 16 {
 		req := p.request(step)
 		req.Digest, req.Bytes, req.Offset, req.Message = name, size, at, b[at:min(at+uint64(p.limits.PieceBytes), size)]
+		p.sent += len(req.Message)
 		resp, err := p.call(req)
 		if err != nil {
 			return err
 		}
 		switch resp.State {
 		case pb.MaskResponse_TAKEN, pb.MaskResponse_SUMMED:
-			p.up += len(b)
 			return nil
 		case pb.MaskResponse_PART:
 			if resp.Next >= size {

@@ -12,12 +12,16 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// Add tells the device events. What it does not keep, by its retention, is dropped.
+// Add tells the device events. What it does not keep, by its retention, is dropped. Where it
+// has the model, a moment that the model cannot read is refused, and nothing kept.
 func (d *Device) Add(events ...Event) error {
 	for i := range events {
 		if err := events[i].check(); err != nil {
 			return err
 		}
+	}
+	if err := d.fitEvents(events, true); err != nil {
+		return err
 	}
 	return d.update(func(r *record) error {
 		r.History.Events = append(r.History.Events, events...)
@@ -33,6 +37,9 @@ func (d *Device) Replace(events []Event) error {
 			return err
 		}
 	}
+	if err := d.fitEvents(events, false); err != nil {
+		return err
+	}
 	return d.update(func(r *record) error {
 		r.History.Events = slices.Clone(events)
 		r.History.retain(d.opt.Now())
@@ -46,6 +53,9 @@ func (d *Device) Merge(events []Event) (added int, err error) {
 		if err := events[i].check(); err != nil {
 			return 0, err
 		}
+	}
+	if err := d.fitEvents(events, false); err != nil {
+		return 0, err
 	}
 	err = d.update(func(r *record) error {
 		have := map[Event][]int{} // by item and time
@@ -123,12 +133,16 @@ func (d *Device) Configure(set map[string]string) error {
 }
 
 // Describe keeps what the owner tells of themselves, for methods with features of users:
-// a value for each column. It stays on the device. An empty value takes one back.
+// a value for each column. It stays on the device. An empty value takes one back. Where the
+// device has the model, a name or value that it does not have is refused, and nothing kept.
 func (d *Device) Describe(features map[string]string) error {
 	for name, value := range features {
 		if name == "" || len(name) > mostID || len(value) > 4*mostID {
 			return fmt.Errorf("agent: a feature with a name of %d bytes and a value of %d: want 1 to %d, and at most %d", len(name), len(value), mostID, 4*mostID)
 		}
+	}
+	if err := d.fitUser(features); err != nil {
+		return err
 	}
 	return d.update(func(r *record) error {
 		all := maps.Clone(r.Features)

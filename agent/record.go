@@ -145,6 +145,11 @@ func decodeRecord(b []byte) (*record, error) {
 			return nil, errors.New("agent: the record is damaged: a report of no round")
 		}
 	}
+	for i := range r.Log { // older programs wrote what is under the masks, and not what was sent
+		if e := &r.Log[i]; e.Masked && e.Digest != "" {
+			e.Bytes, e.Digest = 0, ""
+		}
+	}
 	if r.Setting == nil {
 		r.Setting = map[string]string{}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	mrand "math/rand/v2"
 	"time"
 
 	"github.com/tacit-rec/tacit/privacy"
@@ -24,8 +23,8 @@ type Told struct {
 	Round   uint32        `json:"round,omitempty"` // from 0
 	Model   uint64        `json:"model"`           // version that the device has
 	Samples int           `json:"samples,omitempty"`
-	Bytes   int           `json:"bytes,omitempty"`
-	After   time.Duration `json:"after_ns"` // when to step again
+	Bytes   int           `json:"bytes,omitempty"` // of the report, or of the messages of a masked attempt
+	After   time.Duration `json:"after_ns"`        // when to step again
 }
 
 // How long a device that has nothing to do stays away.
@@ -163,9 +162,9 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 		out.After = max(out.After, time.Duration(float64(busy)*(1/d.opt.Duty-1)))
 	}
 	var err error
-	d.rest, d.up = 0, 0
+	d.rest = 0
 	if t.Masking != nil {
-		err = d.mask(ctx, t)
+		out.Bytes, err = d.mask(ctx, t)
 	} else if s := *d.rec.of(t.Kind); s.Masked {
 		err = errors.New("agent: the coordinator asks for a report without masks that was made to be masked")
 	} else {
@@ -177,11 +176,11 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	}
 	if d.rec != nil {
 		s = *d.rec.of(t.Kind)
-		if out.Fate, out.Bytes = s.Fate, len(s.report); s.Masked && s.Fate == waiting {
-			out.After = max(out.After, time.Second) // the next attempt is not there at once
+		if !s.Masked {
+			out.Bytes = len(s.report)
 		}
-		if s.Masked {
-			out.Bytes = d.up
+		if out.Fate = s.Fate; s.Masked && s.Fate == waiting {
+			out.After = max(out.After, time.Second) // the next attempt is not there at once
 		}
 	}
 	return out, err
@@ -316,37 +315,14 @@ func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns 
 	if t.Masking != nil {
 		(*r.of(t.Kind)).Least = d.opt.Host.fewest()
 	}
-	r.note(Entry{
-		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers, Bytes: len(report),
-		Digest: hex.EncodeToString(digest), Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,
-	})
-}
-
-// Run steps until the context ends or nothing helps. tell hears of every step, and may
-// be nil.
-func (d *Device) Run(ctx context.Context, tell func(Told, error)) error {
-	pause := time.Second
-	for {
-		out, err := d.Step(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if tell != nil {
-			tell(out, err)
-		}
-		wait := out.After
-		if err == nil {
-			pause = time.Second
-		} else if fatal(err) {
-			return err
-		} else {
-			wait = max(wait, pause)
-			pause = min(2*pause, 5*time.Minute)
-		}
-		if err := d.opt.Sleep(ctx, wait+mrand.N(wait/8+1)); err != nil {
-			return err
-		}
+	e := Entry{
+		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers,
+		Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,
 	}
+	if !e.Masked {
+		e.Bytes, e.Digest = len(report), hex.EncodeToString(digest)
+	}
+	r.note(e)
 }
 
 // Key is the device's public key.

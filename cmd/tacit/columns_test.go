@@ -56,12 +56,12 @@ func TestFeaturesOfAnOwnerAreRead(t *testing.T) {
 		"age=":                {"age": ""},
 		file:                  {"age": "25-34", "occupation": "writer, other"},
 	} {
-		if got, err := readFeatures(text); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := readFeatures("features", text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %v, %v: want %v", text, got, err, want)
 		}
 	}
 	for _, bad := range []string{"no such file", "age=1,gender", "=1"} {
-		if got, err := readFeatures(bad); err == nil {
+		if got, err := readFeatures("features", bad); err == nil {
 			t.Errorf("%q is %v", bad, got)
 		}
 	}

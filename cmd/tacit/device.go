@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -25,7 +26,7 @@ type deviceFlags struct {
 	history, data, user, dataDir string
 	features                     string
 	insecure, once, rehearsal    bool
-	noHoldOut                    bool
+	noHoldOut, retells           bool
 	duty                         float64
 	memory                       int
 	moment                       local.Moment
@@ -78,7 +79,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.StringVar(&f.token, "token", "", "to enrol with, once")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
 	fl.StringVar(&f.history, "history", "", "a CSV file of item ids, or of item id and time; what is new in it is added")
-	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, such as age=25,gender=F, or a CSV file of name and value; it is sent to nobody (docs/security.md: what an update tells)")
+	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, such as age=25,gender=F, or a CSV file of name and value; it replaces all that was told before, and an empty value deletes; it is sent to nobody (docs/security.md: what an update tells)")
 	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
 	fl.StringVar(&f.user, "user", "", "the user of the data set")
 	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
@@ -92,7 +93,10 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.BoolVar(&f.moment.WhenIdle, "only-when-idle", false, "stay away while the computer is busy")
 	fl.IntVar(&f.keepLast, "keep-last", -1, "keep only so many newest events; 0 keeps all")
 	fl.IntVar(&f.keepDays, "keep-days", -1, "forget events after so many days; 0 keeps all")
-	c.RunE = func(c *cobra.Command, _ []string) error { return deviceHint(a.device(c.Context(), &f)) }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		f.retells = fl.Changed("features")
+		return deviceHint(a.device(c.Context(), &f))
+	}
 	c.AddCommand(a.deviceLog(), a.devicePause(true), a.devicePause(false), a.deviceAdd(), a.deviceUndo(), a.deviceForget())
 	return c
 }
@@ -106,7 +110,7 @@ func deviceHint(err error) error {
 		agent.ErrTooLarge:   "--memory gives it more",
 		agent.ErrFeatures:   "--features NAME=VALUE,... tells what its owner is like; columns of a history file, and tacit device add --with, what a moment was like; both are sent to nobody",
 		agent.ErrNoModel:    "tacit device --once fetches one",
-		local.ErrPassphrase: "try again; nobody can recover it, and tacit device forget starts anew",
+		local.ErrPassphrase: "try again; nobody can recover it, and another --state FILE starts anew",
 		local.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",
 		local.ErrInUse:      "stop the other tacit device first",
 	} {
@@ -137,6 +141,9 @@ const goneHint = "without --once a device waits for it; --server ADDRESS is for 
 
 // device runs one.
 func (a *app) device(ctx context.Context, f *deviceFlags) error {
+	if err := f.checkAddress(); err != nil {
+		return err
+	}
 	events, features, err := f.events()
 	if err != nil {
 		return err
@@ -146,6 +153,9 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 		return err
 	}
 	file := local.Open(path, f.sealing())
+	if _, err := file.Load(); err != nil { // what is no state file gets no others beside it
+		return err
+	}
 	release, err := file.Claim()
 	if err != nil {
 		return err
@@ -193,6 +203,16 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	})
 }
 
+// checkAddress says what of an address and a pin no coordinator can have, before anything is
+// made or called.
+func (f *deviceFlags) checkAddress() error {
+	_, err := rpc.Dial(rpc.Options{URL: cmp.Or(f.server, "https://localhost"), Pin: f.pin, Insecure: true})
+	if err != nil {
+		return input(err, "tacit serve prints address and pin")
+	}
+	return nil
+}
+
 // sayStep says in a line what a step came to.
 func sayStep(w io.Writer, out agent.Told) error {
 	var err error
@@ -233,6 +253,9 @@ func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent
 	if strings.HasPrefix(w.URL, "http://") && !insecure {
 		return nil, nil, input(fmt.Errorf("%s: without TLS anybody on the way reads what is sent", w.URL), "--insecure allows it")
 	}
+	if _, err := rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Insecure: insecure}); err != nil {
+		return nil, nil, input(err, "")
+	}
 	opt.Token = w.Token
 	opt.Dial = func(key ed25519.PrivateKey) (agent.Conn, error) {
 		return rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Key: key, Insecure: insecure})
@@ -253,7 +276,7 @@ func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent
 func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
 	w := &welcome{URL: f.server, Pin: f.pin, Token: f.token}
 	if w.URL == "" && about.Setting["server"] != "" {
-		w.URL, w.Pin = about.Setting["server"], about.Setting["pin"]
+		w.URL, w.Pin = about.Setting["server"], cmp.Or(f.pin, about.Setting["pin"])
 	}
 	if w.URL == "" {
 		found, err := readWelcome(stateDir())
@@ -270,8 +293,19 @@ func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
 	return w, nil
 }
 
-// tell adds what is new of the history that was given, and sets what is kept of it.
+// tell keeps what the owner is like, adds what is new of the history that was given, and
+// sets what is kept of it.
 func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.Event, features map[string]string) error {
+	if f.retells || len(features) > 0 {
+		for name := range about.Features { // what is told now is all of it
+			if _, again := features[name]; !again {
+				features[name] = ""
+			}
+		}
+		if err := d.Describe(features); err != nil {
+			return input(err, "")
+		}
+	}
 	if f.keepLast >= 0 || f.keepDays >= 0 {
 		last, days := about.Last, about.Days
 		if f.keepLast >= 0 {
@@ -288,11 +322,5 @@ func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.E
 	if err == nil && n == 0 && about.Events == 0 {
 		return input(errors.New("the device has no history to learn from"), "--history FILE, or -d NAME --user USER, or: tacit device add ITEM")
 	}
-	if err != nil || len(features) == 0 {
-		return err
-	}
-	if err := d.Describe(features); err != nil {
-		return input(err, "")
-	}
-	return nil
+	return err
 }

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/tacit-rec/tacit/agent"
 	"github.com/tacit-rec/tacit/report"
@@ -63,12 +67,12 @@ func sayLog(w io.Writer, about *agent.About, path string) error {
 		if e.Reason != "" {
 			fate += " (" + e.Reason + ")"
 		}
-		masked := "no"
+		masked, digest := "no", e.Digest
 		if e.Masked {
-			masked = "yes"
+			masked, digest = "yes", "-"
 		}
 		bytes += e.Bytes
-		t.Rows = append(t.Rows, []any{e.Made.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1), fmt.Sprint(e.Model), fmt.Sprint(e.Numbers), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate, e.Digest[:16]})
+		t.Rows = append(t.Rows, []any{e.Made.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1), fmt.Sprint(e.Model), fmt.Sprint(e.Numbers), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate, digest[:min(16, len(digest))]})
 	}
 	if len(about.Log) == 0 {
 		_, err := fmt.Fprintln(w, "nothing was sent")
@@ -78,6 +82,9 @@ func sayLog(w io.Writer, about *agent.About, path string) error {
 	t.Notes = []string{
 		fmt.Sprintf("%d reports of %d bytes in all. State file: %s.", len(about.Log), bytes, path),
 		"The newest report's promise: " + last.Promise + ". " + strings.TrimSpace(last.Holds),
+	}
+	if slices.ContainsFunc(about.Log, func(e agent.Entry) bool { return e.Masked }) {
+		t.Notes = append(t.Notes, "The bytes of a masked report are those of all its messages: keys, shares, the masked numbers, and what opens the sum.")
 	}
 	if !last.Masked && last.Promise == "none" {
 		t.Notes = append(t.Notes, "Without masks and without a promise, the coordinator can work out from a report which items you have.")
@@ -104,7 +111,7 @@ func (a *app) devicePause(on bool) *cobra.Command {
 func (a *app) deviceAdd() *cobra.Command {
 	var with string
 	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids", "  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1), func(d *agent.Device, _ string, words []string) error {
-		moment, err := readFeatures(with)
+		moment, err := readFeatures("with", with)
 		if err != nil {
 			return err
 		}
@@ -119,12 +126,20 @@ func (a *app) deviceAdd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.result(map[string]any{"added": len(words), "events": about.Events}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%d added; the history has %d events. The newest is held out of training until a newer one comes.\n", len(words), about.Events)
+		unknown, err := d.Unknown(words...)
+		if err != nil { // a part of the model is damaged, which is not the event's fault
+			unknown = nil
+		}
+		return a.result(map[string]any{"added": len(words), "events": about.Events, "unknown": unknown}, func(w io.Writer) error {
+			fmt.Fprintf(w, "%d added; the history has %d events.\n", len(words), about.Events)
+			for _, id := range unknown {
+				fmt.Fprintf(w, "%s is not in the catalogue: it counts when the catalogue has it\n", id)
+			}
+			_, err := fmt.Fprintln(w, "The newest that the catalogue has is held out of training until a newer one comes.")
 			return err
 		})
 	})
-	c.Flags().StringVar(&with, "with", "", "what the moment was like, for methods that learn from it, such as daytime=evening,weather=sunny")
+	c.Flags().StringVar(&with, "with", "", "what the moment was like, for methods that learn from it, such as daytime=evening,weather=sunny; what the model does not have is refused with the list")
 	return c
 }
 
@@ -143,19 +158,24 @@ func (a *app) deviceUndo() *cobra.Command {
 
 func (a *app) deviceForget() *cobra.Command {
 	var s stateFlags
-	var offline bool
+	var offline, yes bool
 	c := &cobra.Command{
 		Use: "forget", Short: "Leave the federation, and wipe key, history, private state and log", Args: args(cobra.NoArgs),
 		Long: `Leave the federation, and wipe the device's key, history, private state, log and model.
-What is in sums already cannot be taken out of them: a sum does not say who is in it.`,
-		Example: "  tacit device forget --state my.state",
+What is in sums already cannot be taken out of them: a sum does not say who is in it.
+It asks first; --yes answers, which a script must.`,
+		Example: "  tacit device forget --state my.state\n  tacit device forget --state my.state --yes",
 	}
 	s.flags(c)
 	c.Flags().BoolVar(&offline, "offline", false, "do not tell the coordinator")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d, file, path, err := s.existing()
 		if err != nil {
 			return deviceHint(err)
+		}
+		if err := a.mayForget(d, path, yes); err != nil {
+			return err
 		}
 		release, err := file.Claim()
 		if err != nil {
@@ -180,6 +200,30 @@ What is in sums already cannot be taken out of them: a sum does not say who is i
 		})
 	}
 	return c
+}
+
+// mayForget asks whether a device is to be wiped.
+func (a *app) mayForget(d *agent.Device, path string, yes bool) error {
+	if yes {
+		return nil
+	}
+	about, err := d.About()
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%s: key, private state and %d events would be wiped, for good", path, about.Events)
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return input(errors.New(what), "tacit device forget --yes --state "+path+" does it")
+	}
+	fmt.Fprintf(a.err, "%s.\nforget it? [y/N] ", what)
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return input(errors.New("nothing was forgotten"), "")
 }
 
 func (a *app) recommendCmd() *cobra.Command {

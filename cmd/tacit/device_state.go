@@ -140,7 +140,7 @@ func (f *deviceFlags) ownName() string {
 
 // events reads the history that the flags name, and what its owner is like.
 func (f *deviceFlags) events() (events []agent.Event, features map[string]string, err error) {
-	given, err := readFeatures(f.features)
+	given, err := readFeatures("features", f.features)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,8 +162,11 @@ func (f *deviceFlags) events() (events []agent.Event, features map[string]string
 		return events, given, nil
 	case f.data != "":
 		events, features, err := f.played()
+		if err != nil {
+			return nil, nil, err
+		}
 		maps.Copy(features, given)
-		return events, features, err
+		return events, features, nil
 	}
 	return nil, given, nil
 }
@@ -225,7 +228,7 @@ func valuesAt(columns []rows.Column, k int) map[string]string {
 }
 
 // readFeatures reads name=value,..., or a file of lines of name and value.
-func readFeatures(text string) (map[string]string, error) {
+func readFeatures(flag, text string) (map[string]string, error) {
 	out := map[string]string{}
 	if text == "" {
 		return out, nil
@@ -234,7 +237,7 @@ func readFeatures(text string) (map[string]string, error) {
 	if !strings.Contains(text, "=") {
 		file, err := os.Open(text)
 		if err != nil {
-			return nil, input(fmt.Errorf("--features: %w", err), want)
+			return nil, input(fmt.Errorf("--%s %q: that is no name=value, and no file: %w", flag, text, err), want)
 		}
 		defer file.Close()
 		in := csv.NewReader(io.LimitReader(file, 1<<20))
@@ -251,7 +254,7 @@ func readFeatures(text string) (map[string]string, error) {
 	for _, word := range strings.Split(text, ",") {
 		name, value, ok := strings.Cut(word, "=")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, input(fmt.Errorf("--features: %q is no name=value", word), want)
+			return nil, input(fmt.Errorf("--%s: %q is no name=value", flag, word), want)
 		}
 		out[name] = strings.TrimSpace(value)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
@@ -63,7 +64,10 @@ func TestAnOwnerLooksAfterADevice(t *testing.T) {
 	if code, _, errs := tacit("recommend", "--state", path); code != 2 || !strings.Contains(errs, "tacit device --once --state "+path) {
 		t.Errorf("without a model: exit %d, %s", code, errs)
 	}
-	if code, _, errs := tacit("device", "forget", "--state", path); code != 0 {
+	if code, _, errs := tacit("device", "forget", "--state", path); code != 2 || !strings.Contains(errs, "--yes") || !strings.Contains(errs, path) || about()["events"] != 3.0 {
+		t.Errorf("nobody was asked: exit %d, %s", code, errs)
+	}
+	if code, _, errs := tacit("device", "forget", "--yes", "--state", path); code != 0 {
 		t.Error(errs)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) > 0 {
@@ -99,6 +103,51 @@ func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
 		code, _, errs := tacit(strings.Fields(words)...)
 		if code != 2 || !strings.Contains(errs, hint) {
 			t.Errorf("tacit %s: exit %d, %s", words, code, errs)
+		}
+	}
+}
+
+// What cannot be right is said before a file is made, or anybody is called.
+func TestAPinThatIsNoneIsRefusedFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.state")
+	for _, words := range []string{"--server https://127.0.0.1:1 --pin sha256/xxx", "--pin sha256/xxx", "--server ftp://x", "--server http://127.0.0.1:1 --insecure --pin sha256/" + strings.Repeat("A", 43)} {
+		code, _, errs := tacit(append([]string{"device", "--state", path, "--token", "t"}, strings.Fields(words)...)...)
+		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+		if code != 2 || len(left) > 0 || err != nil {
+			t.Errorf("%s: exit %d, %v, %v is there\n%s", words, code, err, left, errs)
+		}
+	}
+}
+
+// Who only looks leaves nothing behind, also beside a file that is none of a device.
+func TestLookingWritesNothing(t *testing.T) {
+	wrong := filepath.Join(t.TempDir(), "README.md")
+	if err := os.WriteFile(wrong, []byte("# a text\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	right := stated(t, "")
+	if err := os.Remove(right + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(right)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"device log", "recommend", "device pause", "device forget --yes", "device --token t --server https://127.0.0.1:1"} {
+		if code, _, errs := tacit(append(strings.Fields(words), "--state", wrong)...); code != 2 {
+			t.Errorf("%s of a text: exit %d, %s", words, code, errs)
+		}
+	}
+	tacit("device", "log", "--state", filepath.Join(filepath.Dir(wrong), "no", "such.state"))
+	tacit("device", "log", "--state", right)
+	tacit("recommend", "--state", right)
+	after, err := os.ReadFile(right)
+	if err != nil || string(before) != string(after) {
+		t.Errorf("the state file has changed, %v", err)
+	}
+	for _, path := range []string{wrong, right} {
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
+			t.Errorf("%v is there", left)
 		}
 	}
 }
@@ -177,5 +226,34 @@ func TestACoordinatorThatIsGoneIsSaidSo(t *testing.T) {
 		if code != exitFailed || !strings.Contains(errs, want) {
 			t.Errorf("exit %d, want %d and %q in\n%s", code, exitFailed, want, errs)
 		}
+	}
+}
+
+// What --features says is all that is told: a corrected command is not held to the wrong one.
+func TestFeaturesOfTheCommandLineReplaceThoseBefore(t *testing.T) {
+	path := stated(t, "")
+	if code, _, errs := tacit("device", "pause", "--state", path); code != 0 { // it calls nobody
+		t.Fatal(errs)
+	}
+	for _, c := range []struct{ given, want string }{{"agee=25-34,gender=F", `"agee":"25-34","gender":"F"`}, {"age=25-34", `"age":"25-34"`}, {"age=", ""}, {"age=1", `"age":"1"`}, {"", ""}} {
+		_, _, errs := tacit("device", "--once", "--state", path, "--server", "http://127.0.0.1:1", "--insecure", "--token", "x", "--features", c.given)
+		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
+		data, _ := decode(t, out)["data"].(map[string]any)
+		got := map[string]any{}
+		if data["features"] != nil {
+			got = data["features"].(map[string]any)
+		}
+		b, err := json.Marshal(got)
+		if err != nil || string(b) != "{"+c.want+"}" {
+			t.Errorf("--features %q keeps %s, want {%s}; %s", c.given, b, c.want, errs)
+		}
+	}
+	for _, wrong := range []string{"age", "age=1,gender"} {
+		if code, _, errs := tacit("device", "--state", path, "--features", wrong); code != 2 || !strings.Contains(errs, "name=value") || !strings.Contains(errs, "a CSV file") {
+			t.Errorf("--features %s: exit %d, %s", wrong, code, errs)
+		}
+	}
+	if code, _, errs := tacit("device", "-d", "world", "--user", "nobody", "--features", "age=1"); code != 2 || !strings.Contains(errs, "nobody") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }
