@@ -168,7 +168,7 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 		}
 		if !bytes.Equal(s.text(), c.settings.text()) {
 			s.Seed = seed
-			return fmt.Errorf("%w: it was begun with %s, and this is %s", ErrBegun, c.settings.text(), s.text())
+			return fmt.Errorf("%w: %s", ErrBegun, c.settings.differs(&s))
 		}
 		return nil
 	}

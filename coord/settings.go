@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tacit-rec/tacit/agg"
@@ -147,6 +148,20 @@ func (s *Settings) plan(m method.Method, items int) (*device.Plan, error) {
 	})
 }
 
+// Levels is how many integers a device's numbers have on either side of 0 where sums are
+// narrow, of a run that may begin; 0 where they are not.
+func (s *Settings) Levels(items int) (int64, error) {
+	m, err := s.build()
+	if err != nil {
+		return 0, err
+	}
+	p, err := s.plan(m, items)
+	if err != nil {
+		return 0, err
+	}
+	return p.Levels(), nil
+}
+
 // message is the plan as devices get it.
 func (s *Settings) message(p *device.Plan, holds string) *pb.Plan {
 	text, _ := s.DP.MarshalText()
@@ -177,6 +192,33 @@ func (s *Settings) text() []byte {
 		panic(err) // all of its fields have a form
 	}
 	return b
+}
+
+// differs names what another run's settings have otherwise, by its key.
+func (s *Settings) differs(other *Settings) string {
+	values := func(text []byte) map[string]json.RawMessage {
+		out := map[string]json.RawMessage{}
+		_ = json.Unmarshal(text, &out) // ours
+		params := map[string]json.RawMessage{}
+		_ = json.Unmarshal(out["params"], &params)
+		delete(out, "params")
+		maps.Copy(out, params)
+		return out
+	}
+	a, b := values(s.text()), values(other.text())
+	var what []string
+	for _, k := range slices.Sorted(maps.Keys(a)) {
+		if string(a[k]) != string(b[k]) && b[k] != nil {
+			what = append(what, fmt.Sprintf("%s is %s and not %s", k, a[k], b[k]))
+		}
+	}
+	if len(what) == 0 {
+		return "it has other settings"
+	}
+	if more := len(what) - 3; more > 0 {
+		what = append(what[:3], fmt.Sprintf("and %d more", more))
+	}
+	return "its " + strings.Join(what, ", ")
 }
 
 func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

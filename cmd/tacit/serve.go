@@ -101,6 +101,7 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, begins bool) error {
 	var spec *lab.Spec
 	var items []*pb.Item
+	var settings coord.Settings
 	opt := coord.Options{Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) }, Event: a.heard}
 	if begins {
 		var err error
@@ -111,6 +112,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 			return err
 		}
 		if items, err = a.stock(spec, f, &opt); err != nil {
+			return err
+		}
+		if settings, err = a.settled(spec, f, len(items), opt.Features); err != nil {
 			return err
 		}
 	} else if len(given) > 0 {
@@ -129,7 +133,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 	}
 	defer c.Close()
 	if begins {
-		if err := c.Begin(federated(spec, f), items); err != nil {
+		if err := c.Begin(settings, items); err != nil {
 			hint := ""
 			if errors.Is(err, coord.ErrBegun) {
 				hint = "tacit serve --state ANOTHER-FOLDER, or leave -d out to go on with the run that is there"
