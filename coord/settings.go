@@ -20,6 +20,7 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -97,6 +98,22 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.Bucket)
 	case s.DP.On() && s.DP.Against == privacy.Local:
 		return errors.New("against=local: a device's own noise is simulated only; take against=distributed with --secagg on")
+	}
+	return s.readable()
+}
+
+// readable reports why evaluations by devices could never be had.
+func (s *Settings) readable() error {
+	switch {
+	case s.Readout < 0:
+		return fmt.Errorf("readout = %d: want rounds between evaluations, or 0 for none", s.Readout)
+	case s.Readout == 0:
+	case s.Devices < wire.ReadoutLeast:
+		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; leave --readout out", s.Readout, wire.ReadoutLeast, s.Devices)
+	case s.DP.On() && s.DP.Against != privacy.Central:
+		return fmt.Errorf("readout = %d with against=%s: the coordinator would see the sums without their noise; leave --readout out, or take against=central", s.Readout, s.DP.Against)
+	case s.DP.On() && s.DP.Metrics == 0:
+		return fmt.Errorf("readout = %d with dp: the promise covers no metrics; add metrics=Z to --dp, such as metrics=5, or leave --readout out", s.Readout)
 	}
 	return nil
 }

@@ -93,3 +93,23 @@ func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
+
+// A readout that can never be had is refused before anything is begun.
+func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	for _, c := range []struct {
+		want  string
+		words string
+	}{
+		{"readout = -1", "--readout -1"},
+		{"10 devices or more", "--readout 2 --devices 9"},
+		{"add metrics=Z to --dp", "--readout 2 --dp epsilon=8 --cohort poisson:0.5"},
+		{"take against=central", "--readout 2 --dp epsilon=8,against=distributed --secagg on"},
+	} {
+		refused(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir}, strings.Fields(c.words)...)...)
+	}
+	refused(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf", "--readout", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a refused run has left a folder")
+	}
+}

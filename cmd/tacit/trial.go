@@ -69,6 +69,11 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 	if err != nil {
 		return err
 	}
+	all := f.serve
+	all.devices = split.Users()
+	if s := federated(spec, &all); s.Check() != nil {
+		return input(s.Check(), "")
+	}
 	dir, err := os.MkdirTemp("", "tacit-chaos-")
 	if err != nil {
 		return err
