@@ -108,7 +108,7 @@ func (r *rig) judged(got Readout, seats []uint32, popular bool) {
 		of = float64(n)
 	}
 	share := func(x float64) float64 { return math.Round(x/of*1e4) / 1e4 }
-	want := Readout{Round: got.Round, Version: got.Version, Devices: math.Round(of), HR10: share(sums[1]), NDCG10: share(sums[2]), Popular: popular, Noise: got.Noise}
+	want := Readout{Round: got.Round, Version: got.Version, Devices: math.Round(of), HR10: share(sums[1]), NDCG10: share(sums[2]), Popular: popular, Noise: got.Noise, Share: share(got.Noise)}
 	if popular {
 		want.PopHR10, want.PopNDCG10 = share(sums[4]), share(sums[5])
 	}

@@ -84,7 +84,11 @@ func (a *app) status(r *pb.StatusResponse) error {
 		if s.Method != "" {
 			line("run", "%s (%s), round %d of %d, model %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
 			line("devices", "%d enrolled, the run is for %d", s.Enrolled, s.Devices)
-			line("round", "%d of %d reports", s.Counted, s.Asked)
+			if p := evaluating(&s); p == "" {
+				line("round", "%d of %d reports", s.Counted, s.Asked)
+			} else {
+				line("now", "%s", p)
+			}
 			line("catalogue", "%d items, version %d", s.Items, s.Catalogue)
 			line("privacy", "%s", s.Promise)
 			if s.Epsilon != nil {
@@ -102,12 +106,8 @@ func (a *app) status(r *pb.StatusResponse) error {
 		for _, k := range keys {
 			line(k, "%d", s.Counts[k])
 		}
-		for _, r := range s.Readouts {
-			popular := "popularity not known"
-			if r.Popular {
-				popular = fmt.Sprintf("popularity %.3f %.3f", r.PopHR10, r.PopNDCG10)
-			}
-			line(fmt.Sprintf("readout %d", r.Round), "HR@10 %.3f NDCG@10 %.3f, %s, by about %.0f devices", r.HR10, r.NDCG10, popular, r.Devices)
+		for i := range s.Readouts {
+			line(fmt.Sprintf("readout %d", s.Readouts[i].Round), "%s", readoutText(&s.Readouts[i]))
 		}
 		if s.Missed != "" {
 			line("no readout", "%s", s.Missed)

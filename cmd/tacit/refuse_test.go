@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tacit-rec/tacit/coord"
 )
 
 // serving starts a coordinator in a process of its own, and returns its folder.
@@ -111,5 +113,28 @@ func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
 	refused(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf", "--readout", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a refused run has left a folder")
+	}
+}
+
+// Readouts are told with the deviation of their noise, by the fleet and by the status.
+func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
+	dir := serving(t)
+	words := []string{"fleet", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir, "--rounds", "2", "--readout", "1"}
+	code, out, errs := tacit(words...)
+	if code != 0 || !strings.Contains(out, "readout after round 1: HR@10 ") || !strings.Contains(out, "readout after round 2: HR@10 ") || !strings.Contains(out, " ± 0.02") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	_, out, _ = tacit("admin", "status", "--state", dir)
+	if !strings.Contains(out, "HR@10 ") || !strings.Contains(out, " ± 0.02") { // 2 of about 80 devices
+		t.Errorf("the status is\n%s", out)
+	}
+	_, out, _ = tacit("admin", "status", "--state", dir, "--format", "json")
+	last := decode(t, out)["data"].(map[string]any)["readouts"].([]any)[1].(map[string]any)
+	if share := last["noise_share"].(float64); share < 0.02 || share > 0.03 {
+		t.Errorf("the noise is %v", last)
+	}
+	s := coord.Status{State: "readout after round 5", Counted: 312, Asked: 600}
+	if got := evaluating(&s); got != "readout after round 5: 312 of 600" {
+		t.Error(got)
 	}
 }

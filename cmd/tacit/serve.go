@@ -237,6 +237,7 @@ func (a *app) attend(ctx context.Context, c *coord.Coordinator, server *rpc.Serv
 	c.Refusals(server.Refused)
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }()
+	go a.overlook(ctx, c)
 	go func() {
 		var err error
 		if h.TLSConfig != nil {
@@ -314,9 +315,9 @@ func (a *app) heard(e coord.Event) {
 		line += fmt.Sprintf("  eps %.3g", e.Epsilon)
 	}
 	if r := e.Readout; r != nil {
-		line += fmt.Sprintf("  HR@10 %.3f, by devices", r.HR10)
+		line += fmt.Sprintf("  HR@10 %s, by devices", within(r.HR10, r))
 		if r.Popular {
-			line += fmt.Sprintf(" (popularity %.3f)", r.PopHR10)
+			line += fmt.Sprintf(" (popularity %s)", within(r.PopHR10, r))
 		}
 	} else if e.Missed != "" {
 		line += "  no readout"
