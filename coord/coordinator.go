@@ -162,7 +162,7 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 	defer c.starting.Unlock()
 	if c.begun() {
 		if !s.resumes(&c.settings) {
-			return fmt.Errorf("%w: it was begun with %s, and this is %s", ErrBegun, c.settings.text(), s.text())
+			return fmt.Errorf("%w: %s", ErrBegun, c.settings.differs(&s))
 		}
 		if c.settings.bits() == 0 && s.narrow(len(items)) {
 			c.opt.Warn(fmt.Sprintf("the run was begun without bits, and goes on so: bits = %d is for another run", s.Bits))

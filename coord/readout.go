@@ -30,13 +30,20 @@ type Readout struct {
 	Popular   bool    `json:"popularity"` // is known, and was ranked by
 	PopHR10   float64 `json:"popularity_hr@10,omitempty"`
 	PopNDCG10 float64 `json:"popularity_ndcg@10,omitempty"`
-	Noise     float64 `json:"noise"` // deviation of each sum, in devices
+	Noise     float64 `json:"noise"`       // deviation of each sum, in devices
+	Share     float64 `json:"noise_share"` // deviation of each metric, which is a share of devices: Noise / Devices
 }
 
 // skipped is why there is no readout, or no popularity in it. Training goes on.
 type skipped string
 
 func (s skipped) Error() string { return string(s) }
+
+// States of a coordinator that has devices evaluate; a round's number follows Reading.
+const (
+	Counting = "counting items"
+	Reading  = "readout after round"
+)
 
 // readoutNoise is in devices, where no promise says otherwise.
 const readoutNoise = 2
@@ -150,7 +157,7 @@ func (c *Coordinator) answered(task *pb.Task, seats []uint32) {
 // count asks devices once which items they have: popularity, to compare with. What is known
 // of it is how many have each.
 func (c *Coordinator) count(ctx context.Context, t int) error {
-	c.say("counting items")
+	c.say(Counting)
 	task := c.newTask(pb.Kind_COUNT, t, c.plan.Items, &pb.Bound{Clip: 1, Levels: 1, Most: 1})
 	return c.ask(ctx, task, func(s *keptSum) error {
 		next := proto.Clone(c.catalogue).(*pb.Catalogue)
@@ -227,7 +234,7 @@ func isSkipped(err error, why *string) bool {
 // evaluate asks for one readout. It is paid for when its sum is there, and on disk before
 // anybody sees it: one that a kill cuts off was seen by nobody, and is not made again.
 func (c *Coordinator) evaluate(ctx context.Context, t int, noise float64) (r *Readout, err error) {
-	c.say(fmt.Sprintf("readout after round %d", t+1))
+	c.say(fmt.Sprintf("%s %d", Reading, t+1))
 	g := c.engine.Guard
 	bound, most := readoutBound(c.settings.Devices)
 	task := c.newTask(pb.Kind_EVALUATE, t, rank.ReadoutNumbers, wire.BoundFor(bound, 0, 0, most))
@@ -244,7 +251,7 @@ func (c *Coordinator) evaluate(ctx context.Context, t int, noise float64) (r *Re
 			n = float64(c.settings.Devices) // how many have one is not covered
 		}
 		share := func(x float64) float64 { return math.Round(x/math.Max(n, 1)*1e4) / 1e4 }
-		r = &Readout{Round: t + 1, Version: c.last, Devices: math.Round(n), HR10: share(sums[1]), NDCG10: share(sums[2]), Noise: noise}
+		r = &Readout{Round: t + 1, Version: c.last, Devices: math.Round(n), HR10: share(sums[1]), NDCG10: share(sums[2]), Noise: noise, Share: share(noise)}
 		if r.Popular = g == nil && len(c.catalogue.Popular) > 0; r.Popular {
 			r.PopHR10, r.PopNDCG10 = share(sums[4]), share(sums[5])
 		}

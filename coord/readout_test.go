@@ -108,7 +108,7 @@ func (r *rig) judged(got Readout, seats []uint32, popular bool) {
 		of = float64(n)
 	}
 	share := func(x float64) float64 { return math.Round(x/of*1e4) / 1e4 }
-	want := Readout{Round: got.Round, Version: got.Version, Devices: math.Round(of), HR10: share(sums[1]), NDCG10: share(sums[2]), Popular: popular, Noise: got.Noise}
+	want := Readout{Round: got.Round, Version: got.Version, Devices: math.Round(of), HR10: share(sums[1]), NDCG10: share(sums[2]), Popular: popular, Noise: got.Noise, Share: share(got.Noise)}
 	if popular {
 		want.PopHR10, want.PopNDCG10 = share(sums[4]), share(sums[5])
 	}
@@ -177,14 +177,41 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 	}
 }
 
-// A federation of a few devices trains, and says why it has no readout.
+// What can never give a readout is refused when a run begins, with the way out.
+func TestImpossibleReadoutsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		devices, readout int
+		dp, want         string
+	}{
+		{12, -1, "", "want rounds between evaluations, or 0"},
+		{wire.SumLeast - 1, 1, "", "10 devices or more"},
+		{12, 1, "epsilon=80,delta=1e-3,clip=0.5", "add metrics=Z to --dp"},
+		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,against=distributed", "leave --readout out, or take against=central"},
+		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,metrics=3", ""},
+		{12, 0, "epsilon=80,delta=1e-3,clip=0.5", ""},
+		{wire.SumLeast, 1, "", ""},
+	} {
+		s := small(c.devices)
+		if c.dp != "" {
+			s = withDP(s, c.dp)
+		}
+		s.Readout = c.readout
+		if err := s.Check(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// A federation of a few devices, which an older program began, trains, and says why it has
+// no readout.
 func TestTooFewForAReadout(t *testing.T) {
 	s := small(wire.SumLeast - 1)
-	s.Rounds, s.Readout = 2, 1
+	s.Rounds = 2
 	var missed []string
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
 		o.Event = func(e Event) { missed = append(missed, e.Missed) }
 	})
+	r.c.settings.Readout = 1 // before the devices, for whom it waits
 	d := r.hands(s.Devices)
 	if err := r.attend(d); err != nil {
 		t.Fatal(err)
@@ -193,7 +220,6 @@ func TestTooFewForAReadout(t *testing.T) {
 	if st.Round != 2 || len(st.Readouts) > 0 || !strings.Contains(st.Missed, "fewer than 10 devices") || len(missed) != 2 || missed[0] == "" {
 		t.Errorf("%+v, and %q", st, missed)
 	}
-	s.Readout = 0
 	if _, bits := r.model(); bits != undisturbed(t, s) {
 		t.Error("what there was no readout of has changed the model")
 	}

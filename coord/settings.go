@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tacit-rec/tacit/agg"
@@ -102,6 +103,22 @@ func (s *Settings) Check() error {
 	case s.DP.On() && s.DP.Against == privacy.Local:
 		return errors.New("against=local: a device's own noise is simulated only; take against=distributed with --secagg on")
 	}
+	return s.readable()
+}
+
+// readable reports why evaluations by devices could never be had.
+func (s *Settings) readable() error {
+	switch {
+	case s.Readout < 0:
+		return fmt.Errorf("readout = %d: want rounds between evaluations, or 0 for none", s.Readout)
+	case s.Readout == 0:
+	case s.Devices < wire.SumLeast:
+		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; leave --readout out", s.Readout, wire.SumLeast, s.Devices)
+	case s.DP.On() && s.DP.Against != privacy.Central:
+		return fmt.Errorf("readout = %d with against=%s: the coordinator would see the sums without their noise; leave --readout out, or take against=central", s.Readout, s.DP.Against)
+	case s.DP.On() && s.DP.Metrics == 0:
+		return fmt.Errorf("readout = %d with dp: the promise covers no metrics; add metrics=Z to --dp, such as metrics=5, or leave --readout out", s.Readout)
+	}
 	return nil
 }
 
@@ -189,6 +206,20 @@ func (s *Settings) plan(m method.Method, items int) (*device.Plan, error) {
 	})
 }
 
+// Levels is how many integers a device's numbers have on either side of 0 where sums are
+// narrow, of a run that may begin; 0 where they are not.
+func (s *Settings) Levels(items int) (int64, error) {
+	m, err := s.build()
+	if err != nil {
+		return 0, err
+	}
+	p, err := s.plan(m, items)
+	if err != nil {
+		return 0, err
+	}
+	return p.Levels(), nil
+}
+
 // message is the plan as devices get it.
 func (s *Settings) message(p *device.Plan, holds string) *pb.Plan {
 	text, _ := s.DP.MarshalText()
@@ -219,6 +250,33 @@ func (s *Settings) text() []byte {
 		panic(err) // all of its fields have a form
 	}
 	return b
+}
+
+// differs names what another run's settings have otherwise, by its key.
+func (s *Settings) differs(other *Settings) string {
+	values := func(text []byte) map[string]json.RawMessage {
+		out := map[string]json.RawMessage{}
+		_ = json.Unmarshal(text, &out) // ours
+		params := map[string]json.RawMessage{}
+		_ = json.Unmarshal(out["params"], &params)
+		delete(out, "params")
+		maps.Copy(out, params)
+		return out
+	}
+	a, b := values(s.text()), values(other.text())
+	var what []string
+	for _, k := range slices.Sorted(maps.Keys(a)) {
+		if string(a[k]) != string(b[k]) && b[k] != nil {
+			what = append(what, fmt.Sprintf("%s is %s and not %s", k, a[k], b[k]))
+		}
+	}
+	if len(what) == 0 {
+		return "it has other settings"
+	}
+	if more := len(what) - 3; more > 0 {
+		what = append(what[:3], fmt.Sprintf("and %d more", more))
+	}
+	return "its " + strings.Join(what, ", ")
 }
 
 func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

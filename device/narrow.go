@@ -22,6 +22,10 @@ func (p *Plan) narrow() error {
 	return err
 }
 
+// Levels is the integer that the reach of a slot becomes where sums are narrow; 0 where they
+// are not.
+func (p *Plan) Levels() int64 { return p.most }
+
 // Bound is that of sums without a promise, over so many devices.
 func (p *Plan) Bound(devices int) privacy.Bound {
 	if p.most > 0 {

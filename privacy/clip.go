@@ -37,17 +37,29 @@ type Bound struct {
 
 // Narrow is the bound of sums that nobody's privacy rests on and that fit in so many bits:
 // a number is cut at the reach of its slot, which becomes the largest integer of which
-// so many devices cannot make a sum of 2^(bits-1).
+// so many devices cannot make a sum of 2^(bits-1). With fewer than NarrowLeast of them a
+// number is mostly the draw that rounds it, and a model of such sums is none.
 func Narrow(devices, bits int) (Bound, error) {
 	if bits < 2 || bits > secagg.MaxBits {
 		return Bound{}, fmt.Errorf("privacy: sums of %d bits: want 2 to %d", bits, secagg.MaxBits)
 	}
 	most := (int64(1)<<(bits-1) - 1) / int64(max(devices, 1))
-	if most < 1 {
-		return Bound{}, fmt.Errorf("privacy: sums of %d bits hold no numbers of %d devices: want %d bits or more", bits, devices, mathbits.Len(uint(devices))+1)
+	if most < NarrowLeast {
+		return Bound{}, fmt.Errorf("privacy: sums of %d bits leave each of %d devices %d levels: want %d bits or more for %d levels, or better %d bits for %d", bits, devices, most,
+			NarrowBits(devices, NarrowLeast), NarrowLeast, NarrowBits(devices, NarrowGood), NarrowGood)
 	}
 	return Bound{Most: most}, nil
 }
+
+// Levels of a narrow sum: without the least it is refused; with the good number results are
+// those of sums without a limit. ADR 0038 has what was measured.
+const (
+	NarrowLeast = 16
+	NarrowGood  = 256
+)
+
+// NarrowBits is how many bits a sum of so many devices needs for so many levels.
+func NarrowBits(devices, levels int) int { return mathbits.Len(uint(devices)*uint(levels)) + 1 }
 
 // Integers is the bound of sums that nobody's privacy rests on: wide enough for any
 // honest update, as fine as float32 where so many devices allow it, and such that

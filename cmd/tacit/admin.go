@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"crypto/x509"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sort"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -65,27 +61,6 @@ func (r *reach) admin() (pbconnect.AdminClient, error) {
 	return admin, nil
 }
 
-// told adds to an error of the network what to do about it.
-func told(err error) error {
-	if err == nil {
-		return nil
-	}
-	var unknown x509.UnknownAuthorityError
-	var other x509.HostnameError
-	if errors.As(err, &unknown) || errors.As(err, &other) || strings.Contains(err.Error(), "certificate") {
-		return input(fmt.Errorf("the coordinator's certificate is not believed: %w", err), "--pin PIN, which tacit serve prints")
-	}
-	switch rpc.Code(err) {
-	case "unavailable":
-		return input(fmt.Errorf("the coordinator does not answer: %w", err), "is tacit serve running?")
-	case "quota":
-		return input(err, "tacit admin token makes another")
-	case "unauthenticated", "permission_denied", "failed_precondition", "invalid_argument", "not_found":
-		return input(err, "")
-	}
-	return err
-}
-
 func (a *app) adminStatus() *cobra.Command {
 	return a.call("status", "How a coordinator is doing", "  tacit admin status --format json", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 		r, err := admin.Status(ctx, &pb.StatusRequest{})
@@ -109,7 +84,11 @@ func (a *app) status(r *pb.StatusResponse) error {
 		if s.Method != "" {
 			line("run", "%s (%s), round %d of %d, model %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
 			line("devices", "%d enrolled, the run is for %d", s.Enrolled, s.Devices)
-			line("round", "%d of %d reports", s.Counted, s.Asked)
+			if p := evaluating(&s); p == "" {
+				line("round", "%d of %d reports", s.Counted, s.Asked)
+			} else {
+				line("now", "%s", p)
+			}
 			line("catalogue", "%d items, version %d", s.Items, s.Catalogue)
 			line("privacy", "%s", s.Promise)
 			if s.Epsilon != nil {
@@ -127,12 +106,8 @@ func (a *app) status(r *pb.StatusResponse) error {
 		for _, k := range keys {
 			line(k, "%d", s.Counts[k])
 		}
-		for _, r := range s.Readouts {
-			popular := "popularity not known"
-			if r.Popular {
-				popular = fmt.Sprintf("popularity %.3f %.3f", r.PopHR10, r.PopNDCG10)
-			}
-			line(fmt.Sprintf("readout %d", r.Round), "HR@10 %.3f NDCG@10 %.3f, %s, by about %.0f devices", r.HR10, r.NDCG10, popular, r.Devices)
+		for i := range s.Readouts {
+			line(fmt.Sprintf("readout %d", s.Readouts[i].Round), "%s", readoutText(&s.Readouts[i]))
 		}
 		if s.Missed != "" {
 			line("no readout", "%s", s.Missed)
@@ -179,7 +154,11 @@ func (a *app) begin(ctx context.Context, r *reach, spec *lab.Spec, f *serveFlags
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(federated(spec, f))
+	settings, err := a.settled(spec, f, len(items), opt.Features)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(settings)
 	if err != nil {
 		return nil, err
 	}
@@ -285,70 +264,6 @@ func (a *app) adminRevoke() *cobra.Command {
 		}
 		return a.status(r)
 	})
-}
-
-func (a *app) adminItems() *cobra.Command {
-	return a.call("items FILE", "Add items, or change and retire them: a CSV file of id, title, retired; its first line may name columns of features", "  tacit admin items new.csv", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
-		f, err := os.Open(words[0])
-		if err != nil {
-			return input(err, "")
-		}
-		defer f.Close()
-		items, err := readItems(f, words[0])
-		if err != nil {
-			return err
-		}
-		r, err := admin.Items(ctx, &pb.ItemsRequest{Items: items})
-		if err != nil {
-			return err
-		}
-		return a.result(r, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%d items are added and %d changed, from the next round on: catalogue %d\n", r.Added, r.Changed, r.Version)
-			return err
-		})
-	})
-}
-
-// readItems reads a CSV file of id, title and, maybe, whether the item is retired. A head
-// may name more columns, which are features of the items; an empty field says nothing.
-func readItems(r io.Reader, name string) ([]*pb.Item, error) {
-	c := csv.NewReader(bufio.NewReader(io.LimitReader(r, 1<<30)))
-	c.FieldsPerRecord = -1
-	var out []*pb.Item
-	var head []string
-	for line := 1; ; line++ {
-		f, err := c.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, input(fmt.Errorf("%s: %w", name, err), "want lines of id,title")
-		}
-		if line == 1 && strings.EqualFold(f[0], "id") {
-			head = f
-			continue
-		}
-		it := &pb.Item{Id: f[0]}
-		if len(f) > 1 {
-			it.Title = clip(f[1], 200)
-		}
-		if len(f) > 2 {
-			it.Retired = f[2] == "true" || f[2] == "1" || f[2] == "yes"
-		}
-		for i := 3; i < len(f); i++ {
-			if i >= len(head) {
-				return nil, input(fmt.Errorf("line %d of %s has %d columns", line, name, len(f)), "a first line such as id,title,retired,genre names what follows the third")
-			}
-			if value := strings.TrimSpace(f[i]); value != "" {
-				it.Features = append(it.Features, &pb.Setting{Key: strings.TrimSpace(head[i]), Value: value})
-			}
-		}
-		out = append(out, it)
-	}
-	if len(out) == 0 {
-		return nil, input(fmt.Errorf("%s has no items", name), "want lines of id,title")
-	}
-	return out, nil
 }
 
 func (a *app) adminExport() *cobra.Command {

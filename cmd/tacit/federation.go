@@ -21,6 +21,7 @@ import (
 	"github.com/tacit-rec/tacit/lab"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/rpc"
 )
@@ -162,6 +163,22 @@ func federated(s *lab.Spec, f *serveFlags) coord.Settings {
 		}
 	}
 	return out
+}
+
+// settled are the settings of a run on a coordinator, when it has been said what its sums
+// leave of a device's numbers.
+func (a *app) settled(s *lab.Spec, f *serveFlags, items int, features *rows.Features) (coord.Settings, error) {
+	out := federated(s, f)
+	if err := out.Check(); err != nil {
+		return out, input(err, "")
+	}
+	out.Features = features
+	levels, err := out.Levels(items)
+	if err != nil {
+		return out, input(plain(err), "")
+	}
+	a.narrow(s, f.devices, true, levels)
+	return out, nil
 }
 
 // catalogueOf is the items of a data set; nothing of its users.

@@ -136,7 +136,7 @@ func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
 		return input(err, "")
 	}
 	defer fl.Close()
-	stop := a.watch(fl)
+	stop := a.watch(ctx, fl, f)
 	err = fl.Run(ctx, rounds)
 	stop()
 	if err == nil {
@@ -148,7 +148,7 @@ func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
 	done := fleetResult{Stats: fl.Stats()}
 	if w.Admin != "" {
 		if s, err := f.status(ctx); err == nil {
-			done.Epsilon = s.Epsilon
+			done.Epsilon, done.Readouts, done.Missed = s.Epsilon, s.Readouts, s.Missed
 		}
 	}
 	return a.result(done, done.text)
@@ -157,10 +157,18 @@ func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
 // fleetResult is what a fleet has done, and what the coordinator says that it has spent.
 type fleetResult struct {
 	fleet.Stats
-	Epsilon *float64 `json:"epsilon,omitempty"`
+	Epsilon  *float64        `json:"epsilon,omitempty"`
+	Readouts []coord.Readout `json:"readouts,omitempty"`
+	Missed   string          `json:"readout_missed,omitempty"`
 }
 
 func (r *fleetResult) text(out io.Writer) error {
+	for i := range r.Readouts {
+		fmt.Fprintf(out, "readout after round %d: %s\n", r.Readouts[i].Round, readoutText(&r.Readouts[i]))
+	}
+	if r.Missed != "" {
+		fmt.Fprintf(out, "no readout: %s\n", r.Missed)
+	}
 	spent := ""
 	if r.Epsilon != nil {
 		spent = fmt.Sprintf("; epsilon %s spent", report.Epsilon(*r.Epsilon))
@@ -207,8 +215,9 @@ func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items i
 	return s, nil
 }
 
-// watch tells now and then how a fleet is doing.
-func (a *app) watch(f *fleet.Fleet) (stop func()) {
+// watch tells now and then how a fleet is doing, and of a readout how far it is, where the
+// coordinator tells an operator.
+func (a *app) watch(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) (stop func()) {
 	if a.quiet {
 		return func() {}
 	}
@@ -222,6 +231,10 @@ func (a *app) watch(f *fleet.Fleet) (stop func()) {
 			case <-done:
 				return
 			case <-tick.C:
+				if s, err := flags.status(ctx); err == nil && evaluating(s) != "" {
+					fmt.Fprintln(a.err, evaluating(s))
+					continue
+				}
 				s := f.Stats()
 				fmt.Fprintf(a.err, "model %d  %d devices  %d reports counted  ^%.1f MB  %d calls made again\n", s.Model, s.Enrolled, s.Counted, float64(s.Bytes)/1e6, s.Errors)
 			}

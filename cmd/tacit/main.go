@@ -43,7 +43,7 @@ type app struct {
 	out, err io.Writer
 	format   string
 	quiet    bool
-	said     bool // that a cohort is larger than the fleet
+	said     bool // what is to be said of cohort and sums before a run
 }
 
 func main() {
@@ -190,7 +190,7 @@ func (a *app) fail(err error) int {
 			f.Hint = stopped.Hint
 		}
 	case errors.As(err, &in):
-		f.Code, f.Hint, code = "bad_input", in.Hint, exitInput
+		f.Code, f.Message, f.Hint, code = "bad_input", packages.ReplaceAllString(f.Message, ""), in.Hint, exitInput
 	case errors.As(err, &away):
 		f.Hint = goneHint
 	case errors.Is(err, errTrial):

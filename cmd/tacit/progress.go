@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
 
 	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -56,11 +58,35 @@ func (a *app) teller(rounds int) func(any) {
 	}
 }
 
-// wide says once that a cohort is larger than the fleet.
+// wide says once that a cohort is larger than the fleet, and of sums what they leave.
 func (a *app) wide(e lab.Started) {
-	if n := e.Run.Fleet.Users(); !a.said && e.Job.Cohort.Over(n) {
+	if a.said {
+		return
+	}
+	n := e.Run.Fleet.Users()
+	if e.Job.Cohort.Over(n) {
 		fmt.Fprintf(a.err, "note: --cohort %d, and %d users take part: all of them do, in every round\n", e.Job.Cohort.Count, n)
-		a.said = true
+	}
+	a.narrow(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Fleet.Plan.Levels())
+	a.said = true
+}
+
+// narrow says what bits leave of a device's numbers, where that is little, and where they
+// were given and do nothing.
+func (a *app) narrow(s *lab.Spec, devices int, integers bool, levels int64) {
+	from := s.From["bits"]
+	given := from != "" && from != "default" && from != "method" && !strings.HasPrefix(from, "preset") && s.Bits != 0
+	switch {
+	case levels > 0 && levels < privacy.NarrowGood:
+		fmt.Fprintf(a.err, "note: sums of %d bits leave each of %d devices %d levels, which costs accuracy: want %d bits or more\n",
+			s.Bits, devices, levels, privacy.NarrowBits(devices, privacy.NarrowGood))
+	case !given || levels > 0:
+	case s.DP.On():
+		fmt.Fprintf(a.err, "note: dp has a bound of its own: bits does nothing\n")
+	case !integers:
+		fmt.Fprintf(a.err, "note: bits does nothing without sums=integer\n")
+	default:
+		fmt.Fprintf(a.err, "note: %s does not say how large its numbers are: bits does nothing\n", s.Method)
 	}
 }
 

@@ -102,6 +102,7 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, begins bool) error {
 	var spec *lab.Spec
 	var items []*pb.Item
+	var settings coord.Settings
 	opt := coord.Options{Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) }, Event: a.heard}
 	if begins {
 		var err error
@@ -112,6 +113,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 			return err
 		}
 		if items, err = a.stock(spec, f, &opt); err != nil {
+			return err
+		}
+		if settings, err = a.settled(spec, f, len(items), opt.Features); err != nil {
 			return err
 		}
 	} else if len(given) > 0 {
@@ -130,7 +134,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 	}
 	defer c.Close()
 	if begins {
-		if err := c.Begin(federated(spec, f), items); err != nil {
+		if err := c.Begin(settings, items); err != nil {
 			hint := ""
 			if errors.Is(err, coord.ErrBegun) {
 				hint = "tacit serve --state ANOTHER-FOLDER, or leave -d out to go on with the run that is there"
@@ -234,6 +238,7 @@ func (a *app) attend(ctx context.Context, c *coord.Coordinator, server *rpc.Serv
 	c.Refusals(server.Refused)
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }()
+	go a.overlook(ctx, c)
 	go func() {
 		var err error
 		if h.TLSConfig != nil {
@@ -314,9 +319,9 @@ func (a *app) heard(e coord.Event) {
 		line += fmt.Sprintf("  eps %.3g", e.Epsilon)
 	}
 	if r := e.Readout; r != nil {
-		line += fmt.Sprintf("  HR@10 %.3f, by devices", r.HR10)
+		line += fmt.Sprintf("  HR@10 %s, by devices", within(r.HR10, r))
 		if r.Popular {
-			line += fmt.Sprintf(" (popularity %.3f)", r.PopHR10)
+			line += fmt.Sprintf(" (popularity %s)", within(r.PopHR10, r))
 		}
 	} else if e.Missed != "" {
 		line += "  no readout"

@@ -69,6 +69,11 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 	if err != nil {
 		return err
 	}
+	all := f.serve
+	all.devices = split.Users()
+	if s := federated(spec, &all); s.Check() != nil {
+		return input(s.Check(), "")
+	}
 	dir, err := os.MkdirTemp("", "tacit-chaos-")
 	if err != nil {
 		return err
@@ -99,7 +104,7 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 		return input(err, "")
 	}
 	defer fl.Close()
-	stop := a.watch(fl)
+	stop := a.watch(ctx, fl, f)
 	each := spec.Cohort.Expected(split.Users())
 	err = a.endure(ctx, fl, v, chaos, uint32(spec.Rounds), each*float64(spec.Rounds))
 	stop()

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/coord"
+)
+
+// serving starts a coordinator in a process of its own, and returns its folder.
+func serving(t *testing.T, words ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "state")
+	c := exec.Command(os.Args[0], append([]string{"serve", "--state", dir, "--listen", "127.0.0.1:0"}, words...)...)
+	c.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = c.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = c.Process.Kill(); <-ended })
+	for {
+		if w, err := readWelcome(dir); err == nil && w.URL != "" {
+			return dir
+		}
+		select {
+		case <-ended:
+			t.Fatalf("the coordinator ended: %s", errs.String())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// refused has a command end with 2, and say what it is to say and nothing of what is inside.
+func refused(t *testing.T, want string, words ...string) {
+	t.Helper()
+	code, out, errs := tacit(words...)
+	if code != exitInput || !strings.Contains(errs, want) {
+		t.Errorf("%s: exit %d, want 2 and %q in\n%s%s", strings.Join(words, " "), code, want, out, errs)
+	}
+	for _, inside := range []string{"failed_precondition", "invalid_argument", "not_found", "coord:", "privacy:", `{"`} {
+		if strings.Contains(errs, inside) {
+			t.Errorf("%s: %q is of no use in\n%s", strings.Join(words, " "), inside, errs)
+		}
+	}
+}
+
+// What a coordinator refuses is wrong input, in plain words.
+func TestWhatACoordinatorRefusesIsWrongInput(t *testing.T) {
+	dir := serving(t)
+	world := []string{"-d", "world", "--world", small, "-m", "fedmf", "--state", dir}
+	refused(t, "no run has begun", "admin", "rollback", "3", "--state", dir)
+	refused(t, "cohort = 5000: the run is for 80 devices", append([]string{"admin", "begin", "--cohort", "5000"}, world...)...)
+	if code, _, errs := tacit(append([]string{"admin", "begin", "--rounds", "3"}, world...)...); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	refused(t, "its rounds is 3 and not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
+	refused(t, "version 99 is not kept", "admin", "rollback", "99", "--state", dir)
+	refused(t, "nobody has seat 77", "admin", "revoke", "77", "--state", dir)
+}
+
+// Bits that leave a device's numbers nothing are refused, few are warned of, and those that
+// do nothing are said to.
+func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
+	words := []string{"run", "-d", "world", "--world", small, "rounds=2", "--no-references", "--no-figures", "-q"}
+	with := func(more ...string) []string { return append(append([]string{}, words...), more...) }
+	refused(t, "sums of 11 bits leave each of 80 devices 12 levels: want 12 bits or more for 16 levels, or better 16 bits for 256", with("sums=integer", "bits=11")...)
+	for _, c := range []struct {
+		want  string
+		words []string
+	}{
+		{"sums of 12 bits leave each of 80 devices 25 levels, which costs accuracy: want 16 bits or more", []string{"sums=integer", "bits=12"}},
+		{"", []string{"sums=integer", "bits=16"}},
+		{"", []string{"-m", "pfedrec", "sums=integer"}},
+		{"pfedrec does not say how large its numbers are: bits does nothing", []string{"-m", "pfedrec", "sums=integer", "bits=20"}},
+		{"bits does nothing without sums=integer", []string{"bits=20"}},
+	} {
+		code, _, errs := tacit(with(c.words...)...)
+		if code != 0 || !strings.Contains(errs, c.want) || c.want == "" && errs != "" {
+			t.Errorf("%v: exit %d, want %q in %q", c.words, code, c.want, errs)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	refused(t, "sums of 11 bits leave", "serve", "-d", "world", "--world", small, "bits=11", "--state", dir)
+	dir = serving(t)
+	code, _, errs := tacit("admin", "begin", "-d", "world", "--world", small, "-m", "pfedrec", "bits=20", "--state", dir)
+	if code != 0 || !strings.Contains(errs, "pfedrec does not say how large its numbers are") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// A readout that can never be had is refused before anything is begun.
+func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	for _, c := range []struct {
+		want  string
+		words string
+	}{
+		{"readout = -1", "--readout -1"},
+		{"10 devices or more", "--readout 2 --devices 9"},
+		{"add metrics=Z to --dp", "--readout 2 --dp epsilon=8 --cohort poisson:0.5"},
+		{"take against=central", "--readout 2 --dp epsilon=8,against=distributed --secagg on"},
+	} {
+		refused(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir}, strings.Fields(c.words)...)...)
+	}
+	refused(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf", "--readout", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a refused run has left a folder")
+	}
+}
+
+// Readouts are told with the deviation of their noise, by the fleet and by the status.
+func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
+	dir := serving(t)
+	words := []string{"fleet", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir, "--rounds", "2", "--readout", "1"}
+	code, out, errs := tacit(words...)
+	if code != 0 || !strings.Contains(out, "readout after round 1: HR@10 ") || !strings.Contains(out, "readout after round 2: HR@10 ") || !strings.Contains(out, " ± 0.02") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	_, out, _ = tacit("admin", "status", "--state", dir)
+	if !strings.Contains(out, "HR@10 ") || !strings.Contains(out, " ± 0.02") { // 2 of about 80 devices
+		t.Errorf("the status is\n%s", out)
+	}
+	_, out, _ = tacit("admin", "status", "--state", dir, "--format", "json")
+	last := decode(t, out)["data"].(map[string]any)["readouts"].([]any)[1].(map[string]any)
+	if share := last["noise_share"].(float64); share < 0.02 || share > 0.03 {
+		t.Errorf("the noise is %v", last)
+	}
+	s := coord.Status{State: "readout after round 5", Counted: 312, Asked: 600}
+	if got := evaluating(&s); got != "readout after round 5: 312 of 600" {
+		t.Error(got)
+	}
+}
