@@ -1,7 +1,9 @@
 package coord
 
 import (
+	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,4 +125,37 @@ func TestACohortOfMoreThanAllIsRefused(t *testing.T) {
 	if s.Cohort.Count--; s.Check() != nil {
 		t.Errorf("12 of 12 devices: %v", s.Check())
 	}
+}
+
+// A round whose devices are gone is drawn anew when its coordinator goes back to the newest
+// version and starts again.
+func TestATurnOfDevicesThatAreGone(t *testing.T) {
+	s := small(8)
+	s.Cohort = round.Cohort{Kind: "cycle", Count: 2}
+	s.Deadline, s.Least, s.Rehearsal = 100*time.Millisecond, 1, false
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.hands(8)
+	drawn := func() (in []uint32) {
+		waitFor(t, "the round", func() bool { return r.c.Status().Asked == 2 })
+		for _, h := range d {
+			if h.check().GetTask() != nil {
+				in = append(in, h.seat)
+			}
+		}
+		return in
+	}
+	first := drawn()
+	for range 20 { // the same two of eight are drawn with a chance of 1 in 28: at most 1e-28 for all
+		if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: r.c.Status().Version}); err != nil {
+			t.Fatal(err)
+		}
+		r.stop()
+		r = open(t, dir, nil, nil)
+		d = r.hands(8)
+		if next := drawn(); !slices.Equal(first, next) {
+			return
+		}
+	}
+	t.Errorf("%v are drawn each time", first)
 }
