@@ -172,6 +172,7 @@ type About struct {
 	Days       int               `json:"keep_days"`
 	Model      uint64            `json:"model"` // version; 0 for none
 	Made       time.Time         `json:"made,omitzero"`
+	Fetched    Fetched           `json:"fetched"`
 	Features   map[string]string `json:"features,omitempty"` // that its owner has told
 	Setting    map[string]string `json:"setting"`
 	Log        []Entry           `json:"log"`
@@ -185,7 +186,7 @@ func (d *Device) About() (*About, error) {
 	r := d.rec
 	a := &About{
 		Federation: r.Name, Key: fmt.Sprintf("%x", d.Key()), Enrolled: r.Enrolled, Seat: r.Seat, Rehearsal: r.Rehearsal, Paused: r.Paused,
-		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Features: r.Features, Setting: r.Setting, Log: r.Log,
+		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Features: r.Features, Setting: r.Setting, Log: r.Log, Fetched: r.Fetched,
 	}
 	if m, err := d.manifest(); err == nil {
 		a.Model, a.Made = m.Version, time.UnixMilli(m.MadeMs)
