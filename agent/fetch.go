@@ -10,15 +10,15 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
-// Fetched is what a device has downloaded of models, in bytes without headers.
-type Fetched struct {
+// fetched is what a device has downloaded of models, in bytes without headers.
+type fetched struct {
 	Version uint64 `json:"version"` // the one that it adopted last
 	Bytes   uint64 `json:"bytes"`   // for that version, with what was fetched in vain since the one before
 	All     uint64 `json:"all"`     // since the device began to count
 }
 
 // add counts what was fetched for a version.
-func (f *Fetched) add(version, bytes uint64) {
+func (f *fetched) add(version, bytes uint64) {
 	if f.All += bytes; f.Version == version { // parts were damaged, and came again
 		f.Bytes += bytes
 		return

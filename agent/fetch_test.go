@@ -175,16 +175,16 @@ func TestWhatIsFetchedIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := r.open().About()
-		if err != nil || a.Fetched != (Fetched{version, uint64(f.bytes - before), uint64(f.bytes)}) || f.bytes == before {
-			t.Fatalf("step %d: %+v, %v; %d bytes were fetched, and %d before", n, a.Fetched, err, f.bytes, before)
+		if err != nil || a.Model != version || a.Fetched != uint64(f.bytes-before) || a.FetchedAll != uint64(f.bytes) || f.bytes == before {
+			t.Fatalf("step %d: %+v, %v; %d bytes were fetched, and %d before", n, a, err, f.bytes, before)
 		}
 		before = f.bytes
 	}
-	a := Fetched{3, 10, 50}
-	if a.add(3, 5); a != (Fetched{3, 15, 55}) {
+	a := fetched{3, 10, 50}
+	if a.add(3, 5); a != (fetched{3, 15, 55}) {
 		t.Errorf("the same version again makes it %+v", a)
 	}
-	if a.add(4, 0); a != (Fetched{4, 0, 55}) {
+	if a.add(4, 0); a != (fetched{4, 0, 55}) {
 		t.Errorf("a version of parts that are there makes it %+v", a)
 	}
 }

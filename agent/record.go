@@ -29,7 +29,7 @@ type record struct {
 
 	Manifest  []byte  `json:"manifest,omitempty"` // of the model that it has
 	Signature []byte  `json:"signature,omitempty"`
-	Fetched   Fetched `json:"fetched,omitzero"`
+	Fetched   fetched `json:"fetched,omitzero"`
 
 	Run   []byte `json:"run,omitempty"`   // that the private slots belong to
 	Shape string `json:"shape,omitempty"` // of the private slots

@@ -179,8 +179,13 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 		}
 		return a.result(out, func(w io.Writer) error { return sayStep(w, out) })
 	}
+	return d.Run(ctx, a.sayRun(path))
+}
+
+// sayRun says what the steps of a device come to, where that is news.
+func (a *app) sayRun(path string) func(out agent.Told, err error) {
 	model := uint64(0)
-	return d.Run(ctx, func(out agent.Told, err error) {
+	return func(out agent.Told, err error) {
 		if a.quiet {
 			return
 		}
@@ -200,7 +205,7 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 			fmt.Fprintf(a.err, "there is a model: tacit recommend --state %s\n", path)
 		}
 		model = out.Model
-	})
+	}
 }
 
 // checkAddress says what of an address and a pin no coordinator can have, before anything is

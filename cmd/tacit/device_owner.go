@@ -57,8 +57,8 @@ func sayLog(w io.Writer, about *agent.About, path string) error {
 		where += "; PAUSED (tacit device resume)"
 	}
 	fmt.Fprintf(w, "%s\n%d events in the history, model %d\n", where, about.Events, about.Model)
-	if f := about.Fetched; f.Version > 0 {
-		fmt.Fprintf(w, "fetched %d bytes for version %d of the model; %d bytes in all\n", f.Bytes, f.Version, f.All)
+	if about.Model > 0 {
+		fmt.Fprintf(w, "fetched %d bytes for version %d of the model; %d bytes in all\n", about.Fetched, about.Model, about.FetchedAll)
 	}
 	fmt.Fprintln(w)
 	t := report.Table{Header: []string{"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "fate", "digest"}, Align: "llrrrrlrll"}
