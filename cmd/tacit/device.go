@@ -184,7 +184,8 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 
 // sayRun says what the steps of a device come to, where that is news.
 func (a *app) sayRun(path string) func(out agent.Told, err error) {
-	model := uint64(0)
+	model, before := uint64(0), ""
+	idle := func(did string) bool { return did == "paused" || did == "stayed away" }
 	return func(out agent.Told, err error) {
 		if a.quiet {
 			return
@@ -197,7 +198,8 @@ func (a *app) sayRun(path string) func(out agent.Told, err error) {
 			model = out.Model
 			return
 		}
-		if out.Did != "waited" || out.Model != model {
+		same := out.Did == "waited" && !idle(before) || idle(out.Did) && out.Did == before
+		if before = out.Did; !same || out.Model != model {
 			fmt.Fprintf(a.err, "%s  ", time.Now().Format(time.TimeOnly))
 			_ = sayStep(a.err, out)
 		}
