@@ -53,6 +53,7 @@ type Device struct {
 	saved  []byte        // what rec was read from, or written as; nil when that is not known
 	rest   time.Duration // what the coordinator has asked for with its last answer to a report
 	seen   string        // the model, and what the owner has told, that fit together
+	down   uint64        // bytes that were fetched, and are not in the record yet
 	sound  uint64        // version whose blobs have been checked against their hashes
 }
 
@@ -269,11 +270,13 @@ func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
 	}
 	err = d.update(func(r *record) error {
 		r.Manifest, r.Signature = s.Body, s.Signature
+		r.Fetched.add(m.Version, d.down)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	d.down = 0
 	d.sound = m.Version
 	return d.opt.Blobs.Keep(keep)
 }

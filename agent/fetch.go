@@ -10,6 +10,22 @@ import (
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
+// fetched is what a device has downloaded of models, in bytes without headers.
+type fetched struct {
+	Version uint64 `json:"version"` // the one that it adopted last
+	Bytes   uint64 `json:"bytes"`   // for that version, with what was fetched in vain since the one before
+	All     uint64 `json:"all"`     // since the device began to count
+}
+
+// add counts what was fetched for a version.
+func (f *fetched) add(version, bytes uint64) {
+	if f.All += bytes; f.Version == version { // parts were damaged, and came again
+		f.Bytes += bytes
+		return
+	}
+	f.Version, f.Bytes = version, bytes
+}
+
 // fetch puts a blob that a manifest names into the store, unless it is there.
 func (d *Device) fetch(ctx context.Context, m *pb.Manifest, b *pb.Blob) error {
 	if c, shared := d.opt.Blobs.(*cache); shared {
@@ -73,6 +89,7 @@ func (d *Device) whole(ctx context.Context, b *pb.Blob) ([]byte, error) {
 		if len(piece.Data) == 0 {
 			return nil, fmt.Errorf("agent: a blob of %d bytes ends after %d", b.Bytes, whole.Next())
 		}
+		d.down += uint64(len(piece.Data))
 		if err := whole.Add(whole.Next(), piece.Data); err != nil {
 			return nil, err
 		}

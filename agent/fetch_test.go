@@ -157,3 +157,34 @@ func TestTheBaseStaysUntilTheNextVersionIsWhole(t *testing.T) {
 		t.Errorf("%d bytes came, want the catalogue of %d and the change of %d", n, len(b), m.Changes[0].Change.Bytes)
 	}
 }
+
+// An owner sees what models cost to download: all bytes that came, and those of the version
+// that is there now.
+func TestWhatIsFetchedIsCounted(t *testing.T) {
+	f := newFake(t, "pfedrec", 1, "dim", "4")
+	f.publish()
+	r := f.rig(0)
+	before := 0
+	for n := range 3 {
+		if n == 2 { // nothing is left of the version before
+			r.blobs = NewCache()
+		}
+		d := r.open() // what is counted is in the vault
+		version := f.version
+		if _, err := d.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a, err := r.open().About()
+		if err != nil || a.Model != version || a.Fetched != uint64(f.bytes-before) || a.FetchedAll != uint64(f.bytes) || f.bytes == before {
+			t.Fatalf("step %d: %+v, %v; %d bytes were fetched, and %d before", n, a, err, f.bytes, before)
+		}
+		before = f.bytes
+	}
+	a := fetched{3, 10, 50}
+	if a.add(3, 5); a != (fetched{3, 15, 55}) {
+		t.Errorf("the same version again makes it %+v", a)
+	}
+	if a.add(4, 0); a != (fetched{4, 0, 55}) {
+		t.Errorf("a version of parts that are there makes it %+v", a)
+	}
+}

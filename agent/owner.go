@@ -172,6 +172,8 @@ type About struct {
 	Days       int               `json:"keep_days"`
 	Model      uint64            `json:"model"` // version; 0 for none
 	Made       time.Time         `json:"made,omitzero"`
+	Fetched    uint64            `json:"fetched"`            // bytes, without headers, that the model took to download
+	FetchedAll uint64            `json:"fetched_all"`        // and all models that the device has had
 	Features   map[string]string `json:"features,omitempty"` // that its owner has told
 	Setting    map[string]string `json:"setting"`
 	Log        []Entry           `json:"log"`
@@ -185,7 +187,7 @@ func (d *Device) About() (*About, error) {
 	r := d.rec
 	a := &About{
 		Federation: r.Name, Key: fmt.Sprintf("%x", d.Key()), Enrolled: r.Enrolled, Seat: r.Seat, Rehearsal: r.Rehearsal, Paused: r.Paused,
-		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Features: r.Features, Setting: r.Setting, Log: r.Log,
+		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Features: r.Features, Setting: r.Setting, Log: r.Log, Fetched: r.Fetched.Bytes, FetchedAll: r.Fetched.All,
 	}
 	if m, err := d.manifest(); err == nil {
 		a.Model, a.Made = m.Version, time.UnixMilli(m.MadeMs)

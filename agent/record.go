@@ -27,8 +27,9 @@ type record struct {
 	Seat        uint32 `json:"seat"`
 	Enrolled    bool   `json:"enrolled,omitempty"`
 
-	Manifest  []byte `json:"manifest,omitempty"` // of the model that it has
-	Signature []byte `json:"signature,omitempty"`
+	Manifest  []byte  `json:"manifest,omitempty"` // of the model that it has
+	Signature []byte  `json:"signature,omitempty"`
+	Fetched   fetched `json:"fetched,omitzero"`
 
 	Run   []byte `json:"run,omitempty"`   // that the private slots belong to
 	Shape string `json:"shape,omitempty"` // of the private slots

@@ -179,8 +179,14 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 		}
 		return a.result(out, func(w io.Writer) error { return sayStep(w, out) })
 	}
-	model := uint64(0)
-	return d.Run(ctx, func(out agent.Told, err error) {
+	return d.Run(ctx, a.sayRun(path))
+}
+
+// sayRun says what the steps of a device come to, where that is news.
+func (a *app) sayRun(path string) func(out agent.Told, err error) {
+	model, before := uint64(0), ""
+	idle := func(did string) bool { return did == "paused" || did == "stayed away" }
+	return func(out agent.Told, err error) {
 		if a.quiet {
 			return
 		}
@@ -192,7 +198,8 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 			model = out.Model
 			return
 		}
-		if out.Did != "waited" || out.Model != model {
+		same := out.Did == "waited" && !idle(before) || idle(out.Did) && out.Did == before
+		if before = out.Did; !same || out.Model != model {
 			fmt.Fprintf(a.err, "%s  ", time.Now().Format(time.TimeOnly))
 			_ = sayStep(a.err, out)
 		}
@@ -200,7 +207,7 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 			fmt.Fprintf(a.err, "there is a model: tacit recommend --state %s\n", path)
 		}
 		model = out.Model
-	})
+	}
 }
 
 // checkAddress says what of an address and a pin no coordinator can have, before anything is

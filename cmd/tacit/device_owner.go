@@ -35,7 +35,7 @@ func (a *app) onState(use, short, example string, check cobra.PositionalArgs, do
 }
 
 func (a *app) deviceLog() *cobra.Command {
-	return a.onState("log", "Show what the device has sent, and when", "  tacit device log --state my.state\n  tacit device log --format json", cobra.NoArgs, func(d *agent.Device, path string, _ []string) error {
+	return a.onState("log", "Show what the device has sent and fetched, and when", "  tacit device log --state my.state\n  tacit device log --format json", cobra.NoArgs, func(d *agent.Device, path string, _ []string) error {
 		about, err := d.About()
 		if err != nil {
 			return err
@@ -56,7 +56,11 @@ func sayLog(w io.Writer, about *agent.About, path string) error {
 	if about.Paused {
 		where += "; PAUSED (tacit device resume)"
 	}
-	fmt.Fprintf(w, "%s\n%d events in the history, model %d\n\n", where, about.Events, about.Model)
+	fmt.Fprintf(w, "%s\n%d events in the history, model %d\n", where, about.Events, about.Model)
+	if about.Model > 0 {
+		fmt.Fprintf(w, "fetched %d bytes for version %d of the model; %d bytes in all\n", about.Fetched, about.Model, about.FetchedAll)
+	}
+	fmt.Fprintln(w)
 	t := report.Table{Header: []string{"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "fate", "digest"}, Align: "llrrrrlrll"}
 	bytes := 0
 	for _, e := range about.Log {

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/agent"
+)
+
+// A device that does nothing says so once, and when it is back.
+func TestARunningDeviceSaysWhatIsNew(t *testing.T) {
+	var b bytes.Buffer
+	say := (&app{err: &b}).sayRun("my.state")
+	for _, did := range []string{"waited", "waited", "paused", "paused", "waited", "waited", "trained", "trained"} {
+		say(agent.Told{Did: did, Model: 1}, nil)
+	}
+	for word, want := range map[string]int{"waited": 2, "paused": 1, "trained": 2, "there is a model": 1} {
+		if n := strings.Count(b.String(), word); n != want {
+			t.Errorf("it says %q %d times, want %d:\n%s", word, n, want, b.String())
+		}
+	}
+}
