@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,5 +137,36 @@ func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
 	s := coord.Status{State: "readout after round 5", Counted: 312, Asked: 600}
 	if got := evaluating(&s); got != "readout after round 5: 312 of 600" {
 		t.Error(got)
+	}
+}
+
+// Devices that there cannot be are refused, before a coordinator is looked for.
+func TestAFleetRefusesNonsense(t *testing.T) {
+	for words, want := range map[string]string{
+		"--lie 3":                         "--lie 3: want a share",
+		"--drop=-0.1":                     "--drop -0.1: want a share",
+		"--comes=-3s":                     "--comes -3s",
+		"--hosts 0":                       "--hosts 0",
+		"--leave 0.1,0":                   "want four shares",
+		"--leave 0.1,0,0,1.5":             "want four shares",
+		"--leave 0.1,0,0,0 --parity":      "without masks",
+		"--lie NaN":                       "--lie NaN: want a share",
+		"--cohort 5000 -m fedmf --parity": "cohort = 5000: the run is for 80 devices",
+	} {
+		refused(t, want, append([]string{"fleet", "-d", "world", "--world", small, "--state", t.TempDir()}, strings.Fields(words)...)...)
+	}
+}
+
+// A plan for more devices than there are is none, and one that is stopped has no folder.
+func TestAPlanRefusesACohortOfTooMany(t *testing.T) {
+	refused(t, "--cohort 5000, and there are 1000 users", "privacy", "plan", "--target-epsilon", "8", "--users", "1000", "--cohort", "5000", "--rounds", "10")
+	var out, errs bytes.Buffer
+	a := &app{out: &out, err: &errs}
+	root := a.root()
+	root.SetArgs(strings.Fields("privacy plan --target-epsilon 8 --cohort all --rounds 3 -m fedmf -d world --quick"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if code := a.fail(root.ExecuteContext(ctx)); code != exitStopped || strings.Contains(errs.String(), "-o DIR") || !strings.Contains(errs.String(), "give the command again") {
+		t.Errorf("exit %d: %s", code, errs.String())
 	}
 }

@@ -65,6 +65,9 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 	if f.users > 0 {
 		return input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
 	}
+	if err := f.leavable(spec); err != nil {
+		return err
+	}
 	split, err := splitOf(spec, f.dataDir)
 	if err != nil {
 		return err
