@@ -170,3 +170,25 @@ func TestAPlanRefusesACohortOfTooMany(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
 }
+
+// A file of items is what it says it is, or nothing of it is taken, and its counts are its own.
+func TestItemsAreReadWithCare(t *testing.T) {
+	dir := serving(t, "-d", "world", "--world", small, "-m", "fedmf")
+	file := filepath.Join(t.TempDir(), "new.csv")
+	items := func(text string) []string {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"admin", "items", file, "--state", dir}
+	}
+	refused(t, "the first line has no column id", items("foo,bar\n1,2\n")...)
+	refused(t, `items have a column "titel": want id, title and retired`, items("id,titel\n1,2\n")...)
+	for _, c := range []struct{ text, want string }{
+		{"id,title\nx,X\ny,Y\nz,Z\n", "3 items are added and 0 changed, from the next round on: catalogue 2\n"},
+		{"id,title\nw,W\nx,Other\n", "1 items are added and 1 changed, from the next round on: catalogue 2; 3 more wait for the next round\n"},
+	} {
+		if code, out, errs := tacit(items(c.text)...); code != 0 || out != c.want {
+			t.Errorf("exit %d, %q%s, want %q", code, out, errs, c.want)
+		}
+	}
+}

@@ -65,7 +65,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.cert, "cert", "", "a certificate in PEM form; with --cert-key")
 	fl.StringVar(&f.key, "cert-key", "", "its private key")
 	fl.StringVar(&f.name, "name", "", "what people call the federation")
-	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title; its first line may name more columns: id,title,retired,genre")
+	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file whose first line names its columns: id,title and maybe retired, and features such as genre")
 	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	f.runFlags(c)
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anybody on the way reads models and updates")
