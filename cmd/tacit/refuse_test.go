@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,5 +191,28 @@ func TestItemsAreReadWithCare(t *testing.T) {
 		if code, out, errs := tacit(items(c.text)...); code != 0 || out != c.want {
 			t.Errorf("exit %d, %q%s, want %q", code, out, errs, c.want)
 		}
+	}
+}
+
+// A coordinator moves into no folder of somebody else, and leaves none behind where its port
+// is in use.
+func TestACoordinatorLeavesOtherFoldersAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "letter.txt is in it", "serve", "--state", dir, "--listen", "127.0.0.1:0")
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+		t.Errorf("the folder has %v, %v", all, err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir = filepath.Join(t.TempDir(), "state")
+	refused(t, "another coordinator may be running", "serve", "--state", dir, "--listen", l.Addr().String())
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a folder is left")
 	}
 }
