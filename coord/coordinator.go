@@ -94,6 +94,7 @@ type Coordinator struct {
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
 	missed   string            // why the last readout was not made
+	reading  int               // the round whose readout was begun before a stop; 0 for none
 	here     []int64           // by seat: when it was last heard of
 	asked    []closedRound     // the last readouts' sums
 	over     []closedRound     // the last rounds that ended

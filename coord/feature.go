@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -81,7 +80,7 @@ func described(f *rows.Features, c *pb.Catalogue, items []*pb.Item) (*rows.Featu
 	}
 	if f == nil {
 		if len(given) > 0 {
-			return nil, errors.New("items with features: the method of this run reads none")
+			return nil, fmt.Errorf("items have a column %q: want id, title and retired, since the method of this run reads no features", anyKey(given))
 		}
 		return nil, nil
 	}
@@ -101,6 +100,18 @@ func described(f *rows.Features, c *pb.Catalogue, items []*pb.Item) (*rows.Featu
 		}
 	}
 	return out, nil
+}
+
+// anyKey is the first column by name that items were given.
+func anyKey(given map[int]map[string]string) (first string) {
+	for _, values := range given {
+		for name := range values {
+			if first == "" || name < first {
+				first = name
+			}
+		}
+	}
+	return first
 }
 
 // extended is a column of items with values changed, and with more of them.

@@ -383,8 +383,8 @@ func TestKilledInAReadout(t *testing.T) {
 				}
 				r.stop()
 				r = open(t, dir, nil, nil)
-				if st := r.c.Status(); st.Round != 1 || len(st.Readouts) > 0 {
-					t.Fatalf("after the kill: round %d, %+v", st.Round, st.Readouts)
+				if st := r.c.Status(); st.Round != 1 || len(st.Readouts) > 0 || st.Missed != "the coordinator was stopped during the readout after round 1" {
+					t.Fatalf("after the kill: round %d, %+v, %q", st.Round, st.Readouts, st.Missed)
 				}
 				if err := r.attend(r.hands(n)); err != nil {
 					t.Fatal(err)
@@ -392,6 +392,10 @@ func TestKilledInAReadout(t *testing.T) {
 				st := r.c.Status()
 				if len(st.Readouts) != 1 || st.Readouts[0].Round != 2 || !st.LedgerOK {
 					t.Fatalf("%+v", st)
+				}
+				r.stop()
+				if r = open(t, dir, nil, nil); point != "counted" && r.c.Status().Missed != "" {
+					t.Errorf("after a readout that was made: %q", r.c.Status().Missed)
 				}
 				// Devices say once which items they have: what was lost of that is not asked for again.
 				r.judged(st.Readouts[0], seatsTo(n), !s.DP.On() && point != "counted")

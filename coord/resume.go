@@ -87,13 +87,23 @@ func (c *Coordinator) resumeAt(v *version) error {
 	if err := c.overtaken(v); err != nil {
 		return err
 	}
+	c.interrupted()
 	c.redeem()
 	return c.recall()
 }
 
+// interrupted says that a readout was cut off, until there is another: it is not made again.
+func (c *Coordinator) interrupted() {
+	n := len(c.readouts)
+	if c.reading == 0 || c.newest.Round < c.reading || n > 0 && c.readouts[n-1].Round == c.reading {
+		return
+	}
+	c.missed = fmt.Sprintf("the coordinator was stopped during the readout after round %d", c.reading)
+}
+
 // restore reads what else was going on.
 func (c *Coordinator) restore() error {
-	for key, to := range map[string]any{"counted": &c.counted, "back": &c.back, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times, "reach": &c.reach, "barred": &c.barred} {
+	for key, to := range map[string]any{"counted": &c.counted, "back": &c.back, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times, "reach": &c.reach, "reading": &c.reading, "barred": &c.barred} {
 		b, err := c.st.Get(key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue

@@ -133,6 +133,13 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 		return err
 	}
 	c.took(t)
+	r := c.settings.Readout
+	reads := r > 0 && ((t+1)%r == 0 || t+1 == c.settings.Rounds)
+	if reads { // with the round, so that none is forgotten
+		if err := c.put("reading", t+1); err != nil {
+			return err
+		}
+	}
 	if err := c.save(v); err != nil {
 		return err
 	}
@@ -146,8 +153,11 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	c.pace = (3*c.pace + took) / 4
 	c.mu.Unlock()
 	ev := Event{Round: t + 1, Rounds: c.settings.Rounds, Version: v.Version, Counted: v.Counted, Asked: v.Asked, Kept: v.Kept, Seconds: took.Seconds(), Epsilon: c.epsilon()}
-	if r := c.settings.Readout; r > 0 && ((t+1)%r == 0 || t+1 == c.settings.Rounds) {
-		if ev.Readout, ev.Missed, err = c.readout(ctx, t); err != nil {
+	if reads {
+		if ev.Readout, ev.Missed, err = c.readout(ctx, t); err == nil {
+			err = c.put("reading", 0)
+		}
+		if err != nil {
 			return err
 		}
 	}

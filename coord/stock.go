@@ -22,20 +22,25 @@ func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, e
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	merged, added, changed, err := restocked(d.catalogue, append(slices.Clone(d.pending), r.Items...))
+	pending := append(slices.Clone(d.pending), r.Items...)
+	merged, added, changed, err := restocked(d.catalogue, pending)
 	if err == nil {
-		_, err = described(d.settings.Features, d.catalogue, append(slices.Clone(d.pending), r.Items...))
+		_, err = described(d.settings.Features, d.catalogue, pending)
 	}
 	if err != nil {
 		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
-	pending := append(slices.Clone(d.pending), r.Items...)
+	_, before, altered, err := restocked(d.catalogue, d.pending)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.wait(r.Items); err != nil {
 		return nil, err
 	}
+	out := &pb.ItemsResponse{Version: merged.Version, Added: uint32(added - before), Changed: uint32(changed - altered), Waiting: uint32(len(d.pending))}
 	d.pending = pending
 	d.stir()
-	return &pb.ItemsResponse{Version: merged.Version, Added: uint32(added), Changed: uint32(changed)}, nil
+	return out, nil
 }
 
 // restocked is a catalogue with items added and changed.

@@ -87,6 +87,9 @@ func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 	if c.Users < 1 || c.Rounds < 1 || c.Numbers < 1 {
 		return nil, input(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users, c.Rounds, c.Numbers), "")
 	}
+	if c.Cohort.Over(c.Users) {
+		return nil, input(fmt.Errorf("--cohort %d, and there are %d users", c.Cohort.Count, c.Users), "take fewer, or --cohort all")
+	}
 	p := &Plan{Epsilon: c.Policy.Epsilon, Delta: c.Policy.Delta, Users: c.Users, Rounds: c.Rounds, Numbers: c.Numbers}
 	c.Tell("the noise of the plan")
 	p.Chosen = c.row("as planned", c.Policy, c.Cohort)

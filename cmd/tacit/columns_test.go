@@ -40,8 +40,18 @@ func TestColumnsOfACatalogueAreFeatures(t *testing.T) {
 			t.Errorf("%q is a column", bad)
 		}
 	}
-	if _, err := readItems(strings.NewReader("a,A,,drama\n"), "items.csv"); err == nil {
-		t.Error("a column without a name is read")
+	for text, want := range map[string]string{
+		"foo,bar\n1,2\n":                      "no column id",
+		"id,title\na,A,,drama\n":              "line 2 of items.csv: 4 fields",
+		"id,title,retired\na,A,\nb,B,maybe\n": "line 3 of items.csv: retired is \"maybe\"",
+		"id,title\na,A\nb,B\na,C\n":           "line 4 of items.csv: item \"a\" is in line 2 already",
+		"id,title\n,A\n":                      "no id",
+		"id,id\na,A\n":                        "each once",
+		"id\n":                                "no items",
+	} {
+		if _, err := readItems(strings.NewReader(text), "items.csv"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,6 +84,9 @@ func (a *app) fleetCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := f.check(); err != nil {
+			return err
+		}
 		if f.chaos != "" || f.parity {
 			return a.tried(c.Context(), spec, &f, words, settings)
 		}
@@ -95,11 +100,34 @@ func (f *fleetFlags) config(split *data.Split, w *welcome, seed uint64) (fleet.C
 		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Hosts: f.hosts, Rehearsal: f.serve.rehearsal, Seed: seed,
 		Arrive: f.arrive, Comes: f.comes, Drop: f.drop, Slow: f.slow, Lie: f.lie,
 	}
-	if len(f.leave) > 4 {
-		return cfg, input(fmt.Errorf("--leave has %d shares: a masked round has four steps", len(f.leave)), "")
-	}
 	copy(cfg.Leave[:], f.leave)
 	return cfg, nil
+}
+
+// check refuses devices that there cannot be.
+func (f *fleetFlags) check() error {
+	share := func(x float64) bool { return x >= 0 && x <= 1 }
+	switch {
+	case !share(f.drop):
+		return input(fmt.Errorf("--drop %g: want a share from 0 to 1", f.drop), "")
+	case !share(f.lie):
+		return input(fmt.Errorf("--lie %g: want a share from 0 to 1", f.lie), "")
+	case f.comes < 0 || f.arrive < 0 || f.slow < 0:
+		return input(fmt.Errorf("--comes %v, --arrive %v, --slow %v: want 0 or more", f.comes, f.arrive, f.slow), "")
+	case f.users < 0 || f.hosts < 1:
+		return input(fmt.Errorf("--users %d, --hosts %d: want 0 or more, and 1 or more", f.users, f.hosts), "")
+	case len(f.leave) != 0 && (len(f.leave) != 4 || slices.ContainsFunc(f.leave, func(x float64) bool { return !share(x) })):
+		return input(fmt.Errorf("--leave %v: want four shares from 0 to 1, one for each step of a masked sum", f.leave), "such as --leave 0.1,0,0.1,0")
+	}
+	return nil
+}
+
+// leavable refuses devices that leave masked sums of a run that has none.
+func (f *fleetFlags) leavable(s *lab.Spec) error {
+	if len(f.leave) == 0 || s.Secagg == "on" || f.serve.readout > 0 {
+		return nil
+	}
+	return input(errors.New("--leave without masks: nobody is in a masked sum that could be left"), "add --secagg on, or --readout 5; --drop has devices vanish in any round")
 }
 
 // fleet runs devices against a coordinator that somebody else runs.
@@ -199,6 +227,9 @@ func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items i
 		return nil, err
 	}
 	if s.Method == "" {
+		if err := f.leavable(spec); err != nil {
+			return nil, err
+		}
 		r, err := a.begin(ctx, &f.reach, spec, &f.serve)
 		if err != nil {
 			return nil, err

@@ -8,15 +8,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
 	"github.com/tacit-rec/tacit/wire/pb"
 	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
 )
 
 func (a *app) adminItems() *cobra.Command {
-	return a.call("items FILE", "Add items, or change and retire them: a CSV file of id, title, retired; its first line may name columns of features", "  tacit admin items new.csv", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+	return a.call("items FILE", "Add items, or change and retire them: a CSV file whose first line names its columns: id, and title, retired or features of the run", "  tacit admin items new.csv", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
 		f, err := os.Open(words[0])
 		if err != nil {
 			return input(err, "")
@@ -31,50 +33,107 @@ func (a *app) adminItems() *cobra.Command {
 			return err
 		}
 		return a.result(r, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%d items are added and %d changed, from the next round on: catalogue %d\n", r.Added, r.Changed, r.Version)
+			more := ""
+			if r.Waiting > 0 {
+				more = fmt.Sprintf("; %d more wait for the next round", r.Waiting)
+			}
+			_, err := fmt.Fprintf(w, "%d items are added and %d changed, from the next round on: catalogue %d%s\n", r.Added, r.Changed, r.Version, more)
 			return err
 		})
 	})
 }
 
-// readItems reads a CSV file of id, title and, maybe, whether the item is retired. A head
-// may name more columns, which are features of the items; an empty field says nothing.
+// itemsHint is the form of a file of items.
+const itemsHint = "the first line names the columns, such as id,title,retired, and features of the run"
+
+// readItems reads a CSV file of items. Its first line names the columns: id, and title,
+// retired or features of the items; an empty field says nothing.
 func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 	c := csv.NewReader(bufio.NewReader(io.LimitReader(r, 1<<30)))
 	c.FieldsPerRecord = -1
 	var out []*pb.Item
 	var head []string
-	for line := 1; ; line++ {
+	seen := map[string]int{}
+	for {
 		f, err := c.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, input(fmt.Errorf("%s: %w", name, err), "want lines of id,title")
+			return nil, input(fmt.Errorf("%s: %w", name, err), itemsHint)
 		}
-		if line == 1 && strings.EqualFold(f[0], "id") {
-			head = f
+		if head == nil {
+			if head, err = itemsHead(f); err != nil {
+				return nil, input(fmt.Errorf("%s: %w", name, err), itemsHint)
+			}
 			continue
 		}
-		it := &pb.Item{Id: f[0]}
-		if len(f) > 1 {
-			it.Title = clip(f[1], 200)
+		line, _ := c.FieldPos(0)
+		it, err := itemOf(head, f)
+		if before := seen[it.GetId()]; err == nil && before > 0 {
+			err = fmt.Errorf("item %q is in line %d already", it.Id, before)
 		}
-		if len(f) > 2 {
-			it.Retired = f[2] == "true" || f[2] == "1" || f[2] == "yes"
+		if err != nil {
+			return nil, input(fmt.Errorf("line %d of %s: %w", line, name, err), itemsHint)
 		}
-		for i := 3; i < len(f); i++ {
-			if i >= len(head) {
-				return nil, input(fmt.Errorf("line %d of %s has %d columns", line, name, len(f)), "a first line such as id,title,retired,genre names what follows the third")
-			}
-			if value := strings.TrimSpace(f[i]); value != "" {
-				it.Features = append(it.Features, &pb.Setting{Key: strings.TrimSpace(head[i]), Value: value})
-			}
-		}
+		seen[it.Id] = line
 		out = append(out, it)
 	}
 	if len(out) == 0 {
-		return nil, input(fmt.Errorf("%s has no items", name), "want lines of id,title")
+		return nil, input(fmt.Errorf("%s has no items", name), itemsHint)
 	}
 	return out, nil
+}
+
+// itemsHead is the names of columns.
+func itemsHead(f []string) ([]string, error) {
+	var head []string
+	for _, name := range f {
+		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")) // of a spreadsheet
+		for _, ours := range []string{"id", "title", "retired"} {
+			if strings.EqualFold(name, ours) {
+				name = ours
+			}
+		}
+		if name == "" || slices.Contains(head, name) {
+			return nil, fmt.Errorf("the first line has a column %q: want names, each once", name)
+		}
+		head = append(head, name)
+	}
+	if !slices.Contains(head, "id") {
+		return nil, fmt.Errorf("the first line has no column id: it is %s", clip(strings.Join(f, ","), 80))
+	}
+	return head, nil
+}
+
+// itemOf is one line.
+func itemOf(head, f []string) (*pb.Item, error) {
+	if len(f) > len(head) {
+		return nil, fmt.Errorf("%d fields, and the first line names %d", len(f), len(head))
+	}
+	it := &pb.Item{}
+	for i, value := range f {
+		switch value = strings.TrimSpace(value); head[i] {
+		case "id":
+			it.Id = value
+		case "title":
+			it.Title = clip(value, 200)
+		case "retired":
+			switch strings.ToLower(value) {
+			case "true", "1", "yes":
+				it.Retired = true
+			case "", "false", "0", "no":
+			default:
+				return nil, fmt.Errorf("retired is %q: want true, false or nothing", value)
+			}
+		default:
+			if value != "" {
+				it.Features = append(it.Features, &pb.Setting{Key: head[i], Value: value})
+			}
+		}
+	}
+	if it.Id == "" {
+		return nil, errors.New("no id")
+	}
+	return it, nil
 }

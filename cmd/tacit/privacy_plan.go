@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -54,6 +55,10 @@ func (a *app) planCmd() *cobra.Command {
 				}
 			}
 			made, err := lab.MakePlan(c.Context(), cfg)
+			var stopped *lab.Stopped
+			if errors.As(err, &stopped) {
+				stopped.Hint = "a plan keeps nothing: give the command again, or leave --quick out"
+			}
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,5 +138,81 @@ func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
 	s := coord.Status{State: "readout after round 5", Counted: 312, Asked: 600}
 	if got := evaluating(&s); got != "readout after round 5: 312 of 600" {
 		t.Error(got)
+	}
+}
+
+// Devices that there cannot be are refused, before a coordinator is looked for.
+func TestAFleetRefusesNonsense(t *testing.T) {
+	for words, want := range map[string]string{
+		"--lie 3":                         "--lie 3: want a share",
+		"--drop=-0.1":                     "--drop -0.1: want a share",
+		"--comes=-3s":                     "--comes -3s",
+		"--hosts 0":                       "--hosts 0",
+		"--leave 0.1,0":                   "want four shares",
+		"--leave 0.1,0,0,1.5":             "want four shares",
+		"--leave 0.1,0,0,0 --parity":      "without masks",
+		"--lie NaN":                       "--lie NaN: want a share",
+		"--cohort 5000 -m fedmf --parity": "cohort = 5000: the run is for 80 devices",
+	} {
+		refused(t, want, append([]string{"fleet", "-d", "world", "--world", small, "--state", t.TempDir()}, strings.Fields(words)...)...)
+	}
+}
+
+// A plan for more devices than there are is none, and one that is stopped has no folder.
+func TestAPlanRefusesACohortOfTooMany(t *testing.T) {
+	refused(t, "--cohort 5000, and there are 1000 users", "privacy", "plan", "--target-epsilon", "8", "--users", "1000", "--cohort", "5000", "--rounds", "10")
+	var out, errs bytes.Buffer
+	a := &app{out: &out, err: &errs}
+	root := a.root()
+	root.SetArgs(strings.Fields("privacy plan --target-epsilon 8 --cohort all --rounds 3 -m fedmf -d world --quick"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if code := a.fail(root.ExecuteContext(ctx)); code != exitStopped || strings.Contains(errs.String(), "-o DIR") || !strings.Contains(errs.String(), "give the command again") {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+}
+
+// A file of items is what it says it is, or nothing of it is taken, and its counts are its own.
+func TestItemsAreReadWithCare(t *testing.T) {
+	dir := serving(t, "-d", "world", "--world", small, "-m", "fedmf")
+	file := filepath.Join(t.TempDir(), "new.csv")
+	items := func(text string) []string {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"admin", "items", file, "--state", dir}
+	}
+	refused(t, "the first line has no column id", items("foo,bar\n1,2\n")...)
+	refused(t, `items have a column "titel": want id, title and retired`, items("id,titel\n1,2\n")...)
+	for _, c := range []struct{ text, want string }{
+		{"id,title\nx,X\ny,Y\nz,Z\n", "3 items are added and 0 changed, from the next round on: catalogue 2\n"},
+		{"id,title\nw,W\nx,Other\n", "1 items are added and 1 changed, from the next round on: catalogue 2; 3 more wait for the next round\n"},
+	} {
+		if code, out, errs := tacit(items(c.text)...); code != 0 || out != c.want {
+			t.Errorf("exit %d, %q%s, want %q", code, out, errs, c.want)
+		}
+	}
+}
+
+// A coordinator moves into no folder of somebody else, and leaves none behind where its port
+// is in use.
+func TestACoordinatorLeavesOtherFoldersAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "letter.txt is in it", "serve", "--state", dir, "--listen", "127.0.0.1:0")
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+		t.Errorf("the folder has %v, %v", all, err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir = filepath.Join(t.TempDir(), "state")
+	refused(t, "another coordinator may be running", "serve", "--state", dir, "--listen", l.Addr().String())
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a folder is left")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -66,7 +67,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.cert, "cert", "", "a certificate in PEM form; with --cert-key")
 	fl.StringVar(&f.key, "cert-key", "", "its private key")
 	fl.StringVar(&f.name, "name", "", "what people call the federation")
-	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title; its first line may name more columns: id,title,retired,genre")
+	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file whose first line names its columns: id,title and maybe retired, and features such as genre")
 	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	f.runFlags(c)
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anybody on the way reads models and updates")
@@ -121,6 +122,17 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 	} else if len(given) > 0 {
 		return input(errors.New("settings of a run without its items"), "add -d NAME or --catalogue FILE")
 	}
+	if err := vacant(f.state); err != nil {
+		return err
+	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return input(fmt.Errorf("--listen %s: %w", f.listen, err), "want host:port, such as :7633 or 127.0.0.1:7633")
+	}
+	l, err := net.Listen("tcp", f.listen) // before there is a folder: a port in use leaves none
+	if err != nil {
+		return input(err, "another coordinator may be running: --listen 127.0.0.1:0 takes a free port")
+	}
+	defer l.Close()
 	if err := os.MkdirAll(f.state, 0o700); err != nil {
 		return input(err, "")
 	}
@@ -142,7 +154,34 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 			return input(err, hint)
 		}
 	}
-	return a.listen(ctx, c, f)
+	return a.listen(ctx, c, f, l)
+}
+
+// vacant refuses a folder that holds something, and no coordinator's state.
+func vacant(dir string) error {
+	all, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return input(err, "")
+	}
+	other := ""
+	for _, e := range all {
+		switch e.Name() {
+		case "lock", "format", "jetstream": // the first that a store makes
+			return nil
+		case "lost+found": // a disk of its own
+		default:
+			if other == "" {
+				other = e.Name()
+			}
+		}
+	}
+	if other == "" {
+		return nil
+	}
+	return input(fmt.Errorf("--state %s is no coordinator's folder, and is not empty: %s is in it", dir, other), "give a new folder, or an empty one")
 }
 
 // stock is the items of a run.
@@ -178,7 +217,7 @@ func (a *app) stock(spec *lab.Spec, f *serveFlags, opt *coord.Options) ([]*pb.It
 }
 
 // listen serves on the network until ctx is done.
-func (a *app) listen(ctx context.Context, c *coord.Coordinator, f *serveFlags) error {
+func (a *app) listen(ctx context.Context, c *coord.Coordinator, f *serveFlags, l net.Listener) error {
 	w := &welcome{}
 	if old, err := readWelcome(f.state); err == nil {
 		w = old
@@ -204,13 +243,6 @@ func (a *app) listen(ctx context.Context, c *coord.Coordinator, f *serveFlags) e
 	}
 	if w.Token, err = c.Token(1<<20, 7*24*time.Hour, "local"); err != nil {
 		return err
-	}
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return input(fmt.Errorf("--listen %s: %w", f.listen, err), "want host:port, such as :7633 or 127.0.0.1:7633")
-	}
-	l, err := net.Listen("tcp", f.listen)
-	if err != nil {
-		return input(err, "another coordinator may be running: --listen 127.0.0.1:0 takes a free port")
 	}
 	w.URL = "https://" + reachable(l.Addr())
 	if f.insecure {

@@ -65,6 +65,9 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 	if f.users > 0 {
 		return input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
 	}
+	if err := f.leavable(spec); err != nil {
+		return err
+	}
 	split, err := splitOf(spec, f.dataDir)
 	if err != nil {
 		return err
@@ -79,7 +82,7 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 		return err
 	}
 	defer os.RemoveAll(dir)
-	f.state, f.url, f.serve.rehearsal = dir, "", true
+	f.state, f.url, f.serve.rehearsal = filepath.Join(dir, "state"), "", true
 	v, err := a.victim(spec, f, words, settings)
 	if err != nil {
 		return err
@@ -146,7 +149,7 @@ func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings fun
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(f.state, "log"))
+	log, err := os.Create(f.state + ".log")
 	if err != nil {
 		return nil, err
 	}

@@ -2971,8 +2971,9 @@ func (x *ItemsRequest) GetItems() []*Item {
 type ItemsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Added         uint32                 `protobuf:"varint,2,opt,name=added,proto3" json:"added,omitempty"`
-	Changed       uint32                 `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	Added         uint32                 `protobuf:"varint,2,opt,name=added,proto3" json:"added,omitempty"`     // of these
+	Changed       uint32                 `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"` // of these
+	Waiting       uint32                 `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"` // that came before and are not in yet either
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3024,6 +3025,13 @@ func (x *ItemsResponse) GetAdded() uint32 {
 func (x *ItemsResponse) GetChanged() uint32 {
 	if x != nil {
 		return x.Changed
+	}
+	return 0
+}
+
+func (x *ItemsResponse) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
 	}
 	return 0
 }
@@ -3411,11 +3419,12 @@ const file_tacit_proto_rawDesc = "" +
 	"\rRevokeRequest\x12\x12\n" +
 	"\x04seat\x18\x01 \x01(\rR\x04seat\"4\n" +
 	"\fItemsRequest\x12$\n" +
-	"\x05items\x18\x01 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"Y\n" +
+	"\x05items\x18\x01 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"s\n" +
 	"\rItemsResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05added\x18\x02 \x01(\rR\x05added\x12\x18\n" +
-	"\achanged\x18\x03 \x01(\rR\achanged\"A\n" +
+	"\achanged\x18\x03 \x01(\rR\achanged\x12\x18\n" +
+	"\awaiting\x18\x04 \x01(\rR\awaiting\"A\n" +
 	"\rExportRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06format\x18\x02 \x01(\tR\x06format\"&\n" +
