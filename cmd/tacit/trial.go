@@ -62,20 +62,9 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 			return input(err, "")
 		}
 	}
-	if f.users > 0 {
-		return input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
-	}
-	if err := f.leavable(spec); err != nil {
-		return err
-	}
-	split, err := splitOf(spec, f.dataDir)
+	split, err := f.triable(spec)
 	if err != nil {
 		return err
-	}
-	all := f.serve
-	all.devices = split.Users()
-	if s := federated(spec, &all); s.Check() != nil {
-		return input(s.Check(), "")
 	}
 	dir, err := os.MkdirTemp("", "tacit-chaos-")
 	if err != nil {
@@ -119,6 +108,26 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 		return err
 	}
 	return a.verdict(t)
+}
+
+// triable is the data of a trial, if its coordinator can begin and be compared with.
+func (f *fleetFlags) triable(spec *lab.Spec) (*data.Split, error) {
+	if f.users > 0 {
+		return nil, input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
+	}
+	if err := f.leavable(spec); err != nil {
+		return nil, err
+	}
+	split, err := splitOf(spec, f.dataDir)
+	if err != nil {
+		return nil, err
+	}
+	all := f.serve
+	all.devices = split.Users()
+	if s := federated(spec, &all); s.Check() != nil {
+		return nil, input(s.Check(), "")
+	}
+	return split, nil
 }
 
 // verdict prints what a trial came to. One that failed has an error in its envelope beside
