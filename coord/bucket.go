@@ -171,7 +171,7 @@ func beyond(s *keptSum, most int64) bool {
 // play has one group play the protocol.
 func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
 	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
-		up, stop := c.timer(stepTime(c.settings.Deadline))
+		up, stop := c.timer(c.stepTime())
 		err := v.wait(ctx, step, up)
 		stop()
 		if err != nil {

@@ -93,6 +93,8 @@ type Coordinator struct {
 	pending  []*pb.Item
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
+	slow     int               // how often steps of masked rounds were made twice as long
+	outrun   bool              // devices came too late for a step
 	missed   string            // why the last readout was not made
 	reading  int               // the round whose readout was begun before a stop; 0 for none
 	here     []int64           // by seat: when it was last heard of

@@ -270,47 +270,6 @@ func (c *Coordinator) engine0() int {
 	return c.newest.Round
 }
 
-// Mask is a step of a masked round.
-func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, error) {
-	seat := seatOf(ctx)
-	if !d.begun() {
-		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "no run has begun")
-	}
-	d.mu.Lock()
-	b := d.masked
-	d.visited(seat, d.now()) // it does not check in while a sum is made
-	d.mu.Unlock()
-	if b == nil || !b.is(r) {
-		if d.isSummed(seat, r) {
-			return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
-		}
-		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
-	}
-	v := b.of[seat]
-	if v == nil {
-		return nil, rpc.Refuse("not_in_cohort", connect.CodePermissionDenied, "%v", errNotYour)
-	}
-	message := r.Message
-	if r.Bytes > uint64(len(r.Message)) {
-		whole, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Message, uint64(v.numbers)*5+4096)
-		if err != nil {
-			return nil, err
-		}
-		if whole == nil {
-			return &pb.MaskResponse{State: pb.MaskResponse_PART, Next: next}, nil
-		}
-		message = whole
-	}
-	out, err := v.mask(seat, int(r.Step), message)
-	if errors.Is(err, errNotYour) {
-		return nil, rpc.Refuse("not_in_cohort", connect.CodePermissionDenied, "%v", err)
-	}
-	if err != nil {
-		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
-	}
-	return out, nil
-}
-
 // Leave takes a device's seat away, at its wish.
 func (d door) Leave(ctx context.Context, _ *pb.LeaveRequest) (*pb.LeaveResponse, error) {
 	if err := d.enrol.do(change{Seat: seatOf(ctx), Gone: true}); err != nil {

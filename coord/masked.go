@@ -133,24 +133,6 @@ func (c *Coordinator) keepSum(task *pb.Task, s *keptSum) error {
 	return c.st.Append(sumLog(c, task), text)
 }
 
-// again is before another attempt. Devices read the state too: it does not say how many of
-// them came.
-func (f *fleet) again(ctx context.Context, t, tried int) error {
-	if tried%maxAttempts > 0 {
-		f.say(fmt.Sprintf("round %d: too few devices for a masked sum: another attempt", t+1))
-		return ctx.Err()
-	}
-	f.say(fmt.Sprintf("round %d: too few devices for a masked sum in %d attempts: waiting before the next", t+1, tried))
-	up, stop := f.timer(f.settings.Deadline)
-	defer stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-up:
-		return nil
-	}
-}
-
 func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Report {
 	if sum == nil {
 		return round.Report{}
@@ -210,13 +192,9 @@ func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	if v.hub, err = secagg.NewServer(v.r); err != nil {
 		return nil, err
 	}
-	v.ends = c.now().Add(maskedSteps * stepTime(c.settings.Deadline))
+	v.ends = c.now().Add(maskedSteps * c.stepTime())
 	return v, nil
 }
-
-// stepTime is how long a step waits for its messages. Devices stay until the last of the
-// steps may be over: who gave up before would end an attempt.
-func stepTime(deadline time.Duration) time.Duration { return deadline / 2 }
 
 // maskedSteps are those in which devices send something.
 const maskedSteps = 4
