@@ -28,6 +28,7 @@ import (
 // fake is a coordinator in memory: every seat is in every round, and a round ends when
 // all have been counted.
 type fake struct {
+	last    *pb.Done // of the last check-in
 	mu      sync.Mutex
 	t       testing.TB
 	key     ed25519.PrivateKey
@@ -196,6 +197,7 @@ func (f *fake) roundOf(k pb.Kind) string { return fmt.Sprint(k, f.round) }
 func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckInResponse, err error) {
 	f := c.f
 	return out, c.do("check-in", func() error {
+		f.last = r.Last
 		seat, ok := f.seats[c.key]
 		if !ok {
 			return refusal("unknown_key")

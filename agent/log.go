@@ -58,6 +58,9 @@ func (r *record) settle(k pb.Kind, digest []byte, fate, reason string, now time.
 // entryOf is the entry of the report of a kind; nil where the log does not have it any more.
 func (r *record) entryOf(k pb.Kind) *Entry {
 	s := *r.of(k)
+	if s == nil {
+		return nil
+	}
 	run := hex.EncodeToString(s.Run)
 	for i := len(r.Log) - 1; i >= 0; i-- {
 		if e := &r.Log[i]; e.Kind == kindName(k) && e.Run == run && e.Round == s.Round && e.Model == s.Model {

@@ -86,7 +86,11 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
 // note writes down what is about to leave, and how far the device has come with it.
 func (p *masker) note(step uint32, bytes int) error {
 	return p.update(func(r *record) error {
-		switch s := *r.of(p.task.Kind); step {
+		s := *r.of(p.task.Kind)
+		if !s.is(p.task) {
+			return errors.New("agent: the report is gone: its owner has forgotten it, or another process has moved on")
+		}
+		switch step {
 		case stepAdvert:
 			s.Attempt, s.Begun, s.Opened, s.Masked = p.task.Attempt, true, false, true
 		case stepReveal:

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/secagg"
+	"github.com/tacit-rec/tacit/wire"
 	"github.com/tacit-rec/tacit/wire/pb"
 )
 
@@ -350,5 +352,35 @@ func TestAMaskedPlanIsNeverAnsweredWithoutMasks(t *testing.T) {
 	}
 	if len(f.digests) > 0 {
 		t.Error("a report came")
+	}
+}
+
+// What a device says of its last round must not let anybody try what was under the masks.
+func TestACheckInTellsNoHashOfWhatIsUnderMasks(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+	d := rigs[0].open()
+	f.rounds(1, rigs)
+	err := d.update(func(r *record) error {
+		r.Train.Masked, r.Train.Fate = true, counted
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Step(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if f.last == nil || len(bytes.Trim(f.last.Digest, "\x00")) > 0 || len(f.last.Digest) != wire.HashBytes {
+		t.Errorf("it says %v", f.last)
+	}
+}
+
+// An owner may forget a device while it plays a masked round.
+func TestADeviceThatIsForgottenInAMaskedRoundStops(t *testing.T) {
+	_, rigs := start(t, "pfedrec", 2, "dim", "4")
+	d := rigs[0].open()
+	p := &masker{Device: d, task: &pb.Task{Kind: pb.Kind_TRAIN}}
+	if err := p.note(stepReveal, 7); err == nil || d.rec.Train != nil {
+		t.Errorf("%v, %+v", err, d.rec.Train)
 	}
 }

@@ -85,6 +85,7 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 			}
 		}
 		task.Attempt = f.nextAttempt()
+		began := f.now()
 		sum, err := f.attempt(ctx, task, in, func(s *keptSum) error { return f.keepSum(task, s) })
 		f.notice(did, ended(err))
 		if ended(err) {
@@ -97,6 +98,7 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		if err != nil {
 			return round.Report{}, err
 		}
+		f.hasten(f.now().Sub(began))
 		f.tire(did, sum.Seats)
 		return f.summed(task, in, sum), nil
 	}

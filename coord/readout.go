@@ -108,9 +108,6 @@ func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(s *keptS
 	}
 	task.Attempt = c.nextAttempt()
 	_, err := c.attempt(ctx, task, cohort, func(s *keptSum) error {
-		if err := c.usedUp(task); err != nil {
-			return err
-		}
 		if len(s.Seats) == 0 {
 			return skipped("the sum is not one that honest devices could make")
 		}
@@ -131,15 +128,19 @@ func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(s *keptS
 	return err
 }
 
-// usedUp notes that devices have opened a sum of which items they have. They are in no other
+// usedUp notes that devices are about to open a sum of which items they have. They are in no other
 // of the run, whatever becomes of this one.
 func (c *Coordinator) usedUp(task *pb.Task) error {
 	if task.Kind != pb.Kind_COUNT {
 		return nil
 	}
 	c.mu.Lock()
+	before := c.counted
 	c.counted = true
 	c.mu.Unlock()
+	if before {
+		return nil
+	}
 	return c.put("counted", true)
 }
 

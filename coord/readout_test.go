@@ -373,7 +373,7 @@ func TestKilledInAReadout(t *testing.T) {
 					t.Errorf("after a readout that was made: %q", r.c.Status().Missed)
 				}
 				// Devices say once which items they have: what was lost of that is not asked for again.
-				r.judged(st.Readouts[0], seatsTo(n), !s.DP.On() && point != "counted")
+				r.judged(st.Readouts[0], seatsTo(n), !s.DP.On() && point == "read")
 			})
 		}
 	}

@@ -91,11 +91,11 @@ func (s *Settings) Check() error {
 	case s.Masked && s.Cohort.Kind == "poisson":
 		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells of the sample, which an epsilon takes for secret; " +
 			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
-	case s.bare() && s.fewest() < wire.SumLeast:
-		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such a sum, and it takes %d or more; "+
-			"a larger cohort, or leave --secagg out", s.fewest(), wire.SumLeast)
-	case s.bare() && s.Bucket > 0 && s.Bucket < wire.SumLeast:
-		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more", s.Bucket, wire.SumLeast)
+	case s.bare() && s.fewest() < bareLeast:
+		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such a sum; a round takes %d or more, of which a third may leave: "+
+			"a larger cohort, or leave --secagg out", s.fewest(), bareLeast)
+	case s.bare() && s.Bucket > 0 && s.Bucket < bareLeast:
+		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more; take %d, so that a third may leave", s.Bucket, wire.SumLeast, bareLeast)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
@@ -193,6 +193,9 @@ func (s *Settings) resumes(begun *Settings) bool {
 	}
 	return bytes.Equal(now.text(), then.text())
 }
+
+// bareLeast devices are wire.SumLeast when a third of them has left.
+const bareLeast = 14
 
 // plan makes the device's plan of a method for a catalogue.
 func (s *Settings) plan(m method.Method, items int) (*device.Plan, error) {

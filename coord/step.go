@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 		if d.isSummed(seat, r) {
 			return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
 		}
-		d.late(r, &pb.MaskResponse{State: pb.MaskResponse_OVER})
+		d.late(b, seat, r, pb.MaskResponse_OVER)
 		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
 	}
 	v := b.of[seat]
@@ -50,16 +51,30 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 	if err != nil {
 		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
 	}
-	d.late(r, out)
+	d.late(b, seat, r, out.State)
 	return out, nil
 }
 
-// late notes that a device came with a message when its step, or its attempt, was over.
-func (c *Coordinator) late(r *pb.MaskRequest, out *pb.MaskResponse) {
-	if out.State == pb.MaskResponse_OVER && len(r.Message) > 0 {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+// late notes that a device of the round came with a message when its step, or the attempt
+// before this one, was over.
+func (c *Coordinator) late(b *buckets, seat uint32, r *pb.MaskRequest, state pb.MaskResponse_State) {
+	if state != pb.MaskResponse_OVER || len(r.Message) == 0 || b == nil || b.of[seat] == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := &b.of[seat].task; t.Round == r.Round && bytes.Equal(t.Run, r.Run) {
 		c.outrun = true
+	}
+}
+
+// hasten makes steps shorter again where all of an attempt took less than half of one.
+func (c *Coordinator) hasten(took time.Duration) {
+	whole := c.stepTime()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outrun = false; c.slow > 0 && took < whole/2 {
+		c.slow--
 	}
 }
 

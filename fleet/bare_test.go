@@ -36,7 +36,7 @@ func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
 		params []string
 	}{
 		"tacit":           {"tacit", 0, nil},
-		"tacit, buckets":  {"tacit", 10, []string{"few", "3"}},
+		"tacit, buckets":  {"tacit", 15, []string{"few", "3"}},
 		"ials":            {"ials", 0, []string{"few", "3"}},
 		"ials in buckets": {"ials", 15, nil},
 	} {
