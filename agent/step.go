@@ -285,8 +285,10 @@ func (h *Host) willing(t *pb.Task, r *record) error {
 		return fmt.Errorf("%w: the promise rests on how often a device answers, and the plan does not say that", errDeclined)
 	case t.Kind == pb.Kind_TRAIN && t.Masking != nil && int(t.Masking.Least) < h.fewest():
 		return fmt.Errorf("%w: a masked sum of %d devices without a promise: want %d or more", errDeclined, t.Masking.Least, h.fewest())
-	case t.Kind == pb.Kind_TRAIN && r.mayAnswer(t, h.about) != nil:
-		return fmt.Errorf("%w: %w", errDeclined, r.mayAnswer(t, h.about))
+	case t.Kind == pb.Kind_TRAIN:
+		if err := r.mayAnswer(t, h.about); err != nil {
+			return fmt.Errorf("%w: %w", errDeclined, err)
+		}
 	case t.Kind == pb.Kind_COUNT && h.promised():
 		return fmt.Errorf("%w: the items that a device has are not covered by the plan's promise", errDeclined)
 	case t.Kind == pb.Kind_EVALUATE && h.promised() && (promise.Against != privacy.Central || promise.Metrics == 0):

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
@@ -142,25 +141,7 @@ func TestNewcomersHaveTheSameBitsForAnyWorkerCountAndAfterAResume(t *testing.T) 
 	for name := range guests(t) {
 		s, o := apart(t, "temporal")
 		one, three, again := start(t, guests(t)[name], s, o, 1), start(t, guests(t)[name], s, o, 3), start(t, guests(t)[name], s, o, 2)
-		for i := range o.Rounds {
-			step(t, one)
-			step(t, three)
-			if i == 1 {
-				var file bytes.Buffer
-				if err := three.Save(&file, "x"); err != nil {
-					t.Fatal(err)
-				}
-				if err := again.Load(&file, "x"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if i > 1 {
-				step(t, again)
-			}
-		}
-		if a, b, c := one.Digest(), three.Digest(), again.Digest(); a != b || a != c {
-			t.Errorf("%s: digests %.8s, %.8s and resumed %.8s", name, a, b, c)
-		}
+		sameBits(t, name, one, three, again)
 	}
 }
 

@@ -78,25 +78,7 @@ func TestNewUsersHaveTheSameBitsForAnyWorkerCountAndAfterAResume(t *testing.T) {
 		}
 		one, three := start(t, family(t)[name], moments(t), o, 1), start(t, family(t)[name], moments(t), o, 3)
 		again := start(t, family(t)[name], moments(t), o, 2)
-		for i := range o.Rounds {
-			step(t, one)
-			step(t, three)
-			if i == 1 {
-				var file bytes.Buffer
-				if err := three.Save(&file, "x"); err != nil {
-					t.Fatal(err)
-				}
-				if err := again.Load(&file, "x"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if i > 1 {
-				step(t, again)
-			}
-		}
-		if a, b, c := one.Digest(), three.Digest(), again.Digest(); a != b || a != c {
-			t.Errorf("%s: digests %.8s, %.8s and resumed %.8s", name, a, b, c)
-		}
+		sameBits(t, name, one, three, again)
 	}
 }
 
@@ -167,5 +149,30 @@ func TestMethodsOfFeaturesRefuseDataWithoutThem(t *testing.T) {
 func TestStrangersNeedEverybody(t *testing.T) {
 	if _, err := New(pfedrec(t, "infer", "random"), moments(t), defaults(), 1, 1); err == nil {
 		t.Error("strangers' tables are scored where users are held out")
+	}
+}
+
+// sameBits runs two that must not differ, and a third that goes on after two rounds from what
+// the second has saved.
+func sameBits(t *testing.T, name string, one, other, again *Run) {
+	t.Helper()
+	for i := range one.Rounds {
+		step(t, one)
+		step(t, other)
+		if i == 1 {
+			var file bytes.Buffer
+			if err := other.Save(&file, "x"); err != nil {
+				t.Fatal(err)
+			}
+			if err := again.Load(&file, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i > 1 {
+			step(t, again)
+		}
+	}
+	if a, b, c := one.Digest(), other.Digest(), again.Digest(); a != b || a != c {
+		t.Errorf("%s: digests %.8s, %.8s and resumed %.8s", name, a, b, c)
 	}
 }
