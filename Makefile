@@ -17,10 +17,10 @@ DIR ?= screens
 # How long each fuzz target runs under `make fuzz`.
 T ?= 60s
 # The packages that build for js/wasm: the import table in internal/lint says the same.
-PURE := account agg data device figure learn method methods param privacy rank rng rows secagg vec wire wire/pb
+PURE := data internal/base/metrics internal/base/rng internal/base/rows internal/engine/aggregate internal/engine/local internal/pb internal/study/figure learn method methods param privacy privacy/account privacy/secagg vec wire
 # Goroutines meet in sim; the others are what runs inside them. Of the methods,
 # which are slow under the detector, only the checks that compare workers.
-RACE := ./device ./round ./sim ./conform ./agg ./rank ./rows ./secagg ./vec ./param ./tune ./wire/rpc ./agent ./agent/local ./mobile ./board ./coord
+RACE := ./internal/engine/local ./internal/engine/round ./sim ./conform ./internal/engine/aggregate ./internal/base/metrics ./internal/base/rows ./privacy/secagg ./vec ./param ./internal/study/tune ./internal/rpc ./device ./internal/statefile ./mobile ./internal/study/leaderboard ./coordinator
 
 say = @printf '\n== %s\n' $(1)
 
@@ -67,7 +67,7 @@ chromium:
 .PHONY: screens
 screens: chromium ## pictures of report pages, light, dark, phone and print, in DIR: make screens DIR=screens [RUN=runs/a]
 	@mkdir -p $(DIR)
-	$(GO) test ./report -count 1 -run TestPagesInChromium -args -pages "$(abspath $(DIR))" $(if $(RUN),-folder "$(abspath $(RUN))")
+	$(GO) test ./internal/study/report -count 1 -run TestPagesInChromium -args -pages "$(abspath $(DIR))" $(if $(RUN),-folder "$(abspath $(RUN))")
 	@ls $(DIR)/*.png
 
 .PHONY: unit
@@ -116,7 +116,7 @@ browser:
 	$(call say,'js/wasm: the pure packages')
 	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build $(addprefix ./,$(PURE))
 	@if command -v node >/dev/null; then \
-		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(TEST) -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./lab; \
+		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(TEST) -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./internal/study/experiment; \
 	else \
 		echo 'NOT RUN: the same bits under js/wasm need node, and none was found'; \
 	fi
@@ -134,15 +134,15 @@ arm64:
 		echo 'NOT RUN: arm64 needs qemu-aarch64 (Debian: qemu-user), and none was found'; \
 	else \
 		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(TEST) $${qemu:+-exec "$$qemu"} ./vec; \
-		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(TEST) $${qemu:+-exec "$$qemu"} -run SameBits ./lab; \
+		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(TEST) $${qemu:+-exec "$$qemu"} -run SameBits ./internal/study/experiment; \
 	fi
 
 .PHONY: purego
 purego:
 	$(call say,'purego: without assembly')
 	CGO_ENABLED=0 $(GO) build -tags purego ./...
-	$(TEST) -tags purego ./vec ./rng ./device
-	$(TEST) -tags purego -run SameBits ./lab
+	$(TEST) -tags purego ./vec ./internal/base/rng ./internal/engine/local
+	$(TEST) -tags purego -run SameBits ./internal/study/experiment
 
 # Run in vec/gen, a module of its own; what it writes is committed.
 kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec && $(GO) run ./neon > ../kernels_arm64.s
@@ -150,7 +150,7 @@ kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg ve
 .PHONY: generate
 generate: ## write the generated kernels, messages and pages anew
 	cd vec/gen && $(kernels)
-	cd wire && $(GO) run ./gen
+	$(GO) run ./internal/pb/gen
 	$(MAKE) build
 	./tacit docs methods -o docs/methods
 
@@ -165,8 +165,8 @@ generated: build
 	else \
 		echo 'NOT RUN for vec/kernels_*: the modules of vec/gen could not be downloaded'; \
 	fi; \
-	cp wire/tacit.proto "$$dir"; root=$$(pwd); (cd "$$dir" && $(GO) -C "$$root" run ./wire/gen "$$dir/tacit.proto" "$$dir"); \
-	diff -ru -x doc.go wire/pb "$$dir/pb" || stale wire/pb; \
+	cp wire/tacit.proto "$$dir"; $(GO) run ./internal/pb/gen "$$dir/tacit.proto" "$$dir"; \
+	diff -ru -x doc.go -x gen internal/pb "$$dir/pb" || stale internal/pb; \
 	./tacit docs methods -o "$$dir/methods"; \
 	diff -ru docs/methods "$$dir/methods" || stale docs/methods
 

@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/rng"
-	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -178,7 +178,7 @@ func findsWithheld(build Build) error {
 	return nil
 }
 
-func shares(p *device.Plan) bool {
+func shares(p *local.Plan) bool {
 	for _, s := range p.Slots {
 		if s.Scope == method.Shared {
 			return true

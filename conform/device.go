@@ -8,30 +8,30 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/rng"
-	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
 
 // alone is one device with a memory of its own.
 type alone struct {
-	*device.Worker
-	plan  *device.Plan
-	mem   *device.Memory
-	state device.State
+	*local.Worker
+	plan  *local.Plan
+	mem   *local.Memory
+	state local.State
 	split *data.Split
 	part  data.Part
 }
 
 func newAlone(build Build, plain bool) (*alone, error) {
-	return newDevice(build, device.Options{Plain: plain})
+	return newDevice(build, local.Options{Plain: plain})
 }
 
 // newDevice is one device of the board, with the options that are not the board's.
-func newDevice(build Build, o device.Options) (*alone, error) {
+func newDevice(build Build, o local.Options) (*alone, error) {
 	s, err := data.NewSplit(board(), fair, 1)
 	if err != nil {
 		return nil, err
@@ -41,23 +41,23 @@ func newDevice(build Build, o device.Options) (*alone, error) {
 		return nil, err
 	}
 	o.Features, o.Items, o.Users, o.Rounds, o.Batch, o.Negatives, o.Seed = features, s.Items(), s.Users(), 10, 32, 4, 1
-	p, err := device.NewPlan(build(), o)
+	p, err := local.NewPlan(build(), o)
 	if err != nil {
 		return nil, err
 	}
 	if p.Central() {
 		return nil, doesNotApply("the method is trained in one place: there is no visit")
 	}
-	m, err := device.NewMemory(p, 1, 1)
+	m, err := local.NewMemory(p, 1, 1)
 	if err != nil {
 		return nil, err
 	}
-	return &alone{Worker: device.NewWorker(m, 0), plan: p, mem: m, state: m.Born(nil), split: s}, nil
+	return &alone{Worker: local.NewWorker(m, 0), plan: p, mem: m, state: m.Born(nil), split: s}, nil
 }
 
-func (a *alone) task(u, round int) *device.Task {
+func (a *alone) task(u, round int) *local.Task {
 	a.split.User(u, &a.part)
-	return &device.Task{Device: uint32(u), Round: round, Train: a.part.Train, Rows: a.part.Rows, Hide: a.split.Hidden(&a.part)}
+	return &local.Task{Device: uint32(u), Round: round, Train: a.part.Train, Rows: a.part.Rows, Hide: a.split.Hidden(&a.part)}
 }
 
 // gradient: Back is the derivative of Logits, by central differences, at random
@@ -188,7 +188,7 @@ func noAllocation(build Build) error {
 }
 
 func noAllocationIn(build Build, guarded bool) error {
-	a, err := newDevice(build, device.Options{Guarded: guarded})
+	a, err := newDevice(build, local.Options{Guarded: guarded})
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func noAllocationIn(build Build, guarded bool) error {
 
 // solves lets off a method that is not a Learner: what its solver allocates is
 // the solver's affair.
-func solves(p *device.Plan) bool {
+func solves(p *local.Plan) bool {
 	_, learns := p.Method.(method.Learner)
 	return !learns
 }

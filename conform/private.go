@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
@@ -54,7 +54,7 @@ func newBench(build Build) (*bench, error) {
 }
 
 func (k *bench) device(b privacy.Bound) (*alone, error) {
-	a, err := newDevice(k.build, device.Options{Guarded: true})
+	a, err := newDevice(k.build, local.Options{Guarded: true})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (k *bench) boundedBy(b privacy.Bound) error {
 	}
 	n := busy.plan.Numbers(2)
 	for u := range 6 {
-		k.sealed(busy, 10+u, device.Void) // late: nothing of it counts
+		k.sealed(busy, 10+u, local.Void) // late: nothing of it counts
 		got := k.sealed(busy, u, 0)
 		length := 0.0
 		for _, x := range got[:n] {

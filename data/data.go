@@ -6,7 +6,7 @@ package data
 import (
 	"strconv"
 
-	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
 // History is what one user did, oldest first. Of rows with the same time the

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tacit-rec/tacit/rng"
-	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
 // findContext looks up the columns of categories in the part's header. A file that

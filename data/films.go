@@ -3,7 +3,7 @@ package data
 import (
 	"math"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // dim is the number of taste dimensions.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // hitRates withholds each user's last row and ranks it among 99 items the user

@@ -3,7 +3,7 @@ package data
 import (
 	"slices"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // outShare is the share of the users that NewUsers holds out.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // line is a row of the oracle.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 func mustSplit(t testing.TB, src Source, protocol string, seed uint64) *Split {

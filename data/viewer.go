@@ -3,7 +3,7 @@ package data
 import (
 	"math"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // scratch is what generating one user after another writes to.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 func mustWorld(t testing.TB, s string) *World {

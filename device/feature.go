@@ -1,114 +1,203 @@
 package device
 
 import (
-	"encoding/binary"
-	"math"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 
-	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
 )
 
-// bind checks a method's parameters, and tells one that reads features what there
-// is; other methods do without.
-func bind(m method.Method, opt *Options) error {
-	if err := method.Check(m); err != nil {
+// mostColumns bounds what an owner tells.
+const mostColumns = 64
+
+// In is the event in a moment: the columns of its interaction, with their values.
+func (e Event) In(moment map[string]string) Event {
+	q := url.Values{}
+	for name, value := range moment {
+		q.Set(name, value)
+	}
+	e.With = q.Encode()
+	return e
+}
+
+// features are those that a plan's method reads; nil where the plan names none. Columns
+// of items come with the model. Those of users and interactions are the host's, or of a
+// device that is alone: they are filled for each task, where they stand, since a method
+// may have a copy of a column that shares its values.
+func (h *Host) features(m *pb.Manifest, p *pb.Plan, blob get) (*rows.Features, error) {
+	if len(p.Features) == 0 || len(m.Features.GetHash()) == 0 {
+		return h.Features, nil
+	}
+	b, err := blob(m.Features)
+	if err != nil {
+		return nil, err
+	}
+	f, err := wire.ReadFeatures(b, int(p.Items))
+	if err != nil {
+		return nil, err
+	}
+	if own := h.Features; own != nil {
+		return &rows.Features{User: own.User, Item: f.Item, Row: own.Row}, nil
+	}
+	for i := range f.User {
+		makeRoom(&f.User[i], 1)
+	}
+	for i := range f.Row {
+		if f.Row[i].Start != nil {
+			return nil, fmt.Errorf("%w: %q has sets of categories for each interaction, which only devices that are played together can have", ErrFeatures, f.Row[i].Name)
+		}
+		makeRoom(&f.Row[i], mostEvents)
+	}
+	return f, nil
+}
+
+// makeRoom gives a column n places.
+func makeRoom(c *rows.Column, n int) {
+	switch {
+	case c.Card == 0:
+		c.Value = make([]float32, n)
+	case c.Start != nil: // of the one user
+		c.Start, c.Code = make([]uint32, n+1), make([]uint32, c.Card)
+	default:
+		c.Code = make([]uint32, n)
+	}
+}
+
+// put sets place k of a column to what a text says.
+func put(c *rows.Column, k int, text string) error {
+	if c.Card == 0 {
+		x, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
+		if err != nil || x-x != 0 {
+			return fmt.Errorf("%w: %s = %q: want %s", ErrFeatures, c.Name, text, c.Choices())
+		}
+		c.Value[k] = float32(x)
+		return nil
+	}
+	codes, err := c.Codes(text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFeatures, err)
+	}
+	if c.Start == nil {
+		c.Code[k] = codes[0]
+		return nil
+	}
+	slices.Sort(codes)
+	codes = slices.Compact(codes)
+	c.Start[k+1] = uint32(copy(c.Code, codes))
+	return nil
+}
+
+// describe fills the columns of a device that is alone, for a task.
+func (h *Host) describe(r *record, src Source, t *local.Task) error {
+	f := h.plan.Features
+	if err := describeUser(f.User, r.Features); err != nil {
 		return err
 	}
-	featured, reads := method.As[method.Featured](m)
-	if !reads {
-		opt.Features = nil
+	if len(f.Row) == 0 {
 		return nil
 	}
-	if opt.Features == nil {
-		opt.Features = &rows.Features{}
+	s, ok := src.(*told)
+	if !ok || len(s.with) != len(t.Train) {
+		return fmt.Errorf("%w: %s of each interaction, which this source does not tell", ErrFeatures, columnNames(f.Row))
 	}
-	return featured.Bind(opt.Features)
+	t.Rows = make([]uint32, len(t.Train))
+	for k, with := range s.with {
+		t.Rows[k] = uint32(k)
+		values, err := url.ParseQuery(with)
+		if err != nil {
+			return err
+		}
+		for i := range f.Row {
+			c := &f.Row[i]
+			if values.Has(c.Name) {
+				err = put(c, k, values.Get(c.Name))
+			} else {
+				err = missing(c, k)
+			}
+			if err != nil {
+				return fmt.Errorf("%w (the moment of item %s in the history)", err, h.cat.Item(t.Train[k]).Id)
+			}
+		}
+	}
+	return nil
 }
 
-// classes are the items that a method of features alone cannot tell apart.
-type classes struct {
-	first []uint32 // an item of each class
-	of    []uint32 // by item
-}
+// unknowns are the categories that stand for a value that nobody knows.
+var unknowns = []string{"unknown", ""}
 
-// classify returns nil where no features are read, or a row per item is read as
-// well, or no two items are alike.
-func (p *Plan) classify() *classes {
-	if p.Features == nil {
-		return nil
+// missing sets place k to the category that stands for a value that was not told, where
+// the column has one; of a set that is none.
+func missing(c *rows.Column, k int) error {
+	if c.Start != nil {
+		return put(c, k, "")
 	}
-	for i := range p.Slots {
-		if p.Slots[i].PerItem {
+	for _, name := range unknowns {
+		if at := slices.Index(c.Names, name); at >= 0 {
+			c.Code[k] = uint32(at)
 			return nil
 		}
 	}
-	c := &classes{of: make([]uint32, p.Items)}
-	known := map[string]uint32{}
-	var key []byte
-	for i := range uint32(p.Items) {
-		key = key[:0]
-		for n := range p.Features.Item {
-			col := &p.Features.Item[n]
-			if col.Card == 0 {
-				key = binary.LittleEndian.AppendUint32(key, math.Float32bits(col.Value[i]))
-				continue
-			}
-			of := col.Of(i)
-			key = binary.LittleEndian.AppendUint32(key, uint32(len(of)))
-			for _, code := range of {
-				key = binary.LittleEndian.AppendUint32(key, code)
-			}
+	return fmt.Errorf("%w: %s was not told, and no category stands for that: want %s", ErrFeatures, c.Name, c.Choices())
+}
+
+// describeUser fills the columns of the user.
+func describeUser(columns []rows.Column, told map[string]string) error {
+	for name := range told {
+		if !slices.ContainsFunc(columns, func(c rows.Column) bool { return c.Name == name }) {
+			return noColumn(name, "users", columns)
 		}
-		at, ok := known[string(key)]
-		if !ok {
-			at = uint32(len(c.first))
-			known[string(key)] = at
-			c.first = append(c.first, i)
-		}
-		c.of[i] = at
 	}
-	if len(c.first) == p.Items {
+	for i := range columns {
+		c := &columns[i]
+		text, ok := told[c.Name]
+		err := error(nil)
+		if ok {
+			err = put(c, 0, text)
+		} else {
+			err = missing(c, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func columnNames(columns []rows.Column) string {
+	var names []string
+	for i := range columns {
+		names = append(names, columns[i].Name)
+	}
+	if len(names) == 0 {
+		return "none: it reads none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// described sees that the owner has told what the model's method reads, before a round
+// wants it.
+func (d *Device) described() error {
+	m, err := d.manifest()
+	if err != nil {
 		return nil
 	}
-	return c
-}
-
-// scoreClasses scores one item of each class, and gives its score to all.
-func (k *Worker) scoreClasses(dst []float32) {
-	c, some := k.mem.classes, k.score.class
-	for lo := 0; lo < len(some); lo += scoreChunk {
-		hi := min(lo+scoreChunk, len(some))
-		k.scoreChunk(c.first[lo:hi], some[lo:hi])
+	seen := fmt.Sprint(m.Version, d.rec.Features)
+	if seen == d.seen {
+		return nil
 	}
-	for i, at := range c.of {
-		dst[i] = some[at]
+	f, err := d.columns()
+	if err != nil || f == nil {
+		return err
 	}
-}
-
-// Context says in which interaction the next scores are asked for: its row of
-// Features.Row. Until it is called, that is the newest the device has. It reports
-// whether that changes the scores.
-func (k *Worker) Context(row uint32) bool {
-	k.score.context = row
-	return k.p.context
-}
-
-// startContext gives every negative the interaction of its positive; the positives
-// come after.
-func (k *Worker) startContext(t *Task, negatives int) {
-	if k.ctx == nil {
-		return
+	if err := describeUser(f.User, d.rec.Features); err != nil {
+		return err
 	}
-	for x := range negatives {
-		k.ctx[x] = t.Rows[x/k.p.Negatives]
-	}
-}
-
-// DrawnRows returns the interactions of the samples that Draw returned; nil where
-// those have no features.
-func (k *Worker) DrawnRows() []uint32 { return k.ctx }
-
-// owns reports whether the device scores with its own copy of a shared table.
-func (k *Worker) owns(v *method.View) bool {
-	return k.visited && v.Slot.Serve == method.Tuned || k.readied && v.Slot.Scope == method.Shared && v.Slot.Up == method.Delta
+	d.seen = seen
+	return nil
 }

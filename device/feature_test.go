@@ -1,119 +1,83 @@
-package device_test
+package device
 
 import (
+	"errors"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/device"
-	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rows"
-	"github.com/tacit-rec/tacit/vec"
+	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
-// seer scores an item by its colour and by the moment, and writes down the samples of its visits.
-type seer struct {
-	saw *[][3]uint32 // item, label, interaction
-}
-
-func (s seer) Bind(f *rows.Features) error { return nil }
-func (s seer) Slots(int) []method.Slot {
-	return []method.Slot{{Name: "x", Scope: method.Shared, Rows: 1, Dim: 1}}
-}
-
-func (s seer) Logits(w *method.Work, b *method.Batch, out []float32) {
-	for x, i := range b.Item {
-		out[x] = float32(w.Features.Item[0].Code[i]) + 10*float32(w.Features.Row[0].Code[b.Row[x]])
+func TestAHistoryMayTellOfMoments(t *testing.T) {
+	got, err := ReadEvents(strings.NewReader("item,weather,time,daytime\na,sunny & warm,5,evening\nb,,,\nc,,7,night\n"))
+	want := []Event{{"a", 5000, "daytime=evening&weather=sunny+%26+warm"}, {"b", 1, ""}, {"c", 7000, "daytime=night"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v: want %+v", got, err, want)
 	}
-}
-
-func (s seer) Visit(int) method.Visit {
-	return method.Visit{Run: func(w *method.Work) {
-		for pass := range 3 {
-			if pass > 0 {
-				w.Samples.Reorder()
-			}
-			*s.saw = (*s.saw)[:0]
-			b := w.Batch(0, len(w.Samples.Item))
-			for x := range b.Item {
-				*s.saw = append(*s.saw, [3]uint32{b.Item[x], uint32(b.Y[x]), b.Row[x]})
-			}
+	for _, bad := range []string{"item,time,hour\na,1,2,3", "item,time,hour\na,now,2", "a,1,2"} {
+		if got, err := ReadEvents(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q is read as %+v", bad, got)
 		}
-	}}
+	}
 }
 
-func colours(items, interactions int) *rows.Features {
-	f := &rows.Features{Item: []rows.Column{{Name: "colour", Card: 3}}, Row: []rows.Column{{Name: "moment", Card: interactions}}}
-	for i := range uint32(items) {
-		f.Item[0].Code = append(f.Item[0].Code, i%3)
-	}
-	for k := range uint32(interactions) {
-		f.Row[0].Code = append(f.Row[0].Code, k)
-	}
-	return f
-}
-
-func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
-	var saw [][3]uint32
-	p, err := device.NewPlan(seer{&saw}, device.Options{Features: colours(50, 9), Items: 50, Rounds: 3, Batch: 100, Negatives: 3, Seed: 1})
-	if err != nil {
+// A file that tells more of events that are there adds none of them again.
+func TestMomentsAreAddedToWhatIsThere(t *testing.T) {
+	f := newFake(t, "pfedrec", 1, "dim", "4")
+	f.publish()
+	d := f.rig(0).open()
+	if err := d.Replace([]Event{{Item: "a", Time: 1}, {Item: "a", Time: 1}, {Item: "b", Time: 2, With: "hour=1"}}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := device.NewMemory(p, 1, 1)
-	if err != nil {
-		t.Fatal(err)
+	n, err := d.Merge([]Event{{Item: "a", Time: 1, With: "hour=5"}, {Item: "b", Time: 2}, {Item: "c", Time: 3}})
+	want := []Event{{"a", 1, "hour=5"}, {"a", 1, ""}, {"b", 2, "hour=1"}, {"c", 3, ""}}
+	if got := d.rec.History.Events; err != nil || n != 1 || !slices.Equal(got, want) {
+		t.Errorf("%d added, %+v, %v: want 1, %+v", n, got, err, want)
 	}
-	k := device.NewWorker(m, 0)
-	st := m.Born(nil)
-	task := device.Task{Device: 1, Round: 2, Train: []uint32{4, 9, 30}, Rows: []uint32{7, 2, 5}}
-	k.Visit(&st, &task, 0, false)
-	at := map[uint32]uint32{4: 7, 9: 2, 30: 5}
-	negatives := map[uint32]int{}
-	for _, s := range saw {
-		if s[1] == 1 && at[s[0]] != s[2] {
-			t.Errorf("item %d comes from interaction %d, want %d", s[0], s[2], at[s[0]])
-		}
-		if s[1] == 0 {
-			negatives[s[2]]++
-		}
-	}
-	if len(saw) != 12 || negatives[7] != 3 || negatives[2] != 3 || negatives[5] != 3 {
-		t.Errorf("of %d samples the negatives are %v by interaction, want three for each of three", len(saw), negatives)
-	}
-	drawn := k.Draw(&task)
-	for x, raw := range drawn {
-		if i := raw &^ vec.Positive; raw != i && k.DrawnRows()[x] != at[i] {
-			t.Errorf("item %d is drawn from interaction %d, want %d", i, k.DrawnRows()[x], at[i])
-		}
+	if err := d.Add(Event{Item: "a", With: "%zz"}); err == nil {
+		t.Error("a moment that is none is kept")
 	}
 }
 
-func TestItemsAlikeAreScoredOnce(t *testing.T) {
-	var saw [][3]uint32
-	p, err := device.NewPlan(seer{&saw}, device.Options{Features: colours(2000, 9), Items: 2000, Rounds: 3, Batch: 100, Negatives: 3, Seed: 1})
-	if err != nil {
+func TestAnOwnerTellsAndTakesBack(t *testing.T) {
+	f := newFake(t, "pfedrec", 1, "dim", "4")
+	f.publish()
+	r := f.rig(0)
+	d := r.open()
+	if err := errors.Join(d.Describe(map[string]string{"age": "25", "gender": "F"}), d.Describe(map[string]string{"age": ""})); err != nil {
 		t.Fatal(err)
 	}
-	m, err := device.NewMemory(p, 1, 1)
-	if err != nil {
-		t.Fatal(err)
+	about, err := r.open().About() // it is in the vault
+	if err != nil || !reflect.DeepEqual(about.Features, map[string]string{"gender": "F"}) {
+		t.Errorf("%v, %v", about.Features, err)
 	}
-	k := device.NewWorker(m, 0)
-	st := m.Born(nil)
-	k.Prepare(&st, &device.Task{Train: []uint32{4, 9}, Rows: []uint32{7, 2}})
-	all, some := make([]float32, 2000), make([]float32, 3)
-	for _, moment := range []uint32{2, 8} { // the newest, then another
-		if moment != 2 {
-			k.Context(moment)
+	if d.Describe(map[string]string{"": "x"}) == nil || d.Describe(map[string]string{"x": strings.Repeat("y", 5000)}) == nil {
+		t.Error("a feature without a name, or a long one, is kept")
+	}
+}
+
+func TestColumnsOfOneUserAreFilled(t *testing.T) {
+	columns := []rows.Column{{Name: "likes", Card: 3, Start: []uint32{0}, Names: []string{"a", "b", "c"}}, {Name: "height"}, {Name: "kind", Card: 4}}
+	for i := range columns {
+		makeRoom(&columns[i], 1)
+	}
+	for range 2 { // what was there does not stay
+		if err := describeUser(columns, map[string]string{"likes": "c|a|c", "height": "1.5", "kind": "3"}); err != nil {
+			t.Fatal(err)
 		}
-		k.ScoreAll(all)
-		k.Score([]uint32{5, 1999, 0}, some)
-		if !slices.Equal(some, []float32{all[5], all[1999], all[0]}) {
-			t.Errorf("one by one they score %v", some)
+		if !slices.Equal(columns[0].Of(0), []uint32{0, 2}) || columns[1].Value[0] != 1.5 || !slices.Equal(columns[2].Of(0), []uint32{3}) {
+			t.Errorf("%+v", columns)
 		}
-		for i, z := range all {
-			if want := float32(i%3) + 10*float32(moment); z != want {
-				t.Fatalf("in moment %d item %d scores %g, want %g", moment, i, z, want)
-			}
+		if err := describeUser(columns, map[string]string{"likes": "", "height": "-1", "kind": "0"}); err != nil || len(columns[0].Of(0)) != 0 {
+			t.Errorf("%+v, %v", columns, err)
+		}
+	}
+	for name, value := range map[string]string{"likes": "d", "height": "tall", "kind": "4"} {
+		told := map[string]string{"likes": "", "height": "-1", "kind": "0"}
+		if told[name] = value; !errors.Is(describeUser(columns, told), ErrFeatures) {
+			t.Errorf("%s = %s is taken", name, value)
 		}
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
 )
 

@@ -3,7 +3,7 @@ package learn
 import (
 	"math"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/vec"
 )
 

@@ -3,8 +3,8 @@ package learn
 import (
 	"math"
 
+	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
 )
 

@@ -1,8 +1,8 @@
 package learn
 
 import (
+	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
 )
 

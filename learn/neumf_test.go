@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
 )
 
 // neural is a method that is NeuMF and nothing else.

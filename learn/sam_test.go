@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -69,7 +69,7 @@ func TestSAMIsTheGradientBesideThePoint(t *testing.T) {
 			return learn.Epochs(2, 0, seen(&batches, learn.Descend(learn.Wrap(learn.BCE(l)), learn.SGD(tinyBias, learn.Const(0), 0))))
 		})
 		s := open(t, spy, false)
-		s.Visit(&s.state, task(0), device.Void, false)
+		s.Visit(&s.state, task(0), local.Void, false)
 		b.Visit(&b.state, task(0), 0, true)
 		for _, x := range batches {
 			g := d.sharpen(x, float64(c[0]), float64(c[1]))
@@ -196,7 +196,7 @@ func (x mute) Logits(w *method.Work, b *method.Batch, out []float32) { x.m.Logit
 func TestAGradientThatNobodyTakesIsRefused(t *testing.T) {
 	m := mute{&neural{NeuMF: learn.NeuMF{Dim: 2, Hidden: learn.Layers{2}}, up: method.Gradient}}
 	const want = `device: slot "item.gmf": its gradient is sent, and the method has no Update to take it`
-	if _, err := device.NewPlan(m, device.Options{Items: 3, Rounds: 1, Batch: 4, Negatives: 1}); err == nil || err.Error() != want {
+	if _, err := local.NewPlan(m, local.Options{Items: 3, Rounds: 1, Batch: 4, Negatives: 1}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
 )
 
 // deep is a method that is a Score and nothing else.
@@ -214,7 +214,7 @@ func TestVisitsOfANetworkDoNotAllocate(t *testing.T) {
 	}}
 	b := open(t, m, false)
 	at := task(1)
-	visit := func() { b.Visit(&b.state, at, device.Void, true) }
+	visit := func() { b.Visit(&b.state, at, local.Void, true) }
 	visit()
 	if n := testing.AllocsPerRun(20, visit); n != 0 {
 		t.Errorf("a visit allocates %g times", n)

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"math"
 
+	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
 

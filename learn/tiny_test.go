@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -54,32 +54,32 @@ func (m headed) Head() *method.Head     { return (*method.Head)(&m.Dot) }
 
 // bench is one worker in a memory of its own.
 type bench struct {
-	*device.Worker
-	plan  *device.Plan
-	mem   *device.Memory
-	state device.State
+	*local.Worker
+	plan  *local.Plan
+	mem   *local.Memory
+	state local.State
 }
 
 const tinyItems = 30
 
 func open(t *testing.T, m method.Method, plain bool) *bench {
 	t.Helper()
-	p, err := device.NewPlan(m, device.Options{Items: tinyItems, Rounds: 10, Batch: 4, Negatives: 2, Seed: 3, Plain: plain})
+	p, err := local.NewPlan(m, local.Options{Items: tinyItems, Rounds: 10, Batch: 4, Negatives: 2, Seed: 3, Plain: plain})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem, err := device.NewMemory(p, 1, 1)
+	mem, err := local.NewMemory(p, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{device.NewWorker(mem, 0), p, mem, mem.Born(nil)}
+	return &bench{local.NewWorker(mem, 0), p, mem, mem.Born(nil)}
 }
 
 // train has an item twice, so that rows repeat within a batch and between them.
 var train = []uint32{3, 17, 3, 8, 29, 0, 12}
 
-func task(round int) *device.Task {
-	return &device.Task{Device: 1, Round: round, Train: train, Hide: [2][]uint32{{5, 6}}}
+func task(round int) *local.Task {
+	return &local.Task{Device: 1, Round: round, Train: train, Hide: [2][]uint32{{5, 6}}}
 }
 
 // batch is what a step was given.

@@ -1,6 +1,6 @@
 package method
 
-import "github.com/tacit-rec/tacit/rows"
+import "github.com/tacit-rec/tacit/internal/base/rows"
 
 // Method is what a published method implements. Its parameters are the exported
 // fields of one struct, with tags `default` and `doc`; package param reads them.

@@ -1,6 +1,6 @@
 package method
 
-import "github.com/tacit-rec/tacit/rows"
+import "github.com/tacit-rec/tacit/internal/base/rows"
 
 // Pool is what a Central method trains on: a round's samples of all users, in
 // random order.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 func TestATallyIsTheSamplesOfEachRow(t *testing.T) {

@@ -1,8 +1,8 @@
 package method
 
 import (
-	"github.com/tacit-rec/tacit/rng"
-	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
 

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -62,7 +62,7 @@ func runOn(t testing.TB, s *data.Split, words string, rounds int) *sim.Run {
 }
 
 // places are all that was measured in the selected round, with the model's values.
-func places(r *sim.Run) ([]rank.Place, []float32) {
+func places(r *sim.Run) ([]metrics.Place, []float32) {
 	return append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Engine.Value[learn.ItemSlot]
 }
 

@@ -4,10 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
 )
 
 // starOnPaper scores every sample of a batch: item rows, neighbours, user, bias.
@@ -46,11 +46,11 @@ func starOnPaper(e, n [][]float64, y []float32, u []float64, bias, near, graph f
 // gnnAtWork is a device whose items have neighbours.
 func gnnAtWork(t *testing.T, m *FedPerGNN) (*method.Work, rng.Rand) {
 	t.Helper()
-	p, err := device.NewPlan(m, device.Options{Items: 40, Rounds: 2, Batch: 64, Negatives: 2, Seed: 1, Plain: true})
+	p, err := local.NewPlan(m, local.Options{Items: 40, Rounds: 2, Batch: 64, Negatives: 2, Seed: 1, Plain: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem, err := device.NewMemory(p, 1, 1)
+	mem, err := local.NewMemory(p, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func gnnAtWork(t *testing.T, m *FedPerGNN) (*method.Work, rng.Rand) {
 			mem.Value(gnnNear)[i] = float32(r.Norm())
 		}
 	}
-	k, st := device.NewWorker(mem, 0), mem.Born(nil)
-	return k.Open(&st, &device.Task{Train: []uint32{3, 17, 3, 8, 29, 0, 12}}), r
+	k, st := local.NewWorker(mem, 0), mem.Born(nil)
+	return k.Open(&st, &local.Task{Train: []uint32{3, 17, 3, 8, 29, 0, 12}}), r
 }
 
 func TestFedPerGNNsGradientIsTheFiniteDifference(t *testing.T) {

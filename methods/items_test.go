@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/refs"
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/study/reference"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -128,7 +128,7 @@ func TestFederatedEASEIsThatOfOnePlace(t *testing.T) {
 // swap a user's items: one of the 943 users is .001.
 func TestFederatedEASERanksAsTheReferenceDoes(t *testing.T) {
 	s := movies(t, "ml-100k")
-	row, err := refs.Compute(context.Background(), "ease", refs.Config{Split: s, Seed: 1, Jobs: 2})
+	row, err := reference.Compute(context.Background(), "ease", reference.Config{Split: s, Seed: 1, Jobs: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,25 +4,25 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/rows"
 )
 
 // visited is what a device sends after one visit.
-func visited(t *testing.T, m method.Method, o device.Options, task device.Task) (*device.Plan, *rows.Update) {
+func visited(t *testing.T, m method.Method, o local.Options, task local.Task) (*local.Plan, *rows.Update) {
 	t.Helper()
 	o.Rounds, o.Batch, o.Seed = 10, 32, 1
-	p, err := device.NewPlan(m, o)
+	p, err := local.NewPlan(m, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem, err := device.NewMemory(p, 1, 1)
+	mem, err := local.NewMemory(p, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, state := device.NewWorker(mem, 0), mem.Born(nil)
+	w, state := local.NewWorker(mem, 0), mem.Born(nil)
 	w.Visit(&state, &task, 0, false)
 	return p, w.Update(0)
 }
@@ -30,7 +30,7 @@ func visited(t *testing.T, m method.Method, o device.Options, task device.Task) 
 // An update that nobody adds to others is read by whoever gets it.
 func TestASingleUpdateTellsTheItemsOfItsDevice(t *testing.T) {
 	train := []uint32{3, 17, 40, 77}
-	_, u := visited(t, with(t, &methods.FedMF{}), device.Options{Items: 100, Users: 5, Negatives: 1}, device.Task{Train: train})
+	_, u := visited(t, with(t, &methods.FedMF{}), local.Options{Items: 100, Users: 5, Negatives: 1}, local.Task{Train: train})
 	for _, p := range u.Parts {
 		for _, id := range train {
 			if p.IDs != nil && !slices.Contains(p.IDs, id) {
@@ -49,7 +49,7 @@ func TestASingleUpdateOfPrivRecTellsTheUsersFeatures(t *testing.T) {
 		Item: []rows.Column{{Name: "genre", Card: 3, Code: []uint32{0, 1, 2, 0, 1, 2, 0, 1, 2, 0}}},
 	}
 	m := with(t, &methods.PrivRec{}, "dim=4", "layers=8")
-	p, u := visited(t, m, device.Options{Items: 10, Users: 2, Negatives: 2, Features: f}, device.Task{Device: 0, Train: []uint32{1, 4, 5}, Rows: []uint32{0, 1, 2}})
+	p, u := visited(t, m, local.Options{Items: 10, Users: 2, Negatives: 2, Features: f}, local.Task{Device: 0, Train: []uint32{1, 4, 5}, Rows: []uint32{0, 1, 2}})
 	for k, want := range []int{2, 1} { // the slots of the user's features come first
 		part := u.Parts[k]
 		for row := range len(part.Data) / part.Dim {

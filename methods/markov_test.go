@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -89,10 +89,10 @@ func TestAMarkovChainIsItsCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		k, scores := device.NewWorker(r.Fleet.Mem, 0), make([]float32, split.Items())
+		k, scores := local.NewWorker(r.Fleet.Mem, 0), make([]float32, split.Items())
 		for u, history := range all {
 			state := r.Fleet.Mem.Born(nil)
-			k.Prepare(&state, &device.Task{Device: uint32(u), Round: 1, Train: history})
+			k.Prepare(&state, &local.Task{Device: uint32(u), Round: 1, Train: history})
 			k.ScoreAll(scores)
 			for i, got := range scores {
 				if want := chain(m, all, history, uint32(i)); math.Abs(float64(got)-want) > 1e-5 {

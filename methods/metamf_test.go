@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/sim"
 )
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/tacit-rec/tacit/conform"
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/rank"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -40,7 +40,7 @@ func set(t *testing.T, m method.Method, settings ...string) method.Method {
 
 // trained runs a method on a small world. The second result is all that was
 // measured, the third the values of the first slots.
-func trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []rank.Place, []float32) {
+func trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []metrics.Place, []float32) {
 	t.Helper()
 	var o sim.Options
 	param.Defaults(&o)

@@ -3,9 +3,9 @@ package methods
 import (
 	"fmt"
 
+	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rows"
 )
 
 const privrec = "Wang et al., Fast-adapting and Privacy-preserving Federated Recommender System, The VLDB Journal 2022"

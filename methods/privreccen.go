@@ -1,9 +1,9 @@
 package methods
 
 import (
+	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rows"
 )
 
 // PrivRecCen is PrivRec's network trained in one place (PrivRec-CEN of Wang et al.

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -33,18 +33,18 @@ func budgeted(t *testing.T) map[string]method.Method {
 
 // lone is a guarded device whose coordinator sends anything at all.
 type lone struct {
-	*device.Worker
-	plan *device.Plan
-	mem  *device.Memory
+	*local.Worker
+	plan *local.Plan
+	mem  *local.Memory
 }
 
 func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 	t.Helper()
-	p, err := device.NewPlan(m, device.Options{Items: items, Users: 9, Negatives: 3, Rounds: 4, Batch: 32, Seed: 1, Guarded: true})
+	p, err := local.NewPlan(m, local.Options{Items: items, Users: 9, Negatives: 3, Rounds: 4, Batch: 32, Seed: 1, Guarded: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem, err := device.NewMemory(p, 1, 1)
+	mem, err := local.NewMemory(p, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,12 @@ func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 			}
 		}
 	}
-	return &lone{device.NewWorker(mem, 0), p, mem}
+	return &lone{local.NewWorker(mem, 0), p, mem}
 }
 
-func (l *lone) send(train []uint32, user uint32, round int) (device.Outcome, []int64) {
+func (l *lone) send(train []uint32, user uint32, round int) (local.Outcome, []int64) {
 	state, flat := l.mem.Born(nil), make([]int64, l.plan.Numbers(round)+1)
-	out := l.Visit(&state, &device.Task{Device: user, Round: round, Train: train}, 0, false)
+	out := l.Visit(&state, &local.Task{Device: user, Round: round, Train: train}, 0, false)
 	l.mem.Sealed(flat)
 	return out, flat
 }
@@ -169,7 +169,7 @@ func TestARationedVisitDoesNotAllocate(t *testing.T) {
 	for name, m := range budgeted(t) {
 		l := newLone(t, m, 40, 1)
 		state, round := l.mem.Born(nil), 0
-		task := &device.Task{Train: []uint32{1, 30, 2, 19, 4}}
+		task := &local.Task{Train: []uint32{1, 30, 2, 19, 4}}
 		visit := func() {
 			task.Round = round % 3
 			round++
@@ -291,7 +291,7 @@ func TestABudgetOfTenLeavesMoreThanPopularity(t *testing.T) {
 	if os.Getenv("TACIT_DATA") == "" {
 		t.Skip("$TACIT_DATA is not set: there is no ml-100k to learn from")
 	}
-	src, err := lab.OpenData(&lab.Settings{Data: "ml-100k", MinRows: 3, Dedup: "none", Header: "auto"}, os.Getenv("TACIT_DATA"))
+	src, err := experiment.OpenData(&experiment.Settings{Data: "ml-100k", MinRows: 3, Dedup: "none", Header: "auto"}, os.Getenv("TACIT_DATA"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tacit-rec/tacit/agent"
-	"github.com/tacit-rec/tacit/agent/local"
-	"github.com/tacit-rec/tacit/wire/rpc"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/statefile"
 )
 
 // Config is what a device needs to know. Make one with NewConfig and set its fields.
@@ -54,7 +54,7 @@ type Listener interface {
 // and do not wait for them.
 type Device struct {
 	turn  sync.Mutex // of what works for long
-	d     *agent.Device
+	d     *device.Device
 	guard Guard
 
 	stop   sync.Mutex
@@ -63,7 +63,7 @@ type Device struct {
 	// The owner's calls go to the same files through a second device, with its own vault
 	// and room for a model: a step may take minutes, and a screen must not.
 	mu    sync.Mutex
-	owner *agent.Device
+	owner *device.Device
 }
 
 // Open opens a device, or makes one with a key of its own. No call is made. guard may be
@@ -77,11 +77,11 @@ func Open(c *Config, guard Guard) (*Device, error) {
 	if c.MemoryMB <= 0 {
 		memory = 256 << 20
 	}
-	vault := func() agent.Vault {
-		return local.Open(c.StateFile, local.Options{Passphrase: func(bool) ([]byte, error) { return []byte(c.Passphrase), nil }})
+	vault := func() device.Vault {
+		return statefile.Open(c.StateFile, statefile.Options{Passphrase: func(bool) ([]byte, error) { return []byte(c.Passphrase), nil }})
 	}
-	opt := agent.Options{
-		Vault: vault(), Blobs: local.OpenFolder(c.StateFile + ".model"), Host: &agent.Host{Memory: memory},
+	opt := device.Options{
+		Vault: vault(), Blobs: statefile.OpenFolder(c.StateFile + ".model"), Host: &device.Host{Memory: memory},
 		Token: c.Token, Rehearsal: c.Rehearsal, HoldOut: c.HoldOut, Duty: c.Duty,
 		Eligible: func() (bool, string) {
 			if out.guard == nil {
@@ -96,17 +96,17 @@ func Open(c *Config, guard Guard) (*Device, error) {
 	}
 	if c.Server != "" {
 		at := rpc.Options{URL: c.Server, Pin: c.Pin, Insecure: c.Insecure}
-		opt.Dial = func(key ed25519.PrivateKey) (agent.Conn, error) {
+		opt.Dial = func(key ed25519.PrivateKey) (device.Conn, error) {
 			at.Key = key
 			return rpc.Dial(at)
 		}
 	}
 	var err error
-	if out.d, err = agent.Open(opt); err != nil {
+	if out.d, err = device.Open(opt); err != nil {
 		return nil, err
 	}
-	opt.Vault, opt.Host, opt.Dial = vault(), &agent.Host{Memory: memory}, nil
-	if out.owner, err = agent.Open(opt); err != nil {
+	opt.Vault, opt.Host, opt.Dial = vault(), &device.Host{Memory: memory}, nil
+	if out.owner, err = device.Open(opt); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -142,7 +142,7 @@ func (d *Device) Cancel() {
 // Step checks in once and does what is asked for: call it when the system gives the app
 // time in the background. It returns the milliseconds until the next one is worth it.
 func (d *Device) Step(l Listener) (int64, error) {
-	var out agent.Told
+	var out device.Told
 	err := d.long(func(ctx context.Context) (err error) {
 		out, err = d.d.Step(ctx)
 		return err
@@ -164,14 +164,14 @@ func (d *Device) Add(item string) error { return d.AddAt(item, time.Now().UnixMi
 func (d *Device) AddAt(item string, ms int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.owner.Add(agent.Event{Item: item, Time: ms})
+	return d.owner.Add(device.Event{Item: item, Time: ms})
 }
 
 // AddAll adds lines of item id, or item id and time, or those that a first line names
 // (item,time,daytime), which are not there yet. It
 // returns how many those were.
 func (d *Device) AddAll(csv string) (int, error) {
-	events, err := agent.ReadEvents(strings.NewReader(csv))
+	events, err := device.ReadEvents(strings.NewReader(csv))
 	if err != nil {
 		return 0, err
 	}
@@ -243,7 +243,7 @@ func (d *Device) pause(on bool) error {
 func (d *Device) Forget() error { return d.long(d.d.Forget) }
 
 // List is recommendations.
-type List struct{ l *agent.List }
+type List struct{ l *device.List }
 
 // Size is how many there are.
 func (l *List) Size() int { return len(l.l.Items) }

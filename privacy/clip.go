@@ -5,7 +5,7 @@ import (
 	"math"
 	mathbits "math/bits"
 
-	"github.com/tacit-rec/tacit/secagg"
+	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
 // Draft is the update of one device before anybody sees it: rows of numbers, and

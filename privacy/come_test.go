@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // worth is the squared length of a device's part in what a stack releases, in units of

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // Ration is what one round differs in from others.

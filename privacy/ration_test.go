@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // rationed is a run in which everybody is in every round, and rounds have shares.

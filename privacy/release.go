@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tacit-rec/tacit/account"
-	"github.com/tacit-rec/tacit/secagg"
+	"github.com/tacit-rec/tacit/privacy/account"
+	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
 // Part is a piece of a release's noise: which deviation, and from which stream. A

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // What the plan prints is what the release draws.

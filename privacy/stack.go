@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // Setting is the run that a policy is for.

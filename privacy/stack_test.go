@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 func setting() Setting {

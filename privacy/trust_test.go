@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // A coordinator knows whom it has asked, so a sample hides nobody from it.

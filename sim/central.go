@@ -4,9 +4,9 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
-	"github.com/tacit-rec/tacit/round"
 	"github.com/tacit-rec/tacit/vec"
 )
 

@@ -12,9 +12,9 @@ import (
 	"io"
 	"math"
 
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rank"
 )
 
 // A checkpoint is "TACITCP1", the length and text of a JSON header, the state in
@@ -144,7 +144,7 @@ func (r *Run) state(s *stream) {
 		s.device(f.Plan, &f.state[u])
 	}
 	for _, p := range []*Places{r.eval.now, r.Best} {
-		for _, places := range [][]rank.Place{p.Valid, p.Test, p.ValidFull, p.TestFull} {
+		for _, places := range [][]metrics.Place{p.Valid, p.Test, p.ValidFull, p.TestFull} {
 			s.places(places)
 		}
 		s.words(p.Top)
@@ -161,7 +161,7 @@ type stream struct {
 }
 
 // device moves the private state of one device.
-func (s *stream) device(p *device.Plan, st *device.State) {
+func (s *stream) device(p *local.Plan, st *local.State) {
 	switch {
 	case s.err != nil:
 	case s.w != nil:
@@ -199,7 +199,7 @@ func (s *stream) words(xs []uint32) {
 	s.move(len(xs), func(i int) uint32 { return xs[i] }, func(i int, v uint32) { xs[i] = v })
 }
 
-func (s *stream) places(xs []rank.Place) {
+func (s *stream) places(xs []metrics.Place) {
 	s.move(len(xs), func(i int) uint32 { return uint32(xs[i].Above) }, func(i int, v uint32) { xs[i].Above = int32(v) })
 	s.move(len(xs), func(i int) uint32 { return uint32(xs[i].Ties) }, func(i int, v uint32) { xs[i].Ties = int32(v) })
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/round"
 )
 
 // few is a data set of 6 users and 20 items, for files of a few kilobytes.
@@ -29,7 +29,7 @@ func runs(t testing.TB) map[string]func() *Run {
 	return map[string]func() *Run{
 		"vectors and Adam": func() *Run {
 			o := o
-			o.Server = agg.Rule{Kind: "adam", Rate: 0.1}
+			o.Server = aggregate.Rule{Kind: "adam", Rate: 0.1}
 			return start(t, pfedrec(t, "dim", "2"), few(t, "deployed"), o, 1)
 		},
 		"private tables": func() *Run {

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -19,9 +19,9 @@ const topK = 10
 
 // Places are where the held-out items of all users stand.
 type Places struct {
-	Valid, Test         []rank.Place // among sampled candidates
-	ValidFull, TestFull []rank.Place // among the catalogue; nil when the protocol has none
-	Top                 []uint32     // topK items per user, best first; nil likewise
+	Valid, Test         []metrics.Place // among sampled candidates
+	ValidFull, TestFull []metrics.Place // among the catalogue; nil when the protocol has none
+	Top                 []uint32        // topK items per user, best first; nil likewise
 	// Start is set where users have several test items, each ranked among all items
 	// that the user never touched: those of user u are Test[Start[u]:Start[u+1]].
 	Start []int
@@ -31,10 +31,10 @@ type Places struct {
 
 func newPlaces(split *data.Split) *Places {
 	users := split.Users()
-	absent := func(users int) []rank.Place {
-		p := make([]rank.Place, users)
+	absent := func(users int) []metrics.Place {
+		p := make([]metrics.Place, users)
 		for i := range p {
-			p[i].Above = rank.Absent
+			p[i].Above = metrics.Absent
 		}
 		return p
 	}
@@ -56,7 +56,7 @@ func newPlaces(split *data.Split) *Places {
 		out.ValidFull, out.TestFull = absent(users), absent(users)
 		out.Top = make([]uint32, users*topK)
 		for i := range out.Top {
-			out.Top[i] = rank.None
+			out.Top[i] = metrics.None
 		}
 	}
 	return out
@@ -162,7 +162,7 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 		by.ScoreAll(s.all)
 	}
 	held := [2]int64{p.Valid, p.Test}
-	for i, places := range [2][]rank.Place{e.now.Valid, e.now.Test} {
+	for i, places := range [2][]metrics.Place{e.now.Valid, e.now.Test} {
 		if held[i] == data.None {
 			continue
 		}
@@ -173,7 +173,7 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 	}
 }
 
-func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) rank.Place {
+func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) metrics.Place {
 	s.list = append(append(s.list[:0], held), against...)
 	out := s.some[:len(s.list)]
 	if e.split.Full {
@@ -186,7 +186,7 @@ func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) rank
 	if e.split.Squash && e.logit {
 		vec.Sigmoids(out)
 	}
-	return rank.Among(out[0], out[1:])
+	return metrics.Among(out[0], out[1:])
 }
 
 // contextual is a scorer that may be told in which interaction it scores.
@@ -194,7 +194,7 @@ type contextual interface{ Context(row uint32) bool }
 
 // queries ranks each of a held-out user's items among all that the user never
 // touched.
-func (e *eval) queries(by scorer, s *scores, p *data.Part, places []rank.Place) {
+func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Place) {
 	in, asks := by.(contextual)
 	asks = asks && p.QueryRows != nil
 	masked := float32(math.Inf(-1))
@@ -209,7 +209,7 @@ func (e *eval) queries(by scorer, s *scores, p *data.Part, places []rank.Place) 
 				s.all[i] = masked
 			}
 		}
-		places[q] = rank.Among(s.own[q], s.all)
+		places[q] = metrics.Among(s.own[q], s.all)
 	}
 }
 
@@ -230,19 +230,19 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 	}
 	if p.Valid != data.None {
 		s.all[p.Valid] = masked
-		e.now.ValidFull[u] = rank.Among(kept[0], s.all)
+		e.now.ValidFull[u] = metrics.Among(kept[0], s.all)
 	}
 	for _, i := range p.Later {
 		s.all[i] = masked
 	}
 	if p.Test != data.None {
 		s.all[p.Test] = masked
-		e.now.TestFull[u] = rank.Among(kept[1], s.all)
+		e.now.TestFull[u] = metrics.Among(kept[1], s.all)
 		s.all[p.Test] = kept[1]
 	}
 	n := vec.TopK(s.all, e.now.Top[u*topK:(u+1)*topK])
 	for k := n; k < topK; k++ {
-		e.now.Top[u*topK+k] = rank.None
+		e.now.Top[u*topK+k] = metrics.None
 	}
 }
 
@@ -272,7 +272,7 @@ func (f *Fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (t
 			if (l.part.Out || l.part.New) && !f.Plan.Readies() && f.central == nil {
 				// A new device without a way of its own to get ready is visited once.
 				st := f.Mem.Born(nil)
-				l.Visit(&st, &l.task, device.Void, false)
+				l.Visit(&st, &l.task, local.Void, false)
 			} else {
 				l.Prepare(&f.state[u], &l.task)
 			}

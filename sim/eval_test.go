@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // made scores users by numbers made up from seed, user and item, with ties.
@@ -35,7 +35,7 @@ func (m *made) Score(items []uint32, dst []float32) {
 }
 
 // count says how many of the items score above, and how many the same.
-func count(row []float32, held int64, items []uint32) (p rank.Place) {
+func count(row []float32, held int64, items []uint32) (p metrics.Place) {
 	for _, i := range items {
 		switch {
 		case int64(i) == held:
@@ -69,14 +69,14 @@ func TestPlacesAreThoseOfABruteForceCount(t *testing.T) {
 						free = append(free, i)
 					}
 				}
-				want := func(held int64, items []uint32) rank.Place {
+				want := func(held int64, items []uint32) metrics.Place {
 					if held == data.None {
-						return rank.Place{Above: rank.Absent}
+						return metrics.Place{Above: metrics.Absent}
 					}
 					return count(m.row, held, items)
 				}
 				noValid := slices.DeleteFunc(slices.Clone(free), func(i uint32) bool { return slices.Contains(p.Later, i) && int64(i) != p.Test })
-				for what, c := range map[string][2]rank.Place{
+				for what, c := range map[string][2]metrics.Place{
 					"validation": {got.Valid[u], want(p.Valid, p.Against[0])},
 					"test":       {got.Test[u], want(p.Test, p.Against[1])},
 				} {
@@ -223,7 +223,7 @@ func TestFreshTablesAreScoredAfterTheServersStep(t *testing.T) {
 
 // Under paper, logits above 17 are all 1 as float32 sigmoids, and tie.
 func TestOnlyThePaperProtocolSquashesScores(t *testing.T) {
-	for protocol, want := range map[string]rank.Place{"paper": {Above: 0, Ties: 2}, "isolated": {Above: 1, Ties: 0}} {
+	for protocol, want := range map[string]metrics.Place{"paper": {Above: 0, Ties: 2}, "isolated": {Above: 1, Ties: 0}} {
 		e := newEval(small(t, protocol), 0, 1)
 		s := newScores(e.split)
 		row := make([]float32, e.split.Items())

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
-	"github.com/tacit-rec/tacit/round"
-	"github.com/tacit-rec/tacit/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -25,12 +25,12 @@ import (
 // its own, which are added in the order of the shards. So the number of workers
 // cannot change a bit.
 type Fleet struct {
-	Plan  *device.Plan
-	Mem   *device.Memory
+	Plan  *local.Plan
+	Mem   *local.Memory
 	Late  func(round, user int) bool // if set, who else comes after the deadline
 	split *data.Split
 	opt   Options
-	state []device.State
+	state []local.State
 	lanes []*lane
 	load  []int32       // train rows by user; nil when they are not known
 	deal  [][]uint32    // shard to users, for the current cohort
@@ -53,9 +53,9 @@ var _ round.Guarded = (*Fleet)(nil)
 
 // lane is one goroutine's memory.
 type lane struct {
-	*device.Worker
+	*local.Worker
 	part    data.Part
-	task    device.Task
+	task    local.Task
 	rep     round.Report
 	evalled time.Duration
 	scores
@@ -83,17 +83,17 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	}
 	shards := shardCount(plan.MaxSamples(total), split.Items(), plan)
 	jobs = max(1, min(jobs, shards))
-	if f.Mem, err = device.NewMemory(plan, shards, jobs); err != nil {
+	if f.Mem, err = local.NewMemory(plan, shards, jobs); err != nil {
 		return nil, err
 	}
-	f.state = make([]device.State, split.Users())
+	f.state = make([]local.State, split.Users())
 	n := plan.PlainSize()
 	plain := make([]float32, n*len(f.state))
 	for u := range f.state {
 		f.state[u] = f.Mem.Born(plain[u*n : (u+1)*n : (u+1)*n])
 	}
 	for j := range jobs {
-		f.lanes = append(f.lanes, &lane{Worker: device.NewWorker(f.Mem, j), scores: newScores(split)})
+		f.lanes = append(f.lanes, &lane{Worker: local.NewWorker(f.Mem, j), scores: newScores(split)})
 	}
 	if plan.Serves(method.Stranger) {
 		if f.in != nil {
@@ -118,7 +118,7 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	return f, nil
 }
 
-func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*device.Plan, error) {
+func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*local.Plan, error) {
 	features, err := split.Features()
 	if err != nil {
 		return nil, fmt.Errorf("sim: %w", err)
@@ -135,7 +135,7 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*dev
 	if !opt.integers() || opt.DP.On() {
 		bits = 0
 	}
-	return device.NewPlan(m, device.Options{
+	return local.NewPlan(m, local.Options{
 		Bits: bits, Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives,
 		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense" || opt.bare(), Guarded: opt.integers(), Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
 	})
@@ -160,7 +160,7 @@ func (f *Fleet) holdOut() {
 // shardCount depends on the data and never on the machine: a power of two near
 // samples per round / (16 items), from 16 to 64, and fewer where the sums of so
 // many shards would not fit in half a gigabyte.
-func shardCount(samples, items int, p *device.Plan) int {
+func shardCount(samples, items int, p *local.Plan) int {
 	want := samples / (16 * items)
 	s := 1 << max(0, bits.Len(uint(want*2/3))) // to the nearest power, roughly
 	s = min(max(s, 16), 64)
@@ -276,7 +276,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	to := shard
 	late := f.gone(u, t, rng.Straggle, f.opt.Straggle) || f.Late != nil && f.Late(t, u)
 	if late {
-		to = device.Void
+		to = local.Void
 	}
 	out := l.Visit(&f.state[u], &l.task, to, loss)
 	switch {
@@ -317,7 +317,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 // open puts user u into the lane's task.
 func (f *Fleet) open(l *lane, u, t int) {
 	f.split.User(u, &l.part)
-	l.task = device.Task{Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Rows: l.part.Rows, Hide: f.split.Hidden(&l.part)}
+	l.task = local.Task{Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Rows: l.part.Rows, Hide: f.split.Hidden(&l.part)}
 }
 
 func (f *Fleet) gone(u, t int, why uint64, share float64) bool {

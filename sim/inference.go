@@ -2,10 +2,10 @@ package sim
 
 import (
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/rng"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -14,7 +14,7 @@ import (
 // Figure 3). Random is nil for a method without a bilinear head.
 type Inference struct {
 	Users               int
-	Own, Global, Random []rank.Place // of the test items among sampled candidates, by user
+	Own, Global, Random []metrics.Place // of the test items among sampled candidates, by user
 }
 
 // CanInfer reports whether devices recommend with tuned tables of their own.
@@ -29,13 +29,13 @@ func (r *Run) Infer(users []int) *Inference {
 	f := r.Fleet
 	t := max(0, r.Engine.Next-1)
 	evals := [3]*eval{newEval(f.split, 0, r.Seed), newEval(f.split, 0, r.Seed), newEval(f.split, 0, r.Seed)}
-	states, tables := make([]device.State, len(users)), make([]overlay, len(users))
+	states, tables := make([]local.State, len(users)), make([]overlay, len(users))
 	slot := f.servedSlot()
 	f.each(len(users), func(l *lane, i int) {
 		u := users[i]
 		states[i] = cloneState(&f.state[u])
 		f.open(l, u, t)
-		l.Visit(&states[i], &l.task, device.Void, false)
+		l.Visit(&states[i], &l.task, local.Void, false)
 		evals[0].visited(l, u)
 		o := &tables[i]
 		o.ids, o.rows, o.shrunk = l.Tuned(slot, nil, nil)
@@ -103,7 +103,7 @@ func (r *Run) See(u, slot int) Sight {
 	st := cloneState(&f.state[u])
 	if f.Plan.Serves(method.Tuned) {
 		out.Own = make([]float32, f.split.Items())
-		l.Visit(&st, &l.task, device.Void, false)
+		l.Visit(&st, &l.task, local.Void, false)
 		l.ScoreAll(out.Own)
 		if slot == f.servedSlot() {
 			stride := len(r.Engine.Value[slot]) / f.split.Items()

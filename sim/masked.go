@@ -7,16 +7,16 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/round"
-	"github.com/tacit-rec/tacit/secagg"
+	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
 // masked runs the whole protocol of secure sums in each round. A real device sends
 // its vector when it is done; here all are kept until the round's visits are.
 type masked struct {
-	plan    *device.Plan
+	plan    *local.Plan
 	guard   *privacy.Stack // nil without a promise
 	least   int            // devices of a sum
 	round   int
@@ -86,7 +86,7 @@ func (m *masked) begin(t int, cohort []uint32) {
 // took keeps the vector of user u, which worker w has just sealed. Distributed noise
 // is the device's own. Without a promise the last number says that it had something to learn
 // from.
-func (m *masked) took(mem *device.Memory, w int, u uint32, t int, seed uint64, learnt bool) {
+func (m *masked) took(mem *local.Memory, w int, u uint32, t int, seed uint64, learnt bool) {
 	n := len(m.sum)
 	v, noise := make([]int32, n), make([]int64, n)
 	mem.Take(w, noise)

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/rng"
-	"github.com/tacit-rec/tacit/round"
 )
 
 // The naive program below is PFedRec as a newcomer to Go would write it from the
@@ -221,7 +221,7 @@ func TestTheFleetAgreesWithANaiveProgram(t *testing.T) {
 // probe draws what the fleet draws.
 type probe struct {
 	mu     sync.Mutex
-	worker *device.Worker
+	worker *local.Worker
 	split  *data.Split
 	part   data.Part
 }
@@ -230,22 +230,22 @@ func newProbe(t *testing.T, r *Run) *probe {
 	t.Helper()
 	o := r.Fleet.Plan.Options
 	o.Plain = true
-	p, err := device.NewPlan(r.Engine.Method, o)
+	p, err := local.NewPlan(r.Engine.Method, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem, err := device.NewMemory(p, 1, 1)
+	mem, err := local.NewMemory(p, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &probe{worker: device.NewWorker(mem, 0), split: r.Fleet.split}
+	return &probe{worker: local.NewWorker(mem, 0), split: r.Fleet.split}
 }
 
 func (p *probe) samples(u, at int) (out []naiveSample) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.split.User(u, &p.part)
-	w := p.worker.Open(new(device.State), &device.Task{Device: uint32(u), Round: at, Train: p.part.Train, Hide: p.split.Hidden(&p.part)})
+	w := p.worker.Open(new(local.State), &local.Task{Device: uint32(u), Round: at, Train: p.part.Train, Hide: p.split.Hidden(&p.part)})
 	for x, item := range w.Samples.Item {
 		out = append(out, naiveSample{item, float64(w.Samples.Y[x])})
 	}

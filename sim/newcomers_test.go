@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/rank"
 )
 
 // apart is a small world of which a quarter of the users takes no part.
@@ -50,12 +50,12 @@ func TestNewcomersTakeNoPartAndAreMeasuredApart(t *testing.T) {
 			if v := r.Fleet.state[u].Visits; isNew && v > 0 {
 				t.Errorf("%s: user %d is new and was visited %d times", name, u, v)
 			}
-			if measured := r.Best.Test[u].Above != rank.Absent; measured != (!isNew || name != "mf") {
+			if measured := r.Best.Test[u].Above != metrics.Absent; measured != (!isNew || name != "mf") {
 				t.Errorf("%s: user %d, new: %v, is measured: %v", name, u, isNew, measured)
 			}
 		}
-		_, test := r.Best.Summaries(rank.Against, s.Items())
-		_, fresh := r.Best.Newcomers(rank.Against, s.Items())
+		_, test := r.Best.Summaries(metrics.Against, s.Items())
+		_, fresh := r.Best.Newcomers(metrics.Against, s.Items())
 		want := 10.0
 		if name == "mf" {
 			want = 0
@@ -111,7 +111,7 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 	for !r.Done() {
 		step(t, r)
 	}
-	k := device.NewWorker(r.Fleet.Mem, 0)
+	k := local.NewWorker(r.Fleet.Mem, 0)
 	all := make([]float32, s.Items())
 	var p data.Part
 	for u, isNew := range s.Newcomers() {
@@ -120,9 +120,9 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 		}
 		s.User(u, &p)
 		st := r.Fleet.Mem.Born(nil)
-		k.Prepare(&st, &device.Task{Device: uint32(u), Round: o.Rounds - 1, Train: p.Train, Rows: p.Rows})
+		k.Prepare(&st, &local.Task{Device: uint32(u), Round: o.Rounds - 1, Train: p.Train, Rows: p.Rows})
 		k.ScoreAll(all)
-		want := rank.Place{}
+		want := metrics.Place{}
 		for _, i := range p.Against[1] {
 			switch z := all[i]; {
 			case z > all[p.Test]:

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/rng"
-	"github.com/tacit-rec/tacit/rows"
 )
 
 // moments is a small world whose interactions have a feature, and its split.
@@ -60,7 +60,7 @@ func TestHeldOutUsersTakeNoPart(t *testing.T) {
 				t.Errorf("%s: user %d, held out: %v, was visited %d times", name, u, out, v)
 			}
 			lo, hi := r.Best.Start[u], r.Best.Start[u+1]
-			if out != (hi > lo) || slices.ContainsFunc(r.Best.Test[lo:hi], func(p rank.Place) bool { return p.Above == rank.Absent }) {
+			if out != (hi > lo) || slices.ContainsFunc(r.Best.Test[lo:hi], func(p metrics.Place) bool { return p.Above == metrics.Absent }) {
 				t.Errorf("%s: user %d, held out: %v, has places %v", name, u, out, r.Best.Test[lo:hi])
 			}
 		}
@@ -92,7 +92,7 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 	r := start(t, m, s, o, 2)
 	step(t, r)
 	step(t, r)
-	k := device.NewWorker(r.Fleet.Mem, 0)
+	k := local.NewWorker(r.Fleet.Mem, 0)
 	var p data.Part
 	all := make([]float32, s.Items())
 	var hits float64
@@ -103,12 +103,12 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 		}
 		s.User(u, &p)
 		st := r.Fleet.Mem.Born(nil)
-		k.Prepare(&st, &device.Task{Device: uint32(u), Round: 1, Train: p.Train, Rows: p.Rows})
+		k.Prepare(&st, &local.Task{Device: uint32(u), Round: 1, Train: p.Train, Rows: p.Rows})
 		mean := 0.0
 		for q, item := range p.Query {
 			k.Context(p.QueryRows[q])
 			k.ScoreAll(all)
-			want := rank.Place{}
+			want := metrics.Place{}
 			for i, z := range all {
 				switch {
 				case slices.Contains(p.Touched(), uint32(i)):
@@ -127,7 +127,7 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 		hits += mean
 		users++
 	}
-	if _, test := r.Best.Summaries(rank.Expected, s.Items()); abs(test.Sampled["hr@10"]-hits/float64(users)) > 1e-12 {
+	if _, test := r.Best.Summaries(metrics.Expected, s.Items()); abs(test.Sampled["hr@10"]-hits/float64(users)) > 1e-12 {
 		t.Errorf("expected hits are %g, want %g", test.Sampled["hr@10"], hits/float64(users))
 	}
 }

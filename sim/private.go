@@ -6,10 +6,10 @@ import (
 	"io"
 	"math"
 
-	"github.com/tacit-rec/tacit/account"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // Bind tells the devices the bound of the next round.
@@ -106,7 +106,7 @@ type Released struct {
 // publish adds noise to a round's validation metrics, once the ledger has them. The
 // sums are divided by how many users are asked, which is public: how many had
 // something to say is not.
-func (r *Run) publish(t int, of rank.Summary) (*Released, error) {
+func (r *Run) publish(t int, of metrics.Summary) (*Released, error) {
 	g, users := r.Engine.Guard, float64(counted(r.eval.now.Valid))
 	if g.Policy.Metrics == 0 || !r.Fleet.split.Validates() {
 		return nil, nil
@@ -205,9 +205,9 @@ func (r *Run) Owed() error {
 }
 
 // counted is how many users were ranked.
-func counted(places []rank.Place) (n int) {
+func counted(places []metrics.Place) (n int) {
 	for _, p := range places {
-		if p.Above != rank.Absent {
+		if p.Above != metrics.Absent {
 			n++
 		}
 	}

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/account"
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // promise is a run of FedMF with a policy, and options as the change has them.

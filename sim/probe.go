@@ -5,31 +5,31 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rows"
 )
 
 // Probe measures the training loss of some devices at any values of the shared
 // slots. It has memory of its own: the run it was made of is not touched.
 type Probe struct {
 	Slots []int // the shared slots that a point has values for
-	plan  *device.Plan
-	mem   *device.Memory
+	plan  *local.Plan
+	mem   *local.Memory
 	split *data.Split
 	round int
 	loss  method.Loss
 	back  method.Learner
 	users []int
 	most  int // samples of a device
-	state []device.State
+	state []local.State
 	lanes []*probeLane
 	sums  []float64
 	ns    []int
 }
 
 type probeLane struct {
-	*device.Worker
+	*local.Worker
 	part data.Part
 	z    []float32
 }
@@ -51,12 +51,12 @@ func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe
 	}
 	opt := f.Plan.Options
 	opt.Plain = true
-	plan, err := device.NewPlan(f.Plan.Method, opt)
+	plan, err := local.NewPlan(f.Plan.Method, opt)
 	if err != nil {
 		return nil, err.Error()
 	}
 	jobs = max(1, min(jobs, len(users)))
-	mem, err := device.NewMemory(plan, 1, jobs)
+	mem, err := local.NewMemory(plan, 1, jobs)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -76,13 +76,13 @@ func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe
 		p.state = append(p.state, cloneState(&f.state[u]))
 	}
 	for j := range jobs {
-		p.lanes = append(p.lanes, &probeLane{Worker: device.NewWorker(mem, j), z: make([]float32, plan.Batch)})
+		p.lanes = append(p.lanes, &probeLane{Worker: local.NewWorker(mem, j), z: make([]float32, plan.Batch)})
 	}
 	return p, ""
 }
 
-func cloneState(s *device.State) device.State {
-	out := device.State{Plain: slices.Clone(s.Plain), Visits: s.Visits, Tables: make([]rows.Overlay, len(s.Tables))}
+func cloneState(s *local.State) local.State {
+	out := local.State{Plain: slices.Clone(s.Plain), Visits: s.Visits, Tables: make([]rows.Overlay, len(s.Tables))}
 	for k := range s.Tables {
 		out.Tables[k] = s.Tables[k].Clone()
 	}
@@ -162,7 +162,7 @@ func (p *Probe) Gradient() [][]float32 {
 func (p *Probe) samples(l *probeLane, i int, do func(w *method.Work, b *method.Batch, z []float32)) {
 	u := p.users[i]
 	p.split.User(u, &l.part)
-	task := device.Task{Device: uint32(u), Round: p.round, Train: l.part.Train, Rating: l.part.Rating, Hide: p.split.Hidden(&l.part)}
+	task := local.Task{Device: uint32(u), Round: p.round, Train: l.part.Train, Rating: l.part.Rating, Hide: p.split.Hidden(&l.part)}
 	w := l.Open(&p.state[i], &task)
 	if w == nil {
 		return

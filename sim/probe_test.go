@@ -4,10 +4,10 @@ import (
 	"math"
 	"testing"
 
+	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/rank"
 )
 
 func everyone(n int) []int {
@@ -149,8 +149,8 @@ func TestMethodsWithoutALandscapeSayWhy(t *testing.T) {
 func TestOwnTablesAreSeenAsTheyAreServed(t *testing.T) {
 	r := trained(t, pfedrec(t, "dim", "8"), 30, 2)
 	in := r.Infer(everyone(40))
-	hr := func(p []rank.Place) float64 { return rank.Of(p, rank.Against).HR10() }
-	if in.Random == nil || rank.Of(in.Own, rank.Against).Users != 40 {
+	hr := func(p []metrics.Place) float64 { return metrics.Of(p, metrics.Against).HR10() }
+	if in.Random == nil || metrics.Of(in.Own, metrics.Against).Users != 40 {
 		t.Fatalf("inference is %+v, want three tables for 40 users", in)
 	}
 	if hr(in.Own) < hr(in.Random) && hr(in.Global) < hr(in.Random) {

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tacit-rec/tacit/account"
-	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/round"
+	"github.com/tacit-rec/tacit/privacy/account"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -63,31 +63,31 @@ type Pending struct {
 // Chosen is the round that is best on test, the first of equals. To report it as a
 // result is to have looked at the answers; papers do.
 type Chosen struct {
-	Round int          `json:"round"`
-	Test  rank.Summary `json:"test"`
+	Round int             `json:"round"`
+	Test  metrics.Summary `json:"test"`
 }
 
 // Event is one round as it is told to people and written to metrics.jsonl.
 type Event struct {
-	Round   int           `json:"round"`
-	Valid   *rank.Summary `json:"valid,omitempty"`
-	Test    *rank.Summary `json:"test,omitempty"`
-	Loss    *float64      `json:"train_loss,omitempty"`
-	Devices int           `json:"devices"`
-	Dropped int           `json:"dropped,omitempty"`
-	Late    int           `json:"late,omitempty"`
-	Idle    int           `json:"idle,omitempty"`
-	Samples int           `json:"samples"`
-	BytesUp int           `json:"bytes_up"`
-	Down    int           `json:"bytes_down,omitempty"` // and Zeros: where Encode is sparse
-	Zeros   float64       `json:"zeros,omitempty"`      // share of the numbers sent to devices
-	Cut     int           `json:"cut,omitempty"`        // numbers that were beyond the reach of their slots
-	TrainMS float64       `json:"train_ms"`
-	EvalMS  float64       `json:"eval_ms"`
-	Best    bool          `json:"best,omitempty"`
-	Clip    float64       `json:"clip,omitempty"`    // the bound on updates that the round had
-	Epsilon *float64      `json:"epsilon,omitempty"` // spent so far; null is without bound
-	Release *Released     `json:"released,omitempty"`
+	Round   int              `json:"round"`
+	Valid   *metrics.Summary `json:"valid,omitempty"`
+	Test    *metrics.Summary `json:"test,omitempty"`
+	Loss    *float64         `json:"train_loss,omitempty"`
+	Devices int              `json:"devices"`
+	Dropped int              `json:"dropped,omitempty"`
+	Late    int              `json:"late,omitempty"`
+	Idle    int              `json:"idle,omitempty"`
+	Samples int              `json:"samples"`
+	BytesUp int              `json:"bytes_up"`
+	Down    int              `json:"bytes_down,omitempty"` // and Zeros: where Encode is sparse
+	Zeros   float64          `json:"zeros,omitempty"`      // share of the numbers sent to devices
+	Cut     int              `json:"cut,omitempty"`        // numbers that were beyond the reach of their slots
+	TrainMS float64          `json:"train_ms"`
+	EvalMS  float64          `json:"eval_ms"`
+	Best    bool             `json:"best,omitempty"`
+	Clip    float64          `json:"clip,omitempty"`    // the bound on updates that the round had
+	Epsilon *float64         `json:"epsilon,omitempty"` // spent so far; null is without bound
+	Release *Released        `json:"released,omitempty"`
 }
 
 // ErrDiverged says that a model has become infinite or not a number.
@@ -112,7 +112,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	e := &round.Engine{
-		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: agg.Mean(opt.Mean), Rule: opt.Server, Noise: opt.Noise,
+		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: aggregate.Mean(opt.Mean), Rule: opt.Server, Noise: opt.Noise,
 		Items: split.Items(), Rounds: opt.Rounds, Seed: seed, Workers: jobs,
 	}
 	for i := range f.Plan.Slots {
@@ -134,7 +134,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		}
 	}
 	if opt.DP.On() {
-		e.Mean = agg.Fixed
+		e.Mean = aggregate.Fixed
 		if err := r.guard(); err != nil {
 			return nil, err
 		}
@@ -318,11 +318,11 @@ func (r *Run) Settled() bool {
 }
 
 // TieRule returns how ties count.
-func (o *Options) TieRule() rank.Ties {
+func (o *Options) TieRule() metrics.Ties {
 	if o.Ties == "expected" {
-		return rank.Expected
+		return metrics.Expected
 	}
-	return rank.Against
+	return metrics.Against
 }
 
 func (r *Run) finite() bool {

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/agg"
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/round"
 )
 
 // told is what a round says, without the times.
@@ -42,7 +42,7 @@ func TestSameBitsForAnyNumberOfWorkers(t *testing.T) {
 		{"strangers", func() method.Method { return pfedrec(t, "infer", "random", "dim", "6") }, small(t, "isolated"), func(o *Options) { o.Dropout = 0.2 }},
 		{"a generated world", own, lazy, func(o *Options) { o.Cohort = round.Cohort{Kind: "poisson", Share: 0.4} }},
 		{"mean by row, Adam, drop-outs", own, small(t, "deployed"), func(o *Options) {
-			o.Mean, o.Server, o.Dropout, o.Straggle = "row", agg.Rule{Kind: "adam", Rate: 0.1}, 0.2, 0.2
+			o.Mean, o.Server, o.Dropout, o.Straggle = "row", aggregate.Rule{Kind: "adam", Rate: 0.1}, 0.2, 0.2
 		}},
 		{"decay and three passes", func() method.Method { return pfedrec(t, "decay", "0.00001", "epochs", "3", "dim", "6") }, small(t, "paper"), func(o *Options) {
 			o.Cohort = round.Cohort{Kind: "count", Count: 17}
@@ -218,7 +218,7 @@ func TestAbsentUsersKeepTheirPlaces(t *testing.T) {
 	o.Rounds, o.Cohort = 6, round.Cohort{Kind: "count", Count: 8}
 	r := start(t, pfedrec(t, "dim", "8"), small(t, "deployed"), o, 2)
 	for u, p := range r.eval.now.Test {
-		if p.Above == rank.Absent {
+		if p.Above == metrics.Absent {
 			t.Fatalf("user %d has no place before the first round, want that of a device as it was born", u)
 		}
 	}
@@ -261,7 +261,7 @@ func TestEvalUsersMeasuresASubsetDrawnOnce(t *testing.T) {
 			}
 		}
 		for u, p := range r.Best.Test {
-			if p.Above != rank.Absent {
+			if p.Above != metrics.Absent {
 				users = append(users, u)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
 )
 
 // soon is a context that is done when it has been asked so many times.
@@ -45,7 +45,7 @@ func TestAStoppedEvaluationIsDoneAgain(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || r.Pending == nil || r.Measured() != 0 || r.Engine.Next != 1 {
 			t.Fatalf("error %v, %d rounds run and %d measured, want Canceled, 1 and 0", err, r.Engine.Next, r.Measured())
 		}
-		if !slices.ContainsFunc(r.eval.now.Test, func(p rank.Place) bool { return p.Above == rank.Absent }) {
+		if !slices.ContainsFunc(r.eval.now.Test, func(p metrics.Place) bool { return p.Above == metrics.Absent }) {
 			t.Errorf("asked %d times, the evaluation went on to its end", asked)
 		}
 		if _, err := r.Step(doneAfter(0)); !errors.Is(err, context.Canceled) || r.Pending == nil {

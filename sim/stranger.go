@@ -3,8 +3,8 @@ package sim
 import (
 	"slices"
 
+	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/rng"
 )
 
 // overlay is a tuned table: the rows that a visit changed, and what weight decay

@@ -4,23 +4,23 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tacit-rec/tacit/rank"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
 )
 
 // Summaries returns the metrics of validation and test, of those who took part in
 // training.
-func (p *Places) Summaries(ties rank.Ties, items int) (valid, test rank.Summary) {
+func (p *Places) Summaries(ties metrics.Ties, items int) (valid, test metrics.Summary) {
 	return p.of(false).summaries(ties, items)
 }
 
 // Newcomers returns those of the users who took no part; without metrics where nobody was
 // measured.
-func (p *Places) Newcomers(ties rank.Ties, items int) (valid, test rank.Summary) {
+func (p *Places) Newcomers(ties metrics.Ties, items int) (valid, test metrics.Summary) {
 	if p.New == nil {
 		return valid, test
 	}
 	if valid, test = p.of(true).summaries(ties, items); test.Sampled["users"] == 0 {
-		return rank.Summary{}, rank.Summary{}
+		return metrics.Summary{}, metrics.Summary{}
 	}
 	return valid, test
 }
@@ -30,11 +30,11 @@ func (p *Places) of(isNew bool) *Places {
 	if p.New == nil {
 		return p
 	}
-	only := func(places []rank.Place) []rank.Place {
+	only := func(places []metrics.Place) []metrics.Place {
 		out := slices.Clone(places)
 		for u := range out {
 			if p.New[u] != isNew {
-				out[u].Above = rank.Absent
+				out[u].Above = metrics.Absent
 			}
 		}
 		return out
@@ -42,27 +42,27 @@ func (p *Places) of(isNew bool) *Places {
 	out := &Places{Valid: only(p.Valid), Test: only(p.Test), ValidFull: only(p.ValidFull), TestFull: only(p.TestFull), Top: slices.Clone(p.Top)}
 	for i := range out.Top {
 		if p.New[i/topK] != isNew {
-			out.Top[i] = rank.None
+			out.Top[i] = metrics.None
 		}
 	}
 	return out
 }
 
-func (p *Places) summaries(ties rank.Ties, items int) (valid, test rank.Summary) {
-	valid.Sampled, test.Sampled = rank.Of(p.Valid, ties).ByName(), rank.OfGroups(p.Test, p.Start, ties).ByName()
+func (p *Places) summaries(ties metrics.Ties, items int) (valid, test metrics.Summary) {
+	valid.Sampled, test.Sampled = metrics.Of(p.Valid, ties).ByName(), metrics.OfGroups(p.Test, p.Start, ties).ByName()
 	if valid.Sampled["users"] == 0 {
 		valid.Sampled = nil
 	}
 	if p.TestFull != nil {
-		valid.Full, test.Full = rank.Of(p.ValidFull, ties).ByName(), rank.Of(p.TestFull, ties).ByName()
-		test.Full[fmt.Sprintf("coverage@%d", topK)] = rank.Coverage(p.Top, items)
+		valid.Full, test.Full = metrics.Of(p.ValidFull, ties).ByName(), metrics.Of(p.TestFull, ties).ByName()
+		test.Full[fmt.Sprintf("coverage@%d", topK)] = metrics.Coverage(p.Top, items)
 	}
 	return valid, test
 }
 
 // Each returns the test metrics user by user, of those who took part: among sampled candidates, and among
 // the catalogue, empty where the protocol has none.
-func (p *Places) Each(ties rank.Ties) (sampled, full rank.Each) {
+func (p *Places) Each(ties metrics.Ties) (sampled, full metrics.Each) {
 	p = p.of(false)
-	return rank.EachOf(p.Test, p.Start, ties), rank.EachOf(p.TestFull, nil, ties)
+	return metrics.EachOf(p.Test, p.Start, ties), metrics.EachOf(p.TestFull, nil, ties)
 }

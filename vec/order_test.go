@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // The functions below are the package comment word by word, without regard to

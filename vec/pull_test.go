@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // pulled makes two tables of 12 rows, a list of rows and what Pull needs of them.

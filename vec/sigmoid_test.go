@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 const sigmoidBound = 1.2e-7 // as Sigmoid's comment says

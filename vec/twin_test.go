@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // both runs f with the SIMD kernels and without them, on copies of the same

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rng"
+	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
 // strides are the widths of rows that the kernels are tried on: below, at and

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
-	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/internal/pb"
 )
 
 // Name is the blob that some bytes are: their SHA-256 and how many they are. The hash

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/internal/pb"
 )
 
 // patches checks that a change makes next of base, bit for bit, and returns its length.

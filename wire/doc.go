@@ -6,7 +6,7 @@
 // says no with an error, never panics, and takes no more memory than a small multiple
 // of those bytes.
 //
-//go:generate go run ./gen
+//go:generate go -C .. run ./internal/pb/gen
 package wire
 
 // Oldest and Newest are the versions of the protocol that this program speaks.

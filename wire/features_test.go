@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tacit-rec/tacit/rows"
-	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/pb"
 )
 
 func someFeatures() *rows.Features {

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/internal/pb"
 )
 
 func TestPlansAndCataloguesComeBackAsTheyWere(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/secagg"
-	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
 // BoundFor is a bound as it travels: with the deviation of the noise that each device

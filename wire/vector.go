@@ -7,9 +7,9 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/rows"
-	"github.com/tacit-rec/tacit/wire/pb"
 )
 
 // AppendVector appends the form of v, which package rows says.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/rows"
-	"github.com/tacit-rec/tacit/wire/pb"
 )
 
 // sparse draws a vector of stretches, as rows that a device touched, of mixed widths.

@@ -13,9 +13,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/secagg"
-	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
 func must[T any](t testing.TB, x T, err error) T {

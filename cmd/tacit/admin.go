@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tacit-rec/tacit/coord"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/wire"
-	"github.com/tacit-rec/tacit/wire/pb"
-	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
-	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
 func (a *app) adminCmd() *cobra.Command {
@@ -73,7 +73,7 @@ func (a *app) adminStatus() *cobra.Command {
 
 // status prints one.
 func (a *app) status(r *pb.StatusResponse) error {
-	var s coord.Status
+	var s coordinator.Status
 	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
 		return err
 	}
@@ -144,12 +144,12 @@ func (a *app) adminBegin() *cobra.Command {
 }
 
 // begin begins a run on a coordinator.
-func (a *app) begin(ctx context.Context, r *reach, spec *lab.Spec, f *serveFlags) (*pb.StatusResponse, error) {
+func (a *app) begin(ctx context.Context, r *reach, spec *experiment.Spec, f *serveFlags) (*pb.StatusResponse, error) {
 	admin, err := r.admin()
 	if err != nil {
 		return nil, err
 	}
-	var opt coord.Options
+	var opt coordinator.Options
 	items, err := a.stock(spec, f, &opt)
 	if err != nil {
 		return nil, err

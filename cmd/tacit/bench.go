@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/bench"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/bench"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
 const benchLong = `Measure this machine: its roof (multiply-adds, memory), the kernels against it, a round
@@ -27,7 +27,7 @@ func (a *app) benchCmd() *cobra.Command {
 		Use: "bench", Short: "Measure the speed of this machine, kernel by kernel and round by round", Long: benchLong, Args: args(cobra.NoArgs),
 		Example: "  tacit bench --quick\n  tacit bench --sets world,ml-100k -j 2\n  tacit bench -o docs/performance.md",
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg := bench.Config{Jobs: jobs, Quick: quick, Commit: revision(), CPU: lab.CPU(), Tell: func(s string) {
+			cfg := bench.Config{Jobs: jobs, Quick: quick, Commit: revision(), CPU: experiment.CPU(), Tell: func(s string) {
 				if !a.quiet {
 					fmt.Fprintln(a.err, "measuring", s)
 				}
@@ -79,11 +79,11 @@ func (a *app) benchCmd() *cobra.Command {
 func (a *app) benchSets(names []string, dataDir string, asked bool) ([]bench.Set, error) {
 	var out []bench.Set
 	for _, name := range names {
-		spec, err := lab.Resolve([]lab.Setting{{Key: "data", Value: name, From: "flag --sets"}})
+		spec, err := experiment.Resolve([]experiment.Setting{{Key: "data", Value: name, From: "flag --sets"}})
 		if err != nil {
 			return nil, err
 		}
-		src, err := lab.OpenData(&spec.Settings, dataDir)
+		src, err := experiment.OpenData(&spec.Settings, dataDir)
 		if errors.Is(err, fs.ErrNotExist) && !asked {
 			fmt.Fprintf(a.err, "%s is not here and is left out\n", name)
 			continue

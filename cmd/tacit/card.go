@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -65,9 +65,9 @@ type promised struct {
 // of a network that it goes through, for the estimate only.
 const perSample, perWeight = 30e-9, 0.25e-9
 
-func cardOf(e lab.Started) cardData {
+func cardOf(e experiment.Started) cardData {
 	j, p, in := e.Job, e.Run.Fleet.Plan, e.Split.Source.Info()
-	users, items, rows := e.Split.Users(), e.Split.Items(), lab.Rows(e.Split.Source)
+	users, items, rows := e.Split.Users(), e.Split.Items(), experiment.Rows(e.Split.Source)
 	c := cardData{
 		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows, Sparsity: 1 - float64(rows)/float64(users)/float64(items),
 		Hash: in.Hash, Left: in.Left, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(), About: e.Split.About, Rounds: j.Rounds,
@@ -90,7 +90,7 @@ func cardOf(e lab.Started) cardData {
 // memory is the peak of a run without references and figures, in bytes: what is allocated,
 // with what the collector leaves lying about where something grows. A test holds it to a
 // factor of 1.5.
-func memory(e lab.Started, rows int) int {
+func memory(e experiment.Started, rows int) int {
 	const program = 32 << 20 // and its runtime
 	users, p := e.Split.Users(), e.Run.Fleet.Plan
 	perUser := 200 + 4*p.PlainSize() + p.TableBytes()*3/2 // places and state; tables grow row by row
@@ -156,7 +156,7 @@ func (p *promised) write(w io.Writer) {
 
 // estimate is a rough time for training and evaluation; references and other
 // seeds come on top.
-func estimate(e lab.Started, rows float64) float64 {
+func estimate(e experiment.Started, rows float64) float64 {
 	j, users := e.Job, float64(e.Split.Users())
 	cohort := j.Cohort.Expected(e.Split.Users()) / users
 	measured := users / float64(j.EvalEvery)
@@ -189,7 +189,7 @@ func estimate(e lab.Started, rows float64) float64 {
 	return float64(j.Rounds) * (train + measured*per/float64(max(j.Jobs, 1)))
 }
 
-func card(w io.Writer, e lab.Started) {
+func card(w io.Writer, e experiment.Started) {
 	c := cardOf(e)
 	leak := "does not leak"
 	if c.Leaks {
@@ -230,7 +230,7 @@ func card(w io.Writer, e lab.Started) {
 }
 
 // dryRun prints the card and runs nothing.
-func (a *app) dryRun(j *lab.Job) error {
+func (a *app) dryRun(j *experiment.Job) error {
 	split, err := j.Split(j.Source)
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (a *app) dryRun(j *lab.Job) error {
 	if err != nil {
 		return input(err, "")
 	}
-	e := lab.Started{Job: j, Run: run, Split: split}
+	e := experiment.Started{Job: j, Run: run, Split: split}
 	return a.result(cardOf(e), func(w io.Writer) error { card(w, e); return nil })
 }
 

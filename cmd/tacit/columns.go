@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tacit-rec/tacit/rows"
-	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/pb"
 )
 
 // columnsOf makes features of what a catalogue's file says of its items, and of the columns

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/rows"
+	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/wire"
 )
 

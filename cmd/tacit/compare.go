@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
 const compareLong = `Compare finished runs over the same users: every run against the first, by paired

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/report"
 )
 
 func (a *app) dataCmd() *cobra.Command {
@@ -61,7 +61,7 @@ func (a *app) dataList() *cobra.Command {
 			}
 			t.Notes = []string{
 				"Min rows: users with fewer are left out, as in the counts; --min-rows says otherwise.",
-				"Looked in: " + strings.Join(lab.DataDirs(dir), ", ") + ".",
+				"Looked in: " + strings.Join(experiment.DataDirs(dir), ", ") + ".",
 				"Any delimited file works too: tacit data check FILE; tacit run -d FILE.",
 			}
 			return a.result(out, t.Text)
@@ -73,7 +73,7 @@ func (a *app) dataList() *cobra.Command {
 
 // found is where a set is, or empty.
 func found(k data.Known, dir string) string {
-	for _, d := range lab.DataDirs(dir) {
+	for _, d := range experiment.DataDirs(dir) {
 		if file := k.Find(os.DirFS(d)); file != "" {
 			return filepath.Join(d, file)
 		}
@@ -90,13 +90,13 @@ func howToGet(k data.Known) string {
 }
 
 // dataOne is a command on one data set with the settings that reading it has.
-func (a *app) dataOne(name, about string, do func(data.Source, *lab.Settings) error) *cobra.Command {
+func (a *app) dataOne(name, about string, do func(data.Source, *experiment.Settings) error) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use: name + " NAME|FILE", Short: about, Args: args(cobra.ExactArgs(1)),
 		Example: "  tacit data " + name + " world\n  tacit data " + name + " ml-100k\n  tacit data " + name + " ratings.csv --columns user,item,rating,time",
 	}
-	var s lab.Settings
+	var s experiment.Settings
 	param.Defaults(&s)
 	s.MinRows = 0
 	values := map[string]*string{}
@@ -116,7 +116,7 @@ func (a *app) dataOne(name, about string, do func(data.Source, *lab.Settings) er
 			}
 		}
 		s.Data = words[0]
-		src, err := lab.OpenData(&s, dir)
+		src, err := experiment.OpenData(&s, dir)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (a *app) dataOne(name, about string, do func(data.Source, *lab.Settings) er
 	return c
 }
 
-func (a *app) describe(src data.Source, _ *lab.Settings) error {
+func (a *app) describe(src data.Source, _ *experiment.Settings) error {
 	c := data.Describe(src)
 	return a.result(c, func(w io.Writer) error {
 		t := report.Table{Title: c.Name, Header: []string{"", ""}, Rows: cardRows(c, src)}
@@ -165,7 +165,7 @@ func cardRows(c data.Card, src data.Source) [][]any {
 }
 
 // check reads the data and lists what matters to a run.
-func (a *app) check(src data.Source, _ *lab.Settings) error {
+func (a *app) check(src data.Source, _ *experiment.Settings) error {
 	c := data.Describe(src)
 	var notes []string
 	if c.PerUser.Min < 3 {

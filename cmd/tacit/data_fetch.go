@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/data/fetch"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/fetch"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/param"
 )
 
@@ -31,7 +31,7 @@ programs it says where to get which files, and where to place them.`,
 			if err != nil {
 				return err
 			}
-			dirs := lab.DataDirs(dir)
+			dirs := experiment.DataDirs(dir)
 			if len(dirs) == 0 {
 				return input(errors.New("there is no data folder"), "give --data-dir DIR, or set TACIT_DATA")
 			}

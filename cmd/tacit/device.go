@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/agent"
-	"github.com/tacit-rec/tacit/agent/local"
-	"github.com/tacit-rec/tacit/wire/rpc"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/statefile"
 )
 
 // deviceFlags are those of a device.
@@ -29,7 +29,7 @@ type deviceFlags struct {
 	noHoldOut, retells           bool
 	duty                         float64
 	memory                       int
-	moment                       local.Moment
+	moment                       statefile.Moment
 	keepLast, keepDays           int
 }
 
@@ -104,15 +104,15 @@ func (a *app) deviceCmd() *cobra.Command {
 // deviceHint adds to an error what to type next.
 func deviceHint(err error) error {
 	for known, hint := range map[error]string{
-		agent.ErrRehearsal:  "a rehearsal is for tests: add --rehearsal, and give it no real history",
-		agent.ErrOther:      "if the coordinator was set up anew: tacit device forget, then enrol again with another --token",
-		agent.ErrRevoked:    "ask the operator; tacit device forget wipes this device, and a new token enrols it anew",
-		agent.ErrTooLarge:   "--memory gives it more",
-		agent.ErrFeatures:   "--features NAME=VALUE,... tells what its owner is like; columns of a history file, and tacit device add --with, what a moment was like; both are sent to nobody",
-		agent.ErrNoModel:    "tacit device --once fetches one",
-		local.ErrPassphrase: "try again; nobody can recover it, and another --state FILE starts anew",
-		local.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",
-		local.ErrInUse:      "stop the other tacit device first",
+		device.ErrRehearsal:     "a rehearsal is for tests: add --rehearsal, and give it no real history",
+		device.ErrOther:         "if the coordinator was set up anew: tacit device forget, then enrol again with another --token",
+		device.ErrRevoked:       "ask the operator; tacit device forget wipes this device, and a new token enrols it anew",
+		device.ErrTooLarge:      "--memory gives it more",
+		device.ErrFeatures:      "--features NAME=VALUE,... tells what its owner is like; columns of a history file, and tacit device add --with, what a moment was like; both are sent to nobody",
+		device.ErrNoModel:       "tacit device --once fetches one",
+		statefile.ErrPassphrase: "try again; nobody can recover it, and another --state FILE starts anew",
+		statefile.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",
+		statefile.ErrInUse:      "stop the other tacit device first",
 	} {
 		if errors.Is(err, known) {
 			return input(err, hint)
@@ -152,7 +152,7 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if err != nil {
 		return err
 	}
-	file := local.Open(path, f.sealing())
+	file := statefile.Open(path, f.sealing())
 	if _, err := file.Load(); err != nil { // what is no state file gets no others beside it
 		return err
 	}
@@ -183,10 +183,10 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 }
 
 // sayRun says what the steps of a device come to, where that is news.
-func (a *app) sayRun(path string) func(out agent.Told, err error) {
+func (a *app) sayRun(path string) func(out device.Told, err error) {
 	model, before := uint64(0), ""
 	idle := func(did string) bool { return did == "paused" || did == "stayed away" }
-	return func(out agent.Told, err error) {
+	return func(out device.Told, err error) {
 		if a.quiet {
 			return
 		}
@@ -221,7 +221,7 @@ func (f *deviceFlags) checkAddress() error {
 }
 
 // sayStep says in a line what a step came to.
-func sayStep(w io.Writer, out agent.Told) error {
+func sayStep(w io.Writer, out device.Told) error {
 	var err error
 	switch out.Did {
 	case "trained", "evaluated", "counted items":
@@ -238,13 +238,13 @@ func sayStep(w io.Writer, out agent.Told) error {
 
 // open makes the device of a state file, with the coordinator that it remembers or is
 // given.
-func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent.About, error) {
-	opt := agent.Options{
-		Vault: file, Blobs: local.OpenFolder(path + ".model"), Host: &agent.Host{Memory: float64(f.memory) * (1 << 20)},
+func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *device.About, error) {
+	opt := device.Options{
+		Vault: file, Blobs: statefile.OpenFolder(path + ".model"), Host: &device.Host{Memory: float64(f.memory) * (1 << 20)},
 		Rehearsal: f.rehearsal, HoldOut: !f.noHoldOut, Duty: f.duty,
 		Eligible: func() (bool, string) { return f.moment.Good(os.DirFS("/")) },
 	}
-	peek, err := agent.Open(agent.Options{Vault: opt.Vault, Blobs: opt.Blobs, Host: opt.Host, Rehearsal: true})
+	peek, err := device.Open(device.Options{Vault: opt.Vault, Blobs: opt.Blobs, Host: opt.Host, Rehearsal: true})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -264,10 +264,10 @@ func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent
 		return nil, nil, input(err, "")
 	}
 	opt.Token = w.Token
-	opt.Dial = func(key ed25519.PrivateKey) (agent.Conn, error) {
+	opt.Dial = func(key ed25519.PrivateKey) (device.Conn, error) {
 		return rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Key: key, Insecure: insecure})
 	}
-	d, err := agent.Open(opt)
+	d, err := device.Open(opt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -280,7 +280,7 @@ func (f *deviceFlags) open(path string, file *local.File) (*agent.Device, *agent
 
 // reachCoordinator is where the coordinator is: the flags say it, the state file, or a
 // coordinator on this machine.
-func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
+func (f *deviceFlags) reachCoordinator(about *device.About) (*welcome, error) {
 	w := &welcome{URL: f.server, Pin: f.pin, Token: f.token}
 	if w.URL == "" && about.Setting["server"] != "" {
 		w.URL, w.Pin = about.Setting["server"], cmp.Or(f.pin, about.Setting["pin"])
@@ -302,7 +302,7 @@ func (f *deviceFlags) reachCoordinator(about *agent.About) (*welcome, error) {
 
 // tell keeps what the owner is like, adds what is new of the history that was given, and
 // sets what is kept of it.
-func (f *deviceFlags) tell(d *agent.Device, about *agent.About, events []agent.Event, features map[string]string) error {
+func (f *deviceFlags) tell(d *device.Device, about *device.About, events []device.Event, features map[string]string) error {
 	if f.retells || len(features) > 0 {
 		for name := range about.Features { // what is told now is all of it
 			if _, again := features[name]; !again {

@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/tacit-rec/tacit/agent"
-	"github.com/tacit-rec/tacit/report"
-	"github.com/tacit-rec/tacit/wire/rpc"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
 // onState makes a command on a state file that is there.
-func (a *app) onState(use, short, example string, check cobra.PositionalArgs, do func(d *agent.Device, path string, words []string) error) *cobra.Command {
+func (a *app) onState(use, short, example string, check cobra.PositionalArgs, do func(d *device.Device, path string, words []string) error) *cobra.Command {
 	var s stateFlags
 	c := &cobra.Command{Use: use, Short: short, Example: example, Args: args(check)}
 	s.flags(c)
@@ -35,7 +35,7 @@ func (a *app) onState(use, short, example string, check cobra.PositionalArgs, do
 }
 
 func (a *app) deviceLog() *cobra.Command {
-	return a.onState("log", "Show what the device has sent and fetched, and when", "  tacit device log --state my.state\n  tacit device log --format json", cobra.NoArgs, func(d *agent.Device, path string, _ []string) error {
+	return a.onState("log", "Show what the device has sent and fetched, and when", "  tacit device log --state my.state\n  tacit device log --format json", cobra.NoArgs, func(d *device.Device, path string, _ []string) error {
 		about, err := d.About()
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (a *app) deviceLog() *cobra.Command {
 }
 
 // sayLog prints a device's log for its owner.
-func sayLog(w io.Writer, about *agent.About, path string) error {
+func sayLog(w io.Writer, about *device.About, path string) error {
 	where := "enrolled nowhere"
 	if about.Enrolled {
 		where = fmt.Sprintf("seat %d of %q at %s", about.Seat, about.Federation, about.Setting["server"])
@@ -87,7 +87,7 @@ func sayLog(w io.Writer, about *agent.About, path string) error {
 		fmt.Sprintf("%d reports of %d bytes in all. State file: %s.", len(about.Log), bytes, path),
 		"The newest report's promise: " + last.Promise + ". " + strings.TrimSpace(last.Holds),
 	}
-	if slices.ContainsFunc(about.Log, func(e agent.Entry) bool { return e.Masked }) {
+	if slices.ContainsFunc(about.Log, func(e device.Entry) bool { return e.Masked }) {
 		t.Notes = append(t.Notes, "The bytes of a masked report are those of all its messages: keys, shares, the masked numbers, and what opens the sum.")
 	}
 	if !last.Masked && last.Promise == "none" {
@@ -101,7 +101,7 @@ func (a *app) devicePause(on bool) *cobra.Command {
 	if !on {
 		use, short, word = "resume", "Let a paused device take part again", "resumed"
 	}
-	return a.onState(use, short, "  tacit device "+use+" --state my.state", cobra.NoArgs, func(d *agent.Device, path string, _ []string) error {
+	return a.onState(use, short, "  tacit device "+use+" --state my.state", cobra.NoArgs, func(d *device.Device, path string, _ []string) error {
 		if err := d.Pause(on); err != nil {
 			return err
 		}
@@ -114,14 +114,14 @@ func (a *app) devicePause(on bool) *cobra.Command {
 
 func (a *app) deviceAdd() *cobra.Command {
 	var with string
-	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids", "  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1), func(d *agent.Device, _ string, words []string) error {
+	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids", "  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1), func(d *device.Device, _ string, words []string) error {
 		moment, err := readFeatures("with", with)
 		if err != nil {
 			return err
 		}
-		var events []agent.Event
+		var events []device.Event
 		for i, id := range words {
-			events = append(events, agent.Event{Item: id, Time: time.Now().UnixMilli() + int64(i)}.In(moment))
+			events = append(events, device.Event{Item: id, Time: time.Now().UnixMilli() + int64(i)}.In(moment))
 		}
 		if err := d.Add(events...); err != nil {
 			return input(err, "")
@@ -148,7 +148,7 @@ func (a *app) deviceAdd() *cobra.Command {
 }
 
 func (a *app) deviceUndo() *cobra.Command {
-	return a.onState("undo", "Take the last event back", "  tacit device undo --state my.state", cobra.NoArgs, func(d *agent.Device, _ string, _ []string) error {
+	return a.onState("undo", "Take the last event back", "  tacit device undo --state my.state", cobra.NoArgs, func(d *device.Device, _ string, _ []string) error {
 		gone, err := d.Undo()
 		if err != nil {
 			return input(err, "")
@@ -191,7 +191,7 @@ It asks first; --yes answers, which a script must.`,
 			return err
 		}
 		if url := about.Setting["server"]; url != "" && !offline {
-			d.Use(func(key ed25519.PrivateKey) (agent.Conn, error) {
+			d.Use(func(key ed25519.PrivateKey) (device.Conn, error) {
 				return rpc.Dial(rpc.Options{URL: url, Pin: about.Setting["pin"], Key: key, Tries: 2, Insecure: about.Setting["insecure"] == "yes"})
 			})
 		}
@@ -207,7 +207,7 @@ It asks first; --yes answers, which a script must.`,
 }
 
 // mayForget asks whether a device is to be wiped.
-func (a *app) mayForget(d *agent.Device, path string, yes bool) error {
+func (a *app) mayForget(d *device.Device, path string, yes bool) error {
 	if yes {
 		return nil
 	}
@@ -253,7 +253,7 @@ A device that never reached its coordinator has no model yet: tacit device fetch
 			return deviceHint(err)
 		}
 		list, err := d.Recommend(n)
-		if errors.Is(err, agent.ErrNoModel) {
+		if errors.Is(err, device.ErrNoModel) {
 			return input(err, "tacit device --once --state "+path)
 		}
 		if err != nil {
@@ -264,7 +264,7 @@ A device that never reached its coordinator has no model yet: tacit device fetch
 	return c
 }
 
-func sayList(w io.Writer, list *agent.List) error {
+func sayList(w io.Writer, list *device.List) error {
 	t := report.Table{Header: []string{"", "title", "id", "score"}, Align: "rllr"}
 	for i, p := range list.Items {
 		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, fmt.Sprintf("%.3f", p.Score)})

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/agent"
+	"github.com/tacit-rec/tacit/device"
 )
 
 // A device that does nothing says so once, and when it is back.
@@ -13,7 +13,7 @@ func TestARunningDeviceSaysWhatIsNew(t *testing.T) {
 	var b bytes.Buffer
 	say := (&app{err: &b}).sayRun("my.state")
 	for _, did := range []string{"waited", "waited", "paused", "paused", "waited", "waited", "trained", "trained"} {
-		say(agent.Told{Did: did, Model: 1}, nil)
+		say(device.Told{Did: did, Model: 1}, nil)
 	}
 	for word, want := range map[string]int{"waited": 2, "paused": 1, "trained": 2, "there is a model": 1} {
 		if n := strings.Count(b.String(), word); n != want {

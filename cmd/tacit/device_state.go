@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/tacit-rec/tacit/agent"
-	"github.com/tacit-rec/tacit/agent/local"
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/statefile"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/rows"
 )
 
 // stateFlags say which state file, and how it is opened.
@@ -72,8 +72,8 @@ func (s *stateFlags) path(name string, isNew bool) (string, error) {
 }
 
 // sealing is how a state file is opened, or a new one sealed.
-func (s *stateFlags) sealing() local.Options {
-	return local.Options{Keyring: s.keyring, Passphrase: s.passphrase}
+func (s *stateFlags) sealing() statefile.Options {
+	return statefile.Options{Keyring: s.keyring, Passphrase: s.passphrase}
 }
 
 func (s *stateFlags) passphrase(isNew bool) ([]byte, error) {
@@ -111,16 +111,16 @@ func askPhrase(prompt string) ([]byte, error) {
 }
 
 // existing opens a state file that must be there, without a coordinator.
-func (s *stateFlags) existing() (*agent.Device, *local.File, string, error) {
+func (s *stateFlags) existing() (*device.Device, *statefile.File, string, error) {
 	path, err := s.path("", false)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	file := local.Open(path, s.sealing())
+	file := statefile.Open(path, s.sealing())
 	if !file.Exists() {
 		return nil, nil, "", input(fmt.Errorf("there is no state file %s", path), "tacit device --state "+path+" makes one; see tacit device --help")
 	}
-	d, err := agent.Open(agent.Options{Vault: file, Blobs: local.OpenFolder(path + ".model"), Host: &agent.Host{Memory: 16 << 30}, Rehearsal: true})
+	d, err := device.Open(device.Options{Vault: file, Blobs: statefile.OpenFolder(path + ".model"), Host: &device.Host{Memory: 16 << 30}, Rehearsal: true})
 	return d, file, path, err
 }
 
@@ -139,7 +139,7 @@ func (f *deviceFlags) ownName() string {
 }
 
 // events reads the history that the flags name, and what its owner is like.
-func (f *deviceFlags) events() (events []agent.Event, features map[string]string, err error) {
+func (f *deviceFlags) events() (events []device.Event, features map[string]string, err error) {
 	given, err := readFeatures("features", f.features)
 	if err != nil {
 		return nil, nil, err
@@ -155,7 +155,7 @@ func (f *deviceFlags) events() (events []agent.Event, features map[string]string
 			return nil, nil, input(err, "")
 		}
 		defer in.Close()
-		events, err := agent.ReadEvents(in)
+		events, err := device.ReadEvents(in)
 		if err != nil {
 			return nil, nil, input(fmt.Errorf("%s: %w", f.history, err), "one line per event: item id, or item id and time")
 		}
@@ -173,11 +173,11 @@ func (f *deviceFlags) events() (events []agent.Event, features map[string]string
 
 // played is the history of a user of a data set, with the ids of its catalogue, and what
 // the set knows of the user.
-func (f *deviceFlags) played() ([]agent.Event, map[string]string, error) {
-	var s lab.Settings
+func (f *deviceFlags) played() ([]device.Event, map[string]string, error) {
+	var s experiment.Settings
 	param.Defaults(&s)
 	s.Data = f.data
-	src, err := lab.OpenData(&s, f.dataDir)
+	src, err := experiment.OpenData(&s, f.dataDir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -195,9 +195,9 @@ func (f *deviceFlags) played() ([]agent.Event, map[string]string, error) {
 	var h data.History
 	src.History(u, &h)
 	items := catalogueOf(src)
-	out := make([]agent.Event, len(h.Items))
+	out := make([]device.Event, len(h.Items))
 	for i, item := range h.Items {
-		out[i] = agent.Event{Item: items[item].Id, Time: int64(i)}.In(valuesAt(info.Features.Row, h.First+i))
+		out[i] = device.Event{Item: items[item].Id, Time: int64(i)}.In(valuesAt(info.Features.Row, h.First+i))
 		if h.Times != nil && info.TimeKind == data.RealTime {
 			out[i].Time = 1000 * h.Times[i]
 		}

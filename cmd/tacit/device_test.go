@@ -9,20 +9,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/agent"
-	"github.com/tacit-rec/tacit/agent/local"
+	"github.com/tacit-rec/tacit/device"
+	"github.com/tacit-rec/tacit/internal/statefile"
 )
 
 // stated makes a state file of a device that is enrolled nowhere.
 func stated(t *testing.T, phrase string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "my.state")
-	file := local.Open(path, local.Options{Passphrase: func(bool) ([]byte, error) { return []byte(phrase), nil }})
-	d, err := agent.Open(agent.Options{Vault: file, Blobs: local.OpenFolder(path + ".model"), Host: &agent.Host{}})
+	file := statefile.Open(path, statefile.Options{Passphrase: func(bool) ([]byte, error) { return []byte(phrase), nil }})
+	d, err := device.Open(device.Options{Vault: file, Blobs: statefile.OpenFolder(path + ".model"), Host: &device.Host{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Add(agent.Event{Item: "50", Time: 1}, agent.Event{Item: "7", Time: 2}); err != nil {
+	if err := d.Add(device.Event{Item: "50", Time: 1}, device.Event{Item: "7", Time: 2}); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
 type finding struct {
@@ -48,7 +48,7 @@ func (a *app) doctorCmd() *cobra.Command {
 func examine(ctx context.Context) []finding {
 	out := []finding{
 		{What: "program", OK: true, Found: fmt.Sprintf("tacit %s %s, %s", version, revision(), goVersion())},
-		{What: "machine", OK: true, Found: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), lab.CPU())},
+		{What: "machine", OK: true, Found: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), experiment.CPU())},
 		cacheFinding(),
 	}
 	for _, k := range data.KnownSets() {
@@ -62,17 +62,17 @@ func examine(ctx context.Context) []finding {
 		}
 		out = append(out, f)
 	}
-	digest, err := lab.SelfTest(ctx)
-	bits := finding{What: "bits", OK: err == nil && digest == lab.SelfTestDigest, Found: "a small run gives the bits it gives everywhere"}
+	digest, err := experiment.SelfTest(ctx)
+	bits := finding{What: "bits", OK: err == nil && digest == experiment.SelfTestDigest, Found: "a small run gives the bits it gives everywhere"}
 	if !bits.OK {
-		bits.Found = fmt.Sprintf("a small run gives the digest %.16s, want %.16s (%v)", digest, lab.SelfTestDigest, err)
+		bits.Found = fmt.Sprintf("a small run gives the digest %.16s, want %.16s (%v)", digest, experiment.SelfTestDigest, err)
 		bits.Hint = "results on this machine differ from others in the last digits; please report it"
 	}
 	return append(out, bits)
 }
 
 func lastDir() string {
-	d := lab.DataDirs("")
+	d := experiment.DataDirs("")
 	if len(d) == 0 {
 		return "DATA-FOLDER"
 	}

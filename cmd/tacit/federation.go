@@ -14,16 +14,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/agg"
-	"github.com/tacit-rec/tacit/coord"
+	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/internal/whole"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/atomicfile"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/rows"
-	"github.com/tacit-rec/tacit/wire/pb"
-	"github.com/tacit-rec/tacit/wire/rpc"
 )
 
 // welcome is what a coordinator leaves in its folder for programs of the same user: how
@@ -55,7 +55,7 @@ func (w *welcome) save(dir string) error {
 		return err
 	}
 	path := filepath.Join(dir, welcomeFile)
-	if err := whole.Write(path, append(b, '\n')); err != nil {
+	if err := atomicfile.Write(path, append(b, '\n')); err != nil {
 		return err
 	}
 	return os.Chmod(path, 0o600)
@@ -118,7 +118,7 @@ var simulated = map[string]string{
 }
 
 // onNetwork refuses settings that would do nothing here.
-func onNetwork(s *lab.Spec) error {
+func onNetwork(s *experiment.Spec) error {
 	for k, hint := range simulated {
 		if from := s.From[k]; from != "" && from != "default" && from != "method" {
 			return input(fmt.Errorf("%s: %s is of simulations alone", from, k), hint)
@@ -131,12 +131,12 @@ func onNetwork(s *lab.Spec) error {
 }
 
 // networked resolves the settings of a run that is to be run by real devices.
-func networked(words []string, settings func() []lab.Setting) (*lab.Spec, error) {
+func networked(words []string, settings func() []experiment.Setting) (*experiment.Spec, error) {
 	given, err := (&runFlags{}).given(words, settings)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := lab.Resolve(given)
+	spec, err := experiment.Resolve(given)
 	if err != nil {
 		return nil, err
 	}
@@ -144,10 +144,10 @@ func networked(words []string, settings func() []lab.Setting) (*lab.Spec, error)
 }
 
 // federated turns an experiment's settings into those of a coordinator.
-func federated(s *lab.Spec, f *serveFlags) coord.Settings {
-	out := coord.Settings{
+func federated(s *experiment.Spec, f *serveFlags) coordinator.Settings {
+	out := coordinator.Settings{
 		Name: f.name, Method: s.Method, Params: map[string]string{}, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives, Keep: s.Keep,
-		Cohort: s.Cohort, Mean: agg.Mean(s.Mean), Server: s.Server, DP: s.DP, Bits: s.Bits, Masked: s.Secagg == "on", Bucket: f.bucket,
+		Cohort: s.Cohort, Mean: aggregate.Mean(s.Mean), Server: s.Server, DP: s.DP, Bits: s.Bits, Masked: s.Secagg == "on", Bucket: f.bucket,
 		Devices: f.devices, Goal: f.goal, Least: f.least, Deadline: f.deadline, Readout: f.readout, Rehearsal: f.rehearsal, Seed: s.Seed,
 	}
 	if out.Name == "" {
@@ -167,7 +167,7 @@ func federated(s *lab.Spec, f *serveFlags) coord.Settings {
 
 // settled are the settings of a run on a coordinator, when it has been said what its sums
 // leave of a device's numbers.
-func (a *app) settled(s *lab.Spec, f *serveFlags, items int, features *rows.Features) (coord.Settings, error) {
+func (a *app) settled(s *experiment.Spec, f *serveFlags, items int, features *rows.Features) (coordinator.Settings, error) {
 	out := federated(s, f)
 	if err := out.Check(); err != nil {
 		return out, input(err, "")
@@ -214,8 +214,8 @@ func clip(s string, most int) string {
 }
 
 // splitOf opens the data of an experiment and splits it.
-func splitOf(s *lab.Spec, dir string) (*data.Split, error) {
-	src, err := lab.OpenData(&s.Settings, dir)
+func splitOf(s *experiment.Spec, dir string) (*data.Split, error) {
+	src, err := experiment.OpenData(&s.Settings, dir)
 	if err != nil {
 		return nil, err
 	}

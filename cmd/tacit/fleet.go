@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/coord"
+	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/fleet"
-	"github.com/tacit-rec/tacit/lab"
-	"github.com/tacit-rec/tacit/report"
-	"github.com/tacit-rec/tacit/wire/pb"
+	"github.com/tacit-rec/tacit/internal/fleet"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
 // fleetFlags are those of a fleet.
@@ -123,7 +123,7 @@ func (f *fleetFlags) check() error {
 }
 
 // leavable refuses devices that leave masked sums of a run that has none.
-func (f *fleetFlags) leavable(s *lab.Spec) error {
+func (f *fleetFlags) leavable(s *experiment.Spec) error {
 	if len(f.leave) == 0 || s.Secagg == "on" || f.serve.readout > 0 {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (f *fleetFlags) leavable(s *lab.Spec) error {
 }
 
 // fleet runs devices against a coordinator that somebody else runs.
-func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
+func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) error {
 	w, err := f.find(false)
 	if err != nil {
 		return err
@@ -185,9 +185,9 @@ func (a *app) fleet(ctx context.Context, spec *lab.Spec, f *fleetFlags) error {
 // fleetResult is what a fleet has done, and what the coordinator says that it has spent.
 type fleetResult struct {
 	fleet.Stats
-	Epsilon  *float64        `json:"epsilon,omitempty"`
-	Readouts []coord.Readout `json:"readouts,omitempty"`
-	Missed   string          `json:"readout_missed,omitempty"`
+	Epsilon  *float64              `json:"epsilon,omitempty"`
+	Readouts []coordinator.Readout `json:"readouts,omitempty"`
+	Missed   string                `json:"readout_missed,omitempty"`
 }
 
 func (r *fleetResult) text(out io.Writer) error {
@@ -207,7 +207,7 @@ func (r *fleetResult) text(out io.Writer) error {
 }
 
 // status is the coordinator's.
-func (f *fleetFlags) status(ctx context.Context) (*coord.Status, error) {
+func (f *fleetFlags) status(ctx context.Context) (*coordinator.Status, error) {
 	admin, err := f.admin()
 	if err != nil {
 		return nil, err
@@ -216,12 +216,12 @@ func (f *fleetFlags) status(ctx context.Context) (*coord.Status, error) {
 	if err != nil {
 		return nil, told(err)
 	}
-	s := &coord.Status{}
+	s := &coordinator.Status{}
 	return s, json.Unmarshal([]byte(r.Json), s)
 }
 
 // ensure begins a run on a coordinator that has none.
-func (a *app) ensure(ctx context.Context, spec *lab.Spec, f *fleetFlags, items int) (*coord.Status, error) {
+func (a *app) ensure(ctx context.Context, spec *experiment.Spec, f *fleetFlags, items int) (*coordinator.Status, error) {
 	s, err := f.status(ctx)
 	if err != nil {
 		return nil, err

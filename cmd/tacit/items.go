@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/wire/pb"
-	"github.com/tacit-rec/tacit/wire/pb/pbconnect"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 )
 
 func (a *app) adminItems() *cobra.Command {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/board"
-	"github.com/tacit-rec/tacit/internal/whole"
-	"github.com/tacit-rec/tacit/lab"
-	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/internal/atomicfile"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/leaderboard"
+	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
 const leadersLong = `Run every method of the registry, and the reference rows, on the data sets of the board under honest
@@ -44,12 +44,12 @@ type leadersFlags struct {
 
 func (a *app) leaderboardCmd() *cobra.Command {
 	var f leadersFlags
-	cfg := board.Config{Version: version, Commit: revision()}
+	cfg := leaderboard.Config{Version: version, Commit: revision()}
 	c := &cobra.Command{
 		Use: "leaderboard", Short: "Run every method beside each other and write docs/leaderboard.md", Long: leadersLong, Example: leadersExample, Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg.Tell = a.tellCell
-			agenda, err := board.New(cfg)
+			agenda, err := leaderboard.New(cfg)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (a *app) leaderboardCmd() *cobra.Command {
 			}
 			if !f.found {
 				err = agenda.Run(c.Context())
-				var stopped *lab.Stopped
+				var stopped *experiment.Stopped
 				if err != nil && !errors.As(err, &stopped) {
 					return err
 				}
@@ -100,7 +100,7 @@ func (f *leadersFlags) write(all *report.Leaderboard, cells string) error {
 	if err != nil {
 		return err
 	}
-	if err := whole.Write(filepath.Join(cells, report.LeadersFile), append(b, '\n')); err != nil {
+	if err := atomicfile.Write(filepath.Join(cells, report.LeadersFile), append(b, '\n')); err != nil {
 		return input(err, "give another --cells")
 	}
 	shown := ""
@@ -109,7 +109,7 @@ func (f *leadersFlags) write(all *report.Leaderboard, cells string) error {
 		if err := report.LeadersPicture(&svg, all, "deployed"); err != nil {
 			return input(err, "leave --picture out")
 		}
-		if err := whole.Write(f.picture, svg.Bytes()); err != nil {
+		if err := atomicfile.Write(f.picture, svg.Bytes()); err != nil {
 			return input(err, "give another --picture")
 		}
 		if shown, err = filepath.Rel(filepath.Dir(f.out), f.picture); err != nil {
@@ -120,13 +120,13 @@ func (f *leadersFlags) write(all *report.Leaderboard, cells string) error {
 	if err := report.Leaders(&page, all, filepath.ToSlash(shown)); err != nil {
 		return err
 	}
-	if err := whole.Write(f.out, page.Bytes()); err != nil {
+	if err := atomicfile.Write(f.out, page.Bytes()); err != nil {
 		return input(err, "give another -o")
 	}
 	return nil
 }
 
-func (a *app) tellCell(t board.Told) {
+func (a *app) tellCell(t leaderboard.Told) {
 	if a.quiet {
 		return
 	}
@@ -143,11 +143,11 @@ func (a *app) tellCell(t board.Told) {
 }
 
 // listCells prints what there is and what it may take.
-func (a *app) listCells(agenda *board.Agenda) error {
+func (a *app) listCells(agenda *leaderboard.Agenda) error {
 	t := report.Table{Header: []string{"cell", "seconds on one core", "state"}, Align: "lrl"}
 	rows := []map[string]any{}
 	left := 0.0
-	add := func(c *board.Cell, state string) {
+	add := func(c *leaderboard.Cell, state string) {
 		t.Rows = append(t.Rows, []any{c.Name(), fmt.Sprintf("%.1f", c.Guess), state})
 		rows = append(rows, map[string]any{"cell": c.Name(), "seconds": c.Guess, "state": state})
 	}

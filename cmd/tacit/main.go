@@ -16,12 +16,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/data/fetch"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/fetch"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/tune"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/report"
-	"github.com/tacit-rec/tacit/tune"
 )
 
 // version and commit are set by the Makefile.
@@ -115,7 +115,7 @@ paper's protocol and under an honest one, with the published number beside ours.
 	return group(c, a.playCmd(), a.runCmd(), a.reproduceCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(), a.compareCmd(), a.privacyCmd(), a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(), a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
 }
 
-func input(err error, hint string) error { return &lab.Input{Err: err, Hint: hint} }
+func input(err error, hint string) error { return &experiment.Input{Err: err, Hint: hint} }
 
 // envelope is what --format json prints.
 type envelope struct {
@@ -165,8 +165,8 @@ func flagHint(c *cobra.Command, err error) string {
 // fail tells an error and returns the exit code.
 func (a *app) fail(err error) int {
 	f, code := failure{"failed", err.Error(), ""}, exitFailed
-	var in *lab.Input
-	var stopped *lab.Stopped
+	var in *experiment.Input
+	var stopped *experiment.Stopped
 	var fetched *fetch.Failed
 	var search *tune.Stopped
 	var away *gone

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/report"
 )
 
 func (a *app) methodsCmd() *cobra.Command {
@@ -27,15 +27,15 @@ func (a *app) methodsCmd() *cobra.Command {
 			if err != nil {
 				return input(err, "tacit methods lists them")
 			}
-			doc, err := lab.MethodDoc(e)
+			doc, err := experiment.MethodDoc(e)
 			if err != nil {
 				return err
 			}
-			about, err := lab.About(e)
+			about, err := experiment.About(e)
 			if err != nil {
 				return err
 			}
-			presets, err := lab.Presets(e)
+			presets, err := experiment.Presets(e)
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func (a *app) docsCmd() *cobra.Command {
 			}
 			all := append(methods.All(), methods.Composed()...)
 			for _, e := range all {
-				doc, err := lab.MethodDoc(e)
+				doc, err := experiment.MethodDoc(e)
 				if err != nil {
 					return err
 				}

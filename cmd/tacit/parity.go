@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tacit-rec/tacit/lab"
-	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
 func (a *app) parityCmd() *cobra.Command {
 	var out, picture string
-	var cfg lab.ParityConfig
+	var cfg experiment.ParityConfig
 	var jobs int
 	c := &cobra.Command{
 		Use: "parity", Short: "Run the PFedRec family beside its published numbers and write docs/parity.md", Args: args(cobra.NoArgs),
@@ -30,7 +30,7 @@ func (a *app) parityCmd() *cobra.Command {
 			}
 			var b bytes.Buffer
 			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
-				cfg.Seeds, revision(), jobs, lab.CPU(), runtime.GOOS, runtime.GOARCH)
+				cfg.Seeds, revision(), jobs, experiment.CPU(), runtime.GOOS, runtime.GOARCH)
 			if cfg.Found {
 				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row names the commit of its runs, and what has no row was not run. " +
 					"Their times were taken on different machines, some beside other work: for speed read docs/performance.md."
@@ -57,9 +57,9 @@ func (a *app) parityCmd() *cobra.Command {
 
 // cells runs the cells of a paper, and says what comes out and how long the rest may
 // take.
-func (a *app) cells(c *cobra.Command, paper string, cfg *lab.ParityConfig, jobs int) ([]report.ParityRow, error) {
+func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig, jobs int) ([]report.ParityRow, error) {
 	var err error
-	if cfg.Paper, err = lab.PaperNamed(paper); err != nil {
+	if cfg.Paper, err = experiment.PaperNamed(paper); err != nil {
 		return nil, err
 	}
 	if len(cfg.Sets) == 0 {
@@ -68,12 +68,12 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *lab.ParityConfig, jobs 
 	if len(cfg.Protocols) == 0 {
 		cfg.Protocols = cfg.Paper.Protocols
 	}
-	cfg.Begin = func(p *lab.Agenda) {
+	cfg.Begin = func(p *experiment.Agenda) {
 		if !a.quiet {
 			planCard(a.err, p, cfg)
 		}
 	}
-	cfg.Tell = func(t lab.Told) {
+	cfg.Tell = func(t experiment.Told) {
 		if a.quiet {
 			return
 		}
@@ -81,8 +81,8 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *lab.ParityConfig, jobs 
 		fmt.Fprintf(a.err, "%d/%d  %s on %s under %s: HR@10 %.4f  NDCG@10 %.4f  about %s left\n",
 			t.Done, t.N, strings.TrimSpace(r.Method+" "+r.Variant), r.Dataset, r.Protocol, r.HR, r.NDCG, t.Left.Round(time.Second))
 	}
-	rows, err := lab.Parity(c.Context(), lab.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
-	var stopped *lab.Stopped
+	rows, err := experiment.Parity(c.Context(), experiment.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
+	var stopped *experiment.Stopped
 	if errors.As(err, &stopped) {
 		if stopped.Hint = "give the same command again to go on"; cfg.Runs == "" {
 			stopped.Hint = "give --runs DIR to be able to go on after Ctrl-C"
@@ -103,7 +103,7 @@ func (a *app) partial(rows []report.ParityRow) {
 }
 
 // planCard says what a reproduction will do before it starts.
-func planCard(w io.Writer, p *lab.Agenda, cfg *lab.ParityConfig) {
+func planCard(w io.Writer, p *experiment.Agenda, cfg *experiment.ParityConfig) {
 	fmt.Fprintf(w, "paper     %s: %s\n", p.Paper.Name, p.Paper.Title)
 	for i, s := range p.Sets() {
 		name := "data"
@@ -128,7 +128,7 @@ func planCard(w io.Writer, p *lab.Agenda, cfg *lab.ParityConfig) {
 	}
 }
 
-func cellFlags(fl *pflag.FlagSet, cfg *lab.ParityConfig, jobs *int) {
+func cellFlags(fl *pflag.FlagSet, cfg *experiment.ParityConfig, jobs *int) {
 	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets; else those of the paper")
 	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods")

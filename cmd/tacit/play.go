@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/lab"
-	"github.com/tacit-rec/tacit/rank"
-	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -37,11 +37,11 @@ func (a *app) playCmd() *cobra.Command {
 			var last *sim.Run
 			var source data.Source
 			for _, words := range []string{"method=pfedrec protocol=paper rounds=60", "method=pfedrec rounds=60", ""} {
-				given, err := lab.Assignments(strings.Fields(words+" data=world preset=built-in"), "play")
+				given, err := experiment.Assignments(strings.Fields(words+" data=world preset=built-in"), "play")
 				if err != nil {
 					return err
 				}
-				spec, err := lab.Resolve(given)
+				spec, err := experiment.Resolve(given)
 				if err != nil {
 					return err
 				}
@@ -51,7 +51,7 @@ func (a *app) playCmd() *cobra.Command {
 				}
 				tell := job.Tell
 				job.Tell = func(e any) {
-					if s, ok := e.(lab.Started); ok {
+					if s, ok := e.(experiment.Started); ok {
 						last, source = s.Run, s.Split.Source
 					}
 					tell(e)
@@ -91,7 +91,7 @@ func played(w io.Writer, runs []*report.Result, source data.Source, last *sim.Ru
 		if n := len(h.Items) - 3 - k; n >= 0 {
 			left = name(h.Items[n])
 		}
-		if top[k] != rank.None {
+		if top[k] != metrics.None {
 			right = name(top[k])
 		}
 		fmt.Fprintf(w, "  %-48s  %s\n", left, right)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/account"
-	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 const privacyLong = `What noise is worth. An epsilon means something only together with the adjacency (which

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/internal/whole"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/atomicfile"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
 const promisesLong = `Measure accuracy against epsilon, and write docs/privacy.md and the rows that tacit privacy plan
@@ -20,14 +20,14 @@ Rows of before stay where nothing new is measured: those of other data sets than
 
 func (a *app) promisesCmd() *cobra.Command {
 	var out, rows, commands string
-	var cfg lab.MeasureConfig
+	var cfg experiment.MeasureConfig
 	var jobs int
 	c := &cobra.Command{
 		Use: "privacy", Short: "Measure accuracy against epsilon and write docs/privacy.md", Long: promisesLong, Args: args(cobra.NoArgs),
 		Example: "  tacit docs privacy --commands runs\n  tacit docs privacy --runs runs\n  tacit docs privacy --runs runs --found",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if commands != "" {
-				for _, p := range lab.Promises() {
+				for _, p := range experiment.Promises() {
 					fmt.Fprintln(a.out, p.Command(commands))
 				}
 				return nil
@@ -35,7 +35,7 @@ func (a *app) promisesCmd() *cobra.Command {
 			if cfg.Runs == "" {
 				return input(errors.New("--runs is missing: the folder of the runs"), "as in: tacit docs privacy --runs runs")
 			}
-			cfg.Tell = func(m lab.Measured) {
+			cfg.Tell = func(m experiment.Measured) {
 				if !a.quiet {
 					fmt.Fprintf(a.err, "%s: HR@10 %.4f  NDCG@10 %.4f\n", m.Name, m.HR, m.NDCG)
 				}
@@ -45,7 +45,7 @@ func (a *app) promisesCmd() *cobra.Command {
 			if cfg.Kept, err = keptRows(rows); err != nil {
 				return err
 			}
-			measured, beside, err := lab.Measure(c.Context(), lab.Job{Jobs: jobs, Version: version, Commit: revision()}, cfg)
+			measured, beside, err := experiment.Measure(c.Context(), experiment.Job{Jobs: jobs, Version: version, Commit: revision()}, cfg)
 			if err != nil {
 				return err
 			}
@@ -66,22 +66,22 @@ func (a *app) promisesCmd() *cobra.Command {
 
 // keptRows are those of a file that is to be written again, or if there is none those
 // that are built in.
-func keptRows(path string) ([]lab.Measured, error) {
+func keptRows(path string) ([]experiment.Measured, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return lab.MeasuredRows()
+		return experiment.MeasuredRows()
 	} else if err != nil {
 		return nil, input(err, "")
 	}
-	out, err := lab.ReadRows(b)
+	out, err := experiment.ReadRows(b)
 	if err != nil {
 		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows names a file of rows that tacit docs privacy wrote, or a new one")
 	}
 	return out, nil
 }
 
-func writePromises(out, rows string, measured []lab.Measured, beside []lab.Baseline) error {
-	page, err := lab.PromisePage(measured, beside)
+func writePromises(out, rows string, measured []experiment.Measured, beside []experiment.Baseline) error {
+	page, err := experiment.PromisePage(measured, beside)
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func writePromises(out, rows string, measured []lab.Measured, beside []lab.Basel
 	if err != nil {
 		return err
 	}
-	if err := whole.Write(out, page); err != nil {
+	if err := atomicfile.Write(out, page); err != nil {
 		return err
 	}
-	return whole.Write(rows, append(b, '\n'))
+	return atomicfile.Write(rows, append(b, '\n'))
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/report"
 )
 
 const keysLong = `List what the promise of a run may say: tacit run --dp key=value,key=value ...

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/lab"
-	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
 const planLong = `Say what a promise would take: the noise for an epsilon, what other adjacencies, samplers and
@@ -54,8 +54,8 @@ func (a *app) planCmd() *cobra.Command {
 					fmt.Fprintf(a.err, "computing %s\n", what)
 				}
 			}
-			made, err := lab.MakePlan(c.Context(), cfg)
-			var stopped *lab.Stopped
+			made, err := experiment.MakePlan(c.Context(), cfg)
+			var stopped *experiment.Stopped
 			if errors.As(err, &stopped) {
 				stopped.Hint = "a plan keeps nothing: give the command again, or leave --quick out"
 			}
@@ -85,8 +85,8 @@ func (a *app) planCmd() *cobra.Command {
 	return c
 }
 
-func (p *plan) config(c *cobra.Command, words []string) (lab.PlanConfig, error) {
-	cfg := lab.PlanConfig{Rounds: p.rounds, Users: p.users, Numbers: p.numbers, DataDir: p.dataDir, Jobs: p.jobs, Quick: p.quick}
+func (p *plan) config(c *cobra.Command, words []string) (experiment.PlanConfig, error) {
+	cfg := experiment.PlanConfig{Rounds: p.rounds, Users: p.users, Numbers: p.numbers, DataDir: p.dataDir, Jobs: p.jobs, Quick: p.quick}
 	const example = "as in: tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500"
 	both := p.method != "" && p.data != ""
 	for _, name := range []string{"target-epsilon", "rounds"} {
@@ -131,8 +131,8 @@ func (p *plan) config(c *cobra.Command, words []string) (lab.PlanConfig, error) 
 }
 
 // spec is the run that a plan is for. What the plan says itself is no setting of it.
-func (p *plan) spec(words []string) (*lab.Spec, error) {
-	given, err := lab.Assignments(words, "command line")
+func (p *plan) spec(words []string) (*experiment.Spec, error) {
+	given, err := experiment.Assignments(words, "command line")
 	if err != nil {
 		return nil, err
 	}
@@ -142,10 +142,10 @@ func (p *plan) spec(words []string) (*lab.Spec, error) {
 			return nil, input(fmt.Errorf("%s=%s: a plan takes this from its flags", g.Key, g.Value), "use "+flags)
 		}
 	}
-	return lab.Resolve(append(given, lab.Setting{Key: "method", Value: p.method, From: "flag --method"}, lab.Setting{Key: "data", Value: p.data, From: "flag --data"}))
+	return experiment.Resolve(append(given, experiment.Setting{Key: "method", Value: p.method, From: "flag --method"}, experiment.Setting{Key: "data", Value: p.data, From: "flag --data"}))
 }
 
-func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
+func writePlan(w io.Writer, p *experiment.Plan, flags *plan) error {
 	var b strings.Builder
 	c := p.Chosen
 	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon, p.Delta, p.Users, p.Rounds, c.Cohort, up(c.Noise))
@@ -201,7 +201,7 @@ func writePlan(w io.Writer, p *lab.Plan, flags *plan) error {
 }
 
 // command runs the plan.
-func (f *plan) command(p *lab.Plan) string {
+func (f *plan) command(p *experiment.Plan) string {
 	words := []string{"tacit run -m", f.method, "-d", f.data, "--rounds", strconv.Itoa(p.Rounds), "--cohort", p.Chosen.Cohort, "--dp", p.Chosen.DP}
 	if p.Chosen.Secagg {
 		words = append(words, "--secagg assumed")

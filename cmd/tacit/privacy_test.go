@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/privacy"
 )
 
@@ -159,7 +159,7 @@ func TestAPlanIsRunWhereThatIsAsked(t *testing.T) {
 }
 
 func TestAPlanTakesARowThatItNames(t *testing.T) {
-	rows, err := lab.MeasuredRows()
+	rows, err := experiment.MeasuredRows()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestAPlanTakesARowThatItNames(t *testing.T) {
 }
 
 func TestAPlanHasTheRoundsAndTheCohortOfItsMethod(t *testing.T) {
-	spec, err := lab.Resolve([]lab.Setting{{Key: "method", Value: "dp-privrec"}, {Key: "data", Value: "world"}})
+	spec, err := experiment.Resolve([]experiment.Setting{{Key: "method", Value: "dp-privrec"}, {Key: "data", Value: "world"}})
 	if err != nil {
 		t.Fatal(err)
 	}

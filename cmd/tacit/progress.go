@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -20,7 +20,7 @@ import (
 func (a *app) teller(rounds int) func(any) {
 	if a.quiet {
 		return func(event any) {
-			if e, ok := event.(lab.Started); ok {
+			if e, ok := event.(experiment.Started); ok {
 				a.wide(e)
 			}
 		}
@@ -31,7 +31,7 @@ func (a *app) teller(rounds int) func(any) {
 	}
 	return func(event any) {
 		switch e := event.(type) {
-		case lab.Started:
+		case experiment.Started:
 			l.begin = time.Now()
 			if !l.carded {
 				card(a.err, e)
@@ -41,25 +41,25 @@ func (a *app) teller(rounds int) func(any) {
 			if e.Job.Resume {
 				return
 			}
-		case lab.Choosing:
+		case experiment.Choosing:
 			l.say(fmt.Sprintf("trying %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings, points(e.NDCG), e.Seconds))
-		case lab.Resumed:
+		case experiment.Resumed:
 			l.from = e.Round
 			l.say(fmt.Sprintf("resumed after round %d", e.Round))
 		case sim.Event:
 			l.round(e)
-		case lab.Spent:
+		case experiment.Spent:
 			l.say(fmt.Sprintf("the privacy budget is spent before round %d: stopped at round %d of %d", e.Before, e.Before-1, rounds))
-		case lab.Referring:
+		case experiment.Referring:
 			l.reference(e)
-		case lab.Figuring:
+		case experiment.Figuring:
 			l.say("figures: " + e.Name + " (--no-figures leaves them out)")
 		}
 	}
 }
 
 // wide says once that a cohort is larger than the fleet, and of sums what they leave.
-func (a *app) wide(e lab.Started) {
+func (a *app) wide(e experiment.Started) {
 	if a.said {
 		return
 	}
@@ -73,7 +73,7 @@ func (a *app) wide(e lab.Started) {
 
 // narrow says what bits leave of a device's numbers, where that is little, and where they
 // were given and do nothing.
-func (a *app) narrow(s *lab.Spec, devices int, integers bool, levels int64) {
+func (a *app) narrow(s *experiment.Spec, devices int, integers bool, levels int64) {
 	from := s.From["bits"]
 	given := from != "" && from != "default" && from != "method" && !strings.HasPrefix(from, "preset") && s.Bits != 0
 	switch {
@@ -109,7 +109,7 @@ func (l *live) say(s string) {
 }
 
 // reference tells of a reference row: when it starts, and how far it is.
-func (l *live) reference(e lab.Referring) {
+func (l *live) reference(e experiment.Referring) {
 	switch {
 	case e.All == 0:
 		l.say("measuring the reference row: " + e.Name)

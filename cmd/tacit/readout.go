@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tacit-rec/tacit/coord"
+	"github.com/tacit-rec/tacit/coordinator"
 )
 
 // within is a metric of a readout with the deviation of its noise.
-func within(x float64, r *coord.Readout) string {
+func within(x float64, r *coordinator.Readout) string {
 	off := r.Noise / math.Max(r.Devices, 1)
 	digits := 3
 	if off > 0 && off < 0.0005 {
@@ -21,7 +21,7 @@ func within(x float64, r *coord.Readout) string {
 }
 
 // readoutText is what devices said of a model.
-func readoutText(r *coord.Readout) string {
+func readoutText(r *coordinator.Readout) string {
 	popular := "popularity not known"
 	if r.Popular {
 		popular = fmt.Sprintf("popularity %s, %s", within(r.PopHR10, r), within(r.PopNDCG10, r))
@@ -30,8 +30,8 @@ func readoutText(r *coord.Readout) string {
 }
 
 // evaluating says how far a readout is; nothing where none is made.
-func evaluating(s *coord.Status) string {
-	if !strings.HasPrefix(s.State, coord.Reading) && s.State != coord.Counting {
+func evaluating(s *coordinator.Status) string {
+	if !strings.HasPrefix(s.State, coordinator.Reading) && s.State != coordinator.Counting {
 		return ""
 	}
 	return fmt.Sprintf("%s: %d of %d", s.State, s.Counted, s.Asked)
@@ -39,7 +39,7 @@ func evaluating(s *coord.Status) string {
 
 // overlook tells of readouts that take a while, until ctx is done: a round's own line comes
 // after its readout.
-func (a *app) overlook(ctx context.Context, c *coord.Coordinator) {
+func (a *app) overlook(ctx context.Context, c *coordinator.Coordinator) {
 	if a.quiet {
 		return
 	}

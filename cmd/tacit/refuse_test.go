@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tacit-rec/tacit/coord"
+	"github.com/tacit-rec/tacit/coordinator"
 )
 
 // serving starts a coordinator in a process of its own, and returns its folder.
@@ -135,7 +135,7 @@ func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
 	if share := last["noise_share"].(float64); share < 0.02 || share > 0.03 {
 		t.Errorf("the noise is %v", last)
 	}
-	s := coord.Status{State: "readout after round 5", Counted: 312, Asked: 600}
+	s := coordinator.Status{State: "readout after round 5", Counted: 312, Asked: 600}
 	if got := evaluating(&s); got != "readout after round 5: 312 of 600" {
 		t.Error(got)
 	}

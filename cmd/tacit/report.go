@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
 func cores() int { return runtime.NumCPU() }

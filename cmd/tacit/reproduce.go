@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/lab"
-	"github.com/tacit-rec/tacit/report"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
 const reproduceLong = `Run the tables of a paper: every method and variant in it, beside the published
@@ -27,10 +27,10 @@ where it was when the command is given again.`
 func (a *app) reproduceCmd() *cobra.Command {
 	var out string
 	var quick bool
-	var cfg lab.ParityConfig
+	var cfg experiment.ParityConfig
 	var jobs int
 	var about strings.Builder
-	for _, p := range lab.Papers() {
+	for _, p := range experiment.Papers() {
 		fmt.Fprintf(&about, "  %-10s %s\n", p.Name, p.Title)
 	}
 	c := &cobra.Command{
@@ -45,7 +45,7 @@ func (a *app) reproduceCmd() *cobra.Command {
 				return input(fmt.Errorf("-o %s: an HTML report is made of the runs", out), "add --runs DIR")
 			}
 			if quick {
-				p, err := lab.PaperNamed(words[0])
+				p, err := experiment.PaperNamed(words[0])
 				if err != nil {
 					return err
 				}
@@ -73,7 +73,7 @@ func (a *app) reproduceCmd() *cobra.Command {
 	return c
 }
 
-func (a *app) writeRows(out string, rows []report.ParityRow, cfg *lab.ParityConfig) error {
+func (a *app) writeRows(out string, rows []report.ParityRow, cfg *experiment.ParityConfig) error {
 	var b bytes.Buffer
 	var err error
 	switch filepath.Ext(out) {
@@ -106,7 +106,7 @@ func (a *app) writeRows(out string, rows []report.ParityRow, cfg *lab.ParityConf
 }
 
 // again is the command that makes a page, with folders by their role.
-func again(cfg *lab.ParityConfig, out string) string {
+func again(cfg *experiment.ParityConfig, out string) string {
 	words := []string{"tacit reproduce", cfg.Paper.Name, "--sets", strings.Join(cfg.Sets, ",")}
 	if !slices.Equal(cfg.Protocols, cfg.Paper.Protocols) {
 		words = append(words, "--protocols", strings.Join(cfg.Protocols, ","))

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/report"
 )
 
 // runFlags are the flags of a run that are no settings.
@@ -87,7 +87,7 @@ func (a *app) runCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		spec, err := lab.Resolve(given)
+		spec, err := experiment.Resolve(given)
 		if err != nil {
 			return err
 		}
@@ -115,8 +115,8 @@ func (a *app) runCmd() *cobra.Command {
 }
 
 // settingFlags makes a flag of each setting, and returns those that were given.
-func settingFlags(fs *pflag.FlagSet) func() []lab.Setting {
-	var s lab.Settings
+func settingFlags(fs *pflag.FlagSet) func() []experiment.Setting {
+	var s experiment.Settings
 	short := map[string]string{"method": "m", "data": "d"}
 	values := map[string]*string{}
 	for _, f := range param.Fields(&s) {
@@ -126,11 +126,11 @@ func settingFlags(fs *pflag.FlagSet) func() []lab.Setting {
 		}
 		values[f.Key] = fs.StringP(f.Key, short[f.Key], f.Default, doc)
 	}
-	return func() []lab.Setting {
-		var out []lab.Setting
+	return func() []experiment.Setting {
+		var out []experiment.Setting
 		fs.Visit(func(f *pflag.Flag) {
 			if v, ok := values[f.Name]; ok {
-				out = append(out, lab.Setting{Key: f.Name, Value: *v, From: "flag --" + f.Name})
+				out = append(out, experiment.Setting{Key: f.Name, Value: *v, From: "flag --" + f.Name})
 			}
 		})
 		return out
@@ -138,8 +138,8 @@ func settingFlags(fs *pflag.FlagSet) func() []lab.Setting {
 }
 
 // given puts file, environment, words and flags in the order of precedence.
-func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Setting, error) {
-	var all []lab.Setting
+func (f *runFlags) given(words []string, flags func() []experiment.Setting) ([]experiment.Setting, error) {
+	var all []experiment.Setting
 	file := ""
 	if len(words) > 0 && strings.HasSuffix(words[0], ".toml") {
 		file, words = words[0], words[1:]
@@ -148,31 +148,31 @@ func (f *runFlags) given(words []string, flags func() []lab.Setting) ([]lab.Sett
 		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.printed {
 			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"), "tacit run --resume "+f.resume)
 		}
-		file = filepath.Join(f.resume, lab.ConfigFile)
+		file = filepath.Join(f.resume, experiment.ConfigFile)
 	}
 	if file != "" {
-		s, err := lab.ReadFile(file)
+		s, err := experiment.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, s...)
 		if f.resume != "" {
-			all = append(lab.Before(), all...)
+			all = append(experiment.Before(), all...)
 		}
 	}
 	if f.resume == "" {
-		all = append(all, lab.Environment(os.Environ())...)
+		all = append(all, experiment.Environment(os.Environ())...)
 	}
 	if err := meant(words); err != nil {
 		return nil, err
 	}
-	s, err := lab.Assignments(words, "command line")
+	s, err := experiment.Assignments(words, "command line")
 	if err != nil {
 		return nil, err
 	}
 	all = append(append(all, s...), flags()...)
 	if f.noPreset {
-		all = append(all, lab.Setting{Key: "preset", Value: "none", From: "flag --no-preset"})
+		all = append(all, experiment.Setting{Key: "preset", Value: "none", From: "flag --no-preset"})
 	}
 	return all, nil
 }
@@ -192,15 +192,15 @@ func meant(words []string) error {
 	return nil
 }
 
-func (a *app) job(spec *lab.Spec, f *runFlags) (*lab.Job, error) {
+func (a *app) job(spec *experiment.Spec, f *runFlags) (*experiment.Job, error) {
 	if f.jobs < 1 {
 		return nil, input(fmt.Errorf("-j %d: want 1 or more", f.jobs), "")
 	}
-	src, err := lab.OpenData(&spec.Settings, f.dataDir)
+	src, err := experiment.OpenData(&spec.Settings, f.dataDir)
 	if err != nil {
 		return nil, err
 	}
-	j := &lab.Job{
+	j := &experiment.Job{
 		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoRefs: f.noRefs, Figures: !f.noFigures,
 		Version: version, Commit: revision(),
 	}
@@ -211,7 +211,7 @@ func (a *app) job(spec *lab.Spec, f *runFlags) (*lab.Job, error) {
 	return j, nil
 }
 
-func (a *app) runJob(c *cobra.Command, job *lab.Job) error {
+func (a *app) runJob(c *cobra.Command, job *experiment.Job) error {
 	var data any
 	var text func(io.Writer) error
 	if job.Seeds > 1 {
@@ -237,7 +237,7 @@ func (a *app) runJob(c *cobra.Command, job *lab.Job) error {
 }
 
 // explain prints every setting with its origin.
-func (a *app) explain(s *lab.Spec) error {
+func (a *app) explain(s *experiment.Spec) error {
 	t := report.Table{Title: "settings", Header: []string{"key", "value", "from"}}
 	rows := map[string]map[string]any{}
 	for _, target := range []any{&s.Settings, s.Params} {

@@ -18,11 +18,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/coord"
-	"github.com/tacit-rec/tacit/coord/store"
-	"github.com/tacit-rec/tacit/lab"
-	"github.com/tacit-rec/tacit/wire/pb"
-	"github.com/tacit-rec/tacit/wire/rpc"
+	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
 // serveFlags are those of a coordinator that are no settings of an experiment.
@@ -100,14 +100,14 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 }
 
 // serve opens the folder, begins a run if one is given, and serves until it is stopped.
-func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, begins bool) error {
-	var spec *lab.Spec
+func (a *app) serve(ctx context.Context, f *serveFlags, given []experiment.Setting, begins bool) error {
+	var spec *experiment.Spec
 	var items []*pb.Item
-	var settings coord.Settings
-	opt := coord.Options{Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) }, Event: a.heard}
+	var settings coordinator.Settings
+	opt := coordinator.Options{Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) }, Event: a.heard}
 	if begins {
 		var err error
-		if spec, err = lab.Resolve(given); err != nil {
+		if spec, err = experiment.Resolve(given); err != nil {
 			return err
 		}
 		if err := onNetwork(spec); err != nil {
@@ -136,7 +136,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 	if err := os.MkdirAll(f.state, 0o700); err != nil {
 		return input(err, "")
 	}
-	c, err := coord.Open(opt)
+	c, err := coordinator.Open(opt)
 	var damage *store.Damage
 	if errors.As(err, &damage) {
 		return input(err, "tacit serve --repair --state "+f.state)
@@ -148,7 +148,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []lab.Setting, beg
 	if begins {
 		if err := c.Begin(settings, items); err != nil {
 			hint := ""
-			if errors.Is(err, coord.ErrBegun) {
+			if errors.Is(err, coordinator.ErrBegun) {
 				hint = "tacit serve --state ANOTHER-FOLDER, or leave -d out to go on with the run that is there"
 			}
 			return input(err, hint)
@@ -185,7 +185,7 @@ func vacant(dir string) error {
 }
 
 // stock is the items of a run.
-func (a *app) stock(spec *lab.Spec, f *serveFlags, opt *coord.Options) ([]*pb.Item, error) {
+func (a *app) stock(spec *experiment.Spec, f *serveFlags, opt *coordinator.Options) ([]*pb.Item, error) {
 	if f.catalogue != "" {
 		if f.devices == 0 {
 			return nil, input(errors.New("--devices is missing: how many the run is for"), "--devices 1000")
@@ -217,7 +217,7 @@ func (a *app) stock(spec *lab.Spec, f *serveFlags, opt *coord.Options) ([]*pb.It
 }
 
 // listen serves on the network until ctx is done.
-func (a *app) listen(ctx context.Context, c *coord.Coordinator, f *serveFlags, l net.Listener) error {
+func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFlags, l net.Listener) error {
 	w := &welcome{}
 	if old, err := readWelcome(f.state); err == nil {
 		w = old
@@ -264,7 +264,7 @@ func (a *app) listen(ctx context.Context, c *coord.Coordinator, f *serveFlags, l
 }
 
 // attend runs the rounds and the server, until one of them ends.
-func (a *app) attend(ctx context.Context, c *coord.Coordinator, server *rpc.Server, h *http.Server, l net.Listener) error {
+func (a *app) attend(ctx context.Context, c *coordinator.Coordinator, server *rpc.Server, h *http.Server, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.Refusals(server.Refused)
@@ -298,7 +298,7 @@ func (a *app) attend(ctx context.Context, c *coord.Coordinator, server *rpc.Serv
 	if first == nil || errors.Is(first, context.Canceled) {
 		return context.Canceled
 	}
-	if errors.Is(first, coord.ErrOlderRound) {
+	if errors.Is(first, coordinator.ErrOlderRound) {
 		return input(first, "start the program of before, tacit admin pause, wait for the state paused, stop it, and upgrade then")
 	}
 	return first
@@ -316,7 +316,7 @@ func reachable(a net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-func (a *app) greet(w *welcome, f *serveFlags, c *coord.Coordinator) {
+func (a *app) greet(w *welcome, f *serveFlags, c *coordinator.Coordinator) {
 	if a.format == "json" {
 		b, _ := json.Marshal(map[string]any{"listening": w.URL, "pin": w.Pin, "state": f.state})
 		fmt.Fprintf(a.out, "%s\n", b)
@@ -339,7 +339,7 @@ func (a *app) greet(w *welcome, f *serveFlags, c *coord.Coordinator) {
 }
 
 // heard tells of a round.
-func (a *app) heard(e coord.Event) {
+func (a *app) heard(e coordinator.Event) {
 	if a.quiet {
 		return
 	}
@@ -365,7 +365,7 @@ func (a *app) heard(e coord.Event) {
 }
 
 func (a *app) repair(f *serveFlags) error {
-	report, err := coord.Repair(f.state)
+	report, err := coordinator.Repair(f.state)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/tacit-rec/tacit/wire/rpc"
+	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
 // told adds to an error of the network what to do about it.

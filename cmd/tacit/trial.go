@@ -18,14 +18,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/fleet"
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/fleet"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/report"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
-	"github.com/tacit-rec/tacit/wire/pb"
 )
 
 // trial is what chaos came to.
@@ -54,7 +54,7 @@ type trial struct {
 func (t *trial) ok() bool { return t.Duplicated == 0 && t.Lost == 0 && t.LedgerOK && t.Equal }
 
 // tried runs a fleet against a coordinator of its own, which may be killed, and compares.
-func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []string, settings func() []lab.Setting) error {
+func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, words []string, settings func() []experiment.Setting) error {
 	var chaos fleet.Chaos
 	if f.chaos != "" {
 		var err error
@@ -111,7 +111,7 @@ func (a *app) tried(ctx context.Context, spec *lab.Spec, f *fleetFlags, words []
 }
 
 // triable is the data of a trial, if its coordinator can begin and be compared with.
-func (f *fleetFlags) triable(spec *lab.Spec) (*data.Split, error) {
+func (f *fleetFlags) triable(spec *experiment.Spec) (*data.Split, error) {
 	if f.users > 0 {
 		return nil, input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
 	}
@@ -149,7 +149,7 @@ func (a *app) verdict(t *trial) error {
 var errTrial = errors.New("something was lost, counted twice or changed")
 
 // victim is a coordinator in a process of its own, with the settings of this command.
-func (a *app) victim(spec *lab.Spec, f *fleetFlags, words []string, settings func() []lab.Setting) (*fleet.Victim, error) {
+func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string, settings func() []experiment.Setting) (*fleet.Victim, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (k *acks) add(a fleet.Ack) {
 
 // judge compares what was acknowledged with what was counted, and the model with a
 // simulation's.
-func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *fleetFlags, k *acks, t *trial) error {
+func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Split, f *fleetFlags, k *acks, t *trial) error {
 	admin, err := f.admin()
 	if err != nil {
 		return err
@@ -299,7 +299,7 @@ func (a *app) judge(ctx context.Context, spec *lab.Spec, split *data.Split, f *f
 // differs runs the simulation, and names the slots whose values are not those of a
 // manifest. Where devices chose themselves, those who came in a round take part in it, and
 // who came too late has learnt all the same.
-func (a *app) differs(ctx context.Context, spec *lab.Spec, split *data.Split, came [][]uint32, late map[[2]uint32]bool, signed *pb.Signed) ([]string, error) {
+func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Split, came [][]uint32, late map[[2]uint32]bool, signed *pb.Signed) ([]string, error) {
 	var m pb.Manifest
 	if err := proto.Unmarshal(signed.Body, &m); err != nil {
 		return nil, err

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/tacit-rec/tacit/lab"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/tune"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/tune"
 )
 
 const tuneLong = `Search the parameters of a method on a data set. Only validation decides; no test
@@ -61,11 +61,11 @@ func (a *app) tuneCmd() *cobra.Command {
 		}
 		own[p.Key] = fl.String(p.Key, p.Default, doc)
 	}
-	flags := func() []lab.Setting {
+	flags := func() []experiment.Setting {
 		out := run()
 		for _, p := range param.Fields(&tune.Options{}) {
 			if fl.Changed(p.Key) {
-				out = append(out, lab.Setting{Key: p.Key, Value: *own[p.Key], From: "flag --" + p.Key})
+				out = append(out, experiment.Setting{Key: p.Key, Value: *own[p.Key], From: "flag --" + p.Key})
 			}
 		}
 		return out
@@ -92,7 +92,7 @@ func (a *app) tuneCmd() *cobra.Command {
 }
 
 // search makes a search of what was given.
-func (a *app) search(f *runFlags, words []string, flags func() []lab.Setting) (*tune.Search, error) {
+func (a *app) search(f *runFlags, words []string, flags func() []experiment.Setting) (*tune.Search, error) {
 	if f.jobs < 1 {
 		return nil, input(fmt.Errorf("-j %d: want 1 or more", f.jobs), "")
 	}
@@ -104,7 +104,7 @@ func (a *app) search(f *runFlags, words []string, flags func() []lab.Setting) (*
 	if err != nil {
 		return nil, err
 	}
-	if s.Source, err = lab.OpenData(&s.Base.Settings, f.dataDir); err != nil {
+	if s.Source, err = experiment.OpenData(&s.Base.Settings, f.dataDir); err != nil {
 		return nil, err
 	}
 	s.Jobs, s.Out, s.Force, s.Version, s.Commit = f.jobs, f.out, f.force, version, revision()
@@ -116,7 +116,7 @@ func (a *app) search(f *runFlags, words []string, flags func() []lab.Setting) (*
 }
 
 // tuneGiven puts file, environment, words and flags in the order of precedence.
-func tuneGiven(f *runFlags, words []string, flags func() []lab.Setting) ([]lab.Setting, error) {
+func tuneGiven(f *runFlags, words []string, flags func() []experiment.Setting) ([]experiment.Setting, error) {
 	file := ""
 	if len(words) > 0 && strings.HasSuffix(words[0], ".toml") {
 		file, words = words[0], words[1:]
@@ -127,7 +127,7 @@ func tuneGiven(f *runFlags, words []string, flags func() []lab.Setting) ([]lab.S
 		}
 		return tune.ReadFile(filepath.Join(f.resume, tune.ConfigFile))
 	}
-	var all []lab.Setting
+	var all []experiment.Setting
 	if file != "" {
 		s, err := tune.ReadFile(file)
 		if err != nil {
@@ -135,14 +135,14 @@ func tuneGiven(f *runFlags, words []string, flags func() []lab.Setting) ([]lab.S
 		}
 		all = append(all, s...)
 	}
-	all = append(all, lab.Environment(os.Environ())...)
+	all = append(all, experiment.Environment(os.Environ())...)
 	s, err := tune.Words(words)
 	if err != nil {
 		return nil, err
 	}
 	all = append(append(all, s...), flags()...)
 	if f.noPreset {
-		all = append(all, lab.Setting{Key: "preset", Value: "none", From: "flag --no-preset"})
+		all = append(all, experiment.Setting{Key: "preset", Value: "none", From: "flag --no-preset"})
 	}
 	return all, nil
 }
@@ -225,7 +225,7 @@ protocol that it was found under, and prints its name.`,
 			if filepath.Ext(file) != ".toml" {
 				file = filepath.Join(file, tune.PresetFile)
 			}
-			var p lab.Preset
+			var p experiment.Preset
 			if err := p.ReadFile(file); err != nil {
 				return err
 			}

@@ -21,16 +21,16 @@ const (
 
 // wide are the packages that may export more than most, with the reason.
 var wide = map[string]string{
-	"method":  "the contract: a method's author needs all of its words in one place",
-	"vec":     "kernels are plain functions, one for each loop; a type would only be a prefix",
-	"report":  "half of its names are the parts of result.json, which is one contract",
-	"learn":   "the parts that methods are made of: a reader picks from one list",
-	"lab":     "an experiment's settings, folder, presets and pages are one subject; what searches is package tune",
-	"methods": "one type for each published method",
-	"secagg":  "each message of the protocol is a type, so that none can stand in for another",
-	"privacy": "the stages of the stack are names to build with",
-	"wire":    "each thing that travels has a form, a reader and a check",
-	"data":    "sets, splits, protocols and the world are one subject to a reader; loaders have no API of their own",
+	"method":                    "the contract: a method's author needs all of its words in one place",
+	"vec":                       "kernels are plain functions, one for each loop; a type would only be a prefix",
+	"internal/study/report":     "half of its names are the parts of result.json, which is one contract",
+	"learn":                     "the parts that methods are made of: a reader picks from one list",
+	"internal/study/experiment": "an experiment's settings, folder, presets and pages are one subject; what searches is package tune",
+	"methods":                   "one type for each published method",
+	"privacy/secagg":            "each message of the protocol is a type, so that none can stand in for another",
+	"privacy":                   "the stages of the stack are names to build with",
+	"wire":                      "each thing that travels has a form, a reader and a check",
+	"data":                      "sets, splits, protocols and the world are one subject to a reader; loaders have no API of their own",
 }
 
 var waiver = regexp.MustCompile(`^//lint:size\s+\S+`)

@@ -55,7 +55,7 @@ var files = sync.OnceValues(func() ([]*source, error) {
 			}
 			return nil
 		}
-		if ignored[name] || !isText(name) || !d.Type().IsRegular() || within(path.Dir(name), "wire/pb") && d.Name() != "doc.go" { // made from wire/tacit.proto
+		if ignored[name] || !isText(name) || !d.Type().IsRegular() || within(path.Dir(name), "internal/pb") && !within(path.Dir(name), "internal/pb/gen") && d.Name() != "doc.go" { // made from wire/tacit.proto
 			return nil
 		}
 		s, err := read(name)

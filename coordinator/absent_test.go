@@ -1,0 +1,161 @@
+package coordinator
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// unpaid checks that no round has ended, that nothing was spent, and that the state has
+// no numbers but those of rounds and attempts, which everybody knows.
+func (r *rig) unpaid(state string) {
+	r.t.Helper()
+	st := r.c.Status()
+	if st.Round != 0 || r.paid() != 0 || *st.Epsilon != 0 {
+		r.t.Errorf("with nobody there, %d rounds are over and %d are paid for: epsilon %g", st.Round, r.paid(), *st.Epsilon)
+	}
+	if !strings.Contains(state, "round 1: ") || strings.Contains(state, "of 6") {
+		r.t.Errorf("the state is %q", state)
+	}
+}
+
+// absent waits for a state.
+func (r *rig) absent(text string) {
+	r.t.Helper()
+	state := ""
+	waitFor(r.t, text, func() bool { state = r.c.Status().State; return strings.Contains(state, text) })
+	r.unpaid(state)
+}
+
+// A sum of too few is thrown away and would be paid for: a round waits for enough.
+func TestAnAbsentFleetSpendsNothing(t *testing.T) {
+	s := withDP(small(6), "epsilon=20,delta=1e-3,clip=0.5,least=2")
+	s.Rounds, s.Deadline = 1, 100*time.Millisecond
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	r.absent("waiting on")
+	for i, h := range d[:2] {
+		if i == 1 {
+			r.c.say("")
+			r.absent("waiting on") // one is not enough
+		}
+		if fate, err := h.report(h.task()); err != nil || fate != pb.Fate_COUNTED {
+			t.Fatalf("%v, %v", fate, err)
+		}
+	}
+	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
+	if n := len(r.counted(0)); n != 2 || r.paid() != 1 {
+		t.Errorf("%d are in the sum and %d rounds are paid for, want 2 and 1", n, r.paid())
+	}
+}
+
+// Nor does a masked round that had too few again and again; when devices come, it goes on.
+func TestAnAbsentMaskedFleetSpendsNothing(t *testing.T) {
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Rounds = true, 1
+	up := make(chan time.Time)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.timer = func(time.Duration) (<-chan time.Time, func() bool) { return up, func() bool { return true } }
+	})
+	d := r.hands(6)
+	for tried := 1; tried <= maxAttempts; tried++ {
+		up <- time.Now() // nobody came
+		if tried == 1 {
+			r.absent("another attempt")
+		}
+	}
+	r.absent("waiting before the next")
+	if n := r.c.Status().Counts["attempts_ended"]; n != maxAttempts {
+		t.Errorf("%d attempts have ended, want %d", n, maxAttempts)
+	}
+	up <- time.Now()
+	r.mask(d, -1)
+	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
+	if n := len(r.counted(0)); n != 6 {
+		t.Errorf("%d are in the sum, want 6", n)
+	}
+}
+
+// With independent draws a round must end with whoever came, also nobody: it does not
+// begin while nobody comes at all.
+func TestARoundOfDrawsBeginsWhenSomeoneComes(t *testing.T) {
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
+	s.Rounds, s.Deadline = 3, 100*time.Millisecond
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	for n := range 3 {
+		waitFor(t, "the wait", func() bool { return strings.Contains(r.c.Status().State, "waiting for a device") })
+		if st := r.c.Status(); st.Round != n || r.paid() != n {
+			t.Fatalf("%d rounds are over and %d are paid for, want %d", st.Round, r.paid(), n)
+		}
+		d[n].check()
+		waitFor(t, "the round", func() bool { return r.c.Status().Round == n+1 })
+	}
+}
+
+// That a masked sum had enough devices tells of the draws.
+func TestMasksWithIndependentDrawsAreRefused(t *testing.T) {
+	s := withDP(small(12), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Masked = true
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "--cohort 100") {
+		t.Errorf("masks with independent draws: %v", err)
+	}
+}
+
+// paid is how many rounds are in the ledger, whose first line is a heading.
+func (r *rig) paid() int { return r.c.ledger.Len() - 1 }
+
+func TestACohortOfMoreThanAllIsRefused(t *testing.T) {
+	s := small(12)
+	s.Cohort = round.Cohort{Kind: "cycle", Count: 13}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "the run is for 12 devices") {
+		t.Errorf("13 of 12 devices: %v", err)
+	}
+	if s.Cohort.Count--; s.Check() != nil {
+		t.Errorf("12 of 12 devices: %v", s.Check())
+	}
+}
+
+// A round whose devices are gone is drawn anew when its coordinator goes back to the newest
+// version and starts again.
+func TestATurnOfDevicesThatAreGone(t *testing.T) {
+	s := small(8)
+	s.Cohort = round.Cohort{Kind: "cycle", Count: 2}
+	s.Deadline, s.Least, s.Rehearsal = 100*time.Millisecond, 1, false
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.hands(8)
+	drawn := func() (in []uint32) {
+		waitFor(t, "the round", func() bool { return r.c.Status().Asked == 2 })
+		for _, h := range d {
+			if h.check().GetTask() != nil {
+				in = append(in, h.seat)
+			}
+		}
+		return in
+	}
+	first := drawn()
+	for range 20 { // the same two of eight are drawn with a chance of 1 in 28: at most 1e-28 for all
+		if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: r.c.Status().Version}); err != nil {
+			t.Fatal(err)
+		}
+		r.stop()
+		r = open(t, dir, nil, nil)
+		d = r.hands(8)
+		if next := drawn(); !slices.Equal(first, next) {
+			return
+		}
+	}
+	t.Errorf("%v are drawn each time", first)
+}

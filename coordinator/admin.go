@@ -1,0 +1,340 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// desk answers an operator.
+type desk struct{ *Coordinator }
+
+var _ pbconnect.AdminHandler = desk{}
+
+// Status is what an operator sees.
+type Status struct {
+	Name      string           `json:"name"`
+	State     string           `json:"state"`
+	Method    string           `json:"method"`
+	Run       string           `json:"run"`
+	Round     int              `json:"round"` // rounds that are done
+	Rounds    int              `json:"rounds"`
+	Version   uint64           `json:"version"`
+	Items     int              `json:"items"`
+	Catalogue uint64           `json:"catalogue"`
+	Devices   int              `json:"devices"`
+	Enrolled  int              `json:"enrolled"`
+	Counted   int              `json:"counted"` // reports of the round in progress
+	Asked     int              `json:"asked"`
+	Paused    bool             `json:"paused"`
+	Rehearsal bool             `json:"rehearsal"`
+	Masked    bool             `json:"masked"`
+	Epsilon   *float64         `json:"epsilon"` // spent; null without a promise
+	Promise   string           `json:"promise"`
+	Holds     string           `json:"holds,omitempty"`
+	LedgerOK  bool             `json:"ledger_ok"` // true without a promise too
+	Lost      int              `json:"lost"`      // reports that were answered and are in no sum
+	Counts    map[string]int64 `json:"counts"`    // of calls and refusals
+	Synced    store.Stats      `json:"synced"`
+	SyncAll   bool             `json:"sync_always"`
+	Readouts  []Readout        `json:"readouts"`
+	Missed    string           `json:"readout_missed,omitempty"` // why the last one, or popularity in it, could not be had
+}
+
+// Status is how things are.
+func (c *Coordinator) Status() Status {
+	n, _ := c.seats.enrolled()
+	if !c.begun() {
+		return Status{State: "waiting for a run: tacit admin begin, or tacit fleet", Enrolled: n, Synced: c.st.Stats(), SyncAll: true, Counts: map[string]int64{}}
+	}
+	text, _ := c.settings.DP.MarshalText()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Status{
+		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run), Rounds: c.settings.Rounds, Version: c.last,
+		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal, Masked: c.settings.Masked, Promise: string(text),
+		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts), Missed: c.missed,
+	}
+	if c.newest != nil {
+		s.Round, s.Items = c.newest.Round, c.newest.Items
+	}
+	if c.catalogue != nil {
+		s.Catalogue = c.catalogue.Version
+	}
+	if c.place != nil {
+		s.Counted, s.Asked = c.place.progress()
+	}
+	for k, v := range c.counts {
+		s.Counts[k] = v
+	}
+	if c.refused != nil {
+		for k, v := range c.refused() {
+			s.Counts["refused_"+k] = int64(v)
+		}
+	}
+	if c.settings.DP.On() {
+		e := c.epsilon()
+		s.Epsilon, s.Holds = &e, c.holds()
+	}
+	return s
+}
+
+func (d desk) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) { return d.told() }
+
+func (d desk) told() (*pb.StatusResponse, error) {
+	b, err := json.Marshal(d.Coordinator.Status())
+	return &pb.StatusResponse{Json: string(b)}, err
+}
+
+// Refusals tells where a server counts what it refuses, by code.
+func (c *Coordinator) Refusals(by func() map[string]uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = by
+}
+
+// Begin begins a run.
+func (d desk) Begin(_ context.Context, r *pb.BeginRequest) (*pb.StatusResponse, error) {
+	var s Settings
+	dec := json.NewDecoder(strings.NewReader(r.Json))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&s); err != nil {
+		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("the settings: %w", err))
+	}
+	if r.Features != nil {
+		b, err := wire.Marshal(r.Features)
+		if err == nil {
+			s.Features, err = wire.ReadFeatures(b, len(r.Items))
+		}
+		if err != nil {
+			return nil, refusal(connect.CodeInvalidArgument, err)
+		}
+	}
+	if err := d.Coordinator.Begin(s, r.Items); err != nil {
+		return nil, refusal(connect.CodeFailedPrecondition, err)
+	}
+	return d.told()
+}
+
+var errNoRun = refusal(connect.CodeFailedPrecondition, errors.New("no run has begun: tacit admin begin"))
+
+// refusal is an error whose text an operator reads. One without a word would be taken for
+// a fault of ours, and its text not travel.
+func refusal(code connect.Code, err error) error {
+	word := rpc.Malformed
+	if code == connect.CodeFailedPrecondition {
+		word = rpc.NotNow
+	}
+	return rpc.Refuse(word, code, "%v", err)
+}
+
+// Token makes a token that lets so many devices enrol within so long.
+func (c *Coordinator) Token(uses int, last time.Duration, note string) (string, error) {
+	if uses < 1 || last <= 0 {
+		return "", fmt.Errorf("coord: a token for %d devices and %v: want at least one of each", uses, last)
+	}
+	text, t := newToken(uses, c.now().Add(last), note)
+	return text, c.enrol.do(change{Made: &t})
+}
+
+func (d desk) MakeToken(_ context.Context, r *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error) {
+	text, err := d.Token(int(r.Uses), time.Duration(r.Hours)*time.Hour, r.Note)
+	if err != nil {
+		return nil, refusal(connect.CodeInvalidArgument, err)
+	}
+	return &pb.MakeTokenResponse{Token: text}, nil
+}
+
+func (d desk) Pause(_ context.Context, r *pb.PauseRequest) (*pb.StatusResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
+	if err := d.want("paused", r.Pause, func() { d.paused = r.Pause }); err != nil {
+		return nil, err
+	}
+	return d.told()
+}
+
+// Rollback asks for an older model, from the next round on.
+func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
+	all, err := d.versions()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(all, func(v *version) bool { return v.Version == r.Version }) {
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not kept: tacit admin history lists those that are", r.Version))
+	}
+	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
+	}
+	if d.settings.Cohort.Come() {
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=come: devices answer no round that is older than their last, and would decline all that come again; begin another run"))
+	}
+	if err := d.want("back", r.Version, func() { d.back = r.Version }); err != nil {
+		return nil, err
+	}
+	return d.told()
+}
+
+// want keeps an operator's wish and wakes the loop. What is on disk and what is in memory
+// are the same wish, whoever else has one now.
+func (c *Coordinator) want(key string, v any, set func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.put(key, v); err != nil {
+		return err
+	}
+	set()
+	c.stir()
+	return nil
+}
+
+// rollback goes back to an older model, as a new version. What was spent stays spent, and
+// no noise is used again.
+func (c *Coordinator) rollback() error {
+	c.mu.Lock()
+	to := c.back
+	c.mu.Unlock()
+	if to == 0 {
+		return nil
+	}
+	all, err := c.versions()
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		if v.Version != to {
+			continue
+		}
+		if err := c.turn(); err != nil {
+			return err
+		}
+		if err := errors.Join(c.loadCatalogue(v), c.loadFeatures(v.Features, v.Items)); err != nil {
+			return err
+		}
+		if err := c.makeEngine(v.Items); err != nil {
+			return err
+		}
+		if err := c.load(v); err != nil {
+			return err
+		}
+		if err := c.dropGroups(); err != nil {
+			return err
+		}
+		c.spent = false
+		if err := c.save(&version{Manifest: v.Manifest}); err != nil {
+			return err
+		}
+		return c.wentBack(to)
+	}
+	c.opt.Warn(fmt.Sprintf("version %d is not there any more: nobody went back to it", to))
+	return c.wentBack(to)
+}
+
+// wentBack forgets a wish that was fulfilled, and not one that came meanwhile.
+func (c *Coordinator) wentBack(to uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.back != to {
+		return nil
+	}
+	c.back = 0
+	return c.put("back", 0)
+}
+
+// turn begins another turn: what was drawn for rounds that come again is not used again.
+func (c *Coordinator) turn() error {
+	reach := max(c.reach, c.engine.Next+1)
+	if err := errors.Join(c.put("reach", reach), c.put("times", c.times+1)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reach = reach
+	c.times++
+	return nil
+}
+
+func (d desk) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
+	all, err := d.versions()
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.HistoryResponse{}
+	for _, v := range all {
+		s := &pb.Signed{}
+		if err := proto.Unmarshal(v.Manifest, s); err != nil {
+			return nil, err
+		}
+		out.Manifests = append(out.Manifests, s)
+	}
+	return out, nil
+}
+
+func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
+	if !d.seats.has(r.Seat) {
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("nobody has seat %d", r.Seat))
+	}
+	if err := d.enrol.do(change{Seat: r.Seat, Gone: true}); err != nil {
+		return nil, err
+	}
+	return d.told()
+}
+
+// Counted lists who is in a round's sum.
+func (d desk) Counted(_ context.Context, r *pb.CountedRequest) (*pb.CountedResponse, error) {
+	out := &pb.CountedResponse{}
+	err := d.st.Replay(closedLog(r.Round), func(b []byte) error {
+		var over closedRound
+		if err := json.Unmarshal(b, &over); err != nil {
+			return err
+		}
+		if over.Round == r.Round {
+			out = &pb.CountedResponse{Closed: true, Seats: over.Seats}
+			for _, x := range over.Digests {
+				out.Digests = append(out.Digests, binary.LittleEndian.AppendUint64(nil, x))
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return out, err
+}
+
+// ledgerOK reports whether the ledger holds at least what the rounds that are in the
+// model cost.
+func (c *Coordinator) ledgerOK() bool {
+	if c.ledger == nil || c.newest == nil {
+		return true
+	}
+	paid := int64(0)
+	for _, e := range c.ledger.Events() {
+		if !c.engine.Guard.IsMetric(e) {
+			paid += e.Rounds
+		}
+	}
+	if c.engine.Guard.Mechanism == privacy.Tree {
+		return paid > 0 || c.newest.Round == 0
+	}
+	return paid >= int64(c.newest.Round)
+}

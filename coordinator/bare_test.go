@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// bareSmall are settings of masked sums without a promise.
+func bareSmall(n int) Settings {
+	s := small(n)
+	s.Method, s.Masked, s.Bits = "ials", true, 24
+	return s
+}
+
+// A number that the devices of a bucket cannot make together is found, on either side.
+func TestASumBeyondItsDevicesIsFound(t *testing.T) {
+	const most = 1000
+	c := &Coordinator{}
+	task := &pb.Task{Kind: pb.Kind_TRAIN, Bound: &pb.Bound{Each: true, Most: most}}
+	for _, of := range []struct {
+		sum  []int32
+		want bool
+	}{
+		{[]int32{3 * most, -3 * most, 3}, false},
+		{[]int32{0, 0, 0}, false}, // all had nothing to learn from
+		{[]int32{3*most + 1, 0, 3}, true},
+		{[]int32{0, -3*most - 1, 3}, true},
+		{[]int32{0, 0, 4}, true},
+		{[]int32{1, 0, 0}, true}, // of nobody
+		{[]int32{0, 0, -1}, true},
+	} {
+		if got := c.longer(&keptSum{Seats: []uint32{1, 5, 7}, Sum: of.sum}, task); got != of.want {
+			t.Errorf("%v of three devices up to %d is beyond them: %v", of.sum, most, got)
+		}
+	}
+}
+
+// Without a promise each number of a bucket's sum is within what its devices can make. A
+// liar costs its bucket and no other.
+func TestALiarWithoutAPromiseCostsItsBucketAlone(t *testing.T) {
+	const n, liar = 45, 7
+	for name, lie := range map[string]int32{"more than there are": 11, "fewer than none": -15} {
+		t.Run(name, func(t *testing.T) {
+			s := bareSmall(n)
+			s.Bucket, s.Rounds = 15, 1
+			r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+			d := r.hands(n)
+			var wg sync.WaitGroup
+			for i := range d {
+				task := d[i].task()
+				m := task.Masking
+				if m.GetDevices() != 15 || m.Least < wire.SumLeast || int(m.Bits) != s.Bits || !task.Bound.Each || task.Bound.Noise != 0 {
+					t.Fatalf("device %d has the task %v", i, task)
+				}
+				values := make([]int32, task.Numbers)
+				values[0], values[len(values)-1] = int32(task.Bound.Most), 1 // all that an honest device may send
+				if i == liar {
+					values[len(values)-1] = lie
+				}
+				wg.Go(func() { d[i].played(t, task, values, nil) })
+			}
+			wg.Wait()
+			waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+			if seats := r.counted(0); len(seats) != n-15 || slices.Contains(seats, d[liar].seat) {
+				t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].seat)
+			}
+			if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
+				t.Errorf("%d buckets were over the bound, want 1", c)
+			}
+		})
+	}
+}
+
+// What cannot be masked without a promise is refused before a run begins, and the text says
+// what to do.
+func TestMasksThatNothingBoundsAreRefused(t *testing.T) {
+	for want, change := range map[string]func(s *Settings){
+		"tacit, ials": func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
+		"bits=24":     func(s *Settings) { s.Bits = 0 },
+		"14 or more":  func(s *Settings) { s.Devices = 9 },
+		"larger coho": func(s *Settings) { s.Cohort = round.Cohort{Kind: "cycle", Count: 12} }, // the last has 6
+		"bucket = 9":  func(s *Settings) { s.Bucket = 9 },
+		"poisson":     func(s *Settings) { s.Cohort = round.Cohort{Kind: "poisson", Share: 0.5} },
+	} {
+		s := bareSmall(30)
+		change(&s)
+		r, err := tryOpen(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+		if err == nil {
+			r.stop()
+		}
+	}
+}

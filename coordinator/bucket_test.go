@@ -1,0 +1,253 @@
+package coordinator
+
+import (
+	"context"
+	"encoding"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// played is a device that plays a masked round by hand, with whatever numbers. bend, where
+// there is one, changes its upload.
+//
+//lint:size the steps of the protocol are read in their order
+func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*secagg.Upload)) {
+	t.Helper()
+	round, id, err := wire.RoundOf(task.Masking)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	c, err := secagg.NewClient(round, uint32(id), nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	call := func(step uint32, m encoding.BinaryMarshaler) *pb.MaskResponse {
+		var b []byte
+		if m != nil {
+			if b, err = m.MarshalBinary(); err != nil {
+				t.Error(err)
+			}
+		}
+		q := &pb.MaskRequest{Run: task.Run, Round: task.Round, Attempt: task.Attempt, Step: step, Message: b, Bytes: uint64(len(b))}
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			a, err := h.Mask(context.Background(), q)
+			if err != nil {
+				t.Errorf("step %d: %v", step, err)
+				return nil
+			}
+			if a.State != pb.MaskResponse_NOT_YET {
+				return a
+			}
+		}
+		t.Errorf("step %d does not come", step)
+		return nil
+	}
+	ask := func(step uint32, m encoding.BinaryUnmarshaler) bool {
+		a := call(step, nil)
+		return a != nil && a.State == pb.MaskResponse_ANSWER && m.UnmarshalBinary(a.Message) == nil
+	}
+	left := func(step int) bool { return task.Kind == h.leaves && h.leavesAt == step }
+	if left(stepAdvert) {
+		return
+	}
+	call(stepAdvert, c.Advert())
+	var roster secagg.Roster
+	if left(stepDeal) || !ask(stepDeal, &roster) {
+		return
+	}
+	mail, err := c.Deal(&roster)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	call(stepDeal, mail)
+	var inbox secagg.Mail
+	if left(stepUpload) || !ask(stepUpload, &inbox) {
+		return
+	}
+	up, err := c.Upload(&inbox, values)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if bend != nil {
+		bend(up)
+	}
+	call(stepUpload, up)
+	var lists secagg.Lists
+	if left(stepReveal) || !ask(stepReveal, &lists) {
+		return
+	}
+	open, err := c.Reveal(&lists, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	call(stepReveal, open)
+}
+
+// What a device puts under its masks nobody sees. The sum of its bucket shows that
+// somebody lied, and costs that bucket and no other.
+func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
+	const n = 12
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Masked, s.Bucket, s.Rounds = true, 4, 1
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(n)
+	const liar = 5
+	var wg sync.WaitGroup
+	for i := range d {
+		task := d[i].task()
+		if task.Masking == nil || task.Masking.Devices != 4 {
+			t.Fatalf("device %d masks among %d, want 4", i, task.Masking.GetDevices())
+		}
+		wg.Go(func() {
+			values := make([]int32, task.Numbers)
+			if values[0] = 3; i == liar {
+				for k := range values {
+					values[k] = int32(task.Bound.Levels) // each is within its range, all together are not
+				}
+			}
+			d[i].played(t, task, values, nil)
+		})
+	}
+	wg.Wait()
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	r.c.mu.Lock()
+	over := r.c.over[len(r.c.over)-1]
+	r.c.mu.Unlock()
+	if len(over.Seats) != n-4 || slices.Contains(over.Seats, d[liar].seat) {
+		t.Errorf("%v are in the sum, want two buckets without seat %d", over.Seats, d[liar].seat)
+	}
+	if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
+		t.Errorf("%d buckets were thrown away, want 1", c)
+	}
+}
+
+// While masks are taken off, devices check in and ask: nobody waits for the sum.
+func TestUnmaskingKeepsNobodyWaiting(t *testing.T) {
+	const n = 6
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Rounds = true, 1
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.fault = func(point string) error {
+			if point == "unmasking" {
+				close(reached)
+				<-goOn
+			}
+			return nil
+		}
+	})
+	d := r.hands(n)
+	attempt := r.mask(d, -1)
+	<-reached
+	if r.c.Status().Round != 0 {
+		t.Error("the round is over before its sum is there")
+	}
+	d[0].check() // with the vault locked, this and the next would never return
+	q := &pb.MaskRequest{Run: r.c.run, Attempt: attempt, Step: stepReveal}
+	if a, err := d[0].Mask(context.Background(), q); err != nil || a.State != pb.MaskResponse_NOT_YET {
+		t.Errorf("who asks for the sum gets %v, %v", a, err)
+	}
+	q.Step, q.Message, q.Bytes = stepSum, []byte{1}, 1
+	_, err := d[0].Mask(context.Background(), q)
+	r.refused(err, rpc.Malformed)
+	close(goOn)
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if seats := r.counted(0); len(seats) != n {
+		t.Errorf("%v are in the sum, want all", seats)
+	}
+}
+
+// A step of a masked round may take half a deadline, and there are four: devices are told
+// to stay for all of them.
+func TestDevicesStayForAllSteps(t *testing.T) {
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Deadline = true, 100*time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	task := r.hands(6)[0].task()
+	r.c.mu.Lock()
+	v := r.c.masked.all[0]
+	r.c.mu.Unlock()
+	if left := v.ends.Sub(r.c.now()); left < 3*s.Deadline/2 || left > 2*s.Deadline || task.LeftMs < 150e3 {
+		t.Errorf("devices stay for %v (%d ms at first), want twice the deadline of %v", left, task.LeftMs, s.Deadline)
+	}
+}
+
+// flipped changes one bit of an upload.
+func flipped(u *secagg.Upload) { u.Data[0] ^= 1 }
+
+// One bit that is not what a device has signed with its mask costs its bucket and no other.
+func TestAFlippedBitCostsItsBucketAlone(t *testing.T) {
+	const n, liar = 12, 5
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Masked, s.Bucket, s.Rounds = true, 4, 1
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(n)
+	r.mask(d, liar)
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if seats := r.counted(0); len(seats) != n-4 || slices.Contains(seats, d[liar].seat) {
+		t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].seat)
+	}
+	if c := r.c.Status().Counts["buckets_without_sum"]; c != 1 {
+		t.Errorf("%d buckets had no sum, want 1", c)
+	}
+}
+
+// Where all are in one bucket there is another attempt, and the coordinator lives.
+func TestAFlippedBitEndsAnAttempt(t *testing.T) {
+	const n = 6
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked, s.Rounds = true, 1
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(n)
+	first := r.mask(d, 2)
+	waitFor(t, "the attempt ends", func() bool { return r.c.Status().Counts["attempts_ended"] == 1 })
+	select {
+	case err := <-r.ended:
+		t.Fatalf("the coordinator ended: %v", err)
+	default:
+	}
+	if again := r.mask(d, -1); again == first {
+		t.Errorf("attempt %d comes twice", again)
+	}
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if seats := r.counted(0); len(seats) != n {
+		t.Errorf("%v are in the sum, want all", seats)
+	}
+}
+
+// mask has all devices play an attempt, one of them with a bit flipped.
+func (r *rig) mask(d []*hand, liar int) (attempt uint32) {
+	r.t.Helper()
+	var wg sync.WaitGroup
+	for i := range d {
+		task := d[i].task()
+		attempt = task.Attempt
+		bend := flipped
+		if i != liar {
+			bend = nil
+		}
+		wg.Go(func() { d[i].played(r.t, task, make([]int32, task.Numbers), bend) })
+	}
+	wg.Wait()
+	return attempt
+}
+
+func TestBucketsThatCannotBeMaskedAreRefused(t *testing.T) {
+	s := withDP(small(12), "epsilon=50,delta=1e-3,clip=0.5")
+	if s.Bucket = 4; s.Check() == nil {
+		t.Error("buckets without masks pass")
+	}
+}

@@ -1,0 +1,412 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/store"
+)
+
+// coming are settings of a run whose devices choose themselves: so many in a round, each
+// once in so many rounds.
+func coming(devices, count, every int, dp string) Settings {
+	s := withDP(small(devices), dp)
+	s.Cohort.Kind, s.Cohort.Count, s.Cohort.Every = "come", count, every
+	s.Rounds = 3 * every
+	return s
+}
+
+const treeDP = "epsilon=100,delta=1e-3,clip=0.5,mechanism=tree"
+
+// once checks that no seat is in two sums of an epoch, and that no sum has more than its
+// count; it is how many there are in each round.
+func (r *rig) once(rounds, every, most int) (sizes []int) {
+	r.t.Helper()
+	last := map[uint32]int{}
+	for round := range rounds {
+		seats := r.counted(uint32(round))
+		if sizes = append(sizes, len(seats)); len(seats) > most {
+			r.t.Errorf("round %d has %d devices, want %d at most", round+1, len(seats), most)
+		}
+		for _, seat := range seats {
+			if before, again := last[seat]; again && before/every == round/every {
+				r.t.Errorf("seat %d is in rounds %d and %d of one epoch", seat, before+1, round+1)
+			}
+			last[seat] = round
+		}
+	}
+	return sizes
+}
+
+// The first who come are in a round; the others are told that it is full, and are in the
+// next one.
+func TestTheFirstWhoComeAreInARound(t *testing.T) {
+	s := coming(6, 2, 2, treeDP)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	a, b := d[4].task(), d[1].task()
+	for _, h := range []*hand{d[0], d[2]} {
+		if w := h.check().GetWait(); w == nil || !strings.Contains(w.Why, "has all the devices that it takes: come again") {
+			t.Errorf("a third device is told %v", w)
+		}
+	}
+	if again := d[4].task(); again.Round != a.Round {
+		t.Errorf("who has a place is given %v when it comes again", again)
+	}
+	for i, task := range map[int]*pb.Task{4: a, 1: b} {
+		if fate, err := d[i].report(task); err != nil || fate != pb.Fate_COUNTED {
+			t.Fatalf("device %d: %v, %v", i, fate, err)
+		}
+	}
+	waitFor(t, "the round", func() bool { return r.c.Status().Round == 1 })
+	if got := r.counted(0); !slices.Equal(got, []uint32{1, 4}) {
+		t.Errorf("the round has %v", got)
+	}
+	waitFor(t, "the next", func() bool {
+		return strings.Contains(d[4].check().GetWait().GetWhy(), "had its turn: it may come again from round 3 on")
+	})
+	task := d[0].task()
+	if _, err := d[1].report(task); err == nil { // it was not asked, and sends all the same
+		t.Error("a device is counted twice in an epoch")
+	} else {
+		r.refused(err, "not_in_cohort")
+	}
+	r.play(d, s.Rounds)
+	for round, n := range r.once(s.Rounds, 2, 2) {
+		if n != 2 {
+			t.Errorf("round %d has %d devices", round+1, n)
+		}
+	}
+}
+
+// More reports than a round takes are never in its sum, however they come.
+func TestMoreThanARoundTakesAreTooLate(t *testing.T) {
+	s := coming(12, 3, 2, treeDP)
+	s.Deadline = 400 * time.Millisecond // a place is held for half of it
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(12)
+	var tasks [12]*pb.Task
+	for i := range 9 { // three, and three more when those have held their places for too long
+		tasks[i] = d[i].task()
+	}
+	var wg sync.WaitGroup
+	var fates [12]pb.Fate
+	for i := range 9 {
+		wg.Go(func() {
+			for range 1000 { // while the outcome is written nobody can say
+				if fates[i], _ = d[i].report(tasks[i]); fates[i] != 0 {
+					return
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	first := map[pb.Fate]int{}
+	for i := range 9 {
+		if tasks[i].Round == 0 {
+			first[fates[i]]++
+		}
+	}
+	waitFor(t, "the round", func() bool { return r.c.Status().Round >= 1 })
+	if n := len(r.counted(0)); n != first[pb.Fate_COUNTED] || n > 3 || first[pb.Fate_CLOSED] == 0 {
+		t.Errorf("%d are in the sum; their fates were %v", n, first)
+	}
+	for i := range 9 { // a report that is in no sum was sent all the same: there is no second
+		if tasks[i].Round == 0 && fates[i] == pb.Fate_CLOSED && r.c.Status().Round < 2 {
+			if task := d[i].check().GetTask(); task != nil && task.Round < 2 {
+				t.Errorf("device %d is asked again in the epoch: %v", i, task)
+			}
+		}
+	}
+}
+
+// A hall takes its count from all shards at once, and after a start too.
+func TestNoMoreThanItsCountFitsIntoASum(t *testing.T) {
+	s := coming(200, 7, 1, "none")
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	task := r.c.newTask(pb.Kind_TRAIN, 99, r.c.plan.Numbers(0)+1, &pb.Bound{Clip: 1, Levels: 1 << 20, Most: 1 << 20})
+	cohort := make([]uint32, 200)
+	for i := range cohort {
+		cohort[i] = uint32(i)
+	}
+	for range 2 {
+		h, err := openHall(r.c.st, "round.crowd", task, cohort, 7, 7, time.Now().Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for seat := range uint32(200) {
+			wg.Go(func() {
+				b := (&hand{seat: seat}).body(task)
+				_ = h.Report(&report{seat: seat, digest: uint64(seat), body: b})
+			})
+		}
+		wg.Wait()
+		h.close()
+		want := make([]int64, task.Numbers)
+		for seat := range h.counted {
+			for i, x := range vector(seat, task.Round, task.Numbers) {
+				want[i] += x
+			}
+		}
+		if len(h.counted) != 7 || !slices.Equal(want, h.sum) {
+			t.Errorf("%d reports are in the sum", len(h.counted))
+		}
+	}
+}
+
+// A round that fewer come to ends at its deadline, and its sum is divided by the count all
+// the same: the model moves by what they sent over N.
+func TestWhoDoesNotComeCountsAsZero(t *testing.T) {
+	values := func(n int) []float32 {
+		s := coming(8, 4, 2, "noise=1e-9,delta=1e-3,clip=100,mechanism=tree")
+		s.Rounds, s.Deadline = 1, 300*time.Millisecond
+		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(n)), &s, nil)
+		start := slices.Clone(r.c.engine.Value[0])
+		for _, h := range r.hands(8)[:n] {
+			task := h.task()
+			task.Round = 0
+			if fate, err := h.report(task); err != nil || fate != pb.Fate_COUNTED {
+				t.Fatalf("%v, %v", fate, err)
+			}
+		}
+		waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
+		unit := float32(r.c.engine.Guard.Unit(0))
+		for i, x := range r.c.engine.Value[0] {
+			start[i] = (x - start[i]) / unit
+		}
+		return start
+	}
+	for _, n := range []int{1, 4} {
+		got := values(n)
+		sum := make([]float64, 21)
+		for seat := range uint32(n) {
+			for i, x := range vector(seat, 0, 21) {
+				sum[i] += float64(x)
+			}
+		}
+		for item := range 10 {
+			for k := range 2 {
+				want := sum[2*item+k] / 4
+				if x := float64(got[item*8+k]); x < want-6 || x > want+6 { // the noise has a deviation of 1 at least, over 4
+					t.Errorf("%d of 4 came: number %d of item %d moved by %.1f, want %.1f", n, k, item, x, want)
+				}
+			}
+		}
+	}
+}
+
+// A coordinator that is cut off at any point knows who had a turn: in no epoch is a device
+// counted twice, and what was acknowledged is in a sum.
+func TestTurnsOutliveTheCoordinator(t *testing.T) {
+	s := coming(6, 2, 3, treeDP)
+	s.Rounds, s.Deadline = 6, 300*time.Millisecond
+	dir := filepath.Join(t.TempDir(), "state")
+	k := &acks{by: map[[2]uint32]uint64{}}
+	begin := &s
+	for round := range s.Rounds {
+		for _, point := range points {
+			r := open(t, dir, begin, func(o *Options) {
+				o.fault = func(at string) error {
+					if at == point {
+						return errCut
+					}
+					return nil
+				}
+			})
+			begin = nil
+			if r.c.Status().Round <= round && !r.live(r.hands(6), s.Rounds, k) {
+				t.Fatalf("round %d was not cut off at %q", round+1, point)
+			}
+			r.stop()
+		}
+	}
+	r := open(t, dir, nil, nil)
+	r.live(r.hands(6), s.Rounds, k)
+	r.once(s.Rounds, 3, 2)
+	_, bits := r.model()
+	r.judge(k, s.Rounds, bits)
+	if r.paid() != 2 {
+		t.Errorf("%d trees are paid for, want 2", r.paid())
+	}
+}
+
+// Masks want to know who is there: the first who come wait for each other.
+func TestTheFirstWhoComeMaskTheirSum(t *testing.T) {
+	s := coming(9, 3, 2, treeDP)
+	s.Masked, s.Rounds, s.Deadline = true, 2, 4*time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(9)
+	for round, in := range [][]*hand{{d[2], d[5], d[7]}, {d[0], d[1], d[8]}} {
+		waitFor(t, "the hall", func() bool { return r.c.Status().Round == round && r.c.Status().Asked == 3 })
+		for _, h := range append(slices.Clone(in), d[3]) { // the last comes too late
+			if task := h.check().GetTask(); task != nil {
+				t.Errorf("device %d is asked before all are there", h.seat)
+			}
+		}
+		r.mask(in, -1)
+		waitFor(t, "the round", func() bool { return r.c.Status().Round == round+1 })
+	}
+	for round, n := range r.once(s.Rounds, 2, 3) {
+		if n != 3 {
+			t.Errorf("round %d has %d devices", round+1, n)
+		}
+	}
+}
+
+// Where all who still come have had their turn, a round ends with whoever is in it: it was
+// paid for with its tree. Where nobody comes at all, it waits.
+func TestARoundDoesNotWaitForThoseWhoNeverCome(t *testing.T) {
+	for _, masked := range []bool{false, true} {
+		s := coming(6, 2, 3, treeDP)
+		s.Masked, s.Rounds, s.Deadline = masked, 4, 300*time.Millisecond
+		if masked {
+			s.Deadline = time.Second
+		}
+		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(masked)), &s, nil)
+		d := r.hands(6)
+		for round := range 2 {
+			in := d[2*round : 2*round+2]
+			if masked {
+				waitFor(t, "the lobby", func() bool { return r.c.Status().Round == round && r.c.Status().Asked == 2 })
+				in[0].check()
+				in[1].check()
+				r.mask(in, -1)
+			} else {
+				for _, h := range in {
+					if fate, err := h.report(h.task()); err != nil || fate != pb.Fate_COUNTED {
+						t.Fatalf("%v, %v", fate, err)
+					}
+				}
+			}
+			waitFor(t, "the round", func() bool { return r.c.Status().Round == round+1 })
+		}
+		paid := r.paid()
+		time.Sleep(3 * s.Deadline)
+		if n := r.c.Status().Round; n != 2 {
+			t.Errorf("with nobody there %d rounds are over, want 2", n)
+		}
+		waitFor(t, "the end of the epoch", func() bool { d[0].check(); return r.c.Status().Round > 2 })
+		if in := r.counted(2); len(in) != 0 || r.paid() != paid {
+			t.Errorf("%v are in the last round, and %d trees are paid for instead of %d", in, r.paid(), paid)
+		}
+		if task := d[0].check().GetTask(); !masked && task == nil {
+			waitFor(t, "the next epoch", func() bool { return d[0].check().GetTask() != nil })
+		}
+		r.stop()
+	}
+}
+
+// Devices never answer an older round than their last: where they choose themselves, a run that
+// went back would be declined by all of them, and nobody goes back.
+func TestWhoChoseItselfIsNotAskedAgain(t *testing.T) {
+	s := coming(6, 2, 2, "none")
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.play(r.hands(6), 3)
+	_, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 2})
+	if err == nil || !strings.Contains(err.Error(), "begin another run") {
+		t.Errorf("going back: %v", err)
+	}
+	r.refused(err, "not_now")
+}
+
+// A version without its turns is none: what is left is older than what devices were told, and
+// a tree is not gone back in.
+func TestLostTurnsEndATree(t *testing.T) {
+	s := coming(6, 2, 3, treeDP)
+	s.Rehearsal = false
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.play(r.hands(6), 2)
+	r.stop()
+	st, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.DropBlob(hashOf(r.c.newest.Came)); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().State, "begin another run") })
+}
+
+// Nor does it wait for those who come and send nothing: a device that declines, fails or lies is
+// given the task again and again. It may keep a round open for a deadline, and no longer.
+func TestARoundDoesNotWaitForThoseWhoNeverSend(t *testing.T) {
+	for _, all := range []bool{false, true} { // also where nobody else comes
+		s := coming(6, 2, 3, treeDP)
+		s.Rounds, s.Deadline = 4, 200*time.Millisecond
+		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(all)), &s, nil)
+		d := r.hands(6)
+		r.play(d[:4], 2)
+		come := d[4:]
+		if all {
+			come = d
+		}
+		var had int
+		for end := time.Now().Add(50 * s.Deadline); r.c.Status().Round < 3 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			for _, h := range come {
+				if h.check().GetTask() != nil {
+					had++
+				}
+			}
+		}
+		if n := r.c.Status().Round; n < 3 || had == 0 {
+			t.Fatalf("%d rounds are over, want 3; the task was given %d times", n, had)
+		}
+		if in := r.counted(2); len(in) != 0 {
+			t.Errorf("%v are in a round to which nobody sent", in)
+		}
+		r.stop()
+	}
+}
+
+// One who let a place lapse and sends after all is one to hope for.
+func TestPlacesOfThoseWhoComeAgain(t *testing.T) {
+	h := &hall{most: 2, cohort: []uint32{1, 2, 3}, counted: map[uint32]uint64{}, full: make(chan struct{}), goal: 2, places: newPlaces(time.Second)}
+	at := time.Unix(0, 0)
+	pass := func(d time.Duration) { at = at.Add(d) }
+	expect := func(what string, want bool) {
+		t.Helper()
+		if got := h.exhausted(); got != want {
+			t.Errorf("%s: exhausted is %v", what, got)
+		}
+	}
+	expect("nobody came", false)
+	h.tasked(1, at)
+	expect("a new one came", false)
+	pass(1500 * time.Millisecond)
+	h.tasked(2, at)
+	pass(500 * time.Millisecond)
+	h.extend(at, 2*time.Second)
+	expect("one holds its place still", false)
+	h.tasked(1, at)
+	pass(2 * time.Second)
+	h.extend(at, 2*time.Second)
+	expect("nobody came since", false)
+	h.tasked(1, at)
+	h.tasked(2, at)
+	expect("those came who sent nothing", true)
+	h.tasked(3, at)
+	expect("two have the places, and a third would take one", false)
+	pass(2 * time.Second)
+	h.extend(at, 2*time.Second)
+	h.tasked(2, at)
+	h.tasked(3, at)
+	expect("the third sent nothing in its time either", true)
+	h.tasked(1, at)
+	h.add(&record{seats: []uint32{1}, digests: []uint64{1}, idle: []bool{true}}, nil)
+	expect("one of them sent", false)
+}

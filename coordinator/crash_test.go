@@ -1,0 +1,343 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// points are where a round may be cut off, in their order.
+var points = []string{"summed", "stepped", "closed", "versioned", "marked"}
+
+// acks is what devices were told is counted: the report, by round and seat.
+type acks struct {
+	mu sync.Mutex
+	by map[[2]uint32]uint64
+}
+
+// live has devices report until so many rounds are done or the coordinator has ended, and
+// notes what was acknowledged.
+func (r *rig) live(devices []*hand, rounds int, k *acks) (ended bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, h := range devices {
+		wg.Go(func() {
+			for ctx.Err() == nil && r.c.Status().Round < rounds {
+				a, err := h.CheckIn(ctx, &pb.CheckInRequest{Last: h.last})
+				if err == nil && a.GetTask() != nil {
+					task := a.GetTask()
+					if fate, err := h.report(task); err == nil && fate == pb.Fate_COUNTED {
+						k.mu.Lock()
+						k.by[[2]uint32{task.Round, h.seat}] = short(wire.Name(h.body(task)).Hash)
+						k.mu.Unlock()
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case err := <-r.ended:
+		if !errors.Is(err, errCut) {
+			r.t.Fatalf("the coordinator ended: %v", err)
+		}
+		cancel()
+		<-done
+		return true
+	case <-done:
+		return false
+	}
+}
+
+// A coordinator that is cut off at any point of a round, in any round, goes on where it
+// was: what was acknowledged counts once, and the model is that of a run that nothing
+// happened to. With a promise the ledger has each round once.
+func TestCutOffAtEveryPoint(t *testing.T) {
+	for _, dp := range []string{"none", "epsilon=20,delta=1e-3,clip=0.5"} {
+		t.Run(dp, func(t *testing.T) {
+			s := withDP(small(5), dp)
+			s.Rounds = 3
+			want := undisturbed(t, s)
+			dir := filepath.Join(t.TempDir(), "state")
+			k := &acks{by: map[[2]uint32]uint64{}}
+			begin := &s
+			cuts := 0
+			for round := range s.Rounds {
+				for _, point := range points {
+					r := open(t, dir, begin, func(o *Options) {
+						o.fault = func(at string) error {
+							if at == point {
+								return errCut
+							}
+							return nil
+						}
+					})
+					begin = nil
+					if r.c.Status().Round > round { // it was done by the one before
+						r.stop()
+						continue
+					}
+					if !r.live(r.hands(5), s.Rounds, k) {
+						t.Fatalf("round %d was not cut off at %q", round+1, point)
+					}
+					cuts++
+					r.stop()
+				}
+			}
+			r := open(t, dir, nil, nil)
+			r.live(r.hands(5), s.Rounds, k)
+			r.judge(k, s.Rounds, want)
+			if cuts < 3*3 {
+				t.Errorf("%d cuts", cuts)
+			}
+			if r.c.ledger != nil {
+				n := int64(0)
+				for _, e := range r.c.ledger.Events() {
+					n += e.Rounds
+				}
+				if n != int64(s.Rounds) || !r.c.Status().LedgerOK {
+					t.Errorf("the ledger has %d rounds, and %d were released", n, s.Rounds)
+				}
+			}
+		})
+	}
+}
+
+// judge compares what was acknowledged with what is in sums, and the model's bits.
+func (r *rig) judge(k *acks, rounds int, want string) {
+	r.t.Helper()
+	counted := 0
+	for round := range uint32(rounds) {
+		a, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: round})
+		if err != nil || !a.Closed {
+			r.t.Fatalf("round %d: closed %v, %v", round+1, a.GetClosed(), err)
+		}
+		if !slices.IsSorted(a.Seats) || len(slices.Compact(slices.Clone(a.Seats))) != len(a.Seats) {
+			r.t.Errorf("round %d has a seat twice: %v", round+1, a.Seats)
+		}
+		for i, seat := range a.Seats {
+			if d, ok := k.by[[2]uint32{round, seat}]; ok && d == short(a.Digests[i]) {
+				counted++
+			}
+		}
+	}
+	if counted != len(k.by) {
+		r.t.Errorf("%d reports were acknowledged, and %d of them are in sums", len(k.by), counted)
+	}
+	if _, bits := r.model(); bits != want {
+		r.t.Error("the model is not that of a run that nothing happened to")
+	}
+	if st := r.c.Status(); st.Lost != 0 || !st.LedgerOK {
+		r.t.Errorf("%+v", st)
+	}
+}
+
+// The same, stopped at any number of reports: half a round is on disk.
+func TestStoppedInTheMiddleOfARound(t *testing.T) {
+	s := small(6)
+	s.Rounds = 2
+	want := undisturbed(t, s)
+	for n := range 6 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "state")
+			r := open(t, dir, &s, nil)
+			d := r.hands(6)
+			k := &acks{by: map[[2]uint32]uint64{}}
+			for _, h := range d[:n] {
+				task := h.task()
+				if fate, err := h.report(task); err != nil || fate != pb.Fate_COUNTED {
+					t.Fatalf("%v, %v", fate, err)
+				}
+				k.by[[2]uint32{task.Round, h.seat}] = short(h.last.Digest)
+			}
+			r.stop() // as after Ctrl-C
+			if err := <-r.ended; err != nil {
+				t.Fatalf("it ended with %v", err)
+			}
+			r = open(t, dir, nil, nil)
+			again := r.hands(6)
+			for i, h := range again {
+				h.last = d[i].last
+			}
+			waitFor(t, "the round", func() bool { _, sum := r.sums(); return sum != nil })
+			for i, h := range again {
+				if task := h.check().GetTask(); (task == nil) != (i < n) {
+					t.Errorf("device %d of %d that are counted has the task %v", i, n, task)
+				}
+			}
+			if got, _ := r.sums(); got != n {
+				t.Errorf("%d reports are there, and %d were acknowledged", got, n)
+			}
+			r.live(again, s.Rounds, k)
+			r.judge(k, s.Rounds, want)
+		})
+	}
+}
+
+// A report whose answer was lost is in the sum, and its device is told so when it asks
+// again: before, while and after the round's outcome is written, and after a start.
+func TestAnAnswerThatWasLost(t *testing.T) {
+	s := small(2)
+	dir := filepath.Join(t.TempDir(), "state")
+	var once sync.Once
+	hold, held := make(chan struct{}), make(chan struct{})
+	r := open(t, dir, &s, func(o *Options) {
+		o.fault = func(at string) error {
+			if at == "stepped" {
+				once.Do(func() { close(held) })
+				<-hold
+			}
+			return nil
+		}
+	})
+	d := r.hands(2)
+	task := d[0].task()
+	for _, h := range d {
+		if _, err := h.report(task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-held
+	_, err := d[0].report(task)
+	r.refused(err, "not_now") // and not that it is in no sum
+	close(hold)
+	waitFor(t, "the round", func() bool { return r.c.Status().Round == 1 })
+	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Errorf("%v, %v", fate, err)
+	}
+	r.stop()
+	r = open(t, dir, nil, nil)
+	if fate, err := r.hands(2)[1].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Errorf("after a start: %v, %v", fate, err)
+	}
+}
+
+// A run that could not begin leaves nothing that a later one stumbles over.
+func TestARunThatCouldNotBegin(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	c, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
+	if err := c.Begin(s, []*pb.Item{{Id: "twice"}, {Id: "twice"}}); err == nil {
+		t.Fatal("two items with one id")
+	}
+	bad := s
+	bad.Method = "no such method"
+	if err := c.Begin(bad, stock(5)); err == nil {
+		t.Fatal("a method that there is not")
+	}
+	if err := c.Begin(s, stock(5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Begin(s, stock(5)); err != nil {
+		t.Errorf("the same run again: %v", err)
+	}
+	other := s
+	other.Rounds++
+	if err := c.Begin(other, stock(5)); !errors.Is(err, ErrBegun) {
+		t.Errorf("another run in the same folder: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = Open(Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
+// A run from before sums had bits goes on with the command line that began it, which asks for them now.
+func TestARunOfBeforeThereWereBitsGoesOn(t *testing.T) {
+	const dp = "epsilon=20,delta=1e-3,clip=0.5"
+	for _, c := range []struct {
+		method, dp  string
+		begun, asks int
+		goes, warns bool
+	}{
+		{"fedmf", "none", 0, 24, true, false},
+		{"fedmf", dp, 0, 24, true, false},
+		{"fedmf", dp, 24, 16, true, false}, // of no effect
+		{"ials", "none", 0, 24, true, true},
+		{"ials", "none", 24, 24, true, false},
+		{"ials", "none", 24, 16, false, false},
+		{"ials", "none", 24, 0, false, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "state")
+		begin := func(bits int) (warned int, err error) {
+			k, err := Open(Options{Dir: dir, Warn: func(string) { warned++ }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			s := withDP(small(3), c.dp)
+			s.Method, s.Params, s.Bits = c.method, nil, bits
+			err = k.Begin(s, stock(5))
+			if k.settings.Bits != c.begun {
+				t.Errorf("%+v: the run has %d bits", c, k.settings.Bits)
+			}
+			return warned, err
+		}
+		if _, err := begin(c.begun); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := begin(c.asks); (err == nil) != c.goes || errors.Is(err, ErrBegun) == c.goes || (n > 0) != c.warns {
+			t.Errorf("%+v: %d warnings, %v", c, n, err)
+		}
+	}
+}
+
+// The groups of a round that an older program began are refused in words that say what to do, and
+// are left for that program.
+func TestARoundOfAnOlderProgramIsLeftAlone(t *testing.T) {
+	s := small(3)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.hands(3)
+	task := d[0].task()
+	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Fatalf("%v, %v", fate, err)
+	}
+	log := r.c.logOf(task) + ".0"
+	r.stop()
+	st, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old []byte
+	err = st.Replay(log, func(b []byte) error {
+		rec, err := readRecord(b)
+		if err != nil {
+			return err
+		}
+		old = slices.Clone(b)
+		old[len(b)-len(rec.sum)] = 1
+		return nil
+	})
+	if err := errors.Join(err, st.Drop(log), st.Append(log, old), st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first changed nothing
+		r = open(t, dir, nil, nil)
+		if err := <-r.ended; !errors.Is(err, ErrOlderRound) || !strings.Contains(err.Error(), "round 1") {
+			t.Errorf("the round of an older program: %v", err)
+		}
+		r.stop()
+	}
+}

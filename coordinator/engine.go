@@ -1,0 +1,143 @@
+package coordinator
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/privacy/account"
+	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// makeEngine builds the method, its plan and the round engine for a catalogue.
+func (c *Coordinator) makeEngine(items int) error {
+	s := &c.settings
+	m, err := s.build()
+	if err != nil {
+		return fmt.Errorf("coord: %w", err)
+	}
+	p, err := s.plan(m, items)
+	if _, featured := method.As[method.Featured](m); err != nil && featured && s.Features == nil {
+		return fmt.Errorf("coord: %s reads features, which a run is given when it begins (-d NAME): %w", s.Method, err)
+	}
+	if err != nil {
+		return fmt.Errorf("coord: %w", err)
+	}
+	e := &round.Engine{
+		Method: m, Slots: p.Slots, Fleet: &fleet{c}, Cohort: s.Cohort, Mean: s.Mean, Rule: s.Server,
+		Items: items, Rounds: s.Rounds, Seed: c.cohortSeed(),
+	}
+	if s.Cohort.Come() {
+		e.Who = c.who
+	}
+	for i := range p.Slots {
+		v := make([]float32, p.Slots[i].Rows*vec.Pad(p.Slots[i].Dim))
+		p.Fill(i, v)
+		e.Value = append(e.Value, v)
+	}
+	if !s.DP.On() {
+		b := p.Bound(s.Devices)
+		if e.Bound = &b; s.Masked {
+			if err := s.bareMasks(p); err != nil {
+				return err
+			}
+		}
+	} else if err := c.guard(e, p); err != nil {
+		return err
+	}
+	e.Before = func(int) error { return c.point("summed") }
+	c.install(e, p)
+	return nil
+}
+
+// install makes an engine and its plan those of the run. Others read them too.
+func (c *Coordinator) install(e *round.Engine, p *local.Plan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.engine, c.plan = e, p
+}
+
+// guard builds the privacy stack.
+func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
+	e.Mean = aggregate.Fixed
+	s, users := &c.settings, c.settings.Devices
+	set := privacy.Setting{
+		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users), Chosen: s.Cohort.Come(),
+		Rounds: s.Rounds, Numbers: p.Widest(), Mean: string(aggregate.Fixed), Step: s.Server.Rate, Masked: s.Masked,
+		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
+	}
+	if s.Readout > 0 {
+		set.Metrics = (s.Rounds + s.Readout - 1) / s.Readout
+	}
+	set.Each, set.Rationed = p.Rations()
+	set.Sampler, set.Q = s.Cohort.Sampling(users)
+	var err error
+	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
+		return err
+	}
+	if s.Bucket > 0 { // what cannot be masked is refused before a run begins
+		size := max(s.Bucket, e.Guard.Fewest())
+		if _, err := secagg.Plan(size, p.Widest()+1, e.Guard.Most(0), risk); err != nil {
+			return fmt.Errorf("coord: buckets of %d devices: %w", size, err)
+		}
+	}
+	e.Ledger = &c.purse
+	e.Random = func(n privacy.Node, piece int) io.Reader {
+		if s.Rehearsal {
+			return round.Rehearsed(s.Seed, n, piece)
+		}
+		if c.isTree() {
+			return derived(c.treeKey(), n, piece)
+		}
+		return derived(c.noise, n, piece)
+	}
+	return nil
+}
+
+// bareMasks says why a plan's sums cannot be masked without a promise: before a run begins.
+func (s *Settings) bareMasks(p *local.Plan) error {
+	if err := p.Maskable(); err != nil {
+		return fmt.Errorf("coord: %s: %w", s.Method, err)
+	}
+	size := s.fewest()
+	if s.Bucket > 0 {
+		size = s.Bucket
+	}
+	if _, err := secagg.Plan(size, p.Widest()+1, p.Bound(s.Devices).Most, risk); err != nil {
+		return fmt.Errorf("coord: masked sums of %d devices: %w", size, err)
+	}
+	return nil
+}
+
+func (c *Coordinator) holds() string {
+	if g := c.engine.Guard; g != nil {
+		return g.Holds()
+	}
+	return ""
+}
+
+// cohortSeed is secret: who is in a cohort is part of what the accountant takes for unknown.
+func (c *Coordinator) cohortSeed() uint64 {
+	if c.settings.Rehearsal {
+		return c.settings.Seed
+	}
+	return secretSeed(c.secret, c.times)
+}
+
+// epsilon is what was spent.
+func (c *Coordinator) epsilon() float64 {
+	g := c.engine.Guard
+	if g == nil {
+		return 0
+	}
+	r, err := account.Epsilon(g.Delta, g.Options(), c.ledger.Events()...)
+	if err != nil {
+		return 0
+	}
+	return r.Epsilon
+}

@@ -1,0 +1,225 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+)
+
+func TestATokenHasAQuotaAndAnEnd(t *testing.T) {
+	now := time.Now()
+	s := small(4)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Now = func() time.Time { return now } })
+	two, err := r.c.Token(2, time.Hour, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if _, err := r.stranger(i).enrol(two); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = r.stranger(2).enrol(two)
+	r.refused(err, rpc.Quota)
+	if a, err := r.stranger(1).enrol(two); err != nil || !a.Again || a.Seat != 1 {
+		t.Errorf("a key that has a seat enrols again: %v, %v", a, err)
+	}
+	_, err = r.stranger(2).enrol("not a token")
+	r.refused(err, rpc.BadToken)
+	now = now.Add(2 * time.Hour)
+	_, err = r.stranger(2).enrol(r.token)
+	r.refused(err, rpc.BadToken)
+	for _, bad := range []struct {
+		uses int
+		last time.Duration
+	}{{0, time.Hour}, {1, 0}, {-1, time.Hour}} {
+		if _, err := r.c.Token(bad.uses, bad.last, ""); err == nil {
+			t.Errorf("a token for %d devices and %v is made", bad.uses, bad.last)
+		}
+	}
+	if st := r.c.Status(); st.Enrolled != 2 {
+		t.Errorf("%d are enrolled, want 2", st.Enrolled)
+	}
+}
+
+// Who enrols at the same time with another token does not use up this one.
+func TestTokensDoNotUseEachOtherUp(t *testing.T) {
+	s := &seats{byKey: map[string]uint32{}, key: map[uint32]string{}, gone: map[uint32]bool{}, tokens: map[string]*token{}, waiting: map[string]string{}, changed: make(chan struct{})}
+	now := time.Now()
+	textA, a := newToken(5, now.Add(time.Hour), "")
+	textB, b := newToken(1, now.Add(time.Hour), "")
+	s.apply(change{Made: &a})
+	s.apply(change{Made: &b})
+	for i := range 4 {
+		if _, _, err := s.reserve([]byte(fmt.Sprint("a", i)), textA, false, 0, 100, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.reserve([]byte("b"), textB, false, 0, 100, now); err != nil {
+		t.Errorf("a token that nobody used is refused: %v", err)
+	}
+	if _, _, err := s.reserve([]byte("c"), textB, false, 0, 100, now); err != errQuota {
+		t.Errorf("a token for one lets a second one in while the first is written: %v", err)
+	}
+}
+
+// Seats are unique, however many enrol at once, and the same after a start.
+func TestSeatsAreUniqueAndStay(t *testing.T) {
+	s := small(4)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	const n = 60
+	seat := map[uint32]int{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range n {
+		for range 2 { // each key twice at once
+			wg.Go(func() {
+				h := r.stranger(i)
+				var a *pb.EnrolResponse
+				var err error
+				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // half of them want the same seat
+					if i%2 == 0 {
+						a, err = h.enrol(r.token, 3)
+					} else {
+						a, err = h.enrol(r.token)
+					}
+					if rpc.Code(err) != rpc.SlowDown {
+						break
+					}
+				}
+				if err != nil {
+					t.Errorf("key %d: %v", i, err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if who, taken := seat[a.Seat]; taken && who != i {
+					t.Errorf("keys %d and %d both have seat %d", i, who, a.Seat)
+				}
+				seat[a.Seat] = i
+			})
+		}
+	}
+	wg.Wait()
+	if len(seat) != n {
+		t.Errorf("%d keys have %d seats", n, len(seat))
+	}
+	for k := range uint32(n) {
+		if _, ok := seat[k]; !ok {
+			t.Errorf("nobody has seat %d", k)
+		}
+	}
+	r.stop()
+	r = open(t, dir, nil, nil)
+	for k, i := range seat {
+		if a, err := r.stranger(i).enrol("no token is needed"); err != nil || a.Seat != k || !a.Again {
+			t.Fatalf("after a start key %d has seat %v, want %d (%v)", i, a, k, err)
+		}
+	}
+	if a, err := r.stranger("new").enrol(r.token); err != nil || a.Seat != n {
+		t.Errorf("who comes next gets seat %v, %v", a, err)
+	}
+}
+
+// A seat far away costs nothing and makes nobody else wait.
+func TestASeatFarAway(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	if a, err := r.stranger(0).enrol(r.token, 1<<24-1); err != nil || a.Seat != 1<<24-1 {
+		t.Errorf("seat %v, %v", a, err)
+	}
+	if a, err := r.stranger(1).enrol(r.token, 1<<31); err != nil || a.Seat != 0 {
+		t.Errorf("a seat that there is not: %v, %v", a, err)
+	}
+	if len(r.c.seats.key) != 2 {
+		t.Errorf("%d seats are kept for 2 devices", len(r.c.seats.key))
+	}
+	if _, err := r.admin.Revoke(context.Background(), &pb.RevokeRequest{Seat: 1<<24 - 1}); err != nil {
+		t.Errorf("its key cannot be revoked: %v", err)
+	}
+}
+
+// Who leaves or is revoked is refused from then on, also after a start; others go on.
+func TestLeavingAndRevoking(t *testing.T) {
+	ctx := context.Background()
+	s := small(3)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.hands(3)
+	if _, err := d[0].Leave(ctx, &pb.LeaveRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{Seat: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{Seat: 3}); err == nil {
+		t.Error("a seat that nobody has is revoked")
+	}
+	check := func() {
+		t.Helper()
+		for i := range 2 {
+			_, err := r.stranger(i).CheckIn(ctx, &pb.CheckInRequest{})
+			r.refused(err, rpc.Revoked)
+			_, err = r.stranger(i).enrol(r.token)
+			r.refused(err, rpc.Revoked)
+		}
+		if _, err := r.stranger(2).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
+			t.Error(err)
+		}
+		_, err := r.stranger("nobody").CheckIn(ctx, &pb.CheckInRequest{})
+		r.refused(err, rpc.UnknownKey)
+	}
+	check()
+	r.stop()
+	r = open(t, dir, nil, nil)
+	check()
+}
+
+// The key that signs is the key that is enrolled.
+func TestNobodyEnrolsAnothersKey(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	h := r.stranger("thief")
+	_, err := h.Enrol(context.Background(), &pb.EnrolRequest{Token: r.token, Key: keyOf("victim").Public().(ed25519.PublicKey)})
+	r.refused(err, rpc.BadSignature)
+	if st := r.c.Status(); st.Enrolled != 0 {
+		t.Errorf("%d are enrolled", st.Enrolled)
+	}
+}
+
+// Devices are paced: the more there are, the later each comes again, and never all at
+// once.
+func TestCheckInsArePaced(t *testing.T) {
+	s := small(100)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Rate = 10 })
+	h := r.stranger(0)
+	if _, err := h.enrol(r.token); err != nil {
+		t.Fatal(err)
+	}
+	few := h.check().GetWait()
+	if few == nil || few.AfterMs < 37 || few.AfterMs > 5000 || few.Why == "" {
+		t.Fatalf("one device of a hundred is told %v", few)
+	}
+	for i := 1; i < 60; i++ {
+		if _, err := r.stranger(i).enrol(r.token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// 60 devices at 10 a second: 6 s, and a quarter more or less.
+	lo, hi := uint32(1<<31), uint32(0)
+	for range 40 {
+		w := h.check().GetWait()
+		lo, hi = min(lo, w.AfterMs), max(hi, w.AfterMs)
+	}
+	if lo < 4400 || hi > 7600 || hi-lo < 300 {
+		t.Errorf("60 devices at 10 a second are told to come again in %d to %d ms", lo, hi)
+	}
+}

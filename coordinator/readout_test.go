@@ -1,0 +1,494 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// said is what a seat puts into a readout: anything honest, the same each time.
+func said(task *pb.Task, seat uint32) []int32 {
+	v := make([]int32, task.Numbers)
+	for i := range v {
+		if v[i] = int32((uint32(i)*7 + seat*5 + 3) % 4 / 3); task.Kind == pb.Kind_EVALUATE {
+			v[i] = int32(task.Bound.Most) / int32(1+(seat+uint32(i))%5)
+		}
+	}
+	return v
+}
+
+// total is the sum over seats.
+func total(task *pb.Task, seats []uint32) []int32 {
+	out := make([]int32, task.Numbers)
+	for _, seat := range seats {
+		for i, x := range said(task, seat) {
+			out[i] += x
+		}
+	}
+	return out
+}
+
+func seatsTo(n int) (out []uint32) {
+	for i := range n {
+		out = append(out, uint32(i))
+	}
+	return out
+}
+
+// attend has devices answer all they are asked for, masked or not, until the run is done or
+// the coordinator ends.
+func (r *rig) attend(d []*hand) (ended error) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, h := range d {
+		wg.Go(func() {
+			begun := map[uint32]bool{}
+			for ctx.Err() == nil && r.c.Status().State != done {
+				a, err := h.CheckIn(ctx, &pb.CheckInRequest{Last: h.last})
+				switch task := a.GetTask(); {
+				case err != nil || task == nil:
+				case task.Masking == nil:
+					_, _ = h.report(task)
+				case !begun[task.Attempt]:
+					begun[task.Attempt] = true
+					v := said(task, h.seat)
+					if task.Kind == pb.Kind_TRAIN {
+						v = make([]int32, task.Numbers)
+						v[0] = int32(h.seat)
+					}
+					h.played(r.t, task, v, nil)
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { wg.Wait(); close(over) }()
+	select {
+	case ended = <-r.ended:
+		cancel()
+		<-over
+	case <-over:
+		if r.c.Status().State != done {
+			r.t.Fatalf("the run did not end in time: %+v", r.c.Status())
+		}
+	}
+	return ended
+}
+
+func evaluation(n int) *pb.Task {
+	b, most := readoutBound(n)
+	return &pb.Task{Kind: pb.Kind_EVALUATE, Numbers: metrics.ReadoutNumbers, Bound: wire.BoundFor(b, 0, 0, most)}
+}
+
+// judged checks a readout to its last digit: the noise of a rehearsal is known.
+func (r *rig) judged(got Readout, seats []uint32, popular bool) {
+	r.t.Helper()
+	n := r.c.settings.Devices
+	task := evaluation(n)
+	b, _ := readoutBound(n)
+	sums := r.c.blur(got.Round-1, got.Noise, b.Unit(), total(task, seats))
+	of := sums[0]
+	if r.c.engine.Guard != nil {
+		of = float64(n)
+	}
+	share := func(x float64) float64 { return math.Round(x/of*1e4) / 1e4 }
+	want := Readout{Round: got.Round, Version: got.Version, Devices: math.Round(of), HR10: share(sums[1]), NDCG10: share(sums[2]), Popular: popular, Noise: got.Noise, Share: share(got.Noise)}
+	if popular {
+		want.PopHR10, want.PopNDCG10 = share(sums[4]), share(sums[5])
+	}
+	if got != want {
+		r.t.Errorf("the readout is\n%+v, want\n%+v", got, want)
+	}
+}
+
+// popular is the order of items that three or more of these seats have.
+func popular(seats []uint32, items int) (out []uint32) {
+	sum := total(&pb.Task{Kind: pb.Kind_COUNT, Numbers: uint64(items)}, seats)
+	for i, n := range sum {
+		if n >= 3 {
+			out = append(out, uint32(i))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b uint32) int { return int(sum[b] - sum[a]) })
+	return out
+}
+
+// Whether training is masked or not, a readout is a masked sum, exact before its noise. It
+// leaves the model as it would have been.
+func TestReadoutsAreExactMaskedSums(t *testing.T) {
+	const n = 12
+	for name, change := range map[string]func(s Settings) Settings{
+		"plain": func(s Settings) Settings { return s },
+		"masked": func(s Settings) Settings {
+			s.Masked = true
+			return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3")
+		},
+		"bucket": func(s Settings) Settings {
+			s.Masked, s.Bucket, s.Devices = true, 10, 20
+			return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3")
+		},
+		"promise": func(s Settings) Settings { return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := small(n)
+			s.Rounds, s.Readout, s.Deadline = 2, 2, time.Minute
+			s = change(s)
+			r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+			if err := r.attend(r.hands(s.Devices)); err != nil {
+				t.Fatal(err)
+			}
+			st, all := r.c.Status(), seatsTo(s.Devices)
+			if len(st.Readouts) != 1 || st.Readouts[0].Round != 2 || st.Missed != "" {
+				t.Fatalf("the readouts are %+v, and %q", st.Readouts, st.Missed)
+			}
+			for _, got := range st.Readouts {
+				r.judged(got, all, !s.DP.On())
+			}
+			if want := popular(all, 10); !s.DP.On() && !slices.Equal(r.c.catalogue.Popular, want) || s.DP.On() && r.c.catalogue.Popular != nil {
+				t.Errorf("popular are %v, want %v without a promise, and else none", r.c.catalogue.Popular, want)
+			}
+			if logs := r.c.st.Logs("round."); len(logs) > 0 {
+				t.Errorf("%v are on disk", logs)
+			}
+			if !s.DP.On() {
+				s.Readout = 0
+				if _, bits := r.model(); bits != undisturbed(t, s) {
+					t.Error("readouts have changed the model")
+				}
+			}
+		})
+	}
+}
+
+// A federation of a few devices, which an older program began, trains, and says why it has
+// no readout.
+func TestTooFewForAReadout(t *testing.T) {
+	s := small(wire.SumLeast - 1)
+	s.Rounds = 2
+	var missed []string
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.Event = func(e Event) { missed = append(missed, e.Missed) }
+	})
+	r.c.settings.Readout = 1 // before the devices, for whom it waits
+	d := r.hands(s.Devices)
+	if err := r.attend(d); err != nil {
+		t.Fatal(err)
+	}
+	st := r.c.Status()
+	if st.Round != 2 || len(st.Readouts) > 0 || !strings.Contains(st.Missed, "fewer than 10 devices") || len(missed) != 2 || missed[0] == "" {
+		t.Errorf("%+v, and %q", st, missed)
+	}
+	if _, bits := r.model(); bits != undisturbed(t, s) {
+		t.Error("what there was no readout of has changed the model")
+	}
+}
+
+// Nothing of a readout is taken in the clear, at any time.
+func TestAReadoutInTheClearIsRefused(t *testing.T) {
+	const n = 12
+	s := small(n)
+	s.Rounds, s.Readout, s.Deadline = 1, 1, time.Minute
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(n)
+	clear := func(round uint32) {
+		t.Helper()
+		for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
+			task := &pb.Task{Run: r.c.run, Round: round, Kind: kind, Numbers: 10, Bound: &pb.Bound{Most: 1}}
+			v := make([]int64, 10)
+			_, err := d[0].Report(context.Background(), request(task, wire.AppendVector(nil, v)))
+			r.refused(err, rpc.NotMasked)
+		}
+	}
+	clear(0)
+	for _, h := range d {
+		if task := h.task(); task.Kind != pb.Kind_TRAIN {
+			t.Fatalf("the task is %v", task.Kind)
+		} else if _, err := h.report(task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := &pb.Task{Run: r.c.run, Kind: pb.Kind_TRAIN, Numbers: d[0].numbers(r)}
+	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
+		var wg sync.WaitGroup
+		for i, h := range d {
+			task := h.task()
+			waitFor(t, "the next task", func() bool { task = h.task(); return task.Kind == kind })
+			if task.Masking == nil || task.Masking.Least < wire.SumLeast {
+				t.Fatalf("the task is %v", task)
+			}
+			if i == 0 {
+				clear(0)
+				// Meanwhile a report that counts is told so.
+				if fate, err := h.report(late); err != nil || fate != pb.Fate_COUNTED {
+					t.Errorf("a report of the round that is over: %v, %v", fate, err)
+				}
+			}
+			wg.Go(func() { h.played(t, task, said(task, h.seat), nil) })
+		}
+		wg.Wait()
+	}
+	waitFor(t, "a readout", func() bool { return len(r.c.Status().Readouts) == 1 })
+	clear(0)
+	r.judged(r.c.Status().Readouts[0], seatsTo(n), true)
+}
+
+func (h *hand) numbers(r *rig) uint64 { return uint64(r.c.plan.Numbers(0) + 1) }
+
+// Devices that leave a readout at any step cost it themselves; where too many do there is
+// none, and it costs nothing: neither budget nor training.
+func TestDevicesLeaveAReadoutAtEveryStep(t *testing.T) {
+	type leaving struct {
+		dp    string
+		kind  pb.Kind
+		step  int
+		leave int
+	}
+	const promise = "epsilon=80,delta=1e-3,clip=0.5,metrics=3"
+	all := []leaving{{promise, pb.Kind_EVALUATE, stepUpload, 2}, {promise, pb.Kind_EVALUATE, stepUpload, 8}, {"none", pb.Kind_COUNT, stepDeal, 2}, {"none", pb.Kind_COUNT, stepReveal, 8}}
+	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
+		all = append(all, leaving{"none", pb.Kind_EVALUATE, step, 2}, leaving{"none", pb.Kind_EVALUATE, step, 8})
+	}
+	s := small(12)
+	s.Rounds, s.Deadline = 1, 3*time.Second
+	model := undisturbed(t, s)
+	for _, l := range all {
+		t.Run(fmt.Sprintf("%.4s %v step %d leave %d", l.dp, l.kind, l.step, l.leave), func(t *testing.T) {
+			t.Parallel()
+			s := withDP(s, l.dp)
+			s.Readout = 1
+			r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+			d := r.hands(s.Devices)
+			for _, h := range d[s.Devices-l.leave:] {
+				h.leaves, h.leavesAt = l.kind, l.step
+			}
+			if err := r.attend(d); err != nil {
+				t.Fatal(err)
+			}
+			seats := seatsTo(s.Devices - l.leave)
+			if l.step == stepReveal { // whoever has uploaded is in the sum
+				seats = seatsTo(s.Devices)
+			}
+			r.stayed(l.kind, seats, l.leave > 2)
+			if _, bits := r.model(); l.dp == "none" && bits != model {
+				t.Error("the model is another one")
+			}
+		})
+	}
+}
+
+// stayed checks what there is of readouts that devices have left.
+func (r *rig) stayed(kind pb.Kind, seats []uint32, none bool) {
+	r.t.Helper()
+	st, paid, all := r.c.Status(), int64(0), seatsTo(12)
+	if r.c.ledger != nil {
+		for _, e := range r.c.ledger.Events() {
+			if r.c.engine.Guard.IsMetric(e) {
+				paid += e.Rounds
+			}
+		}
+		if (paid == 0) != none {
+			r.t.Errorf("%d readouts are paid for", paid)
+		}
+	}
+	if st.Round != 1 || !st.LedgerOK || strings.Contains(st.Missed, "too few devices stayed") != none {
+		r.t.Errorf("%+v", st)
+	}
+	counted, read := all, seats
+	if kind == pb.Kind_COUNT {
+		counted, read = seats, all
+	}
+	known := r.c.ledger == nil && !(none && kind == pb.Kind_COUNT)
+	if got := r.c.catalogue.Popular; known && !slices.Equal(got, popular(counted, 10)) || !known && len(got) > 0 {
+		r.t.Errorf("popular are %v", got)
+	}
+	if none && kind == pb.Kind_EVALUATE {
+		if len(st.Readouts) > 0 {
+			r.t.Errorf("too many left: %+v", st.Readouts)
+		}
+		return
+	}
+	if len(st.Readouts) != 1 {
+		r.t.Fatalf("%+v, %q", st.Readouts, st.Missed)
+	}
+	r.judged(st.Readouts[0], read, known)
+}
+
+// A coordinator that is killed in a readout goes on training when it starts again. That
+// readout is not made again, so no noise is drawn twice for it; what was paid stays paid.
+func TestKilledInAReadout(t *testing.T) {
+	const n = 12
+	for _, dp := range []string{"none", "epsilon=80,delta=1e-3,clip=0.5,metrics=3"} {
+		for _, point := range []string{"unmasking", "counted", "read"} {
+			if dp != "none" && point == "counted" {
+				continue // nobody is asked for items
+			}
+			t.Run(fmt.Sprintf("%.4s %s", dp, point), func(t *testing.T) {
+				t.Parallel()
+				s := withDP(small(n), dp)
+				s.Rounds, s.Readout, s.Deadline = 2, 1, time.Minute
+				dir := filepath.Join(t.TempDir(), "state")
+				var once atomic.Bool
+				r := open(t, dir, &s, func(o *Options) {
+					o.fault = func(at string) error {
+						if at == point && once.CompareAndSwap(false, true) {
+							return errCut
+						}
+						return nil
+					}
+				})
+				if err := r.attend(r.hands(n)); err == nil {
+					t.Fatal("it was not cut off")
+				}
+				r.stop()
+				r = open(t, dir, nil, nil)
+				if st := r.c.Status(); st.Round != 1 || len(st.Readouts) > 0 || st.Missed != "the coordinator was stopped during the readout after round 1" {
+					t.Fatalf("after the kill: round %d, %+v, %q", st.Round, st.Readouts, st.Missed)
+				}
+				if err := r.attend(r.hands(n)); err != nil {
+					t.Fatal(err)
+				}
+				st := r.c.Status()
+				if len(st.Readouts) != 1 || st.Readouts[0].Round != 2 || !st.LedgerOK {
+					t.Fatalf("%+v", st)
+				}
+				r.stop()
+				if r = open(t, dir, nil, nil); point != "counted" && r.c.Status().Missed != "" {
+					t.Errorf("after a readout that was made: %q", r.c.Status().Missed)
+				}
+				// Devices say once which items they have: what was lost of that is not asked for again.
+				r.judged(st.Readouts[0], seatsTo(n), !s.DP.On() && point == "read")
+			})
+		}
+	}
+}
+
+// Devices are asked once for popularity: an older model gets it too.
+func TestPopularityOutlivesARollback(t *testing.T) {
+	const n = 12
+	s := small(n)
+	s.Rounds, s.Readout = 1, 1
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	if err := r.attend(r.hands(n)); err != nil {
+		t.Fatal(err)
+	}
+	was := r.c.Status().Version
+	if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the older model", func() bool { return r.c.Status().Version > was })
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if want := popular(seatsTo(n), 10); !r.c.counted || !slices.Equal(r.c.catalogue.Popular, want) {
+		t.Errorf("popular are %v, want %v", r.c.catalogue.Popular, want)
+	}
+}
+
+// The noise is another one each time where it is not a rehearsal's.
+func TestReadoutsHaveFreshNoise(t *testing.T) {
+	s := small(5)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.c.settings.Rehearsal = false
+	seen := map[float64]bool{}
+	for range 8 {
+		r.c.freshKey()
+		seen[r.c.blur(0, 2, 1, make([]int32, 6))[1]] = true
+	}
+	if r.c.settings.Rehearsal = true; len(seen) < 7 {
+		t.Errorf("eight readouts have %d noises", len(seen))
+	}
+}
+
+// Who asks late what became of a readout hears it, and is not told of another sum.
+func TestWhoAsksLate(t *testing.T) {
+	const n = 12
+	s := small(n)
+	s.Rounds, s.Readout = 1, 1
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(n)
+	if err := r.attend(d); err != nil {
+		t.Fatal(err)
+	}
+	r.c.mu.Lock()
+	asked, last := slices.Clone(r.c.asked), r.c.masked
+	r.c.masked = nil // as when the next masked round has begun
+	r.c.mu.Unlock()
+	if last == nil || len(asked) != 2 {
+		t.Fatalf("%d readouts are remembered, want items and evaluation", len(asked))
+	}
+	for _, o := range append(asked, closedRound{Attempt: 1}) {
+		want := pb.MaskResponse_SUMMED
+		if o.Seats == nil {
+			want = pb.MaskResponse_OVER
+		}
+		a, err := d[3].Mask(context.Background(), &pb.MaskRequest{Run: r.c.run, Round: o.Round, Attempt: o.Attempt, Step: stepReveal})
+		if err != nil || a.State != want {
+			t.Errorf("attempt %d: %v, %v, want %v", o.Attempt, a, err, want)
+		}
+	}
+}
+
+// However many devices there are, a readout's sum fits the modulus, and a whole device
+// counts as a whole.
+func TestReadoutsFitTheModulus(t *testing.T) {
+	for _, n := range []int{1, 10, 2047, 2048, 5000, 1 << 20, 1 << 24} {
+		b, most := readoutBound(n)
+		if int64(n)*most > math.MaxInt32 || most < 1 {
+			t.Errorf("%d devices with integers up to %d", n, most)
+		}
+		v := make([]int64, metrics.ReadoutNumbers)
+		row := make([]float32, metrics.ReadoutNumbers)
+		for i := range row {
+			row[i] = 1
+		}
+		b.Seal(&privacy.Draft{Rows: [][]float32{row}, At: []int{0}, BitAt: -1}, v)
+		for _, x := range v {
+			if x != most {
+				t.Errorf("%d devices: 1 is %d of %d", n, x, most)
+			}
+		}
+	}
+}
+
+// Who came while a round waited for hours is gone when it ends: a readout asks those who were
+// heard of lately, by whatever call.
+func TestAReadoutAsksWhoIsThere(t *testing.T) {
+	s := small(6)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	task := d[5].task()
+	now := r.c.now()
+	r.c.mu.Lock()
+	r.c.opened = now.Add(-5 * time.Hour)
+	r.c.here = make([]int64, 6)
+	for seat, ago := range []time.Duration{4 * time.Hour, s.Deadline / 2, s.Deadline * 2} {
+		r.c.here[seat] = now.Add(-ago).UnixNano()
+	}
+	r.c.mu.Unlock()
+	d[3].check()
+	if _, err := d[4].Mask(context.Background(), &pb.MaskRequest{Run: task.Run}); err != nil {
+		t.Fatal(err)
+	}
+	if fate, err := d[5].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Fatalf("%v, %v", fate, err)
+	}
+	if got := r.c.present(); !slices.Equal(got, []uint32{1, 3, 4, 5}) {
+		t.Errorf("%v are there", got)
+	}
+}

@@ -1,0 +1,33 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// What can never give a readout is refused when a run begins, with the way out.
+func TestImpossibleReadoutsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		devices, readout int
+		dp, want         string
+	}{
+		{12, -1, "", "want rounds between evaluations, or 0"},
+		{wire.SumLeast - 1, 1, "", "10 devices or more"},
+		{12, 1, "epsilon=80,delta=1e-3,clip=0.5", "add metrics=Z to --dp"},
+		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,against=distributed", "leave --readout out, or take against=central"},
+		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,metrics=3", ""},
+		{12, 0, "epsilon=80,delta=1e-3,clip=0.5", ""},
+		{wire.SumLeast, 1, "", ""},
+	} {
+		s := small(c.devices)
+		if c.dp != "" {
+			s = withDP(s, c.dp)
+		}
+		s.Readout = c.readout
+		if err := s.Check(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

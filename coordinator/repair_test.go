@@ -1,0 +1,249 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/privacy"
+)
+
+// damageFile changes a file of a folder.
+func damageFile(t *testing.T, path string, change func(b []byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, change(b), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// blocks are the files of a folder that hold what was written, the largest stream first.
+func blocks(t *testing.T, dir, stream string) (out []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, string(filepath.Separator)+stream+string(filepath.Separator)) {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil || len(out) == 0 {
+		t.Fatalf("no blocks of %s: %v", stream, err)
+	}
+	return out
+}
+
+func copyDir(t *testing.T, from string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// mend expects damage at a start, repairs, and starts.
+func mend(t *testing.T, dir string) (*rig, *store.Report) {
+	t.Helper()
+	_, err := tryOpen(t, dir, nil, nil)
+	var d *store.Damage
+	if !errors.As(err, &d) || d.Where == "" || !strings.Contains(d.Hint, "tacit serve") {
+		t.Fatalf("a damaged folder opens with %v", err)
+	}
+	t.Logf("damage: %v", err)
+	report, err := Repair(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tryOpen(t, dir, nil, nil)
+	if err != nil {
+		t.Fatalf("after the repair (%q lost): %v", report.Lost, err)
+	}
+	return r, report
+}
+
+// Bits that flip and files that are cut, in a run that is over and in one that is not: a
+// start says so and what to type, the repair says what is lost, and the run goes on.
+// Devices take the versions that follow, and answer the rounds that come again.
+func TestDamageIsFoundAndRepaired(t *testing.T) {
+	s := small(4)
+	s.Rounds = 6
+	whole := filepath.Join(t.TempDir(), "state")
+	r := open(t, whole, &s, nil)
+	d := r.hands(4)
+	r.play(d, 3)
+	task := d[0].task()
+	if _, err := d[0].report(task); err != nil { // half a round
+		t.Fatal(err)
+	}
+	before, _ := r.model()
+	r.stop()
+	last := d[0].last
+	for name, change := range map[string]func(dir string){
+		"the index is cut":   func(dir string) { cutTail(t, blocks(t, dir, "index"), 0.4) },
+		"a bit of the index": func(dir string) { flip(t, blocks(t, dir, "index"), 0.7) },
+		"a bit of a blob":    func(dir string) { flip(t, blocks(t, dir, "blob"), 0.95) },
+		"the blobs are cut":  func(dir string) { cutTail(t, blocks(t, dir, "blob"), 0.1) },
+		"the mark":           func(dir string) { flip(t, []string{filepath.Join(dir, markFile)}, 0.5) },
+		"no mark":            func(dir string) { os.Remove(filepath.Join(dir, markFile)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := copyDir(t, whole)
+			change(dir)
+			r, report := mend(t, dir)
+			if len(report.Lost) == 0 {
+				t.Error("nothing is said to be lost")
+			}
+			t.Logf("lost: %q", report.Lost)
+			m, _ := r.model()
+			back := r.c.Status().Round < int(before.Round)
+			if m.Version <= before.Version && (back || strings.Contains(name, "mark")) {
+				t.Errorf("version %d was told to devices, and the newest is %d: they do not take it", before.Version, m.Version)
+			}
+			if back && m.Turns <= before.Turns {
+				t.Errorf("after %d turns there are %d: devices do not answer rounds again", before.Turns, m.Turns)
+			}
+			again := make([]*hand, 4)
+			for i := range again { // a repair may have forgotten seats
+				again[i] = r.stranger(i)
+				if _, err := again[i].enrol(r.token, uint32(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again[0].last = last
+			if back {
+				waitFor(t, "a round", func() bool { n, sum := r.sums(); return sum != nil || n > 0 })
+				again[0].check()
+				again[0].check()
+				if n := r.c.Status().Lost; n != 1 {
+					t.Errorf("one acknowledged report is lost, and %d are noticed", n)
+				}
+			}
+			r.play(again, s.Rounds)
+		})
+	}
+}
+
+func flip(t *testing.T, files []string, at float64) {
+	t.Helper()
+	damageFile(t, files[len(files)-1], func(b []byte) []byte {
+		b[int(at*float64(len(b)))] ^= 0x10
+		return b
+	})
+}
+
+func cutTail(t *testing.T, files []string, share float64) {
+	t.Helper()
+	damageFile(t, files[len(files)-1], func(b []byte) []byte { return b[:int((1-share)*float64(len(b)))] })
+}
+
+// A ledger that is shorter than it was, or gone, is no ledger: nothing may be released.
+func TestAShortLedgerIsRefused(t *testing.T) {
+	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.play(r.hands(3), 3)
+	r.stop()
+	path := filepath.Join(dir, ledgerFile)
+	for name, change := range map[string]func(b []byte) []byte{
+		"a line less": func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] },
+		"empty":       func(b []byte) []byte { return nil },
+		"a bit":       func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+	} {
+		copied := copyDir(t, dir)
+		damageFile(t, filepath.Join(copied, ledgerFile), change)
+		_, err := tryOpen(t, copied, nil, nil)
+		var d *store.Damage
+		if !errors.As(err, &d) || d.Where != ledgerFile {
+			t.Errorf("%s: it opens with %v", name, err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryOpen(t, dir, nil, nil); err == nil {
+		t.Error("without its ledger it opens")
+	}
+}
+
+// After a repair that takes the model back no noise is drawn twice, the ledger has what it
+// had and more, and cohorts are others.
+func TestARepairUsesNoNoiseTwice(t *testing.T) {
+	s := withDP(small(4), "epsilon=100,delta=1e-3,clip=0.5")
+	s.Rehearsal, s.Rounds = false, 6
+	dir := filepath.Join(t.TempDir(), "state")
+	drawn := map[string]string{}
+	look := func(r *rig, when string) {
+		t.Helper()
+		for round := range s.Rounds {
+			b := make([]byte, 16)
+			if _, err := r.c.engine.Random(privacy.Node{Index: round}, 0).Read(b); err != nil {
+				t.Fatal(err)
+			}
+			if other, twice := drawn[string(b)]; twice {
+				t.Errorf("the noise of %s is that of %s", when, other)
+			}
+			drawn[string(b)] = when
+		}
+	}
+	r := open(t, dir, &s, nil)
+	r.play(r.hands(4), 4)
+	look(r, "before")
+	seed, lines := r.c.cohortSeed(), r.c.ledger.Len()
+	r.stop()
+	cutTail(t, blocks(t, dir, "index"), 0.4)
+	r, report := mend(t, dir)
+	t.Logf("lost: %q", report.Lost)
+	if n := r.c.Status().Round; n >= 4 {
+		t.Fatalf("%d rounds are left: the test wants some lost", n)
+	}
+	if r.c.ledger.Len() < lines || len(r.c.purse.unused) != 0 {
+		t.Errorf("the ledger had %d lines and has %d, of which %d are used again", lines, r.c.ledger.Len(), len(r.c.purse.unused))
+	}
+	if r.c.cohortSeed() == seed {
+		t.Error("the cohorts are those of before")
+	}
+	var again []*hand
+	for i := range 4 {
+		h := r.stranger(i)
+		if _, err := h.enrol(r.token, uint32(i)); err != nil {
+			t.Fatal(err)
+		}
+		again = append(again, h)
+	}
+	r.play(again, r.c.Status().Round+1)
+	look(r, "after")
+	if st := r.c.Status(); !st.LedgerOK || r.c.ledger.Len() != lines+1 {
+		t.Errorf("the ledger had %d lines, and a round later it has %d", lines, r.c.ledger.Len())
+	}
+}
+
+// A tree that lost rounds releases nothing more: its noise would be taken off itself.
+func TestATreeThatLostRoundsIsOver(t *testing.T) {
+	s := withDP(small(4), "epsilon=100,delta=1e-3,clip=0.5,mechanism=tree")
+	s.Rehearsal, s.Rounds = false, 6
+	s.Cohort.Kind, s.Cohort.Count = "cycle", 2
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.play(r.hands(4), 4)
+	r.stop()
+	cutTail(t, blocks(t, dir, "index"), 0.4)
+	r, _ = mend(t, dir)
+	for range 2 {
+		waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().State, "tree") })
+		if _, err := r.admin.Status(context.Background(), &pb.StatusRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		r.stop()
+		r = open(t, dir, nil, nil) // and so it stays
+	}
+}

@@ -1,0 +1,298 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// sums is what is counted so far, and the sum.
+func (r *rig) sums() (n int, sum []int64) {
+	r.c.mu.Lock()
+	h, ok := r.c.place.(*hall)
+	r.c.mu.Unlock()
+	if !ok {
+		return 0, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.counted), slices.Clone(h.sum)
+}
+
+// Whatever must be refused is, with its word, and the sum is as it was.
+//
+//lint:size a table of what must be refused
+func TestReportsThatAreRefused(t *testing.T) {
+	s := small(4)
+	s.Devices = 3 // the fourth may not take part
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(4)
+	task := d[0].task()
+	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Fatalf("%v, %v", fate, err)
+	}
+	before, sum := r.sums()
+	good := d[1].body(task)
+	edit := func(change func(q *pb.ReportRequest)) *pb.ReportRequest {
+		q := request(task, good)
+		change(q)
+		return q
+	}
+	whole := func(v []int64) *pb.ReportRequest { return request(task, wire.AppendVector(nil, v)) }
+	long := make([]int64, task.Numbers)
+	for i := range long {
+		long[i] = task.Bound.Most
+	}
+	short := vector(1, 0, task.Numbers-1)
+	for name, c := range map[string]struct {
+		q    *pb.ReportRequest
+		word string
+	}{
+		"another run":        {edit(func(q *pb.ReportRequest) { q.Run = make([]byte, 16) }), rpc.WrongRun},
+		"no run":             {edit(func(q *pb.ReportRequest) { q.Run = nil }), rpc.WrongRun},
+		"a round to come":    {edit(func(q *pb.ReportRequest) { q.Round++ }), rpc.WrongRound},
+		"a far round":        {edit(func(q *pb.ReportRequest) { q.Round = 1<<32 - 1 }), rpc.WrongRound},
+		"another kind":       {edit(func(q *pb.ReportRequest) { q.Kind = pb.Kind_EVALUATE }), ""},
+		"no kind":            {edit(func(q *pb.ReportRequest) { q.Kind = 0 }), ""},
+		"an unknown kind":    {edit(func(q *pb.ReportRequest) { q.Kind = 77 }), ""},
+		"other bytes":        {edit(func(q *pb.ReportRequest) { q.Digest = make([]byte, 32) }), rpc.BadDigest},
+		"a short digest":     {edit(func(q *pb.ReportRequest) { q.Digest = q.Digest[:31] }), rpc.Malformed},
+		"no digest":          {edit(func(q *pb.ReportRequest) { q.Digest = nil }), rpc.Malformed},
+		"too many bytes":     {edit(func(q *pb.ReportRequest) { q.Bytes = 1 << 50 }), rpc.Oversized},
+		"more than it says":  {edit(func(q *pb.ReportRequest) { q.Bytes-- }), rpc.Malformed},
+		"an offset too far":  {edit(func(q *pb.ReportRequest) { q.Offset = 1 << 60 }), ""},
+		"no vector":          {request(task, []byte("\x01 no vector")), rpc.Malformed},
+		"nothing":            {request(task, nil), rpc.Malformed},
+		"too few numbers":    {whole(short), rpc.Malformed},
+		"too many numbers":   {whole(append(slices.Clone(long), 1)), rpc.Malformed},
+		"numbers too large":  {whole([]int64{task.Bound.Most + 1}), rpc.Malformed},
+		"longer than bounds": {whole(long), rpc.OverBound},
+	} {
+		a, err := d[1].Report(context.Background(), c.q)
+		if c.word != "" {
+			r.refused(err, c.word)
+		}
+		if err == nil && a.Fate == pb.Fate_COUNTED {
+			t.Errorf("%s is counted", name)
+		}
+		if t.Failed() {
+			t.Fatalf("%s: %v, %v", name, a, err)
+		}
+		if n, now := r.sums(); n != before || !slices.Equal(now, sum) {
+			t.Fatalf("%s changed the sum: %d reports, %v", name, n, now)
+		}
+	}
+	_, err := d[3].Report(context.Background(), request(task, good))
+	r.refused(err, rpc.NotInCohort)
+	if a := d[3].check(); a.GetTask() != nil {
+		t.Error("a device that is not in the run has a task")
+	}
+	if fate, err := d[1].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Errorf("after all that, its report is %v, %v", fate, err)
+	}
+}
+
+// The same report counts once, however often, in whatever pieces and order it comes.
+//
+//lint:size one report's life, from its first piece to after its round
+func TestAReportCountsOnce(t *testing.T) {
+	s := small(2)
+	s.Method, s.Params = "fedmf", map[string]string{"dim": "300"} // several pieces of 1024 bytes
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(2)
+	task := d[0].task()
+	body := d[0].body(task)
+	if len(body) < 2048 {
+		t.Fatalf("a report of %d bytes has one piece", len(body))
+	}
+	piece := func(from, to int) *pb.ReportRequest {
+		q := request(task, body)
+		q.Offset, q.Data = uint64(from), body[from:min(to, len(body))]
+		return q
+	}
+	ctx := context.Background()
+	// The second piece first: it is told to begin at the start.
+	if a, err := d[0].Report(ctx, piece(1000, 2000)); err != nil || a.Fate != pb.Fate_MORE || a.Next != 0 {
+		t.Fatalf("%v, %v", a, err)
+	}
+	for _, p := range [][2]int{{0, 1000}, {0, 1000}, {500, 1500}, {1000, 2000}} {
+		if a, err := d[0].Report(ctx, piece(p[0], p[1])); err != nil || a.Fate != pb.Fate_MORE {
+			t.Fatalf("%v, %v", a, err)
+		}
+	}
+	// A piece that is not what it was before, and one that leaves a gap.
+	bad := piece(0, 1000)
+	bad.Data = bytes.Repeat([]byte{7}, 1000)
+	_, err := d[0].Report(ctx, bad)
+	r.refused(err, rpc.Malformed)
+	if len(body) > 2100 {
+		_, err = d[0].Report(ctx, piece(2050, 2100))
+		r.refused(err, rpc.Malformed)
+	}
+	if n, _ := r.sums(); n != 0 {
+		t.Fatalf("%d reports are counted before all pieces are there", n)
+	}
+	for at := 2000; ; {
+		a, err := d[0].Report(ctx, piece(at, at+1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Fate == pb.Fate_COUNTED {
+			break
+		}
+		at = int(a.Next)
+	}
+	_, sum := r.sums()
+	if !slices.Equal(sum, vector(0, 0, task.Numbers)) {
+		t.Errorf("the sum is not the report: %v", sum)
+	}
+	for range 3 {
+		if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+			t.Errorf("again: %v, %v", fate, err)
+		}
+	}
+	// Another report of the same device is in no sum, is told so, and changes nothing.
+	other := request(task, wire.AppendVector(nil, vector(9, 9, task.Numbers)))
+	if a, err := d[0].Report(ctx, other); err != nil || a.Fate != pb.Fate_CLOSED {
+		t.Errorf("another one: %v, %v", a, err)
+	}
+	if n, now := r.sums(); n != 1 || !slices.Equal(now, sum) {
+		t.Errorf("%d reports are counted, and the sum has changed: %v", n, !slices.Equal(now, sum))
+	}
+	// When the round is over, who is in its sum is told so, and who is not as well.
+	if fate, err := d[1].report(d[1].task()); err != nil || fate != pb.Fate_COUNTED {
+		t.Fatalf("%v, %v", fate, err)
+	}
+	waitFor(t, "the round's end", func() bool { return r.c.Status().Round == 1 })
+	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+		t.Errorf("a report that is in the sum of a round that is over: %v, %v", fate, err)
+	}
+	if a, err := d[0].Report(ctx, other); err != nil || a.Fate != pb.Fate_CLOSED {
+		t.Errorf("one that is not: %v, %v", a, err)
+	}
+}
+
+// A plain report to a masked round is refused, and so is who plays another device.
+func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s.Masked = true
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(6)
+	task := d[0].task()
+	if task.Masking == nil {
+		t.Fatal("the task has no masks")
+	}
+	_, err := d[0].report(task)
+	r.refused(err, rpc.NotMasked)
+
+	// Nobody speaks for another device.
+	round, id, err := wire.RoundOf(task.Masking)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bring := func(as int) (*pb.MaskResponse, error) {
+		c, err := secagg.NewClient(round, uint32(as), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := c.Advert().MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d[0].Mask(context.Background(), &pb.MaskRequest{Run: task.Run, Round: task.Round, Attempt: task.Attempt, Message: b, Bytes: uint64(len(b)), Digest: wire.Name(b).Hash})
+	}
+	_, err = bring(int(id) + 1)
+	r.refused(err, rpc.Malformed)
+	if a, err := bring(int(id)); err != nil || a.State != pb.MaskResponse_TAKEN {
+		t.Errorf("its own is %v, %v", a, err)
+	}
+}
+
+// Under a promise nobody sees who had nothing to learn from, and who did more than allowed
+// is refused.
+func TestReportsUnderAPromise(t *testing.T) {
+	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(4)
+	task := d[0].task()
+	_, err := d[0].Report(context.Background(), request(task, wire.AppendVector(nil, nil)))
+	r.refused(err, rpc.Malformed)
+	v := make([]int64, task.Numbers)
+	v[0], v[1] = int64(task.Bound.Levels), int64(task.Bound.Levels)
+	_, err = d[0].Report(context.Background(), request(task, wire.AppendVector(nil, v)))
+	r.refused(err, rpc.OverBound)
+	if n, _ := r.sums(); n != 0 {
+		t.Errorf("%d reports are counted", n)
+	}
+}
+
+// Of two reports of one device that are written at once, as those of a copied state file may be,
+// one is in the sum, and only that one is told so.
+func TestTwoReportsOfOneDeviceAtOnce(t *testing.T) {
+	task := &pb.Task{Kind: pb.Kind_TRAIN, Numbers: 4, Bound: &pb.Bound{Clip: 1, Levels: 100, Most: 100}}
+	h, err := openHall(nil, "", task, []uint32{5}, 1, 0, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	first := wire.AppendVector(nil, []int64{1, 2, 3, 0})
+	all := []*report{{seat: 5, digest: 1, body: first}, {seat: 5, digest: 2, body: wire.AppendVector(nil, []int64{7, 7, 7, 0})}, {seat: 5, digest: 1, body: first}}
+	if err := h.commit("", make([]int64, 4), all); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(h.sum, []int64{1, 2, 3, 0}) || all[0].other || !all[1].other || all[2].other {
+		t.Errorf("the sum is %v; another than the one in it is the first %v, the second %v, the first again %v", h.sum, all[0].other, all[1].other, all[2].other)
+	}
+	for digest, want := range map[uint64]error{1: nil, 2: errOther} {
+		if err := h.Report(&report{seat: 5, digest: digest, body: first}); !errors.Is(err, want) {
+			t.Errorf("report %d: %v, want %v", digest, err, want)
+		}
+	}
+}
+
+// The same over the wire, where both may be in one group or not.
+func TestACopiedDeviceIsToldTheTruth(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(2)
+	task := d[0].task()
+	fates := make([]pb.Fate, 8)
+	var wg sync.WaitGroup
+	for i := range fates {
+		wg.Go(func() {
+			b := wire.AppendVector(nil, vector(uint32(i), 0, task.Numbers))
+			a, err := d[0].Report(context.Background(), request(task, b))
+			if err != nil {
+				t.Error(err)
+			}
+			fates[i] = a.GetFate()
+		})
+	}
+	wg.Wait()
+	n := 0
+	for i, fate := range fates {
+		switch fate {
+		case pb.Fate_COUNTED:
+			n++
+			if _, sum := r.sums(); !slices.Equal(sum, vector(uint32(i), 0, task.Numbers)) {
+				t.Errorf("report %d is told that it is counted, and is not the sum", i)
+			}
+		case pb.Fate_CLOSED:
+		default:
+			t.Errorf("report %d is told %v", i, fate)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d reports of one device are told that they are counted", n)
+	}
+}

@@ -1,0 +1,319 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// rig is a coordinator behind a real server, without a socket.
+type rig struct {
+	t      testing.TB
+	dir    string
+	c      *Coordinator
+	server *rpc.Server
+	wire   *http.Transport
+	admin  pbconnect.AdminClient
+	token  string
+	ended  chan error
+	stop   func()
+}
+
+// inside carries requests to a handler in this process.
+type inside struct{ h http.Handler }
+
+func (m inside) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	r.RemoteAddr = "127.0.0.1:1"
+	w := httptest.NewRecorder()
+	m.h.ServeHTTP(w, r)
+	return w.Result(), r.Context().Err()
+}
+
+// patience is how long a test waits for what must come: a busy machine is slow, and what
+// has come is not waited for.
+const patience = 5 * time.Minute
+
+const inMemory = "http://127.0.0.1:1"
+
+// small are settings of a run of n devices.
+func small(n int) Settings {
+	return Settings{
+		Name: "small", Method: "fedmf", Params: map[string]string{"dim": "2"}, Rounds: 4, Batch: 8, Negatives: 1, Keep: "f32",
+		Cohort: round.Cohort{Kind: "all"}, Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1}, Devices: n,
+		Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
+	}
+}
+
+func withDP(s Settings, text string) Settings {
+	if err := s.DP.UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func stock(n int) (out []*pb.Item) {
+	for i := range n {
+		out = append(out, &pb.Item{Id: fmt.Sprintf("i%d", i), Title: fmt.Sprintf("Item %d", i)})
+	}
+	return out
+}
+
+// open starts a coordinator; s is nil for the run that is there.
+func open(t testing.TB, dir string, s *Settings, change func(o *Options)) *rig {
+	t.Helper()
+	r, err := tryOpen(t, dir, s, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*rig, error) {
+	t.Helper()
+	o := Options{Dir: dir, Warn: func(text string) { t.Log("warning: ", text) }}
+	if change != nil {
+		change(&o)
+	}
+	c, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		if err := c.Begin(*s, stock(10)); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	r := &rig{t: t, dir: dir, c: c, wire: &http.Transport{}, ended: make(chan error, 1)}
+	config := c.Config()
+	config.AdminToken = func() string { return "operator" }
+	config.Fault = func(p string, err error) { t.Logf("%s: %v", p, err) }
+	config.Limits = rpc.Limits{AddressRate: -1, KeyRate: -1, PieceBytes: 1024, Grace: patience, Call: patience}
+	// Times before a start are refused: the next coordinator of a test starts at once.
+	config.Start = time.Now().Add(-time.Minute)
+	if r.server, err = rpc.NewServer(config); err != nil {
+		t.Fatal(err)
+	}
+	c.Refusals(r.server.Refused)
+	r.wire.RegisterProtocol("http", inside{r.server.Handler()})
+	if r.admin, err = rpc.DialAdmin(rpc.Options{URL: inMemory, Insecure: true, Token: "operator", Transport: r.wire}); err != nil {
+		t.Fatal(err)
+	}
+	if r.token, err = c.Token(1000, time.Hour, "test"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { r.ended <- c.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r, nil
+}
+
+// hand is a device that is played by hand.
+type hand struct {
+	t    testing.TB
+	key  ed25519.PrivateKey
+	seat uint32
+	*rpc.Client
+	last *pb.Done
+	// leaves is the kind of readout that the device goes away from, before a step; 0 for none.
+	leaves   pb.Kind
+	leavesAt int
+}
+
+func keyOf(name any) ed25519.PrivateKey {
+	seed := sha256.Sum256(fmt.Append(nil, "a device ", name))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+// stranger is a device without a seat.
+func (r *rig) stranger(name any) *hand {
+	r.t.Helper()
+	h := &hand{t: r.t, key: keyOf(name)}
+	var err error
+	if h.Client, err = rpc.Dial(rpc.Options{URL: inMemory, Insecure: true, Key: h.key, Transport: r.wire, Tries: 1}); err != nil {
+		r.t.Fatal(err)
+	}
+	return h
+}
+
+func (h *hand) enrol(token string, wants ...uint32) (*pb.EnrolResponse, error) {
+	q := &pb.EnrolRequest{Token: token, Key: h.key.Public().(ed25519.PublicKey), WantsSeat: len(wants) > 0}
+	if q.WantsSeat {
+		q.Seat = wants[0]
+	}
+	a, err := h.Enrol(context.Background(), q)
+	if err == nil {
+		h.seat = a.Seat
+	}
+	return a, err
+}
+
+// hands are devices 0 to n-1, enrolled.
+func (r *rig) hands(n int) []*hand {
+	r.t.Helper()
+	out := make([]*hand, n)
+	var wg sync.WaitGroup
+	for i := range out {
+		out[i] = r.stranger(i)
+		wg.Go(func() {
+			if a, err := out[i].enrol(r.token, uint32(i)); err != nil || a.Seat != uint32(i) {
+				r.t.Errorf("device %d enrols: %v, %v", i, a, err)
+			}
+		})
+	}
+	if wg.Wait(); r.t.Failed() {
+		r.t.FailNow()
+	}
+	return out
+}
+
+// vector is what a seat sends in a round: anything, but the same each time.
+func vector(seat, round uint32, n uint64) []int64 {
+	v := make([]int64, n)
+	for i := range v[:n-1] {
+		if (uint64(i)+uint64(seat))%3 != 0 {
+			v[i] = int64((seat+3)*(round+5)*uint32(i+1)%97) - 48
+		}
+	}
+	return v
+}
+
+func (h *hand) check() *pb.CheckInResponse {
+	h.t.Helper()
+	a, err := h.CheckIn(context.Background(), &pb.CheckInRequest{Last: h.last})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return a
+}
+
+// task waits for one.
+func (h *hand) task() *pb.Task {
+	h.t.Helper()
+	var task *pb.Task
+	waitFor(h.t, "a task", func() bool { task = h.check().GetTask(); return task != nil })
+	return task
+}
+
+func request(task *pb.Task, body []byte) *pb.ReportRequest {
+	return &pb.ReportRequest{Run: task.Run, Round: task.Round, Kind: task.Kind, Digest: wire.Name(body).Hash, Bytes: uint64(len(body)), Data: body}
+}
+
+func (h *hand) body(task *pb.Task) []byte {
+	return wire.AppendVector(nil, vector(h.seat, task.Round, task.Numbers))
+}
+
+// report answers a task.
+func (h *hand) report(task *pb.Task) (pb.Fate, error) {
+	b := h.body(task)
+	a, err := h.Report(context.Background(), request(task, b))
+	if a.GetFate() == pb.Fate_COUNTED {
+		h.last = &pb.Done{Run: task.Run, Round: task.Round, Digest: wire.Name(b).Hash}
+	}
+	return a.GetFate(), err
+}
+
+// play has devices answer whatever they are asked until so many rounds are done, and
+// nothing of the round that follows.
+func (r *rig) play(devices []*hand, rounds int) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, h := range devices {
+		wg.Go(func() {
+			for ctx.Err() == nil && r.c.Status().Round < rounds {
+				a, err := h.CheckIn(ctx, &pb.CheckInRequest{Last: h.last})
+				if task := a.GetTask(); err == nil && task != nil && int(task.Round) < rounds {
+					_, _ = h.report(task)
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+	if wg.Wait(); ctx.Err() != nil {
+		r.t.Fatalf("%d rounds were not done in time: %+v", rounds, r.c.Status())
+	}
+}
+
+func waitFor(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s: it did not happen in time", what)
+}
+
+// model is the newest version's manifest, and what it is made of.
+func (r *rig) model() (*pb.Manifest, string) {
+	r.t.Helper()
+	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
+	if err != nil || len(h.Manifests) == 0 {
+		r.t.Fatalf("%d models: %v", len(h.GetManifests()), err)
+	}
+	m := &pb.Manifest{}
+	if err := proto.Unmarshal(h.Manifests[len(h.Manifests)-1].Body, m); err != nil {
+		r.t.Fatal(err)
+	}
+	var all bytes.Buffer
+	for _, s := range m.Slots {
+		all.WriteString(hex.EncodeToString(s.Hash) + " ")
+	}
+	return m, all.String()
+}
+
+// undisturbed is the model of a run that nothing happens to.
+func undisturbed(t *testing.T, s Settings) string {
+	t.Helper()
+	r := open(t, filepath.Join(t.TempDir(), "undisturbed"), &s, nil)
+	r.play(r.hands(s.Devices), s.Rounds)
+	m, bits := r.model()
+	if int(m.Round) != s.Rounds {
+		t.Fatalf("%d rounds are in the model", m.Round)
+	}
+	r.stop()
+	return bits
+}
+
+// refused checks the code word of an error, and that the server counted it.
+func (r *rig) refused(err error, word string) {
+	r.t.Helper()
+	if got := rpc.Code(err); got != word {
+		r.t.Errorf("refused with %q (%v), want %q", got, err, word)
+	}
+	if err != nil && r.server.Refused()[word] == 0 {
+		r.t.Errorf("%s was not counted: %v", word, r.server.Refused())
+	}
+}
+
+var errCut = errors.New("cut off here")

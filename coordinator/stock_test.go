@@ -1,0 +1,132 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// Items that come while a round has reports wait for its end, also after a start: its
+// reports are of the old catalogue.
+func TestItemsWaitForARoundThatWasCutOff(t *testing.T) {
+	s := small(3)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.hands(3)
+	if _, err := d[0].report(d[0].task()); err != nil {
+		t.Fatal(err)
+	}
+	items := &pb.ItemsRequest{}
+	for i := range 40_000 { // more than a small value holds
+		items.Items = append(items.Items, &pb.Item{Id: fmt.Sprintf("new %d", i), Title: "a title that takes some room"})
+	}
+	if _, err := (desk{r.c}).Items(context.Background(), items); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	r = open(t, dir, nil, nil)
+	if n := r.c.plan.Items; n >= 40_000 {
+		t.Fatalf("the open round has %d items", n)
+	}
+	waitFor(t, "the round has its report again", func() bool { return r.c.Status().Counted == 1 })
+}
+
+// Items that an operator adds while others are taken in are not lost by a stop.
+func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
+	s := small(2)
+	dir := filepath.Join(t.TempDir(), "state")
+	ctx := context.Background()
+	var c *Coordinator
+	late := func(at string) (err error) {
+		if at == "restocked" {
+			_, err = (desk{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early", Title: "Renamed"}, {Id: "late"}}})
+		}
+		return err
+	}
+	r := open(t, dir, &s, func(o *Options) { o.fault = func(at string) error { return late(at) } })
+	c = r.c
+	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early"}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.hands(2)
+	waitFor(t, "the round", func() bool { _, sum := r.sums(); return sum != nil })
+	if n := r.c.Status().Items; n != 11 {
+		t.Errorf("the round that is open has %d items, want 11", n)
+	}
+	r.stop()
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the round after a start", func() bool { _, sum := r.sums(); return sum != nil })
+	if it := r.c.catalogue.Items; len(it) != 12 || it[10].Title != "Renamed" || it[11].Id != "late" {
+		t.Errorf("the catalogue is %v", it)
+	}
+}
+
+// Who asks to go back further while the model goes back has it so, also after a stop.
+func TestAWishToGoBackWhileGoingBackStays(t *testing.T) {
+	s := small(2)
+	s.Rounds = 2
+	dir := filepath.Join(t.TempDir(), "state")
+	ctx := context.Background()
+	var c atomic.Pointer[Coordinator] // when all rounds are run
+	r := open(t, dir, &s, func(o *Options) {
+		o.fault = func(at string) (err error) {
+			if c := c.Load(); c != nil && at == "marked" {
+				_, err = (desk{c}).Rollback(ctx, &pb.RollbackRequest{Version: 1})
+			}
+			return err
+		}
+	})
+	d := r.hands(2)
+	r.play(d, 2)
+	waitFor(t, "the end", func() bool { return r.c.Status().State == "done" })
+	c.Store(r.c)
+	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 2}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the way back", func() bool { n, sum := r.sums(); return n == 0 && sum != nil })
+	r.stop()
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the way back to the start", func() bool { m, _ := r.model(); return m.RolledBack && m.Round == 0 })
+}
+
+// What devices say of themselves is bounded, whatever they say.
+func TestADeviceCannotMakeUpLostRounds(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.hands(2)
+	for k := range uint32(50) {
+		last := &pb.Done{Run: r.c.run, Round: 7 + k, Digest: make([]byte, 32)}
+		if _, err := d[0].CheckIn(context.Background(), &pb.CheckInRequest{Last: last}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.c.Status().Lost; n > 1 {
+		t.Errorf("one device has lost %d reports", n)
+	}
+}
+
+// Items that an operator adds while others are taken in are kept, on disk too.
+func TestItemsThatComeMeanwhileAreKept(t *testing.T) {
+	s := small(1)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.pause(true)
+	r.hands(1)
+	const n = 60
+	for i := range n {
+		q := &pb.ItemsRequest{Items: []*pb.Item{{Id: fmt.Sprint("new ", i)}}}
+		if _, err := r.admin.Items(context.Background(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "all items", func() bool { return r.c.Status().Items == 10+n })
+	r.stop()
+	r = open(t, dir, nil, nil)
+	if got := r.c.Status().Items; got != 10+n || len(r.c.pending) > 0 {
+		t.Errorf("%d items, and %d wait: want %d and none", got, len(r.c.pending), 10+n)
+	}
+}

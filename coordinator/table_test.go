@@ -1,0 +1,123 @@
+package coordinator
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// What is exported is the model.
+func TestExportReadsBack(t *testing.T) {
+	s := small(3)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.play(r.hands(3), 2)
+	m, _ := r.model()
+	want := map[string][]byte{}
+	names := map[string]int{}
+	for i, slot := range r.c.plan.Slots {
+		if len(m.Slots[i].Hash) > 0 {
+			b, err := r.c.st.Blob(hashOf(hex.EncodeToString(m.Slots[i].Hash)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[slot.Name], names[slot.Name] = b, slot.Dim
+		}
+	}
+	for _, format := range []string{"npy", "csv"} {
+		files := r.export(m.Version, format)
+		for name, b := range want {
+			got := files[name+"."+format]
+			if format == "npy" {
+				got = readNPY(t, got, names[name])
+			} else {
+				got = readTable(t, got, names[name])
+			}
+			if !bytes.Equal(got, b) {
+				t.Errorf("%s as %s is not the model", name, format)
+			}
+		}
+		lines, err := csv.NewReader(bytes.NewReader(files["items.csv"])).ReadAll()
+		if err != nil || len(lines) != 11 || lines[3][0] != "i2" || lines[3][1] != "Item 2" {
+			t.Errorf("the items are %v, %v", lines, err)
+		}
+	}
+	for _, bad := range []*pb.ExportRequest{{Format: "exe"}, {Version: 99, Format: "npy"}} {
+		stream, err := r.admin.Export(context.Background(), bad)
+		if err == nil && stream.Receive() || err == nil && stream.Err() == nil {
+			t.Errorf("%v is exported", bad)
+		}
+	}
+}
+
+func (r *rig) export(version uint64, format string) map[string][]byte {
+	r.t.Helper()
+	stream, err := r.admin.Export(context.Background(), &pb.ExportRequest{Version: version, Format: format})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var all []byte
+	for stream.Receive() {
+		all = append(all, stream.Msg().Data...)
+	}
+	z, err := zip.NewReader(bytes.NewReader(all), int64(len(all)))
+	if err != nil || stream.Err() != nil {
+		r.t.Fatal(err, stream.Err())
+	}
+	out := map[string][]byte{}
+	for _, f := range z.File {
+		o, err := f.Open()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if out[f.Name], err = io.ReadAll(o); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func readNPY(t *testing.T, b []byte, dim int) []byte {
+	t.Helper()
+	if len(b) < 10 || string(b[:8]) != "\x93NUMPY\x01\x00" {
+		t.Fatalf("%.20q is no npy file", b)
+	}
+	n := int(binary.LittleEndian.Uint16(b[8:]))
+	head := string(b[10 : 10+n])
+	rows := (len(b) - 10 - n) / 4 / dim
+	if want := fmt.Sprintf("'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d)", rows, dim); (10+n)%64 != 0 || !strings.Contains(head, want) || head[n-1] != '\n' {
+		t.Errorf("the header is %q, want %s", head, want)
+	}
+	return b[10+n:]
+}
+
+func readTable(t *testing.T, b []byte, dim int) (out []byte) {
+	t.Helper()
+	lines, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines[1:] {
+		if len(line) != dim+1 {
+			t.Fatalf("%v has not %d numbers", line, dim)
+		}
+		for _, text := range line[1:] {
+			var x float32
+			if _, err := fmt.Sscan(text, &x); err != nil {
+				t.Fatal(err)
+			}
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+		}
+	}
+	return out
+}

@@ -1,0 +1,68 @@
+package device
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// Without a promise a device is hidden by the others of a sum alone: it is in none of few,
+// in the first attempt or in a later one.
+func TestWithoutAPromiseAMaskedSumHasEnoughDevices(t *testing.T) {
+	f, rigs := newMasked(t, 3, false)
+	f.about.Promise = "none"
+	f.publish()
+	d := rigs[0].open()
+	if out, err := d.Step(context.Background()); err != nil || out.Did != "declined" || len(f.digests) > 0 {
+		t.Fatalf("in a sum of %d: %+v, %v", f.maskRound().Least, out, err)
+	}
+	task := rigs[0].bare(wire.SumLeast)
+	if _, err := d.answer(task, &Told{}); err != nil {
+		t.Fatal(err)
+	}
+	task = rigs[0].bare(wire.SumLeast - 1)
+	task.Attempt++
+	if _, err := d.mask(context.Background(), task); err == nil {
+		t.Error("it masks its report among fewer in the next attempt")
+	}
+}
+
+// bare is the fake's task, among so many devices that all must stay.
+func (r *rig) bare(devices int) *pb.Task {
+	f, was := r.f, r.f.devices
+	f.devices = devices
+	round := f.maskRound()
+	f.devices, round.Least = was, devices
+	return &pb.Task{
+		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(f.numbers()),
+		Masking: wire.MaskingFor(&round, int(r.seat)),
+	}
+}
+
+// The last number says whether a device had something to learn from: their count is what a
+// mean is divided by, and only the sum of it is ever seen.
+func TestAMaskedReportCountsWhoLearnt(t *testing.T) {
+	for promise, want := range map[string]int64{"none": 1, "epsilon=2": 0} {
+		f, rigs := newMasked(t, 3, false)
+		f.about.Promise = promise
+		f.masking = false
+		f.publish()
+		d := rigs[0].open()
+		if out, err := d.Step(context.Background()); err != nil || out.Did != "declined" {
+			t.Fatalf("without masks: %+v, %v", out, err)
+		}
+		task := rigs[0].bare(wire.SumLeast)
+		if _, err := d.answer(task, &Told{}); err != nil {
+			t.Fatal(err)
+		}
+		v := make([]int64, task.Numbers)
+		if err := wire.ReadVector(d.rec.Train.report, len(v), task.Bound.Most, v); err != nil {
+			t.Fatal(err)
+		}
+		if got := v[len(v)-1]; got != want {
+			t.Errorf("promise %s: the last number is %d, want %d", promise, got, want)
+		}
+	}
+}

@@ -1,0 +1,391 @@
+package device
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// crashAt kills a device at its n-th boundary: before or after a save or a call. It
+// reports whether that was reached.
+func crashAt(r *rig, n int) (reached func() bool) {
+	var mu sync.Mutex
+	at, hit := 0, false
+	r.dead = func(string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if at++; at > n {
+			hit = true
+			return errDead
+		}
+		return nil
+	}
+	return func() bool { mu.Lock(); defer mu.Unlock(); return hit }
+}
+
+// crashOn kills a device at the n-th boundary of a name.
+func crashOn(r *rig, name string, n int) (reached func() bool) {
+	var mu sync.Mutex
+	at, hit := 0, false
+	r.dead = func(what string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if what == name {
+			at++
+		}
+		if hit = hit || what == name && at == n; hit {
+			return errDead
+		}
+		return nil
+	}
+	return func() bool { mu.Lock(); defer mu.Unlock(); return hit }
+}
+
+// rounds lets devices step one after the other until so many rounds are over.
+func (f *fake) rounds(n int, rigs []*rig) {
+	f.t.Helper()
+	for range 100 {
+		for _, r := range rigs {
+			if len(f.sums) >= n {
+				return
+			}
+			if _, err := r.open().Step(context.Background()); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+	}
+	f.t.Fatal("the rounds do not end")
+}
+
+func start(t testing.TB, method string, n int, set ...string) (*fake, []*rig) {
+	f := newFake(t, method, n, set...)
+	f.publish()
+	var rigs []*rig
+	for i := range n {
+		rigs = append(rigs, f.rig(i))
+	}
+	return f, rigs
+}
+
+// A device that is killed at any boundary and started again sends what it would have
+// sent, and nothing else: the sums of all rounds are the same, and no round of a device
+// has two digests.
+func TestAKillAtAnyBoundaryChangesNothing(t *testing.T) {
+	for _, method := range []string{"pfedrec", "fedrap"} {
+		if testing.Short() && method == "pfedrec" {
+			continue // the other has more to keep
+		}
+		const rounds = 3
+		f, rigs := start(t, method, 3, "dim", "4")
+		f.rounds(rounds, rigs)
+		want := f.sums
+		kill := 0
+		for ; ; kill++ {
+			f, rigs := start(t, method, 3, "dim", "4")
+			f.piece = 1024
+			reached := crashAt(rigs[1], kill)
+			if d, err := rigs[1].tryOpen(); err == nil {
+				for range 4 {
+					if _, err = d.Step(context.Background()); err != nil {
+						break
+					}
+					rigs[0].open().Step(context.Background())
+					rigs[2].open().Step(context.Background())
+				}
+			}
+			if !reached() {
+				break
+			}
+			rigs[1].dead = func(string) error { return nil }
+			f.rounds(rounds, rigs)
+			for i := range want {
+				if !slices.Equal(f.sums[i], want[i]) {
+					t.Fatalf("%s: killed at boundary %d: the sum of round %d is another", method, kill, i+1)
+				}
+			}
+			for who, seen := range f.digests {
+				if len(seen) != 1 {
+					t.Fatalf("%s: killed at boundary %d: %s has sent %d different reports", method, kill, who, len(seen))
+				}
+			}
+		}
+		if kill < 20 {
+			t.Errorf("%s: only %d boundaries were found", method, kill)
+		}
+	}
+}
+
+func TestALostReportIsSentAgain(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+	f.rounds(1, rigs)
+	want := slices.Clone(f.sums[0])
+	f, rigs = start(t, "pfedrec", 2, "dim", "4")
+	f.lost = true
+	f.rounds(1, rigs)
+	if !slices.Equal(f.sums[0], want) {
+		t.Error("the sum is not that of both devices")
+	}
+	for who, seen := range f.digests {
+		if len(seen) != 1 {
+			t.Errorf("%s has sent %d different reports", who, len(seen))
+		}
+	}
+}
+
+func TestAnOlderRoundIsNotAnswered(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	f.rounds(2, rigs)
+	f.round = 0
+	f.got = map[string]map[uint32][]byte{}
+	if out, err := rigs[0].open().Step(context.Background()); err == nil {
+		t.Errorf("round 1 is answered again: %+v", out)
+	}
+}
+
+func TestAReportInNoSumIsClosed(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+	dead := false
+	rigs[0].dead = func(what string) error {
+		if dead = dead || what == "before report"; dead {
+			return errDead
+		}
+		return nil
+	}
+	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, errDead) {
+		t.Fatal(err)
+	}
+	rigs[0].dead = func(string) error { return nil }
+	f.round++ // the round ends without it
+	f.publish()
+	out, err := rigs[0].open().Step(context.Background())
+	a, _ := rigs[0].open().About()
+	if err != nil || out.Round != 1 || len(a.Log) != 2 || a.Log[0].Fate != closed || a.Log[1].Fate != counted {
+		t.Errorf("%+v, %v; the log is %+v", out, err, a.Log)
+	}
+}
+
+func TestARealDeviceRefusesARehearsal(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	rigs[0].change = func(o *Options) { o.Rehearsal = false }
+	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, ErrRehearsal) || len(f.seats) > 0 {
+		t.Errorf("%v, and %d are enrolled", err, len(f.seats))
+	}
+}
+
+func TestAnotherCoordinatorIsRefused(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+	if _, err := rigs[0].open().Step(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	f.key[0] ^= 1
+	f.fed = bytes.Repeat([]byte{7}, 16)
+	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, ErrOther) {
+		t.Error(err)
+	}
+}
+
+func TestManifestsThatNobodySignedAreRefused(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	f.signed.Body[len(f.signed.Body)-1] ^= 1
+	if _, err := rigs[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
+		t.Errorf("%v", err)
+	}
+	f.publish()
+	for h, b := range f.blobs { // a coordinator, or somebody between, changes the model
+		b[len(b)/2] ^= 1
+		f.blobs[h] = b
+	}
+	if _, err := rigs[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAPlanThatIsTooLargeIsRefusedBeforeItIsBuilt(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	rigs[0].host.Memory = 10_000
+	_, err := rigs[0].open().Step(context.Background())
+	if !errors.Is(err, ErrTooLarge) || rigs[0].host.mem != nil || len(f.digests) > 0 {
+		t.Error(err)
+	}
+}
+
+func TestPlansThatDoNotFitThisProgramAreRefused(t *testing.T) {
+	for what, change := range map[string]func(p *pb.Plan){
+		"a method that is not known": func(p *pb.Plan) { p.Method = "pfedrek" },
+		"an unknown parameter":       func(p *pb.Plan) { p.Params[0].Key = "dimm" },
+		"another shape":              func(p *pb.Plan) { p.Shape[1]++ },
+		"a slot less":                func(p *pb.Plan) { p.Shape = p.Shape[:2] },
+		"a feature":                  func(p *pb.Plan) { p.Features = []string{"age"} },
+		"a central method":           func(p *pb.Plan) { p.Method, p.Params = "mf", nil },
+	} {
+		f, rigs := start(t, "pfedrec", 1, "dim", "4")
+		change(f.about)
+		f.version = 5
+		f.publish()
+		if _, err := rigs[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
+			t.Errorf("%s is taken", what)
+		}
+	}
+}
+
+func TestOnlyChangedBlobsAreFetched(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	f.piece = 1 << 20
+	f.rounds(1, rigs)
+	first := f.fetched
+	f.rounds(2, rigs)
+	if again := f.fetched - first; first != 3 || again != 1 {
+		t.Errorf("%d blobs are fetched at first and %d after a round, want plan, catalogue and table, then the table", first, again)
+	}
+}
+
+func TestPauseAndEligibilityKeepItAway(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	d := rigs[0].open()
+	if err := d.Pause(true); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "paused" || len(f.seats) > 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	d.Pause(false)
+	rigs[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "stayed away" || len(f.seats) > 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestForgetLeavesNothing(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	f.rounds(1, rigs)
+	d := rigs[0].open()
+	key := d.Key()
+	if err := d.Forget(context.Background()); err != nil || f.left != 1 {
+		t.Error(err)
+	}
+	if b, _ := rigs[0].vault.Load(); b != nil {
+		t.Error("something is left")
+	}
+	if again := rigs[0].open(); again.Key().Equal(key) {
+		t.Error("it has the same key as before")
+	}
+}
+
+// Two devices that share a Host give the sums of devices that do not.
+func TestDevicesMayShareAHost(t *testing.T) {
+	f, rigs := start(t, "fedrap", 3, "dim", "4")
+	f.rounds(3, rigs)
+	want := f.sums
+	f, rigs = start(t, "fedrap", 3, "dim", "4")
+	for _, r := range rigs {
+		r.host, r.blobs = rigs[0].host, rigs[0].blobs
+	}
+	f.rounds(3, rigs)
+	for i := range want {
+		if !slices.Equal(f.sums[i], want[i]) {
+			t.Errorf("round %d has another sum", i+1)
+		}
+	}
+}
+
+// What a real device draws is its own: nobody can repeat it from what is public.
+func TestARealDeviceDrawsFromASecretSeed(t *testing.T) {
+	seen := map[string]bool{}
+	for range 3 {
+		f, rigs := start(t, "pfedrec", 1, "dim", "4")
+		if _, err := rigs[0].open().Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		d := rigs[0].open()
+		d.rec.Rehearsal = false
+		f.round, f.got = 1, map[string]map[uint32][]byte{}
+		if _, err := d.answer(&pb.Task{Kind: pb.Kind_TRAIN, Run: f.run, Round: 1, Bound: f.bound, Model: 1, Numbers: uint64(len(f.sum))}, &Told{}); err != nil {
+			t.Fatal(err)
+		}
+		seen[string(d.rec.Train.Digest)] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("three devices with one history send %d different reports", len(seen))
+	}
+}
+
+func TestTheLogSaysWhatWasSent(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	f.about.Promise, f.about.Holds = "epsilon=2", "readers of the model"
+	f.publish()
+	f.rounds(2, rigs)
+	a, err := rigs[0].open().About()
+	if err != nil || len(a.Log) != 2 {
+		t.Fatal(err, a)
+	}
+	e := a.Log[1]
+	if e.Kind != "train" || e.Round != 1 || e.Fate != counted || e.Bytes == 0 || len(e.Digest) != 64 || e.Promise != "epsilon=2" || e.Holds == "" || e.Made.IsZero() || e.Settled.IsZero() || e.Model != 3 {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestALogIsBounded(t *testing.T) {
+	r := &record{}
+	for i := range mostLog + 5 {
+		r.note(Entry{Round: uint32(i)})
+	}
+	if len(r.Log) != mostLog || r.Log[0].Round != 5 {
+		t.Errorf("%d entries from %d", len(r.Log), r.Log[0].Round)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	r := &record{ // a small one: large seeds are slow to vary
+		Key: make([]byte, 32), Own: 5, Train: &sent{Run: make([]byte, 16), Digest: make([]byte, 32), report: []byte{1, 0}},
+		History: history{Events: []Event{{"a", 1, "k=v"}}}, state: []byte("abc"), Log: []Entry{{Kind: "train"}},
+	}
+	b, err := r.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add(b[:len(b)/2])
+	f.Add([]byte{1, 2, '{', '}', 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeRecord(b)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "agent: ") {
+				t.Errorf("an error without a name: %v", err)
+			}
+			return
+		}
+		out, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := decodeRecord(out); err != nil {
+			t.Fatal(err)
+		} else if second, _ := again.encode(); !bytes.Equal(out, second) {
+			t.Error("a record changes when it is read and written")
+		}
+	})
+}
+
+func TestRecordsOfOtherVersionsAreRefused(t *testing.T) {
+	_, rigs := start(t, "pfedrec", 1, "dim", "4")
+	b, _ := rigs[0].vault.Load()
+	b = bytes.Clone(b)
+	b[0]++
+	rigs[0].vault.Save(b)
+	if _, err := rigs[0].tryOpen(); err == nil || !strings.Contains(err.Error(), "version") {
+		t.Error(err)
+	}
+	for cut := range len(b) - 1 {
+		b[0] = recordVersion
+		if _, err := decodeRecord(b[:cut]); err == nil {
+			t.Fatal(fmt.Sprint("cut at ", cut))
+		}
+	}
+}

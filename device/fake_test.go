@@ -1,0 +1,407 @@
+package device
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/vec"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// fake is a coordinator in memory: every seat is in every round, and a round ends when
+// all have been counted.
+type fake struct {
+	last    *pb.Done // of the last check-in
+	mu      sync.Mutex
+	t       testing.TB
+	key     ed25519.PrivateKey
+	fed     []byte
+	run     []byte
+	plan    *local.Plan
+	mem     *local.Memory
+	about   *pb.Plan
+	items   []*pb.Item
+	popular []uint32
+	bound   *pb.Bound
+	devices int
+	kind    pb.Kind
+	piece   int
+	closes  bool // say that a report is in no sum
+	lost    bool // forget the next acknowledged report, as after a bad disk
+
+	version uint64
+	round   uint32
+	signed  *pb.Signed
+	blobs   map[[32]byte][]byte
+	seats   map[string]uint32
+	parts   map[string][]byte            // pieces of reports, by key
+	got     map[string]map[uint32][]byte // by kind and round: digest, by seat
+	digests map[string]map[string]bool   // by kind, round and seat: every digest that was ever seen
+	sum     []int64
+	sums    [][]int64 // of the rounds that are over
+	left    int
+
+	masking bool
+	insists bool // hand a masked attempt out again to who has begun it
+	active  bool
+	attempt uint32
+	hub     *secagg.Server
+	hubStep int
+	came    [5]map[uint32]bool
+	summed  bool
+	fetched int
+	bytes   int                  // that were fetched
+	edit    func(m *pb.Manifest) // before it is signed; may be nil
+	why     string               // of waits
+	name    string
+	turns   uint32
+}
+
+func refusal(word string) error { return rpc.Refuse(word, connect.CodeFailedPrecondition, "refused") }
+
+func newFake(t testing.TB, method string, devices int, set ...string) *fake {
+	t.Helper()
+	f := &fake{
+		t: t, devices: devices, kind: pb.Kind_TRAIN, piece: 4096, blobs: map[[32]byte][]byte{}, seats: map[string]uint32{}, parts: map[string][]byte{},
+		got: map[string]map[uint32][]byte{}, digests: map[string]map[string]bool{}, fed: make([]byte, 16), run: make([]byte, 16),
+	}
+	copy(f.fed, "a federation....")
+	copy(f.run, "a run...........")
+	f.key = ed25519.NewKeyFromSeed(make([]byte, 32))
+	const items = 60
+	f.about = &pb.Plan{Method: method, Items: items, Users: uint32(devices), Rounds: 50, Batch: 16, Negatives: 2, Seed: 11, Keep: "f32", Promise: "none", Holds: "nobody"}
+	e, err := methods.Named(method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := methods.New(e)
+	for i := 0; i < len(set); i += 2 {
+		f.about.Params = append(f.about.Params, &pb.Setting{Key: set[i], Value: set[i+1]})
+		if err := param.Set(m, set[i], set[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.plan, err = local.NewPlan(m, local.Options{Items: items, Users: devices, Rounds: 50, Batch: 16, Negatives: 2, Seed: 11, Guarded: true}); err != nil {
+		t.Fatal(err)
+	}
+	if f.mem, err = local.NewMemory(f.plan, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	for i := range f.plan.Slots {
+		f.about.Shape = append(f.about.Shape, uint64(f.plan.Slots[i].Rows), uint64(f.plan.Slots[i].Dim))
+	}
+	for i := range items {
+		f.items = append(f.items, &pb.Item{Id: fmt.Sprintf("i%d", i), Title: fmt.Sprintf("Title %d", i)})
+	}
+	b := privacy.Integers(devices)
+	f.bound = wire.BoundFor(b, 0, 0, int64(b.Levels)+1)
+	f.sum = make([]int64, f.plan.Widest()+1)
+	return f
+}
+
+// publish makes the current values the newest version.
+func (f *fake) publish() {
+	f.version++
+	m := &pb.Manifest{Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, MadeMs: 1_000_000, Turns: f.turns}
+	put := func(b []byte, err error) *pb.Blob {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.blobs[sha256.Sum256(b)] = b
+		return wire.Name(b)
+	}
+	m.Plan = put(wire.Marshal(f.about))
+	m.Catalogue = put(wire.Marshal(&pb.Catalogue{Version: 1, Items: f.items, Popular: f.popular}))
+	for i := range f.plan.Slots {
+		s := &f.plan.Slots[i]
+		if s.Scope != 0 { // method.Shared
+			m.Slots = append(m.Slots, &pb.Blob{})
+			continue
+		}
+		m.Slots = append(m.Slots, put(wire.AppendRows(nil, f.mem.Value(i), s.Rows, s.Dim, vec.Pad(s.Dim)), nil))
+	}
+	if f.edit != nil {
+		f.edit(m)
+	}
+	var err error
+	if f.signed, err = wire.Sign(f.key, m); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// conn is one device's connection. dead, if set, is asked before and after each call.
+type conn struct {
+	f    *fake
+	key  string
+	dead func(what string) error
+}
+
+var errDead = errors.New("the process was killed")
+
+func (c *conn) do(what string, call func() error) error {
+	if err := c.dead("before " + what); err != nil {
+		return err
+	}
+	c.f.mu.Lock()
+	err := call()
+	c.f.mu.Unlock()
+	if gone := c.dead("after " + what); gone != nil {
+		return gone
+	}
+	return err
+}
+
+func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, err error) {
+	return out, c.do("hello", func() error {
+		out = &pb.HelloResponse{
+			Version: wire.Newest, Federation: c.f.fed, Name: "films" + c.f.name, Key: c.f.key.Public().(ed25519.PublicKey), Rehearsal: true,
+			Limits: &pb.Limits{BodyBytes: 1 << 20, PieceBytes: uint32(c.f.piece)},
+		}
+		return nil
+	})
+}
+
+func (c *conn) Enrol(_ context.Context, r *pb.EnrolRequest) (out *pb.EnrolResponse, err error) {
+	return out, c.do("enrol", func() error {
+		seat, again := c.f.seats[c.key]
+		if !again {
+			if seat = uint32(len(c.f.seats)); r.WantsSeat {
+				seat = r.Seat
+			}
+			c.f.seats[c.key] = seat
+		}
+		out = &pb.EnrolResponse{Seat: seat, Again: again}
+		return nil
+	})
+}
+
+func (f *fake) roundOf(k pb.Kind) string { return fmt.Sprint(k, f.round) }
+
+func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckInResponse, err error) {
+	f := c.f
+	return out, c.do("check-in", func() error {
+		f.last = r.Last
+		seat, ok := f.seats[c.key]
+		if !ok {
+			return refusal("unknown_key")
+		}
+		out = &pb.CheckInResponse{}
+		if r.Model != f.version {
+			out.Manifest = f.signed
+		}
+		if f.got[f.roundOf(f.kind)][seat] != nil || f.masking && !f.insists && f.came[0][seat] {
+			out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Why: "others are not done" + f.why}}
+			return nil
+		}
+		t := &pb.Task{Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(len(f.sum))}
+		t.Numbers = uint64(f.numbers())
+		if f.masking {
+			r := f.maskRound()
+			t.Masking = wire.MaskingFor(&r, int(seat))
+		}
+		out.What = &pb.CheckInResponse_Task{Task: t}
+		return nil
+	})
+}
+
+func (c *conn) Fetch(_ context.Context, r *pb.FetchRequest) (out *pb.FetchResponse, err error) {
+	return out, c.do("fetch", func() error {
+		b := c.f.blobs[[32]byte(r.Hash)]
+		if r.Offset >= uint64(len(b)) {
+			return refusal("no_such_blob")
+		}
+		c.f.fetched++
+		out = &pb.FetchResponse{Data: b[r.Offset:min(r.Offset+uint64(c.f.piece), uint64(len(b)))]}
+		c.f.bytes += len(out.Data)
+		return nil
+	})
+}
+
+func (c *conn) Report(_ context.Context, r *pb.ReportRequest) (out *pb.ReportResponse, err error) {
+	return out, c.do("report", func() (err error) {
+		out, err = c.f.report(c.key, r)
+		return err
+	})
+}
+
+func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, error) {
+	seat := f.seats[key]
+	name := fmt.Sprint(r.Kind, r.Round)
+	who := fmt.Sprint(name, " ", seat)
+	if f.digests[who] == nil {
+		f.digests[who] = map[string]bool{}
+	}
+	f.digests[who][string(r.Digest)] = true
+	if f.got[name][seat] != nil {
+		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+	}
+	if r.Round != f.round || r.Kind != f.kind || f.closes {
+		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+	}
+	part := f.parts[key]
+	if r.Offset == 0 {
+		part = nil
+	}
+	if r.Offset != uint64(len(part)) {
+		return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: uint64(len(part))}, nil
+	}
+	part = append(part, r.Data...)
+	if f.parts[key] = part; uint64(len(part)) < r.Bytes {
+		return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: uint64(len(part))}, nil
+	}
+	delete(f.parts, key)
+	if d := sha256.Sum256(part); string(d[:]) != string(r.Digest) {
+		return nil, refusal("bad_digest")
+	}
+	n := f.numbers()
+	if wire.ReadVector(part, 0, 1, nil) == nil { // nothing to learn from
+		n = 0
+	}
+	if err := wire.ReadVector(part, n, f.bound.Most, f.sum[:n]); err != nil {
+		return nil, refusal("malformed")
+	}
+	if f.got[name] == nil {
+		f.got[name] = map[uint32][]byte{}
+	}
+	f.got[name][seat] = r.Digest
+	if f.lost { // the report is gone, and so is what was added
+		f.lost = false
+		delete(f.got[name], seat)
+		clear(f.sum)
+		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+	}
+	f.close(name)
+	return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+}
+
+// numbers that a report has.
+func (f *fake) numbers() int {
+	switch f.kind {
+	case pb.Kind_EVALUATE:
+		return metrics.ReadoutNumbers
+	case pb.Kind_COUNT:
+		return f.plan.Items
+	}
+	return f.plan.Numbers(int(f.round)) + 1
+}
+
+// close ends the round when all are in it: the mean is the server's step.
+func (f *fake) close(name string) {
+	if len(f.got[name]) < f.devices {
+		return
+	}
+	f.sums = append(f.sums, slices.Clone(f.sum))
+	if f.kind == pb.Kind_TRAIN {
+		f.apply()
+		f.round++
+	}
+	clear(f.sum)
+	f.publish()
+}
+
+func (f *fake) apply() {
+	unit := f.bound.Clip / f.bound.Levels
+	for _, i := range f.plan.Sends() {
+		got := make([]float32, len(f.mem.Value(i)))
+		f.plan.Unseal(int(f.round), i, f.sum, unit, got)
+		vec.Axpy(1/float32(f.devices), got, f.mem.Value(i))
+	}
+}
+
+func (c *conn) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+	return &pb.LeaveResponse{}, c.do("leave", func() error {
+		delete(c.f.seats, c.key)
+		c.f.left++
+		return nil
+	})
+}
+
+// vault tells a test of each save.
+type vault struct {
+	Vault
+	dead func(what string) error
+}
+
+func (v *vault) Save(b []byte) error {
+	if err := v.dead("before save"); err != nil {
+		return err
+	}
+	if err := v.Vault.Save(slices.Clone(b)); err != nil {
+		return err
+	}
+	return v.dead("after save")
+}
+
+// seed is what device n has done: six items of its own.
+func seedEvents(n int) []Event {
+	var out []Event
+	for k := range 6 {
+		out = append(out, Event{Item: fmt.Sprintf("i%d", (n*7+k*k*3)%60), Time: int64(k)})
+	}
+	return out
+}
+
+// rig is a device with what survives it.
+type rig struct {
+	f      *fake
+	seat   uint32
+	vault  Vault
+	blobs  Blobs
+	host   *Host
+	dead   func(string) error
+	change func(*Options)
+}
+
+func (f *fake) rig(seat int) *rig {
+	r := &rig{f: f, seat: uint32(seat), vault: InMemory(), blobs: NewCache(), host: &Host{}, dead: func(string) error { return nil }}
+	d := r.open()
+	if err := d.Replace(seedEvents(seat)); err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) tryOpen() (*Device, error) {
+	opt := Options{
+		Vault: &vault{r.vault, r.dead}, Blobs: r.blobs, Host: r.host, Rehearsal: true, HoldOut: true, Seat: &r.seat,
+		Dial: func(key ed25519.PrivateKey) (Conn, error) {
+			return &conn{r.f, string(key.Public().(ed25519.PublicKey)), r.dead}, nil
+		},
+		Sleep: func(ctx context.Context, _ time.Duration) error {
+			if r.f.masking { // others need the processor
+				time.Sleep(100 * time.Microsecond)
+			}
+			return ctx.Err()
+		},
+	}
+	if r.change != nil {
+		r.change(&opt)
+	}
+	return Open(opt)
+}
+
+func (r *rig) open() *Device {
+	r.f.t.Helper()
+	d, err := r.tryOpen()
+	if err != nil {
+		r.f.t.Fatal(err)
+	}
+	return d
+}

@@ -1,0 +1,190 @@
+package device
+
+import (
+	"context"
+	"crypto/sha256"
+	"math"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// changing is a coordinator whose second version differs from the first in one row of a
+// table, and says so. The change may be spoilt.
+func changing(t *testing.T, spoil func(f *fake, c *pb.Change)) (f *fake, d *Device, m *pb.Manifest, blobs Blobs) {
+	f = newFake(t, "fedmf", 2, "dim", "64")
+	f.publish()
+	r := f.rig(0)
+	d, blobs = r.open(), r.blobs
+	if _, err := d.Step(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	old := &pb.Manifest{}
+	if err := proto.Unmarshal(f.signed.Body, old); err != nil {
+		t.Fatal(err)
+	}
+	f.mem.Value(0)[64*30] += 0.5
+	f.edit = func(next *pb.Manifest) {
+		m = next
+		for i, s := range next.Slots {
+			if len(s.Hash) == 0 || string(s.Hash) == string(old.Slots[i].Hash) {
+				continue
+			}
+			b := wire.RowsChange(f.blobs[[32]byte(old.Slots[i].Hash)], f.blobs[[32]byte(s.Hash)], 4*64, math.MaxInt)
+			c := &pb.Change{Base: old.Slots[i], Next: s.Hash, Change: wire.Name(b)}
+			f.blobs[[32]byte(c.Change.Hash)] = b
+			if spoil != nil {
+				spoil(f, c)
+			}
+			next.Changes = append(next.Changes, c)
+		}
+		if len(next.Changes) != 1 {
+			t.Fatalf("%d slots have changed", len(next.Changes))
+		}
+	}
+	f.publish()
+	f.bytes = 0
+	return f, d, m, blobs
+}
+
+// adopted has the device take the newest version, and returns the bytes that it fetched.
+func adopted(t *testing.T, f *fake, d *Device, m *pb.Manifest) int {
+	t.Helper()
+	told, err := d.Step(context.Background())
+	if err != nil || told.Model != m.Version {
+		t.Fatalf("%+v, %v: want version %d", told, err, m.Version)
+	}
+	for _, b := range parts(m) {
+		if data, err := checked(d.opt.Blobs, b); err != nil || data == nil {
+			t.Fatalf("blob %x is not as the manifest names it: %v", b.Hash[:4], err)
+		}
+	}
+	if list, err := d.Recommend(3); err != nil || list.Version != m.Version {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	return f.bytes
+}
+
+const wholeSlot = 60 * 64 * 4
+
+func TestADeviceTakesTheChangedRowsAlone(t *testing.T) {
+	f, d, m, _ := changing(t, nil)
+	if n := adopted(t, f, d, m); n > 64*4+32 {
+		t.Errorf("a row of 256 bytes took %d bytes", n)
+	}
+}
+
+func TestADeviceWithoutTheBaseFetchesTheWhole(t *testing.T) {
+	for name, lose := range map[string]func(b Blobs, base [32]byte) error{
+		"missing": func(b Blobs, base [32]byte) error {
+			delete(b.(*cache).blobs, base)
+			return nil
+		},
+		"damaged": func(b Blobs, base [32]byte) error {
+			data, _ := b.Get(base)
+			data = slices.Clone(data)
+			data[5]++
+			b.(*cache).blobs[base] = data
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, d, m, blobs := changing(t, nil)
+			if err := lose(blobs, [32]byte(m.Changes[0].Base.Hash)); err != nil {
+				t.Fatal(err)
+			}
+			if n := adopted(t, f, d, m); n != wholeSlot {
+				t.Errorf("%d bytes came, want the whole slot: %d", n, wholeSlot)
+			}
+		})
+	}
+}
+
+func TestAWrongChangeDoesNoHarm(t *testing.T) {
+	for name, spoil := range map[string]func(f *fake, c *pb.Change){
+		"of another row": func(f *fake, c *pb.Change) {
+			b := slices.Clone(f.blobs[[32]byte(c.Change.Hash)])
+			b[len(b)-1]++
+			c.Change = wire.Name(b)
+			f.blobs[[32]byte(c.Change.Hash)] = b
+		},
+		"no change": func(f *fake, c *pb.Change) {
+			c.Change = wire.Name([]byte("nonsense"))
+			f.blobs[[32]byte(c.Change.Hash)] = []byte("nonsense")
+		},
+		"other bytes than named": func(f *fake, c *pb.Change) {
+			b := slices.Clone(f.blobs[[32]byte(c.Change.Hash)])
+			b[len(b)-1]++
+			f.blobs[[32]byte(c.Change.Hash)] = b
+		},
+		"gone":   func(f *fake, c *pb.Change) { delete(f.blobs, [32]byte(c.Change.Hash)) },
+		"larger": func(_ *fake, c *pb.Change) { c.Change.Bytes = wholeSlot },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, d, m, blobs := changing(t, spoil)
+			if n := adopted(t, f, d, m); n < wholeSlot {
+				t.Errorf("%d bytes came, want the whole slot: %d", n, wholeSlot)
+			}
+			for h, b := range blobs.(*cache).blobs {
+				if sha256.Sum256(b) != h {
+					t.Errorf("the store has bytes under another name")
+				}
+			}
+		})
+	}
+}
+
+// What was the newest version is the base of the next: it stays until that is whole.
+func TestTheBaseStaysUntilTheNextVersionIsWhole(t *testing.T) {
+	f, d, m, _ := changing(t, nil)
+	f.items[3].Title = "another title" // the catalogue changes too, and cannot be had yet
+	f.publish()
+	if err := proto.Unmarshal(f.signed.Body, m); err != nil {
+		t.Fatal(err)
+	}
+	catalogue := [32]byte(m.Catalogue.Hash)
+	b := f.blobs[catalogue]
+	delete(f.blobs, catalogue)
+	if _, err := d.Step(context.Background()); err == nil {
+		t.Fatal("a version without its catalogue is adopted")
+	}
+	f.blobs[catalogue], f.bytes = b, 0
+	if n := adopted(t, f, d, m); n != len(b)+int(m.Changes[0].Change.Bytes) {
+		t.Errorf("%d bytes came, want the catalogue of %d and the change of %d", n, len(b), m.Changes[0].Change.Bytes)
+	}
+}
+
+// An owner sees what models cost to download: all bytes that came, and those of the version
+// that is there now.
+func TestWhatIsFetchedIsCounted(t *testing.T) {
+	f := newFake(t, "pfedrec", 1, "dim", "4")
+	f.publish()
+	r := f.rig(0)
+	before := 0
+	for n := range 3 {
+		if n == 2 { // nothing is left of the version before
+			r.blobs = NewCache()
+		}
+		d := r.open() // what is counted is in the vault
+		version := f.version
+		if _, err := d.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a, err := r.open().About()
+		if err != nil || a.Model != version || a.Fetched != uint64(f.bytes-before) || a.FetchedAll != uint64(f.bytes) || f.bytes == before {
+			t.Fatalf("step %d: %+v, %v; %d bytes were fetched, and %d before", n, a, err, f.bytes, before)
+		}
+		before = f.bytes
+	}
+	a := fetched{3, 10, 50}
+	if a.add(3, 5); a != (fetched{3, 15, 55}) {
+		t.Errorf("the same version again makes it %+v", a)
+	}
+	if a.add(4, 0); a != (fetched{4, 0, 55}) {
+		t.Errorf("a version of parts that are there makes it %+v", a)
+	}
+}

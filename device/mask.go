@@ -1,0 +1,295 @@
+package device
+
+import (
+	"context"
+	"encoding"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// The steps of secure aggregation, as MaskRequest numbers them.
+const (
+	stepAdvert = iota
+	stepDeal
+	stepUpload
+	stepConfirm
+	stepReveal
+)
+
+// errOver says that an attempt has ended without this device; there may be another.
+var errOver = errors.New("agent: the attempt is over")
+
+// errLeft says that the device has begun the attempt in an earlier life, with keys that
+// are gone.
+var errLeft = errors.New("it has left this attempt, and is in the next one")
+
+// masker plays one attempt of a masked round. Its keys live no longer: after a crash
+// the device is one that left, and comes back in the next attempt with the same vector.
+type masker struct {
+	*Device
+	ctx    context.Context
+	task   *pb.Task
+	client *secagg.Client
+	until  time.Time
+	sent   int // bytes of messages that have left
+	again  int // of those, what was asked for more than once
+}
+
+// mask brings the report of a masked round into the sum. A device that has opened its
+// part of an attempt against a coordinator that may lie takes part in no other: two sums
+// over different devices would tell one device's vector.
+func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
+	s := *d.rec.of(t.Kind)
+	r, id, err := wire.RoundOf(t.Masking)
+	switch {
+	case err != nil:
+		return 0, err
+	case s.Fate == counted:
+		return 0, nil
+	case s.Begun && s.Attempt == t.Attempt:
+		return 0, errLeft
+	case r.Active && s.Opened:
+		return 0, d.settle(t.Kind, s, closed, "it was opened in an attempt that has no sum")
+	case r.Least < max(2, s.Least):
+		return 0, fmt.Errorf("agent: a masked sum of %d devices: want at least %d", r.Least, max(2, s.Least))
+	}
+	vector := make([]int64, t.Numbers)
+	if err := wire.ReadVector(s.report, len(vector), t.Bound.Most, vector); err != nil {
+		return 0, err
+	}
+	left := 10 * time.Minute
+	if t.LeftMs > 0 {
+		left = time.Duration(t.LeftMs)*time.Millisecond + 30*time.Second
+	}
+	p := &masker{Device: d, ctx: ctx, task: t, until: d.opt.Now().Add(left)}
+	if p.client, err = secagg.NewClient(r, uint32(id), nil); err != nil {
+		return 0, err
+	}
+	err = p.play(r.Active, vector)
+	if p.again > 0 && d.rec != nil {
+		err = errors.Join(err, p.note(stepDeal, p.again))
+	}
+	if errors.Is(err, errOver) || errors.Is(err, secagg.ErrTooFew) || refused(err) {
+		return p.sent, nil // its fate is not known: another attempt may come
+	}
+	if err != nil {
+		return p.sent, err
+	}
+	return p.sent, d.settle(t.Kind, *d.rec.of(t.Kind), counted, "")
+}
+
+// note writes down what is about to leave, and how far the device has come with it.
+func (p *masker) note(step uint32, bytes int) error {
+	return p.update(func(r *record) error {
+		s := *r.of(p.task.Kind)
+		if !s.is(p.task) {
+			return errors.New("agent: the report is gone: its owner has forgotten it, or another process has moved on")
+		}
+		switch step {
+		case stepAdvert:
+			s.Attempt, s.Begun, s.Opened, s.Masked = p.task.Attempt, true, false, true
+		case stepReveal:
+			s.Opened = true
+		}
+		if e := r.entryOf(p.task.Kind); e != nil {
+			e.Bytes += bytes
+		}
+		return nil
+	})
+}
+
+// ended asks once what became of a masked report that the device has opened.
+func (d *Device) ended(ctx context.Context, k pb.Kind) error {
+	s := *d.rec.of(k)
+	resp, err := d.conn.Mask(ctx, &pb.MaskRequest{Run: s.Run, Round: s.Round, Attempt: s.Attempt, Step: stepReveal})
+	switch {
+	case err != nil:
+		return err
+	case resp.State == pb.MaskResponse_SUMMED:
+		return d.settle(k, s, counted, "")
+	case resp.State == pb.MaskResponse_OVER && k != pb.Kind_TRAIN: // a readout has one attempt
+		return d.settle(k, s, closed, "the readout has no sum")
+	}
+	return nil
+}
+
+func (p *masker) play(active bool, vector []int64) error {
+	if err := p.bring(stepAdvert, p.client.Advert()); err != nil {
+		return err
+	}
+	var roster secagg.Roster
+	if err := p.ask(stepDeal, &roster); err != nil {
+		return err
+	}
+	mail, err := p.client.Deal(&roster)
+	if err != nil {
+		return err
+	}
+	if err := p.bring(stepDeal, mail); err != nil {
+		return err
+	}
+	var inbox secagg.Mail
+	if err := p.ask(stepUpload, &inbox); err != nil {
+		return err
+	}
+	values := make([]int32, len(vector))
+	for i, x := range vector {
+		if values[i] = int32(x); int64(values[i]) != x {
+			return fmt.Errorf("agent: number %d of a report does not fit a masked sum", i)
+		}
+	}
+	up, err := p.client.Upload(&inbox, values)
+	if err != nil {
+		return err
+	}
+	if err := p.bring(stepUpload, up); err != nil {
+		return err
+	}
+	if err := p.open(active); err != nil {
+		return err
+	}
+	return p.summed()
+}
+
+// open answers the lists: after that the coordinator may have the sum.
+func (p *masker) open(active bool) error {
+	var lists secagg.Lists
+	var echo *secagg.Mail
+	if active {
+		if err := p.ask(stepConfirm, &lists); err != nil {
+			return err
+		}
+		mail, err := p.client.Confirm(&lists)
+		if err != nil {
+			return err
+		}
+		if err := p.bring(stepConfirm, mail); err != nil {
+			return err
+		}
+		echo = &secagg.Mail{}
+		if err := p.ask(stepReveal, echo); err != nil {
+			return err
+		}
+	} else if err := p.ask(stepReveal, &lists); err != nil {
+		return err
+	}
+	reveal, err := p.client.Reveal(&lists, echo)
+	if err != nil {
+		return err
+	}
+	return p.bring(stepReveal, reveal)
+}
+
+func (p *masker) request(step uint32) *pb.MaskRequest {
+	return &pb.MaskRequest{Run: p.task.Run, Round: p.task.Round, Attempt: p.task.Attempt, Step: step}
+}
+
+func (p *masker) call(req *pb.MaskRequest) (resp *pb.MaskResponse, err error) {
+	resp, err = p.conn.Mask(p.ctx, req)
+	if err == nil && resp.State == pb.MaskResponse_OVER {
+		err = errOver
+	}
+	return resp, err
+}
+
+// bring writes down that a message leaves, and carries it, in pieces where it is large. A
+// coordinator may already have the sum when it answers the last one.
+func (p *masker) bring(step uint32, m encoding.BinaryMarshaler) error {
+	b, err := m.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	if err := p.note(step, len(b)); err != nil {
+		return err
+	}
+	before := p.sent
+	defer func() { p.again += max(p.sent-before-len(b), 0) }()
+	size, at := uint64(len(b)), uint64(0)
+	name := wire.Name(b).Hash
+	for range 4*size/uint64(p.limits.PieceBytes) + 16 {
+		req := p.request(step)
+		req.Digest, req.Bytes, req.Offset, req.Message = name, size, at, b[at:min(at+uint64(p.limits.PieceBytes), size)]
+		p.sent += len(req.Message)
+		resp, err := p.call(req)
+		if err != nil {
+			return err
+		}
+		switch resp.State {
+		case pb.MaskResponse_TAKEN, pb.MaskResponse_SUMMED:
+			return nil
+		case pb.MaskResponse_PART:
+			if resp.Next >= size {
+				return fmt.Errorf("agent: the coordinator asks for byte %d of a message of %d", resp.Next, size)
+			}
+			at = resp.Next
+		case pb.MaskResponse_NOT_YET:
+			if err := p.wait(resp); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("agent: the coordinator answers step %d of a masked round with state %d", step, resp.State)
+		}
+	}
+	return fmt.Errorf("agent: the coordinator does not take step %d of a masked round", step)
+}
+
+// ask waits for what the coordinator has for the device.
+func (p *masker) ask(step uint32, m encoding.BinaryUnmarshaler) error {
+	var got []byte
+	for {
+		req := p.request(step)
+		req.Offset = uint64(len(got))
+		resp, err := p.call(req)
+		if err != nil {
+			return err
+		}
+		switch resp.State {
+		case pb.MaskResponse_ANSWER:
+			return m.UnmarshalBinary(append(got, resp.Message...))
+		case pb.MaskResponse_PART:
+			if len(resp.Message) == 0 || len(got)+len(resp.Message) > mostMail {
+				return fmt.Errorf("agent: a message of a masked round comes in pieces of %d bytes, and has over %d", len(resp.Message), len(got))
+			}
+			got = append(got, resp.Message...)
+		case pb.MaskResponse_NOT_YET:
+			if err := p.wait(resp); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("agent: the coordinator answers step %d of a masked round with state %d", step, resp.State)
+		}
+	}
+}
+
+// mostMail bounds a message to a device: a roster or a mail of a whole cohort.
+const mostMail = 16 << 20
+
+// summed waits until the sum is on the coordinator's disk.
+func (p *masker) summed() error {
+	for {
+		resp, err := p.call(p.request(stepReveal))
+		if err != nil {
+			return err
+		}
+		if resp.State == pb.MaskResponse_SUMMED {
+			return nil
+		}
+		resp.AfterMs = max(resp.AfterMs, 50)
+		if err := p.wait(resp); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *masker) wait(resp *pb.MaskResponse) error {
+	if p.opt.Now().After(p.until) {
+		return errOver
+	}
+	after := min(max(time.Duration(resp.AfterMs)*time.Millisecond, 5*time.Millisecond), 10*time.Second)
+	return p.opt.Sleep(p.ctx, after)
+}

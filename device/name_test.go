@@ -1,0 +1,77 @@
+package device
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"testing"
+)
+
+// Who enrols before a run begins is told no name worth keeping. The device asks again when
+// a run begins, at a start, and not with every model.
+func TestTheNewerNameIsTaken(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	name := func(d *Device) string {
+		t.Helper()
+		a, err := d.About()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Federation
+	}
+	step := func(d *Device) {
+		t.Helper()
+		if _, err := d.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := rigs[0].open()
+	step(d)
+	f.name = " and books"
+	step(d)
+	if got := name(d); got != "films" {
+		t.Errorf("without a new run it is called %q: hello is said with every step", got)
+	}
+	copy(f.run, "another run")
+	f.round = 0
+	f.publish()
+	step(d)
+	if got, want := name(d), "films and books"; got != want {
+		t.Errorf("after a run began it is called %q, want %q", got, want)
+	}
+	f.name = " of old"
+	d = rigs[0].open()
+	step(d)
+	if got, want := name(d), "films of old"; got != want {
+		t.Errorf("after a start it is called %q, want %q", got, want)
+	}
+	f.key = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32)) // whoever has another key is not believed
+	f.name = " of mine"
+	d = rigs[0].open()
+	if _, err := d.Step(context.Background()); err == nil || name(d) != "films of old" {
+		t.Errorf("a coordinator with another key names the federation %q", name(d))
+	}
+}
+
+func TestADeviceThatStaysAwaySaysItsModel(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	f.rounds(2, rigs)
+	d := rigs[0].open()
+	about, err := d.About()
+	if err != nil || about.Model == 0 {
+		t.Fatal(about, err)
+	}
+	if err := d.Pause(true); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := d.Step(context.Background()); err != nil || out.Model != about.Model {
+		t.Errorf("a paused device says %+v, %v, and has model %d", out, err, about.Model)
+	}
+	if err := d.Pause(false); err != nil {
+		t.Fatal(err)
+	}
+	rigs[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "stayed away" || out.Model != about.Model {
+		t.Errorf("a device on battery says %+v, %v, and has model %d", out, err, about.Model)
+	}
+}

@@ -1,0 +1,223 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// reading is the fake's task of its kind, for a readout that a device takes part in.
+func (r *rig) reading() *pb.Task {
+	f := r.f
+	was := f.devices
+	f.devices = wire.SumLeast
+	round := f.maskRound()
+	f.devices = was
+	return &pb.Task{
+		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(f.numbers()),
+		Masking: wire.MaskingFor(&round, int(r.seat)),
+	}
+}
+
+// reads is what a device would put under its masks. In the clear it declines.
+func (r *rig) reads() []int64 {
+	t := r.f.t
+	t.Helper()
+	d := r.open()
+	if out, err := d.Step(context.Background()); err != nil || out.Did != "declined" {
+		t.Fatalf("in the clear: %+v, %v", out, err)
+	}
+	task := r.reading()
+	if _, err := d.answer(task, &Told{}); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]int64, task.Numbers)
+	if err := wire.ReadVector((*d.rec.of(task.Kind)).report, len(out), task.Bound.Most, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func counting(f *fake) { f.kind, f.bound = pb.Kind_COUNT, &pb.Bound{Clip: 1, Levels: 1, Most: 1} }
+
+func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+	counting(f)
+	for _, r := range rigs {
+		got, want := r.reads(), make([]int64, f.plan.Items)
+		task, held, ok, err := r.host.open(r.open().source(true), &record{}, 0)
+		if err != nil || !ok || slices.Contains(task.Train, held) {
+			t.Fatal(err)
+		}
+		for _, i := range task.Train {
+			want[i] = 1
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	f, rigs = start(t, "pfedrec", 2, "dim", "4")
+	counting(f)
+	f.about.Promise = "epsilon=2"
+	f.publish()
+	d := rigs[0].open()
+	_, _ = d.Step(context.Background()) // it takes the manifest
+	if out, err := d.do(context.Background(), rigs[0].reading()); err != nil || out.Did != "declined" || d.rec.Count != nil {
+		t.Errorf("under a promise: %+v, %v", out, err)
+	}
+}
+
+// Whatever the plan says, a readout leaves a device under masks alone, among enough others,
+// and which items it has once in a run.
+func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
+	ctx := context.Background()
+	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
+		f, rigs := start(t, "pfedrec", 2, "dim", "4")
+		if counting(f); kind == pb.Kind_EVALUATE {
+			f.bound, _ = readoutBound()
+			f.kind = kind
+		}
+		rigs[0].reads()
+		d := rigs[0].open()
+		task := rigs[0].reading()
+		task.Masking = nil // now that it has an answer
+		if out, err := d.do(ctx, task); err != nil || out.Did != "declined" {
+			t.Errorf("%v without masks: %+v, %v", kind, out, err)
+		}
+		d.finish(ctx)
+		task = rigs[0].reading()
+		task.Masking.Least--
+		if out, err := d.do(ctx, task); err != nil || out.Did != "declined" {
+			t.Errorf("%v of too few: %+v, %v", kind, out, err)
+		}
+		if len(f.digests) > 0 {
+			t.Errorf("%v: a report came", kind)
+		}
+		f.mem.Value(f.plan.Sends()[0])[0]++
+		f.publish()
+		_, _ = d.Step(ctx)
+		if out, err := d.do(ctx, rigs[0].reading()); err == nil {
+			t.Errorf("%v: a round is answered on a second version: %+v", kind, out)
+		}
+		if err := d.settle(kind, *d.rec.of(kind), counted, ""); err != nil {
+			t.Fatal(err)
+		}
+		f.round++
+		task = rigs[0].reading()
+		task.Attempt++ // which the fake answers with OVER
+		_, err := d.do(ctx, task)
+		if s := *d.rec.of(kind); kind == pb.Kind_COUNT && (err != nil || s.is(task)) || kind == pb.Kind_EVALUATE && !s.is(task) {
+			t.Errorf("%v in a later round: %v, %+v", kind, err, s)
+		}
+	}
+}
+
+// A sum that a device has opened may be known, whatever the coordinator says became of it. In a
+// second one over other devices it would tell what it has said.
+func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
+	ctx := context.Background()
+	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
+		for _, later := range []uint32{0, 1} {
+			f, rigs := start(t, "pfedrec", 2, "dim", "4")
+			if counting(f); kind == pb.Kind_EVALUATE {
+				f.bound, _ = readoutBound()
+				f.kind = kind
+			}
+			rigs[0].reads()
+			d := rigs[0].open()
+			err := d.update(func(r *record) error {
+				(*r.of(kind)).Begun, (*r.of(kind)).Opened = true, true
+				return nil
+			})
+			if err == nil {
+				err = d.settle(kind, *d.rec.of(kind), closed, "there was no sum")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.round += later
+			task := rigs[0].reading()
+			task.Attempt += 7
+			if out, err := d.do(ctx, task); err != nil || out.Did != "declined" {
+				t.Errorf("%v, %d rounds later: %+v, %v", kind, later, out, err)
+			}
+		}
+	}
+}
+
+// How well a device is served is told where nothing is promised, or where the promise covers it.
+func TestEvaluationsKeepToThePromise(t *testing.T) {
+	for promise, want := range map[string]bool{
+		"none": true, "epsilon=2": false, "epsilon=2,against=distributed,least=5": false, "epsilon=2,metrics=3": true, "gibberish": false,
+	} {
+		f, rigs := start(t, "pfedrec", 2, "dim", "4")
+		f.bound, _ = readoutBound()
+		f.kind, f.about.Promise = pb.Kind_EVALUATE, promise
+		f.publish()
+		d := rigs[0].open()
+		_, _ = d.Step(context.Background()) // it takes the manifest
+		if _, err := d.answer(rigs[0].reading(), &Told{}); errors.Is(err, errDeclined) == want || !want == (err == nil) {
+			t.Errorf("under %s: %v", promise, err)
+		}
+	}
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// The sum that a coordinator has of masked readouts is that of what devices read.
+func TestAMaskedReadoutIsThePlainOne(t *testing.T) {
+	const n = wire.SumLeast
+	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
+		f, rigs := start(t, "pfedrec", n, "dim", "4")
+		if counting(f); kind == pb.Kind_EVALUATE {
+			f.bound, _ = readoutBound()
+			f.kind = kind
+		}
+		want := make([]int64, f.numbers())
+		for _, r := range rigs {
+			for i, x := range r.reads() {
+				want[i] += x
+			}
+		}
+		f.masking = true
+		f.begin()
+		together(t, rigs, f.isSummed)
+		if len(f.sums) != 1 || !slices.Equal(f.sums[0][:len(want)], want) || len(f.digests) > 0 {
+			t.Fatalf("%v: the sum is %v, want %v", kind, f.sums, want)
+		}
+		for i, r := range rigs {
+			if s := *r.open().rec.of(kind); s.Fate != counted || !s.Masked {
+				t.Errorf("%v: device %d has %+v", kind, i, s)
+			}
+		}
+	}
+}
+
+// A readout whose attempt is over without a sum is no longer asked for.
+func TestAReadoutWithoutASumIsClosed(t *testing.T) {
+	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+	counting(f)
+	rigs[0].reads()
+	d := rigs[0].open()
+	if err := d.update(func(r *record) error { r.Count.Opened = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	f.masking = true
+	f.begin()
+	f.attempt += 5
+	d = rigs[0].open()
+	if _, err := d.Step(canceled()); err != nil && d.rec == nil {
+		t.Fatal(err)
+	}
+	if d.rec.Count.Fate != closed {
+		t.Errorf("its fate is %q", d.rec.Count.Fate)
+	}
+}

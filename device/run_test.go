@@ -1,0 +1,63 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// A paused device looks at its record, and at nothing else: what another process says
+// there acts within seconds.
+func TestAPausedDeviceIsResumedAtOnce(t *testing.T) {
+	f := newFake(t, "pfedrec", 2, "dim", "4")
+	f.publish()
+	r := f.rig(0)
+	owner := r.open()
+	if err := owner.Pause(true); err != nil {
+		t.Fatal(err)
+	}
+	calls, slept := 0, time.Duration(0)
+	r.dead = func(what string) error {
+		calls++
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.change = func(o *Options) {
+		o.Sleep = func(_ context.Context, wait time.Duration) error {
+			if slept += wait; owner != nil && calls > 0 {
+				t.Errorf("%d calls and saves while it is paused", calls)
+			}
+			if slept >= 20*time.Second && owner != nil {
+				if err := owner.Pause(false); err != nil {
+					t.Error(err)
+				}
+				owner, calls = nil, 0
+			}
+			return ctx.Err()
+		}
+	}
+	d := r.open()
+	calls = 0
+	var did []string
+	err := d.Run(ctx, func(out Told, err error) {
+		if did = append(did, out.Did); out.Did != "paused" {
+			cancel()
+		}
+	})
+	if err == nil || len(did) != 2 || did[0] != "paused" || did[1] != "trained" || slept > 25*time.Second {
+		t.Errorf("it did %v in %v: %v", did, slept, err)
+	}
+}
+
+// Who is told of an error may say that the device tries again.
+func TestWhatEndsADeviceIsNotToldAsAStep(t *testing.T) {
+	_, d := choosy(t)
+	if err := d.Describe(map[string]string{"agee": "25-34"}); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Run(t.Context(), func(out Told, err error) { t.Errorf("it tells %+v, %v", out, err) })
+	if !errors.Is(err, ErrFeatures) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,80 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+)
+
+// code is the stable word of an error that a coordinator has sent.
+func code(err error) string { return rpc.Code(err) }
+
+func hasCode(err error, words ...string) bool {
+	c := code(err)
+	return c != "" && slices.Contains(words, c)
+}
+
+// refused reports whether a coordinator will never take a report.
+func refused(err error) bool {
+	return hasCode(err, rpc.WrongRun, rpc.WrongRound, rpc.NotInCohort, rpc.Malformed, rpc.Oversized, rpc.OverBound, rpc.BadDigest, rpc.NotMasked)
+}
+
+// fatal reports whether no later step can do better.
+func fatal(err error) bool {
+	for _, e := range []error{ErrRehearsal, ErrOther, ErrRevoked, ErrTooLarge, ErrFeatures} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return hasCode(err, rpc.Revoked, rpc.BadToken, rpc.WrongVersion, rpc.UnknownKey)
+}
+
+// send brings the report of a kind to the coordinator, in pieces, until its fate is
+// known. It is the same report however often it is sent.
+func (d *Device) send(ctx context.Context, k pb.Kind) error {
+	s := *d.rec.of(k)
+	size, at := uint64(len(s.report)), uint64(0)
+	calls := 4*size/uint64(d.limits.PieceBytes) + 16
+	for range calls {
+		piece := s.report[at:min(at+uint64(d.limits.PieceBytes), size)]
+		req := &pb.ReportRequest{Run: s.Run, Round: s.Round, Attempt: s.Attempt, Digest: s.Digest, Bytes: size, Offset: at, Data: piece, Kind: k}
+		resp, err := d.conn.Report(ctx, req)
+		if refused(err) {
+			return d.settle(k, s, closed, code(err))
+		}
+		if err != nil {
+			return err
+		}
+		switch resp.Fate {
+		case pb.Fate_COUNTED:
+			d.rest = min(time.Duration(resp.AfterMs)*time.Millisecond, longest)
+			return d.settle(k, s, counted, "")
+		case pb.Fate_CLOSED:
+			return d.settle(k, s, closed, "")
+		case pb.Fate_MORE: // one that has forgotten the first pieces asks for them again
+			if resp.Next >= size {
+				return fmt.Errorf("agent: the coordinator asks for byte %d of a report of %d", resp.Next, size)
+			}
+			at = resp.Next
+		default:
+			return fmt.Errorf("agent: the coordinator answers a report with fate %d", resp.Fate)
+		}
+	}
+	return fmt.Errorf("agent: the coordinator does not come to the end of a report of %d bytes", size)
+}
+
+// settle saves the fate of a report, where that is news.
+func (d *Device) settle(k pb.Kind, s *sent, fate, reason string) error {
+	if s.Fate == fate {
+		return nil
+	}
+	return d.update(func(r *record) error {
+		r.settle(k, s.Digest, fate, reason, d.opt.Now())
+		return nil
+	})
+}

@@ -1,0 +1,148 @@
+// Package metrics holds the metrics of ranking: where a held-out item stands among
+// others, and what many such places amount to. Places are kept per user, so that
+// every metric, and every test of significance, comes from the same numbers.
+package metrics
+
+import (
+	"iter"
+	"math"
+
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Place is where a held-out item stands: how many of the others score above it
+// and how many the same. Above is Absent for a user without a held-out item.
+type Place struct{ Above, Ties int32 }
+
+// Absent marks a user that was not evaluated.
+const Absent = -1
+
+// Among returns the place of a score among others. A NaN counts as above: a
+// model that has diverged earns nothing.
+func Among(score float32, others []float32) Place {
+	below, equal := vec.Count(others, score)
+	return Place{Above: int32(len(others) - below - equal), Ties: int32(equal)}
+}
+
+// Ties says how equal scores count.
+type Ties uint8
+
+const (
+	Against  Ties = iota // the held-out item loses every tie, as in the reference code
+	Expected             // the mean over all orders of the tied items
+)
+
+// KS are the list lengths that are reported.
+var KS = [...]int{5, 10, 15, 20, 50}
+
+// Metrics are means over the evaluated users, as fractions.
+type Metrics struct {
+	Users int
+	HR    [len(KS)]float64
+	NDCG  [len(KS)]float64
+	MRR   float64
+}
+
+// measured are the users that were ranked, each with its places; start is as of OfGroups.
+func measured(places []Place, start []int) iter.Seq2[int, []Place] {
+	return func(yield func(int, []Place) bool) {
+		users := len(places)
+		if start != nil {
+			users = len(start) - 1
+		}
+		for u := range users {
+			lo, hi := u, u+1
+			if start != nil {
+				lo, hi = start[u], start[u+1]
+			}
+			if lo < hi && places[lo].Above != Absent && !yield(u, places[lo:hi]) {
+				return
+			}
+		}
+	}
+}
+
+// Of computes the metrics of places.
+func Of(places []Place, ties Ties) Metrics {
+	return OfGroups(places, nil, ties)
+}
+
+// OfGroups computes the metrics of users with several held-out items: those of user
+// u are places[start[u]:start[u+1]]. Each user counts by the mean over its items;
+// start is nil where each has one.
+func OfGroups(places []Place, start []int, ties Ties) Metrics {
+	var m Metrics
+	for _, own := range measured(places, start) {
+		m.Users++
+		share := 1 / float64(len(own))
+		for _, p := range own {
+			for i, k := range KS {
+				hr, ndcg := p.At(k, ties)
+				m.HR[i] += float64(share * hr)
+				m.NDCG[i] += float64(share * ndcg)
+			}
+			m.MRR += float64(share * p.Reciprocal(ties))
+		}
+	}
+	if m.Users > 0 {
+		n := float64(m.Users)
+		for i := range KS {
+			m.HR[i] /= n
+			m.NDCG[i] /= n
+		}
+		m.MRR /= n
+	}
+	return m
+}
+
+// At returns hit and gain of a list of length k. With one held-out item the hit
+// is also the recall.
+func (p Place) At(k int, ties Ties) (hit, gain float64) {
+	lo, hi := int(p.Above), int(p.Above+p.Ties)
+	if ties == Against {
+		lo = hi
+	}
+	for at := lo; at <= hi && at < k; at++ {
+		hit++
+		gain += 1 / math.Log2(float64(at+2))
+	}
+	n := float64(hi - lo + 1)
+	return hit / n, gain / n
+}
+
+// Reciprocal is one over the rank.
+func (p Place) Reciprocal(ties Ties) float64 {
+	lo, hi := int(p.Above), int(p.Above+p.Ties)
+	if ties == Against {
+		return 1 / float64(hi+1)
+	}
+	s := 0.0
+	for at := lo; at <= hi; at++ {
+		s += 1 / float64(at+1)
+	}
+	return s / float64(hi-lo+1)
+}
+
+// HR10 and NDCG10 are the metrics that the field reports.
+func (m Metrics) HR10() float64   { return m.HR[1] }
+func (m Metrics) NDCG10() float64 { return m.NDCG[1] }
+
+// Coverage is the share of the catalogue that appears in somebody's list. Lists
+// are k items each; an item that is not there is None.
+func Coverage(lists []uint32, items int) float64 {
+	if len(lists) == 0 || items == 0 {
+		return 0
+	}
+	seen := make([]bool, items)
+	n := 0
+	for _, i := range lists {
+		if i != None && !seen[i] {
+			seen[i] = true
+			n++
+		}
+	}
+	return float64(n) / float64(items)
+}
+
+// None is the item that is not there.
+const None = math.MaxUint32

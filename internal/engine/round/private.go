@@ -1,0 +1,192 @@
+package round
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/privacy/account"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// ErrSpent says that another round would cost more than the budget has left.
+var ErrSpent = errors.New("round: the privacy budget is spent")
+
+// afford tells the devices their bound, or says that the budget has no room for
+// another round.
+func (e *Engine) afford() error {
+	ok, err := e.Affords(0, e.Next)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrSpent
+	}
+	e.bind(e.Guard.Bound(e.Next))
+	return nil
+}
+
+// bind tells the devices their bound.
+func (e *Engine) bind(b privacy.Bound) {
+	fleet := e.Fleet.(Guarded)
+	if e.Guard == nil {
+		n := 1
+		for i, s := range e.Slots {
+			if e.sum[i] != nil && e.travels(i) {
+				if n += s.Rows * s.Dim; b.Most > 0 && s.Fine {
+					n += s.Rows * s.Dim
+				}
+			}
+		}
+		e.flat = slices.Grow(e.flat[:0], n)[:n]
+	}
+	fleet.Sealed(e.flat) // what a round that failed has left would count twice
+	fleet.Bind(b)
+}
+
+// unseal takes the round's integers as what they are worth.
+func (e *Engine) unseal(unit float64) {
+	fleet := e.Fleet.(Guarded)
+	clear(e.flat)
+	fleet.Sealed(e.flat)
+	for i, s := range e.sum {
+		if s != nil {
+			clear(s)
+			fleet.Unseal(e.Next, i, e.flat, unit, s)
+		}
+	}
+}
+
+// Affords reports whether the rounds, from 0, that come next stay within the budget,
+// if there is one, with so many releases of metrics beside them.
+func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
+	g := e.Guard
+	if g == nil || g.Epsilon == 0 {
+		return true, nil
+	}
+	if g.Policy.Metrics == 0 {
+		metrics = 0
+	}
+	events := e.Ledger.Events()
+	if len(rounds) > 0 && rounds[len(rounds)-1] < g.Rounds && g.OnPlan(rounds[0], metrics, events) {
+		return true, nil
+	}
+	for _, t := range rounds {
+		next, spends, err := g.Spends(t)
+		if err != nil {
+			return false, err
+		}
+		if spends {
+			events = append(events, next)
+		}
+	}
+	for range metrics {
+		events = append(events, g.MetricEvent())
+	}
+	r, err := account.Epsilon(g.Delta, g.Options(), events...)
+	return err == nil && r.Epsilon <= g.Epsilon*(1+1e-9), err
+}
+
+// release makes the round's sums public: the ledger first, then noise, then the
+// server's step. A sum of too few devices is thrown away; it is paid for all the same.
+// A device that has nothing to learn from counts: that it sent zeros must not show.
+func (e *Engine) release(rep *Report) error {
+	g, fleet := e.Guard, e.Fleet.(Guarded)
+	n := g.Width(e.Next)
+	flat := e.flat[:n+1]
+	clear(flat)
+	fleet.Sealed(flat)
+	event, spends, err := g.Spends(e.Next)
+	if err != nil {
+		return err
+	}
+	if spends {
+		if err := e.Ledger.Spend(event); err != nil {
+			return fmt.Errorf("round %d: nothing is released that is not in the ledger: %w", e.Next+1, err)
+		}
+	}
+	came := rep.Devices + rep.Idle
+	if rep.Kept = rep.Kept || came < g.Fewest(); rep.Kept {
+		if g.Mechanism != privacy.Tree {
+			e.Next++
+			return nil
+		}
+		clear(flat) // the rounds to come take this one's noise back, so it must be there
+	}
+	if g.Mechanism != privacy.Laplace && !g.Drawn {
+		for _, part := range g.Parts(e.Next, came) {
+			e.addNoise(part, flat[:n])
+		}
+	}
+	unit := g.Unit(e.Next)
+	e.noise = g.OnSum(e.Next, came)
+	for i, s := range e.sum {
+		if s == nil {
+			continue
+		}
+		clear(s)
+		fleet.Unseal(e.Next, i, flat, unit, s)
+		if g.Mechanism == privacy.Laplace && e.travels(i) {
+			own := aggregate.Noise{Kind: "laplace", Scale: float64(g.Scale(e.Next)) * unit}
+			own.AddSum(came, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(e.Slots[i].Dim), e.Slots[i].Dim, s)
+		}
+	}
+	bits := flat[n]
+	expected := int(math.Round(e.Cohort.Expected(e.Fleet.Users())))
+	var none [method.MaxSlots]float64
+	e.apply(max(1, expected), none[:])
+	if err := e.adapt(bits, came); err != nil {
+		return fmt.Errorf("round %d: %w", e.Next+1, err)
+	}
+	e.Next++
+	return nil
+}
+
+func (e *Engine) adapt(bits int64, devices int) error {
+	if e.Guard.Adaptive == "off" {
+		return nil
+	}
+	noisy := []int64{bits}
+	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.NoiseOfBits(e.Next, devices), noisy)
+	return e.Guard.Adapt(noisy[0])
+}
+
+// addNoise draws in pieces of a fixed size, each from a stream of its own, so that
+// the number of workers changes nothing.
+func (e *Engine) addNoise(part privacy.Part, sum []int64) {
+	const piece = 4096
+	pieces := (len(sum) + piece - 1) / piece
+	work := make(chan int, pieces)
+	for i := range pieces {
+		work <- i
+	}
+	close(work)
+	var wg sync.WaitGroup
+	for range min(max(e.Workers, 1), pieces) {
+		wg.Go(func() {
+			noise := make([]int64, piece)
+			for i := range work {
+				to := sum[i*piece : min((i+1)*piece, len(sum))]
+				clear(noise)
+				privacy.NewSource(e.Random(part.Node, i)).AddGauss(part.Deviation, noise[:len(to)])
+				for x := range to {
+					to[x] += part.Sign * noise[x]
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Rehearsed is the noise of a simulation, or of a rehearsal: repeatable, and so worth
+// nothing where somebody is to be hidden.
+func Rehearsed(seed uint64, n privacy.Node, piece int) io.Reader {
+	return rng.Bytes(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
+}

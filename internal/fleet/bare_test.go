@@ -1,0 +1,116 @@
+package fleet_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/fleet"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// bareMasks are settings of masked sums without a promise.
+func bareMasks(split *data.Split, name string, bucket int, params ...string) coordinator.Settings {
+	s := settings(split, name, append([]string{"dim", "4"}, params...)...)
+	s.Masked, s.Bucket, s.Rounds = true, bucket, 3
+	return s
+}
+
+// unmasked is the simulation of the same sums without masks.
+func unmasked(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Run {
+	s.Masked = false
+	return simulated(t, split, s)
+}
+
+// Masks without a promise change no bit: not in one sum, not in buckets, not where rows of few
+// devices are left alone, and not where devices have nothing to learn from.
+func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
+	for name, of := range map[string]struct {
+		method string
+		bucket int
+		params []string
+	}{
+		"tacit":           {"tacit", 0, nil},
+		"tacit, buckets":  {"tacit", 15, []string{"few", "3"}},
+		"ials":            {"ials", 0, []string{"few", "3"}},
+		"ials in buckets": {"ials", 15, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			split := splitBy(t, "temporal", "users=30,items=60,mean-rows=6,seed=3")
+			s := bareMasks(split, of.method, of.bucket, of.params...)
+			r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+			f, want := r.run(nil, uint32(s.Rounds)), unmasked(t, split, s)
+			same(t, r.newest(), want)
+			same(t, r.newest(), simulated(t, split, s))
+			if want.Idle == 0 {
+				t.Error("every device has something to learn from: nothing is shown")
+			}
+			if of.params != nil {
+				leavesFewAlone(t, split, s, want)
+			}
+			least := int64(0)
+			for k := range s.Rounds {
+				least += int64(split.Users() * want.Fleet.Plan.PackedBytes(k, 17)) // of the smallest modulus of a bucket
+			}
+			if sent := f.Stats().Bytes; sent < least {
+				t.Errorf("devices have sent %d bytes, and whole tables are %d or more", sent, least)
+			}
+		})
+	}
+}
+
+// leavesFewAlone checks that a run without the rule has another model: else the rule was not
+// tried.
+func leavesFewAlone(t *testing.T, split *data.Split, s coordinator.Settings, want *sim.Run) {
+	t.Helper()
+	s.Params = map[string]string{"dim": "4", "few": "1"}
+	all := unmasked(t, split, s)
+	for i, slot := range want.Fleet.Plan.Slots {
+		if slot.Scope != method.Shared || slot.Up == method.Sum {
+			continue
+		}
+		for k, x := range want.Engine.Value[i] {
+			if x != all.Engine.Value[i][k] {
+				return
+			}
+		}
+	}
+	t.Error("no row has so few devices that it is left alone")
+}
+
+// Whoever leaves, at whichever step: a round has the sum of those who stay, or another
+// attempt.
+func TestMasksWithoutAPromiseLoseDevicesAtEveryStep(t *testing.T) {
+	split := splitOf(t, "users=30,items=30,mean-rows=6,seed=3")
+	for _, bucket := range []int{0, 15} {
+		s := bareMasks(split, "ials", bucket)
+		s.Rounds = 2
+		s.Deadline = max(2*time.Second, pace(t, split, s))
+		r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+		var acked sum
+		r.run(func(c *fleet.Config) { c.Leave, c.Acked = [4]float64{0.04, 0.04, 0.04, 0.04}, acked.add }, uint32(s.Rounds))
+		s.Masked = false
+		run := simulation(t, split, s)
+		var came [][]uint32
+		n := 0
+		for k := range uint32(s.Rounds) {
+			c, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: k})
+			if err != nil || len(c.Seats) < 10 {
+				t.Fatalf("round %d has %d devices: %v", k+1, len(c.GetSeats()), err)
+			}
+			came = append(came, c.Seats)
+			n += len(c.Seats)
+		}
+		if n == s.Rounds*split.Users() || acked.n() > n {
+			t.Errorf("bucket %d: %d reports are in sums, %d were acknowledged, and some devices have left", bucket, n, acked.n())
+		}
+		run.Engine.Who = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
+		same(t, r.newest(), finished(t, run))
+	}
+}

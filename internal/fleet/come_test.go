@@ -1,0 +1,70 @@
+package fleet_test
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/fleet"
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// Devices that come when they like leave the model of a simulation with the same ones in
+// each round, bit by bit, masked or not; nobody is in two sums of an epoch, and the epsilon is
+// that of the plan.
+func TestDevicesThatComeByThemselves(t *testing.T) {
+	for name, masked := range map[string]bool{"plain": false, "masked": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			split := world(t)
+			s := settings(split, "pfedrec", "dim", "4")
+			if err := s.DP.UnmarshalText([]byte("epsilon=30,delta=1e-3,clip=0.5,mechanism=tree")); err != nil {
+				t.Fatal(err)
+			}
+			s.Cohort = round.Cohort{Kind: "come", Count: 6, Every: 3}
+			s.Rounds, s.Masked = 5, masked
+			r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+			var mu sync.Mutex
+			late := map[[2]int]bool{}
+			r.run(func(c *fleet.Config) {
+				c.Comes = 30 * time.Millisecond
+				c.Late = func(seat, round uint32) {
+					mu.Lock()
+					defer mu.Unlock()
+					late[[2]int{int(round), int(seat)}] = true
+				}
+			}, uint32(s.Rounds))
+			last, came := map[uint32]int{}, make([][]uint32, s.Rounds)
+			for t0 := range s.Rounds {
+				a, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: uint32(t0)})
+				if err != nil || !a.Closed || len(a.Seats) > 6 || len(a.Seats) == 0 {
+					t.Fatalf("round %d has %v, %v", t0+1, a, err)
+				}
+				for _, seat := range a.Seats {
+					if before, again := last[seat]; again && before/3 == t0/3 {
+						t.Errorf("seat %d is in rounds %d and %d of one epoch", seat, before+1, t0+1)
+					}
+					last[seat] = t0
+					delete(late, [2]int{t0, int(seat)}) // it was late for an attempt at most
+				}
+				came[t0] = a.Seats
+			}
+			for at := range late {
+				came[at[0]] = append(came[at[0]], uint32(at[1]))
+				slices.Sort(came[at[0]])
+			}
+			run := simulation(t, split, s)
+			run.Fleet.Late = func(t, user int) bool { return late[[2]int{t, user}] }
+			run.Engine.Who = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
+			same(t, r.newest(), finished(t, run))
+			if got, want := *r.status().Epsilon, run.Engine.Guard.Whole.Epsilon; math.Abs(got/want-1) > 1e-12 {
+				t.Errorf("epsilon %g is spent, and the plan has %g", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,33 @@
+package fleet_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/fleet"
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// Who vanishes in a round is in no sum of it, and the run ends all the same, for them too.
+func TestWhoVanishesIsInNoSum(t *testing.T) {
+	split := world(t)
+	s := settings(split, "fedmf", "dim", "4")
+	s.Deadline, s.Least = 700*time.Millisecond, 0.2
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+	var acked sum
+	r.run(func(c *fleet.Config) { c.Drop, c.Acked = 0.5, acked.add }, uint32(s.Rounds))
+	n := 0
+	for k := range uint32(s.Rounds) {
+		c, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(c.Seats)
+	}
+	// Of 120 about 60; the draws are fixed by the seed, and a slow machine only loses more.
+	if all := s.Rounds * split.Users(); n == 0 || n > all*2/3 || n != acked.n() {
+		t.Errorf("%d of %d reports are in sums, and %d were acknowledged, where half of the devices vanish", n, all, acked.n())
+	}
+}

@@ -1,0 +1,445 @@
+package fleet_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/fleet"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+	"github.com/tacit-rec/tacit/vec"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// rig is a coordinator on a real socket, in this process.
+type rig struct {
+	t     testing.TB
+	dir   string
+	split *data.Split
+	c     *coordinator.Coordinator
+	opt   rpc.Options
+	admin pbconnect.AdminClient
+	token string
+	stop  func()
+}
+
+func world(t testing.TB) *data.Split { return splitOf(t, "users=30,items=60,mean-rows=14,seed=3") }
+
+func itemsOf(s *data.Split) []*pb.Item {
+	var out []*pb.Item
+	for i := range s.Items() {
+		out = append(out, &pb.Item{Id: strconv.Itoa(i), Title: s.Info().ItemName(i)})
+	}
+	return out
+}
+
+// patience is how long a test waits for what must come: a busy machine is slow, and what
+// has come is not waited for.
+const patience = 5 * time.Minute
+
+// settings are those of a rehearsal on a split.
+func settings(s *data.Split, name string, params ...string) coordinator.Settings {
+	out := coordinator.Settings{
+		Name: "a rehearsal", Method: name, Params: map[string]string{}, Rounds: 4, Batch: 64, Negatives: 4, Keep: "f32",
+		Cohort: round.Cohort{Kind: "all"}, Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1}, Devices: s.Users(),
+		Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7, Bits: 24,
+	}
+	for i := 0; i < len(params); i += 2 {
+		out.Params[params[i]] = params[i+1]
+	}
+	return out
+}
+
+// open starts a coordinator in a folder.
+func open(t testing.TB, dir string, split *data.Split, s *coordinator.Settings) *rig {
+	t.Helper()
+	return openWith(t, dir, split, s, rpc.Limits{AddressRate: -1, KeyRate: 1000, Grace: patience, Call: patience})
+}
+
+func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settings, limits rpc.Limits) *rig {
+	t.Helper()
+	c, err := coordinator.Open(coordinator.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s != nil {
+		if s.Features, err = split.Features(); err != nil { // a run that is there has its own
+			t.Fatal(err)
+		}
+		if err := c.Begin(*s, itemsOf(split)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &rig{t: t, dir: dir, split: split, c: c}
+	if r.token, err = c.Token(1000, time.Hour, "test"); err != nil {
+		t.Fatal(err)
+	}
+	config := c.Config()
+	config.AdminToken = func() string { return "operator" }
+	config.Limits = limits
+	server, err := rpc.NewServer(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Refusals(server.Refused)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := server.HTTP(nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() {
+		err := c.Run(ctx)
+		if err != nil {
+			t.Errorf("the coordinator ended: %v", err)
+		}
+		ended <- err
+	}()
+	go func() { ended <- h.Serve(server.Listener(l)) }()
+	r.opt = rpc.Options{URL: "http://" + l.Addr().String(), Insecure: true, Token: "operator"}
+	if r.admin, err = rpc.DialAdmin(r.opt); err != nil {
+		t.Fatal(err)
+	}
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		h.Close()
+		<-ended
+		<-ended
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// run has a fleet live until all rounds are done.
+func (r *rig) run(change func(c *fleet.Config), rounds uint32) *fleet.Fleet {
+	r.t.Helper()
+	cfg := fleet.Config{Server: r.opt, Token: r.token, Split: r.split, Hosts: 2, Rehearsal: true, Seed: 5}
+	if change != nil {
+		change(&cfg)
+	}
+	f, err := fleet.New(cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := f.Run(ctx, rounds); err != nil {
+		r.t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		r.t.Fatalf("the rounds did not end: %+v, %s", f.Stats(), r.status().State)
+	}
+	f.Close()
+	return f
+}
+
+func (r *rig) status() (s coordinator.Status) {
+	r.t.Helper()
+	resp, err := r.admin.Status(context.Background(), &pb.StatusRequest{})
+	if err == nil {
+		err = json.Unmarshal([]byte(resp.Json), &s)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// newest is the manifest of the newest model.
+func (r *rig) newest() *pb.Manifest {
+	r.t.Helper()
+	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m := &pb.Manifest{}
+	if err := proto.Unmarshal(h.Manifests[len(h.Manifests)-1].Body, m); err != nil {
+		r.t.Fatal(err)
+	}
+	return m
+}
+
+// simulated is the same run without a network.
+func simulated(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Run {
+	t.Helper()
+	return finished(t, simulation(t, split, s))
+}
+
+// simulation is that run before its first round.
+func simulation(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Run {
+	t.Helper()
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds, o.Batch, o.Negatives, o.Cohort, o.Server, o.DP, o.Keep = s.Rounds, s.Batch, s.Negatives, s.Cohort, s.Server, s.DP, s.Keep
+	o.EvalEvery, o.Sums, o.Bits = s.Rounds, "integer", s.Bits
+	if s.Masked {
+		o.Secagg = "on"
+	}
+	e, err := methods.Named(s.Method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := methods.New(e)
+	for k, v := range s.Params {
+		if err := param.Set(m, k, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := sim.New(m, split, o, s.Seed, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func finished(t *testing.T, r *sim.Run) *sim.Run {
+	t.Helper()
+	for !r.Done() {
+		if _, err := r.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// same checks that a manifest names the values of a simulation.
+func same(t *testing.T, m *pb.Manifest, r *sim.Run) {
+	t.Helper()
+	checked := 0
+	for i, s := range r.Fleet.Plan.Slots {
+		if s.Scope != method.Shared || s.Up == method.Sum {
+			continue
+		}
+		want := wire.Name(wire.AppendRows(nil, r.Engine.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim)))
+		if string(want.Hash) != string(m.Slots[i].Hash) {
+			t.Errorf("slot %s is not what the simulation has", s.Name)
+		}
+		checked++
+	}
+	if checked == 0 || int(m.Round) != r.Rounds {
+		t.Errorf("%d slots were compared, and %d rounds are in the model, want %d", checked, m.Round, r.Rounds)
+	}
+}
+
+// The same method, unchanged: over sockets, with devices in any order, every bit of the
+// model is that of the simulation.
+func TestTheWireGivesTheBitsOfTheSimulation(t *testing.T) {
+	for name, params := range map[string][]string{
+		"pfedrec":   {"dim", "8"},
+		"fedrap":    {"dim", "8", "row-lr", "1"},
+		"fedrecgel": {"dim", "8"},
+		"tacit":     {"dim", "8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			split := world(t)
+			s := settings(split, name, params...)
+			r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+			f, sim := r.run(nil, uint32(s.Rounds)), simulated(t, split, s)
+			same(t, r.newest(), sim)
+			if sent := f.Stats().Bytes; sent != int64(sim.Bytes) {
+				t.Errorf("devices have sent %d bytes, and the simulation counts %d", sent, sim.Bytes)
+			}
+			if st := r.status(); st.Round != s.Rounds || st.Lost != 0 || !st.SyncAll || st.Synced.Syncs == 0 {
+				t.Errorf("the coordinator says %+v", st)
+			}
+		})
+	}
+}
+
+// With a promise the noise of a rehearsal is that of the simulation, and the ledger is
+// on disk.
+func TestAPromiseHoldsOverTheWire(t *testing.T) {
+	split := world(t)
+	s := settings(split, "fedmf", "dim", "8")
+	s.Mean = aggregate.Fixed
+	if err := s.DP.UnmarshalText([]byte("epsilon=20,delta=1e-3,clip=0.5")); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+	r.run(nil, uint32(s.Rounds))
+	run := simulated(t, split, s)
+	same(t, r.newest(), run)
+	spent, _, err := run.Spent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := r.status(); st.Epsilon == nil || *st.Epsilon != spent.Epsilon || !st.LedgerOK {
+		t.Errorf("the coordinator has spent %v, want %g", st.Epsilon, spent.Epsilon)
+	}
+}
+
+// A masked round gives the sum of those who stay, or ends cleanly and is tried again.
+func TestMaskedRoundsLoseDevicesAtEveryStep(t *testing.T) {
+	split := world(t)
+	s := settings(split, "fedmf", "dim", "4")
+	s.Mean, s.Masked, s.Rounds = aggregate.Fixed, true, 3
+	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,least=5")); err != nil {
+		t.Fatal(err)
+	}
+	s.Deadline = max(2*time.Second, pace(t, split, s)) // of which each step has a half: who is late for one leaves, too
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+	f := r.run(func(c *fleet.Config) { c.Leave = [4]float64{0.1, 0.1, 0.1, 0.1} }, uint32(s.Rounds))
+	st := r.status()
+	if st.Round != s.Rounds || !st.LedgerOK {
+		t.Errorf("the coordinator says %+v", st)
+	}
+	if n := f.Stats().Counted; n == 0 || n > int64(s.Rounds*split.Users()) {
+		t.Errorf("%d reports were counted in %d rounds of %d devices", n, s.Rounds, split.Users())
+	}
+}
+
+func TestAMaskedRoundIsExact(t *testing.T) {
+	for _, bucket := range []int{0, 10} {
+		masked(t, bucket)
+	}
+}
+
+func masked(t *testing.T, bucket int) {
+	t.Helper()
+	split := world(t)
+	s := settings(split, "fedmf", "dim", "4")
+	s.Mean, s.Masked, s.Rounds, s.Bucket = aggregate.Fixed, true, 2, bucket
+	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,least=5")); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+	r.run(nil, uint32(s.Rounds))
+	same(t, r.newest(), simulated(t, split, s))
+}
+
+// Liars are refused, each with its code, and change nothing; who vanishes is done
+// without.
+func TestLiarsAreRefusedAndChangeNothing(t *testing.T) {
+	split := world(t)
+	s := settings(split, "fedmf", "dim", "4")
+	s.Deadline, s.Least = max(700*time.Millisecond, 2*pace(t, split, s)), 0.2
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+	var counted sum
+	f := r.run(func(c *fleet.Config) { c.Lie, c.Drop, c.Acked = 0.3, 0.1, counted.add }, uint32(s.Rounds))
+	codes := 0
+	for code, n := range f.Stats().Refused {
+		if strings.HasPrefix(code, "lie_") && n > 0 {
+			codes++
+			if code == "lie_unknown" || code == "lie_internal" {
+				t.Errorf("a lie was answered with %s", code)
+			}
+		}
+	}
+	if codes < 4 {
+		t.Errorf("lies were refused with %v, want at least four codes", f.Stats().Refused)
+	}
+	n := 0
+	for k := range uint32(s.Rounds) {
+		c, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: k})
+		if err != nil || !c.Closed {
+			t.Fatalf("round %d: %v, closed %v", k+1, err, c.GetClosed())
+		}
+		n += len(c.Seats)
+	}
+	if n != counted.n() || n == 0 {
+		t.Errorf("%d reports are in sums and %d were acknowledged", n, counted.n())
+	}
+	if m := r.newest(); m.Round != uint32(s.Rounds) {
+		t.Errorf("%d rounds are in the model", m.Round)
+	}
+}
+
+// A coordinator that is stopped and started goes on, with a catalogue that grows, and goes
+// back when it is told to.
+func TestACoordinatorLivesOn(t *testing.T) {
+	split := world(t)
+	s := settings(split, "tacit", "dim", "8")
+	s.Rounds, s.Readout = 6, 3
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, split, &s)
+	ctx := context.Background()
+	items := []*pb.Item{{Id: "new", Title: "A new film"}, {Id: "3", Retired: true}}
+	if got, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: items}); err != nil || got.Added != 1 || got.Changed != 1 {
+		t.Fatalf("items: %v, %v", got, err)
+	}
+	f := r.run(nil, uint32(s.Rounds))
+	list, err := f.Devices()[2].Recommend(61)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range list.Items {
+		if it.ID == "3" {
+			t.Error("a retired item is recommended")
+		}
+	}
+	st := r.status()
+	if st.Items != split.Items()+1 || len(st.Readouts) == 0 {
+		t.Errorf("the coordinator has %d items and %d readouts", st.Items, len(st.Readouts))
+	}
+	h, err := r.admin.History(ctx, &pb.HistoryRequest{})
+	if err != nil || len(h.Manifests) < 3 {
+		t.Fatalf("%d models, %v", len(h.GetManifests()), err)
+	}
+	r.stop()
+	r = open(t, dir, split, nil)
+	if again := r.status(); again.Round != s.Rounds || again.Version != st.Version {
+		t.Errorf("after a start there are %d rounds in version %d", again.Round, again.Version)
+	}
+	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: st.Version - 1}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return r.status().Version > st.Version })
+	if m := r.newest(); !m.RolledBack || int(m.Round) != s.Rounds-1 {
+		t.Errorf("the model has %d rounds, and went back: %v", m.Round, m.RolledBack)
+	}
+	for _, format := range []string{"npy", "csv"} {
+		stream, err := r.admin.Export(ctx, &pb.ExportRequest{Format: format})
+		n := 0
+		for err == nil && stream.Receive() {
+			n += len(stream.Msg().Data)
+		}
+		if err != nil || stream.Err() != nil || n < 1000 {
+			t.Errorf("an export as %s has %d bytes: %v", format, n, err)
+		}
+	}
+}
+
+// pace is how long a round takes here and now, where nobody leaves. Rounds that somebody
+// leaves end by the clock, and others must have the time to be in them.
+func pace(t *testing.T, split *data.Split, s coordinator.Settings) time.Duration {
+	t.Helper()
+	s.Rounds = 1
+	r := open(t, filepath.Join(t.TempDir(), "pace"), split, &s)
+	defer r.stop()
+	start := time.Now()
+	r.run(nil, 1)
+	return time.Since(start)
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatal("it did not happen in time")
+}

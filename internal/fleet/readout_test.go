@@ -1,0 +1,149 @@
+package fleet_test
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/fleet"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// A readout over sockets, under masks, is what the simulation's evaluation of the same
+// devices gives, in the same integers: with the noise of a rehearsal every digit is known.
+// And the model has the bits of a run without one.
+func TestAReadoutIsTheSimulations(t *testing.T) {
+	const promise = "epsilon=200,delta=1e-3,clip=0.5,least=5,metrics=1"
+	for _, c := range []struct {
+		dp     string
+		masked bool
+		bucket int
+	}{{"none", false, 0}, {promise, false, 0}, {promise, true, 0}, {promise, true, 12}} {
+		t.Run(fmt.Sprintf("%.4s masked %v bucket %d", c.dp, c.masked, c.bucket), func(t *testing.T) {
+			t.Parallel()
+			split := world(t)
+			s := settings(split, "fedmf", "dim", "8")
+			s.Rounds, s.Readout, s.Masked, s.Bucket = 3, 3, c.masked, c.bucket
+			if err := s.DP.UnmarshalText([]byte(c.dp)); err != nil {
+				t.Fatal(err)
+			}
+			if s.DP.On() {
+				s.Mean = aggregate.Fixed
+			}
+			r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+			f := r.run(nil, uint32(s.Rounds))
+			run := simulated(t, split, s)
+			same(t, r.newest(), run)
+			st := r.status()
+			if len(st.Readouts) != 1 || st.Missed != "" || f.Stats().Counted != int64(s.Rounds*split.Users()) {
+				t.Fatalf("%+v, %q, %+v", st.Readouts, st.Missed, f.Stats())
+			}
+			if got, want := st.Readouts[0], expected(split, run, s, st.Readouts[0].Version); got != want {
+				t.Errorf("the readout is\n%+v, want\n%+v", got, want)
+			}
+		})
+	}
+}
+
+// expected is the readout of a simulation's last round.
+func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version uint64) coordinator.Readout {
+	const whole, fine = 1 << 20, 1 << 10
+	var sum [metrics.ReadoutNumbers]int64
+	order := popularity(split)
+	for u := range split.Users() {
+		place := run.Best.ValidFull[u]
+		if place.Above == metrics.Absent {
+			continue
+		}
+		var popular *metrics.Place
+		if !s.DP.On() {
+			popular = placeOf(split, u, order)
+		}
+		for i, x := range metrics.Read(place, popular) {
+			sum[i] += int64(math.RoundToEven(float64(x) * whole))
+		}
+	}
+	noise := 2.0
+	if s.DP.On() {
+		noise = s.DP.Metrics * math.Sqrt2
+	}
+	var got [metrics.ReadoutNumbers]float64
+	for i, x := range sum {
+		v := []int64{int64(math.Round(float64(x) / whole * fine))}
+		privacy.NewSource(round.Rehearsed(s.Seed, privacy.Node{Tree: -2, Index: s.Rounds - 1}, i)).AddGauss(int64(math.Ceil(noise*(fine+1))), v)
+		got[i] = float64(v[0]) / fine
+	}
+	n := got[0]
+	if s.DP.On() {
+		n = float64(split.Users())
+	}
+	share := func(x float64) float64 { return math.Round(x/n*1e4) / 1e4 }
+	out := coordinator.Readout{Round: s.Rounds, Version: version, Devices: math.Round(n), HR10: share(got[1]), NDCG10: share(got[2]), Noise: noise, Share: share(noise)}
+	if out.Popular = !s.DP.On(); out.Popular {
+		out.PopHR10, out.PopNDCG10 = share(got[4]), share(got[5])
+	}
+	return out
+}
+
+// popularity orders the items that three or more users train on.
+func popularity(split *data.Split) (order []uint32) {
+	n := make([]int, split.Items())
+	var p data.Part
+	for u := range split.Users() {
+		split.User(u, &p)
+		for _, i := range slices.Compact(slices.Sorted(slices.Values(p.Train))) {
+			n[i]++
+		}
+	}
+	for i, x := range n {
+		if x >= 3 {
+			order = append(order, uint32(i))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int { return n[b] - n[a] })
+	return order
+}
+
+// placeOf is where a user's validation item stands in that order, among what it does not
+// have. Items out of the order are alike, and last.
+func placeOf(split *data.Split, u int, order []uint32) *metrics.Place {
+	var p data.Part
+	split.User(u, &p)
+	at := slices.Index(order, uint32(p.Valid))
+	out := &metrics.Place{}
+	for i := range uint32(split.Items()) {
+		if slices.Contains(p.Train, i) || i == uint32(p.Valid) {
+			continue
+		}
+		switch other := slices.Index(order, i); {
+		case other >= 0 && (at < 0 || other < at):
+			out.Above++
+		case other < 0 && at < 0:
+			out.Ties++
+		}
+	}
+	return out
+}
+
+// Devices leave readouts at every step, as they leave masked rounds: the run ends with the
+// model of the simulation, and has a readout or says why not.
+func TestReadoutsLoseDevicesAtEveryStep(t *testing.T) {
+	split := world(t)
+	s := settings(split, "fedmf", "dim", "4")
+	s.Rounds, s.Readout, s.Deadline, s.Least = 2, 2, 2*time.Second, 1 // all are waited for in training
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+	r.run(func(c *fleet.Config) { c.Leave = [4]float64{0.1, 0.1, 0.1, 0.1} }, uint32(s.Rounds))
+	same(t, r.newest(), simulated(t, split, s))
+	if st := r.status(); len(st.Readouts) == 0 && st.Missed == "" {
+		t.Errorf("no readout, and no reason: %+v", st)
+	}
+}

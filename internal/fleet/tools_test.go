@@ -1,0 +1,28 @@
+package fleet_test
+
+import (
+	"sync"
+
+	"github.com/tacit-rec/tacit/internal/fleet"
+)
+
+// sum counts acknowledged reports, each once.
+type sum struct {
+	mu sync.Mutex
+	by map[fleet.Ack]bool
+}
+
+func (s *sum) add(a fleet.Ack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil {
+		s.by = map[fleet.Ack]bool{}
+	}
+	s.by[a] = true
+}
+
+func (s *sum) n() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.by)
+}

@@ -1,0 +1,267 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+func TestOnlyWhatIsSignedAndNewReachesAHandler(t *testing.T) {
+	key, other := keyOf(1), keyOf(2)
+	s := newStage(key, other).open(t, Limits{}, false)
+	now := time.Now()
+	good := signed(key, checkIn, now, &pb.CheckInRequest{})
+	if word, status := s.post(t, good); status != 200 {
+		t.Fatalf("a signed request is refused: %d %s", status, word)
+	}
+	calls := s.calls.Load()
+	change := func(q raw, f func(*raw)) raw { f(&q); return q }
+	later := signed(key, checkIn, now.Add(time.Second), &pb.CheckInRequest{Model: 1})
+	s.mu.Lock()
+	s.revoked[fixed(keyOf(4))] = true
+	s.mu.Unlock()
+	for _, c := range []struct {
+		what string
+		q    raw
+		want string
+	}{
+		{"the same again", good, Replayed},
+		{"an earlier time", signed(key, checkIn, now.Add(-time.Second), &pb.CheckInRequest{}), Replayed},
+		{"another body", change(later, func(q *raw) { q.body = []byte{8, 2} }), BadSignature},
+		{"a body that is cut", change(later, func(q *raw) { q.body = nil }), BadSignature},
+		{"another path", change(later, func(q *raw) { q.path = pbconnect.FederationLeaveProcedure }), BadSignature},
+		{"no signature", change(later, func(q *raw) { q.auth = "" }), BadSignature},
+		{"the key of another", change(later, func(q *raw) {
+			q.auth = "v1 " + signed(other, checkIn, now, &pb.CheckInRequest{}).auth[3:67] + q.auth[67:]
+		}), BadSignature},
+		{"an old time", signed(key, checkIn, now.Add(-3*time.Minute), &pb.CheckInRequest{}), StaleTime},
+		{"a time to come", signed(key, checkIn, now.Add(time.Minute), &pb.CheckInRequest{}), StaleTime},
+		{"an unknown key", signed(keyOf(3), checkIn, now, &pb.CheckInRequest{}), UnknownKey},
+		{"a revoked key", signed(keyOf(4), checkIn, now, &pb.CheckInRequest{}), Revoked},
+		{"JSON", change(later, func(q *raw) { q.header = map[string]string{"Content-Type": "application/json"} }), Malformed},
+		{"gRPC", change(later, func(q *raw) { q.header = map[string]string{"Content-Type": "application/grpc"} }), Malformed},
+		{"gzip", change(later, func(q *raw) { q.header = map[string]string{"Content-Encoding": "gzip"} }), Malformed},
+		{"no such call", signed(key, "/tacit.v1.Federation/Rows", now.Add(2*time.Second), &pb.CheckInRequest{}), Malformed},
+		{"no such service", signed(key, "/elsewhere", now, &pb.CheckInRequest{}), Malformed},
+		{"a long body", signed(key, checkIn, now.Add(3*time.Second), &pb.CheckInRequest{Last: &pb.Done{Run: make([]byte, 5000)}}), Oversized},
+	} {
+		before := s.server.Refused()[c.want]
+		if word, status := s.post(t, c.q); word != c.want || status < 400 {
+			t.Errorf("%s: answered %d %q, want %s", c.what, status, word, c.want)
+		}
+		if got := s.server.Refused()[c.want]; got != before+1 {
+			t.Errorf("%s: counted %d times as %s, want once", c.what, got-before, c.want)
+		}
+	}
+	if got := s.calls.Load(); got != calls {
+		t.Errorf("%d refused requests reached a handler", got-calls)
+	}
+	if word, status := s.post(t, signed(key, checkIn, now.Add(3*time.Second), &pb.CheckInRequest{})); status != 200 {
+		t.Errorf("after all that, a signed request is refused: %d %s", status, word)
+	}
+}
+
+// A request that one process took is taken by none that comes after it, though its time
+// was ahead of both.
+func TestARestartTakesNothingTwice(t *testing.T) {
+	key := keyOf(1)
+	st := newStage(key)
+	old := st.open(t, Limits{}, false)
+	q := signed(key, checkIn, time.Now().Add(ahead-time.Second), &pb.CheckInRequest{})
+	if word, status := old.post(t, q); status != 200 {
+		t.Fatalf("%d %s", status, word)
+	}
+	c := st.config(Limits{})
+	c.Start = time.Now()
+	next := must[*Server](t)(NewServer(c))
+	if err := next.timely(old.server.times.last[fixed(key)]); Code(err) != StaleTime {
+		t.Errorf("a time from before the start: %v", err)
+	}
+	if err := next.timely(next.clock()); err != nil {
+		t.Errorf("the time that the server says it takes: %v", err)
+	}
+}
+
+func TestEnrolIsSignedWithTheKeyThatItBrings(t *testing.T) {
+	s := newStage().open(t, Limits{}, false)
+	key := keyOf(1)
+	public := fixed(key)
+	now := time.Now()
+	other := fixed(keyOf(2))
+	if word, _ := s.post(t, signed(key, pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "token", Key: other[:]})); word != BadSignature {
+		t.Errorf("a key of another is enrolled: %q", word)
+	}
+	if word, _ := s.post(t, signed(key, pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "x", Key: public[:]})); word != BadToken {
+		t.Errorf("with a bad token: %q", word)
+	}
+	if n := len(s.server.times.last); n != 0 {
+		t.Errorf("strangers who were refused left %d times behind", n)
+	}
+	q := signed(key, pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "token", Key: public[:]})
+	if word, status := s.post(t, q); status != 200 {
+		t.Errorf("%d %s", status, word)
+	}
+	if word, _ := s.post(t, q); word != Replayed {
+		t.Errorf("enrolled again by the same request: %q", word)
+	}
+}
+
+func TestOperatorsNeedTheToken(t *testing.T) {
+	s := newStage().open(t, Limits{AdminBytes: 1 << 16}, true)
+	s.blob = bytes.Repeat([]byte{1}, 1000)
+	ctx := context.Background()
+	for _, token := range []string{"", "operato", "operator2"} {
+		c := must[pbconnect.AdminClient](t)(DialAdmin(Options{URL: s.url, Pin: s.pin, Token: token}))
+		if _, err := c.Status(ctx, &pb.StatusRequest{}); Code(err) != BadToken {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+	c := must[pbconnect.AdminClient](t)(DialAdmin(Options{URL: s.url, Pin: s.pin, Token: "operator"}))
+	if a, err := c.Status(ctx, &pb.StatusRequest{}); err != nil || a.Json != "{}" {
+		t.Errorf("%v, %v", a, err)
+	}
+	stream, err := c.Export(ctx, &pb.ExportRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for stream.Receive() {
+		n += len(stream.Msg().Data)
+	}
+	if stream.Err() != nil || n != 3000 {
+		t.Errorf("an export of %d bytes, %v; want 3000", n, stream.Err())
+	}
+	if stream, err = c.Export(ctx, &pb.ExportRequest{Version: 7}); err == nil {
+		for stream.Receive() {
+		}
+		err = stream.Err()
+	}
+	if Code(err) != NoSuchBlob || s.server.Refused()[NoSuchBlob] != 1 {
+		t.Errorf("an export of a version that is not there: %v, counted %v", err, s.server.Refused())
+	}
+	if _, err := c.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Title: string(make([]byte, 1<<17))}}}); Code(err) != Oversized {
+		t.Errorf("a call over the limit: %v", err)
+	}
+	if _, err := c.History(ctx, &pb.HistoryRequest{}); Code(err) != Internal || bytes.Contains([]byte(err.Error()), []byte("secret")) {
+		t.Errorf("the text of a fault travels: %v", err)
+	}
+	if len(s.faults) != 1 || s.faults[0] != pbconnect.AdminHistoryProcedure+" a secret of the disk" {
+		t.Errorf("faults are %q", s.faults)
+	}
+	if must[*Server](t)(NewServer(func() Config { c := s.config(Limits{}); c.AdminToken = nil; return c }())).config.AdminToken != nil {
+		t.Error("an operator's token from nowhere")
+	}
+}
+
+func TestAPanicIsAnErrorAndCounted(t *testing.T) {
+	key := keyOf(1)
+	s := newStage(key).open(t, Limits{}, true)
+	c := s.dial(t, key, nil)
+	for range 2 {
+		if _, err := c.Leave(context.Background(), &pb.LeaveRequest{}); Code(err) != Panicked {
+			t.Errorf("%v", err)
+		}
+	}
+	if n := s.server.Refused()[Panicked]; n != 2 || len(s.faults) != 2 {
+		t.Errorf("counted %d times, noted %q", n, s.faults)
+	}
+	if _, err := c.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRatesAreHeldForEachKeyAndAddress(t *testing.T) {
+	b := newBuckets[string](rate{2, 3}, 2)
+	at := time.Unix(100, 0)
+	for i := range 3 {
+		if b.take("a", at) != 0 {
+			t.Fatalf("call %d of a burst of 3 is refused", i)
+		}
+	}
+	if w := b.take("a", at); w != 500*time.Millisecond {
+		t.Errorf("the fourth may come after %v, want 500ms", w)
+	}
+	if b.take("b", at) != 0 || b.take("a", at.Add(500*time.Millisecond)) != 0 || b.take("a", at.Add(500*time.Millisecond)) == 0 {
+		t.Error("tokens do not come back at their rate, or keys share them")
+	}
+	// Two that are busy are all there is room for: others share one bucket.
+	for range 3 {
+		if b.take("c", at.Add(time.Second)) != 0 && b.take("d", at.Add(time.Second)) != 0 {
+			t.Error("the shared bucket is empty too early")
+		}
+	}
+	if len(b.of) > 2 {
+		t.Errorf("%d buckets, want at most 2", len(b.of))
+	}
+	if b.take("e", at.Add(time.Hour)) != 0 || len(b.of) != 1 {
+		t.Errorf("full buckets stay: %d", len(b.of))
+	}
+	if address("[2001:db8::1]:80") != address("[2001:db8::2]:81") || address("1.2.3.4:5") == address("1.2.3.5:5") || address("[::ffff:1.2.3.4]:5") != address("1.2.3.4:6") {
+		t.Error("addresses are not told apart as they should be")
+	}
+
+	key := keyOf(1)
+	now := time.Now()
+	st := newStage(key, keyOf(2))
+	st.stands = now // no call is given back while a slow machine makes these
+	s := st.open(t, Limits{KeyRate: 0.2}, false)
+	words := map[string]int{}
+	for i := range 4 {
+		word, _ := s.post(t, signed(key, checkIn, now.Add(time.Duration(i)*time.Millisecond), &pb.CheckInRequest{}))
+		words[word]++
+	}
+	if words[""] != 2 || words[SlowDown] != 2 {
+		t.Errorf("with a burst of 2, 4 calls are answered %v", words)
+	}
+	if word, status := s.post(t, signed(keyOf(2), checkIn, now, &pb.CheckInRequest{})); status != 200 {
+		t.Errorf("another key is slowed down too: %s", word)
+	}
+}
+
+func TestTimesOfKeysAreForgottenWhenTheyCannotMatter(t *testing.T) {
+	ts := times{last: map[[32]byte]int64{}}
+	for i := range 100 {
+		ts.take([32]byte{byte(i)}, int64(i), int64(i))
+	}
+	if _, ok := ts.take([32]byte{1}, 1, 100); ok {
+		t.Error("the same time is taken twice")
+	}
+	if ts.take([32]byte{200}, 10*window.Milliseconds(), 10*window.Milliseconds()); len(ts.last) != 1 {
+		t.Errorf("%d times are kept, want 1", len(ts.last))
+	}
+}
+
+func TestConfigsAreChecked(t *testing.T) {
+	good := newStage().config(Limits{})
+	for what, change := range map[string]func(*Config){
+		"id": func(c *Config) { c.ID = nil }, "handler": func(c *Config) { c.Federation = nil }, "lookup": func(c *Config) { c.Lookup = nil },
+		"piece": func(c *Config) { c.Limits.PieceBytes = 10 }, "large piece": func(c *Config) { c.Limits.PieceBytes = 1 << 30 }, "rate": func(c *Config) { c.Limits.LeastRate = -1 },
+		"memory": func(c *Config) { c.Limits.BodyMemory = 1 },
+	} {
+		c := good
+		if change(&c); func() bool { _, err := NewServer(c); return err == nil }() {
+			t.Errorf("%s: a config is let through", what)
+		}
+	}
+	for _, o := range []Options{
+		{URL: "http://a:1"},
+		{URL: "https://a:1", Pin: "sha256/x"},
+		{URL: "ftp://a"},
+		{URL: "https://a:1/path"},
+		{URL: "https://u@a:1"},
+		{URL: "a:1"},
+		{URL: "https://a", Key: make([]byte, 3)},
+		{URL: "https://a", Federation: make([]byte, wire.IDBytes+1)},
+		{URL: "http://a", Insecure: true, Pin: "sha256/x"},
+		{URL: "https://a?b"},
+	} {
+		if _, err := Dial(o); err == nil {
+			t.Errorf("%+v is let through", o)
+		}
+	}
+}

@@ -1,0 +1,382 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+)
+
+// head is a request by hand, without its body.
+func head(q raw, length string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nTacit-Auth: %s\r\n%s\r\n\r\n", q.path, q.auth, length)
+}
+
+func connection(t *testing.T, s *site) net.Conn {
+	t.Helper()
+	c := must[net.Conn](t)(net.Dial("tcp", s.addr))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// busy calls until stop is closed, and fails on the first call that does.
+func busy(t *testing.T, s *site, stop chan struct{}, clients int) *sync.WaitGroup {
+	wg := &sync.WaitGroup{}
+	for i := range clients {
+		wg.Go(func() {
+			c := s.dial(t, keyOf(i+1), nil)
+			for n := 0; ; n++ {
+				if _, err := c.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
+					t.Errorf("client %d, call %d: %v", i, n, err)
+					return
+				}
+				select {
+				case <-stop:
+					return
+				case <-time.After(2 * time.Millisecond):
+				}
+			}
+		})
+	}
+	return wg
+}
+
+// The server answers before a single byte of a body that is too long was sent.
+func TestALongBodyIsRefusedBeforeItIsRead(t *testing.T) {
+	key := keyOf(1)
+	s := newStage(key).open(t, Limits{PieceBytes: 1 << 16}, false)
+	q := signed(key, pbconnect.FederationReportProcedure, time.Now(), &pb.ReportRequest{})
+	for _, length := range []int{1<<16 + small + 1, 1 << 40} {
+		c := connection(t, s)
+		if _, err := io.WriteString(c, head(q, fmt.Sprintf("Content-Length: %d", length))); err != nil {
+			t.Fatal(err)
+		}
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || a.Header.Get(codeHeader) != Oversized || !a.Close {
+			t.Errorf("%d bytes: %v, %v, want %s and the end of the connection", length, a, err, Oversized)
+		}
+	}
+	// One that does not say how long it is is cut where it is too long.
+	c := connection(t, s)
+	go func() {
+		_, _ = io.WriteString(c, head(q, "Transfer-Encoding: chunked"))
+		for range 1 << 10 {
+			if _, err := io.WriteString(c, "1000\r\n"+strings.Repeat("x", 0x1000)+"\r\n"); err != nil {
+				return
+			}
+		}
+	}()
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || a.Header.Get(codeHeader) != Oversized {
+		t.Errorf("in chunks: %v, %v, want %s", a, err, Oversized)
+	}
+	if s.calls.Load() != 0 {
+		t.Error("a body that is too long reached a handler")
+	}
+}
+
+// Clients that send a byte now and then, or nothing, are cut; the others do not notice.
+func TestSlowClientsAreCutAndOthersAreServed(t *testing.T) {
+	keys := 4
+	st := newStage()
+	for i := range keys {
+		st.seats[fixed(keyOf(i+1))] = uint32(i)
+	}
+	s := st.open(t, Limits{Grace: time.Second, LeastRate: 1 << 20, KeyRate: -1}, false)
+	stop := make(chan struct{})
+	others := busy(t, s, stop, keys-1)
+	slow := keyOf(keys)
+	var all sync.WaitGroup
+	for what, begin := range map[string]string{
+		"a body":      head(signed(slow, pbconnect.FederationReportProcedure, time.Now(), &pb.ReportRequest{}), "Content-Length: 60000"),
+		"a small one": head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Content-Length: 1000"),
+		"chunks":      head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Transfer-Encoding: chunked"),
+		"a header":    "POST /x HTTP/1.1\r\nHost: ",
+		"nothing":     "",
+	} {
+		c := connection(t, s)
+		all.Go(func() {
+			if err := dribble(c, begin, what == "nothing"); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	others.Wait()
+	if n := s.server.Refused()[TooSlow]; n < 2 {
+		t.Errorf("%d slow bodies were counted, want at least 2: %v", n, s.server.Refused())
+	}
+}
+
+// dribble sends a beginning, and then a byte at a time until the connection is cut.
+func dribble(c net.Conn, begin string, silent bool) error {
+	if _, err := io.WriteString(c, begin); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	for sent := 0; ; sent++ {
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(20 * time.Millisecond):
+		}
+		if sent > 3000 {
+			return fmt.Errorf("still there after %d single bytes", sent)
+		}
+		if _, err := io.WriteString(c, "1"[:btoi(!silent)]); err != nil {
+			return nil
+		}
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// The same over HTTP/2, where a connection is shared: the stream ends, its neighbours go on.
+func TestASlowStreamEndsAlone(t *testing.T) {
+	st := newStage(keyOf(1), keyOf(2))
+	s := st.open(t, Limits{Grace: time.Second, LeastRate: 1 << 20, KeyRate: -1}, true)
+	silent := connection(t, s) // does not even shake hands
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection that says nothing is answered")
+	}
+	shared := must[*http.Transport](t)(NewTransport(s.pin, 1))
+	defer shared.CloseIdleConnections()
+	other := s.dial(t, keyOf(1), func(o *Options) { o.Transport = shared })
+	if _, err := other.Meet(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	before := s.server.Refused()[TooSlow] // a busy machine is slow by itself
+	q := signed(keyOf(2), checkIn, time.Now(), &pb.CheckInRequest{})
+	body, feed := io.Pipe()
+	defer feed.Close()
+	r := must[*http.Request](t)(http.NewRequest(http.MethodPost, s.url+q.path, body))
+	r.Header.Set("Content-Type", "application/proto")
+	r.Header.Set(authHeader, q.auth)
+	a, err := shared.RoundTrip(r)
+	if err == nil {
+		if a.Body.Close(); a.Header.Get(codeHeader) != TooSlow || a.ProtoMajor != 2 {
+			t.Errorf("a stream that brings nothing is answered %v, want %s over HTTP/2", a, TooSlow)
+		}
+	}
+	if s.server.Refused()[TooSlow] != before+1 {
+		t.Errorf("refused: %v, %v", s.server.Refused(), err)
+	}
+	if _, err := other.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that asks and does not read holds a handler no longer than its pace allows.
+func TestAClientThatDoesNotReadIsCut(t *testing.T) {
+	st := newStage(keyOf(1))
+	st.blob, st.piece = make([]byte, 8<<20), 8<<20
+	s := st.open(t, Limits{Grace: 300 * time.Millisecond, LeastRate: 64 << 20, PieceBytes: 8 << 20}, false)
+	q := signed(keyOf(1), pbconnect.FederationFetchProcedure, time.Now(), &pb.FetchRequest{Hash: hashOf(st.blob)})
+	c := connection(t, s)
+	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(append([]byte(head(q, fmt.Sprintf("Content-Length: %d", len(q.body)))), q.body...)); err != nil {
+		t.Fatal(err)
+	}
+	// The server closes: its write ends, and ours, sooner or later, too.
+	eventually(t, "the end of the connection", func() bool {
+		_, err := io.WriteString(c, "\r\n")
+		return err != nil
+	})
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	s := newStage(keyOf(1)).open(t, Limits{AddressConns: 3}, false)
+	var open []net.Conn
+	for range 3 {
+		open = append(open, connection(t, s))
+	}
+	// Nobody has said when a connection is accepted; the one that is too many is closed.
+	c := connection(t, s)
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("a fourth connection is served")
+	}
+	if n := s.server.Refused()["connections"]; n != 1 {
+		t.Errorf("%d connections were counted as too many, want 1", n)
+	}
+	open[0].Close()
+	client := s.dial(t, keyOf(1), func(o *Options) { o.Tries = 50; o.Pause = 10 * time.Millisecond })
+	if _, err := client.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
+		t.Errorf("after one has left: %v", err)
+	}
+}
+
+func TestOnlyThePinnedKeyIsBelieved(t *testing.T) {
+	dir := t.TempDir()
+	_, other, err := MakeTLS(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, again, err := MakeTLS(dir); err != nil || again != other {
+		t.Errorf("the pin is %s, and then %s, %v", other, again, err)
+	}
+	file := filepath.Join(dir, "tls.pem")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key is kept with mode %v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := MakeTLS(dir); err == nil {
+		t.Error("a key that all may read is used")
+	}
+	s := newStage(keyOf(1)).open(t, Limits{}, true)
+	ctx := context.Background()
+	if _, err := s.dial(t, keyOf(1), nil).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin = other }).CheckIn(ctx, &pb.CheckInRequest{}); !errors.Is(err, errPin) {
+		t.Errorf("another pin: %v", err)
+	}
+	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin = "" }).CheckIn(ctx, &pb.CheckInRequest{}); err == nil {
+		t.Error("without a pin, a self-made certificate is believed")
+	}
+	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin, o.URL, o.Insecure = "", "http"+s.url[5:], true }).CheckIn(ctx, &pb.CheckInRequest{}); err == nil {
+		t.Error("a server with TLS answers without it")
+	}
+	old := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}
+	if c, err := tls.Dial("tcp", s.addr, old); err == nil {
+		c.Close()
+		t.Error("TLS 1.2 is spoken")
+	}
+}
+
+// Bodies that are announced, and never come, hold no memory.
+func TestMemoryIsHeldForWhatCame(t *testing.T) {
+	var b budget
+	b.left.Store(10_000)
+	all, held, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, &b)
+	if err != nil || len(all) != 5000 || held < 5000 || b.left.Load() != 10_000-int64(held) {
+		t.Errorf("%d bytes, %d held, %d left, %v", len(all), held, b.left.Load(), err)
+	}
+	if _, more, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, &b); !errors.Is(err, errBudget) {
+		t.Errorf("%d more, %v", more, err)
+	} else {
+		b.give(more)
+	}
+	b.give(held)
+	var long *http.MaxBytesError
+	if _, held, err := readBody(strings.NewReader(strings.Repeat("x", 6001)), 6000, &b); !errors.As(err, &long) {
+		t.Errorf("a byte too many: %v", err)
+	} else {
+		b.give(held)
+	}
+	if all, held, err := readBody(strings.NewReader(strings.Repeat("x", 6000)), 6000, &b); err != nil || len(all) != 6000 {
+		t.Errorf("as long as may be: %v", err)
+	} else {
+		b.give(held)
+	}
+	if b.left.Load() != 10_000 {
+		t.Errorf("%d are left of 10000", b.left.Load())
+	}
+	runtime.KeepAlive(all)
+}
+
+// begin sends the start of a request, and no more of it.
+func begin(t *testing.T, s *site, q raw, some int) net.Conn {
+	t.Helper()
+	c := connection(t, s)
+	if _, err := io.WriteString(c, head(q, "Content-Length: 4000")+strings.Repeat("x", some)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// patience is how long a test waits for what must come: a busy machine is slow.
+const patience = 5 * time.Minute
+
+// eventually waits for what another goroutine brings about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s: not after %v", what, patience)
+}
+
+// Signatures are checked when a body is there: until then a key has its few calls, and
+// those who have no seat have a small part of the memory, and no more.
+func TestUnfinishedBodiesStarveNobody(t *testing.T) {
+	one, other := keyOf(1), keyOf(2)
+	s := newStage(one, other).open(t, Limits{PieceBytes: 1 << 16, BodyMemory: 1 << 17}, false)
+	now := time.Now()
+	q := signed(one, checkIn, now, &pb.CheckInRequest{})
+	q.auth = q.auth[:len(q.auth)-8] + "00000000" // it need not even hold
+	var open []net.Conn
+	for range mostFlights {
+		open = append(open, begin(t, s, q, 1))
+	}
+	inFlight := func() int {
+		s.server.flights.mu.Lock()
+		defer s.server.flights.mu.Unlock()
+		return s.server.flights.of[fixed(one)]
+	}
+	eventually(t, "calls in flight", func() bool { return inFlight() == mostFlights })
+	if word, _ := s.post(t, signed(one, checkIn, now.Add(time.Millisecond), &pb.CheckInRequest{})); word != SlowDown {
+		t.Errorf("one more call of the same key is answered %q, want %s", word, SlowDown)
+	}
+	if word, status := s.post(t, signed(other, checkIn, now, &pb.CheckInRequest{})); status != 200 {
+		t.Errorf("another key: %s", word)
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	eventually(t, "the end of both", func() bool { return inFlight() == 0 })
+	if word, status := s.post(t, signed(one, checkIn, now.Add(2*time.Millisecond), &pb.CheckInRequest{})); status != 200 {
+		t.Errorf("the key, when its calls have ended: %s", word)
+	}
+
+	// Strangers have a key for every call.
+	all, whole := int64(s.server.limits.strangers()), s.server.memory.left.Load()
+	for i := 0; s.server.strangers.left.Load() >= 4096; i++ {
+		left := s.server.strangers.left.Load()
+		begin(t, s, signed(keyOf(100+i), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{}), 3000)
+		eventually(t, "a stranger's memory", func() bool { return s.server.strangers.left.Load() <= left-4096 })
+	}
+	key := fixed(keyOf(50))
+	for range 4 { // what is left is less than a body
+		begin(t, s, signed(keyOf(99), pbconnect.FederationHelloProcedure, now, &pb.HelloRequest{}), 0)
+	}
+	eventually(t, "all of the strangers' memory", func() bool { return s.server.strangers.left.Load() < 1024 })
+	if word, _ := s.post(t, signed(keyOf(50), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "token", Key: key[:]})); word != SlowDown {
+		t.Errorf("one more stranger is answered %q, want %s", word, SlowDown)
+	}
+	if got := s.server.memory.left.Load(); got != whole {
+		t.Errorf("strangers with %d bytes hold %d of the others' memory", all, whole-got)
+	}
+	if word, status := s.post(t, signed(other, checkIn, now.Add(time.Millisecond), &pb.CheckInRequest{})); status != 200 {
+		t.Errorf("a device, while strangers hold all that they may: %s", word)
+	}
+}

@@ -1,0 +1,289 @@
+package rpc
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+func must[T any](t testing.TB) func(T, error) T {
+	return func(x T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+}
+
+func keyOf(i int) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", i))
+}
+
+func fixed(key ed25519.PrivateKey) (out [32]byte) {
+	copy(out[:], key.Public().(ed25519.PublicKey))
+	return out
+}
+
+// stage is a small coordinator: seats, one blob, reports in pieces.
+type stage struct {
+	pbconnect.UnimplementedAdminHandler
+	mu      sync.Mutex
+	seats   map[[32]byte]uint32
+	revoked map[[32]byte]bool
+	blob    []byte
+	piece   int
+	parts   map[uint32]*wire.Assembly
+	calls   atomic.Int64 // that reached a handler
+	check   func(context.Context) error
+	offset  atomic.Int64 // ms of its clock
+	stands  time.Time    // where its clock stands, if it does
+	faults  []string
+}
+
+var federation = bytes.Repeat([]byte{3}, wire.IDBytes)
+
+func newStage(keys ...ed25519.PrivateKey) *stage {
+	s := &stage{seats: map[[32]byte]uint32{}, revoked: map[[32]byte]bool{}, parts: map[uint32]*wire.Assembly{}, piece: 1 << 20}
+	for i, k := range keys {
+		s.seats[fixed(k)] = uint32(i)
+	}
+	return s
+}
+
+func (s *stage) lookup(key [32]byte) (uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.revoked[key] {
+		return 0, Refuse(Revoked, connect.CodePermissionDenied, "the key was revoked")
+	}
+	seat, ok := s.seats[key]
+	if !ok {
+		return 0, Refuse(UnknownKey, connect.CodeUnauthenticated, "no such key")
+	}
+	return seat, nil
+}
+
+func (s *stage) now() time.Time {
+	if !s.stands.IsZero() {
+		return s.stands
+	}
+	return time.Now().Add(time.Duration(s.offset.Load()) * time.Millisecond)
+}
+
+func (s *stage) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, error) {
+	return &pb.HelloResponse{Name: "stage", Key: make([]byte, 32)}, nil
+}
+
+func (s *stage) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolResponse, error) {
+	s.calls.Add(1)
+	if q.Token != "token" {
+		return nil, Refuse(BadToken, connect.CodePermissionDenied, "no such token")
+	}
+	who, _ := From(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seats[who.Key] = uint32(len(s.seats))
+	return &pb.EnrolResponse{Seat: s.seats[who.Key]}, nil
+}
+
+func (s *stage) CheckIn(ctx context.Context, _ *pb.CheckInRequest) (*pb.CheckInResponse, error) {
+	s.calls.Add(1)
+	if s.check != nil {
+		if err := s.check(ctx); err != nil {
+			return nil, err
+		}
+	}
+	who, ok := From(ctx)
+	if !ok {
+		panic("a call without a caller")
+	}
+	return &pb.CheckInResponse{What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: who.Seat}}}, nil
+}
+
+func (s *stage) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse, error) {
+	s.calls.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !bytes.Equal(q.Hash, wire.Name(s.blob).Hash) || q.Offset > uint64(len(s.blob)) {
+		return nil, Refuse(NoSuchBlob, connect.CodeNotFound, "no such blob")
+	}
+	rest := s.blob[q.Offset:]
+	return &pb.FetchResponse{Data: rest[:min(len(rest), s.piece)]}, nil
+}
+
+func (s *stage) Report(ctx context.Context, q *pb.ReportRequest) (*pb.ReportResponse, error) {
+	s.calls.Add(1)
+	who, _ := From(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	blob := &pb.Blob{Hash: q.Digest, Bytes: q.Bytes}
+	a := s.parts[who.Seat]
+	if a == nil || !a.Is(blob) {
+		var err error
+		if a, err = wire.Assemble(blob, 1<<26); err != nil {
+			return nil, Refuse(Malformed, connect.CodeInvalidArgument, "%v", err)
+		}
+		s.parts[who.Seat] = a
+	}
+	if err := a.Add(q.Offset, q.Data); err != nil {
+		return nil, Refuse(Malformed, connect.CodeInvalidArgument, "%v", err)
+	}
+	if !a.Done() {
+		return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: a.Next()}, nil
+	}
+	if _, err := a.Bytes(); err != nil {
+		return nil, Refuse(BadDigest, connect.CodeInvalidArgument, "%v", err)
+	}
+	return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+}
+
+func (s *stage) Mask(_ context.Context, q *pb.MaskRequest) (*pb.MaskResponse, error) {
+	s.calls.Add(1)
+	if end := q.Offset + uint64(len(q.Message)); end < q.Bytes {
+		return &pb.MaskResponse{State: pb.MaskResponse_PART, Next: end}, nil
+	}
+	return &pb.MaskResponse{State: pb.MaskResponse_TAKEN}, nil
+}
+
+func (s *stage) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+	s.calls.Add(1)
+	panic("leaving is not for this stage")
+}
+
+func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return &pb.StatusResponse{Json: "{}"}, nil
+}
+
+func (s *stage) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
+	return nil, fmt.Errorf("a secret of the disk")
+}
+
+func (s *stage) Export(_ context.Context, q *pb.ExportRequest, out *connect.ServerStream[pb.FetchResponse]) error {
+	for range 3 {
+		if err := out.Send(&pb.FetchResponse{Data: s.blob}); err != nil {
+			return err
+		}
+	}
+	if q.Version != 0 {
+		return Refuse(NoSuchBlob, connect.CodeNotFound, "no such version")
+	}
+	return nil
+}
+
+// site is a stage behind a server on a socket.
+type site struct {
+	*stage
+	server *Server
+	url    string
+	pin    string
+	http   *http.Server
+	addr   string
+}
+
+func (s *stage) config(limits Limits) Config {
+	return Config{
+		Federation: s, Admin: s, ID: federation, Lookup: s.lookup, AdminToken: func() string { return "operator" }, Now: s.now,
+		Start: time.Now().Add(-time.Hour), Limits: limits,
+		Fault: func(procedure string, err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.faults = append(s.faults, procedure+" "+err.Error())
+		},
+	}
+}
+
+func (s *stage) open(t testing.TB, limits Limits, secure bool) *site {
+	t.Helper()
+	limits.AddressRate = -1
+	limits.Grace, limits.Call = cmp.Or(limits.Grace, patience), cmp.Or(limits.Call, patience) // the machine may be slow
+	out := &site{stage: s, server: must[*Server](t)(NewServer(s.config(limits)))}
+	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+	out.addr = l.Addr().String()
+	out.url = "http://" + out.addr
+	var config *tls.Config
+	if secure {
+		var err error
+		if config, out.pin, err = MakeTLS(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		out.url = "https://" + out.addr
+	}
+	out.http = out.server.HTTP(config)
+	out.http.ErrorLog = log.New(io.Discard, "", 0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if secure {
+			_ = out.http.ServeTLS(out.server.Listener(l), "", "")
+		} else {
+			_ = out.http.Serve(out.server.Listener(l))
+		}
+	}()
+	t.Cleanup(func() { out.http.Close(); <-done })
+	return out
+}
+
+func (s *site) dial(t testing.TB, key ed25519.PrivateKey, change func(*Options)) *Client {
+	t.Helper()
+	o := Options{URL: s.url, Pin: s.pin, Insecure: s.pin == "", Key: key, Pause: time.Millisecond}
+	if change != nil {
+		change(&o)
+	}
+	c := must[*Client](t)(Dial(o))
+	t.Cleanup(c.options.Transport.CloseIdleConnections)
+	return c
+}
+
+// raw is a request with all of its parts to be chosen.
+type raw struct {
+	path, auth string
+	header     map[string]string
+	body       []byte
+}
+
+const checkIn = pbconnect.FederationCheckInProcedure
+
+func signed(key ed25519.PrivateKey, path string, at time.Time, m proto.Message) raw {
+	body, err := proto.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return raw{path: path, auth: wire.SignRequest(key, federation, path, at.UnixMilli(), [wire.NonceBytes]byte{1}, body), body: body}
+}
+
+func (s *site) post(t testing.TB, q raw) (word string, status int) {
+	t.Helper()
+	r := must[*http.Request](t)(http.NewRequest(http.MethodPost, s.url+q.path, bytes.NewReader(q.body)))
+	r.Header.Set("Content-Type", "application/proto")
+	r.Header.Set(authHeader, q.auth)
+	for k, v := range q.header {
+		r.Header.Set(k, v)
+	}
+	c := http.Client{Transport: must[*http.Transport](t)(NewTransport(s.pin, 1))}
+	defer c.CloseIdleConnections()
+	a, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Body.Close()
+	return a.Header.Get(codeHeader), a.StatusCode
+}

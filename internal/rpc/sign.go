@@ -1,0 +1,168 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	mrand "math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// signer is a RoundTripper that signs each request over the bytes that it sends, and
+// sends it again where that may help: every call of the protocol may be made twice.
+type signer struct {
+	options    *Options
+	federation func() []byte
+	turn       chan struct{} // one request at a time
+	offset     atomic.Int64  // ms that the coordinator's clock is ahead
+	last       int64
+	send       func(*http.Request, []byte) (*http.Response, error) // once; a test may have its own
+}
+
+// longest is the longest pause between two tries.
+const longest = 30 * time.Second
+
+func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	body, err := take(r)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	corrected := "" // by which word: a clock that was off may still be behind the key's last time
+	for try := 1; ; try++ {
+		answer, err := s.send(r, body)
+		switch {
+		case err == nil && corrected != Replayed && corrected != answer.Header.Get(codeHeader) && s.correct(answer.Header):
+			corrected = answer.Header.Get(codeHeader)
+			try--
+			continue
+		case try >= s.options.Tries, ctx.Err() != nil, err == nil && !again(answer), err != nil && !passing(err):
+			return answer, err
+		}
+		var header http.Header
+		if answer != nil {
+			header = answer.Header
+		}
+		if !s.pause(ctx, try, header) {
+			return answer, err
+		}
+	}
+}
+
+// take takes the body out of a request.
+func take(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	defer r.Body.Close()
+	return io.ReadAll(r.Body)
+}
+
+// once sends a request once, and reads its whole answer, so that one that breaks off is
+// seen here.
+func (s *signer) once(r *http.Request, body []byte) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.Patience)
+	defer cancel()
+	q := r.Clone(ctx)
+	q.ContentLength = int64(len(body))
+	q.GetBody = func() (io.ReadCloser, error) {
+		if len(body) == 0 {
+			return http.NoBody, nil
+		}
+		return io.NopCloser(bytes.NewReader(body)), nil
+	}
+	q.Body, _ = q.GetBody()
+	if r.URL.Path != pbconnect.FederationHelloProcedure {
+		var nonce [wire.NonceBytes]byte
+		rand.Read(nonce[:])
+		s.last = max(s.last+1, s.options.Now().UnixMilli()+s.offset.Load())
+		q.Header.Set(authHeader, wire.SignRequest(s.options.Key, s.federation(), r.URL.Path, s.last, nonce, body))
+	}
+	a, err := s.options.Transport.RoundTrip(q)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Body.Close()
+	all, err := io.ReadAll(io.LimitReader(a.Body, mostAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("rpc: an answer broke off: %w", err)
+	}
+	if len(all) > mostAnswer {
+		return nil, errLong
+	}
+	a.Body = io.NopCloser(bytes.NewReader(all))
+	return a, nil
+}
+
+var errLong = fmt.Errorf("rpc: an answer of more than %d bytes", mostAnswer)
+
+// correct learns the coordinator's clock from an answer that refused a time.
+func (s *signer) correct(h http.Header) bool {
+	if word := h.Get(codeHeader); word != StaleTime && word != Replayed {
+		return false
+	}
+	clock, err := strconv.ParseInt(h.Get(clockHeader), 10, 64)
+	if err != nil || clock < 0 || clock > mostClock {
+		return false
+	}
+	s.learn(clock)
+	s.last = 0
+	return true
+}
+
+// mostClock is a time that no coordinator has: some ten thousand years.
+const mostClock = 1 << 48
+
+func (s *signer) learn(clock int64) { s.offset.Store(clock - s.options.Now().UnixMilli()) }
+
+// again reports whether an answer says that a later try may have another.
+func again(a *http.Response) bool {
+	switch word := a.Header.Get(codeHeader); a.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
+		return word == "" || word == SlowDown || word == TooSlow || word == CutOff
+	}
+	return false
+}
+
+// passing reports whether an error of the network may pass. A wrong key does not.
+func passing(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var host x509.HostnameError
+	return !errors.Is(err, errPin) && !errors.Is(err, http.ErrSchemeMismatch) && !errors.Is(err, errLong) &&
+		!errors.As(err, &unknown) && !errors.As(err, &invalid) && !errors.As(err, &host)
+}
+
+// pause waits before the next try: twice as long each time, spread so that devices that
+// were cut off together do not come back together.
+func (s *signer) pause(ctx context.Context, try int, h http.Header) bool {
+	d := min(s.options.Pause<<min(try-1, 20), longest)
+	d = d/2 + time.Duration(mrand.Int64N(int64(d)+1))
+	if sec, err := strconv.Atoi(h.Get("Retry-After")); err == nil && sec > 0 {
+		d = max(d, min(time.Duration(sec)*time.Second, longest))
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,100 @@
+package experiment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/reference"
+	"github.com/tacit-rec/tacit/internal/study/report"
+)
+
+// refsVersion is raised when a reference's definition changes.
+const refsVersion = 3
+
+// referenceRow is a reference row with its metrics user by user.
+type referenceRow struct {
+	report.Reference
+	Sampled metrics.Each `json:"each_sampled"`
+	Full    metrics.Each `json:"each_full"`
+}
+
+// references measures the reference rows, or takes them from the cache: they
+// depend on data, protocol, seed and sampling, and on no method.
+func references(ctx context.Context, c reference.Config, tell func(Referring)) (map[string]*referenceRow, error) {
+	out := map[string]*referenceRow{}
+	for _, name := range reference.Names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		path := refPath(name, c)
+		if r := readRef(path); r != nil {
+			out[name] = r
+			continue
+		}
+		tell(Referring{Name: name})
+		var mu sync.Mutex
+		last := time.Now()
+		c.Tell = func(done, all int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if time.Since(last) > time.Second {
+				last = time.Now()
+				tell(Referring{name, done, all})
+			}
+		}
+		row, err := reference.Compute(ctx, name, c)
+		if err != nil {
+			return nil, err
+		}
+		r := &referenceRow{report.Reference{Valid: row.Valid, Test: row.Test, New: row.New, Reason: row.Reason, About: row.About, Seconds: row.Seconds}, row.Sampled, row.Full}
+		out[name] = r
+		if path != "" {
+			b, err := json.Marshal(r)
+			if err == nil && os.MkdirAll(filepath.Dir(path), 0o755) == nil {
+				// A cache that cannot be written is no reason to stop.
+				_ = writeFile(path, b)
+			}
+		}
+	}
+	return out, nil
+}
+
+func refPath(name string, c reference.Config) string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	// What every row depends on, and the bits of this program; then what this row
+	// alone reads.
+	key := fmt.Sprintf("%d %s %s %s %+v %d %d %d", refsVersion, SelfTestDigest, name, c.Split.Info().Hash, c.Split.Protocol, c.Split.Seed, c.Ties, c.EvalUsers)
+	switch name {
+	case "local":
+		key += fmt.Sprintf(" %d %d", c.Negatives, c.Seed)
+	case "memoriser":
+		key += fmt.Sprintf(" %d %d %d", c.Negatives, c.Seed, c.Rounds)
+	}
+	sum := sha256.Sum256([]byte(key))
+	return filepath.Join(dir, "tacit", "references", name+"-"+hex.EncodeToString(sum[:12])+".json")
+}
+
+func readRef(path string) *referenceRow {
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) > 256<<20 {
+		return nil
+	}
+	var r referenceRow
+	if json.Unmarshal(b, &r) != nil || r.Test == nil && r.Reason == "" || !paired(r.Sampled) || !paired(r.Full) {
+		return nil
+	}
+	return &r
+}
+
+func paired(e metrics.Each) bool { return len(e.HR) == len(e.Users) && len(e.NDCG) == len(e.Users) }

@@ -1,0 +1,282 @@
+package experiment
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/figure"
+	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// Figuring is told of the figure that is being computed, once the figures have
+// taken two seconds.
+type Figuring struct{ Name string }
+
+const patience = 2 * time.Second
+
+// What the figures of a run may cost. All of it is fixed by the data and the method,
+// and not by a clock, so that the figures of a run are the same on any machine.
+const (
+	mapItems       = 1000      // the most popular, in the maps
+	mapSteps       = 250       // of t-SNE
+	mapPerplexity  = 30        // and its neighbours
+	spectrumRows   = 4000      // of an item table
+	spectrumDims   = 256       // above this no spectrum
+	spectrumRounds = 10        // rounds with a spectrum; fewer for wide rows
+	inferUsers     = 500       // that try the three tables
+	countUsers     = 20_000    // whose rows are counted for popularity
+	manyUsers      = 200_000   // above this no device is looked at
+	landscapeWork  = 4e9       // multiplications, about
+	landscapeWide  = 2_000_000 // shared numbers above which the grid is coarse
+	landscapeMost  = 20_000_000
+)
+
+// figures computes the figures of one run, outside of its clock.
+type figures struct {
+	job    *Job
+	run    *sim.Run
+	split  *data.Split
+	counts []int    // train rows by item
+	order  []uint32 // items, the most popular first
+	spent  time.Duration
+}
+
+func (j *Job) figures(run *sim.Run, split *data.Split) *figures {
+	if !j.Figures || j.Out == "" {
+		return nil
+	}
+	start := time.Now()
+	f := &figures{job: j, run: run, split: split, counts: sim.Popularity(split, countUsers)}
+	f.order = make([]uint32, len(f.counts))
+	for i := range f.order {
+		f.order[i] = uint32(i)
+	}
+	slices.SortStableFunc(f.order, func(a, b uint32) int { return f.counts[b] - f.counts[a] })
+	f.spent = time.Since(start)
+	return f
+}
+
+// seen is the time that figures took.
+func (f *figures) seen() time.Duration {
+	if f == nil {
+		return 0
+	}
+	return f.spent
+}
+
+// table is the shared item table as it stands.
+func (f *figures) table() (slot int, t figure.Rows, ok bool) {
+	slot, dim, ok := f.run.ItemTable()
+	if !ok || dim > spectrumDims {
+		return 0, t, false
+	}
+	v, n := f.run.Engine.Value[slot], f.split.Items()
+	return slot, figure.Rows{N: n, Dim: dim, Stride: len(v) / n, Data: v}, true
+}
+
+// spectra measures the item table, in rounds that are spread evenly and the first.
+func (f *figures) spectra(round int) []report.Spectrum {
+	if f == nil {
+		return nil
+	}
+	start := time.Now()
+	defer func() { f.spent += time.Since(start) }()
+	_, t, ok := f.table()
+	if !ok {
+		return nil
+	}
+	times := spectrumRounds
+	if t.Dim > 64 {
+		times = 4
+	}
+	all := f.run.Rounds
+	if round != 1 && round*times/all == (round-1)*times/all {
+		return nil
+	}
+	var every, trained []uint32
+	for i := range uint32(t.N) {
+		if every = append(every, i); f.counts[i] > 0 {
+			trained = append(trained, i)
+		}
+	}
+	some := t.Pick(evenly(trained, spectrumRows))
+	var out []report.Spectrum
+	for _, p := range []struct {
+		of   string
+		rows figure.Rows
+	}{{"all", t.Pick(evenly(every, spectrumRows))}, {"trained", some}, {"unit", some.Unit()}} {
+		s := figure.SpectrumOf(p.rows)
+		one := report.Spectrum{
+			Of: p.of, Rows: s.Rows, EffectiveRank: report.Short(s.EffectiveRank),
+			Abundance: report.Short(s.Abundance), Participation: report.Short(s.Participation),
+		}
+		for _, x := range s.Singular {
+			one.Singular = append(one.Singular, report.Short(x))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// evenly takes at most n of xs, spread over them.
+func evenly[T any](xs []T, n int) []T {
+	if len(xs) <= n {
+		return xs
+	}
+	out := make([]T, n)
+	for i := range out {
+		out[i] = xs[i*len(xs)/n]
+	}
+	return out
+}
+
+// users are at most n of them, spread over the data.
+func (f *figures) users(n int) []int {
+	all := make([]int, f.split.Users())
+	for i := range all {
+		all[i] = i
+	}
+	return evenly(all, n)
+}
+
+// compute makes the figures of a finished run.
+func (f *figures) compute(ctx context.Context) (*report.Figures, error) {
+	if f == nil {
+		return nil, nil
+	}
+	start := time.Now()
+	out := &report.Figures{Schema: report.Schema, Missing: map[string]string{}}
+	for _, step := range []struct {
+		key, name string
+		do        func(context.Context, *report.Figures) string
+	}{
+		{"popularity", "popularity and coverage", f.popularity},
+		{"inference", "the three tables", f.inference},
+		{"items", "the map of items", f.items},
+		{"landscape", "the loss landscape", f.landscape},
+	} {
+		told := make(chan struct{})
+		slow := time.AfterFunc(patience-time.Since(start), func() {
+			defer close(told)
+			f.job.Tell(Figuring{step.name})
+		})
+		if why := step.do(ctx, out); why != "" {
+			out.Missing[step.key] = why
+		}
+		if !slow.Stop() {
+			<-told // one call at a time
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	out.Seconds = report.Short((f.spent + time.Since(start)).Seconds())
+	return out, nil
+}
+
+func (f *figures) inference(_ context.Context, out *report.Figures) string {
+	if !f.run.CanInfer() {
+		return "devices do not recommend with tables of their own"
+	}
+	if f.split.Users() > manyUsers {
+		return "there are too many users"
+	}
+	users := f.users(inferUsers)
+	got := f.run.Infer(users)
+	of := func(p []metrics.Place) [2]float64 {
+		m := metrics.Of(p, f.run.TieRule())
+		return [2]float64{report.Short(m.HR10()), report.Short(m.NDCG10())}
+	}
+	out.Inference = &report.Inference{Users: metrics.Of(got.Own, f.run.TieRule()).Users, Own: of(got.Own), Base: of(got.Global)}
+	if got.Random != nil {
+		o := of(got.Random)
+		out.Inference.Other = &o
+	}
+	return ""
+}
+
+// items makes the maps of the most popular items, seen by the device with the
+// median number of rows.
+func (f *figures) items(ctx context.Context, out *report.Figures) string {
+	slot, table, ok := f.table()
+	switch {
+	case !ok:
+		return "the method shares no item table, or one that is too wide"
+	case f.split.Users() > manyUsers:
+		return "there are too many users"
+	}
+	sight := f.run.See(f.median(), slot)
+	ids := f.order[:min(mapItems, len(f.order))]
+	m := &report.ItemMap{Catalogue: table.N, Dim: table.Dim, User: f.split.Info().UserName(sight.User)}
+	kind := map[uint32]string{}
+	for _, list := range []struct {
+		kind  string
+		items []uint32
+	}{{"negative", sight.Drawn}, {"train", sight.Train}} {
+		for _, i := range list.items {
+			kind[i] = list.kind
+		}
+	}
+	if sight.Valid != data.None {
+		kind[uint32(sight.Valid)] = "valid"
+	}
+	if sight.Test != data.None {
+		kind[uint32(sight.Test)] = "test"
+	}
+	for _, i := range ids {
+		one := report.MapItem{Item: int(i), Title: f.title(i), Rows: f.counts[i], Kind: kind[i], Global: report.Short(float64(sight.Global[i]))}
+		if sight.Own != nil {
+			own := report.Short(float64(sight.Own[i]))
+			one.Own = &own
+		}
+		m.Items = append(m.Items, one)
+	}
+	tables, names := []figure.Rows{table.Pick(ids)}, []string{"coordinator"}
+	if sight.Table != nil {
+		own := table
+		own.Data = sight.Table
+		tables, names = append(tables, own.Pick(ids)), append(names, "device")
+	}
+	m.Maps = make([]report.Map, 2*len(tables))
+	var wg sync.WaitGroup
+	for k, t := range tables {
+		wg.Go(func() {
+			xy, shares := figure.PCA(t)
+			m.Maps[2*k] = report.Map{Table: names[k], Kind: "pca", Shares: &shares, XY: shortened(xy)}
+			xy = figure.TSNE(t, mapPerplexity, mapSteps, f.run.Seed, func() bool { return ctx.Err() != nil })
+			m.Maps[2*k+1] = report.Map{Table: names[k], Kind: "tsne", XY: shortened(xy)}
+		})
+	}
+	wg.Wait()
+	out.Items = m
+	return ""
+}
+
+func shortened(xy [][2]float64) [][2]float64 {
+	for i := range xy {
+		xy[i] = [2]float64{report.Short(xy[i][0]), report.Short(xy[i][1])}
+	}
+	return xy
+}
+
+// median is the user with the median number of train rows, of those with a test item.
+func (f *figures) median() int {
+	type user struct{ u, rows int }
+	var all []user
+	var p data.Part
+	for u := range min(f.split.Users(), countUsers) {
+		if f.split.User(u, &p); p.Test != data.None {
+			all = append(all, user{u, len(p.Train)})
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.SortStableFunc(all, func(a, b user) int { return a.rows - b.rows })
+	return all[len(all)/2].u
+}

@@ -1,0 +1,190 @@
+package experiment
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tacit-rec/tacit/internal/atomicfile"
+	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// Names of the files of a run folder.
+const (
+	ConfigFile     = "config.toml"
+	EnvFile        = "env.json"
+	MetricsFile    = "metrics.jsonl"
+	ResultFile     = "result.json"
+	UsersFile      = "per_user.csv"
+	BesideFile     = "per_user_references.csv"
+	FiguresFile    = "figures.json"
+	ChoiceFile     = "tried.json"
+	ReportFile     = "report.html"
+	CheckpointFile = "checkpoint/state"
+)
+
+func writeFile(path string, b []byte) error { return atomicfile.Write(path, b) }
+
+// folder is a run folder that is being written; nil is a run without one.
+type folder struct {
+	dir     string
+	metrics bytes.Buffer // the whole of metrics.jsonl so far
+	file    *os.File     // metrics.jsonl, written to after every round
+	ledger  io.Closer    // nil for a run without a privacy promise
+	told    int          // rounds that metrics.jsonl had when the run was resumed
+}
+
+// openFolder prepares dir for a run. A folder that holds something else, or a
+// finished run, is not touched unless force is given.
+func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	if err := claim(dir, force); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ChoiceFile, ReportFile} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := putAside(dir); err != nil {
+		return nil, err
+	}
+	e, err := json.MarshalIndent(env, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{dir: dir}
+	if err := f.write(ConfigFile, s.TOML()); err != nil {
+		return nil, input(err, "give an -o that can be written to")
+	}
+	return f, errors.Join(f.write(EnvFile, append(e, '\n')), f.openMetrics())
+}
+
+// claim says why a run must not be written to dir: it holds one, or something else.
+// With force a run that it holds may be replaced.
+func claim(dir string, force bool) error {
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return input(fmt.Errorf("-o %s is a file; want a folder", dir), "give another -o")
+	}
+	has := func(name string) bool { return exists(filepath.Join(dir, name)) }
+	others, _ := os.ReadDir(dir)
+	goOn := "tacit run --resume " + dir + " goes on with it; --force starts anew"
+	switch {
+	case len(others) > 0 && !has(ConfigFile):
+		return input(fmt.Errorf("%s is not empty and is no run folder", dir), "give another -o")
+	case force:
+		return nil
+	case has(ResultFile):
+		return input(fmt.Errorf("%s holds a finished run", dir), "give another -o, or --force to replace it")
+	case has(CheckpointFile):
+		return input(fmt.Errorf("%s holds a run that was stopped", dir), goOn)
+	case has(ConfigFile):
+		return input(fmt.Errorf("%s holds a run that is under way, or was killed", dir), goOn)
+	}
+	return nil
+}
+
+// openMetrics writes metrics.jsonl as it is so far and keeps it open.
+func (f *folder) openMetrics() error {
+	if err := f.write(MetricsFile, f.metrics.Bytes()); err != nil {
+		return err
+	}
+	var err error
+	f.file, err = os.OpenFile(filepath.Join(f.dir, MetricsFile), os.O_APPEND|os.O_WRONLY, 0o644)
+	return err
+}
+
+func (f *folder) close() {
+	if f != nil && f.file != nil {
+		f.file.Close()
+	}
+	if f != nil && f.ledger != nil {
+		f.ledger.Close()
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func (f *folder) write(name string, b []byte) error { return writeFile(filepath.Join(f.dir, name), b) }
+
+// line is a line of metrics.jsonl.
+type line struct {
+	sim.Event
+	Spectra []report.Spectrum `json:"spectra,omitempty"`
+}
+
+func (f *folder) event(ev line) error {
+	if f == nil {
+		return nil
+	}
+	b, err := json.Marshal(ev)
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	f.metrics.Write(b)
+	_, err = f.file.Write(b)
+	return err
+}
+
+// points reads the metrics back as a report wants them.
+func (f *folder) points() ([]report.Point, error) {
+	var out []report.Point
+	for line := range bytes.Lines(f.metrics.Bytes()) {
+		var p report.Point
+		if err := json.Unmarshal(line, &p); err != nil {
+			return nil, fmt.Errorf("lab: %s line %d: %w", MetricsFile, len(out)+1, err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// checkpoint writes the state. It knows its round, so metrics that are ahead of it
+// after a crash are cut on resume.
+func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
+	if f == nil {
+		return nil
+	}
+	return atomicfile.WriteTo(filepath.Join(f.dir, CheckpointFile), func(w io.Writer) error { return r.Save(w, fingerprint) })
+}
+
+// resume loads the checkpoint and cuts the metrics to the rounds it holds. A run
+// that was killed before its first checkpoint starts again.
+func (f *folder) resume(r *sim.Run, fingerprint string) error {
+	anew := fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(f.dir, ConfigFile), f.dir)
+	if b, err := os.ReadFile(filepath.Join(f.dir, MetricsFile)); err == nil {
+		f.told = bytes.Count(b, []byte("\n"))
+	}
+	file, err := os.Open(filepath.Join(f.dir, CheckpointFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return f.openMetrics()
+	} else if err != nil {
+		return input(err, anew)
+	}
+	defer file.Close()
+	if err := r.Load(file, fingerprint); err != nil {
+		return input(err, anew)
+	}
+	b, err := os.ReadFile(filepath.Join(f.dir, MetricsFile))
+	if err != nil {
+		return input(err, anew)
+	}
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	if whole := len(lines) - 1; whole < r.Measured() { // the last is what follows the last newline
+		return input(fmt.Errorf("%s has %d rounds, the checkpoint has %d", MetricsFile, whole, r.Measured()), anew)
+	}
+	f.metrics.Write(bytes.Join(lines[:r.Measured()], nil))
+	return f.openMetrics()
+}

@@ -1,0 +1,70 @@
+package experiment
+
+import (
+	"slices"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/param"
+)
+
+// perSample is what training costs on one core, in seconds for each sample and pass,
+// and roughly; networks cost more than the rest.
+var perSample = map[string]float64{
+	"metamf": 2.5e-6, "dp-privrec": 25e-6, "fedpergnn": 0.3e-6, "fedrap": 0.1e-6, "fedrap+plgc": 1.1e-6, "fedrecgel": 30e-6, "nn-self": 60e-6,
+}
+
+// perSquare is what a closed-form solve costs, for each row of a user and each pair of
+// dimensions, and for each user and three dimensions a third of it.
+const perSquare = 1e-9
+
+// perPair and perTriple are what the coordinator of a method with a matrix over pairs of
+// items spends on it in a run, in seconds for each pair and each triple of items: EASE's
+// inverse takes the cube of the catalogue, however few users there are.
+var (
+	perPair   = map[string]float64{"oneshot": 6e-7, "tacit-private": 6e-7, "markov": 1.5e-7, "ease-sketch": 6e-8}
+	perTriple = map[string]float64{"ease": 2e-10, "slit": 2.5e-10}
+)
+
+// Guess is what one seed of the experiment takes on one core, in seconds and very roughly,
+// on data that is open.
+func (s *Spec) Guess(src data.Source) float64 {
+	cost, score := 0.06e-6, 10e-9
+	if networked(s.Params, src.Items()) {
+		cost, score = 1e-6, 1e-6
+	}
+	if x, ok := perSample[s.Method]; ok {
+		cost = x
+	}
+	users, rows := float64(src.Users()), float64(Rows(src))
+	values, passes := param.Values(s.Params), 1.0
+	for _, key := range []string{"epochs", "recon"} {
+		if n, ok := values[key].(int); ok {
+			passes += float64(n - 1)
+		}
+	}
+	train := float64(1+s.Negatives) * rows * s.Cohort.Expected(src.Users()) / users * passes * cost
+	if _, learns := method.As[method.Learner](s.Params); !learns && perSample[s.Method] == 0 {
+		if d, ok := values["dim"].(int); ok {
+			solve := float64(d*d) * (rows + users*float64(d)/3) * perSquare
+			train, score = solve, score+solve/users/float64(src.Items())
+		}
+	}
+	places := 200 * users
+	if s.Protocol == "deployed" || s.Protocol == "temporal" {
+		places += float64(src.Items()) * users
+	}
+	if s.Protocol == "privrec" { // half of the rows of a fifth of the users, each among all items
+		places = rows / 10 * float64(src.Items())
+	}
+	items := float64(src.Items())
+	solve := items * items * (perPair[s.Method] + items*perTriple[s.Method])
+	return solve + float64(s.Rounds)*train + (1+float64((s.Rounds-1)/s.EvalEvery))*places*score
+}
+
+// networked reports whether samples go through the layers of a network.
+func networked(m method.Method, items int) bool {
+	_, learns := method.As[method.Learner](m)
+	_, central := method.As[method.Central](m)
+	return (learns || central) && slices.ContainsFunc(m.Slots(items), func(s method.Slot) bool { return !s.PerItem && !s.PerUser && s.Rows > 1 })
+}

@@ -1,0 +1,128 @@
+package experiment
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/tacit-rec/tacit/internal/study/figure"
+	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// lossName is the loss that the method trains with.
+func (f *figures) lossName() string {
+	if s, ok := param.Values(f.job.Params)["loss"].(string); ok {
+		return s
+	}
+	return "bce"
+}
+
+// landscape measures the loss on two grids. The number of devices and samples is such
+// that their multiplications stay within landscapeWork.
+func (f *figures) landscape(ctx context.Context, out *report.Figures) string {
+	shared, private := f.run.Fleet.Plan.Sizes()
+	weights := private + 200
+	for _, s := range f.run.Fleet.Plan.Slots {
+		if s.Scope == method.Shared && !s.PerItem {
+			weights += s.Rows * s.Dim
+		}
+	}
+	side := 21
+	switch {
+	case shared > landscapeMost:
+		return "too many shared numbers to move"
+	case f.split.Users() > manyUsers:
+		return "there are too many users"
+	case shared > landscapeWide:
+		side = 11
+	}
+	samples := int(landscapeWork / float64(2*side*side) / float64(weights))
+	devices := min(max(samples/100, 8), 64)
+	name := f.lossName()
+	p, why := f.run.NewProbe(learn.LossNamed(name), f.users(devices), max(samples/devices, 16), f.job.Jobs)
+	if p == nil {
+		return why
+	}
+	l := &report.Landscape{Loss: name, Shared: shared}
+	s := &survey{probe: p, centre: p.Loss(), seed: f.run.Seed}
+	for k := range p.Slots {
+		slot, v := p.Slot(k), p.Value(k)
+		rows := figure.Rows{N: slot.Rows, Dim: slot.Dim, Stride: len(v) / slot.Rows, Data: slices.Clone(v)}
+		s.at, s.live = append(s.at, figure.Tensor{Rows: rows, Flat: p.Flat(k)}), append(s.live, v)
+		for _, x := range v {
+			l.Norm += float64(x) * float64(x)
+		}
+	}
+	l.Norm, l.Centre = report.Short(math.Sqrt(l.Norm)), report.Short(s.centre)
+	l.Devices, l.Samples = p.Devices()
+	s.ascend(l)
+	s.grid(ctx, l, figure.Authors, side, 0.001)
+	s.grid(ctx, l, figure.Filter, side, 1)
+	if ctx.Err() != nil {
+		return ""
+	}
+	if !finite(l) {
+		return "the loss is not finite around the model"
+	}
+	out.Landscape = l
+	return ""
+}
+
+// survey is a walk over a landscape.
+type survey struct {
+	probe  *sim.Probe
+	at     []figure.Tensor // the model
+	live   [][]float32     // what the probe sees
+	centre float64
+	seed   uint64
+}
+
+// ascend measures how much the loss rises by steps up the gradient.
+func (s *survey) ascend(l *report.Landscape) {
+	p, at, live, centre := s.probe, s.at, s.live, s.centre
+	grad := p.Gradient()
+	still := figure.Ascent(grad, 0)
+	for _, rho := range []float64{0.01, 0.05, 0.1} {
+		figure.Move(at, figure.Ascent(grad, rho), still, 1, 0, live)
+		l.Ascent = append(l.Ascent, report.AscentAt{Rho: rho, Rise: report.Short(p.Loss() - centre)})
+	}
+}
+
+// grid measures the loss over a square of side points, until ctx is done.
+func (s *survey) grid(ctx context.Context, l *report.Landscape, mode figure.Mode, side int, radius float64) {
+	one := report.Grid{Mode: string(mode), Axis: figure.Axis(side, radius)}
+	d0, d1 := figure.Direction(mode, s.at, s.seed, 0), figure.Direction(mode, s.at, s.seed, 1)
+	for _, b := range one.Axis {
+		row := make([]float64, 0, side)
+		for _, a := range one.Axis {
+			if ctx.Err() != nil {
+				return
+			}
+			figure.Move(s.at, d0, d1, a, b, s.live)
+			row = append(row, s.probe.Loss())
+		}
+		one.Loss = append(one.Loss, row)
+	}
+	rise := figure.SharpnessOf(one.Loss, s.centre)
+	one.Most, one.Mean = report.Short(rise.Most), report.Short(rise.Mean)
+	l.Grids = append(l.Grids, one)
+}
+
+// finite reports whether a landscape can be written as JSON.
+func finite(l *report.Landscape) bool {
+	for _, g := range l.Grids {
+		for _, row := range g.Loss {
+			for k, x := range row {
+				if x-x != 0 {
+					return false
+				}
+				row[k] = math.Round(x*1e9) / 1e9 // a range may be a millionth of the value
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,124 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/param"
+)
+
+// DataDirs lists where data sets are looked for: the given folder, $TACIT_DATA,
+// the user's cache folder.
+func DataDirs(given string) []string {
+	var dirs []string
+	if given != "" {
+		return []string{given}
+	}
+	if d := os.Getenv("TACIT_DATA"); d != "" {
+		dirs = append(dirs, d)
+	}
+	if d, err := os.UserCacheDir(); err == nil {
+		dirs = append(dirs, filepath.Join(d, "tacit", "data"))
+	}
+	return dirs
+}
+
+// worldInMemory is how many rows a world may have to be held in memory.
+const worldInMemory = 4_000_000
+
+// OpenData opens what the settings name: the world, a known set, or a file.
+func OpenData(s *Settings, dir string) (data.Source, error) {
+	opt := data.Options{Sep: s.Sep, Header: s.Header, Columns: s.Columns, Dedup: s.Dedup, MinRows: s.MinRows}
+	if s.Threshold != "" {
+		x, err := strconv.ParseFloat(s.Threshold, 32)
+		if err != nil {
+			return nil, input(fmt.Errorf("threshold = %q: want a number", s.Threshold), "")
+		}
+		opt.Threshold, opt.HasThreshold = float32(x), true
+	}
+	if s.Data == "world" {
+		cfg, err := data.ParseWorld(s.World)
+		if err != nil {
+			return nil, input(err, "example: --world users=1000,items=500,mean-rows=40")
+		}
+		w, err := data.NewWorld(cfg)
+		if err != nil {
+			return nil, input(err, "")
+		}
+		if cfg.Users*cfg.MeanRows <= worldInMemory {
+			return w.Load(), nil
+		}
+		return w, nil
+	}
+	if s.World != "" {
+		return nil, input(fmt.Errorf("--world is given, but the data is %s", s.Data), "use -d world")
+	}
+	for _, k := range data.KnownSets() {
+		if k.Name == s.Data {
+			return openKnown(s.Data, dir, opt)
+		}
+	}
+	set, err := openFile(s.Data, opt)
+	if err != nil {
+		return nil, err
+	}
+	if full, err := filepath.Abs(s.Data); err == nil {
+		s.Data = full // so that the written settings work from any folder
+	}
+	return set, nil
+}
+
+func openKnown(name, dir string, opt data.Options) (data.Source, error) {
+	dirs := DataDirs(dir)
+	var first error
+	for _, d := range dirs {
+		set, err := data.Open(os.DirFS(d), name, opt)
+		if err == nil {
+			return set, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, input(err, "")
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, input(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")), "or try it at once on the built-in data: -d world")
+}
+
+func openFile(path string, opt data.Options) (data.Source, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err == nil && st.IsDir():
+		return nil, input(fmt.Errorf("%s is a folder", path), "give a file, or --data-dir "+path+" with -d NAME")
+	case err == nil && !st.Mode().IsRegular():
+		return nil, input(fmt.Errorf("%s is no regular file", path), "")
+	}
+	f, err := os.Open(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, input(err, "")
+	}
+	if err != nil {
+		var names []string
+		for _, k := range data.KnownSets() {
+			names = append(names, k.Name)
+		}
+		hint := "tacit data list shows the names; a path to a delimited file works too"
+		if near := param.Nearest(path, append(names, "world")); near != "" {
+			hint = fmt.Sprintf("did you mean %s? %s", near, hint)
+		}
+		return nil, input(fmt.Errorf("no data set and no file is called %q", path), hint)
+	}
+	defer f.Close()
+	set, err := data.Delimited(f, filepath.Base(path), opt)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	return set, nil
+}

@@ -1,0 +1,168 @@
+package experiment
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/methods"
+)
+
+func TestEveryPaperNamesMethodsSettingsAndSetsThatExist(t *testing.T) {
+	sets := map[string]bool{}
+	for _, k := range data.KnownSets() {
+		sets[k.Name] = true
+	}
+	for _, p := range Papers() {
+		if len(p.Quick) == 0 || len(p.Protocols) == 0 || p.Title == "" || p.Note == "" {
+			t.Errorf("%s lacks a quick set, protocols, a title or a note", p.Name)
+		}
+		for _, set := range append(p.Quick, p.Sets...) {
+			if !sets[set] {
+				t.Errorf("%s wants the data set %s, which nobody knows", p.Name, set)
+			}
+			for _, protocol := range p.Protocols {
+				for _, c := range p.cells {
+					words := append([]string{"data=" + set, "method=" + c.method, "protocol=" + protocol, "preset=built-in"}, strings.Fields(c.variant)...)
+					if _, err := Resolve(settings(words...)); err != nil {
+						t.Errorf("%s: %v: %v", p.Name, words, err)
+					}
+				}
+			}
+		}
+	}
+	if _, err := PaperNamed("pfedrek"); err == nil || !strings.Contains(err.Error(), `did you mean "pfedrec"`) {
+		t.Errorf("a paper with a slip in its name: %v", err)
+	}
+}
+
+// The numbers of the papers' own tables stand beside our runs: a method with a
+// published number and no preset would be shown without it.
+func TestEveryPublishedNumberIsShownBesideItsRun(t *testing.T) {
+	for _, set := range []string{"ml-100k", "ml-1m"} {
+		for _, c := range slices.Concat(pfedrecCells, fedrapCells, privrecCells) {
+			p := methods.Published(c.method, set, "none")
+			if p == nil || c.variant != "" {
+				continue
+			}
+			s, err := Resolve(settings("method="+c.method, "data="+set, "protocol="+p.Protocol, "preset=built-in"))
+			if err != nil || s.published() == nil {
+				t.Errorf("%s on %s has a published number, and a run with its preset does not show it (%v)", c.method, set, err)
+			}
+		}
+	}
+}
+
+func TestCellsAreRunOnceAndFoundAgain(t *testing.T) {
+	dir := t.TempDir()
+	told := 0
+	cfg := ParityConfig{
+		Sets: []string{"world"}, Protocols: []string{"paper", "deployed"}, Seeds: 2, Runs: dir, Tell: func(at Told) {
+			if told++; at.Done != told || at.N != 4 {
+				t.Errorf("cell %d is told as %d of %d", told, at.Done, at.N)
+			}
+		},
+		Paper: Paper{cells: []paperCell{{table: "a", method: "fedmf", variant: "rounds=1"}, {table: "b", method: "mf", variant: "rounds=1 lr=0.01"}}},
+	}
+	run := func() string {
+		told = 0
+		rows, err := Parity(t.Context(), Job{Jobs: 2, NoRefs: true}, cfg)
+		if err != nil || len(rows) != 4 || rows[1].Table != "b" || !rows[1].Central || rows[0].Seeds != 2 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		b, err := os.ReadFile(filepath.Join(rows[0].Folder, "result.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	first := run()
+	if second := run(); second != first {
+		t.Error("a cell that was there is run again: its seconds have changed")
+	}
+	cfg.Paper.cells[0].variant = "rounds=1 lr=0.3"
+	cfg.Paper.cells[0].method = "fedmf"
+	if err := os.Rename(filepath.Join(dir, "world", "paper", "fedmf-rounds-1"), filepath.Join(dir, "world", "paper", "fedmf-rounds-1-lr-0.3")); err != nil {
+		t.Fatal(err)
+	}
+	if third := run(); third == first {
+		t.Error("a run with other settings is taken for the cell")
+	}
+}
+
+// PrivRec keeps the rows of Frappe that repeat a pair; the PFedRec family does not.
+func TestAPaperReadsADataSetInItsOwnWay(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	b.WriteString("user\titem\tcnt\tdaytime\tweekday\tisweekend\thomework\tcost\tweather\tcountry\tcity\n")
+	for u := range 20 {
+		for i := range 12 {
+			fmt.Fprintf(&b, "%d\t%d\t1\tmorning\tmonday\tworkday\tunknown\tfree\tsunny\tSpain\t0\n", u, i%6)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "frappe"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "frappe", "frappe.csv"), []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"pfedrec": 20 * 6, "privrec": 20 * 12} {
+		p, err := PaperNamed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := ParityConfig{Paper: p, DataDir: dir, Sets: []string{"frappe"}, Protocols: p.Protocols[:1], Seeds: 5}
+		plan, err := c.plan(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Rows(plan.Cells[0].source); got != want {
+			t.Errorf("%s reads %d rows of Frappe, want %d", name, got, want)
+		}
+		for _, cell := range plan.Cells {
+			if name == "privrec" && cell.spec.EvalEvery != rarely {
+				t.Errorf("%s is evaluated every %d rounds under privrec, want %d", cell.method, cell.spec.EvalEvery, rarely)
+			}
+			if cell.spec.Guess(cell.source) <= 0 {
+				t.Errorf("%s is guessed to take no time", cell.method)
+			}
+		}
+	}
+}
+
+func TestAVariantIsTestedAgainstItsBase(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cfg := ParityConfig{
+		Sets: []string{"world"}, Protocols: []string{"deployed", "paper"}, Seeds: 2, Tell: func(Told) {},
+		Paper: Paper{
+			data: map[string][]Setting{"world": {{"world", "users=80,items=300,mean-rows=20", "test"}}},
+			cells: []paperCell{
+				{table: "a", method: "fedmf", variant: "rounds=2"},
+				{table: "a", method: "fedmf+plgc", variant: "rounds=2 ntk=none decor=0", against: "fedmf"},
+			},
+		},
+	}
+	rows, err := Parity(t.Context(), Job{Jobs: 2}, cfg)
+	if err != nil || len(rows) != 4 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for i, want := range []int{0, 4, 0, 2} { // deployed has full metrics too
+		if got := rows[i].Against; len(got) != want {
+			t.Errorf("%s under %s has %d tests against its base, want %d", rows[i].Method, rows[i].Protocol, len(got), want)
+		}
+		for _, c := range rows[i].Against { // without its parts it is the base, to the bit
+			if c.Verdict != "no difference shown" || c.Value != c.Base || c.Users != 80 {
+				t.Errorf("%s: %+v", rows[i].Method, c)
+			}
+		}
+	}
+	var b strings.Builder
+	if err := report.ParityText(&b, rows); err != nil || !strings.Contains(b.String(), "Against its base") || !strings.Contains(b.String(), "no difference shown") {
+		t.Errorf("the tables do not tell the tests (%v):\n%s", err, b.String())
+	}
+}

@@ -1,0 +1,349 @@
+package experiment
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+//go:embed presets
+var embedded embed.FS
+
+// Preset is a method's settings on a data set. It is a TOML file whose name is
+// METHOD@DATA.toml, or METHOD@DATA@PROTOCOL.toml where it holds for one protocol
+// only; it sets options of the run and parameters of the method and nothing else,
+// so that a preset never changes what is measured.
+type Preset struct {
+	Method, Data string
+	Protocol     string            // empty: it holds for all
+	Settings     map[string]string // run options and method parameters, by key
+	Found        string            // how it was found: the comment that the file opens with
+	File         string            // where it stands; empty for the built-in ones
+
+	extra map[string]string // what the data is beside its name, for the file that a run is made of
+	text  []byte            // of the file that it was read from
+}
+
+// Name is what people call it: pfedrec/ml-100k.
+func (p *Preset) Name() string {
+	if p.Protocol == "" {
+		return p.Method + "/" + p.Data
+	}
+	return p.Method + "/" + p.Data + "/" + p.Protocol
+}
+
+func (p *Preset) fileName() string {
+	return strings.ReplaceAll(p.Name(), "/", "@") + ".toml"
+}
+
+// given are its settings.
+func (p *Preset) given() []Setting {
+	from := "preset " + p.Name()
+	if p.File != "" {
+		from += ", " + p.File
+	}
+	var out []Setting
+	for _, k := range slices.Sorted(maps.Keys(p.Settings)) {
+		out = append(out, Setting{k, p.Settings[k], from})
+	}
+	return out
+}
+
+// measuring are the options that say how a run is measured: no preset sets them.
+var measuring = []string{"eval-every", "eval-users", "new-users", "ties"}
+
+// dataKeys are the settings that say what the data is, beside its name.
+var dataKeys = []string{"world", "sep", "header", "columns", "min-rows", "threshold", "dedup"}
+
+// filters are those of them that leave the data what it is by name.
+var filters = []string{"min-rows", "threshold", "dedup"}
+
+// ReadFile fills the preset from a file, and says what no preset may hold.
+func (p *Preset) ReadFile(file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return input(err, "")
+	}
+	p.File = file
+	return p.read(file, b)
+}
+
+func (p *Preset) read(name string, b []byte) error {
+	given, err := readText(name, b, []string{"params"})
+	if err != nil {
+		return err
+	}
+	p.Settings, p.extra = map[string]string{}, map[string]string{}
+	p.Found, p.text = opening(string(b)), b
+	bad := func(format string, words ...any) error {
+		return input(fmt.Errorf("%s: %s", name, fmt.Sprintf(format, words...)), "tacit tune writes such files; tacit run "+name+" may still run it")
+	}
+	options := param.Keys(&sim.Options{})
+	for _, g := range given {
+		key, own := strings.CutPrefix(g.Key, "params.")
+		switch {
+		case own:
+			p.Settings[key] = g.Value
+		case g.Key == "preset" && g.Value == "none": // for a run of the file
+		case g.Key == "method":
+			p.Method = g.Value
+		case g.Key == "data":
+			p.Data = g.Value
+		case g.Key == "protocol":
+			p.Protocol = g.Value
+		case slices.Contains(options, g.Key) && !slices.Contains(measuring, g.Key):
+			p.Settings[g.Key] = g.Value
+		case slices.Contains(filters, g.Key): // for a run of the file: how the data was read that it was found on
+			p.extra[g.Key] = g.Value
+		default:
+			return bad("a preset sets options of the run and parameters of the method, and no %s", g.Key)
+		}
+	}
+	if !plainName.MatchString(p.Method) || !plainName.MatchString(p.Data) {
+		return bad("method = %q, data = %q: a preset is for a method and a data set by name", p.Method, p.Data)
+	}
+	return nil
+}
+
+// plainName is a name that may be part of a file's name.
+var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9._+-]*$`)
+
+// opening is the first paragraph of the comment at the top of a file.
+func opening(text string) string {
+	var out []string
+	for line := range strings.Lines(text) {
+		line, comment := strings.CutPrefix(strings.TrimSpace(line), "#")
+		if line = strings.TrimSpace(line); !comment || line == "" {
+			break
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, " ")
+}
+
+// AsPreset makes a preset of an experiment: all that decides its numbers, but for
+// the seed and how it is measured.
+func (s *Spec) AsPreset(found string) *Preset {
+	p := &Preset{Method: s.Method, Protocol: s.Protocol, Found: found, extra: map[string]string{}}
+	p.Data, p.Settings = s.Data, map[string]string{}
+	for _, values := range []map[string]any{param.Values(&s.Options), param.Values(s.Params)} {
+		for k, v := range values {
+			if !slices.Contains(measuring, k) {
+				p.Settings[k] = fmt.Sprint(v)
+			}
+		}
+	}
+	var plain Settings
+	param.Defaults(&plain)
+	for _, g := range ownFilter(s.Data, s.Protocol) {
+		if param.Set(&plain, g.Key, g.Value) != nil {
+			panic("lab: a data set's filter is no setting")
+		}
+	}
+	now, usual := param.Values(&s.Settings), param.Values(&plain)
+	for _, k := range dataKeys {
+		if now[k] != usual[k] {
+			p.extra[k] = fmt.Sprint(now[k])
+		}
+	}
+	return p
+}
+
+// TOML writes the preset as a file that both a run and a preset can be made of.
+func (p *Preset) TOML() []byte {
+	var b strings.Builder
+	for _, line := range strings.Split(p.Found, "\n") {
+		fmt.Fprintf(&b, "# %s\n", line)
+	}
+	b.WriteString("#\n# tacit run THIS-FILE runs it; tacit run --preset THIS-FILE -m M -d D starts from it.\n\n")
+	fmt.Fprintf(&b, "preset = \"none\" # all of it stands here\nmethod = %q\ndata = %q\n", p.Method, p.Data)
+	if p.Protocol != "" {
+		fmt.Fprintf(&b, "protocol = %q\n", p.Protocol)
+	}
+	own, run := maps.Clone(p.Settings), maps.Clone(p.extra)
+	for _, k := range param.Keys(&sim.Options{}) {
+		if v, ok := own[k]; ok {
+			run[k] = v
+			delete(own, k)
+		}
+	}
+	for i, set := range []map[string]string{run, own} {
+		if i == 1 {
+			b.WriteString("\n[params]\n")
+		}
+		for _, k := range slices.Sorted(maps.Keys(set)) {
+			fmt.Fprintf(&b, "%s = %s\n", k, tomlText(set[k]))
+		}
+	}
+	return []byte(b.String())
+}
+
+// tomlText writes a number as one and anything else in quotes.
+func tomlText(s string) string {
+	if x, err := strconv.ParseFloat(s, 64); err == nil && x-x == 0 && !strings.ContainsAny(s, "xXpP_+") && !strings.HasPrefix(s, ".") {
+		return s
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// Install makes what was read the user's preset of its method, data and protocol,
+// and says where. One that is there is replaced.
+func (p *Preset) Install() (file string, err error) {
+	dir := presetDir()
+	if dir == "" {
+		return "", input(errors.New("this system has no folder for settings"), "set TACIT_PRESETS to a folder")
+	}
+	spec, err := Resolve([]Setting{{"method", p.Method, "preset"}, {"preset", "none", "preset"}})
+	if err != nil {
+		return "", err
+	}
+	if err := spec.put(p.given()); err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, p.fileName())
+	return file, input(writeFile(file, p.text), "set TACIT_PRESETS to a folder that can be written to")
+}
+
+// presetDir is where the user's presets are, or empty.
+func presetDir() string {
+	if d := os.Getenv("TACIT_PRESETS"); d != "" {
+		return d
+	}
+	d, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(d, "tacit", "presets")
+}
+
+// findPreset is where every preset is found: a file that was asked for, then the
+// user's, then the built-in ones; of one folder, first the one for the protocol.
+func (s *Spec) findPreset() (*Preset, error) {
+	want := s.Settings.Preset
+	switch {
+	case want == "none":
+		return nil, nil
+	case strings.HasSuffix(want, ".toml"):
+		p := &Preset{}
+		if err := p.ReadFile(want); err != nil {
+			return nil, err
+		}
+		if p.Method != s.Method {
+			return nil, input(fmt.Errorf("%s is a preset for %s, and the method is %s", want, p.Method, s.Method), "add -m "+p.Method)
+		}
+		return p, nil
+	case want != "auto" && want != "built-in":
+		return nil, input(fmt.Errorf("preset = %q: want auto, built-in, none or a .toml file", want), "")
+	}
+	if dir := presetDir(); want == "auto" && dir != "" {
+		p, err := lookUp(os.DirFS(dir), ".", s.Method, s.Data, s.Protocol)
+		if p != nil {
+			p.File = filepath.Join(dir, p.fileName())
+		}
+		if p != nil || err != nil {
+			return p, err
+		}
+	}
+	return lookUp(embedded, "presets", s.Method, s.Data, s.Protocol)
+}
+
+// lookUp reads the preset of a folder for method, data and protocol, if it has one.
+func lookUp(fsys fs.FS, dir, method, data, protocol string) (*Preset, error) {
+	if !plainName.MatchString(method) || !plainName.MatchString(data) {
+		return nil, nil // the data is a file: nothing is known of it
+	}
+	for _, p := range []string{protocol, ""} {
+		want := Preset{Method: method, Protocol: p}
+		want.Data = data
+		b, err := fs.ReadFile(fsys, path.Join(dir, want.fileName()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, input(err, "")
+		}
+		return readNamed(want.fileName(), b)
+	}
+	return nil, nil
+}
+
+// readNamed reads a preset whose file's name must be what it says.
+func readNamed(name string, b []byte) (*Preset, error) {
+	p := &Preset{}
+	if err := p.read(name, b); err != nil {
+		return nil, err
+	}
+	if p.fileName() != name {
+		return nil, input(fmt.Errorf("preset %s says that it is %s", name, p.Name()), "name it "+p.fileName())
+	}
+	return p, nil
+}
+
+// Presets are those of a method that come with the program.
+func Presets(e method.Entry) ([]*Preset, error) {
+	var out []*Preset
+	files, err := fs.Glob(embedded, "presets/"+e.Name+"@*.toml")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		b, err := embedded.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		p, err := readNamed(path.Base(f), b)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	slices.SortStableFunc(out, func(a, b *Preset) int { return cmp.Compare(a.Name(), b.Name()) })
+	return out, nil
+}
+
+// published is the number of a paper for these settings, or nil: where one of them
+// is not as in a built-in preset, the published number is of something else.
+// Whether they came from the preset does not matter; noise on what devices send has
+// published numbers of its own.
+func (s *Spec) published() *method.Published {
+	noise, _ := s.Noise.MarshalText()
+	number := methods.Published(s.Method, s.Data, string(noise))
+	all, err := Presets(s.Entry)
+	if number == nil || err != nil {
+		return nil
+	}
+	for _, p := range all {
+		if p.Data != s.Data || p.Protocol != "" && p.Protocol != s.Protocol {
+			continue
+		}
+		ref, err := Resolve([]Setting{{"method", s.Method, "preset"}, {"data", s.Data, "preset"}, {"protocol", s.Protocol, "preset"}, {"preset", "none", "preset"}})
+		if err != nil || ref.put(p.given()) != nil {
+			continue
+		}
+		a, b := param.Values(&s.Settings), param.Values(&ref.Settings)
+		for _, key := range []string{"seed", "seeds", "protocol", "preset", "noise", "eval-every", "eval-users"} {
+			delete(a, key)
+			delete(b, key)
+		}
+		if reflect.DeepEqual(a, b) && reflect.DeepEqual(param.Values(s.Params), param.Values(ref.Params)) {
+			return number
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package experiment
+
+import (
+	"context"
+	"math"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/reference"
+	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// refer adds the reference rows to a result, and how the method stands to each.
+func (j *Job) refer(ctx context.Context, run *sim.Run, res *report.Result, split *data.Split) error {
+	c := reference.Config{
+		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
+		EvalUsers: j.EvalUsers, Keep: j.Keep,
+	}
+	rows, err := references(ctx, c, func(r Referring) { j.Tell(r) })
+	if err != nil {
+		return err
+	}
+	res.References = map[string]*report.Reference{}
+	for name, r := range rows {
+		res.References[name] = &r.Reference
+	}
+	mem, pop := res.References["memoriser"], res.References["popularity"]
+	if mem.Test != nil && pop.Test != nil {
+		res.LeakMeasured = &report.LeakMeasured{Memoriser: mem.Test.Sampled["hr@10"], Popularity: pop.Test.Sampled["hr@10"]}
+	}
+	res.Beside = beside(run, split, j.TieRule(), rows)
+	for name, v := range report.Against([]*report.Result{res}) {
+		res.References[name].Versus = v
+	}
+	return nil
+}
+
+// beside puts the metrics of the method and of the references together, user by
+// user, for those that the method was measured on; nil where no reference was
+// measured.
+func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]*referenceRow) *report.Beside {
+	for name, r := range rows {
+		if len(r.Sampled.Users) == 0 {
+			delete(rows, name)
+		}
+	}
+	if len(rows) == 0 { // as of a world that is too large to be held
+		return nil
+	}
+	sampled, full := run.Best.Each(ties)
+	out := &report.Beside{Of: map[string]*[4][]float32{"method": columns(sampled.Users, sampled, full)}}
+	for _, u := range sampled.Users {
+		out.Users = append(out.Users, split.Info().UserName(int(u)))
+	}
+	for name, r := range rows {
+		out.Of[name] = columns(sampled.Users, r.Sampled, r.Full)
+	}
+	return out
+}
+
+// columns are the metrics of the given users, NaN where there is none.
+func columns(users []uint32, sampled, full metrics.Each) *[4][]float32 {
+	var out [4][]float32
+	for i, e := range [2]metrics.Each{sampled, full} {
+		at := 0
+		for _, u := range users {
+			for at < len(e.Users) && e.Users[at] < u {
+				at++
+			}
+			hr, ndcg := float32(math.NaN()), float32(math.NaN())
+			if at < len(e.Users) && e.Users[at] == u {
+				hr, ndcg = e.HR[at], e.NDCG[at]
+			}
+			out[2*i], out[2*i+1] = append(out[2*i], hr), append(out[2*i+1], ndcg)
+		}
+	}
+	return &out
+}

@@ -1,0 +1,46 @@
+package experiment
+
+import (
+	"context"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// SelfTestDigest is what SelfTest returns on every platform. It changes only
+// when a method's or the engine's numbers are meant to change.
+const SelfTestDigest = "c914fdfec96d138757baf499fd3ea4a7cbbb593fdb93e6487d1279dc560c9103"
+
+// SelfTest runs PFedRec on a small world for three rounds and returns the digest
+// of all it has learnt.
+func SelfTest(ctx context.Context) (string, error) {
+	w, err := data.NewWorld(data.WorldConfig{Users: 60, Items: 300, MeanRows: 20, Seed: 1, Drift: 0.5})
+	if err != nil {
+		return "", err
+	}
+	p, err := data.ProtocolNamed("deployed")
+	if err != nil {
+		return "", err
+	}
+	split, err := data.NewSplit(w.Load(), p, 1)
+	if err != nil {
+		return "", err
+	}
+	m := &methods.PFedRec{}
+	param.Defaults(m)
+	var o sim.Options
+	param.Defaults(&o)
+	o.Rounds = 3
+	r, err := sim.New(m, split, o, 1, 2)
+	if err != nil {
+		return "", err
+	}
+	for !r.Done() {
+		if _, err := r.Step(ctx); err != nil {
+			return "", err
+		}
+	}
+	return r.Digest(), nil
+}

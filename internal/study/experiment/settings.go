@@ -1,0 +1,311 @@
+// Package experiment is one experiment from its settings to its run folder: it resolves
+// flags, environment, file and preset, opens the data, runs the simulation beside
+// its references, and leaves a folder that can be resumed and reported on.
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// Settings are everything a run is made of, but for the method's own parameters.
+type Settings struct {
+	Method   string `default:"tacit" doc:"the method; see tacit methods"`
+	Data     string `default:"world" doc:"the data: a name from tacit data list, or a file of delimited text"`
+	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|fedrecgel|privrec" doc:"how it is evaluated; see tacit run --help"`
+	Seed     uint64 `default:"1" doc:"seed of everything that is random"`
+	Seeds    int    `default:"1" doc:"repeat the run with this many seeds, from seed on"`
+
+	Preset string `default:"auto" doc:"whose settings to start from: auto (yours, else the built-in one of method, data and protocol), built-in, none, or a preset's .toml file"`
+
+	sim.Options
+
+	World     string `default:"" doc:"the synthetic world, such as users=1000,items=500,mean-rows=40,seed=1,drift=0.5"`
+	Sep       string `default:"" doc:"separator of a delimited file: tab, comma, semicolon, pipe, space or ::; found out if empty"`
+	Header    string `default:"auto" choices:"auto|yes|no" doc:"whether a delimited file starts with column names"`
+	Columns   string `default:"" doc:"columns of a delimited file, such as user,item,rating,time or user=uid,item=3; found out if empty"`
+	MinRows   int    `default:"3" doc:"users with fewer rows are left out; leave-one-out needs 3, and some data sets bring more (tacit data list)"`
+	Threshold string `default:"" doc:"rows with a value below this are left out; empty keeps all"`
+	Dedup     string `default:"none" choices:"none|first|last" doc:"which of a user's rows with the same item to keep, by the order of the file; none keeps all"`
+}
+
+// Input is an error in what the user gave: it exits with code 2.
+type Input struct {
+	Err  error
+	Hint string
+}
+
+func (e *Input) Error() string { return e.Err.Error() }
+func (e *Input) Unwrap() error { return e.Err }
+
+func input(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	var already *Input
+	if errors.As(err, &already) {
+		return err
+	}
+	return &Input{err, hint}
+}
+
+// Setting is one key and its value as text, with where it came from.
+type Setting struct{ Key, Value, From string }
+
+// Spec is a resolved experiment.
+type Spec struct {
+	Settings
+	Entry  method.Entry
+	Params method.Method
+	Preset *Preset           // nil where there is none
+	From   map[string]string // key to origin: default, method, data set, protocol, preset, file, environment or flag
+}
+
+// Resolve puts settings together: defaults, then the method's own, then the preset of
+// method, data and protocol, then the data set's filter, then the file's, the environment's
+// and the flags', in the order given.
+func Resolve(given []Setting) (*Spec, error) {
+	s := &Spec{From: map[string]string{}}
+	param.Defaults(&s.Settings)
+	// These decide which preset and which keys there are.
+	for _, g := range given {
+		if slices.Contains([]string{"method", "data", "protocol", "preset"}, g.Key) {
+			if err := param.Set(&s.Settings, g.Key, g.Value); err != nil {
+				return nil, input(fmt.Errorf("%s: %w", g.From, err), "")
+			}
+		}
+	}
+	var err error
+	if s.Entry, err = methods.Named(s.Method); err != nil {
+		return nil, input(err, "tacit methods lists them")
+	}
+	s.Params = methods.New(s.Entry)
+	if s.Preset, err = s.findPreset(); err != nil {
+		return nil, err
+	}
+	given = append(ownFilter(s.Data, s.Protocol), given...)
+	if s.Preset != nil {
+		given = append(s.Preset.given(), given...)
+	}
+	given = append(ownOptions(s.Entry), given...)
+	if p, err := data.ProtocolNamed(s.Protocol); err == nil && p.Expected {
+		given = append([]Setting{{"ties", "expected", "protocol"}}, given...)
+	}
+	if err := s.put(given); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ownFilter is what a data set or a protocol asks of users, whichever asks for more.
+func ownFilter(set, protocol string) []Setting {
+	least, from := 0, "data set"
+	for _, k := range data.KnownSets() {
+		if k.Name == set {
+			least = k.MinRows
+		}
+	}
+	if p, err := data.ProtocolNamed(protocol); err == nil && p.MinRows > least {
+		least, from = p.MinRows, "protocol"
+	}
+	if least == 0 {
+		return nil
+	}
+	return []Setting{{"min-rows", strconv.Itoa(least), from}}
+}
+
+// ownOptions are the settings of a run that come with its method.
+func ownOptions(e method.Entry) []Setting {
+	var out []Setting
+	for _, k := range slices.Sorted(maps.Keys(e.Options)) {
+		out = append(out, Setting{k, e.Options[k], "method"})
+	}
+	return out
+}
+
+// AsPrinted is the same experiment with PrivRec's algorithm 2 as its paper prints it,
+// and for the paper's 1000 rounds unless the user has set others.
+func (s *Spec) AsPrinted() (*Spec, error) {
+	if !s.DP.On() {
+		return nil, input(fmt.Errorf("as printed: %s has no noise to add in the paper's way", s.Method), "tacit run -m dp-privrec --as-printed")
+	}
+	const from = "flag --as-printed"
+	text, err := s.DP.AsPrinted().MarshalText()
+	if err != nil {
+		return nil, err
+	}
+	given := []Setting{{"dp", string(text), from}}
+	if own := s.From["rounds"]; own == "" || own == "method" || strings.HasPrefix(own, "preset") {
+		given = append(given, Setting{"rounds", "1000", from})
+	}
+	return s.With(given)
+}
+
+// With is the same experiment with some settings changed.
+func (s *Spec) With(given []Setting) (*Spec, error) {
+	one := *s
+	one.Params, one.From = methods.Clone(s.Entry, s.Params), maps.Clone(s.From)
+	if err := one.put(given); err != nil {
+		return nil, err
+	}
+	return &one, nil
+}
+
+// put sets what is given and checks the whole.
+func (s *Spec) put(given []Setting) error {
+	for _, g := range given {
+		if err := s.set(g); err != nil {
+			return err
+		}
+	}
+	if err := s.Options.Check(); err != nil {
+		return input(err, "")
+	}
+	if s.Seeds < 1 || s.Seeds > 1000 {
+		return input(fmt.Errorf("seeds = %d: want 1 to 1000", s.Seeds), "")
+	}
+	if err := method.Check(s.Params); err != nil {
+		return input(fmt.Errorf("%s: %w", s.Method, err), "tacit methods "+s.Method+" explains its parameters")
+	}
+	return nil
+}
+
+func (s *Spec) set(g Setting) error {
+	key := strings.TrimPrefix(g.Key, "params.")
+	for _, target := range []any{&s.Settings, s.Params} {
+		if key != g.Key && target == any(&s.Settings) || !slices.Contains(param.Keys(target), key) {
+			continue
+		}
+		if err := param.Set(target, key, g.Value); err != nil {
+			return input(fmt.Errorf("%s: %w", g.From, err), "")
+		}
+		s.From[key] = g.From
+		return nil
+	}
+	return s.unknown(g, key)
+}
+
+// Assignments splits key=value words.
+func Assignments(words []string, from string) ([]Setting, error) {
+	var out []Setting
+	for _, w := range words {
+		key, value, ok := strings.Cut(w, "=")
+		if !ok {
+			return nil, input(fmt.Errorf("%q is neither a .toml file nor key=value", w), "example: tacit run -m pfedrec -d world rounds=20 lr=0.05")
+		}
+		out = append(out, Setting{key, value, from})
+	}
+	return out, nil
+}
+
+// Environment returns the settings of TACIT_... variables: TACIT_EVAL_EVERY is
+// eval-every. TACIT_DATA, TACIT_PRESETS and TACIT_STATE are folders, TACIT_PASSPHRASE is a
+// device's, and none is a setting.
+func Environment(variables []string) []Setting {
+	var out []Setting
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		key, ours := strings.CutPrefix(name, "TACIT_")
+		if !ours || slices.Contains([]string{"DATA", "PRESETS", "STATE", "PASSPHRASE"}, key) || strings.HasPrefix(key, "TEST_") {
+			continue
+		}
+		key = strings.ReplaceAll(strings.ToLower(key), "_", "-")
+		out = append(out, Setting{key, value, "environment " + name})
+	}
+	return out
+}
+
+// ReadFile reads a TOML file of settings; the method's parameters stand under
+// [params]. The keys of other tables that the caller knows are prefixed by them.
+func ReadFile(path string, tables ...string) ([]Setting, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	return readText(path, b, append(tables, "params"))
+}
+
+func readText(path string, b []byte, tables []string) ([]Setting, error) {
+	const limit = 1 << 20
+	if len(b) > limit {
+		return nil, input(fmt.Errorf("%s: a settings file is at most %d bytes", path, limit), "")
+	}
+	var tree map[string]any
+	if err := toml.Unmarshal(b, &tree); err != nil {
+		var at *toml.DecodeError
+		if errors.As(err, &at) {
+			row, _ := at.Position()
+			return nil, input(fmt.Errorf("%s line %d: %w", path, row, err), "")
+		}
+		return nil, input(fmt.Errorf("%s: %w", path, err), "")
+	}
+	return flatten(path, "", tree, tables)
+}
+
+func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setting, error) {
+	var out []Setting
+	for _, k := range slices.Sorted(maps.Keys(tree)) { // the first error is always the same
+		switch v := tree[k].(type) {
+		case map[string]any:
+			if prefix != "" || !slices.Contains(tables, k) {
+				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k), "settings stand at the top, parameters of the method under [params]")
+			}
+			inner, err := flatten(path, k+".", v, tables)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, inner...)
+		case string, int64, float64, bool:
+			out = append(out, Setting{prefix + k, fmt.Sprint(v), path})
+		default:
+			return nil, input(fmt.Errorf("%s: %s%s has a value of a kind that no setting has", path, prefix, k), "")
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
+	return out, nil
+}
+
+// TOML writes the resolved settings, every one with its explanation. Reading the
+// file gives the same run.
+func (s *Spec) TOML() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# tacit run THIS-FILE runs this experiment again.\n")
+	section := func(target any) {
+		values := param.Values(target)
+		if file, ok := values["preset"].(string); ok && strings.HasSuffix(file, ".toml") {
+			values["preset"] = "none" // all that it said stands here, and it may be gone by then
+		}
+		for _, f := range param.Fields(target) {
+			fmt.Fprintf(&b, "\n# %s\n", f.Doc)
+			if len(f.Choices) > 0 {
+				fmt.Fprintf(&b, "# one of: %s\n", strings.Join(f.Choices, " "))
+			}
+			fmt.Fprintf(&b, "%s = %s\n", f.Key, tomlValue(values[f.Key]))
+		}
+	}
+	section(&s.Settings)
+	b.WriteString("\n[params]\n")
+	section(s.Params)
+	return []byte(b.String())
+}
+
+func tomlValue(v any) string {
+	if s, ok := v.(string); ok {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,52 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+)
+
+// unknown is the error for a key that neither the run nor its method has. One of another
+// method is named so: who gives a learning rate to a method that has none wants to know
+// that, and not which of its keys is spelt alike.
+func (s *Spec) unknown(g Setting, key string) error {
+	all := append(param.Keys(s.Params), param.Keys(&s.Settings)...)
+	lists := "tacit methods " + s.Method + " lists the keys"
+	others := having(key)
+	if len(others) == 0 {
+		err := &param.Unknown{Key: g.Key, Nearest: param.Nearest(key, all)}
+		return input(fmt.Errorf("%s: %w (method %s)", g.From, err, s.Method), lists)
+	}
+	why := "has no such setting"
+	if s.closed() {
+		why = "solves in closed form, without a learning rate, epochs or the like"
+	}
+	err := &param.Unknown{Key: g.Key}
+	more := ""
+	if shown := 3; len(others) > shown {
+		others, more = others[:shown], " and others"
+	}
+	return input(fmt.Errorf("%s: %w: %s %s; its settings are %s", g.From, err, s.Method, why, strings.Join(param.Keys(s.Params), ", ")),
+		fmt.Sprintf("%s and what they do; %s is of %s%s, as in: -m %s %s=%s", lists, key, strings.Join(others, ", "), more, others[0], key, g.Value))
+}
+
+// closed reports whether the method solves its problem where others take small steps.
+func (s *Spec) closed() bool {
+	_, learns := method.As[method.Learner](s.Params)
+	_, central := method.As[method.Central](s.Params)
+	return !learns && !central && !slices.Contains(param.Keys(s.Params), "lr")
+}
+
+// having names the methods with a key.
+func having(key string) (out []string) {
+	for _, e := range methods.All() {
+		if slices.Contains(param.Keys(methods.New(e)), key) {
+			out = append(out, e.Name)
+		}
+	}
+	return out
+}

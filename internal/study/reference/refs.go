@@ -1,0 +1,228 @@
+// Package reference holds the reference rows that every report carries: popularity, a
+// centralised closed-form model, training on each device alone, and the
+// memoriser, a scorer without a model that shows what a protocol leaks. They are
+// no federated methods and no part of a speed figure.
+package reference
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Names are the references in the order they are shown.
+var Names = []string{"popularity", "ease", "local", "memoriser"}
+
+// Row is one reference.
+type Row struct {
+	Valid, Test *metrics.Summary // nil where there is none
+	New         *metrics.Summary // test metrics of users that took no part; nil where there are none
+	Reason      string           // why there is none
+	About       string
+	Seconds     float64
+	// Sampled and Full are the test metrics user by user, for those that were
+	// measured; Full is empty where the protocol ranks no catalogue.
+	Sampled, Full metrics.Each
+}
+
+// Config is what references depend on.
+type Config struct {
+	Split     *data.Split
+	Rounds    int // that the memoriser watches
+	Negatives int
+	Seed      uint64
+	Ties      metrics.Ties
+	EvalUsers int // as of the run; 0 means all
+	Jobs      int
+	Keep      *Keep // what rows of the same data share; may be nil
+	// Tell, if not nil, hears how many users of a row are done, from any goroutine.
+	Tell func(done, all int)
+}
+
+// Keep holds the item-item weights of the data set that was measured last: they
+// depend on the train rows alone, so the seeds of a run share them.
+type Keep struct {
+	of      string
+	weights []float32
+}
+
+const (
+	easeItems   = 6000
+	easeLambda  = 300
+	localRounds = 60
+	localUsers  = 2000 // at most: each is trained from birth
+)
+
+// Compute measures one reference.
+func Compute(ctx context.Context, name string, c Config) (Row, error) {
+	start := time.Now()
+	if _, in := c.Split.Source.(*data.Set); !in {
+		return Row{Reason: "the data is generated user by user and not held in memory"}, nil
+	}
+	var row Row
+	var fresh func() sim.Scorer
+	users := c.EvalUsers
+	switch name {
+	case "popularity":
+		row.About = "how often an item is in the train rows of all users"
+		p := popularity(c.Split)
+		fresh = func() sim.Scorer { return p }
+	case "ease":
+		if n := c.Split.Items(); n > easeItems {
+			return Row{Reason: fmt.Sprintf("%d items; a dense item-item matrix is made for up to %d", n, easeItems)}, nil
+		}
+		row.About = fmt.Sprintf("EASE (Steck 2019), centralised, lambda %d, not tuned", easeLambda)
+		b, err := c.Keep.ease(c.Split)
+		if err != nil {
+			return Row{Reason: err.Error()}, nil
+		}
+		fresh = func() sim.Scorer { return &easeScorer{b: b, items: c.Split.Items()} }
+	case "local":
+		row.About = fmt.Sprintf("PFedRec's model trained on each device alone, %d rounds, nothing shared", localRounds)
+		if all := c.Split.Users(); all > localUsers && (users == 0 || users > localUsers) {
+			users = localUsers
+			row.About += fmt.Sprintf(", measured on %d of %d users", users, all)
+		}
+		plan, err := localPlan(c)
+		if err != nil {
+			return Row{}, err
+		}
+		fresh = func() sim.Scorer { return newLocal(plan, c.Split) }
+	case "memoriser":
+		row.About = fmt.Sprintf("no model: minus the number of times an item was drawn as a negative in %d rounds; ties count by their expectation", c.Rounds)
+		c.Ties = metrics.Expected // most items tie: against the held-out one it would fall below chance
+		plan, err := localPlan(c)
+		if err != nil {
+			return Row{}, err
+		}
+		fresh = func() sim.Scorer { return newMemoriser(plan, c) }
+	default:
+		return Row{}, fmt.Errorf("refs: unknown reference %q", name)
+	}
+	places, err := sim.Measure(ctx, c.Split, users, c.Jobs, fresh, c.tell())
+	if err != nil {
+		return Row{}, err
+	}
+	valid, test := places.Summaries(c.Ties, c.Split.Items())
+	row.Valid, row.Test = &valid, &test
+	if _, fresh := places.Newcomers(c.Ties, c.Split.Items()); fresh.Sampled != nil {
+		row.New = &fresh
+	}
+	row.Sampled, row.Full = places.Each(c.Ties)
+	row.Seconds = time.Since(start).Seconds()
+	return row, nil
+}
+
+func (c Config) tell() func(int) {
+	if c.Tell == nil {
+		return nil
+	}
+	return func(done int) { c.Tell(done, c.Split.Users()) }
+}
+
+// popular scores everyone alike.
+type popular []float32
+
+func popularity(s *data.Split) popular {
+	out := make(popular, s.Items())
+	var p data.Part
+	for u := range s.Users() {
+		if s.User(u, &p); p.New {
+			continue
+		}
+		for _, i := range p.Train {
+			out[i]++
+		}
+	}
+	return out
+}
+
+func (p popular) For(int, *data.Part) {}
+
+func (p popular) Score(items []uint32, dst []float32) { pick(p, items, dst) }
+
+func (p popular) ScoreAll(dst []float32) { copy(dst, p) }
+
+func pick(all []float32, items []uint32, dst []float32) {
+	for x, i := range items {
+		dst[x] = all[i]
+	}
+}
+
+// localPlan is the local method on this catalogue, with the run's sampling.
+func localPlan(c Config) (*local.Plan, error) {
+	m := &methods.Local{}
+	param.Defaults(m)
+	return local.NewPlan(m, local.Options{
+		Items: c.Split.Items(), Rounds: localRounds, Batch: 256, Negatives: c.Negatives, Seed: c.Seed,
+	})
+}
+
+// task is user u as a device sees itself under the split.
+func task(s *data.Split, u int, p *data.Part) local.Task {
+	return local.Task{Device: uint32(u), Train: p.Train, Hide: s.Hidden(p)}
+}
+
+// localOnly trains each user from birth, then scores with what it learnt.
+type localOnly struct {
+	*local.Worker
+	mem   *local.Memory
+	split *data.Split
+}
+
+func newLocal(p *local.Plan, s *data.Split) *localOnly {
+	m, err := local.NewMemory(p, 1, 1)
+	if err != nil {
+		panic(err) // one shard of a catalogue that is in memory
+	}
+	return &localOnly{local.NewWorker(m, 0), m, s}
+}
+
+func (l *localOnly) For(u int, p *data.Part) {
+	st := l.mem.Born(nil)
+	t := task(l.split, u, p)
+	for t.Round = range localRounds {
+		l.Visit(&st, &t, local.Void, false)
+	}
+	l.Prepare(&st, &t)
+}
+
+// memoriser counts what is drawn as a negative. A held-out item that never is
+// stands out.
+type memoriser struct {
+	*local.Worker
+	c     Config
+	count []float32
+}
+
+func newMemoriser(p *local.Plan, c Config) *memoriser {
+	m, err := local.NewMemory(p, 1, 1)
+	if err != nil {
+		panic(err) // as above
+	}
+	return &memoriser{local.NewWorker(m, 0), c, make([]float32, c.Split.Items())}
+}
+
+func (m *memoriser) For(u int, p *data.Part) {
+	clear(m.count)
+	t := task(m.c.Split, u, p)
+	for t.Round = range m.c.Rounds {
+		for _, raw := range m.Draw(&t) {
+			if raw&vec.Positive == 0 {
+				m.count[raw]--
+			}
+		}
+	}
+}
+
+func (m *memoriser) Score(items []uint32, dst []float32) { pick(m.count, items, dst) }
+
+func (m *memoriser) ScoreAll(dst []float32) { copy(dst, m.count) }

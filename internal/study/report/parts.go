@@ -1,0 +1,320 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+)
+
+// metricSeries is a metric over rounds, where it was measured.
+func metricSeries(points []Point, of func(Point) *metrics.Summary, key string) series {
+	var s series
+	for _, p := range points {
+		if sum := of(p); sum != nil {
+			if v := at(sum.Sampled, key); !math.IsNaN(v) {
+				s.xs, s.ys = append(s.xs, float64(p.Round)), append(s.ys, v)
+			}
+		}
+	}
+	return s
+}
+
+func validOf(p Point) *metrics.Summary { return p.Valid }
+func testOf(p Point) *metrics.Summary  { return p.Test }
+
+// runParts are the parts of a page about one run. alone is for drawings that stand
+// in files of their own.
+func runParts(g *group, r *row, alone bool) []part {
+	run := r.runs[0]
+	out := []part{convergence(run), privacyPart(run)}
+	if len(referred([]*row{r})) > 0 {
+		bars := barsOf(g, r)
+		t := &Table{Header: []string{"name", "hr@10", "ndcg@10"}}
+		for _, b := range bars {
+			t.Rows = append(t.Rows, []any{b.name, exact(b.hr), exact(b.ndcg)})
+		}
+		out = append(out, part{
+			ID: "references", Title: "Beside the references",
+			Intro:   "What simpler scorers reach on the same users and items. A method below popularity or local-only training has learnt nothing worth federating. The memoriser has no model and counts how often an item was drawn as a negative: where the protocol leaks it shows what the leak alone is worth, elsewhere it stands at chance.",
+			Figures: []figure{{"references", "The method and the references", "HR@10 and NDCG@10 on the test items.", refBars(bars), t}},
+		})
+	}
+	out = append(out, usersPart(run.Users))
+	if f := run.Figures; f != nil {
+		out = append(out, popularityPart(f), inferencePart(f), itemsPart(f, alone))
+	}
+	out = append(out, part{
+		ID: "collapse", Title: "Dimensional collapse",
+		Intro:   "Over how many directions the shared item rows are spread, as rounds go by. Compare methods only at the same number of rounds and the same server rule.",
+		Figures: collapseFigures(run.Points),
+	})
+	if f := run.Figures; f != nil {
+		out = append(out, landscapePart(f))
+	}
+	return slices.DeleteFunc(out, func(p part) bool { return p.empty() })
+}
+
+// empty parts have neither figures nor tables, and no reason to be seen.
+func (p *part) empty() bool {
+	return len(p.Figures)+len(p.Tables) == 0 && !strings.HasPrefix(p.Intro, none)
+}
+
+// none starts the text of a part that says why there is nothing.
+const none = "Not drawn: "
+
+// convergence is how a run came to its result.
+func convergence(run *Run) part {
+	p := part{
+		ID: "convergence", Title: "Convergence",
+		Intro: "How the metrics grew. A test curve that falls while training loss goes on falling is overfitting; a curve that still rises at its end wants more rounds.",
+	}
+	add := func(f figure) {
+		if f.SVG != "" {
+			p.Figures = append(p.Figures, f)
+		}
+	}
+	for _, m := range []struct{ key, name string }{{"hr@10", "HR@10"}, {"ndcg@10", "NDCG@10"}} {
+		valid, test := metricSeries(run.Points, validOf, m.key), metricSeries(run.Points, testOf, m.key)
+		valid.label, valid.class = "validation", "c1 dash"
+		test.label, test.class = "test", "c0"
+		l := lineChart{about: m.name + " over rounds", unit: m.name + ", sampled (fraction)", lines: []series{valid, test}, mark: float64(run.Result.SelectedRound), format: frac}
+		note := "The dashed line chose the round; the solid one had no say."
+		if run.Result.Settled {
+			note = "Neither chose the round: the last is reported, in which the method is complete."
+		}
+		switch {
+		case run.Result.Privacy != nil:
+			note = "Both are the experimenter's: neither was released, and neither chose the round."
+			if run.Result.Privacy.Metrics > 0 {
+				note = "Both are the experimenter's: what was released, and chose the round, has noise."
+			}
+		case run.Result.OnTest != nil:
+			note = "There is no validation set: the last round is reported, whatever came before."
+		}
+		add(figure{"convergence-" + strings.TrimSuffix(m.key, "@10"), m.name + " over rounds", note, l.draw(), l.table(m.key)})
+	}
+	loss := series{class: "c2"}
+	for _, p := range run.Points {
+		if p.Loss != nil {
+			loss.xs, loss.ys = append(loss.xs, float64(p.Round)), append(loss.ys, *p.Loss)
+		}
+	}
+	if n := len(loss.ys); n > 0 {
+		loss.label = digits(loss.ys[n-1])
+	}
+	l := lineChart{about: "Training loss over rounds", unit: "mean training loss per sample", lines: []series{loss}, mark: float64(run.Result.SelectedRound), format: digits}
+	add(figure{"convergence-loss", "Training loss", "What devices minimise, as eight of them tell it; not what is reported.", l.draw(), l.table("train_loss")})
+	if s := uploaded(run.Points); len(s.xs) > 1 {
+		s.class, s.label, s.quiet = "c0", "test", true
+		b := bytesPlot([]series{s})
+		add(figure{"accuracy-bytes", "Accuracy against bytes", "What the devices had sent together when the test metric stood there." + most95(run.Points), b.draw(), b.table("uploaded", "test_hr@10")})
+	}
+	return p
+}
+
+func usersPart(users []User) part {
+	p := part{
+		ID: "users", Title: "Who is served",
+		Intro: "A mean over users hides who pays for it. The worst-served tenth is shown by activity, which a service can see, and by rank, which only the test knows.",
+	}
+	svg, data := rankTenths(users)
+	for _, f := range []figure{
+		{"rank-curve", "Where the test item stands", "Each point is HR@k; the dashed line is a random order, and a model must stay well above it.", rankCurve(users), rankTable(users)},
+		{"activity", "By activity", "Users in fifths by train rows; those with equal counts stay together. Bars of one height would be fair; each step between them is somebody's loss.", activityBars(users), fifthTable(users)},
+		{"rank-tenths", "By rank", "Users in tenths from best to worst served. A last bar near the bottom of the candidates says that a tenth of the users gets nothing.", svg, data},
+	} {
+		if f.SVG != "" {
+			p.Figures = append(p.Figures, f)
+		}
+	}
+	if t := servedTable(users); t != nil {
+		p.Tables = []tableView{view(t)}
+	}
+	return p
+}
+
+func popularityPart(f *Figures) part {
+	p := part{
+		ID: "popularity", Title: "Popularity and coverage",
+		Intro: "Whether the lists show more than what everyone knows. Lists that hold only the first tenth of the catalogue could have been made without a model.",
+	}
+	if f.Popularity == nil {
+		return p.without(f, "popularity")
+	}
+	bars, data := popularityBars(f.Popularity)
+	most, list := topBars(f.Popularity)
+	for _, x := range []figure{
+		{"popularity", "Recommended, and in the data", "Blue far above grey on the left is popularity bias; nothing on the right means that the tail is never shown.", bars, data},
+		{"most-recommended", "In most lists", "An item that most users see says little about any of them.", most, list},
+	} {
+		if x.SVG != "" {
+			p.Figures = append(p.Figures, x)
+		}
+	}
+	p.Tables = []tableView{view(popularityTable(f.Popularity))}
+	return p
+}
+
+// without is a part that only says why it is not there; nothing where that is not
+// known.
+func (p part) without(f *Figures, key string) part {
+	p.Figures, p.Tables = nil, nil
+	if why := f.Missing[key]; why != "" {
+		p.Intro = none + clip(clean(why), 200) + "."
+	}
+	return p
+}
+
+func inferencePart(f *Figures) part {
+	p := part{
+		ID: "inference", Title: "Whose item rows",
+		Intro: "The same score functions on three tables. If the coordinator's rows serve better than a device's own, tuning hurts; if another device's rows do as well, nothing was personal.",
+	}
+	if f.Inference == nil {
+		return p.without(f, "inference")
+	}
+	if svg, data := inferenceBars(f.Inference); svg != "" {
+		p.Figures = []figure{{"inference", "Own, coordinator's, another device's", fmt.Sprintf("Test items of %s, after one more visit of each that nobody keeps.", plural(f.Inference.Users, "user")), svg, data}}
+	}
+	return p
+}
+
+func itemsPart(f *Figures, alone bool) part {
+	p := part{ID: "items", Title: "Map of the items"}
+	if f.Items == nil {
+		return p.without(f, "items")
+	}
+	m := f.Items
+	p.Intro = fmt.Sprintf("The rows of the %s most popular of %s, %s each, flattened to the plane; one device's view of them (user %s, with a median number of rows). Point at a dot for its title.",
+		count(len(m.Items)), plural(m.Catalogue, "item"), plural(m.Dim, "number"), clip(m.User, 40))
+	p.Figures = mapFigures(m, alone)
+	if !alone {
+		for i := range m.Items {
+			p.Tips = append(p.Tips, clean(mapTip(m, i)))
+		}
+	}
+	return p
+}
+
+func landscapePart(f *Figures) part {
+	p := part{
+		ID: "landscape", Title: "Loss landscape",
+		Intro: "The training loss of some devices when all that is shared is moved along two random directions, with what is private held fixed.",
+	}
+	if f.Landscape == nil {
+		return p.without(f, "landscape")
+	}
+	p.Figures = landscapeFigures(f.Landscape)
+	p.Tables = []tableView{view(sharpness(f.Landscape))}
+	return p
+}
+
+func barsOf(g *group, r *row) []bar {
+	x := r.scores()
+	out := []bar{{name: r.runs[0].Result.Method, class: "c0", hr: x[0].mean, ndcg: x[1].mean, reason: "not evaluated"}}
+	if p := r.published(); p.under(g.protocol) {
+		out = append(out, bar{"published", "c1", published(p.HR10), published(p.NDCG10), "not given"})
+	}
+	for _, ref := range refRows([]*row{r}) {
+		out = append(out, bar{ref.name, "mute", ref.scores[0].mean, ref.scores[1].mean, ref.reason})
+	}
+	return out[:min(len(out), 12)]
+}
+
+// groupParts draw all runs of a group: a colour for each row, a line for each
+// seed. A single run has its own section.
+func groupParts(g *group) []part {
+	if len(g.rows) == 1 && len(g.rows[0].runs) == 1 {
+		return nil
+	}
+	p := part{ID: "all", Title: "Convergence and traffic", Intro: "A colour for each row of the table, a line for each seed."}
+	for _, m := range []struct {
+		name, title, key string
+		of               func(Point) *metrics.Summary
+	}{
+		{"convergence-valid-hr", "Validation HR@10 over rounds", "hr@10", validOf},
+		{"convergence-test-hr", "Test HR@10 over rounds", "hr@10", testOf},
+		{"convergence-test-ndcg", "Test NDCG@10 over rounds", "ndcg@10", testOf},
+	} {
+		l := lineChart{about: m.title, unit: "fraction, among sampled candidates", format: frac}
+		l.lines = g.lines(func(run *Run) series { return metricSeries(run.Points, m.of, m.key) })
+		p.add(figure{m.name, m.title, "Lines that cross say that the order depends on the rounds.", l.draw(), l.table(m.key)})
+	}
+	sends := g.lines(func(run *Run) series { return uploaded(run.Points) })
+	if slices.ContainsFunc(sends, func(s series) bool { return len(s.xs) > 1 }) {
+		b := bytesPlot(sends)
+		p.add(figure{"accuracy-bytes", "Accuracy against bytes", "Who reaches a height further left sends less for it.", b.draw(), b.table("uploaded", "test_hr@10")})
+	}
+	out := []part{p}
+	curves := part{ID: "settings", Title: "Settings that differ", Intro: "What a setting does, where runs differ in it."}
+	for _, v := range variedOf(g) {
+		curves.Figures = append(curves.Figures, v.figures()...)
+	}
+	collapse := part{ID: "collapse", Title: "Dimensional collapse", Intro: "The spread of the trained item rows, run by run. Compare at the same number of rounds and the same server rule."}
+	for _, f := range []figure{spectraOf(g), ranksOf(g)} {
+		collapse.add(f)
+	}
+	for _, more := range []part{curves, collapse} {
+		if len(more.Figures) > 0 {
+			out = append(out, more)
+		}
+	}
+	return out
+}
+
+func (p *part) add(f figure) {
+	if f.SVG != "" {
+		p.Figures = append(p.Figures, f)
+	}
+}
+
+// lines are a line for each run, in the colour of its row.
+func (g *group) lines(of func(*Run) series) []series {
+	var out []series
+	for i, r := range g.rows {
+		for j, run := range r.runs {
+			s := of(run)
+			s.label, s.full, s.class, s.quiet = r.legend(), r.label, fmt.Sprintf("c%d", i%7), j > 0
+			if i/7%2 == 1 {
+				s.class += " dash" // the colours begin again
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// spectraOf draws the last spectrum of each run, as shares of its largest value.
+func spectraOf(g *group) figure {
+	p := plot{about: "Last spectrum of each run", x: "index, largest first", y: "singular value over the largest (log scale)", logY: true}
+	p.lines = g.lines(func(run *Run) series {
+		s := series{plain: true}
+		for _, at := range slices.Backward(run.Points) {
+			if sp := spectrumOf(at, "trained"); sp != nil {
+				for n, v := range sp.Singular {
+					s.xs, s.ys = append(s.xs, float64(n+1)), append(s.ys, v/sp.Singular[0])
+				}
+				break
+			}
+		}
+		return s
+	})
+	return figure{"spectrum", "Spectra at the end", "A cliff is collapse; a flatter tail uses more dimensions.", p.draw(), p.table("index", "singular_value_over_largest")}
+}
+
+func ranksOf(g *group) figure {
+	p := plot{about: "Effective rank over rounds", x: "round", y: "effective rank of the trained rows", fromZero: true, xZero: true}
+	p.lines = g.lines(func(run *Run) series {
+		var s series
+		for _, at := range run.Points {
+			if sp := spectrumOf(at, "trained"); sp != nil {
+				s.xs, s.ys = append(s.xs, float64(at.Round)), append(s.ys, sp.EffectiveRank)
+			}
+		}
+		return s
+	})
+	return figure{"effective-rank", "Effective rank over rounds", "How many dimensions the rows use.", p.draw(), p.table("round", "effective_rank")}
+}

@@ -1,0 +1,100 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/atomicfile"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+func (s *Search) statePath(trial int, seed uint64) string {
+	return filepath.Join(s.Out, stateDir, fmt.Sprintf("%d-%d.state", trial, seed))
+}
+
+// try runs one trial to its rounds and says what validation makes of it. The run
+// knows all rounds that it will have, so that schedules and phases are those of the
+// whole; it is only moved part of the way.
+func (s *Search) try(ctx context.Context, it item, jobs int) (Trial, error) {
+	t := s.draft(it)
+	if it.spec == nil {
+		s.meter.skipped(it.rounds - it.from)
+		return t, nil
+	}
+	start := time.Now()
+	run, err := s.load(it, jobs)
+	if err != nil {
+		t.Status, t.Reason = refused, err.Error()
+		s.meter.skipped(it.rounds - it.from)
+		return t, nil
+	}
+	s.meter.skipped(run.Engine.Next - it.from)
+	for run.Engine.Next < it.rounds {
+		if ctx.Err() != nil {
+			return t, errors.Join(context.Cause(ctx), s.save(it, run))
+		}
+		ev, err := run.Step(context.WithoutCancel(ctx))
+		switch {
+		case errors.Is(err, sim.ErrDiverged):
+			t.Status, t.Reason, t.Seconds = diverged, fmt.Sprintf("in round %d", ev.Round), time.Since(start).Seconds()
+			s.meter.skipped(it.rounds - run.Engine.Next + 1)
+			return t, nil
+		case err != nil:
+			return t, err
+		}
+		if err := it.spec.Idle(ev); err != nil {
+			return t, err
+		}
+		s.meter.round(it.trial)
+	}
+	if it.rounds < s.Base.Rounds { // it may go on
+		if err := s.save(it, run); err != nil {
+			return t, err
+		}
+	}
+	if s.watch != nil {
+		s.watch(it, run)
+	}
+	valid, _ := run.Best.Summaries(it.spec.TieRule(), s.Source.Items()) // the other is of the test items
+	value := valid.Sampled[s.Objective]
+	if s.Metric == "full" {
+		value = valid.Full[s.Objective]
+	}
+	t.Status, t.Valid, t.Value, t.BestRound, t.Seconds = ok, &valid, &value, run.Selected, time.Since(start).Seconds()
+	return t, nil
+}
+
+// load makes a trial's run, from its checkpoint where there is one that fits. A
+// checkpoint only saves time: without it, the rounds are run again to the same bits.
+func (s *Search) load(it item, jobs int) (*sim.Run, error) {
+	fresh := func() (*sim.Run, error) {
+		return sim.New(it.spec.Params, s.splits[it.seed], it.spec.Options, it.seed, jobs)
+	}
+	run, err := fresh()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(s.statePath(it.trial, it.seed))
+	if err != nil {
+		return run, nil
+	}
+	defer f.Close()
+	if err := run.Load(f, s.fingerprint(it.spec)); err != nil || run.Engine.Next > it.rounds {
+		return fresh()
+	}
+	return run, nil
+}
+
+func (s *Search) save(it item, run *sim.Run) error {
+	return atomicfile.WriteTo(s.statePath(it.trial, it.seed), func(w io.Writer) error { return run.Save(w, s.fingerprint(it.spec)) })
+}
+
+func (s *Search) fingerprint(spec *experiment.Spec) string {
+	return spec.Fingerprint(s.Source.Info().Hash)
+}

@@ -1,0 +1,190 @@
+// Package tune searches a method's parameters on validation: it never looks at a
+// test metric, logs every trial, goes on after a kill with the same answer, and
+// leaves the best setting as a preset. Trials are named by number: what they draw
+// and what they find does not depend on how many run at a time.
+package tune
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/atomicfile"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/sim"
+)
+
+// Options are the settings of a search that a run does not have.
+type Options struct {
+	Search    string `default:"halving" choices:"halving|random" doc:"halving: all start with few rounds, and the best third goes on from there; random: each runs to its end"`
+	Trials    int    `default:"40" doc:"settings to try; the first are those without a search"`
+	Objective string `default:"hr@10" choices:"hr@10|ndcg@10" doc:"the validation metric that decides, taken at the round that a run would report"`
+	Metric    string `default:"sampled" choices:"sampled|full" doc:"whether it is among the sampled candidates or the whole catalogue"`
+}
+
+// Names of the files of a search's folder.
+const (
+	ConfigFile = "tune.toml"
+	LogFile    = "trials.jsonl"
+	PresetFile = "preset.toml"
+	ResultFile = "tuned.json"
+	ReportFile = "tuned.md"
+	stateDir   = "trials"
+)
+
+// Search is a search and how to run it.
+type Search struct {
+	Options
+	Base    *experiment.Spec // the experiment as it stands: trial 0
+	Axes    []Axis
+	Source  data.Source
+	Jobs    int
+	Out     string
+	Resume  bool
+	Force   bool
+	Version string
+	Commit  string
+
+	Tell func(Progress) // called with what happens, one call at a time; may be nil
+
+	points []point
+	splits map[uint64]*data.Split
+	log    *trialLog
+	meter  meter
+	watch  func(item, *sim.Run) // sees every run that came to its rounds; for tests
+}
+
+// Progress is how far a search is.
+type Progress struct {
+	Rung, Rungs int // from 1
+	Done, Of    int // trials of this rung
+	Rounds, All int // rounds run or read from the log, and all that will be
+	Replayed    int // of these rounds, those that an earlier sitting ran
+	Trial       int
+	Best        *Trial // nil before there is one
+}
+
+// Stopped is the error of a search that was interrupted; it can be resumed.
+type Stopped struct {
+	Done int // trials and rungs that are logged
+	Dir  string
+}
+
+func (s *Stopped) Error() string { return fmt.Sprintf("stopped with %d results logged", s.Done) }
+
+// New resolves a search: settings of the run are fixed, those with the prefix space.
+// are searched, and those of Options are its own.
+func New(given []experiment.Setting) (*Search, error) {
+	s := &Search{Jobs: 1}
+	param.Defaults(&s.Options)
+	var run, rest []experiment.Setting
+	for _, g := range given {
+		key := strings.TrimPrefix(g.Key, tunePrefix)
+		switch {
+		case key != g.Key || slices.Contains(param.Keys(&s.Options), key):
+			if err := param.Set(&s.Options, key, g.Value); err != nil {
+				return nil, &experiment.Input{Err: fmt.Errorf("%s: %w", g.From, err), Hint: "tacit tune --help lists the settings of a search"}
+			}
+			continue
+		case !strings.HasPrefix(g.Key, spacePrefix):
+			run = append(run, g)
+		}
+		rest = append(rest, g)
+	}
+	var err error
+	if s.Base, err = experiment.Resolve(run); err != nil {
+		return nil, err
+	}
+	if s.Axes, err = space(s.Base, rest); err != nil {
+		return nil, err
+	}
+	if s.Trials < 2 || s.Trials > 100_000 {
+		return nil, &experiment.Input{Err: fmt.Errorf("trials = %d: want 2 to 100000", s.Trials)}
+	}
+	p, err := data.ProtocolNamed(s.Base.Protocol)
+	if err != nil {
+		return nil, &experiment.Input{Err: err}
+	}
+	if !p.Validates() {
+		return nil, &experiment.Input{Err: fmt.Errorf("protocol %s has no validation set, and a search looks at nothing else", p.Name), Hint: "--protocol deployed"}
+	}
+	if s.Metric == "full" && !p.Full {
+		return nil, &experiment.Input{Err: fmt.Errorf("metric = full: protocol %s ranks sampled candidates only", p.Name), Hint: "--metric sampled"}
+	}
+	s.points = points(s.Base, s.Axes, s.Trials)
+	return s, nil
+}
+
+// ReadFile reads the file of a search. What it searches comes after what it fixes.
+func ReadFile(path string) ([]experiment.Setting, error) {
+	given, err := experiment.ReadFile(path, strings.TrimSuffix(spacePrefix, "."), strings.TrimSuffix(tunePrefix, "."))
+	slices.SortStableFunc(given, func(a, b experiment.Setting) int { return rankOf(a) - rankOf(b) })
+	return given, err
+}
+
+func rankOf(g experiment.Setting) int {
+	if strings.HasPrefix(g.Key, spacePrefix) {
+		return 1
+	}
+	return 0
+}
+
+// TOML writes the search; reading it gives the same one.
+func (s *Search) TOML() []byte {
+	var b strings.Builder
+	b.WriteString("# tacit tune THIS-FILE -o DIR searches again.\n")
+	_, settings, _ := strings.Cut(string(s.Base.TOML()), "\n")
+	b.WriteString(settings)
+	b.WriteString("\n[tune]\n")
+	values := param.Values(&s.Options)
+	for _, f := range param.Fields(&s.Options) {
+		if text, ok := values[f.Key].(string); ok {
+			fmt.Fprintf(&b, "\n# %s\n%s = %q\n", f.Doc, f.Key, text)
+		} else {
+			fmt.Fprintf(&b, "\n# %s\n%s = %v\n", f.Doc, f.Key, values[f.Key])
+		}
+	}
+	fmt.Fprintf(&b, "\n# What is tried: %s.\n[space]\n", param.RangeSyntax)
+	for _, a := range s.Axes {
+		fmt.Fprintf(&b, "%s = %q\n", a.Key, a.Range)
+	}
+	return []byte(b.String())
+}
+
+// open claims the folder, and reads what an earlier sitting logged.
+func (s *Search) open() error {
+	s.log = &trialLog{path: filepath.Join(s.Out, LogFile)}
+	if s.Resume {
+		return s.log.open()
+	}
+	switch entries, err := os.ReadDir(s.Out); {
+	case s.Out == "":
+		return &experiment.Input{Err: errors.New("a search needs a folder: every trial is logged there"), Hint: "give -o DIR"}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return &experiment.Input{Err: err, Hint: "give another -o"}
+	case len(entries) > 0 && !isSearch(s.Out):
+		return &experiment.Input{Err: fmt.Errorf("%s is not empty and holds no search", s.Out), Hint: "give another -o"}
+	case len(entries) > 0 && !s.Force:
+		return &experiment.Input{Err: fmt.Errorf("%s holds a search", s.Out), Hint: "tacit tune --resume " + s.Out + " goes on with it; --force starts anew"}
+	}
+	for _, name := range []string{LogFile, PresetFile, ResultFile, ReportFile, stateDir} {
+		if err := os.RemoveAll(filepath.Join(s.Out, name)); err != nil {
+			return err
+		}
+	}
+	if err := atomicfile.Write(filepath.Join(s.Out, ConfigFile), s.TOML()); err != nil {
+		return &experiment.Input{Err: err, Hint: "give an -o that can be written to"}
+	}
+	return s.log.open()
+}
+
+func isSearch(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, ConfigFile))
+	return err == nil
+}
