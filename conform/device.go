@@ -57,7 +57,10 @@ func newDevice(build Build, o local.Options) (*alone, error) {
 
 func (a *alone) task(u, round int) *local.Task {
 	a.split.User(u, &a.part)
-	return &local.Task{Device: uint32(u), Round: round, Train: a.part.Train, Rows: a.part.Rows, Hide: a.split.Hidden(&a.part)}
+	return &local.Task{
+		Device: uint32(u), Round: round, Train: a.part.Train, Rows: a.part.Rows,
+		Hide: a.split.Hidden(&a.part),
+	}
 }
 
 // gradient: Back is the derivative of Logits, by central differences, at random
@@ -113,12 +116,14 @@ func gradient(build Build) error {
 			}
 			straight++
 			if !near(float64(grad[k]), want, 0.01, 0.05) {
-				return fmt.Errorf("slot %q place %d: Back says %g, the finite difference is %g", v.Slot.Name, k, grad[k], want)
+				return fmt.Errorf("slot %q place %d: Back says %g, the finite difference is %g", v.Slot.Name, k,
+					grad[k], want)
 			}
 		}
 	}
 	if bent > straight {
-		return fmt.Errorf("at %d of %d places the finite differences do not settle: nothing is proved", bent, bent+straight)
+		return fmt.Errorf("at %d of %d places the finite differences do not settle: nothing is proved", bent, bent+
+			straight)
 	}
 	return nil
 }
@@ -321,7 +326,8 @@ func sumIsRound(build Build) error {
 		r.Fleet.Sum(slot, got)
 		for i := range got {
 			if !near(float64(got[i]), w[i], 1e-3, 0.1) {
-				return fmt.Errorf("slot %q place %d: the round's sum is %g, the devices' is %g", a.plan.Slots[slot].Name, i, got[i], w[i])
+				return fmt.Errorf("slot %q place %d: the round's sum is %g, the devices' is %g",
+					a.plan.Slots[slot].Name, i, got[i], w[i])
 			}
 		}
 	}

@@ -126,7 +126,8 @@ func roomToSpare(build Build) error {
 		off, moved = math.Hypot(off, o), math.Hypot(moved, m)
 	}
 	if !(off <= tolerance*moved) {
-		return fmt.Errorf("after 3 rounds the model has moved by %.3g, and under a promise with room to spare it stands %.3g beside", moved, off)
+		return fmt.Errorf("after 3 rounds the model has moved by %.3g, and under a promise with room to spare it "+
+			"stands %.3g beside", moved, off)
 	}
 	return nil
 }
@@ -165,7 +166,8 @@ func sameSums(with, without *sim.Run) error {
 		vec.Axpy(float32(shrunk), without.Engine.Value[i], want)
 		rounded := boardSize / 2 * bound.Unit() * math.Sqrt(float64(n))
 		if off, length := apart(got, want, make([]float32, n)); !(off <= 0.001*length+rounded) {
-			return fmt.Errorf("what devices send of slot %q adds up to a length of %.3g, and under a promise with room to spare it is %.3g beside", with.Fleet.Plan.Slots[i].Name, length, off)
+			return fmt.Errorf("what devices send of slot %q adds up to a length of %.3g, and under a promise with "+
+				"room to spare it is %.3g beside", with.Fleet.Plan.Slots[i].Name, length, off)
 		}
 	}
 	return nil
@@ -221,7 +223,8 @@ func (k *bench) boundedBy(b privacy.Bound) error {
 			length = math.Sqrt(length)
 		}
 		if limit := b.Sensitivity(n); length > limit || length == 0 {
-			return fmt.Errorf("device %d sends integers of length %.6g, where the noise counts on %.6g (%+v)", u, length, limit, b)
+			return fmt.Errorf("device %d sends integers of length %.6g, where the noise counts on %.6g (%+v)", u,
+				length, limit, b)
 		}
 		if bit := got[n]; b.Bit && bit != privacy.BitLevels/2 && bit != -privacy.BitLevels/2 || !b.Bit && bit != 0 {
 			return fmt.Errorf("device %d moves the count of unclipped ones by %d integers", u, bit)
@@ -231,7 +234,8 @@ func (k *bench) boundedBy(b privacy.Bound) error {
 			return err
 		}
 		if !slices.Equal(got, k.sealed(fresh, u, 0)) {
-			return fmt.Errorf("device %d sends something else after other devices than alone: what they left is in it", u)
+			return fmt.Errorf("device %d sends something else after other devices than alone: what they left is in it",
+				u)
 		}
 	}
 	return nil
@@ -269,7 +273,8 @@ func sameBitsGuarded(build Build) error {
 			return fmt.Errorf("digest with 1 worker is %s, with others or resumed it is %s", a, b)
 		}
 		if spent, _, err := r.Spent(); err != nil || spent.Epsilon != whole.Epsilon {
-			return fmt.Errorf("a run costs %g, resumed or with other workers %g (%v)", whole.Epsilon, spent.Epsilon, err)
+			return fmt.Errorf("a run costs %g, resumed or with other workers %g (%v)", whole.Epsilon, spent.Epsilon,
+				err)
 		}
 	}
 	return nil
@@ -365,7 +370,8 @@ func needsFederation(build Build) error {
 		return err
 	}
 	if r != nil || !strings.Contains(err.Error(), o.Name+" is trained where all rows are") {
-		return fmt.Errorf("a promise about a method that is trained in one place: %w", cmp.Or(err, errors.New("it is made")))
+		return fmt.Errorf("a promise about a method that is trained in one place: %w",
+			cmp.Or(err, errors.New("it is made")))
 	}
 	return nil
 }

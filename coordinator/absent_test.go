@@ -18,7 +18,8 @@ func (r *rig) unpaid(state string) {
 	r.t.Helper()
 	st := r.c.Status()
 	if st.Round != 0 || r.paid() != 0 || *st.Epsilon != 0 {
-		r.t.Errorf("with nobody there, %d rounds are over and %d are paid for: epsilon %g", st.Round, r.paid(), *st.Epsilon)
+		r.t.Errorf("with nobody there, %d rounds are over and %d are paid for: epsilon %g", st.Round, r.paid(),
+			*st.Epsilon)
 	}
 	if !strings.Contains(state, "round 1: ") || strings.Contains(state, "of 6") {
 		r.t.Errorf("the state is %q", state)
@@ -147,7 +148,8 @@ func TestATurnOfDevicesThatAreGone(t *testing.T) {
 	}
 	first := drawn()
 	for range 20 { // the same two of eight are drawn with a chance of 1 in 28: at most 1e-28 for all
-		if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: r.c.Status().Version}); err != nil {
+		if _, err := r.admin.Rollback(context.Background(),
+			&pb.RollbackRequest{Version: r.c.Status().Version}); err != nil {
 			t.Fatal(err)
 		}
 		r.stop()

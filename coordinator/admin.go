@@ -53,22 +53,29 @@ type Status struct {
 	Synced    store.Stats      `json:"synced"`
 	SyncAll   bool             `json:"sync_always"`
 	Readouts  []Readout        `json:"readouts"`
-	Missed    string           `json:"readout_missed,omitempty"` // why the last one, or popularity in it, could not be had
+	// why the last one, or popularity in it, could not be had
+	Missed string `json:"readout_missed,omitempty"`
 }
 
 // Status is how things are.
 func (c *Coordinator) Status() Status {
 	n, _ := c.seats.enrolled()
 	if !c.begun() {
-		return Status{State: "waiting for a run: tacit admin begin, or tacit fleet", Enrolled: n, Synced: c.st.Stats(), SyncAll: true, Counts: map[string]int64{}}
+		return Status{
+			State: "waiting for a run: tacit admin begin, or tacit fleet", Enrolled: n, Synced: c.st.Stats(),
+			SyncAll: true, Counts: map[string]int64{},
+		}
 	}
 	text, _ := c.settings.DP.MarshalText()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := Status{
-		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run), Rounds: c.settings.Rounds, Version: c.last,
-		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal, Masked: c.settings.Masked, Promise: string(text),
-		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true, Readouts: slices.Clone(c.readouts), Missed: c.missed,
+		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run),
+		Rounds: c.settings.Rounds, Version: c.last,
+		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal,
+		Masked: c.settings.Masked, Promise: string(text),
+		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true,
+		Readouts: slices.Clone(c.readouts), Missed: c.missed,
 	}
 	if c.newest != nil {
 		s.Round, s.Items = c.newest.Round, c.newest.Items
@@ -180,13 +187,16 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 		return nil, err
 	}
 	if !slices.ContainsFunc(all, func(v *version) bool { return v.Version == r.Version }) {
-		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not kept: tacit admin history lists those that are", r.Version))
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not kept: tacit admin history lists "+
+			"those that are", r.Version))
 	}
 	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
-		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over rounds: going back would take it apart; begin another run"))
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
+			"rounds: going back would take it apart; begin another run"))
 	}
 	if d.settings.Cohort.Come() {
-		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=come: devices answer no round that is older than their last, and would decline all that come again; begin another run"))
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=come: devices answer no round that "+
+			"is older than their last, and would decline all that come again; begin another run"))
 	}
 	if err := d.want("back", r.Version, func() { d.back = r.Version }); err != nil {
 		return nil, err

@@ -56,7 +56,8 @@ func TestALiarWithoutAPromiseCostsItsBucketAlone(t *testing.T) {
 			for i := range d {
 				task := d[i].task()
 				m := task.Masking
-				if m.GetDevices() != 15 || m.Least < wire.SumLeast || int(m.Bits) != s.Bits || !task.Bound.Each || task.Bound.Noise != 0 {
+				if m.GetDevices() != 15 || m.Least < wire.SumLeast || int(m.Bits) != s.Bits || !task.Bound.Each ||
+					task.Bound.Noise != 0 {
 					t.Fatalf("device %d has the task %v", i, task)
 				}
 				values := make([]int32, task.Numbers)

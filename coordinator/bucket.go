@@ -80,7 +80,9 @@ func ended(err error) bool {
 // without enough devices, groups in which messages do not fit together, and groups whose
 // sum cannot be, are left out. Only when keep has returned are devices told that they are in
 // the sum.
-func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32, keep func(*keptSum) error) (*keptSum, error) {
+func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32,
+	keep func(*keptSum) error,
+) (*keptSum, error) {
 	b, err := c.newBuckets(task, cohort)
 	if err != nil {
 		return nil, err

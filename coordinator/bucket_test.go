@@ -38,7 +38,10 @@ func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*se
 				t.Error(err)
 			}
 		}
-		q := &pb.MaskRequest{Run: task.Run, Round: task.Round, Attempt: task.Attempt, Step: step, Message: b, Bytes: uint64(len(b))}
+		q := &pb.MaskRequest{
+			Run: task.Run, Round: task.Round, Attempt: task.Attempt, Step: step, Message: b,
+			Bytes: uint64(len(b)),
+		}
 		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			a, err := h.Mask(context.Background(), q)
 			if err != nil {

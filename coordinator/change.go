@@ -58,7 +58,10 @@ func (l *lineage) offerSlot(m *pb.Manifest, slot int, name string, b []byte, wid
 		was, clear = old.Values[slot], old.Clear
 		bases = append(bases, was)
 	}
-	return l.offer(m, name, b, bases, func(base []byte, most int) []byte { return wire.RowsChange(base, b, width, most) })
+	return l.offer(m, name, b, bases, func(base []byte, most int) []byte {
+		return wire.RowsChange(base, b, width,
+			most)
+	})
 }
 
 // offerCatalogue offers changes to the catalogue, which is public.
@@ -71,7 +74,9 @@ func (l *lineage) offerCatalogue(m *pb.Manifest, name string, b []byte) error {
 }
 
 // offer puts the changes that are worth it into the manifest: under half of the whole.
-func (l *lineage) offer(m *pb.Manifest, name string, whole []byte, bases []string, diff func(base []byte, most int) []byte) error {
+func (l *lineage) offer(m *pb.Manifest, name string, whole []byte, bases []string,
+	diff func(base []byte, most int) []byte,
+) error {
 	seen := []string{name, ""}
 	for _, h := range bases {
 		if slices.Contains(seen, h) {

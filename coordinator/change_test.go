@@ -29,7 +29,10 @@ func (r *rig) add(n int) *pb.Manifest {
 	m, _ := r.model()
 	q := &pb.ItemsRequest{}
 	for i := range n {
-		q.Items = append(q.Items, &pb.Item{Id: fmt.Sprintf("new %d of version %d", i, m.Version), Title: "a title that is as long as that of a film"})
+		q.Items = append(q.Items, &pb.Item{
+			Id:    fmt.Sprintf("new %d of version %d", i, m.Version),
+			Title: "a title that is as long as that of a film",
+		})
 	}
 	if _, err := r.admin.Items(context.Background(), q); err != nil {
 		r.t.Fatal(err)
@@ -110,7 +113,8 @@ func (r *rig) only(devices []*hand, row int) *pb.Manifest {
 		for i := range 64 {
 			v[64*row+i] = 1 << 20
 		}
-		if a, err := h.Report(context.Background(), request(task, wire.AppendVector(nil, v))); err != nil || a.Fate != pb.Fate_COUNTED {
+		if a, err := h.Report(context.Background(), request(task, wire.AppendVector(nil, v))); err != nil ||
+			a.Fate != pb.Fate_COUNTED {
 			r.t.Fatalf("%v, %v", a, err)
 		}
 	}
@@ -137,7 +141,8 @@ func TestAddedItemsAreASmallDownload(t *testing.T) {
 	r = open(t, dir, nil, nil)
 	third := r.add(2)
 	bases, n = r.stranger(0).leads(third, third.Slots[0])
-	if want := []string{nameOf(second.Slots[0]), nameOf(first.Slots[0])}; n > rows+2*64*4+64 || !slices.Equal(bases, want) {
+	if want := []string{nameOf(second.Slots[0]), nameOf(first.Slots[0])}; n > rows+2*64*4+64 ||
+		!slices.Equal(bases, want) {
 		t.Errorf("after a start %d bytes lead from %v, want %v", n, bases, want)
 	}
 }

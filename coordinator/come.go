@@ -79,7 +79,8 @@ func (c *Coordinator) saveTurns() (string, error) {
 func (c *Coordinator) tardy(seat uint32, r *pb.ReportRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := uint32(c.settings.Cohort.Every); r.Kind == pb.Kind_TRAIN && e > 0 && c.newest != nil && r.Round/e == uint32(c.newest.Round)/e {
+	if e := uint32(c.settings.Cohort.Every); r.Kind == pb.Kind_TRAIN && e > 0 && c.newest != nil &&
+		r.Round/e == uint32(c.newest.Round)/e {
 		c.tried[seat] = true
 	}
 }
@@ -133,7 +134,8 @@ func (c *Coordinator) why(seat uint32) string {
 	h, _ := c.place.(*hall)
 	switch {
 	case c.had(seat), h != nil && h.task.Kind == pb.Kind_TRAIN && h.has(seat):
-		return fmt.Sprintf("this device has had its turn: it may come again from round %d on", c.newest.Round/come.Every*come.Every+come.Every+1)
+		return fmt.Sprintf("this device has had its turn: it may come again from round %d on",
+			c.newest.Round/come.Every*come.Every+come.Every+1)
 	case h != nil && h.most > 0 && !h.hasRoom(c.now()):
 		return fmt.Sprintf("round %d has all the devices that it takes: come again", c.newest.Round+1)
 	}

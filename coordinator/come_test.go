@@ -53,7 +53,8 @@ func TestTheFirstWhoComeAreInARound(t *testing.T) {
 	d := r.hands(6)
 	a, b := d[4].task(), d[1].task()
 	for _, h := range []*hand{d[0], d[2]} {
-		if w := h.check().GetWait(); w == nil || !strings.Contains(w.Why, "has all the devices that it takes: come again") {
+		if w := h.check().GetWait(); w == nil || !strings.Contains(w.Why,
+			"has all the devices that it takes: come again") {
 			t.Errorf("a third device is told %v", w)
 		}
 	}
@@ -197,7 +198,8 @@ func TestWhoDoesNotComeCountsAsZero(t *testing.T) {
 		for item := range 10 {
 			for k := range 2 {
 				want := sum[2*item+k] / 4
-				if x := float64(got[item*8+k]); x < want-6 || x > want+6 { // the noise has a deviation of 1 at least, over 4
+				// the noise has a deviation of 1 at least, over 4
+				if x := float64(got[item*8+k]); x < want-6 || x > want+6 {
 					t.Errorf("%d of 4 came: number %d of item %d moved by %.1f, want %.1f", n, k, item, x, want)
 				}
 			}
@@ -356,7 +358,8 @@ func TestARoundDoesNotWaitForThoseWhoNeverSend(t *testing.T) {
 			come = d
 		}
 		var had int
-		for end := time.Now().Add(50 * s.Deadline); r.c.Status().Round < 3 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(50 * s.Deadline); r.c.Status().Round < 3 &&
+			time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			for _, h := range come {
 				if h.check().GetTask() != nil {
 					had++
@@ -375,7 +378,10 @@ func TestARoundDoesNotWaitForThoseWhoNeverSend(t *testing.T) {
 
 // One who let a place lapse and sends after all is one to hope for.
 func TestPlacesOfThoseWhoComeAgain(t *testing.T) {
-	h := &hall{most: 2, cohort: []uint32{1, 2, 3}, counted: map[uint32]uint64{}, full: make(chan struct{}), goal: 2, places: newPlaces(time.Second)}
+	h := &hall{
+		most: 2, cohort: []uint32{1, 2, 3}, counted: map[uint32]uint64{}, full: make(chan struct{}), goal: 2,
+		places: newPlaces(time.Second),
+	}
 	at := time.Unix(0, 0)
 	pass := func(d time.Duration) { at = at.Add(d) }
 	expect := func(what string, want bool) {

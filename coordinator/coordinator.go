@@ -138,7 +138,10 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, counts: map[string]int64{}, lost: map[uint32]uint32{}, tried: map[uint32]bool{}, wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads()}
+	c = &Coordinator{
+		opt: opt, st: st, counts: map[string]int64{}, lost: map[uint32]uint32{}, tried: map[uint32]bool{},
+		wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads(),
+	}
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -168,7 +171,8 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 			return fmt.Errorf("%w: %s", ErrBegun, c.settings.differs(&s))
 		}
 		if c.settings.bits() == 0 && s.narrow(len(items)) {
-			c.opt.Warn(fmt.Sprintf("the run was begun without bits, and goes on so: bits = %d is for another run", s.Bits))
+			c.opt.Warn(fmt.Sprintf("the run was begun without bits, and goes on so: bits = %d is for another run",
+				s.Bits))
 		}
 		return nil
 	}

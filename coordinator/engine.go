@@ -67,7 +67,8 @@ func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 	e.Mean = aggregate.Fixed
 	s, users := &c.settings, c.settings.Devices
 	set := privacy.Setting{
-		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users), Epoch: s.Cohort.Epoch(users), Chosen: s.Cohort.Come(),
+		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users),
+		Epoch: s.Cohort.Epoch(users), Chosen: s.Cohort.Come(),
 		Rounds: s.Rounds, Numbers: p.Widest(), Mean: string(aggregate.Fixed), Step: s.Server.Rate, Masked: s.Masked,
 		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
 	}

@@ -51,7 +51,10 @@ func TestATokenHasAQuotaAndAnEnd(t *testing.T) {
 
 // Who enrols at the same time with another token does not use up this one.
 func TestTokensDoNotUseEachOtherUp(t *testing.T) {
-	s := &seats{byKey: map[string]uint32{}, key: map[uint32]string{}, gone: map[uint32]bool{}, tokens: map[string]*token{}, waiting: map[string]string{}, changed: make(chan struct{})}
+	s := &seats{
+		byKey: map[string]uint32{}, key: map[uint32]string{}, gone: map[uint32]bool{},
+		tokens: map[string]*token{}, waiting: map[string]string{}, changed: make(chan struct{}),
+	}
 	now := time.Now()
 	textA, a := newToken(5, now.Add(time.Hour), "")
 	textB, b := newToken(1, now.Add(time.Hour), "")
@@ -85,7 +88,8 @@ func TestSeatsAreUniqueAndStay(t *testing.T) {
 				h := r.stranger(i)
 				var a *pb.EnrolResponse
 				var err error
-				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // half of them want the same seat
+				// half of them want the same seat
+				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 					if i%2 == 0 {
 						a, err = h.enrol(r.token, 3)
 					} else {
@@ -188,7 +192,10 @@ func TestNobodyEnrolsAnothersKey(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	h := r.stranger("thief")
-	_, err := h.Enrol(context.Background(), &pb.EnrolRequest{Token: r.token, Key: keyOf("victim").Public().(ed25519.PublicKey)})
+	_, err := h.Enrol(context.Background(), &pb.EnrolRequest{
+		Token: r.token,
+		Key:   keyOf("victim").Public().(ed25519.PublicKey),
+	})
 	r.refused(err, rpc.BadSignature)
 	if st := r.c.Status(); st.Enrolled != 0 {
 		t.Errorf("%d are enrolled", st.Enrolled)

@@ -46,7 +46,8 @@ func (c *Coordinator) exported(number uint64, format string) ([]byte, error) {
 	}
 	at := slices.IndexFunc(all, func(v *version) bool { return v.Version == number })
 	if at < 0 || format != "npy" && format != "csv" {
-		return nil, fmt.Errorf("version %d as %q: want a version that tacit admin history lists, as npy or csv", number, format)
+		return nil, fmt.Errorf("version %d as %q: want a version that tacit admin history lists, as npy or csv",
+			number, format)
 	}
 	v := all[at]
 	b, err := c.st.Blob(hashOf(v.Catalogue))

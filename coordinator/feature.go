@@ -80,7 +80,8 @@ func described(f *rows.Features, c *pb.Catalogue, items []*pb.Item) (*rows.Featu
 	}
 	if f == nil {
 		if len(given) > 0 {
-			return nil, fmt.Errorf("items have a column %q: want id, title and retired, since the method of this run reads no features", anyKey(given))
+			return nil, fmt.Errorf("items have a column %q: want id, title and retired, since the method of this "+
+				"run reads no features", anyKey(given))
 		}
 		return nil, nil
 	}

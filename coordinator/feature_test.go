@@ -15,8 +15,12 @@ import (
 func columns() *rows.Features {
 	f := &rows.Features{
 		User: []rows.Column{{Name: "age", Card: 2, Code: []uint32{0, 1, 1}, Names: []string{"young", "old"}}},
-		Item: []rows.Column{{Name: "genre", Card: 2, Start: []uint32{0}, Names: []string{"drama", "war"}}, {Name: "cost", Card: 3, Names: []string{"free", "paid", "rent"}}, {Name: "size"}},
-		Row:  []rows.Column{{Name: "hour", Card: 2, Code: []uint32{1, 1, 0, 1}}},
+		Item: []rows.Column{
+			{Name: "genre", Card: 2, Start: []uint32{0}, Names: []string{"drama", "war"}},
+			{Name: "cost", Card: 3, Names: []string{"free", "paid", "rent"}},
+			{Name: "size"},
+		},
+		Row: []rows.Column{{Name: "hour", Card: 2, Code: []uint32{1, 1, 0, 1}}},
 	}
 	for i := range uint32(10) {
 		f.Item[0].Code = append(f.Item[0].Code, i%2)
@@ -41,10 +45,12 @@ func TestACoordinatorKeepsNoFeaturesOfUsers(t *testing.T) {
 	r := open(t, dir, &s, nil)
 	see := func(f *rows.Features) {
 		t.Helper()
-		if f.User[0].Len() != 0 || f.Row[0].Len() != 0 || !slices.Equal(f.User[0].Names, []string{"young", "old"}) || f.Row[0].Card != 2 {
+		if f.User[0].Len() != 0 || f.Row[0].Len() != 0 || !slices.Equal(f.User[0].Names, []string{"young", "old"}) ||
+			f.Row[0].Card != 2 {
 			t.Errorf("of users and moments it has %+v, %+v", f.User, f.Row)
 		}
-		if !slices.Equal(f.Item[1].Code, columns().Item[1].Code) || !slices.Equal(f.Item[0].Start, columns().Item[0].Start) || !slices.Equal(f.Item[2].Value, columns().Item[2].Value) {
+		if !slices.Equal(f.Item[1].Code, columns().Item[1].Code) || !slices.Equal(f.Item[0].Start,
+			columns().Item[0].Start) || !slices.Equal(f.Item[2].Value, columns().Item[2].Value) {
 			t.Errorf("of items it has %+v", f.Item)
 		}
 	}
@@ -79,7 +85,8 @@ func TestItemsAreAddedWithFeatures(t *testing.T) {
 		return it
 	}
 	q := &pb.ItemsRequest{Items: []*pb.Item{
-		give("new", "genre", "war|drama", "cost", "rent", "size", "2.5"), give("plain"), give("i3", "cost", "free"), give("new", "size", "3.5"),
+		give("new", "genre", "war|drama", "cost", "rent", "size", "2.5"), give("plain"), give("i3", "cost", "free"),
+		give("new", "size", "3.5"),
 	}}
 	if _, err := r.admin.Items(context.Background(), q); err != nil {
 		t.Fatal(err)
@@ -93,8 +100,14 @@ func TestItemsAreAddedWithFeatures(t *testing.T) {
 		item         uint32
 		genre, costs []uint32
 		size         float32
-	}{{10, []uint32{1, 0}, []uint32{2}, 3.5}, {11, nil, []uint32{1}, 0}, {3, []uint32{1}, []uint32{0}, 3}, {4, []uint32{0}, []uint32{1}, 4}} {
-		if g, p, z := f.Item[0].Of(c.item), f.Item[1].Of(c.item), f.Item[2].Value[c.item]; !slices.Equal(g, c.genre) || !slices.Equal(p, c.costs) || z != c.size {
+	}{
+		{10, []uint32{1, 0}, []uint32{2}, 3.5},
+		{11, nil, []uint32{1}, 0},
+		{3, []uint32{1}, []uint32{0}, 3},
+		{4, []uint32{0}, []uint32{1}, 4},
+	} {
+		if g, p, z := f.Item[0].Of(c.item), f.Item[1].Of(c.item), f.Item[2].Value[c.item]; !slices.Equal(g, c.genre) ||
+			!slices.Equal(p, c.costs) || z != c.size {
 			t.Errorf("case %d: item %d has %v, %v, %g, want %v, %v, %g", i, c.item, g, p, z, c.genre, c.costs, c.size)
 		}
 	}

@@ -34,14 +34,17 @@ const (
 func (d door) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloResponse, error) {
 	v := min(r.Newest, wire.Newest)
 	if v < max(r.Oldest, wire.Oldest) {
-		return nil, rpc.Refuse("wrong_version", connect.CodeFailedPrecondition, "this coordinator speaks versions %d to %d of the protocol and the device %d to %d: update the older one", wire.Oldest, wire.Newest, r.Oldest, r.Newest)
+		return nil, rpc.Refuse("wrong_version", connect.CodeFailedPrecondition,
+			"this coordinator speaks versions %d to %d of the protocol and the device %d to %d: update the older one",
+			wire.Oldest, wire.Newest, r.Oldest, r.Newest)
 	}
 	name, rehearsal := "a federation", false
 	if d.begun() {
 		name, rehearsal = d.settings.Name, d.settings.Rehearsal
 	}
 	return &pb.HelloResponse{
-		Version: v, Federation: d.id[:], Name: name, Key: d.key.Public().(ed25519.PublicKey), NowMs: d.now().UnixMilli(),
+		Version: v, Federation: d.id[:], Name: name, Key: d.key.Public().(ed25519.PublicKey),
+		NowMs:  d.now().UnixMilli(),
 		Limits: &pb.Limits{BodyBytes: bodyBytes, PieceBytes: pieceBytes}, Rehearsal: rehearsal,
 	}, nil
 }
@@ -51,7 +54,8 @@ func (d door) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse,
 	who, _ := rpc.From(ctx)
 	key := ed25519.PublicKey(who.Key[:])
 	if string(key) != string(r.Key) {
-		return nil, rpc.Refuse("bad_signature", connect.CodeUnauthenticated, "the request is not signed with the key that it brings")
+		return nil, rpc.Refuse("bad_signature", connect.CodeUnauthenticated,
+			"the request is not signed with the key that it brings")
 	}
 	if _, _, gone := d.seats.of(key); gone {
 		return nil, rpc.Refuse("revoked", connect.CodePermissionDenied, "this key is not welcome any more")
@@ -118,7 +122,10 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	seat := seatOf(ctx)
 	now := d.now()
 	if !d.begun() {
-		return &pb.CheckInResponse{What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 1000, Why: "no run has begun"}}}, nil
+		return &pb.CheckInResponse{What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{
+			AfterMs: 1000,
+			Why:     "no run has begun",
+		}}}, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +142,10 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 			return out, nil
 		}
 	}
-	out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: uint32(d.after(seat, now).Milliseconds()), Why: d.why(seat)}}
+	out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{
+		AfterMs: uint32(d.after(seat, now).Milliseconds()),
+		Why:     d.why(seat),
+	}}
 	return out, nil
 }
 
@@ -143,7 +153,8 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 // often that all of them together come faster than the rate.
 func (c *Coordinator) after(seat uint32, now time.Time) time.Duration {
 	n, _ := c.seats.enrolled()
-	least := max(50*time.Millisecond, time.Duration(float64(n)/c.opt.Rate*float64(time.Second)), min(c.pace/8, 2*time.Second))
+	least := max(50*time.Millisecond, time.Duration(float64(n)/c.opt.Rate*float64(time.Second)),
+		min(c.pace/8, 2*time.Second))
 	wait := least
 	switch {
 	case c.state == done:
@@ -199,7 +210,8 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	case h.has(seat):
 		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
 	}
-	body, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Data, uint64(wire.VectorLimit(h.numbers, h.task.Bound.Most)))
+	body, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Data,
+		uint64(wire.VectorLimit(h.numbers, h.task.Bound.Most)))
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +255,8 @@ func (d door) hallOf(seat uint32, r *pb.ReportRequest) (*hall, error) {
 		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "another run is going on")
 	}
 	if r.Kind != pb.Kind_TRAIN || d.settings.Masked {
-		return nil, rpc.Refuse("not_masked", connect.CodeFailedPrecondition, "a report of this kind is masked, always: in the clear it is not taken")
+		return nil, rpc.Refuse("not_masked", connect.CodeFailedPrecondition,
+			"a report of this kind is masked, always: in the clear it is not taken")
 	}
 	h, ok := d.place.(*hall)
 	if !ok || r.Round != h.task.Round {
@@ -252,7 +265,8 @@ func (d door) hallOf(seat uint32, r *pb.ReportRequest) (*hall, error) {
 		case r.Round > next:
 			return nil, rpc.Refuse("wrong_round", connect.CodeFailedPrecondition, "round %d has not begun", r.Round+1)
 		case r.Round == next && int(next) < d.settings.Rounds: // its outcome is being written, or it is not open yet
-			return nil, rpc.Refuse("not_now", connect.CodeFailedPrecondition, "whether round %d has this report is not known yet: ask again", r.Round+1)
+			return nil, rpc.Refuse("not_now", connect.CodeFailedPrecondition,
+				"whether round %d has this report is not known yet: ask again", r.Round+1)
 		}
 		return nil, nil
 	}
@@ -298,7 +312,9 @@ func newUploads() uploads { return uploads{by: map[uint32]*wire.Assembly{}} }
 const heldMost = 512 << 20
 
 // add takes a piece of what a blob names. The whole is returned when it is there.
-func (u *uploads) add(seat uint32, name *pb.Blob, offset uint64, data []byte, most uint64) (whole []byte, next uint64, err error) {
+func (u *uploads) add(seat uint32, name *pb.Blob, offset uint64, data []byte, most uint64) (whole []byte, next uint64,
+	err error,
+) {
 	refuse := func(code string, err error) ([]byte, uint64, error) {
 		return nil, 0, rpc.Refuse(code, connect.CodeInvalidArgument, "%v", err)
 	}

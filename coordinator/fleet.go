@@ -187,7 +187,8 @@ func (c *Coordinator) short(task *pb.Task, came, cohort, least int) string {
 	if c.settings.DP.On() {
 		return fmt.Sprintf("round %d: too few devices came: waiting on", task.Round+1)
 	}
-	return fmt.Sprintf("round %d: %d of %d devices came, and %d are the least: waiting on", task.Round+1, came, cohort, least)
+	return fmt.Sprintf("round %d: %d of %d devices came, and %d are the least: waiting on", task.Round+1, came, cohort,
+		least)
 }
 
 func (c *Coordinator) enter(p place) {
@@ -217,8 +218,9 @@ func (h *hall) tasked(seat uint32, now time.Time) *pb.Task {
 	}
 	t := &h.task
 	return &pb.Task{
-		Kind: t.Kind, Run: t.Run, Round: t.Round, Attempt: t.Attempt, Bound: t.Bound, Model: t.Model, Numbers: t.Numbers,
-		LeftMs: uint32(max(1, h.ends.Sub(now).Milliseconds())),
+		Kind: t.Kind, Run: t.Run, Round: t.Round, Attempt: t.Attempt, Bound: t.Bound, Model: t.Model,
+		Numbers: t.Numbers,
+		LeftMs:  uint32(max(1, h.ends.Sub(now).Milliseconds())),
 	}
 }
 

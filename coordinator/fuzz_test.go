@@ -67,7 +67,8 @@ func FuzzCalls(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		in := &script{input}
-		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.BoundFor(*r.c.engine.Bound, 0, 0, mostOf(*r.c.engine.Bound)))
+		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.BoundFor(*r.c.engine.Bound, 0, 0,
+			mostOf(*r.c.engine.Bound)))
 		h, err := openHall(nil, "", task, []uint32{0, 1, 2, 3}, 5, 0, time.Now().Add(time.Hour))
 		if err != nil {
 			t.Fatal(err)
@@ -85,15 +86,22 @@ func FuzzCalls(f *testing.F) {
 				fuzzReport(t, in, who, task, counted)
 			case 3:
 				hash := in.bend(r.c.signed.Body[:32])
-				_, _ = who.Client.FederationClient.Fetch(context.Background(), &pb.FetchRequest{Hash: hash, Offset: uint64(in.next()) << (in.next() % 64)})
+				_, _ = who.Client.FederationClient.Fetch(context.Background(),
+					&pb.FetchRequest{Hash: hash, Offset: uint64(in.next()) << (in.next() % 64)})
 			case 4:
 				key := in.bend(who.key.Public().(ed25519.PublicKey))
-				a, err := who.Enrol(context.Background(), &pb.EnrolRequest{Token: r.token, Key: key, WantsSeat: in.next()&1 == 1, Seat: uint32(in.next())})
+				a, err := who.Enrol(context.Background(), &pb.EnrolRequest{
+					Token: r.token, Key: key,
+					WantsSeat: in.next()&1 == 1, Seat: uint32(in.next()),
+				})
 				if err == nil && seat[a.Seat] != string(who.key) {
 					t.Fatalf("seat %d is given to a second key", a.Seat)
 				}
 			case 5:
-				_, _ = who.CheckIn(context.Background(), &pb.CheckInRequest{Model: uint64(in.next()), Last: &pb.Done{Run: in.bend(task.Run), Round: uint32(in.next()), Digest: in.bend(task.Run)}})
+				_, _ = who.CheckIn(context.Background(), &pb.CheckInRequest{
+					Model: uint64(in.next()),
+					Last:  &pb.Done{Run: in.bend(task.Run), Round: uint32(in.next()), Digest: in.bend(task.Run)},
+				})
 			}
 		}
 		want := make([]int64, task.Numbers)
@@ -104,7 +112,8 @@ func FuzzCalls(f *testing.F) {
 		}
 		n, sum := r.sums()
 		if n != len(counted) || !slices.Equal(sum, want) {
-			t.Fatalf("%d reports are counted and %d were acknowledged; the sum is %v, want %v", n, len(counted), sum, want)
+			t.Fatalf("%d reports are counted and %d were acknowledged; the sum is %v, want %v", n, len(counted), sum,
+				want)
 		}
 	})
 }
@@ -165,7 +174,8 @@ func FuzzMask(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		in := &script{input}
-		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.BoundFor(r.c.engine.Guard.Bound(0), 0, 0, r.c.engine.Guard.Most(0)))
+		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.BoundFor(r.c.engine.Guard.Bound(0), 0, 0,
+			r.c.engine.Guard.Most(0)))
 		v, err := r.c.newVault(task, []uint32{0, 1, 2, 3, 4, 5})
 		if err != nil {
 			t.Fatal(err)
@@ -244,7 +254,10 @@ func (v *vault) steps() map[uint32]int {
 
 // FuzzRecord reads groups of reports: what is read is what was written.
 func FuzzRecord(f *testing.F) {
-	f.Add((&record{seats: []uint32{1, 2}, digests: []uint64{3, 4}, idle: []bool{true, false}, sum: wire.AppendVector(nil, []int64{1, -2})}).bytes())
+	f.Add((&record{
+		seats: []uint32{1, 2}, digests: []uint64{3, 4}, idle: []bool{true, false},
+		sum: wire.AppendVector(nil, []int64{1, -2}),
+	}).bytes())
 	f.Add([]byte{255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		rec, err := readRecord(b)

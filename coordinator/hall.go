@@ -70,7 +70,9 @@ var ErrOlderRound = errors.New("it was begun by an older program, which has to e
 
 // openHall opens a round, with what a coordinator that was killed had on disk of it.
 // Without a store nothing of it ever is.
-func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal, most int, ends time.Time) (*hall, error) {
+func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal, most int, ends time.Time) (*hall,
+	error,
+) {
 	h := &hall{
 		cohort: cohort, most: most, log: log, numbers: int(task.Numbers), ends: ends, counted: map[uint32]uint64{},
 		sum: make([]int64, task.Numbers), full: make(chan struct{}), goal: goal, st: st,
@@ -80,7 +82,8 @@ func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal,
 	for k := range shardCount {
 		name := fmt.Sprintf("%s.%d", log, k)
 		if st != nil {
-			if err := st.Replay(name, func(record []byte) error { return h.take(record) }); err != nil && !errors.Is(err, store.ErrNotFound) {
+			if err := st.Replay(name, func(record []byte) error { return h.take(record) }); err != nil &&
+				!errors.Is(err, store.ErrNotFound) {
 				return nil, err
 			}
 		}

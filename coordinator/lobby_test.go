@@ -41,7 +41,8 @@ func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
 		}
 		wg.Wait()
 		if st := r.c.Status(); st.Round != 2 {
-			t.Fatalf("with a device that leaves before step %d, %d rounds are over, want 2: %s", step, st.Round, st.State)
+			t.Fatalf("with a device that leaves before step %d, %d rounds are over, want 2: %s", step, st.Round,
+				st.State)
 		}
 		if in := r.counted(1); len(in) != 0 {
 			t.Errorf("%v are in a round of one", in)
@@ -65,7 +66,8 @@ func TestThoseWhoWereTooLateAreNotWaitedFor(t *testing.T) {
 		r.c.mu.Lock()
 		r.c.tried[3] = true
 		r.c.mu.Unlock()
-		for end := time.Now().Add(30 * s.Deadline); r.c.Status().Round < 1 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(30 * s.Deadline); r.c.Status().Round < 1 &&
+			time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			if task := d[3].check().GetTask(); task != nil {
 				t.Fatalf("a device that was too late is asked: %v", task)
 			}

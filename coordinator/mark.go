@@ -75,7 +75,8 @@ func readMark(dir string) (*mark, error) {
 }
 
 func damaged(dir, where, what string) error {
-	return &store.Damage{Where: where, What: what, Hint: fmt.Sprintf("`tacit serve --state %s --repair` keeps what is whole and says what was lost", dir)}
+	return &store.Damage{Where: where, What: what, Hint: fmt.Sprintf("`tacit serve --state %s --repair` keeps what "+
+		"is whole and says what was lost", dir)}
 }
 
 // Repair makes a damaged folder one that opens. What it takes back in time is not told
@@ -116,7 +117,8 @@ func (c *Coordinator) overtaken(v *version) error {
 	case m.Run != v.Run:
 		return damaged(c.opt.Dir, "file "+markFile, "is of another run")
 	}
-	c.opt.Warn(fmt.Sprintf("version %d of the model was told to devices, and the newest that is left is %d, after round %d: it goes on from there", m.Version, v.Version, v.Round))
+	c.opt.Warn(fmt.Sprintf("version %d of the model was told to devices, and the newest that is left is %d, after "+
+		"round %d: it goes on from there", m.Version, v.Version, v.Round))
 	return c.goOn(v, m)
 }
 
@@ -147,7 +149,8 @@ func (c *Coordinator) bar() error {
 	if !c.isTree() {
 		return nil
 	}
-	c.barred = "mechanism=tree spreads its noise over rounds, and some of them are lost: no more is released; begin another run"
+	c.barred = "mechanism=tree spreads its noise over rounds, and some of them are lost: no more is released; begin " +
+		"another run"
 	return c.put("barred", c.barred)
 }
 
@@ -184,7 +187,8 @@ func (c *Coordinator) paid(v *version) error {
 	}
 	if n := c.ledger.Len(); n < want {
 		return &store.Damage{
-			Where: ledgerFile, What: fmt.Sprintf("has %d lines, and %d were written: what was spent is not known, so nothing may be released", n, want),
+			Where: ledgerFile, What: fmt.Sprintf("has %d lines, and %d were written: what was spent is not known, "+
+				"so nothing may be released", n, want),
 			Hint: "begin another run: tacit serve --state ANOTHER-FOLDER",
 		}
 	}

@@ -68,7 +68,8 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 	if sum, err := f.keptSum(task); err != nil || sum != nil {
 		return f.summed(task, cohort, sum), err
 	}
-	if len(cohort) < max(1, f.quorum(pb.Kind_TRAIN)) || f.settings.Cohort.Come() && len(cohort) < fewestMasked { // too few were asked: nobody masks anything
+	// too few were asked: nobody masks anything
+	if len(cohort) < max(1, f.quorum(pb.Kind_TRAIN)) || f.settings.Cohort.Come() && len(cohort) < fewestMasked {
 		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
 	}
 	did := newTurnout()
@@ -144,7 +145,10 @@ func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Repor
 		h.sum[i] = int64(x)
 	}
 	f.enter(h)
-	f.ending = closedRound{Round: task.Round, Turns: f.times, Attempt: sum.Attempt, Seats: sum.Seats, Digests: make([]uint64, len(sum.Seats))}
+	f.ending = closedRound{
+		Round: task.Round, Turns: f.times, Attempt: sum.Attempt, Seats: sum.Seats,
+		Digests: make([]uint64, len(sum.Seats)),
+	}
 	rep := round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
 	if f.settings.bare() { // the last number counts those who had something to learn from
 		rep.Devices = int(sum.Sum[task.Numbers-1])
@@ -183,7 +187,8 @@ func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	}
 	v := &vault{id: map[uint32]uint32{}, came: map[uint32]int{}, ready: make(chan struct{}, 1)}
 	v.cohort, v.numbers, v.counted = cohort, int(task.Numbers), map[uint32]uint64{}
-	v.hall.task.Kind, v.hall.task.Run, v.hall.task.Round, v.hall.task.Attempt = task.Kind, task.Run, task.Round, task.Attempt
+	v.hall.task.Kind, v.hall.task.Run, v.hall.task.Round, v.hall.task.Attempt = task.Kind, task.Run, task.Round,
+		task.Attempt
 	v.hall.task.Bound, v.hall.task.Model, v.hall.task.Numbers = task.Bound, task.Model, task.Numbers
 	for i, seat := range cohort {
 		v.id[seat] = uint32(i)

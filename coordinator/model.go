@@ -20,16 +20,18 @@ import (
 // version is a model and all that is needed to train on from it. Every large thing is a
 // blob, named by its hash.
 type version struct {
-	Version   uint64   `json:"version"`
-	Run       string   `json:"run"`
-	Round     int      `json:"round"` // rounds that are in it
-	Items     int      `json:"items"`
-	Manifest  []byte   `json:"manifest"`          // pb.Signed
-	Values    []string `json:"values"`            // by slot: hash of what devices read, or of what the coordinator keeps; else empty
-	Shown     []string `json:"shown"`             // those of them that devices read
-	Changes   []string `json:"changes,omitempty"` // shorter ways to them from older ones
-	Clear     bool     `json:"clear,omitempty"`   // how its rows differ from those of the version before tells nothing of a cohort
-	Rule      []memory `json:"rule"`              // by slot
+	Version  uint64 `json:"version"`
+	Run      string `json:"run"`
+	Round    int    `json:"round"` // rounds that are in it
+	Items    int    `json:"items"`
+	Manifest []byte `json:"manifest"` // pb.Signed
+	// by slot: hash of what devices read, or of what the coordinator keeps; else empty
+	Values  []string `json:"values"`
+	Shown   []string `json:"shown"`             // those of them that devices read
+	Changes []string `json:"changes,omitempty"` // shorter ways to them from older ones
+	// how its rows differ from those of the version before tells nothing of a cohort
+	Clear     bool     `json:"clear,omitempty"`
+	Rule      []memory `json:"rule"` // by slot
 	Clip      float64  `json:"clip,omitempty"`
 	Catalogue string   `json:"catalogue"`
 	Features  string   `json:"features,omitempty"`
@@ -67,7 +69,10 @@ func broadcast(s *method.Slot) bool { return s.Scope == method.Shared && s.Up !=
 // save makes the next version of the engine's values, on disk before anybody is told.
 func (c *Coordinator) save(v *version) error {
 	e := c.engine
-	m := &pb.Manifest{Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next), RolledBack: v.Manifest != nil, Turns: uint32(c.times)}
+	m := &pb.Manifest{
+		Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next),
+		RolledBack: v.Manifest != nil, Turns: uint32(c.times),
+	}
 	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Items, m.MadeMs
 	m.Version, v.Values, v.Rule, v.Shown = v.Version, nil, nil, nil
 	past, err := c.lineage(v)
@@ -238,7 +243,8 @@ func (c *Coordinator) sweep() error {
 func (c *Coordinator) load(v *version) error {
 	e := c.engine
 	if len(v.Values) != len(e.Slots) || len(v.Rule) != len(e.Slots) {
-		return fmt.Errorf("coord: version %d has %d slots and %s has %d", v.Version, len(v.Values), c.settings.Method, len(e.Slots))
+		return fmt.Errorf("coord: version %d has %d slots and %s has %d", v.Version, len(v.Values), c.settings.Method,
+			len(e.Slots))
 	}
 	e.Prepare()
 	for i := range e.Slots {
@@ -292,7 +298,8 @@ func (c *Coordinator) loadCatalogue(v *version) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if was := c.catalogue.GetPopular(); len(items.Popular) == 0 && len(was) > 0 { // an older one: devices are asked once
+	// an older one: devices are asked once
+	if was := c.catalogue.GetPopular(); len(items.Popular) == 0 && len(was) > 0 {
 		items.Popular = slices.DeleteFunc(slices.Clone(was), func(i uint32) bool { return int(i) >= v.Items })
 	}
 	c.catalogue, c.counted = items, c.counted || len(items.Popular) > 0
@@ -306,7 +313,8 @@ func (c *Coordinator) grow(items int) error {
 		return nil
 	}
 	if c.isTree() {
-		return errors.New("mechanism=tree spreads its noise over rounds, and more items would take it apart: they have to wait for another run")
+		return errors.New("mechanism=tree spreads its noise over rounds, and more items would take it apart: they " +
+			"have to wait for another run")
 	}
 	if err := c.makeEngine(items); err != nil {
 		return err
@@ -315,7 +323,8 @@ func (c *Coordinator) grow(items int) error {
 		was, is := &oldPlan.Slots[i], &c.plan.Slots[i]
 		if was.Dim != is.Dim || was.Rows != is.Rows && !is.PerItem {
 			c.install(old, oldPlan)
-			return fmt.Errorf("slot %s of %s has another shape with %d items: they have to wait for another run", is.Name, c.settings.Method, items)
+			return fmt.Errorf("slot %s of %s has another shape with %d items: they have to wait for another run",
+				is.Name, c.settings.Method, items)
 		}
 	}
 	c.engine.Prepare()

@@ -25,7 +25,8 @@ func (c *Coordinator) public(h store.Hash) ([]byte, error) {
 	c.mu.Lock()
 	newest := c.newest
 	c.mu.Unlock()
-	missing := rpc.Refuse("no_such_blob", connect.CodeNotFound, "no manifest of a recent model names it: check in again")
+	missing := rpc.Refuse("no_such_blob", connect.CodeNotFound,
+		"no manifest of a recent model names it: check in again")
 	if newest == nil {
 		return nil, missing
 	}
@@ -57,7 +58,8 @@ func (c *Coordinator) public(h store.Hash) ([]byte, error) {
 // named reports whether a version's manifest names a blob.
 func named(v *version, h store.Hash) bool {
 	name := hex.EncodeToString(h[:])
-	return name == v.Plan || name == v.Catalogue || name == v.Features || slices.Contains(v.Shown, name) || slices.Contains(v.Changes, name)
+	return name == v.Plan || name == v.Catalogue || name == v.Features || slices.Contains(v.Shown, name) ||
+		slices.Contains(v.Changes, name)
 }
 
 // wasNamed is for a device that fetches while a round ends.

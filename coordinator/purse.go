@@ -51,7 +51,8 @@ func (c *Coordinator) openLedger() (err error) {
 		return nil
 	}
 	if c.ledger, err = round.OpenLedger(filepath.Join(c.opt.Dir, ledgerFile), hex.EncodeToString(c.run)); err != nil {
-		return &store.Damage{Where: ledgerFile, What: err.Error(), Hint: "begin another run: tacit serve --state ANOTHER-FOLDER"}
+		return &store.Damage{Where: ledgerFile, What: err.Error(), Hint: "begin another run: tacit serve --state " +
+			"ANOTHER-FOLDER"}
 	}
 	c.purse.Ledger = c.ledger
 	return nil

@@ -149,7 +149,10 @@ func (c *Coordinator) usedUp(task *pb.Task) error {
 func (c *Coordinator) answered(task *pb.Task, seats []uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := closedRound{Round: task.Round, Turns: c.times, Attempt: task.Attempt, Seats: seats, Digests: make([]uint64, len(seats))}
+	o := closedRound{
+		Round: task.Round, Turns: c.times, Attempt: task.Attempt, Seats: seats,
+		Digests: make([]uint64, len(seats)),
+	}
 	if c.asked = append(c.asked, o); len(c.asked) > 2 {
 		c.asked = slices.Clone(c.asked[1:])
 	}
@@ -252,7 +255,10 @@ func (c *Coordinator) evaluate(ctx context.Context, t int, noise float64) (r *Re
 			n = float64(c.settings.Devices) // how many have one is not covered
 		}
 		share := func(x float64) float64 { return math.Round(x/math.Max(n, 1)*1e4) / 1e4 }
-		r = &Readout{Round: t + 1, Version: c.last, Devices: math.Round(n), HR10: share(sums[1]), NDCG10: share(sums[2]), Noise: noise, Share: share(noise)}
+		r = &Readout{
+			Round: t + 1, Version: c.last, Devices: math.Round(n), HR10: share(sums[1]),
+			NDCG10: share(sums[2]), Noise: noise, Share: share(noise),
+		}
 		if r.Popular = g == nil && len(c.catalogue.Popular) > 0; r.Popular {
 			r.PopHR10, r.PopNDCG10 = share(sums[4]), share(sums[5])
 		}

@@ -108,7 +108,10 @@ func (r *rig) judged(got Readout, seats []uint32, popular bool) {
 		of = float64(n)
 	}
 	share := func(x float64) float64 { return math.Round(x/of*1e4) / 1e4 }
-	want := Readout{Round: got.Round, Version: got.Version, Devices: math.Round(of), HR10: share(sums[1]), NDCG10: share(sums[2]), Popular: popular, Noise: got.Noise, Share: share(got.Noise)}
+	want := Readout{
+		Round: got.Round, Version: got.Version, Devices: math.Round(of), HR10: share(sums[1]),
+		NDCG10: share(sums[2]), Popular: popular, Noise: got.Noise, Share: share(got.Noise),
+	}
 	if popular {
 		want.PopHR10, want.PopNDCG10 = share(sums[4]), share(sums[5])
 	}
@@ -161,7 +164,8 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 			for _, got := range st.Readouts {
 				r.judged(got, all, !s.DP.On())
 			}
-			if want := popular(all, 10); !s.DP.On() && !slices.Equal(r.c.catalogue.Popular, want) || s.DP.On() && r.c.catalogue.Popular != nil {
+			if want := popular(all, 10); !s.DP.On() && !slices.Equal(r.c.catalogue.Popular, want) || s.DP.On() &&
+				r.c.catalogue.Popular != nil {
 				t.Errorf("popular are %v, want %v without a promise, and else none", r.c.catalogue.Popular, want)
 			}
 			if logs := r.c.st.Logs("round."); len(logs) > 0 {
@@ -192,7 +196,8 @@ func TestTooFewForAReadout(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := r.c.Status()
-	if st.Round != 2 || len(st.Readouts) > 0 || !strings.Contains(st.Missed, "fewer than 10 devices") || len(missed) != 2 || missed[0] == "" {
+	if st.Round != 2 || len(st.Readouts) > 0 || !strings.Contains(st.Missed, "fewer than 10 devices") ||
+		len(missed) != 2 || missed[0] == "" {
 		t.Errorf("%+v, and %q", st, missed)
 	}
 	if _, bits := r.model(); bits != undisturbed(t, s) {
@@ -261,7 +266,12 @@ func TestDevicesLeaveAReadoutAtEveryStep(t *testing.T) {
 		leave int
 	}
 	const promise = "epsilon=80,delta=1e-3,clip=0.5,metrics=3"
-	all := []leaving{{promise, pb.Kind_EVALUATE, stepUpload, 2}, {promise, pb.Kind_EVALUATE, stepUpload, 8}, {"none", pb.Kind_COUNT, stepDeal, 2}, {"none", pb.Kind_COUNT, stepReveal, 8}}
+	all := []leaving{
+		{promise, pb.Kind_EVALUATE, stepUpload, 2},
+		{promise, pb.Kind_EVALUATE, stepUpload, 8},
+		{"none", pb.Kind_COUNT, stepDeal, 2},
+		{"none", pb.Kind_COUNT, stepReveal, 8},
+	}
 	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
 		all = append(all, leaving{"none", pb.Kind_EVALUATE, step, 2}, leaving{"none", pb.Kind_EVALUATE, step, 8})
 	}
@@ -358,7 +368,8 @@ func TestKilledInAReadout(t *testing.T) {
 				}
 				r.stop()
 				r = open(t, dir, nil, nil)
-				if st := r.c.Status(); st.Round != 1 || len(st.Readouts) > 0 || st.Missed != "the coordinator was stopped during the readout after round 1" {
+				if st := r.c.Status(); st.Round != 1 || len(st.Readouts) > 0 ||
+					st.Missed != "the coordinator was stopped during the readout after round 1" {
 					t.Fatalf("after the kill: round %d, %+v, %q", st.Round, st.Readouts, st.Missed)
 				}
 				if err := r.attend(r.hands(n)); err != nil {
@@ -437,7 +448,10 @@ func TestWhoAsksLate(t *testing.T) {
 		if o.Seats == nil {
 			want = pb.MaskResponse_OVER
 		}
-		a, err := d[3].Mask(context.Background(), &pb.MaskRequest{Run: r.c.run, Round: o.Round, Attempt: o.Attempt, Step: stepReveal})
+		a, err := d[3].Mask(context.Background(), &pb.MaskRequest{
+			Run: r.c.run, Round: o.Round, Attempt: o.Attempt,
+			Step: stepReveal,
+		})
 		if err != nil || a.State != want {
 			t.Errorf("attempt %d: %v, %v, want %v", o.Attempt, a, err, want)
 		}

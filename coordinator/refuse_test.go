@@ -26,7 +26,8 @@ func TestImpossibleReadoutsAreRefused(t *testing.T) {
 			s = withDP(s, c.dp)
 		}
 		s.Readout = c.readout
-		if err := s.Check(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if err := s.Check(); c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

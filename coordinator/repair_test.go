@@ -31,7 +31,8 @@ func damageFile(t *testing.T, path string, change func(b []byte) []byte) {
 func blocks(t *testing.T, dir, stream string) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, string(filepath.Separator)+stream+string(filepath.Separator)) {
+		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, string(filepath.Separator)+stream+
+			string(filepath.Separator)) {
 			out = append(out, path)
 		}
 		return err
@@ -107,7 +108,8 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 			m, _ := r.model()
 			back := r.c.Status().Round < int(before.Round)
 			if m.Version <= before.Version && (back || strings.Contains(name, "mark")) {
-				t.Errorf("version %d was told to devices, and the newest is %d: they do not take it", before.Version, m.Version)
+				t.Errorf("version %d was told to devices, and the newest is %d: they do not take it", before.Version,
+					m.Version)
 			}
 			if back && m.Turns <= before.Turns {
 				t.Errorf("after %d turns there are %d: devices do not answer rounds again", before.Turns, m.Turns)
@@ -207,7 +209,8 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 		t.Fatalf("%d rounds are left: the test wants some lost", n)
 	}
 	if r.c.ledger.Len() < lines || len(r.c.purse.unused) != 0 {
-		t.Errorf("the ledger had %d lines and has %d, of which %d are used again", lines, r.c.ledger.Len(), len(r.c.purse.unused))
+		t.Errorf("the ledger had %d lines and has %d, of which %d are used again", lines, r.c.ledger.Len(),
+			len(r.c.purse.unused))
 	}
 	if r.c.cohortSeed() == seed {
 		t.Error("the cohorts are those of before")

@@ -209,7 +209,10 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return d[0].Mask(context.Background(), &pb.MaskRequest{Run: task.Run, Round: task.Round, Attempt: task.Attempt, Message: b, Bytes: uint64(len(b)), Digest: wire.Name(b).Hash})
+		return d[0].Mask(context.Background(), &pb.MaskRequest{
+			Run: task.Run, Round: task.Round, Attempt: task.Attempt,
+			Message: b, Bytes: uint64(len(b)), Digest: wire.Name(b).Hash,
+		})
 	}
 	_, err = bring(int(id) + 1)
 	r.refused(err, rpc.Malformed)
@@ -246,12 +249,17 @@ func TestTwoReportsOfOneDeviceAtOnce(t *testing.T) {
 	}
 	defer h.close()
 	first := wire.AppendVector(nil, []int64{1, 2, 3, 0})
-	all := []*report{{seat: 5, digest: 1, body: first}, {seat: 5, digest: 2, body: wire.AppendVector(nil, []int64{7, 7, 7, 0})}, {seat: 5, digest: 1, body: first}}
+	all := []*report{
+		{seat: 5, digest: 1, body: first},
+		{seat: 5, digest: 2, body: wire.AppendVector(nil, []int64{7, 7, 7, 0})},
+		{seat: 5, digest: 1, body: first},
+	}
 	if err := h.commit("", make([]int64, 4), all); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(h.sum, []int64{1, 2, 3, 0}) || all[0].other || !all[1].other || all[2].other {
-		t.Errorf("the sum is %v; another than the one in it is the first %v, the second %v, the first again %v", h.sum, all[0].other, all[1].other, all[2].other)
+		t.Errorf("the sum is %v; another than the one in it is the first %v, the second %v, the first again %v", h.sum,
+			all[0].other, all[1].other, all[2].other)
 	}
 	for digest, want := range map[uint64]error{1: nil, 2: errOther} {
 		if err := h.Report(&report{seat: 5, digest: digest, body: first}); !errors.Is(err, want) {

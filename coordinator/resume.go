@@ -103,7 +103,10 @@ func (c *Coordinator) interrupted() {
 
 // restore reads what else was going on.
 func (c *Coordinator) restore() error {
-	for key, to := range map[string]any{"counted": &c.counted, "back": &c.back, "readouts": &c.readouts, "paused": &c.paused, "times": &c.times, "reach": &c.reach, "reading": &c.reading, "barred": &c.barred} {
+	for key, to := range map[string]any{
+		"counted": &c.counted, "back": &c.back, "readouts": &c.readouts,
+		"paused": &c.paused, "times": &c.times, "reach": &c.reach, "reading": &c.reading, "barred": &c.barred,
+	} {
 		b, err := c.st.Get(key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue

@@ -60,9 +60,11 @@ const inMemory = "http://127.0.0.1:1"
 // small are settings of a run of n devices.
 func small(n int) Settings {
 	return Settings{
-		Name: "small", Method: "fedmf", Params: map[string]string{"dim": "2"}, Rounds: 4, Batch: 8, Negatives: 1, Keep: "f32",
-		Cohort: round.Cohort{Kind: "all"}, Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1}, Devices: n,
-		Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
+		Name: "small", Method: "fedmf", Params: map[string]string{"dim": "2"}, Rounds: 4, Batch: 8, Negatives: 1,
+		Keep:   "f32",
+		Cohort: round.Cohort{Kind: "all"}, Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
+		Devices: n,
+		Goal:    1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
 	}
 }
 
@@ -118,7 +120,10 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*r
 	}
 	c.Refusals(r.server.Refused)
 	r.wire.RegisterProtocol("http", inside{r.server.Handler()})
-	if r.admin, err = rpc.DialAdmin(rpc.Options{URL: inMemory, Insecure: true, Token: "operator", Transport: r.wire}); err != nil {
+	if r.admin, err = rpc.DialAdmin(rpc.Options{
+		URL: inMemory, Insecure: true, Token: "operator",
+		Transport: r.wire,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if r.token, err = c.Token(1000, time.Hour, "test"); err != nil {
@@ -158,7 +163,10 @@ func (r *rig) stranger(name any) *hand {
 	r.t.Helper()
 	h := &hand{t: r.t, key: keyOf(name)}
 	var err error
-	if h.Client, err = rpc.Dial(rpc.Options{URL: inMemory, Insecure: true, Key: h.key, Transport: r.wire, Tries: 1}); err != nil {
+	if h.Client, err = rpc.Dial(rpc.Options{
+		URL: inMemory, Insecure: true, Key: h.key, Transport: r.wire,
+		Tries: 1,
+	}); err != nil {
 		r.t.Fatal(err)
 	}
 	return h
@@ -224,7 +232,10 @@ func (h *hand) task() *pb.Task {
 }
 
 func request(task *pb.Task, body []byte) *pb.ReportRequest {
-	return &pb.ReportRequest{Run: task.Run, Round: task.Round, Kind: task.Kind, Digest: wire.Name(body).Hash, Bytes: uint64(len(body)), Data: body}
+	return &pb.ReportRequest{
+		Run: task.Run, Round: task.Round, Kind: task.Kind, Digest: wire.Name(body).Hash,
+		Bytes: uint64(len(body)), Data: body,
+	}
 }
 
 func (h *hand) body(task *pb.Task) []byte {

@@ -203,7 +203,8 @@ func TestRollbackWhileARoundIsOpen(t *testing.T) {
 	}
 	waitFor(t, "the way back", func() bool { m, _ := r.model(); return m.RolledBack })
 	if m, bits := r.model(); bits != first || m.Round != 1 {
-		t.Errorf("after going back %d rounds are in the model, and its bits are the old ones: %v", m.Round, bits == first)
+		t.Errorf("after going back %d rounds are in the model, and its bits are the old ones: %v", m.Round,
+			bits == first)
 	}
 	r.play(d, 3)
 	if n := r.c.Status().Lost; n != 0 {
@@ -217,10 +218,12 @@ func TestNoTreeIsGoneBackInOrGrown(t *testing.T) {
 	s.Rounds, s.Deadline = 2, 100*time.Millisecond
 	s.Cohort.Kind, s.Cohort.Count = "cycle", 2
 	warned := make(chan string, 9)
-	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Warn = func(text string) { warned <- text } })
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s,
+		func(o *Options) { o.Warn = func(text string) { warned <- text } })
 	r.play(r.hands(4), 2)
 	waitFor(t, "the rounds", func() bool { return r.c.Status().State == "done" })
-	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 1}); err == nil || !strings.Contains(err.Error(), "tree") {
+	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 1}); err == nil || !strings.Contains(err.Error(),
+		"tree") {
 		t.Errorf("a tree is gone back in: %v", err)
 	}
 	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "new"}}}); err != nil {
@@ -246,10 +249,16 @@ func TestTheCatalogueGrows(t *testing.T) {
 	d := r.hands(3)
 	r.play(d, 2)
 	value, state := grownFrom(r.c, 0)
-	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "new", Title: "New"}, {Id: "i3", Retired: true}}}); err != nil {
+	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
+		{Id: "new", Title: "New"},
+		{Id: "i3", Retired: true},
+	}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "newer"}, {Id: "new", Title: "Renamed"}}}); err != nil {
+	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
+		{Id: "newer"},
+		{Id: "new", Title: "Renamed"},
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	r.play(d, 4)
@@ -264,7 +273,8 @@ func TestTheCatalogueGrows(t *testing.T) {
 		t.Errorf("the rule remembers %d numbers, and had %d", len(after.V), len(state.V))
 	}
 	r.play(d, 6)
-	if it := r.c.catalogue.Items; it[10].Title != "Renamed" || !it[3].Retired || it[3].Title != "Item 3" || it[11].Id != "newer" {
+	if it := r.c.catalogue.Items; it[10].Title != "Renamed" || !it[3].Retired || it[3].Title != "Item 3" ||
+		it[11].Id != "newer" {
 		t.Errorf("the catalogue is %v", it)
 	}
 }
@@ -326,13 +336,15 @@ func TestGrowthThatIsNotPossibleIsRefused(t *testing.T) {
 			}
 		}
 		c.install(engine, &plan)
-		if _, err := (desk{c}).Items(context.Background(), &pb.ItemsRequest{Items: []*pb.Item{{Id: "new"}}}); err != nil {
+		if _, err := (desk{c}).Items(context.Background(),
+			&pb.ItemsRequest{Items: []*pb.Item{{Id: "new"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.restock(); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(warned, "another shape") || c.engine != engine || c.plan != &plan || c.Status().Items != 10 || len(c.pending) != 0 {
+		if !strings.Contains(warned, "another shape") || c.engine != engine || c.plan != &plan ||
+			c.Status().Items != 10 || len(c.pending) != 0 {
 			t.Errorf("%s: %d items, %d waiting; the warning is %q", name, c.Status().Items, len(c.pending), warned)
 		}
 	}
@@ -408,7 +420,10 @@ func TestNobodyIsSentAwayForLong(t *testing.T) {
 		{2 * time.Second, 20 * time.Second, 20 * time.Second},
 	} {
 		r.c.mu.Lock()
-		r.c.pace, r.c.opened, r.c.place = x.pace, now.Add(-x.took), &hall{cohort: make([]uint32, 943), counted: map[uint32]uint64{0: 0}}
+		r.c.pace, r.c.opened, r.c.place = x.pace, now.Add(-x.took), &hall{
+			cohort:  make([]uint32, 943),
+			counted: map[uint32]uint64{0: 0},
+		}
 		for range 100 {
 			if got := r.c.after(0, now); got > x.most {
 				t.Errorf("%v into a round of %v: %v", x.took, x.pace, got)

@@ -128,7 +128,10 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 		return err
 	}
 	took := c.now().Sub(start)
-	v := &version{Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped, Kept: rep.Kept, Took: took.Seconds()}
+	v := &version{
+		Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped,
+		Kept: rep.Kept, Took: took.Seconds(),
+	}
 	if err := c.keep(c.ending); err != nil {
 		return err
 	}
@@ -152,7 +155,10 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	}
 	c.pace = (3*c.pace + took) / 4
 	c.mu.Unlock()
-	ev := Event{Round: t + 1, Rounds: c.settings.Rounds, Version: v.Version, Counted: v.Counted, Asked: v.Asked, Kept: v.Kept, Seconds: took.Seconds(), Epsilon: c.epsilon()}
+	ev := Event{
+		Round: t + 1, Rounds: c.settings.Rounds, Version: v.Version, Counted: v.Counted, Asked: v.Asked,
+		Kept: v.Kept, Seconds: took.Seconds(), Epsilon: c.epsilon(),
+	}
 	if reads {
 		if ev.Readout, ev.Missed, err = c.readout(ctx, t); err == nil {
 			err = c.put("reading", 0)

@@ -49,7 +49,10 @@ type token struct {
 const seatLog = "seats"
 
 func loadSeats(st *store.Store) (*seats, error) {
-	s := &seats{byKey: map[string]uint32{}, key: map[uint32]string{}, gone: map[uint32]bool{}, tokens: map[string]*token{}, waiting: map[string]string{}, changed: make(chan struct{})}
+	s := &seats{
+		byKey: map[string]uint32{}, key: map[uint32]string{}, gone: map[uint32]bool{},
+		tokens: map[string]*token{}, waiting: map[string]string{}, changed: make(chan struct{}),
+	}
 	err := st.Replay(seatLog, func(record []byte) error {
 		var all []change
 		if err := json.Unmarshal(record, &all); err != nil {
@@ -116,7 +119,9 @@ var (
 
 // reserve finds a seat for a new key. Its change is to be written, then applied. again
 // says that the key has one.
-func (s *seats) reserve(key ed25519.PublicKey, text string, wants bool, seat uint32, most int, now time.Time) (c change, again bool, err error) {
+func (s *seats) reserve(key ed25519.PublicKey, text string, wants bool, seat uint32, most int,
+	now time.Time,
+) (c change, again bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if has, known := s.byKey[string(key)]; known {

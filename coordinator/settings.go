@@ -38,7 +38,8 @@ type Settings struct {
 	Mean      aggregate.Mean    `json:"mean"`
 	Server    aggregate.Rule    `json:"server"`
 	DP        privacy.Policy    `json:"dp"`
-	Masked    bool              `json:"masked"` // with DP, or a method that says how large its numbers are: masks need a bound
+	// with DP, or a method that says how large its numbers are: masks need a bound
+	Masked bool `json:"masked"`
 
 	// Bucket is how many devices a masked sum is over, about; 0 for the whole cohort. A sum
 	// of few can be checked more closely, and hides each among fewer.
@@ -77,11 +78,14 @@ func (s *Settings) Check() error {
 	case s.Devices < 1 || s.Devices > 1<<24:
 		return fmt.Errorf("devices = %d: want 1 to %d", s.Devices, 1<<24)
 	case s.Cohort.Over(s.Devices):
-		return fmt.Errorf("cohort = %d: the run is for %d devices; take fewer, or --cohort all", s.Cohort.Count, s.Devices)
+		return fmt.Errorf("cohort = %d: the run is for %d devices; take fewer, or --cohort all", s.Cohort.Count,
+			s.Devices)
 	case s.Rounds < 1 || s.Batch < 1 || s.Negatives < 0:
-		return fmt.Errorf("rounds = %d, batch = %d, negatives = %d: want 1 or more, 1 or more, and 0 or more", s.Rounds, s.Batch, s.Negatives)
+		return fmt.Errorf("rounds = %d, batch = %d, negatives = %d: want 1 or more, 1 or more, and 0 or more",
+			s.Rounds, s.Batch, s.Negatives)
 	case !share(s.Goal) || !share(s.Least) || s.Least > s.Goal:
-		return fmt.Errorf("goal = %g, least = %g: want shares above 0 and up to 1, and least no more than goal", s.Goal, s.Least)
+		return fmt.Errorf("goal = %g, least = %g: want shares above 0 and up to 1, and least no more than goal",
+			s.Goal, s.Least)
 	case s.Bits != 0 && (s.Bits < 8 || s.Bits > 32):
 		return fmt.Errorf("bits = %d: want 8 to 32, or 0", s.Bits)
 	case s.Deadline < time.Second/10:
@@ -89,19 +93,23 @@ func (s *Settings) Check() error {
 	case s.Mean != aggregate.PerCohort && s.Mean != aggregate.Fixed:
 		return fmt.Errorf("mean = %s: over a network nobody counts rows; want cohort or fixed", s.Mean)
 	case s.Masked && s.Cohort.Kind == "poisson":
-		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells of the sample, which an epsilon takes for secret; " +
+		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells " +
+			"of the sample, which an epsilon takes for secret; " +
 			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
 	case s.bare() && s.fewest() < bareLeast:
-		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such a sum; a round takes %d or more, of which a third may leave: "+
+		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such "+
+			"a sum; a round takes %d or more, of which a third may leave: "+
 			"a larger cohort, or leave --secagg out", s.fewest(), bareLeast)
 	case s.bare() && s.Bucket > 0 && s.Bucket < bareLeast:
-		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more; take %d, so that a third may leave", s.Bucket, wire.SumLeast, bareLeast)
+		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more; take %d, so that a third "+
+			"may leave", s.Bucket, wire.SumLeast, bareLeast)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
 		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.Bucket)
 	case s.DP.On() && s.DP.Against == privacy.Local:
-		return errors.New("against=local: a device's own noise is simulated only; take against=distributed with --secagg on")
+		return errors.New("against=local: a device's own noise is simulated only; take against=distributed with " +
+			"--secagg on")
 	}
 	return s.readable()
 }
@@ -113,11 +121,14 @@ func (s *Settings) readable() error {
 		return fmt.Errorf("readout = %d: want rounds between evaluations, or 0 for none", s.Readout)
 	case s.Readout == 0:
 	case s.Devices < wire.SumLeast:
-		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; leave --readout out", s.Readout, wire.SumLeast, s.Devices)
+		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; "+
+			"leave --readout out", s.Readout, wire.SumLeast, s.Devices)
 	case s.DP.On() && s.DP.Against != privacy.Central:
-		return fmt.Errorf("readout = %d with against=%s: the coordinator would see the sums without their noise; leave --readout out, or take against=central", s.Readout, s.DP.Against)
+		return fmt.Errorf("readout = %d with against=%s: the coordinator would see the sums without their noise; "+
+			"leave --readout out, or take against=central", s.Readout, s.DP.Against)
 	case s.DP.On() && s.DP.Metrics == 0:
-		return fmt.Errorf("readout = %d with dp: the promise covers no metrics; add metrics=Z to --dp, such as metrics=5, or leave --readout out", s.Readout)
+		return fmt.Errorf("readout = %d with dp: the promise covers no metrics; add metrics=Z to --dp, such as "+
+			"metrics=5, or leave --readout out", s.Readout)
 	}
 	return nil
 }
@@ -204,7 +215,8 @@ func (s *Settings) plan(m method.Method, items int) (*local.Plan, error) {
 		return nil, err
 	}
 	return local.NewPlan(m, local.Options{
-		Bits: s.bits(), Items: items, Users: s.Devices, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives, Seed: s.Seed,
+		Bits: s.bits(), Items: items, Users: s.Devices, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives,
+		Seed:     s.Seed,
 		Features: s.Features, Dense: true, Guarded: true, Keep: keep,
 	})
 }
@@ -227,8 +239,10 @@ func (s *Settings) Levels(items int) (int64, error) {
 func (s *Settings) message(p *local.Plan, holds string) *pb.Plan {
 	text, _ := s.DP.MarshalText()
 	out := &pb.Plan{
-		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds), Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
-		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds, Bits: uint32(s.bits()),
+		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds),
+		Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
+		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds,
+		Bits:  uint32(s.bits()),
 		Every: uint32(s.every()),
 	}
 	for _, k := range sorted(s.Params) {

@@ -35,7 +35,8 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 	}
 	message := r.Message
 	if r.Bytes > uint64(len(r.Message)) {
-		whole, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Message, uint64(v.numbers)*5+4096)
+		whole, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Message,
+			uint64(v.numbers)*5+4096)
 		if err != nil {
 			return nil, err
 		}

@@ -37,7 +37,10 @@ func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, e
 	if err := d.wait(r.Items); err != nil {
 		return nil, err
 	}
-	out := &pb.ItemsResponse{Version: merged.Version, Added: uint32(added - before), Changed: uint32(changed - altered), Waiting: uint32(len(d.pending))}
+	out := &pb.ItemsResponse{
+		Version: merged.Version, Added: uint32(added - before),
+		Changed: uint32(changed - altered), Waiting: uint32(len(d.pending)),
+	}
 	d.pending = pending
 	d.stir()
 	return out, nil
@@ -78,7 +81,8 @@ func (c *Coordinator) restock() error {
 	c.mu.Lock()
 	pending := c.pending
 	c.mu.Unlock()
-	if len(pending) == 0 || len(c.st.Logs("round.")) > 0 { // a round that a kill cut off has reports of the old catalogue
+	// a round that a kill cut off has reports of the old catalogue
+	if len(pending) == 0 || len(c.st.Logs("round.")) > 0 {
 		return nil
 	}
 	next, _, _, err := restocked(c.catalogue, pending)

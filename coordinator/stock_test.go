@@ -43,7 +43,10 @@ func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
 	var c *Coordinator
 	late := func(at string) (err error) {
 		if at == "restocked" {
-			_, err = (desk{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early", Title: "Renamed"}, {Id: "late"}}})
+			_, err = (desk{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
+				{Id: "early", Title: "Renamed"},
+				{Id: "late"},
+			}})
 		}
 		return err
 	}

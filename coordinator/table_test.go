@@ -95,7 +95,8 @@ func readNPY(t *testing.T, b []byte, dim int) []byte {
 	n := int(binary.LittleEndian.Uint16(b[8:]))
 	head := string(b[10 : 10+n])
 	rows := (len(b) - 10 - n) / 4 / dim
-	if want := fmt.Sprintf("'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d)", rows, dim); (10+n)%64 != 0 || !strings.Contains(head, want) || head[n-1] != '\n' {
+	if want := fmt.Sprintf("'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d)", rows, dim); (10+n)%64 != 0 ||
+		!strings.Contains(head, want) || head[n-1] != '\n' {
 		t.Errorf("the header is %q, want %s", head, want)
 	}
 	return b[10+n:]

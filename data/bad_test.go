@@ -45,12 +45,36 @@ func TestWrongInputSaysWhereAndWhat(t *testing.T) {
 			Options{},
 			`data: u.data line 6: found "", want a number in column 3 (rating)`,
 		},
-		{"infinite", "1 2 3\n1 3 inf\n", Options{}, `data: u.data line 2: found "inf", want a number in column 3 (rating)`},
-		{"not a number", "1 2 3\n1 3 NaN\n", Options{}, `data: u.data line 2: found "NaN", want a number in column 3 (rating)`},
-		{"hexadecimal", "1 2 3\n1 3 0x1p3\n", Options{}, `data: u.data line 2: found "0x1p3", want a number in column 3 (rating)`},
-		{"only signs", "1 2 3\n1 3 +-.\n", Options{}, `data: u.data line 2: found "+-.", want a number in column 3 (rating)`},
-		{"beyond float64", "1 2 3\n1 3 1e999\n", Options{}, `data: u.data line 2: found "1e999", want a number in column 3 (rating)`},
-		{"beyond float32", "1 2 3\n1 3 1e39\n", Options{}, `data: u.data line 2: found "1e39", want a number in column 3 (rating)`},
+		{
+			"infinite", "1 2 3\n1 3 inf\n",
+			Options{},
+			`data: u.data line 2: found "inf", want a number in column 3 (rating)`,
+		},
+		{
+			"not a number", "1 2 3\n1 3 NaN\n",
+			Options{},
+			`data: u.data line 2: found "NaN", want a number in column 3 (rating)`,
+		},
+		{
+			"hexadecimal", "1 2 3\n1 3 0x1p3\n",
+			Options{},
+			`data: u.data line 2: found "0x1p3", want a number in column 3 (rating)`,
+		},
+		{
+			"only signs", "1 2 3\n1 3 +-.\n",
+			Options{},
+			`data: u.data line 2: found "+-.", want a number in column 3 (rating)`,
+		},
+		{
+			"beyond float64", "1 2 3\n1 3 1e999\n",
+			Options{},
+			`data: u.data line 2: found "1e999", want a number in column 3 (rating)`,
+		},
+		{
+			"beyond float32", "1 2 3\n1 3 1e39\n",
+			Options{},
+			`data: u.data line 2: found "1e39", want a number in column 3 (rating)`,
+		},
 		{
 			"time", "1::2::3::4\n1::3::3::2014-03-01\n",
 			Options{},
@@ -62,30 +86,75 @@ func TestWrongInputSaysWhereAndWhat(t *testing.T) {
 			`data: u.data line 2: found "1e19", want a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
 		},
 		{"no user", "1,2,3\n,3,3\n", Options{}, `data: u.data line 2: found "", want an identifier in column 1 (user)`},
-		{"no item", "1,2,3\n1, ,3\n", Options{}, `data: u.data line 2: found "", want an identifier in column 2 (item)`},
-		{"short line", "1,2,3\n1,3\n", Options{}, `data: u.data line 2: found "1,3", want at least 3 columns separated by comma`},
-		{"open quote", "1,2,3\n1,\"3,3\n", Options{Sep: ","}, `data: u.data line 2: found "1,\"3,3", want a closing quote before the next separator`},
-		{"text after quote", "1,2,3\n1,\"3\"x,3\n", Options{}, `data: u.data line 2: found "1,\"3\"x,3", want a closing quote before the next separator`},
-		{"long line", "1 2 3\n" + long, Options{Sep: "space"}, `data: u.data line 2: found "` + long[:60] + `...", want a line of at most 1048576 bytes`},
-		{"long first line", long + " 1\n", Options{Sep: "space", Columns: "user,item"}, `data: u.data line 1: found "` + long[:60] + `...", want a line of at most 1048576 bytes`},
+		{
+			"no item", "1,2,3\n1, ,3\n",
+			Options{},
+			`data: u.data line 2: found "", want an identifier in column 2 (item)`,
+		},
+		{
+			"short line", "1,2,3\n1,3\n",
+			Options{},
+			`data: u.data line 2: found "1,3", want at least 3 columns separated by comma`,
+		},
+		{
+			"open quote", "1,2,3\n1,\"3,3\n",
+			Options{Sep: ","},
+			`data: u.data line 2: found "1,\"3,3", want a closing quote before the next separator`,
+		},
+		{
+			"text after quote", "1,2,3\n1,\"3\"x,3\n",
+			Options{},
+			`data: u.data line 2: found "1,\"3\"x,3", want a closing quote before the next separator`,
+		},
+		{"long line", "1 2 3\n" + long, Options{Sep: "space"}, `data: u.data line 2: found "` + long[:60] +
+			`...", want a line of at most 1048576 bytes`},
+		{
+			"long first line", long + " 1\n",
+			Options{Sep: "space", Columns: "user,item"},
+			`data: u.data line 1: found "` + long[:60] + `...", want a line of at most 1048576 bytes`,
+		},
 		{"empty", "", Options{}, `data: u.data: found "", want at least one row`},
 		{"blank", "\n \r\n", Options{}, `data: u.data: found "", want at least one row`},
-		{"header only", "user,item\n", Options{}, `data: u.data line 1: found "", want at least one row after the header`},
+		{
+			"header only", "user,item\n",
+			Options{},
+			`data: u.data line 1: found "", want at least one row after the header`,
+		},
 		{
 			"one column", "abc\ndef\n",
 			Options{},
 			`data: u.data line 1: found "abc", want at least two columns separated by one of tab, ::, comma, semicolon, pipe, space; name the separator`,
 		},
-		{"zip", "PK\x03\x04more", Options{}, `data: u.data: found "PK\x03\x04", want text; unpack the zip archive first`},
-		{"UTF-16", "\xff\xfe1\x00", Options{}, `data: u.data: found "\xff\xfe", want UTF-8 or Latin-1 text; convert the file from UTF-16`},
+		{
+			"zip", "PK\x03\x04more",
+			Options{},
+			`data: u.data: found "PK\x03\x04", want text; unpack the zip archive first`,
+		},
+		{
+			"UTF-16", "\xff\xfe1\x00",
+			Options{},
+			`data: u.data: found "\xff\xfe", want UTF-8 or Latin-1 text; convert the file from UTF-16`,
+		},
 	})
 }
 
 func TestLinesThatCannotBeRowsAreRefused(t *testing.T) {
 	wantBad(t, []badCase{
-		{"wide line", "a,b,c\n\n1,2,3\n1,3\n1,2,3,4\n", Options{Columns: "user,item", Header: "yes"}, `data: u.data line 5: found "4 columns", want 3 columns separated by comma, as in line 3`},
-		{"separator at the end", "1\t2\t3\n1\t3\t3\t\n", Options{}, `data: u.data line 2: found "4 columns", want 3 columns separated by tab, as in line 1`},
-		{"NUL", "1,2,3\n\n1,\x003,3\n", Options{}, `data: u.data line 3: found "1,\x003,3", want text without NUL bytes; convert the file to UTF-8 text`},
+		{
+			"wide line", "a,b,c\n\n1,2,3\n1,3\n1,2,3,4\n",
+			Options{Columns: "user,item", Header: "yes"},
+			`data: u.data line 5: found "4 columns", want 3 columns separated by comma, as in line 3`,
+		},
+		{
+			"separator at the end", "1\t2\t3\n1\t3\t3\t\n",
+			Options{},
+			`data: u.data line 2: found "4 columns", want 3 columns separated by tab, as in line 1`,
+		},
+		{
+			"NUL", "1,2,3\n\n1,\x003,3\n",
+			Options{},
+			`data: u.data line 3: found "1,\x003,3", want text without NUL bytes; convert the file to UTF-8 text`,
+		},
 		{
 			"NUL far down", strings.Repeat("1,2,3\n", 99) + "1,3,\x00\n",
 			Options{},
@@ -97,28 +166,89 @@ func TestLinesThatCannotBeRowsAreRefused(t *testing.T) {
 func TestAHeaderThatIsNotUnderstoodIsRefused(t *testing.T) {
 	hint := "; give --columns user=NAME,item=NAME"
 	wantBad(t, []badCase{
-		{"words", "\nwer,was,wieviel\n1,2,3\n", Options{}, `data: u.data line 2: found "wer was wieviel", want columns named user and item` + hint},
-		{"no item", "uid,thing,stars\n1,2,3\n", Options{}, `data: u.data line 1: found "uid thing stars", want columns named user and item` + hint},
-		{"no user", "who,movie,stars\n1,2,3\n", Options{}, `data: u.data line 1: found "who movie stars", want columns named user and item` + hint},
-		{"asked for", "1,2,3\n1,2,3\n", Options{Header: "yes"}, `data: u.data line 1: found "1 2 3", want columns named user and item` + hint},
-		{"user twice", "user,user,rating,time\n1,2,3,4\n", Options{}, `data: u.data line 1: found "user user rating time", want a header that names one column for user` + hint},
-		{"time twice", "user,item,time,date\n1,2,3,4\n", Options{}, `data: u.data line 1: found "user item time date", want a header that names one column for time` + hint + ",time=NAME"},
+		{
+			"words", "\nwer,was,wieviel\n1,2,3\n",
+			Options{},
+			`data: u.data line 2: found "wer was wieviel", want columns named user and item` + hint,
+		},
+		{
+			"no item", "uid,thing,stars\n1,2,3\n",
+			Options{},
+			`data: u.data line 1: found "uid thing stars", want columns named user and item` + hint,
+		},
+		{
+			"no user", "who,movie,stars\n1,2,3\n",
+			Options{},
+			`data: u.data line 1: found "who movie stars", want columns named user and item` + hint,
+		},
+		{
+			"asked for", "1,2,3\n1,2,3\n",
+			Options{Header: "yes"},
+			`data: u.data line 1: found "1 2 3", want columns named user and item` + hint,
+		},
+		{
+			"user twice", "user,user,rating,time\n1,2,3,4\n",
+			Options{},
+			`data: u.data line 1: found "user user rating time", want a header that names one column for user` + hint,
+		},
+		{
+			"time twice", "user,item,time,date\n1,2,3,4\n",
+			Options{},
+			`data: u.data line 1: found "user item time date", want a header that names one column for time` + hint +
+				",time=NAME",
+		},
 	})
 }
 
 func TestWrongOptionsSayWhat(t *testing.T) {
 	wantBad(t, []badCase{
-		{"sep", "1 2\n", Options{Sep: "dash"}, `data: u.data: found "dash", want a separator among tab, ::, comma, semicolon, pipe, space`},
+		{
+			"sep", "1 2\n",
+			Options{Sep: "dash"},
+			`data: u.data: found "dash", want a separator among tab, ::, comma, semicolon, pipe, space`,
+		},
 		{"header", "1 2\n", Options{Header: "maybe"}, `data: u.data: found "maybe", want a header among auto, yes, no`},
 		{"dedup", "1 2\n", Options{Dedup: "all"}, `data: u.data: found "all", want dedup to be none, first or last`},
-		{"role", "1 2\n", Options{Columns: "usr,item"}, `data: u.data: found "usr", want a column role among user, item, rating, time; did you mean "user"?`},
-		{"role twice", "1 2\n", Options{Columns: "user,item,user"}, `data: u.data: found "user,item,user", want each column role once`},
-		{"no item role", "1 2\n", Options{Columns: "user,rating"}, `data: u.data: found "user,rating", want a column for user and one for item`},
-		{"mixed columns", "1 2\n", Options{Columns: "user=1,item"}, `data: u.data: found "item", want a column after the role, such as user=1 or user=uid`},
-		{"negative column", "1 2\n", Options{Columns: "user=1,item=-1"}, `data: u.data: found "item=-1", want a column number from 1 to 9999`},
-		{"column zero", "1 2\n", Options{Columns: "user=0,item=1"}, `data: u.data: found "user=0", want a column number from 1 to 9999`},
-		{"column beyond", "1 2\n", Options{Columns: "user=1,item=10000"}, `data: u.data: found "item=10000", want a column number from 1 to 9999`},
-		{"column of no row", "1 2\n", Options{Columns: "user=1,item=3"}, `data: u.data line 1: found "1 2", want at least 3 columns separated by space`},
+		{
+			"role", "1 2\n",
+			Options{Columns: "usr,item"},
+			`data: u.data: found "usr", want a column role among user, item, rating, time; did you mean "user"?`,
+		},
+		{
+			"role twice", "1 2\n",
+			Options{Columns: "user,item,user"},
+			`data: u.data: found "user,item,user", want each column role once`,
+		},
+		{
+			"no item role", "1 2\n",
+			Options{Columns: "user,rating"},
+			`data: u.data: found "user,rating", want a column for user and one for item`,
+		},
+		{
+			"mixed columns", "1 2\n",
+			Options{Columns: "user=1,item"},
+			`data: u.data: found "item", want a column after the role, such as user=1 or user=uid`,
+		},
+		{
+			"negative column", "1 2\n",
+			Options{Columns: "user=1,item=-1"},
+			`data: u.data: found "item=-1", want a column number from 1 to 9999`,
+		},
+		{
+			"column zero", "1 2\n",
+			Options{Columns: "user=0,item=1"},
+			`data: u.data: found "user=0", want a column number from 1 to 9999`,
+		},
+		{
+			"column beyond", "1 2\n",
+			Options{Columns: "user=1,item=10000"},
+			`data: u.data: found "item=10000", want a column number from 1 to 9999`,
+		},
+		{
+			"column of no row", "1 2\n",
+			Options{Columns: "user=1,item=3"},
+			`data: u.data line 1: found "1 2", want at least 3 columns separated by space`,
+		},
 		{
 			"name twice", "uid app app\n1 2 3\n",
 			Options{Columns: "user=uid,item=app"},
@@ -134,8 +264,16 @@ func TestWrongOptionsSayWhat(t *testing.T) {
 			Options{Columns: "user=a,item=b", Header: "no"},
 			`data: u.data: found "user=a,item=b", want columns by number, for there is no header`,
 		},
-		{"narrow header", "uid app\n1 2\n", Options{Columns: "user=1,item=8"}, `data: u.data line 1: found "2 columns", want at least 8 columns`},
-		{"no rating", "1 2\n", Options{Threshold: 3, HasThreshold: true}, `data: u.data: found "no rating column", want one to compare with the threshold`},
+		{
+			"narrow header", "uid app\n1 2\n",
+			Options{Columns: "user=1,item=8"},
+			`data: u.data line 1: found "2 columns", want at least 8 columns`,
+		},
+		{
+			"no rating", "1 2\n",
+			Options{Threshold: 3, HasThreshold: true},
+			`data: u.data: found "no rating column", want one to compare with the threshold`,
+		},
 		{
 			"nothing left", "1 2 3\n2 2 2\n",
 			Options{Threshold: 3, HasThreshold: true, MinRows: 2},
@@ -185,7 +323,11 @@ func TestBrokenGzipIsBadInput(t *testing.T) {
 
 func TestTheNearestNameIsOffered(t *testing.T) {
 	for _, c := range []struct{ word, want string }{
-		{"itms", `did you mean "items"?`}, {"mean_rows", `did you mean "mean-rows"?`}, {"zzzzzz", ""}, {"", ""}, {strings.Repeat("users", 1e5), ""},
+		{"itms", `did you mean "items"?`},
+		{"mean_rows", `did you mean "mean-rows"?`},
+		{"zzzzzz", ""},
+		{"", ""},
+		{strings.Repeat("users", 1e5), ""},
 	} {
 		if got := nearest(c.word, worldKeys); got != c.want {
 			t.Errorf("%.20q: got %q, want %q", c.word, got, c.want)

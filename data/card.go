@@ -42,7 +42,10 @@ type PerUser struct {
 // counter per item.
 func Describe(src Source) Card {
 	in := src.Info()
-	c := Card{Name: in.Name, Users: src.Users(), Items: src.Items(), TimeKind: in.TimeKind.String(), Columns: in.Columns, Left: in.Left, Hash: in.Hash}
+	c := Card{
+		Name: in.Name, Users: src.Users(), Items: src.Items(), TimeKind: in.TimeKind.String(),
+		Columns: in.Columns, Left: in.Left, Hash: in.Hash,
+	}
 	for _, a := range in.Attrs {
 		c.Attrs = append(c.Attrs, a.Name)
 	}

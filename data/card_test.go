@@ -26,7 +26,8 @@ func TestCardCountsByHand(t *testing.T) {
 		Name: "test", Users: 5, Items: 5, Rows: 20, Pairs: 9, Duplicates: 11, Sparsity: 1 - 9.0/25,
 		PerUser:   PerUser{Min: 1, P5: 1, P25: 2, P50: 3, P75: 4, P95: 10, Max: 10, Mean: 4},
 		TailShare: 4.0 / 20, TimeKind: "real", First: 1000, Last: 1409,
-		Columns: "user=column 1, item=column 2, rating=column 3, time=column 4; header no; separator comma", Hash: s.Meta.Hash,
+		Columns: "user=column 1, item=column 2, rating=column 3, time=column 4; header no; separator comma",
+		Hash:    s.Meta.Hash,
 	}
 	if fmt.Sprint(c) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
@@ -64,7 +65,8 @@ func TestHashIsOfTheContent(t *testing.T) {
 		t.Errorf("hashes are %s and %s", base.Meta.Hash, same.Meta.Hash)
 	}
 	for _, text := range []string{
-		"1 a 2 5\n1 b 3 6\n2 b 1 7\n", "1 a 2 5\n1 b 4 6\n2 a 1 7\n", "1 a 2 5\n1 b 3 6\n2 a 1 8\n", "1 a 2\n1 b 3\n2 a 1\n", "1 a\n1 b\n2 a\n",
+		"1 a 2 5\n1 b 3 6\n2 b 1 7\n", "1 a 2 5\n1 b 4 6\n2 a 1 7\n", "1 a 2 5\n1 b 3 6\n2 a 1 8\n",
+		"1 a 2\n1 b 3\n2 a 1\n", "1 a\n1 b\n2 a\n",
 		"1 a 2 5\n1 b 3 6\n1 a 1 7\n",
 	} {
 		if h := mustLoad(t, text, Options{}).Meta.Hash; h == base.Meta.Hash {

@@ -9,13 +9,19 @@ func TestInfoSaysWhichColumnsWereTaken(t *testing.T) {
 	for _, c := range []struct {
 		text, columns, want string
 	}{
-		{"uid,movie,stars\n1,2,3\n", "", "user=uid (column 1), item=movie (column 2), rating=stars (column 3), time=none; header yes; separator comma"},
-		{"stars;when;movie;uid\n1;2;3;4\n", "", "user=uid (column 4), item=movie (column 3), rating=stars (column 1), time=none; header yes; separator semicolon"},
+		{"uid,movie,stars\n1,2,3\n", "", "user=uid (column 1), item=movie (column 2), rating=stars (column 3), " +
+			"time=none; header yes; separator comma"},
+		{"stars;when;movie;uid\n1;2;3;4\n", "", "user=uid (column 4), item=movie (column 3), rating=stars (column " +
+			"1), time=none; header yes; separator semicolon"},
 		{"1\t2\n", "", "user=column 1, item=column 2, rating=none, time=none; header no; separator tab"},
-		{"1 2 978300760\n1 3 978300761\n", "", "user=column 1, item=column 2, rating=none, time=column 3; header no; separator space"},
-		{"1::2::3::4\n", "user=4,item=1", "user=column 4, item=column 1, rating=none, time=none; header no; separator ::"},
-		{"a|Mis\xe9r\x1bables\n1|2\n", "user=a,item=2", "user=a (column 1), item=Misérables (column 2), rating=none, time=none; header yes; separator pipe"},
-		{strings.Repeat("é", 99) + " b\n1 2\n", "user=1,item=b", "user=" + strings.Repeat("é", 30) + "... (column 1), item=b (column 2), rating=none, time=none; header yes; separator space"},
+		{"1 2 978300760\n1 3 978300761\n", "", "user=column 1, item=column 2, rating=none, time=column 3; header " +
+			"no; separator space"},
+		{"1::2::3::4\n", "user=4,item=1", "user=column 4, item=column 1, rating=none, time=none; header no; " +
+			"separator ::"},
+		{"a|Mis\xe9r\x1bables\n1|2\n", "user=a,item=2", "user=a (column 1), item=Misérables (column 2), " +
+			"rating=none, time=none; header yes; separator pipe"},
+		{strings.Repeat("é", 99) + " b\n1 2\n", "user=1,item=b", "user=" + strings.Repeat("é", 30) +
+			"... (column 1), item=b (column 2), rating=none, time=none; header yes; separator space"},
 	} {
 		s := mustLoad(t, c.text, Options{Columns: c.columns})
 		if s.Meta.Columns != c.want || Describe(s).Columns != c.want {
@@ -45,7 +51,8 @@ func TestFineTimesBecomeSeconds(t *testing.T) {
 		if dump(s) != c.want {
 			t.Errorf("%s: got %swant %s", c.name, dump(s), c.want)
 		}
-		if want := "user=user (column 1), item=item (column 2), rating=none, time=ts (column 3)" + c.unit + "; header yes; separator comma"; s.Meta.Columns != want {
+		if want := "user=user (column 1), item=item (column 2), rating=none, time=ts (column 3)" + c.unit +
+			"; header yes; separator comma"; s.Meta.Columns != want {
 			t.Errorf("%s: got %s, want %s", c.name, s.Meta.Columns, want)
 		}
 	}

@@ -36,16 +36,18 @@ type Source interface {
 
 // Info describes a data set beside its rows.
 type Info struct {
-	Name     string
-	Hash     string // sha256 of the indexed rows, in hexadecimal: the same for the same content whatever file it came from
+	Name string
+	// sha256 of the indexed rows, in hexadecimal: the same for the same content whatever file it came from
+	Hash     string
 	TimeKind TimeKind
-	Columns  string   // which columns of the file were taken for what, in words; empty if it came from no file; not hashed
-	Left     string   // what a filter left out, in words; empty if nothing
-	Title    []string // per item; nil if not known
-	Genres   [][]string
-	ItemID   []string // the identifier in the file, per item; nil if the number is all there is
-	UserID   []string
-	Attrs    []Attr
+	// which columns of the file were taken for what, in words; empty if it came from no file; not hashed
+	Columns string
+	Left    string   // what a filter left out, in words; empty if nothing
+	Title   []string // per item; nil if not known
+	Genres  [][]string
+	ItemID  []string // the identifier in the file, per item; nil if the number is all there is
+	UserID  []string
+	Attrs   []Attr
 	// Features are the columns that a method may learn from; none of them tells what
 	// is held out. Split.Features has them all.
 	Features rows.Features

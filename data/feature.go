@@ -31,7 +31,10 @@ func (l *loader) findContext() {
 // groupContext fills Features.Row, in the order of the grouped rows.
 func (l *loader) groupContext(s *Set, order []int32) {
 	for k, codes := range l.context {
-		c := rows.Column{Name: l.how.context[k], Card: len(l.inContext[k].names), Code: make([]uint32, len(order)), Names: l.inContext[k].names}
+		c := rows.Column{
+			Name: l.how.context[k], Card: len(l.inContext[k].names), Code: make([]uint32, len(order)),
+			Names: l.inContext[k].names,
+		}
 		for x, i := range order {
 			c.Code[x] = codes[i]
 		}

@@ -60,7 +60,10 @@ func TestAFilterKeepsTheContextOfWhatItKeeps(t *testing.T) {
 }
 
 func TestAgesComeInBands(t *testing.T) {
-	for age, want := range map[string]string{"1": "1", "7": "1", "17": "1", "18": "18", "24": "18", "33": "25", "49": "45", "55": "50", "73": "56", "": ""} {
+	for age, want := range map[string]string{
+		"1": "1", "7": "1", "17": "1", "18": "18", "24": "18", "33": "25",
+		"49": "45", "55": "50", "73": "56", "": "",
+	} {
 		if got := ageBand(age); got != want {
 			t.Errorf("age %q is in band %q, want %q", age, got, want)
 		}
@@ -69,7 +72,8 @@ func TestAgesComeInBands(t *testing.T) {
 
 func TestGenresAreOneColumnOfSets(t *testing.T) {
 	c := genreColumns([][]string{{"Drama", "War"}, nil, {"War"}})
-	if len(c) != 1 || c[0].Card != 2 || !slices.Equal(c[0].Code, []uint32{0, 1, 1}) || !slices.Equal(c[0].Start, []uint32{0, 2, 2, 3}) {
+	if len(c) != 1 || c[0].Card != 2 || !slices.Equal(c[0].Code, []uint32{0, 1, 1}) ||
+		!slices.Equal(c[0].Start, []uint32{0, 2, 2, 3}) {
 		t.Errorf("the genres are %+v", c)
 	}
 	if genreColumns(make([][]string, 3)) != nil {
@@ -137,7 +141,8 @@ func TestNewUsersAreAFifthAndHalved(t *testing.T) {
 		}
 		if !p.Out {
 			if !slices.Equal(p.Train, all) || p.Query != nil {
-				t.Errorf("user %d takes part with %d of %d rows, and %d are ranked", u, len(p.Train), len(all), len(p.Query))
+				t.Errorf("user %d takes part with %d of %d rows, and %d are ranked", u, len(p.Train), len(all),
+					len(p.Query))
 			}
 			continue
 		}

@@ -9,8 +9,10 @@ import (
 
 func FuzzDelimited(f *testing.F) {
 	for _, s := range []string{
-		"196\t242\t3\t881250949\n186\t302\t3\t891717742\n", "1::2::3::4\n1::3::3::5\r\n", "user,item,rating\n1,\"a, \"\"b\",3\n",
-		"1 1 2\n1 2 3.5\n", "\xef\xbb\xbfa;b\nc;d", "1|2|1e3|-5.5\n1|3|2|7\n", "1\tMis\xe9rables\n", zipped("1 2\n3 4\n"), "", "\n", "\"",
+		"196\t242\t3\t881250949\n186\t302\t3\t891717742\n", "1::2::3::4\n1::3::3::5\r\n",
+		"user,item,rating\n1,\"a, \"\"b\",3\n",
+		"1 1 2\n1 2 3.5\n", "\xef\xbb\xbfa;b\nc;d", "1|2|1e3|-5.5\n1|3|2|7\n", "1\tMis\xe9rables\n",
+		zipped("1 2\n3 4\n"), "", "\n", "\"",
 	} {
 		f.Add(s, "", "", "", float32(0), false, "", 0)
 	}
@@ -20,7 +22,10 @@ func FuzzDelimited(f *testing.F) {
 	f.Add("uid,movie,ts\n1,2,978300760999\n1,3,978300760998\n", "", "", "", float32(0), false, "", 0)
 	f.Add("1,2\n1,2,3\x00\n", "", "", "user=0,item=1", float32(0), false, "", 0)
 	f.Fuzz(func(t *testing.T, text, sep, header, columns string, threshold float32, has bool, dedup string, least int) {
-		opt := Options{Sep: sep, Header: header, Columns: columns, Threshold: threshold, HasThreshold: has, Dedup: dedup, MinRows: least}
+		opt := Options{
+			Sep: sep, Header: header, Columns: columns, Threshold: threshold, HasThreshold: has,
+			Dedup: dedup, MinRows: least,
+		}
 		s, err := Delimited(strings.NewReader(text), "fuzz", opt)
 		if (s == nil) == (err == nil) {
 			t.Fatalf("got set %v and error %v", s, err)
@@ -32,11 +37,13 @@ func FuzzDelimited(f *testing.F) {
 			return
 		}
 		checkSet(t, s)
-		if in := s.Meta.Columns; !strings.HasPrefix(in, "user=") || !utf8.ValidString(in) || strings.ContainsAny(in, "\n\x00\x1b") {
+		if in := s.Meta.Columns; !strings.HasPrefix(in, "user=") || !utf8.ValidString(in) ||
+			strings.ContainsAny(in, "\n\x00\x1b") {
 			t.Fatalf("columns are %q", in)
 		}
 		c := Describe(s)
-		if c.Rows != len(s.Item) || c.Pairs > c.Rows || c.PerUser.Min < max(1, least) || dedup != "" && dedup != "none" && c.Duplicates > 0 {
+		if c.Rows != len(s.Item) || c.Pairs > c.Rows || c.PerUser.Min < max(1, least) || dedup != "" &&
+			dedup != "none" && c.Duplicates > 0 {
 			t.Fatalf("card is %+v", c)
 		}
 	})

@@ -187,7 +187,10 @@ func find(name string) (Known, error) {
 		}
 		names = append(names, k.Name)
 	}
-	return Known{}, &BadInput{File: "data folder", Found: name, Want: oneOf("data set", names), Hint: nearest(name, names)}
+	return Known{}, &BadInput{
+		File: "data folder", Found: name, Want: oneOf("data set", names),
+		Hint: nearest(name, names),
+	}
 }
 
 // folder is where the files of one set are.

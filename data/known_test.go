@@ -19,8 +19,9 @@ func files(kv ...string) fstest.MapFS {
 }
 
 const (
-	uData  = "196\t242\t3\t881250949\n186\t302\t3\t891717742\n196\t302\t1\t878887116\n186\t9\t1\t1\n"
-	uItem  = "242|Kolya (1996)|24-Jan-1997||http://x|0|1|0\n302|Mis\xe9rables (1995)|||y|0|1|1\n777|Never seen (1990)|||z|0|0|0\n"
+	uData = "196\t242\t3\t881250949\n186\t302\t3\t891717742\n196\t302\t1\t878887116\n186\t9\t1\t1\n"
+	uItem = "242|Kolya (1996)|24-Jan-1997||http://x|0|1|0\n302|Mis\xe9rables (1995)|||y|0|1|1\n777|Never seen " +
+		"(1990)|||z|0|0|0\n"
 	uGenre = "unknown|0\nComedy|1\nWar|2\n\n"
 	uUser  = "186|39|F|executive|00000\n196|49|M|writer|55105\n1|1|M|none|0\n"
 )
@@ -32,7 +33,8 @@ func TestML100KHasTitlesGenresAndAttributes(t *testing.T) {
 			if gz != "" {
 				data = zipped(uData)
 			}
-			s, err := Open(files(dir+"u.data"+gz, data, dir+"u.item", uItem, dir+"u.genre", uGenre, dir+"u.user", uUser), "ml-100k", Options{})
+			s, err := Open(files(dir+"u.data"+gz, data, dir+"u.item", uItem, dir+"u.genre", uGenre, dir+"u.user",
+				uUser), "ml-100k", Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +49,12 @@ func TestML100KHasTitlesGenresAndAttributes(t *testing.T) {
 			if want := [][]string{{"Comedy"}, {"Comedy", "War"}, nil}; !reflect.DeepEqual(in.Genres, want) {
 				t.Errorf("genres are %q, want %q", in.Genres, want)
 			}
-			want := []Attr{{"age", []string{"49", "39"}}, {"gender", []string{"M", "F"}}, {"occupation", []string{"writer", "executive"}}, {"zip", []string{"55105", "00000"}}}
+			want := []Attr{
+				{"age", []string{"49", "39"}},
+				{"gender", []string{"M", "F"}},
+				{"occupation", []string{"writer", "executive"}},
+				{"zip", []string{"55105", "00000"}},
+			}
 			if !reflect.DeepEqual(in.Attrs, want) {
 				t.Errorf("attributes are %q, want %q", in.Attrs, want)
 			}
@@ -122,12 +129,30 @@ func TestErrorsOfKnownSetsNameTheFile(t *testing.T) {
 		fsys fs.FS
 		want string
 	}{
-		{"ml-100l", files(), `data: data folder: found "ml-100l", want a data set among ml-100k, ml-1m, lastfm-2k, lastfm-2k-artists, filmtrust, frappe, amazon-video, tafeng, qb-article, qb-article-clicks; did you mean "ml-100k"?`},
-		{"ml-100k", files("ml-100k/u.data", "1\t2\n"), `data: ml-100k/u.data line 1: found "1\t2", want at least 4 columns separated by tab`},
-		{"ml-100k", files("u.data", uData, "u.genre", uGenre, "u.item", "1|a|b|c|d\n"), `data: u.item line 1: found "1|a|b|c|d", want at least 8 columns separated by pipe`},
-		{"ml-100k", files("u.data", uData, "u.user", "1|2\n"), `data: u.user line 1: found "1|2", want at least 5 columns separated by pipe`},
-		{"ml-100k", files("u.data", uData, "u.genre", "Comedy\n"), `data: u.genre line 1: found "Comedy", want at least 2 columns separated by pipe`},
-		{"ml-1m", files("ratings.dat", "1::1::1::1\n", "movies.dat", "\n1::x\n"), `data: movies.dat line 2: found "1::x", want at least 3 columns separated by ::`},
+		{
+			"ml-100l", files(),
+			`data: data folder: found "ml-100l", want a data set among ml-100k, ml-1m, lastfm-2k, lastfm-2k-artists, filmtrust, frappe, amazon-video, tafeng, qb-article, qb-article-clicks; did you mean "ml-100k"?`,
+		},
+		{
+			"ml-100k", files("ml-100k/u.data", "1\t2\n"),
+			`data: ml-100k/u.data line 1: found "1\t2", want at least 4 columns separated by tab`,
+		},
+		{
+			"ml-100k", files("u.data", uData, "u.genre", uGenre, "u.item", "1|a|b|c|d\n"),
+			`data: u.item line 1: found "1|a|b|c|d", want at least 8 columns separated by pipe`,
+		},
+		{
+			"ml-100k", files("u.data", uData, "u.user", "1|2\n"),
+			`data: u.user line 1: found "1|2", want at least 5 columns separated by pipe`,
+		},
+		{
+			"ml-100k", files("u.data", uData, "u.genre", "Comedy\n"),
+			`data: u.genre line 1: found "Comedy", want at least 2 columns separated by pipe`,
+		},
+		{
+			"ml-1m", files("ratings.dat", "1::1::1::1\n", "movies.dat", "\n1::x\n"),
+			`data: movies.dat line 2: found "1::x", want at least 3 columns separated by ::`,
+		},
 	} {
 		if s, err := Open(c.fsys, c.name, Options{}); err == nil || err.Error() != c.want || s != nil {
 			t.Errorf("got  %v, %v\nwant %s", s, err, c.want)
@@ -155,14 +180,18 @@ func openReal(t testing.TB, name string) *Set {
 }
 
 func TestPublishedFilesHaveThePublishedSizes(t *testing.T) {
-	pairs := map[string]int{"ml-100k": 100000, "ml-1m": 1000209, "lastfm-2k": 70508, "lastfm-2k-artists": 92780, "filmtrust": 35494, "frappe": 18842}
+	pairs := map[string]int{
+		"ml-100k": 100000, "ml-1m": 1000209, "lastfm-2k": 70508, "lastfm-2k-artists": 92780,
+		"filmtrust": 35494, "frappe": 18842,
+	}
 	kinds := map[string]TimeKind{"ml-100k": RealTime, "filmtrust": NoTime, "frappe": NoTime}
 	for _, k := range KnownSets() {
 		t.Run(k.Name, func(t *testing.T) {
 			s := openReal(t, k.Name)
 			checkSet(t, s)
 			c := Describe(s)
-			if c.Users != k.Users || c.Items != k.Items || c.Rows != k.Rows || pairs[k.Name] > 0 && c.Pairs != pairs[k.Name] || c.EmptyItems != 0 {
+			if c.Users != k.Users || c.Items != k.Items || c.Rows != k.Rows || pairs[k.Name] > 0 &&
+				c.Pairs != pairs[k.Name] || c.EmptyItems != 0 {
 				t.Errorf("got %d users, %d items (%d empty), %d rows, %d pairs, want %d, %d (0), %d, %d",
 					c.Users, c.Items, c.EmptyItems, c.Rows, c.Pairs, k.Users, k.Items, k.Rows, pairs[k.Name])
 			}
@@ -176,7 +205,8 @@ func TestPublishedFilesHaveThePublishedSizes(t *testing.T) {
 				if !strings.HasPrefix(k.Name, "ml-") {
 					break
 				}
-				if strings.HasPrefix(title, "item ") || !strings.HasSuffix(strings.TrimSpace(title), ")") && title != "unknown" {
+				if strings.HasPrefix(title, "item ") || !strings.HasSuffix(strings.TrimSpace(title), ")") &&
+					title != "unknown" {
 					t.Errorf("item %d is called %q", i, title)
 				}
 			}

@@ -28,8 +28,10 @@ var (
 // headerNames are what columns are called in public data sets, in lower case
 // and without anything but letters and digits.
 var headerNames = [roles]string{
-	userCol: " user userid uid customer customerid reviewer reviewerid member memberid visitorid client clientid profileid ",
-	itemCol: " item itemid iid movie movieid film filmid product productid asin isbn parentasin artist artistid app appid " +
+	userCol: " user userid uid customer customerid reviewer reviewerid member memberid visitorid client clientid " +
+		"profileid ",
+	itemCol: " item itemid iid movie movieid film filmid product productid asin isbn parentasin artist artistid app " +
+		"appid " +
 		"book bookid track trackid song songid game gameid businessid video videoid news newsid article articleid ",
 	ratingCol: " rating ratings value score stars overall bookrating count cnt weight plays playcount ",
 	timeCol:   " time timestamp ts unixtime unixreviewtime unixtimestamp date datetime reviewtime createdat ",
@@ -204,10 +206,12 @@ func (y *layout) place(spec []column, rows [][][]byte) *BadInput {
 	for _, c := range spec {
 		if c.name != "" {
 			if c.index = indexOf(rows[0], c.name); c.index < 0 {
-				return badHeader(rows[0], fmt.Sprintf("a column named %q in the header", c.name), nearest(c.name, headerText(rows[0])))
+				return badHeader(rows[0], fmt.Sprintf("a column named %q in the header", c.name),
+					nearest(c.name, headerText(rows[0])))
 			}
 			if indexOf(rows[0][c.index+1:], c.name) >= 0 {
-				return badHeader(rows[0], fmt.Sprintf("one column named %q", c.name), "give the column's number, from 1, instead")
+				return badHeader(rows[0], fmt.Sprintf("one column named %q", c.name),
+					"give the column's number, from 1, instead")
 			}
 		}
 		y.col[c.role] = c.index
@@ -223,7 +227,10 @@ func (y *layout) place(spec []column, rows [][][]byte) *BadInput {
 		y.names = headerText(rows[0])
 	}
 	if w := y.width(); y.header && w > len(rows[0]) {
-		return &BadInput{Line: 1, Found: fmt.Sprintf("%d columns", len(rows[0])), Want: fmt.Sprintf("at least %d columns", w)}
+		return &BadInput{
+			Line: 1, Found: fmt.Sprintf("%d columns", len(rows[0])),
+			Want: fmt.Sprintf("at least %d columns", w),
+		}
 	}
 	return nil
 }

@@ -18,8 +18,9 @@ type Options struct {
 	// by first appearance in what is left.
 	Threshold    float32 // rows with a lower value are left out, if HasThreshold
 	HasThreshold bool
-	Dedup        string // of a user's rows with the same item keep the "first" or "last" in the file; "none" (also "") keeps all
-	MinRows      int    // users with fewer rows are left out; 0 keeps all
+	// of a user's rows with the same item keep the "first" or "last" in the file; "none" (also "") keeps all
+	Dedup   string
+	MinRows int // users with fewer rows are left out; 0 keeps all
 }
 
 const maxRows = math.MaxInt32
@@ -151,7 +152,8 @@ func (l *loader) row(line []byte, width int) error {
 		l.columns, l.first = len(f), l.in.n
 	}
 	if len(f) > l.columns {
-		return l.bad(fmt.Appendf(nil, "%d columns", len(f)), fmt.Sprintf("%d columns separated by %s, as in line %d", l.columns, l.sep.name(), l.first), "")
+		return l.bad(fmt.Appendf(nil, "%d columns", len(f)), fmt.Sprintf("%d columns separated by %s, as in line %d",
+			l.columns, l.sep.name(), l.first), "")
 	}
 	user, item := f[l.col[userCol]], f[l.col[itemCol]]
 	if len(user) == 0 {

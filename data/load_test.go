@@ -33,7 +33,8 @@ func checkSet(t *testing.T, s *Set) {
 		t.Fatalf("time kind is %v, times are %v", s.Meta.TimeKind, s.Time)
 	}
 	if len(s.Meta.UserID) != s.Users() || len(s.Meta.ItemID) != s.NItem {
-		t.Fatalf("%d user and %d item identifiers for %d and %d", len(s.Meta.UserID), len(s.Meta.ItemID), s.Users(), s.NItem)
+		t.Fatalf("%d user and %d item identifiers for %d and %d", len(s.Meta.UserID), len(s.Meta.ItemID), s.Users(),
+			s.NItem)
 	}
 	seen := make([]bool, s.NItem)
 	for u := range s.Users() {
@@ -114,10 +115,16 @@ func TestEveryFormatOfTheSameRowsGivesTheSameSet(t *testing.T) {
 		"quoted":       {"\"7\",\"x\",3,200\n\"8\",\"y\",\"4.5\",100\n7,y,\"1\" , \"150\"\n", Options{}},
 		"header":       {"user_id,movieId,Rating,timestamp\n" + by(","), Options{}},
 		"odd header":   {"wer\twas\twieviel\twann\n" + rows, Options{Columns: "user,item,rating,time"}},
-		"BOM header":   {"\xef\xbb\xbfuserId,movieId,rating,timestamp\r\n" + strings.ReplaceAll(by(","), "\n", "\r\n"), Options{}},
-		"other order":  {"timestamp;rating;item;user\n200;3;x;7\n100;4.5;y;8\n150;1;y;7\n", Options{}},
-		"by index":     {"200;3;x;7\n100;4.5;y;8\n150;1;y;7\n", Options{Columns: "user=4,item=3,rating=2,time=1"}},
-		"by name":      {"wann;n;was;wer\n200;3;x;7\n100;4.5;y;8\n150;1;y;7\n", Options{Columns: "user=wer, item=was, rating=n, time=wann"}},
+		"BOM header": {
+			"\xef\xbb\xbfuserId,movieId,rating,timestamp\r\n" + strings.ReplaceAll(by(","), "\n", "\r\n"),
+			Options{},
+		},
+		"other order": {"timestamp;rating;item;user\n200;3;x;7\n100;4.5;y;8\n150;1;y;7\n", Options{}},
+		"by index":    {"200;3;x;7\n100;4.5;y;8\n150;1;y;7\n", Options{Columns: "user=4,item=3,rating=2,time=1"}},
+		"by name": {
+			"wann;n;was;wer\n200;3;x;7\n100;4.5;y;8\n150;1;y;7\n",
+			Options{Columns: "user=wer, item=was, rating=n, time=wann"},
+		},
 		"by place":     {"200;3;-;x;7\n100;4.5;-;y;8\n150;1;-;y;7\n", Options{Columns: "time,value,_,item,user"}},
 		"header asked": {"1,2,3,4\n" + by(","), Options{Header: "yes", Columns: "user,item,rating,time"}},
 		"no dedup":     {rows, Options{Dedup: "none"}},

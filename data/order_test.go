@@ -77,7 +77,8 @@ func TestOrderAndFiltersAreThoseOfTheOracle(t *testing.T) {
 		var rows []line
 		var text strings.Builder
 		for range 3 + r.Uint32n(60) {
-			l := line{fmt.Sprint("u", r.Uint32n(6)), fmt.Sprint(r.Uint32n(8)), float32(r.Uint32n(5)), 50 + int64(r.Uint32n(span))}
+			l := line{fmt.Sprint("u", r.Uint32n(6)), fmt.Sprint(r.Uint32n(8)), float32(r.Uint32n(5)), 50 +
+				int64(r.Uint32n(span))}
 			rows = append(rows, l)
 			fmt.Fprintf(&text, "%s\t%s\t%v", l.user, l.item, l.value)
 			if timed {

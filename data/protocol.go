@@ -46,7 +46,8 @@ const (
 	LeaveOneOut SplitKind = iota // each user's newest row is the test, the one before it validation
 	TimeCut                      // one cut in time for all users
 	LastOut                      // each user's newest row is the test; there is no validation
-	NewUsers                     // a fifth of the users; half of the rows of each are theirs to learn from, the others are ranked
+	// a fifth of the users; half of the rows of each are theirs to learn from, the others are ranked
+	NewUsers
 )
 
 // Hide says what a device keeps out of its negatives, beside its train items.
@@ -79,12 +80,14 @@ func Protocols() []Protocol {
 		},
 		{
 			Name: "fedrecgel", Split: LastOut, Hide: HideNothing, Sampled: 99, MinRows: 5, Shuffle: true,
-			About: "as the FedRecGEL paper: the newest row is the test and nothing is left to validate on. The paper chose its round on test, which " +
+			About: "as the FedRecGEL paper: the newest row is the test and nothing is left to validate on. The " +
+				"paper chose its round on test, which " +
 				"no honest number may; the last round is reported, and the paper's choice is labelled. Without times a random row is the test",
 		},
 		{
 			Name: "privrec", Split: NewUsers, Hide: HideNothing, Expected: true,
-			About: "new users: a fifth takes no part in training; each adapts the model to half of its rows, and each other row is ranked among all items it never touched",
+			About: "new users: a fifth takes no part in training; each adapts the model to half of its rows, and " +
+				"each other row is ranked among all items it never touched",
 		},
 	}
 }

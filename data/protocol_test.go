@@ -15,7 +15,10 @@ func mustProtocol(t testing.TB, name string) Protocol {
 }
 
 func TestOnlyThePaperProtocolLeaks(t *testing.T) {
-	want := map[string]bool{"paper": true, "isolated": false, "deployed": false, "temporal": false, "fedrecgel": false, "privrec": false}
+	want := map[string]bool{
+		"paper": true, "isolated": false, "deployed": false, "temporal": false, "fedrecgel": false,
+		"privrec": false,
+	}
 	for _, p := range Protocols() {
 		leaks, known := want[p.Name]
 		if !known || p.Leaks() != leaks {
@@ -59,7 +62,8 @@ func TestLeaksIsWhatHiddenSays(t *testing.T) {
 			}
 		}
 		if differs != p.Leaks() {
-			t.Errorf("%s: held-out items are hidden unlike their rivals: %v, and Leaks says %v", p.Name, differs, p.Leaks())
+			t.Errorf("%s: held-out items are hidden unlike their rivals: %v, and Leaks says %v", p.Name, differs,
+				p.Leaks())
 		}
 	}
 }

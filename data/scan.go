@@ -41,7 +41,10 @@ func newLines(r io.Reader, file string) (*lines, error) {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return nil, &BadInput{File: file, Found: string(head), Want: "text", Hint: "unpack the zip archive first"}
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return nil, &BadInput{File: file, Found: string(head[:2]), Want: "UTF-8 or Latin-1 text", Hint: "convert the file from UTF-16"}
+		return nil, &BadInput{
+			File: file, Found: string(head[:2]), Want: "UTF-8 or Latin-1 text",
+			Hint: "convert the file from UTF-16",
+		}
 	}
 	return l, nil
 }
@@ -90,7 +93,10 @@ func (l *lines) noNUL(line []byte, n int) error {
 	if bytes.IndexByte(line, 0) < 0 {
 		return nil
 	}
-	return &BadInput{File: l.file, Line: n, Found: short(line), Want: "text without NUL bytes", Hint: "convert the file to UTF-8 text"}
+	return &BadInput{
+		File: l.file, Line: n, Found: short(line), Want: "text without NUL bytes",
+		Hint: "convert the file to UTF-8 text",
+	}
 }
 
 // probe returns copies of the first lines that are not blank, at most most of

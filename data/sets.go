@@ -6,11 +6,13 @@ import "strings"
 const thousandth = 1000
 
 const (
-	movieLens = "For research. Do not redistribute it, do not use it commercially without permission, do not imply endorsement, and cite " +
+	movieLens = "For research. Do not redistribute it, do not use it commercially without permission, do not imply " +
+		"endorsement, and cite " +
 		"Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 2015."
 	hetRec = "For non-commercial use; for any other, ask Last.fm. Cite Cantador, Brusilovsky and Kuflik, HetRec 2011. " +
 		"The terms: https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-readme.txt"
-	tenrec = "CC BY-NC 4.0, for research, after accepting the agreement on the owner's page. Cite Yuan et al., Tenrec, NeurIPS 2022."
+	tenrec = "CC BY-NC 4.0, for research, after accepting the agreement on the owner's page. Cite Yuan et al., " +
+		"Tenrec, NeurIPS 2022."
 )
 
 // The archive of HetRec 2011 serves two sets.
@@ -41,8 +43,11 @@ func KnownSets() []Known {
 				SHA256: "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
 			},
 			Users: 943, Items: 1682, Rows: 100000,
-			forms: []form{{[]string{"u.data"}, reading{Options: Options{Sep: "tab", Header: "no", Columns: "user,item,rating,time"}}}},
-			also:  []string{"u.item", "u.genre", "u.user"}, more: ml100k,
+			forms: []form{{[]string{"u.data"}, reading{Options: Options{
+				Sep: "tab", Header: "no",
+				Columns: "user,item,rating,time",
+			}}}},
+			also: []string{"u.item", "u.genre", "u.user"}, more: ml100k,
 		},
 		{
 			Name: "ml-1m", About: "film ratings, 2000-2003 (MovieLens 1M)",
@@ -53,8 +58,11 @@ func KnownSets() []Known {
 				Size: 5917549, SHA256: "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
 			},
 			Users: 6040, Items: 3706, Rows: 1000209,
-			forms: []form{{[]string{"ratings.dat"}, reading{Options: Options{Sep: "::", Header: "no", Columns: "user,item,rating,time"}}}},
-			also:  []string{"movies.dat", "users.dat"}, more: ml1m,
+			forms: []form{{
+				[]string{"ratings.dat"},
+				reading{Options: Options{Sep: "::", Header: "no", Columns: "user,item,rating,time"}},
+			}},
+			also: []string{"movies.dat", "users.dat"}, more: ml1m,
 		},
 		{
 			// The log of tags, as in PFedRec's experiments: an artist comes up as often
@@ -65,10 +73,12 @@ func KnownSets() []Known {
 			Users: 1600, Items: 12454, Rows: 185650,
 			forms: []form{
 				{[]string{"user_taggedartists-timestamps.dat"}, reading{
-					Options: Options{Sep: "tab", Header: "yes", Columns: "user=userID,item=artistID,time=timestamp"}, per: thousandth,
+					Options: Options{Sep: "tab", Header: "yes", Columns: "user=userID,item=artistID,time=timestamp"},
+					per:     thousandth,
 				}},
 				{[]string{"user_taggedartists.dat"}, reading{
-					Options: Options{Sep: "tab", Header: "yes", Columns: "user=userID,item=artistID,time=day"}, dates: dateColumns,
+					Options: Options{Sep: "tab", Header: "yes", Columns: "user=userID,item=artistID,time=day"},
+					dates:   dateColumns,
 				}},
 			},
 			also: []string{"artists.dat"}, more: artists,
@@ -81,23 +91,29 @@ func KnownSets() []Known {
 			Licence: hetRec, Archive: lastFM, MinRows: 10,
 			Users: 1874, Items: 17612, Rows: 92780,
 			forms: []form{{[]string{"user_artists.dat"}, reading{
-				Options: Options{Sep: "tab", Header: "yes", Columns: "user=userID,item=artistID,rating=weight"}, order: byItem,
+				Options: Options{Sep: "tab", Header: "yes", Columns: "user=userID,item=artistID,rating=weight"},
+				order:   byItem,
 			}}},
 			also: []string{"artists.dat"}, more: artists,
 		},
 		{
 			Name: "filmtrust", About: "film ratings without times (FilmTrust)",
-			Home:    "https://www.librec.net/datasets.html",
-			Licence: "The owner states no terms: take it as for research only. Cite Guo, Zhang and Yorke-Smith, A Novel Bayesian Similarity Measure for Recommender Systems, IJCAI 2013.",
+			Home: "https://www.librec.net/datasets.html",
+			Licence: "The owner states no terms: take it as for research only. Cite Guo, Zhang and Yorke-Smith, A " +
+				"Novel Bayesian Similarity Measure for Recommender Systems, IJCAI 2013.",
 			Archive: Archive{URL: "https://www.librec.net/datasets/filmtrust.zip"},
 			Users:   1508, Items: 2071, Rows: 35497,
-			forms: []form{{[]string{"ratings.txt"}, reading{Options: Options{Sep: "space", Header: "no", Columns: "user,item,rating"}}}},
+			forms: []form{{
+				[]string{"ratings.txt"},
+				reading{Options: Options{Sep: "space", Header: "no", Columns: "user,item,rating"}},
+			}},
 		},
 		{
 			Name: "frappe", About: "app usage counts by context, without times (Frappe)",
-			Home:    "https://www.baltrunas.info/context-aware",
-			Licence: "For research. Do not redistribute it, do not use it commercially without permission, do not try to find out who the users are, and cite Baltrunas et al., arXiv 1505.03014.",
-			Users:   957, Items: 4082, Rows: 96203,
+			Home: "https://www.baltrunas.info/context-aware",
+			Licence: "For research. Do not redistribute it, do not use it commercially without permission, do not " +
+				"try to find out who the users are, and cite Baltrunas et al., arXiv 1505.03014.",
+			Users: 957, Items: 4082, Rows: 96203,
 			forms: []form{{[]string{"frappe.csv"}, reading{
 				Options: Options{Sep: "tab", Header: "yes", Columns: "user=user,item=item,rating=cnt"},
 				context: []string{"daytime", "weekday", "isweekend", "homework", "cost", "weather", "country", "city"},
@@ -106,10 +122,14 @@ func KnownSets() []Known {
 		},
 		{
 			Name: "amazon-video", About: "ratings of films and series, to 2014 (Amazon Instant Video)",
-			Home:    "https://cseweb.ucsd.edu/~jmcauley/datasets/amazon/links.html",
-			Licence: "The owner states no terms: take it as for research only. Cite McAuley et al., Image-based Recommendations on Styles and Substitutes, SIGIR 2015.",
+			Home: "https://cseweb.ucsd.edu/~jmcauley/datasets/amazon/links.html",
+			Licence: "The owner states no terms: take it as for research only. Cite McAuley et al., Image-based " +
+				"Recommendations on Styles and Substitutes, SIGIR 2015.",
 			MinRows: 5, Users: 8072, Items: 11830, Rows: 63836,
-			forms: []form{{[]string{"ratings_Amazon_Instant_Video.csv"}, reading{Options: Options{Sep: "comma", Header: "no", Columns: "user,item,rating,time"}}}},
+			forms: []form{{
+				[]string{"ratings_Amazon_Instant_Video.csv"},
+				reading{Options: Options{Sep: "comma", Header: "no", Columns: "user,item,rating,time"}},
+			}},
 		},
 		{
 			// Format: the README of the four files, whose first line names the columns
@@ -120,7 +140,10 @@ func KnownSets() []Known {
 			Users:   32266, Items: 23812, Rows: 817741,
 			forms: []form{
 				{[]string{"ta_feng_all_months_merged.csv"}, reading{
-					Options: Options{Sep: "comma", Header: "yes", Columns: "user=CUSTOMER_ID,item=PRODUCT_ID,rating=AMOUNT,time=TRANSACTION_DT"}, dates: dateText,
+					Options: Options{
+						Sep: "comma", Header: "yes",
+						Columns: "user=CUSTOMER_ID,item=PRODUCT_ID,rating=AMOUNT,time=TRANSACTION_DT",
+					}, dates: dateText,
 				}},
 				{[]string{"D11", "D12", "D01", "D02"}, reading{
 					Options: Options{Sep: "semicolon", Columns: "user=2,item=6,rating=7,time=1"}, dates: dateText,
@@ -129,7 +152,8 @@ func KnownSets() []Known {
 		},
 		{
 			// As in FedRAP's experiments, but for the first row, which its loader loses.
-			Name: "qb-article", About: "articles that users opened, by when an article first appears (Tenrec QB-article)",
+			Name: "qb-article", About: "articles that users opened, by when an article first appears (Tenrec " +
+				"QB-article)",
 			Home:    "https://static.qblv.qq.com/qblv/h5/algo-frontend/tenrec_dataset.html",
 			Licence: tenrec,
 			Users:   24516, Items: 7355, Rows: 348736,
@@ -138,7 +162,8 @@ func KnownSets() []Known {
 		{
 			// As in FedRecGEL's experiments, and as the owner's read-me has it: the rows
 			// of a user are in the order of the clicks.
-			Name: "qb-article-clicks", About: "articles that users opened, in the order of the clicks (Tenrec QB-article)",
+			Name: "qb-article-clicks", About: "articles that users opened, in the order of the clicks (Tenrec " +
+				"QB-article)",
 			Home: "https://static.qblv.qq.com/qblv/h5/algo-frontend/tenrec_dataset.html", Folder: "qb-article",
 			Licence: tenrec, MinRows: 5,
 			Users: 24508, Items: 7352, Rows: 348704,

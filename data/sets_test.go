@@ -62,7 +62,8 @@ func hetRecFiles(users int) (fsys fstest.MapFS, tags, plays [][2]int) {
 	for a := 1; a < 60; a++ { // the last artists have no name
 		fmt.Fprintf(&names, "%d\tMot\xf6rhead %d\thttp://x\n", a, a)
 	}
-	return files("lastfm-2k/user_taggedartists-timestamps.dat", stamps.String(), "lastfm-2k/user_taggedartists.dat", days.String(),
+	return files("lastfm-2k/user_taggedartists-timestamps.dat", stamps.String(), "lastfm-2k/user_taggedartists.dat",
+		days.String(),
 		"lastfm-2k/user_artists.dat", counts.String(), "lastfm-2k/artists.dat", names.String()), tags, plays
 }
 
@@ -88,8 +89,10 @@ func TestLastFMHasTwoReadingsInOneFolder(t *testing.T) {
 	if got, want := sizes(listened), count(plays, 10); got != want {
 		t.Errorf("the listening counts have %s users, items and rows, want %s", got, want)
 	}
-	if log.Meta.TimeKind != RealTime || listened.Meta.TimeKind != OrderOnly || log.Value != nil || listened.Value == nil {
-		t.Errorf("times are %v and %v, want real and order only; only the counts have values", log.Meta.TimeKind, listened.Meta.TimeKind)
+	if log.Meta.TimeKind != RealTime || listened.Meta.TimeKind != OrderOnly || log.Value != nil ||
+		listened.Value == nil {
+		t.Errorf("times are %v and %v, want real and order only; only the counts have values", log.Meta.TimeKind,
+			listened.Meta.TimeKind)
 	}
 	if got := log.Meta.ItemName(0); !strings.HasPrefix(got, "Motörhead ") {
 		t.Errorf("the first artist is called %q", got)
@@ -145,7 +148,8 @@ func TestAnItemsFirstRowStandsForItsTime(t *testing.T) {
 
 func TestQBArticleKeepsItsFirstRowAndOnlyClicks(t *testing.T) {
 	head := "user_id,item_id,click,gender,age,exposure_count\n"
-	fsys := files("qb-article/QB-article.csv", head+"1,30,1,2,5,9\n1,10,0,2,5,9\n1,20,1,2,5,9\n2,20,1.0,1,6,9\n2,10,1,1,6,9\n2,30,1,1,6,9\n")
+	fsys := files("qb-article/QB-article.csv", head+
+		"1,30,1,2,5,9\n1,10,0,2,5,9\n1,20,1,2,5,9\n2,20,1.0,1,6,9\n2,10,1,1,6,9\n2,30,1,1,6,9\n")
 	s := opened(t, fsys, "qb-article", Options{})
 	// Article 10 appears second, though nobody opened it there.
 	if got, want := dump(s), "1: 30=1@0 20=1@2\n2: 30=1@0 10=1@1 20=1@2\n"; got != want {
@@ -167,7 +171,8 @@ func TestTaFengsFourFilesAreOneSetInTheOrderOfTime(t *testing.T) {
 	}
 	four := files(
 		"tafeng/D11", big5+row("2000-11-30", "00046855", "4710", 3)+row("2000-11-01", "00046855", "4711", 1),
-		"tafeng/D12", row("2000-12-25", "00046855", "4712", 1)+row("2000-12-24", "01", "4710", 2), // without the line of names
+		// without the line of names
+		"tafeng/D12", row("2000-12-25", "00046855", "4712", 1)+row("2000-12-24", "01", "4710", 2),
 		"tafeng/D01", big5+row("2001-01-01", "01", "4711", 1),
 		"tafeng/D02", big5+row("2001-02-28", "01", "4710", 1)+row("2001-02-28", "00046855", "4710", 1))
 	s := opened(t, four, "tafeng", Options{})
@@ -179,9 +184,10 @@ func TestTaFengsFourFilesAreOneSetInTheOrderOfTime(t *testing.T) {
 	if want := "user=column 2, item=column 6, rating=column 7, time=column 1; header yes; separator semicolon"; s.Meta.Columns != want {
 		t.Errorf("columns are %q, want %q", s.Meta.Columns, want)
 	}
-	merged := files("tafeng/ta_feng_all_months_merged.csv", "TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,AMOUNT,ASSET,SALES_PRICE\n"+
-		"11/30/2000,46855,35-39,115,110411,4710,3,51,57\n11/1/2000,46855,35-39,115,110411,4711,1,51,57\n12/25/2000,46855,35-39,115,110411,4712,1,51,57\n"+
-		"12/24/2000,1,35-39,115,110411,4710,2,51,57\n1/1/2001,1,35-39,115,110411,4711,1,51,57\n2/28/2001,1,35-39,115,110411,4710,1,51,57\n2/28/2001,46855,35-39,115,110411,4710,1,51,57\n")
+	merged := files("tafeng/ta_feng_all_months_merged.csv",
+		"TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,AMOUNT,ASSET,SALES_PRICE\n"+
+			"11/30/2000,46855,35-39,115,110411,4710,3,51,57\n11/1/2000,46855,35-39,115,110411,4711,1,51,57\n12/25/2000,46855,35-39,115,110411,4712,1,51,57\n"+
+			"12/24/2000,1,35-39,115,110411,4710,2,51,57\n1/1/2001,1,35-39,115,110411,4711,1,51,57\n2/28/2001,1,35-39,115,110411,4710,1,51,57\n2/28/2001,46855,35-39,115,110411,4710,1,51,57\n")
 	if got := opened(t, merged, "tafeng", Options{}).Meta.Hash; got != s.Meta.Hash {
 		t.Error("the merged file is another set than the four")
 	}
@@ -194,7 +200,8 @@ func TestTaFengsFourFilesAreOneSetInTheOrderOfTime(t *testing.T) {
 }
 
 func TestAmazonRatingsLoadByNameAndAsFiles(t *testing.T) {
-	const users, items = "A1EE2E3N7PW666 AFI4TKPAEMA6VBRHQ25MUXLHEIBA A1RSDE90N6RSZF", "B000GFDAUG 0439381673 B004HC5RF2"
+	const users, items = "A1EE2E3N7PW666 AFI4TKPAEMA6VBRHQ25MUXLHEIBA A1RSDE90N6RSZF",
+		"B000GFDAUG 0439381673 B004HC5RF2"
 	rows := "A1EE2E3N7PW666,B000GFDAUG,5.0,1202774400\nA1RSDE90N6RSZF,0439381673,4.0,1202774500\nA1EE2E3N7PW666,0439381673,1.0,1202774300\n"
 	want := "A1EE2E3N7PW666: 0439381673=1@1202774300 B000GFDAUG=5@1202774400\nA1RSDE90N6RSZF: 0439381673=4@1202774500\n"
 	s := opened(t, files("amazon-video/ratings_Amazon_Instant_Video.csv", rows), "amazon-video", Options{MinRows: 1})
@@ -231,7 +238,8 @@ func TestAmazonRatingsLoadByNameAndAsFiles(t *testing.T) {
 }
 
 func TestDatesAreThoseOfTheCalendar(t *testing.T) {
-	for day := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() < 10000; day = day.AddDate(0, 0, 1+int(day.Unix()/86400&63)) {
+	for day := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() < 10000; day = day.AddDate(0, 0, 1+
+		int(day.Unix()/86400&63)) {
 		for _, layout := range []string{"2006-01-02", "2006-01-02 15:04:05", "1/2/2006"} {
 			if got, ok := dateText.seconds([][]byte{[]byte(day.Format(layout))}); !ok || got != day.Unix() {
 				t.Fatalf("%s is %d, %v, want %d", day.Format(layout), got, ok, day.Unix())
@@ -239,8 +247,10 @@ func TestDatesAreThoseOfTheCalendar(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "-", "--", "//", "2001-02-29", "1900-02-29", "2000-13-01", "2000-00-01", "2000-01-00", "2000-04-31", "0-1-1", "10000-1-1",
-		"2000-01-01 noon", "13/1/2000", "1/2/2000/3", "2000-1", "1e3-1-1", "-2000-1-1", "99999999999999999999-1-1", "973036800",
+		"", "-", "--", "//", "2001-02-29", "1900-02-29", "2000-13-01", "2000-00-01", "2000-01-00", "2000-04-31",
+		"0-1-1", "10000-1-1",
+		"2000-01-01 noon", "13/1/2000", "1/2/2000/3", "2000-1", "1e3-1-1", "-2000-1-1", "99999999999999999999-1-1",
+		"973036800",
 	} {
 		if got, ok := dateText.seconds([][]byte{[]byte(bad)}); ok {
 			t.Errorf("%q is the date %d, want none", bad, got)
@@ -251,18 +261,46 @@ func TestDatesAreThoseOfTheCalendar(t *testing.T) {
 func TestWrongRowsOfTheNewSetsSayWhereAndWhat(t *testing.T) {
 	tagged := "userID\tartistID\ttagID\tday\tmonth\tyear\n"
 	for _, c := range []struct{ name, file, text, want string }{
-		{"tafeng", "D11", "2000-11-01 00:00:00;1;D;E;1;2;3;51;57\nyesterday;1;D;E;1;2;3;51;57\n", `data: D11 line 2: found "yesterday", want a date such as 2000-11-01 or 11/1/2000 in column 1 (time)`},
-		{"tafeng", "D11", "2000-11-01 00:00:00;1;D;E;1\n", `data: D11 line 1: found "2000-11-01 00:00:00;1;D;E;1", want at least 7 columns separated by semicolon`},
-		{"lastfm-2k", "user_taggedartists.dat", tagged + "1\t2\t3\t31\t2\t2009\n", `data: user_taggedartists.dat line 2: found "31", want the day, month and year of a date from here on in column 4 (time)`},
-		{"lastfm-2k", "user_taggedartists.dat", tagged + "1\t2\t3\t31\n", `data: user_taggedartists.dat line 2: found "1\t2\t3\t31", want at least 6 columns separated by tab`},
-		{"lastfm-2k", "user_taggedartists.dat", "2\t52\t13\t1\t4\t2009\n", `data: user_taggedartists.dat line 1: found "2 52 13 1 4 2009", want a column named "userID" in the header`},
-		{"lastfm-2k-artists", "user_artists.dat", "userID\tartistID\tweight\n1\t2\tmany\n", `data: user_artists.dat line 2: found "many", want a number in column 3 (rating)`},
-		{"qb-article", "QB-article.csv", "user_id,item_id,click\n1,2,0\n", `data: QB-article.csv: found "0 of 1 rows", want at least one row after the filters; left out: 1 rows with a value below 1`},
-		{"qb-article", "QB-article.csv", "user_id,item_id\n1,2\n", `data: QB-article.csv line 1: found "user_id item_id", want a column named "click" in the header`},
-		{"amazon-video", "ratings_Amazon_Instant_Video.csv", "A1,B1,5.0,x\n", `data: ratings_Amazon_Instant_Video.csv line 1: found "x", want a number in column 4 (time); write times as Unix seconds, or name the columns to use`},
+		{
+			"tafeng", "D11", "2000-11-01 00:00:00;1;D;E;1;2;3;51;57\nyesterday;1;D;E;1;2;3;51;57\n",
+			`data: D11 line 2: found "yesterday", want a date such as 2000-11-01 or 11/1/2000 in column 1 (time)`,
+		},
+		{
+			"tafeng", "D11", "2000-11-01 00:00:00;1;D;E;1\n",
+			`data: D11 line 1: found "2000-11-01 00:00:00;1;D;E;1", want at least 7 columns separated by semicolon`,
+		},
+		{
+			"lastfm-2k", "user_taggedartists.dat", tagged + "1\t2\t3\t31\t2\t2009\n",
+			`data: user_taggedartists.dat line 2: found "31", want the day, month and year of a date from here on in column 4 (time)`,
+		},
+		{
+			"lastfm-2k", "user_taggedartists.dat", tagged + "1\t2\t3\t31\n",
+			`data: user_taggedartists.dat line 2: found "1\t2\t3\t31", want at least 6 columns separated by tab`,
+		},
+		{
+			"lastfm-2k", "user_taggedartists.dat", "2\t52\t13\t1\t4\t2009\n",
+			`data: user_taggedartists.dat line 1: found "2 52 13 1 4 2009", want a column named "userID" in the header`,
+		},
+		{
+			"lastfm-2k-artists", "user_artists.dat", "userID\tartistID\tweight\n1\t2\tmany\n",
+			`data: user_artists.dat line 2: found "many", want a number in column 3 (rating)`,
+		},
+		{
+			"qb-article", "QB-article.csv", "user_id,item_id,click\n1,2,0\n",
+			`data: QB-article.csv: found "0 of 1 rows", want at least one row after the filters; left out: 1 rows with a value below 1`,
+		},
+		{
+			"qb-article", "QB-article.csv", "user_id,item_id\n1,2\n",
+			`data: QB-article.csv line 1: found "user_id item_id", want a column named "click" in the header`,
+		},
+		{
+			"amazon-video", "ratings_Amazon_Instant_Video.csv", "A1,B1,5.0,x\n",
+			`data: ratings_Amazon_Instant_Video.csv line 1: found "x", want a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
+		},
 	} {
 		if c.file == "D11" { // all four must be there
-			if _, err := Open(files(c.file, c.text, "D12", c.text, "D01", c.text, "D02", c.text), c.name, Options{}); err == nil || err.Error() != c.want {
+			if _, err := Open(files(c.file, c.text, "D12", c.text, "D01", c.text, "D02", c.text), c.name,
+				Options{}); err == nil || err.Error() != c.want {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
 			continue
@@ -276,10 +314,12 @@ func TestWrongRowsOfTheNewSetsSayWhereAndWhat(t *testing.T) {
 func TestEverySetSaysWhereItIsFromAndOnWhatTerms(t *testing.T) {
 	folders := map[string]Archive{}
 	for _, k := range KnownSets() {
-		if k.About == "" || !strings.HasPrefix(k.Home, "https://") || len(k.Licence) < 40 || k.Needs() == "" || k.Users*k.Items*k.Rows == 0 {
+		if k.About == "" || !strings.HasPrefix(k.Home, "https://") || len(k.Licence) < 40 || k.Needs() == "" ||
+			k.Users*k.Items*k.Rows == 0 {
 			t.Errorf("%s lacks something: %+v", k.Name, k)
 		}
-		if a := k.Archive; a.URL != "" && !strings.HasPrefix(a.URL, "https://") || a.SHA256 != "" && len(a.SHA256) != 64 {
+		if a := k.Archive; a.URL != "" && !strings.HasPrefix(a.URL, "https://") || a.SHA256 != "" &&
+			len(a.SHA256) != 64 {
 			t.Errorf("%s: archive %+v", k.Name, a)
 		}
 		if a, ok := folders[k.Folder]; ok && a != k.Archive {

@@ -80,7 +80,8 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 		var h History
 		for u := range src.Users() {
 			if src.History(u, &h); len(h.Items) < need {
-				return nil, fmt.Errorf("data: user %s has %d rows; %s needs %d: add --min-rows %d", userName(src, u), len(h.Items), p.how(), need, need)
+				return nil, fmt.Errorf("data: user %s has %d rows; %s needs %d: add --min-rows %d", userName(src, u),
+					len(h.Items), p.how(), need, need)
 			}
 			if _, lazy := src.(*World); lazy {
 				break // a world's users all have five rows or more
@@ -157,7 +158,8 @@ func userName(src Source, u int) string {
 // cut finds the two moments of a TimeCut.
 func (s *Split) cut() error {
 	if k := s.Info().TimeKind; k != RealTime {
-		return fmt.Errorf("data: protocol %s needs times that can be compared between users, and those of %s are: %s; use --protocol deployed",
+		return fmt.Errorf("data: protocol %s needs times that can be compared between users, and those of %s are: "+
+			"%s; use --protocol deployed",
 			s.Name, s.Info().Name, k)
 	}
 	var all []int64
@@ -170,7 +172,8 @@ func (s *Split) cut() error {
 	s.validFrom = all[int(validShare*float64(len(all)))]
 	s.testFrom = all[int(testShare*float64(len(all)))]
 	if s.validFrom >= s.testFrom {
-		return fmt.Errorf("data: the times of %s are too coarse for protocol %s; use --protocol deployed", s.Info().Name, s.Name)
+		return fmt.Errorf("data: the times of %s are too coarse for protocol %s; use --protocol deployed",
+			s.Info().Name, s.Name)
 	}
 	return nil
 }

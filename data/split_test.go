@@ -91,7 +91,8 @@ func TestTimeCutTrainsOnNothingAfterTheCut(t *testing.T) {
 				users[3]++
 			}
 			if !slices.Equal(p.Train, train) || p.Valid != firstValid || p.Test != firstTest {
-				t.Fatalf("user %d: %d train rows, held out %d and %d; want %d, %d and %d", u, len(p.Train), p.Valid, p.Test, len(train), firstValid, firstTest)
+				t.Fatalf("user %d: %d train rows, held out %d and %d; want %d, %d and %d", u, len(p.Train), p.Valid,
+					p.Test, len(train), firstValid, firstTest)
 			}
 			for i, held := range []int64{p.Valid, p.Test} {
 				if held != None {
@@ -103,7 +104,8 @@ func TestTimeCutTrainsOnNothingAfterTheCut(t *testing.T) {
 			}
 		}
 		if users[0] == 0 || users[1] == 0 || users[3] == 0 {
-			t.Errorf("seed %d: %v users with validation, test, - and no train row: the data tries too little", seed, users)
+			t.Errorf("seed %d: %v users with validation, test, - and no train row: the data tries too little", seed,
+				users)
 		}
 	}
 }
@@ -119,7 +121,8 @@ func TestTemporalIsRefusedWithoutTimesThatCompare(t *testing.T) {
 	src := randomSet(1, 20, 50)
 	for kind, words := range map[TimeKind]string{NoTime: "none", OrderOnly: "order only"} {
 		src.Meta.TimeKind = kind
-		want := "data: protocol temporal needs times that can be compared between users, and those of random are: " + words + "; use --protocol deployed"
+		want := "data: protocol temporal needs times that can be compared between users, and those of random are: " +
+			words + "; use --protocol deployed"
 		if _, err := NewSplit(src, mustProtocol(t, "temporal"), 1); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -128,14 +131,18 @@ func TestTemporalIsRefusedWithoutTimesThatCompare(t *testing.T) {
 	for i := range src.Time {
 		src.Time[i] = 7
 	}
-	if _, err := NewSplit(src, mustProtocol(t, "temporal"), 1); err == nil || !strings.Contains(err.Error(), "too coarse") {
+	if _, err := NewSplit(src, mustProtocol(t, "temporal"), 1); err == nil || !strings.Contains(err.Error(),
+		"too coarse") {
 		t.Errorf("rows of one moment: got %v, want them to be too coarse", err)
 	}
 }
 
 func TestCandidatesAreDistinctAndNeverTouched(t *testing.T) {
 	world := mustWorld(t, "users=30,items=600")
-	for name, src := range map[string]Source{"in memory": randomSet(2, 50, 500), "generated": world, "short lists": randomSet(3, 50, 250)} {
+	for name, src := range map[string]Source{
+		"in memory": randomSet(2, 50, 500), "generated": world,
+		"short lists": randomSet(3, 50, 250),
+	} {
 		for _, protocol := range []string{"paper", "temporal"} {
 			s := mustSplit(t, src, protocol, 1)
 			var p Part
@@ -149,7 +156,8 @@ func TestCandidatesAreDistinctAndNeverTouched(t *testing.T) {
 				}
 				free := src.Items() - len(seen)
 				if got, want := len(p.Against[0]), min(99, free/2); got != want || len(p.Against[1]) != want {
-					t.Fatalf("%s: user %d is ranked against %d and %d items, want %d of %d free ones", name, u, got, len(p.Against[1]), want, free)
+					t.Fatalf("%s: user %d is ranked against %d and %d items, want %d of %d free ones", name, u, got,
+						len(p.Against[1]), want, free)
 				}
 				for _, i := range slices.Concat(p.Against[0], p.Against[1]) {
 					if seen[i] || int(i) >= src.Items() {
@@ -244,7 +252,8 @@ func TestAUserWithFewFreeItemsGetsWhatThereIs(t *testing.T) {
 		var p Part
 		mustSplit(t, src, "isolated", 1).User(0, &p)
 		if len(p.Against[0]) != want || len(p.Against[1]) != want {
-			t.Errorf("%d free items: ranked against %d and %d, want %d each", free, len(p.Against[0]), len(p.Against[1]), want)
+			t.Errorf("%d free items: ranked against %d and %d, want %d each", free, len(p.Against[0]),
+				len(p.Against[1]), want)
 		}
 	}
 }
@@ -271,7 +280,10 @@ func TestAPartMayGoFromSplitToSplit(t *testing.T) {
 }
 
 func TestUsersDoNotAllocate(t *testing.T) {
-	for name, src := range map[string]Source{"in memory": randomSet(5, 20, 400), "generated": mustWorld(t, "users=20,items=3000,mean-rows=20")} {
+	for name, src := range map[string]Source{
+		"in memory": randomSet(5, 20, 400),
+		"generated": mustWorld(t, "users=20,items=3000,mean-rows=20"),
+	} {
 		s := mustSplit(t, src, "isolated", 1)
 		var p Part
 		u := 0
@@ -302,7 +314,8 @@ func TestLastOutHoldsOutTheNewestRowAndNothingElse(t *testing.T) {
 			t.Fatalf("user %d: train %v, validation %d, test %d of %v", u, p.Train, p.Valid, p.Test, h.Items)
 		}
 		if len(p.Against[0]) != 0 || len(p.Against[1]) != 99 {
-			t.Fatalf("user %d is ranked against %d items in validation and %d in test, want 0 and 99", u, len(p.Against[0]), len(p.Against[1]))
+			t.Fatalf("user %d is ranked against %d items in validation and %d in test, want 0 and 99", u,
+				len(p.Against[0]), len(p.Against[1]))
 		}
 		for _, i := range p.Against[1] {
 			if slices.Contains(h.Items, i) {
@@ -324,7 +337,8 @@ func TestWithoutTimesTheTestItemIsAnyRow(t *testing.T) {
 		}
 		set.Start = append(set.Start, len(set.Item))
 	}
-	one, again, two := mustSplit(t, set, "fedrecgel", 1), mustSplit(t, set, "fedrecgel", 1), mustSplit(t, set, "fedrecgel", 2)
+	one, again, two := mustSplit(t, set, "fedrecgel", 1), mustSplit(t, set, "fedrecgel", 1),
+		mustSplit(t, set, "fedrecgel", 2)
 	var p, q, r Part
 	var counts [rows]int
 	differ := 0

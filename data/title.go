@@ -22,18 +22,28 @@ func genrePair(g, h int) []string {
 
 // genreNouns are what films of each genre are named after.
 var genreNouns = [len(genreNames)][]string{
-	words("Harbour Orchard Inheritance Silence Verdict Summer House Daughter Season River Piano Winter Garden Confession Tide"),
-	words("Wedding Neighbour Landlord Holiday Reunion Goose Parade Nephew Honeymoon Bicycle Caravan Recipe Choir Umbrella Vicar"),
-	words("Witness Silence Signal Passenger Alibi Corridor Informant Hostage Cipher Deadline Stranger Ledger Pursuit Mirror Lie"),
-	words("Letter Waltz Promise Lighthouse Vineyard Kiss Balcony Spring Rose Ballroom Postcard Sonata Ferry Goodbye Heart"),
-	words("Convoy Strike Vanguard Bullet Fortress Rampart Siege Thunder Avalanche Mercenary Crossfire Ambush Hammer Bridge Gauntlet"),
-	words("Heist Detective Docks Syndicate Warrant Vault Gambler Ransom Snitch Getaway Precinct Diamond Pawnshop Judge Accomplice"),
-	words("Orbit Colony Signal Android Horizon Eclipse Satellite Comet Machine Gravity Station Transmission Exodus Reactor Void"),
-	words("Expedition Compass Island Map Voyage Summit Treasure Lagoon Monsoon Caravel Canyon Current Relic Crossing Storm"),
+	words("Harbour Orchard Inheritance Silence Verdict Summer House Daughter Season River Piano Winter Garden " +
+		"Confession Tide"),
+	words("Wedding Neighbour Landlord Holiday Reunion Goose Parade Nephew Honeymoon Bicycle Caravan Recipe Choir " +
+		"Umbrella Vicar"),
+	words("Witness Silence Signal Passenger Alibi Corridor Informant Hostage Cipher Deadline Stranger Ledger " +
+		"Pursuit Mirror Lie"),
+	words("Letter Waltz Promise Lighthouse Vineyard Kiss Balcony Spring Rose Ballroom Postcard Sonata Ferry Goodbye " +
+		"Heart"),
+	words("Convoy Strike Vanguard Bullet Fortress Rampart Siege Thunder Avalanche Mercenary Crossfire Ambush Hammer " +
+		"Bridge Gauntlet"),
+	words("Heist Detective Docks Syndicate Warrant Vault Gambler Ransom Snitch Getaway Precinct Diamond Pawnshop " +
+		"Judge Accomplice"),
+	words("Orbit Colony Signal Android Horizon Eclipse Satellite Comet Machine Gravity Station Transmission Exodus " +
+		"Reactor Void"),
+	words("Expedition Compass Island Map Voyage Summit Treasure Lagoon Monsoon Caravel Canyon Current Relic " +
+		"Crossing Storm"),
 	words("Cellar Hollow Scarecrow Asylum Attic Chapel Whisper Marsh Doll Feast Crypt Lullaby Fog Shadow Well"),
 	words("Dragon Crown Sorcerer Forest Raven Lantern Throne Wanderer Sword Oracle Kingdom Moon Giant Mirror Spell"),
-	words("Glacier Archive Factory Border Orchestra Reef Harvest Wall Election Library Stadium Desert Machine Market River"),
-	words("Ridge Sheriff Stagecoach Rider Canyon Gunsmith Saddle Frontier Prairie Marshal Outlaw Homestead Rattlesnake Ranch Spur"),
+	words("Glacier Archive Factory Border Orchestra Reef Harvest Wall Election Library Stadium Desert Machine " +
+		"Market River"),
+	words("Ridge Sheriff Stagecoach Rider Canyon Gunsmith Saddle Frontier Prairie Marshal Outlaw Homestead " +
+		"Rattlesnake Ranch Spur"),
 }
 
 // genreForms are patterns that only one genre uses.
@@ -58,22 +68,29 @@ var genreForms = [len(genreNames)][]string{
 var forms = []string{
 	"The %a %n", "The %a %n", "The %a %n", "%a %n", "The %n", "%n of %o", "The %n of %l",
 	"The %w's %k", "The %w's %n", "The Last %n", "The %n and the %w", "%i for %p", "%i in %l",
-	"%t in %l", "The Night of the %n", "Letters from %l", "Return to %l", "The Road to %l", "Beyond the %n", "Before the %n",
-	"The %w of %l", "%p", "%p and %p", "No Word from %p", "The Education of %p", "%c %ws", "What the %w Knew", "My %h's %n",
+	"%t in %l", "The Night of the %n", "Letters from %l", "Return to %l", "The Road to %l", "Beyond the %n",
+	"Before the %n",
+	"The %w of %l", "%p", "%p and %p", "No Word from %p", "The Education of %p", "%c %ws", "What the %w Knew",
+	"My %h's %n",
 }
 
 var fillers = map[byte][]string{
-	'a': words("Quiet Crooked Golden Broken Distant Silver Hidden Frozen Restless Hollow Scarlet Second Forgotten Burning Paper Velvet " +
+	'a': words("Quiet Crooked Golden Broken Distant Silver Hidden Frozen Restless Hollow Scarlet Second Forgotten " +
+		"Burning Paper Velvet " +
 		"Iron Painted Empty Borrowed Savage Gentle Northern Drowned Wandering Blue Secret Bitter Glass Unfinished Narrow Long Midnight " +
 		"Patient Reluctant Pale Electric Stolen Perfect Invisible"),
-	'o': words("Glass Ashes Salt Stars Winter Smoke Gold Silence Dust Amber Thorns Ivory Rain Iron Shadows Snow Sand Tomorrow"),
-	'w': words("Cartographer Clockmaker Beekeeper Gardener Surgeon Sentinel Translator Violinist Locksmith Widow Navigator Tailor Painter " +
+	'o': words("Glass Ashes Salt Stars Winter Smoke Gold Silence Dust Amber Thorns Ivory Rain Iron Shadows Snow " +
+		"Sand Tomorrow"),
+	'w': words("Cartographer Clockmaker Beekeeper Gardener Surgeon Sentinel Translator Violinist Locksmith Widow " +
+		"Navigator Tailor Painter " +
 		"Astronomer Baker Miller Juggler Boxer Senator Falconer Photographer Schoolteacher Typist Stranger"),
 	'h': words("Father Mother Brother Sister Uncle Aunt Grandmother Husband Wife"),
 	'k': words("Daughter Son Wife Brother Sister Apprentice Ghost Promise Debt Secret Mistake Dream"),
-	'l': words("Lisbon Tangier Ostrava Montreal Valparaiso Trieste Havana Kyoto Bergen Odessa Calcutta Marseille Galway Tbilisi Oaxaca " +
+	'l': words("Lisbon Tangier Ostrava Montreal Valparaiso Trieste Havana Kyoto Bergen Odessa Calcutta Marseille " +
+		"Galway Tbilisi Oaxaca " +
 		"Dakar Salzburg Vermont Cordoba Riga Aleppo Hobart Zanzibar Palermo Winnipeg Bruges Samarkand Laredo"),
-	'p': words("Clara Edmund Marguerite Tobias Ingrid Anselm Rosalind Mateo Beatrix Leopold Nadia Oscar Philippa Ivan Celeste Rufus " +
+	'p': words("Clara Edmund Marguerite Tobias Ingrid Anselm Rosalind Mateo Beatrix Leopold Nadia Oscar Philippa " +
+		"Ivan Celeste Rufus " +
 		"Amara Desmond Yuki Harriet Silas Odile Bruno Winifred Rashid Greta Solomon Esperanza Hugo Matilda"),
 	'c': words("Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve Thirteen Forty"),
 	't': words("Midnight Sunday Winter Autumn Christmas Noon Spring Twilight August Tuesday Dawn"),

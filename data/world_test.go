@@ -111,7 +111,10 @@ func TestAWorldAndItsLoadedSetAreOne(t *testing.T) {
 }
 
 func TestWorldHistoriesAreWellFormed(t *testing.T) {
-	for _, cfg := range []string{"", "users=200,items=20,seed=3", "users=100,items=60,mean-rows=20,drift=1", "users=100,items=100,mean-rows=5"} {
+	for _, cfg := range []string{
+		"", "users=200,items=20,seed=3", "users=100,items=60,mean-rows=20,drift=1",
+		"users=100,items=100,mean-rows=5",
+	} {
 		w := mustWorld(t, cfg)
 		var h History
 		rows := 0
@@ -213,14 +216,16 @@ func TestTitlesReadWellAndAreUnique(t *testing.T) {
 			t.Fatalf("two films are called %q", s)
 		}
 		seen[s] = true
-		if !strings.HasSuffix(s, ")") || strings.ContainsAny(s, "%{}") || strings.Contains(s, "  ") || len(s) < 8 || len(s) > 60 {
+		if !strings.HasSuffix(s, ")") || strings.ContainsAny(s, "%{}") || strings.Contains(s, "  ") || len(s) < 8 ||
+			len(s) > 60 {
 			t.Fatalf("film %d is called %q", i, s)
 		}
 		if g := w.Info().Genres[i]; len(g) < 1 || len(g) > 2 {
 			t.Fatalf("film %d has genres %q", i, g)
 		}
 	}
-	if w := mustWorld(t, fmt.Sprintf("items=%d,users=1", maxTitled+1)); w.Info().Title != nil || w.Info().ItemName(7) != "item 7" {
+	if w := mustWorld(t, fmt.Sprintf("items=%d,users=1", maxTitled+1)); w.Info().Title != nil ||
+		w.Info().ItemName(7) != "item 7" {
 		t.Error("a huge catalogue has titles")
 	}
 }

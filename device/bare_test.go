@@ -36,7 +36,8 @@ func (r *rig) bare(devices int) *pb.Task {
 	round := f.maskRound()
 	f.devices, round.Least = was, devices
 	return &pb.Task{
-		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(f.numbers()),
+		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000,
+		Numbers: uint64(f.numbers()),
 		Masking: wire.MaskingFor(&round, int(r.seat)),
 	}
 }

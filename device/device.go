@@ -61,10 +61,11 @@ type Device struct {
 var (
 	ErrPaused    = errors.New("agent: the device is paused")
 	ErrNoModel   = errors.New("agent: the device has no model yet; it gets one when it checks in")
-	ErrRehearsal = errors.New("agent: the federation is a rehearsal: its draws are public, and no real device takes part")
-	ErrOther     = errors.New("agent: this is another coordinator than the one that the device enrolled with")
-	ErrRevoked   = errors.New("agent: the coordinator has revoked the device's key")
-	ErrFeatures  = errors.New("agent: the method learns from features that this device does not have")
+	ErrRehearsal = errors.New("agent: the federation is a rehearsal: its draws are public, and no real device takes " +
+		"part")
+	ErrOther    = errors.New("agent: this is another coordinator than the one that the device enrolled with")
+	ErrRevoked  = errors.New("agent: the coordinator has revoked the device's key")
+	ErrFeatures = errors.New("agent: the method learns from features that this device does not have")
 )
 
 // Open reads the record of a device, or makes a new one with a key of its own. Where there
@@ -92,7 +93,8 @@ func Open(opt Options) (*Device, error) {
 		}
 	}
 	if r := d.rec; r.Enrolled && r.Rehearsal && !opt.Rehearsal {
-		return d, fmt.Errorf("%w: this state file is of one; start with --rehearsal, or with another state file", ErrRehearsal)
+		return d, fmt.Errorf("%w: this state file is of one; start with --rehearsal, or with another state file",
+			ErrRehearsal)
 	}
 	return d, nil
 }
@@ -219,7 +221,8 @@ func (d *Device) greet(ctx context.Context) error {
 	r := d.rec
 	switch {
 	case h.Version < wire.Oldest || h.Version > wire.Newest:
-		return fmt.Errorf("agent: the coordinator speaks version %d of the protocol, and this program %d to %d: update the older one", h.Version, wire.Oldest, wire.Newest)
+		return fmt.Errorf("agent: the coordinator speaks version %d of the protocol, and this program %d to %d: "+
+			"update the older one", h.Version, wire.Oldest, wire.Newest)
 	case h.Rehearsal && !d.opt.Rehearsal:
 		return ErrRehearsal
 	case !h.Rehearsal && d.opt.Rehearsal:
@@ -258,7 +261,8 @@ func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
 			return nil
 		}
 		if !same {
-			return fmt.Errorf("agent: the coordinator offers version %d of the model, and the device has version %d", m.Version, old.Version)
+			return fmt.Errorf("agent: the coordinator offers version %d of the model, and the device has version %d",
+				m.Version, old.Version)
 		}
 	}
 	keep := [][32]byte{}
@@ -303,7 +307,10 @@ func (d *Device) manifest() (*pb.Manifest, error) {
 	if len(d.rec.Manifest) == 0 {
 		return nil, ErrNoModel
 	}
-	return d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, &pb.Signed{Body: d.rec.Manifest, Signature: d.rec.Signature})
+	return d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, &pb.Signed{
+		Body:      d.rec.Manifest,
+		Signature: d.rec.Signature,
+	})
 }
 
 // parts are the blobs that a manifest names.

@@ -112,7 +112,8 @@ func TestAKillAtAnyBoundaryChangesNothing(t *testing.T) {
 			}
 			for who, seen := range f.digests {
 				if len(seen) != 1 {
-					t.Fatalf("%s: killed at boundary %d: %s has sent %d different reports", method, kill, who, len(seen))
+					t.Fatalf("%s: killed at boundary %d: %s has sent %d different reports", method, kill, who,
+						len(seen))
 				}
 			}
 		}
@@ -242,7 +243,8 @@ func TestOnlyChangedBlobsAreFetched(t *testing.T) {
 	first := f.fetched
 	f.rounds(2, rigs)
 	if again := f.fetched - first; first != 3 || again != 1 {
-		t.Errorf("%d blobs are fetched at first and %d after a round, want plan, catalogue and table, then the table", first, again)
+		t.Errorf("%d blobs are fetched at first and %d after a round, want plan, catalogue and table, then the table",
+			first, again)
 	}
 }
 
@@ -257,7 +259,8 @@ func TestPauseAndEligibilityKeepItAway(t *testing.T) {
 	}
 	d.Pause(false)
 	rigs[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "stayed away" || len(f.seats) > 0 {
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "stayed away" ||
+		len(f.seats) > 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -306,7 +309,10 @@ func TestARealDeviceDrawsFromASecretSeed(t *testing.T) {
 		d := rigs[0].open()
 		d.rec.Rehearsal = false
 		f.round, f.got = 1, map[string]map[uint32][]byte{}
-		if _, err := d.answer(&pb.Task{Kind: pb.Kind_TRAIN, Run: f.run, Round: 1, Bound: f.bound, Model: 1, Numbers: uint64(len(f.sum))}, &Told{}); err != nil {
+		if _, err := d.answer(&pb.Task{
+			Kind: pb.Kind_TRAIN, Run: f.run, Round: 1, Bound: f.bound, Model: 1,
+			Numbers: uint64(len(f.sum)),
+		}, &Told{}); err != nil {
 			t.Fatal(err)
 		}
 		seen[string(d.rec.Train.Digest)] = true
@@ -326,7 +332,8 @@ func TestTheLogSaysWhatWasSent(t *testing.T) {
 		t.Fatal(err, a)
 	}
 	e := a.Log[1]
-	if e.Kind != "train" || e.Round != 1 || e.Fate != counted || e.Bytes == 0 || len(e.Digest) != 64 || e.Promise != "epsilon=2" || e.Holds == "" || e.Made.IsZero() || e.Settled.IsZero() || e.Model != 3 {
+	if e.Kind != "train" || e.Round != 1 || e.Fate != counted || e.Bytes == 0 || len(e.Digest) != 64 ||
+		e.Promise != "epsilon=2" || e.Holds == "" || e.Made.IsZero() || e.Settled.IsZero() || e.Model != 3 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -343,7 +350,10 @@ func TestALogIsBounded(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	r := &record{ // a small one: large seeds are slow to vary
-		Key: make([]byte, 32), Own: 5, Train: &sent{Run: make([]byte, 16), Digest: make([]byte, 32), report: []byte{1, 0}},
+		Key: make([]byte, 32), Own: 5, Train: &sent{
+			Run: make([]byte, 16), Digest: make([]byte, 32),
+			report: []byte{1, 0},
+		},
 		History: history{Events: []Event{{"a", 1, "k=v"}}}, state: []byte("abc"), Log: []Entry{{Kind: "train"}},
 	}
 	b, err := r.encode()

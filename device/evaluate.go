@@ -22,7 +22,8 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 	case bound.Bit:
 		return nil, errors.New("agent: an evaluation has no clipping bit")
 	case t.Numbers != metrics.ReadoutNumbers:
-		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Numbers, metrics.ReadoutNumbers)
+		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Numbers,
+			metrics.ReadoutNumbers)
 	}
 	st, err := h.revive(d.rec, t.Run)
 	if err != nil {

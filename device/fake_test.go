@@ -79,14 +79,19 @@ func refusal(word string) error { return rpc.Refuse(word, connect.CodeFailedPrec
 func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	t.Helper()
 	f := &fake{
-		t: t, devices: devices, kind: pb.Kind_TRAIN, piece: 4096, blobs: map[[32]byte][]byte{}, seats: map[string]uint32{}, parts: map[string][]byte{},
-		got: map[string]map[uint32][]byte{}, digests: map[string]map[string]bool{}, fed: make([]byte, 16), run: make([]byte, 16),
+		t: t, devices: devices, kind: pb.Kind_TRAIN, piece: 4096, blobs: map[[32]byte][]byte{},
+		seats: map[string]uint32{}, parts: map[string][]byte{},
+		got: map[string]map[uint32][]byte{}, digests: map[string]map[string]bool{}, fed: make([]byte, 16),
+		run: make([]byte, 16),
 	}
 	copy(f.fed, "a federation....")
 	copy(f.run, "a run...........")
 	f.key = ed25519.NewKeyFromSeed(make([]byte, 32))
 	const items = 60
-	f.about = &pb.Plan{Method: method, Items: items, Users: uint32(devices), Rounds: 50, Batch: 16, Negatives: 2, Seed: 11, Keep: "f32", Promise: "none", Holds: "nobody"}
+	f.about = &pb.Plan{
+		Method: method, Items: items, Users: uint32(devices), Rounds: 50, Batch: 16, Negatives: 2,
+		Seed: 11, Keep: "f32", Promise: "none", Holds: "nobody",
+	}
 	e, err := methods.Named(method)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +103,10 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 			t.Fatal(err)
 		}
 	}
-	if f.plan, err = local.NewPlan(m, local.Options{Items: items, Users: devices, Rounds: 50, Batch: 16, Negatives: 2, Seed: 11, Guarded: true}); err != nil {
+	if f.plan, err = local.NewPlan(m, local.Options{
+		Items: items, Users: devices, Rounds: 50, Batch: 16, Negatives: 2,
+		Seed: 11, Guarded: true,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if f.mem, err = local.NewMemory(f.plan, 1, 1); err != nil {
@@ -119,7 +127,10 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 // publish makes the current values the newest version.
 func (f *fake) publish() {
 	f.version++
-	m := &pb.Manifest{Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, MadeMs: 1_000_000, Turns: f.turns}
+	m := &pb.Manifest{
+		Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, MadeMs: 1_000_000,
+		Turns: f.turns,
+	}
 	put := func(b []byte, err error) *pb.Blob {
 		if err != nil {
 			f.t.Fatal(err)
@@ -171,7 +182,8 @@ func (c *conn) do(what string, call func() error) error {
 func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, err error) {
 	return out, c.do("hello", func() error {
 		out = &pb.HelloResponse{
-			Version: wire.Newest, Federation: c.f.fed, Name: "films" + c.f.name, Key: c.f.key.Public().(ed25519.PublicKey), Rehearsal: true,
+			Version: wire.Newest, Federation: c.f.fed, Name: "films" + c.f.name,
+			Key: c.f.key.Public().(ed25519.PublicKey), Rehearsal: true,
 			Limits: &pb.Limits{BodyBytes: 1 << 20, PieceBytes: uint32(c.f.piece)},
 		}
 		return nil
@@ -210,7 +222,10 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 			out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Why: "others are not done" + f.why}}
 			return nil
 		}
-		t := &pb.Task{Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(len(f.sum))}
+		t := &pb.Task{
+			Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version,
+			LeftMs: 60000, Numbers: uint64(len(f.sum)),
+		}
 		t.Numbers = uint64(f.numbers())
 		if f.masking {
 			r := f.maskRound()
@@ -370,7 +385,10 @@ type rig struct {
 }
 
 func (f *fake) rig(seat int) *rig {
-	r := &rig{f: f, seat: uint32(seat), vault: InMemory(), blobs: NewCache(), host: &Host{}, dead: func(string) error { return nil }}
+	r := &rig{
+		f: f, seat: uint32(seat), vault: InMemory(), blobs: NewCache(), host: &Host{},
+		dead: func(string) error { return nil },
+	}
 	d := r.open()
 	if err := d.Replace(seedEvents(seat)); err != nil {
 		f.t.Fatal(err)

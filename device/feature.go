@@ -50,7 +50,8 @@ func (h *Host) features(m *pb.Manifest, p *pb.Plan, blob get) (*rows.Features, e
 	}
 	for i := range f.Row {
 		if f.Row[i].Start != nil {
-			return nil, fmt.Errorf("%w: %q has sets of categories for each interaction, which only devices that are played together can have", ErrFeatures, f.Row[i].Name)
+			return nil, fmt.Errorf("%w: %q has sets of categories for each interaction, which only devices that are "+
+				"played together can have", ErrFeatures, f.Row[i].Name)
 		}
 		makeRoom(&f.Row[i], mostEvents)
 	}
@@ -104,7 +105,8 @@ func (h *Host) describe(r *record, src Source, t *local.Task) error {
 	}
 	s, ok := src.(*told)
 	if !ok || len(s.with) != len(t.Train) {
-		return fmt.Errorf("%w: %s of each interaction, which this source does not tell", ErrFeatures, columnNames(f.Row))
+		return fmt.Errorf("%w: %s of each interaction, which this source does not tell", ErrFeatures,
+			columnNames(f.Row))
 	}
 	t.Rows = make([]uint32, len(t.Train))
 	for k, with := range s.with {

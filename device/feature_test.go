@@ -28,7 +28,11 @@ func TestMomentsAreAddedToWhatIsThere(t *testing.T) {
 	f := newFake(t, "pfedrec", 1, "dim", "4")
 	f.publish()
 	d := f.rig(0).open()
-	if err := d.Replace([]Event{{Item: "a", Time: 1}, {Item: "a", Time: 1}, {Item: "b", Time: 2, With: "hour=1"}}); err != nil {
+	if err := d.Replace([]Event{
+		{Item: "a", Time: 1},
+		{Item: "a", Time: 1},
+		{Item: "b", Time: 2, With: "hour=1"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	n, err := d.Merge([]Event{{Item: "a", Time: 1, With: "hour=5"}, {Item: "b", Time: 2}, {Item: "c", Time: 3}})
@@ -46,20 +50,26 @@ func TestAnOwnerTellsAndTakesBack(t *testing.T) {
 	f.publish()
 	r := f.rig(0)
 	d := r.open()
-	if err := errors.Join(d.Describe(map[string]string{"age": "25", "gender": "F"}), d.Describe(map[string]string{"age": ""})); err != nil {
+	if err := errors.Join(d.Describe(map[string]string{"age": "25", "gender": "F"}),
+		d.Describe(map[string]string{"age": ""})); err != nil {
 		t.Fatal(err)
 	}
 	about, err := r.open().About() // it is in the vault
 	if err != nil || !reflect.DeepEqual(about.Features, map[string]string{"gender": "F"}) {
 		t.Errorf("%v, %v", about.Features, err)
 	}
-	if d.Describe(map[string]string{"": "x"}) == nil || d.Describe(map[string]string{"x": strings.Repeat("y", 5000)}) == nil {
+	if d.Describe(map[string]string{"": "x"}) == nil ||
+		d.Describe(map[string]string{"x": strings.Repeat("y", 5000)}) == nil {
 		t.Error("a feature without a name, or a long one, is kept")
 	}
 }
 
 func TestColumnsOfOneUserAreFilled(t *testing.T) {
-	columns := []rows.Column{{Name: "likes", Card: 3, Start: []uint32{0}, Names: []string{"a", "b", "c"}}, {Name: "height"}, {Name: "kind", Card: 4}}
+	columns := []rows.Column{
+		{Name: "likes", Card: 3, Start: []uint32{0}, Names: []string{"a", "b", "c"}},
+		{Name: "height"},
+		{Name: "kind", Card: 4},
+	}
 	for i := range columns {
 		makeRoom(&columns[i], 1)
 	}
@@ -67,10 +77,12 @@ func TestColumnsOfOneUserAreFilled(t *testing.T) {
 		if err := describeUser(columns, map[string]string{"likes": "c|a|c", "height": "1.5", "kind": "3"}); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(columns[0].Of(0), []uint32{0, 2}) || columns[1].Value[0] != 1.5 || !slices.Equal(columns[2].Of(0), []uint32{3}) {
+		if !slices.Equal(columns[0].Of(0), []uint32{0, 2}) || columns[1].Value[0] != 1.5 ||
+			!slices.Equal(columns[2].Of(0), []uint32{3}) {
 			t.Errorf("%+v", columns)
 		}
-		if err := describeUser(columns, map[string]string{"likes": "", "height": "-1", "kind": "0"}); err != nil || len(columns[0].Of(0)) != 0 {
+		if err := describeUser(columns, map[string]string{"likes": "", "height": "-1", "kind": "0"}); err != nil ||
+			len(columns[0].Of(0)) != 0 {
 			t.Errorf("%+v, %v", columns, err)
 		}
 	}

@@ -175,7 +175,8 @@ func TestWhatIsFetchedIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := r.open().About()
-		if err != nil || a.Model != version || a.Fetched != uint64(f.bytes-before) || a.FetchedAll != uint64(f.bytes) || f.bytes == before {
+		if err != nil || a.Model != version || a.Fetched != uint64(f.bytes-before) ||
+			a.FetchedAll != uint64(f.bytes) || f.bytes == before {
 			t.Fatalf("step %d: %+v, %v; %d bytes were fetched, and %d before", n, a, err, f.bytes, before)
 		}
 		before = f.bytes

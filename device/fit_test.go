@@ -40,7 +40,8 @@ func TestWhatTheModelDoesNotHaveIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := d.Step(t.Context()); !errors.Is(err, ErrFeatures) || !strings.Contains(err.Error(), `"agee"`) || !strings.Contains(err.Error(), "want age") {
+		if _, err := d.Step(t.Context()); !errors.Is(err, ErrFeatures) || !strings.Contains(err.Error(), `"agee"`) ||
+			!strings.Contains(err.Error(), "want age") {
 			t.Fatal(err)
 		}
 	}
@@ -64,14 +65,21 @@ func TestWhatTheModelDoesNotHaveIsNotKept(t *testing.T) {
 // A moment that the model cannot read would end every round from then on.
 func TestAMomentThatTheModelCannotReadIsNotKept(t *testing.T) {
 	_, d := choosy(t)
-	if err := d.Replace([]Event{{Item: "i1", Time: 1, With: "daytime=morning"}, {Item: "i2", Time: 2, With: "daytime=evening"}}); err != nil {
+	if err := d.Replace([]Event{
+		{Item: "i1", Time: 1, With: "daytime=morning"},
+		{Item: "i2", Time: 2, With: "daytime=evening"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for with, want := range map[string]string{"daytime=noon": "want one of", "hour=5&daytime=evening": "want daytime", "": "daytime was not told"} {
-		if err := d.Add(Event{Item: "i4", Time: 4, With: with}); !errors.Is(err, ErrFeatures) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "i4") {
+	for with, want := range map[string]string{
+		"daytime=noon": "want one of", "hour=5&daytime=evening": "want daytime",
+		"": "daytime was not told",
+	} {
+		if err := d.Add(Event{Item: "i4", Time: 4, With: with}); !errors.Is(err, ErrFeatures) ||
+			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "i4") {
 			t.Errorf("%q is taken: %v", with, err)
 		}
 	}

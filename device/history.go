@@ -54,7 +54,8 @@ func (e *Event) check() error {
 		return fmt.Errorf("agent: an item id of %d bytes: want 1 to %d", len(e.Item), mostID)
 	}
 	if _, err := url.ParseQuery(e.With); err != nil || len(e.With) > 16*mostID {
-		return fmt.Errorf("agent: an event with a moment of %d bytes: want columns and values, in at most %d bytes", len(e.With), 16*mostID)
+		return fmt.Errorf("agent: an event with a moment of %d bytes: want columns and values, in at most %d bytes",
+			len(e.With), 16*mostID)
 	}
 	return nil
 }
@@ -166,7 +167,8 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 			continue
 		}
 		if len(f) > len(head) {
-			return nil, fmt.Errorf("agent: line %d of a history has %d columns: want item id, or item id and time; a first line may name more", line, len(f))
+			return nil, fmt.Errorf("agent: line %d of a history has %d columns: want item id, or item id and time; "+
+				"a first line may name more", line, len(f))
 		}
 		e := Event{Time: int64(len(out))}
 		if err := e.read(head, f); err != nil {

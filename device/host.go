@@ -59,7 +59,8 @@ type verified struct {
 }
 
 func (v *verified) is(key, federation []byte, s *pb.Signed) bool {
-	return v.manifest != nil && bytes.Equal(v.body, s.Body) && bytes.Equal(v.signature, s.Signature) && bytes.Equal(v.key, key) && bytes.Equal(v.federation, federation)
+	return v.manifest != nil && bytes.Equal(v.body, s.Body) && bytes.Equal(v.signature, s.Signature) &&
+		bytes.Equal(v.key, key) && bytes.Equal(v.federation, federation)
 }
 
 // verify is wire.Verify. What it returns is shared, and not to be changed.
@@ -74,7 +75,10 @@ func (k *known) verify(key, federation []byte, s *pb.Signed) (*pb.Manifest, erro
 	m, err := wire.Verify(key, federation, s)
 	if err == nil {
 		k.last[1] = k.last[0]
-		k.last[0] = verified{bytes.Clone(key), bytes.Clone(federation), bytes.Clone(s.Body), bytes.Clone(s.Signature), m}
+		k.last[0] = verified{
+			bytes.Clone(key), bytes.Clone(federation), bytes.Clone(s.Body), bytes.Clone(s.Signature),
+			m,
+		}
 	}
 	return m, err
 }
@@ -183,7 +187,8 @@ func (h *Host) build(p *pb.Plan, f *rows.Features) (*local.Plan, error) {
 		}
 	}
 	opt := local.Options{
-		Features: f, Alone: f != nil && h.Features == nil, Items: int(p.Items), Users: int(p.Users), Rounds: int(p.Rounds), Batch: int(p.Batch), Negatives: int(p.Negatives),
+		Features: f, Alone: f != nil && h.Features == nil, Items: int(p.Items), Users: int(p.Users),
+		Rounds: int(p.Rounds), Batch: int(p.Batch), Negatives: int(p.Negatives),
 		Seed: p.Seed, Guarded: true, Dense: true, Bits: int(p.Bits),
 	}
 	if p.Keep != "" {
@@ -212,11 +217,13 @@ func (h *Host) build(p *pb.Plan, f *rows.Features) (*local.Plan, error) {
 // sameShape sees that both sides have the same slots.
 func sameShape(p *local.Plan, shape []uint64) error {
 	if len(shape) != 2*len(p.Slots) {
-		return fmt.Errorf("it has %d slots, and this program makes %d of its method; the versions differ", len(shape)/2, len(p.Slots))
+		return fmt.Errorf("it has %d slots, and this program makes %d of its method; the versions differ",
+			len(shape)/2, len(p.Slots))
 	}
 	for i := range p.Slots {
 		if s := &p.Slots[i]; uint64(s.Rows) != shape[2*i] || uint64(s.Dim) != shape[2*i+1] {
-			return fmt.Errorf("slot %q has %d rows of %d, and this program makes %d of %d; the versions differ", s.Name, shape[2*i], shape[2*i+1], s.Rows, s.Dim)
+			return fmt.Errorf("slot %q has %d rows of %d, and this program makes %d of %d; the versions differ",
+				s.Name, shape[2*i], shape[2*i+1], s.Rows, s.Dim)
 		}
 	}
 	return nil
@@ -279,7 +286,8 @@ func (h *Host) open(src Source, r *record, round int) (*local.Task, uint32, bool
 		}
 	}
 	if t.Rating != nil && len(t.Rating) != len(t.Train) || t.Rows != nil && len(t.Rows) != len(t.Train) {
-		return nil, 0, false, fmt.Errorf("agent: %d items with %d ratings and %d rows", len(t.Train), len(t.Rating), len(t.Rows))
+		return nil, 0, false, fmt.Errorf("agent: %d items with %d ratings and %d rows", len(t.Train), len(t.Rating),
+			len(t.Rows))
 	}
 	if h.plan.Features != nil && h.plan.Alone {
 		if err := h.describe(r, src, t); err != nil {

@@ -232,7 +232,8 @@ func (p *masker) bring(step uint32, m encoding.BinaryMarshaler) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("agent: the coordinator answers step %d of a masked round with state %d", step, resp.State)
+			return fmt.Errorf("agent: the coordinator answers step %d of a masked round with state %d", step,
+				resp.State)
 		}
 	}
 	return fmt.Errorf("agent: the coordinator does not take step %d of a masked round", step)
@@ -253,7 +254,8 @@ func (p *masker) ask(step uint32, m encoding.BinaryUnmarshaler) error {
 			return m.UnmarshalBinary(append(got, resp.Message...))
 		case pb.MaskResponse_PART:
 			if len(resp.Message) == 0 || len(got)+len(resp.Message) > mostMail {
-				return fmt.Errorf("agent: a message of a masked round comes in pieces of %d bytes, and has over %d", len(resp.Message), len(got))
+				return fmt.Errorf("agent: a message of a masked round comes in pieces of %d bytes, and has over %d",
+					len(resp.Message), len(got))
 			}
 			got = append(got, resp.Message...)
 		case pb.MaskResponse_NOT_YET:
@@ -261,7 +263,8 @@ func (p *masker) ask(step uint32, m encoding.BinaryUnmarshaler) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("agent: the coordinator answers step %d of a masked round with state %d", step, resp.State)
+			return fmt.Errorf("agent: the coordinator answers step %d of a masked round with state %d", step,
+				resp.State)
 		}
 	}
 }

@@ -25,7 +25,10 @@ func (f *fake) maskRound() secagg.Round {
 	if f.kind != pb.Kind_TRAIN {
 		p.Least = p.Devices
 	}
-	return secagg.Round{Params: p, Model: sha256.Sum256(f.signed.Body), Number: uint64(f.round)<<16 | uint64(f.attempt), Seed: sha256.Sum256([]byte(fmt.Sprint(f.round, f.attempt)))}
+	return secagg.Round{
+		Params: p, Model: sha256.Sum256(f.signed.Body),
+		Number: uint64(f.round)<<16 | uint64(f.attempt), Seed: sha256.Sum256([]byte(fmt.Sprint(f.round, f.attempt))),
+	}
 }
 
 // begin starts an attempt.
@@ -224,7 +227,10 @@ func TestAKilledDeviceIsInTheNextAttempt(t *testing.T) {
 	if testing.Short() {
 		times = 1
 	}
-	for _, name := range []string{"before save", "after save", "before mask 0", "after mask 0", "before mask 1", "after mask 1", "before mask 2", "after mask 2", "before mask 4", "after mask 4"} {
+	for _, name := range []string{
+		"before save", "after save", "before mask 0", "after mask 0", "before mask 1",
+		"after mask 1", "before mask 2", "after mask 2", "before mask 4", "after mask 4",
+	} {
 		for n := 1; n <= times; n++ {
 			if killedOnce(t, name, n, want) {
 				boundaries++
@@ -292,7 +298,8 @@ func TestWhoHasOpenedTakesPartInNoOtherAttempt(t *testing.T) {
 	}
 	killed := false
 	rigs[0].dead = func(what string) error {
-		if killed = killed || what == "after mask 4" && func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.came[4][0] }(); killed {
+		if killed = killed || what == "after mask 4" &&
+			func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.came[4][0] }(); killed {
 			return errDead
 		}
 		return nil

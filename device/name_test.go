@@ -71,7 +71,8 @@ func TestADeviceThatStaysAwaySaysItsModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	rigs[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "stayed away" || out.Model != about.Model {
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "stayed away" ||
+		out.Model != about.Model {
 		t.Errorf("a device on battery says %+v, %v, and has model %d", out, err, about.Model)
 	}
 }

@@ -186,8 +186,10 @@ func (d *Device) About() (*About, error) {
 	}
 	r := d.rec
 	a := &About{
-		Federation: r.Name, Key: fmt.Sprintf("%x", d.Key()), Enrolled: r.Enrolled, Seat: r.Seat, Rehearsal: r.Rehearsal, Paused: r.Paused,
-		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Features: r.Features, Setting: r.Setting, Log: r.Log, Fetched: r.Fetched.Bytes, FetchedAll: r.Fetched.All,
+		Federation: r.Name, Key: fmt.Sprintf("%x", d.Key()), Enrolled: r.Enrolled, Seat: r.Seat,
+		Rehearsal: r.Rehearsal, Paused: r.Paused,
+		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Features: r.Features,
+		Setting: r.Setting, Log: r.Log, Fetched: r.Fetched.Bytes, FetchedAll: r.Fetched.All,
 	}
 	if m, err := d.manifest(); err == nil {
 		a.Model, a.Made = m.Version, time.UnixMilli(m.MadeMs)
@@ -219,7 +221,8 @@ func (d *Device) Forget(ctx context.Context) error {
 		return err
 	}
 	if left != nil {
-		return fmt.Errorf("agent: all is forgotten here, and the coordinator was not told (it will not see this device again): %w", left)
+		return fmt.Errorf("agent: all is forgotten here, and the coordinator was not told (it will not see this "+
+			"device again): %w", left)
 	}
 	return nil
 }

@@ -110,14 +110,21 @@ func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
 
 func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
 	c := &Catalogue{place: map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3}}
-	h := history{Events: []Event{{Item: "b", Time: 20}, {Item: "a", Time: 10}, {Item: "c", Time: 30}, {Item: "gone", Time: 40}, {Item: "a", Time: 50}}}
+	h := history{Events: []Event{
+		{Item: "b", Time: 20},
+		{Item: "a", Time: 10},
+		{Item: "c", Time: 30},
+		{Item: "gone", Time: 40},
+		{Item: "a", Time: 50},
+	}}
 	var task local.Task
 	held, ok := (&told{history: &h, holdOut: true}).Fill(c, &task)
 	if !ok || held != 2 || !slices.Equal(task.Train, []uint32{0, 1, 0}) {
 		t.Errorf("held out is %d of %v, want c: a repeats, and gone is not in the catalogue", held, task.Train)
 	}
 	h.Events = append(h.Events, Event{Item: "d", Time: 60})
-	if held, _ = (&told{history: &h, holdOut: true}).Fill(c, &task); held != 3 || !slices.Equal(task.Train, []uint32{0, 1, 2, 0}) {
+	if held, _ = (&told{history: &h, holdOut: true}).Fill(c, &task); held != 3 ||
+		!slices.Equal(task.Train, []uint32{0, 1, 2, 0}) {
 		t.Errorf("then %d of %v, want d, and c joins", held, task.Train)
 	}
 	if _, ok = (&told{history: &h, holdOut: false}).Fill(c, &task); ok || len(task.Train) != 5 {
@@ -198,8 +205,10 @@ func TestRecommendationsAreOfflineNewAndInTheCatalogue(t *testing.T) {
 		for _, e := range seedEvents(0) {
 			own[e.Item] = true
 		}
-		if want := 60 - len(own); len(list.Items) != want || list.Version == 0 || list.Name != "films" || list.Known != len(own)-1 {
-			t.Errorf("%s: %d of %d are recommended, version %d of %q, %d known", m, len(list.Items), want, list.Version, list.Name, list.Known)
+		if want := 60 - len(own); len(list.Items) != want || list.Version == 0 || list.Name != "films" ||
+			list.Known != len(own)-1 {
+			t.Errorf("%s: %d of %d are recommended, version %d of %q, %d known", m, len(list.Items), want,
+				list.Version, list.Name, list.Known)
 		}
 		for i, p := range list.Items {
 			if own[p.ID] || p.Title == "" || i > 0 && p.Score > list.Items[i-1].Score {
@@ -282,7 +291,8 @@ func TestEventsAreToldUndoneAndForgottenInTime(t *testing.T) {
 	d := r.open()
 	d.Replace(nil)
 	day := int64(24 * 3600 * 1000)
-	d.Add(Event{Item: "a", Time: 1 * day}, Event{Item: "b", Time: 99 * day}, Event{Item: "c", Time: 98 * day}, Event{Item: "d", Time: 97 * day})
+	d.Add(Event{Item: "a", Time: 1 * day}, Event{Item: "b", Time: 99 * day}, Event{Item: "c", Time: 98 * day},
+		Event{Item: "d", Time: 97 * day})
 	if gone, err := d.Undo(); err != nil || gone.Item != "d" {
 		t.Errorf("%+v, %v", gone, err)
 	}
@@ -310,7 +320,8 @@ func TestEventsAreToldUndoneAndForgottenInTime(t *testing.T) {
 
 func TestHistoriesAreRead(t *testing.T) {
 	got, err := ReadEvents(strings.NewReader("item,time\n# seen at home\nA 1,5\n\"b,2\", 2026-05-01\nc\n"))
-	if err != nil || len(got) != 3 || got[0] != (Event{Item: "A 1", Time: 5000}) || got[1].Item != "b,2" || got[1].Time != 1777593600000 || got[2].Item != "c" {
+	if err != nil || len(got) != 3 || got[0] != (Event{Item: "A 1", Time: 5000}) || got[1].Item != "b,2" ||
+		got[1].Time != 1777593600000 || got[2].Item != "c" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{"a,b,c,d", "a,yesterday", ",5", "\"a"} {

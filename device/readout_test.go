@@ -18,7 +18,8 @@ func (r *rig) reading() *pb.Task {
 	round := f.maskRound()
 	f.devices = was
 	return &pb.Task{
-		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000, Numbers: uint64(f.numbers()),
+		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000,
+		Numbers: uint64(f.numbers()),
 		Masking: wire.MaskingFor(&round, int(r.seat)),
 	}
 }
@@ -66,7 +67,8 @@ func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
 	f.publish()
 	d := rigs[0].open()
 	_, _ = d.Step(context.Background()) // it takes the manifest
-	if out, err := d.do(context.Background(), rigs[0].reading()); err != nil || out.Did != "declined" || d.rec.Count != nil {
+	if out, err := d.do(context.Background(), rigs[0].reading()); err != nil || out.Did != "declined" ||
+		d.rec.Count != nil {
 		t.Errorf("under a promise: %+v, %v", out, err)
 	}
 }
@@ -110,7 +112,8 @@ func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
 		task = rigs[0].reading()
 		task.Attempt++ // which the fake answers with OVER
 		_, err := d.do(ctx, task)
-		if s := *d.rec.of(kind); kind == pb.Kind_COUNT && (err != nil || s.is(task)) || kind == pb.Kind_EVALUATE && !s.is(task) {
+		if s := *d.rec.of(kind); kind == pb.Kind_COUNT && (err != nil || s.is(task)) || kind == pb.Kind_EVALUATE &&
+			!s.is(task) {
 			t.Errorf("%v in a later round: %v, %+v", kind, err, s)
 		}
 	}
@@ -152,7 +155,8 @@ func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
 // How well a device is served is told where nothing is promised, or where the promise covers it.
 func TestEvaluationsKeepToThePromise(t *testing.T) {
 	for promise, want := range map[string]bool{
-		"none": true, "epsilon=2": false, "epsilon=2,against=distributed,least=5": false, "epsilon=2,metrics=3": true, "gibberish": false,
+		"none": true, "epsilon=2": false, "epsilon=2,against=distributed,least=5": false, "epsilon=2,metrics=3": true,
+		"gibberish": false,
 	} {
 		f, rigs := start(t, "pfedrec", 2, "dim", "4")
 		f.bound, _ = readoutBound()
@@ -160,7 +164,8 @@ func TestEvaluationsKeepToThePromise(t *testing.T) {
 		f.publish()
 		d := rigs[0].open()
 		_, _ = d.Step(context.Background()) // it takes the manifest
-		if _, err := d.answer(rigs[0].reading(), &Told{}); errors.Is(err, errDeclined) == want || !want == (err == nil) {
+		if _, err := d.answer(rigs[0].reading(), &Told{}); errors.Is(err, errDeclined) == want ||
+			!want == (err == nil) {
 			t.Errorf("under %s: %v", promise, err)
 		}
 	}

@@ -116,7 +116,8 @@ func (s *sent) bytes() []byte {
 // decodeRecord reads what encode wrote, and nothing else. The result shares b.
 func decodeRecord(b []byte) (*record, error) {
 	if len(b) == 0 || b[0] != recordVersion {
-		return nil, errors.New("agent: the record is of a version that this program does not know; update tacit, or start anew with another state file")
+		return nil, errors.New("agent: the record is of a version that this program does not know; update tacit, or " +
+			"start anew with another state file")
 	}
 	b = b[1:]
 	var part [5][]byte
@@ -163,9 +164,13 @@ func (r *record) check() error {
 	switch {
 	case len(r.Key) != ed25519.SeedSize || r.Own == 0:
 		return errors.New("agent: the record is damaged: it has no key")
-	case !fits(r.Federation, 16) || !fits(r.Coordinator, ed25519.PublicKeySize) || r.Enrolled && (len(r.Federation) == 0 || len(r.Coordinator) == 0):
+	case !fits(r.Federation, 16) || !fits(r.Coordinator, ed25519.PublicKeySize) || r.Enrolled &&
+		(len(r.Federation) == 0 || len(r.Coordinator) == 0):
 		return errors.New("agent: the record is damaged: it does not say which federation it is of")
-	case len(r.Had) > mostRuns || slices.ContainsFunc(r.Had, func(t turn) bool { return len(t.Run) != 16 || t.Every == 0 }):
+	case len(r.Had) > mostRuns || slices.ContainsFunc(r.Had, func(t turn) bool {
+		return len(t.Run) != 16 ||
+			t.Every == 0
+	}):
 		return errors.New("agent: the record is damaged: it does not say when the device had its turns")
 	case !fits(r.Run, 16) || len(r.Log) > mostLog:
 		return errors.New("agent: the record is damaged: its run or log has a wrong size")

@@ -21,7 +21,8 @@ func hasCode(err error, words ...string) bool {
 
 // refused reports whether a coordinator will never take a report.
 func refused(err error) bool {
-	return hasCode(err, rpc.WrongRun, rpc.WrongRound, rpc.NotInCohort, rpc.Malformed, rpc.Oversized, rpc.OverBound, rpc.BadDigest, rpc.NotMasked)
+	return hasCode(err, rpc.WrongRun, rpc.WrongRound, rpc.NotInCohort, rpc.Malformed, rpc.Oversized, rpc.OverBound,
+		rpc.BadDigest, rpc.NotMasked)
 }
 
 // fatal reports whether no later step can do better.
@@ -42,7 +43,10 @@ func (d *Device) send(ctx context.Context, k pb.Kind) error {
 	calls := 4*size/uint64(d.limits.PieceBytes) + 16
 	for range calls {
 		piece := s.report[at:min(at+uint64(d.limits.PieceBytes), size)]
-		req := &pb.ReportRequest{Run: s.Run, Round: s.Round, Attempt: s.Attempt, Digest: s.Digest, Bytes: size, Offset: at, Data: piece, Kind: k}
+		req := &pb.ReportRequest{
+			Run: s.Run, Round: s.Round, Attempt: s.Attempt, Digest: s.Digest, Bytes: size,
+			Offset: at, Data: piece, Kind: k,
+		}
 		resp, err := d.conn.Report(ctx, req)
 		if refused(err) {
 			return d.settle(k, s, closed, code(err))

@@ -145,13 +145,17 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	if err := wire.CheckTask(t); err != nil {
 		return Told{After: away}, err
 	}
-	out := Told{Did: map[pb.Kind]string{pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated", pb.Kind_COUNT: "counted items"}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
+	out := Told{Did: map[pb.Kind]string{
+		pb.Kind_TRAIN: "trained", pb.Kind_EVALUATE: "evaluated",
+		pb.Kind_COUNT: "counted items",
+	}[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
 	s := *d.rec.of(t.Kind)
 	if err := s.agrees(t); err != nil {
 		return Told{Did: "declined", Why: err.Error(), Round: t.Round, After: time.Second}, nil
 	}
 	if !s.is(t) && s.bars(t, d.turns()) {
-		return out, fmt.Errorf("agent: the coordinator asks for round %d on version %d of the model, and the device has answered round %d on version %d: a round is answered once", t.Round+1, t.Model, s.Round+1, s.Model)
+		return out, fmt.Errorf("agent: the coordinator asks for round %d on version %d of the model, and the device "+
+			"has answered round %d on version %d: a round is answered once", t.Round+1, t.Model, s.Round+1, s.Model)
 	}
 	if !s.is(t) {
 		busy, err := d.answer(t, &out)
@@ -197,7 +201,8 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 		return 0, err
 	}
 	if t.Model != m.Version || string(t.Run) != string(m.Run) {
-		return 0, fmt.Errorf("agent: the task is on version %d of the model, and the device has version %d", t.Model, m.Version)
+		return 0, fmt.Errorf("agent: the task is on version %d of the model, and the device has version %d", t.Model,
+			m.Version)
 	}
 	h := d.opt.Host
 	h.mu.Lock()
@@ -253,7 +258,8 @@ var errDeclined = errors.New("agent: the device does not answer this")
 // opened counts, whatever the coordinator says became of it: the difference of two over other
 // devices would tell what one has said.
 func (s *sent) agrees(t *pb.Task) error {
-	opened := s != nil && (s.Opened || s.Fate == counted) && bytes.Equal(s.Run, t.Run) && !(s.Fate == counted && s.is(t))
+	opened := s != nil && (s.Opened || s.Fate == counted) && bytes.Equal(s.Run, t.Run) &&
+		!(s.Fate == counted && s.is(t))
 	switch {
 	case t.Kind == pb.Kind_TRAIN:
 		return nil
@@ -282,9 +288,11 @@ func (h *Host) willing(t *pb.Task, r *record) error {
 	}
 	switch {
 	case t.Kind == pb.Kind_TRAIN && promise.Mechanism == privacy.Tree && h.about.Every == 0:
-		return fmt.Errorf("%w: the promise rests on how often a device answers, and the plan does not say that", errDeclined)
+		return fmt.Errorf("%w: the promise rests on how often a device answers, and the plan does not say that",
+			errDeclined)
 	case t.Kind == pb.Kind_TRAIN && t.Masking != nil && int(t.Masking.Least) < h.fewest():
-		return fmt.Errorf("%w: a masked sum of %d devices without a promise: want %d or more", errDeclined, t.Masking.Least, h.fewest())
+		return fmt.Errorf("%w: a masked sum of %d devices without a promise: want %d or more", errDeclined,
+			t.Masking.Least, h.fewest())
 	case t.Kind == pb.Kind_TRAIN:
 		if err := r.mayAnswer(t, h.about); err != nil {
 			return fmt.Errorf("%w: %w", errDeclined, err)
@@ -316,13 +324,18 @@ func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns 
 	if old := *r.of(t.Kind); old != nil && old.Fate == waiting { // nobody asks for it any more
 		r.settle(t.Kind, old.Digest, closed, "the round ended without it", now)
 	}
-	*r.of(t.Kind) = &sent{Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Turns: turns, Digest: digest, Masked: t.Masking != nil, report: report}
+	*r.of(t.Kind) = &sent{
+		Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Turns: turns, Digest: digest,
+		Masked: t.Masking != nil, report: report,
+	}
 	if t.Masking != nil {
 		(*r.of(t.Kind)).Least = d.opt.Host.fewest()
 	}
 	e := Entry{
-		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model, Numbers: numbers,
-		Masked: t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise, Holds: d.opt.Host.about.Holds,
+		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model,
+		Numbers: numbers,
+		Masked:  t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise,
+		Holds: d.opt.Host.about.Holds,
 	}
 	if !e.Masked {
 		e.Bytes, e.Digest = len(report), hex.EncodeToString(digest)

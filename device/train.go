@@ -22,7 +22,8 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 		return nil, nil, fmt.Errorf("agent: round %d of a plan of %d", t.Round+1, h.plan.Rounds)
 	}
 	if own := h.plan.Bound(1).Most; bound.Most != own {
-		return nil, nil, fmt.Errorf("agent: the task has integers up to %d where each slot has a scale of its own, and the plan %d", bound.Most, own)
+		return nil, nil, fmt.Errorf("agent: the task has integers up to %d where each slot has a scale of its own, "+
+			"and the plan %d", bound.Most, own)
 	}
 	vector = h.vector[:h.plan.Numbers(int(t.Round))+1]
 	if t.Numbers != uint64(len(vector)) {

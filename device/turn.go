@@ -42,7 +42,8 @@ func (r *record) mayAnswer(t *pb.Task, p *pb.Plan) error {
 	case had == nil:
 		return nil
 	case p.Every != had.Every || p.Rounds != had.Rounds:
-		return fmt.Errorf("the plan had %d rounds with one answer in each %d, and now it has %d and %d", had.Rounds, had.Every, p.Rounds, p.Every)
+		return fmt.Errorf("the plan had %d rounds with one answer in each %d, and now it has %d and %d", had.Rounds,
+			had.Every, p.Rounds, p.Every)
 	case t.Round/had.Every <= had.Round/had.Every:
 		return fmt.Errorf("it has answered round %d, and answers one at most of each %d: the next is round %d or later", had.Round+1, had.Every, (had.Round/had.Every+1)*had.Every+1)
 	}

@@ -39,7 +39,8 @@ func TestALyingCoordinatorGetsOneAnswerOfEachSoMany(t *testing.T) {
 		declined := func(what string, round uint32) {
 			t.Helper()
 			n := len(f.digests)
-			if out := f.offers(t, dev, round); out.Did != "declined" && !strings.Contains(out.Why, "answered once") || len(f.digests) != n {
+			if out := f.offers(t, dev, round); out.Did != "declined" && !strings.Contains(out.Why, "answered once") ||
+				len(f.digests) != n {
 				t.Errorf("%s: %s: %+v, and %d reports instead of %d", fate, what, out, len(f.digests), n)
 			}
 		}

@@ -52,7 +52,8 @@ func (h Additive) Descend(m method.Learner, p Pulls) method.Step {
 // Plainly is Descend for a learner that is more than the head: a plug-in around it.
 func (h Additive) Plainly(m method.Learner, p Pulls) method.Step {
 	return Descend(Wrap(BCE(m), Apart(h.Own, h.Common, p.Apart), L1(h.Common, p.L1), L2(h.Common, p.L2)),
-		SGD(h.Vector, p.Score, p.Decay), SGD(h.Bias, p.Score, p.Decay), SGD(h.Own, p.Rows, p.Decay), SGD(h.Common, p.Rows, p.Decay))
+		SGD(h.Vector, p.Score, p.Decay), SGD(h.Bias, p.Score, p.Decay), SGD(h.Own, p.Rows, p.Decay),
+		SGD(h.Common, p.Rows, p.Decay))
 }
 
 // pull works on the batch's distinct rows: a row that occurs n times has one logit,

@@ -9,7 +9,9 @@ import (
 // sum v row, over the rows that rd names of a PerItem slot; w are the weights and v the
 // targets times them. gram is the sum of row row' over all items, as a plain slot.
 // Rooms 0 to 4 are used.
-func Least(w *method.Work, item, gram *method.View, rd []uint32, weight, target []float32, a0, reg float64, dst []float32) {
+func Least(w *method.Work, item, gram *method.View, rd []uint32, weight, target []float32, a0, reg float64,
+	dst []float32,
+) {
 	d, s, n := item.Slot.Dim, item.Stride, len(rd)
 	rows, heavy := w.Room(0, n*s), w.Room(1, n*s)
 	square, sum := w.Room(2, d*s), w.Room(3, s)

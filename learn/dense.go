@@ -18,7 +18,10 @@ const block = 64
 // NewDense returns a matrix of zeros.
 func NewDense(n int) *Dense {
 	s := vec.Pad(n)
-	return &Dense{N: n, Stride: s, Data: make([]float32, n*s), room: make([]float32, vec.GemmRoom(max(n, block))), side: make([]float32, n*block)}
+	return &Dense{
+		N: n, Stride: s, Data: make([]float32, n*s), room: make([]float32, vec.GemmRoom(max(n, block))),
+		side: make([]float32, n*block),
+	}
 }
 
 func (d *Dense) at(i, j int) vec.Mat {

@@ -47,7 +47,16 @@ func TestEigenIsWhatGonumHas(t *testing.T) {
 	for _, c := range []struct {
 		n, spikes int
 		twins     bool
-	}{{1, 1, false}, {2, 1, false}, {3, 0, false}, {8, 2, false}, {61, 5, false}, {200, 20, false}, {40, 3, true}, {64, 0, true}} {
+	}{
+		{1, 1, false},
+		{2, 1, false},
+		{3, 0, false},
+		{8, 2, false},
+		{61, 5, false},
+		{200, 20, false},
+		{40, 3, true},
+		{64, 0, true},
+	} {
 		a := symmetric(c.n, c.spikes, c.twins, uint64(c.n))
 		s, k := vec.Pad(c.n), min(c.n, 30)
 		full := mat.NewSymDense(c.n, nil)
@@ -76,7 +85,8 @@ func TestEigenIsWhatGonumHas(t *testing.T) {
 				off, length = off+y*y, length+float64(vectors[j][i])*float64(vectors[j][i])
 			}
 			if math.Sqrt(off) > 2e-5*scale || math.Abs(length-1) > 1e-5 {
-				t.Errorf("%+v: vector %d has a length of %g, and a v - w v one of %g (the largest value is %g)", c, j, math.Sqrt(length), math.Sqrt(off), scale)
+				t.Errorf("%+v: vector %d has a length of %g, and a v - w v one of %g (the largest value is %g)", c, j,
+					math.Sqrt(length), math.Sqrt(off), scale)
 			}
 			for i := range j {
 				if x := vec.Dot(vectors[i], vectors[j]); math.Abs(float64(x)) > 1e-5 {

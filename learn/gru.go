@@ -64,11 +64,21 @@ func (g GRU) Slots(start float64) []method.Slot {
 	d, shared := g.Dim, method.Shared
 	weights := method.Init{Kind: method.Uniform, A: 1 / math.Sqrt(float64(d))}
 	return []method.Slot{
-		gruItem:  {Name: "item", Scope: shared, PerItem: true, Dim: d, Init: method.Init{Kind: method.Normal, A: start}, Doc: "item rows, read and scored with"},
-		gruBias:  {Name: "bias", Scope: shared, PerItem: true, Dim: 1, Doc: "how much everyone likes an item"},
-		gruIn:    {Name: "in", Scope: shared, Rows: 3 * d, Dim: d, Init: weights, Doc: "weights of the item that is read: reset, update, candidate"},
-		gruRe:    {Name: "recurrent", Scope: shared, Rows: 3 * d, Dim: d, Init: weights, Doc: "weights of the state before it"},
-		gruOff:   {Name: "offset", Scope: shared, Rows: 4, Dim: d, Doc: "offsets of the gates, and of the candidate's recurrent part"},
+		gruItem: {Name: "item", Scope: shared, PerItem: true, Dim: d, Init: method.Init{
+			Kind: method.Normal,
+			A:    start,
+		}, Doc: "item rows, read and scored with"},
+		gruBias: {Name: "bias", Scope: shared, PerItem: true, Dim: 1, Doc: "how much everyone likes an item"},
+		gruIn: {
+			Name: "in", Scope: shared, Rows: 3 * d, Dim: d, Init: weights,
+			Doc: "weights of the item that is read: reset, update, candidate",
+		},
+		gruRe: {
+			Name: "recurrent", Scope: shared, Rows: 3 * d, Dim: d, Init: weights,
+			Doc: "weights of the state before it",
+		},
+		gruOff: {Name: "offset", Scope: shared, Rows: 4, Dim: d, Doc: "offsets of the gates, and of the " +
+			"candidate's recurrent part"},
 		gruState: {Name: "state", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the state after the newest item"},
 	}
 }
@@ -76,7 +86,10 @@ func (g GRU) Slots(start float64) []method.Slot {
 // SGD is a rule for each slot.
 func (g GRU) SGD(rows, network Schedule) []Rule {
 	f := g.First
-	return []Rule{SGD(f+gruItem, rows, 0), SGD(f+gruBias, rows, 0), SGD(f+gruIn, network, 0), SGD(f+gruRe, network, 0), SGD(f+gruOff, network, 0)}
+	return []Rule{
+		SGD(f+gruItem, rows, 0), SGD(f+gruBias, rows, 0), SGD(f+gruIn, network, 0), SGD(f+gruRe, network, 0),
+		SGD(f+gruOff, network, 0),
+	}
 }
 
 // Settle reads a history, as arena rows of the items, and leaves the state behind.
@@ -171,7 +184,8 @@ func times(by, dst []float32) {
 // read returns the state before the first item and those after each. With keep
 // below 1 a share of what is read is dropped.
 func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
-	item, in, re, off := &w.View[g.First+gruItem], &w.View[g.First+gruIn], &w.View[g.First+gruRe], w.View[g.First+gruOff].Val
+	item, in, re, off := &w.View[g.First+gruItem], &w.View[g.First+gruIn], &w.View[g.First+gruRe],
+		w.View[g.First+gruOff].Val
 	n, d, s := len(rows), g.Dim, item.Stride
 	wide := vec.Pad(3 * d)
 	x, a, q, h := w.Room(gruX, n*s), w.Room(gruGates, n*wide), w.Room(gruQ, n*s), w.Room(gruH, (n+1)*s)

@@ -61,7 +61,8 @@ func (s slow) next(item uint32, h []float64) []float64 {
 	for k := range out {
 		r := sigmoid(s.sum(recIn, k, x) + s.sum(recRe, k, h) + s.at(recOff, 0, k))
 		z := sigmoid(s.sum(recIn, tinyDim+k, x) + s.sum(recRe, tinyDim+k, h) + s.at(recOff, 1, k))
-		c := math.Tanh(s.sum(recIn, 2*tinyDim+k, x) + s.at(recOff, 2, k) + r*(s.sum(recRe, 2*tinyDim+k, h)+s.at(recOff, 3, k)))
+		c := math.Tanh(s.sum(recIn, 2*tinyDim+k, x) + s.at(recOff, 2, k) + r*(s.sum(recRe, 2*tinyDim+k, h)+
+			s.at(recOff, 3, k)))
 		out[k] = z*h[k] + (1-z)*c
 	}
 	return out
@@ -174,7 +175,8 @@ func TestTheGradientOfFollowIsTheFiniteDifference(t *testing.T) {
 				val[k] = old
 				want := (up - down) / (2 * h)
 				if math.Abs(float64(grad[k])-want) > 0.01*math.Max(0.03, math.Abs(want)) {
-					t.Fatalf("keep %g, %s: slot %q place %d has the gradient %g, the finite difference is %g", c.keep, c.alike, v.Slot.Name, k, grad[k], want)
+					t.Fatalf("keep %g, %s: slot %q place %d has the gradient %g, the finite difference is %g", c.keep,
+						c.alike, v.Slot.Name, k, grad[k], want)
 				}
 			}
 		}

@@ -19,7 +19,9 @@ type Spectral struct {
 
 // Choose takes the items with the largest counts for the head, and puts the others in
 // their order. A count below least is not told from least.
-func (h Spectral) Choose(counts []float64, least float64, place []float32, placeStride int, item []float32, stride int) {
+func (h Spectral) Choose(counts []float64, least float64, place []float32, placeStride int, item []float32,
+	stride int,
+) {
 	for at, i := range Top(counts, len(counts)) {
 		row, own := place[i*placeStride:], item[i*stride:]
 		row[1] = float32(math.Pow(math.Max(counts[i], least), -h.Flat))
@@ -35,7 +37,9 @@ func (h Spectral) Choose(counts []float64, least float64, place []float32, place
 // Embed finds the eigenvectors of a matrix with noise of deviation sigma on its packed
 // numbers, and gives each item of the head its row of them. A value x counts as x / (x +
 // Damp users).
-func (h Spectral) Embed(matrix []float32, sigma float64, users int, place []float32, placeStride int, item []float32, stride int) {
+func (h Spectral) Embed(matrix []float32, sigma float64, users int, place []float32, placeStride int, item []float32,
+	stride int,
+) {
 	values, vectors := Denoise(matrix, h.N, min(h.Rank, h.N), sigma)
 	for i := range len(item) / stride {
 		row := item[i*stride:]

@@ -23,12 +23,15 @@ func LossNamed(name string) method.Loss {
 	case "bpr":
 		return method.Loss{Sum: bprLoss, Grad: bprGrad}
 	case "squared":
-		return method.Loss{Rated: true, Sum: squaredLoss, Grad: func(_ *method.Scratch, b *method.Batch, scale float32, z []float32) {
-			needRatings(b, z)
-			for x, r := range b.Rating {
-				z[x] = float32(2*scale) * (z[x] - r)
-			}
-		}}
+		return method.Loss{
+			Rated: true, Sum: squaredLoss,
+			Grad: func(_ *method.Scratch, b *method.Batch, scale float32, z []float32) {
+				needRatings(b, z)
+				for x, r := range b.Rating {
+					z[x] = float32(2*scale) * (z[x] - r)
+				}
+			},
+		}
 	}
 	panic("learn: no loss " + name)
 }

@@ -91,9 +91,12 @@ func oracles(m method.Learner) map[string]struct {
 		loss func(p *point, b *method.Batch) float64
 	}
 	return map[string]c{
-		"BCE":       {bce, (*point).bce},
-		"BCE-Apart": {learn.Wrap(bce, apart), func(p *point, b *method.Batch) float64 { return p.bce(b) + p.apart(b, 0.4) }},
-		"BCE+L1":    {learn.Wrap(bce, l1), func(p *point, b *method.Batch) float64 { return p.bce(b) + p.l1(b, 0.3) }},
+		"BCE": {bce, (*point).bce},
+		"BCE-Apart": {learn.Wrap(bce, apart), func(p *point, b *method.Batch) float64 {
+			return p.bce(b) +
+				p.apart(b, 0.4)
+		}},
+		"BCE+L1": {learn.Wrap(bce, l1), func(p *point, b *method.Batch) float64 { return p.bce(b) + p.l1(b, 0.3) }},
 		"all": {learn.Wrap(bce, apart, l1), func(p *point, b *method.Batch) float64 {
 			return p.bce(b) + p.apart(b, 0.4) + p.l1(b, 0.3)
 		}},
@@ -281,7 +284,10 @@ func TestRatingsReachTheLossInEveryLayout(t *testing.T) {
 				}
 				return 0
 			}}
-			b := open(t, headed{newTiny(method.Shared, func(method.Learner) method.Visit { return learn.Epochs(1, 0, look) })}, plain)
+			b := open(t, headed{newTiny(method.Shared, func(method.Learner) method.Visit {
+				return learn.Epochs(1, 0,
+					look)
+			})}, plain)
 			got = map[uint32]float32{}
 			at := task(0)
 			at.Rating = rating

@@ -138,7 +138,8 @@ func (m *mlp) forward(x vec.Mat, z []float32) {
 		for s := range m.n {
 			copy(l.h[s*wide:(s+1)*wide], l.b)
 		}
-		vec.Gemm(m.n, l.out, l.in, x, vec.Rows(l.w, l.stride).T(), m.Room(packRoom, vec.GemmRoom(l.in)), vec.Rows(l.h, wide))
+		vec.Gemm(m.n, l.out, l.in, x, vec.Rows(l.w, l.stride).T(), m.Room(packRoom, vec.GemmRoom(l.in)),
+			vec.Rows(l.h, wide))
 		if m.curved {
 			vec.Sigmoids(l.h)
 		} else {
@@ -164,7 +165,8 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 	now, next := room[:m.n*widest], room[m.n*widest:]
 	wide := vec.Pad(l.in)
 	if l.gw != nil {
-		vec.Gemm(1, l.in, m.n, vec.Rows(dz, m.n), vec.Rows(m.at[last-1].h, wide), m.Room(packRoom, vec.GemmRoom(m.n)), vec.Rows(l.gw, l.stride))
+		vec.Gemm(1, l.in, m.n, vec.Rows(dz, m.n), vec.Rows(m.at[last-1].h, wide), m.Room(packRoom, vec.GemmRoom(m.n)),
+			vec.Rows(l.gw, l.stride))
 	}
 	if l.gb != nil {
 		l.gb[0] += vec.Sum(dz)
@@ -181,7 +183,8 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 			in = vec.Rows(m.at[i-1].h, vec.Pad(l.in))
 		}
 		if l.gw != nil {
-			vec.Gemm(l.out, l.in, m.n, vec.Rows(d, wide).T(), in, m.Room(packRoom, vec.GemmRoom(m.n)), vec.Rows(l.gw, l.stride))
+			vec.Gemm(l.out, l.in, m.n, vec.Rows(d, wide).T(), in, m.Room(packRoom, vec.GemmRoom(m.n)),
+				vec.Rows(l.gw, l.stride))
 		}
 		if l.gb != nil {
 			vec.Columns(d, l.gb)
@@ -196,7 +199,8 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 			return d
 		}
 		clear(to.Data)
-		vec.Gemm(m.n, l.in, l.out, vec.Rows(d, wide), vec.Rows(l.w, l.stride), m.Room(packRoom, vec.GemmRoom(l.out)), to)
+		vec.Gemm(m.n, l.in, l.out, vec.Rows(d, wide), vec.Rows(l.w, l.stride), m.Room(packRoom, vec.GemmRoom(l.out)),
+			to)
 		if i > 0 {
 			now, next = next, now
 		}

@@ -42,8 +42,14 @@ func (n NeuMF) Slots() []method.Slot {
 	out := []method.Slot{
 		neuGMF: {Name: "item.gmf", PerItem: true, Dim: n.Dim, Init: near, Doc: "item rows of GMF"},
 		neuMLP: {Name: "item.mlp", PerItem: true, Dim: wide, Init: near, Doc: "item rows of the network"},
-		neuP:   {Name: "user.gmf", Scope: method.Private, Rows: 1, Dim: n.Dim, Init: near, Doc: "the user's vector for GMF"},
-		neuQ:   {Name: "user.mlp", Scope: method.Private, Rows: 1, Dim: wide, Init: near, Doc: "the user's vector for the network"},
+		neuP: {
+			Name: "user.gmf", Scope: method.Private, Rows: 1, Dim: n.Dim, Init: near,
+			Doc: "the user's vector for GMF",
+		},
+		neuQ: {
+			Name: "user.mlp", Scope: method.Private, Rows: 1, Dim: wide, Init: near,
+			Doc: "the user's vector for the network",
+		},
 	}
 	layers := n.Hidden.Slots(2 * wide)
 	for i := range layers {
@@ -56,7 +62,10 @@ func (n NeuMF) Slots() []method.Slot {
 	head.Name, head.Doc, head.Init = "head.mlp", "the head's weights on the network", start
 	bias.Name, bias.Doc = "head.bias", "the head's bias"
 	out = append(out, layers...)
-	return append(out, method.Slot{Name: "head.gmf", Rows: 1, Dim: n.Dim, Init: start, Doc: "the head's weights on GMF"})
+	return append(out, method.Slot{
+		Name: "head.gmf", Rows: 1, Dim: n.Dim, Init: start,
+		Doc: "the head's weights on GMF",
+	})
 }
 
 // Groups returns the slots that are shared, and those of the user.

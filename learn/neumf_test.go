@@ -88,7 +88,10 @@ func (p *written) score(sample int) float64 {
 
 func TestNeuMFAndItsGradientAreThoseOnPaper(t *testing.T) {
 	for _, n := range []learn.NeuMF{
-		{Dim: 32, Hidden: learn.Layers{24, 16, 8}}, {Dim: 5, Hidden: learn.Layers{7}}, {Dim: 3, Hidden: learn.Layers{12, 4}}, {Dim: 1, Hidden: learn.Layers{1, 1}},
+		{Dim: 32, Hidden: learn.Layers{24, 16, 8}},
+		{Dim: 5, Hidden: learn.Layers{7}},
+		{Dim: 3, Hidden: learn.Layers{12, 4}},
+		{Dim: 1, Hidden: learn.Layers{1, 1}},
 	} {
 		m := &neural{NeuMF: n, start: 0.8, visit: rests}
 		b := open(t, m, true)
@@ -105,7 +108,8 @@ func TestNeuMFAndItsGradientAreThoseOnPaper(t *testing.T) {
 		p := writtenOf(w, n)
 		for table := range p.rows {
 			for x := range dz {
-				p.rows[table] = append(p.rows[table], widen(w.View[table].Row(all.Rd[table][x])[:w.View[table].Slot.Dim]))
+				p.rows[table] = append(p.rows[table],
+					widen(w.View[table].Row(all.Rd[table][x])[:w.View[table].Slot.Dim]))
 			}
 		}
 		for x := range z {
@@ -164,7 +168,10 @@ func (p *written) check(t *testing.T, w *method.Work, all *method.Batch, dz []fl
 
 // The bounds that PyTorch prints for the authors' sizes.
 func TestNeuMFStartsAsTheAuthorsCodeDoes(t *testing.T) {
-	want := map[string]float64{"weight.1": 0.125, "weight.2": 0.17678, "weight.3": 0.25, "head.mlp": 0.21651, "head.gmf": 0.21651}
+	want := map[string]float64{
+		"weight.1": 0.125, "weight.2": 0.17678, "weight.3": 0.25, "head.mlp": 0.21651,
+		"head.gmf": 0.21651,
+	}
 	shared, private := 0, 0
 	for _, s := range (learn.NeuMF{Dim: 32, Hidden: learn.Layers{128, 64, 32}}).Slots() {
 		if bound := want[s.Name]; bound > 0 && (s.Init.Kind != method.Uniform || math.Abs(s.Init.A-bound) > 1e-5) {
@@ -180,6 +187,7 @@ func TestNeuMFStartsAsTheAuthorsCodeDoes(t *testing.T) {
 		}
 	}
 	if shared != 160*1000+43297 || private != 160 {
-		t.Errorf("%d shared numbers with 1000 items and %d private ones, want %d and 160", shared, private, 160*1000+43297)
+		t.Errorf("%d shared numbers with 1000 items and %d private ones, want %d and 160", shared, private, 160*1000+
+			43297)
 	}
 }

@@ -145,7 +145,11 @@ func TestANetworkIsComparedByItsLastHiddenLayer(t *testing.T) {
 		hidden := &network{n.user, n.weights[:2], n.biases[:2]}
 		sum := 0.0
 		for o := range n.weights[1] { // one output at a time, through the same network
-			one := &network{n.user, [][][]float64{hidden.weights[0], {hidden.weights[1][o]}}, [][]float64{hidden.biases[0], {hidden.biases[1][o]}}}
+			one := &network{
+				n.user,
+				[][][]float64{hidden.weights[0], {hidden.weights[1][o]}},
+				[][]float64{hidden.biases[0], {hidden.biases[1][o]}},
+			}
 			x := math.Max(one.score(item), 0)
 			sum += x * x
 		}
@@ -234,7 +238,8 @@ func TestTheGradientAgainstRedundancyIsTheFiniteDifference(t *testing.T) {
 				own[r][k] = old - h
 				down := value()
 				own[r][k] = old
-				if got, want := float64(w.View[tinyItem].GradRow(p)[k]), (up-down)/(2*h); math.Abs(got-want) > 1e-4*math.Max(0.1, math.Abs(want)) {
+				if got, want := float64(w.View[tinyItem].GradRow(p)[k]),
+					(up-down)/(2*h); math.Abs(got-want) > 1e-4*math.Max(0.1, math.Abs(want)) {
 					t.Fatalf("%s: row %d place %d has gradient %g, the finite difference is %g", view, r, k, got, want)
 				}
 			}

@@ -79,7 +79,9 @@ func (m Memory) Of(item *method.View, history []uint32, memory []float32) {
 // Sums adds, for each item of a history but the first, the memory before it to the
 // item's row of next, which follow one another from row base on, and the memories
 // times themselves to square.
-func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base uint32, next, square *method.View, memory []float32) {
+func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base uint32, next, square *method.View,
+	memory []float32,
+) {
 	s, n := square.Stride, len(history)-1
 	if n < 1 {
 		return
@@ -222,7 +224,9 @@ func (g Grid) At(k int) (Recency, Share) { return g.Recency[k/len(g.Share)], g.S
 // Judge adds how well each setting ranks the target. recent scores all items by one
 // Recency, next holds the head's scores, and items those of the model over pairs, or
 // nothing. Room 13 is used.
-func (g Grid) Judge(w *method.Work, target uint32, next, items []float32, recent func(Recency) []float32, merit []float32) {
+func (g Grid) Judge(w *method.Work, target uint32, next, items []float32, recent func(Recency) []float32,
+	merit []float32,
+) {
 	blend := w.Room(13, w.Items)
 	for k, r := range g.Recency {
 		scores := recent(r)

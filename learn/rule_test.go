@@ -119,7 +119,8 @@ func TestAdamIsThatOfADenseOptimiserAndItsMomentsPersistIfAsked(t *testing.T) {
 		m := newTiny(method.Private, func(m method.Learner) method.Visit {
 			lr := learn.Const(0.05)
 			return learn.Epochs(2, 0, seen(&got, learn.Descend(learn.BCE(m),
-				learn.Adam(tinyItem, lr, persist), learn.Adam(tinyVector, lr, persist), learn.Adam(tinyBias, lr, persist))))
+				learn.Adam(tinyItem, lr, persist), learn.Adam(tinyVector, lr, persist),
+				learn.Adam(tinyBias, lr, persist))))
 		})
 		b := open(t, m, false)
 		d, a := newDense(b), &moments{}
@@ -169,7 +170,8 @@ func TestAlternateTakesItsStepsInTurnOnTheSameBatch(t *testing.T) {
 			var got []batch
 			base := newTiny(method.Shared, func(m method.Learner) method.Visit {
 				bce := learn.BCE(m)
-				score := learn.Descend(bce, learn.SGD(tinyVector, learn.Const(0.5), 0.1), learn.SGD(tinyBias, learn.Const(0.5), 0))
+				score := learn.Descend(bce, learn.SGD(tinyVector, learn.Const(0.5), 0.1),
+					learn.SGD(tinyBias, learn.Const(0.5), 0))
 				rows := learn.Descend(bce, learn.SGD(tinyItem, learn.Const(3), 0))
 				steps := []method.Step{seen(&got, score), rows}
 				if itemFirst {

@@ -115,7 +115,9 @@ func push(s float32, val, _, flat []float32)      { vec.Axpy(s, flat, val) }
 
 // walk goes over the slots of a mask in their order, of tables over the batch's
 // rows, with the list flat beside. It returns how much of the list was used.
-func walk(w *method.Work, b *method.Batch, slots uint64, do func(s float32, val, grad, flat []float32), s float32, flat []float32) int {
+func walk(w *method.Work, b *method.Batch, slots uint64, do func(s float32, val, grad, flat []float32), s float32,
+	flat []float32,
+) int {
 	at := 0
 	for i := range w.View {
 		v := &w.View[i]

@@ -22,9 +22,13 @@ func counted(n *int, o method.Oracle) method.Oracle {
 func unsharp(rho, own float32, passes *int) *tiny {
 	return newTiny(method.Shared, func(m method.Learner) method.Visit {
 		o := learn.SAM(counted(passes, learn.BCE(m)),
-			learn.Sharp{Rho: learn.Const(rho), Slots: []int{tinyItem, tinyBias}}, learn.Sharp{Rho: learn.Const(own), Slots: []int{tinyVector}})
+			learn.Sharp{Rho: learn.Const(rho), Slots: []int{tinyItem, tinyBias}}, learn.Sharp{
+				Rho:   learn.Const(own),
+				Slots: []int{tinyVector},
+			})
 		rate := learn.Const(0.3)
-		return learn.Epochs(2, 0, learn.Descend(o, learn.SGD(tinyItem, rate, 0), learn.SGD(tinyVector, rate, 0), learn.SGD(tinyBias, rate, 0)))
+		return learn.Epochs(2, 0, learn.Descend(o, learn.SGD(tinyItem, rate, 0), learn.SGD(tinyVector, rate, 0),
+			learn.SGD(tinyBias, rate, 0)))
 	})
 }
 
@@ -66,7 +70,8 @@ func TestSAMIsTheGradientBesideThePoint(t *testing.T) {
 		d := newDense(b)
 		// The batches, as a plain method of the same samples is given them.
 		spy := newTiny(method.Shared, func(l method.Learner) method.Visit {
-			return learn.Epochs(2, 0, seen(&batches, learn.Descend(learn.Wrap(learn.BCE(l)), learn.SGD(tinyBias, learn.Const(0), 0))))
+			return learn.Epochs(2, 0, seen(&batches, learn.Descend(learn.Wrap(learn.BCE(l)),
+				learn.SGD(tinyBias, learn.Const(0), 0))))
 		})
 		s := open(t, spy, false)
 		s.Visit(&s.state, task(0), local.Void, false)
@@ -101,11 +106,13 @@ func TestWithoutRhoSAMIsThePlainGradientToTheBit(t *testing.T) {
 	still := open(t, unsharp(0, 0, &passes), false)
 	plain := open(t, newTiny(method.Shared, func(m method.Learner) method.Visit {
 		rate := learn.Const(0.3)
-		return learn.Epochs(2, 0, learn.Descend(learn.Wrap(learn.BCE(m)), learn.SGD(tinyItem, rate, 0), learn.SGD(tinyVector, rate, 0), learn.SGD(tinyBias, rate, 0)))
+		return learn.Epochs(2, 0, learn.Descend(learn.Wrap(learn.BCE(m)), learn.SGD(tinyItem, rate, 0),
+			learn.SGD(tinyVector, rate, 0), learn.SGD(tinyBias, rate, 0)))
 	}), false)
 	for round := range 3 {
 		a, b := still.Visit(&still.state, task(round), 0, true), plain.Visit(&plain.state, task(round), 0, true)
-		if a != b || !slices.Equal(still.state.Plain, plain.state.Plain) || !slices.Equal(still.Update(0).Parts[0].Data, plain.Update(0).Parts[0].Data) {
+		if a != b || !slices.Equal(still.state.Plain, plain.state.Plain) ||
+			!slices.Equal(still.Update(0).Parts[0].Data, plain.Update(0).Parts[0].Data) {
 			t.Fatalf("round %d: SAM without rho is another method", round)
 		}
 	}
@@ -121,7 +128,8 @@ func TestSAMPutsEverythingBack(t *testing.T) {
 		m := &neural{NeuMF: learn.NeuMF{Dim: 6, Hidden: learn.Layers{10, 4}}, up: up, start: 0.3}
 		m.visit = func(l method.Learner) method.Visit {
 			shared, user := m.Groups()
-			o := learn.SAM(learn.Pieces(learn.BCE(l)), learn.Sharp{Rho: learn.Const(3), Slots: shared}, learn.Sharp{Rho: learn.Const(7), Slots: user})
+			o := learn.SAM(learn.Pieces(learn.BCE(l)), learn.Sharp{Rho: learn.Const(3), Slots: shared},
+				learn.Sharp{Rho: learn.Const(7), Slots: user})
 			return learn.Once(learn.Descend(o, learn.SGD(user[0], learn.Const(0), 0)))
 		}
 		b := open(t, m, false)
@@ -177,7 +185,8 @@ func TestSendSendsTheGradient(t *testing.T) {
 				want = want[k*v.Stride:]
 			}
 			if !slices.Equal(p.Data[k*p.Dim:(k+1)*p.Dim], want[:p.Dim]) {
-				t.Fatalf("slot %s row %d: %v is sent, the gradient is %v", v.Slot.Name, k, p.Data[k*p.Dim:(k+1)*p.Dim], want[:p.Dim])
+				t.Fatalf("slot %s row %d: %v is sent, the gradient is %v", v.Slot.Name, k, p.Data[k*p.Dim:(k+1)*p.Dim],
+					want[:p.Dim])
 			}
 		}
 	}
@@ -196,7 +205,8 @@ func (x mute) Logits(w *method.Work, b *method.Batch, out []float32) { x.m.Logit
 func TestAGradientThatNobodyTakesIsRefused(t *testing.T) {
 	m := mute{&neural{NeuMF: learn.NeuMF{Dim: 2, Hidden: learn.Layers{2}}, up: method.Gradient}}
 	const want = `device: slot "item.gmf": its gradient is sent, and the method has no Update to take it`
-	if _, err := local.NewPlan(m, local.Options{Items: 3, Rounds: 1, Batch: 4, Negatives: 1}); err == nil || err.Error() != want {
+	if _, err := local.NewPlan(m, local.Options{Items: 3, Rounds: 1, Batch: 4, Negatives: 1}); err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -78,7 +78,8 @@ func TestSchedulesHaveTheirValues(t *testing.T) {
 			}{
 				{learn.Const(0.3), 0.3},
 				{learn.Schedule{Kind: "tanh", V: 0.5, A: 10}, 0.5 * math.Tanh(round/10)},
-				{learn.Schedule{Kind: "decay", V: 200, A: 0.97, B: 0.95}, 200 * math.Pow(0.97, round) * math.Pow(0.95, step)},
+				{learn.Schedule{Kind: "decay", V: 200, A: 0.97, B: 0.95}, 200 * math.Pow(0.97, round) * math.Pow(0.95,
+					step)},
 				{learn.Schedule{Kind: "decay", V: 2, A: 1, B: 1}, 2},
 			} {
 				// tanh is absolute to 2.4e-7, a power relative to a few roundings.

@@ -29,7 +29,10 @@ type Private func(layer int) bool
 // and so do the layers that are private.
 func (s Score) Slots(stays Private) []method.Slot {
 	unit := method.Init{Kind: method.Normal, A: 1}
-	item := method.Slot{Name: "item", Scope: method.Shared, PerItem: true, Dim: s.Dim, Init: unit, Doc: "item embeddings"}
+	item := method.Slot{
+		Name: "item", Scope: method.Shared, PerItem: true, Dim: s.Dim, Init: unit,
+		Doc: "item embeddings",
+	}
 	if len(s.Hidden) == 0 {
 		linear := Layers{}.Slots(s.Dim)
 		weight, bias := linear[0], linear[1]

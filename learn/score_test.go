@@ -88,7 +88,10 @@ func (n *network) each(w *method.Work, s learn.Score, f func(name string, x *flo
 
 func TestANetworkAndItsGradientAreThoseOnPaper(t *testing.T) {
 	for _, s := range []learn.Score{
-		{Dim: 32, Hidden: learn.Layers{32, 16, 8}}, {Dim: 5, Hidden: learn.Layers{7}}, {Dim: 8, Hidden: learn.Layers{20, 3}}, {Dim: 1, Hidden: learn.Layers{1, 1}},
+		{Dim: 32, Hidden: learn.Layers{32, 16, 8}},
+		{Dim: 5, Hidden: learn.Layers{7}},
+		{Dim: 8, Hidden: learn.Layers{20, 3}},
+		{Dim: 1, Hidden: learn.Layers{1, 1}},
 	} {
 		m := &deep{s, rests}
 		b := open(t, m, true)
@@ -132,7 +135,9 @@ func TestANetworkAndItsGradientAreThoseOnPaper(t *testing.T) {
 }
 
 // rowsOnPaper checks the gradients of the rows; one that occurs twice gets the sum.
-func rowsOnPaper(t *testing.T, s learn.Score, it *method.View, all *method.Batch, rows [][]float64, dz []float32, n *network) {
+func rowsOnPaper(t *testing.T, s learn.Score, it *method.View, all *method.Batch, rows [][]float64, dz []float32,
+	n *network,
+) {
 	t.Helper()
 	for x, p := range all.Pos {
 		for k := range s.Dim {
@@ -190,7 +195,10 @@ func TestGradientsThatNobodyReadsAreLeftOut(t *testing.T) {
 func zero(xs []float32) bool { return !slices.ContainsFunc(xs, func(x float32) bool { return x != 0 }) }
 
 func TestLayersReadAndWriteTheirText(t *testing.T) {
-	for text, want := range map[string]string{"none": "none", "": "none", "64,16": "64,16", " 8 , 4": "8,4", "1024": "1024"} {
+	for text, want := range map[string]string{
+		"none": "none", "": "none", "64,16": "64,16", " 8 , 4": "8,4",
+		"1024": "1024",
+	} {
 		var l learn.Layers
 		if err := l.UnmarshalText([]byte(text)); err != nil {
 			t.Errorf("%q: %v", text, err)
@@ -210,7 +218,8 @@ func TestLayersReadAndWriteTheirText(t *testing.T) {
 func TestVisitsOfANetworkDoNotAllocate(t *testing.T) {
 	m := &deep{learn.Score{Dim: 8, Hidden: learn.Layers{16, 4}}, func(m method.Learner) method.Visit {
 		rate := learn.Const(0.1)
-		return learn.Epochs(2, 0, learn.Descend(learn.Mean("bpr", m), learn.SGD(learn.ItemSlot, rate, 0), learn.SGD(learn.LayerSlot, rate, 0)))
+		return learn.Epochs(2, 0, learn.Descend(learn.Mean("bpr", m), learn.SGD(learn.ItemSlot, rate, 0),
+			learn.SGD(learn.LayerSlot, rate, 0)))
 	}}
 	b := open(t, m, false)
 	at := task(1)

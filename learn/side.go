@@ -45,7 +45,8 @@ const (
 // the embeddings; activation is relu or sigmoid.
 func NewSide(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*Side, error) {
 	if len(f.Item) == 0 {
-		return nil, errors.New("the method scores items by their features, and this data has none of items; use ml-100k, ml-1m, frappe or world")
+		return nil, errors.New("the method scores items by their features, and this data has none of items; use " +
+			"ml-100k, ml-1m, frappe or world")
 	}
 	if len(hidden) == 0 {
 		return nil, errors.New("layers = none: the method needs at least one hidden layer")

@@ -34,7 +34,10 @@ func sideWork(t *testing.T, activation string, seed uint64) (*Side, *method.Work
 	w := &method.Work{Device: 1, BatchSize: 4, Z: make([]float32, 4), Features: sideData()}
 	for _, slot := range s.Slots() {
 		n, stride := slot.Rows*vec.Pad(slot.Dim), vec.Pad(slot.Dim)
-		v := method.View{Slot: slot, Stride: stride, Val: make([]float32, n), Grad: make([]float32, n), Base: make([]float32, n), Shrunk: 1}
+		v := method.View{
+			Slot: slot, Stride: stride, Val: make([]float32, n), Grad: make([]float32, n),
+			Base: make([]float32, n), Shrunk: 1,
+		}
 		for i := range v.Val {
 			if i%stride < slot.Dim {
 				v.Val[i], v.Base[i] = float32(r.Norm()*0.6), float32(r.Norm()*0.6)
@@ -43,7 +46,8 @@ func sideWork(t *testing.T, activation string, seed uint64) (*Side, *method.Work
 		w.View = append(w.View, v)
 	}
 	q := &w.Samples
-	q.Item, q.Row, q.Y = []uint32{0, 3, 2, 1, 3, 0, 1, 2, 0}, []uint32{4, 0, 1, 3, 2, 2, 0, 1, 4}, []float32{1, 0, 0, 1, 1, 0, 1, 0, 1}
+	q.Item, q.Row, q.Y = []uint32{0, 3, 2, 1, 3, 0, 1, 2, 0}, []uint32{4, 0, 1, 3, 2, 2, 0, 1, 4},
+		[]float32{1, 0, 0, 1, 1, 0, 1, 0, 1}
 	q.Rd, q.Wr = make([][]uint32, len(w.View)), make([][]uint32, len(w.View))
 	q.Reorder = func() {}
 	return s, w

@@ -33,12 +33,15 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 	if f == nil {
 		return plain
 	}
-	return method.Step{Direct: true, Moves: f.item != nil, Rated: o.Rated, Do: func(w *method.Work, b *method.Batch) float64 {
-		if w.Plain {
-			return plain.Do(w, b)
-		}
-		return f.do(w, b)
-	}}
+	return method.Step{
+		Direct: true, Moves: f.item != nil, Rated: o.Rated,
+		Do: func(w *method.Work, b *method.Batch) float64 {
+			if w.Plain {
+				return plain.Do(w, b)
+			}
+			return f.do(w, b)
+		},
+	}
 }
 
 // fused is one step on a Head: any of its three slots may have a rule.
@@ -142,7 +145,8 @@ func Alternate(steps ...method.Step) method.Step {
 }
 
 // Epochs passes over the samples n times in mini-batches, in a new order each
-// time (unless one batch holds them all: then order means nothing). With tol > 0 it stops early, when the running mean of the loss since the
+// time (unless one batch holds them all: then order means nothing). With tol > 0 it stops early,
+// when the running mean of the loss since the
 // visit's start changes by less than tol of itself from one pass to the next.
 func Epochs(n int, tol float64, step method.Step) method.Visit {
 	return method.Visit{Direct: n == 1 && step.Direct, Rated: step.Rated, Parts: step.Parts, Run: func(w *method.Work) {

@@ -86,7 +86,8 @@ func epochsStops(t *testing.T, name string, asked bool, tol float64, loss []floa
 		counted = 4
 	}
 	if w.LossN != 5*counted || w.WantLoss != asked {
-		t.Errorf("%s: the loss is of %d samples, want %d; asked for is %v, want %v", name, w.LossN, 5*counted, w.WantLoss, asked)
+		t.Errorf("%s: the loss is of %d samples, want %d; asked for is %v, want %v", name, w.LossN, 5*counted,
+			w.WantLoss, asked)
 	}
 }
 
@@ -122,20 +123,27 @@ func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsDirect(t *testing.T) {
 		step          method.Step
 		direct, moves bool
 	}{
-		"rows":                         {rows, true, true},
-		"score":                        {score, true, false},
-		"everything at once":           {learn.Descend(bce, learn.SGD(tinyItem, c, 0), learn.SGD(tinyVector, c, 0)), true, true},
-		"nothing":                      {learn.Descend(bce), true, false},
-		"rows with decay":              {learn.Descend(bce, learn.SGD(tinyItem, c, 0.1)), false, true},
-		"Adam":                         {learn.Descend(bce, learn.Adam(tinyVector, c, true)), false, true},
-		"another slot":                 {learn.Descend(bce, learn.SGD(tinyOther, c, 0)), false, true},
-		"a wrapped loss":               {learn.Descend(learn.Wrap(bce), learn.SGD(tinyItem, c, 0)), false, true},
-		"a method without a head":      {learn.Descend(learn.BCE(newTiny(method.Shared, nil)), learn.SGD(tinyItem, c, 0)), false, true},
-		"score, rows":                  {learn.Alternate(score, rows), true, true},
-		"score, score":                 {learn.Alternate(score, score), true, false},
-		"rows, score":                  {learn.Alternate(rows, score), false, true},
-		"rows, rows":                   {learn.Alternate(rows, rows), false, true},
-		"score, rows with decay":       {learn.Alternate(score, learn.Descend(bce, learn.SGD(tinyItem, c, 0.1))), false, true},
+		"rows":  {rows, true, true},
+		"score": {score, true, false},
+		"everything at once": {
+			learn.Descend(bce, learn.SGD(tinyItem, c, 0), learn.SGD(tinyVector, c, 0)),
+			true, true,
+		},
+		"nothing":         {learn.Descend(bce), true, false},
+		"rows with decay": {learn.Descend(bce, learn.SGD(tinyItem, c, 0.1)), false, true},
+		"Adam":            {learn.Descend(bce, learn.Adam(tinyVector, c, true)), false, true},
+		"another slot":    {learn.Descend(bce, learn.SGD(tinyOther, c, 0)), false, true},
+		"a wrapped loss":  {learn.Descend(learn.Wrap(bce), learn.SGD(tinyItem, c, 0)), false, true},
+		"a method without a head": {learn.Descend(learn.BCE(newTiny(method.Shared, nil)),
+			learn.SGD(tinyItem, c, 0)), false, true},
+		"score, rows":  {learn.Alternate(score, rows), true, true},
+		"score, score": {learn.Alternate(score, score), true, false},
+		"rows, score":  {learn.Alternate(rows, score), false, true},
+		"rows, rows":   {learn.Alternate(rows, rows), false, true},
+		"score, rows with decay": {
+			learn.Alternate(score, learn.Descend(bce, learn.SGD(tinyItem, c, 0.1))),
+			false, true,
+		},
 		"alternations inside, at last": {learn.Alternate(score, learn.Alternate(score, rows)), true, true},
 		"alternations inside":          {learn.Alternate(learn.Alternate(score, rows), score), false, true},
 	} {
@@ -153,7 +161,8 @@ func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsDirect(t *testing.T) {
 
 func TestPartsAreHandedOn(t *testing.T) {
 	m := newTiny(method.Shared, nil)
-	step := learn.Descend(learn.BCE(m), learn.Adam(tinyItem, learn.Const(1), true), learn.SGD(tinyBias, learn.Const(1), 0))
+	step := learn.Descend(learn.BCE(m), learn.Adam(tinyItem, learn.Const(1), true), learn.SGD(tinyBias, learn.Const(1),
+		0))
 	other := learn.Descend(learn.BCE(m), learn.Adam(tinyVector, learn.Const(1), true))
 	for name, parts := range map[string][]method.Stateful{
 		"Descend":   append(slices.Clone(step.Parts), other.Parts...),

@@ -64,7 +64,10 @@ const tinyItems = 30
 
 func open(t *testing.T, m method.Method, plain bool) *bench {
 	t.Helper()
-	p, err := local.NewPlan(m, local.Options{Items: tinyItems, Rounds: 10, Batch: 4, Negatives: 2, Seed: 3, Plain: plain})
+	p, err := local.NewPlan(m, local.Options{
+		Items: tinyItems, Rounds: 10, Batch: 4, Negatives: 2, Seed: 3,
+		Plain: plain,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +189,8 @@ func (b *bench) agree(t *testing.T, when string, d *dense, tol float64) {
 	for i := range got {
 		for k := range got[i] {
 			if off(got[i][k], d.item[i][k]) {
-				t.Fatalf("%s: item %d place %d is %.7g, the dense optimiser has %.7g", when, i, k, got[i][k], d.item[i][k])
+				t.Fatalf("%s: item %d place %d is %.7g, the dense optimiser has %.7g", when, i, k, got[i][k],
+					d.item[i][k])
 			}
 		}
 	}

@@ -47,8 +47,9 @@ type Slot struct {
 	Up      Up    // for Shared
 	Serve   Serve // for Shared with Up == Delta
 	PerItem bool  // one row for each item of the catalogue; Rows is ignored
-	Sparse  bool  // of a plain Sum of one row: a visit lists the few numbers that it adds, with View.Put, and there is no Val
-	PerUser bool  // one row for each user; Rows is ignored. Only a Central method has such
+	// of a plain Sum of one row: a visit lists the few numbers that it adds, with View.Put, and there is no Val
+	Sparse  bool
+	PerUser bool // one row for each user; Rows is ignored. Only a Central method has such
 	Rows    int
 	Dim     int
 	Init    Init

@@ -32,7 +32,8 @@ func TestATallyIsTheSamplesOfEachRow(t *testing.T) {
 				}
 			}
 			if got.N[i] != n || got.Y[i] != y {
-				t.Fatalf("trial %d: row %d has %g samples and %g positives, want %g and %g", trial, p, got.N[i], got.Y[i], n, y)
+				t.Fatalf("trial %d: row %d has %g samples and %g positives, want %g and %g", trial, p, got.N[i],
+					got.Y[i], n, y)
 			}
 			for k := range int(n) {
 				e := uint32(2*i + 1)

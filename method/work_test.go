@@ -12,7 +12,10 @@ import (
 // of n rows starts at row 2 of the arena.
 func work(n int) *Work {
 	w := &Work{View: make([]View, 2)}
-	w.View[0] = View{Slot: Slot{Rows: 1, Dim: 3}, Stride: 8, Val: make([]float32, 8), Grad: make([]float32, 8), Shrunk: 1}
+	w.View[0] = View{
+		Slot: Slot{Rows: 1, Dim: 3}, Stride: 8, Val: make([]float32, 8), Grad: make([]float32, 8),
+		Shrunk: 1,
+	}
 	v := View{Slot: Slot{PerItem: true, Dim: 3}, Stride: 8, Local: 2, Shrunk: 1}
 	v.Arena, v.GradRows, v.At = make([]float32, (2+n)*8), make([]float32, n*8), make([]float64, n)
 	for p := range v.At {
@@ -40,10 +43,12 @@ func TestABatchIsARunOfTheSamples(t *testing.T) {
 	w := work(6)
 	w.give(5, 0, 5, 3, 3, 1)
 	b := w.Batch(1, 5)
-	if b.Lo != 1 || b.N != 4 || !slices.Equal(b.Item, []uint32{0, 5, 3, 3}) || !slices.Equal(b.Y, []float32{1, 2, 3, 4}) {
+	if b.Lo != 1 || b.N != 4 || !slices.Equal(b.Item, []uint32{0, 5, 3, 3}) ||
+		!slices.Equal(b.Y, []float32{1, 2, 3, 4}) {
 		t.Errorf("samples 1 to 5 are %d at %d: items %v, labels %v", b.N, b.Lo, b.Item, b.Y)
 	}
-	if !slices.Equal(b.Pos, []uint32{0, 5, 3, 3}) || !slices.Equal(b.Rd[1], []uint32{2, 7, 5, 5}) || !slices.Equal(b.Wr[1], b.Rd[1]) {
+	if !slices.Equal(b.Pos, []uint32{0, 5, 3, 3}) || !slices.Equal(b.Rd[1], []uint32{2, 7, 5, 5}) ||
+		!slices.Equal(b.Wr[1], b.Rd[1]) {
 		t.Errorf("their positions are %v, read rows %v, write rows %v", b.Pos, b.Rd[1], b.Wr[1])
 	}
 	if b.Rd[0] != nil || b.Wr[0] != nil {
@@ -121,7 +126,8 @@ func TestLazyShrinkingIsShrinkingEveryRow(t *testing.T) {
 			want[p][1]++
 			for i, got := range v.Row(v.Local + p) {
 				if !near(float64(got), want[p][i]) {
-					t.Fatalf("factor %g, step %d: place %d of a touched row is %g, want %g", factor, step, i, got, want[p][i])
+					t.Fatalf("factor %g, step %d: place %d of a touched row is %g, want %g", factor, step, i, got,
+						want[p][i])
 				}
 			}
 		}
@@ -187,13 +193,17 @@ func TestMovedIsRecordedForDirectVisitsOnly(t *testing.T) {
 	w.Moved(1, w.Batch(0, 2), []float32{5, 6}, []float32{1, 2})
 	w.Moved(1, w.Batch(2, 3), []float32{7}, []float32{3, 4})
 	r := &w.Rank1
-	if r.Slot != 1 || r.Width != 2 || !slices.Equal(r.G, []float32{5, 6, 7}) || !slices.Equal(r.Lo, []int{0, 2}) || !slices.Equal(r.V, []float32{1, 2, 3, 4}) {
+	if r.Slot != 1 || r.Width != 2 || !slices.Equal(r.G, []float32{5, 6, 7}) || !slices.Equal(r.Lo, []int{0, 2}) ||
+		!slices.Equal(r.V, []float32{1, 2, 3, 4}) {
 		t.Errorf("two batches leave %+v", *r)
 	}
 }
 
 func TestScopesAndUploadsHaveNames(t *testing.T) {
-	for s, want := range map[Scope]string{Shared: "shared", Private: "private", Ephemeral: "ephemeral", Server: "server"} {
+	for s, want := range map[Scope]string{
+		Shared: "shared", Private: "private", Ephemeral: "ephemeral",
+		Server: "server",
+	} {
 		if s.String() != want {
 			t.Errorf("scope %d is %q, want %q", s, s, want)
 		}

@@ -41,12 +41,24 @@ func (m *ALS) Slots(int) []method.Slot {
 			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
 		},
-		exactGram:   {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
-		exactSquare: {Name: "square", Scope: shared, Up: method.Sum, PerItem: true, Dim: m.half(), Doc: "a user's vector times itself, for each of its items, the lower half"},
-		exactTarget: {Name: "target", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Doc: "a user's vector, for each of its items"},
-		exactCount:  {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "1 for each item that a device has"},
-		exactOuter:  {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
-		exactUser:   {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
+		exactGram: {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
+		exactSquare: {
+			Name: "square", Scope: shared, Up: method.Sum, PerItem: true, Dim: m.half(),
+			Doc: "a user's vector times itself, for each of its items, the lower half",
+		},
+		exactTarget: {
+			Name: "target", Scope: shared, Up: method.Sum, PerItem: true, Dim: d,
+			Doc: "a user's vector, for each of its items",
+		},
+		exactCount: {
+			Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1,
+			Doc: "1 for each item that a device has",
+		},
+		exactOuter: {
+			Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d,
+			Doc: "a user's vector times itself",
+		},
+		exactUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 	}
 }
 
@@ -102,7 +114,10 @@ func (m *ALS) Visit(int) method.Visit {
 func (m *ALS) Update(g *method.Global) {
 	s, item := g.Stride[exactItem], g.Value[exactItem]
 	if g.Phase > 0 {
-		x := learn.Sweep{Dim: m.Dim, Stride: s, A0: m.A0, Reg: m.Reg, Few: m.Few, Users: g.Users, All: float64(g.Users) / float64(g.Devices)}
+		x := learn.Sweep{
+			Dim: m.Dim, Stride: s, A0: m.A0, Reg: m.Reg, Few: m.Few, Users: g.Users,
+			All: float64(g.Users) / float64(g.Devices),
+		}
 		n, _ := learn.Column(g.Got[exactCount], g.Items, g.Stride[exactCount])
 		x.Items(n, g.Got[exactOuter], g.Got[exactSquare], g.Stride[exactSquare], g.Got[exactTarget], item)
 	}
@@ -111,7 +126,8 @@ func (m *ALS) Update(g *method.Global) {
 
 func (m *ALS) Check() error {
 	if m.Dim < 1 || m.Dim > 256 || m.Few < 1 || !(m.A0 > 0) || !(m.Reg > 0) {
-		return fmt.Errorf("dim = %d, few = %d, a0 = %g, reg = %g: want 1 to 256, 1 or more, and above 0", m.Dim, m.Few, m.A0, m.Reg)
+		return fmt.Errorf("dim = %d, few = %d, a0 = %g, reg = %g: want 1 to 256, 1 or more, and above 0", m.Dim, m.Few,
+			m.A0, m.Reg)
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ func dualPer(base method.Method) (method.Method, error) {
 	_, twice := method.As[*DualPer](base)
 	_, two := method.As[*FedRAP](base)
 	if !ok || own || twice || two {
-		return nil, errors.New("dualper fits fedmf, fedncf and fedrecon: methods with shared item rows and a score function to step on in turn")
+		return nil, errors.New("dualper fits fedmf, fedncf and fedrecon: methods with shared item rows and a score " +
+			"function to step on in turn")
 	}
 	return &DualPer{Learner: b}, nil
 }

@@ -25,9 +25,15 @@ const (
 
 func (m *EASE) Slots(items int) []method.Slot {
 	return []method.Slot{
-		easeWeight: {Name: "weight", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items, Doc: "what an item says of each other one"},
-		easeGram:   {Name: "gram", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Doc: "1 for each pair of a device's items, by half of the matrix"},
-		easeScore:  {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
+		easeWeight: {
+			Name: "weight", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items,
+			Doc: "what an item says of each other one",
+		},
+		easeGram: {
+			Name: "gram", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
+			Doc: "1 for each pair of a device's items, by half of the matrix",
+		},
+		easeScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
 	}
 }
 
@@ -64,7 +70,8 @@ func (m *EASE) Update(g *method.Global) {
 	// The pair of an item with itself counts the devices that have it.
 	keep := learn.Common(g.Got[easeGram], g.Items, g.Stride[easeGram], m.Few)
 	scale(g, easeGram)
-	learn.Half(g.Items).Ease(keep, g.Got[easeGram], g.Stride[easeGram], m.Reg, g.Value[easeWeight], g.Stride[easeWeight])
+	learn.Half(g.Items).Ease(keep, g.Got[easeGram], g.Stride[easeGram], m.Reg, g.Value[easeWeight],
+		g.Stride[easeWeight])
 }
 
 // scale makes a cohort's sum stand for all devices.

@@ -36,8 +36,14 @@ func (m *EASESketch) Slots(items int) []method.Slot {
 			Name: "base", Scope: method.Shared, Up: method.None, PerItem: true, Dim: k + 1,
 			Init: method.Init{Kind: method.Normal, A: 0.1}, Doc: "what the Gram matrix is asked for",
 		},
-		sketchSum:  {Name: "sum", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: k + 1, Doc: "the sum of a device's rows, for each of its items, and 1"},
-		sketchRow:  {Name: "row", Scope: method.Shared, Up: method.None, PerItem: true, Dim: k + 1, Doc: "rows to recommend with"},
+		sketchSum: {
+			Name: "sum", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: k + 1,
+			Doc: "the sum of a device's rows, for each of its items, and 1",
+		},
+		sketchRow: {
+			Name: "row", Scope: method.Shared, Up: method.None, PerItem: true, Dim: k + 1,
+			Doc: "rows to recommend with",
+		},
 		sketchUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: k + 1, Doc: "the sum of a device's rows"},
 	}
 }
@@ -107,7 +113,8 @@ func (m *EASESketch) Update(g *method.Global) {
 
 func (m *EASESketch) Check() error {
 	if !(m.Reg > 0) || m.Few < 1 || m.Rank < 1 || m.Rank > 4096 {
-		return fmt.Errorf("reg = %g, few = %d, rank = %d: want more than 0, 1 or more, and 1 to 4096", m.Reg, m.Few, m.Rank)
+		return fmt.Errorf("reg = %g, few = %d, rank = %d: want more than 0, 1 or more, and 1 to 4096", m.Reg, m.Few,
+			m.Rank)
 	}
 	return nil
 }

@@ -108,9 +108,12 @@ func TestWhichLayersStayDecidesWhatIsSent(t *testing.T) {
 
 func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 	for _, words := range []string{
-		"pfedrec private=none", "pfedrec private=1", "pfedrec layers=8 private=3", "pfedrec layers=8 private=x", "pfedrec layers=8 private=",
-		"pfedrec dim=0", "fedncf user-eta=-1", "fedrecon recon=0", "fedrecon recon-lr=-1", "fedrecon dim=0", "mf lr=-1", "mf dim=0", "ncf start=-1",
-		"fcf reg=0", "fcf dim=0", "fedncf+dualper epochs=0", "fedrecgel dim=0", "fedrecgel layers=none", "fedrecgel layers=8,8,8,8,8,8,8", "fedrecgel rho-user=-1",
+		"pfedrec private=none", "pfedrec private=1", "pfedrec layers=8 private=3", "pfedrec layers=8 private=x",
+		"pfedrec layers=8 private=",
+		"pfedrec dim=0", "fedncf user-eta=-1", "fedrecon recon=0", "fedrecon recon-lr=-1", "fedrecon dim=0",
+		"mf lr=-1", "mf dim=0", "ncf start=-1",
+		"fcf reg=0", "fcf dim=0", "fedncf+dualper epochs=0", "fedrecgel dim=0", "fedrecgel layers=none",
+		"fedrecgel layers=8,8,8,8,8,8,8", "fedrecgel rho-user=-1",
 	} {
 		f := strings.Fields(words)
 		e, err := methods.Named(f[0])
@@ -122,8 +125,9 @@ func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"fedmff": `did you mean "fedmf"`, "fedmf+dualpr": `did you mean "dualper"`, "mf+dualper": "dualper fits fedmf, fedncf and fedrecon",
-		"fedmf+": "is no method", "+dualper": "is no method", "fedmf+dualper+dualper": "cannot have +dualper",
+		"fedmff": `did you mean "fedmf"`, "fedmf+dualpr": `did you mean "dualper"`,
+		"mf+dualper": "dualper fits fedmf, fedncf and fedrecon",
+		"fedmf+":     "is no method", "+dualper": "is no method", "fedmf+dualper+dualper": "cannot have +dualper",
 	} {
 		if _, err := methods.Named(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
@@ -261,7 +265,10 @@ func TestPublishedNumbersAreFractionsOfKnownMethodsAndSets(t *testing.T) {
 		sets[k.Name] = true
 	}
 	n := 0
-	for _, name := range []string{"ncf", "mf", "fedmf", "fedncf", "fedrecon", "pfedrec", "metamf", "fedmf+dualper", "fedncf+dualper", "fedrecon+dualper", "fedrecgel"} {
+	for _, name := range []string{
+		"ncf", "mf", "fedmf", "fedncf", "fedrecon", "pfedrec", "metamf", "fedmf+dualper",
+		"fedncf+dualper", "fedrecon+dualper", "fedrecgel",
+	} {
 		if _, err := methods.Named(name); err != nil {
 			t.Error(err)
 		}

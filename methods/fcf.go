@@ -41,8 +41,14 @@ func (m *FCF) Slots(int) []method.Slot {
 			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start}, Doc: "item rows",
 		},
-		fcfGram:  {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products, from the first round on"},
-		fcfGrad:  {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Doc: "gradient of the rows of a device's own items"},
+		fcfGram: {
+			Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d,
+			Doc: "the item rows' products, from the first round on",
+		},
+		fcfGrad: {
+			Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d,
+			Doc: "gradient of the rows of a device's own items",
+		},
 		fcfOuter: {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
 		fcfUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 		fcfM:     {Name: "item.m", Scope: server, PerItem: true, Dim: d, Doc: "Adam's first moment"},
@@ -103,7 +109,8 @@ func (m *FCF) Update(g *method.Global) {
 		all := float32(g.Users) / float32(g.Devices)
 		vec.Scale(-all, grad)
 		vec.Scale(all, g.Got[fcfOuter])
-		vec.Gemm(g.Items, d, d, vec.Rows(value, s), vec.Rows(g.Got[fcfOuter], g.Stride[fcfOuter]), make([]float32, vec.GemmRoom(d)), vec.Rows(grad, s))
+		vec.Gemm(g.Items, d, d, vec.Rows(value, s), vec.Rows(g.Got[fcfOuter], g.Stride[fcfOuter]),
+			make([]float32, vec.GemmRoom(d)), vec.Rows(grad, s))
 		vec.Axpy(m.Reg, value, grad)
 		vec.Scale(2, grad)
 		learn.NextAdam(m.LR, &g.Value[fcfSteps][0]).Move(grad, g.Value[fcfM], g.Value[fcfV], value)
@@ -116,7 +123,8 @@ func (m *FCF) Check() error {
 	case m.Dim < 1 || m.Dim > 1024:
 		return fmt.Errorf("dim = %d: want 1 to 1024", m.Dim)
 	case m.Alpha < 0 || m.Reg <= 0 || m.LR < 0 || m.Start < 0:
-		return fmt.Errorf("alpha = %g, reg = %g, lr = %g, start = %g: want 0 or more, and reg above 0", m.Alpha, m.Reg, m.LR, m.Start)
+		return fmt.Errorf("alpha = %g, reg = %g, lr = %g, start = %g: want 0 or more, and reg above 0", m.Alpha, m.Reg,
+			m.LR, m.Start)
 	}
 	return nil
 }

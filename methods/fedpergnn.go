@@ -40,8 +40,14 @@ const (
 func (m *FedPerGNN) Slots(int) []method.Slot {
 	shared := method.Shared
 	return append(m.net().slots(),
-		method.Slot{Name: "near", Scope: shared, Up: method.None, PerItem: true, Dim: m.Dim, Doc: "mean vector of the users who have an item, by attention"},
-		method.Slot{Name: "sum", Scope: shared, Up: method.Sum, PerItem: true, Dim: m.Dim + 1, Doc: "a device's vector and its weight, for each of its items"})
+		method.Slot{
+			Name: "near", Scope: shared, Up: method.None, PerItem: true, Dim: m.Dim,
+			Doc: "mean vector of the users who have an item, by attention",
+		},
+		method.Slot{
+			Name: "sum", Scope: shared, Up: method.Sum, PerItem: true, Dim: m.Dim + 1,
+			Doc: "a device's vector and its weight, for each of its items",
+		})
 }
 
 func (m *FedPerGNN) Head() *method.Head { return nil }

@@ -41,9 +41,18 @@ const (
 var rapHead = learn.Additive{Common: rapCommon, Own: rapOwn, Vector: rapScore, Bias: rapBias}
 
 func (m *FedRAP) Slots(int) []method.Slot {
-	normal, linear := method.Init{Kind: method.Normal, A: 1}, method.Init{Kind: method.Uniform, A: 1 / math.Sqrt(float64(m.Dim))}
-	common := method.Slot{Name: "common", Scope: method.Shared, PerItem: true, Dim: m.Dim, Init: normal, Doc: "the shared table"}
-	own := method.Slot{Name: "own", Scope: method.Private, PerItem: true, Dim: m.Dim, Init: normal, Doc: "the device's own table"}
+	normal, linear := method.Init{Kind: method.Normal, A: 1}, method.Init{
+		Kind: method.Uniform,
+		A:    1 / math.Sqrt(float64(m.Dim)),
+	}
+	common := method.Slot{
+		Name: "common", Scope: method.Shared, PerItem: true, Dim: m.Dim, Init: normal,
+		Doc: "the shared table",
+	}
+	own := method.Slot{
+		Name: "own", Scope: method.Private, PerItem: true, Dim: m.Dim, Init: normal,
+		Doc: "the device's own table",
+	}
 	rest := []method.Slot{
 		{Name: "score", Scope: method.Private, Rows: 1, Dim: m.Dim, Init: linear, Doc: "weights of the score function"},
 		{Name: "bias", Scope: method.Private, Rows: 1, Dim: 1, Init: linear, Doc: "bias of the score function"},
@@ -107,7 +116,10 @@ func (m *FedRAP) visitOf(of method.Learner, _ int, p plug) method.Visit {
 		l2 = m.weight(m.Mu)
 	}
 	var step method.Step
-	switch pulls := (learn.Pulls{Score: m.LR, Rows: m.RowLR, Decay: m.Decay, Apart: m.weight(m.Lambda), L1: l1, L2: l2}); {
+	switch pulls := (learn.Pulls{
+		Score: m.LR, Rows: m.RowLR, Decay: m.Decay, Apart: m.weight(m.Lambda), L1: l1,
+		L2: l2,
+	}); {
 	case m.Tables == "both" && of == method.Learner(m):
 		step = rapHead.Descend(of, pulls)
 	case m.Tables == "both":
@@ -117,7 +129,8 @@ func (m *FedRAP) visitOf(of method.Learner, _ int, p plug) method.Visit {
 		if m.Tables == "shared" {
 			loss = learn.Wrap(loss, learn.L1(0, l1), learn.L2(0, l2))
 		}
-		step = learn.Descend(loss, learn.SGD(0, m.RowLR, m.Decay), learn.SGD(1, m.LR, m.Decay), learn.SGD(2, m.LR, m.Decay))
+		step = learn.Descend(loss, learn.SGD(0, m.RowLR, m.Decay), learn.SGD(1, m.LR, m.Decay),
+			learn.SGD(2, m.LR, m.Decay))
 	}
 	return learn.Epochs(m.Epochs, m.Tol, learn.Alternate(append([]method.Step{step}, p.after...)...))
 }

@@ -43,17 +43,22 @@ func (m *FedRecGEL) Slots(int) []method.Slot {
 		out[i].Up = method.Gradient
 		for _, moment := range []string{".m", ".v"} {
 			out = append(out, method.Slot{
-				Name: out[i].Name + moment, Scope: method.Server, PerItem: out[i].PerItem, Rows: out[i].Rows, Dim: out[i].Dim,
+				Name: out[i].Name + moment, Scope: method.Server, PerItem: out[i].PerItem, Rows: out[i].Rows,
+				Dim: out[i].Dim,
 				Doc: "the coordinator's moment of " + out[i].Name,
 			})
 		}
 	}
-	return append(out, method.Slot{Name: "steps", Scope: method.Server, Rows: 1, Dim: 1, Doc: "the coordinator's count of steps"})
+	return append(out, method.Slot{
+		Name: "steps", Scope: method.Server, Rows: 1, Dim: 1,
+		Doc: "the coordinator's count of steps",
+	})
 }
 
 func (m *FedRecGEL) Visit(int) method.Visit {
 	shared, user := m.model().Groups()
-	loss := learn.SAM(learn.Pieces(learn.BCE(m)), learn.Sharp{Rho: m.RhoShared, Slots: shared}, learn.Sharp{Rho: m.RhoUser, Slots: user})
+	loss := learn.SAM(learn.Pieces(learn.BCE(m)), learn.Sharp{Rho: m.RhoShared, Slots: shared},
+		learn.Sharp{Rho: m.RhoUser, Slots: user})
 	var rules []learn.Rule
 	for _, i := range shared {
 		rules = append(rules, learn.Send(i))
@@ -90,7 +95,8 @@ func (m *FedRecGEL) Check() error {
 	case len(m.Layers) < 1 || len(m.Layers) > most:
 		return fmt.Errorf("layers: %d hidden layers, want 1 to %d", len(m.Layers), most)
 	case m.RhoShared.V < 0 || m.RhoUser.V < 0 || m.LR.V < 0 || m.ServerLR < 0:
-		return fmt.Errorf("rho-shared = %g, rho-user = %g, lr = %g, server-lr = %g: want 0 or more", m.RhoShared.V, m.RhoUser.V, m.LR.V, m.ServerLR)
+		return fmt.Errorf("rho-shared = %g, rho-user = %g, lr = %g, server-lr = %g: want 0 or more", m.RhoShared.V,
+			m.RhoUser.V, m.LR.V, m.ServerLR)
 	}
 	return nil
 }

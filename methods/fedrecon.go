@@ -24,7 +24,10 @@ type FedRecon struct {
 }
 
 func (m *FedRecon) net() net {
-	return net{dual: &dual{Dim: m.Dim, LR: learn.Const(0.1), Eta: m.Eta, Decay: m.Decay, Epochs: m.Epochs, Loss: m.Loss}, private: "all"}
+	return net{dual: &dual{
+		Dim: m.Dim, LR: learn.Const(0.1), Eta: m.Eta, Decay: m.Decay, Epochs: m.Epochs,
+		Loss: m.Loss,
+	}, private: "all"}
 }
 
 func (m *FedRecon) Slots(int) []method.Slot {

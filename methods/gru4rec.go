@@ -58,7 +58,8 @@ func (m *GRU4Rec) Check() error {
 	case m.Dim < 1 || m.Dim > 1024:
 		return fmt.Errorf("dim = %d: want 1 to 1024", m.Dim)
 	case m.Steps < 1 || m.Steps > 1000 || m.Run < 1 || m.Longest < 2:
-		return fmt.Errorf("steps = %d, run = %d, longest = %d: want 1 to 1000, 1 or more, and 2 or more", m.Steps, m.Run, m.Longest)
+		return fmt.Errorf("steps = %d, run = %d, longest = %d: want 1 to 1000, 1 or more, and 2 or more", m.Steps,
+			m.Run, m.Longest)
 	case !(m.Drop >= 0 && m.Drop < 1):
 		return fmt.Errorf("drop = %g: want a share from 0 to below 1", m.Drop)
 	}

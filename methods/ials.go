@@ -56,11 +56,23 @@ func (m *IALS) Slots(items int) []method.Slot {
 			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
 		},
-		alsGram:  {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
-		alsGrad:  {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Reach: reach, Doc: "gradient of the rows of a device's own items"},
-		alsOuter: {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Reach: reach, Fine: true, Doc: "a user's vector times itself"},
-		alsCurve: {Name: "curve", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Reach: reach * float64(items) / 2, Fine: true, Doc: "the same, times the number of its items"},
-		alsCount: {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Reach: 1, Doc: "1 for each item that a device has"},
+		alsGram: {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
+		alsGrad: {
+			Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Reach: reach,
+			Doc: "gradient of the rows of a device's own items",
+		},
+		alsOuter: {
+			Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Reach: reach, Fine: true,
+			Doc: "a user's vector times itself",
+		},
+		alsCurve: {
+			Name: "curve", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Reach: reach * float64(items) / 2,
+			Fine: true, Doc: "the same, times the number of its items",
+		},
+		alsCount: {
+			Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Reach: 1,
+			Doc: "1 for each item that a device has",
+		},
 		alsUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 		alsMove:  {Name: "move", Scope: server, PerItem: true, Dim: d, Doc: "momentum"},
 		alsN:     {Name: "n", Scope: server, PerItem: true, Dim: 1, Doc: "devices that have an item"},
@@ -135,11 +147,15 @@ func (m *IALS) Update(g *method.Global) {
 
 func (m *IALS) Check() error {
 	if m.Dim < 1 || m.Dim > 512 || m.Few < 1 || m.Average < 0 {
-		return fmt.Errorf("dim = %d, few = %d, average = %d: want 1 to 512, 1 or more, and 0 or more", m.Dim, m.Few, m.Average)
+		return fmt.Errorf("dim = %d, few = %d, average = %d: want 1 to 512, 1 or more, and 0 or more", m.Dim, m.Few,
+			m.Average)
 	}
 	return m.curve(0).Check()
 }
 
 func (m *IALS) curve(stride int) learn.Curve {
-	return learn.Curve{Dim: m.Dim, Stride: stride, A0: m.A0, Reg: m.Reg, Gamma: m.Gamma, Momentum: m.Momentum, Step: m.Step, Blur: m.Blur, Few: m.Few}
+	return learn.Curve{
+		Dim: m.Dim, Stride: stride, A0: m.A0, Reg: m.Reg, Gamma: m.Gamma, Momentum: m.Momentum,
+		Step: m.Step, Blur: m.Blur, Few: m.Few,
+	}
 }

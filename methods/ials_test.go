@@ -124,7 +124,10 @@ func rowsOf(table []float32, items, d int) []*mat.VecDense {
 func central(t testing.TB, split *data.Split, settings ...string) *als {
 	t.Helper()
 	m := with(t, &methods.ALS{}, settings...).(*methods.ALS)
-	x := &als{d: m.Dim, a0: m.A0, reg: m.Reg, own: make([][]uint32, split.Users()), p: make([]*mat.VecDense, split.Users()), n: make([]float64, split.Items())}
+	x := &als{
+		d: m.Dim, a0: m.A0, reg: m.Reg, own: make([][]uint32, split.Users()),
+		p: make([]*mat.VecDense, split.Users()), n: make([]float64, split.Items()),
+	}
 	for u, train := range trains(split) {
 		seen := map[uint32]bool{}
 		for _, i := range train {

@@ -150,7 +150,8 @@ func sketched(r *sim.Run, items, rank int) *mat.Dense {
 	for i := range items {
 		for j := range items {
 			if i != j {
-				b.Set(i, j, mat.Dot(rows.RowView(i).(*mat.VecDense).SliceVec(0, rank), rows.RowView(j).(*mat.VecDense).SliceVec(0, rank))/rows.At(j, rank))
+				b.Set(i, j, mat.Dot(rows.RowView(i).(*mat.VecDense).SliceVec(0, rank),
+					rows.RowView(j).(*mat.VecDense).SliceVec(0, rank))/rows.At(j, rank))
 			}
 		}
 	}

@@ -30,11 +30,26 @@ const (
 
 func (m *Markov) Slots(items int) []method.Slot {
 	return []method.Slot{
-		markNext:   {Name: "next", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items, Doc: "how often each item followed"},
-		markLike:   {Name: "popularity", Scope: method.Shared, Up: method.None, PerItem: true, Dim: 1, Doc: "how many devices have an item"},
-		markFollow: {Name: "follow", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: items, Doc: "which items followed which on the device"},
-		markCount:  {Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "1 for each item that the device has"},
-		markScore:  {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "how likely each item is the next"},
+		markNext: {
+			Name: "next", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items,
+			Doc: "how often each item followed",
+		},
+		markLike: {
+			Name: "popularity", Scope: method.Shared, Up: method.None, PerItem: true, Dim: 1,
+			Doc: "how many devices have an item",
+		},
+		markFollow: {
+			Name: "follow", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: items,
+			Doc: "which items followed which on the device",
+		},
+		markCount: {
+			Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1,
+			Doc: "1 for each item that the device has",
+		},
+		markScore: {
+			Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items,
+			Doc: "how likely each item is the next",
+		},
 	}
 }
 

@@ -56,7 +56,8 @@ func chain(m *methods.Markov, all [][]uint32, history []uint32, item uint32) flo
 	score := 0.0
 	for k := range min(m.Last, len(history)) {
 		i := history[len(history)-1-k]
-		score += math.Pow(m.Decay, float64(k)) * (followers(i, item) + m.Smooth*has/have) / (followers(i, math.MaxUint32) + m.Smooth)
+		score += math.Pow(m.Decay, float64(k)) * (followers(i, item) + m.Smooth*has/have) / (followers(i,
+			math.MaxUint32) + m.Smooth)
 	}
 	return score
 }

@@ -55,7 +55,10 @@ func (m *MetaMF) Slots(items int) []method.Slot {
 	d, c, h, zero := m.Dim, m.Memory, m.Hidden, method.Init{}
 	first, second, factor := (&generated{dim: d}).outputs()
 	s := []method.Slot{
-		metaUser:       {Name: "user", PerUser: true, Dim: d, Init: method.Init{Kind: method.Normal, A: m.Start}, Doc: "user embeddings"},
+		metaUser: {
+			Name: "user", PerUser: true, Dim: d, Init: method.Init{Kind: method.Normal, A: m.Start},
+			Doc: "user embeddings",
+		},
 		metaMemory:     plain("memory", "what turns an embedding into the collaborative vector", d, c, xavier(d, c)),
 		metaHidden:     plain("hidden", "hidden layers of the three heads", 3*h, c, xavier(c, h)),
 		metaHiddenBias: plain("hidden.bias", "their biases", 1, 3*h, zero),
@@ -65,8 +68,11 @@ func (m *MetaMF) Slots(items int) []method.Slot {
 		metaSecondBias: plain("second.bias", "its biases", 1, second, zero),
 		metaFactor:     plain("factor", "makes the item table's common factor", factor, h, xavier(h, factor)),
 		metaFactorBias: plain("factor.bias", "its biases", 1, factor, zero),
-		metaRows:       {Name: "rows", PerItem: true, Dim: metaWide * h, Init: xavier(h, metaWide*items), Doc: "makes an item's row of the table's other factor"},
-		metaRowsBias:   {Name: "rows.bias", PerItem: true, Dim: metaWide, Doc: "its biases"},
+		metaRows: {
+			Name: "rows", PerItem: true, Dim: metaWide * h, Init: xavier(h, metaWide*items),
+			Doc: "makes an item's row of the table's other factor",
+		},
+		metaRowsBias: {Name: "rows.bias", PerItem: true, Dim: metaWide, Doc: "its biases"},
 	}
 	return learn.ServerAdam(s)
 }
@@ -115,8 +121,10 @@ func (t *metaPass) move() {
 
 func (m *MetaMF) Check() error {
 	switch {
-	case m.Dim < 8 || m.Memory < 8 || m.Hidden < 8 || m.Dim%vec.Lanes+m.Memory%vec.Lanes+m.Hidden%vec.Lanes > 0 || m.Dim > 1024 || m.Memory > 1024 || m.Hidden > 1024:
-		return fmt.Errorf("dim = %d, memory = %d, hidden = %d: want multiples of %d up to 1024", m.Dim, m.Memory, m.Hidden, vec.Lanes)
+	case m.Dim < 8 || m.Memory < 8 || m.Hidden < 8 || m.Dim%vec.Lanes+m.Memory%vec.Lanes+m.Hidden%vec.Lanes > 0 ||
+		m.Dim > 1024 || m.Memory > 1024 || m.Hidden > 1024:
+		return fmt.Errorf("dim = %d, memory = %d, hidden = %d: want multiples of %d up to 1024", m.Dim, m.Memory,
+			m.Hidden, vec.Lanes)
 	case m.LR < 0 || m.Decay < 0 || m.Start < 0:
 		return fmt.Errorf("lr = %g, decay = %g, start = %g: want 0 or more", m.LR, m.Decay, m.Start)
 	}

@@ -104,7 +104,8 @@ func (t *metaPass) user(k int, samples []uint32) {
 	g := t.gen
 	g.make(t.val[metaUser][int(t.users[k])*t.Dim:][:t.Dim])
 	g.open()
-	t.s, t.hidden, t.z = grown(t.s, len(samples)*metaWide), grown(t.hidden, len(samples)*metaWide), grown(t.z, len(samples))
+	t.s, t.hidden, t.z = grown(t.s, len(samples)*metaWide), grown(t.hidden, len(samples)*metaWide),
+		grown(t.z, len(samples))
 	for _, x := range samples {
 		item := t.b.Item[x]
 		if t.place[item] == 0 {

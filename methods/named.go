@@ -13,7 +13,8 @@ import (
 func Named(name string) (method.Entry, error) {
 	base, rest, _ := strings.Cut(name, "+")
 	if base == "" || strings.HasSuffix(name, "+") {
-		return method.Entry{}, fmt.Errorf("%q is no method: write a method, or a method and a plug-in, such as fedncf+dualper", name)
+		return method.Entry{}, fmt.Errorf("%q is no method: write a method, or a method and a plug-in, such as "+
+			"fedncf+dualper", name)
 	}
 	e, err := find("method", base, All(), func(e method.Entry) string { return e.Name })
 	if err != nil || rest == "" && base == name {
@@ -96,24 +97,28 @@ func New(e method.Entry) method.Method {
 	return m
 }
 
-const sumCaution = "Exact sums are not private by themselves: the sum of an item that one device of a cohort has is that device's vector. Rows that fewer than `few` devices have are not learnt."
+const sumCaution = "Exact sums are not private by themselves: the sum of an item that one device of a cohort has is " +
+	"that device's vector. Rows that fewer than `few` devices have are not learnt."
 
 // alsGrid is what closed-form runs try where there is no preset: from a catalogue that
 // many users know to one that few do.
 var alsGrid = []string{"dim=64 a0=0.1", "dim=32 a0=0.3", "dim=32 a0=0.03 reg=0.03", "dim=16 a0=0.3"}
 
-const exactCaution = "Made for a privacy budget (`dp=epsilon=10`). Without one, exact sums are not private by themselves."
+const exactCaution = "Made for a privacy budget (`dp=epsilon=10`). Without one, exact sums are not private by " +
+	"themselves."
 
 // budgeted are Tacit's own methods that are made for a privacy budget.
 func budgeted() []method.Entry {
 	return []method.Entry{
 		{
-			Name: "oneshot", Title: "One-shot Gram", Paper: "Tacit's own; noise as by Dwork et al., Analyze Gauss, STOC 2014", New: func() method.Method { return &OneShot{} },
+			Name: "oneshot", Title: "One-shot Gram", Paper: "Tacit's own; noise as by Dwork et al., Analyze Gauss, " +
+				"STOC 2014", New: func() method.Method { return &OneShot{} },
 			Options: map[string]string{"rounds": "2"},
 			Caution: "Items outside the head are ranked by their counts alone. " + exactCaution,
 		},
 		{
-			Name: "norm-grad", Title: "Normalised gradient", Paper: "Tacit's own; a form of DP-FedAvg, McMahan et al., Learning Differentially Private Recurrent Language Models, ICLR 2018",
+			Name: "norm-grad", Title: "Normalised gradient", Paper: "Tacit's own; a form of DP-FedAvg, McMahan et " +
+				"al., Learning Differentially Private Recurrent Language Models, ICLR 2018",
 			New:     func() method.Method { return &NormGrad{} },
 			Options: map[string]string{"rounds": "20", "negatives": "1", "eval-every": "10"},
 			Caution: exactCaution,

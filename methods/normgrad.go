@@ -15,7 +15,8 @@ import (
 // vector p in closed form, as iALS does, and sends (1 - p.q) p for its own items and -(p.q) p
 // for negatives, all of it scaled to a length of 1, always: no bound has to be guessed, and
 // who has little to say is heard as well. The coordinator adds the sum, with noise, times a
-// rate to the rows, and shrinks them by what it knows of that noise. To recommend, the newest items of a history weigh most.
+// rate to the rows, and shrinks them by what it knows of that noise. To recommend, the newest items
+// of a history weigh most.
 type NormGrad struct {
 	Dim   int     `default:"16" range:"8|16|32" doc:"embedding dimension"`
 	LR    float64 `default:"0.01" range:"1e-3..0.1,log" doc:"rate of the coordinator's steps, on the sum"`
@@ -45,10 +46,14 @@ func (m *NormGrad) slots(from int) []method.Slot {
 			Init: method.Init{Kind: method.Normal, A: m.Start / math.Sqrt(float64(d))}, Doc: "item rows",
 		},
 		ngGram: {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
-		ngGrad: {Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Doc: "gradient of the rows, at unit length"},
+		ngGrad: {
+			Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d,
+			Doc: "gradient of the rows, at unit length",
+		},
 		ngUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 		ngRaw:  {Name: "raw", Scope: method.Server, PerItem: true, Dim: d, Doc: "the rows with all their noise"},
-		ngTold: {Name: "told", Scope: method.Server, Rows: 1, Dim: 2, Doc: "steps, and the variance of the noise in the rows"},
+		ngTold: {Name: "told", Scope: method.Server, Rows: 1, Dim: 2, Doc: "steps, and the variance of the noise in " +
+			"the rows"},
 	}
 	for i := range out {
 		out[i].Name = strings.Repeat("g-", min(from, 1)) + out[i].Name
@@ -140,9 +145,11 @@ func (m *NormGrad) step(g *method.Global, from int) {
 func (m *NormGrad) Check() error {
 	switch {
 	case m.Dim < 1 || m.Dim > 512 || !(m.LR > 0) || !(m.Start > 0) || !(m.A0 > 0) || !(m.Reg > 0):
-		return fmt.Errorf("dim = %d, lr = %g, start = %g, a0 = %g, reg = %g: want 1 to 512, and the others above 0", m.Dim, m.LR, m.Start, m.A0, m.Reg)
+		return fmt.Errorf("dim = %d, lr = %g, start = %g, a0 = %g, reg = %g: want 1 to 512, and the others above 0",
+			m.Dim, m.LR, m.Start, m.A0, m.Reg)
 	case !(m.Rho >= 0 && m.Rho <= 1) || !(m.Boost >= 0) || !(m.Base >= 0) || m.Boost+m.Base == 0:
-		return fmt.Errorf("rho = %g, boost = %g, base = %g: want rho from 0 to 1, and not both others 0", m.Rho, m.Boost, m.Base)
+		return fmt.Errorf("rho = %g, boost = %g, base = %g: want rho from 0 to 1, and not both others 0", m.Rho,
+			m.Boost, m.Base)
 	}
 	return nil
 }

@@ -48,13 +48,26 @@ func (m *OneShot) table(items int) learn.Spectral {
 func (m *OneShot) Slots(items int) []method.Slot {
 	shared, server, wide := method.Shared, method.Server, m.head(items).Len()
 	return []method.Slot{
-		oneItem:  {Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: m.Rank + 2, Doc: "eigenvectors by item, whether it is outside the head, and where it comes then"},
-		onePlace: {Name: "place", Scope: shared, Up: method.None, PerItem: true, Dim: 2, Doc: "an item's place in the head, from 1, or 0; and its weight"},
-		oneCount: {Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "a device's items, each as 1/sqrt(n), in the first round"},
-		oneGram:  {Name: "gram", Scope: shared, Up: method.Sum, Sparse: true, Rows: 1, Dim: wide, Doc: "a device's items of the head times themselves, in later rounds"},
+		oneItem: {
+			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: m.Rank + 2,
+			Doc: "eigenvectors by item, whether it is outside the head, and where it comes then",
+		},
+		onePlace: {
+			Name: "place", Scope: shared, Up: method.None, PerItem: true, Dim: 2,
+			Doc: "an item's place in the head, from 1, or 0; and its weight",
+		},
+		oneCount: {
+			Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1,
+			Doc: "a device's items, each as 1/sqrt(n), in the first round",
+		},
+		oneGram: {
+			Name: "gram", Scope: shared, Up: method.Sum, Sparse: true, Rows: 1, Dim: wide,
+			Doc: "a device's items of the head times themselves, in later rounds",
+		},
 		oneUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: m.Rank + 2, Doc: "the user's vector"},
 		oneTotal: {Name: "total", Scope: server, Rows: 1, Dim: wide, Doc: "the sums of later rounds"},
-		oneTold:  {Name: "told", Scope: server, Rows: 1, Dim: 2, Doc: "how many those are, and the variance of their noise"},
+		oneTold: {Name: "told", Scope: server, Rows: 1, Dim: 2, Doc: "how many those are, and the variance of " +
+			"their noise"},
 	}
 }
 
@@ -116,12 +129,14 @@ func (m *OneShot) visit(w *method.Work) {
 
 func (m *OneShot) Ready(int) method.Visit {
 	return method.Visit{History: true, Run: func(w *method.Work) {
-		m.serve(w, math.Sqrt(float64(m.head(w.Items).N))+1) // no score is further below the mean than sqrt(n) deviations
+		// no score is further below the mean than sqrt(n) deviations
+		m.serve(w, math.Sqrt(float64(m.head(w.Items).N))+1)
 	}}
 }
 
 func (m *OneShot) serve(w *method.Work, below float64) {
-	m.table(w.Items).Serve(w, learn.Recency{Rho: m.Fade, Boost: 1 - m.Old, Base: m.Old}, &w.View[oneItem], &w.View[onePlace], below, w.View[oneUser].Val)
+	m.table(w.Items).Serve(w, learn.Recency{Rho: m.Fade, Boost: 1 - m.Old, Base: m.Old}, &w.View[oneItem],
+		&w.View[onePlace], below, w.View[oneUser].Val)
 }
 
 func (m *OneShot) Update(g *method.Global) {
@@ -135,7 +150,8 @@ func (m *OneShot) Update(g *method.Global) {
 	told[0], told[1] = told[0]+1, told[1]+float32(float64(g.Noise*g.Noise))
 	scale := float64(g.Users) / float64(g.Devices) / float64(told[0])
 	sum := m.head(g.Items).Matrix(g.Value[oneTotal], scale)
-	m.table(g.Items).Embed(sum, scale*math.Sqrt(float64(told[1])), g.Users, place, g.Stride[onePlace], item, g.Stride[oneItem])
+	m.table(g.Items).Embed(sum, scale*math.Sqrt(float64(told[1])), g.Users, place, g.Stride[onePlace], item,
+		g.Stride[oneItem])
 }
 
 func (m *OneShot) Check() error {
@@ -144,7 +160,8 @@ func (m *OneShot) Check() error {
 	case m.HeadItems < 2 || m.HeadItems > 20000 || m.Rank < 1 || m.Rank > 512:
 		return fmt.Errorf("head-items = %d, rank = %d: want 2 to 20000, and 1 to 512", m.HeadItems, m.Rank)
 	case !(m.Damp >= 0) || !unit(m.Flat) || !unit(m.Old) || !unit(m.Fade) || !(m.CountShare > 0 && m.CountShare < 1):
-		return fmt.Errorf("damp = %g, flat = %g, fade = %g, old = %g, count-share = %g: want damp from 0, the others from 0 to 1, and count-share between them", m.Damp, m.Flat, m.Fade, m.Old, m.CountShare)
+		return fmt.Errorf("damp = %g, flat = %g, fade = %g, old = %g, count-share = %g: want damp from 0, the "+
+			"others from 0 to 1, and count-share between them", m.Damp, m.Flat, m.Fade, m.Old, m.CountShare)
 	}
 	return nil
 }

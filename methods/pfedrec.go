@@ -136,11 +136,13 @@ func (n net) check() error {
 	case n.private == "all" || n.private == "none" && len(n.layers) > 0:
 		return nil
 	case len(n.layers) == 0:
-		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays; add layers=64,16, or private=all", n.private)
+		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays; "+
+			"add layers=64,16, or private=all", n.private)
 	}
 	for _, s := range strings.Split(n.private, ",") {
 		if k, err := strconv.Atoi(strings.TrimSpace(s)); err != nil || k < 1 || k > n.score().Layers() {
-			return fmt.Errorf("private = %s: want all, none, or numbers of layers from 1 to %d", n.private, n.score().Layers())
+			return fmt.Errorf("private = %s: want all, none, or numbers of layers from 1 to %d", n.private,
+				n.score().Layers())
 		}
 	}
 	return nil

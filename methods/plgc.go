@@ -44,7 +44,8 @@ func plgc(base method.Method) (method.Method, error) {
 	_, fits := method.As[tabled](base)
 	_, twice := method.As[*PLGC](base)
 	if !ok || !fits || twice {
-		return nil, errors.New("plgc fits fedmf, fedncf, pfedrec and fedrap, once, and the first two with dualper: methods with own rows beside the downloaded ones")
+		return nil, errors.New("plgc fits fedmf, fedncf, pfedrec and fedrap, once, and the first two with dualper: " +
+			"methods with own rows beside the downloaded ones")
 	}
 	return &PLGC{Learner: b}, nil
 }
@@ -64,12 +65,16 @@ func (m *PLGC) measures() bool { return m.mixes() && m.NTK != "fixed" && m.NTKSc
 func (m *PLGC) Slots(items int) []method.Slot {
 	s, b := m.Learner.Slots(items), m.blend()
 	for i := range s {
-		if s[i].Scope == method.Shared && s[i].Serve == method.Fresh && m.Serve == "mixed" && m.mixes() && b.Own == b.Frozen {
+		if s[i].Scope == method.Shared && s[i].Serve == method.Fresh && m.Serve == "mixed" && m.mixes() &&
+			b.Own == b.Frozen {
 			s[i].Serve = method.Tuned
 		}
 	}
 	if m.measures() {
-		s = append(s, method.Slot{Name: balance, Scope: method.Private, Rows: 1, Dim: 2, Doc: "weight of the device's own rows, and how often it was measured"})
+		s = append(s, method.Slot{
+			Name: balance, Scope: method.Private, Rows: 1, Dim: 2,
+			Doc: "weight of the device's own rows, and how often it was measured",
+		})
 	}
 	return s
 }
@@ -144,7 +149,8 @@ func (m *PLGC) Check() error {
 		return errors.New("tables = own: plgc needs a table that is downloaded")
 	}
 	if m.NTKStart < 0 || m.NTKStart > 1 || m.Decor.V < 0 || m.DecorOff < 0 {
-		return fmt.Errorf("ntk-start = %g, decor = %g, decor-off = %g: want 0 or more, and ntk-start at most 1", m.NTKStart, m.Decor.V, m.DecorOff)
+		return fmt.Errorf("ntk-start = %g, decor = %g, decor-off = %g: want 0 or more, and ntk-start at most 1",
+			m.NTKStart, m.Decor.V, m.DecorOff)
 	}
 	return nil
 }

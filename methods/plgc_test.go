@@ -113,9 +113,11 @@ func TestPLGCAndDualPerFitInEitherOrder(t *testing.T) {
 	alike(t, "fedncf+dualper+plgc", "fedncf+plgc+dualper", false)
 	alike(t, "fedmf+dualper+plgc", "pfedrec+plgc", false)
 	for name, want := range map[string]string{
-		"fedmf+plgc+plgc": "plgc fits fedmf, fedncf, pfedrec and fedrap, once", "fedrecon+plgc": "plgc fits", "fcf+plgc": "plgc fits", "mf+plgc": "plgc fits",
-		"local+plgc": "plgc fits", "fedrecon+dualper+plgc": "plgc fits", "pfedrec+plgc+dualper": "dualper fits", "fedmf+dualper+plgc+dualper": "dualper fits",
-		"fedrap+dualper": "dualper fits",
+		"fedmf+plgc+plgc": "plgc fits fedmf, fedncf, pfedrec and fedrap, once", "fedrecon+plgc": "plgc fits",
+		"fcf+plgc": "plgc fits", "mf+plgc": "plgc fits",
+		"local+plgc": "plgc fits", "fedrecon+dualper+plgc": "plgc fits", "pfedrec+plgc+dualper": "dualper fits",
+		"fedmf+dualper+plgc+dualper": "dualper fits",
+		"fedrap+dualper":             "dualper fits",
 	} {
 		if _, err := Named(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

@@ -28,7 +28,10 @@ func (m *PrivRecCen) Bind(f *rows.Features) error {
 }
 
 func (m *PrivRecCen) model() featured {
-	return featured{Dim: m.Dim, Layers: m.Layers, Activation: m.Activation, Numbers: m.Numbers, Start: m.Start, net: m.net.net}
+	return featured{
+		Dim: m.Dim, Layers: m.Layers, Activation: m.Activation, Numbers: m.Numbers, Start: m.Start,
+		net: m.net.net,
+	}
 }
 
 func (m *PrivRecCen) Slots(int) []method.Slot {

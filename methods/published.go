@@ -11,7 +11,8 @@ var published = []struct {
 	{
 		// The paper's own table was not seen. What is here is the middle of its rho sweep;
 		// that of lastfm-2k is left out, since a constant was added to it before it was drawn.
-		gel + ": not its table, but the rho sweep in the history of the authors' code, best round on test, where NDCG on FilmTrust goes from .773 to .818", "fedrecgel",
+		gel + ": not its table, but the rho sweep in the history of the authors' code, best round on test, where " +
+			"NDCG on FilmTrust goes from .773 to .818", "fedrecgel",
 		[]string{"filmtrust", "amazon-video", "qb-article"},
 		map[string][]float64{"fedrecgel": {91.77, 81.75, 62.71, 41.26, 89.93, 62.76}},
 	},
@@ -63,10 +64,22 @@ var hits20 = map[string]map[string]float64{
 
 // noised holds PFedRec's Table 4: Laplace noise of each scale on what devices send.
 var noised = map[string]map[string][2]float64{
-	"ml-100k":      {"laplace:0.1": {71.45, 43.36}, "laplace:0.2": {71.26, 43.30}, "laplace:0.3": {71.13, 43.22}, "laplace:0.4": {70.84, 43.14}, "laplace:0.5": {70.88, 43.21}},
-	"ml-1m":        {"laplace:0.1": {73.13, 44.16}, "laplace:0.2": {73.19, 44.25}, "laplace:0.3": {73.05, 44.26}, "laplace:0.4": {73.18, 44.23}, "laplace:0.5": {73.08, 44.18}},
-	"lastfm-2k":    {"laplace:0.1": {82.04, 72.41}, "laplace:0.2": {81.91, 72.23}, "laplace:0.3": {81.85, 72.43}, "laplace:0.4": {81.98, 72.39}, "laplace:0.5": {81.88, 72.36}},
-	"amazon-video": {"laplace:0.1": {59.31, 37.97}, "laplace:0.2": {59.29, 37.92}, "laplace:0.3": {59.21, 37.83}, "laplace:0.4": {59.15, 37.81}, "laplace:0.5": {59.06, 37.34}},
+	"ml-100k": {
+		"laplace:0.1": {71.45, 43.36}, "laplace:0.2": {71.26, 43.30}, "laplace:0.3": {71.13, 43.22},
+		"laplace:0.4": {70.84, 43.14}, "laplace:0.5": {70.88, 43.21},
+	},
+	"ml-1m": {
+		"laplace:0.1": {73.13, 44.16}, "laplace:0.2": {73.19, 44.25}, "laplace:0.3": {73.05, 44.26},
+		"laplace:0.4": {73.18, 44.23}, "laplace:0.5": {73.08, 44.18},
+	},
+	"lastfm-2k": {
+		"laplace:0.1": {82.04, 72.41}, "laplace:0.2": {81.91, 72.23}, "laplace:0.3": {81.85, 72.43},
+		"laplace:0.4": {81.98, 72.39}, "laplace:0.5": {81.88, 72.36},
+	},
+	"amazon-video": {
+		"laplace:0.1": {59.31, 37.97}, "laplace:0.2": {59.29, 37.92}, "laplace:0.3": {59.21, 37.83},
+		"laplace:0.4": {59.15, 37.81}, "laplace:0.5": {59.06, 37.34},
+	},
 }
 
 // Published returns what a paper reports for a method on a data set with noise on
@@ -74,14 +87,20 @@ var noised = map[string]map[string][2]float64{
 func Published(name, data, noise string) *method.Published {
 	if noise != "none" {
 		if p, ok := noised[data][noise]; ok && (name == "pfedrec" || name == "fedmf+dualper") {
-			return &method.Published{HR10: p[0] / 100, NDCG10: p[1] / 100, Source: ijcai + ", Table 4", Protocol: "paper"}
+			return &method.Published{
+				HR10: p[0] / 100, NDCG10: p[1] / 100, Source: ijcai + ", Table 4",
+				Protocol: "paper",
+			}
 		}
 		return nil
 	}
 	for _, t := range published {
 		for i, d := range t.data {
 			if row := t.rows[name]; row != nil && d == data {
-				return &method.Published{HR10: row[2*i] / 100, NDCG10: row[2*i+1] / 100, HR20: hits20[data][name] / 100, Source: t.source, Protocol: t.protocol}
+				return &method.Published{
+					HR10: row[2*i] / 100, NDCG10: row[2*i+1] / 100,
+					HR20: hits20[data][name] / 100, Source: t.source, Protocol: t.protocol,
+				}
 			}
 		}
 	}

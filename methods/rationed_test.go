@@ -40,7 +40,10 @@ type lone struct {
 
 func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 	t.Helper()
-	p, err := local.NewPlan(m, local.Options{Items: items, Users: 9, Negatives: 3, Rounds: 4, Batch: 32, Seed: 1, Guarded: true})
+	p, err := local.NewPlan(m, local.Options{
+		Items: items, Users: 9, Negatives: 3, Rounds: 4, Batch: 32, Seed: 1,
+		Guarded: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,8 @@ func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 		if p.Slots[i].Scope != method.Shared || wild == 0 {
 			continue
 		}
-		if name := p.Slots[i].Name; (name == "gram" || name == "g-gram") && !p.Slots[i].Sparse { // one that can be solved with
+		// one that can be solved with
+		if name := p.Slots[i].Name; (name == "gram" || name == "g-gram") && !p.Slots[i].Sparse {
 			for k := range p.Slots[i].Rows {
 				mem.Value(i)[k*8+k] = float32(float64(wild * wild))
 			}
@@ -106,7 +110,8 @@ func TestNoHistoryMakesAnUpdateLongerThanOne(t *testing.T) {
 				for round := range 3 {
 					out, flat := l.send(train, 1, round)
 					if out.Length != 0 && math.Abs(out.Length-1) > 1e-5 {
-						t.Errorf("%s, values around %g, round %d, history %q: the update has a length of %g, want 1 or 0", name, wild, round+1, what, out.Length)
+						t.Errorf("%s, values around %g, round %d, history %q: the update has a length of %g, want 1 "+
+							"or 0", name, wild, round+1, what, out.Length)
 					}
 					if what == "some" && wild == 1 && out.Length == 0 {
 						t.Errorf("%s, round %d: nothing is sent", name, round+1)
@@ -117,7 +122,8 @@ func TestNoHistoryMakesAnUpdateLongerThanOne(t *testing.T) {
 					}
 					b := privacy.Bound{Clip: 1, Levels: 1 << 20}
 					if got, most := math.Sqrt(square), b.Sensitivity(n); got > most {
-						t.Errorf("%s, round %d, history %q: integers of length %.0f, and the noise counts on %.0f", name, round+1, what, got, most)
+						t.Errorf("%s, round %d, history %q: integers of length %.0f, and the noise counts on %.0f",
+							name, round+1, what, got, most)
 					}
 				}
 			}
@@ -157,7 +163,8 @@ func TestOneDeviceMovesASumByItsBoundAtMost(t *testing.T) {
 			}
 			b := privacy.Bound{Clip: 1, Levels: 1 << 20}
 			if got, most := math.Sqrt(square), b.Sensitivity(n); got > most || got < 0.99*b.Levels {
-				t.Errorf("%s, round %d: the sum moves by %.0f, want about %.0f and no more than %.0f", name, round+1, got, b.Levels, most)
+				t.Errorf("%s, round %d: the sum moves by %.0f, want about %.0f and no more than %.0f", name, round+1,
+					got, b.Levels, most)
 			}
 		}
 	}
@@ -240,8 +247,10 @@ func TestARationedRunSpendsItsBudgetExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 		spent, _, err := one.Spent()
-		if err != nil || spent.Epsilon > 3 || spent.Epsilon < 2.999 || one.Engine.Next != 5 || string(spent.Accountant) != "exact" {
-			t.Errorf("%s: %d rounds cost %v by %s (%v), want 5 that cost 3", name, one.Engine.Next, spent.Epsilon, spent.Accountant, err)
+		if err != nil || spent.Epsilon > 3 || spent.Epsilon < 2.999 || one.Engine.Next != 5 ||
+			string(spent.Accountant) != "exact" {
+			t.Errorf("%s: %d rounds cost %v by %s (%v), want 5 that cost 3", name, one.Engine.Next, spent.Epsilon,
+				spent.Accountant, err)
 		}
 		if got := len(one.Engine.Ledger.Events()); got != kinds[name] {
 			t.Errorf("%s: the ledger has %d kinds of events, want %d", name, got, kinds[name])
@@ -257,8 +266,10 @@ func TestARationedRunSpendsItsBudgetExactly(t *testing.T) {
 		if err := errors.Join(half.Save(&file, "x"), again.Load(&file, "x"), toTheEnd(again)); err != nil {
 			t.Fatal(err)
 		}
-		if paid, _, err := again.Spent(); err != nil || paid.Epsilon != spent.Epsilon || again.Digest() != one.Digest() {
-			t.Errorf("%s: resumed, it has paid %v (%v) and has the digest %s; want %v and %s", name, paid.Epsilon, err, again.Digest(), spent.Epsilon, one.Digest())
+		if paid, _, err := again.Spent(); err != nil || paid.Epsilon != spent.Epsilon ||
+			again.Digest() != one.Digest() {
+			t.Errorf("%s: resumed, it has paid %v (%v) and has the digest %s; want %v and %s", name, paid.Epsilon, err,
+				again.Digest(), spent.Epsilon, one.Digest())
 		}
 	}
 }
@@ -269,7 +280,8 @@ func TestDistributedTrustWorksInEveryPhase(t *testing.T) {
 	var o sim.Options
 	param.Defaults(&o)
 	o.Rounds, o.Negatives, o.Secagg, o.EvalEvery = 3, 1, "on", 1000
-	err := errors.Join(o.DP.UnmarshalText([]byte("epsilon=8,delta=1e-4,against=distributed,least=8")), o.Cohort.UnmarshalText([]byte("16")))
+	err := errors.Join(o.DP.UnmarshalText([]byte("epsilon=8,delta=1e-4,against=distributed,least=8")),
+		o.Cohort.UnmarshalText([]byte("16")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +303,8 @@ func TestABudgetOfTenLeavesMoreThanPopularity(t *testing.T) {
 	if os.Getenv("TACIT_DATA") == "" {
 		t.Skip("$TACIT_DATA is not set: there is no ml-100k to learn from")
 	}
-	src, err := experiment.OpenData(&experiment.Settings{Data: "ml-100k", MinRows: 3, Dedup: "none", Header: "auto"}, os.Getenv("TACIT_DATA"))
+	src, err := experiment.OpenData(&experiment.Settings{Data: "ml-100k", MinRows: 3, Dedup: "none", Header: "auto"},
+		os.Getenv("TACIT_DATA"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +316,10 @@ func TestABudgetOfTenLeavesMoreThanPopularity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, m := range map[string]method.Method{"oneshot": with(t, &methods.OneShot{}, "head-items=500"), "norm-grad": with(t, &methods.NormGrad{})} {
+	for name, m := range map[string]method.Method{
+		"oneshot":   with(t, &methods.OneShot{}, "head-items=500"),
+		"norm-grad": with(t, &methods.NormGrad{}),
+	} {
 		rounds := map[string]int{"oneshot": 2, "norm-grad": 10}[name]
 		r, err := budgetRun(t, split, m, "epsilon=10", rounds, 2)
 		if err != nil {

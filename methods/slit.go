@@ -29,11 +29,23 @@ const (
 
 func (m *SLIT) Slots(items int) []method.Slot {
 	return []method.Slot{
-		slitWeight: {Name: "weight", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items, Doc: "what an item says of each that may come"},
-		slitPast:   {Name: "past", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Doc: "decayed pairs of what was, by half of the matrix"},
-		slitNext:   {Name: "next", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: items, Doc: "decayed pairs of an item and one that came after it"},
-		slitCount:  {Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1, Doc: "1 for each item with one before and one after it"},
-		slitScore:  {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
+		slitWeight: {
+			Name: "weight", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items,
+			Doc: "what an item says of each that may come",
+		},
+		slitPast: {
+			Name: "past", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
+			Doc: "decayed pairs of what was, by half of the matrix",
+		},
+		slitNext: {
+			Name: "next", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: items,
+			Doc: "decayed pairs of an item and one that came after it",
+		},
+		slitCount: {
+			Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1,
+			Doc: "1 for each item with one before and one after it",
+		},
+		slitScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
 	}
 }
 
@@ -63,7 +75,8 @@ func (m *SLIT) Ready(int) method.Visit {
 func (m *SLIT) Update(g *method.Global) {
 	keep := learn.Common(g.Got[slitCount], g.Items, g.Stride[slitCount], m.Few)
 	scale(g, slitPast, slitNext)
-	m.model().Weights(keep, g.Got[slitPast], g.Stride[slitPast], g.Got[slitNext], g.Stride[slitNext], g.Value[slitWeight])
+	m.model().Weights(keep, g.Got[slitPast], g.Stride[slitPast], g.Got[slitNext], g.Stride[slitNext],
+		g.Value[slitWeight])
 }
 
 func (m *SLIT) Check() error {

@@ -40,7 +40,10 @@ func (m *ials) Slots(int) []method.Slot {
 		return method.Slot{Name: name, Scope: method.Shared, Up: method.Sum, PerItem: items, Rows: rows, Dim: dim}
 	}
 	return []method.Slot{
-		iaItem:  {Name: "item", Scope: method.Shared, Up: method.None, PerItem: true, Dim: d, Init: method.Init{Kind: method.Normal, A: 0.1 / math.Sqrt(float64(d))}},
+		iaItem: {
+			Name: "item", Scope: method.Shared, Up: method.None, PerItem: true, Dim: d,
+			Init: method.Init{Kind: method.Normal, A: 0.1 / math.Sqrt(float64(d))},
+		},
 		iaGram:  {Name: "gram", Scope: method.Shared, Up: method.None, Rows: d, Dim: d},
 		iaCount: sum("count", true, 0, 1),
 		iaGrad:  sum("grad", true, 0, d),

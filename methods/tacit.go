@@ -40,9 +40,18 @@ func (m *Tacit) Slots(items int) []method.Slot {
 	f, shared, reach := m.memory().Wide(), method.Shared, m.memory().Reach()
 	return append(append(m.IALS.Slots(items),
 		method.Slot{Name: "head", Scope: shared, Up: method.None, PerItem: true, Dim: f, Doc: "the sequence head"},
-		method.Slot{Name: "square", Scope: shared, Up: method.Sum, Rows: f, Dim: f, Reach: reach * float64(items), Fine: true, Doc: "memories times themselves, in the head's round"},
-		method.Slot{Name: "next", Scope: shared, Up: method.Sum, PerItem: true, Dim: f, Reach: reach, Doc: "the memory before each item, in the head's round"},
-		method.Slot{Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: m.pairs(items).grid().Len(), Reach: 2, Fine: true, Doc: "how well each setting ranks a device's newest item, in the last round"},
+		method.Slot{
+			Name: "square", Scope: shared, Up: method.Sum, Rows: f, Dim: f, Reach: reach * float64(items),
+			Fine: true, Doc: "memories times themselves, in the head's round",
+		},
+		method.Slot{
+			Name: "next", Scope: shared, Up: method.Sum, PerItem: true, Dim: f, Reach: reach,
+			Doc: "the memory before each item, in the head's round",
+		},
+		method.Slot{
+			Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: m.pairs(items).grid().Len(), Reach: 2,
+			Fine: true, Doc: "how well each setting ranks a device's newest item, in the last round",
+		},
 		method.Slot{Name: "choice", Scope: shared, Up: method.None, Rows: 1, Dim: 1, Doc: "the best of them, from 1"},
 		method.Slot{Name: "memory", Scope: method.Ephemeral, Rows: 1, Dim: f, Doc: "decayed sums of the history"},
 	), m.pairs(items).slots(items)...)
@@ -64,14 +73,16 @@ func (m *Tacit) Visit(items int) method.Visit {
 		switch past := w.History[:max(len(w.History)-1, 0)]; w.Phase {
 		case tacHeads: // the newest item is kept for judging
 			if len(past) > 1 {
-				m.memory().Sums(w, &w.View[alsItem], past, first(w, tacNext), &w.View[tacNext], &w.View[tacSquare], w.View[tacMemory].Val)
+				m.memory().Sums(w, &w.View[alsItem], past, first(w, tacNext), &w.View[tacNext], &w.View[tacSquare],
+					w.View[tacMemory].Val)
 				learn.Among(w, past[1:], first(w, alsCount), &w.View[alsCount])
 				pairs.sums(w, past)
 			}
 		case tacChooses:
 			if len(past) > 0 {
 				recent := func(r learn.Recency) []float32 { return m.recent(w, r, past) }
-				pairs.grid().Judge(w, w.History[len(past)], m.follow(w, past), pairs.scores(w, past), recent, w.View[tacMerit].Val)
+				pairs.grid().Judge(w, w.History[len(past)], m.follow(w, past), pairs.scores(w, past), recent,
+					w.View[tacMerit].Val)
 			}
 		default:
 			m.IALS.visit(w)
@@ -83,7 +94,8 @@ func (m *Tacit) Visit(items int) method.Visit {
 func (m *Tacit) recent(w *method.Work, r learn.Recency, history []uint32) []float32 {
 	user, scores := w.View[alsUser].Val, w.Room(10, w.Items)
 	items, weight, total := r.Weights(w, history)
-	learn.Least(w, &w.View[alsItem], &w.View[alsGram], items, weight, weight, m.A0, m.Reg*(total+m.A0*float64(w.Items)), user)
+	learn.Least(w, &w.View[alsItem], &w.View[alsGram], items, weight, weight, m.A0,
+		m.Reg*(total+m.A0*float64(w.Items)), user)
 	learn.Level(&w.View[alsItem], user, scores)
 	return scores
 }

@@ -28,10 +28,23 @@ const (
 // tacGrid is what devices judge in the last round, and tacWider what they judge where there
 // are pairs.
 var (
-	tacRecency = []learn.Recency{{Rho: 0.8, Boost: 2, Base: 0.05}, {Base: 1}, {Rho: 0.7, Boost: 5, Base: 0.05}, {Rho: 0.9, Boost: 3, Base: 0.05}}
-	tacGrid    = learn.Grid{Recency: tacRecency, Share: []learn.Share{{Head: 0.3}, {}, {Head: 0.15}, {Head: 0.5}}}
-	tacWider   = learn.Grid{Recency: tacRecency, Share: []learn.Share{
-		{Head: 0.3}, {}, {Head: 0.15}, {Head: 0.5}, {Items: 0.2}, {Items: 0.4}, {Items: 0.6}, {Head: 0.15, Items: 0.2}, {Head: 0.15, Items: 0.4},
+	tacRecency = []learn.Recency{
+		{Rho: 0.8, Boost: 2, Base: 0.05},
+		{Base: 1},
+		{Rho: 0.7, Boost: 5, Base: 0.05},
+		{Rho: 0.9, Boost: 3, Base: 0.05},
+	}
+	tacGrid  = learn.Grid{Recency: tacRecency, Share: []learn.Share{{Head: 0.3}, {}, {Head: 0.15}, {Head: 0.5}}}
+	tacWider = learn.Grid{Recency: tacRecency, Share: []learn.Share{
+		{Head: 0.3},
+		{},
+		{Head: 0.15},
+		{Head: 0.5},
+		{Items: 0.2},
+		{Items: 0.4},
+		{Items: 0.6},
+		{Head: 0.15, Items: 0.2},
+		{Head: 0.15, Items: 0.4},
 	}}
 )
 
@@ -52,10 +65,22 @@ func (p pairs) slots(items int) []method.Slot {
 	}
 	shared := method.Shared
 	return []method.Slot{
-		{Name: "weight", Scope: shared, Up: method.None, PerItem: true, Dim: items, Doc: "what an item says of each that may come"},
-		{Name: "past", Scope: shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Reach: 6, Doc: "decayed pairs of what was, by half of the matrix, in the head's round"},
-		{Name: "after", Scope: shared, Up: method.Sum, PerItem: true, Dim: items, Reach: 2, Doc: "decayed pairs of an item and one that came after it, in the head's round"},
-		{Name: "within", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Reach: 1, Doc: "1 for each item with one before and one after it, in the head's round"},
+		{
+			Name: "weight", Scope: shared, Up: method.None, PerItem: true, Dim: items,
+			Doc: "what an item says of each that may come",
+		},
+		{
+			Name: "past", Scope: shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Reach: 6,
+			Doc: "decayed pairs of what was, by half of the matrix, in the head's round",
+		},
+		{
+			Name: "after", Scope: shared, Up: method.Sum, PerItem: true, Dim: items, Reach: 2,
+			Doc: "decayed pairs of an item and one that came after it, in the head's round",
+		},
+		{
+			Name: "within", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Reach: 1,
+			Doc: "1 for each item with one before and one after it, in the head's round",
+		},
 		{Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items by the pairs"},
 	}
 }

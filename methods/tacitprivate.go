@@ -91,7 +91,8 @@ func (m *TacitPrivate) Check() error {
 		return err
 	}
 	if !(m.Blend >= 0 && m.Blend <= 1) || !(m.GradShare > 0 && m.GradShare < 1) || !(m.Below >= 0) {
-		return fmt.Errorf("blend = %g, grad-share = %g, below = %g: want blend from 0 to 1, grad-share between them, and below from 0", m.Blend, m.GradShare, m.Below)
+		return fmt.Errorf("blend = %g, grad-share = %g, below = %g: want blend from 0 to 1, grad-share between "+
+			"them, and below from 0", m.Blend, m.GradShare, m.Below)
 	}
 	return m.NormGrad.Check()
 }

@@ -34,7 +34,8 @@ func declared(t *testing.T, sources map[string]string) *types.Package {
 		}
 		files = append(files, f)
 	}
-	c := types.Config{Importer: nothing{}, IgnoreFuncBodies: true, Error: func(error) {}} // what is not found is no type, and no type is bound
+	// what is not found is no type, and no type is bound
+	c := types.Config{Importer: nothing{}, IgnoreFuncBodies: true, Error: func(error) {}}
 	p, _ := c.Check("mobile", set, files, nil)
 	return p
 }
@@ -51,7 +52,10 @@ func bound(p *types.Package, t types.Type) bool {
 	}
 	switch t := types.Unalias(t).(type) {
 	case *types.Basic:
-		return slices.Contains([]types.BasicKind{types.Bool, types.Int, types.Int8, types.Uint8, types.Int16, types.Int32, types.Int64, types.Float32, types.Float64, types.String}, t.Kind())
+		return slices.Contains([]types.BasicKind{
+			types.Bool, types.Int, types.Int8, types.Uint8, types.Int16,
+			types.Int32, types.Int64, types.Float32, types.Float64, types.String,
+		}, t.Kind())
 	case *types.Slice:
 		b, ok := types.Unalias(t.Elem()).(*types.Basic)
 		return ok && b.Kind() == types.Uint8
@@ -174,14 +178,19 @@ func TestEveryExportedNameIsBoundForApps(t *testing.T) {
 
 // The rules find what they must: each line has one thing that gobind leaves out.
 func TestTheRulesOfBindingFindWhatIsLeftOut(t *testing.T) {
-	const head = "package mobile\n\nimport \"time\"\n\ntype Good struct{ N int; b []string }\ntype Told interface{ Tell(string) error }\nvar _ time.Time\n"
-	if got := unbound(declared(t, map[string]string{"x.go": head + "func F(g *Good, t Told, b []byte) (float64, error) { return 0, nil }\nfunc (g *Good) inside(x ...any) {}\n"})); len(got) != 0 {
+	const head = "package mobile\n\nimport \"time\"\n\ntype Good struct{ N int; b []string }\ntype Told interface{ " +
+		"Tell(string) error }\nvar _ time.Time\n"
+	if got := unbound(declared(t, map[string]string{"x.go": head + "func F(g *Good, t Told, b []byte) (float64, " +
+		"error) { return 0, nil }\nfunc (g *Good) inside(x ...any) {}\n"})); len(got) != 0 {
 		t.Errorf("what is bound is refused: %v", got)
 	}
 	for _, line := range []string{
-		"func F(x uint64) {}", "func F(x []string) {}", "func F(x map[string]int) {}", "func F(x Good) {}", "func F(x *Told) {}", "func F(x ...int) {}", "func F(x any) {}",
-		"func F() (int, int) { return 0, 0 }", "func F() (int, string, error) { return 0, \"\", nil }", "func F() time.Time { panic(0) }", "func F(f func()) {}", "func F[T int](x int) {}",
-		"func (g *Good) M(t time.Duration) {}", "type T struct{ At time.Time }", "type T struct{ Good }", "type T struct{ S []int }", "type T int", "type T = Good2\ntype Good2 []int",
+		"func F(x uint64) {}", "func F(x []string) {}", "func F(x map[string]int) {}", "func F(x Good) {}",
+		"func F(x *Told) {}", "func F(x ...int) {}", "func F(x any) {}",
+		"func F() (int, int) { return 0, 0 }", "func F() (int, string, error) { return 0, \"\", nil }",
+		"func F() time.Time { panic(0) }", "func F(f func()) {}", "func F[T int](x int) {}",
+		"func (g *Good) M(t time.Duration) {}", "type T struct{ At time.Time }", "type T struct{ Good }",
+		"type T struct{ S []int }", "type T int", "type T = Good2\ntype Good2 []int",
 		"type T interface{ M(chan int) }", "type T interface{}", "type T[X any] struct{}", "var V int",
 	} {
 		if got := unbound(declared(t, map[string]string{"x.go": head + line + "\n"})); len(got) == 0 {

@@ -78,7 +78,11 @@ func Open(c *Config, guard Guard) (*Device, error) {
 		memory = 256 << 20
 	}
 	vault := func() device.Vault {
-		return statefile.Open(c.StateFile, statefile.Options{Passphrase: func(bool) ([]byte, error) { return []byte(c.Passphrase), nil }})
+		return statefile.Open(c.StateFile, statefile.Options{Passphrase: func(bool) ([]byte,
+			error,
+		) {
+			return []byte(c.Passphrase), nil
+		}})
 	}
 	opt := device.Options{
 		Vault: vault(), Blobs: statefile.OpenFolder(c.StateFile + ".model"), Host: &device.Host{Memory: memory},

@@ -24,7 +24,8 @@ func TestADeviceOfAnApp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after, err := d.Step(l); err != nil || after < 1000 || len(l.steps) != 1 || !strings.Contains(l.steps[0], "on battery") {
+	if after, err := d.Step(l); err != nil || after < 1000 || len(l.steps) != 1 ||
+		!strings.Contains(l.steps[0], "on battery") {
 		t.Errorf("%d, %v, %v", after, err, l.steps)
 	}
 	if n, err := d.AddAll("a,5\nb,6\na,5\n"); err != nil || n != 3 {
@@ -92,7 +93,8 @@ func TestTheOwnerDoesNotWaitForAStep(t *testing.T) {
 	if _, err := d.Recommend(3); err == nil {
 		t.Error("it recommends without a model")
 	}
-	if about, err := d.About(); err != nil || !strings.Contains(about, `"events":1`) || !strings.Contains(about, `"paused":true`) {
+	if about, err := d.About(); err != nil || !strings.Contains(about, `"events":1`) ||
+		!strings.Contains(about, `"paused":true`) {
 		t.Error(about, err)
 	}
 	d.Cancel()

@@ -79,7 +79,10 @@ func embedded(v reflect.Value) reflect.Value {
 func Fields(v any) []Field {
 	var out []Field
 	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
-		fd := Field{Key: Key(sf.Name), Default: sf.Tag.Get("default"), Doc: sf.Tag.Get("doc"), Range: sf.Tag.Get("range"), Type: typeName(fv)}
+		fd := Field{
+			Key: Key(sf.Name), Default: sf.Tag.Get("default"), Doc: sf.Tag.Get("doc"),
+			Range: sf.Tag.Get("range"), Type: typeName(fv),
+		}
 		if c := sf.Tag.Get("choices"); c != "" {
 			fd.Choices = strings.Split(c, "|")
 		}

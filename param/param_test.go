@@ -49,9 +49,12 @@ func withDefaults() *sample {
 
 func TestKeysAreKebabCase(t *testing.T) {
 	for name, want := range map[string]string{
-		"Dim": "dim", "LR": "lr", "ItemLR": "item-lr", "RowLR": "row-lr", "EvalEvery": "eval-every", "EvalUsers": "eval-users",
-		"DPNoise": "dp-noise", "HTTPPort": "http-port", "L1": "l1", "L1Weight": "l1-weight", "TopK": "top-k", "HR10": "hr10",
-		"A": "a", "AB": "ab", "ABc": "a-bc", "AbC": "ab-c", "K2V": "k2-v", "MinRows": "min-rows", "Über": "über", "": "",
+		"Dim": "dim", "LR": "lr", "ItemLR": "item-lr", "RowLR": "row-lr", "EvalEvery": "eval-every",
+		"EvalUsers": "eval-users",
+		"DPNoise":   "dp-noise", "HTTPPort": "http-port", "L1": "l1", "L1Weight": "l1-weight", "TopK": "top-k",
+		"HR10": "hr10",
+		"A":    "a", "AB": "ab", "ABc": "a-bc", "AbC": "ab-c", "K2V": "k2-v", "MinRows": "min-rows", "Über": "über",
+		"": "",
 	} {
 		if got := Key(name); got != want {
 			t.Errorf("the key of %s is %q, want %q", name, got, want)
@@ -62,7 +65,8 @@ func TestKeysAreKebabCase(t *testing.T) {
 func TestDefaultsComeFromTheTags(t *testing.T) {
 	got := *withDefaults()
 	want := sample{
-		inner: inner{0.1, 3}, ItemLR: 0.25, Tol: 1e-4, Rounds: 100, Big: -5, Seed: 1<<64 - 1, Loud: true, Kind: "own", Span: span{2, 7},
+		inner: inner{0.1, 3}, ItemLR: 0.25, Tol: 1e-4, Rounds: 100, Big: -5, Seed: 1<<64 - 1, Loud: true, Kind: "own",
+		Span: span{2, 7},
 	}
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -131,7 +135,8 @@ func TestWrongValuesSayWhatIsWanted(t *testing.T) {
 		{"item-lr", "fast", `item-lr = "fast": want a finite number`},
 		{"item-lr", "inf", `item-lr = "inf": want a finite number`},
 		{"item-lr", "nan", `item-lr = "nan": want a finite number`},
-		{"item-lr", "1e39", `item-lr = "1e39": want a finite number`}, // finite as a float64, and the field is a float32
+		// finite as a float64, and the field is a float32
+		{"item-lr", "1e39", `item-lr = "1e39": want a finite number`},
 		{"tol", "1e309", `tol = "1e309": want a finite number`},
 		{"loud", "maybe", `loud = "maybe": want true or false`},
 		{"kind", "mine", `kind = "mine": want one of own, global, random`},
@@ -199,7 +204,8 @@ func TestValuesCanBeSetAgain(t *testing.T) {
 func TestNearestIsTheSmallestEditDistance(t *testing.T) {
 	keys := []string{"rounds", "batch", "negatives", "item-lr", "lambda"}
 	for s, want := range map[string]string{
-		"lamda": "lambda", "batc": "batch", "bacth": "batch", "roundz": "rounds", "negative": "negatives", "itemlr": "item-lr",
+		"lamda": "lambda", "batc": "batch", "bacth": "batch", "roundz": "rounds", "negative": "negatives",
+		"itemlr": "item-lr",
 		"zzzzzz": "", "": "", "rounds": "rounds",
 	} {
 		if got := Nearest(s, keys); got != want {

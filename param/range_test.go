@@ -22,7 +22,8 @@ func TestRangesAreReadAndWritten(t *testing.T) {
 		{"tanh:0.1,10", false, Range{List: []string{"tanh:0.1,10"}}, "tanh:0.1,10"},
 	} {
 		got, err := ParseRange(c.text, c.whole)
-		if err != nil || got.String() != c.back || got.Lo != c.want.Lo || got.Hi != c.want.Hi || got.Log != c.want.Log || len(got.List) != len(c.want.List) {
+		if err != nil || got.String() != c.back || got.Lo != c.want.Lo || got.Hi != c.want.Hi ||
+			got.Log != c.want.Log || len(got.List) != len(c.want.List) {
 			t.Errorf("%q is %+v (%s), %v; want %+v (%s)", c.text, got, got, err, c.want, c.back)
 		}
 	}
@@ -89,7 +90,10 @@ func TestANarrowRangeKeepsItsDigits(t *testing.T) {
 }
 
 func FuzzRange(f *testing.F) {
-	for _, s := range []string{"1e-3..1,log", "1..10", "8|16", "-1e300..1e300", "1e-320..1,log", "x", "..", "0...1", "5..6,log", "99999999..100000000"} {
+	for _, s := range []string{
+		"1e-3..1,log", "1..10", "8|16", "-1e300..1e300", "1e-320..1,log", "x", "..", "0...1",
+		"5..6,log", "99999999..100000000",
+	} {
 		f.Add(s, 0.5, false)
 		f.Add(s, 0.999999999, true)
 	}

@@ -45,7 +45,8 @@ func Narrow(devices, bits int) (Bound, error) {
 	}
 	most := (int64(1)<<(bits-1) - 1) / int64(max(devices, 1))
 	if most < NarrowLeast {
-		return Bound{}, fmt.Errorf("privacy: sums of %d bits leave each of %d devices %d levels: want %d bits or more for %d levels, or better %d bits for %d", bits, devices, most,
+		return Bound{}, fmt.Errorf("privacy: sums of %d bits leave each of %d devices %d levels: want %d bits or "+
+			"more for %d levels, or better %d bits for %d", bits, devices, most,
 			NarrowBits(devices, NarrowLeast), NarrowLeast, NarrowBits(devices, NarrowGood), NarrowGood)
 	}
 	return Bound{Most: most}, nil

@@ -56,7 +56,10 @@ func lengthOf(sum []int64, l1 bool) float64 {
 func TestNoUpdateIsLongerThanItsSensitivity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
-		b := Bound{Clip: math.Exp(5 * r.NormFloat64()), L1: r.IntN(2) == 0, Levels: math.Ldexp(1, 4+r.IntN(17)), Bit: true}
+		b := Bound{
+			Clip: math.Exp(5 * r.NormFloat64()), L1: r.IntN(2) == 0, Levels: math.Ldexp(1, 4+r.IntN(17)),
+			Bit: true,
+		}
 		if r.IntN(2) == 0 {
 			b.Row = b.Clip * math.Exp(2*r.NormFloat64())
 		}

@@ -65,10 +65,12 @@ func TestNoWayOfComingIsWorthMoreThanIsCounted(t *testing.T) {
 				}
 			}
 			if once != events[0].Nodes {
-				t.Errorf("epochs of %d, %d rounds: the worst way to come is worth %g, and %g is counted", every, rounds, once, events[0].Nodes)
+				t.Errorf("epochs of %d, %d rounds: the worst way to come is worth %g, and %g is counted", every,
+					rounds, once, events[0].Nodes)
 			}
 			if every > 1 && rounds > 1 && any <= once {
-				t.Errorf("epochs of %d, %d rounds: coming in each round is worth %g, and once in each epoch %g", every, rounds, any, once)
+				t.Errorf("epochs of %d, %d rounds: coming in each round is worth %g, and once in each epoch %g", every,
+					rounds, any, once)
 			}
 		}
 	}
@@ -89,6 +91,7 @@ func TestWhoChoosesItselfIsToldOf(t *testing.T) {
 	s.Chosen = false
 	turn, err := Build(policy(t, "epsilon=8,mechanism=tree"), s)
 	if err != nil || turn.Noise != k.Noise {
-		t.Errorf("in turn the noise is %g, and by their choice %g: both come once in an epoch (%v)", turn.Noise, k.Noise, err)
+		t.Errorf("in turn the noise is %g, and by their choice %g: both come once in an epoch (%v)", turn.Noise,
+			k.Noise, err)
 	}
 }

@@ -21,7 +21,8 @@ func (p Policy) Covers() (Cover, error) {
 	}
 	size, err := strconv.Atoi(n)
 	if kind != "buckets" && kind != "decoys" || err != nil || size < 1 || size > 1<<20 {
-		return Cover{}, fmt.Errorf("cover is %q: want dense, buckets:N (rows in a public bucket) or decoys:N (for each touched row)", p.Cover)
+		return Cover{}, fmt.Errorf("cover is %q: want dense, buckets:N (rows in a public bucket) or decoys:N (for "+
+			"each touched row)", p.Cover)
 	}
 	return Cover{kind, size}, nil
 }
@@ -35,7 +36,8 @@ func (c Cover) Leak() string {
 	case "buckets":
 		return fmt.Sprintf("which buckets of %d items a device touched", c.N)
 	case "decoys":
-		return fmt.Sprintf("a set of items in which one of %d is touched; over rounds the same ones come back and stand out, so no epsilon covers it", c.N+1)
+		return fmt.Sprintf("a set of items in which one of %d is touched; over rounds the same ones come back and "+
+			"stand out, so no epsilon covers it", c.N+1)
 	}
 	return ""
 }

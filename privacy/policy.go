@@ -29,7 +29,8 @@ const (
 func (t Trust) Holds() string {
 	switch t {
 	case Distributed:
-		return "the coordinator and all who read models, where sums are masked and the least number of devices is honest"
+		return "the coordinator and all who read models, where sums are masked and the least number of devices is " +
+			"honest"
 	case Local:
 		return "everybody, the coordinator included"
 	}
@@ -96,25 +97,73 @@ type field struct {
 }
 
 var fields = []field{
-	{key: "epsilon", about: "the budget: training stops before it would be passed; without one, noise must be given", number: func(p *Policy) *float64 { return &p.Epsilon }},
-	{key: "delta", about: "the chance that the promise does not cover; below 1 / users", number: func(p *Policy) *float64 { return &p.Delta }},
-	{key: "noise", about: "deviation over the sensitivity; without it, the least that keeps epsilon for all rounds", number: func(p *Policy) *float64 { return &p.Noise }},
-	{key: "clip", about: "the longest that a device's update may be; with adaptive, at the start", number: func(p *Policy) *float64 { return &p.Clip }},
-	{key: "row-clip", about: "the longest that one row of it may be, before the whole is bounded; without it, no bound", number: func(p *Policy) *float64 { return &p.Row }},
-	{key: "against", about: "whom the epsilon holds against", word: func(p *Policy) *string { return (*string)(&p.Against) }, choices: "central distributed local"},
-	{key: "mechanism", about: "the noise; tree is DP-FTRL and wants cohort=cycle:N or cohort=come:N/E, laplace wants against=local", word: func(p *Policy) *string { return (*string)(&p.Mechanism) }, choices: "gauss tree laplace"},
-	{key: "adjacency", about: "which change of a user must not show; without it zero-out, and replace-one where a cohort is a count or a share", word: func(p *Policy) *string { return &p.Adjacency }, choices: "zero-out replace-one"},
-	{key: "adaptive", about: "the rule by which clip moves to a quantile of the updates' lengths", word: func(p *Policy) *string { return &p.Adaptive }, choices: "off geometric linear"},
+	{
+		key: "epsilon", about: "the budget: training stops before it would be passed; without one, noise must be given",
+		number: func(p *Policy) *float64 { return &p.Epsilon },
+	},
+	{
+		key: "delta", about: "the chance that the promise does not cover; below 1 / users",
+		number: func(p *Policy) *float64 { return &p.Delta },
+	},
+	{
+		key: "noise", about: "deviation over the sensitivity; without it, the least that keeps epsilon for all rounds",
+		number: func(p *Policy) *float64 { return &p.Noise },
+	},
+	{
+		key: "clip", about: "the longest that a device's update may be; with adaptive, at the start",
+		number: func(p *Policy) *float64 { return &p.Clip },
+	},
+	{
+		key:    "row-clip",
+		about:  "the longest that one row of it may be, before the whole is bounded; without it, no bound",
+		number: func(p *Policy) *float64 { return &p.Row },
+	},
+	{
+		key: "against", about: "whom the epsilon holds against",
+		word: func(p *Policy) *string { return (*string)(&p.Against) }, choices: "central distributed local",
+	},
+	{
+		key: "mechanism", about: "the noise; tree is DP-FTRL and wants cohort=cycle:N or cohort=come:N/E, laplace " +
+			"wants against=local", word: func(p *Policy) *string { return (*string)(&p.Mechanism) },
+		choices: "gauss tree laplace",
+	},
+	{
+		key: "adjacency", about: "which change of a user must not show; without it zero-out, and replace-one where a " +
+			"cohort is a count or a share", word: func(p *Policy) *string { return &p.Adjacency },
+		choices: "zero-out replace-one",
+	},
+	{
+		key: "adaptive", about: "the rule by which clip moves to a quantile of the updates' lengths",
+		word: func(p *Policy) *string { return &p.Adaptive }, choices: "off geometric linear",
+	},
 	{key: "quantile", about: "that quantile", number: func(p *Policy) *float64 { return &p.Quantile }},
 	{key: "clip-rate", about: "how fast clip moves", number: func(p *Policy) *float64 { return &p.Rate }},
-	{key: "bit-noise", about: "deviation of the noise on the count of unclipped devices; without it, a twentieth of the cohort", number: func(p *Policy) *float64 { return &p.BitNoise }},
-	{key: "balance", about: "PrivRec's h, the share of the budget that the count takes, instead of bit-noise", number: func(p *Policy) *float64 { return &p.Balance }},
-	{key: "least", about: "the fewest devices in a release; of distributed noise, the fewest honest ones", whole: func(p *Policy) *int { return &p.Least }},
-	{key: "noise-cohort", about: "simulate the noise of a mean over so many devices; without it, over those that there are", whole: func(p *Policy) *int { return &p.NoiseCohort }},
-	{key: "metrics", about: "noise multiplier of metrics that are released in evaluated rounds; without it, none are", number: func(p *Policy) *float64 { return &p.Metrics }},
-	{key: "cover", about: "what hides the touched rows: dense (all rows are sent), buckets:N or decoys:N", word: func(p *Policy) *string { return &p.Cover }},
-	{key: "accountant", about: "how the cost is added up", word: func(p *Policy) *string { return &p.Accountant }, choices: "rdp pld"},
-	{key: "as-printed", about: "PrivRec's algorithm 2 with its slips, which void the promise; wants adaptive=linear,balance=0.7", word: nil, choices: "yes no"},
+	{key: "bit-noise", about: "deviation of the noise on the count of unclipped devices; without it, a twentieth of " +
+		"the cohort", number: func(p *Policy) *float64 { return &p.BitNoise }},
+	{
+		key: "balance", about: "PrivRec's h, the share of the budget that the count takes, instead of bit-noise",
+		number: func(p *Policy) *float64 { return &p.Balance },
+	},
+	{
+		key: "least", about: "the fewest devices in a release; of distributed noise, the fewest honest ones",
+		whole: func(p *Policy) *int { return &p.Least },
+	},
+	{key: "noise-cohort", about: "simulate the noise of a mean over so many devices; without it, over those that " +
+		"there are", whole: func(p *Policy) *int { return &p.NoiseCohort }},
+	{
+		key: "metrics", about: "noise multiplier of metrics that are released in evaluated rounds; without it, none are",
+		number: func(p *Policy) *float64 { return &p.Metrics },
+	},
+	{
+		key: "cover", about: "what hides the touched rows: dense (all rows are sent), buckets:N or decoys:N",
+		word: func(p *Policy) *string { return &p.Cover },
+	},
+	{
+		key: "accountant", about: "how the cost is added up", word: func(p *Policy) *string { return &p.Accountant },
+		choices: "rdp pld",
+	},
+	{key: "as-printed", about: "PrivRec's algorithm 2 with its slips, which void the promise; wants " +
+		"adaptive=linear,balance=0.7", word: nil, choices: "yes no"},
 }
 
 // Key is one of the text form.
@@ -211,9 +260,11 @@ func (p *Policy) UnmarshalText(b []byte) error {
 				keys = append(keys, k.key)
 			}
 			if near := param.Nearest(key, keys); near != "" && near != key {
-				return fmt.Errorf("%q is not a setting of dp; did you mean %s? tacit privacy keys lists them", word, near)
+				return fmt.Errorf("%q is not a setting of dp; did you mean %s? tacit privacy keys lists them", word,
+					near)
 			}
-			return fmt.Errorf("%q is not a setting of dp: want none, or a list such as epsilon=8,delta=1e-6; tacit privacy keys lists what it may say", word)
+			return fmt.Errorf("%q is not a setting of dp: want none, or a list such as epsilon=8,delta=1e-6; tacit "+
+				"privacy keys lists what it may say", word)
 		}
 		if seen[key] {
 			return fmt.Errorf("%s is given twice", key)
@@ -250,7 +301,8 @@ func (p Policy) Check() error {
 	case p.Mechanism == Laplace && p.Against != Local:
 		return errors.New("mechanism=laplace is what each device adds: add against=local")
 	case p.Mechanism == Tree && p.Against != Central:
-		return fmt.Errorf("mechanism=tree keeps noise from round to round, which only the coordinator can: leave out against=%s", p.Against)
+		return fmt.Errorf("mechanism=tree keeps noise from round to round, which only the coordinator can: leave "+
+			"out against=%s", p.Against)
 	case !(p.Quantile > 0 && p.Quantile < 1):
 		return fmt.Errorf("quantile is %g: want above 0 and below 1", p.Quantile)
 	case p.Balance >= 1:
@@ -260,11 +312,14 @@ func (p Policy) Check() error {
 	case p.Printed && (p.Adaptive != "linear" || p.Balance == 0):
 		return errors.New("as-printed is PrivRec's algorithm 2: add adaptive=linear,balance=0.7")
 	case p.Adaptive != "off" && p.Mechanism != Gauss:
-		return fmt.Errorf("adaptive=%s shares one noise with the model's: leave out mechanism=%s", p.Adaptive, p.Mechanism)
+		return fmt.Errorf("adaptive=%s shares one noise with the model's: leave out mechanism=%s", p.Adaptive,
+			p.Mechanism)
 	case p.Adaptive != "off" && p.Against == Local:
-		return errors.New("adaptive clipping needs a count of devices, which local noise drowns: leave adaptive out, or against=local")
+		return errors.New("adaptive clipping needs a count of devices, which local noise drowns: leave adaptive " +
+			"out, or against=local")
 	case p.Metrics > 0 && p.Against != Central:
-		return fmt.Errorf("metrics=%g is noise that the coordinator adds, who would see the metrics without it: leave out metrics, or against=%s", p.Metrics, p.Against)
+		return fmt.Errorf("metrics=%g is noise that the coordinator adds, who would see the metrics without it: "+
+			"leave out metrics, or against=%s", p.Metrics, p.Against)
 	case p.Least < 1:
 		return fmt.Errorf("least is %d: want 1 or more", p.Least)
 	}

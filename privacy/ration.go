@@ -55,7 +55,8 @@ func (k *Stack) shares() error {
 	}
 	for t, r := range k.Each {
 		if !(r.Share > 0) || math.IsInf(r.Share, 0) || r.Numbers < 1 {
-			return fmt.Errorf("round %d has a share of %g and %d numbers: want more than 0 of both", t+1, r.Share, r.Numbers)
+			return fmt.Errorf("round %d has a share of %g and %d numbers: want more than 0 of both", t+1, r.Share,
+				r.Numbers)
 		}
 	}
 	return nil
@@ -160,7 +161,8 @@ func (k *Stack) tellEach() string {
 		if out != "" {
 			out += ", "
 		}
-		out += fmt.Sprintf("%d of %d numbers with %.4g times the sensitivity", n-t, k.rounds[t].numbers, k.rounds[t].noise)
+		out += fmt.Sprintf("%d of %d numbers with %.4g times the sensitivity", n-t, k.rounds[t].numbers,
+			k.rounds[t].noise)
 		t = n
 	}
 	return out

@@ -10,7 +10,10 @@ import (
 
 // rationed is a run in which everybody is in every round, and rounds have shares.
 func rationed(shares ...float64) Setting {
-	s := Setting{Method: "m", Sends: true, Users: 6000, Expected: 6000, Sampler: account.None, Q: 1, Rounds: len(shares), Mean: "fixed", Step: 1, Rationed: true}
+	s := Setting{
+		Method: "m", Sends: true, Users: 6000, Expected: 6000, Sampler: account.None, Q: 1,
+		Rounds: len(shares), Mean: "fixed", Step: 1, Rationed: true,
+	}
 	for t, share := range shares {
 		s.Each = append(s.Each, Ration{Numbers: 100 * (t + 1), Share: share})
 		s.Numbers = 100 * (t + 1)
@@ -44,21 +47,26 @@ func TestRationsAddUpToTheBudget(t *testing.T) {
 				if round == 0 {
 					first = z / share
 				} else if math.Abs(z/share/first-1) > 1e-12 {
-					t.Errorf("epsilon %s, shares %v: round %d takes %g of the budget for each part, round 1 %g", epsilon, shares, round+1, z/share, first)
+					t.Errorf("epsilon %s, shares %v: round %d takes %g of the budget for each part, round 1 %g",
+						epsilon, shares, round+1, z/share, first)
 				}
 				total, sum = total+z, sum+share
 				// What is drawn is no less than what is claimed.
 				b := k.Bound(round)
-				if drawn := float64(k.Parts(round, 6000)[0].Deviation) / b.Sensitivity(k.Width(round)); drawn < e.Noise || drawn > 1.001*e.Noise {
-					t.Errorf("epsilon %s, shares %v, round %d: noise of %g times the sensitivity is drawn, and %g claimed", epsilon, shares, round+1, drawn, e.Noise)
+				if drawn := float64(k.Parts(round,
+					6000)[0].Deviation) / b.Sensitivity(k.Width(round)); drawn < e.Noise || drawn > 1.001*e.Noise {
+					t.Errorf("epsilon %s, shares %v, round %d: noise of %g times the sensitivity is drawn, and %g "+
+						"claimed", epsilon, shares, round+1, drawn, e.Noise)
 				}
 			}
 			if got := math.Sqrt(total); math.Abs(got/want-1) > 5e-4 {
 				t.Errorf("epsilon %s, shares %v: mu is %.5f, want %.4f", epsilon, shares, got, want)
 			}
 			r, err := spent.Epsilon(k.Delta)
-			if err != nil || r.Accountant != account.Exact || r.Epsilon > k.Epsilon || r.Epsilon < 0.999*k.Epsilon || r.Epsilon != k.Whole.Epsilon {
-				t.Errorf("epsilon %s, shares %v: the events cost %v (%v), and %v was planned", epsilon, shares, r.Epsilon, err, k.Whole.Epsilon)
+			if err != nil || r.Accountant != account.Exact || r.Epsilon > k.Epsilon || r.Epsilon < 0.999*k.Epsilon ||
+				r.Epsilon != k.Whole.Epsilon {
+				t.Errorf("epsilon %s, shares %v: the events cost %v (%v), and %v was planned", epsilon, shares,
+					r.Epsilon, err, k.Whole.Epsilon)
 			}
 		}
 	}
@@ -109,7 +117,10 @@ func TestEqualRationsAreNone(t *testing.T) {
 	with.Rationed = false
 	without := with
 	without.Each = nil
-	for _, text := range []string{"epsilon=8", "noise=2", "epsilon=8,adaptive=geometric", "epsilon=9,against=local,mechanism=laplace"} {
+	for _, text := range []string{
+		"epsilon=8", "noise=2", "epsilon=8,adaptive=geometric",
+		"epsilon=9,against=local,mechanism=laplace",
+	} {
 		a, err := Build(policy(t, text), with)
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,10 @@ func (k *Stack) Parts(round, devices int) []Part {
 	d := k.at(round).deviation
 	switch {
 	case k.Against == Distributed:
-		return []Part{{Deviation: ceil(float64(k.Share(round)) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
+		return []Part{{
+			Deviation: ceil(float64(k.Share(round)) * math.Sqrt(float64(devices))), Sign: 1,
+			Node: Node{Index: round},
+		}}
 	case k.Against == Local && k.Mechanism == Gauss:
 		return []Part{{Deviation: ceil(float64(d) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
 	case k.Mechanism == Tree:
@@ -80,7 +83,10 @@ func (k *Stack) Spends(t int) (account.Event, bool, error) {
 // users are asked. It claims a hair less noise than there is, so that a ledger never
 // takes it for a round's.
 func (k *Stack) MetricEvent() account.Event {
-	return account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: account.None, Q: 1, Noise: math.Nextafter(k.Policy.Metrics, 0), Rounds: 1}
+	return account.Event{
+		Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: account.None, Q: 1,
+		Noise: math.Nextafter(k.Policy.Metrics, 0), Rounds: 1,
+	}
 }
 
 // IsMetric tells the release of an evaluation from that of a round.
@@ -108,22 +114,28 @@ func (k *Stack) Caveats() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if k.NoiseCohort > 0 {
-		say("the noise is that of a mean over %d devices, and there are about %.0f: the epsilon is that of a federation %.0f times as large, not of this one", k.NoiseCohort, k.Expected, float64(k.NoiseCohort)/k.Expected)
+		say("the noise is that of a mean over %d devices, and there are about %.0f: the epsilon is that of a "+
+			"federation %.0f times as large, not of this one", k.NoiseCohort, k.Expected,
+			float64(k.NoiseCohort)/k.Expected)
 	}
 	if k.Printed {
-		say("as printed: the clipping bit is taken after the clip, the noise is not multiplied by the coordinator's rate of %g, and the bound may fall below zero; the epsilon is the paper's claim and does not hold", k.Step)
+		say("as printed: the clipping bit is taken after the clip, the noise is not multiplied by the coordinator's "+
+			"rate of %g, and the bound may fall below zero; the epsilon is the paper's claim and does not hold", k.Step)
 	}
 	if k.Against != Central && !k.Drawn {
 		say("simulated: the devices' noise is drawn at once, as the sum it amounts to")
 	}
 	if k.Masked && k.sampler() == account.Poisson {
-		say("a round that too few devices stay in for their masks is kept back, which tells of the sample: the epsilon takes it for secret")
+		say("a round that too few devices stay in for their masks is kept back, which tells of the sample: the " +
+			"epsilon takes it for secret")
 	}
 	if k.Adaptive != "off" {
-		say("the bound on updates moves, from %g on, by a count of unclipped devices with noise of deviation %.3g, which the epsilon covers", k.Policy.Clip, k.Bit)
+		say("the bound on updates moves, from %g on, by a count of unclipped devices with noise of deviation %.3g, "+
+			"which the epsilon covers", k.Policy.Clip, k.Bit)
 	}
 	if k.Chosen {
-		say("devices choose when they come, and no sampling is assumed: each is in at most one sum of every %d rounds, which coordinator and device both see to; that a device came, and when, is not covered", k.Epoch)
+		say("devices choose when they come, and no sampling is assumed: each is in at most one sum of every %d "+
+			"rounds, which coordinator and device both see to; that a device came, and when, is not covered", k.Epoch)
 	}
 	if k.Each != nil {
 		say("rounds differ in what they send and in the noise on it: %s", k.tellEach())
@@ -132,7 +144,8 @@ func (k *Stack) Caveats() []string {
 		say("the coordinator sees %s", leak)
 	}
 	if k.Policy.Metrics == 0 {
-		say("the metrics are the experimenter's, measured on all users: a federation that published them would spend more (metrics=Z)")
+		say("the metrics are the experimenter's, measured on all users: a federation that published them would " +
+			"spend more (metrics=Z)")
 	}
 	if k.Mechanism == Laplace {
 		say("simulated: Laplace noise is drawn in floating point; only Gaussian noise is drawn in whole numbers")
@@ -192,7 +205,8 @@ func (k *Stack) TailChance() float64 {
 }
 
 // ErrClip says that the linear rule has run the bound to zero or below.
-var ErrClip = errors.New("privacy: the bound on updates has fallen to zero or below, where it would turn updates around: a linear rule does that, " +
+var ErrClip = errors.New("privacy: the bound on updates has fallen to zero or below, where it would turn updates " +
+	"around: a linear rule does that, " +
 	"and as PrivRec's paper prints it always, because every update counts as within the bound after the bound was applied")
 
 // Adapt moves the bound by the noisy sum of clipping bits.

@@ -9,12 +9,18 @@ import (
 
 // What the plan prints is what the release draws.
 func TestTheNoiseOnTheMeanIsThatOfTheParts(t *testing.T) {
-	for _, text := range []string{"noise=2,clip=0.5", "noise=2,clip=3,mechanism=tree", "noise=2,clip=0.5,against=local", "noise=2,clip=0.5,against=distributed,least=60"} {
+	for _, text := range []string{
+		"noise=2,clip=0.5", "noise=2,clip=3,mechanism=tree",
+		"noise=2,clip=0.5,against=local", "noise=2,clip=0.5,against=distributed,least=60",
+	} {
 		var p Policy
 		if err := p.UnmarshalText([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		s := Setting{Method: "m", Sends: true, Users: 700, Expected: 100, Sampler: account.None, Q: 1, Rounds: 13, Numbers: 1000, Mean: "fixed", Step: 1, Masked: p.Against == Distributed}
+		s := Setting{
+			Method: "m", Sends: true, Users: 700, Expected: 100, Sampler: account.None, Q: 1, Rounds: 13,
+			Numbers: 1000, Mean: "fixed", Step: 1, Masked: p.Against == Distributed,
+		}
 		if p.Mechanism == Tree {
 			s.Epoch = 7
 		}

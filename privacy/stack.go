@@ -76,27 +76,37 @@ func (k *Stack) refuse() error {
 	p, s := &k.Policy, &k.Setting
 	switch {
 	case s.Central:
-		return fmt.Errorf("%s is trained where all rows are: nothing of it is a sum over devices, and no noise on a sum covers it; take a federated method", s.Method)
+		return fmt.Errorf("%s is trained where all rows are: nothing of it is a sum over devices, and no noise on a "+
+			"sum covers it; take a federated method", s.Method)
 	case !s.Sends:
 		return fmt.Errorf("%s sends nothing, so it spends nothing: leave dp out", s.Method)
 	case s.Mean != "fixed":
 		return fmt.Errorf("mean=%s divides by a count that is not public: with dp it is mean=fixed", s.Mean)
 	case p.Delta*float64(s.Users) >= 1:
-		return fmt.Errorf("delta is %g, and there are %d users: a release that shows one of them at random would pass; want less than 1/users, such as %.0e", p.Delta, s.Users, math.Pow(10, math.Floor(-math.Log10(10*float64(s.Users)))))
+		return fmt.Errorf("delta is %g, and there are %d users: a release that shows one of them at random would "+
+			"pass; want less than 1/users, such as %.0e", p.Delta, s.Users,
+			math.Pow(10, math.Floor(-math.Log10(10*float64(s.Users)))))
 	case p.Against == Distributed && !s.Masked:
-		return errors.New("a device's share of the noise hides nobody by itself: against=distributed wants masks; add --secagg on, or --secagg assumed to take their outcome for granted")
+		return errors.New("a device's share of the noise hides nobody by itself: against=distributed wants masks; " +
+			"add --secagg on, or --secagg assumed to take their outcome for granted")
 	case p.Mechanism == Tree && s.Epoch == 0:
-		return errors.New("mechanism=tree wants devices that come once in so many rounds: add cohort=cycle:100 (in turn), or cohort=come:100/20 (when they like)")
+		return errors.New("mechanism=tree wants devices that come once in so many rounds: add cohort=cycle:100 (in " +
+			"turn), or cohort=come:100/20 (when they like)")
 	case p.Mechanism != Tree && s.Chosen:
-		return errors.New("cohort=come: devices choose when they come, so no sampling may be claimed: add mechanism=tree")
+		return errors.New("cohort=come: devices choose when they come, so no sampling may be claimed: add " +
+			"mechanism=tree")
 	case p.Mechanism != Tree && s.Epoch != 0:
-		return errors.New("cohort=cycle is no sampling, so noise on single rounds gains nothing from it: add mechanism=tree, or take cohort=poisson:0.1")
+		return errors.New("cohort=cycle is no sampling, so noise on single rounds gains nothing from it: add " +
+			"mechanism=tree, or take cohort=poisson:0.1")
 	case p.Against == Distributed && float64(k.Fewest()) > s.Expected:
-		return fmt.Errorf("least=%d honest devices, beside %.0f %% that may collude with the coordinator, and a round has about %.0f", p.Least, 100*Colluding, s.Expected)
+		return fmt.Errorf("least=%d honest devices, beside %.0f %% that may collude with the coordinator, and a "+
+			"round has about %.0f", p.Least, 100*Colluding, s.Expected)
 	case p.Least > 1 && k.sampler() == account.Poisson:
-		return fmt.Errorf("least=%d: whether so many came tells of the sample, and with cohort=poisson the epsilon takes that for secret; leave least out, or take a cohort of a fixed size", p.Least)
+		return fmt.Errorf("least=%d: whether so many came tells of the sample, and with cohort=poisson the epsilon "+
+			"takes that for secret; leave least out, or take a cohort of a fixed size", p.Least)
 	case p.Mechanism == Tree && s.Each != nil:
-		return fmt.Errorf("mechanism=tree adds rounds up, and those of %s send different things: take mechanism=gauss", s.Method)
+		return fmt.Errorf("mechanism=tree adds rounds up, and those of %s send different things: take mechanism=gauss",
+			s.Method)
 	case p.NoiseCohort > 0 && float64(p.NoiseCohort) < s.Expected:
 		return fmt.Errorf("noise-cohort=%d is smaller than the cohort of about %.0f", p.NoiseCohort, s.Expected)
 	}
@@ -159,7 +169,10 @@ func (k *Stack) Events(noise float64, rounds int) ([]account.Event, error) {
 
 // event is so many releases of one multiplier, each on its own.
 func (k *Stack) event(noise float64, rounds int) account.Event {
-	e := account.Event{Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: k.sampler(), Q: 1, Noise: noise, Rounds: int64(rounds)}
+	e := account.Event{
+		Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: k.sampler(), Q: 1, Noise: noise,
+		Rounds: int64(rounds),
+	}
 	if e.Sampler != account.None {
 		e.Q = k.Q
 	}
@@ -252,7 +265,8 @@ func (k *Stack) given() error {
 		first = min(k.Epoch, k.Rounds)
 	}
 	if r, err := cost(first, 1); err != nil || r.Epsilon > k.Epsilon {
-		return errors.Join(err, fmt.Errorf("privacy: noise=%g costs epsilon %.4g in the first release, and the budget is %g: more noise, or a larger epsilon", k.Noise, r.Epsilon, k.Epsilon))
+		return errors.Join(err, fmt.Errorf("privacy: noise=%g costs epsilon %.4g in the first release, and the "+
+			"budget is %g: more noise, or a larger epsilon", k.Noise, r.Epsilon, k.Epsilon))
 	}
 	return nil
 }
@@ -284,7 +298,8 @@ func (k *Stack) split(noise float64) (vector, bit float64, err error) {
 	}
 	w := bit / sens
 	if w <= noise {
-		return 0, 0, fmt.Errorf("the count of unclipped devices has noise of %.3g, which alone costs more than the whole release may: add bit-noise=%.3g", bit, 2*noise*sens)
+		return 0, 0, fmt.Errorf("the count of unclipped devices has noise of %.3g, which alone costs more than the "+
+			"whole release may: add bit-noise=%.3g", bit, 2*noise*sens)
 	}
 	return 1 / math.Sqrt(1/(noise*noise)-1/(w*w)), bit, nil
 }
@@ -299,7 +314,8 @@ func (k *Stack) grid(r *terms) error {
 		if k.Mechanism == Laplace {
 			limit = 1 << 40
 		}
-		each := levels // what a device may send: under masks the sum must fit in 32 bits, and without them it is the same
+		// what a device may send: under masks the sum must fit in 32 bits, and without them it is the same
+		each := levels
 		if k.Against == Distributed {
 			each += 12 * d / math.Sqrt(float64(k.Least))
 		}
@@ -308,15 +324,19 @@ func (k *Stack) grid(r *terms) error {
 		}
 	}
 	if r.levels == 0 {
-		return fmt.Errorf("privacy: noise of %.3g times the bound is too wide for exact integers: a larger epsilon, fewer rounds, or a smaller cohort", r.vector)
+		return fmt.Errorf("privacy: noise of %.3g times the bound is too wide for exact integers: a larger epsilon, "+
+			"fewer rounds, or a smaller cohort", r.vector)
 	}
 	bit := float64(bitDeviation(r.bit))
-	if k.Against == Distributed && k.Adaptive != "off" && k.Crowd()*(BitLevels+12*math.Ceil(bit/math.Sqrt(float64(k.Least)))) >= 1<<31 || bit > maxSigma {
-		return fmt.Errorf("privacy: noise of %.3g on the count of unclipped devices is too wide for exact integers: a smaller bit-noise", r.bit)
+	if k.Against == Distributed && k.Adaptive != "off" &&
+		k.Crowd()*(BitLevels+12*math.Ceil(bit/math.Sqrt(float64(k.Least)))) >= 1<<31 || bit > maxSigma {
+		return fmt.Errorf("privacy: noise of %.3g on the count of unclipped devices is too wide for exact integers: "+
+			"a smaller bit-noise", r.bit)
 	}
 	r.deviation = k.deviation(r, r.levels)
 	if per := float64(r.deviation) / math.Sqrt(float64(k.Least)); k.Against == Distributed && per < 10 {
-		return fmt.Errorf("privacy: a device's share of the noise has a deviation of %.1f integers: their sum is not known to be as private as one draw below 10; lower least", per)
+		return fmt.Errorf("privacy: a device's share of the noise has a deviation of %.1f integers: their sum is "+
+			"not known to be as private as one draw below 10; lower least", per)
 	}
 	return nil
 }
@@ -357,7 +377,10 @@ func (k *Stack) deviation(r *terms, levels float64) int64 {
 
 // Bound is what the devices of a round are told.
 func (k *Stack) Bound(round int) Bound {
-	return Bound{Clip: k.Clip, L1: k.Mechanism == Laplace, Row: k.Row, Levels: k.at(round).levels, Bit: k.Adaptive != "off", Late: k.Printed}
+	return Bound{
+		Clip: k.Clip, L1: k.Mechanism == Laplace, Row: k.Row, Levels: k.at(round).levels,
+		Bit: k.Adaptive != "off", Late: k.Printed,
+	}
 }
 
 // Unit is what an integer of a round's sums is worth.

@@ -12,7 +12,10 @@ import (
 )
 
 func setting() Setting {
-	return Setting{Method: "fedmf", Sends: true, Users: 1000, Expected: 100, Sampler: account.Poisson, Q: 0.1, Rounds: 50, Numbers: 3200, Mean: "fixed", Step: 1}
+	return Setting{
+		Method: "fedmf", Sends: true, Users: 1000, Expected: 100, Sampler: account.Poisson, Q: 0.1,
+		Rounds: 50, Numbers: 3200, Mean: "fixed", Step: 1,
+	}
 }
 
 func policy(t *testing.T, text string) Policy {
@@ -25,7 +28,10 @@ func policy(t *testing.T, text string) Policy {
 }
 
 func TestATextFormSaysWhatItReads(t *testing.T) {
-	for _, text := range []string{"none", "epsilon=8", "epsilon=3,delta=1e-05,clip=0.5,against=distributed,least=50", "noise=1,clip=35,adaptive=linear,quantile=0.9,clip-rate=1,balance=0.7,as-printed=yes"} {
+	for _, text := range []string{
+		"none", "epsilon=8", "epsilon=3,delta=1e-05,clip=0.5,against=distributed,least=50",
+		"noise=1,clip=35,adaptive=linear,quantile=0.9,clip-rate=1,balance=0.7,as-printed=yes",
+	} {
 		p := policy(t, text)
 		b, _ := p.MarshalText()
 		if string(b) != text {
@@ -66,8 +72,14 @@ func TestAStackThatWouldLeakDoesNotBuild(t *testing.T) {
 		{"epsilon=8,delta=0.01", nil, "1/users"},
 		{"epsilon=8,mechanism=tree", nil, "cohort=cycle"},
 		{"epsilon=8", func(s *Setting) { s.Epoch, s.Sampler = 10, account.None }, "mechanism=tree"},
-		{"epsilon=8", func(s *Setting) { s.Epoch, s.Sampler, s.Chosen = 10, account.None, true }, "no sampling may be claimed"},
-		{"epsilon=8,mechanism=tree,adjacency=replace-one", func(s *Setting) { s.Epoch, s.Sampler, s.Chosen = 10, account.None, true }, "zero-out"},
+		{
+			"epsilon=8", func(s *Setting) { s.Epoch, s.Sampler, s.Chosen = 10, account.None, true },
+			"no sampling may be claimed",
+		},
+		{"epsilon=8,mechanism=tree,adjacency=replace-one", func(s *Setting) {
+			s.Epoch, s.Sampler, s.Chosen = 10,
+				account.None, true
+		}, "zero-out"},
 		{"epsilon=8,against=distributed,least=50", nil, "--secagg on"},
 		{"epsilon=8,against=distributed,least=50,cover=decoys:3", func(s *Setting) { s.Masked = true }, "every row"},
 		{"epsilon=8,against=local,cover=buckets:9", nil, "every row"},
@@ -98,9 +110,11 @@ func TestAStackThatWouldLeakDoesNotBuild(t *testing.T) {
 		{Distributed, []Stage{Clip, Quantise, Dense, Share, Sum, Divide}, false},       // a share alone hides nobody
 		{Distributed, []Stage{Clip, Quantise, Dense, Share, Mask, Sum, Divide}, true},  //
 		{Distributed, []Stage{Clip, Quantise, Share, Mask, Sum, Divide}, false},        // which rows shows
-		{Distributed, []Stage{Clip, Quantise, Dense, Mask, Sum, Noise, Divide}, false}, // the coordinator's noise is not distributed
-		{Local, []Stage{Clip, Quantise, Dense, OwnNoise, Sum, Divide}, true},           //
-		{Local, []Stage{Clip, Quantise, Dense, Sum, Noise, Divide}, false},             // the coordinator's noise is not local
+		// the coordinator's noise is not distributed
+		{Distributed, []Stage{Clip, Quantise, Dense, Mask, Sum, Noise, Divide}, false},
+		{Local, []Stage{Clip, Quantise, Dense, OwnNoise, Sum, Divide}, true}, //
+		// the coordinator's noise is not local
+		{Local, []Stage{Clip, Quantise, Dense, Sum, Noise, Divide}, false},
 	} {
 		err := Check(c.trust, c.stages...)
 		if (err == nil) != c.ok {
@@ -171,7 +185,8 @@ func TestTheNoiseOfAStackIsWorthItsEpsilon(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Epsilon > k.Epsilon*(1+1e-9) || r.Epsilon < 0.98*k.Epsilon {
-			t.Errorf("%s: the noise that is drawn (%.4g times the sensitivity) is worth epsilon %.4f", c.policy, z, r.Epsilon)
+			t.Errorf("%s: the noise that is drawn (%.4g times the sensitivity) is worth epsilon %.4f", c.policy, z,
+				r.Epsilon)
 		}
 	}
 }
@@ -268,7 +283,10 @@ func TestTheClipFollowsThePublishedSequences(t *testing.T) {
 		}
 	}
 	for _, c := range v.Balance.Cases {
-		k := &Stack{Policy: Policy{Adaptive: "linear", Balance: c.H, Printed: true}, Noise: c.Z, Adjacency: account.ReplaceOne}
+		k := &Stack{
+			Policy: Policy{Adaptive: "linear", Balance: c.H, Printed: true}, Noise: c.Z,
+			Adjacency: account.ReplaceOne,
+		}
 		vector, bit, err := k.split(c.Z)
 		if err != nil || !near(vector, c.Delta) {
 			t.Errorf("z=%v, h=%v: %v (%v), want %v", c.Z, c.H, vector, err, c.Delta)

@@ -52,12 +52,21 @@ var (
 	Clip     = Stage{Name: "clip", Where: "device", Spoils: Noised | Shared | Summed, Gives: Bounded | Counted}
 	Quantise = Stage{Name: "quantise", Where: "device", Needs: Bounded, Spoils: Noised | Shared, Gives: Integral}
 	Dense    = Stage{Name: "cover", Where: "device", Spoils: Summed, Gives: Covered}
-	Share    = Stage{Name: "noise share", Where: "device", Needs: Bounded | Counted | Integral | Covered, Spoils: Noised | Shared | Summed, Gives: Shared}
+	Share    = Stage{
+		Name: "noise share", Where: "device", Needs: Bounded | Counted | Integral | Covered,
+		Spoils: Noised | Shared | Summed, Gives: Shared,
+	}
 	Mask     = Stage{Name: "mask", Where: "device", Needs: Integral | Covered, Spoils: Summed, Gives: Masked}
-	OwnNoise = Stage{Name: "noise", Where: "device", Needs: Bounded | Counted | Integral | Covered, Spoils: Noised | Shared | Summed, Gives: Noised | Owned}
-	Sum      = Stage{Name: "sum", Where: "coordinator", Gives: Summed}
-	Noise    = Stage{Name: "noise", Where: "coordinator", Needs: Bounded | Counted | Integral | Summed, Spoils: Noised | Shared, Gives: Noised}
-	Divide   = Stage{Name: "divide", Where: "coordinator", Needs: Summed, Gives: Constant}
+	OwnNoise = Stage{
+		Name: "noise", Where: "device", Needs: Bounded | Counted | Integral | Covered,
+		Spoils: Noised | Shared | Summed, Gives: Noised | Owned,
+	}
+	Sum   = Stage{Name: "sum", Where: "coordinator", Gives: Summed}
+	Noise = Stage{
+		Name: "noise", Where: "coordinator", Needs: Bounded | Counted | Integral | Summed,
+		Spoils: Noised | Shared, Gives: Noised,
+	}
+	Divide = Stage{Name: "divide", Where: "coordinator", Needs: Summed, Gives: Constant}
 )
 
 // Check runs through the stages and says the first thing that is missing, or
@@ -69,7 +78,8 @@ func Check(t Trust, stages ...Stage) error {
 			return fmt.Errorf("privacy: %s does not build: before it there must be %s", s.Name, missing(lack))
 		}
 		if twice := s.Spoils & has; twice != 0 {
-			return fmt.Errorf("privacy: %s does not build after %s: it would be counted twice, or void what was promised", s.Name, missing(twice))
+			return fmt.Errorf("privacy: %s does not build after %s: it would be counted twice, or void what was "+
+				"promised", s.Name, missing(twice))
 		}
 		has |= s.Gives
 	}

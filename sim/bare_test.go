@@ -35,7 +35,8 @@ func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
 			}
 			whole := r.Fleet.Plan.PackedBytes(k, r.Bits)
 			if secagg == "assumed" && e.BytesUp != whole*e.Devices || e.BytesUp < whole*e.Devices*9/10 {
-				t.Errorf("secagg=%s, round %d: %d bytes of %d devices, and a whole update has %d", secagg, k+1, e.BytesUp, e.Devices, whole)
+				t.Errorf("secagg=%s, round %d: %d bytes of %d devices, and a whole update has %d", secagg, k+1,
+					e.BytesUp, e.Devices, whole)
 			}
 		}
 	}
@@ -56,7 +57,8 @@ func TestASumOfFewWithoutAPromiseIsNone(t *testing.T) {
 		}
 	}
 	if r.Kept != 2 || r.Engine.Value[0][0] != before {
-		t.Errorf("%d rounds had no sum, want 2; the first number went from %g to %g", r.Kept, before, r.Engine.Value[0][0])
+		t.Errorf("%d rounds had no sum, want 2; the first number went from %g to %g", r.Kept, before,
+			r.Engine.Value[0][0])
 	}
 }
 
@@ -71,7 +73,8 @@ func TestMasksThatNothingBoundsAreRefused(t *testing.T) {
 			o := defaults()
 			o.Secagg = secagg
 			change(&o)
-			if _, err := New(fedmf(t), small(t, "deployed"), o, 1, 1); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := New(fedmf(t), small(t, "deployed"), o, 1, 1); err == nil || !strings.Contains(err.Error(),
+				want) {
 				t.Errorf("%s: %v", want, err)
 			}
 		}

@@ -31,11 +31,16 @@ func newPooled(f *Fleet, total int) (*pooled, error) {
 	o := &f.opt
 	switch {
 	case o.partial() || o.Straggle > 0 || o.Mean != "cohort" || textOf(o.Server) != "sgd:1" || o.Noise.On():
-		return nil, errors.New("sim: this method is trained in one place: cohort, dropout, straggle, mean, server and noise belong to a federation")
+		return nil, errors.New("sim: this method is trained in one place: cohort, dropout, straggle, mean, server " +
+			"and noise belong to a federation")
 	case f.load == nil || f.Plan.MaxSamples(total) > mostPooled:
-		return nil, errors.New("sim: this method is trained in one place, with all samples in memory, and there are too many; use fewer users")
+		return nil, errors.New("sim: this method is trained in one place, with all samples in memory, and there are " +
+			"too many; use fewer users")
 	}
-	p := &pooled{Pool: method.Pool{Rounds: o.Rounds, BatchSize: o.Batch, Features: f.Plan.Features, Stride: make([]int, len(f.Plan.Slots))}}
+	p := &pooled{Pool: method.Pool{
+		Rounds: o.Rounds, BatchSize: o.Batch, Features: f.Plan.Features,
+		Stride: make([]int, len(f.Plan.Slots)),
+	}}
 	for i := range f.Plan.Slots {
 		p.Value = append(p.Value, f.Mem.Value(i))
 		p.Stride[i] = vec.Pad(f.Plan.Slots[i].Dim)

@@ -192,7 +192,8 @@ func (s *stream) move(n int, get func(i int) uint32, set func(i int, v uint32)) 
 }
 
 func (s *stream) floats(xs []float32) {
-	s.move(len(xs), func(i int) uint32 { return math.Float32bits(xs[i]) }, func(i int, v uint32) { xs[i] = math.Float32frombits(v) })
+	s.move(len(xs), func(i int) uint32 { return math.Float32bits(xs[i]) },
+		func(i int, v uint32) { xs[i] = math.Float32frombits(v) })
 }
 
 func (s *stream) words(xs []uint32) {

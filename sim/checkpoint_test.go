@@ -74,8 +74,10 @@ func TestARunGoesOnFromItsCheckpoint(t *testing.T) {
 			t.Errorf("%s: what was loaded is saved as something else", name)
 		}
 		got := told(finish(t, again))
-		if again.Digest() != whole.Digest() || again.Selected != whole.Selected || again.Samples != whole.Samples || len(again.RoundMS) != 4 {
-			t.Errorf("%s: the resumed run ends elsewhere: round %d selected, want %d", name, again.Selected, whole.Selected)
+		if again.Digest() != whole.Digest() || again.Selected != whole.Selected || again.Samples != whole.Samples ||
+			len(again.RoundMS) != 4 {
+			t.Errorf("%s: the resumed run ends elsewhere: round %d selected, want %d", name, again.Selected,
+				whole.Selected)
 		}
 		a, _ := json.Marshal(got)
 		if b, _ := json.Marshal(want[2:]); !bytes.Equal(a, b) {
@@ -132,7 +134,8 @@ func TestADamagedByteIsRefusedWhereverItIs(t *testing.T) {
 				}
 				file[at] ^= flip
 				if err := fresh().Load(bytes.NewReader(file), "x"); err == nil {
-					t.Errorf("%s: bit %#x of byte %d of %d flipped: the checkpoint is accepted", name, flip, at, len(file))
+					t.Errorf("%s: bit %#x of byte %d of %d flipped: the checkpoint is accepted", name, flip, at,
+						len(file))
 				} else if !strings.HasPrefix(err.Error(), "sim: ") {
 					t.Errorf("%s: byte %d: the error %q does not say whose it is", name, at, err)
 				}

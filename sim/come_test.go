@@ -11,7 +11,11 @@ import (
 func TestDevicesThatChooseThemselvesKeepTheirPromise(t *testing.T) {
 	first := 0.0
 	for seed := range uint64(3) {
-		r := promise(t, "noise=3,mechanism=tree", 2, func(o *Options) { cohort("come:9/4")(o); o.Rounds, o.EvalEvery = 11, 11 })
+		r := promise(t, "noise=3,mechanism=tree", 2, func(o *Options) {
+			cohort("come:9/4")(o)
+			o.Rounds,
+				o.EvalEvery = 11, 11
+		})
 		r.Seed, r.Engine.Seed = seed, seed
 		finish(t, r)
 		most, mean := r.Participations()
@@ -23,14 +27,19 @@ func TestDevicesThatChooseThemselvesKeepTheirPromise(t *testing.T) {
 			first = e
 		}
 		if math.Abs(e-r.Engine.Guard.Whole.Epsilon) > 1e-12 || e != first {
-			t.Errorf("seed %d: %g was spent, %g announced, and %g with other arrivals", seed, e, r.Engine.Guard.Whole.Epsilon, first)
+			t.Errorf("seed %d: %g was spent, %g announced, and %g with other arrivals", seed, e,
+				r.Engine.Guard.Whole.Epsilon, first)
 		}
 	}
 }
 
 func TestArrivalsAreTheSameForAnyWorkerCount(t *testing.T) {
 	run := func(jobs int) *Run {
-		return promise(t, "noise=3,mechanism=tree", jobs, func(o *Options) { cohort("come:9/4")(o); o.Rounds, o.EvalEvery = 7, 7 })
+		return promise(t, "noise=3,mechanism=tree", jobs, func(o *Options) {
+			cohort("come:9/4")(o)
+			o.Rounds,
+				o.EvalEvery = 7, 7
+		})
 	}
 	one, many := run(1), run(7)
 	finish(t, one)
@@ -47,7 +56,8 @@ func TestArrivalsAreTheSameForAnyWorkerCount(t *testing.T) {
 func TestACohortThatCannotComeIsRefused(t *testing.T) {
 	o := defaults()
 	cohort("come:9999/2")(&o)
-	if _, err := New(fedmf(t), small(t, "deployed"), o, 1, 1); err == nil || !strings.Contains(err.Error(), "finds nobody") {
+	if _, err := New(fedmf(t), small(t, "deployed"), o, 1, 1); err == nil || !strings.Contains(err.Error(),
+		"finds nobody") {
 		t.Errorf("a round without devices: %v", err)
 	}
 	cohort("come:9/4")(&o)

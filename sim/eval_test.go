@@ -54,7 +54,8 @@ func TestPlacesAreThoseOfABruteForceCount(t *testing.T) {
 	for _, protocol := range []string{"paper", "isolated", "deployed", "temporal"} {
 		for _, levels := range []uint32{3, 1 << 30} {
 			s := small(t, protocol)
-			got, err := Measure(context.Background(), s, 0, 3, func() Scorer { return &made{levels: levels, row: make([]float32, s.Items())} }, nil)
+			got, err := Measure(context.Background(), s, 0, 3,
+				func() Scorer { return &made{levels: levels, row: make([]float32, s.Items())} }, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +76,8 @@ func TestPlacesAreThoseOfABruteForceCount(t *testing.T) {
 					}
 					return count(m.row, held, items)
 				}
-				noValid := slices.DeleteFunc(slices.Clone(free), func(i uint32) bool { return slices.Contains(p.Later, i) && int64(i) != p.Test })
+				noValid := slices.DeleteFunc(slices.Clone(free),
+					func(i uint32) bool { return slices.Contains(p.Later, i) && int64(i) != p.Test })
 				for what, c := range map[string][2]metrics.Place{
 					"validation": {got.Valid[u], want(p.Valid, p.Against[0])},
 					"test":       {got.Test[u], want(p.Test, p.Against[1])},
@@ -120,7 +122,8 @@ func twoRounds(t *testing.T, infer string) *scored {
 	s.table, s.devices = naiveStart(s.run)
 	probe := newProbe(t, s.run)
 	c := naiveConfig{lr: 0.1, itemLR: 0.1 * float64(len(s.table)) * 80, batch: 16}
-	naiveRound(s.table, s.devices, func(u int) []naiveSample { return probe.samples(u, 0) }, func(int) bool { return false }, c)
+	naiveRound(s.table, s.devices, func(u int) []naiveSample { return probe.samples(u, 0) },
+		func(int) bool { return false }, c)
 	for u, d := range s.devices {
 		s.moved = append(s.moved, naiveVisit(s.table, d, probe.samples(u, 1), c))
 	}
@@ -223,7 +226,10 @@ func TestFreshTablesAreScoredAfterTheServersStep(t *testing.T) {
 
 // Under paper, logits above 17 are all 1 as float32 sigmoids, and tie.
 func TestOnlyThePaperProtocolSquashesScores(t *testing.T) {
-	for protocol, want := range map[string]metrics.Place{"paper": {Above: 0, Ties: 2}, "isolated": {Above: 1, Ties: 0}} {
+	for protocol, want := range map[string]metrics.Place{
+		"paper":    {Above: 0, Ties: 2},
+		"isolated": {Above: 1, Ties: 0},
+	} {
 		e := newEval(small(t, protocol), 0, 1)
 		s := newScores(e.split)
 		row := make([]float32, e.split.Items())

@@ -28,7 +28,9 @@ func (n *naiveNet) clone() *naiveNet {
 }
 
 // visit takes one step on everything and returns the changed copies.
-func (n *naiveNet) visit(user []float64, table [][]float64, samples []naiveSample, lr, userLR, itemLR float64) (*naiveNet, []float64, map[uint32][]float64) {
+func (n *naiveNet) visit(user []float64, table [][]float64, samples []naiveSample, lr, userLR,
+	itemLR float64,
+) (*naiveNet, []float64, map[uint32][]float64) {
 	after, newUser := n.clone(), append([]float64(nil), user...)
 	rows := map[uint32][]float64{}
 	for _, s := range samples {
@@ -105,7 +107,10 @@ func TestFedNCFAgreesWithANaiveProgram(t *testing.T) {
 	const item, user, w1, b1, w2, b2 = 0, 1, 2, 3, 4, 5
 	v := r.Engine.Value
 	table := wideRows(v[item], r.Engine.Items, 8, 5)
-	net := &naiveNet{wideRows(v[w1], 7, 16, 10), wideRows(v[b1], 1, 8, 7)[0], wideRows(v[w2], 1, 8, 7)[0], float64(v[b2][0])}
+	net := &naiveNet{
+		wideRows(v[w1], 7, 16, 10), wideRows(v[b1], 1, 8, 7)[0], wideRows(v[w2], 1, 8, 7)[0],
+		float64(v[b2][0]),
+	}
 	var users [][]float64
 	for u := range r.Fleet.state {
 		users = append(users, wideRows(r.Fleet.state[u].Plain, 1, 8, 5)[0])
@@ -118,7 +123,8 @@ func TestFedNCFAgreesWithANaiveProgram(t *testing.T) {
 		}
 		n := float64(len(users))
 		for u := range users {
-			after, mine, moved := net.visit(users[u], table, probe.samples(u, at), 0.1, 0.4, 0.1*8*float64(r.Engine.Items))
+			after, mine, moved := net.visit(users[u], table, probe.samples(u, at), 0.1, 0.4,
+				0.1*8*float64(r.Engine.Items))
 			users[u] = mine
 			for o := range next.w1 {
 				addShare(next.w1[o], after.w1[o], net.w1[o], n)
@@ -171,7 +177,8 @@ func TestFedReconAgreesWithANaiveProgram(t *testing.T) {
 			copy(rows[i], table[i])
 		}
 		for u := range r.Fleet.state {
-			moved := naiveVisit(table, rebuilt(u, at), probe.samples(u, at), naiveConfig{itemLR: 0.1 * 8 * float64(r.Engine.Items), batch: 1 << 16})
+			moved := naiveVisit(table, rebuilt(u, at), probe.samples(u, at),
+				naiveConfig{itemLR: 0.1 * 8 * float64(r.Engine.Items), batch: 1 << 16})
 			for i, d := range moved {
 				for k := range d {
 					rows[i][k] += d[k] / float64(len(r.Fleet.state))

@@ -97,10 +97,12 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	}
 	if plan.Serves(method.Stranger) {
 		if f.in != nil {
-			return nil, fmt.Errorf("sim: scoring with a stranger's table needs everybody to take part, and users are held out (protocol %s, new-users %g)", split.Name, split.Apart)
+			return nil, fmt.Errorf("sim: scoring with a stranger's table needs everybody to take part, and users "+
+				"are held out (protocol %s, new-users %g)", split.Name, split.Apart)
 		}
 		if !opt.Cohort.All() || !plan.Headed() {
-			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a score function without hidden layers: leave infer=random out, or layers")
+			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a score function " +
+				"without hidden layers: leave infer=random out, or layers")
 		}
 		f.tuned = make([]overlay, split.Users())
 	}
@@ -136,8 +138,10 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*loc
 		bits = 0
 	}
 	return local.NewPlan(m, local.Options{
-		Bits: bits, Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds, Batch: opt.Batch, Negatives: opt.Negatives,
-		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense" || opt.bare(), Guarded: opt.integers(), Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
+		Bits: bits, Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds,
+		Batch: opt.Batch, Negatives: opt.Negatives,
+		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense" || opt.bare(), Guarded: opt.integers(),
+		Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
 	})
 }
 
@@ -317,7 +321,10 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 // open puts user u into the lane's task.
 func (f *Fleet) open(l *lane, u, t int) {
 	f.split.User(u, &l.part)
-	l.task = local.Task{Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Rows: l.part.Rows, Hide: f.split.Hidden(&l.part)}
+	l.task = local.Task{
+		Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Rows: l.part.Rows,
+		Hide: f.split.Hidden(&l.part),
+	}
 }
 
 func (f *Fleet) gone(u, t int, why uint64, share float64) bool {

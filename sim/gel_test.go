@@ -264,7 +264,8 @@ func TestWithoutValidationTheLastRoundIsReported(t *testing.T) {
 	if r.Selected != 12 || r.OnTest.Round != at || r.OnTest.Test.Sampled["hr@10"] != best {
 		t.Errorf("round %d is reported and %d is best on test, want 12 and %d", r.Selected, r.OnTest.Round, at)
 	}
-	if deployed := start(t, pfedrec(t), small(t, "deployed"), o, 1); step(t, deployed).Valid.Sampled == nil || deployed.OnTest != nil {
+	if deployed := start(t, pfedrec(t), small(t, "deployed"), o, 1); step(t, deployed).Valid.Sampled == nil ||
+		deployed.OnTest != nil {
 		t.Error("where there is validation, test chooses nothing")
 	}
 }

@@ -89,7 +89,10 @@ func (r *Run) See(u, slot int) Sight {
 	f, t := r.Fleet, max(0, r.Engine.Next-1)
 	l := f.lanes[0]
 	f.open(l, u, t)
-	out := Sight{User: u, Train: append([]uint32(nil), l.part.Train...), Valid: l.part.Valid, Test: l.part.Test, Global: make([]float32, f.split.Items())}
+	out := Sight{
+		User: u, Train: append([]uint32(nil), l.part.Train...), Valid: l.part.Valid, Test: l.part.Test,
+		Global: make([]float32, f.split.Items()),
+	}
 	if !f.Plan.Central() && !f.Plan.Visit.History {
 		seen := map[uint32]bool{}
 		for _, s := range l.Draw(&l.task) {

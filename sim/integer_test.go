@@ -46,7 +46,8 @@ func TestIntegerSumsTrainAsFloatsDo(t *testing.T) {
 			far, size = far+math.Pow(float64(one[i]-float[i]), 2), size+math.Pow(float64(float[i]), 2)
 		}
 		if !(far < 1e-6*size) || far == 0 {
-			t.Errorf("%s: sums of whole numbers end %.2g away from those of floats, which are %.2g long", name, math.Sqrt(far), math.Sqrt(size))
+			t.Errorf("%s: sums of whole numbers end %.2g away from those of floats, which are %.2g long", name,
+				math.Sqrt(far), math.Sqrt(size))
 		}
 	}
 }

@@ -40,7 +40,8 @@ func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
 		m.least, crowd = g.Fewest(), g.Crowd()
 	}
 	if float64(n)*crowd > mostMasked {
-		return nil, fmt.Errorf("sim: secagg=on keeps the vectors of a cohort, %.0f devices with %d numbers: a smaller cohort, or secagg=assumed", crowd, n)
+		return nil, fmt.Errorf("sim: secagg=on keeps the vectors of a cohort, %.0f devices with %d numbers: a "+
+			"smaller cohort, or secagg=assumed", crowd, n)
 	}
 	return m, nil
 }
@@ -52,7 +53,8 @@ func (r *Run) bareMasks() (err error) {
 		return fmt.Errorf("sim: %s: %w", cmp.Or(r.Name, "this method"), err)
 	}
 	if n := r.Cohort.Expected(f.Users()); n < fewestBare {
-		return fmt.Errorf("sim: secagg = %s without dp and rounds of %.0f devices: such a sum takes %d or more; a larger cohort", r.Secagg, n, fewestBare)
+		return fmt.Errorf("sim: secagg = %s without dp and rounds of %.0f devices: such a sum takes %d or more; a "+
+			"larger cohort", r.Secagg, n, fewestBare)
 	}
 	if r.Secagg == "on" {
 		f.masked, err = newMasked(f, nil)
@@ -123,7 +125,10 @@ func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte
 	}
 	p.Least = max(p.Least, m.least)
 	s := secagg.Session{
-		Round:   secagg.Round{Params: p, Model: model, Number: uint64(t), Seed: sha256.Sum256(fmt.Appendf(nil, "graph %d %d", seed, t))},
+		Round: secagg.Round{
+			Params: p, Model: model, Number: uint64(t),
+			Seed: sha256.Sum256(fmt.Appendf(nil, "graph %d %d", seed, t)),
+		},
 		Workers: jobs,
 		Leave:   func(id uint32) int { return m.left[id] },
 		Vector: func(id uint32, dst []int32) error {
@@ -147,7 +152,8 @@ func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte
 	}
 	for i, x := range res.Sum {
 		if int64(x) != m.plain[i] {
-			return fmt.Errorf("sim: round %d: the masked sum has %d in place %d, the plain one %d", t+1, x, i, m.plain[i])
+			return fmt.Errorf("sim: round %d: the masked sum has %d in place %d, the plain one %d", t+1, x, i,
+				m.plain[i])
 		}
 	}
 	copy(m.sum, res.Sum)

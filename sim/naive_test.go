@@ -101,7 +101,9 @@ func naiveVisit(table [][]float64, d *naiveDevice, samples []naiveSample, c naiv
 
 // naiveRound visits all devices on two goroutines and averages what they send. A
 // device without samples is not there, and one that is late is not heard.
-func naiveRound(table [][]float64, devices []*naiveDevice, samples func(u int) []naiveSample, late func(u int) bool, c naiveConfig) (trained int) {
+func naiveRound(table [][]float64, devices []*naiveDevice, samples func(u int) []naiveSample, late func(u int) bool,
+	c naiveConfig,
+) (trained int) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	sum, heard := map[uint32][]float64{}, 0.0
@@ -188,7 +190,10 @@ func TestTheFleetAgreesWithANaiveProgram(t *testing.T) {
 		"drop-outs and stragglers": func(m *methods.PFedRec, o *Options) {
 			m.Dim, o.Dropout, o.Straggle = 8, 0.3, 0.3
 		},
-		"a cohort":   func(m *methods.PFedRec, o *Options) { m.Dim, o.Cohort = 8, round.Cohort{Kind: "count", Count: 11} },
+		"a cohort": func(m *methods.PFedRec, o *Options) {
+			m.Dim, o.Cohort = 8,
+				round.Cohort{Kind: "count", Count: 11}
+		},
 		"the oracle": func(m *methods.PFedRec, o *Options) { m.Dim, o.Plain = 8, true },
 		// At the paper's rate a batch of one is chaos: rounding decides.
 		"one at a time": func(m *methods.PFedRec, o *Options) { m.Dim, m.Eta, o.Batch = 8, 1, 1 },
@@ -245,7 +250,10 @@ func (p *probe) samples(u, at int) (out []naiveSample) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.split.User(u, &p.part)
-	w := p.worker.Open(new(local.State), &local.Task{Device: uint32(u), Round: at, Train: p.part.Train, Hide: p.split.Hidden(&p.part)})
+	w := p.worker.Open(new(local.State), &local.Task{
+		Device: uint32(u), Round: at, Train: p.part.Train,
+		Hide: p.split.Hidden(&p.part),
+	})
 	for x, item := range w.Samples.Item {
 		out = append(out, naiveSample{item, float64(w.Samples.Y[x])})
 	}

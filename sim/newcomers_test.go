@@ -61,7 +61,8 @@ func TestNewcomersTakeNoPartAndAreMeasuredApart(t *testing.T) {
 			want = 0
 		}
 		if test.Sampled["users"] != 30 || fresh.Sampled["users"] != want || fresh.Full["users"] != want {
-			t.Errorf("%s: %g users are reported, and %g new ones; want 30 and %g", name, test.Sampled["users"], fresh.Sampled["users"], want)
+			t.Errorf("%s: %g users are reported, and %g new ones; want 30 and %g", name, test.Sampled["users"],
+				fresh.Sampled["users"], want)
 		}
 	}
 }
@@ -91,13 +92,15 @@ func TestTheModelHasNeverSeenANewcomer(t *testing.T) {
 		for i := range r.Engine.Value {
 			for k, x := range r.Engine.Value[i] {
 				if r2.Engine.Value[i][k] != x {
-					t.Fatalf("%s: slot %s differs at %d: %g and %g", name, r.Fleet.Plan.Slots[i].Name, k, x, r2.Engine.Value[i][k])
+					t.Fatalf("%s: slot %s differs at %d: %g and %g", name, r.Fleet.Plan.Slots[i].Name, k, x,
+						r2.Engine.Value[i][k])
 				}
 			}
 		}
 		for u, isNew := range s.Newcomers() {
 			if !isNew && r.Best.Test[u] != r2.Best.Test[u] {
-				t.Errorf("%s: user %d took part and has another place: %v and %v", name, u, r.Best.Test[u], r2.Best.Test[u])
+				t.Errorf("%s: user %d took part and has another place: %v and %v", name, u, r.Best.Test[u],
+					r2.Best.Test[u])
 			}
 		}
 	}
@@ -140,7 +143,8 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 func TestNewcomersHaveTheSameBitsForAnyWorkerCountAndAfterAResume(t *testing.T) {
 	for name := range guests(t) {
 		s, o := apart(t, "temporal")
-		one, three, again := start(t, guests(t)[name], s, o, 1), start(t, guests(t)[name], s, o, 3), start(t, guests(t)[name], s, o, 2)
+		one, three, again := start(t, guests(t)[name], s, o, 1), start(t, guests(t)[name], s, o, 3),
+			start(t, guests(t)[name], s, o, 2)
 		sameBits(t, name, one, three, again)
 	}
 }

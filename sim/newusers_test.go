@@ -30,7 +30,8 @@ func moments(t testing.TB) *data.Split {
 // new users.
 func family(t testing.TB) map[string]method.Method {
 	out := map[string]method.Method{
-		"privrec": &methods.PrivRec{}, "nn-self": &methods.NNSelf{}, "fofl-self": &methods.FOFLSelf{}, "privrec-cen": &methods.PrivRecCen{},
+		"privrec": &methods.PrivRec{}, "nn-self": &methods.NNSelf{}, "fofl-self": &methods.FOFLSelf{},
+		"privrec-cen": &methods.PrivRecCen{},
 	}
 	for _, m := range out {
 		configure(t, m, "dim", "4", "layers", "8,8")
@@ -60,7 +61,8 @@ func TestHeldOutUsersTakeNoPart(t *testing.T) {
 				t.Errorf("%s: user %d, held out: %v, was visited %d times", name, u, out, v)
 			}
 			lo, hi := r.Best.Start[u], r.Best.Start[u+1]
-			if out != (hi > lo) || slices.ContainsFunc(r.Best.Test[lo:hi], func(p metrics.Place) bool { return p.Above == metrics.Absent }) {
+			if out != (hi > lo) || slices.ContainsFunc(r.Best.Test[lo:hi],
+				func(p metrics.Place) bool { return p.Above == metrics.Absent }) {
 				t.Errorf("%s: user %d, held out: %v, has places %v", name, u, out, r.Best.Test[lo:hi])
 			}
 		}
@@ -127,7 +129,8 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 		hits += mean
 		users++
 	}
-	if _, test := r.Best.Summaries(metrics.Expected, s.Items()); abs(test.Sampled["hr@10"]-hits/float64(users)) > 1e-12 {
+	if _, test := r.Best.Summaries(metrics.Expected,
+		s.Items()); abs(test.Sampled["hr@10"]-hits/float64(users)) > 1e-12 {
 		t.Errorf("expected hits are %g, want %g", test.Sampled["hr@10"], hits/float64(users))
 	}
 }

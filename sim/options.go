@@ -55,17 +55,22 @@ func (o *Options) Check() error {
 	case !(o.Straggle >= 0 && o.Straggle < 1):
 		return fmt.Errorf("straggle = %g: want a share from 0 to below 1", o.Straggle)
 	case o.Noise.On() && o.Mean == "row":
-		return fmt.Errorf("noise = %s with mean = row: with noise every device sends every row, so no row has a count of its own; use mean=cohort", textOf(o.Noise))
+		return fmt.Errorf("noise = %s with mean = row: with noise every device sends every row, so no row has a "+
+			"count of its own; use mean=cohort", textOf(o.Noise))
 	case o.DP.On() && o.Noise.On():
 		return fmt.Errorf("noise = %s with dp: dp brings its own noise, and counts it; leave one out", textOf(o.Noise))
 	case o.DP.On() && o.Mean == "row":
-		return fmt.Errorf("mean = row with dp: how many touched a row is not public; dp divides by a constant (mean=fixed)")
+		return fmt.Errorf("mean = row with dp: how many touched a row is not public; dp divides by a constant " +
+			"(mean=fixed)")
 	case o.bare() && (o.Mean == "row" || o.Noise.On()):
-		return fmt.Errorf("secagg = %s with mean = %s and noise = %s: under masks nobody counts rows, and noise is dp's; use mean=cohort and noise=none", o.Secagg, o.Mean, textOf(o.Noise))
+		return fmt.Errorf("secagg = %s with mean = %s and noise = %s: under masks nobody counts rows, and noise is "+
+			"dp's; use mean=cohort and noise=none", o.Secagg, o.Mean, textOf(o.Noise))
 	case o.bare() && o.Cohort.Kind == "poisson":
-		return fmt.Errorf("secagg = %s with cohort = poisson: a masked sum needs enough devices; take a cohort of a fixed size, such as cohort=100", o.Secagg)
+		return fmt.Errorf("secagg = %s with cohort = poisson: a masked sum needs enough devices; take a cohort of a "+
+			"fixed size, such as cohort=100", o.Secagg)
 	case o.integers() && !o.DP.On() && (o.Mean == "row" || o.Noise.On()):
-		return fmt.Errorf("sums = integer with mean = %s and noise = %s: over a network nobody counts rows, and noise is dp's; use mean=cohort and noise=none", o.Mean, textOf(o.Noise))
+		return fmt.Errorf("sums = integer with mean = %s and noise = %s: over a network nobody counts rows, and "+
+			"noise is dp's; use mean=cohort and noise=none", o.Mean, textOf(o.Noise))
 	case o.Bits != 0 && (o.Bits < 8 || o.Bits > 32):
 		return fmt.Errorf("bits = %d: want 8 to 32, or 0", o.Bits)
 	case !(o.NewUsers >= 0 && o.NewUsers <= 0.9):

@@ -37,12 +37,16 @@ func (r *Run) guard() error {
 	f, e := r.Fleet, r.Engine
 	users := f.Users()
 	s := privacy.Setting{
-		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users, Expected: r.Cohort.Expected(users),
-		Epoch: r.Cohort.Epoch(users), Chosen: r.Cohort.Come(), Rounds: r.Rounds, Numbers: f.Plan.Widest(), Mean: string(e.Mean),
-		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed, Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
+		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users,
+		Expected: r.Cohort.Expected(users),
+		Epoch:    r.Cohort.Epoch(users), Chosen: r.Cohort.Come(), Rounds: r.Rounds, Numbers: f.Plan.Widest(),
+		Mean: string(e.Mean),
+		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed,
+		Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
 	if r.DP.Metrics > 0 && !f.split.Validates() {
-		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out", r.DP.Metrics, f.split.Name)
+		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out",
+			r.DP.Metrics, f.split.Name)
 	}
 	s.Sampler, s.Q = r.Cohort.Sampling(users)
 	s.Each, s.Rationed = f.Plan.Rations()
@@ -198,7 +202,8 @@ func (r *Run) Owed() error {
 		n := e.Rounds
 		e.Rounds = 0
 		if has[e] < n {
-			return fmt.Errorf("sim: the checkpoint has paid for %d releases and the ledger has %d of them: lines are missing from it", n, has[e])
+			return fmt.Errorf("sim: the checkpoint has paid for %d releases and the ledger has %d of them: lines "+
+				"are missing from it", n, has[e])
 		}
 	}
 	return nil
@@ -231,7 +236,8 @@ func (r *Run) Behind(told int) error {
 		}
 	}
 	if paid < told {
-		return fmt.Errorf("sim: the ledger has %d rounds, and %d were run: it was shortened, so what was spent is not known and nothing may be released", paid, told)
+		return fmt.Errorf("sim: the ledger has %d rounds, and %d were run: it was shortened, so what was spent is "+
+			"not known and nothing may be released", paid, told)
 	}
 	return nil
 }

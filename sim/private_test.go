@@ -62,7 +62,10 @@ func TestMasksChangeNoBit(t *testing.T) {
 	for _, policy := range []string{"noise=1,clip=0.5", "noise=0.3,clip=0.5,adaptive=geometric,least=10"} {
 		digest := map[string]string{}
 		for _, secagg := range []string{"off", "assumed", "on"} {
-			r := promise(t, policy, 3, func(o *Options) { o.Secagg, o.Rounds, o.Dropout, o.Straggle = secagg, 3, 0.1, 0.1 })
+			r := promise(t, policy, 3, func(o *Options) {
+				o.Secagg, o.Rounds, o.Dropout, o.Straggle = secagg, 3, 0.1,
+					0.1
+			})
 			finish(t, r)
 			digest[secagg] = r.Digest()
 			if r.Dropped == 0 || r.Late == 0 {
@@ -85,7 +88,8 @@ func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
 		}
 	}
 	if r.Kept != 3 || !slices.Equal(before, r.Engine.Value[0]) {
-		t.Errorf("%d of 3 rounds were kept back; the model is as before: %t", r.Kept, slices.Equal(before, r.Engine.Value[0]))
+		t.Errorf("%d of 3 rounds were kept back; the model is as before: %t", r.Kept,
+			slices.Equal(before, r.Engine.Value[0]))
 	}
 	whole := promise(t, "noise=1,clip=0.5", 2, func(o *Options) { o.Rounds = 3 })
 	finish(t, whole)
@@ -98,7 +102,8 @@ func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
 // does: the sum of bits that arrives is no multiple of a bit, but for a chance below 1%
 // in each of eight rounds.
 func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
-	r := promise(t, "noise=1,clip=0.5,adaptive=geometric,bit-noise=3,against=distributed,least=30", 2, func(o *Options) { o.Secagg = "on" })
+	r := promise(t, "noise=1,clip=0.5,adaptive=geometric,bit-noise=3,against=distributed,least=30", 2,
+		func(o *Options) { o.Secagg = "on" })
 	everybody := make([]uint32, r.Fleet.Users())
 	for u := range everybody {
 		everybody[u] = uint32(u)
@@ -116,14 +121,18 @@ func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 		}
 	}
 	if bare > 2 || r.Engine.Guard.NoiseOfBits(0, 40) != 0 {
-		t.Errorf("in %d of 8 rounds the sum of bits arrives without noise; the coordinator would add %d", bare, r.Engine.Guard.NoiseOfBits(0, 40))
+		t.Errorf("in %d of 8 rounds the sum of bits arrives without noise; the coordinator would add %d", bare,
+			r.Engine.Guard.NoiseOfBits(0, 40))
 	}
 }
 
 // Noise that is given runs into the budget: the last round that it allows is
 // evaluated, whether it is its turn or not, and metrics cost too.
 func TestABudgetEndsARunAndTheLastRoundIsEvaluated(t *testing.T) {
-	for _, policy := range []string{"noise=1,epsilon=3,delta=1e-4", "noise=1,epsilon=3,delta=1e-4,metrics=30", "noise=1,epsilon=3,delta=1e-4,metrics=6"} {
+	for _, policy := range []string{
+		"noise=1,epsilon=3,delta=1e-4", "noise=1,epsilon=3,delta=1e-4,metrics=30",
+		"noise=1,epsilon=3,delta=1e-4,metrics=6",
+	} {
 		r := promise(t, policy, 2, func(o *Options) {
 			cohort("poisson:0.1")(o)
 			o.Rounds, o.EvalEvery = 200, 7
@@ -131,7 +140,8 @@ func TestABudgetEndsARunAndTheLastRoundIsEvaluated(t *testing.T) {
 		events := finish(t, r)
 		last := events[len(events)-1]
 		if r.Broke != len(events)+1 || len(events) == 200 || last.Valid == nil || r.Selected == 0 {
-			t.Errorf("%s: %d rounds, stopped before %d, the last evaluated: %t, round %d is reported", policy, len(events), r.Broke, last.Valid != nil, r.Selected)
+			t.Errorf("%s: %d rounds, stopped before %d, the last evaluated: %t, round %d is reported", policy,
+				len(events), r.Broke, last.Valid != nil, r.Selected)
 		}
 		if e := spent(t, r); e > 3*(1+1e-9) || last.Epsilon == nil || *last.Epsilon != e {
 			t.Errorf("%s: a budget of 3 is spent to %v, and the last line says %v", policy, e, last.Epsilon)
@@ -221,7 +231,8 @@ func TestARunThatGoesOnKnowsWhatItHasPaid(t *testing.T) {
 		t.Error("a ledger that holds less than the checkpoint is taken")
 	}
 	if again.Engine.Guard.Clip == 1 || again.Engine.Guard.Clip != r.Engine.Guard.Clip {
-		t.Errorf("the bound has moved to %g, and after a resumption it is %g", r.Engine.Guard.Clip, again.Engine.Guard.Clip)
+		t.Errorf("the bound has moved to %g, and after a resumption it is %g", r.Engine.Guard.Clip,
+			again.Engine.Guard.Clip)
 	}
 }
 
@@ -314,7 +325,8 @@ func TestCoverCostsBytesAndChangesNothing(t *testing.T) {
 	}
 	for _, some := range []string{"buckets:2", "decoys:1"} {
 		if bytes[some] <= bytes["buckets:1"] || bytes[some] >= bytes["dense"] {
-			t.Errorf("%s sends %d bytes, the touched rows have %d and all have %d", some, bytes[some], bytes["buckets:1"], bytes["dense"])
+			t.Errorf("%s sends %d bytes, the touched rows have %d and all have %d", some, bytes[some],
+				bytes["buckets:1"], bytes["dense"])
 		}
 	}
 	if len(digest) != 1 {

@@ -162,7 +162,10 @@ func (p *Probe) Gradient() [][]float32 {
 func (p *Probe) samples(l *probeLane, i int, do func(w *method.Work, b *method.Batch, z []float32)) {
 	u := p.users[i]
 	p.split.User(u, &l.part)
-	task := local.Task{Device: uint32(u), Round: p.round, Train: l.part.Train, Rating: l.part.Rating, Hide: p.split.Hidden(&l.part)}
+	task := local.Task{
+		Device: uint32(u), Round: p.round, Train: l.part.Train, Rating: l.part.Rating,
+		Hide: p.split.Hidden(&l.part),
+	}
 	w := l.Open(&p.state[i], &task)
 	if w == nil {
 		return

@@ -79,7 +79,10 @@ func TestTheGradientOfAProbeIsTheFiniteDifference(t *testing.T) {
 	configure(t, ncf, "dim", "4", "layers", "8")
 	gel := &methods.FedRecGEL{}
 	configure(t, gel, "dim", "4", "layers", "8,4")
-	for name, m := range map[string]method.Method{"pfedrec": pfedrec(t, "dim", "8", "eta", "4"), "fedncf": ncf, "fedrecgel": gel} {
+	for name, m := range map[string]method.Method{
+		"pfedrec": pfedrec(t, "dim", "8", "eta", "4"), "fedncf": ncf,
+		"fedrecgel": gel,
+	} {
 		r := trained(t, m, 4, 2)
 		p := probeOf(t, r, 2)
 		g := p.Gradient()
@@ -96,7 +99,8 @@ func TestTheGradientOfAProbeIsTheFiniteDifference(t *testing.T) {
 				v[x] = old
 				want := (up - down) / (2 * h)
 				if math.Abs(float64(g[k][x])-want) > 6e-5+0.03*math.Abs(want) {
-					t.Errorf("%s slot %s place %d: the gradient is %g, the finite difference %g", name, p.Slot(k).Name, x, g[k][x], want)
+					t.Errorf("%s slot %s place %d: the gradient is %g, the finite difference %g", name, p.Slot(k).Name,
+						x, g[k][x], want)
 				}
 				if want != 0 {
 					checked++
@@ -154,7 +158,8 @@ func TestOwnTablesAreSeenAsTheyAreServed(t *testing.T) {
 		t.Fatalf("inference is %+v, want three tables for 40 users", in)
 	}
 	if hr(in.Own) < hr(in.Random) && hr(in.Global) < hr(in.Random) {
-		t.Errorf("HR@10 is %.3f own, %.3f global and %.3f with a stranger's table: the stranger's should not be best", hr(in.Own), hr(in.Global), hr(in.Random))
+		t.Errorf("HR@10 is %.3f own, %.3f global and %.3f with a stranger's table: the stranger's should not be best",
+			hr(in.Own), hr(in.Global), hr(in.Random))
 	}
 	slot, dim, ok := r.ItemTable()
 	if !ok || dim != 8 {

@@ -112,7 +112,8 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	e := &round.Engine{
-		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: aggregate.Mean(opt.Mean), Rule: opt.Server, Noise: opt.Noise,
+		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: aggregate.Mean(opt.Mean), Rule: opt.Server,
+		Noise: opt.Noise,
 		Items: split.Items(), Rounds: opt.Rounds, Seed: seed, Workers: jobs,
 	}
 	for i := range f.Plan.Slots {
@@ -191,7 +192,10 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		return Event{}, err
 	}
 	took, evalled := time.Since(start), f.evalTime()
-	ev := Event{Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle, Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Cut: rep.Cut, Clip: clip}
+	ev := Event{
+		Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle,
+		Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Cut: rep.Cut, Clip: clip,
+	}
 	sane := r.finite()
 	if rep.LossN > 0 {
 		// A private slot that has diverged shows in the loss alone.
@@ -305,7 +309,8 @@ func (r *Run) judge(ev *Event) error {
 		r.eval.now.copyTo(r.Best)
 	}
 	const by = "hr@10"
-	if !r.Fleet.split.Validates() && r.Engine.Guard == nil && (r.OnTest == nil || test.Sampled[by] > r.OnTest.Test.Sampled[by]) {
+	if !r.Fleet.split.Validates() && r.Engine.Guard == nil &&
+		(r.OnTest == nil || test.Sampled[by] > r.OnTest.Test.Sampled[by]) {
 		r.OnTest = &Chosen{ev.Round, test}
 	}
 	return nil

@@ -38,13 +38,22 @@ func TestSameBitsForAnyNumberOfWorkers(t *testing.T) {
 	own := func() method.Method { return pfedrec(t, "dim", "6") }
 	for _, c := range []build{
 		{"plain", own, small(t, "paper"), func(*Options) {}},
-		{"the coordinator's table", func() method.Method { return pfedrec(t, "infer", "global", "dim", "6") }, small(t, "temporal"), func(o *Options) { o.EvalUsers = 20 }},
-		{"strangers", func() method.Method { return pfedrec(t, "infer", "random", "dim", "6") }, small(t, "isolated"), func(o *Options) { o.Dropout = 0.2 }},
+		{
+			"the coordinator's table", func() method.Method { return pfedrec(t, "infer", "global", "dim", "6") },
+			small(t, "temporal"), func(o *Options) { o.EvalUsers = 20 },
+		},
+		{
+			"strangers", func() method.Method { return pfedrec(t, "infer", "random", "dim", "6") }, small(t, "isolated"),
+			func(o *Options) { o.Dropout = 0.2 },
+		},
 		{"a generated world", own, lazy, func(o *Options) { o.Cohort = round.Cohort{Kind: "poisson", Share: 0.4} }},
 		{"mean by row, Adam, drop-outs", own, small(t, "deployed"), func(o *Options) {
 			o.Mean, o.Server, o.Dropout, o.Straggle = "row", aggregate.Rule{Kind: "adam", Rate: 0.1}, 0.2, 0.2
 		}},
-		{"decay and three passes", func() method.Method { return pfedrec(t, "decay", "0.00001", "epochs", "3", "dim", "6") }, small(t, "paper"), func(o *Options) {
+		{"decay and three passes", func() method.Method {
+			return pfedrec(t, "decay", "0.00001", "epochs", "3", "dim",
+				"6")
+		}, small(t, "paper"), func(o *Options) {
 			o.Cohort = round.Cohort{Kind: "count", Count: 17}
 		}},
 		{"private tables", func() method.Method {
@@ -52,7 +61,10 @@ func TestSameBitsForAnyNumberOfWorkers(t *testing.T) {
 			configure(t, m, "dim", "6")
 			return m
 		}, small(t, "deployed"), func(*Options) {}},
-		{"rounded private tables", func() method.Method { return fedrap(t, "dim", "6") }, small(t, "deployed"), func(o *Options) { o.Keep = "int8" }},
+		{
+			"rounded private tables", func() method.Method { return fedrap(t, "dim", "6") }, small(t, "deployed"),
+			func(o *Options) { o.Keep = "int8" },
+		},
 	} {
 		o := defaults()
 		o.Rounds, o.Batch = 4, 32
@@ -100,7 +112,10 @@ func TestDropOutsAndStragglersAreAsManyAsAsked(t *testing.T) {
 		}
 		dropped, late = dropped+e.Dropped, late+e.Late
 	}
-	for what, c := range map[string][3]float64{"dropped": {float64(dropped), 2400, 0.25}, "late": {float64(late), float64(2400 - dropped), 0.1}} {
+	for what, c := range map[string][3]float64{
+		"dropped": {float64(dropped), 2400, 0.25},
+		"late":    {float64(late), float64(2400 - dropped), 0.1},
+	} {
 		if z := (c[0] - c[1]*c[2]) / math.Sqrt(c[1]*c[2]*(1-c[2])); math.Abs(z) > 5 {
 			t.Errorf("%g of %g are %s, want a share of %g: %.1f standard deviations off", c[0], c[1], what, c[2], z)
 		}
@@ -135,7 +150,8 @@ func TestWhoDropsOutLearnsNothingAndWhoIsLateTellsNothing(t *testing.T) {
 		table, state := slices.Clone(r.Engine.Value[0]), slices.Clone(r.Fleet.state[7].Plain)
 		for _, e := range finish(t, r) {
 			if e.Devices != 0 || e.BytesUp != 0 || e.Samples != 0 {
-				t.Errorf("all %s: %d devices, %d bytes, %d samples count, want none", what, e.Devices, e.BytesUp, e.Samples)
+				t.Errorf("all %s: %d devices, %d bytes, %d samples count, want none", what, e.Devices, e.BytesUp,
+					e.Samples)
 			}
 		}
 		if !slices.Equal(r.Engine.Value[0], table) {
@@ -149,7 +165,12 @@ func TestWhoDropsOutLearnsNothingAndWhoIsLateTellsNothing(t *testing.T) {
 
 func TestADivergingRateIsAnErrorAndNotACrash(t *testing.T) {
 	for _, protocol := range []string{"paper", "deployed"} {
-		for _, settings := range [][]string{{"lr", "1e30"}, {"lr", "1e30", "infer", "global"}, {"lr", "1e30", "infer", "random"}, {"lr", "1e18", "epochs", "2"}} {
+		for _, settings := range [][]string{
+			{"lr", "1e30"},
+			{"lr", "1e30", "infer", "global"},
+			{"lr", "1e30", "infer", "random"},
+			{"lr", "1e18", "epochs", "2"},
+		} {
 			o := defaults()
 			o.Rounds = 20
 			r := start(t, pfedrec(t, settings...), small(t, protocol), o, 2)
@@ -178,7 +199,8 @@ func TestARoundIsEvaluatedWhenItIsItsTurn(t *testing.T) {
 			if e.Valid != nil {
 				turns = append(turns, e.Round)
 				if e.Valid.Sampled["users"] != 40 || e.Test.Full["users"] != 40 {
-					t.Errorf("%v: round %d is of %g and %g users, want 40", settings, e.Round, e.Valid.Sampled["users"], e.Test.Full["users"])
+					t.Errorf("%v: round %d is of %g and %g users, want 40", settings, e.Round,
+						e.Valid.Sampled["users"], e.Test.Full["users"])
 				}
 			}
 		}
@@ -304,7 +326,8 @@ func TestTheSelectedRoundIsTheLatestOfTheBestByValidation(t *testing.T) {
 func TestStrangersNeedEveryone(t *testing.T) {
 	o := defaults()
 	o.Cohort = round.Cohort{Kind: "count", Count: 5}
-	const want = "sim: scoring with a stranger's table needs cohort=all and a score function without hidden layers: leave infer=random out, or layers"
+	const want = "sim: scoring with a stranger's table needs cohort=all and a score function without hidden layers: " +
+		"leave infer=random out, or layers"
 	if _, err := New(pfedrec(t, "infer", "random"), small(t, "paper"), o, 1, 1); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -328,7 +351,8 @@ func TestWrongOptionsSayWhy(t *testing.T) {
 			t.Errorf("got %v, want sim: %s", err, want)
 		}
 	}
-	if _, err := New(pfedrec(t, "dim", "0"), small(t, "paper"), defaults(), 1, 1); err == nil || !strings.Contains(err.Error(), "dim = 0") {
+	if _, err := New(pfedrec(t, "dim", "0"), small(t, "paper"), defaults(), 1, 1); err == nil ||
+		!strings.Contains(err.Error(), "dim = 0") {
 		t.Errorf("a method that does not fit: got %v", err)
 	}
 }
@@ -394,7 +418,8 @@ func TestSparseDownloadsAreCountedRoundByRound(t *testing.T) {
 		total, devices = total+e.Down, devices+e.Devices
 	}
 	dense := start(t, m, small(t, "deployed"), defaults(), 2)
-	if got := r.BytesDown(); got != float64(total)/float64(devices) || got >= dense.BytesDown() || dense.BytesDown() != 4*6*90 {
+	if got := r.BytesDown(); got != float64(total)/float64(devices) || got >= dense.BytesDown() ||
+		dense.BytesDown() != 4*6*90 {
 		t.Errorf("%g bytes down, want %d/%d, less than %g", got, total, devices, dense.BytesDown())
 	}
 }

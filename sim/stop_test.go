@@ -43,7 +43,8 @@ func TestAStoppedEvaluationIsDoneAgain(t *testing.T) {
 		r := fresh()
 		_, err := r.Step(doneAfter(asked))
 		if !errors.Is(err, context.Canceled) || r.Pending == nil || r.Measured() != 0 || r.Engine.Next != 1 {
-			t.Fatalf("error %v, %d rounds run and %d measured, want Canceled, 1 and 0", err, r.Engine.Next, r.Measured())
+			t.Fatalf("error %v, %d rounds run and %d measured, want Canceled, 1 and 0", err, r.Engine.Next,
+				r.Measured())
 		}
 		if !slices.ContainsFunc(r.eval.now.Test, func(p metrics.Place) bool { return p.Above == metrics.Absent }) {
 			t.Errorf("asked %d times, the evaluation went on to its end", asked)

@@ -39,7 +39,10 @@ func (p *Places) of(isNew bool) *Places {
 		}
 		return out
 	}
-	out := &Places{Valid: only(p.Valid), Test: only(p.Test), ValidFull: only(p.ValidFull), TestFull: only(p.TestFull), Top: slices.Clone(p.Top)}
+	out := &Places{
+		Valid: only(p.Valid), Test: only(p.Test), ValidFull: only(p.ValidFull), TestFull: only(p.TestFull),
+		Top: slices.Clone(p.Top),
+	}
 	for i := range out.Top {
 		if p.New[i/topK] != isNew {
 			out.Top[i] = metrics.None

@@ -80,7 +80,8 @@ func TestPullIsAStepOnPaper(t *testing.T) {
 	}
 	gotSquare, gotSize := float64(Sum(sums[:Lanes])), float64(Sum(sums[Lanes:2*Lanes]))
 	gotPower := float64(Sum(sums[2*Lanes:]))
-	if math.Abs(gotSquare-square) > 1e-4*square || math.Abs(gotSize-size) > 1e-4*size || math.Abs(gotPower-power) > 1e-4*power {
+	if math.Abs(gotSquare-square) > 1e-4*square || math.Abs(gotSize-size) > 1e-4*size ||
+		math.Abs(gotPower-power) > 1e-4*power {
 		t.Errorf("the sums are %g and %g, on paper %g and %g", gotSquare, gotSize, square, size)
 	}
 }

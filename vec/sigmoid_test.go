@@ -42,7 +42,10 @@ func TestSigmoidIsWithinItsBound(t *testing.T) {
 }
 
 func TestSigmoidOfNaNIsNaN(t *testing.T) {
-	for _, payload := range []uint32{0x7fc00000, 0xffc00000, 0x7f800001, 0x7fc00001, 0x7fc00101, 0x7fffffff, 0xffffffff, 0x7fc001ff} {
+	for _, payload := range []uint32{
+		0x7fc00000, 0xffc00000, 0x7f800001, 0x7fc00001, 0x7fc00101, 0x7fffffff,
+		0xffffffff, 0x7fc001ff,
+	} {
 		if got := Sigmoid(math.Float32frombits(payload)); got == got {
 			t.Errorf("Sigmoid of the NaN %#x is %v, want NaN", payload, got)
 		}

@@ -245,7 +245,9 @@ func reluBackSIMD(h, dst []float32) int {
 	return n
 }
 
-func pullSIMD(c, d []float32, stride int, pos []uint32, s, n, u []float32, k *PullRates, sums *[3 * Lanes]float32) bool {
+func pullSIMD(c, d []float32, stride int, pos []uint32, s, n, u []float32, k *PullRates,
+	sums *[3 * Lanes]float32,
+) bool {
 	if !simd || len(pos) == 0 || stride%Lanes != 0 || stride == 0 {
 		return false
 	}

@@ -63,7 +63,11 @@ func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
 			return arena, v, acc, m[:n], m[64 : 64+n], m[128 : 128+n]
 		}
 		both(t, "Dots", mem, func(m []float32) { a, v, _, _, _, z := part(m); Dots(a, stride, rd, v, 0.25, z) })
-		both(t, "DotsAll", mem, func(m []float32) { a, v, _, _, _, z := part(m); DotsAll(a, stride, v, 0.25, z[:min(n, count)]) })
+		both(t, "DotsAll", mem, func(m []float32) {
+			a, v, _, _, _, z := part(m)
+			DotsAll(a, stride, v, 0.25,
+				z[:min(n, count)])
+		})
 		both(t, "WSum", mem, func(m []float32) { a, _, acc, g, _, _ := part(m); WSum(a, stride, rd, g, acc) })
 		both(t, "Scat", mem, func(m []float32) { a, v, _, g, _, _ := part(m); Scat(a, stride, rd, g, v) })
 		both(t, "Spread", mem, func(m []float32) { a, v, _, g, _, _ := part(m); Spread(a, stride, rd, g, v) })
@@ -72,7 +76,11 @@ func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
 		both(t, "Add", mem, func(m []float32) { _, _, _, g, _, z := part(m); Add(g, z) })
 		both(t, "Sum", mem, func(m []float32) { _, _, _, g, _, z := part(m); m[0] = Sum(g) + Sum(z) })
 		both(t, "Gather", mem, func(m []float32) { a, _, _, _, _, _ := part(m); Gather(a, stride, rd[:min(n, 3)], 20) })
-		both(t, "Fold", mem, func(m []float32) { a, _, _, _, _, _ := part(m); Fold(a, stride, []uint32{1, 0, 1}, 0.9, 6, 12) })
+		both(t, "Fold", mem, func(m []float32) {
+			a, _, _, _, _, _ := part(m)
+			Fold(a, stride, []uint32{1, 0, 1}, 0.9,
+				6, 12)
+		})
 		both(t, "ScaleTo", mem, func(m []float32) { _, _, _, g, _, z := part(m); ScaleTo(0.7, g, z) })
 		both(t, "Adam", mem, func(m []float32) {
 			_, _, _, g, y, z := part(m)
@@ -111,7 +119,12 @@ func TestLayerKernelsHaveTheBitsOfTheirTwins(t *testing.T) {
 		}
 		both(t, "Relu", mem, func(m []float32) { Relu(m[:n]) })
 		both(t, "ReluBack", mem, func(m []float32) { ReluBack(m[:n], m[n:]) })
-		both(t, "Outer", mem, func(m []float32) { d := make([]float32, n/8*8); Outer(m[:n/8], m[n:][:min(n, 8)], d); copy(m, d) })
+		both(t, "Outer", mem, func(m []float32) {
+			d := make([]float32, n/8*8)
+			Outer(m[:n/8], m[n:][:min(n, 8)],
+				d)
+			copy(m, d)
+		})
 		both(t, "Columns", mem, func(m []float32) {
 			if n > 0 {
 				Columns(m[:n], m[n:])
@@ -203,7 +216,8 @@ func resolvesAlike(t *testing.T, r *rng.Rand, raw []uint32, items uint32) {
 	slow := resolve()
 	simd = true
 	for i := range n {
-		if fast.item[i] != slow.item[i] || fast.rd[i] != slow.rd[i] || fast.wr[i] != slow.wr[i] || fast.y[i] != slow.y[i] {
+		if fast.item[i] != slow.item[i] || fast.rd[i] != slow.rd[i] || fast.wr[i] != slow.wr[i] ||
+			fast.y[i] != slow.y[i] {
 			t.Fatalf("sample %d resolves differently", i)
 		}
 	}
@@ -239,7 +253,8 @@ func TestGemmIsTheProductAndHasTheBitsOfItsTwin(t *testing.T) {
 						want += float64(ma.Data[i*ma.Row+p*ma.Col]) * float64(mb.Data[p*mb.Row+j*mb.Col])
 					}
 					if got := float64(c[i*n+j]); math.Abs(got-want) > 1e-4*(1+math.Abs(want)) {
-						t.Fatalf("%dx%dx%d, transposed %v: element (%d, %d) is %g, want %g", m, n, k, tr, i, j, got, want)
+						t.Fatalf("%dx%dx%d, transposed %v: element (%d, %d) is %g, want %g", m, n, k, tr, i, j, got,
+							want)
 					}
 				}
 			}

@@ -67,7 +67,8 @@ func eachCase(f func(c *kernelCase)) {
 	r := rng.New(rng.Test)
 	for _, stride := range strides {
 		for _, n := range []int{0, 1, 2, 3, 4, 5, 7, 31, 100} {
-			c := &kernelCase{name: fmt.Sprintf("stride %d, batch of %d", stride, n), stride: stride, rows: 4 + int(r.Uint32n(40))}
+			c := &kernelCase{name: fmt.Sprintf("stride %d, batch of %d", stride, n), stride: stride, rows: 4 +
+				int(r.Uint32n(40))}
 			c.arena = random(&r, c.rows*stride)
 			c.rd, c.g, c.v = picks(&r, n, c.rows), random(&r, n), random(&r, stride)
 			f(c)
@@ -183,7 +184,8 @@ func TestFoldAddsWhatRowsHaveMoved(t *testing.T) {
 			Fold(arena, stride, item, s, 2*items, items)
 			for i, got := range arena {
 				if !near(got, want[i], 10) {
-					t.Fatalf("stride %d, shrunk by %g: row %d place %d is %g, want %g", stride, s, i/stride, i%stride, got, want[i])
+					t.Fatalf("stride %d, shrunk by %g: row %d place %d is %g, want %g", stride, s, i/stride, i%stride,
+						got, want[i])
 				}
 			}
 		}

@@ -26,11 +26,16 @@ type Auth struct {
 }
 
 // SignRequest is the value of Tacit-Auth for a request. It panics if the key is not one.
-func SignRequest(key ed25519.PrivateKey, federation []byte, path string, ms int64, nonce [NonceBytes]byte, body []byte) string {
+func SignRequest(key ed25519.PrivateKey, federation []byte, path string, ms int64, nonce [NonceBytes]byte,
+	body []byte,
+) string {
 	a := Auth{TimeMs: ms, Nonce: nonce}
 	copy(a.Key[:], key.Public().(ed25519.PublicKey))
 	sig := ed25519.Sign(key, a.message(federation, path, body))
-	return strings.Join([]string{"v1", hex.EncodeToString(a.Key[:]), strconv.FormatInt(ms, 10), hex.EncodeToString(nonce[:]), hex.EncodeToString(sig)}, " ")
+	return strings.Join([]string{
+		"v1", hex.EncodeToString(a.Key[:]), strconv.FormatInt(ms, 10),
+		hex.EncodeToString(nonce[:]), hex.EncodeToString(sig),
+	}, " ")
 }
 
 var errAuth = errors.New("wire: Tacit-Auth is not v1, a key, a time, a nonce and a signature")

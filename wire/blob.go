@@ -63,7 +63,8 @@ func (a *Assembly) Is(blob *pb.Blob) bool {
 // nothing, so that a piece may be sent twice; one that leaves a gap is refused.
 func (a *Assembly) Add(offset uint64, data []byte) error {
 	if offset > a.Next() || uint64(len(data)) > uint64(a.size)-offset {
-		return fmt.Errorf("wire: a piece of %d bytes at %d, with %d of %d there: want one that goes on from there", len(data), offset, len(a.got), a.size)
+		return fmt.Errorf("wire: a piece of %d bytes at %d, with %d of %d there: want one that goes on from there",
+			len(data), offset, len(a.got), a.size)
 	}
 	known := a.got[offset:]
 	n := min(len(known), len(data))

@@ -141,7 +141,8 @@ func Patch(base, change []byte, size uint64) ([]byte, error) {
 		}
 		keep, drop, put := step[0], step[1], step[2]
 		if drop > len(base)-keep || put > len(change) || put > n-len(out)-keep || keep+drop+put == 0 {
-			return nil, fmt.Errorf("wire: a change takes %d bytes, leaves %d out and puts %d at %d of %d: that cannot be", keep, drop, put, len(out), n)
+			return nil, fmt.Errorf("wire: a change takes %d bytes, leaves %d out and puts %d at %d of %d: that "+
+				"cannot be", keep, drop, put, len(out), n)
 		}
 		out = append(append(out, base[:keep]...), change[:put]...)
 		base, change = base[keep+drop:], change[put:]

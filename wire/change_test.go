@@ -20,7 +20,8 @@ func patches(t *testing.T, base, next, change []byte) int {
 	t.Helper()
 	got, err := Patch(base, change, uint64(len(next)))
 	if err != nil || !bytes.Equal(got, next) {
-		t.Fatalf("%d bytes made of %d by %d are not the %d that they should be: %v", len(got), len(base), len(change), len(next), err)
+		t.Fatalf("%d bytes made of %d by %d are not the %d that they should be: %v", len(got), len(base), len(change),
+			len(next), err)
 	}
 	return len(change)
 }
@@ -136,7 +137,10 @@ func TestAChangeThatCannotBeIsRefused(t *testing.T) {
 func TestAManifestNamesWhatItsChangesLeadTo(t *testing.T) {
 	good := func() *pb.Manifest {
 		m := aManifest()
-		m.Changes = []*pb.Change{{Base: Name([]byte("old")), Next: m.Slots[0].Hash, Change: Name([]byte("x"))}, {Base: Name([]byte("o")), Next: m.Catalogue.Hash, Change: Name(nil)}}
+		m.Changes = []*pb.Change{
+			{Base: Name([]byte("old")), Next: m.Slots[0].Hash, Change: Name([]byte("x"))},
+			{Base: Name([]byte("o")), Next: m.Catalogue.Hash, Change: Name(nil)},
+		}
 		return m
 	}
 	if _, err := Marshal(good()); err != nil {

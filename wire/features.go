@@ -72,11 +72,15 @@ func featuresOf(m *pb.Features) (*rows.Features, error) {
 		if err := checkNames(p); err != nil {
 			return nil, err
 		}
-		c := rows.Column{Name: p.Name, Card: int(p.Categories), Names: p.Names, Code: p.Code, Start: p.Start, Value: p.Value}
+		c := rows.Column{
+			Name: p.Name, Card: int(p.Categories), Names: p.Names, Code: p.Code, Start: p.Start,
+			Value: p.Value,
+		}
 		if p.Sets && p.Side != pb.Column_ITEM {
 			c.Start = []uint32{0}
 		}
-		if p.Sets != (c.Start != nil) || p.Sets && c.Card == 0 || c.Card == 0 && len(c.Code) > 0 || c.Card > 0 && len(c.Value) > 0 {
+		if p.Sets != (c.Start != nil) || p.Sets && c.Card == 0 || c.Card == 0 && len(c.Code) > 0 || c.Card > 0 &&
+			len(c.Value) > 0 {
 			return nil, fmt.Errorf("wire: column %q is of categories, sets and numbers at once", p.Name)
 		}
 		*to = append(*to, c)

@@ -16,8 +16,14 @@ import (
 func someFeatures() *rows.Features {
 	return &rows.Features{
 		User: []rows.Column{{Name: "age", Card: 2, Code: []uint32{1, 0, 1}, Names: []string{"young", "old"}}},
-		Item: []rows.Column{{Name: "genre", Card: 2, Start: []uint32{0, 0, 2, 3}, Code: []uint32{1, 0, 1}, Names: []string{"war", ""}}, {Name: "size", Value: []float32{1, -2, 0.5}}},
-		Row:  []rows.Column{{Name: "age", Card: 7, Code: []uint32{6}}, {Name: "tags", Card: 2, Code: []uint32{1}, Start: []uint32{0, 1}}},
+		Item: []rows.Column{{
+			Name: "genre", Card: 2, Start: []uint32{0, 0, 2, 3}, Code: []uint32{1, 0, 1},
+			Names: []string{"war", ""},
+		}, {Name: "size", Value: []float32{1, -2, 0.5}}},
+		Row: []rows.Column{{Name: "age", Card: 7, Code: []uint32{6}}, {
+			Name: "tags", Card: 2, Code: []uint32{1},
+			Start: []uint32{0, 1},
+		}},
 	}
 }
 

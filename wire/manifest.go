@@ -47,7 +47,8 @@ func Verify(key ed25519.PublicKey, federation []byte, s *pb.Signed) (*pb.Manifes
 func checkManifest(m *pb.Manifest) error {
 	switch {
 	case len(m.Federation) != IDBytes || len(m.Run) != IDBytes:
-		return fmt.Errorf("wire: a manifest with ids of %d and %d bytes: want %d", len(m.Federation), len(m.Run), IDBytes)
+		return fmt.Errorf("wire: a manifest with ids of %d and %d bytes: want %d", len(m.Federation), len(m.Run),
+			IDBytes)
 	case m.Version < 1:
 		return errors.New("wire: a manifest of version 0: want 1 or more")
 	case m.Round > MaxRounds:

@@ -37,7 +37,8 @@ func Marshal(m proto.Message) ([]byte, error) {
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err == nil && len(b) > limit {
-		return nil, fmt.Errorf("wire: %s has %d bytes: want at most %d", m.ProtoReflect().Descriptor().Name(), len(b), limit)
+		return nil, fmt.Errorf("wire: %s has %d bytes: want at most %d", m.ProtoReflect().Descriptor().Name(), len(b),
+			limit)
 	}
 	return b, err
 }
@@ -66,7 +67,8 @@ func ReadPlan(b []byte) (*pb.Plan, error) {
 // before memory is taken for them.
 func ReadCatalogue(b []byte, items int) (*pb.Catalogue, error) {
 	if items < 1 || items > MaxItems || len(b) > MaxBlob {
-		return nil, fmt.Errorf("wire: a catalogue of %d items in %d bytes: want 1 to %d items in at most %d bytes", items, len(b), MaxItems, MaxBlob)
+		return nil, fmt.Errorf("wire: a catalogue of %d items in %d bytes: want 1 to %d items in at most %d bytes",
+			items, len(b), MaxItems, MaxBlob)
 	}
 	const field = 2 // Catalogue.items
 	n := 0
@@ -131,7 +133,8 @@ func checkPlan(p *pb.Plan) error {
 	case p.Method == "":
 		return errors.New("wire: a plan without a method")
 	case len(p.Params) > MaxSlots || len(p.Features) > MaxSlots:
-		return fmt.Errorf("wire: a plan with %d parameters and %d features: want at most %d of each", len(p.Params), len(p.Features), MaxSlots)
+		return fmt.Errorf("wire: a plan with %d parameters and %d features: want at most %d of each", len(p.Params),
+			len(p.Features), MaxSlots)
 	}
 	if _, err := numbers(p); err != nil {
 		return err
@@ -154,13 +157,15 @@ func checkPlan(p *pb.Plan) error {
 // numbers is how many numbers all slots of a plan have.
 func numbers(p *pb.Plan) (uint64, error) {
 	if len(p.Shape) == 0 || len(p.Shape)%2 != 0 || len(p.Shape) > 2*MaxSlots {
-		return 0, fmt.Errorf("wire: a plan with %d numbers as its shape: want rows and width of 1 to %d slots", len(p.Shape), MaxSlots)
+		return 0, fmt.Errorf("wire: a plan with %d numbers as its shape: want rows and width of 1 to %d slots",
+			len(p.Shape), MaxSlots)
 	}
 	total := uint64(0)
 	for i := 0; i < len(p.Shape); i += 2 {
 		rows, width := p.Shape[i], p.Shape[i+1]
 		if rows > MaxNumbers || width > MaxNumbers || total+rows*width > MaxNumbers {
-			return 0, fmt.Errorf("wire: slot %d has %d rows of %d numbers: want at most %d numbers in all slots", i/2, rows, width, MaxNumbers)
+			return 0, fmt.Errorf("wire: slot %d has %d rows of %d numbers: want at most %d numbers in all slots", i/2,
+				rows, width, MaxNumbers)
 		}
 		total += rows * width
 	}

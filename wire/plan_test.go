@@ -31,14 +31,23 @@ func TestPlansAndCataloguesComeBackAsTheyWere(t *testing.T) {
 
 func TestPlansOverALimitAreRefused(t *testing.T) {
 	for what, change := range map[string]func(*pb.Plan){
-		"items": func(p *pb.Plan) { p.Items = MaxItems + 1 }, "no items": func(p *pb.Plan) { p.Items = 0 }, "users": func(p *pb.Plan) { p.Users = 0 },
-		"many users": func(p *pb.Plan) { p.Users = MaxUsers + 1 }, "rounds": func(p *pb.Plan) { p.Rounds = MaxRounds + 1 }, "batch": func(p *pb.Plan) { p.Batch = 1 << 30 },
-		"negatives": func(p *pb.Plan) { p.Negatives = 1 << 20 }, "method": func(p *pb.Plan) { p.Method = "" }, "escape": func(p *pb.Plan) { p.Method = "a\x1b[2J" },
-		"bidi": func(p *pb.Plan) { p.Keep = "a\u202eb" }, "utf8": func(p *pb.Plan) { p.Params[0].Value = "\xff" }, "long": func(p *pb.Plan) { p.Cover = strings.Repeat("x", MaxText+1) },
-		"odd shape": func(p *pb.Plan) { p.Shape = p.Shape[1:] }, "no shape": func(p *pb.Plan) { p.Shape = nil }, "large shape": func(p *pb.Plan) { p.Shape = []uint64{1 << 27, 3} },
-		"shape that wraps": func(p *pb.Plan) { p.Shape = []uint64{1 << 63, 2} }, "many slots": func(p *pb.Plan) { p.Shape = make([]uint64, 2*MaxSlots+2) },
-		"features": func(p *pb.Plan) { p.Features = make([]string, MaxSlots+1) }, "params": func(p *pb.Plan) { p.Params = make([]*pb.Setting, MaxSlots+1) },
-		"promise": func(p *pb.Plan) { p.Promise = "a\rb" }, "holds": func(p *pb.Plan) { p.Holds = "\x00" },
+		"items": func(p *pb.Plan) { p.Items = MaxItems + 1 }, "no items": func(p *pb.Plan) { p.Items = 0 },
+		"users":      func(p *pb.Plan) { p.Users = 0 },
+		"many users": func(p *pb.Plan) { p.Users = MaxUsers + 1 }, "rounds": func(p *pb.Plan) {
+			p.Rounds = MaxRounds +
+				1
+		}, "batch": func(p *pb.Plan) { p.Batch = 1 << 30 },
+		"negatives": func(p *pb.Plan) { p.Negatives = 1 << 20 }, "method": func(p *pb.Plan) { p.Method = "" },
+		"escape": func(p *pb.Plan) { p.Method = "a\x1b[2J" },
+		"bidi":   func(p *pb.Plan) { p.Keep = "a\u202eb" }, "utf8": func(p *pb.Plan) { p.Params[0].Value = "\xff" },
+		"long":      func(p *pb.Plan) { p.Cover = strings.Repeat("x", MaxText+1) },
+		"odd shape": func(p *pb.Plan) { p.Shape = p.Shape[1:] }, "no shape": func(p *pb.Plan) { p.Shape = nil },
+		"large shape":      func(p *pb.Plan) { p.Shape = []uint64{1 << 27, 3} },
+		"shape that wraps": func(p *pb.Plan) { p.Shape = []uint64{1 << 63, 2} },
+		"many slots":       func(p *pb.Plan) { p.Shape = make([]uint64, 2*MaxSlots+2) },
+		"features":         func(p *pb.Plan) { p.Features = make([]string, MaxSlots+1) },
+		"params":           func(p *pb.Plan) { p.Params = make([]*pb.Setting, MaxSlots+1) },
+		"promise":          func(p *pb.Plan) { p.Promise = "a\rb" }, "holds": func(p *pb.Plan) { p.Holds = "\x00" },
 	} {
 		p := aPlan()
 		if change(p); checkPlan(p) == nil {
@@ -54,8 +63,10 @@ func TestPlansOverALimitAreRefused(t *testing.T) {
 		}
 	}
 	for what, change := range map[string]func(*pb.Catalogue){
-		"none": func(c *pb.Catalogue) { c.Items = nil }, "no id": func(c *pb.Catalogue) { c.Items[1].Id = "" }, "title": func(c *pb.Catalogue) { c.Items[1].Title = "a\nb" },
-		"long title": func(c *pb.Catalogue) { c.Items[1].Title = strings.Repeat("x", MaxText+1) }, "long id": func(c *pb.Catalogue) { c.Items[1].Id = strings.Repeat("x", MaxText) },
+		"none": func(c *pb.Catalogue) { c.Items = nil }, "no id": func(c *pb.Catalogue) { c.Items[1].Id = "" },
+		"title":      func(c *pb.Catalogue) { c.Items[1].Title = "a\nb" },
+		"long title": func(c *pb.Catalogue) { c.Items[1].Title = strings.Repeat("x", MaxText+1) },
+		"long id":    func(c *pb.Catalogue) { c.Items[1].Id = strings.Repeat("x", MaxText) },
 	} {
 		c := aCatalogue()
 		if change(c); checkCatalogue(c) == nil {
@@ -100,15 +111,25 @@ func TestManifestsAreBelievedForTheirSignature(t *testing.T) {
 			t.Fatalf("a signature with byte %d changed is believed", i)
 		}
 	}
-	if believed(public, nil) || believed(public, &pb.Signed{}) || believed(public, &pb.Signed{Body: s.Body, Signature: ed25519.Sign(key, s.Body)}) {
+	if believed(public, nil) || believed(public, &pb.Signed{}) ||
+		believed(public, &pb.Signed{Body: s.Body, Signature: ed25519.Sign(key, s.Body)}) {
 		t.Error("a manifest without its signature is believed")
 	}
 	for what, change := range map[string]func(*pb.Manifest){
-		"federation": func(m *pb.Manifest) { m.Federation = nil }, "run": func(m *pb.Manifest) { m.Run = id(1)[1:] }, "version": func(m *pb.Manifest) { m.Version = 0 },
-		"round": func(m *pb.Manifest) { m.Round = MaxRounds + 1 }, "plan": func(m *pb.Manifest) { m.Plan = nil }, "large plan": func(m *pb.Manifest) { m.Plan.Bytes = MaxSmall + 1 },
-		"catalogue": func(m *pb.Manifest) { m.Catalogue.Hash = m.Catalogue.Hash[1:] }, "slots": func(m *pb.Manifest) { m.Slots = make([]*pb.Blob, MaxSlots+1) },
-		"large slot": func(m *pb.Manifest) { m.Slots[0].Bytes = MaxBlob + 1 }, "slot without a hash": func(m *pb.Manifest) { m.Slots[1].Bytes = 1 },
-		"all slots": func(m *pb.Manifest) { m.Slots = slices.Repeat([]*pb.Blob{{Hash: make([]byte, 32), Bytes: MaxBlob}}, 2) }, "made": func(m *pb.Manifest) { m.MadeMs = -1 },
+		"federation": func(m *pb.Manifest) { m.Federation = nil }, "run": func(m *pb.Manifest) { m.Run = id(1)[1:] },
+		"version": func(m *pb.Manifest) { m.Version = 0 },
+		"round":   func(m *pb.Manifest) { m.Round = MaxRounds + 1 }, "plan": func(m *pb.Manifest) { m.Plan = nil },
+		"large plan":          func(m *pb.Manifest) { m.Plan.Bytes = MaxSmall + 1 },
+		"catalogue":           func(m *pb.Manifest) { m.Catalogue.Hash = m.Catalogue.Hash[1:] },
+		"slots":               func(m *pb.Manifest) { m.Slots = make([]*pb.Blob, MaxSlots+1) },
+		"large slot":          func(m *pb.Manifest) { m.Slots[0].Bytes = MaxBlob + 1 },
+		"slot without a hash": func(m *pb.Manifest) { m.Slots[1].Bytes = 1 },
+		"all slots": func(m *pb.Manifest) {
+			m.Slots = slices.Repeat([]*pb.Blob{{
+				Hash:  make([]byte, 32),
+				Bytes: MaxBlob,
+			}}, 2)
+		}, "made": func(m *pb.Manifest) { m.MadeMs = -1 },
 	} {
 		m := aManifest()
 		if change(m); checkManifest(m) == nil {

@@ -73,13 +73,17 @@ func RoundOf(m *pb.Masking) (r secagg.Round, id int, err error) {
 	if m == nil {
 		return r, 0, errors.New("wire: a task without masking")
 	}
-	for _, x := range []uint64{uint64(m.Id), uint64(m.Devices), m.Length, uint64(m.Bits), uint64(m.Degree), uint64(m.Threshold), uint64(m.Least)} {
+	for _, x := range []uint64{
+		uint64(m.Id), uint64(m.Devices), m.Length, uint64(m.Bits), uint64(m.Degree),
+		uint64(m.Threshold), uint64(m.Least),
+	} {
 		if x > math.MaxInt32 {
 			return r, 0, fmt.Errorf("wire: masking with %d: want numbers up to %d", x, math.MaxInt32)
 		}
 	}
 	if len(m.Model) != len(r.Model) || len(m.Seed) != len(r.Seed) {
-		return r, 0, fmt.Errorf("wire: masking with a model of %d and a seed of %d bytes: want %d", len(m.Model), len(m.Seed), len(r.Seed))
+		return r, 0, fmt.Errorf("wire: masking with a model of %d and a seed of %d bytes: want %d", len(m.Model),
+			len(m.Seed), len(r.Seed))
 	}
 	r.Params = secagg.Params{
 		Devices: int(m.Devices), Length: int(m.Length), Max: m.Max, Bits: int(m.Bits),
@@ -126,7 +130,8 @@ func CheckTask(t *pb.Task) error {
 	case uint64(r.Length) != t.Numbers:
 		return fmt.Errorf("wire: a masked sum of %d numbers, and reports of %d", r.Length, t.Numbers)
 	case t.Bound.GetMost() > r.Max:
-		return fmt.Errorf("wire: integers up to %d, and a masked sum that holds them up to %d", t.Bound.GetMost(), r.Max)
+		return fmt.Errorf("wire: integers up to %d, and a masked sum that holds them up to %d", t.Bound.GetMost(),
+			r.Max)
 	}
 	return nil
 }
@@ -140,7 +145,8 @@ func CheckHello(h *pb.HelloResponse) error {
 	case len(h.Key) != ed25519.PublicKeySize:
 		return fmt.Errorf("wire: a federation with a key of %d bytes: want %d", len(h.Key), ed25519.PublicKeySize)
 	case piece < 1024 || piece > 1<<23 || body < piece:
-		return fmt.Errorf("wire: pieces of %d bytes in bodies of %d: want 1024 to %d, and bodies that hold them", piece, body, 1<<23)
+		return fmt.Errorf("wire: pieces of %d bytes in bodies of %d: want 1024 to %d, and bodies that hold them",
+			piece, body, 1<<23)
 	}
 	return text(h.Name, "the name of a federation", MaxText, false)
 }

@@ -203,7 +203,8 @@ func (r *run) check(zeros int, most int64) (int, error) {
 // is whole. Noise that a device adds has no such bound, and is let through.
 func CheckLength(b []byte, numbers int, bound *pb.Bound) error {
 	p, err := BoundOf(bound)
-	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 || bound.Each { // each number has its own, which was checked
+	// each number has its own, which was checked
+	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 || bound.Each {
 		return err
 	}
 	end := numbers

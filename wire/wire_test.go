@@ -34,19 +34,25 @@ func id(b byte) []byte { return bytes.Repeat([]byte{b}, IDBytes) }
 
 func aPlan() *pb.Plan {
 	return &pb.Plan{
-		Method: "pfedrec", Params: []*pb.Setting{{Key: "dim", Value: "32"}}, Items: 3, Users: 943, Rounds: 100, Batch: 256, Negatives: 4,
+		Method: "pfedrec", Params: []*pb.Setting{{Key: "dim", Value: "32"}}, Items: 3, Users: 943, Rounds: 100,
+		Batch: 256, Negatives: 4,
 		Seed: 1, Features: []string{"age"}, Promise: "none\nat all", Shape: []uint64{3, 32, 1, 33},
 	}
 }
 
 func aCatalogue() *pb.Catalogue {
-	return &pb.Catalogue{Version: 1, Items: []*pb.Item{{Id: "1", Title: "Amélie"}, {Id: "2"}, {Id: "3", Title: "三", Retired: true}}}
+	return &pb.Catalogue{Version: 1, Items: []*pb.Item{
+		{Id: "1", Title: "Amélie"},
+		{Id: "2"},
+		{Id: "3", Title: "三", Retired: true},
+	}}
 }
 
 func aManifest() *pb.Manifest {
 	return &pb.Manifest{
-		Federation: id(1), Run: id(2), Version: 4, Round: 3, Plan: Name([]byte("plan")), Catalogue: Name([]byte("catalogue")),
-		Slots: []*pb.Blob{Name(make([]byte, 4*3*32)), {}}, MadeMs: 1_700_000_000_000,
+		Federation: id(1), Run: id(2), Version: 4, Round: 3, Plan: Name([]byte("plan")),
+		Catalogue: Name([]byte("catalogue")),
+		Slots:     []*pb.Blob{Name(make([]byte, 4*3*32)), {}}, MadeMs: 1_700_000_000_000,
 	}
 }
 
@@ -83,7 +89,8 @@ func FuzzRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, rows, dim uint8) {
 		stride := int(dim) + 5
 		dst := make([]float32, int(rows)*stride)
-		if ReadRows(b, dst, int(rows), int(dim), stride) == nil && !bytes.Equal(AppendRows(nil, dst, int(rows), int(dim), stride), b) {
+		if ReadRows(b, dst, int(rows), int(dim), stride) == nil &&
+			!bytes.Equal(AppendRows(nil, dst, int(rows), int(dim), stride), b) {
 			t.Fatalf("%x is not written as it was read", b)
 		}
 	})
@@ -176,20 +183,24 @@ func TestRequestsAreSignedAsTheyAre(t *testing.T) {
 	const path = "/tacit.v1.Federation/Report"
 	h := SignRequest(key, id(1), path, 1234, [NonceBytes]byte{5}, body)
 	a, err := ParseAuth(h)
-	if err != nil || a.TimeMs != 1234 || a.Nonce != [NonceBytes]byte{5} || !bytes.Equal(a.Key[:], key.Public().(ed25519.PublicKey)) {
+	if err != nil || a.TimeMs != 1234 || a.Nonce != [NonceBytes]byte{5} ||
+		!bytes.Equal(a.Key[:], key.Public().(ed25519.PublicKey)) {
 		t.Fatalf("%q is read as %+v, %v", h, a, err)
 	}
 	// The same message, written down a second time and by hand.
 	digest := sha256.Sum256(body)
-	message := "tacit request 1\n" + string(id(1)) + path + "\n" + "\x00\x00\x00\x00\x00\x00\x04\xd2" + "\x05" + strings.Repeat("\x00", 15) + string(digest[:])
-	if !ed25519.Verify(key.Public().(ed25519.PublicKey), []byte(message), a.Signature[:]) || !a.Verify(id(1), path, body) {
+	message := "tacit request 1\n" + string(id(1)) + path + "\n" + "\x00\x00\x00\x00\x00\x00\x04\xd2" + "\x05" +
+		strings.Repeat("\x00", 15) + string(digest[:])
+	if !ed25519.Verify(key.Public().(ed25519.PublicKey), []byte(message), a.Signature[:]) ||
+		!a.Verify(id(1), path, body) {
 		t.Error("the signature does not hold")
 	}
 	changed := *a
 	changed.TimeMs++
 	other := *a
 	other.Nonce[1]++
-	if a.Verify(id(2), path, body) || a.Verify(id(1), path+"x", body) || a.Verify(id(1), path, []byte("Body")) || changed.Verify(id(1), path, body) || other.Verify(id(1), path, body) {
+	if a.Verify(id(2), path, body) || a.Verify(id(1), path+"x", body) || a.Verify(id(1), path, []byte("Body")) ||
+		changed.Verify(id(1), path, body) || other.Verify(id(1), path, body) {
 		t.Error("the signature holds for another request")
 	}
 }
@@ -202,7 +213,10 @@ func FuzzAuth(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again := strings.Join([]string{"v1", hex.EncodeToString(a.Key[:]), itoa(a.TimeMs), hex.EncodeToString(a.Nonce[:]), hex.EncodeToString(a.Signature[:])}, " ")
+		again := strings.Join([]string{
+			"v1", hex.EncodeToString(a.Key[:]), itoa(a.TimeMs),
+			hex.EncodeToString(a.Nonce[:]), hex.EncodeToString(a.Signature[:]),
+		}, " ")
 		if again != s {
 			t.Fatalf("%q is read, and is written as %q", s, again)
 		}
@@ -237,19 +251,30 @@ func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
 	if _, _, err := RoundOf(MaskingFor(&r, 10)); err == nil {
 		t.Error("a device that is not in the round")
 	}
-	task := &pb.Task{Kind: pb.Kind_TRAIN, Run: id(1), Round: 1, Bound: BoundFor(b, 0, 0, 1000), Model: 1, Masking: MaskingFor(&r, 1), Numbers: 40}
+	task := &pb.Task{
+		Kind: pb.Kind_TRAIN, Run: id(1), Round: 1, Bound: BoundFor(b, 0, 0, 1000), Model: 1,
+		Masking: MaskingFor(&r, 1), Numbers: 40,
+	}
 	if err := CheckTask(task); err != nil {
 		t.Error(err)
 	}
 	for what, change := range map[string]func(*pb.Task){
-		"kind": func(t *pb.Task) { t.Kind = 0 }, "run": func(t *pb.Task) { t.Run = t.Run[1:] }, "round": func(t *pb.Task) { t.Round = MaxRounds + 1 },
-		"model": func(t *pb.Task) { t.Model = 0 }, "numbers": func(t *pb.Task) { t.Numbers = 41 }, "no bound": func(t *pb.Task) { t.Bound = nil },
-		"clip": func(t *pb.Task) { t.Bound.Clip = math.NaN() }, "endless clip": func(t *pb.Task) { t.Bound.Clip = math.Inf(1) }, "clip 0": func(t *pb.Task) { t.Bound.Clip = 0 },
-		"levels": func(t *pb.Task) { t.Bound.Levels = 1 << 53 }, "levels nan": func(t *pb.Task) { t.Bound.Levels = math.NaN() }, "row": func(t *pb.Task) { t.Bound.Row = -1 },
-		"row nan": func(t *pb.Task) { t.Bound.Row = math.NaN() },
-		"noise":   func(t *pb.Task) { t.Bound.Noise = -1 }, "bit noise": func(t *pb.Task) { t.Bound.BitNoise = -1 }, "most": func(t *pb.Task) { t.Bound.Most = 0 },
-		"more than the masks hold": func(t *pb.Task) { t.Bound.Most = 1001 }, "threshold": func(t *pb.Task) { t.Masking.Threshold = 0 },
-		"seed": func(t *pb.Task) { t.Masking.Seed = nil }, "length": func(t *pb.Task) { t.Masking.Length = 1 << 40 },
+		"kind": func(t *pb.Task) { t.Kind = 0 }, "run": func(t *pb.Task) { t.Run = t.Run[1:] },
+		"round": func(t *pb.Task) { t.Round = MaxRounds + 1 },
+		"model": func(t *pb.Task) { t.Model = 0 }, "numbers": func(t *pb.Task) { t.Numbers = 41 },
+		"no bound":     func(t *pb.Task) { t.Bound = nil },
+		"clip":         func(t *pb.Task) { t.Bound.Clip = math.NaN() },
+		"endless clip": func(t *pb.Task) { t.Bound.Clip = math.Inf(1) },
+		"clip 0":       func(t *pb.Task) { t.Bound.Clip = 0 },
+		"levels":       func(t *pb.Task) { t.Bound.Levels = 1 << 53 },
+		"levels nan":   func(t *pb.Task) { t.Bound.Levels = math.NaN() },
+		"row":          func(t *pb.Task) { t.Bound.Row = -1 },
+		"row nan":      func(t *pb.Task) { t.Bound.Row = math.NaN() },
+		"noise":        func(t *pb.Task) { t.Bound.Noise = -1 }, "bit noise": func(t *pb.Task) { t.Bound.BitNoise = -1 },
+		"most":                     func(t *pb.Task) { t.Bound.Most = 0 },
+		"more than the masks hold": func(t *pb.Task) { t.Bound.Most = 1001 },
+		"threshold":                func(t *pb.Task) { t.Masking.Threshold = 0 },
+		"seed":                     func(t *pb.Task) { t.Masking.Seed = nil }, "length": func(t *pb.Task) { t.Masking.Length = 1 << 40 },
 	} {
 		bad := proto.Clone(task).(*pb.Task)
 		if change(bad); CheckTask(bad) == nil {
@@ -268,7 +293,10 @@ func TestWaitsAreShort(t *testing.T) {
 }
 
 func FuzzTask(f *testing.F) {
-	f.Add(must2(f)(proto.Marshal(&pb.Task{Kind: pb.Kind_TRAIN, Run: id(1), Bound: &pb.Bound{Clip: 1, Levels: 2, Most: 2}, Model: 1, Numbers: 3})))
+	f.Add(must2(f)(proto.Marshal(&pb.Task{Kind: pb.Kind_TRAIN, Run: id(1), Bound: &pb.Bound{
+		Clip: 1, Levels: 2,
+		Most: 2,
+	}, Model: 1, Numbers: 3})))
 	f.Add(must2(f)(proto.Marshal(&pb.Task{Masking: &pb.Masking{Devices: 3, Length: 1 << 60}})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		task := &pb.Task{}
@@ -277,7 +305,8 @@ func FuzzTask(f *testing.F) {
 		}
 		if task.Bound != nil {
 			back, err := BoundOf(task.Bound)
-			if err != nil || !proto.Equal(BoundFor(back, task.Bound.Noise, task.Bound.BitNoise, task.Bound.Most), task.Bound) {
+			if err != nil || !proto.Equal(BoundFor(back, task.Bound.Noise, task.Bound.BitNoise, task.Bound.Most),
+				task.Bound) {
 				t.Fatalf("%v is not as it was, %v", task.Bound, err)
 			}
 		}

@@ -29,11 +29,14 @@ func (a *app) adminCmd() *cobra.Command {
 back to an older model, take a model out. On the coordinator's machine it finds its
 way by the state folder; from elsewhere give --coordinator, --pin and --token.`,
 	}
-	return group(c, a.adminStatus(), a.adminBegin(), a.adminToken(), a.adminPause(true), a.adminPause(false), a.adminHistory(), a.adminRollback(), a.adminRevoke(), a.adminItems(), a.adminExport())
+	return group(c, a.adminStatus(), a.adminBegin(), a.adminToken(), a.adminPause(true), a.adminPause(false),
+		a.adminHistory(), a.adminRollback(), a.adminRevoke(), a.adminItems(), a.adminExport())
 }
 
 // call makes a command that calls the operator's API.
-func (a *app) call(use, short, example string, check cobra.PositionalArgs, do func(ctx context.Context, admin pbconnect.AdminClient, words []string) error) *cobra.Command {
+func (a *app) call(use, short, example string, check cobra.PositionalArgs,
+	do func(ctx context.Context, admin pbconnect.AdminClient, words []string) error,
+) *cobra.Command {
 	var r reach
 	c := &cobra.Command{Use: use, Short: short, Example: example, Args: args(check)}
 	r.flags(c, "the operator's token, which tacit serve keeps in its state folder")
@@ -62,13 +65,14 @@ func (r *reach) admin() (pbconnect.AdminClient, error) {
 }
 
 func (a *app) adminStatus() *cobra.Command {
-	return a.call("status", "How a coordinator is doing", "  tacit admin status --format json", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
-		r, err := admin.Status(ctx, &pb.StatusRequest{})
-		if err != nil {
-			return err
-		}
-		return a.status(r)
-	})
+	return a.call("status", "How a coordinator is doing", "  tacit admin status --format json", cobra.NoArgs,
+		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+			r, err := admin.Status(ctx, &pb.StatusRequest{})
+			if err != nil {
+				return err
+			}
+			return a.status(r)
+		})
 }
 
 // status prints one.
@@ -121,12 +125,14 @@ func (a *app) adminBegin() *cobra.Command {
 	var r reach
 	c := &cobra.Command{
 		Use: "begin [key=value ...]", Short: "Begin the run of a coordinator that waits for one",
-		Example: "  tacit admin begin -d ml-100k -m tacit\n  tacit admin begin --catalogue items.csv --devices 1000 -m fedmf rounds=50",
+		Example: "  tacit admin begin -d ml-100k -m tacit\n  tacit admin begin --catalogue items.csv --devices 1000 " +
+			"-m fedmf rounds=50",
 	}
 	settings := settingFlags(c.Flags())
 	r.flags(c, "the operator's token")
 	c.Flags().StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title")
-	c.Flags().StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	c.Flags().StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's "+
+		"cache folder")
 	c.Flags().StringVar(&f.name, "name", "", "what people call the federation")
 	f.runFlags(c)
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -173,16 +179,17 @@ func (a *app) begin(ctx context.Context, r *reach, spec *experiment.Spec, f *ser
 func (a *app) adminToken() *cobra.Command {
 	var uses, hours uint32
 	var note string
-	c := a.call("token", "Make a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
-		r, err := admin.MakeToken(ctx, &pb.MakeTokenRequest{Uses: uses, Hours: hours, Note: note})
-		if err != nil {
-			return err
-		}
-		return a.result(map[string]any{"token": r.Token, "uses": uses, "hours": hours}, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, r.Token)
-			return err
+	c := a.call("token", "Make a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24",
+		cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+			r, err := admin.MakeToken(ctx, &pb.MakeTokenRequest{Uses: uses, Hours: hours, Note: note})
+			if err != nil {
+				return err
+			}
+			return a.result(map[string]any{"token": r.Token, "uses": uses, "hours": hours}, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, r.Token)
+				return err
+			})
 		})
-	})
 	c.Flags().Uint32Var(&uses, "uses", 1, "devices that may enrol with it")
 	c.Flags().Uint32Var(&hours, "hours", 24, "how long it is good for")
 	c.Flags().StringVar(&note, "note", "", "what it is for")
@@ -194,7 +201,9 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 	if !pause {
 		use, short = "resume", "Go on after a pause"
 	}
-	return a.call(use, short, "", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+	return a.call(use, short, "", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient,
+		_ []string,
+	) error {
 		r, err := admin.Pause(ctx, &pb.PauseRequest{Pause: pause})
 		if err != nil {
 			return err
@@ -204,99 +213,105 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 }
 
 func (a *app) adminHistory() *cobra.Command {
-	return a.call("history", "List the models that can be gone back to", "", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
-		r, err := admin.History(ctx, &pb.HistoryRequest{})
-		if err != nil {
-			return err
-		}
-		type row struct {
-			Version uint64    `json:"version"`
-			Round   uint32    `json:"round"`
-			Made    time.Time `json:"made"`
-			Back    bool      `json:"rolled_back"`
-		}
-		var rows []row
-		for _, s := range r.Manifests {
-			var m pb.Manifest
-			if err := proto.Unmarshal(s.Body, &m); err != nil {
+	return a.call("history", "List the models that can be gone back to", "", cobra.NoArgs,
+		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+			r, err := admin.History(ctx, &pb.HistoryRequest{})
+			if err != nil {
 				return err
 			}
-			rows = append(rows, row{m.Version, m.Round, time.UnixMilli(m.MadeMs), m.RolledBack})
-		}
-		return a.result(rows, func(out io.Writer) error {
-			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "version\trounds\tmade\t")
-			for _, x := range rows {
-				note := ""
-				if x.Back {
-					note = "went back"
-				}
-				fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", x.Version, x.Round, x.Made.Format(time.DateTime), note)
+			type row struct {
+				Version uint64    `json:"version"`
+				Round   uint32    `json:"round"`
+				Made    time.Time `json:"made"`
+				Back    bool      `json:"rolled_back"`
 			}
-			return w.Flush()
+			var rows []row
+			for _, s := range r.Manifests {
+				var m pb.Manifest
+				if err := proto.Unmarshal(s.Body, &m); err != nil {
+					return err
+				}
+				rows = append(rows, row{m.Version, m.Round, time.UnixMilli(m.MadeMs), m.RolledBack})
+			}
+			return a.result(rows, func(out io.Writer) error {
+				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "version\trounds\tmade\t")
+				for _, x := range rows {
+					note := ""
+					if x.Back {
+						note = "went back"
+					}
+					fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", x.Version, x.Round, x.Made.Format(time.DateTime), note)
+				}
+				return w.Flush()
+			})
 		})
-	})
 }
 
 func (a *app) adminRollback() *cobra.Command {
-	return a.call("rollback VERSION", "Go back to an older model, from the next round on", "  tacit admin history\n  tacit admin rollback 7", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
-		var v uint64
-		if _, err := fmt.Sscan(words[0], &v); err != nil {
-			return input(fmt.Errorf("%q is no version", words[0]), "tacit admin history lists them")
-		}
-		r, err := admin.Rollback(ctx, &pb.RollbackRequest{Version: v})
-		if err != nil {
-			return err
-		}
-		return a.status(r)
-	})
+	return a.call("rollback VERSION", "Go back to an older model, from the next round on",
+		"  tacit admin history\n  tacit admin rollback 7", cobra.ExactArgs(1),
+		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+			var v uint64
+			if _, err := fmt.Sscan(words[0], &v); err != nil {
+				return input(fmt.Errorf("%q is no version", words[0]), "tacit admin history lists them")
+			}
+			r, err := admin.Rollback(ctx, &pb.RollbackRequest{Version: v})
+			if err != nil {
+				return err
+			}
+			return a.status(r)
+		})
 }
 
 func (a *app) adminRevoke() *cobra.Command {
-	return a.call("revoke SEAT", "Show a device the door: its key is refused from now on", "", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
-		var seat uint32
-		if _, err := fmt.Sscan(words[0], &seat); err != nil {
-			return input(fmt.Errorf("%q is no seat", words[0]), "")
-		}
-		r, err := admin.Revoke(ctx, &pb.RevokeRequest{Seat: seat})
-		if err != nil {
-			return err
-		}
-		return a.status(r)
-	})
+	return a.call("revoke SEAT", "Show a device the door: its key is refused from now on", "", cobra.ExactArgs(1),
+		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+			var seat uint32
+			if _, err := fmt.Sscan(words[0], &seat); err != nil {
+				return input(fmt.Errorf("%q is no seat", words[0]), "")
+			}
+			r, err := admin.Revoke(ctx, &pb.RevokeRequest{Seat: seat})
+			if err != nil {
+				return err
+			}
+			return a.status(r)
+		})
 }
 
 func (a *app) adminExport() *cobra.Command {
 	var version uint64
 	var format, out string
-	c := a.call("export", "Write a model's tables and catalogue to a zip file", "  tacit admin export -o model.zip --as csv", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
-		s, err := admin.Export(ctx, &pb.ExportRequest{Version: version, Format: format})
-		if err != nil {
-			return err
-		}
-		f, err := os.CreateTemp(".", ".export-*")
-		if err != nil {
-			return err
-		}
-		defer os.Remove(f.Name())
-		n := 0
-		for s.Receive() {
-			if _, err := f.Write(s.Msg().Data); err != nil {
+	c := a.call("export", "Write a model's tables and catalogue to a zip file",
+		"  tacit admin export -o model.zip --as csv", cobra.NoArgs,
+		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+			s, err := admin.Export(ctx, &pb.ExportRequest{Version: version, Format: format})
+			if err != nil {
 				return err
 			}
-			n += len(s.Msg().Data)
-		}
-		if err := errors.Join(s.Err(), f.Close()); err != nil {
-			return err
-		}
-		if err := os.Rename(f.Name(), out); err != nil {
-			return err
-		}
-		return a.result(map[string]any{"file": out, "bytes": n}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s: %d bytes\n", out, n)
-			return err
+			f, err := os.CreateTemp(".", ".export-*")
+			if err != nil {
+				return err
+			}
+			defer os.Remove(f.Name())
+			n := 0
+			for s.Receive() {
+				if _, err := f.Write(s.Msg().Data); err != nil {
+					return err
+				}
+				n += len(s.Msg().Data)
+			}
+			if err := errors.Join(s.Err(), f.Close()); err != nil {
+				return err
+			}
+			if err := os.Rename(f.Name(), out); err != nil {
+				return err
+			}
+			return a.result(map[string]any{"file": out, "bytes": n}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s: %d bytes\n", out, n)
+				return err
+			})
 		})
-	})
 	c.Flags().Uint64Var(&version, "version", 0, "the model; 0 means the newest")
 	c.Flags().StringVar(&format, "as", "npy", "npy or csv")
 	c.Flags().StringVarP(&out, "out", "o", "model.zip", "the file")

@@ -24,14 +24,18 @@ func (a *app) benchCmd() *cobra.Command {
 	var jobs int
 	var quick bool
 	c := &cobra.Command{
-		Use: "bench", Short: "Measure the speed of this machine, kernel by kernel and round by round", Long: benchLong, Args: args(cobra.NoArgs),
+		Use: "bench", Short: "Measure the speed of this machine, kernel by kernel and round by round", Long: benchLong,
+		Args:    args(cobra.NoArgs),
 		Example: "  tacit bench --quick\n  tacit bench --sets world,ml-100k -j 2\n  tacit bench -o docs/performance.md",
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg := bench.Config{Jobs: jobs, Quick: quick, Commit: revision(), CPU: experiment.CPU(), Tell: func(s string) {
-				if !a.quiet {
-					fmt.Fprintln(a.err, "measuring", s)
-				}
-			}}
+			cfg := bench.Config{
+				Jobs: jobs, Quick: quick, Commit: revision(), CPU: experiment.CPU(),
+				Tell: func(s string) {
+					if !a.quiet {
+						fmt.Fprintln(a.err, "measuring", s)
+					}
+				},
+			}
 			if jobs < 1 {
 				return input(fmt.Errorf("-j %d: want 1 or more", jobs), "")
 			}
@@ -67,8 +71,10 @@ func (a *app) benchCmd() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVarP(&out, "out", "o", "", "also write the page docs/performance.md is made of")
-	fl.StringVar(&dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
-	fl.StringSliceVar(&sets, "sets", []string{"world", "ml-100k", "ml-1m"}, "data sets; those of the default that are not here are left out")
+	fl.StringVar(&dataDir, "data-dir", "",
+		"the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringSliceVar(&sets, "sets", []string{"world", "ml-100k", "ml-1m"},
+		"data sets; those of the default that are not here are left out")
 	fl.IntVarP(&jobs, "jobs", "j", cores(), "goroutines at most; powers of two below it are measured too")
 	fl.BoolVar(&quick, "quick", false, "some seconds on world and ml-100k, rougher figures")
 	return c

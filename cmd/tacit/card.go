@@ -69,8 +69,10 @@ func cardOf(e experiment.Started) cardData {
 	j, p, in := e.Job, e.Run.Fleet.Plan, e.Split.Source.Info()
 	users, items, rows := e.Split.Users(), e.Split.Items(), experiment.Rows(e.Split.Source)
 	c := cardData{
-		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows, Sparsity: 1 - float64(rows)/float64(users)/float64(items),
-		Hash: in.Hash, Left: in.Left, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(), About: e.Split.About, Rounds: j.Rounds,
+		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows,
+		Sparsity: 1 - float64(rows)/float64(users)/float64(items),
+		Hash:     in.Hash, Left: in.Left, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(),
+		About: e.Split.About, Rounds: j.Rounds,
 		BytesDown: int(p.MeanBytesDown(p.Rounds)), BytesUpMax: p.BytesUpMax(), Central: p.Central(),
 	}
 	if set, ok := e.Split.Source.(*data.Set); ok {
@@ -106,8 +108,10 @@ func memory(e experiment.Started, rows int) int {
 
 func promisedBy(g *privacy.Stack) *promised {
 	p := &promised{
-		Epsilon: finite(g.Whole.Epsilon), Delta: g.Delta, Against: string(g.Against), Holds: g.Holds(), Adjacency: string(g.Adjacency),
-		Sampler: "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.Uneven(), Clip: g.Clip, Rounds: g.Rounds, Whole: finite(g.Whole.Epsilon), Caveats: g.Caveats(),
+		Epsilon: finite(g.Whole.Epsilon), Delta: g.Delta, Against: string(g.Against), Holds: g.Holds(),
+		Adjacency: string(g.Adjacency),
+		Sampler:   "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.Uneven(), Clip: g.Clip,
+		Rounds: g.Rounds, Whole: finite(g.Whole.Epsilon), Caveats: g.Caveats(),
 	}
 	if e, err := g.Events(g.Noise, 1); err == nil {
 		p.Sampler, p.Q = string(e[0].Sampler), e[0].Q
@@ -135,9 +139,11 @@ func finite(x float64) any {
 
 // write says what is promised, before anything is trained.
 func (p *promised) write(w io.Writer) {
-	fmt.Fprintf(w, "privacy   epsilon at most %s at delta %g, adjacency %s, against %s: it holds against %s\n", report.Epsilon(p.Epsilon), p.Delta, p.Adjacency, p.Against, p.Holds)
+	fmt.Fprintf(w, "privacy   epsilon at most %s at delta %g, adjacency %s, against %s: it holds against %s\n",
+		report.Epsilon(p.Epsilon), p.Delta, p.Adjacency, p.Against, p.Holds)
 	if p.Epsilon != p.Whole {
-		fmt.Fprintf(w, "          all %d rounds would cost %s: training stops before the budget is passed\n", p.Rounds, report.Epsilon(p.Whole))
+		fmt.Fprintf(w, "          all %d rounds would cost %s: training stops before the budget is passed\n", p.Rounds,
+			report.Epsilon(p.Whole))
 	}
 	sampler := "no sampling is claimed"
 	if p.Sampler != "none" {
@@ -147,8 +153,10 @@ func (p *promised) write(w io.Writer) {
 	if p.Uneven {
 		where = " in a round with the mean share of the budget"
 	}
-	fmt.Fprintf(w, "          %s noise, %.5g times the sensitivity%s; updates no longer than %.4g; %s; %d rounds\n", p.Mechanism, p.Noise, where, p.Clip, sampler, p.Rounds)
-	fmt.Fprintf(w, "          stages: %s on the device; %s at the coordinator\n", strings.Join(p.Device, ", "), strings.Join(p.Then, ", "))
+	fmt.Fprintf(w, "          %s noise, %.5g times the sensitivity%s; updates no longer than %.4g; %s; %d rounds\n",
+		p.Mechanism, p.Noise, where, p.Clip, sampler, p.Rounds)
+	fmt.Fprintf(w, "          stages: %s on the device; %s at the coordinator\n", strings.Join(p.Device, ", "),
+		strings.Join(p.Then, ", "))
 	for _, c := range p.Caveats {
 		fmt.Fprintf(w, "          mind: %s\n", c)
 	}
@@ -202,7 +210,8 @@ func card(w io.Writer, e experiment.Started) {
 			preset += " (" + f + ")"
 		}
 	}
-	fmt.Fprintf(w, "data      %s: %d users, %d items, %d interactions, sparsity %.2f%%, hash %.12s\n", c.Data, c.Users, c.Items, c.Rows, 100*c.Sparsity, c.Hash)
+	fmt.Fprintf(w, "data      %s: %d users, %d items, %d interactions, sparsity %.2f%%, hash %.12s\n", c.Data, c.Users,
+		c.Items, c.Rows, 100*c.Sparsity, c.Hash)
 	if c.Columns != "" && e.Job.Preset == nil {
 		fmt.Fprintf(w, "          columns: %s\n", c.Columns)
 	}
@@ -211,10 +220,14 @@ func card(w io.Writer, e experiment.Started) {
 	}
 	fmt.Fprintf(w, "protocol  %s (%s): %s\n", c.Protocol, leak, c.About)
 	if c.Central {
-		fmt.Fprintf(w, "method    %s%s: trained in one place; this is no federation, every history leaves its device\n", c.Method, preset)
+		fmt.Fprintf(w,
+			"method    %s%s: trained in one place; this is no federation, every history leaves its device\n", c.Method,
+			preset)
 	} else {
-		fmt.Fprintf(w, "method    %s%s: %d shared numbers, %d private ones on each device\n", c.Method, preset, c.SharedFloats, c.PrivateFloat)
-		fmt.Fprintf(w, "traffic   down %s, up at most %s, per device and round\n", size(float64(c.BytesDown)), size(float64(c.BytesUpMax)))
+		fmt.Fprintf(w, "method    %s%s: %d shared numbers, %d private ones on each device\n", c.Method, preset,
+			c.SharedFloats, c.PrivateFloat)
+		fmt.Fprintf(w, "traffic   down %s, up at most %s, per device and round\n", size(float64(c.BytesDown)),
+			size(float64(c.BytesUpMax)))
 	}
 	if c.Privacy != nil {
 		c.Privacy.write(w)
@@ -226,7 +239,8 @@ func card(w io.Writer, e experiment.Started) {
 	if !e.Job.NoRefs {
 		more += "; reference rows come on top (--no-references leaves them out)"
 	}
-	fmt.Fprintf(w, "estimate  %d rounds, about %s of memory and %s%s\n", c.Rounds, size(float64(c.Memory)), roughly(c.Seconds), more)
+	fmt.Fprintf(w, "estimate  %d rounds, about %s of memory and %s%s\n", c.Rounds, size(float64(c.Memory)),
+		roughly(c.Seconds), more)
 }
 
 // dryRun prints the card and runs nothing.

@@ -19,7 +19,10 @@ func TestTheCardsMemoryIsThatOfARun(t *testing.T) {
 		{"-m", "tacit"},
 		{"-m", "fedrap", "--rounds", "10", "--eval-every", "10"}, // by then a device has most rows of its table
 	} {
-		words := append([]string{"run", "-d", "ml-100k", "-j", "2", "--format", "json", "--no-references", "--no-figures"}, c...)
+		words := append([]string{
+			"run", "-d", "ml-100k", "-j", "2", "--format", "json", "--no-references",
+			"--no-figures",
+		}, c...)
 		env := []string{"TACIT_DATA=" + realData}
 		number := func(key string, more ...string) float64 {
 			code, out, errs := child(t, env, append(words, more...)...)

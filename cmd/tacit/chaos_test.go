@@ -42,7 +42,8 @@ func chaos(t *testing.T, kills int, env []string, words ...string) {
 		t.Fatalf("exit %d: %v\n%s%s", code, err, out, errs)
 	}
 	d := v.Data
-	if code != 0 || d.Kills != kills || d.Acked == 0 || d.Counted < d.Acked || d.Lost != 0 || d.Duplicated != 0 || !d.LedgerOK || !d.Equal || !d.SyncAlways || d.Syncs == 0 {
+	if code != 0 || d.Kills != kills || d.Acked == 0 || d.Counted < d.Acked || d.Lost != 0 || d.Duplicated != 0 ||
+		!d.LedgerOK || !d.Equal || !d.SyncAlways || d.Syncs == 0 {
 		t.Errorf("exit %d: %+v", code, d)
 	}
 	t.Logf("%d kills in %.1f s: %d acknowledged, %d counted", d.Kills, d.Seconds, d.Acked, d.Counted)
@@ -57,11 +58,13 @@ func TestChaos(t *testing.T) {
 	world := "users=30,items=60,mean-rows=12"
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--readout", "5", "--deadline", "10m", "--chaos", "kills=3,seed=1")
+		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--readout", "5",
+			"--deadline", "10m", "--chaos", "kills=3,seed=1")
 	})
 	t.Run("with a promise", func(t *testing.T) {
 		t.Parallel()
-		chaos(t, 2, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "20", "--dp", "epsilon=20,delta=1e-3,clip=0.5", "--deadline", "10m", "--chaos", "kills=2,seed=2")
+		chaos(t, 2, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "20", "--dp",
+			"epsilon=20,delta=1e-3,clip=0.5", "--deadline", "10m", "--chaos", "kills=2,seed=2")
 	})
 }
 
@@ -101,8 +104,10 @@ func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 			t.Errorf("Ctrl-C ends it with %d, want 130", code)
 		}
 	}
-	c := begin("-d", "world", "--world", "users=6,items=30,mean-rows=8", "--rounds", "50", "--rehearsal", "-m", "fedmf", "--deadline", "10m")
-	devices := program(t, nil, "fleet", "--state", dir, "-d", "world", "--world", "users=6,items=30,mean-rows=8", "--slow", "20ms")
+	c := begin("-d", "world", "--world", "users=6,items=30,mean-rows=8", "--rounds", "50", "--rehearsal", "-m",
+		"fedmf", "--deadline", "10m")
+	devices := program(t, nil, "fleet", "--state", dir, "-d", "world", "--world", "users=6,items=30,mean-rows=8",
+		"--slow", "20ms")
 	until(t, "some rounds", func() bool {
 		_, out, _ := tacit("admin", "status", "--state", dir, "--format", "json")
 		status, _ := decode(t, out)["data"].(map[string]any)
@@ -128,7 +133,8 @@ func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, errs := child(t, nil, serve()...)
-	if code != 2 || !strings.Contains(errs, "index") || !strings.Contains(errs, "tacit serve") || !strings.Contains(errs, "--repair") {
+	if code != 2 || !strings.Contains(errs, "index") || !strings.Contains(errs, "tacit serve") ||
+		!strings.Contains(errs, "--repair") {
 		t.Fatalf("a damaged folder: exit %d, %s", code, errs)
 	}
 	code, out, errs := child(t, nil, serve("--repair")...)

@@ -32,7 +32,8 @@ func columnsOf(items []*pb.Item, users, moments []string) (*rows.Features, error
 			name, values, ok := strings.Cut(text, "=")
 			categories := strings.Split(values, "|")
 			if !ok || name == "" || len(slices.Compact(slices.Sorted(slices.Values(categories)))) != len(categories) {
-				return nil, input(fmt.Errorf("%q is no column", text), "want a name and its categories, each once, such as age=18-24|25-34|unknown")
+				return nil, input(fmt.Errorf("%q is no column", text),
+					"want a name and its categories, each once, such as age=18-24|25-34|unknown")
 			}
 			*side = append(*side, rows.Column{Name: name, Card: len(categories), Names: categories})
 		}

@@ -12,15 +12,23 @@ import (
 )
 
 func TestColumnsOfACatalogueAreFeatures(t *testing.T) {
-	items, err := readItems(strings.NewReader("id,title,retired,genre,cost\na,A,,drama|war,free\nb,B,yes,,paid\nc,C,,war,free\n"), "items.csv")
+	items,
+		err := readItems(strings.NewReader(
+		"id,title,retired,genre,cost\na,A,,drama|war,free\nb,B,yes,,paid\nc,C,,war,free\n"), "items.csv")
 	if err != nil || len(items) != 3 || !items[1].Retired || len(items[0].Features) != 2 {
 		t.Fatalf("%v, %v", items, err)
 	}
 	f, err := columnsOf(items, []string{"age=18-24|unknown"}, []string{"daytime=morning|evening"})
 	want := &rows.Features{
 		User: []rows.Column{{Name: "age", Card: 2, Names: []string{"18-24", "unknown"}}},
-		Item: []rows.Column{{Name: "genre", Card: 2, Names: []string{"drama", "war"}, Code: []uint32{0, 1, 1}, Start: []uint32{0, 2, 2, 3}}, {Name: "cost", Card: 2, Names: []string{"free", "paid"}, Code: []uint32{0, 1, 0}}},
-		Row:  []rows.Column{{Name: "daytime", Card: 2, Names: []string{"morning", "evening"}}},
+		Item: []rows.Column{{
+			Name: "genre", Card: 2, Names: []string{"drama", "war"}, Code: []uint32{0, 1, 1},
+			Start: []uint32{0, 2, 2, 3},
+		}, {
+			Name: "cost", Card: 2, Names: []string{"free", "paid"},
+			Code: []uint32{0, 1, 0},
+		}},
+		Row: []rows.Column{{Name: "daytime", Card: 2, Names: []string{"morning", "evening"}}},
 	}
 	if err != nil || !reflect.DeepEqual(f, want) {
 		t.Errorf("%+v, %v: want %+v", f, err, want)
@@ -49,7 +57,8 @@ func TestColumnsOfACatalogueAreFeatures(t *testing.T) {
 		"id,id\na,A\n":                        "each once",
 		"id\n":                                "no items",
 	} {
-		if _, err := readItems(strings.NewReader(text), "items.csv"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readItems(strings.NewReader(text), "items.csv"); err == nil || !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

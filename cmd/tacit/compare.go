@@ -19,11 +19,14 @@ where the test says so. The runs must have the same data, protocol and seeds.`
 func (a *app) compareCmd() *cobra.Command {
 	var out string
 	writers := map[string]func(*report.Table, io.Writer) error{
-		".md": (*report.Table).Markdown, ".csv": (*report.Table).CSV, ".tex": (*report.Table).LaTeX, ".txt": (*report.Table).Text,
+		".md": (*report.Table).Markdown, ".csv": (*report.Table).CSV, ".tex": (*report.Table).LaTeX,
+		".txt": (*report.Table).Text,
 	}
 	c := &cobra.Command{
-		Use: "compare BASE RUN...", Short: "Test whether runs differ, over the same users", Long: compareLong, Args: args(cobra.MinimumNArgs(2)),
-		Example: "  tacit run -m fedmf -d world -o runs/fedmf\n  tacit run -m pfedrec -d world -o runs/pfedrec\n  tacit compare runs/fedmf runs/pfedrec\n  tacit compare runs/fedmf runs/pfedrec -o table.tex",
+		Use: "compare BASE RUN...", Short: "Test whether runs differ, over the same users", Long: compareLong,
+		Args: args(cobra.MinimumNArgs(2)),
+		Example: "  tacit run -m fedmf -d world -o runs/fedmf\n  tacit run -m pfedrec -d world -o runs/pfedrec\n  " +
+			"tacit compare runs/fedmf runs/pfedrec\n  tacit compare runs/fedmf runs/pfedrec -o table.tex",
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			runs, err := loadRuns(dirs)
 			if err != nil {
@@ -57,7 +60,8 @@ func (a *app) compareCmd() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "the file to write: .md, .csv, .tex or .txt; standard output if not given")
+	c.Flags().StringVarP(&out, "out", "o", "", "the file to write: .md, .csv, .tex or .txt; standard output if not "+
+		"given")
 	return c
 }
 

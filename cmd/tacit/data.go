@@ -18,7 +18,8 @@ import (
 
 func (a *app) dataCmd() *cobra.Command {
 	return group(&cobra.Command{Use: "data", Short: "List, fetch, describe and check data sets"},
-		a.dataList(), a.dataFetch(), a.dataOne("describe", "Print a data set's card: sizes, sparsity, quantiles, time span, hash", a.describe),
+		a.dataList(), a.dataFetch(), a.dataOne("describe", "Print a data set's card: sizes, sparsity, quantiles, "+
+			"time span, hash", a.describe),
 		a.dataOne("check", "Read a data set and say what a run would stumble over", a.check))
 }
 
@@ -27,7 +28,10 @@ func (a *app) dataList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "The data sets that are known by name, and where they are", Args: args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			t := report.Table{Header: []string{"name", "users", "items", "rows", "min rows", "what it is", "found"}, Align: "lrrrrll"}
+			t := report.Table{
+				Header: []string{"name", "users", "items", "rows", "min rows", "what it is", "found"},
+				Align:  "lrrrrll",
+			}
 			type known struct {
 				Name, About, Home, Licence  string
 				Users, Items, Rows, MinRows int
@@ -43,7 +47,10 @@ func (a *app) dataList() *cobra.Command {
 				Users: cfg.Users, Items: cfg.Items, Rows: cfg.Users * cfg.MeanRows, Found: "always",
 			})
 			for _, k := range data.KnownSets() {
-				o := known{Name: k.Name, About: k.About, Home: k.Home, Licence: k.Licence, Users: k.Users, Items: k.Items, Rows: k.Rows, MinRows: k.MinRows, Found: found(k, dir)}
+				o := known{
+					Name: k.Name, About: k.About, Home: k.Home, Licence: k.Licence, Users: k.Users,
+					Items: k.Items, Rows: k.Rows, MinRows: k.MinRows, Found: found(k, dir),
+				}
 				if o.Found == "" {
 					o.Next = howToGet(k)
 				}
@@ -57,7 +64,10 @@ func (a *app) dataList() *cobra.Command {
 				if where == "" {
 					where = "no: " + k.Next
 				}
-				t.Rows = append(t.Rows, []any{k.Name, fmt.Sprint(k.Users), fmt.Sprint(k.Items), fmt.Sprint(k.Rows), least, k.About, where})
+				t.Rows = append(t.Rows, []any{
+					k.Name, fmt.Sprint(k.Users), fmt.Sprint(k.Items), fmt.Sprint(k.Rows),
+					least, k.About, where,
+				})
 			}
 			t.Notes = []string{
 				"Min rows: users with fewer are left out, as in the counts; --min-rows says otherwise.",
@@ -67,7 +77,8 @@ func (a *app) dataList() *cobra.Command {
 			return a.result(out, t.Text)
 		},
 	}
-	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
+		"folder")
 	return c
 }
 
@@ -94,7 +105,8 @@ func (a *app) dataOne(name, about string, do func(data.Source, *experiment.Setti
 	var dir string
 	c := &cobra.Command{
 		Use: name + " NAME|FILE", Short: about, Args: args(cobra.ExactArgs(1)),
-		Example: "  tacit data " + name + " world\n  tacit data " + name + " ml-100k\n  tacit data " + name + " ratings.csv --columns user,item,rating,time",
+		Example: "  tacit data " + name + " world\n  tacit data " + name + " ml-100k\n  tacit data " + name +
+			" ratings.csv --columns user,item,rating,time",
 	}
 	var s experiment.Settings
 	param.Defaults(&s)
@@ -105,10 +117,12 @@ func (a *app) dataOne(name, about string, do func(data.Source, *experiment.Setti
 		case "world", "sep", "header", "columns", "threshold", "dedup":
 			values[f.Key] = c.Flags().String(f.Key, f.Default, f.Doc)
 		case "min-rows":
-			values[f.Key] = c.Flags().String(f.Key, "0", "users with fewer rows are left out; 0 is the data set's own rule, 1 keeps all")
+			values[f.Key] = c.Flags().String(f.Key, "0", "users with fewer rows are left out; 0 is the data set's "+
+				"own rule, 1 keeps all")
 		}
 	}
-	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
+		"folder")
 	c.RunE = func(_ *cobra.Command, words []string) error {
 		for k, v := range values {
 			if err := param.Set(&s, k, *v); err != nil {
@@ -141,7 +155,8 @@ func cardRows(c data.Card, src data.Source) [][]any {
 		{"rows", fmt.Sprint(c.Rows)},
 		{"distinct pairs", fmt.Sprintf("%d (%d rows repeat one)", c.Pairs, c.Duplicates)},
 		{"sparsity", fmt.Sprintf("%.2f %%", 100*c.Sparsity)},
-		{"rows per user", fmt.Sprintf("mean %.1f; min %d, 5%% %d, 25%% %d, median %d, 75%% %d, 95%% %d, max %d", q.Mean, q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max)},
+		{"rows per user", fmt.Sprintf("mean %.1f; min %d, 5%% %d, 25%% %d, median %d, 75%% %d, 95%% %d, max %d",
+			q.Mean, q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max)},
 		{"tail share", fmt.Sprintf("%.1f %% of the rows go to the least popular 80 %% of the items", 100*c.TailShare)},
 		{"times", c.TimeKind},
 	}
@@ -172,7 +187,8 @@ func (a *app) check(src data.Source, _ *experiment.Settings) error {
 		notes = append(notes, "some users have fewer than 3 rows: a run leaves them out (--min-rows 3)")
 	}
 	if c.Duplicates > 0 {
-		notes = append(notes, fmt.Sprintf("%d rows repeat a user and item: legal, and a held-out item may then be in the train rows too; --dedup first keeps one of each", c.Duplicates))
+		notes = append(notes, fmt.Sprintf("%d rows repeat a user and item: legal, and a held-out item may then be "+
+			"in the train rows too; --dedup first keeps one of each", c.Duplicates))
 	}
 	if c.TimeKind != data.RealTime.String() {
 		notes = append(notes, "times: "+c.TimeKind+"; the protocol temporal cannot be used")
@@ -180,7 +196,10 @@ func (a *app) check(src data.Source, _ *experiment.Settings) error {
 	if c.Items < 300 {
 		notes = append(notes, "the catalogue is small: some users will be ranked against fewer than 99 items")
 	}
-	return a.result(map[string]any{"name": c.Name, "users": c.Users, "items": c.Items, "rows": c.Rows, "hash": c.Hash, "notes": notes}, func(w io.Writer) error {
+	return a.result(map[string]any{
+		"name": c.Name, "users": c.Users, "items": c.Items, "rows": c.Rows, "hash": c.Hash,
+		"notes": notes,
+	}, func(w io.Writer) error {
 		fmt.Fprintf(w, "%s is readable: %d users, %d items, %d rows\n", c.Name, c.Users, c.Items, c.Rows)
 		if c.Columns != "" {
 			fmt.Fprintf(w, "  columns: %s\n", c.Columns)

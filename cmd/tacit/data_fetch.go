@@ -20,12 +20,14 @@ func (a *app) dataFetch() *cobra.Command {
 	var dir string
 	var opt fetch.Options
 	c := &cobra.Command{
-		Use: "fetch NAME", Short: "Download a data set from its owner, check it and put it in place", Args: args(cobra.ExactArgs(1)),
+		Use: "fetch NAME", Short: "Download a data set from its owner, check it and put it in place",
+		Args: args(cobra.ExactArgs(1)),
 		Long: `Downloads the owner's archive, checks its sha256, and leaves the files that the set
 needs in the data folder. The owner's terms are shown first. A transfer that was cut,
 also by Ctrl-C, goes on where it stopped. For sets that their owners do not offer to
 programs it says where to get which files, and where to place them.`,
-		Example: "  tacit data fetch ml-100k\n  tacit data fetch lastfm-2k --data-dir DIR\n  tacit data fetch ml-1m --from ml-1m.zip      downloaded elsewhere",
+		Example: "  tacit data fetch ml-100k\n  tacit data fetch lastfm-2k --data-dir DIR\n  tacit data fetch ml-1m " +
+			"--from ml-1m.zip      downloaded elsewhere",
 		RunE: func(c *cobra.Command, words []string) error {
 			k, err := knownSet(words[0])
 			if err != nil {
@@ -47,8 +49,10 @@ programs it says where to get which files, and where to place them.`,
 			return a.result(r, func(w io.Writer) error { return fetched(w, r) })
 		},
 	}
-	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
-	c.Flags().StringVar(&opt.From, "from", "", "take the archive from another address, or a zip file on this machine; its sha256 is checked all the same")
+	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
+		"folder")
+	c.Flags().StringVar(&opt.From, "from", "", "take the archive from another address, or a zip file on this "+
+		"machine; its sha256 is checked all the same")
 	c.Flags().BoolVar(&opt.Force, "force", false, "fetch it also if it is there, and write over its files")
 	return c
 }
@@ -75,13 +79,15 @@ func fetched(w io.Writer, r *fetch.Result) error {
 	}
 	checked := "the sha256 is the owner's"
 	if r.Pinned {
-		checked = "the owner's sha256 is not known: this one is written down beside the data, and the next archive must have it"
+		checked = "the owner's sha256 is not known: this one is written down beside the data, and the next archive " +
+			"must have it"
 	}
 	sizes := "as published"
 	if !r.AsPublished {
 		sizes = "which is not what was published"
 	}
-	_, err := fmt.Fprintf(w, "%s is in %s: %d users, %d items, %d rows, %s\n  sha256 %s: %s\n  next: tacit data describe %s; tacit run -d %s\n",
+	_, err := fmt.Fprintf(w, "%s is in %s: %d users, %d items, %d rows, %s\n  sha256 %s: %s\n  next: tacit data "+
+		"describe %s; tacit run -d %s\n",
 		r.Set, r.Folder, r.Users, r.Items, r.Rows, sizes, r.SHA256, checked, r.Set, r.Set)
 	return err
 }
@@ -97,7 +103,8 @@ func (a *app) transfer(k data.Known) func(any) {
 	return func(event any) {
 		switch e := event.(type) {
 		case fetch.Started:
-			fmt.Fprintf(a.err, "data      %s: %s\nowner     %s\nlicence   %s\nfrom      %s\n", k.Name, k.About, k.Home, k.Licence, e.From)
+			fmt.Fprintf(a.err, "data      %s: %s\nowner     %s\nlicence   %s\nfrom      %s\n", k.Name, k.About, k.Home,
+				k.Licence, e.From)
 			if e.Have > 0 {
 				fmt.Fprintf(a.err, "resuming  %s are here\n", size(float64(e.Have)))
 			}

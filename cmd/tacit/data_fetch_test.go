@@ -43,17 +43,20 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	words := []string{"data", "fetch", "filmtrust", "--data-dir", dir, "--from", s.URL + "/filmtrust.zip"}
 	code, out, errs := tacit(words...)
-	if code != 0 || !strings.Contains(out, "2 users, 3 items, 120000 rows, which is not what was published") || !strings.Contains(out, "tacit data describe filmtrust") {
+	if code != 0 || !strings.Contains(out, "2 users, 3 items, 120000 rows, which is not what was published") ||
+		!strings.Contains(out, "tacit data describe filmtrust") {
 		t.Fatalf("exit %d, prints %q and %q", code, out, errs)
 	}
 	licence, progress := strings.Index(errs, "licence   "), strings.Index(errs, "100%")
 	if licence < 0 || progress < licence {
 		t.Errorf("want the licence and then progress: %q", errs)
 	}
-	if code, out, _ := tacit("data", "describe", "filmtrust", "--data-dir", dir); code != 0 || !strings.Contains(out, "120000") {
+	if code, out, _ := tacit("data", "describe", "filmtrust", "--data-dir", dir); code != 0 ||
+		!strings.Contains(out, "120000") {
 		t.Errorf("describe exits %d and prints %q", code, out)
 	}
-	if _, out, _ := tacit("data", "list", "--data-dir", dir); !strings.Contains(out, filepath.Join(dir, "filmtrust", "ratings.txt")) || !strings.Contains(out, "no: tacit data fetch ml-100k") {
+	if _, out, _ := tacit("data", "list", "--data-dir", dir); !strings.Contains(out, filepath.Join(dir, "filmtrust",
+		"ratings.txt")) || !strings.Contains(out, "no: tacit data fetch ml-100k") {
 		t.Errorf("the list does not say what is there and how to get the rest: %s", out)
 	}
 	if code, out, errs := tacit(words...); code != 0 || !strings.Contains(out, "filmtrust is there") || errs != "" {
@@ -61,7 +64,8 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 	}
 	code, out, _ = tacit(append(words, "--force", "--format", "json")...)
 	v := decode(t, out)["data"].(map[string]any)
-	if code != 0 || v["dataset"] != "filmtrust" || v["already_there"] != false || v["pinned"] != true || v["bytes"] != float64(len(body)) || v["licence"] == "" {
+	if code != 0 || v["dataset"] != "filmtrust" || v["already_there"] != false || v["pinned"] != true ||
+		v["bytes"] != float64(len(body)) || v["licence"] == "" {
 		t.Errorf("exit %d, envelope %v", code, v)
 	}
 }
@@ -86,9 +90,19 @@ func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
 		{"", 2, []string{"accepts 1 arg(s)"}},
 		{"ml-100k --from nothing.zip", 2, []string{"nothing.zip"}},
 		{"filmtrust --from http://example.org/x.zip", 2, []string{"want https"}},
-		{"ml-100k --from " + gone.URL + "/x.zip", 1, []string{"404 Not Found", "https://grouplens.org/datasets/movielens/100k/"}},
-		{"ml-100k --from " + closed + "/x.zip", 1, []string{"cannot be downloaded", "without a network: download https://files.grouplens.org/datasets/movielens/ml-100k.zip", "--from FILE.zip"}},
-		{"ml-100k --from " + wrong, 1, []string{"the sha256 is ", "want 50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229"}},
+		{
+			"ml-100k --from " + gone.URL + "/x.zip", 1,
+			[]string{"404 Not Found", "https://grouplens.org/datasets/movielens/100k/"},
+		},
+		{"ml-100k --from " + closed + "/x.zip", 1, []string{
+			"cannot be downloaded",
+			"without a network: download https://files.grouplens.org/datasets/movielens/ml-100k.zip",
+			"--from FILE.zip",
+		}},
+		{"ml-100k --from " + wrong, 1, []string{
+			"the sha256 is ",
+			"want 50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+		}},
 	} {
 		dir := t.TempDir()
 		words := append(append([]string{"data", "fetch"}, strings.Fields(c.words)...), "--data-dir", dir)
@@ -112,8 +126,12 @@ func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
 }
 
 func TestAMissingSetNamesTheCommandThatFetchesIt(t *testing.T) {
-	for name, want := range map[string]string{"ml-100k": "tacit data fetch ml-100k", "lastfm-2k-artists": "tacit data fetch lastfm-2k-artists", "tafeng": "place ta_feng_all_months_merged.csv"} {
-		if code, _, errs := tacit("run", "-d", name, "--data-dir", t.TempDir()); code != 2 || !strings.Contains(errs, want) {
+	for name, want := range map[string]string{
+		"ml-100k":           "tacit data fetch ml-100k",
+		"lastfm-2k-artists": "tacit data fetch lastfm-2k-artists", "tafeng": "place ta_feng_all_months_merged.csv",
+	} {
+		if code, _, errs := tacit("run", "-d", name, "--data-dir", t.TempDir()); code != 2 ||
+			!strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, says %q, want %q in it", name, code, errs, want)
 		}
 	}
@@ -155,12 +173,14 @@ func TestAStoppedDownloadGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitStopped || !strings.Contains(errs.String(), "200000 bytes are kept; go on with: tacit data fetch filmtrust --data-dir "+dir+" --from "+s.URL) {
+	if code := cmd.ProcessState.ExitCode(); code != exitStopped || !strings.Contains(errs.String(),
+		"200000 bytes are kept; go on with: tacit data fetch filmtrust --data-dir "+dir+" --from "+s.URL) {
 		t.Fatalf("exit %d (%v), says %q", code, err, errs.String())
 	}
 	close(whole)
 	code, out, said := tacit(append(words, "--format", "json")...)
-	if v := decode(t, out)["data"].(map[string]any); code != 0 || v["resumed_bytes"] != 200000.0 || ranges[1] != "bytes=200000-" || !strings.Contains(said, "resuming  200 kB are here") {
+	if v := decode(t, out)["data"].(map[string]any); code != 0 || v["resumed_bytes"] != 200000.0 ||
+		ranges[1] != "bytes=200000-" || !strings.Contains(said, "resuming  200 kB are here") {
 		t.Errorf("exit %d, %v after %q; says %q", code, v, ranges, said)
 	}
 }

@@ -69,23 +69,32 @@ const deviceExample = `  tacit device -d ml-100k --user 7             with the c
 
 func (a *app) deviceCmd() *cobra.Command {
 	var f deviceFlags
-	c := &cobra.Command{Use: "device", Short: "Run a device, and look after it", Long: deviceLong, Example: deviceExample, Args: args(cobra.NoArgs)}
+	c := &cobra.Command{
+		Use: "device", Short: "Run a device, and look after it", Long: deviceLong,
+		Example: deviceExample, Args: args(cobra.NoArgs),
+	}
 	f.stateFlags.flags(c)
 	fl := c.Flags()
-	fl.StringVar(&f.server, "server", "", "the coordinator's address, such as https://host:7633; else that of the state file, else of this machine ($TACIT_STATE is the folder of its state)")
+	fl.StringVar(&f.server, "server", "", "the coordinator's address, such as https://host:7633; else that of the "+
+		"state file, else of this machine ($TACIT_STATE is the folder of its state)")
 	fl.StringVar(&f.server, "coordinator", "", "the same as --server")
 	_ = fl.MarkHidden("coordinator")
 	fl.StringVar(&f.pin, "pin", "", "the pin that the coordinator prints, where its certificate is its own")
 	fl.StringVar(&f.token, "token", "", "to enrol with, once")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
-	fl.StringVar(&f.history, "history", "", "a CSV file of item ids, or of item id and time; what is new in it is added")
-	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, such as age=25,gender=F, or a CSV file of name and value; it replaces all that was told before, and an empty value deletes; it is sent to nobody (docs/security.md: what an update tells)")
+	fl.StringVar(&f.history, "history", "",
+		"a CSV file of item ids, or of item id and time; what is new in it is added")
+	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, "+
+		"such as age=25,gender=F, or a CSV file of name and value; it replaces all that was told before, and an empty value deletes; it is sent to nobody (docs/security.md: what an update tells)")
 	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
 	fl.StringVar(&f.user, "user", "", "the user of the data set")
-	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
+		"folder")
 	fl.BoolVar(&f.once, "once", false, "check in once, do what is asked for, and stop")
-	fl.BoolVar(&f.rehearsal, "rehearsal", false, "take part in a rehearsal, whose draws are public: never with a real history")
-	fl.BoolVar(&f.noHoldOut, "no-hold-out", false, "train on the newest item too, and say nothing of how good the recommendations are")
+	fl.BoolVar(&f.rehearsal, "rehearsal", false, "take part in a rehearsal, whose draws are public: never with a "+
+		"real history")
+	fl.BoolVar(&f.noHoldOut, "no-hold-out", false, "train on the newest item too, and say nothing of how good the "+
+		"recommendations are")
 	fl.Float64Var(&f.duty, "duty", 1, "largest share of time that is spent computing")
 	fl.IntVar(&f.memory, "memory", 1024, "MiB that a model and its training may take; a larger one is refused")
 	fl.BoolVar(&f.moment.OnPower, "only-on-power", false, "stay away while the computer runs on a battery")
@@ -97,18 +106,22 @@ func (a *app) deviceCmd() *cobra.Command {
 		f.retells = fl.Changed("features")
 		return deviceHint(a.device(c.Context(), &f))
 	}
-	c.AddCommand(a.deviceLog(), a.devicePause(true), a.devicePause(false), a.deviceAdd(), a.deviceUndo(), a.deviceForget())
+	c.AddCommand(a.deviceLog(), a.devicePause(true), a.devicePause(false), a.deviceAdd(), a.deviceUndo(),
+		a.deviceForget())
 	return c
 }
 
 // deviceHint adds to an error what to type next.
 func deviceHint(err error) error {
 	for known, hint := range map[error]string{
-		device.ErrRehearsal:     "a rehearsal is for tests: add --rehearsal, and give it no real history",
-		device.ErrOther:         "if the coordinator was set up anew: tacit device forget, then enrol again with another --token",
-		device.ErrRevoked:       "ask the operator; tacit device forget wipes this device, and a new token enrols it anew",
-		device.ErrTooLarge:      "--memory gives it more",
-		device.ErrFeatures:      "--features NAME=VALUE,... tells what its owner is like; columns of a history file, and tacit device add --with, what a moment was like; both are sent to nobody",
+		device.ErrRehearsal: "a rehearsal is for tests: add --rehearsal, and give it no real history",
+		device.ErrOther: "if the coordinator was set up anew: tacit device forget, then enrol again with " +
+			"another --token",
+		device.ErrRevoked: "ask the operator; tacit device forget wipes this device, and a new token enrols " +
+			"it anew",
+		device.ErrTooLarge: "--memory gives it more",
+		device.ErrFeatures: "--features NAME=VALUE,... tells what its owner is like; columns of a history " +
+			"file, and tacit device add --with, what a moment was like; both are sent to nobody",
 		device.ErrNoModel:       "tacit device --once fetches one",
 		statefile.ErrPassphrase: "try again; nobody can recover it, and another --state FILE starts anew",
 		statefile.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",
@@ -137,7 +150,8 @@ type gone struct{ error }
 func (g *gone) Error() string { return "the coordinator does not answer: " + g.error.Error() }
 func (g *gone) Unwrap() error { return g.error }
 
-const goneHint = "without --once a device waits for it; --server ADDRESS is for one that has moved; tacit recommend needs none"
+const goneHint = "without --once a device waits for it; --server ADDRESS is for one that has moved; tacit recommend " +
+	"needs none"
 
 // device runs one.
 func (a *app) device(ctx context.Context, f *deviceFlags) error {
@@ -229,7 +243,8 @@ func sayStep(w io.Writer, out device.Told) error {
 		if fate == "" {
 			fate = "its fate is not known yet"
 		}
-		_, err = fmt.Fprintf(w, "round %d: %s, %d samples, %d bytes sent: %s (model %d)\n", out.Round+1, out.Did, out.Samples, out.Bytes, fate, out.Model)
+		_, err = fmt.Fprintf(w, "round %d: %s, %d samples, %d bytes sent: %s (model %d)\n", out.Round+1, out.Did,
+			out.Samples, out.Bytes, fate, out.Model)
 	default:
 		_, err = fmt.Fprintf(w, "%s: %s (model %d)\n", out.Did, out.Why, out.Model)
 	}
@@ -240,7 +255,8 @@ func sayStep(w io.Writer, out device.Told) error {
 // given.
 func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *device.About, error) {
 	opt := device.Options{
-		Vault: file, Blobs: statefile.OpenFolder(path + ".model"), Host: &device.Host{Memory: float64(f.memory) * (1 << 20)},
+		Vault: file, Blobs: statefile.OpenFolder(path + ".model"),
+		Host:      &device.Host{Memory: float64(f.memory) * (1 << 20)},
 		Rehearsal: f.rehearsal, HoldOut: !f.noHoldOut, Duty: f.duty,
 		Eligible: func() (bool, string) { return f.moment.Good(os.DirFS("/")) },
 	}
@@ -258,7 +274,8 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 	}
 	insecure := f.insecure || about.Setting["insecure"] == "yes"
 	if strings.HasPrefix(w.URL, "http://") && !insecure {
-		return nil, nil, input(fmt.Errorf("%s: without TLS anybody on the way reads what is sent", w.URL), "--insecure allows it")
+		return nil, nil, input(fmt.Errorf("%s: without TLS anybody on the way reads what is sent", w.URL),
+			"--insecure allows it")
 	}
 	if _, err := rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Insecure: insecure}); err != nil {
 		return nil, nil, input(err, "")
@@ -288,21 +305,25 @@ func (f *deviceFlags) reachCoordinator(about *device.About) (*welcome, error) {
 	if w.URL == "" {
 		found, err := readWelcome(stateDir())
 		if err != nil {
-			return nil, input(errors.New("no coordinator is given, and none is on this machine"), "give --server, --pin and --token, or start one with tacit serve")
+			return nil, input(errors.New("no coordinator is given, and none is on this machine"),
+				"give --server, --pin and --token, or start one with tacit serve")
 		}
 		if w = found; f.token != "" {
 			w.Token = f.token
 		}
 	}
 	if w.Token == "" && !about.Enrolled {
-		return nil, input(errors.New("the device is not enrolled, and has no token"), "--token TOKEN, which tacit admin token makes")
+		return nil, input(errors.New("the device is not enrolled, and has no token"),
+			"--token TOKEN, which tacit admin token makes")
 	}
 	return w, nil
 }
 
 // tell keeps what the owner is like, adds what is new of the history that was given, and
 // sets what is kept of it.
-func (f *deviceFlags) tell(d *device.Device, about *device.About, events []device.Event, features map[string]string) error {
+func (f *deviceFlags) tell(d *device.Device, about *device.About, events []device.Event,
+	features map[string]string,
+) error {
 	if f.retells || len(features) > 0 {
 		for name := range about.Features { // what is told now is all of it
 			if _, again := features[name]; !again {
@@ -327,7 +348,8 @@ func (f *deviceFlags) tell(d *device.Device, about *device.About, events []devic
 	}
 	n, err := d.Merge(events)
 	if err == nil && n == 0 && about.Events == 0 {
-		return input(errors.New("the device has no history to learn from"), "--history FILE, or -d NAME --user USER, or: tacit device add ITEM")
+		return input(errors.New("the device has no history to learn from"),
+			"--history FILE, or -d NAME --user USER, or: tacit device add ITEM")
 	}
 	return err
 }

@@ -20,7 +20,9 @@ import (
 )
 
 // onState makes a command on a state file that is there.
-func (a *app) onState(use, short, example string, check cobra.PositionalArgs, do func(d *device.Device, path string, words []string) error) *cobra.Command {
+func (a *app) onState(use, short, example string, check cobra.PositionalArgs,
+	do func(d *device.Device, path string, words []string) error,
+) *cobra.Command {
 	var s stateFlags
 	c := &cobra.Command{Use: use, Short: short, Example: example, Args: args(check)}
 	s.flags(c)
@@ -35,13 +37,15 @@ func (a *app) onState(use, short, example string, check cobra.PositionalArgs, do
 }
 
 func (a *app) deviceLog() *cobra.Command {
-	return a.onState("log", "Show what the device has sent and fetched, and when", "  tacit device log --state my.state\n  tacit device log --format json", cobra.NoArgs, func(d *device.Device, path string, _ []string) error {
-		about, err := d.About()
-		if err != nil {
-			return err
-		}
-		return a.result(about, func(w io.Writer) error { return sayLog(w, about, path) })
-	})
+	return a.onState("log", "Show what the device has sent and fetched, and when",
+		"  tacit device log --state my.state\n  tacit device log --format json", cobra.NoArgs,
+		func(d *device.Device, path string, _ []string) error {
+			about, err := d.About()
+			if err != nil {
+				return err
+			}
+			return a.result(about, func(w io.Writer) error { return sayLog(w, about, path) })
+		})
 }
 
 // sayLog prints a device's log for its owner.
@@ -58,10 +62,14 @@ func sayLog(w io.Writer, about *device.About, path string) error {
 	}
 	fmt.Fprintf(w, "%s\n%d events in the history, model %d\n", where, about.Events, about.Model)
 	if about.Model > 0 {
-		fmt.Fprintf(w, "fetched %d bytes for version %d of the model; %d bytes in all\n", about.Fetched, about.Model, about.FetchedAll)
+		fmt.Fprintf(w, "fetched %d bytes for version %d of the model; %d bytes in all\n", about.Fetched, about.Model,
+			about.FetchedAll)
 	}
 	fmt.Fprintln(w)
-	t := report.Table{Header: []string{"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "fate", "digest"}, Align: "llrrrrlrll"}
+	t := report.Table{Header: []string{
+		"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "fate",
+		"digest",
+	}, Align: "llrrrrlrll"}
 	bytes := 0
 	for _, e := range about.Log {
 		fate := e.Fate
@@ -76,7 +84,11 @@ func sayLog(w io.Writer, about *device.About, path string) error {
 			masked, digest = "yes", "-"
 		}
 		bytes += e.Bytes
-		t.Rows = append(t.Rows, []any{e.Made.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1), fmt.Sprint(e.Model), fmt.Sprint(e.Numbers), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate, digest[:min(16, len(digest))]})
+		t.Rows = append(t.Rows, []any{
+			e.Made.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1),
+			fmt.Sprint(e.Model), fmt.Sprint(e.Numbers), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate,
+			digest[:min(16, len(digest))],
+		})
 	}
 	if len(about.Log) == 0 {
 		_, err := fmt.Fprintln(w, "nothing was sent")
@@ -88,10 +100,12 @@ func sayLog(w io.Writer, about *device.About, path string) error {
 		"The newest report's promise: " + last.Promise + ". " + strings.TrimSpace(last.Holds),
 	}
 	if slices.ContainsFunc(about.Log, func(e device.Entry) bool { return e.Masked }) {
-		t.Notes = append(t.Notes, "The bytes of a masked report are those of all its messages: keys, shares, the masked numbers, and what opens the sum.")
+		t.Notes = append(t.Notes, "The bytes of a masked report are those of all its messages: keys, shares, the "+
+			"masked numbers, and what opens the sum.")
 	}
 	if !last.Masked && last.Promise == "none" {
-		t.Notes = append(t.Notes, "Without masks and without a promise, the coordinator can work out from a report which items you have.")
+		t.Notes = append(t.Notes, "Without masks and without a promise, the coordinator can work out from a report "+
+			"which items you have.")
 	}
 	return t.Text(w)
 }
@@ -101,70 +115,79 @@ func (a *app) devicePause(on bool) *cobra.Command {
 	if !on {
 		use, short, word = "resume", "Let a paused device take part again", "resumed"
 	}
-	return a.onState(use, short, "  tacit device "+use+" --state my.state", cobra.NoArgs, func(d *device.Device, path string, _ []string) error {
-		if err := d.Pause(on); err != nil {
-			return err
-		}
-		return a.result(map[string]any{"paused": on}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s: %s\n", word, path)
-			return err
+	return a.onState(use, short, "  tacit device "+use+" --state my.state", cobra.NoArgs,
+		func(d *device.Device, path string, _ []string) error {
+			if err := d.Pause(on); err != nil {
+				return err
+			}
+			return a.result(map[string]any{"paused": on}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s: %s\n", word, path)
+				return err
+			})
 		})
-	})
 }
 
 func (a *app) deviceAdd() *cobra.Command {
 	var with string
-	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids", "  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1), func(d *device.Device, _ string, words []string) error {
-		moment, err := readFeatures("with", with)
-		if err != nil {
-			return err
-		}
-		var events []device.Event
-		for i, id := range words {
-			events = append(events, device.Event{Item: id, Time: time.Now().UnixMilli() + int64(i)}.In(moment))
-		}
-		if err := d.Add(events...); err != nil {
-			return input(err, "")
-		}
-		about, err := d.About()
-		if err != nil {
-			return err
-		}
-		unknown, err := d.Unknown(words...)
-		if err != nil { // a part of the model is damaged, which is not the event's fault
-			unknown = nil
-		}
-		return a.result(map[string]any{"added": len(words), "events": about.Events, "unknown": unknown}, func(w io.Writer) error {
-			fmt.Fprintf(w, "%d added; the history has %d events.\n", len(words), about.Events)
-			for _, id := range unknown {
-				fmt.Fprintf(w, "%s is not in the catalogue: it counts when the catalogue has it\n", id)
+	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids",
+		"  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1),
+		func(d *device.Device, _ string, words []string) error {
+			moment, err := readFeatures("with", with)
+			if err != nil {
+				return err
 			}
-			_, err := fmt.Fprintln(w, "The newest that the catalogue has is held out of training until a newer one comes.")
-			return err
+			var events []device.Event
+			for i, id := range words {
+				events = append(events, device.Event{Item: id, Time: time.Now().UnixMilli() + int64(i)}.In(moment))
+			}
+			if err := d.Add(events...); err != nil {
+				return input(err, "")
+			}
+			about, err := d.About()
+			if err != nil {
+				return err
+			}
+			unknown, err := d.Unknown(words...)
+			if err != nil { // a part of the model is damaged, which is not the event's fault
+				unknown = nil
+			}
+			return a.result(map[string]any{"added": len(words), "events": about.Events, "unknown": unknown},
+				func(w io.Writer) error {
+					fmt.Fprintf(w, "%d added; the history has %d events.\n", len(words), about.Events)
+					for _, id := range unknown {
+						fmt.Fprintf(w, "%s is not in the catalogue: it counts when the catalogue has it\n", id)
+					}
+					_, err := fmt.Fprintln(w, "The newest that the catalogue has is held out of training until a newer one "+
+						"comes.")
+					return err
+				})
 		})
-	})
-	c.Flags().StringVar(&with, "with", "", "what the moment was like, for methods that learn from it, such as daytime=evening,weather=sunny; what the model does not have is refused with the list")
+	c.Flags().StringVar(&with, "with", "", "what the moment was like, for methods that learn from it, such as "+
+		"daytime=evening,weather=sunny; what the model does not have is refused with the list")
 	return c
 }
 
 func (a *app) deviceUndo() *cobra.Command {
-	return a.onState("undo", "Take the last event back", "  tacit device undo --state my.state", cobra.NoArgs, func(d *device.Device, _ string, _ []string) error {
-		gone, err := d.Undo()
-		if err != nil {
-			return input(err, "")
-		}
-		return a.result(gone, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "item %s is taken back; a model that has learnt from it stays as it is\n", gone.Item)
-			return err
+	return a.onState("undo", "Take the last event back", "  tacit device undo --state my.state", cobra.NoArgs,
+		func(d *device.Device, _ string, _ []string) error {
+			gone, err := d.Undo()
+			if err != nil {
+				return input(err, "")
+			}
+			return a.result(gone, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "item %s is taken back; a model that has learnt from it stays as it is\n",
+					gone.Item)
+				return err
+			})
 		})
-	})
 }
 
 func (a *app) deviceForget() *cobra.Command {
 	var s stateFlags
 	var offline, yes bool
 	c := &cobra.Command{
-		Use: "forget", Short: "Leave the federation, and wipe key, history, private state and log", Args: args(cobra.NoArgs),
+		Use: "forget", Short: "Leave the federation, and wipe key, history, private state and log",
+		Args: args(cobra.NoArgs),
 		Long: `Leave the federation, and wipe the device's key, history, private state, log and model.
 What is in sums already cannot be taken out of them: a sum does not say who is in it.
 It asks first; --yes answers, which a script must.`,
@@ -192,7 +215,10 @@ It asks first; --yes answers, which a script must.`,
 		}
 		if url := about.Setting["server"]; url != "" && !offline {
 			d.Use(func(key ed25519.PrivateKey) (device.Conn, error) {
-				return rpc.Dial(rpc.Options{URL: url, Pin: about.Setting["pin"], Key: key, Tries: 2, Insecure: about.Setting["insecure"] == "yes"})
+				return rpc.Dial(rpc.Options{
+					URL: url, Pin: about.Setting["pin"], Key: key, Tries: 2,
+					Insecure: about.Setting["insecure"] == "yes",
+				})
 			})
 		}
 		if err := d.Forget(c.Context()); err != nil {
@@ -269,9 +295,11 @@ func sayList(w io.Writer, list *device.List) error {
 	for i, p := range list.Items {
 		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, fmt.Sprintf("%.3f", p.Score)})
 	}
-	t.Notes = []string{fmt.Sprintf("Model %d of %q, %d rounds, made %s ago; from %d items of yours that it knows.", list.Version, list.Name, list.Round, time.Since(list.Made).Round(time.Second), list.Known)}
+	t.Notes = []string{fmt.Sprintf("Model %d of %q, %d rounds, made %s ago; from %d items of yours that it knows.",
+		list.Version, list.Name, list.Round, time.Since(list.Made).Round(time.Second), list.Known)}
 	if list.Known == 0 {
-		t.Notes = append(t.Notes, "None of your items is in its catalogue, so this says nothing about you: are the ids those of the catalogue? tacit device add ID adds one.")
+		t.Notes = append(t.Notes, "None of your items is in its catalogue, so this says nothing about you: are the "+
+			"ids those of the catalogue? tacit device add ID adds one.")
 	}
 	return t.Text(w)
 }

@@ -30,7 +30,8 @@ type stateFlags struct {
 
 func (s *stateFlags) flags(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&s.state, "state", "", "the device's state file; else the one of the user's cache folder that was used last")
+	fl.StringVar(&s.state, "state", "", "the device's state file; else the one of the user's cache folder that was "+
+		"used last")
 	fl.BoolVar(&s.ask, "passphrase", false, "ask for the passphrase of the state file")
 	fl.StringVar(&s.phraseFile, "passphrase-file", "", "a file with the passphrase; else $TACIT_PASSPHRASE")
 	fl.BoolVar(&s.keyring, "keyring", false, "encrypt a new state file with a key in the system's keyring")
@@ -66,7 +67,8 @@ func (s *stateFlags) path(name string, isNew bool) (string, error) {
 		return filepath.Join(deviceDir(), "device.state"), nil
 	}
 	if newest == "" {
-		return "", input(errors.New("no device has run here"), "tacit device --help shows how to start one; or give --state FILE")
+		return "", input(errors.New("no device has run here"), "tacit device --help shows how to start one; or give "+
+			"--state FILE")
 	}
 	return newest, nil
 }
@@ -91,7 +93,8 @@ func (s *stateFlags) passphrase(isNew bool) ([]byte, error) {
 		return nil, nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil, input(errors.New("the state file has a passphrase, and nobody is here to type it"), "set $TACIT_PASSPHRASE, or give --passphrase-file FILE")
+		return nil, input(errors.New("the state file has a passphrase, and nobody is here to type it"),
+			"set $TACIT_PASSPHRASE, or give --passphrase-file FILE")
 	}
 	first, err := askPhrase("passphrase: ")
 	if err != nil || !isNew {
@@ -118,9 +121,13 @@ func (s *stateFlags) existing() (*device.Device, *statefile.File, string, error)
 	}
 	file := statefile.Open(path, s.sealing())
 	if !file.Exists() {
-		return nil, nil, "", input(fmt.Errorf("there is no state file %s", path), "tacit device --state "+path+" makes one; see tacit device --help")
+		return nil, nil, "", input(fmt.Errorf("there is no state file %s", path), "tacit device --state "+path+
+			" makes one; see tacit device --help")
 	}
-	d, err := device.Open(device.Options{Vault: file, Blobs: statefile.OpenFolder(path + ".model"), Host: &device.Host{Memory: 16 << 30}, Rehearsal: true})
+	d, err := device.Open(device.Options{
+		Vault: file, Blobs: statefile.OpenFolder(path + ".model"),
+		Host: &device.Host{Memory: 16 << 30}, Rehearsal: true,
+	})
 	return d, file, path, err
 }
 
@@ -157,7 +164,8 @@ func (f *deviceFlags) events() (events []device.Event, features map[string]strin
 		defer in.Close()
 		events, err := device.ReadEvents(in)
 		if err != nil {
-			return nil, nil, input(fmt.Errorf("%s: %w", f.history, err), "one line per event: item id, or item id and time")
+			return nil, nil, input(fmt.Errorf("%s: %w", f.history, err),
+				"one line per event: item id, or item id and time")
 		}
 		return events, given, nil
 	case f.data != "":
@@ -190,7 +198,8 @@ func (f *deviceFlags) played() ([]device.Event, map[string]string, error) {
 		}
 	}
 	if u < 0 {
-		return nil, nil, input(fmt.Errorf("%s has no user %q", f.data, f.user), fmt.Sprintf("it has %d, such as %s", src.Users(), info.UserName(0)))
+		return nil, nil, input(fmt.Errorf("%s has no user %q", f.data, f.user), fmt.Sprintf("it has %d, such as %s",
+			src.Users(), info.UserName(0)))
 	}
 	var h data.History
 	src.History(u, &h)

@@ -17,8 +17,14 @@ import (
 func stated(t *testing.T, phrase string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "my.state")
-	file := statefile.Open(path, statefile.Options{Passphrase: func(bool) ([]byte, error) { return []byte(phrase), nil }})
-	d, err := device.Open(device.Options{Vault: file, Blobs: statefile.OpenFolder(path + ".model"), Host: &device.Host{}})
+	file := statefile.Open(path, statefile.Options{Passphrase: func(bool) ([]byte, error) {
+		return []byte(phrase),
+			nil
+	}})
+	d, err := device.Open(device.Options{
+		Vault: file, Blobs: statefile.OpenFolder(path + ".model"),
+		Host: &device.Host{},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +64,16 @@ func TestAnOwnerLooksAfterADevice(t *testing.T) {
 			t.Errorf("after %s, %s is %v, want %v", c.words, c.key, got, c.value)
 		}
 	}
-	if code, out, _ := tacit("device", "log", "--state", path); code != 0 || !strings.Contains(out, "nothing was sent") {
+	if code, out, _ := tacit("device", "log", "--state", path); code != 0 ||
+		!strings.Contains(out, "nothing was sent") {
 		t.Errorf("exit %d, %s", code, out)
 	}
-	if code, _, errs := tacit("recommend", "--state", path); code != 2 || !strings.Contains(errs, "tacit device --once --state "+path) {
+	if code, _, errs := tacit("recommend", "--state", path); code != 2 ||
+		!strings.Contains(errs, "tacit device --once --state "+path) {
 		t.Errorf("without a model: exit %d, %s", code, errs)
 	}
-	if code, _, errs := tacit("device", "forget", "--state", path); code != 2 || !strings.Contains(errs, "--yes") || !strings.Contains(errs, path) || about()["events"] != 3.0 {
+	if code, _, errs := tacit("device", "forget", "--state", path); code != 2 || !strings.Contains(errs, "--yes") ||
+		!strings.Contains(errs, path) || about()["events"] != 3.0 {
 		t.Errorf("nobody was asked: exit %d, %s", code, errs)
 	}
 	if code, _, errs := tacit("device", "forget", "--yes", "--state", path); code != 0 {
@@ -79,7 +88,8 @@ func TestAWrongPassphraseIsBadInput(t *testing.T) {
 	path := stated(t, "right")
 	for phrase, want := range map[string]int{"right": 0, "wrong": 2, "": 2} {
 		t.Setenv("TACIT_PASSPHRASE", phrase)
-		if code, _, errs := tacit("device", "log", "--state", path); code != want || want == 2 && !strings.Contains(errs, "passphrase") {
+		if code, _, errs := tacit("device", "log", "--state", path); code != want || want == 2 &&
+			!strings.Contains(errs, "passphrase") {
 			t.Errorf("%q: exit %d, %s", phrase, code, errs)
 		}
 	}
@@ -110,7 +120,10 @@ func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
 // What cannot be right is said before a file is made, or anybody is called.
 func TestAPinThatIsNoneIsRefusedFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.state")
-	for _, words := range []string{"--server https://127.0.0.1:1 --pin sha256/xxx", "--pin sha256/xxx", "--server ftp://x", "--server http://127.0.0.1:1 --insecure --pin sha256/" + strings.Repeat("A", 43)} {
+	for _, words := range []string{
+		"--server https://127.0.0.1:1 --pin sha256/xxx", "--pin sha256/xxx",
+		"--server ftp://x", "--server http://127.0.0.1:1 --insecure --pin sha256/" + strings.Repeat("A", 43),
+	} {
 		code, _, errs := tacit(append([]string{"device", "--state", path, "--token", "t"}, strings.Fields(words)...)...)
 		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 		if code != 2 || len(left) > 0 || err != nil {
@@ -133,7 +146,10 @@ func TestLookingWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"device log", "recommend", "device pause", "device forget --yes", "device --token t --server https://127.0.0.1:1"} {
+	for _, words := range []string{
+		"device log", "recommend", "device pause", "device forget --yes",
+		"device --token t --server https://127.0.0.1:1",
+	} {
 		if code, _, errs := tacit(append(strings.Fields(words), "--state", wrong)...); code != 2 {
 			t.Errorf("%s of a text: exit %d, %s", words, code, errs)
 		}
@@ -177,7 +193,8 @@ func TestADeviceAmongOthers(t *testing.T) {
 	t.Setenv("TACIT_STATE", filepath.Join(dir, "coordinator"))
 	program(t, env, "serve", "--listen", address)
 	until(t, "the coordinator starts", func() bool { code, _, _ := tacit("admin", "status"); return code == 0 })
-	program(t, env, "fleet", "-d", "world", "--world", "users=12,items=60,mean-rows=10", "-m", "pfedrec", "--rounds", "4", "--users", "11", "--devices", "12", "--deadline", "10m", "--stay")
+	program(t, env, "fleet", "-d", "world", "--world", "users=12,items=60,mean-rows=10", "-m", "pfedrec", "--rounds",
+		"4", "--users", "11", "--devices", "12", "--deadline", "10m", "--stay")
 	until(t, "the run begins", func() bool {
 		_, out, _ := tacit("admin", "status", "--format", "json")
 		return strings.Contains(out, `"enrolled": 11`)
@@ -221,7 +238,8 @@ func TestACoordinatorThatIsGoneIsSaidSo(t *testing.T) {
 	}
 	address := l.Addr().String()
 	l.Close()
-	code, _, errs := tacit("device", "--once", "--state", path, "--server", "http://"+address, "--insecure", "--token", "x")
+	code, _, errs := tacit("device", "--once", "--state", path, "--server", "http://"+address, "--insecure", "--token",
+		"x")
 	for _, want := range []string{"the coordinator does not answer: ", "--server ADDRESS", "tacit recommend"} {
 		if code != exitFailed || !strings.Contains(errs, want) {
 			t.Errorf("exit %d, want %d and %q in\n%s", code, exitFailed, want, errs)
@@ -235,8 +253,15 @@ func TestFeaturesOfTheCommandLineReplaceThoseBefore(t *testing.T) {
 	if code, _, errs := tacit("device", "pause", "--state", path); code != 0 { // it calls nobody
 		t.Fatal(errs)
 	}
-	for _, c := range []struct{ given, want string }{{"agee=25-34,gender=F", `"agee":"25-34","gender":"F"`}, {"age=25-34", `"age":"25-34"`}, {"age=", ""}, {"age=1", `"age":"1"`}, {"", ""}} {
-		_, _, errs := tacit("device", "--once", "--state", path, "--server", "http://127.0.0.1:1", "--insecure", "--token", "x", "--features", c.given)
+	for _, c := range []struct{ given, want string }{
+		{"agee=25-34,gender=F", `"agee":"25-34","gender":"F"`},
+		{"age=25-34", `"age":"25-34"`},
+		{"age=", ""},
+		{"age=1", `"age":"1"`},
+		{"", ""},
+	} {
+		_, _, errs := tacit("device", "--once", "--state", path, "--server", "http://127.0.0.1:1", "--insecure",
+			"--token", "x", "--features", c.given)
 		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
 		data, _ := decode(t, out)["data"].(map[string]any)
 		got := map[string]any{}
@@ -249,11 +274,13 @@ func TestFeaturesOfTheCommandLineReplaceThoseBefore(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"age", "age=1,gender"} {
-		if code, _, errs := tacit("device", "--state", path, "--features", wrong); code != 2 || !strings.Contains(errs, "name=value") || !strings.Contains(errs, "a CSV file") {
+		if code, _, errs := tacit("device", "--state", path, "--features", wrong); code != 2 ||
+			!strings.Contains(errs, "name=value") || !strings.Contains(errs, "a CSV file") {
 			t.Errorf("--features %s: exit %d, %s", wrong, code, errs)
 		}
 	}
-	if code, _, errs := tacit("device", "-d", "world", "--user", "nobody", "--features", "age=1"); code != 2 || !strings.Contains(errs, "nobody") {
+	if code, _, errs := tacit("device", "-d", "world", "--user", "nobody", "--features", "age=1"); code != 2 ||
+		!strings.Contains(errs, "nobody") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }

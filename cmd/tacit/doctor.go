@@ -23,7 +23,8 @@ type finding struct {
 
 func (a *app) doctorCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Look at this machine: cores, data sets, cache, and whether results have the bits they have elsewhere",
+		Use: "doctor", Short: "Look at this machine: cores, data sets, cache, and whether results have the bits " +
+			"they have elsewhere",
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			list := examine(c.Context())
@@ -48,14 +49,16 @@ func (a *app) doctorCmd() *cobra.Command {
 func examine(ctx context.Context) []finding {
 	out := []finding{
 		{What: "program", OK: true, Found: fmt.Sprintf("tacit %s %s, %s", version, revision(), goVersion())},
-		{What: "machine", OK: true, Found: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), experiment.CPU())},
+		{What: "machine", OK: true, Found: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH,
+			runtime.NumCPU(), experiment.CPU())},
 		cacheFinding(),
 	}
 	for _, k := range data.KnownSets() {
 		at := found(k, "")
 		f := finding{What: k.Name, OK: at != "", Found: at}
 		if !f.OK {
-			f.Found, f.Hint = "not found", fmt.Sprintf("place %s in %s; its page is %s", k.Needs(), filepath.Join(lastDir(), k.Folder), k.Home)
+			f.Found, f.Hint = "not found", fmt.Sprintf("place %s in %s; its page is %s", k.Needs(),
+				filepath.Join(lastDir(), k.Folder), k.Home)
 			if k.Archive.URL != "" {
 				f.Hint = howToGet(k)
 			}
@@ -63,9 +66,13 @@ func examine(ctx context.Context) []finding {
 		out = append(out, f)
 	}
 	digest, err := experiment.SelfTest(ctx)
-	bits := finding{What: "bits", OK: err == nil && digest == experiment.SelfTestDigest, Found: "a small run gives the bits it gives everywhere"}
+	bits := finding{
+		What: "bits", OK: err == nil && digest == experiment.SelfTestDigest,
+		Found: "a small run gives the bits it gives everywhere",
+	}
 	if !bits.OK {
-		bits.Found = fmt.Sprintf("a small run gives the digest %.16s, want %.16s (%v)", digest, experiment.SelfTestDigest, err)
+		bits.Found = fmt.Sprintf("a small run gives the digest %.16s, want %.16s (%v)", digest,
+			experiment.SelfTestDigest, err)
 		bits.Hint = "results on this machine differ from others in the last digits; please report it"
 	}
 	return append(out, bits)
@@ -93,7 +100,8 @@ func cacheFinding() finding {
 		}
 	}
 	if err != nil {
-		return finding{What: "cache", Found: err.Error(), Hint: "reference rows are measured anew for every run; set XDG_CACHE_HOME to a folder that can be written"}
+		return finding{What: "cache", Found: err.Error(), Hint: "reference rows are measured anew for every run; " +
+			"set XDG_CACHE_HOME to a folder that can be written"}
 	}
 	return finding{What: "cache", OK: true, Found: dir}
 }

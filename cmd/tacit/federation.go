@@ -81,7 +81,8 @@ func (r *reach) flags(c *cobra.Command, token string) {
 	f.StringVar(&r.url, "coordinator", "", "its address, such as https://host:7633; else that of --state")
 	f.StringVar(&r.pin, "pin", "", "the pin that the coordinator prints, where its certificate is its own")
 	f.StringVar(&r.token, "token", "", token)
-	f.StringVar(&r.state, "state", stateDir(), "the folder of a coordinator on this machine, which says how to reach it")
+	f.StringVar(&r.state, "state", stateDir(),
+		"the folder of a coordinator on this machine, which says how to reach it")
 	f.BoolVar(&r.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
 }
 
@@ -91,7 +92,8 @@ func (r *reach) find(admin bool) (*welcome, error) {
 	if r.url == "" {
 		local, err := readWelcome(r.state)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, input(fmt.Errorf("no coordinator has its state in %s", r.state), "start one with tacit serve, or give --coordinator, --pin and --token")
+			return nil, input(fmt.Errorf("no coordinator has its state in %s", r.state),
+				"start one with tacit serve, or give --coordinator, --pin and --token")
 		}
 		if err != nil {
 			return nil, err
@@ -102,7 +104,8 @@ func (r *reach) find(admin bool) (*welcome, error) {
 		w.Token, w.Admin = r.token, r.token
 	}
 	if admin && w.Admin == "" || !admin && w.Token == "" {
-		return nil, input(errors.New("a token is missing"), "--token TOKEN; tacit admin token makes one to enrol with; the operator's is in local.json of the coordinator's state folder")
+		return nil, input(errors.New("a token is missing"), "--token TOKEN; tacit admin token makes one to enrol "+
+			"with; the operator's is in local.json of the coordinator's state folder")
 	}
 	return w, nil
 }
@@ -113,7 +116,8 @@ func (r *reach) options(w *welcome) rpc.Options {
 
 // simulated are settings that only a simulation has a use for.
 var simulated = map[string]string{
-	"noise": "over a network noise is dp's: --dp epsilon=8", "dropout": "devices drop out by themselves; tacit fleet has --drop", "straggle": "devices are late by themselves; tacit fleet has --slow",
+	"noise": "over a network noise is dp's: --dp epsilon=8", "dropout": "devices drop out by themselves; tacit " +
+		"fleet has --drop", "straggle": "devices are late by themselves; tacit fleet has --slow",
 	"new-users": "who is not enrolled takes no part", "encode": "reports travel without zeros always", "plain": "",
 }
 
@@ -146,9 +150,12 @@ func networked(words []string, settings func() []experiment.Setting) (*experimen
 // federated turns an experiment's settings into those of a coordinator.
 func federated(s *experiment.Spec, f *serveFlags) coordinator.Settings {
 	out := coordinator.Settings{
-		Name: f.name, Method: s.Method, Params: map[string]string{}, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives, Keep: s.Keep,
-		Cohort: s.Cohort, Mean: aggregate.Mean(s.Mean), Server: s.Server, DP: s.DP, Bits: s.Bits, Masked: s.Secagg == "on", Bucket: f.bucket,
-		Devices: f.devices, Goal: f.goal, Least: f.least, Deadline: f.deadline, Readout: f.readout, Rehearsal: f.rehearsal, Seed: s.Seed,
+		Name: f.name, Method: s.Method, Params: map[string]string{}, Rounds: s.Rounds, Batch: s.Batch,
+		Negatives: s.Negatives, Keep: s.Keep,
+		Cohort: s.Cohort, Mean: aggregate.Mean(s.Mean), Server: s.Server, DP: s.DP, Bits: s.Bits,
+		Masked: s.Secagg == "on", Bucket: f.bucket,
+		Devices: f.devices, Goal: f.goal, Least: f.least, Deadline: f.deadline, Readout: f.readout,
+		Rehearsal: f.rehearsal, Seed: s.Seed,
 	}
 	if out.Name == "" {
 		out.Name = s.Method + " on " + filepath.Base(s.Data)
@@ -167,7 +174,9 @@ func federated(s *experiment.Spec, f *serveFlags) coordinator.Settings {
 
 // settled are the settings of a run on a coordinator, when it has been said what its sums
 // leave of a device's numbers.
-func (a *app) settled(s *experiment.Spec, f *serveFlags, items int, features *rows.Features) (coordinator.Settings, error) {
+func (a *app) settled(s *experiment.Spec, f *serveFlags, items int, features *rows.Features) (coordinator.Settings,
+	error,
+) {
 	out := federated(s, f)
 	if err := out.Check(); err != nil {
 		return out, input(err, "")

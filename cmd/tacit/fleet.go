@@ -69,15 +69,18 @@ func (a *app) fleetCmd() *cobra.Command {
 	fl.IntVar(&f.users, "users", 0, "devices, of the first users of the data set; 0 means all")
 	fl.IntVar(&f.hosts, "hosts", runtime.NumCPU(), "devices that compute at a time")
 	fl.DurationVar(&f.arrive, "arrive", 0, "devices come for the first time within so long")
-	fl.DurationVar(&f.comes, "comes", 0, "the device in the middle comes by itself once in so long, eager ones more often; 0 means when the coordinator says")
+	fl.DurationVar(&f.comes, "comes", 0, "the device in the middle comes by itself once in so long, eager ones more "+
+		"often; 0 means when the coordinator says")
 	fl.Float64Var(&f.drop, "drop", 0, "share of devices that vanish in a round")
-	fl.Float64SliceVar(&f.leave, "leave", nil, "shares of devices that leave a masked round before each of its four steps, such as 0.1,0,0.1,0")
+	fl.Float64SliceVar(&f.leave, "leave", nil, "shares of devices that leave a masked round before each of its four "+
+		"steps, such as 0.1,0,0.1,0")
 	fl.DurationVar(&f.slow, "slow", 0, "how long a device waits before it sends, on average")
 	fl.Float64Var(&f.lie, "lie", 0, "share of devices that send what must be refused")
 	fl.StringVar(&f.chaos, "chaos", "", "kill the coordinator: kills=20,seed=1")
 	fl.BoolVar(&f.parity, "parity", false, "compare the model with a simulation's, bit by bit")
 	fl.BoolVar(&f.stay, "stay", false, "go on when all rounds are done")
-	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
+		"folder")
 	f.serve.runFlags(c)
 	c.RunE = func(c *cobra.Command, words []string) error {
 		spec, err := networked(words, settings)
@@ -97,7 +100,8 @@ func (a *app) fleetCmd() *cobra.Command {
 
 func (f *fleetFlags) config(split *data.Split, w *welcome, seed uint64) (fleet.Config, error) {
 	cfg := fleet.Config{
-		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Hosts: f.hosts, Rehearsal: f.serve.rehearsal, Seed: seed,
+		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Hosts: f.hosts,
+		Rehearsal: f.serve.rehearsal, Seed: seed,
 		Arrive: f.arrive, Comes: f.comes, Drop: f.drop, Slow: f.slow, Lie: f.lie,
 	}
 	copy(cfg.Leave[:], f.leave)
@@ -116,8 +120,10 @@ func (f *fleetFlags) check() error {
 		return input(fmt.Errorf("--comes %v, --arrive %v, --slow %v: want 0 or more", f.comes, f.arrive, f.slow), "")
 	case f.users < 0 || f.hosts < 1:
 		return input(fmt.Errorf("--users %d, --hosts %d: want 0 or more, and 1 or more", f.users, f.hosts), "")
-	case len(f.leave) != 0 && (len(f.leave) != 4 || slices.ContainsFunc(f.leave, func(x float64) bool { return !share(x) })):
-		return input(fmt.Errorf("--leave %v: want four shares from 0 to 1, one for each step of a masked sum", f.leave), "such as --leave 0.1,0,0.1,0")
+	case len(f.leave) != 0 && (len(f.leave) != 4 ||
+		slices.ContainsFunc(f.leave, func(x float64) bool { return !share(x) })):
+		return input(fmt.Errorf("--leave %v: want four shares from 0 to 1, one for each step of a masked sum",
+			f.leave), "such as --leave 0.1,0,0.1,0")
 	}
 	return nil
 }
@@ -127,7 +133,8 @@ func (f *fleetFlags) leavable(s *experiment.Spec) error {
 	if len(f.leave) == 0 || s.Secagg == "on" || f.serve.readout > 0 {
 		return nil
 	}
-	return input(errors.New("--leave without masks: nobody is in a masked sum that could be left"), "add --secagg on, or --readout 5; --drop has devices vanish in any round")
+	return input(errors.New("--leave without masks: nobody is in a masked sum that could be left"),
+		"add --secagg on, or --readout 5; --drop has devices vanish in any round")
 }
 
 // fleet runs devices against a coordinator that somebody else runs.
@@ -201,7 +208,8 @@ func (r *fleetResult) text(out io.Writer) error {
 	if r.Epsilon != nil {
 		spent = fmt.Sprintf("; epsilon %s spent", report.Epsilon(*r.Epsilon))
 	}
-	_, err := fmt.Fprintf(out, "%d devices trained %d times; %d reports counted, %d too late; %.1f MB sent; model %d%s\n",
+	_, err := fmt.Fprintf(out, "%d devices trained %d times; %d reports counted, %d too late; %.1f MB sent; model "+
+		"%d%s\n",
 		r.Enrolled, r.Trained, r.Counted, r.Closed, float64(r.Bytes)/1e6, r.Model, spent)
 	return err
 }
@@ -221,7 +229,9 @@ func (f *fleetFlags) status(ctx context.Context) (*coordinator.Status, error) {
 }
 
 // ensure begins a run on a coordinator that has none.
-func (a *app) ensure(ctx context.Context, spec *experiment.Spec, f *fleetFlags, items int) (*coordinator.Status, error) {
+func (a *app) ensure(ctx context.Context, spec *experiment.Spec, f *fleetFlags, items int) (*coordinator.Status,
+	error,
+) {
 	s, err := f.status(ctx)
 	if err != nil {
 		return nil, err
@@ -239,9 +249,11 @@ func (a *app) ensure(ctx context.Context, spec *experiment.Spec, f *fleetFlags, 
 	another := "begin another run: tacit serve --state ANOTHER-FOLDER, and the same --state here"
 	switch {
 	case s.Items < items:
-		return nil, input(fmt.Errorf("the coordinator's run, %s, has %d items, and %s has %d", s.Name, s.Items, spec.Data, items), another)
+		return nil, input(fmt.Errorf("the coordinator's run, %s, has %d items, and %s has %d", s.Name, s.Items,
+			spec.Data, items), another)
 	case s.Enrolled >= s.Devices:
-		return nil, input(fmt.Errorf("all %d seats of the coordinator's run, %s, are taken: devices that come now are given models and take no part in it", s.Devices, s.Name), another)
+		return nil, input(fmt.Errorf("all %d seats of the coordinator's run, %s, are taken: devices that come now "+
+			"are given models and take no part in it", s.Devices, s.Name), another)
 	}
 	return s, nil
 }
@@ -267,7 +279,8 @@ func (a *app) watch(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) (sto
 					continue
 				}
 				s := f.Stats()
-				fmt.Fprintf(a.err, "model %d  %d devices  %d reports counted  ^%.1f MB  %d calls made again\n", s.Model, s.Enrolled, s.Counted, float64(s.Bytes)/1e6, s.Errors)
+				fmt.Fprintf(a.err, "model %d  %d devices  %d reports counted  ^%.1f MB  %d calls made again\n",
+					s.Model, s.Enrolled, s.Counted, float64(s.Bytes)/1e6, s.Errors)
 			}
 		}
 	}()

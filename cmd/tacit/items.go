@@ -18,29 +18,32 @@ import (
 )
 
 func (a *app) adminItems() *cobra.Command {
-	return a.call("items FILE", "Add items, or change and retire them: a CSV file whose first line names its columns: id, and title, retired or features of the run", "  tacit admin items new.csv", cobra.ExactArgs(1), func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
-		f, err := os.Open(words[0])
-		if err != nil {
-			return input(err, "")
-		}
-		defer f.Close()
-		items, err := readItems(f, words[0])
-		if err != nil {
-			return err
-		}
-		r, err := admin.Items(ctx, &pb.ItemsRequest{Items: items})
-		if err != nil {
-			return err
-		}
-		return a.result(r, func(w io.Writer) error {
-			more := ""
-			if r.Waiting > 0 {
-				more = fmt.Sprintf("; %d more wait for the next round", r.Waiting)
+	return a.call("items FILE", "Add items, or change and retire them: a CSV file whose first line names its "+
+		"columns: id, and title, retired or features of the run", "  tacit admin items new.csv", cobra.ExactArgs(1),
+		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+			f, err := os.Open(words[0])
+			if err != nil {
+				return input(err, "")
 			}
-			_, err := fmt.Fprintf(w, "%d items are added and %d changed, from the next round on: catalogue %d%s\n", r.Added, r.Changed, r.Version, more)
-			return err
+			defer f.Close()
+			items, err := readItems(f, words[0])
+			if err != nil {
+				return err
+			}
+			r, err := admin.Items(ctx, &pb.ItemsRequest{Items: items})
+			if err != nil {
+				return err
+			}
+			return a.result(r, func(w io.Writer) error {
+				more := ""
+				if r.Waiting > 0 {
+					more = fmt.Sprintf("; %d more wait for the next round", r.Waiting)
+				}
+				_, err := fmt.Fprintf(w, "%d items are added and %d changed, from the next round on: catalogue %d%s\n",
+					r.Added, r.Changed, r.Version, more)
+				return err
+			})
 		})
-	})
 }
 
 // itemsHint is the form of a file of items.

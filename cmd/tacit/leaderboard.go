@@ -46,7 +46,8 @@ func (a *app) leaderboardCmd() *cobra.Command {
 	var f leadersFlags
 	cfg := leaderboard.Config{Version: version, Commit: revision()}
 	c := &cobra.Command{
-		Use: "leaderboard", Short: "Run every method beside each other and write docs/leaderboard.md", Long: leadersLong, Example: leadersExample, Args: args(cobra.NoArgs),
+		Use: "leaderboard", Short: "Run every method beside each other and write docs/leaderboard.md",
+		Long: leadersLong, Example: leadersExample, Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg.Tell = a.tellCell
 			agenda, err := leaderboard.New(cfg)
@@ -78,16 +79,20 @@ func (a *app) leaderboardCmd() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "out", "o", "docs/leaderboard.md", "the page to write")
-	fl.StringVar(&f.picture, "picture", "", "also draw the methods under deployed to this SVG file, and show it on the page")
+	fl.StringVar(&f.picture, "picture", "", "also draw the methods under deployed to this SVG file, and show it on "+
+		"the page")
 	fl.BoolVar(&f.list, "list", false, "print the cells and their estimated seconds, and stop")
 	fl.BoolVar(&f.found, "found", false, "make the page of the cells that are there, and run nothing")
 	fl.StringVar(&cfg.Folder, "cells", "", "the folder of the cells")
-	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's "+
+		"cache folder")
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets; else ml-100k, ml-1m, filmtrust and frappe")
 	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols; else deployed and temporal")
-	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods and reference rows; with a plug-in too, as in fedncf+dualper")
+	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods and reference rows; with a plug-in too, as in "+
+		"fedncf+dualper")
 	fl.IntVar(&cfg.Seeds, "seeds", 5, "seeds per row, at most")
-	fl.Float64Var(&cfg.Share, "new-users", 0.1, "share of users that take no part in training, in cells of their own under deployed; 0 for no such cells")
+	fl.Float64Var(&cfg.Share, "new-users", 0.1, "share of users that take no part in training, in cells of their "+
+		"own under deployed; 0 for no such cells")
 	fl.Float64Var(&cfg.Minutes, "minutes", 0, "what running may take; 0 is without a limit")
 	fl.IntVarP(&cfg.Jobs, "jobs", "j", 1, "goroutines of one cell")
 	fl.IntVar(&cfg.Parallel, "parallel", cores(), "cells that run at the same time")
@@ -135,11 +140,13 @@ func (a *app) tellCell(t leaderboard.Told) {
 	case k != nil && k.Refused != "":
 		said = "refused: " + k.Refused
 	case k != nil:
-		said = fmt.Sprintf("HR@10 %s  NDCG@10 %s  full %s / %s", points(k.Test.Sampled["hr@10"]), points(k.Test.Sampled["ndcg@10"]), points(k.Test.Full["hr@10"]), points(k.Test.Full["ndcg@10"]))
+		said = fmt.Sprintf("HR@10 %s  NDCG@10 %s  full %s / %s", points(k.Test.Sampled["hr@10"]),
+			points(k.Test.Sampled["ndcg@10"]), points(k.Test.Full["hr@10"]), points(k.Test.Full["ndcg@10"]))
 	case t.Err != nil && !errors.Is(t.Err, context.Canceled):
 		said = t.Err.Error()
 	}
-	fmt.Fprintf(a.err, "%s  %d done, %d left  %s: %s (%.1f s)\n", t.Elapsed.Round(time.Second), t.Done, t.Left, t.Cell.Name(), said, t.Took.Seconds())
+	fmt.Fprintf(a.err, "%s  %d done, %d left  %s: %s (%.1f s)\n", t.Elapsed.Round(time.Second), t.Done, t.Left,
+		t.Cell.Name(), said, t.Took.Seconds())
 }
 
 // listCells prints what there is and what it may take.
@@ -166,6 +173,7 @@ func (a *app) listCells(agenda *leaderboard.Agenda) error {
 		}
 	}
 	busy := float64(max(agenda.Parallel*agenda.Jobs, 1))
-	t.Notes = append(t.Notes, fmt.Sprintf("What is to run, in the order of running, takes very roughly %s on one core, %s with --parallel %d -j %d.", roughly(left), roughly(left/busy), agenda.Parallel, agenda.Jobs))
+	t.Notes = append(t.Notes, fmt.Sprintf("What is to run, in the order of running, takes very roughly %s on one "+
+		"core, %s with --parallel %d -j %d.", roughly(left), roughly(left/busy), agenda.Parallel, agenda.Jobs))
 	return a.result(map[string]any{"cells": rows, "seconds_left": left}, t.Text)
 }

@@ -10,12 +10,17 @@ import (
 func TestTheLeaderboardIsListedRunFoundAndShown(t *testing.T) {
 	dir := t.TempDir()
 	cells, page, picture := filepath.Join(dir, "cells"), filepath.Join(dir, "board.md"), filepath.Join(dir, "board.svg")
-	words := []string{"docs", "leaderboard", "--cells", cells, "--sets", "world", "--protocols", "deployed", "--only", "fedmf,popularity", "--seeds", "1", "-o", page, "--picture", picture}
+	words := []string{
+		"docs", "leaderboard", "--cells", cells, "--sets", "world", "--protocols", "deployed", "--only",
+		"fedmf,popularity", "--seeds", "1", "-o", page, "--picture", picture,
+	}
 	code, out, errs := tacit(append(words, "--list")...)
-	if code != 0 || !strings.Contains(out, "fedmf on world under deployed, seed 1, new users") || !strings.Contains(out, "to run") {
+	if code != 0 || !strings.Contains(out, "fedmf on world under deployed, seed 1, new users") ||
+		!strings.Contains(out, "to run") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs = tacit(words...); code != 0 || !strings.Contains(out, "popularity (reference)") || !strings.Contains(errs, "4 done, 0 left") {
+	if code, out, errs = tacit(words...); code != 0 || !strings.Contains(out, "popularity (reference)") ||
+		!strings.Contains(errs, "4 done, 0 left") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	first, err := os.ReadFile(page)

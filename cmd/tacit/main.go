@@ -112,7 +112,9 @@ paper's protocol and under an honest one, with the published number beside ours.
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return input(err, flagHint(c, err))
 	})
-	return group(c, a.playCmd(), a.runCmd(), a.reproduceCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(), a.compareCmd(), a.privacyCmd(), a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(), a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
+	return group(c, a.playCmd(), a.runCmd(), a.reproduceCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(),
+		a.compareCmd(), a.privacyCmd(), a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(),
+		a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
 }
 
 func input(err error, hint string) error { return &experiment.Input{Err: err, Hint: hint} }
@@ -156,7 +158,8 @@ func flagHint(c *cobra.Command, err error) string {
 	takes := strings.Contains(c.Use, "key=value")
 	for _, e := range methods.All() {
 		if isUnknown && takes && slices.Contains(param.Keys(methods.New(e)), name) {
-			return fmt.Sprintf("settings of a method are words: %s=VALUE; %s --help lists the flags", name, c.CommandPath())
+			return fmt.Sprintf("settings of a method are words: %s=VALUE; %s --help lists the flags", name,
+				c.CommandPath())
 		}
 	}
 	return c.CommandPath() + " --help lists the flags"
@@ -226,7 +229,8 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		if near := param.Nearest(words[0], names); near != "" {
 			hint = "did you mean: " + c.CommandPath() + " " + near
 		}
-		return input(fmt.Errorf("unknown command %q", strings.Join(append([]string{c.CommandPath()}, words[0]), " ")), hint)
+		return input(fmt.Errorf("unknown command %q", strings.Join(append([]string{c.CommandPath()}, words[0]), " ")),
+			hint)
 	}
 	return c
 }

@@ -79,15 +79,18 @@ func TestRunPrintsTheEnvelopeOfTheContract(t *testing.T) {
 			t.Errorf("reference %s has no test metrics", name)
 		}
 	}
-	if data["method"] != "tacit" || data["preset"] != "tacit/world" || data["published"] != nil || data["privacy"] != nil {
-		t.Errorf("%v with preset %v, published %v, privacy %v: want tacit, its preset for the world, null and null", data["method"], data["preset"], data["published"], data["privacy"])
+	if data["method"] != "tacit" || data["preset"] != "tacit/world" || data["published"] != nil ||
+		data["privacy"] != nil {
+		t.Errorf("%v with preset %v, published %v, privacy %v: want tacit, its preset for the world, null and null",
+			data["method"], data["preset"], data["published"], data["privacy"])
 	}
 }
 
 func TestWorkersDoNotChangeTheResult(t *testing.T) {
 	var got [2]any
 	for i, j := range []string{"1", "2"} {
-		_, out, _ := tacit("run", "-d", "world", "--world", small, "rounds=4", "--format", "json", "--no-references", "-j", j)
+		_, out, _ := tacit("run", "-d", "world", "--world", small, "rounds=4", "--format", "json", "--no-references",
+			"-j", j)
 		data := decode(t, out)["data"].(map[string]any)
 		b, _ := json.Marshal([]any{data["valid"], data["test"], data["selected_round"]})
 		got[i] = string(b)
@@ -99,7 +102,8 @@ func TestWorkersDoNotChangeTheResult(t *testing.T) {
 
 func TestSeedsGiveMeanAndSD(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r")
-	_, out, _ := tacit("run", "-d", "world", "--world", small, "rounds=3", "--seeds", "3", "--format", "json", "-o", dir)
+	_, out, _ := tacit("run", "-d", "world", "--world", small, "rounds=3", "--seeds", "3", "--format", "json", "-o",
+		dir)
 	data := decode(t, out)["data"].(map[string]any)
 	if n := len(data["runs"].([]any)); n != 3 {
 		t.Fatalf("%d runs, want 3", n)
@@ -175,7 +179,11 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
-	for _, words := range []string{"", "run", "play", "reproduce", "tune", "tune save", "methods", "data", "data list", "data fetch", "data describe", "data check", "report", "compare", "privacy", "privacy spend", "privacy tables", "bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion"} {
+	for _, words := range []string{
+		"", "run", "play", "reproduce", "tune", "tune save", "methods", "data", "data list",
+		"data fetch", "data describe", "data check", "report", "compare", "privacy", "privacy spend", "privacy tables",
+		"bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion",
+	} {
 		code, out, _ := tacit(append(strings.Fields(words), "--help")...)
 		if code != 0 || len(out) < 80 {
 			t.Errorf("tacit %s --help exits %d with %d characters", words, code, len(out))
@@ -184,7 +192,11 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 }
 
 func TestCommandsWithoutARunWork(t *testing.T) {
-	for _, words := range []string{"version", "methods", "methods pfedrec", "data list", "data describe world", "data check world", "doctor", "completion bash", "run --explain", "run --dry-run", "exit-codes", "privacy tables"} {
+	for _, words := range []string{
+		"version", "methods", "methods pfedrec", "data list", "data describe world",
+		"data check world", "doctor", "completion bash", "run --explain", "run --dry-run", "exit-codes",
+		"privacy tables",
+	} {
 		if code, out, errs := tacit(strings.Fields(words)...); code != 0 || out == "" {
 			t.Errorf("tacit %s exits %d, prints %d characters and %q", words, code, len(out), errs)
 		}
@@ -198,7 +210,10 @@ func TestCommandsWithoutARunWork(t *testing.T) {
 // A run that was stopped, or killed before its first checkpoint, goes on to the
 // result it would have had.
 func TestAStoppedOrKilledRunResumesToTheSameResult(t *testing.T) {
-	words := []string{"run", "-d", "world", "--world", "users=300,items=400,mean-rows=30", "rounds=800", "eval-every=20", "--no-references", "--format", "json"}
+	words := []string{
+		"run", "-d", "world", "--world", "users=300,items=400,mean-rows=30", "rounds=800",
+		"eval-every=20", "--no-references", "--format", "json",
+	}
 	_, whole, _ := tacit(words...)
 	want := decode(t, whole)["data"].(map[string]any)
 	for signal, exit := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGKILL: -1} {
@@ -251,7 +266,9 @@ func start(t *testing.T, c *exec.Cmd) {
 
 // interrupted runs the program in a folder of its own, and sends it a signal when a file
 // there has so many lines. A program that was done before the signal came is run again.
-func interrupted(t *testing.T, words []string, file string, lines int, signal syscall.Signal, exit int) (dir, out string) {
+func interrupted(t *testing.T, words []string, file string, lines int, signal syscall.Signal, exit int) (dir,
+	out string,
+) {
 	t.Helper()
 	for range 20 {
 		dir = filepath.Join(t.TempDir(), "part")
@@ -280,7 +297,8 @@ func interrupted(t *testing.T, words []string, file string, lines int, signal sy
 
 // A cohort of more than there are is all of them, and that is said, once and also quietly.
 func TestACohortLargerThanTheFleetIsSaid(t *testing.T) {
-	words := strings.Fields("run -m fedmf -d world --world users=40,items=60,mean-rows=8 --rounds 2 --no-references --seeds 2 --cohort")
+	words := strings.Fields("run -m fedmf -d world --world users=40,items=60,mean-rows=8 --rounds 2 --no-references " +
+		"--seeds 2 --cohort")
 	for _, c := range []struct {
 		words string
 		want  int

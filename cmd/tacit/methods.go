@@ -69,7 +69,8 @@ func (a *app) listMethods() error {
 		t.Rows = append(t.Rows, []any{"+" + p.Name, about, p.Paper})
 		data = append(data, map[string]string{"name": "+" + p.Name, "title": about, "paper": p.Paper})
 	}
-	t.Notes = []string{"tacit methods NAME explains one; tacit run -m NAME -d world runs it; a plug-in is added, as in -m fedncf+dualper."}
+	t.Notes = []string{"tacit methods NAME explains one; tacit run -m NAME -d world runs it; a plug-in is added, as " +
+		"in -m fedncf+dualper."}
 	return a.result(data, t.Text)
 }
 
@@ -96,5 +97,6 @@ func (a *app) docsCmd() *cobra.Command {
 		},
 	}
 	pages.Flags().StringVarP(&dir, "out", "o", "docs/methods", "folder to write to")
-	return group(&cobra.Command{Use: "docs", Short: "Generate the documentation that is made of code and runs"}, pages, a.parityCmd(), a.promisesCmd(), a.leaderboardCmd())
+	return group(&cobra.Command{Use: "docs", Short: "Generate the documentation that is made of code and runs"}, pages,
+		a.parityCmd(), a.promisesCmd(), a.leaderboardCmd())
 }

@@ -22,7 +22,8 @@ func (a *app) parityCmd() *cobra.Command {
 	var cfg experiment.ParityConfig
 	var jobs int
 	c := &cobra.Command{
-		Use: "parity", Short: "Run the PFedRec family beside its published numbers and write docs/parity.md", Args: args(cobra.NoArgs),
+		Use: "parity", Short: "Run the PFedRec family beside its published numbers and write docs/parity.md",
+		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			rows, err := a.cells(c, "pfedrec", &cfg, jobs)
 			if err != nil {
@@ -32,7 +33,8 @@ func (a *app) parityCmd() *cobra.Command {
 			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
 				cfg.Seeds, revision(), jobs, experiment.CPU(), runtime.GOOS, runtime.GOARCH)
 			if cfg.Found {
-				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row names the commit of its runs, and what has no row was not run. " +
+				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row " +
+					"names the commit of its runs, and what has no row was not run. " +
 					"Their times were taken on different machines, some beside other work: for speed read docs/performance.md."
 			}
 			if err := report.Parity(&b, "Parity", rows, cfg.Paper.Note, note); err != nil {
@@ -50,14 +52,17 @@ func (a *app) parityCmd() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVarP(&out, "out", "o", "docs/parity.md", "the file to write")
-	fl.StringVar(&picture, "picture", "", "also draw the methods under paper and deployed, on the first data set, to this SVG file")
+	fl.StringVar(&picture, "picture", "", "also draw the methods under paper and deployed, on the first data set, "+
+		"to this SVG file")
 	cellFlags(fl, &cfg, &jobs)
 	return c
 }
 
 // cells runs the cells of a paper, and says what comes out and how long the rest may
 // take.
-func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig, jobs int) ([]report.ParityRow, error) {
+func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig, jobs int) ([]report.ParityRow,
+	error,
+) {
 	var err error
 	if cfg.Paper, err = experiment.PaperNamed(paper); err != nil {
 		return nil, err
@@ -79,7 +84,8 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig
 		}
 		r := t.Row
 		fmt.Fprintf(a.err, "%d/%d  %s on %s under %s: HR@10 %.4f  NDCG@10 %.4f  about %s left\n",
-			t.Done, t.N, strings.TrimSpace(r.Method+" "+r.Variant), r.Dataset, r.Protocol, r.HR, r.NDCG, t.Left.Round(time.Second))
+			t.Done, t.N, strings.TrimSpace(r.Method+" "+r.Variant), r.Dataset, r.Protocol, r.HR, r.NDCG,
+			t.Left.Round(time.Second))
 	}
 	rows, err := experiment.Parity(c.Context(), experiment.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
 	var stopped *experiment.Stopped
@@ -98,7 +104,8 @@ func (a *app) partial(rows []report.ParityRow) {
 		return
 	}
 	if report.ParityText(a.out, rows) == nil {
-		fmt.Fprintf(a.out, "\nStopped: these are the %d cells that are done, and not the whole of the tables.\n", len(rows))
+		fmt.Fprintf(a.out, "\nStopped: these are the %d cells that are done, and not the whole of the tables.\n",
+			len(rows))
 	}
 }
 
@@ -121,7 +128,8 @@ func planCard(w io.Writer, p *experiment.Agenda, cfg *experiment.ParityConfig) {
 	case cfg.Found:
 		fmt.Fprintf(w, "kept      in %s: %d are there, and nothing is run\n", cfg.Runs, kept)
 	default:
-		fmt.Fprintf(w, "kept      in %s: %d are there, %d are to be run; Ctrl-C stops, and the same command goes on\n", cfg.Runs, kept, n-kept)
+		fmt.Fprintf(w, "kept      in %s: %d are there, %d are to be run; Ctrl-C stops, and the same command goes on\n",
+			cfg.Runs, kept, n-kept)
 	}
 	if !cfg.Found {
 		fmt.Fprintf(w, "estimate  about %s, and very roughly; reference rows come on top\n", roughly(p.Seconds))
@@ -129,7 +137,8 @@ func planCard(w io.Writer, p *experiment.Agenda, cfg *experiment.ParityConfig) {
 }
 
 func cellFlags(fl *pflag.FlagSet, cfg *experiment.ParityConfig, jobs *int) {
-	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's "+
+		"cache folder")
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets; else those of the paper")
 	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods")
 	fl.BoolVar(&cfg.Found, "found", false, "take what is among the --runs, and run nothing")

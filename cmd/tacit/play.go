@@ -31,7 +31,8 @@ Next:
 func (a *app) playCmd() *cobra.Command {
 	var jobs runFlags
 	c := &cobra.Command{
-		Use: "play", Short: "A first result in seconds, offline, on the built-in world", Long: playLong, Args: args(cobra.NoArgs),
+		Use: "play", Short: "A first result in seconds, offline, on the built-in world", Long: playLong,
+		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var runs []*report.Result
 			var last *sim.Run
@@ -62,7 +63,8 @@ func (a *app) playCmd() *cobra.Command {
 				}
 				runs = append(runs, res)
 			}
-			return a.result(map[string]any{"runs": runs}, func(w io.Writer) error { return played(w, runs, source, last) })
+			return a.result(map[string]any{"runs": runs},
+				func(w io.Writer) error { return played(w, runs, source, last) })
 		},
 	}
 	c.Flags().IntVarP(&jobs.jobs, "jobs", "j", cores(), "goroutines that visit devices")
@@ -84,7 +86,8 @@ func played(w io.Writer, runs []*report.Result, source data.Source, last *sim.Ru
 	name := func(i uint32) string {
 		return fmt.Sprintf("%s [%s]", info.ItemName(int(i)), strings.Join(info.Genres[i], ", "))
 	}
-	fmt.Fprintf(w, "\nWhat the device of user %d did last, and what it would be shown next (its history never left it):\n", user)
+	fmt.Fprintf(w, "\nWhat the device of user %d did last, and what it would be shown next (its history never left "+
+		"it):\n", user)
 	top := last.Best.Top[user*len(last.Best.Top)/source.Users():]
 	for k := range 5 {
 		left, right := "", ""

@@ -25,7 +25,10 @@ delta, and how it was computed; every epsilon that Tacit prints says them all.
   tacit privacy tables    the epsilons of the DP-PrivRec paper, and what they should have been`
 
 func (a *app) privacyCmd() *cobra.Command {
-	return group(&cobra.Command{Use: "privacy", Short: "What noise is worth: epsilon, delta and what they hold for", Long: privacyLong}, a.planCmd(), a.keysCmd(), a.spendCmd(), a.tablesCmd())
+	return group(&cobra.Command{
+		Use: "privacy", Short: "What noise is worth: epsilon, delta and what they hold for",
+		Long: privacyLong,
+	}, a.planCmd(), a.keysCmd(), a.spendCmd(), a.tablesCmd())
 }
 
 const spendLong = `Compute the epsilon of T rounds in which Gaussian noise is added to a sum of clipped updates.
@@ -66,26 +69,31 @@ type spend struct {
 func (a *app) spendCmd() *cobra.Command {
 	var s spend
 	c := &cobra.Command{
-		Use: "spend", Short: "The epsilon of T rounds with Gaussian noise", Long: spendLong, Example: spendExample, Args: args(cobra.NoArgs),
+		Use: "spend", Short: "The epsilon of T rounds with Gaussian noise", Long: spendLong, Example: spendExample,
+		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"noise", "rounds", "sampler"} {
 				if !c.Flags().Changed(name) {
-					return input(fmt.Errorf("--%s is missing", name), "as in: tacit privacy spend --sampler poisson -q 0.01 --noise 1 --rounds 1000 --delta 1e-6")
+					return input(fmt.Errorf("--%s is missing", name), "as in: tacit privacy spend --sampler poisson "+
+						"-q 0.01 --noise 1 --rounds 1000 --delta 1e-6")
 				}
 			}
 			if s.sampler != string(account.None) && !c.Flags().Changed("q") {
-				return input(fmt.Errorf("-q is missing: the share of users in a round, as -q 0.01"), "without sampling: --sampler none")
+				return input(fmt.Errorf("-q is missing: the share of users in a round, as -q 0.01"),
+					"without sampling: --sampler none")
 			}
 			r, err := s.result()
 			if err != nil {
 				return err
 			}
-			return a.result(spent{r, s.meaning(), s.bound()}, func(w io.Writer) error { return writeSpent(w, r, s.meaning(), s.bound()) })
+			return a.result(spent{r, s.meaning(), s.bound()},
+				func(w io.Writer) error { return writeSpent(w, r, s.meaning(), s.bound()) })
 		},
 	}
 	fl := c.Flags()
 	fl.StringVar(&s.sampler, "sampler", "", "how a round's users are drawn: poisson, wor or none")
-	fl.StringVar(&s.adjacency, "adjacency", "", "zero-out, add-remove or replace-one (default zero-out; replace-one with --sampler wor)")
+	fl.StringVar(&s.adjacency, "adjacency", "", "zero-out, add-remove or replace-one (default zero-out; replace-one "+
+		"with --sampler wor)")
 	fl.Float64VarP(&s.q, "q", "q", 1, "sampling rate: the share of users in a round")
 	fl.Float64Var(&s.noise, "noise", 0, "noise multiplier: standard deviation over the sensitivity under the adjacency")
 	fl.Int64Var(&s.rounds, "rounds", 0, "number of rounds, T")
@@ -103,7 +111,8 @@ func (s *spend) meaning() string {
 	if s.adjacency == string(account.ReplaceOne) {
 		return "standard deviation over the replace-one L2 sensitivity, 2S/m for updates clipped to S and divided by m"
 	}
-	return "standard deviation over the " + s.adjacency + " L2 sensitivity, S/m for updates clipped to S and divided by m"
+	return "standard deviation over the " + s.adjacency + " L2 sensitivity, S/m for updates clipped to S and " +
+		"divided by m"
 }
 
 // bound names the theorem of a sample without replacement; nil otherwise.
@@ -135,7 +144,10 @@ func (s *spend) result() (account.Result, error) {
 	if e.Sampler == account.WithoutReplacement {
 		e.Theorem = s.theorem
 	}
-	o := account.Options{Accountant: account.Accountant(s.accountant), Conversion: account.Conversion(s.conversion), Orders: orders}
+	o := account.Options{
+		Accountant: account.Accountant(s.accountant), Conversion: account.Conversion(s.conversion),
+		Orders: orders,
+	}
 	r, err := account.Epsilon(s.delta, o, e)
 	if err != nil {
 		return r, input(err, "tacit privacy spend --help shows which samplers, adjacencies and accountants go together")
@@ -156,8 +168,10 @@ func parseOrders(text string) ([]float64, error) {
 		if err == nil && ranged {
 			hi, err = strconv.ParseFloat(to, 64)
 		}
-		if err != nil || !(lo > 1) || hi < lo || hi > 1<<16 || ranged && (lo != math.Floor(lo) || hi != math.Floor(hi)) {
-			return nil, fmt.Errorf("--orders %s: %q is neither an order above 1 nor a range of integers up to 65536", text, word)
+		if err != nil || !(lo > 1) || hi < lo || hi > 1<<16 || ranged &&
+			(lo != math.Floor(lo) || hi != math.Floor(hi)) {
+			return nil, fmt.Errorf("--orders %s: %q is neither an order above 1 nor a range of integers up to 65536",
+				text, word)
 		}
 		for x := lo; x <= hi; x++ {
 			out = append(out, x)
@@ -262,14 +276,18 @@ var paperTables = []struct {
 
 func (a *app) tablesCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "tables", Short: "The DP-PrivRec paper's epsilons beside the right ones", Long: tablesLong, Args: args(cobra.NoArgs),
+		Use: "tables", Short: "The DP-PrivRec paper's epsilons beside the right ones", Long: tablesLong,
+		Args:    args(cobra.NoArgs),
 		Example: "  tacit privacy tables\n  tacit privacy tables --format json",
 		RunE: func(*cobra.Command, []string) error {
 			cells, err := paperCells()
 			if err != nil {
 				return err
 			}
-			t := report.Table{Header: []string{"data", "M", "N", "delta", "paper", "recomputed", "T=1000", "improved"}, Align: "lr", Rule: len(cells) / 2}
+			t := report.Table{
+				Header: []string{"data", "M", "N", "delta", "paper", "recomputed", "T=1000", "improved"},
+				Align:  "lr", Rule: len(cells) / 2,
+			}
 			for _, c := range cells {
 				t.Rows = append(t.Rows, []any{
 					c.Data, c.Cohort, c.Users, fmt.Sprintf("%g", c.Delta), fmt.Sprintf("%.4f", c.Paper),
@@ -291,7 +309,8 @@ func paperCells() ([]paperCell, error) {
 		for i, delta := range []float64{1e-8, 1e-6, 1e-4} {
 			c := paperCell{Data: row.data, Cohort: row.cohort, Users: row.users, Delta: delta, Paper: row.printed[i]}
 			paper := spend{
-				sampler: "wor", q: float64(row.cohort) / float64(row.users), noise: 1, rounds: 1000 * int64(row.cohort), delta: delta,
+				sampler: "wor", q: float64(row.cohort) / float64(row.users), noise: 1,
+				rounds: 1000 * int64(row.cohort), delta: delta,
 				theorem: 9, accountant: "rdp", conversion: "classic", orders: "2-64",
 			}
 			right := paper

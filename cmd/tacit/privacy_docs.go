@@ -23,8 +23,10 @@ func (a *app) promisesCmd() *cobra.Command {
 	var cfg experiment.MeasureConfig
 	var jobs int
 	c := &cobra.Command{
-		Use: "privacy", Short: "Measure accuracy against epsilon and write docs/privacy.md", Long: promisesLong, Args: args(cobra.NoArgs),
-		Example: "  tacit docs privacy --commands runs\n  tacit docs privacy --runs runs\n  tacit docs privacy --runs runs --found",
+		Use: "privacy", Short: "Measure accuracy against epsilon and write docs/privacy.md", Long: promisesLong,
+		Args: args(cobra.NoArgs),
+		Example: "  tacit docs privacy --commands runs\n  tacit docs privacy --runs runs\n  tacit docs privacy " +
+			"--runs runs --found",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if commands != "" {
 				for _, p := range experiment.Promises() {
@@ -33,7 +35,8 @@ func (a *app) promisesCmd() *cobra.Command {
 				return nil
 			}
 			if cfg.Runs == "" {
-				return input(errors.New("--runs is missing: the folder of the runs"), "as in: tacit docs privacy --runs runs")
+				return input(errors.New("--runs is missing: the folder of the runs"),
+					"as in: tacit docs privacy --runs runs")
 			}
 			cfg.Tell = func(m experiment.Measured) {
 				if !a.quiet {
@@ -45,7 +48,10 @@ func (a *app) promisesCmd() *cobra.Command {
 			if cfg.Kept, err = keptRows(rows); err != nil {
 				return err
 			}
-			measured, beside, err := experiment.Measure(c.Context(), experiment.Job{Jobs: jobs, Version: version, Commit: revision()}, cfg)
+			measured, beside, err := experiment.Measure(c.Context(), experiment.Job{
+				Jobs: jobs, Version: version,
+				Commit: revision(),
+			}, cfg)
 			if err != nil {
 				return err
 			}
@@ -59,7 +65,8 @@ func (a *app) promisesCmd() *cobra.Command {
 	fl.StringVar(&cfg.Runs, "runs", "", "the folder of the runs")
 	fl.BoolVar(&cfg.Found, "found", false, "take what is among the --runs, and run nothing")
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "only these data sets")
-	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's "+
+		"cache folder")
 	fl.IntVarP(&jobs, "jobs", "j", cores(), "goroutines that visit devices")
 	return c
 }
@@ -75,7 +82,8 @@ func keptRows(path string) ([]experiment.Measured, error) {
 	}
 	out, err := experiment.ReadRows(b)
 	if err != nil {
-		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows names a file of rows that tacit docs privacy wrote, or a new one")
+		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows names a file of rows that tacit docs privacy "+
+			"wrote, or a new one")
 	}
 	return out, nil
 }

@@ -22,7 +22,8 @@ const keysExample = `  tacit privacy keys
 
 func (a *app) keysCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "keys", Short: "What --dp of a run may say", Long: keysLong, Example: keysExample, Args: args(cobra.NoArgs),
+		Use: "keys", Short: "What --dp of a run may say", Long: keysLong, Example: keysExample,
+		Args: args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			keys := privacy.Keys()
 			t := report.Table{Header: []string{"key", "default", "what it is"}}

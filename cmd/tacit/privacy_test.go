@@ -16,7 +16,10 @@ import (
 func TestSpendSaysWhatAnEpsilonHoldsFor(t *testing.T) {
 	words := strings.Fields("privacy spend --sampler poisson -q 0.01 --noise 1 --rounds 1000 --delta 1e-5")
 	_, out, _ := tacit(words...)
-	for _, want := range []string{"epsilon 2.10137 at delta 1e-05", "zero-out", "poisson", "1000", "rate q      0.01", "rdp", "improved", "7.8", "over the zero-out L2 sensitivity"} {
+	for _, want := range []string{
+		"epsilon 2.10137 at delta 1e-05", "zero-out", "poisson", "1000", "rate q      0.01",
+		"rdp", "improved", "7.8", "over the zero-out L2 sensitivity",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the text lacks %q:\n%s", want, out)
 		}
@@ -26,7 +29,8 @@ func TestSpendSaysWhatAnEpsilonHoldsFor(t *testing.T) {
 	if code != 0 || math.Abs(data["epsilon"].(float64)-2.1013652716) > 1e-9 || data["order"] != 7.8 {
 		t.Errorf("exit %d, epsilon %v at order %v", code, data["epsilon"], data["order"])
 	}
-	for _, key := range strings.Fields("delta accountant conversion adjacency sampler mechanism rounds q noise noise_means theorem") {
+	for _, key := range strings.Fields("delta accountant conversion adjacency sampler mechanism rounds q noise " +
+		"noise_means theorem") {
 		if _, ok := data[key]; !ok {
 			t.Errorf("data has no %q", key)
 		}
@@ -39,10 +43,18 @@ func TestSpendUnderOtherBounds(t *testing.T) {
 		want       float64
 		accountant string
 	}{
-		{"--sampler wor -q 0.00625 --noise 1 --rounds 30000 --delta 1e-8 --conversion classic --theorem 9 --orders 2-256", 18.9107735, "rdp"},
-		{"--sampler wor --adjacency replace-one -q 0.00625 --noise 1 --rounds 1000 --delta 1e-8 --conversion classic --theorem 9 --orders 2-256", 3.4140346, "rdp"},
-		{"--sampler none --adjacency replace-one --noise 1 --rounds 1 --delta 1e-5 --accountant pld", 4.3771781, "exact"},
-		{"--sampler none --adjacency add-remove --noise 10 --rounds 100 --delta 1e-5 --accountant pld", 4.3771781, "exact"},
+		{"--sampler wor -q 0.00625 --noise 1 --rounds 30000 --delta 1e-8 --conversion classic --theorem 9 --orders " +
+			"2-256", 18.9107735, "rdp"},
+		{"--sampler wor --adjacency replace-one -q 0.00625 --noise 1 --rounds 1000 --delta 1e-8 --conversion " +
+			"classic --theorem 9 --orders 2-256", 3.4140346, "rdp"},
+		{
+			"--sampler none --adjacency replace-one --noise 1 --rounds 1 --delta 1e-5 --accountant pld", 4.3771781,
+			"exact",
+		},
+		{
+			"--sampler none --adjacency add-remove --noise 10 --rounds 100 --delta 1e-5 --accountant pld", 4.3771781,
+			"exact",
+		},
 		{"--sampler poisson --adjacency add-remove -q 0 --noise 0 --rounds 1000000000", 0, "rdp"},
 	} {
 		code, out, errs := tacit(append(strings.Fields("privacy spend --format json "+c.words), "--quiet")...)
@@ -52,7 +64,8 @@ func TestSpendUnderOtherBounds(t *testing.T) {
 		}
 		data := decode(t, out)["data"].(map[string]any)
 		if math.Abs(data["epsilon"].(float64)-c.want) > 1e-6 || data["accountant"] != c.accountant {
-			t.Errorf("%s: epsilon %v by %v, want %v by %s", c.words, data["epsilon"], data["accountant"], c.want, c.accountant)
+			t.Errorf("%s: epsilon %v by %v, want %v by %s", c.words, data["epsilon"], data["accountant"], c.want,
+				c.accountant)
 		}
 	}
 	_, out, _ := tacit(strings.Fields("privacy spend --format json --sampler poisson -q 0.1 --noise 0 --rounds 1")...)
@@ -102,7 +115,8 @@ func TestTheTablesShowThePaperAndTheTruth(t *testing.T) {
 			t.Errorf("%s M %d delta %g: %.6f, the paper prints %.4f", c.Data, c.Cohort, c.Delta, c.Recomputed, c.Paper)
 		}
 		if c.Right >= c.Recomputed || c.Improved >= c.Right {
-			t.Errorf("%s M %d delta %g: %g, %g, %g do not fall", c.Data, c.Cohort, c.Delta, c.Recomputed, c.Right, c.Improved)
+			t.Errorf("%s M %d delta %g: %g, %g, %g do not fall", c.Data, c.Cohort, c.Delta, c.Recomputed, c.Right,
+				c.Improved)
 		}
 	}
 	_, out, _ := tacit("privacy", "tables")
@@ -128,13 +142,15 @@ func TestTheKeysOfAPromiseAreListed(t *testing.T) {
 }
 
 func TestAPlanSaysTheNoiseAndOtherWays(t *testing.T) {
-	code, out, errs := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 100000 --cohort 1000 --rounds 50 --format json")...)
+	code, out, errs := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 100000 --cohort 1000 --rounds " +
+		"50 --format json")...)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	data := decode(t, out)["data"].(map[string]any)
 	chosen := data["chosen"].(map[string]any)
-	if chosen["adjacency"] != "replace-one" || chosen["sampler"] != "wor" || chosen["q"] != 0.01 || at(data, "chosen", "noise") <= 0 {
+	if chosen["adjacency"] != "replace-one" || chosen["sampler"] != "wor" || chosen["q"] != 0.01 ||
+		at(data, "chosen", "noise") <= 0 {
 		t.Errorf("the plan is %v", chosen)
 	}
 	least := map[string]float64{}
@@ -142,8 +158,10 @@ func TestAPlanSaysTheNoiseAndOtherWays(t *testing.T) {
 		o := o.(map[string]any)
 		least[o["name"].(string)], _ = o["noise_in_model"].(float64)
 	}
-	lot, pld, own := least["each user by lot, zero-out"], least["each user by lot, accounted by PLD"], least["all noise on each device"]
-	if !(0 < pld && pld <= lot && lot < at(data, "chosen", "noise_in_model") && 10*lot < own) || least["in turn, noise on a tree (DP-FTRL)"] == 0 {
+	lot, pld, own := least["each user by lot, zero-out"], least["each user by lot, accounted by PLD"],
+		least["all noise on each device"]
+	if !(0 < pld && pld <= lot && lot < at(data, "chosen", "noise_in_model") && 10*lot < own) ||
+		least["in turn, noise on a tree (DP-FTRL)"] == 0 {
 		t.Errorf("the other ways are %v", least)
 	}
 	if !strings.Contains(errs, "computing the noise of") {
@@ -152,8 +170,10 @@ func TestAPlanSaysTheNoiseAndOtherWays(t *testing.T) {
 }
 
 func TestAPlanIsRunWhereThatIsAsked(t *testing.T) {
-	code, out, errs := tacit("privacy", "plan", "--target-epsilon", "8", "--cohort", "all", "--rounds", "2", "-m", "fedmf", "-d", "world", "--quick", "dim=2", "world="+small)
-	if code != 0 || !strings.Contains(out, "a run of this plan, on validation items") || !strings.Contains(out, "--dp epsilon=8 dim=2") {
+	code, out, errs := tacit("privacy", "plan", "--target-epsilon", "8", "--cohort", "all", "--rounds", "2", "-m",
+		"fedmf", "-d", "world", "--quick", "dim=2", "world="+small)
+	if code != 0 || !strings.Contains(out, "a run of this plan, on validation items") ||
+		!strings.Contains(out, "--dp epsilon=8 dim=2") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -167,8 +187,10 @@ func TestAPlanTakesARowThatItNames(t *testing.T) {
 		if m.Budget != "8" {
 			continue
 		}
-		_, out, _ := tacit("privacy", "plan", "--target-epsilon", "8", "--users", strconv.Itoa(m.Users), "--rounds", "5")
-		if !strings.Contains(out, "the nearest row of docs/privacy.md, which is not this plan") || !strings.Contains(out, "seed 1") || !strings.Contains(out, "central trust, epsilon ") {
+		_, out, _ := tacit("privacy", "plan", "--target-epsilon", "8", "--users", strconv.Itoa(m.Users), "--rounds",
+			"5")
+		if !strings.Contains(out, "the nearest row of docs/privacy.md, which is not this plan") ||
+			!strings.Contains(out, "seed 1") || !strings.Contains(out, "central trust, epsilon ") {
 			t.Errorf("no row is named:\n%s", out)
 		}
 		return
@@ -177,7 +199,10 @@ func TestAPlanTakesARowThatItNames(t *testing.T) {
 }
 
 func TestAPlanHasTheRoundsAndTheCohortOfItsMethod(t *testing.T) {
-	spec, err := experiment.Resolve([]experiment.Setting{{Key: "method", Value: "dp-privrec"}, {Key: "data", Value: "world"}})
+	spec, err := experiment.Resolve([]experiment.Setting{
+		{Key: "method", Value: "dp-privrec"},
+		{Key: "data", Value: "world"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +211,8 @@ func TestAPlanHasTheRoundsAndTheCohortOfItsMethod(t *testing.T) {
 		"":                                fmt.Sprintf("%d rounds, cohort %s:", spec.Rounds, who),
 		"--rounds 3 --cohort poisson:0.5": "3 rounds, cohort poisson:0.5:",
 	} {
-		line := "privacy plan --target-epsilon 8 -m dp-privrec -d world world=users=200,items=40,mean-rows=8,seed=1 dim=2 layers=4 " + words
+		line := "privacy plan --target-epsilon 8 -m dp-privrec -d world world=users=200,items=40,mean-rows=8,seed=1 " +
+			"dim=2 layers=4 " + words
 		code, out, errs := tacit(strings.Fields(line)...)
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: exit %d, want %q in\n%s%s", words, code, want, out, errs)
@@ -222,29 +248,35 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 
 // A run says what it promises before it trains, and what was spent while it does.
 func TestARunSaysWhatItPromises(t *testing.T) {
-	words := strings.Fields("run -m fedmf -d world --world users=80,items=300,mean-rows=20 --cohort poisson:0.2 --rounds 12 --eval-every 3 --dp noise=1,epsilon=6,clip=0.5 --no-references")
+	words := strings.Fields("run -m fedmf -d world --world users=80,items=300,mean-rows=20 --cohort poisson:0.2 " +
+		"--rounds 12 --eval-every 3 --dp noise=1,epsilon=6,clip=0.5 --no-references")
 	code, out, errs := tacit(words...)
 	if code != 0 {
 		t.Fatal(errs)
 	}
 	for _, want := range []string{
 		"epsilon at most 6 at delta 1e-06, adjacency zero-out, against central: it holds against all who read models; the coordinator is trusted",
-		"all 12 rounds would cost", "gauss noise, 1 times the sensitivity; updates no longer than 0.5; sampler poisson with q 0.2; 12 rounds",
-		"stages: clip, quantise, cover on the device; sum, noise, divide at the coordinator", "the privacy budget is spent before round",
+		"all 12 rounds would cost", "gauss noise, 1 times the sensitivity; updates no longer than 0.5; sampler " +
+			"poisson with q 0.2; 12 rounds",
+		"stages: clip, quantise, cover on the device; sum, noise, divide at the coordinator",
+		"the privacy budget is spent before round",
 	} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("the card lacks %q:\n%s", want, errs)
 		}
 	}
-	if strings.Index(errs, "epsilon at most") > strings.Index(errs, "round 1/12") && strings.Contains(errs, "round 1/12") {
+	if strings.Index(errs, "epsilon at most") > strings.Index(errs, "round 1/12") &&
+		strings.Contains(errs, "round 1/12") {
 		t.Error("the promise comes after the first round")
 	}
-	if strings.Contains(out, "selected on validation") || !strings.Contains(out, "would be a") || !strings.Contains(out, "of a budget of 6") {
+	if strings.Contains(out, "selected on validation") || !strings.Contains(out, "would be a") ||
+		!strings.Contains(out, "of a budget of 6") {
 		t.Errorf("the result says\n%s", out)
 	}
 	_, out, _ = tacit(append(words, "--dry-run", "--format", "json")...)
 	card := decode(t, out)["data"].(map[string]any)["privacy"].(map[string]any)
-	if card["epsilon_at_most"] != 6.0 || card["epsilon_of_all_rounds"].(float64) <= 6 || len(card["stages_on_the_device"].([]any)) != 3 {
+	if card["epsilon_at_most"] != 6.0 || card["epsilon_of_all_rounds"].(float64) <= 6 ||
+		len(card["stages_on_the_device"].([]any)) != 3 {
 		t.Errorf("the card is %v", card)
 	}
 	code, _, errs = tacit(strings.Fields("run -m mf -d world --dp epsilon=8")...)
@@ -254,12 +286,15 @@ func TestARunSaysWhatItPromises(t *testing.T) {
 }
 
 func TestAsPrintedTheBoundPassesZero(t *testing.T) {
-	code, _, errs := tacit("run", "-m", "dp-privrec", "-d", "world", "--world", "users=60,items=40,mean-rows=8,seed=1", "--as-printed", "dim=2", "layers=4", "epochs=1", "adapt=0",
+	code, _, errs := tacit("run", "-m", "dp-privrec", "-d", "world", "--world", "users=60,items=40,mean-rows=8,seed=1",
+		"--as-printed", "dim=2", "layers=4", "epochs=1", "adapt=0",
 		"eval-every=1000", "--no-references")
-	if code != 2 || !strings.Contains(errs, "every update counts as within the bound") || !strings.Contains(errs, "adaptive=geometric") {
+	if code != 2 || !strings.Contains(errs, "every update counts as within the bound") ||
+		!strings.Contains(errs, "adaptive=geometric") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
-	if code, out, errs := tacit("run", "-m", "pfedrec", "-d", "world", "--as-printed"); code != 2 || !strings.Contains(errs, "dp-privrec --as-printed") {
+	if code, out, errs := tacit("run", "-m", "pfedrec", "-d", "world", "--as-printed"); code != 2 ||
+		!strings.Contains(errs, "dp-privrec --as-printed") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -268,7 +303,8 @@ func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	page, rows := filepath.Join(dir, "privacy.md"), filepath.Join(dir, "rows.json")
 	code, _, errs := tacit("docs", "privacy", "--runs", dir, "--found", "-o", page, "--rows", rows)
-	if code != 2 || !strings.Contains(errs, "none of the runs") || !strings.Contains(errs, "--commands") || !strings.Contains(errs, "fedmf-ml-100k-8 is not among the runs") {
+	if code != 2 || !strings.Contains(errs, "none of the runs") || !strings.Contains(errs, "--commands") ||
+		!strings.Contains(errs, "fedmf-ml-100k-8 is not among the runs") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if fileThere(page) || fileThere(rows) {
@@ -278,7 +314,8 @@ func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
 
 func TestAPlanInJSONHasNoNamesOfGo(t *testing.T) {
 	_, out, _ := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 943 --rounds 5 --format json")...)
-	if row := decode(t, out)["data"].(map[string]any)["accuracy"].(map[string]any)["row"].(map[string]any); row["hr@10"].(float64) <= 0 {
+	if row := decode(t,
+		out)["data"].(map[string]any)["accuracy"].(map[string]any)["row"].(map[string]any); row["hr@10"].(float64) <= 0 {
 		t.Errorf("the row is %v", row)
 	}
 	if names := regexp.MustCompile(`"[A-Z]\w*":`).FindAllString(out, -1); names != nil {
@@ -287,7 +324,10 @@ func TestAPlanInJSONHasNoNamesOfGo(t *testing.T) {
 }
 
 func TestAMultiplierIsRoundedUp(t *testing.T) {
-	for x, want := range map[float64]string{2.0439: "2.0439", 2.04391: "2.044", 3.08271: "3.0828", 0.9999999: "1", 12345.1: "12346", 0.0123451: "0.012346", 7: "7"} {
+	for x, want := range map[float64]string{
+		2.0439: "2.0439", 2.04391: "2.044", 3.08271: "3.0828", 0.9999999: "1",
+		12345.1: "12346", 0.0123451: "0.012346", 7: "7",
+	} {
 		if got := up(x); got != want {
 			t.Errorf("%g is written %s, want %s", x, got, want)
 		}

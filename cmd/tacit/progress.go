@@ -42,14 +42,16 @@ func (a *app) teller(rounds int) func(any) {
 				return
 			}
 		case experiment.Choosing:
-			l.say(fmt.Sprintf("trying %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings, points(e.NDCG), e.Seconds))
+			l.say(fmt.Sprintf("trying %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings,
+				points(e.NDCG), e.Seconds))
 		case experiment.Resumed:
 			l.from = e.Round
 			l.say(fmt.Sprintf("resumed after round %d", e.Round))
 		case sim.Event:
 			l.round(e)
 		case experiment.Spent:
-			l.say(fmt.Sprintf("the privacy budget is spent before round %d: stopped at round %d of %d", e.Before, e.Before-1, rounds))
+			l.say(fmt.Sprintf("the privacy budget is spent before round %d: stopped at round %d of %d", e.Before,
+				e.Before-1, rounds))
 		case experiment.Referring:
 			l.reference(e)
 		case experiment.Figuring:
@@ -65,7 +67,8 @@ func (a *app) wide(e experiment.Started) {
 	}
 	n := e.Run.Fleet.Users()
 	if e.Job.Cohort.Over(n) {
-		fmt.Fprintf(a.err, "note: --cohort %d, and %d users take part: all of them do, in every round\n", e.Job.Cohort.Count, n)
+		fmt.Fprintf(a.err, "note: --cohort %d, and %d users take part: all of them do, in every round\n",
+			e.Job.Cohort.Count, n)
 	}
 	a.narrow(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Fleet.Plan.Levels())
 	a.said = true
@@ -78,7 +81,8 @@ func (a *app) narrow(s *experiment.Spec, devices int, integers bool, levels int6
 	given := from != "" && from != "default" && from != "method" && !strings.HasPrefix(from, "preset") && s.Bits != 0
 	switch {
 	case levels > 0 && levels < privacy.NarrowGood:
-		fmt.Fprintf(a.err, "note: sums of %d bits leave each of %d devices %d levels, which costs accuracy: want %d bits or more\n",
+		fmt.Fprintf(a.err, "note: sums of %d bits leave each of %d devices %d levels, which costs accuracy: want %d "+
+			"bits or more\n",
 			s.Bits, devices, levels, privacy.NarrowBits(devices, privacy.NarrowGood))
 	case !given || levels > 0:
 	case s.DP.On():
@@ -158,7 +162,8 @@ func (l *live) show(e sim.Event) {
 	if e.TrainMS > 0 {
 		rate = float64(e.Devices) / e.TrainMS * 1000
 	}
-	s := fmt.Sprintf("round %d/%d  %s%s devices/s  ^%s  ETA %s", e.Round, l.rounds, l.line, short(rate), size(float64(l.bytes)), clock(left))
+	s := fmt.Sprintf("round %d/%d  %s%s devices/s  ^%s  ETA %s", e.Round, l.rounds, l.line, short(rate),
+		size(float64(l.bytes)), clock(left))
 	l.put(s)
 }
 

@@ -26,7 +26,8 @@ func readoutText(r *coordinator.Readout) string {
 	if r.Popular {
 		popular = fmt.Sprintf("popularity %s, %s", within(r.PopHR10, r), within(r.PopNDCG10, r))
 	}
-	return fmt.Sprintf("HR@10 %s, NDCG@10 %s; %s; by about %.0f devices; ± is the deviation of the noise", within(r.HR10, r), within(r.NDCG10, r), popular, r.Devices)
+	return fmt.Sprintf("HR@10 %s, NDCG@10 %s; %s; by about %.0f devices; ± is the deviation of the noise",
+		within(r.HR10, r), within(r.NDCG10, r), popular, r.Devices)
 }
 
 // evaluating says how far a readout is; nothing where none is made.

@@ -47,7 +47,10 @@ func refused(t *testing.T, want string, words ...string) {
 	if code != exitInput || !strings.Contains(errs, want) {
 		t.Errorf("%s: exit %d, want 2 and %q in\n%s%s", strings.Join(words, " "), code, want, out, errs)
 	}
-	for _, inside := range []string{"failed_precondition", "invalid_argument", "not_found", "coord:", "privacy:", `{"`} {
+	for _, inside := range []string{
+		"failed_precondition", "invalid_argument", "not_found", "coord:", "privacy:",
+		`{"`,
+	} {
 		if strings.Contains(errs, inside) {
 			t.Errorf("%s: %q is of no use in\n%s", strings.Join(words, " "), inside, errs)
 		}
@@ -59,7 +62,8 @@ func TestWhatACoordinatorRefusesIsWrongInput(t *testing.T) {
 	dir := serving(t)
 	world := []string{"-d", "world", "--world", small, "-m", "fedmf", "--state", dir}
 	refused(t, "no run has begun", "admin", "rollback", "3", "--state", dir)
-	refused(t, "cohort = 5000: the run is for 80 devices", append([]string{"admin", "begin", "--cohort", "5000"}, world...)...)
+	refused(t, "cohort = 5000: the run is for 80 devices", append([]string{"admin", "begin", "--cohort", "5000"},
+		world...)...)
 	if code, _, errs := tacit(append([]string{"admin", "begin", "--rounds", "3"}, world...)...); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -73,15 +77,22 @@ func TestWhatACoordinatorRefusesIsWrongInput(t *testing.T) {
 func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
 	words := []string{"run", "-d", "world", "--world", small, "rounds=2", "--no-references", "--no-figures", "-q"}
 	with := func(more ...string) []string { return append(append([]string{}, words...), more...) }
-	refused(t, "sums of 11 bits leave each of 80 devices 12 levels: want 12 bits or more for 16 levels, or better 16 bits for 256", with("sums=integer", "bits=11")...)
+	refused(t, "sums of 11 bits leave each of 80 devices 12 levels: want 12 bits or more for 16 levels, or better "+
+		"16 bits for 256", with("sums=integer", "bits=11")...)
 	for _, c := range []struct {
 		want  string
 		words []string
 	}{
-		{"sums of 12 bits leave each of 80 devices 25 levels, which costs accuracy: want 16 bits or more", []string{"sums=integer", "bits=12"}},
+		{
+			"sums of 12 bits leave each of 80 devices 25 levels, which costs accuracy: want 16 bits or more",
+			[]string{"sums=integer", "bits=12"},
+		},
 		{"", []string{"sums=integer", "bits=16"}},
 		{"", []string{"-m", "pfedrec", "sums=integer"}},
-		{"pfedrec does not say how large its numbers are: bits does nothing", []string{"-m", "pfedrec", "sums=integer", "bits=20"}},
+		{"pfedrec does not say how large its numbers are: bits does nothing", []string{
+			"-m", "pfedrec", "sums=integer",
+			"bits=20",
+		}},
 		{"bits does nothing without sums=integer", []string{"bits=20"}},
 	} {
 		code, _, errs := tacit(with(c.words...)...)
@@ -92,7 +103,8 @@ func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	refused(t, "sums of 11 bits leave", "serve", "-d", "world", "--world", small, "bits=11", "--state", dir)
 	dir = serving(t)
-	code, _, errs := tacit("admin", "begin", "-d", "world", "--world", small, "-m", "pfedrec", "bits=20", "--state", dir)
+	code, _, errs := tacit("admin", "begin", "-d", "world", "--world", small, "-m", "pfedrec", "bits=20", "--state",
+		dir)
 	if code != 0 || !strings.Contains(errs, "pfedrec does not say how large its numbers are") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
@@ -110,9 +122,11 @@ func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
 		{"add metrics=Z to --dp", "--readout 2 --dp epsilon=8 --cohort poisson:0.5"},
 		{"take against=central", "--readout 2 --dp epsilon=8,against=distributed --secagg on"},
 	} {
-		refused(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir}, strings.Fields(c.words)...)...)
+		refused(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir},
+			strings.Fields(c.words)...)...)
 	}
-	refused(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf", "--readout", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
+	refused(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf",
+		"--readout", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a refused run has left a folder")
 	}
@@ -121,9 +135,13 @@ func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
 // Readouts are told with the deviation of their noise, by the fleet and by the status.
 func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
 	dir := serving(t)
-	words := []string{"fleet", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir, "--rounds", "2", "--readout", "1"}
+	words := []string{
+		"fleet", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir, "--rounds", "2",
+		"--readout", "1",
+	}
 	code, out, errs := tacit(words...)
-	if code != 0 || !strings.Contains(out, "readout after round 1: HR@10 ") || !strings.Contains(out, "readout after round 2: HR@10 ") || !strings.Contains(out, " ± 0.02") {
+	if code != 0 || !strings.Contains(out, "readout after round 1: HR@10 ") ||
+		!strings.Contains(out, "readout after round 2: HR@10 ") || !strings.Contains(out, " ± 0.02") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	_, out, _ = tacit("admin", "status", "--state", dir)
@@ -154,20 +172,23 @@ func TestAFleetRefusesNonsense(t *testing.T) {
 		"--lie NaN":                       "--lie NaN: want a share",
 		"--cohort 5000 -m fedmf --parity": "cohort = 5000: the run is for 80 devices",
 	} {
-		refused(t, want, append([]string{"fleet", "-d", "world", "--world", small, "--state", t.TempDir()}, strings.Fields(words)...)...)
+		refused(t, want, append([]string{"fleet", "-d", "world", "--world", small, "--state", t.TempDir()},
+			strings.Fields(words)...)...)
 	}
 }
 
 // A plan for more devices than there are is none, and one that is stopped has no folder.
 func TestAPlanRefusesACohortOfTooMany(t *testing.T) {
-	refused(t, "--cohort 5000, and there are 1000 users", "privacy", "plan", "--target-epsilon", "8", "--users", "1000", "--cohort", "5000", "--rounds", "10")
+	refused(t, "--cohort 5000, and there are 1000 users", "privacy", "plan", "--target-epsilon", "8", "--users",
+		"1000", "--cohort", "5000", "--rounds", "10")
 	var out, errs bytes.Buffer
 	a := &app{out: &out, err: &errs}
 	root := a.root()
 	root.SetArgs(strings.Fields("privacy plan --target-epsilon 8 --cohort all --rounds 3 -m fedmf -d world --quick"))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if code := a.fail(root.ExecuteContext(ctx)); code != exitStopped || strings.Contains(errs.String(), "-o DIR") || !strings.Contains(errs.String(), "give the command again") {
+	if code := a.fail(root.ExecuteContext(ctx)); code != exitStopped || strings.Contains(errs.String(), "-o DIR") ||
+		!strings.Contains(errs.String(), "give the command again") {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
 }
@@ -186,7 +207,8 @@ func TestItemsAreReadWithCare(t *testing.T) {
 	refused(t, `items have a column "titel": want id, title and retired`, items("id,titel\n1,2\n")...)
 	for _, c := range []struct{ text, want string }{
 		{"id,title\nx,X\ny,Y\nz,Z\n", "3 items are added and 0 changed, from the next round on: catalogue 2\n"},
-		{"id,title\nw,W\nx,Other\n", "1 items are added and 1 changed, from the next round on: catalogue 2; 3 more wait for the next round\n"},
+		{"id,title\nw,W\nx,Other\n", "1 items are added and 1 changed, from the next round on: catalogue 2; 3 more " +
+			"wait for the next round\n"},
 	} {
 		if code, out, errs := tacit(items(c.text)...); code != 0 || out != c.want {
 			t.Errorf("exit %d, %q%s, want %q", code, out, errs, c.want)

@@ -24,10 +24,15 @@ and the loss landscape. Where runs differ in a setting, a curve shows what it do
 
 func (a *app) reportCmd() *cobra.Command {
 	var out, figures string
-	writers := map[string]func(io.Writer, []*report.Run) error{".md": report.Markdown, ".csv": report.CSV, ".html": report.HTML}
+	writers := map[string]func(io.Writer, []*report.Run) error{
+		".md": report.Markdown, ".csv": report.CSV,
+		".html": report.HTML,
+	}
 	c := &cobra.Command{
-		Use: "report RUN...", Short: "Make a table, a page or figures of run folders: Markdown, CSV, HTML, SVG", Long: reportLong,
-		Example: "  tacit report runs/a runs/b -o table.md\n  tacit report runs/a -o page.html\n  tacit report runs/a --figures figures\n  tacit report runs/tune -o search.html", Args: args(cobra.MinimumNArgs(1)),
+		Use: "report RUN...", Short: "Make a table, a page or figures of run folders: Markdown, CSV, HTML, SVG",
+		Long: reportLong,
+		Example: "  tacit report runs/a runs/b -o table.md\n  tacit report runs/a -o page.html\n  tacit report " +
+			"runs/a --figures figures\n  tacit report runs/tune -o search.html", Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			runs, err := loadRuns(dirs)
 			if err != nil {
@@ -48,7 +53,8 @@ func (a *app) reportCmd() *cobra.Command {
 			}
 			write, ok := writers[filepath.Ext(out)]
 			if !ok {
-				return input(fmt.Errorf("-o %s: want a name that ends in .md, .csv or .html", out), "--figures DIR writes a folder of SVG and CSV")
+				return input(fmt.Errorf("-o %s: want a name that ends in .md, .csv or .html", out),
+					"--figures DIR writes a folder of SVG and CSV")
 			}
 			var b bytes.Buffer
 			if err := write(&b, runs); err != nil {
@@ -63,7 +69,8 @@ func (a *app) reportCmd() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "the file to write: .md, .csv or .html; standard output (Markdown) if not given")
+	c.Flags().StringVarP(&out, "out", "o", "", "the file to write: .md, .csv or .html; standard output (Markdown) "+
+		"if not given")
 	c.Flags().StringVar(&figures, "figures", "", "a folder to write every figure to, as NAME.svg and NAME.csv")
 	return c
 }
@@ -72,10 +79,12 @@ func (a *app) reportCmd() *cobra.Command {
 func noSearch(runs []*report.Run) error {
 	for _, r := range runs {
 		if r.Search != nil {
-			return input(fmt.Errorf("%s is a search and no run", r.Dir), "tacit report "+r.Dir+" -o page.html shows it; its table is tuned.md")
+			return input(fmt.Errorf("%s is a search and no run", r.Dir), "tacit report "+r.Dir+
+				" -o page.html shows it; its table is tuned.md")
 		}
 		if r.Board != nil {
-			return input(fmt.Errorf("%s is a leaderboard and no run", r.Dir), "tacit report "+r.Dir+" -o page.html shows it; tacit docs leaderboard --found writes its tables")
+			return input(fmt.Errorf("%s is a leaderboard and no run", r.Dir), "tacit report "+r.Dir+
+				" -o page.html shows it; tacit docs leaderboard --found writes its tables")
 		}
 	}
 	return nil

@@ -34,9 +34,11 @@ func (a *app) reproduceCmd() *cobra.Command {
 		fmt.Fprintf(&about, "  %-10s %s\n", p.Name, p.Title)
 	}
 	c := &cobra.Command{
-		Use: "reproduce PAPER", Short: "Run a paper's tables beside its published numbers", Long: fmt.Sprintf(reproduceLong, about.String()),
-		Example: "  tacit reproduce pfedrec --quick\n  tacit reproduce fedrap --runs runs/fedrap -o fedrap.md\n  tacit reproduce pfedrec --sets ml-100k --seeds 5 --runs runs/pfedrec -o table.tex",
-		Args:    args(cobra.ExactArgs(1)),
+		Use: "reproduce PAPER", Short: "Run a paper's tables beside its published numbers",
+		Long: fmt.Sprintf(reproduceLong, about.String()),
+		Example: "  tacit reproduce pfedrec --quick\n  tacit reproduce fedrap --runs runs/fedrap -o fedrap.md\n  " +
+			"tacit reproduce pfedrec --sets ml-100k --seeds 5 --runs runs/pfedrec -o table.tex",
+		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, words []string) error {
 			if out != "" && !strings.Contains(" .md .tex .csv .html ", " "+filepath.Ext(out)+" ") {
 				return input(fmt.Errorf("-o %s: want a name that ends in .md, .tex, .csv or .html", out), "")
@@ -78,7 +80,8 @@ func (a *app) writeRows(out string, rows []report.ParityRow, cfg *experiment.Par
 	var err error
 	switch filepath.Ext(out) {
 	case ".md":
-		err = report.Parity(&b, cfg.Paper.Title, rows, cfg.Paper.Note, fmt.Sprintf("Made by `%s` at commit %s; seeds from 1 on.", again(cfg, filepath.Base(out)), revision()))
+		err = report.Parity(&b, cfg.Paper.Title, rows, cfg.Paper.Note,
+			fmt.Sprintf("Made by `%s` at commit %s; seeds from 1 on.", again(cfg, filepath.Base(out)), revision()))
 	case ".tex":
 		err = report.ParityLaTeX(&b, rows)
 	case ".csv":

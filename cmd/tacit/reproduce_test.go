@@ -14,7 +14,8 @@ import (
 // done before it says how to go on.
 func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
-	cmd := exec.Command(os.Args[0], "reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only", "fedmf,fedrecon,pfedrec", "--seeds", "2", "--runs", runs)
+	cmd := exec.Command(os.Args[0], "reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only",
+		"fedmf,fedrecon,pfedrec", "--seeds", "2", "--runs", runs)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	start(t, cmd)
@@ -27,14 +28,19 @@ func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitStopped {
 		t.Fatalf("exit %d (%v), want %d\n%s", cmd.ProcessState.ExitCode(), err, exitStopped, errs.String())
 	}
-	for _, want := range []string{"world, protocol deployed (does not leak)", "fedmf", "popularity", "Stopped: these are the", "cells that are done"} {
+	for _, want := range []string{
+		"world, protocol deployed (does not leak)", "fedmf", "popularity",
+		"Stopped: these are the", "cells that are done",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the partial table lacks %q:\n%s", want, out.String())
 		}
 	}
 	for _, want := range []string{
-		"paper     pfedrec: Dual Personalization", "data      world (", "protocols deployed\n", "cells     13, each with 1 to 2 seeds\n",
-		"kept      in " + runs + ": 0 are there, 13 are to be run", "estimate  about", "give the same command again to go on",
+		"paper     pfedrec: Dual Personalization", "data      world (", "protocols deployed\n",
+		"cells     13, each with 1 to 2 seeds\n",
+		"kept      in " + runs + ": 0 are there, 13 are to be run", "estimate  about",
+		"give the same command again to go on",
 	} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("standard error lacks %q:\n%s", want, errs.String())
@@ -43,7 +49,8 @@ func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
 }
 
 func TestAReproductionOfNothingIsAnError(t *testing.T) {
-	code, _, errs := tacit("reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only", "fedmf", "--runs", t.TempDir(), "--found")
+	code, _, errs := tacit("reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only", "fedmf",
+		"--runs", t.TempDir(), "--found")
 	if code != 2 || !strings.Contains(errs, "none of the") || !strings.Contains(errs, "leave --found out") {
 		t.Errorf("exit %d: %s", code, errs)
 	}

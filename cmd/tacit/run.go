@@ -72,14 +72,18 @@ func (a *app) runCmd() *cobra.Command {
 	settings := settingFlags(c.Flags())
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "out", "o", "", "the run folder")
-	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
+		"folder")
 	fl.StringVar(&f.resume, "resume", "", "go on with the run in this folder")
-	fl.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "goroutines that visit devices; the result is the same for any number")
+	fl.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "goroutines that visit devices; the result is the same for "+
+		"any number")
 	fl.BoolVar(&f.force, "force", false, "replace a run that the folder holds")
 	fl.BoolVar(&f.noRefs, "no-references", false, "leave the reference rows out")
-	fl.BoolVar(&f.noFigures, "no-figures", false, "do not compute what the report's figures need: maps, spectra, landscape; seconds, and no part of the run's time")
+	fl.BoolVar(&f.noFigures, "no-figures", false, "do not compute what the report's figures need: maps, spectra, "+
+		"landscape; seconds, and no part of the run's time")
 	fl.BoolVar(&f.noPreset, "no-preset", false, "start from the defaults: the same as --preset none")
-	fl.BoolVar(&f.printed, "as-printed", false, "the noise of DP-PrivRec as its paper prints it, slips included; see tacit methods dp-privrec")
+	fl.BoolVar(&f.printed, "as-printed", false, "the noise of DP-PrivRec as its paper prints it, slips included; "+
+		"see tacit methods dp-privrec")
 	fl.BoolVar(&f.explain, "explain", false, "print where each setting comes from, and stop")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print the card, and stop")
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -146,7 +150,8 @@ func (f *runFlags) given(words []string, flags func() []experiment.Setting) ([]e
 	}
 	if f.resume != "" {
 		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.printed {
-			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"), "tacit run --resume "+f.resume)
+			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"),
+				"tacit run --resume "+f.resume)
 		}
 		file = filepath.Join(f.resume, experiment.ConfigFile)
 	}
@@ -185,7 +190,8 @@ func meant(words []string) error {
 		}
 		for _, k := range data.KnownSets() {
 			if k.Name == w {
-				return input(fmt.Errorf("%q is a data set, and stands without its flag", w), "did you mean: tacit run -d "+w)
+				return input(fmt.Errorf("%q is a data set, and stands without its flag", w),
+					"did you mean: tacit run -d "+w)
 			}
 		}
 	}

@@ -59,7 +59,10 @@ const serveExample = `  tacit serve                                  and in two 
 
 func (a *app) serveCmd() *cobra.Command {
 	var f serveFlags
-	c := &cobra.Command{Use: "serve [key=value ...]", Short: "Run a coordinator for real devices", Long: serveLong, Example: serveExample}
+	c := &cobra.Command{
+		Use: "serve [key=value ...]", Short: "Run a coordinator for real devices", Long: serveLong,
+		Example: serveExample,
+	}
 	settings := settingFlags(c.Flags())
 	fl := c.Flags()
 	fl.StringVar(&f.state, "state", stateDir(), "the folder of all its state")
@@ -67,11 +70,14 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.cert, "cert", "", "a certificate in PEM form; with --cert-key")
 	fl.StringVar(&f.key, "cert-key", "", "its private key")
 	fl.StringVar(&f.name, "name", "", "what people call the federation")
-	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file whose first line names its columns: id,title and maybe retired, and features such as genre")
-	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file whose first line names its columns: id,title "+
+		"and maybe retired, and features such as genre")
+	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
+		"folder")
 	f.runFlags(c)
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anybody on the way reads models and updates")
-	fl.BoolVar(&f.repair, "repair", false, "move what is damaged in the state folder aside, say what was lost, and stop")
+	fl.BoolVar(&f.repair, "repair", false,
+		"move what is damaged in the state folder aside, say what was lost, and stop")
 	c.RunE = func(c *cobra.Command, words []string) error {
 		if f.repair {
 			return a.repair(&f)
@@ -88,15 +94,21 @@ func (a *app) serveCmd() *cobra.Command {
 // runFlags are those that say how rounds are run.
 func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl := c.Flags()
-	fl.IntVar(&f.devices, "devices", 0, "devices that a run is for: it begins when so many are enrolled; 0 with -d means as many as the set has users")
+	fl.IntVar(&f.devices, "devices", 0, "devices that a run is for: it begins when so many are enrolled; 0 with -d "+
+		"means as many as the set has users")
 	fl.Float64Var(&f.goal, "goal", 1, "share of a cohort with which a round ends at once")
 	fl.Float64Var(&f.least, "least-share", 0.5, "share of a cohort without which a round goes on past its deadline")
 	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "how long a round waits for its devices")
-	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices; 0 means none. They are masked sums, also where training is not, and want 10 devices or more. Without dp devices are also asked once which items they have, in a masked sum: popularity, to compare with; with dp they want metrics=Z")
-	fl.IntVar(&f.bucket, "bucket", 0, "devices that a masked sum is over, about: what a liar can do is bounded by its bucket; 0 means the whole cohort")
-	fl.StringArrayVar(&f.users, "user-column", nil, "with --catalogue, what a method with features learns of users: a name and its categories, such as 'age=18-24|25-34|unknown'; may be given again")
-	fl.StringArrayVar(&f.moments, "row-column", nil, "the same of the moment of an interaction, such as 'daytime=morning|evening|unknown'")
-	fl.BoolVar(&f.rehearsal, "rehearsal", false, "all draws from a public seed, as in a simulation: for tests; real devices refuse it")
+	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices; 0 means none. They are masked sums, "+
+		"also where training is not, and want 10 devices or more. Without dp devices are also asked once which items they have, in a masked sum: popularity, to compare with; with dp they want metrics=Z")
+	fl.IntVar(&f.bucket, "bucket", 0, "devices that a masked sum is over, about: what a liar can do is bounded by "+
+		"its bucket; 0 means the whole cohort")
+	fl.StringArrayVar(&f.users, "user-column", nil, "with --catalogue, what a method with features learns of users: "+
+		"a name and its categories, such as 'age=18-24|25-34|unknown'; may be given again")
+	fl.StringArrayVar(&f.moments, "row-column", nil, "the same of the moment of an interaction, such as "+
+		"'daytime=morning|evening|unknown'")
+	fl.BoolVar(&f.rehearsal, "rehearsal", false, "all draws from a public seed, as in a simulation: for tests; real "+
+		"devices refuse it")
 }
 
 // serve opens the folder, begins a run if one is given, and serves until it is stopped.
@@ -104,7 +116,10 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []experiment.Setti
 	var spec *experiment.Spec
 	var items []*pb.Item
 	var settings coordinator.Settings
-	opt := coordinator.Options{Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) }, Event: a.heard}
+	opt := coordinator.Options{
+		Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) },
+		Event: a.heard,
+	}
 	if begins {
 		var err error
 		if spec, err = experiment.Resolve(given); err != nil {
@@ -181,7 +196,8 @@ func vacant(dir string) error {
 	if other == "" {
 		return nil
 	}
-	return input(fmt.Errorf("--state %s is no coordinator's folder, and is not empty: %s is in it", dir, other), "give a new folder, or an empty one")
+	return input(fmt.Errorf("--state %s is no coordinator's folder, and is not empty: %s is in it", dir, other),
+		"give a new folder, or an empty one")
 }
 
 // stock is the items of a run.
@@ -264,7 +280,9 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 }
 
 // attend runs the rounds and the server, until one of them ends.
-func (a *app) attend(ctx context.Context, c *coordinator.Coordinator, server *rpc.Server, h *http.Server, l net.Listener) error {
+func (a *app) attend(ctx context.Context, c *coordinator.Coordinator, server *rpc.Server, h *http.Server,
+	l net.Listener,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.Refusals(server.Refused)
@@ -299,7 +317,8 @@ func (a *app) attend(ctx context.Context, c *coordinator.Coordinator, server *rp
 		return context.Canceled
 	}
 	if errors.Is(first, coordinator.ErrOlderRound) {
-		return input(first, "start the program of before, tacit admin pause, wait for the state paused, stop it, and upgrade then")
+		return input(first, "start the program of before, tacit admin pause, wait for the state paused, stop it, "+
+			"and upgrade then")
 	}
 	return first
 }
@@ -331,11 +350,14 @@ func (a *app) greet(w *welcome, f *serveFlags, c *coordinator.Coordinator) {
 	}
 	fmt.Fprintf(a.out, "state        %s\n", f.state)
 	if s.Method != "" {
-		fmt.Fprintf(a.out, "run          %s, %d items, %d of %d devices enrolled, round %d of %d\n", s.Name, s.Items, s.Enrolled, s.Devices, s.Round, s.Rounds)
+		fmt.Fprintf(a.out, "run          %s, %d items, %d of %d devices enrolled, round %d of %d\n", s.Name, s.Items,
+			s.Enrolled, s.Devices, s.Round, s.Rounds)
 	} else {
-		fmt.Fprintf(a.out, "run          none yet\n\n  tacit fleet -d world            begins one, in another terminal\n  tacit admin begin --help        begins one of your own\n")
+		fmt.Fprintf(a.out, "run          none yet\n\n  tacit fleet -d world            begins one, in another "+
+			"terminal\n  tacit admin begin --help        begins one of your own\n")
 	}
-	fmt.Fprintf(a.out, "\n  tacit admin status              how it goes\n  tacit admin token --uses 100    lets others enrol\n\n")
+	fmt.Fprintf(a.out, "\n  tacit admin status              how it goes\n  tacit admin token --uses 100    lets "+
+		"others enrol\n\n")
 }
 
 // heard tells of a round.

@@ -20,7 +20,8 @@ func told(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var other x509.HostnameError
 	if errors.As(err, &unknown) || errors.As(err, &other) || strings.Contains(err.Error(), "certificate") {
-		return input(fmt.Errorf("the coordinator's certificate is not believed: %w", err), "--pin PIN, which tacit serve prints")
+		return input(fmt.Errorf("the coordinator's certificate is not believed: %w", err),
+			"--pin PIN, which tacit serve prints")
 	}
 	switch rpc.Code(err) {
 	case "unavailable":
@@ -29,14 +30,16 @@ func told(err error) error {
 		return input(err, "tacit admin token makes another")
 	}
 	switch connect.CodeOf(err) {
-	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeFailedPrecondition, connect.CodeInvalidArgument, connect.CodeNotFound:
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeFailedPrecondition,
+		connect.CodeInvalidArgument, connect.CodeNotFound:
 		return input(plain(err), "")
 	}
 	return err
 }
 
 // packages are names that errors of ours begin with, for programmers.
-var packages = regexp.MustCompile(`^((agent|agg|coord|device|learn|method|methods|privacy|round|rows|secagg|sim|store|wire): )+`)
+var packages = regexp.MustCompile(
+	`^((agent|agg|coord|device|learn|method|methods|privacy|round|rows|secagg|sim|store|wire): )+`)
 
 // plain is an error as a user reads it: without the code that it travelled with and the
 // packages that it came through.

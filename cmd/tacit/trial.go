@@ -30,16 +30,17 @@ import (
 
 // trial is what chaos came to.
 type trial struct {
-	Method     string           `json:"method"`
-	Dataset    string           `json:"dataset"`
-	Devices    int              `json:"devices"`
-	Rounds     int              `json:"rounds"`
-	Kills      int              `json:"kills"`
-	Acked      int              `json:"acked"`
-	Counted    int              `json:"counted"`
-	Duplicated int              `json:"duplicated"` // rounds of a device that were acknowledged with two contents; what is twice in a sum shows in the model
-	Lost       int              `json:"lost"`       // acknowledged, and in no sum
-	Late       int64            `json:"late"`       // told that the round was over, or full
+	Method  string `json:"method"`
+	Dataset string `json:"dataset"`
+	Devices int    `json:"devices"`
+	Rounds  int    `json:"rounds"`
+	Kills   int    `json:"kills"`
+	Acked   int    `json:"acked"`
+	Counted int    `json:"counted"`
+	// rounds of a device that were acknowledged with two contents; what is twice in a sum shows in the model
+	Duplicated int              `json:"duplicated"`
+	Lost       int              `json:"lost"` // acknowledged, and in no sum
+	Late       int64            `json:"late"` // told that the round was over, or full
 	LedgerOK   bool             `json:"ledger_ok"`
 	Epsilon    *float64         `json:"epsilon,omitempty"`
 	Equal      bool             `json:"metrics_equal"` // the model is the simulation's, bit by bit
@@ -54,7 +55,9 @@ type trial struct {
 func (t *trial) ok() bool { return t.Duplicated == 0 && t.Lost == 0 && t.LedgerOK && t.Equal }
 
 // tried runs a fleet against a coordinator of its own, which may be killed, and compares.
-func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, words []string, settings func() []experiment.Setting) error {
+func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, words []string,
+	settings func() []experiment.Setting,
+) error {
 	var chaos fleet.Chaos
 	if f.chaos != "" {
 		var err error
@@ -85,7 +88,8 @@ func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 		return err
 	}
 	start := time.Now()
-	acks, t := &acks{by: map[fleet.Ack]int{}, late: map[[2]uint32]bool{}}, &trial{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
+	acks, t := &acks{by: map[fleet.Ack]int{}, late: map[[2]uint32]bool{}},
+		&trial{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
 	cfg, err := f.config(split, w, spec.Seed)
 	if err != nil {
 		return err
@@ -103,7 +107,8 @@ func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 	if err != nil {
 		return err
 	}
-	t.Kills, t.Seconds, t.Errors, t.Refused, t.Late = v.Kills, time.Since(start).Seconds(), fl.Stats().Errors, fl.Stats().Refused, fl.Stats().Closed
+	t.Kills, t.Seconds, t.Errors, t.Refused, t.Late = v.Kills, time.Since(start).Seconds(), fl.Stats().Errors,
+		fl.Stats().Refused, fl.Stats().Closed
 	if err := a.judge(ctx, spec, split, f, acks, t); err != nil {
 		return err
 	}
@@ -113,7 +118,8 @@ func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 // triable is the data of a trial, if its coordinator can begin and be compared with.
 func (f *fleetFlags) triable(spec *experiment.Spec) (*data.Split, error) {
 	if f.users > 0 {
-		return nil, input(errors.New("--users: a simulation has all users of a data set, so there is nothing to compare with"), "leave --users out")
+		return nil, input(errors.New("--users: a simulation has all users of a data set, so there is nothing to "+
+			"compare with"), "leave --users out")
 	}
 	if err := f.leavable(spec); err != nil {
 		return nil, err
@@ -140,7 +146,10 @@ func (a *app) verdict(t *trial) error {
 	if a.format != "json" {
 		err = t.text(a.out)
 	} else {
-		err = a.print(envelope{Schema: report.Schema, Status: "error", Exit: exitFailed, Data: t, Error: &failure{Code: "failed", Message: errTrial.Error()}})
+		err = a.print(envelope{
+			Schema: report.Schema, Status: "error", Exit: exitFailed, Data: t,
+			Error: &failure{Code: "failed", Message: errTrial.Error()},
+		})
 	}
 	return errors.Join(errTrial, err)
 }
@@ -149,7 +158,9 @@ func (a *app) verdict(t *trial) error {
 var errTrial = errors.New("something was lost, counted twice or changed")
 
 // victim is a coordinator in a process of its own, with the settings of this command.
-func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string, settings func() []experiment.Setting) (*fleet.Victim, error) {
+func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string,
+	settings func() []experiment.Setting,
+) (*fleet.Victim, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -162,7 +173,11 @@ func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string, setti
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline", f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least), "--bucket", fmt.Sprint(f.serve.bucket), "--readout", fmt.Sprint(f.serve.readout), "--data", spec.Data}
+	args := []string{
+		"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline",
+		f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least),
+		"--bucket", fmt.Sprint(f.serve.bucket), "--readout", fmt.Sprint(f.serve.readout), "--data", spec.Data,
+	}
 	if f.dataDir != "" {
 		args = append(args, "--data-dir", f.dataDir)
 	}
@@ -198,7 +213,9 @@ func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string, setti
 func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
 
 // endure lets the fleet live while the coordinator dies.
-func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chaos fleet.Chaos, rounds uint32, reports float64) error {
+func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chaos fleet.Chaos, rounds uint32,
+	reports float64,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -249,7 +266,9 @@ func (k *acks) add(a fleet.Ack) {
 
 // judge compares what was acknowledged with what was counted, and the model with a
 // simulation's.
-func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Split, f *fleetFlags, k *acks, t *trial) error {
+func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Split, f *fleetFlags, k *acks,
+	t *trial,
+) error {
 	admin, err := f.admin()
 	if err != nil {
 		return err
@@ -299,7 +318,9 @@ func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Spli
 // differs runs the simulation, and names the slots whose values are not those of a
 // manifest. Where devices chose themselves, those who came in a round take part in it, and
 // who came too late has learnt all the same.
-func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Split, came [][]uint32, late map[[2]uint32]bool, signed *pb.Signed) ([]string, error) {
+func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Split, came [][]uint32,
+	late map[[2]uint32]bool, signed *pb.Signed,
+) ([]string, error) {
 	var m pb.Manifest
 	if err := proto.Unmarshal(signed.Body, &m); err != nil {
 		return nil, err
@@ -361,7 +382,9 @@ func (t *trial) text(w io.Writer) error {
 	if t.Epsilon != nil {
 		spent = fmt.Sprintf("; epsilon %s spent", report.Epsilon(*t.Epsilon))
 	}
-	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, twice %d, lost %d%s; ledger ok %v%s; syncs since the last start %d (always: %v)\n%s\n",
-		t.Method, t.Dataset, t.Devices, t.Rounds, t.Kills, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late, t.LedgerOK, spent, t.Syncs, t.SyncAlways, verdict)
+	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, twice "+
+		"%d, lost %d%s; ledger ok %v%s; syncs since the last start %d (always: %v)\n%s\n",
+		t.Method, t.Dataset, t.Devices, t.Rounds, t.Kills, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late,
+		t.LedgerOK, spent, t.Syncs, t.SyncAlways, verdict)
 	return err
 }

@@ -27,7 +27,8 @@ func TestAFailedTrialHasAnErrorAndItsData(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &e); err != nil { // one envelope, and no more
 			t.Fatal(err, out.String())
 		}
-		if e.Exit != code || (code == exitOK) != good || (e.Status == "ok") != good || (e.Error == nil) != good || e.Data == nil || e.Data.Method != "fedmf" {
+		if e.Exit != code || (code == exitOK) != good || (e.Status == "ok") != good || (e.Error == nil) != good ||
+			e.Data == nil || e.Data.Method != "fedmf" {
 			t.Errorf("good %v: exit %d, %s", good, code, out.String())
 		}
 	}
@@ -36,7 +37,10 @@ func TestAFailedTrialHasAnErrorAndItsData(t *testing.T) {
 func TestATrialOfSomeUsersIsRefusedBeforeItRuns(t *testing.T) {
 	for _, with := range [][]string{{"--parity"}, {"--chaos", "kills=1,seed=1"}} {
 		// A data set that is not there: nothing was read before the refusal.
-		code, _, errs := tacit(append([]string{"fleet", "-d", "ml-100k", "--data-dir", t.TempDir(), "--users", "5", "-q"}, with...)...)
+		code, _, errs := tacit(append([]string{
+			"fleet", "-d", "ml-100k", "--data-dir", t.TempDir(), "--users", "5",
+			"-q",
+		}, with...)...)
 		if code != exitInput || !strings.Contains(errs, "--users") {
 			t.Errorf("%v: exit %d, %s", with, code, errs)
 		}
@@ -45,7 +49,8 @@ func TestATrialOfSomeUsersIsRefusedBeforeItRuns(t *testing.T) {
 
 func TestADeviceNeedsAWordForHTTPEverywhere(t *testing.T) {
 	history := filepath.Join(t.TempDir(), "state")
-	code, _, errs := tacit("device", "--once", "--state", history, "--server", "http://127.0.0.1:1", "--token", "x", "-d", "world", "--user", "1", "-q")
+	code, _, errs := tacit("device", "--once", "--state", history, "--server", "http://127.0.0.1:1", "--token", "x",
+		"-d", "world", "--user", "1", "-q")
 	if code != exitInput || !strings.Contains(errs, "--insecure") {
 		t.Errorf("exit %d, %s", code, errs)
 	}

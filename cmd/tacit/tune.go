@@ -48,7 +48,8 @@ const tuneExample = `  tacit tune -m fedmf -d world -o runs/tune
 func (a *app) tuneCmd() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
-		Use: "tune [TUNE.toml] [key | key=value | key=range ...]", Short: "Search the parameters of a method, on validation only",
+		Use: "tune [TUNE.toml] [key | key=value | key=range ...]", Short: "Search the parameters of a method, on " +
+			"validation only",
 		Long: tuneLong, Example: tuneExample, Args: cobra.ArbitraryArgs,
 	}
 	fl := c.Flags()
@@ -71,9 +72,11 @@ func (a *app) tuneCmd() *cobra.Command {
 		return out
 	}
 	fl.StringVarP(&f.out, "out", "o", "", "the folder of the search")
-	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
+		"folder")
 	fl.StringVar(&f.resume, "resume", "", "go on with the search in this folder")
-	fl.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "trials that run at a time; the answer is the same for any number")
+	fl.IntVarP(&f.jobs, "jobs", "j", runtime.NumCPU(), "trials that run at a time; the answer is the same for any "+
+		"number")
 	fl.BoolVar(&f.force, "force", false, "replace a search that the folder holds")
 	fl.BoolVar(&f.noPreset, "no-preset", false, "start from the defaults: the same as --preset none")
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -123,7 +126,8 @@ func tuneGiven(f *runFlags, words []string, flags func() []experiment.Setting) (
 	}
 	if f.resume != "" {
 		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.force {
-			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"), "tacit tune --resume "+f.resume)
+			return nil, input(fmt.Errorf("--resume goes on with the settings of the folder and takes no others"),
+				"tacit tune --resume "+f.resume)
 		}
 		return tune.ReadFile(filepath.Join(f.resume, tune.ConfigFile))
 	}
@@ -192,7 +196,8 @@ func tuneLine(p tune.Progress, took time.Duration) string {
 	if run := p.Rounds - p.Replayed; run > 0 {
 		left = time.Duration(float64(took) / float64(run) * float64(p.All-p.Rounds))
 	}
-	return fmt.Sprintf("rung %d/%d  trial %d/%d  best %s  round %d/%d  ETA %s", p.Rung, p.Rungs, p.Done, p.Of, best, p.Rounds, p.All, clock(left))
+	return fmt.Sprintf("rung %d/%d  trial %d/%d  best %s  round %d/%d  ETA %s", p.Rung, p.Rungs, p.Done, p.Of, best,
+		p.Rounds, p.All, clock(left))
 }
 
 // tuned prints what a search found.
@@ -209,7 +214,8 @@ func (a *app) tuned(s *tune.Search, res *tune.Result) error {
 		return nil
 	})
 	if err == nil && !a.quiet {
-		fmt.Fprintf(a.err, "\nbest setting: %s\nmeasure it:   tacit run %s\nkeep it:      tacit tune save %s\n", res.Preset, res.Preset, s.Out)
+		fmt.Fprintf(a.err, "\nbest setting: %s\nmeasure it:   tacit run %s\nkeep it:      tacit tune save %s\n",
+			res.Preset, res.Preset, s.Out)
 	}
 	return err
 }
@@ -239,7 +245,8 @@ protocol that it was found under, and prints its name.`,
 				if p.Protocol != "" {
 					protocol = " --protocol " + p.Protocol
 				}
-				_, err := fmt.Fprintf(w, "preset %s: %s\ntacit run -m %s -d %s%s uses it\n", p.Name(), where, p.Method, p.Data, protocol)
+				_, err := fmt.Fprintf(w, "preset %s: %s\ntacit run -m %s -d %s%s uses it\n", p.Name(), where, p.Method,
+					p.Data, protocol)
 				return err
 			})
 		},

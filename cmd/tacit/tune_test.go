@@ -11,19 +11,22 @@ import (
 
 func TestTunePrintsWhatItFoundAndNothingOfTheTest(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
-	code, out, errs := tacit("tune", "-m", "fedmf", "-d", "world", "--world", small, "--rounds", "6", "--trials", "10", "lr=0.01..1,log", "-o", dir, "--format", "json")
+	code, out, errs := tacit("tune", "-m", "fedmf", "-d", "world", "--world", small, "--rounds", "6", "--trials", "10",
+		"lr=0.01..1,log", "-o", dir, "--format", "json")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	data := decode(t, out)["data"].(map[string]any)
-	if data["method"] != "fedmf" || data["trials"] != 10.0 || data["best"] == nil || data["default"] == nil || strings.Contains(out, `"test`) {
+	if data["method"] != "fedmf" || data["trials"] != 10.0 || data["best"] == nil || data["default"] == nil ||
+		strings.Contains(out, `"test`) {
 		t.Errorf("the envelope is %s", out)
 	}
 	if !strings.Contains(errs, "search    fedmf on world") || !strings.Contains(errs, "rung 1/2  trial 10/10") {
 		t.Errorf("progress is %s", errs)
 	}
 	code, out, errs = tacit("tune", "--resume", dir) // a finished search tells it again
-	if code != 0 || !strings.Contains(out, "the best settings on validation") || !strings.Contains(out, "0, as it stands") {
+	if code != 0 || !strings.Contains(out, "the best settings on validation") ||
+		!strings.Contains(out, "0, as it stands") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 	code, out, errs = tacit("run", filepath.Join(dir, "preset.toml"), "--no-references", "--format", "json")
@@ -40,10 +43,12 @@ func TestASavedPresetIsUsedAndNamed(t *testing.T) {
 	mine := filepath.Join(t.TempDir(), "mine")
 	t.Setenv("TACIT_PRESETS", mine)
 	dir := filepath.Join(t.TempDir(), "t")
-	if code, _, errs := tacit("tune", "-m", "fedmf", "-d", "world", "--rounds", "2", "--trials", "2", "lr=0.01|0.02", "-o", dir, "-q"); code != 0 {
+	if code, _, errs := tacit("tune", "-m", "fedmf", "-d", "world", "--rounds", "2", "--trials", "2", "lr=0.01|0.02",
+		"-o", dir, "-q"); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	if code, out, errs := tacit("tune", "save", dir); code != 0 || !strings.Contains(out, "preset fedmf/world/deployed: "+mine) {
+	if code, out, errs := tacit("tune", "save", dir); code != 0 ||
+		!strings.Contains(out, "preset fedmf/world/deployed: "+mine) {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	_, out, _ := tacit("run", "-m", "fedmf", "-d", "world", "--explain")
@@ -53,8 +58,16 @@ func TestASavedPresetIsUsedAndNamed(t *testing.T) {
 	for _, c := range []struct {
 		words string
 		want  any
-	}{{"", "fedmf/world/deployed"}, {"--no-preset", nil}, {"--protocol paper", nil}, {"--preset " + filepath.Join(dir, "preset.toml") + " --protocol paper", "fedmf/world/deployed"}} {
-		words := append([]string{"run", "-m", "fedmf", "-d", "world", "--rounds", "2", "--no-references", "--format", "json"}, strings.Fields(c.words)...)
+	}{
+		{"", "fedmf/world/deployed"},
+		{"--no-preset", nil},
+		{"--protocol paper", nil},
+		{"--preset " + filepath.Join(dir, "preset.toml") + " --protocol paper", "fedmf/world/deployed"},
+	} {
+		words := append([]string{
+			"run", "-m", "fedmf", "-d", "world", "--rounds", "2", "--no-references", "--format",
+			"json",
+		}, strings.Fields(c.words)...)
 		_, out, errs := tacit(words...)
 		if got := decode(t, out)["data"].(map[string]any)["preset"]; got != c.want {
 			t.Errorf("with %q the preset is %v, want %v", c.words, got, c.want)
@@ -94,7 +107,10 @@ func TestBadSearchesExitWith2(t *testing.T) {
 
 // Stopped by Ctrl-C or killed, a search goes on to the answer it would have had.
 func TestAStoppedOrKilledSearchResumesToTheSameAnswer(t *testing.T) {
-	words := []string{"tune", "-m", "pfedrec", "-d", "world", "--world", "users=200,items=300,mean-rows=20", "--rounds", "60", "--trials", "30", "--format", "json"}
+	words := []string{
+		"tune", "-m", "pfedrec", "-d", "world", "--world", "users=200,items=300,mean-rows=20",
+		"--rounds", "60", "--trials", "30", "--format", "json",
+	}
 	whole := filepath.Join(t.TempDir(), "whole")
 	if code, _, errs := tacit(append(words, "-o", whole)...); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -104,7 +120,8 @@ func TestAStoppedOrKilledSearchResumesToTheSameAnswer(t *testing.T) {
 		part, out := interrupted(t, words, "trials.jsonl", 5, signal, exit)
 		if signal == syscall.SIGINT {
 			var v struct{ Error struct{ Code, Hint string } }
-			if err := json.Unmarshal([]byte(out), &v); err != nil || v.Error.Code != "stopped" || v.Error.Hint != "go on with: tacit tune --resume "+part {
+			if err := json.Unmarshal([]byte(out), &v); err != nil || v.Error.Code != "stopped" ||
+				v.Error.Hint != "go on with: tacit tune --resume "+part {
 				t.Errorf("stopped, it says %s", out)
 			}
 		}

@@ -37,7 +37,8 @@ func newClient() *http.Client {
 		CheckRedirect: checkRedirect,
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: dial.DialContext, ForceAttemptHTTP2: true,
-			TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: 30 * time.Second, IdleConnTimeout: 30 * time.Second,
+			TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
+			IdleConnTimeout:        30 * time.Second,
 			MaxResponseHeaderBytes: 1 << 16,
 		},
 	}
@@ -48,7 +49,8 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 		return final{fmt.Errorf("more than %d redirects", mostRedirect)}
 	}
 	if to.URL.Scheme != "https" && (via[0].URL.Scheme == "https" || to.URL.Scheme != "http") {
-		return final{fmt.Errorf("a redirect from %s to %s is not followed: want https", via[0].URL.Host, to.URL.Redacted())}
+		return final{fmt.Errorf("a redirect from %s to %s is not followed: want https", via[0].URL.Host,
+			to.URL.Redacted())}
 	}
 	return nil
 }
@@ -109,7 +111,8 @@ func (g *getter) left(part, address string) (int64, note) {
 		return 0, n
 	}
 	b, err := os.ReadFile(part + noteExt)
-	if err != nil || json.Unmarshal(b, &n) != nil || n.URL != address || n.Validator == "" || n.Total > 0 && st.Size() > n.Total {
+	if err != nil || json.Unmarshal(b, &n) != nil || n.URL != address || n.Validator == "" || n.Total > 0 &&
+		st.Size() > n.Total {
 		return 0, note{}
 	}
 	return st.Size(), n
@@ -198,7 +201,8 @@ func answer(resp *http.Response, have int64) (from, total int64, err error) {
 	case code == http.StatusPartialContent && have > 0:
 		first, all, ok := contentRange(resp.Header.Get("Content-Range"))
 		if !ok || first != have {
-			return 0, 0, fmt.Errorf("the server sends the range %q, want the bytes from %d on: %w", resp.Header.Get("Content-Range"), have, errChanged)
+			return 0, 0, fmt.Errorf("the server sends the range %q, want the bytes from %d on: %w",
+				resp.Header.Get("Content-Range"), have, errChanged)
 		}
 		return have, all, nil
 	case code == http.StatusRequestedRangeNotSatisfiable && have > 0:
@@ -212,7 +216,8 @@ func answer(resp *http.Response, have int64) (from, total int64, err error) {
 // contentRange reads "bytes 5-9/10"; all is 0 for "bytes 5-9/*".
 func contentRange(s string) (first, all int64, ok bool) {
 	var last int64
-	if n, err := fmt.Sscanf(s, "bytes %d-%d/%d", &first, &last, &all); n < 2 || n == 2 && !strings.HasSuffix(s, "/*") || n == 3 && err != nil {
+	if n, err := fmt.Sscanf(s, "bytes %d-%d/%d", &first, &last, &all); n < 2 || n == 2 &&
+		!strings.HasSuffix(s, "/*") || n == 3 && err != nil {
 		return 0, 0, false
 	}
 	return first, all, first >= 0 && last >= first && (all == 0 || last == all-1)
@@ -248,7 +253,8 @@ func (g *getter) save(body io.Reader, part string, have int64, n note) error {
 	for {
 		k, err := body.Read(buf)
 		if have += int64(k); have > g.mostArchive || n.Total > 0 && have > n.Total {
-			return final{errors.Join(fmt.Errorf("the server sends more than it said, want %s bytes", g.wantSize()), f.Truncate(0))}
+			return final{errors.Join(fmt.Errorf("the server sends more than it said, want %s bytes", g.wantSize()),
+				f.Truncate(0))}
 		}
 		if _, err := f.Write(buf[:k]); err != nil {
 			return final{err}

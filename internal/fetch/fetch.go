@@ -49,21 +49,22 @@ type Again struct {
 
 // Result is what was done.
 type Result struct {
-	Set         string   `json:"dataset"`
-	Already     bool     `json:"already_there"`
-	Folder      string   `json:"folder"`
-	Files       []string `json:"files"`
-	From        string   `json:"from,omitempty"`
-	Bytes       int64    `json:"bytes"`
-	Resumed     int64    `json:"resumed_bytes"` // of Bytes, those that an earlier call had left
-	SHA256      string   `json:"sha256,omitempty"`
-	Pinned      bool     `json:"pinned"` // the owner's sum is not known: this one is written down, and the next archive must have it
-	Users       int      `json:"users"`
-	Items       int      `json:"items"`
-	Rows        int      `json:"interactions"`
-	AsPublished bool     `json:"as_published"` // users, items and rows are those of the published files
-	Licence     string   `json:"licence"`
-	Home        string   `json:"home"`
+	Set     string   `json:"dataset"`
+	Already bool     `json:"already_there"`
+	Folder  string   `json:"folder"`
+	Files   []string `json:"files"`
+	From    string   `json:"from,omitempty"`
+	Bytes   int64    `json:"bytes"`
+	Resumed int64    `json:"resumed_bytes"` // of Bytes, those that an earlier call had left
+	SHA256  string   `json:"sha256,omitempty"`
+	// the owner's sum is not known: this one is written down, and the next archive must have it
+	Pinned      bool   `json:"pinned"`
+	Users       int    `json:"users"`
+	Items       int    `json:"items"`
+	Rows        int    `json:"interactions"`
+	AsPublished bool   `json:"as_published"` // users, items and rows are those of the published files
+	Licence     string `json:"licence"`
+	Home        string `json:"home"`
 }
 
 // Failed says why a set was not fetched and what to do. Input is true when what
@@ -116,8 +117,10 @@ func (g *getter) get(ctx context.Context) (*Result, error) {
 		return out, nil
 	}
 	if g.From == "" && g.Archive.URL == "" {
-		return nil, g.input(fmt.Errorf("the owner gives it out on a page and not at an address for programs: %s", g.Home),
-			"its terms: "+g.Licence+" Place "+g.Needs()+" in "+out.Folder+", or give its zip file: "+g.Retry+" --from FILE.zip")
+		return nil, g.input(fmt.Errorf("the owner gives it out on a page and not at an address for programs: %s",
+			g.Home),
+			"its terms: "+g.Licence+" Place "+g.Needs()+" in "+out.Folder+", or give its zip file: "+g.Retry+
+				" --from FILE.zip")
 	}
 	if err := os.MkdirAll(g.Dir, 0o755); err != nil {
 		return nil, g.input(err, "give another folder with --data-dir")
@@ -180,7 +183,8 @@ func (g *getter) mayUse(address string) error {
 	case g.From != "" && (isHere(u.Hostname()) || g.Archive.SHA256 != ""):
 		return nil
 	}
-	return fmt.Errorf("%s: plain http can be changed on the way, and the sum of this archive is not known; want https", address)
+	return fmt.Errorf("%s: plain http can be changed on the way, and the sum of this archive is not known; want https",
+		address)
 }
 
 func isHere(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
@@ -241,11 +245,13 @@ func (g *getter) checkSum(ctx context.Context, f *os.File, out *Result) error {
 		return g.stopOr(ctx, err, "give the zip file itself with --from")
 	}
 	out.Bytes, out.SHA256 = n, hex.EncodeToString(sum.Sum(nil))
-	want, hint := g.Archive.SHA256, "the download is damaged, or the archive is another one; try again, or look at "+g.Home
+	want, hint := g.Archive.SHA256, "the download is damaged, or the archive is another one; try again, or look at "+
+		g.Home
 	if out.Pinned = want == ""; out.Pinned && g.Archive.URL != "" {
 		file := filepath.Join(out.Folder, sumFile)
 		if b, err := os.ReadFile(file); err == nil && len(b) >= 64 {
-			want, hint = string(b[:64]), "the archive is not the one that this set was first fetched from; if its owner changed it, remove "+file+" and try again"
+			want, hint = string(b[:64]), "the archive is not the one that this set was first fetched from; if its "+
+				"owner changed it, remove "+file+" and try again"
 		}
 	}
 	if want != "" && want != out.SHA256 {
@@ -260,7 +266,8 @@ func (g *getter) byHand() string {
 	if g.Archive.URL == "" {
 		return "get the files from " + g.Home + " and place " + g.Needs() + " in " + dir
 	}
-	return "without a network: download " + g.Archive.URL + " elsewhere, bring it here, and type: " + g.Retry + " --from FILE.zip; or place " +
+	return "without a network: download " + g.Archive.URL + " elsewhere, bring it here, and type: " + g.Retry +
+		" --from FILE.zip; or place " +
 		g.Needs() + " in " + dir
 }
 

@@ -55,7 +55,8 @@ func mlArchive() []byte {
 	for range 40000 {
 		fmt.Fprintf(&rows, "%d\t%d\t%d\t%d\n", 1+r.Uint32n(900), 1+r.Uint32n(1600), 1+r.Uint32n(5), 8e8+r.Uint32n(9e7))
 	}
-	return zipOf(entry{name: "ml-100k/"}, entry{name: "ml-100k/README", text: "not needed"}, entry{name: "ml-100k/u.data", text: rows.String()},
+	return zipOf(entry{name: "ml-100k/"}, entry{name: "ml-100k/README", text: "not needed"},
+		entry{name: "ml-100k/u.data", text: rows.String()},
 		entry{name: "ml-100k/u.genre", text: "unknown|0\n"}, entry{name: "__MACOSX/ml-100k/u.data", text: "\x00"})
 }
 
@@ -81,7 +82,10 @@ func quick(t *testing.T, address string, archive []byte) *getter {
 	k := known(t, "ml-100k")
 	k.Archive = data.Archive{URL: "https://owner.invalid/ml-100k.zip", SHA256: sum(archive)}
 	return &getter{
-		Known: k, Options: Options{Dir: t.TempDir(), From: address, Tell: func(any) {}, Retry: "tacit data fetch ml-100k"},
+		Known: k, Options: Options{
+			Dir: t.TempDir(), From: address, Tell: func(any) {},
+			Retry: "tacit data fetch ml-100k",
+		},
 		client: newClient(), pause: time.Millisecond, stall: 5 * time.Minute, mostArchive: 1 << 24, mostFiles: 1 << 24,
 	}
 }
@@ -184,7 +188,8 @@ func TestASetIsFetchedWholeAndThenLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean(t, g, true, false)
-	if done != int64(len(body)) || total != done || r.Bytes != done || r.SHA256 != sum(body) || r.Pinned || r.Rows != 40000 || r.AsPublished {
+	if done != int64(len(body)) || total != done || r.Bytes != done || r.SHA256 != sum(body) || r.Pinned ||
+		r.Rows != 40000 || r.AsPublished {
 		t.Errorf("told of %d of %d bytes, got %+v", done, total, r)
 	}
 	var names []string
@@ -235,7 +240,8 @@ func TestWhatAnEarlierCallLeftIsUsed(t *testing.T) {
 	}
 	_, err := g.get(ctx)
 	var failed *Failed
-	if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) || !strings.Contains(failed.Hint, "bytes are kept; go on with: tacit data fetch ml-100k") {
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) || !strings.Contains(failed.Hint,
+		"bytes are kept; go on with: tacit data fetch ml-100k") {
 		t.Fatalf("got %v, %+v, want what is kept and how to go on", err, failed)
 	}
 	clean(t, g, false, true)
@@ -304,7 +310,8 @@ func TestWrongSumsAreSaidAndTheFileIsGone(t *testing.T) {
 	body := mlArchive()
 	g := quick(t, serve(t, &mirror{body: append(body[:len(body):len(body)], 0), tag: `"a"`}), body)
 	_, err := g.get(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "want "+sum(body)) || !strings.Contains(err.Error(), "the sha256 is "+sum(append(body[:len(body):len(body)], 0))) {
+	if err == nil || !strings.Contains(err.Error(), "want "+sum(body)) || !strings.Contains(err.Error(),
+		"the sha256 is "+sum(append(body[:len(body):len(body)], 0))) {
 		t.Fatalf("got %v, want both sums", err)
 	}
 	clean(t, g, false, false)
@@ -312,13 +319,15 @@ func TestWrongSumsAreSaidAndTheFileIsGone(t *testing.T) {
 
 func TestServersThatRefuseAreQuoted(t *testing.T) {
 	for status, want := range map[int]string{
-		404: "404 Not Found", 403: "403 Forbidden", 503: "cannot be downloaded: the server answers 503 Service Unavailable",
+		404: "404 Not Found", 403: "403 Forbidden", 503: "cannot be downloaded: the server answers 503 Service " +
+			"Unavailable",
 	} {
 		m := &mirror{status: status}
 		g := quick(t, serve(t, m), nil)
 		_, err := g.get(t.Context())
 		var failed *Failed
-		if !errors.As(err, &failed) || failed.Input || !strings.Contains(err.Error(), want) || !strings.Contains(failed.Hint, "--from FILE.zip") {
+		if !errors.As(err, &failed) || failed.Input || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(failed.Hint, "--from FILE.zip") {
 			t.Errorf("%d: got %v", status, err)
 		}
 		if n := map[bool]int{true: mostTries, false: 1}[status >= 500]; len(m.asked) != n {
@@ -360,13 +369,17 @@ func TestASlowServerIsWaitedFor(t *testing.T) {
 }
 
 func TestWithoutANetworkTheWayByHandIsSaid(t *testing.T) {
-	g := quick(t, "http://127.0.0.1:1/x.zip", nil) // a port that refuses, and that is not given to whoever asks for a free one
+	// a port that refuses, and that is not given to whoever asks for a free one
+	g := quick(t, "http://127.0.0.1:1/x.zip", nil)
 	_, err := g.get(t.Context())
 	var failed *Failed
 	if !errors.As(err, &failed) || failed.Input {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"https://owner.invalid/ml-100k.zip", "tacit data fetch ml-100k --from FILE.zip", filepath.Join(g.Dir, "ml-100k"), "u.data"} {
+	for _, want := range []string{
+		"https://owner.invalid/ml-100k.zip", "tacit data fetch ml-100k --from FILE.zip",
+		filepath.Join(g.Dir, "ml-100k"), "u.data",
+	} {
 		if !strings.Contains(failed.Hint, want) {
 			t.Errorf("the hint does not say %q: %s", want, failed.Hint)
 		}

@@ -67,7 +67,8 @@ func TestASumThatIsNotKnownIsWrittenDownAndHeldTo(t *testing.T) {
 	}
 	_, err = get(other)
 	var failed *Failed
-	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "want "+sum(first)) || !strings.Contains(failed.Hint, sumFile) {
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "want "+sum(first)) || !strings.Contains(failed.Hint,
+		sumFile) {
 		t.Errorf("another archive: %v", err)
 	}
 	if s, err := data.Open(os.DirFS(dir), "filmtrust", data.Options{}); err != nil || len(s.Item) != 3 {
@@ -78,11 +79,13 @@ func TestASumThatIsNotKnownIsWrittenDownAndHeldTo(t *testing.T) {
 func TestOneFetchServesBothReadingsAndKeepsWhatIsThere(t *testing.T) {
 	tags := "userID\tartistID\ttagID\tday\tmonth\tyear\n" + strings.Repeat("1\t2\t3\t1\t4\t2009\n", 5)
 	plays := "userID\tartistID\tweight\n" + strings.Repeat("1\t2\t3\n", 10)
-	archive := zipOf(entry{name: "user_taggedartists.dat", text: tags}, entry{name: "user_artists.dat", text: plays}, entry{name: "artists.dat", text: "id\tname\n2\tB\n"})
+	archive := zipOf(entry{name: "user_taggedartists.dat", text: tags}, entry{name: "user_artists.dat", text: plays},
+		entry{name: "artists.dat", text: "id\tname\n2\tB\n"})
 	k, dir := known(t, "lastfm-2k-artists"), t.TempDir()
 	k.Archive.SHA256 = sum(archive)
 	own := filepath.Join(dir, "lastfm-2k", "artists.dat")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(own), 0o700), os.WriteFile(own, []byte("id\tname\n2\tMine\n"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(own), 0o700), os.WriteFile(own, []byte("id\tname\n2\tMine\n"),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Get(t.Context(), k, Options{Dir: dir, From: write(t, "l.zip", archive)}); err != nil {
@@ -101,14 +104,17 @@ func TestSetsWithoutAnAddressSayWhereAndWhat(t *testing.T) {
 		k, dir := known(t, name), t.TempDir()
 		_, err := Get(t.Context(), k, Options{Dir: dir})
 		var failed *Failed
-		if !errors.As(err, &failed) || !failed.Input || !strings.Contains(err.Error(), k.Home) || !strings.Contains(failed.Hint, "Place "+k.Needs()+" in "+filepath.Join(dir, k.Folder)) {
+		if !errors.As(err, &failed) || !failed.Input || !strings.Contains(err.Error(), k.Home) ||
+			!strings.Contains(failed.Hint, "Place "+k.Needs()+" in "+filepath.Join(dir, k.Folder)) {
 			t.Errorf("%s: got %v, %+v", name, err, failed)
 		}
 	}
 	// The archive that a user got there can be given.
 	row := "2000-11-01;1;A;B;1;2;3;4;5\n"
-	archive := write(t, "a.zip", zipOf(entry{name: "t/D11", text: row}, entry{name: "t/D12", text: row}, entry{name: "t/D01", text: row}, entry{name: "t/D02", text: row}))
-	if r, err := Get(t.Context(), known(t, "tafeng"), Options{Dir: t.TempDir(), From: archive}); err != nil || r.Rows != 4 {
+	archive := write(t, "a.zip", zipOf(entry{name: "t/D11", text: row}, entry{name: "t/D12", text: row},
+		entry{name: "t/D01", text: row}, entry{name: "t/D02", text: row}))
+	if r, err := Get(t.Context(), known(t, "tafeng"), Options{Dir: t.TempDir(), From: archive}); err != nil ||
+		r.Rows != 4 {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
@@ -176,7 +182,8 @@ func TestRedirectsNeverLeaveHTTPS(t *testing.T) {
 func TestContentRangesAreReadOrRefused(t *testing.T) {
 	for s, want := range map[string]string{
 		"bytes 5-9/10": "5 10 true", "bytes 0-0/1": "0 1 true", "bytes 5-9/*": "5 0 true",
-		"bytes 5-8/10": "", "bytes 9-5/10": "", "bytes -5-9/10": "", "bytes */10": "", "": "", "bytes 5-9": "", "bytes 5-9/x": "", "items 5-9/10": "",
+		"bytes 5-8/10": "", "bytes 9-5/10": "", "bytes -5-9/10": "", "bytes */10": "", "": "", "bytes 5-9": "",
+		"bytes 5-9/x": "", "items 5-9/10": "",
 	} {
 		first, all, ok := contentRange(s)
 		if got := map[bool]string{true: fmt.Sprint(first, all, ok)}[ok]; got != want {
@@ -192,13 +199,22 @@ func TestArchivesThatLeadElsewhereAreRefusedWhole(t *testing.T) {
 		entries []entry
 		want    string
 	}{
-		"out of the folder":    {[]entry{{name: "../ratings.txt", text: rows}}, "want paths within it"},
-		"deep out":             {[]entry{{name: "a/../../ratings.txt", text: rows}}, "want paths within it"},
-		"absolute":             {[]entry{{name: "/etc/ratings.txt", text: rows}}, "want paths within it"},
-		"Windows":              {[]entry{{name: `..\ratings.txt`, text: rows}}, "want paths within it"},
-		"elsewhere beside":     {[]entry{{name: "ratings.txt", text: rows}, {name: "../x", text: "y"}}, "want paths within it"},
-		"a link":               {[]entry{{name: "ratings.txt", text: "/etc/passwd", mode: os.ModeSymlink}}, "no plain file"},
-		"twice":                {[]entry{{name: "a/ratings.txt", text: rows}, {name: "b/ratings.txt", text: rows}}, "twice"},
+		"out of the folder": {[]entry{{name: "../ratings.txt", text: rows}}, "want paths within it"},
+		"deep out":          {[]entry{{name: "a/../../ratings.txt", text: rows}}, "want paths within it"},
+		"absolute":          {[]entry{{name: "/etc/ratings.txt", text: rows}}, "want paths within it"},
+		"Windows":           {[]entry{{name: `..\ratings.txt`, text: rows}}, "want paths within it"},
+		"elsewhere beside": {
+			[]entry{{name: "ratings.txt", text: rows}, {name: "../x", text: "y"}},
+			"want paths within it",
+		},
+		"a link": {
+			[]entry{{name: "ratings.txt", text: "/etc/passwd", mode: os.ModeSymlink}},
+			"no plain file",
+		},
+		"twice": {
+			[]entry{{name: "a/ratings.txt", text: rows}, {name: "b/ratings.txt", text: rows}},
+			"twice",
+		},
 		"a bomb":               {[]entry{{name: "ratings.txt", text: big}}, "unpacks to more than the 100000 bytes"},
 		"nothing that is used": {[]entry{{name: "README", text: rows}}, ""},
 	} {

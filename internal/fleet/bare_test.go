@@ -56,7 +56,8 @@ func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
 			}
 			least := int64(0)
 			for k := range s.Rounds {
-				least += int64(split.Users() * want.Fleet.Plan.PackedBytes(k, 17)) // of the smallest modulus of a bucket
+				// of the smallest modulus of a bucket
+				least += int64(split.Users() * want.Fleet.Plan.PackedBytes(k, 17))
 			}
 			if sent := f.Stats().Bytes; sent < least {
 				t.Errorf("devices have sent %d bytes, and whole tables are %d or more", sent, least)
@@ -94,7 +95,8 @@ func TestMasksWithoutAPromiseLoseDevicesAtEveryStep(t *testing.T) {
 		s.Deadline = max(2*time.Second, pace(t, split, s))
 		r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 		var acked sum
-		r.run(func(c *fleet.Config) { c.Leave, c.Acked = [4]float64{0.04, 0.04, 0.04, 0.04}, acked.add }, uint32(s.Rounds))
+		r.run(func(c *fleet.Config) { c.Leave, c.Acked = [4]float64{0.04, 0.04, 0.04, 0.04}, acked.add },
+			uint32(s.Rounds))
 		s.Masked = false
 		run := simulation(t, split, s)
 		var came [][]uint32
@@ -108,7 +110,8 @@ func TestMasksWithoutAPromiseLoseDevicesAtEveryStep(t *testing.T) {
 			n += len(c.Seats)
 		}
 		if n == s.Rounds*split.Users() || acked.n() > n {
-			t.Errorf("bucket %d: %d reports are in sums, %d were acknowledged, and some devices have left", bucket, n, acked.n())
+			t.Errorf("bucket %d: %d reports are in sums, %d were acknowledged, and some devices have left", bucket, n,
+				acked.n())
 		}
 		run.Engine.Who = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
 		same(t, r.newest(), finished(t, run))

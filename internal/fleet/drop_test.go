@@ -28,6 +28,7 @@ func TestWhoVanishesIsInNoSum(t *testing.T) {
 	}
 	// Of 120 about 60; the draws are fixed by the seed, and a slow machine only loses more.
 	if all := s.Rounds * split.Users(); n == 0 || n > all*2/3 || n != acked.n() {
-		t.Errorf("%d of %d reports are in sums, and %d were acknowledged, where half of the devices vanish", n, all, acked.n())
+		t.Errorf("%d of %d reports are in sums, and %d were acknowledged, where half of the devices vanish", n, all,
+			acked.n())
 	}
 }

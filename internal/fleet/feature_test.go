@@ -25,8 +25,14 @@ func described(t testing.TB) *data.Split {
 	const users, items, each = 8, 30, 9
 	s := &data.Set{NItem: items, Start: []int{0}, Meta: data.Info{Name: "described", TimeKind: data.OrderOnly}}
 	f := &s.Meta.Features
-	f.User = []rows.Column{{Name: "age", Card: 3, Names: []string{"young", "old", "unknown"}}, {Name: "gender", Card: 2, Names: []string{"F", "M"}}}
-	f.Item = []rows.Column{{Name: "genre", Card: 4, Start: []uint32{0}, Names: []string{"drama", "comedy", "war", "noir"}}, {Name: "size"}, {Name: "cost", Card: 2, Names: []string{"free", "paid"}}}
+	f.User = []rows.Column{
+		{Name: "age", Card: 3, Names: []string{"young", "old", "unknown"}},
+		{Name: "gender", Card: 2, Names: []string{"F", "M"}},
+	}
+	f.Item = []rows.Column{{Name: "genre", Card: 4, Start: []uint32{0}, Names: []string{
+		"drama", "comedy", "war",
+		"noir",
+	}}, {Name: "size"}, {Name: "cost", Card: 2, Names: []string{"free", "paid"}}}
 	f.Row = []rows.Column{{Name: "daytime", Card: 3, Names: []string{"morning", "evening", "unknown"}}}
 	for i := range uint32(items) {
 		f.Item[0].Code = append(f.Item[0].Code, i%4)
@@ -91,7 +97,8 @@ func (r *rig) single(u int, tell func(events []device.Event, features map[string
 			o.Key = key
 			return rpc.Dial(o)
 		},
-		Vault: device.InMemory(), Blobs: device.NewCache(), Host: &device.Host{}, Token: r.token, Seat: &seat, Rehearsal: true,
+		Vault: device.InMemory(), Blobs: device.NewCache(), Host: &device.Host{}, Token: r.token, Seat: &seat,
+		Rehearsal: true,
 	})
 	if err == nil {
 		err = errors.Join(d.Replace(events), d.Describe(features))
@@ -180,11 +187,23 @@ func TestWrongFeaturesAreRefusedWithWhatThereIs(t *testing.T) {
 		tell func(events []device.Event, features map[string]string)
 		want string
 	}{
-		"a category":    {func(_ []device.Event, f map[string]string) { f["age"] = "99" }, `age = "99": want one of old, unknown, young`},
-		"a name":        {func(_ []device.Event, f map[string]string) { f["size"] = "9" }, `no feature "size" of users: want age, gender`},
-		"nothing":       {func(_ []device.Event, f map[string]string) { delete(f, "gender") }, "gender was not told, and no category stands for that: want one of F, M"},
-		"a silent age":  {func(_ []device.Event, f map[string]string) { delete(f, "age") }, ""},
-		"a wrong time":  {func(e []device.Event, _ map[string]string) { e[2].With = "daytime=noon" }, `daytime = "noon": want one of evening, morning, unknown`},
+		"a category": {
+			func(_ []device.Event, f map[string]string) { f["age"] = "99" },
+			`age = "99": want one of old, unknown, young`,
+		},
+		"a name": {
+			func(_ []device.Event, f map[string]string) { f["size"] = "9" },
+			`no feature "size" of users: want age, gender`,
+		},
+		"nothing": {
+			func(_ []device.Event, f map[string]string) { delete(f, "gender") },
+			"gender was not told, and no category stands for that: want one of F, M",
+		},
+		"a silent age": {func(_ []device.Event, f map[string]string) { delete(f, "age") }, ""},
+		"a wrong time": {
+			func(e []device.Event, _ map[string]string) { e[2].With = "daytime=noon" },
+			`daytime = "noon": want one of evening, morning, unknown`,
+		},
 		"another thing": {func(e []device.Event, _ map[string]string) { e[2].With = "mood=good" }, ""},
 	} {
 		seat++
@@ -193,7 +212,8 @@ func TestWrongFeaturesAreRefusedWithWhatThereIs(t *testing.T) {
 		if err == nil {
 			_, err = d.Recommend(3)
 		}
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, device.ErrFeatures) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, device.ErrFeatures) ||
+			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -226,7 +246,8 @@ func TestAddedItemsHaveFeatures(t *testing.T) {
 		}
 	}
 	// Item 21 is comedy and war, of size 1/5, and paid.
-	if err := errors.Join(add("like 21", "genre", "comedy|war", "size", "0.2", "cost", "paid"), add("plain")); err != nil {
+	if err := errors.Join(add("like 21", "genre", "comedy|war", "size", "0.2", "cost", "paid"),
+		add("plain")); err != nil {
 		t.Fatal(err)
 	}
 	scores := map[string]float32{}

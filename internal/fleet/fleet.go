@@ -32,11 +32,13 @@ type Config struct {
 	Seed      uint64
 
 	Arrive time.Duration // devices come for the first time within so long
-	Comes  time.Duration // the device in the middle comes by itself once in so long, eager ones more often (round.Eager); 0 for when the coordinator says
-	Drop   float64       // share that vanishes in a round: computes, and sends nothing
-	Leave  [4]float64    // share that leaves a masked round before step 0, 1, 2, 3
-	Slow   time.Duration // what a device waits before it sends, on average
-	Lie    float64       // share of devices that send what they must not
+	// the device in the middle comes by itself once in so long, eager ones more often
+	// (round.Eager); 0 for when the coordinator says
+	Comes time.Duration
+	Drop  float64       // share that vanishes in a round: computes, and sends nothing
+	Leave [4]float64    // share that leaves a masked round before step 0, 1, 2, 3
+	Slow  time.Duration // what a device waits before it sends, on average
+	Lie   float64       // share of devices that send what they must not
 
 	// Acked, if set, hears of every report that was acknowledged, from many goroutines, and
 	// Late of every one that came when the round, or a masked attempt, was over or full; it
@@ -74,10 +76,11 @@ type Fleet struct {
 
 	enrolled, trained, counted, closed, evaluated, errors, bytes atomic.Int64
 	model                                                        atomic.Uint64
-	over                                                         chan struct{} // closed when a device has a model with all rounds
-	once                                                         sync.Once
-	mu                                                           sync.Mutex
-	refused                                                      map[string]int64
+	// closed when a device has a model with all rounds
+	over    chan struct{}
+	once    sync.Once
+	mu      sync.Mutex
+	refused map[string]int64
 }
 
 type member struct {
@@ -115,7 +118,10 @@ func New(cfg Config) (*Fleet, error) {
 		seat := uint32(u)
 		m.Device, err = device.Open(device.Options{
 			Dial:  func(key ed25519.PrivateKey) (device.Conn, error) { return f.dial(m, key) },
-			Vault: device.InMemory(), Blobs: f.blobs, Host: f.hosts[u%len(f.hosts)], Source: &source{split: cfg.Split, user: u},
+			Vault: device.InMemory(), Blobs: f.blobs, Host: f.hosts[u%len(f.hosts)], Source: &source{
+				split: cfg.Split,
+				user:  u,
+			},
 			Token: cfg.Token, Seat: &seat, Rehearsal: cfg.Rehearsal, HoldOut: true,
 		})
 		if err != nil {
@@ -230,8 +236,9 @@ func (f *Fleet) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := Stats{
-		Enrolled: f.enrolled.Load(), Trained: f.trained.Load(), Counted: f.counted.Load(), Closed: f.closed.Load(), Evaluated: f.evaluated.Load(),
-		Errors: f.errors.Load(), Refused: map[string]int64{}, Bytes: f.bytes.Load(), Model: f.model.Load(),
+		Enrolled: f.enrolled.Load(), Trained: f.trained.Load(), Counted: f.counted.Load(), Closed: f.closed.Load(),
+		Evaluated: f.evaluated.Load(),
+		Errors:    f.errors.Load(), Refused: map[string]int64{}, Bytes: f.bytes.Load(), Model: f.model.Load(),
 	}
 	for k, v := range f.refused {
 		s.Refused[k] = v

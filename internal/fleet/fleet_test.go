@@ -59,8 +59,9 @@ const patience = 5 * time.Minute
 func settings(s *data.Split, name string, params ...string) coordinator.Settings {
 	out := coordinator.Settings{
 		Name: "a rehearsal", Method: name, Params: map[string]string{}, Rounds: 4, Batch: 64, Negatives: 4, Keep: "f32",
-		Cohort: round.Cohort{Kind: "all"}, Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1}, Devices: s.Users(),
-		Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7, Bits: 24,
+		Cohort: round.Cohort{Kind: "all"}, Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
+		Devices: s.Users(),
+		Goal:    1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7, Bits: 24,
 	}
 	for i := 0; i < len(params); i += 2 {
 		out.Params[params[i]] = params[i+1]
@@ -192,7 +193,8 @@ func simulation(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Ru
 	t.Helper()
 	var o sim.Options
 	param.Defaults(&o)
-	o.Rounds, o.Batch, o.Negatives, o.Cohort, o.Server, o.DP, o.Keep = s.Rounds, s.Batch, s.Negatives, s.Cohort, s.Server, s.DP, s.Keep
+	o.Rounds, o.Batch, o.Negatives, o.Cohort, o.Server, o.DP, o.Keep = s.Rounds, s.Batch, s.Negatives, s.Cohort,
+		s.Server, s.DP, s.Keep
 	o.EvalEvery, o.Sums, o.Bits = s.Rounds, "integer", s.Bits
 	if s.Masked {
 		o.Secagg = "on"
@@ -377,7 +379,8 @@ func TestACoordinatorLivesOn(t *testing.T) {
 	r := open(t, dir, split, &s)
 	ctx := context.Background()
 	items := []*pb.Item{{Id: "new", Title: "A new film"}, {Id: "3", Retired: true}}
-	if got, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: items}); err != nil || got.Added != 1 || got.Changed != 1 {
+	if got, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: items}); err != nil || got.Added != 1 ||
+		got.Changed != 1 {
 		t.Fatalf("items: %v, %v", got, err)
 	}
 	f := r.run(nil, uint32(s.Rounds))

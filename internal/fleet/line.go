@@ -57,7 +57,10 @@ func (l *line) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRe
 		l.read = stamp(t.Round, t.Attempt)
 	}
 	if t != nil && l.gone == stamp(t.Round, t.Attempt) { // it stays away until the next round
-		return &pb.CheckInResponse{Manifest: out.Manifest, What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 200, Why: "vanished"}}}, nil
+		return &pb.CheckInResponse{
+			Manifest: out.Manifest,
+			What:     &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 200, Why: "vanished"}},
+		}, nil
 	}
 	return out, nil
 }

@@ -79,7 +79,8 @@ func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version u
 	var got [metrics.ReadoutNumbers]float64
 	for i, x := range sum {
 		v := []int64{int64(math.Round(float64(x) / whole * fine))}
-		privacy.NewSource(round.Rehearsed(s.Seed, privacy.Node{Tree: -2, Index: s.Rounds - 1}, i)).AddGauss(int64(math.Ceil(noise*(fine+1))), v)
+		privacy.NewSource(round.Rehearsed(s.Seed, privacy.Node{Tree: -2, Index: s.Rounds - 1},
+			i)).AddGauss(int64(math.Ceil(noise*(fine+1))), v)
 		got[i] = float64(v[0]) / fine
 	}
 	n := got[0]
@@ -87,7 +88,10 @@ func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version u
 		n = float64(split.Users())
 	}
 	share := func(x float64) float64 { return math.Round(x/n*1e4) / 1e4 }
-	out := coordinator.Readout{Round: s.Rounds, Version: version, Devices: math.Round(n), HR10: share(got[1]), NDCG10: share(got[2]), Noise: noise, Share: share(noise)}
+	out := coordinator.Readout{
+		Round: s.Rounds, Version: version, Devices: math.Round(n), HR10: share(got[1]),
+		NDCG10: share(got[2]), Noise: noise, Share: share(noise),
+	}
 	if out.Popular = !s.DP.On(); out.Popular {
 		out.PopHR10, out.PopNDCG10 = share(got[4]), share(got[5])
 	}

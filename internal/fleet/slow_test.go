@@ -20,7 +20,10 @@ func TestSlowClientsHoldNothingUp(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Rounds = 8
-	r := openWith(t, filepath.Join(t.TempDir(), "state"), split, &s, rpc.Limits{AddressRate: -1, KeyRate: 1000, Grace: 700 * time.Millisecond, LeastRate: 1 << 10})
+	r := openWith(t, filepath.Join(t.TempDir(), "state"), split, &s, rpc.Limits{
+		AddressRate: -1, KeyRate: 1000,
+		Grace: 700 * time.Millisecond, LeastRate: 1 << 10,
+	})
 	address := strings.TrimPrefix(r.opt.URL, "http://")
 	const each = 50
 	var cut atomic.Int64
@@ -35,7 +38,8 @@ func TestSlowClientsHoldNothingUp(t *testing.T) {
 		say := ""
 		switch i % 3 {
 		case 0: // a body that does not come to its end
-			say = fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nContent-Length: 400\r\n\r\n", pbconnect.FederationHelloProcedure)
+			say = fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nContent-Length: "+
+				"400\r\n\r\n", pbconnect.FederationHelloProcedure)
 		case 1: // a header that does not
 			say = "POST /"
 		}

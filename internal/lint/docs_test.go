@@ -34,12 +34,14 @@ func TestDecisionsFillOnePage(t *testing.T) {
 		for _, section := range []string{"Context", "Choice", "Price", "What would change our mind"} {
 			at := strings.Index(s.text, "\n## "+section+"\n")
 			if at < last {
-				t.Errorf("%s: section `## %s` is missing or out of order; the order is Context, Choice, Price, What would change our mind", s.name, section)
+				t.Errorf("%s: section `## %s` is missing or out of order; the order is Context, Choice, Price, What "+
+					"would change our mind", s.name, section)
 			}
 			last = max(last, at)
 		}
 		if n := strings.Count(s.text, "\n"); n > page {
-			t.Errorf("%s has %d lines, a decision is one page of at most %d; keep what a reader needs to change our mind", s.name, n, page)
+			t.Errorf("%s has %d lines, a decision is one page of at most %d; keep what a reader needs to change our "+
+				"mind", s.name, n, page)
 		}
 	}
 }
@@ -126,7 +128,8 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 	}
 	for _, m := range named {
 		if !have[m[1]] {
-			t.Errorf("docs/threat-model.md names `%s`, which is not there; name the test that shows the claim, as `privacy: TestName`", m[1])
+			t.Errorf("docs/threat-model.md names `%s`, which is not there; name the test that shows the claim, as "+
+				"`privacy: TestName`", m[1])
 		}
 	}
 	for _, item := range regexp.MustCompile(`(?m)^- .*(\n  .*)*`).FindAllString(string(b), -1) {

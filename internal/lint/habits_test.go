@@ -16,7 +16,8 @@ func TestNothingRunsBeforeMain(t *testing.T) {
 	for _, s := range every(t, goFile) {
 		for _, d := range s.ast.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-				t.Errorf("%s:%d: no init functions: they run in an order nobody sees; call it from where it is needed, or write a table", s.name, s.line(f.Pos()))
+				t.Errorf("%s:%d: no init functions: they run in an order nobody sees; call it from where it is "+
+					"needed, or write a table", s.name, s.line(f.Pos()))
 			}
 		}
 	}
@@ -26,12 +27,14 @@ func TestLibrariesNeitherPrintNorLog(t *testing.T) {
 	for _, s := range every(t, library) {
 		for _, spec := range s.ast.Imports {
 			if p, _ := strconv.Unquote(spec.Path.Value); within(p, "log") {
-				t.Errorf("%s imports %s: libraries have no logger; return an error, or an event that the caller may tell", s.name, p)
+				t.Errorf("%s imports %s: libraries have no logger; return an error, or an event that the caller may "+
+					"tell", s.name, p)
 			}
 		}
 		calls(s, func(pkg, name string, c *ast.CallExpr) {
 			if pkg == "fmt" && strings.HasPrefix(name, "Print") || pkg == "" && (name == "print" || name == "println") {
-				t.Errorf("%s:%d: only cmd prints; return the text, or write to an io.Writer that the caller gives", s.name, s.line(c.Pos()))
+				t.Errorf("%s:%d: only cmd prints; return the text, or write to an io.Writer that the caller gives",
+					s.name, s.line(c.Pos()))
 			}
 		})
 	}
@@ -41,7 +44,8 @@ func TestSkippedTestsSayWhy(t *testing.T) {
 	for _, s := range every(t, goFile) {
 		calls(s, func(pkg, name string, c *ast.CallExpr) {
 			if slices.Contains(list("t b f tb"), pkg) && len(c.Args) == 0 && (name == "Skip" || name == "SkipNow") {
-				t.Errorf("%s:%d: a test that is skipped says why and how to run it: give %s.Skip a text", s.name, s.line(c.Pos()), pkg)
+				t.Errorf("%s:%d: a test that is skipped says why and how to run it: give %s.Skip a text", s.name,
+					s.line(c.Pos()), pkg)
 			}
 		})
 	}
@@ -64,7 +68,8 @@ func TestNoPathOfAMachineIsWritten(t *testing.T) {
 	for _, s := range every(t, anyFile) {
 		for n, line := range numbered(s) {
 			if machine.MatchString(line) {
-				t.Errorf("%s:%d: names a folder of one machine; use a path relative to the repository, $TACIT_DATA or a temporary folder: %s", s.name, n, strings.TrimSpace(line))
+				t.Errorf("%s:%d: names a folder of one machine; use a path relative to the repository, $TACIT_DATA "+
+					"or a temporary folder: %s", s.name, n, strings.TrimSpace(line))
 			}
 		}
 	}
@@ -97,7 +102,8 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 			want = "Command " + path.Base(pkg) + " "
 		}
 		if !strings.HasPrefix(doc[pkg], want) {
-			t.Errorf("%s has no package comment that starts with %q; say what it is, what it never does, and its one convention", pkg, want)
+			t.Errorf("%s has no package comment that starts with %q; say what it is, what it never does, and its "+
+				"one convention", pkg, want)
 		}
 	}
 }
@@ -117,7 +123,8 @@ func TestErrorsAreLowerCaseAndSayTheRule(t *testing.T) {
 				t.Fatal(err)
 			}
 			if capitalised(text) {
-				t.Errorf("%s:%d: error text starts with a capital: %q; it stands in the middle of a sentence", s.name, s.line(c.Pos()), text)
+				t.Errorf("%s:%d: error text starts with a capital: %q; it stands in the middle of a sentence", s.name,
+					s.line(c.Pos()), text)
 			}
 			if strings.Contains(strings.ToLower(text), "failed to") {
 				t.Errorf("%s:%d: error text says \"failed to\": %q; say the thing, its value, the rule and the way out", s.name, s.line(c.Pos()), text)
@@ -131,7 +138,8 @@ func TestErrorsAreLowerCaseAndSayTheRule(t *testing.T) {
 func capitalised(text string) bool {
 	word, _, _ := strings.Cut(text, " ")
 	rs := []rune(strings.TrimRight(word, ".,:;"))
-	return len(rs) > 1 && unicode.IsUpper(rs[0]) && !slices.ContainsFunc(rs[1:], func(r rune) bool { return !unicode.IsLower(r) })
+	return len(rs) > 1 && unicode.IsUpper(rs[0]) &&
+		!slices.ContainsFunc(rs[1:], func(r rune) bool { return !unicode.IsLower(r) })
 }
 
 func TestEveryDependencyHasItsReason(t *testing.T) {
@@ -142,7 +150,8 @@ func TestEveryDependencyHasItsReason(t *testing.T) {
 	for _, mod := range every(t, func(s *source) bool { return path.Base(s.name) == "go.mod" }) {
 		for _, dep := range dependencies(mod.text, imported(t)) {
 			if !strings.Contains(reasons.String(), dep) {
-				t.Errorf("%s needs %s, and no page of docs/adr names it; write there why, instead of what, and what would change our mind", mod.name, dep)
+				t.Errorf("%s needs %s, and no page of docs/adr names it; write there why, instead of what, and what "+
+					"would change our mind", mod.name, dep)
 			}
 		}
 	}
@@ -185,7 +194,8 @@ func dependencies(mod string, imports []string) []string {
 			kind, rest = f[0], f[1:]
 		}
 		used := func(p string) bool { return within(p, rest[0]) }
-		if kind == "tool" || kind == "require" && (!strings.Contains(line, "// indirect") || slices.ContainsFunc(imports, used)) {
+		if kind == "tool" || kind == "require" && (!strings.Contains(line, "// indirect") ||
+			slices.ContainsFunc(imports, used)) {
 			out = append(out, rest[0])
 		}
 	}
@@ -193,7 +203,8 @@ func dependencies(mod string, imports []string) []string {
 }
 
 func TestDependenciesAreReadFromGoMod(t *testing.T) {
-	mod := "module x\n\ngo 1.26.0\n\nrequire a.b/c v1.0.0\n\nrequire (\n\td.e/f v1.2.3\n\tg.h/i v0.0.1 // indirect\n\tq.r/s v1.0.0 // indirect\n)\n\n" +
+	mod := "module x\n\ngo 1.26.0\n\nrequire a.b/c v1.0.0\n\nrequire (\n\td.e/f v1.2.3\n\tg.h/i v0.0.1 // " +
+		"indirect\n\tq.r/s v1.0.0 // indirect\n)\n\n" +
 		"tool j.k/l/cmd/m\n\ntool (\n\tn.o/p\n)\n"
 	got := dependencies(mod, list("fmt q.r/s/t g.h/in"))
 	if want := list("a.b/c d.e/f q.r/s j.k/l/cmd/m n.o/p"); !slices.Equal(got, want) {

@@ -39,31 +39,44 @@ var table = map[string]row{
 	"privacy":                   {pure: true, may: list("privacy/account param privacy/secagg")},
 	"internal/engine/local":     {pure: true, may: list("method internal/base/rows vec internal/base/rng privacy")},
 
-	"internal/engine/round":    {may: list("privacy/account internal/engine/aggregate method privacy internal/base/rows vec internal/base/rng internal/atomicfile")},
-	"sim":                      {may: list("privacy/account privacy privacy/secagg internal/engine/round internal/engine/local data internal/base/metrics internal/engine/aggregate method internal/base/rows vec internal/base/rng")},
-	"internal/study/reference": {may: list("sim data internal/base/metrics internal/engine/local method methods param internal/base/rows vec internal/base/rng")},
+	"internal/engine/round": {may: list("privacy/account internal/engine/aggregate method privacy " +
+		"internal/base/rows vec internal/base/rng internal/atomicfile")},
+	"sim": {may: list("privacy/account privacy privacy/secagg internal/engine/round " +
+		"internal/engine/local data internal/base/metrics internal/engine/aggregate method internal/base/rows vec internal/base/rng")},
+	"internal/study/reference": {may: list("sim data internal/base/metrics internal/engine/local method methods " +
+		"param internal/base/rows vec internal/base/rng")},
 
-	"wire":                  {pure: true, may: list("internal/base/rows privacy/secagg privacy internal/pb"), out: list("google.golang.org/protobuf/proto google.golang.org/protobuf/encoding/protowire")},
-	"internal/pb":           {pure: true, may: none, out: list("google.golang.org/protobuf/reflect/protoreflect google.golang.org/protobuf/runtime/protoimpl")},
+	"wire": {
+		pure: true, may: list("internal/base/rows privacy/secagg privacy internal/pb"),
+		out: list("google.golang.org/protobuf/proto google.golang.org/protobuf/encoding/protowire"),
+	},
+	"internal/pb": {pure: true, may: none, out: list("google.golang.org/protobuf/reflect/protoreflect " +
+		"google.golang.org/protobuf/runtime/protoimpl")},
 	"internal/pb/pbconnect": {may: list("internal/pb")},
 	"internal/rpc":          {may: list("wire internal/pb internal/pb/pbconnect")},
 	"internal/pb/gen":       {may: none},
 
-	"device":             {may: list("internal/engine/local wire internal/pb internal/rpc methods method param internal/base/rows privacy privacy/secagg internal/base/metrics internal/base/rng vec")},
+	"device": {may: list("internal/engine/local wire internal/pb internal/rpc methods method param " +
+		"internal/base/rows privacy privacy/secagg internal/base/metrics internal/base/rng vec")},
 	"internal/statefile": {may: list("device wire internal/atomicfile")},
 	"mobile":             {may: list("device internal/statefile internal/rpc")},
 	"internal/store":     {may: none},
-	"coordinator":        {may: list("internal/store internal/atomicfile internal/base/rng internal/engine/round privacy/account internal/engine/aggregate internal/engine/local method methods param privacy internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect internal/rpc")},
-	"internal/fleet":     {may: list("device data internal/engine/local internal/base/rng internal/engine/round internal/base/rows wire internal/pb internal/rpc sim")},
+	"coordinator": {may: list("internal/store internal/atomicfile internal/base/rng internal/engine/round " +
+		"privacy/account internal/engine/aggregate internal/engine/local method methods param privacy internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect internal/rpc")},
+	"internal/fleet": {may: list("device data internal/engine/local internal/base/rng internal/engine/round " +
+		"internal/base/rows wire internal/pb internal/rpc sim")},
 
 	"internal/fetch": {may: list("data")},
 
-	"internal/study/report":      {may: list("internal/base/metrics")},
-	"conform":                    {not: list("internal/study/experiment internal/study/report internal/fetch")},
-	"internal/study/experiment":  {},
-	"internal/study/tune":        {may: list("internal/study/experiment sim data internal/base/metrics method methods param internal/study/report internal/base/rng internal/atomicfile")},
-	"internal/study/leaderboard": {may: list("internal/study/experiment sim data internal/base/metrics internal/study/reference method methods param internal/study/report internal/atomicfile")},
-	"internal/study/bench":       {may: list("sim data methods method param internal/study/report vec internal/base/rng internal/naive")},
+	"internal/study/report":     {may: list("internal/base/metrics")},
+	"conform":                   {not: list("internal/study/experiment internal/study/report internal/fetch")},
+	"internal/study/experiment": {},
+	"internal/study/tune": {may: list("internal/study/experiment sim data internal/base/metrics method " +
+		"methods param internal/study/report internal/base/rng internal/atomicfile")},
+	"internal/study/leaderboard": {may: list("internal/study/experiment sim data internal/base/metrics " +
+		"internal/study/reference method methods param internal/study/report internal/atomicfile")},
+	"internal/study/bench": {may: list("sim data methods method param internal/study/report vec " +
+		"internal/base/rng internal/naive")},
 
 	"cmd/tacit":           {},
 	"examples/device":     {may: list("mobile")},
@@ -93,7 +106,8 @@ func TestImportsPointOneWay(t *testing.T) {
 		r, known := table[s.pkg()]
 		if !known {
 			if !s.isTest() {
-				t.Errorf("%s: package %s has no row in the import table; add one to internal/lint/imports_test.go that says which of our packages it may import", s.name, s.pkg())
+				t.Errorf("%s: package %s has no row in the import table; add one to internal/lint/imports_test.go "+
+					"that says which of our packages it may import", s.name, s.pkg())
 			}
 			continue
 		}
@@ -115,11 +129,14 @@ func checkImport(t *testing.T, s *source, r row, to string) {
 		t.Errorf("%s imports %s: nothing imports cmd; move what you need to a package that both may import", s.name, to)
 	case s.isTest():
 	case isOurs && ours != s.pkg() && !r.allows(ours):
-		t.Errorf("%s imports %s, and the row of %s in internal/lint/imports_test.go does not allow it; move the code, or change the row and say why in docs/adr", s.name, ours, s.pkg())
+		t.Errorf("%s imports %s, and the row of %s in internal/lint/imports_test.go does not allow it; move the "+
+			"code, or change the row and say why in docs/adr", s.name, ours, s.pkg())
 	case r.pure && slices.ContainsFunc(impure, func(p string) bool { return within(to, p) }):
-		t.Errorf("%s imports %s: %s is pure and has no network, files, clock or platform; let the caller pass in what you need (an fs.FS, an io.Reader, a number)", s.name, to, s.pkg())
+		t.Errorf("%s imports %s: %s is pure and has no network, files, clock or platform; let the caller pass in "+
+			"what you need (an fs.FS, an io.Reader, a number)", s.name, to, s.pkg())
 	case r.pure && !isOurs && strings.Contains(strings.Split(to, "/")[0], ".") && !slices.Contains(r.out, to):
-		t.Errorf("%s imports %s: a pure package uses the standard library and ours, so that it stays small in a browser; write what you need, or give the reason in docs/adr and add it to the row of %s in internal/lint/imports_test.go", s.name, to, s.pkg())
+		t.Errorf("%s imports %s: a pure package uses the standard library and ours, so that it stays small in a "+
+			"browser; write what you need, or give the reason in docs/adr and add it to the row of %s in internal/lint/imports_test.go", s.name, to, s.pkg())
 	}
 }
 
@@ -131,7 +148,8 @@ func TestTheTableNamesNoPackageThatIsGone(t *testing.T) {
 	for name, r := range table {
 		for _, p := range append(append([]string{name}, r.may...), r.not...) {
 			if !there[p] {
-				t.Errorf("the import table names package %s, which is not there; take it out of internal/lint/imports_test.go", p)
+				t.Errorf("the import table names package %s, which is not there; take it out of "+
+					"internal/lint/imports_test.go", p)
 			}
 		}
 	}
@@ -160,7 +178,8 @@ func TestPurePackagesBuildForTheBrowser(t *testing.T) {
 	build.Dir = root
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Errorf("the pure packages do not build for js/wasm; keep what a browser lacks behind a build tag or out of them:\n%s", out)
+		t.Errorf("the pure packages do not build for js/wasm; keep what a browser lacks behind a build tag or out "+
+			"of them:\n%s", out)
 	}
 }
 

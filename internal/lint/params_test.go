@@ -19,12 +19,14 @@ func TestEveryParameterIsDocumented(t *testing.T) {
 			want = append(want, param.Key(f.Name))
 			for _, tag := range []string{"doc", "default"} {
 				if f.Tag.Get(tag) == "" {
-					t.Errorf("method %s: field %s has no `%s` tag; flags, TOML keys and the doc page come from it", e.Name, f.Name, tag)
+					t.Errorf("method %s: field %s has no `%s` tag; flags, TOML keys and the doc page come from it",
+						e.Name, f.Name, tag)
 				}
 			}
 		})
 		if got := param.Keys(m); !reflect.DeepEqual(got, want) {
-			t.Errorf("method %s: package param sees the keys %v, the exported fields are %v; give every field its tags, or unexport it", e.Name, got, want)
+			t.Errorf("method %s: package param sees the keys %v, the exported fields are %v; give every field its "+
+				"tags, or unexport it", e.Name, got, want)
 		}
 	}
 }
@@ -50,7 +52,8 @@ func TestNoParameterHidesAnOptionOfTheRun(t *testing.T) {
 		own := map[string]bool{}
 		for _, key := range param.Keys(e.New()) {
 			if taken[key] {
-				t.Errorf("method %s: parameter %q is also an option of every run; both are set by key=value, so rename the method's", e.Name, key)
+				t.Errorf("method %s: parameter %q is also an option of every run; both are set by key=value, so "+
+					"rename the method's", e.Name, key)
 			}
 			if own[key] {
 				t.Errorf("method %s has two parameters %q; rename one", e.Name, key)
@@ -70,7 +73,8 @@ func TestMethodFilesNameTheirPaper(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("%s: no type's comment names a paper with its year, or says that this is a reference; write whose method it is and where we differ", s.name)
+			t.Errorf("%s: no type's comment names a paper with its year, or says that this is a reference; write "+
+				"whose method it is and where we differ", s.name)
 		}
 	}
 }

@@ -26,7 +26,8 @@ func TestTheMethodInTheGuideConforms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "go.mod"), "module example.com/toy\n\ngo 1.26.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+strconv.Quote(filepath.ToSlash(home))+"\n")
+	write(t, filepath.Join(dir, "go.mod"), "module example.com/toy\n\ngo 1.26.0\n\nrequire "+module+
+		" v0.0.0\n\nreplace "+module+" => "+strconv.Quote(filepath.ToSlash(home))+"\n")
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +39,8 @@ func TestTheMethodInTheGuideConforms(t *testing.T) {
 	test.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 	out, err := test.CombinedOutput()
 	if err != nil {
-		t.Fatalf("the method in CONTRIBUTING.md does not pass its test (%v); correct the guide, or the change that broke it:\n%s", err, out)
+		t.Fatalf("the method in CONTRIBUTING.md does not pass its test (%v); correct the guide, or the change that "+
+			"broke it:\n%s", err, out)
 	}
 	for _, check := range suite(t) {
 		if !bytes.Contains(out, []byte("--- PASS: TestBiasedConforms/"+check+" ")) {
@@ -55,7 +57,8 @@ func guideFiles(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
-	for _, m := range regexp.MustCompile("(?ms)^```go\n// file: (\\S+)\n(.*?)^```$").FindAllStringSubmatch(string(b), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^```go\n// file: (\\S+)\n(.*?)^```$").FindAllStringSubmatch(string(b),
+		-1) {
 		out[m[1]] = m[2]
 	}
 	for _, name := range []string{"toy.go", "toy_test.go"} {
@@ -93,7 +96,8 @@ func suite(t *testing.T) []string {
 		return false
 	})
 	if len(names) < 5 {
-		t.Fatalf("found the checks %v in conform/conform.go, want its whole table `checks`; correct this test if the table has moved", names)
+		t.Fatalf("found the checks %v in conform/conform.go, want its whole table `checks`; correct this test if "+
+			"the table has moved", names)
 	}
 	return names
 }

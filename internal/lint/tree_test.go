@@ -55,7 +55,9 @@ var files = sync.OnceValues(func() ([]*source, error) {
 			}
 			return nil
 		}
-		if ignored[name] || !isText(name) || !d.Type().IsRegular() || within(path.Dir(name), "internal/pb") && !within(path.Dir(name), "internal/pb/gen") && d.Name() != "doc.go" { // made from wire/tacit.proto
+		// made from wire/tacit.proto
+		if ignored[name] || !isText(name) || !d.Type().IsRegular() || within(path.Dir(name), "internal/pb") &&
+			!within(path.Dir(name), "internal/pb/gen") && d.Name() != "doc.go" {
 			return nil
 		}
 		s, err := read(name)
@@ -127,7 +129,8 @@ func library(s *source) bool {
 }
 func decision(s *source) bool { return s.pkg() == "docs/adr" && path.Ext(s.name) == ".md" }
 func aMethod(s *source) bool {
-	registry := s.name == "methods/all.go" || s.name == "methods/named.go" || s.name == "methods/published.go" || s.name == "methods/plugs.go"
+	registry := s.name == "methods/all.go" || s.name == "methods/named.go" || s.name == "methods/published.go" ||
+		s.name == "methods/plugs.go"
 	return shipped(s) && s.pkg() == "methods" && !registry
 }
 func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

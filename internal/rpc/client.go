@@ -58,12 +58,14 @@ func (o *Options) complete() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("rpc: the coordinator's address: %w", err)
-	case u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+	case u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" ||
+		u.User != nil:
 		return fmt.Errorf("rpc: the coordinator's address is %q: want https://host:port", o.URL)
 	case u.Path != "" && u.Path != "/":
 		return fmt.Errorf("rpc: the coordinator's address is %q: want one without a path, which is signed", o.URL)
 	case u.Scheme == "http" && !o.Insecure:
-		return fmt.Errorf("rpc: the coordinator's address is %q: without TLS anybody on the way can read and change what is sent; say insecure to allow it", o.URL)
+		return fmt.Errorf("rpc: the coordinator's address is %q: without TLS anybody on the way can read and change "+
+			"what is sent; say insecure to allow it", o.URL)
 	case u.Scheme == "http" && o.Pin != "":
 		return fmt.Errorf("rpc: the coordinator's address is %q: a pin needs https", o.URL)
 	case o.Key != nil && len(o.Key) != ed25519.PrivateKeySize:
@@ -105,7 +107,8 @@ func Dial(o Options) (*Client, error) {
 	c.signer = &signer{options: &c.options, turn: make(chan struct{}, 1), federation: c.federation}
 	c.signer.send = c.signer.once
 	h := &http.Client{Transport: c.signer, CheckRedirect: stay}
-	c.FederationClient = pbconnect.NewFederationClient(h, o.URL, connect.WithReadMaxBytes(mostAnswer), connect.WithAcceptCompression("gzip", nil, nil),
+	c.FederationClient = pbconnect.NewFederationClient(h, o.URL, connect.WithReadMaxBytes(mostAnswer),
+		connect.WithAcceptCompression("gzip", nil, nil),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(c.greetFirst)))
 	return c, nil
 }
@@ -166,7 +169,8 @@ func (c *Client) Meet(ctx context.Context) (*pb.HelloResponse, error) {
 	}
 	if h.Version < wire.Oldest || h.Version > wire.Newest {
 		return nil, Refuse(WrongVersion, connect.CodeFailedPrecondition,
-			"the coordinator speaks version %d of the protocol, this device %d to %d: update the older of the two", h.Version, wire.Oldest, wire.Newest)
+			"the coordinator speaks version %d of the protocol, this device %d to %d: update the older of the two",
+			h.Version, wire.Oldest, wire.Newest)
 	}
 	if err := wire.CheckHello(h); err != nil {
 		return nil, err
@@ -177,7 +181,8 @@ func (c *Client) Meet(ctx context.Context) (*pb.HelloResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hello != nil && string(c.hello.Federation) != string(h.Federation) {
-		return nil, fmt.Errorf("rpc: the coordinator is of federation %x now, and was of %x", h.Federation, c.hello.Federation)
+		return nil, fmt.Errorf("rpc: the coordinator is of federation %x now, and was of %x", h.Federation,
+			c.hello.Federation)
 	}
 	if c.hello == nil && h.NowMs >= 0 && h.NowMs <= mostClock {
 		c.signer.learn(h.NowMs)

@@ -50,7 +50,10 @@ func TestALifeOfADevice(t *testing.T) {
 		}
 		got := []byte{}
 		for len(got) < len(s.blob) {
-			p := must[*pb.FetchResponse](t)(c.Fetch(ctx, &pb.FetchRequest{Hash: hashOf(s.blob), Offset: uint64(len(got))}))
+			p := must[*pb.FetchResponse](t)(c.Fetch(ctx, &pb.FetchRequest{
+				Hash:   hashOf(s.blob),
+				Offset: uint64(len(got)),
+			}))
 			got = append(got, p.Data...)
 		}
 		if !bytes.Equal(got, s.blob) {
@@ -71,7 +74,8 @@ func TestALifeOfADevice(t *testing.T) {
 				t.Errorf("a report of %d bytes has come as %d, %v, %v", n, len(got), a.Fate, err)
 			}
 		}
-		if a, err := c.Mask(ctx, &pb.MaskRequest{Step: 2, Bytes: 5, Message: noise(5)}); err != nil || a.State != pb.MaskResponse_TAKEN {
+		if a, err := c.Mask(ctx, &pb.MaskRequest{Step: 2, Bytes: 5, Message: noise(5)}); err != nil ||
+			a.State != pb.MaskResponse_TAKEN {
 			t.Errorf("%v, %v", a, err)
 		}
 		if n := s.server.Refused()[StaleTime] + s.server.Refused()[Replayed]; n != 0 {
@@ -127,18 +131,23 @@ func TestVersionsThatDoNotMeetAreTold(t *testing.T) {
 			t.Errorf("versions %v: %v", v, err)
 		}
 	}
-	if h, err := s.dial(t, key, nil).Hello(ctx, &pb.HelloRequest{Oldest: 1, Newest: 1000}); err != nil || h.Version != wire.Newest {
+	if h, err := s.dial(t, key, nil).Hello(ctx, &pb.HelloRequest{Oldest: 1, Newest: 1000}); err != nil ||
+		h.Version != wire.Newest {
 		t.Errorf("a device that speaks more: %v, %v", h, err)
 	}
 	// A coordinator that does not look.
-	old := &fake{hello: &pb.HelloResponse{Version: 77, Federation: federation, Key: make([]byte, 32), Limits: &pb.Limits{PieceBytes: 1024, BodyBytes: 2048}}}
+	old := &fake{hello: &pb.HelloResponse{
+		Version: 77, Federation: federation, Key: make([]byte, 32),
+		Limits: &pb.Limits{PieceBytes: 1024, BodyBytes: 2048},
+	}}
 	c := old.dial(t)
 	if _, err := c.CheckIn(ctx, &pb.CheckInRequest{}); Code(err) != WrongVersion {
 		t.Errorf("version 77: %v", err)
 	}
 	for what, change := range map[string]func(*pb.HelloResponse){
-		"id": func(h *pb.HelloResponse) { h.Federation = nil }, "key": func(h *pb.HelloResponse) { h.Key = nil }, "limits": func(h *pb.HelloResponse) { h.Limits = nil },
-		"name": func(h *pb.HelloResponse) { h.Name = "\x1b[2J" },
+		"id": func(h *pb.HelloResponse) { h.Federation = nil }, "key": func(h *pb.HelloResponse) { h.Key = nil },
+		"limits": func(h *pb.HelloResponse) { h.Limits = nil },
+		"name":   func(h *pb.HelloResponse) { h.Name = "\x1b[2J" },
 	} {
 		old.hello.Version = wire.Newest
 		bad := &fake{hello: proto.CloneOf(old.hello)}
@@ -160,7 +169,10 @@ type fake struct {
 
 func (f *fake) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, error) {
 	if f.hello == nil {
-		return &pb.HelloResponse{Version: wire.Newest, Federation: federation, Key: make([]byte, 32), Limits: &pb.Limits{PieceBytes: 1024, BodyBytes: 2048}}, nil
+		return &pb.HelloResponse{
+			Version: wire.Newest, Federation: federation, Key: make([]byte, 32),
+			Limits: &pb.Limits{PieceBytes: 1024, BodyBytes: 2048},
+		}, nil
 	}
 	return f.hello, nil
 }
@@ -217,17 +229,24 @@ func TestCallsAreMadeAgainUntilTheCoordinatorIsBack(t *testing.T) {
 	}
 
 	const nobody = "http://127.0.0.1:1" // a port that is not given to whoever asks for a free one
-	away := must[*Client](t)(Dial(Options{URL: nobody, Insecure: true, Key: keyOf(1), Tries: 3, Pause: time.Millisecond}))
+	away := must[*Client](t)(Dial(Options{
+		URL: nobody, Insecure: true, Key: keyOf(1), Tries: 3,
+		Pause: time.Millisecond,
+	}))
 	if _, err := away.Meet(context.Background()); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("nobody is there: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	forever := must[*Client](t)(Dial(Options{URL: nobody, Insecure: true, Key: keyOf(1), Tries: 1 << 30, Pause: time.Hour}))
+	forever := must[*Client](t)(Dial(Options{
+		URL: nobody, Insecure: true, Key: keyOf(1), Tries: 1 << 30,
+		Pause: time.Hour,
+	}))
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if _, err := forever.Meet(ctx); err == nil {
 		t.Error("nobody is there, and there is no error")
 	}
-	if _, err := must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true})).Leave(context.Background(), &pb.LeaveRequest{}); err == nil {
+	if _, err := must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true})).Leave(context.Background(),
+		&pb.LeaveRequest{}); err == nil {
 		t.Error("a call without a key is made")
 	}
 }

@@ -43,7 +43,8 @@ func TestARequestThatIsCutOffIsNotMalformed(t *testing.T) {
 	}
 	s := newStage(key).open(t, Limits{}, false)
 	c := connection(t, s)
-	if _, err := io.WriteString(c, head(signed(key, checkIn, time.Now(), &pb.CheckInRequest{}), "Transfer-Encoding: chunked")+"no length\r\n"); err != nil {
+	if _, err := io.WriteString(c, head(signed(key, checkIn, time.Now(), &pb.CheckInRequest{}),
+		"Transfer-Encoding: chunked")+"no length\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a body of another form", func() bool { return s.server.Refused()[Malformed] == 1 })

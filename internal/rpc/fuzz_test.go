@@ -18,13 +18,19 @@ import (
 )
 
 var procedures = []string{
-	pbconnect.FederationHelloProcedure, pbconnect.FederationEnrolProcedure, pbconnect.FederationCheckInProcedure, pbconnect.FederationFetchProcedure,
+	pbconnect.FederationHelloProcedure, pbconnect.FederationEnrolProcedure, pbconnect.FederationCheckInProcedure,
+	pbconnect.FederationFetchProcedure,
 	pbconnect.FederationReportProcedure, pbconnect.FederationMaskProcedure, pbconnect.FederationLeaveProcedure,
-	pbconnect.AdminStatusProcedure, pbconnect.AdminMakeTokenProcedure, pbconnect.AdminPauseProcedure, pbconnect.AdminRollbackProcedure, pbconnect.AdminHistoryProcedure,
-	pbconnect.AdminRevokeProcedure, pbconnect.AdminItemsProcedure, pbconnect.AdminExportProcedure, pbconnect.AdminCountedProcedure, "/", "/tacit.v1.Federation/Rows",
+	pbconnect.AdminStatusProcedure, pbconnect.AdminMakeTokenProcedure, pbconnect.AdminPauseProcedure,
+	pbconnect.AdminRollbackProcedure, pbconnect.AdminHistoryProcedure,
+	pbconnect.AdminRevokeProcedure, pbconnect.AdminItemsProcedure, pbconnect.AdminExportProcedure,
+	pbconnect.AdminCountedProcedure, "/", "/tacit.v1.Federation/Rows",
 }
 
-var types = []string{"application/proto", "application/json", "application/connect+proto", "application/grpc", "application/grpc-web+proto", ""}
+var types = []string{
+	"application/proto", "application/json", "application/connect+proto", "application/grpc",
+	"application/grpc-web+proto", "",
+}
 
 // quiet is a stage on which nothing panics by intent.
 type quiet struct{ *stage }
@@ -49,13 +55,16 @@ func FuzzRPC(f *testing.F) {
 	key := keyOf(1)
 	public := fixed(key)
 	for i, m := range []proto.Message{
-		&pb.HelloRequest{Oldest: 1, Newest: 2}, &pb.EnrolRequest{Token: "token", Key: public[:]}, &pb.CheckInRequest{Model: 3}, &pb.FetchRequest{Hash: hashOf([]byte("blob"))},
-		&pb.ReportRequest{Digest: hashOf([]byte("x")), Bytes: 1, Data: []byte("x")}, &pb.MaskRequest{Step: 1, Message: []byte("x"), Bytes: 1}, &pb.LeaveRequest{}, &pb.StatusRequest{},
+		&pb.HelloRequest{Oldest: 1, Newest: 2}, &pb.EnrolRequest{Token: "token", Key: public[:]},
+		&pb.CheckInRequest{Model: 3}, &pb.FetchRequest{Hash: hashOf([]byte("blob"))},
+		&pb.ReportRequest{Digest: hashOf([]byte("x")), Bytes: 1, Data: []byte("x")},
+		&pb.MaskRequest{Step: 1, Message: []byte("x"), Bytes: 1}, &pb.LeaveRequest{}, &pb.StatusRequest{},
 	} {
 		b := must[[]byte](f)(proto.Marshal(m))
 		f.Add(uint8(i), uint8(0), true, "", b)
 	}
-	f.Add(uint8(4), uint8(0), false, wire.SignRequest(key, federation, procedures[4], 1_800_000_000_001, [wire.NonceBytes]byte{}, nil), []byte("body"))
+	f.Add(uint8(4), uint8(0), false, wire.SignRequest(key, federation, procedures[4], 1_800_000_000_001,
+		[wire.NonceBytes]byte{}, nil), []byte("body"))
 	f.Add(uint8(14), uint8(2), true, "", []byte{0, 0, 0, 0, 0})
 	f.Add(uint8(2), uint8(0), true, "", bytes.Repeat([]byte{255}, 5000))
 	st, s, clock := bench(f, key)
@@ -77,8 +86,10 @@ func FuzzRPC(f *testing.F) {
 		if after[Panicked] != before[Panicked] {
 			t.Fatalf("%s panics: %q", path, st.faults)
 		}
-		if word := w.Header().Get(codeHeader); (w.Code >= 400) != (word != "") || word != "" && after[word] == before[word] {
-			t.Fatalf("%s: status %d with word %q, counted %d times before and %d after", path, w.Code, word, before[word], after[word])
+		if word := w.Header().Get(codeHeader); (w.Code >= 400) != (word != "") || word != "" &&
+			after[word] == before[word] {
+			t.Fatalf("%s: status %d with word %q, counted %d times before and %d after", path, w.Code, word,
+				before[word], after[word])
 		}
 		if !sign && st.calls.Load() != calls {
 			t.Fatalf("%s reached a handler without a signature", path)
@@ -87,7 +98,8 @@ func FuzzRPC(f *testing.F) {
 			t.Fatalf("%s holds %d bytes after its end", path, int64(s.limits.BodyMemory)-left)
 		}
 		if left := s.strangers.left.Load(); left != int64(s.limits.strangers()) || len(s.flights.of) != 0 {
-			t.Fatalf("%s holds %d bytes of strangers, and %d keys are in flight after its end", path, int64(s.limits.strangers())-left, len(s.flights.of))
+			t.Fatalf("%s holds %d bytes of strangers, and %d keys are in flight after its end", path,
+				int64(s.limits.strangers())-left, len(s.flights.of))
 		}
 		if len(s.times.last) > 2 {
 			t.Fatalf("%d keys are remembered", len(s.times.last))
@@ -114,7 +126,10 @@ func FuzzAnswer(f *testing.F) {
 				t.Fatal("a call has no end")
 			}
 			w := httptest.NewRecorder()
-			for k, v := range map[string]string{"Content-Type": kind, codeHeader: word, clockHeader: clock, "Retry-After": "0"} {
+			for k, v := range map[string]string{
+				"Content-Type": kind, codeHeader: word, clockHeader: clock,
+				"Retry-After": "0",
+			} {
 				w.Header()[k] = []string{v}
 			}
 			w.Code = status

@@ -126,7 +126,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case r.Method != http.MethodPost:
-		err = Refuse(Malformed, connect.CodeUnimplemented, "this is a coordinator of Tacit; devices and operators call it with POST")
+		err = Refuse(Malformed, connect.CodeUnimplemented, "this is a coordinator of Tacit; devices and operators "+
+			"call it with POST")
 	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.AdminName+"/") && s.config.Admin != nil:
 		err = s.admit(a, r)
 	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.FederationName+"/"):
@@ -171,7 +172,8 @@ func slowDown(wait time.Duration, why string) error {
 func contentType(r *http.Request, want ...string) error {
 	got, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if !slices.Contains(want, strings.TrimSpace(got)) {
-		return Refuse(Malformed, connect.CodeInvalidArgument, "content of type %.40q: want %s", got, strings.Join(want, " or "))
+		return Refuse(Malformed, connect.CodeInvalidArgument, "content of type %.40q: want %s", got,
+			strings.Join(want, " or "))
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return Refuse(Malformed, connect.CodeInvalidArgument, "nothing here is compressed")
@@ -182,7 +184,8 @@ func contentType(r *http.Request, want ...string) error {
 // fits sees how long a body says it is.
 func fits(r *http.Request, most int) error {
 	if r.ContentLength > int64(most) {
-		return Refuse(Oversized, connect.CodeResourceExhausted, "a body of %d bytes: want at most %d", r.ContentLength, most)
+		return Refuse(Oversized, connect.CodeResourceExhausted, "a body of %d bytes: want at most %d", r.ContentLength,
+			most)
 	}
 	return nil
 }
@@ -197,9 +200,11 @@ func (s *Server) admit(a *answer, r *http.Request) error {
 	// Hashes have one length, so that the time tells nothing of the token's.
 	got, must := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(want))
 	if same := subtle.ConstantTimeCompare(got[:], must[:]); !ok || want == "" || same != 1 {
-		return Refuse(BadToken, connect.CodeUnauthenticated, "an operator's call needs the header Authorization: Bearer and the token")
+		return Refuse(BadToken, connect.CodeUnauthenticated, "an operator's call needs the header Authorization: "+
+			"Bearer and the token")
 	}
-	if err := contentType(r, "application/proto", "application/json", "application/connect+proto", "application/connect+json"); err != nil {
+	if err := contentType(r, "application/proto", "application/json", "application/connect+proto",
+		"application/connect+json"); err != nil {
 		return err
 	}
 	if err := fits(r, s.limits.AdminBytes); err != nil {
@@ -241,7 +246,8 @@ func (s *Server) pass(a *answer, r *http.Request) error {
 	if auth == nil || path == pbconnect.FederationEnrolProcedure {
 		memory = &s.strangers
 	}
-	body, held, err := readBody(http.MaxBytesReader(a.ResponseWriter, newPacedBody(a, r, s.limits.pace()), int64(most)), most, memory)
+	body, held, err := readBody(http.MaxBytesReader(a.ResponseWriter, newPacedBody(a, r, s.limits.pace()),
+		int64(most)), most, memory)
 	defer memory.give(held)
 	if err != nil {
 		return bodyError(r, err)
@@ -308,9 +314,11 @@ func (s *Server) timely(ms int64) error {
 	now := s.config.Now().UnixMilli()
 	switch {
 	case ms < now-window.Milliseconds() || ms > now+ahead.Milliseconds():
-		return s.offTime(StaleTime, s.clock(), "the time of the request is %d ms from the coordinator's clock: want %d behind to %d ahead", ms-now, window.Milliseconds(), ahead.Milliseconds())
+		return s.offTime(StaleTime, s.clock(), "the time of the request is %d ms from the coordinator's clock: want "+
+			"%d behind to %d ahead", ms-now, window.Milliseconds(), ahead.Milliseconds())
 	case ms < s.start+ahead.Milliseconds():
-		return s.offTime(StaleTime, s.clock(), "the time of the request is one that may have been used before the coordinator was started")
+		return s.offTime(StaleTime, s.clock(), "the time of the request is one that may have been used before the "+
+			"coordinator was started")
 	}
 	return nil
 }
@@ -337,7 +345,8 @@ func (s *Server) believe(auth *wire.Auth, path string, body []byte) error {
 	}
 	now := s.config.Now().UnixMilli()
 	if last, ok := s.times.take(auth.Key, auth.TimeMs, now); !ok {
-		return s.offTime(Replayed, max(s.clock(), last+1), "the time of the request is %d ms before the key's last one: a request counts once", last-auth.TimeMs)
+		return s.offTime(Replayed, max(s.clock(), last+1), "the time of the request is %d ms before the key's last "+
+			"one: a request counts once", last-auth.TimeMs)
 	}
 	if wait := s.keys.take(auth.Key, time.Now()); wait > 0 {
 		return slowDown(wait, "too many calls with this key")

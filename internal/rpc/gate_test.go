@@ -43,12 +43,22 @@ func TestOnlyWhatIsSignedAndNewReachesAHandler(t *testing.T) {
 		{"a time to come", signed(key, checkIn, now.Add(time.Minute), &pb.CheckInRequest{}), StaleTime},
 		{"an unknown key", signed(keyOf(3), checkIn, now, &pb.CheckInRequest{}), UnknownKey},
 		{"a revoked key", signed(keyOf(4), checkIn, now, &pb.CheckInRequest{}), Revoked},
-		{"JSON", change(later, func(q *raw) { q.header = map[string]string{"Content-Type": "application/json"} }), Malformed},
-		{"gRPC", change(later, func(q *raw) { q.header = map[string]string{"Content-Type": "application/grpc"} }), Malformed},
+		{
+			"JSON", change(later, func(q *raw) { q.header = map[string]string{"Content-Type": "application/json"} }),
+			Malformed,
+		},
+		{
+			"gRPC", change(later, func(q *raw) { q.header = map[string]string{"Content-Type": "application/grpc"} }),
+			Malformed,
+		},
 		{"gzip", change(later, func(q *raw) { q.header = map[string]string{"Content-Encoding": "gzip"} }), Malformed},
-		{"no such call", signed(key, "/tacit.v1.Federation/Rows", now.Add(2*time.Second), &pb.CheckInRequest{}), Malformed},
+		{
+			"no such call", signed(key, "/tacit.v1.Federation/Rows", now.Add(2*time.Second), &pb.CheckInRequest{}),
+			Malformed,
+		},
 		{"no such service", signed(key, "/elsewhere", now, &pb.CheckInRequest{}), Malformed},
-		{"a long body", signed(key, checkIn, now.Add(3*time.Second), &pb.CheckInRequest{Last: &pb.Done{Run: make([]byte, 5000)}}), Oversized},
+		{"a long body", signed(key, checkIn, now.Add(3*time.Second),
+			&pb.CheckInRequest{Last: &pb.Done{Run: make([]byte, 5000)}}), Oversized},
 	} {
 		before := s.server.Refused()[c.want]
 		if word, status := s.post(t, c.q); word != c.want || status < 400 {
@@ -93,10 +103,14 @@ func TestEnrolIsSignedWithTheKeyThatItBrings(t *testing.T) {
 	public := fixed(key)
 	now := time.Now()
 	other := fixed(keyOf(2))
-	if word, _ := s.post(t, signed(key, pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "token", Key: other[:]})); word != BadSignature {
+	if word, _ := s.post(t, signed(key, pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{
+		Token: "token",
+		Key:   other[:],
+	})); word != BadSignature {
 		t.Errorf("a key of another is enrolled: %q", word)
 	}
-	if word, _ := s.post(t, signed(key, pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "x", Key: public[:]})); word != BadToken {
+	if word, _ := s.post(t, signed(key, pbconnect.FederationEnrolProcedure, now,
+		&pb.EnrolRequest{Token: "x", Key: public[:]})); word != BadToken {
 		t.Errorf("with a bad token: %q", word)
 	}
 	if n := len(s.server.times.last); n != 0 {
@@ -144,10 +158,12 @@ func TestOperatorsNeedTheToken(t *testing.T) {
 	if Code(err) != NoSuchBlob || s.server.Refused()[NoSuchBlob] != 1 {
 		t.Errorf("an export of a version that is not there: %v, counted %v", err, s.server.Refused())
 	}
-	if _, err := c.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Title: string(make([]byte, 1<<17))}}}); Code(err) != Oversized {
+	if _, err := c.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Title: string(make([]byte,
+		1<<17))}}}); Code(err) != Oversized {
 		t.Errorf("a call over the limit: %v", err)
 	}
-	if _, err := c.History(ctx, &pb.HistoryRequest{}); Code(err) != Internal || bytes.Contains([]byte(err.Error()), []byte("secret")) {
+	if _, err := c.History(ctx, &pb.HistoryRequest{}); Code(err) != Internal || bytes.Contains([]byte(err.Error()),
+		[]byte("secret")) {
 		t.Errorf("the text of a fault travels: %v", err)
 	}
 	if len(s.faults) != 1 || s.faults[0] != pbconnect.AdminHistoryProcedure+" a secret of the disk" {
@@ -186,7 +202,8 @@ func TestRatesAreHeldForEachKeyAndAddress(t *testing.T) {
 	if w := b.take("a", at); w != 500*time.Millisecond {
 		t.Errorf("the fourth may come after %v, want 500ms", w)
 	}
-	if b.take("b", at) != 0 || b.take("a", at.Add(500*time.Millisecond)) != 0 || b.take("a", at.Add(500*time.Millisecond)) == 0 {
+	if b.take("b", at) != 0 || b.take("a", at.Add(500*time.Millisecond)) != 0 ||
+		b.take("a", at.Add(500*time.Millisecond)) == 0 {
 		t.Error("tokens do not come back at their rate, or keys share them")
 	}
 	// Two that are busy are all there is room for: others share one bucket.
@@ -201,7 +218,8 @@ func TestRatesAreHeldForEachKeyAndAddress(t *testing.T) {
 	if b.take("e", at.Add(time.Hour)) != 0 || len(b.of) != 1 {
 		t.Errorf("full buckets stay: %d", len(b.of))
 	}
-	if address("[2001:db8::1]:80") != address("[2001:db8::2]:81") || address("1.2.3.4:5") == address("1.2.3.5:5") || address("[::ffff:1.2.3.4]:5") != address("1.2.3.4:6") {
+	if address("[2001:db8::1]:80") != address("[2001:db8::2]:81") || address("1.2.3.4:5") == address("1.2.3.5:5") ||
+		address("[::ffff:1.2.3.4]:5") != address("1.2.3.4:6") {
 		t.Error("addresses are not told apart as they should be")
 	}
 
@@ -239,9 +257,12 @@ func TestTimesOfKeysAreForgottenWhenTheyCannotMatter(t *testing.T) {
 func TestConfigsAreChecked(t *testing.T) {
 	good := newStage().config(Limits{})
 	for what, change := range map[string]func(*Config){
-		"id": func(c *Config) { c.ID = nil }, "handler": func(c *Config) { c.Federation = nil }, "lookup": func(c *Config) { c.Lookup = nil },
-		"piece": func(c *Config) { c.Limits.PieceBytes = 10 }, "large piece": func(c *Config) { c.Limits.PieceBytes = 1 << 30 }, "rate": func(c *Config) { c.Limits.LeastRate = -1 },
-		"memory": func(c *Config) { c.Limits.BodyMemory = 1 },
+		"id": func(c *Config) { c.ID = nil }, "handler": func(c *Config) { c.Federation = nil },
+		"lookup":      func(c *Config) { c.Lookup = nil },
+		"piece":       func(c *Config) { c.Limits.PieceBytes = 10 },
+		"large piece": func(c *Config) { c.Limits.PieceBytes = 1 << 30 },
+		"rate":        func(c *Config) { c.Limits.LeastRate = -1 },
+		"memory":      func(c *Config) { c.Limits.BodyMemory = 1 },
 	} {
 		c := good
 		if change(&c); func() bool { _, err := NewServer(c); return err == nil }() {

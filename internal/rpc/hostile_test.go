@@ -102,7 +102,8 @@ func TestSlowClientsAreCutAndOthersAreServed(t *testing.T) {
 	slow := keyOf(keys)
 	var all sync.WaitGroup
 	for what, begin := range map[string]string{
-		"a body":      head(signed(slow, pbconnect.FederationReportProcedure, time.Now(), &pb.ReportRequest{}), "Content-Length: 60000"),
+		"a body": head(signed(slow, pbconnect.FederationReportProcedure, time.Now(), &pb.ReportRequest{}),
+			"Content-Length: 60000"),
 		"a small one": head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Content-Length: 1000"),
 		"chunks":      head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Transfer-Encoding: chunked"),
 		"a header":    "POST /x HTTP/1.1\r\nHost: ",
@@ -200,7 +201,8 @@ func TestAClientThatDoesNotReadIsCut(t *testing.T) {
 	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Write(append([]byte(head(q, fmt.Sprintf("Content-Length: %d", len(q.body)))), q.body...)); err != nil {
+	if _, err := c.Write(append([]byte(head(q, fmt.Sprintf("Content-Length: %d", len(q.body)))),
+		q.body...)); err != nil {
 		t.Fatal(err)
 	}
 	// The server closes: its write ends, and ours, sooner or later, too.
@@ -255,13 +257,17 @@ func TestOnlyThePinnedKeyIsBelieved(t *testing.T) {
 	if _, err := s.dial(t, keyOf(1), nil).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin = other }).CheckIn(ctx, &pb.CheckInRequest{}); !errors.Is(err, errPin) {
+	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin = other }).CheckIn(ctx,
+		&pb.CheckInRequest{}); !errors.Is(err, errPin) {
 		t.Errorf("another pin: %v", err)
 	}
 	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin = "" }).CheckIn(ctx, &pb.CheckInRequest{}); err == nil {
 		t.Error("without a pin, a self-made certificate is believed")
 	}
-	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin, o.URL, o.Insecure = "", "http"+s.url[5:], true }).CheckIn(ctx, &pb.CheckInRequest{}); err == nil {
+	if _, err := s.dial(t, keyOf(1), func(o *Options) {
+		o.Pin, o.URL, o.Insecure = "", "http"+s.url[5:],
+			true
+	}).CheckIn(ctx, &pb.CheckInRequest{}); err == nil {
 		t.Error("a server with TLS answers without it")
 	}
 	old := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}
@@ -291,7 +297,8 @@ func TestMemoryIsHeldForWhatCame(t *testing.T) {
 	} else {
 		b.give(held)
 	}
-	if all, held, err := readBody(strings.NewReader(strings.Repeat("x", 6000)), 6000, &b); err != nil || len(all) != 6000 {
+	if all, held, err := readBody(strings.NewReader(strings.Repeat("x", 6000)), 6000, &b); err != nil ||
+		len(all) != 6000 {
 		t.Errorf("as long as may be: %v", err)
 	} else {
 		b.give(held)
@@ -354,7 +361,8 @@ func TestUnfinishedBodiesStarveNobody(t *testing.T) {
 		c.Close()
 	}
 	eventually(t, "the end of both", func() bool { return inFlight() == 0 })
-	if word, status := s.post(t, signed(one, checkIn, now.Add(2*time.Millisecond), &pb.CheckInRequest{})); status != 200 {
+	if word, status := s.post(t, signed(one, checkIn, now.Add(2*time.Millisecond),
+		&pb.CheckInRequest{})); status != 200 {
 		t.Errorf("the key, when its calls have ended: %s", word)
 	}
 
@@ -370,13 +378,17 @@ func TestUnfinishedBodiesStarveNobody(t *testing.T) {
 		begin(t, s, signed(keyOf(99), pbconnect.FederationHelloProcedure, now, &pb.HelloRequest{}), 0)
 	}
 	eventually(t, "all of the strangers' memory", func() bool { return s.server.strangers.left.Load() < 1024 })
-	if word, _ := s.post(t, signed(keyOf(50), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "token", Key: key[:]})); word != SlowDown {
+	if word, _ := s.post(t, signed(keyOf(50), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{
+		Token: "token",
+		Key:   key[:],
+	})); word != SlowDown {
 		t.Errorf("one more stranger is answered %q, want %s", word, SlowDown)
 	}
 	if got := s.server.memory.left.Load(); got != whole {
 		t.Errorf("strangers with %d bytes hold %d of the others' memory", all, whole-got)
 	}
-	if word, status := s.post(t, signed(other, checkIn, now.Add(time.Millisecond), &pb.CheckInRequest{})); status != 200 {
+	if word, status := s.post(t, signed(other, checkIn, now.Add(time.Millisecond),
+		&pb.CheckInRequest{})); status != 200 {
 		t.Errorf("a device, while strangers hold all that they may: %s", word)
 	}
 }

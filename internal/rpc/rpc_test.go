@@ -62,7 +62,10 @@ type stage struct {
 var federation = bytes.Repeat([]byte{3}, wire.IDBytes)
 
 func newStage(keys ...ed25519.PrivateKey) *stage {
-	s := &stage{seats: map[[32]byte]uint32{}, revoked: map[[32]byte]bool{}, parts: map[uint32]*wire.Assembly{}, piece: 1 << 20}
+	s := &stage{
+		seats: map[[32]byte]uint32{}, revoked: map[[32]byte]bool{}, parts: map[uint32]*wire.Assembly{},
+		piece: 1 << 20,
+	}
 	for i, k := range keys {
 		s.seats[fixed(k)] = uint32(i)
 	}
@@ -201,7 +204,8 @@ type site struct {
 
 func (s *stage) config(limits Limits) Config {
 	return Config{
-		Federation: s, Admin: s, ID: federation, Lookup: s.lookup, AdminToken: func() string { return "operator" }, Now: s.now,
+		Federation: s, Admin: s, ID: federation, Lookup: s.lookup, AdminToken: func() string { return "operator" },
+		Now:   s.now,
 		Start: time.Now().Add(-time.Hour), Limits: limits,
 		Fault: func(procedure string, err error) {
 			s.mu.Lock()
@@ -267,7 +271,8 @@ func signed(key ed25519.PrivateKey, path string, at time.Time, m proto.Message) 
 	if err != nil {
 		panic(err)
 	}
-	return raw{path: path, auth: wire.SignRequest(key, federation, path, at.UnixMilli(), [wire.NonceBytes]byte{1}, body), body: body}
+	return raw{path: path, auth: wire.SignRequest(key, federation, path, at.UnixMilli(), [wire.NonceBytes]byte{1},
+		body), body: body}
 }
 
 func (s *site) post(t testing.TB, q raw) (word string, status int) {

@@ -21,9 +21,10 @@ import (
 // Limits are what a server takes from its clients. Zero means the default; a rate
 // below zero means no limit.
 type Limits struct {
-	PieceBytes   int           // of a blob or a report in one call; default 1 MiB
-	AdminBytes   int           // of an operator's call; default 64 MiB
-	BodyMemory   int           // of all bodies that are being read, of keys with a seat; default 256 MiB. Others have a sixteenth of it besides
+	PieceBytes int // of a blob or a report in one call; default 1 MiB
+	AdminBytes int // of an operator's call; default 64 MiB
+	// of all bodies that are being read, of keys with a seat; default 256 MiB. Others have a sixteenth of it besides
+	BodyMemory   int
 	Conns        int           // connections at a time; default 2048
 	AddressConns int           // connections from one address; default 256
 	KeyRate      float64       // calls a second with one key; default 20, with bursts of ten seconds' worth
@@ -58,8 +59,10 @@ func (l *Limits) complete() error {
 	or(&l.Grace, 10*time.Second)
 	or(&l.LeastRate, 16<<10)
 	or(&l.Call, 30*time.Second)
-	if l.PieceBytes < 1024 || l.PieceBytes > mostAnswer/2 || l.Grace < 0 || !(l.LeastRate > 0) || l.AdminBytes < 0 || l.BodyMemory < l.PieceBytes {
-		return fmt.Errorf("rpc: limits %+v: want pieces of 1024 to %d bytes, memory for one of them, and a grace and a rate above 0", *l, mostAnswer/2)
+	if l.PieceBytes < 1024 || l.PieceBytes > mostAnswer/2 || l.Grace < 0 || !(l.LeastRate > 0) || l.AdminBytes < 0 ||
+		l.BodyMemory < l.PieceBytes {
+		return fmt.Errorf("rpc: limits %+v: want pieces of 1024 to %d bytes, memory for one of them, and a grace "+
+			"and a rate above 0", *l, mostAnswer/2)
 	}
 	return nil
 }
@@ -125,10 +128,11 @@ func NewServer(c Config) (*Server, error) {
 	}
 	l := c.Limits
 	s := &Server{
-		config: c, limits: l, start: c.Start.UnixMilli(), errors: connect.NewErrorWriter(), refused: map[string]uint64{},
-		addrs: newBuckets[netip.Prefix](rate{l.AddressRate, 10 * l.AddressRate}, 1<<16),
-		keys:  newBuckets[[32]byte](rate{l.KeyRate, 10 * l.KeyRate}, 1<<16),
-		times: times{last: map[[32]byte]int64{}}, flights: flights{of: map[[32]byte]int{}},
+		config: c, limits: l, start: c.Start.UnixMilli(), errors: connect.NewErrorWriter(),
+		refused: map[string]uint64{},
+		addrs:   newBuckets[netip.Prefix](rate{l.AddressRate, 10 * l.AddressRate}, 1<<16),
+		keys:    newBuckets[[32]byte](rate{l.KeyRate, 10 * l.KeyRate}, 1<<16),
+		times:   times{last: map[[32]byte]int64{}}, flights: flights{of: map[[32]byte]int{}},
 	}
 	s.memory.left.Store(int64(l.BodyMemory))
 	s.strangers.left.Store(int64(l.strangers()))
@@ -174,7 +178,8 @@ func (s *Server) HTTP(secure *tls.Config) *http.Server {
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250, MaxReceiveBufferPerConnection: 1 << 18, MaxReceiveBufferPerStream: 1 << 18,
-			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second, WriteByteTimeout: s.limits.Grace + 20*time.Second,
+			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second, WriteByteTimeout: s.limits.Grace +
+				20*time.Second,
 		},
 	}
 }
@@ -230,7 +235,8 @@ func (g *greeter) Hello(ctx context.Context, q *pb.HelloRequest) (*pb.HelloRespo
 // Enrol sees that the key that is brought is the key that signed.
 func (g *greeter) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolResponse, error) {
 	if who, _ := From(ctx); string(who.Key[:]) != string(q.Key) {
-		return nil, Refuse(BadSignature, connect.CodeUnauthenticated, "the request is not signed with the key that it brings")
+		return nil, Refuse(BadSignature, connect.CodeUnauthenticated, "the request is not signed with the key that "+
+			"it brings")
 	}
 	return g.FederationHandler.Enrol(ctx, q)
 }

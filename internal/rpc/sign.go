@@ -48,7 +48,8 @@ func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 	for try := 1; ; try++ {
 		answer, err := s.send(r, body)
 		switch {
-		case err == nil && corrected != Replayed && corrected != answer.Header.Get(codeHeader) && s.correct(answer.Header):
+		case err == nil && corrected != Replayed && corrected != answer.Header.Get(codeHeader) &&
+			s.correct(answer.Header):
 			corrected = answer.Header.Get(codeHeader)
 			try--
 			continue

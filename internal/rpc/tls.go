@@ -51,7 +51,8 @@ func MakeTLS(dir string) (*tls.Config, string, error) {
 		}
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, "", fmt.Errorf("rpc: %s has mode %04o, and others may have read its key: delete it, and give devices the new pin; or set it to 0600", path, info.Mode().Perm())
+		return nil, "", fmt.Errorf("rpc: %s has mode %04o, and others may have read its key: delete it, and give "+
+			"devices the new pin; or set it to 0600", path, info.Mode().Perm())
 	}
 	return LoadTLS(path, path)
 }
@@ -79,7 +80,8 @@ func makeCertificate(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

@@ -203,8 +203,10 @@ func TestAMomentIsReadFromTheComputer(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
 	const dir = "sys/class/power_supply/"
 	battery := fstest.MapFS{dir + "BAT0/type": file("Battery"), dir + "BAT0/status": file("Discharging")}
-	plugged := fstest.MapFS{dir + "BAT0/type": file("Battery"), dir + "BAT0/status": file("Discharging"), dir + "AC/type": file("Mains"), dir + "AC/online": file("1")}
-	mouse := fstest.MapFS{dir + "hid/type": file("Battery"), dir + "hid/status": file("Discharging"), dir + "hid/scope": file("Device")}
+	plugged := fstest.MapFS{dir + "BAT0/type": file("Battery"), dir + "BAT0/status": file("Discharging"), dir +
+		"AC/type": file("Mains"), dir + "AC/online": file("1")}
+	mouse := fstest.MapFS{dir + "hid/type": file("Battery"), dir + "hid/status": file("Discharging"), dir +
+		"hid/scope": file("Device")}
 	for name, c := range map[string]struct {
 		root fstest.MapFS
 		m    Moment
@@ -215,8 +217,12 @@ func TestAMomentIsReadFromTheComputer(t *testing.T) {
 		"plugged in":            {plugged, Moment{OnPower: true}, true},
 		"a mouse's battery":     {mouse, Moment{OnPower: true}, true},
 		"not known":             {fstest.MapFS{}, Moment{OnPower: true, WhenIdle: true}, true},
-		"busy":                  {fstest.MapFS{"proc/loadavg": file("9999.0 1 1 1/1 1")}, Moment{WhenIdle: true}, false},
-		"idle":                  {fstest.MapFS{"proc/loadavg": file("0.00 1 1 1/1 1")}, Moment{WhenIdle: true}, true},
+		"busy": {
+			fstest.MapFS{"proc/loadavg": file("9999.0 1 1 1/1 1")},
+			Moment{WhenIdle: true},
+			false,
+		},
+		"idle": {fstest.MapFS{"proc/loadavg": file("0.00 1 1 1/1 1")}, Moment{WhenIdle: true}, true},
 	} {
 		if got, why := c.m.Good(c.root); got != c.want || got == (why != "") {
 			t.Errorf("%s: %v, %q", name, got, why)

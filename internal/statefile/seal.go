@@ -58,7 +58,8 @@ func parse(b []byte) (*seal, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: it is no state file of a device", ErrDamaged)
 	}
 	if v := b[len(magic)]; v != fileVersion {
-		return nil, nil, fmt.Errorf("local: the state file is of version %d, and this program knows %d: update tacit", v, fileVersion)
+		return nil, nil, fmt.Errorf("local: the state file is of version %d, and this program knows %d: update tacit",
+			v, fileVersion)
 	}
 	s := &seal{kind: b[len(magic)+1]}
 	switch s.kind {

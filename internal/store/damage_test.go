@@ -133,7 +133,10 @@ func harms(n, places int) []harm {
 	}
 	for _, at := range []int{0, n / 2, n - 40, n - 1} {
 		if at >= 0 && at < n {
-			out = append(out, harm{fmt.Sprintf("cut to %d of %d bytes", at, n), func(b []byte) []byte { return b[:at] }})
+			out = append(out, harm{
+				fmt.Sprintf("cut to %d of %d bytes", at, n),
+				func(b []byte) []byte { return b[:at] },
+			})
 		}
 	}
 	return append(out, harm{"removed", func([]byte) []byte { return nil }})

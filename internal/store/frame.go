@@ -105,7 +105,8 @@ func readFrame(b []byte) (frame, error) {
 		payload: body[76:],
 		sum:     sum,
 	}
-	ok := f.kind >= kindIndex && f.kind <= kindBlob && b[5] <= flagClaim && b[6]|b[7] == 0 && f.number > 0 && f.epoch > 0
+	ok := f.kind >= kindIndex && f.kind <= kindBlob && b[5] <= flagClaim && b[6]|b[7] == 0 && f.number > 0 &&
+		f.epoch > 0
 	if f.claim {
 		ok = ok && f.parts == 0 && f.part == 0 && len(f.payload) == 0
 	} else {

@@ -8,7 +8,10 @@ import (
 )
 
 func someFrame() []byte {
-	return appendFrame(nil, &frame{kind: kindLog, chain: 1<<32 | 5, epoch: 1, number: 3, parts: 1, prev: Hash{7}, payload: []byte("payload")})
+	return appendFrame(nil, &frame{
+		kind: kindLog, chain: 1<<32 | 5, epoch: 1, number: 3, parts: 1, prev: Hash{7},
+		payload: []byte("payload"),
+	})
 }
 
 func FuzzFrame(f *testing.F) {
@@ -39,7 +42,8 @@ func FuzzIndexRecord(f *testing.F) {
 			return
 		}
 		var second []byte
-		if err := readOps(again, func(o op) { second = appendOp(second, o) }); err != nil || !bytes.Equal(again, second) {
+		if err := readOps(again, func(o op) { second = appendOp(second, o) }); err != nil ||
+			!bytes.Equal(again, second) {
 			t.Errorf("operations do not come back: %x, %x, %v", again, second, err)
 		}
 	})

@@ -73,7 +73,10 @@ func TestAHalfWrittenRecordIsInvisible(t *testing.T) {
 	must(t, s.Append("log", []byte("whole")))
 	tl := s.state.logs["log"]
 	for p := range uint32(2) {
-		must(t, s.add(tl, &frame{kind: kindLog, chain: tl.id, epoch: s.epoch, part: p, parts: 3, payload: []byte("half of a record")}))
+		must(t, s.add(tl, &frame{
+			kind: kindLog, chain: tl.id, epoch: s.epoch, part: p, parts: 3,
+			payload: []byte("half of a record"),
+		}))
 	}
 	must(t, s.Close())
 	for i := range 3 {
@@ -91,7 +94,10 @@ func TestAHalfWrittenRecordIsInvisible(t *testing.T) {
 	appendFrame(nil, &first)
 	_, _, err = c.next(&first)
 	must(t, err)
-	if _, _, err := c.next(&frame{kind: kindLog, chain: 1, epoch: 1, number: 2, prev: first.sum, part: 0, parts: 1}); err == nil {
+	if _, _, err := c.next(&frame{
+		kind: kindLog, chain: 1, epoch: 1, number: 2, prev: first.sum, part: 0,
+		parts: 1,
+	}); err == nil {
 		t.Error("a record begins inside of another one, and that is no error")
 	}
 }
@@ -114,7 +120,8 @@ func TestAGrownIndexIsWrittenAnew(t *testing.T) {
 	s = open(t, dir)
 	v, err := s.Get("large")
 	must(t, err)
-	if !bytes.Equal(v, bytes.Repeat([]byte{11}, maxValue)) || fmt.Sprint(s.Keys("")) != "[after large]" || len(records(t, s, "log")) != 1 {
+	if !bytes.Equal(v, bytes.Repeat([]byte{11}, maxValue)) || fmt.Sprint(s.Keys("")) != "[after large]" ||
+		len(records(t, s, "log")) != 1 {
 		t.Errorf("a new index says %q, logs %q", s.Keys(""), s.Logs(""))
 	}
 	if _, err := s.Blob(h); err != nil {
@@ -208,7 +215,8 @@ func TestManyGoroutinesMayUseAStore(t *testing.T) {
 		wg.Go(func() {
 			for i := range 20 {
 				shared, own := fmt.Sprint(i%3), fmt.Sprintf("%d/%d", g, i)
-				err := errors.Join(s.Append("shared/"+shared, []byte(own)), s.Append(own, []byte("x")), s.Put(own, []byte(own)))
+				err := errors.Join(s.Append("shared/"+shared, []byte(own)), s.Append(own, []byte("x")),
+					s.Put(own, []byte(own)))
 				h, err2 := s.PutBlob([]byte(own))
 				if _, err3 := s.Blob(h); err3 != nil {
 					t.Error(err3)
@@ -229,6 +237,7 @@ func TestManyGoroutinesMayUseAStore(t *testing.T) {
 		n += len(records(t, s, log))
 	}
 	if n != 160 || len(s.Logs("")) != 3 || len(s.Keys(""))+len(s.Blobs()) != 0 {
-		t.Errorf("%d records in logs %q, keys %q, %d blobs; want 160 in three logs", n, s.Logs(""), s.Keys(""), len(s.Blobs()))
+		t.Errorf("%d records in logs %q, keys %q, %d blobs; want 160 in three logs", n, s.Logs(""), s.Keys(""),
+			len(s.Blobs()))
 	}
 }

@@ -233,7 +233,8 @@ func lastIndex(found map[uint64][]place, known map[uint64]head, r *Report) (stat
 	for i := len(ids) - 1; i >= 0; i-- {
 		id := ids[i]
 		st := newState()
-		frames, c, err := follow(kindIndex, id, found[id], func(record []byte) error { return readOps(record, st.apply) })
+		frames, c, err := follow(kindIndex, id, found[id],
+			func(record []byte) error { return readOps(record, st.apply) })
 		if err != nil {
 			return state{}, err
 		}
@@ -244,9 +245,11 @@ func lastIndex(found map[uint64][]place, known map[uint64]head, r *Report) (stat
 		r.Kept = append(r.Kept, fmt.Sprintf("values: %d, by %d changes", len(st.values), c.count))
 		switch {
 		case id < latest:
-			r.Lost = append(r.Lost, "values, names of logs and of blobs: all changes since the index was last written anew")
+			r.Lost = append(r.Lost, "values, names of logs and of blobs: all changes since the index was last "+
+				"written anew")
 		case frames < len(found[id]) || known[id].number > uint64(frames):
-			r.Lost = append(r.Lost, fmt.Sprintf("values, names of logs and of blobs: all changes after number %d", c.count))
+			r.Lost = append(r.Lost, fmt.Sprintf("values, names of logs and of blobs: all changes after number %d",
+				c.count))
 		}
 		return st, nil
 	}
@@ -265,7 +268,8 @@ func (s *Store) keepLog(name string, t *tail, found map[uint64][]place, known ma
 		return err
 	}
 	r.Kept = append(r.Kept, fmt.Sprintf("log %s: %d records", name, c.count))
-	if last := max(known[t.id].number, lastNumber(list)); last > uint64(frames) && !abandoned(list[frames:], last, known[t.id]) {
+	if last := max(known[t.id].number, lastNumber(list)); last > uint64(frames) && !abandoned(list[frames:], last,
+		known[t.id]) {
 		r.Lost = append(r.Lost, fmt.Sprintf("log %s: all after record %d", name, c.count))
 	}
 	return nil

@@ -121,7 +121,8 @@ func (e *engine) check(ctx context.Context) (name, what string) {
 			return c.Name, "cannot be read: " + err.Error()
 		}
 		got := s.CachedInfo().Config
-		if got.Storage != c.Storage || got.Retention != c.Retention || got.MaxAge != 0 || got.MaxMsgs > 0 || got.MaxBytes > 0 ||
+		if got.Storage != c.Storage || got.Retention != c.Retention || got.MaxAge != 0 || got.MaxMsgs > 0 ||
+			got.MaxBytes > 0 ||
 			got.MaxMsgsPerSubject > 0 || got.PersistMode != c.PersistMode || got.Replicas != 1 || !got.AllowDirect ||
 			len(got.Subjects) != 1 || got.Subjects[0] != c.Subjects[0] {
 			return c.Name, "has other settings than it was made with"

@@ -142,7 +142,8 @@ func takeLock(dir string) (*os.File, error) {
 	if err == nil && !free {
 		pid := make([]byte, 32)
 		n, _ := f.ReadAt(pid, 0)
-		err = fmt.Errorf("%w: %s is open in process %s; stop it, or choose another folder", ErrLocked, dir, strings.TrimSpace(string(pid[:n])))
+		err = fmt.Errorf("%w: %s is open in process %s; stop it, or choose another folder", ErrLocked, dir,
+			strings.TrimSpace(string(pid[:n])))
 	}
 	if err == nil {
 		err = f.Truncate(0)

@@ -48,13 +48,15 @@ type Event struct {
 	Mechanism Mechanism `json:"mechanism"`
 	Adjacency Adjacency `json:"adjacency"`
 	Sampler   Sampler   `json:"sampler"`
-	Q         float64   `json:"q"`                 // Sampling rate; 1, or 0 for short, with None.
-	Noise     float64   `json:"noise,omitempty"`   // Multiplier of Gaussian, Laplace and Tree (there: per node, of one contribution).
-	Epsilon   float64   `json:"epsilon,omitempty"` // Of Pure.
-	Rho       float64   `json:"rho,omitempty"`     // Of ZCDP.
-	Nodes     float64   `json:"nodes,omitempty"`   // Of Tree: see TreeRestarts and TreeOnce.
-	Theorem   int       `json:"theorem,omitempty"` // Of WithoutReplacement: 9 or 27 of Wang et al.; 0 means 27, which is never above 9.
-	Rounds    int64     `json:"rounds"`
+	Q         float64   `json:"q"` // Sampling rate; 1, or 0 for short, with None.
+	// Multiplier of Gaussian, Laplace and Tree (there: per node, of one contribution).
+	Noise   float64 `json:"noise,omitempty"`
+	Epsilon float64 `json:"epsilon,omitempty"` // Of Pure.
+	Rho     float64 `json:"rho,omitempty"`     // Of ZCDP.
+	Nodes   float64 `json:"nodes,omitempty"`   // Of Tree: see TreeRestarts and TreeOnce.
+	// Of WithoutReplacement: 9 or 27 of Wang et al.; 0 means 27, which is never above 9.
+	Theorem int   `json:"theorem,omitempty"`
+	Rounds  int64 `json:"rounds"`
 }
 
 // normal checks an event and fills in what has one value only.
@@ -82,7 +84,8 @@ func (e Event) checkWords() error {
 	switch e.Adjacency {
 	case ZeroOut, AddRemove, ReplaceOne:
 	default:
-		return fmt.Errorf("account: adjacency %q: want zero-out, add-remove or replace-one; an epsilon without one means nothing", e.Adjacency)
+		return fmt.Errorf("account: adjacency %q: want zero-out, add-remove or replace-one; an epsilon without one "+
+			"means nothing", e.Adjacency)
 	}
 	switch e.Sampler {
 	case None, Poisson, WithoutReplacement:
@@ -98,7 +101,8 @@ func (e Event) checkNumbers() error {
 	case bad(e.Q) || e.Q > 1:
 		return fmt.Errorf("account: sampling rate q is %v, want 0 to 1: the share of users in a round", e.Q)
 	case e.Sampler == None && e.Q != 1:
-		return fmt.Errorf("account: sampling rate q is %v with sampler none; leave q out, or name the sampler: poisson or wor", e.Q)
+		return fmt.Errorf("account: sampling rate q is %v with sampler none; leave q out, or name the sampler: "+
+			"poisson or wor", e.Q)
 	case bad(e.Noise):
 		return fmt.Errorf("account: noise multiplier is %v, want 0 or more", e.Noise)
 	case bad(e.Epsilon):
@@ -124,15 +128,19 @@ func (e Event) checkNumbers() error {
 func (e Event) checkPair() error {
 	switch {
 	case e.Sampler == None && e.Mechanism == Tree && e.Adjacency != ZeroOut:
-		return fmt.Errorf("account: a tree is accounted under zero-out, not %s; use adjacency zero-out, with the noise relative to one contribution", e.Adjacency)
+		return fmt.Errorf("account: a tree is accounted under zero-out, not %s; use adjacency zero-out, with the "+
+			"noise relative to one contribution", e.Adjacency)
 	case e.Sampler == None:
 		return nil
 	case e.Mechanism != Gaussian:
-		return fmt.Errorf("account: no amplification by %s sampling is known here for %s; use sampler none, or mechanism gaussian", e.Sampler, e.Mechanism)
+		return fmt.Errorf("account: no amplification by %s sampling is known here for %s; use sampler none, or "+
+			"mechanism gaussian", e.Sampler, e.Mechanism)
 	case e.Sampler == Poisson && e.Adjacency == ReplaceOne:
-		return fmt.Errorf("account: poisson sampling is accounted under zero-out or add-remove, not replace-one; use adjacency zero-out (the noise multiplier doubles: the sensitivity is S, not 2S), or sampler wor with replace-one")
+		return fmt.Errorf("account: poisson sampling is accounted under zero-out or add-remove, not replace-one; " +
+			"use adjacency zero-out (the noise multiplier doubles: the sensitivity is S, not 2S), or sampler wor with replace-one")
 	case e.Sampler == WithoutReplacement && e.Adjacency != ReplaceOne:
-		return fmt.Errorf("account: sampling without replacement is accounted under replace-one, not %s; use adjacency replace-one (the noise multiplier halves: the sensitivity is 2S, not S), or sampler poisson with %s", e.Adjacency, e.Adjacency)
+		return fmt.Errorf("account: sampling without replacement is accounted under replace-one, not %s; use "+
+			"adjacency replace-one (the noise multiplier halves: the sensitivity is 2S, not S), or sampler poisson with %s", e.Adjacency, e.Adjacency)
 	}
 	return nil
 }

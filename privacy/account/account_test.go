@@ -8,7 +8,10 @@ import (
 )
 
 func wor(q, z float64, rounds int64) Event {
-	return Event{Mechanism: Gaussian, Adjacency: ReplaceOne, Sampler: WithoutReplacement, Q: q, Noise: z, Rounds: rounds}
+	return Event{
+		Mechanism: Gaussian, Adjacency: ReplaceOne, Sampler: WithoutReplacement, Q: q, Noise: z,
+		Rounds: rounds,
+	}
 }
 
 func TestPairsWithoutATheoremAreRefused(t *testing.T) {
@@ -34,22 +37,36 @@ func TestPairsWithoutATheoremAreRefused(t *testing.T) {
 		{sgm(0.1, -1, 1), "want 0 or more"},
 		{sgm(0.1, math.NaN(), 1), "want 0 or more"},
 		{sgm(0.1, 1, -1), "rounds is -1"},
-		{Event{Mechanism: Tree, Adjacency: AddRemove, Sampler: None, Noise: 1, Nodes: 5, Rounds: 1}, "use adjacency zero-out"},
+		{
+			Event{Mechanism: Tree, Adjacency: AddRemove, Sampler: None, Noise: 1, Nodes: 5, Rounds: 1},
+			"use adjacency zero-out",
+		},
 	} {
 		if _, err := Epsilon(1e-6, Options{}, c.e); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want %q in it", c.e, err, c.want)
 		}
 	}
-	if _, err := Epsilon(1e-6, Options{Accountant: PLD}, wor(0.1, 1, 10)); err == nil || !strings.Contains(err.Error(), "use accountant rdp") {
+	if _, err := Epsilon(1e-6, Options{Accountant: PLD}, wor(0.1, 1, 10)); err == nil || !strings.Contains(err.Error(),
+		"use accountant rdp") {
 		t.Errorf("PLD without replacement: %v", err)
 	}
-	if _, err := Epsilon(1e-6, Options{Accountant: Exact}, sgm(0.1, 1, 10)); err == nil || !strings.Contains(err.Error(), "use accountant rdp or pld") {
+	if _, err := Epsilon(1e-6, Options{Accountant: Exact}, sgm(0.1, 1, 10)); err == nil ||
+		!strings.Contains(err.Error(), "use accountant rdp or pld") {
 		t.Errorf("exact of a sample: %v", err)
 	}
-	if _, err := Epsilon(1e-6, Options{}, sgm(0.1, 1, 1), wor(0.1, 1, 1)); err == nil || !strings.Contains(err.Error(), "one epsilon has one adjacency") {
+	if _, err := Epsilon(1e-6, Options{}, sgm(0.1, 1, 1), wor(0.1, 1, 1)); err == nil || !strings.Contains(err.Error(),
+		"one epsilon has one adjacency") {
 		t.Errorf("two adjacencies: %v", err)
 	}
-	for _, o := range []Options{{Orders: []float64{1}}, {Orders: []float64{3, 2}}, {Orders: []float64{}}, {Orders: []float64{math.NaN()}}, {Orders: []float64{1e9}}, {Conversion: "best"}, {Accountant: "guess"}} {
+	for _, o := range []Options{
+		{Orders: []float64{1}},
+		{Orders: []float64{3, 2}},
+		{Orders: []float64{}},
+		{Orders: []float64{math.NaN()}},
+		{Orders: []float64{1e9}},
+		{Conversion: "best"},
+		{Accountant: "guess"},
+	} {
 		if _, err := Epsilon(1e-6, o, sgm(0.1, 1, 1)); err == nil {
 			t.Errorf("options %+v are not refused", o)
 		}
@@ -154,10 +171,12 @@ func TestSpentIsTheSumOfItsEvents(t *testing.T) {
 }
 
 func TestTheOptimumAtAnEndIsTold(t *testing.T) {
-	if r := epsilonOf(t, 1e-6, Options{Orders: integers(2, 8)}, sgm(0.001, 2, 10)); len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "highest") {
+	if r := epsilonOf(t, 1e-6, Options{Orders: integers(2, 8)}, sgm(0.001, 2, 10)); len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0], "highest") {
 		t.Errorf("the highest order is best, and the warnings are %q", r.Warnings)
 	}
-	if r := epsilonOf(t, 1e-6, Options{Orders: integers(30, 64)}, sgm(0.1, 1, 1000)); len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "lowest") {
+	if r := epsilonOf(t, 1e-6, Options{Orders: integers(30, 64)}, sgm(0.1, 1, 1000)); len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0], "lowest") {
 		t.Errorf("the lowest order is best, and the warnings are %q", r.Warnings)
 	}
 	// A release of very little has its best order beyond 10^4.
@@ -176,7 +195,10 @@ func TestResultsSayWhatTheyHoldFor(t *testing.T) {
 	if string(b) != want {
 		t.Errorf("got  %s\nwant %s", b, want)
 	}
-	r := epsilonOf(t, 1e-6, Options{Accountant: PLD}, Event{Mechanism: Gaussian, Adjacency: ReplaceOne, Sampler: None, Noise: 2, Rounds: 4})
+	r := epsilonOf(t, 1e-6, Options{Accountant: PLD}, Event{
+		Mechanism: Gaussian, Adjacency: ReplaceOne, Sampler: None,
+		Noise: 2, Rounds: 4,
+	})
 	if r.Accountant != Exact || r.Conversion != Direct || r.Sampler != "none" || r.Q != 1 {
 		t.Errorf("plain Gaussians by PLD: %+v", r)
 	}
@@ -204,7 +226,10 @@ func TestCalibrationIsRoundedToTheSafeSide(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := Calibrate(0.5, 0, Options{}, func(z float64) []Event { return []Event{sgm(0.01, z, 10)} }); err == nil || !strings.Contains(err.Error(), "raise the target") {
+	if _, _, err := Calibrate(0.5, 0, Options{}, func(z float64) []Event {
+		return []Event{sgm(0.01, z,
+			10)}
+	}); err == nil || !strings.Contains(err.Error(), "raise the target") {
 		t.Errorf("what no noise reaches: %v", err)
 	}
 	for _, target := range []float64{0, -1, math.NaN(), math.Inf(1)} {

@@ -54,7 +54,8 @@ func AuditLower(canaries, guesses, right int, delta, confidence float64) (float6
 
 func checkAudit(canaries, guesses, right int) error {
 	if canaries < 0 || guesses < 0 || right < 0 || guesses > canaries || right > guesses {
-		return fmt.Errorf("account: %d right of %d guesses on %d canaries: want right <= guesses <= canaries, none of them negative", right, guesses, canaries)
+		return fmt.Errorf("account: %d right of %d guesses on %d canaries: want right <= guesses <= canaries, none "+
+			"of them negative", right, guesses, canaries)
 	}
 	return nil
 }

@@ -41,12 +41,15 @@ func Calibrate(target, delta float64, o Options, events func(noise float64) []Ev
 		}
 		hi *= 1 + 1/digits
 	}
-	return 0, Result{}, fmt.Errorf("account: no noise near %v keeps epsilon at %v: it does not fall with the noise", hi, target)
+	return 0, Result{}, fmt.Errorf("account: no noise near %v keeps epsilon at %v: it does not fall with the noise",
+		hi, target)
 }
 
 // leastNoiseFor bisects between lo and hi, on a log scale, to the given relative
 // width; lo is moved down if it is enough already.
-func leastNoiseFor(target, delta float64, o Options, events func(float64) []Event, lo, hi, width float64) (float64, error) {
+func leastNoiseFor(target, delta float64, o Options, events func(float64) []Event, lo, hi, width float64) (float64,
+	error,
+) {
 	enough := func(z float64) (bool, error) {
 		r, err := Epsilon(delta, o, events(z)...)
 		return err == nil && r.Epsilon <= target, err
@@ -60,7 +63,8 @@ func leastNoiseFor(target, delta float64, o Options, events func(float64) []Even
 		if err != nil {
 			return 0, err
 		}
-		return 0, fmt.Errorf("account: with noise multiplier %g epsilon is still %.4g at delta %g, above the target %g; raise the target or delta, or do fewer rounds", hi, r.Epsilon, delta, target)
+		return 0, fmt.Errorf("account: with noise multiplier %g epsilon is still %.4g at delta %g, above the target "+
+			"%g; raise the target or delta, or do fewer rounds", hi, r.Epsilon, delta, target)
 	}
 	for lo > 1e-9 {
 		if ok, err = enough(lo); err != nil {

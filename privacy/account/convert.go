@@ -9,8 +9,9 @@ import (
 type Accountant string
 
 const (
-	RDP   Accountant = "rdp"   // Rényi divergences; always available
-	PLD   Accountant = "pld"   // the distribution of the privacy loss, by FFT; tighter; not for sampling without replacement and zCDP
+	RDP Accountant = "rdp" // Rényi divergences; always available
+	// the distribution of the privacy loss, by FFT; tighter; not for sampling without replacement and zCDP
+	PLD   Accountant = "pld"
 	Exact Accountant = "exact" // plain Gaussians only: Balle and Wang 2018; PLD gives it where it holds
 )
 
@@ -52,7 +53,8 @@ func (o Options) normal() (Options, error) {
 			return o, err
 		}
 		if a <= last {
-			return o, fmt.Errorf("account: order %v comes after %v; give the orders once each, in rising order", a, last)
+			return o, fmt.Errorf("account: order %v comes after %v; give the orders once each, in rising order", a,
+				last)
 		}
 		last = a
 	}
@@ -144,9 +146,11 @@ func warning(orders []float64, at int, eps float64) []string {
 	}
 	switch at {
 	case 0:
-		return []string{fmt.Sprintf("the best order is the lowest one, %v: a lower order could give a smaller epsilon", orders[at])}
+		return []string{fmt.Sprintf("the best order is the lowest one, %v: a lower order could give a smaller epsilon",
+			orders[at])}
 	case last:
-		return []string{fmt.Sprintf("the best order is the highest one, %v: a higher order could give a smaller epsilon", orders[at])}
+		return []string{fmt.Sprintf(
+			"the best order is the highest one, %v: a higher order could give a smaller epsilon", orders[at])}
 	}
 	return nil
 }

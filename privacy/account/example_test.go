@@ -24,7 +24,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("epsilon %.3f at delta %g, %s, %s sampling, by %s\n", r.Epsilon, r.Delta, r.Adjacency, r.Sampler, r.Accountant)
+	fmt.Printf("epsilon %.3f at delta %g, %s, %s sampling, by %s\n", r.Epsilon, r.Delta, r.Adjacency, r.Sampler,
+		r.Accountant)
 
 	noise, r, err := account.Calibrate(1, 1e-6, account.Options{}, func(noise float64) []account.Event {
 		round.Noise, round.Rounds = noise, 1000

@@ -58,7 +58,8 @@ func FuzzEpsilon(f *testing.F) {
 			return
 		}
 		pld, err := Epsilon(delta, Options{Accountant: PLD}, e)
-		if err == nil && (math.IsNaN(pld.Epsilon) || pld.Epsilon < 0 || pld.Accountant != Exact && pld.Epsilon > rdp.Epsilon) {
+		if err == nil && (math.IsNaN(pld.Epsilon) || pld.Epsilon < 0 || pld.Accountant != Exact &&
+			pld.Epsilon > rdp.Epsilon) {
 			t.Fatalf("%+v, delta %g: PLD %+v, RDP %+v", e, delta, pld, rdp)
 		}
 	})
@@ -78,13 +79,17 @@ func FuzzTree(f *testing.F) {
 			t.Fatal(err)
 		}
 		if k := float64(participations); got > k*k*one || k >= 1 && got < one {
-			t.Fatalf("%d steps, %d participations, separation %d: %g, and one participation is %g", steps, participations, separation, got, one)
+			t.Fatalf("%d steps, %d participations, separation %d: %g, and one participation is %g", steps,
+				participations, separation, got, one)
 		}
 	})
 }
 
 func BenchmarkRDP(b *testing.B) {
-	for name, e := range map[string]Event{"poisson": sgm(0.01, 1, 1000), "wor": wor(0.01, 1, 1000), "wor-8": wor(0.01, 8, 1000)} {
+	for name, e := range map[string]Event{
+		"poisson": sgm(0.01, 1, 1000), "wor": wor(0.01, 1, 1000),
+		"wor-8": wor(0.01, 8, 1000),
+	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := Epsilon(1e-6, Options{}, e); err != nil {
@@ -96,7 +101,10 @@ func BenchmarkRDP(b *testing.B) {
 }
 
 func BenchmarkPLD(b *testing.B) {
-	for name, e := range map[string]Event{"few": sgm(0.01, 1, 1000), "many": sgm(0.001, 0.8, 1e6), "tiny-q": sgm(1e-5, 1, 1000)} {
+	for name, e := range map[string]Event{
+		"few": sgm(0.01, 1, 1000), "many": sgm(0.001, 0.8, 1e6),
+		"tiny-q": sgm(1e-5, 1, 1000),
+	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := Epsilon(1e-6, Options{Accountant: PLD}, e); err != nil {

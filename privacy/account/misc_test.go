@@ -47,7 +47,8 @@ func TestTreesAreThoseOfTheVectors(t *testing.T) {
 		if c.Kind == "single_tree" {
 			nodes, err = TreeOnce(c.TotalSteps, c.Participation, c.Separation)
 			if nodes != c.SumSquares {
-				t.Errorf("%d steps, %d participations, separation %d: %g, want %g", c.TotalSteps, c.Participation, c.Separation, nodes, c.SumSquares)
+				t.Errorf("%d steps, %d participations, separation %d: %g, want %g", c.TotalSteps, c.Participation,
+					c.Separation, nodes, c.SumSquares)
 			}
 		}
 		if err != nil {
@@ -104,7 +105,8 @@ func TestTreeOnceAgainstEverySetOfSteps(t *testing.T) {
 			for separation := range 5 {
 				got, err := TreeOnce(int64(steps), int64(participations), int64(separation))
 				if want := bruteTree(steps, participations, separation); err != nil || got != want {
-					t.Errorf("%d steps, %d participations, separation %d: %g (%v), want %g", steps, participations, separation, got, err, want)
+					t.Errorf("%d steps, %d participations, separation %d: %g (%v), want %g", steps, participations,
+						separation, got, err, want)
 				}
 			}
 		}

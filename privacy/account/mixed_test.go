@@ -13,13 +13,17 @@ func TestReleasesOfDifferentNoiseAreOneGaussian(t *testing.T) {
 			var events []Event
 			for _, share := range shares {
 				for range 2 { // two rounds with half of it each
-					events = append(events, Event{Mechanism: Gaussian, Adjacency: ZeroOut, Sampler: None, Noise: math.Sqrt(2/share) / mu, Rounds: 1})
+					events = append(events, Event{
+						Mechanism: Gaussian, Adjacency: ZeroOut, Sampler: None,
+						Noise: math.Sqrt(2/share) / mu, Rounds: 1,
+					})
 				}
 			}
 			for _, accountant := range []Accountant{Exact, PLD} {
 				r, err := Epsilon(1e-6, Options{Accountant: accountant}, events...)
 				if err != nil || math.Abs(r.Epsilon/eps-1) > 1e-3 || r.Accountant != Exact {
-					t.Errorf("%s, shares %v of mu %g: epsilon is %v by %s (%v), want %g", accountant, shares, mu, r.Epsilon, r.Accountant, err, eps)
+					t.Errorf("%s, shares %v of mu %g: epsilon is %v by %s (%v), want %g", accountant, shares, mu,
+						r.Epsilon, r.Accountant, err, eps)
 				}
 			}
 			rdp, err := Epsilon(1e-6, Options{}, events...)

@@ -100,7 +100,8 @@ func TestFractionalOrdersJoinTheIntegerOnes(t *testing.T) {
 			for _, a := range []float64{2, 3, 5, 10} {
 				got, want := s.fractional(a), s.cgf(int(a))
 				if math.Abs(got-want) > 1e-11*want {
-					t.Errorf("q %g, sigma %g, order %g: the integral gives %.15g, the sum %.15g", q, sigma, a, got, want)
+					t.Errorf("q %g, sigma %g, order %g: the integral gives %.15g, the sum %.15g", q, sigma, a, got,
+						want)
 				}
 			}
 			for a := 1.1; a < 10; a += 0.1 {
@@ -152,7 +153,8 @@ func TestTheorem27IsNeverAboveTheorem9(t *testing.T) {
 			for _, a := range orders {
 				x, y := nine.rdp(a), better.rdp(a)
 				if y > x*(1+1e-12) || x > gaussianRDP(a, sigma) {
-					t.Errorf("q %g, sigma %g, order %g: theorem 9 %g, theorem 27 %g, unsampled %g", q, sigma, a, x, y, gaussianRDP(a, sigma))
+					t.Errorf("q %g, sigma %g, order %g: theorem 9 %g, theorem 27 %g, unsampled %g", q, sigma, a, x, y,
+						gaussianRDP(a, sigma))
 				}
 			}
 		}
@@ -191,7 +193,8 @@ func TestCurvesAgainstBruteForce(t *testing.T) {
 		mixed := func(x float64) float64 { return 0.8*normal(0, 1.5)(x) + 0.2*normal(1, 1.5)(x) }
 		near("sampled", newSampled(0.2, 1.5, []float64{a}).rdp(a), renyi(a, mixed, normal(0, 1.5), -40, 40))
 		p := math.Exp(0.7) / (1 + math.Exp(0.7))
-		near("pure", pureRDP(a, 0.7), math.Log(math.Pow(p, a)*math.Pow(1-p, 1-a)+math.Pow(1-p, a)*math.Pow(p, 1-a))/(a-1))
+		near("pure", pureRDP(a, 0.7), math.Log(math.Pow(p, a)*math.Pow(1-p, 1-a)+
+			math.Pow(1-p, a)*math.Pow(p, 1-a))/(a-1))
 	}
 	// Small releases: the leading terms, without cancellation.
 	for _, x := range []float64{1e-3, 1e-6, 1e-9} {

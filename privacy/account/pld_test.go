@@ -39,7 +39,8 @@ func TestPLDOfOneReleaseIsExact(t *testing.T) {
 				}
 				// The oracle loses about 1e-15 in delta.
 				if r.Epsilon < lo-1e-4*1e-9/delta || r.Epsilon > lo+1e-4+1e-4*lo {
-					t.Errorf("q %g, sigma %g, delta %g: epsilon %.9g (%s), exactly %.9g", q, sigma, delta, r.Epsilon, r.Accountant, lo)
+					t.Errorf("q %g, sigma %g, delta %g: epsilon %.9g (%s), exactly %.9g", q, sigma, delta, r.Epsilon,
+						r.Accountant, lo)
 				}
 			}
 		}
@@ -171,17 +172,25 @@ func TestPLDComposesLaplaceAndResponse(t *testing.T) {
 		d := 0.0
 		for k := range n + 1 {
 			if l := float64(2*k-n) * eps0; l > eps {
-				d -= math.Exp(logChoose(n, k)-float64(k)*softplus(-eps0)-float64(n-k)*softplus(eps0)) * math.Expm1(eps-l)
+				d -= math.Exp(logChoose(n,
+					k)-float64(k)*softplus(-eps0)-float64(n-k)*softplus(eps0)) * math.Expm1(eps-l)
 			}
 		}
 		return d
 	}
-	r := epsilonOf(t, 1e-6, Options{Accountant: PLD}, Event{Mechanism: Pure, Adjacency: AddRemove, Sampler: None, Epsilon: eps0, Rounds: n})
+	r := epsilonOf(t, 1e-6, Options{Accountant: PLD}, Event{
+		Mechanism: Pure, Adjacency: AddRemove, Sampler: None,
+		Epsilon: eps0, Rounds: n,
+	})
 	if delta(r.Epsilon) > 1e-6 || delta(r.Epsilon-2e-3) < 1e-6 {
-		t.Errorf("%d answers of epsilon %g: %.6f (%s), whose delta is %g", n, eps0, r.Epsilon, r.Accountant, delta(r.Epsilon))
+		t.Errorf("%d answers of epsilon %g: %.6f (%s), whose delta is %g", n, eps0, r.Epsilon, r.Accountant,
+			delta(r.Epsilon))
 	}
 	// One Laplace release: δ = 1 - e^((ε-1/λ)/2).
-	r = epsilonOf(t, 0.01, Options{Accountant: PLD}, Event{Mechanism: Laplace, Adjacency: AddRemove, Sampler: None, Noise: 2, Rounds: 1})
+	r = epsilonOf(t, 0.01, Options{Accountant: PLD}, Event{
+		Mechanism: Laplace, Adjacency: AddRemove, Sampler: None,
+		Noise: 2, Rounds: 1,
+	})
 	if want := 0.5 + 2*math.Log1p(-0.01); r.Epsilon < want-1e-9 || r.Epsilon > want+1e-4 {
 		t.Errorf("one Laplace release of scale 2: %.9g, exactly %.9g", r.Epsilon, want)
 	}

@@ -42,7 +42,8 @@ func (s *Spent) Spend(e Event) error {
 		return err
 	}
 	if len(s.parts) > 0 && s.parts[0].event.Adjacency != e.Adjacency {
-		return fmt.Errorf("account: adjacency %s after %s: one epsilon has one adjacency; account for them apart, or restate the noise under %s",
+		return fmt.Errorf("account: adjacency %s after %s: one epsilon has one adjacency; account for them apart, "+
+			"or restate the noise under %s",
 			e.Adjacency, s.parts[0].event.Adjacency, s.parts[0].event.Adjacency)
 	}
 	for i := range s.parts {
@@ -172,7 +173,10 @@ func epsilon(o Options, live []*part, rdp totals, delta float64) (Result, error)
 	}
 	orders, total := rdp(o, live)
 	eps, at := o.best(orders, total, delta)
-	r := Result{Epsilon: eps, Delta: delta, Accountant: RDP, Conversion: o.Conversion, Warnings: warning(orders, at, eps)}
+	r := Result{
+		Epsilon: eps, Delta: delta, Accountant: RDP, Conversion: o.Conversion,
+		Warnings: warning(orders, at, eps),
+	}
 	if at >= 0 {
 		r.Order = orders[at]
 	}
@@ -250,7 +254,8 @@ func joint(live []*part) (float64, bool) {
 func notExact(live []*part) error {
 	for _, p := range live {
 		if _, ok := p.event.multiplier(); !ok {
-			return fmt.Errorf("account: accountant exact is for gaussian events without sampling, and there is one of %s with sampler %s; use accountant rdp or pld", p.event.Mechanism, p.event.Sampler)
+			return fmt.Errorf("account: accountant exact is for gaussian events without sampling, and there is one "+
+				"of %s with sampler %s; use accountant rdp or pld", p.event.Mechanism, p.event.Sampler)
 		}
 	}
 	return nil
@@ -304,8 +309,10 @@ func (r *Result) describe(events []Event) {
 // MarshalJSON writes infinity as "inf", and null for what no single number says.
 func (r Result) MarshalJSON() ([]byte, error) {
 	m := map[string]any{
-		"epsilon": number(r.Epsilon), "delta": number(r.Delta), "order": nil, "accountant": r.Accountant, "conversion": r.Conversion,
-		"adjacency": r.Adjacency, "mechanism": r.Mechanism, "sampler": r.Sampler, "rounds": r.Rounds, "q": nil, "noise": nil,
+		"epsilon": number(r.Epsilon), "delta": number(r.Delta), "order": nil, "accountant": r.Accountant,
+		"conversion": r.Conversion,
+		"adjacency":  r.Adjacency, "mechanism": r.Mechanism, "sampler": r.Sampler, "rounds": r.Rounds, "q": nil,
+		"noise": nil,
 	}
 	if r.Order != 0 {
 		m["order"] = number(r.Order)

@@ -54,7 +54,9 @@ func TreeOnce(steps, participations, separation int64) (float64, error) {
 		best = max(best, t.worst(branch{size: steps, count: n}))
 	}
 	if t.work > maxTreeWork {
-		return 0, fmt.Errorf("account: the worst case of %d steps, %d participations and separation %d takes too long to find; restart the tree (TreeRestarts), or use fewer participations", steps, participations, separation)
+		return 0, fmt.Errorf("account: the worst case of %d steps, %d participations and separation %d takes too "+
+			"long to find; restart the tree (TreeRestarts), or use fewer participations", steps, participations,
+			separation)
 	}
 	return best, nil
 }

@@ -20,7 +20,8 @@ func vectors(t *testing.T, name string, into any) {
 	}
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if os.IsNotExist(err) {
-		t.Skipf("%s is not there; set TACIT_VECTORS to the folder that holds %s to run this", filepath.Join(dir, name), name)
+		t.Skipf("%s is not there; set TACIT_VECTORS to the folder that holds %s to run this", filepath.Join(dir, name),
+			name)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -95,9 +96,15 @@ func (c vectorCase) events(t *testing.T) []Event {
 	t.Helper()
 	switch c.Kind {
 	case "poisson_sgm":
-		return []Event{{Mechanism: Gaussian, Adjacency: ZeroOut, Sampler: Poisson, Q: c.Q, Noise: c.Sigma, Rounds: c.Steps}}
+		return []Event{{
+			Mechanism: Gaussian, Adjacency: ZeroOut, Sampler: Poisson, Q: c.Q, Noise: c.Sigma,
+			Rounds: c.Steps,
+		}}
 	case "wor_gaussian":
-		return []Event{{Mechanism: Gaussian, Adjacency: ReplaceOne, Sampler: WithoutReplacement, Q: c.Q, Noise: c.Sigma, Rounds: c.Steps}}
+		return []Event{{
+			Mechanism: Gaussian, Adjacency: ReplaceOne, Sampler: WithoutReplacement, Q: c.Q,
+			Noise: c.Sigma, Rounds: c.Steps,
+		}}
 	}
 	var out []Event
 	for _, m := range c.Mechanisms {
@@ -264,7 +271,8 @@ func TestEpsilonIsThatOfTheVectors(t *testing.T) {
 			if c.Eps.Accurate != nil {
 				accurate.near(c.ID, r.Epsilon, float64(pair[1].Eps), 1e-6, 0)
 			}
-			if own := epsilonOf(t, c.Delta, Options{Conversion: conv}, c.events(t)...); own.Epsilon > r.Epsilon*(1+1e-12) {
+			if own := epsilonOf(t, c.Delta, Options{Conversion: conv}, c.events(t)...); own.Epsilon > r.Epsilon*(1+
+				1e-12) {
 				t.Errorf("%s %s: our own orders give %.12g, above %.12g", c.ID, conv, own.Epsilon, r.Epsilon)
 			}
 		}

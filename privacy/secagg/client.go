@@ -85,7 +85,8 @@ func commitment(seed, context [keySize]byte, id uint32) [keySize]byte {
 // neighbour its share of this device's seed and mask key. It answers once.
 func (c *Client) Deal(m *Roster) (*Mail, error) {
 	if c.step != 0 {
-		return nil, fmt.Errorf("secagg: device %d has dealt its shares already; a second deal could open its secrets", c.id)
+		return nil, fmt.Errorf("secagg: device %d has dealt its shares already; a second deal could open its secrets",
+			c.id)
 	}
 	peers, err := c.meet(m)
 	if err != nil {
@@ -134,7 +135,8 @@ func (c *Client) meet(m *Roster) ([]neighbour, error) {
 	out := make([]neighbour, len(want))
 	for i, p := range m.Peers {
 		if p.ID != want[i] {
-			return nil, fmt.Errorf("secagg: a key of device %d for device %d, whose neighbour by the graph is %d", p.ID, c.id, want[i])
+			return nil, fmt.Errorf("secagg: a key of device %d for device %d, whose neighbour by the graph is %d",
+				p.ID, c.id, want[i])
 		}
 		if seen[p.Box] || seen[p.Mask] || p.Box == p.Mask {
 			return nil, fmt.Errorf("secagg: device %d has a key that is not its own", p.ID)
@@ -207,7 +209,8 @@ func (c *Client) Upload(m *Mail, values []int32) (*Upload, error) {
 	}
 	if good < c.round.Threshold {
 		c.forget()
-		return nil, fmt.Errorf("%w: %d boxes for device %d are good, its own included, want %d", ErrTooFew, good, c.id, c.round.Threshold)
+		return nil, fmt.Errorf("%w: %d boxes for device %d are good, its own included, want %d", ErrTooFew, good, c.id,
+			c.round.Threshold)
 	}
 	sum, err := c.masked(values)
 	if err != nil {
@@ -228,13 +231,15 @@ func (c *Client) mayUpload(m *Mail, values []int32) error {
 	case m.Context != c.context:
 		return errContext("mail")
 	case m.Step != stepDeal || m.Self != c.id:
-		return fmt.Errorf("secagg: a mail of step %d for device %d came to device %d, which waits for step %d", m.Step, m.Self, c.id, stepDeal)
+		return fmt.Errorf("secagg: a mail of step %d for device %d came to device %d, which waits for step %d", m.Step,
+			m.Self, c.id, stepDeal)
 	case len(values) != c.round.Length:
 		return fmt.Errorf("secagg: a vector of %d numbers, want %d", len(values), c.round.Length)
 	}
 	for i, v := range values {
 		if int64(v) > c.round.Max || int64(v) < -c.round.Max {
-			return fmt.Errorf("secagg: number %d of the vector is over %d in magnitude: the sum could wrap", i, c.round.Max)
+			return fmt.Errorf("secagg: number %d of the vector is over %d in magnitude: the sum could wrap", i,
+				c.round.Max)
 		}
 	}
 	for i := 1; i < len(m.Letters); i++ {

@@ -67,7 +67,8 @@ func (r *reader) bytes(n int) []byte {
 
 func (r *reader) head(kind byte) [keySize]byte {
 	if h := r.bytes(4); h != nil && (h[0] != 'S' || h[1] != 'A' || h[2] != version || h[3] != kind) {
-		r.fail(fmt.Errorf("secagg: a message starts with % x, want 53 41 %02x %02x; it is of another kind or version", h, version, kind))
+		r.fail(fmt.Errorf("secagg: a message starts with % x, want 53 41 %02x %02x; it is of another kind or version",
+			h, version, kind))
 	}
 	return r.key()
 }

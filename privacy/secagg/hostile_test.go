@@ -105,9 +105,15 @@ func TestListsThatCouldExposeAPeerAreRefused(t *testing.T) {
 		"both lists name a peer":     {func(m *Lists) { m.Dropped.add(2) }, "overlap"},
 		"an id that was not invited": {func(m *Lists) { m.Survivors[0] |= 0x80 }, "not invited"},
 		"a list of other length":     {func(m *Lists) { m.Dropped = append(m.Dropped, 0) }, "not invited"},
-		"this device dropped":        {func(m *Lists) { m.Survivors[0] &^= 1; m.Dropped.add(0) }, "not among the survivors"},
-		"a peer on neither list":     {func(m *Lists) { m.Survivors[0] &^= 4 }, "is on none"},
-		"too few survivors":          {func(m *Lists) { m.Survivors[0], m.Dropped[0] = 0b0000111, 0b1111000 }, "too few"},
+		"this device dropped": {
+			func(m *Lists) { m.Survivors[0] &^= 1; m.Dropped.add(0) },
+			"not among the survivors",
+		},
+		"a peer on neither list": {func(m *Lists) { m.Survivors[0] &^= 4 }, "is on none"},
+		"too few survivors": {
+			func(m *Lists) { m.Survivors[0], m.Dropped[0] = 0b0000111, 0b1111000 },
+			"too few",
+		},
 		"lists of another round":     {func(m *Lists) { m.Context[0]++ }, "another round"},
 		"all on both, as a last try": {func(m *Lists) { copy(m.Dropped, m.Survivors) }, "overlap"},
 	} {

@@ -175,7 +175,8 @@ func (m *Mail) MarshalBinary() ([]byte, error) {
 	w.u32(uint32(len(m.Letters)))
 	for _, l := range m.Letters {
 		if len(l.Data) != letterSize(m.Step) {
-			return nil, fmt.Errorf("secagg: a letter of %d bytes in a mail of step %d, which has letters of %d", len(l.Data), m.Step, letterSize(m.Step))
+			return nil, fmt.Errorf("secagg: a letter of %d bytes in a mail of step %d, which has letters of %d",
+				len(l.Data), m.Step, letterSize(m.Step))
 		}
 		w.u32(l.Peer)
 		w.b = append(w.b, l.Data...)

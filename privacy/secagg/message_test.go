@@ -29,7 +29,10 @@ func samples(t testing.TB) []wired {
 	probe := must(t, func() (*Client, error) { return NewClient(s.round, 0, newStream([keySize]byte{0, 0, 5})) })
 	out = append(out, must(t, func() (*Mail, error) { return probe.Deal(s.roster(0)) }))
 	s.deal()
-	out = append(out, s.inbox(0), must(t, func() (*Upload, error) { return probe.Upload(s.inbox(0), make([]int32, 4)) }))
+	out = append(out, s.inbox(0), must(t, func() (*Upload, error) {
+		return probe.Upload(s.inbox(0),
+			make([]int32, 4))
+	}))
 	s.upload()
 	out = append(out, s.lists())
 	for i, c := range s.clients {

@@ -66,18 +66,22 @@ func (p *Params) Check() error {
 	case p.Bits < 1 || p.Bits > MaxBits:
 		return fmt.Errorf("secagg: modulus of %d bits: want 1 to %d", p.Bits, MaxBits)
 	case modulusBits(p.Devices, p.Max) > p.Bits:
-		return fmt.Errorf("secagg: the sum of %d numbers up to %d would wrap modulo 2^%d: %s", p.Devices, p.Max, p.Bits, wayOut(p.Devices, p.Max, p.Bits))
+		return fmt.Errorf("secagg: the sum of %d numbers up to %d would wrap modulo 2^%d: %s", p.Devices, p.Max,
+			p.Bits, wayOut(p.Devices, p.Max, p.Bits))
 	case !all && (p.Degree < 2 || p.Degree%2 != 0 || p.Degree >= p.Devices) || holders > MaxHolders:
-		return fmt.Errorf("secagg: %d neighbours among %d devices: want an even number from 2 to %d, or all %d others if those are at most %d",
+		return fmt.Errorf("secagg: %d neighbours among %d devices: want an even number from 2 to %d, or all %d "+
+			"others if those are at most %d",
 			p.Degree, p.Devices, MaxHolders-1, p.Devices-1, MaxHolders-1)
 	case p.Threshold < 1 || p.Threshold > holders:
 		return fmt.Errorf("secagg: a threshold of %d of %d shares: want 1 to %d", p.Threshold, holders, holders)
 	case p.Least < least || p.Least > p.Devices:
 		return fmt.Errorf("secagg: at least %d devices in a sum: want %d to %d", p.Least, least, p.Devices)
 	case p.Active && !all:
-		return fmt.Errorf("secagg: %d neighbours among %d devices: against an active server every device must be a neighbour; make groups of at most %d", p.Degree, p.Devices, MaxHolders)
+		return fmt.Errorf("secagg: %d neighbours among %d devices: against an active server every device must be a "+
+			"neighbour; make groups of at most %d", p.Degree, p.Devices, MaxHolders)
 	case p.Active && 3*p.Threshold <= 2*holders:
-		return fmt.Errorf("secagg: a threshold of %d of %d shares: against an active server more than two thirds are needed, %d", p.Threshold, holders, 2*holders/3+1)
+		return fmt.Errorf("secagg: a threshold of %d of %d shares: against an active server more than two thirds "+
+			"are needed, %d", p.Threshold, holders, 2*holders/3+1)
 	}
 	return nil
 }
@@ -92,7 +96,8 @@ func wayOut(n int, m int64, modulus int) string {
 	case most < 1:
 		return fmt.Sprintf("at most %d devices fit", int64(1)<<(modulus-1)-1)
 	default:
-		return fmt.Sprintf("take numbers up to %d, or fewer devices; moduli end at %d bits", (int64(1)<<(MaxBits-1)-1)/int64(n), MaxBits)
+		return fmt.Sprintf("take numbers up to %d, or fewer devices; moduli end at %d bits",
+			(int64(1)<<(MaxBits-1)-1)/int64(n), MaxBits)
 	}
 }
 

@@ -47,14 +47,18 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 	}
 	p := Params{Devices: devices, Length: length, Max: largest, Active: risk.Active}
 	if devices < 1 || devices > MaxDevices || largest < 1 {
-		return p, fmt.Errorf("secagg: %d devices with numbers up to %d: want 1 to %d devices and numbers up to 1 or more", devices, largest, MaxDevices)
+		return p, fmt.Errorf("secagg: %d devices with numbers up to %d: want 1 to %d devices and numbers up to 1 or "+
+			"more", devices, largest, MaxDevices)
 	}
-	if !(risk.Corrupt >= 0 && risk.Dropped >= 0 && risk.Corrupt+risk.Dropped < 1) || risk.Security < 1 || risk.Failure < 1 {
-		return p, fmt.Errorf("secagg: shares of %g corrupt and %g dropped at 2^-%d and 2^-%d: want shares with a sum below 1 and positive exponents", risk.Corrupt, risk.Dropped, risk.Security, risk.Failure)
+	if !(risk.Corrupt >= 0 && risk.Dropped >= 0 && risk.Corrupt+risk.Dropped < 1) || risk.Security < 1 ||
+		risk.Failure < 1 {
+		return p, fmt.Errorf("secagg: shares of %g corrupt and %g dropped at 2^-%d and 2^-%d: want shares with a "+
+			"sum below 1 and positive exponents", risk.Corrupt, risk.Dropped, risk.Security, risk.Failure)
 	}
 	p.Bits = modulusBits(devices, largest)
 	if p.Bits > MaxBits {
-		return p, fmt.Errorf("secagg: the sum of %d numbers up to %d would wrap: %s", devices, largest, wayOut(devices, largest, MaxBits))
+		return p, fmt.Errorf("secagg: the sum of %d numbers up to %d would wrap: %s", devices, largest,
+			wayOut(devices, largest, MaxBits))
 	}
 	corrupt, dropped := int(risk.Corrupt*float64(devices)), int(risk.Dropped*float64(devices))
 	if devices > small && !risk.Active && p.sparse(corrupt, dropped, risk) {
@@ -62,10 +66,12 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 		return p, p.Check()
 	}
 	if devices > MaxHolders && risk.Active {
-		return p, fmt.Errorf("secagg: %d devices against an active server: at most %d are possible; make groups", devices, MaxHolders)
+		return p, fmt.Errorf("secagg: %d devices against an active server: at most %d are possible; make groups",
+			devices, MaxHolders)
 	}
 	if devices > MaxHolders {
-		return p, fmt.Errorf("secagg: %d devices with %d corrupt and %d dropped need more than %d neighbours each; take smaller shares, or groups of at most %d devices", devices, corrupt, dropped, MaxHolders-1, MaxHolders)
+		return p, fmt.Errorf("secagg: %d devices with %d corrupt and %d dropped need more than %d neighbours each; "+
+			"take smaller shares, or groups of at most %d devices", devices, corrupt, dropped, MaxHolders-1, MaxHolders)
 	}
 	p.Degree, p.Threshold = devices-1, max(devices/2, corrupt)+1
 	if risk.Active { // no two sets of t with only the corrupt in common: 2t > n+C
@@ -73,7 +79,9 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 	}
 	p.Least = p.Threshold
 	if p.Threshold > devices-dropped {
-		return p, fmt.Errorf("secagg: %d of %d devices must stay, and %d may leave; assume fewer that leave or collude", p.Threshold, devices, dropped)
+		return p,
+			fmt.Errorf("secagg: %d of %d devices must stay, and %d may leave; assume fewer that leave or collude",
+				p.Threshold, devices, dropped)
 	}
 	return p, p.Check()
 }

@@ -22,7 +22,15 @@ func TestTailsAreThoseOfTheHypergeometric(t *testing.T) {
 	if testing.Short() {
 		t.Skip("much arithmetic: run without -short")
 	}
-	for _, c := range [][4]int{{999, 100, 106, 46}, {999, 300, 106, 61}, {9999, 1000, 134, 59}, {199, 20, 54, 21}, {99, 10, 30, 0}, {50, 49, 10, 9}, {1 << 20, 1 << 18, 200, 100}} {
+	for _, c := range [][4]int{
+		{999, 100, 106, 46},
+		{999, 300, 106, 61},
+		{9999, 1000, 134, 59},
+		{199, 20, 54, 21},
+		{99, 10, 30, 0},
+		{50, 49, 10, 9},
+		{1 << 20, 1 << 18, 200, 100},
+	} {
 		got, want := tail(c[0], c[1], c[2], c[3]), exactTail(int64(c[0]), int64(c[1]), int64(c[2]), int64(c[3]))
 		if math.Abs(got-want) > 1e-6 && got != want {
 			t.Errorf("log2 of the tail of %v is %.9f, want %.9f", c, got, want)
@@ -60,7 +68,8 @@ func TestAPlanWithstandsItsRisk(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		security, failure := max(c.risk.Security, 40*(1-min(1, c.risk.Security))), max(c.risk.Failure, 20*(1-min(1, c.risk.Failure)))
+		security, failure := max(c.risk.Security, 40*(1-min(1, c.risk.Security))),
+			max(c.risk.Failure, 20*(1-min(1, c.risk.Failure)))
 		n, k := int64(c.n), int64(p.Degree)
 		bad, gone, union := int64(c.risk.Corrupt*float64(n)), int64(c.risk.Dropped*float64(n)), math.Log2(float64(n))
 		if got := union + exactTail(n-gone-1, bad, k, int64(p.Threshold)); got > -float64(security) {
@@ -79,7 +88,14 @@ func TestAPlanWithstandsItsRisk(t *testing.T) {
 }
 
 func TestSmallCohortsAndActiveServersHaveAllAsNeighbours(t *testing.T) {
-	for _, c := range []struct{ n, threshold, active int }{{1, 1, 1}, {2, 2, 2}, {3, 2, 3}, {5, 3, 4}, {50, 26, 34}, {100, 51, 67}} {
+	for _, c := range []struct{ n, threshold, active int }{
+		{1, 1, 1},
+		{2, 2, 2},
+		{3, 2, 3},
+		{5, 3, 4},
+		{50, 26, 34},
+		{100, 51, 67},
+	} {
 		for i, want := range []int{c.threshold, c.active} {
 			p, err := Plan(c.n, 10, 100, Risk{Corrupt: 0.1, Dropped: 0.3, Active: i == 1})
 			if c.n < 4 && i == 1 {
@@ -94,14 +110,23 @@ func TestSmallCohortsAndActiveServersHaveAllAsNeighbours(t *testing.T) {
 
 func TestPlansThatCannotHoldAreRefused(t *testing.T) {
 	for want, f := range map[string]func() (Params, error){
-		"moduli end at 32 bits":              func() (Params, error) { return Plan(1000, 10, 1<<24, Risk{}) },
-		"take numbers up to 2147483":         func() (Params, error) { return Plan(1000, 10, 1<<24, Risk{}) },
-		"sum below 1":                        func() (Params, error) { return Plan(1000, 10, 1, Risk{Corrupt: 0.5, Dropped: 0.5}) },
-		"make groups":                        func() (Params, error) { return Plan(256, 10, 1, Risk{Active: true}) },
-		"more than 254 neighbours":           func() (Params, error) { return Plan(10000, 10, 1, Risk{Corrupt: 0.4, Dropped: 0.4}) },
-		"assume fewer that leave or collude": func() (Params, error) { return Plan(50, 10, 1, Risk{Corrupt: 0.1, Dropped: 0.6}) },
-		"want 1 to 1048576":                  func() (Params, error) { return Plan(0, 10, 1, Risk{}) },
-		"vectors of 0 numbers":               func() (Params, error) { return Plan(5, 0, 1, Risk{}) },
+		"moduli end at 32 bits":      func() (Params, error) { return Plan(1000, 10, 1<<24, Risk{}) },
+		"take numbers up to 2147483": func() (Params, error) { return Plan(1000, 10, 1<<24, Risk{}) },
+		"sum below 1": func() (Params, error) {
+			return Plan(1000, 10, 1,
+				Risk{Corrupt: 0.5, Dropped: 0.5})
+		},
+		"make groups": func() (Params, error) { return Plan(256, 10, 1, Risk{Active: true}) },
+		"more than 254 neighbours": func() (Params, error) {
+			return Plan(10000, 10, 1,
+				Risk{Corrupt: 0.4, Dropped: 0.4})
+		},
+		"assume fewer that leave or collude": func() (Params, error) {
+			return Plan(50, 10, 1,
+				Risk{Corrupt: 0.1, Dropped: 0.6})
+		},
+		"want 1 to 1048576":    func() (Params, error) { return Plan(0, 10, 1, Risk{}) },
+		"vectors of 0 numbers": func() (Params, error) { return Plan(5, 0, 1, Risk{}) },
 	} {
 		if _, err := f(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
@@ -124,15 +149,18 @@ func TestParamsThatDoNotHoldTogetherAreRefused(t *testing.T) {
 			p.Max = 164
 		},
 		"would wrap modulo 2^16: take numbers up to 10737418": func(p *Params) { p.Max = math.MaxInt64 },
-		"21 neighbours":                          func(p *Params) { p.Degree = 21 },
-		"199 neighbours among 300":               func(p *Params) { p.Degree, p.Devices, p.Bits = 199, 300, 16 },
-		"256 neighbours":                         func(p *Params) { p.Degree, p.Devices, p.Bits = 256, 1000, 20 },
-		"threshold of 22 of 21":                  func(p *Params) { p.Threshold = 22 },
-		"threshold of 0":                         func(p *Params) { p.Threshold = 0 },
-		"at least 20 devices":                    func(p *Params) { p.Least = 20 },
-		"at least 201 devices":                   func(p *Params) { p.Least = 201 },
-		"every device must be":                   func(p *Params) { p.Active = true },
-		"more than two thirds are needed, 134":   func(p *Params) { p.Active, p.Degree, p.Threshold, p.Least = true, 199, 133, 150 },
+		"21 neighbours":            func(p *Params) { p.Degree = 21 },
+		"199 neighbours among 300": func(p *Params) { p.Degree, p.Devices, p.Bits = 199, 300, 16 },
+		"256 neighbours":           func(p *Params) { p.Degree, p.Devices, p.Bits = 256, 1000, 20 },
+		"threshold of 22 of 21":    func(p *Params) { p.Threshold = 22 },
+		"threshold of 0":           func(p *Params) { p.Threshold = 0 },
+		"at least 20 devices":      func(p *Params) { p.Least = 20 },
+		"at least 201 devices":     func(p *Params) { p.Least = 201 },
+		"every device must be":     func(p *Params) { p.Active = true },
+		"more than two thirds are needed, 134": func(p *Params) {
+			p.Active, p.Degree, p.Threshold, p.Least = true,
+				199, 133, 150
+		},
 		"at least 99 devices in a sum: want 101": func(p *Params) { p.Degree, p.Threshold, p.Least = 199, 101, 99 },
 	} {
 		p := good

@@ -99,7 +99,8 @@ func (c *Client) consent(m *Lists, digest [keySize]byte) error {
 		}
 	}
 	if holders < c.round.Threshold {
-		return fmt.Errorf("%w: %d of those who hold shares of device %d survived, want %d", ErrTooFew, holders, c.id, c.round.Threshold)
+		return fmt.Errorf("%w: %d of those who hold shares of device %d survived, want %d", ErrTooFew, holders, c.id,
+			c.round.Threshold)
 	}
 	return nil
 }
@@ -109,14 +110,16 @@ func (c *Client) consent(m *Lists, digest [keySize]byte) error {
 // lie, no two lists are both heard of.
 func (c *Client) heard(m *Lists, digest [keySize]byte, echo *Mail) error {
 	if echo == nil || echo.Context != c.context || echo.Step != stepConfirm || echo.Self != c.id {
-		return fmt.Errorf("secagg: device %d waits for a mail of step %d for it in this round, in which others confirm the lists", c.id, stepConfirm)
+		return fmt.Errorf("secagg: device %d waits for a mail of step %d for it in this round, in which others "+
+			"confirm the lists", c.id, stepConfirm)
 	}
 	votes := newSet(c.round.Devices)
 	votes.add(c.id)
 	for _, l := range echo.Letters {
 		p := c.peer(l.Peer)
 		if p == nil || !m.Survivors.Has(l.Peer) {
-			return fmt.Errorf("secagg: device %d confirms lists to device %d and is no neighbour of it that survived", l.Peer, c.id)
+			return fmt.Errorf("secagg: device %d confirms lists to device %d and is no neighbour of it that survived",
+				l.Peer, c.id)
 		}
 		want := tag(derive(p.secret, c.context, forConfirm, p.id, c.id), digest)
 		if hmac.Equal(want[:], l.Data) {
@@ -124,7 +127,8 @@ func (c *Client) heard(m *Lists, digest [keySize]byte, echo *Mail) error {
 		}
 	}
 	if got := votes.Count(); got < c.round.Threshold {
-		return fmt.Errorf("%w: %d devices confirm the lists, want %d; either they left or the lists differ", ErrTooFew, got, c.round.Threshold)
+		return fmt.Errorf("%w: %d devices confirm the lists, want %d; either they left or the lists differ", ErrTooFew,
+			got, c.round.Threshold)
 	}
 	return nil
 }

@@ -58,7 +58,10 @@ func NewServer(r Round) (*Server, error) {
 		return nil, err
 	}
 	n := r.Devices
-	return &Server{round: r, context: r.Context(), adverts: make([]*Advert, n), present: newSet(n), keys: map[[keySize]byte]bool{}}, nil
+	return &Server{
+		round: r, context: r.Context(), adverts: make([]*Advert, n), present: newSet(n),
+		keys: map[[keySize]byte]bool{},
+	}, nil
 }
 
 // take checks what all messages have in common.
@@ -109,11 +112,13 @@ func (s *Server) Deal(m *Mail) error {
 	}
 	peers := s.graph.neighbours(m.Self)
 	if m.Step != stepDeal || len(m.Letters) != len(peers) {
-		return fmt.Errorf("secagg: device %d deals %d boxes in step %d, want %d in step %d", m.Self, len(m.Letters), m.Step, len(peers), stepDeal)
+		return fmt.Errorf("secagg: device %d deals %d boxes in step %d, want %d in step %d", m.Self, len(m.Letters),
+			m.Step, len(peers), stepDeal)
 	}
 	for i, l := range m.Letters {
 		if l.Peer != peers[i] || len(l.Data) != shareBox {
-			return fmt.Errorf("secagg: device %d deals %d bytes to device %d, want %d bytes to device %d", m.Self, len(l.Data), l.Peer, shareBox, peers[i])
+			return fmt.Errorf("secagg: device %d deals %d bytes to device %d, want %d bytes to device %d", m.Self,
+				len(l.Data), l.Peer, shareBox, peers[i])
 		}
 	}
 	for _, l := range m.Letters {
@@ -140,10 +145,12 @@ func (s *Server) Upload(m *Upload) error {
 		return err
 	}
 	if m.View != s.view(m.From) {
-		return fmt.Errorf("secagg: device %d masked with other keys or neighbours than the server has sent; the masks would not cancel", m.From)
+		return fmt.Errorf("secagg: device %d masked with other keys or neighbours than the server has sent; the "+
+			"masks would not cancel", m.From)
 	}
 	if !addPacked(m.Data, s.round.Bits, s.sum) {
-		return fmt.Errorf("secagg: device %d uploads %d bytes, want %d numbers of %d bits and nothing after them", m.From, len(m.Data), s.round.Length, s.round.Bits)
+		return fmt.Errorf("secagg: device %d uploads %d bytes, want %d numbers of %d bits and nothing after them",
+			m.From, len(m.Data), s.round.Length, s.round.Bits)
 	}
 	s.uploads[m.From] = receipt{m.digest(), m.Tag}
 	s.arrived.add(m.From)
@@ -156,8 +163,10 @@ func (s *Server) Confirm(m *Mail) error {
 		return err
 	}
 	for i, l := range m.Letters {
-		if m.Step != stepConfirm || len(l.Data) != confirmBox || !s.arrived.Has(l.Peer) || l.Peer == m.Self || i > 0 && l.Peer <= m.Letters[i-1].Peer {
-			return fmt.Errorf("secagg: device %d confirms lists to device %d in step %d: want each survivor once, in step %d", m.Self, l.Peer, m.Step, stepConfirm)
+		if m.Step != stepConfirm || len(l.Data) != confirmBox || !s.arrived.Has(l.Peer) || l.Peer == m.Self || i > 0 &&
+			l.Peer <= m.Letters[i-1].Peer {
+			return fmt.Errorf("secagg: device %d confirms lists to device %d in step %d: want each survivor once, "+
+				"in step %d", m.Self, l.Peer, m.Step, stepConfirm)
 		}
 	}
 	for _, l := range m.Letters {
@@ -179,11 +188,13 @@ func (s *Server) Reveal(m *Reveal) error {
 	places := make([]byte, len(m.Shares))
 	for i, sh := range m.Shares {
 		if i > 0 && sh.Of <= m.Shares[i-1].Of || !s.dealt.Has(sh.Of) {
-			return fmt.Errorf("secagg: device %d reveals a share of device %d twice, out of order, or of one that dealt none", m.From, sh.Of)
+			return fmt.Errorf("secagg: device %d reveals a share of device %d twice, out of order, or of one that "+
+				"dealt none", m.From, sh.Of)
 		}
 		at, found := slices.BinarySearch(s.holders[sh.Of], m.From)
 		if !found {
-			return fmt.Errorf("secagg: device %d reveals a share of device %d, which is no neighbour of it", m.From, sh.Of)
+			return fmt.Errorf("secagg: device %d reveals a share of device %d, which is no neighbour of it", m.From,
+				sh.Of)
 		}
 		places[i] = byte(at + 1)
 	}

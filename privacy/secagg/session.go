@@ -13,11 +13,12 @@ import (
 // Session is a whole round in this process, for simulation. All messages take
 // their binary form on the way. No more vectors are in memory than workers.
 type Session struct {
-	Round   Round
-	Vector  func(id uint32, dst []int32) error // fills in a device's vector; called by several workers at once
-	Leave   func(id uint32) int                // the first step, 0 to 3, that a device does not do; 4 if it stays. Nil means all stay
-	Workers int                                // 0 means 1
-	Rand    io.Reader                          // where all keys come from; nil means crypto/rand
+	Round  Round
+	Vector func(id uint32, dst []int32) error // fills in a device's vector; called by several workers at once
+	// the first step, 0 to 3, that a device does not do; 4 if it stays. Nil means all stay
+	Leave   func(id uint32) int
+	Workers int       // 0 means 1
+	Rand    io.Reader // where all keys come from; nil means crypto/rand
 
 	// For tests and benchmarks: server wraps what the server does; wire may change a
 	// message on its way, and then a device whose message is refused has left.

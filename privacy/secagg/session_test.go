@@ -100,13 +100,22 @@ func checkSession(t *testing.T, r Round, seed uint64, share float64, step int) (
 		t.Fatalf("survivors are %v, want %v", got.Survivors, want)
 	}
 	if sum := plain(&r, seed, want); !slices.Equal(got.Sum, sum) {
-		t.Fatalf("%d devices, %.0f %% leave at step %d: the sum is %v..., want %v...", r.Devices, 100*share, step, got.Sum[:2], sum[:2])
+		t.Fatalf("%d devices, %.0f %% leave at step %d: the sum is %v..., want %v...", r.Devices, 100*share, step,
+			got.Sum[:2], sum[:2])
 	}
 	return false
 }
 
 func TestTheSumIsExactOrTheRoundEnds(t *testing.T) {
-	for _, c := range []struct{ n, k, seeds int }{{1, 0, 5}, {2, 0, 10}, {3, 0, 10}, {5, 0, 10}, {50, 0, 1}, {50, 16, 1}, {200, 16, 1}} {
+	for _, c := range []struct{ n, k, seeds int }{
+		{1, 0, 5},
+		{2, 0, 10},
+		{3, 0, 10},
+		{5, 0, 10},
+		{50, 0, 1},
+		{50, 16, 1},
+		{200, 16, 1},
+	} {
 		t.Run(fmt.Sprintf("%d devices, %d neighbours", c.n, c.k), func(t *testing.T) {
 			if testing.Short() && c.n > 5 {
 				t.Skip("many key agreements: run without -short")

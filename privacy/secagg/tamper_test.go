@@ -63,7 +63,8 @@ func TestMessagesOfAnotherRoundAreRefused(t *testing.T) {
 	next := testRound(t, 4, 3, 0)
 	next.Number++
 	now := newStage(t, next)
-	refused(t, "advert", must(t, func() (*Server, error) { return NewServer(next) }).Advert(old.clients[0].Advert()), "another round")
+	refused(t, "advert", must(t, func() (*Server, error) { return NewServer(next) }).Advert(old.clients[0].Advert()),
+		"another round")
 	_, err := now.clients[0].Deal(old.roster(0))
 	refused(t, "roster", err, "another round")
 	mail := must(t, func() (*Mail, error) { return old.clients[0].Deal(old.roster(0)) })
@@ -83,7 +84,10 @@ func TestMessagesOfAnotherRoundAreRefused(t *testing.T) {
 	up.View = now.server.view(0)
 	now.must(now.server.Upload(up)) // nobody can tell yet
 	for id := uint32(1); id < 4; id++ {
-		now.must(now.server.Upload(must(t, func() (*Upload, error) { return now.clients[id].Upload(now.inbox(id), v) })))
+		now.must(now.server.Upload(must(t, func() (*Upload, error) {
+			return now.clients[id].Upload(now.inbox(id),
+				v)
+		})))
 	}
 	must(t, func() (*Upload, error) { return now.clients[0].Upload(now.inbox(0), v) })
 	now.must(now.server.Next())

@@ -25,7 +25,8 @@ func TestTheMeanOverUsersIsTheMetric(t *testing.T) {
 					sum += float64(x) / float64(m.Users)
 				}
 				if math.Abs(sum-c.want) > 1e-6 {
-					t.Errorf("start %v, ties %d: the mean of %s over users is %g, the metric %g", start, ties, name, sum, c.want)
+					t.Errorf("start %v, ties %d: the mean of %s over users is %g, the metric %g", start, ties, name,
+						sum, c.want)
 				}
 			}
 		}

@@ -72,7 +72,8 @@ func TestMetricsAreThoseOfTheSortedList(t *testing.T) {
 					want.MRR += rec / 300
 				}
 				if h, g := p.At(k, ties); !near(h, hit) || !near(g, gain) {
-					t.Fatalf("%g among %v, k %d, ties %d: hit %g, gain %g, want %g and %g", score, others, k, ties, h, g, hit, gain)
+					t.Fatalf("%g among %v, k %d, ties %d: hit %g, gain %g, want %g and %g", score, others, k, ties, h,
+						g, hit, gain)
 				}
 				if got := p.Reciprocal(ties); !near(got, rec) {
 					t.Fatalf("%g among %v, ties %d: reciprocal rank %g, want %g", score, others, ties, got, rec)
@@ -86,7 +87,8 @@ func TestMetricsAreThoseOfTheSortedList(t *testing.T) {
 		}
 		for i, k := range KS {
 			if !near(got.HR[i], want.HR[i]) || !near(got.NDCG[i], want.NDCG[i]) {
-				t.Errorf("ties %d: HR@%d %g, NDCG@%d %g, want %g and %g", ties, k, got.HR[i], k, got.NDCG[i], want.HR[i], want.NDCG[i])
+				t.Errorf("ties %d: HR@%d %g, NDCG@%d %g, want %g and %g", ties, k, got.HR[i], k, got.NDCG[i],
+					want.HR[i], want.NDCG[i])
 			}
 		}
 		if !near(got.MRR, want.MRR) || got.HR10() != got.HR[1] || got.NDCG10() != got.NDCG[1] {

@@ -53,7 +53,10 @@ func TestWilcoxonIsExactForFewDifferences(t *testing.T) {
 	}
 	// A worked example: differences 6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60,
 	// -67, 75 (Darwin's maize, Fisher 1935): W- = 24, exact two-sided p = 0.04126.
-	if got := Wilcoxon([]float64{49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48}); math.Abs(got-0.04126) > 5e-5 {
+	if got := Wilcoxon([]float64{
+		49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60,
+		-48,
+	}); math.Abs(got-0.04126) > 5e-5 {
 		t.Errorf("Darwin's maize: p is %.5f, want 0.04126", got)
 	}
 }

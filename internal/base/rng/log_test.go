@@ -58,7 +58,10 @@ func TestLogIsWithinItsBound(t *testing.T) {
 		check(0.3 + 2*r.Float64())
 	}
 	for k := -52; k <= 10; k++ {
-		for _, m := range []float64{1, math.Sqrt2, math.Nextafter(math.Sqrt2, 0), math.Nextafter(math.Sqrt2, 2), math.Nextafter(2, 0)} {
+		for _, m := range []float64{
+			1, math.Sqrt2, math.Nextafter(math.Sqrt2, 0), math.Nextafter(math.Sqrt2, 2),
+			math.Nextafter(2, 0),
+		} {
 			check(math.Ldexp(m, k))
 			check(1 + math.Ldexp(m, k))
 			if k < -1 {

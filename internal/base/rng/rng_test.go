@@ -20,7 +20,8 @@ func evenly(t *testing.T, what string, counts []int) {
 	}
 	k := float64(len(counts) - 1)
 	if bound := k * math.Pow(1-2/(9*k)+4.9*math.Sqrt(2/(9*k)), 3); chi > bound {
-		t.Errorf("%s: chi-square of %d counts is %.1f, want at most %.1f: %v", what, len(counts), chi, bound, counts[:min(len(counts), 24)])
+		t.Errorf("%s: chi-square of %d counts is %.1f, want at most %.1f: %v", what, len(counts), chi, bound,
+			counts[:min(len(counts), 24)])
 	}
 }
 
@@ -43,7 +44,12 @@ func TestStreamsAreNamedByTheirKeysAndNotByTheOrderOfAsking(t *testing.T) {
 		}
 	}
 	for _, pair := range [][2][]uint64{
-		{{1, 2}, {2, 1}}, {{1}, {1, 0}}, {{}, {0}}, {{0, 0}, {0}}, {{1, 2, 3}, {1, 3, 2}}, {{1, Init, 0}, {1, Visit, 0}},
+		{{1, 2}, {2, 1}},
+		{{1}, {1, 0}},
+		{{}, {0}},
+		{{0, 0}, {0}},
+		{{1, 2, 3}, {1, 3, 2}},
+		{{1, Init, 0}, {1, Visit, 0}},
 	} {
 		if first(pair[0]...) == first(pair[1]...) {
 			t.Errorf("streams %v and %v have the same numbers", pair[0], pair[1])

@@ -15,7 +15,8 @@ func TestAColumnKnowsItsCategories(t *testing.T) {
 	if one.Len() != 2 || !slices.Equal(one.Of(0), []uint32{2}) {
 		t.Errorf("of two single categories there are %d, the first %v", one.Len(), one.Of(0))
 	}
-	if set.Len() != 3 || !slices.Equal(set.Of(0), []uint32{2, 0}) || len(set.Of(1)) != 0 || !slices.Equal(set.Of(2), []uint32{1}) {
+	if set.Len() != 3 || !slices.Equal(set.Of(0), []uint32{2, 0}) || len(set.Of(1)) != 0 ||
+		!slices.Equal(set.Of(2), []uint32{1}) {
 		t.Errorf("the sets are %v %v %v of %d", set.Of(0), set.Of(1), set.Of(2), set.Len())
 	}
 }
@@ -29,11 +30,15 @@ func TestWrongFeaturesAreRefusedByName(t *testing.T) {
 		"-1 categories":                  {Name: "x", Card: -1, Code: []uint32{0, 0}},
 	} {
 		f := rows.Features{Item: []rows.Column{c}}
-		if err := f.Check(0, 2, 0); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"x"`) {
+		if err := f.Check(0, 2, 0); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), `"x"`) {
 			t.Errorf("%+v: %v, want %s", c, err, want)
 		}
 	}
-	good := rows.Features{User: []rows.Column{{Card: 1, Code: []uint32{0}}}, Row: []rows.Column{{Value: []float32{1, 2, 3}}}}
+	good := rows.Features{
+		User: []rows.Column{{Card: 1, Code: []uint32{0}}},
+		Row:  []rows.Column{{Value: []float32{1, 2, 3}}},
+	}
 	if err := good.Check(1, 5, 3); err != nil {
 		t.Error(err)
 	}
@@ -43,7 +48,10 @@ func TestWrongFeaturesAreRefusedByName(t *testing.T) {
 }
 
 func TestNumbersBecomeCategoriesInTheOrderOfSize(t *testing.T) {
-	f := &rows.Features{Item: []rows.Column{{Name: "cost", Card: 2, Code: []uint32{1, 0, 1}}, {Name: "count", Value: []float32{7, -1, 7}}}}
+	f := &rows.Features{Item: []rows.Column{
+		{Name: "cost", Card: 2, Code: []uint32{1, 0, 1}},
+		{Name: "count", Value: []float32{7, -1, 7}},
+	}}
 	got := f.Categorical()
 	if c := got.Item[1]; c.Card != 2 || !slices.Equal(c.Code, []uint32{1, 0, 1}) || c.Value != nil {
 		t.Errorf("the numbers became %+v", c)
@@ -64,12 +72,21 @@ func TestWordsNameCategories(t *testing.T) {
 		col  *rows.Column
 		text string
 		want []uint32
-	}{{&one, "young", []uint32{1}}, {&one, " old ", []uint32{0}}, {&set, "noir|war", []uint32{1, 0}}, {&set, "", nil}, {&bare, "2", []uint32{2}}} {
+	}{
+		{&one, "young", []uint32{1}},
+		{&one, " old ", []uint32{0}},
+		{&set, "noir|war", []uint32{1, 0}},
+		{&set, "", nil},
+		{&bare, "2", []uint32{2}},
+	} {
 		if got, err := c.col.Codes(c.text); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s = %q is %v, %v: want %v", c.col.Name, c.text, got, err, c.want)
 		}
 	}
-	for text, c := range map[string]*rows.Column{"": &one, "old|young": &one, "opera": &set, "3": &bare, "-1": &bare, "x": &bare} {
+	for text, c := range map[string]*rows.Column{
+		"": &one, "old|young": &one, "opera": &set, "3": &bare, "-1": &bare,
+		"x": &bare,
+	} {
 		if got, err := c.Codes(text); err == nil || !strings.Contains(err.Error(), c.Choices()) {
 			t.Errorf("%s = %q is %v, %v: want the list of what there is", c.Name, text, got, err)
 		}

@@ -133,6 +133,7 @@ func resize[T any](xs []T, n, room int) []T {
 // Clone is a copy that shares nothing.
 func (o *Overlay) Clone() Overlay {
 	c := *o
-	c.IDs, c.Data, c.Code, c.Unit = slices.Clone(o.IDs), slices.Clone(o.Data), slices.Clone(o.Code), slices.Clone(o.Unit)
+	c.IDs, c.Data, c.Code, c.Unit = slices.Clone(o.IDs), slices.Clone(o.Data), slices.Clone(o.Code),
+		slices.Clone(o.Unit)
 	return c
 }

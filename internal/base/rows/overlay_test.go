@@ -101,7 +101,8 @@ func TestAnOverlayGivesBackWhatWasWritten(t *testing.T) {
 				got := make([]float32, 2*stride)
 				c.Read([]uint32{at[id]}, stride, got, []uint32{1})
 				for i, x := range row {
-					if g := float64(got[stride+i]); c.IDs[at[id]] != id || math.Abs(g-float64(x)) > tol*float64(vec.Largest(row)) {
+					if g := float64(got[stride+i]); c.IDs[at[id]] != id ||
+						math.Abs(g-float64(x)) > tol*float64(vec.Largest(row)) {
 						t.Fatalf("form %d, step %d: place %d of row %d is %g, want %g", form, step, i, id, g, x)
 					}
 				}
@@ -123,8 +124,10 @@ func TestAPackedRowShrinks(t *testing.T) {
 			want *= 0.99
 		}
 		got := make([]float32, 8)
-		if o.Read([]uint32{0}, 8, got, []uint32{0}); !near(float64(got[0]), want, 1e-4) || !near(float64(got[7]), want*7/127, 1e-2) {
-			t.Errorf("form %d: 127 and 7 have shrunk to %g and %g, want %g and %g", form, got[0], got[7], want, want*7/127)
+		if o.Read([]uint32{0}, 8, got, []uint32{0}); !near(float64(got[0]), want, 1e-4) ||
+			!near(float64(got[7]), want*7/127, 1e-2) {
+			t.Errorf("form %d: 127 and 7 have shrunk to %g and %g, want %g and %g", form, got[0], got[7], want,
+				want*7/127)
 		}
 	}
 }

@@ -135,7 +135,8 @@ func (p *Part) readSparse(b []byte, rows uint64, listed bool, most *int) (rest [
 		return nil, errShort // a row is a byte at least
 	}
 	if int(rows) > *most/p.Dim {
-		return nil, fmt.Errorf("rows: slot %d: %d rows of %d are more numbers than the %d that are left to it", p.Slot, rows, p.Dim, *most)
+		return nil, fmt.Errorf("rows: slot %d: %d rows of %d are more numbers than the %d that are left to it", p.Slot,
+			rows, p.Dim, *most)
 	}
 	*most -= int(rows) * p.Dim
 	if listed {

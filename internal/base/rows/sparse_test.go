@@ -39,12 +39,18 @@ func TestARowTakesItsShortestForm(t *testing.T) {
 		{"three: as long either way", sparseRow(32, 0, 5, 31), rowBitmap, 1 + 4 + 4*3},
 		{"far apart", sparseRow(400, 399), rowGaps, 1 + 1 + 2 + 4},
 		{"one number", sparseRow(1, 0), rowFull, 1 + 4},
-		{"a zero with a sign is a number", []float32{float32(math.Copysign(0, -1)), 0, 0, 0, 0, 0, 0, 0}, rowBitmap, 1 + 1 + 4},
+		{
+			"a zero with a sign is a number",
+			[]float32{float32(math.Copysign(0, -1)), 0, 0, 0, 0, 0, 0, 0},
+			rowBitmap,
+			1 + 1 + 4,
+		},
 	} {
 		how, size := shortest(c.row)
 		b := appendRow(nil, c.row)
 		if how != c.how || size != c.size || len(b) != size || b[0] != how {
-			t.Errorf("%s: form %d of %d bytes, written as %d of %d, want %d of %d", c.name, how, size, b[0], len(b), c.how, c.size)
+			t.Errorf("%s: form %d of %d bytes, written as %d of %d, want %d of %d", c.name, how, size, b[0], len(b),
+				c.how, c.size)
 		}
 	}
 }
@@ -59,12 +65,14 @@ func TestSparsePartsSayWhatIsWrong(t *testing.T) {
 		{"", "\x00"},
 		{"", "\x02\x81" + one + one},
 		{"is not written in the one valid way", "\x04"},
-		{"is not written in the one valid way", "\x02\x00"},                                 // empty, as a bitmap
-		{"is not written in the one valid way", "\x02\x03" + one + "\x00\x00\x00\x00"},      // a zero that is listed
-		{"is not written in the one valid way", "\x01" + one + strings.Repeat("\x00", 4*7)}, // a full row that is shorter as a bitmap
-		{"is not written in the one valid way", "\x03\x01\x08" + one},                       // a place beyond the row
-		{"is not written in the one valid way", "\x03\x81\x00\x02" + one},                   // a long way to write 1
-		{"is not written in the one valid way", "\x03\x01\x02" + one},                       // as long as a bitmap and a byte
+		{"is not written in the one valid way", "\x02\x00"},                            // empty, as a bitmap
+		{"is not written in the one valid way", "\x02\x03" + one + "\x00\x00\x00\x00"}, // a zero that is listed
+		// a full row that is shorter as a bitmap
+		{"is not written in the one valid way", "\x01" + one + strings.Repeat("\x00", 4*7)},
+		{"is not written in the one valid way", "\x03\x01\x08" + one},     // a place beyond the row
+		{"is not written in the one valid way", "\x03\x81\x00\x02" + one}, // a long way to write 1
+		// as long as a bitmap and a byte
+		{"is not written in the one valid way", "\x03\x01\x02" + one},
 		{"holds a number that is not finite", "\x02\x03" + one + "\x00\x00\xc0\x7f"},
 		{"ends too early", "\x02\x03" + one},
 		{"ends too early", ""},
@@ -76,7 +84,8 @@ func TestSparsePartsSayWhatIsWrong(t *testing.T) {
 		}
 	}
 	var u Update
-	if err := u.UnmarshalBinary(append(header(3, 8, 2), "\xff\xff\xff\xff\x0f\x00\x00\x00"...)); err == nil || err.Error() != "rows: slot 7: row id 1 is not valid" {
+	if err := u.UnmarshalBinary(append(header(3, 8, 2), "\xff\xff\xff\xff\x0f\x00\x00\x00"...)); err == nil ||
+		err.Error() != "rows: slot 7: row id 1 is not valid" {
 		t.Errorf("an id beyond 32 bits gives %v", err)
 	}
 }
@@ -102,7 +111,8 @@ func TestSparseNumbersAreBounded(t *testing.T) {
 	err := u.UnmarshalBinary(b)
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 64<<10 {
-		t.Errorf("31 million zeros in %d bytes: %v, and %d bytes are allocated, want an error and next to nothing", len(b), err, n)
+		t.Errorf("31 million zeros in %d bytes: %v, and %d bytes are allocated, want an error and next to nothing",
+			len(b), err, n)
 	}
 }
 

@@ -61,7 +61,8 @@ func (u *Update) AppendBinary(b []byte) ([]byte, error) {
 	for i := range u.Parts {
 		p := &u.Parts[i]
 		if p.Dim <= 0 || len(p.Data)%p.Dim != 0 || p.IDs != nil && len(p.IDs)*p.Dim != len(p.Data) {
-			return nil, fmt.Errorf("rows: part %d has %d numbers in rows of %d with %d ids", i, len(p.Data), p.Dim, len(p.IDs))
+			return nil, fmt.Errorf("rows: part %d has %d numbers in rows of %d with %d ids", i, len(p.Data), p.Dim,
+				len(p.IDs))
 		}
 		for k := 1; k < len(p.IDs); k++ {
 			if p.IDs[k] <= p.IDs[k-1] {
@@ -132,7 +133,8 @@ func readPart(b []byte, most *int) (p Part, rest []byte, err error) {
 	p.Shrunk = math.Float64frombits(le.Uint64(b[7:]))
 	b = b[partHeader:]
 	if form > 3 || dim == 0 || dim > 1<<20 || math.IsNaN(p.Shrunk) || math.IsInf(p.Shrunk, 0) {
-		return p, nil, fmt.Errorf("rows: slot %d: form %d, rows of %d, shrunk by %g is not a valid part", p.Slot, form, dim, p.Shrunk)
+		return p, nil, fmt.Errorf("rows: slot %d: form %d, rows of %d, shrunk by %g is not a valid part", p.Slot, form,
+			dim, p.Shrunk)
 	}
 	p.Dim, p.Sparse = int(dim), form >= 2
 	if p.Sparse {

@@ -65,7 +65,8 @@ func sameUpdate(a, b *Update) error {
 			}
 			return out
 		}
-		if p.Slot != q.Slot || p.Dim != q.Dim || p.Shrunk != q.Shrunk || p.Sparse != q.Sparse || (p.IDs == nil) != (q.IDs == nil) ||
+		if p.Slot != q.Slot || p.Dim != q.Dim || p.Shrunk != q.Shrunk || p.Sparse != q.Sparse ||
+			(p.IDs == nil) != (q.IDs == nil) ||
 			!slices.Equal(p.IDs, q.IDs) || !slices.Equal(bits(p.Data), bits(q.Data)) {
 			return fmt.Errorf("part %d is %+v, want %+v", i, *p, *q)
 		}
@@ -189,11 +190,27 @@ func TestWrongUpdatesSayWhy(t *testing.T) {
 		{"rows: update ends too early", func(b []byte) []byte { copy(b[at+15:], "\xff\xff\xff\xff"); return b }},
 		{"rows: 2 bytes after the update's end", func(b []byte) []byte { return append(b, 0, 0) }},
 		{"rows: slot 3: row ids do not ascend at place 1", func(b []byte) []byte { b[at+partHeader+4] = 1; return b }},
-		{"rows: slot 3: number 3 is not finite", func(b []byte) []byte { copy(b[len(b)-4:], "\x00\x00\x80\x7f"); return b }},
-		{"rows: slot 3: form 4, rows of 2, shrunk by 0 is not a valid part", func(b []byte) []byte { b[at+2] = 4; return b }},
-		{"rows: slot 3: form 1, rows of 0, shrunk by 0 is not a valid part", func(b []byte) []byte { b[at+3] = 0; return b }},
-		{"rows: slot 3: form 1, rows of 1048577, shrunk by 0 is not a valid part", func(b []byte) []byte { copy(b[at+3:], "\x01\x00\x10\x00"); return b }},
-		{"rows: slot 3: form 1, rows of 2, shrunk by +Inf is not a valid part", func(b []byte) []byte { copy(b[at+13:], "\xf0\x7f"); return b }},
+		{"rows: slot 3: number 3 is not finite", func(b []byte) []byte {
+			copy(b[len(b)-4:],
+				"\x00\x00\x80\x7f")
+			return b
+		}},
+		{
+			"rows: slot 3: form 4, rows of 2, shrunk by 0 is not a valid part",
+			func(b []byte) []byte { b[at+2] = 4; return b },
+		},
+		{
+			"rows: slot 3: form 1, rows of 0, shrunk by 0 is not a valid part",
+			func(b []byte) []byte { b[at+3] = 0; return b },
+		},
+		{
+			"rows: slot 3: form 1, rows of 1048577, shrunk by 0 is not a valid part",
+			func(b []byte) []byte { copy(b[at+3:], "\x01\x00\x10\x00"); return b },
+		},
+		{
+			"rows: slot 3: form 1, rows of 2, shrunk by +Inf is not a valid part",
+			func(b []byte) []byte { copy(b[at+13:], "\xf0\x7f"); return b },
+		},
 	} {
 		var u Update
 		if err := u.UnmarshalBinary(c.damage(encode(t, good()))); err == nil || err.Error() != c.want {
@@ -224,7 +241,10 @@ func TestUpdatesThatCannotBeWrittenAreRefused(t *testing.T) {
 		"rows: an update has 256 parts, at most 255 are possible": {Parts: make([]Part, 256)},
 		"rows: part 0 has 3 numbers in rows of 2 with 0 ids":      {Parts: []Part{{Dim: 2, Data: make([]float32, 3)}}},
 		"rows: part 0 has 0 numbers in rows of 0 with 0 ids":      {Parts: []Part{{}}},
-		"rows: part 1 has 4 numbers in rows of 2 with 1 ids":      {Parts: []Part{{Dim: 1}, {Dim: 2, Data: make([]float32, 4), IDs: make([]uint32, 1)}}},
+		"rows: part 1 has 4 numbers in rows of 2 with 1 ids": {Parts: []Part{
+			{Dim: 1},
+			{Dim: 2, Data: make([]float32, 4), IDs: make([]uint32, 1)},
+		}},
 	} {
 		if b, err := u.AppendBinary(nil); err == nil || err.Error() != want || b != nil {
 			t.Errorf("got %d bytes and %v, want %s", len(b), err, want)

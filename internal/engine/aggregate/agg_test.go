@@ -41,7 +41,8 @@ func TestMeansDivideByWhatTheySay(t *testing.T) {
 
 func TestRulesHaveTextForms(t *testing.T) {
 	for text, want := range map[string]Rule{
-		"sgd": {"sgd", 1}, "sgd:1": {"sgd", 1}, "sgd:0.5": {"sgd", 0.5}, "adam:0.01": {"adam", 0.01}, "adam:1e-3": {"adam", 0.001},
+		"sgd": {"sgd", 1}, "sgd:1": {"sgd", 1}, "sgd:0.5": {"sgd", 0.5}, "adam:0.01": {"adam", 0.01},
+		"adam:1e-3": {"adam", 0.001},
 	} {
 		var r Rule
 		if err := r.UnmarshalText([]byte(text)); err != nil || r != want {
@@ -56,7 +57,8 @@ func TestRulesHaveTextForms(t *testing.T) {
 	const forms = "want sgd, sgd:RATE or adam:RATE"
 	for text, want := range map[string]string{
 		"": forms, "adam": forms, "yogi:1": forms, "SGD": forms, ":1": forms,
-		"sgd:": `"" is not a finite number`, "sgd:x": `"x" is not a finite number`, "adam:nan": `"nan" is not a finite number`,
+		"sgd:": `"" is not a finite number`, "sgd:x": `"x" is not a finite number`,
+		"adam:nan": `"nan" is not a finite number`,
 		"adam:inf": `"inf" is not a finite number`, "sgd:1:2": `"1:2" is not a finite number`,
 	} {
 		r := Rule{"sgd", 7}

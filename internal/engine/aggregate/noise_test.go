@@ -21,7 +21,10 @@ func TestNoiseReadsAndWritesItsText(t *testing.T) {
 			t.Errorf("%q: On is %v", text, n.On())
 		}
 	}
-	for _, text := range []string{"", "laplace", "laplace:", "laplace:-1", "laplace:x", "gauss:inf", "gauss:nan", "none:1", "cauchy:1"} {
+	for _, text := range []string{
+		"", "laplace", "laplace:", "laplace:-1", "laplace:x", "gauss:inf", "gauss:nan",
+		"none:1", "cauchy:1",
+	} {
 		var n Noise
 		if err := n.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is read as %+v", text, n)
@@ -63,7 +66,8 @@ func TestOneDevicesNoiseHasItsDistribution(t *testing.T) {
 		slices.Sort(xs)
 		far := 0.0
 		for i, x := range xs {
-			far = max(far, math.Abs(c.cdf(x)-float64(i)/float64(len(xs))), math.Abs(c.cdf(x)-float64(i+1)/float64(len(xs))))
+			far = max(far, math.Abs(c.cdf(x)-float64(i)/float64(len(xs))),
+				math.Abs(c.cdf(x)-float64(i+1)/float64(len(xs))))
 		}
 		if bound := distance / math.Sqrt(float64(len(xs))); far > bound {
 			t.Errorf("%+v: the distribution is off by %g, more than %g", c.noise, far, bound)

@@ -40,7 +40,8 @@ func TestAStateComesBackAsItWas(t *testing.T) {
 		if err := plan.ReadState(bytes.NewReader(b), &again); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(plan.AppendState(nil, &again), b) || again.Visits != 2 || len(again.Tables) != 1 || len(again.Tables[0].IDs) < 4 {
+		if !bytes.Equal(plan.AppendState(nil, &again), b) || again.Visits != 2 || len(again.Tables) != 1 ||
+			len(again.Tables[0].IDs) < 4 {
 			t.Errorf("form %d: the state that is read is not the one that was written", keep)
 		}
 		for cut := range len(b) {

@@ -42,7 +42,10 @@ func (s seer) Visit(int) method.Visit {
 }
 
 func colours(items, interactions int) *rows.Features {
-	f := &rows.Features{Item: []rows.Column{{Name: "colour", Card: 3}}, Row: []rows.Column{{Name: "moment", Card: interactions}}}
+	f := &rows.Features{
+		Item: []rows.Column{{Name: "colour", Card: 3}},
+		Row:  []rows.Column{{Name: "moment", Card: interactions}},
+	}
 	for i := range uint32(items) {
 		f.Item[0].Code = append(f.Item[0].Code, i%3)
 	}
@@ -54,7 +57,10 @@ func colours(items, interactions int) *rows.Features {
 
 func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
 	var saw [][3]uint32
-	p, err := local.NewPlan(seer{&saw}, local.Options{Features: colours(50, 9), Items: 50, Rounds: 3, Batch: 100, Negatives: 3, Seed: 1})
+	p, err := local.NewPlan(seer{&saw}, local.Options{
+		Features: colours(50, 9), Items: 50, Rounds: 3, Batch: 100,
+		Negatives: 3, Seed: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +95,10 @@ func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
 
 func TestItemsAlikeAreScoredOnce(t *testing.T) {
 	var saw [][3]uint32
-	p, err := local.NewPlan(seer{&saw}, local.Options{Features: colours(2000, 9), Items: 2000, Rounds: 3, Batch: 100, Negatives: 3, Seed: 1})
+	p, err := local.NewPlan(seer{&saw}, local.Options{
+		Features: colours(2000, 9), Items: 2000, Rounds: 3, Batch: 100,
+		Negatives: 3, Seed: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,10 @@ type closed struct{}
 
 func (closed) Slots(int) []method.Slot {
 	return []method.Slot{
-		clItem:  {Name: "item", Scope: method.Shared, Up: method.None, PerItem: true, Dim: 3, Init: method.Init{Kind: method.Normal, A: 1}},
+		clItem: {
+			Name: "item", Scope: method.Shared, Up: method.None, PerItem: true, Dim: 3,
+			Init: method.Init{Kind: method.Normal, A: 1},
+		},
 		clCount: {Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1},
 		clTotal: {Name: "total", Scope: method.Shared, Up: method.Sum, Rows: 1, Dim: 3},
 		clUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: 3},
@@ -71,7 +74,8 @@ func TestAVisitOfTheHistorySendsSumsAndIsRebuiltToScore(t *testing.T) {
 		if out.Samples != 3 || out.Touched != 2 || out.Bytes != u.Size() {
 			t.Errorf("visit %d: %+v, and the update has %d bytes", visit, out, u.Size())
 		}
-		if len(u.Parts) != 2 || !slices.Equal(u.Parts[0].IDs, []uint32{3, 7}) || !slices.Equal(u.Parts[0].Data, []float32{2, 1}) {
+		if len(u.Parts) != 2 || !slices.Equal(u.Parts[0].IDs, []uint32{3, 7}) || !slices.Equal(u.Parts[0].Data,
+			[]float32{2, 1}) {
 			t.Fatalf("visit %d: the counts sent are %+v, want 2 of item 3 and 1 of item 7", visit, u.Parts)
 		}
 		alike(t, "the total sent", u.Parts[1].Data, []float32{user(0), user(1), user(2)}, 1e-6)

@@ -31,7 +31,8 @@ func TestWrongMethodsAreRefused(t *testing.T) {
 		"dim = 4: want 5":                             broken,
 		`device: slot "item": a visit of the history`: past{newDual(4)},
 	} {
-		if _, err := local.NewPlan(m, local.Options{Items: 10, Batch: 4}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := local.NewPlan(m, local.Options{Items: 10, Batch: 4}); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -60,7 +61,8 @@ func TestSlotsStartAsTheySay(t *testing.T) {
 	// Five standard deviations: a false alarm in 1 of 800,000 seeds for any of four.
 	const n = items * dim
 	for slot, want := range map[int][3]float64{ // largest, variance, and the variance's own spread
-		3: {0, 0, 0}, 4: {0.25, 0, 0}, 5: {5 * 0.5, 0.25, 0.25 * math.Sqrt(2.0/n)}, 6: {0.5, 0.25 / 3, 0.25 * math.Sqrt(4.0/45/n)},
+		3: {0, 0, 0}, 4: {0.25, 0, 0}, 5: {5 * 0.5, 0.25, 0.25 * math.Sqrt(2.0/n)},
+		6: {0.5, 0.25 / 3, 0.25 * math.Sqrt(4.0/45/n)},
 	} {
 		v := r.mem.Value(slot)
 		sum, squares := 0.0, 0.0
@@ -197,7 +199,10 @@ func TestServeSaysWhichCopyIsScored(t *testing.T) {
 func TestATableThatIsNotTrainedIsLeftAlone(t *testing.T) {
 	for _, scope := range []method.Scope{method.Shared, method.Private} {
 		m := newDual(4)
-		m.extra = []method.Slot{{Name: "side", Scope: scope, PerItem: true, Dim: 3, Init: method.Init{Kind: method.Normal, A: 1}}}
+		m.extra = []method.Slot{{
+			Name: "side", Scope: scope, PerItem: true, Dim: 3,
+			Init: method.Init{Kind: method.Normal, A: 1},
+		}}
 		r := setUp(t, m, local.Options{Items: 30, Negatives: 4})
 		st := r.mem.Born(nil)
 		for round := range 3 {
@@ -256,7 +261,8 @@ func TestAPrivateTablePersistsAndIsNeverSent(t *testing.T) {
 		t.Errorf("the table holds rows %v and %d numbers, want each row once", ids, len(st.Tables[0].Data))
 	}
 	if r.plan.BytesDown(0) != 0 || r.plan.PlainSize() != 16 || r.plan.TableStride(0) != 8 {
-		t.Errorf("%d bytes down, %d floats of state, stride %d", r.plan.BytesDown(0), r.plan.PlainSize(), r.plan.TableStride(0))
+		t.Errorf("%d bytes down, %d floats of state, stride %d", r.plan.BytesDown(0), r.plan.PlainSize(),
+			r.plan.TableStride(0))
 	}
 }
 

@@ -15,7 +15,10 @@ import (
 // narrow is a method on a catalogue, for devices with sums of so many bits.
 func narrow(t *testing.T, m method.Method, items, users, rounds, bits int) (*local.Plan, *local.Memory) {
 	t.Helper()
-	p, err := local.NewPlan(m, local.Options{Items: items, Users: users, Rounds: rounds, Batch: 64, Seed: 3, Guarded: true, Bits: bits})
+	p, err := local.NewPlan(m, local.Options{
+		Items: items, Users: users, Rounds: rounds, Batch: 64, Seed: 3,
+		Guarded: true, Bits: bits,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +52,10 @@ func TestTheDefaultMethodSendsLittle(t *testing.T) {
 		{"ml-100k", 943, 1682, []string{"dim", "32", "a0", "0.3"}, 3_000_000},
 		{"ml-1m", 6040, 3706, nil, 12_000_000},
 	} {
-		p, err := local.NewPlan(tacit(t, c.words...), local.Options{Items: c.items, Users: c.users, Rounds: 15, Batch: 256, Guarded: true, Bits: 24})
+		p, err := local.NewPlan(tacit(t, c.words...), local.Options{
+			Items: c.items, Users: c.users, Rounds: 15,
+			Batch: 256, Guarded: true, Bits: 24,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +68,10 @@ func TestTheDefaultMethodSendsLittle(t *testing.T) {
 			t.Errorf("%s: a device sends %d bytes in 15 rounds, want less than %d", c.name, total, c.most)
 		}
 		b := p.Bound(c.users)
-		mod := secagg.Params{Devices: c.users, Length: p.Widest() + 1, Max: b.Most, Bits: 24, Degree: 120, Threshold: 61, Least: 121}
+		mod := secagg.Params{
+			Devices: c.users, Length: p.Widest() + 1, Max: b.Most, Bits: 24, Degree: 120,
+			Threshold: 61, Least: 121,
+		}
 		if err := mod.Check(); err != nil {
 			t.Errorf("%s: integers up to %d: %v", c.name, b.Most, err)
 		}
@@ -106,7 +115,8 @@ func TestNarrowSumsAreRightOnAverage(t *testing.T) {
 			for j, x := range want[i] {
 				off := math.Abs(mean[i][j] - float64(x))
 				if s.Name == "count" && off > 1e-6 || off > 6*unit/2/math.Sqrt(times)+1e-5 {
-					t.Errorf("round %d, slot %s, number %d: %g on average, want %g (unit %g)", round, s.Name, j, mean[i][j], x, unit)
+					t.Errorf("round %d, slot %s, number %d: %g on average, want %g (unit %g)", round, s.Name, j,
+						mean[i][j], x, unit)
 				}
 			}
 		}

@@ -40,7 +40,8 @@ func TestAVectorHoldsWhatTravels(t *testing.T) {
 	bound := privacy.Bound{Clip: 10, Levels: 1 << 20}
 	k.mem.Bind(bound)
 	if k.plan.Numbers(0) != items || k.plan.Numbers(1) != 1000 || k.plan.Widest() != 1000 || k.plan.Alike() {
-		t.Fatalf("rounds have %d and %d numbers, %d at most; want %d, 1000 and 1000", k.plan.Numbers(0), k.plan.Numbers(1), k.plan.Widest(), items)
+		t.Fatalf("rounds have %d and %d numbers, %d at most; want %d, 1000 and 1000", k.plan.Numbers(0),
+			k.plan.Numbers(1), k.plan.Widest(), items)
 	}
 	for round, want := range []map[int]float32{{3: 1, 9: 1}, {7: 0.5, 999: -0.25}} {
 		state := k.mem.Born(nil)

@@ -31,10 +31,11 @@ type Options struct {
 	Alone    bool           // the columns of users are about the one device that there is, at place 0
 	Dense    bool           // an update holds every row: noise hides which were touched
 	Guarded  bool           // updates are bounded, and summed as integers
-	Bits     int            // of sums without a promise, where the method says how large its numbers are; 0 for all there is room for
-	Cover    privacy.Cover  // which rows hide the touched ones, where not all do
-	Sparse   bool           // zeros are left out of what travels, where that is less
-	Keep     rows.Form      // how a device keeps its private tables between visits
+	// of sums without a promise, where the method says how large its numbers are; 0 for all there is room for
+	Bits   int
+	Cover  privacy.Cover // which rows hide the touched ones, where not all do
+	Sparse bool          // zeros are left out of what travels, where that is less
+	Keep   rows.Form     // how a device keeps its private tables between visits
 	// Plain copies every row and fuses nothing: the oracle of the fast path.
 	Plain bool
 }
@@ -159,7 +160,8 @@ func (p *Plan) check(s *method.Slot) error {
 	_, updates := method.As[method.Updater](p.Method)
 	switch {
 	case p.central && s.Scope != method.Server || s.PerUser && !p.central:
-		return fmt.Errorf("device: slot %q: a method that is trained in one place has Server slots only, and no other has a row per user", s.Name)
+		return fmt.Errorf("device: slot %q: a method that is trained in one place has Server slots only, and no "+
+			"other has a row per user", s.Name)
 	case s.Rows <= 0 || s.Dim <= 0:
 		return fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
 	case s.Sparse && (s.Scope != method.Shared || s.Up != method.Sum || s.PerItem || s.Rows != 1):
@@ -167,7 +169,8 @@ func (p *Plan) check(s *method.Slot) error {
 	case s.Up == method.Gradient && !updates:
 		return fmt.Errorf("device: slot %q: its gradient is sent, and the method has no Update to take it", s.Name)
 	case s.PerItem && s.Copied() && p.Visit.History:
-		return fmt.Errorf("device: slot %q: a visit of the history alone changes no rows; make it a sum, or send nothing of it", s.Name)
+		return fmt.Errorf("device: slot %q: a visit of the history alone changes no rows; make it a sum, or send "+
+			"nothing of it", s.Name)
 	}
 	return nil
 }

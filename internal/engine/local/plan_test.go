@@ -10,8 +10,12 @@ import (
 // slotted is a method of given slots that does nothing.
 type slotted struct{ slots []method.Slot }
 
-func (m slotted) Slots(int) []method.Slot                               { return m.slots }
-func (m slotted) Visit(int) method.Visit                                { return method.Visit{Run: func(*method.Work) {}} }
+func (m slotted) Slots(int) []method.Slot { return m.slots }
+func (m slotted) Visit(int) method.Visit {
+	return method.Visit{Run: func(
+		*method.Work) {
+	}}
+}
 func (m slotted) Logits(_ *method.Work, b *method.Batch, out []float32) { clear(out[:b.N]) }
 
 type central struct{ slotted }
@@ -37,7 +41,8 @@ func TestOnlyWhoIsTrainedInOnePlaceHasARowPerUser(t *testing.T) {
 			}
 		}
 	}
-	if _, err := local.NewPlan(restless{slotted{[]method.Slot{{Name: "x", Scope: method.Private, Rows: 1, Dim: 1}}}}, local.Options{Items: 5, Batch: 1}); err == nil {
+	if _, err := local.NewPlan(restless{slotted{[]method.Slot{{Name: "x", Scope: method.Private, Rows: 1, Dim: 1}}}},
+		local.Options{Items: 5, Batch: 1}); err == nil {
 		t.Error("what makes a device ready may keep state")
 	}
 }

@@ -187,7 +187,8 @@ func TestSamplesAreNamedBySeedRoundAndDevice(t *testing.T) {
 		t.Errorf("the same device and round draws %v, then %v", a, again)
 	}
 	for what, b := range map[string][]uint32{
-		"another round": r.drawn(task(2, 1)), "another device": r.drawn(task(1, 2)), "another seed": other.drawn(task(1, 1)),
+		"another round": r.drawn(task(2, 1)), "another device": r.drawn(task(1, 2)),
+		"another seed": other.drawn(task(1, 1)),
 	} {
 		if slices.Equal(a, b) {
 			t.Errorf("%s draws the same negatives", what)

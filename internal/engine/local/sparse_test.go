@@ -15,7 +15,10 @@ func TestAVisitCountsTheBytesOfASparseUpdate(t *testing.T) {
 		m := newDual(6)
 		m.decay = 0.01
 		// A table that the visit never changes: its rows are zeros.
-		m.extra = []method.Slot{{Name: "side", Scope: method.Shared, PerItem: true, Dim: 19, Init: method.Init{Kind: method.Normal, A: 1}}}
+		m.extra = []method.Slot{{
+			Name: "side", Scope: method.Shared, PerItem: true, Dim: 19,
+			Init: method.Init{Kind: method.Normal, A: 1},
+		}}
 		r := setUp(t, m, local.Options{Items: 200, Negatives: 4, Plain: plain, Sparse: true})
 		g := rng.New(rng.Test, 90)
 		for id := range 30 {
@@ -27,7 +30,8 @@ func TestAVisitCountsTheBytesOfASparseUpdate(t *testing.T) {
 				s := p
 				s.Sparse = true
 				empty := (&rows.Update{}).Size()
-				want += min((&rows.Update{Parts: []rows.Part{p}}).Size(), (&rows.Update{Parts: []rows.Part{s}}).Size(), rows.PartSize(200*p.Dim, 0)+empty) - empty
+				want += min((&rows.Update{Parts: []rows.Part{p}}).Size(), (&rows.Update{Parts: []rows.Part{s}}).Size(),
+					rows.PartSize(200*p.Dim, 0)+empty) - empty
 			}
 			if out.Bytes != want {
 				t.Fatalf("plain %v, device %d: a visit counts %d bytes, the update has %d", plain, id, out.Bytes, want)

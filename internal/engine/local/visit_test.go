@@ -30,7 +30,8 @@ func TestTheDirectLayoutIsTheCopyOfEveryRow(t *testing.T) {
 			what := fmt.Sprintf("dim %d, device %d: ", dim, id)
 			task := randomTask(&g, id, items, 1+id)
 			x, y := fast.Visit(&a, task, 1, true), slow.Visit(&b, task, 1, true)
-			if x.Samples != y.Samples || x.Touched != y.Touched || x.Bytes != y.Bytes || x.LossN != y.LossN || !near(float32(x.Loss), float32(y.Loss), 1e-4) {
+			if x.Samples != y.Samples || x.Touched != y.Touched || x.Bytes != y.Bytes || x.LossN != y.LossN ||
+				!near(float32(x.Loss), float32(y.Loss), 1e-4) {
 				t.Fatalf("%soutcome %+v, want %+v", what, x, y)
 			}
 			alike(t, what+"state", a.Plain, b.Plain, 1e-4)
@@ -110,11 +111,15 @@ func TestAnUpdateNamesWhatWasTouchedAndEmptiesTheSums(t *testing.T) {
 		if len(u.Parts) != 2 || u.Parts[0].Slot != 0 || u.Parts[1].Slot != 4 {
 			t.Fatalf("the update is %+v", u)
 		}
-		if !slices.Equal(u.Parts[0].IDs, touched) || len(u.Parts[0].Data) != 6*len(touched) || out.Touched != len(touched) || out.Samples != 20 {
-			t.Errorf("plain %v: items %v of %d samples, %d numbers, want %v", plain, u.Parts[0].IDs, out.Samples, len(u.Parts[0].Data), touched)
+		if !slices.Equal(u.Parts[0].IDs, touched) || len(u.Parts[0].Data) != 6*len(touched) ||
+			out.Touched != len(touched) || out.Samples != 20 {
+			t.Errorf("plain %v: items %v of %d samples, %d numbers, want %v", plain, u.Parts[0].IDs, out.Samples,
+				len(u.Parts[0].Data), touched)
 		}
-		if want := []float32{0, 0, 0, 3, 0, 0}; u.Parts[1].IDs != nil || !slices.Equal(u.Parts[1].Data, want) { // three batches
-			t.Errorf("plain %v: the statistic is %v of rows %v, want %v, dense", plain, u.Parts[1].Data, u.Parts[1].IDs, want)
+		// three batches
+		if want := []float32{0, 0, 0, 3, 0, 0}; u.Parts[1].IDs != nil || !slices.Equal(u.Parts[1].Data, want) {
+			t.Errorf("plain %v: the statistic is %v of rows %v, want %v, dense", plain, u.Parts[1].Data,
+				u.Parts[1].IDs, want)
 		}
 		if out.Bytes != u.Size() {
 			t.Errorf("plain %v: a visit counts %d bytes, the update has %d", plain, out.Bytes, u.Size())
@@ -136,7 +141,8 @@ func TestAnUpdateOfMostRowsIsCountedAsDense(t *testing.T) {
 	out := r.Visit(&st, &local.Task{Train: []uint32{0, 1, 2}}, 0, false)
 	want := (&rows.Update{}).Size() + rows.PartSize(12*8, 0)
 	if got := r.Update(0).Size(); out.Touched == 12 && (out.Bytes != want || out.Bytes >= got) {
-		t.Errorf("%d touched rows of 12 count as %d bytes, want %d: with ids it would be %d", out.Touched, out.Bytes, want, got)
+		t.Errorf("%d touched rows of 12 count as %d bytes, want %d: with ids it would be %d", out.Touched, out.Bytes,
+			want, got)
 	}
 }
 
@@ -158,7 +164,8 @@ func TestALateVisitChangesTheStateAndNotTheSums(t *testing.T) {
 			}
 		}
 		if !slices.Equal(x.Plain, y.Plain) || x.Visits != 3 {
-			t.Errorf("plain %v: the state of a late device is %v after %d visits, in time it is %v", plain, x.Plain, x.Visits, y.Plain)
+			t.Errorf("plain %v: the state of a late device is %v after %d visits, in time it is %v", plain, x.Plain,
+				x.Visits, y.Plain)
 		}
 		for i, s := range a.sums(0) {
 			if s != 0 {
@@ -242,7 +249,8 @@ func TestAWorkerForgetsTheDeviceBefore(t *testing.T) {
 			fresh.Visit(&b, task, 0, false)
 			u, v := used.Update(0).Parts[0], fresh.Update(0).Parts[0]
 			if !slices.Equal(a.Plain, b.Plain) || !slices.Equal(u.IDs, v.IDs) || !slices.Equal(u.Data, v.Data) {
-				t.Fatalf("plain %v, device %d: a worker that has seen others does something else than a new one", plain, id)
+				t.Fatalf("plain %v, device %d: a worker that has seen others does something else than a new one",
+					plain, id)
 			}
 		}
 	}

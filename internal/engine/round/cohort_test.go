@@ -29,8 +29,12 @@ func parse(t *testing.T, s string) Cohort {
 func TestCohortsComeBackFromTheirText(t *testing.T) {
 	for text, want := range map[string]Cohort{
 		"all": {Kind: "all"}, "100": {Kind: "count", Count: 100}, "10%": {Kind: "share", Share: 0.1},
-		"0.5%": {Kind: "share", Share: 0.005}, "100%": {Kind: "share", Share: 1}, "poisson:0.1": {Kind: "poisson", Share: 0.1},
-		"poisson:1": {Kind: "poisson", Share: 1}, "7%": {Kind: "share", Share: 0.07}, "29%": {Kind: "share", Share: 0.29},
+		"0.5%": {Kind: "share", Share: 0.005}, "100%": {Kind: "share", Share: 1}, "poisson:0.1": {
+			Kind:  "poisson",
+			Share: 0.1,
+		},
+		"poisson:1": {Kind: "poisson", Share: 1}, "7%": {Kind: "share", Share: 0.07},
+		"29%":     {Kind: "share", Share: 0.29},
 		"cycle:9": {Kind: "cycle", Count: 9}, "come:30/7": {Kind: "come", Count: 30, Every: 7},
 	} {
 		c := parse(t, text)
@@ -71,8 +75,10 @@ func percent(p int) string { return strconv.FormatFloat(float64(p)/10, 'g', -1, 
 func TestWrongCohortsSayWhatIsWanted(t *testing.T) {
 	const want = "want all, a count, a share such as 10%, poisson:0.1, cycle:100 or come:100/20"
 	for _, text := range []string{
-		"", "none", "0", "-1", "1.5", "%", "0%", "-5%", "101%", "nan%", "poisson:", "poisson:0", "poisson:1.1", "poisson:nan", "poisson:-1", "ALL", "10 %%",
-		"come:", "come:5", "come:/", "come:5/", "come:0/3", "come:5/0", "come:-5/3", "come:5/-3", "come:5/3/2", "come:5/3.5", "come:5/1000001",
+		"", "none", "0", "-1", "1.5", "%", "0%", "-5%", "101%", "nan%", "poisson:", "poisson:0", "poisson:1.1",
+		"poisson:nan", "poisson:-1", "ALL", "10 %%",
+		"come:", "come:5", "come:/", "come:5/", "come:0/3", "come:5/0", "come:-5/3", "come:5/-3", "come:5/3/2",
+		"come:5/3.5", "come:5/1000001",
 	} {
 		c := Cohort{Kind: "count", Count: 7}
 		if err := c.UnmarshalText([]byte(text)); err == nil || err.Error() != want {
@@ -94,7 +100,8 @@ func FuzzCohort(f *testing.F) {
 			return
 		}
 		b, _ := c.MarshalText()
-		if err := back.UnmarshalText(b); err != nil || back.Kind != c.Kind || back.Count != c.Count || back.Every != c.Every || math.Abs(back.Share-c.Share) > 1e-12*c.Share {
+		if err := back.UnmarshalText(b); err != nil || back.Kind != c.Kind || back.Count != c.Count ||
+			back.Every != c.Every || math.Abs(back.Share-c.Share) > 1e-12*c.Share {
 			t.Errorf("%q is %+v, written as %s and read as %+v, %v", text, c, b, back, err)
 		}
 	})
@@ -130,7 +137,8 @@ func TestCohortsHaveTheirExactSize(t *testing.T) {
 		for round := range 20 {
 			got := k.Draw(1, round, c.users, nil)
 			if len(got) != c.want || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != c.want {
-				t.Fatalf("%s of %d in round %d draws %v, want %d devices, ascending", c.text, c.users, round, got, c.want)
+				t.Fatalf("%s of %d in round %d draws %v, want %d devices, ascending", c.text, c.users, round, got,
+					c.want)
 			}
 			if c.want > 0 && int(got[len(got)-1]) >= c.users {
 				t.Fatalf("%s of %d draws device %d", c.text, c.users, got[len(got)-1])
@@ -214,7 +222,8 @@ func TestPoissonCohortsHaveTheirMeanAndVariance(t *testing.T) {
 		t.Errorf("the mean size is %.2f, want %g: %.1f standard deviations off", users*share+sum/rounds, users*share, z)
 	}
 	if z := (squares/rounds/variance - 1) / math.Sqrt(2.0/rounds); math.Abs(z) > 5 {
-		t.Errorf("the variance of the size is %.2f, want %.2f: %.1f standard deviations off", squares/rounds, variance, z)
+		t.Errorf("the variance of the size is %.2f, want %.2f: %.1f standard deviations off", squares/rounds, variance,
+			z)
 	}
 	chi := 0.0
 	for _, k := range counts {

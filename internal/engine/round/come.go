@@ -18,7 +18,8 @@ func parseCome(s string) (c Cohort, ok bool) {
 	count, every, cut := strings.Cut(s, "/")
 	n, bad := strconv.Atoi(count)
 	e, worse := strconv.Atoi(every)
-	return Cohort{Kind: "come", Count: n, Every: e}, cut && bad == nil && worse == nil && n > 0 && e > 0 && e <= mostEvery
+	return Cohort{Kind: "come", Count: n, Every: e}, cut && bad == nil && worse == nil && n > 0 && e > 0 &&
+		e <= mostEvery
 }
 
 // Come reports whether devices choose themselves when they take part.
@@ -30,7 +31,8 @@ func (c Cohort) Check(users int) error {
 		return nil
 	}
 	if places := min(c.Count, users) * (c.Every - 1); places >= users {
-		return fmt.Errorf("cohort=come:%d/%d: each device comes once in %d rounds, so %d of them have used up all %d devices, and the last finds nobody: fewer in a round, or fewer rounds",
+		return fmt.Errorf("cohort=come:%d/%d: each device comes once in %d rounds, so %d of them have used up all "+
+			"%d devices, and the last finds nobody: fewer in a round, or fewer rounds",
 			c.Count, c.Every, c.Every, c.Every-1, users)
 	}
 	return nil

@@ -90,12 +90,14 @@ func TestArrivalsAreThoseOfDrawsInEachRound(t *testing.T) {
 				sum, square = sum+d, square+d*d
 			}
 			if dev := math.Sqrt(square); math.Abs(sum) > 5*dev {
-				t.Errorf("round %d: the mean %s differs by %.3f, which is %.1f deviations", round, what, sum/runs, sum/dev)
+				t.Errorf("round %d: the mean %s differs by %.3f, which is %.1f deviations", round, what, sum/runs,
+					sum/dev)
 			}
 		}
 	}
 	if first, last := mean(a[0][1]), mean(a[every-1][1]); first <= last {
-		t.Errorf("the logarithms of eagerness add up to %.2f in the first round and %.2f in the last: the eager do not come first", first, last)
+		t.Errorf("the logarithms of eagerness add up to %.2f in the first round and %.2f in the last: the eager do "+
+			"not come first", first, last)
 	}
 }
 
@@ -107,7 +109,10 @@ func mean(xs []float64) (m float64) {
 }
 
 func TestACohortThatLeavesRoundsWithoutDevicesIsRefused(t *testing.T) {
-	for text, ok := range map[string]bool{"come:10/10": true, "come:10/11": false, "come:200/1": true, "come:200/2": false, "come:1/100": true, "cycle:10": true, "all": true} {
+	for text, ok := range map[string]bool{
+		"come:10/10": true, "come:10/11": false, "come:200/1": true,
+		"come:200/2": false, "come:1/100": true, "cycle:10": true, "all": true,
+	} {
 		err := parse(t, text).Check(100)
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "finds nobody") {
 			t.Errorf("%s of 100: %v", text, err)

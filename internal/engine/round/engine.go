@@ -144,7 +144,8 @@ func (e *Engine) gather(devices int, shrunk []float64) {
 		if s != nil && e.travels(i) {
 			shrunk[i] = e.Fleet.Sum(i, s)
 			slot := &e.Slots[i]
-			e.Noise.AddSum(devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim, s)
+			e.Noise.AddSum(devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim,
+				s)
 		}
 	}
 }

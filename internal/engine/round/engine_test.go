@@ -110,7 +110,10 @@ func TestTheMeanChangeIsAdded(t *testing.T) {
 // Four devices shrank the whole table, by 0.5 in sum: every row of the mean must
 // show it, touched or not. The fixed mean divides it as it divides the rest.
 func TestShrinkageOfEveryRowIsPartOfTheMean(t *testing.T) {
-	for mean, by := range map[aggregate.Mean]float32{aggregate.PerCohort: -0.5 / 4, aggregate.PerRow: -0.5 / 4, aggregate.Fixed: -0.5 / 10} {
+	for mean, by := range map[aggregate.Mean]float32{
+		aggregate.PerCohort: -0.5 / 4, aggregate.PerRow: -0.5 / 4,
+		aggregate.Fixed: -0.5 / 10,
+	} {
 		f := &fake{users: 50, rep: Report{Devices: 4}, touched: make([]uint32, 3), shrunk: map[int]float64{0: -0.5}}
 		e := engine(f, mean)
 		e.Cohort = Cohort{Kind: "count", Count: 10}
@@ -126,7 +129,10 @@ func TestShrinkageOfEveryRowIsPartOfTheMean(t *testing.T) {
 // Devices that each send base*(s-1) for every row, or s alone: the same round.
 func TestShrinkingIsSendingTheShrunkTable(t *testing.T) {
 	for _, mean := range []aggregate.Mean{aggregate.PerCohort, aggregate.Fixed} {
-		dense := &fake{users: 50, rep: Report{Devices: 4}, sum: map[int][]float32{0: rows(-0.5, -1, -1.5, -2, -2.5, -3)}}
+		dense := &fake{
+			users: 50, rep: Report{Devices: 4},
+			sum: map[int][]float32{0: rows(-0.5, -1, -1.5, -2, -2.5, -3)},
+		}
 		lazy := &fake{users: 50, rep: Report{Devices: 4}, shrunk: map[int]float64{0: -0.5}}
 		a, b := engine(dense, mean), engine(lazy, mean)
 		for _, e := range []*Engine{a, b} {
@@ -175,7 +181,8 @@ func TestAnErrorLeavesTheValuesOfTheRoundBefore(t *testing.T) {
 	broken := errors.New("the line is down")
 	f := &fake{users: 5, rep: Report{Devices: 2}, err: broken, sum: map[int][]float32{0: rows(2, 0, 0, 0, 0, 0)}}
 	e := engine(f, aggregate.PerCohort)
-	if _, err := e.Step(context.Background()); !errors.Is(err, broken) || err.Error() != "round 1: the line is down" || e.Next != 0 {
+	if _, err := e.Step(context.Background()); !errors.Is(err, broken) || err.Error() != "round 1: the line is down" ||
+		e.Next != 0 {
 		t.Errorf("got %v, next round %d", err, e.Next)
 	}
 	f.err = nil
@@ -211,7 +218,8 @@ func TestAnUpdaterGetsTheSums(t *testing.T) {
 		}
 	}
 	g := m.got[1]
-	if g.Round != 1 || g.Phase != 19 || g.Items != 3 || g.Devices != 2 || g.Users != 5 || !slices.Equal(g.Stride, []int{8, 8, 8, 8, 8, 8}) {
+	if g.Round != 1 || g.Phase != 19 || g.Items != 3 || g.Devices != 2 || g.Users != 5 ||
+		!slices.Equal(g.Stride, []int{8, 8, 8, 8, 8, 8}) {
 		t.Errorf("the second round's view is %+v", g)
 	}
 	same(t, "the sum of the table", g.Got[0], rows(8, 0, 0, 4, 0, 0)) // of this round alone, and not divided

@@ -89,7 +89,8 @@ func (l *Ledger) load(path, run string, costliest []account.Event) error {
 		return syncDir(filepath.Dir(path))
 	}
 	if len(b) > maxLedger {
-		return fmt.Errorf("%s: the ledger is longer than %d bytes: nothing may be released; begin another run", path, maxLedger)
+		return fmt.Errorf("%s: the ledger is longer than %d bytes: nothing may be released; begin another run", path,
+			maxLedger)
 	}
 	if err := l.read(b, run); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -125,8 +126,10 @@ func (l *Ledger) read(b []byte, run string) error {
 				l.end = broken
 			}
 			continue
-		case err != nil || e.N != l.n || e.Before != l.last || e.Hash != e.sum() || l.end == mended && !e.Crash || !bytes.Equal(text, line):
-			return fmt.Errorf("line %d of the ledger is damaged: what was spent is not known, so nothing may be released; begin another run", l.n+1)
+		case err != nil || e.N != l.n || e.Before != l.last || e.Hash != e.sum() || l.end == mended && !e.Crash ||
+			!bytes.Equal(text, line):
+			return fmt.Errorf("line %d of the ledger is damaged: what was spent is not known, so nothing may be "+
+				"released; begin another run", l.n+1)
 		case l.n == 0 && e.Run != run:
 			return errors.New("the ledger belongs to a run with other settings")
 		}

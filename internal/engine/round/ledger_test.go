@@ -15,7 +15,10 @@ import (
 
 // release is an event of one round.
 func release(noise float64) account.Event {
-	return account.Event{Mechanism: account.Gaussian, Adjacency: account.ZeroOut, Sampler: account.Poisson, Q: 0.1, Noise: noise, Rounds: 1}
+	return account.Event{
+		Mechanism: account.Gaussian, Adjacency: account.ZeroOut, Sampler: account.Poisson, Q: 0.1,
+		Noise: noise, Rounds: 1,
+	}
 }
 
 func openLedger(t testing.TB, path string) *Ledger {
@@ -178,7 +181,8 @@ func TestADamagedLedgerIsRefused(t *testing.T) {
 			bad := slices.Clone(b)
 			bad[at] = to
 			if l, _, err := reread(bad); err == nil && (at <= last || rounds(l.Events()) < 5) {
-				t.Fatalf("byte %d of %d is %q instead of %q, and the ledger is taken with %d releases", at, len(b), bad[at], b[at], rounds(l.Events()))
+				t.Fatalf("byte %d of %d is %q instead of %q, and the ledger is taken with %d releases", at, len(b),
+					bad[at], b[at], rounds(l.Events()))
 			}
 		}
 	}

@@ -135,7 +135,8 @@ func (e *Engine) release(rep *Report) error {
 		fleet.Unseal(e.Next, i, flat, unit, s)
 		if g.Mechanism == privacy.Laplace && e.travels(i) {
 			own := aggregate.Noise{Kind: "laplace", Scale: float64(g.Scale(e.Next)) * unit}
-			own.AddSum(came, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(e.Slots[i].Dim), e.Slots[i].Dim, s)
+			own.AddSum(came, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(e.Slots[i].Dim),
+				e.Slots[i].Dim, s)
 		}
 	}
 	bits := flat[n]
@@ -154,7 +155,8 @@ func (e *Engine) adapt(bits int64, devices int) error {
 		return nil
 	}
 	noisy := []int64{bits}
-	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.NoiseOfBits(e.Next, devices), noisy)
+	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.NoiseOfBits(e.Next,
+		devices), noisy)
 	return e.Guard.Adapt(noisy[0])
 }
 

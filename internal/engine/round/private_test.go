@@ -62,8 +62,10 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *va
 	t.Helper()
 	v := &vault{fake: fake{users: users}, wide: wide, sum: make([]int64, wide+1)}
 	e := &Engine{
-		Method: none{}, Fleet: v, Mean: aggregate.Fixed, Rule: aggregate.Rule{Kind: "sgd", Rate: 1}, Rounds: 64, Seed: 1,
-		Slots: []method.Slot{{Name: "plain", Scope: method.Shared, Rows: 1, Dim: wide}}, Value: [][]float32{make([]float32, wide)},
+		Method: none{}, Fleet: v, Mean: aggregate.Fixed, Rule: aggregate.Rule{Kind: "sgd", Rate: 1}, Rounds: 64,
+		Seed:   1,
+		Slots:  []method.Slot{{Name: "plain", Scope: method.Shared, Rows: 1, Dim: wide}},
+		Value:  [][]float32{make([]float32, wide)},
 		Ledger: &account.Spent{},
 	}
 	if err := e.Cohort.UnmarshalText([]byte(cohort)); err != nil {
@@ -72,7 +74,8 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *va
 	expected := e.Cohort.Expected(users)
 	v.rep.Devices = int(expected)
 	s := privacy.Setting{
-		Sends: true, Users: users, Expected: expected, Sampler: account.None, Q: 1, Epoch: e.Cohort.Epoch(users), Chosen: e.Cohort.Come(), Rounds: e.Rounds,
+		Sends: true, Users: users, Expected: expected, Sampler: account.None, Q: 1, Epoch: e.Cohort.Epoch(users),
+		Chosen: e.Cohort.Come(), Rounds: e.Rounds,
 		Numbers: wide, Mean: "fixed", Step: 1, Metrics: e.Rounds,
 	}
 	if e.Cohort.Kind == "poisson" {
@@ -172,8 +175,10 @@ func TestTheBudgetStopsBeforeItWouldBePassed(t *testing.T) {
 			}
 			return r.Epsilon
 		}
-		if cost(e.Next) > g.Epsilon*(1+1e-9) || cost(e.Next+1) <= g.Epsilon || e.Next < e.Rounds && policy == "epsilon=3" {
-			t.Errorf("%s stops after %d rounds, which cost %g, and one more %g", policy, e.Next, cost(e.Next), cost(e.Next+1))
+		if cost(e.Next) > g.Epsilon*(1+1e-9) || cost(e.Next+1) <= g.Epsilon || e.Next < e.Rounds &&
+			policy == "epsilon=3" {
+			t.Errorf("%s stops after %d rounds, which cost %g, and one more %g", policy, e.Next, cost(e.Next),
+				cost(e.Next+1))
 		}
 	}
 }
@@ -356,7 +361,8 @@ func TestAnAuditFindsNoMoreThanIsClaimedAndCatchesTooLittleNoise(t *testing.T) {
 			factor = 8 // in and out is half of what it covers
 		}
 		if weak, _ := audit(t, policy, factor); weak <= claimed {
-			t.Errorf("%s: with %g times too little noise an audit finds %.2f, and %.2f is claimed: it is not caught", policy, factor, weak, claimed)
+			t.Errorf("%s: with %g times too little noise an audit finds %.2f, and %.2f is claimed: it is not caught",
+				policy, factor, weak, claimed)
 		}
 	}
 }

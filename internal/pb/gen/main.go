@@ -30,7 +30,10 @@ func main() {
 
 func generate(from, dir string) error {
 	name := filepath.Base(from)
-	c := protocompile.Compiler{Resolver: &protocompile.SourceResolver{ImportPaths: []string{filepath.Dir(from)}}, SourceInfoMode: protocompile.SourceInfoStandard}
+	c := protocompile.Compiler{
+		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{filepath.Dir(from)}},
+		SourceInfoMode: protocompile.SourceInfoStandard,
+	}
 	files, err := c.Compile(context.Background(), name)
 	if err != nil {
 		return err

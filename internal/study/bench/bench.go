@@ -56,7 +56,10 @@ type Config struct {
 
 // Measure runs everything.
 func Measure(ctx context.Context, c Config) (*Report, error) {
-	r := &Report{CPU: c.CPU, Cores: runtime.NumCPU(), Jobs: c.Jobs, Kernel: vec.Features(), Go: runtime.Version(), Commit: c.Commit}
+	r := &Report{
+		CPU: c.CPU, Cores: runtime.NumCPU(), Jobs: c.Jobs, Kernel: vec.Features(), Go: runtime.Version(),
+		Commit: c.Commit,
+	}
 	c.Tell("the machine's roof")
 	r.Roof = roof(c)
 	c.Tell("kernels")

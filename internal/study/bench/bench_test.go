@@ -20,7 +20,10 @@ func tiny(t *testing.T) Set {
 }
 
 func TestEveryFigureIsMeasuredAndShown(t *testing.T) {
-	r, err := Measure(context.Background(), Config{Sets: []Set{tiny(t)}, Jobs: 2, Quick: true, CPU: "a test", Tell: func(string) {}})
+	r, err := Measure(context.Background(), Config{
+		Sets: []Set{tiny(t)}, Jobs: 2, Quick: true, CPU: "a test",
+		Tell: func(string) {},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,10 @@ func TestEveryFigureIsMeasuredAndShown(t *testing.T) {
 func TestMeasuringStopsWhenTold(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Measure(ctx, Config{Sets: []Set{tiny(t)}, Jobs: 1, Quick: true, Tell: func(string) {}}); !errors.Is(err, context.Canceled) {
+	if _, err := Measure(ctx, Config{
+		Sets: []Set{tiny(t)}, Jobs: 1, Quick: true,
+		Tell: func(string) {},
+	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want context.Canceled", err)
 	}
 }

@@ -46,12 +46,16 @@ func kernels(c Config, roof Roof) []Kernel {
 			return rd[at : at+batch]
 		}
 		shape := fmt.Sprintf("%d rows of a table of %d × %d", batch, items, d)
-		add(Kernel{Name: "Dots", Shape: shape, Per: "row"}, batch, 2*batch*d, 4*batch*d, func() { vec.Dots(arena, d, next(), v, 0, g) })
-		add(Kernel{Name: "WSum", Shape: shape, Per: "row"}, batch, 2*batch*d, 4*batch*d, func() { vec.WSum(arena, d, next(), y, v) })
-		add(Kernel{Name: "Scat", Shape: shape, Per: "row"}, batch, 2*batch*d, 8*batch*d, func() { vec.Scat(arena, d, next(), y, v) })
+		add(Kernel{Name: "Dots", Shape: shape, Per: "row"}, batch, 2*batch*d, 4*batch*d,
+			func() { vec.Dots(arena, d, next(), v, 0, g) })
+		add(Kernel{Name: "WSum", Shape: shape, Per: "row"}, batch, 2*batch*d, 4*batch*d,
+			func() { vec.WSum(arena, d, next(), y, v) })
+		add(Kernel{Name: "Scat", Shape: shape, Per: "row"}, batch, 2*batch*d, 8*batch*d,
+			func() { vec.Scat(arena, d, next(), y, v) })
 	}
 	z, y := make([]float32, batch), make([]float32, batch)
-	add(Kernel{Name: "BCEGrad", Shape: fmt.Sprint(batch), Per: "logit"}, batch, 0, 12*batch, func() { vec.BCEGrad(y, 1, z) })
+	add(Kernel{Name: "BCEGrad", Shape: fmt.Sprint(batch), Per: "logit"}, batch, 0, 12*batch,
+		func() { vec.BCEGrad(y, 1, z) })
 	var s vec.Stream
 	for w := range s {
 		for l := range s[w] {
@@ -59,18 +63,23 @@ func kernels(c Config, roof Roof) []Kernel {
 		}
 	}
 	taken, neg := make([]uint64, 1682/64+1), make([]uint32, 4*batch+vec.Lanes)
-	add(Kernel{Name: "Draw", Shape: "negatives of 1682 items", Per: "item"}, 4*batch, 0, 16*batch, func() { vec.Draw(&s, 1682, taken, 4*batch, neg) })
+	add(Kernel{Name: "Draw", Shape: "negatives of 1682 items", Per: "item"}, 4*batch, 0, 16*batch,
+		func() { vec.Draw(&s, 1682, taken, 4*batch, neg) })
 	scores, top := make([]float32, 3706), make([]uint32, 10)
 	for i := range scores {
 		scores[i] = float32(r.Norm())
 	}
-	add(Kernel{Name: "TopK", Shape: "10 of 3706", Per: "score"}, len(scores), 0, 4*len(scores), func() { vec.TopK(scores, top) })
+	add(Kernel{Name: "TopK", Shape: "10 of 3706", Per: "score"}, len(scores), 0, 4*len(scores),
+		func() { vec.TopK(scores, top) })
 	for _, g := range [][3]int{{128, 256, 256}, {128, 128, 256}, {128, 64, 128}, {128, 32, 64}} {
 		m, n, k := g[0], g[1], g[2]
-		a, b, out, room := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n), make([]float32, vec.GemmRoom(k))
+		a, b, out, room := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n),
+			make([]float32, vec.GemmRoom(k))
 		flops, shape := 2*m*n*k, fmt.Sprintf("%d × %d × %d", m, k, n)
-		add(Kernel{Name: "Gemm", Shape: shape, Per: "product"}, 1, flops, 0, func() { vec.Gemm(m, n, k, vec.Rows(a, k), vec.Rows(b, n), room, vec.Rows(out, n)) })
-		add(Kernel{Name: "Gemm, b transposed", Shape: shape, Per: "product"}, 1, flops, 0, func() { vec.Gemm(m, n, k, vec.Rows(a, k), vec.Rows(b, k).T(), room, vec.Rows(out, n)) })
+		add(Kernel{Name: "Gemm", Shape: shape, Per: "product"}, 1, flops, 0,
+			func() { vec.Gemm(m, n, k, vec.Rows(a, k), vec.Rows(b, n), room, vec.Rows(out, n)) })
+		add(Kernel{Name: "Gemm, b transposed", Shape: shape, Per: "product"}, 1, flops, 0,
+			func() { vec.Gemm(m, n, k, vec.Rows(a, k), vec.Rows(b, k).T(), room, vec.Rows(out, n)) })
 	}
 	return out
 }

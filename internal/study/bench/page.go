@@ -38,18 +38,27 @@ func number(x float64) string {
 }
 
 func tables(r *Report) []*report.Table {
-	kernels := &report.Table{Title: "Kernels, one core", Header: []string{"kernel", "shape", "ns", "per", "GFLOP/s", "of the roof", "GB/s"}, Align: "llrlrrr"}
+	kernels := &report.Table{Title: "Kernels, one core", Header: []string{
+		"kernel", "shape", "ns", "per", "GFLOP/s",
+		"of the roof", "GB/s",
+	}, Align: "llrlrrr"}
 	for _, k := range r.Kernels {
 		share := "-"
 		if k.GFlops > 0 {
 			share = fmt.Sprintf("%.0f %%", 100*k.OfRoof)
 		}
-		kernels.Rows = append(kernels.Rows, []any{k.Name, k.Shape, number(k.NS), k.Per, number(k.GFlops), share, number(k.GBs)})
+		kernels.Rows = append(kernels.Rows, []any{
+			k.Name, k.Shape, number(k.NS), k.Per, number(k.GFlops), share,
+			number(k.GBs),
+		})
 	}
 	rounds := &report.Table{
-		Title:  "One round, training only",
-		Header: []string{"method", "data", "devices", "samples", "goroutines", "ms (median)", "ms (best)", "ns per sample and core", "naive loop beside it, ms", "ratio"},
-		Align:  "llrrrrrrrr",
+		Title: "One round, training only",
+		Header: []string{
+			"method", "data", "devices", "samples", "goroutines", "ms (median)", "ms (best)",
+			"ns per sample and core", "naive loop beside it, ms", "ratio",
+		},
+		Align: "llrrrrrrrr",
 	}
 	for _, x := range r.Rounds {
 		ratio := "-"
@@ -57,16 +66,22 @@ func tables(r *Report) []*report.Table {
 			ratio = fmt.Sprintf("%.1f×", x.Naive)
 		}
 		rounds.Rows = append(rounds.Rows, []any{
-			x.Method, x.Data, fmt.Sprint(x.Devices), fmt.Sprint(x.Samples), fmt.Sprint(x.Jobs), number(x.MS), number(x.Best),
+			x.Method, x.Data, fmt.Sprint(x.Devices), fmt.Sprint(x.Samples), fmt.Sprint(x.Jobs), number(x.MS),
+			number(x.Best),
 			number(x.MS * 1e6 / float64(x.Samples) * float64(x.Jobs)), number(x.NaiveMS), ratio,
 		})
 	}
-	whole := &report.Table{Title: "Ranking and whole runs", Header: []string{"what", "data", "goroutines", "time"}, Align: "llrr"}
+	whole := &report.Table{
+		Title: "Ranking and whole runs", Header: []string{"what", "data", "goroutines", "time"},
+		Align: "llrr",
+	}
 	for _, x := range r.Rankings {
-		whole.Rows = append(whole.Rows, []any{fmt.Sprintf("full ranking of %d users over %d items, with lists", x.Users, x.Items), x.Data, fmt.Sprint(x.Jobs), number(x.MS) + " ms"})
+		whole.Rows = append(whole.Rows, []any{fmt.Sprintf("full ranking of %d users over %d items, with lists",
+			x.Users, x.Items), x.Data, fmt.Sprint(x.Jobs), number(x.MS) + " ms"})
 	}
 	for _, x := range r.Runs {
-		what := fmt.Sprintf("%d rounds of pfedrec under %s, evaluated after each (HR@10 %.4f)", x.Rounds, x.Protocol, x.HR10)
+		what := fmt.Sprintf("%d rounds of pfedrec under %s, evaluated after each (HR@10 %.4f)", x.Rounds, x.Protocol,
+			x.HR10)
 		whole.Rows = append(whole.Rows, []any{what, x.Data, fmt.Sprint(x.Jobs), number(x.Seconds) + " s"})
 	}
 	return []*report.Table{kernels, rounds, compared(r), whole}
@@ -74,7 +89,10 @@ func tables(r *Report) []*report.Table {
 
 // compared sets our rounds of PFedRec beside the reference figures.
 func compared(r *Report) *report.Table {
-	t := &report.Table{Title: "Beside others' figures, one round of PFedRec", Header: []string{"who", "ML-100K, ms", "ours is", "ML-1M, ms", "ours is"}, Align: "lrrrr"}
+	t := &report.Table{Title: "Beside others' figures, one round of PFedRec", Header: []string{
+		"who", "ML-100K, ms",
+		"ours is", "ML-1M, ms", "ours is",
+	}, Align: "lrrrr"}
 	ours := func(set string) float64 {
 		for _, x := range r.Rounds {
 			if x.Method == "pfedrec" && x.Data == set && x.Jobs == r.Jobs {
@@ -93,8 +111,12 @@ func compared(r *Report) *report.Table {
 	for _, x := range references {
 		t.Rows = append(t.Rows, []any{x.who, number(x.ms100), times(x.ms100, a), number(x.ms), times(x.ms, b)})
 	}
-	t.Rows = append(t.Rows, []any{fmt.Sprintf("Tacit, %d goroutines, this machine", r.Jobs), number(a), "", number(b), ""})
-	t.Notes = []string{"Their figures were measured on another machine (16 cores of an AVX-512 Xeon, one H200), so these ratios are rough; the naive loop of the table above ran beside ours."}
+	t.Rows = append(t.Rows, []any{
+		fmt.Sprintf("Tacit, %d goroutines, this machine", r.Jobs), number(a), "", number(b),
+		"",
+	})
+	t.Notes = []string{"Their figures were measured on another machine (16 cores of an AVX-512 Xeon, one H200), so " +
+		"these ratios are rough; the naive loop of the table above ran beside ours."}
 	return t
 }
 
@@ -115,8 +137,10 @@ func machine(r *Report) string {
 }
 
 func roofText(r *Report) string {
-	return fmt.Sprintf("Roof: %s GFLOP/s of non-fused multiply-adds on one core, %s on %d; %s GB/s from memory on one core, %s on %d.",
-		number(r.Roof.FlopsCore), number(r.Roof.FlopsAll), r.Jobs, number(r.Roof.BytesCore), number(r.Roof.BytesAll), r.Jobs)
+	return fmt.Sprintf("Roof: %s GFLOP/s of non-fused multiply-adds on one core, %s on %d; %s GB/s from memory on "+
+		"one core, %s on %d.",
+		number(r.Roof.FlopsCore), number(r.Roof.FlopsAll), r.Jobs, number(r.Roof.BytesCore), number(r.Roof.BytesAll),
+		r.Jobs)
 }
 
 // Text writes the report for a terminal.
@@ -134,7 +158,8 @@ func Text(w io.Writer, r *Report) error {
 // Markdown writes docs/performance.md: the figures, and where the time goes.
 func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Performance\n\nGenerated by `tacit bench -o docs/performance.md`; do not edit it by hand.\n\nMachine: %s.\n\n%s\n\n", machine(r), roofText(r))
+	fmt.Fprintf(&b, "# Performance\n\nGenerated by `tacit bench -o docs/performance.md`; do not edit it by "+
+		"hand.\n\nMachine: %s.\n\n%s\n\n", machine(r), roofText(r))
 	b.WriteString(explanation)
 	for _, t := range tables(r) {
 		b.WriteString("\n")

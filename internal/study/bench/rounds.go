@@ -148,7 +148,10 @@ func ranking(ctx context.Context, c Config, s Set, r *Report) error {
 		}
 		times = append(times, ev.EvalMS)
 	}
-	r.Rankings = append(r.Rankings, Ranking{Data: s.Name, Users: split.Users(), Items: split.Items(), Jobs: c.Jobs, MS: median(times)})
+	r.Rankings = append(r.Rankings, Ranking{
+		Data: s.Name, Users: split.Users(), Items: split.Items(), Jobs: c.Jobs,
+		MS: median(times),
+	})
 	return nil
 }
 
@@ -187,6 +190,9 @@ func wholeRun(ctx context.Context, c Config, s Set, r *Report) error {
 	}
 	took := time.Since(start).Seconds()
 	_, test := run.Best.Summaries(run.TieRule(), split.Items())
-	r.Runs = append(r.Runs, Run{Data: s.Name, Protocol: split.Name, Rounds: n, Jobs: c.Jobs, Seconds: took, HR10: test.Sampled["hr@10"]})
+	r.Runs = append(r.Runs, Run{
+		Data: s.Name, Protocol: split.Name, Rounds: n, Jobs: c.Jobs, Seconds: took,
+		HR10: test.Sampled["hr@10"],
+	})
 	return nil
 }

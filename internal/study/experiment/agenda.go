@@ -37,7 +37,8 @@ func (p *Agenda) tests(method string) bool {
 // Sets names the data of the plan with its size.
 func (p *Agenda) Sets() []string {
 	return names(p.Cells, func(c *Cell) string {
-		return fmt.Sprintf("%s (%d users, %d items, %d interactions)", c.Set, c.source.Users(), c.source.Items(), Rows(c.source))
+		return fmt.Sprintf("%s (%d users, %d items, %d interactions)", c.Set, c.source.Users(), c.source.Items(),
+			Rows(c.source))
 	})
 }
 
@@ -64,7 +65,11 @@ func (c *ParityConfig) plan(jobs int) (*Agenda, error) {
 	for _, set := range c.Sets {
 		for _, protocol := range c.Protocols {
 			// A page of the project is made without the presets of whoever makes it.
-			about := append([]Setting{{"data", set, "parity"}, {"preset", "built-in", "parity"}, {"protocol", protocol, "parity"}}, c.Paper.data[set]...)
+			about := append([]Setting{
+				{"data", set, "parity"},
+				{"preset", "built-in", "parity"},
+				{"protocol", protocol, "parity"},
+			}, c.Paper.data[set]...)
 			spec, err := Resolve(about)
 			if err != nil {
 				return nil, err
@@ -91,7 +96,8 @@ func (c *ParityConfig) plan(jobs int) (*Agenda, error) {
 		}
 	}
 	if len(p.Cells) == 0 {
-		return nil, input(fmt.Errorf("--only %s: no row of %s has such a method on %s", strings.Join(c.Only, ","), c.Paper.Name, strings.Join(c.Sets, ",")),
+		return nil, input(fmt.Errorf("--only %s: no row of %s has such a method on %s", strings.Join(c.Only, ","),
+			c.Paper.Name, strings.Join(c.Sets, ",")),
 			"its methods are "+strings.Join(c.Paper.methods(), ", "))
 	}
 	return p, nil
@@ -154,7 +160,8 @@ func (c *ParityConfig) effort(cell paperCell, protocol string, big bool) (seeds,
 }
 
 func (c *ParityConfig) wants(cell paperCell, set string) bool {
-	return (len(c.Only) == 0 || slices.Contains(c.Only, cell.method)) && (len(cell.sets) == 0 || slices.Contains(cell.sets, set))
+	return (len(c.Only) == 0 || slices.Contains(c.Only, cell.method)) &&
+		(len(cell.sets) == 0 || slices.Contains(cell.sets, set))
 }
 
 // folder is where the runs of a cell are kept, or empty.

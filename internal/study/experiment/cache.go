@@ -54,7 +54,10 @@ func references(ctx context.Context, c reference.Config, tell func(Referring)) (
 		if err != nil {
 			return nil, err
 		}
-		r := &referenceRow{report.Reference{Valid: row.Valid, Test: row.Test, New: row.New, Reason: row.Reason, About: row.About, Seconds: row.Seconds}, row.Sampled, row.Full}
+		r := &referenceRow{report.Reference{
+			Valid: row.Valid, Test: row.Test, New: row.New, Reason: row.Reason,
+			About: row.About, Seconds: row.Seconds,
+		}, row.Sampled, row.Full}
 		out[name] = r
 		if path != "" {
 			b, err := json.Marshal(r)
@@ -74,7 +77,8 @@ func refPath(name string, c reference.Config) string {
 	}
 	// What every row depends on, and the bits of this program; then what this row
 	// alone reads.
-	key := fmt.Sprintf("%d %s %s %s %+v %d %d %d", refsVersion, SelfTestDigest, name, c.Split.Info().Hash, c.Split.Protocol, c.Split.Seed, c.Ties, c.EvalUsers)
+	key := fmt.Sprintf("%d %s %s %s %+v %d %d %d", refsVersion, SelfTestDigest, name, c.Split.Info().Hash,
+		c.Split.Protocol, c.Split.Seed, c.Ties, c.EvalUsers)
 	switch name {
 	case "local":
 		key += fmt.Sprintf(" %d %d", c.Negatives, c.Seed)

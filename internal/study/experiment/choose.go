@@ -27,7 +27,8 @@ const chosenBy = "ndcg@10"
 // preset, nothing of the grid was given, and there are validation items to judge by. With
 // a privacy promise nothing is tried: the promise would not cover it.
 func (j *Job) Chooses() bool {
-	if len(j.Entry.Grid) == 0 || j.Settings.Preset != "auto" && j.Settings.Preset != "built-in" || j.Spec.Preset != nil || j.DP.On() || j.Resume {
+	if len(j.Entry.Grid) == 0 || j.Settings.Preset != "auto" && j.Settings.Preset != "built-in" ||
+		j.Spec.Preset != nil || j.DP.On() || j.Resume {
 		return false
 	}
 	for _, words := range j.Entry.Grid {
@@ -63,7 +64,10 @@ func (j *Job) Choose(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		tried := report.Tried{Settings: words, HR: res.Valid.Sampled["hr@10"], NDCG: res.Valid.Sampled[chosenBy], Seconds: res.Seconds.Total}
+		tried := report.Tried{
+			Settings: words, HR: res.Valid.Sampled["hr@10"], NDCG: res.Valid.Sampled[chosenBy],
+			Seconds: res.Seconds.Total,
+		}
 		if choice.Tried = append(choice.Tried, tried); tried.NDCG > choice.Tried[choice.Chosen].NDCG || i == 0 {
 			choice.Chosen, best = i, given
 		}

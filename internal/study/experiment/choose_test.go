@@ -63,9 +63,11 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Valid.Sampled["ndcg@10"] != tried.NDCG || tried.NDCG > c.Tried[c.Chosen].NDCG {
-			t.Errorf("%s has %g, a run of its own %g; the chosen one has %g", tried.Settings, tried.NDCG, r.Valid.Sampled["ndcg@10"], c.Tried[c.Chosen].NDCG)
+			t.Errorf("%s has %g, a run of its own %g; the chosen one has %g", tried.Settings, tried.NDCG,
+				r.Valid.Sampled["ndcg@10"], c.Tried[c.Chosen].NDCG)
 		}
-		if i == c.Chosen && (r.Test.Sampled["hr@10"] != res.Test.Sampled["hr@10"] || r.Params["dim"] != res.Params["dim"]) {
+		if i == c.Chosen && (r.Test.Sampled["hr@10"] != res.Test.Sampled["hr@10"] ||
+			r.Params["dim"] != res.Params["dim"]) {
 			t.Errorf("the run is not one of %s", tried.Settings)
 		}
 	}
@@ -81,8 +83,9 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 
 func TestNothingIsChosenAgainstWhatWasSaid(t *testing.T) {
 	for words, want := range map[string]bool{
-		"": true, "rounds=4": true, "a0=0.5": false, "dim=8 reg=0.1": false, "preset=none": false, "protocol=fedrecgel": false,
-		"data=ml-100k": false, "data=frappe": true, "method=pfedrec": false, "method=ials": true, "data=world": false,
+		"": true, "rounds=4": true, "a0=0.5": false, "dim=8 reg=0.1": false, "preset=none": false,
+		"protocol=fedrecgel": false,
+		"data=ml-100k":       false, "data=frappe": true, "method=pfedrec": false, "method=ials": true, "data=world": false,
 	} {
 		s, err := Resolve(settings(append([]string{"data=rows.csv"}, strings.Fields(words)...)...))
 		if err != nil {

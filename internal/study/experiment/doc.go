@@ -25,7 +25,10 @@ const exampleItems, exampleUsers = 1682, 943
 // of its parameters and its slots.
 func MethodDoc(e method.Entry) (string, error) {
 	m := methods.New(e)
-	plan, err := local.NewPlan(m, local.Options{Features: learn.ExampleFeatures(), Items: exampleItems, Users: exampleUsers, Rounds: 100, Batch: 256, Negatives: 4})
+	plan, err := local.NewPlan(m, local.Options{
+		Features: learn.ExampleFeatures(), Items: exampleItems,
+		Users: exampleUsers, Rounds: 100, Batch: 256, Negatives: 4,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -39,7 +42,8 @@ func MethodDoc(e method.Entry) (string, error) {
 		fmt.Fprintf(&b, "\n> **Caution.** %s\n", e.Caution)
 	}
 	fmt.Fprintf(&b, "\n    tacit run -m %s -d world\n", e.Name)
-	fmt.Fprintf(&b, "\n## What stays and what leaves\n\n| parameter | what it is | size | where it lives | what a device sends of it |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "\n## What stays and what leaves\n\n| parameter | what it is | size | where it lives | what a "+
+		"device sends of it |\n|---|---|---|---|---|\n")
 	for _, s := range plan.Slots {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.Name, s.Doc, slotSize(s), where(s), sends(s))
 	}
@@ -48,7 +52,8 @@ func MethodDoc(e method.Entry) (string, error) {
 	} else if up == 0 {
 		b.WriteString("\nA device sends nothing and downloads nothing.\n")
 	} else {
-		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads at most %d: "+
+		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads "+
+			"at most %d: "+
 			"%s.\n",
 			exampleItems, int(math.Round(plan.MeanBytesDown(max(plan.Rounds, 1)))), up, sendsRows(plan))
 	}
@@ -72,7 +77,8 @@ func MethodDoc(e method.Entry) (string, error) {
 		b.WriteString(".\n")
 	}
 	if len(e.Grid) > 0 {
-		fmt.Fprintf(&b, "\nWhere there is no preset and none of these is given, a run takes the best on validation of: `%s`.\n", strings.Join(e.Grid, "`, `"))
+		fmt.Fprintf(&b, "\nWhere there is no preset and none of these is given, a run takes the best on validation "+
+			"of: `%s`.\n", strings.Join(e.Grid, "`, `"))
 	}
 	if err := writePresets(&b, e); err != nil {
 		return "", err
@@ -148,17 +154,22 @@ func sends(s method.Slot) string {
 	if s.Scope != method.Shared {
 		return "nothing"
 	}
-	return map[method.Up]string{method.Delta: "its change", method.Sum: "a sum of statistics", method.None: "nothing", method.Gradient: "its gradient"}[s.Up]
+	return map[method.Up]string{
+		method.Delta: "its change", method.Sum: "a sum of statistics", method.None: "nothing",
+		method.Gradient: "its gradient",
+	}[s.Up]
 }
 
 // sendsRows says what an update holds.
 func sendsRows(p *local.Plan) string {
 	for _, i := range p.Sends() {
 		if p.Slots[i].PerItem {
-			return "the rows it touched with their numbers, or all rows where that is less. Touched rows tell which items were touched"
+			return "the rows it touched with their numbers, or all rows where that is less. Touched rows tell which " +
+				"items were touched"
 		}
 	}
-	return "every number. There are no rows of items that would tell which it touched; a row of a user's or a moment's feature that is not zero tells that feature"
+	return "every number. There are no rows of items that would tell which it touched; a row of a user's or a " +
+		"moment's feature that is not zero tells that feature"
 }
 
 func serves(p *local.Plan) string {
@@ -166,7 +177,8 @@ func serves(p *local.Plan) string {
 	case p.Central():
 		return "what was trained in one place"
 	case p.Readies() && !p.Serves(method.Tuned):
-		return "the coordinator's newest values, once the device has got ready on its own samples; what it changes for that is kept and sent nowhere"
+		return "the coordinator's newest values, once the device has got ready on its own samples; what it changes " +
+			"for that is kept and sent nowhere"
 	case p.Serves(method.Tuned):
 		return "the device's own tuned copy of what is shared"
 	case p.Serves(method.Stranger):
@@ -187,7 +199,8 @@ func writePresets(b *strings.Builder, e method.Entry) error {
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	b.WriteString("\n## Presets\n\n| preset | settings | published HR@10 / NDCG@10 | where the settings come from |\n|---|---|---|---|\n")
+	b.WriteString("\n## Presets\n\n| preset | settings | published HR@10 / NDCG@10 | where the settings come from " +
+		"|\n|---|---|---|---|\n")
 	for _, p := range all {
 		var set []string
 		for k, v := range p.Settings {

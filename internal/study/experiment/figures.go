@@ -192,7 +192,10 @@ func (f *figures) inference(_ context.Context, out *report.Figures) string {
 		m := metrics.Of(p, f.run.TieRule())
 		return [2]float64{report.Short(m.HR10()), report.Short(m.NDCG10())}
 	}
-	out.Inference = &report.Inference{Users: metrics.Of(got.Own, f.run.TieRule()).Users, Own: of(got.Own), Base: of(got.Global)}
+	out.Inference = &report.Inference{
+		Users: metrics.Of(got.Own, f.run.TieRule()).Users, Own: of(got.Own),
+		Base: of(got.Global),
+	}
 	if got.Random != nil {
 		o := of(got.Random)
 		out.Inference.Other = &o
@@ -229,7 +232,10 @@ func (f *figures) items(ctx context.Context, out *report.Figures) string {
 		kind[uint32(sight.Test)] = "test"
 	}
 	for _, i := range ids {
-		one := report.MapItem{Item: int(i), Title: f.title(i), Rows: f.counts[i], Kind: kind[i], Global: report.Short(float64(sight.Global[i]))}
+		one := report.MapItem{
+			Item: int(i), Title: f.title(i), Rows: f.counts[i], Kind: kind[i],
+			Global: report.Short(float64(sight.Global[i])),
+		}
 		if sight.Own != nil {
 			own := report.Short(float64(sight.Own[i]))
 			one.Own = &own

@@ -47,11 +47,13 @@ func TestEveryMethodHasItsFiguresOrAReason(t *testing.T) {
 			t.Errorf("%s: no %s", e.Name, FiguresFile)
 			continue
 		}
-		if slices.Contains([]string{"pfedrec", "fedmf", "fedncf", "fedrap", "fedrecgel"}, e.Name) && f.Landscape == nil {
+		if slices.Contains([]string{"pfedrec", "fedmf", "fedncf", "fedrap", "fedrecgel"}, e.Name) &&
+			f.Landscape == nil {
 			t.Errorf("%s has no landscape: %s", e.Name, f.Missing["landscape"])
 		}
 		for key, there := range map[string]bool{
-			"items": f.Items != nil, "inference": f.Inference != nil, "popularity": f.Popularity != nil, "landscape": f.Landscape != nil,
+			"items": f.Items != nil, "inference": f.Inference != nil, "popularity": f.Popularity != nil,
+			"landscape": f.Landscape != nil,
 		} {
 			if there == (f.Missing[key] != "") {
 				t.Errorf("%s: figure %s is there: %v, and the reason why not is %q", e.Name, key, there, f.Missing[key])
@@ -93,7 +95,8 @@ func TestFiguresChangeNoBitAndNoClockOfARun(t *testing.T) {
 	f := load(t, dir).Figures
 	// However slow a machine is, times that do not overlap are no longer than all; both are rounded.
 	if res.Seconds.Total+f.Seconds > all*1.01 {
-		t.Errorf("the run took %.3f s and its figures %.3f s, both %.3f s: theirs seem to be counted in its time", res.Seconds.Total, f.Seconds, all)
+		t.Errorf("the run took %.3f s and its figures %.3f s, both %.3f s: theirs seem to be counted in its time",
+			res.Seconds.Total, f.Seconds, all)
 	}
 	if load(t, plain).Figures != nil {
 		t.Error("a run without figures has some")
@@ -149,7 +152,8 @@ func TestOnlyTheFirstSeedIsLookedAt(t *testing.T) {
 	}
 	r := load(t, dir)
 	if r.Seeds[0].Figures == nil || r.Seeds[1].Figures != nil {
-		t.Errorf("figures of seeds: %v and %v, want of the first only", r.Seeds[0].Figures != nil, r.Seeds[1].Figures != nil)
+		t.Errorf("figures of seeds: %v and %v, want of the first only", r.Seeds[0].Figures != nil,
+			r.Seeds[1].Figures != nil)
 	}
 }
 

@@ -31,7 +31,16 @@ func TestARunOfBeforeASettingCameIsTheSame(t *testing.T) {
 			t.Errorf("a run without %s is another", key)
 		}
 	}
-	for _, words := range [][]string{{"dp=epsilon=8"}, {"dp=epsilon=8", "secagg=on"}, {"encode=sparse"}, {"keep=int8"}, {"sums=integer"}, {"new-users=0.1"}, {"rounds=7"}, {"seed=2"}} {
+	for _, words := range [][]string{
+		{"dp=epsilon=8"},
+		{"dp=epsilon=8", "secagg=on"},
+		{"encode=sparse"},
+		{"keep=int8"},
+		{"sums=integer"},
+		{"new-users=0.1"},
+		{"rounds=7"},
+		{"seed=2"},
+	} {
 		other := resolve(words...).Fingerprint("hash")
 		if other == want {
 			t.Errorf("%v is the same run", words)
@@ -40,10 +49,12 @@ func TestARunOfBeforeASettingCameIsTheSame(t *testing.T) {
 	wide := resolve("sums=integer", "bits=0")
 	old = param.Values(&wide.Options)
 	delete(old, "bits")
-	if fingerprint(wide.Method, param.Values(wide.Params), old, wide.Protocol, wide.Seed, "hash") != wide.Fingerprint("hash") {
+	if fingerprint(wide.Method, param.Values(wide.Params), old, wide.Protocol, wide.Seed,
+		"hash") != wide.Fingerprint("hash") {
 		t.Error("a run of integer sums from before they had bits is another than one of bits=0")
 	}
-	if resolve("sums=integer").Fingerprint("hash") == wide.Fingerprint("hash") || resolve("bits=20").Fingerprint("hash") != want {
+	if resolve("sums=integer").Fingerprint("hash") == wide.Fingerprint("hash") ||
+		resolve("bits=20").Fingerprint("hash") != want {
 		t.Error("bits do not count with sums=integer, or count without")
 	}
 	if resolve("dp=epsilon=8").Fingerprint("hash") == resolve("dp=epsilon=8", "secagg=on").Fingerprint("hash") {

@@ -49,7 +49,10 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	if err := claim(dir, force); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ChoiceFile, ReportFile} {
+	for _, name := range []string{
+		ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ChoiceFile,
+		ReportFile,
+	} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
@@ -157,7 +160,8 @@ func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
 	if f == nil {
 		return nil
 	}
-	return atomicfile.WriteTo(filepath.Join(f.dir, CheckpointFile), func(w io.Writer) error { return r.Save(w, fingerprint) })
+	return atomicfile.WriteTo(filepath.Join(f.dir, CheckpointFile),
+		func(w io.Writer) error { return r.Save(w, fingerprint) })
 }
 
 // resume loads the checkpoint and cuts the metrics to the rounds it holds. A run

@@ -11,7 +11,8 @@ import (
 // perSample is what training costs on one core, in seconds for each sample and pass,
 // and roughly; networks cost more than the rest.
 var perSample = map[string]float64{
-	"metamf": 2.5e-6, "dp-privrec": 25e-6, "fedpergnn": 0.3e-6, "fedrap": 0.1e-6, "fedrap+plgc": 1.1e-6, "fedrecgel": 30e-6, "nn-self": 60e-6,
+	"metamf": 2.5e-6, "dp-privrec": 25e-6, "fedpergnn": 0.3e-6, "fedrap": 0.1e-6, "fedrap+plgc": 1.1e-6,
+	"fedrecgel": 30e-6, "nn-self": 60e-6,
 }
 
 // perSquare is what a closed-form solve costs, for each row of a user and each pair of
@@ -66,5 +67,8 @@ func (s *Spec) Guess(src data.Source) float64 {
 func networked(m method.Method, items int) bool {
 	_, learns := method.As[method.Learner](m)
 	_, central := method.As[method.Central](m)
-	return (learns || central) && slices.ContainsFunc(m.Slots(items), func(s method.Slot) bool { return !s.PerItem && !s.PerUser && s.Rows > 1 })
+	return (learns || central) && slices.ContainsFunc(m.Slots(items), func(s method.Slot) bool {
+		return !s.PerItem &&
+			!s.PerUser && s.Rows > 1
+	})
 }

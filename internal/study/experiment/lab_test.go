@@ -20,7 +20,8 @@ func TestSelfTestHasTheSameBitsEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != SelfTestDigest {
-		t.Errorf("digest is %s, want %s; if numbers were meant to change, change SelfTestDigest and say so in the CHANGELOG", got, SelfTestDigest)
+		t.Errorf("digest is %s, want %s; if numbers were meant to change, change SelfTestDigest and say so in the "+
+			"CHANGELOG", got, SelfTestDigest)
 	}
 }
 
@@ -85,13 +86,15 @@ func TestPresetsApplyAndAreOverridden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Preset == nil || s.Preset.Data != "ml-100k" || s.Rounds != 7 || s.From["rounds"] != "test" || s.From["batch"] != "preset pfedrec/ml-100k" {
+	if s.Preset == nil || s.Preset.Data != "ml-100k" || s.Rounds != 7 || s.From["rounds"] != "test" ||
+		s.From["batch"] != "preset pfedrec/ml-100k" {
 		t.Errorf("preset %v, rounds %d from %s, batch from %s", s.Preset, s.Rounds, s.From["rounds"], s.From["batch"])
 	}
 }
 
 func TestTheWrittenConfigGivesTheSameRun(t *testing.T) {
-	s, err := Resolve(settings("method=pfedrec", "data=world", "lr=decay:0.1,0.9,1", "cohort=10%", "server=adam:0.01", "infer=global", "world=users=50"))
+	s, err := Resolve(settings("method=pfedrec", "data=world", "lr=decay:0.1,0.9,1", "cohort=10%", "server=adam:0.01",
+		"infer=global", "world=users=50"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +154,16 @@ func TestADataSetBringsItsOwnFilter(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.MinRows != c.want || s.From["min-rows"] != c.from {
-			t.Errorf("%s: min-rows is %d from %q, want %d from %q", c.words, s.MinRows, s.From["min-rows"], c.want, c.from)
+			t.Errorf("%s: min-rows is %d from %q, want %d from %q", c.words, s.MinRows, s.From["min-rows"], c.want,
+				c.from)
 		}
 	}
 }
 
 func job(t *testing.T, out string, words ...string) *Job {
 	t.Helper()
-	s, err := Resolve(settings(append([]string{"data=world", "world=users=80,items=300,mean-rows=20", "rounds=6"}, words...)...))
+	s, err := Resolve(settings(append([]string{"data=world", "world=users=80,items=300,mean-rows=20", "rounds=6"},
+		words...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +256,8 @@ func TestARunThatIsStoppedInAnEvaluationResumesToTheSameResult(t *testing.T) {
 		b, _ := os.ReadFile(filepath.Join(part, UsersFile))
 		lines, err := os.ReadFile(filepath.Join(part, MetricsFile))
 		if len(a) == 0 || string(a) != string(b) || err != nil || strings.Count(string(lines), "\n") != 3 {
-			t.Errorf("asked %d times: the resumed run differs, or has not 3 lines of metrics (%v):\n%s", asked, err, lines)
+			t.Errorf("asked %d times: the resumed run differs, or has not 3 lines of metrics (%v):\n%s", asked, err,
+				lines)
 		}
 	}
 	if pending == 0 {
@@ -265,7 +271,8 @@ func TestAFolderIsNotOverwrittenByMistake(t *testing.T) {
 		t.Fatal(err)
 	}
 	var in *Input
-	if _, err := job(t, dir).Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(), "holds a finished run") {
+	if _, err := job(t, dir).Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(),
+		"holds a finished run") {
 		t.Errorf("error is %v, want one that says the folder holds a finished run", err)
 	}
 	j := job(t, dir)
@@ -297,7 +304,8 @@ func TestDivergenceIsAnInputErrorAndNotACrash(t *testing.T) {
 
 func TestASmallCohortOfIdleDevicesIsNoError(t *testing.T) {
 	for seed := range 5 {
-		if _, err := job(t, "", "protocol=temporal", "cohort=1", "rounds=40", fmt.Sprintf("seed=%d", seed+1)).Run(context.Background()); err != nil {
+		if _, err := job(t, "", "protocol=temporal", "cohort=1", "rounds=40",
+			fmt.Sprintf("seed=%d", seed+1)).Run(context.Background()); err != nil {
 			t.Errorf("seed %d: %v", seed+1, err)
 		}
 	}
@@ -318,7 +326,8 @@ func TestAProtocolMayCountTiesByTheirExpectation(t *testing.T) {
 	if err != nil || s.Ties != "expected" || s.From["ties"] != "protocol" {
 		t.Errorf("ties = %s from %s, %v", s.Ties, s.From["ties"], err)
 	}
-	if s, err = Resolve(settings("method=privrec", "protocol=privrec", "ties=against")); err != nil || s.Ties != "against" {
+	if s, err = Resolve(settings("method=privrec", "protocol=privrec", "ties=against")); err != nil ||
+		s.Ties != "against" {
 		t.Errorf("asked for against, ties = %s, %v", s.Ties, err)
 	}
 }
@@ -333,7 +342,8 @@ func TestDPPrivRecBringsItsNoise(t *testing.T) {
 		t.Fatalf("the preset does not win: %+v from %q, %v", s.DP, s.From["dp"], err)
 	}
 	printed, err := s.AsPrinted()
-	if err != nil || !printed.DP.Printed || printed.DP.Quantile != 0.9 || printed.DP.Balance != 0.7 || printed.DP.Clip != 40 || printed.Rounds != 1000 {
+	if err != nil || !printed.DP.Printed || printed.DP.Quantile != 0.9 || printed.DP.Balance != 0.7 ||
+		printed.DP.Clip != 40 || printed.Rounds != 1000 {
 		t.Errorf("as printed: %+v, %d rounds, %v", printed.DP, printed.Rounds, err)
 	}
 	if s, err = Resolve(settings("method=dp-privrec", "dp=none")); err != nil || s.DP.On() {

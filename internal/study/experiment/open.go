@@ -89,7 +89,8 @@ func openKnown(name, dir string, opt data.Options) (data.Source, error) {
 			first = err
 		}
 	}
-	return nil, input(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")), "or try it at once on the built-in data: -d world")
+	return nil, input(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")),
+		"or try it at once on the built-in data: -d world")
 }
 
 func openFile(path string, opt data.Options) (data.Source, error) {

@@ -28,7 +28,10 @@ func TestEveryPaperNamesMethodsSettingsAndSetsThatExist(t *testing.T) {
 			}
 			for _, protocol := range p.Protocols {
 				for _, c := range p.cells {
-					words := append([]string{"data=" + set, "method=" + c.method, "protocol=" + protocol, "preset=built-in"}, strings.Fields(c.variant)...)
+					words := append([]string{
+						"data=" + set, "method=" + c.method, "protocol=" + protocol,
+						"preset=built-in",
+					}, strings.Fields(c.variant)...)
 					if _, err := Resolve(settings(words...)); err != nil {
 						t.Errorf("%s: %v: %v", p.Name, words, err)
 					}
@@ -52,7 +55,8 @@ func TestEveryPublishedNumberIsShownBesideItsRun(t *testing.T) {
 			}
 			s, err := Resolve(settings("method="+c.method, "data="+set, "protocol="+p.Protocol, "preset=built-in"))
 			if err != nil || s.published() == nil {
-				t.Errorf("%s on %s has a published number, and a run with its preset does not show it (%v)", c.method, set, err)
+				t.Errorf("%s on %s has a published number, and a run with its preset does not show it (%v)", c.method,
+					set, err)
 			}
 		}
 	}
@@ -67,7 +71,10 @@ func TestCellsAreRunOnceAndFoundAgain(t *testing.T) {
 				t.Errorf("cell %d is told as %d of %d", told, at.Done, at.N)
 			}
 		},
-		Paper: Paper{cells: []paperCell{{table: "a", method: "fedmf", variant: "rounds=1"}, {table: "b", method: "mf", variant: "rounds=1 lr=0.01"}}},
+		Paper: Paper{cells: []paperCell{
+			{table: "a", method: "fedmf", variant: "rounds=1"},
+			{table: "b", method: "mf", variant: "rounds=1 lr=0.01"},
+		}},
 	}
 	run := func() string {
 		told = 0
@@ -87,7 +94,8 @@ func TestCellsAreRunOnceAndFoundAgain(t *testing.T) {
 	}
 	cfg.Paper.cells[0].variant = "rounds=1 lr=0.3"
 	cfg.Paper.cells[0].method = "fedmf"
-	if err := os.Rename(filepath.Join(dir, "world", "paper", "fedmf-rounds-1"), filepath.Join(dir, "world", "paper", "fedmf-rounds-1-lr-0.3")); err != nil {
+	if err := os.Rename(filepath.Join(dir, "world", "paper", "fedmf-rounds-1"), filepath.Join(dir, "world", "paper",
+		"fedmf-rounds-1-lr-0.3")); err != nil {
 		t.Fatal(err)
 	}
 	if third := run(); third == first {
@@ -126,7 +134,8 @@ func TestAPaperReadsADataSetInItsOwnWay(t *testing.T) {
 		}
 		for _, cell := range plan.Cells {
 			if name == "privrec" && cell.spec.EvalEvery != rarely {
-				t.Errorf("%s is evaluated every %d rounds under privrec, want %d", cell.method, cell.spec.EvalEvery, rarely)
+				t.Errorf("%s is evaluated every %d rounds under privrec, want %d", cell.method, cell.spec.EvalEvery,
+					rarely)
 			}
 			if cell.spec.Guess(cell.source) <= 0 {
 				t.Errorf("%s is guessed to take no time", cell.method)
@@ -153,7 +162,8 @@ func TestAVariantIsTestedAgainstItsBase(t *testing.T) {
 	}
 	for i, want := range []int{0, 4, 0, 2} { // deployed has full metrics too
 		if got := rows[i].Against; len(got) != want {
-			t.Errorf("%s under %s has %d tests against its base, want %d", rows[i].Method, rows[i].Protocol, len(got), want)
+			t.Errorf("%s under %s has %d tests against its base, want %d", rows[i].Method, rows[i].Protocol, len(got),
+				want)
 		}
 		for _, c := range rows[i].Against { // without its parts it is the base, to the bit
 			if c.Verdict != "no difference shown" || c.Value != c.Base || c.Users != 80 {
@@ -162,7 +172,8 @@ func TestAVariantIsTestedAgainstItsBase(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := report.ParityText(&b, rows); err != nil || !strings.Contains(b.String(), "Against its base") || !strings.Contains(b.String(), "no difference shown") {
+	if err := report.ParityText(&b, rows); err != nil || !strings.Contains(b.String(), "Against its base") ||
+		!strings.Contains(b.String(), "no difference shown") {
 		t.Errorf("the tables do not tell the tests (%v):\n%s", err, b.String())
 	}
 }

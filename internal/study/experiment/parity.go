@@ -38,7 +38,8 @@ type Told struct {
 // stopped, the rows of the cells that are done come with the error.
 func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, error) {
 	if c.Found && c.Runs == "" {
-		return nil, input(errors.New("--found takes what is among the runs, and no folder of runs is given"), "add --runs DIR")
+		return nil, input(errors.New("--found takes what is among the runs, and no folder of runs is given"),
+			"add --runs DIR")
 	}
 	plan, err := c.plan(max(base.Jobs, 1))
 	if err != nil {
@@ -75,7 +76,8 @@ func Parity(ctx context.Context, base Job, c ParityConfig) ([]report.ParityRow, 
 		c.Tell(Told{row, len(rows), n, each * time.Duration(n-len(rows))})
 	}
 	if c.Found && len(rows) == 0 {
-		return nil, input(fmt.Errorf("none of the %d cells is in %s, with these settings and seeds", len(plan.Cells), c.Runs), "leave --found out to run them")
+		return nil, input(fmt.Errorf("none of the %d cells is in %s, with these settings and seeds", len(plan.Cells),
+			c.Runs), "leave --found out to run them")
 	}
 	return rows, nil
 }
@@ -103,10 +105,12 @@ func (c *ParityConfig) cell(ctx context.Context, job Job, cell *Cell) (*report.M
 func parityRow(m *report.Many, variant string) report.ParityRow {
 	first := m.Runs[0]
 	row := report.ParityRow{
-		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs), Rounds: first.Rounds,
-		HR: m.Mean.Test.Sampled["hr@10"], HRSD: m.SD.Test.Sampled["hr@10"],
+		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs),
+		Rounds: first.Rounds,
+		HR:     m.Mean.Test.Sampled["hr@10"], HRSD: m.SD.Test.Sampled["hr@10"],
 		NDCG: m.Mean.Test.Sampled["ndcg@10"], NDCGSD: m.SD.Test.Sampled["ndcg@10"],
-		FullHR: math.NaN(), FullNDCG: math.NaN(), HR20: math.NaN(), Published: first.Published, Commit: first.Commit, References: meanReferences(m),
+		FullHR: math.NaN(), FullNDCG: math.NaN(), HR20: math.NaN(), Published: first.Published, Commit: first.Commit,
+		References: meanReferences(m),
 	}
 	if hr, ok := m.Mean.Test.Sampled["hr@20"]; ok {
 		row.HR20 = hr

@@ -23,7 +23,10 @@ func (f *figures) popularity(_ context.Context, out *report.Figures) string {
 	if n == 0 {
 		return "nobody has a list"
 	}
-	p := &report.Popularity{Coverage: report.Short(metrics.Coverage(top, len(f.counts))), Gini: report.Short(gini(places)), GiniData: report.Short(gini(f.counts))}
+	p := &report.Popularity{
+		Coverage: report.Short(metrics.Coverage(top, len(f.counts))),
+		Gini:     report.Short(gini(places)), GiniData: report.Short(gini(f.counts)),
+	}
 	const per = 10 // the length of a list
 	for u := range len(top) / per {
 		if top[u*per] != metrics.None {
@@ -53,7 +56,10 @@ func (f *figures) popularity(_ context.Context, out *report.Figures) string {
 	most := slices.Clone(f.order)
 	slices.SortStableFunc(most, func(a, b uint32) int { return places[b] - places[a] })
 	for _, i := range most[:min(8, len(most))] {
-		p.Most = append(p.Most, report.TopItem{Title: f.title(i), Share: report.Short(float64(places[i]) / float64(p.Users)), Rows: f.counts[i]})
+		p.Most = append(p.Most, report.TopItem{
+			Title: f.title(i),
+			Share: report.Short(float64(places[i]) / float64(p.Users)), Rows: f.counts[i],
+		})
 	}
 	out.Popularity = p
 	return ""

@@ -92,7 +92,8 @@ func (p *Preset) read(name string, b []byte) error {
 	p.Settings, p.extra = map[string]string{}, map[string]string{}
 	p.Found, p.text = opening(string(b)), b
 	bad := func(format string, words ...any) error {
-		return input(fmt.Errorf("%s: %s", name, fmt.Sprintf(format, words...)), "tacit tune writes such files; tacit run "+name+" may still run it")
+		return input(fmt.Errorf("%s: %s", name, fmt.Sprintf(format, words...)),
+			"tacit tune writes such files; tacit run "+name+" may still run it")
 	}
 	options := param.Keys(&sim.Options{})
 	for _, g := range given {
@@ -196,7 +197,8 @@ func (p *Preset) TOML() []byte {
 
 // tomlText writes a number as one and anything else in quotes.
 func tomlText(s string) string {
-	if x, err := strconv.ParseFloat(s, 64); err == nil && x-x == 0 && !strings.ContainsAny(s, "xXpP_+") && !strings.HasPrefix(s, ".") {
+	if x, err := strconv.ParseFloat(s, 64); err == nil && x-x == 0 && !strings.ContainsAny(s, "xXpP_+") &&
+		!strings.HasPrefix(s, ".") {
 		return s
 	}
 	return fmt.Sprintf("%q", s)
@@ -245,7 +247,8 @@ func (s *Spec) findPreset() (*Preset, error) {
 			return nil, err
 		}
 		if p.Method != s.Method {
-			return nil, input(fmt.Errorf("%s is a preset for %s, and the method is %s", want, p.Method, s.Method), "add -m "+p.Method)
+			return nil, input(fmt.Errorf("%s is a preset for %s, and the method is %s", want, p.Method, s.Method),
+				"add -m "+p.Method)
 		}
 		return p, nil
 	case want != "auto" && want != "built-in":
@@ -332,7 +335,12 @@ func (s *Spec) published() *method.Published {
 		if p.Data != s.Data || p.Protocol != "" && p.Protocol != s.Protocol {
 			continue
 		}
-		ref, err := Resolve([]Setting{{"method", s.Method, "preset"}, {"data", s.Data, "preset"}, {"protocol", s.Protocol, "preset"}, {"preset", "none", "preset"}})
+		ref, err := Resolve([]Setting{
+			{"method", s.Method, "preset"},
+			{"data", s.Data, "preset"},
+			{"protocol", s.Protocol, "preset"},
+			{"preset", "none", "preset"},
+		})
 		if err != nil || ref.put(p.given()) != nil {
 			continue
 		}

@@ -75,7 +75,8 @@ func userPreset(t *testing.T, name, text string) {
 }
 
 func TestTheUsersPresetWinsOverTheBuiltInOneAndAFlagOverBoth(t *testing.T) {
-	userPreset(t, "pfedrec@ml-100k@deployed.toml", "# Mine.\nmethod = \"pfedrec\"\ndata = \"ml-100k\"\nprotocol = \"deployed\"\nbatch = 64\n[params]\nlr = 0.03\n")
+	userPreset(t, "pfedrec@ml-100k@deployed.toml", "# Mine.\nmethod = \"pfedrec\"\ndata = \"ml-100k\"\nprotocol = "+
+		"\"deployed\"\nbatch = 64\n[params]\nlr = 0.03\n")
 	for words, want := range map[string][3]string{
 		"":                       {"pfedrec/ml-100k/deployed", "0.03", "64"},
 		"lr=0.5":                 {"pfedrec/ml-100k/deployed", "0.5", "64"},
@@ -102,7 +103,8 @@ func TestTheUsersPresetWinsOverTheBuiltInOneAndAFlagOverBoth(t *testing.T) {
 		}
 	}
 	s, err := Resolve(settings("method=pfedrec", "data=ml-100k"))
-	if err != nil || !strings.Contains(s.From["lr"], "preset pfedrec/ml-100k/deployed, ") || !strings.Contains(s.From["lr"], ".toml") {
+	if err != nil || !strings.Contains(s.From["lr"], "preset pfedrec/ml-100k/deployed, ") ||
+		!strings.Contains(s.From["lr"], ".toml") {
 		t.Errorf("lr is said to come from %q, want the preset and its file (%v)", s.From["lr"], err)
 	}
 }
@@ -140,7 +142,8 @@ func TestAPublishedNumberNeedsThePublishedSettings(t *testing.T) {
 }
 
 func TestAPresetSurvivesItsFile(t *testing.T) {
-	s, err := Resolve(settings("method=fedmf", "data=ml-100k", "lr=decay:0.1,0.9,1", "cohort=10%", "server=adam:0.01", "eval-every=5", "seed=7"))
+	s, err := Resolve(settings("method=fedmf", "data=ml-100k", "lr=decay:0.1,0.9,1", "cohort=10%", "server=adam:0.01",
+		"eval-every=5", "seed=7"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,10 +172,12 @@ func TestAPresetSurvivesItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run, err := Resolve(given); err != nil || run.Method != "fedmf" || run.EvalEvery != 1 || run.Seed != 1 || run.Preset != nil {
+	if run, err := Resolve(given); err != nil || run.Method != "fedmf" || run.EvalEvery != 1 || run.Seed != 1 ||
+		run.Preset != nil {
 		t.Errorf("a run of the file is %v, %v", run, err)
 	}
-	if _, err := Resolve(settings("method=pfedrec", "preset="+file)); err == nil || !strings.Contains(err.Error(), "a preset for fedmf, and the method is pfedrec") {
+	if _, err := Resolve(settings("method=pfedrec", "preset="+file)); err == nil || !strings.Contains(err.Error(),
+		"a preset for fedmf, and the method is pfedrec") {
 		t.Errorf("another method takes the preset: %v", err)
 	}
 	t.Setenv("TACIT_PRESETS", filepath.Join(t.TempDir(), "mine"))
@@ -199,12 +204,14 @@ func TestBadPresetsAreInputErrors(t *testing.T) {
 		"method = \"fedmf\"\ndata = \"/a/b.csv\"": "by name",
 	} {
 		var in *Input
-		if err := new(Preset).read("p.toml", []byte(text)); !errors.As(err, &in) || !strings.Contains(err.Error(), want) {
+		if err := new(Preset).read("p.toml", []byte(text)); !errors.As(err, &in) || !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("%q: error is %v, want an Input that says %q", text, err, want)
 		}
 	}
 	files := fstest.MapFS{"fedmf@ml-1m.toml": {Data: []byte(head)}}
-	if _, err := lookUp(files, ".", "fedmf", "ml-1m", "paper"); err == nil || !strings.Contains(err.Error(), "says that it is fedmf/ml-100k") {
+	if _, err := lookUp(files, ".", "fedmf", "ml-1m", "paper"); err == nil || !strings.Contains(err.Error(),
+		"says that it is fedmf/ml-100k") {
 		t.Errorf("a preset under another's name is taken: %v", err)
 	}
 	if p, err := lookUp(files, ".", "fedmf", "../../etc", "paper"); p != nil || err != nil {
@@ -212,7 +219,8 @@ func TestBadPresetsAreInputErrors(t *testing.T) {
 	}
 	for _, bad := range []string{"lrr = 3\n", "dim = 0\n"} {
 		userPreset(t, "fedmf@ml-100k.toml", head+"[params]\n"+bad)
-		if _, err := Resolve(settings("method=fedmf", "data=ml-100k")); err == nil || !strings.Contains(err.Error(), bad[:3]) {
+		if _, err := Resolve(settings("method=fedmf", "data=ml-100k")); err == nil || !strings.Contains(err.Error(),
+			bad[:3]) {
 			t.Errorf("a preset with %q resolves: %v", bad, err)
 		}
 	}
@@ -236,7 +244,10 @@ func TestAPresetOfEveryKnownSetSurvivesItsFile(t *testing.T) {
 func TestAFinishedRunWithOtherSettingsIsNotTaken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	job := func(words ...string) *Job {
-		s, err := Resolve(settings(append([]string{"method=pfedrec", "data=world", "world=users=30,items=120", "rounds=2"}, words...)...))
+		s, err := Resolve(settings(append([]string{
+			"method=pfedrec", "data=world", "world=users=30,items=120",
+			"rounds=2",
+		}, words...)...))
 		if err != nil {
 			t.Fatal(err)
 		}

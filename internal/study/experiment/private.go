@@ -36,7 +36,8 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 		err = errors.Join(run.Owed(), run.Behind(out.told))
 	}
 	if err != nil {
-		return input(err, fmt.Sprintf("another run spends anew on the same users, beside what this one has: tacit run %s -o ANOTHER-FOLDER", filepath.Join(out.dir, ConfigFile)))
+		return input(err, fmt.Sprintf("another run spends anew on the same users, beside what this one has: tacit "+
+			"run %s -o ANOTHER-FOLDER", filepath.Join(out.dir, ConfigFile)))
 	}
 	return nil
 }
@@ -69,8 +70,10 @@ func privacyOf(run *sim.Run) (*report.Privacy, error) {
 	e := events[0]
 	p := &report.Privacy{
 		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: string(e.Sampler), Q: e.Q,
-		Noise: g.Noise, Uneven: g.Uneven(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off", Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
-		Against: string(g.Against), Holds: g.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip, Broke: run.Broke, Kept: run.Kept,
+		Noise: g.Noise, Uneven: g.Uneven(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off",
+		Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
+		Against: string(g.Against), Holds: g.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip,
+		Broke: run.Broke, Kept: run.Kept,
 	}
 	if math.IsInf(spent.Epsilon, 0) {
 		p.Epsilon = "inf"
@@ -78,7 +81,8 @@ func privacyOf(run *sim.Run) (*report.Privacy, error) {
 	// Rounds are those that were paid for: after a crash more than those of the run.
 	p.Rounds, p.MetricReleases = run.Releases()
 	if lost := p.Rounds - run.Engine.Next; lost > 0 && e.Mechanism != account.Tree {
-		p.Caveats = append([]string{fmt.Sprintf("%d rounds were paid for and lost in a crash: the model has %d", lost, run.Engine.Next)}, p.Caveats...)
+		p.Caveats = append([]string{fmt.Sprintf("%d rounds were paid for and lost in a crash: the model has %d", lost,
+			run.Engine.Next)}, p.Caveats...)
 	}
 	p.MostVisits, p.MeanVisits = run.Participations()
 	return p, nil

@@ -43,7 +43,8 @@ func TestAResumedRunCostsAtLeastWhatTheWholeOneDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Privacy.Epsilon != whole.Privacy.Epsilon || res.Privacy.Clip != whole.Privacy.Clip || res.Test.Sampled["hr@10"] != whole.Test.Sampled["hr@10"] {
+	if res.Privacy.Epsilon != whole.Privacy.Epsilon || res.Privacy.Clip != whole.Privacy.Clip ||
+		res.Test.Sampled["hr@10"] != whole.Test.Sampled["hr@10"] {
 		t.Errorf("resumed: %+v\nwhole: %+v", res.Privacy, whole.Privacy)
 	}
 	// One that was killed before a checkpoint begins again, and pays twice.
@@ -58,7 +59,8 @@ func TestAResumedRunCostsAtLeastWhatTheWholeOneDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.Privacy.Rounds != 9 || res.Privacy.Epsilon.(float64) <= whole.Privacy.Epsilon.(float64) {
-		t.Errorf("three rounds that were run twice: %d rounds cost %v, and six %v", res.Privacy.Rounds, res.Privacy.Epsilon, whole.Privacy.Epsilon)
+		t.Errorf("three rounds that were run twice: %d rounds cost %v, and six %v", res.Privacy.Rounds,
+			res.Privacy.Epsilon, whole.Privacy.Epsilon)
 	}
 }
 
@@ -71,7 +73,10 @@ func TestARunDoesNotGoOnWithoutItsLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
-	for name, text := range map[string][]byte{"none": nil, "two lines less": bytes.Join(lines[:len(lines)-3], nil), "another's": []byte("{}\n")} {
+	for name, text := range map[string][]byte{
+		"none": nil, "two lines less": bytes.Join(lines[:len(lines)-3], nil),
+		"another's": []byte("{}\n"),
+	} {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +110,8 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 	again := job(t, dir, words...)
 	again.Resume = true
 	stopAfter(t, again, last-1)
-	if err := os.WriteFile(filepath.Join(dir, CheckpointFile), state, 0o644); err != nil { // as if none had been saved since
+	// as if none had been saved since
+	if err := os.WriteFile(filepath.Join(dir, CheckpointFile), state, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	again = job(t, dir, words...)
@@ -114,8 +120,10 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := res.Privacy.Epsilon.(float64); e > 8*(1+1e-9) || res.SelectedRound < 2 || res.SelectedRound >= last || res.Privacy.Broke == 0 {
-		t.Errorf("epsilon %v, round %d of %d is reported, stopped before %d", e, res.SelectedRound, last, res.Privacy.Broke)
+	if e := res.Privacy.Epsilon.(float64); e > 8*(1+1e-9) || res.SelectedRound < 2 || res.SelectedRound >= last ||
+		res.Privacy.Broke == 0 {
+		t.Errorf("epsilon %v, round %d of %d is reported, stopped before %d", e, res.SelectedRound, last,
+			res.Privacy.Broke)
 	}
 }
 

@@ -53,7 +53,8 @@ func PromisePage(rows []Measured, beside []Baseline) ([]byte, error) {
 	if err := localPage(&b, rows); err != nil {
 		return nil, err
 	}
-	b.WriteString("\n## To run a row again\n\n    tacit docs privacy --commands runs\n    tacit docs privacy --runs runs\n\nprints the commands, one to a line; makes the page, and runs what is not there.\n")
+	b.WriteString("\n## To run a row again\n\n    tacit docs privacy --commands runs\n    tacit docs privacy --runs " +
+		"runs\n\nprints the commands, one to a line; makes the page, and runs what is not there.\n")
 	return slices.Concat(bytes.TrimRight(b.Bytes(), "\n"), []byte("\n")), nil
 }
 
@@ -84,7 +85,10 @@ func glancePromises(rows []Measured, beside []Baseline, set string) *report.Tabl
 	t.Rule = len(t.Rows)
 	for _, ref := range beside {
 		if ref.Data == set {
-			line := []any{map[string]string{"popularity": "popularity (counts in one place, no promise)", "local": "local only (nothing is sent)"}[ref.Name]}
+			line := []any{map[string]string{
+				"popularity": "popularity (counts in one place, no promise)",
+				"local":      "local only (nothing is sent)",
+			}[ref.Name]}
 			line = append(line, ref.Test.Sampled["hr@10"])
 			t.Rows = append(t.Rows, line)
 		}
@@ -113,18 +117,26 @@ func belowPopularity(rows []Measured, beside []Baseline, set string) string {
 	if len(out) == 0 {
 		return "**In short:** every row is above what popularity has, which knows nobody."
 	}
-	return "**In short:** these are below what popularity has, which knows nobody, and not worth their noise: " + strings.Join(out, "; ") + ". (Popularity's counts carry no promise here; with noise they would lose a little.)"
+	return "**In short:** these are below what popularity has, which knows nobody, and not worth their noise: " +
+		strings.Join(out, "; ") + ". (Popularity's counts carry no promise here; with noise they would lose a little.)"
 }
 
 func promiseTable(rows []Measured) *report.Table {
 	t := &report.Table{
-		Header: []string{"method", "budget", "spent", "HR@10", "NDCG@10", "full HR@10", "T", "q", "z", "clip", "noise on the mean", "holds for", "settings", "seed", "commit"},
-		Align:  "lrrrrrrrrrrllrl",
+		Header: []string{
+			"method", "budget", "spent", "HR@10", "NDCG@10", "full HR@10", "T", "q", "z", "clip",
+			"noise on the mean", "holds for", "settings", "seed", "commit",
+		},
+		Align: "lrrrrrrrrrrllrl",
 	}
 	for _, m := range rows {
-		line := []any{m.Method, m.Budget, "-", m.HR, m.NDCG, m.FullHR, m.Rounds, "-", "-", "-", "-", "-", m.Settings, strconv.FormatUint(m.Seed, 10), m.Commit}
+		line := []any{
+			m.Method, m.Budget, "-", m.HR, m.NDCG, m.FullHR, m.Rounds, "-", "-", "-", "-", "-", m.Settings,
+			strconv.FormatUint(m.Seed, 10), m.Commit,
+		}
 		if p := m.Privacy; p != nil {
-			line[2], line[6], line[7], line[8], line[9] = report.Epsilon(p.Epsilon), p.Rounds, digits(p.Q), digits(p.Noise), digits(p.Clip)
+			line[2], line[6], line[7], line[8], line[9] = report.Epsilon(p.Epsilon), p.Rounds, digits(p.Q),
+				digits(p.Noise), digits(p.Clip)
 			line[10] = digits(m.onMean())
 			line[11] = p.Adjacency + ", " + samplerWord(p.Sampler)
 		}
@@ -178,21 +190,33 @@ func localPage(b *bytes.Buffer, rows []Measured) error {
 		return nil
 	}
 	b.WriteString(localIntro)
-	formula := &report.Table{Header: []string{"scale", "C = 1: a round", "C = 1: 100 rounds", "every number within 0.1 (C = 5,382): a round", "100 rounds"}, Align: "lr"}
+	formula := &report.Table{Header: []string{
+		"scale", "C = 1: a round", "C = 1: 100 rounds",
+		"every number within 0.1 (C = 5,382): a round", "100 rounds",
+	}, Align: "lr"}
 	for _, scale := range []float64{0.1, 0.2, 0.3, 0.4, 0.5} {
 		one, all := 2/scale, 2*0.1*1682*32/scale
-		formula.Rows = append(formula.Rows, []any{fmt.Sprint(scale), digits(one), digits(100 * one), commas(all), commas(100 * all)})
+		formula.Rows = append(formula.Rows, []any{
+			fmt.Sprint(scale), digits(one), digits(100 * one), commas(all),
+			commas(100 * all),
+		})
 	}
 	if err := formula.Markdown(b); err != nil {
 		return err
 	}
 	b.WriteString("Measured, on ML-100K (1682 items of 32 numbers) under `deployed`:\n\n")
 	t := &report.Table{
-		Header: []string{"method", "noise", "epsilon of whole users", "a round", "HR@10", "NDCG@10", "T", "settings", "seed", "commit"},
-		Align:  "llrrrrrlrl",
+		Header: []string{
+			"method", "noise", "epsilon of whole users", "a round", "HR@10", "NDCG@10", "T", "settings",
+			"seed", "commit",
+		},
+		Align: "llrrrrrlrl",
 	}
 	for _, m := range own {
-		line := []any{m.Method, m.Budget, "inf", "inf", m.HR, m.NDCG, m.Rounds, m.Settings, strconv.FormatUint(m.Seed, 10), m.Commit}
+		line := []any{
+			m.Method, m.Budget, "inf", "inf", m.HR, m.NDCG, m.Rounds, m.Settings,
+			strconv.FormatUint(m.Seed, 10), m.Commit,
+		}
 		if p := m.Privacy; p != nil {
 			line[2], line[3] = report.Epsilon(p.Epsilon), "-"
 			if p.Mechanism == "laplace" {

@@ -85,10 +85,12 @@ func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 		}
 	}
 	if c.Users < 1 || c.Rounds < 1 || c.Numbers < 1 {
-		return nil, input(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users, c.Rounds, c.Numbers), "")
+		return nil, input(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users, c.Rounds,
+			c.Numbers), "")
 	}
 	if c.Cohort.Over(c.Users) {
-		return nil, input(fmt.Errorf("--cohort %d, and there are %d users", c.Cohort.Count, c.Users), "take fewer, or --cohort all")
+		return nil, input(fmt.Errorf("--cohort %d, and there are %d users", c.Cohort.Count, c.Users),
+			"take fewer, or --cohort all")
 	}
 	p := &Plan{Epsilon: c.Policy.Epsilon, Delta: c.Policy.Delta, Users: c.Users, Rounds: c.Rounds, Numbers: c.Numbers}
 	c.Tell("the noise of the plan")
@@ -140,7 +142,8 @@ func (c *PlanConfig) open() (*Job, error) {
 	c.Users, c.Numbers = run.Fleet.Users(), run.Fleet.Plan.Widest()
 	c.each, c.rationed = run.Fleet.Plan.Rations()
 	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.Sends()) == 0 {
-		return nil, input(fmt.Errorf("%s is no federation: devices send nothing that noise could hide", c.Spec.Method), "tacit methods lists others")
+		return nil, input(fmt.Errorf("%s is no federation: devices send nothing that noise could hide", c.Spec.Method),
+			"tacit methods lists others")
 	}
 	return &Job{Spec: c.Spec, Source: src, Jobs: c.Jobs, NoRefs: true}, nil
 }
@@ -151,8 +154,10 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 	who, _ := cohort.MarshalText()
 	r := PlanRow{Name: name, Cohort: string(who), DP: string(text), Secagg: p.Against == privacy.Distributed}
 	s := privacy.Setting{
-		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users), Epoch: cohort.Epoch(c.Users), Chosen: cohort.Come(), Rounds: c.Rounds,
-		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Against == privacy.Distributed, Each: c.each, Rationed: c.rationed,
+		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users),
+		Epoch: cohort.Epoch(c.Users), Chosen: cohort.Come(), Rounds: c.Rounds,
+		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Against == privacy.Distributed, Each: c.each,
+		Rationed: c.rationed,
 	}
 	s.Sampler, s.Q = cohort.Sampling(c.Users)
 	if err == nil {
@@ -189,7 +194,8 @@ type way struct {
 func (c *PlanConfig) others() []way {
 	n := c.Cohort.Expected(c.Users)
 	plain := c.Policy
-	plain.Against, plain.Mechanism, plain.Adjacency, plain.Accountant = privacy.Central, privacy.Gauss, "", string(account.RDP)
+	plain.Against, plain.Mechanism, plain.Adjacency, plain.Accountant = privacy.Central, privacy.Gauss, "",
+		string(account.RDP)
 	plain.Adaptive, plain.Least, plain.Balance, plain.BitNoise = "off", 1, 0, 0
 	tight, ftrl, shared, own := plain, plain, plain, plain
 	tight.Accountant = string(account.PLD)
@@ -198,7 +204,8 @@ func (c *PlanConfig) others() []way {
 	own.Against = privacy.Local
 	count := round.Cohort{Kind: "count", Count: max(1, int(math.Round(n)))}
 	cycle := round.Cohort{Kind: "cycle", Count: count.Count}
-	come := round.Cohort{Kind: "come", Count: count.Count, Every: max(1, c.Users/(2*count.Count))} // half of the devices come
+	// half of the devices come
+	come := round.Cohort{Kind: "come", Count: count.Count, Every: max(1, c.Users/(2*count.Count))}
 	var out []way
 	if share := n / float64(c.Users); share < 1 {
 		lot := round.Cohort{Kind: "poisson", Share: short(share)}
@@ -264,7 +271,8 @@ func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 	least := math.Inf(1)
 	for i := range rows {
 		m := &rows[i]
-		if m.Privacy == nil || m.Privacy.Against != string(c.Policy.Against) || c.Spec != nil && m.Method != unpromised(c.Spec.Method) {
+		if m.Privacy == nil || m.Privacy.Against != string(c.Policy.Against) || c.Spec != nil &&
+			m.Method != unpromised(c.Spec.Method) {
 			continue
 		}
 		eps, known := m.Privacy.Epsilon.(float64)

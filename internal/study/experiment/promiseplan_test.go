@@ -31,14 +31,18 @@ func TestTheNearestRowIsOfTheMethodAndTheTrust(t *testing.T) {
 			t.Fatal(err)
 		case c.want == "" && got != nil:
 			t.Errorf("%s against %s: the row is %s", c.method, c.against, got.Row.Name)
-		case c.want != "" && (got == nil || got.Row.Method != c.want || got.Row.Data != "ml-100k" || got.Row.Privacy.Against != string(c.against)):
+		case c.want != "" && (got == nil || got.Row.Method != c.want || got.Row.Data != "ml-100k" ||
+			got.Row.Privacy.Against != string(c.against)):
 			t.Errorf("%s against %s: the row is %+v", c.method, c.against, got)
 		}
 	}
 }
 
 func TestAShareHasFourDigits(t *testing.T) {
-	for x, want := range map[float64]string{0.3: "0.3", 100. / 943: "0.106", 0.1234567: "0.1235", 0.000123456: "0.0001235", 1. / 3: "0.3333", 0.07: "0.07"} {
+	for x, want := range map[float64]string{
+		0.3: "0.3", 100. / 943: "0.106", 0.1234567: "0.1235",
+		0.000123456: "0.0001235", 1. / 3: "0.3333", 0.07: "0.07",
+	} {
 		if got := fmt.Sprint(short(x)); got != want {
 			t.Errorf("%g is cut to %s, want %s", x, got, want)
 		}

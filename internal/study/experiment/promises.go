@@ -31,7 +31,8 @@ func (p Promise) Name() string {
 
 // Command makes the run, in a folder of dir.
 func (p Promise) Command(dir string) string {
-	return fmt.Sprintf("tacit run -m %s -d %s --protocol deployed --preset built-in %s -o %s --no-figures --no-references",
+	return fmt.Sprintf("tacit run -m %s -d %s --protocol deployed --preset built-in %s -o %s --no-figures "+
+		"--no-references",
 		p.Method, p.Data, p.words(), filepath.Join(dir, p.Name()))
 }
 
@@ -46,7 +47,12 @@ func (p Promise) words() string {
 
 func (p Promise) settings() []Setting {
 	const from = "privacy"
-	out := []Setting{{"method", p.Method, from}, {"data", p.Data, from}, {"protocol", "deployed", from}, {"preset", "built-in", from}}
+	out := []Setting{
+		{"method", p.Method, from},
+		{"data", p.Data, from},
+		{"protocol", "deployed", from},
+		{"preset", "built-in", from},
+	}
 	for word := range strings.FieldsSeq(p.words()) {
 		key, value, _ := strings.Cut(word, "=")
 		out = append(out, Setting{key, value, from})
@@ -114,8 +120,10 @@ func Promises() []Promise {
 		add("pfedrec", "ml-100k", [2]string{"laplace:" + scale, "noise=laplace:" + scale})
 	}
 	add("pfedrec", "ml-100k", // the scale 0.4 with a bound: an L1 sensitivity of 2·C and 0.2 times that
-		[2]string{"local laplace 0.4", "dp=noise=0.2,clip=1,against=local,mechanism=laplace,adjacency=replace-one rounds=100"},
-		[2]string{"local 8", "dp=epsilon=8,clip=0.05,against=local rounds=2 dim=1 negatives=1 lr=0.1 server=sgd:6000" + small})
+		[2]string{"local laplace 0.4", "dp=noise=0.2,clip=1,against=local,mechanism=laplace,adjacency=replace-one " +
+			"rounds=100"},
+		[2]string{"local 8", "dp=epsilon=8,clip=0.05,against=local rounds=2 dim=1 negatives=1 lr=0.1 server=sgd:6000" +
+			small})
 	return out
 }
 
@@ -274,7 +282,8 @@ func (c *MeasureConfig) nothing() error {
 		}
 	}
 	if len(c.Sets) > 0 && !slices.ContainsFunc(c.Sets, func(s string) bool { return slices.Contains(sets, s) }) {
-		return input(fmt.Errorf("there is no promise on %s", strings.Join(c.Sets, ", ")), "there are some on "+strings.Join(sets, ", "))
+		return input(fmt.Errorf("there is no promise on %s", strings.Join(c.Sets, ", ")), "there are some on "+
+			strings.Join(sets, ", "))
 	}
 	return input(fmt.Errorf("none of the runs of docs/privacy.md is in %s, with the settings that it has now", c.Runs),
 		"tacit docs privacy --commands "+c.Runs+" prints the commands that make them; without --found they are run")
@@ -299,8 +308,9 @@ func (c *MeasureConfig) one(ctx context.Context, job Job, p Promise) (Measured, 
 	m := Measured{
 		Name: p.Name(), Method: r.Method, Data: r.Dataset, Protocol: r.Protocol, Budget: p.Budget, Settings: p.words(),
 		Users: r.Users, Items: r.Items, Rounds: r.Rounds, Selected: r.SelectedRound, Seed: r.Seed,
-		HR: report.Short(r.Test.Sampled["hr@10"]), NDCG: report.Short(r.Test.Sampled["ndcg@10"]), ValidHR: report.Short(r.Valid.Sampled["hr@10"]),
-		FullHR: report.Short(r.Test.Full["hr@10"]), FullNDCG: report.Short(r.Test.Full["ndcg@10"]),
+		HR: report.Short(r.Test.Sampled["hr@10"]), NDCG: report.Short(r.Test.Sampled["ndcg@10"]),
+		ValidHR: report.Short(r.Valid.Sampled["hr@10"]),
+		FullHR:  report.Short(r.Test.Full["hr@10"]), FullNDCG: report.Short(r.Test.Full["ndcg@10"]),
 		Privacy: r.Privacy, Commit: r.Commit,
 	}
 	return m, nil
@@ -314,7 +324,10 @@ func baselines(ctx context.Context, job Job, s *Spec) ([]Baseline, error) {
 	}
 	var out []Baseline
 	for _, name := range []string{"popularity", "local"} {
-		row, err := reference.Compute(ctx, name, reference.Config{Split: split, Rounds: 100, Negatives: 4, Seed: s.Seed, Ties: s.TieRule(), Jobs: job.Jobs})
+		row, err := reference.Compute(ctx, name, reference.Config{
+			Split: split, Rounds: 100, Negatives: 4,
+			Seed: s.Seed, Ties: s.TieRule(), Jobs: job.Jobs,
+		})
 		if err != nil {
 			return nil, err
 		}

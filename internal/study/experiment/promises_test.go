@@ -53,15 +53,22 @@ func TestRowsWithNamesThatNobodyReadsAreRefused(t *testing.T) {
 
 func TestThePrivacyPageShowsEachRow(t *testing.T) {
 	row := Measured{
-		Method: "fedmf", Data: "ml-100k", Budget: "8", HR: 0.5154, Users: 943, Rounds: 20, Seed: 1, Commit: "abc", Settings: "dim=8",
-		Privacy: &report.Privacy{Epsilon: 7.99, Adjacency: "zero-out", Sampler: "none", Q: 1, Rounds: 20, Noise: 3.0827, Clip: 1},
+		Method: "fedmf", Data: "ml-100k", Budget: "8", HR: 0.5154, Users: 943, Rounds: 20, Seed: 1, Commit: "abc",
+		Settings: "dim=8",
+		Privacy: &report.Privacy{
+			Epsilon: 7.99, Adjacency: "zero-out", Sampler: "none", Q: 1, Rounds: 20,
+			Noise: 3.0827, Clip: 1,
+		},
 	}
 	laplace := Measured{Method: "pfedrec", Data: "ml-100k", Budget: "laplace:0.1", HR: 0.5}
 	page, err := PromisePage([]Measured{row, laplace}, []Baseline{{Data: "ml-100k", Name: "popularity"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{".5154", "7.99", "3.08", "zero-out, no sampling", "abc", "dim=8", "0.00327", "popularity", "| 0.4 | 5 | 500 |", "| laplace:0.1 | inf |", "Tuning is not covered"} {
+	for _, want := range []string{
+		".5154", "7.99", "3.08", "zero-out, no sampling", "abc", "dim=8", "0.00327",
+		"popularity", "| 0.4 | 5 | 500 |", "| laplace:0.1 | inf |", "Tuning is not covered",
+	} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -93,7 +100,8 @@ func TestRowsThatAreNotMeasuredAnewStay(t *testing.T) {
 			t.Errorf("row %d is %s with %g, want %s with %g", i, m.Name, m.HR, kept[i].Name, want)
 		}
 	}
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "fedmf-ml-100k-20 is not among the runs") || !strings.Contains(all, "row of gone goes") || strings.Contains(all, "fedmf-ml-1m-8") {
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "fedmf-ml-100k-20 is not among the runs") ||
+		!strings.Contains(all, "row of gone goes") || strings.Contains(all, "fedmf-ml-1m-8") {
 		t.Errorf("it says\n%s", all)
 	}
 	none := func(Promise) (Measured, error) { return Measured{}, errNotFound }

@@ -27,7 +27,10 @@ func (j *Job) refer(ctx context.Context, run *sim.Run, res *report.Result, split
 	}
 	mem, pop := res.References["memoriser"], res.References["popularity"]
 	if mem.Test != nil && pop.Test != nil {
-		res.LeakMeasured = &report.LeakMeasured{Memoriser: mem.Test.Sampled["hr@10"], Popularity: pop.Test.Sampled["hr@10"]}
+		res.LeakMeasured = &report.LeakMeasured{
+			Memoriser:  mem.Test.Sampled["hr@10"],
+			Popularity: pop.Test.Sampled["hr@10"],
+		}
 	}
 	res.Beside = beside(run, split, j.TieRule(), rows)
 	for name, v := range report.Against([]*report.Result{res}) {

@@ -21,7 +21,8 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 		{"method=fofl-self", "protocol=privrec"},
 	} {
 		dir := filepath.Join(t.TempDir(), "r")
-		spec, err := Resolve(settings(append(words, "data=world", "world=users=120,items=300,mean-rows=20", "rounds=3")...))
+		spec, err := Resolve(settings(append(words, "data=world", "world=users=120,items=300,mean-rows=20",
+			"rounds=3")...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,12 +40,15 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 				t.Fatalf("%v: %s is not tested", words, name)
 			}
 			for key, p := range ref.Versus.Sampled {
-				if want := res.Test.Sampled[key] - ref.Test.Sampled[key]; math.Abs(p.Difference-want) > 1e-6 || p.PHolm < p.P {
+				if want := res.Test.Sampled[key] - ref.Test.Sampled[key]; math.Abs(p.Difference-want) > 1e-6 ||
+					p.PHolm < p.P {
 					t.Errorf("%v: %s by %s: %+v, the table differs by %g", words, name, key, p, want)
 				}
 			}
-			if (ref.Versus.Full == nil) != (res.Test.Full == nil) || ref.Versus.Users != int(res.Test.Sampled["users"]) {
-				t.Errorf("%v: %s is tested on %d users of %g, full %v", words, name, ref.Versus.Users, res.Test.Sampled["users"], ref.Versus.Full)
+			if (ref.Versus.Full == nil) != (res.Test.Full == nil) ||
+				ref.Versus.Users != int(res.Test.Sampled["users"]) {
+				t.Errorf("%v: %s is tested on %d users of %g, full %v", words, name, ref.Versus.Users,
+					res.Test.Sampled["users"], ref.Versus.Full)
 			}
 		}
 		loaded, err := report.Load(dir)
@@ -74,7 +78,8 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 // Data that is generated user by user has no references, and then nothing is held for
 // each of its users.
 func TestALargeWorldHoldsNothingForEachUser(t *testing.T) {
-	spec, err := Resolve(settings("data=world", "world=users=210000,items=100,mean-rows=20", "cohort=50", "rounds=1", "eval-users=40"))
+	spec, err := Resolve(settings("data=world", "world=users=210000,items=100,mean-rows=20", "cohort=50", "rounds=1",
+		"eval-users=40"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,8 @@ func (s *Spec) Idle(ev sim.Event) error {
 	if ev.Round != 1 || !s.Cohort.All() || ev.Idle <= ev.Devices+ev.Late+ev.Dropped {
 		return nil
 	}
-	return input(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or no item left to draw as a negative", s.Protocol, ev.Idle, ev.Devices),
+	return input(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or "+
+		"no item left to draw as a negative", s.Protocol, ev.Idle, ev.Devices),
 		"try --protocol deployed, which holds out one row of each user and hides nothing")
 }
 
@@ -197,7 +198,8 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		case errors.Is(err, round.ErrSpent) && run.Selected > 0:
 			return nil // a crash has cost what this round would have: what was measured last is reported
 		case errors.Is(err, round.ErrSpent):
-			return input(err, "no round was evaluated: begin another run, with --force, more noise or a smaller eval-every")
+			return input(err, "no round was evaluated: begin another run, with --force, more noise or a smaller "+
+				"eval-every")
 		case errors.Is(err, privacy.ErrClip):
 			return input(err, "without --as-printed, or with adaptive=geometric, the bound stays above zero")
 		case errors.Is(err, sim.ErrDiverged):
@@ -214,7 +216,8 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		if err := j.Idle(ev); err != nil {
 			return err
 		}
-		if time.Since(saved) > saveEvery || run.Engine.Guard != nil && time.Since(saved) > saveEvery/10 { // a lost round costs
+		// a lost round costs
+		if time.Since(saved) > saveEvery || run.Engine.Guard != nil && time.Since(saved) > saveEvery/10 {
 			if err := out.checkpoint(run, j.fingerprint()); err != nil {
 				return err
 			}
@@ -276,7 +279,10 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		res.Preset = &name
 	}
 	if pub := j.published(); pub != nil {
-		res.Published = &report.Published{HR10: pub.HR10, NDCG10: pub.NDCG10, HR20: pub.HR20, Source: pub.Source, Protocol: pub.Protocol}
+		res.Published = &report.Published{
+			HR10: pub.HR10, NDCG10: pub.NDCG10, HR20: pub.HR20, Source: pub.Source,
+			Protocol: pub.Protocol,
+		}
 	}
 	return res
 }
@@ -341,7 +347,10 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, drawn 
 	if err != nil {
 		return err
 	}
-	if err := report.HTML(&page, []*report.Run{{Dir: filepath.Base(out.dir), Result: res, Points: points, Users: users, Figures: drawn}}); err != nil {
+	if err := report.HTML(&page, []*report.Run{{
+		Dir: filepath.Base(out.dir), Result: res, Points: points, Users: users,
+		Figures: drawn,
+	}}); err != nil {
 		return err
 	}
 	b, err := json.MarshalIndent(res, "", "  ")

@@ -141,7 +141,8 @@ func ownOptions(e method.Entry) []Setting {
 // and for the paper's 1000 rounds unless the user has set others.
 func (s *Spec) AsPrinted() (*Spec, error) {
 	if !s.DP.On() {
-		return nil, input(fmt.Errorf("as printed: %s has no noise to add in the paper's way", s.Method), "tacit run -m dp-privrec --as-printed")
+		return nil, input(fmt.Errorf("as printed: %s has no noise to add in the paper's way", s.Method),
+			"tacit run -m dp-privrec --as-printed")
 	}
 	const from = "flag --as-printed"
 	text, err := s.DP.AsPrinted().MarshalText()
@@ -205,7 +206,8 @@ func Assignments(words []string, from string) ([]Setting, error) {
 	for _, w := range words {
 		key, value, ok := strings.Cut(w, "=")
 		if !ok {
-			return nil, input(fmt.Errorf("%q is neither a .toml file nor key=value", w), "example: tacit run -m pfedrec -d world rounds=20 lr=0.05")
+			return nil, input(fmt.Errorf("%q is neither a .toml file nor key=value", w),
+				"example: tacit run -m pfedrec -d world rounds=20 lr=0.05")
 		}
 		out = append(out, Setting{key, value, from})
 	}
@@ -220,7 +222,8 @@ func Environment(variables []string) []Setting {
 	for _, v := range variables {
 		name, value, _ := strings.Cut(v, "=")
 		key, ours := strings.CutPrefix(name, "TACIT_")
-		if !ours || slices.Contains([]string{"DATA", "PRESETS", "STATE", "PASSPHRASE"}, key) || strings.HasPrefix(key, "TEST_") {
+		if !ours || slices.Contains([]string{"DATA", "PRESETS", "STATE", "PASSPHRASE"}, key) ||
+			strings.HasPrefix(key, "TEST_") {
 			continue
 		}
 		key = strings.ReplaceAll(strings.ToLower(key), "_", "-")
@@ -262,7 +265,8 @@ func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setti
 		switch v := tree[k].(type) {
 		case map[string]any:
 			if prefix != "" || !slices.Contains(tables, k) {
-				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k), "settings stand at the top, parameters of the method under [params]")
+				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k),
+					"settings stand at the top, parameters of the method under [params]")
 			}
 			inner, err := flatten(path, k+".", v, tables)
 			if err != nil {

@@ -30,8 +30,10 @@ func (s *Spec) unknown(g Setting, key string) error {
 	if shown := 3; len(others) > shown {
 		others, more = others[:shown], " and others"
 	}
-	return input(fmt.Errorf("%s: %w: %s %s; its settings are %s", g.From, err, s.Method, why, strings.Join(param.Keys(s.Params), ", ")),
-		fmt.Sprintf("%s and what they do; %s is of %s%s, as in: -m %s %s=%s", lists, key, strings.Join(others, ", "), more, others[0], key, g.Value))
+	return input(fmt.Errorf("%s: %w: %s %s; its settings are %s", g.From, err, s.Method, why,
+		strings.Join(param.Keys(s.Params), ", ")),
+		fmt.Sprintf("%s and what they do; %s is of %s%s, as in: -m %s %s=%s", lists, key, strings.Join(others, ", "),
+			more, others[0], key, g.Value))
 }
 
 // closed reports whether the method solves its problem where others take small steps.

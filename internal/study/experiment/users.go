@@ -54,7 +54,8 @@ func perQuery(run *sim.Run, split *data.Split) []report.User {
 				continue
 			}
 			out = append(out, report.User{
-				ID: fmt.Sprintf("%s/%d", split.Info().UserName(u), q+1), Rows: len(p.Train), TestRank: int(place.Above+place.Ties) + 1,
+				ID: fmt.Sprintf("%s/%d", split.Info().UserName(u), q+1), Rows: len(p.Train),
+				TestRank: int(place.Above+place.Ties) + 1,
 			})
 		}
 	}

@@ -21,26 +21,30 @@ import (
 
 // Config says which cells there are and how they are run.
 type Config struct {
-	Sets      []string             // data sets; Sets() where it is empty
-	Protocols []string             // deployed and temporal where it is empty
-	Only      []string             // methods and reference rows; all of the registry where it is empty
-	Seeds     int                  // at most, for each row
-	Share     float64              // of users that take no part in training, in cells of their own under deployed; 0 for no such cells
-	Given     []experiment.Setting // of every run
-	DataDir   string
-	Folder    string  // of the cells
-	Jobs      int     // goroutines of one cell
-	Parallel  int     // cells at a time
-	Minutes   float64 // what running may take; 0 is without a limit
-	Version   string
-	Commit    string
-	Tell      func(Told)
+	Sets      []string // data sets; Sets() where it is empty
+	Protocols []string // deployed and temporal where it is empty
+	Only      []string // methods and reference rows; all of the registry where it is empty
+	Seeds     int      // at most, for each row
+	// of users that take no part in training, in cells of their own under deployed; 0 for no such cells
+	Share    float64
+	Given    []experiment.Setting // of every run
+	DataDir  string
+	Folder   string  // of the cells
+	Jobs     int     // goroutines of one cell
+	Parallel int     // cells at a time
+	Minutes  float64 // what running may take; 0 is without a limit
+	Version  string
+	Commit   string
+	Tell     func(Told)
 }
 
 // Sets are the data sets of the board, with how they are read: 80 % of Frappe's rows
 // repeat a pair of user and app, and what remembers would win.
 func Sets() map[string][]experiment.Setting {
-	return map[string][]experiment.Setting{"ml-100k": nil, "ml-1m": nil, "filmtrust": nil, "frappe": {{Key: "dedup", Value: "first", From: "leaderboard"}}}
+	return map[string][]experiment.Setting{
+		"ml-100k": nil, "ml-1m": nil, "filmtrust": nil,
+		"frappe": {{Key: "dedup", Value: "first", From: "leaderboard"}},
+	}
 }
 
 var allSets = []string{"ml-100k", "ml-1m", "filmtrust", "frappe"}
@@ -67,7 +71,10 @@ const every, large = 5, 500_000
 // New opens the data and lists the cells.
 func New(c Config) (*Agenda, error) {
 	if c.Folder == "" {
-		return nil, &experiment.Input{Err: errors.New("no folder of cells is given"), Hint: "as in: tacit docs leaderboard --cells cells"}
+		return nil, &experiment.Input{
+			Err:  errors.New("no folder of cells is given"),
+			Hint: "as in: tacit docs leaderboard --cells cells",
+		}
 	}
 	if len(c.Sets) == 0 {
 		c.Sets = allSets
@@ -109,7 +116,8 @@ func (a *Agenda) known() error {
 			if near := param.Nearest(name, names); near != "" {
 				err = fmt.Errorf("%w; did you mean %q?", err, near)
 			}
-			return &experiment.Input{Err: err, Hint: "tacit methods lists them; references are " + strings.Join(reference.Names, ", ")}
+			return &experiment.Input{Err: err, Hint: "tacit methods lists them; references are " +
+				strings.Join(reference.Names, ", ")}
 		}
 	}
 	return nil
@@ -118,7 +126,10 @@ func (a *Agenda) known() error {
 // table lists the cells of a data set under a protocol.
 func (a *Agenda) table(set, protocol string, opened map[string]data.Source) error {
 	const from = "leaderboard"
-	about := append([]experiment.Setting{{Key: "data", Value: set, From: from}, {Key: "protocol", Value: protocol, From: from}, {Key: "preset", Value: "built-in", From: from}}, Sets()[set]...)
+	about := append([]experiment.Setting{{Key: "data", Value: set, From: from}, {
+		Key: "protocol", Value: protocol,
+		From: from,
+	}, {Key: "preset", Value: "built-in", From: from}}, Sets()[set]...)
 	about = append(about, a.Given...)
 	spec, err := experiment.Resolve(about)
 	if err != nil {
@@ -230,7 +241,10 @@ func (a *Agenda) cell(n name, about []experiment.Setting, src data.Source, seed 
 	if s, ok := method.As[method.Settled](spec.Params); ok && s.Settles() || spec.DP.On() {
 		rarely = spec.Rounds // the last round counts
 	}
-	if c.spec, err = spec.With([]experiment.Setting{{Key: "eval-every", Value: fmt.Sprint(rarely), From: from}}); err != nil {
+	if c.spec, err = spec.With([]experiment.Setting{{
+		Key: "eval-every", Value: fmt.Sprint(rarely),
+		From: from,
+	}}); err != nil {
 		return nil, err
 	}
 	c.Set, c.Protocol, c.Guess = spec.Data, spec.Protocol, c.guess()
@@ -252,7 +266,8 @@ func (a *Agenda) cell(n name, about []experiment.Setting, src data.Source, seed 
 func (c *Cell) key() string {
 	text := fmt.Sprint(c.spec.Fingerprint(c.source.Info().Hash), " ", experiment.SelfTestDigest, " ", c.New)
 	if job := (&experiment.Job{Spec: c.spec}); c.Reference {
-		text = fmt.Sprintf("reference %s %s %s %d %g %s", c.Method, c.source.Info().Hash, c.Protocol, c.Seed, c.spec.NewUsers, experiment.SelfTestDigest)
+		text = fmt.Sprintf("reference %s %s %s %d %g %s", c.Method, c.source.Info().Hash, c.Protocol, c.Seed,
+			c.spec.NewUsers, experiment.SelfTestDigest)
 	} else if job.Chooses() {
 		text += fmt.Sprint(" of ", c.spec.Entry.Grid)
 	}

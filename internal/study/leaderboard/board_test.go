@@ -38,8 +38,14 @@ func TestMain(m *testing.M) {
 // tiny is a board on a small world.
 func tiny(t *testing.T, folder string) Config {
 	return Config{
-		Sets: []string{"world"}, Protocols: []string{"deployed"}, Only: []string{"tacit", "fedmf", "mf", "popularity", "ease"}, Seeds: 2, Share: 0.25,
-		Given:  []experiment.Setting{{Key: "world", Value: "users=60,items=120,mean-rows=15", From: "test"}, {Key: "rounds", Value: "5", From: "test"}},
+		Sets: []string{"world"}, Protocols: []string{"deployed"}, Only: []string{
+			"tacit", "fedmf", "mf", "popularity",
+			"ease",
+		}, Seeds: 2, Share: 0.25,
+		Given: []experiment.Setting{
+			{Key: "world", Value: "users=60,items=120,mean-rows=15", From: "test"},
+			{Key: "rounds", Value: "5", From: "test"},
+		},
 		Folder: folder, Jobs: 1, Parallel: 3, Commit: "c0ffee",
 	}
 }
@@ -146,7 +152,11 @@ func TestARowIsWhatRunsOfItsSettingsGive(t *testing.T) {
 	row, mean, fresh := s.Entries[at], 0.0, 0.0
 	for _, share := range []string{"0", "0.25"} {
 		for _, seed := range []string{"1", "2"} {
-			given, _ := experiment.Assignments([]string{"method=fedmf", "data=world", "world=users=60,items=120,mean-rows=15", "rounds=5", "eval-every=5", "seed=" + seed, "new-users=" + share}, "test")
+			given, _ := experiment.Assignments([]string{
+				"method=fedmf", "data=world",
+				"world=users=60,items=120,mean-rows=15", "rounds=5", "eval-every=5", "seed=" + seed, "new-users=" +
+					share,
+			}, "test")
 			spec, err := experiment.Resolve(given)
 			if err != nil {
 				t.Fatal(err)
@@ -232,7 +242,8 @@ func TestACellThatDoesNotEndInTimeIsListedSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := strings.Join(b.Tables[0].Missing, "\n"); !strings.Contains(text, notInTime) || strings.Contains(text, "context") {
+	if text := strings.Join(b.Tables[0].Missing, "\n"); !strings.Contains(text, notInTime) ||
+		strings.Contains(text, "context") {
 		t.Errorf("missing: %s", text)
 	}
 }
@@ -249,7 +260,8 @@ func TestASlowMachineIsKnownByWhatCellsTook(t *testing.T) {
 	first := r.next(t.Context())
 	r.end(first, &Kept{}, nil, 2000*time.Second) // 200 times as long, and told at once
 	// The seeds of mf, guessed at 11 s, would take 2200 s; the other of fedmf 2000 s.
-	if next := r.next(t.Context()); first != a.Cells[0] || next != a.Cells[1] || a.Cells[2].Reason != notBegun || a.Cells[3].Reason != notBegun {
+	if next := r.next(t.Context()); first != a.Cells[0] || next != a.Cells[1] || a.Cells[2].Reason != notBegun ||
+		a.Cells[3].Reason != notBegun {
 		t.Errorf("after %s comes %v, and of mf it is said: %s", first.Name(), next, a.Cells[2].Reason)
 	}
 }
@@ -259,12 +271,14 @@ func TestMatricesOverItemsAreGuessed(t *testing.T) {
 	seconds := func(items int, method string) float64 {
 		c := tiny(t, t.TempDir())
 		c.Only, c.Seeds, c.Share = []string{method}, 1, 0
-		c.Given = append(c.Given, experiment.Setting{Key: "world", Value: fmt.Sprintf("users=60,items=%d,mean-rows=12", items)})
+		c.Given = append(c.Given, experiment.Setting{Key: "world", Value: fmt.Sprintf("users=60,items=%d,mean-rows=12",
+			items)})
 		return agenda(t, c).Cells[0].Guess
 	}
 	for _, method := range []string{"ease", "slit"} {
 		if a, b := seconds(1000, method), seconds(4000, method); b < 40*a || b < 10 || b > 30 {
-			t.Errorf("%s is guessed to take %.2f s on 1000 items and %.2f s on 4000, want some 64 times as long, and 10 to 30 s", method, a, b)
+			t.Errorf("%s is guessed to take %.2f s on 1000 items and %.2f s on 4000, want some 64 times as long, "+
+				"and 10 to 30 s", method, a, b)
 		}
 	}
 }
@@ -324,7 +338,8 @@ func TestRowsAreTestedAgainstTheBestOfEachColumn(t *testing.T) {
 		high, low, same = append(high, x+0.3), append(low, x), append(same, x+0.3+float32(u%2*2-1)/100)
 	}
 	best := row("best", false, map[uint64][]float32{1: high, 2: high})
-	beaten, near := row("beaten", false, map[uint64][]float32{1: low}), row("near", false, map[uint64][]float32{1: same, 2: same})
+	beaten, near := row("beaten", false, map[uint64][]float32{1: low}),
+		row("near", false, map[uint64][]float32{1: same, 2: same})
 	above := row("above", true, map[uint64][]float32{1: append([]float32(nil), high...)})
 	for i := range above.each[1][0] {
 		above.each[1][0][i]++

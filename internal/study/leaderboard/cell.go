@@ -67,32 +67,33 @@ func (c *Cell) row() string {
 
 // Kept is what a cell's file holds.
 type Kept struct {
-	Key       string           `json:"key"` // names all that decides the bits
-	Method    string           `json:"method"`
-	Reference bool             `json:"reference,omitempty"`
-	Epsilon   float64          `json:"epsilon,omitempty"` // spent; 0 without a promise
-	Central   bool             `json:"central,omitempty"`
-	Dataset   string           `json:"dataset"`
-	DataHash  string           `json:"data_hash"`
-	Protocol  string           `json:"protocol"`
-	Seed      uint64           `json:"seed"`
-	Refused   string           `json:"refused,omitempty"` // why nothing was measured: it would be again
-	Settings  map[string]any   `json:"settings,omitempty"`
-	From      string           `json:"settings_from,omitempty"`
-	Choice    *report.Choice   `json:"chosen_settings,omitempty"`
-	Rounds    int              `json:"rounds,omitempty"`
-	Selected  int              `json:"selected_round,omitempty"`
-	Test      metrics.Summary  `json:"test"`
-	Few       [4]float64       `json:"few_rows"`            // the metrics of the quarter of the users with the fewest train rows
-	NewUsers  *report.NewUsers `json:"new_users,omitempty"` // users that took no part in training
-	Up        float64          `json:"bytes_up"`            // by a device in the whole of training
-	Down      float64          `json:"bytes_down"`
-	Seconds   report.Seconds   `json:"seconds"`
-	Jobs      int              `json:"jobs"`
-	Each      [4]string        `json:"each"` // packed: sampled HR@10 and NDCG@10, full HR@10 and NDCG@10 of each user
-	Version   string           `json:"version,omitempty"`
-	Commit    string           `json:"commit,omitempty"`
-	CPU       string           `json:"cpu,omitempty"`
+	Key       string          `json:"key"` // names all that decides the bits
+	Method    string          `json:"method"`
+	Reference bool            `json:"reference,omitempty"`
+	Epsilon   float64         `json:"epsilon,omitempty"` // spent; 0 without a promise
+	Central   bool            `json:"central,omitempty"`
+	Dataset   string          `json:"dataset"`
+	DataHash  string          `json:"data_hash"`
+	Protocol  string          `json:"protocol"`
+	Seed      uint64          `json:"seed"`
+	Refused   string          `json:"refused,omitempty"` // why nothing was measured: it would be again
+	Settings  map[string]any  `json:"settings,omitempty"`
+	From      string          `json:"settings_from,omitempty"`
+	Choice    *report.Choice  `json:"chosen_settings,omitempty"`
+	Rounds    int             `json:"rounds,omitempty"`
+	Selected  int             `json:"selected_round,omitempty"`
+	Test      metrics.Summary `json:"test"`
+	// the metrics of the quarter of the users with the fewest train rows
+	Few      [4]float64       `json:"few_rows"`
+	NewUsers *report.NewUsers `json:"new_users,omitempty"` // users that took no part in training
+	Up       float64          `json:"bytes_up"`            // by a device in the whole of training
+	Down     float64          `json:"bytes_down"`
+	Seconds  report.Seconds   `json:"seconds"`
+	Jobs     int              `json:"jobs"`
+	Each     [4]string        `json:"each"` // packed: sampled HR@10 and NDCG@10, full HR@10 and NDCG@10 of each user
+	Version  string           `json:"version,omitempty"`
+	Commit   string           `json:"commit,omitempty"`
+	CPU      string           `json:"cpu,omitempty"`
 }
 
 // read takes a cell from its file, if that is there and is of this cell.
@@ -121,7 +122,8 @@ func (c *Cell) write(k *Kept) error {
 // them meanwhile.
 func (c *Cell) run(ctx context.Context, a *Agenda) (*Kept, error) {
 	k := &Kept{
-		Key: c.key(), Method: c.Method, Reference: c.Reference, Dataset: c.Set, DataHash: c.source.Info().Hash, Protocol: c.Protocol, Seed: c.Seed,
+		Key: c.key(), Method: c.Method, Reference: c.Reference, Dataset: c.Set, DataHash: c.source.Info().Hash,
+		Protocol: c.Protocol, Seed: c.Seed,
 		Jobs: a.Jobs, Version: a.Version, Commit: a.Commit, CPU: experiment.CPU(), From: "default",
 	}
 	err := k.fill(ctx, c, a)
@@ -145,7 +147,10 @@ func (k *Kept) fill(ctx context.Context, c *Cell, a *Agenda) error {
 	if c.Reference {
 		return k.refer(ctx, c, spec, a.Jobs)
 	}
-	job := &experiment.Job{Spec: spec, Source: c.source, Jobs: a.Jobs, NoRefs: true, Version: a.Version, Commit: a.Commit}
+	job := &experiment.Job{
+		Spec: spec, Source: c.source, Jobs: a.Jobs, NoRefs: true, Version: a.Version,
+		Commit: a.Commit,
+	}
 	var run *sim.Run
 	var split *data.Split
 	job.Tell = func(e any) {
@@ -160,7 +165,8 @@ func (k *Kept) fill(ctx context.Context, c *Cell, a *Agenda) error {
 	if err != nil {
 		return err
 	}
-	k.Central, k.Settings, k.Choice, k.Rounds, k.Selected = res.Central, res.Params, res.Choice, res.Rounds, res.SelectedRound
+	k.Central, k.Settings, k.Choice, k.Rounds, k.Selected = res.Central, res.Params, res.Choice, res.Rounds,
+		res.SelectedRound
 	if res.Privacy != nil {
 		k.Epsilon, _ = res.Privacy.Epsilon.(float64)
 	}
@@ -187,7 +193,10 @@ func (k *Kept) refer(ctx context.Context, c *Cell, spec *experiment.Spec, jobs i
 		return err
 	}
 	start := time.Now()
-	row, err := reference.Compute(ctx, c.Method, reference.Config{Split: split, Rounds: 100, Negatives: 4, Seed: c.Seed, Ties: spec.TieRule(), Jobs: jobs})
+	row, err := reference.Compute(ctx, c.Method, reference.Config{
+		Split: split, Rounds: 100, Negatives: 4,
+		Seed: c.Seed, Ties: spec.TieRule(), Jobs: jobs,
+	})
 	if err != nil {
 		return err
 	}
@@ -262,7 +271,8 @@ func unpack(s string) ([]float32, error) {
 		return nil, fmt.Errorf("board: users' metrics: %w", err)
 	}
 	if len(b) > most || len(b)%4 != 0 {
-		return nil, fmt.Errorf("board: users' metrics have %d bytes: want a multiple of 4, and at most %d", len(b), most)
+		return nil, fmt.Errorf("board: users' metrics have %d bytes: want a multiple of 4, and at most %d", len(b),
+			most)
 	}
 	out := make([]float32, len(b)/4)
 	for i := range out {

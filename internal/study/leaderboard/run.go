@@ -46,7 +46,8 @@ func (a *Agenda) Run(ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return &experiment.Stopped{Dir: a.Folder, Hint: "give the same command again to go on: cells that are done are kept"}
+		return &experiment.Stopped{Dir: a.Folder, Hint: "give the same command again to go on: cells that are done " +
+			"are kept"}
 	}
 	return r.err
 }

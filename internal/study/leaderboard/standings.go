@@ -22,7 +22,8 @@ func (a *Agenda) Standings() (*report.Leaderboard, error) {
 	out := &report.Leaderboard{Seeds: a.Seeds, About: a.about()}
 	for _, t := range a.Tables {
 		s := &report.Standings{
-			Dataset: t.Set, Protocol: t.Protocol, Read: t.Read, Users: t.Users, Items: t.Items, Rows: t.Rows, Reason: t.Reason,
+			Dataset: t.Set, Protocol: t.Protocol, Read: t.Read, Users: t.Users, Items: t.Items, Rows: t.Rows,
+			Reason:  t.Reason,
 			Entries: []*report.Standing{}, Missing: []string{},
 		}
 		out.Tables = append(out.Tables, s)
@@ -43,7 +44,8 @@ func (a *Agenda) about() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d of %d cells are there, with seeds from 1 to at most %d; a cell is one run. Their machines: %s. Each row names its settings and commit at the end.",
+	return fmt.Sprintf("%d of %d cells are there, with seeds from 1 to at most %d; a cell is one run. Their "+
+		"machines: %s. Each row names its settings and commit at the end.",
 		kept, len(a.Cells), a.Seeds, strings.Join(machines, "; "))
 }
 
@@ -65,7 +67,10 @@ func (a *Agenda) fill(s *report.Standings) error {
 		}
 		e := by[c.row()]
 		if e == nil {
-			e = &entrant{Standing: &report.Standing{Method: c.Method, Reference: c.Reference}, each: map[uint64]*[4][]float32{}}
+			e = &entrant{
+				Standing: &report.Standing{Method: c.Method, Reference: c.Reference},
+				each:     map[uint64]*[4][]float32{},
+			}
 			by[c.row()] = e
 			rows = append(rows, e)
 		}
@@ -186,7 +191,8 @@ func (e *entrant) finish(cells []*Cell, s *report.Standings) {
 	var own, fresh [][4]float64
 	for _, c := range cells {
 		k := c.Kept
-		if c.Set != s.Dataset || c.Protocol != s.Protocol || c.Method != e.Method || c.Reference != e.Reference || k == nil || k.Refused != "" {
+		if c.Set != s.Dataset || c.Protocol != s.Protocol || c.Method != e.Method || c.Reference != e.Reference ||
+			k == nil || k.Refused != "" {
 			continue
 		}
 		if c.New {

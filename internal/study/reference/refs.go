@@ -77,7 +77,8 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 		fresh = func() sim.Scorer { return p }
 	case "ease":
 		if n := c.Split.Items(); n > easeItems {
-			return Row{Reason: fmt.Sprintf("%d items; a dense item-item matrix is made for up to %d", n, easeItems)}, nil
+			return Row{Reason: fmt.Sprintf("%d items; a dense item-item matrix is made for up to %d", n, easeItems)},
+				nil
 		}
 		row.About = fmt.Sprintf("EASE (Steck 2019), centralised, lambda %d, not tuned", easeLambda)
 		b, err := c.Keep.ease(c.Split)
@@ -97,7 +98,8 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 		}
 		fresh = func() sim.Scorer { return newLocal(plan, c.Split) }
 	case "memoriser":
-		row.About = fmt.Sprintf("no model: minus the number of times an item was drawn as a negative in %d rounds; ties count by their expectation", c.Rounds)
+		row.About = fmt.Sprintf("no model: minus the number of times an item was drawn as a negative in %d rounds; "+
+			"ties count by their expectation", c.Rounds)
 		c.Ties = metrics.Expected // most items tie: against the held-out one it would fall below chance
 		plan, err := localPlan(c)
 		if err != nil {

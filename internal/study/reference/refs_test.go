@@ -47,7 +47,8 @@ func TestReferencesHaveTheKnownValuesOnML100K(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := row.Test.Sampled["hr@10"]
-		t.Logf("%s under %s: HR@10 %.3f, full %.3f, %.2f s", c.name, c.protocol, got, row.Test.Full["hr@10"], time.Since(start).Seconds())
+		t.Logf("%s under %s: HR@10 %.3f, full %.3f, %.2f s", c.name, c.protocol, got, row.Test.Full["hr@10"],
+			time.Since(start).Seconds())
 		if got < c.hr-c.tol || got > c.hr+c.tol {
 			t.Errorf("%s under %s: HR@10 is %.3f, want %.3f within %.3f", c.name, c.protocol, got, c.hr, c.tol)
 		}

@@ -25,7 +25,10 @@ func rankCurve(users []User) template.HTML {
 		n, _ := slices.BinarySearch(ranks, k+1)
 		return float64(n) / float64(len(ranks))
 	}
-	f := frame{left: 42, right: chartW - 14, top: 38, bottom: chartH - 36, x: axis{0, math.Log(float64(most)), 1}, y: axis{0, 1, 0.2}}
+	f := frame{
+		left: 42, right: chartW - 14, top: 38, bottom: chartH - 36, x: axis{0, math.Log(float64(most)), 1},
+		y: axis{0, 1, 0.2},
+	}
 	px := func(k int) float64 { return f.px(math.Log(float64(k))) }
 	c := newCanvas(chartW, chartH, "Share of users whose test item is among the first k candidates")
 	c.text("unit", 0, 12, "share of users")
@@ -133,7 +136,8 @@ func activityBars(users []User) template.HTML {
 		if q.lo != q.hi {
 			rows = fmt.Sprintf("%d–%d", q.lo, q.hi)
 		}
-		tip := fmt.Sprintf("%s train rows: %s of %s in the first 10, %s (95%%: %s to %s)", rows, count(q.hits), plural(q.n, "user"), frac(p), frac(lo), frac(hi))
+		tip := fmt.Sprintf("%s train rows: %s of %s in the first 10, %s (95%%: %s to %s)", rows, count(q.hits),
+			plural(q.n, "user"), frac(p), frac(lo), frac(hi))
 		c.rect("bar c0", x-w/2, f.py(p), w, f.bottom-f.py(p), tip)
 		c.line("halo", x, f.py(lo), x, f.py(hi))
 		c.line("whisker", x, f.py(lo), x, f.py(hi))

@@ -116,7 +116,8 @@ func (b *Beside) even() error {
 	for of, columns := range b.Of {
 		for m, x := range columns {
 			if len(x) != len(b.Users) {
-				return fmt.Errorf(": %s.%s has %d values for %d users", clip(of, 60), besideKeys[m], len(x), len(b.Users))
+				return fmt.Errorf(": %s.%s has %d values for %d users", clip(of, 60), besideKeys[m], len(x),
+					len(b.Users))
 			}
 		}
 	}

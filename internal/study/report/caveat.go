@@ -44,14 +44,18 @@ func caveats(r *row) []string {
 		out = append(out, s+".")
 	}
 	if lo, hi := r.extent(func(r *Result) int { return r.Repeats }); hi > 0 {
-		out = append(out, fmt.Sprintf("For %s of %s the test item is also in their train rows, since the data repeats pairs of user and item: "+
-			"any model that remembers is rewarded. --dedup first keeps one row of each pair.", counts(lo, hi), plural(users, "user")))
+		out = append(out, fmt.Sprintf("For %s of %s the test item is also in their train rows, since the data "+
+			"repeats pairs of user and item: "+
+			"any model that remembers is rewarded. --dedup first keeps one row of each pair.", counts(lo, hi),
+			plural(users, "user")))
 	}
 	if lo, hi := r.extent(func(r *Result) int { return r.Few }); hi > 0 {
-		out = append(out, fmt.Sprintf("%s %s ranked against fewer than %d items.", plurals(lo, hi, "user"), verb(hi, "is", "are"), fewCandidates))
+		out = append(out, fmt.Sprintf("%s %s ranked against fewer than %d items.", plurals(lo, hi, "user"),
+			verb(hi, "is", "are"), fewCandidates))
 	}
 	if lo, hi := r.extent(func(r *Result) int { return r.Idle }); hi > 0 {
-		out = append(out, fmt.Sprintf("%s %s nothing to train on under this protocol.", plurals(lo, hi, "device"), verb(hi, "has", "have")))
+		out = append(out, fmt.Sprintf("%s %s nothing to train on under this protocol.", plurals(lo, hi, "device"),
+			verb(hi, "has", "have")))
 	}
 	return out
 }

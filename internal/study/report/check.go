@@ -18,7 +18,8 @@ const (
 // check reports the first value of a loaded result that cannot be.
 func (r *Result) check() error {
 	if r.Method == "" || r.Dataset == "" || r.Protocol == "" {
-		return fmt.Errorf("method is %q, dataset is %q, protocol is %q; a result names all three", clip(r.Method, 40), clip(r.Dataset, 40), clip(r.Protocol, 40))
+		return fmt.Errorf("method is %q, dataset is %q, protocol is %q; a result names all three", clip(r.Method, 40),
+			clip(r.Dataset, 40), clip(r.Protocol, 40))
 	}
 	for _, s := range []struct{ key, value string }{
 		{"method", r.Method},

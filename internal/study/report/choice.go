@@ -14,6 +14,7 @@ func (c *Choice) chosen() string {
 	for _, t := range c.Tried {
 		tried = append(tried, fmt.Sprintf("%s (%s)", t.Settings, frac(t.NDCG)))
 	}
-	return fmt.Sprintf("Settings: %s, chosen by %s on validation items of seed %d, never on test, of: %s. The choice took %s.",
+	return fmt.Sprintf("Settings: %s, chosen by %s on validation items of seed %d, never on test, of: %s. The "+
+		"choice took %s.",
 		c.Tried[c.Chosen].Settings, strings.ToUpper(c.By), c.Seed, strings.Join(tried, ", "), took(c.Seconds))
 }

@@ -50,7 +50,8 @@ func chromium(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(path, "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
+	c := exec.Command(path, "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu",
+		"--disable-dev-shm-usage",
 		"--hide-scrollbars", "--disable-extensions", "--disable-background-networking", "--user-data-dir="+profile)
 	if os.Geteuid() == 0 {
 		c.Args = append(c.Args, "--no-sandbox")
@@ -215,8 +216,14 @@ var looks = []look{
 func (b *browser) open(path string, l look) []string {
 	b.t.Helper()
 	b.events = nil
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": l.width, "height": l.height, "deviceScaleFactor": 1, "mobile": l.mobile}, nil)
-	b.call("Emulation.setEmulatedMedia", map[string]any{"media": l.media, "features": []map[string]string{{"name": "prefers-color-scheme", "value": l.scheme}}}, nil)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": l.width, "height": l.height,
+		"deviceScaleFactor": 1, "mobile": l.mobile,
+	}, nil)
+	b.call("Emulation.setEmulatedMedia", map[string]any{
+		"media":    l.media,
+		"features": []map[string]string{{"name": "prefers-color-scheme", "value": l.scheme}},
+	}, nil)
 	url := "file://" + path
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
 	for !b.loaded(url) {
@@ -231,7 +238,8 @@ func (b *browser) open(path string, l look) []string {
 			out = append(out, e.Method+": "+clip(string(e.Params), 400))
 		case "Network.requestWillBeSent":
 			var r struct{ Request struct{ URL string } }
-			if json.Unmarshal(e.Params, &r) == nil && r.Request.URL != url && !strings.HasPrefix(r.Request.URL, "data:") {
+			if json.Unmarshal(e.Params, &r) == nil && r.Request.URL != url && !strings.HasPrefix(r.Request.URL,
+				"data:") {
 				out = append(out, "request of "+clip(r.Request.URL, 200))
 			}
 		}
@@ -266,7 +274,10 @@ func (b *browser) screenshot(file string) {
 	var shot struct{ Data string }
 	b.call("Page.captureScreenshot", map[string]any{
 		"format": "png", "captureBeyondViewport": true,
-		"clip": map[string]any{"x": 0, "y": 0, "width": size.CSSContentSize.Width, "height": min(size.CSSContentSize.Height, 16000), "scale": 1},
+		"clip": map[string]any{
+			"x": 0, "y": 0, "width": size.CSSContentSize.Width,
+			"height": min(size.CSSContentSize.Height, 16000), "scale": 1,
+		},
 	}, &shot)
 	png, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
@@ -356,7 +367,8 @@ func TestPointingAtAMapTellsTheTitle(t *testing.T) {
 		t.Fatal(bad)
 	}
 	var tip string
-	for end := time.Now().Add(patience); time.Now().Before(end) && tip == ""; { // scrolling hides a tip, and a busy machine scrolls late
+	// scrolling hides a tip, and a busy machine scrolls late
+	for end := time.Now().Add(patience); time.Now().Before(end) && tip == ""; {
 		var at [2]float64
 		b.eval(`(() => { const s = document.querySelector("g.spot").closest("svg"); s.scrollIntoView();
 		  const g = s.querySelector("g.spot"), p = s.createSVGPoint(); p.x = g.dataset.x; p.y = g.dataset.y;

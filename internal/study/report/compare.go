@@ -138,11 +138,13 @@ func comparable(a, b *Run) error {
 	x, y := a.Result, b.Result
 	switch {
 	case x.DataHash != y.DataHash:
-		return fmt.Errorf("report: %s is on %s and %s on %s, or on other rows of it", a.Dir, x.Dataset, b.Dir, y.Dataset)
+		return fmt.Errorf("report: %s is on %s and %s on %s, or on other rows of it", a.Dir, x.Dataset, b.Dir,
+			y.Dataset)
 	case x.Protocol != y.Protocol:
 		return fmt.Errorf("report: %s is under protocol %s and %s under %s", a.Dir, x.Protocol, b.Dir, y.Protocol)
 	case seedsOf(a) != seedsOf(b):
-		return fmt.Errorf("report: %s has the seeds %s and %s has %s: users would be ranked against other items", a.Dir, seedsOf(a), b.Dir, seedsOf(b))
+		return fmt.Errorf("report: %s has the seeds %s and %s has %s: users would be ranked against other items",
+			a.Dir, seedsOf(a), b.Dir, seedsOf(b))
 	}
 	return nil
 }
@@ -158,7 +160,10 @@ func seedsOf(r *Run) string {
 // tellsUsers reports whether all seeds of a run have the metrics of each user, and not
 // only ranks.
 func tellsUsers(r *Run) bool {
-	return !slices.ContainsFunc(flat([]*Run{r}), func(s *Run) bool { return s.Result.Beside == nil || s.Result.Beside.Of[ownKey] == nil })
+	return !slices.ContainsFunc(flat([]*Run{r}), func(s *Run) bool {
+		return s.Result.Beside == nil ||
+			s.Result.Beside.Of[ownKey] == nil
+	})
 }
 
 // perUser is metric m of each evaluated user, as a mean over the run's seeds: as the
@@ -214,8 +219,12 @@ func owner(r *Result, id string) string {
 func Contrasts(base *Run, cs []Contrast) *Table {
 	r := base.Result
 	t := &Table{
-		Title:  fmt.Sprintf("Against %s, on %s, protocol %s (%s), seeds %s", runName(base), r.Dataset, r.Protocol, leakWord(r.Leaks, r.Repeats*100 > r.Users), seedsOf(base)),
-		Header: []string{"run", "metric", "base", "value", "difference in points", "95 % interval", "p", "p (Holm)", "verdict"}, Align: "llrrrrrrl",
+		Title: fmt.Sprintf("Against %s, on %s, protocol %s (%s), seeds %s", runName(base), r.Dataset, r.Protocol,
+			leakWord(r.Leaks, r.Repeats*100 > r.Users), seedsOf(base)),
+		Header: []string{
+			"run", "metric", "base", "value", "difference in points", "95 % interval", "p", "p (Holm)",
+			"verdict",
+		}, Align: "llrrrrrrl",
 	}
 	for _, c := range cs {
 		t.Rows = append(t.Rows, c.line(c.Run))
@@ -224,17 +233,24 @@ func Contrasts(base *Run, cs []Contrast) *Table {
 	return t
 }
 
-const howPaired = "Paired over users: Wilcoxon signed-rank test, two-sided, adjusted by Holm for %s; 95 %% bootstrap interval of the mean difference. " +
+const howPaired = "Paired over users: Wilcoxon signed-rank test, two-sided, adjusted by Holm for %s; 95 %% " +
+	"bootstrap interval of the mean difference. " +
 	"\"better\" and \"worse\" are said only below 0.05 after the adjustment; \"mixed\": mean and ranks disagree."
 
 func (c Contrast) line(name string) []any {
-	return []any{name, c.Metric, c.Base, c.Value, points(c.Value - c.Base), points(c.Lo) + " to " + points(c.Hi), pValue(c.P), pValue(c.PHolm), c.Verdict}
+	return []any{
+		name, c.Metric, c.Base, c.Value, points(c.Value - c.Base), points(c.Lo) + " to " + points(c.Hi),
+		pValue(c.P), pValue(c.PHolm), c.Verdict,
+	}
 }
 
 // againstBase is the table of the rows that were tested against another of theirs; nil
 // where there is none.
 func againstBase(rows []ParityRow) *Table {
-	t := &Table{Header: []string{"method", "metric", "base", "value", "difference in points", "95 % interval", "p", "p (Holm)", "verdict"}, Align: "llrrrrrrl"}
+	t := &Table{Header: []string{
+		"method", "metric", "base", "value", "difference in points", "95 % interval", "p",
+		"p (Holm)", "verdict",
+	}, Align: "llrrrrrrl"}
 	for _, r := range rows {
 		for i, c := range r.Against {
 			name := ""

@@ -50,7 +50,8 @@ func bytesPlot(lines []series) *plot {
 		}
 	}
 	return &plot{
-		about: "Test HR@10 by uploaded bytes", x: "uploaded by all devices so far, " + name, y: "test HR@10, sampled (fraction)",
+		about: "Test HR@10 by uploaded bytes", x: "uploaded by all devices so far, " + name,
+		y:     "test HR@10, sampled (fraction)",
 		lines: lines, format: frac, fromZero: true, xZero: true,
 	}
 }
@@ -95,7 +96,10 @@ func collapseFigures(points []Point) []figure {
 	if len(with) == 0 {
 		return nil
 	}
-	spectra := plot{about: "Singular values of the item table", x: "index, largest first", y: "singular value (log scale)", logY: true}
+	spectra := plot{
+		about: "Singular values of the item table", x: "index, largest first",
+		y: "singular value (log scale)", logY: true,
+	}
 	classes := []string{"c5", "c4", "c0"}
 	picks := []int{0, len(with) / 2, len(with) - 1}
 	for k, i := range picks {
@@ -109,13 +113,23 @@ func collapseFigures(points []Point) []figure {
 		spectra.lines = append(spectra.lines, s)
 	}
 	dims := len(spectrumOf(with[0], "trained").Singular)
-	out := []figure{{"spectrum", "Spectrum of the item table", "Rows of items with a train row, centred. A flat line uses all dimensions; a cliff is dimensional collapse: the rest hold nothing.", spectra.draw(), spectra.table("index", "singular_value")}}
+	out := []figure{{
+		"spectrum", "Spectrum of the item table", "Rows of items with a train row, centred. A flat " +
+			"line uses all dimensions; a cliff is dimensional collapse: the rest hold nothing.", spectra.draw(),
+		spectra.table("index", "singular_value"),
+	}}
 	for _, m := range []struct {
 		name, title, y, note string
 		of                   func(*Spectrum) float64
 	}{
-		{"effective-rank", "Effective rank over rounds", "effective rank, of " + plural(dims, "dimension"), "How many dimensions the rows really use (exp of the entropy of the spectrum). A fall while accuracy stands still is a warning. Rows nobody trains stay noise and look healthy: so the trained ones stand apart.", func(s *Spectrum) float64 { return s.EffectiveRank }},
-		{"information-abundance", "Information abundance over rounds", "sum of singular values over the largest", "Near 1, one direction has it all. With rows of unit length the popular items' long rows do not count for more.", func(s *Spectrum) float64 { return s.Abundance }},
+		{
+			"effective-rank", "Effective rank over rounds", "effective rank, of " + plural(dims, "dimension"),
+			"How many dimensions the rows really use (exp of the entropy of the spectrum). A fall while accuracy stands still is a warning. Rows nobody trains stay noise and look healthy: so the trained ones stand apart.", func(s *Spectrum) float64 { return s.EffectiveRank },
+		},
+		{
+			"information-abundance", "Information abundance over rounds", "sum of singular values over the largest",
+			"Near 1, one direction has it all. With rows of unit length the popular items' long rows do not count for more.", func(s *Spectrum) float64 { return s.Abundance },
+		},
 	} {
 		p := plot{about: m.title, x: "round", y: m.y, fromZero: true, xZero: true}
 		for _, k := range spectrumKinds {
@@ -127,7 +141,10 @@ func collapseFigures(points []Point) []figure {
 			}
 			p.lines = append(p.lines, s)
 		}
-		out = append(out, figure{m.name, m.title, m.note, p.draw(), p.table("round", strings.ReplaceAll(m.name, "-", "_"))})
+		out = append(out, figure{
+			m.name, m.title, m.note, p.draw(),
+			p.table("round", strings.ReplaceAll(m.name, "-", "_")),
+		})
 	}
 	return slices.DeleteFunc(out, func(f figure) bool { return f.SVG == "" })
 }
@@ -192,7 +209,8 @@ func variedOf(g *group) []varied {
 				s := all(r)
 				value := s[key]
 				delete(s, key)
-				rest := strings.Join(slices.DeleteFunc(d.words(s), func(w string) bool { return strings.HasPrefix(w, "epsilon=") }), " ")
+				rest := strings.Join(slices.DeleteFunc(d.words(s),
+					func(w string) bool { return strings.HasPrefix(w, "epsilon=") }), " ")
 				if v.values[rest] == nil {
 					v.values[rest] = map[string]*row{}
 				}
@@ -228,7 +246,10 @@ func (v *varied) figures() []figure {
 			if k == 7 {
 				break
 			}
-			s := series{label: clip(cmp.Or(rest, v.method), 18), class: fmt.Sprintf("c%d", k), quiet: len(v.values) == 1, dots: p.names != nil && len(v.values) > 1}
+			s := series{
+				label: clip(cmp.Or(rest, v.method), 18), class: fmt.Sprintf("c%d", k),
+				quiet: len(v.values) == 1, dots: p.names != nil && len(v.values) > 1,
+			}
 			for _, value := range values {
 				if r := v.values[rest][value]; r != nil {
 					x := r.scores()[i]
@@ -240,9 +261,13 @@ func (v *varied) figures() []figure {
 			q.lines = append(q.lines, s)
 		}
 		name := clip(file(v.method+"-"+v.key), 60) + "-" + strings.ToLower(strings.TrimSuffix(m, "@10"))
-		note := "Each point is a row of the table above; bars are the standard deviation over seeds. Values chosen by looking at this curve were chosen on test: tacit tune chooses on validation."
+		note := "Each point is a row of the table above; bars are the standard deviation over seeds. Values chosen " +
+			"by looking at this curve were chosen on test: tacit tune chooses on validation."
 		if svg := q.draw(); svg != "" {
-			out = append(out, figure{"param-" + name, m + " of " + v.method + " by " + v.key, note, svg, q.table("value", strings.ToLower(m))})
+			out = append(out, figure{
+				"param-" + name, m + " of " + v.method + " by " + v.key, note, svg,
+				q.table("value", strings.ToLower(m)),
+			})
 		}
 	}
 	return out
@@ -310,8 +335,12 @@ func (s *Search) figures() []figure {
 			continue
 		}
 		place, p := places(values)
-		p.about, p.x, p.y, p.format = "Validation "+s.Objective+" by "+key, clip(key, 40), fmt.Sprintf("validation %s, %s (fraction)", clip(s.Objective, 20), clip(s.Metric, 20)), frac
-		ended, cut := series{label: "to the end", class: "c0", dots: true}, series{label: "stopped", class: "mute", dots: true}
+		p.about, p.x, p.y, p.format = "Validation "+s.Objective+" by "+key, clip(key, 40),
+			fmt.Sprintf("validation %s, %s (fraction)", clip(s.Objective, 20), clip(s.Metric, 20)), frac
+		ended, cut := series{label: "to the end", class: "c0", dots: true}, series{
+			label: "stopped", class: "mute",
+			dots: true,
+		}
 		for _, n := range slices.Sorted(maps.Keys(last)) {
 			t := last[n]
 			if t.Params[key] == nil {
@@ -323,11 +352,15 @@ func (s *Search) figures() []figure {
 			}
 			w := word(t.Params[key])
 			to.xs, to.ys = append(to.xs, place[w]), append(to.ys, *t.Value)
-			to.tips = append(to.tips, fmt.Sprintf("trial %d: %s after %s, %s=%s", t.Trial, frac(*t.Value), plural(t.Rounds, "round"), clip(key, 30), clip(w, 30)))
+			to.tips = append(to.tips, fmt.Sprintf("trial %d: %s after %s, %s=%s", t.Trial, frac(*t.Value),
+				plural(t.Rounds, "round"), clip(key, 30), clip(w, 30)))
 		}
 		p.lines = []series{cut, ended}
 		if svg := p.draw(); svg != "" {
-			out = append(out, figure{"search-" + clip(file(key), 40), "What " + clip(key, 40) + " did", "Each point is a trial after its last round. A best point at the edge says that the range was too small; a flat cloud, that the setting does not matter.", svg, p.table(key, "validation")})
+			out = append(out, figure{
+				"search-" + clip(file(key), 40), "What " + clip(key, 40) + " did",
+				"Each point is a trial after its last round. A best point at the edge says that the range was too small; a flat cloud, that the setting does not matter.", svg, p.table(key, "validation"),
+			})
 		}
 	}
 	return out

@@ -30,7 +30,10 @@ func drawnRun(method, protocol string) *Run {
 func madeSpectra(round int) []Spectrum {
 	var out []Spectrum
 	for _, of := range []string{"all", "trained", "unit"} {
-		s := Spectrum{Of: of, Rows: 1600, EffectiveRank: 31 - float64(round)/20, Abundance: 20 - float64(round)/10, Participation: 20}
+		s := Spectrum{
+			Of: of, Rows: 1600, EffectiveRank: 31 - float64(round)/20, Abundance: 20 - float64(round)/10,
+			Participation: 20,
+		}
 		for k := range 32 {
 			s.Singular = append(s.Singular, 90*math.Exp(-float64(k)*float64(round)/400))
 		}
@@ -44,7 +47,10 @@ func madeFigures() *Figures {
 	m := &ItemMap{Catalogue: 1682, Dim: 32, User: "148"}
 	for i := range 1000 {
 		own := rng.NormFloat64()
-		it := MapItem{Item: i, Title: fmt.Sprintf("A film with a name of usual length, part %d (1996)", i), Rows: 500 - i/2, Global: rng.NormFloat64(), Own: &own}
+		it := MapItem{
+			Item: i, Title: fmt.Sprintf("A film with a name of usual length, part %d (1996)", i),
+			Rows: 500 - i/2, Global: rng.NormFloat64(), Own: &own,
+		}
 		switch {
 		case i < 60:
 			it.Kind = "train"
@@ -69,7 +75,10 @@ func madeFigures() *Figures {
 			m.Maps = append(m.Maps, p)
 		}
 	}
-	l := &Landscape{Loss: "bce", Devices: 64, Samples: 14597, Shared: 53824, Norm: 344.6, Centre: 0.2665, Ascent: []AscentAt{{0.01, 2e-5}, {0.05, 1e-4}, {0.1, 2e-4}}}
+	l := &Landscape{
+		Loss: "bce", Devices: 64, Samples: 14597, Shared: 53824, Norm: 344.6, Centre: 0.2665,
+		Ascent: []AscentAt{{0.01, 2e-5}, {0.05, 1e-4}, {0.1, 2e-4}},
+	}
 	for k, mode := range []string{"authors", "filter"} {
 		radius := []float64{0.001, 1}[k]
 		g := Grid{Mode: mode, Most: 0.12, Mean: 0.04}
@@ -90,11 +99,18 @@ func madeFigures() *Figures {
 		p.Data, p.Recommended = append(p.Data, 0.19-0.02*float64(k)), append(p.Recommended, math.Exp(-float64(k))*0.63)
 	}
 	for k := range 8 {
-		p.Most = append(p.Most, TopItem{fmt.Sprintf("A very popular film indeed, and with a long title, part %d (1997)", k), 0.3 - 0.02*float64(k), 400})
+		p.Most = append(p.Most,
+			TopItem{
+				fmt.Sprintf("A very popular film indeed, and with a long title, part %d (1997)", k),
+				0.3 - 0.02*float64(k), 400,
+			})
 	}
 	return &Figures{
 		Schema: Schema, Seconds: 2, Items: m, Landscape: l, Popularity: p,
-		Inference: &Inference{Users: 500, Own: [2]float64{0.57, 0.34}, Base: [2]float64{0.63, 0.38}, Other: &[2]float64{0.56, 0.29}},
+		Inference: &Inference{
+			Users: 500, Own: [2]float64{0.57, 0.34}, Base: [2]float64{0.63, 0.38},
+			Other: &[2]float64{0.56, 0.29},
+		},
 	}
 }
 
@@ -107,7 +123,8 @@ func madeSearch() *Search {
 	for i := range 60 {
 		v := 0.3 + 0.3*rng.Float64()
 		s.Trials = append(s.Trials, Trial{i, []int{33, 100}[b2i(i%3 == 0)], "ok", map[string]any{
-			"lr": math.Pow(10, -3*rng.Float64()), "dim": float64([]int{16, 32, 64}[i%3]), "mean": []string{"cohort", "row"}[i%2],
+			"lr": math.Pow(10, -3*rng.Float64()), "dim": float64([]int{16, 32, 64}[i%3]),
+			"mean": []string{"cohort", "row"}[i%2],
 		}, &v})
 	}
 	return s
@@ -120,8 +137,10 @@ func TestAPageWithAllFiguresIsUnderAMegabyte(t *testing.T) {
 		t.Errorf("the page has %d bytes, want under a megabyte", len(page))
 	}
 	for _, want := range []string{
-		"Whose item rows", "Map of the items", "t-SNE of the device", "Effective rank over rounds", "Information abundance", "Filter-normalised, from above",
-		"in relief", "as SAM takes", "worst-served tenth", "coverage@10", "Accuracy against bytes", "95 % bootstrap interval", "Content-Security-Policy",
+		"Whose item rows", "Map of the items", "t-SNE of the device", "Effective rank over rounds",
+		"Information abundance", "Filter-normalised, from above",
+		"in relief", "as SAM takes", "worst-served tenth", "coverage@10", "Accuracy against bytes",
+		"95 % bootstrap interval", "Content-Security-Policy",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -169,7 +188,8 @@ func TestDrawingsStandAlone(t *testing.T) {
 				}
 			}
 			text := string(d.SVG)
-			if !strings.HasPrefix(text, "<svg ") || !strings.Contains(text, `xmlns="http://www.w3.org/2000/svg"`) || strings.Contains(text, "<script") || strings.Contains(text, "NaN") {
+			if !strings.HasPrefix(text, "<svg ") || !strings.Contains(text, `xmlns="http://www.w3.org/2000/svg"`) ||
+				strings.Contains(text, "<script") || strings.Contains(text, "NaN") {
 				t.Errorf("%s: %s.svg does not stand alone: %s", name, d.Name, clip(text, 200))
 			}
 			recs, err := csv.NewReader(bytes.NewReader(d.CSV)).ReadAll()
@@ -200,7 +220,8 @@ func TestASettingThatDiffersHasACurve(t *testing.T) {
 }
 
 func TestSignificanceIsMarkedAgainstTheFirstRow(t *testing.T) {
-	a, b, c := made("fedmf", "paper", 1, 20, 943), made("pfedrec", "paper", 1, 20, 943), made("fedrap", "paper", 1, 20, 943)
+	a, b, c := made("fedmf", "paper", 1, 20, 943), made("pfedrec", "paper", 1, 20, 943), made("fedrap", "paper", 1, 20,
+		943)
 	for i := range b.Users {
 		b.Users[i], c.Users[i] = a.Users[i], a.Users[i]
 		b.Users[i].TestRank = max(1, a.Users[i].TestRank/3) // better for everyone
@@ -233,8 +254,9 @@ func TestDamagedFiguresAreRefused(t *testing.T) {
 func TestASearchFolderIsLoaded(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"tuned.json":   `{"method":"fedmf","dataset":"d","protocol":"deployed","objective":"hr@10","metric":"sampled","space":{"lr":"1..2"},"trials":2}`,
-		"trials.jsonl": `{"trial":0,"rounds":3,"status":"ok","params":{"lr":1},"value":0.5}` + "\n" + `{"trial":1,"rounds":3,"status":"diverged","params":{"lr":2},"value":null}` + "\n",
+		"tuned.json": `{"method":"fedmf","dataset":"d","protocol":"deployed","objective":"hr@10","metric":"sampled","space":{"lr":"1..2"},"trials":2}`,
+		"trials.jsonl": `{"trial":0,"rounds":3,"status":"ok","params":{"lr":1},"value":0.5}` + "\n" +
+			`{"trial":1,"rounds":3,"status":"diverged","params":{"lr":2},"value":null}` + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -327,7 +349,8 @@ func TestRowsWithLongSettingsHaveLetters(t *testing.T) {
 	seen := map[string]bool{}
 	for i, r := range g.rows {
 		mark := string(rune('A' + i))
-		if r.name() != mark || r.legend() != mark+": pfedrec" || !strings.HasPrefix(r.label, mark+": pfedrec dim=") || strings.HasSuffix(r.label, "…") {
+		if r.name() != mark || r.legend() != mark+": pfedrec" || !strings.HasPrefix(r.label, mark+": pfedrec dim=") ||
+			strings.HasSuffix(r.label, "…") {
 			t.Errorf("row %d is called %q in notes, %q in legends, %q in tables", i, r.name(), r.legend(), r.label)
 		}
 		seen[r.legend()] = true

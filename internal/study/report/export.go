@@ -59,7 +59,8 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 				if many {
 					prefix = fmt.Sprintf("%s-%s-seed%d", clip(file(r.label), 40), of, run.Result.Seed)
 				}
-				if err := each(prefix, runParts(g, &row{label: r.label, runs: []*Run{run}, of: len(r.runs)}, true)); err != nil {
+				if err := each(prefix, runParts(g, &row{label: r.label, runs: []*Run{run}, of: len(r.runs)},
+					true)); err != nil {
 					return nil, err
 				}
 			}
@@ -69,7 +70,8 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("report: there is nothing to draw; give the folder of a finished run, as `tacit report DIR --figures OUT`")
+		return nil, fmt.Errorf("report: there is nothing to draw; give the folder of a finished run, as `tacit " +
+			"report DIR --figures OUT`")
 	}
 	return out, nil
 }
@@ -113,7 +115,8 @@ func drawingStyle() (string, error) {
 			out.WriteString(line)
 		}
 	}
-	return strings.Replace(out.String(), "svg { display: block; width: 100%; height: auto; max-width: 460px; margin: 0 auto; overflow: visible; }", "svg { font-family: system-ui, sans-serif; }", 1), nil
+	return strings.Replace(out.String(), "svg { display: block; width: 100%; height: auto; max-width: 460px; "+
+		"margin: 0 auto; overflow: visible; }", "svg { font-family: system-ui, sans-serif; }", 1), nil
 }
 
 // standalone makes a file of a drawing: with a name space, a size, its style and a
@@ -128,7 +131,9 @@ func standalone(svg, style string) []byte {
 		w, h = chartW, chartH
 	}
 	const margin = 12
-	return fmt.Appendf(nil, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"%d %d %s %s\" width=\"%s\" height=\"%s\" role=%s>\n<style>\n%s</style>\n"+
+	return fmt.Appendf(nil, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"%d %d %s %s\" width=\"%s\" "+
+		"height=\"%s\" role=%s>\n<style>\n%s</style>\n"+
 		"<rect x=\"%d\" y=\"%d\" width=\"100%%\" height=\"100%%\" fill=\"var(--panel)\"/>%s\n",
-		-margin, -margin, num(w+2*margin), num(h+2*margin), num(w+2*margin), num(h+2*margin), about, style, -margin, -margin, rest)
+		-margin, -margin, num(w+2*margin), num(h+2*margin), num(w+2*margin), num(h+2*margin), about, style, -margin,
+		-margin, rest)
 }

@@ -175,13 +175,15 @@ func (f *Figures) check() error {
 			shares = append(shares, m.Share)
 		}
 		if len(p.Data) > 100 || len(p.Data) != len(p.Recommended) || len(p.Most) > 100 {
-			return fmt.Errorf("popularity has %d and %d shares and %d items, want as many of both, at most 100", len(p.Data), len(p.Recommended), len(p.Most))
+			return fmt.Errorf("popularity has %d and %d shares and %d items, want as many of both, at most 100",
+				len(p.Data), len(p.Recommended), len(p.Most))
 		}
 		if !share(shares...) || !sane(p.Gini, p.GiniData) {
 			return errors.New("popularity holds a share that is not from 0 to 1")
 		}
 	}
-	if in := f.Inference; in != nil && (!share(in.Own[:]...) || !share(in.Base[:]...) || in.Other != nil && !share(in.Other[:]...)) {
+	if in := f.Inference; in != nil && (!share(in.Own[:]...) || !share(in.Base[:]...) || in.Other != nil &&
+		!share(in.Other[:]...)) {
 		return errors.New("inference holds a metric that is not from 0 to 1")
 	}
 	return errors.Join(f.Items.check(), f.Landscape.check())
@@ -192,7 +194,8 @@ func (m *ItemMap) check() error {
 		return nil
 	}
 	if len(m.Items) > maxMapItems || len(m.Maps) > maxMaps {
-		return fmt.Errorf("items has %d items in %d maps, at most %d in %d", len(m.Items), len(m.Maps), maxMapItems, maxMaps)
+		return fmt.Errorf("items has %d items in %d maps, at most %d in %d", len(m.Items), len(m.Maps), maxMapItems,
+			maxMaps)
 	}
 	for i, p := range m.Maps {
 		if len(p.XY) != len(m.Items) {
@@ -219,7 +222,8 @@ func (l *Landscape) check() error {
 	}
 	for _, g := range l.Grids {
 		if len(g.Axis) < 2 || len(g.Axis) > maxGrid || len(g.Loss) != len(g.Axis) {
-			return fmt.Errorf("landscape %s has %d rows for %d places, want as many, from 2 to %d", clip(g.Mode, 20), len(g.Loss), len(g.Axis), maxGrid)
+			return fmt.Errorf("landscape %s has %d rows for %d places, want as many, from 2 to %d", clip(g.Mode, 20),
+				len(g.Loss), len(g.Axis), maxGrid)
 		}
 		for _, row := range g.Loss {
 			if len(row) != len(g.Axis) {

@@ -41,7 +41,8 @@ func Load(dir string) (*Run, error) {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, fmt.Errorf("report: there is no folder %s; make it with `tacit run -o %s`", dir, dir)
 		}
-		return nil, fmt.Errorf("report: %s holds no finished run (no result.json); finish it with `tacit run --resume %s`", dir, dir)
+		return nil, fmt.Errorf("report: %s holds no finished run (no result.json); finish it with `tacit run "+
+			"--resume %s`", dir, dir)
 	}
 	if err != nil {
 		return nil, err
@@ -49,7 +50,8 @@ func Load(dir string) (*Run, error) {
 	defer f.Close()
 	results, err := readResults(f)
 	if err != nil {
-		return nil, fmt.Errorf("report: %s%w; write it anew with `tacit run %s -o OTHER`", f.Name(), err, filepath.Join(dir, "config.toml"))
+		return nil, fmt.Errorf("report: %s%w; write it anew with `tacit run %s -o OTHER`", f.Name(), err,
+			filepath.Join(dir, "config.toml"))
 	}
 	first, err := loadRun(dir, dir, results[0])
 	if err != nil || len(results) == 1 {
@@ -131,7 +133,8 @@ func open(dir, name string, limit int64) (*os.File, error) {
 		return nil, fmt.Errorf("report: %s is not a plain file; give a folder that `tacit run -o` wrote", path)
 	}
 	if info.Size() > limit {
-		return nil, fmt.Errorf("report: %s has %s, at most %s are read; give a folder that `tacit run -o` wrote", path, size(float64(info.Size())), size(float64(limit)))
+		return nil, fmt.Errorf("report: %s has %s, at most %s are read; give a folder that `tacit run -o` wrote", path,
+			size(float64(info.Size())), size(float64(limit)))
 	}
 	return os.Open(path)
 }

@@ -105,16 +105,29 @@ func TestLoadSaysWhereAndWhatToType(t *testing.T) {
 		{"result.json", "[]", "result.json:1: the whole is of kind array, want an object"},
 		{"result.json", "{}", "a result names all three; write it anew with `tacit run "},
 		{"result.json", "{\"runs\": []}", "holds 0 runs, want 1 to 1000"},
-		{"result.json", "{\"runs\": [\n{\"method\":\"m\",\"dataset\":\"d\",\"protocol\":\"p\"},\n{\"method\":\"m\",\"rounds\":1.5}]}", "result.json:3: rounds is of kind number 1.5, want a whole number"},
-		{"result.json", `{"method":"m","dataset":"d","protocol":"p","test":{"sampled":{"hr@10":1.5}}}`, "test.sampled.hr@10 is 1.5, want a fraction from 0 to 1"},
-		{"result.json", `{"method":"m","dataset":"d","protocol":"p","selected_round":5}`, "selected_round is 5 of 0 rounds"},
+		{
+			"result.json",
+			"{\"runs\": [\n{\"method\":\"m\",\"dataset\":\"d\",\"protocol\":\"p\"},\n{\"method\":\"m\",\"rounds\":1.5}]}", "result.json:3: rounds is of kind number 1.5, want a whole number",
+		},
+		{
+			"result.json", `{"method":"m","dataset":"d","protocol":"p","test":{"sampled":{"hr@10":1.5}}}`,
+			"test.sampled.hr@10 is 1.5, want a fraction from 0 to 1",
+		},
+		{
+			"result.json", `{"method":"m","dataset":"d","protocol":"p","selected_round":5}`,
+			"selected_round is 5 of 0 rounds",
+		},
 		{"result.json", `{"status":"error","error":{"message":"boom"}}`, `holds the error "boom"`},
 		{"metrics.jsonl", "{\"round\":1}\n{\"round\":1}\n", "metrics.jsonl:2: round 1 comes after round 1"},
-		{"metrics.jsonl", "{\"round\":1}\n\n{\"round\":", "metrics.jsonl:3: unexpected end of JSON input; remove the file to go on without it"},
+		{"metrics.jsonl", "{\"round\":1}\n\n{\"round\":", "metrics.jsonl:3: unexpected end of JSON input; remove " +
+			"the file to go on without it"},
 		{"metrics.jsonl", strings.Repeat(" ", maxLine+1), "metrics.jsonl:1: bufio.Scanner: token too long"},
 		{"per_user.csv", "", "per_user.csv:1: is empty"},
 		{"per_user.csv", "user,rows\n", "per_user.csv:1: header is \"user,rows\", want \"user,rows,valid_rank"},
-		{"per_user.csv", strings.Join(userHeader, ",") + "\na,1,1,1,,\nb,1,-1,1,,\n", `per_user.csv:3: valid_rank is "-1", want a whole number from 0`},
+		{
+			"per_user.csv", strings.Join(userHeader, ",") + "\na,1,1,1,,\nb,1,-1,1,,\n",
+			`per_user.csv:3: valid_rank is "-1", want a whole number from 0`,
+		},
 		{"per_user.csv", strings.Join(userHeader, ",") + "\na,1\n", "per_user.csv:2: has 2 cells, want 6"},
 		{"per_user.csv", strings.Join(userHeader, ",") + "\n\"a,1\n", "per_user.csv:2: extraneous or missing \""},
 	} {
@@ -128,7 +141,8 @@ func TestLoadSaysWhereAndWhatToType(t *testing.T) {
 			t.Errorf("%s of %.60q: error is\n%v\nwant it to hold\n%s", c.file, c.text, err, c.want)
 		}
 	}
-	if _, err := Load(filepath.Join(t.TempDir(), "nowhere")); err == nil || !strings.Contains(err.Error(), "there is no folder") {
+	if _, err := Load(filepath.Join(t.TempDir(), "nowhere")); err == nil || !strings.Contains(err.Error(),
+		"there is no folder") {
 		t.Errorf("error of a missing folder is %v", err)
 	}
 	dir := t.TempDir()
@@ -164,7 +178,8 @@ func FuzzLoad(f *testing.F) {
 	users := []byte(strings.Join(userHeader, ",") + "\na,1,1,2147483647,,\n")
 	f.Add(one, line, users)
 	f.Add(many, line, users)
-	f.Add([]byte(`{"method":"m","dataset":"d","protocol":"p","references":{"ease":null},"params":{"a":[{}]}}`), []byte(`{"round":1,"train_loss":-1e308}`), []byte("\n"))
+	f.Add([]byte(`{"method":"m","dataset":"d","protocol":"p","references":{"ease":null},"params":{"a":[{}]}}`),
+		[]byte(`{"round":1,"train_loss":-1e308}`), []byte("\n"))
 	f.Fuzz(func(t *testing.T, result, metrics, users []byte) {
 		dir := t.TempDir()
 		write(t, dir, "result.json", result)
@@ -178,7 +193,10 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		var b bytes.Buffer
-		for _, err := range []error{HTML(&b, []*Run{r, r}), Markdown(&b, []*Run{r}), CSV(&b, []*Run{r}), Text(&b, r.Result)} {
+		for _, err := range []error{
+			HTML(&b, []*Run{r, r}), Markdown(&b, []*Run{r}), CSV(&b, []*Run{r}),
+			Text(&b, r.Result),
+		} {
 			if err != nil {
 				t.Error(err)
 			}

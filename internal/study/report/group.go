@@ -83,7 +83,8 @@ func (r *row) freshNote() string {
 	if hi == 0 {
 		return fmt.Sprintf("New users (%.3g of all, held out of training): %s.", n.Share, n.How)
 	}
-	return fmt.Sprintf("New users: %s tested that took no part in training, %.3g of all; %s. The rows above theirs are of the others.", counts(lo, hi), n.Share, n.How)
+	return fmt.Sprintf("New users: %s tested that took no part in training, %.3g of all; %s. The rows above theirs "+
+		"are of the others.", counts(lo, hi), n.Share, n.How)
 }
 
 // freshLabel is the line of users that took no part.
@@ -212,7 +213,8 @@ func (g *group) fill(runs []*Run) {
 			g.rows = append(g.rows, at)
 		}
 		if slices.ContainsFunc(at.runs, func(o *Run) bool { return o.Result.Seed == res.Seed }) {
-			g.notes = append(g.notes, fmt.Sprintf("%s: seed %d was given more than once, and counts once.", at.label, res.Seed))
+			g.notes = append(g.notes, fmt.Sprintf("%s: seed %d was given more than once, and counts once.", at.label,
+				res.Seed))
 			continue
 		}
 		at.runs = append(at.runs, r)

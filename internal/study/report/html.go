@@ -120,13 +120,15 @@ func HTML(w io.Writer, runs []*Run) error {
 		return err
 	}
 	sum := sha256.Sum256(js)
-	p := page{CSS: template.CSS(css), JS: template.JS(js), Policy: "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
+	p := page{CSS: template.CSS(css), JS: template.JS(js), Policy: "default-src 'none'; style-src 'unsafe-inline'; " +
+		"img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 	p.fill(runs)
 	switch n := len(p.Sections); {
 	case n+len(p.Searches) == 0 && len(p.Groups) > 0:
 		p.Title = "Leaderboard"
 	case n+len(p.Searches) == 0:
-		return fmt.Errorf("report: there is no run to show; give the folder of one, as `tacit report DIR -o report.html`")
+		return fmt.Errorf("report: there is no run to show; give the folder of one, as `tacit report DIR -o " +
+			"report.html`")
 	case n == 0:
 		p.Title = p.Searches[0].Title
 	case n == 1:
@@ -169,8 +171,10 @@ func (p *page) fill(runs []*Run) {
 	}
 	for _, s := range searches(runs) {
 		p.Searches = append(p.Searches, searchView{
-			Title:   fmt.Sprintf("Search for settings of %s on %s, protocol %s", clip(s.Method, 60), clip(s.Dataset, 60), s.Protocol),
-			Intro:   fmt.Sprintf("%s of trials, judged on validation only; the test items were not looked at.", plural(len(s.Trials), "line")),
+			Title: fmt.Sprintf("Search for settings of %s on %s, protocol %s", clip(s.Method, 60),
+				clip(s.Dataset, 60), s.Protocol),
+			Intro: fmt.Sprintf("%s of trials, judged on validation only; the test items were not looked at.",
+				plural(len(s.Trials), "line")),
 			Figures: s.figures(),
 		})
 	}
@@ -182,7 +186,8 @@ func view(t *Table) tableView {
 		for c, v := range r {
 			if s, ok := v.(spread); ok && s.room > 0 { // a page folds spaces, but for those of a digit's width
 				text := strings.TrimRight(lines[i+1][c], " ")
-				lines[i+1][c] = text + strings.Repeat("\u2007", utf8.RuneCountInString(lines[i+1][c])-utf8.RuneCountInString(text))
+				lines[i+1][c] = text + strings.Repeat("\u2007",
+					utf8.RuneCountInString(lines[i+1][c])-utf8.RuneCountInString(text))
 			}
 		}
 	}
@@ -253,9 +258,15 @@ func tiles(g *group, r *row) []tile {
 		out = append(out, t)
 	}
 	if q := r.runs[0].Result.Privacy; q != nil {
-		out = append(out, tile{Name: "epsilon", Value: Epsilon(q.Epsilon), Note: clip(clean(fmt.Sprintf("at delta %g, against %s", q.Delta, q.Against)), 80)})
+		out = append(out, tile{
+			Name: "epsilon", Value: Epsilon(q.Epsilon),
+			Note: clip(clean(fmt.Sprintf("at delta %g, against %s", q.Delta, q.Against)), 80),
+		})
 	}
-	for _, ref := range []struct{ key, note string }{{"popularity", "the same list for everyone"}, {"memoriser", memoriserTile(g)}} {
+	for _, ref := range []struct{ key, note string }{
+		{"popularity", "the same list for everyone"},
+		{"memoriser", memoriserTile(g)},
+	} {
 		for _, m := range refsOf(ref.key, []*row{r}) {
 			if x := m.scores[0]; x.n > 0 {
 				t := tile{Name: m.name + " HR@10", Value: frac(x.mean), Note: ref.note}
@@ -283,7 +294,8 @@ func facts(r *Result) []fact {
 	add := func(name, format string, args ...any) {
 		out = append(out, fact{name, clip(clean(fmt.Sprintf(format, args...)), 300)})
 	}
-	data := fmt.Sprintf("%s: %s, %s, %s", r.Dataset, plural(r.Users, "user"), plural(r.Items, "item"), plural(r.Interactions, "interaction"))
+	data := fmt.Sprintf("%s: %s, %s, %s", r.Dataset, plural(r.Users, "user"), plural(r.Items, "item"),
+		plural(r.Interactions, "interaction"))
 	if cells := float64(r.Users) * float64(r.Items); cells > 0 {
 		data += fmt.Sprintf(", %.2f%% empty", 100*(1-float64(r.Interactions)/cells))
 	}
@@ -296,12 +308,15 @@ func facts(r *Result) []fact {
 	}
 	add("method", "%s", method)
 	if c := r.Choice; c != nil && c.Chosen >= 0 && c.Chosen < len(c.Tried) {
-		add("settings", "%s, the best of %d by %s on validation", c.Tried[c.Chosen].Settings, len(c.Tried), strings.ToUpper(c.By))
+		add("settings", "%s, the best of %d by %s on validation", c.Tried[c.Chosen].Settings, len(c.Tried),
+			strings.ToUpper(c.By))
 	}
 	add("seed", "%d", r.Seed)
 	add("rounds", "%d; round %d is reported", r.Rounds, r.SelectedRound)
-	add("time", "%s to train, %s to evaluate, %s in all", took(r.Seconds.Train), took(r.Seconds.Eval), took(r.Seconds.Total))
-	add("speed", "%s per round (median, training only), %s devices/s, %s samples/s", took(r.RoundMSMedian/1000), short(r.DevicesPerS), short(r.SamplesPerS))
+	add("time", "%s to train, %s to evaluate, %s in all", took(r.Seconds.Train), took(r.Seconds.Eval),
+		took(r.Seconds.Total))
+	add("speed", "%s per round (median, training only), %s devices/s, %s samples/s", took(r.RoundMSMedian/1000),
+		short(r.DevicesPerS), short(r.SamplesPerS))
 	add("bytes", "%s up, %s down per device and round", size(r.Bytes.Up), size(r.Bytes.Down))
 	if r.PeakRSSBytes > 0 {
 		add("memory", "%s at the peak", size(float64(r.PeakRSSBytes)))
@@ -310,7 +325,8 @@ func facts(r *Result) []fact {
 		add("lost", "%s vanished, %s came too late", plural(r.Dropped, "device"), count(r.Late))
 	}
 	if r.Privacy != nil {
-		add("privacy", "epsilon %s at delta %g, against %s: see above", Epsilon(r.Privacy.Epsilon), r.Privacy.Delta, r.Privacy.Against)
+		add("privacy", "epsilon %s at delta %g, against %s: see above", Epsilon(r.Privacy.Epsilon), r.Privacy.Delta,
+			r.Privacy.Against)
 	} else {
 		add("privacy", "no noise was added, so there is no epsilon")
 	}

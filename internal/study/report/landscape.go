@@ -81,7 +81,8 @@ func (r *relief) contour() template.HTML {
 			for i < fine && r.level(r.at((float64(i)+0.5)/fine, v)) == l {
 				i++
 			}
-			c.rect(fmt.Sprintf("cell l%d", l), left+size*float64(from)/fine, top+size*(1-float64(j+1)/fine), size*float64(i-from)/fine+0.6, size/fine+0.6, "")
+			c.rect(fmt.Sprintf("cell l%d", l), left+size*float64(from)/fine, top+size*(1-float64(j+1)/fine),
+				size*float64(i-from)/fine+0.6, size/fine+0.6, "")
 		}
 	}
 	for k := 1; k < levels; k++ {
@@ -223,14 +224,22 @@ func landscapeFigures(l *Landscape) []figure {
 		if math.IsNaN(r.lo+r.hi) || math.IsInf(r.lo+r.hi, 0) || r.hi < r.lo {
 			continue
 		}
-		note := "Each row of the weights is moved by up to its own length (Li et al. 2018), so two models may be compared. A narrow pit is bad; a wide basin with the model in it is what one hopes for."
+		note := "Each row of the weights is moved by up to its own length (Li et al. 2018), so two models may be " +
+			"compared. A narrow pit is bad; a wide basin with the model in it is what one hopes for."
 		if g.Mode == "authors" {
-			note = fmt.Sprintf("As the authors of FedRecGEL drew it: a step of at most %s over all %s shared numbers. The loss moves by %s in all, so this picture says little about any model.",
+			note = fmt.Sprintf("As the authors of FedRecGEL drew it: a step of at most %s over all %s shared "+
+				"numbers. The loss moves by %s in all, so this picture says little about any model.",
 				digits(r.Axis[len(r.Axis)-1]), count(l.Shared), digits(r.hi-r.lo))
 		}
 		out = append(out,
-			figure{"landscape-" + g.Mode + "-contour", strings.ToUpper(r.name()[:1]) + r.name()[1:] + ", from above", note, r.contour(), r.table()},
-			figure{"landscape-" + g.Mode + "-surface", strings.ToUpper(r.name()[:1]) + r.name()[1:] + ", in relief", "The same numbers, seen from a corner.", r.surface(), r.table()})
+			figure{
+				"landscape-" + g.Mode + "-contour", strings.ToUpper(r.name()[:1]) + r.name()[1:] + ", from above",
+				note, r.contour(), r.table(),
+			},
+			figure{
+				"landscape-" + g.Mode + "-surface", strings.ToUpper(r.name()[:1]) + r.name()[1:] + ", in relief",
+				"The same numbers, seen from a corner.", r.surface(), r.table(),
+			})
 	}
 	return out
 }
@@ -240,13 +249,18 @@ func sharpness(l *Landscape) *Table {
 	t := &Table{Header: []string{"sharpness: how much the loss rises", "at most", "on average"}, Align: "lr"}
 	for _, g := range slices.Backward(l.Grids) {
 		r := reliefOf(g)
-		t.Rows = append(t.Rows, []any{fmt.Sprintf("over the square, %s, radius %s", r.name(), digits(g.Axis[len(g.Axis)-1])), digits(g.Most), digits(g.Mean)})
+		t.Rows = append(t.Rows, []any{fmt.Sprintf("over the square, %s, radius %s", r.name(),
+			digits(g.Axis[len(g.Axis)-1])), digits(g.Most), digits(g.Mean)})
 	}
 	for _, a := range l.Ascent {
-		t.Rows = append(t.Rows, []any{"by a step of length " + digits(a.Rho) + " up the gradient (as SAM takes)", digits(a.Rise), ""})
+		t.Rows = append(t.Rows, []any{
+			"by a step of length " + digits(a.Rho) + " up the gradient (as SAM takes)",
+			digits(a.Rise), "",
+		})
 	}
 	t.Rule = len(t.Rows)
-	t.Notes = []string{fmt.Sprintf("Loss %s of the model as it is: %s, over %s of %s. All that is shared has length %s. Regularisers are not part of it.",
+	t.Notes = []string{fmt.Sprintf("Loss %s of the model as it is: %s, over %s of %s. All that is shared has length "+
+		"%s. Regularisers are not part of it.",
 		l.Loss, digits(l.Centre), plural(l.Samples, "sample"), plural(l.Devices, "device"), digits(l.Norm))}
 	return t
 }

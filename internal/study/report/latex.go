@@ -27,13 +27,15 @@ func (t *Table) LaTeX(w io.Writer) error {
 			b.WriteString("\\midrule\n")
 		}
 	}
-	b.WriteString("\\bottomrule\n\\end{tabular}\n\\caption{" + escapeTeX(clean(strings.Join(append([]string{t.Title}, t.Notes...), ". "))) + "}\n\\end{table}\n")
+	b.WriteString("\\bottomrule\n\\end{tabular}\n\\caption{" +
+		escapeTeX(clean(strings.Join(append([]string{t.Title}, t.Notes...), ". "))) + "}\n\\end{table}\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 var texEscapes = strings.NewReplacer(
-	`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "%", `\%`, "&", `\&`, "#", `\#`, "$", `\$`, "_", `\_`, "~", `\textasciitilde{}`, "^", `\textasciicircum{}`,
+	`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "%", `\%`, "&", `\&`, "#", `\#`, "$", `\$`, "_", `\_`, "~",
+	`\textasciitilde{}`, "^", `\textasciicircum{}`,
 	"<", `$<$`, ">", `$>$`, "±", `$\pm$`, "×", `$\times$`, "…", `\ldots{}`,
 )
 

@@ -30,7 +30,8 @@ func LeadersPicture(w io.Writer, b *Leaderboard, protocol string) error {
 	}
 	bottom := top + line*float64(len(names))
 	c := &canvas{w: left + (wide+gap)*float64(len(tables)+1), h: bottom + 58}
-	fmt.Fprintf(&c.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s`,
+	fmt.Fprintf(&c.b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s`,
 		num(c.w), num(c.h), num(c.w), num(c.h), esc("Full NDCG@10 of every method"), leaderStyle)
 	c.rect("paper", 0, 0, c.w, c.h, "")
 	c.text("head", 12, 20, "Full NDCG@10 under "+protocol+": the held-out item among the whole catalogue")
@@ -120,10 +121,12 @@ func (c *canvas) panel(s *Standings, names []string, x0, wide, top, line float64
 		}
 		c.rect("bar "+class, x0, y-6, px(v)-x0, 12, "")
 		c.line("line", px(max(v-e.SD[3], 0)), y, px(v+e.SD[3]), y)
-		c.dot("dot "+class, px(v), y, 4.5, fmt.Sprintf("%s on %s: %s, %s", name, s.Dataset, frac(v), plural(len(e.Seeds), "seed")))
+		c.dot("dot "+class, px(v), y, 4.5, fmt.Sprintf("%s on %s: %s, %s", name, s.Dataset, frac(v),
+			plural(len(e.Seeds), "seed")))
 		right := v + e.SD[3]
 		if n := e.New; n.served() {
-			c.dot("ring", px(n.Mean[3]), y, 5.5, fmt.Sprintf("%s on new users of %s: %s", name, s.Dataset, frac(n.Mean[3])))
+			c.dot("ring", px(n.Mean[3]), y, 5.5, fmt.Sprintf("%s on new users of %s: %s", name, s.Dataset,
+				frac(n.Mean[3])))
 			right = max(right, n.Mean[3])
 		}
 		text := frac(v)
@@ -180,8 +183,9 @@ func (s *Standings) figure() figure {
 	c.panel(s, names, left, chartW-left, top, line)
 	return figure{
 		Name: clip(file("leaders-"+s.Dataset+"-"+s.Protocol), 60), Title: "Full NDCG@10, the best first",
-		Note: "Grey is in one place, or a reference; a ring is the same method on users that took no part in training; a line is the deviation over seeds. A short bar is a method that popularity alone may beat: look at the references.",
-		SVG:  c.html(), Data: s.table(),
+		Note: "Grey is in one place, or a reference; a ring is the same method on users that took no part in " +
+			"training; a line is the deviation over seeds. A short bar is a method that popularity alone may beat: look at the references.",
+		SVG: c.html(), Data: s.table(),
 	}
 }
 
@@ -200,7 +204,10 @@ func (b *Leaderboard) figures() []figure {
 }
 
 // shortNames are the columns of a table of standings, as a page has room for them.
-var shortNames = []string{"method", "sampled HR", "sampled NDCG", "full HR", "full NDCG", "few rows", "new users: HR", "new users: NDCG", "up", "down", "training", "seeds"}
+var shortNames = []string{
+	"method", "sampled HR", "sampled NDCG", "full HR", "full NDCG", "few rows", "new users: HR",
+	"new users: NDCG", "up", "down", "training", "seeds",
+}
 
 // dense is the table for a page.
 func (s *Standings) dense(t *Table) tableView {
@@ -227,7 +234,10 @@ func (p *page) leaders(b *Leaderboard) {
 			t.Notes[i] = clip(clean(n), 2000)
 		}
 		if g.Table = s.dense(t); len(s.Entries) > 0 {
-			g.Parts = []part{{ID: clip(file("leaders-"+s.Dataset+"-"+s.Protocol), 60), Title: "At a glance", Figures: []figure{s.figure()}}}
+			g.Parts = []part{{
+				ID: clip(file("leaders-"+s.Dataset+"-"+s.Protocol), 60), Title: "At a glance",
+				Figures: []figure{s.figure()},
+			}}
 		}
 		p.Groups = append(p.Groups, g)
 	}
@@ -237,5 +247,8 @@ func (p *page) leaders(b *Leaderboard) {
 	}
 	settings := view(b.settings())
 	settings.Words = true
-	p.Groups = append(p.Groups, groupView{Title: "Settings", Table: settings}, groupView{Title: "How to read this", Table: view(read)})
+	p.Groups = append(p.Groups, groupView{Title: "Settings", Table: settings}, groupView{
+		Title: "How to read this",
+		Table: view(read),
+	})
 }

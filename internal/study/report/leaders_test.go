@@ -16,20 +16,31 @@ import (
 func madeBoard() *Leaderboard {
 	row := func(method string, full float64, reference, central bool, seeds ...uint64) *Standing {
 		e := &Standing{
-			Method: method, Reference: reference, Central: central, Seeds: seeds, Mean: [4]float64{full * 4, full * 3, full * 2, full}, SD: [4]float64{.01, .01, .004, .003},
-			Few: [4]float64{.5, .4, .2, full}, Up: full * 1e8, Down: 2e7, Seconds: 3.5, Rounds: 15, From: "default", Commits: []string{"c0ffee"},
+			Method: method, Reference: reference, Central: central, Seeds: seeds, Mean: [4]float64{
+				full * 4, full * 3,
+				full * 2, full,
+			}, SD: [4]float64{.01, .01, .004, .003},
+			Few: [4]float64{.5, .4, .2, full}, Up: full * 1e8, Down: 2e7, Seconds: 3.5, Rounds: 15, From: "default",
+			Commits: []string{"c0ffee"},
 		}
 		return e
 	}
 	best, other := row("tacit", .11, false, false, 1, 2), row("fedmf", .067, false, false, 1, 2)
-	best.Best, best.P, other.P = [4]bool{true, true, true, true}, [4]float64{1, 1, 1, 1}, [4]float64{0.2, 1e-9, 1e-9, 1e-9}
+	best.Best, best.P, other.P = [4]bool{true, true, true, true}, [4]float64{1, 1, 1, 1},
+		[4]float64{0.2, 1e-9, 1e-9, 1e-9}
 	best.New = &Newcomers{Share: 0.1, Seeds: 2, Mean: [4]float64{.66, .4, .2, .1}, How: "folded in"}
 	mf := row("mf", .07, false, true, 1)
 	mf.New = &Newcomers{Share: 0.1, How: "not served: it has rows of users"}
 	entries := []*Standing{best, mf, other, row("ease", .075, true, true, 1)}
 	return &Leaderboard{Seeds: 2, About: "Made by hand.", Tables: []*Standings{
-		{Dataset: "ml-100k", Protocol: "deployed", Users: 943, Items: 1682, Rows: 100000, Entries: entries, Missing: []string{"seeds of fedrap 1+2: not run"}},
-		{Dataset: "frappe", Protocol: "deployed", Read: "dedup=first", Users: 778, Items: 4082, Rows: 18700, Entries: entries[:2]},
+		{
+			Dataset: "ml-100k", Protocol: "deployed", Users: 943, Items: 1682, Rows: 100000, Entries: entries,
+			Missing: []string{"seeds of fedrap 1+2: not run"},
+		},
+		{
+			Dataset: "frappe", Protocol: "deployed", Read: "dedup=first", Users: 778, Items: 4082, Rows: 18700,
+			Entries: entries[:2],
+		},
 		{Dataset: "frappe", Protocol: "temporal", Reason: "it has no times"},
 	}}
 }
@@ -40,8 +51,10 @@ func TestTheLeaderboardSaysWhatLeadsWhatTiesAndWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"](img/board.svg)", "## ml-100k, protocol deployed", "| tacit | .4400 ± .0100 \\* |", "| mf (one place) |", "| fedmf | .2680 ± .0100 \\~ | .2010 ± .0100 |", "EASE (reference)",
-		"Missing: seeds of fedrap 1+2: not run.", "read with dedup=first", "Not run: it has no times.", "11.0 MB", "folded in (tacit); not served: it has rows of users (mf)", "| c0ffee |", "Nothing is missing.",
+		"](img/board.svg)", "## ml-100k, protocol deployed", "| tacit | .4400 ± .0100 \\* |", "| mf (one place) |",
+		"| fedmf | .2680 ± .0100 \\~ | .2010 ± .0100 |", "EASE (reference)",
+		"Missing: seeds of fedrap 1+2: not run.", "read with dedup=first", "Not run: it has no times.", "11.0 MB",
+		"folded in (tacit); not served: it has rows of users (mf)", "| c0ffee |", "Nothing is missing.",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, b.String())
@@ -59,7 +72,10 @@ func TestTheLeaderboardsPictureHasEveryRowAndSaysWhatWasNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	wellFormed(t, b.String())
-	for _, want := range []string{"ml-100k", "frappe", "tacit", "mf (one place)", "EASE (reference)", ".1100", "not run", "11.0 MB"} {
+	for _, want := range []string{
+		"ml-100k", "frappe", "tacit", "mf (one place)", "EASE (reference)", ".1100",
+		"not run", "11.0 MB",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the picture lacks %q", want)
 		}
@@ -86,7 +102,10 @@ func TestAFolderOfCellsHasAPage(t *testing.T) {
 	if err := HTML(&b, []*Run{r}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<title>Leaderboard", "ml-100k, protocol deployed", "Full NDCG@10, the best first", "Not run: it has no times."} {
+	for _, want := range []string{
+		"<title>Leaderboard", "ml-100k, protocol deployed", "Full NDCG@10, the best first",
+		"Not run: it has no times.",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -113,7 +132,8 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 	b := chromium(t)
 	board := madeBoard()
 	e := *board.Tables[0].Entries[0]
-	e.Method, e.Epsilon, e.Seeds, e.Up, e.Down, e.Seconds = "tacit-private", 4.58, []uint64{1, 2, 3, 4, 5}, 11.5e6, 43.1e6, 182
+	e.Method, e.Epsilon, e.Seeds, e.Up, e.Down, e.Seconds = "tacit-private", 4.58, []uint64{1, 2, 3, 4, 5}, 11.5e6,
+		43.1e6, 182
 	e.New = &Newcomers{Share: 0.1, Seeds: 5, Mean: e.Mean, SD: e.SD, How: "folded in"}
 	board.Tables[0].Entries = append([]*Standing{&e}, board.Tables[0].Entries...)
 	path := filepath.Join(t.TempDir(), "board.html")
@@ -121,7 +141,10 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	const lines = `[...document.querySelectorAll(".dense tbody th")].map(h => Math.round((h.clientHeight - 10) / 19.5))`
-	for _, l := range []look{{"desk", 1300, 900, false, "screen", "light"}, {"phone", 390, 844, true, "screen", "light"}} {
+	for _, l := range []look{{"desk", 1300, 900, false, "screen", "light"}, {
+		"phone", 390, 844, true, "screen",
+		"light",
+	}} {
 		if bad := b.open(path, l); len(bad) > 0 {
 			t.Errorf("%s: %v", l.name, bad)
 		}
@@ -139,7 +162,8 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 	}
 	b.open(path, looks[0])
 	var hidden int
-	if b.eval(`(() => { const d = document.querySelector(".words"); return d.scrollWidth - d.clientWidth; })()`, &hidden); hidden > 0 {
+	if b.eval(`(() => { const d = document.querySelector(".words"); return d.scrollWidth - d.clientWidth; })()`,
+		&hidden); hidden > 0 {
 		t.Errorf("%d px of the settings are out of sight", hidden)
 	}
 	var titles []string

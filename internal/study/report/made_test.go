@@ -37,21 +37,37 @@ func made(method, protocol string, seed uint64, rounds, users int) *Run {
 	}
 	preset := method + "/ml-100k"
 	r := &Result{
-		Method: method, Dataset: "ml-100k", DataHash: "sha256:06416e597f82b7342361e41163890c81", Protocol: protocol, Leaks: leaks,
-		Seed: seed, Rounds: rounds, SelectedRound: rounds * 53 / 100, Users: users, Items: 1682, Interactions: 100000,
-		Params:  map[string]any{"dim": 32.0, "lr": 0.1, "item-lr": "auto", "infer": "tuned"},
-		Options: map[string]any{"rounds": float64(rounds), "batch": 256.0, "negatives": 4.0, "cohort": "all", "server": "sgd:1"},
-		Valid:   *summary(hr+0.01, ndcg+0.01, full, fullNDCG), Test: *summary(hr, ndcg, full, fullNDCG),
+		Method: method, Dataset: "ml-100k", DataHash: "sha256:06416e597f82b7342361e41163890c81", Protocol: protocol,
+		Leaks: leaks,
+		Seed:  seed, Rounds: rounds, SelectedRound: rounds * 53 / 100, Users: users, Items: 1682, Interactions: 100000,
+		Params: map[string]any{"dim": 32.0, "lr": 0.1, "item-lr": "auto", "infer": "tuned"},
+		Options: map[string]any{
+			"rounds": float64(rounds), "batch": 256.0, "negatives": 4.0, "cohort": "all",
+			"server": "sgd:1",
+		},
+		Valid: *summary(hr+0.01, ndcg+0.01, full, fullNDCG), Test: *summary(hr, ndcg, full, fullNDCG),
 		References: map[string]*Reference{
-			"popularity": {Test: summary(0.4051+wobble, 0.2210+wobble, full*0.6, fullNDCG*0.6), About: "the number of train rows of an item"},
-			"ease":       {Test: summary(0.6723, 0.4118, full*1.6, fullNDCG*1.6), About: "closed form, with everyone's rows in one place"},
-			"local":      {Test: summary(0.5100+wobble, 0.2884+wobble, full*0.5, fullNDCG*0.5), About: "no coordinator"},
-			"memoriser":  {Test: summary(0.9989, 0.9120, nan, nan), About: "counts how often an item was drawn as a negative"},
+			"popularity": {
+				Test:  summary(0.4051+wobble, 0.2210+wobble, full*0.6, fullNDCG*0.6),
+				About: "the number of train rows of an item",
+			},
+			"ease": {
+				Test:  summary(0.6723, 0.4118, full*1.6, fullNDCG*1.6),
+				About: "closed form, with everyone's rows in one place",
+			},
+			"local": {
+				Test:  summary(0.5100+wobble, 0.2884+wobble, full*0.5, fullNDCG*0.5),
+				About: "no coordinator",
+			},
+			"memoriser": {Test: summary(0.9989, 0.9120, nan, nan), About: "counts how often an item was drawn as a " +
+				"negative"},
 		},
 		LeakMeasured: &LeakMeasured{Memoriser: 0.9989, Popularity: 0.4051}, Preset: &preset,
 		Published: &Published{HR10: 0.7162, NDCG10: 0.4344, Source: "Zhang et al., IJCAI 2023, Table 2"},
-		Seconds:   Seconds{Train: 0.41, Eval: 0.78, Total: 1.31}, RoundMSMedian: 4.04, DevicesPerS: 233_400, SamplesPerS: 122_000_000,
-		PeakRSSBytes: 96_400_000, Bytes: Bytes{Up: 105_600, Down: 215_296}, Version: "v0.1.0", Commit: "0123456789abcdef",
+		Seconds:   Seconds{Train: 0.41, Eval: 0.78, Total: 1.31}, RoundMSMedian: 4.04, DevicesPerS: 233_400,
+		SamplesPerS:  122_000_000,
+		PeakRSSBytes: 96_400_000, Bytes: Bytes{Up: 105_600, Down: 215_296}, Version: "v0.1.0",
+		Commit: "0123456789abcdef",
 	}
 	if !leaks {
 		r.References["memoriser"].Test = summary(0.1034, 0.0461, nan, nan)
@@ -70,7 +86,8 @@ func madePoints(r *Result, rng *rand.Rand) []Point {
 		hr, ndcg := at(r.Test.Sampled, "hr@10"), at(r.Test.Sampled, "ndcg@10")
 		loss := 0.28 + 0.42*(1-x)
 		out = append(out, Point{
-			Round: t, Valid: summary(y(hr+0.012, 0.1), y(ndcg+0.012, 0.045), nan, nan), Test: summary(y(hr, 0.1), y(ndcg, 0.045), nan, nan),
+			Round: t, Valid: summary(y(hr+0.012, 0.1), y(ndcg+0.012, 0.045), nan, nan),
+			Test: summary(y(hr, 0.1), y(ndcg, 0.045), nan, nan),
 			Loss: &loss, TrainMS: 4, EvalMS: 8, BytesUp: 99_000_000,
 		})
 	}

@@ -51,9 +51,11 @@ func marks(g *group, t *Table) {
 			t.Rows[i] = append(t.Rows[i], cell)
 		}
 	}
-	t.Notes = append(t.Notes, "Against the first row: points, with * where a paired Wilcoxon test over the same users gives p < 0.05 after Holm's correction for all rows, ** below 0.01, *** below 0.001. No mark: no difference shown; mixed: mean and ranks disagree.")
+	t.Notes = append(t.Notes, "Against the first row: points, with * where a paired Wilcoxon test over the same "+
+		"users gives p < 0.05 after Holm's correction for all rows, ** below 0.01, *** below 0.001. No mark: no difference shown; mixed: mean and ranks disagree.")
 	if len(said) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Not tested, for want of the same users and seeds: %s.", clip(fmt.Sprint(said), 200)))
+		t.Notes = append(t.Notes, fmt.Sprintf("Not tested, for want of the same users and seeds: %s.",
+			clip(fmt.Sprint(said), 200)))
 	}
 }
 

@@ -41,18 +41,21 @@ func TestARoundThatWasChosenOnTestIsASecondLineWithALabel(t *testing.T) {
 		}
 	}
 	for name, b := range map[string]string{"Markdown": md.String(), "HTML": page.String()} {
-		if !strings.Contains(b, "its best round on test") || !strings.Contains(b, ".9261") || !strings.Contains(b, "has seen the test items") {
+		if !strings.Contains(b, "its best round on test") || !strings.Contains(b, ".9261") ||
+			!strings.Contains(b, "has seen the test items") {
 			t.Errorf("%s does not tell of the round that was chosen on test", name)
 		}
 	}
 	if strings.Contains(page.String(), "The dashed line chose the round") {
 		t.Error("the page says that validation chose a round")
 	}
-	if !strings.Contains(table.String(), "chosen_on_test.sampled.hr@10") || !strings.Contains(table.String(), "0.9261") {
+	if !strings.Contains(table.String(), "chosen_on_test.sampled.hr@10") || !strings.Contains(table.String(),
+		"0.9261") {
 		t.Error("the CSV has no column of the round that was chosen on test")
 	}
 	r.Result.OnTest.Round = 101
-	if err := r.Result.check(); err == nil || !strings.Contains(err.Error(), "chosen_on_test.round is 101 of 100 rounds") {
+	if err := r.Result.check(); err == nil || !strings.Contains(err.Error(),
+		"chosen_on_test.round is 101 of 100 rounds") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -61,7 +64,14 @@ func TestAPublishedNumberStandsBesideItsOwnProtocolOnly(t *testing.T) {
 	for _, c := range []struct {
 		of, under string
 		beside    bool
-	}{{"", "paper", true}, {"paper", "paper", true}, {"fedrecgel", "fedrecgel", true}, {"", "fedrecgel", false}, {"fedrecgel", "paper", false}, {"paper", "deployed", false}} {
+	}{
+		{"", "paper", true},
+		{"paper", "paper", true},
+		{"fedrecgel", "fedrecgel", true},
+		{"", "fedrecgel", false},
+		{"fedrecgel", "paper", false},
+		{"paper", "deployed", false},
+	} {
 		r := made("pfedrec", c.under, 1, 10, 943)
 		r.Result.Published.Protocol = c.of
 		var b bytes.Buffer

@@ -75,7 +75,8 @@ func TestPageStandsAlone(t *testing.T) {
 		"deployed.html": {made("pfedrec", "deployed", 1, 100, 943)},
 		"variants.html": append(variants(9), made("pfedrec", "deployed", 1, 100, 943)),
 		"many.html": {
-			made("pfedrec", "paper", 1, 100, 943), made("pfedrec", "paper", 2, 100, 943), made("fedrap", "paper", 1, 100, 943),
+			made("pfedrec", "paper", 1, 100, 943), made("pfedrec", "paper", 2, 100, 943),
+			made("fedrap", "paper", 1, 100, 943),
 			made("pfedrec", "deployed", 1, 100, 943),
 		},
 	} {
@@ -89,7 +90,10 @@ func TestPageStandsAlone(t *testing.T) {
 				t.Errorf("%s holds %q: …%s", name, bad, page[max(0, i-60):min(len(page), i+60)])
 			}
 		}
-		for _, want := range []string{"memoriser", "popularity", "EASE", "local-only", "reported: round 53", "<svg", "protocol deployed"} {
+		for _, want := range []string{
+			"memoriser", "popularity", "EASE", "local-only", "reported: round 53", "<svg",
+			"protocol deployed",
+		} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s lacks %q", name, want)
 			}

@@ -45,7 +45,8 @@ What the papers report, beside what this program measures. This page is generate
 - No table mixes two protocols. Seconds are those of one run, with its evaluation; ms are those of the training of a round. Bytes are of the binary form of an update.
 `
 
-const parityLeak = " Where that is `paper`, as in the authors' code, a held-out item is never drawn as a training negative, while the items it is ranked against are; " +
+const parityLeak = " Where that is `paper`, as in the authors' code, a held-out item is never drawn as a training " +
+	"negative, while the items it is ranked against are; " +
 	"the **memoriser**, which counts draws and has no model, shows what that alone is worth. Such numbers say that we run the same method. They do not say how well it would do on a device: " +
 	"for that, read the tables whose protocol does not leak."
 
@@ -144,8 +145,10 @@ func eachTable(rows []ParityRow, do func(*Table) error) error {
 // ParityCSV writes one line per row.
 func ParityCSV(w io.Writer, rows []ParityRow) error {
 	t := &Table{Header: []string{
-		"dataset", "protocol", "leaks", "table", "method", "variant", "seeds", "hr10", "hr10_sd", "ndcg10", "ndcg10_sd", "full_hr10", "full_ndcg10",
-		"published_hr10", "published_ndcg10", "source", "round_ms", "seconds", "bytes_up", "commit", "hr20", "published_hr20", "versus",
+		"dataset", "protocol", "leaks", "table", "method", "variant", "seeds", "hr10", "hr10_sd", "ndcg10",
+		"ndcg10_sd", "full_hr10", "full_ndcg10",
+		"published_hr10", "published_ndcg10", "source", "round_ms", "seconds", "bytes_up", "commit", "hr20",
+		"published_hr20", "versus",
 	}}
 	for _, r := range rows {
 		pub := Published{HR10: math.NaN(), NDCG10: math.NaN()}
@@ -179,10 +182,14 @@ func (r ParityRow) MarshalJSON() ([]byte, error) {
 		return x
 	}
 	return json.Marshal(map[string]any{
-		"dataset": r.Dataset, "protocol": r.Protocol, "leaks": r.Leaks, "table": r.Table, "method": r.Method, "variant": r.Variant, "seeds": r.Seeds, "rounds": r.Rounds,
-		"hr@10": null(r.HR), "hr@10_sd": null(r.HRSD), "ndcg@10": null(r.NDCG), "ndcg@10_sd": null(r.NDCGSD), "hr@20": null(r.HR20),
-		"full": map[string]any{"hr@10": null(r.FullHR), "ndcg@10": null(r.FullNDCG)}, "published": r.Published, "verdict": r.verdict(),
-		"round_ms": r.RoundMS, "seconds": r.Seconds, "bytes_up_per_device": r.Up, "central": r.Central, "commit": r.Commit, "references": r.References, "against_base": r.Against,
+		"dataset": r.Dataset, "protocol": r.Protocol, "leaks": r.Leaks, "table": r.Table, "method": r.Method,
+		"variant": r.Variant, "seeds": r.Seeds, "rounds": r.Rounds,
+		"hr@10": null(r.HR), "hr@10_sd": null(r.HRSD), "ndcg@10": null(r.NDCG), "ndcg@10_sd": null(r.NDCGSD),
+		"hr@20": null(r.HR20),
+		"full":  map[string]any{"hr@10": null(r.FullHR), "ndcg@10": null(r.FullNDCG)}, "published": r.Published,
+		"verdict":  r.verdict(),
+		"round_ms": r.RoundMS, "seconds": r.Seconds, "bytes_up_per_device": r.Up, "central": r.Central,
+		"commit": r.Commit, "references": r.References, "against_base": r.Against,
 	})
 }
 
@@ -242,12 +249,16 @@ func glance(rows []ParityRow, datasets []string, protocol string) *Table {
 func parityTable(rows []ParityRow, references bool) *Table {
 	protocol := rows[0].Protocol
 	t := &Table{Align: "lr"}
-	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), pubTitle, "difference in points", longTitle, "verdict", "ms per round", "seconds", "sent per device and round", "commit")
+	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), pubTitle, "difference in points",
+		longTitle, "verdict", "ms per round", "seconds", "sent per device and round", "commit")
 	var labelled []*row
 	var said sayings
 	var tested []map[string]*Versus
 	for i, r := range rows {
-		labelled = append(labelled, &row{label: r.label(), runs: []*Run{{Result: &Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}}})
+		labelled = append(labelled, &row{
+			label: r.label(),
+			runs:  []*Run{{Result: &Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}},
+		})
 		vs := versusOf(r.References)
 		tested = append(tested, vs)
 		t.Rows = append(t.Rows, r.line(vs))
@@ -270,7 +281,8 @@ func parityTable(rows []ParityRow, references bool) *Table {
 		t.Rows = append(t.Rows, []any{ref.name, "", x[0], x[1], x[2], x[3], "", "", "", "", "", "", "", ""})
 		t.Notes = append(t.Notes, ref.notes()...)
 	}
-	if long := slices.Index(t.Header, longTitle); !slices.ContainsFunc(t.Rows, func(r []any) bool { return r[long] != "" }) {
+	if long := slices.Index(t.Header, longTitle); !slices.ContainsFunc(t.Rows,
+		func(r []any) bool { return r[long] != "" }) {
 		t.drop(long, 1)
 	}
 	if !isPaper(protocol) {
@@ -292,7 +304,8 @@ func parityRefs(rows []ParityRow, labelled []*row) []refRow {
 		var of []*row
 		for i, r := range labelled {
 			if !slices.ContainsFunc(rows, func(q ParityRow) bool {
-				return q.Seeds > rows[i].Seeds && len(q.References) > 0 && (key != "memoriser" || q.Rounds == rows[i].Rounds)
+				return q.Seeds > rows[i].Seeds && len(q.References) > 0 &&
+					(key != "memoriser" || q.Rounds == rows[i].Rounds)
 			}) {
 				of = append(of, r)
 			}
@@ -323,7 +336,10 @@ func (r ParityRow) line(vs map[string]*Versus) []any {
 			long = frac(r.HR20) + " / " + frac(p.HR20)
 		}
 	}
-	return []any{r.label(), r.Seeds, s[0], s[1], s[2], s[3], pub, diff, long, r.judged(vs), digits(r.RoundMS), digits(r.Seconds), sent(r), head(r.Commit)}
+	return []any{
+		r.label(), r.Seeds, s[0], s[1], s[2], s[3], pub, diff, long, r.judged(vs), digits(r.RoundMS),
+		digits(r.Seconds), sent(r), head(r.Commit),
+	}
 }
 
 func (r ParityRow) scores() spreads {

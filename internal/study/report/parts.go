@@ -38,8 +38,12 @@ func runParts(g *group, r *row, alone bool) []part {
 		}
 		out = append(out, part{
 			ID: "references", Title: "Beside the references",
-			Intro:   "What simpler scorers reach on the same users and items. A method below popularity or local-only training has learnt nothing worth federating. The memoriser has no model and counts how often an item was drawn as a negative: where the protocol leaks it shows what the leak alone is worth, elsewhere it stands at chance.",
-			Figures: []figure{{"references", "The method and the references", "HR@10 and NDCG@10 on the test items.", refBars(bars), t}},
+			Intro: "What simpler scorers reach on the same users and items. A method below popularity or " +
+				"local-only training has learnt nothing worth federating. The memoriser has no model and counts how often an item was drawn as a negative: where the protocol leaks it shows what the leak alone is worth, elsewhere it stands at chance.",
+			Figures: []figure{{
+				"references", "The method and the references", "HR@10 and NDCG@10 on the test items.",
+				refBars(bars), t,
+			}},
 		})
 	}
 	out = append(out, usersPart(run.Users))
@@ -48,7 +52,8 @@ func runParts(g *group, r *row, alone bool) []part {
 	}
 	out = append(out, part{
 		ID: "collapse", Title: "Dimensional collapse",
-		Intro:   "Over how many directions the shared item rows are spread, as rounds go by. Compare methods only at the same number of rounds and the same server rule.",
+		Intro: "Over how many directions the shared item rows are spread, as rounds go by. Compare methods only " +
+			"at the same number of rounds and the same server rule.",
 		Figures: collapseFigures(run.Points),
 	})
 	if f := run.Figures; f != nil {
@@ -69,7 +74,8 @@ const none = "Not drawn: "
 func convergence(run *Run) part {
 	p := part{
 		ID: "convergence", Title: "Convergence",
-		Intro: "How the metrics grew. A test curve that falls while training loss goes on falling is overfitting; a curve that still rises at its end wants more rounds.",
+		Intro: "How the metrics grew. A test curve that falls while training loss goes on falling is overfitting; a " +
+			"curve that still rises at its end wants more rounds.",
 	}
 	add := func(f figure) {
 		if f.SVG != "" {
@@ -80,7 +86,10 @@ func convergence(run *Run) part {
 		valid, test := metricSeries(run.Points, validOf, m.key), metricSeries(run.Points, testOf, m.key)
 		valid.label, valid.class = "validation", "c1 dash"
 		test.label, test.class = "test", "c0"
-		l := lineChart{about: m.name + " over rounds", unit: m.name + ", sampled (fraction)", lines: []series{valid, test}, mark: float64(run.Result.SelectedRound), format: frac}
+		l := lineChart{
+			about: m.name + " over rounds", unit: m.name + ", sampled (fraction)",
+			lines: []series{valid, test}, mark: float64(run.Result.SelectedRound), format: frac,
+		}
 		note := "The dashed line chose the round; the solid one had no say."
 		if run.Result.Settled {
 			note = "Neither chose the round: the last is reported, in which the method is complete."
@@ -94,7 +103,10 @@ func convergence(run *Run) part {
 		case run.Result.OnTest != nil:
 			note = "There is no validation set: the last round is reported, whatever came before."
 		}
-		add(figure{"convergence-" + strings.TrimSuffix(m.key, "@10"), m.name + " over rounds", note, l.draw(), l.table(m.key)})
+		add(figure{
+			"convergence-" + strings.TrimSuffix(m.key, "@10"), m.name + " over rounds", note, l.draw(),
+			l.table(m.key),
+		})
 	}
 	loss := series{class: "c2"}
 	for _, p := range run.Points {
@@ -105,12 +117,17 @@ func convergence(run *Run) part {
 	if n := len(loss.ys); n > 0 {
 		loss.label = digits(loss.ys[n-1])
 	}
-	l := lineChart{about: "Training loss over rounds", unit: "mean training loss per sample", lines: []series{loss}, mark: float64(run.Result.SelectedRound), format: digits}
-	add(figure{"convergence-loss", "Training loss", "What devices minimise, as eight of them tell it; not what is reported.", l.draw(), l.table("train_loss")})
+	l := lineChart{
+		about: "Training loss over rounds", unit: "mean training loss per sample", lines: []series{loss},
+		mark: float64(run.Result.SelectedRound), format: digits,
+	}
+	add(figure{"convergence-loss", "Training loss", "What devices minimise, as eight of them tell it; not what is " +
+		"reported.", l.draw(), l.table("train_loss")})
 	if s := uploaded(run.Points); len(s.xs) > 1 {
 		s.class, s.label, s.quiet = "c0", "test", true
 		b := bytesPlot([]series{s})
-		add(figure{"accuracy-bytes", "Accuracy against bytes", "What the devices had sent together when the test metric stood there." + most95(run.Points), b.draw(), b.table("uploaded", "test_hr@10")})
+		add(figure{"accuracy-bytes", "Accuracy against bytes", "What the devices had sent together when the test " +
+			"metric stood there." + most95(run.Points), b.draw(), b.table("uploaded", "test_hr@10")})
 	}
 	return p
 }
@@ -118,13 +135,20 @@ func convergence(run *Run) part {
 func usersPart(users []User) part {
 	p := part{
 		ID: "users", Title: "Who is served",
-		Intro: "A mean over users hides who pays for it. The worst-served tenth is shown by activity, which a service can see, and by rank, which only the test knows.",
+		Intro: "A mean over users hides who pays for it. The worst-served tenth is shown by activity, which a " +
+			"service can see, and by rank, which only the test knows.",
 	}
 	svg, data := rankTenths(users)
 	for _, f := range []figure{
-		{"rank-curve", "Where the test item stands", "Each point is HR@k; the dashed line is a random order, and a model must stay well above it.", rankCurve(users), rankTable(users)},
-		{"activity", "By activity", "Users in fifths by train rows; those with equal counts stay together. Bars of one height would be fair; each step between them is somebody's loss.", activityBars(users), fifthTable(users)},
-		{"rank-tenths", "By rank", "Users in tenths from best to worst served. A last bar near the bottom of the candidates says that a tenth of the users gets nothing.", svg, data},
+		{"rank-curve", "Where the test item stands", "Each point is HR@k; the dashed line is a random order, and a " +
+			"model must stay well above it.", rankCurve(users), rankTable(users)},
+		{
+			"activity", "By activity", "Users in fifths by train rows; those with equal counts stay together. Bars of " +
+				"one height would be fair; each step between them is somebody's loss.", activityBars(users),
+			fifthTable(users),
+		},
+		{"rank-tenths", "By rank", "Users in tenths from best to worst served. A last bar near the bottom of the " +
+			"candidates says that a tenth of the users gets nothing.", svg, data},
 	} {
 		if f.SVG != "" {
 			p.Figures = append(p.Figures, f)
@@ -139,7 +163,8 @@ func usersPart(users []User) part {
 func popularityPart(f *Figures) part {
 	p := part{
 		ID: "popularity", Title: "Popularity and coverage",
-		Intro: "Whether the lists show more than what everyone knows. Lists that hold only the first tenth of the catalogue could have been made without a model.",
+		Intro: "Whether the lists show more than what everyone knows. Lists that hold only the first tenth of the " +
+			"catalogue could have been made without a model.",
 	}
 	if f.Popularity == nil {
 		return p.without(f, "popularity")
@@ -147,7 +172,8 @@ func popularityPart(f *Figures) part {
 	bars, data := popularityBars(f.Popularity)
 	most, list := topBars(f.Popularity)
 	for _, x := range []figure{
-		{"popularity", "Recommended, and in the data", "Blue far above grey on the left is popularity bias; nothing on the right means that the tail is never shown.", bars, data},
+		{"popularity", "Recommended, and in the data", "Blue far above grey on the left is popularity bias; nothing " +
+			"on the right means that the tail is never shown.", bars, data},
 		{"most-recommended", "In most lists", "An item that most users see says little about any of them.", most, list},
 	} {
 		if x.SVG != "" {
@@ -171,13 +197,18 @@ func (p part) without(f *Figures, key string) part {
 func inferencePart(f *Figures) part {
 	p := part{
 		ID: "inference", Title: "Whose item rows",
-		Intro: "The same score functions on three tables. If the coordinator's rows serve better than a device's own, tuning hurts; if another device's rows do as well, nothing was personal.",
+		Intro: "The same score functions on three tables. If the coordinator's rows serve better than a device's " +
+			"own, tuning hurts; if another device's rows do as well, nothing was personal.",
 	}
 	if f.Inference == nil {
 		return p.without(f, "inference")
 	}
 	if svg, data := inferenceBars(f.Inference); svg != "" {
-		p.Figures = []figure{{"inference", "Own, coordinator's, another device's", fmt.Sprintf("Test items of %s, after one more visit of each that nobody keeps.", plural(f.Inference.Users, "user")), svg, data}}
+		p.Figures = []figure{{
+			"inference", "Own, coordinator's, another device's",
+			fmt.Sprintf("Test items of %s, after one more visit of each that nobody keeps.",
+				plural(f.Inference.Users, "user")), svg, data,
+		}}
 	}
 	return p
 }
@@ -188,7 +219,8 @@ func itemsPart(f *Figures, alone bool) part {
 		return p.without(f, "items")
 	}
 	m := f.Items
-	p.Intro = fmt.Sprintf("The rows of the %s most popular of %s, %s each, flattened to the plane; one device's view of them (user %s, with a median number of rows). Point at a dot for its title.",
+	p.Intro = fmt.Sprintf("The rows of the %s most popular of %s, %s each, flattened to the plane; one device's "+
+		"view of them (user %s, with a median number of rows). Point at a dot for its title.",
 		count(len(m.Items)), plural(m.Catalogue, "item"), plural(m.Dim, "number"), clip(m.User, 40))
 	p.Figures = mapFigures(m, alone)
 	if !alone {
@@ -202,7 +234,8 @@ func itemsPart(f *Figures, alone bool) part {
 func landscapePart(f *Figures) part {
 	p := part{
 		ID: "landscape", Title: "Loss landscape",
-		Intro: "The training loss of some devices when all that is shared is moved along two random directions, with what is private held fixed.",
+		Intro: "The training loss of some devices when all that is shared is moved along two random directions, " +
+			"with what is private held fixed.",
 	}
 	if f.Landscape == nil {
 		return p.without(f, "landscape")
@@ -230,7 +263,8 @@ func groupParts(g *group) []part {
 	if len(g.rows) == 1 && len(g.rows[0].runs) == 1 {
 		return nil
 	}
-	p := part{ID: "all", Title: "Convergence and traffic", Intro: "A colour for each row of the table, a line for each seed."}
+	p := part{ID: "all", Title: "Convergence and traffic", Intro: "A colour for each row of the table, a line for " +
+		"each seed."}
 	for _, m := range []struct {
 		name, title, key string
 		of               func(Point) *metrics.Summary
@@ -241,19 +275,29 @@ func groupParts(g *group) []part {
 	} {
 		l := lineChart{about: m.title, unit: "fraction, among sampled candidates", format: frac}
 		l.lines = g.lines(func(run *Run) series { return metricSeries(run.Points, m.of, m.key) })
-		p.add(figure{m.name, m.title, "Lines that cross say that the order depends on the rounds.", l.draw(), l.table(m.key)})
+		p.add(figure{
+			m.name, m.title, "Lines that cross say that the order depends on the rounds.", l.draw(),
+			l.table(m.key),
+		})
 	}
 	sends := g.lines(func(run *Run) series { return uploaded(run.Points) })
 	if slices.ContainsFunc(sends, func(s series) bool { return len(s.xs) > 1 }) {
 		b := bytesPlot(sends)
-		p.add(figure{"accuracy-bytes", "Accuracy against bytes", "Who reaches a height further left sends less for it.", b.draw(), b.table("uploaded", "test_hr@10")})
+		p.add(figure{
+			"accuracy-bytes", "Accuracy against bytes",
+			"Who reaches a height further left sends less for it.", b.draw(), b.table("uploaded", "test_hr@10"),
+		})
 	}
 	out := []part{p}
-	curves := part{ID: "settings", Title: "Settings that differ", Intro: "What a setting does, where runs differ in it."}
+	curves := part{
+		ID: "settings", Title: "Settings that differ",
+		Intro: "What a setting does, where runs differ in it.",
+	}
 	for _, v := range variedOf(g) {
 		curves.Figures = append(curves.Figures, v.figures()...)
 	}
-	collapse := part{ID: "collapse", Title: "Dimensional collapse", Intro: "The spread of the trained item rows, run by run. Compare at the same number of rounds and the same server rule."}
+	collapse := part{ID: "collapse", Title: "Dimensional collapse", Intro: "The spread of the trained item rows, " +
+		"run by run. Compare at the same number of rounds and the same server rule."}
 	for _, f := range []figure{spectraOf(g), ranksOf(g)} {
 		collapse.add(f)
 	}
@@ -289,7 +333,10 @@ func (g *group) lines(of func(*Run) series) []series {
 
 // spectraOf draws the last spectrum of each run, as shares of its largest value.
 func spectraOf(g *group) figure {
-	p := plot{about: "Last spectrum of each run", x: "index, largest first", y: "singular value over the largest (log scale)", logY: true}
+	p := plot{
+		about: "Last spectrum of each run", x: "index, largest first",
+		y: "singular value over the largest (log scale)", logY: true,
+	}
 	p.lines = g.lines(func(run *Run) series {
 		s := series{plain: true}
 		for _, at := range slices.Backward(run.Points) {
@@ -302,11 +349,17 @@ func spectraOf(g *group) figure {
 		}
 		return s
 	})
-	return figure{"spectrum", "Spectra at the end", "A cliff is collapse; a flatter tail uses more dimensions.", p.draw(), p.table("index", "singular_value_over_largest")}
+	return figure{
+		"spectrum", "Spectra at the end", "A cliff is collapse; a flatter tail uses more dimensions.",
+		p.draw(), p.table("index", "singular_value_over_largest"),
+	}
 }
 
 func ranksOf(g *group) figure {
-	p := plot{about: "Effective rank over rounds", x: "round", y: "effective rank of the trained rows", fromZero: true, xZero: true}
+	p := plot{
+		about: "Effective rank over rounds", x: "round", y: "effective rank of the trained rows", fromZero: true,
+		xZero: true,
+	}
 	p.lines = g.lines(func(run *Run) series {
 		var s series
 		for _, at := range run.Points {
@@ -316,5 +369,8 @@ func ranksOf(g *group) figure {
 		}
 		return s
 	})
-	return figure{"effective-rank", "Effective rank over rounds", "How many dimensions the rows use.", p.draw(), p.table("round", "effective_rank")}
+	return figure{
+		"effective-rank", "Effective rank over rounds", "How many dimensions the rows use.", p.draw(),
+		p.table("round", "effective_rank"),
+	}
 }

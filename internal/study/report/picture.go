@@ -22,7 +22,8 @@ func Leak(w io.Writer, rows []ParityRow, dataset string) error {
 		return fmt.Errorf("report: no parity rows on %s under both protocols", dataset)
 	}
 	c := &canvas{w: width, h: top + line*float64(len(bars)) + 44}
-	fmt.Fprintf(&c.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s`,
+	fmt.Fprintf(&c.b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s`,
 		num(c.w), num(c.h), num(c.w), num(c.h), esc("HR@10 on "+dataset+" under two protocols"), pictureStyle)
 	c.rect("paper", 0, 0, c.w, c.h, "")
 	c.text("head", 12, 22, "What the published protocol adds: HR@10 on "+dataset)
@@ -52,7 +53,8 @@ func Leak(w io.Writer, rows []ParityRow, dataset string) error {
 			c.text("unit", x(high)+9, y+4, frac(high))
 		}
 	}
-	c.text("unit", 12, c.h-6, "1 held-out item among 99 sampled ones, mean over the seeds of docs/parity.md; grey names are references")
+	c.text("unit", 12, c.h-6, "1 held-out item among 99 sampled ones, mean over the seeds of docs/parity.md; grey "+
+		"names are references")
 	c.b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, c.b.String())
 	return err
@@ -70,14 +72,20 @@ func leakBars(rows []ParityRow, dataset string) []leakBar {
 	var out []leakBar
 	for _, a := range rows {
 		for _, b := range rows {
-			if a.Dataset != dataset || b.Dataset != dataset || a.Variant != "" || b.Variant != "" || a.Method != b.Method || a.Protocol != "paper" || b.Protocol != "deployed" {
+			if a.Dataset != dataset || b.Dataset != dataset || a.Variant != "" || b.Variant != "" ||
+				a.Method != b.Method || a.Protocol != "paper" || b.Protocol != "deployed" {
 				continue
 			}
 			out = append(out, leakBar{a.Method, a.HR, b.HR, false})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b leakBar) int { return cmp.Compare(b.leaky, a.leaky) })
-	for _, ref := range []struct{ key, name string }{{"memoriser", "memoriser, no model"}, {"local", "local-only"}, {"ease", "EASE, centralised"}, {"popularity", "popularity"}} {
+	for _, ref := range []struct{ key, name string }{
+		{"memoriser", "memoriser, no model"},
+		{"local", "local-only"},
+		{"ease", "EASE, centralised"},
+		{"popularity", "popularity"},
+	} {
 		var at [2]float64
 		found := 0
 		for _, r := range rows {

@@ -12,7 +12,10 @@ func leakRows(method, dataset string) []ParityRow {
 	var out []ParityRow
 	for i, protocol := range []string{"paper", "deployed"} {
 		refs := made("pfedrec", protocol, 1, 10, 10).Result.References
-		own := ParityRow{Method: method, Dataset: dataset, Protocol: protocol, Leaks: i == 0, Seeds: 5, HR: 0.7147 - 0.15*float64(i), References: refs}
+		own := ParityRow{
+			Method: method, Dataset: dataset, Protocol: protocol, Leaks: i == 0, Seeds: 5,
+			HR: 0.7147 - 0.15*float64(i), References: refs,
+		}
 		global := own
 		global.Variant, global.HR = "infer=global", 0.6541-0.15*float64(i)
 		out = append(out, own, global)
@@ -27,7 +30,8 @@ func TestLeakDrawsBothProtocols(t *testing.T) {
 	}
 	wellFormed(t, b.String())
 	for _, want := range []string{
-		"paper: held-out", "deployed: what", ".7147", ".5647", "pfedrec", "popularity", "memoriser, no model", ".9989", ".1034", "EASE, centralised", "HR@10 on ml-100k",
+		"paper: held-out", "deployed: what", ".7147", ".5647", "pfedrec", "popularity", "memoriser, no model", ".9989",
+		".1034", "EASE, centralised", "HR@10 on ml-100k",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("picture lacks %q", want)

@@ -163,7 +163,10 @@ func decades(a axis) []float64 {
 		}
 	}
 	if n := len(out); n > 7 {
-		out = slices.DeleteFunc(out, func(v float64) bool { return math.Mod(math.Round(v-out[0]), math.Ceil(float64(n)/6)) != 0 })
+		out = slices.DeleteFunc(out, func(v float64) bool {
+			return math.Mod(math.Round(v-out[0]),
+				math.Ceil(float64(n)/6)) != 0
+		})
 	}
 	return out
 }

@@ -80,7 +80,8 @@ func privacyFacts(r *Result) []fact {
 	}
 	add("noise", "%s", noise)
 	if p.Metrics > 0 {
-		add("metrics", "released %s, each with noise %g times the sensitivity, and counted", plural(p.MetricReleases, "time"), p.Metrics)
+		add("metrics", "released %s, each with noise %g times the sensitivity, and counted",
+			plural(p.MetricReleases, "time"), p.Metrics)
 	}
 	accountant := p.Accountant
 	if p.Conversion != "" {
@@ -94,7 +95,8 @@ func privacyFacts(r *Result) []fact {
 		add("kept back", "%s with too few devices: nothing was released, and all was paid for", plural(p.Kept, "round"))
 	}
 	if p.MostVisits > 0 {
-		add("visits", "a device took part at most %s, %s times on average", plural(p.MostVisits, "time"), digits(p.MeanVisits))
+		add("visits", "a device took part at most %s, %s times on average", plural(p.MostVisits, "time"),
+			digits(p.MeanVisits))
 	}
 	return out
 }
@@ -102,7 +104,10 @@ func privacyFacts(r *Result) []fact {
 // privacyNotes are the same as sentences: what is promised, how, and what came of it,
 // and what is not covered.
 func privacyNotes(r *Result) []string {
-	line := map[string]string{"epsilon": "Privacy: ", "against": "Privacy: ", "budget": "Privacy, spent: ", "kept back": "Privacy, spent: ", "visits": "Privacy, spent: "}
+	line := map[string]string{
+		"epsilon": "Privacy: ", "against": "Privacy: ", "budget": "Privacy, spent: ",
+		"kept back": "Privacy, spent: ", "visits": "Privacy, spent: ",
+	}
 	words := map[string][]string{}
 	for _, f := range privacyFacts(r) {
 		at := cmp.Or(line[f.Name], "Privacy, how: ")
@@ -123,16 +128,19 @@ func privacyNotes(r *Result) []string {
 // privateRound says which round a run with a promise reports.
 func privateRound(r *Result, rounds string) string {
 	if r.Privacy.Metrics > 0 {
-		return fmt.Sprintf("Reported round: %s of %d, the best by the metrics that were released, never by test.", rounds, r.Rounds)
+		return fmt.Sprintf("Reported round: %s of %d, the best by the metrics that were released, never by test.",
+			rounds, r.Rounds)
 	}
-	return fmt.Sprintf("Reported round: %s of %d, the last that was evaluated: to choose one on validation would be a release.", rounds, r.Rounds)
+	return fmt.Sprintf("Reported round: %s of %d, the last that was evaluated: to choose one on validation would be "+
+		"a release.", rounds, r.Rounds)
 }
 
 // privacyPart is what was spent over rounds.
 func privacyPart(run *Run) part {
 	p := part{
 		ID: "spent", Title: "Privacy spent",
-		Intro: "What all releases so far cost together. The line must end at or below the budget; each evaluated round has a point.",
+		Intro: "What all releases so far cost together. The line must end at or below the budget; each evaluated " +
+			"round has a point.",
 	}
 	if run.Result.Privacy == nil {
 		return p
@@ -152,13 +160,27 @@ func privacyPart(run *Run) part {
 	lines := []series{spent}
 	if b := run.Result.Privacy.Budget; b > 0 {
 		last := spent.xs[len(spent.xs)-1]
-		lines = append(lines, series{class: "c1 dash", label: "budget", plain: true, xs: []float64{spent.xs[0], last}, ys: []float64{b, b}})
+		lines = append(lines, series{
+			class: "c1 dash", label: "budget", plain: true, xs: []float64{spent.xs[0], last},
+			ys: []float64{b, b},
+		})
 	}
-	l := plot{about: "Epsilon over rounds", x: "round", y: fmt.Sprintf("epsilon at delta %g", run.Result.Privacy.Delta), lines: lines, fromZero: true, xZero: true, format: digits}
-	p.Figures = append(p.Figures, figure{"epsilon", "Epsilon over rounds", "Early rounds cost most. A line that meets the budget before the last round has ended the run.", l.draw(), l.table("round", "epsilon")})
+	l := plot{about: "Epsilon over rounds", x: "round", y: fmt.Sprintf("epsilon at delta %g",
+		run.Result.Privacy.Delta), lines: lines, fromZero: true, xZero: true, format: digits}
+	p.Figures = append(p.Figures, figure{
+		"epsilon", "Epsilon over rounds",
+		"Early rounds cost most. A line that meets the budget before the last round has ended the run.", l.draw(),
+		l.table("round", "epsilon"),
+	})
 	if run.Result.Privacy.Adaptive && len(bound.xs) > 1 {
-		l := plot{about: "Bound on an update over rounds", x: "round", y: "longest update", lines: []series{bound}, fromZero: true, xZero: true, format: digits}
-		p.Figures = append(p.Figures, figure{"clip", "The bound on an update", "It follows a quantile of the updates' lengths, by a noisy count. One that runs away wants another start or rate.", l.draw(), l.table("round", "clip")})
+		l := plot{
+			about: "Bound on an update over rounds", x: "round", y: "longest update", lines: []series{bound},
+			fromZero: true, xZero: true, format: digits,
+		}
+		p.Figures = append(p.Figures, figure{
+			"clip", "The bound on an update",
+			"It follows a quantile of the updates' lengths, by a noisy count. One that runs away wants another start or rate.", l.draw(), l.table("round", "clip"),
+		})
 	}
 	return p
 }

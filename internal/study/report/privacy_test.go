@@ -11,9 +11,12 @@ import (
 // promised is the privacy of a run that has ended before its last round.
 func promised() *Privacy {
 	return &Privacy{
-		Epsilon: 7.9999479933162565, Delta: 1e-6, Adjacency: "zero-out", Sampler: "poisson", Q: 0.1, Rounds: 41, Noise: 0.81234, Mechanism: "gaussian",
-		Accountant: "rdp", Conversion: "improved", Against: "central", Holds: "all who read models; the coordinator is trusted",
-		Caveats: []string{"settings that were chosen by looking at these users are not covered"}, Budget: 8, Clip: 0.5, Adaptive: true, Broke: 42, Kept: 1, MostVisits: 12, MeanVisits: 4.13,
+		Epsilon: 7.9999479933162565, Delta: 1e-6, Adjacency: "zero-out", Sampler: "poisson", Q: 0.1, Rounds: 41,
+		Noise: 0.81234, Mechanism: "gaussian",
+		Accountant: "rdp", Conversion: "improved", Against: "central",
+		Holds:   "all who read models; the coordinator is trusted",
+		Caveats: []string{"settings that were chosen by looking at these users are not covered"}, Budget: 8, Clip: 0.5,
+		Adaptive: true, Broke: 42, Kept: 1, MostVisits: 12, MeanVisits: 4.13,
 	}
 }
 
@@ -63,9 +66,12 @@ func TestAPageSaysWhatAnEpsilonHoldsFor(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{
-		"fedmf epsilon=8 on ml-100k", "it holds against all who read models; the coordinator is trusted", "zero-out", "q = 0.1, T = 41 rounds", "rdp, conversion improved",
-		"spent before round 42: stopped at round 41 of 41", "1 round with too few devices", "at most 12 times, 4.13 times on average", "Epsilon over rounds", "The bound on an update",
-		"settings that were chosen by looking at these users are not covered", "to choose one on validation would be a release",
+		"fedmf epsilon=8 on ml-100k", "it holds against all who read models; the coordinator is trusted", "zero-out",
+		"q = 0.1, T = 41 rounds", "rdp, conversion improved",
+		"spent before round 42: stopped at round 41 of 41", "1 round with too few devices",
+		"at most 12 times, 4.13 times on average", "Epsilon over rounds", "The bound on an update",
+		"settings that were chosen by looking at these users are not covered",
+		"to choose one on validation would be a release",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

@@ -12,7 +12,10 @@ import (
 // refNames are the references that every report carries, in order, with the letter
 // that marks a method above one.
 var refNames = []struct{ key, name, letter string }{
-	{"popularity", "popularity", "p"}, {"ease", "EASE", "e"}, {"local", "local-only", "l"}, {"memoriser", "memoriser", "m"},
+	{"popularity", "popularity", "p"},
+	{"ease", "EASE", "e"},
+	{"local", "local-only", "l"},
+	{"memoriser", "memoriser", "m"},
 }
 
 // referred are the runs that carry references.
@@ -189,6 +192,7 @@ func nothingToMemorise(g *group, rows []*row) []string {
 	if g.leaks || len(refsOf("memoriser", rows)) == 0 {
 		return nil
 	}
-	return []string{"The memoriser has no model: it puts those items first that were drawn least often as training negatives. This protocol does not leak, so the draws tell nothing, " +
+	return []string{"The memoriser has no model: it puts those items first that were drawn least often as training " +
+		"negatives. This protocol does not leak, so the draws tell nothing, " +
 		"and the row is that of chance (HR@10 of .10 among 100 candidates), a little above or below it. It shows that there is nothing to memorise; it is no mark to beat."}
 }

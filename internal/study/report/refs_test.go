@@ -65,7 +65,8 @@ func TestMemoriserIsNotAveragedOverRounds(t *testing.T) {
 	if len(got) != 5 || got["memoriser (20 rounds)"] != ".5000" || got["memoriser (30 rounds)"] != ".7000" {
 		t.Errorf("references are %v, want a memoriser of .5000 after 20 rounds and one of .7000 after 30", got)
 	}
-	if s := leakWords(g, g.rows); !strings.Contains(s, ".5000 (20 rounds)") || !strings.Contains(s, ".7000 (30 rounds)") {
+	if s := leakWords(g, g.rows); !strings.Contains(s, ".5000 (20 rounds)") ||
+		!strings.Contains(s, ".7000 (30 rounds)") {
 		t.Errorf("the leak is told as %q", s)
 	}
 }
@@ -74,7 +75,8 @@ func TestRunsWithoutReferencesShowNone(t *testing.T) {
 	for _, none := range []map[string]*Reference{nil, {}} {
 		r := made("pfedrec", "deployed", 1, 10, 10)
 		r.Result.References, r.Result.LeakMeasured = none, nil
-		holds(t, everywhere(t, r), false, "popularity", "EASE", "local-only", "memoriser", "not computed", "Beside the references")
+		holds(t, everywhere(t, r), false, "popularity", "EASE", "local-only", "memoriser", "not computed",
+			"Beside the references")
 	}
 }
 
@@ -108,7 +110,8 @@ func TestCaveatsNameTheirRowsUnlessAllShareThem(t *testing.T) {
 	a, b := made("pfedrec", "deployed", 1, 10, 943), made("fedrap", "deployed", 1, 10, 943)
 	a.Result.Few, b.Result.Few, b.Result.Idle = 3, 3, 4
 	got := strings.Join(sharedCaveats(groups([]*Run{a, b})[0].rows), "\n")
-	want := "3 users are ranked against fewer than 99 items.\nfedrap: 4 devices have nothing to train on under this protocol."
+	want := "3 users are ranked against fewer than 99 items.\nfedrap: 4 devices have nothing to train on under this " +
+		"protocol."
 	if got != want {
 		t.Errorf("caveats are\n%s\nwant\n%s", got, want)
 	}

@@ -9,24 +9,26 @@ const Schema = 1
 
 // Result is one run: what `tacit run --format json` prints and result.json holds.
 type Result struct {
-	Method        string                `json:"method"`
-	Dataset       string                `json:"dataset"`
-	DataHash      string                `json:"data_hash"`
-	Protocol      string                `json:"protocol"`
-	Leaks         bool                  `json:"leaks"`
-	Central       bool                  `json:"central,omitempty"` // no federation: every history was in one place
-	Seed          uint64                `json:"seed"`
-	Rounds        int                   `json:"rounds"`
-	SelectedRound int                   `json:"selected_round"`
-	Settled       bool                  `json:"last_round_counts,omitempty"` // the method is complete in its last round, which is the one reported
-	Users         int                   `json:"users"`
-	Items         int                   `json:"items"`
-	Interactions  int                   `json:"interactions"`
-	Params        map[string]any        `json:"params"`
-	Options       map[string]any        `json:"options"`
-	Valid         metrics.Summary       `json:"valid"`
-	Test          metrics.Summary       `json:"test"`
-	NewUsers      *NewUsers             `json:"new_users,omitempty"`      // those that took no part in training, where some were held out
+	Method        string `json:"method"`
+	Dataset       string `json:"dataset"`
+	DataHash      string `json:"data_hash"`
+	Protocol      string `json:"protocol"`
+	Leaks         bool   `json:"leaks"`
+	Central       bool   `json:"central,omitempty"` // no federation: every history was in one place
+	Seed          uint64 `json:"seed"`
+	Rounds        int    `json:"rounds"`
+	SelectedRound int    `json:"selected_round"`
+	// the method is complete in its last round, which is the one reported
+	Settled      bool            `json:"last_round_counts,omitempty"`
+	Users        int             `json:"users"`
+	Items        int             `json:"items"`
+	Interactions int             `json:"interactions"`
+	Params       map[string]any  `json:"params"`
+	Options      map[string]any  `json:"options"`
+	Valid        metrics.Summary `json:"valid"`
+	Test         metrics.Summary `json:"test"`
+	// those that took no part in training, where some were held out
+	NewUsers      *NewUsers             `json:"new_users,omitempty"`
 	OnTest        *Chosen               `json:"chosen_on_test,omitempty"` // only where there is no validation set
 	References    map[string]*Reference `json:"references"`               // popularity, ease, local, memoriser
 	LeakMeasured  *LeakMeasured         `json:"leak_measured"`
@@ -42,11 +44,13 @@ type Result struct {
 	Privacy       *Privacy              `json:"privacy"`
 	Dropped       int                   `json:"dropped"`
 	Late          int                   `json:"late"`
-	Repeats       int                   `json:"test_items_in_train"`       // users whose test item is among their train rows: the data repeats pairs
-	Few           int                   `json:"users_with_few_candidates"` // users ranked against fewer than 99 items
-	Idle          int                   `json:"idle_devices"`              // devices with nothing to train on in the last round
-	Version       string                `json:"version"`
-	Commit        string                `json:"commit,omitempty"`
+	// users whose test item is among their train rows: the data repeats pairs
+	Repeats int `json:"test_items_in_train"`
+	Few     int `json:"users_with_few_candidates"` // users ranked against fewer than 99 items
+	// devices with nothing to train on in the last round
+	Idle    int    `json:"idle_devices"`
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
 	// Beside is what stands in per_user_references.csv; nil where there is none.
 	Beside *Beside `json:"-"`
 }

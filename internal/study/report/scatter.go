@@ -38,9 +38,11 @@ func scatter(m *ItemMap, p Map, alone bool) template.HTML {
 		stretch = math.Min(1000, math.Floor(0.7*scale/tall))
 	}
 	at := func(xy [2]float64) (x, y float64) {
-		return side + size/2 + (xy[0]-(lo[0]+hi[0])/2)/scale*size, top + size/2 - (xy[1]-(lo[1]+hi[1])/2)/scale*size*stretch
+		return side + size/2 + (xy[0]-(lo[0]+hi[0])/2)/scale*size, top +
+			size/2 - (xy[1]-(lo[1]+hi[1])/2)/scale*size*stretch
 	}
-	c := newCanvas(chartW, top+size+28, fmt.Sprintf("Map of items by %s of the rows of the %s", mapWord(p.Kind), p.Table))
+	c := newCanvas(chartW, top+size+28, fmt.Sprintf("Map of items by %s of the rows of the %s", mapWord(p.Kind),
+		p.Table))
 	legend(c, m)
 	for _, k := range mapKinds {
 		var d, ids strings.Builder
@@ -52,7 +54,8 @@ func scatter(m *ItemMap, p Map, alone bool) template.HTML {
 			switch {
 			case k.kind == "valid" || k.kind == "test":
 				marker(c, k.kind, x, y, mapTip(m, i))
-				c.b.WriteString(`<g class="spot" data-i="` + strconv.Itoa(i) + `" data-x="` + num(x) + `" data-y="` + num(y) + `"></g>`)
+				c.b.WriteString(`<g class="spot" data-i="` + strconv.Itoa(i) + `" data-x="` + num(x) + `" data-y="` +
+					num(y) + `"></g>`)
 			case alone:
 				c.dot("dot "+strings.TrimPrefix(k.class, "pts "), x, y, 2.2, mapTip(m, i))
 			default:
@@ -66,7 +69,8 @@ func scatter(m *ItemMap, p Map, alone bool) template.HTML {
 		}
 	}
 	if p.Shares != nil {
-		words := fmt.Sprintf("the two widest directions: %.0f%% and %.0f%% of the variance", 100*p.Shares[0], 100*p.Shares[1])
+		words := fmt.Sprintf("the two widest directions: %.0f%% and %.0f%% of the variance", 100*p.Shares[0],
+			100*p.Shares[1])
 		if stretch > 1 {
 			words += fmt.Sprintf("; height × %g", stretch)
 		}
@@ -102,7 +106,11 @@ func legend(c *canvas, m *ItemMap) {
 		n[it.Kind]++
 	}
 	x := 4.0
-	for _, k := range []struct{ kind, class, word string }{{"train", "dot c1", "own items"}, {"negative", "dot c0", "drawn negatives"}, {"", "dot mute", "others"}} {
+	for _, k := range []struct{ kind, class, word string }{
+		{"train", "dot c1", "own items"},
+		{"negative", "dot c0", "drawn negatives"},
+		{"", "dot mute", "others"},
+	} {
 		c.dot(k.class, x+2, 8, 4, "")
 		word := fmt.Sprintf("%s %s", count(n[k.kind]), k.word)
 		c.text("small", x+10, 12, word)
@@ -144,7 +152,10 @@ func mapTable(m *ItemMap, p Map) *Table {
 		if it.Own != nil {
 			own = exact(*it.Own)
 		}
-		t.Rows = append(t.Rows, []any{it.Item, it.Title, it.Rows, it.Kind, exact(p.XY[i][0]), exact(p.XY[i][1]), exact(it.Global), own})
+		t.Rows = append(t.Rows, []any{
+			it.Item, it.Title, it.Rows, it.Kind, exact(p.XY[i][0]), exact(p.XY[i][1]),
+			exact(it.Global), own,
+		})
 	}
 	return t
 }
@@ -153,14 +164,20 @@ func mapTable(m *ItemMap, p Map) *Table {
 func mapFigures(m *ItemMap, alone bool) []figure {
 	var out []figure
 	for _, p := range m.Maps {
-		whose, note := "the coordinator's rows", "Where devices tune their own copy, these rows need not tell this device's items from others."
+		whose, note := "the coordinator's rows", "Where devices tune their own copy, these rows need not tell this "+
+			"device's items from others."
 		if p.Table == "device" {
-			whose, note = "the device's own rows", "After one visit. Items it has, apart from those it drew as negatives, show what it learnt; its test item should lie with its own."
+			whose, note = "the device's own rows", "After one visit. Items it has, apart from those it drew as "+
+				"negatives, show what it learnt; its test item should lie with its own."
 		} else if len(m.Maps) < 3 {
-			note = "If its test item lies among its own items, the rows tell what it likes. One blob or one line means few dimensions are used."
+			note = "If its test item lies among its own items, the rows tell what it likes. One blob or one line " +
+				"means few dimensions are used."
 		}
 		if svg := scatter(m, p, alone); svg != "" {
-			out = append(out, figure{"items-" + p.Table + "-" + p.Kind, mapWord(p.Kind) + " of " + whose, note, svg, mapTable(m, p)})
+			out = append(out, figure{
+				"items-" + p.Table + "-" + p.Kind, mapWord(p.Kind) + " of " + whose, note, svg,
+				mapTable(m, p),
+			})
 		}
 	}
 	return out

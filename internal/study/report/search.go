@@ -50,7 +50,8 @@ func loadSearch(dir string) (*Search, error) {
 	}
 	for _, name := range []string{s.Method, s.Dataset, s.Protocol, s.Objective, s.Metric} {
 		if name == "" || len(name) > maxName {
-			return nil, fmt.Errorf("report: %s: method, dataset, protocol, objective and metric are names of 1 to %d bytes; search anew with `tacit tune`", f.Name(), maxName)
+			return nil, fmt.Errorf("report: %s: method, dataset, protocol, objective and metric are names of 1 to "+
+				"%d bytes; search anew with `tacit tune`", f.Name(), maxName)
 		}
 	}
 	err = read(dir, "trials.jsonl", func(in io.Reader) (err error) {
@@ -78,7 +79,8 @@ func readTrials(in io.Reader) ([]Trial, error) {
 			return nil, fmt.Errorf(":%d%s", n, strings.TrimPrefix(err.Error(), ":1"))
 		}
 		if len(t.Params) > maxSettings || len(out) == maxTrials {
-			return nil, fmt.Errorf(":%d: trial %d has %d params, at most %d in %d lines", n, t.Trial, len(t.Params), maxSettings, maxTrials)
+			return nil, fmt.Errorf(":%d: trial %d has %d params, at most %d in %d lines", n, t.Trial, len(t.Params),
+				maxSettings, maxTrials)
 		}
 		if t.Value != nil && !sane(*t.Value) {
 			return nil, fmt.Errorf(":%d: trial %d has the value %g", n, t.Trial, *t.Value)

@@ -77,7 +77,8 @@ func rankTenths(users []User) (template.HTML, *Table) {
 			class = "bar c1"
 		}
 		x := f.left + (float64(i)+0.5)*step
-		c.rect(class, x-step*0.34, f.py(float64(mid)), step*0.68, f.bottom-f.py(float64(mid)), fmt.Sprintf("tenth %d: %s, ranks %d to %d, median %d", i+1, plural(len(g), "user"), lo, hi, mid))
+		c.rect(class, x-step*0.34, f.py(float64(mid)), step*0.68, f.bottom-f.py(float64(mid)),
+			fmt.Sprintf("tenth %d: %s, ranks %d to %d, median %d", i+1, plural(len(g), "user"), lo, hi, mid))
 		c.line("halo", x, f.py(float64(lo)), x, f.py(float64(hi)))
 		c.line("whisker", x, f.py(float64(lo)), x, f.py(float64(hi)))
 		c.text("mid ink", x, math.Max(f.py(float64(hi))-5, f.top-6), fmt.Sprint(mid))
@@ -126,7 +127,8 @@ func servedTable(users []User) *Table {
 		if hrW < hrB {
 			word = "worse"
 		}
-		t.Notes = append(t.Notes, fmt.Sprintf("The most active tenth is served %s points HR@10 %s than the least active one.", strings.TrimLeft(points(hrW-hrB), "+-"), word))
+		t.Notes = append(t.Notes, fmt.Sprintf("The most active tenth is served %s points HR@10 %s than the least "+
+			"active one.", strings.TrimLeft(points(hrW-hrB), "+-"), word))
 	}
 	return t
 }
@@ -148,7 +150,8 @@ func interval(users []User) string {
 		return ""
 	}
 	lo, hi := metrics.Bootstrap(hits, bootstraps/2, 1)
-	return fmt.Sprintf("Other users of the same kind would give a sampled HR@10 between %s and %s (95 %% bootstrap interval over %s). It is no test against the references: such a test pairs the same users.",
+	return fmt.Sprintf("Other users of the same kind would give a sampled HR@10 between %s and %s (95 %% bootstrap "+
+		"interval over %s). It is no test against the references: such a test pairs the same users.",
 		frac(lo), frac(hi), plural(len(hits), "user"))
 }
 
@@ -180,8 +183,12 @@ func popularityBars(p *Popularity) (template.HTML, *Table) {
 		for _, b := range []struct {
 			class, word string
 			at, v       float64
-		}{{"bar mute", "of the train rows", x - step*0.38, p.Data[k]}, {"bar c0", "of the recommendations", x, p.Recommended[k]}} {
-			c.rect(b.class, b.at, f.py(b.v), step*0.38, f.bottom-f.py(b.v), fmt.Sprintf("tenth %d: %.1f%% %s", k+1, 100*b.v, b.word))
+		}{{"bar mute", "of the train rows", x - step*0.38, p.Data[k]}, {
+			"bar c0", "of the recommendations", x,
+			p.Recommended[k],
+		}} {
+			c.rect(b.class, b.at, f.py(b.v), step*0.38, f.bottom-f.py(b.v), fmt.Sprintf("tenth %d: %.1f%% %s", k+1,
+				100*b.v, b.word))
 		}
 		c.text("mid tick", x, f.bottom+16, fmt.Sprint(k+1))
 	}
@@ -207,7 +214,8 @@ func topBars(p *Popularity) (template.HTML, *Table) {
 		y := 24 + step*float64(i)
 		c.text("ink", left, y+10, clip(m.Title, 44))
 		w := math.Max(0, m.Share/top) * (chartW - left - 60)
-		c.rect("bar c0", left, y+15, w, 11, fmt.Sprintf("%s: in the lists of %.1f%% of users, %s", clip(m.Title, 80), 100*m.Share, plural(m.Rows, "train row")))
+		c.rect("bar c0", left, y+15, w, 11, fmt.Sprintf("%s: in the lists of %.1f%% of users, %s", clip(m.Title, 80),
+			100*m.Share, plural(m.Rows, "train row")))
 		c.text("small", left+w+6, y+25, fmt.Sprintf("%.1f%%", 100*m.Share))
 	}
 	return c.html(), t
@@ -217,10 +225,14 @@ func popularityTable(p *Popularity) *Table {
 	t := &Table{Header: []string{"", "recommended", "in the data"}, Align: "lr"}
 	t.Rows = [][]any{
 		{"share of the catalogue that somebody sees (coverage@10)", fmt.Sprintf("%.1f%%", 100*p.Coverage), ""},
-		{"Gini coefficient of items (0: all equal, 1: one item)", fmt.Sprintf("%.3f", p.Gini), fmt.Sprintf("%.3f", p.GiniData)},
+		{
+			"Gini coefficient of items (0: all equal, 1: one item)", fmt.Sprintf("%.3f", p.Gini),
+			fmt.Sprintf("%.3f", p.GiniData),
+		},
 		{"share of the tail", fmt.Sprintf("%.1f%%", 100*p.TailShare), "about 20%"},
 	}
 	t.Rule = len(t.Rows)
-	t.Notes = []string{fmt.Sprintf("The tail is all but the %s that hold 80 %% of the train rows. Lists are those of %s at the reported round.", plural(p.HeadItems, "item"), plural(p.Users, "user"))}
+	t.Notes = []string{fmt.Sprintf("The tail is all but the %s that hold 80 %% of the train rows. Lists are those "+
+		"of %s at the reported round.", plural(p.HeadItems, "item"), plural(p.Users, "user"))}
 	return t
 }

@@ -41,7 +41,10 @@ func board(g *group, r *row) *Table {
 	if n := len(r.runs); n > 1 {
 		seed = fmt.Sprintf("mean ± sd of %d seeds", n)
 	}
-	t := &Table{Title: fmt.Sprintf("%s on %s, %s", r.label, g.title(), seed), Header: append([]string{""}, scoreNames[:]...), Align: "lr"}
+	t := &Table{
+		Title:  fmt.Sprintf("%s on %s, %s", r.label, g.title(), seed),
+		Header: append([]string{""}, scoreNames[:]...), Align: "lr",
+	}
 	add := func(name string, s spreads) {
 		t.Rows = append(t.Rows, []any{name, s[0], s[1], s[2], s[3]})
 	}
@@ -68,7 +71,8 @@ func board(g *group, r *row) *Table {
 		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	t.lineUp()
-	t.Notes = append(append(t.Notes, nothingToMemorise(g, []*row{r})...), lettered([]*row{r}, []map[string]*Versus{vs})...)
+	t.Notes = append(append(t.Notes, nothingToMemorise(g, []*row{r})...),
+		lettered([]*row{r}, []map[string]*Versus{vs})...)
 	if said := verdicts(vs); said != "" && r.of <= len(r.runs) {
 		t.Notes = append(t.Notes, fmt.Sprintf("Against the references: %s.", said))
 	}
@@ -110,7 +114,8 @@ func notes(g *group, r *row) []string {
 		traffic = "Trained in one place: this is no federation, every history leaves its device."
 	}
 	out = append(out, traffic,
-		fmt.Sprintf("Speed: %s per round (median, training only), %s devices/s, %s samples/s; %s to train, %s to evaluate, %s in all%s.",
+		fmt.Sprintf("Speed: %s per round (median, training only), %s devices/s, %s samples/s; %s to train, %s to "+
+			"evaluate, %s in all%s.",
 			took(r.mean(func(r *Result) float64 { return r.RoundMSMedian })/1000),
 			short(r.mean(func(r *Result) float64 { return r.DevicesPerS })),
 			short(r.mean(func(r *Result) float64 { return r.SamplesPerS })),
@@ -118,7 +123,8 @@ func notes(g *group, r *row) []string {
 			took(r.mean(func(r *Result) float64 { return r.Seconds.Eval })),
 			took(r.mean(func(r *Result) float64 { return r.Seconds.Total })), peak(res)))
 	if res.Dropped+res.Late > 0 {
-		out = append(out, fmt.Sprintf("Devices that vanished: %s; that came too late: %s.", count(res.Dropped), count(res.Late)))
+		out = append(out, fmt.Sprintf("Devices that vanished: %s; that came too late: %s.", count(res.Dropped),
+			count(res.Late)))
 	}
 	if res.Privacy != nil {
 		out = append(out, privacyNotes(res)...)
@@ -151,17 +157,21 @@ func selected(r *row) string {
 	}
 	if r.runs[0].Result.OnTest != nil {
 		lo, hi := r.extent(func(r *Result) int { return r.OnTest.Round })
-		return fmt.Sprintf("Reported round: %d, the last: there is no validation set. A choice on test, as in the paper, takes round %s; that number has seen the test items, and is no estimate.",
+		return fmt.Sprintf("Reported round: %d, the last: there is no validation set. A choice on test, as in the "+
+			"paper, takes round %s; that number has seen the test items, and is no estimate.",
 			rounds, span(lo, hi))
 	}
 	if len(r.runs[0].Result.Valid.Sampled) == 0 {
-		return fmt.Sprintf("Reported round: %s of %d. There is no validation set, so the choice was not made on validation.", span(lo, hi), rounds)
+		return fmt.Sprintf("Reported round: %s of %d. There is no validation set, so the choice was not made on "+
+			"validation.", span(lo, hi), rounds)
 	}
 	hr := r.mean(func(r *Result) float64 { return at(r.Valid.Sampled, "hr@10") })
 	if r.runs[0].Result.Settled {
-		return fmt.Sprintf("Reported round: %s of %d, the last, in which the method is complete: nothing was selected (HR@10 on validation is %s).", span(lo, hi), rounds, frac(hr))
+		return fmt.Sprintf("Reported round: %s of %d, the last, in which the method is complete: nothing was "+
+			"selected (HR@10 on validation is %s).", span(lo, hi), rounds, frac(hr))
 	}
-	return fmt.Sprintf("Reported round: %s of %d, selected on validation (HR@10 %s), never on test.", span(lo, hi), rounds, frac(hr))
+	return fmt.Sprintf("Reported round: %s of %d, selected on validation (HR@10 %s), never on test.", span(lo, hi),
+		rounds, frac(hr))
 }
 
 func selectedRound(r *Result) int { return r.SelectedRound }
@@ -176,7 +186,8 @@ func span(lo, hi int) string {
 // against sets the row beside the published number, where that may be done.
 func against(g *group, r *row, p *Published) string {
 	if !p.under(g.protocol) {
-		return fmt.Sprintf("Published (%s): HR@10 %s, NDCG@10 %s under the protocol of the paper; not to be compared with %s.",
+		return fmt.Sprintf("Published (%s): HR@10 %s, NDCG@10 %s under the protocol of the paper; not to be "+
+			"compared with %s.",
 			p.Source, frac(published(p.HR10)), frac(published(p.NDCG10)), g.protocol)
 	}
 	d := gapOf(r.asPublished(), p)
@@ -184,7 +195,8 @@ func against(g *group, r *row, p *Published) string {
 	if r.of > len(r.runs) {
 		verdict = fmt.Sprintf("the verdict is on the mean of all %d seeds", r.of)
 	}
-	return fmt.Sprintf("Published (%s): we differ by %s points HR@10 and %s points NDCG@10; %s.", p.Source, points(d.hr), points(d.ndcg), verdict)
+	return fmt.Sprintf("Published (%s): we differ by %s points HR@10 and %s points NDCG@10; %s.", p.Source,
+		points(d.hr), points(d.ndcg), verdict)
 }
 
 // leakWords says what a leak amounts to; nothing for a protocol without one.
@@ -202,7 +214,9 @@ func leakWords(g *group, rows []*row) string {
 		reach = []string{frac(m.Memoriser)}
 	}
 	if len(reach) == 0 {
-		return "Under this protocol held-out items are treated differently from the items they are ranked against; see what the method is worth with --protocol deployed."
+		return "Under this protocol held-out items are treated differently from the items they are ranked against; " +
+			"see what the method is worth with --protocol deployed."
 	}
-	return fmt.Sprintf("Under this protocol a scorer without a model (the memoriser) reaches %s; see what the method is worth with --protocol deployed.", strings.Join(reach, " and "))
+	return fmt.Sprintf("Under this protocol a scorer without a model (the memoriser) reaches %s; see what the "+
+		"method is worth with --protocol deployed.", strings.Join(reach, " and "))
 }

@@ -214,7 +214,8 @@ func (t *Table) Markdown(w io.Writer) error {
 	return err
 }
 
-var mdEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`)
+var mdEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`,
+	"`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`)
 
 func escapeMD(s string) string { return mdEscapes.Replace(s) }
 

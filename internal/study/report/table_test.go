@@ -45,7 +45,10 @@ func TestTextOfARun(t *testing.T) {
 	honest.References["ease"] = &Reference{Reason: "9,724 items are more than 6,000"}
 	delete(honest.References, "local")
 	honest.Dropped, honest.Late = 12, 3
-	honest.Privacy = &Privacy{Epsilon: "inf", Delta: 1e-6, Adjacency: "user", Sampler: "poisson", Q: 0.1, Rounds: 100, Mechanism: "gauss", Accountant: "rdp"}
+	honest.Privacy = &Privacy{
+		Epsilon: "inf", Delta: 1e-6, Adjacency: "user", Sampler: "poisson", Q: 0.1, Rounds: 100,
+		Mechanism: "gauss", Accountant: "rdp",
+	}
 	golden(t, "deployed.txt", func(w io.Writer) error { return Text(w, honest) })
 
 	kept := made("fedmf", "deployed", 1, 100, 10).Result
@@ -58,7 +61,8 @@ func TestTextOfARun(t *testing.T) {
 	far.Test = *summary(0.62, 0.43, nan, nan)
 	far.LeakMeasured, far.References = nil, nil
 	got := golden(t, "far.txt", func(w io.Writer) error { return Text(w, far) })
-	if want := "not reproduced: off by -9.62 points HR@10"; !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
+	if want := "not reproduced: off by -9.62 points HR@10"; !strings.Contains(strings.Join(strings.Fields(got), " "),
+		want) {
 		t.Errorf("text lacks %q", want)
 	}
 }
@@ -128,7 +132,11 @@ func TestVersionsAreNotAveraged(t *testing.T) {
 }
 
 func TestTableAlignsByRunes(t *testing.T) {
-	tab := &Table{Header: []string{"naïve", "x"}, Align: "lr", Rows: [][]any{{"日本語のデータ", 0.5}, {"a", math.NaN()}, {"short"}}}
+	tab := &Table{Header: []string{"naïve", "x"}, Align: "lr", Rows: [][]any{
+		{"日本語のデータ", 0.5},
+		{"a", math.NaN()},
+		{"short"},
+	}}
 	var b strings.Builder
 	if err := tab.Text(&b); err != nil {
 		t.Fatal(err)
@@ -140,7 +148,11 @@ func TestTableAlignsByRunes(t *testing.T) {
 }
 
 func TestHostileCellsStayCells(t *testing.T) {
-	tab := &Table{Title: "t\x1b[31m", Header: []string{"a|b"}, Rows: [][]any{{"x|y\n# <b>`*_[z](q)\x1b]0;"}, {"=1+1"}, {"-1"}}}
+	tab := &Table{Title: "t\x1b[31m", Header: []string{"a|b"}, Rows: [][]any{
+		{"x|y\n# <b>`*_[z](q)\x1b]0;"},
+		{"=1+1"},
+		{"-1"},
+	}}
 	var text, md, c strings.Builder
 	for _, err := range []error{tab.Text(&text), tab.Markdown(&md), tab.CSV(&c)} {
 		if err != nil {
@@ -172,7 +184,8 @@ func TestVerdictHoldsBothMetrics(t *testing.T) {
 		{gap{nan, 0.001}, 1, "within 1.5 points"},
 		{gap{nan, nan}, 1, "nothing to compare"},
 		{gap{0.0197, 0}, 1, "off by +1.97 points with one seed; seeds move HR@10 by about a point, try --seeds 5"},
-		{gap{0, 0.0197}, 1, "off by +1.97 points NDCG@10 with one seed; seeds move HR@10 by about a point, try --seeds 5"},
+		{gap{0, 0.0197}, 1, "off by +1.97 points NDCG@10 with one seed; seeds move HR@10 by about a point, try " +
+			"--seeds 5"},
 		{gap{0.0197, -0.03}, 1, "not reproduced: off by +1.97 points HR@10 and -3.00 points NDCG@10"},
 	} {
 		if got := c.g.verdict(c.seeds); got != c.want {
@@ -215,7 +228,8 @@ func TestParityPage(t *testing.T) {
 	honest := made("pfedrec", "deployed", 1, 10, 10).Result.References
 	pub := &Published{HR10: 0.7162, NDCG10: 0.4344, Source: "Zhang et al., IJCAI 2023, Table 2"}
 	base := ParityRow{
-		Method: "pfedrec", Dataset: "ml-100k", Protocol: "paper", Leaks: true, Seeds: 5, HR: 0.7147, HRSD: 0.0061, NDCG: 0.4346, NDCGSD: 0.0043,
+		Method: "pfedrec", Dataset: "ml-100k", Protocol: "paper", Leaks: true, Seeds: 5, HR: 0.7147, HRSD: 0.0061,
+		NDCG: 0.4346, NDCGSD: 0.0043,
 		FullHR: nan, FullNDCG: nan, Published: pub, RoundMS: 4.04, Commit: "0123456789abcdef", References: refs,
 	}
 	global := base
@@ -227,6 +241,7 @@ func TestParityPage(t *testing.T) {
 	deployed.Protocol, deployed.Leaks, deployed.HR, deployed.NDCG = "deployed", false, 0.5630, 0.3261
 	deployed.FullHR, deployed.FullNDCG, deployed.References = 0.0912, 0.0451, honest
 	golden(t, "parity.md", func(w io.Writer) error {
-		return Parity(w, "Parity", []ParityRow{base, global, deployed, off}, "FedRAP: the paper's table was not found.", "Made by `tacit docs_x`, not by <b>.", "one ` alone")
+		return Parity(w, "Parity", []ParityRow{base, global, deployed, off},
+			"FedRAP: the paper's table was not found.", "Made by `tacit docs_x`, not by <b>.", "one ` alone")
 	})
 }

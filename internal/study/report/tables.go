@@ -18,7 +18,8 @@ import (
 func Markdown(w io.Writer, runs []*Run) error {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
-	b.WriteString("Metrics are fractions on the test items, at the round that validation selected, but for runs with a privacy promise, where notes say which; differences to published numbers are in points (hundredths).\n\n")
+	b.WriteString("Metrics are fractions on the test items, at the round that validation selected, but for runs " +
+		"with a privacy promise, where notes say which; differences to published numbers are in points (hundredths).\n\n")
 	for _, g := range groups(runs) {
 		t := overview(g)
 		if err := t.Markdown(&b); err != nil {
@@ -32,7 +33,8 @@ func Markdown(w io.Writer, runs []*Run) error {
 // overview is the table of a group: its rows, and the references under them.
 func overview(g *group) *Table {
 	t := &Table{Title: g.title(), Align: "lr"}
-	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), "published HR / NDCG", "difference in points", "round", "seconds per run", "bytes up per device and round")
+	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), "published HR / NDCG",
+		"difference in points", "round", "seconds per run", "bytes up per device and round")
 	var about []string
 	beside := false
 	var said sayings
@@ -57,7 +59,10 @@ func overview(g *group) *Table {
 			size(r.mean(func(r *Result) float64 { return r.Bytes.Up })),
 		})
 		if x, told := r.onTest(); told {
-			t.Rows = append(t.Rows, []any{onTestLabel, "", x[0], x[1], x[2], x[3], "", "", span(r.extent(func(r *Result) int { return r.OnTest.Round })), "", ""})
+			t.Rows = append(t.Rows, []any{
+				onTestLabel, "", x[0], x[1], x[2], x[3], "", "",
+				span(r.extent(func(r *Result) int { return r.OnTest.Round })), "", "",
+			})
 			said.add(r.name(), selected(r))
 		}
 		if x, told := r.fresh(); told {

@@ -257,8 +257,10 @@ func lettered(rows []*row, all []map[string]*Versus) []string {
 	if len(letters) == 0 {
 		return nil
 	}
-	out := []string{fmt.Sprintf("Letters after a number: the method is above that reference (%s) by a paired Wilcoxon test over users, p < %g after Holm's correction "+
-		"for all references and metrics of its row. No letter: not shown to be above.", strings.Join(letters, ", "), level)}
+	out := []string{fmt.Sprintf("Letters after a number: the method is above that reference (%s) by a paired "+
+		"Wilcoxon test over users, p < %g after Holm's correction "+
+		"for all references and metrics of its row. No letter: not shown to be above.", strings.Join(letters, ", "),
+		level)}
 	var untested []string
 	for i, vs := range all {
 		if len(vs) == 0 {
@@ -266,7 +268,8 @@ func lettered(rows []*row, all []map[string]*Versus) []string {
 		}
 	}
 	if len(untested) > 0 {
-		out = append(out, fmt.Sprintf("Not tested, since the runs do not hold each user's metrics beside the references: %s.", strings.Join(untested, ", ")))
+		out = append(out, fmt.Sprintf("Not tested, since the runs do not hold each user's metrics beside the "+
+			"references: %s.", strings.Join(untested, ", ")))
 	}
 	return out
 }
@@ -309,7 +312,8 @@ func (v *Versus) check() error {
 		return nil
 	}
 	if v.Users < 0 || len(v.Verdict) > maxName {
-		return fmt.Errorf("users is %d and verdict has %d bytes, want 0 or more and at most %d", v.Users, len(v.Verdict), maxName)
+		return fmt.Errorf("users is %d and verdict has %d bytes, want 0 or more and at most %d", v.Users,
+			len(v.Verdict), maxName)
 	}
 	for m, name := range scoreNames {
 		if p, ok := v.metric(m); ok && !(p.P >= 0 && p.P <= 1 && p.PHolm >= 0 && p.PHolm <= 1) {

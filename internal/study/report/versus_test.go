@@ -47,7 +47,10 @@ func versed(seed uint64, users int, own float64, refs map[string]float64) *Run {
 
 func TestAMethodIsBetterThanAReferenceOnlyWhereTheTestSaysSo(t *testing.T) {
 	r := versed(1, 600, 0.5, map[string]float64{"popularity": 0.5, "ease": 0.9, "local": 0.2})
-	for key, want := range map[string]string{"popularity": "no better than popularity", "ease": "worse than EASE", "local": "better than local-only"} {
+	for key, want := range map[string]string{
+		"popularity": "no better than popularity", "ease": "worse than EASE",
+		"local": "better than local-only",
+	} {
 		if v := r.Result.References[key].Versus; v.Verdict != want || v.Users != 600 || v.Full != nil {
 			t.Errorf("against %s: %+v, want %q over 600 users", key, v, want)
 		}
@@ -56,7 +59,8 @@ func TestAMethodIsBetterThanAReferenceOnlyWhereTheTestSaysSo(t *testing.T) {
 		t.Errorf("a reference without users is tested: %+v", v)
 	}
 	all := everywhere(t, r)
-	holds(t, all, true, "no better than popularity; worse than EASE; better than local-only.", ".7139 l", ".4342 l", "Letters after a number",
+	holds(t, all, true, "no better than popularity; worse than EASE; better than local-only.", ".7139 l", ".4342 l",
+		"Letters after a number",
 		"(p popularity, e EASE, l local-only)", "a paired Wilcoxon test over users", "0.01 after Holm")
 	r.Result.Beside = nil // the tests are in the result
 	holds(t, everywhere(t, r), true, "no better than popularity")
@@ -99,7 +103,8 @@ func TestSeedsArePairedByTheMeanOfEachUser(t *testing.T) {
 		want += r.Result.References["popularity"].Versus.Sampled["hr@10"].Difference / 4
 	}
 	v := Repeat(results).Versus["popularity"]
-	if v == nil || v.Users != 200 || math.Abs(v.Sampled["hr@10"].Difference-want) > 1e-6 || v.Verdict != "better than popularity" {
+	if v == nil || v.Users != 200 || math.Abs(v.Sampled["hr@10"].Difference-want) > 1e-6 ||
+		v.Verdict != "better than popularity" {
 		t.Fatalf("over seeds: %+v, want a difference of %g over 200 users", v, want)
 	}
 	first := results[0].References["popularity"].Versus.Sampled["hr@10"].P
@@ -116,7 +121,8 @@ func TestSeedsArePairedByTheMeanOfEachUser(t *testing.T) {
 func TestAParityTableSaysWhatItsNumbersAreWorth(t *testing.T) {
 	r := versed(1, 600, 0.5, map[string]float64{"popularity": 0.5, "local": 0.2})
 	row := ParityRow{
-		Method: "pfedrec", Dataset: "d", Protocol: "paper", Seeds: 1, HR: 0.5, NDCG: 0.25, FullHR: nan, FullNDCG: nan, HR20: 0.61,
+		Method: "pfedrec", Dataset: "d", Protocol: "paper", Seeds: 1, HR: 0.5, NDCG: 0.25, FullHR: nan, FullNDCG: nan,
+		HR20:      0.61,
 		Published: &Published{HR10: 0.5, NDCG10: 0.25, HR20: 0.6}, References: r.Result.References,
 	}
 	var text, csv bytes.Buffer
@@ -127,7 +133,10 @@ func TestAParityTableSaysWhatItsNumbersAreWorth(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := strings.Join(strings.Fields(text.String()), " ")
-	for _, want := range []string{"within 1.5 points; no better than popularity", "HR@20 / published", ".6100 / .6000", "pfedrec: no better than popularity; better than local-only.", ".5000 l"} {
+	for _, want := range []string{
+		"within 1.5 points; no better than popularity", "HR@20 / published", ".6100 / .6000",
+		"pfedrec: no better than popularity; better than local-only.", ".5000 l",
+	} {
 		if !strings.Contains(s, want) {
 			t.Errorf("the table lacks %q:\n%s", want, text.String())
 		}
@@ -158,7 +167,8 @@ func TestUsersBesideTheReferencesAreReadAsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Reset()
-	if err := WriteBeside(&b, want); err != nil || again.String() != b.String() || !reflect.DeepEqual(got.Users, want.Users) {
+	if err := WriteBeside(&b, want); err != nil || again.String() != b.String() ||
+		!reflect.DeepEqual(got.Users, want.Users) {
 		t.Errorf("read\n%s\nwant\n%s", again.String(), b.String())
 	}
 	for text, want := range map[string]string{
@@ -198,12 +208,21 @@ func FuzzBeside(f *testing.F) {
 // A row of one seed beside rows of five does not shift the references.
 func TestTheReferencesOfATableAreThoseOfTheMostSeeds(t *testing.T) {
 	row := func(method string, seeds, rounds int, hr float64) ParityRow {
-		r := ParityRow{Method: method, Dataset: "d", Protocol: "deployed", Seeds: seeds, Rounds: rounds, HR: 0.5, NDCG: 0.3, FullHR: nan, FullNDCG: nan}
-		r.References = map[string]*Reference{"popularity": {Test: summary(hr, 0.2, nan, nan)}, "memoriser": {Test: summary(hr/2, 0.1, nan, nan)}}
+		r := ParityRow{
+			Method: method, Dataset: "d", Protocol: "deployed", Seeds: seeds, Rounds: rounds, HR: 0.5,
+			NDCG: 0.3, FullHR: nan, FullNDCG: nan,
+		}
+		r.References = map[string]*Reference{
+			"popularity": {Test: summary(hr, 0.2, nan, nan)},
+			"memoriser":  {Test: summary(hr/2, 0.1, nan, nan)},
+		}
 		return r
 	}
 	var b bytes.Buffer
-	if err := ParityText(&b, []ParityRow{row("a", 5, 100, 0.40), row("b", 1, 100, 0.44), row("c", 1, 40, 0.48)}); err != nil {
+	if err := ParityText(&b, []ParityRow{
+		row("a", 5, 100, 0.40), row("b", 1, 100, 0.44),
+		row("c", 1, 40, 0.48),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s := strings.Join(strings.Fields(b.String()), " ")
@@ -238,7 +257,8 @@ func TestNothingIsSaidWhereMeanAndRanksDisagree(t *testing.T) {
 		r.Result.Beside = b
 		v := Against([]*Result{r.Result})["popularity"]
 		hr := v.Sampled["hr@10"]
-		if v.Verdict != "mixed against popularity (mean and ranks disagree)" || hr.sign() != 0 || hr.PHolm > 1e-10 || hr.Ranks != -int(flip) {
+		if v.Verdict != "mixed against popularity (mean and ranks disagree)" || hr.sign() != 0 || hr.PHolm > 1e-10 ||
+			hr.Ranks != -int(flip) {
 			t.Errorf("the verdict is %q of %+v", v.Verdict, hr)
 		}
 		c, err := contrast(x, y)

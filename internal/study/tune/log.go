@@ -63,7 +63,10 @@ func (l *trialLog) open() error {
 	for line := range bytes.Lines(b) {
 		var t Trial
 		if err := json.Unmarshal(line, &t); err != nil {
-			return &experiment.Input{Err: fmt.Errorf("%s line %d: %w", l.path, len(l.old)+1, err), Hint: "take the line out with all that follow it"}
+			return &experiment.Input{
+				Err:  fmt.Errorf("%s line %d: %w", l.path, len(l.old)+1, err),
+				Hint: "take the line out with all that follow it",
+			}
 		}
 		l.old = append(l.old, t)
 	}
@@ -84,7 +87,8 @@ func (l *trialLog) replay(want Trial) (*Trial, error) {
 	}
 	t := l.old[0]
 	same := t.Trial == want.Trial && t.Seed == want.Seed && t.Rounds == want.Rounds && t.Run == want.Run
-	if !same || t.Status == ok && (t.Value == nil || t.Valid == nil) || !reflect.DeepEqual(plain(t.Params), plain(want.Params)) {
+	if !same || t.Status == ok && (t.Value == nil || t.Valid == nil) || !reflect.DeepEqual(plain(t.Params),
+		plain(want.Params)) {
 		return nil, &experiment.Input{
 			Err:  fmt.Errorf("%s line %d is of another search, of other data, or was changed", l.path, l.done+1),
 			Hint: "start anew in another folder",

@@ -72,9 +72,11 @@ func (s *Search) result() *Result {
 	info := s.Source.Info()
 	r := &Result{
 		Method: s.Base.Method, Dataset: info.Name, DataHash: info.Hash, Protocol: s.Base.Protocol,
-		Search: s.Search, Objective: s.Objective, Metric: s.Metric, Trials: len(s.points), Seed: s.Base.Seed, Seeds: s.Base.Seeds,
-		Space: map[string]string{}, AtEdge: []string{}, Preset: filepath.Join(s.Out, PresetFile), Version: s.Version, Commit: s.Commit,
-		axes: s.Axes, asked: s.Trials,
+		Search: s.Search, Objective: s.Objective, Metric: s.Metric, Trials: len(s.points), Seed: s.Base.Seed,
+		Seeds: s.Base.Seeds,
+		Space: map[string]string{}, AtEdge: []string{}, Preset: filepath.Join(s.Out, PresetFile), Version: s.Version,
+		Commit: s.Commit,
+		axes:   s.Axes, asked: s.Trials,
 	}
 	if p, err := data.ProtocolNamed(s.Base.Protocol); err == nil {
 		r.Leaks = p.Leaks()
@@ -125,7 +127,8 @@ func (s *Search) judge(r *Result) error {
 	}
 	if len(ended) == 0 {
 		return &experiment.Input{
-			Err:  fmt.Errorf("no trial came to its end: %d of %d diverged, %d were refused; %s says why", r.Diverged, r.Trials, r.Refused, LogFile),
+			Err: fmt.Errorf("no trial came to its end: %d of %d diverged, %d were refused; %s says why", r.Diverged,
+				r.Trials, r.Refused, LogFile),
 			Hint: "search lower rates, for example lr=1e-4..1e-2,log",
 		}
 	}
@@ -203,10 +206,12 @@ func (r *Result) found() string {
 	if r.Default != nil {
 		with = fmt.Sprintf("%.4f", r.Default.Value)
 	}
-	return fmt.Sprintf("Found by tacit tune on validation: %s search, %d trials of up to %d rounds, seed %d, space %s.\n"+
+	return fmt.Sprintf("Found by tacit tune on validation: %s search, %d trials of up to %d rounds, seed %d, space "+
+		"%s.\n"+
 		"Validation %s %s under %s: %.4f, mean of %d seed%s; %s without the search.\nData %s %.12s; tacit %s %s.",
 		r.Search, r.Trials, r.Rungs[len(r.Rungs)-1].Rounds, r.Seed, strings.Join(keys, " "),
-		r.Metric, r.Objective, r.Protocol, r.Best.Value, r.Seeds, plural(r.Seeds), with, r.Dataset, r.DataHash, r.Version, r.Commit)
+		r.Metric, r.Objective, r.Protocol, r.Best.Value, r.Seeds, plural(r.Seeds), with, r.Dataset, r.DataHash,
+		r.Version, r.Commit)
 }
 
 func plural(n int) string {

@@ -54,7 +54,10 @@ func (s *Search) item(trial int, seed uint64, from, rounds int) item {
 	for i, v := range s.points[trial] {
 		given = append(given, experiment.Setting{Key: s.Axes[i].Key, Value: v, From: fmt.Sprintf("trial %d", trial)})
 	}
-	given = append(given, experiment.Setting{Key: "seed", Value: fmt.Sprint(seed)}, experiment.Setting{Key: "seeds", Value: "1"})
+	given = append(given, experiment.Setting{Key: "seed", Value: fmt.Sprint(seed)}, experiment.Setting{
+		Key:   "seeds",
+		Value: "1",
+	})
 	it.spec, it.err = s.Base.With(given)
 	return it
 }

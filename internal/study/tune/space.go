@@ -50,7 +50,8 @@ func Words(words []string) ([]experiment.Setting, error) {
 }
 
 func bad(err error) error {
-	return &experiment.Input{Err: err, Hint: "ranges are " + param.RangeSyntax + ", as in: tacit tune -m fedmf -d world lr=0.01..1,log dim=16|32|64 epochs=1"}
+	return &experiment.Input{Err: err, Hint: "ranges are " + param.RangeSyntax +
+		", as in: tacit tune -m fedmf -d world lr=0.01..1,log dim=16|32|64 epochs=1"}
 }
 
 // space makes the axes: those of the method's tags, but for what is fixed, then
@@ -60,7 +61,10 @@ func space(base *experiment.Spec, given []experiment.Setting) ([]Axis, error) {
 	own := len(fields)
 	fields = append(fields, param.Fields(&base.Options)...)
 	text := map[string]experiment.Setting{}
-	if !slices.ContainsFunc(given, func(g experiment.Setting) bool { return strings.HasPrefix(g.Key, spacePrefix) && g.From != typed }) {
+	if !slices.ContainsFunc(given, func(g experiment.Setting) bool {
+		return strings.HasPrefix(g.Key, spacePrefix) &&
+			g.From != typed
+	}) {
 		for _, f := range fields[:own] {
 			if f.Range != "" {
 				text[f.Key] = experiment.Setting{Key: f.Key, Value: f.Range, From: "tag"}
@@ -82,7 +86,8 @@ func space(base *experiment.Spec, given []experiment.Setting) ([]Axis, error) {
 		}
 		delete(text, f.Key)
 		if i >= own && f.Range == "" {
-			return nil, bad(fmt.Errorf("%s: %s says what is run or how it is measured, and cannot be searched", g.From, f.Key))
+			return nil, bad(fmt.Errorf("%s: %s says what is run or how it is measured, and cannot be searched", g.From,
+				f.Key))
 		}
 		a, err := axis(base, f, g)
 		if err != nil {
@@ -94,7 +99,8 @@ func space(base *experiment.Spec, given []experiment.Setting) ([]Axis, error) {
 		return nil, unknown(base, fields, key, g.From)
 	}
 	if len(axes) == 0 {
-		return nil, bad(fmt.Errorf("there is nothing to search: no parameter of %s that is not fixed has a range of its own", base.Method))
+		return nil, bad(fmt.Errorf("there is nothing to search: no parameter of %s that is not fixed has a range of "+
+			"its own", base.Method))
 	}
 	return axes, nil
 }
@@ -107,7 +113,8 @@ func unknown(base *experiment.Spec, fields []param.Field, key, from string) erro
 	for _, f := range fields {
 		keys = append(keys, f.Key)
 	}
-	return bad(fmt.Errorf("%s: %w (method %s)", from, &param.Unknown{Key: key, Nearest: param.Nearest(key, keys)}, base.Method))
+	return bad(fmt.Errorf("%s: %w (method %s)", from, &param.Unknown{Key: key, Nearest: param.Nearest(key, keys)},
+		base.Method))
 }
 
 // axis reads the range of one field and tries its ends.

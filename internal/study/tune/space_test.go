@@ -79,7 +79,8 @@ func TestBadSpacesSayKeyNearestKeyAndSyntax(t *testing.T) {
 		if !errors.As(err, &in) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want an Input that says %q", words, err, want)
 		}
-		if key, _, _ := strings.Cut(words, "="); strings.HasPrefix(key, "l") && !strings.Contains(in.Hint+err.Error(), "a..b,log") && words != "lr=fast" {
+		if key, _, _ := strings.Cut(words, "="); strings.HasPrefix(key, "l") && !strings.Contains(in.Hint+err.Error(),
+			"a..b,log") && words != "lr=fast" {
 			t.Errorf("%s: neither error nor hint gives the syntax: %v, %s", words, err, in.Hint)
 		}
 	}
@@ -127,12 +128,14 @@ func TestPointsAreInTheSpaceAllDifferentAndNamedByNumber(t *testing.T) {
 	}
 	small, _ := Words(strings.Fields("method=pfedrec lr=1 eta=1 dim=8|16|32 infer=own|global trials=50"))
 	if s, err := New(small); err != nil || len(s.points) != 6 {
-		t.Errorf("a space of 6 settings, one of which is that of trial 0, has %d points (%v); want 6", len(s.points), err)
+		t.Errorf("a space of 6 settings, one of which is that of trial 0, has %d points (%v); want 6", len(s.points),
+			err)
 	}
 }
 
 func TestTheWrittenSearchIsTheSameSearch(t *testing.T) {
-	settings, _ := Words(strings.Fields("method=fedmf lr=0.01..1,log dim=16|32 batch epochs=2 trials=7 objective=ndcg@10 cohort=10% seed=5"))
+	settings, _ := Words(strings.Fields("method=fedmf lr=0.01..1,log dim=16|32 batch epochs=2 trials=7 " +
+		"objective=ndcg@10 cohort=10% seed=5"))
 	s, err := New(settings)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +152,8 @@ func TestTheWrittenSearchIsTheSameSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(again.TOML()) != string(s.TOML()) || len(again.points) != len(s.points) || !slices.Equal(again.points[3], s.points[3]) {
+	if string(again.TOML()) != string(s.TOML()) || len(again.points) != len(s.points) || !slices.Equal(again.points[3],
+		s.points[3]) {
 		t.Errorf("got\n%s\nwant\n%s", again.TOML(), s.TOML())
 	}
 	fixed, _ := Words([]string{"dim=8"})
@@ -160,7 +164,8 @@ func TestTheWrittenSearchIsTheSameSearch(t *testing.T) {
 }
 
 func TestABestValueAtAnEndIsNamed(t *testing.T) {
-	settings, _ := Words(strings.Fields("method=pfedrec lr=0.01..1,log eta=1..100 dim=8|16|32 epochs=1..4 infer=own|global|random"))
+	settings, _ := Words(strings.Fields("method=pfedrec lr=0.01..1,log eta=1..100 dim=8|16|32 epochs=1..4 " +
+		"infer=own|global|random"))
 	s, err := New(settings)
 	if err != nil {
 		t.Fatal(err)
@@ -170,9 +175,13 @@ func TestABestValueAtAnEndIsNamed(t *testing.T) {
 		want string
 	}{
 		{map[string]any{"lr": 0.1, "eta": 50.0, "dim": 16, "epochs": 2, "infer": "own"}, ""},
-		{map[string]any{"lr": 0.95, "eta": 3.0, "dim": 8, "epochs": 4, "infer": "own"}, "dim = 8 lies at the lower end of 8|16|32; lr = 0.95 lies at the upper end of 0.01..1,log; " +
-			"eta = 3 lies at the lower end of 1..100; epochs = 4 lies at the upper end of 1..4"},
-		{map[string]any{"lr": 5.0, "eta": 300.0, "dim": 64, "epochs": 9, "infer": "own"}, ""}, // trial 0 may lie outside
+		{
+			map[string]any{"lr": 0.95, "eta": 3.0, "dim": 8, "epochs": 4, "infer": "own"},
+			"dim = 8 lies at the lower end of 8|16|32; lr = 0.95 lies at the upper end of 0.01..1,log; " +
+				"eta = 3 lies at the lower end of 1..100; epochs = 4 lies at the upper end of 1..4",
+		},
+		// trial 0 may lie outside
+		{map[string]any{"lr": 5.0, "eta": 300.0, "dim": 64, "epochs": 9, "infer": "own"}, ""},
 	} {
 		if got := strings.Join(edges(s.Axes, c.best), "; "); got != c.want {
 			t.Errorf("of %v it names %q, want %q", c.best, got, c.want)

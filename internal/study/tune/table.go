@@ -137,7 +137,8 @@ func (r *Result) Tables() []*report.Table {
 		leak = "LEAKS"
 	}
 	t := &report.Table{
-		Title: fmt.Sprintf("%s on %s, protocol %s (%s): the best settings on validation", r.Method, r.Dataset, r.Protocol, leak),
+		Title: fmt.Sprintf("%s on %s, protocol %s (%s): the best settings on validation", r.Method, r.Dataset,
+			r.Protocol, leak),
 		Align: "l",
 	}
 	t.Header = []string{"trial"}
@@ -167,7 +168,8 @@ func (r *Result) Tables() []*report.Table {
 	m := &report.Table{
 		Title:  fmt.Sprintf("What mattered: validation %s after %d rounds", r.Objective, r.Rungs[0].Rounds),
 		Header: []string{"parameter", "best where", "median", "worst where", "median"}, Align: "llrlr",
-		Notes: []string{"Quarters of the trials that did not diverge, by the parameter's value; the other parameters varied at the same time."},
+		Notes: []string{"Quarters of the trials that did not diverge, by the parameter's value; the other " +
+			"parameters varied at the same time."},
 	}
 	for _, e := range r.Mattered {
 		m.Rows = append(m.Rows, []any{e.Key, e.Best, e.BestMedian, e.Worst, e.WorstMedian})
@@ -204,19 +206,23 @@ func (r *Result) notes() []string {
 	case r.Best.Trial == 0:
 		out = append(out, "Nothing better was found than the settings as they stand.")
 	default:
-		out = append(out, fmt.Sprintf("Trial %d has a validation %s of %.4f, %+.2f points over the settings as they stand.", r.Best.Trial, what, r.Best.Value, 100*(r.Best.Value-r.Default.Value)))
+		out = append(out, fmt.Sprintf("Trial %d has a validation %s of %.4f, %+.2f points over the settings as they "+
+			"stand.", r.Best.Trial, what, r.Best.Value, 100*(r.Best.Value-r.Default.Value)))
 	}
 	users := r.Best.Valid.Sampled["users"]
 	if p := r.Best.Value; r.Objective == "hr@10" && users > 0 {
-		out = append(out, fmt.Sprintf("The best of %d has a value that is too high; one standard error over %.0f users is %.2f points. The test items were not looked at: tacit run %s measures on them.",
+		out = append(out, fmt.Sprintf("The best of %d has a value that is too high; one standard error over %.0f "+
+			"users is %.2f points. The test items were not looked at: tacit run %s measures on them.",
 			r.Trials, users, 100*math.Sqrt(p*(1-p)/users), r.Preset))
 	} else {
-		out = append(out, fmt.Sprintf("The best of %d has a value that is too high. The test items were not looked at: tacit run %s measures on them.", r.Trials, r.Preset))
+		out = append(out, fmt.Sprintf("The best of %d has a value that is too high. The test items were not looked "+
+			"at: tacit run %s measures on them.", r.Trials, r.Preset))
 	}
 	for _, k := range r.Rungs {
 		rungs = append(rungs, fmt.Sprintf("%d to round %d", k.Trials, k.Rounds))
 	}
-	s := fmt.Sprintf("%s search, decided by validation %s at the round that validation HR@10 selects: %s", r.Search, what, strings.Join(rungs, ", "))
+	s := fmt.Sprintf("%s search, decided by validation %s at the round that validation HR@10 selects: %s", r.Search,
+		what, strings.Join(rungs, ", "))
 	if r.Seeds > 1 {
 		s += fmt.Sprintf("; the best %d and trial 0 with %d seeds each", finalists, r.Seeds)
 	}
@@ -225,13 +231,15 @@ func (r *Result) notes() []string {
 		out = append(out, fmt.Sprintf("The space has no more than these %d settings.", r.Trials))
 	}
 	if r.Diverged+r.Refused > 0 {
-		out = append(out, fmt.Sprintf("Lost: %d diverged, %d were refused by the method; %s says why.", r.Diverged, r.Refused, LogFile))
+		out = append(out, fmt.Sprintf("Lost: %d diverged, %d were refused by the method; %s says why.", r.Diverged,
+			r.Refused, LogFile))
 	}
 	for _, e := range r.AtEdge {
 		out = append(out, "Warning: "+e+"; widen it.")
 	}
 	if r.Leaks {
-		out = append(out, "Warning: the protocol leaks, on validation too: the best setting may be the one that remembers best what was not drawn.")
+		out = append(out, "Warning: the protocol leaks, on validation too: the best setting may be the one that "+
+			"remembers best what was not drawn.")
 	}
 	return append(out, "Best value of the first rung, trial by trial: "+spark(r.history[0]))
 }

@@ -92,7 +92,8 @@ func (s *Search) load(it item, jobs int) (*sim.Run, error) {
 }
 
 func (s *Search) save(it item, run *sim.Run) error {
-	return atomicfile.WriteTo(s.statePath(it.trial, it.seed), func(w io.Writer) error { return run.Save(w, s.fingerprint(it.spec)) })
+	return atomicfile.WriteTo(s.statePath(it.trial, it.seed),
+		func(w io.Writer) error { return run.Save(w, s.fingerprint(it.spec)) })
 }
 
 func (s *Search) fingerprint(spec *experiment.Spec) string {

@@ -89,7 +89,10 @@ func New(given []experiment.Setting) (*Search, error) {
 		switch {
 		case key != g.Key || slices.Contains(param.Keys(&s.Options), key):
 			if err := param.Set(&s.Options, key, g.Value); err != nil {
-				return nil, &experiment.Input{Err: fmt.Errorf("%s: %w", g.From, err), Hint: "tacit tune --help lists the settings of a search"}
+				return nil, &experiment.Input{
+					Err:  fmt.Errorf("%s: %w", g.From, err),
+					Hint: "tacit tune --help lists the settings of a search",
+				}
 			}
 			continue
 		case !strings.HasPrefix(g.Key, spacePrefix):
@@ -112,10 +115,12 @@ func New(given []experiment.Setting) (*Search, error) {
 		return nil, &experiment.Input{Err: err}
 	}
 	if !p.Validates() {
-		return nil, &experiment.Input{Err: fmt.Errorf("protocol %s has no validation set, and a search looks at nothing else", p.Name), Hint: "--protocol deployed"}
+		return nil, &experiment.Input{Err: fmt.Errorf("protocol %s has no validation set, and a search looks at "+
+			"nothing else", p.Name), Hint: "--protocol deployed"}
 	}
 	if s.Metric == "full" && !p.Full {
-		return nil, &experiment.Input{Err: fmt.Errorf("metric = full: protocol %s ranks sampled candidates only", p.Name), Hint: "--metric sampled"}
+		return nil, &experiment.Input{Err: fmt.Errorf("metric = full: protocol %s ranks sampled candidates only",
+			p.Name), Hint: "--metric sampled"}
 	}
 	s.points = points(s.Base, s.Axes, s.Trials)
 	return s, nil
@@ -165,13 +170,17 @@ func (s *Search) open() error {
 	}
 	switch entries, err := os.ReadDir(s.Out); {
 	case s.Out == "":
-		return &experiment.Input{Err: errors.New("a search needs a folder: every trial is logged there"), Hint: "give -o DIR"}
+		return &experiment.Input{
+			Err:  errors.New("a search needs a folder: every trial is logged there"),
+			Hint: "give -o DIR",
+		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return &experiment.Input{Err: err, Hint: "give another -o"}
 	case len(entries) > 0 && !isSearch(s.Out):
 		return &experiment.Input{Err: fmt.Errorf("%s is not empty and holds no search", s.Out), Hint: "give another -o"}
 	case len(entries) > 0 && !s.Force:
-		return &experiment.Input{Err: fmt.Errorf("%s holds a search", s.Out), Hint: "tacit tune --resume " + s.Out + " goes on with it; --force starts anew"}
+		return &experiment.Input{Err: fmt.Errorf("%s holds a search", s.Out), Hint: "tacit tune --resume " + s.Out +
+			" goes on with it; --force starts anew"}
 	}
 	for _, name := range []string{LogFile, PresetFile, ResultFile, ReportFile, stateDir} {
 		if err := os.RemoveAll(filepath.Join(s.Out, name)); err != nil {

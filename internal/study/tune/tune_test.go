@@ -35,7 +35,10 @@ func TestMain(m *testing.M) {
 // given is the small world, and the words of a command line.
 func given(t *testing.T, words ...string) []experiment.Setting {
 	t.Helper()
-	out, err := Words(append([]string{"method=pfedrec", "data=world", "world=users=60,items=200,mean-rows=15", "rounds=9", "trials=12"}, words...))
+	out, err := Words(append([]string{
+		"method=pfedrec", "data=world", "world=users=60,items=200,mean-rows=15",
+		"rounds=9", "trials=12",
+	}, words...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +91,19 @@ func left(t *testing.T, dir string) string {
 func TestBothSearchesFindThePlantedSetting(t *testing.T) {
 	for _, kind := range []string{"halving", "random"} {
 		settings := append(
-			[]experiment.Setting{{Key: "params.lr", Value: "1e-6", From: "f.toml"}, {Key: "space.lr", Value: "1e-7|1e-6|1e-5|0.1", From: "f.toml"}, {Key: "space.eta", Value: "20..80", From: "f.toml"}},
+			[]experiment.Setting{
+				{Key: "params.lr", Value: "1e-6", From: "f.toml"},
+				{Key: "space.lr", Value: "1e-7|1e-6|1e-5|0.1", From: "f.toml"},
+				{
+					Key: "space.eta", Value: "20..80",
+					From: "f.toml",
+				},
+			},
 			given(t, "search="+kind)...)
 		r := run(t, search(t, settings, t.TempDir()))
 		if r.Best.Params["lr"] != 0.1 || r.Default.Params["lr"] != 1e-6 || r.Best.Value < r.Default.Value+0.1 {
-			t.Errorf("%s: the best is %v with %g, trial 0 is %v with %g; want the planted rate 0.1, and well above", kind, r.Best.Params, r.Best.Value, r.Default.Params, r.Default.Value)
+			t.Errorf("%s: the best is %v with %g, trial 0 is %v with %g; want the planted rate 0.1, and well above",
+				kind, r.Best.Params, r.Best.Value, r.Default.Params, r.Default.Value)
 		}
 		if len(r.Mattered) == 0 || r.Mattered[0].Key != "lr" || r.Mattered[0].Best != "0.1" {
 			t.Errorf("%s: what mattered is %+v, want lr = 0.1 first", kind, r.Mattered)
@@ -155,7 +166,8 @@ func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
 		a, _ := json.Marshal(res.Valid)
 		b, _ := json.Marshal(x.Valid)
 		if string(a) != string(b) || res.SelectedRound != x.BestRound {
-			t.Errorf("trial %d at round %d has %s, a straight run at round %d %s", x.Trial, x.BestRound, b, res.SelectedRound, a)
+			t.Errorf("trial %d at round %d has %s, a straight run at round %d %s", x.Trial, x.BestRound, b,
+				res.SelectedRound, a)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, stateDir)); !errors.Is(err, os.ErrNotExist) {
@@ -236,7 +248,8 @@ func TestAKilledSearchResumesToTheSameAnswer(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, stateDir), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range map[string][]byte{LogFile: log[:size], ConfigFile: config, stateDir + "/3-1.state": []byte("TACITCP1 torn")} {
+		for name, text := range map[string][]byte{LogFile: log[:size], ConfigFile: config, stateDir +
+			"/3-1.state": []byte("TACITCP1 torn")} {
 			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -278,10 +291,12 @@ func TestALogOfAnotherSearchIsRefused(t *testing.T) {
 	s := search(t, given(t, "seed=2"), dir)
 	s.Resume = true
 	var in *experiment.Input
-	if _, err := s.Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(), "line 1 is of another search") {
+	if _, err := s.Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(),
+		"line 1 is of another search") {
 		t.Errorf("the error is %v, want an Input that names the line", err)
 	}
-	if _, err := search(t, given(t), dir).Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(), "holds a search") {
+	if _, err := search(t, given(t), dir).Run(context.Background()); !errors.As(err, &in) ||
+		!strings.Contains(err.Error(), "holds a search") {
 		t.Errorf("a search is overwritten: %v", err)
 	}
 	other := t.TempDir()
@@ -291,7 +306,8 @@ func TestALogOfAnotherSearchIsRefused(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		s := search(t, given(t), other)
 		s.Force = force
-		if _, err := s.Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(), "holds no search") {
+		if _, err := s.Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(),
+			"holds no search") {
 			t.Errorf("a folder of something else is taken, with force %v: %v", force, err)
 		}
 	}
@@ -301,24 +317,33 @@ func TestDivergedAndRefusedTrialsLoseAndAreLogged(t *testing.T) {
 	dir := t.TempDir()
 	r := run(t, search(t, given(t, "lr=0.1|1e30", "eta=80", "dim=0|8|32", "trials=6"), dir))
 	if r.Diverged != 2 || r.Refused != 2 || r.Best.Params["lr"] != 0.1 || r.Best.Params["dim"] == 0 {
-		t.Errorf("%d diverged, %d were refused, the best is %v; want 2, 2 and lr = 0.1", r.Diverged, r.Refused, r.Best.Params)
+		t.Errorf("%d diverged, %d were refused, the best is %v; want 2, 2 and lr = 0.1", r.Diverged, r.Refused,
+			r.Best.Params)
 	}
 	log, err := os.ReadFile(filepath.Join(dir, LogFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"status":"diverged","reason":"in round `, `"status":"refused","reason":"pfedrec: dim = 0: want 1 to 4096"`} {
+	for _, want := range []string{
+		`"status":"diverged","reason":"in round `,
+		`"status":"refused","reason":"pfedrec: dim = 0: want 1 to 4096"`,
+	} {
 		if strings.Count(string(log), want) != 2 {
 			t.Errorf("%s does not say %s twice:\n%s", LogFile, want, log)
 		}
 	}
-	_, err = search(t, given(t, "lr=1e30|1e31", "params.eta=1e5", "method=local", "preset=none"), t.TempDir()).Run(context.Background())
+	_, err = search(t, given(t, "lr=1e30|1e31", "params.eta=1e5", "method=local", "preset=none"),
+		t.TempDir()).Run(context.Background())
 	if err != nil { // trial 0 is sane
 		t.Error(err)
 	}
-	settings := append([]experiment.Setting{{Key: "params.lr", Value: "1e30", From: "f.toml"}, {Key: "space.lr", Value: "1e30|1e31", From: "f.toml"}}, given(t)...)
+	settings := append([]experiment.Setting{
+		{Key: "params.lr", Value: "1e30", From: "f.toml"},
+		{Key: "space.lr", Value: "1e30|1e31", From: "f.toml"},
+	}, given(t)...)
 	var in *experiment.Input
-	if _, err = search(t, settings, t.TempDir()).Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(), "no trial came to its end: 2 of 2 diverged") {
+	if _, err = search(t, settings, t.TempDir()).Run(context.Background()); !errors.As(err, &in) ||
+		!strings.Contains(err.Error(), "no trial came to its end: 2 of 2 diverged") {
 		t.Errorf("where all diverge the error is %v", err)
 	}
 }
@@ -332,7 +357,8 @@ func TestNothingOfTheTestItemsIsLogged(t *testing.T) {
 		switch v := v.(type) {
 		case map[string]any:
 			for k, x := range v {
-				if strings.Contains(strings.ToLower(k), "test") || strings.Contains(k, "coverage") { // coverage is of the lists that the test items are in
+				// coverage is of the lists that the test items are in
+				if strings.Contains(strings.ToLower(k), "test") || strings.Contains(k, "coverage") {
 					t.Errorf("there is a key %q", k)
 				}
 				walk(x)
@@ -412,7 +438,10 @@ func TestEveryRangeOfATagIsAccepted(t *testing.T) {
 				continue
 			}
 			for _, u := range []float64{0, 0.5, 1} {
-				if _, err := experiment.Resolve([]experiment.Setting{{Key: "method", Value: e.Name}, {Key: f.Key, Value: r.At(u)}}); err != nil {
+				if _, err := experiment.Resolve([]experiment.Setting{
+					{Key: "method", Value: e.Name},
+					{Key: f.Key, Value: r.At(u)},
+				}); err != nil {
 					t.Errorf("method %s: its range %s of %s holds %s: %v", e.Name, f.Range, f.Key, r.At(u), err)
 				}
 			}
