@@ -16,24 +16,24 @@ import (
 // TOML keys and key=value overrides by their tags.
 type Options struct {
 	Rounds    int             `default:"100" doc:"rounds of training"`
-	Batch     int             `default:"256" range:"32..1024,log" doc:"samples in a local mini-batch"`
-	Negatives int             `default:"4" range:"1..10" doc:"negatives drawn for each positive, anew in every round"`
-	Cohort    round.Cohort    `default:"all" doc:"who takes part in a round: all, a count, a share such as 10%, poisson:0.1, cycle:100 (in turn), or come:100/20 (the first so many that come by themselves, each once at most in so many rounds)"`
-	Dropout   float64         `default:"0" doc:"share of a cohort that vanishes: neither its state nor the model changes"`
-	Straggle  float64         `default:"0" doc:"share of those that do not vanish that finish after the deadline: their own state changes, the model does not"`
-	Mean      string          `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what the sum of changes is divided by: the devices that took part, those that touched the row, or the expected cohort"`
-	Server    aggregate.Rule  `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"the coordinator's rule: sgd:RATE or adam:RATE"`
-	Noise     aggregate.Noise `default:"none" doc:"what each device adds to every number it sends: none, laplace:SCALE or gauss:DEVIATION; every row is then sent"`
-	DP        privacy.Policy  `default:"none" doc:"user-level differential privacy: none, or a list such as epsilon=8,delta=1e-6,clip=0.5; tacit privacy keys lists what it knows"`
-	Secagg    string          `default:"off" choices:"off|assumed|on" doc:"secure sums, with dp or with a method that says how large its numbers are (tacit, ials): on runs the whole protocol, assumed takes its outcome for granted"`
-	Sums      string          `default:"float" choices:"float|integer" doc:"how updates are added up: as they are, or as whole numbers, as over a network, whose bytes are then counted; with dp always whole"`
-	Bits      int             `default:"24" doc:"bits of each number of a sum of whole numbers, with methods that say how large theirs are; 0 is for as many as there is room for. Not with dp"`
-	Encode    string          `default:"dense" choices:"dense|sparse" doc:"how the bytes that travel are counted: every number, or without zeros where that is less"`
-	Keep      string          `default:"f32" choices:"f32|int16|int8" doc:"how a device keeps its private tables between visits: as they are, or rounded to whole numbers of a unit that each row has"`
-	NewUsers  float64         `default:"0" doc:"share of the users that take no part in training: they are recommended to from their own train rows, and measured apart"`
+	Batch     int             `default:"256" range:"32..1024,log" doc:"samples per local mini-batch"`
+	Negatives int             `default:"4" range:"1..10" doc:"negative items drawn per positive, redrawn in every round"`
+	Cohort    round.Cohort    `default:"all" doc:"devices per round: all, 100, 10%, poisson:0.1, cycle:100 or come:100/20"`
+	Dropout   float64         `default:"0" doc:"fraction of a cohort that drops out and trains nothing"`
+	Straggle  float64         `default:"0" doc:"fraction of surviving devices that miss the deadline; only their own state changes"`
+	Mean      string          `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what a sum is divided by: participants, devices that touched the row, or expected cohort"`
+	Server    aggregate.Rule  `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"server step: sgd:RATE or adam:RATE"`
+	Noise     aggregate.Noise `default:"none" doc:"noise each device adds to every number: none, laplace:SCALE or gauss:DEVIATION"`
+	DP        privacy.Policy  `default:"none" doc:"differential privacy per user: none, or epsilon=8,clip=0.5 (see: tacit privacy keys)"`
+	Secagg    string          `default:"off" choices:"off|assumed|on" doc:"secure aggregation: off, on (run the protocol), or assumed (only use its result)"`
+	Sums      string          `default:"float" choices:"float|integer" doc:"add updates as floats, or as integers as a coordinator does (always integers with dp)"`
+	Bits      int             `default:"24" doc:"bits per number in integer sums (methods with known ranges only); 0: as many as fit"`
+	Encode    string          `default:"dense" choices:"dense|sparse" doc:"how uploads are counted: all numbers, or without zeros where that is shorter"`
+	Keep      string          `default:"f32" choices:"f32|int16|int8" doc:"precision in which a device stores its private tables between rounds"`
+	NewUsers  float64         `default:"0" doc:"fraction of users held out of training and evaluated as cold-start users"`
 	EvalEvery int             `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
-	EvalUsers int             `default:"0" doc:"evaluate this many users, drawn once; 0 means all"`
-	Ties      string          `default:"against" choices:"against|expected" doc:"how equal scores count: against the held-out item, or the mean over all orders"`
+	EvalUsers int             `default:"0" doc:"evaluate a fixed sample of this many users; 0 means all"`
+	Ties      string          `default:"against" choices:"against|expected" doc:"rank of tied scores: worst case for the held-out item, or the mean over all orders"`
 
 	// Name is that of the method, for messages.
 	Name string

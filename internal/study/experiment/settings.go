@@ -24,23 +24,23 @@ import (
 
 // Settings are everything a run is made of, but for the method's own parameters.
 type Settings struct {
-	Method   string `default:"tacit" doc:"the method; see tacit methods"`
-	Data     string `default:"world" doc:"the data: a name from tacit data list, or a file of delimited text"`
-	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|fedrecgel|privrec" doc:"how it is evaluated; see tacit run --help"`
-	Seed     uint64 `default:"1" doc:"seed of everything that is random"`
-	Seeds    int    `default:"1" doc:"repeat the run with this many seeds, from seed on"`
+	Method   string `default:"tacit" doc:"the method; tacit methods lists them"`
+	Data     string `default:"world" doc:"a data set from tacit data list, or a delimited text file"`
+	Protocol string `default:"deployed" choices:"paper|isolated|deployed|temporal|fedrecgel|privrec" doc:"evaluation protocol; tacit help protocols describes them"`
+	Seed     uint64 `default:"1" doc:"seed of all randomness"`
+	Seeds    int    `default:"1" doc:"number of runs, with consecutive seeds starting at --seed"`
 
-	Preset string `default:"auto" doc:"whose settings to start from: auto (yours, else the built-in one of method, data and protocol), built-in, none, or a preset's .toml file"`
+	Preset string `default:"auto" doc:"settings to start from: auto, built-in, none, or a preset file (.toml)"`
 
 	sim.Options
 
-	World     string `default:"" doc:"the synthetic world, such as users=1000,items=500,mean-rows=40,seed=1,drift=0.5"`
-	Sep       string `default:"" doc:"separator of a delimited file: tab, comma, semicolon, pipe, space or ::; found out if empty"`
-	Header    string `default:"auto" choices:"auto|yes|no" doc:"whether a delimited file starts with column names"`
-	Columns   string `default:"" doc:"columns of a delimited file, such as user,item,rating,time or user=uid,item=3; found out if empty"`
-	MinRows   int    `default:"3" doc:"users with fewer rows are left out; leave-one-out needs 3, and some data sets bring more (tacit data list)"`
-	Threshold string `default:"" doc:"rows with a value below this are left out; empty keeps all"`
-	Dedup     string `default:"none" choices:"none|first|last" doc:"which of a user's rows with the same item to keep, by the order of the file; none keeps all"`
+	World     string `default:"" doc:"size of the synthetic data set: users=1000,items=500,mean-rows=40,seed=1,drift=0.5"`
+	Sep       string `default:"" doc:"separator of a text file: tab, comma, semicolon, pipe, space or ::; detected if empty"`
+	Header    string `default:"auto" choices:"auto|yes|no" doc:"whether the first line of a text file names the columns"`
+	Columns   string `default:"" doc:"columns of a text file: user,item,rating,time or user=uid,item=3; detected if empty"`
+	MinRows   int    `default:"3" doc:"drop users with fewer interactions; at least 3 are needed"`
+	Threshold string `default:"" doc:"drop interactions with a rating below this value; empty keeps all"`
+	Dedup     string `default:"none" choices:"none|first|last" doc:"which of a user's repeated interactions with an item to keep"`
 }
 
 // Input is an error in what the user gave: it exits with code 2.

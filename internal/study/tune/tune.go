@@ -22,10 +22,10 @@ import (
 
 // Options are the settings of a search that a run does not have.
 type Options struct {
-	Search    string `default:"halving" choices:"halving|random" doc:"halving: all start with few rounds, and the best third goes on from there; random: each runs to its end"`
-	Trials    int    `default:"40" doc:"settings to try; the first are those without a search"`
-	Objective string `default:"hr@10" choices:"hr@10|ndcg@10" doc:"the validation metric that decides, taken at the round that a run would report"`
-	Metric    string `default:"sampled" choices:"sampled|full" doc:"whether it is among the sampled candidates or the whole catalogue"`
+	Search    string `default:"halving" choices:"halving|random" doc:"halving stops the worse two thirds of the trials early; random runs every trial fully"`
+	Trials    int    `default:"40" doc:"number of settings to try; trial 0 is the settings as given"`
+	Objective string `default:"hr@10" choices:"hr@10|ndcg@10" doc:"validation metric to maximise, at the round that a run would report"`
+	Metric    string `default:"sampled" choices:"sampled|full" doc:"rank among sampled candidates, or among all items"`
 }
 
 // Names of the files of a search's folder.
