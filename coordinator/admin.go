@@ -59,7 +59,7 @@ type Status struct {
 
 // Status is how things are.
 func (c *Coordinator) Status() Status {
-	n, _ := c.seats.enrolled()
+	n, _ := c.devices.Count()
 	if !c.begun() {
 		return Status{
 			State: "waiting for a run: tacit admin begin, or tacit fleet", Enrolled: n, Synced: c.st.Stats(),
@@ -153,10 +153,9 @@ func refusal(code connect.Code, err error) error {
 // Token makes a token that lets so many devices enrol within so long.
 func (c *Coordinator) Token(uses int, last time.Duration, note string) (string, error) {
 	if uses < 1 || last <= 0 {
-		return "", fmt.Errorf("coord: a token for %d devices and %v: want at least one of each", uses, last)
+		return "", fmt.Errorf("a token for %d devices and %v: both must be above 0", uses, last)
 	}
-	text, t := newToken(uses, c.now().Add(last), note)
-	return text, c.enrol.do(change{Made: &t})
+	return c.devices.NewToken(uses, c.now().Add(last), note)
 }
 
 func (d desk) MakeToken(_ context.Context, r *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error) {
@@ -300,10 +299,10 @@ func (d desk) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse,
 }
 
 func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
-	if !d.seats.has(r.Seat) {
-		return nil, refusal(connect.CodeNotFound, fmt.Errorf("nobody has seat %d", r.Seat))
+	if !d.devices.Enrolled(r.Seat) {
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("device %d is not enrolled", r.Seat))
 	}
-	if err := d.enrol.do(change{Seat: r.Seat, Gone: true}); err != nil {
+	if err := d.devices.Revoke(r.Seat); err != nil {
 		return nil, err
 	}
 	return d.told()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
@@ -56,10 +57,9 @@ type Coordinator struct {
 	key      ed25519.PrivateKey
 	secret   [32]byte // of privacy noise, and of the cohorts
 	settings Settings
-	seats    *seats
+	devices  *enrolment.Registry
 	starting sync.Mutex    // a run is begun once
 	ready    chan struct{} // closed when there is a run
-	enrol    *batch[change]
 	ledger   *round.Ledger
 	purse    purse // the ledger, for the rounds
 
@@ -97,7 +97,6 @@ type Coordinator struct {
 	outrun   bool              // devices came too late for a step
 	missed   string            // why the last readout was not made
 	reading  int               // the round whose readout was begun before a stop; 0 for none
-	here     []int64           // by seat: when it was last heard of
 	asked    []closedRound     // the last readouts' sums
 	over     []closedRound     // the last rounds that ended
 	lost     map[uint32]uint32 // by seat: the last round of which a device says that it is
@@ -152,10 +151,9 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err := c.identity(); err != nil {
 		return c, err
 	}
-	if c.seats, err = loadSeats(st); err != nil {
+	if c.devices, err = enrolment.Open(st); err != nil {
 		return c, err
 	}
-	c.enrol = newBatch(c.commitSeats)
 	return c, c.resume()
 }
 
@@ -310,8 +308,8 @@ func (c *Coordinator) Close() error {
 	c.kill()
 	c.running.Lock() // Run has ended
 	defer c.running.Unlock()
-	if c.enrol != nil {
-		c.enrol.stop()
+	if c.devices != nil {
+		c.devices.Close()
 	}
 	var err error
 	if c.ledger != nil {

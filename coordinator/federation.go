@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/internal/rpc"
@@ -57,26 +57,28 @@ func (d door) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse,
 		return nil, rpc.Refuse("bad_signature", connect.CodeUnauthenticated,
 			"the request is not signed with the key that it brings")
 	}
-	if _, _, gone := d.seats.of(key); gone {
-		return nil, rpc.Refuse("revoked", connect.CodePermissionDenied, "this key is not welcome any more")
+	if _, _, revoked := d.devices.Lookup(key); revoked {
+		return nil, errRevoked()
 	}
-	c, again, err := d.seats.reserve(key, r.Token, r.WantsSeat, r.Seat, wire.MaxUsers, d.now())
+	var wanted *uint32
+	if r.WantsSeat {
+		wanted = &r.Seat
+	}
+	id, again, err := d.devices.Enrol(key, r.Token, wanted, wire.MaxUsers, d.now())
 	switch {
-	case again:
-		return &pb.EnrolResponse{Seat: c.Seat, Again: true}, nil
-	case errors.Is(err, errToken):
+	case errors.Is(err, enrolment.ErrToken):
 		return nil, rpc.Refuse("bad_token", connect.CodePermissionDenied, "%v", err)
-	case errors.Is(err, errQuota) || errors.Is(err, errFull):
+	case errors.Is(err, enrolment.ErrQuota) || errors.Is(err, enrolment.ErrFull):
 		return nil, rpc.Refuse("quota", connect.CodeResourceExhausted, "%v", err)
-	case err != nil:
+	case errors.Is(err, enrolment.ErrBusy):
 		return nil, rpc.Refuse("slow_down", connect.CodeUnavailable, "%v", err)
-	}
-	if err := d.enrol.do(c); err != nil {
-		d.seats.giveUp(c)
+	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
-	d.tally("enrolled", 1)
-	return &pb.EnrolResponse{Seat: c.Seat}, nil
+	if !again {
+		d.tally("enrolled", 1)
+	}
+	return &pb.EnrolResponse{Seat: id, Again: again}, nil
 }
 
 func seatOf(ctx context.Context) uint32 {
@@ -86,35 +88,24 @@ func seatOf(ctx context.Context) uint32 {
 
 // lookup is the seat of a key, for the server.
 func (c *Coordinator) lookup(key [32]byte) (uint32, error) {
-	seat, known, gone := c.seats.of(key[:])
+	id, known, revoked := c.devices.Lookup(key[:])
 	switch {
 	case !known:
-		return 0, rpc.Refuse("unknown_key", connect.CodeUnauthenticated, "this key is not enrolled")
-	case gone:
-		return 0, rpc.Refuse("revoked", connect.CodePermissionDenied, "this key is not welcome any more")
+		return 0, rpc.Refuse("unknown_key", connect.CodeUnauthenticated, "this device is not enrolled")
+	case revoked:
+		return 0, errRevoked()
 	}
-	return seat, nil
+	return id, nil
+}
+
+func errRevoked() error {
+	return rpc.Refuse("revoked", connect.CodePermissionDenied, "this device was revoked")
 }
 
 // Config is what a server of the federation needs; the caller adds limits and the
 // operator's token.
 func (c *Coordinator) Config() rpc.Config {
 	return rpc.Config{Federation: door{c}, Admin: desk{c}, ID: c.id[:], Lookup: c.lookup, Now: c.opt.Now}
-}
-
-// commitSeats writes enrolments.
-func (c *Coordinator) commitSeats(all []change) error {
-	b, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	if err := c.st.Append(seatLog, b); err != nil {
-		return err
-	}
-	for _, x := range all {
-		c.seats.apply(x)
-	}
-	return nil
 }
 
 // CheckIn tells a device what to do, or when to come again.
@@ -152,7 +143,7 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 // after is when a device should come again: when something may have changed, and not so
 // often that all of them together come faster than the rate.
 func (c *Coordinator) after(seat uint32, now time.Time) time.Duration {
-	n, _ := c.seats.enrolled()
+	n, _ := c.devices.Count()
 	least := max(50*time.Millisecond, time.Duration(float64(n)/c.opt.Rate*float64(time.Second)),
 		min(c.pace/8, 2*time.Second))
 	wait := least
@@ -286,7 +277,7 @@ func (c *Coordinator) engine0() int {
 
 // Leave takes a device's seat away, at its wish.
 func (d door) Leave(ctx context.Context, _ *pb.LeaveRequest) (*pb.LeaveResponse, error) {
-	if err := d.enrol.do(change{Seat: seatOf(ctx), Gone: true}); err != nil {
+	if err := d.devices.Revoke(seatOf(ctx)); err != nil {
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
 	d.tally("left", 1)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/batch"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
@@ -37,7 +38,7 @@ type hall struct {
 	places  places
 
 	st     *store.Store
-	shards []*batch[*report]
+	shards []*batch.Queue[*report]
 }
 
 // report is a device's vector on its way to a sum.
@@ -89,7 +90,7 @@ func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal,
 		}
 		if k <= len(cohort)/shardSize {
 			room := make([]int64, h.numbers)
-			h.shards = append(h.shards, newBatch(func(all []*report) error { return h.commit(name, room, all) }))
+			h.shards = append(h.shards, batch.New(func(all []*report) error { return h.commit(name, room, all) }))
 		}
 	}
 	h.check()
@@ -122,8 +123,10 @@ func (h *hall) Report(r *report) error {
 	case h.has(r.seat):
 		return errOther
 	}
-	err := h.shards[int(r.seat)%len(h.shards)].do(r)
+	err := h.shards[int(r.seat)%len(h.shards)].Do(r)
 	switch {
+	case errors.Is(err, batch.ErrStopped):
+		err = errClosed
 	case err == nil && r.over:
 		err = errCrowded
 	case err == nil && r.other:
@@ -241,7 +244,7 @@ func (h *hall) count() int {
 // close ends the round: what is being written is waited for, what comes later is too late.
 func (h *hall) close() {
 	for _, s := range h.shards {
-		s.stop()
+		s.Stop()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -74,27 +74,15 @@ func (c *Coordinator) quorum(kind pb.Kind) (n int) {
 
 // visited notes that a device is there.
 func (c *Coordinator) visited(seat uint32, now time.Time) {
-	if int(seat) >= c.settings.Devices {
-		return
+	if int(seat) < c.settings.Devices {
+		c.devices.Seen(seat, now)
 	}
-	if c.here == nil {
-		c.here = make([]int64, c.settings.Devices)
-	}
-	c.here[seat] = now.UnixNano()
 }
 
 // present are the seats that were heard of within a deadline, however long the round before
 // took. A readout waits for nobody else: too many absent ones would cost all of it.
-func (c *Coordinator) present() (out []uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	since := c.now().Add(-c.settings.Deadline)
-	for seat, at := range c.here {
-		if at > 0 && at >= since.UnixNano() {
-			out = append(out, uint32(seat))
-		}
-	}
-	return out
+func (c *Coordinator) present() []uint32 {
+	return c.devices.SeenSince(c.now().Add(-c.settings.Deadline))
 }
 
 // ask has devices put numbers into one masked sum, in one attempt: two sums of one question

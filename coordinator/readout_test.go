@@ -490,11 +490,13 @@ func TestAReadoutAsksWhoIsThere(t *testing.T) {
 	now := r.c.now()
 	r.c.mu.Lock()
 	r.c.opened = now.Add(-5 * time.Hour)
-	r.c.here = make([]int64, 6)
-	for seat, ago := range []time.Duration{4 * time.Hour, s.Deadline / 2, s.Deadline * 2} {
-		r.c.here[seat] = now.Add(-ago).UnixNano()
-	}
 	r.c.mu.Unlock()
+	for id, ago := range map[uint32]time.Duration{
+		0: 4 * time.Hour, 1: s.Deadline / 2, 2: s.Deadline * 2,
+		5: 4 * time.Hour,
+	} {
+		r.c.devices.Seen(id, now.Add(-ago))
+	}
 	d[3].check()
 	if _, err := d[4].Mask(context.Background(), &pb.MaskRequest{Run: task.Run}); err != nil {
 		t.Fatal(err)

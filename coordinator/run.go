@@ -74,7 +74,7 @@ func quiet(err error) error {
 // gather waits until N devices are enrolled.
 func (c *Coordinator) gather(ctx context.Context) error {
 	for {
-		n, changed := c.seats.enrolled()
+		n, changed := c.devices.Count()
 		if n >= c.settings.Devices || c.engine.Next > 0 {
 			return ctx.Err()
 		}

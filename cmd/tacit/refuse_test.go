@@ -69,7 +69,7 @@ func TestWhatACoordinatorRefusesIsWrongInput(t *testing.T) {
 	}
 	refused(t, "its rounds is 3 and not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
 	refused(t, "version 99 is not kept", "admin", "rollback", "99", "--state", dir)
-	refused(t, "nobody has seat 77", "admin", "revoke", "77", "--state", dir)
+	refused(t, "device 77 is not enrolled", "admin", "revoke", "77", "--state", dir)
 }
 
 // Bits that leave a device's numbers nothing are refused, few are warned of, and those that

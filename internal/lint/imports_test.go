@@ -58,10 +58,12 @@ var table = map[string]row{
 
 	"device": {may: list("internal/engine/local wire internal/pb internal/rpc methods method param " +
 		"internal/base/rows privacy privacy/secagg internal/base/metrics internal/base/rng vec")},
-	"internal/statefile": {may: list("device wire internal/atomicfile")},
-	"mobile":             {may: list("device internal/statefile internal/rpc")},
-	"internal/store":     {may: none},
-	"coordinator": {may: list("internal/store internal/atomicfile internal/base/rng internal/engine/round " +
+	"internal/statefile":             {may: list("device wire internal/atomicfile")},
+	"mobile":                         {may: list("device internal/statefile internal/rpc")},
+	"internal/store":                 {may: none},
+	"coordinator/internal/batch":     {may: none},
+	"coordinator/internal/enrolment": {may: list("coordinator/internal/batch internal/store")},
+	"coordinator": {may: list("coordinator/internal/batch coordinator/internal/enrolment internal/store internal/atomicfile internal/base/rng internal/engine/round " +
 		"privacy/account internal/engine/aggregate internal/engine/local method methods param privacy internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect internal/rpc")},
 	"internal/fleet": {may: list("device data internal/engine/local internal/base/rng internal/engine/round " +
 		"internal/base/rows wire internal/pb internal/rpc sim")},

@@ -1,0 +1,145 @@
+package enrolment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/store"
+)
+
+func key(name any) []byte { return fmt.Append(nil, "key ", name) }
+
+func open(t *testing.T, dir string) (*Registry, func()) {
+	t.Helper()
+	st, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, func() {
+		r.Close()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Enrolments that are being written with one token do not use up another token.
+func TestConcurrentEnrolmentsCountOnlyTheirOwnToken(t *testing.T) {
+	r := newRegistry()
+	now := time.Now()
+	textA, a := newToken(5, now.Add(time.Hour), "")
+	textB, b := newToken(1, now.Add(time.Hour), "")
+	r.apply(change{Made: &a})
+	r.apply(change{Made: &b})
+	for i := range 4 {
+		if _, _, err := r.reserve(key(i), textA, nil, 100, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := r.reserve(key("b"), textB, nil, 100, now); err != nil {
+		t.Errorf("an unused token is refused: %v", err)
+	}
+	if _, _, err := r.reserve(key("c"), textB, nil, 100, now); !errors.Is(err, ErrQuota) {
+		t.Errorf("a token for one device admits a second while the first is written: %v", err)
+	}
+	if _, _, err := r.reserve(key("b"), textA, nil, 100, now); !errors.Is(err, ErrBusy) {
+		t.Errorf("a key whose enrolment is being written enrols again: %v", err)
+	}
+}
+
+func TestAnUnusedIDIsNotHeldAfterAFailedWrite(t *testing.T) {
+	r := newRegistry()
+	now := time.Now()
+	text, token := newToken(9, now.Add(time.Hour), "")
+	r.apply(change{Made: &token})
+	first, _, err := r.reserve(key(0), text, nil, 100, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.release(first)
+	again, _, err := r.reserve(key(1), text, nil, 100, now)
+	if err != nil || again.ID != first.ID {
+		t.Errorf("the next device gets ID %d, %v; expected %d", again.ID, err, first.ID)
+	}
+}
+
+// A high device ID costs no memory and does not change the IDs of others.
+func TestADeviceMayWantAHighID(t *testing.T) {
+	r, stop := open(t, t.TempDir())
+	defer stop()
+	now := time.Now()
+	token, err := r.NewToken(3, now.Add(time.Hour), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	high, beyond := uint32(1<<24-1), uint32(1<<31)
+	if id, _, err := r.Enrol(key(0), token, &high, 1<<24, now); err != nil || id != high {
+		t.Errorf("device ID %d, %v", id, err)
+	}
+	if id, _, err := r.Enrol(key(1), token, &beyond, 1<<24, now); err != nil || id != 0 {
+		t.Errorf("a device that wants an invalid ID gets %d, %v", id, err)
+	}
+	if len(r.keyOf) != 2 {
+		t.Errorf("%d keys are kept for 2 devices", len(r.keyOf))
+	}
+	if _, _, err := r.Enrol(key(2), token, nil, 1, now); !errors.Is(err, ErrFull) {
+		t.Errorf("a federation without free IDs answers %v", err)
+	}
+}
+
+func TestTheRegistrySurvivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	r, stop := open(t, dir)
+	now := time.Now()
+	token, err := r.NewToken(3, now.Add(time.Hour), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if _, _, err := r.Enrol(key(i), token, nil, 100, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Revoke(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Revoke(7); err != nil || r.Enrolled(7) {
+		t.Errorf("revoking an unused ID: %v, enrolled %v", err, r.Enrolled(7))
+	}
+	stop()
+	r, stop = open(t, dir)
+	defer stop()
+	if id, known, revoked := r.Lookup(key(1)); id != 1 || !known || !revoked {
+		t.Errorf("the revoked device is %d, known %v, revoked %v", id, known, revoked)
+	}
+	if id, again, err := r.Enrol(key(0), "no token is needed", nil, 100, now); id != 0 || !again || err != nil {
+		t.Errorf("a known key enrols as %d, again %v, %v", id, again, err)
+	}
+	if id, _, err := r.Enrol(key(2), token, nil, 100, now); id != 2 || err != nil {
+		t.Errorf("the third device gets %d, %v", id, err)
+	}
+	if _, _, err := r.Enrol(key(3), token, nil, 100, now); !errors.Is(err, ErrQuota) {
+		t.Errorf("a used token is accepted after a restart: %v", err)
+	}
+	if n, _ := r.Count(); n != 3 {
+		t.Errorf("%d devices are enrolled, expected 3", n)
+	}
+}
+
+func TestDevicesSeenRecently(t *testing.T) {
+	r := newRegistry()
+	start := time.Now()
+	for id, at := range map[uint32]time.Duration{5: 0, 2: time.Second, 9: 2 * time.Second} {
+		r.Seen(id, start.Add(at))
+	}
+	if got := r.SeenSince(start.Add(time.Second)); !slices.Equal(got, []uint32{2, 9}) {
+		t.Errorf("devices %v, expected 2 and 9", got)
+	}
+}
