@@ -16,6 +16,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/wire"
 )
@@ -31,6 +32,8 @@ type Options struct {
 	// older program began. Of them only what is public is kept: what columns there are, and
 	// the values of items.
 	Features *rows.Features
+	// Methods are the methods that a run may train. Nil means methods.Default().
+	Methods *method.Registry
 
 	fault func(point string) error                            // a test's: what goes wrong at a point of a round
 	timer func(time.Duration) (<-chan time.Time, func() bool) // a test's: when the time of a masked round is up
@@ -164,6 +167,7 @@ var ErrBegun = errors.New("coord: this coordinator has a run: another one wants 
 func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 	c.starting.Lock()
 	defer c.starting.Unlock()
+	s.methods = c.opt.Methods
 	if c.begun() {
 		if !s.resumes(&c.settings) {
 			return fmt.Errorf("%w: %s", ErrBegun, c.settings.differs(&s))

@@ -36,6 +36,7 @@ func (c *Coordinator) resume() error {
 	}
 	defer close(c.ready)
 	c.run, c.settings = r.Run, r.Settings
+	c.settings.methods = c.opt.Methods
 	if err := c.restore(); err != nil {
 		return err
 	}

@@ -69,6 +69,8 @@ type Settings struct {
 	// Features are columns that a Featured method reads. Devices have the values of their
 	// users and of what those did; the coordinator has none.
 	Features *rows.Features `json:"-"`
+
+	methods *method.Registry // the coordinator's; nil means methods.Default()
 }
 
 // Check reports the first setting that makes no sense.
@@ -135,11 +137,15 @@ func (s *Settings) readable() error {
 
 // build makes the method.
 func (s *Settings) build() (method.Method, error) {
-	e, err := methods.Named(s.Method)
+	registry := s.methods
+	if registry == nil {
+		registry = methods.Default()
+	}
+	e, err := registry.Lookup(s.Method)
 	if err != nil {
 		return nil, err
 	}
-	m := methods.New(e)
+	m := e.Build()
 	for k, v := range s.Params {
 		if err := param.Set(m, k, v); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Method, err)

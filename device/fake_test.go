@@ -92,11 +92,11 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 		Method: method, Items: items, Users: uint32(devices), Rounds: 50, Batch: 16, Negatives: 2,
 		Seed: 11, Keep: "f32", Promise: "none", Holds: "nobody",
 	}
-	e, err := methods.Named(method)
+	e, err := methods.Default().Lookup(method)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := methods.New(e)
+	m := e.Build()
 	for i := 0; i < len(set); i += 2 {
 		f.about.Params = append(f.about.Params, &pb.Setting{Key: set[i], Value: set[i+1]})
 		if err := param.Set(m, set[i], set[i+1]); err != nil {

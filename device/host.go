@@ -28,6 +28,8 @@ type Host struct {
 	// Memory bounds, in bytes, what a plan may need; one that needs more is refused before
 	// anything is allocated. 0 means 1 GiB.
 	Memory float64
+	// Methods are the methods that the device can train. Nil means methods.Default().
+	Methods *method.Registry
 
 	known known
 
@@ -176,11 +178,15 @@ func (h *Host) setPlan(m *pb.Manifest, blob get) error {
 
 // build makes the method by its name and parameters.
 func (h *Host) build(p *pb.Plan, f *rows.Features) (*local.Plan, error) {
-	e, err := methods.Named(p.Method)
+	registry := h.Methods
+	if registry == nil {
+		registry = methods.Default()
+	}
+	e, err := registry.Lookup(p.Method)
 	if err != nil {
 		return nil, fmt.Errorf("%w (is this program older than the coordinator's?)", err)
 	}
-	m := methods.New(e)
+	m := e.Build()
 	for _, s := range p.Params {
 		if err := param.Set(m, s.Key, s.Value); err != nil {
 			return nil, fmt.Errorf("method %s: %w", p.Method, err)

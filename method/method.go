@@ -218,32 +218,6 @@ type Stateful interface {
 	Bind(first int)
 }
 
-// Entry is a line of the registry.
-type Entry struct {
-	Name    string
-	Title   string
-	Paper   string
-	Caution string // what a user must know before believing a number
-	New     func() Method
-	// Options are settings of a run that belong to the method, such as noise: a preset,
-	// and whoever runs it, may set others.
-	Options map[string]string
-	// Grid are settings, as key=value words, of which a run takes the best on validation
-	// where nobody has said which: no preset, no flag.
-	Grid []string
-}
-
-// Plugin is a mechanism that changes other methods: `base+plugin` on a command
-// line.
-type Plugin struct {
-	Name    string
-	Title   string
-	Paper   string
-	Caution string
-	// On makes the method of a base, or says why that base cannot have it.
-	On func(base Method) (Method, error)
-}
-
 // Published is a number from a paper, as a fraction.
 type Published struct {
 	HR10   float64 `json:"hr@10"`

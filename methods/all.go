@@ -3,6 +3,7 @@ package methods
 
 import (
 	"embed"
+	"sync"
 
 	"github.com/tacit-rec/tacit/method"
 )
@@ -30,10 +31,28 @@ const (
 		"items are among those that a device tunes on: identities remember them, features cannot."
 )
 
-// All returns the registry.
-//
+// registry holds the methods of this package.
+var registry = sync.OnceValue(func() *method.Registry {
+	r := &method.Registry{}
+	for _, e := range entries() {
+		if err := r.Add(e); err != nil {
+			panic(err)
+		}
+	}
+	for _, p := range plugins() {
+		if err := r.AddPlugin(p); err != nil {
+			panic(err)
+		}
+	}
+	return r
+})
+
+// Default returns a new registry with the methods and plug-ins of this package.
+// Callers may add to it.
+func Default() *method.Registry { return registry().Clone() }
+
 //lint:size it is a table
-func All() []method.Entry {
+func entries() []method.Entry {
 	return append([]method.Entry{
 		{
 			Name: "pfedrec", Title: "PFedRec", Paper: ijcai, New: func() method.Method { return &PFedRec{} },
@@ -177,8 +196,7 @@ func All() []method.Entry {
 	}, append(closedForm(), budgeted()...)...)
 }
 
-// Plugins returns the mechanisms that change other methods.
-func Plugins() []method.Plugin {
+func plugins() []method.Plugin {
 	return []method.Plugin{
 		{
 			Name: "dualper", Title: "DualPer", Paper: ijcai, On: dualPer,

@@ -42,7 +42,7 @@ func run(t *testing.T, words string, rounds int) *sim.Run {
 func runOn(t testing.TB, s *data.Split, words string, rounds int) *sim.Run {
 	t.Helper()
 	f := strings.Fields(words)
-	e, err := methods.Named(f[0])
+	e, err := methods.Default().Lookup(f[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 		"fedrecgel layers=8,8,8,8,8,8,8", "fedrecgel rho-user=-1",
 	} {
 		f := strings.Fields(words)
-		e, err := methods.Named(f[0])
+		e, err := methods.Default().Lookup(f[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,9 +127,9 @@ func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 	for name, want := range map[string]string{
 		"fedmff": `did you mean "fedmf"`, "fedmf+dualpr": `did you mean "dualper"`,
 		"mf+dualper": "dualper fits fedmf, fedncf and fedrecon",
-		"fedmf+":     "is no method", "+dualper": "is no method", "fedmf+dualper+dualper": "cannot have +dualper",
+		"fedmf+":     "invalid method name", "+dualper": "invalid method name", "fedmf+dualper+dualper": "cannot have +dualper",
 	} {
-		if _, err := methods.Named(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := methods.Default().Lookup(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -269,7 +269,7 @@ func TestPublishedNumbersAreFractionsOfKnownMethodsAndSets(t *testing.T) {
 		"ncf", "mf", "fedmf", "fedncf", "fedrecon", "pfedrec", "metamf", "fedmf+dualper",
 		"fedncf+dualper", "fedrecon+dualper", "fedrecgel",
 	} {
-		if _, err := methods.Named(name); err != nil {
+		if _, err := methods.Default().Lookup(name); err != nil {
 			t.Error(err)
 		}
 		for set := range sets {

@@ -152,7 +152,7 @@ func central(t testing.TB, split *data.Split, settings ...string) *als {
 func (m *als) ended(t testing.TB, split *data.Split, words string, rounds int) float64 {
 	t.Helper()
 	name, settings, _ := strings.Cut(words, " ")
-	e, err := methods.Named(name)
+	e, err := methods.Default().Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ var onTheBoard = map[string][]string{
 }
 
 func TestEveryMethodConforms(t *testing.T) {
-	for _, e := range methods.All() {
+	for _, e := range methods.Default().Entries() {
 		t.Run(e.Name, func(t *testing.T) {
 			conform.Method(t, func() method.Method { return with(t, e.New(), onTheBoard[e.Name]...) })
 		})
@@ -66,7 +66,7 @@ func TestVariantsConform(t *testing.T) {
 	} {
 		t.Run(words, func(t *testing.T) {
 			f := strings.Fields(words)
-			e, err := methods.Named(f[0])
+			e, err := methods.Default().Lookup(f[0])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestVariantsConform(t *testing.T) {
 
 // Every plug-in on every method that it fits.
 func TestPrivacyHoldsForWhatIsComposed(t *testing.T) {
-	for _, e := range methods.Composed() {
+	for _, e := range methods.Default().Composed() {
 		base, _, _ := strings.Cut(e.Name, "+")
 		t.Run(e.Name, func(t *testing.T) {
 			conform.Private(t, func() method.Method { return with(t, e.New(), onTheBoard[base]...) })

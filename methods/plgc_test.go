@@ -20,11 +20,11 @@ import (
 func made(t *testing.T, words string) method.Method {
 	t.Helper()
 	f := strings.Fields(words)
-	e, err := Named(f[0])
+	e, err := Default().Lookup(f[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set(t, New(e), f[1:]...)
+	return set(t, e.Build(), f[1:]...)
 }
 
 func set(t *testing.T, m method.Method, settings ...string) method.Method {
@@ -119,7 +119,7 @@ func TestPLGCAndDualPerFitInEitherOrder(t *testing.T) {
 		"fedmf+dualper+plgc+dualper": "dualper fits",
 		"fedrap+dualper":             "dualper fits",
 	} {
-		if _, err := Named(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Default().Lookup(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}

@@ -139,11 +139,11 @@ func TestLookingAtARunChangesNothing(t *testing.T) {
 
 func TestMethodsWithoutALandscapeSayWhy(t *testing.T) {
 	for _, name := range []string{"mf", "fcf", "fedrecon", "local"} {
-		e, err := methods.Named(name)
+		e, err := methods.Default().Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := trained(t, methods.New(e), 2, 1)
+		r := trained(t, e.Build(), 2, 1)
 		if p, why := r.NewProbe(learn.LossNamed("bce"), everyone(5), 100, 1); p != nil || why == "" {
 			t.Errorf("%s has a landscape %v, reason %q; want none, and a reason", name, p != nil, why)
 		}

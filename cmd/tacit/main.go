@@ -156,8 +156,8 @@ func (a *app) print(e envelope) error {
 func flagHint(c *cobra.Command, err error) string {
 	name, isUnknown := strings.CutPrefix(err.Error(), "unknown flag: --")
 	takes := strings.Contains(c.Use, "key=value")
-	for _, e := range methods.All() {
-		if isUnknown && takes && slices.Contains(param.Keys(methods.New(e)), name) {
+	for _, e := range methods.Default().Entries() {
+		if isUnknown && takes && slices.Contains(param.Keys(e.Build()), name) {
 			return fmt.Sprintf("settings of a method are words: %s=VALUE; %s --help lists the flags", name,
 				c.CommandPath())
 		}

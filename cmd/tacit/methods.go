@@ -23,7 +23,7 @@ func (a *app) methodsCmd() *cobra.Command {
 			if len(words) == 0 {
 				return a.listMethods()
 			}
-			e, err := methods.Named(words[0])
+			e, err := methods.Default().Lookup(words[0])
 			if err != nil {
 				return input(err, "tacit methods lists them")
 			}
@@ -41,7 +41,7 @@ func (a *app) methodsCmd() *cobra.Command {
 			}
 			data := map[string]any{
 				"name": e.Name, "title": e.Title, "paper": e.Paper, "about": about, "caution": e.Caution,
-				"slots": methods.New(e).Slots(0), "params": param.Fields(methods.New(e)), "presets": presets,
+				"slots": e.Build().Slots(0), "params": param.Fields(e.Build()), "presets": presets,
 			}
 			return a.result(data, func(w io.Writer) error {
 				_, err := io.WriteString(w, doc)
@@ -54,13 +54,13 @@ func (a *app) methodsCmd() *cobra.Command {
 func (a *app) listMethods() error {
 	t := report.Table{Header: []string{"method", "what it is", "paper"}}
 	var data []map[string]string
-	for _, e := range methods.All() {
+	for _, e := range methods.Default().Entries() {
 		t.Rows = append(t.Rows, []any{e.Name, e.Title, e.Paper})
 		data = append(data, map[string]string{"name": e.Name, "title": e.Title, "paper": e.Paper})
 	}
-	for _, p := range methods.Plugins() {
+	for _, p := range methods.Default().Plugins() {
 		var fits []string
-		for _, e := range methods.Composed() {
+		for _, e := range methods.Default().Composed() {
 			if base, ok := strings.CutSuffix(e.Name, "+"+p.Name); ok {
 				fits = append(fits, base)
 			}
@@ -82,7 +82,7 @@ func (a *app) docsCmd() *cobra.Command {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			all := append(methods.All(), methods.Composed()...)
+			all := append(methods.Default().Entries(), methods.Default().Composed()...)
 			for _, e := range all {
 				doc, err := experiment.MethodDoc(e)
 				if err != nil {

@@ -185,7 +185,7 @@ func (f *runFlags) given(words []string, flags func() []experiment.Setting) ([]e
 // meant recognises a method or a data set that was given without its flag.
 func meant(words []string) error {
 	for _, w := range words {
-		if _, err := methods.Named(w); err == nil {
+		if _, err := methods.Default().Lookup(w); err == nil {
 			return input(fmt.Errorf("%q is a method, and stands without its flag", w), "did you mean: tacit run -m "+w)
 		}
 		for _, k := range data.KnownSets() {

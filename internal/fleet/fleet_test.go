@@ -199,11 +199,11 @@ func simulation(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Ru
 	if s.Masked {
 		o.Secagg = "on"
 	}
-	e, err := methods.Named(s.Method)
+	e, err := methods.Default().Lookup(s.Method)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := methods.New(e)
+	m := e.Build()
 	for k, v := range s.Params {
 		if err := param.Set(m, k, v); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ var table = map[string]row{
 	"vec":                       {pure: true, may: none, out: list("golang.org/x/sys/cpu")},
 	"param":                     {pure: true, may: none},
 	"internal/base/rows":        {pure: true, may: list("vec")},
-	"method":                    {pure: true, may: list("internal/base/rng internal/base/rows vec")},
+	"method":                    {pure: true, may: list("internal/base/rng internal/base/rows vec param")},
 	"learn":                     {pure: true, may: list("method internal/base/rows vec internal/base/rng")},
 	"methods":                   {pure: true, may: list("method learn internal/base/rows vec param")},
 	"internal/engine/aggregate": {pure: true, may: list("internal/base/rows vec internal/base/rng")},

@@ -12,7 +12,7 @@ import (
 )
 
 func TestEveryParameterIsDocumented(t *testing.T) {
-	for _, e := range methods.All() {
+	for _, e := range methods.Default().Entries() {
 		m := e.New()
 		var want []string
 		parameters(reflect.TypeOf(m).Elem(), func(f reflect.StructField) {
@@ -48,7 +48,7 @@ func TestNoParameterHidesAnOptionOfTheRun(t *testing.T) {
 	for _, key := range param.Keys(&sim.Options{}) {
 		taken[key] = true
 	}
-	for _, e := range methods.All() {
+	for _, e := range methods.Default().Entries() {
 		own := map[string]bool{}
 		for _, key := range param.Keys(e.New()) {
 			if taken[key] {

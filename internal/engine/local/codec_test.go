@@ -82,11 +82,11 @@ func FuzzState(f *testing.F) {
 // What a plan says it needs is compared with what the runtime says was allocated.
 func TestWhatAPlanNeedsIsWhatItTakes(t *testing.T) {
 	for _, name := range []string{"pfedrec", "fedrap", "fedncf", "fcf", "tacit"} {
-		e, err := methods.Named(name)
+		e, err := methods.Default().Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var m method.Method = methods.New(e)
+		var m method.Method = e.Build()
 		plan, err := local.NewPlan(m, local.Options{Items: 20000, Rounds: 2, Batch: 256, Negatives: 4, Guarded: true})
 		if err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ func rounds(ctx context.Context, c Config, s Set, r *Report) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range methods.All() {
+	for _, e := range methods.Default().Entries() {
 		for _, jobs := range c.counts() {
 			if e.Name != "pfedrec" && jobs != c.Jobs || ctx.Err() != nil {
 				continue // the others differ in what is scored, not in how they scale
@@ -76,7 +76,7 @@ func options(rounds, every int) sim.Options {
 
 func oneRound(ctx context.Context, c Config, split *data.Split, e method.Entry, jobs int) (Round, error) {
 	const never = 1_000_000
-	run, err := sim.New(methods.New(e), split, options(never, never), 1, jobs)
+	run, err := sim.New(e.Build(), split, options(never, never), 1, jobs)
 	if err != nil {
 		return Round{}, err
 	}

@@ -24,7 +24,7 @@ const exampleItems, exampleUsers = 1682, 943
 // MethodDoc is a method's page, in Markdown: made of its registry line, the tags
 // of its parameters and its slots.
 func MethodDoc(e method.Entry) (string, error) {
-	m := methods.New(e)
+	m := e.Build()
 	plan, err := local.NewPlan(m, local.Options{
 		Features: learn.ExampleFeatures(), Items: exampleItems,
 		Users: exampleUsers, Rounds: 100, Batch: 256, Negatives: 4,

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/study/reference"
 	"github.com/tacit-rec/tacit/internal/study/report"
-	"github.com/tacit-rec/tacit/methods"
 )
 
 // RunSeeds runs the job once for each of its seeds, and writes what they amount
@@ -90,6 +89,6 @@ func (j *Job) claimTop() error {
 func (s *Spec) withSeed(seed uint64) *Spec {
 	one := *s
 	one.Seed, one.Seeds = seed, 1
-	one.Params = methods.Clone(s.Entry, s.Params)
+	one.Params = s.Entry.Clone(s.Params)
 	return &one
 }

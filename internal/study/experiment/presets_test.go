@@ -31,7 +31,7 @@ func TestEveryBuiltInPresetResolvesForItsMethod(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := 0
-	for _, e := range append(methods.All(), methods.Composed()...) {
+	for _, e := range append(methods.Default().Entries(), methods.Default().Composed()...) {
 		all, err := Presets(e)
 		if err != nil {
 			t.Fatal(err)

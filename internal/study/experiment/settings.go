@@ -69,17 +69,21 @@ type Setting struct{ Key, Value, From string }
 // Spec is a resolved experiment.
 type Spec struct {
 	Settings
-	Entry  method.Entry
-	Params method.Method
-	Preset *Preset           // nil where there is none
-	From   map[string]string // key to origin: default, method, data set, protocol, preset, file, environment or flag
+	Methods *method.Registry // those that Entry is one of
+	Entry   method.Entry
+	Params  method.Method
+	Preset  *Preset           // nil where there is none
+	From    map[string]string // key to origin: default, method, data set, protocol, preset, file, environment or flag
 }
 
 // Resolve puts settings together: defaults, then the method's own, then the preset of
 // method, data and protocol, then the data set's filter, then the file's, the environment's
 // and the flags', in the order given.
-func Resolve(given []Setting) (*Spec, error) {
-	s := &Spec{From: map[string]string{}}
+func Resolve(given []Setting) (*Spec, error) { return ResolveIn(methods.Default(), given) }
+
+// ResolveIn is Resolve for the methods of a registry.
+func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
+	s := &Spec{Methods: registry, From: map[string]string{}}
 	param.Defaults(&s.Settings)
 	// These decide which preset and which keys there are.
 	for _, g := range given {
@@ -90,10 +94,10 @@ func Resolve(given []Setting) (*Spec, error) {
 		}
 	}
 	var err error
-	if s.Entry, err = methods.Named(s.Method); err != nil {
+	if s.Entry, err = registry.Lookup(s.Method); err != nil {
 		return nil, input(err, "tacit methods lists them")
 	}
-	s.Params = methods.New(s.Entry)
+	s.Params = s.Entry.Build()
 	if s.Preset, err = s.findPreset(); err != nil {
 		return nil, err
 	}
@@ -159,7 +163,7 @@ func (s *Spec) AsPrinted() (*Spec, error) {
 // With is the same experiment with some settings changed.
 func (s *Spec) With(given []Setting) (*Spec, error) {
 	one := *s
-	one.Params, one.From = methods.Clone(s.Entry, s.Params), maps.Clone(s.From)
+	one.Params, one.From = s.Entry.Clone(s.Params), maps.Clone(s.From)
 	if err := one.put(given); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 )
 
@@ -16,7 +15,7 @@ import (
 func (s *Spec) unknown(g Setting, key string) error {
 	all := append(param.Keys(s.Params), param.Keys(&s.Settings)...)
 	lists := "tacit methods " + s.Method + " lists the keys"
-	others := having(key)
+	others := s.having(key)
 	if len(others) == 0 {
 		err := &param.Unknown{Key: g.Key, Nearest: param.Nearest(key, all)}
 		return input(fmt.Errorf("%s: %w (method %s)", g.From, err, s.Method), lists)
@@ -44,9 +43,9 @@ func (s *Spec) closed() bool {
 }
 
 // having names the methods with a key.
-func having(key string) (out []string) {
-	for _, e := range methods.All() {
-		if slices.Contains(param.Keys(methods.New(e)), key) {
+func (s *Spec) having(key string) (out []string) {
+	for _, e := range s.Methods.Entries() {
+		if slices.Contains(param.Keys(e.Build()), key) {
 			out = append(out, e.Name)
 		}
 	}

@@ -107,7 +107,7 @@ func New(c Config) (*Agenda, error) {
 // known refuses names that nothing has.
 func (a *Agenda) known() error {
 	names := slices.Clone(reference.Names)
-	for _, e := range append(methods.All(), methods.Composed()...) {
+	for _, e := range append(methods.Default().Entries(), methods.Default().Composed()...) {
 		names = append(names, e.Name)
 	}
 	for _, name := range a.Only {
@@ -201,12 +201,12 @@ type name struct {
 // rows are the methods, and then the references.
 func (a *Agenda) rows() []name {
 	var out []name
-	for _, e := range methods.All() {
+	for _, e := range methods.Default().Entries() {
 		if len(a.Only) == 0 || slices.Contains(a.Only, e.Name) {
 			out = append(out, name{e.Name, false})
 		}
 	}
-	for _, e := range methods.Composed() {
+	for _, e := range methods.Default().Composed() {
 		if slices.Contains(a.Only, e.Name) {
 			out = append(out, name{e.Name, false})
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
-	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -134,7 +133,7 @@ func axis(base *experiment.Spec, f param.Field, g experiment.Setting) (Axis, err
 		values = []string{r.At(0), r.At(1)}
 	}
 	for _, v := range values {
-		m, o := methods.Clone(base.Entry, base.Params), base.Options
+		m, o := base.Entry.Clone(base.Params), base.Options
 		target := any(m)
 		if !slices.Contains(param.Keys(m), f.Key) {
 			target = &o

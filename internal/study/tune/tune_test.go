@@ -426,7 +426,7 @@ func TestThePresetIsTheBestTrial(t *testing.T) {
 }
 
 func TestEveryRangeOfATagIsAccepted(t *testing.T) {
-	for _, e := range methods.All() {
+	for _, e := range methods.Default().Entries() {
 		fields := append(param.Fields(e.New()), param.Fields(&experiment.Settings{})...)
 		for _, f := range fields {
 			if f.Range == "" || f.Key == "mean" && e.Options["dp"] != "" { // dp has a mean of its own
