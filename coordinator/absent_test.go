@@ -46,7 +46,7 @@ func TestAnAbsentFleetSpendsNothing(t *testing.T) {
 			r.c.say("")
 			r.absent("waiting on") // one is not enough
 		}
-		if fate, err := h.report(h.task()); err != nil || fate != pb.Fate_COUNTED {
+		if fate, err := h.report(h.task()); err != nil || fate != pb.ReportState_COUNTED {
 			t.Fatalf("%v, %v", fate, err)
 		}
 	}

@@ -289,7 +289,7 @@ func (d desk) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse,
 	}
 	out := &pb.HistoryResponse{}
 	for _, v := range all {
-		s := &pb.Signed{}
+		s := &pb.SignedManifest{}
 		if err := proto.Unmarshal(v.Manifest, s); err != nil {
 			return nil, err
 		}
@@ -299,10 +299,10 @@ func (d desk) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse,
 }
 
 func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
-	if !d.devices.Enrolled(r.Seat) {
-		return nil, refusal(connect.CodeNotFound, fmt.Errorf("device %d is not enrolled", r.Seat))
+	if !d.devices.Enrolled(r.DeviceId) {
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("device %d is not enrolled", r.DeviceId))
 	}
-	if err := d.devices.Revoke(r.Seat); err != nil {
+	if err := d.devices.Revoke(r.DeviceId); err != nil {
 		return nil, err
 	}
 	return d.told()
@@ -317,7 +317,7 @@ func (d desk) Counted(_ context.Context, r *pb.CountedRequest) (*pb.CountedRespo
 			return err
 		}
 		if over.Round == r.Round {
-			out = &pb.CountedResponse{Closed: true, Seats: over.Seats}
+			out = &pb.CountedResponse{Closed: true, DeviceIds: over.Seats}
 			for _, x := range over.Digests {
 				out.Digests = append(out.Digests, binary.LittleEndian.AppendUint64(nil, x))
 			}

@@ -23,7 +23,7 @@ func bareSmall(n int) Settings {
 func TestASumBeyondItsDevicesIsFound(t *testing.T) {
 	const most = 1000
 	c := &Coordinator{}
-	task := &pb.Task{Kind: pb.Kind_TRAIN, Bound: &pb.Bound{Each: true, Most: most}}
+	task := &pb.Task{Kind: pb.Kind_TRAIN, Bound: &pb.Bound{PerSlot: true, Max: most}}
 	for _, of := range []struct {
 		sum  []int32
 		want bool
@@ -56,12 +56,13 @@ func TestALiarWithoutAPromiseCostsItsBucketAlone(t *testing.T) {
 			for i := range d {
 				task := d[i].task()
 				m := task.Masking
-				if m.GetDevices() != 15 || m.Least < wire.SumLeast || int(m.Bits) != s.Bits || !task.Bound.Each ||
+				if m.GetDevices() != 15 || m.MinDevices < wire.SumLeast || int(m.Bits) != s.Bits ||
+					!task.Bound.PerSlot ||
 					task.Bound.Noise != 0 {
 					t.Fatalf("device %d has the task %v", i, task)
 				}
-				values := make([]int32, task.Numbers)
-				values[0], values[len(values)-1] = int32(task.Bound.Most), 1 // all that an honest device may send
+				values := make([]int32, task.Length)
+				values[0], values[len(values)-1] = int32(task.Bound.Max), 1 // all that an honest device may send
 				if i == liar {
 					values[len(values)-1] = lie
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/wire"
 )
 
 // buckets is an attempt at a masked round: its cohort in groups, drawn anew each time,
@@ -102,7 +103,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		wg.Go(func() { sums[i], errs[i] = c.play(ctx, v) })
 	}
 	wg.Wait()
-	out, over := &keptSum{Attempt: task.Attempt, Sum: make([]int32, task.Numbers)}, false
+	out, over := &keptSum{Attempt: task.Attempt, Sum: make([]int32, task.Length)}, false
 	for i, sum := range sums {
 		switch {
 		case errs[i] != nil && !ended(errs[i]):
@@ -144,11 +145,11 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 // The numbers of a readout have no noise: each is from 0 to the largest of a device.
 func (c *Coordinator) longer(s *keptSum, task *pb.Task) bool {
 	if task.Kind != pb.Kind_TRAIN {
-		most := int64(len(s.Seats)) * task.Bound.Most
+		most := int64(len(s.Seats)) * task.Bound.Max
 		return slices.ContainsFunc(s.Sum, func(x int32) bool { return x < 0 || int64(x) > most })
 	}
-	if task.Bound.Each {
-		return beyond(s, task.Bound.Most)
+	if task.Bound.PerSlot {
+		return beyond(s, task.Bound.Max)
 	}
 	n, numbers := float64(len(s.Seats)), len(s.Sum)-1
 	most := n * c.bound.Sensitivity(numbers)
@@ -175,17 +176,17 @@ func beyond(s *keptSum, most int64) bool {
 
 // play has one group play the protocol.
 func (c *Coordinator) play(ctx context.Context, v *vault) (*keptSum, error) {
-	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
+	for _, step := range []int{wire.StepAdvert, wire.StepDeal, wire.StepUpload, wire.StepReveal} {
 		up, stop := c.timer(c.stepTime())
 		err := v.wait(ctx, step, up)
 		stop()
 		if err != nil {
 			return nil, err
 		}
-		if step == stepReveal {
+		if step == wire.StepReveal {
 			break
 		}
-		if step == stepUpload { // who opens its part next may be in no other sum of a count
+		if step == wire.StepUpload { // who opens its part next may be in no other sum of a count
 			if err := c.usedUp(&v.task); err != nil {
 				return nil, err
 			}

@@ -60,12 +60,12 @@ func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*se
 		return a != nil && a.State == pb.MaskResponse_ANSWER && m.UnmarshalBinary(a.Message) == nil
 	}
 	left := func(step int) bool { return task.Kind == h.leaves && h.leavesAt == step }
-	if left(stepAdvert) {
+	if left(wire.StepAdvert) {
 		return
 	}
-	call(stepAdvert, c.Advert())
+	call(wire.StepAdvert, c.Advert())
 	var roster secagg.Roster
-	if left(stepDeal) || !ask(stepDeal, &roster) {
+	if left(wire.StepDeal) || !ask(wire.StepDeal, &roster) {
 		return
 	}
 	mail, err := c.Deal(&roster)
@@ -73,9 +73,9 @@ func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*se
 		t.Error(err)
 		return
 	}
-	call(stepDeal, mail)
+	call(wire.StepDeal, mail)
 	var inbox secagg.Mail
-	if left(stepUpload) || !ask(stepUpload, &inbox) {
+	if left(wire.StepUpload) || !ask(wire.StepUpload, &inbox) {
 		return
 	}
 	up, err := c.Upload(&inbox, values)
@@ -86,9 +86,9 @@ func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*se
 	if bend != nil {
 		bend(up)
 	}
-	call(stepUpload, up)
+	call(wire.StepUpload, up)
 	var lists secagg.Lists
-	if left(stepReveal) || !ask(stepReveal, &lists) {
+	if left(wire.StepReveal) || !ask(wire.StepReveal, &lists) {
 		return
 	}
 	open, err := c.Reveal(&lists, nil)
@@ -96,7 +96,7 @@ func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*se
 		t.Error(err)
 		return
 	}
-	call(stepReveal, open)
+	call(wire.StepReveal, open)
 }
 
 // What a device puts under its masks nobody sees. The sum of its bucket shows that
@@ -115,7 +115,7 @@ func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
 			t.Fatalf("device %d masks among %d, want 4", i, task.Masking.GetDevices())
 		}
 		wg.Go(func() {
-			values := make([]int32, task.Numbers)
+			values := make([]int32, task.Length)
 			if values[0] = 3; i == liar {
 				for k := range values {
 					values[k] = int32(task.Bound.Levels) // each is within its range, all together are not
@@ -159,7 +159,7 @@ func TestUnmaskingKeepsNobodyWaiting(t *testing.T) {
 		t.Error("the round is over before its sum is there")
 	}
 	d[0].check() // with the vault locked, this and the next would never return
-	q := &pb.MaskRequest{Run: r.c.run, Attempt: attempt, Step: stepReveal}
+	q := &pb.MaskRequest{Run: r.c.run, Attempt: attempt, Step: wire.StepReveal}
 	if a, err := d[0].Mask(context.Background(), q); err != nil || a.State != pb.MaskResponse_NOT_YET {
 		t.Errorf("who asks for the sum gets %v, %v", a, err)
 	}
@@ -183,8 +183,9 @@ func TestDevicesStayForAllSteps(t *testing.T) {
 	r.c.mu.Lock()
 	v := r.c.masked.all[0]
 	r.c.mu.Unlock()
-	if left := v.ends.Sub(r.c.now()); left < 3*s.Deadline/2 || left > 2*s.Deadline || task.LeftMs < 150e3 {
-		t.Errorf("devices stay for %v (%d ms at first), want twice the deadline of %v", left, task.LeftMs, s.Deadline)
+	if left := v.ends.Sub(r.c.now()); left < 3*s.Deadline/2 || left > 2*s.Deadline || task.RemainingMs < 150e3 {
+		t.Errorf("devices stay for %v (%d ms at first), want twice the deadline of %v", left, task.RemainingMs,
+			s.Deadline)
 	}
 }
 
@@ -242,7 +243,7 @@ func (r *rig) mask(d []*hand, liar int) (attempt uint32) {
 		if i != liar {
 			bend = nil
 		}
-		wg.Go(func() { d[i].played(r.t, task, make([]int32, task.Numbers), bend) })
+		wg.Go(func() { d[i].played(r.t, task, make([]int32, task.Length), bend) })
 	}
 	wg.Wait()
 	return attempt

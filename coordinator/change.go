@@ -82,7 +82,7 @@ func (l *lineage) offer(m *pb.Manifest, name string, whole []byte, bases []strin
 		if slices.Contains(seen, h) {
 			continue
 		}
-		if seen = append(seen, h); len(seen) > 2+mostBases || len(m.Changes) == wire.MaxChanges {
+		if seen = append(seen, h); len(seen) > 2+mostBases || len(m.Patches) == wire.MaxChanges {
 			return nil
 		}
 		base, err := l.c.st.Blob(hashOf(h))
@@ -98,7 +98,7 @@ func (l *lineage) offer(m *pb.Manifest, name string, whole []byte, bases []strin
 			return err
 		}
 		next := hashOf(name)
-		m.Changes = append(m.Changes, &pb.Change{Base: wire.Name(base), Next: next[:], Change: wire.Name(change)})
+		m.Patches = append(m.Patches, &pb.Patch{Base: wire.Name(base), Target: next[:], Patch: wire.Name(change)})
 		l.next.Changes = append(l.next.Changes, hex.EncodeToString(put[:]))
 	}
 	return nil

@@ -71,18 +71,18 @@ func (h *hand) get(b *pb.Blob) []byte {
 // leads are the bases of the changes to a blob, each of which leads there.
 func (h *hand) leads(m *pb.Manifest, to *pb.Blob) (bases []string, size int) {
 	h.t.Helper()
-	for _, c := range m.Changes {
-		if !bytes.Equal(c.Next, to.Hash) {
+	for _, c := range m.Patches {
+		if !bytes.Equal(c.Target, to.Hash) {
 			continue
 		}
-		got, err := wire.Patch(h.get(c.Base), h.get(c.Change), to.Bytes)
+		got, err := wire.Patch(h.get(c.Base), h.get(c.Patch), to.Bytes)
 		if err != nil || !bytes.Equal(wire.Name(got).Hash, to.Hash) {
 			h.t.Errorf("a change does not lead where it says: %v", err)
 		}
-		if 2*c.Change.Bytes >= to.Bytes {
-			h.t.Errorf("a change has %d bytes, and the whole %d", c.Change.Bytes, to.Bytes)
+		if 2*c.Patch.Bytes >= to.Bytes {
+			h.t.Errorf("a change has %d bytes, and the whole %d", c.Patch.Bytes, to.Bytes)
 		}
-		bases, size = append(bases, hex.EncodeToString(c.Base.Hash)), max(size, int(c.Change.Bytes))
+		bases, size = append(bases, hex.EncodeToString(c.Base.Hash)), max(size, int(c.Patch.Bytes))
 	}
 	return bases, size
 }
@@ -109,12 +109,12 @@ func (r *rig) only(devices []*hand, row int) *pb.Manifest {
 	r.pause(true)
 	for k, h := range devices {
 		task := tasks[k]
-		v := make([]int64, task.Numbers)
+		v := make([]int64, task.Length)
 		for i := range 64 {
 			v[64*row+i] = 1 << 20
 		}
 		if a, err := h.Report(context.Background(), request(task, wire.AppendVector(nil, v))); err != nil ||
-			a.Fate != pb.Fate_COUNTED {
+			a.State != pb.ReportState_COUNTED {
 			r.t.Fatalf("%v, %v", a, err)
 		}
 	}
@@ -187,19 +187,19 @@ func TestChangesGoWithTheirVersion(t *testing.T) {
 	d := r.hands(2)
 	r.add(20)
 	m := r.add(1)
-	if len(m.Changes) == 0 {
+	if len(m.Patches) == 0 {
 		t.Fatal("there are no changes")
 	}
 	for range keptVersions - 1 {
 		r.add(1)
 	}
-	for _, c := range m.Changes {
-		d[0].get(c.Change)
+	for _, c := range m.Patches {
+		d[0].get(c.Patch)
 	}
 	r.add(1)
-	for _, c := range m.Changes {
+	for _, c := range m.Patches {
 		waitFor(t, "the sweep", func() bool {
-			_, err := r.c.st.Blob(store.Hash(c.Change.Hash))
+			_, err := r.c.st.Blob(store.Hash(c.Patch.Hash))
 			return errors.Is(err, store.ErrNotFound)
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
 )
 
 // Where devices choose themselves (cohort=come:N/E), any that checks in and has not had
@@ -365,7 +366,7 @@ func (f *fleet) notice(to *turnout, ended bool) {
 			to.begun[seat] = true
 		}
 		for _, seat := range v.cohort {
-			if next, begun := v.came[seat]; ended && (!begun || next <= min(v.stage, stepReveal)) {
+			if next, begun := v.came[seat]; ended && (!begun || next <= min(v.stage, wire.StepReveal)) {
 				to.left[seat]++
 			}
 		}

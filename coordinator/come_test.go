@@ -53,7 +53,7 @@ func TestTheFirstWhoComeAreInARound(t *testing.T) {
 	d := r.hands(6)
 	a, b := d[4].task(), d[1].task()
 	for _, h := range []*hand{d[0], d[2]} {
-		if w := h.check().GetWait(); w == nil || !strings.Contains(w.Why,
+		if w := h.check().GetWait(); w == nil || !strings.Contains(w.Reason,
 			"has all the devices that it takes: come again") {
 			t.Errorf("a third device is told %v", w)
 		}
@@ -62,7 +62,7 @@ func TestTheFirstWhoComeAreInARound(t *testing.T) {
 		t.Errorf("who has a place is given %v when it comes again", again)
 	}
 	for i, task := range map[int]*pb.Task{4: a, 1: b} {
-		if fate, err := d[i].report(task); err != nil || fate != pb.Fate_COUNTED {
+		if fate, err := d[i].report(task); err != nil || fate != pb.ReportState_COUNTED {
 			t.Fatalf("device %d: %v, %v", i, fate, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestTheFirstWhoComeAreInARound(t *testing.T) {
 		t.Errorf("the round has %v", got)
 	}
 	waitFor(t, "the next", func() bool {
-		return strings.Contains(d[4].check().GetWait().GetWhy(), "had its turn: it may come again from round 3 on")
+		return strings.Contains(d[4].check().GetWait().GetReason(), "had its turn: it may come again from round 3 on")
 	})
 	task := d[0].task()
 	if _, err := d[1].report(task); err == nil { // it was not asked, and sends all the same
@@ -98,7 +98,7 @@ func TestMoreThanARoundTakesAreTooLate(t *testing.T) {
 		tasks[i] = d[i].task()
 	}
 	var wg sync.WaitGroup
-	var fates [12]pb.Fate
+	var fates [12]pb.ReportState
 	for i := range 9 {
 		wg.Go(func() {
 			for range 1000 { // while the outcome is written nobody can say
@@ -110,18 +110,18 @@ func TestMoreThanARoundTakesAreTooLate(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	first := map[pb.Fate]int{}
+	first := map[pb.ReportState]int{}
 	for i := range 9 {
 		if tasks[i].Round == 0 {
 			first[fates[i]]++
 		}
 	}
 	waitFor(t, "the round", func() bool { return r.c.Status().Round >= 1 })
-	if n := len(r.counted(0)); n != first[pb.Fate_COUNTED] || n > 3 || first[pb.Fate_CLOSED] == 0 {
+	if n := len(r.counted(0)); n != first[pb.ReportState_COUNTED] || n > 3 || first[pb.ReportState_CLOSED] == 0 {
 		t.Errorf("%d are in the sum; their fates were %v", n, first)
 	}
 	for i := range 9 { // a report that is in no sum was sent all the same: there is no second
-		if tasks[i].Round == 0 && fates[i] == pb.Fate_CLOSED && r.c.Status().Round < 2 {
+		if tasks[i].Round == 0 && fates[i] == pb.ReportState_CLOSED && r.c.Status().Round < 2 {
 			if task := d[i].check().GetTask(); task != nil && task.Round < 2 {
 				t.Errorf("device %d is asked again in the epoch: %v", i, task)
 			}
@@ -134,7 +134,7 @@ func TestNoMoreThanItsCountFitsIntoASum(t *testing.T) {
 	s := coming(200, 7, 1, "none")
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	task := r.c.newTask(pb.Kind_TRAIN, 99, r.c.plan.Numbers(0)+1, &pb.Bound{Clip: 1, Levels: 1 << 20, Most: 1 << 20})
+	task := r.c.newTask(pb.Kind_TRAIN, 99, r.c.plan.Numbers(0)+1, &pb.Bound{Clip: 1, Levels: 1 << 20, Max: 1 << 20})
 	cohort := make([]uint32, 200)
 	for i := range cohort {
 		cohort[i] = uint32(i)
@@ -153,9 +153,9 @@ func TestNoMoreThanItsCountFitsIntoASum(t *testing.T) {
 		}
 		wg.Wait()
 		h.close()
-		want := make([]int64, task.Numbers)
+		want := make([]int64, task.Length)
 		for seat := range h.counted {
-			for i, x := range vector(seat, task.Round, task.Numbers) {
+			for i, x := range vector(seat, task.Round, task.Length) {
 				want[i] += x
 			}
 		}
@@ -176,7 +176,7 @@ func TestWhoDoesNotComeCountsAsZero(t *testing.T) {
 		for _, h := range r.hands(8)[:n] {
 			task := h.task()
 			task.Round = 0
-			if fate, err := h.report(task); err != nil || fate != pb.Fate_COUNTED {
+			if fate, err := h.report(task); err != nil || fate != pb.ReportState_COUNTED {
 				t.Fatalf("%v, %v", fate, err)
 			}
 		}
@@ -285,7 +285,7 @@ func TestARoundDoesNotWaitForThoseWhoNeverCome(t *testing.T) {
 				r.mask(in, -1)
 			} else {
 				for _, h := range in {
-					if fate, err := h.report(h.task()); err != nil || fate != pb.Fate_COUNTED {
+					if fate, err := h.report(h.task()); err != nil || fate != pb.ReportState_COUNTED {
 						t.Fatalf("%v, %v", fate, err)
 					}
 				}

@@ -88,7 +88,7 @@ type Coordinator struct {
 	times    int    // turns: how often the model went back; cohorts are never used twice
 	last     uint64 // the newest version
 	newest   *version
-	signed   *pb.Signed
+	signed   *pb.SignedManifest
 	place    place    // where devices of the round go; nil between rounds
 	masked   *buckets // the last masked round's
 	paused   bool

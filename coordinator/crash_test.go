@@ -35,10 +35,10 @@ func (r *rig) live(devices []*hand, rounds int, k *acks) (ended bool) {
 	for _, h := range devices {
 		wg.Go(func() {
 			for ctx.Err() == nil && r.c.Status().Round < rounds {
-				a, err := h.CheckIn(ctx, &pb.CheckInRequest{Last: h.last})
+				a, err := h.CheckIn(ctx, &pb.CheckInRequest{LastReport: h.last})
 				if err == nil && a.GetTask() != nil {
 					task := a.GetTask()
-					if fate, err := h.report(task); err == nil && fate == pb.Fate_COUNTED {
+					if fate, err := h.report(task); err == nil && fate == pb.ReportState_COUNTED {
 						k.mu.Lock()
 						k.by[[2]uint32{task.Round, h.seat}] = short(wire.Name(h.body(task)).Hash)
 						k.mu.Unlock()
@@ -126,10 +126,10 @@ func (r *rig) judge(k *acks, rounds int, want string) {
 		if err != nil || !a.Closed {
 			r.t.Fatalf("round %d: closed %v, %v", round+1, a.GetClosed(), err)
 		}
-		if !slices.IsSorted(a.Seats) || len(slices.Compact(slices.Clone(a.Seats))) != len(a.Seats) {
-			r.t.Errorf("round %d has a seat twice: %v", round+1, a.Seats)
+		if !slices.IsSorted(a.DeviceIds) || len(slices.Compact(slices.Clone(a.DeviceIds))) != len(a.DeviceIds) {
+			r.t.Errorf("round %d has a seat twice: %v", round+1, a.DeviceIds)
 		}
-		for i, seat := range a.Seats {
+		for i, seat := range a.DeviceIds {
 			if d, ok := k.by[[2]uint32{round, seat}]; ok && d == short(a.Digests[i]) {
 				counted++
 			}
@@ -160,7 +160,7 @@ func TestStoppedInTheMiddleOfARound(t *testing.T) {
 			k := &acks{by: map[[2]uint32]uint64{}}
 			for _, h := range d[:n] {
 				task := h.task()
-				if fate, err := h.report(task); err != nil || fate != pb.Fate_COUNTED {
+				if fate, err := h.report(task); err != nil || fate != pb.ReportState_COUNTED {
 					t.Fatalf("%v, %v", fate, err)
 				}
 				k.by[[2]uint32{task.Round, h.seat}] = short(h.last.Digest)
@@ -217,12 +217,12 @@ func TestAnAnswerThatWasLost(t *testing.T) {
 	r.refused(err, "not_now") // and not that it is in no sum
 	close(hold)
 	waitFor(t, "the round", func() bool { return r.c.Status().Round == 1 })
-	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Errorf("%v, %v", fate, err)
 	}
 	r.stop()
 	r = open(t, dir, nil, nil)
-	if fate, err := r.hands(2)[1].report(task); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := r.hands(2)[1].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Errorf("after a start: %v, %v", fate, err)
 	}
 }
@@ -311,7 +311,7 @@ func TestARoundOfAnOlderProgramIsLeftAlone(t *testing.T) {
 	r := open(t, dir, &s, nil)
 	d := r.hands(3)
 	task := d[0].task()
-	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
 	}
 	log := r.c.logOf(task) + ".0"

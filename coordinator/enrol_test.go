@@ -27,7 +27,7 @@ func TestATokenHasAQuotaAndAnEnd(t *testing.T) {
 	}
 	_, err = r.stranger(2).enrol(two)
 	r.refused(err, rpc.Quota)
-	if a, err := r.stranger(1).enrol(two); err != nil || !a.Again || a.Seat != 1 {
+	if a, err := r.stranger(1).enrol(two); err != nil || !a.AlreadyEnrolled || a.DeviceId != 1 {
 		t.Errorf("a key that has a seat enrols again: %v, %v", a, err)
 	}
 	_, err = r.stranger(2).enrol("not a token")
@@ -80,10 +80,10 @@ func TestSeatsAreUniqueAndStay(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if who, taken := seat[a.Seat]; taken && who != i {
-					t.Errorf("keys %d and %d both have seat %d", i, who, a.Seat)
+				if who, taken := seat[a.DeviceId]; taken && who != i {
+					t.Errorf("keys %d and %d both have seat %d", i, who, a.DeviceId)
 				}
-				seat[a.Seat] = i
+				seat[a.DeviceId] = i
 			})
 		}
 	}
@@ -99,11 +99,11 @@ func TestSeatsAreUniqueAndStay(t *testing.T) {
 	r.stop()
 	r = open(t, dir, nil, nil)
 	for k, i := range seat {
-		if a, err := r.stranger(i).enrol("no token is needed"); err != nil || a.Seat != k || !a.Again {
+		if a, err := r.stranger(i).enrol("no token is needed"); err != nil || a.DeviceId != k || !a.AlreadyEnrolled {
 			t.Fatalf("after a start key %d has seat %v, want %d (%v)", i, a, k, err)
 		}
 	}
-	if a, err := r.stranger("new").enrol(r.token); err != nil || a.Seat != n {
+	if a, err := r.stranger("new").enrol(r.token); err != nil || a.DeviceId != n {
 		t.Errorf("who comes next gets seat %v, %v", a, err)
 	}
 }
@@ -112,13 +112,13 @@ func TestSeatsAreUniqueAndStay(t *testing.T) {
 func TestASeatFarAway(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	if a, err := r.stranger(0).enrol(r.token, 1<<24-1); err != nil || a.Seat != 1<<24-1 {
+	if a, err := r.stranger(0).enrol(r.token, 1<<24-1); err != nil || a.DeviceId != 1<<24-1 {
 		t.Errorf("seat %v, %v", a, err)
 	}
-	if a, err := r.stranger(1).enrol(r.token, 1<<31); err != nil || a.Seat != 0 {
+	if a, err := r.stranger(1).enrol(r.token, 1<<31); err != nil || a.DeviceId != 0 {
 		t.Errorf("a seat that there is not: %v, %v", a, err)
 	}
-	if _, err := r.admin.Revoke(context.Background(), &pb.RevokeRequest{Seat: 1<<24 - 1}); err != nil {
+	if _, err := r.admin.Revoke(context.Background(), &pb.RevokeRequest{DeviceId: 1<<24 - 1}); err != nil {
 		t.Errorf("its key cannot be revoked: %v", err)
 	}
 }
@@ -133,10 +133,10 @@ func TestLeavingAndRevoking(t *testing.T) {
 	if _, err := d[0].Leave(ctx, &pb.LeaveRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{Seat: 1}); err != nil {
+	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{Seat: 3}); err == nil {
+	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: 3}); err == nil {
 		t.Error("a seat that nobody has is revoked")
 	}
 	check := func() {
@@ -184,7 +184,7 @@ func TestCheckInsArePaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	few := h.check().GetWait()
-	if few == nil || few.AfterMs < 37 || few.AfterMs > 5000 || few.Why == "" {
+	if few == nil || few.AfterMs < 37 || few.AfterMs > 5000 || few.Reason == "" {
 		t.Fatalf("one device of a hundred is told %v", few)
 	}
 	for i := 1; i < 60; i++ {

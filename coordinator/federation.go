@@ -45,7 +45,7 @@ func (d door) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloResponse, e
 	return &pb.HelloResponse{
 		Version: v, Federation: d.id[:], Name: name, Key: d.key.Public().(ed25519.PublicKey),
 		NowMs:  d.now().UnixMilli(),
-		Limits: &pb.Limits{BodyBytes: bodyBytes, PieceBytes: pieceBytes}, Rehearsal: rehearsal,
+		Limits: &pb.Limits{BodyBytes: bodyBytes, PieceBytes: pieceBytes}, Deterministic: rehearsal,
 	}, nil
 }
 
@@ -61,8 +61,8 @@ func (d door) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse,
 		return nil, errRevoked()
 	}
 	var wanted *uint32
-	if r.WantsSeat {
-		wanted = &r.Seat
+	if r.WantsDeviceId {
+		wanted = &r.DeviceId
 	}
 	id, again, err := d.devices.Enrol(key, r.Token, wanted, wire.MaxUsers, d.now())
 	switch {
@@ -78,7 +78,7 @@ func (d door) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse,
 	if !again {
 		d.tally("enrolled", 1)
 	}
-	return &pb.EnrolResponse{Seat: id, Again: again}, nil
+	return &pb.EnrolResponse{DeviceId: id, AlreadyEnrolled: again}, nil
 }
 
 func seatOf(ctx context.Context) uint32 {
@@ -113,9 +113,9 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	seat := seatOf(ctx)
 	now := d.now()
 	if !d.begun() {
-		return &pb.CheckInResponse{What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{
+		return &pb.CheckInResponse{Action: &pb.CheckInResponse_Wait{Wait: &pb.Wait{
 			AfterMs: 1000,
-			Why:     "no run has begun",
+			Reason:  "no run has begun",
 		}}}, nil
 	}
 	d.mu.Lock()
@@ -123,19 +123,19 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	d.counts["check_ins"]++
 	d.visited(seat, now)
 	out := &pb.CheckInResponse{}
-	if r.Model < d.last {
+	if r.ModelVersion < d.last {
 		out.Manifest = d.signed
 	}
-	d.missing(seat, r.Last)
+	d.missing(seat, r.LastReport)
 	if d.place != nil && !d.paused && int(seat) < d.settings.Devices {
 		if t := d.offer(seat, now); t != nil {
-			out.What = &pb.CheckInResponse_Task{Task: t}
+			out.Action = &pb.CheckInResponse_Task{Task: t}
 			return out, nil
 		}
 	}
-	out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{
+	out.Action = &pb.CheckInResponse_Wait{Wait: &pb.Wait{
 		AfterMs: uint32(d.after(seat, now).Milliseconds()),
-		Why:     d.why(seat),
+		Reason:  d.why(seat),
 	}}
 	return out, nil
 }
@@ -190,27 +190,27 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	case refusal != nil:
 		return nil, refusal
 	case h == nil && d.isIn(seat, r.Round, short(r.Digest)):
-		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 	case h == nil:
 		d.tardy(seat, r)
-		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_CLOSED}, nil
 	}
 	switch { // another report than the one that counts is in no sum
 	case h.holds(seat, short(r.Digest)):
-		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 	case h.has(seat):
-		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_CLOSED}, nil
 	}
 	body, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Data,
-		uint64(wire.VectorLimit(h.numbers, h.task.Bound.Most)))
+		uint64(wire.VectorLimit(h.numbers, h.task.Bound.Max)))
 	if err != nil {
 		return nil, err
 	}
 	if body == nil {
-		return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: next}, nil
+		return &pb.ReportResponse{State: pb.ReportState_MORE, Next: next}, nil
 	}
 	if idle := isIdle(body); !idle || d.settings.DP.On() {
-		if err := wire.ReadVector(body, h.numbers, h.task.Bound.Most, nil); err != nil {
+		if err := wire.ReadVector(body, h.numbers, h.task.Bound.Max, nil); err != nil {
 			return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
 		}
 		if err := wire.CheckLength(body, h.numbers, h.task.Bound); err != nil {
@@ -222,16 +222,17 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 	case errors.Is(err, errClosed) || errors.Is(err, errCrowded):
 		d.tally("late", 1)
 		d.tardy(seat, r)
-		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_CLOSED}, nil
 	case errors.Is(err, errOther):
-		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_CLOSED}, nil
 	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.visited(seat, d.now())
-	return &pb.ReportResponse{Fate: pb.Fate_COUNTED, AfterMs: uint32(d.after(seat, d.now()).Milliseconds())}, nil
+	return &pb.ReportResponse{State: pb.ReportState_COUNTED, AfterMs: uint32(d.after(seat, d.now()).Milliseconds())},
+		nil
 }
 
 // hallOf finds the round that a report is for; without one and without an error, it is

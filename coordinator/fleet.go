@@ -129,7 +129,7 @@ func (c *Coordinator) goal(cohort int) int {
 }
 
 func (c *Coordinator) newTask(kind pb.Kind, t, numbers int, b *pb.Bound) *pb.Task {
-	return &pb.Task{Kind: kind, Run: c.run, Round: uint32(t), Bound: b, Model: c.last, Numbers: uint64(numbers)}
+	return &pb.Task{Kind: kind, Run: c.run, Round: uint32(t), Bound: b, ModelVersion: c.last, Length: uint64(numbers)}
 }
 
 // mostOf is the largest magnitude of an integer that a bound allows.
@@ -218,9 +218,9 @@ func (h *hall) tasked(seat uint32, now time.Time) *pb.Task {
 	}
 	t := &h.task
 	return &pb.Task{
-		Kind: t.Kind, Run: t.Run, Round: t.Round, Attempt: t.Attempt, Bound: t.Bound, Model: t.Model,
-		Numbers: t.Numbers,
-		LeftMs:  uint32(max(1, h.ends.Sub(now).Milliseconds())),
+		Kind: t.Kind, Run: t.Run, Round: t.Round, Attempt: t.Attempt, Bound: t.Bound, ModelVersion: t.ModelVersion,
+		Length:      t.Length,
+		RemainingMs: uint32(max(1, h.ends.Sub(now).Milliseconds())),
 	}
 }
 

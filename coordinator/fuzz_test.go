@@ -92,19 +92,22 @@ func FuzzCalls(f *testing.F) {
 				key := in.bend(who.key.Public().(ed25519.PublicKey))
 				a, err := who.Enrol(context.Background(), &pb.EnrolRequest{
 					Token: r.token, Key: key,
-					WantsSeat: in.next()&1 == 1, Seat: uint32(in.next()),
+					WantsDeviceId: in.next()&1 == 1, DeviceId: uint32(in.next()),
 				})
-				if err == nil && seat[a.Seat] != string(who.key) {
-					t.Fatalf("seat %d is given to a second key", a.Seat)
+				if err == nil && seat[a.DeviceId] != string(who.key) {
+					t.Fatalf("seat %d is given to a second key", a.DeviceId)
 				}
 			case 5:
 				_, _ = who.CheckIn(context.Background(), &pb.CheckInRequest{
-					Model: uint64(in.next()),
-					Last:  &pb.Done{Run: in.bend(task.Run), Round: uint32(in.next()), Digest: in.bend(task.Run)},
+					ModelVersion: uint64(in.next()),
+					LastReport: &pb.LastReport{
+						Run: in.bend(task.Run), Round: uint32(in.next()),
+						Digest: in.bend(task.Run),
+					},
 				})
 			}
 		}
-		want := make([]int64, task.Numbers)
+		want := make([]int64, task.Length)
 		for _, v := range counted {
 			for i, x := range v {
 				want[i] += x
@@ -143,12 +146,12 @@ func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[
 	if rpc.Code(err) == rpc.Panicked || rpc.Code(err) == rpc.Internal {
 		t.Fatal(err)
 	}
-	if _, before := counted[who.seat]; err != nil || a.Fate != pb.Fate_COUNTED || before {
+	if _, before := counted[who.seat]; err != nil || a.State != pb.ReportState_COUNTED || before {
 		return
 	}
-	v := make([]int64, task.Numbers)
+	v := make([]int64, task.Length)
 	if !isIdle(body) {
-		if err := wire.ReadVector(body, len(v), task.Bound.Most, v); err != nil {
+		if err := wire.ReadVector(body, len(v), task.Bound.Max, v); err != nil {
 			t.Fatalf("what is no report was acknowledged: %v", err)
 		}
 		if err := wire.CheckLength(body, len(v), task.Bound); err != nil {
@@ -200,7 +203,7 @@ func FuzzMask(f *testing.F) {
 			who := int(in.next())
 			if who%8 == 7 { // the coordinator goes on
 				v.vmu.Lock()
-				if v.stage < stepUpload && v.hub.Next() == nil {
+				if v.stage < wire.StepUpload && v.hub.Next() == nil {
 					v.stage++
 				}
 				v.vmu.Unlock()

@@ -75,11 +75,11 @@ func openHall(st *store.Store, log string, task *pb.Task, cohort []uint32, goal,
 	error,
 ) {
 	h := &hall{
-		cohort: cohort, most: most, log: log, numbers: int(task.Numbers), ends: ends, counted: map[uint32]uint64{},
-		sum: make([]int64, task.Numbers), full: make(chan struct{}), goal: goal, st: st,
+		cohort: cohort, most: most, log: log, numbers: int(task.Length), ends: ends, counted: map[uint32]uint64{},
+		sum: make([]int64, task.Length), full: make(chan struct{}), goal: goal, st: st,
 	}
 	h.task.Kind, h.task.Run, h.task.Round, h.task.Attempt = task.Kind, task.Run, task.Round, task.Attempt
-	h.task.Bound, h.task.Model, h.task.Numbers = task.Bound, task.Model, task.Numbers
+	h.task.Bound, h.task.ModelVersion, h.task.Length = task.Bound, task.ModelVersion, task.Length
 	for k := range shardCount {
 		name := fmt.Sprintf("%s.%d", log, k)
 		if st != nil {
@@ -168,7 +168,7 @@ func (h *hall) commit(log string, sum []int64, all []*report) error {
 		if rec.idle = append(rec.idle, idle); idle {
 			continue
 		}
-		if err := wire.ReadVector(r.body, n, h.task.Bound.Most, sum); err != nil {
+		if err := wire.ReadVector(r.body, n, h.task.Bound.Max, sum); err != nil {
 			return err // it was checked before: nothing of this record is kept
 		}
 	}

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
 )
 
 // A masked round ends too, though a device comes to each of its attempts and leaves it. Who was
 // there for nothing has had its turn: what it has sent it takes for counted.
 func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
-	for _, step := range []int{stepAdvert, stepReveal} {
+	for _, step := range []int{wire.StepAdvert, wire.StepReveal} {
 		s := coming(9, 2, 4, treeDP)
 		s.Masked, s.Deadline = true, time.Second
 		r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -33,7 +34,7 @@ func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
 				for r.c.Status().Round < 2 && time.Now().Before(end) {
 					if task := h.check().GetTask(); task != nil && task.Round == 1 && task.Attempt != attempt {
 						attempt = task.Attempt
-						h.played(t, task, make([]int32, task.Numbers), nil)
+						h.played(t, task, make([]int32, task.Length), nil)
 					}
 					time.Sleep(10 * time.Millisecond)
 				}
@@ -47,7 +48,7 @@ func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
 		if in := r.counted(1); len(in) != 0 {
 			t.Errorf("%v are in a round of one", in)
 		}
-		if why := d[2].check().GetWait().GetWhy(); !strings.Contains(why, "had its turn") {
+		if why := d[2].check().GetWait().GetReason(); !strings.Contains(why, "had its turn") {
 			t.Errorf("who stayed is told %q", why)
 		}
 		r.stop()

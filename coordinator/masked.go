@@ -37,15 +37,8 @@ type vault struct {
 	ready chan struct{}
 }
 
-// The steps, as they are numbered on the wire.
-const (
-	stepAdvert = iota
-	stepDeal
-	stepUpload
-	stepConfirm // of rounds against a server that lies; none is begun here yet
-	stepReveal
-	stepSum // none: the masks are taken off, and no message is taken
-)
+// stepSum follows the last step on the wire: the coordinator removes the masks and accepts no message.
+const stepSum = wire.StepReveal + 1
 
 // maxAttempts in a row that end for want of devices: then the round waits for a while. It
 // is not given up, for a round that is kept back is paid for.
@@ -140,7 +133,7 @@ func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Repor
 	if sum == nil {
 		return round.Report{}
 	}
-	h := &hall{cohort: cohort, sum: make([]int64, task.Numbers), closed: true}
+	h := &hall{cohort: cohort, sum: make([]int64, task.Length), closed: true}
 	for i, x := range sum.Sum {
 		h.sum[i] = int64(x)
 	}
@@ -151,7 +144,7 @@ func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Repor
 	}
 	rep := round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
 	if f.settings.bare() { // the last number counts those who had something to learn from
-		rep.Devices = int(sum.Sum[task.Numbers-1])
+		rep.Devices = int(sum.Sum[task.Length-1])
 		rep.Idle = len(sum.Seats) - rep.Devices
 	}
 	return rep
@@ -177,19 +170,19 @@ var errNoPlan = errors.New("coord: there is no masked sum of this kind")
 
 // newVault begins an attempt.
 func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
-	p, err := secagg.Plan(len(cohort), int(task.Numbers), task.Bound.Most, risk)
+	p, err := secagg.Plan(len(cohort), int(task.Length), task.Bound.Max, risk)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoPlan, err)
 	}
 	p.Least = max(p.Least, c.quorum(task.Kind))
-	if c.settings.Bucket > 0 && task.Bound.Each { // room beside what honest devices can make: what is there is found
+	if c.settings.Bucket > 0 && task.Bound.PerSlot { // room beside what honest devices can make: what is there is found
 		p.Bits = max(p.Bits, c.settings.Bits)
 	}
 	v := &vault{id: map[uint32]uint32{}, came: map[uint32]int{}, ready: make(chan struct{}, 1)}
-	v.cohort, v.numbers, v.counted = cohort, int(task.Numbers), map[uint32]uint64{}
+	v.cohort, v.numbers, v.counted = cohort, int(task.Length), map[uint32]uint64{}
 	v.hall.task.Kind, v.hall.task.Run, v.hall.task.Round, v.hall.task.Attempt = task.Kind, task.Run, task.Round,
 		task.Attempt
-	v.hall.task.Bound, v.hall.task.Model, v.hall.task.Numbers = task.Bound, task.Model, task.Numbers
+	v.hall.task.Bound, v.hall.task.ModelVersion, v.hall.task.Length = task.Bound, task.ModelVersion, task.Length
 	for i, seat := range cohort {
 		v.id[seat] = uint32(i)
 	}
@@ -235,7 +228,7 @@ func (v *vault) pause() uint32 {
 func (v *vault) full(step int) bool {
 	v.vmu.Lock()
 	defer v.vmu.Unlock()
-	if step == stepAdvert {
+	if step == wire.StepAdvert {
 		return len(v.came) == len(v.cohort)
 	}
 	for _, next := range v.came {
@@ -250,7 +243,7 @@ func (v *vault) full(step int) bool {
 func (v *vault) tasked(seat uint32, now time.Time) *pb.Task {
 	v.vmu.Lock()
 	next, begun := v.came[seat]
-	open := !v.over && !v.done && (v.stage == stepAdvert || begun && next > stepAdvert)
+	open := !v.over && !v.done && (v.stage == wire.StepAdvert || begun && next > wire.StepAdvert)
 	v.vmu.Unlock()
 	if !open {
 		return nil
@@ -266,7 +259,7 @@ func (v *vault) progress() (done, of int) {
 	v.vmu.Lock()
 	defer v.vmu.Unlock()
 	for _, next := range v.came {
-		if next > stepUpload {
+		if next > wire.StepUpload {
 			done++
 		}
 	}
@@ -283,19 +276,19 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 	switch {
 	case !in:
 		return nil, errNotYour
-	case v.done && next > stepUpload:
+	case v.done && next > wire.StepUpload:
 		return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
 	case v.over || v.done:
-		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
-	case step == next && (begun || step == stepAdvert) && step < v.stage:
-		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil // it missed the step
-	case len(message) == 0 && (step > v.stage || v.stage == stepSum || next > stepReveal):
+		return &pb.MaskResponse{State: pb.MaskResponse_ENDED}, nil
+	case step == next && (begun || step == wire.StepAdvert) && step < v.stage:
+		return &pb.MaskResponse{State: pb.MaskResponse_ENDED}, nil // it missed the step
+	case len(message) == 0 && (step > v.stage || v.stage == stepSum || next > wire.StepReveal):
 		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: v.pause()}, nil
 	case len(message) == 0:
 		b, err := v.need(id, step)
 		return &pb.MaskResponse{State: pb.MaskResponse_ANSWER, Message: b}, err
 	case step < next: // sent again: it was taken
-		return &pb.MaskResponse{State: pb.MaskResponse_TAKEN}, nil
+		return &pb.MaskResponse{State: pb.MaskResponse_ACCEPTED}, nil
 	case step != v.stage || step == stepSum:
 		return nil, fmt.Errorf("step %d while the round is at %d", step, v.stage)
 	}
@@ -303,14 +296,14 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 		return nil, err
 	}
 	v.came[seat] = step + 1
-	if step == stepUpload {
-		v.came[seat] = stepReveal
+	if step == wire.StepUpload {
+		v.came[seat] = wire.StepReveal
 	}
 	select {
 	case v.ready <- struct{}{}:
 	default:
 	}
-	return &pb.MaskResponse{State: pb.MaskResponse_TAKEN}, nil
+	return &pb.MaskResponse{State: pb.MaskResponse_ACCEPTED}, nil
 }
 
 // accept gives a message to the server of the protocol, if it is the sender's own: nobody
@@ -318,13 +311,13 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 func (v *vault) accept(step int, id uint32, b []byte) error {
 	mail := func(m *secagg.Mail) uint32 { return m.Self }
 	switch step {
-	case stepAdvert:
+	case wire.StepAdvert:
 		return take(b, id, func(m *secagg.Advert) uint32 { return m.From }, v.hub.Advert)
-	case stepDeal:
+	case wire.StepDeal:
 		return take(b, id, mail, v.hub.Deal)
-	case stepUpload:
+	case wire.StepUpload:
 		return take(b, id, func(m *secagg.Upload) uint32 { return m.From }, v.hub.Upload)
-	case stepReveal:
+	case wire.StepReveal:
 		return take(b, id, func(m *secagg.Reveal) uint32 { return m.From }, v.hub.Reveal)
 	}
 	return fmt.Errorf("there is no step %d", step)
@@ -349,11 +342,11 @@ func take[T any, M message[T]](b []byte, id uint32, from func(M) uint32, to func
 // need is what a device must know for a step.
 func (v *vault) need(id uint32, step int) ([]byte, error) {
 	switch step {
-	case stepDeal:
+	case wire.StepDeal:
 		return give(v.hub.Roster(id))
-	case stepUpload:
+	case wire.StepUpload:
 		return give(v.hub.Inbox(id))
-	case stepReveal:
+	case wire.StepReveal:
 		return give(v.hub.Lists())
 	}
 	return nil, fmt.Errorf("step %d needs nothing", step)

@@ -70,10 +70,10 @@ func broadcast(s *method.Slot) bool { return s.Scope == method.Shared && s.Up !=
 func (c *Coordinator) save(v *version) error {
 	e := c.engine
 	m := &pb.Manifest{
-		Federation: c.id[:], Run: c.run, MadeMs: c.now().UnixMilli(), Round: uint32(e.Next),
-		RolledBack: v.Manifest != nil, Turns: uint32(c.times),
+		Federation: c.id[:], Run: c.run, CreatedMs: c.now().UnixMilli(), Round: uint32(e.Next),
+		RolledBack: v.Manifest != nil, Rollbacks: uint32(c.times),
 	}
-	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Items, m.MadeMs
+	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Items, m.CreatedMs
 	m.Version, v.Values, v.Rule, v.Shown = v.Version, nil, nil, nil
 	past, err := c.lineage(v)
 	if err != nil {

@@ -132,7 +132,7 @@ func (c *Coordinator) isSummed(seat uint32, r *pb.MaskRequest) bool {
 // missing notices a report that a device says it had an answer to and that is in no sum:
 // one for each device, whatever it says. What an
 // operator went back behind was not lost.
-func (c *Coordinator) missing(seat uint32, last *pb.Done) {
+func (c *Coordinator) missing(seat uint32, last *pb.LastReport) {
 	if last == nil || string(last.Run) != string(c.run) || len(last.Digest) < 8 || c.newest == nil {
 		return
 	}

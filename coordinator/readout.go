@@ -150,7 +150,7 @@ func (c *Coordinator) answered(task *pb.Task, seats []uint32) {
 // of it is how many have each.
 func (c *Coordinator) count(ctx context.Context, t int) error {
 	c.say(Counting)
-	task := c.newTask(pb.Kind_COUNT, t, c.plan.Items, &pb.Bound{Clip: 1, Levels: 1, Most: 1})
+	task := c.newTask(pb.Kind_COUNT, t, c.plan.Items, &pb.Bound{Clip: 1, Levels: 1, Max: 1})
 	return c.ask(ctx, task, func(s *keptSum) error {
 		next := proto.Clone(c.catalogue).(*pb.Catalogue)
 		for i, n := range s.Sum {

@@ -21,10 +21,10 @@ import (
 
 // said is what a seat puts into a readout: anything honest, the same each time.
 func said(task *pb.Task, seat uint32) []int32 {
-	v := make([]int32, task.Numbers)
+	v := make([]int32, task.Length)
 	for i := range v {
 		if v[i] = int32((uint32(i)*7 + seat*5 + 3) % 4 / 3); task.Kind == pb.Kind_EVALUATE {
-			v[i] = int32(task.Bound.Most) / int32(1+(seat+uint32(i))%5)
+			v[i] = int32(task.Bound.Max) / int32(1+(seat+uint32(i))%5)
 		}
 	}
 	return v
@@ -32,7 +32,7 @@ func said(task *pb.Task, seat uint32) []int32 {
 
 // total is the sum over seats.
 func total(task *pb.Task, seats []uint32) []int32 {
-	out := make([]int32, task.Numbers)
+	out := make([]int32, task.Length)
 	for _, seat := range seats {
 		for i, x := range said(task, seat) {
 			out[i] += x
@@ -59,7 +59,7 @@ func (r *rig) attend(d []*hand) (ended error) {
 		wg.Go(func() {
 			begun := map[uint32]bool{}
 			for ctx.Err() == nil && r.c.Status().State != done {
-				a, err := h.CheckIn(ctx, &pb.CheckInRequest{Last: h.last})
+				a, err := h.CheckIn(ctx, &pb.CheckInRequest{LastReport: h.last})
 				switch task := a.GetTask(); {
 				case err != nil || task == nil:
 				case task.Masking == nil:
@@ -68,7 +68,7 @@ func (r *rig) attend(d []*hand) (ended error) {
 					begun[task.Attempt] = true
 					v := said(task, h.seat)
 					if task.Kind == pb.Kind_TRAIN {
-						v = make([]int32, task.Numbers)
+						v = make([]int32, task.Length)
 						v[0] = int32(h.seat)
 					}
 					h.played(r.t, task, v, nil)
@@ -93,7 +93,7 @@ func (r *rig) attend(d []*hand) (ended error) {
 
 func evaluation(n int) *pb.Task {
 	b, most := readoutBound(n)
-	return &pb.Task{Kind: pb.Kind_EVALUATE, Numbers: metrics.ReadoutNumbers, Bound: wire.BoundFor(b, 0, 0, most)}
+	return &pb.Task{Kind: pb.Kind_EVALUATE, Length: metrics.ReadoutNumbers, Bound: wire.BoundFor(b, 0, 0, most)}
 }
 
 // judged checks a readout to its last digit: the noise of a rehearsal is known.
@@ -122,7 +122,7 @@ func (r *rig) judged(got Readout, seats []uint32, popular bool) {
 
 // popular is the order of items that three or more of these seats have.
 func popular(seats []uint32, items int) (out []uint32) {
-	sum := total(&pb.Task{Kind: pb.Kind_COUNT, Numbers: uint64(items)}, seats)
+	sum := total(&pb.Task{Kind: pb.Kind_COUNT, Length: uint64(items)}, seats)
 	for i, n := range sum {
 		if n >= 3 {
 			out = append(out, uint32(i))
@@ -215,7 +215,7 @@ func TestAReadoutInTheClearIsRefused(t *testing.T) {
 	clear := func(round uint32) {
 		t.Helper()
 		for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
-			task := &pb.Task{Run: r.c.run, Round: round, Kind: kind, Numbers: 10, Bound: &pb.Bound{Most: 1}}
+			task := &pb.Task{Run: r.c.run, Round: round, Kind: kind, Length: 10, Bound: &pb.Bound{Max: 1}}
 			v := make([]int64, 10)
 			_, err := d[0].Report(context.Background(), request(task, wire.AppendVector(nil, v)))
 			r.refused(err, rpc.NotMasked)
@@ -229,19 +229,19 @@ func TestAReadoutInTheClearIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	late := &pb.Task{Run: r.c.run, Kind: pb.Kind_TRAIN, Numbers: d[0].numbers(r)}
+	late := &pb.Task{Run: r.c.run, Kind: pb.Kind_TRAIN, Length: d[0].numbers(r)}
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
 		var wg sync.WaitGroup
 		for i, h := range d {
 			task := h.task()
 			waitFor(t, "the next task", func() bool { task = h.task(); return task.Kind == kind })
-			if task.Masking == nil || task.Masking.Least < wire.SumLeast {
+			if task.Masking == nil || task.Masking.MinDevices < wire.SumLeast {
 				t.Fatalf("the task is %v", task)
 			}
 			if i == 0 {
 				clear(0)
 				// Meanwhile a report that counts is told so.
-				if fate, err := h.report(late); err != nil || fate != pb.Fate_COUNTED {
+				if fate, err := h.report(late); err != nil || fate != pb.ReportState_COUNTED {
 					t.Errorf("a report of the round that is over: %v, %v", fate, err)
 				}
 			}
@@ -267,12 +267,12 @@ func TestDevicesLeaveAReadoutAtEveryStep(t *testing.T) {
 	}
 	const promise = "epsilon=80,delta=1e-3,clip=0.5,metrics=3"
 	all := []leaving{
-		{promise, pb.Kind_EVALUATE, stepUpload, 2},
-		{promise, pb.Kind_EVALUATE, stepUpload, 8},
-		{"none", pb.Kind_COUNT, stepDeal, 2},
-		{"none", pb.Kind_COUNT, stepReveal, 8},
+		{promise, pb.Kind_EVALUATE, wire.StepUpload, 2},
+		{promise, pb.Kind_EVALUATE, wire.StepUpload, 8},
+		{"none", pb.Kind_COUNT, wire.StepDeal, 2},
+		{"none", pb.Kind_COUNT, wire.StepReveal, 8},
 	}
-	for _, step := range []int{stepAdvert, stepDeal, stepUpload, stepReveal} {
+	for _, step := range []int{wire.StepAdvert, wire.StepDeal, wire.StepUpload, wire.StepReveal} {
 		all = append(all, leaving{"none", pb.Kind_EVALUATE, step, 2}, leaving{"none", pb.Kind_EVALUATE, step, 8})
 	}
 	s := small(12)
@@ -292,7 +292,7 @@ func TestDevicesLeaveAReadoutAtEveryStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			seats := seatsTo(s.Devices - l.leave)
-			if l.step == stepReveal { // whoever has uploaded is in the sum
+			if l.step == wire.StepReveal { // whoever has uploaded is in the sum
 				seats = seatsTo(s.Devices)
 			}
 			r.stayed(l.kind, seats, l.leave > 2)
@@ -446,11 +446,11 @@ func TestWhoAsksLate(t *testing.T) {
 	for _, o := range append(asked, closedRound{Attempt: 1}) {
 		want := pb.MaskResponse_SUMMED
 		if o.Seats == nil {
-			want = pb.MaskResponse_OVER
+			want = pb.MaskResponse_ENDED
 		}
 		a, err := d[3].Mask(context.Background(), &pb.MaskRequest{
 			Run: r.c.run, Round: o.Round, Attempt: o.Attempt,
-			Step: stepReveal,
+			Step: wire.StepReveal,
 		})
 		if err != nil || a.State != want {
 			t.Errorf("attempt %d: %v, %v, want %v", o.Attempt, a, err, want)
@@ -501,7 +501,7 @@ func TestAReadoutAsksWhoIsThere(t *testing.T) {
 	if _, err := d[4].Mask(context.Background(), &pb.MaskRequest{Run: task.Run}); err != nil {
 		t.Fatal(err)
 	}
-	if fate, err := d[5].report(task); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := d[5].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
 	}
 	if got := r.c.present(); !slices.Equal(got, []uint32{1, 3, 4, 5}) {

@@ -111,8 +111,9 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 				t.Errorf("version %d was told to devices, and the newest is %d: they do not take it", before.Version,
 					m.Version)
 			}
-			if back && m.Turns <= before.Turns {
-				t.Errorf("after %d turns there are %d: devices do not answer rounds again", before.Turns, m.Turns)
+			if back && m.Rollbacks <= before.Rollbacks {
+				t.Errorf("after %d turns there are %d: devices do not answer rounds again", before.Rollbacks,
+					m.Rollbacks)
 			}
 			again := make([]*hand, 4)
 			for i := range again { // a repair may have forgotten seats

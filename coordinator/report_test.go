@@ -38,7 +38,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(4)
 	task := d[0].task()
-	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
 	}
 	before, sum := r.sums()
@@ -49,11 +49,11 @@ func TestReportsThatAreRefused(t *testing.T) {
 		return q
 	}
 	whole := func(v []int64) *pb.ReportRequest { return request(task, wire.AppendVector(nil, v)) }
-	long := make([]int64, task.Numbers)
+	long := make([]int64, task.Length)
 	for i := range long {
-		long[i] = task.Bound.Most
+		long[i] = task.Bound.Max
 	}
-	short := vector(1, 0, task.Numbers-1)
+	short := vector(1, 0, task.Length-1)
 	for name, c := range map[string]struct {
 		q    *pb.ReportRequest
 		word string
@@ -75,14 +75,14 @@ func TestReportsThatAreRefused(t *testing.T) {
 		"nothing":            {request(task, nil), rpc.Malformed},
 		"too few numbers":    {whole(short), rpc.Malformed},
 		"too many numbers":   {whole(append(slices.Clone(long), 1)), rpc.Malformed},
-		"numbers too large":  {whole([]int64{task.Bound.Most + 1}), rpc.Malformed},
+		"numbers too large":  {whole([]int64{task.Bound.Max + 1}), rpc.Malformed},
 		"longer than bounds": {whole(long), rpc.OverBound},
 	} {
 		a, err := d[1].Report(context.Background(), c.q)
 		if c.word != "" {
 			r.refused(err, c.word)
 		}
-		if err == nil && a.Fate == pb.Fate_COUNTED {
+		if err == nil && a.State == pb.ReportState_COUNTED {
 			t.Errorf("%s is counted", name)
 		}
 		if t.Failed() {
@@ -97,7 +97,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 	if a := d[3].check(); a.GetTask() != nil {
 		t.Error("a device that is not in the run has a task")
 	}
-	if fate, err := d[1].report(task); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := d[1].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Errorf("after all that, its report is %v, %v", fate, err)
 	}
 }
@@ -122,11 +122,11 @@ func TestAReportCountsOnce(t *testing.T) {
 	}
 	ctx := context.Background()
 	// The second piece first: it is told to begin at the start.
-	if a, err := d[0].Report(ctx, piece(1000, 2000)); err != nil || a.Fate != pb.Fate_MORE || a.Next != 0 {
+	if a, err := d[0].Report(ctx, piece(1000, 2000)); err != nil || a.State != pb.ReportState_MORE || a.Next != 0 {
 		t.Fatalf("%v, %v", a, err)
 	}
 	for _, p := range [][2]int{{0, 1000}, {0, 1000}, {500, 1500}, {1000, 2000}} {
-		if a, err := d[0].Report(ctx, piece(p[0], p[1])); err != nil || a.Fate != pb.Fate_MORE {
+		if a, err := d[0].Report(ctx, piece(p[0], p[1])); err != nil || a.State != pb.ReportState_MORE {
 			t.Fatalf("%v, %v", a, err)
 		}
 	}
@@ -147,37 +147,37 @@ func TestAReportCountsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Fate == pb.Fate_COUNTED {
+		if a.State == pb.ReportState_COUNTED {
 			break
 		}
 		at = int(a.Next)
 	}
 	_, sum := r.sums()
-	if !slices.Equal(sum, vector(0, 0, task.Numbers)) {
+	if !slices.Equal(sum, vector(0, 0, task.Length)) {
 		t.Errorf("the sum is not the report: %v", sum)
 	}
 	for range 3 {
-		if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+		if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
 			t.Errorf("again: %v, %v", fate, err)
 		}
 	}
 	// Another report of the same device is in no sum, is told so, and changes nothing.
-	other := request(task, wire.AppendVector(nil, vector(9, 9, task.Numbers)))
-	if a, err := d[0].Report(ctx, other); err != nil || a.Fate != pb.Fate_CLOSED {
+	other := request(task, wire.AppendVector(nil, vector(9, 9, task.Length)))
+	if a, err := d[0].Report(ctx, other); err != nil || a.State != pb.ReportState_CLOSED {
 		t.Errorf("another one: %v, %v", a, err)
 	}
 	if n, now := r.sums(); n != 1 || !slices.Equal(now, sum) {
 		t.Errorf("%d reports are counted, and the sum has changed: %v", n, !slices.Equal(now, sum))
 	}
 	// When the round is over, who is in its sum is told so, and who is not as well.
-	if fate, err := d[1].report(d[1].task()); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := d[1].report(d[1].task()); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
 	}
 	waitFor(t, "the round's end", func() bool { return r.c.Status().Round == 1 })
-	if fate, err := d[0].report(task); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Errorf("a report that is in the sum of a round that is over: %v, %v", fate, err)
 	}
-	if a, err := d[0].Report(ctx, other); err != nil || a.Fate != pb.Fate_CLOSED {
+	if a, err := d[0].Report(ctx, other); err != nil || a.State != pb.ReportState_CLOSED {
 		t.Errorf("one that is not: %v, %v", a, err)
 	}
 }
@@ -216,7 +216,7 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 	}
 	_, err = bring(int(id) + 1)
 	r.refused(err, rpc.Malformed)
-	if a, err := bring(int(id)); err != nil || a.State != pb.MaskResponse_TAKEN {
+	if a, err := bring(int(id)); err != nil || a.State != pb.MaskResponse_ACCEPTED {
 		t.Errorf("its own is %v, %v", a, err)
 	}
 }
@@ -230,7 +230,7 @@ func TestReportsUnderAPromise(t *testing.T) {
 	task := d[0].task()
 	_, err := d[0].Report(context.Background(), request(task, wire.AppendVector(nil, nil)))
 	r.refused(err, rpc.Malformed)
-	v := make([]int64, task.Numbers)
+	v := make([]int64, task.Length)
 	v[0], v[1] = int64(task.Bound.Levels), int64(task.Bound.Levels)
 	_, err = d[0].Report(context.Background(), request(task, wire.AppendVector(nil, v)))
 	r.refused(err, rpc.OverBound)
@@ -242,7 +242,7 @@ func TestReportsUnderAPromise(t *testing.T) {
 // Of two reports of one device that are written at once, as those of a copied state file may be,
 // one is in the sum, and only that one is told so.
 func TestTwoReportsOfOneDeviceAtOnce(t *testing.T) {
-	task := &pb.Task{Kind: pb.Kind_TRAIN, Numbers: 4, Bound: &pb.Bound{Clip: 1, Levels: 100, Most: 100}}
+	task := &pb.Task{Kind: pb.Kind_TRAIN, Length: 4, Bound: &pb.Bound{Clip: 1, Levels: 100, Max: 100}}
 	h, err := openHall(nil, "", task, []uint32{5}, 1, 0, time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
@@ -274,28 +274,28 @@ func TestACopiedDeviceIsToldTheTruth(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(2)
 	task := d[0].task()
-	fates := make([]pb.Fate, 8)
+	fates := make([]pb.ReportState, 8)
 	var wg sync.WaitGroup
 	for i := range fates {
 		wg.Go(func() {
-			b := wire.AppendVector(nil, vector(uint32(i), 0, task.Numbers))
+			b := wire.AppendVector(nil, vector(uint32(i), 0, task.Length))
 			a, err := d[0].Report(context.Background(), request(task, b))
 			if err != nil {
 				t.Error(err)
 			}
-			fates[i] = a.GetFate()
+			fates[i] = a.GetState()
 		})
 	}
 	wg.Wait()
 	n := 0
 	for i, fate := range fates {
 		switch fate {
-		case pb.Fate_COUNTED:
+		case pb.ReportState_COUNTED:
 			n++
-			if _, sum := r.sums(); !slices.Equal(sum, vector(uint32(i), 0, task.Numbers)) {
+			if _, sum := r.sums(); !slices.Equal(sum, vector(uint32(i), 0, task.Length)) {
 				t.Errorf("report %d is told that it is counted, and is not the sum", i)
 			}
-		case pb.Fate_CLOSED:
+		case pb.ReportState_CLOSED:
 		default:
 			t.Errorf("report %d is told %v", i, fate)
 		}

@@ -81,7 +81,7 @@ func (c *Coordinator) resumeAt(v *version) error {
 	if err := c.load(v); err != nil {
 		return err
 	}
-	c.last, c.newest, c.signed = v.Version, v, &pb.Signed{}
+	c.last, c.newest, c.signed = v.Version, v, &pb.SignedManifest{}
 	if err := proto.Unmarshal(v.Manifest, c.signed); err != nil {
 		return err
 	}

@@ -147,7 +147,7 @@ type hand struct {
 	key  ed25519.PrivateKey
 	seat uint32
 	*rpc.Client
-	last *pb.Done
+	last *pb.LastReport
 	// leaves is the kind of readout that the device goes away from, before a step; 0 for none.
 	leaves   pb.Kind
 	leavesAt int
@@ -173,13 +173,13 @@ func (r *rig) stranger(name any) *hand {
 }
 
 func (h *hand) enrol(token string, wants ...uint32) (*pb.EnrolResponse, error) {
-	q := &pb.EnrolRequest{Token: token, Key: h.key.Public().(ed25519.PublicKey), WantsSeat: len(wants) > 0}
-	if q.WantsSeat {
-		q.Seat = wants[0]
+	q := &pb.EnrolRequest{Token: token, Key: h.key.Public().(ed25519.PublicKey), WantsDeviceId: len(wants) > 0}
+	if q.WantsDeviceId {
+		q.DeviceId = wants[0]
 	}
 	a, err := h.Enrol(context.Background(), q)
 	if err == nil {
-		h.seat = a.Seat
+		h.seat = a.DeviceId
 	}
 	return a, err
 }
@@ -192,7 +192,7 @@ func (r *rig) hands(n int) []*hand {
 	for i := range out {
 		out[i] = r.stranger(i)
 		wg.Go(func() {
-			if a, err := out[i].enrol(r.token, uint32(i)); err != nil || a.Seat != uint32(i) {
+			if a, err := out[i].enrol(r.token, uint32(i)); err != nil || a.DeviceId != uint32(i) {
 				r.t.Errorf("device %d enrols: %v, %v", i, a, err)
 			}
 		})
@@ -216,7 +216,7 @@ func vector(seat, round uint32, n uint64) []int64 {
 
 func (h *hand) check() *pb.CheckInResponse {
 	h.t.Helper()
-	a, err := h.CheckIn(context.Background(), &pb.CheckInRequest{Last: h.last})
+	a, err := h.CheckIn(context.Background(), &pb.CheckInRequest{LastReport: h.last})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -239,17 +239,17 @@ func request(task *pb.Task, body []byte) *pb.ReportRequest {
 }
 
 func (h *hand) body(task *pb.Task) []byte {
-	return wire.AppendVector(nil, vector(h.seat, task.Round, task.Numbers))
+	return wire.AppendVector(nil, vector(h.seat, task.Round, task.Length))
 }
 
 // report answers a task.
-func (h *hand) report(task *pb.Task) (pb.Fate, error) {
+func (h *hand) report(task *pb.Task) (pb.ReportState, error) {
 	b := h.body(task)
 	a, err := h.Report(context.Background(), request(task, b))
-	if a.GetFate() == pb.Fate_COUNTED {
-		h.last = &pb.Done{Run: task.Run, Round: task.Round, Digest: wire.Name(b).Hash}
+	if a.GetState() == pb.ReportState_COUNTED {
+		h.last = &pb.LastReport{Run: task.Run, Round: task.Round, Digest: wire.Name(b).Hash}
 	}
-	return a.GetFate(), err
+	return a.GetState(), err
 }
 
 // play has devices answer whatever they are asked until so many rounds are done, and
@@ -262,7 +262,7 @@ func (r *rig) play(devices []*hand, rounds int) {
 	for _, h := range devices {
 		wg.Go(func() {
 			for ctx.Err() == nil && r.c.Status().Round < rounds {
-				a, err := h.CheckIn(ctx, &pb.CheckInRequest{Last: h.last})
+				a, err := h.CheckIn(ctx, &pb.CheckInRequest{LastReport: h.last})
 				if task := a.GetTask(); err == nil && task != nil && int(task.Round) < rounds {
 					_, _ = h.report(task)
 				}

@@ -26,7 +26,7 @@ func (r *rig) counted(round uint32) []uint32 {
 	if err != nil || !a.Closed {
 		r.t.Fatalf("round %d: closed %v, %v", round+1, a.GetClosed(), err)
 	}
-	return a.Seats
+	return a.DeviceIds
 }
 
 // A round ends at its goal, and not before.
@@ -40,7 +40,7 @@ func TestARoundEndsAtItsGoal(t *testing.T) {
 		if r.c.Status().Round != 0 {
 			t.Fatalf("the round is over with %d reports", i)
 		}
-		if fate, err := d[i].report(task); err != nil || fate != pb.Fate_COUNTED {
+		if fate, err := d[i].report(task); err != nil || fate != pb.ReportState_COUNTED {
 			t.Fatalf("%v, %v", fate, err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestARoundEndsAtItsGoal(t *testing.T) {
 	if n := len(r.counted(0)); n != 4 {
 		t.Errorf("%d are in the sum, want 4", n)
 	}
-	if fate, err := d[5].report(task); err != nil || fate != pb.Fate_CLOSED {
+	if fate, err := d[5].report(task); err != nil || fate != pb.ReportState_CLOSED {
 		t.Errorf("who is late is told %v, %v", fate, err)
 	}
 }
@@ -67,10 +67,10 @@ func TestARoundWaitsForItsLeast(t *testing.T) {
 	if r.c.Status().Round != 0 {
 		t.Fatal("the round ended with one of four devices")
 	}
-	if again := d[1].task(); again.LeftMs == 0 || again.Round != 0 {
+	if again := d[1].task(); again.RemainingMs == 0 || again.Round != 0 {
 		t.Errorf("after its deadline the task is %v", again)
 	}
-	if fate, err := d[1].report(task); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := d[1].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
 	}
 	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
@@ -85,7 +85,7 @@ func TestUnderAPromiseTheDeadlineEndsARound(t *testing.T) {
 	s.Rounds, s.Deadline = 1, 200*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	h := r.hands(4)[2]
-	if fate, err := h.report(h.task()); err != nil || fate != pb.Fate_COUNTED {
+	if fate, err := h.report(h.task()); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
 	}
 	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
@@ -115,7 +115,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 	// Who had a task may finish it.
 	for _, h := range d {
-		if fate, err := h.report(task); err != nil || fate != pb.Fate_COUNTED {
+		if fate, err := h.report(task); err != nil || fate != pb.ReportState_COUNTED {
 			t.Fatalf("%v, %v", fate, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestRollback(t *testing.T) {
 	}
 	waitFor(t, "the way back", func() bool { return r.c.Status().Version > before.Version })
 	m, _ := r.model()
-	if !m.RolledBack || m.Turns != 1 {
+	if !m.RolledBack || m.Rollbacks != 1 {
 		t.Errorf("%v", m)
 	}
 	if r.c.cohortSeed() == seed {

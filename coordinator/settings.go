@@ -247,9 +247,9 @@ func (s *Settings) message(p *local.Plan, holds string) *pb.Plan {
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds),
 		Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
-		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Promise: string(text), Holds: holds,
-		Bits:  uint32(s.bits()),
-		Every: uint32(s.every()),
+		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Policy: string(text), Guarantee: holds,
+		Bits:        uint32(s.bits()),
+		ReportEvery: uint32(s.every()),
 	}
 	for _, k := range sorted(s.Params) {
 		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})

@@ -26,8 +26,8 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 		if d.isSummed(seat, r) {
 			return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
 		}
-		d.late(b, seat, r, pb.MaskResponse_OVER)
-		return &pb.MaskResponse{State: pb.MaskResponse_OVER}, nil
+		d.late(b, seat, r, pb.MaskResponse_ENDED)
+		return &pb.MaskResponse{State: pb.MaskResponse_ENDED}, nil
 	}
 	v := b.of[seat]
 	if v == nil {
@@ -59,7 +59,7 @@ func (d door) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, er
 // late notes that a device of the round came with a message when its step, or the attempt
 // before this one, was over.
 func (c *Coordinator) late(b *buckets, seat uint32, r *pb.MaskRequest, state pb.MaskResponse_State) {
-	if state != pb.MaskResponse_OVER || len(r.Message) == 0 || b == nil || b.of[seat] == nil {
+	if state != pb.MaskResponse_ENDED || len(r.Message) == 0 || b == nil || b.of[seat] == nil {
 		return
 	}
 	c.mu.Lock()

@@ -27,21 +27,21 @@ func TestStepsWaitLongerForSlowDevices(t *testing.T) {
 	}
 	const whole = 10 * time.Second
 	for range 3 {
-		if got := try(&pb.MaskRequest{Round: 5}, pb.MaskResponse_OVER); got != whole {
+		if got := try(&pb.MaskRequest{Round: 5}, pb.MaskResponse_ENDED); got != whole {
 			t.Fatalf("who only asks makes steps of %v", got)
 		}
-		if got := try(&pb.MaskRequest{Round: 5, Message: []byte{1}}, pb.MaskResponse_TAKEN); got != whole {
+		if got := try(&pb.MaskRequest{Round: 5, Message: []byte{1}}, pb.MaskResponse_ACCEPTED); got != whole {
 			t.Fatalf("who is in time makes steps of %v", got)
 		}
 	}
-	if seat = 2; try(&pb.MaskRequest{Round: 5, Message: []byte{1}}, pb.MaskResponse_OVER) != whole {
+	if seat = 2; try(&pb.MaskRequest{Round: 5, Message: []byte{1}}, pb.MaskResponse_ENDED) != whole {
 		t.Error("a stranger to the round makes its steps longer")
 	}
-	if seat = 3; try(&pb.MaskRequest{Round: 4, Message: []byte{1}}, pb.MaskResponse_OVER) != whole {
+	if seat = 3; try(&pb.MaskRequest{Round: 4, Message: []byte{1}}, pb.MaskResponse_ENDED) != whole {
 		t.Error("an older round makes steps longer")
 	}
 	for _, want := range []time.Duration{2, 4, 8, 16, 16} {
-		if got := try(&pb.MaskRequest{Round: 5, Message: []byte{1}}, pb.MaskResponse_OVER); got != want*whole {
+		if got := try(&pb.MaskRequest{Round: 5, Message: []byte{1}}, pb.MaskResponse_ENDED); got != want*whole {
 			t.Errorf("steps of %v, want %v", got, want*whole)
 		}
 	}

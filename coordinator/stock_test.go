@@ -102,8 +102,8 @@ func TestADeviceCannotMakeUpLostRounds(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(2)
 	for k := range uint32(50) {
-		last := &pb.Done{Run: r.c.run, Round: 7 + k, Digest: make([]byte, 32)}
-		if _, err := d[0].CheckIn(context.Background(), &pb.CheckInRequest{Last: last}); err != nil {
+		last := &pb.LastReport{Run: r.c.run, Round: 7 + k, Digest: make([]byte, 32)}
+		if _, err := d[0].CheckIn(context.Background(), &pb.CheckInRequest{LastReport: last}); err != nil {
 			t.Fatal(err)
 		}
 	}

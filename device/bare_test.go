@@ -12,7 +12,7 @@ import (
 // in the first attempt or in a later one.
 func TestWithoutAPromiseAMaskedSumHasEnoughDevices(t *testing.T) {
 	f, rigs := newMasked(t, 3, false)
-	f.about.Promise = "none"
+	f.about.Policy = "none"
 	f.publish()
 	d := rigs[0].open()
 	if out, err := d.Step(context.Background()); err != nil || out.Did != "declined" || len(f.digests) > 0 {
@@ -36,9 +36,10 @@ func (r *rig) bare(devices int) *pb.Task {
 	round := f.maskRound()
 	f.devices, round.Least = was, devices
 	return &pb.Task{
-		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000,
-		Numbers: uint64(f.numbers()),
-		Masking: wire.MaskingFor(&round, int(r.seat)),
+		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, ModelVersion: f.version,
+		RemainingMs: 60000,
+		Length:      uint64(f.numbers()),
+		Masking:     wire.MaskingFor(&round, int(r.seat)),
 	}
 }
 
@@ -47,7 +48,7 @@ func (r *rig) bare(devices int) *pb.Task {
 func TestAMaskedReportCountsWhoLearnt(t *testing.T) {
 	for promise, want := range map[string]int64{"none": 1, "epsilon=2": 0} {
 		f, rigs := newMasked(t, 3, false)
-		f.about.Promise = promise
+		f.about.Policy = promise
 		f.masking = false
 		f.publish()
 		d := rigs[0].open()
@@ -58,8 +59,8 @@ func TestAMaskedReportCountsWhoLearnt(t *testing.T) {
 		if _, err := d.answer(task, &Told{}); err != nil {
 			t.Fatal(err)
 		}
-		v := make([]int64, task.Numbers)
-		if err := wire.ReadVector(d.rec.Train.report, len(v), task.Bound.Most, v); err != nil {
+		v := make([]int64, task.Length)
+		if err := wire.ReadVector(d.rec.Train.report, len(v), task.Bound.Max, v); err != nil {
 			t.Fatal(err)
 		}
 		if got := v[len(v)-1]; got != want {

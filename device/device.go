@@ -193,17 +193,17 @@ func (d *Device) join(ctx context.Context) error {
 	key := ed25519.NewKeyFromSeed(d.rec.Key).Public().(ed25519.PublicKey)
 	req := &pb.EnrolRequest{Token: d.opt.Token, Key: key}
 	if d.opt.Seat != nil {
-		req.WantsSeat, req.Seat = true, *d.opt.Seat
+		req.WantsDeviceId, req.DeviceId = true, *d.opt.Seat
 	}
 	seat, err := d.conn.Enrol(ctx, req)
 	if err != nil {
 		return fmt.Errorf("agent: enrolment: %w", err)
 	}
-	if seat.Seat >= wire.MaxUsers {
-		return fmt.Errorf("agent: the coordinator gave seat %d: want one below %d", seat.Seat, wire.MaxUsers)
+	if seat.DeviceId >= wire.MaxUsers {
+		return fmt.Errorf("agent: the coordinator gave seat %d: want one below %d", seat.DeviceId, wire.MaxUsers)
 	}
 	return d.update(func(r *record) error {
-		r.Enrolled, r.Seat = true, seat.Seat
+		r.Enrolled, r.Seat = true, seat.DeviceId
 		return nil
 	})
 }
@@ -223,9 +223,9 @@ func (d *Device) greet(ctx context.Context) error {
 	case h.Version < wire.Oldest || h.Version > wire.Newest:
 		return fmt.Errorf("agent: the coordinator speaks version %d of the protocol, and this program %d to %d: "+
 			"update the older one", h.Version, wire.Oldest, wire.Newest)
-	case h.Rehearsal && !d.opt.Rehearsal:
+	case h.Deterministic && !d.opt.Rehearsal:
 		return ErrRehearsal
-	case !h.Rehearsal && d.opt.Rehearsal:
+	case !h.Deterministic && d.opt.Rehearsal:
 		return errors.New("agent: the federation is no rehearsal: a device that plays one must not take part in it")
 	case len(r.Coordinator) > 0 && (!bytes.Equal(r.Coordinator, h.Key) || !bytes.Equal(r.Federation, h.Federation)):
 		return ErrOther
@@ -237,14 +237,14 @@ func (d *Device) greet(ctx context.Context) error {
 	}
 	return d.update(func(r *record) error {
 		if r.Name = h.Name; !known {
-			r.Coordinator, r.Federation, r.Rehearsal = h.Key, h.Federation, h.Rehearsal
+			r.Coordinator, r.Federation, r.Rehearsal = h.Key, h.Federation, h.Deterministic
 		}
 		return nil
 	})
 }
 
 // adopt makes a new manifest the device's own, once it has all that it names.
-func (d *Device) adopt(ctx context.Context, s *pb.Signed) error {
+func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 	m, err := d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, s)
 	if err != nil {
 		return err
@@ -307,7 +307,7 @@ func (d *Device) manifest() (*pb.Manifest, error) {
 	if len(d.rec.Manifest) == 0 {
 		return nil, ErrNoModel
 	}
-	return d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, &pb.Signed{
+	return d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, &pb.SignedManifest{
 		Body:      d.rec.Manifest,
 		Signature: d.rec.Signature,
 	})

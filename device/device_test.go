@@ -310,8 +310,8 @@ func TestARealDeviceDrawsFromASecretSeed(t *testing.T) {
 		d.rec.Rehearsal = false
 		f.round, f.got = 1, map[string]map[uint32][]byte{}
 		if _, err := d.answer(&pb.Task{
-			Kind: pb.Kind_TRAIN, Run: f.run, Round: 1, Bound: f.bound, Model: 1,
-			Numbers: uint64(len(f.sum)),
+			Kind: pb.Kind_TRAIN, Run: f.run, Round: 1, Bound: f.bound, ModelVersion: 1,
+			Length: uint64(len(f.sum)),
 		}, &Told{}); err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +324,7 @@ func TestARealDeviceDrawsFromASecretSeed(t *testing.T) {
 
 func TestTheLogSaysWhatWasSent(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	f.about.Promise, f.about.Holds = "epsilon=2", "readers of the model"
+	f.about.Policy, f.about.Guarantee = "epsilon=2", "readers of the model"
 	f.publish()
 	f.rounds(2, rigs)
 	a, err := rigs[0].open().About()

@@ -21,8 +21,8 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 		return nil, err
 	case bound.Bit:
 		return nil, errors.New("agent: an evaluation has no clipping bit")
-	case t.Numbers != metrics.ReadoutNumbers:
-		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Numbers,
+	case t.Length != metrics.ReadoutNumbers:
+		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Length,
 			metrics.ReadoutNumbers)
 	}
 	st, err := h.revive(d.rec, t.Run)
@@ -99,8 +99,8 @@ func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *metrics.
 // held out either.
 func (d *Device) count(t *pb.Task) ([]int64, error) {
 	h := d.opt.Host
-	if t.Numbers != uint64(h.plan.Items) {
-		return nil, fmt.Errorf("agent: the task wants %d numbers, and there are %d items", t.Numbers, h.plan.Items)
+	if t.Length != uint64(h.plan.Items) {
+		return nil, fmt.Errorf("agent: the task wants %d numbers, and there are %d items", t.Length, h.plan.Items)
 	}
 	task, _, _, err := h.open(d.source(true), d.rec, 0)
 	if err != nil {

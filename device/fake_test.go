@@ -28,7 +28,7 @@ import (
 // fake is a coordinator in memory: every seat is in every round, and a round ends when
 // all have been counted.
 type fake struct {
-	last    *pb.Done // of the last check-in
+	last    *pb.LastReport // of the last check-in
 	mu      sync.Mutex
 	t       testing.TB
 	key     ed25519.PrivateKey
@@ -48,7 +48,7 @@ type fake struct {
 
 	version uint64
 	round   uint32
-	signed  *pb.Signed
+	signed  *pb.SignedManifest
 	blobs   map[[32]byte][]byte
 	seats   map[string]uint32
 	parts   map[string][]byte            // pieces of reports, by key
@@ -90,7 +90,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	const items = 60
 	f.about = &pb.Plan{
 		Method: method, Items: items, Users: uint32(devices), Rounds: 50, Batch: 16, Negatives: 2,
-		Seed: 11, Keep: "f32", Promise: "none", Holds: "nobody",
+		Seed: 11, Keep: "f32", Policy: "none", Guarantee: "nobody",
 	}
 	e, err := methods.Default().Lookup(method)
 	if err != nil {
@@ -128,8 +128,8 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 func (f *fake) publish() {
 	f.version++
 	m := &pb.Manifest{
-		Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, MadeMs: 1_000_000,
-		Turns: f.turns,
+		Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, CreatedMs: 1_000_000,
+		Rollbacks: f.turns,
 	}
 	put := func(b []byte, err error) *pb.Blob {
 		if err != nil {
@@ -183,7 +183,7 @@ func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, 
 	return out, c.do("hello", func() error {
 		out = &pb.HelloResponse{
 			Version: wire.Newest, Federation: c.f.fed, Name: "films" + c.f.name,
-			Key: c.f.key.Public().(ed25519.PublicKey), Rehearsal: true,
+			Key: c.f.key.Public().(ed25519.PublicKey), Deterministic: true,
 			Limits: &pb.Limits{BodyBytes: 1 << 20, PieceBytes: uint32(c.f.piece)},
 		}
 		return nil
@@ -194,12 +194,12 @@ func (c *conn) Enrol(_ context.Context, r *pb.EnrolRequest) (out *pb.EnrolRespon
 	return out, c.do("enrol", func() error {
 		seat, again := c.f.seats[c.key]
 		if !again {
-			if seat = uint32(len(c.f.seats)); r.WantsSeat {
-				seat = r.Seat
+			if seat = uint32(len(c.f.seats)); r.WantsDeviceId {
+				seat = r.DeviceId
 			}
 			c.f.seats[c.key] = seat
 		}
-		out = &pb.EnrolResponse{Seat: seat, Again: again}
+		out = &pb.EnrolResponse{DeviceId: seat, AlreadyEnrolled: again}
 		return nil
 	})
 }
@@ -209,29 +209,29 @@ func (f *fake) roundOf(k pb.Kind) string { return fmt.Sprint(k, f.round) }
 func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckInResponse, err error) {
 	f := c.f
 	return out, c.do("check-in", func() error {
-		f.last = r.Last
+		f.last = r.LastReport
 		seat, ok := f.seats[c.key]
 		if !ok {
 			return refusal("unknown_key")
 		}
 		out = &pb.CheckInResponse{}
-		if r.Model != f.version {
+		if r.ModelVersion != f.version {
 			out.Manifest = f.signed
 		}
 		if f.got[f.roundOf(f.kind)][seat] != nil || f.masking && !f.insists && f.came[0][seat] {
-			out.What = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Why: "others are not done" + f.why}}
+			out.Action = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Reason: "others are not done" + f.why}}
 			return nil
 		}
 		t := &pb.Task{
-			Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version,
-			LeftMs: 60000, Numbers: uint64(len(f.sum)),
+			Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, ModelVersion: f.version,
+			RemainingMs: 60000, Length: uint64(len(f.sum)),
 		}
-		t.Numbers = uint64(f.numbers())
+		t.Length = uint64(f.numbers())
 		if f.masking {
 			r := f.maskRound()
 			t.Masking = wire.MaskingFor(&r, int(seat))
 		}
-		out.What = &pb.CheckInResponse_Task{Task: t}
+		out.Action = &pb.CheckInResponse_Task{Task: t}
 		return nil
 	})
 }
@@ -265,21 +265,21 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 	}
 	f.digests[who][string(r.Digest)] = true
 	if f.got[name][seat] != nil {
-		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 	}
 	if r.Round != f.round || r.Kind != f.kind || f.closes {
-		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_CLOSED}, nil
 	}
 	part := f.parts[key]
 	if r.Offset == 0 {
 		part = nil
 	}
 	if r.Offset != uint64(len(part)) {
-		return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: uint64(len(part))}, nil
+		return &pb.ReportResponse{State: pb.ReportState_MORE, Next: uint64(len(part))}, nil
 	}
 	part = append(part, r.Data...)
 	if f.parts[key] = part; uint64(len(part)) < r.Bytes {
-		return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: uint64(len(part))}, nil
+		return &pb.ReportResponse{State: pb.ReportState_MORE, Next: uint64(len(part))}, nil
 	}
 	delete(f.parts, key)
 	if d := sha256.Sum256(part); string(d[:]) != string(r.Digest) {
@@ -289,7 +289,7 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 	if wire.ReadVector(part, 0, 1, nil) == nil { // nothing to learn from
 		n = 0
 	}
-	if err := wire.ReadVector(part, n, f.bound.Most, f.sum[:n]); err != nil {
+	if err := wire.ReadVector(part, n, f.bound.Max, f.sum[:n]); err != nil {
 		return nil, refusal("malformed")
 	}
 	if f.got[name] == nil {
@@ -300,10 +300,10 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 		f.lost = false
 		delete(f.got[name], seat)
 		clear(f.sum)
-		return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+		return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 	}
 	f.close(name)
-	return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+	return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 }
 
 // numbers that a report has.

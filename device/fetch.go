@@ -52,8 +52,8 @@ func (d *Device) fetch(ctx context.Context, m *pb.Manifest, b *pb.Blob) error {
 // manifest offers. It returns nil where there is none that helps, where it cannot be had,
 // and where it does not lead to what the manifest names: then the whole is fetched.
 func (d *Device) patched(ctx context.Context, m *pb.Manifest, b *pb.Blob) ([]byte, error) {
-	for _, c := range m.Changes {
-		if !bytes.Equal(c.Next, b.Hash) || c.Change.Bytes >= b.Bytes {
+	for _, c := range m.Patches {
+		if !bytes.Equal(c.Target, b.Hash) || c.Patch.Bytes >= b.Bytes {
 			continue
 		}
 		base, err := checked(d.opt.Blobs, c.Base)
@@ -63,7 +63,7 @@ func (d *Device) patched(ctx context.Context, m *pb.Manifest, b *pb.Blob) ([]byt
 		if base == nil {
 			continue
 		}
-		change, err := d.whole(ctx, c.Change)
+		change, err := d.whole(ctx, c.Patch)
 		if err != nil {
 			return nil, ctx.Err()
 		}

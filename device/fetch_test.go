@@ -15,7 +15,7 @@ import (
 
 // changing is a coordinator whose second version differs from the first in one row of a
 // table, and says so. The change may be spoilt.
-func changing(t *testing.T, spoil func(f *fake, c *pb.Change)) (f *fake, d *Device, m *pb.Manifest, blobs Blobs) {
+func changing(t *testing.T, spoil func(f *fake, c *pb.Patch)) (f *fake, d *Device, m *pb.Manifest, blobs Blobs) {
 	f = newFake(t, "fedmf", 2, "dim", "64")
 	f.publish()
 	r := f.rig(0)
@@ -35,15 +35,15 @@ func changing(t *testing.T, spoil func(f *fake, c *pb.Change)) (f *fake, d *Devi
 				continue
 			}
 			b := wire.RowsChange(f.blobs[[32]byte(old.Slots[i].Hash)], f.blobs[[32]byte(s.Hash)], 4*64, math.MaxInt)
-			c := &pb.Change{Base: old.Slots[i], Next: s.Hash, Change: wire.Name(b)}
-			f.blobs[[32]byte(c.Change.Hash)] = b
+			c := &pb.Patch{Base: old.Slots[i], Target: s.Hash, Patch: wire.Name(b)}
+			f.blobs[[32]byte(c.Patch.Hash)] = b
 			if spoil != nil {
 				spoil(f, c)
 			}
-			next.Changes = append(next.Changes, c)
+			next.Patches = append(next.Patches, c)
 		}
-		if len(next.Changes) != 1 {
-			t.Fatalf("%d slots have changed", len(next.Changes))
+		if len(next.Patches) != 1 {
+			t.Fatalf("%d slots have changed", len(next.Patches))
 		}
 	}
 	f.publish()
@@ -94,7 +94,7 @@ func TestADeviceWithoutTheBaseFetchesTheWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, d, m, blobs := changing(t, nil)
-			if err := lose(blobs, [32]byte(m.Changes[0].Base.Hash)); err != nil {
+			if err := lose(blobs, [32]byte(m.Patches[0].Base.Hash)); err != nil {
 				t.Fatal(err)
 			}
 			if n := adopted(t, f, d, m); n != wholeSlot {
@@ -105,24 +105,24 @@ func TestADeviceWithoutTheBaseFetchesTheWhole(t *testing.T) {
 }
 
 func TestAWrongChangeDoesNoHarm(t *testing.T) {
-	for name, spoil := range map[string]func(f *fake, c *pb.Change){
-		"of another row": func(f *fake, c *pb.Change) {
-			b := slices.Clone(f.blobs[[32]byte(c.Change.Hash)])
+	for name, spoil := range map[string]func(f *fake, c *pb.Patch){
+		"of another row": func(f *fake, c *pb.Patch) {
+			b := slices.Clone(f.blobs[[32]byte(c.Patch.Hash)])
 			b[len(b)-1]++
-			c.Change = wire.Name(b)
-			f.blobs[[32]byte(c.Change.Hash)] = b
+			c.Patch = wire.Name(b)
+			f.blobs[[32]byte(c.Patch.Hash)] = b
 		},
-		"no change": func(f *fake, c *pb.Change) {
-			c.Change = wire.Name([]byte("nonsense"))
-			f.blobs[[32]byte(c.Change.Hash)] = []byte("nonsense")
+		"no change": func(f *fake, c *pb.Patch) {
+			c.Patch = wire.Name([]byte("nonsense"))
+			f.blobs[[32]byte(c.Patch.Hash)] = []byte("nonsense")
 		},
-		"other bytes than named": func(f *fake, c *pb.Change) {
-			b := slices.Clone(f.blobs[[32]byte(c.Change.Hash)])
+		"other bytes than named": func(f *fake, c *pb.Patch) {
+			b := slices.Clone(f.blobs[[32]byte(c.Patch.Hash)])
 			b[len(b)-1]++
-			f.blobs[[32]byte(c.Change.Hash)] = b
+			f.blobs[[32]byte(c.Patch.Hash)] = b
 		},
-		"gone":   func(f *fake, c *pb.Change) { delete(f.blobs, [32]byte(c.Change.Hash)) },
-		"larger": func(_ *fake, c *pb.Change) { c.Change.Bytes = wholeSlot },
+		"gone":   func(f *fake, c *pb.Patch) { delete(f.blobs, [32]byte(c.Patch.Hash)) },
+		"larger": func(_ *fake, c *pb.Patch) { c.Patch.Bytes = wholeSlot },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, d, m, blobs := changing(t, spoil)
@@ -153,8 +153,8 @@ func TestTheBaseStaysUntilTheNextVersionIsWhole(t *testing.T) {
 		t.Fatal("a version without its catalogue is adopted")
 	}
 	f.blobs[catalogue], f.bytes = b, 0
-	if n := adopted(t, f, d, m); n != len(b)+int(m.Changes[0].Change.Bytes) {
-		t.Errorf("%d bytes came, want the catalogue of %d and the change of %d", n, len(b), m.Changes[0].Change.Bytes)
+	if n := adopted(t, f, d, m); n != len(b)+int(m.Patches[0].Patch.Bytes) {
+		t.Errorf("%d bytes came, want the catalogue of %d and the change of %d", n, len(b), m.Patches[0].Patch.Bytes)
 	}
 }
 

@@ -60,13 +60,13 @@ type verified struct {
 	manifest                         *pb.Manifest
 }
 
-func (v *verified) is(key, federation []byte, s *pb.Signed) bool {
+func (v *verified) is(key, federation []byte, s *pb.SignedManifest) bool {
 	return v.manifest != nil && bytes.Equal(v.body, s.Body) && bytes.Equal(v.signature, s.Signature) &&
 		bytes.Equal(v.key, key) && bytes.Equal(v.federation, federation)
 }
 
 // verify is wire.Verify. What it returns is shared, and not to be changed.
-func (k *known) verify(key, federation []byte, s *pb.Signed) (*pb.Manifest, error) {
+func (k *known) verify(key, federation []byte, s *pb.SignedManifest) (*pb.Manifest, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range k.last {

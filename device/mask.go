@@ -12,15 +12,6 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// The steps of secure aggregation, as MaskRequest numbers them.
-const (
-	stepAdvert = iota
-	stepDeal
-	stepUpload
-	stepConfirm
-	stepReveal
-)
-
 // errOver says that an attempt has ended without this device; there may be another.
 var errOver = errors.New("agent: the attempt is over")
 
@@ -58,13 +49,13 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
 	case r.Least < max(2, s.Least):
 		return 0, fmt.Errorf("agent: a masked sum of %d devices: want at least %d", r.Least, max(2, s.Least))
 	}
-	vector := make([]int64, t.Numbers)
-	if err := wire.ReadVector(s.report, len(vector), t.Bound.Most, vector); err != nil {
+	vector := make([]int64, t.Length)
+	if err := wire.ReadVector(s.report, len(vector), t.Bound.Max, vector); err != nil {
 		return 0, err
 	}
 	left := 10 * time.Minute
-	if t.LeftMs > 0 {
-		left = time.Duration(t.LeftMs)*time.Millisecond + 30*time.Second
+	if t.RemainingMs > 0 {
+		left = time.Duration(t.RemainingMs)*time.Millisecond + 30*time.Second
 	}
 	p := &masker{Device: d, ctx: ctx, task: t, until: d.opt.Now().Add(left)}
 	if p.client, err = secagg.NewClient(r, uint32(id), nil); err != nil {
@@ -72,7 +63,7 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
 	}
 	err = p.play(r.Active, vector)
 	if p.again > 0 && d.rec != nil {
-		err = errors.Join(err, p.note(stepDeal, p.again))
+		err = errors.Join(err, p.note(wire.StepDeal, p.again))
 	}
 	if errors.Is(err, errOver) || errors.Is(err, secagg.ErrTooFew) || refused(err) {
 		return p.sent, nil // its fate is not known: another attempt may come
@@ -91,9 +82,9 @@ func (p *masker) note(step uint32, bytes int) error {
 			return errors.New("agent: the report is gone: its owner has forgotten it, or another process has moved on")
 		}
 		switch step {
-		case stepAdvert:
+		case wire.StepAdvert:
 			s.Attempt, s.Begun, s.Opened, s.Masked = p.task.Attempt, true, false, true
-		case stepReveal:
+		case wire.StepReveal:
 			s.Opened = true
 		}
 		if e := r.entryOf(p.task.Kind); e != nil {
@@ -106,35 +97,38 @@ func (p *masker) note(step uint32, bytes int) error {
 // ended asks once what became of a masked report that the device has opened.
 func (d *Device) ended(ctx context.Context, k pb.Kind) error {
 	s := *d.rec.of(k)
-	resp, err := d.conn.Mask(ctx, &pb.MaskRequest{Run: s.Run, Round: s.Round, Attempt: s.Attempt, Step: stepReveal})
+	resp, err := d.conn.Mask(ctx, &pb.MaskRequest{
+		Run: s.Run, Round: s.Round, Attempt: s.Attempt,
+		Step: wire.StepReveal,
+	})
 	switch {
 	case err != nil:
 		return err
 	case resp.State == pb.MaskResponse_SUMMED:
 		return d.settle(k, s, counted, "")
-	case resp.State == pb.MaskResponse_OVER && k != pb.Kind_TRAIN: // a readout has one attempt
+	case resp.State == pb.MaskResponse_ENDED && k != pb.Kind_TRAIN: // a readout has one attempt
 		return d.settle(k, s, closed, "the readout has no sum")
 	}
 	return nil
 }
 
 func (p *masker) play(active bool, vector []int64) error {
-	if err := p.bring(stepAdvert, p.client.Advert()); err != nil {
+	if err := p.bring(wire.StepAdvert, p.client.Advert()); err != nil {
 		return err
 	}
 	var roster secagg.Roster
-	if err := p.ask(stepDeal, &roster); err != nil {
+	if err := p.ask(wire.StepDeal, &roster); err != nil {
 		return err
 	}
 	mail, err := p.client.Deal(&roster)
 	if err != nil {
 		return err
 	}
-	if err := p.bring(stepDeal, mail); err != nil {
+	if err := p.bring(wire.StepDeal, mail); err != nil {
 		return err
 	}
 	var inbox secagg.Mail
-	if err := p.ask(stepUpload, &inbox); err != nil {
+	if err := p.ask(wire.StepUpload, &inbox); err != nil {
 		return err
 	}
 	values := make([]int32, len(vector))
@@ -147,7 +141,7 @@ func (p *masker) play(active bool, vector []int64) error {
 	if err != nil {
 		return err
 	}
-	if err := p.bring(stepUpload, up); err != nil {
+	if err := p.bring(wire.StepUpload, up); err != nil {
 		return err
 	}
 	if err := p.open(active); err != nil {
@@ -161,28 +155,28 @@ func (p *masker) open(active bool) error {
 	var lists secagg.Lists
 	var echo *secagg.Mail
 	if active {
-		if err := p.ask(stepConfirm, &lists); err != nil {
+		if err := p.ask(wire.StepConfirm, &lists); err != nil {
 			return err
 		}
 		mail, err := p.client.Confirm(&lists)
 		if err != nil {
 			return err
 		}
-		if err := p.bring(stepConfirm, mail); err != nil {
+		if err := p.bring(wire.StepConfirm, mail); err != nil {
 			return err
 		}
 		echo = &secagg.Mail{}
-		if err := p.ask(stepReveal, echo); err != nil {
+		if err := p.ask(wire.StepReveal, echo); err != nil {
 			return err
 		}
-	} else if err := p.ask(stepReveal, &lists); err != nil {
+	} else if err := p.ask(wire.StepReveal, &lists); err != nil {
 		return err
 	}
 	reveal, err := p.client.Reveal(&lists, echo)
 	if err != nil {
 		return err
 	}
-	return p.bring(stepReveal, reveal)
+	return p.bring(wire.StepReveal, reveal)
 }
 
 func (p *masker) request(step uint32) *pb.MaskRequest {
@@ -191,7 +185,7 @@ func (p *masker) request(step uint32) *pb.MaskRequest {
 
 func (p *masker) call(req *pb.MaskRequest) (resp *pb.MaskResponse, err error) {
 	resp, err = p.conn.Mask(p.ctx, req)
-	if err == nil && resp.State == pb.MaskResponse_OVER {
+	if err == nil && resp.State == pb.MaskResponse_ENDED {
 		err = errOver
 	}
 	return resp, err
@@ -220,7 +214,7 @@ func (p *masker) bring(step uint32, m encoding.BinaryMarshaler) error {
 			return err
 		}
 		switch resp.State {
-		case pb.MaskResponse_TAKEN, pb.MaskResponse_SUMMED:
+		case pb.MaskResponse_ACCEPTED, pb.MaskResponse_SUMMED:
 			return nil
 		case pb.MaskResponse_PART:
 			if resp.Next >= size {
@@ -275,7 +269,7 @@ const mostMail = 16 << 20
 // summed waits until the sum is on the coordinator's disk.
 func (p *masker) summed() error {
 	for {
-		resp, err := p.call(p.request(stepReveal))
+		resp, err := p.call(p.request(wire.StepReveal))
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 func (f *fake) maskRound() secagg.Round {
-	p, err := secagg.Plan(f.devices, f.numbers(), f.bound.Most, secagg.Risk{Dropped: 0.3, Active: f.active})
+	p, err := secagg.Plan(f.devices, f.numbers(), f.bound.Max, secagg.Risk{Dropped: 0.3, Active: f.active})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func (f *fake) again() {
 }
 
 func (f *fake) step() {
-	if f.hubStep == stepReveal {
+	if f.hubStep == wire.StepReveal {
 		sum, err := f.hub.Sum(1)
 		if err != nil {
 			f.t.Error(err)
@@ -69,7 +69,7 @@ func (f *fake) step() {
 	if err := f.hub.Next(); err != nil {
 		f.t.Error(err)
 	}
-	if f.hubStep++; f.hubStep == stepConfirm && !f.active {
+	if f.hubStep++; f.hubStep == wire.StepConfirm && !f.active {
 		f.hubStep++
 	}
 }
@@ -87,9 +87,9 @@ func (f *fake) mask(seat uint32, key string, r *pb.MaskRequest) (*pb.MaskRespons
 	}
 	switch {
 	case r.Attempt != f.attempt:
-		return state(pb.MaskResponse_OVER)
+		return state(pb.MaskResponse_ENDED)
 	case f.came[r.Step][seat] && len(r.Message) > 0:
-		return state(pb.MaskResponse_TAKEN)
+		return state(pb.MaskResponse_ACCEPTED)
 	case len(r.Message) == 0 && f.summed:
 		return state(pb.MaskResponse_SUMMED)
 	case len(r.Message) == 0 && f.came[r.Step][seat] || int(r.Step) > f.hubStep:
@@ -114,7 +114,7 @@ func (f *fake) mask(seat uint32, key string, r *pb.MaskRequest) (*pb.MaskRespons
 	if len(f.came[r.Step]) == f.devices {
 		f.step()
 	}
-	return state(pb.MaskResponse_TAKEN)
+	return state(pb.MaskResponse_ACCEPTED)
 }
 
 func (f *fake) take(step int, b []byte) error {
@@ -122,16 +122,16 @@ func (f *fake) take(step int, b []byte) error {
 		return errors.Join(m.UnmarshalBinary(b), do())
 	}
 	switch step {
-	case stepAdvert:
+	case wire.StepAdvert:
 		m := &secagg.Advert{}
 		return read(m, func() error { return f.hub.Advert(m) })
-	case stepDeal:
+	case wire.StepDeal:
 		m := &secagg.Mail{}
 		return read(m, func() error { return f.hub.Deal(m) })
-	case stepUpload:
+	case wire.StepUpload:
 		m := &secagg.Upload{}
 		return read(m, func() error { return f.hub.Upload(m) })
-	case stepConfirm:
+	case wire.StepConfirm:
 		m := &secagg.Mail{}
 		return read(m, func() error { return f.hub.Confirm(m) })
 	}
@@ -143,11 +143,11 @@ func (f *fake) maskAnswer(seat uint32, step int) (*pb.MaskResponse, error) {
 	var m encoding.BinaryMarshaler
 	var err error
 	switch {
-	case step == stepDeal:
+	case step == wire.StepDeal:
 		m, err = f.hub.Roster(seat)
-	case step == stepUpload:
+	case step == wire.StepUpload:
 		m, err = f.hub.Inbox(seat)
-	case step == stepReveal && f.active:
+	case step == wire.StepReveal && f.active:
 		m, err = f.hub.Echo(seat)
 	default:
 		m, err = f.hub.Lists()
@@ -178,8 +178,8 @@ func together(t *testing.T, rigs []*rig, stop func() bool) {
 
 func newMasked(t *testing.T, n int, active bool) (*fake, []*rig) {
 	f := newFake(t, "pfedrec", n, "dim", "4")
-	f.about.Masked, f.masking, f.active, f.about.Promise = true, true, active, "epsilon=2"
-	f.bound.Levels, f.bound.Clip, f.bound.Most = 1<<20, 16, 1<<20+1
+	f.about.Masked, f.masking, f.active, f.about.Policy = true, true, active, "epsilon=2"
+	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
 	f.publish()
 	f.begin()
 	var rigs []*rig
@@ -192,7 +192,7 @@ func newMasked(t *testing.T, n int, active bool) (*fake, []*rig) {
 // plain is what the same devices send without masks.
 func plainSum(t *testing.T, n int) []int64 {
 	f := newFake(t, "pfedrec", n, "dim", "4")
-	f.bound.Levels, f.bound.Clip, f.bound.Most = 1<<20, 16, 1<<20+1
+	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
 	f.publish()
 	for i := range n {
 		if _, err := f.rig(i).open().Step(context.Background()); err != nil {
@@ -387,7 +387,7 @@ func TestADeviceThatIsForgottenInAMaskedRoundStops(t *testing.T) {
 	_, rigs := start(t, "pfedrec", 2, "dim", "4")
 	d := rigs[0].open()
 	p := &masker{Device: d, task: &pb.Task{Kind: pb.Kind_TRAIN}}
-	if err := p.note(stepReveal, 7); err == nil || d.rec.Train != nil {
+	if err := p.note(wire.StepReveal, 7); err == nil || d.rec.Train != nil {
 		t.Errorf("%v, %+v", err, d.rec.Train)
 	}
 }

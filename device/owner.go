@@ -192,7 +192,7 @@ func (d *Device) About() (*About, error) {
 		Setting: r.Setting, Log: r.Log, Fetched: r.Fetched.Bytes, FetchedAll: r.Fetched.All,
 	}
 	if m, err := d.manifest(); err == nil {
-		a.Model, a.Made = m.Version, time.UnixMilli(m.MadeMs)
+		a.Model, a.Made = m.Version, time.UnixMilli(m.CreatedMs)
 	}
 	return a, nil
 }

@@ -141,7 +141,7 @@ func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
 func TestADeviceAddsTheNoiseThatIsAskedFor(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "8")
 	f.bound = wire.BoundFor(privacy.Bound{Clip: 1, Levels: 1}, 1000, 1000, 1<<20)
-	f.about.Promise = "epsilon=2"
+	f.about.Policy = "epsilon=2"
 	f.publish()
 	f.rounds(2, rigs)
 	for r := range 2 {
@@ -170,7 +170,7 @@ func TestNumbersStayWithinTheLargest(t *testing.T) {
 func TestADeviceWithNothingToLearnFromSaysSoUnlessItIsPromised(t *testing.T) {
 	for _, promise := range []string{"none", "epsilon=2"} {
 		f, rigs := start(t, "pfedrec", 1, "dim", "4")
-		f.about.Promise = promise
+		f.about.Policy = promise
 		f.publish()
 		d := rigs[0].open()
 		if err := d.Replace(nil); err != nil {

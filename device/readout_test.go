@@ -18,9 +18,10 @@ func (r *rig) reading() *pb.Task {
 	round := f.maskRound()
 	f.devices = was
 	return &pb.Task{
-		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, Model: f.version, LeftMs: 60000,
-		Numbers: uint64(f.numbers()),
-		Masking: wire.MaskingFor(&round, int(r.seat)),
+		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, ModelVersion: f.version,
+		RemainingMs: 60000,
+		Length:      uint64(f.numbers()),
+		Masking:     wire.MaskingFor(&round, int(r.seat)),
 	}
 }
 
@@ -36,14 +37,14 @@ func (r *rig) reads() []int64 {
 	if _, err := d.answer(task, &Told{}); err != nil {
 		t.Fatal(err)
 	}
-	out := make([]int64, task.Numbers)
-	if err := wire.ReadVector((*d.rec.of(task.Kind)).report, len(out), task.Bound.Most, out); err != nil {
+	out := make([]int64, task.Length)
+	if err := wire.ReadVector((*d.rec.of(task.Kind)).report, len(out), task.Bound.Max, out); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-func counting(f *fake) { f.kind, f.bound = pb.Kind_COUNT, &pb.Bound{Clip: 1, Levels: 1, Most: 1} }
+func counting(f *fake) { f.kind, f.bound = pb.Kind_COUNT, &pb.Bound{Clip: 1, Levels: 1, Max: 1} }
 
 func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 2, "dim", "4")
@@ -63,7 +64,7 @@ func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
 	}
 	f, rigs = start(t, "pfedrec", 2, "dim", "4")
 	counting(f)
-	f.about.Promise = "epsilon=2"
+	f.about.Policy = "epsilon=2"
 	f.publish()
 	d := rigs[0].open()
 	_, _ = d.Step(context.Background()) // it takes the manifest
@@ -92,7 +93,7 @@ func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
 		}
 		d.finish(ctx)
 		task = rigs[0].reading()
-		task.Masking.Least--
+		task.Masking.MinDevices--
 		if out, err := d.do(ctx, task); err != nil || out.Did != "declined" {
 			t.Errorf("%v of too few: %+v, %v", kind, out, err)
 		}
@@ -160,7 +161,7 @@ func TestEvaluationsKeepToThePromise(t *testing.T) {
 	} {
 		f, rigs := start(t, "pfedrec", 2, "dim", "4")
 		f.bound, _ = readoutBound()
-		f.kind, f.about.Promise = pb.Kind_EVALUATE, promise
+		f.kind, f.about.Policy = pb.Kind_EVALUATE, promise
 		f.publish()
 		d := rigs[0].open()
 		_, _ = d.Step(context.Background()) // it takes the manifest

@@ -51,7 +51,10 @@ func (d *Device) Recommend(n int) (*List, error) {
 	}
 	d.claim()
 	h.score(&st, t)
-	out := &List{Version: m.Version, Made: time.UnixMilli(m.MadeMs), Round: m.Round, Name: d.rec.Name, Known: len(has)}
+	out := &List{
+		Version: m.Version, Made: time.UnixMilli(m.CreatedMs), Round: m.Round, Name: d.rec.Name,
+		Known: len(has),
+	}
 	var order []uint32
 	for i := range uint32(h.plan.Items) {
 		if !has[i] && !h.cat.Item(i).Retired {

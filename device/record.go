@@ -199,7 +199,7 @@ var kinds = []pb.Kind{pb.Kind_TRAIN, pb.Kind_EVALUATE, pb.Kind_COUNT}
 
 // is reports whether s answers a task's round, on the same version of the model.
 func (s *sent) is(t *pb.Task) bool {
-	return s != nil && s.Round == t.Round && s.Model == t.Model && bytes.Equal(s.Run, t.Run)
+	return s != nil && s.Round == t.Round && s.Model == t.ModelVersion && bytes.Equal(s.Run, t.Run)
 }
 
 // bars reports whether s is the answer to a task's round, or to a later one of the run: two

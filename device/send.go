@@ -54,19 +54,19 @@ func (d *Device) send(ctx context.Context, k pb.Kind) error {
 		if err != nil {
 			return err
 		}
-		switch resp.Fate {
-		case pb.Fate_COUNTED:
+		switch resp.State {
+		case pb.ReportState_COUNTED:
 			d.rest = min(time.Duration(resp.AfterMs)*time.Millisecond, longest)
 			return d.settle(k, s, counted, "")
-		case pb.Fate_CLOSED:
+		case pb.ReportState_CLOSED:
 			return d.settle(k, s, closed, "")
-		case pb.Fate_MORE: // one that has forgotten the first pieces asks for them again
+		case pb.ReportState_MORE: // one that has forgotten the first pieces asks for them again
 			if resp.Next >= size {
 				return fmt.Errorf("agent: the coordinator asks for byte %d of a report of %d", resp.Next, size)
 			}
 			at = resp.Next
 		default:
-			return fmt.Errorf("agent: the coordinator answers a report with fate %d", resp.Fate)
+			return fmt.Errorf("agent: the coordinator answers a report with fate %d", resp.State)
 		}
 	}
 	return fmt.Errorf("agent: the coordinator does not come to the end of a report of %d bytes", size)

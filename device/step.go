@@ -81,12 +81,12 @@ func (d *Device) step(ctx context.Context) (Told, error) {
 		return Told{After: time.Second}, errors.New("agent: the record could not be saved")
 	}
 	if m, err := d.manifest(); err == nil && d.complete(m) {
-		req.Model = m.Version
+		req.ModelVersion = m.Version
 	}
 	if s := d.rec.Train; s != nil && s.Fate == counted {
-		req.Last = &pb.Done{Run: s.Run, Round: s.Round, Digest: s.Digest}
+		req.LastReport = &pb.LastReport{Run: s.Run, Round: s.Round, Digest: s.Digest}
 		if s.Masked { // a hash of what is under the masks would let its reader try what it may be
-			req.Last.Digest = make([]byte, wire.HashBytes)
+			req.LastReport.Digest = make([]byte, wire.HashBytes)
 		}
 	}
 	resp, err := d.conn.CheckIn(ctx, req)
@@ -109,7 +109,7 @@ func (d *Device) step(ctx context.Context) (Told, error) {
 		return Told{After: away}, err
 	}
 	after := min(max(time.Duration(w.GetAfterMs())*time.Millisecond, 10*time.Millisecond), longest)
-	return Told{Did: "waited", Why: w.GetWhy(), After: after}, nil
+	return Told{Did: "waited", Why: w.GetReason(), After: after}, nil
 }
 
 // finish learns what became of reports that a crash, or a broken connection, has left.
@@ -136,7 +136,7 @@ func (d *Device) turns() uint32 {
 	if err != nil {
 		return 0
 	}
-	return m.Turns
+	return m.Rollbacks
 }
 
 // do answers a task: with the report that the device has for that round, or else with
@@ -155,7 +155,8 @@ func (d *Device) do(ctx context.Context, t *pb.Task) (Told, error) {
 	}
 	if !s.is(t) && s.bars(t, d.turns()) {
 		return out, fmt.Errorf("agent: the coordinator asks for round %d on version %d of the model, and the device "+
-			"has answered round %d on version %d: a round is answered once", t.Round+1, t.Model, s.Round+1, s.Model)
+			"has answered round %d on version %d: a round is answered once", t.Round+1, t.ModelVersion, s.Round+1,
+			s.Model)
 	}
 	if !s.is(t) {
 		busy, err := d.answer(t, &out)
@@ -200,8 +201,9 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if t.Model != m.Version || string(t.Run) != string(m.Run) {
-		return 0, fmt.Errorf("agent: the task is on version %d of the model, and the device has version %d", t.Model,
+	if t.ModelVersion != m.Version || string(t.Run) != string(m.Run) {
+		return 0, fmt.Errorf("agent: the task is on version %d of the model, and the device has version %d",
+			t.ModelVersion,
 			m.Version)
 	}
 	h := d.opt.Host
@@ -232,7 +234,7 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 	}
 	report := wire.AppendVector(nil, vector)
 	err = d.update(func(r *record) error {
-		if old := *r.of(t.Kind); old.is(t) || old.bars(t, m.Turns) {
+		if old := *r.of(t.Kind); old.is(t) || old.bars(t, m.Rollbacks) {
 			return errors.New("agent: another process has answered this round with the same state file")
 		}
 		if t.Kind == pb.Kind_TRAIN {
@@ -240,7 +242,7 @@ func (d *Device) answer(t *pb.Task, out *Told) (busy time.Duration, err error) {
 				return err
 			}
 		}
-		d.enter(r, t, report, len(vector), m.Turns)
+		d.enter(r, t, report, len(vector), m.Rollbacks)
 		if t.Kind == pb.Kind_TRAIN {
 			r.state, r.Run, r.Shape = state, t.Run, h.shape()
 		}
@@ -265,11 +267,12 @@ func (s *sent) agrees(t *pb.Task) error {
 		return nil
 	case t.Masking == nil:
 		return fmt.Errorf("%w: readouts are masked, and the task has no masks", errDeclined)
-	case t.Masking.Least < wire.SumLeast:
-		return fmt.Errorf("%w: a readout of %d devices: want %d or more", errDeclined, t.Masking.Least, wire.SumLeast)
+	case t.Masking.MinDevices < wire.SumLeast:
+		return fmt.Errorf("%w: a readout of %d devices: want %d or more", errDeclined, t.Masking.MinDevices,
+			wire.SumLeast)
 	case t.Kind == pb.Kind_COUNT && opened:
 		return fmt.Errorf("%w: it has said once in this run which items it has", errDeclined)
-	case t.Kind == pb.Kind_EVALUATE && opened && s.Model == t.Model:
+	case t.Kind == pb.Kind_EVALUATE && opened && s.Model == t.ModelVersion:
 		return fmt.Errorf("%w: it has said once how this model serves it", errDeclined)
 	}
 	return nil
@@ -282,17 +285,17 @@ func (h *Host) willing(t *pb.Task, r *record) error {
 	}
 	promise := privacy.Policy{}
 	if h.promised() {
-		if err := promise.UnmarshalText([]byte(h.about.Promise)); err != nil {
+		if err := promise.UnmarshalText([]byte(h.about.Policy)); err != nil {
 			return fmt.Errorf("%w: the plan's promise: %w", errDeclined, err)
 		}
 	}
 	switch {
-	case t.Kind == pb.Kind_TRAIN && promise.Mechanism == privacy.Tree && h.about.Every == 0:
+	case t.Kind == pb.Kind_TRAIN && promise.Mechanism == privacy.Tree && h.about.ReportEvery == 0:
 		return fmt.Errorf("%w: the promise rests on how often a device answers, and the plan does not say that",
 			errDeclined)
-	case t.Kind == pb.Kind_TRAIN && t.Masking != nil && int(t.Masking.Least) < h.fewest():
+	case t.Kind == pb.Kind_TRAIN && t.Masking != nil && int(t.Masking.MinDevices) < h.fewest():
 		return fmt.Errorf("%w: a masked sum of %d devices without a promise: want %d or more", errDeclined,
-			t.Masking.Least, h.fewest())
+			t.Masking.MinDevices, h.fewest())
 	case t.Kind == pb.Kind_TRAIN:
 		if err := r.mayAnswer(t, h.about); err != nil {
 			return fmt.Errorf("%w: %w", errDeclined, err)
@@ -307,7 +310,7 @@ func (h *Host) willing(t *pb.Task, r *record) error {
 
 // promised reports whether the plan has a privacy promise. Then it must not show who had
 // nothing to learn from.
-func (h *Host) promised() bool { return h.about.Promise != "" && h.about.Promise != "none" }
+func (h *Host) promised() bool { return h.about.Policy != "" && h.about.Policy != "none" }
 
 // fewest is how many devices a masked sum must have at least. Without a promise nothing hides a
 // device in it but the others.
@@ -325,17 +328,17 @@ func (d *Device) enter(r *record, t *pb.Task, report []byte, numbers int, turns 
 		r.settle(t.Kind, old.Digest, closed, "the round ended without it", now)
 	}
 	*r.of(t.Kind) = &sent{
-		Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.Model, Turns: turns, Digest: digest,
+		Run: t.Run, Round: t.Round, Attempt: t.Attempt, Model: t.ModelVersion, Turns: turns, Digest: digest,
 		Masked: t.Masking != nil, report: report,
 	}
 	if t.Masking != nil {
 		(*r.of(t.Kind)).Least = d.opt.Host.fewest()
 	}
 	e := Entry{
-		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.Model,
+		Made: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round, Model: t.ModelVersion,
 		Numbers: numbers,
-		Masked:  t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Promise,
-		Holds: d.opt.Host.about.Holds,
+		Masked:  t.Masking != nil, Noise: t.Bound.GetNoise(), Promise: d.opt.Host.about.Policy,
+		Holds: d.opt.Host.about.Guarantee,
 	}
 	if !e.Masked {
 		e.Bytes, e.Digest = len(report), hex.EncodeToString(digest)

@@ -26,8 +26,8 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 			"and the plan %d", bound.Most, own)
 	}
 	vector = h.vector[:h.plan.Numbers(int(t.Round))+1]
-	if t.Numbers != uint64(len(vector)) {
-		return nil, nil, fmt.Errorf("agent: the task wants %d numbers, and an update has %d", t.Numbers, len(vector))
+	if t.Length != uint64(len(vector)) {
+		return nil, nil, fmt.Errorf("agent: the task wants %d numbers, and an update has %d", t.Length, len(vector))
 	}
 	st, err := h.revive(d.rec, t.Run)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *Device) disturb(t *pb.Task, seed uint64, vector []int64) error {
 		s.AddGauss(b.BitNoise, vector[n:])
 	}
 	for i, x := range vector {
-		vector[i] = min(max(x, -b.Most), b.Most)
+		vector[i] = min(max(x, -b.Max), b.Max)
 	}
 	return nil
 }

@@ -37,13 +37,13 @@ func (r *record) turnOf(run []byte) *turn {
 func (r *record) mayAnswer(t *pb.Task, p *pb.Plan) error {
 	had := r.turnOf(t.Run)
 	switch {
-	case had == nil && p.Every > 0 && len(r.Had) >= mostRuns:
+	case had == nil && p.ReportEvery > 0 && len(r.Had) >= mostRuns:
 		return fmt.Errorf("it is in %d runs, and keeps count of no more", mostRuns)
 	case had == nil:
 		return nil
-	case p.Every != had.Every || p.Rounds != had.Rounds:
+	case p.ReportEvery != had.Every || p.Rounds != had.Rounds:
 		return fmt.Errorf("the plan had %d rounds with one answer in each %d, and now it has %d and %d", had.Rounds,
-			had.Every, p.Rounds, p.Every)
+			had.Every, p.Rounds, p.ReportEvery)
 	case t.Round/had.Every <= had.Round/had.Every:
 		return fmt.Errorf("it has answered round %d, and answers one at most of each %d: the next is round %d or later", had.Round+1, had.Every, (had.Round/had.Every+1)*had.Every+1)
 	}
@@ -57,8 +57,8 @@ func (r *record) answers(t *pb.Task, p *pb.Plan) error {
 	}
 	if had := r.turnOf(t.Run); had != nil {
 		had.Round = t.Round
-	} else if p.Every > 0 {
-		r.Had = append(r.Had, turn{t.Run, p.Every, p.Rounds, t.Round})
+	} else if p.ReportEvery > 0 {
+		r.Had = append(r.Had, turn{t.Run, p.ReportEvery, p.Rounds, t.Round})
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (f *fake) offers(t *testing.T, r *rig, round uint32) Told {
 func TestALyingCoordinatorGetsOneAnswerOfEachSoMany(t *testing.T) {
 	for _, fate := range []string{counted, closed} {
 		f, rigs := start(t, "pfedrec", 2, "dim", "4")
-		f.about.Every, f.about.Promise = 4, "noise=1,mechanism=tree"
+		f.about.ReportEvery, f.about.Policy = 4, "noise=1,mechanism=tree"
 		if fate == closed { // it says that the report is in no sum
 			f.closes = true
 		}
@@ -49,11 +49,11 @@ func TestALyingCoordinatorGetsOneAnswerOfEachSoMany(t *testing.T) {
 		f.turns++
 		declined("after a rollback that there was not", 1)
 		declined("an earlier round after it", 0)
-		f.about.Every = 0
+		f.about.ReportEvery = 0
 		declined("a plan that forgets it", 3)
-		f.about.Every = 1
+		f.about.ReportEvery = 1
 		declined("a plan with shorter epochs", 3)
-		f.about.Every, f.about.Rounds = 4, 60
+		f.about.ReportEvery, f.about.Rounds = 4, 60
 		declined("a plan with more rounds", 5)
 		f.about.Rounds = 50
 		run := f.run
@@ -80,7 +80,7 @@ func TestALyingCoordinatorGetsOneAnswerOfEachSoMany(t *testing.T) {
 func TestATurnIsNotUsedUpByTheSameReportOrAnEvaluation(t *testing.T) {
 	ctx := context.Background()
 	f, rigs := start(t, "pfedrec", 2, "dim", "4")
-	f.about.Every = 4
+	f.about.ReportEvery = 4
 	dev := rigs[0]
 	f.lost = true
 	if out := f.offers(t, dev, 1); out.Fate != counted {
@@ -90,7 +90,7 @@ func TestATurnIsNotUsedUpByTheSameReportOrAnEvaluation(t *testing.T) {
 		t.Errorf("the same round again: %+v, %v", out, err)
 	}
 	f.kind = pb.Kind_EVALUATE
-	f.bound.Levels, f.bound.Clip, f.bound.Most = 1<<20, 16, 1<<20+1
+	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
 	f.round = 2
 	f.publish()
 	if out := dev.reads(); len(out) != int(f.numbers()) {
@@ -104,7 +104,7 @@ func TestATurnIsNotUsedUpByTheSameReportOrAnEvaluation(t *testing.T) {
 
 func TestADeviceCountsItsTurnsOfSoManyRunsAndNoMore(t *testing.T) {
 	r := &record{}
-	plan := &pb.Plan{Every: 2, Rounds: 10}
+	plan := &pb.Plan{ReportEvery: 2, Rounds: 10}
 	for n := range mostRuns {
 		run := make([]byte, 16)
 		run[0] = byte(n)
@@ -125,7 +125,7 @@ func TestADeviceCountsItsTurnsOfSoManyRunsAndNoMore(t *testing.T) {
 func TestATreeWithoutTurnsIsDeclined(t *testing.T) {
 	for every, want := range map[uint32]string{0: "declined", 4: "trained"} {
 		f, rigs := start(t, "pfedrec", 2, "dim", "4")
-		f.about.Every, f.about.Promise = every, "epsilon=2,mechanism=tree"
+		f.about.ReportEvery, f.about.Policy = every, "epsilon=2,mechanism=tree"
 		if out := f.offers(t, rigs[0], 1); out.Did != want {
 			t.Errorf("one answer in %d rounds: %+v, want %s", every, out, want)
 		}

@@ -137,33 +137,33 @@ func TestAChangeThatCannotBeIsRefused(t *testing.T) {
 func TestAManifestNamesWhatItsChangesLeadTo(t *testing.T) {
 	good := func() *pb.Manifest {
 		m := aManifest()
-		m.Changes = []*pb.Change{
-			{Base: Name([]byte("old")), Next: m.Slots[0].Hash, Change: Name([]byte("x"))},
-			{Base: Name([]byte("o")), Next: m.Catalogue.Hash, Change: Name(nil)},
+		m.Patches = []*pb.Patch{
+			{Base: Name([]byte("old")), Target: m.Slots[0].Hash, Patch: Name([]byte("x"))},
+			{Base: Name([]byte("o")), Target: m.Catalogue.Hash, Patch: Name(nil)},
 		}
 		return m
 	}
 	if _, err := Marshal(good()); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(c *pb.Change){
-		"to nothing":    func(c *pb.Change) { c.Next = Name([]byte("other")).Hash },
-		"to the plan":   func(c *pb.Change) { c.Next = Name([]byte("plan")).Hash },
-		"without next":  func(c *pb.Change) { c.Next = nil }, // the second slot has no hash
-		"without base":  func(c *pb.Change) { c.Base = nil },
-		"without bytes": func(c *pb.Change) { c.Change = nil },
-		"too large":     func(c *pb.Change) { c.Change.Bytes = MaxBlob + 1 },
+	for name, change := range map[string]func(c *pb.Patch){
+		"to nothing":    func(c *pb.Patch) { c.Target = Name([]byte("other")).Hash },
+		"to the plan":   func(c *pb.Patch) { c.Target = Name([]byte("plan")).Hash },
+		"without next":  func(c *pb.Patch) { c.Target = nil }, // the second slot has no hash
+		"without base":  func(c *pb.Patch) { c.Base = nil },
+		"without bytes": func(c *pb.Patch) { c.Patch = nil },
+		"too large":     func(c *pb.Patch) { c.Patch.Bytes = MaxBlob + 1 },
 	} {
 		m := good()
-		if change(m.Changes[0]); checkManifest(m) == nil {
+		if change(m.Patches[0]); checkManifest(m) == nil {
 			t.Errorf("a change %s is let through", name)
 		}
 	}
 	m := good()
-	if m.Changes = slices.Repeat(m.Changes, MaxChanges); checkManifest(m) == nil {
+	if m.Patches = slices.Repeat(m.Patches, MaxChanges); checkManifest(m) == nil {
 		t.Error("too many changes are let through")
 	}
-	if m.Changes = m.Changes[:MaxChanges]; checkManifest(m) != nil {
+	if m.Patches = m.Patches[:MaxChanges]; checkManifest(m) != nil {
 		t.Error("as many as may be are refused")
 	}
 	if _, err := Marshal(m); err != nil {

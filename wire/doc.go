@@ -32,3 +32,12 @@ const (
 	// round without a promise. Devices take part in no smaller one.
 	SumLeast = 10
 )
+
+// Steps of secure aggregation, as MaskRequest.step numbers them.
+const (
+	StepAdvert = iota
+	StepDeal
+	StepUpload
+	StepConfirm // only if devices do not trust the coordinator to follow the protocol
+	StepReveal
+)

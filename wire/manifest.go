@@ -11,17 +11,17 @@ import (
 const manifestHead = "tacit manifest 1\n"
 
 // Sign checks a manifest and signs it.
-func Sign(key ed25519.PrivateKey, m *pb.Manifest) (*pb.Signed, error) {
+func Sign(key ed25519.PrivateKey, m *pb.Manifest) (*pb.SignedManifest, error) {
 	body, err := Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	return &pb.Signed{Body: body, Signature: ed25519.Sign(key, append([]byte(manifestHead), body...))}, nil
+	return &pb.SignedManifest{Body: body, Signature: ed25519.Sign(key, append([]byte(manifestHead), body...))}, nil
 }
 
 // Verify is the manifest that the key of a federation has signed. It holds to the
 // limits, and is of that federation.
-func Verify(key ed25519.PublicKey, federation []byte, s *pb.Signed) (*pb.Manifest, error) {
+func Verify(key ed25519.PublicKey, federation []byte, s *pb.SignedManifest) (*pb.Manifest, error) {
 	body := s.GetBody()
 	switch {
 	case len(key) != ed25519.PublicKeySize:
@@ -55,8 +55,8 @@ func checkManifest(m *pb.Manifest) error {
 		return fmt.Errorf("wire: a manifest of round %d: want at most %d", m.Round, MaxRounds)
 	case len(m.Slots) > MaxSlots:
 		return fmt.Errorf("wire: a manifest of %d slots: want at most %d", len(m.Slots), MaxSlots)
-	case m.MadeMs < 0:
-		return fmt.Errorf("wire: a manifest was made at %d: want milliseconds since 1970", m.MadeMs)
+	case m.CreatedMs < 0:
+		return fmt.Errorf("wire: a manifest was made at %d: want milliseconds since 1970", m.CreatedMs)
 	}
 	if err := checkBlob(m.Plan, "the plan"); err != nil {
 		return err
@@ -89,22 +89,22 @@ func checkManifest(m *pb.Manifest) error {
 
 // checkChanges sees that each change leads to something that the manifest names.
 func checkChanges(m *pb.Manifest) error {
-	if len(m.Changes) > MaxChanges {
-		return fmt.Errorf("wire: a manifest of %d changes: want at most %d", len(m.Changes), MaxChanges)
+	if len(m.Patches) > MaxChanges {
+		return fmt.Errorf("wire: a manifest of %d changes: want at most %d", len(m.Patches), MaxChanges)
 	}
 	named := map[string]bool{string(m.Catalogue.Hash): true}
 	for _, s := range m.Slots {
 		named[string(s.GetHash())] = true
 	}
-	for i, c := range m.Changes {
+	for i, c := range m.Patches {
 		if err := checkBlob(c.GetBase(), fmt.Sprintf("the base of change %d", i)); err != nil {
 			return err
 		}
-		if err := checkBlob(c.Change, fmt.Sprintf("change %d", i)); err != nil {
+		if err := checkBlob(c.Patch, fmt.Sprintf("change %d", i)); err != nil {
 			return err
 		}
-		if len(c.Next) != HashBytes || !named[string(c.Next)] {
-			return fmt.Errorf("wire: change %d leads to %x, which the manifest does not name", i, c.Next)
+		if len(c.Target) != HashBytes || !named[string(c.Target)] {
+			return fmt.Errorf("wire: change %d leads to %x, which the manifest does not name", i, c.Target)
 		}
 	}
 	return nil

@@ -120,9 +120,9 @@ func checkPlan(p *pb.Plan) error {
 		return fmt.Errorf("wire: a plan for %d users: want 1 to %d", p.Users, MaxUsers)
 	case p.Rounds < 1 || p.Rounds > MaxRounds:
 		return fmt.Errorf("wire: a plan of %d rounds: want 1 to %d", p.Rounds, MaxRounds)
-	case p.Every > MaxRounds:
-		return fmt.Errorf("wire: a plan of one answer in %d rounds: want at most %d", p.Every, MaxRounds)
-	case p.Bits > 0 && p.Promise != "" && p.Promise != "none":
+	case p.ReportEvery > MaxRounds:
+		return fmt.Errorf("wire: a plan of one answer in %d rounds: want at most %d", p.ReportEvery, MaxRounds)
+	case p.Bits > 0 && p.Policy != "" && p.Policy != "none":
 		return fmt.Errorf("wire: sums of %d bits under a promise, which has its own", p.Bits)
 	case p.Bits > secagg.MaxBits:
 		return fmt.Errorf("wire: sums of %d bits: want at most %d", p.Bits, secagg.MaxBits)
@@ -148,10 +148,10 @@ func checkPlan(p *pb.Plan) error {
 			return err
 		}
 	}
-	if err := text(p.Promise, "the promise of the plan", 8*MaxText, true); err != nil {
+	if err := text(p.Policy, "the promise of the plan", 8*MaxText, true); err != nil {
 		return err
 	}
-	return text(p.Holds, "what the promise holds against", 8*MaxText, true)
+	return text(p.Guarantee, "what the promise holds against", 8*MaxText, true)
 }
 
 // numbers is how many numbers all slots of a plan have.

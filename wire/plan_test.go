@@ -47,7 +47,7 @@ func TestPlansOverALimitAreRefused(t *testing.T) {
 		"many slots":       func(p *pb.Plan) { p.Shape = make([]uint64, 2*MaxSlots+2) },
 		"features":         func(p *pb.Plan) { p.Features = make([]string, MaxSlots+1) },
 		"params":           func(p *pb.Plan) { p.Params = make([]*pb.Setting, MaxSlots+1) },
-		"promise":          func(p *pb.Plan) { p.Promise = "a\rb" }, "holds": func(p *pb.Plan) { p.Holds = "\x00" },
+		"promise":          func(p *pb.Plan) { p.Policy = "a\rb" }, "holds": func(p *pb.Plan) { p.Guarantee = "\x00" },
 	} {
 		p := aPlan()
 		if change(p); checkPlan(p) == nil {
@@ -100,19 +100,19 @@ func TestManifestsAreBelievedForTheirSignature(t *testing.T) {
 		t.Error("a short key is a key")
 	}
 	for i := range s.Body {
-		bad := &pb.Signed{Body: slices.Clone(s.Body), Signature: s.Signature}
+		bad := &pb.SignedManifest{Body: slices.Clone(s.Body), Signature: s.Signature}
 		if bad.Body[i] ^= 1; believed(public, bad) {
 			t.Fatalf("a manifest with byte %d changed is believed", i)
 		}
 	}
 	for i := range s.Signature {
-		bad := &pb.Signed{Body: s.Body, Signature: slices.Clone(s.Signature)}
+		bad := &pb.SignedManifest{Body: s.Body, Signature: slices.Clone(s.Signature)}
 		if bad.Signature[i] ^= 1; believed(public, bad) {
 			t.Fatalf("a signature with byte %d changed is believed", i)
 		}
 	}
-	if believed(public, nil) || believed(public, &pb.Signed{}) ||
-		believed(public, &pb.Signed{Body: s.Body, Signature: ed25519.Sign(key, s.Body)}) {
+	if believed(public, nil) || believed(public, &pb.SignedManifest{}) ||
+		believed(public, &pb.SignedManifest{Body: s.Body, Signature: ed25519.Sign(key, s.Body)}) {
 		t.Error("a manifest without its signature is believed")
 	}
 	for what, change := range map[string]func(*pb.Manifest){
@@ -129,7 +129,7 @@ func TestManifestsAreBelievedForTheirSignature(t *testing.T) {
 				Hash:  make([]byte, 32),
 				Bytes: MaxBlob,
 			}}, 2)
-		}, "made": func(m *pb.Manifest) { m.MadeMs = -1 },
+		}, "made": func(m *pb.Manifest) { m.CreatedMs = -1 },
 	} {
 		m := aManifest()
 		if change(m); checkManifest(m) == nil {
@@ -141,7 +141,7 @@ func TestManifestsAreBelievedForTheirSignature(t *testing.T) {
 	}
 }
 
-func believed(key ed25519.PublicKey, s *pb.Signed) bool {
+func believed(key ed25519.PublicKey, s *pb.SignedManifest) bool {
 	_, err := Verify(key, id(1), s)
 	return err == nil
 }
@@ -198,7 +198,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(must2(f)(Marshal(aManifest())))
 	f.Add([]byte{0x3a, 0, 0x3a, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := &pb.Signed{Body: b, Signature: ed25519.Sign(key, append([]byte(manifestHead), b...))}
+		s := &pb.SignedManifest{Body: b, Signature: ed25519.Sign(key, append([]byte(manifestHead), b...))}
 		m, err := Verify(key.Public().(ed25519.PublicKey), id(1), s)
 		if err != nil {
 			return

@@ -15,11 +15,11 @@ import (
 // adds to an integer and to the clipping bit, and the largest magnitude of one.
 func BoundFor(b privacy.Bound, noise, bitNoise, most int64) *pb.Bound {
 	if b.Most > 0 {
-		return &pb.Bound{Each: true, Most: b.Most}
+		return &pb.Bound{PerSlot: true, Max: b.Most}
 	}
 	return &pb.Bound{
 		Clip: b.Clip, Levels: b.Levels, Row: b.Row, L1: b.L1, Bit: b.Bit, Late: b.Late,
-		Noise: noise, BitNoise: bitNoise, Most: most,
+		Noise: noise, BitNoise: bitNoise, Max: most,
 	}
 }
 
@@ -31,7 +31,7 @@ func BoundOf(b *pb.Bound) (privacy.Bound, error) {
 	switch {
 	case b == nil:
 		return privacy.Bound{}, errors.New("wire: a task without a bound")
-	case b.Each:
+	case b.PerSlot:
 		return eachBound(b)
 	case !positive(b.Clip, large):
 		return privacy.Bound{}, fmt.Errorf("wire: a clip of %g: want 2^-60 to 2^60", b.Clip)
@@ -39,8 +39,8 @@ func BoundOf(b *pb.Bound) (privacy.Bound, error) {
 		return privacy.Bound{}, fmt.Errorf("wire: %g levels: want 1 to 2^52", b.Levels)
 	case b.Row != 0 && !positive(b.Row, large):
 		return privacy.Bound{}, fmt.Errorf("wire: a bound of %g on rows: want 2^-60 to 2^60, or 0 for none", b.Row)
-	case b.Most < 1 || b.Most > MaxMost:
-		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^52", b.Most)
+	case b.Max < 1 || b.Max > MaxMost:
+		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^52", b.Max)
 	case b.Noise < 0 || b.Noise > MaxMost || b.BitNoise < 0 || b.BitNoise > MaxMost:
 		return privacy.Bound{}, fmt.Errorf("wire: noise of %d and %d: want 0 to 2^52", b.Noise, b.BitNoise)
 	}
@@ -52,17 +52,17 @@ func eachBound(b *pb.Bound) (privacy.Bound, error) {
 	switch {
 	case b.Clip != 0 || b.Levels != 0 || b.Row != 0 || b.L1 || b.Bit || b.Late || b.Noise != 0 || b.BitNoise != 0:
 		return privacy.Bound{}, errors.New("wire: a bound by the reach of each slot, and another beside it")
-	case b.Most < 1 || b.Most > math.MaxInt32:
-		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^31-1", b.Most)
+	case b.Max < 1 || b.Max > math.MaxInt32:
+		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^31-1", b.Max)
 	}
-	return privacy.Bound{Most: b.Most}, nil
+	return privacy.Bound{Most: b.Max}, nil
 }
 
 // MaskingFor is a round of secure aggregation as it travels to the device of an id.
 func MaskingFor(r *secagg.Round, id int) *pb.Masking {
 	return &pb.Masking{
 		Id: uint32(id), Devices: uint32(r.Devices), Length: uint64(r.Length), Max: r.Max, Bits: uint32(r.Bits),
-		Degree: uint32(r.Degree), Threshold: uint32(r.Threshold), Least: uint32(r.Least), Active: r.Active,
+		Degree: uint32(r.Degree), Threshold: uint32(r.Threshold), MinDevices: uint32(r.Least), Active: r.Active,
 		Model: append([]byte{}, r.Model[:]...), Number: r.Number, Seed: append([]byte{}, r.Seed[:]...),
 	}
 }
@@ -75,7 +75,7 @@ func RoundOf(m *pb.Masking) (r secagg.Round, id int, err error) {
 	}
 	for _, x := range []uint64{
 		uint64(m.Id), uint64(m.Devices), m.Length, uint64(m.Bits), uint64(m.Degree),
-		uint64(m.Threshold), uint64(m.Least),
+		uint64(m.Threshold), uint64(m.MinDevices),
 	} {
 		if x > math.MaxInt32 {
 			return r, 0, fmt.Errorf("wire: masking with %d: want numbers up to %d", x, math.MaxInt32)
@@ -87,7 +87,7 @@ func RoundOf(m *pb.Masking) (r secagg.Round, id int, err error) {
 	}
 	r.Params = secagg.Params{
 		Devices: int(m.Devices), Length: int(m.Length), Max: m.Max, Bits: int(m.Bits),
-		Degree: int(m.Degree), Threshold: int(m.Threshold), Least: int(m.Least), Active: m.Active,
+		Degree: int(m.Degree), Threshold: int(m.Threshold), Least: int(m.MinDevices), Active: m.Active,
 	}
 	r.Number = m.Number
 	copy(r.Model[:], m.Model)
@@ -112,10 +112,10 @@ func CheckTask(t *pb.Task) error {
 		return fmt.Errorf("wire: a task of a run with an id of %d bytes: want %d", len(t.Run), IDBytes)
 	case t.Round > MaxRounds:
 		return fmt.Errorf("wire: a task of round %d: want at most %d", t.Round, MaxRounds)
-	case t.Model < 1:
+	case t.ModelVersion < 1:
 		return errors.New("wire: a task on no model")
-	case t.Numbers < 1 || t.Numbers > MaxNumbers:
-		return fmt.Errorf("wire: a task with reports of %d numbers: want 1 to %d", t.Numbers, MaxNumbers)
+	case t.Length < 1 || t.Length > MaxNumbers:
+		return fmt.Errorf("wire: a task with reports of %d numbers: want 1 to %d", t.Length, MaxNumbers)
 	}
 	if _, err := BoundOf(t.Bound); err != nil {
 		return err
@@ -127,10 +127,10 @@ func CheckTask(t *pb.Task) error {
 	switch {
 	case err != nil:
 		return err
-	case uint64(r.Length) != t.Numbers:
-		return fmt.Errorf("wire: a masked sum of %d numbers, and reports of %d", r.Length, t.Numbers)
-	case t.Bound.GetMost() > r.Max:
-		return fmt.Errorf("wire: integers up to %d, and a masked sum that holds them up to %d", t.Bound.GetMost(),
+	case uint64(r.Length) != t.Length:
+		return fmt.Errorf("wire: a masked sum of %d numbers, and reports of %d", r.Length, t.Length)
+	case t.Bound.GetMax() > r.Max:
+		return fmt.Errorf("wire: integers up to %d, and a masked sum that holds them up to %d", t.Bound.GetMax(),
 			r.Max)
 	}
 	return nil
@@ -157,5 +157,5 @@ func CheckWait(w *pb.Wait) error {
 	if w.GetAfterMs() > week {
 		return fmt.Errorf("wire: a wait of %d ms: want at most %d", w.GetAfterMs(), week)
 	}
-	return text(w.GetWhy(), "the reason to wait", MaxText, false)
+	return text(w.GetReason(), "the reason to wait", MaxText, false)
 }

@@ -204,7 +204,7 @@ func (r *run) check(zeros int, most int64) (int, error) {
 func CheckLength(b []byte, numbers int, bound *pb.Bound) error {
 	p, err := BoundOf(bound)
 	// each number has its own, which was checked
-	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 || bound.Each {
+	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 || bound.PerSlot {
 		return err
 	}
 	end := numbers

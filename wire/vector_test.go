@@ -226,7 +226,7 @@ func FuzzVector(f *testing.F) {
 			if !slices.Equal(dst, make([]int64, n)) {
 				t.Fatalf("%x: refused with %v, and has changed the sum", b, err)
 			}
-			_ = CheckLength(b, n, &pb.Bound{Clip: 1, Levels: 1, Most: 1})
+			_ = CheckLength(b, n, &pb.Bound{Clip: 1, Levels: 1, Max: 1})
 			return
 		}
 		if again := AppendVector(nil, dst); !bytes.Equal(again, b) {
@@ -235,7 +235,7 @@ func FuzzVector(f *testing.F) {
 		if len(b) > VectorLimit(n, MaxMost) {
 			t.Fatalf("%d bytes for %d numbers, over the limit of %d", len(b), n, VectorLimit(n, MaxMost))
 		}
-		_ = CheckLength(b, n, &pb.Bound{Clip: 1, Levels: 1 << 20, Most: 1 << 21, Bit: true})
+		_ = CheckLength(b, n, &pb.Bound{Clip: 1, Levels: 1 << 20, Max: 1 << 21, Bit: true})
 	})
 }
 

@@ -36,7 +36,7 @@ func aPlan() *pb.Plan {
 	return &pb.Plan{
 		Method: "pfedrec", Params: []*pb.Setting{{Key: "dim", Value: "32"}}, Items: 3, Users: 943, Rounds: 100,
 		Batch: 256, Negatives: 4,
-		Seed: 1, Features: []string{"age"}, Promise: "none\nat all", Shape: []uint64{3, 32, 1, 33},
+		Seed: 1, Features: []string{"age"}, Policy: "none\nat all", Shape: []uint64{3, 32, 1, 33},
 	}
 }
 
@@ -52,7 +52,7 @@ func aManifest() *pb.Manifest {
 	return &pb.Manifest{
 		Federation: id(1), Run: id(2), Version: 4, Round: 3, Plan: Name([]byte("plan")),
 		Catalogue: Name([]byte("catalogue")),
-		Slots:     []*pb.Blob{Name(make([]byte, 4*3*32)), {}}, MadeMs: 1_700_000_000_000,
+		Slots:     []*pb.Blob{Name(make([]byte, 4*3*32)), {}}, CreatedMs: 1_700_000_000_000,
 	}
 }
 
@@ -252,8 +252,8 @@ func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
 		t.Error("a device that is not in the round")
 	}
 	task := &pb.Task{
-		Kind: pb.Kind_TRAIN, Run: id(1), Round: 1, Bound: BoundFor(b, 0, 0, 1000), Model: 1,
-		Masking: MaskingFor(&r, 1), Numbers: 40,
+		Kind: pb.Kind_TRAIN, Run: id(1), Round: 1, Bound: BoundFor(b, 0, 0, 1000), ModelVersion: 1,
+		Masking: MaskingFor(&r, 1), Length: 40,
 	}
 	if err := CheckTask(task); err != nil {
 		t.Error(err)
@@ -261,20 +261,22 @@ func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
 	for what, change := range map[string]func(*pb.Task){
 		"kind": func(t *pb.Task) { t.Kind = 0 }, "run": func(t *pb.Task) { t.Run = t.Run[1:] },
 		"round": func(t *pb.Task) { t.Round = MaxRounds + 1 },
-		"model": func(t *pb.Task) { t.Model = 0 }, "numbers": func(t *pb.Task) { t.Numbers = 41 },
-		"no bound":     func(t *pb.Task) { t.Bound = nil },
-		"clip":         func(t *pb.Task) { t.Bound.Clip = math.NaN() },
-		"endless clip": func(t *pb.Task) { t.Bound.Clip = math.Inf(1) },
-		"clip 0":       func(t *pb.Task) { t.Bound.Clip = 0 },
-		"levels":       func(t *pb.Task) { t.Bound.Levels = 1 << 53 },
-		"levels nan":   func(t *pb.Task) { t.Bound.Levels = math.NaN() },
-		"row":          func(t *pb.Task) { t.Bound.Row = -1 },
-		"row nan":      func(t *pb.Task) { t.Bound.Row = math.NaN() },
-		"noise":        func(t *pb.Task) { t.Bound.Noise = -1 }, "bit noise": func(t *pb.Task) { t.Bound.BitNoise = -1 },
-		"most":                     func(t *pb.Task) { t.Bound.Most = 0 },
-		"more than the masks hold": func(t *pb.Task) { t.Bound.Most = 1001 },
+		"model": func(t *pb.Task) { t.ModelVersion = 0 }, "numbers": func(t *pb.Task) { t.Length = 41 },
+		"no bound":                 func(t *pb.Task) { t.Bound = nil },
+		"clip":                     func(t *pb.Task) { t.Bound.Clip = math.NaN() },
+		"endless clip":             func(t *pb.Task) { t.Bound.Clip = math.Inf(1) },
+		"clip 0":                   func(t *pb.Task) { t.Bound.Clip = 0 },
+		"levels":                   func(t *pb.Task) { t.Bound.Levels = 1 << 53 },
+		"levels nan":               func(t *pb.Task) { t.Bound.Levels = math.NaN() },
+		"row":                      func(t *pb.Task) { t.Bound.Row = -1 },
+		"row nan":                  func(t *pb.Task) { t.Bound.Row = math.NaN() },
+		"noise":                    func(t *pb.Task) { t.Bound.Noise = -1 },
+		"bit noise":                func(t *pb.Task) { t.Bound.BitNoise = -1 },
+		"most":                     func(t *pb.Task) { t.Bound.Max = 0 },
+		"more than the masks hold": func(t *pb.Task) { t.Bound.Max = 1001 },
 		"threshold":                func(t *pb.Task) { t.Masking.Threshold = 0 },
-		"seed":                     func(t *pb.Task) { t.Masking.Seed = nil }, "length": func(t *pb.Task) { t.Masking.Length = 1 << 40 },
+		"seed":                     func(t *pb.Task) { t.Masking.Seed = nil },
+		"length":                   func(t *pb.Task) { t.Masking.Length = 1 << 40 },
 	} {
 		bad := proto.Clone(task).(*pb.Task)
 		if change(bad); CheckTask(bad) == nil {
@@ -284,10 +286,10 @@ func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
 }
 
 func TestWaitsAreShort(t *testing.T) {
-	if err := CheckWait(&pb.Wait{AfterMs: 60_000, Why: "no round now"}); err != nil {
+	if err := CheckWait(&pb.Wait{AfterMs: 60_000, Reason: "no round now"}); err != nil {
 		t.Error(err)
 	}
-	if CheckWait(&pb.Wait{AfterMs: math.MaxUint32}) == nil || CheckWait(&pb.Wait{Why: "\x1b]0;x\x07"}) == nil {
+	if CheckWait(&pb.Wait{AfterMs: math.MaxUint32}) == nil || CheckWait(&pb.Wait{Reason: "\x1b]0;x\x07"}) == nil {
 		t.Error("a wait of weeks, or with control characters, is let through")
 	}
 }
@@ -295,8 +297,8 @@ func TestWaitsAreShort(t *testing.T) {
 func FuzzTask(f *testing.F) {
 	f.Add(must2(f)(proto.Marshal(&pb.Task{Kind: pb.Kind_TRAIN, Run: id(1), Bound: &pb.Bound{
 		Clip: 1, Levels: 2,
-		Most: 2,
-	}, Model: 1, Numbers: 3})))
+		Max: 2,
+	}, ModelVersion: 1, Length: 3})))
 	f.Add(must2(f)(proto.Marshal(&pb.Task{Masking: &pb.Masking{Devices: 3, Length: 1 << 60}})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		task := &pb.Task{}
@@ -305,7 +307,7 @@ func FuzzTask(f *testing.F) {
 		}
 		if task.Bound != nil {
 			back, err := BoundOf(task.Bound)
-			if err != nil || !proto.Equal(BoundFor(back, task.Bound.Noise, task.Bound.BitNoise, task.Bound.Most),
+			if err != nil || !proto.Equal(BoundFor(back, task.Bound.Noise, task.Bound.BitNoise, task.Bound.Max),
 				task.Bound) {
 				t.Fatalf("%v is not as it was, %v", task.Bound, err)
 			}

@@ -231,7 +231,7 @@ func (a *app) adminHistory() *cobra.Command {
 				if err := proto.Unmarshal(s.Body, &m); err != nil {
 					return err
 				}
-				rows = append(rows, row{m.Version, m.Round, time.UnixMilli(m.MadeMs), m.RolledBack})
+				rows = append(rows, row{m.Version, m.Round, time.UnixMilli(m.CreatedMs), m.RolledBack})
 			}
 			return a.result(rows, func(out io.Writer) error {
 				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -271,7 +271,7 @@ func (a *app) adminRevoke() *cobra.Command {
 			if _, err := fmt.Sscan(words[0], &seat); err != nil {
 				return input(fmt.Errorf("%q is no seat", words[0]), "")
 			}
-			r, err := admin.Revoke(ctx, &pb.RevokeRequest{Seat: seat})
+			r, err := admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: seat})
 			if err != nil {
 				return err
 			}

@@ -279,8 +279,8 @@ func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Spli
 		if err != nil {
 			return told(err)
 		}
-		came[round] = r.Seats
-		for i, seat := range r.Seats {
+		came[round] = r.DeviceIds
+		for i, seat := range r.DeviceIds {
 			counted[fleet.Ack{Seat: seat, Round: round, Digest: [8]byte(r.Digests[i])}]++
 			t.Counted++
 		}
@@ -319,7 +319,7 @@ func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Spli
 // manifest. Where devices chose themselves, those who came in a round take part in it, and
 // who came too late has learnt all the same.
 func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Split, came [][]uint32,
-	late map[[2]uint32]bool, signed *pb.Signed,
+	late map[[2]uint32]bool, signed *pb.SignedManifest,
 ) ([]string, error) {
 	var m pb.Manifest
 	if err := proto.Unmarshal(signed.Body, &m); err != nil {

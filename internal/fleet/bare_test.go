@@ -103,11 +103,11 @@ func TestMasksWithoutAPromiseLoseDevicesAtEveryStep(t *testing.T) {
 		n := 0
 		for k := range uint32(s.Rounds) {
 			c, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: k})
-			if err != nil || len(c.Seats) < 10 {
-				t.Fatalf("round %d has %d devices: %v", k+1, len(c.GetSeats()), err)
+			if err != nil || len(c.DeviceIds) < 10 {
+				t.Fatalf("round %d has %d devices: %v", k+1, len(c.GetDeviceIds()), err)
 			}
-			came = append(came, c.Seats)
-			n += len(c.Seats)
+			came = append(came, c.DeviceIds)
+			n += len(c.DeviceIds)
 		}
 		if n == s.Rounds*split.Users() || acked.n() > n {
 			t.Errorf("bucket %d: %d reports are in sums, %d were acknowledged, and some devices have left", bucket, n,

@@ -42,17 +42,17 @@ func TestDevicesThatComeByThemselves(t *testing.T) {
 			last, came := map[uint32]int{}, make([][]uint32, s.Rounds)
 			for t0 := range s.Rounds {
 				a, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: uint32(t0)})
-				if err != nil || !a.Closed || len(a.Seats) > 6 || len(a.Seats) == 0 {
+				if err != nil || !a.Closed || len(a.DeviceIds) > 6 || len(a.DeviceIds) == 0 {
 					t.Fatalf("round %d has %v, %v", t0+1, a, err)
 				}
-				for _, seat := range a.Seats {
+				for _, seat := range a.DeviceIds {
 					if before, again := last[seat]; again && before/3 == t0/3 {
 						t.Errorf("seat %d is in rounds %d and %d of one epoch", seat, before+1, t0+1)
 					}
 					last[seat] = t0
 					delete(late, [2]int{t0, int(seat)}) // it was late for an attempt at most
 				}
-				came[t0] = a.Seats
+				came[t0] = a.DeviceIds
 			}
 			for at := range late {
 				came[at[0]] = append(came[at[0]], uint32(at[1]))

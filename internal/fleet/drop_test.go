@@ -24,7 +24,7 @@ func TestWhoVanishesIsInNoSum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n += len(c.Seats)
+		n += len(c.DeviceIds)
 	}
 	// Of 120 about 60; the draws are fixed by the seed, and a slow machine only loses more.
 	if all := s.Rounds * split.Users(); n == 0 || n > all*2/3 || n != acked.n() {

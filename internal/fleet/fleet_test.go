@@ -359,7 +359,7 @@ func TestLiarsAreRefusedAndChangeNothing(t *testing.T) {
 		if err != nil || !c.Closed {
 			t.Fatalf("round %d: %v, closed %v", k+1, err, c.GetClosed())
 		}
-		n += len(c.Seats)
+		n += len(c.DeviceIds)
 	}
 	if n != counted.n() || n == 0 {
 		t.Errorf("%d reports are in sums and %d were acknowledged", n, counted.n())

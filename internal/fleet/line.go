@@ -59,7 +59,7 @@ func (l *line) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRe
 	if t != nil && l.gone == stamp(t.Round, t.Attempt) { // it stays away until the next round
 		return &pb.CheckInResponse{
 			Manifest: out.Manifest,
-			What:     &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 200, Why: "vanished"}},
+			Action:   &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 200, Reason: "vanished"}},
 		}, nil
 	}
 	return out, nil
@@ -88,21 +88,21 @@ func (l *line) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespo
 			l.fleet.refuse("lie_" + rpc.Code(err))
 		}
 		l.gone = at
-		return &pb.ReportResponse{Fate: pb.Fate_CLOSED}, nil // it has no more to say in this round
+		return &pb.ReportResponse{State: pb.ReportState_CLOSED}, nil // it has no more to say in this round
 	}
 	out, err := l.Conn.Report(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	switch out.Fate {
-	case pb.Fate_COUNTED:
+	switch out.State {
+	case pb.ReportState_COUNTED:
 		if r.Kind == pb.Kind_TRAIN {
 			l.fleet.counted.Add(1)
 			if c.Acked != nil {
 				c.Acked(Ack{l.member.seat(), r.Round, [8]byte(r.Digest)})
 			}
 		}
-	case pb.Fate_CLOSED:
+	case pb.ReportState_CLOSED:
 		l.fleet.closed.Add(1)
 		if r.Kind == pb.Kind_TRAIN && c.Late != nil {
 			c.Late(l.member.seat(), r.Round)
@@ -149,7 +149,7 @@ func (l *line) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, e
 		return nil, errGone
 	}
 	out, err := l.Conn.Mask(ctx, r)
-	if err == nil && out.State == pb.MaskResponse_OVER && l.fleet.cfg.Late != nil {
+	if err == nil && out.State == pb.MaskResponse_ENDED && l.fleet.cfg.Late != nil {
 		l.fleet.cfg.Late(l.member.seat(), r.Round)
 	}
 	if err == nil && out.State == pb.MaskResponse_SUMMED && l.read != stamp(r.Round, r.Attempt) {

@@ -65,17 +65,18 @@ func TestALifeOfADevice(t *testing.T) {
 		for _, n := range []int{0, 1, 1 << 14, 100_001} {
 			report := noise(n)
 			q := &pb.ReportRequest{Round: 3, Digest: hashOf(report), Bytes: uint64(n)}
-			a := &pb.ReportResponse{Fate: pb.Fate_MORE}
-			for a.Fate == pb.Fate_MORE {
+			a := &pb.ReportResponse{State: pb.ReportState_MORE}
+			for a.State == pb.ReportState_MORE {
 				q.Offset, q.Data = a.Next, report[a.Next:min(int(a.Next)+1<<14, n)]
 				a = must[*pb.ReportResponse](t)(c.Report(ctx, q))
 			}
-			if got, err := s.parts[0].Bytes(); err != nil || !bytes.Equal(got, report) || a.Fate != pb.Fate_COUNTED {
-				t.Errorf("a report of %d bytes has come as %d, %v, %v", n, len(got), a.Fate, err)
+			if got, err := s.parts[0].Bytes(); err != nil || !bytes.Equal(got, report) ||
+				a.State != pb.ReportState_COUNTED {
+				t.Errorf("a report of %d bytes has come as %d, %v, %v", n, len(got), a.State, err)
 			}
 		}
 		if a, err := c.Mask(ctx, &pb.MaskRequest{Step: 2, Bytes: 5, Message: noise(5)}); err != nil ||
-			a.State != pb.MaskResponse_TAKEN {
+			a.State != pb.MaskResponse_ACCEPTED {
 			t.Errorf("%v, %v", a, err)
 		}
 		if n := s.server.Refused()[StaleTime] + s.server.Refused()[Replayed]; n != 0 {

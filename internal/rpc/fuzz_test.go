@@ -56,7 +56,7 @@ func FuzzRPC(f *testing.F) {
 	public := fixed(key)
 	for i, m := range []proto.Message{
 		&pb.HelloRequest{Oldest: 1, Newest: 2}, &pb.EnrolRequest{Token: "token", Key: public[:]},
-		&pb.CheckInRequest{Model: 3}, &pb.FetchRequest{Hash: hashOf([]byte("blob"))},
+		&pb.CheckInRequest{ModelVersion: 3}, &pb.FetchRequest{Hash: hashOf([]byte("blob"))},
 		&pb.ReportRequest{Digest: hashOf([]byte("x")), Bytes: 1, Data: []byte("x")},
 		&pb.MaskRequest{Step: 1, Message: []byte("x"), Bytes: 1}, &pb.LeaveRequest{}, &pb.StatusRequest{},
 	} {

@@ -21,7 +21,7 @@ func TestOnlyWhatIsSignedAndNewReachesAHandler(t *testing.T) {
 	}
 	calls := s.calls.Load()
 	change := func(q raw, f func(*raw)) raw { f(&q); return q }
-	later := signed(key, checkIn, now.Add(time.Second), &pb.CheckInRequest{Model: 1})
+	later := signed(key, checkIn, now.Add(time.Second), &pb.CheckInRequest{ModelVersion: 1})
 	s.mu.Lock()
 	s.revoked[fixed(keyOf(4))] = true
 	s.mu.Unlock()
@@ -58,7 +58,7 @@ func TestOnlyWhatIsSignedAndNewReachesAHandler(t *testing.T) {
 		},
 		{"no such service", signed(key, "/elsewhere", now, &pb.CheckInRequest{}), Malformed},
 		{"a long body", signed(key, checkIn, now.Add(3*time.Second),
-			&pb.CheckInRequest{Last: &pb.Done{Run: make([]byte, 5000)}}), Oversized},
+			&pb.CheckInRequest{LastReport: &pb.LastReport{Run: make([]byte, 5000)}}), Oversized},
 	} {
 		before := s.server.Refused()[c.want]
 		if word, status := s.post(t, c.q); word != c.want || status < 400 {

@@ -105,7 +105,7 @@ func (s *stage) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolRespons
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seats[who.Key] = uint32(len(s.seats))
-	return &pb.EnrolResponse{Seat: s.seats[who.Key]}, nil
+	return &pb.EnrolResponse{DeviceId: s.seats[who.Key]}, nil
 }
 
 func (s *stage) CheckIn(ctx context.Context, _ *pb.CheckInRequest) (*pb.CheckInResponse, error) {
@@ -119,7 +119,7 @@ func (s *stage) CheckIn(ctx context.Context, _ *pb.CheckInRequest) (*pb.CheckInR
 	if !ok {
 		panic("a call without a caller")
 	}
-	return &pb.CheckInResponse{What: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: who.Seat}}}, nil
+	return &pb.CheckInResponse{Action: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: who.Seat}}}, nil
 }
 
 func (s *stage) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse, error) {
@@ -151,12 +151,12 @@ func (s *stage) Report(ctx context.Context, q *pb.ReportRequest) (*pb.ReportResp
 		return nil, Refuse(Malformed, connect.CodeInvalidArgument, "%v", err)
 	}
 	if !a.Done() {
-		return &pb.ReportResponse{Fate: pb.Fate_MORE, Next: a.Next()}, nil
+		return &pb.ReportResponse{State: pb.ReportState_MORE, Next: a.Next()}, nil
 	}
 	if _, err := a.Bytes(); err != nil {
 		return nil, Refuse(BadDigest, connect.CodeInvalidArgument, "%v", err)
 	}
-	return &pb.ReportResponse{Fate: pb.Fate_COUNTED}, nil
+	return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 }
 
 func (s *stage) Mask(_ context.Context, q *pb.MaskRequest) (*pb.MaskResponse, error) {
@@ -164,7 +164,7 @@ func (s *stage) Mask(_ context.Context, q *pb.MaskRequest) (*pb.MaskResponse, er
 	if end := q.Offset + uint64(len(q.Message)); end < q.Bytes {
 		return &pb.MaskResponse{State: pb.MaskResponse_PART, Next: end}, nil
 	}
-	return &pb.MaskResponse{State: pb.MaskResponse_TAKEN}, nil
+	return &pb.MaskResponse{State: pb.MaskResponse_ACCEPTED}, nil
 }
 
 func (s *stage) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error) {
