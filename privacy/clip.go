@@ -53,7 +53,7 @@ func Narrow(devices, bits int) (Bound, error) {
 }
 
 // Levels of a narrow sum: without the least it is refused; with the good number results are
-// those of sums without a limit. ADR 0038 has what was measured.
+// those of sums without a limit. ADR 0012 has what was measured.
 const (
 	NarrowLeast = 16
 	NarrowGood  = 256
