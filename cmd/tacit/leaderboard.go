@@ -49,22 +49,22 @@ func (a *app) leaderboardCmd() *cobra.Command {
 		Use: "leaderboard", Short: "Run every method beside each other and write docs/leaderboard.md",
 		Long: leadersLong, Example: leadersExample, Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg.Tell = a.tellCell
-			agenda, err := leaderboard.New(cfg)
+			cfg.OnEnd = a.cellEnded
+			board, err := leaderboard.New(cfg)
 			if err != nil {
 				return err
 			}
 			if f.list {
-				return a.listCells(agenda)
+				return a.listCells(board)
 			}
 			if !f.found {
-				err = agenda.Run(c.Context())
+				err = board.Run(c.Context())
 				var stopped *experiment.Stopped
 				if err != nil && !errors.As(err, &stopped) {
 					return err
 				}
 			}
-			all, wrong := agenda.Standings()
+			all, wrong := board.Report()
 			if wrong != nil {
 				return wrong
 			}
@@ -131,49 +131,50 @@ func (f *leadersFlags) write(all *report.Leaderboard, cells string) error {
 	return nil
 }
 
-func (a *app) tellCell(t leaderboard.Told) {
+// cellEnded prints a line for a cell that ended.
+func (a *app) cellEnded(e leaderboard.CellEnded) {
 	if a.quiet {
 		return
 	}
-	said := "stopped"
-	switch k := t.Cell.Kept; {
-	case k != nil && k.Refused != "":
-		said = "refused: " + k.Refused
-	case k != nil:
-		said = fmt.Sprintf("HR@10 %s  NDCG@10 %s  full %s / %s", points(k.Test.Sampled["hr@10"]),
-			points(k.Test.Sampled["ndcg@10"]), points(k.Test.Full["hr@10"]), points(k.Test.Full["ndcg@10"]))
-	case t.Err != nil && !errors.Is(t.Err, context.Canceled):
-		said = t.Err.Error()
+	text := e.Cell.Reason()
+	switch r := e.Cell.Result; {
+	case r != nil && r.Refused != "":
+		text = "rejected: " + r.Refused
+	case r != nil:
+		text = fmt.Sprintf("HR@10 %s  NDCG@10 %s  full %s / %s", points(r.Test.Sampled["hr@10"]),
+			points(r.Test.Sampled["ndcg@10"]), points(r.Test.Full["hr@10"]), points(r.Test.Full["ndcg@10"]))
+	case errors.Is(e.Cell.Err, context.Canceled):
+		text = "interrupted"
 	}
-	fmt.Fprintf(a.err, "%s  %d done, %d left  %s: %s (%.1f s)\n", t.Elapsed.Round(time.Second), t.Done, t.Left,
-		t.Cell.Name(), said, t.Took.Seconds())
+	fmt.Fprintf(a.err, "%s  %d done, %d left  %s: %s (%.1f s)\n", e.Elapsed.Round(time.Second), e.Done, e.Left,
+		e.Cell.Name, text, e.Took.Seconds())
 }
 
 // listCells prints what there is and what it may take.
-func (a *app) listCells(agenda *leaderboard.Agenda) error {
+func (a *app) listCells(board *leaderboard.Board) error {
 	t := report.Table{Header: []string{"cell", "seconds on one core", "state"}, Align: "lrl"}
 	rows := []map[string]any{}
 	left := 0.0
 	add := func(c *leaderboard.Cell, state string) {
-		t.Rows = append(t.Rows, []any{c.Name(), fmt.Sprintf("%.1f", c.Guess), state})
-		rows = append(rows, map[string]any{"cell": c.Name(), "seconds": c.Guess, "state": state})
+		t.Rows = append(t.Rows, []any{c.Name, fmt.Sprintf("%.1f", c.Cost), state})
+		rows = append(rows, map[string]any{"cell": c.Name, "seconds": c.Cost, "state": state})
 	}
-	for _, c := range agenda.Cells {
-		if c.Kept != nil {
-			add(c, "kept")
+	for _, c := range board.Cells {
+		if c.Done() {
+			add(c, "done")
 		}
 	}
-	for _, c := range agenda.Left() {
-		left += c.Guess
+	for _, c := range board.Left() {
+		left += c.Cost
 		add(c, "to run")
 	}
-	for _, s := range agenda.Tables {
+	for _, s := range board.Tables {
 		if s.Reason != "" {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s under %s has no cells: %s.", s.Set, s.Protocol, s.Reason))
 		}
 	}
-	busy := float64(max(agenda.Parallel*agenda.Jobs, 1))
+	busy := float64(max(board.Parallel*board.Jobs, 1))
 	t.Notes = append(t.Notes, fmt.Sprintf("What is to run, in the order of running, takes very roughly %s on one "+
-		"core, %s with --parallel %d -j %d.", roughly(left), roughly(left/busy), agenda.Parallel, agenda.Jobs))
+		"core, %s with --parallel %d -j %d.", roughly(left), roughly(left/busy), board.Parallel, board.Jobs))
 	return a.result(map[string]any{"cells": rows, "seconds_left": left}, t.Text)
 }

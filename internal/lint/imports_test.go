@@ -74,9 +74,10 @@ var table = map[string]row{
 	"conform":                   {not: list("internal/study/experiment internal/study/report internal/fetch")},
 	"internal/study/experiment": {},
 	"internal/study/tune": {may: list("internal/study/experiment sim data internal/base/metrics method " +
-		"methods param internal/study/report internal/base/rng internal/atomicfile")},
+		"methods param internal/study/report internal/study/sweep internal/base/rng internal/atomicfile")},
 	"internal/study/leaderboard": {may: list("internal/study/experiment sim data internal/base/metrics " +
-		"internal/study/reference method methods param internal/study/report internal/atomicfile")},
+		"internal/study/reference internal/study/sweep method methods param internal/study/report")},
+	"internal/study/sweep": {may: list("internal/atomicfile")},
 	"internal/study/bench": {may: list("sim data methods method param internal/study/report vec " +
 		"internal/base/rng internal/naive")},
 

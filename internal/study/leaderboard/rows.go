@@ -11,50 +11,53 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-// entrant is a row while it is put together.
-type entrant struct {
+// row is a row of a table while its cells are collected.
+type row struct {
 	*report.Standing
 	each map[uint64]*[4][]float32 // by seed
 }
 
-// Standings puts the cells together. What has no cell is among the missing.
-func (a *Agenda) Standings() (*report.Leaderboard, error) {
-	out := &report.Leaderboard{Seeds: a.Seeds, About: a.about()}
-	for _, t := range a.Tables {
+// Report collects the cells into tables. Cells without a result are listed with the reason.
+func (b *Board) Report() (*report.Leaderboard, error) {
+	out := &report.Leaderboard{Seeds: b.Seeds, About: b.about()}
+	for _, t := range b.Tables {
 		s := &report.Standings{
 			Dataset: t.Set, Protocol: t.Protocol, Read: t.Read, Users: t.Users, Items: t.Items, Rows: t.Rows,
 			Reason:  t.Reason,
 			Entries: []*report.Standing{}, Missing: []string{},
 		}
 		out.Tables = append(out.Tables, s)
-		if err := a.fill(s); err != nil {
+		if err := b.fill(s); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// about says how the board was made.
-func (a *Agenda) about() string {
-	kept, machines := 0, []string(nil)
-	for _, c := range a.Cells {
-		if c.Kept != nil && c.Kept.Refused == "" {
-			if kept++; !slices.Contains(machines, c.Kept.CPU) {
-				machines = append(machines, c.Kept.CPU)
-			}
+// about says how many cells were measured, and on which machines.
+func (b *Board) about() string {
+	measured := 0
+	var machines []string
+	for _, c := range b.Cells {
+		if c.Result == nil || c.Result.Refused != "" {
+			continue
+		}
+		measured++
+		if !slices.Contains(machines, c.Result.CPU) {
+			machines = append(machines, c.Result.CPU)
 		}
 	}
-	return fmt.Sprintf("%d of %d cells are there, with seeds from 1 to at most %d; a cell is one run. Their "+
-		"machines: %s. Each row names its settings and commit at the end.",
-		kept, len(a.Cells), a.Seeds, strings.Join(machines, "; "))
+	return fmt.Sprintf("%d of %d cells (a cell is one run) were measured, with up to %d seeds each, on: %s. "+
+		"The last columns of each row are its settings and commit.",
+		measured, len(b.Cells), b.Seeds, strings.Join(machines, "; "))
 }
 
-func (a *Agenda) fill(s *report.Standings) error {
-	var rows []*entrant
-	by := map[string]*entrant{}
+func (b *Board) fill(s *report.Standings) error {
+	var rows []*row
+	byName := map[string]*row{}
 	missing := map[string][]*Cell{}
 	var order []string
-	for _, c := range a.Cells {
+	for _, c := range b.Cells {
 		if c.Set != s.Dataset || c.Protocol != s.Protocol {
 			continue
 		}
@@ -65,24 +68,24 @@ func (a *Agenda) fill(s *report.Standings) error {
 			missing[why] = append(missing[why], c)
 			continue
 		}
-		e := by[c.row()]
+		e := byName[c.row()]
 		if e == nil {
-			e = &entrant{
+			e = &row{
 				Standing: &report.Standing{Method: c.Method, Reference: c.Reference},
 				each:     map[uint64]*[4][]float32{},
 			}
-			by[c.row()] = e
+			byName[c.row()] = e
 			rows = append(rows, e)
 		}
 		if err := e.add(c); err != nil {
 			return fmt.Errorf("%s: %w", c.file, err)
 		}
 	}
-	rows = slices.DeleteFunc(rows, func(e *entrant) bool { return len(e.Seeds) == 0 }) // new users alone are no row
+	rows = slices.DeleteFunc(rows, func(e *row) bool { return len(e.Seeds) == 0 }) // cells of cold-start users only
 	for _, e := range rows {
-		e.finish(a.Cells, s)
+		e.finish(b.Cells, s)
 	}
-	slices.SortStableFunc(rows, func(x, y *entrant) int {
+	slices.SortStableFunc(rows, func(x, y *row) int {
 		if x.Reference != y.Reference {
 			return cmp.Compare(b2i(x.Reference), b2i(y.Reference))
 		}
@@ -105,22 +108,19 @@ func b2i(b bool) int {
 	return 0
 }
 
-// missing says why a cell has no numbers; it is empty for one that has.
+// missing says why a cell has no metrics; it is empty for one that has.
 func (c *Cell) missing() string {
-	switch {
-	case c.Kept != nil:
-		return c.Kept.Refused
-	case c.Reason != "":
-		return c.Reason
+	if c.Result != nil {
+		return c.Result.Refused
 	}
-	return "not run"
+	return c.Reason()
 }
 
-// long is how many seconds on one core make a cell that is named with its time.
-const long = 100
+// longSeconds is the time on one core from which a missing cell is listed with its time.
+const longSeconds = 100
 
-// listed names cells: rows with their seeds, and with minutes on one core where it is
-// those that they are missing for.
+// listed names cells: rows with their seeds, and with minutes on one core if these are the reason
+// that they are missing.
 func listed(cells []*Cell) string {
 	var order []string
 	seeds := map[string][]string{}
@@ -141,19 +141,19 @@ func listed(cells []*Cell) string {
 	for _, name := range order {
 		out = append(out, name+" "+strings.Join(seeds[name], "+"))
 	}
-	said := "seeds of " + strings.Join(out, ", ")
-	most := slices.MaxFunc(cells, func(a, b *Cell) int { return cmp.Compare(a.Guess, b.Guess) })
-	if most.Guess >= long && (most.Reason == "" || most.late) {
-		said += fmt.Sprintf(" (about %.0f min each on one core at most, as for %s)", most.Guess/60, most.Method)
+	text := "seeds of " + strings.Join(out, ", ")
+	most := slices.MaxFunc(cells, func(a, b *Cell) int { return cmp.Compare(a.Cost, b.Cost) })
+	if most.Cost >= longSeconds && most.Skip == "" {
+		text += fmt.Sprintf(" (up to about %.0f min each on one core, for %s)", most.Cost/60, most.Method)
 	}
-	return said
+	return text
 }
 
-// add takes a cell that has numbers.
-func (e *entrant) add(c *Cell) error {
-	k := c.Kept
+// add adds the metrics of a cell to its row.
+func (e *row) add(c *Cell) error {
+	k := c.Result
 	if c.New {
-		return nil // see finish
+		return nil // finish adds cold-start users
 	}
 	var each [4][]float32
 	for m, text := range k.Each {
@@ -162,7 +162,7 @@ func (e *entrant) add(c *Cell) error {
 			return err
 		}
 		if len(each[m]) != len(each[0]) {
-			return fmt.Errorf("board: %d users have one metric and %d another", len(each[0]), len(each[m]))
+			return fmt.Errorf("metrics per user are corrupt: %d users have one metric, %d another", len(each[0]), len(each[m]))
 		}
 	}
 	e.each[c.Seed] = &each
@@ -181,16 +181,16 @@ func (e *entrant) add(c *Cell) error {
 	return nil
 }
 
-// scores are the four metrics of a summary.
+// scores returns the four metrics of a summary.
 func scores(s metrics.Summary) [4]float64 {
 	return [4]float64{s.Sampled["hr@10"], s.Sampled["ndcg@10"], s.Full["hr@10"], s.Full["ndcg@10"]}
 }
 
-// finish takes means over the cells of the row.
-func (e *entrant) finish(cells []*Cell, s *report.Standings) {
+// finish computes means over the cells of the row.
+func (e *row) finish(cells []*Cell, s *report.Standings) {
 	var own, fresh [][4]float64
 	for _, c := range cells {
-		k := c.Kept
+		k := c.Result
 		if c.Set != s.Dataset || c.Protocol != s.Protocol || c.Method != e.Method || c.Reference != e.Reference ||
 			k == nil || k.Refused != "" {
 			continue
@@ -222,7 +222,7 @@ func (e *entrant) finish(cells []*Cell, s *report.Standings) {
 	}
 }
 
-// moments are mean and standard deviation (of a sample) of each metric.
+// moments computes the mean and the sample standard deviation of each metric.
 func moments(all [][4]float64) (mean, sd [4]float64) {
 	n := float64(len(all))
 	for m := range mean {
@@ -239,14 +239,14 @@ func moments(all [][4]float64) (mean, sd [4]float64) {
 	return mean, sd
 }
 
-// test compares every row with the best of each column, which is a method and no reference:
-// a paired Wilcoxon test over users, of the means over the seeds that both have, with Holm's
+// test compares every row with the best method of each column (reference rows are never the best):
+// a paired Wilcoxon test over users on the means over the seeds that both rows have, with Holm's
 // correction for all rows and columns.
-func test(rows []*entrant) {
+func test(rows []*row) {
 	var ps []float64
 	var at []*float64
 	for m := range 4 {
-		var best *entrant
+		var best *row
 		for _, e := range rows {
 			e.P[m] = 1
 			if !e.Reference && (best == nil || e.Mean[m] > best.Mean[m]) {
@@ -259,7 +259,7 @@ func test(rows []*entrant) {
 		best.Best[m] = true
 		for _, e := range rows {
 			if e != best {
-				ps, at = append(ps, metrics.Wilcoxon(apart(best, e, m))), append(at, &e.P[m])
+				ps, at = append(ps, metrics.Wilcoxon(differences(best, e, m))), append(at, &e.P[m])
 			}
 		}
 	}
@@ -268,8 +268,8 @@ func test(rows []*entrant) {
 	}
 }
 
-// apart are the differences of users between two rows, by a metric.
-func apart(a, b *entrant, m int) []float64 {
+// differences returns the differences per user between two rows in one metric.
+func differences(a, b *row, m int) []float64 {
 	var out []float64
 	n := 0
 	for _, seed := range a.Seeds {
@@ -284,5 +284,5 @@ func apart(a, b *entrant, m int) []float64 {
 			out[u] += float64(x[m][u]) - float64(y[m][u])
 		}
 	}
-	return slices.DeleteFunc(out, math.IsNaN) // who was not measured by both
+	return slices.DeleteFunc(out, math.IsNaN) // users that only one row measured
 }

@@ -50,7 +50,7 @@ func tiny(t *testing.T, folder string) Config {
 	}
 }
 
-func agenda(t *testing.T, c Config) *Agenda {
+func open(t *testing.T, c Config) *Board {
 	t.Helper()
 	a, err := New(c)
 	if err != nil {
@@ -62,7 +62,7 @@ func agenda(t *testing.T, c Config) *Agenda {
 func TestEveryMethodAndReferenceHasCells(t *testing.T) {
 	c := tiny(t, t.TempDir())
 	c.Only = nil
-	a := agenda(t, c)
+	a := open(t, c)
 	for _, e := range methods.Default().Entries() {
 		if !slices.ContainsFunc(a.Cells, func(c *Cell) bool { return c.Method == e.Name && !c.Reference }) {
 			t.Errorf("%s has no cell", e.Name)
@@ -75,18 +75,18 @@ func TestEveryMethodAndReferenceHasCells(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, c := range a.Cells {
-		if c.Guess <= 0 || math.IsNaN(c.Guess) {
-			t.Errorf("%s is guessed to take %g s", c.Name(), c.Guess)
+		if c.Cost <= 0 || math.IsNaN(c.Cost) {
+			t.Errorf("%s is guessed to take %g s", c.Name, c.Cost)
 		}
 		if other := seen[c.file]; other != "" {
-			t.Errorf("%s and %s have the same file", c.Name(), other)
+			t.Errorf("%s and %s have the same file", c.Name, other)
 		}
-		seen[c.file] = c.Name()
+		seen[c.file] = c.Name
 	}
 	left := a.Left()
 	for i := 1; i < len(left); i++ {
-		if left[i].worth() < left[i-1].worth() {
-			t.Fatalf("%s comes after %s, which is worth less", left[i].Name(), left[i-1].Name())
+		if left[i].Cost*left[i].Weight < left[i-1].Cost*left[i-1].Weight {
+			t.Fatalf("%s comes after %s, which costs more", left[i].Name, left[i-1].Name)
 		}
 	}
 	c.Only = []string{"fedmff"}
@@ -102,20 +102,20 @@ func TestABoardIsTheSameForAnyNumberOfCellsAtATimeAndIsFoundAgain(t *testing.T) 
 		c := tiny(t, t.TempDir())
 		c.Parallel = parallel
 		var mu sync.Mutex
-		told := 0
-		c.Tell = func(Told) { mu.Lock(); told++; mu.Unlock() }
-		a := agenda(t, c)
+		ended := 0
+		c.OnEnd = func(CellEnded) { mu.Lock(); ended++; mu.Unlock() }
+		a := open(t, c)
 		if err := a.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if told != len(a.Cells) || len(a.Left()) != 0 {
-			t.Errorf("%d of %d cells were told, %d are left", told, len(a.Cells), len(a.Left()))
+		if ended != len(a.Cells) || len(a.Left()) != 0 {
+			t.Errorf("%d of %d cells were reported, %d are left", ended, len(a.Cells), len(a.Left()))
 		}
-		again := agenda(t, c)
+		again := open(t, c)
 		if n := len(again.Left()); n != 0 {
 			t.Errorf("%d cells are not found again", n)
 		}
-		b, err := again.Standings()
+		b, err := again.Report()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,11 +136,11 @@ func TestABoardIsTheSameForAnyNumberOfCellsAtATimeAndIsFoundAgain(t *testing.T) 
 // A cell is what a run of the same settings gives, and its row what the cells give.
 func TestARowIsWhatRunsOfItsSettingsGive(t *testing.T) {
 	c := tiny(t, t.TempDir())
-	a := agenda(t, c)
+	a := open(t, c)
 	if err := a.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b, err := a.Standings()
+	b, err := a.Report()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,74 +195,50 @@ func TestWhatIsNotRunIsListedWithItsReason(t *testing.T) {
 	c := tiny(t, t.TempDir())
 	c.Only = append(c.Only, "nn-self")
 	c.Minutes = 1e-9
-	a := agenda(t, c)
+	a := open(t, c)
 	if err := a.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b, err := a.Standings()
+	b, err := a.Report()
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Join(b.Tables[0].Missing, "\n")
 	for _, c := range a.Cells {
-		if c.Kept == nil && !strings.Contains(text, c.Method) {
-			t.Errorf("%s is neither there nor missing:\n%s", c.Name(), text)
+		if c.Result == nil && !strings.Contains(text, c.Method) {
+			t.Errorf("%s is neither there nor missing:\n%s", c.Name, text)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stopped *experiment.Stopped
-	if err := agenda(t, tiny(t, t.TempDir())).Run(ctx); !errors.As(err, &stopped) {
+	if err := open(t, tiny(t, t.TempDir())).Run(ctx); !errors.As(err, &stopped) {
 		t.Errorf("a stopped board gives %v", err)
 	}
 }
 
-// A cell that the limit stops is told and listed in words, and one that does not fit into
-// what is left is not begun.
-func TestACellThatDoesNotEndInTimeIsListedSo(t *testing.T) {
+// The time limit stops a cell that is running, and a cell that does not fit into it is not started:
+// both are listed in words that users understand.
+func TestListsACellThatDoesNotFinishInTime(t *testing.T) {
 	c := tiny(t, t.TempDir())
-	c.Only, c.Seeds, c.Share = []string{"pfedrec", "popularity"}, 1, 0
-	var told []string
-	c.Tell = func(s Told) { told = append(told, s.Err.Error()) }
-	a := agenda(t, c)
+	c.Only, c.Seeds, c.Share, c.Minutes = []string{"pfedrec", "popularity"}, 1, 0, 60
+	a := open(t, c)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
-	r := &runner{a: a, begin: time.Now(), budget: time.Hour}
-	a.Cells[1].Guess = 3601
-	one := r.next(t.Context())
-	if one != a.Cells[0] || r.next(t.Context()) != nil || a.Cells[1].Reason != notBegun {
-		t.Fatalf("%s is begun, and of the other it is said: %s", one.Name(), a.Cells[1].Reason)
+	if _, err := a.Cells[0].measure(ctx, a, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a cell that is stopped by the limit returns %v", err)
 	}
-	k, err := one.run(ctx, a)
-	r.end(one, k, err, time.Second)
-	if r.err != nil || one.Reason != notInTime || !slices.Equal(told, []string{notInTime}) {
-		t.Errorf("error %v, reason %q, told %q", r.err, one.Reason, told)
+	a.Cells[1].Cost = 3601
+	if err := a.Run(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	b, err := a.Standings()
+	b, err := a.Report()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := strings.Join(b.Tables[0].Missing, "\n"); !strings.Contains(text, notInTime) ||
-		strings.Contains(text, "context") {
+	text := strings.Join(b.Tables[0].Missing, "\n")
+	if !strings.Contains(text, "not started") || strings.Contains(text, "context") {
 		t.Errorf("missing: %s", text)
-	}
-}
-
-// On a slower machine than guessed fewer cells fit.
-func TestASlowMachineIsKnownByWhatCellsTook(t *testing.T) {
-	c := tiny(t, t.TempDir())
-	c.Only, c.Seeds, c.Share = []string{"fedmf", "mf"}, 2, 0
-	a := agenda(t, c)
-	for i, c := range a.Cells { // both seeds of fedmf, and then of mf
-		c.Guess = float64(10 + i/2)
-	}
-	r := &runner{a: a, begin: time.Now(), budget: 2100 * time.Second}
-	first := r.next(t.Context())
-	r.end(first, &Kept{}, nil, 2000*time.Second) // 200 times as long, and told at once
-	// The seeds of mf, guessed at 11 s, would take 2200 s; the other of fedmf 2000 s.
-	if next := r.next(t.Context()); first != a.Cells[0] || next != a.Cells[1] || a.Cells[2].Reason != notBegun ||
-		a.Cells[3].Reason != notBegun {
-		t.Errorf("after %s comes %v, and of mf it is said: %s", first.Name(), next, a.Cells[2].Reason)
 	}
 }
 
@@ -273,7 +249,7 @@ func TestMatricesOverItemsAreGuessed(t *testing.T) {
 		c.Only, c.Seeds, c.Share = []string{method}, 1, 0
 		c.Given = append(c.Given, experiment.Setting{Key: "world", Value: fmt.Sprintf("users=60,items=%d,mean-rows=12",
 			items)})
-		return agenda(t, c).Cells[0].Guess
+		return open(t, c).Cells[0].Cost
 	}
 	for _, method := range []string{"ease", "slit"} {
 		if a, b := seconds(1000, method), seconds(4000, method); b < 40*a || b < 10 || b > 30 {
@@ -286,7 +262,7 @@ func TestMatricesOverItemsAreGuessed(t *testing.T) {
 func TestACellOfSomethingElseIsNotTaken(t *testing.T) {
 	c := tiny(t, t.TempDir())
 	c.Only, c.Seeds, c.Share = []string{"popularity"}, 1, 0
-	a := agenda(t, c)
+	a := open(t, c)
 	if err := a.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +275,7 @@ func TestACellOfSomethingElseIsNotTaken(t *testing.T) {
 		if err := os.WriteFile(file, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if agenda(t, c).Cells[0].Kept != nil {
+		if open(t, c).Cells[0].Result != nil {
 			t.Errorf("%.40q is taken for a cell", bad)
 		}
 	}
@@ -308,15 +284,15 @@ func TestACellOfSomethingElseIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Folder = filepath.Dir(moved)
-	if agenda(t, c).Cells[0].Kept == nil {
+	if open(t, c).Cells[0].Result == nil {
 		t.Error("a cell that was copied is not found")
 	}
 }
 
 // The tests against the best are those of package rank, on the users of all seeds.
 func TestRowsAreTestedAgainstTheBestOfEachColumn(t *testing.T) {
-	row := func(name string, reference bool, seeds map[uint64][]float32) *entrant {
-		e := &entrant{Standing: &report.Standing{Method: name, Reference: reference}, each: map[uint64]*[4][]float32{}}
+	newRow := func(name string, reference bool, seeds map[uint64][]float32) *row {
+		e := &row{Standing: &report.Standing{Method: name, Reference: reference}, each: map[uint64]*[4][]float32{}}
 		n := 0.0
 		for _, seed := range []uint64{1, 2} {
 			if xs := seeds[seed]; xs != nil {
@@ -337,15 +313,15 @@ func TestRowsAreTestedAgainstTheBestOfEachColumn(t *testing.T) {
 		x := float32(u%7) / 10
 		high, low, same = append(high, x+0.3), append(low, x), append(same, x+0.3+float32(u%2*2-1)/100)
 	}
-	best := row("best", false, map[uint64][]float32{1: high, 2: high})
-	beaten, near := row("beaten", false, map[uint64][]float32{1: low}),
-		row("near", false, map[uint64][]float32{1: same, 2: same})
-	above := row("above", true, map[uint64][]float32{1: append([]float32(nil), high...)})
+	best := newRow("best", false, map[uint64][]float32{1: high, 2: high})
+	beaten, near := newRow("beaten", false, map[uint64][]float32{1: low}),
+		newRow("near", false, map[uint64][]float32{1: same, 2: same})
+	above := newRow("above", true, map[uint64][]float32{1: append([]float32(nil), high...)})
 	for i := range above.each[1][0] {
 		above.each[1][0][i]++
 	}
 	above.Mean[0]++
-	test([]*entrant{beaten, best, near, above})
+	test([]*row{beaten, best, near, above})
 	if !best.Best[0] || above.Best[0] || best.P[0] != 1 {
 		t.Errorf("the best of the column is %+v; a reference is none", best.Best)
 	}
