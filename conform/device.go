@@ -11,6 +11,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/vec"
@@ -315,15 +316,15 @@ func sumIsRound(build Build) error {
 			scatter(&p, vec.Pad(p.Dim), want[p.Slot])
 		}
 	}
-	if _, err := r.Fleet.Round(context.Background(), 0, all); err != nil {
+	sum, _, err := r.Fleet.Round(context.Background(), round.Task{Phase: r.Fleet.Plan.Phase(0), Cohort: all})
+	if err != nil {
 		return err
 	}
 	for slot, w := range want {
 		if w == nil {
 			continue
 		}
-		got := make([]float32, len(w))
-		r.Fleet.Sum(slot, got)
+		got := sum.Sums[slot]
 		for i := range got {
 			if !near(float64(got[i]), w[i], 1e-3, 0.1) {
 				return fmt.Errorf("slot %q place %d: the round's sum is %g, the devices' is %g",

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
@@ -143,27 +144,31 @@ func sameSums(with, without *sim.Run) error {
 	for i := range with.Engine.Value {
 		copy(with.Engine.Value[i], without.Engine.Value[i])
 	}
-	with.Fleet.Bind(bound)
-	for _, r := range []*sim.Run{with, without} {
+	sum := func(r *sim.Run, bound *privacy.Bound) (round.Aggregate, error) {
 		var state bytes.Buffer // a visit changes the devices: those to come must not know
 		if err := r.Save(&state, "x"); err != nil {
-			return err
+			return round.Aggregate{}, err
 		}
-		if _, err := r.Fleet.Round(context.Background(), 1, everybody); err != nil {
-			return err
+		task := round.Task{Round: 1, Phase: r.Fleet.Plan.Phase(1), Cohort: everybody, Bound: bound}
+		sum, _, err := r.Fleet.Round(context.Background(), task)
+		if err != nil {
+			return sum, err
 		}
-		if err := r.Load(&state, "x"); err != nil {
-			return err
-		}
+		return sum, r.Load(&state, "x")
 	}
-	flat := make([]int64, with.Fleet.Plan.Numbers(1)+1)
-	with.Fleet.Sealed(flat)
+	integers, err := sum(with, &bound)
+	if err != nil {
+		return err
+	}
+	floats, err := sum(without, nil)
+	if err != nil {
+		return err
+	}
 	for _, i := range with.Fleet.Plan.Sends() {
 		n := len(without.Engine.Value[i])
-		got, want := make([]float32, n), make([]float32, n)
-		with.Fleet.Unseal(1, i, flat, bound.Unit(), got)
-		shrunk := without.Fleet.Sum(i, want)
-		vec.Axpy(float32(shrunk), without.Engine.Value[i], want)
+		got, want := make([]float32, n), floats.Sums[i]
+		with.Fleet.Plan.Unseal(1, i, integers.Integers, bound.Unit(), got)
+		vec.Axpy(float32(floats.Shrunk[i]), without.Engine.Value[i], want)
 		rounded := boardSize / 2 * bound.Unit() * math.Sqrt(float64(n))
 		if off, length := apart(got, want, make([]float32, n)); !(off <= 0.001*length+rounded) {
 			return fmt.Errorf("what devices send of slot %q adds up to a length of %.3g, and under a promise with "+

@@ -29,8 +29,7 @@ func (c *Coordinator) makeEngine(items int) error {
 		return fmt.Errorf("coord: %w", err)
 	}
 	e := &round.Engine{
-		Method: m, Slots: p.Slots, Fleet: &fleet{c}, Cohort: s.Cohort, Mean: s.Mean, Rule: s.Server,
-		Items: items, Rounds: s.Rounds, Seed: c.cohortSeed(),
+		Plan: p, Devices: &fleet{c}, Cohort: s.Cohort, Mean: s.Mean, Rule: s.Server, Seed: c.cohortSeed(),
 	}
 	if s.Cohort.Come() {
 		e.Who = c.who

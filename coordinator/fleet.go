@@ -22,50 +22,29 @@ import (
 // fleet is the devices, as the round engine sees them.
 type fleet struct{ *Coordinator }
 
-var _ round.Guarded = (*fleet)(nil)
+var _ round.Devices = (*fleet)(nil)
 
-// Users is N, which is fixed for the run.
-func (f *fleet) Users() int { return f.settings.Devices }
+// Count is N, which is fixed for the run.
+func (f *fleet) Count() int { return f.settings.Devices }
 
-// Bind keeps the bound of the next round.
-func (f *fleet) Bind(b privacy.Bound) { f.bound = b }
-
-// Sum and Touched are for fleets that add floats up.
-func (f *fleet) Sum(int, []float32) float64 { return 0 }
-
-func (f *fleet) Touched() []uint32 { return nil }
-
-// Sealed adds the last round's sum to dst and forgets it.
-func (f *fleet) Sealed(dst []int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s, ok := f.place.(summed)
-	if !ok {
-		return
-	}
-	for i, x := range s.total() {
-		dst[i] += x
-	}
-	f.place = nil
-}
-
-// summed is a place with a sum.
-type summed interface{ total() []int64 }
-
-// Unseal writes a slot's numbers of a round's flat sum to its rows.
-func (f *fleet) Unseal(round, slot int, flat []int64, unit float64, dst []float32) {
-	f.plan.Unseal(round, slot, flat, unit, dst)
-}
-
-// Round has devices come for it, until enough have or its time is up.
-func (f *fleet) Round(ctx context.Context, t int, cohort []uint32) (round.Report, error) {
+// Round opens a round, until enough devices have reported or its time is up.
+func (f *fleet) Round(ctx context.Context, t round.Task) (round.Aggregate, round.Report, error) {
+	f.bound = *t.Bound
+	cohort := slices.Clone(t.Cohort) // late calls still look into it when the next one is drawn
+	collect := f.plainRound
 	if f.settings.Masked {
-		return f.maskedRound(ctx, t, cohort)
+		collect = f.maskedRound
 	}
+	defer f.enter(nil)
+	sum, rep, err := collect(ctx, t.Round, cohort)
+	return round.Aggregate{Integers: sum}, rep, err
+}
+
+// plainRound adds up reports that are not masked.
+func (f *fleet) plainRound(ctx context.Context, t int, cohort []uint32) ([]int64, round.Report, error) {
 	if err := f.someone(ctx, t); err != nil {
-		return round.Report{}, err
+		return nil, round.Report{}, err
 	}
-	cohort = slices.Clone(cohort) // late calls still look into it when the next one is drawn
 	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers(t)+1, wire.BoundFor(f.bound, 0, 0, mostOf(f.bound)))
 	asked := len(cohort)
 	if most := f.most(task); most > 0 {
@@ -73,12 +52,12 @@ func (f *fleet) Round(ctx context.Context, t int, cohort []uint32) (round.Report
 	}
 	h, err := f.meet(ctx, task, cohort, f.goal(asked))
 	if err != nil {
-		return round.Report{}, err
+		return nil, round.Report{}, err
 	}
 	n := h.count()
 	f.ending = h.ended()
 	f.ending.Turns = f.times
-	return round.Report{Devices: n - h.idle, Idle: h.idle, Dropped: asked - n}, nil
+	return h.sum, round.Report{Devices: n - h.idle, Idle: h.idle, Dropped: asked - n}, nil
 }
 
 // someone waits until any device has come since the last round began, where a round of
@@ -145,7 +124,7 @@ func (c *Coordinator) logOf(task *pb.Task) string {
 	return fmt.Sprintf("round.%x.%d.%d.%d", c.run[:4], c.times, task.Round, task.Kind)
 }
 
-// meet opens a hall, waits for its reports, and leaves its sum in place.
+// meet opens a hall and waits for its reports.
 func (c *Coordinator) meet(ctx context.Context, task *pb.Task, cohort []uint32, goal int) (*hall, error) {
 	h, err := openHall(c.st, c.logOf(task), task, cohort, goal, c.most(task), c.now().Add(c.settings.Deadline))
 	if err != nil {
@@ -230,8 +209,6 @@ func (h *hall) progress() (done, of int) {
 	}
 	return h.count(), len(h.cohort)
 }
-
-func (h *hall) total() []int64 { return h.sum }
 
 func (h *hall) ended() closedRound {
 	h.mu.Lock()

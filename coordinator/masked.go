@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -54,16 +53,21 @@ type keptSum struct {
 }
 
 // maskedRound plays attempts until one has a sum.
-func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.Report, error) {
-	cohort = slices.Clone(cohort)
+func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) ([]int64, round.Report, error) {
 	numbers := f.plan.Numbers(t) + 1
 	task := f.newTask(pb.Kind_TRAIN, t, numbers, f.maskedBound(t))
-	if sum, err := f.keptSum(task); err != nil || sum != nil {
-		return f.summed(task, cohort, sum), err
+	kept, err := f.keptSum(task)
+	if err != nil {
+		return nil, round.Report{}, err
+	}
+	if kept != nil {
+		sum, rep := f.summed(task, cohort, kept)
+		return sum, rep, nil
 	}
 	// too few were asked: nobody masks anything
 	if len(cohort) < max(1, f.quorum(pb.Kind_TRAIN)) || f.settings.Cohort.Come() && len(cohort) < fewestMasked {
-		return f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)}), nil
+		sum, rep := f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)})
+		return sum, rep, nil
 	}
 	did := newTurnout()
 	for tried := 1; ; tried++ {
@@ -71,30 +75,32 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) (round.
 		if f.settings.Cohort.Come() {
 			var err error
 			if in, err = f.gathered(ctx, cohort, did); err != nil {
-				return round.Report{}, err
+				return nil, round.Report{}, err
 			}
 			if in == nil {
 				f.tire(did, nil)
-				return f.summed(task, nil, &keptSum{Sum: make([]int32, numbers)}), nil
+				sum, rep := f.summed(task, nil, &keptSum{Sum: make([]int32, numbers)})
+				return sum, rep, nil
 			}
 		}
 		task.Attempt = f.nextAttempt()
 		began := f.now()
-		sum, err := f.attempt(ctx, task, in, func(s *keptSum) error { return f.keepSum(task, s) })
+		kept, err := f.attempt(ctx, task, in, func(s *keptSum) error { return f.keepSum(task, s) })
 		f.notice(did, ended(err))
 		if ended(err) {
 			f.tally("attempts_ended", 1)
 			if err := f.again(ctx, t, tried); err != nil {
-				return round.Report{}, err
+				return nil, round.Report{}, err
 			}
 			continue
 		}
 		if err != nil {
-			return round.Report{}, err
+			return nil, round.Report{}, err
 		}
 		f.hasten(f.now().Sub(began))
-		f.tire(did, sum.Seats)
-		return f.summed(task, in, sum), nil
+		f.tire(did, kept.Seats)
+		sum, rep := f.summed(task, in, kept)
+		return sum, rep, nil
 	}
 }
 
@@ -129,25 +135,22 @@ func (c *Coordinator) keepSum(task *pb.Task, s *keptSum) error {
 	return c.st.Append(sumLog(c, task), text)
 }
 
-func (f *fleet) summed(task *pb.Task, cohort []uint32, sum *keptSum) round.Report {
-	if sum == nil {
-		return round.Report{}
+// summed is a round that has its masked sum.
+func (f *fleet) summed(task *pb.Task, cohort []uint32, kept *keptSum) ([]int64, round.Report) {
+	sum := make([]int64, task.Length)
+	for i, x := range kept.Sum {
+		sum[i] = int64(x)
 	}
-	h := &hall{cohort: cohort, sum: make([]int64, task.Length), closed: true}
-	for i, x := range sum.Sum {
-		h.sum[i] = int64(x)
-	}
-	f.enter(h)
 	f.ending = closedRound{
-		Round: task.Round, Turns: f.times, Attempt: sum.Attempt, Seats: sum.Seats,
-		Digests: make([]uint64, len(sum.Seats)),
+		Round: task.Round, Turns: f.times, Attempt: kept.Attempt, Seats: kept.Seats,
+		Digests: make([]uint64, len(kept.Seats)),
 	}
-	rep := round.Report{Devices: len(sum.Seats), Dropped: len(cohort) - len(sum.Seats)}
+	rep := round.Report{Devices: len(kept.Seats), Dropped: len(cohort) - len(kept.Seats)}
 	if f.settings.bare() { // the last number counts those who had something to learn from
-		rep.Devices = int(sum.Sum[task.Length-1])
-		rep.Idle = len(sum.Seats) - rep.Devices
+		rep.Devices = int(kept.Sum[task.Length-1])
+		rep.Idle = len(kept.Seats) - rep.Devices
 	}
-	return rep
+	return sum, rep
 }
 
 func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {

@@ -73,14 +73,14 @@ func (c *Coordinator) save(v *version) error {
 		Federation: c.id[:], Run: c.run, CreatedMs: c.now().UnixMilli(), Round: uint32(e.Next),
 		RolledBack: v.Manifest != nil, Rollbacks: uint32(c.times),
 	}
-	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Items, m.CreatedMs
+	v.Version, v.Run, v.Round, v.Items, v.At = c.last+1, hex.EncodeToString(c.run), e.Next, e.Plan.Items, m.CreatedMs
 	m.Version, v.Values, v.Rule, v.Shown = v.Version, nil, nil, nil
 	past, err := c.lineage(v)
 	if err != nil {
 		return err
 	}
-	for i := range e.Slots {
-		s := &e.Slots[i]
+	for i := range e.Plan.Slots {
+		s := &e.Plan.Slots[i]
 		blob, name := &pb.Blob{}, ""
 		if stored(s) {
 			b := wire.AppendRows(nil, e.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim))
@@ -242,13 +242,13 @@ func (c *Coordinator) sweep() error {
 // load puts a version's values into the engine.
 func (c *Coordinator) load(v *version) error {
 	e := c.engine
-	if len(v.Values) != len(e.Slots) || len(v.Rule) != len(e.Slots) {
+	if len(v.Values) != len(e.Plan.Slots) || len(v.Rule) != len(e.Plan.Slots) {
 		return fmt.Errorf("coord: version %d has %d slots and %s has %d", v.Version, len(v.Values), c.settings.Method,
-			len(e.Slots))
+			len(e.Plan.Slots))
 	}
 	e.Prepare()
-	for i := range e.Slots {
-		s := &e.Slots[i]
+	for i := range e.Plan.Slots {
+		s := &e.Plan.Slots[i]
 		if v.Values[i] != "" {
 			if err := c.read(v.Values[i], e.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim)); err != nil {
 				return fmt.Errorf("coord: version %d, slot %s: %w", v.Version, s.Name, err)

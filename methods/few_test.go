@@ -50,7 +50,7 @@ func rareSet() *data.Set {
 // slot finds a slot by its name.
 func slot(t *testing.T, r *sim.Run, name string) int {
 	t.Helper()
-	for i, s := range r.Engine.Slots {
+	for i, s := range r.Engine.Plan.Slots {
 		if s.Name == name {
 			return i
 		}
@@ -61,7 +61,7 @@ func slot(t *testing.T, r *sim.Run, name string) int {
 
 // empty reports whether an item's row is zero.
 func empty(r *sim.Run, slot, item int) bool {
-	s := vec.Pad(r.Engine.Slots[slot].Dim)
+	s := vec.Pad(r.Engine.Plan.Slots[slot].Dim)
 	for _, x := range r.Engine.Value[slot][item*s : (item+1)*s] {
 		if x != 0 {
 			return false

@@ -106,7 +106,7 @@ func TestFedNCFAgreesWithANaiveProgram(t *testing.T) {
 	r := start(t, m, small(t, "paper"), o, 2)
 	const item, user, w1, b1, w2, b2 = 0, 1, 2, 3, 4, 5
 	v := r.Engine.Value
-	table := wideRows(v[item], r.Engine.Items, 8, 5)
+	table := wideRows(v[item], r.Engine.Plan.Items, 8, 5)
 	net := &naiveNet{
 		wideRows(v[w1], 7, 16, 10), wideRows(v[b1], 1, 8, 7)[0], wideRows(v[w2], 1, 8, 7)[0],
 		float64(v[b2][0]),
@@ -117,14 +117,14 @@ func TestFedNCFAgreesWithANaiveProgram(t *testing.T) {
 	}
 	probe := newProbe(t, r)
 	for at := range o.Rounds {
-		next, rows := net.clone(), wideRows(v[item], r.Engine.Items, 8, 5)
+		next, rows := net.clone(), wideRows(v[item], r.Engine.Plan.Items, 8, 5)
 		for i := range rows {
 			copy(rows[i], table[i])
 		}
 		n := float64(len(users))
 		for u := range users {
 			after, mine, moved := net.visit(users[u], table, probe.samples(u, at), 0.1, 0.4,
-				0.1*8*float64(r.Engine.Items))
+				0.1*8*float64(r.Engine.Plan.Items))
 			users[u] = mine
 			for o := range next.w1 {
 				addShare(next.w1[o], after.w1[o], net.w1[o], n)
@@ -161,7 +161,7 @@ func TestFedReconAgreesWithANaiveProgram(t *testing.T) {
 	o.Rounds, o.Batch = 3, 1<<16
 	r := start(t, m, small(t, "paper"), o, 2)
 	v := r.Engine.Value
-	table := wideRows(v[0], r.Engine.Items, 8, 5)
+	table := wideRows(v[0], r.Engine.Plan.Items, 8, 5)
 	first := naiveDevice{wideRows(v[1], 1, 8, 5)[0], float64(v[2][0])}
 	probe := newProbe(t, r)
 	rebuilt := func(u, at int) *naiveDevice {
@@ -172,13 +172,13 @@ func TestFedReconAgreesWithANaiveProgram(t *testing.T) {
 		return d
 	}
 	for at := range o.Rounds {
-		rows := wideRows(v[0], r.Engine.Items, 8, 5)
+		rows := wideRows(v[0], r.Engine.Plan.Items, 8, 5)
 		for i := range rows {
 			copy(rows[i], table[i])
 		}
 		for u := range r.Fleet.state {
 			moved := naiveVisit(table, rebuilt(u, at), probe.samples(u, at),
-				naiveConfig{itemLR: 0.1 * 8 * float64(r.Engine.Items), batch: 1 << 16})
+				naiveConfig{itemLR: 0.1 * 8 * float64(r.Engine.Plan.Items), batch: 1 << 16})
 			for i, d := range moved {
 				for k := range d {
 					rows[i][k] += d[k] / float64(len(r.Fleet.state))
@@ -244,7 +244,7 @@ func TestNoiseIsOnTheUploadOnly(t *testing.T) {
 	}
 	// The variance of the mean of 2n exponential differences is 2*0.25/n; that of so
 	// many numbers is off by more than 4*sqrt(5/numbers) of itself once in 15,000.
-	want := 2 * 0.25 / float64(loud.Fleet.Users())
+	want := 2 * 0.25 / float64(loud.Fleet.Count())
 	if got := sum / float64(n); math.Abs(got/want-1) > 4*math.Sqrt(5/float64(n)) {
 		t.Errorf("the noise on the mean has variance %g, want %g", got, want)
 	}

@@ -36,7 +36,7 @@ type Fleet struct {
 	deal  [][]uint32    // shard to users, for the current cohort
 	whole bool          // deal is for the whole fleet
 	named []uint32      // the cohort by user, where some are held out
-	count []uint32      // by item: devices that touched it
+	count []uint32      // by shard and item: devices that touched it
 	loss  bool          // the round's training loss is asked for
 	eval  *eval         // set while visits are to be evaluated
 	extra time.Duration // evaluation inside the round, beside the lanes'
@@ -44,12 +44,14 @@ type Fleet struct {
 	out   []bool        // by user: held out, and never in a round; nil where nobody is
 	in    []uint32      // those who are not; nil where all are
 
-	masked  *masked        // nil where sums are not masked
-	central method.Central // nil for a federation
-	pooled  *pooled
+	masked   *masked        // nil where sums are not masked
+	central  method.Central // nil for a federation
+	pooled   *pooled
+	integers []int64         // the round's sum, where devices send integers
+	sum      round.Aggregate // the round's sums, where they send floats
 }
 
-var _ round.Guarded = (*Fleet)(nil)
+var _ round.Devices = (*Fleet)(nil)
 
 // lane is one goroutine's memory.
 type lane struct {
@@ -183,17 +185,18 @@ func shardCount(samples, items int, p *local.Plan) int {
 	return s
 }
 
-// Users is the number of devices that take part. Where some are held out, the
+// Count is the number of devices that take part. Where some are held out, the
 // others are numbered from 0 for the engine.
-func (f *Fleet) Users() int {
+func (f *Fleet) Count() int {
 	if f.in != nil {
 		return len(f.in)
 	}
 	return len(f.state)
 }
 
-// Round visits the cohort.
-func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, error) {
+// Round has the cohort train.
+func (f *Fleet) Round(_ context.Context, task round.Task) (round.Aggregate, round.Report, error) {
+	t, cohort := task.Round, task.Cohort
 	if f.in != nil {
 		f.named = f.named[:0]
 		for _, k := range cohort {
@@ -203,6 +206,9 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 	}
 	f.dealOut(cohort)
 	clear(f.count)
+	if task.Bound != nil {
+		f.Mem.Bind(*task.Bound)
+	}
 	if f.masked != nil {
 		f.masked.begin(t, cohort)
 	}
@@ -210,14 +216,27 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		l.rep, l.evalled = round.Report{}, 0
 	}
 	if f.central != nil {
-		return f.pass(f.central, t), nil
+		return round.Aggregate{}, f.pass(f.central, t), nil
 	}
 	f.each(len(f.deal), func(l *lane, shard int) {
 		for i, u := range f.deal[shard] {
 			f.visit(l, int(u), t, shard, f.loss && shard == 0 && i < lossDevices)
 		}
 	})
-	var rep round.Report
+	rep := f.report()
+	if f.masked != nil {
+		if err := f.masked.end(t, len(f.lanes), f.Plan.Seed, &rep, f.modelHash()); err != nil {
+			return round.Aggregate{}, rep, err
+		}
+	}
+	if task.Bound != nil {
+		return f.integerSum(t), rep, nil
+	}
+	return f.floatSum(task.Phase), rep, nil
+}
+
+// report adds up what the lanes report.
+func (f *Fleet) report() (rep round.Report) {
 	for _, l := range f.lanes {
 		rep.Devices += l.rep.Devices
 		rep.Dropped += l.rep.Dropped
@@ -230,11 +249,62 @@ func (f *Fleet) Round(_ context.Context, t int, cohort []uint32) (round.Report, 
 		rep.LossN += l.rep.LossN
 		f.extra += l.evalled / time.Duration(len(f.lanes))
 	}
-	if f.masked != nil {
-		err := f.masked.end(t, len(f.lanes), f.Plan.Seed, &rep, f.modelHash())
-		return rep, err
+	return rep
+}
+
+// integerSum takes the sum of the round's encoded updates.
+func (f *Fleet) integerSum(t int) round.Aggregate {
+	n := f.Plan.Numbers(t) + 1
+	f.integers = slices.Grow(f.integers[:0], n)[:n]
+	clear(f.integers)
+	if f.masked == nil {
+		f.Mem.Sealed(f.integers)
+	} else {
+		for i, x := range f.masked.sum {
+			f.integers[i] = int64(x)
+		}
 	}
-	return rep, nil
+	return round.Aggregate{Integers: f.integers}
+}
+
+// floatSum takes the sums of the shards, each slot in parallel over places.
+func (f *Fleet) floatSum(phase int) round.Aggregate {
+	const piece = 8192
+	sends := f.Plan.Sends()
+	if f.sum.Sums == nil {
+		f.sum.Sums = make([][]float32, len(f.Plan.Slots))
+		f.sum.Shrunk = make([]float64, len(f.Plan.Slots))
+		for _, slot := range sends {
+			f.sum.Sums[slot] = make([]float32, len(f.Mem.Value(slot)))
+		}
+	}
+	for _, slot := range sends {
+		dst := f.sum.Sums[slot]
+		clear(dst)
+		f.sum.Shrunk[slot] = 0
+		if f.Plan.Travels(phase, slot) {
+			f.each((len(dst)+piece-1)/piece, func(_ *lane, i int) {
+				f.Mem.Collect(slot, i*piece, min((i+1)*piece, len(dst)), dst)
+			})
+			f.sum.Shrunk[slot] = f.Mem.Shrunk(slot)
+		}
+	}
+	f.sum.Touched = f.touched()
+	return f.sum
+}
+
+// touched returns how many devices touched each item in the last round.
+func (f *Fleet) touched() []uint32 {
+	if f.count == nil {
+		return nil
+	}
+	n := f.split.Items()
+	for s := 1; s < f.Mem.Shards; s++ {
+		for i, c := range f.count[s*n : (s+1)*n] {
+			f.count[i] += c
+		}
+	}
+	return f.count[:n]
 }
 
 // evalTime is how much of the last round's wall time went to evaluation.
@@ -338,10 +408,10 @@ func (f *Fleet) gone(u, t int, why uint64, share float64) bool {
 // dealOut deals the cohort to the shards: the device with the most work first,
 // to the shard with the least.
 func (f *Fleet) dealOut(cohort []uint32) {
-	if f.whole && len(cohort) == f.Users() {
+	if f.whole && len(cohort) == f.Count() {
 		return
 	}
-	f.whole = len(cohort) == f.Users()
+	f.whole = len(cohort) == f.Count()
 	if f.deal == nil {
 		f.deal = make([][]uint32, f.Mem.Shards)
 	}
@@ -371,28 +441,4 @@ func (f *Fleet) dealOut(cohort []uint32) {
 	for s := range f.deal {
 		slices.Sort(f.deal[s])
 	}
-}
-
-// Sum adds the shards' sums of a slot, in parallel over places.
-func (f *Fleet) Sum(slot int, dst []float32) float64 {
-	const piece = 8192
-	f.each((len(dst)+piece-1)/piece, func(_ *lane, i int) {
-		f.Mem.Collect(slot, i*piece, min((i+1)*piece, len(dst)), dst)
-	})
-	return f.Mem.Shrunk(slot)
-}
-
-// Touched returns how many devices touched each item in the last round.
-func (f *Fleet) Touched() []uint32 {
-	if f.count == nil {
-		return nil
-	}
-	n := f.split.Items()
-	for s := 1; s < f.Mem.Shards; s++ {
-		for i, c := range f.count[s*n : (s+1)*n] {
-			f.count[i] += c
-		}
-	}
-	clear(f.count[n:])
-	return f.count[:n]
 }

@@ -157,7 +157,7 @@ func TestFedRecGELAgreesWithANaiveProgram(t *testing.T) {
 	o.Cohort.Kind, o.Cohort.Share = "share", 0.5
 	r := start(t, m, small(t, "fedrecgel"), o, 2)
 	probe, slots := newProbe(t, r), r.Fleet.Plan.Slots
-	point, users := gelPoint{}, make([]gelPoint, r.Fleet.Users())
+	point, users := gelPoint{}, make([]gelPoint, r.Fleet.Count())
 	own := map[string]int{"user.gmf": 0, "user.mlp": 8} // in a device's state
 	for i, s := range slots[:11] {
 		if point[s.Name] = wideRows(r.Engine.Value[i], s.Rows, (s.Dim+7)/8*8, s.Dim); s.Scope == method.Private {

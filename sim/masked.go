@@ -35,7 +35,7 @@ const fewestBare = 10
 
 func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
 	m := &masked{plan: f.Plan, guard: g, least: fewestBare}
-	n, crowd := f.Plan.Widest()+1, f.opt.Cohort.Expected(f.Users())
+	n, crowd := f.Plan.Widest()+1, f.opt.Cohort.Expected(f.Count())
 	if g != nil {
 		m.least, crowd = g.Fewest(), g.Crowd()
 	}
@@ -52,7 +52,7 @@ func (r *Run) bareMasks() (err error) {
 	if err := f.Plan.Maskable(); err != nil {
 		return fmt.Errorf("sim: %s: %w", cmp.Or(r.Name, "this method"), err)
 	}
-	if n := r.Cohort.Expected(f.Users()); n < fewestBare {
+	if n := r.Cohort.Expected(f.Count()); n < fewestBare {
 		return fmt.Errorf("sim: secagg = %s without dp and rounds of %.0f devices: such a sum takes %d or more; a "+
 			"larger cohort", r.Secagg, n, fewestBare)
 	}

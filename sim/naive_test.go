@@ -164,15 +164,15 @@ func naiveDraw(items int, train, hidden []uint32, r *rand.Rand) []naiveSample {
 
 // naiveStart makes the naive program's table and devices those of a run.
 func naiveStart(r *Run) (table [][]float64, devices []*naiveDevice) {
-	m := r.Engine.Method.(*methods.PFedRec)
-	stride := len(r.Engine.Value[0]) / r.Engine.Items
+	m := r.Engine.Plan.Method.(*methods.PFedRec)
+	stride := len(r.Engine.Value[0]) / r.Engine.Plan.Items
 	wide := func(xs []float32) (out []float64) {
 		for _, x := range xs {
 			out = append(out, float64(x))
 		}
 		return out
 	}
-	for i := range r.Engine.Items {
+	for i := range r.Engine.Plan.Items {
 		table = append(table, wide(r.Engine.Value[0][i*stride:i*stride+m.Dim]))
 	}
 	for u := range r.Fleet.state {
@@ -204,7 +204,7 @@ func TestTheFleetAgreesWithANaiveProgram(t *testing.T) {
 		r := start(t, m, small(t, "paper"), o, 2)
 		table, devices := naiveStart(r)
 		probe := newProbe(t, r)
-		c := naiveConfig{lr: 0.1, itemLR: 0.1 * float64(r.Engine.Items) * float64(m.Eta), batch: o.Batch}
+		c := naiveConfig{lr: 0.1, itemLR: 0.1 * float64(r.Engine.Plan.Items) * float64(m.Eta), batch: o.Batch}
 		for at := range o.Rounds {
 			cohort := o.Cohort.Draw(1, at, len(devices), nil)
 			samples := func(u int) []naiveSample {
@@ -235,7 +235,7 @@ func newProbe(t *testing.T, r *Run) *probe {
 	t.Helper()
 	o := r.Fleet.Plan.Options
 	o.Plain = true
-	p, err := local.NewPlan(r.Engine.Method, o)
+	p, err := local.NewPlan(r.Engine.Plan.Method, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func agrees(t *testing.T, when string, r *Run, table [][]float64, devices []*nai
 	off := func(got float32, want float64) bool {
 		return !(math.Abs(float64(got)-want) <= 1e-3*math.Max(1, math.Abs(want)))
 	}
-	stride := len(r.Engine.Value[0]) / r.Engine.Items
+	stride := len(r.Engine.Value[0]) / r.Engine.Plan.Items
 	for i := range table {
 		for k, want := range table[i] {
 			if got := r.Engine.Value[0][i*stride+k]; off(got, want) {
@@ -349,7 +349,7 @@ func BenchmarkRound(b *testing.B) {
 func BenchmarkNaiveRound(b *testing.B) {
 	r := benchRun(b)
 	table, devices := naiveStart(r)
-	split, c := r.Fleet.split, naiveConfig{lr: 0.1, itemLR: 0.1 * float64(r.Engine.Items) * 80, batch: 256}
+	split, c := r.Fleet.split, naiveConfig{lr: 0.1, itemLR: 0.1 * float64(r.Engine.Plan.Items) * 80, batch: 256}
 	b.ReportAllocs()
 	n, at := 0, uint64(0)
 	for b.Loop() {

@@ -12,30 +12,10 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-// Bind tells the devices the bound of the next round.
-func (f *Fleet) Bind(b privacy.Bound) { f.Mem.Bind(b) }
-
-// Sealed adds the integers that devices sent to dst.
-func (f *Fleet) Sealed(dst []int64) {
-	if f.masked == nil {
-		f.Mem.Sealed(dst)
-		return
-	}
-	for i, x := range f.masked.sum[:min(len(dst), len(f.masked.sum))] {
-		dst[i] += int64(x)
-	}
-	clear(f.masked.sum)
-}
-
-// Unseal writes a slot's numbers of a round's flat sum to its rows.
-func (f *Fleet) Unseal(round, slot int, flat []int64, unit float64, dst []float32) {
-	f.Plan.Unseal(round, slot, flat, unit, dst)
-}
-
 // guard builds the privacy stack of a run, if it has one.
 func (r *Run) guard() error {
 	f, e := r.Fleet, r.Engine
-	users := f.Users()
+	users := f.Count()
 	s := privacy.Setting{
 		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users,
 		Expected: r.Cohort.Expected(users),
@@ -98,7 +78,7 @@ func (r *Run) Participations() (most int, mean float64) {
 		most = max(most, n)
 		mean += float64(n)
 	}
-	return most, mean / float64(r.Fleet.Users())
+	return most, mean / float64(r.Fleet.Count())
 }
 
 // Released is the metrics of a round as a federation would publish them.

@@ -104,19 +104,18 @@ func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
 func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 	r := promise(t, "noise=1,clip=0.5,adaptive=geometric,bit-noise=3,against=distributed,least=30", 2,
 		func(o *Options) { o.Secagg = "on" })
-	everybody := make([]uint32, r.Fleet.Users())
+	everybody := make([]uint32, r.Fleet.Count())
 	for u := range everybody {
 		everybody[u] = uint32(u)
 	}
 	bare := 0
 	for t0 := range 8 {
-		r.Fleet.Bind(r.Engine.Guard.Bound(0))
-		if _, err := r.Fleet.Round(context.Background(), t0, everybody); err != nil {
+		bound := r.Engine.Guard.Bound(0)
+		sum, _, err := r.Fleet.Round(context.Background(), round.Task{Round: t0, Cohort: everybody, Bound: &bound})
+		if err != nil {
 			t.Fatal(err)
 		}
-		flat := make([]int64, r.Fleet.Plan.Numbers(0)+1)
-		r.Fleet.Sealed(flat)
-		if flat[len(flat)-1]%(privacy.BitLevels/2) == 0 {
+		if sum.Integers[len(sum.Integers)-1]%(privacy.BitLevels/2) == 0 {
 			bare++
 		}
 	}

@@ -29,7 +29,7 @@ func trained(t *testing.T, m method.Method, rounds, jobs int) *Run {
 
 func probeOf(t *testing.T, r *Run, jobs int) *Probe {
 	t.Helper()
-	p, why := r.NewProbe(learn.LossNamed("bce"), everyone(r.Fleet.Users()), 1<<20, jobs)
+	p, why := r.NewProbe(learn.LossNamed("bce"), everyone(r.Fleet.Count()), 1<<20, jobs)
 	if p == nil {
 		t.Fatal(why)
 	}
@@ -41,7 +41,7 @@ func TestAProbeMeasuresTheTrainingLoss(t *testing.T) {
 	r := trained(t, pfedrec(t, "dim", "8", "eta", "4"), 6, 2)
 	want, n := 0.0, 0
 	f := r.Fleet
-	for u := range f.Users() {
+	for u := range f.Count() {
 		l := f.lanes[0]
 		f.open(l, u, r.Engine.Next-1)
 		s := f.state[u].Plain

@@ -108,13 +108,12 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	if err != nil {
 		return nil, err
 	}
-	if err := opt.Cohort.Check(f.Users()); err != nil {
+	if err := opt.Cohort.Check(f.Count()); err != nil {
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	e := &round.Engine{
-		Method: m, Slots: f.Plan.Slots, Fleet: f, Cohort: opt.Cohort, Mean: aggregate.Mean(opt.Mean), Rule: opt.Server,
-		Noise: opt.Noise,
-		Items: split.Items(), Rounds: opt.Rounds, Seed: seed, Workers: jobs,
+		Plan: f.Plan, Devices: f, Cohort: opt.Cohort, Mean: aggregate.Mean(opt.Mean), Rule: opt.Server,
+		Noise: opt.Noise, Seed: seed, Workers: jobs,
 	}
 	for i := range f.Plan.Slots {
 		e.Value = append(e.Value, f.Mem.Value(i))
@@ -126,7 +125,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		if f.central != nil {
 			return nil, errors.New("sim: sums=integer: this method is trained in one place, and sums nothing")
 		}
-		b := f.Plan.Bound(f.Users())
+		b := f.Plan.Bound(f.Count())
 		e.Bound = &b
 	}
 	if opt.bare() {
@@ -318,7 +317,7 @@ func (r *Run) judge(ev *Event) error {
 
 // Settled reports whether the last round is the one that counts.
 func (r *Run) Settled() bool {
-	m, ok := method.As[method.Settled](r.Engine.Method)
+	m, ok := method.As[method.Settled](r.Engine.Plan.Method)
 	return ok && m.Settles()
 }
 

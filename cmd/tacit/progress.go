@@ -65,7 +65,7 @@ func (a *app) wide(e experiment.Started) {
 	if a.said {
 		return
 	}
-	n := e.Run.Fleet.Users()
+	n := e.Run.Fleet.Count()
 	if e.Job.Cohort.Over(n) {
 		fmt.Fprintf(a.err, "note: --cohort %d, and %d users take part: all of them do, in every round\n",
 			e.Job.Cohort.Count, n)

@@ -39,7 +39,7 @@ var table = map[string]row{
 	"privacy":                   {pure: true, may: list("privacy/account param privacy/secagg")},
 	"internal/engine/local":     {pure: true, may: list("method internal/base/rows vec internal/base/rng privacy")},
 
-	"internal/engine/round": {may: list("privacy/account internal/engine/aggregate method privacy " +
+	"internal/engine/round": {may: list("privacy/account internal/engine/aggregate internal/engine/local method privacy " +
 		"internal/base/rows vec internal/base/rng internal/atomicfile")},
 	"sim": {may: list("privacy/account privacy privacy/secagg internal/engine/round " +
 		"internal/engine/local data internal/base/metrics internal/engine/aggregate method internal/base/rows vec internal/base/rng")},

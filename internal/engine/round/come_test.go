@@ -122,7 +122,7 @@ func TestACohortThatLeavesRoundsWithoutDevicesIsRefused(t *testing.T) {
 
 func TestWhoMayComeReplacesTheDraw(t *testing.T) {
 	f := &fake{users: 40, rep: Report{Devices: 1}}
-	e := engine(f, aggregate.PerCohort)
+	e := engine(t, f, aggregate.PerCohort)
 	e.Cohort = parse(t, "come:5/3")
 	e.Who = func(round int, dst []uint32) []uint32 { return append(dst, uint32(round), 39) }
 	for round := range uint32(3) {

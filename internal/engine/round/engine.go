@@ -7,36 +7,47 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/privacy/account"
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Fleet is where the devices are.
-type Fleet interface {
-	// Users is the number of devices there are.
-	Users() int
-	// Round has the cohort visited. What counts is in the sums when it returns.
-	Round(ctx context.Context, round int, cohort []uint32) (Report, error)
-	// Sum adds the sum of what devices sent of a slot to dst and forgets it. The
-	// second result is the sum of (shrinkage - 1) over devices.
-	Sum(slot int, dst []float32) float64
-	// Touched returns how many devices sent each item's row, or nil when nobody
-	// asked for it.
-	Touched() []uint32
+// Devices are the devices of a federation, in this process or on a network.
+type Devices interface {
+	// Count returns the number of devices in the federation.
+	Count() int
+	// Round has the cohort of a task train and returns the sum of the updates that
+	// count. The memory of the aggregate belongs to the implementation: it is valid
+	// until the next call, and the caller may write to it. A round that fails leaves
+	// nothing behind that a later round would add again.
+	Round(ctx context.Context, t Task) (Aggregate, Report, error)
 }
 
-// Guarded is a Fleet whose devices bound their updates and send integers.
-type Guarded interface {
-	Fleet
-	// Bind tells the bound of the next round.
-	Bind(b privacy.Bound)
-	// Sealed adds the flat sum of what devices sent to dst, the clipping bits last, and
-	// forgets it. dst is as long as an update of the round, and one more.
-	Sealed(dst []int64)
-	// Unseal writes what of a round's flat sum belongs to a slot to its padded rows.
-	Unseal(round, slot int, flat []int64, unit float64, dst []float32)
+// Task is what the engine asks of the devices in a round.
+type Task struct {
+	Round  int      // from 0
+	Phase  int      // of a method that trains in phases
+	Cohort []uint32 // device IDs, ascending; valid during the call
+	// Bound is what devices enforce on their updates before they send them as
+	// integers. If it is nil, devices send floats.
+	Bound *privacy.Bound
+}
+
+// Aggregate is the sum of a round's updates: Integers if the task had a bound,
+// otherwise the other fields.
+type Aggregate struct {
+	// Sums are padded rows by slot; nil for a slot that devices never send.
+	Sums [][]float32
+	// Shrunk is by slot the sum of (shrinkage - 1) over devices: weight decay of rows
+	// that no device touched.
+	Shrunk []float64
+	// Touched is by item the number of devices that sent its row; nil if the mean
+	// does not need it.
+	Touched []uint32
+	// Integers is the sum of the encoded updates of the round, clipping bits last.
+	Integers []int64
 }
 
 // Report is what happened in a round.
@@ -55,29 +66,25 @@ type Report struct {
 
 // Engine runs rounds. Its fields are set before the first Step.
 type Engine struct {
-	Method method.Method
-	Slots  []method.Slot
-	Value  [][]float32 // by slot; of a PerItem slot, padded rows
-	Fleet  Fleet
-	Cohort Cohort
-	Mean   aggregate.Mean
-	Rule   aggregate.Rule
-	Noise  aggregate.Noise // on every number that a device sends
-	Items  int
-	Rounds int
-	Seed   uint64
+	Plan    *local.Plan
+	Value   [][]float32 // by slot; of a PerItem slot, padded rows
+	Devices Devices
+	Cohort  Cohort
+	Mean    aggregate.Mean
+	Rule    aggregate.Rule
+	Noise   aggregate.Noise // on every number that a device sends
+	Seed    uint64          // of cohorts and of simulated noise
 	// Workers is how many draw noise at a time; 0 is 1. It changes no bit.
 	Workers int
 
-	// Guard, if set, is what stands between devices and the model; the Fleet must be
-	// Guarded. Ledger hears of a release before it is made, and Random is where
-	// its noise comes from.
+	// Guard, if set, is what stands between devices and the model. Ledger hears of a
+	// release before it is made, and Random is where its noise comes from.
 	Guard  *privacy.Stack
 	Ledger account.Ledger
 	Random func(n privacy.Node, piece int) io.Reader
 
-	// Bound, if set, makes sums of integers without a promise; the Fleet must be Guarded.
-	// The order in which updates arrive then changes no bit.
+	// Bound, if set, makes sums of integers without a promise. The order in which
+	// updates arrive then changes no bit.
 	Bound *privacy.Bound
 
 	// Who, if set, appends who may take part in a round to dst, ascending, instead of a
@@ -87,31 +94,28 @@ type Engine struct {
 	// Before, if set, is called after the visits and before the values change.
 	Before func(round int) error
 
-	Next  int               // the round to run next
-	State []aggregate.State // the rule's, by slot
-	sum   [][]float32
-	flat  []int64
-	noise float64 // on each number of the round's sums
-	ids   []uint32
+	Next    int               // the round to run next
+	State   []aggregate.State // the rule's, by slot
+	decoded [][]float32       // sums of integers as the floats they stand for
+	noise   float64           // on each number of the round's sums
+	ids     []uint32
 }
 
-// Step runs one round: cohort, visits, mean, server step. After an error the
+// Step runs one round: cohort, local training, mean, server step. After an error the
 // values are those of the round before.
 func (e *Engine) Step(ctx context.Context) (Report, error) {
 	e.Prepare()
-	if e.Guard != nil {
-		if err := e.afford(); err != nil {
-			return Report{}, err
-		}
-	} else if e.Bound != nil {
-		e.bind(*e.Bound)
+	bound, err := e.bound()
+	if err != nil {
+		return Report{}, err
 	}
 	if e.Who != nil {
 		e.ids = e.Who(e.Next, e.ids[:0])
 	} else {
-		e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Fleet.Users(), e.ids[:0])
+		e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Devices.Count(), e.ids[:0])
 	}
-	rep, err := e.Fleet.Round(ctx, e.Next, e.ids)
+	task := Task{Round: e.Next, Phase: e.Plan.Phase(e.Next), Cohort: e.ids, Bound: bound}
+	sum, rep, err := e.Devices.Round(ctx, task)
 	if err != nil {
 		return rep, fmt.Errorf("round %d: %w", e.Next+1, err)
 	}
@@ -121,109 +125,110 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		}
 	}
 	if e.Guard != nil {
-		err := e.release(&rep)
+		err := e.release(sum.Integers, &rep)
 		return rep, err
 	}
-	var shrunk [method.MaxSlots]float64
-	if e.Bound != nil {
-		e.unseal(e.Bound.Unit())
+	if bound != nil {
+		sum = e.decode(sum.Integers, bound.Unit())
 	} else {
-		e.gather(rep.Devices, shrunk[:])
+		e.addDeviceNoise(e.Noise, rep.Devices, sum.Sums)
 	}
 	if rep.Devices > 0 {
-		e.apply(rep.Devices, shrunk[:])
+		e.apply(sum, rep.Devices)
 	}
 	e.Next++
 	return rep, nil
 }
 
-// gather takes the round's sums of floats, with the noise that each device has added.
-func (e *Engine) gather(devices int, shrunk []float64) {
-	for i, s := range e.sum {
-		clear(s)
-		if s != nil && e.travels(i) {
-			shrunk[i] = e.Fleet.Sum(i, s)
-			slot := &e.Slots[i]
-			e.Noise.AddSum(devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(slot.Dim), slot.Dim,
-				s)
-		}
+// bound returns what devices enforce in the next round; nil if they send floats.
+func (e *Engine) bound() (*privacy.Bound, error) {
+	if e.Guard == nil {
+		return e.Bound, nil
 	}
-}
-
-// travels reports whether anything is sent of a slot in the round in progress.
-func (e *Engine) travels(slot int) bool {
-	m, ok := method.As[method.Traveller](e.Method)
+	ok, err := e.Affords(0, e.Next)
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
-		return true
+		return nil, ErrSpent
 	}
-	phase, _ := m.Phase(e.Next, e.Rounds)
-	return m.Travels(phase, slot)
+	b := e.Guard.Bound(e.Next)
+	return &b, nil
 }
 
-// Prepare allocates what rounds need. Step calls it; so does whoever loads State.
+// decode returns the floats that a round's integers stand for.
+func (e *Engine) decode(integers []int64, unit float64) Aggregate {
+	if e.decoded == nil {
+		e.decoded = make([][]float32, len(e.Plan.Slots))
+		for _, i := range e.Plan.Sends() {
+			e.decoded[i] = make([]float32, len(e.Value[i]))
+		}
+	}
+	for _, i := range e.Plan.Sends() {
+		clear(e.decoded[i]) // the server step has written to it
+		e.Plan.Unseal(e.Next, i, integers, unit, e.decoded[i])
+	}
+	return Aggregate{Sums: e.decoded}
+}
+
+// addDeviceNoise adds the noise that each device adds to what it sends.
+func (e *Engine) addDeviceNoise(n aggregate.Noise, devices int, sums [][]float32) {
+	for i, sum := range sums {
+		if sum != nil && e.Plan.Travels(e.Plan.Phase(e.Next), i) {
+			dim := e.Plan.Slots[i].Dim
+			n.AddSum(devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(dim), dim, sum)
+		}
+	}
+}
+
+// Prepare allocates the server rule's state. Step calls it; so does whoever loads State.
 func (e *Engine) Prepare() {
-	if e.sum != nil {
-		return
-	}
-	e.sum = make([][]float32, len(e.Slots))
 	if e.State == nil {
-		e.State = make([]aggregate.State, len(e.Slots))
-	}
-	for i, s := range e.Slots {
-		if s.Scope == method.Shared && s.Up != method.None {
-			e.sum[i] = make([]float32, len(e.Value[i]))
-		}
-	}
-	if e.Guard != nil {
-		widest := 0
-		for t := range e.Guard.Rounds {
-			widest = max(widest, e.Guard.Width(t))
-		}
-		e.flat = make([]int64, widest+1)
+		e.State = make([]aggregate.State, len(e.Plan.Slots))
 	}
 }
 
-func (e *Engine) apply(devices int, shrunk []float64) {
-	if p, ok := method.As[method.Polisher](e.Method); ok {
-		defer func() { p.Polish(e.global(devices)) }()
+// apply takes the server step.
+func (e *Engine) apply(sum Aggregate, devices int) {
+	m := e.Plan.Method
+	if p, ok := method.As[method.Polisher](m); ok {
+		defer func() { p.Polish(e.global(sum, devices)) }()
 	}
-	if u, ok := method.As[method.Updater](e.Method); ok {
-		u.Update(e.global(devices))
+	if u, ok := method.As[method.Updater](m); ok {
+		u.Update(e.global(sum, devices))
 		return
 	}
-	expected := e.Cohort.Expected(e.Fleet.Users())
-	for i, s := range e.sum {
-		if s == nil || e.Slots[i].Up != method.Delta {
+	expected := e.Cohort.Expected(e.Devices.Count())
+	for i, s := range sum.Sums {
+		slot := &e.Plan.Slots[i]
+		if s == nil || slot.Up != method.Delta {
 			continue
 		}
 		var counts []uint32
-		if e.Slots[i].PerItem {
-			counts = e.Fleet.Touched()
+		if slot.PerItem {
+			counts = sum.Touched
 		}
-		e.Mean.Divide(devices, expected, counts, vec.Pad(e.Slots[i].Dim), s)
-		if shrunk[i] != 0 {
+		e.Mean.Divide(devices, expected, counts, vec.Pad(slot.Dim), s)
+		if sum.Shrunk != nil && sum.Shrunk[i] != 0 {
 			// Every row of every device was shrunk, touched or not.
 			n := float64(devices)
 			if e.Mean == aggregate.Fixed {
 				n = expected
 			}
-			vec.Axpy(float32(shrunk[i]/n), e.Value[i], s)
+			vec.Axpy(float32(sum.Shrunk[i]/n), e.Value[i], s)
 		}
 		e.Rule.Apply(s, &e.State[i], e.Value[i])
 	}
 }
 
 // global is the coordinator's side of the round in progress.
-func (e *Engine) global(devices int) *method.Global {
+func (e *Engine) global(sum Aggregate, devices int) *method.Global {
 	g := &method.Global{
-		Round: e.Next, Items: e.Items, Devices: devices, Users: e.Fleet.Users(),
-		Noise: e.noise, Value: e.Value, Got: e.sum, Stride: make([]int, len(e.Slots)),
+		Round: e.Next, Phase: e.Plan.Phase(e.Next), Items: e.Plan.Items, Devices: devices, Users: e.Devices.Count(),
+		Noise: e.noise, Value: e.Value, Got: sum.Sums, Stride: make([]int, len(e.Plan.Slots)),
 	}
-	if p, ok := method.As[method.Phased](e.Method); ok {
-		g.Phase, _ = p.Phase(e.Next, e.Rounds)
-	}
-	for i := range e.Slots {
-		g.Stride[i] = vec.Pad(e.Slots[i].Dim)
+	for i := range e.Plan.Slots {
+		g.Stride[i] = vec.Pad(e.Plan.Slots[i].Dim)
 	}
 	return g
 }

@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
 )
 
-// fake is a fleet with sums made up in advance.
+// fake are devices whose sums are made up in advance.
 type fake struct {
 	users   int
 	rep     Report
@@ -20,26 +22,42 @@ type fake struct {
 	shrunk  map[int]float64
 	touched []uint32
 	cohorts [][]uint32
+	plan    *local.Plan
 }
 
-func (f *fake) Users() int { return f.users }
+func (f *fake) Count() int { return f.users }
 
-func (f *fake) Round(_ context.Context, _ int, cohort []uint32) (Report, error) {
-	f.cohorts = append(f.cohorts, slices.Clone(cohort))
-	return f.rep, f.err
-}
-
-func (f *fake) Sum(slot int, dst []float32) float64 {
-	for i, x := range f.sum[slot] {
-		dst[i] += x
+func (f *fake) Round(_ context.Context, t Task) (Aggregate, Report, error) {
+	f.cohorts = append(f.cohorts, slices.Clone(t.Cohort))
+	n := len(f.plan.Slots)
+	sum := Aggregate{Sums: make([][]float32, n), Shrunk: make([]float64, n), Touched: f.touched}
+	for _, i := range f.plan.Sends() {
+		s := &f.plan.Slots[i]
+		sum.Sums[i] = make([]float32, s.Rows*vec.Pad(s.Dim))
+		copy(sum.Sums[i], f.sum[i])
+		sum.Shrunk[i] = f.shrunk[i]
 	}
-	return f.shrunk[slot]
+	return sum, f.rep, f.err
 }
-
-func (f *fake) Touched() []uint32 { return f.touched }
 
 // none is a method without a server step of its own.
-type none struct{ method.Method }
+type none struct {
+	method.Method
+	slots []method.Slot
+}
+
+func (m none) Slots(int) []method.Slot { return m.slots }
+
+func (m none) Visit(int) method.Visit { return method.Visit{} }
+
+func planOf(t testing.TB, m method.Method, rounds int) *local.Plan {
+	t.Helper()
+	p, err := local.NewPlan(m, local.Options{Items: 3, Rounds: rounds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 const stride = 8
 
@@ -54,17 +72,27 @@ func rows(xs ...float32) []float32 {
 
 // A table of three items, a plain slot, one that is only broadcast, a statistic
 // and one that never leaves the coordinator.
-func engine(f *fake, mean aggregate.Mean) *Engine {
+func slots() []method.Slot {
+	return []method.Slot{
+		{Name: "item", Scope: method.Shared, PerItem: true, Rows: 3, Dim: 2},
+		{Name: "plain", Scope: method.Shared, Rows: 1, Dim: 2},
+		{Name: "cast", Scope: method.Shared, Up: method.None, Rows: 1, Dim: 2},
+		{Name: "stat", Scope: method.Shared, Up: method.Sum, Rows: 1, Dim: 2},
+		{Name: "own", Scope: method.Private, Rows: 1, Dim: 2},
+		{Name: "server", Scope: method.Server, Rows: 1, Dim: 2},
+	}
+}
+
+func engine(t testing.TB, f *fake, mean aggregate.Mean) *Engine {
+	t.Helper()
+	return engineOf(t, f, mean, none{slots: slots()})
+}
+
+func engineOf(t testing.TB, f *fake, mean aggregate.Mean, m method.Method) *Engine {
+	t.Helper()
+	f.plan = planOf(t, m, 9)
 	return &Engine{
-		Method: none{}, Fleet: f, Mean: mean, Rule: aggregate.Rule{Kind: "sgd", Rate: 1}, Items: 3, Rounds: 9,
-		Slots: []method.Slot{
-			{Name: "item", Scope: method.Shared, PerItem: true, Rows: 3, Dim: 2},
-			{Name: "plain", Scope: method.Shared, Rows: 1, Dim: 2},
-			{Name: "cast", Scope: method.Shared, Up: method.None, Rows: 1, Dim: 2},
-			{Name: "stat", Scope: method.Shared, Up: method.Sum, Rows: 1, Dim: 2},
-			{Name: "own", Scope: method.Private, Rows: 1, Dim: 2},
-			{Name: "server", Scope: method.Server, Rows: 1, Dim: 2},
-		},
+		Plan: f.plan, Devices: f, Mean: mean, Rule: aggregate.Rule{Kind: "sgd", Rate: 1},
 		Value: [][]float32{rows(1, 2, 3, 4, 5, 6), rows(7, 8), rows(9, 9), rows(0, 0), rows(5, 5), rows(6, 6)},
 	}
 }
@@ -92,7 +120,7 @@ func TestTheMeanChangeIsAdded(t *testing.T) {
 			users: 50, rep: Report{Devices: 4}, touched: []uint32{2, 1, 0},
 			sum: map[int][]float32{0: rows(8, 0, 0, 4, 0, 0), 1: rows(2, 0), 3: rows(1, 1)},
 		}
-		e := engine(f, c.mean)
+		e := engine(t, f, c.mean)
 		e.Cohort = Cohort{Kind: "count", Count: 10}
 		rep, err := e.Step(context.Background())
 		if err != nil || rep.Devices != 4 || e.Next != 1 || len(f.cohorts[0]) != 10 {
@@ -115,7 +143,7 @@ func TestShrinkageOfEveryRowIsPartOfTheMean(t *testing.T) {
 		aggregate.Fixed: -0.5 / 10,
 	} {
 		f := &fake{users: 50, rep: Report{Devices: 4}, touched: make([]uint32, 3), shrunk: map[int]float64{0: -0.5}}
-		e := engine(f, mean)
+		e := engine(t, f, mean)
 		e.Cohort = Cohort{Kind: "count", Count: 10}
 		if _, err := e.Step(context.Background()); err != nil {
 			t.Fatal(err)
@@ -134,7 +162,7 @@ func TestShrinkingIsSendingTheShrunkTable(t *testing.T) {
 			sum: map[int][]float32{0: rows(-0.5, -1, -1.5, -2, -2.5, -3)},
 		}
 		lazy := &fake{users: 50, rep: Report{Devices: 4}, shrunk: map[int]float64{0: -0.5}}
-		a, b := engine(dense, mean), engine(lazy, mean)
+		a, b := engine(t, dense, mean), engine(t, lazy, mean)
 		for _, e := range []*Engine{a, b} {
 			e.Cohort = Cohort{Kind: "count", Count: 10}
 			if _, err := e.Step(context.Background()); err != nil {
@@ -148,7 +176,7 @@ func TestShrinkingIsSendingTheShrunkTable(t *testing.T) {
 func TestARoundWithoutDevicesLeavesTheValuesAlone(t *testing.T) {
 	for _, rule := range []aggregate.Rule{{Kind: "sgd", Rate: 1}, {Kind: "adam", Rate: 1}} {
 		f := &fake{users: 5, rep: Report{Dropped: 5}, sum: map[int][]float32{0: rows(1, 1, 1, 1, 1, 1)}}
-		e := engine(f, aggregate.PerCohort)
+		e := engine(t, f, aggregate.PerCohort)
 		e.Rule = rule
 		if _, err := e.Step(context.Background()); err != nil || e.Next != 1 {
 			t.Errorf("%s: %v, next round %d, want 1", rule.Kind, err, e.Next)
@@ -162,7 +190,7 @@ func TestARoundWithoutDevicesLeavesTheValuesAlone(t *testing.T) {
 
 func TestTheServerRuleKeepsItsStateFromRoundToRound(t *testing.T) {
 	f := &fake{users: 5, rep: Report{Devices: 2}, sum: map[int][]float32{0: rows(2, 0, 0, 0, 0, 0)}}
-	e := engine(f, aggregate.PerCohort)
+	e := engine(t, f, aggregate.PerCohort)
 	e.Rule = aggregate.Rule{Kind: "adam", Rate: 0.1}
 	want, st := rows(1, 2, 3, 4, 5, 6), aggregate.State{}
 	for range 3 {
@@ -180,7 +208,7 @@ func TestTheServerRuleKeepsItsStateFromRoundToRound(t *testing.T) {
 func TestAnErrorLeavesTheValuesOfTheRoundBefore(t *testing.T) {
 	broken := errors.New("the line is down")
 	f := &fake{users: 5, rep: Report{Devices: 2}, err: broken, sum: map[int][]float32{0: rows(2, 0, 0, 0, 0, 0)}}
-	e := engine(f, aggregate.PerCohort)
+	e := engine(t, f, aggregate.PerCohort)
 	if _, err := e.Step(context.Background()); !errors.Is(err, broken) || err.Error() != "round 1: the line is down" ||
 		e.Next != 0 {
 		t.Errorf("got %v, next round %d", err, e.Next)
@@ -195,7 +223,7 @@ func TestAnErrorLeavesTheValuesOfTheRoundBefore(t *testing.T) {
 
 // own has a server step of its own, in phases.
 type own struct {
-	method.Method
+	none
 	got []method.Global
 }
 
@@ -209,9 +237,8 @@ func (m *own) Update(g *method.Global) {
 
 func TestAnUpdaterGetsTheSums(t *testing.T) {
 	f := &fake{users: 5, rep: Report{Devices: 2}, sum: map[int][]float32{0: rows(8, 0, 0, 4, 0, 0), 3: rows(3, 1)}}
-	e, m := engine(f, aggregate.PerCohort), &own{}
-	e.Method = m
-	e.Slots[0].Dim = 2
+	m := &own{none: none{slots: slots()}}
+	e := engineOf(t, f, aggregate.PerCohort, m)
 	for range 2 {
 		if _, err := e.Step(context.Background()); err != nil {
 			t.Fatal(err)
@@ -233,7 +260,7 @@ func TestAnUpdaterGetsTheSums(t *testing.T) {
 
 func TestACohortIsDrawnForEachRound(t *testing.T) {
 	f := &fake{users: 40, rep: Report{Devices: 1}}
-	e := engine(f, aggregate.PerCohort)
+	e := engine(t, f, aggregate.PerCohort)
 	e.Cohort, e.Seed = Cohort{Kind: "count", Count: 5}, 3
 	for round := range 4 {
 		if _, err := e.Step(context.Background()); err != nil {

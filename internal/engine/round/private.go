@@ -5,64 +5,16 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
-	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/privacy/account"
-	"github.com/tacit-rec/tacit/vec"
 )
 
 // ErrSpent says that another round would cost more than the budget has left.
 var ErrSpent = errors.New("round: the privacy budget is spent")
-
-// afford tells the devices their bound, or says that the budget has no room for
-// another round.
-func (e *Engine) afford() error {
-	ok, err := e.Affords(0, e.Next)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return ErrSpent
-	}
-	e.bind(e.Guard.Bound(e.Next))
-	return nil
-}
-
-// bind tells the devices their bound.
-func (e *Engine) bind(b privacy.Bound) {
-	fleet := e.Fleet.(Guarded)
-	if e.Guard == nil {
-		n := 1
-		for i, s := range e.Slots {
-			if e.sum[i] != nil && e.travels(i) {
-				if n += s.Rows * s.Dim; b.Most > 0 && s.Fine {
-					n += s.Rows * s.Dim
-				}
-			}
-		}
-		e.flat = slices.Grow(e.flat[:0], n)[:n]
-	}
-	fleet.Sealed(e.flat) // what a round that failed has left would count twice
-	fleet.Bind(b)
-}
-
-// unseal takes the round's integers as what they are worth.
-func (e *Engine) unseal(unit float64) {
-	fleet := e.Fleet.(Guarded)
-	clear(e.flat)
-	fleet.Sealed(e.flat)
-	for i, s := range e.sum {
-		if s != nil {
-			clear(s)
-			fleet.Unseal(e.Next, i, e.flat, unit, s)
-		}
-	}
-}
 
 // Affords reports whether the rounds, from 0, that come next stay within the budget,
 // if there is one, with so many releases of metrics beside them.
@@ -97,12 +49,12 @@ func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
 // release makes the round's sums public: the ledger first, then noise, then the
 // server's step. A sum of too few devices is thrown away; it is paid for all the same.
 // A device that has nothing to learn from counts: that it sent zeros must not show.
-func (e *Engine) release(rep *Report) error {
-	g, fleet := e.Guard, e.Fleet.(Guarded)
+func (e *Engine) release(integers []int64, rep *Report) error {
+	g := e.Guard
 	n := g.Width(e.Next)
-	flat := e.flat[:n+1]
-	clear(flat)
-	fleet.Sealed(flat)
+	if len(integers) != n+1 {
+		return fmt.Errorf("round %d: the sum has %d numbers, expected %d", e.Next+1, len(integers), n+1)
+	}
 	event, spends, err := g.Spends(e.Next)
 	if err != nil {
 		return err
@@ -118,32 +70,23 @@ func (e *Engine) release(rep *Report) error {
 			e.Next++
 			return nil
 		}
-		clear(flat) // the rounds to come take this one's noise back, so it must be there
+		clear(integers) // the rounds to come take this one's noise back, so it must be there
 	}
 	if g.Mechanism != privacy.Laplace && !g.Drawn {
 		for _, part := range g.Parts(e.Next, came) {
-			e.addNoise(part, flat[:n])
+			e.addNoise(part, integers[:n])
 		}
 	}
 	unit := g.Unit(e.Next)
 	e.noise = g.OnSum(e.Next, came)
-	for i, s := range e.sum {
-		if s == nil {
-			continue
-		}
-		clear(s)
-		fleet.Unseal(e.Next, i, flat, unit, s)
-		if g.Mechanism == privacy.Laplace && e.travels(i) {
-			own := aggregate.Noise{Kind: "laplace", Scale: float64(g.Scale(e.Next)) * unit}
-			own.AddSum(came, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(e.Slots[i].Dim),
-				e.Slots[i].Dim, s)
-		}
+	sum := e.decode(integers, unit)
+	if g.Mechanism == privacy.Laplace {
+		own := aggregate.Noise{Kind: "laplace", Scale: float64(g.Scale(e.Next)) * unit}
+		e.addDeviceNoise(own, came, sum.Sums)
 	}
-	bits := flat[n]
-	expected := int(math.Round(e.Cohort.Expected(e.Fleet.Users())))
-	var none [method.MaxSlots]float64
-	e.apply(max(1, expected), none[:])
-	if err := e.adapt(bits, came); err != nil {
+	expected := int(math.Round(e.Cohort.Expected(e.Devices.Count())))
+	e.apply(sum, max(1, expected))
+	if err := e.adapt(integers[n], came); err != nil {
 		return fmt.Errorf("round %d: %w", e.Next+1, err)
 	}
 	e.Next++

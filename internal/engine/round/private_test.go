@@ -18,54 +18,36 @@ import (
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/privacy/account"
+	"github.com/tacit-rec/tacit/vec"
 )
 
-// vault is a fleet whose devices all send the same: one slot of wide numbers.
-type vault struct {
+// bounded are devices that all send the same: one slot of wide numbers.
+type bounded struct {
 	fake
-	wide  int
-	each  []float32 // what a device sends; nil for zeros
-	bound privacy.Bound
-	sum   []int64
+	wide int
+	each []float32 // what a device sends; nil for zeros
 }
 
-func (v *vault) Round(ctx context.Context, t int, cohort []uint32) (Report, error) {
-	rep, err := v.fake.Round(ctx, t, cohort)
+func (v *bounded) Round(ctx context.Context, t Task) (Aggregate, Report, error) {
+	_, rep, err := v.fake.Round(ctx, t)
+	sum := make([]int64, v.wide+1)
 	if v.each != nil {
 		for range rep.Devices {
-			v.bound.Seal(&privacy.Draft{Rows: [][]float32{v.each}, At: []int{0}, BitAt: v.wide}, v.sum)
+			t.Bound.Seal(&privacy.Draft{Rows: [][]float32{v.each}, At: []int{0}, BitAt: v.wide}, sum)
 		}
 	}
-	return rep, err
+	return Aggregate{Integers: sum}, rep, err
 }
-
-func (v *vault) Bind(b privacy.Bound) { v.bound = b }
-
-func (v *vault) Sealed(dst []int64) {
-	for i, x := range v.sum {
-		dst[i] += x
-	}
-	clear(v.sum)
-}
-
-func (v *vault) Unseal(_, _ int, flat []int64, unit float64, dst []float32) {
-	for i := range v.wide {
-		dst[i] = float32(float64(flat[i]) * unit)
-	}
-}
-
-var _ Guarded = (*vault)(nil)
 
 // guarded is an engine with a policy on a fleet of so many users, of which all that
 // the cohort names come.
-func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *vault) {
+func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *bounded) {
 	t.Helper()
-	v := &vault{fake: fake{users: users}, wide: wide, sum: make([]int64, wide+1)}
+	v := &bounded{fake: fake{users: users}, wide: wide}
+	v.plan = planOf(t, none{slots: []method.Slot{{Name: "plain", Scope: method.Shared, Rows: 1, Dim: wide}}}, 64)
 	e := &Engine{
-		Method: none{}, Fleet: v, Mean: aggregate.Fixed, Rule: aggregate.Rule{Kind: "sgd", Rate: 1}, Rounds: 64,
-		Seed:   1,
-		Slots:  []method.Slot{{Name: "plain", Scope: method.Shared, Rows: 1, Dim: wide}},
-		Value:  [][]float32{make([]float32, wide)},
+		Plan: v.plan, Devices: v, Mean: aggregate.Fixed, Rule: aggregate.Rule{Kind: "sgd", Rate: 1}, Seed: 1,
+		Value:  [][]float32{make([]float32, vec.Pad(wide))},
 		Ledger: &account.Spent{},
 	}
 	if err := e.Cohort.UnmarshalText([]byte(cohort)); err != nil {
@@ -75,8 +57,8 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *va
 	v.rep.Devices = int(expected)
 	s := privacy.Setting{
 		Sends: true, Users: users, Expected: expected, Sampler: account.None, Q: 1, Epoch: e.Cohort.Epoch(users),
-		Chosen: e.Cohort.Come(), Rounds: e.Rounds,
-		Numbers: wide, Mean: "fixed", Step: 1, Metrics: e.Rounds,
+		Chosen: e.Cohort.Come(), Rounds: e.Plan.Rounds,
+		Numbers: wide, Mean: "fixed", Step: 1, Metrics: e.Plan.Rounds,
 	}
 	if e.Cohort.Kind == "poisson" {
 		s.Sampler, s.Q = account.Poisson, e.Cohort.Share
@@ -175,7 +157,7 @@ func TestTheBudgetStopsBeforeItWouldBePassed(t *testing.T) {
 			}
 			return r.Epsilon
 		}
-		if cost(e.Next) > g.Epsilon*(1+1e-9) || cost(e.Next+1) <= g.Epsilon || e.Next < e.Rounds &&
+		if cost(e.Next) > g.Epsilon*(1+1e-9) || cost(e.Next+1) <= g.Epsilon || e.Next < e.Plan.Rounds &&
 			policy == "epsilon=3" {
 			t.Errorf("%s stops after %d rounds, which cost %g, and one more %g", policy, e.Next, cost(e.Next),
 				cost(e.Next+1))
@@ -213,7 +195,7 @@ func treeNoise(t *testing.T, cohort string) {
 	const wide = 20_000
 	e, v := guarded(t, "noise=4,mechanism=tree,least=5", cohort, 130, wide)
 	g, sum := e.Guard, 0.0
-	e.Rounds = 16
+	e.Plan.Rounds = 16
 	for round := range 16 {
 		if v.rep.Devices = 10; round == 4 {
 			v.rep.Devices = 2 // kept back: the noise of later rounds must not suffer
@@ -303,7 +285,7 @@ func audit(t *testing.T, policy string, weaken float64) (lower, claimed float64)
 		t.Fatal(err)
 	}
 	e, v := guarded(t, strings.Replace(policy, "noise=2", fmt.Sprintf("noise=%g", 2/weaken), 1), cohort, 8, 3)
-	e.Rounds = 1
+	e.Plan.Rounds = 1
 	type play struct {
 		score float64
 		in    bool

@@ -11,12 +11,12 @@ import (
 )
 
 // rationed is a run of three rounds with 1, 9 and 2 parts of a budget.
-func rationed(t *testing.T, policy string) (*Engine, *vault) {
+func rationed(t *testing.T, policy string) (*Engine, *bounded) {
 	t.Helper()
 	const wide, users = 4000, 50
 	e, v := guarded(t, policy, "all", users, wide)
 	s := e.Guard.Setting
-	s.Rounds, s.Metrics, s.Rationed, e.Rounds = 3, 0, true, 3
+	s.Rounds, s.Metrics, s.Rationed, e.Plan.Rounds = 3, 0, true, 3
 	for _, share := range []float64{1, 9, 2} {
 		s.Each = append(s.Each, privacy.Ration{Numbers: wide, Share: share})
 	}

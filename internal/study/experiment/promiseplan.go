@@ -139,7 +139,7 @@ func (c *PlanConfig) open() (*Job, error) {
 	if err != nil {
 		return nil, input(err, "")
 	}
-	c.Users, c.Numbers = run.Fleet.Users(), run.Fleet.Plan.Widest()
+	c.Users, c.Numbers = run.Fleet.Count(), run.Fleet.Plan.Widest()
 	c.each, c.rationed = run.Fleet.Plan.Rations()
 	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.Sends()) == 0 {
 		return nil, input(fmt.Errorf("%s is no federation: devices send nothing that noise could hide", c.Spec.Method),
