@@ -114,7 +114,7 @@ func (a *app) search(f *runFlags, words []string, flags func() []experiment.Sett
 	if f.resume != "" {
 		s.Out, s.Resume = f.resume, true
 	}
-	s.Tell = a.tuneTeller(s)
+	s.OnProgress = a.tuneTeller(s)
 	return s, nil
 }
 

@@ -80,7 +80,7 @@ func TestASavedPresetIsUsedAndNamed(t *testing.T) {
 
 func TestBadSearchesExitWith2(t *testing.T) {
 	for words, want := range map[string]string{
-		"tune -m fedmf -d world":                                   "a search needs a folder",
+		"tune -m fedmf -d world":                                   "a search logs its trials in a folder",
 		"tune -m fedmf -d world lrr=1..2 -o x":                     `did you mean "lr"?`,
 		"tune -m fedmf -d world nonsense -o x":                     `unknown key "nonsense"`,
 		"tune -m fedmf -d world --trials 0 -o x":                   "trials = 0",

@@ -13,20 +13,20 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
-// Trial is one setting after so many rounds: a line of trials.jsonl. It holds
-// nothing of the test items.
+// Trial is the result of one setting after a number of rounds: a line of trials.jsonl. It holds no
+// test metric.
 type Trial struct {
 	Trial     int              `json:"trial"`
 	Seed      uint64           `json:"seed"`
 	Rounds    int              `json:"rounds"`
-	Status    string           `json:"status"` // ok, diverged, or refused: the settings do not fit together
+	Status    string           `json:"status"` // ok, diverged, or refused if the settings are invalid
 	Reason    string           `json:"reason,omitempty"`
 	Params    map[string]any   `json:"params"`
-	Value     *float64         `json:"value"` // of the objective; null where the status is not ok
+	Value     *float64         `json:"value"` // of the objective; null unless the status is ok
 	BestRound int              `json:"best_round"`
 	Valid     *metrics.Summary `json:"valid"`
 	Seconds   float64          `json:"seconds"`
-	Run       string           `json:"run"` // names all that decides the bits
+	Run       string           `json:"run"` // identifies everything that determines the result
 }
 
 // The ways a trial ends.
@@ -36,7 +36,7 @@ const (
 	refused  = "refused"
 )
 
-// value is what a trial is judged by; below all others where it has none.
+// value returns the objective; -1, below all others, if the trial has none.
 func (t *Trial) value() float64 {
 	if t.Value == nil {
 		return -1
@@ -44,16 +44,16 @@ func (t *Trial) value() float64 {
 	return *t.Value
 }
 
-// trialLog is trials.jsonl. Its lines stand in the order of the search, whoever
-// finished first, so that a resumed search goes through them again.
+// trialLog is trials.jsonl. Its lines are in the order of the search, whichever trial ended first, so
+// that a resumed search can replay them.
 type trialLog struct {
 	path string
-	old  []Trial // lines of earlier sittings that are not yet gone through
+	old  []Trial // lines that were logged before and are not replayed yet
 	done int
 	file *os.File
 }
 
-// open reads what is there; half a line at the end, of a crash, is cut off.
+// open reads the logged lines. An incomplete last line, which a crash leaves, is removed.
 func (l *trialLog) open() error {
 	b, err := os.ReadFile(l.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func (l *trialLog) open() error {
 		if err := json.Unmarshal(line, &t); err != nil {
 			return &experiment.Input{
 				Err:  fmt.Errorf("%s line %d: %w", l.path, len(l.old)+1, err),
-				Hint: "take the line out with all that follow it",
+				Hint: "remove this line and all lines after it",
 			}
 		}
 		l.old = append(l.old, t)
@@ -80,27 +80,30 @@ func (l *trialLog) open() error {
 	return err
 }
 
-// replay returns the next line of an earlier sitting, which must be of this trial.
-func (l *trialLog) replay(want Trial) (*Trial, error) {
+// replay returns the next logged line, which must be of the expected trial; found is false if all
+// lines are replayed.
+func (l *trialLog) replay(expected Trial) (t Trial, found bool, err error) {
 	if len(l.old) == 0 {
-		return nil, nil
+		return Trial{}, false, nil
 	}
-	t := l.old[0]
-	same := t.Trial == want.Trial && t.Seed == want.Seed && t.Rounds == want.Rounds && t.Run == want.Run
-	if !same || t.Status == ok && (t.Value == nil || t.Valid == nil) || !reflect.DeepEqual(plain(t.Params),
-		plain(want.Params)) {
-		return nil, &experiment.Input{
-			Err:  fmt.Errorf("%s line %d is of another search, of other data, or was changed", l.path, l.done+1),
-			Hint: "start anew in another folder",
+	t = l.old[0]
+	same := t.Trial == expected.Trial && t.Seed == expected.Seed && t.Rounds == expected.Rounds &&
+		t.Run == expected.Run && reflect.DeepEqual(plain(t.Params), plain(expected.Params))
+	complete := t.Status != ok || t.Value != nil && t.Valid != nil
+	if !same || !complete {
+		return Trial{}, false, &experiment.Input{
+			Err: fmt.Errorf("%s line %d belongs to another search or other data, or was edited", l.path,
+				l.done+1),
+			Hint: "start a new search in another folder",
 		}
 	}
 	l.old = l.old[1:]
 	l.done++
-	t.Params = want.Params // whole numbers are whole again
-	return &t, nil
+	t.Params = expected.Params // JSON has no integers
+	return t, true, nil
 }
 
-// plain are values as JSON gives them back.
+// plain converts values to the types that JSON decoding returns.
 func plain(v map[string]any) map[string]any {
 	b, _ := json.Marshal(v)
 	var out map[string]any

@@ -175,7 +175,7 @@ func addShare(to *map[string]float64, from map[string]float64, n float64) {
 // finish writes what the search leaves: the preset, the tables and the result, which
 // is the sign that it is whole.
 func (s *Search) finish(r *Result) error {
-	p := s.item(r.Best.Trial, s.Base.Seed, 0, s.Base.Rounds)
+	p := s.task(r.Best.Trial, s.Base.Seed, 0, s.Base.Rounds)
 	if p.err != nil {
 		return p.err
 	}

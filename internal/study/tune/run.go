@@ -13,15 +13,16 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/sweep"
 )
 
 const (
-	keepOne   = 3 // of so many trials one goes on to the next rung
-	finalists = 3 // so many at least run to the end, and with every seed
+	keepOne   = 3 // one of this many trials advances to the next rung
+	finalists = 3 // at least this many trials run all rounds, with every seed
 )
 
-// rungs are the numbers of rounds at which trials are compared, the last one being
-// all of them. They lie on evaluated rounds.
+// rungs returns the numbers of rounds after which trials are compared; the last one is all rounds.
+// Each is an evaluated round.
 func rungs(search string, trials, rounds, every int) []int {
 	out := []int{rounds}
 	if search == "random" {
@@ -38,18 +39,18 @@ func rungs(search string, trials, rounds, every int) []int {
 	return out
 }
 
-// item is one trial that has to come to a round.
-type item struct {
+// task is one trial and the round that it has to reach.
+type task struct {
 	trial  int
 	seed   uint64
-	from   int // rounds that it has had
+	from   int // rounds that earlier rungs ran
 	rounds int
-	spec   *experiment.Spec // nil where the settings do not fit together
+	spec   *experiment.Spec // nil if the settings are invalid
 	err    error
 }
 
-func (s *Search) item(trial int, seed uint64, from, rounds int) item {
-	it := item{trial: trial, seed: seed, from: from, rounds: rounds}
+func (s *Search) task(trial int, seed uint64, from, rounds int) task {
+	it := task{trial: trial, seed: seed, from: from, rounds: rounds}
 	var given []experiment.Setting
 	for i, v := range s.points[trial] {
 		given = append(given, experiment.Setting{Key: s.Axes[i].Key, Value: v, From: fmt.Sprintf("trial %d", trial)})
@@ -62,8 +63,8 @@ func (s *Search) item(trial int, seed uint64, from, rounds int) item {
 	return it
 }
 
-// draft is the log's line for an item before it has run.
-func (s *Search) draft(it item) Trial {
+// newTrial returns the log entry of a task that has not run yet.
+func (s *Search) newTrial(it task) Trial {
 	t := Trial{Trial: it.trial, Seed: it.seed, Rounds: it.rounds, Params: map[string]any{}}
 	if it.spec == nil {
 		t.Status, t.Reason = refused, it.err.Error()
@@ -77,8 +78,8 @@ func (s *Search) draft(it item) Trial {
 	return t
 }
 
-// Run searches to the end, or until ctx is done: then the rounds in progress are
-// finished and saved, and the error is Stopped.
+// Run runs the search, or resumes it. When ctx is done, the trials in progress finish their round
+// and save a checkpoint, and the error is Stopped.
 func (s *Search) Run(ctx context.Context) (*Result, error) {
 	if err := s.open(); err != nil {
 		return nil, err
@@ -95,9 +96,8 @@ func (s *Search) Run(ctx context.Context) (*Result, error) {
 }
 
 func (s *Search) search(ctx context.Context) (*Result, error) {
-	s.splits = map[uint64]*data.Split{}
 	steps := rungs(s.Search, len(s.points), s.Base.Rounds, s.Base.EvalEvery)
-	s.meter = meter{tell: s.Tell, at: Progress{Rungs: len(steps)}}
+	s.meter = meter{report: s.OnProgress, at: Progress{Rungs: len(steps)}}
 	if s.Base.Seeds > 1 {
 		s.meter.at.Rungs++
 	}
@@ -108,11 +108,11 @@ func (s *Search) search(ctx context.Context) (*Result, error) {
 	}
 	from := 0
 	for k, rounds := range steps {
-		var items []item
+		var tasks []task
 		for _, trial := range alive {
-			items = append(items, s.item(trial, s.Base.Seed, from, rounds))
+			tasks = append(tasks, s.task(trial, s.Base.Seed, from, rounds))
 		}
-		got, err := s.rung(ctx, items, s.planned(steps[k:], len(alive), from))
+		got, err := s.rung(ctx, tasks, s.planned(steps[k:], len(alive), from))
 		if err != nil {
 			return nil, err
 		}
@@ -124,13 +124,13 @@ func (s *Search) search(ctx context.Context) (*Result, error) {
 	}
 	last := res.last()
 	if s.Base.Seeds > 1 {
-		var items []item
+		var tasks []task
 		for _, trial := range s.survivors(last, finalists) {
 			for i := range uint64(s.Base.Seeds - 1) {
-				items = append(items, s.item(trial, s.Base.Seed+1+i, 0, s.Base.Rounds))
+				tasks = append(tasks, s.task(trial, s.Base.Seed+1+i, 0, s.Base.Rounds))
 			}
 		}
-		more, err := s.rung(ctx, items, len(items)*s.Base.Rounds)
+		more, err := s.rung(ctx, tasks, len(tasks)*s.Base.Rounds)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +139,7 @@ func (s *Search) search(ctx context.Context) (*Result, error) {
 	return res, s.judge(res)
 }
 
-// planned is how many rounds n trials will run on the rungs ahead if none diverges.
+// planned returns the number of rounds that n trials run on the remaining rungs if none diverges.
 func (s *Search) planned(steps []int, n, from int) int {
 	all := 0
 	for _, r := range steps {
@@ -149,7 +149,7 @@ func (s *Search) planned(steps []int, n, from int) int {
 	return all + min(finalists+1, len(s.points))*(s.Base.Seeds-1)*s.Base.Rounds
 }
 
-// best sorts trials by value, of equals the first.
+// best sorts trials by value, and equal ones by number.
 func best(ts []Trial) []Trial {
 	out := slices.Clone(ts)
 	slices.SortStableFunc(out, func(a, b Trial) int {
@@ -158,8 +158,8 @@ func best(ts []Trial) []Trial {
 	return out
 }
 
-// survivors are the n best trials, and trial 0, by which the gain is told; those
-// without a value never go on.
+// survivors returns the n best trials, and trial 0, which the others are compared with. Trials
+// without a value do not survive. The checkpoints of the others are removed.
 func (s *Search) survivors(got []Trial, n int) []int {
 	var out []int
 	for i, t := range best(got) {
@@ -176,96 +176,73 @@ func (s *Search) survivors(got []Trial, n int) []int {
 	return out
 }
 
-// rung brings items to their rounds, as many at a time as there are jobs. Lines are
-// logged in the order of the items.
-func (s *Search) rung(ctx context.Context, items []item, planned int) ([]Trial, error) {
-	out := make([]Trial, len(items))
-	s.meter.rung(len(items), planned)
-	logged, err := s.replay(items, out)
+// rung brings the tasks to their rounds, s.Jobs at a time. Trials are logged in the order of the
+// tasks, and trials that the log already has are not run again.
+func (s *Search) rung(ctx context.Context, tasks []task, planned int) ([]Trial, error) {
+	s.meter.rung(len(tasks), planned)
+	var jobs []*sweep.Job[Trial]
+	at := map[*sweep.Job[Trial]]task{}
+	for _, it := range tasks {
+		j := &sweep.Job[Trial]{
+			Name:  fmt.Sprintf("trial %d, seed %d", it.trial, it.seed),
+			Load:  func() (Trial, bool, error) { return s.log.replay(s.newTrial(it)) },
+			Run:   func(ctx context.Context, cores int) (Trial, error) { return s.try(ctx, it, cores) },
+			Store: s.log.append,
+		}
+		jobs = append(jobs, j)
+		at[j] = it
+	}
+	all, err := sweep.New(jobs, sweep.Config[Trial]{InOrder: true, OnEnd: func(e sweep.Ended[Trial]) {
+		switch e.Job.Status {
+		case sweep.Stored:
+			s.meter.replayed(at[e.Job], e.Job.Result)
+		case sweep.Finished:
+			s.meter.ended(at[e.Job], e.Job.Result)
+		}
+	}})
 	if err != nil {
 		return nil, err
 	}
-	left := len(items) - logged
-	workers := min(s.Jobs, left)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	ready, next := make([]bool, len(items)), logged
-	take := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return next - 1
+	left := max(len(all.Left()), 1)
+	all.Parallel, all.Cores = min(s.Jobs, left), max(1, s.Jobs/left)
+	if err := all.Run(ctx); err != nil {
+		return nil, err
 	}
-	for range workers {
-		wg.Go(func() {
-			for i := take(); i < len(items) && ctx.Err() == nil; i = take() {
-				t, err := s.try(ctx, items[i], max(1, s.Jobs/left))
-				mu.Lock()
-				if err == nil {
-					out[i], ready[i] = t, true
-					s.meter.ended(items[i], t)
-				}
-				for ; err == nil && logged < len(items) && ready[logged]; logged++ {
-					err = s.log.append(out[logged])
-				}
-				mu.Unlock()
-				if err != nil {
-					cancel(err)
-				}
-			}
-		})
+	var out []Trial
+	for _, j := range jobs {
+		out = append(out, j.Result)
 	}
-	wg.Wait()
-	return out, context.Cause(ctx)
+	return out, nil
 }
 
-// replay takes the items that are logged from the log, readies the splits of the
-// others, and returns how many were logged.
-func (s *Search) replay(items []item, out []Trial) (int, error) {
-	n := 0
-	for ; n < len(items); n++ {
-		old, err := s.log.replay(s.draft(items[n]))
-		if err != nil {
-			return n, err
-		}
-		if old == nil {
-			break
-		}
-		out[n] = *old
-		s.meter.replayed(items[n], *old)
-	}
-	for _, it := range items[n:] {
-		if err := s.split(it.seed); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-func (s *Search) split(seed uint64) error {
-	if s.splits[seed] != nil {
-		return nil
+// split returns the data split of a seed. Trials that run at the same time share it.
+func (s *Search) split(seed uint64) (*data.Split, error) {
+	s.splitting.Lock()
+	defer s.splitting.Unlock()
+	if split := s.splits[seed]; split != nil {
+		return split, nil
 	}
 	p, err := data.ProtocolNamed(s.Base.Protocol)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.Apart = s.Base.NewUsers
 	split, err := data.NewSplit(s.Source, p, seed)
 	if err != nil {
-		return &experiment.Input{Err: err}
+		return nil, &experiment.Input{Err: err}
+	}
+	if s.splits == nil {
+		s.splits = map[uint64]*data.Split{}
 	}
 	s.splits[seed] = split
-	return nil
+	return split, nil
 }
 
-// meter keeps the progress; its calls may come from several trials at a time.
+// meter tracks the progress of trials that run at the same time.
 type meter struct {
-	mu   sync.Mutex
-	tell func(Progress)
-	at   Progress
+	mu     sync.Mutex
+	report func(Progress)
+	at     Progress
 }
 
 func (m *meter) do(f func(p *Progress)) {
@@ -273,8 +250,8 @@ func (m *meter) do(f func(p *Progress)) {
 	defer m.mu.Unlock()
 	f(&m.at)
 	m.at.Rounds = min(m.at.Rounds, m.at.All)
-	if m.tell != nil {
-		m.tell(m.at)
+	if m.report != nil {
+		m.report(m.at)
 	}
 }
 
@@ -286,10 +263,10 @@ func (m *meter) round(trial int) {
 	m.do(func(p *Progress) { p.Rounds, p.Trial = p.Rounds+1, trial })
 }
 
-// skipped counts rounds that were not run: of a checkpoint, or after the end.
+// skipped counts rounds that are not run: those of a checkpoint, and those after a trial failed.
 func (m *meter) skipped(n int) { m.do(func(p *Progress) { p.Rounds += n }) }
 
-func (m *meter) ended(it item, t Trial) {
+func (m *meter) ended(it task, t Trial) {
 	m.do(func(p *Progress) {
 		p.Done, p.Trial = p.Done+1, it.trial
 		if t.Status == ok && t.value() > bestOf(p.Best) {
@@ -298,7 +275,7 @@ func (m *meter) ended(it item, t Trial) {
 	})
 }
 
-func (m *meter) replayed(it item, t Trial) {
+func (m *meter) replayed(it task, t Trial) {
 	n := it.rounds - it.from
 	m.do(func(p *Progress) { p.Rounds, p.Replayed = p.Rounds+n, p.Replayed+n })
 	m.ended(it, t)

@@ -62,13 +62,13 @@ func TestBadSpacesSayKeyNearestKeyAndSyntax(t *testing.T) {
 		"infer=own|mine":                `infer = "mine": want one of own, global, random`,
 		"infer=1..2":                    `infer = "1": want one of`,
 		"lr=0.1 eta=80":                 "there is nothing to search",
-		"trials=1":                      "trials = 1: want 2 to 100000",
+		"trials=1":                      "trials = 1: must be 2 to 100000",
 		"search=grid":                   `search = "grid": want one of halving, random`,
 		"objective=loss":                "want one of hr@10, ndcg@10",
 		"lr=fast":                       `lr = "fast"`,
 		"metric=full protocol=isolated": "protocol isolated ranks sampled candidates only",
-		"protocol=fedrecgel":            "protocol fedrecgel has no validation set",
-		"protocol=privrec":              "protocol privrec has no validation set",
+		"protocol=fedrecgel":            "protocol fedrecgel has no validation items",
+		"protocol=privrec":              "protocol privrec has no validation items",
 		"a.b":                           "neither a .toml file nor a key nor key=value",
 	} {
 		settings, err := Words(append([]string{"method=pfedrec"}, strings.Fields(words)...))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/atomicfile"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/sim"
@@ -18,17 +19,20 @@ func (s *Search) statePath(trial int, seed uint64) string {
 	return filepath.Join(s.Out, stateDir, fmt.Sprintf("%d-%d.state", trial, seed))
 }
 
-// try runs one trial to its rounds and says what validation makes of it. The run
-// knows all rounds that it will have, so that schedules and phases are those of the
-// whole; it is only moved part of the way.
-func (s *Search) try(ctx context.Context, it item, jobs int) (Trial, error) {
-	t := s.draft(it)
+// try runs one trial up to the round of its task and measures it on validation items. The run is
+// created with all rounds of the search, so that schedules are those of a complete run.
+func (s *Search) try(ctx context.Context, it task, jobs int) (Trial, error) {
+	t := s.newTrial(it)
 	if it.spec == nil {
 		s.meter.skipped(it.rounds - it.from)
 		return t, nil
 	}
+	split, err := s.split(it.seed)
+	if err != nil {
+		return t, err
+	}
 	start := time.Now()
-	run, err := s.load(it, jobs)
+	run, err := s.load(it, split, jobs)
 	if err != nil {
 		t.Status, t.Reason = refused, err.Error()
 		s.meter.skipped(it.rounds - it.from)
@@ -42,7 +46,8 @@ func (s *Search) try(ctx context.Context, it item, jobs int) (Trial, error) {
 		ev, err := run.Step(context.WithoutCancel(ctx))
 		switch {
 		case errors.Is(err, sim.ErrDiverged):
-			t.Status, t.Reason, t.Seconds = diverged, fmt.Sprintf("in round %d", ev.Round), time.Since(start).Seconds()
+			t.Status, t.Reason = diverged, fmt.Sprintf("in round %d", ev.Round)
+			t.Seconds = time.Since(start).Seconds()
 			s.meter.skipped(it.rounds - run.Engine.Next + 1)
 			return t, nil
 		case err != nil:
@@ -53,7 +58,7 @@ func (s *Search) try(ctx context.Context, it item, jobs int) (Trial, error) {
 		}
 		s.meter.round(it.trial)
 	}
-	if it.rounds < s.Base.Rounds { // it may go on
+	if it.rounds < s.Base.Rounds { // it may advance to the next rung
 		if err := s.save(it, run); err != nil {
 			return t, err
 		}
@@ -61,20 +66,21 @@ func (s *Search) try(ctx context.Context, it item, jobs int) (Trial, error) {
 	if s.watch != nil {
 		s.watch(it, run)
 	}
-	valid, _ := run.Best.Summaries(it.spec.TieRule(), s.Source.Items()) // the other is of the test items
+	valid, _ := run.Best.Summaries(it.spec.TieRule(), s.Source.Items()) // the second summary is of test items
 	value := valid.Sampled[s.Objective]
 	if s.Metric == "full" {
 		value = valid.Full[s.Objective]
 	}
-	t.Status, t.Valid, t.Value, t.BestRound, t.Seconds = ok, &valid, &value, run.Selected, time.Since(start).Seconds()
+	t.Status, t.Valid, t.Value, t.BestRound = ok, &valid, &value, run.Selected
+	t.Seconds = time.Since(start).Seconds()
 	return t, nil
 }
 
-// load makes a trial's run, from its checkpoint where there is one that fits. A
-// checkpoint only saves time: without it, the rounds are run again to the same bits.
-func (s *Search) load(it item, jobs int) (*sim.Run, error) {
+// load creates a trial's run, from its checkpoint if there is a valid one. A checkpoint only saves
+// time: without it, the rounds are run again with the same result.
+func (s *Search) load(it task, split *data.Split, jobs int) (*sim.Run, error) {
 	fresh := func() (*sim.Run, error) {
-		return sim.New(it.spec.Params, s.splits[it.seed], it.spec.Options, it.seed, jobs)
+		return sim.New(it.spec.Params, split, it.spec.Options, it.seed, jobs)
 	}
 	run, err := fresh()
 	if err != nil {
@@ -91,7 +97,7 @@ func (s *Search) load(it item, jobs int) (*sim.Run, error) {
 	return run, nil
 }
 
-func (s *Search) save(it item, run *sim.Run) error {
+func (s *Search) save(it task, run *sim.Run) error {
 	return atomicfile.WriteTo(s.statePath(it.trial, it.seed),
 		func(w io.Writer) error { return run.Save(w, s.fingerprint(it.spec)) })
 }

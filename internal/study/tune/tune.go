@@ -1,7 +1,6 @@
-// Package tune searches a method's parameters on validation: it never looks at a
-// test metric, logs every trial, goes on after a kill with the same answer, and
-// leaves the best setting as a preset. Trials are named by number: what they draw
-// and what they find does not depend on how many run at a time.
+// Package tune searches a method's parameters on validation items. It never reads a test metric, logs
+// every trial, resumes after a crash with the same answer, and writes the best setting as a preset.
+// Trials are identified by number: what they draw and measure does not depend on how many run at a time.
 package tune
 
 import (
@@ -12,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/atomicfile"
@@ -20,7 +20,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// Options are the settings of a search that a run does not have.
+// Options are the settings of a search, beside those of its runs.
 type Options struct {
 	Search    string `default:"halving" choices:"halving|random" doc:"halving stops the worse two thirds of the trials early; random runs every trial fully"`
 	Trials    int    `default:"40" doc:"number of settings to try; trial 0 is the settings as given"`
@@ -38,10 +38,10 @@ const (
 	stateDir   = "trials"
 )
 
-// Search is a search and how to run it.
+// Search is a search and how it is run.
 type Search struct {
 	Options
-	Base    *experiment.Spec // the experiment as it stands: trial 0
+	Base    *experiment.Spec // the experiment with the current settings: trial 0
 	Axes    []Axis
 	Source  data.Source
 	Jobs    int
@@ -51,35 +51,36 @@ type Search struct {
 	Version string
 	Commit  string
 
-	Tell func(Progress) // called with what happens, one call at a time; may be nil
+	OnProgress func(Progress) // receives progress events, one call at a time; may be nil
 
-	points []point
-	splits map[uint64]*data.Split
-	log    *trialLog
-	meter  meter
-	watch  func(item, *sim.Run) // sees every run that came to its rounds; for tests
+	points    []point
+	splitting sync.Mutex
+	splits    map[uint64]*data.Split
+	log       *trialLog
+	meter     meter
+	watch     func(task, *sim.Run) // receives every run that reached its round; for tests
 }
 
-// Progress is how far a search is.
+// Progress is a progress event of a search.
 type Progress struct {
 	Rung, Rungs int // from 1
 	Done, Of    int // trials of this rung
-	Rounds, All int // rounds run or read from the log, and all that will be
-	Replayed    int // of these rounds, those that an earlier sitting ran
+	Rounds, All int // rounds that are done, run or replayed from the log, and all that are planned
+	Replayed    int // the part of Rounds that was replayed
 	Trial       int
-	Best        *Trial // nil before there is one
+	Best        *Trial // nil before the first
 }
 
-// Stopped is the error of a search that was interrupted; it can be resumed.
+// Stopped is the error of a search that was interrupted. It can be resumed.
 type Stopped struct {
-	Done int // trials and rungs that are logged
+	Done int // log lines
 	Dir  string
 }
 
-func (s *Stopped) Error() string { return fmt.Sprintf("stopped with %d results logged", s.Done) }
+func (s *Stopped) Error() string { return fmt.Sprintf("interrupted; %d results are logged", s.Done) }
 
-// New resolves a search: settings of the run are fixed, those with the prefix space.
-// are searched, and those of Options are its own.
+// New resolves a search: settings of the run are fixed, those with the prefix "space." are searched,
+// and those of Options configure the search.
 func New(given []experiment.Setting) (*Search, error) {
 	s := &Search{Jobs: 1}
 	param.Defaults(&s.Options)
@@ -108,25 +109,25 @@ func New(given []experiment.Setting) (*Search, error) {
 		return nil, err
 	}
 	if s.Trials < 2 || s.Trials > 100_000 {
-		return nil, &experiment.Input{Err: fmt.Errorf("trials = %d: want 2 to 100000", s.Trials)}
+		return nil, &experiment.Input{Err: fmt.Errorf("trials = %d: must be 2 to 100000", s.Trials)}
 	}
 	p, err := data.ProtocolNamed(s.Base.Protocol)
 	if err != nil {
 		return nil, &experiment.Input{Err: err}
 	}
 	if !p.Validates() {
-		return nil, &experiment.Input{Err: fmt.Errorf("protocol %s has no validation set, and a search looks at "+
-			"nothing else", p.Name), Hint: "--protocol deployed"}
+		return nil, &experiment.Input{Err: fmt.Errorf("protocol %s has no validation items, and a search requires "+
+			"them", p.Name), Hint: "use --protocol deployed"}
 	}
 	if s.Metric == "full" && !p.Full {
 		return nil, &experiment.Input{Err: fmt.Errorf("metric = full: protocol %s ranks sampled candidates only",
-			p.Name), Hint: "--metric sampled"}
+			p.Name), Hint: "use --metric sampled"}
 	}
 	s.points = points(s.Base, s.Axes, s.Trials)
 	return s, nil
 }
 
-// ReadFile reads the file of a search. What it searches comes after what it fixes.
+// ReadFile reads the settings file of a search. Searched settings follow fixed ones.
 func ReadFile(path string) ([]experiment.Setting, error) {
 	given, err := experiment.ReadFile(path, strings.TrimSuffix(spacePrefix, "."), strings.TrimSuffix(tunePrefix, "."))
 	slices.SortStableFunc(given, func(a, b experiment.Setting) int { return rankOf(a) - rankOf(b) })
@@ -140,10 +141,10 @@ func rankOf(g experiment.Setting) int {
 	return 0
 }
 
-// TOML writes the search; reading it gives the same one.
+// TOML writes the settings of the search. ReadFile and New turn them into the same search.
 func (s *Search) TOML() []byte {
 	var b strings.Builder
-	b.WriteString("# tacit tune THIS-FILE -o DIR searches again.\n")
+	b.WriteString("# tacit tune THIS-FILE -o DIR repeats this search.\n")
 	_, settings, _ := strings.Cut(string(s.Base.TOML()), "\n")
 	b.WriteString(settings)
 	b.WriteString("\n[tune]\n")
@@ -155,14 +156,14 @@ func (s *Search) TOML() []byte {
 			fmt.Fprintf(&b, "\n# %s\n%s = %v\n", f.Doc, f.Key, values[f.Key])
 		}
 	}
-	fmt.Fprintf(&b, "\n# What is tried: %s.\n[space]\n", param.RangeSyntax)
+	fmt.Fprintf(&b, "\n# Searched parameters: %s.\n[space]\n", param.RangeSyntax)
 	for _, a := range s.Axes {
 		fmt.Fprintf(&b, "%s = %q\n", a.Key, a.Range)
 	}
 	return []byte(b.String())
 }
 
-// open claims the folder, and reads what an earlier sitting logged.
+// open prepares the folder and reads the trials that are already logged.
 func (s *Search) open() error {
 	s.log = &trialLog{path: filepath.Join(s.Out, LogFile)}
 	if s.Resume {
@@ -171,16 +172,16 @@ func (s *Search) open() error {
 	switch entries, err := os.ReadDir(s.Out); {
 	case s.Out == "":
 		return &experiment.Input{
-			Err:  errors.New("a search needs a folder: every trial is logged there"),
-			Hint: "give -o DIR",
+			Err:  errors.New("-o is missing: a search logs its trials in a folder"),
+			Hint: "add -o DIR",
 		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return &experiment.Input{Err: err, Hint: "give another -o"}
+		return &experiment.Input{Err: err, Hint: "choose another -o"}
 	case len(entries) > 0 && !isSearch(s.Out):
-		return &experiment.Input{Err: fmt.Errorf("%s is not empty and holds no search", s.Out), Hint: "give another -o"}
+		return &experiment.Input{Err: fmt.Errorf("%s is not empty and does not hold a search", s.Out), Hint: "choose another -o"}
 	case len(entries) > 0 && !s.Force:
-		return &experiment.Input{Err: fmt.Errorf("%s holds a search", s.Out), Hint: "tacit tune --resume " + s.Out +
-			" goes on with it; --force starts anew"}
+		return &experiment.Input{Err: fmt.Errorf("%s already holds a search", s.Out), Hint: "tacit tune --resume " + s.Out +
+			" resumes it; --force replaces it"}
 	}
 	for _, name := range []string{LogFile, PresetFile, ResultFile, ReportFile, stateDir} {
 		if err := os.RemoveAll(filepath.Join(s.Out, name)); err != nil {
@@ -188,7 +189,7 @@ func (s *Search) open() error {
 		}
 	}
 	if err := atomicfile.Write(filepath.Join(s.Out, ConfigFile), s.TOML()); err != nil {
-		return &experiment.Input{Err: err, Hint: "give an -o that can be written to"}
+		return &experiment.Input{Err: err, Hint: "choose an -o that you can write to"}
 	}
 	return s.log.open()
 }

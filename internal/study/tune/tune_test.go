@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -139,7 +138,7 @@ func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
 	s := search(t, given(t, "lr=0.01..1,log", "eta", "server=adam:0.01|sgd:1"), dir)
 	var mu sync.Mutex
 	digest := map[int]string{}
-	s.watch = func(it item, r *sim.Run) {
+	s.watch = func(it task, r *sim.Run) {
 		mu.Lock()
 		defer mu.Unlock()
 		digest[it.trial] = r.Digest() // the last rung comes last
@@ -150,7 +149,7 @@ func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
 	}
 	for _, x := range r.last() {
 		var straight *sim.Run
-		j := &experiment.Job{Spec: s.item(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1, NoRefs: true}
+		j := &experiment.Job{Spec: s.task(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1, NoRefs: true}
 		j.Tell = func(e any) {
 			if start, ok := e.(experiment.Started); ok {
 				straight = start.Run
@@ -193,14 +192,14 @@ func TestAnInterruptedSearchResumesToTheSameAnswer(t *testing.T) {
 	whole := t.TempDir()
 	steps := 0
 	s := search(t, given(t, "seeds=2"), whole)
-	s.Tell = func(Progress) { steps++ }
+	s.OnProgress = func(Progress) { steps++ }
 	run(t, s)
 	want := left(t, whole)
 	for _, at := range []int{1, steps / 5, steps / 2, steps * 4 / 5, steps - 2} {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(context.Background())
 		s, n := search(t, given(t, "seeds=2"), dir), 0
-		s.Tell = func(Progress) {
+		s.OnProgress = func(Progress) {
 			if n++; n >= at {
 				cancel()
 			}
@@ -266,12 +265,12 @@ func TestAKilledSearchResumesToTheSameAnswer(t *testing.T) {
 func ahead(t *testing.T, dir string) {
 	t.Helper()
 	s := search(t, given(t), dir)
-	s.splits = map[uint64]*data.Split{}
-	if err := s.split(1); err != nil {
+	split, err := s.split(1)
+	if err != nil {
 		t.Fatal(err)
 	}
-	it := s.item(0, 1, 0, 8)
-	r, err := s.load(it, 1)
+	it := s.task(0, 1, 0, 8)
+	r, err := s.load(it, split, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +291,7 @@ func TestALogOfAnotherSearchIsRefused(t *testing.T) {
 	s.Resume = true
 	var in *experiment.Input
 	if _, err := s.Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(),
-		"line 1 is of another search") {
+		"line 1 belongs to another search") {
 		t.Errorf("the error is %v, want an Input that names the line", err)
 	}
 	if _, err := search(t, given(t), dir).Run(context.Background()); !errors.As(err, &in) ||
@@ -307,7 +306,7 @@ func TestALogOfAnotherSearchIsRefused(t *testing.T) {
 		s := search(t, given(t), other)
 		s.Force = force
 		if _, err := s.Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(),
-			"holds no search") {
+			"does not hold a search") {
 			t.Errorf("a folder of something else is taken, with force %v: %v", force, err)
 		}
 	}
@@ -415,7 +414,7 @@ func TestThePresetIsTheBestTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := s.item(r.Best.Trial, 1, 0, 9).spec
+	want := s.task(r.Best.Trial, 1, 0, 9).spec
 	if got.Fingerprint("") != want.Fingerprint("") || got.World != want.World {
 		t.Errorf("the preset gives\n%s\nwant\n%s", got.TOML(), want.TOML())
 	}
