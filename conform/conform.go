@@ -232,7 +232,7 @@ func resumes(build Build) error {
 	o := options(4)
 	if probe, err := start(build, o, 1); err != nil {
 		return err
-	} else if !probe.Fleet.Plan.Serves(method.Stranger) && federated(build) {
+	} else if !probe.Fleet.Plan.Serves(method.ServeOther) && federated(build) {
 		o.Cohort.Kind, o.Cohort.Share = "share", 0.5
 	}
 	whole, err := finish(build, o, 2)

@@ -308,7 +308,7 @@ func (h hostile) Visit(items int) method.Visit {
 func (h hostile) poison(w *method.Work, x float32) {
 	for i := range w.View {
 		v := &w.View[i]
-		if v.Slot.Scope != method.Shared || v.Slot.Up == method.None {
+		if v.Slot.Scope != method.Shared || v.Slot.Upload == method.Broadcast {
 			continue
 		}
 		for _, r := range w.Samples.Wr[i] {
@@ -319,9 +319,9 @@ func (h hostile) poison(w *method.Work, x float32) {
 		}
 		to := v.Val
 		if v.Slot.Sparse {
-			to = v.Numbers
+			to = v.Values
 		}
-		if v.Slot.Up == method.Gradient {
+		if v.Slot.Upload == method.Gradient {
 			to = v.Sent
 		}
 		for k := range to {

@@ -60,11 +60,11 @@ func versionKey(v uint64) string { return fmt.Sprintf("version.%016d", v) }
 
 // stored reports whether the coordinator keeps a slot's values from round to round.
 func stored(s *method.Slot) bool {
-	return s.Scope == method.Server || s.Scope == method.Shared && s.Up != method.Sum
+	return s.Scope == method.Server || s.Scope == method.Shared && s.Upload != method.Sum
 }
 
 // broadcast reports whether devices read a slot's values.
-func broadcast(s *method.Slot) bool { return s.Scope == method.Shared && s.Up != method.Sum }
+func broadcast(s *method.Slot) bool { return s.Scope == method.Shared && s.Upload != method.Sum }
 
 // save makes the next version of the engine's values, on disk before anybody is told.
 func (c *Coordinator) save(v *version) error {

@@ -312,7 +312,7 @@ func (h *Host) open(src Source, r *record, round int) (*local.Task, uint32, bool
 // score fills h.scores as the device would recommend: with its tuned copy where the
 // method has one. The state may be changed.
 func (h *Host) score(st *local.State, t *local.Task) {
-	if h.plan.Serves(method.Tuned) {
+	if h.plan.Serves(method.ServeLocal) {
 		h.worker.Visit(st, t, local.Void, false)
 	} else {
 		h.worker.Prepare(st, t)

@@ -260,7 +260,7 @@ func TestRecommendationsWhileTheDeviceRunsElsewhere(t *testing.T) {
 // A method that serves its tuned copy recommends with one that is as after a visit.
 func TestATunedMethodRecommendsWithItsTunedCopy(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "4", "infer", "own")
-	if !f.plan.Serves(method.Tuned) {
+	if !f.plan.Serves(method.ServeLocal) {
 		t.Fatal("it does not serve a tuned copy")
 	}
 	f.rounds(2, rigs)

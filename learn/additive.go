@@ -41,8 +41,8 @@ type Pulls struct {
 // the terms, as Descend of the package does; the rows move in one pass.
 func (h Additive) Descend(m method.Learner, p Pulls) method.Step {
 	plain := h.Plainly(m, p)
-	return method.Step{Moves: true, Do: func(w *method.Work, b *method.Batch) float64 {
-		if w.Plain {
+	return method.Step{MovesRows: true, Do: func(w *method.Work, b *method.Batch) float64 {
+		if w.NoFuse {
 			return plain.Do(w, b)
 		}
 		return h.pull(w, b, &p)
@@ -61,8 +61,8 @@ func (h Additive) Plainly(m method.Learner, p Pulls) method.Step {
 func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
 	c, o, v, bias := &w.View[h.Common], &w.View[h.Own], &w.View[h.Vector], w.View[h.Bias].Val
 	rows := b.Rows
-	t := w.Tally(b)
-	n, y := t.N, t.Y
+	t := w.CountRows(b)
+	n, y := t.Samples, t.Labels
 	block := func(t *method.View) []float32 { return t.Arena[int(t.Local)*t.Stride:] }
 	room := w.Room(inputRoom, 2*len(rows))
 	s, second := room[:len(rows)], room[len(rows):]
@@ -94,8 +94,8 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
 		KeepC: keep, RateC: rate, KeepD: keep, RateD: rate,
 		Apart: 2 * apart * scale / places, L1: l1 * scale / places, L2: 2 * l2 * scale / places,
 	}, &sums)
-	c.Shrunken(keep, rows)
-	o.Shrunken(keep, rows)
+	c.RecordScale(keep, rows)
+	o.RecordScale(keep, rows)
 	if !w.WantLoss {
 		return 0
 	}

@@ -114,7 +114,7 @@ func (m Blend) Logits(of method.Method, w *method.Work, b *method.Batch, l float
 // Back is that of a method that is shown blended rows. l is a constant to it.
 func (m Blend) Back(of method.Learner, w *method.Work, b *method.Batch, l float32, dz []float32) {
 	m.show(w, b, l)
-	if w.Skips(m.Own) && w.Skips(m.Frozen) {
+	if w.SkipsGrad(m.Own) && w.SkipsGrad(m.Frozen) {
 		of.Back(w, b, dz)
 	} else {
 		m.takeGrads(w, b)

@@ -113,7 +113,7 @@ func (g GRU) Score(w *method.Work, b *method.Batch, state, out []float32) {
 // Logits scores a batch: one to recommend from with the state that Settle left, one
 // of a visit with the state after the device's newest item.
 func (g GRU) Logits(w *method.Work, b *method.Batch, out []float32) {
-	if b.Final {
+	if b.Inference {
 		g.Score(w, b, w.View[g.First+gruState].Val, out)
 		return
 	}

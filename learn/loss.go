@@ -24,7 +24,7 @@ func LossNamed(name string) method.Loss {
 		return method.Loss{Sum: bprLoss, Grad: bprGrad}
 	case "squared":
 		return method.Loss{
-			Rated: true, Sum: squaredLoss,
+			UsesRatings: true, Sum: squaredLoss,
 			Grad: func(_ *method.Scratch, b *method.Batch, scale float32, z []float32) {
 				needRatings(b, z)
 				for x, r := range b.Rating {
@@ -42,7 +42,7 @@ func BCE(m method.Learner) method.Oracle { return Mean("bce", m) }
 // Mean is the mean of a named loss over a batch.
 func Mean(loss string, m method.Learner) method.Oracle {
 	l := LossNamed(loss)
-	o := method.Oracle{Rated: l.Rated, Grad: func(w *method.Work, b *method.Batch) float64 {
+	o := method.Oracle{UsesRatings: l.UsesRatings, Grad: func(w *method.Work, b *method.Batch) float64 {
 		z := w.Z[:b.N]
 		m.Logits(w, b, z)
 		sum := 0.0
@@ -54,7 +54,7 @@ func Mean(loss string, m method.Learner) method.Oracle {
 		return sum
 	}}
 	if h, ok := method.As[method.Headed](m); ok && h.Head() != nil {
-		o.Plain = &method.Plain{Head: *h.Head(), Loss: l}
+		o.HeadLoss = &method.HeadLoss{Head: *h.Head(), Loss: l}
 	}
 	return o
 }
@@ -179,10 +179,10 @@ func bprLoss(b *method.Batch, z []float32) float64 {
 // samples' order, and adds up: a mean over the batch becomes the sum of the means
 // over its pieces, so that the samples of a short last piece weigh more.
 func Pieces(o method.Oracle) method.Oracle {
-	return method.Oracle{Parts: o.Parts, Rated: o.Rated, Grad: func(w *method.Work, b *method.Batch) float64 {
+	return method.Oracle{Parts: o.Parts, UsesRatings: o.UsesRatings, Grad: func(w *method.Work, b *method.Batch) float64 {
 		loss := 0.0
 		for lo := 0; lo < b.N; lo += w.BatchSize {
-			loss += o.Grad(w, w.Piece(b, lo, min(lo+w.BatchSize, b.N)))
+			loss += o.Grad(w, w.SubBatch(b, lo, min(lo+w.BatchSize, b.N)))
 		}
 		return loss
 	}}
@@ -194,7 +194,7 @@ type Term func(w *method.Work, b *method.Batch) float64
 
 // Wrap adds regularisers to an oracle. The result can no longer be fused.
 func Wrap(o method.Oracle, terms ...Term) method.Oracle {
-	return method.Oracle{Parts: o.Parts, Rated: o.Rated, Grad: func(w *method.Work, b *method.Batch) float64 {
+	return method.Oracle{Parts: o.Parts, UsesRatings: o.UsesRatings, Grad: func(w *method.Work, b *method.Batch) float64 {
 		l := o.Grad(w, b)
 		for _, t := range terms {
 			l += t(w, b)

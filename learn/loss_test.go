@@ -158,7 +158,7 @@ func TestTermsFollowTheirSchedules(t *testing.T) {
 // As in PyTorch, one sample costs 100 at most; NaN stays NaN and says so.
 func TestTheLossOfACertainMistakeIsBounded(t *testing.T) {
 	m := headed{newTiny(method.Shared, nil)}
-	sum := learn.BCE(m).Plain.Sum
+	sum := learn.BCE(m).HeadLoss.Sum
 	loss := func(z, y []float32) float64 { return sum(&method.Batch{N: len(y), Y: y}, z) }
 	for _, c := range []struct {
 		z, y float32
@@ -273,7 +273,7 @@ func TestRatingsReachTheLossInEveryLayout(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		for _, rating := range [][]float32{nil, {5, 4, 3, 2, 1, 0.5, 4.5}} {
 			var got map[uint32]float32
-			look := method.Step{Direct: true, Rated: true, Do: func(w *method.Work, b *method.Batch) float64 {
+			look := method.Step{InPlace: true, UsesRatings: true, Do: func(w *method.Work, b *method.Batch) float64 {
 				for x, item := range b.Item {
 					if (b.Y[x] == 0) != (b.Rating[x] == 0) {
 						t.Errorf("item %d has label %g and rating %g", item, b.Y[x], b.Rating[x])

@@ -19,7 +19,7 @@ func Meta(s *Side, steps int, inner, outer Schedule, visits int) method.Visit {
 	return method.Visit{Run: func(w *method.Work) {
 		for v := range visits {
 			if v > 0 {
-				w.Samples.Reorder()
+				w.Samples.Shuffle()
 			}
 			if w.WantLoss {
 				m := meta{Side: s, w: w}

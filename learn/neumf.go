@@ -109,7 +109,7 @@ func (n NeuMF) Back(w *method.Work, b *method.Batch, dz []float32) {
 	g, p, h := &w.View[neuGMF], &w.View[neuP], &w.View[n.head()]
 	room := w.Room(mixRoom, 2*g.Stride)
 	mix, sum := room[:g.Stride], room[g.Stride:]
-	if !w.Skips(neuGMF) {
+	if !w.SkipsGrad(neuGMF) {
 		n.mix(w, mix)
 		vec.Spread(g.GradRows, g.Stride, b.Pos, dz[:b.N], mix)
 	}

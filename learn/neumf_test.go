@@ -13,7 +13,7 @@ import (
 // neural is a method that is NeuMF and nothing else.
 type neural struct {
 	learn.NeuMF
-	up    method.Up
+	up    method.Upload
 	start float64
 	visit func(m method.Learner) method.Visit
 }
@@ -22,7 +22,7 @@ func (m *neural) Slots(int) []method.Slot {
 	out := m.NeuMF.Slots()
 	shared, _ := m.Groups()
 	for _, i := range shared {
-		out[i].Up = m.up
+		out[i].Upload = m.up
 	}
 	for i := range out {
 		if m.start > 0 && (out[i].PerItem || out[i].Scope == method.Private || out[i].Init.Kind == method.Zeros) {

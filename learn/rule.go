@@ -28,8 +28,8 @@ func (r *sgd) Slot() int { return r.slot }
 func (r *sgd) Apply(w *method.Work, b *method.Batch) {
 	v, lr := &w.View[r.slot], r.rate.At(w)
 	if r.decay != 0 {
-		v.Shrink(1 - float32(lr*r.decay))
-		v.Bring(b.Rows)
+		v.ScaleAll(1 - float32(lr*r.decay))
+		v.Rescale(b.Rows)
 	}
 	if !v.Slot.PerItem {
 		vec.Axpy(-lr, v.Grad, v.Val)

@@ -30,7 +30,7 @@ func SAM(o method.Oracle, groups ...Sharp) method.Oracle {
 			s.masks[k] |= 1 << i
 		}
 	}
-	return method.Oracle{Parts: o.Parts, Rated: o.Rated, Grad: s.grad}
+	return method.Oracle{Parts: o.Parts, UsesRatings: o.UsesRatings, Grad: s.grad}
 }
 
 type sam struct {
@@ -40,16 +40,16 @@ type sam struct {
 }
 
 func (s sam) grad(w *method.Work, b *method.Batch) float64 {
-	read := w.Only(^uint64(0))
+	read := w.RestrictGrads(^uint64(0))
 	sharp := uint64(0)
 	for k, g := range s.groups {
 		if g.Rho.At(w) != 0 {
 			sharp |= s.masks[k]
 		}
 	}
-	w.Only(read | sharp)
+	w.RestrictGrads(read | sharp)
 	loss := s.Oracle.Grad(w, b)
-	if w.Only(read); sharp == 0 {
+	if w.RestrictGrads(read); sharp == 0 {
 		return loss
 	}
 	told := w.WantLoss
@@ -88,9 +88,9 @@ func (s sam) grad(w *method.Work, b *method.Batch) float64 {
 func (s sam) beside(w *method.Work, b *method.Batch, group uint64, rho float32, kept, saved []float32) int {
 	n := walk(w, b, group, keepValue, 0, saved)
 	walk(w, b, group, push, float32(float64(rho)/(norm(kept[:n])+1e-12)), kept)
-	before := w.Only(group)
+	before := w.RestrictGrads(group)
 	s.Oracle.Grad(w, b)
-	w.Only(before)
+	w.RestrictGrads(before)
 	walk(w, b, group, backValue, 0, saved)
 	return walk(w, b, group, keepGrad, 0, kept)
 }

@@ -14,7 +14,7 @@ import (
 func counted(n *int, o method.Oracle) method.Oracle {
 	inner := o.Grad
 	o.Grad = func(w *method.Work, b *method.Batch) float64 { *n++; return inner(w, b) }
-	o.Plain = nil
+	o.HeadLoss = nil
 	return o
 }
 
@@ -124,7 +124,7 @@ func TestWithoutRhoSAMIsThePlainGradientToTheBit(t *testing.T) {
 // Whatever SAM moves is back to the bit when it returns: a visit whose rules move
 // nothing leaves nothing behind.
 func TestSAMPutsEverythingBack(t *testing.T) {
-	for _, up := range []method.Up{method.Delta, method.Gradient} {
+	for _, up := range []method.Upload{method.Delta, method.Gradient} {
 		m := &neural{NeuMF: learn.NeuMF{Dim: 6, Hidden: learn.Layers{10, 4}}, up: up, start: 0.3}
 		m.visit = func(l method.Learner) method.Visit {
 			shared, user := m.Groups()

@@ -170,10 +170,10 @@ func TestGradientsThatNobodyReadsAreLeftOut(t *testing.T) {
 	z, dz := make([]float32, 8), []float32{1, -1, 0.5, 2, -3, 1, 1, 1}
 	grads := func(only uint64) (rows []float32, plain [][]float32) {
 		w.ClearGrads(all)
-		w.Only(only)
+		w.RestrictGrads(only)
 		m.Logits(w, all, z)
 		m.Back(w, all, dz)
-		w.Only(^uint64(0))
+		w.RestrictGrads(^uint64(0))
 		for i := range w.View[learn.UserSlot:] {
 			plain = append(plain, slices.Clone(w.View[learn.UserSlot+i].Grad))
 		}

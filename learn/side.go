@@ -201,7 +201,7 @@ func (s *Side) Logits(w *method.Work, b *method.Batch, out []float32) {
 	var t sided
 	s.work(w, b, &t)
 	lead := 0
-	if b.Final {
+	if b.Inference {
 		lead = s.lead
 	}
 	t.open(b.N, lead)

@@ -36,7 +36,7 @@ func sideWork(t *testing.T, activation string, seed uint64) (*Side, *method.Work
 		n, stride := slot.Rows*vec.Pad(slot.Dim), vec.Pad(slot.Dim)
 		v := method.View{
 			Slot: slot, Stride: stride, Val: make([]float32, n), Grad: make([]float32, n),
-			Base: make([]float32, n), Shrunk: 1,
+			Base: make([]float32, n), Scale: 1,
 		}
 		for i := range v.Val {
 			if i%stride < slot.Dim {
@@ -49,7 +49,7 @@ func sideWork(t *testing.T, activation string, seed uint64) (*Side, *method.Work
 	q.Item, q.Row, q.Y = []uint32{0, 3, 2, 1, 3, 0, 1, 2, 0}, []uint32{4, 0, 1, 3, 2, 2, 0, 1, 4},
 		[]float32{1, 0, 0, 1, 1, 0, 1, 0, 1}
 	q.Rd, q.Wr = make([][]uint32, len(w.View)), make([][]uint32, len(w.View))
-	q.Reorder = func() {}
+	q.Shuffle = func() {}
 	return s, w
 }
 
@@ -191,7 +191,7 @@ func TestScoringFoldsWhatAllItemsShare(t *testing.T) {
 	b.Row = []uint32{3, 3, 3, 3}
 	plain, folded := make([]float32, 4), make([]float32, 4)
 	s.Logits(w, &b, plain)
-	b.Final = true
+	b.Inference = true
 	s.Logits(w, &b, folded)
 	for x := range plain {
 		if math.Abs(float64(plain[x]-folded[x])) > 1e-5 {

@@ -31,10 +31,10 @@ func (p Packed) Outer(y []float32, at []uint32, dst *method.View) {
 	at = at[:n]
 	for k, i := range at {
 		row := i*uint32(p.N) - i*(i+1)/2
-		dst.Put(row+i, float32(y[i]*y[i]))
+		dst.Add(row+i, float32(y[i]*y[i]))
 		twice := float32(math.Sqrt2 * float64(y[i]))
 		for _, j := range at[k+1:] {
-			dst.Put(row+j, float32(twice*y[j]))
+			dst.Add(row+j, float32(twice*y[j]))
 		}
 	}
 }

@@ -17,13 +17,13 @@ func TestPackedIsTheMatrix(t *testing.T) {
 	y := []float32{0.5, 0, -2, 0, 0, 1, 0.25, 0, 3}
 	v := &method.View{Slot: method.Slot{Sparse: true, Rows: 1, Dim: p.Len()}}
 	p.Outer(y, make([]uint32, n), v)
-	if len(v.Places) != 5*6/2 {
-		t.Errorf("%d places are listed for 5 numbers, want 15", len(v.Places))
+	if len(v.Indices) != 5*6/2 {
+		t.Errorf("%d places are listed for 5 numbers, want 15", len(v.Indices))
 	}
 	list, length, square := make([]float32, p.Len()), 0.0, 0.0
-	for k, place := range v.Places {
-		list[place] = v.Numbers[k]
-		length += float64(v.Numbers[k]) * float64(v.Numbers[k])
+	for k, place := range v.Indices {
+		list[place] = v.Values[k]
+		length += float64(v.Values[k]) * float64(v.Values[k])
 	}
 	for _, x := range y {
 		square += float64(x) * float64(x)

@@ -19,10 +19,10 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 	for _, r := range rules {
 		slots |= 1 << r.Slot()
 	}
-	plain := method.Step{Parts: parts, Moves: true, Rated: o.Rated, Do: func(w *method.Work, b *method.Batch) float64 {
-		before := w.Only(slots)
+	plain := method.Step{Parts: parts, MovesRows: true, UsesRatings: o.UsesRatings, Do: func(w *method.Work, b *method.Batch) float64 {
+		before := w.RestrictGrads(slots)
 		loss := o.Grad(w, b)
-		w.Only(before)
+		w.RestrictGrads(before)
 		for _, r := range rules {
 			r.Apply(w, b)
 		}
@@ -34,9 +34,9 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 		return plain
 	}
 	return method.Step{
-		Direct: true, Moves: f.item != nil, Rated: o.Rated,
+		InPlace: true, MovesRows: f.item != nil, UsesRatings: o.UsesRatings,
 		Do: func(w *method.Work, b *method.Batch) float64 {
-			if w.Plain {
+			if w.NoFuse {
 				return plain.Do(w, b)
 			}
 			return f.do(w, b)
@@ -46,16 +46,16 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 
 // fused is one step on a Head: any of its three slots may have a rule.
 type fused struct {
-	*method.Plain
+	*method.HeadLoss
 	item, vector, bias *sgd
 }
 
 // fuse returns nil where only the general way serves.
 func fuse(o method.Oracle, rules []Rule) *fused {
-	if o.Plain == nil {
+	if o.HeadLoss == nil {
 		return nil
 	}
-	f := &fused{Plain: o.Plain}
+	f := &fused{HeadLoss: o.HeadLoss}
 	for _, r := range rules {
 		s, ok := r.(*sgd)
 		if !ok {
@@ -101,7 +101,7 @@ func (f *fused) do(w *method.Work, b *method.Batch) float64 {
 			vec.Scale(f.item.rate.At(w), g)
 		}
 		vec.Scat(it.Arena, it.Stride, b.Wr[f.Item], g, v)
-		w.Moved(f.Item, b, g, v)
+		w.RecordMove(f.Item, b, g, v)
 	}
 	if f.vector != nil {
 		descend(w, f.vector)
@@ -116,7 +116,7 @@ func (f *fused) do(w *method.Work, b *method.Batch) float64 {
 func descend(w *method.Work, r *sgd) {
 	v, lr := &w.View[r.slot], r.rate.At(w)
 	if r.decay != 0 {
-		v.Shrink(1 - float32(lr*r.decay))
+		v.ScaleAll(1 - float32(lr*r.decay))
 	}
 	vec.Axpy(-lr, v.Grad, v.Val)
 	clear(v.Grad)
@@ -125,7 +125,7 @@ func descend(w *method.Work, r *sgd) {
 // Alternate takes the steps in turn on the same batch: the second sees what the
 // first has done.
 func Alternate(steps ...method.Step) method.Step {
-	out := method.Step{Direct: true, Do: func(w *method.Work, b *method.Batch) float64 {
+	out := method.Step{InPlace: true, Do: func(w *method.Work, b *method.Batch) float64 {
 		loss := 0.0
 		for i := range steps {
 			if l := steps[i].Do(w, b); i == 0 {
@@ -136,9 +136,9 @@ func Alternate(steps ...method.Step) method.Step {
 	}}
 	for i, s := range steps {
 		// A step after one that moved rows would read them before the move.
-		out.Direct = out.Direct && s.Direct && (!s.Moves || i == len(steps)-1)
-		out.Moves = out.Moves || s.Moves
-		out.Rated = out.Rated || s.Rated
+		out.InPlace = out.InPlace && s.InPlace && (!s.MovesRows || i == len(steps)-1)
+		out.MovesRows = out.MovesRows || s.MovesRows
+		out.UsesRatings = out.UsesRatings || s.UsesRatings
 		out.Parts = append(out.Parts, s.Parts...)
 	}
 	return out
@@ -149,12 +149,12 @@ func Alternate(steps ...method.Step) method.Step {
 // when the running mean of the loss since the
 // visit's start changes by less than tol of itself from one pass to the next.
 func Epochs(n int, tol float64, step method.Step) method.Visit {
-	return method.Visit{Direct: n == 1 && step.Direct, Rated: step.Rated, Parts: step.Parts, Run: func(w *method.Work) {
+	return method.Visit{InPlace: n == 1 && step.InPlace, UsesRatings: step.UsesRatings, Parts: step.Parts, Run: func(w *method.Work) {
 		asked, last := w.WantLoss, 0.0
 		for e := range n {
 			w.WantLoss = asked || tol > 0 && e < n-1 // nothing depends on that of the last pass
 			if e > 0 && len(w.Samples.Item) > w.BatchSize {
-				w.Samples.Reorder()
+				w.Samples.Shuffle()
 			}
 			pass(w, step)
 			mean := w.Loss / float64(max(w.LossN, 1))
@@ -182,7 +182,7 @@ func pass(w *method.Work, step method.Step) {
 // Once takes one step on all samples of the visit together. They may be more than a
 // batch: the oracle takes them in Pieces.
 func Once(step method.Step) method.Visit {
-	return method.Visit{Rated: step.Rated, Parts: step.Parts, Run: func(w *method.Work) {
+	return method.Visit{UsesRatings: step.UsesRatings, Parts: step.Parts, Run: func(w *method.Work) {
 		b := w.Batch(0, len(w.Samples.Item))
 		l := step.Do(w, b)
 		if w.WantLoss {
@@ -203,7 +203,7 @@ func abs(x float64) float64 {
 // starts as if it had not been.
 func Aside(v method.Visit) method.Visit {
 	run := v.Run
-	v.Direct = false
+	v.InPlace = false
 	v.Run = func(w *method.Work) {
 		loss, n, step, want := w.Loss, w.LossN, w.Step, w.WantLoss
 		w.WantLoss = false
@@ -218,13 +218,13 @@ func Then(visits ...method.Visit) method.Visit {
 	out := method.Visit{Run: func(w *method.Work) {
 		for i := range visits {
 			if i > 0 {
-				w.Samples.Reorder()
+				w.Samples.Shuffle()
 			}
 			visits[i].Run(w)
 		}
 	}}
 	for _, v := range visits {
-		out.Rated = out.Rated || v.Rated
+		out.UsesRatings = out.UsesRatings || v.UsesRatings
 		out.Parts = append(out.Parts, v.Parts...)
 	}
 	return out

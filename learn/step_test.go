@@ -12,7 +12,7 @@ import (
 func idle(n int, reorders *int) *method.Work {
 	w := &method.Work{BatchSize: 2}
 	w.Samples.Item, w.Samples.Y = make([]uint32, n), make([]float32, n)
-	w.Samples.Reorder = func() { *reorders++ }
+	w.Samples.Shuffle = func() { *reorders++ }
 	return w
 }
 
@@ -99,8 +99,8 @@ func TestThenRunsVisitsInTurnOnNewOrders(t *testing.T) {
 	}
 	v := learn.Then(say("a"), say("b"), say("c"))
 	v.Run(w)
-	if order != "abc" || reorders != 2 || v.Direct {
-		t.Errorf("order %q, %d reorders, direct %v; want abc, 2, false", order, reorders, v.Direct)
+	if order != "abc" || reorders != 2 || v.InPlace {
+		t.Errorf("order %q, %d reorders, direct %v; want abc, 2, false", order, reorders, v.InPlace)
 	}
 }
 
@@ -147,13 +147,13 @@ func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsDirect(t *testing.T) {
 		"alternations inside, at last": {learn.Alternate(score, learn.Alternate(score, rows)), true, true},
 		"alternations inside":          {learn.Alternate(learn.Alternate(score, rows), score), false, true},
 	} {
-		if k.step.Direct != k.direct || k.step.Moves != k.moves {
-			t.Errorf("%s: direct %v, moves %v; want %v and %v", name, k.step.Direct, k.step.Moves, k.direct, k.moves)
+		if k.step.InPlace != k.direct || k.step.MovesRows != k.moves {
+			t.Errorf("%s: direct %v, moves %v; want %v and %v", name, k.step.InPlace, k.step.MovesRows, k.direct, k.moves)
 		}
-		if one := learn.Epochs(1, 0, k.step); one.Direct != k.direct {
-			t.Errorf("one pass of %s: direct %v, want %v", name, one.Direct, k.direct)
+		if one := learn.Epochs(1, 0, k.step); one.InPlace != k.direct {
+			t.Errorf("one pass of %s: direct %v, want %v", name, one.InPlace, k.direct)
 		}
-		if two := learn.Epochs(2, 0, k.step); two.Direct {
+		if two := learn.Epochs(2, 0, k.step); two.InPlace {
 			t.Errorf("two passes of %s are direct", name)
 		}
 	}

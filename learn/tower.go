@@ -38,7 +38,7 @@ func (t tower) back(w *method.Work, b *method.Batch, dz []float32) {
 	x := t.lay(w, b, &m)
 	it := &w.View[t.item]
 	var dx *vec.Mat
-	if !w.Skips(t.item) {
+	if !w.SkipsGrad(t.item) {
 		to := vec.Rows(w.Room(gradRoom, b.N*it.Stride), it.Stride)
 		dx = &to
 	}
@@ -69,10 +69,10 @@ func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 		l := &m.at[i]
 		l.in, l.out, l.stride = weight.Slot.Dim, weight.Slot.Rows, weight.Stride
 		l.w, l.b = weight.Val, bias.Val
-		if !w.Skips(t.layer + 2*i) {
+		if !w.SkipsGrad(t.layer + 2*i) {
 			l.gw = weight.Grad
 		}
-		if !w.Skips(t.layer + 2*i + 1) {
+		if !w.SkipsGrad(t.layer + 2*i + 1) {
 			l.gb = bias.Grad
 		}
 	}
@@ -87,7 +87,7 @@ func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 // userBack adds what d, the gradient by what the first layer adds up, makes of the
 // user's vector and of the weights on it.
 func (t tower) userBack(w *method.Work, d []float32) {
-	if w.Skips(t.user) && w.Skips(t.layer) {
+	if w.SkipsGrad(t.user) && w.SkipsGrad(t.layer) {
 		return
 	}
 	weight, user := &w.View[t.layer], &w.View[t.user]
@@ -96,10 +96,10 @@ func (t tower) userBack(w *method.Work, d []float32) {
 	vec.Columns(d, sum)
 	for o := range weight.Slot.Rows {
 		row := o * weight.Stride
-		if !w.Skips(t.user) {
+		if !w.SkipsGrad(t.user) {
 			vec.Axpy(sum[o], weight.Val[row:][:t.dim], user.Grad[:t.dim])
 		}
-		if !w.Skips(t.layer) {
+		if !w.SkipsGrad(t.layer) {
 			vec.Axpy(sum[o], user.Val[:t.dim], weight.Grad[row:][:t.dim])
 		}
 	}

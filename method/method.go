@@ -81,10 +81,10 @@ type Updater interface {
 	Update(g *Global)
 }
 
-// Polisher is a Method that changes the values once more after the server's step.
-type Polisher interface {
+// PostUpdater is a Method that changes the values once more after the server's step.
+type PostUpdater interface {
 	Method
-	Polish(g *Global)
+	PostUpdate(g *Global)
 }
 
 // Phased is a Method that does different things in different rounds.
@@ -95,26 +95,26 @@ type Phased interface {
 	Phase(round, rounds int) (int, string)
 }
 
-// Traveller is a Phased Method of which not every Shared slot travels in every phase.
+// PhasedSlots is a Phased Method of which not every Shared slot travels in every phase.
 // One that does not is neither downloaded nor sent: a device must leave it alone.
-type Traveller interface {
+type PhasedSlots interface {
 	Phased
-	Travels(phase, slot int) bool
+	Transfers(phase, slot int) bool
 }
 
-// Rationed is a Phased Method that says how a privacy budget is shared among its
+// BudgetWeighter is a Phased Method that says how a privacy budget is shared among its
 // rounds. Where noise is Gaussian and everybody is in every round, the budget is what
 // the rounds' 1/z² add up to, z being a round's noise over its sensitivity: a round has
 // its ration's share of that. Rounds of another method have equal shares.
-type Rationed interface {
+type BudgetWeighter interface {
 	Phased
-	// Ration is above 0; only the ratio of two rounds' counts.
-	Ration(round, rounds int) float64
+	// BudgetWeight is above 0; only the ratio of two rounds' counts.
+	BudgetWeight(round, rounds int) float64
 }
 
-// Settled is a Method whose last round completes what the others prepare: it is
+// FinalRound is a Method whose last round completes what the others prepare: it is
 // the one that is reported.
-type Settled interface{ Settles() bool }
+type FinalRound interface{ ReportsFinalRound() bool }
 
 // Central is a Method that is trained where all rows are: a baseline, and no
 // federation. All its slots are Server slots.
@@ -154,8 +154,8 @@ type Global struct {
 	Noise float64
 	// Value and Got are by slot: the current value of Shared and Server slots,
 	// and the sum of what devices sent of it. Rows are padded to Stride.
-	Value, Got [][]float32
-	Stride     []int
+	Value, Aggregate [][]float32
+	Stride           []int
 }
 
 // Oracle is loss and gradient of one batch at the current point: it adds to the
@@ -163,15 +163,15 @@ type Global struct {
 // Work.WantLoss is false and the loss is not free).
 type Oracle struct {
 	Grad func(w *Work, b *Batch) float64
-	// Plain is set when the oracle is a pointwise loss on a Head and nothing
+	// HeadLoss is set when the oracle is a pointwise loss on a Head and nothing
 	// else: a Step may then fuse it.
-	Plain *Plain
-	Rated bool // it reads Batch.Rating
-	Parts []Stateful
+	HeadLoss    *HeadLoss
+	UsesRatings bool // it reads Batch.Rating
+	Parts       []Stateful
 }
 
-// Plain is a loss of logits alone, on a Head.
-type Plain struct {
+// HeadLoss is a loss of logits alone, on a Head.
+type HeadLoss struct {
 	Head
 	Loss
 }
@@ -182,33 +182,33 @@ type Loss struct {
 	// scale.
 	Grad func(s *Scratch, b *Batch, scale float32, z []float32)
 	// Sum is the sum of the losses of the batch's samples.
-	Sum   func(b *Batch, z []float32) float64
-	Rated bool // it reads Batch.Rating
+	Sum         func(b *Batch, z []float32) float64
+	UsesRatings bool // it reads Batch.Rating
 }
 
 // Step moves the point by one batch and returns the loss as Oracle does.
 type Step struct {
 	Do func(w *Work, b *Batch) float64
-	// Direct means: rows of PerItem slots are read through Batch.Rd before any is
+	// InPlace means: rows of PerItem slots are read through Batch.Rd before any is
 	// written, and only through Batch.Wr, with Work.Moved told of it.
-	Direct bool
-	Moves  bool // writes PerItem rows
-	Rated  bool // reads Batch.Rating
-	Parts  []Stateful
+	InPlace     bool
+	MovesRows   bool // writes PerItem rows
+	UsesRatings bool // reads Batch.Rating
+	Parts       []Stateful
 }
 
 // Visit is what one device does in one round.
 type Visit struct {
 	Run func(w *Work)
-	// Direct means that Run makes one pass of Direct steps over the samples: a row
+	// InPlace means that Run makes one pass of Direct steps over the samples: a row
 	// touched once is then never copied.
-	Direct bool
-	// History means that Run works on the device's history alone: no negatives
+	InPlace bool
+	// HistoryOnly means that Run works on the device's history alone: no negatives
 	// are drawn. The samples are its items, each once, and a label is how often the
 	// item occurs.
-	History bool
-	Rated   bool // Run reads Batch.Rating
-	Parts   []Stateful
+	HistoryOnly bool
+	UsesRatings bool // Run reads Batch.Rating
+	Parts       []Stateful
 }
 
 // Stateful is a part that needs slots of its own, such as Adam's moments. They

@@ -1,9 +1,9 @@
 package method
 
-// Tally is what a batch holds of each of its distinct rows: samples that differ only
+// RowCounts is what a batch holds of each of its distinct rows: samples that differ only
 // in their labels have one logit.
-type Tally struct {
-	N, Y []float32 // by row: its samples, and the sum of their labels
+type RowCounts struct {
+	Samples, Labels []float32 // by row: its samples, and the sum of their labels
 	// Each has one entry for each sample, row by row: twice the place of the row, and 1
 	// more unless it is one of the row's first Y.
 	Each []uint32
@@ -11,8 +11,8 @@ type Tally struct {
 	by   []float32
 }
 
-// Tally tallies a batch that Batch has made. It is valid until the next call of either.
-func (w *Work) Tally(b *Batch) *Tally {
+// CountRows tallies a batch that Batch has made. It is valid until the next call of either.
+func (w *Work) CountRows(b *Batch) *RowCounts {
 	t := &w.tally
 	if t.of != 0 && t.of == b.order {
 		return t
@@ -33,10 +33,10 @@ func (w *Work) Tally(b *Batch) *Tally {
 		by[2*p]++
 		by[2*p+1] += b.Y[x]
 	}
-	t.N, t.Y, t.Each = t.N[:0], t.Y[:0], t.Each[:0]
+	t.Samples, t.Labels, t.Each = t.Samples[:0], t.Labels[:0], t.Each[:0]
 	for i, p := range b.Rows {
 		n, y := by[2*p], by[2*p+1]
-		t.N, t.Y = append(t.N, n), append(t.Y, y)
+		t.Samples, t.Labels = append(t.Samples, n), append(t.Labels, y)
 		for k := float32(0); k < y; k++ {
 			t.Each = append(t.Each, uint32(2*i))
 		}

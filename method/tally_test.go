@@ -21,7 +21,7 @@ func TestATallyIsTheSamplesOfEachRow(t *testing.T) {
 		}
 		lo := int(r.Uint32n(uint32(len(pos))))
 		b := w.Batch(lo, len(pos))
-		got := w.Tally(b)
+		got := w.CountRows(b)
 		var each []uint32
 		for i, p := range b.Rows {
 			n, y := float32(0), float32(0)
@@ -31,9 +31,9 @@ func TestATallyIsTheSamplesOfEachRow(t *testing.T) {
 					y += b.Y[x]
 				}
 			}
-			if got.N[i] != n || got.Y[i] != y {
-				t.Fatalf("trial %d: row %d has %g samples and %g positives, want %g and %g", trial, p, got.N[i],
-					got.Y[i], n, y)
+			if got.Samples[i] != n || got.Labels[i] != y {
+				t.Fatalf("trial %d: row %d has %g samples and %g positives, want %g and %g", trial, p, got.Samples[i],
+					got.Labels[i], n, y)
 			}
 			for k := range int(n) {
 				e := uint32(2*i + 1)
@@ -43,8 +43,8 @@ func TestATallyIsTheSamplesOfEachRow(t *testing.T) {
 				each = append(each, e)
 			}
 		}
-		if len(got.N) != len(b.Rows) || len(got.Y) != len(b.Rows) || !slices.Equal(got.Each, each) {
-			t.Fatalf("trial %d: samples %v of %d rows, want %v of %d", trial, got.Each, len(got.N), each, len(b.Rows))
+		if len(got.Samples) != len(b.Rows) || len(got.Labels) != len(b.Rows) || !slices.Equal(got.Each, each) {
+			t.Fatalf("trial %d: samples %v of %d rows, want %v of %d", trial, got.Each, len(got.Samples), each, len(b.Rows))
 		}
 	}
 }
@@ -53,25 +53,25 @@ func TestATallyIsTheSamplesOfEachRow(t *testing.T) {
 // were; where nobody counts, nothing is remembered.
 func TestABatchIsMadeAgainWhenTheOrderIsAnother(t *testing.T) {
 	w := work(6)
-	w.Samples.Order = 1
+	w.Samples.Version = 1
 	w.give(1, 1, 2)
-	w.Tally(w.Batch(0, 3))
+	w.CountRows(w.Batch(0, 3))
 	w.give(4, 5, 5)
-	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{1, 2}) || !slices.Equal(w.Tally(b).N, []float32{2, 1}) {
-		t.Errorf("in the same order the rows are %v, counted %v, want the old [1 2] and [2 1]", b.Rows, w.Tally(b).N)
+	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{1, 2}) || !slices.Equal(w.CountRows(b).Samples, []float32{2, 1}) {
+		t.Errorf("in the same order the rows are %v, counted %v, want the old [1 2] and [2 1]", b.Rows, w.CountRows(b).Samples)
 	}
-	if b := w.Batch(1, 3); !slices.Equal(b.Rows, []uint32{5}) || !slices.Equal(w.Tally(b).N, []float32{2}) {
-		t.Errorf("another batch has rows %v, counted %v, want [5] and [2]", b.Rows, w.Tally(b).N)
+	if b := w.Batch(1, 3); !slices.Equal(b.Rows, []uint32{5}) || !slices.Equal(w.CountRows(b).Samples, []float32{2}) {
+		t.Errorf("another batch has rows %v, counted %v, want [5] and [2]", b.Rows, w.CountRows(b).Samples)
 	}
-	w.Samples.Order++
-	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{4, 5}) || !slices.Equal(w.Tally(b).N, []float32{1, 2}) {
-		t.Errorf("in another order the rows are %v, counted %v, want [4 5] and [1 2]", b.Rows, w.Tally(b).N)
+	w.Samples.Version++
+	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{4, 5}) || !slices.Equal(w.CountRows(b).Samples, []float32{1, 2}) {
+		t.Errorf("in another order the rows are %v, counted %v, want [4 5] and [1 2]", b.Rows, w.CountRows(b).Samples)
 	}
-	w.Samples.Order = 0
-	w.Tally(w.Batch(0, 3))
+	w.Samples.Version = 0
+	w.CountRows(w.Batch(0, 3))
 	w.give(3, 3, 3)
-	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{3}) || !slices.Equal(w.Tally(b).N, []float32{3}) {
-		t.Errorf("where nobody counts the rows are %v, counted %v, want [3] and [3]", b.Rows, w.Tally(b).N)
+	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{3}) || !slices.Equal(w.CountRows(b).Samples, []float32{3}) {
+		t.Errorf("where nobody counts the rows are %v, counted %v, want [3] and [3]", b.Rows, w.CountRows(b).Samples)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestShrinkingAllRowsAtOnceIsShrinkingEach(t *testing.T) {
 	for trial := range 100 {
 		a, b := work(n), work(n) // a counts its positions
 		x, y := &a.View[1], &b.View[1]
-		x.Used, x.Even = n, true
+		x.Used, x.SameScale = n, true
 		for range 30 {
 			s := []float32{0.5, 0.9, 1.25, 1, 1e-8, -0.5}[r.Uint32n(6)]
 			var list []uint32
@@ -93,23 +93,23 @@ func TestShrinkingAllRowsAtOnceIsShrinkingEach(t *testing.T) {
 			}
 			for _, v := range []*View{x, y} {
 				if r := v; trial%5 == 0 {
-					r.Shrink(s)
+					r.ScaleAll(s)
 					continue
 				}
-				v.Bring(list)
+				v.Rescale(list)
 				for _, p := range list {
 					row := v.Row(v.Local + p)
 					for i := range row {
 						row[i] *= s
 					}
 				}
-				v.Shrunken(s, list)
+				v.RecordScale(s, list)
 			}
 		}
-		x.BringAll(n)
-		y.BringAll(n)
-		if x.Shrunk != y.Shrunk || !slices.Equal(x.Arena, y.Arena) {
-			t.Fatalf("trial %d: shrunk by %g, want %g; rows %v, want %v", trial, x.Shrunk, y.Shrunk, x.Arena, y.Arena)
+		x.RescaleAll(n)
+		y.RescaleAll(n)
+		if x.Scale != y.Scale || !slices.Equal(x.Arena, y.Arena) {
+			t.Fatalf("trial %d: shrunk by %g, want %g; rows %v, want %v", trial, x.Scale, y.Scale, x.Arena, y.Arena)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Work struct {
 	Rand          rng.Rand // this device's stream for this visit
 
 	BatchSize int
-	Plain     bool // steps must not fuse
+	NoFuse    bool // steps must not fuse
 	WantLoss  bool
 	Loss      float64
 	LossN     int
@@ -28,23 +28,23 @@ type Work struct {
 	Samples Samples
 	batch   Batch
 	piece   Batch
-	tally   Tally
+	tally   RowCounts
 	Z       []float32 // room for a batch of logits or their gradients
 	skip    uint64
 
-	Rank1 Rank1
+	RankOne RankOne
 	Scratch
 }
 
-// Only says that nobody will read gradients but those of the given slots, and
+// RestrictGrads says that nobody will read gradients but those of the given slots, and
 // returns what held before.
-func (w *Work) Only(slots uint64) (before uint64) {
+func (w *Work) RestrictGrads(slots uint64) (before uint64) {
 	before, w.skip = ^w.skip, ^slots
 	return before
 }
 
-// Skips reports whether nobody will read the gradient of a slot.
-func (w *Work) Skips(slot int) bool { return w.skip>>slot&1 == 1 }
+// SkipsGrad reports whether nobody will read the gradient of a slot.
+func (w *Work) SkipsGrad(slot int) bool { return w.skip>>slot&1 == 1 }
 
 // Scratch is memory that a part may use between two calls, such as activations
 // between Logits and Back. It grows to what was asked for and stays.
@@ -69,8 +69,8 @@ type View struct {
 	// A plain slot: its rows, their gradient, and what was downloaded.
 	Val, Grad, Base []float32
 	// A Sparse slot: what Put has listed, places first.
-	Places  []uint32
-	Numbers []float32
+	Indices []uint32
+	Values  []float32
 	// Sent is what a device sends of a plain slot with Up == Gradient; of a PerItem
 	// one, the rows that batches name in Wr are. It starts at zero.
 	Sent []float32
@@ -82,10 +82,10 @@ type View struct {
 	GradRows []float32
 	// Weight decay that shrinks every row is applied lazily: the slot as a whole
 	// has been shrunk by Shrunk in this visit, position p of the block only by At[p].
-	Shrunk float64
-	At     []float64
-	Used   int  // positions of the block in use; 0 where nobody counts them
-	Even   bool // all of them are up to Shrunk, and At is not kept
+	Scale     float64
+	RowScale  []float64
+	Used      int  // positions of the block in use; 0 where nobody counts them
+	SameScale bool // all of them are up to Shrunk, and At is not kept
 }
 
 // Row returns row r of a PerItem slot's arena.
@@ -94,13 +94,13 @@ func (v *View) Row(r uint32) []float32 {
 	return v.Arena[o : o+v.Stride : o+v.Stride]
 }
 
-// Put adds a number to a Sparse slot. Places ascend, so that each is there once: a
+// Add adds a number to a Sparse slot. Places ascend, so that each is there once: a
 // bound on an update rests on that.
-func (v *View) Put(place uint32, x float32) {
-	if n := len(v.Places); n > 0 && v.Places[n-1] >= place || int(place) >= v.Slot.Dim {
+func (v *View) Add(place uint32, x float32) {
+	if n := len(v.Indices); n > 0 && v.Indices[n-1] >= place || int(place) >= v.Slot.Dim {
 		panic(badPlace)
 	}
-	v.Places, v.Numbers = append(v.Places, place), append(v.Numbers, x)
+	v.Indices, v.Values = append(v.Indices, place), append(v.Values, x)
 }
 
 const badPlace = "method: the places of a sparse slot ascend, and lie within it"
@@ -141,34 +141,34 @@ type Samples struct {
 	Pos []uint32 // in the local block; equal items have equal positions
 	Rd  [][]uint32
 	Wr  [][]uint32
-	// Reorder shuffles the samples for another pass.
-	Reorder func()
-	// Order is another number whenever the samples or their order are others; 0 where
+	// Shuffle shuffles the samples for another pass.
+	Shuffle func()
+	// Version is another number whenever the samples or their order are others; 0 where
 	// nobody counts. While it lasts a batch made again is the batch as it was.
-	Order uint64
-	mark  []uint32
-	rows  []uint32
-	stamp uint32
+	Version uint64
+	mark    []uint32
+	rows    []uint32
+	stamp   uint32
 }
 
 // Batch is a run of samples. Rd and Wr name arena rows, by slot.
 type Batch struct {
-	Lo, N  int
-	Item   []uint32
-	Y      []float32
-	Rating []float32
-	Row    []uint32
-	Pos    []uint32
-	Rows   []uint32 // the distinct positions in Pos, in the order of their first use
-	Rd, Wr [][]uint32
-	Final  bool // it is scored to recommend: no Back follows
-	order  uint64
+	Lo, N     int
+	Item      []uint32
+	Y         []float32
+	Rating    []float32
+	Row       []uint32
+	Pos       []uint32
+	Rows      []uint32 // the distinct positions in Pos, in the order of their first use
+	Rd, Wr    [][]uint32
+	Inference bool // it is scored to recommend: no Back follows
+	order     uint64
 }
 
 // Batch returns samples lo to hi. It is valid until the next call.
 func (w *Work) Batch(lo, hi int) *Batch {
 	b, s := &w.batch, &w.Samples
-	if s.Order != 0 && s.Order == b.order && b.Lo == lo && b.N == hi-lo {
+	if s.Version != 0 && s.Version == b.order && b.Lo == lo && b.N == hi-lo {
 		w.bring(b.Rows)
 		return b
 	}
@@ -183,7 +183,7 @@ func (w *Work) Batch(lo, hi int) *Batch {
 	}
 	b.Pos, b.Rows = part(s.Pos, lo, hi), nil
 	if b.Pos != nil {
-		b.Rows, b.order = s.distinct(b.Pos), s.Order
+		b.Rows, b.order = s.distinct(b.Pos), s.Version
 		w.bring(b.Rows)
 	}
 	return b
@@ -191,13 +191,13 @@ func (w *Work) Batch(lo, hi int) *Batch {
 
 func (w *Work) bring(positions []uint32) {
 	for i := range w.View {
-		w.View[i].Bring(positions)
+		w.View[i].Rescale(positions)
 	}
 }
 
-// Piece returns samples lo to hi of b, counted from its first. Its Rows are left to
+// SubBatch returns samples lo to hi of b, counted from its first. Its Rows are left to
 // b, which stays valid. It is valid until the next call.
-func (w *Work) Piece(b *Batch, lo, hi int) *Batch {
+func (w *Work) SubBatch(b *Batch, lo, hi int) *Batch {
 	p := &w.piece
 	p.Lo, p.N = b.Lo+lo, hi-lo
 	p.Item, p.Y, p.Rating, p.Pos = b.Item[lo:hi], b.Y[lo:hi], part(b.Rating, lo, hi), part(b.Pos, lo, hi)
@@ -233,12 +233,12 @@ func (s *Samples) distinct(pos []uint32) []uint32 {
 	return s.rows
 }
 
-// Shrink multiplies every row of a slot by s, touched or not.
-func (v *View) Shrink(s float32) {
+// ScaleAll multiplies every row of a slot by s, touched or not.
+func (v *View) ScaleAll(s float32) {
 	if v.Slot.PerItem {
 		v.uneven()
-		v.Shrunk *= float64(s)
-		if v.Shrunk > -least && v.Shrunk < least {
+		v.Scale *= float64(s)
+		if v.Scale > -least && v.Scale < least {
 			v.restart()
 		}
 		return
@@ -248,36 +248,36 @@ func (v *View) Shrink(s float32) {
 	}
 }
 
-// Shrunken records that every row of a PerItem slot was shrunk by s, and that the
+// RecordScale records that every row of a PerItem slot was shrunk by s, and that the
 // given positions, which are distinct, have been multiplied already.
-func (v *View) Shrunken(s float32, positions []uint32) {
+func (v *View) RecordScale(s float32, positions []uint32) {
 	if s == 1 {
 		return
 	}
 	if v.Used > 0 && len(positions) == v.Used { // all of them
-		v.Even = true
-		if v.Shrunk *= float64(s); v.Shrunk > -least && v.Shrunk < least {
-			v.Shrunk = least
+		v.SameScale = true
+		if v.Scale *= float64(s); v.Scale > -least && v.Scale < least {
+			v.Scale = least
 		}
 		return
 	}
 	v.uneven()
-	v.Shrunk *= float64(s)
+	v.Scale *= float64(s)
 	for _, p := range positions {
-		v.At[p] = v.Shrunk
+		v.RowScale[p] = v.Scale
 	}
-	if v.Shrunk > -least && v.Shrunk < least {
+	if v.Scale > -least && v.Scale < least {
 		v.restart()
 	}
 }
 
 // uneven writes At down.
 func (v *View) uneven() {
-	if v.Even {
+	if v.SameScale {
 		for p := range v.Used {
-			v.At[p] = v.Shrunk
+			v.RowScale[p] = v.Scale
 		}
-		v.Even = false
+		v.SameScale = false
 	}
 }
 
@@ -288,20 +288,20 @@ const least = 1e-60
 // restart brings every position up to a shrinkage that is about to vanish, so
 // that no ratio of two of them is ever 0/0.
 func (v *View) restart() {
-	for p, at := range v.At {
+	for p, at := range v.RowScale {
 		if at != 0 { // 0 is a position that was never used
 			v.bring(uint32(p))
 		}
-		v.At[p] = least
+		v.RowScale[p] = least
 	}
-	v.Shrunk = least
+	v.Scale = least
 }
 
-// Bring brings the given positions of the local block up to the slot's
+// Rescale brings the given positions of the local block up to the slot's
 // shrinkage. Batch does so for the rows of a batch; whoever shrinks a slot in the
 // middle of a step does it again.
-func (v *View) Bring(positions []uint32) {
-	if v.At == nil || v.Even {
+func (v *View) Rescale(positions []uint32) {
+	if v.RowScale == nil || v.SameScale {
 		return
 	}
 	for _, p := range positions {
@@ -309,9 +309,9 @@ func (v *View) Bring(positions []uint32) {
 	}
 }
 
-// BringAll brings the first n positions up to the slot's shrinkage.
-func (v *View) BringAll(n int) {
-	if v.At == nil || v.Even {
+// RescaleAll brings the first n positions up to the slot's shrinkage.
+func (v *View) RescaleAll(n int) {
+	if v.RowScale == nil || v.SameScale {
 		return
 	}
 	for p := range uint32(n) {
@@ -320,12 +320,12 @@ func (v *View) BringAll(n int) {
 }
 
 func (v *View) bring(p uint32) {
-	if v.At[p] == v.Shrunk {
+	if v.RowScale[p] == v.Scale {
 		return
 	}
-	f := float32(v.Shrunk / v.At[p])
+	f := float32(v.Scale / v.RowScale[p])
 	vec.Scale(f, v.Row(v.Local+p))
-	v.At[p] = v.Shrunk
+	v.RowScale[p] = v.Scale
 }
 
 // ClearGrads sets the gradients that a batch may have touched to zero.
@@ -342,9 +342,9 @@ func (w *Work) ClearGrads(b *Batch) {
 	}
 }
 
-// Rank1 is what a Direct visit did to rows it never copied: sample x moved its
+// RankOne is what a Direct visit did to rows it never copied: sample x moved its
 // row by -G[x] times the vector of its batch.
-type Rank1 struct {
+type RankOne struct {
 	On    bool // the visit is Direct
 	Slot  int
 	G     []float32
@@ -353,11 +353,11 @@ type Rank1 struct {
 	Width int
 }
 
-// Moved records that the samples of b moved their rows of slot by -g[x]*v. A
+// RecordMove records that the samples of b moved their rows of slot by -g[x]*v. A
 // Direct step calls it, with g as long as the batch; it keeps nothing where rows
 // are copied.
-func (w *Work) Moved(slot int, b *Batch, g, v []float32) {
-	r := &w.Rank1
+func (w *Work) RecordMove(slot int, b *Batch, g, v []float32) {
+	r := &w.RankOne
 	if !r.On {
 		return
 	}

@@ -14,12 +14,12 @@ func work(n int) *Work {
 	w := &Work{View: make([]View, 2)}
 	w.View[0] = View{
 		Slot: Slot{Rows: 1, Dim: 3}, Stride: 8, Val: make([]float32, 8), Grad: make([]float32, 8),
-		Shrunk: 1,
+		Scale: 1,
 	}
-	v := View{Slot: Slot{PerItem: true, Dim: 3}, Stride: 8, Local: 2, Shrunk: 1}
-	v.Arena, v.GradRows, v.At = make([]float32, (2+n)*8), make([]float32, n*8), make([]float64, n)
-	for p := range v.At {
-		v.At[p] = 1
+	v := View{Slot: Slot{PerItem: true, Dim: 3}, Stride: 8, Local: 2, Scale: 1}
+	v.Arena, v.GradRows, v.RowScale = make([]float32, (2+n)*8), make([]float32, n*8), make([]float64, n)
+	for p := range v.RowScale {
+		v.RowScale[p] = 1
 	}
 	for i := range v.Arena {
 		v.Arena[i] = float32(i)
@@ -114,8 +114,8 @@ func TestLazyShrinkingIsShrinkingEveryRow(t *testing.T) {
 			p := r.Uint32n(n)
 			w.give(p)
 			w.Batch(0, 1)
-			v.Shrink(factor)
-			v.Bring([]uint32{p})
+			v.ScaleAll(factor)
+			v.Rescale([]uint32{p})
 			total *= float64(factor)
 			for q := range want {
 				for i := range want[q] {
@@ -131,7 +131,7 @@ func TestLazyShrinkingIsShrinkingEveryRow(t *testing.T) {
 				}
 			}
 		}
-		v.BringAll(n)
+		v.RescaleAll(n)
 		for p := range want {
 			for i, got := range v.Row(v.Local + uint32(p)) {
 				if !near(float64(got), want[p][i]) {
@@ -139,8 +139,8 @@ func TestLazyShrinkingIsShrinkingEveryRow(t *testing.T) {
 				}
 			}
 		}
-		if math.Abs(v.Shrunk-total) > 1e-6*math.Abs(total)+1e-30 {
-			t.Errorf("factor %g: the slot has shrunk by %g, want %g", factor, v.Shrunk, total)
+		if math.Abs(v.Scale-total) > 1e-6*math.Abs(total)+1e-30 {
+			t.Errorf("factor %g: the slot has shrunk by %g, want %g", factor, v.Scale, total)
 		}
 	}
 }
@@ -150,12 +150,12 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 1e-4*math.Abs(w
 func TestShrinkingAPlainSlotIsAtOnce(t *testing.T) {
 	w := work(1)
 	copy(w.View[0].Val, []float32{1, 2, 3})
-	w.View[0].Shrink(0.5)
+	w.View[0].ScaleAll(0.5)
 	if !slices.Equal(w.View[0].Val[:3], []float32{0.5, 1, 1.5}) {
 		t.Errorf("half of 1 2 3 is %v", w.View[0].Val[:3])
 	}
-	w.View[0].Bring([]uint32{0})
-	w.View[0].BringAll(3)
+	w.View[0].Rescale([]uint32{0})
+	w.View[0].RescaleAll(3)
 }
 
 func TestClearGradsClearsWhatTheBatchTouched(t *testing.T) {
@@ -184,15 +184,15 @@ func TestClearGradsClearsWhatTheBatchTouched(t *testing.T) {
 func TestMovedIsRecordedForDirectVisitsOnly(t *testing.T) {
 	w := work(4)
 	w.give(0, 1, 2)
-	w.Rank1.G = make([]float32, 3)
-	w.Moved(1, w.Batch(0, 2), []float32{5, 6}, []float32{1})
-	if len(w.Rank1.Lo) != 0 {
+	w.RankOne.G = make([]float32, 3)
+	w.RecordMove(1, w.Batch(0, 2), []float32{5, 6}, []float32{1})
+	if len(w.RankOne.Lo) != 0 {
 		t.Error("a visit that copies its rows keeps moves")
 	}
-	w.Rank1.On = true
-	w.Moved(1, w.Batch(0, 2), []float32{5, 6}, []float32{1, 2})
-	w.Moved(1, w.Batch(2, 3), []float32{7}, []float32{3, 4})
-	r := &w.Rank1
+	w.RankOne.On = true
+	w.RecordMove(1, w.Batch(0, 2), []float32{5, 6}, []float32{1, 2})
+	w.RecordMove(1, w.Batch(2, 3), []float32{7}, []float32{3, 4})
+	r := &w.RankOne
 	if r.Slot != 1 || r.Width != 2 || !slices.Equal(r.G, []float32{5, 6, 7}) || !slices.Equal(r.Lo, []int{0, 2}) ||
 		!slices.Equal(r.V, []float32{1, 2, 3, 4}) {
 		t.Errorf("two batches leave %+v", *r)
@@ -208,7 +208,7 @@ func TestScopesAndUploadsHaveNames(t *testing.T) {
 			t.Errorf("scope %d is %q, want %q", s, s, want)
 		}
 	}
-	for u, want := range map[Up]string{Delta: "change", Sum: "sum", None: "nothing"} {
+	for u, want := range map[Upload]string{Delta: "change", Sum: "sum", Broadcast: "nothing"} {
 		if u.String() != want {
 			t.Errorf("upload %d is %q, want %q", u, u, want)
 		}
@@ -217,10 +217,10 @@ func TestScopesAndUploadsHaveNames(t *testing.T) {
 
 func TestPlacesOfASparseSlotAscend(t *testing.T) {
 	v := View{Slot: Slot{Sparse: true, Rows: 1, Dim: 5}}
-	v.Put(1, 2)
-	v.Put(4, 3)
-	if !slices.Equal(v.Places, []uint32{1, 4}) || !slices.Equal(v.Numbers, []float32{2, 3}) {
-		t.Errorf("2 at 1 and 3 at 4 are listed as %v at %v", v.Numbers, v.Places)
+	v.Add(1, 2)
+	v.Add(4, 3)
+	if !slices.Equal(v.Indices, []uint32{1, 4}) || !slices.Equal(v.Values, []float32{2, 3}) {
+		t.Errorf("2 at 1 and 3 at 4 are listed as %v at %v", v.Values, v.Indices)
 	}
 	for _, place := range []uint32{4, 0, 5} {
 		func() {
@@ -229,7 +229,7 @@ func TestPlacesOfASparseSlotAscend(t *testing.T) {
 					t.Errorf("place %d after 4, of 5, is taken", place)
 				}
 			}()
-			v.Put(place, 1)
+			v.Add(place, 1)
 		}()
 	}
 }

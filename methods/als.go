@@ -38,24 +38,24 @@ func (m *ALS) Slots(int) []method.Slot {
 	d, shared := m.Dim, method.Shared
 	return []method.Slot{
 		exactItem: {
-			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
+			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
 		},
-		exactGram: {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
+		exactGram: {Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d, Doc: "the item rows' products"},
 		exactSquare: {
-			Name: "square", Scope: shared, Up: method.Sum, PerItem: true, Dim: m.half(),
+			Name: "square", Scope: shared, Upload: method.Sum, PerItem: true, Dim: m.half(),
 			Doc: "a user's vector times itself, for each of its items, the lower half",
 		},
 		exactTarget: {
-			Name: "target", Scope: shared, Up: method.Sum, PerItem: true, Dim: d,
+			Name: "target", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d,
 			Doc: "a user's vector, for each of its items",
 		},
 		exactCount: {
-			Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1,
+			Name: "count", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1,
 			Doc: "1 for each item that a device has",
 		},
 		exactOuter: {
-			Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d,
+			Name: "outer", Scope: shared, Upload: method.Sum, Rows: d, Dim: d,
 			Doc: "a user's vector times itself",
 		},
 		exactUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
@@ -77,17 +77,17 @@ func (m *ALS) solve(w *method.Work) []float32 {
 }
 
 func (m *ALS) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w) }}
 }
 
 // Phase: in the first round devices only say that they are there, as those of `ials` do; the
 // rows' products come with the second.
 func (m *ALS) Phase(round, rounds int) (int, string) { return (&IALS{}).Phase(round, rounds) }
 
-func (m *ALS) Travels(phase, slot int) bool { return phase > 0 || slot == exactCount }
+func (m *ALS) Transfers(phase, slot int) bool { return phase > 0 || slot == exactCount }
 
 func (m *ALS) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		for _, r := range w.Samples.Wr[exactCount] {
 			w.View[exactCount].Row(r)[0]++
 		}
@@ -118,8 +118,8 @@ func (m *ALS) Update(g *method.Global) {
 			Dim: m.Dim, Stride: s, A0: m.A0, Reg: m.Reg, Few: m.Few, Users: g.Users,
 			All: float64(g.Users) / float64(g.Devices),
 		}
-		n, _ := learn.Column(g.Got[exactCount], g.Items, g.Stride[exactCount])
-		x.Items(n, g.Got[exactOuter], g.Got[exactSquare], g.Stride[exactSquare], g.Got[exactTarget], item)
+		n, _ := learn.Column(g.Aggregate[exactCount], g.Items, g.Stride[exactCount])
+		x.Items(n, g.Aggregate[exactOuter], g.Aggregate[exactSquare], g.Stride[exactSquare], g.Aggregate[exactTarget], item)
 	}
 	learn.Gram(item, g.Items, m.Dim, s, g.Value[exactGram])
 }

@@ -35,11 +35,11 @@ func (m *DualPer) Slots(items int) []method.Slot {
 		switch {
 		case s[i].Scope != method.Shared:
 		case s[i].PerItem:
-			s[i].Serve = method.Tuned
+			s[i].Serve = method.ServeLocal
 		case m.Network == "private":
 			s[i].Scope = method.Private
 		default:
-			s[i].Serve = method.Tuned
+			s[i].Serve = method.ServeLocal
 		}
 	}
 	return s

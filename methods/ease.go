@@ -26,11 +26,11 @@ const (
 func (m *EASE) Slots(items int) []method.Slot {
 	return []method.Slot{
 		easeWeight: {
-			Name: "weight", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items,
+			Name: "weight", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: items,
 			Doc: "what an item says of each other one",
 		},
 		easeGram: {
-			Name: "gram", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
+			Name: "gram", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
 			Doc: "1 for each pair of a device's items, by half of the matrix",
 		},
 		easeScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
@@ -49,7 +49,7 @@ func pick(score *method.View, b *method.Batch, out []float32) {
 }
 
 func (m *EASE) Visit(items int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		if own := w.Samples.Item; len(own) > 0 {
 			learn.Half(items).Pairs(own, w.Samples.Wr[easeGram][0]-own[0], &w.View[easeGram])
 		}
@@ -57,7 +57,7 @@ func (m *EASE) Visit(items int) method.Visit {
 }
 
 func (m *EASE) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		score := w.View[easeScore].Val
 		clear(score)
 		for _, i := range w.Samples.Item {
@@ -68,9 +68,9 @@ func (m *EASE) Ready(int) method.Visit {
 
 func (m *EASE) Update(g *method.Global) {
 	// The pair of an item with itself counts the devices that have it.
-	keep := learn.Common(g.Got[easeGram], g.Items, g.Stride[easeGram], m.Few)
+	keep := learn.Common(g.Aggregate[easeGram], g.Items, g.Stride[easeGram], m.Few)
 	scale(g, easeGram)
-	learn.Half(g.Items).Ease(keep, g.Got[easeGram], g.Stride[easeGram], m.Reg, g.Value[easeWeight],
+	learn.Half(g.Items).Ease(keep, g.Aggregate[easeGram], g.Stride[easeGram], m.Reg, g.Value[easeWeight],
 		g.Stride[easeWeight])
 }
 
@@ -80,7 +80,7 @@ func scale(g *method.Global, slots ...int) {
 		return
 	}
 	for _, i := range slots {
-		vec.Scale(float32(g.Users)/float32(g.Devices), g.Got[i])
+		vec.Scale(float32(g.Users)/float32(g.Devices), g.Aggregate[i])
 	}
 }
 

@@ -33,15 +33,15 @@ func (m *EASESketch) Slots(items int) []method.Slot {
 	k := m.rank(items)
 	return []method.Slot{
 		sketchBase: {
-			Name: "base", Scope: method.Shared, Up: method.None, PerItem: true, Dim: k + 1,
+			Name: "base", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: k + 1,
 			Init: method.Init{Kind: method.Normal, A: 0.1}, Doc: "what the Gram matrix is asked for",
 		},
 		sketchSum: {
-			Name: "sum", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: k + 1,
+			Name: "sum", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: k + 1,
 			Doc: "the sum of a device's rows, for each of its items, and 1",
 		},
 		sketchRow: {
-			Name: "row", Scope: method.Shared, Up: method.None, PerItem: true, Dim: k + 1,
+			Name: "row", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: k + 1,
 			Doc: "rows to recommend with",
 		},
 		sketchUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: k + 1, Doc: "the sum of a device's rows"},
@@ -70,10 +70,10 @@ func (m *EASESketch) Logits(w *method.Work, b *method.Batch, out []float32) {
 func (m *EASESketch) Phase(int, int) (int, string) { return 0, "pass" }
 
 // Travels: the rows to recommend with are not needed in a visit.
-func (m *EASESketch) Travels(_, slot int) bool { return slot != sketchRow }
+func (m *EASESketch) Transfers(_, slot int) bool { return slot != sketchRow }
 
 func (m *EASESketch) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		user := m.sum(w, sketchBase)
 		user[m.rank(w.Items)] = 1
 		for _, r := range w.Samples.Wr[sketchSum] {
@@ -93,7 +93,7 @@ func (m *EASESketch) sum(w *method.Work, slot int) []float32 {
 }
 
 func (m *EASESketch) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		m.sum(w, sketchRow)
 		own := w.Room(8, w.Items)
 		clear(own)
@@ -108,7 +108,7 @@ func (m *EASESketch) Update(g *method.Global) {
 		Items: g.Items, Rank: m.rank(g.Items), Stride: g.Stride[sketchSum], Reg: m.Reg,
 		Few: m.Few, All: float64(g.Users) / float64(g.Devices),
 	}
-	s.Make(g.Got[sketchSum], g.Value[sketchBase], g.Value[sketchRow])
+	s.Make(g.Aggregate[sketchSum], g.Value[sketchBase], g.Value[sketchRow])
 }
 
 func (m *EASESketch) Check() error {

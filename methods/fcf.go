@@ -38,18 +38,18 @@ func (m *FCF) Slots(int) []method.Slot {
 	d, shared, server := m.Dim, method.Shared, method.Server
 	return []method.Slot{
 		fcfItem: {
-			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
+			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start}, Doc: "item rows",
 		},
 		fcfGram: {
-			Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d,
+			Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d,
 			Doc: "the item rows' products, from the first round on",
 		},
 		fcfGrad: {
-			Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d,
+			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d,
 			Doc: "gradient of the rows of a device's own items",
 		},
-		fcfOuter: {Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
+		fcfOuter: {Name: "outer", Scope: shared, Upload: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
 		fcfUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 		fcfM:     {Name: "item.m", Scope: server, PerItem: true, Dim: d, Doc: "Adam's first moment"},
 		fcfV:     {Name: "item.v", Scope: server, PerItem: true, Dim: d, Doc: "Adam's second moment"},
@@ -66,11 +66,11 @@ func (m *FCF) Logits(w *method.Work, b *method.Batch, out []float32) {
 }
 
 func (m *FCF) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
 }
 
 func (m *FCF) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		item, grad, outer := &w.View[fcfItem], &w.View[fcfGrad], &w.View[fcfOuter]
 		if w.View[fcfGram].Val[0] == 0 {
 			return // the coordinator has yet to make the products of the rows
@@ -104,12 +104,12 @@ func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
 // devices send nothing, and noise on it must not be taken for a gradient.
 func (m *FCF) Update(g *method.Global) {
 	d, s := m.Dim, g.Stride[fcfItem]
-	value, grad := g.Value[fcfItem], g.Got[fcfGrad]
+	value, grad := g.Value[fcfItem], g.Aggregate[fcfGrad]
 	if g.Value[fcfGram][0] != 0 {
 		all := float32(g.Users) / float32(g.Devices)
 		vec.Scale(-all, grad)
-		vec.Scale(all, g.Got[fcfOuter])
-		vec.Gemm(g.Items, d, d, vec.Rows(value, s), vec.Rows(g.Got[fcfOuter], g.Stride[fcfOuter]),
+		vec.Scale(all, g.Aggregate[fcfOuter])
+		vec.Gemm(g.Items, d, d, vec.Rows(value, s), vec.Rows(g.Aggregate[fcfOuter], g.Stride[fcfOuter]),
 			make([]float32, vec.GemmRoom(d)), vec.Rows(grad, s))
 		vec.Axpy(m.Reg, value, grad)
 		vec.Scale(2, grad)

@@ -41,11 +41,11 @@ func (m *FedPerGNN) Slots(int) []method.Slot {
 	shared := method.Shared
 	return append(m.net().slots(),
 		method.Slot{
-			Name: "near", Scope: shared, Up: method.None, PerItem: true, Dim: m.Dim,
+			Name: "near", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: m.Dim,
 			Doc: "mean vector of the users who have an item, by attention",
 		},
 		method.Slot{
-			Name: "sum", Scope: shared, Up: method.Sum, PerItem: true, Dim: m.Dim + 1,
+			Name: "sum", Scope: shared, Upload: method.Sum, PerItem: true, Dim: m.Dim + 1,
 			Doc: "a device's vector and its weight, for each of its items",
 		})
 }
@@ -76,10 +76,10 @@ func (m *FedPerGNN) meet(w *method.Work) {
 // Update moves the rows by the mean change, and divides the neighbours' sums by
 // their weights. An item that nobody brought keeps the neighbours that it had.
 func (m *FedPerGNN) Update(g *method.Global) {
-	vec.Axpy(1/float32(g.Devices), g.Got[learn.ItemSlot], g.Value[learn.ItemSlot])
+	vec.Axpy(1/float32(g.Devices), g.Aggregate[learn.ItemSlot], g.Value[learn.ItemSlot])
 	s, t := g.Stride[gnnNear], g.Stride[gnnSum]
 	for i := range g.Items {
-		sum, near := g.Got[gnnSum][i*t:], g.Value[gnnNear][i*s:]
+		sum, near := g.Aggregate[gnnSum][i*t:], g.Value[gnnNear][i*s:]
 		for k := 0; k < m.Dim && sum[m.Dim] > 0; k++ {
 			near[k] = sum[k] / sum[m.Dim]
 		}

@@ -135,8 +135,8 @@ func (m *FedRAP) visitOf(of method.Learner, _ int, p plug) method.Visit {
 	return learn.Epochs(m.Epochs, m.Tol, learn.Alternate(append([]method.Step{step}, p.after...)...))
 }
 
-// Polish sets small numbers of the shared table to 0 and moves the others towards it.
-func (m *FedRAP) Polish(g *method.Global) {
+// PostUpdate sets small numbers of the shared table to 0 and moves the others towards it.
+func (m *FedRAP) PostUpdate(g *method.Global) {
 	if m.Regular == "prox" && m.Tables != "own" {
 		vec.Soft(m.Mu/1000, g.Value[rapCommon])
 	}

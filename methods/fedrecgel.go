@@ -40,7 +40,7 @@ func (m *FedRecGEL) Slots(int) []method.Slot {
 	out := m.model().Slots()
 	shared, _ := m.model().Groups()
 	for _, i := range shared {
-		out[i].Up = method.Gradient
+		out[i].Upload = method.Gradient
 		for _, moment := range []string{".m", ".v"} {
 			out = append(out, method.Slot{
 				Name: out[i].Name + moment, Scope: method.Server, PerItem: out[i].PerItem, Rows: out[i].Rows,
@@ -76,8 +76,8 @@ func (m *FedRecGEL) Update(g *method.Global) {
 	moment := len(shared) + len(user)
 	step := learn.NextAdam(m.ServerLR, &g.Value[moment+2*len(shared)][0])
 	for _, i := range shared {
-		vec.Scale(1/float32(g.Devices), g.Got[i])
-		step.Move(g.Got[i], g.Value[moment], g.Value[moment+1], g.Value[i])
+		vec.Scale(1/float32(g.Devices), g.Aggregate[i])
+		step.Move(g.Aggregate[i], g.Value[moment], g.Value[moment+1], g.Value[i])
 		moment += 2
 	}
 }

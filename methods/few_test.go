@@ -131,7 +131,7 @@ type watched struct {
 
 func (m *watched) Update(g *method.Global) {
 	for i := range m.seen {
-		m.seen[i] = g.Got[m.slot][i*g.Stride[m.slot]]
+		m.seen[i] = g.Aggregate[m.slot][i*g.Stride[m.slot]]
 	}
 	m.IALS.Update(g)
 }

@@ -50,7 +50,7 @@ func (m *GRU4Rec) Back(w *method.Work, b *method.Batch, dz []float32)    { m.gru
 
 // Ready reads the history with the newest rows and network.
 func (m *GRU4Rec) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.gru().Settle(w, w.History) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.gru().Settle(w, w.History) }}
 }
 
 func (m *GRU4Rec) Check() error {

@@ -53,24 +53,24 @@ func (m *IALS) Slots(items int) []method.Slot {
 	d, shared, server, reach := m.Dim, method.Shared, method.Server, m.reach()
 	return []method.Slot{
 		alsItem: {
-			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
+			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
 		},
-		alsGram: {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
+		alsGram: {Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d, Doc: "the item rows' products"},
 		alsGrad: {
-			Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d, Reach: reach,
+			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d, Range: reach,
 			Doc: "gradient of the rows of a device's own items",
 		},
 		alsOuter: {
-			Name: "outer", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Reach: reach, Fine: true,
+			Name: "outer", Scope: shared, Upload: method.Sum, Rows: d, Dim: d, Range: reach, HighPrecision: true,
 			Doc: "a user's vector times itself",
 		},
 		alsCurve: {
-			Name: "curve", Scope: shared, Up: method.Sum, Rows: d, Dim: d, Reach: reach * float64(items) / 2,
-			Fine: true, Doc: "the same, times the number of its items",
+			Name: "curve", Scope: shared, Upload: method.Sum, Rows: d, Dim: d, Range: reach * float64(items) / 2,
+			HighPrecision: true, Doc: "the same, times the number of its items",
 		},
 		alsCount: {
-			Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Reach: 1,
+			Name: "count", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1, Range: 1,
 			Doc: "1 for each item that a device has",
 		},
 		alsUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
@@ -92,10 +92,10 @@ func (m *IALS) Logits(w *method.Work, b *method.Batch, out []float32) {
 }
 
 func (m *IALS) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
 }
 
-func (m *IALS) Visit(int) method.Visit { return method.Visit{History: true, Run: m.visit} }
+func (m *IALS) Visit(int) method.Visit { return method.Visit{HistoryOnly: true, Run: m.visit} }
 
 func (m *IALS) visit(w *method.Work) {
 	b := w.Batch(0, len(w.Samples.Item))
@@ -126,15 +126,15 @@ func (m *IALS) solve(w *method.Work, b *method.Batch) []float32 {
 func (m *IALS) Update(g *method.Global) {
 	c, all := m.curve(g.Stride[alsItem]), float64(g.Users)/float64(g.Devices)
 	item, mean := g.Value[alsItem], g.Value[alsMean]
-	seen, _ := learn.Column(g.Got[alsCount], g.Items, g.Stride[alsCount])
-	c.Tally(g.Round, all, g.Got[alsCount], g.Value[alsN])
+	seen, _ := learn.Column(g.Aggregate[alsCount], g.Items, g.Stride[alsCount])
+	c.Tally(g.Round, all, g.Aggregate[alsCount], g.Value[alsN])
 	if g.Phase == alsCounts {
 		c.Begin(seen, item)
 	} else {
 		n, rows := learn.Column(g.Value[alsN], g.Items, g.Stride[alsN])
-		c.Mix(all, g.Got[alsOuter], g.Value[alsG])
-		c.Mix(all/rows, g.Got[alsCurve], g.Value[alsC])
-		c.Move(n, seen, g.Users, g.Value[alsG], g.Value[alsC], g.Got[alsGrad], g.Value[alsMove], item)
+		c.Mix(all, g.Aggregate[alsOuter], g.Value[alsG])
+		c.Mix(all/rows, g.Aggregate[alsCurve], g.Value[alsC])
+		c.Move(n, seen, g.Users, g.Value[alsG], g.Value[alsC], g.Aggregate[alsGrad], g.Value[alsMove], item)
 	}
 	if g.Phase > alsSolves {
 		learn.Running(g.Value[alsTimes], item, mean)

@@ -31,19 +31,19 @@ const (
 func (m *Markov) Slots(items int) []method.Slot {
 	return []method.Slot{
 		markNext: {
-			Name: "next", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items,
+			Name: "next", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: items,
 			Doc: "how often each item followed",
 		},
 		markLike: {
-			Name: "popularity", Scope: method.Shared, Up: method.None, PerItem: true, Dim: 1,
+			Name: "popularity", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 1,
 			Doc: "how many devices have an item",
 		},
 		markFollow: {
-			Name: "follow", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: items,
+			Name: "follow", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: items,
 			Doc: "which items followed which on the device",
 		},
 		markCount: {
-			Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1,
+			Name: "count", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 1,
 			Doc: "1 for each item that the device has",
 		},
 		markScore: {
@@ -61,7 +61,7 @@ func (m *Markov) Logits(w *method.Work, b *method.Batch, out []float32) {
 }
 
 func (m *Markov) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		s, follow, count := &w.Samples, &w.View[markFollow], &w.View[markCount]
 		if len(s.Item) == 0 {
 			return
@@ -82,7 +82,7 @@ func (m *Markov) Visit(int) method.Visit {
 
 // Ready scores all items by the newest ones of the history.
 func (m *Markov) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		next, like, score := &w.View[markNext], &w.View[markLike], w.View[markScore].Val
 		clear(score)
 		all, popular := float32(0), float32(0)
@@ -113,7 +113,7 @@ func (m *Markov) Update(g *method.Global) {
 	part := 1 / float32(g.Round+1)
 	for _, pair := range [][2]int{{markNext, markFollow}, {markLike, markCount}} {
 		vec.Scale(1-part, g.Value[pair[0]])
-		vec.Axpy(part*all, g.Got[pair[1]], g.Value[pair[0]])
+		vec.Axpy(part*all, g.Aggregate[pair[1]], g.Value[pair[0]])
 	}
 }
 

@@ -42,12 +42,12 @@ func (m *NormGrad) slots(from int) []method.Slot {
 	d, shared := m.Dim, method.Shared
 	out := []method.Slot{
 		ngItem: {
-			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: d,
+			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / math.Sqrt(float64(d))}, Doc: "item rows",
 		},
-		ngGram: {Name: "gram", Scope: shared, Up: method.None, Rows: d, Dim: d, Doc: "the item rows' products"},
+		ngGram: {Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d, Doc: "the item rows' products"},
 		ngGrad: {
-			Name: "gradient", Scope: shared, Up: method.Sum, PerItem: true, Dim: d,
+			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d,
 			Doc: "gradient of the rows, at unit length",
 		},
 		ngUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
@@ -74,7 +74,7 @@ func (m *NormGrad) Logits(w *method.Work, b *method.Batch, out []float32) {
 func (m *NormGrad) Phase(int, int) (int, string) { return 0, "descend" }
 
 // Ration: all rounds have the same.
-func (m *NormGrad) Ration(int, int) float64 { return 1 }
+func (m *NormGrad) BudgetWeight(int, int) float64 { return 1 }
 
 func (m *NormGrad) Visit(int) method.Visit {
 	return method.Visit{Run: func(w *method.Work) { m.send(w, w.View) }}
@@ -119,7 +119,7 @@ func (m *NormGrad) solve(w *method.Work, v []method.View, r learn.Recency) []flo
 }
 
 func (m *NormGrad) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.View, m.recency()) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w, w.View, m.recency()) }}
 }
 
 func (m *NormGrad) recency() learn.Recency {
@@ -136,7 +136,7 @@ func (m *NormGrad) step(g *method.Global, from int) {
 		copy(raw, item)
 	}
 	rate, s := m.LR*float64(g.Users)/float64(g.Devices), g.Stride[from+ngItem]
-	vec.Axpy(float32(rate), g.Got[from+ngGrad], raw)
+	vec.Axpy(float32(rate), g.Aggregate[from+ngGrad], raw)
 	told[0], told[1] = told[0]+1, told[1]+float32(float64(rate*g.Noise)*rate*g.Noise)
 	learn.Shrink(m.Dim, s, float64(told[1]), raw, item)
 	learn.Gram(item, g.Items, m.Dim, s, g.Value[from+ngGram])

@@ -49,19 +49,19 @@ func (m *OneShot) Slots(items int) []method.Slot {
 	shared, server, wide := method.Shared, method.Server, m.head(items).Len()
 	return []method.Slot{
 		oneItem: {
-			Name: "item", Scope: shared, Up: method.None, PerItem: true, Dim: m.Rank + 2,
+			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: m.Rank + 2,
 			Doc: "eigenvectors by item, whether it is outside the head, and where it comes then",
 		},
 		onePlace: {
-			Name: "place", Scope: shared, Up: method.None, PerItem: true, Dim: 2,
+			Name: "place", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: 2,
 			Doc: "an item's place in the head, from 1, or 0; and its weight",
 		},
 		oneCount: {
-			Name: "count", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1,
+			Name: "count", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1,
 			Doc: "a device's items, each as 1/sqrt(n), in the first round",
 		},
 		oneGram: {
-			Name: "gram", Scope: shared, Up: method.Sum, Sparse: true, Rows: 1, Dim: wide,
+			Name: "gram", Scope: shared, Upload: method.Sum, Sparse: true, Rows: 1, Dim: wide,
 			Doc: "a device's items of the head times themselves, in later rounds",
 		},
 		oneUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: m.Rank + 2, Doc: "the user's vector"},
@@ -87,11 +87,11 @@ func (m *OneShot) Phase(round, _ int) (int, string) {
 }
 
 // Travels: nothing is needed to count, and to serve nothing is sent.
-func (m *OneShot) Travels(phase, slot int) bool {
+func (m *OneShot) Transfers(phase, slot int) bool {
 	return phase == 0 && slot == oneCount || phase == 1 && (slot == onePlace || slot == oneGram)
 }
 
-func (m *OneShot) Ration(round, rounds int) float64 {
+func (m *OneShot) BudgetWeight(round, rounds int) float64 {
 	if round == 0 {
 		return m.CountShare
 	}
@@ -99,9 +99,9 @@ func (m *OneShot) Ration(round, rounds int) float64 {
 }
 
 // Settles: a count alone recommends nothing yet.
-func (m *OneShot) Settles() bool { return true }
+func (m *OneShot) ReportsFinalRound() bool { return true }
 
-func (m *OneShot) Visit(int) method.Visit { return method.Visit{History: true, Run: m.visit} }
+func (m *OneShot) Visit(int) method.Visit { return method.Visit{HistoryOnly: true, Run: m.visit} }
 
 func (m *OneShot) visit(w *method.Work) {
 	head := m.head(w.Items)
@@ -128,7 +128,7 @@ func (m *OneShot) visit(w *method.Work) {
 }
 
 func (m *OneShot) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		// no score is further below the mean than sqrt(n) deviations
 		m.serve(w, math.Sqrt(float64(m.head(w.Items).N))+1)
 	}}
@@ -142,11 +142,11 @@ func (m *OneShot) serve(w *method.Work, below float64) {
 func (m *OneShot) Update(g *method.Global) {
 	place, item, told := g.Value[onePlace], g.Value[oneItem], g.Value[oneTold]
 	if g.Phase == 0 { // the counts are released: what is made of them is free
-		n, _ := learn.Column(g.Got[oneCount], g.Items, g.Stride[oneCount])
+		n, _ := learn.Column(g.Aggregate[oneCount], g.Items, g.Stride[oneCount])
 		m.table(g.Items).Choose(n, math.Max(1, g.Noise), place, g.Stride[onePlace], item, g.Stride[oneItem])
 		return
 	}
-	vec.Add(g.Got[oneGram], g.Value[oneTotal])
+	vec.Add(g.Aggregate[oneGram], g.Value[oneTotal])
 	told[0], told[1] = told[0]+1, told[1]+float32(float64(g.Noise*g.Noise))
 	scale := float64(g.Users) / float64(g.Devices) / float64(told[0])
 	sum := m.head(g.Items).Matrix(g.Value[oneTotal], scale)

@@ -31,11 +31,11 @@ func (m *PFedRec) Slots(int) []method.Slot {
 	s := m.net().slots()
 	for i := range s {
 		if s[i].Scope == method.Shared && m.Infer == "own" {
-			s[i].Serve = method.Tuned
+			s[i].Serve = method.ServeLocal
 		}
 	}
 	if m.Infer == "random" {
-		s[learn.ItemSlot].Serve = method.Stranger
+		s[learn.ItemSlot].Serve = method.ServeOther
 	}
 	return s
 }

@@ -24,10 +24,10 @@ func (m *IALS) Phase(round, rounds int) (int, string) {
 }
 
 // Travels: counts always, everything else after the first round.
-func (m *IALS) Travels(phase, slot int) bool { return phase > alsCounts || slot == alsCount }
+func (m *IALS) Transfers(phase, slot int) bool { return phase > alsCounts || slot == alsCount }
 
 // Settles: the mean rows come last.
-func (m *IALS) Settles() bool { return m.Average > 0 }
+func (m *IALS) ReportsFinalRound() bool { return m.Average > 0 }
 
 func (m *Tacit) Phase(round, rounds int) (int, string) {
 	switch {
@@ -39,16 +39,16 @@ func (m *Tacit) Phase(round, rounds int) (int, string) {
 	return m.IALS.Phase(round, max(rounds-2, 1))
 }
 
-// Travels says what a phase needs.
-func (m *Tacit) Travels(phase, slot int) bool {
+// Transfers says what a phase needs.
+func (m *Tacit) Transfers(phase, slot int) bool {
 	switch phase {
 	case tacHeads:
 		return slot == alsItem || slot == alsCount || slot == tacSquare || slot == tacNext || slot > tacItems
 	case tacChooses:
 		return slot == alsItem || slot == alsGram || slot == tacHead || slot == tacMerit || slot == tacItems
 	}
-	return slot < alsSlots && m.IALS.Travels(phase, slot)
+	return slot < alsSlots && m.IALS.Transfers(phase, slot)
 }
 
 // Settles: only the last round has all of it.
-func (m *Tacit) Settles() bool { return true }
+func (m *Tacit) ReportsFinalRound() bool { return true }

@@ -65,9 +65,9 @@ func (m *PLGC) measures() bool { return m.mixes() && m.NTK != "fixed" && m.NTKSc
 func (m *PLGC) Slots(items int) []method.Slot {
 	s, b := m.Learner.Slots(items), m.blend()
 	for i := range s {
-		if s[i].Scope == method.Shared && s[i].Serve == method.Fresh && m.Serve == "mixed" && m.mixes() &&
+		if s[i].Scope == method.Shared && s[i].Serve == method.ServeGlobal && m.Serve == "mixed" && m.mixes() &&
 			b.Own == b.Frozen {
-			s[i].Serve = method.Tuned
+			s[i].Serve = method.ServeLocal
 		}
 	}
 	if m.measures() {

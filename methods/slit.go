@@ -30,19 +30,19 @@ const (
 func (m *SLIT) Slots(items int) []method.Slot {
 	return []method.Slot{
 		slitWeight: {
-			Name: "weight", Scope: method.Shared, Up: method.None, PerItem: true, Dim: items,
+			Name: "weight", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: items,
 			Doc: "what an item says of each that may come",
 		},
 		slitPast: {
-			Name: "past", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
+			Name: "past", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
 			Doc: "decayed pairs of what was, by half of the matrix",
 		},
 		slitNext: {
-			Name: "next", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: items,
+			Name: "next", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: items,
 			Doc: "decayed pairs of an item and one that came after it",
 		},
 		slitCount: {
-			Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1,
+			Name: "count", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 1,
 			Doc: "1 for each item with one before and one after it",
 		},
 		slitScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
@@ -56,7 +56,7 @@ func (m *SLIT) Logits(w *method.Work, b *method.Batch, out []float32) {
 }
 
 func (m *SLIT) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		if len(w.History) < 2 {
 			return
 		}
@@ -67,15 +67,15 @@ func (m *SLIT) Visit(int) method.Visit {
 }
 
 func (m *SLIT) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		m.model().Scores(&w.View[slitWeight], w.History, w.View[slitScore].Val)
 	}}
 }
 
 func (m *SLIT) Update(g *method.Global) {
-	keep := learn.Common(g.Got[slitCount], g.Items, g.Stride[slitCount], m.Few)
+	keep := learn.Common(g.Aggregate[slitCount], g.Items, g.Stride[slitCount], m.Few)
 	scale(g, slitPast, slitNext)
-	m.model().Weights(keep, g.Got[slitPast], g.Stride[slitPast], g.Got[slitNext], g.Stride[slitNext],
+	m.model().Weights(keep, g.Aggregate[slitPast], g.Stride[slitPast], g.Aggregate[slitNext], g.Stride[slitNext],
 		g.Value[slitWeight])
 }
 

@@ -37,14 +37,14 @@ const (
 func (m *ials) Slots(int) []method.Slot {
 	d := m.Dim
 	sum := func(name string, items bool, rows, dim int) method.Slot {
-		return method.Slot{Name: name, Scope: method.Shared, Up: method.Sum, PerItem: items, Rows: rows, Dim: dim}
+		return method.Slot{Name: name, Scope: method.Shared, Upload: method.Sum, PerItem: items, Rows: rows, Dim: dim}
 	}
 	return []method.Slot{
 		iaItem: {
-			Name: "item", Scope: method.Shared, Up: method.None, PerItem: true, Dim: d,
+			Name: "item", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: 0.1 / math.Sqrt(float64(d))},
 		},
-		iaGram:  {Name: "gram", Scope: method.Shared, Up: method.None, Rows: d, Dim: d},
+		iaGram:  {Name: "gram", Scope: method.Shared, Upload: method.Broadcast, Rows: d, Dim: d},
 		iaCount: sum("count", true, 0, 1),
 		iaGrad:  sum("grad", true, 0, d),
 		iaG:     sum("g", false, d, d),
@@ -71,11 +71,11 @@ func (m *ials) Logits(w *method.Work, b *method.Batch, out []float32) {
 }
 
 func (m *ials) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w, w.Batch(0, len(w.Samples.Item))) }}
 }
 
 func (m *ials) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		b := w.Batch(0, len(w.Samples.Item))
 		if w.Phase == 0 {
 			for x, r := range b.Wr[iaCount] {
@@ -127,7 +127,7 @@ func (m *ials) solve(w *method.Work, b *method.Batch) []float32 {
 func (m *ials) Update(g *method.Global) {
 	d := m.Dim
 	if g.Phase == 0 {
-		copy(g.Value[iaN], g.Got[iaCount])
+		copy(g.Value[iaN], g.Aggregate[iaCount])
 		m.refresh(g)
 		return
 	}
@@ -141,10 +141,10 @@ func (m *ials) Update(g *method.Global) {
 		reg := m.Reg * (n + m.Alpha*float64(g.Users))
 		row, move := g.Value[iaItem][i*s:(i+1)*s], g.Value[iaMove][i*s:(i+1)*s]
 		for a := range d {
-			y[a] = float64(g.Got[iaGrad][i*s+a]) - reg*float64(row[a])
+			y[a] = float64(g.Aggregate[iaGrad][i*s+a]) - reg*float64(row[a])
 			for b := range d {
-				big := float64(g.Got[iaG][a*g.Stride[iaG]+b])
-				h[a*d+b] = m.Gamma*n/total*float64(g.Got[iaC][a*g.Stride[iaC]+b]) + m.Alpha*big
+				big := float64(g.Aggregate[iaG][a*g.Stride[iaG]+b])
+				h[a*d+b] = m.Gamma*n/total*float64(g.Aggregate[iaC][a*g.Stride[iaC]+b]) + m.Alpha*big
 				y[a] -= m.Alpha * big * float64(row[b])
 			}
 			h[a*d+a] += reg

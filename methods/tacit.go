@@ -39,20 +39,20 @@ func (m *Tacit) memory() learn.Memory { return learn.Memory{Rates: m.Rates, Dim:
 func (m *Tacit) Slots(items int) []method.Slot {
 	f, shared, reach := m.memory().Wide(), method.Shared, m.memory().Reach()
 	return append(append(m.IALS.Slots(items),
-		method.Slot{Name: "head", Scope: shared, Up: method.None, PerItem: true, Dim: f, Doc: "the sequence head"},
+		method.Slot{Name: "head", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: f, Doc: "the sequence head"},
 		method.Slot{
-			Name: "square", Scope: shared, Up: method.Sum, Rows: f, Dim: f, Reach: reach * float64(items),
-			Fine: true, Doc: "memories times themselves, in the head's round",
+			Name: "square", Scope: shared, Upload: method.Sum, Rows: f, Dim: f, Range: reach * float64(items),
+			HighPrecision: true, Doc: "memories times themselves, in the head's round",
 		},
 		method.Slot{
-			Name: "next", Scope: shared, Up: method.Sum, PerItem: true, Dim: f, Reach: reach,
+			Name: "next", Scope: shared, Upload: method.Sum, PerItem: true, Dim: f, Range: reach,
 			Doc: "the memory before each item, in the head's round",
 		},
 		method.Slot{
-			Name: "merit", Scope: shared, Up: method.Sum, Rows: 1, Dim: m.pairs(items).grid().Len(), Reach: 2,
-			Fine: true, Doc: "how well each setting ranks a device's newest item, in the last round",
+			Name: "merit", Scope: shared, Upload: method.Sum, Rows: 1, Dim: m.pairs(items).grid().Len(), Range: 2,
+			HighPrecision: true, Doc: "how well each setting ranks a device's newest item, in the last round",
 		},
-		method.Slot{Name: "choice", Scope: shared, Up: method.None, Rows: 1, Dim: 1, Doc: "the best of them, from 1"},
+		method.Slot{Name: "choice", Scope: shared, Upload: method.Broadcast, Rows: 1, Dim: 1, Doc: "the best of them, from 1"},
 		method.Slot{Name: "memory", Scope: method.Ephemeral, Rows: 1, Dim: f, Doc: "decayed sums of the history"},
 	), m.pairs(items).slots(items)...)
 }
@@ -69,7 +69,7 @@ func (m *Tacit) Logits(w *method.Work, b *method.Batch, out []float32) {
 
 func (m *Tacit) Visit(items int) method.Visit {
 	pairs := m.pairs(items)
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		switch past := w.History[:max(len(w.History)-1, 0)]; w.Phase {
 		case tacHeads: // the newest item is kept for judging
 			if len(past) > 1 {
@@ -110,7 +110,7 @@ func (m *Tacit) follow(w *method.Work, history []uint32) []float32 {
 
 func (m *Tacit) Ready(items int) method.Visit {
 	pairs := m.pairs(items)
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		recency, share := pairs.grid().At(max(int(w.View[tacChoice].Base[0])-1, 0))
 		m.recent(w, recency, w.History)
 		m.follow(w, w.History)
@@ -123,11 +123,11 @@ func (m *Tacit) Ready(items int) method.Visit {
 func (m *Tacit) Update(g *method.Global) {
 	switch g.Phase {
 	case tacHeads:
-		keep := learn.Common(g.Got[alsCount], g.Items, g.Stride[alsCount], m.Few)
-		m.memory().Head(keep, m.HeadReg, g.Got[tacSquare], g.Got[tacNext], g.Value[tacHead], g.Stride[tacHead])
+		keep := learn.Common(g.Aggregate[alsCount], g.Items, g.Stride[alsCount], m.Few)
+		m.memory().Head(keep, m.HeadReg, g.Aggregate[tacSquare], g.Aggregate[tacNext], g.Value[tacHead], g.Stride[tacHead])
 		m.pairs(g.Items).update(g)
 	case tacChooses:
-		g.Value[tacChoice][0] = float32(m.pairs(g.Items).grid().Best(g.Got[tacMerit]) + 1)
+		g.Value[tacChoice][0] = float32(m.pairs(g.Items).grid().Best(g.Aggregate[tacMerit]) + 1)
 	default:
 		m.IALS.Update(g)
 	}

@@ -66,19 +66,19 @@ func (p pairs) slots(items int) []method.Slot {
 	shared := method.Shared
 	return []method.Slot{
 		{
-			Name: "weight", Scope: shared, Up: method.None, PerItem: true, Dim: items,
+			Name: "weight", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: items,
 			Doc: "what an item says of each that may come",
 		},
 		{
-			Name: "past", Scope: shared, Up: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Reach: 6,
+			Name: "past", Scope: shared, Upload: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Range: 6,
 			Doc: "decayed pairs of what was, by half of the matrix, in the head's round",
 		},
 		{
-			Name: "after", Scope: shared, Up: method.Sum, PerItem: true, Dim: items, Reach: 2,
+			Name: "after", Scope: shared, Upload: method.Sum, PerItem: true, Dim: items, Range: 2,
 			Doc: "decayed pairs of an item and one that came after it, in the head's round",
 		},
 		{
-			Name: "within", Scope: shared, Up: method.Sum, PerItem: true, Dim: 1, Reach: 1,
+			Name: "within", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1, Range: 1,
 			Doc: "1 for each item with one before and one after it, in the head's round",
 		},
 		{Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items by the pairs"},
@@ -117,8 +117,8 @@ func (p pairs) add(w *method.Work, b *method.Batch, out []float32) {
 
 func (p pairs) update(g *method.Global) {
 	if p.on {
-		keep := learn.Common(g.Got[tacWithin], g.Items, g.Stride[tacWithin], p.few)
+		keep := learn.Common(g.Aggregate[tacWithin], g.Items, g.Stride[tacWithin], p.few)
 		scale(g, tacPast, tacAfter)
-		tacSLIT.Weights(keep, g.Got[tacPast], g.Stride[tacPast], g.Got[tacAfter], g.Stride[tacAfter], g.Value[tacItems])
+		tacSLIT.Weights(keep, g.Aggregate[tacPast], g.Stride[tacPast], g.Aggregate[tacAfter], g.Stride[tacAfter], g.Value[tacItems])
 	}
 }

@@ -41,18 +41,18 @@ func (m *TacitPrivate) Phase(round, rounds int) (int, string) {
 	return m.OneShot.Phase(round, rounds)
 }
 
-func (m *TacitPrivate) Travels(phase, slot int) bool {
+func (m *TacitPrivate) Transfers(phase, slot int) bool {
 	if slot < oneSlots {
-		return m.OneShot.Travels(phase, slot)
+		return m.OneShot.Transfers(phase, slot)
 	}
 	return phase == 2
 }
 
-// Ration splits the budget between the parts; where there is no round for one, the other
+// BudgetWeight splits the budget between the parts; where there is no round for one, the other
 // has all.
-func (m *TacitPrivate) Ration(round, rounds int) float64 {
+func (m *TacitPrivate) BudgetWeight(round, rounds int) float64 {
 	if round < 2 {
-		return m.OneShot.Ration(round, min(rounds, 2)) * (1 - m.GradShare)
+		return m.OneShot.BudgetWeight(round, min(rounds, 2)) * (1 - m.GradShare)
 	}
 	return m.GradShare / float64(rounds-2)
 }
@@ -68,7 +68,7 @@ func (m *TacitPrivate) Visit(int) method.Visit {
 }
 
 func (m *TacitPrivate) Ready(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		v := w.View[oneSlots:]
 		m.serve(w, m.Below)
 		m.solve(w, v, m.recency())

@@ -97,7 +97,7 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	for j := range jobs {
 		f.lanes = append(f.lanes, &lane{Worker: local.NewWorker(f.Mem, j), scores: newScores(split)})
 	}
-	if plan.Serves(method.Stranger) {
+	if plan.Serves(method.ServeOther) {
 		if f.in != nil {
 			return nil, fmt.Errorf("sim: scoring with a stranger's table needs everybody to take part, and users "+
 				"are held out (protocol %s, new-users %g)", split.Name, split.Apart)
@@ -172,7 +172,7 @@ func shardCount(samples, items int, p *local.Plan) int {
 	s = min(max(s, 16), 64)
 	row, lists := 0, 0
 	for _, slot := range p.Slots {
-		if slot.PerItem && slot.Scope == method.Shared && slot.Up != method.None {
+		if slot.PerItem && slot.Scope == method.Shared && slot.Upload != method.Broadcast {
 			row += 4 * vec.Pad(slot.Dim)
 		}
 		if slot.Sparse && !p.Guarded {

@@ -19,7 +19,7 @@ type Inference struct {
 
 // CanInfer reports whether devices recommend with tuned tables of their own.
 func (r *Run) CanInfer() bool {
-	return r.Fleet.Plan.Serves(method.Tuned) && len(r.Fleet.state) > 1
+	return r.Fleet.Plan.Serves(method.ServeLocal) && len(r.Fleet.state) > 1
 }
 
 // Infer lets some devices make one more visit, which nobody keeps, and ranks their
@@ -65,7 +65,7 @@ func (r *Run) Infer(users []int) *Inference {
 // servedSlot is the table that devices tune.
 func (f *Fleet) servedSlot() int {
 	for i, s := range f.Plan.Slots {
-		if s.PerItem && s.Scope == method.Shared && s.Serve == method.Tuned && s.Up == method.Delta {
+		if s.PerItem && s.Scope == method.Shared && s.Serve == method.ServeLocal && s.Upload == method.Delta {
 			return i
 		}
 	}
@@ -93,7 +93,7 @@ func (r *Run) See(u, slot int) Sight {
 		User: u, Train: append([]uint32(nil), l.part.Train...), Valid: l.part.Valid, Test: l.part.Test,
 		Global: make([]float32, f.split.Items()),
 	}
-	if !f.Plan.Central() && !f.Plan.Visit.History {
+	if !f.Plan.Central() && !f.Plan.Visit.HistoryOnly {
 		seen := map[uint32]bool{}
 		for _, s := range l.Draw(&l.task) {
 			item := s &^ vec.Positive
@@ -104,7 +104,7 @@ func (r *Run) See(u, slot int) Sight {
 		}
 	}
 	st := cloneState(&f.state[u])
-	if f.Plan.Serves(method.Tuned) {
+	if f.Plan.Serves(method.ServeLocal) {
 		out.Own = make([]float32, f.split.Items())
 		l.Visit(&st, &l.task, local.Void, false)
 		l.ScoreAll(out.Own)
@@ -129,7 +129,7 @@ func (r *Run) See(u, slot int) Sight {
 // that has a row for each item and is no statistic. ok is false where there is none.
 func (r *Run) ItemTable() (slot, dim int, ok bool) {
 	for i, s := range r.Fleet.Plan.Slots {
-		shared := s.Scope == method.Shared && s.Up != method.Sum || s.Scope == method.Server && r.Fleet.Plan.Central()
+		shared := s.Scope == method.Shared && s.Upload != method.Sum || s.Scope == method.Server && r.Fleet.Plan.Central()
 		if s.PerItem && shared && s.Dim > 1 {
 			return i, s.Dim, true
 		}

@@ -44,7 +44,7 @@ func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe
 	switch {
 	case f.Plan.Central():
 		return nil, "the method is trained in one place, and no device has a loss of its own"
-	case !learns || f.Plan.Visit.History:
+	case !learns || f.Plan.Visit.HistoryOnly:
 		return nil, "the method solves its problem instead of descending a loss"
 	case ready:
 		return nil, "the method rebuilds what a device has at every point, so there is no fixed loss to look at"

@@ -139,7 +139,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 			return nil, err
 		}
 	}
-	if f.Plan.Serves(method.Tuned) && opt.partial() && split.Out() == nil {
+	if f.Plan.Serves(method.ServeLocal) && opt.partial() && split.Out() == nil {
 		f.prepared(context.Background(), r.eval, 0, false) // who has not been visited yet is measured as it was born
 	}
 	return r, nil
@@ -173,7 +173,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	// A device that recommends with its own tuned rows is measured while they are
 	// in cache. One that sits a round out keeps its place until its next visit, so
 	// a partial cohort is measured in every round.
-	tuned := f.Plan.Serves(method.Tuned)
+	tuned := f.Plan.Serves(method.ServeLocal)
 	f.loss = turn
 	if f.eval = nil; tuned && f.out == nil && (turn || r.partial()) {
 		f.eval = r.eval
@@ -259,7 +259,7 @@ func (r *Run) before(t int) error {
 // after measures who was not measured in its visit.
 func (r *Run) after(ctx context.Context, t int) (time.Duration, error) {
 	f := r.Fleet
-	if !f.Plan.Serves(method.Tuned) && !f.Plan.Serves(method.Stranger) || f.out != nil {
+	if !f.Plan.Serves(method.ServeLocal) && !f.Plan.Serves(method.ServeOther) || f.out != nil {
 		return f.prepared(ctx, r.eval, t, false)
 	} else if f.split.Newcomers() != nil {
 		return f.prepared(ctx, r.eval, t, true)
@@ -317,8 +317,8 @@ func (r *Run) judge(ev *Event) error {
 
 // Settled reports whether the last round is the one that counts.
 func (r *Run) Settled() bool {
-	m, ok := method.As[method.Settled](r.Engine.Plan.Method)
-	return ok && m.Settles()
+	m, ok := method.As[method.FinalRound](r.Engine.Plan.Method)
+	return ok && m.ReportsFinalRound()
 }
 
 // TieRule returns how ties count.

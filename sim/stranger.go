@@ -16,7 +16,7 @@ type overlay struct {
 }
 
 func (f *Fleet) strangerSlot() int {
-	return slices.IndexFunc(f.Plan.Slots, func(s method.Slot) bool { return s.Serve == method.Stranger })
+	return slices.IndexFunc(f.Plan.Slots, func(s method.Slot) bool { return s.Serve == method.ServeOther })
 }
 
 // strangers measures every user's own head on another user's tuned table (the

@@ -356,7 +356,7 @@ func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Sp
 	}
 	var out []string
 	for i, s := range run.Fleet.Plan.Slots {
-		if s.Scope != method.Shared || s.Up == method.Sum {
+		if s.Scope != method.Shared || s.Upload == method.Sum {
 			continue
 		}
 		b := wire.AppendRows(nil, run.Engine.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim))

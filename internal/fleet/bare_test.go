@@ -73,7 +73,7 @@ func leavesFewAlone(t *testing.T, split *data.Split, s coordinator.Settings, wan
 	s.Params = map[string]string{"dim": "4", "few": "1"}
 	all := unmasked(t, split, s)
 	for i, slot := range want.Fleet.Plan.Slots {
-		if slot.Scope != method.Shared || slot.Up == method.Sum {
+		if slot.Scope != method.Shared || slot.Upload == method.Sum {
 			continue
 		}
 		for k, x := range want.Engine.Value[i] {

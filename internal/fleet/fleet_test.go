@@ -231,7 +231,7 @@ func same(t *testing.T, m *pb.Manifest, r *sim.Run) {
 	t.Helper()
 	checked := 0
 	for i, s := range r.Fleet.Plan.Slots {
-		if s.Scope != method.Shared || s.Up == method.Sum {
+		if s.Scope != method.Shared || s.Upload == method.Sum {
 			continue
 		}
 		want := wire.Name(wire.AppendRows(nil, r.Engine.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim)))

@@ -110,6 +110,6 @@ func (k *Worker) DrawnRows() []uint32 { return k.ctx }
 
 // owns reports whether the device scores with its own copy of a shared table.
 func (k *Worker) owns(v *method.View) bool {
-	return k.visited && v.Slot.Serve == method.Tuned || k.readied && v.Slot.Scope == method.Shared &&
-		v.Slot.Up == method.Delta
+	return k.visited && v.Slot.Serve == method.ServeLocal || k.readied && v.Slot.Scope == method.Shared &&
+		v.Slot.Upload == method.Delta
 }

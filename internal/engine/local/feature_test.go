@@ -30,7 +30,7 @@ func (s seer) Visit(int) method.Visit {
 	return method.Visit{Run: func(w *method.Work) {
 		for pass := range 3 {
 			if pass > 0 {
-				w.Samples.Reorder()
+				w.Samples.Shuffle()
 			}
 			*s.saw = (*s.saw)[:0]
 			b := w.Batch(0, len(w.Samples.Item))

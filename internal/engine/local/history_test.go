@@ -25,11 +25,11 @@ type closed struct{}
 func (closed) Slots(int) []method.Slot {
 	return []method.Slot{
 		clItem: {
-			Name: "item", Scope: method.Shared, Up: method.None, PerItem: true, Dim: 3,
+			Name: "item", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 3,
 			Init: method.Init{Kind: method.Normal, A: 1},
 		},
-		clCount: {Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1},
-		clTotal: {Name: "total", Scope: method.Shared, Up: method.Sum, Rows: 1, Dim: 3},
+		clCount: {Name: "count", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 1},
+		clTotal: {Name: "total", Scope: method.Shared, Upload: method.Sum, Rows: 1, Dim: 3},
 		clUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: 3},
 	}
 }
@@ -42,7 +42,7 @@ func (m closed) Logits(w *method.Work, b *method.Batch, out []float32) {
 	learn.Dot(*m.Head()).Logits(w, b, out)
 }
 
-func (m closed) Ready(int) method.Visit { return method.Visit{History: true, Run: m.rebuild} }
+func (m closed) Ready(int) method.Visit { return method.Visit{HistoryOnly: true, Run: m.rebuild} }
 
 func (closed) rebuild(w *method.Work) {
 	b := w.Batch(0, len(w.Samples.Item))
@@ -52,7 +52,7 @@ func (closed) rebuild(w *method.Work) {
 }
 
 func (m closed) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		m.rebuild(w)
 		vec.Add(w.View[clUser].Val, w.View[clTotal].Val)
 		b := w.Batch(0, len(w.Samples.Item))

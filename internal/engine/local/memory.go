@@ -77,7 +77,7 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 	return m, nil
 }
 
-func uploads(s *method.Slot) bool { return s.Scope == method.Shared && s.Up != method.None }
+func uploads(s *method.Slot) bool { return s.Scope == method.Shared && s.Upload != method.Broadcast }
 
 // Value returns the current value of a slot: of a Private one, what a new
 // device starts from.

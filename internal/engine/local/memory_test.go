@@ -42,7 +42,7 @@ func TestWrongMethodsAreRefused(t *testing.T) {
 type past struct{ *dual }
 
 func (past) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(*method.Work) {}}
+	return method.Visit{HistoryOnly: true, Run: func(*method.Work) {}}
 }
 
 func TestSlotsStartAsTheySay(t *testing.T) {
@@ -150,11 +150,11 @@ func TestTouchedItemsAreCountedOncePerDevice(t *testing.T) {
 
 func TestServeSaysWhichCopyIsScored(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		for _, serve := range []method.Serve{method.Fresh, method.Tuned} {
+		for _, serve := range []method.Serving{method.ServeGlobal, method.ServeLocal} {
 			m := newDual(6)
 			m.serve = serve
 			r := setUp(t, m, local.Options{Items: 40, Negatives: 4, Plain: plain})
-			if !r.plan.Serves(serve) || r.plan.Serves(method.Stranger) {
+			if !r.plan.Serves(serve) || r.plan.Serves(method.ServeOther) {
 				t.Errorf("the plan serves %d: %v", serve, r.plan.Serves(serve))
 			}
 			st := r.mem.Born(nil)
@@ -163,7 +163,7 @@ func TestServeSaysWhichCopyIsScored(t *testing.T) {
 			got := make([]float32, 40)
 			r.ScoreAll(got)
 			table := slices.Clone(r.mem.Value(dualItem))
-			if u := r.Update(0).Parts[0]; serve == method.Tuned {
+			if u := r.Update(0).Parts[0]; serve == method.ServeLocal {
 				for k, id := range u.IDs {
 					for i := range 6 {
 						table[int(id)*8+i] += u.Data[k*6+i]
@@ -269,8 +269,8 @@ func TestAPrivateTablePersistsAndIsNeverSent(t *testing.T) {
 func TestBytesDownAreTheSharedSlots(t *testing.T) {
 	m := newDual(6)
 	m.extra = []method.Slot{
-		{Name: "cast", Scope: method.Shared, Up: method.None, Rows: 2, Dim: 3},
-		{Name: "stat", Scope: method.Shared, Up: method.Sum, Rows: 2, Dim: 3},
+		{Name: "cast", Scope: method.Shared, Upload: method.Broadcast, Rows: 2, Dim: 3},
+		{Name: "stat", Scope: method.Shared, Upload: method.Sum, Rows: 2, Dim: 3},
 		{Name: "server", Scope: method.Server, Rows: 2, Dim: 3},
 	}
 	if got, want := setUp(t, m, local.Options{Items: 40}).plan.BytesDown(0), 4*(40*6+2*3); got != want {

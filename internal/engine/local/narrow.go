@@ -13,7 +13,7 @@ import (
 // narrow finds the largest integer of an update where sums are narrow: where the method
 // says of all that it sends how large it is.
 func (p *Plan) narrow() error {
-	unknown := func(i int) bool { return !(p.Slots[i].Reach > 0) }
+	unknown := func(i int) bool { return !(p.Slots[i].Range > 0) }
 	if p.Bits == 0 || slices.ContainsFunc(p.Sends(), unknown) {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (p *Plan) Maskable() error {
 
 // digits is how many integers a number of a slot is.
 func (p *Plan) digits(slot int) int {
-	if p.most > 0 && p.Slots[slot].Fine {
+	if p.most > 0 && p.Slots[slot].HighPrecision {
 		return 2
 	}
 	return 1
@@ -167,7 +167,7 @@ func (k *Worker) round() (cut int) {
 		}
 		slot, dst := int(n.slot[r]), n.whole[n.from[r]:]
 		most := float64(k.p.levels(slot))
-		unit := most / k.p.Slots[slot].Reach
+		unit := most / k.p.Slots[slot].Range
 		for i, v := range d.Rows[r] {
 			x := float64(float64(v) * unit)
 			if x > most || x < -most {

@@ -108,10 +108,10 @@ func TestNarrowSumsAreRightOnAverage(t *testing.T) {
 		for i, at := range p.Sends() {
 			s := &p.Slots[at]
 			most := float64((1<<(bits-1) - 1) / users)
-			if s.Fine {
+			if s.HighPrecision {
 				most *= 2*most + 2
 			}
-			unit := s.Reach / most
+			unit := s.Range / most
 			for j, x := range want[i] {
 				off := math.Abs(mean[i][j] - float64(x))
 				if s.Name == "count" && off > 1e-6 || off > 6*unit/2/math.Sqrt(times)+1e-5 {

@@ -13,23 +13,23 @@ type turns struct{}
 
 func (turns) Slots(int) []method.Slot {
 	return []method.Slot{
-		{Name: "count", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 1},
-		{Name: "list", Scope: method.Shared, Up: method.Sum, Sparse: true, Rows: 1, Dim: 1000},
+		{Name: "count", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 1},
+		{Name: "list", Scope: method.Shared, Upload: method.Sum, Sparse: true, Rows: 1, Dim: 1000},
 	}
 }
 
 func (turns) Visit(int) method.Visit {
-	return method.Visit{History: true, Run: func(w *method.Work) {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		for _, r := range w.Samples.Wr[0] {
 			w.View[0].Row(r)[0]++
 		}
-		w.View[1].Put(7, 0.5)
-		w.View[1].Put(999, -0.25)
+		w.View[1].Add(7, 0.5)
+		w.View[1].Add(999, -0.25)
 	}}
 }
 func (turns) Logits(*method.Work, *method.Batch, []float32) {}
 func (turns) Phase(round, _ int) (int, string)              { return round % 2, "turn" }
-func (turns) Travels(phase, slot int) bool                  { return phase == slot }
+func (turns) Transfers(phase, slot int) bool                { return phase == slot }
 func (turns) Update(*method.Global)                         {}
 
 // Only what travels in a phase is in its vector, under the bound, and in the sums; what
@@ -71,10 +71,10 @@ func TestAVectorHoldsWhatTravels(t *testing.T) {
 
 func TestOnlyAPlainSumOfOneRowIsSparse(t *testing.T) {
 	for _, s := range []method.Slot{
-		{Name: "a", Scope: method.Shared, Up: method.Delta, Rows: 1, Dim: 3, Sparse: true},
-		{Name: "b", Scope: method.Shared, Up: method.Sum, Rows: 2, Dim: 3, Sparse: true},
-		{Name: "c", Scope: method.Shared, Up: method.Sum, PerItem: true, Dim: 3, Sparse: true},
-		{Name: "d", Scope: method.Private, Up: method.Sum, Rows: 1, Dim: 3, Sparse: true},
+		{Name: "a", Scope: method.Shared, Upload: method.Delta, Rows: 1, Dim: 3, Sparse: true},
+		{Name: "b", Scope: method.Shared, Upload: method.Sum, Rows: 2, Dim: 3, Sparse: true},
+		{Name: "c", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 3, Sparse: true},
+		{Name: "d", Scope: method.Private, Upload: method.Sum, Rows: 1, Dim: 3, Sparse: true},
 	} {
 		if _, err := local.NewPlan(oneSlot{s}, local.Options{Items: 5}); err == nil {
 			t.Errorf("slot %+v is taken", s)

@@ -49,7 +49,7 @@ type Plan struct {
 	head    *method.Head
 	ready   *method.Visit
 	phased  method.Phased
-	travels method.Traveller
+	travels method.PhasedSlots
 	central bool
 	width   []int    // floats of a plain slot, by slot
 	at      []int    // place of a Private plain slot in State.Plain
@@ -114,7 +114,7 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		p.ready = &v
 	}
 	p.phased, _ = method.As[method.Phased](m)
-	p.travels, _ = method.As[method.Traveller](m)
+	p.travels, _ = method.As[method.PhasedSlots](m)
 	if err := p.narrow(); err != nil {
 		return nil, err
 	}
@@ -164,11 +164,11 @@ func (p *Plan) check(s *method.Slot) error {
 			"other has a row per user", s.Name)
 	case s.Rows <= 0 || s.Dim <= 0:
 		return fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
-	case s.Sparse && (s.Scope != method.Shared || s.Up != method.Sum || s.PerItem || s.Rows != 1):
+	case s.Sparse && (s.Scope != method.Shared || s.Upload != method.Sum || s.PerItem || s.Rows != 1):
 		return fmt.Errorf("device: slot %q: only a plain sum of one row is sparse", s.Name)
-	case s.Up == method.Gradient && !updates:
+	case s.Upload == method.Gradient && !updates:
 		return fmt.Errorf("device: slot %q: its gradient is sent, and the method has no Update to take it", s.Name)
-	case s.PerItem && s.Copied() && p.Visit.History:
+	case s.PerItem && s.Copied() && p.Visit.HistoryOnly:
 		return fmt.Errorf("device: slot %q: a visit of the history alone changes no rows; make it a sum, or send "+
 			"nothing of it", s.Name)
 	}
@@ -178,7 +178,7 @@ func (p *Plan) check(s *method.Slot) error {
 // Direct reports whether rows touched once are left where they are. Beside a
 // second table they are not: its rows are named by the positions of copies.
 func (p *Plan) Direct() bool {
-	return p.Visit.Direct && p.head != nil && p.copied == 1 && p.ready == nil && !p.Plain
+	return p.Visit.InPlace && p.head != nil && p.copied == 1 && p.ready == nil && !p.Plain
 }
 
 // Readies reports whether the method gets ready before it recommends.
@@ -191,7 +191,7 @@ func (p *Plan) Central() bool { return p.central }
 func (p *Plan) Headed() bool { return p.head != nil }
 
 // Serves reports whether the method recommends with a slot served as s.
-func (p *Plan) Serves(s method.Serve) bool {
+func (p *Plan) Serves(s method.Serving) bool {
 	for i := range p.Slots {
 		if p.Slots[i].Scope == method.Shared && p.Slots[i].Serve == s && p.Slots[i].Copied() {
 			return true
@@ -242,7 +242,7 @@ func (p *Plan) Fill(slot int, dst []float32) {
 
 // Travels reports whether a Shared slot travels in a phase.
 func (p *Plan) Travels(phase, slot int) bool {
-	return p.travels == nil || p.travels.Travels(phase, slot)
+	return p.travels == nil || p.travels.Transfers(phase, slot)
 }
 
 // BytesDown is what a device downloads in a round, from 0: every Shared slot that is
@@ -250,7 +250,7 @@ func (p *Plan) Travels(phase, slot int) bool {
 func (p *Plan) BytesDown(round int) int {
 	n, phase := 0, p.Phase(round)
 	for i := range p.Slots {
-		if s := &p.Slots[i]; s.Scope == method.Shared && s.Up != method.Sum && p.Travels(phase, i) {
+		if s := &p.Slots[i]; s.Scope == method.Shared && s.Upload != method.Sum && p.Travels(phase, i) {
 			n += 4 * s.Rows * s.Dim
 		}
 	}
@@ -296,7 +296,7 @@ func (p *Plan) BytesUpMax() int {
 func (p *Plan) Sizes() (shared, private int) {
 	for i := range p.Slots {
 		switch s := &p.Slots[i]; {
-		case s.Scope == method.Shared && s.Up != method.Sum:
+		case s.Scope == method.Shared && s.Upload != method.Sum:
 			shared += s.Rows * s.Dim
 		case s.Scope == method.Private:
 			private += s.Rows * s.Dim

@@ -49,7 +49,7 @@ func (k *Worker) resolveLocal(shard int) {
 		if !v.Slot.PerItem || !v.Slot.Copied() {
 			continue
 		}
-		v.Used, v.Even = len(k.items), true
+		v.Used, v.SameScale = len(k.items), true
 		if v.Slot.Scope == method.Private {
 			k.loadTable(v, table)
 			table++
@@ -65,7 +65,7 @@ func (k *Worker) resolveLocal(shard int) {
 // fillLocal names the rows of the samples in their current order.
 func (k *Worker) fillLocal() {
 	s, n := &k.w.Samples, len(k.raw)
-	s.Order++
+	s.Version++
 	for x, r := range k.raw {
 		s.Item[x], s.Y[x], s.Pos[x] = r&itemMask, float32(r>>31), uint32(k.tab[r&itemMask]-1)
 	}
@@ -75,14 +75,14 @@ func (k *Worker) fillLocal() {
 		if !v.Slot.PerItem || v.Slot.Scope == method.Server {
 			continue
 		}
-		switch v.Slot.Up {
+		switch v.Slot.Upload {
 		case method.Delta:
 			s.Rd[i] = offset(s.Rd[i][:n], s.Pos, v.Local)
 			s.Wr[i] = s.Rd[i]
 		case method.Gradient:
 			s.Rd[i] = offset(s.Rd[i][:n], s.Pos, v.Local)
 			s.Wr[i] = offset(s.Wr[i][:n], s.Item, k.mem.accRow(k.shard))
-		case method.None:
+		case method.Broadcast:
 			s.Rd[i] = s.Item
 		case method.Sum:
 			s.Wr[i] = offset(s.Wr[i][:n], s.Item, k.mem.accRow(k.shard))
@@ -127,7 +127,7 @@ func (k *Worker) resolveHistory(train []uint32, shard int) {
 		if !v.Slot.PerItem || v.Slot.Scope != method.Shared {
 			continue
 		}
-		if v.Slot.Up == method.Sum {
+		if v.Slot.Upload == method.Sum {
 			if shard >= 0 {
 				s.Wr[i] = offset(s.Wr[i][:n], s.Item, k.mem.accRow(shard))
 			}
@@ -171,9 +171,9 @@ func (k *Worker) copyOwn(v *method.View, table int, items []uint32, dst uint32) 
 
 // keepTable writes the touched rows of a Private table back to its overlay.
 func (k *Worker) keepTable(v *method.View, table int) {
-	v.BringAll(len(k.items))
+	v.RescaleAll(len(k.items))
 	o := &k.state.Tables[table]
-	o.Shrink(v.Shrunk)
+	o.Shrink(v.Scale)
 	all, fresh := k.lists[0].empty(), k.lists[1].empty()
 	next := uint32(len(o.IDs))
 	for p, at := range k.at[table] {

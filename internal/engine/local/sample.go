@@ -161,14 +161,14 @@ func (k *Worker) grow(n int) {
 				s.Rd[i], s.Wr[i] = make([]uint32, c), make([]uint32, c)
 			}
 		}
-		k.w.Rank1.G = make([]float32, c)
+		k.w.RankOne.G = make([]float32, c)
 		if k.p.context {
 			k.ctx = make([]uint32, c)
 		}
 	}
 	k.raw = k.raw[:n]
 	s := &k.w.Samples
-	s.Order++
+	s.Version++
 	s.Item, s.Y, s.Pos = s.Item[:n], s.Y[:n], s.Pos[:0]
 	if k.rating != nil {
 		s.Rating = s.Rating[:n]
@@ -176,7 +176,7 @@ func (k *Worker) grow(n int) {
 	for i := range k.w.View {
 		s.Rd[i], s.Wr[i] = s.Rd[i][:0], s.Wr[i][:0]
 	}
-	k.w.Rank1.G = k.w.Rank1.G[:n]
+	k.w.RankOne.G = k.w.RankOne.G[:n]
 	if k.p.context {
 		k.ctx = k.ctx[:n]
 		s.Row = k.ctx

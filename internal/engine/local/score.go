@@ -24,7 +24,7 @@ func (s *scorer) init(k *Worker) {
 	s.move = make([]float32, k.p.Items)
 	s.items = make([]uint32, scoreChunk)
 	s.rd = make([][]uint32, n)
-	s.batch.Final = true
+	s.batch.Inference = true
 	s.batch.Rd, s.batch.Wr = make([][]uint32, n), make([][]uint32, n)
 	for i := range s.rd {
 		s.rd[i] = make([]uint32, scoreChunk)
@@ -42,7 +42,7 @@ func (k *Worker) Prepare(st *State, t *Task) {
 	k.begin(st, t)
 	switch {
 	case k.p.ready == nil:
-	case k.p.ready.History:
+	case k.p.ready.HistoryOnly:
 		k.resolveHistory(t.Train, Void)
 		k.p.ready.Run(&k.w)
 	case k.sample(t):
@@ -83,10 +83,10 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 // weight decay has shrunk those of the device's own copy too, and a row s times as
 // long scores as a vector s times as long does.
 func (k *Worker) shrunk(v *method.View, vector []float32) []float32 {
-	if !k.owns(v) || v.Shrunk == 1 {
+	if !k.owns(v) || v.Scale == 1 {
 		return vector
 	}
-	return k.scaled(float32(v.Shrunk), vector)
+	return k.scaled(float32(v.Scale), vector)
 }
 
 func (k *Worker) scaled(s float32, vector []float32) []float32 {
@@ -97,7 +97,7 @@ func (k *Worker) scaled(s float32, vector []float32) []float32 {
 
 // localRow is the row of a copied item, by its entry in tab.
 func (k *Worker) localRow(v *method.View, t int32) uint32 {
-	if k.w.Rank1.On {
+	if k.w.RankOne.On {
 		return uint32(t)
 	}
 	return v.Local + uint32(t) - 1
@@ -128,7 +128,7 @@ func (k *Worker) ScoreAll(dst []float32) {
 	for p, item := range k.items {
 		dst[item] = vec.Dot(v.Row(v.Local+uint32(p)), vector) + bias
 	}
-	if k.score.once == 0 || !k.w.Rank1.On {
+	if k.score.once == 0 || !k.w.RankOne.On {
 		return
 	}
 	move := k.moves(vector)
@@ -165,7 +165,7 @@ func (k *Worker) moves(vector []float32) []float32 {
 		return k.score.move
 	}
 	k.score.moved = true
-	r, item, move := &k.w.Rank1, k.w.Samples.Item, k.score.move
+	r, item, move := &k.w.RankOne, k.w.Samples.Item, k.score.move
 	for b, lo := range r.Lo {
 		hi := len(item)
 		if b+1 < len(r.Lo) {
@@ -192,7 +192,7 @@ func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 	table := 0
 	for i := range k.w.View {
 		v := &k.w.View[i]
-		if !v.Slot.PerItem || v.Slot.Scope == method.Server && !k.p.central || v.Slot.Up == method.Sum {
+		if !v.Slot.PerItem || v.Slot.Scope == method.Server && !k.p.central || v.Slot.Upload == method.Sum {
 			continue
 		}
 		rd := k.score.rd[i][:len(items)]
@@ -218,13 +218,13 @@ func (k *Worker) tunedRows(v *method.View, items, rd []uint32) {
 		switch {
 		case k.tab[item] > 0:
 			rd[x] = k.localRow(v, k.tab[item])
-		case v.Shrunk == 1:
+		case v.Scale == 1:
 			rd[x] = item
 		default:
 			rd[x] = v.Local + uint32(k.p.Items+x)
 			row := v.Row(rd[x])
 			copy(row, v.Row(item))
-			vec.Scale(float32(v.Shrunk), row)
+			vec.Scale(float32(v.Scale), row)
 		}
 	}
 }
@@ -246,10 +246,10 @@ func (k *Worker) Tuned(slot int, ids []uint32, data []float32) ([]uint32, []floa
 	for p, item := range k.items {
 		ids, data = append(ids, item), append(data, v.Row(v.Local+uint32(p))...)
 	}
-	if !k.w.Rank1.On {
-		return ids, data, float32(v.Shrunk)
+	if !k.w.RankOne.On {
+		return ids, data, float32(v.Scale)
 	}
-	r := &k.w.Rank1
+	r := &k.w.RankOne
 	for b, lo := range r.Lo {
 		hi := len(k.w.Samples.Item)
 		if b+1 < len(r.Lo) {

@@ -57,7 +57,7 @@ func (p *Plan) Unseal(round, slot int, flat []int64, unit float64, dst []float32
 	}
 	stride, size := vec.Pad(s.Dim), s.Rows*s.Dim
 	if p.most > 0 {
-		unit = s.Reach / float64(p.levels(slot))
+		unit = s.Range / float64(p.levels(slot))
 	}
 	two := p.digits(slot) == 2
 	for r := range s.Rows {
@@ -100,8 +100,8 @@ func (k *Worker) seal(shard int, counts bool, out *Outcome) {
 func (k *Worker) draftSlot(i, at, shard int) {
 	v, d := &k.w.View[i], &k.draft
 	if v.Slot.Sparse {
-		if len(v.Places) > 0 {
-			d.Add(v.Numbers, at, v.Places)
+		if len(v.Indices) > 0 {
+			d.Add(v.Values, at, v.Indices)
 		}
 		return
 	}
@@ -176,7 +176,7 @@ func (k *Worker) eachTouched(do func(id uint32)) {
 // Rations say what the rounds of a method send, and how they share a budget; nil where
 // all are alike. The second result is whether the method has a say in it.
 func (p *Plan) Rations() ([]privacy.Ration, bool) {
-	m, says := method.As[method.Rationed](p.Method)
+	m, says := method.As[method.BudgetWeighter](p.Method)
 	if p.Alike() && !says {
 		return nil, false
 	}
@@ -184,7 +184,7 @@ func (p *Plan) Rations() ([]privacy.Ration, bool) {
 	for t := range out {
 		out[t] = privacy.Ration{Numbers: p.Numbers(t), Share: 1}
 		if says {
-			out[t].Share = m.Ration(t, p.Rounds)
+			out[t].Share = m.BudgetWeight(t, p.Rounds)
 		}
 	}
 	return out, says

@@ -23,14 +23,14 @@ type dual struct {
 	learn.Dot
 	dim   int
 	extra []method.Slot
-	serve method.Serve
+	serve method.Serving
 	decay float32
 	seen  func(w *method.Work, b *method.Batch)
 	err   error
 }
 
 func newDual(dim int) *dual {
-	return &dual{Dot: learn.Dot{Item: dualItem, Vector: dualVector, Bias: dualBias}, dim: dim, serve: method.Tuned}
+	return &dual{Dot: learn.Dot{Item: dualItem, Vector: dualVector, Bias: dualBias}, dim: dim, serve: method.ServeLocal}
 }
 
 func (m *dual) Check() error { return m.err }

@@ -59,11 +59,11 @@ func (k *Worker) sparseBytes(v *method.View, touched int) int {
 	dim, full := v.Slot.Dim, touched
 	k.delta = append(k.delta[:0], v.Row(0)...)
 	size := 0
-	if v.Slot.Up == method.Delta {
+	if v.Slot.Upload == method.Delta {
 		full -= len(k.items)
 		for p, item := range k.items {
 			clear(k.delta)
-			vec.Axpy(-float32(v.Shrunk), v.Row(item), k.delta)
+			vec.Axpy(-float32(v.Scale), v.Row(item), k.delta)
 			vec.Add(v.Row(v.Local+uint32(p)), k.delta)
 			size += rows.SparseRowSize(k.delta[:dim])
 		}
@@ -79,7 +79,7 @@ func (m *Memory) SparseDown() (bytes int, zeros float64) {
 	none, all := 0, 0
 	for i := range m.plan.Slots {
 		s := &m.plan.Slots[i]
-		if s.Scope != method.Shared || s.Up == method.Sum {
+		if s.Scope != method.Shared || s.Upload == method.Sum {
 			continue
 		}
 		size, stride := 0, vec.Pad(s.Dim)
@@ -114,7 +114,7 @@ func (k *Worker) Touched() []uint32 {
 func (p *Plan) Sends() []int {
 	var out []int
 	for i := range p.Slots {
-		if p.Slots[i].Scope == method.Shared && p.Slots[i].Up != method.None {
+		if p.Slots[i].Scope == method.Shared && p.Slots[i].Upload != method.Broadcast {
 			out = append(out, i)
 		}
 	}

@@ -88,8 +88,8 @@ func TestAnUpdateNamesWhatWasTouchedAndEmptiesTheSums(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		m := newDual(6)
 		m.extra = []method.Slot{
-			{Name: "cast", Scope: method.Shared, Up: method.None, Rows: 2, Dim: 3},
-			{Name: "stat", Scope: method.Shared, Up: method.Sum, Rows: 2, Dim: 3},
+			{Name: "cast", Scope: method.Shared, Upload: method.Broadcast, Rows: 2, Dim: 3},
+			{Name: "stat", Scope: method.Shared, Upload: method.Sum, Rows: 2, Dim: 3},
 			{Name: "server", Scope: method.Server, Rows: 2, Dim: 3},
 			{Name: "brief", Scope: method.Ephemeral, Rows: 2, Dim: 3},
 		}

@@ -77,20 +77,20 @@ func NewWorker(m *Memory, id int) *Worker {
 	for range p.tables {
 		k.at = append(k.at, make([]int32, p.Items))
 	}
-	if p.Visit.Rated || p.ready != nil && p.ready.Rated {
+	if p.Visit.UsesRatings || p.ready != nil && p.ready.UsesRatings {
 		k.rating = make([]float32, p.Items)
 	}
 	w := &k.w
-	w.Items, w.Rounds, w.BatchSize, w.Plain = p.Items, p.Rounds, p.Batch, p.Plain
+	w.Items, w.Rounds, w.BatchSize, w.NoFuse = p.Items, p.Rounds, p.Batch, p.Plain
 	w.Features = p.Features
 	w.Z = make([]float32, p.Batch)
 	w.View = make([]method.View, len(p.Slots))
 	k.whole = make([][]float32, len(p.Slots))
 	w.Samples.Rd, w.Samples.Wr = make([][]uint32, len(p.Slots)), make([][]uint32, len(p.Slots))
-	w.Samples.Reorder = k.reorder
+	w.Samples.Shuffle = k.reorder
 	for i := range p.Slots {
 		v := &w.View[i]
-		v.Slot, v.Stride, v.Shrunk = p.Slots[i], vec.Pad(p.Slots[i].Dim), 1
+		v.Slot, v.Stride, v.Scale = p.Slots[i], vec.Pad(p.Slots[i].Dim), 1
 		if v.Slot.Scope == method.Server {
 			if p.central { // its scores come from where it was trained
 				v.Val, v.Arena = m.value[i], m.arena[i]
@@ -102,7 +102,7 @@ func NewWorker(m *Memory, id int) *Worker {
 		}
 		if !v.Slot.PerItem {
 			v.Val, v.Grad, v.Base = make([]float32, p.width[i]), make([]float32, p.width[i]), m.value[i]
-			if v.Slot.Up == method.Gradient {
+			if v.Slot.Upload == method.Gradient {
 				v.Sent = make([]float32, p.width[i])
 			}
 			continue
@@ -110,7 +110,7 @@ func NewWorker(m *Memory, id int) *Worker {
 		v.Arena, v.Local = m.arena[i], m.local[i]+uint32(id*m.room)
 		if v.Slot.Copied() && !p.Direct() {
 			v.GradRows = make([]float32, p.width[i])
-			v.At = make([]float64, p.Items)
+			v.RowScale = make([]float64, p.Items)
 		}
 	}
 	k.score.init(k)
@@ -137,7 +137,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	k.begin(st, t)
 	k.w.WantLoss = wantLoss
 	var out Outcome
-	if k.p.Visit.History {
+	if k.p.Visit.HistoryOnly {
 		k.resolveHistory(t.Train, shard)
 	} else if !k.sample(t) {
 		k.end(t)
@@ -195,19 +195,19 @@ func (k *Worker) begin(st *State, t *Task) {
 	}
 	w.Loss, w.LossN, w.WantLoss = 0, 0, false
 	w.Rand = rng.New(k.p.draws(), rng.Visit, uint64(t.Round), uint64(t.Device))
-	w.Rank1 = method.Rank1{On: k.p.Direct() && !k.p.Visit.History, G: w.Rank1.G, Lo: w.Rank1.Lo[:0], V: w.Rank1.V[:0]}
+	w.RankOne = method.RankOne{On: k.p.Direct() && !k.p.Visit.HistoryOnly, G: w.RankOne.G, Lo: w.RankOne.Lo[:0], V: w.RankOne.V[:0]}
 	for i := range w.View {
 		v := &w.View[i]
-		v.Shrunk = 1
+		v.Scale = 1
 		switch s := &v.Slot; {
 		case s.PerUser:
 			v.Val = k.mem.value[i][int(t.Device)*v.Stride:][:v.Stride]
 		case s.PerItem || s.Scope == method.Server:
 		case s.Sparse:
-			v.Places, v.Numbers = v.Places[:0], v.Numbers[:0]
+			v.Indices, v.Values = v.Indices[:0], v.Values[:0]
 		case s.Scope == method.Private:
 			copy(v.Val, st.Plain[k.p.at[i]:])
-		case s.Scope == method.Shared && s.Up == method.Sum:
+		case s.Scope == method.Shared && s.Upload == method.Sum:
 			clear(v.Val)
 		default:
 			copy(v.Val, v.Base)
@@ -303,7 +303,7 @@ func (k *Worker) upload(shard int, out *Outcome) {
 		}
 		if !v.Slot.PerItem {
 			acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
-			switch v.Slot.Up {
+			switch v.Slot.Upload {
 			case method.Delta:
 				vec.AddDiff(v.Val, v.Base, acc)
 			case method.Sum:
@@ -314,10 +314,10 @@ func (k *Worker) upload(shard int, out *Outcome) {
 			size += rows.PartSize(v.Slot.Rows*dim, 0)
 			continue
 		}
-		if v.Slot.Up == method.Delta {
-			v.BringAll(len(k.items))
-			vec.Fold(v.Arena, v.Stride, k.items, float32(v.Shrunk), v.Local, k.mem.accRow(shard))
-			k.mem.shrunk[i][shard] += v.Shrunk - 1
+		if v.Slot.Upload == method.Delta {
+			v.RescaleAll(len(k.items))
+			vec.Fold(v.Arena, v.Stride, k.items, float32(v.Scale), v.Local, k.mem.accRow(shard))
+			k.mem.shrunk[i][shard] += v.Scale - 1
 		}
 		least := rows.PartSize(v.Slot.Rows*dim, 0)
 		if !k.p.Dense {
@@ -337,15 +337,15 @@ func (k *Worker) uploadSparse(i, shard int) int {
 	v := &k.w.View[i]
 	if !k.p.Guarded && shard < k.mem.Shards {
 		acc := k.mem.acc[i][shard*k.p.width[i]:][:k.p.width[i]]
-		for x, place := range v.Places {
-			acc[place] += v.Numbers[x]
+		for x, place := range v.Indices {
+			acc[place] += v.Values[x]
 		}
 	}
 	dense := rows.PartSize(v.Slot.Dim, 0)
 	if k.p.Dense {
 		return dense
 	}
-	return min(dense, rows.PartSize(len(v.Places), len(v.Places)))
+	return min(dense, rows.PartSize(len(v.Indices), len(v.Indices)))
 }
 
 // keep writes the Private slots back.

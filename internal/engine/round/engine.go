@@ -191,8 +191,8 @@ func (e *Engine) Prepare() {
 // apply takes the server step.
 func (e *Engine) apply(sum Aggregate, devices int) {
 	m := e.Plan.Method
-	if p, ok := method.As[method.Polisher](m); ok {
-		defer func() { p.Polish(e.global(sum, devices)) }()
+	if p, ok := method.As[method.PostUpdater](m); ok {
+		defer func() { p.PostUpdate(e.global(sum, devices)) }()
 	}
 	if u, ok := method.As[method.Updater](m); ok {
 		u.Update(e.global(sum, devices))
@@ -201,7 +201,7 @@ func (e *Engine) apply(sum Aggregate, devices int) {
 	expected := e.Cohort.Expected(e.Devices.Count())
 	for i, s := range sum.Sums {
 		slot := &e.Plan.Slots[i]
-		if s == nil || slot.Up != method.Delta {
+		if s == nil || slot.Upload != method.Delta {
 			continue
 		}
 		var counts []uint32
@@ -225,7 +225,7 @@ func (e *Engine) apply(sum Aggregate, devices int) {
 func (e *Engine) global(sum Aggregate, devices int) *method.Global {
 	g := &method.Global{
 		Round: e.Next, Phase: e.Plan.Phase(e.Next), Items: e.Plan.Items, Devices: devices, Users: e.Devices.Count(),
-		Noise: e.noise, Value: e.Value, Got: sum.Sums, Stride: make([]int, len(e.Plan.Slots)),
+		Noise: e.noise, Value: e.Value, Aggregate: sum.Sums, Stride: make([]int, len(e.Plan.Slots)),
 	}
 	for i := range e.Plan.Slots {
 		g.Stride[i] = vec.Pad(e.Plan.Slots[i].Dim)

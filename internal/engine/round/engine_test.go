@@ -76,8 +76,8 @@ func slots() []method.Slot {
 	return []method.Slot{
 		{Name: "item", Scope: method.Shared, PerItem: true, Rows: 3, Dim: 2},
 		{Name: "plain", Scope: method.Shared, Rows: 1, Dim: 2},
-		{Name: "cast", Scope: method.Shared, Up: method.None, Rows: 1, Dim: 2},
-		{Name: "stat", Scope: method.Shared, Up: method.Sum, Rows: 1, Dim: 2},
+		{Name: "cast", Scope: method.Shared, Upload: method.Broadcast, Rows: 1, Dim: 2},
+		{Name: "stat", Scope: method.Shared, Upload: method.Sum, Rows: 1, Dim: 2},
 		{Name: "own", Scope: method.Private, Rows: 1, Dim: 2},
 		{Name: "server", Scope: method.Server, Rows: 1, Dim: 2},
 	}
@@ -231,7 +231,7 @@ func (m *own) Phase(round, rounds int) (int, string) { return round*10 + rounds,
 
 func (m *own) Update(g *method.Global) {
 	m.got = append(m.got, *g)
-	g.Value[5][0] += g.Got[0][0] // a server slot is its own affair
+	g.Value[5][0] += g.Aggregate[0][0] // a server slot is its own affair
 	g.Value[0][0] = 42
 }
 
@@ -249,9 +249,9 @@ func TestAnUpdaterGetsTheSums(t *testing.T) {
 		!slices.Equal(g.Stride, []int{8, 8, 8, 8, 8, 8}) {
 		t.Errorf("the second round's view is %+v", g)
 	}
-	same(t, "the sum of the table", g.Got[0], rows(8, 0, 0, 4, 0, 0)) // of this round alone, and not divided
-	same(t, "the statistic", g.Got[3], rows(3, 1))
-	if g.Got[2] != nil || g.Got[4] != nil || g.Got[5] != nil {
+	same(t, "the sum of the table", g.Aggregate[0], rows(8, 0, 0, 4, 0, 0)) // of this round alone, and not divided
+	same(t, "the statistic", g.Aggregate[3], rows(3, 1))
+	if g.Aggregate[2] != nil || g.Aggregate[4] != nil || g.Aggregate[5] != nil {
 		t.Error("slots of which nothing is sent have a sum")
 	}
 	same(t, "the table", e.Value[0], rows(42, 2, 3, 4, 5, 6))

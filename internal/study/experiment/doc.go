@@ -141,7 +141,7 @@ func slotSize(s method.Slot) string {
 }
 
 func where(s method.Slot) string {
-	if s.Scope == method.Shared && s.Up == method.Sum {
+	if s.Scope == method.Shared && s.Upload == method.Sum {
 		return "made on the device, summed by the coordinator"
 	}
 	return map[method.Scope]string{
@@ -154,10 +154,10 @@ func sends(s method.Slot) string {
 	if s.Scope != method.Shared {
 		return "nothing"
 	}
-	return map[method.Up]string{
-		method.Delta: "its change", method.Sum: "a sum of statistics", method.None: "nothing",
+	return map[method.Upload]string{
+		method.Delta: "its change", method.Sum: "a sum of statistics", method.Broadcast: "nothing",
 		method.Gradient: "its gradient",
-	}[s.Up]
+	}[s.Upload]
 }
 
 // sendsRows says what an update holds.
@@ -176,18 +176,18 @@ func serves(p *local.Plan) string {
 	switch {
 	case p.Central():
 		return "what was trained in one place"
-	case p.Readies() && !p.Serves(method.Tuned):
+	case p.Readies() && !p.Serves(method.ServeLocal):
 		return "the coordinator's newest values, once the device has got ready on its own samples; what it changes " +
 			"for that is kept and sent nowhere"
-	case p.Serves(method.Tuned):
+	case p.Serves(method.ServeLocal):
 		return "the device's own tuned copy of what is shared"
-	case p.Serves(method.Stranger):
+	case p.Serves(method.ServeOther):
 		return "another device's tuned copy"
-	case p.Serves(method.Fresh):
+	case p.Serves(method.ServeGlobal):
 		return "the coordinator's newest values"
 	}
 	for _, s := range p.Slots {
-		if s.Scope == method.Shared && s.PerItem && s.Up == method.None {
+		if s.Scope == method.Shared && s.PerItem && s.Upload == method.Broadcast {
 			return "the coordinator's newest rows, and what the device works out from them"
 		}
 	}

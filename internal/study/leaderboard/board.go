@@ -293,7 +293,7 @@ func (b *Board) newCell(n rowName, about []experiment.Setting, src data.Source, 
 	if experiment.Rows(src) > manyRows {
 		every = max(spec.EvalEvery, 2*evalEvery)
 	}
-	if s, ok := method.As[method.Settled](spec.Params); ok && s.Settles() || spec.DP.On() {
+	if s, ok := method.As[method.FinalRound](spec.Params); ok && s.ReportsFinalRound() || spec.DP.On() {
 		every = spec.Rounds // only the last round counts
 	}
 	spec, err = spec.With([]experiment.Setting{{Key: "eval-every", Value: fmt.Sprint(every), From: from}})
