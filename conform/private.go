@@ -198,7 +198,7 @@ func bounded(build Build) error {
 	for _, b := range []privacy.Bound{
 		{Clip: k.most / 7, Levels: 1 << 20, Bit: true},
 		{Clip: k.most / 3, Levels: 1 << 20, L1: true},
-		{Clip: k.most / 2, Levels: 1 << 10, Row: k.most / 40, Bit: true},
+		{Clip: k.most / 2, Levels: 1 << 10, RowClip: k.most / 40, Bit: true},
 	} {
 		if err := k.boundedBy(b); err != nil {
 			return err
@@ -374,7 +374,7 @@ func needsFederation(build Build) error {
 		}
 		return err
 	}
-	if r != nil || !strings.Contains(err.Error(), o.Name+" is trained where all rows are") {
+	if r != nil || !strings.Contains(err.Error(), o.Name+" trains on pooled data") {
 		return fmt.Errorf("a promise about a method that is trained in one place: %w",
 			cmp.Or(err, errors.New("it is made")))
 	}

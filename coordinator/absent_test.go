@@ -36,7 +36,7 @@ func (r *rig) absent(text string) {
 
 // A sum of too few is thrown away and would be paid for: a round waits for enough.
 func TestAnAbsentFleetSpendsNothing(t *testing.T) {
-	s := withDP(small(6), "epsilon=20,delta=1e-3,clip=0.5,least=2")
+	s := withDP(small(6), "epsilon=20,delta=1e-3,clip=0.5,min-devices=2")
 	s.Rounds, s.Deadline = 1, 100*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(6)
@@ -58,7 +58,7 @@ func TestAnAbsentFleetSpendsNothing(t *testing.T) {
 
 // Nor does a masked round that had too few again and again; when devices come, it goes on.
 func TestAnAbsentMaskedFleetSpendsNothing(t *testing.T) {
-	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
 	up := make(chan time.Time)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {

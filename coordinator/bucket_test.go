@@ -68,13 +68,13 @@ func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*se
 	if left(wire.StepDeal) || !ask(wire.StepDeal, &roster) {
 		return
 	}
-	mail, err := c.Deal(&roster)
+	mail, err := c.ShareKeys(&roster)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	call(wire.StepDeal, mail)
-	var inbox secagg.Mail
+	var inbox secagg.ShareBundle
 	if left(wire.StepUpload) || !ask(wire.StepUpload, &inbox) {
 		return
 	}
@@ -140,7 +140,7 @@ func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
 // While masks are taken off, devices check in and ask: nobody waits for the sum.
 func TestUnmaskingKeepsNobodyWaiting(t *testing.T) {
 	const n = 6
-	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
@@ -176,7 +176,7 @@ func TestUnmaskingKeepsNobodyWaiting(t *testing.T) {
 // A step of a masked round may take half a deadline, and there are four: devices are told
 // to stay for all of them.
 func TestDevicesStayForAllSteps(t *testing.T) {
-	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Deadline = true, 100*time.Second
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	task := r.hands(6)[0].task()
@@ -212,7 +212,7 @@ func TestAFlippedBitCostsItsBucketAlone(t *testing.T) {
 // Where all are in one bucket there is another attempt, and the coordinator lives.
 func TestAFlippedBitEndsAnAttempt(t *testing.T) {
 	const n = 6
-	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(n)

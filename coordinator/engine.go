@@ -65,24 +65,24 @@ func (c *Coordinator) install(e *round.Engine, p *local.Plan) {
 func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 	e.Mean = aggregate.Fixed
 	s, users := &c.settings, c.settings.Devices
-	set := privacy.Setting{
+	set := privacy.Run{
 		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users),
-		Epoch: s.Cohort.Epoch(users), Chosen: s.Cohort.Come(),
+		Epoch: s.Cohort.Epoch(users), SelfSelected: s.Cohort.Come(),
 		Rounds: s.Rounds, Numbers: p.Widest(), Mean: string(aggregate.Fixed), Step: s.Server.Rate, Masked: s.Masked,
-		Drawn: s.Masked && s.DP.Against == privacy.Distributed,
+		Drawn: s.Masked && s.DP.Trust == privacy.Distributed,
 	}
 	if s.Readout > 0 {
 		set.Metrics = (s.Rounds + s.Readout - 1) / s.Readout
 	}
-	set.Each, set.Rationed = p.Rations()
+	set.PerRound, set.SplitsBudget = p.Rations()
 	set.Sampler, set.Q = s.Cohort.Sampling(users)
 	var err error
 	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
 		return err
 	}
 	if s.Bucket > 0 { // what cannot be masked is refused before a run begins
-		size := max(s.Bucket, e.Guard.Fewest())
-		if _, err := secagg.Plan(size, p.Widest()+1, e.Guard.Most(0), risk); err != nil {
+		size := max(s.Bucket, e.Guard.RequiredDevices())
+		if _, err := secagg.Plan(size, p.Widest()+1, e.Guard.MaxInteger(0), risk); err != nil {
 			return fmt.Errorf("coord: buckets of %d devices: %w", size, err)
 		}
 	}
@@ -108,7 +108,7 @@ func (s *Settings) bareMasks(p *local.Plan) error {
 	if s.Bucket > 0 {
 		size = s.Bucket
 	}
-	if _, err := secagg.Plan(size, p.Widest()+1, p.Bound(s.Devices).Most, risk); err != nil {
+	if _, err := secagg.Plan(size, p.Widest()+1, p.Bound(s.Devices).MaxInteger, risk); err != nil {
 		return fmt.Errorf("coord: masked sums of %d devices: %w", size, err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (s *Settings) bareMasks(p *local.Plan) error {
 
 func (c *Coordinator) holds() string {
 	if g := c.engine.Guard; g != nil {
-		return g.Holds()
+		return g.Against()
 	}
 	return ""
 }

@@ -64,7 +64,7 @@ func (f *fleet) plainRound(ctx context.Context, t int, cohort []uint32) ([]int64
 // nobody would be paid for and nothing else may be waited for: with independent draws, who
 // of a cohort came is secret. Who comes at all is not drawn.
 func (f *fleet) someone(ctx context.Context, t int) error {
-	if g := f.engine.Guard; g == nil || g.Fewest() > 0 {
+	if g := f.engine.Guard; g == nil || g.RequiredDevices() > 0 {
 		return nil
 	}
 	look := time.NewTicker(min(f.settings.Deadline/4, time.Second))
@@ -93,7 +93,7 @@ func (f *fleet) someone(ctx context.Context, t int) error {
 func (c *Coordinator) least(cohort int) int {
 	switch {
 	case c.settings.DP.On():
-		return min(cohort, c.engine.Guard.Fewest())
+		return min(cohort, c.engine.Guard.RequiredDevices())
 	}
 	return int(float64(cohort) * c.settings.Least)
 }
@@ -113,8 +113,8 @@ func (c *Coordinator) newTask(kind pb.Kind, t, numbers int, b *pb.Bound) *pb.Tas
 
 // mostOf is the largest magnitude of an integer that a bound allows.
 func mostOf(b privacy.Bound) int64 {
-	if b.Most > 0 {
-		return b.Most
+	if b.MaxInteger > 0 {
+		return b.MaxInteger
 	}
 	return max(int64(b.Levels)+1, privacy.BitLevels)
 }

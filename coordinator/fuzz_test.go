@@ -167,7 +167,7 @@ func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[
 //
 //lint:size the choices of a script are read where they are used
 func FuzzMask(f *testing.F) {
-	s := withDP(small(6), "epsilon=50,delta=1e-5,clip=0.5,least=3")
+	s := withDP(small(6), "epsilon=50,delta=1e-5,clip=0.5,min-devices=3")
 	s.Masked = true
 	r, d := bench(f, s)
 	f.Add([]byte{0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 9, 0, 0, 0})
@@ -178,7 +178,7 @@ func FuzzMask(f *testing.F) {
 		defer mu.Unlock()
 		in := &script{input}
 		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.BoundFor(r.c.engine.Guard.Bound(0), 0, 0,
-			r.c.engine.Guard.Most(0)))
+			r.c.engine.Guard.MaxInteger(0)))
 		v, err := r.c.newVault(task, []uint32{0, 1, 2, 3, 4, 5})
 		if err != nil {
 			t.Fatal(err)

@@ -109,15 +109,15 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) ([]int6
 func (f *fleet) maskedBound(t int) *pb.Bound {
 	g := f.engine.Guard
 	if g == nil {
-		return wire.BoundFor(f.bound, 0, 0, f.bound.Most)
+		return wire.BoundFor(f.bound, 0, 0, f.bound.MaxInteger)
 	}
 	noise, bit := int64(0), int64(0)
 	if g.Drawn {
-		if noise = g.Share(t); g.Adaptive != "off" {
-			bit = g.BitShare(t)
+		if noise = g.NoiseShare(t); g.Adaptive != "off" {
+			bit = g.CountNoiseShare(t)
 		}
 	}
-	return wire.BoundFor(f.bound, noise, bit, g.Most(t))
+	return wire.BoundFor(f.bound, noise, bit, g.MaxInteger(t))
 }
 
 // nextAttempt is never the same again, also after a start.
@@ -166,7 +166,7 @@ func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {
 
 // risk is what masked sums are planned for: devices that are the coordinator's, and
 // devices that leave.
-var risk = secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33}
+var risk = secagg.Risk{Corrupt: privacy.ColludingShare, Dropped: 0.33}
 
 // errNoPlan says that so many devices cannot mask so many numbers.
 var errNoPlan = errors.New("coord: there is no masked sum of this kind")
@@ -177,7 +177,7 @@ func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoPlan, err)
 	}
-	p.Least = max(p.Least, c.quorum(task.Kind))
+	p.MinDevices = max(p.MinDevices, c.quorum(task.Kind))
 	if c.settings.Bucket > 0 && task.Bound.PerSlot { // room beside what honest devices can make: what is there is found
 		p.Bits = max(p.Bits, c.settings.Bits)
 	}
@@ -312,12 +312,12 @@ func (v *vault) mask(seat uint32, step int, message []byte) (*pb.MaskResponse, e
 // accept gives a message to the server of the protocol, if it is the sender's own: nobody
 // speaks for another device.
 func (v *vault) accept(step int, id uint32, b []byte) error {
-	mail := func(m *secagg.Mail) uint32 { return m.Self }
+	mail := func(m *secagg.ShareBundle) uint32 { return m.Self }
 	switch step {
 	case wire.StepAdvert:
 		return take(b, id, func(m *secagg.Advert) uint32 { return m.From }, v.hub.Advert)
 	case wire.StepDeal:
-		return take(b, id, mail, v.hub.Deal)
+		return take(b, id, mail, v.hub.ShareKeys)
 	case wire.StepUpload:
 		return take(b, id, func(m *secagg.Upload) uint32 { return m.From }, v.hub.Upload)
 	case wire.StepReveal:

@@ -64,7 +64,7 @@ func readoutBound(devices int) (b privacy.Bound, most int64) {
 func (c *Coordinator) quorum(kind pb.Kind) (n int) {
 	g := c.engine.Guard
 	if g != nil {
-		n = g.Fewest()
+		n = g.RequiredDevices()
 	}
 	if g == nil || kind != pb.Kind_TRAIN {
 		n = max(n, wire.SumLeast)
@@ -176,8 +176,8 @@ func (c *Coordinator) metricNoise() (float64, error) {
 	if g == nil {
 		return readoutNoise, nil
 	}
-	if g.Against != privacy.Central {
-		return 0, skipped(fmt.Sprintf("against=%s: the coordinator would see the sums without their noise", g.Against))
+	if g.Trust != privacy.Central {
+		return 0, skipped(fmt.Sprintf("trust=%s: the coordinator would see the sums without their noise", g.Trust))
 	}
 	if g.Policy.Metrics == 0 { // nothing may be said that the budget does not cover
 		return 0, skipped("the promise covers no metrics: metrics=Z in --dp would release them with noise")

@@ -471,7 +471,7 @@ func TestReadoutsFitTheModulus(t *testing.T) {
 		for i := range row {
 			row[i] = 1
 		}
-		b.Seal(&privacy.Draft{Rows: [][]float32{row}, At: []int{0}, BitAt: -1}, v)
+		b.Encode(&privacy.Delta{Rows: [][]float32{row}, At: []int{0}, BitAt: -1}, v)
 		for _, x := range v {
 			if x != most {
 				t.Errorf("%d devices: 1 is %d of %d", n, x, most)

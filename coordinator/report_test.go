@@ -184,7 +184,7 @@ func TestAReportCountsOnce(t *testing.T) {
 
 // A plain report to a masked round is refused, and so is who plays another device.
 func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
-	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,least=3")
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked = true
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(6)

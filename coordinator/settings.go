@@ -109,8 +109,8 @@ func (s *Settings) Check() error {
 		return s.Cohort.Check(s.Devices)
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
 		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.Bucket)
-	case s.DP.On() && s.DP.Against == privacy.Local:
-		return errors.New("against=local: a device's own noise is simulated only; take against=distributed with " +
+	case s.DP.On() && s.DP.Trust == privacy.Local:
+		return errors.New("trust=local: a device's own noise is simulated only; take trust=distributed with " +
 			"--secagg on")
 	}
 	return s.readable()
@@ -125,9 +125,9 @@ func (s *Settings) readable() error {
 	case s.Devices < wire.SumLeast:
 		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; "+
 			"leave --readout out", s.Readout, wire.SumLeast, s.Devices)
-	case s.DP.On() && s.DP.Against != privacy.Central:
-		return fmt.Errorf("readout = %d with against=%s: the coordinator would see the sums without their noise; "+
-			"leave --readout out, or take against=central", s.Readout, s.DP.Against)
+	case s.DP.On() && s.DP.Trust != privacy.Central:
+		return fmt.Errorf("readout = %d with trust=%s: the coordinator would see the sums without their noise; "+
+			"leave --readout out, or take trust=central", s.Readout, s.DP.Trust)
 	case s.DP.On() && s.DP.Metrics == 0:
 		return fmt.Errorf("readout = %d with dp: the promise covers no metrics; add metrics=Z to --dp, such as "+
 			"metrics=5, or leave --readout out", s.Readout)
@@ -194,7 +194,7 @@ func (s *Settings) narrow(items int) bool {
 		return false
 	}
 	p, err := s.plan(m, items)
-	return err == nil && p.Bound(s.Devices) != privacy.Integers(s.Devices)
+	return err == nil && p.Bound(s.Devices) != privacy.WideBound(s.Devices)
 }
 
 // resumes reports whether a run that was begun with other settings goes on with these. The seed

@@ -16,7 +16,7 @@ func TestWithoutAPromiseAMaskedSumHasEnoughDevices(t *testing.T) {
 	f.publish()
 	d := rigs[0].open()
 	if out, err := d.Step(context.Background()); err != nil || out.Did != "declined" || len(f.digests) > 0 {
-		t.Fatalf("in a sum of %d: %+v, %v", f.maskRound().Least, out, err)
+		t.Fatalf("in a sum of %d: %+v, %v", f.maskRound().MinDevices, out, err)
 	}
 	task := rigs[0].bare(wire.SumLeast)
 	if _, err := d.answer(task, &Told{}); err != nil {
@@ -34,7 +34,7 @@ func (r *rig) bare(devices int) *pb.Task {
 	f, was := r.f, r.f.devices
 	f.devices = devices
 	round := f.maskRound()
-	f.devices, round.Least = was, devices
+	f.devices, round.MinDevices = was, devices
 	return &pb.Task{
 		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, ModelVersion: f.version,
 		RemainingMs: 60000,

@@ -40,8 +40,8 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 	d.claim()
 	h.score(&st, task)
 	row := h.readout(task, held)
-	draft := privacy.Draft{Rows: [][]float32{row[:]}, At: []int{0}, BitAt: -1}
-	bound.Seal(&draft, vector)
+	draft := privacy.Delta{Rows: [][]float32{row[:]}, At: []int{0}, BitAt: -1}
+	bound.Encode(&draft, vector)
 	return vector, nil
 }
 

@@ -118,7 +118,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	for i := range items {
 		f.items = append(f.items, &pb.Item{Id: fmt.Sprintf("i%d", i), Title: fmt.Sprintf("Title %d", i)})
 	}
-	b := privacy.Integers(devices)
+	b := privacy.WideBound(devices)
 	f.bound = wire.BoundFor(b, 0, 0, int64(b.Levels)+1)
 	f.sum = make([]int64, f.plan.Widest()+1)
 	return f

@@ -46,8 +46,8 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
 		return 0, errLeft
 	case r.Active && s.Opened:
 		return 0, d.settle(t.Kind, s, closed, "it was opened in an attempt that has no sum")
-	case r.Least < max(2, s.Least):
-		return 0, fmt.Errorf("agent: a masked sum of %d devices: want at least %d", r.Least, max(2, s.Least))
+	case r.MinDevices < max(2, s.Least):
+		return 0, fmt.Errorf("agent: a masked sum of %d devices: want at least %d", r.MinDevices, max(2, s.Least))
 	}
 	vector := make([]int64, t.Length)
 	if err := wire.ReadVector(s.report, len(vector), t.Bound.Max, vector); err != nil {
@@ -120,14 +120,14 @@ func (p *masker) play(active bool, vector []int64) error {
 	if err := p.ask(wire.StepDeal, &roster); err != nil {
 		return err
 	}
-	mail, err := p.client.Deal(&roster)
+	mail, err := p.client.ShareKeys(&roster)
 	if err != nil {
 		return err
 	}
 	if err := p.bring(wire.StepDeal, mail); err != nil {
 		return err
 	}
-	var inbox secagg.Mail
+	var inbox secagg.ShareBundle
 	if err := p.ask(wire.StepUpload, &inbox); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (p *masker) play(active bool, vector []int64) error {
 // open answers the lists: after that the coordinator may have the sum.
 func (p *masker) open(active bool) error {
 	var lists secagg.Lists
-	var echo *secagg.Mail
+	var echo *secagg.ShareBundle
 	if active {
 		if err := p.ask(wire.StepConfirm, &lists); err != nil {
 			return err
@@ -165,7 +165,7 @@ func (p *masker) open(active bool) error {
 		if err := p.bring(wire.StepConfirm, mail); err != nil {
 			return err
 		}
-		echo = &secagg.Mail{}
+		echo = &secagg.ShareBundle{}
 		if err := p.ask(wire.StepReveal, echo); err != nil {
 			return err
 		}

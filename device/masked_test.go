@@ -23,7 +23,7 @@ func (f *fake) maskRound() secagg.Round {
 		f.t.Fatal(err)
 	}
 	if f.kind != pb.Kind_TRAIN {
-		p.Least = p.Devices
+		p.MinDevices = p.Devices
 	}
 	return secagg.Round{
 		Params: p, Model: sha256.Sum256(f.signed.Body),
@@ -126,13 +126,13 @@ func (f *fake) take(step int, b []byte) error {
 		m := &secagg.Advert{}
 		return read(m, func() error { return f.hub.Advert(m) })
 	case wire.StepDeal:
-		m := &secagg.Mail{}
-		return read(m, func() error { return f.hub.Deal(m) })
+		m := &secagg.ShareBundle{}
+		return read(m, func() error { return f.hub.ShareKeys(m) })
 	case wire.StepUpload:
 		m := &secagg.Upload{}
 		return read(m, func() error { return f.hub.Upload(m) })
 	case wire.StepConfirm:
-		m := &secagg.Mail{}
+		m := &secagg.ShareBundle{}
 		return read(m, func() error { return f.hub.Confirm(m) })
 	}
 	m := &secagg.Reveal{}

@@ -156,7 +156,7 @@ func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
 // How well a device is served is told where nothing is promised, or where the promise covers it.
 func TestEvaluationsKeepToThePromise(t *testing.T) {
 	for promise, want := range map[string]bool{
-		"none": true, "epsilon=2": false, "epsilon=2,against=distributed,least=5": false, "epsilon=2,metrics=3": true,
+		"none": true, "epsilon=2": false, "epsilon=2,trust=distributed,min-devices=5": false, "epsilon=2,metrics=3": true,
 		"gibberish": false,
 	} {
 		f, rigs := start(t, "pfedrec", 2, "dim", "4")

@@ -302,7 +302,7 @@ func (h *Host) willing(t *pb.Task, r *record) error {
 		}
 	case t.Kind == pb.Kind_COUNT && h.promised():
 		return fmt.Errorf("%w: the items that a device has are not covered by the plan's promise", errDeclined)
-	case t.Kind == pb.Kind_EVALUATE && h.promised() && (promise.Against != privacy.Central || promise.Metrics == 0):
+	case t.Kind == pb.Kind_EVALUATE && h.promised() && (promise.Trust != privacy.Central || promise.Metrics == 0):
 		return fmt.Errorf("%w: evaluations are not covered by the plan's promise", errDeclined)
 	}
 	return nil

@@ -21,9 +21,9 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	if int(t.Round) >= h.plan.Rounds {
 		return nil, nil, fmt.Errorf("agent: round %d of a plan of %d", t.Round+1, h.plan.Rounds)
 	}
-	if own := h.plan.Bound(1).Most; bound.Most != own {
+	if own := h.plan.Bound(1).MaxInteger; bound.MaxInteger != own {
 		return nil, nil, fmt.Errorf("agent: the task has integers up to %d where each slot has a scale of its own, "+
-			"and the plan %d", bound.Most, own)
+			"and the plan %d", bound.MaxInteger, own)
 	}
 	vector = h.vector[:h.plan.Numbers(int(t.Round))+1]
 	if t.Length != uint64(len(vector)) {

@@ -280,7 +280,7 @@ func TestDistributedTrustWorksInEveryPhase(t *testing.T) {
 	var o sim.Options
 	param.Defaults(&o)
 	o.Rounds, o.Negatives, o.Secagg, o.EvalEvery = 3, 1, "on", 1000
-	err := errors.Join(o.DP.UnmarshalText([]byte("epsilon=8,delta=1e-4,against=distributed,least=8")),
+	err := errors.Join(o.DP.UnmarshalText([]byte("epsilon=8,delta=1e-4,trust=distributed,min-devices=8")),
 		o.Cohort.UnmarshalText([]byte("16")))
 	if err != nil {
 		t.Fatal(err)

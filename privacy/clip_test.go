@@ -61,15 +61,15 @@ func TestNoUpdateIsLongerThanItsSensitivity(t *testing.T) {
 			Bit: true,
 		}
 		if r.IntN(2) == 0 {
-			b.Row = b.Clip * math.Exp(2*r.NormFloat64())
+			b.RowClip = b.Clip * math.Exp(2*r.NormFloat64())
 		}
 		n, wide := 1+r.IntN(4), 1+r.IntN(12)
-		d := Draft{BitAt: n * wide}
+		d := Delta{BitAt: n * wide}
 		for k := range n {
 			d.Rows, d.At = append(d.Rows, hostile(r, wide)), append(d.At, k*wide)
 		}
 		sum := make([]int64, n*wide+1)
-		b.Seal(&d, sum)
+		b.Encode(&d, sum)
 		numbers := n * wide
 		if got, most := lengthOf(sum[:numbers], b.L1), b.Sensitivity(numbers); got > most*(1+1e-12) {
 			t.Fatalf("an update of length %g where at most %g is promised: %+v of %+v", got, most, b, d)
@@ -82,9 +82,9 @@ func TestNoUpdateIsLongerThanItsSensitivity(t *testing.T) {
 
 func TestAShortUpdateIsKeptAsItIs(t *testing.T) {
 	b := Bound{Clip: 2, Levels: 1 << 20, Bit: true}
-	d := Draft{Rows: [][]float32{{0.5, -1}, {0.25}}, At: []int{0, 4}, BitAt: 7}
+	d := Delta{Rows: [][]float32{{0.5, -1}, {0.25}}, At: []int{0, 4}, BitAt: 7}
 	sum := make([]int64, 8)
-	norm, finite := b.Seal(&d, sum)
+	norm, finite := b.Encode(&d, sum)
 	if want := math.Sqrt(0.25 + 1 + 0.0625); math.Abs(norm-want) > 1e-15 || !finite {
 		t.Errorf("norm %v, want %v", norm, want)
 	}
@@ -96,9 +96,9 @@ func TestAShortUpdateIsKeptAsItIs(t *testing.T) {
 	if sum[7] != BitLevels/2 {
 		t.Error("an update within the bound does not say so")
 	}
-	long := Draft{Rows: [][]float32{{3, 4}}, At: []int{0}, BitAt: 7}
+	long := Delta{Rows: [][]float32{{3, 4}}, At: []int{0}, BitAt: 7}
 	sum = make([]int64, 8)
-	b.Seal(&long, sum)
+	b.Encode(&long, sum)
 	if x, y := float64(sum[0])*b.Unit(), float64(sum[1])*b.Unit(); math.Abs(x-1.2) > 1e-5 || math.Abs(y-1.6) > 1e-5 {
 		t.Errorf("clipped to %v, %v, want 1.2, 1.6", x, y)
 	}

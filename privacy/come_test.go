@@ -18,7 +18,7 @@ func worth(t *testing.T, k *Stack, set uint) float64 {
 	for round := range k.Rounds {
 		u := float64(set >> round & 1)
 		var fresh *Node
-		for _, p := range k.Parts(round, 1) {
+		for _, p := range k.NoiseParts(round, 1) {
 			if _, known := draws[p.Node]; known {
 				u -= float64(p.Sign) * draws[p.Node]
 				continue
@@ -43,7 +43,7 @@ func TestNoWayOfComingIsWorthMoreThanIsCounted(t *testing.T) {
 	for every := 1; every <= 7; every++ {
 		for rounds := 1; rounds <= 12; rounds++ {
 			s := setting()
-			s.Sampler, s.Q, s.Epoch, s.Rounds, s.Chosen = account.None, 1, every, rounds, true
+			s.Sampler, s.Q, s.Epoch, s.Rounds, s.SelfSelected = account.None, 1, every, rounds, true
 			k, err := Build(policy(t, "noise=4,mechanism=tree"), s)
 			if err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ func TestNoWayOfComingIsWorthMoreThanIsCounted(t *testing.T) {
 // no room for them.
 func TestWhoChoosesItselfIsToldOf(t *testing.T) {
 	s := setting()
-	s.Sampler, s.Q, s.Epoch, s.Chosen = account.None, 1, 10, true
+	s.Sampler, s.Q, s.Epoch, s.SelfSelected = account.None, 1, 10, true
 	k, err := Build(policy(t, "epsilon=8,mechanism=tree"), s)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestWhoChoosesItselfIsToldOf(t *testing.T) {
 	if all := strings.Join(k.Caveats(), "\n"); !strings.Contains(all, "one sum of every 10 rounds") {
 		t.Errorf("the caveats are %s", all)
 	}
-	s.Chosen = false
+	s.SelfSelected = false
 	turn, err := Build(policy(t, "epsilon=8,mechanism=tree"), s)
 	if err != nil || turn.Noise != k.Noise {
 		t.Errorf("in turn the noise is %g, and by their choice %g: both come once in an epoch (%v)", turn.Noise,

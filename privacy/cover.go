@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Cover hides which rows of a table a device has touched.
+// Cover hides which rows of a table a device touches.
 type Cover struct {
 	Kind string // dense, buckets or decoys
-	N    int    // rows of a bucket, or decoys for each touched row
+	N    int    // rows per bucket, or decoys per touched row
 }
 
-// Covers is the cover of a policy.
+// Covers parses the cover of a policy.
 func (p Policy) Covers() (Cover, error) {
 	kind, n, found := strings.Cut(p.Cover, ":")
 	if kind == "dense" && !found {
@@ -21,29 +21,29 @@ func (p Policy) Covers() (Cover, error) {
 	}
 	size, err := strconv.Atoi(n)
 	if kind != "buckets" && kind != "decoys" || err != nil || size < 1 || size > 1<<20 {
-		return Cover{}, fmt.Errorf("cover is %q: want dense, buckets:N (rows in a public bucket) or decoys:N (for "+
-			"each touched row)", p.Cover)
+		return Cover{}, fmt.Errorf("cover=%s: must be dense, buckets:N (rows per public bucket) or decoys:N (per "+
+			"touched row)", p.Cover)
 	}
 	return Cover{kind, size}, nil
 }
 
-// Partial reports whether some rows hide the touched ones, and not all.
+// Partial reports whether a device sends only some rows.
 func (c Cover) Partial() bool { return c.Kind == "buckets" || c.Kind == "decoys" }
 
-// Leak says what the rows that are sent still tell whoever sees them.
-func (c Cover) Leak() string {
+// reveals describes what an observer still learns from the rows that are sent.
+func (c Cover) reveals() string {
 	switch c.Kind {
 	case "buckets":
-		return fmt.Sprintf("which buckets of %d items a device touched", c.N)
+		return fmt.Sprintf("which buckets of %d items a device touches", c.N)
 	case "decoys":
-		return fmt.Sprintf("a set of items in which one of %d is touched; over rounds the same ones come back and "+
-			"stand out, so no epsilon covers it", c.N+1)
+		return fmt.Sprintf("a set of items of which one in %d is touched; over rounds the touched items recur and "+
+			"become visible, so no epsilon covers them", c.N+1)
 	}
 	return ""
 }
 
-// Rows returns the rows to send of a table with items rows, ascending: all that are
-// touched, and those that hide them. touched ascends.
+// Rows returns the rows to send of a table with the given number of rows, ascending: the
+// touched rows, which must ascend, and those that hide them.
 func (c Cover) Rows(touched []uint32, items int, s *Source) []uint32 {
 	var out []uint32
 	switch c.Kind {

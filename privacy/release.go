@@ -9,53 +9,56 @@ import (
 	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
-// Part is a piece of a release's noise: which deviation, and from which stream. A
-// coordinator that must draw the same again after a crash keeps what it has drawn.
-type Part struct {
+// NoisePart is one draw of a release's noise: its deviation and its random stream. The
+// coordinator stores draws so that it repeats them after a crash.
+type NoisePart struct {
 	Deviation int64
-	Sign      int64 // -1 takes noise back that an earlier release had
+	Sign      int64 // -1 removes noise that an earlier release added
 	Node      Node
 }
 
-// Node names a draw: of a tree its place, else the round.
+// Node identifies a draw: a node of a noise tree, otherwise the round.
 type Node struct{ Tree, Level, Index int }
 
-// Parts lists the noise of a round, from 0, in which so many devices are in the
-// sum. Of distributed and local noise it is drawn at once for all of them, which only
-// a simulation may: the sum of discrete Gaussian variables is, at these deviations, one
-// to far below any delta (Kairouz, Liu and Steinke 2021, theorem 1).
-func (k *Stack) Parts(round, devices int) []Part {
+// NoiseParts lists the noise of a round, counted from 0, whose sum has the given number of
+// devices. Distributed and local noise is drawn once for all devices, which only a
+// simulation may do: at these deviations a sum of discrete Gaussians is a discrete
+// Gaussian up to an error far below any delta (Kairouz, Liu and Steinke 2021, theorem 1).
+func (k *Stack) NoiseParts(round, devices int) []NoisePart {
 	d := k.at(round).deviation
 	switch {
-	case k.Against == Distributed:
-		return []Part{{
-			Deviation: ceil(float64(k.Share(round)) * math.Sqrt(float64(devices))), Sign: 1,
+	case k.Trust == Distributed:
+		return []NoisePart{{
+			Deviation: ceil(float64(k.NoiseShare(round)) * math.Sqrt(float64(devices))), Sign: 1,
 			Node: Node{Index: round},
 		}}
-	case k.Against == Local && k.Mechanism == Gauss:
-		return []Part{{Deviation: ceil(float64(d) * math.Sqrt(float64(devices))), Sign: 1, Node: Node{Index: round}}}
+	case k.Trust == Local && k.Mechanism == Gauss:
+		return []NoisePart{{
+			Deviation: ceil(float64(d) * math.Sqrt(float64(devices))), Sign: 1,
+			Node: Node{Index: round},
+		}}
 	case k.Mechanism == Tree:
 		return k.treeParts(round, d)
 	}
-	return []Part{{Deviation: d, Sign: 1, Node: Node{Index: round}}}
+	return []NoisePart{{Deviation: d, Sign: 1, Node: Node{Index: round}}}
 }
 
-// Share is the deviation of the noise that each device adds, where it is distributed:
-// the least number of them have all that the epsilon counts.
-func (k *Stack) Share(round int) int64 {
-	return ceil(float64(k.at(round).deviation) / math.Sqrt(float64(k.Least)))
+// NoiseShare is the deviation of the noise that each device adds under distributed trust:
+// the shares of MinDevices devices add up to the noise that the accountant assumes.
+func (k *Stack) NoiseShare(round int) int64 {
+	return ceil(float64(k.at(round).deviation) / math.Sqrt(float64(k.MinDevices)))
 }
 
-// treeParts is the noise of a prefix sum less that of the one before: the nodes that
+// treeParts is the noise of a prefix sum minus that of the previous one. The nodes that
 // cover the first n leaves are the binary digits of n (Kairouz et al. 2021, DP-FTRL).
-func (k *Stack) treeParts(round int, deviation int64) []Part {
+func (k *Stack) treeParts(round int, deviation int64) []NoisePart {
 	tree, n := round/k.Epoch, round%k.Epoch+1
-	var out []Part
+	var out []NoisePart
 	for level := 0; n>>level > 0; level++ {
-		if n>>level&1 == 1 { // the lowest digit that is set is new, and those below it were in n-1
-			out = append(out, Part{deviation, 1, Node{tree, level, n >> level}})
+		if n>>level&1 == 1 { // the lowest set digit is new; the digits below it were set in n-1
+			out = append(out, NoisePart{deviation, 1, Node{tree, level, n >> level}})
 			for l := range level {
-				out = append(out, Part{deviation, -1, Node{tree, l, (n-1)>>l | 1}})
+				out = append(out, NoisePart{deviation, -1, Node{tree, l, (n-1)>>l | 1}})
 			}
 			break
 		}
@@ -63,8 +66,8 @@ func (k *Stack) treeParts(round int, deviation int64) []Part {
 	return out
 }
 
-// Spends is what must be in the ledger before round t, from 0, is released; false
-// where it is there already: a tree is paid for when it is begun.
+// Spends returns the event that the ledger must hold before round t, counted from 0, is
+// released. It returns false if the round is already paid for: a tree is paid for when it starts.
 func (k *Stack) Spends(t int) (account.Event, bool, error) {
 	if k.Mechanism != Tree {
 		return k.event(k.at(t).noise, 1), true, nil
@@ -79,9 +82,9 @@ func (k *Stack) Spends(t int) (account.Event, bool, error) {
 	return e[0], true, nil
 }
 
-// MetricEvent is what the release of an evaluation costs. It has no sampling: all
-// users are asked. It claims a hair less noise than there is, so that a ledger never
-// takes it for a round's.
+// MetricEvent is the cost of releasing one evaluation. It assumes no sampling, because all
+// users are evaluated. It claims marginally less noise than is added, so that the ledger
+// never confuses it with a round.
 func (k *Stack) MetricEvent() account.Event {
 	return account.Event{
 		Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: account.None, Q: 1,
@@ -89,7 +92,7 @@ func (k *Stack) MetricEvent() account.Event {
 	}
 }
 
-// IsMetric tells the release of an evaluation from that of a round.
+// IsMetric reports whether an event is the release of an evaluation.
 func (k *Stack) IsMetric(e account.Event) bool {
 	return k.Policy.Metrics > 0 && e.Sampler == account.None && e.Noise == k.MetricEvent().Noise
 }
@@ -98,132 +101,132 @@ func (k *Stack) IsMetric(e account.Event) bool {
 // between 0 and 1.
 const MetricSensitivity = math.Sqrt2
 
-// Holds says in words whom the epsilon holds against, and what that rests on.
-func (k *Stack) Holds() string {
+// Against describes against whom the epsilon holds, and under which assumption.
+func (k *Stack) Against() string {
 	switch {
 	case k.Printed:
-		return "nobody: it is the paper's claim, and as printed it does not hold"
-	case k.Against == Distributed:
-		return fmt.Sprintf("%s: %d of about %.0f", k.Against.Holds(), k.Least, k.Expected)
+		return "nobody: this is the paper's claim, and as printed it does not hold"
+	case k.Trust == Distributed:
+		return fmt.Sprintf("%s: %d of about %.0f", k.Trust.Against(), k.MinDevices, k.Expected)
 	}
-	return k.Against.Holds()
+	return k.Trust.Against()
 }
 
-// Caveats are what a reader of the epsilon must know beside it.
+// Caveats lists what a reader must know to interpret the epsilon.
 func (k *Stack) Caveats() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if k.NoiseCohort > 0 {
-		say("the noise is that of a mean over %d devices, and there are about %.0f: the epsilon is that of a "+
-			"federation %.0f times as large, not of this one", k.NoiseCohort, k.Expected,
+		say("the noise is that of a mean over %d devices, but there are about %.0f: the epsilon applies to a "+
+			"federation %.0f times as large, not to this one", k.NoiseCohort, k.Expected,
 			float64(k.NoiseCohort)/k.Expected)
 	}
 	if k.Printed {
-		say("as printed: the clipping bit is taken after the clip, the noise is not multiplied by the coordinator's "+
-			"rate of %g, and the bound may fall below zero; the epsilon is the paper's claim and does not hold", k.Step)
+		say("as printed: the clipping bit is computed after clipping, the noise is not multiplied by the server "+
+			"rate of %g, and the clipping bound may fall below zero; the epsilon is the paper's claim and does not hold", k.Step)
 	}
-	if k.Against != Central && !k.Drawn {
-		say("simulated: the devices' noise is drawn at once, as the sum it amounts to")
+	if k.Trust != Central && !k.Drawn {
+		say("simulated: the noise of all devices is drawn once, as their sum")
 	}
 	if k.Masked && k.sampler() == account.Poisson {
-		say("a round that too few devices stay in for their masks is kept back, which tells of the sample: the " +
-			"epsilon takes it for secret")
+		say("a masked round with too few devices is discarded, which reveals something about the sample, although " +
+			"the epsilon assumes that the sample is secret")
 	}
 	if k.Adaptive != "off" {
-		say("the bound on updates moves, from %g on, by a count of unclipped devices with noise of deviation %.3g, "+
-			"which the epsilon covers", k.Policy.Clip, k.Bit)
+		say("the clipping bound starts at %g and adapts to a count of unclipped devices with noise of deviation %.3g, "+
+			"which the epsilon covers", k.Policy.Clip, k.CountNoise)
 	}
-	if k.Chosen {
-		say("devices choose when they come, and no sampling is assumed: each is in at most one sum of every %d "+
-			"rounds, which coordinator and device both see to; that a device came, and when, is not covered", k.Epoch)
+	if k.SelfSelected {
+		say("devices choose when they take part, and no sampling is assumed: each is in at most one sum of every %d "+
+			"rounds, which coordinator and device both enforce; that a device took part, and when, is not covered",
+			k.Epoch)
 	}
-	if k.Each != nil {
-		say("rounds differ in what they send and in the noise on it: %s", k.tellEach())
+	if k.PerRound != nil {
+		say("rounds differ in what they send and in their noise: %s", k.describeRounds())
 	}
-	if leak := k.Cover.Leak(); leak != "" {
+	if leak := k.Cover.reveals(); leak != "" {
 		say("the coordinator sees %s", leak)
 	}
 	if k.Policy.Metrics == 0 {
-		say("the metrics are the experimenter's, measured on all users: a federation that published them would " +
-			"spend more (metrics=Z)")
+		say("the metrics are measured on all users without noise, for the experimenter only: publishing them would " +
+			"spend more budget (metrics=Z)")
 	}
 	if k.Mechanism == Laplace {
-		say("simulated: Laplace noise is drawn in floating point; only Gaussian noise is drawn in whole numbers")
+		say("simulated: Laplace noise is drawn in floating point; only Gaussian noise is drawn in integers")
 	}
-	say("it is for the models of this run alone: another run on the same users, with another seed too, adds to it")
-	say("settings that were chosen by looking at these users are not covered")
+	say("the epsilon covers this run only: another run on the same users, even with another seed, adds to it")
+	say("settings chosen by looking at the same users' data are not covered")
 	return out
 }
 
-// Scale of one device's Laplace noise, in integers.
+// Scale is the scale of one device's Laplace noise, in integers.
 func (k *Stack) Scale(round int) int64 { return k.at(round).deviation }
 
-// BitDeviation is the deviation of the noise on the sum of clipping bits.
-func (k *Stack) BitDeviation(round int) int64 { return bitDeviation(k.at(round).bit) }
+// countDeviation is the deviation of the noise on the sum of clipping bits, in integers.
+func (k *Stack) countDeviation(round int) int64 { return bitDeviation(k.at(round).bit) }
 
 func bitDeviation(bit float64) int64 { return max(1, ceil(bit*BitLevels)) }
 
-// BitShare is the part of it that each device adds to its own bit, where noise is
-// distributed: the coordinator must not see the sum without it.
-func (k *Stack) BitShare(round int) int64 {
-	return ceil(float64(k.BitDeviation(round)) / math.Sqrt(float64(k.Least)))
+// CountNoiseShare is the deviation of the noise that each device adds to its clipping bit
+// under distributed trust: the coordinator must not see the exact sum.
+func (k *Stack) CountNoiseShare(round int) int64 {
+	return ceil(float64(k.countDeviation(round)) / math.Sqrt(float64(k.MinDevices)))
 }
 
-// NoiseOfBits is the deviation that is still to be added to the sum of the bits of so
-// many devices.
-func (k *Stack) NoiseOfBits(round, devices int) int64 {
+// RemainingCountNoise is the deviation that the coordinator still adds to the sum of
+// clipping bits of the given number of devices.
+func (k *Stack) RemainingCountNoise(round, devices int) int64 {
 	switch {
 	case k.Drawn:
 		return 0
-	case k.Against == Distributed:
-		return ceil(float64(k.BitShare(round)) * math.Sqrt(float64(devices)))
+	case k.Trust == Distributed:
+		return ceil(float64(k.CountNoiseShare(round)) * math.Sqrt(float64(devices)))
 	}
-	return k.BitDeviation(round)
+	return k.countDeviation(round)
 }
 
-// Fewest is how many devices there must be in a release. Where the epsilon rests on
-// independent draws, how many came is as secret as who came: then any number will do,
-// and noise alone is released for none.
-func (k *Stack) Fewest() int {
+// RequiredDevices is the minimum number of devices in a release. Under Poisson sampling the
+// size of the sample is as secret as its members, so any number is released, even zero
+// devices with noise alone.
+func (k *Stack) RequiredDevices() int {
 	switch {
 	case k.sampler() == account.Poisson:
 		return 0
-	case k.Against == Distributed:
-		return k.Least + int(math.Ceil(Colluding*k.Expected))
+	case k.Trust == Distributed:
+		return k.MinDevices + int(math.Ceil(ColludingShare*k.Expected))
 	}
-	return k.Least
+	return k.MinDevices
 }
 
-// Colluding is the share of a cohort that may be the coordinator's: their shares of
-// distributed noise count for nothing, so that many more must come.
-const Colluding = 0.1
+// ColludingShare is the fraction of a cohort that may collude with the coordinator. Their
+// shares of distributed noise do not count, so RequiredDevices adds as many more.
+const ColludingShare = 0.1
 
-// TailChance is the chance, for one device in one round, that its noise is cut: over a
-// whole run a millionth of delta.
-func (k *Stack) TailChance() float64 {
-	return k.Delta * 1e-6 / (k.Crowd() * float64(max(k.Rounds, 1)))
+// tailProbability is the probability that one device's noise is truncated in one round; over
+// a whole run it adds up to a millionth of delta.
+func (k *Stack) tailProbability() float64 {
+	return k.Delta * 1e-6 / (k.MaxCohort() * float64(max(k.Rounds, 1)))
 }
 
-// ErrClip says that the linear rule has run the bound to zero or below.
-var ErrClip = errors.New("privacy: the bound on updates has fallen to zero or below, where it would turn updates " +
-	"around: a linear rule does that, " +
-	"and as PrivRec's paper prints it always, because every update counts as within the bound after the bound was applied")
+// ErrClip reports that the linear rule moved the clipping bound to zero or below.
+var ErrClip = errors.New("the clipping bound fell to zero or below, which would reverse updates; PrivRec's linear " +
+	"rule as printed always does this, because every update is within the bound after clipping; remove as-printed")
 
-// Adapt moves the bound by the noisy sum of clipping bits.
+// Adapt moves the clipping bound by the noisy sum of clipping bits.
 func (k *Stack) Adapt(bits int64) error {
 	within := float64(bits)/BitLevels/k.Expected + 0.5
-	k.Clip = NextClip(k.Adaptive, k.Clip, within, k.Quantile, k.Rate)
+	k.Clip = nextClip(k.Adaptive, k.Clip, within, k.Quantile, k.Rate)
 	if !(k.Clip > 0) && k.Printed {
 		return ErrClip
 	}
-	k.Clip = min(max(k.Clip, leastClip), mostClip)
+	k.Clip = min(max(k.Clip, minClip), maxClip)
 	return nil
 }
 
-// NextClip moves a bound towards the quantile of the updates' lengths. within is
-// the noisy share that was within the bound. The geometric rule is that of Andrew et al.
-// (2021), with the share cut to [0, 1]; the linear one is PrivRec's.
-func NextClip(rule string, clip, within, quantile, rate float64) float64 {
+// nextClip moves a clipping bound towards the quantile of the update norms; within is the
+// noisy fraction of updates within the bound. The geometric rule is that of Andrew et al.
+// (2021), with the fraction clamped to [0, 1]; the linear rule is PrivRec's.
+func nextClip(rule string, clip, within, quantile, rate float64) float64 {
 	within = min(max(within, 0), 1)
 	switch rule {
 	case "geometric":
@@ -234,16 +237,16 @@ func NextClip(rule string, clip, within, quantile, rate float64) float64 {
 	return clip
 }
 
-// Most is the largest magnitude of an integer that a device sends in a round, from 0:
-// with its share of the noise, where it draws one. More is cut, which the tail's chance
-// covers.
-func (k *Stack) Most(round int) int64 {
+// MaxInteger is the largest magnitude of an integer that a device sends in a round, counted
+// from 0, including its share of the noise. Larger values are truncated; tailProbability
+// accounts for that.
+func (k *Stack) MaxInteger(round int) int64 {
 	b := k.Bound(round)
 	most, bit := int64(b.Levels)+1, int64(BitLevels)
 	if k.Drawn {
-		most += secagg.Tail(float64(k.Share(round)), k.Width(round)+1, k.TailChance())
+		most += secagg.Tail(float64(k.NoiseShare(round)), k.UpdateLength(round)+1, k.tailProbability())
 		if k.Adaptive != "off" {
-			bit += secagg.Tail(float64(k.BitShare(round)), 1, k.TailChance())
+			bit += secagg.Tail(float64(k.CountNoiseShare(round)), 1, k.tailProbability())
 		}
 	}
 	return max(most, bit)

@@ -7,15 +7,15 @@ import (
 	"math/bits"
 )
 
-// Source hands out random words of a reader: crypto/rand.Reader on a coordinator or
-// a device, a seeded one in simulation. It is for one goroutine.
+// Source draws exact discrete noise from a reader of random bytes: crypto/rand.Reader on a
+// coordinator or a device, a seeded stream in simulation. It is not safe for concurrent use.
 type Source struct {
 	r   io.Reader
 	at  int
 	buf [2048]byte
 }
 
-// NewSource reads from r.
+// NewSource returns a Source that reads from r.
 func NewSource(r io.Reader) *Source {
 	s := &Source{r: r}
 	s.at = len(s.buf)
@@ -25,7 +25,7 @@ func NewSource(r io.Reader) *Source {
 func (s *Source) word() uint64 {
 	if s.at == len(s.buf) {
 		if _, err := io.ReadFull(s.r, s.buf[:]); err != nil {
-			panic(fmt.Errorf("privacy: the source of randomness has failed: %w", err)) // noise must not be guessed
+			panic(fmt.Errorf("privacy: reading random bytes: %w", err)) // continuing would release without noise
 		}
 		s.at = 0
 	}
@@ -34,7 +34,7 @@ func (s *Source) word() uint64 {
 	return w
 }
 
-// below draws a whole number below n, each alike (Lemire 2019).
+// below draws a uniform integer in [0, n) (Lemire 2019).
 func (s *Source) below(n uint64) uint64 {
 	hi, lo := bits.Mul64(s.word(), n)
 	if lo < n {
@@ -45,7 +45,7 @@ func (s *Source) below(n uint64) uint64 {
 	return hi
 }
 
-// exp is true with probability exp(-num/den), exactly (Canonne, Kamath and Steinke
+// exp returns true with probability exp(-num/den), exactly (Canonne, Kamath and Steinke
 // 2020, algorithm 1).
 func (s *Source) exp(num, den uint64) bool {
 	for ; num >= den; num -= den {
@@ -60,7 +60,7 @@ func (s *Source) exp(num, den uint64) bool {
 	}
 }
 
-// inverseE is true with probability 1/e, to 128 bits.
+// inverseE returns true with probability 1/e, to 128 bits.
 func (s *Source) inverseE() bool {
 	const hi, lo = 0x5e2d58d8b3bcdf1a, 0xbadec7829054f90d
 	if w := s.word(); w != hi {
@@ -69,11 +69,11 @@ func (s *Source) inverseE() bool {
 	return s.word() < lo
 }
 
-// maxSigma bounds the deviation of the sampler: its arithmetic is exact below it.
+// maxSigma is the largest deviation at which the sampler's arithmetic is exact.
 const maxSigma = 1 << 24
 
-// laplace draws from the discrete Laplace distribution of a whole scale t, in
-// which x has a weight of exp(-|x|/t).
+// laplace draws from the discrete Laplace distribution with integer scale t, in which x has
+// weight exp(-|x|/t).
 func (s *Source) laplace(t uint64) int64 {
 	for {
 		u := s.below(t)
@@ -94,15 +94,15 @@ func (s *Source) laplace(t uint64) int64 {
 	}
 }
 
-// gauss draws from the discrete Gaussian distribution of a whole deviation, in
-// which x has a weight of exp(-x²/2σ²): exactly, in whole numbers, by rejection from
-// the discrete Laplace distribution (Canonne, Kamath and Steinke 2020, algorithm 3).
+// gauss draws from the discrete Gaussian distribution with an integer deviation, in which x
+// has weight exp(-x²/2σ²): exactly, in integers, by rejection from the discrete Laplace
+// distribution (Canonne, Kamath and Steinke 2020, algorithm 3).
 func (s *Source) gauss(sigma uint64) int64 {
 	for {
 		y := s.laplace(sigma)
 		a := uint64(max(y, -y))
 		if a > 64*sigma {
-			continue // the chance to take it is below exp(-1984)
+			continue // it is accepted with probability below exp(-1984)
 		}
 		d := max(a, sigma) - min(a, sigma)
 		if s.exp(d*d, 2*sigma*sigma) {
@@ -111,11 +111,11 @@ func (s *Source) gauss(sigma uint64) int64 {
 	}
 }
 
-// AddGauss adds discrete Gaussian noise of a whole deviation to each number. It is
-// exact up to a deviation of 2^24, and refuses more.
+// AddGauss adds discrete Gaussian noise with an integer deviation to each number. It is exact
+// up to a deviation of 2^24 and panics above it.
 func (s *Source) AddGauss(sigma int64, sum []int64) {
 	if sigma < 0 || sigma > maxSigma {
-		panic(fmt.Sprintf("privacy: noise of deviation %d: want 0 to %d", sigma, maxSigma))
+		panic(fmt.Sprintf("privacy: noise of deviation %d: must be 0 to %d", sigma, maxSigma))
 	}
 	if sigma == 0 {
 		return

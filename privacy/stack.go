@@ -8,57 +8,57 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-// Setting is the run that a policy is for.
-type Setting struct {
-	Method   string
-	Central  bool // it is trained where all rows are
-	Sends    bool // devices send something at all
-	Users    int
-	Expected float64 // devices of a round, by the sampler
-	Sampler  account.Sampler
-	Q        float64
-	Epoch    int  // rounds in which each device comes once at most: of a cycle, and where devices choose; else 0
-	Chosen   bool // by the devices: when they come
-	Rounds   int
-	Numbers  int      // of an update, what travels beside the rows included
-	Mean     string   // cohort, row or fixed
-	Step     float64  // rate of the coordinator's step
-	Masked   bool     // sums are masked (secure aggregation)
-	Drawn    bool     // each device draws its own noise; else a simulation draws the sum of them
-	Metrics  int      // evaluations whose metrics are released, where they are
-	Rationed bool     // the method says how rounds share a budget
-	Each     []Ration // by round, where rounds differ; nil where all are alike
+// Run describes the training run that a policy is checked against.
+type Run struct {
+	Method       string
+	Central      bool // the method trains on pooled data
+	Sends        bool // devices send updates
+	Users        int
+	Expected     float64 // expected cohort size
+	Sampler      account.Sampler
+	Q            float64
+	Epoch        int  // each device takes part at most once in this many rounds; 0 if unlimited
+	SelfSelected bool // devices choose when they take part (checkin cohorts)
+	Rounds       int
+	Numbers      int          // length of an update
+	Mean         string       // cohort, row or fixed
+	Step         float64      // server learning rate
+	Masked       bool         // secure aggregation is on
+	Drawn        bool         // each device draws its own noise; otherwise a simulation draws their sum
+	Metrics      int          // evaluations whose metrics are released
+	SplitsBudget bool         // the method splits the budget between rounds
+	PerRound     []RoundShare // by round; nil if all rounds are alike
 }
 
-// Stack is a policy that holds for a run. Clip moves from round to round where it
-// adapts; all else is fixed.
+// Stack is a policy that was checked against a run, with its noise. Adaptive clipping
+// moves Clip from round to round; everything else is fixed.
 type Stack struct {
 	Policy
-	Setting
-	Cover     Cover
-	Adjacency account.Adjacency
-	Noise     float64 // multiplier of a whole release, the clipping bit included
-	Vector    float64 // multiplier of the update alone
-	Bit       float64 // deviation on the count of unclipped devices
-	Stages    []Stage
-	Clip      float64 // the bound of the next round
-	// Whole is what all rounds cost, with the metrics that are released.
-	Whole  account.Result
-	rounds []terms // by round, or one for all
+	Run
+	Cover       Cover
+	Adjacency   account.Adjacency
+	Noise       float64 // noise multiplier of a whole release, including the clipping bit
+	UpdateNoise float64 // noise multiplier of the update alone
+	CountNoise  float64 // deviation of the noise on the count of unclipped devices
+	stageList   []stage
+	Clip        float64 // clipping bound of the next round
+	// Total is what all rounds cost, with the metrics that are released.
+	Total  account.Result
+	rounds []terms // by round, or one for all rounds
 }
 
-// Build checks a policy against a run and finds its noise.
-func Build(p Policy, s Setting) (*Stack, error) {
-	k := &Stack{Policy: p, Setting: s, Clip: p.Clip}
+// Build checks a policy against a run and calibrates its noise.
+func Build(p Policy, s Run) (*Stack, error) {
+	k := &Stack{Policy: p, Run: s, Clip: p.Clip}
 	var err error
 	if k.Cover, err = p.Covers(); err != nil {
-		return nil, fmt.Errorf("privacy: %w", err)
+		return nil, err
 	}
-	if err := errors.Join(k.refuse(), k.shares()); err != nil {
-		return nil, fmt.Errorf("privacy: %w", err)
+	if err := errors.Join(k.checkRun(), k.checkShares()); err != nil {
+		return nil, err
 	}
-	k.Stages = k.stages()
-	if err := Check(p.Against, k.Stages...); err != nil {
+	k.stageList = k.stages()
+	if err := checkStages(p.Trust, k.stageList...); err != nil {
 		return nil, err
 	}
 	k.Adjacency = account.ZeroOut
@@ -68,90 +68,93 @@ func Build(p Policy, s Setting) (*Stack, error) {
 	if err := k.calibrate(); err != nil {
 		return nil, err
 	}
-	return k, k.settle()
+	return k, k.setRounds()
 }
 
-// refuse says what of the run does not go together with the policy.
-func (k *Stack) refuse() error {
-	p, s := &k.Policy, &k.Setting
+// checkRun reports the first contradiction between the run and the policy.
+func (k *Stack) checkRun() error {
+	p, s := &k.Policy, &k.Run
 	switch {
 	case s.Central:
-		return fmt.Errorf("%s is trained where all rows are: nothing of it is a sum over devices, and no noise on a "+
-			"sum covers it; take a federated method", s.Method)
+		return fmt.Errorf("%s trains on pooled data, so no noise on a sum over devices protects anyone; use a "+
+			"federated method", s.Method)
 	case !s.Sends:
-		return fmt.Errorf("%s sends nothing, so it spends nothing: leave dp out", s.Method)
+		return fmt.Errorf("%s sends nothing, so it spends no privacy budget: remove dp", s.Method)
 	case s.Mean != "fixed":
-		return fmt.Errorf("mean=%s divides by a count that is not public: with dp it is mean=fixed", s.Mean)
+		return fmt.Errorf("mean=%s divides by a count that is not public; dp requires mean=fixed", s.Mean)
 	case p.Delta*float64(s.Users) >= 1:
-		return fmt.Errorf("delta is %g, and there are %d users: a release that shows one of them at random would "+
-			"pass; want less than 1/users, such as %.0e", p.Delta, s.Users,
+		return fmt.Errorf("delta=%g with %d users: revealing one user at random would satisfy it; delta must be "+
+			"below 1/users, such as %.0e", p.Delta, s.Users,
 			math.Pow(10, math.Floor(-math.Log10(10*float64(s.Users)))))
-	case p.Against == Distributed && !s.Masked:
-		return errors.New("a device's share of the noise hides nobody by itself: against=distributed wants masks; " +
-			"add --secagg on, or --secagg assumed to take their outcome for granted")
+	case p.Trust == Distributed && !s.Masked:
+		return errors.New("trust=distributed requires secure aggregation, because one device's share of the noise " +
+			"hides " +
+			"nothing; add --secagg on, or --secagg assumed to simulate its outcome")
 	case p.Mechanism == Tree && s.Epoch == 0:
-		return errors.New("mechanism=tree wants devices that come once in so many rounds: add cohort=cycle:100 (in " +
-			"turn), or cohort=come:100/20 (when they like)")
-	case p.Mechanism != Tree && s.Chosen:
-		return errors.New("cohort=come: devices choose when they come, so no sampling may be claimed: add " +
-			"mechanism=tree")
+		return errors.New("mechanism=tree requires a limit on participation: add cohort=cycle:100 (devices take " +
+			"turns), " +
+			"or cohort=checkin:100/20 (at most once in 20 rounds)")
+	case p.Mechanism != Tree && s.SelfSelected:
+		return errors.New("cohort=checkin: devices choose when they take part, so the accountant cannot assume " +
+			"sampling: " +
+			"add mechanism=tree")
 	case p.Mechanism != Tree && s.Epoch != 0:
-		return errors.New("cohort=cycle is no sampling, so noise on single rounds gains nothing from it: add " +
-			"mechanism=tree, or take cohort=poisson:0.1")
-	case p.Against == Distributed && float64(k.Fewest()) > s.Expected:
-		return fmt.Errorf("least=%d honest devices, beside %.0f %% that may collude with the coordinator, and a "+
-			"round has about %.0f", p.Least, 100*Colluding, s.Expected)
-	case p.Least > 1 && k.sampler() == account.Poisson:
-		return fmt.Errorf("least=%d: whether so many came tells of the sample, and with cohort=poisson the epsilon "+
-			"takes that for secret; leave least out, or take a cohort of a fixed size", p.Least)
-	case p.Mechanism == Tree && s.Each != nil:
-		return fmt.Errorf("mechanism=tree adds rounds up, and those of %s send different things: take mechanism=gauss",
-			s.Method)
+		return errors.New("cohort=cycle is not random sampling and does not amplify privacy: add mechanism=tree, " +
+			"or use cohort=poisson:0.1")
+	case p.Trust == Distributed && float64(k.RequiredDevices()) > s.Expected:
+		return fmt.Errorf("min-devices=%d honest devices plus %.0f %% that may collude with the coordinator exceed "+
+			"the cohort of about %.0f", p.MinDevices, 100*ColludingShare, s.Expected)
+	case p.MinDevices > 1 && k.sampler() == account.Poisson:
+		return fmt.Errorf("min-devices=%d: whether enough devices took part reveals the sample, which cohort=poisson "+
+			"requires to be secret; remove min-devices, or use a cohort of a fixed size", p.MinDevices)
+	case p.Mechanism == Tree && s.PerRound != nil:
+		return fmt.Errorf("mechanism=tree requires rounds that send the same slots, and those of %s differ: use "+
+			"mechanism=gauss", s.Method)
 	case p.NoiseCohort > 0 && float64(p.NoiseCohort) < s.Expected:
 		return fmt.Errorf("noise-cohort=%d is smaller than the cohort of about %.0f", p.NoiseCohort, s.Expected)
 	}
 	return nil
 }
 
-func (k *Stack) stages() []Stage {
-	var out []Stage
-	if k.Row > 0 {
-		out = append(out, RowClip)
+func (k *Stack) stages() []stage {
+	var out []stage
+	if k.RowClip > 0 {
+		out = append(out, stageRowClip)
 	}
-	out = append(out, Clip, Quantise)
+	out = append(out, stageClip, stageQuantise)
 	if k.Cover.Kind == "dense" {
-		out = append(out, Dense)
+		out = append(out, stageDense)
 	}
-	switch k.Against {
+	switch k.Trust {
 	case Distributed:
-		if out = append(out, Share); k.Masked {
-			out = append(out, Mask)
+		if out = append(out, stageNoiseShare); k.Masked {
+			out = append(out, stageMask)
 		}
-		out = append(out, Sum)
+		out = append(out, stageSum)
 	case Local:
-		out = append(out, OwnNoise, Sum)
+		out = append(out, stageOwnNoise, stageSum)
 	default:
 		if k.Masked {
-			out = append(out, Mask)
+			out = append(out, stageMask)
 		}
-		out = append(out, Sum, Noise)
+		out = append(out, stageSum, stageNoise)
 	}
-	return append(out, Divide)
+	return append(out, stageDivide)
 }
 
-// sampler is the one that may be claimed: against who sees the cohort, none.
+// sampler is the sampler that the accountant may assume: none if an observer sees the cohort.
 func (k *Stack) sampler() account.Sampler {
-	if k.Against != Central || k.Mechanism == Tree {
+	if k.Trust != Central || k.Mechanism == Tree {
 		return account.None
 	}
-	return k.Setting.Sampler
+	return k.Run.Sampler
 }
 
-// Events are what so many rounds of a noise multiplier cost.
+// Events lists what the given number of rounds costs at a noise multiplier.
 func (k *Stack) Events(noise float64, rounds int) ([]account.Event, error) {
 	e := k.event(noise, rounds)
-	if k.Each != nil {
-		return k.eachEvent(e, rounds), nil
+	if k.PerRound != nil {
+		return k.perRoundEvents(e, rounds), nil
 	}
 	if k.Mechanism == Tree {
 		var steps []int64
@@ -167,7 +170,7 @@ func (k *Stack) Events(noise float64, rounds int) ([]account.Event, error) {
 	return []account.Event{e}, nil
 }
 
-// event is so many releases of one multiplier, each on its own.
+// event is a number of independent releases at one noise multiplier.
 func (k *Stack) event(noise float64, rounds int) account.Event {
 	e := account.Event{
 		Mechanism: account.Gaussian, Adjacency: k.Adjacency, Sampler: k.sampler(), Q: 1, Noise: noise,
@@ -182,18 +185,18 @@ func (k *Stack) event(noise float64, rounds int) account.Event {
 	return e
 }
 
-// OnPlan reports whether events are no more than what the noise was calibrated for,
-// before round t, with so many releases of metrics to come: then that round, and all
-// after it, are paid for.
+// OnPlan reports whether the events spent before round t are at most those that the noise
+// was calibrated for, with the given number of metric releases still to come. Then the
+// budget covers that round and all later ones.
 func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
 	if k.Policy.Noise > 0 {
 		return false
 	}
 	for _, e := range events {
-		most := k.like(t, e.Noise)
+		most := k.countLike(t, e.Noise)
 		switch {
 		case k.IsMetric(e):
-			most = int64(k.Setting.Metrics - metrics)
+			most = int64(k.Run.Metrics - metrics)
 		case k.Mechanism == Tree:
 			most = int64((t + k.Epoch - 1) / k.Epoch)
 		}
@@ -204,35 +207,35 @@ func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
 	return true
 }
 
-// Options are those of the accountant. A method with rations is made for a budget: where
-// its rounds are plain Gaussian releases, they are one, and its exact curve is known.
+// Options returns the accountant's options. If a method splits the budget itself and its
+// rounds are plain Gaussian releases, they compose to one Gaussian, whose exact curve is known.
 func (k *Stack) Options() account.Options {
-	if k.Rationed && k.Mechanism == Gauss && k.sampler() == account.None {
+	if k.SplitsBudget && k.Mechanism == Gauss && k.sampler() == account.None {
 		return account.Options{Accountant: account.Exact}
 	}
 	return account.Options{Accountant: account.Accountant(k.Accountant)}
 }
 
-// calibrate finds the noise multiplier of a release.
+// calibrate sets the noise multiplier of a release.
 func (k *Stack) calibrate() error {
 	if k.Noise = k.Policy.Noise; k.Noise > 0 {
-		return k.given()
+		return k.checkGivenNoise()
 	}
 	var bad, err error
-	k.Noise, k.Whole, err = account.Calibrate(k.Epsilon, k.Delta, k.Options(), func(noise float64) []account.Event {
-		e, err := k.planned(noise, k.Rounds, k.Setting.Metrics)
+	k.Noise, k.Total, err = account.Calibrate(k.Epsilon, k.Delta, k.Options(), func(noise float64) []account.Event {
+		e, err := k.planned(noise, k.Rounds, k.Run.Metrics)
 		if err != nil {
 			bad = err
 		}
 		return e
 	})
 	if err = errors.Join(bad, err); err != nil {
-		return fmt.Errorf("privacy: no noise keeps epsilon=%g for %d rounds: %w", k.Epsilon, k.Rounds, err)
+		return fmt.Errorf("no noise multiplier keeps epsilon=%g for %d rounds: %w", k.Epsilon, k.Rounds, err)
 	}
 	return nil
 }
 
-// planned are the events of so many rounds and so many releases of metrics.
+// planned lists the events of a number of rounds and of metric releases.
 func (k *Stack) planned(noise float64, rounds, metrics int) ([]account.Event, error) {
 	e, err := k.Events(noise, rounds)
 	if k.Policy.Metrics > 0 && metrics > 0 {
@@ -243,9 +246,9 @@ func (k *Stack) planned(noise float64, rounds, metrics int) ([]account.Event, er
 	return e, err
 }
 
-// given says what is wrong with a noise that was not calibrated: an accountant that
-// does not know it, or a budget that has no room for one round.
-func (k *Stack) given() error {
+// checkGivenNoise checks a noise multiplier that the user set: the accountant must support it
+// and the budget must cover at least one round.
+func (k *Stack) checkGivenNoise() error {
 	cost := func(rounds, metrics int) (account.Result, error) {
 		e, err := k.planned(k.Noise, rounds, metrics)
 		if err != nil {
@@ -254,25 +257,25 @@ func (k *Stack) given() error {
 		return account.Epsilon(k.Delta, k.Options(), e...)
 	}
 	var err error
-	if k.Whole, err = cost(k.Rounds, k.Setting.Metrics); err != nil {
-		return fmt.Errorf("privacy: noise=%g: %w", k.Noise, err)
+	if k.Total, err = cost(k.Rounds, k.Run.Metrics); err != nil {
+		return fmt.Errorf("noise=%g: %w", k.Noise, err)
 	}
 	if k.Epsilon == 0 {
 		return nil
 	}
 	first := 1
-	if k.Mechanism == Tree { // it is paid for when it is begun
+	if k.Mechanism == Tree { // a tree is paid for when it starts
 		first = min(k.Epoch, k.Rounds)
 	}
 	if r, err := cost(first, 1); err != nil || r.Epsilon > k.Epsilon {
-		return errors.Join(err, fmt.Errorf("privacy: noise=%g costs epsilon %.4g in the first release, and the "+
-			"budget is %g: more noise, or a larger epsilon", k.Noise, r.Epsilon, k.Epsilon))
+		return errors.Join(err, fmt.Errorf("noise=%g costs epsilon %.4g in the first release and exceeds the "+
+			"budget of %g; raise noise or epsilon", k.Noise, r.Epsilon, k.Epsilon))
 	}
 	return nil
 }
 
-// bitSensitivity is how far one device can move the count of unclipped ones: each
-// sends its bit less one half.
+// bitSensitivity is how far one device can move the count of unclipped devices: each
+// sends its bit minus one half.
 func (k *Stack) bitSensitivity() float64 {
 	if k.Adjacency == account.ReplaceOne {
 		return 1
@@ -280,8 +283,8 @@ func (k *Stack) bitSensitivity() float64 {
 	return 0.5
 }
 
-// split shares the noise of a release between the update and the clipping bit: two
-// Gaussian queries on one sample are one with the joint multiplier.
+// split divides the noise of a release between the update and the clipping bit: two
+// Gaussian queries on one sample are one query with the joint multiplier.
 func (k *Stack) split(noise float64) (vector, bit float64, err error) {
 	if k.Adaptive == "off" {
 		return noise, 0, nil
@@ -289,7 +292,7 @@ func (k *Stack) split(noise float64) (vector, bit float64, err error) {
 	sens := k.bitSensitivity()
 	if h := k.Balance; h > 0 {
 		if k.Printed {
-			sens = 2 // as the paper has it; one device moves the count by 1 at most
+			sens = 2 // the paper's value; one device moves the count by at most 1
 		}
 		return noise / math.Sqrt(1-h), noise / math.Sqrt(h) * sens, nil
 	}
@@ -298,14 +301,14 @@ func (k *Stack) split(noise float64) (vector, bit float64, err error) {
 	}
 	w := bit / sens
 	if w <= noise {
-		return 0, 0, fmt.Errorf("the count of unclipped devices has noise of %.3g, which alone costs more than the "+
-			"whole release may: add bit-noise=%.3g", bit, 2*noise*sens)
+		return 0, 0, fmt.Errorf("bit-noise=%.3g on the count of unclipped devices costs more than a whole release "+
+			"may: add bit-noise=%.3g", bit, 2*noise*sens)
 	}
 	return 1 / math.Sqrt(1/(noise*noise)-1/(w*w)), bit, nil
 }
 
-// grid chooses the integers of a round: as fine as the exact sampler, and 32-bit sums
-// under masks, allow.
+// grid chooses the quantisation of a round: as fine as the exact sampler and 32-bit masked
+// sums allow.
 func (k *Stack) grid(r *terms) error {
 	for bits := 20; bits > 6 && r.levels == 0; bits-- {
 		levels := math.Ldexp(1, bits)
@@ -314,51 +317,49 @@ func (k *Stack) grid(r *terms) error {
 		if k.Mechanism == Laplace {
 			limit = 1 << 40
 		}
-		// what a device may send: under masks the sum must fit in 32 bits, and without them it is the same
+		// the largest integer a device may send; masked or not, the sum must fit in 32 bits
 		each := levels
-		if k.Against == Distributed {
-			each += 12 * d / math.Sqrt(float64(k.Least))
+		if k.Trust == Distributed {
+			each += 12 * d / math.Sqrt(float64(k.MinDevices))
 		}
-		if d*math.Sqrt(k.most()) <= limit && k.Crowd()*each < 1<<31 {
+		if d*math.Sqrt(k.maxDraws()) <= limit && k.MaxCohort()*each < 1<<31 {
 			r.levels = levels
 		}
 	}
 	if r.levels == 0 {
-		return fmt.Errorf("privacy: noise of %.3g times the bound is too wide for exact integers: a larger epsilon, "+
-			"fewer rounds, or a smaller cohort", r.vector)
+		return fmt.Errorf("noise of %.3g times the clipping bound exceeds the range of exact integers; use a larger "+
+			"epsilon, fewer rounds, or a smaller cohort", r.vector)
 	}
 	bit := float64(bitDeviation(r.bit))
-	if k.Against == Distributed && k.Adaptive != "off" &&
-		k.Crowd()*(BitLevels+12*math.Ceil(bit/math.Sqrt(float64(k.Least)))) >= 1<<31 || bit > maxSigma {
-		return fmt.Errorf("privacy: noise of %.3g on the count of unclipped devices is too wide for exact integers: "+
-			"a smaller bit-noise", r.bit)
+	if k.Trust == Distributed && k.Adaptive != "off" &&
+		k.MaxCohort()*(BitLevels+12*math.Ceil(bit/math.Sqrt(float64(k.MinDevices)))) >= 1<<31 || bit > maxSigma {
+		return fmt.Errorf("bit-noise=%.3g exceeds the range of exact integers; use a smaller bit-noise", r.bit)
 	}
 	r.deviation = k.deviation(r, r.levels)
-	if per := float64(r.deviation) / math.Sqrt(float64(k.Least)); k.Against == Distributed && per < 10 {
-		return fmt.Errorf("privacy: a device's share of the noise has a deviation of %.1f integers: their sum is "+
-			"not known to be as private as one draw below 10; lower least", per)
+	if per := float64(r.deviation) / math.Sqrt(float64(k.MinDevices)); k.Trust == Distributed && per < 10 {
+		return fmt.Errorf("a device's share of the noise has a deviation of %.1f integers, and below 10 their sum is "+
+			"not proven to be as private as one draw; lower min-devices", per)
 	}
 	return nil
 }
 
-// Crowd is the most devices that a round can have, but for a chance below 1e-30.
-func (k *Stack) Crowd() float64 {
+// MaxCohort is the largest cohort of a round, except with probability below 1e-30.
+func (k *Stack) MaxCohort() float64 {
 	return math.Min(float64(k.Users), math.Ceil(k.Expected+12*math.Sqrt(k.Expected)+12))
 }
 
-// most is how often a deviation is in the sum, at most: once where the coordinator
-// draws it.
-func (k *Stack) most() float64 {
-	switch k.Against {
+// maxDraws is the largest number of noise draws in one sum: 1 if the coordinator draws it.
+func (k *Stack) maxDraws() float64 {
+	switch k.Trust {
 	case Distributed:
-		return math.Max(1, k.Crowd()/float64(k.Least))
+		return math.Max(1, k.MaxCohort()/float64(k.MinDevices))
 	case Local:
-		return math.Max(1, k.Crowd())
+		return math.Max(1, k.MaxCohort())
 	}
 	return 1
 }
 
-// deviation is that of a round's noise in integers, for so many levels, rounded up.
+// deviation is the deviation of a round's noise in integers at a number of levels, rounded up.
 func (k *Stack) deviation(r *terms, levels float64) int64 {
 	b := Bound{L1: k.Mechanism == Laplace, Levels: levels}
 	sens := b.Sensitivity(r.numbers)
@@ -370,20 +371,20 @@ func (k *Stack) deviation(r *terms, levels float64) int64 {
 		x *= k.Expected / float64(k.NoiseCohort)
 	}
 	if k.Printed && k.Step > 0 {
-		x /= k.Step // the coordinator's step multiplies what the paper adds after it
+		x /= k.Step // the paper adds the noise after the server step
 	}
 	return max(1, ceil(x))
 }
 
-// Bound is what the devices of a round are told.
+// Bound is what the devices of a round must enforce.
 func (k *Stack) Bound(round int) Bound {
 	return Bound{
-		Clip: k.Clip, L1: k.Mechanism == Laplace, Row: k.Row, Levels: k.at(round).levels,
-		Bit: k.Adaptive != "off", Late: k.Printed,
+		Clip: k.Clip, L1: k.Mechanism == Laplace, RowClip: k.RowClip, Levels: k.at(round).levels,
+		Bit: k.Adaptive != "off", BitAfterClip: k.Printed,
 	}
 }
 
-// Unit is what an integer of a round's sums is worth.
+// Unit is the value of one integer step of a round's sums.
 func (k *Stack) Unit(round int) float64 {
 	b := k.Bound(round)
 	return b.Unit()

@@ -11,8 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-func setting() Setting {
-	return Setting{
+func setting() Run {
+	return Run{
 		Method: "fedmf", Sends: true, Users: 1000, Expected: 100, Sampler: account.Poisson, Q: 0.1,
 		Rounds: 50, Numbers: 3200, Mean: "fixed", Step: 1,
 	}
@@ -29,7 +29,7 @@ func policy(t *testing.T, text string) Policy {
 
 func TestATextFormSaysWhatItReads(t *testing.T) {
 	for _, text := range []string{
-		"none", "epsilon=8", "epsilon=3,delta=1e-05,clip=0.5,against=distributed,least=50",
+		"none", "epsilon=8", "epsilon=3,delta=1e-05,clip=0.5,trust=distributed,min-devices=50",
 		"noise=1,clip=35,adaptive=linear,quantile=0.9,clip-rate=1,balance=0.7,as-printed=yes",
 	} {
 		p := policy(t, text)
@@ -38,20 +38,25 @@ func TestATextFormSaysWhatItReads(t *testing.T) {
 			t.Errorf("%q became %q", text, b)
 		}
 	}
+	old := policy(t, "epsilon=3,against=distributed,least=50")
+	if b, _ := old.MarshalText(); string(b) != "epsilon=3,trust=distributed,min-devices=50" {
+		t.Errorf("the old spelling of two keys became %q", b)
+	}
 	for text, want := range map[string]string{
-		"epsilon":                           "not a setting of dp",
-		"epsilom=8":                         "not a setting of dp",
-		"epsilon=8,epsilon=9":               "twice",
-		"epsilon=-1":                        "want a number",
-		"epsilon=NaN":                       "want a number",
-		"delta=1e-6":                        "budget or noise",
-		"epsilon=8,clip=0":                  "clip=1",
-		"epsilon=8,delta=1":                 "delta",
-		"epsilon=8,mechanism=laplace":       "against=local",
-		"epsilon=8,against=me":              "one of",
-		"epsilon=8,as-printed=yes":          "algorithm 2",
-		"epsilon=8,cover=hat":               "cover",
-		"epsilon=8,balance=0.5,bit-noise=1": "leave one out",
+		"epsilon=8,trust=local,against=local": "twice",
+		"epsilon":                             "unknown dp setting",
+		"epsilom=8":                           "unknown dp setting",
+		"epsilon=8,epsilon=9":                 "twice",
+		"epsilon=-1":                          "must be a number",
+		"epsilon=NaN":                         "must be a number",
+		"delta=1e-6":                          "budget or a noise multiplier",
+		"epsilon=8,clip=0":                    "clip=1",
+		"epsilon=8,delta=1":                   "delta",
+		"epsilon=8,mechanism=laplace":         "trust=local",
+		"epsilon=8,trust=me":                  "one of",
+		"epsilon=8,as-printed=yes":            "as-printed=yes requires",
+		"epsilon=8,cover=hat":                 "cover",
+		"epsilon=8,balance=0.5,bit-noise=1":   "remove one",
 	} {
 		var p Policy
 		if err := p.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -63,27 +68,27 @@ func TestATextFormSaysWhatItReads(t *testing.T) {
 func TestAStackThatWouldLeakDoesNotBuild(t *testing.T) {
 	for _, c := range []struct {
 		policy string
-		change func(s *Setting)
+		change func(s *Run)
 		want   string
 	}{
-		{"epsilon=8", func(s *Setting) { s.Central = true }, "trained where all rows are"},
-		{"epsilon=8", func(s *Setting) { s.Sends = false }, "sends nothing"},
-		{"epsilon=8", func(s *Setting) { s.Mean = "row" }, "mean=fixed"},
+		{"epsilon=8", func(s *Run) { s.Central = true }, "trains on pooled data"},
+		{"epsilon=8", func(s *Run) { s.Sends = false }, "sends nothing"},
+		{"epsilon=8", func(s *Run) { s.Mean = "row" }, "mean=fixed"},
 		{"epsilon=8,delta=0.01", nil, "1/users"},
 		{"epsilon=8,mechanism=tree", nil, "cohort=cycle"},
-		{"epsilon=8", func(s *Setting) { s.Epoch, s.Sampler = 10, account.None }, "mechanism=tree"},
+		{"epsilon=8", func(s *Run) { s.Epoch, s.Sampler = 10, account.None }, "mechanism=tree"},
 		{
-			"epsilon=8", func(s *Setting) { s.Epoch, s.Sampler, s.Chosen = 10, account.None, true },
-			"no sampling may be claimed",
+			"epsilon=8", func(s *Run) { s.Epoch, s.Sampler, s.SelfSelected = 10, account.None, true },
+			"cannot assume sampling",
 		},
-		{"epsilon=8,mechanism=tree,adjacency=replace-one", func(s *Setting) {
-			s.Epoch, s.Sampler, s.Chosen = 10,
+		{"epsilon=8,mechanism=tree,adjacency=replace-one", func(s *Run) {
+			s.Epoch, s.Sampler, s.SelfSelected = 10,
 				account.None, true
 		}, "zero-out"},
-		{"epsilon=8,against=distributed,least=50", nil, "--secagg on"},
-		{"epsilon=8,against=distributed,least=50,cover=decoys:3", func(s *Setting) { s.Masked = true }, "every row"},
-		{"epsilon=8,against=local,cover=buckets:9", nil, "every row"},
-		{"epsilon=8,against=distributed,least=500", func(s *Setting) { s.Masked = true }, "least=500"},
+		{"epsilon=8,trust=distributed,min-devices=50", nil, "--secagg on"},
+		{"epsilon=8,trust=distributed,min-devices=50,cover=decoys:3", func(s *Run) { s.Masked = true }, "every row"},
+		{"epsilon=8,trust=local,cover=buckets:9", nil, "every row"},
+		{"epsilon=8,trust=distributed,min-devices=500", func(s *Run) { s.Masked = true }, "min-devices=500"},
 		{"epsilon=8,noise-cohort=50", nil, "smaller than the cohort"},
 		{"epsilon=0.01,adaptive=geometric", nil, "bit-noise="},
 	} {
@@ -97,35 +102,58 @@ func TestAStackThatWouldLeakDoesNotBuild(t *testing.T) {
 	}
 	for _, c := range []struct {
 		trust  Trust
-		stages []Stage
+		stages []stage
 		ok     bool
 	}{
-		{Central, []Stage{Clip, Quantise, Sum, Noise, Divide}, true},
-		{Central, []Stage{Quantise, Sum, Noise, Divide}, false},
-		{Central, []Stage{Clip, Sum, Noise, Divide}, false},                            // noise on floats is not exact
-		{Central, []Stage{Clip, Quantise, Sum, Noise}, false},                          // divided by a count
-		{Central, []Stage{Clip, Quantise, Sum, Noise, Noise, Divide}, false},           // twice
-		{Central, []Stage{Clip, Quantise, Dense, OwnNoise, Sum, Noise, Divide}, false}, // twice
-		{Central, []Stage{Clip, Quantise, Dense, OwnNoise, Clip, Sum, Divide}, false},  // clipped after noise
-		{Distributed, []Stage{Clip, Quantise, Dense, Share, Sum, Divide}, false},       // a share alone hides nobody
-		{Distributed, []Stage{Clip, Quantise, Dense, Share, Mask, Sum, Divide}, true},  //
-		{Distributed, []Stage{Clip, Quantise, Share, Mask, Sum, Divide}, false},        // which rows shows
+		{Central, []stage{stageClip, stageQuantise, stageSum, stageNoise, stageDivide}, true},
+		{Central, []stage{stageQuantise, stageSum, stageNoise, stageDivide}, false},
+		// noise on floats is not exact
+		{Central, []stage{stageClip, stageSum, stageNoise, stageDivide}, false},
+		// divided by a count
+		{Central, []stage{stageClip, stageQuantise, stageSum, stageNoise}, false},
+		// twice
+		{Central, []stage{stageClip, stageQuantise, stageSum, stageNoise, stageNoise, stageDivide}, false},
+		// twice
+		{
+			Central,
+			[]stage{stageClip, stageQuantise, stageDense, stageOwnNoise, stageSum, stageNoise, stageDivide},
+			false,
+		},
+		// clipped after noise
+		{
+			Central,
+			[]stage{stageClip, stageQuantise, stageDense, stageOwnNoise, stageClip, stageSum, stageDivide},
+			false,
+		},
+		// a share alone hides nobody
+		{Distributed, []stage{stageClip, stageQuantise, stageDense, stageNoiseShare, stageSum, stageDivide}, false},
+		{
+			Distributed,
+			[]stage{stageClip, stageQuantise, stageDense, stageNoiseShare, stageMask, stageSum, stageDivide},
+			true,
+		}, //
+		// which rows shows
+		{Distributed, []stage{stageClip, stageQuantise, stageNoiseShare, stageMask, stageSum, stageDivide}, false},
 		// the coordinator's noise is not distributed
-		{Distributed, []Stage{Clip, Quantise, Dense, Mask, Sum, Noise, Divide}, false},
-		{Local, []Stage{Clip, Quantise, Dense, OwnNoise, Sum, Divide}, true}, //
+		{
+			Distributed,
+			[]stage{stageClip, stageQuantise, stageDense, stageMask, stageSum, stageNoise, stageDivide},
+			false,
+		},
+		{Local, []stage{stageClip, stageQuantise, stageDense, stageOwnNoise, stageSum, stageDivide}, true}, //
 		// the coordinator's noise is not local
-		{Local, []Stage{Clip, Quantise, Dense, Sum, Noise, Divide}, false},
+		{Local, []stage{stageClip, stageQuantise, stageDense, stageSum, stageNoise, stageDivide}, false},
 	} {
-		err := Check(c.trust, c.stages...)
+		err := checkStages(c.trust, c.stages...)
 		if (err == nil) != c.ok {
 			t.Errorf("%s %v: %v", c.trust, names(c.stages), err)
 		}
 	}
 }
 
-func names(stages []Stage) (out []string) {
+func names(stages []stage) (out []string) {
 	for _, s := range stages {
-		out = append(out, s.Name)
+		out = append(out, s.name)
 	}
 	return out
 }
@@ -135,17 +163,17 @@ func names(stages []Stage) (out []string) {
 func TestTheNoiseOfAStackIsWorthItsEpsilon(t *testing.T) {
 	for _, c := range []struct {
 		policy string
-		change func(s *Setting)
+		change func(s *Run)
 	}{
 		{"epsilon=8", nil},
 		{"epsilon=1", nil},
 		{"epsilon=8,adaptive=geometric", nil},
 		{"epsilon=8,adaptive=geometric,balance=0.3", nil},
-		{"epsilon=8", func(s *Setting) { s.Sampler = account.WithoutReplacement }},
-		{"epsilon=8,adaptive=geometric", func(s *Setting) { s.Sampler = account.WithoutReplacement }},
-		{"epsilon=20,against=distributed,least=60", func(s *Setting) { s.Masked = true }},
-		{"epsilon=50,against=local", nil},
-		{"epsilon=8,mechanism=tree", func(s *Setting) { s.Sampler, s.Q, s.Epoch = account.None, 1, 10 }},
+		{"epsilon=8", func(s *Run) { s.Sampler = account.WithoutReplacement }},
+		{"epsilon=8,adaptive=geometric", func(s *Run) { s.Sampler = account.WithoutReplacement }},
+		{"epsilon=20,trust=distributed,min-devices=60", func(s *Run) { s.Masked = true }},
+		{"epsilon=50,trust=local", nil},
+		{"epsilon=8,mechanism=tree", func(s *Run) { s.Sampler, s.Q, s.Epoch = account.None, 1, 10 }},
 	} {
 		s := setting()
 		if c.change != nil {
@@ -161,10 +189,10 @@ func TestTheNoiseOfAStackIsWorthItsEpsilon(t *testing.T) {
 		if k.Adjacency == account.ReplaceOne {
 			sens, half = 2*sens, 1
 		}
-		dev := float64(k.Parts(0, k.Least)[0].Deviation) // with the fewest devices there may be
+		dev := float64(k.NoiseParts(0, k.MinDevices)[0].Deviation) // with the fewest devices there may be
 		z := dev / sens
 		if k.Adaptive != "off" {
-			z = account.Joint(z, float64(k.BitDeviation(0))/(half*BitLevels))
+			z = account.Joint(z, float64(k.countDeviation(0))/(half*BitLevels))
 		}
 		var spent account.Spent
 		spent.Options = k.Options()
@@ -201,7 +229,7 @@ func TestTreeNoiseIsThatOfPrefixSums(t *testing.T) {
 	}
 	in := map[Node]int64{}
 	for round := range s.Rounds {
-		for _, p := range k.Parts(round, 100) {
+		for _, p := range k.NoiseParts(round, 100) {
 			in[p.Node] += p.Sign
 		}
 		count := 0
@@ -270,7 +298,7 @@ func TestTheClipFollowsThePublishedSequences(t *testing.T) {
 	for _, c := range v.Clip {
 		clip := c.S0
 		for i, within := range c.Fraction {
-			clip = NextClip(c.Rule, clip, within, c.Gamma, c.Eta)
+			clip = nextClip(c.Rule, clip, within, c.Gamma, c.Eta)
 			if !near(clip, c.S[i+1]) {
 				t.Errorf("%s: step %d gives %v, want %v", c.Rule, i, clip, c.S[i+1])
 			}
@@ -322,8 +350,8 @@ func TestCoverHoldsEveryTouchedRow(t *testing.T) {
 				t.Errorf("%s leaves out row %d", text, r)
 			}
 		}
-		if (c.Leak() == "") != (text == "dense") {
-			t.Errorf("%s: says that it leaks %q", text, c.Leak())
+		if (c.reveals() == "") != (text == "dense") {
+			t.Errorf("%s: says that it leaks %q", text, c.reveals())
 		}
 	}
 }

@@ -5,98 +5,110 @@ import (
 	"strings"
 )
 
-// Fact is what is known of an update, or of a sum, at some place of the stack.
-type Fact uint
+// fact is a set of properties of an update, or of a sum, at one point of the stack.
+type fact uint
 
 const (
-	Bounded  Fact = 1 << iota // its length has a bound
-	Counted                   // so has what travels beside the rows
-	Integral                  // it is whole numbers, so that noise is exact and masks cancel
-	Covered                   // every row is sent
-	Noised                    // the noise that the epsilon counts is in it
-	Shared                    // a share of that noise is in it: the sum over the least number of devices has all
-	Masked                    // nobody can read it but for the sum
-	Summed                    // it is the sum of a cohort
-	Constant                  // it is divided by a public constant
-	Owned                     // each device has added all of the noise itself
+	bounded  fact = 1 << iota // its norm is bounded
+	counted                   // the bound includes everything that is sent
+	integral                  // it consists of integers, so noise is exact and masks cancel
+	covered                   // every row is sent
+	noised                    // it includes the noise that the accountant assumes
+	shared                    // it includes a share of the noise; MinDevices shares make up all of it
+	masked                    // only the sum can be read
+	summed                    // it is the sum over a cohort
+	constant                  // the sum is divided by a public constant
+	owned                     // each device added all of the noise itself
 )
 
 var factNames = []struct {
-	fact    Fact
+	fact    fact
 	missing string // what to add
 }{
-	{Bounded, "a bound on the update (clip)"},
-	{Counted, "what travels beside the rows inside the bound"},
-	{Integral, "whole numbers (quantise)"},
-	{Covered, "every row (cover=dense)"},
-	{Noised, "noise"},
-	{Shared, "a share of noise on the device"},
-	{Masked, "masks (secure sums)"},
-	{Summed, "the sum over a cohort"},
-	{Constant, "division by a public constant (mean=fixed)"},
-	{Owned, "the device's own noise"},
+	{bounded, "a clipping bound (clip)"},
+	{counted, "a clipping bound on everything that is sent"},
+	{integral, "integers (quantise)"},
+	{covered, "every row (cover=dense)"},
+	{noised, "noise"},
+	{shared, "a share of noise on the device"},
+	{masked, "secure aggregation (--secagg on)"},
+	{summed, "the sum over a cohort"},
+	{constant, "division by a public constant (mean=fixed)"},
+	{owned, "the device's own noise"},
 }
 
-// Stage is one step between a device's update and a release.
-type Stage struct {
-	Name   string
-	Where  string // device or coordinator
-	Needs  Fact   // what must hold before it
-	Spoils Fact   // what must not: a second noise would be counted twice
-	Gives  Fact
+// stage is one step between a device's update and a release.
+type stage struct {
+	name     string
+	where    string // device or coordinator
+	needs    fact   // facts that must hold before it
+	excludes fact   // facts that must not hold before it, such as earlier noise
+	gives    fact
 }
 
-// The stages there are.
+// All stages.
 var (
-	RowClip  = Stage{Name: "row-clip", Where: "device"}
-	Clip     = Stage{Name: "clip", Where: "device", Spoils: Noised | Shared | Summed, Gives: Bounded | Counted}
-	Quantise = Stage{Name: "quantise", Where: "device", Needs: Bounded, Spoils: Noised | Shared, Gives: Integral}
-	Dense    = Stage{Name: "cover", Where: "device", Spoils: Summed, Gives: Covered}
-	Share    = Stage{
-		Name: "noise share", Where: "device", Needs: Bounded | Counted | Integral | Covered,
-		Spoils: Noised | Shared | Summed, Gives: Shared,
+	stageRowClip    = stage{name: "row-clip", where: "device"}
+	stageClip       = stage{name: "clip", where: "device", excludes: noised | shared | summed, gives: bounded | counted}
+	stageQuantise   = stage{name: "quantise", where: "device", needs: bounded, excludes: noised | shared, gives: integral}
+	stageDense      = stage{name: "cover", where: "device", excludes: summed, gives: covered}
+	stageNoiseShare = stage{
+		name: "noise share", where: "device", needs: bounded | counted | integral | covered,
+		excludes: noised | shared | summed, gives: shared,
 	}
-	Mask     = Stage{Name: "mask", Where: "device", Needs: Integral | Covered, Spoils: Summed, Gives: Masked}
-	OwnNoise = Stage{
-		Name: "noise", Where: "device", Needs: Bounded | Counted | Integral | Covered,
-		Spoils: Noised | Shared | Summed, Gives: Noised | Owned,
+	stageMask     = stage{name: "mask", where: "device", needs: integral | covered, excludes: summed, gives: masked}
+	stageOwnNoise = stage{
+		name: "noise", where: "device", needs: bounded | counted | integral | covered,
+		excludes: noised | shared | summed, gives: noised | owned,
 	}
-	Sum   = Stage{Name: "sum", Where: "coordinator", Gives: Summed}
-	Noise = Stage{
-		Name: "noise", Where: "coordinator", Needs: Bounded | Counted | Integral | Summed,
-		Spoils: Noised | Shared, Gives: Noised,
+	stageSum   = stage{name: "sum", where: "coordinator", gives: summed}
+	stageNoise = stage{
+		name: "noise", where: "coordinator", needs: bounded | counted | integral | summed,
+		excludes: noised | shared, gives: noised,
 	}
-	Divide = Stage{Name: "divide", Where: "coordinator", Needs: Summed, Gives: Constant}
+	stageDivide = stage{name: "divide", where: "coordinator", needs: summed, gives: constant}
 )
 
-// Check runs through the stages and says the first thing that is missing, or
-// there twice. At the end a release must hold what the trust asks for.
-func Check(t Trust, stages ...Stage) error {
-	var has Fact
+// checkStages walks through the stages and reports the first missing or repeated fact. At
+// the end, the release must have the facts that the trust model requires.
+func checkStages(t Trust, stages ...stage) error {
+	var has fact
 	for _, s := range stages {
-		if lack := s.Needs &^ has; lack != 0 {
-			return fmt.Errorf("privacy: %s does not build: before it there must be %s", s.Name, missing(lack))
+		if lack := s.needs &^ has; lack != 0 {
+			return fmt.Errorf("invalid privacy stack: %s requires %s first", s.name, missing(lack))
 		}
-		if twice := s.Spoils & has; twice != 0 {
-			return fmt.Errorf("privacy: %s does not build after %s: it would be counted twice, or void what was "+
-				"promised", s.Name, missing(twice))
+		if twice := s.excludes & has; twice != 0 {
+			return fmt.Errorf("invalid privacy stack: %s after %s would count noise twice or void the "+
+				"guarantee", s.name, missing(twice))
 		}
-		has |= s.Gives
+		has |= s.gives
 	}
-	want := Bounded | Counted | Noised | Summed | Constant
+	want := bounded | counted | noised | summed | constant
 	switch t {
 	case Distributed:
-		want = want&^Noised | Shared | Masked | Covered
+		want = want&^noised | shared | masked | covered
 	case Local:
-		want |= Covered | Owned
+		want |= covered | owned
 	}
 	if lack := want &^ has; lack != 0 {
-		return fmt.Errorf("privacy: nothing is released %s without %s", t, missing(lack))
+		return fmt.Errorf("invalid privacy stack: trust=%s requires %s", t, missing(lack))
 	}
 	return nil
 }
 
-func missing(f Fact) string {
+// Steps lists the names of the stages on the device and on the coordinator, in order.
+func (k *Stack) Steps() (device, coordinator []string) {
+	for _, s := range k.stageList {
+		if s.where == "device" {
+			device = append(device, s.name)
+		} else {
+			coordinator = append(coordinator, s.name)
+		}
+	}
+	return device, coordinator
+}
+
+func missing(f fact) string {
 	var out []string
 	for _, n := range factNames {
 		if f&n.fact != 0 {

@@ -37,7 +37,7 @@ func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
 	m := &masked{plan: f.Plan, guard: g, least: fewestBare}
 	n, crowd := f.Plan.Widest()+1, f.opt.Cohort.Expected(f.Count())
 	if g != nil {
-		m.least, crowd = g.Fewest(), g.Crowd()
+		m.least, crowd = g.RequiredDevices(), g.MaxCohort()
 	}
 	if float64(n)*crowd > mostMasked {
 		return nil, fmt.Errorf("sim: secagg=on keeps the vectors of a cohort, %.0f devices with %d numbers: a "+
@@ -65,9 +65,9 @@ func (r *Run) bareMasks() (err error) {
 // most is the largest integer of a device.
 func (m *masked) most() int64 {
 	if m.guard == nil {
-		return m.plan.Bound(1).Most
+		return m.plan.Bound(1).MaxInteger
 	}
-	return m.guard.Most(m.round)
+	return m.guard.MaxInteger(m.round)
 }
 
 // begin makes room for the cohort of round t.
@@ -101,9 +101,9 @@ func (m *masked) took(mem *local.Memory, w int, u uint32, t int, seed uint64, le
 	if m.guard != nil && m.guard.Drawn {
 		clear(noise)
 		from := privacy.NewSource(round.Rehearsed(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
-		from.AddGauss(m.guard.Share(m.round), noise[:n-1])
+		from.AddGauss(m.guard.NoiseShare(m.round), noise[:n-1])
 		if m.guard.Adaptive != "off" {
-			from.AddGauss(m.guard.BitShare(m.round), noise[n-1:])
+			from.AddGauss(m.guard.CountNoiseShare(m.round), noise[n-1:])
 		}
 		limit := m.most()
 		for i, x := range noise {
@@ -119,11 +119,11 @@ func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte
 		m.unsummed(rep)
 		return nil
 	}
-	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: privacy.Colluding, Dropped: 0.33})
+	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: privacy.ColludingShare, Dropped: 0.33})
 	if err != nil {
 		return err
 	}
-	p.Least = max(p.Least, m.least)
+	p.MinDevices = max(p.MinDevices, m.least)
 	s := secagg.Session{
 		Round: secagg.Round{
 			Params: p, Model: model, Number: uint64(t),

@@ -16,12 +16,12 @@ import (
 func (r *Run) guard() error {
 	f, e := r.Fleet, r.Engine
 	users := f.Count()
-	s := privacy.Setting{
+	s := privacy.Run{
 		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users,
 		Expected: r.Cohort.Expected(users),
-		Epoch:    r.Cohort.Epoch(users), Chosen: r.Cohort.Come(), Rounds: r.Rounds, Numbers: f.Plan.Widest(),
+		Epoch:    r.Cohort.Epoch(users), SelfSelected: r.Cohort.Come(), Rounds: r.Rounds, Numbers: f.Plan.Widest(),
 		Mean: string(e.Mean),
-		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Against == privacy.Distributed,
+		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Trust == privacy.Distributed,
 		Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
 	}
 	if r.DP.Metrics > 0 && !f.split.Validates() {
@@ -29,7 +29,7 @@ func (r *Run) guard() error {
 			r.DP.Metrics, f.split.Name)
 	}
 	s.Sampler, s.Q = r.Cohort.Sampling(users)
-	s.Each, s.Rationed = f.Plan.Rations()
+	s.PerRound, s.SplitsBudget = f.Plan.Rations()
 	var err error
 	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
 		return err

@@ -59,7 +59,7 @@ func cohort(text string) func(o *Options) {
 }
 
 func TestMasksChangeNoBit(t *testing.T) {
-	for _, policy := range []string{"noise=1,clip=0.5", "noise=0.3,clip=0.5,adaptive=geometric,least=10"} {
+	for _, policy := range []string{"noise=1,clip=0.5", "noise=0.3,clip=0.5,adaptive=geometric,min-devices=10"} {
 		digest := map[string]string{}
 		for _, secagg := range []string{"off", "assumed", "on"} {
 			r := promise(t, policy, 3, func(o *Options) {
@@ -102,7 +102,7 @@ func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
 // does: the sum of bits that arrives is no multiple of a bit, but for a chance below 1%
 // in each of eight rounds.
 func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
-	r := promise(t, "noise=1,clip=0.5,adaptive=geometric,bit-noise=3,against=distributed,least=30", 2,
+	r := promise(t, "noise=1,clip=0.5,adaptive=geometric,bit-noise=3,trust=distributed,min-devices=30", 2,
 		func(o *Options) { o.Secagg = "on" })
 	everybody := make([]uint32, r.Fleet.Count())
 	for u := range everybody {
@@ -119,9 +119,9 @@ func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 			bare++
 		}
 	}
-	if bare > 2 || r.Engine.Guard.NoiseOfBits(0, 40) != 0 {
+	if bare > 2 || r.Engine.Guard.RemainingCountNoise(0, 40) != 0 {
 		t.Errorf("in %d of 8 rounds the sum of bits arrives without noise; the coordinator would add %d", bare,
-			r.Engine.Guard.NoiseOfBits(0, 40))
+			r.Engine.Guard.RemainingCountNoise(0, 40))
 	}
 }
 
@@ -179,7 +179,7 @@ func TestACalibratedRunSpendsItsBudgetAndNoMore(t *testing.T) {
 		if e := spent(t, r); len(events) != 11 || r.Broke != 0 || e > 8*(1+1e-9) || e < 7.9 {
 			t.Errorf("%s with %s: %d rounds cost %g of 8", c.policy, c.cohort, len(events), e)
 		}
-		if whole := r.Engine.Guard.Whole.Epsilon; math.Abs(whole-spent(t, r)) > 1e-9 {
+		if whole := r.Engine.Guard.Total.Epsilon; math.Abs(whole-spent(t, r)) > 1e-9 {
 			t.Errorf("%s with %s: %g was announced, and %g spent", c.policy, c.cohort, whole, spent(t, r))
 		}
 	}
@@ -274,7 +274,7 @@ func TestPromisesThatCannotBeKeptAreRefused(t *testing.T) {
 		t.Error("metrics of a protocol without validation items are promised")
 	}
 	o = defaults()
-	if err := o.DP.UnmarshalText([]byte("noise=1,least=5")); err != nil {
+	if err := o.DP.UnmarshalText([]byte("noise=1,min-devices=5")); err != nil {
 		t.Fatal(err)
 	}
 	cohort("poisson:0.5")(&o)

@@ -14,11 +14,11 @@ import (
 // BoundFor is a bound as it travels: with the deviation of the noise that each device
 // adds to an integer and to the clipping bit, and the largest magnitude of one.
 func BoundFor(b privacy.Bound, noise, bitNoise, most int64) *pb.Bound {
-	if b.Most > 0 {
-		return &pb.Bound{PerSlot: true, Max: b.Most}
+	if b.MaxInteger > 0 {
+		return &pb.Bound{PerSlot: true, Max: b.MaxInteger}
 	}
 	return &pb.Bound{
-		Clip: b.Clip, Levels: b.Levels, Row: b.Row, L1: b.L1, Bit: b.Bit, Late: b.Late,
+		Clip: b.Clip, Levels: b.Levels, Row: b.RowClip, L1: b.L1, Bit: b.Bit, Late: b.BitAfterClip,
 		Noise: noise, BitNoise: bitNoise, Max: most,
 	}
 }
@@ -44,7 +44,7 @@ func BoundOf(b *pb.Bound) (privacy.Bound, error) {
 	case b.Noise < 0 || b.Noise > MaxMost || b.BitNoise < 0 || b.BitNoise > MaxMost:
 		return privacy.Bound{}, fmt.Errorf("wire: noise of %d and %d: want 0 to 2^52", b.Noise, b.BitNoise)
 	}
-	return privacy.Bound{Clip: b.Clip, L1: b.L1, Row: b.Row, Levels: b.Levels, Bit: b.Bit, Late: b.Late}, nil
+	return privacy.Bound{Clip: b.Clip, L1: b.L1, RowClip: b.Row, Levels: b.Levels, Bit: b.Bit, BitAfterClip: b.Late}, nil
 }
 
 // eachBound checks a bound that is the reach of each slot.
@@ -55,14 +55,14 @@ func eachBound(b *pb.Bound) (privacy.Bound, error) {
 	case b.Max < 1 || b.Max > math.MaxInt32:
 		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^31-1", b.Max)
 	}
-	return privacy.Bound{Most: b.Max}, nil
+	return privacy.Bound{MaxInteger: b.Max}, nil
 }
 
 // MaskingFor is a round of secure aggregation as it travels to the device of an id.
 func MaskingFor(r *secagg.Round, id int) *pb.Masking {
 	return &pb.Masking{
 		Id: uint32(id), Devices: uint32(r.Devices), Length: uint64(r.Length), Max: r.Max, Bits: uint32(r.Bits),
-		Degree: uint32(r.Degree), Threshold: uint32(r.Threshold), MinDevices: uint32(r.Least), Active: r.Active,
+		Degree: uint32(r.Degree), Threshold: uint32(r.Threshold), MinDevices: uint32(r.MinDevices), Active: r.Active,
 		Model: append([]byte{}, r.Model[:]...), Number: r.Number, Seed: append([]byte{}, r.Seed[:]...),
 	}
 }
@@ -87,7 +87,7 @@ func RoundOf(m *pb.Masking) (r secagg.Round, id int, err error) {
 	}
 	r.Params = secagg.Params{
 		Devices: int(m.Devices), Length: int(m.Length), Max: m.Max, Bits: int(m.Bits),
-		Degree: int(m.Degree), Threshold: int(m.Threshold), Least: int(m.MinDevices), Active: m.Active,
+		Degree: int(m.Degree), Threshold: int(m.Threshold), MinDevices: int(m.MinDevices), Active: m.Active,
 	}
 	r.Number = m.Number
 	copy(r.Model[:], m.Model)

@@ -190,10 +190,10 @@ func TestUpdatesLongerThanTheirBoundAreRefused(t *testing.T) {
 			for i := range row {
 				row[i] = float32(r.NormFloat64())
 			}
-			draft := &privacy.Draft{Rows: [][]float32{row}, At: []int{10}, BitAt: 100}
+			draft := &privacy.Delta{Rows: [][]float32{row}, At: []int{10}, BitAt: 100}
 			honest, hostile := make([]int64, 101), make([]int64, 101)
-			bound.Seal(draft, honest)
-			over.Seal(draft, hostile)
+			bound.Encode(draft, honest)
+			over.Encode(draft, hostile)
 			told := BoundFor(bound, 0, 0, 1<<30)
 			if err := CheckLength(AppendVector(nil, honest), 101, told); err != nil {
 				t.Errorf("l1 %v: an honest update: %v", l1, err)

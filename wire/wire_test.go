@@ -232,7 +232,7 @@ func itoa(x int64) string {
 }
 
 func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
-	b := privacy.Bound{Clip: 0.5, Levels: 1 << 20, Row: 0.1, L1: true, Bit: true, Late: true}
+	b := privacy.Bound{Clip: 0.5, Levels: 1 << 20, RowClip: 0.1, L1: true, Bit: true, BitAfterClip: true}
 	if got, err := BoundOf(BoundFor(b, 3, 4, 5)); err != nil || got != b {
 		t.Errorf("%+v comes back as %+v, %v", b, got, err)
 	}

@@ -108,24 +108,18 @@ func memory(e experiment.Started, rows int) int {
 
 func promisedBy(g *privacy.Stack) *promised {
 	p := &promised{
-		Epsilon: finite(g.Whole.Epsilon), Delta: g.Delta, Against: string(g.Against), Holds: g.Holds(),
+		Epsilon: finite(g.Total.Epsilon), Delta: g.Delta, Against: string(g.Trust), Holds: g.Against(),
 		Adjacency: string(g.Adjacency),
-		Sampler:   "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.Uneven(), Clip: g.Clip,
-		Rounds: g.Rounds, Whole: finite(g.Whole.Epsilon), Caveats: g.Caveats(),
+		Sampler:   "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.VariesByRound(), Clip: g.Clip,
+		Rounds: g.Rounds, Whole: finite(g.Total.Epsilon), Caveats: g.Caveats(),
 	}
 	if e, err := g.Events(g.Noise, 1); err == nil {
 		p.Sampler, p.Q = string(e[0].Sampler), e[0].Q
 	}
-	if g.Epsilon > 0 && !(g.Whole.Epsilon <= g.Epsilon) {
+	if g.Epsilon > 0 && !(g.Total.Epsilon <= g.Epsilon) {
 		p.Epsilon = g.Epsilon
 	}
-	for _, s := range g.Stages {
-		if s.Where == "device" {
-			p.Device = append(p.Device, s.Name)
-		} else {
-			p.Then = append(p.Then, s.Name)
-		}
-	}
+	p.Device, p.Then = g.Steps()
 	return p
 }
 

@@ -117,7 +117,7 @@ func (p *plan) config(c *cobra.Command, words []string) (experiment.PlanConfig, 
 		return cfg, input(fmt.Errorf("--users with -d: the data has its users"), "leave one out")
 	}
 	g := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	text := fmt.Sprintf("epsilon=%s,delta=%s,clip=%s,mechanism=%s,against=%s,accountant=%s,least=%d", g(p.epsilon),
+	text := fmt.Sprintf("epsilon=%s,delta=%s,clip=%s,mechanism=%s,trust=%s,accountant=%s,min-devices=%d", g(p.epsilon),
 		g(p.delta), g(p.clip), p.mechanism, p.against, p.accountant, p.least)
 	if err := cfg.Policy.UnmarshalText([]byte(text)); err != nil {
 		return cfg, input(err, example)

@@ -228,8 +228,8 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 		"--target-epsilon 8 --rounds 5 --users 9 -m fedmf":                                          "-m and -d go together",
 		"--target-epsilon 8 --rounds 5 --users 9 --cohort some":                                     "--cohort some",
 		"--target-epsilon 8 --rounds 5 --users 900 --mechanism tree --cohort 10":                    "cohort=cycle",
-		"--target-epsilon 8 --rounds 5 --users 900 --delta 0.1":                                     "delta is 0.1",
-		"--target-epsilon 8 --rounds 5 --users 900 --mechanism laplace":                             "against=local",
+		"--target-epsilon 8 --rounds 5 --users 900 --delta 0.1":                                     "delta=0.1",
+		"--target-epsilon 8 --rounds 5 --users 900 --mechanism laplace":                             "trust=local",
 		"--target-epsilon 8 --rounds 5 -m local -d world --world-is-none":                           "unknown flag",
 		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "no federation",
 		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data has its users",
@@ -255,7 +255,7 @@ func TestARunSaysWhatItPromises(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for _, want := range []string{
-		"epsilon at most 6 at delta 1e-06, adjacency zero-out, against central: it holds against all who read models; the coordinator is trusted",
+		"epsilon at most 6 at delta 1e-06, adjacency zero-out, against central: it holds against all readers of models; the coordinator is trusted",
 		"all 12 rounds would cost", "gauss noise, 1 times the sensitivity; updates no longer than 0.5; sampler " +
 			"poisson with q 0.2; 12 rounds",
 		"stages: clip, quantise, cover on the device; sum, noise, divide at the coordinator",
@@ -280,7 +280,7 @@ func TestARunSaysWhatItPromises(t *testing.T) {
 		t.Errorf("the card is %v", card)
 	}
 	code, _, errs = tacit(strings.Fields("run -m mf -d world --dp epsilon=8")...)
-	if code != 2 || !strings.Contains(errs, "mf is trained where all rows are") {
+	if code != 2 || !strings.Contains(errs, "mf trains on pooled data") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -80,10 +80,10 @@ func (a *app) narrow(s *experiment.Spec, devices int, integers bool, levels int6
 	from := s.From["bits"]
 	given := from != "" && from != "default" && from != "method" && !strings.HasPrefix(from, "preset") && s.Bits != 0
 	switch {
-	case levels > 0 && levels < privacy.NarrowGood:
+	case levels > 0 && levels < privacy.GoodNarrowLevels:
 		fmt.Fprintf(a.err, "note: sums of %d bits leave each of %d devices %d levels, which costs accuracy: want %d "+
 			"bits or more\n",
-			s.Bits, devices, levels, privacy.NarrowBits(devices, privacy.NarrowGood))
+			s.Bits, devices, levels, privacy.NarrowBits(devices, privacy.GoodNarrowLevels))
 	case !given || levels > 0:
 	case s.DP.On():
 		fmt.Fprintf(a.err, "note: dp has a bound of its own: bits does nothing\n")

@@ -77,7 +77,7 @@ func TestWhatACoordinatorRefusesIsWrongInput(t *testing.T) {
 func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
 	words := []string{"run", "-d", "world", "--world", small, "rounds=2", "--no-references", "--no-figures", "-q"}
 	with := func(more ...string) []string { return append(append([]string{}, words...), more...) }
-	refused(t, "sums of 11 bits leave each of 80 devices 12 levels: want 12 bits or more for 16 levels, or better "+
+	refused(t, "sums of 11 bits leave each of 80 devices 12 levels; use at least 12 bits for 16 levels, or better "+
 		"16 bits for 256", with("sums=integer", "bits=11")...)
 	for _, c := range []struct {
 		want  string
@@ -120,7 +120,7 @@ func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
 		{"readout = -1", "--readout -1"},
 		{"10 devices or more", "--readout 2 --devices 9"},
 		{"add metrics=Z to --dp", "--readout 2 --dp epsilon=8 --cohort poisson:0.5"},
-		{"take against=central", "--readout 2 --dp epsilon=8,against=distributed --secagg on"},
+		{"take trust=central", "--readout 2 --dp epsilon=8,trust=distributed --secagg on"},
 	} {
 		refused(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir},
 			strings.Fields(c.words)...)...)

@@ -298,7 +298,7 @@ func TestMaskedRoundsLoseDevicesAtEveryStep(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Mean, s.Masked, s.Rounds = aggregate.Fixed, true, 3
-	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,least=5")); err != nil {
+	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,min-devices=5")); err != nil {
 		t.Fatal(err)
 	}
 	s.Deadline = max(2*time.Second, pace(t, split, s)) // of which each step has a half: who is late for one leaves, too
@@ -324,7 +324,7 @@ func masked(t *testing.T, bucket int) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Mean, s.Masked, s.Rounds, s.Bucket = aggregate.Fixed, true, 2, bucket
-	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,least=5")); err != nil {
+	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,min-devices=5")); err != nil {
 		t.Fatal(err)
 	}
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)

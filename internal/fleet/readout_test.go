@@ -22,7 +22,7 @@ import (
 // devices gives, in the same integers: with the noise of a rehearsal every digit is known.
 // And the model has the bits of a run without one.
 func TestAReadoutIsTheSimulations(t *testing.T) {
-	const promise = "epsilon=200,delta=1e-3,clip=0.5,least=5,metrics=1"
+	const promise = "epsilon=200,delta=1e-3,clip=0.5,min-devices=5,metrics=1"
 	for _, c := range []struct {
 		dp     string
 		masked bool

@@ -81,9 +81,9 @@ func commitment(seed, context [keySize]byte, id uint32) [keySize]byte {
 	return derive(seed[:], context, forCommit, id, id)
 }
 
-// Deal is step 1: it checks the roster against the graph, and seals to each
+// ShareKeys is step 1: it checks the roster against the graph, and seals to each
 // neighbour its share of this device's seed and mask key. It answers once.
-func (c *Client) Deal(m *Roster) (*Mail, error) {
+func (c *Client) ShareKeys(m *Roster) (*ShareBundle, error) {
 	if c.step != 0 {
 		return nil, fmt.Errorf("secagg: device %d has dealt its shares already; a second deal could open its secrets",
 			c.id)
@@ -99,7 +99,7 @@ func (c *Client) Deal(m *Roster) (*Mail, error) {
 	if err := split(&secret, c.round.Threshold, shares, c.rand); err != nil {
 		return nil, fmt.Errorf("secagg: random bytes for device %d: %w", c.id, err)
 	}
-	out := &Mail{Context: c.context, Step: stepDeal, Self: c.id, Letters: make([]Letter, len(peers))}
+	out := &ShareBundle{Context: c.context, Step: stepDeal, Self: c.id, Letters: make([]EncryptedShare, len(peers))}
 	i := 0 // the place of its own share among those of its neighbours
 	for i < len(peers) && peers[i].id < c.id {
 		i++
@@ -108,7 +108,7 @@ func (c *Client) Deal(m *Roster) (*Mail, error) {
 	shares = append(shares[:i], shares[i+1:]...)
 	for i, p := range peers {
 		aead, extra := c.sealer(p.secret, c.id, p.id)
-		out.Letters[i] = Letter{p.id, aead.Seal(nil, make([]byte, aead.NonceSize()), shares[i][:], extra)}
+		out.Letters[i] = EncryptedShare{p.id, aead.Seal(nil, make([]byte, aead.NonceSize()), shares[i][:], extra)}
 	}
 	c.present, c.peers, c.step = append(Set{}, m.Present...), peers, 1
 	return out, nil
@@ -123,8 +123,8 @@ func (c *Client) meet(m *Roster) ([]neighbour, error) {
 		return nil, fmt.Errorf("secagg: a roster for device %d came to device %d", m.To, c.id)
 	case !m.Present.fits(c.round.Devices) || !m.Present.Has(c.id):
 		return nil, fmt.Errorf("secagg: the roster of device %d lacks it, or names ids that were not invited", c.id)
-	case m.Present.Count() < c.round.Least:
-		return nil, fmt.Errorf("%w: %d on the roster, want %d", ErrTooFew, m.Present.Count(), c.round.Least)
+	case m.Present.Count() < c.round.MinDevices:
+		return nil, fmt.Errorf("%w: %d on the roster, want %d", ErrTooFew, m.Present.Count(), c.round.MinDevices)
 	}
 	want := newGraph(&c.round, m.Present).neighbours(c.id)
 	if len(m.Peers) != len(want) {
@@ -186,7 +186,7 @@ func (c *Client) sealer(secret []byte, from, to uint32) (cipher.AEAD, []byte) {
 // shares with the neighbours whose boxes are in the mail. It answers once: two
 // vectors under the same masks would tell their difference. A box that does not
 // open costs its sender a holder, not the round.
-func (c *Client) Upload(m *Mail, values []int32) (*Upload, error) {
+func (c *Client) Upload(m *ShareBundle, values []int32) (*Upload, error) {
 	if c.step != 1 {
 		return nil, fmt.Errorf("secagg: device %d uploads once, after it has dealt its shares", c.id)
 	}
@@ -226,7 +226,7 @@ func (c *Client) Upload(m *Mail, values []int32) (*Upload, error) {
 }
 
 // mayUpload checks what does not need a key.
-func (c *Client) mayUpload(m *Mail, values []int32) error {
+func (c *Client) mayUpload(m *ShareBundle, values []int32) error {
 	switch {
 	case m.Context != c.context:
 		return errContext("mail")

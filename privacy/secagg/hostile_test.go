@@ -51,16 +51,16 @@ func (s *stage) roster(id uint32) *Roster {
 	return must(s.t, func() (*Roster, error) { return s.server.Roster(id) })
 }
 
-func (s *stage) inbox(id uint32) *Mail {
-	return must(s.t, func() (*Mail, error) { return s.server.Inbox(id) })
+func (s *stage) inbox(id uint32) *ShareBundle {
+	return must(s.t, func() (*ShareBundle, error) { return s.server.Inbox(id) })
 }
 
 func (s *stage) deal() *stage {
 	s.t.Helper()
 	for id, c := range s.clients {
-		m, err := c.Deal(s.roster(uint32(id)))
+		m, err := c.ShareKeys(s.roster(uint32(id)))
 		s.must(err)
-		s.must(s.server.Deal(m))
+		s.must(s.server.ShareKeys(m))
 	}
 	s.must(s.server.Next())
 	return s
@@ -171,13 +171,13 @@ func TestEachStepIsDoneOnceAndInOrder(t *testing.T) {
 	s := newStage(t, r)
 	c, v := s.clients[0], make([]int32, r.Length)
 	roster := s.roster(0)
-	_, err := c.Upload(&Mail{}, v)
+	_, err := c.Upload(&ShareBundle{}, v)
 	refused(t, "upload before deal", err, "after it has dealt")
 	_, err = c.Reveal(&Lists{}, nil)
 	refused(t, "reveal before upload", err, "before it uploaded")
 	refused(t, "deal at the end of adverts", s.server.Advert(c.Advert()), "takes deals")
 	s.deal()
-	_, err = c.Deal(roster)
+	_, err = c.ShareKeys(roster)
 	refused(t, "second deal", err, "already")
 	inbox := s.inbox(0)
 	s.upload()
@@ -277,11 +277,11 @@ func TestAnActiveServerCannotShowTwoLists(t *testing.T) {
 	}
 	s.must(s.server.Next())
 	for id, c := range s.clients {
-		echo := must(t, func() (*Mail, error) { return s.server.Echo(uint32(id)) })
+		echo := must(t, func() (*ShareBundle, error) { return s.server.Echo(uint32(id)) })
 		m := s.lists()
 		if id >= 5 {
 			m = lie
-			echo.Letters = slices.DeleteFunc(echo.Letters, func(l Letter) bool { return l.Peer == 1 })
+			echo.Letters = slices.DeleteFunc(echo.Letters, func(l EncryptedShare) bool { return l.Peer == 1 })
 		}
 		if _, err := c.Reveal(m, echo); !errors.Is(err, ErrTooFew) {
 			t.Errorf("device %d of a cohort that was shown two lists: got %v, want a refusal", id, err)

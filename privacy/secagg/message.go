@@ -40,20 +40,20 @@ type Roster struct {
 	Peers   []Peer
 }
 
-// Letter is what one neighbour has for another, sealed or authenticated: the
+// EncryptedShare is what one neighbour has for another, sealed or authenticated: the
 // server that carries it can neither read nor change it.
-type Letter struct {
+type EncryptedShare struct {
 	Peer uint32 // whom it is for, in a mail from a device; whom it is from, in one to a device
 	Data []byte
 }
 
-// Mail is letters from a device to its neighbours, or to a device from them,
+// ShareBundle is letters from a device to its neighbours, or to a device from them,
 // ascending by peer. All letters have the same length.
-type Mail struct {
+type ShareBundle struct {
 	Context [keySize]byte
 	Step    uint8
 	Self    uint32 // the device that sends or gets it
-	Letters []Letter
+	Letters []EncryptedShare
 }
 
 // Upload is step 2: a vector under its masks.
@@ -167,7 +167,7 @@ func (m *Roster) UnmarshalBinary(b []byte) error {
 
 // MarshalBinary writes the binary form; it refuses letters of another length than
 // those of the step.
-func (m *Mail) MarshalBinary() ([]byte, error) {
+func (m *ShareBundle) MarshalBinary() ([]byte, error) {
 	w := writer{}
 	w.head(kindMail, m.Context)
 	w.b = append(w.b, m.Step)
@@ -197,8 +197,8 @@ func letterSize(step uint8) int {
 
 // UnmarshalBinary reads the binary form, and leaves m as it was on an error.
 // Letters alias b.
-func (m *Mail) UnmarshalBinary(b []byte) error {
-	var out Mail
+func (m *ShareBundle) UnmarshalBinary(b []byte) error {
+	var out ShareBundle
 	r := reader{b: b}
 	out.Context = r.head(kindMail)
 	out.Step, out.Self = r.u8(), r.u32()
@@ -206,9 +206,9 @@ func (m *Mail) UnmarshalBinary(b []byte) error {
 	if size == 0 {
 		r.fail(fmt.Errorf("secagg: a mail of step %d: want %d or %d", out.Step, stepDeal, stepConfirm))
 	}
-	out.Letters = make([]Letter, r.count(4+size))
+	out.Letters = make([]EncryptedShare, r.count(4+size))
 	for i := range out.Letters {
-		out.Letters[i] = Letter{r.u32(), r.bytes(size)}
+		out.Letters[i] = EncryptedShare{r.u32(), r.bytes(size)}
 		r.ascends(i, out.Letters[i].Peer)
 	}
 	if err := r.end("a mail"); err != nil {

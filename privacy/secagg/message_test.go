@@ -14,7 +14,7 @@ type wired interface {
 
 // blanks has one of each message.
 func blanks() []wired {
-	return []wired{&Advert{}, &Roster{}, &Mail{}, &Upload{}, &Lists{}, &Reveal{}}
+	return []wired{&Advert{}, &Roster{}, &ShareBundle{}, &Upload{}, &Lists{}, &Reveal{}}
 }
 
 // samples plays a small round and returns the messages of device 0, in the order
@@ -27,7 +27,7 @@ func samples(t testing.TB) []wired {
 	s := newStage(t, Round{Params: p})
 	out := []wired{s.clients[0].Advert(), s.roster(0)}
 	probe := must(t, func() (*Client, error) { return NewClient(s.round, 0, newStream([keySize]byte{0, 0, 5})) })
-	out = append(out, must(t, func() (*Mail, error) { return probe.Deal(s.roster(0)) }))
+	out = append(out, must(t, func() (*ShareBundle, error) { return probe.ShareKeys(s.roster(0)) }))
 	s.deal()
 	out = append(out, s.inbox(0), must(t, func() (*Upload, error) {
 		return probe.Upload(s.inbox(0),
@@ -36,14 +36,14 @@ func samples(t testing.TB) []wired {
 	s.upload()
 	out = append(out, s.lists())
 	for i, c := range s.clients {
-		m := must(t, func() (*Mail, error) { return c.Confirm(s.lists()) })
+		m := must(t, func() (*ShareBundle, error) { return c.Confirm(s.lists()) })
 		s.must(s.server.Confirm(m))
 		if i == 0 {
 			out = append(out, m)
 		}
 	}
 	s.must(s.server.Next())
-	echo := must(t, func() (*Mail, error) { return s.server.Echo(0) })
+	echo := must(t, func() (*ShareBundle, error) { return s.server.Echo(0) })
 	return append(out, echo, must(t, func() (*Reveal, error) { return s.clients[0].Reveal(s.lists(), echo) }))
 }
 
@@ -144,9 +144,9 @@ func offer(s *Server, c *Client, m wired) {
 	case *Advert:
 		_ = s.Advert(m)
 	case *Roster:
-		_, _ = c.Deal(m)
-	case *Mail:
-		_ = s.Deal(m)
+		_, _ = c.ShareKeys(m)
+	case *ShareBundle:
+		_ = s.ShareKeys(m)
 		_ = s.Confirm(m)
 		_, _ = c.Upload(m, make([]int32, 4))
 		if lists, err := s.Lists(); err == nil {

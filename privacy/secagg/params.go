@@ -27,14 +27,14 @@ var ErrNoSum = errors.New("secagg: the round has no sum")
 // Params are what all devices of a round and its server agree on. Plan makes
 // them; Check says whether they hold together.
 type Params struct {
-	Devices   int   // invited; their ids are 0 to Devices-1
-	Length    int   // numbers in a vector
-	Max       int64 // largest magnitude of a device's number, noise included
-	Bits      int   // sums are taken modulo 2^Bits
-	Degree    int   // neighbours of a device; Devices-1 means everybody
-	Threshold int   // shares that open a secret
-	Least     int   // fewest devices in a sum: with fewer, no device opens anything
-	Active    bool  // devices confirm the lists to each other before they open
+	Devices    int   // invited; their ids are 0 to Devices-1
+	Length     int   // numbers in a vector
+	Max        int64 // largest magnitude of a device's number, noise included
+	Bits       int   // sums are taken modulo 2^Bits
+	Degree     int   // neighbours of a device; Devices-1 means everybody
+	Threshold  int   // shares that open a secret
+	MinDevices int   // fewest devices in a sum: with fewer, no device opens anything
+	Active     bool  // devices confirm the lists to each other before they open
 }
 
 // modulusBits is the smallest modulus in which n numbers of magnitude at most m
@@ -74,8 +74,8 @@ func (p *Params) Check() error {
 			p.Degree, p.Devices, MaxHolders-1, p.Devices-1, MaxHolders-1)
 	case p.Threshold < 1 || p.Threshold > holders:
 		return fmt.Errorf("secagg: a threshold of %d of %d shares: want 1 to %d", p.Threshold, holders, holders)
-	case p.Least < least || p.Least > p.Devices:
-		return fmt.Errorf("secagg: at least %d devices in a sum: want %d to %d", p.Least, least, p.Devices)
+	case p.MinDevices < least || p.MinDevices > p.Devices:
+		return fmt.Errorf("secagg: at least %d devices in a sum: want %d to %d", p.MinDevices, least, p.Devices)
 	case p.Active && !all:
 		return fmt.Errorf("secagg: %d neighbours among %d devices: against an active server every device must be a "+
 			"neighbour; make groups of at most %d", p.Degree, p.Devices, MaxHolders)
@@ -117,7 +117,7 @@ func (r *Round) Context() [keySize]byte {
 	if r.Active {
 		active = 1
 	}
-	for _, v := range []int{r.Devices, r.Length, r.Bits, r.Degree, r.Threshold, r.Least, active} {
+	for _, v := range []int{r.Devices, r.Length, r.Bits, r.Degree, r.Threshold, r.MinDevices, active} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Max))

@@ -62,7 +62,7 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 	}
 	corrupt, dropped := int(risk.Corrupt*float64(devices)), int(risk.Dropped*float64(devices))
 	if devices > small && !risk.Active && p.sparse(corrupt, dropped, risk) {
-		p.Least = devices - dropped
+		p.MinDevices = devices - dropped
 		return p, p.Check()
 	}
 	if devices > MaxHolders && risk.Active {
@@ -77,7 +77,7 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 	if risk.Active { // no two sets of t with only the corrupt in common: 2t > n+C
 		p.Threshold = max(2*devices/3, (devices+corrupt)/2) + 1
 	}
-	p.Least = p.Threshold
+	p.MinDevices = p.Threshold
 	if p.Threshold > devices-dropped {
 		return p,
 			fmt.Errorf("secagg: %d of %d devices must stay, and %d may leave; assume fewer that leave or collude",

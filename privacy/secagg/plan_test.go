@@ -101,7 +101,7 @@ func TestSmallCohortsAndActiveServersHaveAllAsNeighbours(t *testing.T) {
 			if c.n < 4 && i == 1 {
 				p, err = Plan(c.n, 10, 100, Risk{Active: true})
 			}
-			if err != nil || p.Degree != c.n-1 || p.Threshold != want || p.Least != want {
+			if err != nil || p.Degree != c.n-1 || p.Threshold != want || p.MinDevices != want {
 				t.Errorf("%d devices: %+v, %v, want threshold %d", c.n, p, err, want)
 			}
 		}
@@ -135,7 +135,7 @@ func TestPlansThatCannotHoldAreRefused(t *testing.T) {
 }
 
 func TestParamsThatDoNotHoldTogetherAreRefused(t *testing.T) {
-	good := Params{Devices: 200, Length: 10, Max: 100, Bits: 16, Degree: 20, Threshold: 10, Least: 100}
+	good := Params{Devices: 200, Length: 10, Max: 100, Bits: 16, Degree: 20, Threshold: 10, MinDevices: 100}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,14 +154,14 @@ func TestParamsThatDoNotHoldTogetherAreRefused(t *testing.T) {
 		"256 neighbours":           func(p *Params) { p.Degree, p.Devices, p.Bits = 256, 1000, 20 },
 		"threshold of 22 of 21":    func(p *Params) { p.Threshold = 22 },
 		"threshold of 0":           func(p *Params) { p.Threshold = 0 },
-		"at least 20 devices":      func(p *Params) { p.Least = 20 },
-		"at least 201 devices":     func(p *Params) { p.Least = 201 },
+		"at least 20 devices":      func(p *Params) { p.MinDevices = 20 },
+		"at least 201 devices":     func(p *Params) { p.MinDevices = 201 },
 		"every device must be":     func(p *Params) { p.Active = true },
 		"more than two thirds are needed, 134": func(p *Params) {
-			p.Active, p.Degree, p.Threshold, p.Least = true,
+			p.Active, p.Degree, p.Threshold, p.MinDevices = true,
 				199, 133, 150
 		},
-		"at least 99 devices in a sum: want 101": func(p *Params) { p.Degree, p.Threshold, p.Least = 199, 101, 99 },
+		"at least 99 devices in a sum: want 101": func(p *Params) { p.Degree, p.Threshold, p.MinDevices = 199, 101, 99 },
 	} {
 		p := good
 		change(&p)

@@ -9,7 +9,7 @@ import (
 
 // Confirm tells each surviving neighbour which lists this device was shown; only
 // with Params.Active. From then on it goes by these lists and no others.
-func (c *Client) Confirm(m *Lists) (*Mail, error) {
+func (c *Client) Confirm(m *Lists) (*ShareBundle, error) {
 	if !c.round.Active {
 		return nil, errors.New("secagg: devices confirm lists only with Active; call Reveal")
 	}
@@ -17,11 +17,11 @@ func (c *Client) Confirm(m *Lists) (*Mail, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Mail{Context: c.context, Step: stepConfirm, Self: c.id}
+	out := &ShareBundle{Context: c.context, Step: stepConfirm, Self: c.id}
 	for _, p := range c.peers {
 		if m.Survivors.Has(p.id) {
 			t := tag(derive(p.secret, c.context, forConfirm, c.id, p.id), digest)
-			out.Letters = append(out.Letters, Letter{p.id, t[:]})
+			out.Letters = append(out.Letters, EncryptedShare{p.id, t[:]})
 		}
 	}
 	return out, nil
@@ -31,7 +31,7 @@ func (c *Client) Confirm(m *Lists) (*Mail, error) {
 // With Params.Active it asks for a mail in which neighbours confirm the same
 // lists, so many that no other lists can be confirmed; else echo is nil. Asked
 // again with the same lists it answers the same; with others it refuses.
-func (c *Client) Reveal(m *Lists, echo *Mail) (*Reveal, error) {
+func (c *Client) Reveal(m *Lists, echo *ShareBundle) (*Reveal, error) {
 	digest, err := c.settle(m)
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (c *Client) consent(m *Lists, digest [keySize]byte) error {
 		return fmt.Errorf("secagg: device %d uploaded and is not among the survivors", c.id)
 	case c.settled && c.lists != digest:
 		return fmt.Errorf("secagg: device %d was shown other lists before; it answers one", c.id)
-	case m.Survivors.Count() < c.round.Least:
-		return fmt.Errorf("%w: %d survivors, want %d", ErrTooFew, m.Survivors.Count(), c.round.Least)
+	case m.Survivors.Count() < c.round.MinDevices:
+		return fmt.Errorf("%w: %d survivors, want %d", ErrTooFew, m.Survivors.Count(), c.round.MinDevices)
 	}
 	holders := 1
 	for _, p := range c.peers {
@@ -108,7 +108,7 @@ func (c *Client) consent(m *Lists, digest [keySize]byte) error {
 // heard sees that a threshold of devices, this one included, confirms the lists.
 // Every device confirms one list only, so with t > 2n/3 and fewer than n/3 that
 // lie, no two lists are both heard of.
-func (c *Client) heard(m *Lists, digest [keySize]byte, echo *Mail) error {
+func (c *Client) heard(m *Lists, digest [keySize]byte, echo *ShareBundle) error {
 	if echo == nil || echo.Context != c.context || echo.Step != stepConfirm || echo.Self != c.id {
 		return fmt.Errorf("secagg: device %d waits for a mail of step %d for it in this round, in which others "+
 			"confirm the lists", c.id, stepConfirm)

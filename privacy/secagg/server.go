@@ -22,16 +22,16 @@ type Server struct {
 	graph   *graph
 	holders [][]uint32 // by id, ascending
 	dealt   Set
-	boxes   [][]Letter // by id of who gets them
-	sum     []uint32   // modulo 2^32
+	boxes   [][]EncryptedShare // by id of who gets them
+	sum     []uint32           // modulo 2^32
 	arrived Set
 	uploads []receipt // by id
 	lists   Lists
 	digest  [keySize]byte // of lists
 	voted   Set
-	votes   [][]Letter // confirmations, by id of who gets them
-	opened  Set        // who has revealed
-	shares  [][]point  // by id of whose they are
+	votes   [][]EncryptedShare // confirmations, by id of who gets them
+	opened  Set                // who has revealed
+	shares  [][]point          // by id of whose they are
 }
 
 // receipt is what remains of an upload.
@@ -105,8 +105,8 @@ func (s *Server) Advert(m *Advert) error {
 	return nil
 }
 
-// Deal takes a mail of step 1.
-func (s *Server) Deal(m *Mail) error {
+// ShareKeys takes a mail of step 1.
+func (s *Server) ShareKeys(m *ShareBundle) error {
 	if err := s.take(deals, m.Context, m.Self, s.present, s.dealt); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *Server) Deal(m *Mail) error {
 		}
 	}
 	for _, l := range m.Letters {
-		s.boxes[l.Peer] = append(s.boxes[l.Peer], Letter{m.Self, l.Data})
+		s.boxes[l.Peer] = append(s.boxes[l.Peer], EncryptedShare{m.Self, l.Data})
 	}
 	s.dealt.add(m.Self)
 	return nil
@@ -158,7 +158,7 @@ func (s *Server) Upload(m *Upload) error {
 }
 
 // Confirm takes a mail in which a device confirms the lists; with Params.Active.
-func (s *Server) Confirm(m *Mail) error {
+func (s *Server) Confirm(m *ShareBundle) error {
 	if err := s.take(confirms, m.Context, m.Self, s.arrived, s.voted); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (s *Server) Confirm(m *Mail) error {
 		}
 	}
 	for _, l := range m.Letters {
-		s.votes[l.Peer] = append(s.votes[l.Peer], Letter{m.Self, l.Data})
+		s.votes[l.Peer] = append(s.votes[l.Peer], EncryptedShare{m.Self, l.Data})
 	}
 	s.voted.add(m.Self)
 	return nil
@@ -218,8 +218,8 @@ func (s *Server) Next() error {
 	default:
 		return errors.New("secagg: the last step is closed by Sum")
 	}
-	if count < s.round.Least {
-		return fmt.Errorf("%w: %d after the %s, want %d", ErrTooFew, count, s.step, s.round.Least)
+	if count < s.round.MinDevices {
+		return fmt.Errorf("%w: %d after the %s, want %d", ErrTooFew, count, s.step, s.round.MinDevices)
 	}
 	switch s.step {
 	case adverts:
@@ -228,7 +228,7 @@ func (s *Server) Next() error {
 		for _, id := range s.graph.ring {
 			s.holders[id] = s.graph.holders(id)
 		}
-		s.dealt, s.boxes = newSet(n), make([][]Letter, n)
+		s.dealt, s.boxes = newSet(n), make([][]EncryptedShare, n)
 	case deals:
 		s.sum = make([]uint32, s.round.Length)
 		s.arrived, s.uploads = newSet(n), make([]receipt, n)
@@ -238,7 +238,7 @@ func (s *Server) Next() error {
 			s.lists.Dropped[i] = s.dealt[i] &^ s.arrived[i]
 		}
 		s.digest, s.boxes = s.lists.digest(), nil
-		s.voted, s.votes = newSet(n), make([][]Letter, n)
+		s.voted, s.votes = newSet(n), make([][]EncryptedShare, n)
 		s.opened, s.shares = newSet(n), make([][]point, n)
 		if !s.round.Active {
 			s.step = confirms
@@ -261,7 +261,7 @@ func (s *Server) Roster(id uint32) (*Roster, error) {
 }
 
 // Inbox is what a device gets after step 1.
-func (s *Server) Inbox(id uint32) (*Mail, error) {
+func (s *Server) Inbox(id uint32) (*ShareBundle, error) {
 	if s.step != uploads || !s.dealt.Has(id) {
 		return nil, fmt.Errorf("secagg: no boxes for device %d while the server takes %s", id, s.step)
 	}
@@ -278,14 +278,14 @@ func (s *Server) Lists() (*Lists, error) {
 }
 
 // Echo is what a survivor gets when the lists are confirmed; with Params.Active.
-func (s *Server) Echo(id uint32) (*Mail, error) {
+func (s *Server) Echo(id uint32) (*ShareBundle, error) {
 	if !s.round.Active || s.step != reveals || !s.arrived.Has(id) {
 		return nil, fmt.Errorf("secagg: nothing is confirmed to device %d while the server takes %s", id, s.step)
 	}
 	return s.mail(stepConfirm, id, s.votes[id]), nil
 }
 
-func (s *Server) mail(step uint8, id uint32, letters []Letter) *Mail {
-	slices.SortFunc(letters, func(a, b Letter) int { return int(a.Peer) - int(b.Peer) })
-	return &Mail{Context: s.context, Step: step, Self: id, Letters: letters}
+func (s *Server) mail(step uint8, id uint32, letters []EncryptedShare) *ShareBundle {
+	slices.SortFunc(letters, func(a, b EncryptedShare) int { return int(a.Peer) - int(b.Peer) })
+	return &ShareBundle{Context: s.context, Step: step, Self: id, Letters: letters}
 }

@@ -182,11 +182,11 @@ func (p *play) deal(id uint32) error {
 	if err != nil {
 		return err
 	}
-	m, err := p.clients[id].Deal(roster)
+	m, err := p.clients[id].ShareKeys(roster)
 	if err != nil {
 		return err
 	}
-	return toServer(p, m, p.hub.Deal)
+	return toServer(p, m, p.hub.ShareKeys)
 }
 
 func (p *play) upload(id uint32) error {
@@ -222,7 +222,7 @@ func (p *play) reveal(id uint32) error {
 	if err != nil {
 		return err
 	}
-	var echo *Mail
+	var echo *ShareBundle
 	if p.Round.Active {
 		if echo, err = toDevice(p, id, p.hub.Echo); err != nil {
 			return err

@@ -16,7 +16,7 @@ func testRound(t testing.TB, n, length, k int) Round {
 		t.Fatal(err)
 	}
 	if k > 0 { // a smaller graph than one would trust, so that tests are quick
-		p.Degree, p.Threshold, p.Least = k, k/3, max(k+1, n/2)
+		p.Degree, p.Threshold, p.MinDevices = k, k/3, max(k+1, n/2)
 	}
 	r := Round{Params: p, Number: 7}
 	r.Seed[0], r.Model[0] = byte(n), byte(length)
@@ -88,8 +88,8 @@ func checkSession(t *testing.T, r Round, seed uint64, share float64, step int) (
 				stay++
 			}
 		}
-		if all := r.Degree == r.Devices-1; all && stay >= r.Least {
-			t.Errorf("%d devices, %d stay, want %d: ended with %v", r.Devices, stay, r.Least, err)
+		if all := r.Degree == r.Devices-1; all && stay >= r.MinDevices {
+			t.Errorf("%d devices, %d stay, want %d: ended with %v", r.Devices, stay, r.MinDevices, err)
 		}
 		return true
 	}

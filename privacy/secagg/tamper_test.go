@@ -19,7 +19,7 @@ func TestAChangedMessageNeverChangesTheSum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Threshold, p.Least = 2, 2 // so that rounds go on without device 1
+	p.Threshold, p.MinDevices = 2, 2 // so that rounds go on without device 1
 	r := Round{Params: p, Number: 3}
 	seed, ended, exact := uint64(1), 0, 0
 	// With one worker, messages come in the same order each time: an advert of each
@@ -65,10 +65,10 @@ func TestMessagesOfAnotherRoundAreRefused(t *testing.T) {
 	now := newStage(t, next)
 	refused(t, "advert", must(t, func() (*Server, error) { return NewServer(next) }).Advert(old.clients[0].Advert()),
 		"another round")
-	_, err := now.clients[0].Deal(old.roster(0))
+	_, err := now.clients[0].ShareKeys(old.roster(0))
 	refused(t, "roster", err, "another round")
-	mail := must(t, func() (*Mail, error) { return old.clients[0].Deal(old.roster(0)) })
-	refused(t, "deal", now.server.Deal(mail), "another round")
+	mail := must(t, func() (*ShareBundle, error) { return old.clients[0].ShareKeys(old.roster(0)) })
+	refused(t, "deal", now.server.ShareKeys(mail), "another round")
 	old = newStage(t, testRound(t, 4, 3, 0)).deal()
 	now.deal()
 	inbox, v := old.inbox(0), make([]int32, 3)
@@ -120,11 +120,11 @@ func TestKeysThatWouldHarmOthersAreRefused(t *testing.T) {
 	st := newStage(t, r)
 	m := st.roster(0)
 	m.Peers[0].Mask = st.clients[0].Advert().Mask
-	_, err := st.clients[0].Deal(m)
+	_, err := st.clients[0].ShareKeys(m)
 	refused(t, "one's own key from a peer", err, "not its own")
 	m = st.roster(0)
 	m.Peers[0], m.Peers[1] = m.Peers[1], m.Peers[0]
-	_, err = st.clients[0].Deal(m)
+	_, err = st.clients[0].ShareKeys(m)
 	refused(t, "keys out of order", err, "by the graph")
 }
 

@@ -17,8 +17,8 @@ func (p *Plan) narrow() error {
 	if p.Bits == 0 || slices.ContainsFunc(p.Sends(), unknown) {
 		return nil
 	}
-	b, err := privacy.Narrow(p.Users, p.Bits)
-	p.most = b.Most
+	b, err := privacy.NarrowBound(p.Users, p.Bits)
+	p.most = b.MaxInteger
 	return err
 }
 
@@ -29,9 +29,9 @@ func (p *Plan) Levels() int64 { return p.most }
 // Bound is that of sums without a promise, over so many devices.
 func (p *Plan) Bound(devices int) privacy.Bound {
 	if p.most > 0 {
-		return privacy.Bound{Most: p.most}
+		return privacy.Bound{MaxInteger: p.most}
 	}
-	return privacy.Integers(devices)
+	return privacy.WideBound(devices)
 }
 
 // Maskable says why updates of a plan without a promise cannot be masked; nil where they can.
@@ -77,7 +77,7 @@ type integral struct {
 	pair  []int32 // by row of the draft: the row of its second digits; -1 for none, -2 for one that is such a row
 	from  []int   // by row of the draft: its place in whole
 	whole []int64
-	plain privacy.Draft
+	plain privacy.Delta
 	form  rows.Vector
 }
 
@@ -113,7 +113,7 @@ func (k *Worker) integers(sum []int64, out *Outcome) {
 	}
 	slices.SortFunc(n.order, func(a, b int32) int { return d.At[a] - d.At[b] })
 	n.whole = slices.Grow(n.whole[:0], size)[:size]
-	if k.mem.bound.Most > 0 {
+	if k.mem.bound.MaxInteger > 0 {
 		out.Cut = k.round()
 	} else {
 		n.plain.Reset()
@@ -121,7 +121,7 @@ func (k *Worker) integers(sum []int64, out *Outcome) {
 		for r := range d.Rows {
 			n.plain.Add(d.Rows[r], n.from[r], nil)
 		}
-		out.Length, _ = k.mem.bound.Seal(&n.plain, n.whole)
+		out.Length, _ = k.mem.bound.Encode(&n.plain, n.whole)
 	}
 	n.form.Begin(d.BitAt + 1)
 	for _, r := range n.order {

@@ -69,14 +69,14 @@ func TestTheDefaultMethodSendsLittle(t *testing.T) {
 		}
 		b := p.Bound(c.users)
 		mod := secagg.Params{
-			Devices: c.users, Length: p.Widest() + 1, Max: b.Most, Bits: 24, Degree: 120,
-			Threshold: 61, Least: 121,
+			Devices: c.users, Length: p.Widest() + 1, Max: b.MaxInteger, Bits: 24, Degree: 120,
+			Threshold: 61, MinDevices: 121,
 		}
 		if err := mod.Check(); err != nil {
-			t.Errorf("%s: integers up to %d: %v", c.name, b.Most, err)
+			t.Errorf("%s: integers up to %d: %v", c.name, b.MaxInteger, err)
 		}
 		if mod.Max++; mod.Check() == nil {
-			t.Errorf("%s: integers up to %d would fit too", c.name, b.Most+1)
+			t.Errorf("%s: integers up to %d would fit too", c.name, b.MaxInteger+1)
 		}
 	}
 }
@@ -141,8 +141,8 @@ func sent(t *testing.T, p *local.Plan, mem *local.Memory, round int, id uint32, 
 	mem.Take(0, flat)
 	if bits > 0 {
 		for i, x := range flat {
-			if x > bound.Most || x < -bound.Most {
-				t.Fatalf("round %d: integer %d is %d, and the bound %d", round, i, x, bound.Most)
+			if x > bound.MaxInteger || x < -bound.MaxInteger {
+				t.Fatalf("round %d: integer %d is %d, and the bound %d", round, i, x, bound.MaxInteger)
 			}
 		}
 	}
@@ -180,8 +180,8 @@ func TestNarrowSumsCutWhatIsTooLarge(t *testing.T) {
 	for _, x := range flat {
 		most = max(most, x, -x)
 	}
-	if out.Cut == 0 || most != bound.Most {
-		t.Errorf("%d numbers were cut, and the largest integer is %d; want some, and %d", out.Cut, most, bound.Most)
+	if out.Cut == 0 || most != bound.MaxInteger {
+		t.Errorf("%d numbers were cut, and the largest integer is %d; want some, and %d", out.Cut, most, bound.MaxInteger)
 	}
 	if _, flat = visit(float32(math.NaN())); !zero(flat) {
 		t.Error("an update that is not finite is in the sum")

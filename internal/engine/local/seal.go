@@ -88,10 +88,10 @@ func (k *Worker) seal(shard int, counts bool, out *Outcome) {
 		}
 	}
 	switch {
-	case counts && (b.Most > 0 || k.weighs() && !b.Bit):
+	case counts && (b.MaxInteger > 0 || k.weighs() && !b.Bit):
 		k.integers(k.mem.sealed[k.id], out)
 	case counts:
-		out.Length, _ = b.Seal(d, k.mem.sealed[k.id])
+		out.Length, _ = b.Encode(d, k.mem.sealed[k.id])
 	}
 	k.wipe(shard)
 }
@@ -175,14 +175,14 @@ func (k *Worker) eachTouched(do func(id uint32)) {
 
 // Rations say what the rounds of a method send, and how they share a budget; nil where
 // all are alike. The second result is whether the method has a say in it.
-func (p *Plan) Rations() ([]privacy.Ration, bool) {
+func (p *Plan) Rations() ([]privacy.RoundShare, bool) {
 	m, says := method.As[method.BudgetWeighter](p.Method)
 	if p.Alike() && !says {
 		return nil, false
 	}
-	out := make([]privacy.Ration, p.Rounds)
+	out := make([]privacy.RoundShare, p.Rounds)
 	for t := range out {
-		out[t] = privacy.Ration{Numbers: p.Numbers(t), Share: 1}
+		out[t] = privacy.RoundShare{Numbers: p.Numbers(t), Share: 1}
 		if says {
 			out[t].Share = m.BudgetWeight(t, p.Rounds)
 		}

@@ -61,7 +61,7 @@ type Worker struct {
 	visited bool // the last call was Visit: tuned rows are in place
 	readied bool // the last call was Prepare, and what it has tuned is in place
 	score   scorer
-	draft   privacy.Draft
+	draft   privacy.Delta
 	ints    integral
 	whole   [][]float32 // by slot: a table with its decay in it, while it is sealed
 }

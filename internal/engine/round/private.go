@@ -51,7 +51,7 @@ func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
 // A device that has nothing to learn from counts: that it sent zeros must not show.
 func (e *Engine) release(integers []int64, rep *Report) error {
 	g := e.Guard
-	n := g.Width(e.Next)
+	n := g.UpdateLength(e.Next)
 	if len(integers) != n+1 {
 		return fmt.Errorf("round %d: the sum has %d numbers, expected %d", e.Next+1, len(integers), n+1)
 	}
@@ -65,7 +65,7 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 		}
 	}
 	came := rep.Devices + rep.Idle
-	if rep.Kept = rep.Kept || came < g.Fewest(); rep.Kept {
+	if rep.Kept = rep.Kept || came < g.RequiredDevices(); rep.Kept {
 		if g.Mechanism != privacy.Tree {
 			e.Next++
 			return nil
@@ -73,12 +73,12 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 		clear(integers) // the rounds to come take this one's noise back, so it must be there
 	}
 	if g.Mechanism != privacy.Laplace && !g.Drawn {
-		for _, part := range g.Parts(e.Next, came) {
+		for _, part := range g.NoiseParts(e.Next, came) {
 			e.addNoise(part, integers[:n])
 		}
 	}
 	unit := g.Unit(e.Next)
-	e.noise = g.OnSum(e.Next, came)
+	e.noise = g.SumDeviation(e.Next, came)
 	sum := e.decode(integers, unit)
 	if g.Mechanism == privacy.Laplace {
 		own := aggregate.Noise{Kind: "laplace", Scale: float64(g.Scale(e.Next)) * unit}
@@ -98,14 +98,14 @@ func (e *Engine) adapt(bits int64, devices int) error {
 		return nil
 	}
 	noisy := []int64{bits}
-	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.NoiseOfBits(e.Next,
+	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.RemainingCountNoise(e.Next,
 		devices), noisy)
 	return e.Guard.Adapt(noisy[0])
 }
 
 // addNoise draws in pieces of a fixed size, each from a stream of its own, so that
 // the number of workers changes nothing.
-func (e *Engine) addNoise(part privacy.Part, sum []int64) {
+func (e *Engine) addNoise(part privacy.NoisePart, sum []int64) {
 	const piece = 4096
 	pieces := (len(sum) + piece - 1) / piece
 	work := make(chan int, pieces)

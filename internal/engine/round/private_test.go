@@ -33,7 +33,7 @@ func (v *bounded) Round(ctx context.Context, t Task) (Aggregate, Report, error) 
 	sum := make([]int64, v.wide+1)
 	if v.each != nil {
 		for range rep.Devices {
-			t.Bound.Seal(&privacy.Draft{Rows: [][]float32{v.each}, At: []int{0}, BitAt: v.wide}, sum)
+			t.Bound.Encode(&privacy.Delta{Rows: [][]float32{v.each}, At: []int{0}, BitAt: v.wide}, sum)
 		}
 	}
 	return Aggregate{Integers: sum}, rep, err
@@ -55,9 +55,9 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *bo
 	}
 	expected := e.Cohort.Expected(users)
 	v.rep.Devices = int(expected)
-	s := privacy.Setting{
+	s := privacy.Run{
 		Sends: true, Users: users, Expected: expected, Sampler: account.None, Q: 1, Epoch: e.Cohort.Epoch(users),
-		Chosen: e.Cohort.Come(), Rounds: e.Plan.Rounds,
+		SelfSelected: e.Cohort.Come(), Rounds: e.Plan.Rounds,
 		Numbers: wide, Mean: "fixed", Step: 1, Metrics: e.Plan.Rounds,
 	}
 	if e.Cohort.Kind == "poisson" {
@@ -67,7 +67,7 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *bo
 	if err := p.UnmarshalText([]byte(policy)); err != nil {
 		t.Fatal(err)
 	}
-	s.Masked = p.Against == privacy.Distributed
+	s.Masked = p.Trust == privacy.Distributed
 	var err error
 	if e.Guard, err = privacy.Build(p, s); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestTheBudgetStopsBeforeItWouldBePassed(t *testing.T) {
 }
 
 func TestASumOfTooFewIsThrownAwayAndPaidFor(t *testing.T) {
-	e, v := guarded(t, "noise=1,least=6", "all", 8, 4)
+	e, v := guarded(t, "noise=1,min-devices=6", "all", 8, 4)
 	v.each, v.rep = []float32{0.5, 0, 0, 0}, Report{Devices: 5}
 	if rep := step(t, e); !rep.Kept || e.Next != 1 || slices.Max(e.Value[0]) != 0 || rounds(e.Ledger.Events()) != 1 {
 		t.Errorf("5 of 6: %+v, round %d, values %v, %d paid", rep, e.Next, e.Value[0], rounds(e.Ledger.Events()))
@@ -193,7 +193,7 @@ func TestTreeNoiseInTheModelIsThatOfItsNodes(t *testing.T) {
 
 func treeNoise(t *testing.T, cohort string) {
 	const wide = 20_000
-	e, v := guarded(t, "noise=4,mechanism=tree,least=5", cohort, 130, wide)
+	e, v := guarded(t, "noise=4,mechanism=tree,min-devices=5", cohort, 130, wide)
 	g, sum := e.Guard, 0.0
 	e.Plan.Rounds = 16
 	for round := range 16 {
@@ -206,7 +206,7 @@ func treeNoise(t *testing.T, cohort string) {
 		for _, x := range e.Value[0] {
 			square += float64(x) * scale * float64(x) * scale / wide
 		}
-		dev := float64(g.Parts(round, 10)[0].Deviation)
+		dev := float64(g.NoiseParts(round, 10)[0].Deviation)
 		want := float64(bits.OnesCount(uint(round%13 + 1)))
 		if round >= 13 { // a new tree: the noise of the first stays
 			want += float64(bits.OnesCount(13))
@@ -331,7 +331,7 @@ func TestAnAuditFindsNoMoreThanIsClaimedAndCatchesTooLittleNoise(t *testing.T) {
 		"noise=2,delta=1e-9,accountant=pld",
 		"noise=2,delta=1e-9,adjacency=replace-one,accountant=pld",
 		"noise=2,delta=1e-9,mechanism=tree,accountant=pld",
-		"noise=2,delta=1e-9,against=distributed,least=7,accountant=pld",
+		"noise=2,delta=1e-9,trust=distributed,min-devices=7,accountant=pld",
 	} {
 		lower, claimed := audit(t, policy, 1)
 		t.Logf("%s: at least %.2f, claimed %.2f", policy, lower, claimed)

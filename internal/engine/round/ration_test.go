@@ -15,10 +15,10 @@ func rationed(t *testing.T, policy string) (*Engine, *bounded) {
 	t.Helper()
 	const wide, users = 4000, 50
 	e, v := guarded(t, policy, "all", users, wide)
-	s := e.Guard.Setting
-	s.Rounds, s.Metrics, s.Rationed, e.Plan.Rounds = 3, 0, true, 3
+	s := e.Guard.Run
+	s.Rounds, s.Metrics, s.SplitsBudget, e.Plan.Rounds = 3, 0, true, 3
 	for _, share := range []float64{1, 9, 2} {
-		s.Each = append(s.Each, privacy.Ration{Numbers: wide, Share: share})
+		s.PerRound = append(s.PerRound, privacy.RoundShare{Numbers: wide, Share: share})
 	}
 	var err error
 	if e.Guard, err = privacy.Build(e.Guard.Policy, s); err != nil {

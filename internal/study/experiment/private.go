@@ -23,7 +23,7 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 		return nil
 	}
 	var costliest []account.Event
-	if g := run.Engine.Guard; g.Each != nil {
+	if g := run.Engine.Guard; g.PerRound != nil {
 		e, err := g.Costliest()
 		if err != nil {
 			return err
@@ -70,9 +70,9 @@ func privacyOf(run *sim.Run) (*report.Privacy, error) {
 	e := events[0]
 	p := &report.Privacy{
 		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: string(e.Sampler), Q: e.Q,
-		Noise: g.Noise, Uneven: g.Uneven(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off",
+		Noise: g.Noise, Uneven: g.VariesByRound(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off",
 		Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
-		Against: string(g.Against), Holds: g.Holds(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip,
+		Against: string(g.Trust), Holds: g.Against(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip,
 		Broke: run.Broke, Kept: run.Kept,
 	}
 	if math.IsInf(spent.Epsilon, 0) {

@@ -27,7 +27,7 @@ type PlanConfig struct {
 	Quick   bool         // run it
 	Tell    func(string) // what takes its time
 
-	each     []privacy.Ration // of the method's rounds, where they differ
+	each     []privacy.RoundShare // of the method's rounds, where they differ
 	rationed bool
 }
 
@@ -152,12 +152,12 @@ func (c *PlanConfig) open() (*Job, error) {
 func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) PlanRow {
 	text, err := p.MarshalText()
 	who, _ := cohort.MarshalText()
-	r := PlanRow{Name: name, Cohort: string(who), DP: string(text), Secagg: p.Against == privacy.Distributed}
-	s := privacy.Setting{
+	r := PlanRow{Name: name, Cohort: string(who), DP: string(text), Secagg: p.Trust == privacy.Distributed}
+	s := privacy.Run{
 		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users),
-		Epoch: cohort.Epoch(c.Users), Chosen: cohort.Come(), Rounds: c.Rounds,
-		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Against == privacy.Distributed, Each: c.each,
-		Rationed: c.rationed,
+		Epoch: cohort.Epoch(c.Users), SelfSelected: cohort.Come(), Rounds: c.Rounds,
+		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Trust == privacy.Distributed, PerRound: c.each,
+		SplitsBudget: c.rationed,
 	}
 	s.Sampler, s.Q = cohort.Sampling(c.Users)
 	if err == nil {
@@ -176,11 +176,11 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 		r.Refused = err.Error()
 		return r
 	}
-	r.Adjacency, r.Sampler, r.Q, r.Holds = string(k.Adjacency), string(e[0].Sampler), e[0].Q, p.Against.Holds()
-	if r.Spent = k.Whole.Epsilon; k.Epoch > 0 {
+	r.Adjacency, r.Sampler, r.Q, r.Holds = string(k.Adjacency), string(e[0].Sampler), e[0].Q, p.Trust.Against()
+	if r.Spent = k.Total.Epsilon; k.Epoch > 0 {
 		r.Times = (c.Rounds + k.Epoch - 1) / k.Epoch
 	}
-	r.Noise, r.OnMean, r.InModel = k.Noise, k.OnMean()/k.Clip, k.InModel()/k.Clip
+	r.Noise, r.OnMean, r.InModel = k.Noise, k.MeanDeviation()/k.Clip, k.ModelDeviation()/k.Clip
 	return r
 }
 
@@ -194,14 +194,14 @@ type way struct {
 func (c *PlanConfig) others() []way {
 	n := c.Cohort.Expected(c.Users)
 	plain := c.Policy
-	plain.Against, plain.Mechanism, plain.Adjacency, plain.Accountant = privacy.Central, privacy.Gauss, "",
+	plain.Trust, plain.Mechanism, plain.Adjacency, plain.Accountant = privacy.Central, privacy.Gauss, "",
 		string(account.RDP)
-	plain.Adaptive, plain.Least, plain.Balance, plain.BitNoise = "off", 1, 0, 0
+	plain.Adaptive, plain.MinDevices, plain.Balance, plain.BitNoise = "off", 1, 0, 0
 	tight, ftrl, shared, own := plain, plain, plain, plain
 	tight.Accountant = string(account.PLD)
 	ftrl.Mechanism = privacy.Tree
-	shared.Against, shared.Least = privacy.Distributed, max(1, int(math.Ceil(n/2)))
-	own.Against = privacy.Local
+	shared.Trust, shared.MinDevices = privacy.Distributed, max(1, int(math.Ceil(n/2)))
+	own.Trust = privacy.Local
 	count := round.Cohort{Kind: "count", Count: max(1, int(math.Round(n)))}
 	cycle := round.Cohort{Kind: "cycle", Count: count.Count}
 	// half of the devices come
@@ -247,7 +247,7 @@ func (c *PlanConfig) run(ctx context.Context, job *Job) (*PlanAccuracy, error) {
 		{"cohort", string(cohort), from},
 		{"dp", string(text), from},
 	}
-	if c.Policy.Against == privacy.Distributed {
+	if c.Policy.Trust == privacy.Distributed {
 		given = append(given, Setting{"secagg", "assumed", from})
 	}
 	if job.Spec, err = c.Spec.With(given); err != nil {
@@ -271,7 +271,7 @@ func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 	least := math.Inf(1)
 	for i := range rows {
 		m := &rows[i]
-		if m.Privacy == nil || m.Privacy.Against != string(c.Policy.Against) || c.Spec != nil &&
+		if m.Privacy == nil || m.Privacy.Against != string(c.Policy.Trust) || c.Spec != nil &&
 			m.Method != unpromised(c.Spec.Method) {
 			continue
 		}

@@ -21,7 +21,7 @@ func TestTheNearestRowIsOfTheMethodAndTheTrust(t *testing.T) {
 		{"fedncf", privacy.Central, ""},
 		{"", privacy.Distributed, ""},
 	} {
-		p := PlanConfig{Users: 943, Policy: privacy.Policy{Epsilon: 8, Against: c.against}}
+		p := PlanConfig{Users: 943, Policy: privacy.Policy{Epsilon: 8, Trust: c.against}}
 		if c.method != "" {
 			p.Spec = &Spec{Settings: Settings{Method: c.method, Data: "ml-100k"}}
 		}

@@ -120,9 +120,9 @@ func Promises() []Promise {
 		add("pfedrec", "ml-100k", [2]string{"laplace:" + scale, "noise=laplace:" + scale})
 	}
 	add("pfedrec", "ml-100k", // the scale 0.4 with a bound: an L1 sensitivity of 2·C and 0.2 times that
-		[2]string{"local laplace 0.4", "dp=noise=0.2,clip=1,against=local,mechanism=laplace,adjacency=replace-one " +
+		[2]string{"local laplace 0.4", "dp=noise=0.2,clip=1,trust=local,mechanism=laplace,adjacency=replace-one " +
 			"rounds=100"},
-		[2]string{"local 8", "dp=epsilon=8,clip=0.05,against=local rounds=2 dim=1 negatives=1 lr=0.1 server=sgd:6000" +
+		[2]string{"local 8", "dp=epsilon=8,clip=0.05,trust=local rounds=2 dim=1 negatives=1 lr=0.1 server=sgd:6000" +
 			small})
 	return out
 }

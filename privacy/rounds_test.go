@@ -9,13 +9,13 @@ import (
 )
 
 // rationed is a run in which everybody is in every round, and rounds have shares.
-func rationed(shares ...float64) Setting {
-	s := Setting{
+func rationed(shares ...float64) Run {
+	s := Run{
 		Method: "m", Sends: true, Users: 6000, Expected: 6000, Sampler: account.None, Q: 1,
-		Rounds: len(shares), Mean: "fixed", Step: 1, Rationed: true,
+		Rounds: len(shares), Mean: "fixed", Step: 1, SplitsBudget: true,
 	}
 	for t, share := range shares {
-		s.Each = append(s.Each, Ration{Numbers: 100 * (t + 1), Share: share})
+		s.PerRound = append(s.PerRound, RoundShare{Numbers: 100 * (t + 1), Share: share})
 		s.Numbers = 100 * (t + 1)
 	}
 	return s
@@ -53,8 +53,9 @@ func TestRationsAddUpToTheBudget(t *testing.T) {
 				total, sum = total+z, sum+share
 				// What is drawn is no less than what is claimed.
 				b := k.Bound(round)
-				if drawn := float64(k.Parts(round,
-					6000)[0].Deviation) / b.Sensitivity(k.Width(round)); drawn < e.Noise || drawn > 1.001*e.Noise {
+				if drawn := float64(k.NoiseParts(round,
+					6000)[0].Deviation) / b.Sensitivity(k.UpdateLength(round)); drawn < e.Noise ||
+					drawn > 1.001*e.Noise {
 					t.Errorf("epsilon %s, shares %v, round %d: noise of %g times the sensitivity is drawn, and %g "+
 						"claimed", epsilon, shares, round+1, drawn, e.Noise)
 				}
@@ -64,9 +65,9 @@ func TestRationsAddUpToTheBudget(t *testing.T) {
 			}
 			r, err := spent.Epsilon(k.Delta)
 			if err != nil || r.Accountant != account.Exact || r.Epsilon > k.Epsilon || r.Epsilon < 0.999*k.Epsilon ||
-				r.Epsilon != k.Whole.Epsilon {
+				r.Epsilon != k.Total.Epsilon {
 				t.Errorf("epsilon %s, shares %v: the events cost %v (%v), and %v was planned", epsilon, shares,
-					r.Epsilon, err, k.Whole.Epsilon)
+					r.Epsilon, err, k.Total.Epsilon)
 			}
 		}
 	}
@@ -111,15 +112,15 @@ func TestARoundThatTookAnothersShareIsOffPlan(t *testing.T) {
 
 func TestEqualRationsAreNone(t *testing.T) {
 	with := rationed(1, 1, 1)
-	for i := range with.Each {
-		with.Each[i].Numbers = with.Numbers
+	for i := range with.PerRound {
+		with.PerRound[i].Numbers = with.Numbers
 	}
-	with.Rationed = false
+	with.SplitsBudget = false
 	without := with
-	without.Each = nil
+	without.PerRound = nil
 	for _, text := range []string{
 		"epsilon=8", "noise=2", "epsilon=8,adaptive=geometric",
-		"epsilon=9,against=local,mechanism=laplace",
+		"epsilon=9,trust=local,mechanism=laplace",
 	} {
 		a, err := Build(policy(t, text), with)
 		if err != nil {
@@ -130,7 +131,7 @@ func TestEqualRationsAreNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		for round := range 3 {
-			if *a.at(round) != *b.at(round) || a.Noise != b.Noise || a.Whole.Epsilon != b.Whole.Epsilon {
+			if *a.at(round) != *b.at(round) || a.Noise != b.Noise || a.Total.Epsilon != b.Total.Epsilon {
 				t.Errorf("%s, round %d: %+v, without rations %+v", text, round+1, *a.at(round), *b.at(round))
 			}
 		}
@@ -138,12 +139,12 @@ func TestEqualRationsAreNone(t *testing.T) {
 }
 
 func TestRationsThatMakeNoSenseAreRefused(t *testing.T) {
-	for want, change := range map[string]func(*Setting){
-		"share":            func(s *Setting) { s.Each[1].Share = 0 },
-		"want more than 0": func(s *Setting) { s.Each[0].Share = math.NaN() },
-		"numbers":          func(s *Setting) { s.Each[1].Numbers = 0 },
-		"rations":          func(s *Setting) { s.Rounds = 7 },
-		"different things": func(s *Setting) { s.Epoch = 2 },
+	for want, change := range map[string]func(*Run){
+		"share":               func(s *Run) { s.PerRound[1].Share = 0 },
+		"must be above 0":     func(s *Run) { s.PerRound[0].Share = math.NaN() },
+		"numbers":             func(s *Run) { s.PerRound[1].Numbers = 0 },
+		"shares for":          func(s *Run) { s.Rounds = 7 },
+		"send the same slots": func(s *Run) { s.Epoch = 2 },
 	} {
 		s := rationed(1, 2)
 		change(&s)
@@ -159,13 +160,13 @@ func TestRationsThatMakeNoSenseAreRefused(t *testing.T) {
 
 // A row whose places are scattered is sealed as the same row written out.
 func TestScatteredPlacesAreARow(t *testing.T) {
-	b := Bound{Clip: 1, Levels: 1 << 16, Row: 0.8}
-	scattered, whole := Draft{BitAt: 11}, Draft{BitAt: 11}
+	b := Bound{Clip: 1, Levels: 1 << 16, RowClip: 0.8}
+	scattered, whole := Delta{BitAt: 11}, Delta{BitAt: 11}
 	scattered.Add([]float32{0.5, -2, 0.25}, 1, []uint32{0, 4, 9})
 	whole.Add([]float32{0.5, 0, 0, 0, -2, 0, 0, 0, 0, 0.25}, 1, nil)
 	x, y := make([]int64, 12), make([]int64, 12)
-	n, _ := b.Seal(&scattered, x)
-	m, _ := b.Seal(&whole, y)
+	n, _ := b.Encode(&scattered, x)
+	m, _ := b.Encode(&whole, y)
 	for i := range x {
 		if x[i] != y[i] || n != m {
 			t.Fatalf("scattered: %v of length %g, written out: %v of length %g", x, n, y, m)

@@ -11,15 +11,15 @@ import (
 func TestTheNoiseOnTheMeanIsThatOfTheParts(t *testing.T) {
 	for _, text := range []string{
 		"noise=2,clip=0.5", "noise=2,clip=3,mechanism=tree",
-		"noise=2,clip=0.5,against=local", "noise=2,clip=0.5,against=distributed,least=60",
+		"noise=2,clip=0.5,trust=local", "noise=2,clip=0.5,trust=distributed,min-devices=60",
 	} {
 		var p Policy
 		if err := p.UnmarshalText([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		s := Setting{
+		s := Run{
 			Method: "m", Sends: true, Users: 700, Expected: 100, Sampler: account.None, Q: 1, Rounds: 13,
-			Numbers: 1000, Mean: "fixed", Step: 1, Masked: p.Against == Distributed,
+			Numbers: 1000, Mean: "fixed", Step: 1, Masked: p.Trust == Distributed,
 		}
 		if p.Mechanism == Tree {
 			s.Epoch = 7
@@ -28,13 +28,13 @@ func TestTheNoiseOnTheMeanIsThatOfTheParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		node := k.Parts(0, 100)[0]
-		if got, want := k.OnMean(), float64(node.Deviation)*k.Unit(0)/100; math.Abs(got/want-1) > 1e-3 {
+		node := k.NoiseParts(0, 100)[0]
+		if got, want := k.MeanDeviation(), float64(node.Deviation)*k.Unit(0)/100; math.Abs(got/want-1) > 1e-3 {
 			t.Errorf("%s: %g on the mean, and the parts have %g", text, got, want)
 		}
 		net := map[Node]int64{} // noise that is taken back is gone
 		for round := range s.Rounds {
-			for _, part := range k.Parts(round, 100) {
+			for _, part := range k.NoiseParts(round, 100) {
 				net[part.Node] += part.Sign
 			}
 		}
@@ -42,7 +42,7 @@ func TestTheNoiseOnTheMeanIsThatOfTheParts(t *testing.T) {
 		for _, n := range net {
 			square += float64(n * n)
 		}
-		if got, want := k.InModel(), k.OnMean()*math.Sqrt(square); math.Abs(got/want-1) > 1e-9 {
+		if got, want := k.ModelDeviation(), k.MeanDeviation()*math.Sqrt(square); math.Abs(got/want-1) > 1e-9 {
 			t.Errorf("%s: %g in the model, and the parts of all rounds have %g", text, got, want)
 		}
 	}
