@@ -81,6 +81,8 @@ var table = map[string]row{
 	"internal/study/bench": {may: list("sim data methods method param internal/study/report vec " +
 		"internal/base/rng internal/naive")},
 
+	".": {may: list("data internal/base/metrics internal/study/experiment method methods sim")}, // the library's front door
+
 	"cmd/tacit":           {},
 	"examples/device":     {may: list("mobile")},
 	"internal/lint":       {},

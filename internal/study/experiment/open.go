@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,15 +33,37 @@ func DataDirs(given string) []string {
 // worldInMemory is how many rows a world may have to be held in memory.
 const worldInMemory = 4_000_000
 
-// OpenData opens what the settings name: the world, a known set, or a file.
-func OpenData(s *Settings, dir string) (data.Source, error) {
+// ReadData parses a text of interactions that did not come from a file.
+func ReadData(s *Settings, text []byte, name string) (data.Source, error) {
+	opt, err := s.dataOptions()
+	if err != nil {
+		return nil, err
+	}
+	set, err := data.Delimited(bytes.NewReader(text), name, opt)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	return set, nil
+}
+
+// dataOptions are the settings that say how to read a data set.
+func (s *Settings) dataOptions() (data.Options, error) {
 	opt := data.Options{Sep: s.Sep, Header: s.Header, Columns: s.Columns, Dedup: s.Dedup, MinRows: s.MinRows}
 	if s.Threshold != "" {
 		x, err := strconv.ParseFloat(s.Threshold, 32)
 		if err != nil {
-			return nil, input(fmt.Errorf("threshold = %q: want a number", s.Threshold), "")
+			return opt, input(fmt.Errorf("threshold = %q: must be a number", s.Threshold), "")
 		}
 		opt.Threshold, opt.HasThreshold = float32(x), true
+	}
+	return opt, nil
+}
+
+// OpenData opens what the settings name: the world, a known set, or a file.
+func OpenData(s *Settings, dir string) (data.Source, error) {
+	opt, err := s.dataOptions()
+	if err != nil {
+		return nil, err
 	}
 	if s.Data == "world" {
 		cfg, err := data.ParseWorld(s.World)
