@@ -24,8 +24,8 @@ type Options struct {
 	Mean      string          `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what a sum is divided by: participants, devices that touched the row, or expected cohort"`
 	Server    aggregate.Rule  `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"server step: sgd:RATE or adam:RATE"`
 	Noise     aggregate.Noise `default:"none" doc:"noise each device adds to every number: none, laplace:SCALE or gauss:DEVIATION"`
-	DP        privacy.Policy  `default:"none" doc:"differential privacy per user: none, or epsilon=8,clip=0.5 (see: tacit privacy keys)"`
-	Secagg    string          `default:"off" choices:"off|assumed|on" doc:"secure aggregation: off, on (run the protocol), or assumed (only use its result)"`
+	DP        privacy.Policy  `default:"none" doc:"differential privacy, such as epsilon=8,clip=0.5 (keys: tacit privacy keys)"`
+	Secagg    string          `default:"off" choices:"off|assumed|on" doc:"secure aggregation: off, on, or assumed (its result without running it)"`
 	Sums      string          `default:"float" choices:"float|integer" doc:"add updates as floats, or as integers as a coordinator does (always integers with dp)"`
 	Bits      int             `default:"24" doc:"bits per number in integer sums (methods with known ranges only); 0: as many as fit"`
 	Encode    string          `default:"dense" choices:"dense|sparse" doc:"how uploads are counted: all numbers, or without zeros where that is shorter"`

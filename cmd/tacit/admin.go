@@ -38,7 +38,7 @@ func (a *app) call(use, short, example string, check cobra.PositionalArgs,
 	do func(ctx context.Context, admin pbconnect.AdminClient, words []string) error,
 ) *cobra.Command {
 	var r reach
-	c := &cobra.Command{Use: use, Short: short, Example: example, Args: args(check)}
+	c := &cobra.Command{Use: use, Short: short, Example: example, Args: check}
 	r.flags(c, "the operator's token, which tacit serve keeps in its state folder")
 	c.RunE = func(c *cobra.Command, words []string) error {
 		admin, err := r.admin()
@@ -47,7 +47,7 @@ func (a *app) call(use, short, example string, check cobra.PositionalArgs,
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), 5*time.Minute)
 		defer cancel()
-		return told(do(ctx, admin, words))
+		return networkError(do(ctx, admin, words))
 	}
 	return c
 }
@@ -65,7 +65,7 @@ func (r *reach) admin() (pbconnect.AdminClient, error) {
 }
 
 func (a *app) adminStatus() *cobra.Command {
-	return a.call("status", "How a coordinator is doing", "  tacit admin status --format json", cobra.NoArgs,
+	return a.call("status", "How a coordinator is doing", "  tacit admin status --format json", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.Status(ctx, &pb.StatusRequest{})
 			if err != nil {
@@ -131,8 +131,7 @@ func (a *app) adminBegin() *cobra.Command {
 	settings := settingFlags(c.Flags())
 	r.flags(c, "the operator's token")
 	c.Flags().StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title")
-	c.Flags().StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's "+
-		"cache folder")
+	dataDirFlag(c.Flags(), &f.dataDir)
 	c.Flags().StringVar(&f.name, "name", "", "what people call the federation")
 	f.runFlags(c)
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -173,14 +172,14 @@ func (a *app) begin(ctx context.Context, r *reach, spec *experiment.Spec, f *ser
 		req.Features = wire.FeaturesFor(opt.Features)
 	}
 	resp, err := admin.Begin(ctx, req)
-	return resp, told(err)
+	return resp, networkError(err)
 }
 
 func (a *app) adminToken() *cobra.Command {
 	var uses, hours uint32
 	var note string
 	c := a.call("token", "Make a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24",
-		cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
+		noArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.MakeToken(ctx, &pb.MakeTokenRequest{Uses: uses, Hours: hours, Note: note})
 			if err != nil {
 				return err
@@ -201,7 +200,7 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 	if !pause {
 		use, short = "resume", "Go on after a pause"
 	}
-	return a.call(use, short, "", cobra.NoArgs, func(ctx context.Context, admin pbconnect.AdminClient,
+	return a.call(use, short, "", noArgs, func(ctx context.Context, admin pbconnect.AdminClient,
 		_ []string,
 	) error {
 		r, err := admin.Pause(ctx, &pb.PauseRequest{Pause: pause})
@@ -213,7 +212,7 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 }
 
 func (a *app) adminHistory() *cobra.Command {
-	return a.call("history", "List the models that can be gone back to", "", cobra.NoArgs,
+	return a.call("history", "List the models that can be gone back to", "", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.History(ctx, &pb.HistoryRequest{})
 			if err != nil {
@@ -250,7 +249,7 @@ func (a *app) adminHistory() *cobra.Command {
 
 func (a *app) adminRollback() *cobra.Command {
 	return a.call("rollback VERSION", "Go back to an older model, from the next round on",
-		"  tacit admin history\n  tacit admin rollback 7", cobra.ExactArgs(1),
+		"  tacit admin history\n  tacit admin rollback 7", exactArgs(1),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
 			var v uint64
 			if _, err := fmt.Sscan(words[0], &v); err != nil {
@@ -265,7 +264,7 @@ func (a *app) adminRollback() *cobra.Command {
 }
 
 func (a *app) adminRevoke() *cobra.Command {
-	return a.call("revoke SEAT", "Show a device the door: its key is refused from now on", "", cobra.ExactArgs(1),
+	return a.call("revoke SEAT", "Show a device the door: its key is refused from now on", "", exactArgs(1),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
 			var seat uint32
 			if _, err := fmt.Sscan(words[0], &seat); err != nil {
@@ -283,7 +282,7 @@ func (a *app) adminExport() *cobra.Command {
 	var version uint64
 	var format, out string
 	c := a.call("export", "Write a model's tables and catalogue to a zip file",
-		"  tacit admin export -o model.zip --as csv", cobra.NoArgs,
+		"  tacit admin export -o model.zip --as csv", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			s, err := admin.Export(ctx, &pb.ExportRequest{Version: version, Format: format})
 			if err != nil {

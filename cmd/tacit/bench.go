@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +15,9 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
-const benchLong = `Measure this machine: its roof (multiply-adds, memory), the kernels against it, a round
-of each method beside a naive loop, full ranking, and whole runs, on the built-in world
-and on ml-100k and ml-1m where they are found. Machines are noisy: trust the ratios.`
+const benchLong = `It measures multiply-adds and memory bandwidth, the kernels relative to them, a round of each method
+next to a naive loop, full ranking, and whole runs, on world, ml-100k and ml-1m. Other programs
+disturb the times: trust ratios more than seconds.`
 
 func (a *app) benchCmd() *cobra.Command {
 	var out, dataDir string
@@ -24,25 +25,21 @@ func (a *app) benchCmd() *cobra.Command {
 	var jobs int
 	var quick bool
 	c := &cobra.Command{
-		Use: "bench", Short: "Measure the speed of this machine, kernel by kernel and round by round", Long: benchLong,
-		Args:    args(cobra.NoArgs),
+		Use: "bench", Short: "Measure the speed of this machine", Long: benchLong,
+		Args:    noArgs,
 		Example: "  tacit bench --quick\n  tacit bench --sets world,ml-100k -j 2\n  tacit bench -o docs/performance.md",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg := bench.Config{
 				Jobs: jobs, Quick: quick, Commit: revision(), CPU: experiment.CPU(),
-				Tell: func(s string) {
-					if !a.quiet {
-						fmt.Fprintln(a.err, "measuring", s)
-					}
-				},
+				Tell: func(s string) { a.progress("measuring %s", s) },
 			}
-			if jobs < 1 {
-				return input(fmt.Errorf("-j %d: want 1 or more", jobs), "")
+			if err := checkJobs(jobs); err != nil {
+				return err
 			}
 			if quick && !c.Flags().Changed("sets") {
 				sets = []string{"world", "ml-100k"}
 			}
-			if out != "" { // better now than after a minute of measuring
+			if out != "" { // fail before a minute of measuring, not after
 				f, err := os.OpenFile(out, os.O_CREATE|os.O_WRONLY, 0o644)
 				if err != nil {
 					return input(err, "")
@@ -70,18 +67,16 @@ func (a *app) benchCmd() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&out, "out", "o", "", "also write the page docs/performance.md is made of")
-	fl.StringVar(&dataDir, "data-dir", "",
-		"the folder of the data sets; else $TACIT_DATA, else the user's cache folder")
+	fl.StringVarP(&out, "out", "o", "", "also write the page (docs/performance.md)")
+	dataDirFlag(c.Flags(), &dataDir)
 	fl.StringSliceVar(&sets, "sets", []string{"world", "ml-100k", "ml-1m"},
-		"data sets; those of the default that are not here are left out")
-	fl.IntVarP(&jobs, "jobs", "j", cores(), "goroutines at most; powers of two below it are measured too")
-	fl.BoolVar(&quick, "quick", false, "some seconds on world and ml-100k, rougher figures")
+		"data sets; by default, missing ones are skipped")
+	fl.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "most goroutines; smaller powers of two are measured too")
+	fl.BoolVar(&quick, "quick", false, "a few seconds on world and ml-100k, less precise")
 	return c
 }
 
-// benchSets opens the data sets; one that is not here matters only if it was asked
-// for by name.
+// benchSets opens the data sets. It skips missing ones unless the user named them.
 func (a *app) benchSets(names []string, dataDir string, asked bool) ([]bench.Set, error) {
 	var out []bench.Set
 	for _, name := range names {
@@ -91,7 +86,7 @@ func (a *app) benchSets(names []string, dataDir string, asked bool) ([]bench.Set
 		}
 		src, err := experiment.OpenData(&spec.Settings, dataDir)
 		if errors.Is(err, fs.ErrNotExist) && !asked {
-			fmt.Fprintf(a.err, "%s is not here and is left out\n", name)
+			fmt.Fprintf(a.err, "skipping %s: not on this machine (tacit data fetch)\n", name)
 			continue
 		} else if err != nil {
 			return nil, err

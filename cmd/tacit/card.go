@@ -14,7 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// cardData is what is known of a run before it starts.
+// cardData describes a run before it starts.
 type cardData struct {
 	Method       string  `json:"method"`
 	Preset       string  `json:"preset,omitempty"`
@@ -38,11 +38,11 @@ type cardData struct {
 	Seconds      float64 `json:"seconds_estimate"`
 	Rounds       int     `json:"rounds"`
 
-	Privacy *promised `json:"privacy,omitempty"`
+	Privacy *privacyCard `json:"privacy,omitempty"`
 }
 
-// promised is what a run with --dp promises before it starts.
-type promised struct {
+// privacyCard is the guarantee of a run with --dp.
+type privacyCard struct {
 	Epsilon   any      `json:"epsilon_at_most"`
 	Delta     float64  `json:"delta"`
 	Against   string   `json:"against"`
@@ -61,8 +61,8 @@ type promised struct {
 	Caveats   []string `json:"caveats"`
 }
 
-// perSample and perWeight are rough costs on one core, of a sample and of a weight
-// of a network that it goes through, for the estimate only.
+// perSample and perWeight are rough costs on one core in seconds, for the estimate: of a training
+// sample, and of each weight of a network that it passes through.
 const perSample, perWeight = 30e-9, 0.25e-9
 
 func cardOf(e experiment.Started) cardData {
@@ -82,23 +82,22 @@ func cardOf(e experiment.Started) cardData {
 		c.Preset = j.Preset.Name()
 	}
 	if g := e.Run.Engine.Guard; g != nil {
-		c.Privacy = promisedBy(g)
+		c.Privacy = privacyCardOf(g)
 	}
 	c.SharedFloats, c.PrivateFloat = p.Sizes()
 	c.Memory, c.Seconds = memory(e, rows), estimate(e, float64(rows))
 	return c
 }
 
-// memory is the peak of a run without references and figures, in bytes: what is allocated,
-// with what the collector leaves lying about where something grows. A test holds it to a
-// factor of 1.5.
+// memory estimates the peak of a run without references and figures, in bytes. A test checks it
+// within a factor of 1.5.
 func memory(e experiment.Started, rows int) int {
-	const program = 32 << 20 // and its runtime
+	const program = 32 << 20 // the program and the Go runtime
 	users, p := e.Split.Users(), e.Run.Fleet.Plan
-	perUser := 200 + 4*p.PlainSize() + p.TableBytes()*3/2 // places and state; tables grow row by row
+	perUser := 200 + 4*p.PlainSize() + p.TableBytes()*3/2 // bookkeeping and state; tables grow row by row
 	n := program + e.Run.Fleet.Mem.Bytes() + perUser*users
 	if _, held := e.Split.Source.(*data.Set); held {
-		n += 48 * rows // and what reading them took
+		n += 48 * rows // and what reading left behind
 	}
 	if p.Central() {
 		n += 80 * p.MaxSamples(rows) // the pooled samples
@@ -106,8 +105,8 @@ func memory(e experiment.Started, rows int) int {
 	return n
 }
 
-func promisedBy(g *privacy.Stack) *promised {
-	p := &promised{
+func privacyCardOf(g *privacy.Stack) *privacyCard {
+	p := &privacyCard{
 		Epsilon: finite(g.Total.Epsilon), Delta: g.Delta, Against: string(g.Trust), Holds: g.Against(),
 		Adjacency: string(g.Adjacency),
 		Sampler:   "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.VariesByRound(), Clip: g.Clip,
@@ -123,7 +122,7 @@ func promisedBy(g *privacy.Stack) *promised {
 	return p
 }
 
-// finite is a number, or the word that JSON has for one without bound.
+// finite is a number, or "inf", because JSON has no infinity.
 func finite(x float64) any {
 	if math.IsInf(x, 1) {
 		return "inf"
@@ -131,33 +130,32 @@ func finite(x float64) any {
 	return x
 }
 
-// write says what is promised, before anything is trained.
-func (p *promised) write(w io.Writer) {
-	fmt.Fprintf(w, "privacy   epsilon at most %s at delta %g, adjacency %s, against %s: it holds against %s\n",
+// write prints the guarantee.
+func (p *privacyCard) write(w io.Writer) {
+	fmt.Fprintf(w, "privacy   epsilon at most %s at delta %g, adjacency %s, trust %s; protects from %s\n",
 		report.Epsilon(p.Epsilon), p.Delta, p.Adjacency, p.Against, p.Holds)
 	if p.Epsilon != p.Whole {
-		fmt.Fprintf(w, "          all %d rounds would cost %s: training stops before the budget is passed\n", p.Rounds,
+		fmt.Fprintf(w, "          all %d rounds would cost %s: training stops before it exceeds the budget\n", p.Rounds,
 			report.Epsilon(p.Whole))
 	}
-	sampler := "no sampling is claimed"
+	sampler := "no amplification by sampling"
 	if p.Sampler != "none" {
 		sampler = fmt.Sprintf("sampler %s with q %.4g", p.Sampler, p.Q)
 	}
 	where := ""
 	if p.Uneven {
-		where = " in a round with the mean share of the budget"
+		where = " in a round with the mean budget"
 	}
-	fmt.Fprintf(w, "          %s noise, %.5g times the sensitivity%s; updates no longer than %.4g; %s; %d rounds\n",
-		p.Mechanism, p.Noise, where, p.Clip, sampler, p.Rounds)
+	fmt.Fprintf(w, "          %s noise of %.5g times the sensitivity%s; updates clipped to %.4g; %s; %s\n",
+		p.Mechanism, p.Noise, where, p.Clip, sampler, count(p.Rounds, "round"))
 	fmt.Fprintf(w, "          stages: %s on the device; %s at the coordinator\n", strings.Join(p.Device, ", "),
 		strings.Join(p.Then, ", "))
 	for _, c := range p.Caveats {
-		fmt.Fprintf(w, "          mind: %s\n", c)
+		fmt.Fprintf(w, "          note: %s\n", c)
 	}
 }
 
-// estimate is a rough time for training and evaluation; references and other
-// seeds come on top.
+// estimate is a rough time for training and evaluation in seconds, without references and other seeds.
 func estimate(e experiment.Started, rows float64) float64 {
 	j, users := e.Job, float64(e.Split.Users())
 	cohort := j.Cohort.Expected(e.Split.Users()) / users
@@ -185,12 +183,13 @@ func estimate(e experiment.Started, rows float64) float64 {
 		}
 	}
 	train := float64(plan.MaxSamples(1)) * rows * cohort * passes * (perSample + float64(weights)*perWeight)
-	if !plan.Central() { // which is one goroutine
+	if !plan.Central() { // central training uses one goroutine
 		train /= float64(max(j.Jobs, 1))
 	}
 	return float64(j.Rounds) * (train + measured*per/float64(max(j.Jobs, 1)))
 }
 
+// card prints what is known of a run before it starts.
 func card(w io.Writer, e experiment.Started) {
 	c := cardOf(e)
 	leak := "does not leak"
@@ -210,17 +209,17 @@ func card(w io.Writer, e experiment.Started) {
 		fmt.Fprintf(w, "          columns: %s\n", c.Columns)
 	}
 	if c.Left != "" {
-		fmt.Fprintf(w, "          left out: %s\n", c.Left)
+		fmt.Fprintf(w, "          dropped: %s\n", c.Left)
 	}
 	fmt.Fprintf(w, "protocol  %s (%s): %s\n", c.Protocol, leak, c.About)
 	if c.Central {
 		fmt.Fprintf(w,
-			"method    %s%s: trained in one place; this is no federation, every history leaves its device\n", c.Method,
+			"method    %s%s: trained centrally, not federated: every history leaves its device\n", c.Method,
 			preset)
 	} else {
-		fmt.Fprintf(w, "method    %s%s: %d shared numbers, %d private ones on each device\n", c.Method, preset,
+		fmt.Fprintf(w, "method    %s%s: %d shared numbers, %d private numbers per device\n", c.Method, preset,
 			c.SharedFloats, c.PrivateFloat)
-		fmt.Fprintf(w, "traffic   down %s, up at most %s, per device and round\n", size(float64(c.BytesDown)),
+		fmt.Fprintf(w, "traffic   %s down, at most %s up, per device and round\n", size(float64(c.BytesDown)),
 			size(float64(c.BytesUpMax)))
 	}
 	if c.Privacy != nil {
@@ -231,13 +230,13 @@ func card(w io.Writer, e experiment.Started) {
 		more = fmt.Sprintf(" for each of %d seeds", e.Job.Seeds)
 	}
 	if !e.Job.NoRefs {
-		more += "; reference rows come on top (--no-references leaves them out)"
+		more += ", plus the reference rows (--no-references skips them)"
 	}
-	fmt.Fprintf(w, "estimate  %d rounds, about %s of memory and %s%s\n", c.Rounds, size(float64(c.Memory)),
+	fmt.Fprintf(w, "estimate  %s, about %s of memory and %s%s\n", count(c.Rounds, "round"), size(float64(c.Memory)),
 		roughly(c.Seconds), more)
 }
 
-// dryRun prints the card and runs nothing.
+// dryRun prints the card without running anything.
 func (a *app) dryRun(j *experiment.Job) error {
 	split, err := j.Split(j.Source)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-const compareLong = `Compare finished runs over the same users: every run against the first, by paired
-Wilcoxon tests with Holm's correction and bootstrap intervals. "better" is printed only
-where the test says so. The runs must have the same data, protocol and seeds.`
+const compareLong = `It compares every run with the first by paired Wilcoxon tests over users, with Holm's correction and
+bootstrap intervals, and prints "better" only if the test is significant. The runs must have the
+same data, protocol and seeds.`
 
 func (a *app) compareCmd() *cobra.Command {
 	var out string
@@ -23,8 +23,8 @@ func (a *app) compareCmd() *cobra.Command {
 		".txt": (*report.Table).Text,
 	}
 	c := &cobra.Command{
-		Use: "compare BASE RUN...", Short: "Test whether runs differ, over the same users", Long: compareLong,
-		Args: args(cobra.MinimumNArgs(2)),
+		Use: "compare BASE RUN...", Short: "Test whether runs differ significantly", Long: compareLong,
+		Args: minArgs(2),
 		Example: "  tacit run -m fedmf -d world -o runs/fedmf\n  tacit run -m pfedrec -d world -o runs/pfedrec\n  " +
 			"tacit compare runs/fedmf runs/pfedrec\n  tacit compare runs/fedmf runs/pfedrec -o table.tex",
 		RunE: func(_ *cobra.Command, dirs []string) error {
@@ -37,7 +37,7 @@ func (a *app) compareCmd() *cobra.Command {
 			}
 			cs, err := report.Compare(runs)
 			if err != nil {
-				return input(err, "run them with the same -d, --protocol and --seeds")
+				return input(err, "run them again with the same -d, --protocol and --seeds")
 			}
 			t := report.Contrasts(runs[0], cs)
 			if out == "" {
@@ -45,7 +45,7 @@ func (a *app) compareCmd() *cobra.Command {
 			}
 			write, ok := writers[filepath.Ext(out)]
 			if !ok {
-				return input(fmt.Errorf("-o %s: want a name that ends in .md, .csv, .tex or .txt", out), "")
+				return input(fmt.Errorf("-o %s: the name must end in .md, .csv, .tex or .txt", out), "")
 			}
 			var b bytes.Buffer
 			if err := write(t, &b); err != nil {
@@ -54,14 +54,10 @@ func (a *app) compareCmd() *cobra.Command {
 			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
 				return input(err, "")
 			}
-			return a.result(cs, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "wrote %s\n", out)
-				return err
-			})
+			return a.resultLine(cs, "wrote %s", out)
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "the file to write: .md, .csv, .tex or .txt; standard output if not "+
-		"given")
+	c.Flags().StringVarP(&out, "out", "o", "", "write to this file: .md, .csv, .tex or .txt")
 	return c
 }
 
@@ -71,7 +67,7 @@ func loadRuns(dirs []string) ([]*report.Run, error) {
 	for _, d := range dirs {
 		r, err := report.Load(d)
 		if err != nil {
-			return nil, input(err, "a run folder is what tacit run -o DIR leaves")
+			return nil, input(err, "tacit run -o DIR creates a run folder")
 		}
 		runs = append(runs, r)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,72 +18,88 @@ import (
 )
 
 func (a *app) dataCmd() *cobra.Command {
-	return group(&cobra.Command{Use: "data", Short: "List, fetch, describe and check data sets"},
-		a.dataList(), a.dataFetch(), a.dataOne("describe", "Print a data set's card: sizes, sparsity, quantiles, "+
-			"time span, hash", a.describe),
-		a.dataOne("check", "Read a data set and say what a run would stumble over", a.check))
+	return group(&cobra.Command{
+		Use: "data", Short: "List, fetch, describe and check data sets",
+		Long: `Tacit knows some public data sets by name, and reads any delimited text file of users and items.
+It detects the separator, the header and the columns of a file, or takes them from flags.`,
+		Example: "  tacit data list\n  tacit data fetch ml-100k\n  tacit data check ratings.csv",
+	}, a.dataListCmd(), a.dataFetchCmd(),
+		a.dataReadCmd("describe", "Print sizes, sparsity, quantiles, time span and hash of a data set", a.dataDescribe),
+		a.dataReadCmd("check", "Read a data set and list what may surprise in a run", a.dataCheck))
 }
 
-func (a *app) dataList() *cobra.Command {
+// listedSet is a data set as tacit data list shows it.
+type listedSet struct {
+	Name, About, Home, Licence  string
+	Users, Items, Rows, MinRows int
+	Found, Next                 string
+}
+
+func (a *app) dataListCmd() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use: "list", Short: "The data sets that are known by name, and where they are", Args: args(cobra.NoArgs),
+		Use: "list", Short: "List the data sets known by name, and where they are", Args: noArgs,
+		Long: "Sets that are not on this machine are listed with the command that downloads them, or their page.",
 		RunE: func(*cobra.Command, []string) error {
-			t := report.Table{
-				Header: []string{"name", "users", "items", "rows", "min rows", "what it is", "found"},
-				Align:  "lrrrrll",
-			}
-			type known struct {
-				Name, About, Home, Licence  string
-				Users, Items, Rows, MinRows int
-				Found, Next                 string
-			}
-			var out []known
-			cfg, err := data.ParseWorld("")
+			sets, err := listSets(dir)
 			if err != nil {
 				return err
 			}
-			out = append(out, known{
-				Name: "world", About: "a synthetic film catalogue, built in (its rows: about)",
-				Users: cfg.Users, Items: cfg.Items, Rows: cfg.Users * cfg.MeanRows, Found: "always",
-			})
-			for _, k := range data.KnownSets() {
-				o := known{
-					Name: k.Name, About: k.About, Home: k.Home, Licence: k.Licence, Users: k.Users,
-					Items: k.Items, Rows: k.Rows, MinRows: k.MinRows, Found: found(k, dir),
-				}
-				if o.Found == "" {
-					o.Next = howToGet(k)
-				}
-				out = append(out, o)
-			}
-			for _, k := range out {
-				least, where := "", k.Found
-				if k.MinRows > 0 {
-					least = fmt.Sprint(k.MinRows)
-				}
-				if where == "" {
-					where = "no: " + k.Next
-				}
-				t.Rows = append(t.Rows, []any{
-					k.Name, fmt.Sprint(k.Users), fmt.Sprint(k.Items), fmt.Sprint(k.Rows),
-					least, k.About, where,
-				})
-			}
-			t.Notes = []string{
-				"Min rows: users with fewer are left out, as in the counts; --min-rows says otherwise.",
-				"Looked in: " + strings.Join(experiment.DataDirs(dir), ", ") + ".",
-				"Any delimited file works too: tacit data check FILE; tacit run -d FILE.",
-			}
-			return a.result(out, t.Text)
+			return a.result(sets, func(w io.Writer) error { return writeSets(w, sets, dir) })
 		},
 	}
-	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
-		"folder")
+	dataDirFlag(c.Flags(), &dir)
 	return c
 }
 
-// found is where a set is, or empty.
+func listSets(dir string) ([]listedSet, error) {
+	cfg, err := data.ParseWorld("")
+	if err != nil {
+		return nil, err
+	}
+	out := []listedSet{{
+		Name: "world", About: "synthetic film catalogue, built in",
+		Users: cfg.Users, Items: cfg.Items, Rows: cfg.Users * cfg.MeanRows, Found: "always",
+	}}
+	for _, k := range data.KnownSets() {
+		s := listedSet{
+			Name: k.Name, About: k.About, Home: k.Home, Licence: k.Licence, Users: k.Users,
+			Items: k.Items, Rows: k.Rows, MinRows: k.MinRows, Found: found(k, dir),
+		}
+		if s.Found == "" {
+			s.Next = howToGet(k)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// writeSets prints a table of the sets, then where each is.
+func writeSets(w io.Writer, sets []listedSet, dir string) error {
+	t := report.Table{Header: []string{"name", "users", "items", "rows", "what it is"}, Align: "lrrrl"}
+	var have, missing strings.Builder
+	for _, s := range sets {
+		t.Rows = append(t.Rows, []any{s.Name, s.Users, s.Items, s.Rows, shorten(s.About, 46)})
+		switch {
+		case s.Next != "":
+			fmt.Fprintf(&missing, "  %-18s %s\n", s.Name, s.Next)
+		default:
+			fmt.Fprintf(&have, "  %-18s %s\n", s.Name, s.Found)
+		}
+	}
+	if err := t.Text(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nAvailable:\n%s", have.String())
+	if missing.Len() > 0 {
+		fmt.Fprintf(w, "\nNot found in %s:\n%s", strings.Join(experiment.DataDirs(dir), " or "), missing.String())
+	}
+	_, err := fmt.Fprint(w, "\nRows count users with enough interactions only (--min-rows changes that).\n"+
+		"Any delimited text file works too: tacit data check FILE, then tacit run -d FILE.\n")
+	return err
+}
+
+// found returns the file of a set, or "" if the set is not on this machine.
 func found(k data.Known, dir string) string {
 	for _, d := range experiment.DataDirs(dir) {
 		if file := k.Find(os.DirFS(d)); file != "" {
@@ -92,7 +109,7 @@ func found(k data.Known, dir string) string {
 	return ""
 }
 
-// howToGet is what to do next for a set that is not there.
+// howToGet says how to get a set.
 func howToGet(k data.Known) string {
 	if k.Archive.URL != "" {
 		return "tacit data fetch " + k.Name
@@ -100,33 +117,30 @@ func howToGet(k data.Known) string {
 	return "see " + k.Home
 }
 
-// dataOne is a command on one data set with the settings that reading it has.
-func (a *app) dataOne(name, about string, do func(data.Source, *experiment.Settings) error) *cobra.Command {
+// dataReadCmd makes a command that reads one data set.
+func (a *app) dataReadCmd(name, about string, do func(data.Source, *experiment.Settings) error) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use: name + " NAME|FILE", Short: about, Args: args(cobra.ExactArgs(1)),
+		Use: name + " NAME|FILE", Short: about, Args: exactArgs(1),
 		Example: "  tacit data " + name + " world\n  tacit data " + name + " ml-100k\n  tacit data " + name +
 			" ratings.csv --columns user,item,rating,time",
 	}
 	var s experiment.Settings
 	param.Defaults(&s)
-	s.MinRows = 0
-	values := map[string]*string{}
+	var except []string
+	reads := []string{"world", "sep", "header", "columns", "threshold", "dedup"}
 	for _, f := range param.Fields(&s) {
-		switch f.Key {
-		case "world", "sep", "header", "columns", "threshold", "dedup":
-			values[f.Key] = c.Flags().String(f.Key, f.Default, f.Doc)
-		case "min-rows":
-			values[f.Key] = c.Flags().String(f.Key, "0", "users with fewer rows are left out; 0 is the data set's "+
-				"own rule, 1 keeps all")
+		if !slices.Contains(reads, f.Key) {
+			except = append(except, f.Key)
 		}
 	}
-	c.Flags().StringVar(&dir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
-		"folder")
+	settings := settingFlags(c.Flags(), except...)
+	c.Flags().IntVar(&s.MinRows, "min-rows", 0, "drop users with fewer interactions; 0: the data set's own rule")
+	dataDirFlag(c.Flags(), &dir)
 	c.RunE = func(_ *cobra.Command, words []string) error {
-		for k, v := range values {
-			if err := param.Set(&s, k, *v); err != nil {
-				return input(fmt.Errorf("flag --%s: %w", k, err), "")
+		for _, v := range settings() {
+			if err := param.Set(&s, v.Key, v.Value); err != nil {
+				return input(fmt.Errorf("%s: %w", v.From, err), "")
 			}
 		}
 		s.Data = words[0]
@@ -139,7 +153,7 @@ func (a *app) dataOne(name, about string, do func(data.Source, *experiment.Setti
 	return c
 }
 
-func (a *app) describe(src data.Source, _ *experiment.Settings) error {
+func (a *app) dataDescribe(src data.Source, _ *experiment.Settings) error {
 	c := data.Describe(src)
 	return a.result(c, func(w io.Writer) error {
 		t := report.Table{Title: c.Name, Header: []string{"", ""}, Rows: cardRows(c, src)}
@@ -151,13 +165,13 @@ func cardRows(c data.Card, src data.Source) [][]any {
 	q := c.PerUser
 	rows := [][]any{
 		{"users", fmt.Sprint(c.Users)},
-		{"items", fmt.Sprintf("%d (%d without a row)", c.Items, c.EmptyItems)},
-		{"rows", fmt.Sprint(c.Rows)},
-		{"distinct pairs", fmt.Sprintf("%d (%d rows repeat one)", c.Pairs, c.Duplicates)},
+		{"items", fmt.Sprintf("%d (%d without interactions)", c.Items, c.EmptyItems)},
+		{"interactions", fmt.Sprint(c.Rows)},
+		{"distinct pairs", fmt.Sprintf("%d (%d repeated)", c.Pairs, c.Duplicates)},
 		{"sparsity", fmt.Sprintf("%.2f %%", 100*c.Sparsity)},
-		{"rows per user", fmt.Sprintf("mean %.1f; min %d, 5%% %d, 25%% %d, median %d, 75%% %d, 95%% %d, max %d",
+		{"per user", fmt.Sprintf("mean %.1f; min %d, 5%% %d, 25%% %d, median %d, 75%% %d, 95%% %d, max %d",
 			q.Mean, q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max)},
-		{"tail share", fmt.Sprintf("%.1f %% of the rows go to the least popular 80 %% of the items", 100*c.TailShare)},
+		{"tail share", fmt.Sprintf("%.1f %% of interactions are with the least popular 80 %% of items", 100*c.TailShare)},
 		{"times", c.TimeKind},
 	}
 	if c.TimeKind == data.RealTime.String() {
@@ -165,13 +179,13 @@ func cardRows(c data.Card, src data.Source) [][]any {
 		rows = append(rows, []any{"time span", day(c.First) + " to " + day(c.Last)})
 	}
 	if len(src.Info().Title) > 0 {
-		rows = append(rows, []any{"titles", "yes, such as " + src.Info().Title[0]})
+		rows = append(rows, []any{"titles", "for example " + src.Info().Title[0]})
 	}
 	for _, at := range src.Info().Attrs {
 		rows = append(rows, []any{"user attribute", at.Name})
 	}
 	if c.Left != "" {
-		rows = append(rows, []any{"left out", c.Left})
+		rows = append(rows, []any{"dropped", c.Left})
 	}
 	if c.Columns != "" {
 		rows = append(rows, []any{"columns", c.Columns})
@@ -179,28 +193,28 @@ func cardRows(c data.Card, src data.Source) [][]any {
 	return append(rows, []any{"data hash", c.Hash})
 }
 
-// check reads the data and lists what matters to a run.
-func (a *app) check(src data.Source, _ *experiment.Settings) error {
+// dataCheck lists what may surprise in a run on the data.
+func (a *app) dataCheck(src data.Source, _ *experiment.Settings) error {
 	c := data.Describe(src)
 	var notes []string
 	if c.PerUser.Min < 3 {
-		notes = append(notes, "some users have fewer than 3 rows: a run leaves them out (--min-rows 3)")
+		notes = append(notes, "some users have fewer than 3 interactions; a run drops them (--min-rows)")
 	}
 	if c.Duplicates > 0 {
-		notes = append(notes, fmt.Sprintf("%d rows repeat a user and item: legal, and a held-out item may then be "+
-			"in the train rows too; --dedup first keeps one of each", c.Duplicates))
+		notes = append(notes, fmt.Sprintf("%d interactions repeat a user and item, so a held-out item may also "+
+			"be in training; --dedup first keeps one of each", c.Duplicates))
 	}
 	if c.TimeKind != data.RealTime.String() {
-		notes = append(notes, "times: "+c.TimeKind+"; the protocol temporal cannot be used")
+		notes = append(notes, "times: "+c.TimeKind+"; --protocol temporal needs real times")
 	}
 	if c.Items < 300 {
-		notes = append(notes, "the catalogue is small: some users will be ranked against fewer than 99 items")
+		notes = append(notes, "fewer than 300 items: some users are ranked among fewer than 100 candidates")
 	}
 	return a.result(map[string]any{
 		"name": c.Name, "users": c.Users, "items": c.Items, "rows": c.Rows, "hash": c.Hash,
 		"notes": notes,
 	}, func(w io.Writer) error {
-		fmt.Fprintf(w, "%s is readable: %d users, %d items, %d rows\n", c.Name, c.Users, c.Items, c.Rows)
+		fmt.Fprintf(w, "%s is readable: %d users, %d items, %d interactions\n", c.Name, c.Users, c.Items, c.Rows)
 		if c.Columns != "" {
 			fmt.Fprintf(w, "  columns: %s\n", c.Columns)
 		}

@@ -43,7 +43,7 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	words := []string{"data", "fetch", "filmtrust", "--data-dir", dir, "--from", s.URL + "/filmtrust.zip"}
 	code, out, errs := tacit(words...)
-	if code != 0 || !strings.Contains(out, "2 users, 3 items, 120000 rows, which is not what was published") ||
+	if code != 0 || !strings.Contains(out, "2 users, 3 items, 120000 interactions, which differs from the published size") ||
 		!strings.Contains(out, "tacit data describe filmtrust") {
 		t.Fatalf("exit %d, prints %q and %q", code, out, errs)
 	}
@@ -56,7 +56,7 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 		t.Errorf("describe exits %d and prints %q", code, out)
 	}
 	if _, out, _ := tacit("data", "list", "--data-dir", dir); !strings.Contains(out, filepath.Join(dir, "filmtrust",
-		"ratings.txt")) || !strings.Contains(out, "no: tacit data fetch ml-100k") {
+		"ratings.txt")) || !strings.Contains(out, "tacit data fetch ml-100k") {
 		t.Errorf("the list does not say what is there and how to get the rest: %s", out)
 	}
 	if code, out, errs := tacit(words...); code != 0 || !strings.Contains(out, "filmtrust is there") || errs != "" {
@@ -87,7 +87,7 @@ func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
 		{"frappe", 2, []string{"https://www.baltrunas.info/context-aware", "frappe.csv"}},
 		{"qb-article-clicks", 2, []string{"QB-article.csv", "qb-article"}},
 		{"ml-100", 2, []string{"did you mean ml-100k?"}},
-		{"", 2, []string{"accepts 1 arg(s)"}},
+		{"", 2, []string{"missing argument: expected tacit data fetch NAME"}},
 		{"ml-100k --from nothing.zip", 2, []string{"nothing.zip"}},
 		{"filmtrust --from http://example.org/x.zip", 2, []string{"want https"}},
 		{

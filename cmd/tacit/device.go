@@ -71,7 +71,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	var f deviceFlags
 	c := &cobra.Command{
 		Use: "device", Short: "Run a device, and look after it", Long: deviceLong,
-		Example: deviceExample, Args: args(cobra.NoArgs),
+		Example: deviceExample, Args: noArgs,
 	}
 	f.stateFlags.flags(c)
 	fl := c.Flags()
@@ -88,8 +88,7 @@ func (a *app) deviceCmd() *cobra.Command {
 		"such as age=25,gender=F, or a CSV file of name and value; it replaces all that was told before, and an empty value deletes; it is sent to nobody (docs/security.md: what an update tells)")
 	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
 	fl.StringVar(&f.user, "user", "", "the user of the data set")
-	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
-		"folder")
+	dataDirFlag(c.Flags(), &f.dataDir)
 	fl.BoolVar(&f.once, "once", false, "check in once, do what is asked for, and stop")
 	fl.BoolVar(&f.rehearsal, "rehearsal", false, "take part in a rehearsal, whose draws are public: never with a "+
 		"real history")
@@ -139,19 +138,21 @@ func deviceHint(err error) error {
 	case rpc.WrongVersion:
 		return input(err, "")
 	case "unavailable":
-		return &gone{err}
+		return &unreachableError{err}
 	}
 	return err
 }
 
-// gone is the error of a coordinator that does not answer.
-type gone struct{ error }
+// unreachableError means that the coordinator does not answer.
+type unreachableError struct{ error }
 
-func (g *gone) Error() string { return "the coordinator does not answer: " + g.error.Error() }
-func (g *gone) Unwrap() error { return g.error }
+func (e *unreachableError) Error() string {
+	return "the coordinator does not answer: " + e.error.Error()
+}
+func (e *unreachableError) Unwrap() error { return e.error }
 
-const goneHint = "without --once a device waits for it; --server ADDRESS is for one that has moved; tacit recommend " +
-	"needs none"
+const unreachableHint = "without --once the device keeps trying; if the coordinator has moved, add --server ADDRESS; " +
+	"tacit recommend works offline"
 
 // device runs one.
 func (a *app) device(ctx context.Context, f *deviceFlags) error {

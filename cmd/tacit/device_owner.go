@@ -24,7 +24,7 @@ func (a *app) onState(use, short, example string, check cobra.PositionalArgs,
 	do func(d *device.Device, path string, words []string) error,
 ) *cobra.Command {
 	var s stateFlags
-	c := &cobra.Command{Use: use, Short: short, Example: example, Args: args(check)}
+	c := &cobra.Command{Use: use, Short: short, Example: example, Args: check}
 	s.flags(c)
 	c.RunE = func(_ *cobra.Command, words []string) error {
 		d, _, path, err := s.existing()
@@ -38,7 +38,7 @@ func (a *app) onState(use, short, example string, check cobra.PositionalArgs,
 
 func (a *app) deviceLog() *cobra.Command {
 	return a.onState("log", "Show what the device has sent and fetched, and when",
-		"  tacit device log --state my.state\n  tacit device log --format json", cobra.NoArgs,
+		"  tacit device log --state my.state\n  tacit device log --format json", noArgs,
 		func(d *device.Device, path string, _ []string) error {
 			about, err := d.About()
 			if err != nil {
@@ -115,7 +115,7 @@ func (a *app) devicePause(on bool) *cobra.Command {
 	if !on {
 		use, short, word = "resume", "Let a paused device take part again", "resumed"
 	}
-	return a.onState(use, short, "  tacit device "+use+" --state my.state", cobra.NoArgs,
+	return a.onState(use, short, "  tacit device "+use+" --state my.state", noArgs,
 		func(d *device.Device, path string, _ []string) error {
 			if err := d.Pause(on); err != nil {
 				return err
@@ -130,7 +130,7 @@ func (a *app) devicePause(on bool) *cobra.Command {
 func (a *app) deviceAdd() *cobra.Command {
 	var with string
 	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids",
-		"  tacit device add 50 181 --state my.state", cobra.MinimumNArgs(1),
+		"  tacit device add 50 181 --state my.state", minArgs(1),
 		func(d *device.Device, _ string, words []string) error {
 			moment, err := readFeatures("with", with)
 			if err != nil {
@@ -168,7 +168,7 @@ func (a *app) deviceAdd() *cobra.Command {
 }
 
 func (a *app) deviceUndo() *cobra.Command {
-	return a.onState("undo", "Take the last event back", "  tacit device undo --state my.state", cobra.NoArgs,
+	return a.onState("undo", "Take the last event back", "  tacit device undo --state my.state", noArgs,
 		func(d *device.Device, _ string, _ []string) error {
 			gone, err := d.Undo()
 			if err != nil {
@@ -187,7 +187,7 @@ func (a *app) deviceForget() *cobra.Command {
 	var offline, yes bool
 	c := &cobra.Command{
 		Use: "forget", Short: "Leave the federation, and wipe key, history, private state and log",
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		Long: `Leave the federation, and wipe the device's key, history, private state, log and model.
 What is in sums already cannot be taken out of them: a sum does not say who is in it.
 It asks first; --yes answers, which a script must.`,
@@ -260,7 +260,7 @@ func (a *app) recommendCmd() *cobra.Command {
 	var s stateFlags
 	var n int
 	c := &cobra.Command{
-		Use: "recommend", Short: "Recommend to a device's owner, offline", Args: args(cobra.NoArgs),
+		Use: "recommend", Short: "Recommend to a device's owner, offline", Args: noArgs,
 		Long: `Recommend to a device's owner, from what the device has: no call is made, so it
 works while the coordinator is gone, with the model that the device fetched last and says
 the age of. What the owner has, and items that were retired, are left out.

@@ -14,6 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
+// finding is one line of tacit doctor.
 type finding struct {
 	What  string `json:"what"`
 	OK    bool   `json:"ok"`
@@ -23,20 +24,19 @@ type finding struct {
 
 func (a *app) doctorCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Look at this machine: cores, data sets, cache, and whether results have the bits " +
-			"they have elsewhere",
-		Args: args(cobra.NoArgs),
+		Use: "doctor", Short: "Check this machine: cores, cache, data sets, reproducible results", Args: noArgs,
+		Long: "It runs a small experiment and checks that the result has the same bits as on other machines.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			list := examine(c.Context())
 			err := a.result(list, func(w io.Writer) error {
 				for _, f := range list {
-					mark := "ok  "
+					state := "ok"
 					if !f.OK {
-						mark = "note"
+						state = "note"
 					}
-					fmt.Fprintf(w, "%s  %-14s %s\n", mark, f.What, f.Found)
+					fmt.Fprintf(w, "%-4s  %-17s %s\n", state, f.What, f.Found)
 					if f.Hint != "" {
-						fmt.Fprintf(w, "      %-14s %s\n", "", f.Hint)
+						fmt.Fprintf(w, "%6s%-17s %s\n", "", "", f.Hint)
 					}
 				}
 				return nil
@@ -57,8 +57,8 @@ func examine(ctx context.Context) []finding {
 		at := found(k, "")
 		f := finding{What: k.Name, OK: at != "", Found: at}
 		if !f.OK {
-			f.Found, f.Hint = "not found", fmt.Sprintf("place %s in %s; its page is %s", k.Needs(),
-				filepath.Join(lastDir(), k.Folder), k.Home)
+			f.Found, f.Hint = "not found", fmt.Sprintf("put %s in %s; get it from %s", k.Needs(),
+				filepath.Join(dataDir(), k.Folder), k.Home)
 			if k.Archive.URL != "" {
 				f.Hint = howToGet(k)
 			}
@@ -68,17 +68,17 @@ func examine(ctx context.Context) []finding {
 	digest, err := experiment.SelfTest(ctx)
 	bits := finding{
 		What: "bits", OK: err == nil && digest == experiment.SelfTestDigest,
-		Found: "a small run gives the bits it gives everywhere",
+		Found: "a small run gives the same bits as on other machines",
 	}
 	if !bits.OK {
-		bits.Found = fmt.Sprintf("a small run gives the digest %.16s, want %.16s (%v)", digest,
+		bits.Found = fmt.Sprintf("a small run gives the digest %.16s, expected %.16s (%v)", digest,
 			experiment.SelfTestDigest, err)
-		bits.Hint = "results on this machine differ from others in the last digits; please report it"
+		bits.Hint = "results on this machine may differ in the last digits; please report it"
 	}
 	return append(out, bits)
 }
 
-func lastDir() string {
+func dataDir() string {
 	d := experiment.DataDirs("")
 	if len(d) == 0 {
 		return "DATA-FOLDER"
@@ -100,8 +100,8 @@ func cacheFinding() finding {
 		}
 	}
 	if err != nil {
-		return finding{What: "cache", Found: err.Error(), Hint: "reference rows are measured anew for every run; " +
-			"set XDG_CACHE_HOME to a folder that can be written"}
+		return finding{What: "cache", Found: err.Error(), Hint: "every run measures its reference rows again; " +
+			"set XDG_CACHE_HOME to a writable folder"}
 	}
 	return finding{What: "cache", OK: true, Found: dir}
 }

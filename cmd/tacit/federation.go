@@ -136,7 +136,7 @@ func onNetwork(s *experiment.Spec) error {
 
 // networked resolves the settings of a run that is to be run by real devices.
 func networked(words []string, settings func() []experiment.Setting) (*experiment.Spec, error) {
-	given, err := (&runFlags{}).given(words, settings)
+	given, err := collectSettings(words, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -184,9 +184,9 @@ func (a *app) settled(s *experiment.Spec, f *serveFlags, items int, features *ro
 	out.Features = features
 	levels, err := out.Levels(items)
 	if err != nil {
-		return out, input(plain(err), "")
+		return out, input(err, "")
 	}
-	a.narrow(s, f.devices, true, levels)
+	a.noteBits(s, f.devices, true, levels)
 	return out, nil
 }
 

@@ -79,8 +79,7 @@ func (a *app) fleetCmd() *cobra.Command {
 	fl.StringVar(&f.chaos, "chaos", "", "kill the coordinator: kills=20,seed=1")
 	fl.BoolVar(&f.parity, "parity", false, "compare the model with a simulation's, bit by bit")
 	fl.BoolVar(&f.stay, "stay", false, "go on when all rounds are done")
-	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
-		"folder")
+	dataDirFlag(c.Flags(), &f.dataDir)
 	f.serve.runFlags(c)
 	c.RunE = func(c *cobra.Command, words []string) error {
 		spec, err := networked(words, settings)
@@ -178,7 +177,7 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 		err = ctx.Err()
 	}
 	if err != nil {
-		return told(err)
+		return networkError(err)
 	}
 	done := fleetResult{Stats: fl.Stats()}
 	if w.Admin != "" {
@@ -222,7 +221,7 @@ func (f *fleetFlags) status(ctx context.Context) (*coordinator.Status, error) {
 	}
 	r, err := admin.Status(ctx, &pb.StatusRequest{})
 	if err != nil {
-		return nil, told(err)
+		return nil, networkError(err)
 	}
 	s := &coordinator.Status{}
 	return s, json.Unmarshal([]byte(r.Json), s)

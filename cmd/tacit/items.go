@@ -19,7 +19,7 @@ import (
 
 func (a *app) adminItems() *cobra.Command {
 	return a.call("items FILE", "Add items, or change and retire them: a CSV file whose first line names its "+
-		"columns: id, and title, retired or features of the run", "  tacit admin items new.csv", cobra.ExactArgs(1),
+		"columns: id, and title, retired or features of the run", "  tacit admin items new.csv", exactArgs(1),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
 			f, err := os.Open(words[0])
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,36 +19,32 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-const leadersLong = `Run every method of the registry, and the reference rows, on the data sets of the board under honest
-protocols, and write docs/leaderboard.md. A run is a cell, and is kept as one small JSON file in
---cells: what is there is taken, so the command can be stopped and given again, and cells that were
-run on another machine can be copied in. A cell is of its method, settings, data, protocol, seed and
-program; another program or other settings are another cell.
+const leaderboardLong = `It runs every method and reference row under honest protocols and writes docs/leaderboard.md. Each run
+is a cell: one JSON file in --cells. Finished cells are reused, so the command can be interrupted
+and repeated, and cells from other machines can be copied in.`
 
---minutes bounds the time: the cheapest cells come first, and later seeds later, so that expensive
-rows have fewer seeds. A cell that would not fit into what is left is not begun, and one that does
-not end in time is stopped when its round ends. What was not run is listed on the page with its reason. --list prints the
-cells with their estimated seconds, --found makes the page of what is there.
+const leaderboardDetails = `A cell belongs to one method, settings, data set, protocol, seed and program version. --minutes limits
+the time: cheap cells and first seeds run first, so expensive rows have fewer seeds; a cell that does
+not finish in time is interrupted after its round. The page lists what was not run, and why.
+tacit report CELLS -o page.html makes an HTML page from the same cells.`
 
-tacit report CELLS -o page.html makes a page of the same.`
-
-const leadersExample = `  tacit docs leaderboard --cells cells --list
+const leaderboardExample = `  tacit docs leaderboard --cells cells --list
   tacit docs leaderboard --cells cells --minutes 25
   tacit docs leaderboard --cells cells --only tacit,ials,popularity --sets ml-100k --seeds 2 -o board.md
   tacit docs leaderboard --cells cells --found`
 
-// leadersFlags are those that say what to do with the cells.
-type leadersFlags struct {
+// leaderboardFlags say what to do with the cells.
+type leaderboardFlags struct {
 	out, picture string
 	list, found  bool
 }
 
 func (a *app) leaderboardCmd() *cobra.Command {
-	var f leadersFlags
+	var f leaderboardFlags
 	cfg := leaderboard.Config{Version: version, Commit: revision()}
 	c := &cobra.Command{
-		Use: "leaderboard", Short: "Run every method beside each other and write docs/leaderboard.md",
-		Long: leadersLong, Example: leadersExample, Args: args(cobra.NoArgs),
+		Use: "leaderboard", Short: "Compare all methods on all data sets: docs/leaderboard.md",
+		Long: leaderboardLong, Example: leaderboardExample, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg.OnEnd = a.cellEnded
 			board, err := leaderboard.New(cfg)
@@ -71,51 +68,51 @@ func (a *app) leaderboardCmd() *cobra.Command {
 			if wrong := f.write(all, cfg.Folder); wrong != nil {
 				return wrong
 			}
-			if err != nil { // stopped: the page is there, with what is missing
+			if err != nil { // interrupted: the page lists what is missing
 				return err
 			}
 			return a.result(all, func(w io.Writer) error { return report.LeadersText(w, all) })
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.out, "out", "o", "docs/leaderboard.md", "the page to write")
-	fl.StringVar(&f.picture, "picture", "", "also draw the methods under deployed to this SVG file, and show it on "+
-		"the page")
+	fl.StringVarP(&f.out, "out", "o", "docs/leaderboard.md", "write the page to this file")
+	fl.StringVar(&f.picture, "picture", "", "also draw the methods under deployed as SVG, for the page")
 	fl.BoolVar(&f.list, "list", false, "print the cells and their estimated seconds, and stop")
-	fl.BoolVar(&f.found, "found", false, "make the page of the cells that are there, and run nothing")
-	fl.StringVar(&cfg.Folder, "cells", "", "the folder of the cells")
-	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's "+
-		"cache folder")
-	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets; else ml-100k, ml-1m, filmtrust and frappe")
-	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols; else deployed and temporal")
-	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods and reference rows; with a plug-in too, as in "+
-		"fedncf+dualper")
-	fl.IntVar(&cfg.Seeds, "seeds", 5, "seeds per row, at most")
-	fl.Float64Var(&cfg.Share, "new-users", 0.1, "share of users that take no part in training, in cells of their "+
-		"own under deployed; 0 for no such cells")
-	fl.Float64Var(&cfg.Minutes, "minutes", 0, "what running may take; 0 is without a limit")
-	fl.IntVarP(&cfg.Jobs, "jobs", "j", 1, "goroutines of one cell")
-	fl.IntVar(&cfg.Parallel, "parallel", cores(), "cells that run at the same time")
+	fl.BoolVar(&f.found, "found", false, "make the page from finished cells only")
+	fl.StringVar(&cfg.Folder, "cells", "", "folder of the cells")
+	dataDirFlag(fl, &cfg.DataDir)
+	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets, instead of ml-100k, ml-1m, filmtrust and frappe")
+	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols, instead of deployed and temporal")
+	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods and reference rows, such as tacit,fedncf+dualper")
+	fl.IntVar(&cfg.Seeds, "seeds", 5, "most seeds per row")
+	fl.Float64Var(&cfg.Share, "new-users", 0.1, "fraction of cold-start users, in separate cells under deployed; 0: no such cells")
+	fl.Float64Var(&cfg.Minutes, "minutes", 0, "time limit; 0 means none")
+	fl.IntVarP(&cfg.Jobs, "jobs", "j", 1, "goroutines per cell")
+	a.describe(c, leaderboardDetails,
+		flagsUnder("Cells", "cells list found minutes", "jobs parallel"),
+		flagsUnder("Selection", "sets protocols only seeds", "new-users data-dir"),
+		flagsUnder("Output", "out", "picture"))
+	fl.IntVar(&cfg.Parallel, "parallel", runtime.NumCPU(), "cells at a time")
 	return c
 }
 
-// write leaves the page, the picture and leaderboard.json.
-func (f *leadersFlags) write(all *report.Leaderboard, cells string) error {
+// write writes the page, the picture and leaderboard.json.
+func (f *leaderboardFlags) write(all *report.Leaderboard, cells string) error {
 	b, err := json.MarshalIndent(all, "", " ")
 	if err != nil {
 		return err
 	}
 	if err := atomicfile.Write(filepath.Join(cells, report.LeadersFile), append(b, '\n')); err != nil {
-		return input(err, "give another --cells")
+		return input(err, "choose another folder with --cells")
 	}
 	shown := ""
 	if f.picture != "" {
 		var svg bytes.Buffer
 		if err := report.LeadersPicture(&svg, all, "deployed"); err != nil {
-			return input(err, "leave --picture out")
+			return input(err, "omit --picture")
 		}
 		if err := atomicfile.Write(f.picture, svg.Bytes()); err != nil {
-			return input(err, "give another --picture")
+			return input(err, "choose another file with --picture")
 		}
 		if shown, err = filepath.Rel(filepath.Dir(f.out), f.picture); err != nil {
 			shown = f.picture
@@ -126,7 +123,7 @@ func (f *leadersFlags) write(all *report.Leaderboard, cells string) error {
 		return err
 	}
 	if err := atomicfile.Write(f.out, page.Bytes()); err != nil {
-		return input(err, "give another -o")
+		return input(err, "choose another file with -o")
 	}
 	return nil
 }
@@ -150,7 +147,7 @@ func (a *app) cellEnded(e leaderboard.CellEnded) {
 		e.Cell.Name, text, e.Took.Seconds())
 }
 
-// listCells prints what there is and what it may take.
+// listCells prints the cells with their estimated times.
 func (a *app) listCells(board *leaderboard.Board) error {
 	t := report.Table{Header: []string{"cell", "seconds on one core", "state"}, Align: "lrl"}
 	rows := []map[string]any{}
@@ -174,7 +171,7 @@ func (a *app) listCells(board *leaderboard.Board) error {
 		}
 	}
 	busy := float64(max(board.Parallel*board.Jobs, 1))
-	t.Notes = append(t.Notes, fmt.Sprintf("What is to run, in the order of running, takes very roughly %s on one "+
+	t.Notes = append(t.Notes, fmt.Sprintf("Cells to run are listed in order; they take very roughly %s on one "+
 		"core, %s with --parallel %d -j %d.", roughly(left), roughly(left/busy), board.Parallel, board.Jobs))
 	return a.result(map[string]any{"cells": rows, "seconds_left": left}, t.Text)
 }

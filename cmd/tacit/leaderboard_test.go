@@ -37,7 +37,7 @@ func TestTheLeaderboardIsListedRunFoundAndShown(t *testing.T) {
 	if code, _, errs := tacit("report", cells, "-o", html); code != 0 {
 		t.Errorf("exit %d: %s", code, errs)
 	}
-	if code, _, errs := tacit("report", cells); code != 2 || !strings.Contains(errs, "is a leaderboard and no run") {
+	if code, _, errs := tacit("report", cells); code != 2 || !strings.Contains(errs, "holds a leaderboard, not a run") {
 		t.Errorf("exit %d, %q; want 2 and the reason", code, errs)
 	}
 	if code, _, errs := tacit("docs", "leaderboard"); code != 2 || !strings.Contains(errs, "--cells") {

@@ -1,27 +1,19 @@
-// Command tacit is federated recommendation in one program.
+// Command tacit is federated recommendation in one program: experiments, a coordinator and devices.
 package main
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/internal/fetch"
-	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/report"
-	"github.com/tacit-rec/tacit/internal/study/tune"
-	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/param"
 )
 
 // version and commit are set by the Makefile.
@@ -30,7 +22,7 @@ var (
 	commit  = ""
 )
 
-// Exit codes. They are documented in `tacit help exit-codes`.
+// Exit codes. tacit help exit-codes documents them.
 const (
 	exitOK      = 0
 	exitFailed  = 1
@@ -38,12 +30,21 @@ const (
 	exitStopped = 130
 )
 
-// app is one invocation.
+const exitCodesText = `  0    success
+  1    failure that better input would not prevent, such as a coordinator that does not answer
+  2    invalid input: a flag, a setting or a file; the message names it and what to type instead
+  130  interrupted by Ctrl-C or SIGTERM; runs and searches with -o DIR, and downloads, can be resumed
+
+With --format json, the field exit_code of the output holds the same number.`
+
+// app is one invocation of the program.
 type app struct {
 	out, err io.Writer
 	format   string
 	quiet    bool
-	said     bool // what is to be said of cohort and sums before a run
+	all      bool // --help shows every flag
+	noted    bool // the notes on cohort and sums were printed
+	pages    map[*cobra.Command]helpPage
 }
 
 func main() {
@@ -58,7 +59,7 @@ func run(args []string, out, errw io.Writer) int {
 	defer signal.Stop(signals)
 	go func() {
 		<-signals
-		fmt.Fprintln(errw, "\nstopping at the next safe point; again to quit at once")
+		fmt.Fprintln(errw, "\nstopping at the next safe point; press Ctrl-C again to quit at once")
 		cancel()
 		<-signals
 		os.Exit(exitStopped)
@@ -69,15 +70,15 @@ func run(args []string, out, errw io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errw)
 	if err := root.ExecuteContext(ctx); err != nil {
-		if wantsJSON(args) {
-			a.format = "json" // a flag may be wrong before --format is read
+		if asksForJSON(args) {
+			a.format = "json" // parsing may have failed before it reached --format
 		}
 		return a.fail(err)
 	}
 	return exitOK
 }
 
-func wantsJSON(args []string) bool {
+func asksForJSON(args []string) bool {
 	for i, w := range args {
 		if w == "--format=json" || w == "--format" && i+1 < len(args) && args[i+1] == "json" {
 			return true
@@ -86,38 +87,65 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
+const rootLong = `Tacit trains recommenders without collecting histories: each device learns from its own, and only
+changes to shared parameters leave it. Run published methods on your data, or a real federation.`
+
+const rootExample = `  tacit play                       # first results in seconds: no network, no data, no settings
+  tacit run -d ml-100k             # one experiment with Tacit's own method
+  tacit methods pfedrec            # what a method shares, keeps and sends`
+
 func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "tacit",
-		Short: "Federated recommendation: learnt without any user's history leaving the user's device",
-		Long: `Tacit runs published methods of federated recommendation on any data, under the
-paper's protocol and under an honest one, with the published number beside ours.
-
-  tacit play                                  a first result in seconds, offline
-  tacit run -d ml-100k                        one experiment, with Tacit's own method and settings
-  tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5
-  tacit methods tacit                         what it shares, keeps and sends`,
+		Use: "tacit", Short: "Federated recommendation in one program", Long: rootLong, Example: rootExample,
 		SilenceUsage: true, SilenceErrors: true, Version: version + " " + revision(),
+		DisableFlagsInUseLine: true,
 	}
-	c.PersistentFlags().StringVar(&a.format, "format", "text", "text, or json: one envelope on standard output")
-	c.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no card and no progress")
-	c.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if a.format != "text" && a.format != "json" {
-			bad := a.format
-			a.format = "text"
-			return input(fmt.Errorf("--format %s: want text or json", bad), "")
+	fl := c.PersistentFlags()
+	fl.StringVar(&a.format, "format", "text", "`text` or json: one JSON object on standard output")
+	fl.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
+	fl.BoolVar(&a.all, "all", false, "with --help: show every flag")
+	_ = fl.MarkHidden("all")
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkGlobalFlags(c) }
+	c.SetFlagErrorFunc(flagError)
+	c.SetHelpFunc(a.help)
+	c.SetHelpCommand(a.helpCmd())
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"start", "Start:", []*cobra.Command{a.playCmd(), a.runCmd(), a.methodsCmd(), a.dataCmd()}},
+		{"study", "Study:", []*cobra.Command{
+			a.tuneCmd(), a.compareCmd(), a.reportCmd(), a.reproduceCmd(), a.privacyCmd(),
+		}},
+		{"deploy", "Run a federation:", []*cobra.Command{
+			a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(),
+		}},
+		{"maintain", "Maintain:", []*cobra.Command{
+			a.doctorCmd(), a.benchCmd(), a.docsCmd(), a.completionCmd(), a.versionCmd(),
+		}},
+	} {
+		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, sub := range g.commands {
+			sub.GroupID = g.id
 		}
-		return nil
+		c.AddCommand(g.commands...)
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return input(err, flagHint(c, err))
-	})
-	return group(c, a.playCmd(), a.runCmd(), a.reproduceCmd(), a.tuneCmd(), a.methodsCmd(), a.dataCmd(), a.reportCmd(),
-		a.compareCmd(), a.privacyCmd(), a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(),
-		a.benchCmd(), a.docsCmd(), a.doctorCmd(), a.versionCmd(), exitCodes())
+	cobra.EnableCommandSorting = false
+	c.AddCommand(a.topics()...)
+	return group(c)
 }
 
-func input(err error, hint string) error { return &experiment.Input{Err: err, Hint: hint} }
+// checkGlobalFlags checks the flags that every command takes.
+func (a *app) checkGlobalFlags(c *cobra.Command) error {
+	if a.all {
+		return input(fmt.Errorf("--all works only with --help"), c.CommandPath()+" --help --all")
+	}
+	if bad := a.format; bad != "text" && bad != "json" {
+		a.format = "text"
+		return input(fmt.Errorf("--format %s: must be text or json", bad), "")
+	}
+	return nil
+}
 
 // envelope is what --format json prints.
 type envelope struct {
@@ -142,6 +170,14 @@ func (a *app) result(data any, text func(io.Writer) error) error {
 	return text(a.out)
 }
 
+// resultLine prints data as JSON, or one line of text.
+func (a *app) resultLine(data any, format string, values ...any) error {
+	return a.result(data, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format+"\n", values...)
+		return err
+	})
+}
+
 func (a *app) print(e envelope) error {
 	b, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
@@ -151,114 +187,24 @@ func (a *app) print(e envelope) error {
 	return err
 }
 
-// flagHint is what to type instead of a flag that is not there. A method's settings are
-// words.
-func flagHint(c *cobra.Command, err error) string {
-	name, isUnknown := strings.CutPrefix(err.Error(), "unknown flag: --")
-	takes := strings.Contains(c.Use, "key=value")
-	for _, e := range methods.Default().Entries() {
-		if isUnknown && takes && slices.Contains(param.Keys(e.Build()), name) {
-			return fmt.Sprintf("settings of a method are words: %s=VALUE; %s --help lists the flags", name,
-				c.CommandPath())
-		}
-	}
-	return c.CommandPath() + " --help lists the flags"
-}
-
-// fail tells an error and returns the exit code.
-func (a *app) fail(err error) int {
-	f, code := failure{"failed", err.Error(), ""}, exitFailed
-	var in *experiment.Input
-	var stopped *experiment.Stopped
-	var fetched *fetch.Failed
-	var search *tune.Stopped
-	var away *gone
-	switch {
-	case errors.As(err, &fetched):
-		f.Hint = fetched.Hint
-		if fetched.Input {
-			f.Code, code = "bad_input", exitInput
-		} else if errors.Is(err, context.Canceled) {
-			f.Code, f.Message, code = "stopped", "stopped", exitStopped
-		}
-	case errors.As(err, &search):
-		f.Code, f.Hint, code = "stopped", "go on with: tacit tune --resume "+search.Dir, exitStopped
-	case errors.As(err, &stopped):
-		f.Code, code = "stopped", exitStopped
-		f.Hint = "give -o DIR to be able to go on after Ctrl-C"
-		if stopped.Dir != "" {
-			f.Hint = "go on with: tacit run --resume " + stopped.Dir
-		}
-		if stopped.Hint != "" {
-			f.Hint = stopped.Hint
-		}
-	case errors.As(err, &in):
-		f.Code, f.Message, f.Hint, code = "bad_input", packages.ReplaceAllString(f.Message, ""), in.Hint, exitInput
-	case errors.As(err, &away):
-		f.Hint = goneHint
-	case errors.Is(err, errTrial):
-		return exitFailed
-	case errors.Is(err, context.Canceled):
-		f.Code, f.Message, code = "stopped", "stopped", exitStopped
-	}
-	if a.format == "json" {
-		_ = a.print(envelope{Schema: report.Schema, Status: "error", Exit: code, Error: &f})
-		return code
-	}
-	fmt.Fprintf(a.err, "tacit: %s\n", f.Message)
-	if f.Hint != "" {
-		fmt.Fprintf(a.err, "       %s\n", f.Hint)
-	}
-	return code
-}
-
-// group makes a command that only holds others: alone it shows its help, and an
-// unknown word is bad input.
-func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
-	c.AddCommand(subs...)
-	c.Args = cobra.ArbitraryArgs
-	c.RunE = func(c *cobra.Command, words []string) error {
-		if len(words) == 0 {
-			return c.Help()
-		}
-		var names []string
-		for _, s := range c.Commands() {
-			names = append(names, s.Name())
-		}
-		hint := c.CommandPath() + " --help lists the commands"
-		if near := param.Nearest(words[0], names); near != "" {
-			hint = "did you mean: " + c.CommandPath() + " " + near
-		}
-		return input(fmt.Errorf("unknown command %q", strings.Join(append([]string{c.CommandPath()}, words[0]), " ")),
-			hint)
-	}
-	return c
-}
-
-// args wraps cobra's checks of arguments so that they exit as bad input.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, words []string) error {
-		if err := check(c, words); err != nil {
-			return input(err, c.CommandPath()+" --help shows how it is used")
-		}
-		return nil
+// progress prints a line on standard error unless --quiet is set.
+func (a *app) progress(format string, values ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.err, format+"\n", values...)
 	}
 }
 
 func (a *app) versionCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: args(cobra.NoArgs),
+		Use: "version", Short: "Print the version", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{"version": version, "commit": revision(), "go": goVersion()}
-			return a.result(v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "tacit %s %s %s\n", v["version"], v["commit"], v["go"])
-				return err
-			})
+			return a.resultLine(v, "tacit %s %s %s", v["version"], v["commit"], v["go"])
 		},
 	}
 }
 
-// revision is the commit this program was built from.
+// revision is the commit that this program was built from.
 func revision() string {
 	if commit != "" {
 		return commit
@@ -278,17 +224,4 @@ func goVersion() string {
 		return b.GoVersion
 	}
 	return "unknown"
-}
-
-func exitCodes() *cobra.Command {
-	return &cobra.Command{
-		Use: "exit-codes", Short: "What the exit codes mean",
-		Long: `  0    the command did what it was asked to
-  1    it could not, for a reason that is not in the input
-  2    the input is wrong: a flag, a key, a file; the message says where and what to type
-  130  stopped by Ctrl-C or SIGTERM; a run or a search with -o DIR is saved and can be resumed,
-       and what was downloaded is kept
-
-With --format json the same code stands in the envelope as exit_code.`,
-	}
 }

@@ -144,18 +144,25 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 		{"run -m pfedrce", `did you mean "pfedrec"?`},
 		{"run lrr=1", `unknown key "lrr"`},
 		{"run --roundz 3", "unknown flag: --roundz"},
-		{"run --lr 3", "settings of a method are words: lr=VALUE"},
+		{"run --roundz 3", "did you mean --rounds?"},
+		{"run --rounds", "--rounds needs a value"},
+		{"run -j x", "--jobs x: must be an integer"},
+		{"run --all", "--all works only with --help"},
+		{"help runn", "did you mean: tacit run"},
+		{"version x", "takes no arguments"},
+		{"completion cmd", "unknown shell"},
+		{"run --lr 3", "parameters of a method are written without dashes: lr=VALUE"},
 		{"run nonsense", "neither a .toml file nor key=value"},
 		{"run privrec", "did you mean: tacit run -m privrec"},
 		{"run fedncf+dualper rounds=3", "did you mean: tacit run -m fedncf+dualper"},
 		{"run -m fedmf ml-100k", "did you mean: tacit run -d ml-100k"},
-		{"run --format yaml", "want text or json"},
-		{"run -j 0", "-j 0: want 1 or more"},
+		{"run --format yaml", "must be text or json"},
+		{"run -j 0", "-j 0: must be 1 or more"},
 		{"run missing.toml", "missing.toml"},
 		{"run --resume /nonexistent", "config.toml"},
 		{"run -d " + bad, "bad.csv line 3"},
 		{"data check " + bad, "bad.csv line 3"},
-		{"data describe", "accepts 1 arg(s)"},
+		{"data describe", "missing argument: expected tacit data describe NAME|FILE"},
 		{"report /nonexistent", "/nonexistent"},
 		{"methods nope", `unknown method "nope"`},
 		{"run -d world --world users=x", "users"},
@@ -202,8 +209,8 @@ func TestCommandsWithoutARunWork(t *testing.T) {
 		}
 	}
 	_, out, _ := tacit("doctor")
-	if !strings.Contains(out, "a small run gives the bits it gives everywhere") {
-		t.Errorf("the doctor is not happy:\n%s", out)
+	if !strings.Contains(out, "a small run gives the same bits as on other machines") {
+		t.Errorf("tacit doctor reports a problem:\n%s", out)
 	}
 }
 
@@ -304,7 +311,7 @@ func TestACohortLargerThanTheFleetIsSaid(t *testing.T) {
 		want  int
 	}{{"41 -q", 1}, {"cycle:50", 1}, {"40", 0}, {"all", 0}, {"50%", 0}} {
 		code, _, errs := tacit(append(words, strings.Fields(c.words)...)...)
-		if n := strings.Count(errs, "40 users take part: all of them do"); code != 0 || n != c.want {
+		if n := strings.Count(errs, "exceeds the 40 users: all of them take part"); code != 0 || n != c.want {
 			t.Errorf("--cohort %s: exit %d, said %d times, want %d:\n%s", c.words, code, n, c.want, errs)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,7 +17,9 @@ import (
 func (a *app) methodsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "methods [NAME]", Short: "List the methods, or explain one: what it shares, keeps and sends",
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:    maxArgs(1),
+		Long:    "With NAME it prints the method's page: what leaves a device, the parameters, the presets and the paper.",
+		Example: "  tacit methods\n  tacit methods pfedrec\n  tacit run -m fedncf+dualper -d world     # a method with a plug-in",
 		RunE: func(_ *cobra.Command, words []string) error {
 			if len(words) == 0 {
 				return a.listMethods()
@@ -55,7 +56,7 @@ func (a *app) listMethods() error {
 	t := report.Table{Header: []string{"method", "what it is", "paper"}}
 	var data []map[string]string
 	for _, e := range methods.Default().Entries() {
-		t.Rows = append(t.Rows, []any{e.Name, e.Title, e.Paper})
+		t.Rows = append(t.Rows, []any{e.Name, e.Title, shorten(e.Paper, 53)})
 		data = append(data, map[string]string{"name": e.Name, "title": e.Title, "paper": e.Paper})
 	}
 	for _, p := range methods.Default().Plugins() {
@@ -66,18 +67,20 @@ func (a *app) listMethods() error {
 			}
 		}
 		about := p.Title + ", a plug-in for " + strings.Join(fits, ", ")
-		t.Rows = append(t.Rows, []any{"+" + p.Name, about, p.Paper})
+		t.Rows = append(t.Rows, []any{"+" + p.Name, p.Title + ", a plug-in", shorten(p.Paper, 53)})
 		data = append(data, map[string]string{"name": "+" + p.Name, "title": about, "paper": p.Paper})
 	}
-	t.Notes = []string{"tacit methods NAME explains one; tacit run -m NAME -d world runs it; a plug-in is added, as " +
-		"in -m fedncf+dualper."}
+	t.Notes = []string{
+		"tacit methods NAME explains a method; tacit run -m NAME -d world runs it.",
+		"A plug-in is appended to a method: tacit run -m fedncf+dualper -d world.",
+	}
 	return a.result(data, t.Text)
 }
 
 func (a *app) docsCmd() *cobra.Command {
 	var dir string
 	pages := &cobra.Command{
-		Use: "methods", Short: "Write a page for each method", Args: args(cobra.NoArgs),
+		Use: "methods", Short: "Write a page for each method: docs/methods", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
@@ -92,11 +95,11 @@ func (a *app) docsCmd() *cobra.Command {
 					return err
 				}
 			}
-			fmt.Fprintf(a.err, "wrote %d pages to %s\n", len(all), dir)
+			a.progress("wrote %s to %s", count(len(all), "page"), dir)
 			return nil
 		},
 	}
-	pages.Flags().StringVarP(&dir, "out", "o", "docs/methods", "folder to write to")
-	return group(&cobra.Command{Use: "docs", Short: "Generate the documentation that is made of code and runs"}, pages,
-		a.parityCmd(), a.promisesCmd(), a.leaderboardCmd())
+	pages.Flags().StringVarP(&dir, "out", "o", "docs/methods", "write the pages to this folder")
+	return group(&cobra.Command{Use: "docs", Short: "Generate the documentation that is measured or made from code"},
+		pages, a.parityCmd(), a.privacyDocsCmd(), a.leaderboardCmd())
 }

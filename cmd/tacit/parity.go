@@ -22,8 +22,8 @@ func (a *app) parityCmd() *cobra.Command {
 	var cfg experiment.ParityConfig
 	var jobs int
 	c := &cobra.Command{
-		Use: "parity", Short: "Run the PFedRec family beside its published numbers and write docs/parity.md",
-		Args: args(cobra.NoArgs),
+		Use: "parity", Short: "Compare the PFedRec family with its published numbers: docs/parity.md",
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			rows, err := a.cells(c, "pfedrec", &cfg, jobs)
 			if err != nil {
@@ -33,9 +33,9 @@ func (a *app) parityCmd() *cobra.Command {
 			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
 				cfg.Seeds, revision(), jobs, experiment.CPU(), runtime.GOOS, runtime.GOARCH)
 			if cfg.Found {
-				note = "Made by tacit docs parity --found of runs that were kept, with seeds from 1 on; each row " +
-					"names the commit of its runs, and what has no row was not run. " +
-					"Their times were taken on different machines, some beside other work: for speed read docs/performance.md."
+				note = "Made by tacit docs parity --found from finished runs; the first seed is 1. Each row names " +
+					"the commit of its runs; missing rows were not run. Times come from different, partly loaded " +
+					"machines: docs/performance.md has comparable ones."
 			}
 			if err := report.Parity(&b, "Parity", rows, cfg.Paper.Note, note); err != nil {
 				return err
@@ -51,15 +51,13 @@ func (a *app) parityCmd() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&out, "out", "o", "docs/parity.md", "the file to write")
-	fl.StringVar(&picture, "picture", "", "also draw the methods under paper and deployed, on the first data set, "+
-		"to this SVG file")
+	fl.StringVarP(&out, "out", "o", "docs/parity.md", "write the page to this file")
+	fl.StringVar(&picture, "picture", "", "also draw paper against deployed on the first data set, as SVG")
 	cellFlags(fl, &cfg, &jobs)
 	return c
 }
 
-// cells runs the cells of a paper, and says what comes out and how long the rest may
-// take.
+// cells runs the cells of a paper's tables, with progress.
 func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig, jobs int) ([]report.ParityRow,
 	error,
 ) {
@@ -90,26 +88,25 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig
 	rows, err := experiment.Parity(c.Context(), experiment.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
 	var stopped *experiment.Stopped
 	if errors.As(err, &stopped) {
-		if stopped.Hint = "give the same command again to go on"; cfg.Runs == "" {
-			stopped.Hint = "give --runs DIR to be able to go on after Ctrl-C"
+		if stopped.Hint = "run the same command again to resume"; cfg.Runs == "" {
+			stopped.Hint = "add --runs DIR to be able to resume after Ctrl-C"
 		}
 		a.partial(rows)
 	}
 	return rows, err
 }
 
-// partial shows the cells that are done when a reproduction is stopped.
+// partial prints the finished cells of an interrupted reproduction.
 func (a *app) partial(rows []report.ParityRow) {
-	if len(rows) == 0 || a.format == "json" { // one envelope, which tells of the stop
+	if len(rows) == 0 || a.format == "json" { // the envelope reports the interruption
 		return
 	}
 	if report.ParityText(a.out, rows) == nil {
-		fmt.Fprintf(a.out, "\nStopped: these are the %d cells that are done, and not the whole of the tables.\n",
-			len(rows))
+		fmt.Fprintf(a.out, "\nInterrupted: %s finished, and the tables are incomplete.\n", count(len(rows), "cell"))
 	}
 }
 
-// planCard says what a reproduction will do before it starts.
+// planCard prints what a reproduction is going to do.
 func planCard(w io.Writer, p *experiment.Agenda, cfg *experiment.ParityConfig) {
 	fmt.Fprintf(w, "paper     %s: %s\n", p.Paper.Name, p.Paper.Title)
 	for i, s := range p.Sets() {
@@ -124,26 +121,26 @@ func planCard(w io.Writer, p *experiment.Agenda, cfg *experiment.ParityConfig) {
 	fmt.Fprintf(w, "cells     %d, each with %s\n", n, p.Seeds())
 	switch {
 	case cfg.Runs == "":
-		fmt.Fprintf(w, "kept      nowhere: what is done is lost on Ctrl-C; --runs DIR keeps it\n")
+		fmt.Fprintf(w, "kept      nowhere: Ctrl-C loses finished cells; --runs DIR keeps them\n")
 	case cfg.Found:
-		fmt.Fprintf(w, "kept      in %s: %d are there, and nothing is run\n", cfg.Runs, kept)
+		fmt.Fprintf(w, "kept      in %s: %d finished; no others are run\n", cfg.Runs, kept)
 	default:
-		fmt.Fprintf(w, "kept      in %s: %d are there, %d are to be run; Ctrl-C stops, and the same command goes on\n",
+		fmt.Fprintf(w, "kept      in %s: %d finished, %d to run; after Ctrl-C the same command resumes\n",
 			cfg.Runs, kept, n-kept)
 	}
 	if !cfg.Found {
-		fmt.Fprintf(w, "estimate  about %s, and very roughly; reference rows come on top\n", roughly(p.Seconds))
+		fmt.Fprintf(w, "estimate  very roughly %s, plus the reference rows\n", roughly(p.Seconds))
 	}
 }
 
+// cellFlags adds the flags of commands that run the cells of a paper.
 func cellFlags(fl *pflag.FlagSet, cfg *experiment.ParityConfig, jobs *int) {
-	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's "+
-		"cache folder")
-	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets; else those of the paper")
+	dataDirFlag(fl, &cfg.DataDir)
+	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets, instead of the paper's")
 	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods")
-	fl.BoolVar(&cfg.Found, "found", false, "take what is among the --runs, and run nothing")
-	fl.StringVar(&cfg.Runs, "runs", "", "keep the runs in this folder, and take those that are there")
-	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols; else those that make sense for the paper")
+	fl.BoolVar(&cfg.Found, "found", false, "use only finished runs in the --runs folder")
+	fl.StringVar(&cfg.Runs, "runs", "", "keep runs in this folder, and reuse those in it")
+	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols, instead of those suited to the paper")
 	fl.IntVar(&cfg.Seeds, "seeds", 5, "seeds per row")
-	fl.IntVarP(jobs, "jobs", "j", cores(), "goroutines that visit devices")
+	jobsFlag(fl, jobs)
 }

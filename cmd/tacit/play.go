@@ -14,26 +14,38 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-const playLong = `Train PFedRec on the built-in world, twice: as the papers evaluate it, and as a real
-device could. Then train Tacit's own method, the default of tacit run, as a device could. Needs
-no network, no data and no settings.`
+const playLong = `It trains PFedRec on a built-in synthetic film catalogue twice: as its paper evaluates it, which
+leaks the answers into training, and as a real device could. Then it trains Tacit's own method the
+honest way. It needs no network, no data and no settings.`
+
+const playStart = `A recommender is tested on an item that each user liked and that was held out of training.
+The leak: many papers never draw that item as a negative, so a model can spot it by its absence.
+Honest accuracy: devices draw negatives without knowing the answer, as they must in real life.
+
+This trains PFedRec with the leak, PFedRec honestly, and Tacit's own method honestly. HR@10 is the
+fraction of users whose held-out item is among the 10 best of 100; guessing reaches .10.
+
+`
 
 const playEnd = `
-PFedRec's two tables are the same method on the same data: only what a device may know while it
-learns differs. Tacit's own method is what tacit run takes if no other is named.
+The first two tables show the same method on the same data. Only the negatives that devices may draw
+differ, so the gap between them is the leak. The third is Tacit's own method, the default of tacit run.
 
 Next:
-  tacit run -d world -o runs/first                   keep the run: open runs/first/report.html
-  tacit run -m fedmf -d world                        another method, honestly evaluated
-  tacit methods tacit                                what it shares, keeps and sends
+  tacit run -d world -o runs/first     # keep the run, then open runs/first/report.html
+  tacit run -m fedmf -d world          # another method, honestly evaluated
+  tacit methods tacit                  # what the default method shares, keeps and sends
 `
 
 func (a *app) playCmd() *cobra.Command {
-	var jobs runFlags
+	var f runFlags
 	c := &cobra.Command{
-		Use: "play", Short: "A first result in seconds, offline, on the built-in world", Long: playLong,
-		Args: args(cobra.NoArgs),
+		Use: "play", Short: "Show first results in seconds, offline", Long: playLong, Args: noArgs,
+		Example: "  tacit play",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !a.quiet && a.format == "text" {
+				fmt.Fprint(a.out, playStart)
+			}
 			var runs []*report.Result
 			var last *sim.Run
 			var source data.Source
@@ -46,7 +58,7 @@ func (a *app) playCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				job, err := a.job(spec, &jobs)
+				job, err := a.job(spec, &f)
 				if err != nil {
 					return err
 				}
@@ -64,15 +76,15 @@ func (a *app) playCmd() *cobra.Command {
 				runs = append(runs, res)
 			}
 			return a.result(map[string]any{"runs": runs},
-				func(w io.Writer) error { return played(w, runs, source, last) })
+				func(w io.Writer) error { return writePlay(w, runs, source, last) })
 		},
 	}
-	c.Flags().IntVarP(&jobs.jobs, "jobs", "j", cores(), "goroutines that visit devices")
+	jobsFlag(c.Flags(), &f.jobs)
 	return c
 }
 
-// played shows both tables, one device's recommendations, and what to type next.
-func played(w io.Writer, runs []*report.Result, source data.Source, last *sim.Run) error {
+// writePlay shows the tables, one device's recommendations and what to type next.
+func writePlay(w io.Writer, runs []*report.Result, source data.Source, last *sim.Run) error {
 	for _, r := range runs {
 		fmt.Fprintln(w)
 		if err := report.Text(w, r); err != nil {
@@ -86,8 +98,7 @@ func played(w io.Writer, runs []*report.Result, source data.Source, last *sim.Ru
 	name := func(i uint32) string {
 		return fmt.Sprintf("%s [%s]", info.ItemName(int(i)), strings.Join(info.Genres[i], ", "))
 	}
-	fmt.Fprintf(w, "\nWhat the device of user %d did last, and what it would be shown next (its history never left "+
-		"it):\n", user)
+	fmt.Fprintf(w, "\nUser %d's history never left the device:\n  %-48s  %s\n", user, "WATCHED LAST", "RECOMMENDED NEXT")
 	top := last.Best.Top[user*len(last.Best.Top)/source.Users():]
 	for k := range 5 {
 		left, right := "", ""

@@ -15,51 +15,42 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-const privacyLong = `What noise is worth. An epsilon means something only together with the adjacency (which
-two data sets must look alike), the sampler, the number of rounds T, the sampling rate q,
-delta, and how it was computed; every epsilon that Tacit prints says them all.
-
-  tacit privacy plan      what an epsilon would take, and what it was measured to cost
-  tacit privacy keys      what --dp of a run may say
-  tacit privacy spend     the epsilon of T rounds with Gaussian noise
-  tacit privacy tables    the epsilons of the DP-PrivRec paper, and what they should have been`
+const privacyLong = `An epsilon means nothing without its conditions: the adjacency (which two data sets must be
+indistinguishable), the sampler, the sampling rate q, the number of rounds T, delta and the
+accountant. Every epsilon that Tacit prints comes with all of them.`
 
 func (a *app) privacyCmd() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "privacy", Short: "What noise is worth: epsilon, delta and what they hold for",
-		Long: privacyLong,
+		Use: "privacy", Short: "Plan and compute differential privacy",
+		Long: privacyLong, Example: "  tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500\n  tacit privacy keys",
 	}, a.planCmd(), a.keysCmd(), a.spendCmd(), a.tablesCmd())
 }
 
-const spendLong = `Compute the epsilon of T rounds in which Gaussian noise is added to a sum of clipped updates.
+const spendLong = `Each round adds Gaussian noise to a sum of clipped updates. The noise multiplier is the standard
+deviation of the noise divided by the L2 sensitivity under the adjacency.`
 
---noise is the noise multiplier: the standard deviation of the noise divided by the L2
-sensitivity UNDER THE ADJACENCY. With updates clipped to S and divided by a constant m:
+const spendDetails = `With updates clipped to S and divided by a constant m, the sensitivity is
 
-  zero-out, add-remove   one user's update appears or not:     sensitivity  S/m
-  replace-one            one user's update becomes another's:  sensitivity 2S/m
+  zero-out, add-remove   S/m    one user's update is present or absent
+  replace-one            2S/m   one user's update is replaced by another
 
-so the same noise has half the multiplier under replace-one.
+so the same noise has half the multiplier under replace-one. A theorem covers these combinations:
 
-Samplers and the adjacency that a theorem covers:
+  poisson   each user with probability q, sums divided by q·N    zero-out, add-remove
+  wor       exactly q·N of N users, without replacement          replace-one
+  none      no amplification by sampling; q is 1                 any adjacency
 
-  poisson   each user with chance q, sums divided by the constant q·N     zero-out, add-remove
-  wor       exactly q·N of N users, without replacement                   replace-one
-  none      no sampling that the guarantee may use; q is 1                any
-
-Accountants: rdp adds up Rényi divergences (--conversion, --orders, --theorem are its own); pld
-composes the distribution of the privacy loss and is tighter; for plain Gaussians it is exact.
-Where rdp gives the smaller epsilon, pld gives that one, and says so.`
+rdp composes Rényi divergences (--conversion, --orders and --theorem belong to it). pld composes the
+privacy loss distribution; it is tighter, and exact for plain Gaussians. If rdp gives the smaller
+epsilon, pld reports that one and says so.`
 
 const spendExample = `  tacit privacy spend --sampler poisson -q 0.01 --noise 1 --rounds 1000 --delta 1e-6
-  tacit privacy spend --sampler poisson -q 0.01 --noise 1 --rounds 1000 --delta 1e-6 --accountant pld
-  tacit privacy spend --sampler none --adjacency replace-one --noise 40 --rounds 100
-  # a cell of the DP-PrivRec paper, which counted 1000·M rounds, and the cell as it should be
-  tacit privacy spend --sampler wor -q 0.00625 --noise 1 --rounds 30000 --delta 1e-8 --conversion classic --theorem 9 --orders 2-256
-  tacit privacy spend --sampler wor -q 0.00625 --noise 1 --rounds 1000 --delta 1e-8`
+  tacit privacy spend --sampler poisson -q 0.01 --noise 1 --rounds 1000 --accountant pld
+  tacit privacy spend --sampler wor -q 0.00625 --noise 1 --rounds 1000 --delta 1e-8
+  tacit privacy spend --sampler none --adjacency replace-one --noise 40 --rounds 100`
 
-// spend holds the flags of `tacit privacy spend`.
-type spend struct {
+// spendFlags are the flags of tacit privacy spend.
+type spendFlags struct {
 	sampler, adjacency, accountant, conversion, orders string
 	q, noise, delta                                    float64
 	rounds                                             int64
@@ -67,47 +58,50 @@ type spend struct {
 }
 
 func (a *app) spendCmd() *cobra.Command {
-	var s spend
+	var s spendFlags
 	c := &cobra.Command{
-		Use: "spend", Short: "The epsilon of T rounds with Gaussian noise", Long: spendLong, Example: spendExample,
-		Args: args(cobra.NoArgs),
+		Use: "spend", Short: "Compute the epsilon of T rounds with Gaussian noise", Long: spendLong, Example: spendExample,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"noise", "rounds", "sampler"} {
 				if !c.Flags().Changed(name) {
-					return input(fmt.Errorf("--%s is missing", name), "as in: tacit privacy spend --sampler poisson "+
+					return input(fmt.Errorf("--%s is missing", name), "example: tacit privacy spend --sampler poisson "+
 						"-q 0.01 --noise 1 --rounds 1000 --delta 1e-6")
 				}
 			}
 			if s.sampler != string(account.None) && !c.Flags().Changed("q") {
-				return input(fmt.Errorf("-q is missing: the share of users in a round, as -q 0.01"),
-					"without sampling: --sampler none")
+				return input(fmt.Errorf("-q is missing: the fraction of users per round"),
+					"add -q 0.01, or --sampler none")
 			}
 			r, err := s.result()
 			if err != nil {
 				return err
 			}
-			return a.result(spent{r, s.meaning(), s.bound()},
-				func(w io.Writer) error { return writeSpent(w, r, s.meaning(), s.bound()) })
+			return a.result(spendResult{r, s.meaning(), s.bound()},
+				func(w io.Writer) error { return writeSpend(w, r, s.meaning(), s.bound()) })
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&s.sampler, "sampler", "", "how a round's users are drawn: poisson, wor or none")
-	fl.StringVar(&s.adjacency, "adjacency", "", "zero-out, add-remove or replace-one (default zero-out; replace-one "+
-		"with --sampler wor)")
-	fl.Float64VarP(&s.q, "q", "q", 1, "sampling rate: the share of users in a round")
-	fl.Float64Var(&s.noise, "noise", 0, "noise multiplier: standard deviation over the sensitivity under the adjacency")
+	fl.StringVar(&s.sampler, "sampler", "", "how users are sampled: poisson, wor (without replacement) or none")
+	fl.StringVar(&s.adjacency, "adjacency", "", "zero-out, add-remove or replace-one; default by sampler: zero-out, wor replace-one")
+	fl.Float64VarP(&s.q, "q", "q", 1, "sampling rate: fraction of users per round")
+	fl.Float64Var(&s.noise, "noise", 0, "noise multiplier: standard deviation / sensitivity under the adjacency")
 	fl.Int64Var(&s.rounds, "rounds", 0, "number of rounds, T")
-	fl.Float64Var(&s.delta, "delta", 1e-6, "delta; well below 1 over the number of users")
+	fl.Float64Var(&s.delta, "delta", 1e-6, "probability that the guarantee fails; well below 1/users")
 	fl.StringVar(&s.accountant, "accountant", "rdp", "rdp or pld")
-	fl.StringVar(&s.conversion, "conversion", "improved", "from RDP to epsilon: improved or classic")
+	fl.StringVar(&s.conversion, "conversion", "improved", "conversion of RDP to epsilon: improved or classic")
 	fl.IntVar(&s.theorem, "theorem", 27, "bound for --sampler wor: 9 or 27 of Wang, Balle and Kasiviswanathan 2019")
-	fl.StringVar(&s.orders, "orders", "", "exactly these RDP orders, as 2-256 or 1.5,2,4-64; by default 1.1 to 2^15")
-	fl.BoolVar(&a.quiet, "quiet", false, "no card and no progress") // so that -q is free for the rate
+	fl.StringVar(&s.orders, "orders", "", "RDP orders, such as 2-256 or 1.5,2,4-64, instead of 1.1 to 2^15")
+	fl.BoolVar(&a.quiet, "quiet", false, "print no progress") // without -q, which is the sampling rate here
+	_ = fl.MarkHidden("quiet")
+	a.describe(c, spendDetails,
+		flagsUnder("Rounds", "sampler q noise rounds delta adjacency", ""),
+		flagsUnder("Accounting", "accountant", "conversion orders theorem"))
 	return c
 }
 
-// meaning says what the multiplier is relative to.
-func (s *spend) meaning() string {
+// meaning says what the noise multiplier is relative to.
+func (s *spendFlags) meaning() string {
 	if s.adjacency == string(account.ReplaceOne) {
 		return "standard deviation over the replace-one L2 sensitivity, 2S/m for updates clipped to S and divided by m"
 	}
@@ -116,14 +110,14 @@ func (s *spend) meaning() string {
 }
 
 // bound names the theorem of a sample without replacement; nil otherwise.
-func (s *spend) bound() *int {
+func (s *spendFlags) bound() *int {
 	if s.sampler == string(account.WithoutReplacement) && s.q < 1 {
 		return &s.theorem
 	}
 	return nil
 }
 
-func (s *spend) result() (account.Result, error) {
+func (s *spendFlags) result() (account.Result, error) {
 	if s.adjacency == "" {
 		s.adjacency = string(account.ZeroOut)
 		if s.sampler == string(account.WithoutReplacement) {
@@ -132,10 +126,10 @@ func (s *spend) result() (account.Result, error) {
 	}
 	orders, err := parseOrders(s.orders)
 	if err != nil {
-		return account.Result{}, input(err, "as in: --orders 2-256, or --orders 1.5,2,4-64")
+		return account.Result{}, input(err, "example: --orders 2-256 or --orders 1.5,2,4-64")
 	}
 	if s.accountant != string(account.RDP) && s.accountant != string(account.PLD) {
-		return account.Result{}, input(fmt.Errorf("--accountant %s: want rdp or pld", s.accountant), "")
+		return account.Result{}, input(fmt.Errorf("--accountant %s: must be rdp or pld", s.accountant), "")
 	}
 	e := account.Event{
 		Mechanism: account.Gaussian, Adjacency: account.Adjacency(s.adjacency), Sampler: account.Sampler(s.sampler),
@@ -150,7 +144,7 @@ func (s *spend) result() (account.Result, error) {
 	}
 	r, err := account.Epsilon(s.delta, o, e)
 	if err != nil {
-		return r, input(err, "tacit privacy spend --help shows which samplers, adjacencies and accountants go together")
+		return r, input(err, "tacit privacy spend --help --all shows which samplers, adjacencies and accountants combine")
 	}
 	return r, nil
 }
@@ -170,7 +164,7 @@ func parseOrders(text string) ([]float64, error) {
 		}
 		if err != nil || !(lo > 1) || hi < lo || hi > 1<<16 || ranged &&
 			(lo != math.Floor(lo) || hi != math.Floor(hi)) {
-			return nil, fmt.Errorf("--orders %s: %q is neither an order above 1 nor a range of integers up to 65536",
+			return nil, fmt.Errorf("--orders %s: %q must be an order above 1 or a range of integers up to 65536",
 				text, word)
 		}
 		for x := lo; x <= hi; x++ {
@@ -181,14 +175,14 @@ func parseOrders(text string) ([]float64, error) {
 	return slices.Compact(out), nil
 }
 
-// spent is a result with the meaning of its multiplier and its theorem, as JSON.
-type spent struct {
+// spendResult is a result with the meaning of its multiplier and its theorem, as JSON.
+type spendResult struct {
 	account.Result
 	meaning string
 	theorem *int
 }
 
-func (s spent) MarshalJSON() ([]byte, error) {
+func (s spendResult) MarshalJSON() ([]byte, error) {
 	b, err := s.Result.MarshalJSON()
 	if err != nil {
 		return nil, err
@@ -197,7 +191,7 @@ func (s spent) MarshalJSON() ([]byte, error) {
 	return slices.Concat(b[:len(b)-1], []byte(","), more[1:]), err
 }
 
-func writeSpent(w io.Writer, r account.Result, meaning string, theorem *int) error {
+func writeSpend(w io.Writer, r account.Result, meaning string, theorem *int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "epsilon %s at delta %g\n\n", epsilonText(r.Epsilon), r.Delta)
 	row := func(name, value string) { fmt.Fprintf(&b, "  %-12s%s\n", name, value) }
@@ -221,7 +215,7 @@ func writeSpent(w io.Writer, r account.Result, meaning string, theorem *int) err
 	return err
 }
 
-// epsilonText shows six digits, rounded up, so that what is printed holds.
+// epsilonText writes six digits, rounded up, so that the printed guarantee holds.
 func epsilonText(x float64) string {
 	if math.IsInf(x, 1) {
 		return "inf"
@@ -233,14 +227,12 @@ func epsilonText(x float64) string {
 	return strconv.FormatFloat(math.Ceil(x/unit-1e-6)*unit, 'g', 6, 64)
 }
 
-const tablesLong = `Print the 36 epsilons of tables 3 and 4 of the DP-PrivRec paper (Wang et al., "Fast-adapting and
-privacy-preserving federated recommender system"), recomputed, beside what they should have been.
-
-The paper states 1000 rounds; its numbers are those of 1000·M, where M is the cohort: one
-composition for every client of a round, it seems. Every column is for sampling without
-replacement, replace-one, noise multiplier 1 and q = M/N. "paper" and "recomputed" use theorem
-9 and the classic conversion over integer orders; "T=1000" is the same for the rounds that were run, and
-"improved" that with theorem 27 and the improved conversion.`
+const tablesLong = `These are the 36 epsilons of tables 3 and 4 of "Fast-adapting and privacy-preserving federated
+recommender system" (Wang et al.). The paper states 1000 rounds, but its numbers are those of 1000·M
+rounds for cohorts of M: one composition per client. Columns: paper, as printed; recomputed, for
+1000·M rounds with theorem 9 and the classic conversion; T=1000, the same for the rounds that were
+run; improved, with theorem 27 and the improved conversion. All of them are for replace-one, sampling
+without replacement, noise multiplier 1 and q = M/N.`
 
 // paperCell is one epsilon of the paper.
 type paperCell struct {
@@ -248,13 +240,13 @@ type paperCell struct {
 	Cohort     int     `json:"cohort"`
 	Users      int     `json:"users"`
 	Delta      float64 `json:"delta"`
-	Paper      float64 `json:"paper"`      // as printed: cut off after four decimals
+	Paper      float64 `json:"paper"`      // as printed: truncated after four decimals
 	Recomputed float64 `json:"recomputed"` // for 1000·M rounds
 	Right      float64 `json:"right"`      // for 1000 rounds
-	Improved   float64 `json:"improved"`   // the same by better bounds
+	Improved   float64 `json:"improved"`   // the same with tighter bounds
 }
 
-// paperTables are what the paper prints at delta 1e-8, 1e-6 and 1e-4.
+// paperTables are the epsilons that the paper prints for delta 1e-8, 1e-6 and 1e-4.
 var paperTables = []struct {
 	data          string
 	cohort, users int
@@ -276,8 +268,8 @@ var paperTables = []struct {
 
 func (a *app) tablesCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "tables", Short: "The DP-PrivRec paper's epsilons beside the right ones", Long: tablesLong,
-		Args:    args(cobra.NoArgs),
+		Use: "tables", Short: "Compare the DP-PrivRec paper's epsilons with correct ones", Long: tablesLong,
+		Args:    noArgs,
 		Example: "  tacit privacy tables\n  tacit privacy tables --format json",
 		RunE: func(*cobra.Command, []string) error {
 			cells, err := paperCells()
@@ -295,8 +287,8 @@ func (a *app) tablesCmd() *cobra.Command {
 				})
 			}
 			t.Notes = []string{
-				"replace-one, sampling without replacement with q = M/N, noise multiplier 1, RDP. paper and recomputed: T = 1000·M, theorem 9, classic;",
-				"T=1000: the rounds that were run; improved: those by theorem 27 and the improved conversion. tacit privacy tables --help says more.",
+				"Adjacency replace-one. paper and recomputed: T = 1000·M rounds; T=1000: the rounds that the " +
+					"paper ran; improved: tighter bounds for those. tacit privacy tables --help explains more.",
 			}
 			return a.result(map[string]any{"cells": cells}, t.Text)
 		},
@@ -308,7 +300,7 @@ func paperCells() ([]paperCell, error) {
 	for _, row := range paperTables {
 		for i, delta := range []float64{1e-8, 1e-6, 1e-4} {
 			c := paperCell{Data: row.data, Cohort: row.cohort, Users: row.users, Delta: delta, Paper: row.printed[i]}
-			paper := spend{
+			paper := spendFlags{
 				sampler: "wor", q: float64(row.cohort) / float64(row.users), noise: 1,
 				rounds: 1000 * int64(row.cohort), delta: delta,
 				theorem: 9, accountant: "rdp", conversion: "classic", orders: "2-64",
@@ -318,7 +310,7 @@ func paperCells() ([]paperCell, error) {
 			better := right
 			better.theorem, better.conversion, better.orders = 27, "improved", ""
 			for _, x := range []struct {
-				from spend
+				from spendFlags
 				to   *float64
 			}{{paper, &c.Recomputed}, {right, &c.Right}, {better, &c.Improved}} {
 				r, err := x.from.result()

@@ -13,18 +13,16 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
-const promisesLong = `Measure accuracy against epsilon, and write docs/privacy.md and the rows that tacit privacy plan
-knows. The runs are kept in --runs, and those that are there, with the same settings, are taken.
-Rows of before stay where nothing new is measured: those of other data sets than --sets, and with
---found those of runs that are not there.`
+const privacyDocsLong = `It runs the settings of the page, or reuses runs in --runs, and writes docs/privacy.md and the rows that
+tacit privacy plan looks up. Rows of other data sets stay, and with --found also those of missing runs.`
 
-func (a *app) promisesCmd() *cobra.Command {
+func (a *app) privacyDocsCmd() *cobra.Command {
 	var out, rows, commands string
 	var cfg experiment.MeasureConfig
 	var jobs int
 	c := &cobra.Command{
-		Use: "privacy", Short: "Measure accuracy against epsilon and write docs/privacy.md", Long: promisesLong,
-		Args: args(cobra.NoArgs),
+		Use: "privacy", Short: "Measure accuracy for each epsilon: docs/privacy.md", Long: privacyDocsLong,
+		Args: noArgs,
 		Example: "  tacit docs privacy --commands runs\n  tacit docs privacy --runs runs\n  tacit docs privacy " +
 			"--runs runs --found",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -35,13 +33,10 @@ func (a *app) promisesCmd() *cobra.Command {
 				return nil
 			}
 			if cfg.Runs == "" {
-				return input(errors.New("--runs is missing: the folder of the runs"),
-					"as in: tacit docs privacy --runs runs")
+				return input(errors.New("--runs is missing"), "tacit docs privacy --runs DIR, with the folder of the runs")
 			}
 			cfg.Tell = func(m experiment.Measured) {
-				if !a.quiet {
-					fmt.Fprintf(a.err, "%s: HR@10 %.4f  NDCG@10 %.4f\n", m.Name, m.HR, m.NDCG)
-				}
+				a.progress("%s: HR@10 %.4f  NDCG@10 %.4f", m.Name, m.HR, m.NDCG)
 			}
 			cfg.Skipped = func(what string) { fmt.Fprintln(a.err, what) }
 			var err error
@@ -55,24 +50,23 @@ func (a *app) promisesCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writePromises(out, rows, measured, beside)
+			return writePrivacyDocs(out, rows, measured, beside)
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&out, "out", "o", "docs/privacy.md", "the page to write")
-	fl.StringVar(&rows, "rows", "lab/measured.json", "the file of rows to write, which is built into the program")
-	fl.StringVar(&commands, "commands", "", "print the commands that make the runs in this folder, and stop")
-	fl.StringVar(&cfg.Runs, "runs", "", "the folder of the runs")
-	fl.BoolVar(&cfg.Found, "found", false, "take what is among the --runs, and run nothing")
+	fl.StringVarP(&out, "out", "o", "docs/privacy.md", "write the page to this file")
+	fl.StringVar(&rows, "rows", "internal/study/experiment/measured.json",
+		"write the rows to this file, which is built into the program")
+	fl.StringVar(&commands, "commands", "", "print commands that make the runs in this folder, and stop")
+	fl.StringVar(&cfg.Runs, "runs", "", "folder of the runs")
+	fl.BoolVar(&cfg.Found, "found", false, "use only finished runs in the --runs folder")
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "only these data sets")
-	fl.StringVar(&cfg.DataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's "+
-		"cache folder")
-	fl.IntVarP(&jobs, "jobs", "j", cores(), "goroutines that visit devices")
+	dataDirFlag(fl, &cfg.DataDir)
+	jobsFlag(fl, &jobs)
 	return c
 }
 
-// keptRows are those of a file that is to be written again, or if there is none those
-// that are built in.
+// keptRows are the rows of the file to be rewritten, or the built-in ones if it does not exist.
 func keptRows(path string) ([]experiment.Measured, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,13 +76,12 @@ func keptRows(path string) ([]experiment.Measured, error) {
 	}
 	out, err := experiment.ReadRows(b)
 	if err != nil {
-		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows names a file of rows that tacit docs privacy "+
-			"wrote, or a new one")
+		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows must name a new file, or one that tacit docs privacy wrote")
 	}
 	return out, nil
 }
 
-func writePromises(out, rows string, measured []experiment.Measured, beside []experiment.Baseline) error {
+func writePrivacyDocs(out, rows string, measured []experiment.Measured, beside []experiment.Baseline) error {
 	page, err := experiment.PromisePage(measured, beside)
 	if err != nil {
 		return err

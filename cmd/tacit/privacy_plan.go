@@ -14,35 +14,32 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-const planLong = `Say what a promise would take: the noise for an epsilon, what other adjacencies, samplers and
-mechanisms would take for the same one, and an accuracy that was measured.
+const planLong = `A plan computes the noise that an epsilon requires, compares other adjacencies, samplers and
+mechanisms, and shows a measured accuracy: that of the most similar run in docs/privacy.md, or with
+--quick that of a run of this plan on up to 1000 users' validation items.`
 
-With -m and -d the number of users and of numbers in an update are those of the method on the data,
-and --rounds and --cohort are those of the method's settings unless they are given.
-The accuracy is that of the nearest row of docs/privacy.md, which is named with its settings, or
-with --quick that of a run of this very plan, evaluated once on up to 1000 users' validation
-items. No formula tells accuracy.`
+const planDetails = `With -m and -d, the number of users and the size of an update come from the method and the data, and
+--rounds and --cohort default to the method's. No formula predicts accuracy: it has to be measured.`
 
 const planExample = `  tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500
   tacit privacy plan --target-epsilon 8 --cohort poisson:0.1 --rounds 20 -m fedmf -d ml-100k
-  tacit privacy plan --target-epsilon 3 --cohort all --rounds 5 -m fedmf -d ml-100k --quick --clip 1
-  tacit privacy plan --target-epsilon 8 --users 100000 --cohort cycle:1000 --rounds 200 --mechanism tree
-  tacit privacy plan --target-epsilon 8 --users 100000 --cohort come:1000/50 --rounds 200 --mechanism tree`
+  tacit privacy plan --target-epsilon 3 --cohort all --rounds 5 -m fedmf -d ml-100k --quick
+  tacit privacy plan --target-epsilon 8 --users 100000 --cohort cycle:1000 --rounds 200 --mechanism tree`
 
-// plan holds the flags of `tacit privacy plan`.
-type plan struct {
-	epsilon, delta, clip                   float64
-	users, rounds, numbers, least, jobs    int
-	cohort, mechanism, against, accountant string
-	method, data, dataDir                  string
-	quick                                  bool
-	words                                  []string
+// planFlags are the flags of tacit privacy plan.
+type planFlags struct {
+	epsilon, delta, clip                     float64
+	users, rounds, numbers, minDevices, jobs int
+	cohort, mechanism, trust, accountant     string
+	method, data, dataDir                    string
+	quick                                    bool
+	words                                    []string
 }
 
 func (a *app) planCmd() *cobra.Command {
-	var p plan
+	var p planFlags
 	c := &cobra.Command{
-		Use: "plan [key=value ...]", Short: "What an epsilon would take: noise, other ways, measured accuracy",
+		Use: "plan [key=value ...]", Short: "Estimate the noise and accuracy for an epsilon",
 		Long: planLong, Example: planExample,
 		RunE: func(c *cobra.Command, words []string) error {
 			p.words = words
@@ -50,15 +47,11 @@ func (a *app) planCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg.Tell = func(what string) {
-				if !a.quiet {
-					fmt.Fprintf(a.err, "computing %s\n", what)
-				}
-			}
+			cfg.Tell = func(what string) { a.progress("computing %s", what) }
 			made, err := experiment.MakePlan(c.Context(), cfg)
 			var stopped *experiment.Stopped
 			if errors.As(err, &stopped) {
-				stopped.Hint = "a plan keeps nothing: give the command again, or leave --quick out"
+				stopped.Hint = "a plan is not saved: run the command again, or omit --quick"
 			}
 			if err != nil {
 				return err
@@ -67,36 +60,37 @@ func (a *app) planCmd() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.Float64Var(&p.epsilon, "target-epsilon", 0, "the epsilon to keep")
-	fl.Float64Var(&p.delta, "delta", 1e-6, "delta; well below 1 over the number of users")
-	fl.IntVar(&p.users, "users", 0, "users of the federation; with -d those of the data")
-	fl.StringVar(&p.cohort, "cohort", "all", "who takes part in a round: all, a count, a share such as 10%, "+
-		"poisson:0.1, cycle:100 (in turn), or come:100/20 (when they like, each once at most in 20 rounds); with -m else the method's")
-	fl.IntVar(&p.rounds, "rounds", 0, "rounds of training; with -m else the method's")
-	fl.StringVar(&p.mechanism, "mechanism", "gauss", "gauss, tree (DP-FTRL, wants --cohort cycle:N or come:N/E) or "+
-		"laplace (wants --against local)")
-	fl.StringVar(&p.against, "against", "central", "whom the epsilon holds against: central, distributed or local")
+	fl.Float64Var(&p.epsilon, "target-epsilon", 0, "the privacy budget")
+	fl.Float64Var(&p.delta, "delta", 1e-6, "probability that the guarantee fails; well below 1/users")
+	fl.IntVar(&p.users, "users", 0, "number of users, without -d")
+	fl.StringVar(&p.cohort, "cohort", "all", "devices per round: all, 100, 10%, poisson:0.1, cycle:100 or come:100/20")
+	fl.IntVar(&p.rounds, "rounds", 0, "rounds of training; with -m, default: the method's")
+	fl.StringVar(&p.mechanism, "mechanism", "gauss", "gauss, tree (DP-FTRL; needs a cycle or check-in cohort) or laplace (local trust)")
+	fl.StringVar(&p.trust, "trust", "central", "trust model: central, distributed (with secure aggregation) or local")
+	oldFlag(fl, "against", "trust")
 	fl.StringVar(&p.accountant, "accountant", "rdp", "rdp or pld")
-	fl.Float64Var(&p.clip, "clip", 1, "the longest that an update may be")
-	fl.IntVar(&p.least, "least", 1, "the fewest honest devices of a round, for --against distributed")
-	fl.IntVar(&p.numbers, "numbers", 50_000, "numbers of an update; with -m and -d those of the method. They change "+
-		"the noise by their rounding alone")
-	fl.StringVarP(&p.method, "method", "m", "", "the method")
-	fl.StringVarP(&p.data, "data", "d", "", "the data")
-	fl.StringVar(&p.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
-		"folder")
+	fl.Float64Var(&p.clip, "clip", 1, "clipping bound: the largest L2 norm of an update")
+	fl.IntVar(&p.minDevices, "min-devices", 1, "fewest honest devices per round, for --trust distributed")
+	oldFlag(fl, "least", "min-devices")
+	fl.IntVar(&p.numbers, "numbers", 50_000, "numbers per update, without -m; they matter for rounding only")
+	fl.StringVarP(&p.method, "method", "m", "", "the method, with -d")
+	fl.StringVarP(&p.data, "data", "d", "", "the data set, with -m")
+	dataDirFlag(fl, &p.dataDir)
 	fl.BoolVar(&p.quick, "quick", false,
-		"run it once, instead of looking for the nearest measured row; wants -m and -d")
-	fl.IntVarP(&p.jobs, "jobs", "j", cores(), "goroutines that visit devices")
+		"run the plan once and measure it; needs -m and -d")
+	jobsFlag(fl, &p.jobs)
+	a.describe(c, planDetails,
+		flagsUnder("Plan", "target-epsilon delta users cohort rounds clip", "mechanism trust min-devices accountant numbers"),
+		flagsUnder("Method", "method data quick", "data-dir jobs"))
 	return c
 }
 
-func (p *plan) config(c *cobra.Command, words []string) (experiment.PlanConfig, error) {
+func (p *planFlags) config(c *cobra.Command, words []string) (experiment.PlanConfig, error) {
 	cfg := experiment.PlanConfig{
 		Rounds: p.rounds, Users: p.users, Numbers: p.numbers, DataDir: p.dataDir,
 		Jobs: p.jobs, Quick: p.quick,
 	}
-	const example = "as in: tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500"
+	const example = "example: tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500"
 	both := p.method != "" && p.data != ""
 	for _, name := range []string{"target-epsilon", "rounds"} {
 		if !c.Flags().Changed(name) && (name != "rounds" || !both) {
@@ -105,20 +99,20 @@ func (p *plan) config(c *cobra.Command, words []string) (experiment.PlanConfig, 
 	}
 	switch {
 	case !both && (p.method != "" || p.data != ""):
-		return cfg, input(fmt.Errorf("-m and -d go together"), "as in: -m fedmf -d ml-100k")
+		return cfg, input(fmt.Errorf("-m and -d must be given together"), "example: -m fedmf -d ml-100k")
 	case !both && p.quick:
-		return cfg, input(fmt.Errorf("--quick runs a method on data, and none is given"), "add -m fedmf -d ml-100k")
+		return cfg, input(fmt.Errorf("--quick needs a method and a data set"), "add -m fedmf -d ml-100k")
 	case !both && len(words) > 0:
-		return cfg, input(fmt.Errorf("%q is a setting of a run, and no method is given", words[0]),
+		return cfg, input(fmt.Errorf("%q sets a parameter, but no method is given", words[0]),
 			"add -m fedmf -d ml-100k")
 	case !both && p.users == 0:
 		return cfg, input(fmt.Errorf("--users is missing"), example)
 	case both && p.users != 0:
-		return cfg, input(fmt.Errorf("--users with -d: the data has its users"), "leave one out")
+		return cfg, input(fmt.Errorf("--users and -d exclude each other: the data set has its own users"), "omit one of them")
 	}
 	g := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	text := fmt.Sprintf("epsilon=%s,delta=%s,clip=%s,mechanism=%s,trust=%s,accountant=%s,min-devices=%d", g(p.epsilon),
-		g(p.delta), g(p.clip), p.mechanism, p.against, p.accountant, p.least)
+		g(p.delta), g(p.clip), p.mechanism, p.trust, p.accountant, p.minDevices)
 	if err := cfg.Policy.UnmarshalText([]byte(text)); err != nil {
 		return cfg, input(err, example)
 	}
@@ -141,73 +135,72 @@ func (p *plan) config(c *cobra.Command, words []string) (experiment.PlanConfig, 
 	return cfg, nil
 }
 
-// spec is the run that a plan is for. What the plan says itself is no setting of it.
-func (p *plan) spec(words []string) (*experiment.Spec, error) {
+// spec is the run that a plan is for. Its cohort, rounds and privacy come from the plan's flags.
+func (p *planFlags) spec(words []string) (*experiment.Spec, error) {
 	given, err := experiment.Assignments(words, "command line")
 	if err != nil {
 		return nil, err
 	}
 	instead := map[string]string{
 		"cohort": "--cohort", "rounds": "--rounds",
-		"dp": "--target-epsilon, --delta, --clip, --mechanism and --against",
+		"dp": "--target-epsilon, --delta, --clip, --mechanism and --trust",
 	}
 	for _, g := range given {
 		if flags := instead[strings.TrimPrefix(g.Key, "params.")]; flags != "" {
-			return nil, input(fmt.Errorf("%s=%s: a plan takes this from its flags", g.Key, g.Value), "use "+flags)
+			return nil, input(fmt.Errorf("%s=%s: a plan has a flag for this", g.Key, g.Value), "use "+flags)
 		}
 	}
 	return experiment.Resolve(append(given, experiment.Setting{Key: "method", Value: p.method, From: "flag --method"},
 		experiment.Setting{Key: "data", Value: p.data, From: "flag --data"}))
 }
 
-func writePlan(w io.Writer, p *experiment.Plan, flags *plan) error {
+func writePlan(w io.Writer, p *experiment.Plan, flags *planFlags) error {
 	var b strings.Builder
 	c := p.Chosen
 	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon,
 		p.Delta, p.Users, p.Rounds, c.Cohort, up(c.Noise))
 	row := func(name, value string) { fmt.Fprintf(&b, "  %-16s%s\n", name, value) }
-	row("holds against", c.Holds)
+	row("protects from", c.Holds)
 	row("adjacency", c.Adjacency)
 	row("sampler", fmt.Sprintf("%s, q %g", c.Sampler, c.Q))
-	row("spent", report.Epsilon(c.Spent)+" by all rounds")
+	row("spent", "epsilon "+report.Epsilon(c.Spent)+" by all rounds")
 	if c.Times > 0 {
-		row("each device", fmt.Sprintf("is in at most %d of the %d sums", c.Times, p.Rounds))
+		row("each device", fmt.Sprintf("takes part in at most %d of the %d rounds", c.Times, p.Rounds))
 	}
-	row("on a mean", six(c.OnMean)+" of the bound, on each number of a round")
-	row("in the model", six(c.InModel)+" of the bound, on each number after all rounds, for a coordinator's rate of 1")
-	row("all numbers", fmt.Sprintf("%s of the bound is the length of a round's noise on %d numbers: the mean update "+
-		"is at most 1", six(c.OnMean*sqrt(p.Numbers)), p.Numbers))
+	row("noise on mean", digits(c.OnMean)+" of the clipping bound on each number, per round")
+	row("noise in model", digits(c.InModel)+" of the clipping bound on each number, after all rounds at server rate 1")
+	row("total noise", fmt.Sprintf("norm %s of the clipping bound over %d numbers, per round; a mean update has at most 1", digits(c.OnMean*sqrt(p.Numbers)), p.Numbers))
 	if a := p.Accuracy; a != nil {
 		b.WriteString("\n")
 		if a.Ran {
-			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f, a run of this plan, on validation items\n", a.HR,
+			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f by a run of this plan, on validation items\n", a.HR,
 				a.NDCG)
 		} else {
 			m := a.Row
-			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f, on test items, by the nearest row of "+
-				"docs/privacy.md, which is not this plan:\n", a.HR, a.NDCG)
+			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f on test items, by a similar run in "+
+				"docs/privacy.md with other settings:\n", a.HR, a.NDCG)
 			fmt.Fprintf(&b, "  %s on %s, %d users, %s trust, epsilon %s spent, %d rounds, seed %d, commit %s\n  %s\n",
 				m.Method, m.Data, m.Users, m.Privacy.Against, report.Epsilon(m.Privacy.Epsilon), m.Rounds, m.Seed,
 				m.Commit, m.Settings)
 		}
 	} else {
-		b.WriteString("\nmeasured: nothing like it; --quick runs it\n")
+		b.WriteString("\nmeasured: no similar run; --quick runs this plan\n")
 	}
 	if flags.method != "" {
 		label := "run it"
 		if p.Accuracy == nil || !p.Accuracy.Ran {
-			label = "run it, though nobody has measured these settings (--quick does)"
+			label = "run it (not measured yet; --quick measures it)"
 		}
 		fmt.Fprintf(&b, "%s: %s\n", label, flags.command(p))
 	}
 	b.WriteString("\n")
 	t := report.Table{
-		Title: fmt.Sprintf("other ways to epsilon %g", p.Epsilon), Header: []string{
+		Title: fmt.Sprintf("other ways to reach epsilon %g", p.Epsilon), Header: []string{
 			"", "cohort", "adjacency",
-			"sampler", "multiplier", "on a mean", "in the model",
+			"sampler", "multiplier", "on mean", "in model",
 		}, Align: "llllrrr",
-		Notes: []string{"Noise is in units of the bound on an update; multipliers of different adjacencies are " +
-			"relative to different sensitivities, so compare the last columns."},
+		Notes: []string{"Noise is relative to the clipping bound. Multipliers of different adjacencies refer to " +
+			"different sensitivities: compare the last two columns."},
 	}
 	for _, o := range p.Others {
 		if o.Refused != "" {
@@ -216,8 +209,8 @@ func writePlan(w io.Writer, p *experiment.Plan, flags *plan) error {
 			continue
 		}
 		t.Rows = append(t.Rows, []any{
-			o.Name, o.Cohort, o.Adjacency, o.Sampler, up(o.Noise), six(o.OnMean),
-			six(o.InModel),
+			o.Name, o.Cohort, o.Adjacency, o.Sampler, up(o.Noise), digits(o.OnMean),
+			digits(o.InModel),
 		})
 	}
 	if err := t.Text(&b); err != nil {
@@ -227,8 +220,8 @@ func writePlan(w io.Writer, p *experiment.Plan, flags *plan) error {
 	return err
 }
 
-// command runs the plan.
-func (f *plan) command(p *experiment.Plan) string {
+// command is the command that runs the plan.
+func (f *planFlags) command(p *experiment.Plan) string {
 	words := []string{
 		"tacit run -m", f.method, "-d", f.data, "--rounds", strconv.Itoa(p.Rounds), "--cohort",
 		p.Chosen.Cohort, "--dp", p.Chosen.DP,
@@ -239,9 +232,10 @@ func (f *plan) command(p *experiment.Plan) string {
 	return strings.Join(append(words, f.words...), " ")
 }
 
-func six(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+// digits writes a number with four digits.
+func digits(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
-// up writes a noise multiplier with five digits, and never less than it is.
+// up writes a noise multiplier with five digits, rounded up.
 func up(x float64) string {
 	const n = 5
 	s := strconv.FormatFloat(x, 'g', n, 64)

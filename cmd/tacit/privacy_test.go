@@ -86,7 +86,7 @@ func TestSpendRefusesWhatDoesNotHold(t *testing.T) {
 		{"--sampler none -q 0.1 --noise 1 --rounds 1", "name the sampler", "--help"},
 		{"--sampler some -q 0.1 --noise 1 --rounds 1", "want poisson, wor or none", "--help"},
 		{"--sampler poisson --noise 1 --rounds 1", "-q is missing", "--sampler none"},
-		{"--sampler poisson -q 0.1 --rounds 1", "--noise is missing", "as in"},
+		{"--sampler poisson -q 0.1 --rounds 1", "--noise is missing", "example:"},
 		{"--sampler poisson -q 1.5 --noise 1 --rounds 1", "want 0 to 1", ""},
 		{"--sampler poisson -q NaN --noise 1 --rounds 1", "want 0 to 1", ""},
 		{"--sampler poisson -q 0.1 --noise -1 --rounds 1", "noise multiplier is -1", ""},
@@ -94,7 +94,7 @@ func TestSpendRefusesWhatDoesNotHold(t *testing.T) {
 		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --delta 2", "delta is 2", ""},
 		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --orders 1-8", "an order above 1", "2-256"},
 		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --orders 8-2", "an order above 1", "2-256"},
-		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --accountant guess", "want rdp or pld", ""},
+		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --accountant guess", "must be rdp or pld", ""},
 		{"--sampler poisson -q 0.1 --noise 1 --rounds 1 --conversion best", "want improved or classic", ""},
 		{"--sampler wor -q 0.1 --noise 1 --rounds 1 --theorem 8", "want 9 or 27", ""},
 	} {
@@ -189,7 +189,7 @@ func TestAPlanTakesARowThatItNames(t *testing.T) {
 		}
 		_, out, _ := tacit("privacy", "plan", "--target-epsilon", "8", "--users", strconv.Itoa(m.Users), "--rounds",
 			"5")
-		if !strings.Contains(out, "the nearest row of docs/privacy.md, which is not this plan") ||
+		if !strings.Contains(out, "by a similar run in docs/privacy.md with other settings") ||
 			!strings.Contains(out, "seed 1") || !strings.Contains(out, "central trust, epsilon ") {
 			t.Errorf("no row is named:\n%s", out)
 		}
@@ -224,15 +224,15 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 	for words, want := range map[string]string{
 		"--users 100 --rounds 5":                                                                    "--target-epsilon is missing",
 		"--target-epsilon 8 --rounds 5":                                                             "--users is missing",
-		"--target-epsilon 8 --rounds 5 --users 9 --quick":                                           "--quick runs a method",
-		"--target-epsilon 8 --rounds 5 --users 9 -m fedmf":                                          "-m and -d go together",
+		"--target-epsilon 8 --rounds 5 --users 9 --quick":                                           "--quick needs a method",
+		"--target-epsilon 8 --rounds 5 --users 9 -m fedmf":                                          "-m and -d must be given together",
 		"--target-epsilon 8 --rounds 5 --users 9 --cohort some":                                     "--cohort some",
 		"--target-epsilon 8 --rounds 5 --users 900 --mechanism tree --cohort 10":                    "cohort=cycle",
 		"--target-epsilon 8 --rounds 5 --users 900 --delta 0.1":                                     "delta=0.1",
 		"--target-epsilon 8 --rounds 5 --users 900 --mechanism laplace":                             "trust=local",
 		"--target-epsilon 8 --rounds 5 -m local -d world --world-is-none":                           "unknown flag",
 		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "no federation",
-		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data has its users",
+		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data set has its own users",
 		"--target-epsilon 8 --rounds 5 -m privrec -d world --quick protocol=privrec":                "protocol privrec has none",
 		"--target-epsilon 8 -m fedmf -d world cohort=poisson:0.1":                                   "use --cohort",
 		"--target-epsilon 8 -m fedmf -d world rounds=5":                                             "use --rounds",
@@ -255,11 +255,11 @@ func TestARunSaysWhatItPromises(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for _, want := range []string{
-		"epsilon at most 6 at delta 1e-06, adjacency zero-out, against central: it holds against all readers of models; the coordinator is trusted",
-		"all 12 rounds would cost", "gauss noise, 1 times the sensitivity; updates no longer than 0.5; sampler " +
+		"epsilon at most 6 at delta 1e-06, adjacency zero-out, trust central; protects from all readers of models; the coordinator is trusted",
+		"all 12 rounds would cost", "gauss noise of 1 times the sensitivity; updates clipped to 0.5; sampler " +
 			"poisson with q 0.2; 12 rounds",
 		"stages: clip, quantise, cover on the device; sum, noise, divide at the coordinator",
-		"the privacy budget is spent before round",
+		"would exceed the privacy budget: stopped after round",
 	} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("the card lacks %q:\n%s", want, errs)

@@ -9,180 +9,206 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/tacit-rec/tacit/internal/fetch"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// teller returns what a job tells of itself: a card, then one live line on a
-// terminal, or a line now and then elsewhere.
-func (a *app) teller(rounds int) func(any) {
-	if a.quiet {
-		return func(event any) {
-			if e, ok := event.(experiment.Started); ok {
-				a.wide(e)
+// runProgress returns a function that prints the events of a run: its card, then one line that is
+// rewritten on a terminal, or a line every 10 seconds elsewhere.
+func (a *app) runProgress(rounds int) func(any) {
+	l := a.progressLine(rounds)
+	return func(event any) {
+		if e, ok := event.(experiment.Started); ok {
+			if !a.quiet && !l.hasCard {
+				card(a.err, e)
+				l.hasCard = true
 			}
+			a.noteSettings(e)
+		}
+		if !a.quiet {
+			l.event(event)
 		}
 	}
-	l := &live{w: a.err, rounds: rounds}
+}
+
+func (l *progressLine) event(event any) {
+	switch e := event.(type) {
+	case experiment.Started:
+		l.begin = time.Now()
+	case experiment.Choosing:
+		l.println(fmt.Sprintf("trying setting %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings,
+			points(e.NDCG), e.Seconds))
+	case experiment.Resumed:
+		l.from = e.Round
+		l.println(fmt.Sprintf("resumed after round %d", e.Round))
+	case sim.Event:
+		l.round(e)
+	case experiment.Spent:
+		l.println(fmt.Sprintf("round %d would exceed the privacy budget: stopped after round %d of %d", e.Before,
+			e.Before-1, l.rounds))
+	case experiment.Referring:
+		l.reference(e)
+	case experiment.Figuring:
+		l.println("drawing figures: " + e.Name + " (--no-figures skips them)")
+	}
+}
+
+// noteSettings prints, once, notes on a cohort and on sums that do not do what the user may expect.
+func (a *app) noteSettings(e experiment.Started) {
+	if a.noted {
+		return
+	}
+	a.noted = true
+	n := e.Run.Fleet.Count()
+	if e.Job.Cohort.Over(n) {
+		fmt.Fprintf(a.err, "note: --cohort %d exceeds the %d users: all of them take part in every round\n",
+			e.Job.Cohort.Count, n)
+	}
+	a.noteBits(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Fleet.Plan.Levels())
+}
+
+// noteBits says when the setting bits costs accuracy or has no effect.
+func (a *app) noteBits(s *experiment.Spec, devices int, integers bool, levels int64) {
+	from := s.From["bits"]
+	isSet := from != "" && from != "default" && from != "method" && !strings.HasPrefix(from, "preset") && s.Bits != 0
+	switch {
+	case levels > 0 && levels < privacy.GoodNarrowLevels:
+		fmt.Fprintf(a.err, "note: sums of %d bits leave each of %d devices %d levels, which costs accuracy: use %d "+
+			"bits or more\n",
+			s.Bits, devices, levels, privacy.NarrowBits(devices, privacy.GoodNarrowLevels))
+	case !isSet || levels > 0:
+	case s.DP.On():
+		fmt.Fprintf(a.err, "note: bits has no effect with dp, which sets its own bound\n")
+	case !integers:
+		fmt.Fprintf(a.err, "note: bits has no effect without sums=integer\n")
+	default:
+		fmt.Fprintf(a.err, "note: bits has no effect: %s does not declare the range of its numbers\n", s.Method)
+	}
+}
+
+// progressLine is a line of progress that a terminal shows in place.
+type progressLine struct {
+	w       io.Writer
+	tty     bool
+	hasCard bool
+	rounds  int
+	from    int // the round that a resumed run starts after
+	begin   time.Time
+	last    time.Time // when the line was shown
+	metrics string    // of the last evaluation
+	bytes   int
+}
+
+func (a *app) progressLine(rounds int) *progressLine {
+	l := &progressLine{w: a.err, rounds: rounds, begin: time.Now()}
 	if f, ok := a.err.(*os.File); ok {
 		l.tty = term.IsTerminal(int(f.Fd()))
 	}
-	return func(event any) {
-		switch e := event.(type) {
-		case experiment.Started:
-			l.begin = time.Now()
-			if !l.carded {
-				card(a.err, e)
-				a.wide(e)
-				l.carded = true
-			}
-			if e.Job.Resume {
-				return
-			}
-		case experiment.Choosing:
-			l.say(fmt.Sprintf("trying %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings,
-				points(e.NDCG), e.Seconds))
-		case experiment.Resumed:
-			l.from = e.Round
-			l.say(fmt.Sprintf("resumed after round %d", e.Round))
-		case sim.Event:
-			l.round(e)
-		case experiment.Spent:
-			l.say(fmt.Sprintf("the privacy budget is spent before round %d: stopped at round %d of %d", e.Before,
-				e.Before-1, rounds))
-		case experiment.Referring:
-			l.reference(e)
-		case experiment.Figuring:
-			l.say("figures: " + e.Name + " (--no-figures leaves them out)")
-		}
-	}
+	return l
 }
 
-// wide says once that a cohort is larger than the fleet, and of sums what they leave.
-func (a *app) wide(e experiment.Started) {
-	if a.said {
-		return
+// due reports whether the line should be shown again, and if so notes the time.
+func (l *progressLine) due(isLast bool) bool {
+	every := 10 * time.Second
+	if l.tty {
+		every = 80 * time.Millisecond
 	}
-	n := e.Run.Fleet.Count()
-	if e.Job.Cohort.Over(n) {
-		fmt.Fprintf(a.err, "note: --cohort %d, and %d users take part: all of them do, in every round\n",
-			e.Job.Cohort.Count, n)
+	if now := time.Now(); now.Sub(l.last) >= every || isLast {
+		l.last = now
+		return true
 	}
-	a.narrow(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Fleet.Plan.Levels())
-	a.said = true
+	return false
 }
 
-// narrow says what bits leave of a device's numbers, where that is little, and where they
-// were given and do nothing.
-func (a *app) narrow(s *experiment.Spec, devices int, integers bool, levels int64) {
-	from := s.From["bits"]
-	given := from != "" && from != "default" && from != "method" && !strings.HasPrefix(from, "preset") && s.Bits != 0
-	switch {
-	case levels > 0 && levels < privacy.GoodNarrowLevels:
-		fmt.Fprintf(a.err, "note: sums of %d bits leave each of %d devices %d levels, which costs accuracy: want %d "+
-			"bits or more\n",
-			s.Bits, devices, levels, privacy.NarrowBits(devices, privacy.GoodNarrowLevels))
-	case !given || levels > 0:
-	case s.DP.On():
-		fmt.Fprintf(a.err, "note: dp has a bound of its own: bits does nothing\n")
-	case !integers:
-		fmt.Fprintf(a.err, "note: bits does nothing without sums=integer\n")
-	default:
-		fmt.Fprintf(a.err, "note: %s does not say how large its numbers are: bits does nothing\n", s.Method)
-	}
-}
-
-// live is the progress of a run.
-type live struct {
-	w      io.Writer
-	tty    bool
-	carded bool
-	rounds int
-	from   int
-	begin  time.Time
-	last   time.Time
-	line   string
-	bytes  int
-}
-
-func (l *live) say(s string) {
+// println ends the live line and prints another.
+func (l *progressLine) println(s string) {
 	l.flush()
 	fmt.Fprintln(l.w, s)
 }
 
-// reference tells of a reference row: when it starts, and how far it is.
-func (l *live) reference(e experiment.Referring) {
-	switch {
-	case e.All == 0:
-		l.say("measuring the reference row: " + e.Name)
-	case l.tty:
-		fmt.Fprintf(l.w, "\r\x1b[K  %s: %d of %d users", e.Name, e.Done, e.All)
-		l.last = time.Now()
-	case time.Since(l.last) > 10*time.Second:
-		fmt.Fprintf(l.w, "  %s: %d of %d users\n", e.Name, e.Done, e.All)
-		l.last = time.Now()
+// reference shows the measurement of a reference row.
+func (l *progressLine) reference(e experiment.Referring) {
+	if e.All == 0 {
+		l.println("measuring the reference row " + e.Name)
+	} else if l.due(false) {
+		l.show(fmt.Sprintf("  %s: %d of %d users", e.Name, e.Done, e.All))
 	}
 }
 
-func (l *live) round(e sim.Event) {
+func (l *progressLine) round(e sim.Event) {
 	if e.Valid != nil {
 		on, s := "valid", e.Valid.Sampled
 		if s == nil {
 			on, s = "test", e.Test.Sampled
 		}
-		l.line = fmt.Sprintf("%s HR@10 %s  NDCG %s  ", on, points(s["hr@10"]), points(s["ndcg@10"]))
+		l.metrics = fmt.Sprintf("%s HR@10 %s  NDCG %s  ", on, points(s["hr@10"]), points(s["ndcg@10"]))
 		if e.Epsilon != nil {
-			l.line += "eps " + report.Epsilon(*e.Epsilon) + "  "
+			l.metrics += "eps " + report.Epsilon(*e.Epsilon) + "  "
 		}
 	}
 	l.bytes += e.BytesUp
-	every := 10 * time.Second
-	if l.tty {
-		every = 80 * time.Millisecond
+	isLast := e.Round == l.rounds
+	if l.due(isLast) {
+		l.show(l.roundText(e))
 	}
-	if now := time.Now(); now.Sub(l.last) >= every || e.Round == l.rounds {
-		l.last = now
-		l.show(e)
-	}
-	if e.Round == l.rounds {
+	if isLast {
 		l.flush()
 	}
 }
 
-func (l *live) show(e sim.Event) {
-	done := e.Round - l.from
-	took := time.Since(l.begin)
+func (l *progressLine) roundText(e sim.Event) string {
 	left := time.Duration(0)
-	if done > 0 {
-		left = took / time.Duration(done) * time.Duration(l.rounds-e.Round)
+	if done := e.Round - l.from; done > 0 {
+		left = time.Since(l.begin) / time.Duration(done) * time.Duration(l.rounds-e.Round)
 	}
 	rate := 0.0
 	if e.TrainMS > 0 {
 		rate = float64(e.Devices) / e.TrainMS * 1000
 	}
-	s := fmt.Sprintf("round %d/%d  %s%s devices/s  ^%s  ETA %s", e.Round, l.rounds, l.line, short(rate),
+	return fmt.Sprintf("round %d/%d  %s%s devices/s  %s uploaded  ETA %s", e.Round, l.rounds, l.metrics, short(rate),
 		size(float64(l.bytes)), clock(left))
-	l.put(s)
 }
 
-// put shows a line: in place of the last one on a terminal.
-func (l *live) put(s string) {
-	if l.tty {
-		if f, ok := l.w.(*os.File); ok {
-			if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 1 && len(s) >= wide {
-				s = s[:wide-1]
-			}
-		}
-		fmt.Fprintf(l.w, "\r\x1b[K%s", s)
+// download shows the progress of a download that started with from bytes.
+func (l *progressLine) download(p fetch.Progress, from int64) {
+	isLast := p.Done == p.Total
+	if !l.due(isLast) {
 		return
 	}
-	fmt.Fprintln(l.w, s)
+	rate := float64(max(p.Done-from, 0)) / max(time.Since(l.begin).Seconds(), 1e-3)
+	s := size(float64(p.Done))
+	if p.Total > 0 {
+		s = fmt.Sprintf("%s of %s  %d%%", s, size(float64(p.Total)), 100*p.Done/p.Total)
+	}
+	s += fmt.Sprintf("  %s/s", size(rate))
+	if p.Total > 0 && rate > 0 {
+		s += "  ETA " + clock(time.Duration(float64(p.Total-p.Done)/rate*float64(time.Second)))
+	}
+	l.show(s)
+	if isLast {
+		l.flush()
+	}
+}
+
+// show prints the line, on a terminal in place of the last one.
+func (l *progressLine) show(s string) {
+	if !l.tty {
+		fmt.Fprintln(l.w, s)
+		return
+	}
+	if f, ok := l.w.(*os.File); ok {
+		if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 1 && len(s) >= wide {
+			s = s[:wide-1]
+		}
+	}
+	fmt.Fprintf(l.w, "\r\x1b[K%s", s)
 }
 
 // flush ends the live line.
-func (l *live) flush() {
+func (l *progressLine) flush() {
 	if l.tty && !l.last.IsZero() {
 		fmt.Fprintln(l.w)
 		l.last = time.Time{}
@@ -227,4 +253,21 @@ func clock(d time.Duration) string {
 		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 	}
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}
+
+// count writes a number with its noun: 1 device, 2 devices.
+func count[N int | int64 | uint32](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// shorten cuts a text to at most n letters for a table.
+func shorten(s string, n int) string {
+	letters := []rune(s)
+	if len(letters) <= n {
+		return s
+	}
+	return strings.TrimRight(string(letters[:n-3]), " ,;:(") + "..."
 }

@@ -84,16 +84,16 @@ func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
 		words []string
 	}{
 		{
-			"sums of 12 bits leave each of 80 devices 25 levels, which costs accuracy: want 16 bits or more",
+			"sums of 12 bits leave each of 80 devices 25 levels, which costs accuracy: use 16 bits or more",
 			[]string{"sums=integer", "bits=12"},
 		},
 		{"", []string{"sums=integer", "bits=16"}},
 		{"", []string{"-m", "pfedrec", "sums=integer"}},
-		{"pfedrec does not say how large its numbers are: bits does nothing", []string{
+		{"bits has no effect: pfedrec does not declare the range of its numbers", []string{
 			"-m", "pfedrec", "sums=integer",
 			"bits=20",
 		}},
-		{"bits does nothing without sums=integer", []string{"bits=20"}},
+		{"bits has no effect without sums=integer", []string{"bits=20"}},
 	} {
 		code, _, errs := tacit(with(c.words...)...)
 		if code != 0 || !strings.Contains(errs, c.want) || c.want == "" && errs != "" {
@@ -105,7 +105,7 @@ func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
 	dir = serving(t)
 	code, _, errs := tacit("admin", "begin", "-d", "world", "--world", small, "-m", "pfedrec", "bits=20", "--state",
 		dir)
-	if code != 0 || !strings.Contains(errs, "pfedrec does not say how large its numbers are") {
+	if code != 0 || !strings.Contains(errs, "pfedrec does not declare the range of its numbers") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
@@ -188,7 +188,7 @@ func TestAPlanRefusesACohortOfTooMany(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if code := a.fail(root.ExecuteContext(ctx)); code != exitStopped || strings.Contains(errs.String(), "-o DIR") ||
-		!strings.Contains(errs.String(), "give the command again") {
+		!strings.Contains(errs.String(), "run the command again") {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
 }

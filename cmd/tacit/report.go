@@ -6,21 +6,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-func cores() int { return runtime.NumCPU() }
-
-const reportLong = `Make a table or a page of run folders, or of the folder of a search (tacit tune -o).
-
-The page is one file that makes no request: results with significance marks, references,
-convergence, accuracy against bytes, who is served, popularity, maps of the items, spectra
-and the loss landscape. Where runs differ in a setting, a curve shows what it does.
---figures writes every figure as a standalone SVG, with its numbers as CSV beside it.`
+const reportLong = `It reads run folders (tacit run -o) or the folder of a search (tacit tune -o). The HTML page is one
+file that loads nothing from the network: results with significance, reference rows, convergence,
+traffic, popularity, maps of the items and the loss landscape. --figures writes SVG and CSV files.`
 
 func (a *app) reportCmd() *cobra.Command {
 	var out, figures string
@@ -29,10 +23,10 @@ func (a *app) reportCmd() *cobra.Command {
 		".html": report.HTML,
 	}
 	c := &cobra.Command{
-		Use: "report RUN...", Short: "Make a table, a page or figures of run folders: Markdown, CSV, HTML, SVG",
+		Use: "report RUN...", Short: "Make a table, an HTML page or figures from run folders",
 		Long: reportLong,
 		Example: "  tacit report runs/a runs/b -o table.md\n  tacit report runs/a -o page.html\n  tacit report " +
-			"runs/a --figures figures\n  tacit report runs/tune -o search.html", Args: args(cobra.MinimumNArgs(1)),
+			"runs/a --figures figures\n  tacit report runs/tune -o search.html", Args: minArgs(1),
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			runs, err := loadRuns(dirs)
 			if err != nil {
@@ -53,8 +47,8 @@ func (a *app) reportCmd() *cobra.Command {
 			}
 			write, ok := writers[filepath.Ext(out)]
 			if !ok {
-				return input(fmt.Errorf("-o %s: want a name that ends in .md, .csv or .html", out),
-					"--figures DIR writes a folder of SVG and CSV")
+				return input(fmt.Errorf("-o %s: the name must end in .md, .csv or .html", out),
+					"--figures DIR writes SVG and CSV files")
 			}
 			var b bytes.Buffer
 			if err := write(&b, runs); err != nil {
@@ -63,41 +57,37 @@ func (a *app) reportCmd() *cobra.Command {
 			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
 				return input(err, "")
 			}
-			return a.result(map[string]any{"file": out, "runs": len(runs)}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "wrote %s\n", out)
-				return err
-			})
+			return a.resultLine(map[string]any{"file": out, "runs": len(runs)}, "wrote %s", out)
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "the file to write: .md, .csv or .html; standard output (Markdown) "+
-		"if not given")
-	c.Flags().StringVar(&figures, "figures", "", "a folder to write every figure to, as NAME.svg and NAME.csv")
+	c.Flags().StringVarP(&out, "out", "o", "", "write to this file (.md, .csv or .html) instead of standard output")
+	c.Flags().StringVar(&figures, "figures", "", "write every figure to this folder, as NAME.svg and NAME.csv")
 	return c
 }
 
-// noSearch refuses folders of searches where a table of runs is asked for.
+// noSearch rejects folders of searches and leaderboards, which have no table of runs.
 func noSearch(runs []*report.Run) error {
 	for _, r := range runs {
 		if r.Search != nil {
-			return input(fmt.Errorf("%s is a search and no run", r.Dir), "tacit report "+r.Dir+
+			return input(fmt.Errorf("%s holds a search, not a run", r.Dir), "tacit report "+r.Dir+
 				" -o page.html shows it; its table is tuned.md")
 		}
 		if r.Board != nil {
-			return input(fmt.Errorf("%s is a leaderboard and no run", r.Dir), "tacit report "+r.Dir+
+			return input(fmt.Errorf("%s holds a leaderboard, not a run", r.Dir), "tacit report "+r.Dir+
 				" -o page.html shows it; tacit docs leaderboard --found writes its tables")
 		}
 	}
 	return nil
 }
 
-// drawings writes the figures, and says so if that is all that was asked for.
+// drawings writes the figures, and prints so if alone is set.
 func (a *app) drawings(runs []*report.Run, dir string, alone bool) error {
 	all, err := report.Drawings(runs)
 	if err != nil {
 		return input(err, "")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return input(err, "give another --figures")
+		return input(err, "choose another folder with --figures")
 	}
 	var names []string
 	for _, d := range all {
@@ -111,10 +101,8 @@ func (a *app) drawings(runs []*report.Run, dir string, alone bool) error {
 	if !alone {
 		return nil
 	}
-	return a.result(map[string]any{"folder": dir, "figures": names}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "wrote %d figures to %s, each as .svg and .csv\n", len(names), dir)
-		return err
-	})
+	return a.resultLine(map[string]any{"folder": dir, "figures": names}, "wrote %s to %s, each as .svg and .csv",
+		count(len(names), "figure"), dir)
 }
 
 func results(runs []*report.Run) []*report.Result {

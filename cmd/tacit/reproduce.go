@@ -15,14 +15,11 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-const reproduceLong = `Run the tables of a paper: every method and variant in it, beside the published
-number, protocol by protocol, with the reference rows.
+const reproduceLong = `It runs every method and variant of a paper's tables under several protocols, and prints the published
+number next to ours. A row is reproduced if HR@10 and NDCG@10 are within 1.5 points of the paper's.
+With --runs DIR the runs are kept, and the same command resumes after Ctrl-C.
 
-%s
-A row counts as reproduced within 1.5 points of the published HR@10 and NDCG@10. Under
-every protocol but the paper's there is no verdict: the same method, measured as a
-device could. With --runs DIR the runs are kept, and a stopped reproduction goes on
-where it was when the command is given again.`
+%s`
 
 func (a *app) reproduceCmd() *cobra.Command {
 	var out string
@@ -31,20 +28,20 @@ func (a *app) reproduceCmd() *cobra.Command {
 	var jobs int
 	var about strings.Builder
 	for _, p := range experiment.Papers() {
-		fmt.Fprintf(&about, "  %-10s %s\n", p.Name, p.Title)
+		fmt.Fprintf(&about, "  %-10s %s\n", p.Name, shorten(p.Title, 86))
 	}
 	c := &cobra.Command{
-		Use: "reproduce PAPER", Short: "Run a paper's tables beside its published numbers",
+		Use: "reproduce PAPER", Short: "Run the tables of a paper and compare with its numbers",
 		Long: fmt.Sprintf(reproduceLong, about.String()),
 		Example: "  tacit reproduce pfedrec --quick\n  tacit reproduce fedrap --runs runs/fedrap -o fedrap.md\n  " +
 			"tacit reproduce pfedrec --sets ml-100k --seeds 5 --runs runs/pfedrec -o table.tex",
-		Args: args(cobra.ExactArgs(1)),
+		Args: exactArgs(1),
 		RunE: func(c *cobra.Command, words []string) error {
 			if out != "" && !strings.Contains(" .md .tex .csv .html ", " "+filepath.Ext(out)+" ") {
-				return input(fmt.Errorf("-o %s: want a name that ends in .md, .tex, .csv or .html", out), "")
+				return input(fmt.Errorf("-o %s: the name must end in .md, .tex, .csv or .html", out), "")
 			}
 			if filepath.Ext(out) == ".html" && cfg.Runs == "" {
-				return input(fmt.Errorf("-o %s: an HTML report is made of the runs", out), "add --runs DIR")
+				return input(fmt.Errorf("-o %s: an HTML report needs the run folders", out), "add --runs DIR")
 			}
 			if quick {
 				p, err := experiment.PaperNamed(words[0])
@@ -69,7 +66,7 @@ func (a *app) reproduceCmd() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&out, "out", "o", "", "write to this file (.md, .tex, .csv or .html) instead of standard output")
+	fl.StringVarP(&out, "out", "o", "", "write to this file (.md, .tex, .csv or .html)")
 	fl.BoolVar(&quick, "quick", false, "one seed, on the smallest of the paper's data sets")
 	cellFlags(fl, &cfg, &jobs)
 	return c
@@ -81,7 +78,7 @@ func (a *app) writeRows(out string, rows []report.ParityRow, cfg *experiment.Par
 	switch filepath.Ext(out) {
 	case ".md":
 		err = report.Parity(&b, cfg.Paper.Title, rows, cfg.Paper.Note,
-			fmt.Sprintf("Made by `%s` at commit %s; seeds from 1 on.", again(cfg, filepath.Base(out)), revision()))
+			fmt.Sprintf("Made by `%s` at commit %s; the first seed is 1.", again(cfg, filepath.Base(out)), revision()))
 	case ".tex":
 		err = report.ParityLaTeX(&b, rows)
 	case ".csv":
@@ -102,13 +99,10 @@ func (a *app) writeRows(out string, rows []report.ParityRow, cfg *experiment.Par
 	if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return a.result(rows, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "wrote %d rows to %s\n", len(rows), out)
-		return err
-	})
+	return a.resultLine(rows, "wrote %s to %s", count(len(rows), "row"), out)
 }
 
-// again is the command that makes a page, with folders by their role.
+// again is the command that makes a page, with generic folder names.
 func again(cfg *experiment.ParityConfig, out string) string {
 	words := []string{"tacit reproduce", cfg.Paper.Name, "--sets", strings.Join(cfg.Sets, ",")}
 	if !slices.Equal(cfg.Protocols, cfg.Paper.Protocols) {

@@ -30,7 +30,7 @@ func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
 	}
 	for _, want := range []string{
 		"world, protocol deployed (does not leak)", "fedmf", "popularity",
-		"Stopped: these are the", "cells that are done",
+		"Interrupted: ", "the tables are incomplete",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the partial table lacks %q:\n%s", want, out.String())
@@ -39,8 +39,8 @@ func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
 	for _, want := range []string{
 		"paper     pfedrec: Dual Personalization", "data      world (", "protocols deployed\n",
 		"cells     13, each with 1 to 2 seeds\n",
-		"kept      in " + runs + ": 0 are there, 13 are to be run", "estimate  about",
-		"give the same command again to go on",
+		"kept      in " + runs + ": 0 finished, 13 to run", "estimate  very roughly",
+		"run the same command again to resume",
 	} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("standard error lacks %q:\n%s", want, errs.String())

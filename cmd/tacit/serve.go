@@ -72,8 +72,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.name, "name", "", "what people call the federation")
 	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file whose first line names its columns: id,title "+
 		"and maybe retired, and features such as genre")
-	fl.StringVar(&f.dataDir, "data-dir", "", "the folder of the data sets; else $TACIT_DATA, else the user's cache "+
-		"folder")
+	dataDirFlag(c.Flags(), &f.dataDir)
 	f.runFlags(c)
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anybody on the way reads models and updates")
 	fl.BoolVar(&f.repair, "repair", false,
@@ -82,7 +81,7 @@ func (a *app) serveCmd() *cobra.Command {
 		if f.repair {
 			return a.repair(&f)
 		}
-		given, err := (&runFlags{}).given(words, settings)
+		given, err := collectSettings(words, settings)
 		if err != nil {
 			return err
 		}

@@ -148,14 +148,14 @@ func (a *app) verdict(t *trial) error {
 	} else {
 		err = a.print(envelope{
 			Schema: report.Schema, Status: "error", Exit: exitFailed, Data: t,
-			Error: &failure{Code: "failed", Message: errTrial.Error()},
+			Error: &failure{Code: "failed", Message: errChaosFailed.Error()},
 		})
 	}
-	return errors.Join(errTrial, err)
+	return errors.Join(errChaosFailed, err)
 }
 
-// errTrial makes the exit code 1; the result was printed.
-var errTrial = errors.New("something was lost, counted twice or changed")
+// errChaosFailed makes the exit code 1; the result was printed.
+var errChaosFailed = errors.New("something was lost, counted twice or changed")
 
 // victim is a coordinator in a process of its own, with the settings of this command.
 func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string,
@@ -277,7 +277,7 @@ func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Spli
 	for round := range uint32(spec.Rounds) {
 		r, err := admin.Counted(ctx, &pb.CountedRequest{Round: round})
 		if err != nil {
-			return told(err)
+			return networkError(err)
 		}
 		came[round] = r.DeviceIds
 		for i, seat := range r.DeviceIds {
@@ -304,7 +304,7 @@ func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Spli
 	t.LedgerOK = s.LedgerOK
 	h, err := admin.History(ctx, &pb.HistoryRequest{})
 	if err != nil {
-		return told(err)
+		return networkError(err)
 	}
 	same := *spec
 	if same.EvalEvery = spec.Rounds; f.serve.readout > 0 { // metrics that are released share the budget

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tacit-rec/tacit/internal/fetch"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/tune"
+	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
+)
+
+// input marks an error as invalid input, which exits with code 2, and says what to do next.
+func input(err error, hint string) error { return &experiment.Input{Err: err, Hint: hint} }
+
+// fail prints an error and returns the exit code.
+func (a *app) fail(err error) int {
+	if errors.Is(err, errChaosFailed) {
+		return exitFailed // the result was printed
+	}
+	f, code := explainError(err)
+	if a.format == "json" {
+		_ = a.print(envelope{Schema: report.Schema, Status: "error", Exit: code, Error: &f})
+		return code
+	}
+	fmt.Fprintf(a.err, "tacit: %s\n", f.Message)
+	if f.Hint != "" {
+		fmt.Fprintf(a.err, "       %s\n", f.Hint)
+	}
+	return code
+}
+
+// explainError returns what a user is told of an error, and the exit code.
+func explainError(err error) (failure, int) {
+	message := plainText(err)
+	stopped := func(hint string) (failure, int) { return failure{"stopped", message, hint}, exitStopped }
+	if e := new(fetch.Failed); errors.As(err, &e) {
+		switch {
+		case e.Input:
+			return failure{"bad_input", message, e.Hint}, exitInput
+		case errors.Is(err, context.Canceled):
+			return failure{"stopped", "interrupted", e.Hint}, exitStopped
+		}
+		return failure{"failed", message, e.Hint}, exitFailed
+	}
+	if e := new(tune.Stopped); errors.As(err, &e) {
+		return stopped("resume with: tacit tune --resume " + e.Dir)
+	}
+	if e := new(experiment.Stopped); errors.As(err, &e) {
+		switch {
+		case e.Hint != "":
+			return stopped(e.Hint)
+		case e.Dir != "":
+			return stopped("resume with: tacit run --resume " + e.Dir)
+		}
+		return stopped("add -o DIR to be able to resume after Ctrl-C")
+	}
+	if e := new(experiment.Input); errors.As(err, &e) {
+		return failure{"bad_input", message, e.Hint}, exitInput
+	}
+	if e := new(unreachableError); errors.As(err, &e) {
+		return failure{"failed", message, unreachableHint}, exitFailed
+	}
+	if errors.Is(err, context.Canceled) {
+		return failure{"stopped", "interrupted", ""}, exitStopped
+	}
+	return failure{"failed", message, ""}, exitFailed
+}
+
+// packageNames matches the package names that our errors begin with, which help programmers only.
+var packageNames = regexp.MustCompile(`(^|: )((account|aggregate|coordinator|data|device|experiment|fetch|fleet|` +
+	`learn|method|methods|param|privacy|report|round|rows|rpc|secagg|sim|statefile|store|tune|wire|agent|agg|coord): )+`)
+
+// plainText is an error as a user reads it: without transport codes, package names and system call names.
+func plainText(err error) string {
+	text := err.Error()
+	if ce := new(connect.Error); errors.As(err, &ce) {
+		text = strings.Replace(text, ce.Error(), ce.Message(), 1)
+	}
+	if pe := new(fs.PathError); errors.As(err, &pe) {
+		verb := pe.Op
+		switch verb {
+		case "mkdir":
+			verb = "create"
+		case "stat", "lstat":
+			verb = "find"
+		case "open", "read", "write":
+		default:
+			verb = "use"
+		}
+		text = strings.Replace(text, pe.Error(), fmt.Sprintf("cannot %s %s: %v", verb, pe.Path, pe.Err), 1)
+	}
+	return packageNames.ReplaceAllString(text, "$1")
+}
+
+// networkError adds what to do next to an error of a call to a coordinator.
+func networkError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var unknown x509.UnknownAuthorityError
+	var other x509.HostnameError
+	if errors.As(err, &unknown) || errors.As(err, &other) || strings.Contains(err.Error(), "certificate") {
+		return input(errors.New("the coordinator's certificate is not trusted"),
+			"add --pin PIN with the pin that tacit serve printed")
+	}
+	switch rpc.Code(err) {
+	case "unavailable":
+		return input(fmt.Errorf("the coordinator does not answer: %s", plainText(err)),
+			"check that tacit serve is running and that the address is right")
+	case "quota":
+		return input(errors.New(plainText(err)), "tacit admin token creates another token")
+	case rpc.BadToken:
+		return input(errors.New(plainText(err)), "the operator's token is in local.json of the coordinator's state folder")
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeFailedPrecondition,
+		connect.CodeInvalidArgument, connect.CodeNotFound:
+		return input(errors.New(plainText(err)), "")
+	}
+	return err
+}
+
+// flagError explains an error of the flag parser.
+func flagError(c *cobra.Command, err error) error {
+	hint := c.CommandPath() + " --help --all lists the flags"
+	if e := new(pflag.NotExistError); errors.As(err, &e) {
+		name := e.GetSpecifiedName()
+		if e.GetSpecifiedShortnames() != "" {
+			return input(fmt.Errorf("unknown flag: -%s", name), hint)
+		}
+		if strings.Contains(c.Use, "key=value") && isParameter(name) {
+			return input(fmt.Errorf("unknown flag: --%s", name),
+				fmt.Sprintf("parameters of a method are written without dashes: %s=VALUE", name))
+		}
+		if near := param.Nearest(name, flagNames(c)); near != "" {
+			hint = fmt.Sprintf("did you mean --%s? %s", near, hint)
+		}
+		return input(fmt.Errorf("unknown flag: --%s", name), hint)
+	}
+	if e := new(pflag.ValueRequiredError); errors.As(err, &e) {
+		return input(fmt.Errorf("--%s needs a value", e.GetFlag().Name), strings.TrimSpace(flagName(e.GetFlag())))
+	}
+	if e := new(pflag.InvalidValueError); errors.As(err, &e) {
+		must := map[string]string{
+			"int": "an integer", "int64": "an integer", "uint32": "an integer of 0 or more",
+			"uint64": "an integer of 0 or more", "float64": "a number", "bool": "true or false",
+			"duration": "a time such as 30s or 5m", "float64Slice": "numbers with commas between them",
+		}[e.GetFlag().Value.Type()]
+		return input(fmt.Errorf("--%s %s: must be %s", e.GetFlag().Name, e.GetValue(), must), hint)
+	}
+	return input(err, hint)
+}
+
+// isParameter reports whether a method has a parameter of this name.
+func isParameter(name string) bool {
+	for _, e := range methods.Default().Entries() {
+		if slices.Contains(param.Keys(e.Build()), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// flagNames are the flags that a command shows.
+func flagNames(c *cobra.Command) []string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// group makes a command that only holds others: alone it shows its help, and an unknown
+// subcommand is invalid input.
+func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	c.AddCommand(subs...)
+	c.DisableFlagsInUseLine = true
+	c.Use += " COMMAND"
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, words []string) error {
+		if len(words) == 0 {
+			return c.Help()
+		}
+		return unknownCommand(c, words[0])
+	}
+	return c
+}
+
+// unknownCommand is the error for a subcommand that does not exist.
+func unknownCommand(c *cobra.Command, word string) error {
+	var names []string
+	for _, s := range c.Commands() {
+		names = append(names, s.Name())
+	}
+	hint := c.CommandPath() + " --help lists the commands"
+	if near := param.Nearest(word, names); near != "" {
+		hint = "did you mean: " + c.CommandPath() + " " + near
+	}
+	return input(fmt.Errorf("unknown command %q", c.CommandPath()+" "+word), hint)
+}
+
+// The checks of positional arguments return errors that name what is expected.
+
+func noArgs(c *cobra.Command, words []string) error { return countArgs(c, words, 0, 0) }
+
+func exactArgs(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, words []string) error { return countArgs(c, words, n, n) }
+}
+
+func minArgs(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, words []string) error { return countArgs(c, words, n, 1<<30) }
+}
+
+func maxArgs(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, words []string) error { return countArgs(c, words, 0, n) }
+}
+
+func countArgs(c *cobra.Command, words []string, least, most int) error {
+	_, expected, _ := strings.Cut(c.Use, " ")
+	hint := c.CommandPath() + " --help shows examples"
+	switch {
+	case len(words) > most && most == 0:
+		return input(fmt.Errorf("unexpected argument %q: %s takes no arguments", words[0], c.CommandPath()), hint)
+	case len(words) > most:
+		return input(fmt.Errorf("unexpected argument %q: expected %s %s", words[most], c.CommandPath(), expected), hint)
+	case len(words) < least:
+		return input(fmt.Errorf("missing argument: expected %s %s", c.CommandPath(), expected), hint)
+	}
+	return nil
+}
