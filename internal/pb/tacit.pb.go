@@ -2882,7 +2882,7 @@ func (x *HistoryResponse) GetManifests() []*SignedManifest {
 
 type RevokeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeviceId      uint32                 `protobuf:"varint,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	DeviceId      uint32                 `protobuf:"varint,1,opt,name=device_id,json=seat,proto3" json:"device_id,omitempty"` // the admin API also takes JSON, whose keys stay
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3137,7 +3137,7 @@ func (x *CountedRequest) GetRound() uint32 {
 type CountedResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Closed        bool                   `protobuf:"varint,1,opt,name=closed,proto3" json:"closed,omitempty"`
-	DeviceIds     []uint32               `protobuf:"varint,2,rep,packed,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
+	DeviceIds     []uint32               `protobuf:"varint,2,rep,packed,name=device_ids,json=seats,proto3" json:"device_ids,omitempty"`
 	Digests       [][]byte               `protobuf:"bytes,3,rep,name=digests,proto3" json:"digests,omitempty"` // first 8 bytes of each
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3419,9 +3419,9 @@ const file_tacit_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\"\x10\n" +
 	"\x0eHistoryRequest\"I\n" +
 	"\x0fHistoryResponse\x126\n" +
-	"\tmanifests\x18\x01 \x03(\v2\x18.tacit.v1.SignedManifestR\tmanifests\",\n" +
-	"\rRevokeRequest\x12\x1b\n" +
-	"\tdevice_id\x18\x01 \x01(\rR\bdeviceId\"4\n" +
+	"\tmanifests\x18\x01 \x03(\v2\x18.tacit.v1.SignedManifestR\tmanifests\"(\n" +
+	"\rRevokeRequest\x12\x17\n" +
+	"\tdevice_id\x18\x01 \x01(\rR\x04seat\"4\n" +
 	"\fItemsRequest\x12$\n" +
 	"\x05items\x18\x01 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"s\n" +
 	"\rItemsResponse\x12\x18\n" +
@@ -3433,11 +3433,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06format\x18\x02 \x01(\tR\x06format\"&\n" +
 	"\x0eCountedRequest\x12\x14\n" +
-	"\x05round\x18\x01 \x01(\rR\x05round\"b\n" +
+	"\x05round\x18\x01 \x01(\rR\x05round\"^\n" +
 	"\x0fCountedResponse\x12\x16\n" +
-	"\x06closed\x18\x01 \x01(\bR\x06closed\x12\x1d\n" +
+	"\x06closed\x18\x01 \x01(\bR\x06closed\x12\x19\n" +
 	"\n" +
-	"device_ids\x18\x02 \x03(\rR\tdeviceIds\x12\x18\n" +
+	"device_ids\x18\x02 \x03(\rR\x05seats\x12\x18\n" +
 	"\adigests\x18\x03 \x03(\fR\adigests*<\n" +
 	"\x04Kind\x12\x10\n" +
 	"\fKIND_UNKNOWN\x10\x00\x12\t\n" +
