@@ -56,7 +56,7 @@ func TestALiarWithoutAPromiseCostsItsBucketAlone(t *testing.T) {
 			for i := range d {
 				task := d[i].task()
 				m := task.Masking
-				if m.GetDevices() != 15 || m.MinDevices < wire.SumLeast || int(m.Bits) != s.Bits ||
+				if m.GetDevices() != 15 || m.MinDevices < wire.MinMaskedDevices || int(m.Bits) != s.Bits ||
 					!task.Bound.PerSlot ||
 					task.Bound.Noise != 0 {
 					t.Fatalf("device %d has the task %v", i, task)

@@ -21,7 +21,7 @@ import (
 //lint:size the steps of the protocol are read in their order
 func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*secagg.Upload)) {
 	t.Helper()
-	round, id, err := wire.RoundOf(task.Masking)
+	round, id, err := wire.DecodeMasking(task.Masking)
 	if err != nil {
 		t.Error(err)
 		return

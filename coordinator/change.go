@@ -59,7 +59,7 @@ func (l *lineage) offerSlot(m *pb.Manifest, slot int, name string, b []byte, wid
 		bases = append(bases, was)
 	}
 	return l.offer(m, name, b, bases, func(base []byte, most int) []byte {
-		return wire.RowsChange(base, b, width,
+		return wire.DiffRows(base, b, width,
 			most)
 	})
 }
@@ -70,7 +70,7 @@ func (l *lineage) offerCatalogue(m *pb.Manifest, name string, b []byte) error {
 	for _, old := range l.past {
 		bases = append(bases, old.Catalogue)
 	}
-	return l.offer(m, name, b, bases, func(base []byte, most int) []byte { return wire.CatalogueChange(base, b, most) })
+	return l.offer(m, name, b, bases, func(base []byte, most int) []byte { return wire.DiffCatalogue(base, b, most) })
 }
 
 // offer puts the changes that are worth it into the manifest: under half of the whole.
@@ -82,7 +82,7 @@ func (l *lineage) offer(m *pb.Manifest, name string, whole []byte, bases []strin
 		if slices.Contains(seen, h) {
 			continue
 		}
-		if seen = append(seen, h); len(seen) > 2+mostBases || len(m.Patches) == wire.MaxChanges {
+		if seen = append(seen, h); len(seen) > 2+mostBases || len(m.Patches) == wire.MaxPatches {
 			return nil
 		}
 		base, err := l.c.st.Blob(hashOf(h))
@@ -98,7 +98,10 @@ func (l *lineage) offer(m *pb.Manifest, name string, whole []byte, bases []strin
 			return err
 		}
 		next := hashOf(name)
-		m.Patches = append(m.Patches, &pb.Patch{Base: wire.Name(base), Target: next[:], Patch: wire.Name(change)})
+		m.Patches = append(m.Patches, &pb.Patch{
+			Base: wire.HashBlob(base), Target: next[:],
+			Patch: wire.HashBlob(change),
+		})
 		l.next.Changes = append(l.next.Changes, hex.EncodeToString(put[:]))
 	}
 	return nil

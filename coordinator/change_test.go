@@ -51,7 +51,7 @@ func (r *rig) after(version uint64) *pb.Manifest {
 // get fetches a blob as a device does.
 func (h *hand) get(b *pb.Blob) []byte {
 	h.t.Helper()
-	a, err := wire.Assemble(b, wire.MaxBlob)
+	a, err := wire.Assemble(b, wire.MaxBlobBytes)
 	for err == nil && !a.Done() {
 		var piece *pb.FetchResponse
 		if piece, err = h.Fetch(context.Background(), &pb.FetchRequest{Hash: b.Hash, Offset: a.Next()}); err == nil {
@@ -75,8 +75,8 @@ func (h *hand) leads(m *pb.Manifest, to *pb.Blob) (bases []string, size int) {
 		if !bytes.Equal(c.Target, to.Hash) {
 			continue
 		}
-		got, err := wire.Patch(h.get(c.Base), h.get(c.Patch), to.Bytes)
-		if err != nil || !bytes.Equal(wire.Name(got).Hash, to.Hash) {
+		got, err := wire.ApplyPatch(h.get(c.Base), h.get(c.Patch), to.Bytes)
+		if err != nil || !bytes.Equal(wire.HashBlob(got).Hash, to.Hash) {
 			h.t.Errorf("a change does not lead where it says: %v", err)
 		}
 		if 2*c.Patch.Bytes >= to.Bytes {
@@ -113,7 +113,7 @@ func (r *rig) only(devices []*hand, row int) *pb.Manifest {
 		for i := range 64 {
 			v[64*row+i] = 1 << 20
 		}
-		if a, err := h.Report(context.Background(), request(task, wire.AppendVector(nil, v))); err != nil ||
+		if a, err := h.Report(context.Background(), request(task, wire.AppendUpdate(nil, v))); err != nil ||
 			a.State != pb.ReportState_COUNTED {
 			r.t.Fatalf("%v, %v", a, err)
 		}
@@ -157,7 +157,7 @@ func TestASumWithoutNoiseHasNoChange(t *testing.T) {
 	before, _ := r.model()
 	after := r.only(d, 4)
 	old, now := d[0].get(before.Slots[0]), d[0].get(after.Slots[0])
-	if bait := wire.RowsChange(old, now, 64*4, math.MaxInt); len(bait) > 300 || bytes.Equal(old, now) {
+	if bait := wire.DiffRows(old, now, 64*4, math.MaxInt); len(bait) > 300 || bytes.Equal(old, now) {
 		t.Fatalf("the round has changed %d bytes: nothing is seen here", len(bait))
 	}
 	if bases, _ := d[0].leads(after, after.Slots[0]); len(bases) > 0 {

@@ -40,7 +40,7 @@ func (r *rig) live(devices []*hand, rounds int, k *acks) (ended bool) {
 					task := a.GetTask()
 					if fate, err := h.report(task); err == nil && fate == pb.ReportState_COUNTED {
 						k.mu.Lock()
-						k.by[[2]uint32{task.Round, h.seat}] = short(wire.Name(h.body(task)).Hash)
+						k.by[[2]uint32{task.Round, h.seat}] = short(wire.HashBlob(h.body(task)).Hash)
 						k.mu.Unlock()
 					}
 				}

@@ -23,7 +23,7 @@ func (s *Settings) public(items int) error {
 		s.Features = nil
 		return nil
 	}
-	b, err := wire.Marshal(wire.FeaturesFor(s.Features))
+	b, err := wire.Marshal(wire.EncodeFeatures(s.Features))
 	if err == nil {
 		s.Features, err = wire.ReadFeatures(b, items)
 	}
@@ -35,8 +35,8 @@ func (c *Coordinator) saveFeatures() (name string, blob *pb.Blob, err error) {
 	if c.settings.Features == nil {
 		return "", nil, nil
 	}
-	name, b, err := c.blob(wire.FeaturesFor(c.settings.Features))
-	return name, wire.Name(b), err
+	name, b, err := c.blob(wire.EncodeFeatures(c.settings.Features))
+	return name, wire.HashBlob(b), err
 }
 
 // loadFeatures reads those of a version. One that an older program made has none, and

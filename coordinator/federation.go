@@ -32,11 +32,11 @@ const (
 
 // Hello tells a device whom it talks to.
 func (d door) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloResponse, error) {
-	v := min(r.Newest, wire.Newest)
-	if v < max(r.Oldest, wire.Oldest) {
+	v := min(r.Newest, wire.NewestVersion)
+	if v < max(r.Oldest, wire.OldestVersion) {
 		return nil, rpc.Refuse("wrong_version", connect.CodeFailedPrecondition,
 			"this coordinator speaks versions %d to %d of the protocol and the device %d to %d: update the older one",
-			wire.Oldest, wire.Newest, r.Oldest, r.Newest)
+			wire.OldestVersion, wire.NewestVersion, r.Oldest, r.Newest)
 	}
 	name, rehearsal := "a federation", false
 	if d.begun() {
@@ -51,7 +51,7 @@ func (d door) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloResponse, e
 
 // Enrol gives a key its seat, and answers when that is on disk.
 func (d door) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse, error) {
-	who, _ := rpc.From(ctx)
+	who, _ := rpc.CallerFrom(ctx)
 	key := ed25519.PublicKey(who.Key[:])
 	if string(key) != string(r.Key) {
 		return nil, rpc.Refuse("bad_signature", connect.CodeUnauthenticated,
@@ -64,7 +64,7 @@ func (d door) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse,
 	if r.WantsDeviceId {
 		wanted = &r.DeviceId
 	}
-	id, again, err := d.devices.Enrol(key, r.Token, wanted, wire.MaxUsers, d.now())
+	id, again, err := d.devices.Enrol(key, r.Token, wanted, wire.MaxDevices, d.now())
 	switch {
 	case errors.Is(err, enrolment.ErrToken):
 		return nil, rpc.Refuse("bad_token", connect.CodePermissionDenied, "%v", err)
@@ -82,8 +82,8 @@ func (d door) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse,
 }
 
 func seatOf(ctx context.Context) uint32 {
-	who, _ := rpc.From(ctx)
-	return who.Seat
+	who, _ := rpc.CallerFrom(ctx)
+	return who.DeviceID
 }
 
 // lookup is the seat of a key, for the server.
@@ -202,7 +202,7 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 		return &pb.ReportResponse{State: pb.ReportState_CLOSED}, nil
 	}
 	body, next, err := d.uploads.add(seat, &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}, r.Offset, r.Data,
-		uint64(wire.VectorLimit(h.numbers, h.task.Bound.Max)))
+		uint64(wire.MaxUpdateBytes(h.numbers, h.task.Bound.Max)))
 	if err != nil {
 		return nil, err
 	}
@@ -210,10 +210,10 @@ func (d door) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportRespon
 		return &pb.ReportResponse{State: pb.ReportState_MORE, Next: next}, nil
 	}
 	if idle := isIdle(body); !idle || d.settings.DP.On() {
-		if err := wire.ReadVector(body, h.numbers, h.task.Bound.Max, nil); err != nil {
+		if err := wire.ReadUpdate(body, h.numbers, h.task.Bound.Max, nil); err != nil {
 			return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
 		}
-		if err := wire.CheckLength(body, h.numbers, h.task.Bound); err != nil {
+		if err := wire.CheckNorm(body, h.numbers, h.task.Bound); err != nil {
 			return nil, rpc.Refuse("over_bound", connect.CodeInvalidArgument, "%v", err)
 		}
 	}

@@ -45,7 +45,7 @@ func (f *fleet) plainRound(ctx context.Context, t int, cohort []uint32) ([]int64
 	if err := f.someone(ctx, t); err != nil {
 		return nil, round.Report{}, err
 	}
-	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers(t)+1, wire.BoundFor(f.bound, 0, 0, mostOf(f.bound)))
+	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers(t)+1, wire.EncodeBound(f.bound, 0, 0, mostOf(f.bound)))
 	asked := len(cohort)
 	if most := f.most(task); most > 0 {
 		asked = min(asked, most)
@@ -253,7 +253,7 @@ func secretSeed(secret [32]byte, times int) uint64 {
 	return binary.LittleEndian.Uint64(mac.Sum(nil))
 }
 
-var idleForm = wire.AppendVector(nil, nil)
+var idleForm = wire.AppendUpdate(nil, nil)
 
 // isIdle reports whether a report is that of a device with nothing to learn from.
 func isIdle(body []byte) bool { return bytes.Equal(body, idleForm) }

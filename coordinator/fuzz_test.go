@@ -67,7 +67,7 @@ func FuzzCalls(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		in := &script{input}
-		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.BoundFor(*r.c.engine.Bound, 0, 0,
+		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.EncodeBound(*r.c.engine.Bound, 0, 0,
 			mostOf(*r.c.engine.Bound)))
 		h, err := openHall(nil, "", task, []uint32{0, 1, 2, 3}, 5, 0, time.Now().Add(time.Hour))
 		if err != nil {
@@ -151,10 +151,10 @@ func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[
 	}
 	v := make([]int64, task.Length)
 	if !isIdle(body) {
-		if err := wire.ReadVector(body, len(v), task.Bound.Max, v); err != nil {
+		if err := wire.ReadUpdate(body, len(v), task.Bound.Max, v); err != nil {
 			t.Fatalf("what is no report was acknowledged: %v", err)
 		}
-		if err := wire.CheckLength(body, len(v), task.Bound); err != nil {
+		if err := wire.CheckNorm(body, len(v), task.Bound); err != nil {
 			t.Fatalf("what is too long was acknowledged: %v", err)
 		}
 	}
@@ -177,7 +177,7 @@ func FuzzMask(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		in := &script{input}
-		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.BoundFor(r.c.engine.Guard.Bound(0), 0, 0,
+		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.EncodeBound(r.c.engine.Guard.Bound(0), 0, 0,
 			r.c.engine.Guard.MaxInteger(0)))
 		v, err := r.c.newVault(task, []uint32{0, 1, 2, 3, 4, 5})
 		if err != nil {
@@ -216,7 +216,7 @@ func FuzzMask(f *testing.F) {
 				t.Fatal(err)
 			}
 			q := &pb.MaskRequest{Run: task.Run, Step: uint32(in.next() % 6), Message: in.bend(message)}
-			q.Bytes, q.Digest = uint64(len(q.Message)), wire.Name(q.Message).Hash
+			q.Bytes, q.Digest = uint64(len(q.Message)), wire.HashBlob(q.Message).Hash
 			if in.next()%4 == 1 {
 				q.Bytes, q.Offset = uint64(in.next())<<(in.next()%64), uint64(in.next())
 			}
@@ -259,7 +259,7 @@ func (v *vault) steps() map[uint32]int {
 func FuzzRecord(f *testing.F) {
 	f.Add((&record{
 		seats: []uint32{1, 2}, digests: []uint64{3, 4}, idle: []bool{true, false},
-		sum: wire.AppendVector(nil, []int64{1, -2}),
+		sum: wire.AppendUpdate(nil, []int64{1, -2}),
 	}).bytes())
 	f.Add([]byte{255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, b []byte) {

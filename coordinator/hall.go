@@ -168,11 +168,11 @@ func (h *hall) commit(log string, sum []int64, all []*report) error {
 		if rec.idle = append(rec.idle, idle); idle {
 			continue
 		}
-		if err := wire.ReadVector(r.body, n, h.task.Bound.Max, sum); err != nil {
+		if err := wire.ReadUpdate(r.body, n, h.task.Bound.Max, sum); err != nil {
 			return err // it was checked before: nothing of this record is kept
 		}
 	}
-	rec.sum = wire.AppendVector(nil, sum)
+	rec.sum = wire.AppendUpdate(nil, sum)
 	if h.st != nil {
 		if err := h.st.Append(log, rec.bytes()); err != nil {
 			return err
@@ -194,7 +194,7 @@ func (h *hall) take(b []byte) error {
 		return fmt.Errorf("coord: round %d: %w", h.task.Round+1, ErrOlderRound)
 	}
 	sum := make([]int64, h.numbers)
-	if err := wire.ReadVector(rec.sum, h.numbers, 1<<62, sum); err != nil {
+	if err := wire.ReadUpdate(rec.sum, h.numbers, 1<<62, sum); err != nil {
 		return fmt.Errorf("coord: a group of round %d: %w", h.task.Round+1, err)
 	}
 	for _, seat := range rec.seats {

@@ -109,7 +109,7 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) ([]int6
 func (f *fleet) maskedBound(t int) *pb.Bound {
 	g := f.engine.Guard
 	if g == nil {
-		return wire.BoundFor(f.bound, 0, 0, f.bound.MaxInteger)
+		return wire.EncodeBound(f.bound, 0, 0, f.bound.MaxInteger)
 	}
 	noise, bit := int64(0), int64(0)
 	if g.Drawn {
@@ -117,7 +117,7 @@ func (f *fleet) maskedBound(t int) *pb.Bound {
 			bit = g.CountNoiseShare(t)
 		}
 	}
-	return wire.BoundFor(f.bound, noise, bit, g.MaxInteger(t))
+	return wire.EncodeBound(f.bound, noise, bit, g.MaxInteger(t))
 }
 
 // nextAttempt is never the same again, also after a start.
@@ -253,7 +253,7 @@ func (v *vault) tasked(seat uint32, now time.Time) *pb.Task {
 	}
 	t := v.hall.tasked(seat, now)
 	if t != nil {
-		t.Masking = wire.MaskingFor(&v.r, int(v.id[seat]))
+		t.Masking = wire.EncodeMasking(&v.r, int(v.id[seat]))
 	}
 	return t
 }

@@ -89,7 +89,7 @@ func (c *Coordinator) save(v *version) error {
 				return err
 			}
 			if name = hex.EncodeToString(h[:]); broadcast(s) {
-				v.Shown, blob = append(v.Shown, name), wire.Name(b)
+				v.Shown, blob = append(v.Shown, name), wire.HashBlob(b)
 				err = past.offerSlot(m, i, name, b, 4*s.Dim)
 			}
 			if err != nil {
@@ -116,7 +116,7 @@ func (c *Coordinator) save(v *version) error {
 	if err != nil {
 		return err
 	}
-	m.Plan, m.Catalogue = wire.Name(plan), wire.Name(items)
+	m.Plan, m.Catalogue = wire.HashBlob(plan), wire.HashBlob(items)
 	if v.Came, err = c.saveTurns(); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (c *Coordinator) save(v *version) error {
 
 // publish signs a version and makes it the newest, in one synced write.
 func (c *Coordinator) publish(v *version, m *pb.Manifest) error {
-	signed, err := wire.Sign(c.key, m)
+	signed, err := wire.SignManifest(c.key, m)
 	if err != nil {
 		return err
 	}

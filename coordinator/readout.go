@@ -67,7 +67,7 @@ func (c *Coordinator) quorum(kind pb.Kind) (n int) {
 		n = g.RequiredDevices()
 	}
 	if g == nil || kind != pb.Kind_TRAIN {
-		n = max(n, wire.SumLeast)
+		n = max(n, wire.MinMaskedDevices)
 	}
 	return n
 }
@@ -229,7 +229,7 @@ func (c *Coordinator) evaluate(ctx context.Context, t int, noise float64) (r *Re
 	c.say(fmt.Sprintf("%s %d", Reading, t+1))
 	g := c.engine.Guard
 	bound, most := readoutBound(c.settings.Devices)
-	task := c.newTask(pb.Kind_EVALUATE, t, metrics.ReadoutNumbers, wire.BoundFor(bound, 0, 0, most))
+	task := c.newTask(pb.Kind_EVALUATE, t, metrics.ReadoutNumbers, wire.EncodeBound(bound, 0, 0, most))
 	err = c.ask(ctx, task, func(s *keptSum) error {
 		if g != nil {
 			if err := c.ledger.Spend(g.MetricEvent()); err != nil {

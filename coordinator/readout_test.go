@@ -93,7 +93,7 @@ func (r *rig) attend(d []*hand) (ended error) {
 
 func evaluation(n int) *pb.Task {
 	b, most := readoutBound(n)
-	return &pb.Task{Kind: pb.Kind_EVALUATE, Length: metrics.ReadoutNumbers, Bound: wire.BoundFor(b, 0, 0, most)}
+	return &pb.Task{Kind: pb.Kind_EVALUATE, Length: metrics.ReadoutNumbers, Bound: wire.EncodeBound(b, 0, 0, most)}
 }
 
 // judged checks a readout to its last digit: the noise of a rehearsal is known.
@@ -184,7 +184,7 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 // A federation of a few devices, which an older program began, trains, and says why it has
 // no readout.
 func TestTooFewForAReadout(t *testing.T) {
-	s := small(wire.SumLeast - 1)
+	s := small(wire.MinMaskedDevices - 1)
 	s.Rounds = 2
 	var missed []string
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
@@ -217,7 +217,7 @@ func TestAReadoutInTheClearIsRefused(t *testing.T) {
 		for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
 			task := &pb.Task{Run: r.c.run, Round: round, Kind: kind, Length: 10, Bound: &pb.Bound{Max: 1}}
 			v := make([]int64, 10)
-			_, err := d[0].Report(context.Background(), request(task, wire.AppendVector(nil, v)))
+			_, err := d[0].Report(context.Background(), request(task, wire.AppendUpdate(nil, v)))
 			r.refused(err, rpc.NotMasked)
 		}
 	}
@@ -235,7 +235,7 @@ func TestAReadoutInTheClearIsRefused(t *testing.T) {
 		for i, h := range d {
 			task := h.task()
 			waitFor(t, "the next task", func() bool { task = h.task(); return task.Kind == kind })
-			if task.Masking == nil || task.Masking.MinDevices < wire.SumLeast {
+			if task.Masking == nil || task.Masking.MinDevices < wire.MinMaskedDevices {
 				t.Fatalf("the task is %v", task)
 			}
 			if i == 0 {

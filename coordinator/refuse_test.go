@@ -14,12 +14,12 @@ func TestImpossibleReadoutsAreRefused(t *testing.T) {
 		dp, want         string
 	}{
 		{12, -1, "", "want rounds between evaluations, or 0"},
-		{wire.SumLeast - 1, 1, "", "10 devices or more"},
+		{wire.MinMaskedDevices - 1, 1, "", "10 devices or more"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5", "add metrics=Z to --dp"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,trust=distributed", "leave --readout out, or take trust=central"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,metrics=3", ""},
 		{12, 0, "epsilon=80,delta=1e-3,clip=0.5", ""},
-		{wire.SumLeast, 1, "", ""},
+		{wire.MinMaskedDevices, 1, "", ""},
 	} {
 		s := small(c.devices)
 		if c.dp != "" {

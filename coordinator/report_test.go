@@ -48,7 +48,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 		change(q)
 		return q
 	}
-	whole := func(v []int64) *pb.ReportRequest { return request(task, wire.AppendVector(nil, v)) }
+	whole := func(v []int64) *pb.ReportRequest { return request(task, wire.AppendUpdate(nil, v)) }
 	long := make([]int64, task.Length)
 	for i := range long {
 		long[i] = task.Bound.Max
@@ -162,7 +162,7 @@ func TestAReportCountsOnce(t *testing.T) {
 		}
 	}
 	// Another report of the same device is in no sum, is told so, and changes nothing.
-	other := request(task, wire.AppendVector(nil, vector(9, 9, task.Length)))
+	other := request(task, wire.AppendUpdate(nil, vector(9, 9, task.Length)))
 	if a, err := d[0].Report(ctx, other); err != nil || a.State != pb.ReportState_CLOSED {
 		t.Errorf("another one: %v, %v", a, err)
 	}
@@ -196,7 +196,7 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 	r.refused(err, rpc.NotMasked)
 
 	// Nobody speaks for another device.
-	round, id, err := wire.RoundOf(task.Masking)
+	round, id, err := wire.DecodeMasking(task.Masking)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 		}
 		return d[0].Mask(context.Background(), &pb.MaskRequest{
 			Run: task.Run, Round: task.Round, Attempt: task.Attempt,
-			Message: b, Bytes: uint64(len(b)), Digest: wire.Name(b).Hash,
+			Message: b, Bytes: uint64(len(b)), Digest: wire.HashBlob(b).Hash,
 		})
 	}
 	_, err = bring(int(id) + 1)
@@ -228,11 +228,11 @@ func TestReportsUnderAPromise(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(4)
 	task := d[0].task()
-	_, err := d[0].Report(context.Background(), request(task, wire.AppendVector(nil, nil)))
+	_, err := d[0].Report(context.Background(), request(task, wire.AppendUpdate(nil, nil)))
 	r.refused(err, rpc.Malformed)
 	v := make([]int64, task.Length)
 	v[0], v[1] = int64(task.Bound.Levels), int64(task.Bound.Levels)
-	_, err = d[0].Report(context.Background(), request(task, wire.AppendVector(nil, v)))
+	_, err = d[0].Report(context.Background(), request(task, wire.AppendUpdate(nil, v)))
 	r.refused(err, rpc.OverBound)
 	if n, _ := r.sums(); n != 0 {
 		t.Errorf("%d reports are counted", n)
@@ -248,10 +248,10 @@ func TestTwoReportsOfOneDeviceAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.close()
-	first := wire.AppendVector(nil, []int64{1, 2, 3, 0})
+	first := wire.AppendUpdate(nil, []int64{1, 2, 3, 0})
 	all := []*report{
 		{seat: 5, digest: 1, body: first},
-		{seat: 5, digest: 2, body: wire.AppendVector(nil, []int64{7, 7, 7, 0})},
+		{seat: 5, digest: 2, body: wire.AppendUpdate(nil, []int64{7, 7, 7, 0})},
 		{seat: 5, digest: 1, body: first},
 	}
 	if err := h.commit("", make([]int64, 4), all); err != nil {
@@ -278,7 +278,7 @@ func TestACopiedDeviceIsToldTheTruth(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range fates {
 		wg.Go(func() {
-			b := wire.AppendVector(nil, vector(uint32(i), 0, task.Length))
+			b := wire.AppendUpdate(nil, vector(uint32(i), 0, task.Length))
 			a, err := d[0].Report(context.Background(), request(task, b))
 			if err != nil {
 				t.Error(err)

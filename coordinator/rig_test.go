@@ -233,13 +233,13 @@ func (h *hand) task() *pb.Task {
 
 func request(task *pb.Task, body []byte) *pb.ReportRequest {
 	return &pb.ReportRequest{
-		Run: task.Run, Round: task.Round, Kind: task.Kind, Digest: wire.Name(body).Hash,
+		Run: task.Run, Round: task.Round, Kind: task.Kind, Digest: wire.HashBlob(body).Hash,
 		Bytes: uint64(len(body)), Data: body,
 	}
 }
 
 func (h *hand) body(task *pb.Task) []byte {
-	return wire.AppendVector(nil, vector(h.seat, task.Round, task.Length))
+	return wire.AppendUpdate(nil, vector(h.seat, task.Round, task.Length))
 }
 
 // report answers a task.
@@ -247,7 +247,7 @@ func (h *hand) report(task *pb.Task) (pb.ReportState, error) {
 	b := h.body(task)
 	a, err := h.Report(context.Background(), request(task, b))
 	if a.GetState() == pb.ReportState_COUNTED {
-		h.last = &pb.LastReport{Run: task.Run, Round: task.Round, Digest: wire.Name(b).Hash}
+		h.last = &pb.LastReport{Run: task.Run, Round: task.Round, Digest: wire.HashBlob(b).Hash}
 	}
 	return a.GetState(), err
 }

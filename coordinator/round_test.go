@@ -388,7 +388,7 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 	}
 	// Each of them can be fetched whole, and is signed.
 	for _, signed := range h.Manifests {
-		m, err := wire.Verify(r.c.key.Public().(ed25519.PublicKey), r.c.id[:], signed)
+		m, err := wire.VerifyManifest(r.c.key.Public().(ed25519.PublicKey), r.c.id[:], signed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -400,7 +400,7 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 				t.Errorf("a stranger fetches %d bytes", len(got.Data))
 			}
 			data, err := r.c.st.Blob(hashOf(hex.EncodeToString(b.Hash)))
-			if err != nil || !proto.Equal(wire.Name(data), b) {
+			if err != nil || !proto.Equal(wire.HashBlob(data), b) {
 				t.Errorf("version %d: %v", m.Version, err)
 			}
 		}

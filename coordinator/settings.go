@@ -104,7 +104,7 @@ func (s *Settings) Check() error {
 			"a larger cohort, or leave --secagg out", s.fewest(), bareLeast)
 	case s.bare() && s.Bucket > 0 && s.Bucket < bareLeast:
 		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more; take %d, so that a third "+
-			"may leave", s.Bucket, wire.SumLeast, bareLeast)
+			"may leave", s.Bucket, wire.MinMaskedDevices, bareLeast)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
@@ -122,9 +122,9 @@ func (s *Settings) readable() error {
 	case s.Readout < 0:
 		return fmt.Errorf("readout = %d: want rounds between evaluations, or 0 for none", s.Readout)
 	case s.Readout == 0:
-	case s.Devices < wire.SumLeast:
+	case s.Devices < wire.MinMaskedDevices:
 		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; "+
-			"leave --readout out", s.Readout, wire.SumLeast, s.Devices)
+			"leave --readout out", s.Readout, wire.MinMaskedDevices, s.Devices)
 	case s.DP.On() && s.DP.Trust != privacy.Central:
 		return fmt.Errorf("readout = %d with trust=%s: the coordinator would see the sums without their noise; "+
 			"leave --readout out, or take trust=central", s.Readout, s.DP.Trust)

@@ -15,14 +15,14 @@ func TestWithoutAPromiseAMaskedSumHasEnoughDevices(t *testing.T) {
 	f.about.Policy = "none"
 	f.publish()
 	d := rigs[0].open()
-	if out, err := d.Step(context.Background()); err != nil || out.Did != "declined" || len(f.digests) > 0 {
+	if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" || len(f.digests) > 0 {
 		t.Fatalf("in a sum of %d: %+v, %v", f.maskRound().MinDevices, out, err)
 	}
-	task := rigs[0].bare(wire.SumLeast)
-	if _, err := d.answer(task, &Told{}); err != nil {
+	task := rigs[0].bare(wire.MinMaskedDevices)
+	if _, err := d.compute(task, &StepResult{}); err != nil {
 		t.Fatal(err)
 	}
-	task = rigs[0].bare(wire.SumLeast - 1)
+	task = rigs[0].bare(wire.MinMaskedDevices - 1)
 	task.Attempt++
 	if _, err := d.mask(context.Background(), task); err == nil {
 		t.Error("it masks its report among fewer in the next attempt")
@@ -39,7 +39,7 @@ func (r *rig) bare(devices int) *pb.Task {
 		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, ModelVersion: f.version,
 		RemainingMs: 60000,
 		Length:      uint64(f.numbers()),
-		Masking:     wire.MaskingFor(&round, int(r.seat)),
+		Masking:     wire.EncodeMasking(&round, int(r.seat)),
 	}
 }
 
@@ -52,15 +52,15 @@ func TestAMaskedReportCountsWhoLearnt(t *testing.T) {
 		f.masking = false
 		f.publish()
 		d := rigs[0].open()
-		if out, err := d.Step(context.Background()); err != nil || out.Did != "declined" {
+		if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" {
 			t.Fatalf("without masks: %+v, %v", out, err)
 		}
-		task := rigs[0].bare(wire.SumLeast)
-		if _, err := d.answer(task, &Told{}); err != nil {
+		task := rigs[0].bare(wire.MinMaskedDevices)
+		if _, err := d.compute(task, &StepResult{}); err != nil {
 			t.Fatal(err)
 		}
 		v := make([]int64, task.Length)
-		if err := wire.ReadVector(d.rec.Train.report, len(v), task.Bound.Max, v); err != nil {
+		if err := wire.ReadUpdate(d.record.Train.data, len(v), task.Bound.Max, v); err != nil {
 			t.Fatal(err)
 		}
 		if got := v[len(v)-1]; got != want {

@@ -5,36 +5,36 @@ import (
 	"sync"
 )
 
-// cache is a store of blobs in memory.
-type cache struct {
-	mu    sync.Mutex
-	blobs map[[32]byte][]byte
-	put   map[[32]byte]*byte   // where the bytes are that were checked when they came
-	turns map[[32]byte]*queue  // of those who fetch a blob
-	kept  [2]map[[32]byte]bool // what Keep was told last, and what before that
+// memoryBlobs is a store of blobs in memory.
+type memoryBlobs struct {
+	mu      sync.Mutex
+	blobs   map[[32]byte][]byte
+	checked map[[32]byte]*byte    // where the bytes are that were checked when they came
+	waiting map[[32]byte]*waiters // of those who fetch a blob
+	kept    [2]map[[32]byte]bool  // what Keep was told last, and what before that
 }
 
-// NewCache returns a store in memory that devices of one process may share. It keeps
+// NewMemoryBlobs returns a store in memory that devices of one process may share. It keeps
 // what the newest two models are made of: a device that is further behind fetches anew.
-func NewCache() Blobs {
-	return &cache{blobs: map[[32]byte][]byte{}, put: map[[32]byte]*byte{}, turns: map[[32]byte]*queue{}}
+func NewMemoryBlobs() Blobs {
+	return &memoryBlobs{blobs: map[[32]byte][]byte{}, checked: map[[32]byte]*byte{}, waiting: map[[32]byte]*waiters{}}
 }
 
-// turn is had by one of those who want a blob at a time: the others find it here.
-func (c *cache) turn(ctx context.Context, hash [32]byte) (done func(), err error) {
+// acquire is had by one of those who want a blob at a time: the others find it here.
+func (c *memoryBlobs) acquire(ctx context.Context, hash [32]byte) (done func(), err error) {
 	c.mu.Lock()
-	t := c.turns[hash]
+	t := c.waiting[hash]
 	if t == nil {
-		t = &queue{free: make(chan struct{}, 1)}
-		c.turns[hash] = t
+		t = &waiters{free: make(chan struct{}, 1)}
+		c.waiting[hash] = t
 	}
-	t.in++
+	t.count++
 	c.mu.Unlock()
 	leave := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if t.in--; t.in == 0 {
-			delete(c.turns, hash)
+		if t.count--; t.count == 0 {
+			delete(c.waiting, hash)
 		}
 	}
 	select {
@@ -46,35 +46,35 @@ func (c *cache) turn(ctx context.Context, hash [32]byte) (done func(), err error
 	}
 }
 
-// queue is those who want a blob: one has it, in all.
-type queue struct {
-	free chan struct{}
-	in   int
+// waiters is those who want a blob: one has it, in all.
+type waiters struct {
+	free  chan struct{}
+	count int
 }
 
-// sound reports whether a blob is the one that was checked when it was put here.
-func (c *cache) sound(hash [32]byte, b []byte) bool {
+// isChecked reports whether a blob is the one that was checked when it was put here.
+func (c *memoryBlobs) isChecked(hash [32]byte, b []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(b) > 0 && c.put[hash] == &b[0]
+	return len(b) > 0 && c.checked[hash] == &b[0]
 }
 
-func (c *cache) Get(hash [32]byte) ([]byte, error) {
+func (c *memoryBlobs) Get(hash [32]byte) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.blobs[hash], nil
 }
 
-func (c *cache) Put(hash [32]byte, b []byte) error {
+func (c *memoryBlobs) Put(hash [32]byte, b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.blobs[hash] = b; len(b) > 0 {
-		c.put[hash] = &b[0]
+		c.checked[hash] = &b[0]
 	}
 	return nil
 }
 
-func (c *cache) Keep(hashes [][32]byte) error {
+func (c *memoryBlobs) Keep(hashes [][32]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	same := len(hashes) == len(c.kept[0])
@@ -90,7 +90,7 @@ func (c *cache) Keep(hashes [][32]byte) error {
 	for h := range c.blobs {
 		if !c.kept[0][h] && !c.kept[1][h] {
 			delete(c.blobs, h)
-			delete(c.put, h)
+			delete(c.checked, h)
 		}
 	}
 	return nil

@@ -16,17 +16,17 @@ import (
 type Options struct {
 	// Dial makes the connection, whose requests are signed with the key. It is called once,
 	// in the first Step. Nil for a device that only recommends.
-	Dial  func(key ed25519.PrivateKey) (Conn, error)
-	Vault Vault
-	Blobs Blobs
-	Host  *Host
+	Dial      func(key ed25519.PrivateKey) (Conn, error)
+	Store     Store
+	Blobs     Blobs
+	Workspace *Workspace
 	// Source is what it trains on; nil means the events that it is told.
-	Source Source
-	Token  string // to enrol with
-	Seat   *uint32
-	// Rehearsal lets the device take part in a federation whose draws are public, and in
+	Source   Source
+	Token    string // to enrol with
+	DeviceID *uint32
+	// Deterministic lets the device take part in a federation whose draws are public, and in
 	// no other.
-	Rehearsal bool
+	Deterministic bool
 	// HoldOut keeps the newest item of told events out of training, for evaluation. Without
 	// it a device answers evaluations with nothing.
 	HoldOut bool
@@ -44,34 +44,35 @@ type Options struct {
 // Device is one device of a federation. It is for one goroutine, save that events may be
 // told, and the log read, from other processes through the same vault.
 type Device struct {
-	opt    Options
-	conn   Conn
-	limits *pb.Limits
-	hello  bool          // it was said on this connection
-	fresh  bool          // and in this step
-	rec    *record       // as last loaded or saved; nil when it must be loaded
-	saved  []byte        // what rec was read from, or written as; nil when that is not known
-	rest   time.Duration // what the coordinator has asked for with its last answer to a report
-	seen   string        // the model, and what the owner has told, that fit together
-	down   uint64        // bytes that were fetched, and are not in the record yet
-	sound  uint64        // version whose blobs have been checked against their hashes
+	opt             Options
+	conn            Conn
+	limits          *pb.Limits
+	connected       bool          // it was said on this connection
+	greeted         bool          // and in this step
+	record          *record       // as last loaded or saved; nil when it must be loaded
+	saved           []byte        // what rec was read from, or written as; nil when that is not known
+	restAfter       time.Duration // what the coordinator has asked for with its last answer to a report
+	checkedFeatures string        // the model, and what the owner has told, that fit together
+	downloaded      uint64        // bytes that were fetched, and are not in the record yet
+	verifiedVersion uint64        // version whose blobs have been checked against their hashes
 }
 
 // The errors that a program answers with more than a message.
 var (
-	ErrPaused    = errors.New("agent: the device is paused")
-	ErrNoModel   = errors.New("agent: the device has no model yet; it gets one when it checks in")
-	ErrRehearsal = errors.New("agent: the federation is a rehearsal: its draws are public, and no real device takes " +
+	ErrPaused        = errors.New("agent: the device is paused")
+	ErrNoModel       = errors.New("agent: the device has no model yet; it gets one when it checks in")
+	ErrDeterministic = errors.New("agent: the federation is a rehearsal: its draws are public, and no real device " +
+		"takes " +
 		"part")
-	ErrOther    = errors.New("agent: this is another coordinator than the one that the device enrolled with")
-	ErrRevoked  = errors.New("agent: the coordinator has revoked the device's key")
-	ErrFeatures = errors.New("agent: the method learns from features that this device does not have")
+	ErrWrongCoordinator = errors.New("agent: this is another coordinator than the one that the device enrolled with")
+	ErrRevoked          = errors.New("agent: the coordinator has revoked the device's key")
+	ErrFeatures         = errors.New("agent: the method learns from features that this device does not have")
 )
 
 // Open reads the record of a device, or makes a new one with a key of its own. Where there
 // is something, it writes nothing.
 func Open(opt Options) (*Device, error) {
-	if opt.Vault == nil || opt.Blobs == nil || opt.Host == nil {
+	if opt.Store == nil || opt.Blobs == nil || opt.Workspace == nil {
 		panic("agent: a device has a vault, blobs and a host")
 	}
 	if opt.Now == nil {
@@ -92,9 +93,9 @@ func Open(opt Options) (*Device, error) {
 			return d, err
 		}
 	}
-	if r := d.rec; r.Enrolled && r.Rehearsal && !opt.Rehearsal {
+	if r := d.record; r.Enrolled && r.Deterministic && !opt.Deterministic {
 		return d, fmt.Errorf("%w: this state file is of one; start with --rehearsal, or with another state file",
-			ErrRehearsal)
+			ErrDeterministic)
 	}
 	return d, nil
 }
@@ -112,7 +113,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // load reads the record, or makes one.
 func (d *Device) load() (*record, error) {
-	b, err := d.opt.Vault.Load()
+	b, err := d.opt.Store.Load()
 	if err != nil {
 		return nil, err
 	}
@@ -124,19 +125,19 @@ func (d *Device) load() (*record, error) {
 
 // refresh makes d.rec what the vault has.
 func (d *Device) refresh() error {
-	b, err := d.opt.Vault.Load()
+	b, err := d.opt.Store.Load()
 	if err != nil {
-		d.rec = nil
+		d.record = nil
 		return err
 	}
-	if b != nil && d.rec != nil && bytes.Equal(b, d.saved) {
+	if b != nil && d.record != nil && bytes.Equal(b, d.saved) {
 		return nil
 	}
-	if d.saved, d.rec = nil, nil; b == nil {
-		d.rec, err = newRecord()
+	if d.saved, d.record = nil, nil; b == nil {
+		d.record, err = newRecord()
 		return err
 	}
-	if d.rec, err = decodeRecord(b); err == nil {
+	if d.record, err = decodeRecord(b); err == nil {
 		d.saved = b
 	}
 	return err
@@ -145,7 +146,7 @@ func (d *Device) refresh() error {
 // update changes the record in the vault, all or nothing. Others may have changed it
 // since it was loaded, so change sees the newest.
 func (d *Device) update(change func(r *record) error) error {
-	unlock, err := d.opt.Vault.Lock()
+	unlock, err := d.opt.Store.Lock()
 	if err != nil {
 		return err
 	}
@@ -161,83 +162,84 @@ func (d *Device) update(change func(r *record) error) error {
 	if err != nil {
 		return err
 	}
-	d.rec, d.saved = nil, nil // what is in the vault is not known until Save returns
-	if err := d.opt.Vault.Save(b); err != nil {
+	d.record, d.saved = nil, nil // what is in the vault is not known until Save returns
+	if err := d.opt.Store.Save(b); err != nil {
 		return err
 	}
-	d.rec, d.saved = r, b
+	d.record, d.saved = r, b
 	return nil
 }
 
-// join says hello once, and enrols a device that has no seat.
-func (d *Device) join(ctx context.Context) error {
+// connect says hello once, and enrols a device that has no seat.
+func (d *Device) connect(ctx context.Context) error {
 	if d.conn == nil {
 		if d.opt.Dial == nil {
 			return errors.New("agent: the device has no connection")
 		}
-		conn, err := d.opt.Dial(ed25519.NewKeyFromSeed(d.rec.Key))
+		conn, err := d.opt.Dial(ed25519.NewKeyFromSeed(d.record.Key))
 		if err != nil {
 			return err
 		}
 		d.conn = conn
 	}
-	if !d.hello {
-		if err := d.greet(ctx); err != nil {
+	if !d.connected {
+		if err := d.hello(ctx); err != nil {
 			return err
 		}
 	}
-	if d.rec.Enrolled {
+	if d.record.Enrolled {
 		return nil
 	}
 	// The key is in the vault: after a crash it is the same one that asks again.
-	key := ed25519.NewKeyFromSeed(d.rec.Key).Public().(ed25519.PublicKey)
+	key := ed25519.NewKeyFromSeed(d.record.Key).Public().(ed25519.PublicKey)
 	req := &pb.EnrolRequest{Token: d.opt.Token, Key: key}
-	if d.opt.Seat != nil {
-		req.WantsDeviceId, req.DeviceId = true, *d.opt.Seat
+	if d.opt.DeviceID != nil {
+		req.WantsDeviceId, req.DeviceId = true, *d.opt.DeviceID
 	}
 	seat, err := d.conn.Enrol(ctx, req)
 	if err != nil {
 		return fmt.Errorf("agent: enrolment: %w", err)
 	}
-	if seat.DeviceId >= wire.MaxUsers {
-		return fmt.Errorf("agent: the coordinator gave seat %d: want one below %d", seat.DeviceId, wire.MaxUsers)
+	if seat.DeviceId >= wire.MaxDevices {
+		return fmt.Errorf("agent: the coordinator gave seat %d: want one below %d", seat.DeviceId, wire.MaxDevices)
 	}
 	return d.update(func(r *record) error {
-		r.Enrolled, r.Seat = true, seat.DeviceId
+		r.Enrolled, r.DeviceID = true, seat.DeviceId
 		return nil
 	})
 }
 
-// greet checks that the coordinator is the one that the device knows, and learns what
+// hello checks that the coordinator is the one that the device knows, and learns what
 // it is called now: before a run begins a federation has no name of its own.
-func (d *Device) greet(ctx context.Context) error {
-	h, err := d.conn.Hello(ctx, &pb.HelloRequest{Oldest: wire.Oldest, Newest: wire.Newest})
+func (d *Device) hello(ctx context.Context) error {
+	h, err := d.conn.Hello(ctx, &pb.HelloRequest{Oldest: wire.OldestVersion, Newest: wire.NewestVersion})
 	if err != nil {
 		return err
 	}
 	if err := wire.CheckHello(h); err != nil { // its name is shown to people
 		return err
 	}
-	r := d.rec
+	r := d.record
 	switch {
-	case h.Version < wire.Oldest || h.Version > wire.Newest:
+	case h.Version < wire.OldestVersion || h.Version > wire.NewestVersion:
 		return fmt.Errorf("agent: the coordinator speaks version %d of the protocol, and this program %d to %d: "+
-			"update the older one", h.Version, wire.Oldest, wire.Newest)
-	case h.Deterministic && !d.opt.Rehearsal:
-		return ErrRehearsal
-	case !h.Deterministic && d.opt.Rehearsal:
+			"update the older one", h.Version, wire.OldestVersion, wire.NewestVersion)
+	case h.Deterministic && !d.opt.Deterministic:
+		return ErrDeterministic
+	case !h.Deterministic && d.opt.Deterministic:
 		return errors.New("agent: the federation is no rehearsal: a device that plays one must not take part in it")
-	case len(r.Coordinator) > 0 && (!bytes.Equal(r.Coordinator, h.Key) || !bytes.Equal(r.Federation, h.Federation)):
-		return ErrOther
+	case len(r.CoordinatorKey) > 0 && (!bytes.Equal(r.CoordinatorKey, h.Key) ||
+		!bytes.Equal(r.Federation, h.Federation)):
+		return ErrWrongCoordinator
 	}
-	d.limits, d.hello, d.fresh = h.Limits, true, true
-	known := len(r.Coordinator) > 0
+	d.limits, d.connected, d.greeted = h.Limits, true, true
+	known := len(r.CoordinatorKey) > 0
 	if known && r.Name == h.Name {
 		return nil
 	}
 	return d.update(func(r *record) error {
 		if r.Name = h.Name; !known {
-			r.Coordinator, r.Federation, r.Rehearsal = h.Key, h.Federation, h.Deterministic
+			r.CoordinatorKey, r.Federation, r.Deterministic = h.Key, h.Federation, h.Deterministic
 		}
 		return nil
 	})
@@ -245,18 +247,18 @@ func (d *Device) greet(ctx context.Context) error {
 
 // adopt makes a new manifest the device's own, once it has all that it names.
 func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
-	m, err := d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, s)
+	m, err := d.opt.Workspace.manifests.verify(d.record.CoordinatorKey, d.record.Federation, s)
 	if err != nil {
 		return err
 	}
 	old, err := d.manifest()
-	if !d.fresh && (err != nil || !bytes.Equal(m.Run, old.Run)) { // a run has begun since they met
-		if err := d.greet(ctx); err != nil {
+	if !d.greeted && (err != nil || !bytes.Equal(m.Run, old.Run)) { // a run has begun since they met
+		if err := d.hello(ctx); err != nil {
 			return err
 		}
 	}
 	if err == nil && m.Version <= old.Version {
-		same := m.Version == old.Version && bytes.Equal(s.Body, d.rec.Manifest)
+		same := m.Version == old.Version && bytes.Equal(s.Body, d.record.Manifest)
 		if same && d.complete(m) {
 			return nil
 		}
@@ -266,7 +268,7 @@ func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 		}
 	}
 	keep := [][32]byte{}
-	for _, b := range parts(m) {
+	for _, b := range blobsOf(m) {
 		keep = append(keep, [32]byte(b.Hash))
 		if err := d.fetch(ctx, m, b); err != nil {
 			return err
@@ -274,47 +276,47 @@ func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 	}
 	err = d.update(func(r *record) error {
 		r.Manifest, r.Signature = s.Body, s.Signature
-		r.Fetched.add(m.Version, d.down)
+		r.Downloads.add(m.Version, d.downloaded)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	d.down = 0
-	d.sound = m.Version
+	d.downloaded = 0
+	d.verifiedVersion = m.Version
 	return d.opt.Blobs.Keep(keep)
 }
 
 // complete reports whether the store has all that a manifest names: by hash when the
 // device meets it for the first time, or has found damage, and else by size.
 func (d *Device) complete(m *pb.Manifest) bool {
-	for _, b := range parts(m) {
-		if d.sound != m.Version {
-			if data, err := checked(d.opt.Blobs, b); err != nil || data == nil {
+	for _, b := range blobsOf(m) {
+		if d.verifiedVersion != m.Version {
+			if data, err := readBlob(d.opt.Blobs, b); err != nil || data == nil {
 				return false
 			}
 		} else if data, err := d.opt.Blobs.Get([32]byte(b.Hash)); err != nil || uint64(len(data)) != b.Bytes {
 			return false
 		}
 	}
-	d.sound = m.Version
+	d.verifiedVersion = m.Version
 	return true
 }
 
 // manifest is the one that the device has. It was verified when it came; it is again
 // where it is not the one that was verified last, since a state file lies about for long.
 func (d *Device) manifest() (*pb.Manifest, error) {
-	if len(d.rec.Manifest) == 0 {
+	if len(d.record.Manifest) == 0 {
 		return nil, ErrNoModel
 	}
-	return d.opt.Host.known.verify(d.rec.Coordinator, d.rec.Federation, &pb.SignedManifest{
-		Body:      d.rec.Manifest,
-		Signature: d.rec.Signature,
+	return d.opt.Workspace.manifests.verify(d.record.CoordinatorKey, d.record.Federation, &pb.SignedManifest{
+		Body:      d.record.Manifest,
+		Signature: d.record.Signature,
 	})
 }
 
-// parts are the blobs that a manifest names.
-func parts(m *pb.Manifest) (out []*pb.Blob) {
+// blobsOf are the blobs that a manifest names.
+func blobsOf(m *pb.Manifest) (out []*pb.Blob) {
 	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue, m.Features}, m.Slots...) {
 		if len(b.GetHash()) > 0 {
 			out = append(out, b)
@@ -326,12 +328,12 @@ func parts(m *pb.Manifest) (out []*pb.Blob) {
 // stored is get for what adopt has fetched. A blob that was damaged since then is an
 // error: the model is adopted anew at the next check-in.
 func (d *Device) stored(b *pb.Blob) ([]byte, error) {
-	data, err := checked(d.opt.Blobs, b)
+	data, err := readBlob(d.opt.Blobs, b)
 	if err == nil && data == nil {
-		d.sound = 0
-		return nil, fmt.Errorf("agent: a part of the model is missing or damaged (%x): %w", b.Hash[:4], errMissing)
+		d.verifiedVersion = 0
+		return nil, fmt.Errorf("agent: a part of the model is missing or damaged (%x): %w", b.Hash[:4], errBlobMissing)
 	}
 	return data, err
 }
 
-var errMissing = errors.New("it is fetched again at the next check-in")
+var errBlobMissing = errors.New("it is fetched again at the next check-in")

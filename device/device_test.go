@@ -167,15 +167,15 @@ func TestAReportInNoSumIsClosed(t *testing.T) {
 	f.publish()
 	out, err := rigs[0].open().Step(context.Background())
 	a, _ := rigs[0].open().About()
-	if err != nil || out.Round != 1 || len(a.Log) != 2 || a.Log[0].Fate != closed || a.Log[1].Fate != counted {
+	if err != nil || out.Round != 1 || len(a.Log) != 2 || a.Log[0].State != closed || a.Log[1].State != counted {
 		t.Errorf("%+v, %v; the log is %+v", out, err, a.Log)
 	}
 }
 
 func TestARealDeviceRefusesARehearsal(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	rigs[0].change = func(o *Options) { o.Rehearsal = false }
-	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, ErrRehearsal) || len(f.seats) > 0 {
+	rigs[0].change = func(o *Options) { o.Deterministic = false }
+	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, ErrDeterministic) || len(f.seats) > 0 {
 		t.Errorf("%v, and %d are enrolled", err, len(f.seats))
 	}
 }
@@ -187,7 +187,7 @@ func TestAnotherCoordinatorIsRefused(t *testing.T) {
 	}
 	f.key[0] ^= 1
 	f.fed = bytes.Repeat([]byte{7}, 16)
-	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, ErrOther) {
+	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, ErrWrongCoordinator) {
 		t.Error(err)
 	}
 }
@@ -254,12 +254,12 @@ func TestPauseAndEligibilityKeepItAway(t *testing.T) {
 	if err := d.Pause(true); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "paused" || len(f.seats) > 0 {
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Action != "paused" || len(f.seats) > 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
 	d.Pause(false)
 	rigs[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "stayed away" ||
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Action != "stayed away" ||
 		len(f.seats) > 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -307,15 +307,15 @@ func TestARealDeviceDrawsFromASecretSeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := rigs[0].open()
-		d.rec.Rehearsal = false
+		d.record.Deterministic = false
 		f.round, f.got = 1, map[string]map[uint32][]byte{}
-		if _, err := d.answer(&pb.Task{
+		if _, err := d.compute(&pb.Task{
 			Kind: pb.Kind_TRAIN, Run: f.run, Round: 1, Bound: f.bound, ModelVersion: 1,
 			Length: uint64(len(f.sum)),
-		}, &Told{}); err != nil {
+		}, &StepResult{}); err != nil {
 			t.Fatal(err)
 		}
-		seen[string(d.rec.Train.Digest)] = true
+		seen[string(d.record.Train.Digest)] = true
 	}
 	if len(seen) != 3 {
 		t.Errorf("three devices with one history send %d different reports", len(seen))
@@ -332,29 +332,30 @@ func TestTheLogSaysWhatWasSent(t *testing.T) {
 		t.Fatal(err, a)
 	}
 	e := a.Log[1]
-	if e.Kind != "train" || e.Round != 1 || e.Fate != counted || e.Bytes == 0 || len(e.Digest) != 64 ||
-		e.Promise != "epsilon=2" || e.Holds == "" || e.Made.IsZero() || e.Settled.IsZero() || e.Model != 3 {
+	if e.Kind != "train" || e.Round != 1 || e.State != counted || e.Bytes == 0 || len(e.Digest) != 64 ||
+		e.Policy != "epsilon=2" || e.Guarantee == "" || e.CreatedAt.IsZero() || e.SettledAt.IsZero() ||
+		e.ModelVersion != 3 {
 		t.Errorf("%+v", e)
 	}
 }
 
 func TestALogIsBounded(t *testing.T) {
 	r := &record{}
-	for i := range mostLog + 5 {
-		r.note(Entry{Round: uint32(i)})
+	for i := range maxLog + 5 {
+		r.log(LogEntry{Round: uint32(i)})
 	}
-	if len(r.Log) != mostLog || r.Log[0].Round != 5 {
+	if len(r.Log) != maxLog || r.Log[0].Round != 5 {
 		t.Errorf("%d entries from %d", len(r.Log), r.Log[0].Round)
 	}
 }
 
 func FuzzRecord(f *testing.F) {
 	r := &record{ // a small one: large seeds are slow to vary
-		Key: make([]byte, 32), Own: 5, Train: &sent{
+		Key: make([]byte, 32), Seed: 5, Train: &savedReport{
 			Run: make([]byte, 16), Digest: make([]byte, 32),
-			report: []byte{1, 0},
+			data: []byte{1, 0},
 		},
-		History: history{Events: []Event{{"a", 1, "k=v"}}}, state: []byte("abc"), Log: []Entry{{Kind: "train"}},
+		History: history{Events: []Event{{"a", 1, "k=v"}}}, state: []byte("abc"), Log: []LogEntry{{Kind: "train"}},
 	}
 	b, err := r.encode()
 	if err != nil {

@@ -23,8 +23,8 @@ type Conn interface {
 	Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error)
 }
 
-// Vault keeps the record of one device.
-type Vault interface {
+// Store keeps the record of one device.
+type Store interface {
 	// Load returns what was saved last, or nil where nothing was.
 	Load() ([]byte, error)
 	// Save replaces it: after a crash there is the old one or the new one, whole.

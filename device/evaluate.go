@@ -14,8 +14,8 @@ import (
 // evaluate ranks the item that is held out, among all that the device does not have,
 // and bounds the readout as it bounds an update. A device without one sends zeros.
 func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
-	h := d.opt.Host
-	bound, err := wire.BoundOf(t.Bound)
+	h := d.opt.Workspace
+	bound, err := wire.DecodeBound(t.Bound)
 	switch {
 	case err != nil:
 		return nil, err
@@ -25,27 +25,27 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Length,
 			metrics.ReadoutNumbers)
 	}
-	st, err := h.revive(d.rec, t.Run)
+	st, err := h.privateState(d.record, t.Run)
 	if err != nil {
 		return nil, err
 	}
-	task, held, ok, err := h.open(d.source(true), d.rec, min(int(t.Round), h.plan.Rounds-1))
+	task, held, ok, err := h.prepare(d.source(true), d.record, min(int(t.Round), h.plan.Rounds-1))
 	if err != nil {
 		return nil, err
 	}
 	vector := make([]int64, metrics.ReadoutNumbers)
-	if !ok || h.cat.Item(held).Retired {
+	if !ok || h.catalogue.Item(held).Retired {
 		return vector, nil
 	}
-	d.claim()
+	d.seedWorkspace()
 	h.score(&st, task)
-	row := h.readout(task, held)
+	row := h.evaluate(task, held)
 	draft := privacy.Delta{Rows: [][]float32{row[:]}, At: []int{0}, BitAt: -1}
 	bound.Encode(&draft, vector)
 	return vector, nil
 }
 
-func own(items []uint32) map[uint32]bool {
+func itemSet(items []uint32) map[uint32]bool {
 	out := make(map[uint32]bool, len(items)+1)
 	for _, i := range items {
 		out[i] = true
@@ -53,11 +53,11 @@ func own(items []uint32) map[uint32]bool {
 	return out
 }
 
-// readout compares the model with popularity on one held-out item.
-func (h *Host) readout(t *local.Task, held uint32) metrics.Readout {
-	out := own(t.Train)
+// evaluate compares the model with popularity on one held-out item.
+func (h *Workspace) evaluate(t *local.Task, held uint32) metrics.Readout {
+	out := itemSet(t.Train)
 	out[held] = true
-	against := func(i uint32) bool { return !out[i] && !h.cat.Item(i).Retired }
+	against := func(i uint32) bool { return !out[i] && !h.catalogue.Item(i).Retired }
 	var others []float32
 	for i, z := range h.scores {
 		if against(uint32(i)) {
@@ -65,8 +65,8 @@ func (h *Host) readout(t *local.Task, held uint32) metrics.Readout {
 		}
 	}
 	var popular *metrics.Place
-	if len(h.cat.about.Popular) > 0 {
-		popular = h.cat.popularity(held, against)
+	if len(h.catalogue.about.Popular) > 0 {
+		popular = h.catalogue.popularity(held, against)
 	}
 	return metrics.Read(metrics.Among(h.scores[held], others), popular)
 }
@@ -83,11 +83,11 @@ func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *metrics.
 			p.Above++
 		}
 	}
-	named := make([]bool, c.Items())
+	named := make([]bool, c.Len())
 	for _, i := range c.about.Popular {
 		named[i] = true
 	}
-	for i := range uint32(c.Items()) {
+	for i := range uint32(c.Len()) {
 		if !named[i] && against(i) {
 			p.Ties++
 		}
@@ -98,11 +98,11 @@ func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *metrics.
 // count says which items the device trains on: popularity must not know the item that is
 // held out either.
 func (d *Device) count(t *pb.Task) ([]int64, error) {
-	h := d.opt.Host
+	h := d.opt.Workspace
 	if t.Length != uint64(h.plan.Items) {
 		return nil, fmt.Errorf("agent: the task wants %d numbers, and there are %d items", t.Length, h.plan.Items)
 	}
-	task, _, _, err := h.open(d.source(true), d.rec, 0)
+	task, _, _, err := h.prepare(d.source(true), d.record, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 		f.items = append(f.items, &pb.Item{Id: fmt.Sprintf("i%d", i), Title: fmt.Sprintf("Title %d", i)})
 	}
 	b := privacy.WideBound(devices)
-	f.bound = wire.BoundFor(b, 0, 0, int64(b.Levels)+1)
+	f.bound = wire.EncodeBound(b, 0, 0, int64(b.Levels)+1)
 	f.sum = make([]int64, f.plan.Widest()+1)
 	return f
 }
@@ -136,7 +136,7 @@ func (f *fake) publish() {
 			f.t.Fatal(err)
 		}
 		f.blobs[sha256.Sum256(b)] = b
-		return wire.Name(b)
+		return wire.HashBlob(b)
 	}
 	m.Plan = put(wire.Marshal(f.about))
 	m.Catalogue = put(wire.Marshal(&pb.Catalogue{Version: 1, Items: f.items, Popular: f.popular}))
@@ -152,7 +152,7 @@ func (f *fake) publish() {
 		f.edit(m)
 	}
 	var err error
-	if f.signed, err = wire.Sign(f.key, m); err != nil {
+	if f.signed, err = wire.SignManifest(f.key, m); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -182,7 +182,7 @@ func (c *conn) do(what string, call func() error) error {
 func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, err error) {
 	return out, c.do("hello", func() error {
 		out = &pb.HelloResponse{
-			Version: wire.Newest, Federation: c.f.fed, Name: "films" + c.f.name,
+			Version: wire.NewestVersion, Federation: c.f.fed, Name: "films" + c.f.name,
 			Key: c.f.key.Public().(ed25519.PublicKey), Deterministic: true,
 			Limits: &pb.Limits{BodyBytes: 1 << 20, PieceBytes: uint32(c.f.piece)},
 		}
@@ -229,7 +229,7 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 		t.Length = uint64(f.numbers())
 		if f.masking {
 			r := f.maskRound()
-			t.Masking = wire.MaskingFor(&r, int(seat))
+			t.Masking = wire.EncodeMasking(&r, int(seat))
 		}
 		out.Action = &pb.CheckInResponse_Task{Task: t}
 		return nil
@@ -286,10 +286,10 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 		return nil, refusal("bad_digest")
 	}
 	n := f.numbers()
-	if wire.ReadVector(part, 0, 1, nil) == nil { // nothing to learn from
+	if wire.ReadUpdate(part, 0, 1, nil) == nil { // nothing to learn from
 		n = 0
 	}
-	if err := wire.ReadVector(part, n, f.bound.Max, f.sum[:n]); err != nil {
+	if err := wire.ReadUpdate(part, n, f.bound.Max, f.sum[:n]); err != nil {
 		return nil, refusal("malformed")
 	}
 	if f.got[name] == nil {
@@ -350,7 +350,7 @@ func (c *conn) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, erro
 
 // vault tells a test of each save.
 type vault struct {
-	Vault
+	Store
 	dead func(what string) error
 }
 
@@ -358,7 +358,7 @@ func (v *vault) Save(b []byte) error {
 	if err := v.dead("before save"); err != nil {
 		return err
 	}
-	if err := v.Vault.Save(slices.Clone(b)); err != nil {
+	if err := v.Store.Save(slices.Clone(b)); err != nil {
 		return err
 	}
 	return v.dead("after save")
@@ -377,16 +377,16 @@ func seedEvents(n int) []Event {
 type rig struct {
 	f      *fake
 	seat   uint32
-	vault  Vault
+	vault  Store
 	blobs  Blobs
-	host   *Host
+	host   *Workspace
 	dead   func(string) error
 	change func(*Options)
 }
 
 func (f *fake) rig(seat int) *rig {
 	r := &rig{
-		f: f, seat: uint32(seat), vault: InMemory(), blobs: NewCache(), host: &Host{},
+		f: f, seat: uint32(seat), vault: NewMemoryStore(), blobs: NewMemoryBlobs(), host: &Workspace{},
 		dead: func(string) error { return nil },
 	}
 	d := r.open()
@@ -398,7 +398,8 @@ func (f *fake) rig(seat int) *rig {
 
 func (r *rig) tryOpen() (*Device, error) {
 	opt := Options{
-		Vault: &vault{r.vault, r.dead}, Blobs: r.blobs, Host: r.host, Rehearsal: true, HoldOut: true, Seat: &r.seat,
+		Store: &vault{r.vault, r.dead}, Blobs: r.blobs, Workspace: r.host, Deterministic: true, HoldOut: true,
+		DeviceID: &r.seat,
 		Dial: func(key ed25519.PrivateKey) (Conn, error) {
 			return &conn{r.f, string(key.Public().(ed25519.PublicKey)), r.dead}, nil
 		},

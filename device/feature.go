@@ -13,16 +13,16 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// mostColumns bounds what an owner tells.
-const mostColumns = 64
+// maxFeatures bounds what an owner tells.
+const maxFeatures = 64
 
-// In is the event in a moment: the columns of its interaction, with their values.
-func (e Event) In(moment map[string]string) Event {
+// WithFeatures is the event in a moment: the columns of its interaction, with their values.
+func (e Event) WithFeatures(moment map[string]string) Event {
 	q := url.Values{}
 	for name, value := range moment {
 		q.Set(name, value)
 	}
-	e.With = q.Encode()
+	e.Features = q.Encode()
 	return e
 }
 
@@ -30,7 +30,7 @@ func (e Event) In(moment map[string]string) Event {
 // of items come with the model. Those of users and interactions are the host's, or of a
 // device that is alone: they are filled for each task, where they stand, since a method
 // may have a copy of a column that shares its values.
-func (h *Host) features(m *pb.Manifest, p *pb.Plan, blob get) (*rows.Features, error) {
+func (h *Workspace) features(m *pb.Manifest, p *pb.Plan, blob blobReader) (*rows.Features, error) {
 	if len(p.Features) == 0 || len(m.Features.GetHash()) == 0 {
 		return h.Features, nil
 	}
@@ -46,20 +46,20 @@ func (h *Host) features(m *pb.Manifest, p *pb.Plan, blob get) (*rows.Features, e
 		return &rows.Features{User: own.User, Item: f.Item, Row: own.Row}, nil
 	}
 	for i := range f.User {
-		makeRoom(&f.User[i], 1)
+		resizeColumn(&f.User[i], 1)
 	}
 	for i := range f.Row {
 		if f.Row[i].Start != nil {
 			return nil, fmt.Errorf("%w: %q has sets of categories for each interaction, which only devices that are "+
 				"played together can have", ErrFeatures, f.Row[i].Name)
 		}
-		makeRoom(&f.Row[i], mostEvents)
+		resizeColumn(&f.Row[i], maxEvents)
 	}
 	return f, nil
 }
 
-// makeRoom gives a column n places.
-func makeRoom(c *rows.Column, n int) {
+// resizeColumn gives a column n places.
+func resizeColumn(c *rows.Column, n int) {
 	switch {
 	case c.Card == 0:
 		c.Value = make([]float32, n)
@@ -70,8 +70,8 @@ func makeRoom(c *rows.Column, n int) {
 	}
 }
 
-// put sets place k of a column to what a text says.
-func put(c *rows.Column, k int, text string) error {
+// setValue sets place k of a column to what a text says.
+func setValue(c *rows.Column, k int, text string) error {
 	if c.Card == 0 {
 		x, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
 		if err != nil || x-x != 0 {
@@ -94,22 +94,22 @@ func put(c *rows.Column, k int, text string) error {
 	return nil
 }
 
-// describe fills the columns of a device that is alone, for a task.
-func (h *Host) describe(r *record, src Source, t *local.Task) error {
+// fillFeatures fills the columns of a device that is alone, for a task.
+func (h *Workspace) fillFeatures(r *record, src Source, t *local.Task) error {
 	f := h.plan.Features
-	if err := describeUser(f.User, r.Features); err != nil {
+	if err := fillUser(f.User, r.Features); err != nil {
 		return err
 	}
 	if len(f.Row) == 0 {
 		return nil
 	}
-	s, ok := src.(*told)
-	if !ok || len(s.with) != len(t.Train) {
+	s, ok := src.(*recordedEvents)
+	if !ok || len(s.features) != len(t.Train) {
 		return fmt.Errorf("%w: %s of each interaction, which this source does not tell", ErrFeatures,
 			columnNames(f.Row))
 	}
 	t.Rows = make([]uint32, len(t.Train))
-	for k, with := range s.with {
+	for k, with := range s.features {
 		t.Rows[k] = uint32(k)
 		values, err := url.ParseQuery(with)
 		if err != nil {
@@ -118,12 +118,12 @@ func (h *Host) describe(r *record, src Source, t *local.Task) error {
 		for i := range f.Row {
 			c := &f.Row[i]
 			if values.Has(c.Name) {
-				err = put(c, k, values.Get(c.Name))
+				err = setValue(c, k, values.Get(c.Name))
 			} else {
-				err = missing(c, k)
+				err = setMissing(c, k)
 			}
 			if err != nil {
-				return fmt.Errorf("%w (the moment of item %s in the history)", err, h.cat.Item(t.Train[k]).Id)
+				return fmt.Errorf("%w (the moment of item %s in the history)", err, h.catalogue.Item(t.Train[k]).Id)
 			}
 		}
 	}
@@ -133,11 +133,11 @@ func (h *Host) describe(r *record, src Source, t *local.Task) error {
 // unknowns are the categories that stand for a value that nobody knows.
 var unknowns = []string{"unknown", ""}
 
-// missing sets place k to the category that stands for a value that was not told, where
+// setMissing sets place k to the category that stands for a value that was not told, where
 // the column has one; of a set that is none.
-func missing(c *rows.Column, k int) error {
+func setMissing(c *rows.Column, k int) error {
 	if c.Start != nil {
-		return put(c, k, "")
+		return setValue(c, k, "")
 	}
 	for _, name := range unknowns {
 		if at := slices.Index(c.Names, name); at >= 0 {
@@ -148,11 +148,11 @@ func missing(c *rows.Column, k int) error {
 	return fmt.Errorf("%w: %s was not told, and no category stands for that: want %s", ErrFeatures, c.Name, c.Choices())
 }
 
-// describeUser fills the columns of the user.
-func describeUser(columns []rows.Column, told map[string]string) error {
+// fillUser fills the columns of the user.
+func fillUser(columns []rows.Column, told map[string]string) error {
 	for name := range told {
 		if !slices.ContainsFunc(columns, func(c rows.Column) bool { return c.Name == name }) {
-			return noColumn(name, "users", columns)
+			return unknownColumn(name, "users", columns)
 		}
 	}
 	for i := range columns {
@@ -160,9 +160,9 @@ func describeUser(columns []rows.Column, told map[string]string) error {
 		text, ok := told[c.Name]
 		err := error(nil)
 		if ok {
-			err = put(c, 0, text)
+			err = setValue(c, 0, text)
 		} else {
-			err = missing(c, 0)
+			err = setMissing(c, 0)
 		}
 		if err != nil {
 			return err
@@ -182,24 +182,24 @@ func columnNames(columns []rows.Column) string {
 	return strings.Join(names, ", ")
 }
 
-// described sees that the owner has told what the model's method reads, before a round
+// checkUserFeatures sees that the owner has told what the model's method reads, before a round
 // wants it.
-func (d *Device) described() error {
+func (d *Device) checkUserFeatures() error {
 	m, err := d.manifest()
 	if err != nil {
 		return nil
 	}
-	seen := fmt.Sprint(m.Version, d.rec.Features)
-	if seen == d.seen {
+	seen := fmt.Sprint(m.Version, d.record.Features)
+	if seen == d.checkedFeatures {
 		return nil
 	}
 	f, err := d.columns()
 	if err != nil || f == nil {
 		return err
 	}
-	if err := describeUser(f.User, d.rec.Features); err != nil {
+	if err := fillUser(f.User, d.record.Features); err != nil {
 		return err
 	}
-	d.seen = seen
+	d.checkedFeatures = seen
 	return nil
 }

@@ -31,16 +31,16 @@ func TestMomentsAreAddedToWhatIsThere(t *testing.T) {
 	if err := d.Replace([]Event{
 		{Item: "a", Time: 1},
 		{Item: "a", Time: 1},
-		{Item: "b", Time: 2, With: "hour=1"},
+		{Item: "b", Time: 2, Features: "hour=1"},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	n, err := d.Merge([]Event{{Item: "a", Time: 1, With: "hour=5"}, {Item: "b", Time: 2}, {Item: "c", Time: 3}})
+	n, err := d.Merge([]Event{{Item: "a", Time: 1, Features: "hour=5"}, {Item: "b", Time: 2}, {Item: "c", Time: 3}})
 	want := []Event{{"a", 1, "hour=5"}, {"a", 1, ""}, {"b", 2, "hour=1"}, {"c", 3, ""}}
-	if got := d.rec.History.Events; err != nil || n != 1 || !slices.Equal(got, want) {
+	if got := d.record.History.Events; err != nil || n != 1 || !slices.Equal(got, want) {
 		t.Errorf("%d added, %+v, %v: want 1, %+v", n, got, err, want)
 	}
-	if err := d.Add(Event{Item: "a", With: "%zz"}); err == nil {
+	if err := d.Add(Event{Item: "a", Features: "%zz"}); err == nil {
 		t.Error("a moment that is none is kept")
 	}
 }
@@ -71,24 +71,24 @@ func TestColumnsOfOneUserAreFilled(t *testing.T) {
 		{Name: "kind", Card: 4},
 	}
 	for i := range columns {
-		makeRoom(&columns[i], 1)
+		resizeColumn(&columns[i], 1)
 	}
 	for range 2 { // what was there does not stay
-		if err := describeUser(columns, map[string]string{"likes": "c|a|c", "height": "1.5", "kind": "3"}); err != nil {
+		if err := fillUser(columns, map[string]string{"likes": "c|a|c", "height": "1.5", "kind": "3"}); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(columns[0].Of(0), []uint32{0, 2}) || columns[1].Value[0] != 1.5 ||
 			!slices.Equal(columns[2].Of(0), []uint32{3}) {
 			t.Errorf("%+v", columns)
 		}
-		if err := describeUser(columns, map[string]string{"likes": "", "height": "-1", "kind": "0"}); err != nil ||
+		if err := fillUser(columns, map[string]string{"likes": "", "height": "-1", "kind": "0"}); err != nil ||
 			len(columns[0].Of(0)) != 0 {
 			t.Errorf("%+v, %v", columns, err)
 		}
 	}
 	for name, value := range map[string]string{"likes": "d", "height": "tall", "kind": "4"} {
 		told := map[string]string{"likes": "", "height": "-1", "kind": "0"}
-		if told[name] = value; !errors.Is(describeUser(columns, told), ErrFeatures) {
+		if told[name] = value; !errors.Is(fillUser(columns, told), ErrFeatures) {
 			t.Errorf("%s = %s is taken", name, value)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// fetched is what a device has downloaded of models, in bytes without headers.
-type fetched struct {
+// downloads is what a device has downloaded of models, in bytes without headers.
+type downloads struct {
 	Version uint64 `json:"version"` // the one that it adopted last
 	Bytes   uint64 `json:"bytes"`   // for that version, with what was fetched in vain since the one before
-	All     uint64 `json:"all"`     // since the device began to count
+	Total   uint64 `json:"all"`     // since the device began to count
 }
 
 // add counts what was fetched for a version.
-func (f *fetched) add(version, bytes uint64) {
-	if f.All += bytes; f.Version == version { // parts were damaged, and came again
+func (f *downloads) add(version, bytes uint64) {
+	if f.Total += bytes; f.Version == version { // parts were damaged, and came again
 		f.Bytes += bytes
 		return
 	}
@@ -28,19 +28,19 @@ func (f *fetched) add(version, bytes uint64) {
 
 // fetch puts a blob that a manifest names into the store, unless it is there.
 func (d *Device) fetch(ctx context.Context, m *pb.Manifest, b *pb.Blob) error {
-	if c, shared := d.opt.Blobs.(*cache); shared {
-		done, err := c.turn(ctx, [32]byte(b.Hash))
+	if c, shared := d.opt.Blobs.(*memoryBlobs); shared {
+		done, err := c.acquire(ctx, [32]byte(b.Hash))
 		if err != nil {
 			return err
 		}
 		defer done()
 	}
-	if data, err := checked(d.opt.Blobs, b); err != nil || data != nil {
+	if data, err := readBlob(d.opt.Blobs, b); err != nil || data != nil {
 		return err
 	}
-	data, err := d.patched(ctx, m, b)
+	data, err := d.downloadPatch(ctx, m, b)
 	if err == nil && data == nil {
-		data, err = d.whole(ctx, b)
+		data, err = d.download(ctx, b)
 	}
 	if err != nil {
 		return err
@@ -48,26 +48,26 @@ func (d *Device) fetch(ctx context.Context, m *pb.Manifest, b *pb.Blob) error {
 	return d.opt.Blobs.Put([32]byte(b.Hash), data)
 }
 
-// patched makes a blob of an older one that the device still has, with a change that the
+// downloadPatch makes a blob of an older one that the device still has, with a change that the
 // manifest offers. It returns nil where there is none that helps, where it cannot be had,
 // and where it does not lead to what the manifest names: then the whole is fetched.
-func (d *Device) patched(ctx context.Context, m *pb.Manifest, b *pb.Blob) ([]byte, error) {
+func (d *Device) downloadPatch(ctx context.Context, m *pb.Manifest, b *pb.Blob) ([]byte, error) {
 	for _, c := range m.Patches {
 		if !bytes.Equal(c.Target, b.Hash) || c.Patch.Bytes >= b.Bytes {
 			continue
 		}
-		base, err := checked(d.opt.Blobs, c.Base)
+		base, err := readBlob(d.opt.Blobs, c.Base)
 		if err != nil {
 			return nil, err
 		}
 		if base == nil {
 			continue
 		}
-		change, err := d.whole(ctx, c.Patch)
+		change, err := d.download(ctx, c.Patch)
 		if err != nil {
 			return nil, ctx.Err()
 		}
-		if data, err := wire.Patch(base, change, b.Bytes); err == nil && sha256.Sum256(data) == [32]byte(b.Hash) {
+		if data, err := wire.ApplyPatch(base, change, b.Bytes); err == nil && sha256.Sum256(data) == [32]byte(b.Hash) {
 			return data, nil
 		}
 		return nil, nil
@@ -75,9 +75,9 @@ func (d *Device) patched(ctx context.Context, m *pb.Manifest, b *pb.Blob) ([]byt
 	return nil, nil
 }
 
-// whole fetches all pieces of a blob.
-func (d *Device) whole(ctx context.Context, b *pb.Blob) ([]byte, error) {
-	whole, err := wire.Assemble(b, wire.MaxBlob)
+// download fetches all pieces of a blob.
+func (d *Device) download(ctx context.Context, b *pb.Blob) ([]byte, error) {
+	whole, err := wire.Assemble(b, wire.MaxBlobBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (d *Device) whole(ctx context.Context, b *pb.Blob) ([]byte, error) {
 		if len(piece.Data) == 0 {
 			return nil, fmt.Errorf("agent: a blob of %d bytes ends after %d", b.Bytes, whole.Next())
 		}
-		d.down += uint64(len(piece.Data))
+		d.downloaded += uint64(len(piece.Data))
 		if err := whole.Add(whole.Next(), piece.Data); err != nil {
 			return nil, err
 		}

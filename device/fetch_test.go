@@ -34,8 +34,8 @@ func changing(t *testing.T, spoil func(f *fake, c *pb.Patch)) (f *fake, d *Devic
 			if len(s.Hash) == 0 || string(s.Hash) == string(old.Slots[i].Hash) {
 				continue
 			}
-			b := wire.RowsChange(f.blobs[[32]byte(old.Slots[i].Hash)], f.blobs[[32]byte(s.Hash)], 4*64, math.MaxInt)
-			c := &pb.Patch{Base: old.Slots[i], Target: s.Hash, Patch: wire.Name(b)}
+			b := wire.DiffRows(f.blobs[[32]byte(old.Slots[i].Hash)], f.blobs[[32]byte(s.Hash)], 4*64, math.MaxInt)
+			c := &pb.Patch{Base: old.Slots[i], Target: s.Hash, Patch: wire.HashBlob(b)}
 			f.blobs[[32]byte(c.Patch.Hash)] = b
 			if spoil != nil {
 				spoil(f, c)
@@ -55,15 +55,15 @@ func changing(t *testing.T, spoil func(f *fake, c *pb.Patch)) (f *fake, d *Devic
 func adopted(t *testing.T, f *fake, d *Device, m *pb.Manifest) int {
 	t.Helper()
 	told, err := d.Step(context.Background())
-	if err != nil || told.Model != m.Version {
+	if err != nil || told.ModelVersion != m.Version {
 		t.Fatalf("%+v, %v: want version %d", told, err, m.Version)
 	}
-	for _, b := range parts(m) {
-		if data, err := checked(d.opt.Blobs, b); err != nil || data == nil {
+	for _, b := range blobsOf(m) {
+		if data, err := readBlob(d.opt.Blobs, b); err != nil || data == nil {
 			t.Fatalf("blob %x is not as the manifest names it: %v", b.Hash[:4], err)
 		}
 	}
-	if list, err := d.Recommend(3); err != nil || list.Version != m.Version {
+	if list, err := d.Recommend(3); err != nil || list.ModelVersion != m.Version {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	return f.bytes
@@ -81,14 +81,14 @@ func TestADeviceTakesTheChangedRowsAlone(t *testing.T) {
 func TestADeviceWithoutTheBaseFetchesTheWhole(t *testing.T) {
 	for name, lose := range map[string]func(b Blobs, base [32]byte) error{
 		"missing": func(b Blobs, base [32]byte) error {
-			delete(b.(*cache).blobs, base)
+			delete(b.(*memoryBlobs).blobs, base)
 			return nil
 		},
 		"damaged": func(b Blobs, base [32]byte) error {
 			data, _ := b.Get(base)
 			data = slices.Clone(data)
 			data[5]++
-			b.(*cache).blobs[base] = data
+			b.(*memoryBlobs).blobs[base] = data
 			return nil
 		},
 	} {
@@ -109,11 +109,11 @@ func TestAWrongChangeDoesNoHarm(t *testing.T) {
 		"of another row": func(f *fake, c *pb.Patch) {
 			b := slices.Clone(f.blobs[[32]byte(c.Patch.Hash)])
 			b[len(b)-1]++
-			c.Patch = wire.Name(b)
+			c.Patch = wire.HashBlob(b)
 			f.blobs[[32]byte(c.Patch.Hash)] = b
 		},
 		"no change": func(f *fake, c *pb.Patch) {
-			c.Patch = wire.Name([]byte("nonsense"))
+			c.Patch = wire.HashBlob([]byte("nonsense"))
 			f.blobs[[32]byte(c.Patch.Hash)] = []byte("nonsense")
 		},
 		"other bytes than named": func(f *fake, c *pb.Patch) {
@@ -129,7 +129,7 @@ func TestAWrongChangeDoesNoHarm(t *testing.T) {
 			if n := adopted(t, f, d, m); n < wholeSlot {
 				t.Errorf("%d bytes came, want the whole slot: %d", n, wholeSlot)
 			}
-			for h, b := range blobs.(*cache).blobs {
+			for h, b := range blobs.(*memoryBlobs).blobs {
 				if sha256.Sum256(b) != h {
 					t.Errorf("the store has bytes under another name")
 				}
@@ -167,7 +167,7 @@ func TestWhatIsFetchedIsCounted(t *testing.T) {
 	before := 0
 	for n := range 3 {
 		if n == 2 { // nothing is left of the version before
-			r.blobs = NewCache()
+			r.blobs = NewMemoryBlobs()
 		}
 		d := r.open() // what is counted is in the vault
 		version := f.version
@@ -175,17 +175,17 @@ func TestWhatIsFetchedIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := r.open().About()
-		if err != nil || a.Model != version || a.Fetched != uint64(f.bytes-before) ||
-			a.FetchedAll != uint64(f.bytes) || f.bytes == before {
+		if err != nil || a.ModelVersion != version || a.DownloadedBytes != uint64(f.bytes-before) ||
+			a.DownloadedTotal != uint64(f.bytes) || f.bytes == before {
 			t.Fatalf("step %d: %+v, %v; %d bytes were fetched, and %d before", n, a, err, f.bytes, before)
 		}
 		before = f.bytes
 	}
-	a := fetched{3, 10, 50}
-	if a.add(3, 5); a != (fetched{3, 15, 55}) {
+	a := downloads{3, 10, 50}
+	if a.add(3, 5); a != (downloads{3, 15, 55}) {
 		t.Errorf("the same version again makes it %+v", a)
 	}
-	if a.add(4, 0); a != (fetched{4, 0, 55}) {
+	if a.add(4, 0); a != (downloads{4, 0, 55}) {
 		t.Errorf("a version of parts that are there makes it %+v", a)
 	}
 }

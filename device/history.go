@@ -19,9 +19,9 @@ import (
 type Event struct {
 	Item string `json:"i"`
 	Time int64  `json:"t"` // milliseconds since 1970
-	// With is the moment, for methods with features of interactions: columns and their
+	// Features is the moment, for methods with features of interactions: columns and their
 	// values as a query such as daytime=evening&weather=sunny. In sets it.
-	With string `json:"w,omitempty"`
+	Features string `json:"w,omitempty"`
 }
 
 // history is what a device has recorded, in the order in which it was told.
@@ -33,13 +33,13 @@ type history struct {
 
 // Limits of a history.
 const (
-	mostEvents = 100_000
-	mostID     = 256
+	maxEvents  = 100_000
+	maxIDBytes = 256
 )
 
 func (h *history) check() error {
-	if len(h.Events) > mostEvents || h.Last < 0 || h.Days < 0 {
-		return fmt.Errorf("agent: a history of %d events: at most %d are kept", len(h.Events), mostEvents)
+	if len(h.Events) > maxEvents || h.Last < 0 || h.Days < 0 {
+		return fmt.Errorf("agent: a history of %d events: at most %d are kept", len(h.Events), maxEvents)
 	}
 	for _, e := range h.Events {
 		if err := e.check(); err != nil {
@@ -50,12 +50,12 @@ func (h *history) check() error {
 }
 
 func (e *Event) check() error {
-	if e.Item == "" || len(e.Item) > mostID {
-		return fmt.Errorf("agent: an item id of %d bytes: want 1 to %d", len(e.Item), mostID)
+	if e.Item == "" || len(e.Item) > maxIDBytes {
+		return fmt.Errorf("agent: an item id of %d bytes: want 1 to %d", len(e.Item), maxIDBytes)
 	}
-	if _, err := url.ParseQuery(e.With); err != nil || len(e.With) > 16*mostID {
+	if _, err := url.ParseQuery(e.Features); err != nil || len(e.Features) > 16*maxIDBytes {
 		return fmt.Errorf("agent: an event with a moment of %d bytes: want columns and values, in at most %d bytes",
-			len(e.With), 16*mostID)
+			len(e.Features), 16*maxIDBytes)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (h *history) retain(now time.Time) {
 		from := now.AddDate(0, 0, -h.Days).UnixMilli()
 		h.Events = slices.DeleteFunc(h.Events, func(e Event) bool { return e.Time < from })
 	}
-	most := mostEvents
+	most := maxEvents
 	if h.Last > 0 {
 		most = min(most, h.Last)
 	}
@@ -104,26 +104,26 @@ type Source interface {
 	Fill(c *Catalogue, t *local.Task) (held uint32, ok bool)
 }
 
-// told is the source of a device that is told events.
-type told struct {
+// recordedEvents is the source of a device that is told events.
+type recordedEvents struct {
 	*history
-	holdOut bool
-	with    []string // the moments of what was filled
+	holdOut  bool
+	features []string // the moments of what was filled
 }
 
 // Fill is by time. The item held out is the one whose first event is the newest: with
 // all its events it stays out of training until a newer item comes, and then joins.
-func (h *told) Fill(c *Catalogue, t *local.Task) (held uint32, ok bool) {
+func (h *recordedEvents) Fill(c *Catalogue, t *local.Task) (held uint32, ok bool) {
 	order := slices.Clone(h.Events)
 	slices.SortStableFunc(order, byTime)
-	t.Train, h.with = t.Train[:0], h.with[:0]
+	t.Train, h.features = t.Train[:0], h.features[:0]
 	seen := map[uint32]bool{}
 	for _, e := range order {
-		at, known := c.Place(e.Item)
+		at, known := c.Index(e.Item)
 		if !known {
 			continue
 		}
-		t.Train, h.with = append(t.Train, at), append(h.with, e.With)
+		t.Train, h.features = append(t.Train, at), append(h.features, e.Features)
 		if !seen[at] {
 			seen[at], held = true, at
 		}
@@ -134,11 +134,11 @@ func (h *told) Fill(c *Catalogue, t *local.Task) (held uint32, ok bool) {
 	n := 0
 	for x, i := range t.Train {
 		if i != held {
-			t.Train[n], h.with[n] = i, h.with[x]
+			t.Train[n], h.features[n] = i, h.features[x]
 			n++
 		}
 	}
-	t.Train, h.with = t.Train[:n], h.with[:n]
+	t.Train, h.features = t.Train[:n], h.features[:n]
 	return held, true
 }
 
@@ -147,7 +147,7 @@ func (h *told) Fill(c *Catalogue, t *local.Task) (held uint32, ok bool) {
 // A head, which begins with item, item_id or id, may name more columns: time is the time,
 // and others are what the moment was like.
 func ReadEvents(r io.Reader) ([]Event, error) {
-	in := csv.NewReader(io.LimitReader(r, mostHeader))
+	in := csv.NewReader(io.LimitReader(r, maxHeaderBytes))
 	in.FieldsPerRecord, in.ReuseRecord, in.TrimLeadingSpace, in.Comment = -1, true, true, '#'
 	head := []string{"item", "time"}
 	var out []Event
@@ -177,8 +177,8 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("line %d of a history: %w", line, err)
 		}
-		if out = append(out, e); len(out) > mostEvents {
-			return nil, fmt.Errorf("agent: a history of more than %d lines; keep the newest", mostEvents)
+		if out = append(out, e); len(out) > maxEvents {
+			return nil, fmt.Errorf("agent: a history of more than %d lines; keep the newest", maxEvents)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (e *Event) read(head, f []string) (err error) {
 			with[head[i]] = text
 		}
 	}
-	*e = e.In(with)
+	*e = e.WithFeatures(with)
 	return nil
 }
 

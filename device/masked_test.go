@@ -212,7 +212,7 @@ func TestAMaskedSumIsThePlainOne(t *testing.T) {
 		}
 		for i, r := range rigs {
 			a, err := r.open().About()
-			if err != nil || len(a.Log) != 1 || a.Log[0].Fate != counted || !a.Log[0].Masked {
+			if err != nil || len(a.Log) != 1 || a.Log[0].State != counted || !a.Log[0].Masked {
 				t.Errorf("active %v: device %d logs %+v, %v", active, i, a, err)
 			}
 		}
@@ -314,7 +314,7 @@ func TestWhoHasOpenedTakesPartInNoOtherAttempt(t *testing.T) {
 	f.summed = false
 	f.mu.Unlock()
 	out, err := rigs[0].open().Step(context.Background())
-	if err != nil || out.Fate != closed {
+	if err != nil || out.State != closed {
 		t.Errorf("a second attempt ends as %+v, %v; want it closed", out, err)
 	}
 	f.mu.Lock()
@@ -341,7 +341,7 @@ func TestAnAttemptIsNotBegunTwice(t *testing.T) {
 		return nil
 	}
 	out, err := rigs[0].open().Step(t.Context())
-	if err != nil || out.Did != "waited" || calls > 0 {
+	if err != nil || out.Action != "waited" || calls > 0 {
 		t.Errorf("%+v, %v, and %d calls", out, err, calls)
 	}
 	f.again()
@@ -354,7 +354,7 @@ func TestAnAttemptIsNotBegunTwice(t *testing.T) {
 func TestAMaskedPlanIsNeverAnsweredWithoutMasks(t *testing.T) {
 	f, rigs := newMasked(t, 3, false)
 	f.masking = false
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "declined" {
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Action != "declined" {
 		t.Errorf("it sends: %+v, %v", out, err)
 	}
 	if len(f.digests) > 0 {
@@ -368,7 +368,7 @@ func TestACheckInTellsNoHashOfWhatIsUnderMasks(t *testing.T) {
 	d := rigs[0].open()
 	f.rounds(1, rigs)
 	err := d.update(func(r *record) error {
-		r.Train.Masked, r.Train.Fate = true, counted
+		r.Train.Masked, r.Train.State = true, counted
 		return nil
 	})
 	if err != nil {
@@ -386,8 +386,8 @@ func TestACheckInTellsNoHashOfWhatIsUnderMasks(t *testing.T) {
 func TestADeviceThatIsForgottenInAMaskedRoundStops(t *testing.T) {
 	_, rigs := start(t, "pfedrec", 2, "dim", "4")
 	d := rigs[0].open()
-	p := &masker{Device: d, task: &pb.Task{Kind: pb.Kind_TRAIN}}
-	if err := p.note(wire.StepReveal, 7); err == nil || d.rec.Train != nil {
-		t.Errorf("%v, %+v", err, d.rec.Train)
+	p := &maskedReport{Device: d, task: &pb.Task{Kind: pb.Kind_TRAIN}}
+	if err := p.save(wire.StepReveal, 7); err == nil || d.record.Train != nil {
+		t.Errorf("%v, %+v", err, d.record.Train)
 	}
 }

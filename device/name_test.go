@@ -58,21 +58,21 @@ func TestADeviceThatStaysAwaySaysItsModel(t *testing.T) {
 	f.rounds(2, rigs)
 	d := rigs[0].open()
 	about, err := d.About()
-	if err != nil || about.Model == 0 {
+	if err != nil || about.ModelVersion == 0 {
 		t.Fatal(about, err)
 	}
 	if err := d.Pause(true); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := d.Step(context.Background()); err != nil || out.Model != about.Model {
-		t.Errorf("a paused device says %+v, %v, and has model %d", out, err, about.Model)
+	if out, err := d.Step(context.Background()); err != nil || out.ModelVersion != about.ModelVersion {
+		t.Errorf("a paused device says %+v, %v, and has model %d", out, err, about.ModelVersion)
 	}
 	if err := d.Pause(false); err != nil {
 		t.Fatal(err)
 	}
 	rigs[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Did != "stayed away" ||
-		out.Model != about.Model {
-		t.Errorf("a device on battery says %+v, %v, and has model %d", out, err, about.Model)
+	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Action != "stayed away" ||
+		out.ModelVersion != about.ModelVersion {
+		t.Errorf("a device on battery says %+v, %v, and has model %d", out, err, about.ModelVersion)
 	}
 }

@@ -20,7 +20,7 @@ func (d *Device) Add(events ...Event) error {
 			return err
 		}
 	}
-	if err := d.fitEvents(events, true); err != nil {
+	if err := d.checkEvents(events, true); err != nil {
 		return err
 	}
 	return d.update(func(r *record) error {
@@ -37,7 +37,7 @@ func (d *Device) Replace(events []Event) error {
 			return err
 		}
 	}
-	if err := d.fitEvents(events, false); err != nil {
+	if err := d.checkEvents(events, false); err != nil {
 		return err
 	}
 	return d.update(func(r *record) error {
@@ -54,13 +54,13 @@ func (d *Device) Merge(events []Event) (added int, err error) {
 			return 0, err
 		}
 	}
-	if err := d.fitEvents(events, false); err != nil {
+	if err := d.checkEvents(events, false); err != nil {
 		return 0, err
 	}
 	err = d.update(func(r *record) error {
 		have := map[Event][]int{} // by item and time
 		for i, e := range r.History.Events {
-			e.With = ""
+			e.Features = ""
 			have[e] = append(have[e], i)
 		}
 		added = 0
@@ -68,7 +68,7 @@ func (d *Device) Merge(events []Event) (added int, err error) {
 			key := Event{Item: e.Item, Time: e.Time}
 			if at := have[key]; len(at) > 0 { // it may say more of the moment now
 				old := &r.History.Events[at[0]]
-				have[key], old.With = at[1:], cmp.Or(e.With, old.With)
+				have[key], old.Features = at[1:], cmp.Or(e.Features, old.Features)
 				continue
 			}
 			r.History.Events = append(r.History.Events, e)
@@ -80,9 +80,9 @@ func (d *Device) Merge(events []Event) (added int, err error) {
 	return added, err
 }
 
-// Use gives the device another way to its coordinator.
-func (d *Device) Use(dial func(key ed25519.PrivateKey) (Conn, error)) {
-	d.opt.Dial, d.conn, d.hello = dial, nil, false
+// SetDial gives the device another way to its coordinator.
+func (d *Device) SetDial(dial func(key ed25519.PrivateKey) (Conn, error)) {
+	d.opt.Dial, d.conn, d.connected = dial, nil, false
 }
 
 // Undo takes the event back that was told last, and returns it. A model that has
@@ -127,7 +127,7 @@ func (d *Device) Pause(on bool) error {
 // of its coordinator.
 func (d *Device) Configure(set map[string]string) error {
 	return d.update(func(r *record) error {
-		maps.Copy(r.Setting, set)
+		maps.Copy(r.Settings, set)
 		return nil
 	})
 }
@@ -137,11 +137,11 @@ func (d *Device) Configure(set map[string]string) error {
 // device has the model, a name or value that it does not have is refused, and nothing kept.
 func (d *Device) Describe(features map[string]string) error {
 	for name, value := range features {
-		if name == "" || len(name) > mostID || len(value) > 4*mostID {
-			return fmt.Errorf("agent: a feature with a name of %d bytes and a value of %d: want 1 to %d, and at most %d", len(name), len(value), mostID, 4*mostID)
+		if name == "" || len(name) > maxIDBytes || len(value) > 4*maxIDBytes {
+			return fmt.Errorf("agent: a feature with a name of %d bytes and a value of %d: want 1 to %d, and at most %d", len(name), len(value), maxIDBytes, 4*maxIDBytes)
 		}
 	}
-	if err := d.fitUser(features); err != nil {
+	if err := d.checkUser(features); err != nil {
 		return err
 	}
 	return d.update(func(r *record) error {
@@ -151,8 +151,8 @@ func (d *Device) Describe(features map[string]string) error {
 		}
 		maps.Copy(all, features)
 		maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
-		if len(all) > mostColumns {
-			return fmt.Errorf("agent: %d features: want at most %d", len(all), mostColumns)
+		if len(all) > maxFeatures {
+			return fmt.Errorf("agent: %d features: want at most %d", len(all), maxFeatures)
 		}
 		r.Features = all
 		return nil
@@ -161,22 +161,23 @@ func (d *Device) Describe(features map[string]string) error {
 
 // About is what a device tells its owner of itself.
 type About struct {
-	Federation string            `json:"federation"`
-	Key        string            `json:"key"`
-	Enrolled   bool              `json:"enrolled"`
-	Seat       uint32            `json:"seat"`
-	Rehearsal  bool              `json:"rehearsal"`
-	Paused     bool              `json:"paused"`
-	Events     int               `json:"events"`
-	Last       int               `json:"keep_last"`
-	Days       int               `json:"keep_days"`
-	Model      uint64            `json:"model"` // version; 0 for none
-	Made       time.Time         `json:"made,omitzero"`
-	Fetched    uint64            `json:"fetched"`            // bytes, without headers, that the model took to download
-	FetchedAll uint64            `json:"fetched_all"`        // and all models that the device has had
-	Features   map[string]string `json:"features,omitempty"` // that its owner has told
-	Setting    map[string]string `json:"setting"`
-	Log        []Entry           `json:"log"`
+	Federation     string    `json:"federation"`
+	Key            string    `json:"key"`
+	Enrolled       bool      `json:"enrolled"`
+	DeviceID       uint32    `json:"seat"`
+	Deterministic  bool      `json:"rehearsal"`
+	Paused         bool      `json:"paused"`
+	Events         int       `json:"events"`
+	KeepLast       int       `json:"keep_last"`
+	KeepDays       int       `json:"keep_days"`
+	ModelVersion   uint64    `json:"model"` // version; 0 for none
+	ModelCreatedAt time.Time `json:"made,omitzero"`
+	// bytes, without headers, that the model took to download
+	DownloadedBytes uint64            `json:"fetched"`
+	DownloadedTotal uint64            `json:"fetched_all"`        // and all models that the device has had
+	Features        map[string]string `json:"features,omitempty"` // that its owner has told
+	Settings        map[string]string `json:"setting"`
+	Log             []LogEntry        `json:"log"`
 }
 
 // About reads the record.
@@ -184,15 +185,15 @@ func (d *Device) About() (*About, error) {
 	if err := d.refresh(); err != nil {
 		return nil, err
 	}
-	r := d.rec
+	r := d.record
 	a := &About{
-		Federation: r.Name, Key: fmt.Sprintf("%x", d.Key()), Enrolled: r.Enrolled, Seat: r.Seat,
-		Rehearsal: r.Rehearsal, Paused: r.Paused,
-		Events: len(r.History.Events), Last: r.History.Last, Days: r.History.Days, Features: r.Features,
-		Setting: r.Setting, Log: r.Log, Fetched: r.Fetched.Bytes, FetchedAll: r.Fetched.All,
+		Federation: r.Name, Key: fmt.Sprintf("%x", d.Key()), Enrolled: r.Enrolled, DeviceID: r.DeviceID,
+		Deterministic: r.Deterministic, Paused: r.Paused,
+		Events: len(r.History.Events), KeepLast: r.History.Last, KeepDays: r.History.Days, Features: r.Features,
+		Settings: r.Settings, Log: r.Log, DownloadedBytes: r.Downloads.Bytes, DownloadedTotal: r.Downloads.Total,
 	}
 	if m, err := d.manifest(); err == nil {
-		a.Model, a.Made = m.Version, time.UnixMilli(m.CreatedMs)
+		a.ModelVersion, a.ModelCreatedAt = m.Version, time.UnixMilli(m.CreatedMs)
 	}
 	return a, nil
 }
@@ -202,19 +203,19 @@ func (d *Device) About() (*About, error) {
 // be told, the device forgets all the same, and says so.
 func (d *Device) Forget(ctx context.Context) error {
 	var left error
-	if err := d.refresh(); err == nil && d.rec.Enrolled && d.opt.Dial != nil {
-		d.opt.Rehearsal = d.rec.Rehearsal // whoever asks, it is the one that it enrolled with
-		if left = d.join(ctx); left == nil {
+	if err := d.refresh(); err == nil && d.record.Enrolled && d.opt.Dial != nil {
+		d.opt.Deterministic = d.record.Deterministic // whoever asks, it is the one that it enrolled with
+		if left = d.connect(ctx); left == nil {
 			_, left = d.conn.Leave(ctx, &pb.LeaveRequest{})
 		}
 	}
-	unlock, err := d.opt.Vault.Lock()
+	unlock, err := d.opt.Store.Lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	d.rec = nil
-	if err := d.opt.Vault.Wipe(); err != nil {
+	d.record = nil
+	if err := d.opt.Store.Wipe(); err != nil {
 		return err
 	}
 	if err := d.opt.Blobs.Keep(nil); err != nil {

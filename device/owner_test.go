@@ -21,7 +21,7 @@ import (
 // readout bounds an evaluation as a coordinator does; unit is what an integer is worth.
 func readoutBound() (b *pb.Bound, unit float64) {
 	bound := privacy.Bound{Clip: 1.001 * math.Sqrt(metrics.ReadoutNumbers), Levels: 1 << 20}
-	return wire.BoundFor(bound, 0, 0, 1<<20+1), bound.Unit()
+	return wire.EncodeBound(bound, 0, 0, 1<<20+1), bound.Unit()
 }
 
 // Popularity of a made-up order puts a held-out item where the test wants it.
@@ -32,7 +32,7 @@ func TestAnEvaluationComparesWithPopularity(t *testing.T) {
 	}
 	h := history{Events: seedEvents(0)}
 	var task local.Task
-	held, ok := (&told{history: &h, holdOut: true}).Fill(c, &task)
+	held, ok := (&recordedEvents{history: &h, holdOut: true}).Fill(c, &task)
 	if !ok {
 		t.Fatal("nothing is held out")
 	}
@@ -81,11 +81,11 @@ func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
 	got := rigs[0].reads()
 	d := rigs[0].open()
 	h := rigs[0].host
-	st, err := h.revive(d.rec, f.run)
+	st, err := h.privateState(d.record, f.run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, held, ok, err := h.open(d.source(true), &record{}, 3)
+	task, held, ok, err := h.prepare(d.source(true), &record{}, 3)
 	if err != nil || !ok || slices.Contains(task.Train, held) {
 		t.Fatal(err, ok)
 	}
@@ -118,20 +118,20 @@ func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
 		{Item: "a", Time: 50},
 	}}
 	var task local.Task
-	held, ok := (&told{history: &h, holdOut: true}).Fill(c, &task)
+	held, ok := (&recordedEvents{history: &h, holdOut: true}).Fill(c, &task)
 	if !ok || held != 2 || !slices.Equal(task.Train, []uint32{0, 1, 0}) {
 		t.Errorf("held out is %d of %v, want c: a repeats, and gone is not in the catalogue", held, task.Train)
 	}
 	h.Events = append(h.Events, Event{Item: "d", Time: 60})
-	if held, _ = (&told{history: &h, holdOut: true}).Fill(c, &task); held != 3 ||
+	if held, _ = (&recordedEvents{history: &h, holdOut: true}).Fill(c, &task); held != 3 ||
 		!slices.Equal(task.Train, []uint32{0, 1, 2, 0}) {
 		t.Errorf("then %d of %v, want d, and c joins", held, task.Train)
 	}
-	if _, ok = (&told{history: &h, holdOut: false}).Fill(c, &task); ok || len(task.Train) != 5 {
+	if _, ok = (&recordedEvents{history: &h, holdOut: false}).Fill(c, &task); ok || len(task.Train) != 5 {
 		t.Errorf("without a hold-out it trains on %v", task.Train)
 	}
 	one := history{Events: h.Events[:1]}
-	if _, ok = (&told{history: &one, holdOut: true}).Fill(c, &task); ok || len(task.Train) != 1 {
+	if _, ok = (&recordedEvents{history: &one, holdOut: true}).Fill(c, &task); ok || len(task.Train) != 1 {
 		t.Error("a single item is held out, and nothing is left to learn from")
 	}
 }
@@ -140,7 +140,7 @@ func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
 // deviation is checked to six of its standard errors: a false alarm in 10^8 runs.
 func TestADeviceAddsTheNoiseThatIsAskedFor(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "8")
-	f.bound = wire.BoundFor(privacy.Bound{Clip: 1, Levels: 1}, 1000, 1000, 1<<20)
+	f.bound = wire.EncodeBound(privacy.Bound{Clip: 1, Levels: 1}, 1000, 1000, 1<<20)
 	f.about.Policy = "epsilon=2"
 	f.publish()
 	f.rounds(2, rigs)
@@ -160,7 +160,7 @@ func TestADeviceAddsTheNoiseThatIsAskedFor(t *testing.T) {
 
 func TestNumbersStayWithinTheLargest(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "8")
-	f.bound = wire.BoundFor(privacy.Bound{Clip: 1, Levels: 1}, 1000, 0, 50)
+	f.bound = wire.EncodeBound(privacy.Bound{Clip: 1, Levels: 1}, 1000, 0, 50)
 	f.rounds(1, rigs)
 	if most := slices.Max(f.sums[0]); most != 50 || slices.Min(f.sums[0]) != -50 {
 		t.Errorf("the largest is %d", most)
@@ -179,7 +179,7 @@ func TestADeviceWithNothingToLearnFromSaysSoUnlessItIsPromised(t *testing.T) {
 		if _, err := d.Step(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		empty := wire.ReadVector(d.rec.Train.report, 0, 1, nil) == nil
+		empty := wire.ReadUpdate(d.record.Train.data, 0, 1, nil) == nil
 		if empty != (promise == "none") {
 			t.Errorf("promise %s: the report is empty: %v", promise, empty)
 		}
@@ -205,10 +205,10 @@ func TestRecommendationsAreOfflineNewAndInTheCatalogue(t *testing.T) {
 		for _, e := range seedEvents(0) {
 			own[e.Item] = true
 		}
-		if want := 60 - len(own); len(list.Items) != want || list.Version == 0 || list.Name != "films" ||
-			list.Known != len(own)-1 {
+		if want := 60 - len(own); len(list.Items) != want || list.ModelVersion == 0 || list.Federation != "films" ||
+			list.KnownItems != len(own)-1 {
 			t.Errorf("%s: %d of %d are recommended, version %d of %q, %d known", m, len(list.Items), want,
-				list.Version, list.Name, list.Known)
+				list.ModelVersion, list.Federation, list.KnownItems)
 		}
 		for i, p := range list.Items {
 			if own[p.ID] || p.Title == "" || i > 0 && p.Score > list.Items[i-1].Score {
@@ -242,8 +242,8 @@ func TestRecommendationsWhileTheDeviceRunsElsewhere(t *testing.T) {
 	f, rigs := start(t, "pfedrec", 1, "dim", "4")
 	f.rounds(1, rigs)
 	elsewhere := *rigs[0]
-	elsewhere.host = &Host{}
-	rigs[0].host = &Host{}
+	elsewhere.host = &Workspace{}
+	rigs[0].host = &Workspace{}
 	rigs[0].blobs = &overtaken{rigs[0].blobs, func() { f.rounds(3, []*rig{&elsewhere}) }}
 	list, err := rigs[0].open().Recommend(5)
 	if err != nil || list.Round != 2 { // of the three, the last is not fetched yet
@@ -251,8 +251,8 @@ func TestRecommendationsWhileTheDeviceRunsElsewhere(t *testing.T) {
 	}
 
 	// A part that is gone for good is an error, and no endless search.
-	rigs[0].blobs, rigs[0].host = NewCache(), &Host{}
-	if _, err := rigs[0].open().Recommend(5); !errors.Is(err, errMissing) {
+	rigs[0].blobs, rigs[0].host = NewMemoryBlobs(), &Workspace{}
+	if _, err := rigs[0].open().Recommend(5); !errors.Is(err, errBlobMissing) {
 		t.Errorf("without the parts: %v", err)
 	}
 }
@@ -270,15 +270,15 @@ func TestATunedMethodRecommendsWithItsTunedCopy(t *testing.T) {
 	}
 	d := rigs[0].open()
 	h := rigs[0].host
-	st, _ := h.revive(d.rec, f.run)
+	st, _ := h.privateState(d.record, f.run)
 	m, err := d.manifest() // the draws are those of its round
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _, _, _ := h.open(d.source(false), &record{}, int(m.Round))
+	task, _, _, _ := h.prepare(d.source(false), &record{}, int(m.Round))
 	h.worker.Visit(&st, task, local.Void, false)
 	h.worker.ScoreAll(h.scores)
-	if at, _ := h.cat.Place(list.Items[0].ID); h.scores[at] != list.Items[0].Score {
+	if at, _ := h.catalogue.Index(list.Items[0].ID); h.scores[at] != list.Items[0].Score {
 		t.Errorf("it scores %g, and %g after a visit", list.Items[0].Score, h.scores[at])
 	}
 }
@@ -298,7 +298,7 @@ func TestEventsAreToldUndoneAndForgottenInTime(t *testing.T) {
 	}
 	items := func() string {
 		var s []string
-		for _, e := range d.rec.History.Events {
+		for _, e := range d.record.History.Events {
 			s = append(s, e.Item)
 		}
 		return strings.Join(s, "")

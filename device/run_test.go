@@ -40,8 +40,8 @@ func TestAPausedDeviceIsResumedAtOnce(t *testing.T) {
 	d := r.open()
 	calls = 0
 	var did []string
-	err := d.Run(ctx, func(out Told, err error) {
-		if did = append(did, out.Did); out.Did != "paused" {
+	err := d.Run(ctx, func(out StepResult, err error) {
+		if did = append(did, out.Action); out.Action != "paused" {
 			cancel()
 		}
 	})
@@ -56,7 +56,7 @@ func TestWhatEndsADeviceIsNotToldAsAStep(t *testing.T) {
 	if err := d.Describe(map[string]string{"agee": "25-34"}); err != nil {
 		t.Fatal(err)
 	}
-	err := d.Run(t.Context(), func(out Told, err error) { t.Errorf("it tells %+v, %v", out, err) })
+	err := d.Run(t.Context(), func(out StepResult, err error) { t.Errorf("it tells %+v, %v", out, err) })
 	if !errors.Is(err, ErrFeatures) {
 		t.Error(err)
 	}

@@ -27,7 +27,7 @@ func refused(err error) bool {
 
 // fatal reports whether no later step can do better.
 func fatal(err error) bool {
-	for _, e := range []error{ErrRehearsal, ErrOther, ErrRevoked, ErrTooLarge, ErrFeatures} {
+	for _, e := range []error{ErrDeterministic, ErrWrongCoordinator, ErrRevoked, ErrTooLarge, ErrFeatures} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -38,28 +38,28 @@ func fatal(err error) bool {
 // send brings the report of a kind to the coordinator, in pieces, until its fate is
 // known. It is the same report however often it is sent.
 func (d *Device) send(ctx context.Context, k pb.Kind) error {
-	s := *d.rec.of(k)
-	size, at := uint64(len(s.report)), uint64(0)
+	s := *d.record.report(k)
+	size, at := uint64(len(s.data)), uint64(0)
 	calls := 4*size/uint64(d.limits.PieceBytes) + 16
 	for range calls {
-		piece := s.report[at:min(at+uint64(d.limits.PieceBytes), size)]
+		piece := s.data[at:min(at+uint64(d.limits.PieceBytes), size)]
 		req := &pb.ReportRequest{
 			Run: s.Run, Round: s.Round, Attempt: s.Attempt, Digest: s.Digest, Bytes: size,
 			Offset: at, Data: piece, Kind: k,
 		}
 		resp, err := d.conn.Report(ctx, req)
 		if refused(err) {
-			return d.settle(k, s, closed, code(err))
+			return d.setReportState(k, s, closed, code(err))
 		}
 		if err != nil {
 			return err
 		}
 		switch resp.State {
 		case pb.ReportState_COUNTED:
-			d.rest = min(time.Duration(resp.AfterMs)*time.Millisecond, longest)
-			return d.settle(k, s, counted, "")
+			d.restAfter = min(time.Duration(resp.AfterMs)*time.Millisecond, maxWait)
+			return d.setReportState(k, s, counted, "")
 		case pb.ReportState_CLOSED:
-			return d.settle(k, s, closed, "")
+			return d.setReportState(k, s, closed, "")
 		case pb.ReportState_MORE: // one that has forgotten the first pieces asks for them again
 			if resp.Next >= size {
 				return fmt.Errorf("agent: the coordinator asks for byte %d of a report of %d", resp.Next, size)
@@ -72,13 +72,13 @@ func (d *Device) send(ctx context.Context, k pb.Kind) error {
 	return fmt.Errorf("agent: the coordinator does not come to the end of a report of %d bytes", size)
 }
 
-// settle saves the fate of a report, where that is news.
-func (d *Device) settle(k pb.Kind, s *sent, fate, reason string) error {
-	if s.Fate == fate {
+// setReportState saves the fate of a report, where that is news.
+func (d *Device) setReportState(k pb.Kind, s *savedReport, fate, reason string) error {
+	if s.State == fate {
 		return nil
 	}
 	return d.update(func(r *record) error {
-		r.settle(k, s.Digest, fate, reason, d.opt.Now())
+		r.setState(k, s.Digest, fate, reason, d.opt.Now())
 		return nil
 	})
 }

@@ -57,7 +57,7 @@ func TestTheLogOfAMaskedReportHasWhatLeft(t *testing.T) {
 	together(t, rigs, f.isSummed)
 	for i, r := range rigs {
 		a, err := r.open().About()
-		if err != nil || len(a.Log) != 1 || a.Log[0].Fate != counted || a.Log[0].Bytes != sent[i] ||
+		if err != nil || len(a.Log) != 1 || a.Log[0].State != counted || a.Log[0].Bytes != sent[i] ||
 			a.Log[0].Digest != "" {
 			t.Errorf("device %d has sent %d bytes, and logs %+v, %v", i, sent[i], a.Log, err)
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 // train visits, and returns the bounded update with the private state after it.
-func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err error) {
-	h := d.opt.Host
-	bound, err := wire.BoundOf(t.Bound)
+func (d *Device) train(t *pb.Task, out *StepResult) (vector []int64, state []byte, err error) {
+	h := d.opt.Workspace
+	bound, err := wire.DecodeBound(t.Bound)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -29,25 +29,25 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	if t.Length != uint64(len(vector)) {
 		return nil, nil, fmt.Errorf("agent: the task wants %d numbers, and an update has %d", t.Length, len(vector))
 	}
-	st, err := h.revive(d.rec, t.Run)
+	st, err := h.privateState(d.record, t.Run)
 	if err != nil {
 		return nil, nil, err
 	}
-	task, _, _, err := h.open(d.source(true), d.rec, int(t.Round))
+	task, _, _, err := h.prepare(d.source(true), d.record, int(t.Round))
 	if err != nil {
 		return nil, nil, err
 	}
 	h.mem.Bind(bound)
-	d.claim()
-	if h.left { // what an interrupted visit has left
+	d.seedWorkspace()
+	if h.unread { // what an interrupted visit has left
 		h.mem.Take(0, h.vector)
 	}
-	h.left = true
+	h.unread = true
 	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
 	h.mem.Take(0, vector)
-	h.left = false
+	h.unread = false
 	switch {
-	case h.promised():
+	case h.hasPolicy():
 	case out.Samples > 0 && t.Masking != nil:
 		vector[len(vector)-1] = 1 // the sum counts those who had something to learn from
 	case out.Samples == 0 && t.Masking == nil:
@@ -56,10 +56,10 @@ func (d *Device) train(t *pb.Task, out *Told) (vector []int64, state []byte, err
 	return vector, h.plan.AppendState(nil, &st), nil
 }
 
-// claim makes what the next visit draws the device's own.
-func (d *Device) claim() {
-	if d.opt.Host.plan.Own = d.rec.Own; d.rec.Rehearsal {
-		d.opt.Host.plan.Own = 0
+// seedWorkspace makes what the next visit draws the device's own.
+func (d *Device) seedWorkspace() {
+	if d.opt.Workspace.plan.Own = d.record.Seed; d.record.Deterministic {
+		d.opt.Workspace.plan.Own = 0
 	}
 }
 
@@ -68,23 +68,23 @@ func (d *Device) source(holdOut bool) Source {
 	if d.opt.Source != nil {
 		return d.opt.Source
 	}
-	return &told{history: &d.rec.History, holdOut: holdOut && d.opt.HoldOut}
+	return &recordedEvents{history: &d.record.History, holdOut: holdOut && d.opt.HoldOut}
 }
 
-// mostNoise is what package privacy draws exactly.
-const mostNoise = 1 << 24
+// maxNoise is what package privacy draws exactly.
+const maxNoise = 1 << 24
 
-// disturb adds the noise that a task asks for, and holds to its largest number.
-func (d *Device) disturb(t *pb.Task, seed uint64, vector []int64) error {
+// addNoise adds the noise that a task asks for, and holds to its largest number.
+func (d *Device) addNoise(t *pb.Task, seed uint64, vector []int64) error {
 	b := t.Bound
-	if b.Noise > mostNoise || b.BitNoise > mostNoise {
-		return fmt.Errorf("agent: noise of %d and %d: want at most %d", b.Noise, b.BitNoise, mostNoise)
+	if b.Noise > maxNoise || b.BitNoise > maxNoise {
+		return fmt.Errorf("agent: noise of %d and %d: want at most %d", b.Noise, b.BitNoise, maxNoise)
 	}
 	if b.Noise > 0 || b.BitNoise > 0 {
 		var from io.Reader = rand.Reader
-		if d.rec.Rehearsal { // as package sim draws it
+		if d.record.Deterministic { // as package sim draws it
 			tree := -2 - int(t.Kind)
-			from = rng.Bytes(seed, rng.Noise, uint64(tree), uint64(t.Round), uint64(d.rec.Seat), 0)
+			from = rng.Bytes(seed, rng.Noise, uint64(tree), uint64(t.Round), uint64(d.record.DeviceID), 0)
 		}
 		n, s := len(vector), privacy.NewSource(from)
 		if t.Kind == pb.Kind_TRAIN && n > 0 {

@@ -77,7 +77,7 @@ func Open(c *Config, guard Guard) (*Device, error) {
 	if c.MemoryMB <= 0 {
 		memory = 256 << 20
 	}
-	vault := func() device.Vault {
+	vault := func() device.Store {
 		return statefile.Open(c.StateFile, statefile.Options{Passphrase: func(bool) ([]byte,
 			error,
 		) {
@@ -85,8 +85,9 @@ func Open(c *Config, guard Guard) (*Device, error) {
 		}})
 	}
 	opt := device.Options{
-		Vault: vault(), Blobs: statefile.OpenFolder(c.StateFile + ".model"), Host: &device.Host{Memory: memory},
-		Token: c.Token, Rehearsal: c.Rehearsal, HoldOut: c.HoldOut, Duty: c.Duty,
+		Store: vault(), Blobs: statefile.OpenFolder(c.StateFile + ".model"),
+		Workspace: &device.Workspace{Memory: memory},
+		Token:     c.Token, Deterministic: c.Rehearsal, HoldOut: c.HoldOut, Duty: c.Duty,
 		Eligible: func() (bool, string) {
 			if out.guard == nil {
 				return true, ""
@@ -109,7 +110,7 @@ func Open(c *Config, guard Guard) (*Device, error) {
 	if out.d, err = device.Open(opt); err != nil {
 		return nil, err
 	}
-	opt.Vault, opt.Host, opt.Dial = vault(), &device.Host{Memory: memory}, nil
+	opt.Store, opt.Workspace, opt.Dial = vault(), &device.Workspace{Memory: memory}, nil
 	if out.owner, err = device.Open(opt); err != nil {
 		return nil, err
 	}
@@ -146,7 +147,7 @@ func (d *Device) Cancel() {
 // Step checks in once and does what is asked for: call it when the system gives the app
 // time in the background. It returns the milliseconds until the next one is worth it.
 func (d *Device) Step(l Listener) (int64, error) {
-	var out device.Told
+	var out device.StepResult
 	err := d.long(func(ctx context.Context) (err error) {
 		out, err = d.d.Step(ctx)
 		return err
@@ -247,7 +248,7 @@ func (d *Device) pause(on bool) error {
 func (d *Device) Forget() error { return d.long(d.d.Forget) }
 
 // List is recommendations.
-type List struct{ l *device.List }
+type List struct{ l *device.Recommendations }
 
 // Size is how many there are.
 func (l *List) Size() int { return len(l.l.Items) }
@@ -262,10 +263,10 @@ func (l *List) At(i int) *Pick {
 }
 
 // Model is the version that they are of.
-func (l *List) Model() int64 { return int64(l.l.Version) }
+func (l *List) Model() int64 { return int64(l.l.ModelVersion) }
 
 // MadeMillis is when the model was made, in milliseconds since 1970.
-func (l *List) MadeMillis() int64 { return l.l.Made.UnixMilli() }
+func (l *List) MadeMillis() int64 { return l.l.ModelCreatedAt.UnixMilli() }
 
 // Pick is one recommendation.
 type Pick struct {

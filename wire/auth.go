@@ -42,7 +42,7 @@ var errAuth = errors.New("wire: Tacit-Auth is not v1, a key, a time, a nonce and
 
 // ParseAuth reads a header. It has one form, and says nothing about the signature.
 func ParseAuth(s string) (*Auth, error) {
-	if len(s) > MaxAuthSize {
+	if len(s) > maxAuthBytes {
 		return nil, errAuth
 	}
 	f := strings.Split(s, " ")

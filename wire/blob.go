@@ -8,9 +8,9 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// Name is the blob that some bytes are: their SHA-256 and how many they are. The hash
+// HashBlob is the blob that some bytes are: their SHA-256 and how many they are. The hash
 // is also the digest of a report.
-func Name(b []byte) *pb.Blob {
+func HashBlob(b []byte) *pb.Blob {
 	h := sha256.Sum256(b)
 	return &pb.Blob{Hash: h[:], Bytes: uint64(len(b))}
 }
@@ -21,8 +21,8 @@ func checkBlob(b *pb.Blob, what string) error {
 		return fmt.Errorf("wire: %s is not named", what)
 	case len(b.Hash) != HashBytes:
 		return fmt.Errorf("wire: %s has a hash of %d bytes: want %d", what, len(b.Hash), HashBytes)
-	case b.Bytes > MaxBlob:
-		return fmt.Errorf("wire: %s has %d bytes: want at most %d", what, b.Bytes, MaxBlob)
+	case b.Bytes > MaxBlobBytes:
+		return fmt.Errorf("wire: %s has %d bytes: want at most %d", what, b.Bytes, MaxBlobBytes)
 	}
 	return nil
 }

@@ -9,28 +9,28 @@
 //go:generate go -C .. run ./internal/pb/gen
 package wire
 
-// Oldest and Newest are the versions of the protocol that this program speaks.
-const Oldest, Newest = 2, 2
+// OldestVersion and Newest are the versions of the protocol that this program speaks.
+const OldestVersion, NewestVersion = 2, 2
 
 // Limits of what travels. What is over one of them is refused, on both sides.
 const (
-	MaxItems    = 10_000_000 // of a catalogue
-	MaxUsers    = 1 << 26    // seats of a federation
-	MaxRounds   = 1_000_000  // of a run
-	MaxNumbers  = 1 << 28    // of all slots of a model, and of an update
-	MaxBlob     = 1 << 30    // bytes of one blob
-	MaxSlots    = 256        // of a method
-	MaxText     = 512        // bytes of a title, and of other short texts
-	MaxSmall    = 64 << 10   // bytes of a plan, and of a manifest
-	MaxMost     = 1 << 52    // magnitude of an integer of an update
-	IDBytes     = 16         // of the id of a federation, and of a run
-	HashBytes   = 32         // of a SHA-256
-	NonceBytes  = 16         // of a request
-	MaxAuthSize = 256        // bytes of the value of a Tacit-Auth header
+	maxItems      = 10_000_000 // of a catalogue
+	MaxDevices    = 1 << 26    // seats of a federation
+	maxRounds     = 1_000_000  // of a run
+	maxLength     = 1 << 28    // of all slots of a model, and of an update
+	MaxBlobBytes  = 1 << 30    // bytes of one blob
+	maxSlots      = 256        // of a method
+	maxTextBytes  = 512        // bytes of a title, and of other short texts
+	maxSmallBytes = 64 << 10   // bytes of a plan, and of a manifest
+	maxMagnitude  = 1 << 52    // magnitude of an integer of an update
+	IDBytes       = 16         // of the id of a federation, and of a run
+	HashBytes     = 32         // of a SHA-256
+	NonceBytes    = 16         // of a request
+	maxAuthBytes  = 256        // bytes of the value of a Tacit-Auth header
 
-	// SumLeast is the fewest devices in a masked sum without noise: that of a readout, and of a
+	// MinMaskedDevices is the fewest devices in a masked sum without noise: that of a readout, and of a
 	// round without a promise. Devices take part in no smaller one.
-	SumLeast = 10
+	MinMaskedDevices = 10
 )
 
 // Steps of secure aggregation, as MaskRequest.step numbers them.

@@ -13,9 +13,9 @@ func sides(f *rows.Features) map[pb.Column_Side]*[]rows.Column {
 	return map[pb.Column_Side]*[]rows.Column{pb.Column_USER: &f.User, pb.Column_ITEM: &f.Item, pb.Column_ROW: &f.Row}
 }
 
-// FeaturesFor is what everybody may know of features: what columns there are, and the
+// EncodeFeatures is what everybody may know of features: what columns there are, and the
 // values of those of items. Values of users and of interactions are left out.
-func FeaturesFor(f *rows.Features) *pb.Features {
+func EncodeFeatures(f *rows.Features) *pb.Features {
 	out := &pb.Features{}
 	of := sides(f)
 	for _, side := range []pb.Column_Side{pb.Column_USER, pb.Column_ITEM, pb.Column_ROW} {
@@ -35,10 +35,10 @@ func FeaturesFor(f *rows.Features) *pb.Features {
 // have no values.
 func ReadFeatures(b []byte, items int) (*rows.Features, error) {
 	m := &pb.Features{}
-	if err := unmarshal(b, MaxBlob, m); err != nil {
+	if err := unmarshal(b, MaxBlobBytes, m); err != nil {
 		return nil, err
 	}
-	f, err := featuresOf(m)
+	f, err := decodeFeatures(m)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func ReadFeatures(b []byte, items int) (*rows.Features, error) {
 	return f, nil
 }
 
-func featuresOf(m *pb.Features) (*rows.Features, error) {
+func decodeFeatures(m *pb.Features) (*rows.Features, error) {
 	f := &rows.Features{}
 	of := sides(f)
 	if n := len(m.GetColumns()); n > rows.MaxColumns {
@@ -59,7 +59,7 @@ func featuresOf(m *pb.Features) (*rows.Features, error) {
 		switch {
 		case to == nil:
 			return nil, fmt.Errorf("wire: a column of side %d: want users, items or interactions", p.GetSide())
-		case p.Name == "" || text(p.Name, "a column", MaxText/4, false) != nil:
+		case p.Name == "" || text(p.Name, "a column", maxTextBytes/4, false) != nil:
 			return nil, errors.New("wire: a column without a name, or with one that is too long")
 		case p.Side != pb.Column_ITEM && len(p.Code)+len(p.Start)+len(p.Value) > 0:
 			return nil, fmt.Errorf("wire: column %q has values that are nobody's business", p.Name)
@@ -95,7 +95,7 @@ func checkNames(p *pb.Column) error {
 	}
 	seen := make(map[string]bool, len(p.Names))
 	for _, name := range p.Names {
-		if err := text(name, "a category", MaxText, false); err != nil {
+		if err := text(name, "a category", maxTextBytes, false); err != nil {
 			return err
 		}
 		if seen[name] {

@@ -29,7 +29,7 @@ func someFeatures() *rows.Features {
 
 func TestFeaturesTravelWithoutWhatIsPrivate(t *testing.T) {
 	f := someFeatures()
-	got, err := ReadFeatures(must2(t)(Marshal(FeaturesFor(f))), 3)
+	got, err := ReadFeatures(must2(t)(Marshal(EncodeFeatures(f))), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestFeaturesTravelWithoutWhatIsPrivate(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v comes back as %+v", want, got)
 	}
-	if _, err := ReadFeatures(must2(t)(Marshal(FeaturesFor(f))), 4); err == nil {
+	if _, err := ReadFeatures(must2(t)(Marshal(EncodeFeatures(f))), 4); err == nil {
 		t.Error("features of 3 items are taken for 4")
 	}
 }
@@ -63,7 +63,7 @@ func TestFeaturesThatCannotBeAreRefused(t *testing.T) {
 		"no number":        func(c []*pb.Column) { c[2].Value[0] = float32(math.NaN()) },
 		"many categories":  func(c []*pb.Column) { c[3].Categories = 1 << 30 },
 	} {
-		m := FeaturesFor(someFeatures())
+		m := EncodeFeatures(someFeatures())
 		spoil(m.Columns)
 		b := must2(t)(proto.Marshal(m))
 		if f, err := ReadFeatures(b, 3); err == nil {
@@ -73,7 +73,7 @@ func TestFeaturesThatCannotBeAreRefused(t *testing.T) {
 }
 
 func FuzzFeatures(f *testing.F) {
-	f.Add(must2(f)(Marshal(FeaturesFor(someFeatures()))), uint16(3))
+	f.Add(must2(f)(Marshal(EncodeFeatures(someFeatures()))), uint16(3))
 	f.Fuzz(func(t *testing.T, b []byte, items uint16) {
 		got, err := ReadFeatures(b, int(items))
 		if err != nil {
@@ -88,8 +88,8 @@ func FuzzFeatures(f *testing.F) {
 				}
 			}
 		}
-		again, err := ReadFeatures(must2(t)(Marshal(FeaturesFor(got))), int(items))
-		if err != nil || !proto.Equal(FeaturesFor(got), FeaturesFor(again)) {
+		again, err := ReadFeatures(must2(t)(Marshal(EncodeFeatures(got))), int(items))
+		if err != nil || !proto.Equal(EncodeFeatures(got), EncodeFeatures(again)) {
 			t.Fatalf("%+v comes back as %+v, %v", got, again, err)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 
 const manifestHead = "tacit manifest 1\n"
 
-// Sign checks a manifest and signs it.
-func Sign(key ed25519.PrivateKey, m *pb.Manifest) (*pb.SignedManifest, error) {
+// SignManifest checks a manifest and signs it.
+func SignManifest(key ed25519.PrivateKey, m *pb.Manifest) (*pb.SignedManifest, error) {
 	body, err := Marshal(m)
 	if err != nil {
 		return nil, err
@@ -19,20 +19,20 @@ func Sign(key ed25519.PrivateKey, m *pb.Manifest) (*pb.SignedManifest, error) {
 	return &pb.SignedManifest{Body: body, Signature: ed25519.Sign(key, append([]byte(manifestHead), body...))}, nil
 }
 
-// Verify is the manifest that the key of a federation has signed. It holds to the
+// VerifyManifest is the manifest that the key of a federation has signed. It holds to the
 // limits, and is of that federation.
-func Verify(key ed25519.PublicKey, federation []byte, s *pb.SignedManifest) (*pb.Manifest, error) {
+func VerifyManifest(key ed25519.PublicKey, federation []byte, s *pb.SignedManifest) (*pb.Manifest, error) {
 	body := s.GetBody()
 	switch {
 	case len(key) != ed25519.PublicKeySize:
 		return nil, fmt.Errorf("wire: a key of %d bytes: want %d", len(key), ed25519.PublicKeySize)
-	case len(body) > MaxSmall:
-		return nil, fmt.Errorf("wire: a manifest of %d bytes: want at most %d", len(body), MaxSmall)
+	case len(body) > maxSmallBytes:
+		return nil, fmt.Errorf("wire: a manifest of %d bytes: want at most %d", len(body), maxSmallBytes)
 	case !ed25519.Verify(key, append([]byte(manifestHead), body...), s.GetSignature()):
 		return nil, errors.New("wire: the signature of a manifest is not of the federation's key")
 	}
 	m := &pb.Manifest{}
-	if err := unmarshal(body, MaxSmall, m); err != nil {
+	if err := unmarshal(body, maxSmallBytes, m); err != nil {
 		return nil, err
 	}
 	if err := checkManifest(m); err != nil {
@@ -51,18 +51,18 @@ func checkManifest(m *pb.Manifest) error {
 			IDBytes)
 	case m.Version < 1:
 		return errors.New("wire: a manifest of version 0: want 1 or more")
-	case m.Round > MaxRounds:
-		return fmt.Errorf("wire: a manifest of round %d: want at most %d", m.Round, MaxRounds)
-	case len(m.Slots) > MaxSlots:
-		return fmt.Errorf("wire: a manifest of %d slots: want at most %d", len(m.Slots), MaxSlots)
+	case m.Round > maxRounds:
+		return fmt.Errorf("wire: a manifest of round %d: want at most %d", m.Round, maxRounds)
+	case len(m.Slots) > maxSlots:
+		return fmt.Errorf("wire: a manifest of %d slots: want at most %d", len(m.Slots), maxSlots)
 	case m.CreatedMs < 0:
 		return fmt.Errorf("wire: a manifest was made at %d: want milliseconds since 1970", m.CreatedMs)
 	}
 	if err := checkBlob(m.Plan, "the plan"); err != nil {
 		return err
 	}
-	if m.Plan.Bytes > MaxSmall {
-		return fmt.Errorf("wire: the plan has %d bytes: want at most %d", m.Plan.Bytes, MaxSmall)
+	if m.Plan.Bytes > maxSmallBytes {
+		return fmt.Errorf("wire: the plan has %d bytes: want at most %d", m.Plan.Bytes, maxSmallBytes)
 	}
 	if err := checkBlob(m.Catalogue, "the catalogue"); err != nil {
 		return err
@@ -80,17 +80,17 @@ func checkManifest(m *pb.Manifest) error {
 		if err := checkBlob(s, fmt.Sprintf("slot %d", i)); err != nil {
 			return err
 		}
-		if total += s.Bytes; total > 4*MaxNumbers {
-			return fmt.Errorf("wire: the slots have over %d bytes", 4*MaxNumbers)
+		if total += s.Bytes; total > 4*maxLength {
+			return fmt.Errorf("wire: the slots have over %d bytes", 4*maxLength)
 		}
 	}
-	return checkChanges(m)
+	return checkPatches(m)
 }
 
-// checkChanges sees that each change leads to something that the manifest names.
-func checkChanges(m *pb.Manifest) error {
-	if len(m.Patches) > MaxChanges {
-		return fmt.Errorf("wire: a manifest of %d changes: want at most %d", len(m.Patches), MaxChanges)
+// checkPatches sees that each change leads to something that the manifest names.
+func checkPatches(m *pb.Manifest) error {
+	if len(m.Patches) > MaxPatches {
+		return fmt.Errorf("wire: a manifest of %d changes: want at most %d", len(m.Patches), MaxPatches)
 	}
 	named := map[string]bool{string(m.Catalogue.Hash): true}
 	for _, s := range m.Slots {
@@ -110,9 +110,9 @@ func checkChanges(m *pb.Manifest) error {
 	return nil
 }
 
-// Fits sees that the slots of a manifest have the sizes of the plan that it names. What
+// CheckSlots sees that the slots of a manifest have the sizes of the plan that it names. What
 // a device will need is known before it fetches.
-func Fits(m *pb.Manifest, p *pb.Plan) error {
+func CheckSlots(m *pb.Manifest, p *pb.Plan) error {
 	if len(p.Shape) != 2*len(m.Slots) {
 		return fmt.Errorf("wire: a manifest of %d slots: the plan has %d", len(m.Slots), len(p.Shape)/2)
 	}

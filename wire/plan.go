@@ -17,16 +17,16 @@ import (
 // the same bytes each time.
 func Marshal(m proto.Message) ([]byte, error) {
 	var err error
-	limit := MaxSmall
+	limit := maxSmallBytes
 	switch m := m.(type) {
 	case *pb.Plan:
 		err = checkPlan(m)
 	case *pb.Catalogue:
-		limit = MaxBlob
+		limit = MaxBlobBytes
 		err = checkCatalogue(m)
 	case *pb.Features:
-		limit = MaxBlob
-		_, err = featuresOf(m)
+		limit = MaxBlobBytes
+		_, err = decodeFeatures(m)
 	case *pb.Manifest:
 		err = checkManifest(m)
 	default:
@@ -57,7 +57,7 @@ func unmarshal(b []byte, limit int, m proto.Message) error {
 // ReadPlan reads a plan and checks it against the limits.
 func ReadPlan(b []byte) (*pb.Plan, error) {
 	p := &pb.Plan{}
-	if err := unmarshal(b, MaxSmall, p); err != nil {
+	if err := unmarshal(b, maxSmallBytes, p); err != nil {
 		return nil, err
 	}
 	return p, checkPlan(p)
@@ -66,9 +66,9 @@ func ReadPlan(b []byte) (*pb.Plan, error) {
 // ReadCatalogue reads a catalogue of so many items, as the plan says. They are counted
 // before memory is taken for them.
 func ReadCatalogue(b []byte, items int) (*pb.Catalogue, error) {
-	if items < 1 || items > MaxItems || len(b) > MaxBlob {
+	if items < 1 || items > maxItems || len(b) > MaxBlobBytes {
 		return nil, fmt.Errorf("wire: a catalogue of %d items in %d bytes: want 1 to %d items in at most %d bytes",
-			items, len(b), MaxItems, MaxBlob)
+			items, len(b), maxItems, MaxBlobBytes)
 	}
 	const field = 2 // Catalogue.items
 	n := 0
@@ -86,7 +86,7 @@ func ReadCatalogue(b []byte, items int) (*pb.Catalogue, error) {
 		return nil, fmt.Errorf("wire: a catalogue of %d items: want %d", n, items)
 	}
 	c := &pb.Catalogue{}
-	if err := unmarshal(b, MaxBlob, c); err != nil {
+	if err := unmarshal(b, MaxBlobBytes, c); err != nil {
 		return nil, err
 	}
 	return c, checkCatalogue(c)
@@ -114,14 +114,14 @@ func text(s, what string, most int, lines bool) error {
 
 func checkPlan(p *pb.Plan) error {
 	switch {
-	case p.Items < 1 || p.Items > MaxItems:
-		return fmt.Errorf("wire: a plan for %d items: want 1 to %d", p.Items, MaxItems)
-	case p.Users < 1 || p.Users > MaxUsers:
-		return fmt.Errorf("wire: a plan for %d users: want 1 to %d", p.Users, MaxUsers)
-	case p.Rounds < 1 || p.Rounds > MaxRounds:
-		return fmt.Errorf("wire: a plan of %d rounds: want 1 to %d", p.Rounds, MaxRounds)
-	case p.ReportEvery > MaxRounds:
-		return fmt.Errorf("wire: a plan of one answer in %d rounds: want at most %d", p.ReportEvery, MaxRounds)
+	case p.Items < 1 || p.Items > maxItems:
+		return fmt.Errorf("wire: a plan for %d items: want 1 to %d", p.Items, maxItems)
+	case p.Users < 1 || p.Users > MaxDevices:
+		return fmt.Errorf("wire: a plan for %d users: want 1 to %d", p.Users, MaxDevices)
+	case p.Rounds < 1 || p.Rounds > maxRounds:
+		return fmt.Errorf("wire: a plan of %d rounds: want 1 to %d", p.Rounds, maxRounds)
+	case p.ReportEvery > maxRounds:
+		return fmt.Errorf("wire: a plan of one answer in %d rounds: want at most %d", p.ReportEvery, maxRounds)
 	case p.Bits > 0 && p.Policy != "" && p.Policy != "none":
 		return fmt.Errorf("wire: sums of %d bits under a promise, which has its own", p.Bits)
 	case p.Bits > secagg.MaxBits:
@@ -132,9 +132,9 @@ func checkPlan(p *pb.Plan) error {
 		return fmt.Errorf("wire: %d negatives for each positive: want at most %d", p.Negatives, 1<<10)
 	case p.Method == "":
 		return errors.New("wire: a plan without a method")
-	case len(p.Params) > MaxSlots || len(p.Features) > MaxSlots:
+	case len(p.Params) > maxSlots || len(p.Features) > maxSlots:
 		return fmt.Errorf("wire: a plan with %d parameters and %d features: want at most %d of each", len(p.Params),
-			len(p.Features), MaxSlots)
+			len(p.Features), maxSlots)
 	}
 	if _, err := numbers(p); err != nil {
 		return err
@@ -144,28 +144,28 @@ func checkPlan(p *pb.Plan) error {
 		texts = append(texts, s.GetKey(), s.GetValue())
 	}
 	for _, s := range append(texts, p.Features...) {
-		if err := text(s, "a text of the plan", MaxText, false); err != nil {
+		if err := text(s, "a text of the plan", maxTextBytes, false); err != nil {
 			return err
 		}
 	}
-	if err := text(p.Policy, "the promise of the plan", 8*MaxText, true); err != nil {
+	if err := text(p.Policy, "the promise of the plan", 8*maxTextBytes, true); err != nil {
 		return err
 	}
-	return text(p.Guarantee, "what the promise holds against", 8*MaxText, true)
+	return text(p.Guarantee, "what the promise holds against", 8*maxTextBytes, true)
 }
 
 // numbers is how many numbers all slots of a plan have.
 func numbers(p *pb.Plan) (uint64, error) {
-	if len(p.Shape) == 0 || len(p.Shape)%2 != 0 || len(p.Shape) > 2*MaxSlots {
+	if len(p.Shape) == 0 || len(p.Shape)%2 != 0 || len(p.Shape) > 2*maxSlots {
 		return 0, fmt.Errorf("wire: a plan with %d numbers as its shape: want rows and width of 1 to %d slots",
-			len(p.Shape), MaxSlots)
+			len(p.Shape), maxSlots)
 	}
 	total := uint64(0)
 	for i := 0; i < len(p.Shape); i += 2 {
 		rows, width := p.Shape[i], p.Shape[i+1]
-		if rows > MaxNumbers || width > MaxNumbers || total+rows*width > MaxNumbers {
+		if rows > maxLength || width > maxLength || total+rows*width > maxLength {
 			return 0, fmt.Errorf("wire: slot %d has %d rows of %d numbers: want at most %d numbers in all slots", i/2,
-				rows, width, MaxNumbers)
+				rows, width, maxLength)
 		}
 		total += rows * width
 	}
@@ -173,17 +173,17 @@ func numbers(p *pb.Plan) (uint64, error) {
 }
 
 func checkCatalogue(c *pb.Catalogue) error {
-	if len(c.Items) < 1 || len(c.Items) > MaxItems {
-		return fmt.Errorf("wire: a catalogue of %d items: want 1 to %d", len(c.Items), MaxItems)
+	if len(c.Items) < 1 || len(c.Items) > maxItems {
+		return fmt.Errorf("wire: a catalogue of %d items: want 1 to %d", len(c.Items), maxItems)
 	}
 	for i, it := range c.Items {
 		if it.GetId() == "" {
 			return fmt.Errorf("wire: item %d has no id", i)
 		}
-		if err := text(it.Id, "the id of an item", MaxText/4, false); err != nil {
+		if err := text(it.Id, "the id of an item", maxTextBytes/4, false); err != nil {
 			return err
 		}
-		if err := text(it.Title, "a title", MaxText, false); err != nil {
+		if err := text(it.Title, "a title", maxTextBytes, false); err != nil {
 			return err
 		}
 		if len(it.Features) > 0 {

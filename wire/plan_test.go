@@ -31,22 +31,22 @@ func TestPlansAndCataloguesComeBackAsTheyWere(t *testing.T) {
 
 func TestPlansOverALimitAreRefused(t *testing.T) {
 	for what, change := range map[string]func(*pb.Plan){
-		"items": func(p *pb.Plan) { p.Items = MaxItems + 1 }, "no items": func(p *pb.Plan) { p.Items = 0 },
+		"items": func(p *pb.Plan) { p.Items = maxItems + 1 }, "no items": func(p *pb.Plan) { p.Items = 0 },
 		"users":      func(p *pb.Plan) { p.Users = 0 },
-		"many users": func(p *pb.Plan) { p.Users = MaxUsers + 1 }, "rounds": func(p *pb.Plan) {
-			p.Rounds = MaxRounds +
+		"many users": func(p *pb.Plan) { p.Users = MaxDevices + 1 }, "rounds": func(p *pb.Plan) {
+			p.Rounds = maxRounds +
 				1
 		}, "batch": func(p *pb.Plan) { p.Batch = 1 << 30 },
 		"negatives": func(p *pb.Plan) { p.Negatives = 1 << 20 }, "method": func(p *pb.Plan) { p.Method = "" },
 		"escape": func(p *pb.Plan) { p.Method = "a\x1b[2J" },
 		"bidi":   func(p *pb.Plan) { p.Keep = "a\u202eb" }, "utf8": func(p *pb.Plan) { p.Params[0].Value = "\xff" },
-		"long":      func(p *pb.Plan) { p.Cover = strings.Repeat("x", MaxText+1) },
+		"long":      func(p *pb.Plan) { p.Cover = strings.Repeat("x", maxTextBytes+1) },
 		"odd shape": func(p *pb.Plan) { p.Shape = p.Shape[1:] }, "no shape": func(p *pb.Plan) { p.Shape = nil },
 		"large shape":      func(p *pb.Plan) { p.Shape = []uint64{1 << 27, 3} },
 		"shape that wraps": func(p *pb.Plan) { p.Shape = []uint64{1 << 63, 2} },
-		"many slots":       func(p *pb.Plan) { p.Shape = make([]uint64, 2*MaxSlots+2) },
-		"features":         func(p *pb.Plan) { p.Features = make([]string, MaxSlots+1) },
-		"params":           func(p *pb.Plan) { p.Params = make([]*pb.Setting, MaxSlots+1) },
+		"many slots":       func(p *pb.Plan) { p.Shape = make([]uint64, 2*maxSlots+2) },
+		"features":         func(p *pb.Plan) { p.Features = make([]string, maxSlots+1) },
+		"params":           func(p *pb.Plan) { p.Params = make([]*pb.Setting, maxSlots+1) },
 		"promise":          func(p *pb.Plan) { p.Policy = "a\rb" }, "holds": func(p *pb.Plan) { p.Guarantee = "\x00" },
 	} {
 		p := aPlan()
@@ -65,8 +65,8 @@ func TestPlansOverALimitAreRefused(t *testing.T) {
 	for what, change := range map[string]func(*pb.Catalogue){
 		"none": func(c *pb.Catalogue) { c.Items = nil }, "no id": func(c *pb.Catalogue) { c.Items[1].Id = "" },
 		"title":      func(c *pb.Catalogue) { c.Items[1].Title = "a\nb" },
-		"long title": func(c *pb.Catalogue) { c.Items[1].Title = strings.Repeat("x", MaxText+1) },
-		"long id":    func(c *pb.Catalogue) { c.Items[1].Id = strings.Repeat("x", MaxText) },
+		"long title": func(c *pb.Catalogue) { c.Items[1].Title = strings.Repeat("x", maxTextBytes+1) },
+		"long id":    func(c *pb.Catalogue) { c.Items[1].Id = strings.Repeat("x", maxTextBytes) },
 	} {
 		c := aCatalogue()
 		if change(c); checkCatalogue(c) == nil {
@@ -86,17 +86,17 @@ func TestItemsAreCountedBeforeMemoryIsTaken(t *testing.T) {
 func TestManifestsAreBelievedForTheirSignature(t *testing.T) {
 	key := testKey()
 	public := key.Public().(ed25519.PublicKey)
-	s, err := Sign(key, aManifest())
+	s, err := SignManifest(key, aManifest())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Verify(public, id(1), s); err != nil || !proto.Equal(got, aManifest()) {
+	if got, err := VerifyManifest(public, id(1), s); err != nil || !proto.Equal(got, aManifest()) {
 		t.Errorf("a manifest comes back as %v, %v", got, err)
 	}
-	if _, err := Verify(public, id(9), s); err == nil {
+	if _, err := VerifyManifest(public, id(9), s); err == nil {
 		t.Error("a manifest of another federation is believed")
 	}
-	if _, err := Verify(public[1:], id(1), s); err == nil {
+	if _, err := VerifyManifest(public[1:], id(1), s); err == nil {
 		t.Error("a short key is a key")
 	}
 	for i := range s.Body {
@@ -118,16 +118,16 @@ func TestManifestsAreBelievedForTheirSignature(t *testing.T) {
 	for what, change := range map[string]func(*pb.Manifest){
 		"federation": func(m *pb.Manifest) { m.Federation = nil }, "run": func(m *pb.Manifest) { m.Run = id(1)[1:] },
 		"version": func(m *pb.Manifest) { m.Version = 0 },
-		"round":   func(m *pb.Manifest) { m.Round = MaxRounds + 1 }, "plan": func(m *pb.Manifest) { m.Plan = nil },
-		"large plan":          func(m *pb.Manifest) { m.Plan.Bytes = MaxSmall + 1 },
+		"round":   func(m *pb.Manifest) { m.Round = maxRounds + 1 }, "plan": func(m *pb.Manifest) { m.Plan = nil },
+		"large plan":          func(m *pb.Manifest) { m.Plan.Bytes = maxSmallBytes + 1 },
 		"catalogue":           func(m *pb.Manifest) { m.Catalogue.Hash = m.Catalogue.Hash[1:] },
-		"slots":               func(m *pb.Manifest) { m.Slots = make([]*pb.Blob, MaxSlots+1) },
-		"large slot":          func(m *pb.Manifest) { m.Slots[0].Bytes = MaxBlob + 1 },
+		"slots":               func(m *pb.Manifest) { m.Slots = make([]*pb.Blob, maxSlots+1) },
+		"large slot":          func(m *pb.Manifest) { m.Slots[0].Bytes = MaxBlobBytes + 1 },
 		"slot without a hash": func(m *pb.Manifest) { m.Slots[1].Bytes = 1 },
 		"all slots": func(m *pb.Manifest) {
 			m.Slots = slices.Repeat([]*pb.Blob{{
 				Hash:  make([]byte, 32),
-				Bytes: MaxBlob,
+				Bytes: MaxBlobBytes,
 			}}, 2)
 		}, "made": func(m *pb.Manifest) { m.CreatedMs = -1 },
 	} {
@@ -135,26 +135,26 @@ func TestManifestsAreBelievedForTheirSignature(t *testing.T) {
 		if change(m); checkManifest(m) == nil {
 			t.Errorf("%s: a manifest is let through", what)
 		}
-		if _, err := Sign(key, m); err == nil {
+		if _, err := SignManifest(key, m); err == nil {
 			t.Errorf("%s: a manifest is signed", what)
 		}
 	}
 }
 
 func believed(key ed25519.PublicKey, s *pb.SignedManifest) bool {
-	_, err := Verify(key, id(1), s)
+	_, err := VerifyManifest(key, id(1), s)
 	return err == nil
 }
 
 func TestSlotsHaveTheSizesOfThePlan(t *testing.T) {
-	if err := Fits(aManifest(), aPlan()); err != nil {
+	if err := CheckSlots(aManifest(), aPlan()); err != nil {
 		t.Error(err)
 	}
 	m := aManifest()
-	if m.Slots[0].Bytes++; Fits(m, aPlan()) == nil {
+	if m.Slots[0].Bytes++; CheckSlots(m, aPlan()) == nil {
 		t.Error("a slot of another size fits")
 	}
-	if m.Slots = m.Slots[:1]; Fits(m, aPlan()) == nil {
+	if m.Slots = m.Slots[:1]; CheckSlots(m, aPlan()) == nil {
 		t.Error("a manifest with a slot less fits")
 	}
 }
@@ -199,16 +199,16 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte{0x3a, 0, 0x3a, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := &pb.SignedManifest{Body: b, Signature: ed25519.Sign(key, append([]byte(manifestHead), b...))}
-		m, err := Verify(key.Public().(ed25519.PublicKey), id(1), s)
+		m, err := VerifyManifest(key.Public().(ed25519.PublicKey), id(1), s)
 		if err != nil {
 			return
 		}
-		_ = Fits(m, aPlan())
-		again, err := Sign(key, m)
+		_ = CheckSlots(m, aPlan())
+		again, err := SignManifest(key, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := Verify(key.Public().(ed25519.PublicKey), id(1), again); err != nil || !proto.Equal(m, n) {
+		if n, err := VerifyManifest(key.Public().(ed25519.PublicKey), id(1), again); err != nil || !proto.Equal(m, n) {
 			t.Fatalf("%v comes back as %v, %v", m, n, err)
 		}
 	})

@@ -11,9 +11,9 @@ import (
 	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
-// BoundFor is a bound as it travels: with the deviation of the noise that each device
+// EncodeBound is a bound as it travels: with the deviation of the noise that each device
 // adds to an integer and to the clipping bit, and the largest magnitude of one.
-func BoundFor(b privacy.Bound, noise, bitNoise, most int64) *pb.Bound {
+func EncodeBound(b privacy.Bound, noise, bitNoise, most int64) *pb.Bound {
 	if b.MaxInteger > 0 {
 		return &pb.Bound{PerSlot: true, Max: b.MaxInteger}
 	}
@@ -23,32 +23,33 @@ func BoundFor(b privacy.Bound, noise, bitNoise, most int64) *pb.Bound {
 	}
 }
 
-// BoundOf checks a bound that came over the wire: every number of it is finite and in
+// DecodeBound checks a bound that came over the wire: every number of it is finite and in
 // a range where integers are exact.
-func BoundOf(b *pb.Bound) (privacy.Bound, error) {
+func DecodeBound(b *pb.Bound) (privacy.Bound, error) {
 	const large = 1 << 60
 	positive := func(x, most float64) bool { return x > 0 && x <= most && x >= 1/most }
 	switch {
 	case b == nil:
 		return privacy.Bound{}, errors.New("wire: a task without a bound")
 	case b.PerSlot:
-		return eachBound(b)
+		return decodePerSlotBound(b)
 	case !positive(b.Clip, large):
 		return privacy.Bound{}, fmt.Errorf("wire: a clip of %g: want 2^-60 to 2^60", b.Clip)
-	case !(b.Levels >= 1 && b.Levels <= MaxMost):
+	case !(b.Levels >= 1 && b.Levels <= maxMagnitude):
 		return privacy.Bound{}, fmt.Errorf("wire: %g levels: want 1 to 2^52", b.Levels)
 	case b.Row != 0 && !positive(b.Row, large):
 		return privacy.Bound{}, fmt.Errorf("wire: a bound of %g on rows: want 2^-60 to 2^60, or 0 for none", b.Row)
-	case b.Max < 1 || b.Max > MaxMost:
+	case b.Max < 1 || b.Max > maxMagnitude:
 		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^52", b.Max)
-	case b.Noise < 0 || b.Noise > MaxMost || b.BitNoise < 0 || b.BitNoise > MaxMost:
+	case b.Noise < 0 || b.Noise > maxMagnitude || b.BitNoise < 0 || b.BitNoise > maxMagnitude:
 		return privacy.Bound{}, fmt.Errorf("wire: noise of %d and %d: want 0 to 2^52", b.Noise, b.BitNoise)
 	}
-	return privacy.Bound{Clip: b.Clip, L1: b.L1, RowClip: b.Row, Levels: b.Levels, Bit: b.Bit, BitAfterClip: b.Late}, nil
+	return privacy.Bound{Clip: b.Clip, L1: b.L1, RowClip: b.Row, Levels: b.Levels, Bit: b.Bit, BitAfterClip: b.Late},
+		nil
 }
 
-// eachBound checks a bound that is the reach of each slot.
-func eachBound(b *pb.Bound) (privacy.Bound, error) {
+// decodePerSlotBound checks a bound that is the reach of each slot.
+func decodePerSlotBound(b *pb.Bound) (privacy.Bound, error) {
 	switch {
 	case b.Clip != 0 || b.Levels != 0 || b.Row != 0 || b.L1 || b.Bit || b.Late || b.Noise != 0 || b.BitNoise != 0:
 		return privacy.Bound{}, errors.New("wire: a bound by the reach of each slot, and another beside it")
@@ -58,8 +59,8 @@ func eachBound(b *pb.Bound) (privacy.Bound, error) {
 	return privacy.Bound{MaxInteger: b.Max}, nil
 }
 
-// MaskingFor is a round of secure aggregation as it travels to the device of an id.
-func MaskingFor(r *secagg.Round, id int) *pb.Masking {
+// EncodeMasking is a round of secure aggregation as it travels to the device of an id.
+func EncodeMasking(r *secagg.Round, id int) *pb.Masking {
 	return &pb.Masking{
 		Id: uint32(id), Devices: uint32(r.Devices), Length: uint64(r.Length), Max: r.Max, Bits: uint32(r.Bits),
 		Degree: uint32(r.Degree), Threshold: uint32(r.Threshold), MinDevices: uint32(r.MinDevices), Active: r.Active,
@@ -67,9 +68,9 @@ func MaskingFor(r *secagg.Round, id int) *pb.Masking {
 	}
 }
 
-// RoundOf checks a round of secure aggregation that came over the wire, and gives the
+// DecodeMasking checks a round of secure aggregation that came over the wire, and gives the
 // id of the device in it.
-func RoundOf(m *pb.Masking) (r secagg.Round, id int, err error) {
+func DecodeMasking(m *pb.Masking) (r secagg.Round, id int, err error) {
 	if m == nil {
 		return r, 0, errors.New("wire: a task without masking")
 	}
@@ -110,20 +111,20 @@ func CheckTask(t *pb.Task) error {
 		return fmt.Errorf("wire: a task of kind %d: want to train, to evaluate or to count", t.Kind)
 	case len(t.Run) != IDBytes:
 		return fmt.Errorf("wire: a task of a run with an id of %d bytes: want %d", len(t.Run), IDBytes)
-	case t.Round > MaxRounds:
-		return fmt.Errorf("wire: a task of round %d: want at most %d", t.Round, MaxRounds)
+	case t.Round > maxRounds:
+		return fmt.Errorf("wire: a task of round %d: want at most %d", t.Round, maxRounds)
 	case t.ModelVersion < 1:
 		return errors.New("wire: a task on no model")
-	case t.Length < 1 || t.Length > MaxNumbers:
-		return fmt.Errorf("wire: a task with reports of %d numbers: want 1 to %d", t.Length, MaxNumbers)
+	case t.Length < 1 || t.Length > maxLength:
+		return fmt.Errorf("wire: a task with reports of %d numbers: want 1 to %d", t.Length, maxLength)
 	}
-	if _, err := BoundOf(t.Bound); err != nil {
+	if _, err := DecodeBound(t.Bound); err != nil {
 		return err
 	}
 	if t.Masking == nil {
 		return nil
 	}
-	r, _, err := RoundOf(t.Masking)
+	r, _, err := DecodeMasking(t.Masking)
 	switch {
 	case err != nil:
 		return err
@@ -148,7 +149,7 @@ func CheckHello(h *pb.HelloResponse) error {
 		return fmt.Errorf("wire: pieces of %d bytes in bodies of %d: want 1024 to %d, and bodies that hold them",
 			piece, body, 1<<23)
 	}
-	return text(h.Name, "the name of a federation", MaxText, false)
+	return text(h.Name, "the name of a federation", maxTextBytes, false)
 }
 
 // CheckWait checks the answer that there is nothing to do. Its text is for people.
@@ -157,5 +158,5 @@ func CheckWait(w *pb.Wait) error {
 	if w.GetAfterMs() > week {
 		return fmt.Errorf("wire: a wait of %d ms: want at most %d", w.GetAfterMs(), week)
 	}
-	return text(w.GetReason(), "the reason to wait", MaxText, false)
+	return text(w.GetReason(), "the reason to wait", maxTextBytes, false)
 }

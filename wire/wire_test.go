@@ -50,9 +50,9 @@ func aCatalogue() *pb.Catalogue {
 
 func aManifest() *pb.Manifest {
 	return &pb.Manifest{
-		Federation: id(1), Run: id(2), Version: 4, Round: 3, Plan: Name([]byte("plan")),
-		Catalogue: Name([]byte("catalogue")),
-		Slots:     []*pb.Blob{Name(make([]byte, 4*3*32)), {}}, CreatedMs: 1_700_000_000_000,
+		Federation: id(1), Run: id(2), Version: 4, Round: 3, Plan: HashBlob([]byte("plan")),
+		Catalogue: HashBlob([]byte("catalogue")),
+		Slots:     []*pb.Blob{HashBlob(make([]byte, 4*3*32)), {}}, CreatedMs: 1_700_000_000_000,
 	}
 }
 
@@ -98,7 +98,7 @@ func FuzzRows(f *testing.F) {
 
 func TestABlobIsPutTogetherFromItsPieces(t *testing.T) {
 	whole := []byte("the quick brown fox jumps over the lazy dog")
-	a := must1(t)(Assemble(Name(whole), 100))
+	a := must1(t)(Assemble(HashBlob(whole), 100))
 	for at := 0; at < len(whole); at += 7 {
 		piece := whole[at:min(at+7, len(whole))]
 		if a.Add(uint64(at)+1, piece) == nil {
@@ -113,13 +113,13 @@ func TestABlobIsPutTogetherFromItsPieces(t *testing.T) {
 			t.Fatal("a piece may change")
 		}
 	}
-	if got, err := a.Bytes(); err != nil || string(got) != string(whole) || !a.Is(Name(whole)) {
+	if got, err := a.Bytes(); err != nil || string(got) != string(whole) || !a.Is(HashBlob(whole)) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if a.Add(uint64(len(whole)), []byte("x")) == nil {
 		t.Error("a blob grows beyond its size")
 	}
-	other := Name(whole)
+	other := HashBlob(whole)
 	other.Hash[3]++
 	b := must1(t)(Assemble(other, 100))
 	if _, err := b.Bytes(); err == nil {
@@ -131,10 +131,10 @@ func TestABlobIsPutTogetherFromItsPieces(t *testing.T) {
 	if _, err := b.Bytes(); err == nil {
 		t.Error("a blob with another hash is believed")
 	}
-	if _, err := Assemble(Name(whole), 10); err == nil {
+	if _, err := Assemble(HashBlob(whole), 10); err == nil {
 		t.Error("a blob over the limit is begun")
 	}
-	if got, err := must1(t)(Assemble(Name(nil), 0)).Bytes(); err != nil || len(got) != 0 {
+	if got, err := must1(t)(Assemble(HashBlob(nil), 0)).Bytes(); err != nil || len(got) != 0 {
 		t.Errorf("an empty blob: %v", err)
 	}
 }
@@ -145,7 +145,7 @@ func must1(t testing.TB) func(*Assembly, error) *Assembly {
 
 // A blob that says it is huge gets memory for what comes.
 func TestMemoryIsTakenForPiecesThatCame(t *testing.T) {
-	a := must1(t)(Assemble(&pb.Blob{Hash: make([]byte, 32), Bytes: MaxBlob}, MaxBlob))
+	a := must1(t)(Assemble(&pb.Blob{Hash: make([]byte, 32), Bytes: MaxBlobBytes}, MaxBlobBytes))
 	if err := a.Add(0, make([]byte, 1000)); err != nil || cap(a.got) > 4000 {
 		t.Errorf("%d bytes of memory for 1000 that came, %v", cap(a.got), err)
 	}
@@ -155,7 +155,7 @@ func FuzzAssembly(f *testing.F) {
 	f.Add([]byte("abcdef"), []byte{0, 3, 3, 3}, uint64(6))
 	f.Add([]byte("abcdef"), []byte{0, 6, 2, 2, 9, 1}, uint64(1)<<62)
 	f.Fuzz(func(t *testing.T, whole, cuts []byte, size uint64) {
-		blob := Name(whole)
+		blob := HashBlob(whole)
 		if size%2 == 0 {
 			blob.Bytes = size
 		}
@@ -233,11 +233,11 @@ func itoa(x int64) string {
 
 func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
 	b := privacy.Bound{Clip: 0.5, Levels: 1 << 20, RowClip: 0.1, L1: true, Bit: true, BitAfterClip: true}
-	if got, err := BoundOf(BoundFor(b, 3, 4, 5)); err != nil || got != b {
+	if got, err := DecodeBound(EncodeBound(b, 3, 4, 5)); err != nil || got != b {
 		t.Errorf("%+v comes back as %+v, %v", b, got, err)
 	}
 	plain := privacy.Bound{Clip: 1 << 20, Levels: 1 << 44}
-	if _, err := BoundOf(BoundFor(plain, 0, 0, 1<<44+1)); err != nil {
+	if _, err := DecodeBound(EncodeBound(plain, 0, 0, 1<<44+1)); err != nil {
 		t.Errorf("the bound of sums without noise: %v", err)
 	}
 	p, err := secagg.Plan(10, 40, 1000, secagg.Risk{})
@@ -245,22 +245,22 @@ func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := secagg.Round{Params: p, Model: [32]byte{1}, Number: 7, Seed: [32]byte{2}}
-	if got, i, err := RoundOf(MaskingFor(&r, 9)); err != nil || i != 9 || got != r {
+	if got, i, err := DecodeMasking(EncodeMasking(&r, 9)); err != nil || i != 9 || got != r {
 		t.Errorf("%+v comes back as %+v, %v", r, got, err)
 	}
-	if _, _, err := RoundOf(MaskingFor(&r, 10)); err == nil {
+	if _, _, err := DecodeMasking(EncodeMasking(&r, 10)); err == nil {
 		t.Error("a device that is not in the round")
 	}
 	task := &pb.Task{
-		Kind: pb.Kind_TRAIN, Run: id(1), Round: 1, Bound: BoundFor(b, 0, 0, 1000), ModelVersion: 1,
-		Masking: MaskingFor(&r, 1), Length: 40,
+		Kind: pb.Kind_TRAIN, Run: id(1), Round: 1, Bound: EncodeBound(b, 0, 0, 1000), ModelVersion: 1,
+		Masking: EncodeMasking(&r, 1), Length: 40,
 	}
 	if err := CheckTask(task); err != nil {
 		t.Error(err)
 	}
 	for what, change := range map[string]func(*pb.Task){
 		"kind": func(t *pb.Task) { t.Kind = 0 }, "run": func(t *pb.Task) { t.Run = t.Run[1:] },
-		"round": func(t *pb.Task) { t.Round = MaxRounds + 1 },
+		"round": func(t *pb.Task) { t.Round = maxRounds + 1 },
 		"model": func(t *pb.Task) { t.ModelVersion = 0 }, "numbers": func(t *pb.Task) { t.Length = 41 },
 		"no bound":                 func(t *pb.Task) { t.Bound = nil },
 		"clip":                     func(t *pb.Task) { t.Bound.Clip = math.NaN() },
@@ -306,15 +306,15 @@ func FuzzTask(f *testing.F) {
 			return
 		}
 		if task.Bound != nil {
-			back, err := BoundOf(task.Bound)
-			if err != nil || !proto.Equal(BoundFor(back, task.Bound.Noise, task.Bound.BitNoise, task.Bound.Max),
+			back, err := DecodeBound(task.Bound)
+			if err != nil || !proto.Equal(EncodeBound(back, task.Bound.Noise, task.Bound.BitNoise, task.Bound.Max),
 				task.Bound) {
 				t.Fatalf("%v is not as it was, %v", task.Bound, err)
 			}
 		}
 		if task.Masking != nil {
-			r, i, err := RoundOf(task.Masking)
-			if err != nil || !proto.Equal(MaskingFor(&r, i), task.Masking) {
+			r, i, err := DecodeMasking(task.Masking)
+			if err != nil || !proto.Equal(EncodeMasking(&r, i), task.Masking) {
 				t.Fatalf("%v is not as it was, %v", task.Masking, err)
 			}
 		}

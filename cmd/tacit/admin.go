@@ -169,7 +169,7 @@ func (a *app) begin(ctx context.Context, r *reach, spec *experiment.Spec, f *ser
 	}
 	req := &pb.BeginRequest{Json: string(text), Items: items}
 	if opt.Features != nil {
-		req.Features = wire.FeaturesFor(opt.Features)
+		req.Features = wire.EncodeFeatures(opt.Features)
 	}
 	resp, err := admin.Begin(ctx, req)
 	return resp, networkError(err)

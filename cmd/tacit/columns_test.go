@@ -36,7 +36,7 @@ func TestColumnsOfACatalogueAreFeatures(t *testing.T) {
 	if items[0].Features != nil {
 		t.Error("items keep features")
 	}
-	b, err := wire.Marshal(wire.FeaturesFor(f))
+	b, err := wire.Marshal(wire.EncodeFeatures(f))
 	if err == nil {
 		_, err = wire.ReadFeatures(b, 3)
 	}

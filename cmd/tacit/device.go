@@ -29,7 +29,7 @@ type deviceFlags struct {
 	noHoldOut, retells           bool
 	duty                         float64
 	memory                       int
-	moment                       statefile.Moment
+	moment                       statefile.Conditions
 	keepLast, keepDays           int
 }
 
@@ -113,8 +113,8 @@ func (a *app) deviceCmd() *cobra.Command {
 // deviceHint adds to an error what to type next.
 func deviceHint(err error) error {
 	for known, hint := range map[error]string{
-		device.ErrRehearsal: "a rehearsal is for tests: add --rehearsal, and give it no real history",
-		device.ErrOther: "if the coordinator was set up anew: tacit device forget, then enrol again with " +
+		device.ErrDeterministic: "a rehearsal is for tests: add --rehearsal, and give it no real history",
+		device.ErrWrongCoordinator: "if the coordinator was set up anew: tacit device forget, then enrol again with " +
 			"another --token",
 		device.ErrRevoked: "ask the operator; tacit device forget wipes this device, and a new token enrols " +
 			"it anew",
@@ -123,7 +123,7 @@ func deviceHint(err error) error {
 			"file, and tacit device add --with, what a moment was like; both are sent to nobody",
 		device.ErrNoModel:       "tacit device --once fetches one",
 		statefile.ErrPassphrase: "try again; nobody can recover it, and another --state FILE starts anew",
-		statefile.ErrDamaged:    "take it from a backup, or start anew with another --state FILE",
+		statefile.ErrCorrupt:    "take it from a backup, or start anew with another --state FILE",
 		statefile.ErrInUse:      "stop the other tacit device first",
 	} {
 		if errors.Is(err, known) {
@@ -171,7 +171,7 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if _, err := file.Load(); err != nil { // what is no state file gets no others beside it
 		return err
 	}
-	release, err := file.Claim()
+	release, err := file.Acquire()
 	if err != nil {
 		return err
 	}
@@ -198,30 +198,30 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 }
 
 // sayRun says what the steps of a device come to, where that is news.
-func (a *app) sayRun(path string) func(out device.Told, err error) {
+func (a *app) sayRun(path string) func(out device.StepResult, err error) {
 	model, before := uint64(0), ""
 	idle := func(did string) bool { return did == "paused" || did == "stayed away" }
-	return func(out device.Told, err error) {
+	return func(out device.StepResult, err error) {
 		if a.quiet {
 			return
 		}
 		if err != nil {
 			fmt.Fprintf(a.err, "%s  %v; it tries again\n", time.Now().Format(time.TimeOnly), deviceHint(err))
-			if model == 0 && out.Model > 0 {
+			if model == 0 && out.ModelVersion > 0 {
 				fmt.Fprintf(a.err, "meanwhile: tacit recommend --state %s\n", path)
 			}
-			model = out.Model
+			model = out.ModelVersion
 			return
 		}
-		same := out.Did == "waited" && !idle(before) || idle(out.Did) && out.Did == before
-		if before = out.Did; !same || out.Model != model {
+		same := out.Action == "waited" && !idle(before) || idle(out.Action) && out.Action == before
+		if before = out.Action; !same || out.ModelVersion != model {
 			fmt.Fprintf(a.err, "%s  ", time.Now().Format(time.TimeOnly))
 			_ = sayStep(a.err, out)
 		}
-		if model == 0 && out.Model > 0 {
+		if model == 0 && out.ModelVersion > 0 {
 			fmt.Fprintf(a.err, "there is a model: tacit recommend --state %s\n", path)
 		}
-		model = out.Model
+		model = out.ModelVersion
 	}
 }
 
@@ -236,18 +236,18 @@ func (f *deviceFlags) checkAddress() error {
 }
 
 // sayStep says in a line what a step came to.
-func sayStep(w io.Writer, out device.Told) error {
+func sayStep(w io.Writer, out device.StepResult) error {
 	var err error
-	switch out.Did {
+	switch out.Action {
 	case "trained", "evaluated", "counted items":
-		fate := out.Fate
+		fate := out.State
 		if fate == "" {
 			fate = "its fate is not known yet"
 		}
-		_, err = fmt.Fprintf(w, "round %d: %s, %d samples, %d bytes sent: %s (model %d)\n", out.Round+1, out.Did,
-			out.Samples, out.Bytes, fate, out.Model)
+		_, err = fmt.Fprintf(w, "round %d: %s, %d samples, %d bytes sent: %s (model %d)\n", out.Round+1, out.Action,
+			out.Samples, out.Bytes, fate, out.ModelVersion)
 	default:
-		_, err = fmt.Fprintf(w, "%s: %s (model %d)\n", out.Did, out.Why, out.Model)
+		_, err = fmt.Fprintf(w, "%s: %s (model %d)\n", out.Action, out.Reason, out.ModelVersion)
 	}
 	return err
 }
@@ -256,12 +256,15 @@ func sayStep(w io.Writer, out device.Told) error {
 // given.
 func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *device.About, error) {
 	opt := device.Options{
-		Vault: file, Blobs: statefile.OpenFolder(path + ".model"),
-		Host:      &device.Host{Memory: float64(f.memory) * (1 << 20)},
-		Rehearsal: f.rehearsal, HoldOut: !f.noHoldOut, Duty: f.duty,
-		Eligible: func() (bool, string) { return f.moment.Good(os.DirFS("/")) },
+		Store: file, Blobs: statefile.OpenFolder(path + ".model"),
+		Workspace:     &device.Workspace{Memory: float64(f.memory) * (1 << 20)},
+		Deterministic: f.rehearsal, HoldOut: !f.noHoldOut, Duty: f.duty,
+		Eligible: func() (bool, string) { return f.moment.Met(os.DirFS("/")) },
 	}
-	peek, err := device.Open(device.Options{Vault: opt.Vault, Blobs: opt.Blobs, Host: opt.Host, Rehearsal: true})
+	peek, err := device.Open(device.Options{
+		Store: opt.Store, Blobs: opt.Blobs, Workspace: opt.Workspace,
+		Deterministic: true,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -273,7 +276,7 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 	if err != nil {
 		return nil, nil, err
 	}
-	insecure := f.insecure || about.Setting["insecure"] == "yes"
+	insecure := f.insecure || about.Settings["insecure"] == "yes"
 	if strings.HasPrefix(w.URL, "http://") && !insecure {
 		return nil, nil, input(fmt.Errorf("%s: without TLS anybody on the way reads what is sent", w.URL),
 			"--insecure allows it")
@@ -300,8 +303,8 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 // coordinator on this machine.
 func (f *deviceFlags) reachCoordinator(about *device.About) (*welcome, error) {
 	w := &welcome{URL: f.server, Pin: f.pin, Token: f.token}
-	if w.URL == "" && about.Setting["server"] != "" {
-		w.URL, w.Pin = about.Setting["server"], cmp.Or(f.pin, about.Setting["pin"])
+	if w.URL == "" && about.Settings["server"] != "" {
+		w.URL, w.Pin = about.Settings["server"], cmp.Or(f.pin, about.Settings["pin"])
 	}
 	if w.URL == "" {
 		found, err := readWelcome(stateDir())
@@ -336,7 +339,7 @@ func (f *deviceFlags) tell(d *device.Device, about *device.About, events []devic
 		}
 	}
 	if f.keepLast >= 0 || f.keepDays >= 0 {
-		last, days := about.Last, about.Days
+		last, days := about.KeepLast, about.KeepDays
 		if f.keepLast >= 0 {
 			last = f.keepLast
 		}

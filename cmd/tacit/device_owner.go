@@ -52,18 +52,19 @@ func (a *app) deviceLog() *cobra.Command {
 func sayLog(w io.Writer, about *device.About, path string) error {
 	where := "enrolled nowhere"
 	if about.Enrolled {
-		where = fmt.Sprintf("seat %d of %q at %s", about.Seat, about.Federation, about.Setting["server"])
+		where = fmt.Sprintf("seat %d of %q at %s", about.DeviceID, about.Federation, about.Settings["server"])
 	}
-	if about.Rehearsal {
+	if about.Deterministic {
 		where += ", a rehearsal"
 	}
 	if about.Paused {
 		where += "; PAUSED (tacit device resume)"
 	}
-	fmt.Fprintf(w, "%s\n%d events in the history, model %d\n", where, about.Events, about.Model)
-	if about.Model > 0 {
-		fmt.Fprintf(w, "fetched %d bytes for version %d of the model; %d bytes in all\n", about.Fetched, about.Model,
-			about.FetchedAll)
+	fmt.Fprintf(w, "%s\n%d events in the history, model %d\n", where, about.Events, about.ModelVersion)
+	if about.ModelVersion > 0 {
+		fmt.Fprintf(w, "fetched %d bytes for version %d of the model; %d bytes in all\n", about.DownloadedBytes,
+			about.ModelVersion,
+			about.DownloadedTotal)
 	}
 	fmt.Fprintln(w)
 	t := report.Table{Header: []string{
@@ -72,7 +73,7 @@ func sayLog(w io.Writer, about *device.About, path string) error {
 	}, Align: "llrrrrlrll"}
 	bytes := 0
 	for _, e := range about.Log {
-		fate := e.Fate
+		fate := e.State
 		if fate == "" {
 			fate = "not known yet"
 		}
@@ -85,8 +86,8 @@ func sayLog(w io.Writer, about *device.About, path string) error {
 		}
 		bytes += e.Bytes
 		t.Rows = append(t.Rows, []any{
-			e.Made.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1),
-			fmt.Sprint(e.Model), fmt.Sprint(e.Numbers), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate,
+			e.CreatedAt.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1),
+			fmt.Sprint(e.ModelVersion), fmt.Sprint(e.Length), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate,
 			digest[:min(16, len(digest))],
 		})
 	}
@@ -97,13 +98,13 @@ func sayLog(w io.Writer, about *device.About, path string) error {
 	last := about.Log[len(about.Log)-1]
 	t.Notes = []string{
 		fmt.Sprintf("%d reports of %d bytes in all. State file: %s.", len(about.Log), bytes, path),
-		"The newest report's promise: " + last.Promise + ". " + strings.TrimSpace(last.Holds),
+		"The newest report's promise: " + last.Policy + ". " + strings.TrimSpace(last.Guarantee),
 	}
-	if slices.ContainsFunc(about.Log, func(e device.Entry) bool { return e.Masked }) {
+	if slices.ContainsFunc(about.Log, func(e device.LogEntry) bool { return e.Masked }) {
 		t.Notes = append(t.Notes, "The bytes of a masked report are those of all its messages: keys, shares, the "+
 			"masked numbers, and what opens the sum.")
 	}
-	if !last.Masked && last.Promise == "none" {
+	if !last.Masked && last.Policy == "none" {
 		t.Notes = append(t.Notes, "Without masks and without a promise, the coordinator can work out from a report "+
 			"which items you have.")
 	}
@@ -138,7 +139,8 @@ func (a *app) deviceAdd() *cobra.Command {
 			}
 			var events []device.Event
 			for i, id := range words {
-				events = append(events, device.Event{Item: id, Time: time.Now().UnixMilli() + int64(i)}.In(moment))
+				events = append(events, device.Event{Item: id, Time: time.Now().UnixMilli() +
+					int64(i)}.WithFeatures(moment))
 			}
 			if err := d.Add(events...); err != nil {
 				return input(err, "")
@@ -147,7 +149,7 @@ func (a *app) deviceAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			unknown, err := d.Unknown(words...)
+			unknown, err := d.UnknownItems(words...)
 			if err != nil { // a part of the model is damaged, which is not the event's fault
 				unknown = nil
 			}
@@ -157,7 +159,8 @@ func (a *app) deviceAdd() *cobra.Command {
 					for _, id := range unknown {
 						fmt.Fprintf(w, "%s is not in the catalogue: it counts when the catalogue has it\n", id)
 					}
-					_, err := fmt.Fprintln(w, "The newest that the catalogue has is held out of training until a newer one "+
+					_, err := fmt.Fprintln(w, "The newest that the catalogue has is held out of training until a "+
+						"newer one "+
 						"comes.")
 					return err
 				})
@@ -204,7 +207,7 @@ It asks first; --yes answers, which a script must.`,
 		if err := a.mayForget(d, path, yes); err != nil {
 			return err
 		}
-		release, err := file.Claim()
+		release, err := file.Acquire()
 		if err != nil {
 			return deviceHint(err)
 		}
@@ -213,11 +216,11 @@ It asks first; --yes answers, which a script must.`,
 		if err != nil {
 			return err
 		}
-		if url := about.Setting["server"]; url != "" && !offline {
-			d.Use(func(key ed25519.PrivateKey) (device.Conn, error) {
+		if url := about.Settings["server"]; url != "" && !offline {
+			d.SetDial(func(key ed25519.PrivateKey) (device.Conn, error) {
 				return rpc.Dial(rpc.Options{
-					URL: url, Pin: about.Setting["pin"], Key: key, Tries: 2,
-					Insecure: about.Setting["insecure"] == "yes",
+					URL: url, Pin: about.Settings["pin"], Key: key, Tries: 2,
+					Insecure: about.Settings["insecure"] == "yes",
 				})
 			})
 		}
@@ -290,14 +293,15 @@ A device that never reached its coordinator has no model yet: tacit device fetch
 	return c
 }
 
-func sayList(w io.Writer, list *device.List) error {
+func sayList(w io.Writer, list *device.Recommendations) error {
 	t := report.Table{Header: []string{"", "title", "id", "score"}, Align: "rllr"}
 	for i, p := range list.Items {
 		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, fmt.Sprintf("%.3f", p.Score)})
 	}
 	t.Notes = []string{fmt.Sprintf("Model %d of %q, %d rounds, made %s ago; from %d items of yours that it knows.",
-		list.Version, list.Name, list.Round, time.Since(list.Made).Round(time.Second), list.Known)}
-	if list.Known == 0 {
+		list.ModelVersion, list.Federation, list.Round, time.Since(list.ModelCreatedAt).Round(time.Second),
+		list.KnownItems)}
+	if list.KnownItems == 0 {
 		t.Notes = append(t.Notes, "None of your items is in its catalogue, so this says nothing about you: are the "+
 			"ids those of the catalogue? tacit device add ID adds one.")
 	}

@@ -13,7 +13,7 @@ func TestARunningDeviceSaysWhatIsNew(t *testing.T) {
 	var b bytes.Buffer
 	say := (&app{err: &b}).sayRun("my.state")
 	for _, did := range []string{"waited", "waited", "paused", "paused", "waited", "waited", "trained", "trained"} {
-		say(device.Told{Did: did, Model: 1}, nil)
+		say(device.StepResult{Action: did, ModelVersion: 1}, nil)
 	}
 	for word, want := range map[string]int{"waited": 2, "paused": 1, "trained": 2, "there is a model": 1} {
 		if n := strings.Count(b.String(), word); n != want {

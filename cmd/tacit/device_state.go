@@ -125,8 +125,8 @@ func (s *stateFlags) existing() (*device.Device, *statefile.File, string, error)
 			" makes one; see tacit device --help")
 	}
 	d, err := device.Open(device.Options{
-		Vault: file, Blobs: statefile.OpenFolder(path + ".model"),
-		Host: &device.Host{Memory: 16 << 30}, Rehearsal: true,
+		Store: file, Blobs: statefile.OpenFolder(path + ".model"),
+		Workspace: &device.Workspace{Memory: 16 << 30}, Deterministic: true,
 	})
 	return d, file, path, err
 }
@@ -206,7 +206,7 @@ func (f *deviceFlags) played() ([]device.Event, map[string]string, error) {
 	items := catalogueOf(src)
 	out := make([]device.Event, len(h.Items))
 	for i, item := range h.Items {
-		out[i] = device.Event{Item: items[item].Id, Time: int64(i)}.In(valuesAt(info.Features.Row, h.First+i))
+		out[i] = device.Event{Item: items[item].Id, Time: int64(i)}.WithFeatures(valuesAt(info.Features.Row, h.First+i))
 		if h.Times != nil && info.TimeKind == data.RealTime {
 			out[i].Time = 1000 * h.Times[i]
 		}

@@ -22,8 +22,8 @@ func stated(t *testing.T, phrase string) string {
 			nil
 	}})
 	d, err := device.Open(device.Options{
-		Vault: file, Blobs: statefile.OpenFolder(path + ".model"),
-		Host: &device.Host{},
+		Store: file, Blobs: statefile.OpenFolder(path + ".model"),
+		Workspace: &device.Workspace{},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -99,9 +99,9 @@ func (a *app) fleetCmd() *cobra.Command {
 
 func (f *fleetFlags) config(split *data.Split, w *welcome, seed uint64) (fleet.Config, error) {
 	cfg := fleet.Config{
-		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Hosts: f.hosts,
-		Rehearsal: f.serve.rehearsal, Seed: seed,
-		Arrive: f.arrive, Comes: f.comes, Drop: f.drop, Slow: f.slow, Lie: f.lie,
+		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Workers: f.hosts,
+		Deterministic: f.serve.rehearsal, Seed: seed,
+		Arrive: f.arrive, CheckInEvery: f.comes, Drop: f.drop, Slow: f.slow, Malicious: f.lie,
 	}
 	copy(cfg.Leave[:], f.leave)
 	return cfg, nil

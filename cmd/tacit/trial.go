@@ -88,13 +88,13 @@ func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 		return err
 	}
 	start := time.Now()
-	acks, t := &acks{by: map[fleet.Ack]int{}, late: map[[2]uint32]bool{}},
+	acks, t := &acks{by: map[fleet.Counted]int{}, late: map[[2]uint32]bool{}},
 		&trial{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
 	cfg, err := f.config(split, w, spec.Seed)
 	if err != nil {
 		return err
 	}
-	cfg.Acked, cfg.Late = acks.add, acks.missed
+	cfg.Counted, cfg.Late = acks.add, acks.missed
 	fl, err := fleet.New(cfg)
 	if err != nil {
 		return input(err, "")
@@ -160,7 +160,7 @@ var errChaosFailed = errors.New("something was lost, counted twice or changed")
 // victim is a coordinator in a process of its own, with the settings of this command.
 func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string,
 	settings func() []experiment.Setting,
-) (*fleet.Victim, error) {
+) (*fleet.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -187,13 +187,13 @@ func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string,
 		}
 	}
 	args = append(args, words...)
-	return &fleet.Victim{
+	return &fleet.Process{
 		Start: func() *exec.Cmd {
 			c := exec.Command(self, args...)
 			c.Stdout, c.Stderr = log, log
 			return c
 		},
-		Up: func(ctx context.Context) error {
+		Ready: func(ctx context.Context) error {
 			admin, err := f.admin()
 			if err != nil {
 				return err
@@ -213,7 +213,7 @@ func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string,
 func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
 
 // endure lets the fleet live while the coordinator dies.
-func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chaos fleet.Chaos, rounds uint32,
+func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Process, chaos fleet.Chaos, rounds uint32,
 	reports float64,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -227,7 +227,7 @@ func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chao
 			}
 			return float64(fl.Stats().Counted) / max(1, reports)
 		}
-		err := v.Torment(ctx, chaos, progress, func(kills int) {
+		err := v.RandomKills(ctx, chaos, progress, func(kills int) {
 			if !a.quiet {
 				fmt.Fprintf(a.err, "killed %d of %d\n", kills, chaos.Kills)
 			}
@@ -248,7 +248,7 @@ func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Victim, chao
 // acks is what the devices were told.
 type acks struct {
 	mu   sync.Mutex
-	by   map[fleet.Ack]int
+	by   map[fleet.Counted]int
 	late map[[2]uint32]bool // by round and seat: reports that are in no sum
 }
 
@@ -258,7 +258,7 @@ func (k *acks) missed(seat, round uint32) {
 	k.late[[2]uint32{round, seat}] = true
 }
 
-func (k *acks) add(a fleet.Ack) {
+func (k *acks) add(a fleet.Counted) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.by[a]++
@@ -273,7 +273,7 @@ func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Spli
 	if err != nil {
 		return err
 	}
-	counted, came := map[fleet.Ack]int{}, make([][]uint32, spec.Rounds)
+	counted, came := map[fleet.Counted]int{}, make([][]uint32, spec.Rounds)
 	for round := range uint32(spec.Rounds) {
 		r, err := admin.Counted(ctx, &pb.CountedRequest{Round: round})
 		if err != nil {
@@ -281,14 +281,14 @@ func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Spli
 		}
 		came[round] = r.DeviceIds
 		for i, seat := range r.DeviceIds {
-			counted[fleet.Ack{Seat: seat, Round: round, Digest: [8]byte(r.Digests[i])}]++
+			counted[fleet.Counted{DeviceID: seat, Round: round, Digest: [8]byte(r.Digests[i])}]++
 			t.Counted++
 		}
 	}
 	said := map[[2]uint32]int{}
 	for ack := range k.by {
 		t.Acked++
-		said[[2]uint32{ack.Round, ack.Seat}]++
+		said[[2]uint32{ack.Round, ack.DeviceID}]++
 		if counted[ack] == 0 {
 			t.Lost++
 		}

@@ -95,7 +95,7 @@ func TestMasksWithoutAPromiseLoseDevicesAtEveryStep(t *testing.T) {
 		s.Deadline = max(2*time.Second, pace(t, split, s))
 		r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 		var acked sum
-		r.run(func(c *fleet.Config) { c.Leave, c.Acked = [4]float64{0.04, 0.04, 0.04, 0.04}, acked.add },
+		r.run(func(c *fleet.Config) { c.Leave, c.Counted = [4]float64{0.04, 0.04, 0.04, 0.04}, acked.add },
 			uint32(s.Rounds))
 		s.Masked = false
 		run := simulation(t, split, s)

@@ -38,11 +38,11 @@ func ParseChaos(text string) (c Chaos, err error) {
 	return c, nil
 }
 
-// Victim is a coordinator in a process of its own, that is killed and started again.
-type Victim struct {
+// Process is a coordinator in a process of its own, that is killed and started again.
+type Process struct {
 	// Start makes the process; it is up when Up says so.
 	Start func() *exec.Cmd
-	Up    func(ctx context.Context) error
+	Ready func(ctx context.Context) error
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -51,13 +51,13 @@ type Victim struct {
 }
 
 // Begin starts the coordinator.
-func (v *Victim) Begin(ctx context.Context) error {
+func (v *Process) Begin(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.begin(ctx)
 }
 
-func (v *Victim) begin(ctx context.Context) error {
+func (v *Process) begin(ctx context.Context) error {
 	v.cmd, v.died = v.Start(), make(chan error, 1)
 	if err := v.cmd.Start(); err != nil {
 		return fmt.Errorf("fleet: the coordinator: %w", err)
@@ -66,7 +66,7 @@ func (v *Victim) begin(ctx context.Context) error {
 	up, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
-		err := v.Up(up)
+		err := v.Ready(up)
 		if err == nil {
 			return nil
 		}
@@ -82,13 +82,13 @@ func (v *Victim) begin(ctx context.Context) error {
 }
 
 // Kill ends it with -9.
-func (v *Victim) Kill() {
+func (v *Process) Kill() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.kill()
 }
 
-func (v *Victim) kill() {
+func (v *Process) kill() {
 	if v.cmd != nil && v.cmd.Process != nil {
 		v.cmd.Process.Kill()
 		<-v.died
@@ -96,9 +96,9 @@ func (v *Victim) kill() {
 	}
 }
 
-// Torment kills it and starts it again, at moments drawn over the whole run: progress says
+// RandomKills kills it and starts it again, at moments drawn over the whole run: progress says
 // how much of it is done, from 0 to 1. It returns when all kills are done or ctx is.
-func (v *Victim) Torment(ctx context.Context, c Chaos, progress func() float64, tell func(kills int)) error {
+func (v *Process) RandomKills(ctx context.Context, c Chaos, progress func() float64, tell func(kills int)) error {
 	r := rng.New(c.Seed, rng.Fleet)
 	var when []float64
 	for range c.Kills {

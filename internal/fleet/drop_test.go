@@ -17,7 +17,7 @@ func TestWhoVanishesIsInNoSum(t *testing.T) {
 	s.Deadline, s.Least = 700*time.Millisecond, 0.2
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	var acked sum
-	r.run(func(c *fleet.Config) { c.Drop, c.Acked = 0.5, acked.add }, uint32(s.Rounds))
+	r.run(func(c *fleet.Config) { c.Drop, c.Counted = 0.5, acked.add }, uint32(s.Rounds))
 	n := 0
 	for k := range uint32(s.Rounds) {
 		c, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: k})

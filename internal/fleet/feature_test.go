@@ -81,7 +81,7 @@ func (r *rig) single(u int, tell func(events []device.Event, features map[string
 		if moment["daytime"] == "unknown" { // which is what nothing means
 			moment = nil
 		}
-		events = append(events, device.Event{Item: itemsOf(r.split)[i].Id, Time: int64(k)}.In(moment))
+		events = append(events, device.Event{Item: itemsOf(r.split)[i].Id, Time: int64(k)}.WithFeatures(moment))
 	}
 	features := map[string]string{}
 	for i := range f.User {
@@ -97,8 +97,9 @@ func (r *rig) single(u int, tell func(events []device.Event, features map[string
 			o.Key = key
 			return rpc.Dial(o)
 		},
-		Vault: device.InMemory(), Blobs: device.NewCache(), Host: &device.Host{}, Token: r.token, Seat: &seat,
-		Rehearsal: true,
+		Store: device.NewMemoryStore(), Blobs: device.NewMemoryBlobs(), Workspace: &device.Workspace{}, Token: r.token,
+		DeviceID:      &seat,
+		Deterministic: true,
 	})
 	if err == nil {
 		err = errors.Join(d.Replace(events), d.Describe(features))
@@ -166,7 +167,7 @@ func TestSingleDevicesBringTheirOwnFeatures(t *testing.T) {
 			r.stop()
 			r = open(t, dir, split, nil)
 			for _, d := range devices {
-				d.Use(func(key ed25519.PrivateKey) (device.Conn, error) {
+				d.SetDial(func(key ed25519.PrivateKey) (device.Conn, error) {
 					o := r.opt
 					o.Key = key
 					return rpc.Dial(o)
@@ -201,10 +202,10 @@ func TestWrongFeaturesAreRefusedWithWhatThereIs(t *testing.T) {
 		},
 		"a silent age": {func(_ []device.Event, f map[string]string) { delete(f, "age") }, ""},
 		"a wrong time": {
-			func(e []device.Event, _ map[string]string) { e[2].With = "daytime=noon" },
+			func(e []device.Event, _ map[string]string) { e[2].Features = "daytime=noon" },
 			`daytime = "noon": want one of evening, morning, unknown`,
 		},
-		"another thing": {func(e []device.Event, _ map[string]string) { e[2].With = "mood=good" }, ""},
+		"another thing": {func(e []device.Event, _ map[string]string) { e[2].Features = "mood=good" }, ""},
 	} {
 		seat++
 		d := r.single(seat, c.tell)
@@ -259,7 +260,7 @@ func TestAddedItemsHaveFeatures(t *testing.T) {
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%v, %v", list, err)
 		}
-		if clear(scores); len(list.Items)+list.Known == split.Items()+2 {
+		if clear(scores); len(list.Items)+list.KnownItems == split.Items()+2 {
 			for _, p := range list.Items {
 				scores[p.ID] = p.Score
 			}

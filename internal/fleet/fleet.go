@@ -23,35 +23,35 @@ import (
 // Config is who the devices are, and how they behave. Shares are of devices, or of
 // devices and rounds.
 type Config struct {
-	Server    rpc.Options // how the coordinator is reached; keys are each device's own
-	Token     string
-	Split     *data.Split
-	Users     int // of the split, from 0; 0 means all
-	Hosts     int // devices that compute at a time; 0 means 1
-	Rehearsal bool
-	Seed      uint64
+	Server        rpc.Options // how the coordinator is reached; keys are each device's own
+	Token         string
+	Split         *data.Split
+	Users         int // of the split, from 0; 0 means all
+	Workers       int // devices that compute at a time; 0 means 1
+	Deterministic bool
+	Seed          uint64
 
 	Arrive time.Duration // devices come for the first time within so long
 	// the device in the middle comes by itself once in so long, eager ones more often
 	// (round.Eager); 0 for when the coordinator says
-	Comes time.Duration
-	Drop  float64       // share that vanishes in a round: computes, and sends nothing
-	Leave [4]float64    // share that leaves a masked round before step 0, 1, 2, 3
-	Slow  time.Duration // what a device waits before it sends, on average
-	Lie   float64       // share of devices that send what they must not
+	CheckInEvery time.Duration
+	Drop         float64       // share that vanishes in a round: computes, and sends nothing
+	Leave        [4]float64    // share that leaves a masked round before step 0, 1, 2, 3
+	Slow         time.Duration // what a device waits before it sends, on average
+	Malicious    float64       // share of devices that send what they must not
 
-	// Acked, if set, hears of every report that was acknowledged, from many goroutines, and
+	// Counted, if set, hears of every report that was acknowledged, from many goroutines, and
 	// Late of every one that came when the round, or a masked attempt, was over or full; it
 	// may be in a later attempt.
-	Acked func(a Ack)
-	Late  func(seat, round uint32)
+	Counted func(a Counted)
+	Late    func(seat, round uint32)
 }
 
-// Ack is a report that the coordinator said is counted.
-type Ack struct {
-	Seat   uint32
-	Round  uint32
-	Digest [8]byte
+// Counted is a report that the coordinator said is counted.
+type Counted struct {
+	DeviceID uint32
+	Round    uint32
+	Digest   [8]byte
 }
 
 // Stats are what a fleet has done so far.
@@ -69,10 +69,10 @@ type Stats struct {
 
 // Fleet is the devices.
 type Fleet struct {
-	cfg     Config
-	devices []*member
-	hosts   []*device.Host
-	blobs   device.Blobs
+	cfg        Config
+	devices    []*member
+	workspaces []*device.Workspace
+	blobs      device.Blobs
 
 	enrolled, trained, counted, closed, evaluated, errors, bytes atomic.Int64
 	model                                                        atomic.Uint64
@@ -109,20 +109,21 @@ func New(cfg Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, over: make(chan struct{}), blobs: device.NewCache(), refused: map[string]int64{}}
-	for range max(1, cfg.Hosts) {
-		f.hosts = append(f.hosts, &device.Host{Features: features, Memory: 8 << 30})
+	f := &Fleet{cfg: cfg, over: make(chan struct{}), blobs: device.NewMemoryBlobs(), refused: map[string]int64{}}
+	for range max(1, cfg.Workers) {
+		f.workspaces = append(f.workspaces, &device.Workspace{Features: features, Memory: 8 << 30})
 	}
 	for u := range cfg.Users {
 		m := &member{user: u, rand: rng.New(cfg.Seed, rng.Fleet, uint64(u))}
 		seat := uint32(u)
 		m.Device, err = device.Open(device.Options{
 			Dial:  func(key ed25519.PrivateKey) (device.Conn, error) { return f.dial(m, key) },
-			Vault: device.InMemory(), Blobs: f.blobs, Host: f.hosts[u%len(f.hosts)], Source: &source{
+			Store: device.NewMemoryStore(), Blobs: f.blobs, Workspace: f.workspaces[u%len(f.workspaces)],
+			Source: &source{
 				split: cfg.Split,
 				user:  u,
 			},
-			Token: cfg.Token, Seat: &seat, Rehearsal: cfg.Rehearsal, HoldOut: true,
+			Token: cfg.Token, DeviceID: &seat, Deterministic: cfg.Deterministic, HoldOut: true,
 		})
 		if err != nil {
 			return nil, err
@@ -139,7 +140,7 @@ func (f *Fleet) dial(m *member, key ed25519.PrivateKey) (device.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &line{Conn: c, fleet: f, member: m, liar: m.rand.Float64() < f.cfg.Lie}, nil
+	return &faultyConn{Conn: c, fleet: f, member: m, malicious: m.rand.Float64() < f.cfg.Malicious}, nil
 }
 
 // Run has all devices come and go until ctx is done, or until each has a model with so
@@ -150,7 +151,7 @@ func (f *Fleet) Run(ctx context.Context, until uint32) error {
 	var wg sync.WaitGroup
 	for _, m := range f.devices {
 		wg.Go(func() {
-			if err := f.live(ctx, m, until); err != nil && ctx.Err() == nil {
+			if err := f.run(ctx, m, until); err != nil && ctx.Err() == nil {
 				cancel(fmt.Errorf("device of user %d: %w", m.user+1, err))
 			}
 		})
@@ -162,12 +163,13 @@ func (f *Fleet) Run(ctx context.Context, until uint32) error {
 	return nil
 }
 
-// live is one device's life.
-func (f *Fleet) live(ctx context.Context, m *member, until uint32) error {
+// run is one device's life.
+func (f *Fleet) run(ctx context.Context, m *member, until uint32) error {
 	pause(ctx, time.Duration(float64(f.cfg.Arrive)*m.rand.Float64()))
 	for away := true; ctx.Err() == nil; { // when it has a seat it goes away, and comes by itself
 		told, err := m.Step(ctx)
-		if errors.Is(err, device.ErrRevoked) || errors.Is(err, device.ErrRehearsal) || errors.Is(err, device.ErrOther) {
+		if errors.Is(err, device.ErrRevoked) || errors.Is(err, device.ErrDeterministic) ||
+			errors.Is(err, device.ErrWrongCoordinator) {
 			return err
 		}
 		if err != nil {
@@ -176,24 +178,24 @@ func (f *Fleet) live(ctx context.Context, m *member, until uint32) error {
 			pause(ctx, time.Duration((0.5+m.rand.Float64())*float64(300*time.Millisecond)))
 			continue
 		}
-		switch told.Did {
+		switch told.Action {
 		case "trained":
 			f.trained.Add(1)
 			f.bytes.Add(int64(told.Bytes))
 		case "evaluated":
 			f.evaluated.Add(1)
 		}
-		if told.Model > f.model.Load() {
-			f.model.Store(told.Model)
+		if told.ModelVersion > f.model.Load() {
+			f.model.Store(told.ModelVersion)
 		}
 		if until > 0 && m.at.Load() >= until {
 			f.once.Do(func() { close(f.over) })
-			if told.Did == "waited" && told.Why == "done" { // the last round's readout comes after its model
+			if told.Action == "waited" && told.Reason == "done" { // the last round's readout comes after its model
 				return nil
 			}
 		}
 		pause(ctx, told.After)
-		if away || told.Did == "trained" {
+		if away || told.Action == "trained" {
 			f.away(ctx, m)
 		}
 		away = false
@@ -203,11 +205,11 @@ func (f *Fleet) live(ctx context.Context, m *member, until uint32) error {
 
 // away is until a device comes by itself, or all rounds are over.
 func (f *Fleet) away(ctx context.Context, m *member) {
-	if f.cfg.Comes == 0 {
+	if f.cfg.CheckInEvery == 0 {
 		return
 	}
 	rest := -math.Log(1-m.rand.Float64()) / round.Eager(f.cfg.Seed, m.user)
-	t := time.NewTimer(time.Duration(min(rest*float64(f.cfg.Comes), float64(24*time.Hour))))
+	t := time.NewTimer(time.Duration(min(rest*float64(f.cfg.CheckInEvery), float64(24*time.Hour))))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -136,7 +136,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settin
 // run has a fleet live until all rounds are done.
 func (r *rig) run(change func(c *fleet.Config), rounds uint32) *fleet.Fleet {
 	r.t.Helper()
-	cfg := fleet.Config{Server: r.opt, Token: r.token, Split: r.split, Hosts: 2, Rehearsal: true, Seed: 5}
+	cfg := fleet.Config{Server: r.opt, Token: r.token, Split: r.split, Workers: 2, Deterministic: true, Seed: 5}
 	if change != nil {
 		change(&cfg)
 	}
@@ -234,7 +234,7 @@ func same(t *testing.T, m *pb.Manifest, r *sim.Run) {
 		if s.Scope != method.Shared || s.Upload == method.Sum {
 			continue
 		}
-		want := wire.Name(wire.AppendRows(nil, r.Engine.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim)))
+		want := wire.HashBlob(wire.AppendRows(nil, r.Engine.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim)))
 		if string(want.Hash) != string(m.Slots[i].Hash) {
 			t.Errorf("slot %s is not what the simulation has", s.Name)
 		}
@@ -340,7 +340,7 @@ func TestLiarsAreRefusedAndChangeNothing(t *testing.T) {
 	s.Deadline, s.Least = max(700*time.Millisecond, 2*pace(t, split, s)), 0.2
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	var counted sum
-	f := r.run(func(c *fleet.Config) { c.Lie, c.Drop, c.Acked = 0.3, 0.1, counted.add }, uint32(s.Rounds))
+	f := r.run(func(c *fleet.Config) { c.Malicious, c.Drop, c.Counted = 0.3, 0.1, counted.add }, uint32(s.Rounds))
 	codes := 0
 	for code, n := range f.Stats().Refused {
 		if strings.HasPrefix(code, "lie_") && n > 0 {

@@ -22,7 +22,7 @@ func TestSlowClientsHoldNothingUp(t *testing.T) {
 	s.Rounds = 8
 	r := openWith(t, filepath.Join(t.TempDir(), "state"), split, &s, rpc.Limits{
 		AddressRate: -1, KeyRate: 1000,
-		Grace: 700 * time.Millisecond, LeastRate: 1 << 10,
+		Grace: 700 * time.Millisecond, MinRate: 1 << 10,
 	})
 	address := strings.TrimPrefix(r.opt.URL, "http://")
 	const each = 50

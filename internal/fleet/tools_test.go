@@ -9,14 +9,14 @@ import (
 // sum counts acknowledged reports, each once.
 type sum struct {
 	mu sync.Mutex
-	by map[fleet.Ack]bool
+	by map[fleet.Counted]bool
 }
 
-func (s *sum) add(a fleet.Ack) {
+func (s *sum) add(a fleet.Counted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by == nil {
-		s.by = map[fleet.Ack]bool{}
+		s.by = map[fleet.Counted]bool{}
 	}
 	s.by[a] = true
 }

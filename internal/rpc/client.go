@@ -17,8 +17,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// mostAnswer is the longest answer that a client reads.
-const mostAnswer = 16 << 20
+// maxResponseBytes is the longest answer that a client reads.
+const maxResponseBytes = 16 << 20
 
 // Options are how a coordinator is reached.
 type Options struct {
@@ -31,11 +31,11 @@ type Options struct {
 	Federation []byte
 	Token      string // of an operator
 	// Transport is shared by clients of one coordinator; nil makes one. See NewTransport.
-	Transport *http.Transport
-	Now       func() time.Time // nil means time.Now
-	Tries     int              // of a call that could not be made, with growing pauses; default 5
-	Pause     time.Duration    // the first of them, on average; default 400 ms
-	Patience  time.Duration    // for one try; default 90 s
+	Transport  *http.Transport
+	Now        func() time.Time // nil means time.Now
+	Tries      int              // of a call that could not be made, with growing pauses; default 5
+	RetryDelay time.Duration    // the first of them, on average; default 400 ms
+	Timeout    time.Duration    // for one try; default 90 s
 }
 
 // NewTransport makes connections for many clients: over TLS they share few, and without
@@ -82,8 +82,8 @@ func (o *Options) complete() error {
 		o.Now = time.Now
 	}
 	or(&o.Tries, 5)
-	or(&o.Pause, 400*time.Millisecond)
-	or(&o.Patience, 90*time.Second)
+	or(&o.RetryDelay, 400*time.Millisecond)
+	or(&o.Timeout, 90*time.Second)
 	return nil
 }
 
@@ -105,9 +105,9 @@ func Dial(o Options) (*Client, error) {
 	}
 	c := &Client{options: o}
 	c.signer = &signer{options: &c.options, turn: make(chan struct{}, 1), federation: c.federation}
-	c.signer.send = c.signer.once
-	h := &http.Client{Transport: c.signer, CheckRedirect: stay}
-	c.FederationClient = pbconnect.NewFederationClient(h, o.URL, connect.WithReadMaxBytes(mostAnswer),
+	c.signer.send = c.signer.sendOnce
+	h := &http.Client{Transport: c.signer, CheckRedirect: noRedirect}
+	c.FederationClient = pbconnect.NewFederationClient(h, o.URL, connect.WithReadMaxBytes(maxResponseBytes),
 		connect.WithAcceptCompression("gzip", nil, nil),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(c.greetFirst)))
 	return c, nil
@@ -118,12 +118,12 @@ func DialAdmin(o Options) (pbconnect.AdminClient, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	h := &http.Client{Transport: &bearer{o.Token, o.Transport}, CheckRedirect: stay}
+	h := &http.Client{Transport: &bearer{o.Token, o.Transport}, CheckRedirect: noRedirect}
 	return pbconnect.NewAdminClient(h, o.URL, connect.WithAcceptCompression("gzip", nil, nil)), nil
 }
 
-// stay follows nobody: a signature is for one coordinator.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// noRedirect follows nobody: a signature is for one coordinator.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 type bearer struct {
 	token string
@@ -150,7 +150,7 @@ func (c *Client) greetFirst(next connect.UnaryFunc) connect.UnaryFunc {
 				return nil, errors.New("rpc: a call to a federation must be signed, and the client has no key")
 			}
 			if c.federation() == nil {
-				if _, err := c.Meet(ctx); err != nil {
+				if _, err := c.meet(ctx); err != nil {
 					return nil, err
 				}
 			}
@@ -159,18 +159,18 @@ func (c *Client) greetFirst(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// Meet says Hello, and finds the version that both speak. What it returns was checked.
+// meet says Hello, and finds the version that both speak. What it returns was checked.
 // It is called by the first call that needs it; a device that wants to see the
 // coordinator's key first calls it itself.
-func (c *Client) Meet(ctx context.Context) (*pb.HelloResponse, error) {
-	h, err := c.Hello(ctx, &pb.HelloRequest{Oldest: wire.Oldest, Newest: wire.Newest})
+func (c *Client) meet(ctx context.Context) (*pb.HelloResponse, error) {
+	h, err := c.Hello(ctx, &pb.HelloRequest{Oldest: wire.OldestVersion, Newest: wire.NewestVersion})
 	if err != nil {
 		return nil, err
 	}
-	if h.Version < wire.Oldest || h.Version > wire.Newest {
+	if h.Version < wire.OldestVersion || h.Version > wire.NewestVersion {
 		return nil, Refuse(WrongVersion, connect.CodeFailedPrecondition,
 			"the coordinator speaks version %d of the protocol, this device %d to %d: update the older of the two",
-			h.Version, wire.Oldest, wire.Newest)
+			h.Version, wire.OldestVersion, wire.NewestVersion)
 	}
 	if err := wire.CheckHello(h); err != nil {
 		return nil, err
@@ -184,8 +184,8 @@ func (c *Client) Meet(ctx context.Context) (*pb.HelloResponse, error) {
 		return nil, fmt.Errorf("rpc: the coordinator is of federation %x now, and was of %x", h.Federation,
 			c.hello.Federation)
 	}
-	if c.hello == nil && h.NowMs >= 0 && h.NowMs <= mostClock {
-		c.signer.learn(h.NowMs)
+	if c.hello == nil && h.NowMs >= 0 && h.NowMs <= maxClock {
+		c.signer.setClock(h.NowMs)
 	}
 	c.hello = h
 	return h, nil

@@ -126,14 +126,14 @@ func TestClientsLearnTheClock(t *testing.T) {
 func TestVersionsThatDoNotMeetAreTold(t *testing.T) {
 	key, ctx := keyOf(1), context.Background()
 	s := newStage(key).open(t, Limits{}, false)
-	for _, v := range [][2]uint32{{0, 0}, {wire.Newest + 1, wire.Newest + 5}, {5, 1}} {
+	for _, v := range [][2]uint32{{0, 0}, {wire.NewestVersion + 1, wire.NewestVersion + 5}, {5, 1}} {
 		_, err := s.dial(t, key, nil).Hello(ctx, &pb.HelloRequest{Oldest: v[0], Newest: v[1]})
 		if Code(err) != WrongVersion || !strings.Contains(err.Error(), "update") {
 			t.Errorf("versions %v: %v", v, err)
 		}
 	}
 	if h, err := s.dial(t, key, nil).Hello(ctx, &pb.HelloRequest{Oldest: 1, Newest: 1000}); err != nil ||
-		h.Version != wire.Newest {
+		h.Version != wire.NewestVersion {
 		t.Errorf("a device that speaks more: %v, %v", h, err)
 	}
 	// A coordinator that does not look.
@@ -150,13 +150,13 @@ func TestVersionsThatDoNotMeetAreTold(t *testing.T) {
 		"limits": func(h *pb.HelloResponse) { h.Limits = nil },
 		"name":   func(h *pb.HelloResponse) { h.Name = "\x1b[2J" },
 	} {
-		old.hello.Version = wire.Newest
+		old.hello.Version = wire.NewestVersion
 		bad := &fake{hello: proto.CloneOf(old.hello)}
-		if change(bad.hello); func() bool { _, err := bad.dial(t).Meet(ctx); return err == nil }() {
+		if change(bad.hello); func() bool { _, err := bad.dial(t).meet(ctx); return err == nil }() {
 			t.Errorf("%s: a Hello is believed", what)
 		}
 	}
-	if _, err := s.dial(t, key, func(o *Options) { o.Federation = make([]byte, wire.IDBytes) }).Meet(ctx); err == nil {
+	if _, err := s.dial(t, key, func(o *Options) { o.Federation = make([]byte, wire.IDBytes) }).meet(ctx); err == nil {
 		t.Error("another federation is taken for this one")
 	}
 }
@@ -171,7 +171,7 @@ type fake struct {
 func (f *fake) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, error) {
 	if f.hello == nil {
 		return &pb.HelloResponse{
-			Version: wire.Newest, Federation: federation, Key: make([]byte, 32),
+			Version: wire.NewestVersion, Federation: federation, Key: make([]byte, 32),
 			Limits: &pb.Limits{PieceBytes: 1024, BodyBytes: 2048},
 		}, nil
 	}
@@ -186,12 +186,15 @@ func (f *fake) dial(t *testing.T) *Client {
 	_, h := pbconnect.NewFederationHandler(f)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true, Key: keyOf(1), Tries: 2, Pause: time.Millisecond}))
+	return must[*Client](t)(Dial(Options{
+		URL: s.URL, Insecure: true, Key: keyOf(1), Tries: 2,
+		RetryDelay: time.Millisecond,
+	}))
 }
 
 func TestALongAnswerIsNotRead(t *testing.T) {
 	f := &fake{fetch: func(*pb.FetchRequest) (*pb.FetchResponse, error) {
-		return &pb.FetchResponse{Data: make([]byte, mostAnswer+1)}, nil
+		return &pb.FetchResponse{Data: make([]byte, maxResponseBytes+1)}, nil
 	}}
 	if _, err := f.dial(t).Fetch(context.Background(), &pb.FetchRequest{}); err == nil {
 		t.Error("an answer over the client's limit is read")
@@ -219,7 +222,7 @@ func TestCallsAreMadeAgainUntilTheCoordinatorIsBack(t *testing.T) {
 	}))
 	s.Config.ErrorLog = nil
 	defer s.Close()
-	c := must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true, Key: keyOf(1), Pause: time.Millisecond}))
+	c := must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true, Key: keyOf(1), RetryDelay: time.Millisecond}))
 	for range 3 {
 		if _, err := c.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
 			t.Error(err)
@@ -232,18 +235,18 @@ func TestCallsAreMadeAgainUntilTheCoordinatorIsBack(t *testing.T) {
 	const nobody = "http://127.0.0.1:1" // a port that is not given to whoever asks for a free one
 	away := must[*Client](t)(Dial(Options{
 		URL: nobody, Insecure: true, Key: keyOf(1), Tries: 3,
-		Pause: time.Millisecond,
+		RetryDelay: time.Millisecond,
 	}))
-	if _, err := away.Meet(context.Background()); connect.CodeOf(err) != connect.CodeUnavailable {
+	if _, err := away.meet(context.Background()); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("nobody is there: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	forever := must[*Client](t)(Dial(Options{
 		URL: nobody, Insecure: true, Key: keyOf(1), Tries: 1 << 30,
-		Pause: time.Hour,
+		RetryDelay: time.Hour,
 	}))
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := forever.Meet(ctx); err == nil {
+	if _, err := forever.meet(ctx); err == nil {
 		t.Error("nobody is there, and there is no error")
 	}
 	if _, err := must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true})).Leave(context.Background(),

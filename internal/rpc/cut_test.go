@@ -72,9 +72,9 @@ func cutBody(t *testing.T, s *site, q raw) {
 		t.Fatal(err)
 	}
 	eventually(t, "a call in flight", func() bool {
-		s.server.flights.mu.Lock()
-		defer s.server.flights.mu.Unlock()
-		return s.server.flights.of[fixed(keyOf(1))] == 1
+		s.server.inFlight.mu.Lock()
+		defer s.server.inFlight.mu.Unlock()
+		return s.server.inFlight.of[fixed(keyOf(1))] == 1
 	})
 	cancel()
 	if err := <-done; err == nil {

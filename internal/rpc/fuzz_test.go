@@ -97,12 +97,12 @@ func FuzzRPC(f *testing.F) {
 		if left := s.memory.left.Load(); left != int64(s.limits.BodyMemory) {
 			t.Fatalf("%s holds %d bytes after its end", path, int64(s.limits.BodyMemory)-left)
 		}
-		if left := s.strangers.left.Load(); left != int64(s.limits.strangers()) || len(s.flights.of) != 0 {
+		if left := s.unenrolled.left.Load(); left != int64(s.limits.unenrolledMemory()) || len(s.inFlight.of) != 0 {
 			t.Fatalf("%s holds %d bytes of strangers, and %d keys are in flight after its end", path,
-				int64(s.limits.strangers())-left, len(s.flights.of))
+				int64(s.limits.unenrolledMemory())-left, len(s.inFlight.of))
 		}
-		if len(s.times.last) > 2 {
-			t.Fatalf("%d keys are remembered", len(s.times.last))
+		if len(s.replay.last) > 2 {
+			t.Fatalf("%d keys are remembered", len(s.replay.last))
 		}
 		clear(st.parts)
 		st.faults = st.faults[:0]
@@ -118,7 +118,7 @@ func FuzzAnswer(f *testing.F) {
 		if status < 100 || status > 999 {
 			return
 		}
-		c := must[*Client](t)(Dial(Options{URL: "https://x", Key: keyOf(1), Tries: 2, Pause: 1}))
+		c := must[*Client](t)(Dial(Options{URL: "https://x", Key: keyOf(1), Tries: 2, RetryDelay: 1}))
 		c.hello = &pb.HelloResponse{Federation: federation}
 		sent := 0
 		c.signer.send = func(*http.Request, []byte) (*http.Response, error) {

@@ -60,7 +60,7 @@ func TestALongBodyIsRefusedBeforeItIsRead(t *testing.T) {
 	key := keyOf(1)
 	s := newStage(key).open(t, Limits{PieceBytes: 1 << 16}, false)
 	q := signed(key, pbconnect.FederationReportProcedure, time.Now(), &pb.ReportRequest{})
-	for _, length := range []int{1<<16 + small + 1, 1 << 40} {
+	for _, length := range []int{1<<16 + overheadBytes + 1, 1 << 40} {
 		c := connection(t, s)
 		if _, err := io.WriteString(c, head(q, fmt.Sprintf("Content-Length: %d", length))); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestSlowClientsAreCutAndOthersAreServed(t *testing.T) {
 	for i := range keys {
 		st.seats[fixed(keyOf(i+1))] = uint32(i)
 	}
-	s := st.open(t, Limits{Grace: time.Second, LeastRate: 1 << 20, KeyRate: -1}, false)
+	s := st.open(t, Limits{Grace: time.Second, MinRate: 1 << 20, KeyRate: -1}, false)
 	stop := make(chan struct{})
 	others := busy(t, s, stop, keys-1)
 	slow := keyOf(keys)
@@ -159,7 +159,7 @@ func btoi(b bool) int {
 // The same over HTTP/2, where a connection is shared: the stream ends, its neighbours go on.
 func TestASlowStreamEndsAlone(t *testing.T) {
 	st := newStage(keyOf(1), keyOf(2))
-	s := st.open(t, Limits{Grace: time.Second, LeastRate: 1 << 20, KeyRate: -1}, true)
+	s := st.open(t, Limits{Grace: time.Second, MinRate: 1 << 20, KeyRate: -1}, true)
 	silent := connection(t, s) // does not even shake hands
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
 		t.Error("a connection that says nothing is answered")
@@ -167,7 +167,7 @@ func TestASlowStreamEndsAlone(t *testing.T) {
 	shared := must[*http.Transport](t)(NewTransport(s.pin, 1))
 	defer shared.CloseIdleConnections()
 	other := s.dial(t, keyOf(1), func(o *Options) { o.Transport = shared })
-	if _, err := other.Meet(context.Background()); err != nil {
+	if _, err := other.meet(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	before := s.server.Refused()[TooSlow] // a busy machine is slow by itself
@@ -195,7 +195,7 @@ func TestASlowStreamEndsAlone(t *testing.T) {
 func TestAClientThatDoesNotReadIsCut(t *testing.T) {
 	st := newStage(keyOf(1))
 	st.blob, st.piece = make([]byte, 8<<20), 8<<20
-	s := st.open(t, Limits{Grace: 300 * time.Millisecond, LeastRate: 64 << 20, PieceBytes: 8 << 20}, false)
+	s := st.open(t, Limits{Grace: 300 * time.Millisecond, MinRate: 64 << 20, PieceBytes: 8 << 20}, false)
 	q := signed(keyOf(1), pbconnect.FederationFetchProcedure, time.Now(), &pb.FetchRequest{Hash: hashOf(st.blob)})
 	c := connection(t, s)
 	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
@@ -227,7 +227,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Errorf("%d connections were counted as too many, want 1", n)
 	}
 	open[0].Close()
-	client := s.dial(t, keyOf(1), func(o *Options) { o.Tries = 50; o.Pause = 10 * time.Millisecond })
+	client := s.dial(t, keyOf(1), func(o *Options) { o.Tries = 50; o.RetryDelay = 10 * time.Millisecond })
 	if _, err := client.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
 		t.Errorf("after one has left: %v", err)
 	}
@@ -279,13 +279,13 @@ func TestOnlyThePinnedKeyIsBelieved(t *testing.T) {
 
 // Bodies that are announced, and never come, hold no memory.
 func TestMemoryIsHeldForWhatCame(t *testing.T) {
-	var b budget
+	var b memoryBudget
 	b.left.Store(10_000)
 	all, held, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, &b)
 	if err != nil || len(all) != 5000 || held < 5000 || b.left.Load() != 10_000-int64(held) {
 		t.Errorf("%d bytes, %d held, %d left, %v", len(all), held, b.left.Load(), err)
 	}
-	if _, more, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, &b); !errors.Is(err, errBudget) {
+	if _, more, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, &b); !errors.Is(err, errMemory) {
 		t.Errorf("%d more, %v", more, err)
 	} else {
 		b.give(more)
@@ -342,15 +342,15 @@ func TestUnfinishedBodiesStarveNobody(t *testing.T) {
 	q := signed(one, checkIn, now, &pb.CheckInRequest{})
 	q.auth = q.auth[:len(q.auth)-8] + "00000000" // it need not even hold
 	var open []net.Conn
-	for range mostFlights {
+	for range maxInFlight {
 		open = append(open, begin(t, s, q, 1))
 	}
 	inFlight := func() int {
-		s.server.flights.mu.Lock()
-		defer s.server.flights.mu.Unlock()
-		return s.server.flights.of[fixed(one)]
+		s.server.inFlight.mu.Lock()
+		defer s.server.inFlight.mu.Unlock()
+		return s.server.inFlight.of[fixed(one)]
 	}
-	eventually(t, "calls in flight", func() bool { return inFlight() == mostFlights })
+	eventually(t, "calls in flight", func() bool { return inFlight() == maxInFlight })
 	if word, _ := s.post(t, signed(one, checkIn, now.Add(time.Millisecond), &pb.CheckInRequest{})); word != SlowDown {
 		t.Errorf("one more call of the same key is answered %q, want %s", word, SlowDown)
 	}
@@ -367,17 +367,17 @@ func TestUnfinishedBodiesStarveNobody(t *testing.T) {
 	}
 
 	// Strangers have a key for every call.
-	all, whole := int64(s.server.limits.strangers()), s.server.memory.left.Load()
-	for i := 0; s.server.strangers.left.Load() >= 4096; i++ {
-		left := s.server.strangers.left.Load()
+	all, whole := int64(s.server.limits.unenrolledMemory()), s.server.memory.left.Load()
+	for i := 0; s.server.unenrolled.left.Load() >= 4096; i++ {
+		left := s.server.unenrolled.left.Load()
 		begin(t, s, signed(keyOf(100+i), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{}), 3000)
-		eventually(t, "a stranger's memory", func() bool { return s.server.strangers.left.Load() <= left-4096 })
+		eventually(t, "a stranger's memory", func() bool { return s.server.unenrolled.left.Load() <= left-4096 })
 	}
 	key := fixed(keyOf(50))
 	for range 4 { // what is left is less than a body
 		begin(t, s, signed(keyOf(99), pbconnect.FederationHelloProcedure, now, &pb.HelloRequest{}), 0)
 	}
-	eventually(t, "all of the strangers' memory", func() bool { return s.server.strangers.left.Load() < 1024 })
+	eventually(t, "all of the strangers' memory", func() bool { return s.server.unenrolled.left.Load() < 1024 })
 	if word, _ := s.post(t, signed(keyOf(50), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{
 		Token: "token",
 		Key:   key[:],

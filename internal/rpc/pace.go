@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// pace is how slow a client may be: a time at no rate, and from then on a lowest one.
+// minSpeed is how slow a client may be: a time at no rate, and from then on a lowest one.
 // The server's deadlines are real time, whatever clock its caller gives.
-type pace struct {
+type minSpeed struct {
 	grace time.Duration
 	rate  float64 // bytes a second
 }
 
-func (p pace) after(bytes int) time.Duration {
+func (p minSpeed) after(bytes int) time.Duration {
 	return p.grace + time.Duration(float64(bytes)/p.rate*float64(time.Second))
 }
 
-// pacedBody moves the read deadline of its request as bytes come, and takes it away at
+// timedBody moves the read deadline of its request as bytes come, and takes it away at
 // the end: a handler may be slow, a client may not.
-type pacedBody struct {
+type timedBody struct {
 	io.ReadCloser
 	ctl   *http.ResponseController
-	pace  pace
+	pace  minSpeed
 	start time.Time
 	read  int
 }
 
-func newPacedBody(w http.ResponseWriter, r *http.Request, p pace) *pacedBody {
-	return &pacedBody{ReadCloser: r.Body, ctl: http.NewResponseController(w), pace: p, start: time.Now()}
+func newTimedBody(w http.ResponseWriter, r *http.Request, p minSpeed) *timedBody {
+	return &timedBody{ReadCloser: r.Body, ctl: http.NewResponseController(w), pace: p, start: time.Now()}
 }
 
-func (b *pacedBody) Read(p []byte) (int, error) {
+func (b *timedBody) Read(p []byte) (int, error) {
 	// Not every server has deadlines: in a test there is no connection.
 	_ = b.ctl.SetReadDeadline(b.start.Add(b.pace.after(b.read)))
 	n, err := b.ReadCloser.Read(p)
@@ -45,10 +45,10 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// budget is the memory that bodies may have, all together.
-type budget struct{ left atomic.Int64 }
+// memoryBudget is the memory that bodies may have, all together.
+type memoryBudget struct{ left atomic.Int64 }
 
-func (b *budget) take(n int) bool {
+func (b *memoryBudget) take(n int) bool {
 	if b.left.Add(int64(-n)) < 0 {
 		b.left.Add(int64(n))
 		return false
@@ -56,13 +56,13 @@ func (b *budget) take(n int) bool {
 	return true
 }
 
-func (b *budget) give(n int) { b.left.Add(int64(n)) }
+func (b *memoryBudget) give(n int) { b.left.Add(int64(n)) }
 
-var errBudget = errors.New("the memory for bodies is used up")
+var errMemory = errors.New("the memory for bodies is used up")
 
 // readBody reads all of a body, which must be no longer than most. Memory is taken as
 // bytes come, from the budget; held is what must be given back.
-func readBody(body io.Reader, most int, b *budget) (all []byte, held int, err error) {
+func readBody(body io.Reader, most int, b *memoryBudget) (all []byte, held int, err error) {
 	for {
 		if len(all) == cap(all) {
 			size := min(max(1024, 2*cap(all)), most+1)
@@ -70,7 +70,7 @@ func readBody(body io.Reader, most int, b *budget) (all []byte, held int, err er
 				return nil, held, &http.MaxBytesError{Limit: int64(most)}
 			}
 			if !b.take(size - cap(all)) {
-				return nil, held, errBudget
+				return nil, held, errMemory
 			}
 			held += size - cap(all)
 			all = append(make([]byte, 0, size), all...)
@@ -91,17 +91,17 @@ func readBody(body io.Reader, most int, b *budget) (all []byte, held int, err er
 // isSlow reports whether a read ended at its deadline.
 func isSlow(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// answer is a response whose reader must keep pace, and whose refusals are counted.
-type answer struct {
+// response is a response whose reader must keep pace, and whose refusals are counted.
+type response struct {
 	http.ResponseWriter
 	server *Server
 	ctl    *http.ResponseController
 	wrote  bool
 }
 
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *response) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-func (a *answer) WriteHeader(status int) {
+func (a *response) WriteHeader(status int) {
 	if a.wrote {
 		return
 	}
@@ -109,7 +109,7 @@ func (a *answer) WriteHeader(status int) {
 	if status >= 400 {
 		h := a.Header()
 		if h.Get(codeHeader) == "" {
-			h.Set(codeHeader, wordOf(status))
+			h.Set(codeHeader, codeOf(status))
 		}
 		a.server.count(h.Get(codeHeader))
 	}
@@ -117,7 +117,7 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) Write(p []byte) (int, error) {
+func (a *response) Write(p []byte) (int, error) {
 	if !a.wrote {
 		a.WriteHeader(http.StatusOK)
 	}
@@ -127,18 +127,18 @@ func (a *answer) Write(p []byte) (int, error) {
 
 // Flush is called between the parts of a stream: from then on its reader waits for the
 // server, and not the other way round.
-func (a *answer) Flush() {
+func (a *response) Flush() {
 	a.extend(0)
 	_ = a.ctl.Flush()
 	_ = a.ctl.SetWriteDeadline(time.Time{})
 }
 
-func (a *answer) extend(n int) {
-	_ = a.ctl.SetWriteDeadline(time.Now().Add(a.server.limits.pace().after(n)))
+func (a *response) extend(n int) {
+	_ = a.ctl.SetWriteDeadline(time.Now().Add(a.server.limits.minSpeed().after(n)))
 }
 
-// wordOf is the word of a refusal that Connect made by itself.
-func wordOf(status int) string {
+// codeOf is the word of a refusal that Connect made by itself.
+func codeOf(status int) string {
 	switch {
 	case status == 499: // Connect's for a call that was cancelled
 		return CutOff

@@ -101,7 +101,7 @@ func (s *stage) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolRespons
 	if q.Token != "token" {
 		return nil, Refuse(BadToken, connect.CodePermissionDenied, "no such token")
 	}
-	who, _ := From(ctx)
+	who, _ := CallerFrom(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seats[who.Key] = uint32(len(s.seats))
@@ -115,18 +115,18 @@ func (s *stage) CheckIn(ctx context.Context, _ *pb.CheckInRequest) (*pb.CheckInR
 			return nil, err
 		}
 	}
-	who, ok := From(ctx)
+	who, ok := CallerFrom(ctx)
 	if !ok {
 		panic("a call without a caller")
 	}
-	return &pb.CheckInResponse{Action: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: who.Seat}}}, nil
+	return &pb.CheckInResponse{Action: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: who.DeviceID}}}, nil
 }
 
 func (s *stage) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse, error) {
 	s.calls.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !bytes.Equal(q.Hash, wire.Name(s.blob).Hash) || q.Offset > uint64(len(s.blob)) {
+	if !bytes.Equal(q.Hash, wire.HashBlob(s.blob).Hash) || q.Offset > uint64(len(s.blob)) {
 		return nil, Refuse(NoSuchBlob, connect.CodeNotFound, "no such blob")
 	}
 	rest := s.blob[q.Offset:]
@@ -135,17 +135,17 @@ func (s *stage) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse,
 
 func (s *stage) Report(ctx context.Context, q *pb.ReportRequest) (*pb.ReportResponse, error) {
 	s.calls.Add(1)
-	who, _ := From(ctx)
+	who, _ := CallerFrom(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	blob := &pb.Blob{Hash: q.Digest, Bytes: q.Bytes}
-	a := s.parts[who.Seat]
+	a := s.parts[who.DeviceID]
 	if a == nil || !a.Is(blob) {
 		var err error
 		if a, err = wire.Assemble(blob, 1<<26); err != nil {
 			return nil, Refuse(Malformed, connect.CodeInvalidArgument, "%v", err)
 		}
-		s.parts[who.Seat] = a
+		s.parts[who.DeviceID] = a
 	}
 	if err := a.Add(q.Offset, q.Data); err != nil {
 		return nil, Refuse(Malformed, connect.CodeInvalidArgument, "%v", err)
@@ -248,7 +248,7 @@ func (s *stage) open(t testing.TB, limits Limits, secure bool) *site {
 
 func (s *site) dial(t testing.TB, key ed25519.PrivateKey, change func(*Options)) *Client {
 	t.Helper()
-	o := Options{URL: s.url, Pin: s.pin, Insecure: s.pin == "", Key: key, Pause: time.Millisecond}
+	o := Options{URL: s.url, Pin: s.pin, Insecure: s.pin == "", Key: key, RetryDelay: time.Millisecond}
 	if change != nil {
 		change(&o)
 	}

@@ -30,17 +30,17 @@ type Limits struct {
 	KeyRate      float64       // calls a second with one key; default 20, with bursts of ten seconds' worth
 	AddressRate  float64       // calls a second from one address; default 500
 	Grace        time.Duration // that a client may need for no bytes at all; default 10 s
-	LeastRate    float64       // bytes a second that a client must take or send after that; default 16 KiB
+	MinRate      float64       // bytes a second that a client must take or send after that; default 16 KiB
 	Call         time.Duration // that a handler has for a device; default 30 s
 }
 
-func (l *Limits) pace() pace { return pace{l.Grace, l.LeastRate} }
+func (l *Limits) minSpeed() minSpeed { return minSpeed{l.Grace, l.MinRate} }
 
-// strangers is the memory of bodies that no enrolled key has brought.
-func (l *Limits) strangers() int { return max(l.BodyMemory/16, 4*small) }
+// unenrolledMemory is the memory of bodies that no enrolled key has brought.
+func (l *Limits) unenrolledMemory() int { return max(l.BodyMemory/16, 4*overheadBytes) }
 
-// small is the most bytes of a call that brings no piece, and what is around one.
-const small = 4 << 10
+// overheadBytes is the most bytes of a call that brings no piece, and what is around one.
+const overheadBytes = 4 << 10
 
 func or[T int | float64 | time.Duration](x *T, otherwise T) {
 	if *x == 0 {
@@ -57,12 +57,13 @@ func (l *Limits) complete() error {
 	or(&l.KeyRate, 20)
 	or(&l.AddressRate, 500)
 	or(&l.Grace, 10*time.Second)
-	or(&l.LeastRate, 16<<10)
+	or(&l.MinRate, 16<<10)
 	or(&l.Call, 30*time.Second)
-	if l.PieceBytes < 1024 || l.PieceBytes > mostAnswer/2 || l.Grace < 0 || !(l.LeastRate > 0) || l.AdminBytes < 0 ||
+	if l.PieceBytes < 1024 || l.PieceBytes > maxResponseBytes/2 || l.Grace < 0 || !(l.MinRate > 0) ||
+		l.AdminBytes < 0 ||
 		l.BodyMemory < l.PieceBytes {
 		return fmt.Errorf("rpc: limits %+v: want pieces of 1024 to %d bytes, memory for one of them, and a grace "+
-			"and a rate above 0", *l, mostAnswer/2)
+			"and a rate above 0", *l, maxResponseBytes/2)
 	}
 	return nil
 }
@@ -83,9 +84,9 @@ type Config struct {
 	Now    func() time.Time
 	Start  time.Time
 	Limits Limits
-	// Around may wrap the handler, outside of everything: what a browser asks before it
+	// Wrap may wrap the handler, outside of everything: what a browser asks before it
 	// calls another origin would be answered there.
-	Around func(http.Handler) http.Handler
+	Wrap func(http.Handler) http.Handler
 	// Fault is told errors of handlers that carry no code word, and panics; their text
 	// does not travel. It may be nil.
 	Fault func(procedure string, err error)
@@ -93,17 +94,17 @@ type Config struct {
 
 // Server is the guarded way to a coordinator's handlers.
 type Server struct {
-	config    Config
-	limits    Limits
-	start     int64
-	next      http.Handler
-	errors    *connect.ErrorWriter
-	addrs     *buckets[netip.Prefix]
-	keys      *buckets[[32]byte]
-	times     times
-	flights   flights
-	memory    budget // of bodies whose key has a seat
-	strangers budget // of all others
+	config      Config
+	limits      Limits
+	start       int64
+	next        http.Handler
+	errors      *connect.ErrorWriter
+	addressRate *buckets[netip.Prefix]
+	keyRate     *buckets[[32]byte]
+	replay      replayGuard
+	inFlight    inFlight
+	memory      memoryBudget // of bodies whose key has a seat
+	unenrolled  memoryBudget // of all others
 
 	mu      sync.Mutex
 	refused map[string]uint64
@@ -129,21 +130,21 @@ func NewServer(c Config) (*Server, error) {
 	l := c.Limits
 	s := &Server{
 		config: c, limits: l, start: c.Start.UnixMilli(), errors: connect.NewErrorWriter(),
-		refused: map[string]uint64{},
-		addrs:   newBuckets[netip.Prefix](rate{l.AddressRate, 10 * l.AddressRate}, 1<<16),
-		keys:    newBuckets[[32]byte](rate{l.KeyRate, 10 * l.KeyRate}, 1<<16),
-		times:   times{last: map[[32]byte]int64{}}, flights: flights{of: map[[32]byte]int{}},
+		refused:     map[string]uint64{},
+		addressRate: newBuckets[netip.Prefix](rate{l.AddressRate, 10 * l.AddressRate}, 1<<16),
+		keyRate:     newBuckets[[32]byte](rate{l.KeyRate, 10 * l.KeyRate}, 1<<16),
+		replay:      replayGuard{last: map[[32]byte]int64{}}, inFlight: inFlight{of: map[[32]byte]int{}},
 	}
 	s.memory.left.Store(int64(l.BodyMemory))
-	s.strangers.left.Store(int64(l.strangers()))
+	s.unenrolled.left.Store(int64(l.unenrolledMemory()))
 	options := func(most int) []connect.HandlerOption {
 		return []connect.HandlerOption{
 			connect.WithReadMaxBytes(most), connect.WithCompression("gzip", nil, nil),
-			connect.WithRecover(s.panicked), connect.WithInterceptors(&faults{s}),
+			connect.WithRecover(s.panicked), connect.WithInterceptors(&errorFilter{s}),
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle(pbconnect.NewFederationHandler(&greeter{c.Federation, s}, options(l.PieceBytes+small)...))
+	mux.Handle(pbconnect.NewFederationHandler(&helloHandler{c.Federation, s}, options(l.PieceBytes+overheadBytes)...))
 	if c.Admin != nil {
 		mux.Handle(pbconnect.NewAdminHandler(c.Admin, options(l.AdminBytes)...))
 	}
@@ -154,9 +155,9 @@ func NewServer(c Config) (*Server, error) {
 // Handler is the guarded handler, for a server of one's own. It relies on that server
 // for the time that headers may take: HTTP makes one that is complete.
 func (s *Server) Handler() http.Handler {
-	h := http.Handler(http.HandlerFunc(s.serve))
-	if s.config.Around != nil {
-		h = s.config.Around(h)
+	h := http.Handler(http.HandlerFunc(s.serveHTTP))
+	if s.config.Wrap != nil {
+		h = s.config.Wrap(h)
 	}
 	return h
 }
@@ -168,7 +169,7 @@ func (s *Server) HTTP(secure *tls.Config) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(secure != nil)
-	whole := s.limits.pace().after(s.limits.PieceBytes + small)
+	whole := s.limits.minSpeed().after(s.limits.PieceBytes + overheadBytes)
 	return &http.Server{
 		Handler: s.Handler(), TLSConfig: secure, Protocols: protocols,
 		ReadHeaderTimeout: s.limits.Grace,
@@ -209,18 +210,18 @@ func (s *Server) fault(procedure, word string, err error) error {
 	return Refuse(word, connect.CodeInternal, "the coordinator has a fault; it was noted there")
 }
 
-// greeter knows what of the handlers' work is the same for every coordinator.
-type greeter struct {
+// helloHandler knows what of the handlers' work is the same for every coordinator.
+type helloHandler struct {
 	pbconnect.FederationHandler
 	server *Server
 }
 
 // Hello finds the version that both speak, and says clock and limits.
-func (g *greeter) Hello(ctx context.Context, q *pb.HelloRequest) (*pb.HelloResponse, error) {
-	version := min(q.Newest, wire.Newest)
-	if q.Oldest > q.Newest || version < wire.Oldest || version < q.Oldest {
+func (g *helloHandler) Hello(ctx context.Context, q *pb.HelloRequest) (*pb.HelloResponse, error) {
+	version := min(q.Newest, wire.NewestVersion)
+	if q.Oldest > q.Newest || version < wire.OldestVersion || version < q.Oldest {
 		return nil, Refuse(WrongVersion, connect.CodeFailedPrecondition,
-			"the device speaks versions %d to %d of the protocol, this coordinator %d to %d: update the older of the two", q.Oldest, q.Newest, wire.Oldest, wire.Newest)
+			"the device speaks versions %d to %d of the protocol, this coordinator %d to %d: update the older of the two", q.Oldest, q.Newest, wire.OldestVersion, wire.NewestVersion)
 	}
 	h, err := g.FederationHandler.Hello(ctx, q)
 	if err != nil {
@@ -228,24 +229,24 @@ func (g *greeter) Hello(ctx context.Context, q *pb.HelloRequest) (*pb.HelloRespo
 	}
 	h.Version, h.Federation, h.NowMs = version, g.server.config.ID, g.server.clock()
 	piece := g.server.limits.PieceBytes
-	h.Limits = &pb.Limits{BodyBytes: uint32(piece + small), PieceBytes: uint32(piece)}
+	h.Limits = &pb.Limits{BodyBytes: uint32(piece + overheadBytes), PieceBytes: uint32(piece)}
 	return h, nil
 }
 
 // Enrol sees that the key that is brought is the key that signed.
-func (g *greeter) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolResponse, error) {
-	if who, _ := From(ctx); string(who.Key[:]) != string(q.Key) {
+func (g *helloHandler) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolResponse, error) {
+	if who, _ := CallerFrom(ctx); string(who.Key[:]) != string(q.Key) {
 		return nil, Refuse(BadSignature, connect.CodeUnauthenticated, "the request is not signed with the key that "+
 			"it brings")
 	}
 	return g.FederationHandler.Enrol(ctx, q)
 }
 
-// faults keeps the text of unforeseen errors from travelling, and counts what ends a
+// errorFilter keeps the text of unforeseen errors from travelling, and counts what ends a
 // stream.
-type faults struct{ server *Server }
+type errorFilter struct{ server *Server }
 
-func (f *faults) mend(ctx context.Context, procedure string, err error) error {
+func (f *errorFilter) hide(ctx context.Context, procedure string, err error) error {
 	if ce := new(connect.Error); err == nil || errors.As(err, &ce) && ce.Meta().Get(codeHeader) != "" {
 		return err
 	}
@@ -258,20 +259,20 @@ func (f *faults) mend(ctx context.Context, procedure string, err error) error {
 	return f.server.fault(procedure, Internal, err)
 }
 
-func (f *faults) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (f *errorFilter) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, q connect.AnyRequest) (connect.AnyResponse, error) {
 		a, err := next(ctx, q)
-		return a, f.mend(ctx, q.Spec().Procedure, err)
+		return a, f.hide(ctx, q.Spec().Procedure, err)
 	}
 }
 
-func (f *faults) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (f *errorFilter) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
-func (f *faults) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (f *errorFilter) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, c connect.StreamingHandlerConn) error {
-		err := f.mend(ctx, c.Spec().Procedure, next(ctx, c))
+		err := f.hide(ctx, c.Spec().Procedure, next(ctx, c))
 		if err != nil {
 			f.server.count(Code(err))
 		}

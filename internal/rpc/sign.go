@@ -29,8 +29,8 @@ type signer struct {
 	send       func(*http.Request, []byte) (*http.Response, error) // once; a test may have its own
 }
 
-// longest is the longest pause between two tries.
-const longest = 30 * time.Second
+// maxDelay is the longest pause between two tries.
+const maxDelay = 30 * time.Second
 
 func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
@@ -49,11 +49,12 @@ func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer, err := s.send(r, body)
 		switch {
 		case err == nil && corrected != Replayed && corrected != answer.Header.Get(codeHeader) &&
-			s.correct(answer.Header):
+			s.correctClock(answer.Header):
 			corrected = answer.Header.Get(codeHeader)
 			try--
 			continue
-		case try >= s.options.Tries, ctx.Err() != nil, err == nil && !again(answer), err != nil && !passing(err):
+		case try >= s.options.Tries, ctx.Err() != nil, err == nil && !isRetryable(answer), err != nil &&
+			!isTransient(err):
 			return answer, err
 		}
 		var header http.Header
@@ -75,10 +76,10 @@ func take(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// once sends a request once, and reads its whole answer, so that one that breaks off is
+// sendOnce sends a request once, and reads its whole answer, so that one that breaks off is
 // seen here.
-func (s *signer) once(r *http.Request, body []byte) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), s.options.Patience)
+func (s *signer) sendOnce(r *http.Request, body []byte) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
 	q := r.Clone(ctx)
 	q.ContentLength = int64(len(body))
@@ -100,40 +101,40 @@ func (s *signer) once(r *http.Request, body []byte) (*http.Response, error) {
 		return nil, err
 	}
 	defer a.Body.Close()
-	all, err := io.ReadAll(io.LimitReader(a.Body, mostAnswer+1))
+	all, err := io.ReadAll(io.LimitReader(a.Body, maxResponseBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("rpc: an answer broke off: %w", err)
 	}
-	if len(all) > mostAnswer {
-		return nil, errLong
+	if len(all) > maxResponseBytes {
+		return nil, errTooLong
 	}
 	a.Body = io.NopCloser(bytes.NewReader(all))
 	return a, nil
 }
 
-var errLong = fmt.Errorf("rpc: an answer of more than %d bytes", mostAnswer)
+var errTooLong = fmt.Errorf("rpc: an answer of more than %d bytes", maxResponseBytes)
 
-// correct learns the coordinator's clock from an answer that refused a time.
-func (s *signer) correct(h http.Header) bool {
+// correctClock learns the coordinator's clock from an answer that refused a time.
+func (s *signer) correctClock(h http.Header) bool {
 	if word := h.Get(codeHeader); word != StaleTime && word != Replayed {
 		return false
 	}
 	clock, err := strconv.ParseInt(h.Get(clockHeader), 10, 64)
-	if err != nil || clock < 0 || clock > mostClock {
+	if err != nil || clock < 0 || clock > maxClock {
 		return false
 	}
-	s.learn(clock)
+	s.setClock(clock)
 	s.last = 0
 	return true
 }
 
-// mostClock is a time that no coordinator has: some ten thousand years.
-const mostClock = 1 << 48
+// maxClock is a time that no coordinator has: some ten thousand years.
+const maxClock = 1 << 48
 
-func (s *signer) learn(clock int64) { s.offset.Store(clock - s.options.Now().UnixMilli()) }
+func (s *signer) setClock(clock int64) { s.offset.Store(clock - s.options.Now().UnixMilli()) }
 
-// again reports whether an answer says that a later try may have another.
-func again(a *http.Response) bool {
+// isRetryable reports whether an answer says that a later try may have another.
+func isRetryable(a *http.Response) bool {
 	switch word := a.Header.Get(codeHeader); a.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
 		return word == "" || word == SlowDown || word == TooSlow || word == CutOff
@@ -141,22 +142,22 @@ func again(a *http.Response) bool {
 	return false
 }
 
-// passing reports whether an error of the network may pass. A wrong key does not.
-func passing(err error) bool {
+// isTransient reports whether an error of the network may pass. A wrong key does not.
+func isTransient(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	var host x509.HostnameError
-	return !errors.Is(err, errPin) && !errors.Is(err, http.ErrSchemeMismatch) && !errors.Is(err, errLong) &&
+	return !errors.Is(err, errPin) && !errors.Is(err, http.ErrSchemeMismatch) && !errors.Is(err, errTooLong) &&
 		!errors.As(err, &unknown) && !errors.As(err, &invalid) && !errors.As(err, &host)
 }
 
 // pause waits before the next try: twice as long each time, spread so that devices that
 // were cut off together do not come back together.
 func (s *signer) pause(ctx context.Context, try int, h http.Header) bool {
-	d := min(s.options.Pause<<min(try-1, 20), longest)
+	d := min(s.options.RetryDelay<<min(try-1, 20), maxDelay)
 	d = d/2 + time.Duration(mrand.Int64N(int64(d)+1))
 	if sec, err := strconv.Atoi(h.Get("Retry-After")); err == nil && sec > 0 {
-		d = max(d, min(time.Duration(sec)*time.Second, longest))
+		d = max(d, min(time.Duration(sec)*time.Second, maxDelay))
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()

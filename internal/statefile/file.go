@@ -31,22 +31,22 @@ type Options struct {
 
 // File is an agent.Vault in one file.
 type File struct {
-	path string
-	opt  Options
-	seal *seal // nil until it is known
+	path       string
+	opt        Options
+	encryption *encryption // nil until it is known
 }
 
-var _ device.Vault = (*File)(nil)
+var _ device.Store = (*File)(nil)
 
 // The errors that a program answers with more than a message.
 var (
 	ErrPassphrase = errors.New("local: the passphrase is wrong")
-	ErrDamaged    = errors.New("local: the state file is damaged")
+	ErrCorrupt    = errors.New("local: the state file is damaged")
 	ErrInUse      = errors.New("local: another process uses this state file")
 )
 
-// mostFile bounds what is read: a record cannot be larger.
-const mostFile = 4 << 30
+// maxFileBytes bounds what is read: a record cannot be larger.
+const maxFileBytes = 4 << 30
 
 // Open prepares a state file. Nothing is written before the first Save.
 func Open(path string, opt Options) *File { return &File{path: path, opt: opt} }
@@ -59,10 +59,10 @@ func (f *File) Exists() bool {
 
 // Protection says in words how the file is kept from other eyes.
 func (f *File) Protection() string {
-	if f.seal == nil {
+	if f.encryption == nil {
 		return "nothing is saved yet"
 	}
-	switch f.seal.kind {
+	switch f.encryption.kind {
 	case byPassphrase:
 		return "encrypted with a passphrase"
 	case byKeyring:
@@ -80,8 +80,8 @@ func (f *File) Load() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("local: %w", err)
 	}
-	if info.Size() > mostFile || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no file, or of %d bytes", ErrDamaged, f.path, info.Size())
+	if info.Size() > maxFileBytes || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is no file, or of %d bytes", ErrCorrupt, f.path, info.Size())
 	}
 	b, err := os.ReadFile(f.path)
 	if err != nil {
@@ -91,17 +91,17 @@ func (f *File) Load() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, f.path)
 	}
-	if f.seal == nil || !bytes.Equal(f.seal.head, s.head) {
-		if err := f.unlock(s); err != nil {
+	if f.encryption == nil || !bytes.Equal(f.encryption.header, s.header) {
+		if err := f.readKey(s); err != nil {
 			return nil, err
 		}
-		f.seal = s
+		f.encryption = s
 	}
-	return f.seal.open(body)
+	return f.encryption.decrypt(body)
 }
 
-// unlock finds the key of a seal.
-func (f *File) unlock(s *seal) error {
+// readKey finds the key of a seal.
+func (f *File) readKey(s *encryption) error {
 	switch s.kind {
 	case byPassphrase:
 		if f.opt.Passphrase == nil {
@@ -120,12 +120,12 @@ func (f *File) unlock(s *seal) error {
 
 // Save replaces the file at once, and returns when that is on disk.
 func (f *File) Save(b []byte) error {
-	if f.seal == nil {
-		if err := f.choose(); err != nil {
+	if f.encryption == nil {
+		if err := f.newEncryption(); err != nil {
 			return err
 		}
 	}
-	out, err := f.seal.close(b)
+	out, err := f.encryption.encrypt(b)
 	if err != nil {
 		return err
 	}
@@ -135,10 +135,10 @@ func (f *File) Save(b []byte) error {
 	return nil
 }
 
-// choose makes the seal of a new file.
-func (f *File) choose() (err error) {
+// newEncryption makes the seal of a new file.
+func (f *File) newEncryption() (err error) {
 	if f.opt.Keyring {
-		f.seal, err = newKeyringSeal()
+		f.encryption, err = newKeyringEncryption()
 		return err
 	}
 	var phrase []byte
@@ -148,10 +148,10 @@ func (f *File) choose() (err error) {
 		}
 	}
 	if len(phrase) == 0 {
-		f.seal = &seal{kind: plain, head: append([]byte(magic), fileVersion, plain)}
+		f.encryption = &encryption{kind: plain, header: append([]byte(magic), fileVersion, plain)}
 		return nil
 	}
-	f.seal, err = newPassphraseSeal(phrase, cmp.Or(f.opt.kib, kib))
+	f.encryption, err = newPassphraseEncryption(phrase, cmp.Or(f.opt.kib, kib))
 	return err
 }
 
@@ -204,8 +204,8 @@ func (f *File) Lock() (func(), error) {
 	return lock(f.path+".lock", true)
 }
 
-// Claim makes this process the one that runs the device, until release is called.
-func (f *File) Claim() (release func(), err error) {
+// Acquire makes this process the one that runs the device, until release is called.
+func (f *File) Acquire() (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return nil, fmt.Errorf("local: %w", err)
 	}
@@ -217,7 +217,7 @@ func (f *File) Wipe() error {
 	var gone error
 	if b, err := os.ReadFile(f.path); err == nil {
 		if s, _, err := parse(b); err == nil && s.kind == byKeyring {
-			gone = s.forget()
+			gone = s.deleteKey()
 		}
 	}
 	for _, name := range []string{f.path, f.path + ".lock", f.path + ".run"} {
@@ -225,7 +225,7 @@ func (f *File) Wipe() error {
 			gone = errors.Join(gone, err)
 		}
 	}
-	f.seal = nil
+	f.encryption = nil
 	return errors.Join(gone, syncFolder(filepath.Dir(f.path)))
 }
 

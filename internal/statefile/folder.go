@@ -25,7 +25,7 @@ func (f Folder) file(hash [32]byte) string { return filepath.Join(f.dir, hex.Enc
 
 func (f Folder) Get(hash [32]byte) ([]byte, error) {
 	info, err := os.Stat(f.file(hash))
-	if err == nil && info.Size() > wire.MaxBlob {
+	if err == nil && info.Size() > wire.MaxBlobBytes {
 		return nil, nil
 	}
 	var b []byte

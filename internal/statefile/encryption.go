@@ -45,23 +45,23 @@ const (
 	lanes  = 4
 )
 
-type seal struct {
-	kind byte
-	head []byte
-	key  []byte // of AES-256; nil where it is not known, or not sealed
+type encryption struct {
+	kind   byte
+	header []byte
+	key    []byte // of AES-256; nil where it is not known, or not sealed
 }
 
 // parse reads the head of a file, and checks that its cost can be paid.
-func parse(b []byte) (*seal, []byte, error) {
+func parse(b []byte) (*encryption, []byte, error) {
 	n := len(magic) + 2
 	if len(b) < n || string(b[:len(magic)]) != magic {
-		return nil, nil, fmt.Errorf("%w: it is no state file of a device", ErrDamaged)
+		return nil, nil, fmt.Errorf("%w: it is no state file of a device", ErrCorrupt)
 	}
 	if v := b[len(magic)]; v != fileVersion {
 		return nil, nil, fmt.Errorf("local: the state file is of version %d, and this program knows %d: update tacit",
 			v, fileVersion)
 	}
-	s := &seal{kind: b[len(magic)+1]}
+	s := &encryption{kind: b[len(magic)+1]}
 	switch s.kind {
 	case plain:
 	case byPassphrase:
@@ -69,27 +69,27 @@ func parse(b []byte) (*seal, []byte, error) {
 	case byKeyring:
 		n += saltSize
 	default:
-		return nil, nil, fmt.Errorf("%w: it is sealed in a way that nobody knows", ErrDamaged)
+		return nil, nil, fmt.Errorf("%w: it is sealed in a way that nobody knows", ErrCorrupt)
 	}
 	if len(b) < n {
-		return nil, nil, fmt.Errorf("%w: it is cut off", ErrDamaged)
+		return nil, nil, fmt.Errorf("%w: it is cut off", ErrCorrupt)
 	}
-	s.head = b[:n:n]
+	s.header = b[:n:n]
 	if s.kind == byPassphrase {
 		t, m, p := s.cost()
 		if t < 1 || t > 64 || m < 8 || m > 1<<20 || p < 1 || p > 64 {
-			return nil, nil, fmt.Errorf("%w: its passphrase would cost %d passes over %d KiB", ErrDamaged, t, m)
+			return nil, nil, fmt.Errorf("%w: its passphrase would cost %d passes over %d KiB", ErrCorrupt, t, m)
 		}
 	}
 	return s, b[n:], nil
 }
 
-func (s *seal) cost() (t, m uint32, p uint8) {
-	b := s.head[len(magic)+2:]
+func (s *encryption) cost() (t, m uint32, p uint8) {
+	b := s.header[len(magic)+2:]
 	return binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), b[8]
 }
 
-func newPassphraseSeal(phrase []byte, memory uint32) (*seal, error) {
+func newPassphraseEncryption(phrase []byte, memory uint32) (*encryption, error) {
 	salt, err := random(saltSize)
 	if err != nil {
 		return nil, err
@@ -98,21 +98,21 @@ func newPassphraseSeal(phrase []byte, memory uint32) (*seal, error) {
 	head = binary.LittleEndian.AppendUint32(head, passes)
 	head = binary.LittleEndian.AppendUint32(head, memory)
 	head = append(append(head, lanes), salt...)
-	s := &seal{kind: byPassphrase, head: head}
+	s := &encryption{kind: byPassphrase, header: head}
 	key, check := s.stretch(phrase, salt)
-	s.head, s.key = append(head, check...), key
+	s.header, s.key = append(head, check...), key
 	return s, nil
 }
 
 // stretch makes a key of a passphrase, and a value that tells a wrong one.
-func (s *seal) stretch(phrase, salt []byte) (key, check []byte) {
+func (s *encryption) stretch(phrase, salt []byte) (key, check []byte) {
 	t, m, p := s.cost()
 	out := argon2.IDKey(phrase, salt, t, m, p, 32+saltSize)
 	return out[:32], out[32:]
 }
 
-func (s *seal) derive(phrase []byte) error {
-	tail := s.head[len(s.head)-2*saltSize:]
+func (s *encryption) derive(phrase []byte) error {
+	tail := s.header[len(s.header)-2*saltSize:]
 	key, check := s.stretch(phrase, tail[:saltSize])
 	if !hmac.Equal(check, tail[saltSize:]) {
 		return ErrPassphrase
@@ -124,7 +124,7 @@ func (s *seal) derive(phrase []byte) error {
 // service is the name of this program's keys in the keyring.
 const service = "tacit device"
 
-func newKeyringSeal() (*seal, error) {
+func newKeyringEncryption() (*encryption, error) {
 	name, err := random(saltSize)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func newKeyringSeal() (*seal, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &seal{kind: byKeyring, head: append(append([]byte(magic), fileVersion, byKeyring), name...), key: key}
+	s := &encryption{kind: byKeyring, header: append(append([]byte(magic), fileVersion, byKeyring), name...), key: key}
 	if err := keyring.Set(service, s.name(), base64.StdEncoding.EncodeToString(key)); err != nil {
 		return nil, fmt.Errorf("local: the system's keyring does not take a key: %w", err)
 	}
@@ -141,9 +141,9 @@ func newKeyringSeal() (*seal, error) {
 }
 
 // name is what the key of a file is called in the keyring.
-func (s *seal) name() string { return hex.EncodeToString(s.head[len(s.head)-saltSize:]) }
+func (s *encryption) name() string { return hex.EncodeToString(s.header[len(s.header)-saltSize:]) }
 
-func (s *seal) fromKeyring() error {
+func (s *encryption) fromKeyring() error {
 	text, err := keyring.Get(service, s.name())
 	if err != nil {
 		return fmt.Errorf("local: the system's keyring does not give the key of the state file: %w", err)
@@ -154,15 +154,15 @@ func (s *seal) fromKeyring() error {
 	return nil
 }
 
-// forget removes the key: without it nobody reads the file again, nor copies of it.
-func (s *seal) forget() error {
+// deleteKey removes the key: without it nobody reads the file again, nor copies of it.
+func (s *encryption) deleteKey() error {
 	if err := keyring.Delete(service, s.name()); err != nil && !errors.Is(err, keyring.ErrNotFound) {
 		return fmt.Errorf("local: the key stays in the system's keyring: %w", err)
 	}
 	return nil
 }
 
-func (s *seal) aead() (cipher.AEAD, error) {
+func (s *encryption) aead() (cipher.AEAD, error) {
 	block, err := aes.NewCipher(s.key)
 	if err != nil {
 		return nil, err
@@ -170,9 +170,9 @@ func (s *seal) aead() (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// close is the file of a record.
-func (s *seal) close(b []byte) ([]byte, error) {
-	out := append(make([]byte, 0, len(s.head)+len(b)+64), s.head...)
+// encrypt is the file of a record.
+func (s *encryption) encrypt(b []byte) ([]byte, error) {
+	out := append(make([]byte, 0, len(s.header)+len(b)+64), s.header...)
 	if s.kind == plain {
 		out = append(out, b...)
 		return append(out, digest(out)...), nil
@@ -185,15 +185,15 @@ func (s *seal) close(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return aead.Seal(append(out, nonce...), nonce, b, s.head), nil
+	return aead.Seal(append(out, nonce...), nonce, b, s.header), nil
 }
 
-// open is the record of a body.
-func (s *seal) open(body []byte) ([]byte, error) {
+// decrypt is the record of a body.
+func (s *encryption) decrypt(body []byte) ([]byte, error) {
 	if s.kind == plain {
 		n := len(body) - 32
-		if n < 0 || !hmac.Equal(digest(s.head, body[:n]), body[n:]) {
-			return nil, fmt.Errorf("%w: its checksum does not match", ErrDamaged)
+		if n < 0 || !hmac.Equal(digest(s.header, body[:n]), body[n:]) {
+			return nil, fmt.Errorf("%w: its checksum does not match", ErrCorrupt)
 		}
 		return body[:n], nil
 	}
@@ -202,11 +202,11 @@ func (s *seal) open(body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if len(body) < nonceSize {
-		return nil, fmt.Errorf("%w: it is cut off", ErrDamaged)
+		return nil, fmt.Errorf("%w: it is cut off", ErrCorrupt)
 	}
-	out, err := aead.Open(nil, body[:nonceSize], body[nonceSize:], s.head)
+	out, err := aead.Open(nil, body[:nonceSize], body[nonceSize:], s.header)
 	if err != nil {
-		return nil, fmt.Errorf("%w: it was changed since it was saved", ErrDamaged)
+		return nil, fmt.Errorf("%w: it was changed since it was saved", ErrCorrupt)
 	}
 	return out, nil
 }

@@ -32,7 +32,7 @@ func TestDevicesThatComeByThemselves(t *testing.T) {
 			var mu sync.Mutex
 			late := map[[2]int]bool{}
 			r.run(func(c *fleet.Config) {
-				c.Comes = 30 * time.Millisecond
+				c.CheckInEvery = 30 * time.Millisecond
 				c.Late = func(seat, round uint32) {
 					mu.Lock()
 					defer mu.Unlock()

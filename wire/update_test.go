@@ -35,28 +35,28 @@ func TestVectorsComeBackAsTheyWere(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		v := sparse(r, r.IntN(700))
-		b := AppendVector([]byte("x"), v)[1:]
+		b := AppendUpdate([]byte("x"), v)[1:]
 		got := make([]int64, len(v))
-		if err := ReadVector(b, len(v), MaxMost, got); err != nil || !slices.Equal(got, v) {
+		if err := ReadUpdate(b, len(v), maxMagnitude, got); err != nil || !slices.Equal(got, v) {
 			t.Fatalf("%v comes back as %v, %v", v, got, err)
 		}
-		if err := ReadVector(b, len(v), MaxMost, got); err != nil || len(v) > 0 && got[0] != 2*v[0] {
+		if err := ReadUpdate(b, len(v), maxMagnitude, got); err != nil || len(v) > 0 && got[0] != 2*v[0] {
 			t.Fatalf("a second reading does not add: %v", err)
 		}
 		most := int64(0)
 		for _, x := range v {
 			most = max(most, x, -x)
 		}
-		if limit := VectorLimit(len(v), most); len(b) > limit {
+		if limit := MaxUpdateBytes(len(v), most); len(b) > limit {
 			t.Fatalf("a vector of %d numbers up to %d takes %d bytes, VectorLimit is %d", len(v), most, len(b), limit)
 		}
-		if err := ReadVector(b, len(v), most, nil); err != nil {
+		if err := ReadUpdate(b, len(v), most, nil); err != nil {
 			t.Fatal(err)
 		}
 		if n := weighed(r, v); n != len(b) {
 			t.Fatalf("%v weighs %d bytes, and takes %d", v, n, len(b))
 		}
-		if most > 0 && ReadVector(b, len(v), most-1, nil) == nil {
+		if most > 0 && ReadUpdate(b, len(v), most-1, nil) == nil {
 			t.Fatalf("a vector with %d is within %d", most, most-1)
 		}
 	}
@@ -89,7 +89,7 @@ func TestVectorsHaveTheseBytes(t *testing.T) {
 		{[]int64{math.MinInt64, math.MaxInt64}, "0202 00 02 40 0000000000000080 ffffffffffffff7f"},
 		{append(slices.Repeat([]int64{1}, 64), 1000), "0241 00 40 02" + strings.Repeat("55", 16) + "00 01 0b e803"},
 	} {
-		got, want := AppendVector(nil, c.v), strings.ReplaceAll(c.want, " ", "")
+		got, want := AppendUpdate(nil, c.v), strings.ReplaceAll(c.want, " ", "")
 		if hex.EncodeToString(got) != want {
 			t.Errorf("%v is %x, want %s", c.v, got, want)
 		}
@@ -133,14 +133,14 @@ func TestOtherFormsOfVectorsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		dst := make([]int64, c.numbers)
-		if err := ReadVector(b, c.numbers, math.MaxInt64, dst); err == nil {
+		if err := ReadUpdate(b, c.numbers, math.MaxInt64, dst); err == nil {
 			t.Errorf("%s: %s is read", why, c.hex)
 		}
 		if !slices.Equal(dst, make([]int64, c.numbers)) {
 			t.Errorf("%s: what was refused has changed the sum", why)
 		}
 	}
-	if ReadVector([]byte{2, 0}, MaxNumbers+1, 1, nil) == nil || ReadVector([]byte{2, 0}, -1, 1, nil) == nil {
+	if ReadUpdate([]byte{2, 0}, maxLength+1, 1, nil) == nil || ReadUpdate([]byte{2, 0}, -1, 1, nil) == nil {
 		t.Error("a vector may have any number of numbers")
 	}
 }
@@ -161,7 +161,7 @@ func TestSparseRowsAreSmall(t *testing.T) {
 			n++
 		}
 	}
-	b := AppendVector(nil, v)
+	b := AppendUpdate(nil, v)
 	t.Logf("%d numbers take %d bytes, %.3f each", n, len(b), float64(len(b))/float64(n))
 	if float64(len(b)) > 3.1*float64(n) {
 		t.Errorf("%d numbers take %d bytes, %.2f each, want 3 and little more", n, len(b), float64(len(b))/float64(n))
@@ -170,11 +170,11 @@ func TestSparseRowsAreSmall(t *testing.T) {
 
 func TestReadingAVectorAllocatesNothing(t *testing.T) {
 	v := sparse(rand.New(rand.NewPCG(5, 6)), 5000)
-	b, dst := AppendVector(nil, v), make([]int64, len(v))
-	if n := testing.AllocsPerRun(20, func() { _ = ReadVector(b, len(v), MaxMost, dst) }); n > 0 {
+	b, dst := AppendUpdate(nil, v), make([]int64, len(v))
+	if n := testing.AllocsPerRun(20, func() { _ = ReadUpdate(b, len(v), maxMagnitude, dst) }); n > 0 {
 		t.Errorf("%.0f allocations", n)
 	}
-	if n := testing.AllocsPerRun(20, func() { b = AppendVector(b[:0], v) }); n > 0 {
+	if n := testing.AllocsPerRun(20, func() { b = AppendUpdate(b[:0], v) }); n > 0 {
 		t.Errorf("%.0f allocations to append where there is room", n)
 	}
 }
@@ -194,18 +194,18 @@ func TestUpdatesLongerThanTheirBoundAreRefused(t *testing.T) {
 			honest, hostile := make([]int64, 101), make([]int64, 101)
 			bound.Encode(draft, honest)
 			over.Encode(draft, hostile)
-			told := BoundFor(bound, 0, 0, 1<<30)
-			if err := CheckLength(AppendVector(nil, honest), 101, told); err != nil {
+			told := EncodeBound(bound, 0, 0, 1<<30)
+			if err := CheckNorm(AppendUpdate(nil, honest), 101, told); err != nil {
 				t.Errorf("l1 %v: an honest update: %v", l1, err)
 			}
-			if CheckLength(AppendVector(nil, hostile), 101, told) == nil {
+			if CheckNorm(AppendUpdate(nil, hostile), 101, told) == nil {
 				t.Errorf("l1 %v: an update of twice the length is let through", l1)
 			}
 			honest[100]++
-			if CheckLength(AppendVector(nil, honest), 101, told) == nil {
+			if CheckNorm(AppendUpdate(nil, honest), 101, told) == nil {
 				t.Errorf("a clipping bit of %d is let through", honest[100])
 			}
-			if err := CheckLength(AppendVector(nil, hostile), 101, BoundFor(bound, 5, 0, 1<<30)); err != nil {
+			if err := CheckNorm(AppendUpdate(nil, hostile), 101, EncodeBound(bound, 5, 0, 1<<30)); err != nil {
 				t.Errorf("an update with noise: %v", err)
 			}
 		}
@@ -216,42 +216,42 @@ func FuzzVector(f *testing.F) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 8 {
 		v := sparse(r, r.IntN(300))
-		f.Add(AppendVector(nil, v), uint16(len(v)))
+		f.Add(AppendUpdate(nil, v), uint16(len(v)))
 	}
 	f.Add([]byte{1, 3, 0, 2, 1, 1, 0}, uint16(3))
 	f.Fuzz(func(t *testing.T, b []byte, numbers uint16) {
 		n := int(numbers)
 		dst := make([]int64, n)
-		if err := ReadVector(b, n, MaxMost, dst); err != nil {
+		if err := ReadUpdate(b, n, maxMagnitude, dst); err != nil {
 			if !slices.Equal(dst, make([]int64, n)) {
 				t.Fatalf("%x: refused with %v, and has changed the sum", b, err)
 			}
-			_ = CheckLength(b, n, &pb.Bound{Clip: 1, Levels: 1, Max: 1})
+			_ = CheckNorm(b, n, &pb.Bound{Clip: 1, Levels: 1, Max: 1})
 			return
 		}
-		if again := AppendVector(nil, dst); !bytes.Equal(again, b) {
+		if again := AppendUpdate(nil, dst); !bytes.Equal(again, b) {
 			t.Fatalf("%x is read, and is written as %x", b, again)
 		}
-		if len(b) > VectorLimit(n, MaxMost) {
-			t.Fatalf("%d bytes for %d numbers, over the limit of %d", len(b), n, VectorLimit(n, MaxMost))
+		if len(b) > MaxUpdateBytes(n, maxMagnitude) {
+			t.Fatalf("%d bytes for %d numbers, over the limit of %d", len(b), n, MaxUpdateBytes(n, maxMagnitude))
 		}
-		_ = CheckLength(b, n, &pb.Bound{Clip: 1, Levels: 1 << 20, Max: 1 << 21, Bit: true})
+		_ = CheckNorm(b, n, &pb.Bound{Clip: 1, Levels: 1 << 20, Max: 1 << 21, Bit: true})
 	})
 }
 
 func BenchmarkVector(b *testing.B) {
 	v := sparse(rand.New(rand.NewPCG(1, 1)), 50_000)
-	enc, dst := AppendVector(nil, v), make([]int64, len(v))
+	enc, dst := AppendUpdate(nil, v), make([]int64, len(v))
 	b.Run("append", func(b *testing.B) {
 		b.SetBytes(int64(len(enc)))
 		for b.Loop() {
-			enc = AppendVector(enc[:0], v)
+			enc = AppendUpdate(enc[:0], v)
 		}
 	})
 	b.Run("read", func(b *testing.B) {
 		b.SetBytes(int64(len(enc)))
 		for b.Loop() {
-			if err := ReadVector(enc, len(v), MaxMost, dst); err != nil {
+			if err := ReadUpdate(enc, len(v), maxMagnitude, dst); err != nil {
 				b.Fatal(err)
 			}
 		}

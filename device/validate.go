@@ -15,7 +15,7 @@ import (
 // it reads none, where there is no model yet, and where the host has them.
 func (d *Device) columns() (*rows.Features, error) {
 	m, err := d.manifest()
-	if err != nil || d.opt.Host.Features != nil || len(m.Features.GetHash()) == 0 {
+	if err != nil || d.opt.Workspace.Features != nil || len(m.Features.GetHash()) == 0 {
 		return nil, nil
 	}
 	b, err := d.stored(m.Features)
@@ -32,7 +32,7 @@ func (d *Device) columns() (*rows.Features, error) {
 	}
 	for _, columns := range [][]rows.Column{f.User, f.Row} {
 		for i := range columns {
-			makeRoom(&columns[i], 1)
+			resizeColumn(&columns[i], 1)
 		}
 	}
 	return f, nil
@@ -48,23 +48,23 @@ func (d *Device) items(m *pb.Manifest) (int, error) {
 	return int(plan.GetItems()), err
 }
 
-// known are the columns that what an owner tells is held to; nil where they are not known
+// knownColumns are the columns that what an owner tells is held to; nil where they are not known
 // yet, or are fetched again: then the next check-in says what does not fit.
-func (d *Device) known() (*rows.Features, error) {
+func (d *Device) knownColumns() (*rows.Features, error) {
 	if err := d.refresh(); err != nil {
 		return nil, err
 	}
 	f, err := d.columns()
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, errBlobMissing) {
 		return nil, nil
 	}
 	return f, err
 }
 
-// fitUser says what of an owner's features the model does not have. Empty values are taken
+// checkUser says what of an owner's features the model does not have. Empty values are taken
 // back, and need not be there.
-func (d *Device) fitUser(told map[string]string) error {
-	f, err := d.known()
+func (d *Device) checkUser(told map[string]string) error {
+	f, err := d.knownColumns()
 	if err != nil || f == nil {
 		return err
 	}
@@ -73,9 +73,9 @@ func (d *Device) fitUser(told map[string]string) error {
 		switch {
 		case value == "":
 		case at < 0:
-			return noColumn(name, "users", f.User)
+			return unknownColumn(name, "users", f.User)
 		default:
-			if err := put(&f.User[at], 0, value); err != nil {
+			if err := setValue(&f.User[at], 0, value); err != nil {
 				return err
 			}
 		}
@@ -83,36 +83,36 @@ func (d *Device) fitUser(told map[string]string) error {
 	return nil
 }
 
-func noColumn(name, of string, columns []rows.Column) error {
+func unknownColumn(name, of string, columns []rows.Column) error {
 	return fmt.Errorf("%w: there is no feature %q of %s: want %s", ErrFeatures, name, of, columnNames(columns))
 }
 
-// fitEvents says what of the moments of events the model cannot read. One that is all that an
+// checkEvents says what of the moments of events the model cannot read. One that is all that an
 // owner tells of an event has no other columns, and lacks none; a file may have more of them.
-func (d *Device) fitEvents(events []Event, all bool) error {
-	f, err := d.known()
+func (d *Device) checkEvents(events []Event, all bool) error {
+	f, err := d.knownColumns()
 	if err != nil || f == nil {
 		return err
 	}
 	for _, e := range events {
-		if err := e.fits(f.Row, all); err != nil {
+		if err := e.checkFeatures(f.Row, all); err != nil {
 			return fmt.Errorf("%w (the moment of item %s)", err, e.Item)
 		}
 	}
 	return nil
 }
 
-func (e *Event) fits(columns []rows.Column, all bool) error {
-	values, err := url.ParseQuery(e.With)
+func (e *Event) checkFeatures(columns []rows.Column, all bool) error {
+	values, err := url.ParseQuery(e.Features)
 	if err != nil {
 		return err
 	}
 	for i := range columns {
 		c := &columns[i]
 		if values.Has(c.Name) {
-			err = put(c, 0, values.Get(c.Name))
+			err = setValue(c, 0, values.Get(c.Name))
 		} else if all {
-			err = missing(c, 0)
+			err = setMissing(c, 0)
 		}
 		if err != nil {
 			return err
@@ -121,15 +121,15 @@ func (e *Event) fits(columns []rows.Column, all bool) error {
 	}
 	for name := range values {
 		if all {
-			return noColumn(name, "interactions", columns)
+			return unknownColumn(name, "interactions", columns)
 		}
 	}
 	return nil
 }
 
-// Unknown are the ids that the model's catalogue does not have; none where there is no model
+// UnknownItems are the ids that the model's catalogue does not have; none where there is no model
 // yet. Events with them are kept, and are neither trained on nor held out until it has them.
-func (d *Device) Unknown(ids ...string) ([]string, error) {
+func (d *Device) UnknownItems(ids ...string) ([]string, error) {
 	if err := d.refresh(); err != nil {
 		return nil, err
 	}
@@ -149,5 +149,5 @@ func (d *Device) Unknown(ids ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, ok := c.Place(id); return ok }), nil
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, ok := c.Index(id); return ok }), nil
 }

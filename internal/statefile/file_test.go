@@ -104,13 +104,13 @@ func TestFilesOfOtherVersionsAndCostsAreRefused(t *testing.T) {
 	}
 	costly := append(append([]byte(magic), fileVersion, byPassphrase), bytes.Repeat([]byte{255}, 60)...)
 	os.WriteFile(path, costly, 0o600)
-	if _, err := Open(path, Options{Passphrase: phrase("x")}).Load(); !errors.Is(err, ErrDamaged) {
+	if _, err := Open(path, Options{Passphrase: phrase("x")}).Load(); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a passphrase that costs 4 billion passes: %v", err)
 	}
 }
 
 func FuzzFile(f *testing.F) {
-	good, err := (&seal{kind: plain, head: append([]byte(magic), fileVersion, plain)}).close([]byte("x"))
+	good, err := (&encryption{kind: plain, header: append([]byte(magic), fileVersion, plain)}).encrypt([]byte("x"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func FuzzFile(f *testing.F) {
 		if err != nil || s.kind == byKeyring || s.kind == byPassphrase {
 			return
 		}
-		if got, err := s.open(body); err == nil {
-			if again, _ := s.close(got); !bytes.Equal(again, b) {
+		if got, err := s.decrypt(body); err == nil {
+			if again, _ := s.encrypt(got); !bytes.Equal(again, b) {
 				t.Error("a file is read that nobody would write")
 			}
 		}
@@ -157,15 +157,15 @@ func TestALockKeepsOthersOut(t *testing.T) {
 	if b, err := Open(path, Options{}).Load(); err != nil || len(b) != 80 {
 		t.Errorf("of 80 changes %d are there, %v", len(b), err)
 	}
-	release, err := Open(path, Options{}).Claim()
+	release, err := Open(path, Options{}).Acquire()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Options{}).Claim(); !errors.Is(err, ErrInUse) {
+	if _, err := Open(path, Options{}).Acquire(); !errors.Is(err, ErrInUse) {
 		t.Errorf("two run it: %v", err)
 	}
 	release()
-	if release, err = Open(path, Options{}).Claim(); err != nil {
+	if release, err = Open(path, Options{}).Acquire(); err != nil {
 		t.Error(err)
 	} else {
 		release()
@@ -209,22 +209,22 @@ func TestAMomentIsReadFromTheComputer(t *testing.T) {
 		"hid/scope": file("Device")}
 	for name, c := range map[string]struct {
 		root fstest.MapFS
-		m    Moment
+		m    Conditions
 		want bool
 	}{
-		"on a battery":          {battery, Moment{OnPower: true}, false},
-		"on a battery, allowed": {battery, Moment{}, true},
-		"plugged in":            {plugged, Moment{OnPower: true}, true},
-		"a mouse's battery":     {mouse, Moment{OnPower: true}, true},
-		"not known":             {fstest.MapFS{}, Moment{OnPower: true, WhenIdle: true}, true},
+		"on a battery":          {battery, Conditions{OnPower: true}, false},
+		"on a battery, allowed": {battery, Conditions{}, true},
+		"plugged in":            {plugged, Conditions{OnPower: true}, true},
+		"a mouse's battery":     {mouse, Conditions{OnPower: true}, true},
+		"not known":             {fstest.MapFS{}, Conditions{OnPower: true, WhenIdle: true}, true},
 		"busy": {
 			fstest.MapFS{"proc/loadavg": file("9999.0 1 1 1/1 1")},
-			Moment{WhenIdle: true},
+			Conditions{WhenIdle: true},
 			false,
 		},
-		"idle": {fstest.MapFS{"proc/loadavg": file("0.00 1 1 1/1 1")}, Moment{WhenIdle: true}, true},
+		"idle": {fstest.MapFS{"proc/loadavg": file("0.00 1 1 1/1 1")}, Conditions{WhenIdle: true}, true},
 	} {
-		if got, why := c.m.Good(c.root); got != c.want || got == (why != "") {
+		if got, why := c.m.Met(c.root); got != c.want || got == (why != "") {
 			t.Errorf("%s: %v, %q", name, got, why)
 		}
 	}

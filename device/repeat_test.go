@@ -17,14 +17,14 @@ func TestALostModelIsFetchedAgain(t *testing.T) {
 		"damaged": func(blobs map[[32]byte][]byte, h [32]byte) { blobs[h] = slices.Clone(blobs[h]); blobs[h][0] ^= 1 },
 	} {
 		f, rigs := start(t, "pfedrec", 2, "dim", "4")
-		if out, err := rigs[0].open().Step(ctx); err != nil || out.Fate != counted {
+		if out, err := rigs[0].open().Step(ctx); err != nil || out.State != counted {
 			t.Fatal(out, err)
 		}
-		store := rigs[0].blobs.(*cache)
+		store := rigs[0].blobs.(*memoryBlobs)
 		for h := range store.blobs {
 			harm(store.blobs, h)
 		}
-		rigs[0].host = &Host{} // a process that was started anew
+		rigs[0].host = &Workspace{} // a process that was started anew
 		d := rigs[0].open()
 		if _, err := d.Recommend(3); err == nil {
 			t.Errorf("%s: it recommends with a model that is not there", what)
@@ -52,7 +52,7 @@ func TestALostModelIsFetchedAgain(t *testing.T) {
 func TestARoundIsAnsweredOnceWhateverTheModel(t *testing.T) {
 	ctx := context.Background()
 	f, rigs := start(t, "pfedrec", 2, "dim", "4")
-	if out, err := rigs[0].open().Step(ctx); err != nil || out.Fate != counted {
+	if out, err := rigs[0].open().Step(ctx); err != nil || out.State != counted {
 		t.Fatal(out, err)
 	}
 	clear(f.got)
@@ -68,7 +68,7 @@ func TestARoundIsAnsweredOnceWhateverTheModel(t *testing.T) {
 	}
 	f.turns++
 	f.publish()
-	if out, err := rigs[0].open().Step(ctx); err != nil || out.Fate != counted {
+	if out, err := rigs[0].open().Step(ctx); err != nil || out.State != counted {
 		t.Errorf("after a rollback: %+v, %v", out, err)
 	}
 }
@@ -80,7 +80,7 @@ func TestTextsForPeopleAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.why = "\x1b]0;x\x07"
-	if out, err := rigs[0].open().Step(ctx); err == nil || out.Why != "" {
+	if out, err := rigs[0].open().Step(ctx); err == nil || out.Reason != "" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	f.name = "\x1b[2J"

@@ -18,7 +18,7 @@ func choosy(t *testing.T) (*fake, *Device) {
 	t.Helper()
 	f := newFake(t, "pfedrec", 2, "dim", "4")
 	f.edit = func(m *pb.Manifest) {
-		b, err := wire.Marshal(wire.FeaturesFor(&rows.Features{
+		b, err := wire.Marshal(wire.EncodeFeatures(&rows.Features{
 			User: []rows.Column{{Name: "age", Card: 3, Code: []uint32{0}, Names: []string{"25-34", "35+", "unknown"}}},
 			Row:  []rows.Column{{Name: "daytime", Card: 2, Code: []uint32{0}, Names: []string{"morning", "evening"}}},
 		}))
@@ -26,7 +26,7 @@ func choosy(t *testing.T) (*fake, *Device) {
 			t.Fatal(err)
 		}
 		f.blobs[sha256.Sum256(b)] = b
-		m.Features = wire.Name(b)
+		m.Features = wire.HashBlob(b)
 	}
 	f.publish()
 	return f, f.rig(0).open()
@@ -57,7 +57,7 @@ func TestWhatTheModelDoesNotHaveIsNotKept(t *testing.T) {
 	if err != nil || !maps.Equal(about.Features, map[string]string{"age": "25-34"}) {
 		t.Errorf("%v, %v", about.Features, err)
 	}
-	if err := d.described(); err != nil {
+	if err := d.checkUserFeatures(); err != nil {
 		t.Error(err)
 	}
 }
@@ -66,8 +66,8 @@ func TestWhatTheModelDoesNotHaveIsNotKept(t *testing.T) {
 func TestAMomentThatTheModelCannotReadIsNotKept(t *testing.T) {
 	_, d := choosy(t)
 	if err := d.Replace([]Event{
-		{Item: "i1", Time: 1, With: "daytime=morning"},
-		{Item: "i2", Time: 2, With: "daytime=evening"},
+		{Item: "i1", Time: 1, Features: "daytime=morning"},
+		{Item: "i2", Time: 2, Features: "daytime=evening"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,19 +78,19 @@ func TestAMomentThatTheModelCannotReadIsNotKept(t *testing.T) {
 		"daytime=noon": "want one of", "hour=5&daytime=evening": "want daytime",
 		"": "daytime was not told",
 	} {
-		if err := d.Add(Event{Item: "i4", Time: 4, With: with}); !errors.Is(err, ErrFeatures) ||
+		if err := d.Add(Event{Item: "i4", Time: 4, Features: with}); !errors.Is(err, ErrFeatures) ||
 			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "i4") {
 			t.Errorf("%q is taken: %v", with, err)
 		}
 	}
-	wrong := []Event{{Item: "i5", Time: 5, With: "daytime=noon"}}
+	wrong := []Event{{Item: "i5", Time: 5, Features: "daytime=noon"}}
 	if _, err := d.Merge(wrong); !errors.Is(err, ErrFeatures) || !errors.Is(d.Replace(wrong), ErrFeatures) {
 		t.Errorf("a file with it is taken: %v", err)
 	}
-	if _, err := d.Merge([]Event{{Item: "i6", Time: 6, With: "daytime=morning&rating=5"}}); err != nil {
+	if _, err := d.Merge([]Event{{Item: "i6", Time: 6, Features: "daytime=morning&rating=5"}}); err != nil {
 		t.Errorf("a file with more columns: %v", err)
 	}
-	if err := d.Add(Event{Item: "zz", Time: 7, With: "daytime=morning"}); err != nil {
+	if err := d.Add(Event{Item: "zz", Time: 7, Features: "daytime=morning"}); err != nil {
 		t.Error(err)
 	}
 	about, err := d.About()
@@ -104,7 +104,7 @@ func TestAnItemThatTheCatalogueDoesNotHaveWaits(t *testing.T) {
 	f := newFake(t, "pfedrec", 2, "dim", "4")
 	f.publish()
 	d := f.rig(0).open()
-	if unknown, err := d.Unknown("zz"); err != nil || len(unknown) > 0 {
+	if unknown, err := d.UnknownItems("zz"); err != nil || len(unknown) > 0 {
 		t.Errorf("without a model %v is unknown, %v", unknown, err)
 	}
 	if _, err := d.Step(t.Context()); err != nil {
@@ -115,17 +115,17 @@ func TestAnItemThatTheCatalogueDoesNotHaveWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, at, ok, err := d.opt.Host.open(d.source(true), d.rec, int(m.Round))
+		_, at, ok, err := d.opt.Workspace.prepare(d.source(true), d.record, int(m.Round))
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		return d.opt.Host.cat.Item(at).Id
+		return d.opt.Workspace.catalogue.Item(at).Id
 	}
 	before := held()
 	if err := d.Add(Event{Item: "zz", Time: 100}); err != nil {
 		t.Fatal(err)
 	}
-	unknown, err := d.Unknown("zz", "i3")
+	unknown, err := d.UnknownItems("zz", "i3")
 	if err != nil || !slices.Equal(unknown, []string{"zz"}) || held() != before {
 		t.Errorf("unknown are %v, %v, and %s is held out, want %s", unknown, err, held(), before)
 	}

@@ -10,14 +10,14 @@ import (
 
 // offers has a fake coordinator ask for a round, on a new version, and returns what the
 // device made of it.
-func (f *fake) offers(t *testing.T, r *rig, round uint32) Told {
+func (f *fake) offers(t *testing.T, r *rig, round uint32) StepResult {
 	t.Helper()
 	f.round = round
 	clear(f.got)
 	f.publish()
 	out, err := r.open().Step(context.Background())
 	if err != nil {
-		out.Why = err.Error()
+		out.Reason = err.Error()
 	}
 	return out
 }
@@ -32,14 +32,15 @@ func TestALyingCoordinatorGetsOneAnswerOfEachSoMany(t *testing.T) {
 			f.closes = true
 		}
 		dev := rigs[0]
-		if out := f.offers(t, dev, 1); out.Did != "trained" || out.Fate != fate {
+		if out := f.offers(t, dev, 1); out.Action != "trained" || out.State != fate {
 			t.Fatalf("%+v", out)
 		}
 		f.closes = false
 		declined := func(what string, round uint32) {
 			t.Helper()
 			n := len(f.digests)
-			if out := f.offers(t, dev, round); out.Did != "declined" && !strings.Contains(out.Why, "answered once") ||
+			if out := f.offers(t, dev, round); out.Action != "declined" &&
+				!strings.Contains(out.Reason, "answered once") ||
 				len(f.digests) != n {
 				t.Errorf("%s: %s: %+v, and %d reports instead of %d", fate, what, out, len(f.digests), n)
 			}
@@ -58,12 +59,12 @@ func TestALyingCoordinatorGetsOneAnswerOfEachSoMany(t *testing.T) {
 		f.about.Rounds = 50
 		run := f.run
 		f.run = []byte("another run.....")
-		if out := f.offers(t, dev, 1); out.Fate != counted {
+		if out := f.offers(t, dev, 1); out.State != counted {
 			t.Errorf("%s: another run: %+v", fate, out)
 		}
 		f.run = run
 		declined("the first run again", 3)
-		if out := f.offers(t, dev, 4); out.Did != "trained" || out.Fate != counted {
+		if out := f.offers(t, dev, 4); out.Action != "trained" || out.State != counted {
 			t.Errorf("%s: the next epoch: %+v", fate, out)
 		}
 		declined("the rest of it", 7)
@@ -83,10 +84,10 @@ func TestATurnIsNotUsedUpByTheSameReportOrAnEvaluation(t *testing.T) {
 	f.about.ReportEvery = 4
 	dev := rigs[0]
 	f.lost = true
-	if out := f.offers(t, dev, 1); out.Fate != counted {
+	if out := f.offers(t, dev, 1); out.State != counted {
 		t.Fatalf("%+v", out)
 	}
-	if out, err := dev.open().Step(ctx); err != nil || out.Fate != counted { // the coordinator has lost it
+	if out, err := dev.open().Step(ctx); err != nil || out.State != counted { // the coordinator has lost it
 		t.Errorf("the same round again: %+v, %v", out, err)
 	}
 	f.kind = pb.Kind_EVALUATE
@@ -97,7 +98,7 @@ func TestATurnIsNotUsedUpByTheSameReportOrAnEvaluation(t *testing.T) {
 		t.Errorf("an evaluation: %v", out)
 	}
 	f.kind = pb.Kind_TRAIN
-	if out := f.offers(t, dev, 3); out.Did != "declined" {
+	if out := f.offers(t, dev, 3); out.Action != "declined" {
 		t.Errorf("a second answer: %+v", out)
 	}
 }
@@ -105,18 +106,18 @@ func TestATurnIsNotUsedUpByTheSameReportOrAnEvaluation(t *testing.T) {
 func TestADeviceCountsItsTurnsOfSoManyRunsAndNoMore(t *testing.T) {
 	r := &record{}
 	plan := &pb.Plan{ReportEvery: 2, Rounds: 10}
-	for n := range mostRuns {
+	for n := range maxSparseRuns {
 		run := make([]byte, 16)
 		run[0] = byte(n)
-		if err := r.answers(&pb.Task{Run: run}, plan); err != nil {
+		if err := r.noteReport(&pb.Task{Run: run}, plan); err != nil {
 			t.Fatal(err)
 		}
 	}
 	last := &pb.Task{Run: []byte("one more run....")}
-	if err := r.answers(last, plan); err == nil {
+	if err := r.noteReport(last, plan); err == nil {
 		t.Error("a device forgets a run")
 	}
-	if err := r.answers(last, &pb.Plan{Rounds: 10}); err != nil {
+	if err := r.noteReport(last, &pb.Plan{Rounds: 10}); err != nil {
 		t.Errorf("a run without such a limit: %v", err)
 	}
 }
@@ -126,7 +127,7 @@ func TestATreeWithoutTurnsIsDeclined(t *testing.T) {
 	for every, want := range map[uint32]string{0: "declined", 4: "trained"} {
 		f, rigs := start(t, "pfedrec", 2, "dim", "4")
 		f.about.ReportEvery, f.about.Policy = every, "epsilon=2,mechanism=tree"
-		if out := f.offers(t, rigs[0], 1); out.Did != want {
+		if out := f.offers(t, rigs[0], 1); out.Action != want {
 			t.Errorf("one answer in %d rounds: %+v, want %s", every, out, want)
 		}
 	}

@@ -8,37 +8,37 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// turn is the last round of a run that a device has answered, where the plan says that it
+// sparseRun is the last round of a run that a device has answered, where the plan says that it
 // answers one at most of each so many (cohort=come:N/E). The device holds to it by
 // itself: a report counts as sent when it is made, whatever the coordinator says became of it, and the
 // plan's numbers are those of the first answer.
-type turn struct {
+type sparseRun struct {
 	Run    []byte `json:"run"`
 	Every  uint32 `json:"every"`
 	Rounds uint32 `json:"rounds"`
 	Round  uint32 `json:"round"`
 }
 
-// mostRuns of that kind are answered by one device. A federation has one.
-const mostRuns = 64
+// maxSparseRuns of that kind are answered by one device. A federation has one.
+const maxSparseRuns = 64
 
-// turnOf is the place of a run's, or nil.
-func (r *record) turnOf(run []byte) *turn {
-	for i := range r.Had {
-		if bytes.Equal(r.Had[i].Run, run) {
-			return &r.Had[i]
+// sparseRun is the place of a run's, or nil.
+func (r *record) sparseRun(run []byte) *sparseRun {
+	for i := range r.Sparse {
+		if bytes.Equal(r.Sparse[i].Run, run) {
+			return &r.Sparse[i]
 		}
 	}
 	return nil
 }
 
-// mayAnswer says why a round is not to be answered. The report that the device has for
+// mayReport says why a round is not to be answered. The report that the device has for
 // it is no new answer, and is not asked about.
-func (r *record) mayAnswer(t *pb.Task, p *pb.Plan) error {
-	had := r.turnOf(t.Run)
+func (r *record) mayReport(t *pb.Task, p *pb.Plan) error {
+	had := r.sparseRun(t.Run)
 	switch {
-	case had == nil && p.ReportEvery > 0 && len(r.Had) >= mostRuns:
-		return fmt.Errorf("it is in %d runs, and keeps count of no more", mostRuns)
+	case had == nil && p.ReportEvery > 0 && len(r.Sparse) >= maxSparseRuns:
+		return fmt.Errorf("it is in %d runs, and keeps count of no more", maxSparseRuns)
 	case had == nil:
 		return nil
 	case p.ReportEvery != had.Every || p.Rounds != had.Rounds:
@@ -50,15 +50,15 @@ func (r *record) mayAnswer(t *pb.Task, p *pb.Plan) error {
 	return nil
 }
 
-// answers notes the answer to a round, or says why there is none.
-func (r *record) answers(t *pb.Task, p *pb.Plan) error {
-	if err := r.mayAnswer(t, p); err != nil {
+// noteReport notes the answer to a round, or says why there is none.
+func (r *record) noteReport(t *pb.Task, p *pb.Plan) error {
+	if err := r.mayReport(t, p); err != nil {
 		return errors.Join(errDeclined, err)
 	}
-	if had := r.turnOf(t.Run); had != nil {
+	if had := r.sparseRun(t.Run); had != nil {
 		had.Round = t.Round
 	} else if p.ReportEvery > 0 {
-		r.Had = append(r.Had, turn{t.Run, p.ReportEvery, p.Rounds, t.Round})
+		r.Sparse = append(r.Sparse, sparseRun{t.Run, p.ReportEvery, p.Rounds, t.Round})
 	}
 	return nil
 }

@@ -14,14 +14,14 @@ import (
 func (r *rig) reading() *pb.Task {
 	f := r.f
 	was := f.devices
-	f.devices = wire.SumLeast
+	f.devices = wire.MinMaskedDevices
 	round := f.maskRound()
 	f.devices = was
 	return &pb.Task{
 		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, ModelVersion: f.version,
 		RemainingMs: 60000,
 		Length:      uint64(f.numbers()),
-		Masking:     wire.MaskingFor(&round, int(r.seat)),
+		Masking:     wire.EncodeMasking(&round, int(r.seat)),
 	}
 }
 
@@ -30,15 +30,15 @@ func (r *rig) reads() []int64 {
 	t := r.f.t
 	t.Helper()
 	d := r.open()
-	if out, err := d.Step(context.Background()); err != nil || out.Did != "declined" {
+	if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" {
 		t.Fatalf("in the clear: %+v, %v", out, err)
 	}
 	task := r.reading()
-	if _, err := d.answer(task, &Told{}); err != nil {
+	if _, err := d.compute(task, &StepResult{}); err != nil {
 		t.Fatal(err)
 	}
 	out := make([]int64, task.Length)
-	if err := wire.ReadVector((*d.rec.of(task.Kind)).report, len(out), task.Bound.Max, out); err != nil {
+	if err := wire.ReadUpdate((*d.record.report(task.Kind)).data, len(out), task.Bound.Max, out); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -51,7 +51,7 @@ func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
 	counting(f)
 	for _, r := range rigs {
 		got, want := r.reads(), make([]int64, f.plan.Items)
-		task, held, ok, err := r.host.open(r.open().source(true), &record{}, 0)
+		task, held, ok, err := r.host.prepare(r.open().source(true), &record{}, 0)
 		if err != nil || !ok || slices.Contains(task.Train, held) {
 			t.Fatal(err)
 		}
@@ -68,8 +68,8 @@ func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
 	f.publish()
 	d := rigs[0].open()
 	_, _ = d.Step(context.Background()) // it takes the manifest
-	if out, err := d.do(context.Background(), rigs[0].reading()); err != nil || out.Did != "declined" ||
-		d.rec.Count != nil {
+	if out, err := d.perform(context.Background(), rigs[0].reading()); err != nil || out.Action != "declined" ||
+		d.record.Count != nil {
 		t.Errorf("under a promise: %+v, %v", out, err)
 	}
 }
@@ -88,13 +88,13 @@ func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
 		d := rigs[0].open()
 		task := rigs[0].reading()
 		task.Masking = nil // now that it has an answer
-		if out, err := d.do(ctx, task); err != nil || out.Did != "declined" {
+		if out, err := d.perform(ctx, task); err != nil || out.Action != "declined" {
 			t.Errorf("%v without masks: %+v, %v", kind, out, err)
 		}
-		d.finish(ctx)
+		d.resolvePending(ctx)
 		task = rigs[0].reading()
 		task.Masking.MinDevices--
-		if out, err := d.do(ctx, task); err != nil || out.Did != "declined" {
+		if out, err := d.perform(ctx, task); err != nil || out.Action != "declined" {
 			t.Errorf("%v of too few: %+v, %v", kind, out, err)
 		}
 		if len(f.digests) > 0 {
@@ -103,18 +103,19 @@ func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
 		f.mem.Value(f.plan.Sends()[0])[0]++
 		f.publish()
 		_, _ = d.Step(ctx)
-		if out, err := d.do(ctx, rigs[0].reading()); err == nil {
+		if out, err := d.perform(ctx, rigs[0].reading()); err == nil {
 			t.Errorf("%v: a round is answered on a second version: %+v", kind, out)
 		}
-		if err := d.settle(kind, *d.rec.of(kind), counted, ""); err != nil {
+		if err := d.setReportState(kind, *d.record.report(kind), counted, ""); err != nil {
 			t.Fatal(err)
 		}
 		f.round++
 		task = rigs[0].reading()
 		task.Attempt++ // which the fake answers with OVER
-		_, err := d.do(ctx, task)
-		if s := *d.rec.of(kind); kind == pb.Kind_COUNT && (err != nil || s.is(task)) || kind == pb.Kind_EVALUATE &&
-			!s.is(task) {
+		_, err := d.perform(ctx, task)
+		if s := *d.record.report(kind); kind == pb.Kind_COUNT && (err != nil || s.answers(task)) ||
+			kind == pb.Kind_EVALUATE &&
+				!s.answers(task) {
 			t.Errorf("%v in a later round: %v, %+v", kind, err, s)
 		}
 	}
@@ -134,11 +135,11 @@ func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
 			rigs[0].reads()
 			d := rigs[0].open()
 			err := d.update(func(r *record) error {
-				(*r.of(kind)).Begun, (*r.of(kind)).Opened = true, true
+				(*r.report(kind)).Started, (*r.report(kind)).Revealed = true, true
 				return nil
 			})
 			if err == nil {
-				err = d.settle(kind, *d.rec.of(kind), closed, "there was no sum")
+				err = d.setReportState(kind, *d.record.report(kind), closed, "there was no sum")
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +147,7 @@ func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
 			f.round += later
 			task := rigs[0].reading()
 			task.Attempt += 7
-			if out, err := d.do(ctx, task); err != nil || out.Did != "declined" {
+			if out, err := d.perform(ctx, task); err != nil || out.Action != "declined" {
 				t.Errorf("%v, %d rounds later: %+v, %v", kind, later, out, err)
 			}
 		}
@@ -156,8 +157,9 @@ func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
 // How well a device is served is told where nothing is promised, or where the promise covers it.
 func TestEvaluationsKeepToThePromise(t *testing.T) {
 	for promise, want := range map[string]bool{
-		"none": true, "epsilon=2": false, "epsilon=2,trust=distributed,min-devices=5": false, "epsilon=2,metrics=3": true,
-		"gibberish": false,
+		"none": true, "epsilon=2": false, "epsilon=2,trust=distributed,min-devices=5": false,
+		"epsilon=2,metrics=3": true,
+		"gibberish":           false,
 	} {
 		f, rigs := start(t, "pfedrec", 2, "dim", "4")
 		f.bound, _ = readoutBound()
@@ -165,7 +167,7 @@ func TestEvaluationsKeepToThePromise(t *testing.T) {
 		f.publish()
 		d := rigs[0].open()
 		_, _ = d.Step(context.Background()) // it takes the manifest
-		if _, err := d.answer(rigs[0].reading(), &Told{}); errors.Is(err, errDeclined) == want ||
+		if _, err := d.compute(rigs[0].reading(), &StepResult{}); errors.Is(err, errDeclined) == want ||
 			!want == (err == nil) {
 			t.Errorf("under %s: %v", promise, err)
 		}
@@ -180,7 +182,7 @@ func canceled() context.Context {
 
 // The sum that a coordinator has of masked readouts is that of what devices read.
 func TestAMaskedReadoutIsThePlainOne(t *testing.T) {
-	const n = wire.SumLeast
+	const n = wire.MinMaskedDevices
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
 		f, rigs := start(t, "pfedrec", n, "dim", "4")
 		if counting(f); kind == pb.Kind_EVALUATE {
@@ -200,7 +202,7 @@ func TestAMaskedReadoutIsThePlainOne(t *testing.T) {
 			t.Fatalf("%v: the sum is %v, want %v", kind, f.sums, want)
 		}
 		for i, r := range rigs {
-			if s := *r.open().rec.of(kind); s.Fate != counted || !s.Masked {
+			if s := *r.open().record.report(kind); s.State != counted || !s.Masked {
 				t.Errorf("%v: device %d has %+v", kind, i, s)
 			}
 		}
@@ -213,17 +215,17 @@ func TestAReadoutWithoutASumIsClosed(t *testing.T) {
 	counting(f)
 	rigs[0].reads()
 	d := rigs[0].open()
-	if err := d.update(func(r *record) error { r.Count.Opened = true; return nil }); err != nil {
+	if err := d.update(func(r *record) error { r.Count.Revealed = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	f.masking = true
 	f.begin()
 	f.attempt += 5
 	d = rigs[0].open()
-	if _, err := d.Step(canceled()); err != nil && d.rec == nil {
+	if _, err := d.Step(canceled()); err != nil && d.record == nil {
 		t.Fatal(err)
 	}
-	if d.rec.Count.Fate != closed {
-		t.Errorf("its fate is %q", d.rec.Count.Fate)
+	if d.record.Count.State != closed {
+		t.Errorf("its fate is %q", d.record.Count.State)
 	}
 }

@@ -89,10 +89,10 @@ func TestARestartTakesNothingTwice(t *testing.T) {
 	c := st.config(Limits{})
 	c.Start = time.Now()
 	next := must[*Server](t)(NewServer(c))
-	if err := next.timely(old.server.times.last[fixed(key)]); Code(err) != StaleTime {
+	if err := next.checkTime(old.server.replay.last[fixed(key)]); Code(err) != StaleTime {
 		t.Errorf("a time from before the start: %v", err)
 	}
-	if err := next.timely(next.clock()); err != nil {
+	if err := next.checkTime(next.clock()); err != nil {
 		t.Errorf("the time that the server says it takes: %v", err)
 	}
 }
@@ -113,7 +113,7 @@ func TestEnrolIsSignedWithTheKeyThatItBrings(t *testing.T) {
 		&pb.EnrolRequest{Token: "x", Key: public[:]})); word != BadToken {
 		t.Errorf("with a bad token: %q", word)
 	}
-	if n := len(s.server.times.last); n != 0 {
+	if n := len(s.server.replay.last); n != 0 {
 		t.Errorf("strangers who were refused left %d times behind", n)
 	}
 	q := signed(key, pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{Token: "token", Key: public[:]})
@@ -242,14 +242,14 @@ func TestRatesAreHeldForEachKeyAndAddress(t *testing.T) {
 }
 
 func TestTimesOfKeysAreForgottenWhenTheyCannotMatter(t *testing.T) {
-	ts := times{last: map[[32]byte]int64{}}
+	ts := replayGuard{last: map[[32]byte]int64{}}
 	for i := range 100 {
-		ts.take([32]byte{byte(i)}, int64(i), int64(i))
+		ts.accept([32]byte{byte(i)}, int64(i), int64(i))
 	}
-	if _, ok := ts.take([32]byte{1}, 1, 100); ok {
+	if _, ok := ts.accept([32]byte{1}, 1, 100); ok {
 		t.Error("the same time is taken twice")
 	}
-	if ts.take([32]byte{200}, 10*window.Milliseconds(), 10*window.Milliseconds()); len(ts.last) != 1 {
+	if ts.accept([32]byte{200}, 10*window.Milliseconds(), 10*window.Milliseconds()); len(ts.last) != 1 {
 		t.Errorf("%d times are kept, want 1", len(ts.last))
 	}
 }
@@ -261,7 +261,7 @@ func TestConfigsAreChecked(t *testing.T) {
 		"lookup":      func(c *Config) { c.Lookup = nil },
 		"piece":       func(c *Config) { c.Limits.PieceBytes = 10 },
 		"large piece": func(c *Config) { c.Limits.PieceBytes = 1 << 30 },
-		"rate":        func(c *Config) { c.Limits.LeastRate = -1 },
+		"rate":        func(c *Config) { c.Limits.MinRate = -1 },
 		"memory":      func(c *Config) { c.Limits.BodyMemory = 1 },
 	} {
 		c := good

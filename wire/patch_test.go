@@ -18,7 +18,7 @@ import (
 // patches checks that a change makes next of base, bit for bit, and returns its length.
 func patches(t *testing.T, base, next, change []byte) int {
 	t.Helper()
-	got, err := Patch(base, change, uint64(len(next)))
+	got, err := ApplyPatch(base, change, uint64(len(next)))
 	if err != nil || !bytes.Equal(got, next) {
 		t.Fatalf("%d bytes made of %d by %d are not the %d that they should be: %v", len(got), len(base), len(change),
 			len(next), err)
@@ -44,7 +44,7 @@ func TestAChangeMakesTheNewRowsOfTheOldOnes(t *testing.T) {
 		for range width * r.IntN(4) {
 			next = append(next, byte(r.Uint32()))
 		}
-		patches(t, base, next, RowsChange(base, next, width, math.MaxInt))
+		patches(t, base, next, DiffRows(base, next, width, math.MaxInt))
 	}
 }
 
@@ -53,17 +53,17 @@ func TestAChangeIsAsLongAsWhatChanged(t *testing.T) {
 	base := make([]byte, rows*width)
 	rand.NewChaCha8([32]byte{1}).Read(base)
 	next := append(slices.Clone(base), make([]byte, 5*width)...)
-	if n := patches(t, base, next, RowsChange(base, next, width, math.MaxInt)); n > 5*width+16 {
+	if n := patches(t, base, next, DiffRows(base, next, width, math.MaxInt)); n > 5*width+16 {
 		t.Errorf("5 rows of %d bytes take %d", width, n)
 	}
 	next[700*width]++
-	if n := patches(t, base, next, RowsChange(base, next, width, math.MaxInt)); n > 6*width+32 {
+	if n := patches(t, base, next, DiffRows(base, next, width, math.MaxInt)); n > 6*width+32 {
 		t.Errorf("6 rows of %d bytes take %d", width, n)
 	}
-	if RowsChange(base, next, width, 6*width) != nil {
+	if DiffRows(base, next, width, 6*width) != nil {
 		t.Error("a change is longer than it may be")
 	}
-	if patches(t, base, base, RowsChange(base, base, width, 20)) > 20 {
+	if patches(t, base, base, DiffRows(base, base, width, 20)) > 20 {
 		t.Error("no change is long")
 	}
 }
@@ -82,15 +82,15 @@ func TestAChangeOfACatalogueIsItsNewItems(t *testing.T) {
 		next.Items = append(next.Items, &pb.Item{Id: fmt.Sprint("new ", i), Title: "a title"})
 	}
 	b := must2(t)(Marshal(next))
-	if n := patches(t, base, b, CatalogueChange(base, b, math.MaxInt)); n > 200 {
+	if n := patches(t, base, b, DiffCatalogue(base, b, math.MaxInt)); n > 200 {
 		t.Errorf("six items take %d bytes", n)
 	}
-	patches(t, b, base, CatalogueChange(b, base, math.MaxInt)) // back again
+	patches(t, b, base, DiffCatalogue(b, base, math.MaxInt)) // back again
 	next.Popular = nil
 	b = must2(t)(Marshal(next))
-	patches(t, base, b, CatalogueChange(base, b, math.MaxInt))
-	patches(t, b, base, CatalogueChange(b, base, math.MaxInt))
-	if CatalogueChange(base, []byte{0xff}, 100) != nil {
+	patches(t, base, b, DiffCatalogue(base, b, math.MaxInt))
+	patches(t, b, base, DiffCatalogue(b, base, math.MaxInt))
+	if DiffCatalogue(base, []byte{0xff}, 100) != nil {
 		t.Error("what is no message has a change")
 	}
 }
@@ -98,7 +98,7 @@ func TestAChangeOfACatalogueIsItsNewItems(t *testing.T) {
 func TestAChangeThatCannotBeIsRefused(t *testing.T) {
 	base := []byte("abcdef")
 	form := func(size uint64, steps ...any) []byte {
-		b := binary.AppendUvarint([]byte{changeForm}, size)
+		b := binary.AppendUvarint([]byte{patchVersion}, size)
 		for _, s := range steps {
 			switch s := s.(type) {
 			case int:
@@ -109,13 +109,13 @@ func TestAChangeThatCannotBeIsRefused(t *testing.T) {
 		}
 		return b
 	}
-	if got, err := Patch(base, form(6, 2, 3, 3, "xyz", 1, 0, 0), 6); err != nil || string(got) != "abxyzf" {
+	if got, err := ApplyPatch(base, form(6, 2, 3, 3, "xyz", 1, 0, 0), 6); err != nil || string(got) != "abxyzf" {
 		t.Fatalf("%q, %v", got, err)
 	}
 	for name, c := range map[string][]byte{
 		"nothing":                nil,
-		"another form":           {changeForm + 1, 0},
-		"no size":                {changeForm},
+		"another form":           {patchVersion + 1, 0},
+		"no size":                {patchVersion},
 		"another size":           form(7, 6, 0, 1, "x"),
 		"a size out of nothing":  form(1<<40, 6, 0, 0),
 		"more than the base":     form(6, 7, 0, 0),
@@ -128,7 +128,7 @@ func TestAChangeThatCannotBeIsRefused(t *testing.T) {
 		"a long number":          append(form(6), 0x86, 0, 0, 0),
 		"an endless number":      append(form(6), bytes.Repeat([]byte{0xff}, 12)...),
 	} {
-		if got, err := Patch(base, c, 6); err == nil {
+		if got, err := ApplyPatch(base, c, 6); err == nil {
 			t.Errorf("%s: it makes %q", name, got)
 		}
 	}
@@ -138,8 +138,8 @@ func TestAManifestNamesWhatItsChangesLeadTo(t *testing.T) {
 	good := func() *pb.Manifest {
 		m := aManifest()
 		m.Patches = []*pb.Patch{
-			{Base: Name([]byte("old")), Target: m.Slots[0].Hash, Patch: Name([]byte("x"))},
-			{Base: Name([]byte("o")), Target: m.Catalogue.Hash, Patch: Name(nil)},
+			{Base: HashBlob([]byte("old")), Target: m.Slots[0].Hash, Patch: HashBlob([]byte("x"))},
+			{Base: HashBlob([]byte("o")), Target: m.Catalogue.Hash, Patch: HashBlob(nil)},
 		}
 		return m
 	}
@@ -147,12 +147,12 @@ func TestAManifestNamesWhatItsChangesLeadTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(c *pb.Patch){
-		"to nothing":    func(c *pb.Patch) { c.Target = Name([]byte("other")).Hash },
-		"to the plan":   func(c *pb.Patch) { c.Target = Name([]byte("plan")).Hash },
+		"to nothing":    func(c *pb.Patch) { c.Target = HashBlob([]byte("other")).Hash },
+		"to the plan":   func(c *pb.Patch) { c.Target = HashBlob([]byte("plan")).Hash },
 		"without next":  func(c *pb.Patch) { c.Target = nil }, // the second slot has no hash
 		"without base":  func(c *pb.Patch) { c.Base = nil },
 		"without bytes": func(c *pb.Patch) { c.Patch = nil },
-		"too large":     func(c *pb.Patch) { c.Patch.Bytes = MaxBlob + 1 },
+		"too large":     func(c *pb.Patch) { c.Patch.Bytes = MaxBlobBytes + 1 },
 	} {
 		m := good()
 		if change(m.Patches[0]); checkManifest(m) == nil {
@@ -160,10 +160,10 @@ func TestAManifestNamesWhatItsChangesLeadTo(t *testing.T) {
 		}
 	}
 	m := good()
-	if m.Patches = slices.Repeat(m.Patches, MaxChanges); checkManifest(m) == nil {
+	if m.Patches = slices.Repeat(m.Patches, MaxPatches); checkManifest(m) == nil {
 		t.Error("too many changes are let through")
 	}
-	if m.Patches = m.Patches[:MaxChanges]; checkManifest(m) != nil {
+	if m.Patches = m.Patches[:MaxPatches]; checkManifest(m) != nil {
 		t.Error("as many as may be are refused")
 	}
 	if _, err := Marshal(m); err != nil {
@@ -172,17 +172,17 @@ func TestAManifestNamesWhatItsChangesLeadTo(t *testing.T) {
 }
 
 func FuzzPatch(f *testing.F) {
-	f.Add([]byte("abcdef"), RowsChange([]byte("abcdef"), []byte("abxxefgh"), 2, 100), uint16(8))
-	f.Add([]byte{}, []byte{changeForm, 0}, uint16(0))
+	f.Add([]byte("abcdef"), DiffRows([]byte("abcdef"), []byte("abxxefgh"), 2, 100), uint16(8))
+	f.Add([]byte{}, []byte{patchVersion, 0}, uint16(0))
 	f.Fuzz(func(t *testing.T, base, change []byte, size uint16) {
-		got, err := Patch(base, change, uint64(size))
+		got, err := ApplyPatch(base, change, uint64(size))
 		if err != nil {
 			return
 		}
 		if len(got) != int(size) || len(got) > len(base)+len(change) {
 			t.Fatalf("%d bytes of %d and %d: want %d", len(got), len(base), len(change), size)
 		}
-		again, err := Patch(base, RowsChange(base, got, 3, math.MaxInt), uint64(size))
+		again, err := ApplyPatch(base, DiffRows(base, got, 3, math.MaxInt), uint64(size))
 		if err != nil || !bytes.Equal(again, got) {
 			t.Fatalf("%x comes back as %x, %v", got, again, err)
 		}
@@ -193,11 +193,11 @@ func FuzzCatalogueChange(f *testing.F) {
 	b := must2(f)(Marshal(aCatalogue()))
 	f.Add(b, append(slices.Clone(b), 0x12, 0))
 	f.Fuzz(func(t *testing.T, base, next []byte) {
-		change := CatalogueChange(base, next, math.MaxInt)
+		change := DiffCatalogue(base, next, math.MaxInt)
 		if change == nil {
 			return
 		}
-		if got, err := Patch(base, change, uint64(len(next))); err != nil || !bytes.Equal(got, next) {
+		if got, err := ApplyPatch(base, change, uint64(len(next))); err != nil || !bytes.Equal(got, next) {
 			t.Fatalf("%x comes back as %x, %v", next, got, err)
 		}
 	})

@@ -31,28 +31,28 @@ const (
 
 // Caller is who signed a request.
 type Caller struct {
-	Key  [32]byte
-	Seat uint32 // not known yet in Enrol
+	Key      [32]byte
+	DeviceID uint32 // not known yet in Enrol
 }
 
 type callerKey struct{}
 
-// From is the caller of a request whose signature holds. Only Hello has none.
-func From(ctx context.Context) (Caller, bool) {
+// CallerFrom is the caller of a request whose signature holds. Only Hello has none.
+func CallerFrom(ctx context.Context) (Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(Caller)
 	return c, ok
 }
 
-// times are the last times of keys. One that is out of the window anyhow is forgotten,
+// replayGuard are the last times of keys. One that is out of the window anyhow is forgotten,
 // so that there are never more than keys that called within it.
-type times struct {
+type replayGuard struct {
 	mu    sync.Mutex
 	last  map[[32]byte]int64
 	sweep int64
 }
 
-// take takes a time that is later than the last one, or says the last one.
-func (t *times) take(key [32]byte, ms, now int64) (last int64, ok bool) {
+// accept takes a time that is later than the last one, or says the last one.
+func (t *replayGuard) accept(key [32]byte, ms, now int64) (last int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if past := now - window.Milliseconds(); t.sweep < past {
@@ -70,7 +70,7 @@ func (t *times) take(key [32]byte, ms, now int64) (last int64, ok bool) {
 	return ms, true
 }
 
-func (t *times) forget(key [32]byte, ms int64) {
+func (t *replayGuard) forget(key [32]byte, ms int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last[key] == ms {
@@ -78,27 +78,27 @@ func (t *times) forget(key [32]byte, ms int64) {
 	}
 }
 
-// mostFlights is how many calls of one key may be in flight: a device makes one at a time,
+// maxInFlight is how many calls of one key may be in flight: a device makes one at a time,
 // and one that it makes again may meet the rest of the first.
-const mostFlights = 2
+const maxInFlight = 2
 
-// flights counts the calls of keys that are in flight. Keys without any are not kept.
-type flights struct {
+// inFlight counts the calls of keys that are in flight. Keys without any are not kept.
+type inFlight struct {
 	mu sync.Mutex
 	of map[[32]byte]int
 }
 
-func (f *flights) take(key [32]byte) bool {
+func (f *inFlight) begin(key [32]byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.of[key] >= mostFlights {
+	if f.of[key] >= maxInFlight {
 		return false
 	}
 	f.of[key]++
 	return true
 }
 
-func (f *flights) give(key [32]byte) {
+func (f *inFlight) end(key [32]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of[key]--; f.of[key] <= 0 {
@@ -106,9 +106,9 @@ func (f *flights) give(key [32]byte) {
 	}
 }
 
-// serve is the way of every request: each step may end it.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	a := &answer{ResponseWriter: w, server: s, ctl: http.NewResponseController(w)}
+// serveHTTP is the way of every request: each step may end it.
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	a := &response{ResponseWriter: w, server: s, ctl: http.NewResponseController(w)}
 	_ = a.ctl.SetWriteDeadline(time.Time{}) // it is set when there is something to write
 	defer func() {
 		switch what := recover(); {
@@ -119,7 +119,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			s.refuse(a, r, s.fault(r.URL.Path, Panicked, fmt.Errorf("panic: %v", what)))
 		}
 	}()
-	if wait := s.addrs.take(address(r.RemoteAddr), time.Now()); wait > 0 {
+	if wait := s.addressRate.take(address(r.RemoteAddr), time.Now()); wait > 0 {
 		s.refuse(a, r, slowDown(wait, "too many calls from this address"))
 		return
 	}
@@ -129,9 +129,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		err = Refuse(Malformed, connect.CodeUnimplemented, "this is a coordinator of Tacit; devices and operators "+
 			"call it with POST")
 	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.AdminName+"/") && s.config.Admin != nil:
-		err = s.admit(a, r)
+		err = s.serveAdmin(a, r)
 	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.FederationName+"/"):
-		err = s.pass(a, r)
+		err = s.serveDevice(a, r)
 	default:
 		err = Refuse(Malformed, connect.CodeUnimplemented, "there is no such procedure")
 	}
@@ -142,7 +142,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers with an error. What is left of the body gets a second to come: it is
 // read, if it is short, so that the connection may be used again.
-func (s *Server) refuse(a *answer, r *http.Request, err error) {
+func (s *Server) refuse(a *response, r *http.Request, err error) {
 	if a.wrote {
 		return
 	}
@@ -181,8 +181,8 @@ func contentType(r *http.Request, want ...string) error {
 	return nil
 }
 
-// fits sees how long a body says it is.
-func fits(r *http.Request, most int) error {
+// checkSize sees how long a body says it is.
+func checkSize(r *http.Request, most int) error {
 	if r.ContentLength > int64(most) {
 		return Refuse(Oversized, connect.CodeResourceExhausted, "a body of %d bytes: want at most %d", r.ContentLength,
 			most)
@@ -190,8 +190,8 @@ func fits(r *http.Request, most int) error {
 	return nil
 }
 
-// admit lets an operator through.
-func (s *Server) admit(a *answer, r *http.Request) error {
+// serveAdmin lets an operator through.
+func (s *Server) serveAdmin(a *response, r *http.Request) error {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	want := ""
 	if s.config.AdminToken != nil {
@@ -207,25 +207,25 @@ func (s *Server) admit(a *answer, r *http.Request) error {
 		"application/connect+json"); err != nil {
 		return err
 	}
-	if err := fits(r, s.limits.AdminBytes); err != nil {
+	if err := checkSize(r, s.limits.AdminBytes); err != nil {
 		return err
 	}
-	r.Body = http.MaxBytesReader(a.ResponseWriter, newPacedBody(a, r, s.limits.pace()), int64(s.limits.AdminBytes))
+	r.Body = http.MaxBytesReader(a.ResponseWriter, newTimedBody(a, r, s.limits.minSpeed()), int64(s.limits.AdminBytes))
 	s.next.ServeHTTP(a, r)
 	return nil
 }
 
-// pass lets a device through: its header, its key, its body, its signature, its time.
-func (s *Server) pass(a *answer, r *http.Request) error {
+// serveDevice lets a device through: its header, its key, its body, its signature, its time.
+func (s *Server) serveDevice(a *response, r *http.Request) error {
 	if err := contentType(r, "application/proto"); err != nil {
 		return err
 	}
-	path, most := r.URL.Path, small
+	path, most := r.URL.Path, overheadBytes
 	switch path {
 	case pbconnect.FederationReportProcedure, pbconnect.FederationMaskProcedure:
 		most += s.limits.PieceBytes
 	}
-	if err := fits(r, most); err != nil {
+	if err := checkSize(r, most); err != nil {
 		return err
 	}
 	var auth *wire.Auth
@@ -235,18 +235,18 @@ func (s *Server) pass(a *answer, r *http.Request) error {
 		if auth, who, err = s.identify(r, path); err != nil {
 			return err
 		}
-		if !s.flights.take(auth.Key) {
+		if !s.inFlight.begin(auth.Key) {
 			return slowDown(time.Second, "too many calls at once with this key")
 		}
-		defer s.flights.give(auth.Key)
+		defer s.inFlight.end(auth.Key)
 	}
 	// Nothing is believed yet: a key that has a seat can take the memory of its few calls,
 	// and whoever has none shares a small part of it with all others who have none.
 	memory := &s.memory
 	if auth == nil || path == pbconnect.FederationEnrolProcedure {
-		memory = &s.strangers
+		memory = &s.unenrolled
 	}
-	body, held, err := readBody(http.MaxBytesReader(a.ResponseWriter, newPacedBody(a, r, s.limits.pace()),
+	body, held, err := readBody(http.MaxBytesReader(a.ResponseWriter, newTimedBody(a, r, s.limits.minSpeed()),
 		int64(most)), most, memory)
 	defer memory.give(held)
 	if err != nil {
@@ -255,7 +255,7 @@ func (s *Server) pass(a *answer, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Call)
 	defer cancel()
 	if auth != nil {
-		if err := s.believe(auth, path, body); err != nil {
+		if err := s.verify(auth, path, body); err != nil {
 			return err
 		}
 		ctx = context.WithValue(ctx, callerKey{}, who)
@@ -264,7 +264,7 @@ func (s *Server) pass(a *answer, r *http.Request) error {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	s.next.ServeHTTP(a, r)
 	if auth != nil && path == pbconnect.FederationEnrolProcedure && a.Header().Get(codeHeader) != "" {
-		s.times.forget(auth.Key, auth.TimeMs) // a stranger who was refused leaves nothing here
+		s.replay.forget(auth.Key, auth.TimeMs) // a stranger who was refused leaves nothing here
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func bodyError(r *http.Request, err error) error {
 	switch {
 	case errors.As(err, &long):
 		return Refuse(Oversized, connect.CodeResourceExhausted, "a body of more than %d bytes", long.Limit)
-	case errors.Is(err, errBudget):
+	case errors.Is(err, errMemory):
 		return slowDown(time.Second, "too many calls at once")
 	case isSlow(err):
 		return Refuse(TooSlow, connect.CodeUnavailable, "the body came too slowly")
@@ -292,15 +292,15 @@ func (s *Server) identify(r *http.Request, path string) (*wire.Auth, Caller, err
 	if err != nil {
 		return nil, Caller{}, Refuse(BadSignature, connect.CodeUnauthenticated, "%v", err)
 	}
-	if err := s.timely(auth.TimeMs); err != nil {
+	if err := s.checkTime(auth.TimeMs); err != nil {
 		return nil, Caller{}, err
 	}
 	who := Caller{Key: auth.Key}
 	if path == pbconnect.FederationEnrolProcedure {
 		return auth, who, nil
 	}
-	if who.Seat, err = s.config.Lookup(auth.Key); err != nil {
-		return nil, Caller{}, (&faults{s}).mend(r.Context(), path, err)
+	if who.DeviceID, err = s.config.Lookup(auth.Key); err != nil {
+		return nil, Caller{}, (&errorFilter{s}).hide(r.Context(), path, err)
 	}
 	return auth, who, nil
 }
@@ -310,20 +310,20 @@ func (s *Server) clock() int64 {
 	return max(s.config.Now().UnixMilli(), s.start+ahead.Milliseconds())
 }
 
-func (s *Server) timely(ms int64) error {
+func (s *Server) checkTime(ms int64) error {
 	now := s.config.Now().UnixMilli()
 	switch {
 	case ms < now-window.Milliseconds() || ms > now+ahead.Milliseconds():
-		return s.offTime(StaleTime, s.clock(), "the time of the request is %d ms from the coordinator's clock: want "+
+		return s.timeError(StaleTime, s.clock(), "the time of the request is %d ms from the coordinator's clock: want "+
 			"%d behind to %d ahead", ms-now, window.Milliseconds(), ahead.Milliseconds())
 	case ms < s.start+ahead.Milliseconds():
-		return s.offTime(StaleTime, s.clock(), "the time of the request is one that may have been used before the "+
+		return s.timeError(StaleTime, s.clock(), "the time of the request is one that may have been used before the "+
 			"coordinator was started")
 	}
 	return nil
 }
 
-func (s *Server) offTime(word string, clock int64, format string, args ...any) error {
+func (s *Server) timeError(word string, clock int64, format string, args ...any) error {
 	err := Refuse(word, connect.CodeUnauthenticated, format, args...)
 	var ce *connect.Error
 	if errors.As(err, &ce) {
@@ -332,23 +332,23 @@ func (s *Server) offTime(word string, clock int64, format string, args ...any) e
 	return err
 }
 
-// believe checks the signature, and then that the time is new and the key not too busy.
+// verify checks the signature, and then that the time is new and the key not too busy.
 // Only what is signed moves a key's time, or uses up its rate.
-func (s *Server) believe(auth *wire.Auth, path string, body []byte) error {
+func (s *Server) verify(auth *wire.Auth, path string, body []byte) error {
 	if !auth.Verify(s.config.ID, path, body) {
 		return Refuse(BadSignature, connect.CodeUnauthenticated, "the signature does not hold for this request")
 	}
 	// The body took its time: what was timely may not be so any more, and its key's
 	// last time may be forgotten.
-	if err := s.timely(auth.TimeMs); err != nil {
+	if err := s.checkTime(auth.TimeMs); err != nil {
 		return err
 	}
 	now := s.config.Now().UnixMilli()
-	if last, ok := s.times.take(auth.Key, auth.TimeMs, now); !ok {
-		return s.offTime(Replayed, max(s.clock(), last+1), "the time of the request is %d ms before the key's last "+
+	if last, ok := s.replay.accept(auth.Key, auth.TimeMs, now); !ok {
+		return s.timeError(Replayed, max(s.clock(), last+1), "the time of the request is %d ms before the key's last "+
 			"one: a request counts once", last-auth.TimeMs)
 	}
-	if wait := s.keys.take(auth.Key, time.Now()); wait > 0 {
+	if wait := s.keyRate.take(auth.Key, time.Now()); wait > 0 {
 		return slowDown(wait, "too many calls with this key")
 	}
 	return nil

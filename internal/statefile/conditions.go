@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Moment says when a device takes part. What is not known of a computer is no reason to
+// Conditions says when a device takes part. What is not known of a computer is no reason to
 // stay away.
-type Moment struct {
+type Conditions struct {
 	OnPower   bool // not while it runs on a battery
 	OnNetwork bool // not while no network but its own is up
 	WhenIdle  bool // not while others use more than half of its processors
 }
 
-// Good reports whether now is such a moment; root is the computer's file system, from
+// Met reports whether now is such a moment; root is the computer's file system, from
 // which Linux's files on power and load are read.
-func (m Moment) Good(root fs.FS) (bool, string) {
+func (m Conditions) Met(root fs.FS) (bool, string) {
 	switch {
 	case m.OnPower && onBattery(root):
 		return false, "it runs on a battery"

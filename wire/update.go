@@ -12,12 +12,12 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-// AppendVector appends the form of v, which package rows says.
-func AppendVector(dst []byte, v []int64) []byte { return rows.AppendVector(dst, v) }
+// AppendUpdate appends the form of v, which package rows says.
+func AppendUpdate(dst []byte, v []int64) []byte { return rows.AppendVector(dst, v) }
 
-// VectorLimit is the most bytes that a vector of so many numbers can take, with
+// MaxUpdateBytes is the most bytes that a vector of so many numbers can take, with
 // magnitudes up to most: what a coordinator lets a report have.
-func VectorLimit(numbers int, most int64) int {
+func MaxUpdateBytes(numbers int, most int64) int {
 	width := max(8, rows.VectorWidth(most)) // below 8 the heads of runs weigh more than the zeros between them
 	return 64 + (numbers*width+7)/8 + 4*(numbers/rows.VectorBlock+1) + numbers/32
 }
@@ -29,8 +29,8 @@ type run struct {
 }
 
 var (
-	errVectorShort = errors.New("wire: a vector ends too early")
-	errVectorForm  = errors.New("wire: a vector is not in its one form: it was damaged, or not made by this protocol")
+	errTruncated = errors.New("wire: a vector ends too early")
+	errForm      = errors.New("wire: a vector is not in its one form: it was damaged, or not made by this protocol")
 )
 
 // uvarint reads a number of at most most, in its shortest form.
@@ -38,11 +38,11 @@ func uvarint(b []byte, most int) (int, []byte, error) {
 	x, n := binary.Uvarint(b)
 	switch {
 	case n == 0:
-		return 0, nil, errVectorShort
+		return 0, nil, errTruncated
 	case n < 0 || x > uint64(most):
 		return 0, nil, fmt.Errorf("wire: a count is over %d", most)
 	case n > 1 && b[n-1] == 0:
-		return 0, nil, errVectorForm
+		return 0, nil, errForm
 	}
 	return int(x), b[n:], nil
 }
@@ -57,18 +57,18 @@ func nextRun(b []byte, from, numbers int) (r run, skip int, rest []byte, err err
 		return r, 0, nil, err
 	}
 	if len(b) == 0 {
-		return r, 0, nil, errVectorShort
+		return r, 0, nil, errTruncated
 	}
 	r.width, b = int(b[0]), b[1:]
 	if r.n == 0 || r.width < 1 || r.width > 64 {
-		return r, 0, nil, errVectorForm
+		return r, 0, nil, errForm
 	}
 	size, left := (r.n*r.width+7)/8, r.n*r.width%8
 	if len(b) < size {
-		return r, 0, nil, errVectorShort
+		return r, 0, nil, errTruncated
 	}
 	if left > 0 && b[size-1]>>left != 0 {
-		return r, 0, nil, errVectorForm
+		return r, 0, nil, errForm
 	}
 	r.data = b[:size]
 	return r, skip, b[size:], nil
@@ -92,14 +92,14 @@ func (r *run) number(i int) int64 {
 	return int64(x>>low<<shift) >> shift
 }
 
-// ReadVector checks the form of a vector of so many numbers, each of a magnitude up
+// ReadUpdate checks the form of a vector of so many numbers, each of a magnitude up
 // to most, and adds it to dst. It is all or nothing: with an error dst stays as it
 // was. Nothing is allocated, and a dst of nil only checks.
-func ReadVector(b []byte, numbers int, most int64, dst []int64) error {
+func ReadUpdate(b []byte, numbers int, most int64, dst []int64) error {
 	if dst != nil && len(dst) != numbers {
 		panic("wire: a vector is read into a slice of another length")
 	}
-	if err := checkVector(b, numbers, most); err != nil || dst == nil {
+	if err := checkUpdate(b, numbers, most); err != nil || dst == nil {
 		return err
 	}
 	return eachRun(b, numbers, func(r run) {
@@ -112,16 +112,16 @@ func ReadVector(b []byte, numbers int, most int64, dst []int64) error {
 
 // runs is what follows the head of a vector.
 func runs(b []byte, numbers int) ([]byte, error) {
-	if numbers < 0 || numbers > MaxNumbers {
-		return nil, fmt.Errorf("wire: a vector of %d numbers: want at most %d", numbers, MaxNumbers)
+	if numbers < 0 || numbers > maxLength {
+		return nil, fmt.Errorf("wire: a vector of %d numbers: want at most %d", numbers, maxLength)
 	}
 	if len(b) == 0 {
-		return nil, errVectorShort
+		return nil, errTruncated
 	}
 	if b[0] != rows.VectorVersion {
 		return nil, fmt.Errorf("wire: a vector of version %d: want %d", b[0], rows.VectorVersion)
 	}
-	n, rest, err := uvarint(b[1:], MaxNumbers)
+	n, rest, err := uvarint(b[1:], maxLength)
 	if err == nil && n != numbers {
 		err = fmt.Errorf("wire: a vector of %d numbers: want %d", n, numbers)
 	}
@@ -141,7 +141,7 @@ func eachRun(b []byte, numbers int, visit func(run)) error {
 	return err
 }
 
-func checkVector(b []byte, numbers int, most int64) error {
+func checkUpdate(b []byte, numbers int, most int64) error {
 	b, err := runs(b, numbers)
 	if err != nil {
 		return err
@@ -154,11 +154,11 @@ func checkVector(b []byte, numbers int, most int64) error {
 		}
 		if !first && skip == 0 {
 			if (at-start)%rows.VectorBlock != 0 || r.width == last {
-				return errVectorForm
+				return errForm
 			}
 		} else {
 			if !first && skip < rows.VectorGap || zeros != 0 || r.number(0) == 0 {
-				return errVectorForm
+				return errForm
 			}
 			start = r.at
 		}
@@ -168,7 +168,7 @@ func checkVector(b []byte, numbers int, most int64) error {
 		at, last, b = r.at+r.n, r.width, rest
 	}
 	if zeros != 0 {
-		return errVectorForm
+		return errForm
 	}
 	return nil
 }
@@ -188,21 +188,21 @@ func (r *run) check(zeros int, most int64) (int, error) {
 				zeros = 0
 			}
 			if zeros == rows.VectorGap {
-				return 0, errVectorForm
+				return 0, errForm
 			}
 		}
 		if bits.Len64(all)+1 != r.width {
-			return 0, errVectorForm
+			return 0, errForm
 		}
 	}
 	return zeros, nil
 }
 
-// CheckLength sees that a vector, which ReadVector has checked, is no longer than its
+// CheckNorm sees that a vector, which ReadVector has checked, is no longer than its
 // bound lets it be, and that its clipping bit, the last number where there is one,
 // is whole. Noise that a device adds has no such bound, and is let through.
-func CheckLength(b []byte, numbers int, bound *pb.Bound) error {
-	p, err := BoundOf(bound)
+func CheckNorm(b []byte, numbers int, bound *pb.Bound) error {
+	p, err := DecodeBound(bound)
 	// each number has its own, which was checked
 	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 || bound.PerSlot {
 		return err

@@ -17,79 +17,79 @@ import (
 // length and text of a JSON object, and the lengths and bytes of the private slots and
 // of the three reports.
 type record struct {
-	Key       []byte `json:"key"` // seed of its ed25519 key
-	Own       uint64 `json:"own"` // seed of what it draws
-	Rehearsal bool   `json:"rehearsal,omitempty"`
+	Key           []byte `json:"key"` // seed of its ed25519 key
+	Seed          uint64 `json:"own"` // seed of what it draws
+	Deterministic bool   `json:"rehearsal,omitempty"`
 
-	Federation  []byte `json:"federation,omitempty"`
-	Name        string `json:"name,omitempty"`
-	Coordinator []byte `json:"coordinator,omitempty"` // the key that its manifests are signed with
-	Seat        uint32 `json:"seat"`
-	Enrolled    bool   `json:"enrolled,omitempty"`
+	Federation     []byte `json:"federation,omitempty"`
+	Name           string `json:"name,omitempty"`
+	CoordinatorKey []byte `json:"coordinator,omitempty"` // the key that its manifests are signed with
+	DeviceID       uint32 `json:"seat"`
+	Enrolled       bool   `json:"enrolled,omitempty"`
 
-	Manifest  []byte  `json:"manifest,omitempty"` // of the model that it has
-	Signature []byte  `json:"signature,omitempty"`
-	Fetched   fetched `json:"fetched,omitzero"`
+	Manifest  []byte    `json:"manifest,omitempty"` // of the model that it has
+	Signature []byte    `json:"signature,omitempty"`
+	Downloads downloads `json:"fetched,omitzero"`
 
-	Run   []byte `json:"run,omitempty"`   // that the private slots belong to
-	Shape string `json:"shape,omitempty"` // of the private slots
-	Train *sent  `json:"train,omitempty"`
-	Eval  *sent  `json:"eval,omitempty"`
-	Count *sent  `json:"count,omitempty"`
-	Had   []turn `json:"had,omitempty"` // of runs in which a device answers one round at most of each so many
+	Run    []byte       `json:"run,omitempty"`   // that the private slots belong to
+	Shape  string       `json:"shape,omitempty"` // of the private slots
+	Train  *savedReport `json:"train,omitempty"`
+	Eval   *savedReport `json:"eval,omitempty"`
+	Count  *savedReport `json:"count,omitempty"`
+	Sparse []sparseRun  `json:"had,omitempty"` // of runs in which a device answers one round at most of each so many
 
 	Paused   bool              `json:"paused,omitempty"`
 	Features map[string]string `json:"features,omitempty"` // what its owner has told of themselves
-	Setting  map[string]string `json:"setting,omitempty"`  // of the program that runs the device
+	Settings map[string]string `json:"setting,omitempty"`  // of the program that runs the device
 	History  history           `json:"history"`
-	Log      []Entry           `json:"log,omitempty"`
+	Log      []LogEntry        `json:"log,omitempty"`
 
 	state []byte // device.State
 }
 
-// sent is the one report that a device has for a round. Its bytes are kept until the
+// savedReport is the one report that a device has for a round. Its bytes are kept until the
 // next round's: a coordinator that lost them can have them again, and no others.
-type sent struct {
-	Run     []byte `json:"run"`
-	Round   uint32 `json:"round"`
-	Attempt uint32 `json:"attempt"`
-	Model   uint64 `json:"model"` // version that it was computed on
-	Turns   uint32 `json:"turns,omitempty"`
-	Digest  []byte `json:"digest"`
-	Masked  bool   `json:"masked,omitempty"`
-	Begun   bool   `json:"begun,omitempty"`  // it has sent a key in the masked attempt
-	Opened  bool   `json:"opened,omitempty"` // it has answered the last step of a masked attempt
-	Least   int    `json:"least,omitempty"`  // of masked ones: the fewest devices that it is in a sum with
-	Fate    string `json:"fate,omitempty"`   // empty until it is known
+type savedReport struct {
+	Run          []byte `json:"run"`
+	Round        uint32 `json:"round"`
+	Attempt      uint32 `json:"attempt"`
+	ModelVersion uint64 `json:"model"` // version that it was computed on
+	Rollbacks    uint32 `json:"turns,omitempty"`
+	Digest       []byte `json:"digest"`
+	Masked       bool   `json:"masked,omitempty"`
+	Started      bool   `json:"begun,omitempty"`  // it has sent a key in the masked attempt
+	Revealed     bool   `json:"opened,omitempty"` // it has answered the last step of a masked attempt
+	MinDevices   int    `json:"least,omitempty"`  // of masked ones: the fewest devices that it is in a sum with
+	State        string `json:"fate,omitempty"`   // empty until it is known
 
-	report []byte // wire's form of the vector
+	data []byte // wire's form of the vector
 }
 
 // The fates of a report, as the log shows them.
 const (
-	waiting = ""
+	pending = ""
 	counted = "counted"
 	closed  = "closed"
 )
 
 // Limits of a record: a damaged or hostile one must not take more memory than these.
 const (
-	recordVersion = 1
-	mostHeader    = 64 << 20
-	mostState     = 1 << 30
+	recordVersion  = 1
+	maxHeaderBytes = 64 << 20
+	maxStateBytes  = 1 << 30
 )
 
 func newRecord() (*record, error) {
-	r := &record{Key: make([]byte, ed25519.SeedSize), Setting: map[string]string{}}
+	r := &record{Key: make([]byte, ed25519.SeedSize), Settings: map[string]string{}}
 	var own [8]byte
 	if _, err := rand.Read(r.Key); err != nil {
 		return nil, fmt.Errorf("agent: no random bytes for a key: %w", err)
 	}
-	for r.Own == 0 {
+	for r.Seed == 0 {
 		if _, err := rand.Read(own[:]); err != nil {
 			return nil, fmt.Errorf("agent: no random bytes for a seed: %w", err)
 		}
-		r.Own = binary.LittleEndian.Uint64(own[:])
+		r.Seed = binary.LittleEndian.Uint64(own[:])
 	}
 	return r, nil
 }
@@ -106,11 +106,11 @@ func (r *record) encode() ([]byte, error) {
 	return out, nil
 }
 
-func (s *sent) bytes() []byte {
+func (s *savedReport) bytes() []byte {
 	if s == nil {
 		return nil
 	}
-	return s.report
+	return s.data
 }
 
 // decodeRecord reads what encode wrote, and nothing else. The result shares b.
@@ -121,7 +121,7 @@ func decodeRecord(b []byte) (*record, error) {
 	}
 	b = b[1:]
 	var part [5][]byte
-	for i, most := range [...]uint64{mostHeader, mostState, mostState, mostState, mostState} {
+	for i, most := range [...]uint64{maxHeaderBytes, maxStateBytes, maxStateBytes, maxStateBytes, maxStateBytes} {
 		n, w := binary.Uvarint(b)
 		if w <= 0 || n > most || n > uint64(len(b)-w) {
 			return nil, errors.New("agent: the record is damaged: a part of it is cut off")
@@ -140,9 +140,9 @@ func decodeRecord(b []byte) (*record, error) {
 	if in.More() {
 		return nil, errors.New("agent: the record is damaged: something follows its header")
 	}
-	for i, s := range []*sent{r.Train, r.Eval, r.Count} {
+	for i, s := range []*savedReport{r.Train, r.Eval, r.Count} {
 		if s != nil {
-			s.report = part[2+i]
+			s.data = part[2+i]
 		} else if len(part[2+i]) > 0 {
 			return nil, errors.New("agent: the record is damaged: a report of no round")
 		}
@@ -152,8 +152,8 @@ func decodeRecord(b []byte) (*record, error) {
 			e.Bytes, e.Digest = 0, ""
 		}
 	}
-	if r.Setting == nil {
-		r.Setting = map[string]string{}
+	if r.Settings == nil {
+		r.Settings = map[string]string{}
 	}
 	return r, r.check()
 }
@@ -162,20 +162,20 @@ func decodeRecord(b []byte) (*record, error) {
 func (r *record) check() error {
 	fits := func(b []byte, n int) bool { return len(b) == n || len(b) == 0 }
 	switch {
-	case len(r.Key) != ed25519.SeedSize || r.Own == 0:
+	case len(r.Key) != ed25519.SeedSize || r.Seed == 0:
 		return errors.New("agent: the record is damaged: it has no key")
-	case !fits(r.Federation, 16) || !fits(r.Coordinator, ed25519.PublicKeySize) || r.Enrolled &&
-		(len(r.Federation) == 0 || len(r.Coordinator) == 0):
+	case !fits(r.Federation, 16) || !fits(r.CoordinatorKey, ed25519.PublicKeySize) || r.Enrolled &&
+		(len(r.Federation) == 0 || len(r.CoordinatorKey) == 0):
 		return errors.New("agent: the record is damaged: it does not say which federation it is of")
-	case len(r.Had) > mostRuns || slices.ContainsFunc(r.Had, func(t turn) bool {
+	case len(r.Sparse) > maxSparseRuns || slices.ContainsFunc(r.Sparse, func(t sparseRun) bool {
 		return len(t.Run) != 16 ||
 			t.Every == 0
 	}):
 		return errors.New("agent: the record is damaged: it does not say when the device had its turns")
-	case !fits(r.Run, 16) || len(r.Log) > mostLog:
+	case !fits(r.Run, 16) || len(r.Log) > maxLog:
 		return errors.New("agent: the record is damaged: its run or log has a wrong size")
 	}
-	for _, s := range []*sent{r.Train, r.Eval, r.Count} {
+	for _, s := range []*savedReport{r.Train, r.Eval, r.Count} {
 		if s != nil && (len(s.Run) != 16 || len(s.Digest) != 32) {
 			return errors.New("agent: the record is damaged: a report without run or digest")
 		}
@@ -183,8 +183,8 @@ func (r *record) check() error {
 	return r.History.check()
 }
 
-// of is the place of the report of a kind.
-func (r *record) of(k pb.Kind) **sent {
+// report is the place of the report of a kind.
+func (r *record) report(k pb.Kind) **savedReport {
 	switch k {
 	case pb.Kind_EVALUATE:
 		return &r.Eval
@@ -197,26 +197,26 @@ func (r *record) of(k pb.Kind) **sent {
 // kinds are those of reports.
 var kinds = []pb.Kind{pb.Kind_TRAIN, pb.Kind_EVALUATE, pb.Kind_COUNT}
 
-// is reports whether s answers a task's round, on the same version of the model.
-func (s *sent) is(t *pb.Task) bool {
-	return s != nil && s.Round == t.Round && s.Model == t.ModelVersion && bytes.Equal(s.Run, t.Run)
+// answers reports whether s answers a task's round, on the same version of the model.
+func (s *savedReport) answers(t *pb.Task) bool {
+	return s != nil && s.Round == t.Round && s.ModelVersion == t.ModelVersion && bytes.Equal(s.Run, t.Run)
 }
 
-// bars reports whether s is the answer to a task's round, or to a later one of the run: two
+// precludes reports whether s is the answer to a task's round, or to a later one of the run: two
 // vectors for one round tell more than one. Rounds come again when an operator has gone
 // back to an older model since, and for nothing else.
-func (s *sent) bars(t *pb.Task, turns uint32) bool {
-	return s != nil && bytes.Equal(s.Run, t.Run) && s.Round >= t.Round && turns <= s.Turns
+func (s *savedReport) precludes(t *pb.Task, turns uint32) bool {
+	return s != nil && bytes.Equal(s.Run, t.Run) && s.Round >= t.Round && turns <= s.Rollbacks
 }
 
-// inMemory is a vault that lasts as long as the process.
-type inMemory struct{ b []byte }
+// memoryStore is a vault that lasts as long as the process.
+type memoryStore struct{ b []byte }
 
-// InMemory returns a vault for devices that are played, not real: nothing is left of it
+// NewMemoryStore returns a vault for devices that are played, not real: nothing is left of it
 // when the process ends.
-func InMemory() Vault { return &inMemory{} }
+func NewMemoryStore() Store { return &memoryStore{} }
 
-func (m *inMemory) Load() ([]byte, error) { return m.b, nil }
-func (m *inMemory) Save(b []byte) error   { m.b = b; return nil }
-func (m *inMemory) Lock() (func(), error) { return func() {}, nil }
-func (m *inMemory) Wipe() error           { m.b = nil; return nil }
+func (m *memoryStore) Load() ([]byte, error) { return m.b, nil }
+func (m *memoryStore) Save(b []byte) error   { m.b = b; return nil }
+func (m *memoryStore) Lock() (func(), error) { return func() {}, nil }
+func (m *memoryStore) Wipe() error           { m.b = nil; return nil }

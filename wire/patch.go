@@ -12,13 +12,13 @@ import (
 // The form of a change: a byte of version, the size of what it makes, and steps until the
 // bytes end. A step is three uvarints and what the last of them counts: how many bytes of
 // the base are taken, how many after them are passed over, and how many follow here.
-const changeForm = 1
+const patchVersion = 1
 
-// MaxChanges bounds the changes that a manifest names.
-const MaxChanges = 256
+// MaxPatches bounds the changes that a manifest names.
+const MaxPatches = 256
 
-// changer writes a change; bytes that follow each other are one step.
-type changer struct {
+// patchWriter writes a change; bytes that follow each other are one step.
+type patchWriter struct {
 	out  []byte
 	keep int
 	drop int
@@ -26,27 +26,27 @@ type changer struct {
 	most int
 }
 
-func newChanger(size, most int) *changer {
-	return &changer{out: binary.AppendUvarint([]byte{changeForm}, uint64(size)), most: most}
+func newPatchWriter(size, most int) *patchWriter {
+	return &patchWriter{out: binary.AppendUvarint([]byte{patchVersion}, uint64(size)), most: most}
 }
 
 // take keeps n bytes of the base.
-func (c *changer) take(n int) {
+func (c *patchWriter) take(n int) {
 	if c.drop > 0 || len(c.put) > 0 {
 		c.flush()
 	}
 	c.keep += n
 }
 
-// turn passes n bytes of the base over and puts others in their place.
-func (c *changer) turn(n int, put []byte) {
+// replace passes n bytes of the base over and puts others in their place.
+func (c *patchWriter) replace(n int, put []byte) {
 	c.drop += n
 	c.put = append(c.put, put...)
 }
 
-func (c *changer) over() bool { return len(c.out)+len(c.put) > c.most }
+func (c *patchWriter) over() bool { return len(c.out)+len(c.put) > c.most }
 
-func (c *changer) flush() {
+func (c *patchWriter) flush() {
 	if c.keep+c.drop+len(c.put) == 0 {
 		return
 	}
@@ -58,36 +58,36 @@ func (c *changer) flush() {
 }
 
 // done is the change, or nil where it is over the limit.
-func (c *changer) done() []byte {
+func (c *patchWriter) done() []byte {
 	if c.flush(); c.over() {
 		return nil
 	}
 	return c.out
 }
 
-// RowsChange is what makes rows of so many bytes of older ones: those that differ, and
+// DiffRows is what makes rows of so many bytes of older ones: those that differ, and
 // those that are new at the end. It is nil where that takes over most bytes.
-func RowsChange(base, next []byte, width, most int) []byte {
+func DiffRows(base, next []byte, width, most int) []byte {
 	if width < 1 {
 		panic("wire: rows without a width")
 	}
-	c := newChanger(len(next), most)
+	c := newPatchWriter(len(next), most)
 	for at := 0; at < len(next); at += width {
 		is := next[at:min(at+width, len(next))]
 		was := base[min(at, len(base)):min(at+width, len(base))]
 		if bytes.Equal(is, was) {
 			c.take(len(is))
-		} else if c.turn(len(was), is); c.over() {
+		} else if c.replace(len(was), is); c.over() {
 			return nil
 		}
 	}
 	return c.done()
 }
 
-// CatalogueChange is the same for catalogues, field by field: items stay where they are,
+// DiffCatalogue is the same for catalogues, field by field: items stay where they are,
 // so that those which were added or changed are what it takes.
-func CatalogueChange(base, next []byte, most int) []byte {
-	c := newChanger(len(next), most)
+func DiffCatalogue(base, next []byte, most int) []byte {
+	c := newPatchWriter(len(next), most)
 	for len(next) > 0 {
 		is, size := protowire.Number(0), 0
 		if is, _, size = protowire.ConsumeField(next); size < 0 {
@@ -101,17 +101,17 @@ func CatalogueChange(base, next []byte, most int) []byte {
 		}
 		switch { // fields stand in the order of their numbers
 		case old > 0 && was < is:
-			c.turn(old, nil)
+			c.replace(old, nil)
 			base = base[old:]
 			continue
 		case old > 0 && was == is && bytes.Equal(base[:old], next[:size]):
 			c.take(size)
 			base = base[old:]
 		case old > 0 && was == is:
-			c.turn(old, next[:size])
+			c.replace(old, next[:size])
 			base = base[old:]
 		default:
-			c.turn(0, next[:size])
+			c.replace(0, next[:size])
 		}
 		if next = next[size:]; c.over() {
 			return nil
@@ -120,11 +120,11 @@ func CatalogueChange(base, next []byte, most int) []byte {
 	return c.done()
 }
 
-// Patch makes a blob of its base and a change. Whether it is the right one its hash
+// ApplyPatch makes a blob of its base and a change. Whether it is the right one its hash
 // says, which is for the caller to see. It takes no more memory than the two have bytes,
 // nor than size.
-func Patch(base, change []byte, size uint64) ([]byte, error) {
-	if len(change) == 0 || change[0] != changeForm {
+func ApplyPatch(base, change []byte, size uint64) ([]byte, error) {
+	if len(change) == 0 || change[0] != patchVersion {
 		return nil, errors.New("wire: a change of a form that this program does not know")
 	}
 	n, change, err := uvarint(change[1:], len(base)+len(change))

@@ -18,9 +18,9 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// Host is what devices of one process can share: the plan, the values of the model and
+// Workspace is what devices of one process can share: the plan, the values of the model and
 // room to train in. A real device has one of its own. Devices that share one take turns.
-type Host struct {
+type Workspace struct {
 	// Features are those of devices that are played together: columns of users are by seat,
 	// those of interactions as their sources number them. Set them before the first use. Nil
 	// means that the one device there is has its own, from its owner.
@@ -31,53 +31,53 @@ type Host struct {
 	// Methods are the methods that the device can train. Nil means methods.Default().
 	Methods *method.Registry
 
-	known known
+	manifests manifestCache
 
-	mu      sync.Mutex
-	named   [2][32]byte // hashes of the plan and of the features
-	about   *pb.Plan
-	plan    *local.Plan
-	mem     *local.Memory
-	worker  *local.Worker
-	slots   [][32]byte // hashes of the values that are loaded
-	cat     *Catalogue
-	catHash [32]byte
-	vector  []int64
-	left    bool // a visit has begun, and its vector was not taken
-	scores  []float32
+	mu            sync.Mutex
+	loaded        [2][32]byte // hashes of the plan and of the features
+	spec          *pb.Plan
+	plan          *local.Plan
+	mem           *local.Memory
+	worker        *local.Worker
+	slots         [][32]byte // hashes of the values that are loaded
+	catalogue     *Catalogue
+	catalogueHash [32]byte
+	vector        []int64
+	unread        bool // a visit has begun, and its vector was not taken
+	scores        []float32
 }
 
-// known are the manifests that were verified last: one that devices have, and one that they
+// manifestCache are the manifests that were verified last: one that devices have, and one that they
 // are offered. The same bytes under the same key have the same answer, so that a device that
 // looks at its manifest often verifies it once.
-type known struct {
+type manifestCache struct {
 	mu   sync.Mutex
-	last [2]verified // the newer first
+	last [2]verifiedManifest // the newer first
 }
 
-type verified struct {
+type verifiedManifest struct {
 	key, federation, body, signature []byte
 	manifest                         *pb.Manifest
 }
 
-func (v *verified) is(key, federation []byte, s *pb.SignedManifest) bool {
+func (v *verifiedManifest) matches(key, federation []byte, s *pb.SignedManifest) bool {
 	return v.manifest != nil && bytes.Equal(v.body, s.Body) && bytes.Equal(v.signature, s.Signature) &&
 		bytes.Equal(v.key, key) && bytes.Equal(v.federation, federation)
 }
 
 // verify is wire.Verify. What it returns is shared, and not to be changed.
-func (k *known) verify(key, federation []byte, s *pb.SignedManifest) (*pb.Manifest, error) {
+func (k *manifestCache) verify(key, federation []byte, s *pb.SignedManifest) (*pb.Manifest, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range k.last {
-		if k.last[i].is(key, federation, s) {
+		if k.last[i].matches(key, federation, s) {
 			return k.last[i].manifest, nil
 		}
 	}
-	m, err := wire.Verify(key, federation, s)
+	m, err := wire.VerifyManifest(key, federation, s)
 	if err == nil {
 		k.last[1] = k.last[0]
-		k.last[0] = verified{
+		k.last[0] = verifiedManifest{
 			bytes.Clone(key), bytes.Clone(federation), bytes.Clone(s.Body), bytes.Clone(s.Signature),
 			m,
 		}
@@ -88,32 +88,32 @@ func (k *known) verify(key, federation []byte, s *pb.SignedManifest) (*pb.Manife
 // ErrTooLarge is wrapped by the error for a plan that a device has no room for.
 var ErrTooLarge = errors.New("agent: the plan needs more memory than this device gives")
 
-// get returns a blob that a manifest names, checked.
-type get func(b *pb.Blob) ([]byte, error)
+// blobReader returns a blob that a manifest names, checked.
+type blobReader func(b *pb.Blob) ([]byte, error)
 
 // load makes the host ready for a model: whatever has not changed stays.
-func (h *Host) load(m *pb.Manifest, blob get) error {
+func (h *Workspace) load(m *pb.Manifest, blob blobReader) error {
 	name := [2][32]byte{[32]byte(m.Plan.Hash)}
 	copy(name[1][:], m.Features.GetHash())
-	if h.plan == nil || name != h.named {
+	if h.plan == nil || name != h.loaded {
 		if err := h.setPlan(m, blob); err != nil {
 			h.plan = nil
 			return err
 		}
-		h.named = name
+		h.loaded = name
 	}
-	if err := wire.Fits(m, h.about); err != nil {
+	if err := wire.CheckSlots(m, h.spec); err != nil {
 		return err
 	}
-	if name := [32]byte(m.Catalogue.Hash); h.cat == nil || name != h.catHash {
+	if name := [32]byte(m.Catalogue.Hash); h.catalogue == nil || name != h.catalogueHash {
 		b, err := blob(m.Catalogue)
 		if err != nil {
 			return err
 		}
-		if h.cat, err = readCatalogue(b, h.plan.Items); err != nil {
+		if h.catalogue, err = readCatalogue(b, h.plan.Items); err != nil {
 			return err
 		}
-		h.catHash = name
+		h.catalogueHash = name
 	}
 	for i := range h.plan.Slots {
 		if err := h.setSlot(i, m.Slots[i], blob); err != nil {
@@ -124,7 +124,7 @@ func (h *Host) load(m *pb.Manifest, blob get) error {
 }
 
 // setSlot loads the values of a slot. One that does not travel keeps what it has.
-func (h *Host) setSlot(i int, b *pb.Blob, blob get) error {
+func (h *Workspace) setSlot(i int, b *pb.Blob, blob blobReader) error {
 	if len(b.GetHash()) == 0 || h.slots[i] == [32]byte(b.Hash) {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (h *Host) setSlot(i int, b *pb.Blob, blob get) error {
 
 // setPlan builds a plan as the coordinator describes it, and checks that both mean the
 // same.
-func (h *Host) setPlan(m *pb.Manifest, blob get) error {
+func (h *Workspace) setPlan(m *pb.Manifest, blob blobReader) error {
 	b, err := blob(m.Plan)
 	if err != nil {
 		return err
@@ -169,15 +169,15 @@ func (h *Host) setPlan(m *pb.Manifest, blob get) error {
 	if h.mem, err = local.NewMemory(h.plan, 1, 1); err != nil {
 		return err
 	}
-	h.about, h.worker, h.cat = p, local.NewWorker(h.mem, 0), nil
+	h.spec, h.worker, h.catalogue = p, local.NewWorker(h.mem, 0), nil
 	h.slots = make([][32]byte, len(h.plan.Slots))
-	h.vector, h.left = make([]int64, h.plan.Widest()+1), false
+	h.vector, h.unread = make([]int64, h.plan.Widest()+1), false
 	h.scores = make([]float32, h.plan.Items)
 	return nil
 }
 
 // build makes the method by its name and parameters.
-func (h *Host) build(p *pb.Plan, f *rows.Features) (*local.Plan, error) {
+func (h *Workspace) build(p *pb.Plan, f *rows.Features) (*local.Plan, error) {
 	registry := h.Methods
 	if registry == nil {
 		registry = methods.Default()
@@ -207,7 +207,7 @@ func (h *Host) build(p *pb.Plan, f *rows.Features) (*local.Plan, error) {
 			return nil, err
 		}
 	}
-	if err := has(f, p.Features); err != nil {
+	if err := checkColumns(f, p.Features); err != nil {
 		return nil, err
 	}
 	plan, err := local.NewPlan(m, opt)
@@ -235,8 +235,8 @@ func sameShape(p *local.Plan, shape []uint64) error {
 	return nil
 }
 
-// has sees that the device has the features that a plan names.
-func has(f *rows.Features, names []string) error {
+// checkColumns sees that the device has the features that a plan names.
+func checkColumns(f *rows.Features, names []string) error {
 	known := map[string]bool{}
 	if f != nil {
 		for _, columns := range [][]rows.Column{f.User, f.Item, f.Row} {
@@ -253,20 +253,20 @@ func has(f *rows.Features, names []string) error {
 	return nil
 }
 
-// shape names the form of the private slots: states of another form are of no use.
-func (h *Host) shape() string {
+// stateShape names the form of the private slots: states of another form are of no use.
+func (h *Workspace) stateShape() string {
 	p := h.plan
-	s := fmt.Sprintf("%s %d %d", h.about.Method, p.Keep, p.PlainSize())
+	s := fmt.Sprintf("%s %d %d", h.spec.Method, p.Keep, p.PlainSize())
 	for k := range h.mem.Born(nil).Tables {
 		s += fmt.Sprintf(" %d", p.TableStride(k))
 	}
 	return s
 }
 
-// revive is the private state that a record has for a run, or a new one.
-func (h *Host) revive(r *record, run []byte) (local.State, error) {
+// privateState is the private state that a record has for a run, or a new one.
+func (h *Workspace) privateState(r *record, run []byte) (local.State, error) {
 	st := h.mem.Born(nil)
-	if len(r.state) == 0 || !bytes.Equal(r.Run, run) || r.Shape != h.shape() {
+	if len(r.state) == 0 || !bytes.Equal(r.Run, run) || r.Shape != h.stateShape() {
 		return st, nil
 	}
 	in := bytes.NewReader(r.state)
@@ -279,11 +279,11 @@ func (h *Host) revive(r *record, run []byte) (local.State, error) {
 	return st, nil
 }
 
-// open fills the task of a device, and checks what its source says.
-func (h *Host) open(src Source, r *record, round int) (*local.Task, uint32, bool, error) {
-	seat := r.Seat
+// prepare fills the task of a device, and checks what its source says.
+func (h *Workspace) prepare(src Source, r *record, round int) (*local.Task, uint32, bool, error) {
+	seat := r.DeviceID
 	t := &local.Task{Device: seat, Round: round}
-	held, ok := src.Fill(h.cat, t)
+	held, ok := src.Fill(h.catalogue, t)
 	for _, list := range [][]uint32{t.Train, t.Hide[0], t.Hide[1], {held}} {
 		for _, item := range list {
 			if int(item) >= h.plan.Items {
@@ -296,7 +296,7 @@ func (h *Host) open(src Source, r *record, round int) (*local.Task, uint32, bool
 			len(t.Rows))
 	}
 	if h.plan.Features != nil && h.plan.Alone {
-		if err := h.describe(r, src, t); err != nil {
+		if err := h.fillFeatures(r, src, t); err != nil {
 			return nil, 0, false, err
 		}
 	} else if f := h.plan.Features; f != nil {
@@ -311,7 +311,7 @@ func (h *Host) open(src Source, r *record, round int) (*local.Task, uint32, bool
 
 // score fills h.scores as the device would recommend: with its tuned copy where the
 // method has one. The state may be changed.
-func (h *Host) score(st *local.State, t *local.Task) {
+func (h *Workspace) score(st *local.State, t *local.Task) {
 	if h.plan.Serves(method.ServeLocal) {
 		h.worker.Visit(st, t, local.Void, false)
 	} else {
@@ -348,25 +348,26 @@ func readCatalogue(b []byte, items int) (*Catalogue, error) {
 	return c, nil
 }
 
-// Place is where the item of an id stands; false for an id that is not known.
-func (c *Catalogue) Place(id string) (uint32, bool) {
+// Index is where the item of an id stands; false for an id that is not known.
+func (c *Catalogue) Index(id string) (uint32, bool) {
 	i, ok := c.place[id]
 	return i, ok
 }
 
-// Items is how many there are, retired ones too.
-func (c *Catalogue) Items() int { return len(c.about.Items) }
+// Len is how many there are, retired ones too.
+func (c *Catalogue) Len() int { return len(c.about.Items) }
 
 // Item is the item at a place.
 func (c *Catalogue) Item(at uint32) *pb.Item { return c.about.Items[at] }
 
-// checked returns a blob of the store if it is what its name says.
-func checked(store Blobs, b *pb.Blob) ([]byte, error) {
+// readBlob returns a blob of the store if it is what its name says.
+func readBlob(store Blobs, b *pb.Blob) ([]byte, error) {
 	data, err := store.Get([32]byte(b.Hash))
 	if err != nil || data == nil {
 		return nil, err
 	}
-	if c, shared := store.(*cache); shared && uint64(len(data)) == b.Bytes && c.sound([32]byte(b.Hash), data) {
+	if c, shared := store.(*memoryBlobs); shared && uint64(len(data)) == b.Bytes &&
+		c.isChecked([32]byte(b.Hash), data) {
 		return data, nil
 	}
 	if uint64(len(data)) != b.Bytes || sha256.Sum256(data) != [32]byte(b.Hash) {
