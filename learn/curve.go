@@ -2,7 +2,6 @@ package learn
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/tacit-rec/tacit/vec"
@@ -14,17 +13,6 @@ type Curve struct {
 	Dim, Stride                          int
 	A0, Reg, Gamma, Momentum, Step, Blur float64
 	Few                                  int // items that fewer devices have are not learnt
-}
-
-// Check reports the first number that makes no sense.
-func (c Curve) Check() error {
-	switch {
-	case !(c.A0 > 0) || !(c.Reg > 0) || !(c.Gamma > 0) || !(c.Step > 0):
-		return fmt.Errorf("a0 = %g, reg = %g, gamma = %g, step = %g: want all above 0", c.A0, c.Reg, c.Gamma, c.Step)
-	case !(c.Momentum >= 0 && c.Momentum < 1) || !(c.Blur >= 0 && c.Blur < 1):
-		return fmt.Errorf("momentum = %g, blur = %g: want both from 0 to below 1", c.Momentum, c.Blur)
-	}
-	return nil
 }
 
 // Column is the first number of each row, and what they add up to.

@@ -30,6 +30,9 @@ type Schedule struct {
 // Const is a coefficient that never changes.
 func Const(v float32) Schedule { return Schedule{V: v} }
 
+// Number is the value that limits of a parameter apply to.
+func (s Schedule) Number() float64 { return float64(s.V) }
+
 // At returns the coefficient for the device's current round and batch.
 func (s Schedule) At(w *method.Work) float32 {
 	switch s.Kind {

@@ -1,6 +1,9 @@
 package method
 
-import "github.com/tacit-rec/tacit/internal/base/rows"
+import (
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/param"
+)
 
 // Method is what a published method implements. Its parameters are the exported
 // fields of one struct, with tags `default` and `doc`; package param reads them.
@@ -124,11 +127,16 @@ type Central interface {
 	Pass(p *Pool)
 }
 
-// Checker is a Method whose parameters must fit together.
+// Checker is a Method whose parameters must fit together. Limits of a single
+// parameter are tags: see package param.
 type Checker interface{ Check() error }
 
-// Check asks every layer of a method whether its parameters fit together.
+// Check reports the first parameter outside its limits, and then what the Check
+// method of any layer reports.
 func Check(m Method) error {
+	if err := param.Check(m); err != nil {
+		return err
+	}
 	for {
 		if c, ok := m.(Checker); ok {
 			if err := c.Check(); err != nil {

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -15,11 +13,11 @@ import (
 // for each item: at 64 dimensions 33 times an update of `ials`. Every round is a sweep that
 // ends where ALS in one place would.
 type ALS struct {
-	Dim   int     `default:"64" range:"16|32|64|128" doc:"embedding dimension"`
-	A0    float64 `default:"0.1" range:"0.01..1,log" doc:"weight of an item that a user does not have"`
-	Reg   float64 `default:"0.01" range:"1e-3..0.1,log" doc:"regularisation, for each item that a user has and each user of an item"`
+	Dim   int     `default:"64" min:"1" max:"256" range:"16|32|64|128" doc:"embedding dimension"`
+	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of an item that a user does not have"`
+	Reg   float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation, for each item that a user has and each user of an item"`
 	Start float64 `default:"0.1" doc:"standard deviation of a row's length at the start"`
-	Few   int     `default:"2" range:"1|2|5" doc:"rows that fewer devices have are not learnt: their sums would show somebody's vector"`
+	Few   int     `default:"2" min:"1" range:"1|2|5" doc:"rows that fewer devices have are not learnt: their sums would show somebody's vector"`
 }
 
 const (
@@ -122,12 +120,4 @@ func (m *ALS) Update(g *method.Global) {
 		x.Items(n, g.Aggregate[exactOuter], g.Aggregate[exactSquare], g.Stride[exactSquare], g.Aggregate[exactTarget], item)
 	}
 	learn.Gram(item, g.Items, m.Dim, s, g.Value[exactGram])
-}
-
-func (m *ALS) Check() error {
-	if m.Dim < 1 || m.Dim > 256 || m.Few < 1 || !(m.A0 > 0) || !(m.Reg > 0) {
-		return fmt.Errorf("dim = %d, few = %d, a0 = %g, reg = %g: want 1 to 256, 1 or more, and above 0", m.Dim, m.Few,
-			m.A0, m.Reg)
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -13,8 +11,8 @@ import (
 // of all histories. So one round is exact, and the weights are those of a model that
 // was made in one place. A device recommends with the sum of the weights of its own items.
 type EASE struct {
-	Reg float64 `default:"300" range:"30..3000,log" doc:"regularisation: added to how many devices have an item"`
-	Few int     `default:"2" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
+	Reg float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation: added to how many devices have an item"`
+	Few int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
 }
 
 const (
@@ -82,11 +80,4 @@ func scale(g *method.Global, slots ...int) {
 	for _, i := range slots {
 		vec.Scale(float32(g.Users)/float32(g.Devices), g.Aggregate[i])
 	}
-}
-
-func (m *EASE) Check() error {
-	if !(m.Reg > 0) || m.Few < 1 {
-		return fmt.Errorf("reg = %g, few = %d: want more than 0, and 1 or more", m.Reg, m.Few)
-	}
-	return nil
 }

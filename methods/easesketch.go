@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -15,9 +13,9 @@ import (
 // Gram matrix of that rank beside the diagonal, and the rows for the next pass. Three
 // passes come near the whole one; sketches of this kind are those of Halko et al. (2011).
 type EASESketch struct {
-	Reg  float64 `default:"300" range:"30..3000,log" doc:"regularisation: added to how many devices have an item"`
-	Rank int     `default:"64" range:"32|64|128|256" doc:"columns of the sketch; at most one for each item"`
-	Few  int     `default:"2" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
+	Reg  float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation: added to how many devices have an item"`
+	Rank int     `default:"64" min:"1" max:"4096" range:"32|64|128|256" doc:"columns of the sketch; at most one for each item"`
+	Few  int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
 }
 
 const (
@@ -109,12 +107,4 @@ func (m *EASESketch) Update(g *method.Global) {
 		Few: m.Few, All: float64(g.Users) / float64(g.Devices),
 	}
 	s.Make(g.Aggregate[sketchSum], g.Value[sketchBase], g.Value[sketchRow])
-}
-
-func (m *EASESketch) Check() error {
-	if !(m.Reg > 0) || m.Few < 1 || m.Rank < 1 || m.Rank > 4096 {
-		return fmt.Errorf("reg = %g, few = %d, rank = %d: want more than 0, 1 or more, and 1 to 4096", m.Reg, m.Few,
-			m.Rank)
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -16,11 +14,11 @@ import (
 // row, so the coordinator's sum is the same as if every row had been sent. The
 // coordinator moves the rows by Adam.
 type FCF struct {
-	Dim   int     `default:"32" doc:"embedding dimension"`
-	Alpha float32 `default:"4" range:"0.5..50,log" doc:"an item that the user has counts 1 + alpha, another 1"`
-	Reg   float32 `default:"1" range:"0.1..100,log" doc:"regularisation of users' vectors and of item rows"`
-	LR    float32 `default:"0.05" range:"5e-3..0.5,log" doc:"rate of the coordinator's Adam"`
-	Start float64 `default:"0.1" doc:"standard deviation of the item rows at the start"`
+	Dim   int     `default:"32" min:"1" max:"1024" doc:"embedding dimension"`
+	Alpha float32 `default:"4" min:"0" range:"0.5..50,log" doc:"an item that the user has counts 1 + alpha, another 1"`
+	Reg   float32 `default:"1" min:">0" range:"0.1..100,log" doc:"regularisation of users' vectors and of item rows"`
+	LR    float32 `default:"0.05" min:"0" range:"5e-3..0.5,log" doc:"rate of the coordinator's Adam"`
+	Start float64 `default:"0.1" min:"0" doc:"standard deviation of the item rows at the start"`
 }
 
 const (
@@ -116,15 +114,4 @@ func (m *FCF) Update(g *method.Global) {
 		learn.NextAdam(m.LR, &g.Value[fcfSteps][0]).Move(grad, g.Value[fcfM], g.Value[fcfV], value)
 	}
 	learn.Gram(value, g.Items, d, s, g.Value[fcfGram])
-}
-
-func (m *FCF) Check() error {
-	switch {
-	case m.Dim < 1 || m.Dim > 1024:
-		return fmt.Errorf("dim = %d: want 1 to 1024", m.Dim)
-	case m.Alpha < 0 || m.Reg <= 0 || m.LR < 0 || m.Start < 0:
-		return fmt.Errorf("alpha = %g, reg = %g, lr = %g, start = %g: want 0 or more, and reg above 0", m.Alpha, m.Reg,
-			m.LR, m.Start)
-	}
-	return nil
 }

@@ -28,8 +28,8 @@ import (
 // have weights. With FedMF's item rate a graph of 0.3 diverges.
 type FedPerGNN struct {
 	dual
-	Near  float32 `default:"0.1" range:"0|0.1|0.3|1" doc:"how much of an item's state is its neighbours'"`
-	Graph float32 `default:"0.03" range:"0|0.03|0.1|0.3" doc:"how much of the user's state is its items'"`
+	Near  float32 `default:"0.1" min:"0" range:"0|0.1|0.3|1" doc:"how much of an item's state is its neighbours'"`
+	Graph float32 `default:"0.03" min:"0" range:"0|0.03|0.1|0.3" doc:"how much of the user's state is its items'"`
 }
 
 const (
@@ -86,9 +86,10 @@ func (m *FedPerGNN) Update(g *method.Global) {
 	}
 }
 
+// Check rejects weight decay, which FedPerGNN does not have.
 func (m *FedPerGNN) Check() error {
-	if m.Decay != 0 || m.Near < 0 || m.Graph < 0 {
-		return fmt.Errorf("decay = %g, near = %g, graph = %g: want no decay, and 0 or more", m.Decay, m.Near, m.Graph)
+	if m.Decay != 0 {
+		return fmt.Errorf("decay = %g: must be 0 for fedpergnn", m.Decay)
 	}
 	return m.dual.Check()
 }

@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/tacit-rec/tacit/learn"
@@ -18,17 +17,17 @@ import (
 // `curriculum=inert` is what their logs were made with. Recommendations use the
 // device's own rows with the newest shared ones.
 type FedRAP struct {
-	Dim        int            `default:"32" doc:"embedding dimension"`
-	LR         learn.Schedule `default:"decay:0.5,0.97,0.95" doc:"rate of the score function; by default times 0.97 per round and 0.95 per batch"`
-	RowLR      learn.Schedule `default:"decay:200,0.97,0.95" doc:"rate of both tables"`
-	Lambda     float32        `default:"0.1" range:"0.001..1,log" doc:"weight of the term that pushes the tables apart"`
-	Mu         float32        `default:"0.1" range:"0.001..1,log" doc:"weight of the term that keeps the shared table sparse"`
+	Dim        int            `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
+	LR         learn.Schedule `default:"decay:0.5,0.97,0.95" min:"0" doc:"rate of the score function; by default times 0.97 per round and 0.95 per batch"`
+	RowLR      learn.Schedule `default:"decay:200,0.97,0.95" min:"0" doc:"rate of both tables"`
+	Lambda     float32        `default:"0.1" min:"0" range:"0.001..1,log" doc:"weight of the term that pushes the tables apart"`
+	Mu         float32        `default:"0.1" min:"0" range:"0.001..1,log" doc:"weight of the term that keeps the shared table sparse"`
 	Curriculum string         `default:"inert" choices:"inert|fixed|tanh|sin|square|frac" doc:"how lambda and mu change over rounds: inert and fixed are constants"`
 	Regular    string         `default:"l1" choices:"l1|l2|none|prox" doc:"what keeps the shared table sparse: mean of |c|, mean of c^2, nothing, or a soft threshold of mu/1000 at the coordinator, which leaves true zeros"`
 	Tables     string         `default:"both" choices:"both|shared|own" doc:"both tables, the shared one alone (FedRAP-C), or the device's own alone (FedRAP-D)"`
-	Decay      float32        `default:"0.0001" doc:"weight decay, on every row"`
-	Epochs     int            `default:"10" doc:"local passes at most"`
-	Tol        float64        `default:"0.0001" doc:"a visit ends when the running mean of its loss changes by less than this share"`
+	Decay      float32        `default:"0.0001" min:"0" doc:"weight decay, on every row"`
+	Epochs     int            `default:"10" min:"1" max:"1000" doc:"local passes at most"`
+	Tol        float64        `default:"0.0001" min:"0" doc:"a visit ends when the running mean of its loss changes by less than this share"`
 }
 
 const (
@@ -140,18 +139,4 @@ func (m *FedRAP) PostUpdate(g *method.Global) {
 	if m.Regular == "prox" && m.Tables != "own" {
 		vec.Soft(m.Mu/1000, g.Value[rapCommon])
 	}
-}
-
-func (m *FedRAP) Check() error {
-	switch {
-	case m.Dim < 1 || m.Dim > 4096:
-		return fmt.Errorf("dim = %d: want 1 to 4096", m.Dim)
-	case m.Epochs < 1 || m.Epochs > 1000:
-		return fmt.Errorf("epochs = %d: want 1 to 1000", m.Epochs)
-	case m.Decay < 0 || m.Tol < 0 || m.Lambda < 0 || m.Mu < 0:
-		return fmt.Errorf("decay = %g, tol = %g, lambda = %g, mu = %g: want 0 or more", m.Decay, m.Tol, m.Lambda, m.Mu)
-	case m.LR.V < 0 || m.RowLR.V < 0:
-		return fmt.Errorf("lr = %g, row-lr = %g: want 0 or more", m.LR.V, m.RowLR.V)
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -24,12 +22,12 @@ import (
 // vectors, and positives stand at random places among the negatives, not each before
 // its own.
 type FedRecGEL struct {
-	Dim       int            `default:"32" doc:"width of the vectors that are multiplied (GMF)"`
-	Layers    learn.Layers   `default:"128,64,32" doc:"widths of the network's hidden layers; its vectors are as wide as the first"`
-	RhoShared learn.Schedule `default:"0.02" range:"0|0.01|0.02|0.05|0.1|0.2" doc:"how far what is shared is moved uphill; 0 takes its plain gradient"`
-	RhoUser   learn.Schedule `default:"0.02" range:"0|0.01|0.02|0.05|0.1|0.2" doc:"how far the user's vectors are moved uphill; 0 takes their plain gradient"`
-	LR        learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of the device's Adam on the user's vectors"`
-	ServerLR  float32        `default:"0.001" range:"1e-4..0.1,log" doc:"rate of the coordinator's Adam"`
+	Dim       int            `default:"32" min:"1" max:"1024" doc:"width of the vectors that are multiplied (GMF)"`
+	Layers    learn.Layers   `default:"128,64,32" min:"1" max:"6" doc:"widths of the network's hidden layers; its vectors are as wide as the first"`
+	RhoShared learn.Schedule `default:"0.02" min:"0" range:"0|0.01|0.02|0.05|0.1|0.2" doc:"how far what is shared is moved uphill; 0 takes its plain gradient"`
+	RhoUser   learn.Schedule `default:"0.02" min:"0" range:"0|0.01|0.02|0.05|0.1|0.2" doc:"how far the user's vectors are moved uphill; 0 takes their plain gradient"`
+	LR        learn.Schedule `default:"0.1" min:"0" range:"1e-3..1,log" doc:"rate of the device's Adam on the user's vectors"`
+	ServerLR  float32        `default:"0.001" min:"0" range:"1e-4..0.1,log" doc:"rate of the coordinator's Adam"`
 }
 
 func (m *FedRecGEL) model() learn.NeuMF { return learn.NeuMF{Dim: m.Dim, Hidden: m.Layers} }
@@ -86,17 +84,3 @@ func (m *FedRecGEL) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.model().Logits(w, b, out)
 }
 func (m *FedRecGEL) Back(w *method.Work, b *method.Batch, dz []float32) { m.model().Back(w, b, dz) }
-
-func (m *FedRecGEL) Check() error {
-	const most = 6 // so many fit the slots that a method may have
-	switch {
-	case m.Dim < 1 || m.Dim > 1024:
-		return fmt.Errorf("dim = %d: want 1 to 1024", m.Dim)
-	case len(m.Layers) < 1 || len(m.Layers) > most:
-		return fmt.Errorf("layers: %d hidden layers, want 1 to %d", len(m.Layers), most)
-	case m.RhoShared.V < 0 || m.RhoUser.V < 0 || m.LR.V < 0 || m.ServerLR < 0:
-		return fmt.Errorf("rho-shared = %g, rho-user = %g, lr = %g, server-lr = %g: want 0 or more", m.RhoShared.V,
-			m.RhoUser.V, m.LR.V, m.ServerLR)
-	}
-	return nil
-}

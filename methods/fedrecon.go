@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -14,12 +12,12 @@ import (
 // coordinator's newest rows. The original splits a device's data between the two
 // halves; here both see all of it.
 type FedRecon struct {
-	Dim     int     `default:"32" doc:"embedding dimension"`
-	Recon   int     `default:"5" range:"1|2|3|5|10" doc:"passes that rebuild the user's vector"`
-	ReconLR float32 `default:"0.5" range:"0.03..10,log" doc:"rate of the user's vector while it is rebuilt"`
-	Eta     float32 `default:"80" range:"5..500,log" doc:"the item rows' rate is 0.1 * items * eta, as PFedRec has it"`
-	Decay   float32 `default:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
-	Epochs  int     `default:"1" doc:"local passes over the item rows"`
+	Dim     int     `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
+	Recon   int     `default:"5" min:"1" max:"1000" range:"1|2|3|5|10" doc:"passes that rebuild the user's vector"`
+	ReconLR float32 `default:"0.5" min:"0" range:"0.03..10,log" doc:"rate of the user's vector while it is rebuilt"`
+	Eta     float32 `default:"80" min:"0" range:"5..500,log" doc:"the item rows' rate is 0.1 * items * eta, as PFedRec has it"`
+	Decay   float32 `default:"0" min:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
+	Epochs  int     `default:"1" min:"1" max:"1000" doc:"local passes over the item rows"`
 	Loss    string  `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
 }
 
@@ -61,12 +59,4 @@ func (m *FedRecon) visitOf(of method.Learner, items int, p plug) method.Visit {
 // Ready rebuilds the vector against the newest rows.
 func (m *FedRecon) Ready(int) method.Visit { return m.rebuild(m) }
 
-func (m *FedRecon) Check() error {
-	switch {
-	case m.Recon < 1 || m.Recon > 1000:
-		return fmt.Errorf("recon = %d: want 1 to 1000", m.Recon)
-	case m.ReconLR < 0:
-		return fmt.Errorf("recon-lr = %g: want 0 or more", m.ReconLR)
-	}
-	return m.net().check()
-}
+func (m *FedRecon) Check() error { return m.net().check() }

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -16,13 +14,13 @@ import (
 // other reading of "user ids": it would tell the coordinator who moved, and be of no
 // use to users that were held out. The rows that a device sends tell which items it touched.
 type FOFLSelf struct {
-	Dim     int            `default:"64" doc:"embedding dimension"`
+	Dim     int            `default:"64" min:"1" max:"4096" doc:"embedding dimension"`
 	Layers  learn.Layers   `default:"256,128,64,32" doc:"widths of the network's hidden layers; none is the bilinear head"`
 	LR      learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of the network and the user's vector"`
 	RowLR   learn.Schedule `default:"1" range:"1e-2..100,log" doc:"rate of the item rows, of which a batch touches few"`
-	Start   float64        `default:"0.5" doc:"standard deviation of the embeddings at the start"`
-	Epochs  int            `default:"5" range:"1|2|5|10|20" doc:"local passes per round"`
-	Adapt   int            `default:"5" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
+	Start   float64        `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
+	Epochs  int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"local passes per round"`
+	Adapt   int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
 	AdaptLR learn.Schedule `default:"0" doc:"the network's rate in them; 0 means lr"`
 }
 
@@ -59,15 +57,3 @@ func (m *FOFLSelf) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.score().Logits(w, b, out)
 }
 func (m *FOFLSelf) Back(w *method.Work, b *method.Batch, dz []float32) { m.score().Back(w, b, dz) }
-
-func (m *FOFLSelf) Check() error {
-	switch {
-	case m.Dim < 1 || m.Dim > 4096:
-		return fmt.Errorf("dim = %d: want 1 to 4096", m.Dim)
-	case m.Start < 0:
-		return fmt.Errorf("start = %g: want 0 or more", m.Start)
-	case m.Epochs < 1 || m.Epochs > 1000 || m.Adapt < 0 || m.Adapt > 1000:
-		return fmt.Errorf("epochs = %d, adapt = %d: want 1 to 1000, and 0 to 1000", m.Epochs, m.Adapt)
-	}
-	return nil
-}

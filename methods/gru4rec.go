@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -18,13 +16,13 @@ import (
 // rows are read and scored with alike, there is one layer as wide as a row, negatives come
 // from the protocol's pool, all equally likely, and none is another user's positive.
 type GRU4Rec struct {
-	Dim     int            `default:"64" range:"32|64|128" doc:"dimension of a row and of the state"`
+	Dim     int            `default:"64" min:"1" max:"1024" range:"32|64|128" doc:"dimension of a row and of the state"`
 	LR      learn.Schedule `default:"100" range:"1..1000,log" doc:"a device's rate for the network; under server=adam only its size beside Adam's 0.001 counts"`
 	RowLR   learn.Schedule `default:"1000" range:"10..10000,log" doc:"a device's rate for rows and biases; likewise"`
-	Steps   int            `default:"1" range:"1|2|5" doc:"steps that a device takes in a round, each on its history"`
-	Drop    float64        `default:"0.3" range:"0.1..0.6" doc:"share of what is read, and of each state that is scored with, that a step leaves out"`
-	Longest int            `default:"200" range:"50|100|200" doc:"items of a history that a step reads, from a place that is drawn, and that are recommended by: the newest"`
-	Run     int            `default:"50" range:"20|50|100" doc:"positions that have their negatives in common"`
+	Steps   int            `default:"1" min:"1" max:"1000" range:"1|2|5" doc:"steps that a device takes in a round, each on its history"`
+	Drop    float64        `default:"0.3" min:"0" max:"<1" range:"0.1..0.6" doc:"share of what is read, and of each state that is scored with, that a step leaves out"`
+	Longest int            `default:"200" min:"2" range:"50|100|200" doc:"items of a history that a step reads, from a place that is drawn, and that are recommended by: the newest"`
+	Run     int            `default:"50" min:"1" range:"20|50|100" doc:"positions that have their negatives in common"`
 	Alike   string         `default:"roots" choices:"users|roots|rows" range:"users|roots|rows" doc:"what counts alike: users, rows, or users by the roots of their rows"`
 	Start   float64        `default:"0.1" doc:"standard deviation of the rows at the start"`
 }
@@ -51,17 +49,4 @@ func (m *GRU4Rec) Back(w *method.Work, b *method.Batch, dz []float32)    { m.gru
 // Ready reads the history with the newest rows and network.
 func (m *GRU4Rec) Ready(int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.gru().Settle(w, w.History) }}
-}
-
-func (m *GRU4Rec) Check() error {
-	switch {
-	case m.Dim < 1 || m.Dim > 1024:
-		return fmt.Errorf("dim = %d: want 1 to 1024", m.Dim)
-	case m.Steps < 1 || m.Steps > 1000 || m.Run < 1 || m.Longest < 2:
-		return fmt.Errorf("steps = %d, run = %d, longest = %d: want 1 to 1000, 1 or more, and 2 or more", m.Steps,
-			m.Run, m.Longest)
-	case !(m.Drop >= 0 && m.Drop < 1):
-		return fmt.Errorf("drop = %g: want a share from 0 to below 1", m.Drop)
-	}
-	return nil
 }

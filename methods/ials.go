@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -17,16 +15,16 @@ import (
 // where the gradient is, so what it ends at is what ALS ends at. The first round counts
 // how many devices have each item, and the others count on.
 type IALS struct {
-	Dim      int     `default:"64" range:"16|32|64|128" doc:"embedding dimension"`
-	A0       float64 `default:"0.1" range:"0.01..1,log" doc:"weight of an item that a user does not have"`
-	Reg      float64 `default:"0.01" range:"1e-3..0.1,log" doc:"regularisation, for each item that a user has and each user of an item"`
-	Gamma    float64 `default:"2" range:"1|1.5|2|4" doc:"how much more curved than the mean item an item may be"`
-	Momentum float64 `default:"0.4" range:"0|0.4|0.5" doc:"of the coordinator's steps"`
-	Step     float64 `default:"1" range:"0.15|0.3|1" doc:"length of the coordinator's steps; with small cohorts less than 1"`
-	Blur     float64 `default:"0" range:"0|0.9" doc:"how much of the last rounds' matrices stays; with small cohorts 0.9"`
+	Dim      int     `default:"64" min:"1" max:"512" range:"16|32|64|128" doc:"embedding dimension"`
+	A0       float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of an item that a user does not have"`
+	Reg      float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation, for each item that a user has and each user of an item"`
+	Gamma    float64 `default:"2" min:">0" range:"1|1.5|2|4" doc:"how much more curved than the mean item an item may be"`
+	Momentum float64 `default:"0.4" min:"0" max:"<1" range:"0|0.4|0.5" doc:"of the coordinator's steps"`
+	Step     float64 `default:"1" min:">0" range:"0.15|0.3|1" doc:"length of the coordinator's steps; with small cohorts less than 1"`
+	Blur     float64 `default:"0" min:"0" max:"<1" range:"0|0.9" doc:"how much of the last rounds' matrices stays; with small cohorts 0.9"`
 	Start    float64 `default:"0.1" doc:"standard deviation of a row's length at the start"`
-	Average  int     `default:"0" range:"0|20" doc:"rounds at the end, up to half of them, whose mean rows are what is learnt; with small cohorts 20"`
-	Few      int     `default:"2" range:"1|2|5" doc:"rows that fewer devices of a round have are not learnt in it: their sums would show somebody's vector"`
+	Average  int     `default:"0" min:"0" range:"0|20" doc:"rounds at the end, up to half of them, whose mean rows are what is learnt; with small cohorts 20"`
+	Few      int     `default:"2" min:"1" range:"1|2|5" doc:"rows that fewer devices of a round have are not learnt in it: their sums would show somebody's vector"`
 }
 
 const (
@@ -143,14 +141,6 @@ func (m *IALS) Update(g *method.Global) {
 		copy(item, mean)
 	}
 	learn.Gram(item, g.Items, m.Dim, c.Stride, g.Value[alsGram])
-}
-
-func (m *IALS) Check() error {
-	if m.Dim < 1 || m.Dim > 512 || m.Few < 1 || m.Average < 0 {
-		return fmt.Errorf("dim = %d, few = %d, average = %d: want 1 to 512, 1 or more, and 0 or more", m.Dim, m.Few,
-			m.Average)
-	}
-	return m.curve(0).Check()
 }
 
 func (m *IALS) curve(stride int) learn.Curve {

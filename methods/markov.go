@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -14,10 +12,10 @@ import (
 // followers, drawn to popularity where there are few of them, less by the decay the
 // older the item is. With a window, items further on count too, less by the decay with each step.
 type Markov struct {
-	Window int     `default:"1" range:"1|3|5|10|20|40" doc:"how far on an item still counts as a follower; 1 is the next one alone"`
-	Last   int     `default:"1" range:"1|5|10|20|40" doc:"how many of the newest items are recommended by"`
-	Decay  float64 `default:"0.7" range:"0.5..0.95" doc:"weight of each older item, and of each step further on, beside the one before"`
-	Smooth float64 `default:"10" range:"0.1..1000,log" doc:"followers that popularity is worth"`
+	Window int     `default:"1" min:"1" range:"1|3|5|10|20|40" doc:"how far on an item still counts as a follower; 1 is the next one alone"`
+	Last   int     `default:"1" min:"1" range:"1|5|10|20|40" doc:"how many of the newest items are recommended by"`
+	Decay  float64 `default:"0.7" min:">0" max:"1" range:"0.5..0.95" doc:"weight of each older item, and of each step further on, beside the one before"`
+	Smooth float64 `default:"10" min:">0" range:"0.1..1000,log" doc:"followers that popularity is worth"`
 }
 
 const (
@@ -115,14 +113,4 @@ func (m *Markov) Update(g *method.Global) {
 		vec.Scale(1-part, g.Value[pair[0]])
 		vec.Axpy(part*all, g.Aggregate[pair[1]], g.Value[pair[0]])
 	}
-}
-
-func (m *Markov) Check() error {
-	switch {
-	case m.Window < 1 || m.Last < 1:
-		return fmt.Errorf("window = %d, last = %d: want 1 or more of both", m.Window, m.Last)
-	case !(m.Decay > 0 && m.Decay <= 1) || !(m.Smooth > 0):
-		return fmt.Errorf("decay = %g, smooth = %g: want a share from above 0 to 1, and more than 0", m.Decay, m.Smooth)
-	}
-	return nil
 }

@@ -21,12 +21,12 @@ import (
 // negatives. The authors' code has squared error on ratings, clips the gradient's
 // norm at 5 and builds the table anew for every sample.
 type MetaMF struct {
-	Dim    int     `default:"32" doc:"dimension of the users' embeddings and of the generated table"`
-	Memory int     `default:"128" doc:"width of the collaborative vector that a user's embedding is turned into"`
-	Hidden int     `default:"512" doc:"width of the meta network's hidden layers"`
-	LR     float32 `default:"0.0001" range:"1e-4..3e-3,log" doc:"Adam's rate"`
-	Decay  float32 `default:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of what a step touches"`
-	Start  float64 `default:"1" range:"0.1|0.3|1" doc:"standard deviation of the users' embeddings at the start"`
+	Dim    int     `default:"32" min:"8" max:"1024" doc:"dimension of the users' embeddings and of the generated table"`
+	Memory int     `default:"128" min:"8" max:"1024" doc:"width of the collaborative vector that a user's embedding is turned into"`
+	Hidden int     `default:"512" min:"8" max:"1024" doc:"width of the meta network's hidden layers"`
+	LR     float32 `default:"0.0001" min:"0" range:"1e-4..3e-3,log" doc:"Adam's rate"`
+	Decay  float32 `default:"0" min:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of what a step touches"`
+	Start  float64 `default:"1" min:"0" range:"0.1|0.3|1" doc:"standard deviation of the users' embeddings at the start"`
 }
 
 const (
@@ -120,13 +120,9 @@ func (t *metaPass) move() {
 }
 
 func (m *MetaMF) Check() error {
-	switch {
-	case m.Dim < 8 || m.Memory < 8 || m.Hidden < 8 || m.Dim%vec.Lanes+m.Memory%vec.Lanes+m.Hidden%vec.Lanes > 0 ||
-		m.Dim > 1024 || m.Memory > 1024 || m.Hidden > 1024:
-		return fmt.Errorf("dim = %d, memory = %d, hidden = %d: want multiples of %d up to 1024", m.Dim, m.Memory,
-			m.Hidden, vec.Lanes)
-	case m.LR < 0 || m.Decay < 0 || m.Start < 0:
-		return fmt.Errorf("lr = %g, decay = %g, start = %g: want 0 or more", m.LR, m.Decay, m.Start)
+	if m.Dim%vec.Lanes != 0 || m.Memory%vec.Lanes != 0 || m.Hidden%vec.Lanes != 0 {
+		return fmt.Errorf("dim = %d, memory = %d, hidden = %d: must be multiples of %d", m.Dim, m.Memory, m.Hidden,
+			vec.Lanes)
 	}
 	return nil
 }

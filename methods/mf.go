@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -11,10 +9,10 @@ import (
 // federation. Every history leaves its device. It is trained by Adam on mini-batches that mix all
 // users, with the same negatives and the same evaluation as the federated methods.
 type MF struct {
-	Dim   int     `default:"32" doc:"embedding dimension"`
-	LR    float32 `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's rate"`
-	Decay float32 `default:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of the rows that a batch touches"`
-	Start float64 `default:"0.1" doc:"standard deviation of the rows at the start"`
+	Dim   int     `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
+	LR    float32 `default:"0.001" min:"0" range:"1e-4..1e-2,log" doc:"Adam's rate"`
+	Decay float32 `default:"0" min:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of the rows that a batch touches"`
+	Start float64 `default:"0.1" min:"0" doc:"standard deviation of the rows at the start"`
 	Loss  string  `default:"bce" choices:"bce|squared" doc:"binary cross entropy, or squared error against ratings"`
 }
 
@@ -27,15 +25,3 @@ func (m *MF) Visit(int) method.Visit                                { return met
 func (m *MF) Pass(p *method.Pool)                                   { m.central().Pass(p) }
 func (m *MF) Head() *method.Head                                    { return m.central().Head() }
 func (m *MF) Logits(w *method.Work, b *method.Batch, out []float32) { m.central().Logits(w, b, out) }
-
-func (m *MF) Check() error {
-	switch {
-	case m.Dim < 1 || m.Dim > 4096:
-		return fmt.Errorf("dim = %d: want 1 to 4096", m.Dim)
-	case m.Loss != "bce" && m.Loss != "squared":
-		return fmt.Errorf("loss = %q: want bce or squared", m.Loss)
-	case m.LR < 0 || m.Decay < 0 || m.Start < 0:
-		return fmt.Errorf("lr = %g, decay = %g, start = %g: want 0 or more", m.LR, m.Decay, m.Start)
-	}
-	return nil
-}

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -16,9 +14,9 @@ import (
 // its samples, as PrivRec's does. Neither paper gives rates or the number of steps.
 type NNSelf struct {
 	featured
-	InnerSteps int            `default:"1" range:"1|2|3" doc:"steps on the support half"`
+	InnerSteps int            `default:"1" min:"0" max:"20" range:"1|2|3" doc:"steps on the support half"`
 	Outer      learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of the step against the meta-gradient"`
-	Epochs     int            `default:"5" range:"1|2|5|10|20" doc:"such steps in a round, each with halves of its own"`
+	Epochs     int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"such steps in a round, each with halves of its own"`
 }
 
 func (m *NNSelf) Slots(int) []method.Slot { return m.side().Slots() }
@@ -29,13 +27,3 @@ func (m *NNSelf) Visit(int) method.Visit {
 
 // Ready tunes a copy of the newest model.
 func (m *NNSelf) Ready(int) method.Visit { return m.side().Tune(m, m.Adapt, m.AdaptLR.Or(m.LR)) }
-
-func (m *NNSelf) Check() error {
-	switch {
-	case m.InnerSteps < 0 || m.InnerSteps > 20:
-		return fmt.Errorf("inner-steps = %d: want 0 to 20", m.InnerSteps)
-	case m.Epochs < 1 || m.Epochs > 1000:
-		return fmt.Errorf("epochs = %d: want 1 to 1000", m.Epochs)
-	}
-	return m.featured.Check()
-}

@@ -1,7 +1,7 @@
 package methods
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"strings"
 
@@ -18,14 +18,14 @@ import (
 // rate to the rows, and shrinks them by what it knows of that noise. To recommend, the newest items
 // of a history weigh most.
 type NormGrad struct {
-	Dim   int     `default:"16" range:"8|16|32" doc:"embedding dimension"`
-	LR    float64 `default:"0.01" range:"1e-3..0.1,log" doc:"rate of the coordinator's steps, on the sum"`
-	A0    float64 `default:"0.1" range:"0.01..1,log" doc:"weight of an item that a user does not have, in its own solve"`
-	Reg   float64 `default:"0.01" range:"1e-3..0.1,log" doc:"regularisation of that solve, for each item that a user has, beside rows of unit length on average"`
-	Start float64 `default:"0.1" doc:"standard deviation of a row's length at the start"`
-	Rho   float64 `default:"0.8" range:"0.7..0.95" doc:"to recommend: how much less an item weighs than the next newer one"`
-	Boost float64 `default:"2" range:"1..5" doc:"to recommend: what the newest item weighs more than others"`
-	Base  float64 `default:"0.05" range:"0..0.2" doc:"to recommend: what an old item weighs"`
+	Dim   int     `default:"16" min:"1" max:"512" range:"8|16|32" doc:"embedding dimension"`
+	LR    float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"rate of the coordinator's steps, on the sum"`
+	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of an item that a user does not have, in its own solve"`
+	Reg   float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation of that solve, for each item that a user has, beside rows of unit length on average"`
+	Start float64 `default:"0.1" min:">0" doc:"standard deviation of a row's length at the start"`
+	Rho   float64 `default:"0.8" min:"0" max:"1" range:"0.7..0.95" doc:"to recommend: how much less an item weighs than the next newer one"`
+	Boost float64 `default:"2" min:"0" range:"1..5" doc:"to recommend: what the newest item weighs more than others"`
+	Base  float64 `default:"0.05" min:"0" range:"0..0.2" doc:"to recommend: what an old item weighs"`
 }
 
 const (
@@ -143,13 +143,8 @@ func (m *NormGrad) step(g *method.Global, from int) {
 }
 
 func (m *NormGrad) Check() error {
-	switch {
-	case m.Dim < 1 || m.Dim > 512 || !(m.LR > 0) || !(m.Start > 0) || !(m.A0 > 0) || !(m.Reg > 0):
-		return fmt.Errorf("dim = %d, lr = %g, start = %g, a0 = %g, reg = %g: want 1 to 512, and the others above 0",
-			m.Dim, m.LR, m.Start, m.A0, m.Reg)
-	case !(m.Rho >= 0 && m.Rho <= 1) || !(m.Boost >= 0) || !(m.Base >= 0) || m.Boost+m.Base == 0:
-		return fmt.Errorf("rho = %g, boost = %g, base = %g: want rho from 0 to 1, and not both others 0", m.Rho,
-			m.Boost, m.Base)
+	if m.Boost+m.Base == 0 {
+		return errors.New("boost = 0 and base = 0: at least one must be above 0")
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/tacit-rec/tacit/learn"
@@ -19,13 +18,13 @@ import (
 // most, through those vectors; items outside the head come last, by their sums of the first
 // round. More rounds are of the second kind, for cohorts: their sums are added up.
 type OneShot struct {
-	HeadItems  int     `default:"1500" range:"400|600|800|1000|1500" doc:"items of the head; at most all there are"`
-	Rank       int     `default:"96" range:"16|32|64|96" doc:"eigenvectors that are kept at most; with noise those that stand out, if they are fewer"`
-	Damp       float64 `default:"0.003" range:"3e-4..0.03,log" doc:"an eigenvalue x, over the number of users, counts as x / (x + this)"`
-	Flat       float64 `default:"0" range:"0|0.3|0.5" doc:"items weigh their count to the power of minus this"`
-	Fade       float64 `default:"0.9" range:"0.7..0.98" doc:"how much less an item weighs than the next newer one"`
-	Old        float64 `default:"0.05" range:"0..0.3" doc:"what an old item weighs beside the newest at least"`
-	CountShare float64 `default:"0.1" range:"0.03..0.3,log" doc:"share of a privacy budget that the first round takes"`
+	HeadItems  int     `default:"1500" min:"2" max:"20000" range:"400|600|800|1000|1500" doc:"items of the head; at most all there are"`
+	Rank       int     `default:"96" min:"1" max:"512" range:"16|32|64|96" doc:"eigenvectors that are kept at most; with noise those that stand out, if they are fewer"`
+	Damp       float64 `default:"0.003" min:"0" range:"3e-4..0.03,log" doc:"an eigenvalue x, over the number of users, counts as x / (x + this)"`
+	Flat       float64 `default:"0" min:"0" max:"1" range:"0|0.3|0.5" doc:"items weigh their count to the power of minus this"`
+	Fade       float64 `default:"0.9" min:"0" max:"1" range:"0.7..0.98" doc:"how much less an item weighs than the next newer one"`
+	Old        float64 `default:"0.05" min:"0" max:"1" range:"0..0.3" doc:"what an old item weighs beside the newest at least"`
+	CountShare float64 `default:"0.1" min:">0" max:"<1" range:"0.03..0.3,log" doc:"share of a privacy budget that the first round takes"`
 }
 
 const (
@@ -152,16 +151,4 @@ func (m *OneShot) Update(g *method.Global) {
 	sum := m.head(g.Items).Matrix(g.Value[oneTotal], scale)
 	m.table(g.Items).Embed(sum, scale*math.Sqrt(float64(told[1])), g.Users, place, g.Stride[onePlace], item,
 		g.Stride[oneItem])
-}
-
-func (m *OneShot) Check() error {
-	unit := func(x float64) bool { return x >= 0 && x <= 1 }
-	switch {
-	case m.HeadItems < 2 || m.HeadItems > 20000 || m.Rank < 1 || m.Rank > 512:
-		return fmt.Errorf("head-items = %d, rank = %d: want 2 to 20000, and 1 to 512", m.HeadItems, m.Rank)
-	case !(m.Damp >= 0) || !unit(m.Flat) || !unit(m.Old) || !unit(m.Fade) || !(m.CountShare > 0 && m.CountShare < 1):
-		return fmt.Errorf("damp = %g, flat = %g, fade = %g, old = %g, count-share = %g: want damp from 0, the "+
-			"others from 0 to 1, and count-share between them", m.Damp, m.Flat, m.Fade, m.Old, m.CountShare)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package methods
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +19,7 @@ type PFedRec struct {
 	dual
 	Layers  learn.Layers `default:"none" doc:"widths of the score function's hidden layers, such as 64,16; the user's vector then enters beside the item's row"`
 	Private string       `default:"all" doc:"which layers stay on the device: all, none, or numbers such as 1,3 (the output is the last)"`
-	UserEta float32      `default:"1" doc:"with hidden layers the user vector's rate is lr * user-eta"`
+	UserEta float32      `default:"1" min:"0" doc:"with hidden layers the user vector's rate is lr * user-eta"`
 	Order   string       `default:"alternate" choices:"alternate|joint" doc:"a step on the score function and then one on the item rows, or one step on both"`
 	Infer   string       `default:"own" choices:"own|global|random" doc:"the table to recommend with: the device's own tuned one, the coordinator's, or another device's (the paper's Figure 3)"`
 }
@@ -54,11 +53,11 @@ func (m *PFedRec) Check() error                                       { return m
 // training have in common; they differ in where the item rows live and in which
 // copy of them is scored.
 type dual struct {
-	Dim    int            `default:"32" doc:"embedding dimension"`
-	LR     learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of the score function"`
-	Eta    float32        `default:"80" range:"1..1000,log" doc:"the item rows' rate is lr * items * eta, as in the authors' code"`
-	Decay  float32        `default:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
-	Epochs int            `default:"1" doc:"local passes per round"`
+	Dim    int            `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
+	LR     learn.Schedule `default:"0.1" min:"0" range:"1e-3..1,log" doc:"rate of the score function"`
+	Eta    float32        `default:"80" min:"0" range:"1..1000,log" doc:"the item rows' rate is lr * items * eta, as in the authors' code"`
+	Decay  float32        `default:"0" min:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
+	Epochs int            `default:"1" min:"1" max:"1000" doc:"local passes per round"`
 	Loss   string         `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
 }
 
@@ -121,27 +120,19 @@ func (n net) rules(items int) (function []learn.Rule, rows learn.Rule) {
 	return function, learn.SGD(learn.ItemSlot, row, n.Decay)
 }
 
+// check reports a list of private layers that does not fit the network.
 func (n net) check() error {
 	switch {
-	case n.Dim < 1 || n.Dim > 4096:
-		return fmt.Errorf("dim = %d: want 1 to 4096", n.Dim)
-	case n.Epochs < 1 || n.Epochs > 1000:
-		return fmt.Errorf("epochs = %d: want 1 to 1000", n.Epochs)
-	case n.Decay < 0:
-		return fmt.Errorf("decay = %g: want 0 or more", n.Decay)
-	case n.LR.V < 0 || n.Eta < 0 || n.userEta < 0:
-		return fmt.Errorf("lr = %g, eta = %g, user-eta = %g: want 0 or more", n.LR.V, n.Eta, n.userEta)
-	case !slices.Contains([]string{"bce", "bpr", "squared"}, n.Loss):
-		return fmt.Errorf("loss = %q: want bce, bpr or squared", n.Loss)
 	case n.private == "all" || n.private == "none" && len(n.layers) > 0:
 		return nil
 	case len(n.layers) == 0:
-		return fmt.Errorf("private = %s: without hidden layers the one layer is the user's vector, and it stays; "+
-			"add layers=64,16, or private=all", n.private)
+		return fmt.Errorf("private = %s: without hidden layers the only layer is the user's vector, which is "+
+			"private; add layers=64,16, or use private=all", n.private)
 	}
 	for _, s := range strings.Split(n.private, ",") {
-		if k, err := strconv.Atoi(strings.TrimSpace(s)); err != nil || k < 1 || k > n.score().Layers() {
-			return fmt.Errorf("private = %s: want all, none, or numbers of layers from 1 to %d", n.private,
+		k, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || k < 1 || k > n.score().Layers() {
+			return fmt.Errorf("private = %s: must be all, none, or numbers of layers from 1 to %d", n.private,
 				n.score().Layers())
 		}
 	}

@@ -2,7 +2,6 @@ package methods
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
@@ -29,13 +28,13 @@ import (
 type PLGC struct {
 	method.Learner
 	NTK        string         `default:"trace" choices:"trace|lmax|residual|fixed|none" range:"trace|lmax|residual|fixed|none" doc:"what balances own and frozen rows: the tangent kernel's trace, its largest eigenvalue, how fast it removes the batch's errors, a fixed weight, or nothing: own rows alone"`
-	NTKStart   float32        `default:"0.5" range:"0.5..1" doc:"weight of the own rows before anything was measured, and always with ntk=fixed"`
+	NTKStart   float32        `default:"0.5" min:"0" max:"1" range:"0.5..1" doc:"weight of the own rows before anything was measured, and always with ntk=fixed"`
 	NTKScope   string         `default:"device" choices:"device|item" range:"device|item" doc:"one weight for a device, or one for each item from the lengths of its two rows"`
 	NTKRunning string         `default:"mean" choices:"mean|ema|none" range:"mean|ema|none" doc:"the mean of all measurements, one that forgets (a tenth is the newest's), or the newest alone"`
 	NTKCenter  bool           `default:"false" doc:"measure features less their mean over the batch, as the code of LG-Mix does"`
-	Decor      learn.Schedule `default:"0.001" range:"0|1e-5|1e-4|1e-3|1e-2" doc:"rate of the step against redundancy; 0 leaves it out"`
+	Decor      learn.Schedule `default:"0.001" min:"0" range:"0|1e-5|1e-4|1e-3|1e-2" doc:"rate of the step against redundancy; 0 leaves it out"`
 	DecorView  string         `default:"global" choices:"global|mixed|self" range:"global|mixed|self" doc:"what is made to agree with the frozen rows column by column: own rows or mixed ones; self only decorrelates own rows (FedDecorr)"`
-	DecorOff   float32        `default:"0.03" range:"0.005..1,log" doc:"weight of the correlations between different columns; self knows no other"`
+	DecorOff   float32        `default:"0.03" min:"0" range:"0.005..1,log" doc:"weight of the correlations between different columns; self knows no other"`
 	Serve      string         `default:"mixed" choices:"mixed|base" range:"mixed|base" doc:"recommend with the mixed rows of the last visit, or as the base does"`
 }
 
@@ -147,10 +146,6 @@ func (m *PLGC) update(s []float32, share float32) {
 func (m *PLGC) Check() error {
 	if f, ok := method.As[*FedRAP](m.Learner); ok && f.Tables == "own" {
 		return errors.New("tables = own: plgc needs a table that is downloaded")
-	}
-	if m.NTKStart < 0 || m.NTKStart > 1 || m.Decor.V < 0 || m.DecorOff < 0 {
-		return fmt.Errorf("ntk-start = %g, decor = %g, decor-off = %g: want 0 or more, and ntk-start at most 1",
-			m.NTKStart, m.Decor.V, m.DecorOff)
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
@@ -26,7 +24,7 @@ const privrec = "Wang et al., Fast-adapting and Privacy-preserving Federated Rec
 // whether it happened, so ours is the app's use in the train rows, on a logarithmic scale.
 type PrivRec struct {
 	featured
-	Epochs int            `default:"5" range:"1|2|5|10|20" doc:"local passes per round (the paper's E2)"`
+	Epochs int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"local passes per round (the paper's E2)"`
 	Mu     learn.Schedule `default:"0.01" range:"0|1e-3|1e-2|1e-1" doc:"weight of the proximal term"`
 	Prox   string         `default:"squared" choices:"squared|norm" doc:"the proximal term: mu/2 times the squared distance, or times the distance as the paper prints it"`
 }
@@ -42,22 +40,15 @@ func (m *PrivRec) Visit(int) method.Visit {
 // Ready tunes a copy of the newest model.
 func (m *PrivRec) Ready(int) method.Visit { return m.side().Tune(m, m.Adapt, m.AdaptLR.Or(m.LR)) }
 
-func (m *PrivRec) Check() error {
-	if m.Epochs < 1 || m.Epochs > 1000 {
-		return fmt.Errorf("epochs = %d: want 1 to 1000", m.Epochs)
-	}
-	return m.featured.Check()
-}
-
 // featured is the model that PrivRec, its central form and NN-SELF have in common.
 type featured struct {
-	Dim        int            `default:"64" doc:"dimension of a category's embedding"`
-	Layers     learn.Layers   `default:"256,128,64,32" doc:"widths of the hidden layers"`
+	Dim        int            `default:"64" min:"1" max:"1024" doc:"dimension of a category's embedding"`
+	Layers     learn.Layers   `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
 	Activation string         `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
 	Numbers    string         `default:"raw" choices:"raw|category" doc:"how numbers enter: as they are, or each as a category with an embedding (the paper: every feature is one-hot)"`
-	Start      float64        `default:"0.5" doc:"standard deviation of the embeddings at the start"`
+	Start      float64        `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
 	LR         learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of a device's steps"`
-	Adapt      int            `default:"5" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
+	Adapt      int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
 	AdaptLR    learn.Schedule `default:"0" doc:"their rate; 0 means lr"`
 
 	net *learn.Side
@@ -86,17 +77,3 @@ func (m *featured) side() *learn.Side {
 
 func (m *featured) Logits(w *method.Work, b *method.Batch, out []float32) { m.net.Logits(w, b, out) }
 func (m *featured) Back(w *method.Work, b *method.Batch, dz []float32)    { m.net.Back(w, b, dz) }
-
-func (m *featured) Check() error {
-	switch {
-	case m.Dim < 1 || m.Dim > 1024:
-		return fmt.Errorf("dim = %d: want 1 to 1024", m.Dim)
-	case len(m.Layers) == 0:
-		return fmt.Errorf("layers = none: want at least one hidden layer")
-	case m.Start < 0:
-		return fmt.Errorf("start = %g: want 0 or more", m.Start)
-	case m.Adapt < 0 || m.Adapt > 1000:
-		return fmt.Errorf("adapt = %d: want 0 to 1000", m.Adapt)
-	}
-	return nil
-}

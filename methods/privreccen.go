@@ -11,11 +11,11 @@ import (
 // no more; here Adam takes mini-batches that mix all users, the rows that held-out
 // users tune on among them, and nothing is tuned afterwards.
 type PrivRecCen struct {
-	Dim        int          `default:"64" doc:"dimension of a category's embedding"`
-	Layers     learn.Layers `default:"256,128,64,32" doc:"widths of the hidden layers"`
+	Dim        int          `default:"64" min:"1" max:"1024" doc:"dimension of a category's embedding"`
+	Layers     learn.Layers `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
 	Activation string       `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
 	Numbers    string       `default:"raw" choices:"raw|category" doc:"how numbers enter: as they are, or each as a category with an embedding"`
-	Start      float64      `default:"0.5" doc:"standard deviation of the embeddings at the start"`
+	Start      float64      `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
 	LR         float32      `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's rate"`
 
 	net featured
@@ -43,9 +43,4 @@ func (m *PrivRecCen) Visit(int) method.Visit { return method.Visit{} }
 func (m *PrivRecCen) Pass(p *method.Pool)    { m.net.net.Pass(p, "bce", m.LR) }
 func (m *PrivRecCen) Logits(w *method.Work, b *method.Batch, out []float32) {
 	m.net.Logits(w, b, out)
-}
-
-func (m *PrivRecCen) Check() error {
-	f := m.model()
-	return f.Check()
 }

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -13,10 +11,10 @@ import (
 // once, and the coordinator solves; so one round is exact. The paper also weighs
 // by the age of a session; here each device has one history.
 type SLIT struct {
-	Rho   float64 `default:"0.8" range:"0.5..0.95" doc:"how much less an item counts for each step that it is back"`
-	Ahead float64 `default:"0.5" range:"0..0.9" doc:"and for each step that it is ahead"`
-	Reg   float64 `default:"500" range:"100..2000,log" doc:"regularisation"`
-	Few   int     `default:"2" range:"1|2|5" doc:"items that fewer devices have inside their histories are left out"`
+	Rho   float64 `default:"0.8" min:"0" max:"<1" range:"0.5..0.95" doc:"how much less an item counts for each step that it is back"`
+	Ahead float64 `default:"0.5" min:"0" max:"<1" range:"0..0.9" doc:"and for each step that it is ahead"`
+	Reg   float64 `default:"500" min:">0" range:"100..2000,log" doc:"regularisation"`
+	Few   int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have inside their histories are left out"`
 }
 
 const (
@@ -77,14 +75,4 @@ func (m *SLIT) Update(g *method.Global) {
 	scale(g, slitPast, slitNext)
 	m.model().Weights(keep, g.Aggregate[slitPast], g.Stride[slitPast], g.Aggregate[slitNext], g.Stride[slitNext],
 		g.Value[slitWeight])
-}
-
-func (m *SLIT) Check() error {
-	if !(m.Reg > 0) || m.Few < 1 {
-		return fmt.Errorf("reg = %g, few = %d: want more than 0, and 1 or more", m.Reg, m.Few)
-	}
-	if !(m.Rho >= 0 && m.Rho < 1) || !(m.Ahead >= 0 && m.Ahead < 1) {
-		return fmt.Errorf("rho = %g, ahead = %g: want both from 0 to below 1", m.Rho, m.Ahead)
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -19,8 +17,8 @@ import (
 // items instead of vectors. With `items=on` that model over pairs of items is blended in too.
 type Tacit struct {
 	IALS
-	Rates   learn.Rates `default:"0,0.5,0.9" doc:"how much of an item is left in the head's memory one step later; one memory each"`
-	HeadReg float64     `default:"3" range:"1..30,log" doc:"regularisation of the sequence head"`
+	Rates   learn.Rates `default:"0,0.5,0.9" min:"1" doc:"how much of an item is left in the head's memory one step later; one memory each"`
+	HeadReg float64     `default:"3" min:">0" range:"1..30,log" doc:"regularisation of the sequence head"`
 	Items   string      `default:"off" choices:"off|on|auto" doc:"a model over pairs of items beside the head, whose sums are as large as the catalogue squared; auto: up to 4000 items"`
 }
 
@@ -131,11 +129,4 @@ func (m *Tacit) Update(g *method.Global) {
 	default:
 		m.IALS.Update(g)
 	}
-}
-
-func (m *Tacit) Check() error {
-	if m.HeadReg <= 0 || len(m.Rates) == 0 {
-		return fmt.Errorf("head-reg = %g with %d rates: want more than 0 of both", m.HeadReg, len(m.Rates))
-	}
-	return m.IALS.Check()
 }

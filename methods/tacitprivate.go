@@ -1,8 +1,6 @@
 package methods
 
 import (
-	"fmt"
-
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -16,9 +14,9 @@ import (
 type TacitPrivate struct {
 	OneShot
 	NormGrad
-	Blend     float64 `default:"0.5" range:"0.2..0.8" doc:"share of the one-shot part in a score"`
-	GradShare float64 `default:"0.5" range:"0.2..0.8" doc:"share of a privacy budget that the gradients take"`
-	Below     float64 `default:"1" range:"0..3" doc:"how many deviations below the head's mean the one-shot part puts items outside it"`
+	Blend     float64 `default:"0.5" min:"0" max:"1" range:"0.2..0.8" doc:"share of the one-shot part in a score"`
+	GradShare float64 `default:"0.5" min:">0" max:"<1" range:"0.2..0.8" doc:"share of a privacy budget that the gradients take"`
+	Below     float64 `default:"1" min:"0" range:"0..3" doc:"how many deviations below the head's mean the one-shot part puts items outside it"`
 }
 
 func (m *TacitPrivate) Slots(items int) []method.Slot {
@@ -86,13 +84,4 @@ func (m *TacitPrivate) Update(g *method.Global) {
 	m.OneShot.Update(g)
 }
 
-func (m *TacitPrivate) Check() error {
-	if err := m.OneShot.Check(); err != nil {
-		return err
-	}
-	if !(m.Blend >= 0 && m.Blend <= 1) || !(m.GradShare > 0 && m.GradShare < 1) || !(m.Below >= 0) {
-		return fmt.Errorf("blend = %g, grad-share = %g, below = %g: want blend from 0 to 1, grad-share between "+
-			"them, and below from 0", m.Blend, m.GradShare, m.Below)
-	}
-	return m.NormGrad.Check()
-}
+func (m *TacitPrivate) Check() error { return m.NormGrad.Check() }

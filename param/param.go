@@ -1,14 +1,17 @@
-// Package param reads the tags of one struct and makes of them what a flag, a
-// TOML key, a JSON field and a doc page need. A field has the tags `default`,
-// `doc`, for strings `choices` ("a|b|c"), and `range` where a search may try other
-// values ("1e-3..1,log"; see Range). Unknown keys are errors that name the nearest
-// key.
+// Package param describes parameters by the tags of a struct's fields. Flags, TOML
+// keys, JSON fields and doc pages are all made from these tags. It sets and lists
+// values, and keeps none itself.
+//
+// The tags are `default` and `doc`; `choices` for strings ("a|b|c"); `min` and `max`
+// for numbers (see Check); and `range` for values that a search may try
+// ("1e-3..1,log", see Range). A field without a `doc` tag is not a parameter.
 package param
 
 import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,7 +21,8 @@ import (
 type Field struct {
 	Key, Type, Default, Doc string
 	Choices                 []string
-	Range                   string // what a search tries; empty where it leaves it alone
+	Range                   string // what a search tries; empty if it keeps the default
+	Limits                  string // the rule that Check enforces, in words; may be empty
 }
 
 // Key turns a field's name into a key: ItemLR is item-lr.
@@ -35,7 +39,7 @@ func Key(name string) string {
 	return b.String()
 }
 
-// each calls f for every exported, tagged field; embedded structs are walked.
+// each calls f for every parameter until f returns false. It enters embedded structs.
 func each(v any, f func(sf reflect.StructField, fv reflect.Value) bool) {
 	rv := reflect.ValueOf(v)
 	for rv.Kind() == reflect.Pointer {
@@ -63,8 +67,7 @@ func walk(rv reflect.Value, f func(sf reflect.StructField, fv reflect.Value) boo
 	return true
 }
 
-// embedded is the struct that an embedded field is or, through an interface or a
-// pointer, leads to.
+// embedded returns the struct of an embedded field, through interfaces and pointers.
 func embedded(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -81,7 +84,7 @@ func Fields(v any) []Field {
 	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
 		fd := Field{
 			Key: Key(sf.Name), Default: sf.Tag.Get("default"), Doc: sf.Tag.Get("doc"),
-			Range: sf.Tag.Get("range"), Type: typeName(fv),
+			Range: sf.Tag.Get("range"), Limits: limitsOf(sf).String(), Type: typeName(fv),
 		}
 		if c := sf.Tag.Get("choices"); c != "" {
 			fd.Choices = strings.Split(c, "|")
@@ -110,8 +113,8 @@ func typeName(v reflect.Value) string {
 	}
 }
 
-// Defaults sets every parameter to its default. A default that does not parse is
-// a programmer's error and panics.
+// Defaults sets every parameter to its default. It panics if a default does not
+// parse.
 func Defaults(v any) {
 	for _, f := range Fields(v) {
 		if f.Default == "" {
@@ -153,7 +156,7 @@ func set(fv reflect.Value, sf reflect.StructField, key, value string) error {
 		}
 		return nil
 	}
-	bad := func(want string) error { return fmt.Errorf("%s = %q: want %s", key, value, want) }
+	bad := func(rule string) error { return fmt.Errorf("%s = %q: must be %s", key, value, rule) }
 	switch fv.Kind() {
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(value, 10, 64)
@@ -181,24 +184,15 @@ func set(fv reflect.Value, sf reflect.StructField, key, value string) error {
 		fv.SetBool(b)
 	case reflect.String:
 		if c := sf.Tag.Get("choices"); c != "" {
-			if all := strings.Split(c, "|"); !contains(all, value) {
+			if all := strings.Split(c, "|"); !slices.Contains(all, value) {
 				return bad("one of " + strings.Join(all, ", "))
 			}
 		}
 		fv.SetString(value)
 	default:
-		panic("param: field " + sf.Name + " has a kind that is not supported")
+		panic("param: field " + sf.Name + " has an unsupported type")
 	}
 	return nil
-}
-
-func contains(all []string, s string) bool {
-	for _, a := range all {
-		if a == s {
-			return true
-		}
-	}
-	return false
 }
 
 // Keys lists the keys of a struct.
@@ -234,10 +228,10 @@ func Values(v any) map[string]any {
 	return out
 }
 
-// Nearest returns the candidate with the smallest edit distance to s, or "" when
-// none is near.
+// Nearest returns the candidate with the smallest edit distance to s, or "" if none
+// is close.
 func Nearest(s string, candidates []string) string {
-	if len(s) > 64 { // no name is that long, and the table is quadratic
+	if len(s) > 64 { // the distance takes quadratic time
 		return ""
 	}
 	best, at := max(2, len(s)/2)+1, ""

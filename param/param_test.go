@@ -87,17 +87,17 @@ func TestADefaultThatDoesNotParsePanics(t *testing.T) {
 func TestFieldsListWhatADocPageNeeds(t *testing.T) {
 	got := Fields(&sample{})
 	want := []Field{
-		{"decay", "number", "0.1", "weight decay", nil, ""},
-		{"inner", "whole number", "3", "of the embedded struct", nil, ""},
-		{"item-lr", "number", "0.25", "rate of the rows", nil, "1e-3..1,log"},
-		{"tol", "number", "1e-4", "when to stop", nil, ""},
-		{"rounds", "whole number", "100", "rounds", nil, ""},
-		{"big", "whole number", "-5", "a long one", nil, ""},
-		{"seed", "whole number", "18446744073709551615", "seed", nil, ""},
-		{"loud", "yes or no", "true", "whether to print", nil, ""},
-		{"kind", "text", "own", "which table", []string{"own", "global", "random"}, ""},
-		{"name", "text", "", "anything, and nothing by default", nil, ""},
-		{"span", "span", "2-7", "from and to", nil, ""},
+		{"decay", "number", "0.1", "weight decay", nil, "", ""},
+		{"inner", "whole number", "3", "of the embedded struct", nil, "", ""},
+		{"item-lr", "number", "0.25", "rate of the rows", nil, "1e-3..1,log", ""},
+		{"tol", "number", "1e-4", "when to stop", nil, "", ""},
+		{"rounds", "whole number", "100", "rounds", nil, "", ""},
+		{"big", "whole number", "-5", "a long one", nil, "", ""},
+		{"seed", "whole number", "18446744073709551615", "seed", nil, "", ""},
+		{"loud", "yes or no", "true", "whether to print", nil, "", ""},
+		{"kind", "text", "own", "which table", []string{"own", "global", "random"}, "", ""},
+		{"name", "text", "", "anything, and nothing by default", nil, "", ""},
+		{"span", "span", "2-7", "from and to", nil, "", ""},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -127,20 +127,20 @@ func TestSetSetsEveryKind(t *testing.T) {
 
 func TestWrongValuesSayWhatIsWanted(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
-		{"rounds", "ten", `rounds = "ten": want a whole number`},
-		{"rounds", "1.5", `rounds = "1.5": want a whole number`},
-		{"rounds", "", `rounds = "": want a whole number`},
-		{"big", "9223372036854775808", `big = "9223372036854775808": want a whole number`},
-		{"seed", "-1", `seed = "-1": want a whole number that is not negative`},
-		{"item-lr", "fast", `item-lr = "fast": want a finite number`},
-		{"item-lr", "inf", `item-lr = "inf": want a finite number`},
-		{"item-lr", "nan", `item-lr = "nan": want a finite number`},
+		{"rounds", "ten", `rounds = "ten": must be a whole number`},
+		{"rounds", "1.5", `rounds = "1.5": must be a whole number`},
+		{"rounds", "", `rounds = "": must be a whole number`},
+		{"big", "9223372036854775808", `big = "9223372036854775808": must be a whole number`},
+		{"seed", "-1", `seed = "-1": must be a whole number that is not negative`},
+		{"item-lr", "fast", `item-lr = "fast": must be a finite number`},
+		{"item-lr", "inf", `item-lr = "inf": must be a finite number`},
+		{"item-lr", "nan", `item-lr = "nan": must be a finite number`},
 		// finite as a float64, and the field is a float32
-		{"item-lr", "1e39", `item-lr = "1e39": want a finite number`},
-		{"tol", "1e309", `tol = "1e309": want a finite number`},
-		{"loud", "maybe", `loud = "maybe": want true or false`},
-		{"kind", "mine", `kind = "mine": want one of own, global, random`},
-		{"kind", "own|global", `kind = "own|global": want one of own, global, random`},
+		{"item-lr", "1e39", `item-lr = "1e39": must be a finite number`},
+		{"tol", "1e309", `tol = "1e309": must be a finite number`},
+		{"loud", "maybe", `loud = "maybe": must be true or false`},
+		{"kind", "mine", `kind = "mine": must be one of own, global, random`},
+		{"kind", "own|global", `kind = "own|global": must be one of own, global, random`},
 		{"span", "x", `span = "x": want LO-HI`},
 		{"lamda", "1", `unknown key "lamda"`},
 		{"item_lr", "1", `unknown key "item_lr"; did you mean "item-lr"?`},
@@ -166,7 +166,7 @@ func TestWrongValuesSayWhatIsWanted(t *testing.T) {
 
 func TestAKindThatCannotBeSetPanics(t *testing.T) {
 	defer func() {
-		if got := fmt.Sprint(recover()); !strings.Contains(got, "field N has a kind that is not supported") {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, "field N has an unsupported type") {
 			t.Errorf("panics with %q", got)
 		}
 	}()

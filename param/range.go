@@ -40,7 +40,7 @@ func ParseRange(text string, whole bool) (Range, error) {
 	r := Range{Whole: whole}
 	hi, how, more := strings.Cut(hi, ",")
 	if more && strings.TrimSpace(how) != "log" {
-		return Range{}, fmt.Errorf("%q after the comma: want log, or nothing", how)
+		return Range{}, fmt.Errorf("%q after the comma: must be log", how)
 	}
 	r.Log = more
 	for _, end := range []struct {
@@ -58,7 +58,7 @@ func ParseRange(text string, whole bool) (Range, error) {
 	}
 	switch {
 	case r.Lo >= r.Hi:
-		return Range{}, fmt.Errorf("%s..%s: want the smaller end first", number(r.Lo), number(r.Hi))
+		return Range{}, fmt.Errorf("%s..%s: the smaller end must come first", number(r.Lo), number(r.Hi))
 	case r.Log && r.Lo <= 0:
 		return Range{}, fmt.Errorf("%s..%s,log: a logarithm needs ends above 0", number(r.Lo), number(r.Hi))
 	}

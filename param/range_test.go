@@ -35,11 +35,11 @@ func TestBadRangesSayWhatIsWrong(t *testing.T) {
 		whole bool
 		want  string
 	}{
-		{"1..0", false, "1..0: want the smaller end first"},
-		{"1..1", false, "1..1: want the smaller end first"},
+		{"1..0", false, "1..0: the smaller end must come first"},
+		{"1..1", false, "1..1: the smaller end must come first"},
 		{"0..1,log", false, "0..1,log: a logarithm needs ends above 0"},
-		{"1..10,lin", false, `"lin" after the comma: want log, or nothing`},
-		{"1..10,", false, `"" after the comma: want log, or nothing`},
+		{"1..10,lin", false, `"lin" after the comma: must be log`},
+		{"1..10,", false, `"" after the comma: must be log`},
 		{"a..b", false, `"a" is not a finite number`},
 		{"..", false, `"" is not a finite number`},
 		{"1..inf", false, `"inf" is not a finite number`},

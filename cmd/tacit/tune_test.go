@@ -84,7 +84,7 @@ func TestBadSearchesExitWith2(t *testing.T) {
 		"tune -m fedmf -d world lrr=1..2 -o x":                     `did you mean "lr"?`,
 		"tune -m fedmf -d world nonsense -o x":                     `unknown key "nonsense"`,
 		"tune -m fedmf -d world --trials 0 -o x":                   "trials = 0",
-		"tune -m fedmf -d world --search grid -o x":                "want one of halving, random",
+		"tune -m fedmf -d world --search grid -o x":                "must be one of halving, random",
 		"tune -m fedmf -d nothing-here -o x":                       "no data set",
 		"tune --resume /nonexistent":                               "tune.toml",
 		"tune --resume /nonexistent lr=1":                          "no others can be given",

@@ -64,6 +64,9 @@ func MethodDoc(e method.Entry) (string, error) {
 		if len(f.Choices) > 0 {
 			doc += "; one of " + strings.Join(f.Choices, ", ")
 		}
+		if f.Limits != "" {
+			doc += "; " + f.Limits
+		}
 		if f.Range != "" {
 			doc += "; `tacit tune` tries " + strings.ReplaceAll(f.Range, "|", " or ")
 		}
