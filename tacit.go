@@ -162,17 +162,17 @@ func Run(ctx context.Context, d *Data, c Config) (*Result, error) {
 	if job.Jobs < 1 {
 		job.Jobs = runtime.NumCPU()
 	}
-	job.Tell = func(event any) {
+	job.OnEvent = func(event experiment.Event) {
 		switch e := event.(type) {
 		case experiment.Started:
 			r.run = e.Run
-		case sim.Event:
+		case experiment.RoundEnded:
 			if c.Progress != nil {
-				c.Progress(roundOf(e, spec.Rounds))
+				c.Progress(roundOf(e.Event, spec.Rounds))
 			}
 		}
 	}
-	if err := job.Choose(ctx); err != nil {
+	if err := job.ChooseSettings(ctx); err != nil {
 		return nil, stopped(ctx, err)
 	}
 	got, err := job.Run(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/methoddoc"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -28,11 +29,11 @@ func (a *app) methodsCmd() *cobra.Command {
 			if err != nil {
 				return input(err, "tacit methods lists them")
 			}
-			doc, err := experiment.MethodDoc(e)
+			doc, err := methoddoc.Page(e)
 			if err != nil {
 				return err
 			}
-			about, err := experiment.About(e)
+			about, err := methoddoc.About(e)
 			if err != nil {
 				return err
 			}
@@ -87,7 +88,7 @@ func (a *app) docsCmd() *cobra.Command {
 			}
 			all := append(methods.Default().Entries(), methods.Default().Composed()...)
 			for _, e := range all {
-				doc, err := experiment.MethodDoc(e)
+				doc, err := methoddoc.Page(e)
 				if err != nil {
 					return err
 				}

@@ -15,11 +15,12 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/reproduce"
 )
 
 func (a *app) parityCmd() *cobra.Command {
 	var out, picture string
-	var cfg experiment.ParityConfig
+	var cfg reproduce.Config
 	var jobs int
 	c := &cobra.Command{
 		Use: "parity", Short: "Compare the PFedRec family with its published numbers: docs/parity.md",
@@ -32,7 +33,7 @@ func (a *app) parityCmd() *cobra.Command {
 			var b bytes.Buffer
 			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
 				cfg.Seeds, revision(), jobs, experiment.CPU(), runtime.GOOS, runtime.GOARCH)
-			if cfg.Found {
+			if cfg.StoredOnly {
 				note = "Made by tacit docs parity --found from finished runs; the first seed is 1. Each row names " +
 					"the commit of its runs; missing rows were not run. Times come from different, partly loaded " +
 					"machines: docs/performance.md has comparable ones."
@@ -58,11 +59,11 @@ func (a *app) parityCmd() *cobra.Command {
 }
 
 // cells runs the cells of a paper's tables, with progress.
-func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig, jobs int) ([]report.ParityRow,
+func (a *app) cells(c *cobra.Command, paper string, cfg *reproduce.Config, jobs int) ([]report.ParityRow,
 	error,
 ) {
 	var err error
-	if cfg.Paper, err = experiment.PaperNamed(paper); err != nil {
+	if cfg.Paper, err = reproduce.PaperNamed(paper); err != nil {
 		return nil, err
 	}
 	if len(cfg.Sets) == 0 {
@@ -71,21 +72,8 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig
 	if len(cfg.Protocols) == 0 {
 		cfg.Protocols = cfg.Paper.Protocols
 	}
-	cfg.Begin = func(p *experiment.Agenda) {
-		if !a.quiet {
-			planCard(a.err, p, cfg)
-		}
-	}
-	cfg.Tell = func(t experiment.Told) {
-		if a.quiet {
-			return
-		}
-		r := t.Row
-		fmt.Fprintf(a.err, "%d/%d  %s on %s under %s: HR@10 %.4f  NDCG@10 %.4f  about %s left\n",
-			t.Done, t.N, strings.TrimSpace(r.Method+" "+r.Variant), r.Dataset, r.Protocol, r.HR, r.NDCG,
-			t.Left.Round(time.Second))
-	}
-	rows, err := experiment.Parity(c.Context(), experiment.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
+	cfg.OnEvent = func(e reproduce.Event) { a.reproduceEvent(e, cfg) }
+	rows, err := reproduce.Run(c.Context(), experiment.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
 	var stopped *experiment.Stopped
 	if errors.As(err, &stopped) {
 		if stopped.Hint = "run the same command again to resume"; cfg.Runs == "" {
@@ -94,6 +82,24 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *experiment.ParityConfig
 		a.partial(rows)
 	}
 	return rows, err
+}
+
+// reproduceEvent prints a progress event.
+func (a *app) reproduceEvent(event reproduce.Event, cfg *reproduce.Config) {
+	switch e := event.(type) {
+	case reproduce.Planned:
+		if !a.quiet {
+			planCard(a.err, e.Plan, cfg)
+		}
+	case reproduce.RowDone:
+		r := e.Row
+		left := ""
+		if e.Remaining > 0 {
+			left = fmt.Sprintf("  about %s left", e.Remaining.Round(time.Second))
+		}
+		a.progress("%d/%d  %s on %s under %s: HR@10 %.4f  NDCG@10 %.4f%s", e.Done, e.Of,
+			strings.TrimSpace(r.Method+" "+r.Variant), r.Dataset, r.Protocol, r.HR, r.NDCG, left)
+	}
 }
 
 // partial prints the finished cells of an interrupted reproduction.
@@ -107,7 +113,7 @@ func (a *app) partial(rows []report.ParityRow) {
 }
 
 // planCard prints what a reproduction is going to do.
-func planCard(w io.Writer, p *experiment.Agenda, cfg *experiment.ParityConfig) {
+func planCard(w io.Writer, p *reproduce.Plan, cfg *reproduce.Config) {
 	fmt.Fprintf(w, "paper     %s: %s\n", p.Paper.Name, p.Paper.Title)
 	for i, s := range p.Sets() {
 		name := "data"
@@ -117,28 +123,28 @@ func planCard(w io.Writer, p *experiment.Agenda, cfg *experiment.ParityConfig) {
 		fmt.Fprintf(w, "%-9s %s\n", name, s)
 	}
 	fmt.Fprintf(w, "protocols %s\n", strings.Join(p.Protocols(), ", "))
-	n, kept := len(p.Cells), p.Kept()
+	n, kept := len(p.Rows), p.Stored()
 	fmt.Fprintf(w, "cells     %d, each with %s\n", n, p.Seeds())
 	switch {
 	case cfg.Runs == "":
 		fmt.Fprintf(w, "kept      nowhere: Ctrl-C loses finished cells; --runs DIR keeps them\n")
-	case cfg.Found:
+	case cfg.StoredOnly:
 		fmt.Fprintf(w, "kept      in %s: %d finished; no others are run\n", cfg.Runs, kept)
 	default:
 		fmt.Fprintf(w, "kept      in %s: %d finished, %d to run; after Ctrl-C the same command resumes\n",
 			cfg.Runs, kept, n-kept)
 	}
-	if !cfg.Found {
+	if !cfg.StoredOnly {
 		fmt.Fprintf(w, "estimate  very roughly %s, plus the reference rows\n", roughly(p.Seconds))
 	}
 }
 
 // cellFlags adds the flags of commands that run the cells of a paper.
-func cellFlags(fl *pflag.FlagSet, cfg *experiment.ParityConfig, jobs *int) {
+func cellFlags(fl *pflag.FlagSet, cfg *reproduce.Config, jobs *int) {
 	dataDirFlag(fl, &cfg.DataDir)
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "data sets, instead of the paper's")
 	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods")
-	fl.BoolVar(&cfg.Found, "found", false, "use only finished runs in the --runs folder")
+	fl.BoolVar(&cfg.StoredOnly, "found", false, "use only finished runs in the --runs folder")
 	fl.StringVar(&cfg.Runs, "runs", "", "keep runs in this folder, and reuse those in it")
 	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols, instead of those suited to the paper")
 	fl.IntVar(&cfg.Seeds, "seeds", 5, "seeds per row")

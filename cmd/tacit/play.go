@@ -62,8 +62,8 @@ func (a *app) playCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				tell := job.Tell
-				job.Tell = func(e any) {
+				tell := job.OnEvent
+				job.OnEvent = func(e experiment.Event) {
 					if s, ok := e.(experiment.Started); ok {
 						last, source = s.Run, s.Split.Source
 					}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/atomicfile"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/privacycost"
 )
 
 const privacyDocsLong = `It runs the settings of the page, or reuses runs in --runs, and writes docs/privacy.md and the rows that
@@ -18,7 +19,7 @@ tacit privacy plan looks up. Rows of other data sets stay, and with --found also
 
 func (a *app) privacyDocsCmd() *cobra.Command {
 	var out, rows, commands string
-	var cfg experiment.MeasureConfig
+	var cfg privacycost.Config
 	var jobs int
 	c := &cobra.Command{
 		Use: "privacy", Short: "Measure accuracy for each epsilon: docs/privacy.md", Long: privacyDocsLong,
@@ -27,62 +28,73 @@ func (a *app) privacyDocsCmd() *cobra.Command {
 			"--runs runs --found",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if commands != "" {
-				for _, p := range experiment.Promises() {
+				for _, p := range privacycost.Runs() {
 					fmt.Fprintln(a.out, p.Command(commands))
 				}
 				return nil
 			}
-			if cfg.Runs == "" {
+			if cfg.Folder == "" {
 				return input(errors.New("--runs is missing"), "tacit docs privacy --runs DIR, with the folder of the runs")
 			}
-			cfg.Tell = func(m experiment.Measured) {
-				a.progress("%s: HR@10 %.4f  NDCG@10 %.4f", m.Name, m.HR, m.NDCG)
-			}
-			cfg.Skipped = func(what string) { fmt.Fprintln(a.err, what) }
+			cfg.OnEvent = a.privacyEvent
 			var err error
-			if cfg.Kept, err = keptRows(rows); err != nil {
+			if cfg.Old, err = keptRows(rows); err != nil {
 				return err
 			}
-			measured, beside, err := experiment.Measure(c.Context(), experiment.Job{
+			measured, baselines, err := privacycost.Measure(c.Context(), experiment.Job{
 				Jobs: jobs, Version: version,
 				Commit: revision(),
 			}, cfg)
 			if err != nil {
 				return err
 			}
-			return writePrivacyDocs(out, rows, measured, beside)
+			return writePrivacyDocs(out, rows, measured, baselines)
 		},
 	}
 	fl := c.Flags()
 	fl.StringVarP(&out, "out", "o", "docs/privacy.md", "write the page to this file")
-	fl.StringVar(&rows, "rows", "internal/study/experiment/measured.json",
+	fl.StringVar(&rows, "rows", "internal/study/privacycost/measured.json",
 		"write the rows to this file, which is built into the program")
 	fl.StringVar(&commands, "commands", "", "print commands that make the runs in this folder, and stop")
-	fl.StringVar(&cfg.Runs, "runs", "", "folder of the runs")
-	fl.BoolVar(&cfg.Found, "found", false, "use only finished runs in the --runs folder")
+	fl.StringVar(&cfg.Folder, "runs", "", "folder of the runs")
+	fl.BoolVar(&cfg.StoredOnly, "found", false, "use only finished runs in the --runs folder")
 	fl.StringSliceVar(&cfg.Sets, "sets", nil, "only these data sets")
 	dataDirFlag(fl, &cfg.DataDir)
 	jobsFlag(fl, &jobs)
 	return c
 }
 
+// privacyEvent prints a progress event.
+func (a *app) privacyEvent(event privacycost.Event) {
+	switch e := event.(type) {
+	case privacycost.RowMeasured:
+		a.progress("%s: HR@10 %.4f  NDCG@10 %.4f", e.Name, e.HR, e.NDCG)
+	case privacycost.RowKept:
+		fmt.Fprintf(a.err, "%s is not in the folder of runs; its earlier row is kept\n", e.Name)
+	case privacycost.RowMissing:
+		fmt.Fprintf(a.err, "%s is not in the folder of runs; the page has no row for it\n", e.Name)
+	case privacycost.RowDropped:
+		fmt.Fprintf(a.err, "the row of %s is dropped: its run was removed or has other settings now\n", e.Name)
+	}
+}
+
 // keptRows are the rows of the file to be rewritten, or the built-in ones if it does not exist.
-func keptRows(path string) ([]experiment.Measured, error) {
+func keptRows(path string) ([]privacycost.Row, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return experiment.MeasuredRows()
+		return privacycost.Rows()
 	} else if err != nil {
 		return nil, input(err, "")
 	}
-	out, err := experiment.ReadRows(b)
+	out, err := privacycost.ReadRows(b)
 	if err != nil {
 		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows must name a new file, or one that tacit docs privacy wrote")
 	}
 	return out, nil
 }
 
-func writePrivacyDocs(out, rows string, measured []experiment.Measured, beside []experiment.Baseline) error {
-	page, err := experiment.PromisePage(measured, beside)
+func writePrivacyDocs(out, rows string, measured []privacycost.Row, baselines []privacycost.Baseline) error {
+	page, err := privacycost.Page(measured, baselines)
 	if err != nil {
 		return err
 	}

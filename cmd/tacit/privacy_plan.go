@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/privacycost"
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
@@ -48,7 +49,7 @@ func (a *app) planCmd() *cobra.Command {
 				return err
 			}
 			cfg.Tell = func(what string) { a.progress("computing %s", what) }
-			made, err := experiment.MakePlan(c.Context(), cfg)
+			made, err := privacycost.NewPlan(c.Context(), cfg)
 			var stopped *experiment.Stopped
 			if errors.As(err, &stopped) {
 				stopped.Hint = "a plan is not saved: run the command again, or omit --quick"
@@ -85,8 +86,8 @@ func (a *app) planCmd() *cobra.Command {
 	return c
 }
 
-func (p *planFlags) config(c *cobra.Command, words []string) (experiment.PlanConfig, error) {
-	cfg := experiment.PlanConfig{
+func (p *planFlags) config(c *cobra.Command, words []string) (privacycost.PlanConfig, error) {
+	cfg := privacycost.PlanConfig{
 		Rounds: p.rounds, Users: p.users, Numbers: p.numbers, DataDir: p.dataDir,
 		Jobs: p.jobs, Quick: p.quick,
 	}
@@ -154,7 +155,7 @@ func (p *planFlags) spec(words []string) (*experiment.Spec, error) {
 		experiment.Setting{Key: "data", Value: p.data, From: "flag --data"}))
 }
 
-func writePlan(w io.Writer, p *experiment.Plan, flags *planFlags) error {
+func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 	var b strings.Builder
 	c := p.Chosen
 	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon,
@@ -221,7 +222,7 @@ func writePlan(w io.Writer, p *experiment.Plan, flags *planFlags) error {
 }
 
 // command is the command that runs the plan.
-func (f *planFlags) command(p *experiment.Plan) string {
+func (f *planFlags) command(p *privacycost.Plan) string {
 	words := []string{
 		"tacit run -m", f.method, "-d", f.data, "--rounds", strconv.Itoa(p.Rounds), "--cohort",
 		p.Chosen.Cohort, "--dp", p.Chosen.DP,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/privacycost"
 	"github.com/tacit-rec/tacit/privacy"
 )
 
@@ -179,7 +180,7 @@ func TestAPlanIsRunWhereThatIsAsked(t *testing.T) {
 }
 
 func TestAPlanTakesARowThatItNames(t *testing.T) {
-	rows, err := experiment.MeasuredRows()
+	rows, err := privacycost.Rows()
 	if err != nil {
 		t.Fatal(err)
 	}

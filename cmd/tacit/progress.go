@@ -18,9 +18,9 @@ import (
 
 // runProgress returns a function that prints the events of a run: its card, then one line that is
 // rewritten on a terminal, or a line every 10 seconds elsewhere.
-func (a *app) runProgress(rounds int) func(any) {
+func (a *app) runProgress(rounds int) func(experiment.Event) {
 	l := a.progressLine(rounds)
-	return func(event any) {
+	return func(event experiment.Event) {
 		if e, ok := event.(experiment.Started); ok {
 			if !a.quiet && !l.hasCard {
 				card(a.err, e)
@@ -34,24 +34,24 @@ func (a *app) runProgress(rounds int) func(any) {
 	}
 }
 
-func (l *progressLine) event(event any) {
+func (l *progressLine) event(event experiment.Event) {
 	switch e := event.(type) {
 	case experiment.Started:
 		l.begin = time.Now()
-	case experiment.Choosing:
+	case experiment.SettingTried:
 		l.println(fmt.Sprintf("trying setting %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings,
 			points(e.NDCG), e.Seconds))
 	case experiment.Resumed:
 		l.from = e.Round
 		l.println(fmt.Sprintf("resumed after round %d", e.Round))
-	case sim.Event:
-		l.round(e)
-	case experiment.Spent:
+	case experiment.RoundEnded:
+		l.round(e.Event)
+	case experiment.BudgetSpent:
 		l.println(fmt.Sprintf("round %d would exceed the privacy budget: stopped after round %d of %d", e.Before,
 			e.Before-1, l.rounds))
-	case experiment.Referring:
+	case experiment.ReferenceProgress:
 		l.reference(e)
-	case experiment.Figuring:
+	case experiment.FigureStarted:
 		l.println("drawing figures: " + e.Name + " (--no-figures skips them)")
 	}
 }
@@ -130,11 +130,11 @@ func (l *progressLine) println(s string) {
 }
 
 // reference shows the measurement of a reference row.
-func (l *progressLine) reference(e experiment.Referring) {
-	if e.All == 0 {
+func (l *progressLine) reference(e experiment.ReferenceProgress) {
+	if e.Users == 0 {
 		l.println("measuring the reference row " + e.Name)
 	} else if l.due(false) {
-		l.show(fmt.Sprintf("  %s: %d of %d users", e.Name, e.Done, e.All))
+		l.show(fmt.Sprintf("  %s: %d of %d users", e.Name, e.Done, e.Users))
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/reproduce"
 )
 
 const reproduceLong = `It runs every method and variant of a paper's tables under several protocols, and prints the published
@@ -24,10 +24,10 @@ With --runs DIR the runs are kept, and the same command resumes after Ctrl-C.
 func (a *app) reproduceCmd() *cobra.Command {
 	var out string
 	var quick bool
-	var cfg experiment.ParityConfig
+	var cfg reproduce.Config
 	var jobs int
 	var about strings.Builder
-	for _, p := range experiment.Papers() {
+	for _, p := range reproduce.Papers() {
 		fmt.Fprintf(&about, "  %-10s %s\n", p.Name, shorten(p.Title, 86))
 	}
 	c := &cobra.Command{
@@ -44,7 +44,7 @@ func (a *app) reproduceCmd() *cobra.Command {
 				return input(fmt.Errorf("-o %s: an HTML report needs the run folders", out), "add --runs DIR")
 			}
 			if quick {
-				p, err := experiment.PaperNamed(words[0])
+				p, err := reproduce.PaperNamed(words[0])
 				if err != nil {
 					return err
 				}
@@ -72,7 +72,7 @@ func (a *app) reproduceCmd() *cobra.Command {
 	return c
 }
 
-func (a *app) writeRows(out string, rows []report.ParityRow, cfg *experiment.ParityConfig) error {
+func (a *app) writeRows(out string, rows []report.ParityRow, cfg *reproduce.Config) error {
 	var b bytes.Buffer
 	var err error
 	switch filepath.Ext(out) {
@@ -103,7 +103,7 @@ func (a *app) writeRows(out string, rows []report.ParityRow, cfg *experiment.Par
 }
 
 // again is the command that makes a page, with generic folder names.
-func again(cfg *experiment.ParityConfig, out string) string {
+func again(cfg *reproduce.Config, out string) string {
 	words := []string{"tacit reproduce", cfg.Paper.Name, "--sets", strings.Join(cfg.Sets, ",")}
 	if !slices.Equal(cfg.Protocols, cfg.Paper.Protocols) {
 		words = append(words, "--protocols", strings.Join(cfg.Protocols, ","))

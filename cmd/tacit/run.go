@@ -80,7 +80,7 @@ func (a *app) runCmd() *cobra.Command {
 		if f.dryRun {
 			return a.dryRun(job)
 		}
-		if err := job.Choose(c.Context()); err != nil {
+		if err := job.ChooseSettings(c.Context()); err != nil {
 			return err
 		}
 		return a.runJob(c, job)
@@ -143,7 +143,7 @@ func (a *app) job(spec *experiment.Spec, f *runFlags) (*experiment.Job, error) {
 	if f.resume != "" {
 		j.Out, j.Resume = f.resume, true
 	}
-	j.Tell = a.runProgress(spec.Rounds)
+	j.OnEvent = a.runProgress(spec.Rounds)
 	return j, nil
 }
 

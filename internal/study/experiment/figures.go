@@ -13,11 +13,8 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// Figuring is told of the figure that is being computed, once the figures have
-// taken two seconds.
-type Figuring struct{ Name string }
-
-const patience = 2 * time.Second
+// quietTime is how long figures may take before an event names them.
+const quietTime = 2 * time.Second
 
 // What the figures of a run may cost. All of it is fixed by the data and the method,
 // and not by a clock, so that the figures of a run are the same on any machine.
@@ -161,9 +158,9 @@ func (f *figures) compute(ctx context.Context) (*report.Figures, error) {
 		{"landscape", "the loss landscape", f.landscape},
 	} {
 		told := make(chan struct{})
-		slow := time.AfterFunc(patience-time.Since(start), func() {
+		slow := time.AfterFunc(quietTime-time.Since(start), func() {
 			defer close(told)
-			f.job.Tell(Figuring{step.name})
+			f.job.OnEvent(FigureStarted{step.name})
 		})
 		if why := step.do(ctx, out); why != "" {
 			out.Missing[step.key] = why

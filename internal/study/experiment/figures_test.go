@@ -13,7 +13,6 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/sim"
 )
 
 func drawn(t *testing.T, words ...string) (string, *Job) {
@@ -110,15 +109,15 @@ func TestFiguresAreTheSameForAnyNumberOfWorkersAndAfterAResume(t *testing.T) {
 		j.Jobs = 1 + stop
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		j.Tell = func(e any) {
-			if ev, ok := e.(sim.Event); ok && ev.Round == stop {
+		j.OnEvent = func(e Event) {
+			if ev, ok := e.(RoundEnded); ok && ev.Round == stop {
 				cancel()
 			}
 		}
 		_, err := j.Run(ctx)
 		var s *Stopped
 		if errors.As(err, &s) {
-			j.Resume, j.Tell = true, nil
+			j.Resume, j.OnEvent = true, nil
 			_, err = j.Run(context.Background())
 		}
 		if err != nil {

@@ -60,6 +60,6 @@ func (j *Job) same(r *report.Result) error {
 	if fingerprint(r.Method, r.Params, r.Options, r.Protocol, r.Seed, r.DataHash) == j.fingerprint() {
 		return nil
 	}
-	return input(fmt.Errorf("%s holds a finished run with other settings or other data", j.Out),
+	return AsInput(fmt.Errorf("%s holds a finished run with other settings or other data", j.Out),
 		"give another folder, or --force to replace it")
 }

@@ -66,7 +66,7 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	}
 	f := &folder{dir: dir}
 	if err := f.write(ConfigFile, s.TOML()); err != nil {
-		return nil, input(err, "give an -o that can be written to")
+		return nil, AsInput(err, "give an -o that can be written to")
 	}
 	return f, errors.Join(f.write(EnvFile, append(e, '\n')), f.openMetrics())
 }
@@ -75,22 +75,22 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 // With force a run that it holds may be replaced.
 func claim(dir string, force bool) error {
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		return input(fmt.Errorf("-o %s is a file; want a folder", dir), "give another -o")
+		return AsInput(fmt.Errorf("-o %s is a file; want a folder", dir), "give another -o")
 	}
 	has := func(name string) bool { return exists(filepath.Join(dir, name)) }
 	others, _ := os.ReadDir(dir)
 	goOn := "tacit run --resume " + dir + " goes on with it; --force starts anew"
 	switch {
 	case len(others) > 0 && !has(ConfigFile):
-		return input(fmt.Errorf("%s is not empty and is no run folder", dir), "give another -o")
+		return AsInput(fmt.Errorf("%s is not empty and is no run folder", dir), "give another -o")
 	case force:
 		return nil
 	case has(ResultFile):
-		return input(fmt.Errorf("%s holds a finished run", dir), "give another -o, or --force to replace it")
+		return AsInput(fmt.Errorf("%s holds a finished run", dir), "give another -o, or --force to replace it")
 	case has(CheckpointFile):
-		return input(fmt.Errorf("%s holds a run that was stopped", dir), goOn)
+		return AsInput(fmt.Errorf("%s holds a run that was stopped", dir), goOn)
 	case has(ConfigFile):
-		return input(fmt.Errorf("%s holds a run that is under way, or was killed", dir), goOn)
+		return AsInput(fmt.Errorf("%s holds a run that is under way, or was killed", dir), goOn)
 	}
 	return nil
 }
@@ -175,19 +175,19 @@ func (f *folder) resume(r *sim.Run, fingerprint string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return f.openMetrics()
 	} else if err != nil {
-		return input(err, anew)
+		return AsInput(err, anew)
 	}
 	defer file.Close()
 	if err := r.Load(file, fingerprint); err != nil {
-		return input(err, anew)
+		return AsInput(err, anew)
 	}
 	b, err := os.ReadFile(filepath.Join(f.dir, MetricsFile))
 	if err != nil {
-		return input(err, anew)
+		return AsInput(err, anew)
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
 	if whole := len(lines) - 1; whole < r.Measured() { // the last is what follows the last newline
-		return input(fmt.Errorf("%s has %d rounds, the checkpoint has %d", MetricsFile, whole, r.Measured()), anew)
+		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", MetricsFile, whole, r.Measured()), anew)
 	}
 	f.metrics.Write(bytes.Join(lines[:r.Measured()], nil))
 	return f.openMetrics()

@@ -78,7 +78,7 @@ var filters = []string{"min-rows", "threshold", "dedup"}
 func (p *Preset) ReadFile(file string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return input(err, "")
+		return AsInput(err, "")
 	}
 	p.File = file
 	return p.read(file, b)
@@ -92,7 +92,7 @@ func (p *Preset) read(name string, b []byte) error {
 	p.Settings, p.extra = map[string]string{}, map[string]string{}
 	p.Found, p.text = opening(string(b)), b
 	bad := func(format string, words ...any) error {
-		return input(fmt.Errorf("%s: %s", name, fmt.Sprintf(format, words...)),
+		return AsInput(fmt.Errorf("%s: %s", name, fmt.Sprintf(format, words...)),
 			"tacit tune writes such files; tacit run "+name+" may still run it")
 	}
 	options := param.Keys(&sim.Options{})
@@ -209,7 +209,7 @@ func tomlText(s string) string {
 func (p *Preset) Install() (file string, err error) {
 	dir := presetDir()
 	if dir == "" {
-		return "", input(errors.New("this system has no folder for settings"), "set TACIT_PRESETS to a folder")
+		return "", AsInput(errors.New("this system has no folder for settings"), "set TACIT_PRESETS to a folder")
 	}
 	spec, err := Resolve([]Setting{{"method", p.Method, "preset"}, {"preset", "none", "preset"}})
 	if err != nil {
@@ -219,7 +219,7 @@ func (p *Preset) Install() (file string, err error) {
 		return "", err
 	}
 	file = filepath.Join(dir, p.fileName())
-	return file, input(writeFile(file, p.text), "set TACIT_PRESETS to a folder that can be written to")
+	return file, AsInput(writeFile(file, p.text), "set TACIT_PRESETS to a folder that can be written to")
 }
 
 // presetDir is where the user's presets are, or empty.
@@ -247,12 +247,12 @@ func (s *Spec) findPreset() (*Preset, error) {
 			return nil, err
 		}
 		if p.Method != s.Method {
-			return nil, input(fmt.Errorf("%s is a preset for %s, and the method is %s", want, p.Method, s.Method),
+			return nil, AsInput(fmt.Errorf("%s is a preset for %s, and the method is %s", want, p.Method, s.Method),
 				"add -m "+p.Method)
 		}
 		return p, nil
 	case want != "auto" && want != "built-in":
-		return nil, input(fmt.Errorf("preset = %q: want auto, built-in, none or a .toml file", want), "")
+		return nil, AsInput(fmt.Errorf("preset = %q: want auto, built-in, none or a .toml file", want), "")
 	}
 	if dir := presetDir(); want == "auto" && dir != "" {
 		p, err := lookUp(os.DirFS(dir), ".", s.Method, s.Data, s.Protocol)
@@ -279,7 +279,7 @@ func lookUp(fsys fs.FS, dir, method, data, protocol string) (*Preset, error) {
 			continue
 		}
 		if err != nil {
-			return nil, input(err, "")
+			return nil, AsInput(err, "")
 		}
 		return readNamed(want.fileName(), b)
 	}
@@ -293,7 +293,7 @@ func readNamed(name string, b []byte) (*Preset, error) {
 		return nil, err
 	}
 	if p.fileName() != name {
-		return nil, input(fmt.Errorf("preset %s says that it is %s", name, p.Name()), "name it "+p.fileName())
+		return nil, AsInput(fmt.Errorf("preset %s says that it is %s", name, p.Name()), "name it "+p.fileName())
 	}
 	return p, nil
 }

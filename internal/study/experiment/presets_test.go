@@ -268,3 +268,23 @@ func TestAFinishedRunWithOtherSettingsIsNotTaken(t *testing.T) {
 		}
 	}
 }
+
+// A method of a paper's table with a published number and no preset would be shown without the number.
+func TestEveryPublishedNumberIsShownBesideItsRun(t *testing.T) {
+	for _, set := range []string{"ml-100k", "ml-1m"} {
+		for _, name := range []string{
+			"mf", "ncf", "fcf", "fedmf", "fedncf", "fedrecon", "pfedrec", "fedncf+dualper", "fedrecon+dualper", "metamf",
+			"fedpergnn", "fedrap", "fofl-self", "nn-self", "privrec", "privrec-cen",
+		} {
+			p := methods.Published(name, set, "none")
+			if p == nil {
+				continue
+			}
+			s, err := Resolve(settings("method="+name, "data="+set, "protocol="+p.Protocol, "preset=built-in"))
+			if err != nil || s.published() == nil {
+				t.Errorf("%s on %s has a published number, and a run with its preset does not show it (%v)", name,
+					set, err)
+			}
+		}
+	}
+}

@@ -32,34 +32,11 @@ type Job struct {
 	Version string
 	Commit  string
 
-	// Tell is called with what happens, one call at a time: Started, Resumed,
-	// sim.Event, Spent, Referring, Figuring; before all of them Choosing.
-	Tell func(event any)
+	OnEvent func(Event) // receives progress events, one call at a time; may be nil
 
-	Keep *reference.Keep // what the references of several runs share; may be nil
+	References *reference.Keep // shared by the reference rows of several runs; may be nil
 
-	choice *report.Choice // what Choose did; nil for nothing
-}
-
-// Started is told when the simulation stands ready.
-type Started struct {
-	Job   *Job
-	Run   *sim.Run
-	Split *data.Split
-}
-
-// Resumed is told after a checkpoint was loaded.
-type Resumed struct{ Round int }
-
-// Spent is told when a run ends because its privacy budget has nothing left for a
-// round.
-type Spent struct{ Before int }
-
-// Referring is told before a reference is measured, and then once a second with how
-// many users are done.
-type Referring struct {
-	Name      string
-	Done, All int
+	choice *report.Choice // set by ChooseSettings; nil if it did not choose
 }
 
 // Stopped is the error of a run that was interrupted. Dir is where it can be
@@ -83,7 +60,7 @@ func (s *Spec) Idle(ev sim.Event) error {
 	if ev.Round != 1 || !s.Cohort.All() || ev.Idle <= ev.Devices+ev.Late+ev.Dropped {
 		return nil
 	}
-	return input(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or "+
+	return AsInput(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or "+
 		"no item left to draw as a negative", s.Protocol, ev.Idle, ev.Devices),
 		"try --protocol deployed, which holds out one row of each user and hides nothing")
 }
@@ -92,11 +69,11 @@ func (s *Spec) Idle(ev sim.Event) error {
 func (s *Spec) Split(src data.Source) (*data.Split, error) {
 	protocol, err := data.ProtocolNamed(s.Protocol)
 	if err != nil {
-		return nil, input(err, "")
+		return nil, AsInput(err, "")
 	}
 	protocol.Apart = s.NewUsers
 	split, err := data.NewSplit(src, protocol, s.Seed)
-	return split, input(err, "")
+	return split, AsInput(err, "")
 }
 
 // saveEvery is how often a run with a folder writes a checkpoint.
@@ -105,13 +82,13 @@ const saveEvery = 30 * time.Second
 // Run runs the job to its end, or until ctx is done: then the round in progress is
 // finished and saved, its evaluation is left to whoever resumes, and the error is Stopped.
 func (j *Job) Run(ctx context.Context) (*report.Result, error) {
-	if j.Tell == nil {
-		j.Tell = func(any) {}
+	if j.OnEvent == nil {
+		j.OnEvent = func(Event) {}
 	}
 	if j.Resume && exists(filepath.Join(j.Out, ResultFile)) {
 		done, err := report.Load(j.Out) // there is nothing to go on with
 		if err != nil {
-			return nil, input(err, "")
+			return nil, AsInput(err, "")
 		}
 		return done.Result, j.same(done.Result)
 	}
@@ -123,7 +100,7 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 	j.Options.Name = j.Method
 	run, err := sim.New(j.Params, split, j.Options, j.Seed, j.Jobs)
 	if err != nil {
-		return nil, input(err, "")
+		return nil, AsInput(err, "")
 	}
 	out, err := j.open(run)
 	if err != nil {
@@ -134,9 +111,9 @@ func (j *Job) Run(ctx context.Context) (*report.Result, error) {
 		return nil, err
 	}
 	start = start.Add(-run.Total) // earlier sittings count
-	j.Tell(Started{j, run, split})
+	j.OnEvent(Started{j, run, split})
 	if j.Resume {
-		j.Tell(Resumed{run.Measured()})
+		j.OnEvent(Resumed{run.Measured()})
 	}
 	figures := j.figures(run, split)
 	start = start.Add(figures.seen())
@@ -166,7 +143,7 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f, j.keepChoice(f)
+		return f, j.writeChoice(f)
 	}
 	f := &folder{dir: j.Out}
 	j.readChoice()
@@ -177,7 +154,7 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 func (j *Job) allRounds(ctx context.Context, run *sim.Run, out *folder, figures *figures, start *time.Time) error {
 	err := j.rounds(ctx, run, out, figures, start)
 	if err == nil && run.Broke > 0 {
-		j.Tell(Spent{run.Broke})
+		j.OnEvent(BudgetSpent{run.Broke})
 	}
 	return err
 }
@@ -198,12 +175,12 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		case errors.Is(err, round.ErrSpent) && run.Selected > 0:
 			return nil // a crash has cost what this round would have: what was measured last is reported
 		case errors.Is(err, round.ErrSpent):
-			return input(err, "no round was evaluated: begin another run, with --force, more noise or a smaller "+
+			return AsInput(err, "no round was evaluated: begin another run, with --force, more noise or a smaller "+
 				"eval-every")
 		case errors.Is(err, privacy.ErrClip):
-			return input(err, "without --as-printed, or with adaptive=geometric, the bound stays above zero")
+			return AsInput(err, "without --as-printed, or with adaptive=geometric, the bound stays above zero")
 		case errors.Is(err, sim.ErrDiverged):
-			return input(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
+			return AsInput(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
 		case err != nil:
 			return err
 		}
@@ -212,7 +189,7 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 			return err
 		}
 		*start = start.Add(figures.seen() - before)
-		j.Tell(ev)
+		j.OnEvent(RoundEnded{ev})
 		if err := j.Idle(ev); err != nil {
 			return err
 		}

@@ -52,7 +52,9 @@ type Input struct {
 func (e *Input) Error() string { return e.Err.Error() }
 func (e *Input) Unwrap() error { return e.Err }
 
-func input(err error, hint string) error {
+// AsInput makes an error of the user's input of err, with a hint about the next step. It returns nil
+// for nil, and an error that is one already as it is.
+func AsInput(err error, hint string) error {
 	if err == nil {
 		return nil
 	}
@@ -89,13 +91,13 @@ func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 	for _, g := range given {
 		if slices.Contains([]string{"method", "data", "protocol", "preset"}, g.Key) {
 			if err := param.Set(&s.Settings, g.Key, g.Value); err != nil {
-				return nil, input(fmt.Errorf("%s: %w", g.From, err), "")
+				return nil, AsInput(fmt.Errorf("%s: %w", g.From, err), "")
 			}
 		}
 	}
 	var err error
 	if s.Entry, err = registry.Lookup(s.Method); err != nil {
-		return nil, input(err, "tacit methods lists them")
+		return nil, AsInput(err, "tacit methods lists them")
 	}
 	s.Params = s.Entry.Build()
 	if s.Preset, err = s.findPreset(); err != nil {
@@ -145,7 +147,7 @@ func ownOptions(e method.Entry) []Setting {
 // and for the paper's 1000 rounds unless the user has set others.
 func (s *Spec) AsPrinted() (*Spec, error) {
 	if !s.DP.On() {
-		return nil, input(fmt.Errorf("as printed: %s has no noise to add in the paper's way", s.Method),
+		return nil, AsInput(fmt.Errorf("as printed: %s has no noise to add in the paper's way", s.Method),
 			"tacit run -m dp-privrec --as-printed")
 	}
 	const from = "flag --as-printed"
@@ -178,13 +180,13 @@ func (s *Spec) put(given []Setting) error {
 		}
 	}
 	if err := s.Options.Check(); err != nil {
-		return input(err, "")
+		return AsInput(err, "")
 	}
 	if s.Seeds < 1 || s.Seeds > 1000 {
-		return input(fmt.Errorf("seeds = %d: want 1 to 1000", s.Seeds), "")
+		return AsInput(fmt.Errorf("seeds = %d: want 1 to 1000", s.Seeds), "")
 	}
 	if err := method.Check(s.Params); err != nil {
-		return input(fmt.Errorf("%s: %w", s.Method, err), "tacit methods "+s.Method+" explains its parameters")
+		return AsInput(fmt.Errorf("%s: %w", s.Method, err), "tacit methods "+s.Method+" explains its parameters")
 	}
 	return nil
 }
@@ -196,7 +198,7 @@ func (s *Spec) set(g Setting) error {
 			continue
 		}
 		if err := param.Set(target, key, g.Value); err != nil {
-			return input(fmt.Errorf("%s: %w", g.From, err), "")
+			return AsInput(fmt.Errorf("%s: %w", g.From, err), "")
 		}
 		s.From[key] = g.From
 		return nil
@@ -210,7 +212,7 @@ func Assignments(words []string, from string) ([]Setting, error) {
 	for _, w := range words {
 		key, value, ok := strings.Cut(w, "=")
 		if !ok {
-			return nil, input(fmt.Errorf("%q is neither a .toml file nor key=value", w),
+			return nil, AsInput(fmt.Errorf("%q is neither a .toml file nor key=value", w),
 				"example: tacit run -m pfedrec -d world rounds=20 lr=0.05")
 		}
 		out = append(out, Setting{key, value, from})
@@ -241,7 +243,7 @@ func Environment(variables []string) []Setting {
 func ReadFile(path string, tables ...string) ([]Setting, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, input(err, "")
+		return nil, AsInput(err, "")
 	}
 	return readText(path, b, append(tables, "params"))
 }
@@ -249,16 +251,16 @@ func ReadFile(path string, tables ...string) ([]Setting, error) {
 func readText(path string, b []byte, tables []string) ([]Setting, error) {
 	const limit = 1 << 20
 	if len(b) > limit {
-		return nil, input(fmt.Errorf("%s: a settings file is at most %d bytes", path, limit), "")
+		return nil, AsInput(fmt.Errorf("%s: a settings file is at most %d bytes", path, limit), "")
 	}
 	var tree map[string]any
 	if err := toml.Unmarshal(b, &tree); err != nil {
 		var at *toml.DecodeError
 		if errors.As(err, &at) {
 			row, _ := at.Position()
-			return nil, input(fmt.Errorf("%s line %d: %w", path, row, err), "")
+			return nil, AsInput(fmt.Errorf("%s line %d: %w", path, row, err), "")
 		}
-		return nil, input(fmt.Errorf("%s: %w", path, err), "")
+		return nil, AsInput(fmt.Errorf("%s: %w", path, err), "")
 	}
 	return flatten(path, "", tree, tables)
 }
@@ -269,7 +271,7 @@ func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setti
 		switch v := tree[k].(type) {
 		case map[string]any:
 			if prefix != "" || !slices.Contains(tables, k) {
-				return nil, input(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k),
+				return nil, AsInput(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k),
 					"settings stand at the top, parameters of the method under [params]")
 			}
 			inner, err := flatten(path, k+".", v, tables)
@@ -280,7 +282,7 @@ func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setti
 		case string, int64, float64, bool:
 			out = append(out, Setting{prefix + k, fmt.Sprint(v), path})
 		default:
-			return nil, input(fmt.Errorf("%s: %s%s has a value of a kind that no setting has", path, prefix, k), "")
+			return nil, AsInput(fmt.Errorf("%s: %s%s has a value of a kind that no setting has", path, prefix, k), "")
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })

@@ -340,7 +340,7 @@ func (c *Cell) key() string {
 	if c.Reference {
 		text = fmt.Sprintf("reference %s %s %s %d %g %s", c.Method, c.source.Info().Hash, c.Protocol, c.Seed,
 			c.spec.NewUsers, experiment.SelfTestDigest)
-	} else if job.Chooses() {
+	} else if job.ChoosesSettings() {
 		text += fmt.Sprint(" of ", c.spec.Entry.Grid)
 	}
 	sum := sha256.Sum256([]byte(text))
@@ -363,7 +363,7 @@ func (c *Cell) cost() float64 {
 		return rank
 	}
 	cost := c.spec.Guess(c.source)
-	if (&experiment.Job{Spec: c.spec}).Chooses() {
+	if (&experiment.Job{Spec: c.spec}).ChoosesSettings() {
 		cost *= 3 // the runs of the grid are cheaper than the run itself
 	}
 	return cost

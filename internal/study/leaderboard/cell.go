@@ -112,12 +112,12 @@ func (r *CellResult) fill(ctx context.Context, c *Cell, cores int) error {
 	job := &experiment.Job{Spec: spec, Source: c.source, Jobs: cores, NoRefs: true}
 	var run *sim.Run
 	var split *data.Split
-	job.Tell = func(e any) {
+	job.OnEvent = func(e experiment.Event) {
 		if s, ok := e.(experiment.Started); ok {
 			run, split = s.Run, s.Split
 		}
 	}
-	if err := job.Choose(ctx); err != nil {
+	if err := job.ChooseSettings(ctx); err != nil {
 		return err
 	}
 	res, err := job.Run(ctx)

@@ -150,7 +150,7 @@ func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
 	for _, x := range r.last() {
 		var straight *sim.Run
 		j := &experiment.Job{Spec: s.task(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1, NoRefs: true}
-		j.Tell = func(e any) {
+		j.OnEvent = func(e experiment.Event) {
 			if start, ok := e.(experiment.Started); ok {
 				straight = start.Run
 			}

@@ -18,7 +18,7 @@ func (s *Spec) unknown(g Setting, key string) error {
 	others := s.having(key)
 	if len(others) == 0 {
 		err := &param.Unknown{Key: g.Key, Nearest: param.Nearest(key, all)}
-		return input(fmt.Errorf("%s: %w (method %s)", g.From, err, s.Method), lists)
+		return AsInput(fmt.Errorf("%s: %w (method %s)", g.From, err, s.Method), lists)
 	}
 	why := "has no such setting"
 	if s.closed() {
@@ -29,7 +29,7 @@ func (s *Spec) unknown(g Setting, key string) error {
 	if shown := 3; len(others) > shown {
 		others, more = others[:shown], " and others"
 	}
-	return input(fmt.Errorf("%s: %w: %s %s; its settings are %s", g.From, err, s.Method, why,
+	return AsInput(fmt.Errorf("%s: %w: %s %s; its settings are %s", g.From, err, s.Method, why,
 		strings.Join(param.Keys(s.Params), ", ")),
 		fmt.Sprintf("%s and what they do; %s is of %s%s, as in: -m %s %s=%s", lists, key, strings.Join(others, ", "),
 			more, others[0], key, g.Value))

@@ -1,4 +1,6 @@
-package experiment
+// Package methoddoc writes the page of a method, docs/methods/NAME.md, from its registry entry, its
+// doc comment, the tags of its parameters and its slots. Nothing on a page is written by hand.
+package methoddoc
 
 import (
 	"fmt"
@@ -6,12 +8,15 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
@@ -21,9 +26,9 @@ import (
 // ML-100K: doc pages count bytes for it.
 const exampleItems, exampleUsers = 1682, 943
 
-// MethodDoc is a method's page, in Markdown: made of its registry line, the tags
+// Page returns a method's page, in Markdown: made of its registry line, the tags
 // of its parameters and its slots.
-func MethodDoc(e method.Entry) (string, error) {
+func Page(e method.Entry) (string, error) {
 	m := e.Build()
 	plan, err := local.NewPlan(m, local.Options{
 		Features: learn.ExampleFeatures(), Items: exampleItems,
@@ -74,8 +79,8 @@ func MethodDoc(e method.Entry) (string, error) {
 	}
 	if len(e.Options) > 0 {
 		b.WriteString("\nSettings of the run that come with it, below presets:")
-		for _, o := range ownOptions(e) {
-			fmt.Fprintf(&b, " `%s=%s`", o.Key, o.Value)
+		for _, key := range slices.Sorted(maps.Keys(e.Options)) {
+			fmt.Fprintf(&b, " `%s=%s`", key, e.Options[key])
 		}
 		b.WriteString(".\n")
 	}
@@ -130,7 +135,7 @@ func aboutType(name string) (string, error) {
 			return strings.Join(strings.Fields(g.Doc.Text()), " "), nil
 		}
 	}
-	return "", fmt.Errorf("lab: type %s has no doc comment", name)
+	return "", fmt.Errorf("type %s has no doc comment", name)
 }
 
 func slotSize(s method.Slot) string {
@@ -198,7 +203,7 @@ func serves(p *local.Plan) string {
 }
 
 func writePresets(b *strings.Builder, e method.Entry) error {
-	all, err := Presets(e)
+	all, err := experiment.Presets(e)
 	if err != nil || len(all) == 0 {
 		return err
 	}

@@ -1,90 +1,103 @@
-package experiment
+// Package reproduce runs the tables of published papers: every row with our implementation, beside the
+// published number, under the paper's protocol and under protocols that do not leak. It computes no
+// verdict: package report compares the numbers. The unit is a row of a table on one data set under
+// one protocol; it has one run folder, and a finished run folder is never run again.
+package reproduce
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/param"
 )
 
 // Paper is a paper whose tables can be run again.
 type Paper struct {
 	Name, Title string
-	Sets        []string // the data sets
-	Quick       []string // those of a quick look
+	Sets        []string // data sets
+	Quick       []string // data sets of a quick reproduction
 	Protocols   []string
-	Note        string // what a reader must know before comparing
-	cells       []paperCell
-	data        map[string][]Setting // how it reads some data sets
+	Note        string // what a reader must know before comparing numbers
+	rows        []tableRow
+	data        map[string][]experiment.Setting // settings that a data set is read with
 }
 
-// paperCell is a row of a paper's table, per data set and protocol.
-type paperCell struct {
+// tableRow is a row of a paper's table, for each data set and protocol.
+type tableRow struct {
 	table   string
 	method  string
-	variant string   // settings, as words
-	deep    bool     // it trains a network, which takes its time
-	small   bool     // it is left out on large data, and if it is deep it has one seed
-	sets    []string // the data sets it is run on; all of the paper's where it is empty
-	against string   // the method of an earlier cell that it is tested against; empty for none
+	variant string   // settings, as key=value words
+	deep    bool     // trains a network, which takes long
+	small   bool     // omitted on large data; a deep one has a single seed
+	sets    []string // data sets; empty for all of the paper
+	against string   // method of an earlier row that this one is tested against; empty for none
 }
 
-// Papers lists them.
+// from is the origin of the settings that a reproduction sets.
+const from = "parity"
+
+// Papers lists the papers.
 func Papers() []Paper {
 	clean := []string{"paper", "isolated", "deployed"}
 	return []Paper{
 		{
 			Name: "pfedrec", Title: "Dual Personalization on Federated Recommendation (IJCAI 2023)",
-			cells: pfedrecCells,
-			Sets:  []string{"ml-100k", "ml-1m", "filmtrust", "frappe"}, Quick: []string{"ml-100k"}, Protocols: clean,
-			data: map[string][]Setting{"frappe": {{"dedup", "first", "parity"}}}, // 80 % of its rows repeat a pair
-			Note: "The authors published no learning rates for the baselines: ours were searched on validation " +
-				"under paper (tacit methods NAME shows the presets), " +
-				"and may be better tuned than theirs. FilmTrust and Frappe are not in the paper.",
+			rows: pfedrecRows,
+			Sets: []string{"ml-100k", "ml-1m", "filmtrust", "frappe"}, Quick: []string{"ml-100k"}, Protocols: clean,
+			data: map[string][]experiment.Setting{"frappe": {{Key: "dedup", Value: "first", From: from}}}, // 80 % of its rows repeat a pair
+			Note: "The authors did not publish learning rates for the baselines. Ours were searched on validation " +
+				"items under the protocol paper (tacit methods NAME shows the presets) and may be better tuned " +
+				"than theirs. FilmTrust and Frappe are not in the paper.",
 		},
 		{
 			Name: "fedrap", Title: "Federated Recommendation with Additive Personalization (ICLR 2024)",
-			cells: fedrapCells,
-			Sets:  []string{"ml-100k", "ml-1m"}, Quick: []string{"ml-100k"}, Protocols: []string{"paper", "deployed"},
-			Note: "The paper's tables were not found in a form that can be read; the published numbers are from the " +
-				"authors' own logs, at the round with the best " +
-				"test HR@10. All rows but those that name a curriculum have constant weights, as those logs had.",
+			rows: fedrapRows,
+			Sets: []string{"ml-100k", "ml-1m"}, Quick: []string{"ml-100k"}, Protocols: []string{"paper", "deployed"},
+			Note: "We could not read the paper's tables. The published numbers are from the authors' logs, at the " +
+				"round with the best test HR@10. Rows that do not name a curriculum have constant weights, as " +
+				"in those logs.",
 		},
 		{
 			Name: "fedrecgel", Title: "Generalized embedding learning by sharpness-aware minimisation (2026)",
-			cells: gelCells,
-			Sets:  []string{"filmtrust"}, Quick: []string{"filmtrust"}, Protocols: []string{"fedrecgel", "deployed"},
-			Note: "The paper's tables could not be read; the published numbers are from the sweep of rho in the " +
-				"history of the authors' code, at the round with the best " +
-				"test HR@10. On FilmTrust popularity alone is about as good: each row says whether it is better, by a paired test over users.",
+			rows: gelRows,
+			Sets: []string{"filmtrust"}, Quick: []string{"filmtrust"}, Protocols: []string{"fedrecgel", "deployed"},
+			Note: "We could not read the paper's tables. The published numbers are from the sweep of rho in the " +
+				"history of the authors' code, at the round with the best test HR@10. On FilmTrust the " +
+				"popularity baseline is about as good; a paired test over users in each row says whether the " +
+				"method is better.",
 		},
 		{
 			Name: "privrec", Title: "Fast-adapting and Privacy-preserving Federated Recommender System (The VLDB " +
-				"Journal 2022)", cells: privrecCells,
+				"Journal 2022)", rows: privrecRows,
 			Sets: []string{"frappe", "ml-1m"}, Quick: []string{"frappe"}, Protocols: []string{"privrec"},
-			Note: "The paper gives no rates, widths or batch sizes: the presets are ours, chosen on the held-out " +
-				"users of seed 101, which is another draw than those of seeds 1 on (a fifth of the users each). " +
-				"Compare hits alone, its nDCG is of another definition: a verdict is on Hits@10. On Frappe repeats are kept, as in the paper: half of a user's rows repeat items " +
-				"of the other half, and what remembers a user's own items is rewarded, as local-only training shows. Its features there are cost and count; count is not " +
-				"defined (ours is an app's use in the train rows), and the numbers of the methods that live on features are not reached. It takes ratings above 3 as positive, " +
-				"we take every interaction. Runs are evaluated every 20 rounds; the last round is reported.",
+			Note: "The paper gives no learning rates, widths or batch sizes. The presets are ours, chosen on the " +
+				"held-out users of seed 101; seeds from 1 on hold out other users (a fifth each). Compare hits " +
+				"only: the paper defines nDCG differently, so the verdict is on Hits@10. On Frappe, repeated " +
+				"rows are kept, as in the paper: half of a user's rows repeat items of the other half, which " +
+				"rewards methods that memorise a user's own items, as local-only training shows. The paper's " +
+				"features on Frappe are cost and count. It does not define count (ours is how often an app " +
+				"occurs in the training rows), and we do not reach the numbers of the methods that depend on " +
+				"features. The paper takes ratings above 3 as positive; we take every interaction. Runs are " +
+				"evaluated every 20 rounds, and the last round is reported.",
 		},
 		{
 			Name: "plgc", Title: "A Model-agnostic Strategy to Mitigate Embedding Degradation in Personalized " +
-				"Federated Recommendation (arXiv 2508.19591, 2025)", cells: plgcCells,
+				"Federated Recommendation (arXiv 2508.19591, 2025)", rows: plgcRows,
 			Sets: []string{"ml-100k"}, Quick: []string{"ml-100k"}, Protocols: []string{"deployed", "paper"},
-			Note: "Only the abstract could be read: there are no published numbers to set beside ours, and the " +
-				"plug-in is derived from the abstract, not reproduced. " +
-				"Each base stands beside itself with +plgc, at the base's rates and the best setting that a search on validation left mixing (docs/plgc.md), and is tested over the same users. " +
-				"FedRAP has one seed.",
+			Note: "We could read only the abstract: there are no published numbers to compare with, and the " +
+				"plug-in is derived from the abstract. Each base method is followed by the same method with " +
+				"+plgc, with the base's learning rates and the best setting that a search on validation items " +
+				"found with mixing on (docs/plgc.md), and is tested over the same users. FedRAP has one seed.",
 		},
 	}
 }
 
-// methods lists those of the paper's rows.
+// methods lists the methods of the paper's rows.
 func (p *Paper) methods() []string {
 	var out []string
-	for _, c := range p.cells {
+	for _, c := range p.rows {
 		if !slices.Contains(out, c.method) {
 			out = append(out, c.method)
 		}
@@ -92,7 +105,7 @@ func (p *Paper) methods() []string {
 	return out
 }
 
-// PaperNamed finds one.
+// PaperNamed returns the paper with a name.
 func PaperNamed(name string) (Paper, error) {
 	var names []string
 	for _, p := range Papers() {
@@ -101,14 +114,14 @@ func PaperNamed(name string) (Paper, error) {
 		}
 		names = append(names, p.Name)
 	}
-	err := fmt.Errorf("no paper %q", name)
+	err := fmt.Errorf("unknown paper %q", name)
 	if near := param.Nearest(name, names); near != "" {
-		err = fmt.Errorf("no paper %q; did you mean %q?", name, near)
+		err = fmt.Errorf("unknown paper %q; did you mean %q?", name, near)
 	}
-	return Paper{}, input(err, fmt.Sprintf("tacit reproduce knows %v", names))
+	return Paper{}, experiment.AsInput(err, "papers are "+strings.Join(names, ", "))
 }
 
-var pfedrecCells = []paperCell{
+var pfedrecRows = []tableRow{
 	{table: parityMain, method: "mf"},
 	{table: parityMain, method: "ncf", deep: true},
 	{table: parityMain, method: "fcf"},
@@ -139,7 +152,7 @@ const (
 	parityMore  = "Beyond the paper's code"
 )
 
-var privrecCells = []paperCell{
+var privrecRows = []tableRow{
 	{table: privrecTables, method: "fofl-self", deep: true},
 	{table: privrecTables, method: "nn-self", deep: true},
 	{table: privrecTables, method: "privrec", deep: true},
@@ -147,7 +160,7 @@ var privrecCells = []paperCell{
 	{table: "The proximal term as printed", method: "privrec", variant: "prox=norm", deep: true, small: true},
 }
 
-var plgcCells = []paperCell{
+var plgcRows = []tableRow{
 	{table: "FedMF", method: "fedmf", variant: "rounds=60"},
 	{table: "FedMF", method: "fedmf+plgc", variant: "rounds=60 ntk=fixed ntk-start=0.93 decor=0.0001 " +
 		"decor-off=0.101 serve=base", against: "fedmf"},
@@ -170,7 +183,7 @@ var plgcCells = []paperCell{
 
 const privrecTables = "Tables 1 and 2, without DP"
 
-var fedrapCells = []paperCell{
+var fedrapRows = []tableRow{
 	{table: "FedRAP", method: "fedrap"},
 	{table: fedrapVariants, method: "fedrap", variant: "tables=shared", small: true},
 	{table: fedrapVariants, method: "fedrap", variant: "tables=own", small: true},
@@ -186,7 +199,7 @@ var fedrapCells = []paperCell{
 const fedrapVariants = "Variants: FedRAP-C (tables=shared), FedRAP-D (own), without the sparsity term, with L2, " +
 	"with a soft threshold"
 
-var gelCells = []paperCell{
+var gelRows = []tableRow{
 	{
 		table: "FedRecGEL, and without its parts (both rho 0 is FedNCF as the authors run it)", method: "fedrecgel",
 		deep: true,

@@ -41,7 +41,7 @@ func ReadData(s *Settings, text []byte, name string) (data.Source, error) {
 	}
 	set, err := data.Delimited(bytes.NewReader(text), name, opt)
 	if err != nil {
-		return nil, input(err, "")
+		return nil, AsInput(err, "")
 	}
 	return set, nil
 }
@@ -52,7 +52,7 @@ func (s *Settings) dataOptions() (data.Options, error) {
 	if s.Threshold != "" {
 		x, err := strconv.ParseFloat(s.Threshold, 32)
 		if err != nil {
-			return opt, input(fmt.Errorf("threshold = %q: must be a number", s.Threshold), "")
+			return opt, AsInput(fmt.Errorf("threshold = %q: must be a number", s.Threshold), "")
 		}
 		opt.Threshold, opt.HasThreshold = float32(x), true
 	}
@@ -68,11 +68,11 @@ func OpenData(s *Settings, dir string) (data.Source, error) {
 	if s.Data == "world" {
 		cfg, err := data.ParseWorld(s.World)
 		if err != nil {
-			return nil, input(err, "example: --world users=1000,items=500,mean-rows=40")
+			return nil, AsInput(err, "example: --world users=1000,items=500,mean-rows=40")
 		}
 		w, err := data.NewWorld(cfg)
 		if err != nil {
-			return nil, input(err, "")
+			return nil, AsInput(err, "")
 		}
 		if cfg.Users*cfg.MeanRows <= worldInMemory {
 			return w.Load(), nil
@@ -80,7 +80,7 @@ func OpenData(s *Settings, dir string) (data.Source, error) {
 		return w, nil
 	}
 	if s.World != "" {
-		return nil, input(fmt.Errorf("--world is given, but the data is %s", s.Data), "use -d world")
+		return nil, AsInput(fmt.Errorf("--world is given, but the data is %s", s.Data), "use -d world")
 	}
 	for _, k := range data.KnownSets() {
 		if k.Name == s.Data {
@@ -106,13 +106,13 @@ func openKnown(name, dir string, opt data.Options) (data.Source, error) {
 			return set, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, input(err, "")
+			return nil, AsInput(err, "")
 		}
 		if first == nil {
 			first = err
 		}
 	}
-	return nil, input(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")),
+	return nil, AsInput(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")),
 		"or try it at once on the built-in data: -d world")
 }
 
@@ -120,13 +120,13 @@ func openFile(path string, opt data.Options) (data.Source, error) {
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
-		return nil, input(fmt.Errorf("%s is a folder", path), "give a file, or --data-dir "+path+" with -d NAME")
+		return nil, AsInput(fmt.Errorf("%s is a folder", path), "give a file, or --data-dir "+path+" with -d NAME")
 	case err == nil && !st.Mode().IsRegular():
-		return nil, input(fmt.Errorf("%s is no regular file", path), "")
+		return nil, AsInput(fmt.Errorf("%s is no regular file", path), "")
 	}
 	f, err := os.Open(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, input(err, "")
+		return nil, AsInput(err, "")
 	}
 	if err != nil {
 		var names []string
@@ -137,12 +137,12 @@ func openFile(path string, opt data.Options) (data.Source, error) {
 		if near := param.Nearest(path, append(names, "world")); near != "" {
 			hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 		}
-		return nil, input(fmt.Errorf("no data set and no file is called %q", path), hint)
+		return nil, AsInput(fmt.Errorf("no data set and no file is called %q", path), hint)
 	}
 	defer f.Close()
 	set, err := data.Delimited(f, filepath.Base(path), opt)
 	if err != nil {
-		return nil, input(err, "")
+		return nil, AsInput(err, "")
 	}
 	return set, nil
 }

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/tacit-rec/tacit/sim"
 )
 
 var promised = []string{"method=fedmf", "cohort=poisson:0.2", "dp=noise=1,clip=0.5,adaptive=geometric,bit-noise=4"}
@@ -19,8 +17,8 @@ func stopAfter(t *testing.T, j *Job, round int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	j.Tell = func(e any) {
-		if ev, ok := e.(sim.Event); ok && ev.Round == round {
+	j.OnEvent = func(e Event) {
+		if ev, ok := e.(RoundEnded); ok && ev.Round == round {
 			cancel()
 		}
 	}

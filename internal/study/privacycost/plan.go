@@ -1,4 +1,4 @@
-package experiment
+package privacycost
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/privacy/account"
 	"github.com/tacit-rec/tacit/sim"
@@ -21,7 +22,7 @@ type PlanConfig struct {
 	Rounds  int
 	Users   int // of the data, where a method is given
 	Numbers int // of an update, likewise
-	Spec    *Spec
+	Spec    *experiment.Spec
 	DataDir string
 	Jobs    int
 	Quick   bool         // run it
@@ -66,15 +67,15 @@ type PlanRow struct {
 // PlanAccuracy is what was measured: by a run of the plan itself, or for a row of
 // docs/privacy.md.
 type PlanAccuracy struct {
-	Ran  bool      `json:"ran"`
-	HR   float64   `json:"hr@10"` // of a run of the plan on validation, of a row on test
-	NDCG float64   `json:"ndcg@10"`
-	Row  *Measured `json:"row,omitempty"`
+	Ran  bool    `json:"ran"`
+	HR   float64 `json:"hr@10"` // of a run of the plan on validation, of a row on test
+	NDCG float64 `json:"ndcg@10"`
+	Row  *Row    `json:"row,omitempty"`
 }
 
-// MakePlan finds the noise, other ways to the same epsilon, and a measured accuracy.
-func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
-	var job *Job
+// NewPlan finds the noise, other ways to the same epsilon, and a measured accuracy.
+func NewPlan(ctx context.Context, c PlanConfig) (*Plan, error) {
+	var job *experiment.Job
 	if c.Spec != nil {
 		if err := c.measurable(); err != nil {
 			return nil, err
@@ -85,18 +86,18 @@ func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 		}
 	}
 	if c.Users < 1 || c.Rounds < 1 || c.Numbers < 1 {
-		return nil, input(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users, c.Rounds,
+		return nil, experiment.AsInput(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users, c.Rounds,
 			c.Numbers), "")
 	}
 	if c.Cohort.Over(c.Users) {
-		return nil, input(fmt.Errorf("--cohort %d, and there are %d users", c.Cohort.Count, c.Users),
+		return nil, experiment.AsInput(fmt.Errorf("--cohort %d, and there are %d users", c.Cohort.Count, c.Users),
 			"take fewer, or --cohort all")
 	}
 	p := &Plan{Epsilon: c.Policy.Epsilon, Delta: c.Policy.Delta, Users: c.Users, Rounds: c.Rounds, Numbers: c.Numbers}
 	c.Tell("the noise of the plan")
 	p.Chosen = c.row("as planned", c.Policy, c.Cohort)
 	if p.Chosen.Refused != "" {
-		return nil, input(fmt.Errorf("%s", p.Chosen.Refused), "tacit privacy keys lists what a promise may say")
+		return nil, experiment.AsInput(fmt.Errorf("%s", p.Chosen.Refused), "tacit privacy keys lists what a promise may say")
 	}
 	for _, o := range c.others() {
 		c.Tell("the noise of " + o.Name)
@@ -117,15 +118,15 @@ func MakePlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 func (c *PlanConfig) measurable() error {
 	protocol, err := data.ProtocolNamed(c.Spec.Protocol)
 	if err != nil || !c.Quick || protocol.Validates() {
-		return input(err, "")
+		return experiment.AsInput(err, "")
 	}
-	return input(fmt.Errorf("--quick measures on validation items, and the protocol %s has none", protocol.Name),
+	return experiment.AsInput(fmt.Errorf("--quick measures on validation items, and the protocol %s has none", protocol.Name),
 		"add protocol=deployed, or leave --quick out")
 }
 
 // open reads how many users the data has, and how many numbers the method sends.
-func (c *PlanConfig) open() (*Job, error) {
-	src, err := OpenData(&c.Spec.Settings, c.DataDir)
+func (c *PlanConfig) open() (*experiment.Job, error) {
+	src, err := experiment.OpenData(&c.Spec.Settings, c.DataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +138,15 @@ func (c *PlanConfig) open() (*Job, error) {
 	bare.DP, bare.Secagg, bare.Rounds = privacy.Policy{}, "off", max(c.Rounds, 1)
 	run, err := sim.New(c.Spec.Params, split, bare, c.Spec.Seed, c.Jobs)
 	if err != nil {
-		return nil, input(err, "")
+		return nil, experiment.AsInput(err, "")
 	}
 	c.Users, c.Numbers = run.Fleet.Count(), run.Fleet.Plan.Widest()
 	c.each, c.rationed = run.Fleet.Plan.Rations()
 	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.Sends()) == 0 {
-		return nil, input(fmt.Errorf("%s is no federation: devices send nothing that noise could hide", c.Spec.Method),
+		return nil, experiment.AsInput(fmt.Errorf("%s is no federation: devices send nothing that noise could hide", c.Spec.Method),
 			"tacit methods lists others")
 	}
-	return &Job{Spec: c.Spec, Source: src, Jobs: c.Jobs, NoRefs: true}, nil
+	return &experiment.Job{Spec: c.Spec, Source: src, Jobs: c.Jobs, NoRefs: true}, nil
 }
 
 // row builds the stack of a policy, or says why there is none.
@@ -229,7 +230,7 @@ func short(x float64) float64 {
 }
 
 // run runs the plan once, with one evaluation of some users.
-func (c *PlanConfig) run(ctx context.Context, job *Job) (*PlanAccuracy, error) {
+func (c *PlanConfig) run(ctx context.Context, job *experiment.Job) (*PlanAccuracy, error) {
 	c.Tell("the run")
 	text, err := c.Policy.MarshalText()
 	if err != nil {
@@ -240,15 +241,15 @@ func (c *PlanConfig) run(ctx context.Context, job *Job) (*PlanAccuracy, error) {
 		return nil, err
 	}
 	const from = "plan"
-	given := []Setting{
-		{"rounds", fmt.Sprint(c.Rounds), from},
-		{"eval-every", fmt.Sprint(c.Rounds), from},
-		{"eval-users", "1000", from},
-		{"cohort", string(cohort), from},
-		{"dp", string(text), from},
+	given := []experiment.Setting{
+		{Key: "rounds", Value: fmt.Sprint(c.Rounds), From: from},
+		{Key: "eval-every", Value: fmt.Sprint(c.Rounds), From: from},
+		{Key: "eval-users", Value: "1000", From: from},
+		{Key: "cohort", Value: string(cohort), From: from},
+		{Key: "dp", Value: string(text), From: from},
 	}
 	if c.Policy.Trust == privacy.Distributed {
-		given = append(given, Setting{"secagg", "assumed", from})
+		given = append(given, experiment.Setting{Key: "secagg", Value: "assumed", From: from})
 	}
 	if job.Spec, err = c.Spec.With(given); err != nil {
 		return nil, err
@@ -263,11 +264,11 @@ func (c *PlanConfig) run(ctx context.Context, job *Job) (*PlanAccuracy, error) {
 // nearest is the row of docs/privacy.md that is most like the plan, with the same trust, and of the
 // method if one is given: by the data, then by epsilon and by users.
 func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
-	rows, err := MeasuredRows()
+	rows, err := Rows()
 	if err != nil {
 		return nil, err
 	}
-	var best *Measured
+	var best *Row
 	least := math.Inf(1)
 	for i := range rows {
 		m := &rows[i]

@@ -15,9 +15,9 @@ import (
 func (j *Job) refer(ctx context.Context, run *sim.Run, res *report.Result, split *data.Split) error {
 	c := reference.Config{
 		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
-		EvalUsers: j.EvalUsers, Keep: j.Keep,
+		EvalUsers: j.EvalUsers, Keep: j.References,
 	}
-	rows, err := references(ctx, c, func(r Referring) { j.Tell(r) })
+	rows, err := references(ctx, c, func(e ReferenceProgress) { j.OnEvent(e) })
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 		err = errors.Join(run.Owed(), run.Behind(out.told))
 	}
 	if err != nil {
-		return input(err, fmt.Sprintf("another run spends anew on the same users, beside what this one has: tacit "+
+		return AsInput(err, fmt.Sprintf("another run spends anew on the same users, beside what this one has: tacit "+
 			"run %s -o ANOTHER-FOLDER", filepath.Join(out.dir, ConfigFile)))
 	}
 	return nil

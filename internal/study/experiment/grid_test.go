@@ -39,12 +39,12 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	j := chosenJob(t, dir)
 	told := 0
-	j.Tell = func(e any) {
-		if _, ok := e.(Choosing); ok {
+	j.OnEvent = func(e Event) {
+		if _, ok := e.(SettingTried); ok {
 			told++
 		}
 	}
-	if err := j.Choose(t.Context()); err != nil {
+	if err := j.ChooseSettings(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	res, err := j.Run(t.Context())
@@ -76,7 +76,7 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, err := Resolve(given)
-	if again := (&Job{Spec: spec}); err != nil || again.Chooses() || spec.Fingerprint("x") != j.Fingerprint("x") {
+	if again := (&Job{Spec: spec}); err != nil || again.ChoosesSettings() || spec.Fingerprint("x") != j.Fingerprint("x") {
 		t.Errorf("the written config is another run, or chooses anew (%v)", err)
 	}
 }
@@ -91,7 +91,7 @@ func TestNothingIsChosenAgainstWhatWasSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&Job{Spec: s}).Chooses(); got != want {
+		if got := (&Job{Spec: s}).ChoosesSettings(); got != want {
 			t.Errorf("%q: settings are chosen: %v, want %v", words, got, want)
 		}
 	}

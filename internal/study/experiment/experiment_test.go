@@ -181,8 +181,8 @@ func TestAStoppedRunResumesToTheSameResult(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	j := job(t, part)
-	j.Tell = func(e any) {
-		if ev, ok := e.(sim.Event); ok && ev.Round == 3 {
+	j.OnEvent = func(e Event) {
+		if ev, ok := e.(RoundEnded); ok && ev.Round == 3 {
 			cancel()
 		}
 	}
@@ -234,7 +234,7 @@ func TestARunThatIsStoppedInAnEvaluationResumesToTheSameResult(t *testing.T) {
 		ctx := &soon{Context: context.Background()}
 		ctx.left.Store(int64(asked))
 		j, run := job(t, part, settings...), (*sim.Run)(nil)
-		j.Tell = func(e any) {
+		j.OnEvent = func(e Event) {
 			if s, ok := e.(Started); ok {
 				run = s.Run
 			}

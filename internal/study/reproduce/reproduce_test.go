@@ -1,16 +1,15 @@
-package experiment
+package reproduce
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/report"
-	"github.com/tacit-rec/tacit/methods"
 )
 
 func TestEveryPaperNamesMethodsSettingsAndSetsThatExist(t *testing.T) {
@@ -24,15 +23,19 @@ func TestEveryPaperNamesMethodsSettingsAndSetsThatExist(t *testing.T) {
 		}
 		for _, set := range append(p.Quick, p.Sets...) {
 			if !sets[set] {
-				t.Errorf("%s wants the data set %s, which nobody knows", p.Name, set)
+				t.Errorf("%s lists the unknown data set %s", p.Name, set)
 			}
 			for _, protocol := range p.Protocols {
-				for _, c := range p.cells {
+				for _, c := range p.rows {
 					words := append([]string{
 						"data=" + set, "method=" + c.method, "protocol=" + protocol,
 						"preset=built-in",
 					}, strings.Fields(c.variant)...)
-					if _, err := Resolve(settings(words...)); err != nil {
+					given, err := experiment.Assignments(words, "test")
+					if err == nil {
+						_, err = experiment.Resolve(given)
+					}
+					if err != nil {
 						t.Errorf("%s: %v: %v", p.Name, words, err)
 					}
 				}
@@ -44,41 +47,25 @@ func TestEveryPaperNamesMethodsSettingsAndSetsThatExist(t *testing.T) {
 	}
 }
 
-// The numbers of the papers' own tables stand beside our runs: a method with a
-// published number and no preset would be shown without it.
-func TestEveryPublishedNumberIsShownBesideItsRun(t *testing.T) {
-	for _, set := range []string{"ml-100k", "ml-1m"} {
-		for _, c := range slices.Concat(pfedrecCells, fedrapCells, privrecCells) {
-			p := methods.Published(c.method, set, "none")
-			if p == nil || c.variant != "" {
-				continue
-			}
-			s, err := Resolve(settings("method="+c.method, "data="+set, "protocol="+p.Protocol, "preset=built-in"))
-			if err != nil || s.published() == nil {
-				t.Errorf("%s on %s has a published number, and a run with its preset does not show it (%v)", c.method,
-					set, err)
-			}
-		}
-	}
-}
-
-func TestCellsAreRunOnceAndFoundAgain(t *testing.T) {
+func TestRowsAreRunOnceAndFoundAgain(t *testing.T) {
 	dir := t.TempDir()
-	told := 0
-	cfg := ParityConfig{
-		Sets: []string{"world"}, Protocols: []string{"paper", "deployed"}, Seeds: 2, Runs: dir, Tell: func(at Told) {
-			if told++; at.Done != told || at.N != 4 {
-				t.Errorf("cell %d is told as %d of %d", told, at.Done, at.N)
+	done := 0
+	cfg := Config{
+		Sets: []string{"world"}, Protocols: []string{"paper", "deployed"}, Seeds: 2, Runs: dir, OnEvent: func(e Event) {
+			if e, ok := e.(RowDone); ok {
+				if done++; e.Done != done || e.Of != 4 {
+					t.Errorf("row %d is reported as %d of %d", done, e.Done, e.Of)
+				}
 			}
 		},
-		Paper: Paper{cells: []paperCell{
+		Paper: Paper{rows: []tableRow{
 			{table: "a", method: "fedmf", variant: "rounds=1"},
 			{table: "b", method: "mf", variant: "rounds=1 lr=0.01"},
 		}},
 	}
 	run := func() string {
-		told = 0
-		rows, err := Parity(t.Context(), Job{Jobs: 2, NoRefs: true}, cfg)
+		done = 0
+		rows, err := Run(t.Context(), experiment.Job{Jobs: 2, NoRefs: true}, cfg)
 		if err != nil || len(rows) != 4 || rows[1].Table != "b" || !rows[1].Central || rows[0].Seeds != 2 {
 			t.Fatalf("%d rows, %v", len(rows), err)
 		}
@@ -90,16 +77,16 @@ func TestCellsAreRunOnceAndFoundAgain(t *testing.T) {
 	}
 	first := run()
 	if second := run(); second != first {
-		t.Error("a cell that was there is run again: its seconds have changed")
+		t.Error("a stored row is run again: its seconds have changed")
 	}
-	cfg.Paper.cells[0].variant = "rounds=1 lr=0.3"
-	cfg.Paper.cells[0].method = "fedmf"
+	cfg.Paper.rows[0].variant = "rounds=1 lr=0.3"
+	cfg.Paper.rows[0].method = "fedmf"
 	if err := os.Rename(filepath.Join(dir, "world", "paper", "fedmf-rounds-1"), filepath.Join(dir, "world", "paper",
 		"fedmf-rounds-1-lr-0.3")); err != nil {
 		t.Fatal(err)
 	}
 	if third := run(); third == first {
-		t.Error("a run with other settings is taken for the cell")
+		t.Error("a run with other settings is taken for the row")
 	}
 }
 
@@ -124,21 +111,21 @@ func TestAPaperReadsADataSetInItsOwnWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := ParityConfig{Paper: p, DataDir: dir, Sets: []string{"frappe"}, Protocols: p.Protocols[:1], Seeds: 5}
+		c := Config{Paper: p, DataDir: dir, Sets: []string{"frappe"}, Protocols: p.Protocols[:1], Seeds: 5}
 		plan, err := c.plan(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Rows(plan.Cells[0].source); got != want {
+		if got := experiment.Rows(plan.Rows[0].source); got != want {
 			t.Errorf("%s reads %d rows of Frappe, want %d", name, got, want)
 		}
-		for _, cell := range plan.Cells {
-			if name == "privrec" && cell.spec.EvalEvery != rarely {
-				t.Errorf("%s is evaluated every %d rounds under privrec, want %d", cell.method, cell.spec.EvalEvery,
-					rarely)
+		for _, row := range plan.Rows {
+			if name == "privrec" && row.spec.EvalEvery != privrecEvery {
+				t.Errorf("%s is evaluated every %d rounds under privrec, want %d", row.method, row.spec.EvalEvery,
+					privrecEvery)
 			}
-			if cell.spec.Guess(cell.source) <= 0 {
-				t.Errorf("%s is guessed to take no time", cell.method)
+			if row.spec.Guess(row.source) <= 0 {
+				t.Errorf("%s is estimated to take no time", row.method)
 			}
 		}
 	}
@@ -146,17 +133,17 @@ func TestAPaperReadsADataSetInItsOwnWay(t *testing.T) {
 
 func TestAVariantIsTestedAgainstItsBase(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	cfg := ParityConfig{
-		Sets: []string{"world"}, Protocols: []string{"deployed", "paper"}, Seeds: 2, Tell: func(Told) {},
+	cfg := Config{
+		Sets: []string{"world"}, Protocols: []string{"deployed", "paper"}, Seeds: 2,
 		Paper: Paper{
-			data: map[string][]Setting{"world": {{"world", "users=80,items=300,mean-rows=20", "test"}}},
-			cells: []paperCell{
+			data: map[string][]experiment.Setting{"world": {{Key: "world", Value: "users=80,items=300,mean-rows=20"}}},
+			rows: []tableRow{
 				{table: "a", method: "fedmf", variant: "rounds=2"},
 				{table: "a", method: "fedmf+plgc", variant: "rounds=2 ntk=none decor=0", against: "fedmf"},
 			},
 		},
 	}
-	rows, err := Parity(t.Context(), Job{Jobs: 2}, cfg)
+	rows, err := Run(t.Context(), experiment.Job{Jobs: 2}, cfg)
 	if err != nil || len(rows) != 4 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}

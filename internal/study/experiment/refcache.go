@@ -28,7 +28,7 @@ type referenceRow struct {
 
 // references measures the reference rows, or takes them from the cache: they
 // depend on data, protocol, seed and sampling, and on no method.
-func references(ctx context.Context, c reference.Config, tell func(Referring)) (map[string]*referenceRow, error) {
+func references(ctx context.Context, c reference.Config, onEvent func(ReferenceProgress)) (map[string]*referenceRow, error) {
 	out := map[string]*referenceRow{}
 	for _, name := range reference.Names {
 		if err := ctx.Err(); err != nil {
@@ -39,7 +39,7 @@ func references(ctx context.Context, c reference.Config, tell func(Referring)) (
 			out[name] = r
 			continue
 		}
-		tell(Referring{Name: name})
+		onEvent(ReferenceProgress{Name: name})
 		var mu sync.Mutex
 		last := time.Now()
 		c.Tell = func(done, all int) {
@@ -47,7 +47,7 @@ func references(ctx context.Context, c reference.Config, tell func(Referring)) (
 			defer mu.Unlock()
 			if time.Since(last) > time.Second {
 				last = time.Now()
-				tell(Referring{name, done, all})
+				onEvent(ReferenceProgress{name, done, all})
 			}
 		}
 		row, err := reference.Compute(ctx, name, c)

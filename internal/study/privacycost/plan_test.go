@@ -1,9 +1,10 @@
-package experiment
+package privacycost
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/privacy"
 )
 
@@ -23,7 +24,7 @@ func TestTheNearestRowIsOfTheMethodAndTheTrust(t *testing.T) {
 	} {
 		p := PlanConfig{Users: 943, Policy: privacy.Policy{Epsilon: 8, Trust: c.against}}
 		if c.method != "" {
-			p.Spec = &Spec{Settings: Settings{Method: c.method, Data: "ml-100k"}}
+			p.Spec = &experiment.Spec{Settings: experiment.Settings{Method: c.method, Data: "ml-100k"}}
 		}
 		got, err := p.nearest()
 		switch {

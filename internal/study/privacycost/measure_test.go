@@ -1,23 +1,24 @@
-package experiment
+package privacycost
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
+	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-func TestEveryPromiseIsARunThatCanBeMade(t *testing.T) {
+func TestEveryRunResolves(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range Promises() {
-		s, err := Resolve(p.settings())
+	for _, p := range Runs() {
+		s, err := experiment.Resolve(p.settings())
 		if err != nil {
 			t.Errorf("%s: %v", p.Name(), err)
 			continue
 		}
 		if seen[p.Name()] || strings.ContainsAny(p.Name(), " :=") {
-			t.Errorf("%s is no name of a folder of its own", p.Name())
+			t.Errorf("%s is not a unique folder name", p.Name())
 		}
 		seen[p.Name()] = true
 		if promised := p.Budget != "none" && !strings.HasPrefix(p.Budget, "laplace"); promised != s.DP.On() {
@@ -26,13 +27,13 @@ func TestEveryPromiseIsARunThatCanBeMade(t *testing.T) {
 	}
 }
 
-func TestTheMeasuredRowsArePromises(t *testing.T) {
-	rows, err := MeasuredRows()
+func TestTheMeasuredRowsHaveCurrentSettings(t *testing.T) {
+	rows, err := Rows()
 	if err != nil {
 		t.Fatal(err)
 	}
 	words := map[string]string{}
-	for _, p := range Promises() {
+	for _, p := range Runs() {
 		words[p.Name()] = p.words()
 	}
 	for _, m := range rows {
@@ -52,7 +53,7 @@ func TestRowsWithNamesThatNobodyReadsAreRefused(t *testing.T) {
 }
 
 func TestThePrivacyPageShowsEachRow(t *testing.T) {
-	row := Measured{
+	row := Row{
 		Method: "fedmf", Data: "ml-100k", Budget: "8", HR: 0.5154, Users: 943, Rounds: 20, Seed: 1, Commit: "abc",
 		Settings: "dim=8",
 		Privacy: &report.Privacy{
@@ -60,8 +61,8 @@ func TestThePrivacyPageShowsEachRow(t *testing.T) {
 			Noise: 3.0827, Clip: 1,
 		},
 	}
-	laplace := Measured{Method: "pfedrec", Data: "ml-100k", Budget: "laplace:0.1", HR: 0.5}
-	page, err := PromisePage([]Measured{row, laplace}, []Baseline{{Data: "ml-100k", Name: "popularity"}})
+	laplace := Row{Method: "pfedrec", Data: "ml-100k", Budget: "laplace:0.1", HR: 0.5}
+	page, err := Page([]Row{row, laplace}, []Baseline{{Data: "ml-100k", Name: "popularity"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,22 +76,19 @@ func TestThePrivacyPageShowsEachRow(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNotMeasuredAnewStay(t *testing.T) {
-	kept, err := MeasuredRows()
+func TestRowsThatAreNotRowAnewStay(t *testing.T) {
+	kept, err := Rows()
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := Measured{Name: "gone", Data: "ml-1m"}
-	var said []string
-	c := MeasureConfig{
-		Runs: "runs", Found: true, Sets: []string{"ml-100k"}, Kept: append(kept, gone),
-		Tell: func(Measured) {}, Skipped: func(what string) { said = append(said, what) },
+	gone := Row{Name: "gone", Data: "ml-1m"}
+	events := map[Event]bool{}
+	c := Config{
+		Folder: "runs", StoredOnly: true, Sets: []string{"ml-100k"}, Old: append(kept, gone),
+		OnEvent: func(e Event) { events[e] = true },
 	}
-	rows, err := c.merge(func(p Promise) (Measured, error) {
-		if p.Name() != "fedmf-ml-100k-8" {
-			return Measured{}, errNotFound
-		}
-		return Measured{Name: p.Name(), Data: p.Data, HR: 0.75}, nil
+	rows, err := c.merge(map[string]Row{
+		"fedmf-ml-100k-8": {Name: "fedmf-ml-100k-8", Data: "ml-100k", HR: 0.75},
 	})
 	if err != nil || len(rows) != len(kept) {
 		t.Fatalf("%d rows of %d: %v", len(rows), len(kept), err)
@@ -100,16 +98,14 @@ func TestRowsThatAreNotMeasuredAnewStay(t *testing.T) {
 			t.Errorf("row %d is %s with %g, want %s with %g", i, m.Name, m.HR, kept[i].Name, want)
 		}
 	}
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "fedmf-ml-100k-20 is not among the runs") ||
-		!strings.Contains(all, "row of gone goes") || strings.Contains(all, "fedmf-ml-1m-8") {
-		t.Errorf("it says\n%s", all)
+	if !events[RowKept{"fedmf-ml-100k-20"}] || !events[RowDropped{"gone"}] || events[RowKept{"fedmf-ml-1m-8"}] {
+		t.Errorf("events are %v", events)
 	}
-	none := func(Promise) (Measured, error) { return Measured{}, errNotFound }
-	if _, err := c.merge(none); err == nil || !strings.Contains(err.Error(), "none of the runs") {
+	if _, err := c.merge(nil); err == nil || !strings.Contains(err.Error(), "holds no run") {
 		t.Errorf("nothing is found, and the error is %v", err)
 	}
 	c.Sets = []string{"ml-2m"}
-	if _, err := c.merge(none); err == nil || !strings.Contains(err.Error(), "no promise on ml-2m") {
+	if _, err := c.merge(nil); err == nil || !strings.Contains(err.Error(), "no runs on ml-2m") {
 		t.Errorf("an unknown set, and the error is %v", err)
 	}
 }
