@@ -1,8 +1,7 @@
-// Package account says what noise is worth: the epsilon of a sequence of private
-// releases, by Rényi differential privacy (RDP), by the distribution of the privacy
-// loss (PLD) or exactly, where a closed form exists. It draws no noise and keeps
-// no files. Its convention: every number errs on the safe side, is +Inf or comes
-// with an error, and is never NaN.
+// Package account is a privacy accountant: it computes the epsilon of a sequence of
+// private releases by Rényi differential privacy (RDP), by the privacy loss distribution
+// (PLD), or exactly if a closed form exists. It never draws noise or touches a file.
+// Convention: every number errs on the safe side; it may be +Inf but is never NaN.
 //
 // A noise multiplier is the standard deviation (of Laplace noise: the scale)
 // divided by the sensitivity under the adjacency of the event, so the same noise
@@ -27,8 +26,8 @@ const (
 type Sampler string
 
 const (
-	None               Sampler = "none"    // all of them, or by a rule that the guarantee may not use
-	Poisson            Sampler = "poisson" // each with chance q, independently; sums are divided by the constant q·N
+	None               Sampler = "none"    // all users, or a rule that gives no amplification
+	Poisson            Sampler = "poisson" // each with probability q, independently; sums are divided by the constant q·N
 	WithoutReplacement Sampler = "wor"     // exactly q·N of N
 )
 
@@ -43,7 +42,7 @@ const (
 	Tree     Mechanism = "tree" // Gaussian noise on the nodes of binary trees (DP-FTRL)
 )
 
-// Event is a release, or several alike.
+// Event is one release, or several equal ones.
 type Event struct {
 	Mechanism Mechanism `json:"mechanism"`
 	Adjacency Adjacency `json:"adjacency"`
@@ -59,7 +58,7 @@ type Event struct {
 	Rounds  int64 `json:"rounds"`
 }
 
-// normal checks an event and fills in what has one value only.
+// normal checks an event and fills in values that are implied.
 func (e Event) normal() (Event, error) {
 	if e.Sampler == None && e.Q == 0 {
 		e.Q = 1
@@ -79,18 +78,18 @@ func (e Event) checkWords() error {
 	switch e.Mechanism {
 	case Gaussian, Laplace, Pure, ZCDP, Tree:
 	default:
-		return fmt.Errorf("account: mechanism %q: want gaussian, laplace, pure, zcdp or tree", e.Mechanism)
+		return fmt.Errorf("mechanism %q: must be gaussian, laplace, pure, zcdp or tree", e.Mechanism)
 	}
 	switch e.Adjacency {
 	case ZeroOut, AddRemove, ReplaceOne:
 	default:
-		return fmt.Errorf("account: adjacency %q: want zero-out, add-remove or replace-one; an epsilon without one "+
+		return fmt.Errorf("adjacency %q: must be zero-out, add-remove or replace-one; an epsilon without one "+
 			"means nothing", e.Adjacency)
 	}
 	switch e.Sampler {
 	case None, Poisson, WithoutReplacement:
 	default:
-		return fmt.Errorf("account: sampler %q: want poisson, wor or none", e.Sampler)
+		return fmt.Errorf("sampler %q: must be poisson, wor or none", e.Sampler)
 	}
 	return nil
 }
@@ -99,22 +98,22 @@ func (e Event) checkNumbers() error {
 	bad := func(x float64) bool { return math.IsNaN(x) || x < 0 }
 	switch {
 	case bad(e.Q) || e.Q > 1:
-		return fmt.Errorf("account: sampling rate q is %v, want 0 to 1: the share of users in a round", e.Q)
+		return fmt.Errorf("sampling rate q=%v: must be 0 to 1, the fraction of users in a round", e.Q)
 	case e.Sampler == None && e.Q != 1:
-		return fmt.Errorf("account: sampling rate q is %v with sampler none; leave q out, or name the sampler: "+
+		return fmt.Errorf("sampling rate q=%v with sampler none: remove q, or name the sampler: "+
 			"poisson or wor", e.Q)
 	case bad(e.Noise):
-		return fmt.Errorf("account: noise multiplier is %v, want 0 or more", e.Noise)
+		return fmt.Errorf("noise=%v: must be 0 or more", e.Noise)
 	case bad(e.Epsilon):
-		return fmt.Errorf("account: epsilon of a pure mechanism is %v, want 0 or more", e.Epsilon)
+		return fmt.Errorf("epsilon=%v of a pure mechanism: must be 0 or more", e.Epsilon)
 	case bad(e.Rho):
-		return fmt.Errorf("account: rho is %v, want 0 or more", e.Rho)
+		return fmt.Errorf("rho=%v: must be 0 or more", e.Rho)
 	case bad(e.Nodes):
-		return fmt.Errorf("account: nodes of a tree is %v, want 0 or more", e.Nodes)
+		return fmt.Errorf("nodes=%v of a tree: must be 0 or more", e.Nodes)
 	case e.Rounds < 0:
-		return fmt.Errorf("account: rounds is %d, want 0 or more", e.Rounds)
+		return fmt.Errorf("rounds=%d: must be 0 or more", e.Rounds)
 	case e.Sampler == WithoutReplacement && e.Theorem != 9 && e.Theorem != 27:
-		return fmt.Errorf("account: theorem %d: want 9 or 27 (Wang, Balle and Kasiviswanathan 2019)", e.Theorem)
+		return fmt.Errorf("theorem %d: must be 9 or 27 (Wang, Balle and Kasiviswanathan 2019)", e.Theorem)
 	}
 	return nil
 }
@@ -128,24 +127,24 @@ func (e Event) checkNumbers() error {
 func (e Event) checkPair() error {
 	switch {
 	case e.Sampler == None && e.Mechanism == Tree && e.Adjacency != ZeroOut:
-		return fmt.Errorf("account: a tree is accounted under zero-out, not %s; use adjacency zero-out, with the "+
+		return fmt.Errorf("a tree is accounted under zero-out, not %s; use adjacency zero-out, with the "+
 			"noise relative to one contribution", e.Adjacency)
 	case e.Sampler == None:
 		return nil
 	case e.Mechanism != Gaussian:
-		return fmt.Errorf("account: no amplification by %s sampling is known here for %s; use sampler none, or "+
+		return fmt.Errorf("no amplification by %s sampling is known here for %s; use sampler none, or "+
 			"mechanism gaussian", e.Sampler, e.Mechanism)
 	case e.Sampler == Poisson && e.Adjacency == ReplaceOne:
-		return fmt.Errorf("account: poisson sampling is accounted under zero-out or add-remove, not replace-one; " +
+		return fmt.Errorf("poisson sampling is accounted under zero-out or add-remove, not replace-one; " +
 			"use adjacency zero-out (the noise multiplier doubles: the sensitivity is S, not 2S), or sampler wor with replace-one")
 	case e.Sampler == WithoutReplacement && e.Adjacency != ReplaceOne:
-		return fmt.Errorf("account: sampling without replacement is accounted under replace-one, not %s; use "+
+		return fmt.Errorf("sampling without replacement is accounted under replace-one, not %s; use "+
 			"adjacency replace-one (the noise multiplier halves: the sensitivity is 2S, not S), or sampler poisson with %s", e.Adjacency, e.Adjacency)
 	}
 	return nil
 }
 
-// kind is the event without its count: what events must share to be alike.
+// kind is the event without its count: equal for events that can be merged.
 func (e Event) kind() Event {
 	e.Rounds = 0
 	return e
@@ -166,8 +165,8 @@ func (e Event) nothing() bool {
 	return math.IsInf(e.Noise, 1)
 }
 
-// multiplier is the noise multiplier of the plain Gaussian that the event amounts
-// to, where there is one.
+// multiplier is the noise multiplier of the plain Gaussian that the event is equivalent to,
+// if there is one.
 func (e Event) multiplier() (float64, bool) {
 	switch {
 	case e.Mechanism == Gaussian && e.Q == 1:

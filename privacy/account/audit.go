@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// AuditP is the chance, at most, of so many right guesses if the mechanism were
-// (eps, delta)-private: of m canaries, each in or out by a fair coin, guesses were made
-// for some, and right of them are right (Steinke, Nasr and Jagielski 2023, theorem 5.2):
+// AuditP is an upper bound on the probability of at least this many right guesses if the
+// mechanism is (eps, delta)-private. Each of m canaries is in or out by a fair coin; the
+// auditor guesses some of them (Steinke, Nasr and Jagielski 2023, theorem 5.2):
 // P[W >= v] + 2·m·δ·max_i P[v-i <= W < v]/i, W ~ Bin(r, e^ε/(1+e^ε)). The adjacency is add-remove.
 func AuditP(canaries, guesses, right int, eps, delta float64) (float64, error) {
 	if err := checkAudit(canaries, guesses, right); err != nil {
@@ -17,13 +17,13 @@ func AuditP(canaries, guesses, right int, eps, delta float64) (float64, error) {
 		return 0, err
 	}
 	if math.IsNaN(eps) || eps < 0 {
-		return 0, fmt.Errorf("account: epsilon is %v, want 0 or more", eps)
+		return 0, fmt.Errorf("epsilon=%v: must be 0 or more", eps)
 	}
 	return auditP(canaries, guesses, right, eps, delta), nil
 }
 
-// AuditLower is the largest epsilon that the guesses refute at the given confidence,
-// 0 where they refute none, +Inf never: r guesses cannot show more than about ln r.
+// AuditLower is the largest epsilon that the guesses refute at the given confidence, or 0.
+// It is never +Inf: r guesses cannot show more than about ln r.
 func AuditLower(canaries, guesses, right int, delta, confidence float64) (float64, error) {
 	if err := checkAudit(canaries, guesses, right); err != nil {
 		return 0, err
@@ -32,7 +32,7 @@ func AuditLower(canaries, guesses, right int, delta, confidence float64) (float6
 		return 0, err
 	}
 	if !(confidence > 0 && confidence < 1) {
-		return 0, fmt.Errorf("account: confidence is %v, want between 0 and 1, as 0.95", confidence)
+		return 0, fmt.Errorf("confidence=%v: must be between 0 and 1, such as 0.95", confidence)
 	}
 	refuted := func(eps float64) bool { return auditP(canaries, guesses, right, eps, delta) <= 1-confidence }
 	if !refuted(0) {
@@ -54,7 +54,7 @@ func AuditLower(canaries, guesses, right int, delta, confidence float64) (float6
 
 func checkAudit(canaries, guesses, right int) error {
 	if canaries < 0 || guesses < 0 || right < 0 || guesses > canaries || right > guesses {
-		return fmt.Errorf("account: %d right of %d guesses on %d canaries: want right <= guesses <= canaries, none "+
+		return fmt.Errorf("%d right of %d guesses on %d canaries: must be right <= guesses <= canaries, none "+
 			"of them negative", right, guesses, canaries)
 	}
 	return nil

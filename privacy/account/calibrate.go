@@ -11,16 +11,15 @@ const (
 	digits    = 1e4 // five significant digits
 )
 
-// Calibrate finds the least noise for which the events cost at most target at delta.
-// It returns a multiplier rounded up to five digits, and its cost, which is
-// computed from the rounded one. events makes the events of a noise multiplier;
-// more noise must cost less.
+// Calibrate finds the smallest noise multiplier for which the events cost at most target at
+// delta. It returns the multiplier rounded up to five digits and the cost of the rounded
+// one. The function events makes the events of a multiplier; more noise must cost less.
 func Calibrate(target, delta float64, o Options, events func(noise float64) []Event) (float64, Result, error) {
 	if math.IsNaN(target) || target <= 0 || math.IsInf(target, 1) {
-		return 0, Result{}, fmt.Errorf("account: target epsilon is %v, want a positive number", target)
+		return 0, Result{}, fmt.Errorf("target epsilon=%v: must be a positive number", target)
 	}
 	quick := o
-	if o.Accountant == PLD { // its epsilon is never above RDP's, and dear
+	if o.Accountant == PLD { // never above RDP's, and expensive
 		quick.Accountant = RDP
 	}
 	hi, err := leastNoiseFor(target, delta, quick, events, 1e-9, mostNoise, 1e-7)
@@ -41,12 +40,12 @@ func Calibrate(target, delta float64, o Options, events func(noise float64) []Ev
 		}
 		hi *= 1 + 1/digits
 	}
-	return 0, Result{}, fmt.Errorf("account: no noise near %v keeps epsilon at %v: it does not fall with the noise",
+	return 0, Result{}, fmt.Errorf("no noise near %v keeps epsilon at %v: it does not fall with the noise",
 		hi, target)
 }
 
-// leastNoiseFor bisects between lo and hi, on a log scale, to the given relative
-// width; lo is moved down if it is enough already.
+// leastNoiseFor bisects between lo and hi on a log scale to the given relative width. It
+// lowers lo first if lo is already sufficient.
 func leastNoiseFor(target, delta float64, o Options, events func(float64) []Event, lo, hi, width float64) (float64,
 	error,
 ) {
@@ -63,7 +62,7 @@ func leastNoiseFor(target, delta float64, o Options, events func(float64) []Even
 		if err != nil {
 			return 0, err
 		}
-		return 0, fmt.Errorf("account: with noise multiplier %g epsilon is still %.4g at delta %g, above the target "+
+		return 0, fmt.Errorf("with noise multiplier %g epsilon is still %.4g at delta %g, above the target "+
 			"%g; raise the target or delta, or do fewer rounds", hi, r.Epsilon, delta, target)
 	}
 	for lo > 1e-9 {
@@ -90,10 +89,10 @@ func leastNoiseFor(target, delta float64, o Options, events func(float64) []Even
 // near is how close below the target the epsilon of a refined noise is.
 const near = 1e-4
 
-// refine finds the least noise in few steps of a dear accountant, from a noise that is
-// enough. The logarithm of epsilon is nearly a straight line over that of the noise: the
-// line through the ends of the bracket leads near the target, and every third step
-// halves the bracket, for where it is not.
+// refine finds the smallest noise in few steps of an expensive accountant, starting from a
+// sufficient noise. Log epsilon is nearly linear in log noise, so the line through the ends
+// of the bracket leads close to the target; every third step halves the bracket in case it
+// does not.
 func refine(target, delta float64, o Options, events func(float64) []Event, hi float64) (float64, error) {
 	r, err := Epsilon(delta, o, events(hi)...)
 	top := r.Epsilon

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Accountant says how privacy is added up.
+// Accountant says how privacy costs are composed.
 type Accountant string
 
 const (
@@ -15,7 +15,7 @@ const (
 	Exact Accountant = "exact" // plain Gaussians only: Balle and Wang 2018; PLD gives it where it holds
 )
 
-// Conversion says how RDP becomes epsilon and delta.
+// Conversion says how RDP is converted to epsilon and delta.
 type Conversion string
 
 const (
@@ -42,10 +42,10 @@ func (o Options) normal() (Options, error) {
 	switch o.Accountant {
 	case RDP, PLD, Exact:
 	default:
-		return o, fmt.Errorf("account: accountant %q: want rdp, pld or exact", o.Accountant)
+		return o, fmt.Errorf("accountant %q: must be rdp, pld or exact", o.Accountant)
 	}
 	if o.Conversion != Improved && o.Conversion != Classic {
-		return o, fmt.Errorf("account: conversion %q: want improved or classic", o.Conversion)
+		return o, fmt.Errorf("conversion %q: must be improved or classic", o.Conversion)
 	}
 	last := 1.0
 	for _, a := range o.Orders {
@@ -53,20 +53,19 @@ func (o Options) normal() (Options, error) {
 			return o, err
 		}
 		if a <= last {
-			return o, fmt.Errorf("account: order %v comes after %v; give the orders once each, in rising order", a,
+			return o, fmt.Errorf("order %v comes after %v; give the orders once each, in rising order", a,
 				last)
 		}
 		last = a
 	}
 	if o.Orders != nil && len(o.Orders) == 0 {
-		return o, fmt.Errorf("account: the list of orders is empty; give some, or none at all for those of Orders")
+		return o, fmt.Errorf("the list of orders is empty: pass orders, or nil for the default ones")
 	}
 	return o, nil
 }
 
-// Orders are the orders that are tried when none are given: tenths to 10.9, integers
-// to 64, then sparser, powers of two to 2^15 for releases of very little, and +Inf,
-// where the RDP is the pure epsilon.
+// Orders lists the default orders: tenths to 10.9, integers to 64, then sparser, powers of
+// two to 2^15 for very small costs, and +Inf, at which the RDP is the pure epsilon.
 func Orders() []float64 {
 	var out []float64
 	for a := 11; a < 110; a++ {
@@ -116,10 +115,10 @@ func logDeltaAt(c Conversion, a, r, eps float64) float64 {
 	return min(0, (a-1)*(r-eps+math.Log1p(-1/a))-math.Log(a))
 }
 
-// best returns the smallest epsilon over the orders, and the place of its order.
+// best returns the smallest epsilon over the orders and the index of its order.
 //
 // The shortcut is Bretagnolle and Huber's: the total variation is at most
-// sqrt(1-e^-KL), and an RDP of any order is above the KL. Where that is below delta,
+// sqrt(1-e^-KL), and an RDP of any order is above the KL. If that is below delta,
 // epsilon is 0.
 func (o Options) best(orders, rdp []float64, delta float64) (eps float64, at int) {
 	eps, at = math.Inf(1), -1
@@ -135,7 +134,7 @@ func (o Options) best(orders, rdp []float64, delta float64) (eps float64, at int
 	return eps, at
 }
 
-// warning says that the best order stands at an end of the list.
+// warning reports that the best order is at an end of the list.
 func warning(orders []float64, at int, eps float64) []string {
 	if at < 0 || eps == 0 || math.IsInf(orders[at], 1) {
 		return nil

@@ -12,7 +12,7 @@ func GaussianDelta(sigma, eps float64) (float64, error) {
 		return 0, err
 	}
 	if math.IsNaN(eps) || eps < 0 {
-		return 0, fmt.Errorf("account: epsilon is %v, want 0 or more", eps)
+		return 0, fmt.Errorf("epsilon=%v: must be 0 or more", eps)
 	}
 	return gaussianDelta(sigma, eps), nil
 }
@@ -30,14 +30,14 @@ func GaussianEpsilon(sigma, delta float64) (float64, error) {
 
 func checkGaussian(sigma float64) error {
 	if math.IsNaN(sigma) || sigma < 0 {
-		return fmt.Errorf("account: noise multiplier is %v, want 0 or more", sigma)
+		return fmt.Errorf("noise=%v: must be 0 or more", sigma)
 	}
 	return nil
 }
 
 func checkDelta(delta float64) error {
 	if math.IsNaN(delta) || delta < 0 || delta > 1 {
-		return fmt.Errorf("account: delta is %v, want 0 to 1; below 1 over the number of users, as 1e-6", delta)
+		return fmt.Errorf("delta=%v: must be 0 to 1, and below 1/users to mean anything, such as 1e-6", delta)
 	}
 	return nil
 }

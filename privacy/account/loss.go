@@ -35,10 +35,10 @@ func checkLosses(live []*part) error {
 		e := p.event
 		switch {
 		case e.Q < 1 && e.Sampler == WithoutReplacement:
-			return fmt.Errorf("account: pld knows no worst case for sampling without replacement; use accountant " +
+			return fmt.Errorf("pld knows no worst case for sampling without replacement; use accountant " +
 				"rdp, or sampler poisson with adjacency zero-out")
 		case e.Mechanism == ZCDP:
-			return fmt.Errorf("account: pld needs the mechanism, and zcdp is only a bound; use accountant rdp, or " +
+			return fmt.Errorf("pld needs the mechanism, and zcdp is only a bound; use accountant rdp, or " +
 				"name the mechanism")
 		}
 	}

@@ -12,7 +12,7 @@ func checkOrder(a float64) error {
 	if math.IsInf(a, 1) || a > 1 && a <= maxOrder {
 		return nil
 	}
-	return fmt.Errorf("account: order %v: want above 1 and at most %d", a, maxOrder)
+	return fmt.Errorf("order %v: must be above 1 and at most %d", a, maxOrder)
 }
 
 // RDP is the Rényi divergence of the given order between the releases of one round

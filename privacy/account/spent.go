@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Ledger is where releases are written down before they are made. What keeps it
-// in a file lives with the rounds; Spent is one in memory.
+// Ledger records releases before they are published. Spent is a ledger in memory; the
+// round engine has one in a file.
 type Ledger interface {
-	// Spend appends an event. After an error nothing was appended, and the release
-	// must not be made.
+	// Spend appends an event. After an error nothing was appended and the release must
+	// not be published.
 	Spend(Event) error
-	// Events are those that were spent; alike ones may be put together.
+	// Events lists what was spent; equal events may be merged.
 	Events() []Event
 }
 
 var _ Ledger = (*Spent)(nil)
 
-// Spent adds up events of all kinds under one adjacency. The zero value is empty
-// and uses RDP. It is not safe for concurrent use.
+// Spent composes events of all kinds under one adjacency. The zero value is empty and uses
+// RDP. It is not safe for concurrent use.
 type Spent struct {
 	Options Options
 
@@ -42,7 +42,7 @@ func (s *Spent) Spend(e Event) error {
 		return err
 	}
 	if len(s.parts) > 0 && s.parts[0].event.Adjacency != e.Adjacency {
-		return fmt.Errorf("account: adjacency %s after %s: one epsilon has one adjacency; account for them apart, "+
+		return fmt.Errorf("adjacency %s after %s: one epsilon has one adjacency; account for them apart, "+
 			"or restate the noise under %s",
 			e.Adjacency, s.parts[0].event.Adjacency, s.parts[0].event.Adjacency)
 	}
@@ -52,7 +52,7 @@ func (s *Spent) Spend(e Event) error {
 			continue
 		}
 		if p.event.Rounds > math.MaxInt64-e.Rounds {
-			return fmt.Errorf("account: %d rounds more than %d cannot be counted", e.Rounds, p.event.Rounds)
+			return fmt.Errorf("%d rounds more than %d cannot be counted", e.Rounds, p.event.Rounds)
 		}
 		p.event.Rounds += e.Rounds
 		return nil
@@ -61,7 +61,7 @@ func (s *Spent) Spend(e Event) error {
 	return nil
 }
 
-// Events are the kinds of events that were spent, each with its number of rounds.
+// Events lists the kinds of events that were spent, each with its number of rounds.
 func (s *Spent) Events() []Event {
 	var out []Event
 	for _, p := range s.parts {
@@ -70,8 +70,8 @@ func (s *Spent) Events() []Event {
 	return out
 }
 
-// Epsilon is what the events cost at delta. An event whose accountant does not
-// know it is an error; a cost without bound is +Inf.
+// Epsilon is the cost of the events at delta. It returns an error if the accountant does not
+// support an event, and +Inf if the cost is unbounded.
 func (s *Spent) Epsilon(delta float64) (Result, error) {
 	if err := checkDelta(delta); err != nil {
 		return Result{}, err
@@ -81,17 +81,17 @@ func (s *Spent) Epsilon(delta float64) (Result, error) {
 	})
 }
 
-// Delta is what the events cost at epsilon.
+// Delta is the cost of the events at epsilon.
 func (s *Spent) Delta(eps float64) (Result, error) {
 	if math.IsNaN(eps) || eps < 0 {
-		return Result{}, fmt.Errorf("account: epsilon is %v, want 0 or more", eps)
+		return Result{}, fmt.Errorf("epsilon=%v: must be 0 or more", eps)
 	}
 	return s.result(Result{Epsilon: eps}, func(o Options, live []*part) (Result, error) {
 		return deltaOf(o, live, s.rdp, eps)
 	})
 }
 
-// Epsilon is what events cost at delta; nothing is remembered.
+// Epsilon is the cost of events at delta, without a ledger.
 func Epsilon(delta float64, o Options, events ...Event) (Result, error) {
 	s := Spent{Options: o}
 	for _, e := range events {
@@ -102,8 +102,8 @@ func Epsilon(delta float64, o Options, events ...Event) (Result, error) {
 	return s.Epsilon(delta)
 }
 
-// result lets compute find the numbers from the events that cost something, and
-// adds what they hold for. Where nothing costs, it is r.
+// result has compute find the numbers from the events that cost something and describes
+// what they cover. If no event costs anything, it returns r.
 func (s *Spent) result(r Result, compute func(Options, []*part) (Result, error)) (Result, error) {
 	o, err := s.Options.normal()
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Spent) rdp(o Options, live []*part) (orders, total []float64) {
 // totals is Spent.rdp.
 type totals func(Options, []*part) (orders, rdp []float64)
 
-// epsilon takes the smallest of the bounds that the accountant allows.
+// epsilon returns the smallest of the bounds that the accountant allows.
 func epsilon(o Options, live []*part, rdp totals, delta float64) (Result, error) {
 	if o.Accountant == Exact || o.Accountant == PLD {
 		z, plain := joint(live)
@@ -231,7 +231,7 @@ func deltaOf(o Options, live []*part, rdp totals, eps float64) (Result, error) {
 	return r, nil
 }
 
-// joint is the multiplier of the one Gaussian that the events amount to.
+// joint is the multiplier of the single Gaussian that the events are equivalent to.
 func joint(live []*part) (float64, bool) {
 	least, sum := math.Inf(1), 0.0
 	for _, p := range live {
@@ -254,14 +254,14 @@ func joint(live []*part) (float64, bool) {
 func notExact(live []*part) error {
 	for _, p := range live {
 		if _, ok := p.event.multiplier(); !ok {
-			return fmt.Errorf("account: accountant exact is for gaussian events without sampling, and there is one "+
+			return fmt.Errorf("accountant exact is for gaussian events without sampling, and there is one "+
 				"of %s with sampler %s; use accountant rdp or pld", p.event.Mechanism, p.event.Sampler)
 		}
 	}
 	return nil
 }
 
-// Result is an epsilon and all that it holds for.
+// Result is an epsilon with everything that it depends on.
 type Result struct {
 	Epsilon, Delta float64
 	Order          float64    // Where RDP was best; +Inf is the pure epsilon, 0 means that no order was used.
@@ -277,7 +277,7 @@ type Result struct {
 	Warnings       []string
 }
 
-// describe fills in what the events say.
+// describe fills in what the events have in common.
 func (r *Result) describe(events []Event) {
 	r.Events = events
 	var mechanisms, samplers []string

@@ -7,14 +7,14 @@ import (
 	"sort"
 )
 
-// TreeRestarts is the Nodes of an event of trees that are each restarted after so
-// many steps, where a user contributes to each tree once at most: Σ (⌊log₂ steps⌋ + 1),
-// the depth of its leaf in each (Kairouz et al. 2021, DP-FTRL-TreeRestart).
+// TreeRestarts is the Nodes of an event of trees that restart after the given numbers of
+// steps, if a user contributes at most once to each tree: Σ (⌊log₂ steps⌋ + 1), the depth
+// of the user's leaf in each (Kairouz et al. 2021, DP-FTRL-TreeRestart).
 func TreeRestarts(steps ...int64) (float64, error) {
 	sum := 0.0
 	for _, n := range steps {
 		if n < 0 {
-			return 0, fmt.Errorf("account: a tree of %d steps: want 0 or more", n)
+			return 0, fmt.Errorf("a tree of %d steps: must be 0 or more", n)
 		}
 		sum += float64(bits.Len64(uint64(n)))
 	}
@@ -24,19 +24,19 @@ func TreeRestarts(steps ...int64) (float64, error) {
 // maxTreeWork bounds what TreeOnce may compute.
 const maxTreeWork = 1e7
 
-// TreeOnce is the Nodes of an event of one tree over so many steps without restart,
-// where a user contributes at most participations times, with at least separation
+// TreeOnce is the Nodes of an event of one tree over the given number of steps without
+// restart, if a user contributes at most participations times with at least separation
 // steps between two of them: the largest sum, over the nodes, of the squared number of
 // contributions below (Kairouz et al. 2021, appendix D.2, DP-FTRL-NoTreeRestart).
 // Attempted contributions count.
 func TreeOnce(steps, participations, separation int64) (float64, error) {
 	switch {
 	case steps < 0:
-		return 0, fmt.Errorf("account: a tree of %d steps: want 0 or more", steps)
+		return 0, fmt.Errorf("a tree of %d steps: must be 0 or more", steps)
 	case participations < 0:
-		return 0, fmt.Errorf("account: %d participations: want 0 or more", participations)
+		return 0, fmt.Errorf("%d participations: must be 0 or more", participations)
 	case separation < 0:
-		return 0, fmt.Errorf("account: separation of %d steps: want 0 or more", separation)
+		return 0, fmt.Errorf("separation of %d steps: must be 0 or more", separation)
 	}
 	separation = min(separation, steps)
 	most := participations
@@ -50,11 +50,11 @@ func TreeOnce(steps, participations, separation int64) (float64, error) {
 	}
 	t := &tree{gap: separation, memo: map[branch]float64{}}
 	best := 0.0
-	for n := most; n > 0 && t.limit(steps, n) > best; n-- { // fewer may stand in worse places
+	for n := most; n > 0 && t.limit(steps, n) > best; n-- { // fewer contributions may be in worse places
 		best = max(best, t.worst(branch{size: steps, count: n}))
 	}
 	if t.work > maxTreeWork {
-		return 0, fmt.Errorf("account: the worst case of %d steps, %d participations and separation %d takes too "+
+		return 0, fmt.Errorf("the worst case of %d steps, %d participations and separation %d takes too "+
 			"long to find; restart the tree (TreeRestarts), or use fewer participations", steps, participations,
 			separation)
 	}
