@@ -115,7 +115,7 @@ func TestMasksWithIndependentDrawsAreRefused(t *testing.T) {
 }
 
 // paid is how many rounds are in the ledger, whose first line is a heading.
-func (r *rig) paid() int { return r.c.ledger.Len() - 1 }
+func (r *rig) paid() int { return r.c.budget.Lines() - 1 }
 
 func TestACohortOfMoreThanAllIsRefused(t *testing.T) {
 	s := small(12)

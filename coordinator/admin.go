@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/internal/rpc"
@@ -71,18 +71,16 @@ func (c *Coordinator) Status() Status {
 	defer c.mu.Unlock()
 	s := Status{
 		Name: c.settings.Name, State: c.state, Method: c.settings.Method, Run: fmt.Sprintf("%x", c.run),
-		Rounds: c.settings.Rounds, Version: c.last,
+		Rounds: c.settings.Rounds, Version: c.models.Last(),
 		Devices: c.settings.Devices, Enrolled: n, Paused: c.paused, Rehearsal: c.settings.Rehearsal,
 		Masked: c.settings.Masked, Promise: string(text),
 		LedgerOK: c.ledgerOK(), Lost: len(c.lost), Counts: map[string]int64{}, Synced: c.st.Stats(), SyncAll: true,
 		Readouts: slices.Clone(c.readouts), Missed: c.missed,
 	}
-	if c.newest != nil {
-		s.Round, s.Items = c.newest.Round, c.newest.Items
+	if v := c.models.Newest(); v != nil {
+		s.Round, s.Items = v.Round, v.Items
 	}
-	if c.catalogue != nil {
-		s.Catalogue = c.catalogue.Version
-	}
+	s.Catalogue = c.catalogue.Current().GetVersion()
 	if c.place != nil {
 		s.Counted, s.Asked = c.place.progress()
 	}
@@ -181,21 +179,21 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 	if !d.begun() {
 		return nil, errNoRun
 	}
-	all, err := d.versions()
+	v, err := d.models.Find(r.Version)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(all, func(v *version) bool { return v.Version == r.Version }) {
-		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not kept: tacit admin history lists "+
-			"those that are", r.Version))
+	if v == nil {
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not on disk: tacit admin history lists "+
+			"the versions that are", r.Version))
 	}
 	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
-			"rounds: going back would take it apart; begin another run"))
+			"the rounds and cannot be rolled back; start a new run"))
 	}
 	if d.settings.Cohort.Come() {
-		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=come: devices answer no round that "+
-			"is older than their last, and would decline all that come again; begin another run"))
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=checkin: devices decline rounds that "+
+			"they have seen, so the run cannot be rolled back; start a new run"))
 	}
 	if err := d.want("back", r.Version, func() { d.back = r.Version }); err != nil {
 		return nil, err
@@ -225,36 +223,33 @@ func (c *Coordinator) rollback() error {
 	if to == 0 {
 		return nil
 	}
-	all, err := c.versions()
+	v, err := c.models.Find(to)
 	if err != nil {
 		return err
 	}
-	for _, v := range all {
-		if v.Version != to {
-			continue
-		}
-		if err := c.turn(); err != nil {
-			return err
-		}
-		if err := errors.Join(c.loadCatalogue(v), c.loadFeatures(v.Features, v.Items)); err != nil {
-			return err
-		}
-		if err := c.makeEngine(v.Items); err != nil {
-			return err
-		}
-		if err := c.load(v); err != nil {
-			return err
-		}
-		if err := c.dropGroups(); err != nil {
-			return err
-		}
-		c.spent = false
-		if err := c.save(&version{Manifest: v.Manifest}); err != nil {
-			return err
-		}
+	if v == nil {
+		c.opt.Warn(fmt.Sprintf("cannot roll back: version %d is no longer on disk", to))
 		return c.wentBack(to)
 	}
-	c.opt.Warn(fmt.Sprintf("version %d is not there any more: nobody went back to it", to))
+	if err := c.turn(); err != nil {
+		return err
+	}
+	if err := c.loadItems(v); err != nil {
+		return err
+	}
+	if err := c.makeEngine(v.Items); err != nil {
+		return err
+	}
+	if err := c.load(v); err != nil {
+		return err
+	}
+	if err := c.dropGroups(); err != nil {
+		return err
+	}
+	c.spent = false
+	if err := c.save(models.Outcome{}, true); err != nil {
+		return err
+	}
 	return c.wentBack(to)
 }
 
@@ -283,19 +278,8 @@ func (c *Coordinator) turn() error {
 }
 
 func (d desk) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
-	all, err := d.versions()
-	if err != nil {
-		return nil, err
-	}
-	out := &pb.HistoryResponse{}
-	for _, v := range all {
-		s := &pb.SignedManifest{}
-		if err := proto.Unmarshal(v.Manifest, s); err != nil {
-			return nil, err
-		}
-		out.Manifests = append(out.Manifests, s)
-	}
-	return out, nil
+	all, err := d.models.Manifests()
+	return &pb.HistoryResponse{Manifests: all}, err
 }
 
 func (d desk) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
@@ -333,17 +317,18 @@ func (d desk) Counted(_ context.Context, r *pb.CountedRequest) (*pb.CountedRespo
 // ledgerOK reports whether the ledger holds at least what the rounds that are in the
 // model cost.
 func (c *Coordinator) ledgerOK() bool {
-	if c.ledger == nil || c.newest == nil {
+	v := c.models.Newest()
+	if c.budget == nil || v == nil {
 		return true
 	}
 	paid := int64(0)
-	for _, e := range c.ledger.Events() {
+	for _, e := range c.budget.All() {
 		if !c.engine.Guard.IsMetric(e) {
 			paid += e.Rounds
 		}
 	}
 	if c.engine.Guard.Mechanism == privacy.Tree {
-		return paid > 0 || c.newest.Round == 0
+		return paid > 0 || v.Round == 0
 	}
-	return paid >= int64(c.newest.Round)
+	return paid >= int64(v.Round)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/wire"
@@ -190,7 +191,7 @@ func TestChangesGoWithTheirVersion(t *testing.T) {
 	if len(m.Patches) == 0 {
 		t.Fatal("there are no changes")
 	}
-	for range keptVersions - 1 {
+	for range models.Kept - 1 {
 		r.add(1)
 	}
 	for _, c := range m.Patches {

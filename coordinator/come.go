@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,13 +65,13 @@ func (c *Coordinator) took(t int) {
 	}
 }
 
-// saveTurns has on disk who has had a turn, and returns its name.
-func (c *Coordinator) saveTurns() (string, error) {
+// participants is the devices that contributed in this epoch; nil unless devices choose when to
+// check in.
+func (c *Coordinator) participants() []byte {
 	if !c.settings.Cohort.Come() {
-		return "", nil
+		return nil
 	}
-	h, err := c.st.PutBlob(c.came.with(nil, c.settings.Devices))
-	return hex.EncodeToString(h[:]), err
+	return c.came.with(nil, c.settings.Devices)
 }
 
 // tardy notes a report that is in no sum. Its device has no other in these rounds: what it
@@ -80,8 +79,8 @@ func (c *Coordinator) saveTurns() (string, error) {
 func (c *Coordinator) tardy(seat uint32, r *pb.ReportRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := uint32(c.settings.Cohort.Every); r.Kind == pb.Kind_TRAIN && e > 0 && c.newest != nil &&
-		r.Round/e == uint32(c.newest.Round)/e {
+	if e := uint32(c.settings.Cohort.Every); r.Kind == pb.Kind_TRAIN && e > 0 && c.models.Newest() != nil &&
+		r.Round/e == uint32(c.models.Round())/e {
 		c.tried[seat] = true
 	}
 }
@@ -129,16 +128,17 @@ func (c *Coordinator) most(task *pb.Task) int {
 // why is what a device that has nothing to do is told.
 func (c *Coordinator) why(seat uint32) string {
 	come := &c.settings.Cohort
-	if !come.Come() || int(seat) >= c.settings.Devices || c.newest == nil || c.newest.Round >= c.settings.Rounds {
+	if !come.Come() || int(seat) >= c.settings.Devices || c.models.Newest() == nil ||
+		c.models.Round() >= c.settings.Rounds {
 		return c.state
 	}
 	h, _ := c.place.(*hall)
 	switch {
 	case c.had(seat), h != nil && h.task.Kind == pb.Kind_TRAIN && h.has(seat):
 		return fmt.Sprintf("this device has had its turn: it may come again from round %d on",
-			c.newest.Round/come.Every*come.Every+come.Every+1)
+			c.models.Round()/come.Every*come.Every+come.Every+1)
 	case h != nil && h.most > 0 && !h.hasRoom(c.now()):
-		return fmt.Sprintf("round %d has all the devices that it takes: come again", c.newest.Round+1)
+		return fmt.Sprintf("round %d has all the devices that it takes: come again", c.models.Round()+1)
 	}
 	return c.state
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -315,7 +316,7 @@ func TestWhoChoseItselfIsNotAskedAgain(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.play(r.hands(6), 3)
 	_, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 2})
-	if err == nil || !strings.Contains(err.Error(), "begin another run") {
+	if err == nil || !strings.Contains(err.Error(), "start a new run") {
 		t.Errorf("going back: %v", err)
 	}
 	r.refused(err, "not_now")
@@ -334,14 +335,18 @@ func TestLostTurnsEndATree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.DropBlob(hashOf(r.c.newest.Came)); err != nil {
+	var lost store.Hash
+	if _, err := hex.Decode(lost[:], []byte(r.c.models.Newest().Participants)); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.DropBlob(lost); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
 	r = open(t, dir, nil, nil)
-	waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().State, "begin another run") })
+	waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().State, "start a new run") })
 }
 
 // Nor does it wait for those who come and send nothing: a device that declines, fails or lies is

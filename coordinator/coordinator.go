@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/budget"
+	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
 	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
@@ -54,29 +58,29 @@ type Event struct {
 
 // Coordinator is a federation's one.
 type Coordinator struct {
-	opt      Options
-	st       *store.Store
-	id       [16]byte
-	key      ed25519.PrivateKey
-	secret   [32]byte // of privacy noise, and of the cohorts
-	settings Settings
-	devices  *enrolment.Registry
-	starting sync.Mutex    // a run is begun once
-	ready    chan struct{} // closed when there is a run
-	ledger   *round.Ledger
-	purse    purse // the ledger, for the rounds
+	opt       Options
+	st        *store.Store
+	id        [16]byte
+	key       ed25519.PrivateKey
+	secret    [32]byte // of privacy noise, and of the cohorts
+	settings  Settings
+	devices   *enrolment.Registry
+	starting  sync.Mutex    // a run is begun once
+	ready     chan struct{} // closed when there is a run
+	models    *models.Models
+	budget    *budget.Budget // nil without a privacy guarantee
+	catalogue *catalogue.Catalogue
 
 	// Of the run; only the loop of Run changes them.
-	run       []byte
-	plan      *local.Plan
-	engine    *round.Engine
-	catalogue *pb.Catalogue
-	bound     privacy.Bound
-	ending    closedRound // the round whose outcome is to be kept
-	attempts  uint32      // at masked rounds since the start
-	noise     [32]byte    // what the next release's noise is drawn from
-	spent     bool        // the budget has no room for another round
-	barred    string      // why nothing may be released any more; else empty
+	run      []byte
+	plan     *local.Plan
+	engine   *round.Engine
+	bound    privacy.Bound
+	ending   closedRound // the round whose outcome is to be kept
+	attempts uint32      // at masked rounds since the start
+	noise    [32]byte    // what the next release's noise is drawn from
+	spent    bool        // the budget has no room for another round
+	barred   string      // why nothing may be released any more; else empty
 	// unreleased says that what the ledger has beyond the newest version was paid for a
 	// release that nobody has seen.
 	unreleased bool
@@ -85,15 +89,11 @@ type Coordinator struct {
 	running    sync.Mutex // held by Run
 
 	mu       sync.Mutex
-	times    int    // turns: how often the model went back; cohorts are never used twice
-	last     uint64 // the newest version
-	newest   *version
-	signed   *pb.SignedManifest
+	times    int      // turns: how often the model went back; cohorts are never used twice
 	place    place    // where devices of the round go; nil between rounds
 	masked   *buckets // the last masked round's
 	paused   bool
 	state    string // for people
-	pending  []*pb.Item
 	back     uint64 // the version to go back to, or 0
 	readouts []Readout
 	slow     int               // how often steps of masked rounds were made twice as long
@@ -114,7 +114,6 @@ type Coordinator struct {
 	refused  func() map[string]uint64
 	wake     chan struct{}
 	uploads  uploads
-	shelf    shelf
 }
 
 // place is a round in progress.
@@ -157,6 +156,12 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if c.devices, err = enrolment.Open(st); err != nil {
 		return c, err
 	}
+	if c.catalogue, err = catalogue.Open(st); err != nil {
+		return c, err
+	}
+	c.models = models.New(models.Options{
+		Store: st, Dir: opt.Dir, Federation: c.id[:], Signer: c.key, Fault: c.point,
+	})
 	return c, c.resume()
 }
 
@@ -252,13 +257,14 @@ func (c *Coordinator) put(key string, v any) error {
 }
 
 func (c *Coordinator) begin(items []*pb.Item) error {
-	switch _, _, twice, err := restocked(&pb.Catalogue{}, items); {
-	case err != nil:
+	merged, err := catalogue.Merge(&pb.Catalogue{}, items)
+	if err != nil {
 		return err
-	case twice > 0:
-		return fmt.Errorf("coord: %d items of the catalogue have the id of another one", twice)
 	}
-	if err := c.settings.public(len(items)); err != nil {
+	if merged.Changed > 0 {
+		return fmt.Errorf("%d items of the catalogue have the ID of another item", merged.Changed)
+	}
+	if err := c.settings.publicFeatures(len(items)); err != nil {
 		return err
 	}
 	c.run = make([]byte, 16)
@@ -274,14 +280,14 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 	if err := c.makeEngine(len(items)); err != nil { // before anything is on disk
 		return err
 	}
-	name, blob, err := c.blob(first)
+	name, blob, err := c.models.Put(first)
 	if err == nil {
 		_, err = wire.ReadCatalogue(blob, len(items))
 	}
 	if err != nil {
 		return err
 	}
-	features, _, err := c.saveFeatures()
+	features, _, err := c.models.PutFeatures(c.settings.Features)
 	if err != nil {
 		return err
 	}
@@ -293,18 +299,19 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 
 // first makes version 1: the starting values.
 func (c *Coordinator) first(items *pb.Catalogue) error {
-	c.catalogue = items
-	if err := c.openLedger(); err != nil {
+	c.models.Begin(c.run)
+	c.catalogue.Set(items, c.settings.Features)
+	if err := c.openBudget(); err != nil {
 		return err
 	}
-	if err := c.followMark(); err != nil {
+	if err := c.recoverFromNothing(); err != nil {
 		return err
 	}
 	if err := c.makeEngine(len(items.Items)); err != nil {
 		return err
 	}
 	c.engine.Prepare()
-	return c.save(&version{})
+	return c.save(models.Outcome{}, false)
 }
 
 // Close stops what is going on and closes the folder. Whatever was acknowledged is there.
@@ -315,9 +322,13 @@ func (c *Coordinator) Close() error {
 	if c.devices != nil {
 		c.devices.Close()
 	}
-	var err error
-	if c.ledger != nil {
-		err = c.ledger.Close()
+	return errors.Join(c.budget.Close(), c.st.Close())
+}
+
+// openBudget opens the ledger of a run with a privacy guarantee.
+func (c *Coordinator) openBudget() (err error) {
+	if c.settings.DP.On() && c.budget == nil {
+		c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.run))
 	}
-	return errors.Join(err, c.st.Close())
+	return err
 }

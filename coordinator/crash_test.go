@@ -104,9 +104,9 @@ func TestCutOffAtEveryPoint(t *testing.T) {
 			if cuts < 3*3 {
 				t.Errorf("%d cuts", cuts)
 			}
-			if r.c.ledger != nil {
+			if r.c.budget != nil {
 				n := int64(0)
-				for _, e := range r.c.ledger.Events() {
+				for _, e := range r.c.budget.All() {
 					n += e.Rounds
 				}
 				if n != int64(s.Rounds) || !r.c.Status().LedgerOK {

@@ -86,7 +86,7 @@ func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 			return fmt.Errorf("coord: buckets of %d devices: %w", size, err)
 		}
 	}
-	e.Ledger = &c.purse
+	e.Ledger = c.budget
 	e.Random = func(n privacy.Node, piece int) io.Reader {
 		if s.Rehearsal {
 			return round.Rehearsed(s.Seed, n, piece)
@@ -135,7 +135,7 @@ func (c *Coordinator) epsilon() float64 {
 	if g == nil {
 		return 0
 	}
-	r, err := account.Epsilon(g.Delta, g.Options(), c.ledger.Events()...)
+	r, err := account.Epsilon(g.Delta, g.Options(), c.budget.All()...)
 	if err != nil {
 		return 0
 	}

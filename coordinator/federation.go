@@ -123,8 +123,8 @@ func (d door) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInRes
 	d.counts["check_ins"]++
 	d.visited(seat, now)
 	out := &pb.CheckInResponse{}
-	if r.ModelVersion < d.last {
-		out.Manifest = d.signed
+	if r.ModelVersion < d.models.Last() {
+		out.Manifest = d.models.Signed()
 	}
 	d.missing(seat, r.LastReport)
 	if d.place != nil && !d.paused && int(seat) < d.settings.Devices {
@@ -169,9 +169,9 @@ func (d door) Fetch(_ context.Context, r *pb.FetchRequest) (*pb.FetchResponse, e
 	if len(r.Hash) != wire.HashBytes {
 		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "a hash has %d bytes", wire.HashBytes)
 	}
-	b, err := d.public(store.Hash(r.Hash))
-	if err != nil {
-		return nil, err
+	b := d.models.Blob(store.Hash(r.Hash))
+	if b == nil {
+		return nil, rpc.Refuse("no_such_blob", connect.CodeNotFound, "no recent model has this blob: check in again")
 	}
 	if r.Offset >= uint64(len(b)) {
 		return nil, rpc.Refuse("malformed", connect.CodeOutOfRange, "the blob ends at %d", len(b))
@@ -252,7 +252,7 @@ func (d door) hallOf(seat uint32, r *pb.ReportRequest) (*hall, error) {
 	}
 	h, ok := d.place.(*hall)
 	if !ok || r.Round != h.task.Round {
-		next := uint32(d.engine0())
+		next := uint32(d.models.Round())
 		switch {
 		case r.Round > next:
 			return nil, rpc.Refuse("wrong_round", connect.CodeFailedPrecondition, "round %d has not begun", r.Round+1)
@@ -266,14 +266,6 @@ func (d door) hallOf(seat uint32, r *pb.ReportRequest) (*hall, error) {
 		return nil, rpc.Refuse("not_in_cohort", connect.CodePermissionDenied, "%v", errNotYour)
 	}
 	return h, nil
-}
-
-// engine0 is the round in progress, from 0.
-func (c *Coordinator) engine0() int {
-	if c.newest == nil {
-		return 0
-	}
-	return c.newest.Round
 }
 
 // Leave takes a device's seat away, at its wish.

@@ -108,7 +108,10 @@ func (c *Coordinator) goal(cohort int) int {
 }
 
 func (c *Coordinator) newTask(kind pb.Kind, t, numbers int, b *pb.Bound) *pb.Task {
-	return &pb.Task{Kind: kind, Run: c.run, Round: uint32(t), Bound: b, ModelVersion: c.last, Length: uint64(numbers)}
+	return &pb.Task{
+		Kind: kind, Run: c.run, Round: uint32(t), Bound: b, ModelVersion: c.models.Last(),
+		Length: uint64(numbers),
+	}
 }
 
 // mostOf is the largest magnitude of an integer that a bound allows.

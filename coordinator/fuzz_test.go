@@ -85,7 +85,7 @@ func FuzzCalls(f *testing.F) {
 			case 0, 1, 2:
 				fuzzReport(t, in, who, task, counted)
 			case 3:
-				hash := in.bend(r.c.signed.Body[:32])
+				hash := in.bend(r.c.models.Signed().Body[:32])
 				_, _ = who.Client.FederationClient.Fetch(context.Background(),
 					&pb.FetchRequest{Hash: hash, Offset: uint64(in.next()) << (in.next() % 64)})
 			case 4:

@@ -189,7 +189,7 @@ func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
 	for i, seat := range cohort {
 		v.id[seat] = uint32(i)
 	}
-	model := sha256.Sum256(c.signed.Body)
+	model := sha256.Sum256(c.models.Signed().Body)
 	v.r = secagg.Round{Params: p, Model: model, Number: uint64(task.Round)<<32 | uint64(task.Attempt)}
 	rand.Read(v.r.Seed[:])
 	if v.hub, err = secagg.NewServer(v.r); err != nil {

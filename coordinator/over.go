@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
@@ -39,8 +40,8 @@ func (o *closedRound) has(seat uint32, digest uint64) bool {
 func (c *Coordinator) remember(o closedRound) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over = append(c.over, o); len(c.over) > keptVersions {
-		c.over = slices.Clone(c.over[len(c.over)-keptVersions:])
+	if c.over = append(c.over, o); len(c.over) > models.Kept {
+		c.over = slices.Clone(c.over[len(c.over)-models.Kept:])
 	}
 }
 
@@ -133,7 +134,7 @@ func (c *Coordinator) isSummed(seat uint32, r *pb.MaskRequest) bool {
 // one for each device, whatever it says. What an
 // operator went back behind was not lost.
 func (c *Coordinator) missing(seat uint32, last *pb.LastReport) {
-	if last == nil || string(last.Run) != string(c.run) || len(last.Digest) < 8 || c.newest == nil {
+	if last == nil || string(last.Run) != string(c.run) || len(last.Digest) < 8 || c.models.Newest() == nil {
 		return
 	}
 	round, digest := last.Round, short(last.Digest)
@@ -145,7 +146,7 @@ func (c *Coordinator) missing(seat uint32, last *pb.LastReport) {
 			}
 		}
 	}
-	next := uint32(c.newest.Round)
+	next := uint32(c.models.Round())
 	switch h, open := c.place.(*hall); {
 	case int(round) < c.reach, round < next && !known: // gone back behind, or long ago
 		return

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
@@ -152,7 +153,7 @@ func (c *Coordinator) count(ctx context.Context, t int) error {
 	c.say(Counting)
 	task := c.newTask(pb.Kind_COUNT, t, c.plan.Items, &pb.Bound{Clip: 1, Levels: 1, Max: 1})
 	return c.ask(ctx, task, func(s *keptSum) error {
-		next := proto.Clone(c.catalogue).(*pb.Catalogue)
+		next := proto.Clone(c.catalogue.Current()).(*pb.Catalogue)
 		for i, n := range s.Sum {
 			if n >= fewest { // an item that few have would show who they are
 				next.Popular = append(next.Popular, uint32(i))
@@ -163,10 +164,8 @@ func (c *Coordinator) count(ctx context.Context, t int) error {
 		if err := c.point("counted"); err != nil {
 			return err
 		}
-		c.mu.Lock()
-		c.catalogue = next
-		c.mu.Unlock()
-		return c.save(&version{})
+		c.catalogue.Set(next, c.settings.Features)
+		return c.save(models.Outcome{}, false)
 	})
 }
 
@@ -232,7 +231,7 @@ func (c *Coordinator) evaluate(ctx context.Context, t int, noise float64) (r *Re
 	task := c.newTask(pb.Kind_EVALUATE, t, metrics.ReadoutNumbers, wire.EncodeBound(bound, 0, 0, most))
 	err = c.ask(ctx, task, func(s *keptSum) error {
 		if g != nil {
-			if err := c.ledger.Spend(g.MetricEvent()); err != nil {
+			if err := c.budget.SpendNew(g.MetricEvent()); err != nil {
 				return err
 			}
 		}
@@ -244,10 +243,10 @@ func (c *Coordinator) evaluate(ctx context.Context, t int, noise float64) (r *Re
 		}
 		share := func(x float64) float64 { return math.Round(x/math.Max(n, 1)*1e4) / 1e4 }
 		r = &Readout{
-			Round: t + 1, Version: c.last, Devices: math.Round(n), HR10: share(sums[1]),
+			Round: t + 1, Version: c.models.Last(), Devices: math.Round(n), HR10: share(sums[1]),
 			NDCG10: share(sums[2]), Noise: noise, Share: share(noise),
 		}
-		if r.Popular = g == nil && len(c.catalogue.Popular) > 0; r.Popular {
+		if r.Popular = g == nil && len(c.catalogue.Current().Popular) > 0; r.Popular {
 			r.PopHR10, r.PopNDCG10 = share(sums[4]), share(sums[5])
 		}
 		if err := c.point("read"); err != nil {

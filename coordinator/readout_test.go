@@ -164,9 +164,11 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 			for _, got := range st.Readouts {
 				r.judged(got, all, !s.DP.On())
 			}
-			if want := popular(all, 10); !s.DP.On() && !slices.Equal(r.c.catalogue.Popular, want) || s.DP.On() &&
-				r.c.catalogue.Popular != nil {
-				t.Errorf("popular are %v, want %v without a promise, and else none", r.c.catalogue.Popular, want)
+			if want := popular(all, 10); !s.DP.On() && !slices.Equal(r.c.catalogue.Current().Popular, want) ||
+				s.DP.On() &&
+					r.c.catalogue.Current().Popular != nil {
+				t.Errorf("popular are %v, want %v without a promise, and else none", r.c.catalogue.Current().Popular,
+					want)
 			}
 			if logs := r.c.st.Logs("round."); len(logs) > 0 {
 				t.Errorf("%v are on disk", logs)
@@ -307,8 +309,8 @@ func TestDevicesLeaveAReadoutAtEveryStep(t *testing.T) {
 func (r *rig) stayed(kind pb.Kind, seats []uint32, none bool) {
 	r.t.Helper()
 	st, paid, all := r.c.Status(), int64(0), seatsTo(12)
-	if r.c.ledger != nil {
-		for _, e := range r.c.ledger.Events() {
+	if r.c.budget != nil {
+		for _, e := range r.c.budget.All() {
 			if r.c.engine.Guard.IsMetric(e) {
 				paid += e.Rounds
 			}
@@ -324,8 +326,9 @@ func (r *rig) stayed(kind pb.Kind, seats []uint32, none bool) {
 	if kind == pb.Kind_COUNT {
 		counted, read = seats, all
 	}
-	known := r.c.ledger == nil && !(none && kind == pb.Kind_COUNT)
-	if got := r.c.catalogue.Popular; known && !slices.Equal(got, popular(counted, 10)) || !known && len(got) > 0 {
+	known := r.c.budget == nil && !(none && kind == pb.Kind_COUNT)
+	if got := r.c.catalogue.Current().Popular; known && !slices.Equal(got, popular(counted, 10)) || !known &&
+		len(got) > 0 {
 		r.t.Errorf("popular are %v", got)
 	}
 	if none && kind == pb.Kind_EVALUATE {
@@ -406,8 +409,8 @@ func TestPopularityOutlivesARollback(t *testing.T) {
 	waitFor(t, "the older model", func() bool { return r.c.Status().Version > was })
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if want := popular(seatsTo(n), 10); !r.c.counted || !slices.Equal(r.c.catalogue.Popular, want) {
-		t.Errorf("popular are %v, want %v", r.c.catalogue.Popular, want)
+	if want := popular(seatsTo(n), 10); !r.c.counted || !slices.Equal(r.c.catalogue.Current().Popular, want) {
+		t.Errorf("popular are %v, want %v", r.c.catalogue.Current().Popular, want)
 	}
 }
 

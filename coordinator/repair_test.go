@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/budget"
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/privacy"
@@ -94,8 +96,8 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 		"a bit of the index": func(dir string) { flip(t, blocks(t, dir, "index"), 0.7) },
 		"a bit of a blob":    func(dir string) { flip(t, blocks(t, dir, "blob"), 0.95) },
 		"the blobs are cut":  func(dir string) { cutTail(t, blocks(t, dir, "blob"), 0.1) },
-		"the mark":           func(dir string) { flip(t, []string{filepath.Join(dir, markFile)}, 0.5) },
-		"no mark":            func(dir string) { os.Remove(filepath.Join(dir, markFile)) },
+		"the mark":           func(dir string) { flip(t, []string{filepath.Join(dir, models.PublishedFile)}, 0.5) },
+		"no mark":            func(dir string) { os.Remove(filepath.Join(dir, models.PublishedFile)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := copyDir(t, whole)
@@ -156,17 +158,17 @@ func TestAShortLedgerIsRefused(t *testing.T) {
 	r := open(t, dir, &s, nil)
 	r.play(r.hands(3), 3)
 	r.stop()
-	path := filepath.Join(dir, ledgerFile)
+	path := filepath.Join(dir, budget.File)
 	for name, change := range map[string]func(b []byte) []byte{
 		"a line less": func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] },
 		"empty":       func(b []byte) []byte { return nil },
 		"a bit":       func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
 	} {
 		copied := copyDir(t, dir)
-		damageFile(t, filepath.Join(copied, ledgerFile), change)
+		damageFile(t, filepath.Join(copied, budget.File), change)
 		_, err := tryOpen(t, copied, nil, nil)
 		var d *store.Damage
-		if !errors.As(err, &d) || d.Where != ledgerFile {
+		if !errors.As(err, &d) || d.Where != budget.File {
 			t.Errorf("%s: it opens with %v", name, err)
 		}
 	}
@@ -201,7 +203,7 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 	r := open(t, dir, &s, nil)
 	r.play(r.hands(4), 4)
 	look(r, "before")
-	seed, lines := r.c.cohortSeed(), r.c.ledger.Len()
+	seed, lines := r.c.cohortSeed(), r.c.budget.Lines()
 	r.stop()
 	cutTail(t, blocks(t, dir, "index"), 0.4)
 	r, report := mend(t, dir)
@@ -209,9 +211,9 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 	if n := r.c.Status().Round; n >= 4 {
 		t.Fatalf("%d rounds are left: the test wants some lost", n)
 	}
-	if r.c.ledger.Len() < lines || len(r.c.purse.unused) != 0 {
-		t.Errorf("the ledger had %d lines and has %d, of which %d are used again", lines, r.c.ledger.Len(),
-			len(r.c.purse.unused))
+	if r.c.budget.Lines() < lines || r.c.budget.Unused() != 0 {
+		t.Errorf("the ledger had %d lines and has %d, of which %d are used again", lines, r.c.budget.Lines(),
+			r.c.budget.Unused())
 	}
 	if r.c.cohortSeed() == seed {
 		t.Error("the cohorts are those of before")
@@ -226,8 +228,8 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 	}
 	r.play(again, r.c.Status().Round+1)
 	look(r, "after")
-	if st := r.c.Status(); !st.LedgerOK || r.c.ledger.Len() != lines+1 {
-		t.Errorf("the ledger had %d lines, and a round later it has %d", lines, r.c.ledger.Len())
+	if st := r.c.Status(); !st.LedgerOK || r.c.budget.Lines() != lines+1 {
+		t.Errorf("the ledger had %d lines, and a round later it has %d", lines, r.c.budget.Lines())
 	}
 }
 

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 // kept is what the store remembers of a run.
@@ -36,19 +35,17 @@ func (c *Coordinator) resume() error {
 	}
 	defer close(c.ready)
 	c.run, c.settings = r.Run, r.Settings
+	c.models.Begin(c.run)
 	c.settings.methods = c.opt.Methods
 	if err := c.restore(); err != nil {
 		return err
 	}
-	all, err := c.versions()
+	all, err := c.models.Complete()
 	if err != nil {
 		return err
 	}
-	if all, err = c.wholeOnes(all); err != nil {
-		return err
-	}
 	if len(all) == 0 {
-		b, err := c.st.Blob(hashOf(r.Items))
+		b, err := c.models.Read(r.Items)
 		if err != nil {
 			return err
 		}
@@ -65,38 +62,39 @@ func (c *Coordinator) resume() error {
 }
 
 // resumeAt goes on from a version.
-func (c *Coordinator) resumeAt(v *version) error {
-	if err := errors.Join(c.loadCatalogue(v), c.loadFeatures(v.Features, v.Items)); err != nil {
+func (c *Coordinator) resumeAt(v *models.Version) error {
+	if err := c.loadItems(v); err != nil {
 		return err
 	}
-	if err := c.openLedger(); err != nil {
+	if err := c.openBudget(); err != nil {
 		return err
 	}
 	if err := c.makeEngine(v.Items); err != nil {
 		return err
 	}
-	if err := c.paid(v); err != nil {
+	if err := c.checkBudget(v); err != nil {
 		return err
 	}
 	if err := c.load(v); err != nil {
 		return err
 	}
-	c.last, c.newest, c.signed = v.Version, v, &pb.SignedManifest{}
-	if err := proto.Unmarshal(v.Manifest, c.signed); err != nil {
+	if err := c.models.Resume(v); err != nil {
 		return err
 	}
-	if err := c.overtaken(v); err != nil {
+	if err := c.recoverFrom(v); err != nil {
 		return err
 	}
 	c.interrupted()
-	c.redeem()
+	if c.unreleased {
+		c.budget.Reclaim(c.models.Newest().LedgerLines, c.engine.Guard.IsMetric)
+	}
 	return c.recall()
 }
 
 // interrupted says that a readout was cut off, until there is another: it is not made again.
 func (c *Coordinator) interrupted() {
 	n := len(c.readouts)
-	if c.reading == 0 || c.newest.Round < c.reading || n > 0 && c.readouts[n-1].Round == c.reading {
+	if c.reading == 0 || c.models.Round() < c.reading || n > 0 && c.readouts[n-1].Round == c.reading {
 		return
 	}
 	c.missed = fmt.Sprintf("the coordinator was stopped during the readout after round %d", c.reading)
@@ -119,5 +117,5 @@ func (c *Coordinator) restore() error {
 			return fmt.Errorf("coord: %s: %w", key, err)
 		}
 	}
-	return c.waiting()
+	return nil
 }

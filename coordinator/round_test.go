@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/method"
@@ -273,7 +274,7 @@ func TestTheCatalogueGrows(t *testing.T) {
 		t.Errorf("the rule remembers %d numbers, and had %d", len(after.V), len(state.V))
 	}
 	r.play(d, 6)
-	if it := r.c.catalogue.Items; it[10].Title != "Renamed" || !it[3].Retired || it[3].Title != "Item 3" ||
+	if it := r.c.catalogue.Current().Items; it[10].Title != "Renamed" || !it[3].Retired || it[3].Title != "Item 3" ||
 		it[11].Id != "newer" {
 		t.Errorf("the catalogue is %v", it)
 	}
@@ -340,12 +341,13 @@ func TestGrowthThatIsNotPossibleIsRefused(t *testing.T) {
 			&pb.ItemsRequest{Items: []*pb.Item{{Id: "new"}}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.restock(); err != nil {
+		if err := c.takeItems(); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(warned, "another shape") || c.engine != engine || c.plan != &plan ||
-			c.Status().Items != 10 || len(c.pending) != 0 {
-			t.Errorf("%s: %d items, %d waiting; the warning is %q", name, c.Status().Items, len(c.pending), warned)
+		if !strings.Contains(warned, "change its shape") || c.engine != engine || c.plan != &plan ||
+			c.Status().Items != 10 || c.catalogue.Pending() != 0 {
+			t.Errorf("%s: %d items, %d waiting; the warning is %q", name, c.Status().Items, c.catalogue.Pending(),
+				warned)
 		}
 	}
 }
@@ -380,7 +382,7 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 		t.Errorf("%d blobs became %d", blobs, n)
 	}
 	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
-	if err != nil || len(h.Manifests) != keptVersions {
+	if err != nil || len(h.Manifests) != models.Kept {
 		t.Fatalf("%d versions, %v", len(h.GetManifests()), err)
 	}
 	if logs := r.c.st.Logs("round."); len(logs) > shardCount {
@@ -399,7 +401,7 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 			if got, err := r.stranger("x").Fetch(context.Background(), &pb.FetchRequest{Hash: b.Hash}); err == nil {
 				t.Errorf("a stranger fetches %d bytes", len(got.Data))
 			}
-			data, err := r.c.st.Blob(hashOf(hex.EncodeToString(b.Hash)))
+			data, err := r.c.models.Read(hex.EncodeToString(b.Hash))
 			if err != nil || !proto.Equal(wire.HashBlob(data), b) {
 				t.Errorf("version %d: %v", m.Version, err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 )
 
@@ -93,7 +94,7 @@ func (c *Coordinator) between(ctx context.Context) error {
 		if err := c.rollback(); err != nil {
 			return err
 		}
-		if err := c.restock(); err != nil {
+		if err := c.takeItems(); err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -128,9 +129,9 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 		return err
 	}
 	took := c.now().Sub(start)
-	v := &version{
-		Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Asked: rep.Devices + rep.Idle + rep.Dropped,
-		Kept: rep.Kept, Took: took.Seconds(),
+	outcome := models.Outcome{
+		Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Cohort: rep.Devices + rep.Idle + rep.Dropped,
+		Discarded: rep.Kept, Seconds: took.Seconds(),
 	}
 	if err := c.keep(c.ending); err != nil {
 		return err
@@ -143,7 +144,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.save(v); err != nil {
+	if err := c.save(outcome, false); err != nil {
 		return err
 	}
 	if err := c.dropGroups(); err != nil {
@@ -156,8 +157,9 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	c.pace = (3*c.pace + took) / 4
 	c.mu.Unlock()
 	ev := Event{
-		Round: t + 1, Rounds: c.settings.Rounds, Version: v.Version, Counted: v.Counted, Asked: v.Asked,
-		Kept: v.Kept, Seconds: took.Seconds(), Epsilon: c.epsilon(),
+		Round: t + 1, Rounds: c.settings.Rounds, Version: c.models.Last(), Counted: outcome.Counted,
+		Asked: outcome.Cohort,
+		Kept:  outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),
 	}
 	if reads {
 		if ev.Readout, ev.Missed, err = c.readout(ctx, t); err == nil {

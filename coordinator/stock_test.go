@@ -63,7 +63,7 @@ func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
 	r.stop()
 	r = open(t, dir, nil, nil)
 	waitFor(t, "the round after a start", func() bool { _, sum := r.sums(); return sum != nil })
-	if it := r.c.catalogue.Items; len(it) != 12 || it[10].Title != "Renamed" || it[11].Id != "late" {
+	if it := r.c.catalogue.Current().Items; len(it) != 12 || it[10].Title != "Renamed" || it[11].Id != "late" {
 		t.Errorf("the catalogue is %v", it)
 	}
 }
@@ -129,7 +129,7 @@ func TestItemsThatComeMeanwhileAreKept(t *testing.T) {
 	waitFor(t, "all items", func() bool { return r.c.Status().Items == 10+n })
 	r.stop()
 	r = open(t, dir, nil, nil)
-	if got := r.c.Status().Items; got != 10+n || len(r.c.pending) > 0 {
-		t.Errorf("%d items, and %d wait: want %d and none", got, len(r.c.pending), 10+n)
+	if got := r.c.Status().Items; got != 10+n || r.c.catalogue.Pending() > 0 {
+		t.Errorf("%d items, and %d wait: want %d and none", got, r.c.catalogue.Pending(), 10+n)
 	}
 }

@@ -27,7 +27,7 @@ func TestExportReadsBack(t *testing.T) {
 	names := map[string]int{}
 	for i, slot := range r.c.plan.Slots {
 		if len(m.Slots[i].Hash) > 0 {
-			b, err := r.c.st.Blob(hashOf(hex.EncodeToString(m.Slots[i].Hash)))
+			b, err := r.c.models.Read(hex.EncodeToString(m.Slots[i].Hash))
 			if err != nil {
 				t.Fatal(err)
 			}

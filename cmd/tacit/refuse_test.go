@@ -68,7 +68,7 @@ func TestWhatACoordinatorRefusesIsWrongInput(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	refused(t, "its rounds is 3 and not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
-	refused(t, "version 99 is not kept", "admin", "rollback", "99", "--state", dir)
+	refused(t, "version 99 is not on disk", "admin", "rollback", "99", "--state", dir)
 	refused(t, "device 77 is not enrolled", "admin", "revoke", "77", "--state", dir)
 }
 

@@ -238,9 +238,9 @@ func TestAddedItemsHaveFeatures(t *testing.T) {
 		return err
 	}
 	for want, words := range map[string][]string{
-		`genre = "opera": want any of comedy, drama, noir, war`: {"genre", "war|opera"},
-		`no column "mood": want one of genre, size, cost`:       {"mood", "good"},
-		`column "size": "big" is no number`:                     {"size", "big"},
+		`genre = "opera": want any of comedy, drama, noir, war`:      {"genre", "war|opera"},
+		`column "mood" is unknown: must be one of genre, size, cost`: {"mood", "good"},
+		`column "size": "big" is not a number`:                       {"size", "big"},
 	} {
 		if err := add("bad", words...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -62,8 +62,13 @@ var table = map[string]row{
 	"mobile":                         {may: list("device internal/statefile internal/rpc")},
 	"internal/store":                 {may: none},
 	"coordinator/internal/batch":     {may: none},
+	"coordinator/internal/budget":    {may: list("internal/engine/round internal/store privacy/account")},
+	"coordinator/internal/catalogue": {may: list("internal/base/rows internal/pb internal/store wire")},
+	"coordinator/internal/models": {may: list("internal/atomicfile internal/base/rows internal/engine/aggregate " +
+		"internal/pb internal/store method vec wire")},
 	"coordinator/internal/enrolment": {may: list("coordinator/internal/batch internal/store")},
-	"coordinator": {may: list("coordinator/internal/batch coordinator/internal/enrolment internal/store internal/atomicfile internal/base/rng internal/engine/round " +
+	"coordinator": {may: list("coordinator/internal/batch coordinator/internal/budget coordinator/internal/catalogue " +
+		"coordinator/internal/enrolment coordinator/internal/models internal/store internal/atomicfile internal/base/rng internal/engine/round " +
 		"privacy/account internal/engine/aggregate internal/engine/local method methods param privacy internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect internal/rpc")},
 	"internal/fleet": {may: list("device data internal/engine/local internal/base/rng internal/engine/round " +
 		"internal/base/rows wire internal/pb internal/rpc sim")},

@@ -1,0 +1,220 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// save makes the engine's values the next version of the model and publishes it.
+func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
+	e := c.engine
+	s := &models.Snapshot{
+		Now: c.now(), Round: e.Next, Rollbacks: c.times, Items: e.Plan.Items,
+		Slots: e.Plan.Slots, Values: e.Value, Rules: e.State,
+		Plan: c.settings.message(c.plan, c.holds()), Catalogue: c.catalogue.Current(), Features: c.settings.Features,
+		Participants: c.participants(), Noisy: e.Guard != nil, RolledBack: rolledBack, Outcome: outcome,
+	}
+	if e.Guard != nil {
+		s.Clip, s.LedgerLines = e.Guard.Clip, c.budget.Lines()
+	}
+	_, err := c.models.Save(s)
+	return err
+}
+
+// load puts the values of a version into the engine.
+func (c *Coordinator) load(v *models.Version) error {
+	e := c.engine
+	e.Prepare()
+	if err := c.models.Load(v, e.Plan.Slots, e.Value, e.State); err != nil {
+		return err
+	}
+	if c.settings.Cohort.Come() {
+		b, err := c.models.Read(v.Participants)
+		if err != nil || len(b) != (c.settings.Devices+7)/8 {
+			return fmt.Errorf("version %d: the list of participants is missing or corrupt: %w", v.Version, err)
+		}
+		c.mu.Lock()
+		c.came = b
+		c.mu.Unlock()
+	}
+	e.Next = v.Round
+	if e.Guard != nil && v.Clip > 0 {
+		e.Guard.Clip = v.Clip
+	}
+	return nil
+}
+
+// loadItems reads the catalogue and the features of a version.
+func (c *Coordinator) loadItems(v *models.Version) error {
+	items, err := c.models.LoadCatalogue(v)
+	if err != nil {
+		return err
+	}
+	// Devices count items once in a run: an older version keeps the popularity that is known now.
+	if known := c.catalogue.Current().GetPopular(); len(items.Popular) == 0 && len(known) > 0 {
+		items.Popular = slices.DeleteFunc(slices.Clone(known), func(i uint32) bool { return int(i) >= v.Items })
+	}
+	if err := c.loadFeatures(v.Features, v.Items); err != nil {
+		return err
+	}
+	c.catalogue.Set(items, c.settings.Features)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counted = c.counted || len(items.Popular) > 0
+	return nil
+}
+
+// loadFeatures reads the features that a version names. A version of an older program names none;
+// then the run uses those that the coordinator was started with.
+func (c *Coordinator) loadFeatures(name string, items int) (err error) {
+	if name == "" {
+		c.settings.Features = c.opt.Features
+		return c.settings.publicFeatures(items)
+	}
+	b, err := c.models.Read(name)
+	if err != nil {
+		return err
+	}
+	c.settings.Features, err = wire.ReadFeatures(b, items)
+	return err
+}
+
+// publicFeatures reduces the features to what everybody may know. A method that reads no features
+// has none.
+func (s *Settings) publicFeatures(items int) error {
+	m, err := s.build()
+	if err != nil {
+		return err
+	}
+	if _, reads := method.As[method.Featured](m); !reads || s.Features == nil {
+		s.Features = nil
+		return nil
+	}
+	b, err := wire.Marshal(wire.EncodeFeatures(s.Features))
+	if err != nil {
+		return err
+	}
+	s.Features, err = wire.ReadFeatures(b, items)
+	return err
+}
+
+// Items adds items or changes them, from the next round on.
+func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
+	if len(r.Items) == 0 || len(r.Items) > 100_000 {
+		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("%d items: must be 1 to 100000", len(r.Items)))
+	}
+	out, err := d.catalogue.Add(r.Items)
+	if errors.As(err, new(*catalogue.InvalidError)) {
+		return nil, refusal(connect.CodeInvalidArgument, err)
+	}
+	if err == nil {
+		d.stir()
+	}
+	return out, err
+}
+
+// takeItems merges pending items into the catalogue, as a new version of the model.
+func (c *Coordinator) takeItems() error {
+	n := c.catalogue.Pending()
+	// A round that a kill interrupted has reports for the old catalogue on disk: it comes first.
+	if n == 0 || len(c.st.Logs("round.")) > 0 {
+		return nil
+	}
+	items, features, err := c.catalogue.Next(n)
+	if err == nil {
+		err = c.growWith(len(items.Items), features)
+	}
+	if err != nil {
+		c.opt.Warn(fmt.Sprintf("pending items (%d) are discarded: %v", n, err))
+	} else {
+		c.catalogue.Set(items, features)
+		if err := c.save(models.Outcome{}, false); err != nil {
+			return err
+		}
+	}
+	if err := c.point("restocked"); err != nil {
+		return err
+	}
+	return c.catalogue.Remove(n)
+}
+
+// growWith makes room for a larger catalogue with its features.
+func (c *Coordinator) growWith(items int, features *rows.Features) error {
+	old := c.settings.Features
+	c.settings.Features = features
+	err := c.grow(items)
+	if err != nil {
+		c.settings.Features = old
+	}
+	return err
+}
+
+// grow makes room for a larger catalogue. New rows start with the values that they would have had
+// from the beginning.
+func (c *Coordinator) grow(items int) error {
+	old, oldPlan := c.engine, c.plan
+	if items == oldPlan.Items {
+		return nil
+	}
+	if c.isTree() {
+		return errors.New("mechanism=tree spreads its noise over the rounds and cannot add items; " +
+			"start a new run to add items")
+	}
+	if err := c.makeEngine(items); err != nil {
+		return err
+	}
+	for i := range c.plan.Slots {
+		was, is := &oldPlan.Slots[i], &c.plan.Slots[i]
+		if was.Dim != is.Dim || was.Rows != is.Rows && !is.PerItem {
+			c.install(old, oldPlan)
+			return fmt.Errorf("slot %s of %s would change its shape with %d items; start a new run to add items",
+				is.Name, c.settings.Method, items)
+		}
+	}
+	c.engine.Prepare()
+	for i := range c.plan.Slots {
+		copy(c.engine.Value[i], old.Value[i])
+		if s := old.State; s != nil && s[i].M != nil {
+			c.engine.State[i] = s[i].Grown(len(c.engine.Value[i]))
+		}
+	}
+	c.engine.Next = old.Next
+	if old.Guard != nil {
+		c.engine.Guard.Clip = old.Guard.Clip
+	}
+	return nil
+}
+
+// Export sends a model as a zip file.
+func (d desk) Export(_ context.Context, r *pb.ExportRequest, to *connect.ServerStream[pb.FetchResponse]) error {
+	if !d.begun() {
+		return errNoRun
+	}
+	d.mu.Lock()
+	slots := d.plan.Slots
+	d.mu.Unlock()
+	b, err := d.models.Export(r.Version, r.Format, slots)
+	if err != nil {
+		return refusal(connect.CodeInvalidArgument, err)
+	}
+	for piece := range slices.Chunk(b, pieceBytes) {
+		if err := to.Send(&pb.FetchResponse{Data: piece}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
