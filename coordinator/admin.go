@@ -191,7 +191,7 @@ func (d desk) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResp
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
 			"the rounds and cannot be rolled back; start a new run"))
 	}
-	if d.settings.Cohort.Come() {
+	if d.settings.Cohort.ByCheckIn() {
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=checkin: devices decline rounds that "+
 			"they have seen, so the run cannot be rolled back; start a new run"))
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/privacy"
 )
 
 // bareSmall are settings of masked sums without a promise.
@@ -56,7 +56,7 @@ func TestALiarWithoutAPromiseCostsItsBucketAlone(t *testing.T) {
 			for i := range d {
 				task := d[i].task()
 				m := task.Masking
-				if m.GetDevices() != 15 || m.MinDevices < wire.MinMaskedDevices || int(m.Bits) != s.Bits ||
+				if m.GetDevices() != 15 || m.MinDevices < privacy.MinMaskedSum || int(m.Bits) != s.Bits ||
 					!task.Bound.PerSlot ||
 					task.Bound.Noise != 0 {
 					t.Fatalf("device %d has the task %v", i, task)

@@ -53,7 +53,7 @@ func (c *Coordinator) had(seat uint32) bool { return c.came.has(seat) || c.tried
 
 // took notes the turns of round t. With the last round of an epoch all begin anew.
 func (c *Coordinator) took(t int) {
-	if !c.settings.Cohort.Come() {
+	if !c.settings.Cohort.ByCheckIn() {
 		return
 	}
 	c.mu.Lock()
@@ -68,7 +68,7 @@ func (c *Coordinator) took(t int) {
 // participants is the devices that contributed in this epoch; nil unless devices choose when to
 // check in.
 func (c *Coordinator) participants() []byte {
-	if !c.settings.Cohort.Come() {
+	if !c.settings.Cohort.ByCheckIn() {
 		return nil
 	}
 	return c.came.with(nil, c.settings.Devices)
@@ -119,7 +119,7 @@ func (c *Coordinator) gathers() bool {
 
 // most is the number of reports that a round takes; 0 for all of its cohort's.
 func (c *Coordinator) most(task *pb.Task) int {
-	if task.Kind == pb.Kind_TRAIN && c.settings.Cohort.Come() {
+	if task.Kind == pb.Kind_TRAIN && c.settings.Cohort.ByCheckIn() {
 		return c.settings.Cohort.Count
 	}
 	return 0
@@ -128,7 +128,7 @@ func (c *Coordinator) most(task *pb.Task) int {
 // why is what a device that has nothing to do is told.
 func (c *Coordinator) why(seat uint32) string {
 	come := &c.settings.Cohort
-	if !come.Come() || int(seat) >= c.settings.Devices || c.models.Newest() == nil ||
+	if !come.ByCheckIn() || int(seat) >= c.settings.Devices || c.models.Newest() == nil ||
 		c.models.Round() >= c.settings.Rounds {
 		return c.state
 	}
@@ -379,7 +379,7 @@ func (f *fleet) tire(did *turnout, in []uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for seat := range did.begun {
-		if _, counted := slices.BinarySearch(in, seat); !counted && f.settings.Cohort.Come() {
+		if _, counted := slices.BinarySearch(in, seat); !counted && f.settings.Cohort.ByCheckIn() {
 			f.tried[seat] = true
 		}
 	}

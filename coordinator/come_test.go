@@ -19,7 +19,7 @@ import (
 // once in so many rounds.
 func coming(devices, count, every int, dp string) Settings {
 	s := withDP(small(devices), dp)
-	s.Cohort.Kind, s.Cohort.Count, s.Cohort.Every = "come", count, every
+	s.Cohort.Kind, s.Cohort.Count, s.Cohort.Every = "checkin", count, every
 	s.Rounds = 3 * every
 	return s
 }

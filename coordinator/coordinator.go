@@ -310,7 +310,6 @@ func (c *Coordinator) first(items *pb.Catalogue) error {
 	if err := c.makeEngine(len(items.Items)); err != nil {
 		return err
 	}
-	c.engine.Prepare()
 	return c.save(models.Outcome{}, false)
 }
 

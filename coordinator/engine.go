@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
@@ -28,16 +27,15 @@ func (c *Coordinator) makeEngine(items int) error {
 	if err != nil {
 		return fmt.Errorf("coord: %w", err)
 	}
-	e := &round.Engine{
-		Plan: p, Devices: &fleet{c}, Cohort: s.Cohort, Mean: s.Mean, Rule: s.Server, Seed: c.cohortSeed(),
-	}
-	if s.Cohort.Come() {
-		e.Who = c.who
-	}
+	var value [][]float32
 	for i := range p.Slots {
 		v := make([]float32, p.Slots[i].Rows*vec.Pad(p.Slots[i].Dim))
 		p.Fill(i, v)
-		e.Value = append(e.Value, v)
+		value = append(value, v)
+	}
+	e := round.New(s.Config, p, &fleet{c}, value, c.cohortSeed())
+	if s.Cohort.ByCheckIn() {
+		e.Who = c.who
 	}
 	if !s.DP.On() {
 		b := p.Bound(s.Devices)
@@ -63,26 +61,19 @@ func (c *Coordinator) install(e *round.Engine, p *local.Plan) {
 
 // guard builds the privacy stack.
 func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
-	e.Mean = aggregate.Fixed
-	s, users := &c.settings, c.settings.Devices
-	set := privacy.Run{
-		Method: s.Method, Sends: len(p.Sends()) > 0, Users: users, Expected: s.Cohort.Expected(users),
-		Epoch: s.Cohort.Epoch(users), SelfSelected: s.Cohort.Come(),
-		Rounds: s.Rounds, Numbers: p.Widest(), Mean: string(aggregate.Fixed), Step: s.Server.Rate, Masked: s.Masked,
-		Drawn: s.Masked && s.DP.Trust == privacy.Distributed,
-	}
+	s := &c.settings
+	evaluations := 0
 	if s.Readout > 0 {
-		set.Metrics = (s.Rounds + s.Readout - 1) / s.Readout
+		evaluations = (s.Rounds + s.Readout - 1) / s.Readout
 	}
-	set.PerRound, set.SplitsBudget = p.Rations()
-	set.Sampler, set.Q = s.Cohort.Sampling(users)
+	set := s.Guarantee(s.Method, p, s.Devices, s.Masked, s.Masked, evaluations)
 	var err error
 	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
 		return err
 	}
 	if s.Bucket > 0 { // what cannot be masked is refused before a run begins
 		size := max(s.Bucket, e.Guard.RequiredDevices())
-		if _, err := secagg.Plan(size, p.Widest()+1, e.Guard.MaxInteger(0), risk); err != nil {
+		if _, err := secagg.Plan(size, p.Widest()+1, e.Guard.MaxInteger(0), privacy.MaskingRisk); err != nil {
 			return fmt.Errorf("coord: buckets of %d devices: %w", size, err)
 		}
 	}
@@ -108,7 +99,7 @@ func (s *Settings) bareMasks(p *local.Plan) error {
 	if s.Bucket > 0 {
 		size = s.Bucket
 	}
-	if _, err := secagg.Plan(size, p.Widest()+1, p.Bound(s.Devices).MaxInteger, risk); err != nil {
+	if _, err := secagg.Plan(size, p.Widest()+1, p.Bound(s.Devices).MaxInteger, privacy.MaskingRisk); err != nil {
 		return fmt.Errorf("coord: masked sums of %d devices: %w", size, err)
 	}
 	return nil

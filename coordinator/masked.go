@@ -65,14 +65,14 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) ([]int6
 		return sum, rep, nil
 	}
 	// too few were asked: nobody masks anything
-	if len(cohort) < max(1, f.quorum(pb.Kind_TRAIN)) || f.settings.Cohort.Come() && len(cohort) < fewestMasked {
+	if len(cohort) < max(1, f.quorum(pb.Kind_TRAIN)) || f.settings.Cohort.ByCheckIn() && len(cohort) < fewestMasked {
 		sum, rep := f.summed(task, cohort, &keptSum{Sum: make([]int32, numbers)})
 		return sum, rep, nil
 	}
 	did := newTurnout()
 	for tried := 1; ; tried++ {
 		in := cohort
-		if f.settings.Cohort.Come() {
+		if f.settings.Cohort.ByCheckIn() {
 			var err error
 			if in, err = f.gathered(ctx, cohort, did); err != nil {
 				return nil, round.Report{}, err
@@ -164,16 +164,12 @@ func (c *Coordinator) keptSum(task *pb.Task) (out *keptSum, err error) {
 	return out, err
 }
 
-// risk is what masked sums are planned for: devices that are the coordinator's, and
-// devices that leave.
-var risk = secagg.Risk{Corrupt: privacy.ColludingShare, Dropped: 0.33}
-
 // errNoPlan says that so many devices cannot mask so many numbers.
 var errNoPlan = errors.New("coord: there is no masked sum of this kind")
 
 // newVault begins an attempt.
 func (c *Coordinator) newVault(task *pb.Task, cohort []uint32) (*vault, error) {
-	p, err := secagg.Plan(len(cohort), int(task.Length), task.Bound.Max, risk)
+	p, err := secagg.Plan(len(cohort), int(task.Length), task.Bound.Max, privacy.MaskingRisk)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoPlan, err)
 	}

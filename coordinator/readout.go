@@ -68,7 +68,7 @@ func (c *Coordinator) quorum(kind pb.Kind) (n int) {
 		n = g.RequiredDevices()
 	}
 	if g == nil || kind != pb.Kind_TRAIN {
-		n = max(n, wire.MinMaskedDevices)
+		n = max(n, privacy.MinMaskedSum)
 	}
 	return n
 }
@@ -270,7 +270,7 @@ func (c *Coordinator) evaluate(ctx context.Context, t int, noise float64) (r *Re
 func (c *Coordinator) blur(t int, noise, unit float64, sum []int32) []float64 {
 	const fine = 1 << 10
 	out := make([]float64, len(sum))
-	node := privacy.Node{Tree: -2, Index: t}
+	node := round.MetricsNode(t)
 	for i, x := range sum {
 		from := derived(c.noise, node, i)
 		if c.settings.Rehearsal { // a stream that no round has

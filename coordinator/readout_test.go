@@ -186,7 +186,7 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 // A federation of a few devices, which an older program began, trains, and says why it has
 // no readout.
 func TestTooFewForAReadout(t *testing.T) {
-	s := small(wire.MinMaskedDevices - 1)
+	s := small(privacy.MinMaskedSum - 1)
 	s.Rounds = 2
 	var missed []string
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
@@ -237,7 +237,7 @@ func TestAReadoutInTheClearIsRefused(t *testing.T) {
 		for i, h := range d {
 			task := h.task()
 			waitFor(t, "the next task", func() bool { task = h.task(); return task.Kind == kind })
-			if task.Masking == nil || task.Masking.MinDevices < wire.MinMaskedDevices {
+			if task.Masking == nil || task.Masking.MinDevices < privacy.MinMaskedSum {
 				t.Fatalf("the task is %v", task)
 			}
 			if i == 0 {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/privacy"
 )
 
 // What can never give a readout is refused when a run begins, with the way out.
@@ -14,12 +14,12 @@ func TestImpossibleReadoutsAreRefused(t *testing.T) {
 		dp, want         string
 	}{
 		{12, -1, "", "want rounds between evaluations, or 0"},
-		{wire.MinMaskedDevices - 1, 1, "", "10 devices or more"},
+		{privacy.MinMaskedSum - 1, 1, "", "10 devices or more"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5", "add metrics=Z to --dp"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,trust=distributed", "leave --readout out, or take trust=central"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,metrics=3", ""},
 		{12, 0, "epsilon=80,delta=1e-3,clip=0.5", ""},
-		{wire.MinMaskedDevices, 1, "", ""},
+		{privacy.MinMaskedSum, 1, "", ""},
 	} {
 		s := small(c.devices)
 		if c.dp != "" {

@@ -60,11 +60,12 @@ const inMemory = "http://127.0.0.1:1"
 // small are settings of a run of n devices.
 func small(n int) Settings {
 	return Settings{
-		Name: "small", Method: "fedmf", Params: map[string]string{"dim": "2"}, Rounds: 4, Batch: 8, Negatives: 1,
-		Keep:   "f32",
-		Cohort: round.Cohort{Kind: "all"}, Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
-		Devices: n,
-		Goal:    1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
+		Name: "small", Method: "fedmf", Params: map[string]string{"dim": "2"},
+		Config: round.Config{
+			Rounds: 4, Batch: 8, Negatives: 1, Keep: "f32", Cohort: round.Cohort{Kind: "all"},
+			Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
+		},
+		Devices: n, Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
 	}
 }
 

@@ -22,32 +22,20 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/wire"
 )
 
 // Settings are what a run trains, and how. They are fixed when it begins.
 type Settings struct {
-	Name      string            `json:"name"`
-	Method    string            `json:"method"` // in the registry, with plug-ins
-	Params    map[string]string `json:"params"`
-	Rounds    int               `json:"rounds"`
-	Batch     int               `json:"batch"`
-	Negatives int               `json:"negatives"`
-	Keep      string            `json:"keep"`
-	Cohort    round.Cohort      `json:"cohort"`
-	Mean      aggregate.Mean    `json:"mean"`
-	Server    aggregate.Rule    `json:"server"`
-	DP        privacy.Policy    `json:"dp"`
+	Name   string            `json:"name"`
+	Method string            `json:"method"` // in the registry, with plug-ins
+	Params map[string]string `json:"params"`
+	round.Config
 	// with DP, or a method that says how large its numbers are: masks need a bound
 	Masked bool `json:"masked"`
 
 	// Bucket is how many devices a masked sum is over, about; 0 for the whole cohort. A sum
 	// of few can be checked more closely, and hides each among fewer.
 	Bucket int `json:"bucket,omitempty"`
-
-	// Bits is how many each number of a sum has, where the method says how large its numbers
-	// are and no privacy is promised; 0 for as many as there is room for.
-	Bits int `json:"bits,omitempty"`
 
 	// Devices is N: the run begins when so many are enrolled. Who comes later gets
 	// models and is in no sum.
@@ -76,20 +64,18 @@ type Settings struct {
 // Check reports the first setting that makes no sense.
 func (s *Settings) Check() error {
 	share := func(x float64) bool { return x > 0 && x <= 1 }
+	if err := s.Config.Check(); err != nil {
+		return err
+	}
 	switch {
 	case s.Devices < 1 || s.Devices > 1<<24:
 		return fmt.Errorf("devices = %d: want 1 to %d", s.Devices, 1<<24)
-	case s.Cohort.Over(s.Devices):
+	case s.Cohort.Exceeds(s.Devices):
 		return fmt.Errorf("cohort = %d: the run is for %d devices; take fewer, or --cohort all", s.Cohort.Count,
 			s.Devices)
-	case s.Rounds < 1 || s.Batch < 1 || s.Negatives < 0:
-		return fmt.Errorf("rounds = %d, batch = %d, negatives = %d: want 1 or more, 1 or more, and 0 or more",
-			s.Rounds, s.Batch, s.Negatives)
 	case !share(s.Goal) || !share(s.Least) || s.Least > s.Goal:
 		return fmt.Errorf("goal = %g, least = %g: want shares above 0 and up to 1, and least no more than goal",
 			s.Goal, s.Least)
-	case s.Bits != 0 && (s.Bits < 8 || s.Bits > 32):
-		return fmt.Errorf("bits = %d: want 8 to 32, or 0", s.Bits)
 	case s.Deadline < time.Second/10:
 		return fmt.Errorf("deadline = %v: want a tenth of a second or more", s.Deadline)
 	case s.Mean != aggregate.PerCohort && s.Mean != aggregate.Fixed:
@@ -98,13 +84,13 @@ func (s *Settings) Check() error {
 		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells " +
 			"of the sample, which an epsilon takes for secret; " +
 			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
-	case s.bare() && s.fewest() < bareLeast:
+	case s.bare() && s.fewest() < privacy.MinMaskedGroup:
 		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such "+
 			"a sum; a round takes %d or more, of which a third may leave: "+
-			"a larger cohort, or leave --secagg out", s.fewest(), bareLeast)
-	case s.bare() && s.Bucket > 0 && s.Bucket < bareLeast:
+			"a larger cohort, or leave --secagg out", s.fewest(), privacy.MinMaskedGroup)
+	case s.bare() && s.Bucket > 0 && s.Bucket < privacy.MinMaskedGroup:
 		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more; take %d, so that a third "+
-			"may leave", s.Bucket, wire.MinMaskedDevices, bareLeast)
+			"may leave", s.Bucket, privacy.MinMaskedSum, privacy.MinMaskedGroup)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
 	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
@@ -122,9 +108,9 @@ func (s *Settings) readable() error {
 	case s.Readout < 0:
 		return fmt.Errorf("readout = %d: want rounds between evaluations, or 0 for none", s.Readout)
 	case s.Readout == 0:
-	case s.Devices < wire.MinMaskedDevices:
+	case s.Devices < privacy.MinMaskedSum:
 		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; "+
-			"leave --readout out", s.Readout, wire.MinMaskedDevices, s.Devices)
+			"leave --readout out", s.Readout, privacy.MinMaskedSum, s.Devices)
 	case s.DP.On() && s.DP.Trust != privacy.Central:
 		return fmt.Errorf("readout = %d with trust=%s: the coordinator would see the sums without their noise; "+
 			"leave --readout out, or take trust=central", s.Readout, s.DP.Trust)
@@ -181,7 +167,7 @@ func (s *Settings) bits() int {
 // every is how many rounds have one answer of a device at most, to which devices hold by
 // themselves: where they choose when they come, and where a promise rests on it.
 func (s *Settings) every() int {
-	if s.Cohort.Come() || s.DP.Mechanism == privacy.Tree {
+	if s.Cohort.ByCheckIn() || s.DP.Mechanism == privacy.Tree {
 		return s.Cohort.Epoch(s.Devices)
 	}
 	return 0
@@ -211,20 +197,14 @@ func (s *Settings) resumes(begun *Settings) bool {
 	return bytes.Equal(now.text(), then.text())
 }
 
-// bareLeast devices are wire.SumLeast when a third of them has left.
-const bareLeast = 14
-
 // plan makes the device's plan of a method for a catalogue.
 func (s *Settings) plan(m method.Method, items int) (*local.Plan, error) {
-	keep, err := rows.FormNamed(s.Keep)
+	o, err := s.Local(items, s.Devices, s.Seed)
 	if err != nil {
 		return nil, err
 	}
-	return local.NewPlan(m, local.Options{
-		Bits: s.bits(), Items: items, Users: s.Devices, Rounds: s.Rounds, Batch: s.Batch, Negatives: s.Negatives,
-		Seed:     s.Seed,
-		Features: s.Features, Dense: true, Guarded: true, Keep: keep,
-	})
+	o.Features, o.Dense, o.Guarded = s.Features, true, true
+	return local.NewPlan(m, o)
 }
 
 // Levels is how many integers a device's numbers have on either side of 0 where sums are

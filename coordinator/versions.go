@@ -35,11 +35,10 @@ func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 // load puts the values of a version into the engine.
 func (c *Coordinator) load(v *models.Version) error {
 	e := c.engine
-	e.Prepare()
 	if err := c.models.Load(v, e.Plan.Slots, e.Value, e.State); err != nil {
 		return err
 	}
-	if c.settings.Cohort.Come() {
+	if c.settings.Cohort.ByCheckIn() {
 		b, err := c.models.Read(v.Participants)
 		if err != nil || len(b) != (c.settings.Devices+7)/8 {
 			return fmt.Errorf("version %d: the list of participants is missing or corrupt: %w", v.Version, err)
@@ -185,7 +184,6 @@ func (c *Coordinator) grow(items int) error {
 				is.Name, c.settings.Method, items)
 		}
 	}
-	c.engine.Prepare()
 	for i := range c.plan.Slots {
 		copy(c.engine.Value[i], old.Value[i])
 		if s := old.State; s != nil && s[i].M != nil {

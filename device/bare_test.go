@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/wire"
 )
 
@@ -18,11 +19,11 @@ func TestWithoutAPromiseAMaskedSumHasEnoughDevices(t *testing.T) {
 	if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" || len(f.digests) > 0 {
 		t.Fatalf("in a sum of %d: %+v, %v", f.maskRound().MinDevices, out, err)
 	}
-	task := rigs[0].bare(wire.MinMaskedDevices)
+	task := rigs[0].bare(privacy.MinMaskedSum)
 	if _, err := d.compute(task, &StepResult{}); err != nil {
 		t.Fatal(err)
 	}
-	task = rigs[0].bare(wire.MinMaskedDevices - 1)
+	task = rigs[0].bare(privacy.MinMaskedSum - 1)
 	task.Attempt++
 	if _, err := d.mask(context.Background(), task); err == nil {
 		t.Error("it masks its report among fewer in the next attempt")
@@ -55,7 +56,7 @@ func TestAMaskedReportCountsWhoLearnt(t *testing.T) {
 		if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" {
 			t.Fatalf("without masks: %+v, %v", out, err)
 		}
-		task := rigs[0].bare(wire.MinMaskedDevices)
+		task := rigs[0].bare(privacy.MinMaskedSum)
 		if _, err := d.compute(task, &StepResult{}); err != nil {
 			t.Fatal(err)
 		}

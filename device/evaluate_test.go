@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 func (r *rig) reading() *pb.Task {
 	f := r.f
 	was := f.devices
-	f.devices = wire.MinMaskedDevices
+	f.devices = privacy.MinMaskedSum
 	round := f.maskRound()
 	f.devices = was
 	return &pb.Task{
@@ -182,7 +183,7 @@ func canceled() context.Context {
 
 // The sum that a coordinator has of masked readouts is that of what devices read.
 func TestAMaskedReadoutIsThePlainOne(t *testing.T) {
-	const n = wire.MinMaskedDevices
+	const n = privacy.MinMaskedSum
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
 		f, rigs := start(t, "pfedrec", n, "dim", "4")
 		if counting(f); kind == pb.Kind_EVALUATE {

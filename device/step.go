@@ -267,9 +267,9 @@ func (s *savedReport) permits(t *pb.Task) error {
 		return nil
 	case t.Masking == nil:
 		return fmt.Errorf("%w: readouts are masked, and the task has no masks", errDeclined)
-	case t.Masking.MinDevices < wire.MinMaskedDevices:
+	case t.Masking.MinDevices < privacy.MinMaskedSum:
 		return fmt.Errorf("%w: a readout of %d devices: want %d or more", errDeclined, t.Masking.MinDevices,
-			wire.MinMaskedDevices)
+			privacy.MinMaskedSum)
 	case t.Kind == pb.Kind_COUNT && opened:
 		return fmt.Errorf("%w: it has said once in this run which items it has", errDeclined)
 	case t.Kind == pb.Kind_EVALUATE && opened && s.ModelVersion == t.ModelVersion:
@@ -318,7 +318,7 @@ func (h *Workspace) minDevices() int {
 	if h.hasPolicy() {
 		return 2
 	}
-	return wire.MinMaskedDevices
+	return privacy.MinMaskedSum
 }
 
 // saveReport puts a report into the record and the log.

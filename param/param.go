@@ -222,6 +222,10 @@ func Values(v any) map[string]any {
 			out[Key(sf.Name)] = x
 			return true
 		}
+		if fv.Kind() == reflect.String { // of any string type
+			out[Key(sf.Name)] = fv.String()
+			return true
+		}
 		out[Key(sf.Name)] = fv.Interface()
 		return true
 	})

@@ -119,7 +119,6 @@ func (r *Run) Digest() string {
 // direction.
 func (r *Run) state(s *stream) {
 	e, f := r.Engine, r.Fleet
-	e.Prepare()
 	s.int(&e.Next)
 	s.int(&r.Selected)
 	s.float(&r.BestHR)

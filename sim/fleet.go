@@ -13,7 +13,6 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/rng"
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
@@ -127,24 +126,21 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*loc
 	if err != nil {
 		return nil, fmt.Errorf("sim: %w", err)
 	}
-	keep, err := rows.FormNamed(opt.Keep)
-	if err != nil {
-		return nil, fmt.Errorf("sim: keep: %w", err)
-	}
 	cover, err := opt.DP.Covers()
 	if err != nil && opt.DP.On() {
 		return nil, fmt.Errorf("sim: %w", err)
 	}
-	bits := opt.Bits
-	if !opt.integers() || opt.DP.On() {
-		bits = 0
+	o, err := opt.Local(split.Items(), split.Users(), seed)
+	if err != nil {
+		return nil, fmt.Errorf("sim: %w", err)
 	}
-	return local.NewPlan(m, local.Options{
-		Bits: bits, Features: features, Items: split.Items(), Users: split.Users(), Rounds: opt.Rounds,
-		Batch: opt.Batch, Negatives: opt.Negatives,
-		Seed: seed, Dense: opt.Noise.On() || cover.Kind == "dense" || opt.bare(), Guarded: opt.integers(),
-		Cover: cover, Sparse: opt.Encode == "sparse", Keep: keep, Plain: opt.Plain,
-	})
+	if !opt.integers() {
+		o.Bits = 0
+	}
+	o.Features, o.Cover, o.Guarded, o.Plain = features, cover, opt.integers(), opt.Plain
+	o.Dense = opt.Noise.On() || cover.Kind == "dense" || opt.bare()
+	o.Sparse = opt.Encode == "sparse"
+	return local.NewPlan(m, o)
 }
 
 // holdOut leaves the held-out users out of rounds.

@@ -30,11 +30,8 @@ type masked struct {
 // mostMasked bounds the vectors that are kept: 4 GiB.
 const mostMasked = 1 << 30
 
-// fewestBare is the smallest sum without a promise, as over a network (wire.SumLeast).
-const fewestBare = 10
-
 func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
-	m := &masked{plan: f.Plan, guard: g, least: fewestBare}
+	m := &masked{plan: f.Plan, guard: g, least: privacy.MinMaskedSum}
 	n, crowd := f.Plan.Widest()+1, f.opt.Cohort.Expected(f.Count())
 	if g != nil {
 		m.least, crowd = g.RequiredDevices(), g.MaxCohort()
@@ -52,9 +49,9 @@ func (r *Run) bareMasks() (err error) {
 	if err := f.Plan.Maskable(); err != nil {
 		return fmt.Errorf("sim: %s: %w", cmp.Or(r.Name, "this method"), err)
 	}
-	if n := r.Cohort.Expected(f.Count()); n < fewestBare {
+	if n := r.Cohort.Expected(f.Count()); n < privacy.MinMaskedSum {
 		return fmt.Errorf("sim: secagg = %s without dp and rounds of %.0f devices: such a sum takes %d or more; a "+
-			"larger cohort", r.Secagg, n, fewestBare)
+			"larger cohort", r.Secagg, n, privacy.MinMaskedSum)
 	}
 	if r.Secagg == "on" {
 		f.masked, err = newMasked(f, nil)
@@ -100,7 +97,7 @@ func (m *masked) took(mem *local.Memory, w int, u uint32, t int, seed uint64, le
 	}
 	if m.guard != nil && m.guard.Drawn {
 		clear(noise)
-		from := privacy.NewSource(round.Rehearsed(seed, privacy.Node{Tree: -3, Level: t, Index: int(u)}, 0))
+		from := privacy.NewSource(round.Rehearsed(seed, round.DeviceNode(t, int(u)), 0))
 		from.AddGauss(m.guard.NoiseShare(m.round), noise[:n-1])
 		if m.guard.Adaptive != "off" {
 			from.AddGauss(m.guard.CountNoiseShare(m.round), noise[n-1:])
@@ -119,7 +116,7 @@ func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte
 		m.unsummed(rep)
 		return nil
 	}
-	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), secagg.Risk{Corrupt: privacy.ColludingShare, Dropped: 0.33})
+	p, err := secagg.Plan(len(m.vectors), len(m.sum), m.most(), privacy.MaskingRisk)
 	if err != nil {
 		return err
 	}

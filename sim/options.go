@@ -9,27 +9,18 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/engine/round"
-	"github.com/tacit-rec/tacit/privacy"
 )
 
 // Options are the settings of a run that belong to no method. They are flags,
 // TOML keys and key=value overrides by their tags.
 type Options struct {
-	Rounds    int             `default:"100" doc:"rounds of training"`
-	Batch     int             `default:"256" range:"32..1024,log" doc:"samples per local mini-batch"`
-	Negatives int             `default:"4" range:"1..10" doc:"negative items drawn per positive, redrawn in every round"`
-	Cohort    round.Cohort    `default:"all" doc:"devices per round: all, 100, 10%, poisson:0.1, cycle:100 or come:100/20"`
+	round.Config
 	Dropout   float64         `default:"0" doc:"fraction of a cohort that drops out and trains nothing"`
 	Straggle  float64         `default:"0" doc:"fraction of surviving devices that miss the deadline; only their own state changes"`
-	Mean      string          `default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what a sum is divided by: participants, devices that touched the row, or expected cohort"`
-	Server    aggregate.Rule  `default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"server step: sgd:RATE or adam:RATE"`
 	Noise     aggregate.Noise `default:"none" doc:"noise each device adds to every number: none, laplace:SCALE or gauss:DEVIATION"`
-	DP        privacy.Policy  `default:"none" doc:"differential privacy, such as epsilon=8,clip=0.5 (keys: tacit privacy keys)"`
 	Secagg    string          `default:"off" choices:"off|assumed|on" doc:"secure aggregation: off, on, or assumed (its result without running it)"`
 	Sums      string          `default:"float" choices:"float|integer" doc:"add updates as floats, or as integers as a coordinator does (always integers with dp)"`
-	Bits      int             `default:"24" doc:"bits per number in integer sums (methods with known ranges only); 0: as many as fit"`
 	Encode    string          `default:"dense" choices:"dense|sparse" doc:"how uploads are counted: all numbers, or without zeros where that is shorter"`
-	Keep      string          `default:"f32" choices:"f32|int16|int8" doc:"precision in which a device stores its private tables between rounds"`
 	NewUsers  float64         `default:"0" doc:"fraction of users held out of training and evaluated as cold-start users"`
 	EvalEvery int             `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int             `default:"0" doc:"evaluate a fixed sample of this many users; 0 means all"`
@@ -43,13 +34,10 @@ type Options struct {
 
 // Check reports the first setting that makes no sense.
 func (o *Options) Check() error {
+	if err := o.Config.Check(); err != nil {
+		return err
+	}
 	switch {
-	case o.Rounds < 1 || o.Rounds > 1_000_000:
-		return fmt.Errorf("rounds = %d: want 1 to 1000000", o.Rounds)
-	case o.Batch < 1 || o.Batch > 1<<20:
-		return fmt.Errorf("batch = %d: want 1 to %d", o.Batch, 1<<20)
-	case o.Negatives < 0 || o.Negatives > 1000:
-		return fmt.Errorf("negatives = %d: want 0 to 1000", o.Negatives)
 	case !(o.Dropout >= 0 && o.Dropout < 1):
 		return fmt.Errorf("dropout = %g: want a share from 0 to below 1", o.Dropout)
 	case !(o.Straggle >= 0 && o.Straggle < 1):
@@ -71,8 +59,6 @@ func (o *Options) Check() error {
 	case o.integers() && !o.DP.On() && (o.Mean == "row" || o.Noise.On()):
 		return fmt.Errorf("sums = integer with mean = %s and noise = %s: over a network nobody counts rows, and "+
 			"noise is dp's; use mean=cohort and noise=none", o.Mean, textOf(o.Noise))
-	case o.Bits != 0 && (o.Bits < 8 || o.Bits > 32):
-		return fmt.Errorf("bits = %d: want 8 to 32, or 0", o.Bits)
 	case !(o.NewUsers >= 0 && o.NewUsers <= 0.9):
 		return fmt.Errorf("new-users = %g: want a share from 0 to 0.9", o.NewUsers)
 	case o.EvalEvery < 1:

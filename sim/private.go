@@ -15,21 +15,12 @@ import (
 // guard builds the privacy stack of a run, if it has one.
 func (r *Run) guard() error {
 	f, e := r.Fleet, r.Engine
-	users := f.Count()
-	s := privacy.Run{
-		Method: cmp.Or(r.Name, "this method"), Central: f.Plan.Central(), Sends: len(f.Plan.Sends()) > 0, Users: users,
-		Expected: r.Cohort.Expected(users),
-		Epoch:    r.Cohort.Epoch(users), SelfSelected: r.Cohort.Come(), Rounds: r.Rounds, Numbers: f.Plan.Widest(),
-		Mean: string(e.Mean),
-		Step: r.Server.Rate, Masked: r.Secagg != "off", Drawn: r.Secagg == "on" && r.DP.Trust == privacy.Distributed,
-		Metrics: (r.Rounds + r.EvalEvery - 1) / r.EvalEvery,
-	}
 	if r.DP.Metrics > 0 && !f.split.Validates() {
 		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out",
 			r.DP.Metrics, f.split.Name)
 	}
-	s.Sampler, s.Q = r.Cohort.Sampling(users)
-	s.PerRound, s.SplitsBudget = f.Plan.Rations()
+	evaluations := (r.Rounds + r.EvalEvery - 1) / r.EvalEvery
+	s := r.Guarantee(cmp.Or(r.Name, "this method"), f.Plan, f.Count(), r.Secagg != "off", r.Secagg == "on", evaluations)
 	var err error
 	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
 		return err
@@ -104,7 +95,7 @@ func (r *Run) publish(t int, of metrics.Summary) (*Released, error) {
 	const grid = 1 << 12
 	sums := []int64{int64(of.Sampled["hr@10"] * users * grid), int64(of.Sampled["ndcg@10"] * users * grid)}
 	dev := int64(g.Policy.Metrics*(privacy.MetricSensitivity*grid+2)) + 1
-	privacy.NewSource(round.Rehearsed(r.Seed, privacy.Node{Tree: -2, Index: t}, 0)).AddGauss(dev, sums)
+	privacy.NewSource(round.Rehearsed(r.Seed, round.MetricsNode(t), 0)).AddGauss(dev, sums)
 	n := float64(r.eval.asked()) * grid
 	return &Released{float64(sums[0]) / n, float64(sums[1]) / n}, nil
 }

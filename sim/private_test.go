@@ -171,7 +171,7 @@ func TestACalibratedRunSpendsItsBudgetAndNoMore(t *testing.T) {
 		{"epsilon=8", "10"},
 		{"epsilon=8,metrics=40", "poisson:0.2"},
 		{"epsilon=8,mechanism=tree", "cycle:9"},
-		{"epsilon=8,mechanism=tree", "come:9/4"},
+		{"epsilon=8,mechanism=tree", "checkin:9/4"},
 		{"epsilon=8,adaptive=geometric,bit-noise=30", "poisson:0.2"},
 	} {
 		r := promise(t, c.policy, 2, func(o *Options) { cohort(c.cohort)(o); o.Rounds, o.EvalEvery = 11, 3 })

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
-	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy/account"
@@ -111,13 +110,12 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	if err := opt.Cohort.Check(f.Count()); err != nil {
 		return nil, fmt.Errorf("sim: %w", err)
 	}
-	e := &round.Engine{
-		Plan: f.Plan, Devices: f, Cohort: opt.Cohort, Mean: aggregate.Mean(opt.Mean), Rule: opt.Server,
-		Noise: opt.Noise, Seed: seed, Workers: jobs,
-	}
+	var value [][]float32
 	for i := range f.Plan.Slots {
-		e.Value = append(e.Value, f.Mem.Value(i))
+		value = append(value, f.Mem.Value(i))
 	}
+	e := round.New(opt.Config, f.Plan, f, value, seed)
+	e.Noise, e.Workers = opt.Noise, jobs
 	r := &Run{Options: opt, Seed: seed, Fleet: f, Engine: e, eval: newEval(split, opt.EvalUsers, seed)}
 	r.Best = newPlaces(split)
 	e.Before = r.before
@@ -134,7 +132,6 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		}
 	}
 	if opt.DP.On() {
-		e.Mean = aggregate.Fixed
 		if err := r.guard(); err != nil {
 			return nil, err
 		}

@@ -335,10 +335,10 @@ func TestStrangersNeedEveryone(t *testing.T) {
 
 func TestWrongOptionsSayWhy(t *testing.T) {
 	for want, set := range map[string]func(o *Options){
-		"rounds = 0: want 1 to 1000000":                   func(o *Options) { o.Rounds = 0 },
-		"rounds = 1000001: want 1 to 1000000":             func(o *Options) { o.Rounds = 1000001 },
-		"batch = 0: want 1 to 1048576":                    func(o *Options) { o.Batch = 0 },
-		"negatives = -1: want 0 to 1000":                  func(o *Options) { o.Negatives = -1 },
+		"rounds = 0: must be 1 to 1000000":                func(o *Options) { o.Rounds = 0 },
+		"rounds = 1000001: must be 1 to 1000000":          func(o *Options) { o.Rounds = 1000001 },
+		"batch = 0: must be 1 to 1048576":                 func(o *Options) { o.Batch = 0 },
+		"negatives = -1: must be 0 to 1000":               func(o *Options) { o.Negatives = -1 },
 		"dropout = 1: want a share from 0 to below 1":     func(o *Options) { o.Dropout = 1 },
 		"straggle = NaN: want a share from 0 to below 1":  func(o *Options) { o.Straggle = math.NaN() },
 		"straggle = -0.1: want a share from 0 to below 1": func(o *Options) { o.Straggle = -0.1 },

@@ -27,10 +27,6 @@ const (
 	HashBytes     = 32         // of a SHA-256
 	NonceBytes    = 16         // of a request
 	maxAuthBytes  = 256        // bytes of the value of a Tacit-Auth header
-
-	// MinMaskedDevices is the fewest devices in a masked sum without noise: that of a readout, and of a
-	// round without a promise. Devices take part in no smaller one.
-	MinMaskedDevices = 10
 )
 
 // Steps of secure aggregation, as MaskRequest.step numbers them.

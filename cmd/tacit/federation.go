@@ -18,7 +18,6 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/atomicfile"
 	"github.com/tacit-rec/tacit/internal/base/rows"
-	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
@@ -150,9 +149,7 @@ func networked(words []string, settings func() []experiment.Setting) (*experimen
 // federated turns an experiment's settings into those of a coordinator.
 func federated(s *experiment.Spec, f *serveFlags) coordinator.Settings {
 	out := coordinator.Settings{
-		Name: f.name, Method: s.Method, Params: map[string]string{}, Rounds: s.Rounds, Batch: s.Batch,
-		Negatives: s.Negatives, Keep: s.Keep,
-		Cohort: s.Cohort, Mean: aggregate.Mean(s.Mean), Server: s.Server, DP: s.DP, Bits: s.Bits,
+		Name: f.name, Method: s.Method, Params: map[string]string{}, Config: s.Config,
 		Masked: s.Secagg == "on", Bucket: f.bucket,
 		Devices: f.devices, Goal: f.goal, Least: f.least, Deadline: f.deadline, Readout: f.readout,
 		Rehearsal: f.rehearsal, Seed: s.Seed,

@@ -63,7 +63,7 @@ func (a *app) noteSettings(e experiment.Started) {
 	}
 	a.noted = true
 	n := e.Run.Fleet.Count()
-	if e.Job.Cohort.Over(n) {
+	if e.Job.Cohort.Exceeds(n) {
 		fmt.Fprintf(a.err, "note: --cohort %d exceeds the %d users: all of them take part in every round\n",
 			e.Job.Cohort.Count, n)
 	}

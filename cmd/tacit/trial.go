@@ -336,7 +336,7 @@ func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Sp
 	if err != nil {
 		return nil, input(err, "")
 	}
-	if spec.Cohort.Come() {
+	if spec.Cohort.ByCheckIn() {
 		for t, seats := range came { // who is in the sum was late for an attempt at most
 			for _, seat := range seats {
 				delete(late, [2]uint32{uint32(t), seat})

@@ -26,7 +26,7 @@ func TestDevicesThatComeByThemselves(t *testing.T) {
 			if err := s.DP.UnmarshalText([]byte("epsilon=30,delta=1e-3,clip=0.5,mechanism=tree")); err != nil {
 				t.Fatal(err)
 			}
-			s.Cohort = round.Cohort{Kind: "come", Count: 6, Every: 3}
+			s.Cohort = round.Cohort{Kind: "checkin", Count: 6, Every: 3}
 			s.Rounds, s.Masked = 5, masked
 			r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 			var mu sync.Mutex

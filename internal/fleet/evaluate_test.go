@@ -79,7 +79,7 @@ func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version u
 	var got [metrics.ReadoutNumbers]float64
 	for i, x := range sum {
 		v := []int64{int64(math.Round(float64(x) / whole * fine))}
-		privacy.NewSource(round.Rehearsed(s.Seed, privacy.Node{Tree: -2, Index: s.Rounds - 1},
+		privacy.NewSource(round.Rehearsed(s.Seed, round.MetricsNode(s.Rounds-1),
 			i)).AddGauss(int64(math.Ceil(noise*(fine+1))), v)
 		got[i] = float64(v[0]) / fine
 	}

@@ -208,7 +208,7 @@ func (f *Fleet) away(ctx context.Context, m *member) {
 	if f.cfg.CheckInEvery == 0 {
 		return
 	}
-	rest := -math.Log(1-m.rand.Float64()) / round.Eager(f.cfg.Seed, m.user)
+	rest := -math.Log(1-m.rand.Float64()) / round.CheckInRate(f.cfg.Seed, m.user)
 	t := time.NewTimer(time.Duration(min(rest*float64(f.cfg.CheckInEvery), float64(24*time.Hour))))
 	defer t.Stop()
 	select {

@@ -58,10 +58,12 @@ const patience = 5 * time.Minute
 // settings are those of a rehearsal on a split.
 func settings(s *data.Split, name string, params ...string) coordinator.Settings {
 	out := coordinator.Settings{
-		Name: "a rehearsal", Method: name, Params: map[string]string{}, Rounds: 4, Batch: 64, Negatives: 4, Keep: "f32",
-		Cohort: round.Cohort{Kind: "all"}, Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
-		Devices: s.Users(),
-		Goal:    1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7, Bits: 24,
+		Name: "a rehearsal", Method: name, Params: map[string]string{},
+		Config: round.Config{
+			Rounds: 4, Batch: 64, Negatives: 4, Keep: "f32", Bits: 24, Cohort: round.Cohort{Kind: "all"},
+			Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
+		},
+		Devices: s.Users(), Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
 	}
 	for i := 0; i < len(params); i += 2 {
 		out.Params[params[i]] = params[i+1]

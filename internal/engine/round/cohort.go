@@ -1,9 +1,10 @@
-// Package round is the round engine: it picks a cohort, has a fleet visit it,
-// and makes of the sums the next value of every shared slot. It knows neither
-// data nor transport: in-process simulation and devices on a network are fleets.
+// Package round is the round engine: it selects a cohort, has its devices train, and
+// applies the sum of their updates to the shared slots. It knows neither data nor
+// transport: a simulation and a coordinator implement Devices. Rounds count from 0.
 package round
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,17 +15,21 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-// Cohort says who takes part in a round. Its text forms are "all", "100" (so
-// many, without replacement), "10%" (that share, rounded down, without
-// replacement), "poisson:0.1" (each with that probability, on its own) and
-// "cycle:100" (so many in turn, in an order drawn once: each device comes once in
-// each pass over all) and "come:100/20" (the first so many that come by themselves, each
-// once at most in so many rounds).
+// Cohort selects the devices of a round. Its text forms are
+//
+//	all            every device
+//	100            100 devices, drawn without replacement
+//	10%            that share, rounded down, drawn without replacement
+//	poisson:0.1    each device independently with that probability
+//	cycle:100      100 devices in turn, in an order drawn once
+//	checkin:100/20 the first 100 that check in, each at most once in 20 rounds
+//
+// The last one was called come:100/20, which still parses.
 type Cohort struct {
-	Kind  string // "all", "count", "share", "poisson", "cycle" or "come"
+	Kind  string // "all", "count", "share", "poisson", "cycle" or "checkin"
 	Count int
 	Share float64
-	Every int // of "come": rounds 0 to Every-1 are an epoch, and so on; a device is in one of each at most
+	Every int // of "checkin": rounds 0 to Every-1 are an epoch, and so on; a device takes part once per epoch
 }
 
 func (c Cohort) MarshalText() ([]byte, error) {
@@ -39,15 +44,15 @@ func (c Cohort) MarshalText() ([]byte, error) {
 		return []byte("poisson:" + f(c.Share)), nil
 	case "cycle":
 		return []byte("cycle:" + strconv.Itoa(c.Count)), nil
-	case "come":
-		return fmt.Appendf(nil, "come:%d/%d", c.Count, c.Every), nil
+	case "checkin":
+		return fmt.Appendf(nil, "checkin:%d/%d", c.Count, c.Every), nil
 	}
 	return []byte("all"), nil
 }
 
 func (c *Cohort) UnmarshalText(b []byte) error {
 	s := string(b)
-	bad := fmt.Errorf("want all, a count, a share such as 10%%, poisson:0.1, cycle:100 or come:100/20")
+	bad := errors.New("must be all, a count, a share such as 10%, poisson:0.1, cycle:100 or checkin:100/20")
 	switch {
 	case s == "all":
 		*c = Cohort{Kind: "all"}
@@ -63,8 +68,9 @@ func (c *Cohort) UnmarshalText(b []byte) error {
 			return bad
 		}
 		*c = Cohort{Kind: "cycle", Count: n}
-	case strings.HasPrefix(s, "come:"):
-		x, ok := parseCome(s[len("come:"):])
+	case strings.HasPrefix(s, "checkin:"), strings.HasPrefix(s, "come:"):
+		_, rest, _ := strings.Cut(s, ":")
+		x, ok := parseCheckIn(rest)
 		if !ok {
 			return bad
 		}
@@ -88,85 +94,85 @@ func (c *Cohort) UnmarshalText(b []byte) error {
 // All reports whether every device takes part in every round.
 func (c Cohort) All() bool { return c.Kind == "" || c.Kind == "all" }
 
-// Over reports whether the cohort asks for more devices than there are. All of them come
-// then.
-func (c Cohort) Over(users int) bool {
-	return (c.Kind == "count" || c.Kind == "cycle") && c.Count > users
+// Exceeds reports whether the cohort asks for more devices than the federation has. A
+// round then selects all of them.
+func (c Cohort) Exceeds(devices int) bool {
+	return (c.Kind == "count" || c.Kind == "cycle") && c.Count > devices
 }
 
 // Expected is the expected size of a cohort.
-func (c Cohort) Expected(users int) float64 {
+func (c Cohort) Expected(devices int) float64 {
 	switch c.Kind {
-	case "count", "cycle", "come":
-		return float64(min(c.Count, users))
+	case "count", "cycle", "checkin":
+		return float64(min(c.Count, devices))
 	case "share":
-		return math.Max(1, math.Floor(c.Share*float64(users)+1e-9)) // 29% of 100 is 29, not 28.999999999999996
+		return math.Max(1, math.Floor(c.Share*float64(devices)+1e-9)) // 29% of 100 is 29, not 28.999999999999996
 	case "poisson":
-		return c.Share * float64(users)
+		return c.Share * float64(devices)
 	}
-	return float64(users)
+	return float64(devices)
 }
 
-// Sampling is the sampler that an accountant may claim for so many users, and its rate;
-// none where everybody comes, or comes in turn, or when it likes.
-func (c Cohort) Sampling(users int) (account.Sampler, float64) {
-	n := c.Expected(users)
+// Sampling returns the sampler that an accountant may assume, and its rate. A cohort
+// that is not drawn at random in each round has none.
+func (c Cohort) Sampling(devices int) (account.Sampler, float64) {
+	n := c.Expected(devices)
 	switch {
 	case c.Kind == "poisson":
 		return account.Poisson, c.Share
-	case (c.Kind == "count" || c.Kind == "share") && n < float64(users):
-		return account.WithoutReplacement, n / float64(users)
+	case (c.Kind == "count" || c.Kind == "share") && n < float64(devices):
+		return account.WithoutReplacement, n / float64(devices)
 	}
 	return account.None, 1
 }
 
-// Epoch is the number of rounds in which each of so many devices comes once at most: of
-// a cycle, and where devices choose themselves; else 0.
-func (c Cohort) Epoch(users int) int {
-	if c.Come() {
+// Epoch is the number of rounds in which each device takes part at most once; 0 if the
+// cohort has no such limit.
+func (c Cohort) Epoch(devices int) int {
+	if c.ByCheckIn() {
 		return c.Every
 	}
-	if c.Kind != "cycle" || users == 0 {
+	if c.Kind != "cycle" || devices == 0 {
 		return 0
 	}
-	n := min(c.Count, users)
-	return (users + n - 1) / n
+	n := min(c.Count, devices)
+	return (devices + n - 1) / n
 }
 
 // Draw appends the cohort of a round to dst, ascending.
-func (c Cohort) Draw(seed uint64, round, users int, dst []uint32) []uint32 {
+func (c Cohort) Draw(seed uint64, round, devices int, dst []uint32) []uint32 {
 	r := rng.New(seed, rng.Cohort, uint64(round))
 	switch c.Kind {
 	case "count", "share":
-		// Selection sampling (Knuth's algorithm S): ascending, each subset alike.
-		need := int(c.Expected(users))
+		// Selection sampling (Knuth's algorithm S): ascending, each subset equally likely.
+		need := int(c.Expected(devices))
 		for u := 0; need > 0; u++ {
-			if r.Uint32n(uint32(users-u)) < uint32(need) {
+			if r.Uint32n(uint32(devices-u)) < uint32(need) {
 				dst = append(dst, uint32(u))
 				need--
 			}
 		}
 	case "poisson":
-		for u := range users {
+		for u := range devices {
 			if r.Float64() < c.Share {
 				dst = append(dst, uint32(u))
 			}
 		}
 	case "cycle":
-		order := make([]uint32, users)
+		order := make([]uint32, devices)
 		for u := range order {
 			order[u] = uint32(u)
 		}
 		r = rng.New(seed, rng.Cohort)
 		r.Shuffle(order)
-		n := min(c.Count, users)
-		from := round % c.Epoch(users) * n
-		dst = append(dst, order[from:min(from+n, users)]...)
+		n := min(c.Count, devices)
+		from := round % c.Epoch(devices) * n
+		dst = append(dst, order[from:min(from+n, devices)]...)
 		slices.Sort(dst)
-	case "come":
-		dst = c.come(seed, round, users, dst)
+	case "checkin":
+		dst = c.simulateCheckIns(seed, round, devices, dst)
 	default:
-		for u := range users {
+		for u := range devices {
 			dst = append(dst, uint32(u))
 		}
 	}

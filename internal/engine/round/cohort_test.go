@@ -35,7 +35,7 @@ func TestCohortsComeBackFromTheirText(t *testing.T) {
 		},
 		"poisson:1": {Kind: "poisson", Share: 1}, "7%": {Kind: "share", Share: 0.07},
 		"29%":     {Kind: "share", Share: 0.29},
-		"cycle:9": {Kind: "cycle", Count: 9}, "come:30/7": {Kind: "come", Count: 30, Every: 7},
+		"cycle:9": {Kind: "cycle", Count: 9}, "checkin:30/7": {Kind: "checkin", Count: 30, Every: 7},
 	} {
 		c := parse(t, text)
 		if c != want {
@@ -73,12 +73,12 @@ func TestEveryPercentageIsWrittenAsItWasGiven(t *testing.T) {
 func percent(p int) string { return strconv.FormatFloat(float64(p)/10, 'g', -1, 64) + "%" }
 
 func TestWrongCohortsSayWhatIsWanted(t *testing.T) {
-	const want = "want all, a count, a share such as 10%, poisson:0.1, cycle:100 or come:100/20"
+	const want = "must be all, a count, a share such as 10%, poisson:0.1, cycle:100 or checkin:100/20"
 	for _, text := range []string{
 		"", "none", "0", "-1", "1.5", "%", "0%", "-5%", "101%", "nan%", "poisson:", "poisson:0", "poisson:1.1",
 		"poisson:nan", "poisson:-1", "ALL", "10 %%",
-		"come:", "come:5", "come:/", "come:5/", "come:0/3", "come:5/0", "come:-5/3", "come:5/-3", "come:5/3/2",
-		"come:5/3.5", "come:5/1000001",
+		"checkin:", "checkin:5", "checkin:/", "checkin:5/", "checkin:0/3", "checkin:5/0", "checkin:-5/3", "checkin:5/-3", "checkin:5/3/2",
+		"checkin:5/3.5", "checkin:5/1000001",
 	} {
 		c := Cohort{Kind: "count", Count: 7}
 		if err := c.UnmarshalText([]byte(text)); err == nil || err.Error() != want {
@@ -91,7 +91,7 @@ func TestWrongCohortsSayWhatIsWanted(t *testing.T) {
 }
 
 func FuzzCohort(f *testing.F) {
-	for _, s := range []string{"all", "10", "7%", "poisson:0.3", "0.1%", "cycle:4", "come:4/3"} {
+	for _, s := range []string{"all", "10", "7%", "poisson:0.3", "0.1%", "cycle:4", "checkin:4/3"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -157,7 +157,7 @@ func TestCohortsHaveTheirExactSize(t *testing.T) {
 }
 
 func TestDrawAppendsAndIsNamedBySeedAndRound(t *testing.T) {
-	for _, text := range []string{"30", "20%", "poisson:0.2", "come:30/3"} {
+	for _, text := range []string{"30", "20%", "poisson:0.2", "checkin:30/3"} {
 		c := parse(t, text)
 		a, again := c.Draw(1, 3, 150, nil), c.Draw(1, 3, 150, []uint32{7})
 		if again[0] != 7 || !slices.Equal(again[1:], a) {

@@ -64,16 +64,14 @@ type Report struct {
 	LossN   int
 }
 
-// Engine runs rounds. Its fields are set before the first Step.
+// Engine runs rounds. New makes one; the optional fields are set before the first Step.
 type Engine struct {
+	Config
 	Plan    *local.Plan
-	Value   [][]float32 // by slot; of a PerItem slot, padded rows
 	Devices Devices
-	Cohort  Cohort
-	Mean    aggregate.Mean
-	Rule    aggregate.Rule
-	Noise   aggregate.Noise // on every number that a device sends
+	Value   [][]float32     // by slot; of a PerItem slot, padded rows
 	Seed    uint64          // of cohorts and of simulated noise
+	Noise   aggregate.Noise // on every number that a device sends
 	// Workers is how many draw noise at a time; 0 is 1. It changes no bit.
 	Workers int
 
@@ -101,10 +99,21 @@ type Engine struct {
 	ids     []uint32
 }
 
+// New returns an engine that runs round 0 next, on values by slot. Under a privacy policy
+// the mean divides by a public constant, whatever the configuration says.
+func New(c Config, p *local.Plan, d Devices, value [][]float32, seed uint64) *Engine {
+	if c.DP.On() {
+		c.Mean = aggregate.Fixed
+	}
+	return &Engine{
+		Config: c, Plan: p, Devices: d, Value: value, Seed: seed,
+		State: make([]aggregate.State, len(p.Slots)),
+	}
+}
+
 // Step runs one round: cohort, local training, mean, server step. After an error the
 // values are those of the round before.
 func (e *Engine) Step(ctx context.Context) (Report, error) {
-	e.Prepare()
 	bound, err := e.bound()
 	if err != nil {
 		return Report{}, err
@@ -181,13 +190,6 @@ func (e *Engine) addDeviceNoise(n aggregate.Noise, devices int, sums [][]float32
 	}
 }
 
-// Prepare allocates the server rule's state. Step calls it; so does whoever loads State.
-func (e *Engine) Prepare() {
-	if e.State == nil {
-		e.State = make([]aggregate.State, len(e.Plan.Slots))
-	}
-}
-
 // apply takes the server step.
 func (e *Engine) apply(sum Aggregate, devices int) {
 	m := e.Plan.Method
@@ -217,7 +219,7 @@ func (e *Engine) apply(sum Aggregate, devices int) {
 			}
 			vec.Axpy(float32(sum.Shrunk[i]/n), e.Value[i], s)
 		}
-		e.Rule.Apply(s, &e.State[i], e.Value[i])
+		e.Server.Apply(s, &e.State[i], e.Value[i])
 	}
 }
 

@@ -61,8 +61,8 @@ func planOf(t testing.TB, m method.Method, rounds int) *local.Plan {
 
 const stride = 8
 
-// rows makes padded rows of two numbers.
-func rows(xs ...float32) []float32 {
+// padded makes padded rows of two numbers.
+func padded(xs ...float32) []float32 {
 	out := make([]float32, len(xs)/2*stride)
 	for i, x := range xs {
 		out[i/2*stride+i%2] = x
@@ -91,10 +91,8 @@ func engine(t testing.TB, f *fake, mean aggregate.Mean) *Engine {
 func engineOf(t testing.TB, f *fake, mean aggregate.Mean, m method.Method) *Engine {
 	t.Helper()
 	f.plan = planOf(t, m, 9)
-	return &Engine{
-		Plan: f.plan, Devices: f, Mean: mean, Rule: aggregate.Rule{Kind: "sgd", Rate: 1},
-		Value: [][]float32{rows(1, 2, 3, 4, 5, 6), rows(7, 8), rows(9, 9), rows(0, 0), rows(5, 5), rows(6, 6)},
-	}
+	value := [][]float32{padded(1, 2, 3, 4, 5, 6), padded(7, 8), padded(9, 9), padded(0, 0), padded(5, 5), padded(6, 6)}
+	return New(Config{Mean: mean, Server: aggregate.Rule{Kind: "sgd", Rate: 1}}, f.plan, f, value, 0)
 }
 
 func same(t *testing.T, what string, got, want []float32) {
@@ -112,13 +110,13 @@ func TestTheMeanChangeIsAdded(t *testing.T) {
 		mean        aggregate.Mean
 		item, plain []float32
 	}{
-		{aggregate.PerCohort, rows(1+8/4, 2, 3, 4+4.0/4, 5, 6), rows(7+2.0/4, 8)},
-		{aggregate.PerRow, rows(1+8.0/2, 2, 3, 4+4, 5, 6), rows(7+2.0/4, 8)},
-		{aggregate.Fixed, rows(1+8.0/10, 2, 3, 4+4.0/10, 5, 6), rows(7+2.0/10, 8)},
+		{aggregate.PerCohort, padded(1+8/4, 2, 3, 4+4.0/4, 5, 6), padded(7+2.0/4, 8)},
+		{aggregate.PerRow, padded(1+8.0/2, 2, 3, 4+4, 5, 6), padded(7+2.0/4, 8)},
+		{aggregate.Fixed, padded(1+8.0/10, 2, 3, 4+4.0/10, 5, 6), padded(7+2.0/10, 8)},
 	} {
 		f := &fake{
 			users: 50, rep: Report{Devices: 4}, touched: []uint32{2, 1, 0},
-			sum: map[int][]float32{0: rows(8, 0, 0, 4, 0, 0), 1: rows(2, 0), 3: rows(1, 1)},
+			sum: map[int][]float32{0: padded(8, 0, 0, 4, 0, 0), 1: padded(2, 0), 3: padded(1, 1)},
 		}
 		e := engine(t, f, c.mean)
 		e.Cohort = Cohort{Kind: "count", Count: 10}
@@ -128,10 +126,10 @@ func TestTheMeanChangeIsAdded(t *testing.T) {
 		}
 		same(t, string(c.mean)+": the table", e.Value[0], c.item)
 		same(t, string(c.mean)+": the plain slot", e.Value[1], c.plain)
-		same(t, string(c.mean)+": what is broadcast", e.Value[2], rows(9, 9))
-		same(t, string(c.mean)+": a statistic without a server step", e.Value[3], rows(0, 0))
-		same(t, string(c.mean)+": the private slot", e.Value[4], rows(5, 5))
-		same(t, string(c.mean)+": the server's slot", e.Value[5], rows(6, 6))
+		same(t, string(c.mean)+": what is broadcast", e.Value[2], padded(9, 9))
+		same(t, string(c.mean)+": a statistic without a server step", e.Value[3], padded(0, 0))
+		same(t, string(c.mean)+": the private slot", e.Value[4], padded(5, 5))
+		same(t, string(c.mean)+": the server's slot", e.Value[5], padded(6, 6))
 	}
 }
 
@@ -149,8 +147,8 @@ func TestShrinkageOfEveryRowIsPartOfTheMean(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := 1 + by
-		same(t, string(mean)+": the table", e.Value[0], rows(1*k, 2*k, 3*k, 4*k, 5*k, 6*k))
-		same(t, string(mean)+": the plain slot", e.Value[1], rows(7, 8))
+		same(t, string(mean)+": the table", e.Value[0], padded(1*k, 2*k, 3*k, 4*k, 5*k, 6*k))
+		same(t, string(mean)+": the plain slot", e.Value[1], padded(7, 8))
 	}
 }
 
@@ -159,7 +157,7 @@ func TestShrinkingIsSendingTheShrunkTable(t *testing.T) {
 	for _, mean := range []aggregate.Mean{aggregate.PerCohort, aggregate.Fixed} {
 		dense := &fake{
 			users: 50, rep: Report{Devices: 4},
-			sum: map[int][]float32{0: rows(-0.5, -1, -1.5, -2, -2.5, -3)},
+			sum: map[int][]float32{0: padded(-0.5, -1, -1.5, -2, -2.5, -3)},
 		}
 		lazy := &fake{users: 50, rep: Report{Devices: 4}, shrunk: map[int]float64{0: -0.5}}
 		a, b := engine(t, dense, mean), engine(t, lazy, mean)
@@ -175,13 +173,13 @@ func TestShrinkingIsSendingTheShrunkTable(t *testing.T) {
 
 func TestARoundWithoutDevicesLeavesTheValuesAlone(t *testing.T) {
 	for _, rule := range []aggregate.Rule{{Kind: "sgd", Rate: 1}, {Kind: "adam", Rate: 1}} {
-		f := &fake{users: 5, rep: Report{Dropped: 5}, sum: map[int][]float32{0: rows(1, 1, 1, 1, 1, 1)}}
+		f := &fake{users: 5, rep: Report{Dropped: 5}, sum: map[int][]float32{0: padded(1, 1, 1, 1, 1, 1)}}
 		e := engine(t, f, aggregate.PerCohort)
-		e.Rule = rule
+		e.Server = rule
 		if _, err := e.Step(context.Background()); err != nil || e.Next != 1 {
 			t.Errorf("%s: %v, next round %d, want 1", rule.Kind, err, e.Next)
 		}
-		same(t, rule.Kind+": the table", e.Value[0], rows(1, 2, 3, 4, 5, 6))
+		same(t, rule.Kind+": the table", e.Value[0], padded(1, 2, 3, 4, 5, 6))
 		if e.State[0].Steps != 0 {
 			t.Errorf("%s: the rule counts %d steps, want 0", rule.Kind, e.State[0].Steps)
 		}
@@ -189,15 +187,15 @@ func TestARoundWithoutDevicesLeavesTheValuesAlone(t *testing.T) {
 }
 
 func TestTheServerRuleKeepsItsStateFromRoundToRound(t *testing.T) {
-	f := &fake{users: 5, rep: Report{Devices: 2}, sum: map[int][]float32{0: rows(2, 0, 0, 0, 0, 0)}}
+	f := &fake{users: 5, rep: Report{Devices: 2}, sum: map[int][]float32{0: padded(2, 0, 0, 0, 0, 0)}}
 	e := engine(t, f, aggregate.PerCohort)
-	e.Rule = aggregate.Rule{Kind: "adam", Rate: 0.1}
-	want, st := rows(1, 2, 3, 4, 5, 6), aggregate.State{}
+	e.Server = aggregate.Rule{Kind: "adam", Rate: 0.1}
+	want, st := padded(1, 2, 3, 4, 5, 6), aggregate.State{}
 	for range 3 {
 		if _, err := e.Step(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		e.Rule.Apply(rows(1, 0, 0, 0, 0, 0), &st, want)
+		e.Server.Apply(padded(1, 0, 0, 0, 0, 0), &st, want)
 	}
 	same(t, "after three rounds the table", e.Value[0], want)
 	if e.State[0].Steps != 3 || e.State[3].Steps != 0 {
@@ -207,7 +205,7 @@ func TestTheServerRuleKeepsItsStateFromRoundToRound(t *testing.T) {
 
 func TestAnErrorLeavesTheValuesOfTheRoundBefore(t *testing.T) {
 	broken := errors.New("the line is down")
-	f := &fake{users: 5, rep: Report{Devices: 2}, err: broken, sum: map[int][]float32{0: rows(2, 0, 0, 0, 0, 0)}}
+	f := &fake{users: 5, rep: Report{Devices: 2}, err: broken, sum: map[int][]float32{0: padded(2, 0, 0, 0, 0, 0)}}
 	e := engine(t, f, aggregate.PerCohort)
 	if _, err := e.Step(context.Background()); !errors.Is(err, broken) || err.Error() != "round 1: the line is down" ||
 		e.Next != 0 {
@@ -218,7 +216,7 @@ func TestAnErrorLeavesTheValuesOfTheRoundBefore(t *testing.T) {
 	if _, err := e.Step(context.Background()); !errors.Is(err, broken) || e.Next != 0 {
 		t.Errorf("got %v, next round %d", err, e.Next)
 	}
-	same(t, "the table", e.Value[0], rows(1, 2, 3, 4, 5, 6))
+	same(t, "the table", e.Value[0], padded(1, 2, 3, 4, 5, 6))
 }
 
 // own has a server step of its own, in phases.
@@ -236,7 +234,7 @@ func (m *own) Update(g *method.Global) {
 }
 
 func TestAnUpdaterGetsTheSums(t *testing.T) {
-	f := &fake{users: 5, rep: Report{Devices: 2}, sum: map[int][]float32{0: rows(8, 0, 0, 4, 0, 0), 3: rows(3, 1)}}
+	f := &fake{users: 5, rep: Report{Devices: 2}, sum: map[int][]float32{0: padded(8, 0, 0, 4, 0, 0), 3: padded(3, 1)}}
 	m := &own{none: none{slots: slots()}}
 	e := engineOf(t, f, aggregate.PerCohort, m)
 	for range 2 {
@@ -249,13 +247,13 @@ func TestAnUpdaterGetsTheSums(t *testing.T) {
 		!slices.Equal(g.Stride, []int{8, 8, 8, 8, 8, 8}) {
 		t.Errorf("the second round's view is %+v", g)
 	}
-	same(t, "the sum of the table", g.Aggregate[0], rows(8, 0, 0, 4, 0, 0)) // of this round alone, and not divided
-	same(t, "the statistic", g.Aggregate[3], rows(3, 1))
+	same(t, "the sum of the table", g.Aggregate[0], padded(8, 0, 0, 4, 0, 0)) // of this round alone, and not divided
+	same(t, "the statistic", g.Aggregate[3], padded(3, 1))
 	if g.Aggregate[2] != nil || g.Aggregate[4] != nil || g.Aggregate[5] != nil {
 		t.Error("slots of which nothing is sent have a sum")
 	}
-	same(t, "the table", e.Value[0], rows(42, 2, 3, 4, 5, 6))
-	same(t, "the server's slot", e.Value[5], rows(6+16, 6))
+	same(t, "the table", e.Value[0], padded(42, 2, 3, 4, 5, 6))
+	same(t, "the server's slot", e.Value[5], padded(6+16, 6))
 }
 
 func TestACohortIsDrawnForEachRound(t *testing.T) {

@@ -98,7 +98,7 @@ func (e *Engine) adapt(bits int64, devices int) error {
 		return nil
 	}
 	noisy := []int64{bits}
-	privacy.NewSource(e.Random(privacy.Node{Tree: -1, Index: e.Next}, 0)).AddGauss(e.Guard.RemainingCountNoise(e.Next,
+	privacy.NewSource(e.Random(bitsNode(e.Next), 0)).AddGauss(e.Guard.RemainingCountNoise(e.Next,
 		devices), noisy)
 	return e.Guard.Adapt(noisy[0])
 }
@@ -128,6 +128,24 @@ func (e *Engine) addNoise(part privacy.NoisePart, sum []int64) {
 		})
 	}
 	wg.Wait()
+}
+
+// Noise that is not a node of the tree mechanism has a tree number below 0. Simulation
+// and coordinator draw the same noise by the same numbers.
+const (
+	bitsTree    = -1 - iota // on the sum of clipping bits
+	metricsTree             // on released metrics
+	deviceTree              // of a device
+)
+
+func bitsNode(round int) privacy.Node { return privacy.Node{Tree: bitsTree, Index: round} }
+
+// MetricsNode names the noise on the metrics that a round, from 0, releases.
+func MetricsNode(round int) privacy.Node { return privacy.Node{Tree: metricsTree, Index: round} }
+
+// DeviceNode names the noise that a device adds to its update in a round, from 0.
+func DeviceNode(round, device int) privacy.Node {
+	return privacy.Node{Tree: deviceTree, Level: round, Index: device}
 }
 
 // Rehearsed is the noise of a simulation, or of a rehearsal: repeatable, and so worth

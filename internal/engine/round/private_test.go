@@ -45,11 +45,9 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *bo
 	t.Helper()
 	v := &bounded{fake: fake{users: users}, wide: wide}
 	v.plan = planOf(t, none{slots: []method.Slot{{Name: "plain", Scope: method.Shared, Rows: 1, Dim: wide}}}, 64)
-	e := &Engine{
-		Plan: v.plan, Devices: v, Mean: aggregate.Fixed, Rule: aggregate.Rule{Kind: "sgd", Rate: 1}, Seed: 1,
-		Value:  [][]float32{make([]float32, vec.Pad(wide))},
-		Ledger: &account.Spent{},
-	}
+	c := Config{Mean: aggregate.Fixed, Server: aggregate.Rule{Kind: "sgd", Rate: 1}}
+	e := New(c, v.plan, v, [][]float32{make([]float32, vec.Pad(wide))}, 1)
+	e.Ledger = &account.Spent{}
 	if err := e.Cohort.UnmarshalText([]byte(cohort)); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +55,7 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *bo
 	v.rep.Devices = int(expected)
 	s := privacy.Run{
 		Sends: true, Users: users, Expected: expected, Sampler: account.None, Q: 1, Epoch: e.Cohort.Epoch(users),
-		SelfSelected: e.Cohort.Come(), Rounds: e.Plan.Rounds,
+		SelfSelected: e.Cohort.ByCheckIn(), Rounds: e.Plan.Rounds,
 		Numbers: wide, Mean: "fixed", Step: 1, Metrics: e.Plan.Rounds,
 	}
 	if e.Cohort.Kind == "poisson" {
@@ -186,7 +184,7 @@ func TestASumOfTooFewIsThrownAwayAndPaidFor(t *testing.T) {
 // them: its variance is their number times that of one. With 20,000 numbers the
 // ratio has a deviation of 0.01; it is 6 of them off with a chance below 2e-9.
 func TestTreeNoiseInTheModelIsThatOfItsNodes(t *testing.T) {
-	for _, cohort := range []string{"cycle:10", "come:10/13"} {
+	for _, cohort := range []string{"cycle:10", "checkin:10/13"} {
 		t.Run(cohort, func(t *testing.T) { treeNoise(t, cohort) })
 	}
 }

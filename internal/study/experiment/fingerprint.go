@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/param"
@@ -47,6 +48,10 @@ func asBefore(options map[string]any) map[string]any {
 		if fmt.Sprint(out[key]) == fmt.Sprint(defaults[key]) {
 			delete(out, key)
 		}
+	}
+	// Run folders from before call checkin cohorts by their old name.
+	if c := fmt.Sprint(out["cohort"]); strings.HasPrefix(c, "checkin:") {
+		out["cohort"] = "come:" + strings.TrimPrefix(c, "checkin:")
 	}
 	// Bits are of integer sums without a promise, and those were wide before.
 	if fmt.Sprint(out["bits"]) == "0" || out["sums"] == nil || out["dp"] != nil {

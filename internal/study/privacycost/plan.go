@@ -89,7 +89,7 @@ func NewPlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 		return nil, experiment.AsInput(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users, c.Rounds,
 			c.Numbers), "")
 	}
-	if c.Cohort.Over(c.Users) {
+	if c.Cohort.Exceeds(c.Users) {
 		return nil, experiment.AsInput(fmt.Errorf("--cohort %d, and there are %d users", c.Cohort.Count, c.Users),
 			"take fewer, or --cohort all")
 	}
@@ -156,7 +156,7 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 	r := PlanRow{Name: name, Cohort: string(who), DP: string(text), Secagg: p.Trust == privacy.Distributed}
 	s := privacy.Run{
 		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users),
-		Epoch: cohort.Epoch(c.Users), SelfSelected: cohort.Come(), Rounds: c.Rounds,
+		Epoch: cohort.Epoch(c.Users), SelfSelected: cohort.ByCheckIn(), Rounds: c.Rounds,
 		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Trust == privacy.Distributed, PerRound: c.each,
 		SplitsBudget: c.rationed,
 	}
@@ -206,7 +206,7 @@ func (c *PlanConfig) others() []way {
 	count := round.Cohort{Kind: "count", Count: max(1, int(math.Round(n)))}
 	cycle := round.Cohort{Kind: "cycle", Count: count.Count}
 	// half of the devices come
-	come := round.Cohort{Kind: "come", Count: count.Count, Every: max(1, c.Users/(2*count.Count))}
+	come := round.Cohort{Kind: "checkin", Count: count.Count, Every: max(1, c.Users/(2*count.Count))}
 	var out []way
 	if share := n / float64(c.Users); share < 1 {
 		lot := round.Cohort{Kind: "poisson", Share: short(share)}

@@ -12,7 +12,7 @@ func TestDevicesThatChooseThemselvesKeepTheirPromise(t *testing.T) {
 	first := 0.0
 	for seed := range uint64(3) {
 		r := promise(t, "noise=3,mechanism=tree", 2, func(o *Options) {
-			cohort("come:9/4")(o)
+			cohort("checkin:9/4")(o)
 			o.Rounds,
 				o.EvalEvery = 11, 11
 		})
@@ -36,7 +36,7 @@ func TestDevicesThatChooseThemselvesKeepTheirPromise(t *testing.T) {
 func TestArrivalsAreTheSameForAnyWorkerCount(t *testing.T) {
 	run := func(jobs int) *Run {
 		return promise(t, "noise=3,mechanism=tree", jobs, func(o *Options) {
-			cohort("come:9/4")(o)
+			cohort("checkin:9/4")(o)
 			o.Rounds,
 				o.EvalEvery = 7, 7
 		})
@@ -55,12 +55,12 @@ func TestArrivalsAreTheSameForAnyWorkerCount(t *testing.T) {
 
 func TestACohortThatCannotComeIsRefused(t *testing.T) {
 	o := defaults()
-	cohort("come:9999/2")(&o)
+	cohort("checkin:9999/2")(&o)
 	if _, err := New(fedmf(t), small(t, "deployed"), o, 1, 1); err == nil || !strings.Contains(err.Error(),
-		"finds nobody") {
+		"has no devices left") {
 		t.Errorf("a round without devices: %v", err)
 	}
-	cohort("come:9/4")(&o)
+	cohort("checkin:9/4")(&o)
 	if _, err := New(fedmf(t), small(t, "deployed"), o, 1, 1); err != nil {
 		t.Errorf("without a promise: %v", err)
 	}

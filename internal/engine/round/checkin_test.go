@@ -16,7 +16,7 @@ func TestWhoComesByItselfComesOnceInAnEpoch(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		users int
-	}{{"come:20/6", 200}, {"come:20/10", 200}, {"come:7/1", 30}, {"come:50/3", 120}, {"come:5/40", 300}} {
+	}{{"checkin:20/6", 200}, {"checkin:20/10", 200}, {"checkin:7/1", 30}, {"checkin:50/3", 120}, {"checkin:5/40", 300}} {
 		k := parse(t, c.text)
 		if err := k.Check(c.users); err != nil {
 			t.Fatal(err)
@@ -51,12 +51,12 @@ func TestWhoComesByItselfComesOnceInAnEpoch(t *testing.T) {
 // of 12 means of 2,000 is 5 deviations off with a chance below 6e-7; the seeds are fixed.
 func TestArrivalsAreThoseOfDrawsInEachRound(t *testing.T) {
 	const users, count, every, runs = 24, 5, 6, 2000
-	k := Cohort{Kind: "come", Count: count, Every: every}
+	k := Cohort{Kind: "checkin", Count: count, Every: every}
 	var a, b [every][2][]float64
 	note := func(to *[2][]float64, seed uint64, who []uint32) {
 		eager := 0.0
 		for _, u := range who {
-			eager += math.Log(Eager(seed, int(u)))
+			eager += math.Log(CheckInRate(seed, int(u)))
 		}
 		to[0], to[1] = append(to[0], float64(len(who))), append(to[1], eager)
 	}
@@ -70,7 +70,7 @@ func TestArrivalsAreThoseOfDrawsInEachRound(t *testing.T) {
 			}
 			var all []arrival
 			for u := range users {
-				if at := -math.Log(1-r.Float64()) / Eager(seed, u); !had[u] && at <= 1 {
+				if at := -math.Log(1-r.Float64()) / CheckInRate(seed, u); !had[u] && at <= 1 {
 					all = append(all, arrival{at, uint32(u)})
 				}
 			}
@@ -110,11 +110,11 @@ func mean(xs []float64) (m float64) {
 
 func TestACohortThatLeavesRoundsWithoutDevicesIsRefused(t *testing.T) {
 	for text, ok := range map[string]bool{
-		"come:10/10": true, "come:10/11": false, "come:200/1": true,
-		"come:200/2": false, "come:1/100": true, "cycle:10": true, "all": true,
+		"checkin:10/10": true, "checkin:10/11": false, "checkin:200/1": true,
+		"checkin:200/2": false, "checkin:1/100": true, "cycle:10": true, "all": true,
 	} {
 		err := parse(t, text).Check(100)
-		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "finds nobody") {
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "has no devices left") {
 			t.Errorf("%s of 100: %v", text, err)
 		}
 	}
@@ -123,7 +123,7 @@ func TestACohortThatLeavesRoundsWithoutDevicesIsRefused(t *testing.T) {
 func TestWhoMayComeReplacesTheDraw(t *testing.T) {
 	f := &fake{users: 40, rep: Report{Devices: 1}}
 	e := engine(t, f, aggregate.PerCohort)
-	e.Cohort = parse(t, "come:5/3")
+	e.Cohort = parse(t, "checkin:5/3")
 	e.Who = func(round int, dst []uint32) []uint32 { return append(dst, uint32(round), 39) }
 	for round := range uint32(3) {
 		step(t, e)
