@@ -29,6 +29,7 @@ type check struct {
 }
 
 var checks = []check{
+	{"OptionalMethodsAreSpeltRight", optionalMethods},
 	{"FindsTheWithheldItem", findsWithheld},
 	{"GradientIsTheFiniteDifference", gradient},
 	{"SameBitsForAnyWorkerCount", sameBits},

@@ -90,11 +90,23 @@ func (m *lopsided) Logits(w *method.Work, b *method.Batch, out []float32) {
 	out[b.N-1]++
 }
 
+// misspelt has a phase that nothing would ask for.
+type misspelt struct{ methods.FedMF }
+
+func (m *misspelt) Phas(round, _ int) (int, string) { return round % 2, "half" }
+
+// mistyped has a server step with another signature.
+type mistyped struct{ methods.FedMF }
+
+func (m *mistyped) PostUpdate(int) {}
+
 func TestBrokenMethodsAreCaught(t *testing.T) {
 	for _, c := range []struct {
 		check string
 		build Build
 	}{
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &misspelt{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &mistyped{} }},
 		{"FindsTheWithheldItem", func() method.Method { return &frozen{} }},
 		{"GradientIsTheFiniteDifference", func() method.Method { return &wrong{} }},
 		{"VisitsDoNotAllocate", func() method.Method { return &greedy{} }},

@@ -293,6 +293,8 @@ type hostile struct {
 
 func (h hostile) Unwrap() method.Method { return h.Method }
 
+func (h hostile) Rewrap(inner method.Method) method.Method { return hostile{inner, h.send} }
+
 func (h hostile) Visit(items int) method.Visit {
 	v := h.Method.Visit(items)
 	run := v.Run

@@ -1,7 +1,8 @@
 package method
 
 import (
-	"github.com/tacit-rec/tacit/internal/base/rows"
+	"errors"
+
 	"github.com/tacit-rec/tacit/param"
 )
 
@@ -45,6 +46,13 @@ type Headed interface{ Head() *Head }
 // itself is the inner one's: see As.
 type Wrapper interface{ Unwrap() Method }
 
+// Rewrapper is a Wrapper that can be put around another inner method: around the
+// bound form of a Featured one.
+type Rewrapper interface {
+	Wrapper
+	Rewrap(inner Method) Method
+}
+
 // As finds the outermost layer of a method that implements T.
 func As[T any](m Method) (t T, ok bool) {
 	for {
@@ -68,13 +76,39 @@ type Ready interface {
 	Ready(items int) Visit
 }
 
-// Featured is a Method that reads side information. Bind tells it what there is,
-// once and before Slots, and says by name what it lacks. A device finds the columns
-// in Work.Features, its own place in those of users is Work.Device, and that of a
-// sample's interaction in Batch.Row.
+// Featured is a Method that reads features of users, items or interactions.
 type Featured interface {
 	Method
-	Bind(f *rows.Features) error
+	// Bind returns the method for the given columns, or an error that names the
+	// missing ones. It leaves the receiver as it is: a runtime calls Bind once, before
+	// Slots, and uses what it returned. While a device works, the columns are in
+	// Work.Features; the device's row in those of users is Work.Device, and the row of
+	// a sample's interaction is in Batch.Row.
+	Bind(f *Features) (Method, error)
+}
+
+// Bind returns m for the given columns. It returns m itself if m is not Featured. The
+// layers around a Featured method must be Rewrappers.
+func Bind(m Method, f *Features) (Method, error) {
+	if b, ok := m.(Featured); ok {
+		return b.Bind(f)
+	}
+	w, wraps := m.(Wrapper)
+	if !wraps {
+		return m, nil
+	}
+	if _, reads := As[Featured](w.Unwrap()); !reads {
+		return m, nil
+	}
+	r, ok := m.(Rewrapper)
+	if !ok {
+		return nil, errors.New("this plug-in does not support methods that read features")
+	}
+	inner, err := Bind(w.Unwrap(), f)
+	if err != nil {
+		return nil, err
+	}
+	return r.Rewrap(inner), nil
 }
 
 // Updater is a Method with a server step of its own. Without it, the mean of

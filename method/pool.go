@@ -1,7 +1,5 @@
 package method
 
-import "github.com/tacit-rec/tacit/internal/base/rows"
-
 // Pool is what a Central method trains on: a round's samples of all users, in
 // random order.
 type Pool struct {
@@ -11,7 +9,7 @@ type Pool struct {
 	Y             []float32
 	Rating        []float32 // as Samples has it
 	Row           []uint32  // as Samples has it
-	Features      *rows.Features
+	Features      *Features
 	Value         [][]float32 // by slot; rows are padded to Stride
 	Stride        []int
 	WantLoss      bool

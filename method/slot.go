@@ -1,6 +1,3 @@
-// Package method is the contract between a published method and everything that
-// runs it: slots with scopes, batches of resolved rows, and the three rings
-// (Oracle, Step, Visit). It runs nothing itself.
 package method
 
 // Scope says where a parameter lives. It is a property of the parameter, so a

@@ -1,8 +1,6 @@
 package method
 
 import (
-	"github.com/tacit-rec/tacit/internal/base/rng"
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -15,9 +13,9 @@ type Work struct {
 	Items         int
 	Step          int // batches done in this visit
 	History       []uint32
-	Features      *rows.Features // nil unless the method is Featured
+	Features      *Features // nil unless the method is Featured
 	View          []View
-	Rand          rng.Rand // this device's stream for this visit
+	Rand          Rand // this device's stream for this visit
 
 	BatchSize int
 	NoFuse    bool // steps must not fuse

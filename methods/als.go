@@ -20,6 +20,13 @@ type ALS struct {
 	Few   int     `default:"2" min:"1" range:"1|2|5" doc:"rows that fewer devices have are not learnt: their sums would show somebody's vector"`
 }
 
+var (
+	_ method.Headed      = (*ALS)(nil)
+	_ method.Ready       = (*ALS)(nil)
+	_ method.Updater     = (*ALS)(nil)
+	_ method.PhasedSlots = (*ALS)(nil)
+)
+
 const (
 	exactItem   = iota // broadcast
 	exactGram          // broadcast: the sum of row row'

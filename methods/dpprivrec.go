@@ -1,5 +1,7 @@
 package methods
 
+import "github.com/tacit-rec/tacit/method"
+
 // DPPrivRec is PrivRec with user-level differential privacy (Wang et al. 2022, algorithm 2),
 // corrected. It learns as PrivRec does; the rest is settings of the run: 30 devices of a
 // round are drawn without replacement, each bounds its change to S before it is sent,
@@ -12,10 +14,21 @@ package methods
 // S has passed zero. The paper gives neither the rate of S (we take 0.2) nor any of PrivRec's.
 type DPPrivRec struct{ PrivRec }
 
+var (
+	_ method.Learner  = (*DPPrivRec)(nil)
+	_ method.Ready    = (*DPPrivRec)(nil)
+	_ method.Featured = (*DPPrivRec)(nil)
+)
+
 // dpPrivRecOptions are the noise and the cohort of the paper, with the bound's rule of
 // Andrew et al. (2021). Where nothing is known of the data, S starts at 1.
 var dpPrivRecOptions = map[string]string{
 	"eval-every": "20",
 	"cohort":     "30",
 	"dp":         "noise=1,clip=1,adaptive=geometric,quantile=0.5",
+}
+
+func (m *DPPrivRec) Bind(f *method.Features) (method.Method, error) {
+	bound := *m
+	return &bound, bound.bind(f)
 }

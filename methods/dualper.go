@@ -15,6 +15,11 @@ type DualPer struct {
 	Network string `default:"private" choices:"private|shared" doc:"private: all layers of the score function stay on the device; shared: those that the method itself keeps. The paper does not say which it used"`
 }
 
+var (
+	_ method.Learner = (*DualPer)(nil)
+	_ method.Wrapper = (*DualPer)(nil)
+)
+
 func dualPer(base method.Method) (method.Method, error) {
 	b, ok := base.(pluggable)
 	_, own := method.As[*PFedRec](base)

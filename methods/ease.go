@@ -15,6 +15,11 @@ type EASE struct {
 	Few int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
 }
 
+var (
+	_ method.Ready   = (*EASE)(nil)
+	_ method.Updater = (*EASE)(nil)
+)
+
 const (
 	easeWeight = iota // broadcast
 	easeGram          // sum

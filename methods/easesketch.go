@@ -18,6 +18,12 @@ type EASESketch struct {
 	Few  int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
 }
 
+var (
+	_ method.Ready       = (*EASESketch)(nil)
+	_ method.Updater     = (*EASESketch)(nil)
+	_ method.PhasedSlots = (*EASESketch)(nil)
+)
+
 const (
 	sketchBase = iota // broadcast
 	sketchSum         // sum

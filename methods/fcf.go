@@ -21,6 +21,12 @@ type FCF struct {
 	Start float64 `default:"0.1" min:"0" doc:"standard deviation of the item rows at the start"`
 }
 
+var (
+	_ method.Headed  = (*FCF)(nil)
+	_ method.Ready   = (*FCF)(nil)
+	_ method.Updater = (*FCF)(nil)
+)
+
 const (
 	fcfItem  = iota // broadcast
 	fcfGram         // broadcast: the sum of row row'

@@ -8,6 +8,12 @@ import "github.com/tacit-rec/tacit/method"
 // PFedRec does; the original's encryption is no part of it.
 type FedMF struct{ dual }
 
+var (
+	_ method.Learner = (*FedMF)(nil)
+	_ method.Headed  = (*FedMF)(nil)
+	_ method.Checker = (*FedMF)(nil)
+)
+
 func (m *FedMF) Slots(int) []method.Slot      { return m.net().slots() }
 func (m *FedMF) Visit(items int) method.Visit { return m.visitOf(m, items, plug{}) }
 

@@ -17,6 +17,12 @@ type FedNCF struct {
 	UserEta float32      `default:"79" min:"0" range:"1..300,log" doc:"the user vector's rate is lr * user-eta (the authors' code has eta/share - 1, where share of the devices take part: 79 is for all)"`
 }
 
+var (
+	_ method.Learner = (*FedNCF)(nil)
+	_ method.Headed  = (*FedNCF)(nil)
+	_ method.Checker = (*FedNCF)(nil)
+)
+
 func (m *FedNCF) net() net { return net{&m.dual, m.Layers, m.Private, m.UserEta} }
 
 func (m *FedNCF) Slots(int) []method.Slot      { return m.net().slots() }

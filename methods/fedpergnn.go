@@ -32,6 +32,13 @@ type FedPerGNN struct {
 	Graph float32 `default:"0.03" min:"0" range:"0|0.03|0.1|0.3" doc:"how much of the user's state is its items'"`
 }
 
+var (
+	_ method.Learner = (*FedPerGNN)(nil)
+	_ method.Headed  = (*FedPerGNN)(nil)
+	_ method.Updater = (*FedPerGNN)(nil)
+	_ method.Checker = (*FedPerGNN)(nil)
+)
+
 const (
 	gnnNear = learn.LayerSlot + 1 + iota // broadcast
 	gnnSum                               // sum: weight * u, and the weight

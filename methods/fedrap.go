@@ -30,6 +30,12 @@ type FedRAP struct {
 	Tol        float64        `default:"0.0001" min:"0" doc:"a visit ends when the running mean of its loss changes by less than this share"`
 }
 
+var (
+	_ method.Learner     = (*FedRAP)(nil)
+	_ method.Headed      = (*FedRAP)(nil)
+	_ method.PostUpdater = (*FedRAP)(nil)
+)
+
 const (
 	rapCommon = iota
 	rapOwn

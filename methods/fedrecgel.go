@@ -30,6 +30,11 @@ type FedRecGEL struct {
 	ServerLR  float32        `default:"0.001" min:"0" range:"1e-4..0.1,log" doc:"rate of the coordinator's Adam"`
 }
 
+var (
+	_ method.Learner = (*FedRecGEL)(nil)
+	_ method.Updater = (*FedRecGEL)(nil)
+)
+
 func (m *FedRecGEL) model() learn.NeuMF { return learn.NeuMF{Dim: m.Dim, Hidden: m.Layers} }
 
 // Slots are the model's, then for each that is shared, in turn, the coordinator's two

@@ -21,6 +21,13 @@ type FedRecon struct {
 	Loss    string  `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
 }
 
+var (
+	_ method.Learner = (*FedRecon)(nil)
+	_ method.Headed  = (*FedRecon)(nil)
+	_ method.Ready   = (*FedRecon)(nil)
+	_ method.Checker = (*FedRecon)(nil)
+)
+
 func (m *FedRecon) net() net {
 	return net{dual: &dual{
 		Dim: m.Dim, LR: learn.Const(0.1), Eta: m.Eta, Decay: m.Decay, Epochs: m.Epochs,

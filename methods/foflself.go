@@ -24,6 +24,12 @@ type FOFLSelf struct {
 	AdaptLR learn.Schedule `default:"0" doc:"the network's rate in them; 0 means lr"`
 }
 
+var (
+	_ method.Learner = (*FOFLSelf)(nil)
+	_ method.Headed  = (*FOFLSelf)(nil)
+	_ method.Ready   = (*FOFLSelf)(nil)
+)
+
 func (m *FOFLSelf) score() learn.Score { return learn.Score{Dim: m.Dim, Hidden: m.Layers} }
 
 func (m *FOFLSelf) Slots(int) []method.Slot {

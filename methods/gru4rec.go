@@ -27,6 +27,11 @@ type GRU4Rec struct {
 	Start   float64        `default:"0.1" doc:"standard deviation of the rows at the start"`
 }
 
+var (
+	_ method.Learner = (*GRU4Rec)(nil)
+	_ method.Ready   = (*GRU4Rec)(nil)
+)
+
 func (m *GRU4Rec) gru() learn.GRU { return learn.GRU{Dim: m.Dim, Longest: m.Longest} }
 
 func (m *GRU4Rec) Slots(int) []method.Slot { return m.gru().Slots(m.Start) }

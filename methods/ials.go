@@ -27,6 +27,14 @@ type IALS struct {
 	Few      int     `default:"2" min:"1" range:"1|2|5" doc:"rows that fewer devices of a round have are not learnt in it: their sums would show somebody's vector"`
 }
 
+var (
+	_ method.Headed      = (*IALS)(nil)
+	_ method.Ready       = (*IALS)(nil)
+	_ method.Updater     = (*IALS)(nil)
+	_ method.PhasedSlots = (*IALS)(nil)
+	_ method.FinalRound  = (*IALS)(nil)
+)
+
 const (
 	alsItem  = iota // broadcast
 	alsGram         // broadcast: the sum of row row'

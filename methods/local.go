@@ -10,6 +10,12 @@ import (
 // this.
 type Local struct{ dual }
 
+var (
+	_ method.Learner = (*Local)(nil)
+	_ method.Headed  = (*Local)(nil)
+	_ method.Checker = (*Local)(nil)
+)
+
 func (m *Local) Slots(int) []method.Slot {
 	s := m.net().slots()
 	s[learn.ItemSlot].Scope = method.Private

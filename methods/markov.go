@@ -18,6 +18,11 @@ type Markov struct {
 	Smooth float64 `default:"10" min:">0" range:"0.1..1000,log" doc:"followers that popularity is worth"`
 }
 
+var (
+	_ method.Ready   = (*Markov)(nil)
+	_ method.Updater = (*Markov)(nil)
+)
+
 const (
 	markNext   = iota // broadcast: followers of an item
 	markLike          // broadcast: devices that have an item

@@ -29,6 +29,11 @@ type MetaMF struct {
 	Start  float64 `default:"1" min:"0" range:"0.1|0.3|1" doc:"standard deviation of the users' embeddings at the start"`
 }
 
+var (
+	_ method.Central = (*MetaMF)(nil)
+	_ method.Checker = (*MetaMF)(nil)
+)
+
 const (
 	metaUser   = iota
 	metaMemory // these belong to all users

@@ -16,6 +16,11 @@ type MF struct {
 	Loss  string  `default:"bce" choices:"bce|squared" doc:"binary cross entropy, or squared error against ratings"`
 }
 
+var (
+	_ method.Headed  = (*MF)(nil)
+	_ method.Central = (*MF)(nil)
+)
+
 func (m *MF) central() learn.Central {
 	return learn.Central{Score: learn.Score{Dim: m.Dim}, Loss: m.Loss, LR: m.LR, Decay: m.Decay, Start: m.Start}
 }

@@ -14,6 +14,11 @@ type NCF struct {
 	Layers learn.Layers `default:"32,16,8" doc:"widths of the network's hidden layers"`
 }
 
+var (
+	_ method.Headed  = (*NCF)(nil)
+	_ method.Central = (*NCF)(nil)
+)
+
 func (m *NCF) central() learn.Central {
 	c := m.MF.central()
 	c.Hidden = m.Layers

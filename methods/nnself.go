@@ -19,6 +19,17 @@ type NNSelf struct {
 	Epochs     int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"such steps in a round, each with halves of its own"`
 }
 
+var (
+	_ method.Learner  = (*NNSelf)(nil)
+	_ method.Ready    = (*NNSelf)(nil)
+	_ method.Featured = (*NNSelf)(nil)
+)
+
+func (m *NNSelf) Bind(f *method.Features) (method.Method, error) {
+	bound := *m
+	return &bound, bound.bind(f)
+}
+
 func (m *NNSelf) Slots(int) []method.Slot { return m.side().Slots() }
 
 func (m *NNSelf) Visit(int) method.Visit {

@@ -28,6 +28,15 @@ type NormGrad struct {
 	Base  float64 `default:"0.05" min:"0" range:"0..0.2" doc:"to recommend: what an old item weighs"`
 }
 
+var (
+	_ method.Headed         = (*NormGrad)(nil)
+	_ method.Ready          = (*NormGrad)(nil)
+	_ method.Updater        = (*NormGrad)(nil)
+	_ method.Phased         = (*NormGrad)(nil)
+	_ method.BudgetWeighter = (*NormGrad)(nil)
+	_ method.Checker        = (*NormGrad)(nil)
+)
+
 const (
 	ngItem = iota // broadcast
 	ngGram        // broadcast: the sum of row row'

@@ -27,6 +27,15 @@ type OneShot struct {
 	CountShare float64 `default:"0.1" min:">0" max:"<1" range:"0.03..0.3,log" doc:"share of a privacy budget that the first round takes"`
 }
 
+var (
+	_ method.Headed         = (*OneShot)(nil)
+	_ method.Ready          = (*OneShot)(nil)
+	_ method.Updater        = (*OneShot)(nil)
+	_ method.PhasedSlots    = (*OneShot)(nil)
+	_ method.BudgetWeighter = (*OneShot)(nil)
+	_ method.FinalRound     = (*OneShot)(nil)
+)
+
 const (
 	oneItem  = iota // broadcast: eigenvectors, and two columns for items outside the head
 	onePlace        // broadcast: place in the head from 1 or 0, and weight

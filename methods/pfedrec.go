@@ -24,6 +24,12 @@ type PFedRec struct {
 	Infer   string       `default:"own" choices:"own|global|random" doc:"the table to recommend with: the device's own tuned one, the coordinator's, or another device's (the paper's Figure 3)"`
 }
 
+var (
+	_ method.Learner = (*PFedRec)(nil)
+	_ method.Headed  = (*PFedRec)(nil)
+	_ method.Checker = (*PFedRec)(nil)
+)
+
 func (m *PFedRec) net() net { return net{&m.dual, m.Layers, m.Private, m.UserEta} }
 
 func (m *PFedRec) Slots(int) []method.Slot {

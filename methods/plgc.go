@@ -38,6 +38,13 @@ type PLGC struct {
 	Serve      string         `default:"mixed" choices:"mixed|base" range:"mixed|base" doc:"recommend with the mixed rows of the last visit, or as the base does"`
 }
 
+var (
+	_ method.Learner = (*PLGC)(nil)
+	_ method.Headed  = (*PLGC)(nil)
+	_ method.Wrapper = (*PLGC)(nil)
+	_ method.Checker = (*PLGC)(nil)
+)
+
 func plgc(base method.Method) (method.Method, error) {
 	b, ok := base.(pluggable)
 	_, fits := method.As[tabled](base)

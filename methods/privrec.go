@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -29,6 +28,17 @@ type PrivRec struct {
 	Prox   string         `default:"squared" choices:"squared|norm" doc:"the proximal term: mu/2 times the squared distance, or times the distance as the paper prints it"`
 }
 
+var (
+	_ method.Learner  = (*PrivRec)(nil)
+	_ method.Ready    = (*PrivRec)(nil)
+	_ method.Featured = (*PrivRec)(nil)
+)
+
+func (m *PrivRec) Bind(f *method.Features) (method.Method, error) {
+	bound := *m
+	return &bound, bound.bind(f)
+}
+
 func (m *PrivRec) Slots(int) []method.Slot { return m.side().Slots() }
 
 func (m *PrivRec) Visit(int) method.Visit {
@@ -51,11 +61,11 @@ type featured struct {
 	Adapt      int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
 	AdaptLR    learn.Schedule `default:"0" doc:"their rate; 0 means lr"`
 
-	net *learn.Side
+	net *learn.Side // nil before bind
 }
 
-// Bind lays the network out on the features that there are.
-func (m *featured) Bind(f *rows.Features) (err error) {
+// bind lays the network out on the given features.
+func (m *featured) bind(f *method.Features) (err error) {
 	if m.Numbers == "category" {
 		f = f.Categorical()
 	}

@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
@@ -21,10 +20,15 @@ type PrivRecCen struct {
 	net featured
 }
 
-// Bind lays the network out on the features that there are.
-func (m *PrivRecCen) Bind(f *rows.Features) error {
-	m.net = m.model()
-	return m.net.Bind(f)
+var (
+	_ method.Featured = (*PrivRecCen)(nil)
+	_ method.Central  = (*PrivRecCen)(nil)
+)
+
+func (m *PrivRecCen) Bind(f *method.Features) (method.Method, error) {
+	bound := *m
+	bound.net = m.model()
+	return &bound, bound.net.bind(f)
 }
 
 func (m *PrivRecCen) model() featured {

@@ -17,6 +17,11 @@ type SLIT struct {
 	Few   int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have inside their histories are left out"`
 }
 
+var (
+	_ method.Ready   = (*SLIT)(nil)
+	_ method.Updater = (*SLIT)(nil)
+)
+
 const (
 	slitWeight = iota // broadcast
 	slitPast          // sum

@@ -22,6 +22,14 @@ type Tacit struct {
 	Items   string      `default:"off" choices:"off|on|auto" doc:"a model over pairs of items beside the head, whose sums are as large as the catalogue squared; auto: up to 4000 items"`
 }
 
+var (
+	_ method.Headed      = (*Tacit)(nil)
+	_ method.Ready       = (*Tacit)(nil)
+	_ method.Updater     = (*Tacit)(nil)
+	_ method.PhasedSlots = (*Tacit)(nil)
+	_ method.FinalRound  = (*Tacit)(nil)
+)
+
 const (
 	tacHead   = alsSlots + iota // broadcast, after its round
 	tacSquare                   // sum: memories times themselves

@@ -19,6 +19,16 @@ type TacitPrivate struct {
 	Below     float64 `default:"1" min:"0" range:"0..3" doc:"how many deviations below the head's mean the one-shot part puts items outside it"`
 }
 
+var (
+	_ method.Headed         = (*TacitPrivate)(nil)
+	_ method.Ready          = (*TacitPrivate)(nil)
+	_ method.Updater        = (*TacitPrivate)(nil)
+	_ method.PhasedSlots    = (*TacitPrivate)(nil)
+	_ method.BudgetWeighter = (*TacitPrivate)(nil)
+	_ method.FinalRound     = (*TacitPrivate)(nil)
+	_ method.Checker        = (*TacitPrivate)(nil)
+)
+
 func (m *TacitPrivate) Slots(items int) []method.Slot {
 	return append(m.OneShot.Slots(items), m.NormGrad.slots(oneSlots)...)
 }

@@ -240,14 +240,16 @@ func Nearest(s string, candidates []string) string {
 	}
 	best, at := max(2, len(s)/2)+1, ""
 	for _, c := range candidates {
-		if d := distance(s, c); d < best {
+		if d := Distance(s, c); d < best {
 			best, at = d, c
 		}
 	}
 	return at
 }
 
-func distance(a, b string) int {
+// Distance is the edit distance of two words: how many letters must be added, removed or
+// replaced.
+func Distance(a, b string) int {
 	prev := make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j

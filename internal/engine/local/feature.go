@@ -8,21 +8,20 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// bind checks a method's parameters, and tells one that reads features what there
-// is; other methods do without.
-func bind(m method.Method, opt *Options) error {
+// bind checks a method's parameters, and returns it for the features that there are.
+// Methods that read no features get none.
+func bind(m method.Method, opt *Options) (method.Method, error) {
 	if err := method.Check(m); err != nil {
-		return err
+		return nil, err
 	}
-	featured, reads := method.As[method.Featured](m)
-	if !reads {
+	if _, reads := method.As[method.Featured](m); !reads {
 		opt.Features = nil
-		return nil
+		return m, nil
 	}
 	if opt.Features == nil {
 		opt.Features = &rows.Features{}
 	}
-	return featured.Bind(opt.Features)
+	return method.Bind(m, opt.Features)
 }
 
 // classes are the items that a method of features alone cannot tell apart.

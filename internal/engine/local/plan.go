@@ -63,7 +63,8 @@ type Plan struct {
 
 // NewPlan checks a method's slots and lays out its state.
 func NewPlan(m method.Method, opt Options) (*Plan, error) {
-	if err := bind(m, &opt); err != nil {
+	m, err := bind(m, &opt)
+	if err != nil {
 		return nil, err
 	}
 	p := &Plan{Options: opt, Method: m, Visit: m.Visit(opt.Items), Slots: m.Slots(opt.Items)}

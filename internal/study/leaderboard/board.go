@@ -229,17 +229,13 @@ func (b *Board) addTable(set, protocol string, opened map[string]data.Source) er
 // missingFeatures says which features a method requires and the data lacks; it is empty if there
 // are none.
 func missingFeatures(c *Cell, split *data.Split) string {
-	spec, err := c.spec.With(nil) // Bind changes the method
-	if err != nil {
-		return err.Error()
-	}
-	m, ok := method.As[method.Featured](spec.Params)
+	m, ok := method.As[method.Featured](c.spec.Params)
 	if c.Reference || !ok {
 		return ""
 	}
 	f, err := split.Features()
 	if err == nil {
-		err = m.Bind(f)
+		_, err = m.Bind(f)
 	}
 	if err != nil {
 		return err.Error()
