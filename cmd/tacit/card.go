@@ -8,7 +8,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
@@ -133,10 +133,10 @@ func finite(x float64) any {
 // write prints the guarantee.
 func (p *privacyCard) write(w io.Writer) {
 	fmt.Fprintf(w, "privacy   epsilon at most %s at delta %g, adjacency %s, trust %s; protects from %s\n",
-		report.Epsilon(p.Epsilon), p.Delta, p.Adjacency, p.Against, p.Holds)
+		format.Epsilon(p.Epsilon), p.Delta, p.Adjacency, p.Against, p.Holds)
 	if p.Epsilon != p.Whole {
 		fmt.Fprintf(w, "          all %d rounds would cost %s: training stops before it exceeds the budget\n", p.Rounds,
-			report.Epsilon(p.Whole))
+			format.Epsilon(p.Whole))
 	}
 	sampler := "no amplification by sampling"
 	if p.Sampler != "none" {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 const compareLong = `It compares every run with the first by paired Wilcoxon tests over users, with Holm's correction and
@@ -35,7 +35,7 @@ func (a *app) compareCmd() *cobra.Command {
 			if err := noSearch(runs); err != nil {
 				return err
 			}
-			cs, err := report.Compare(runs)
+			cs, err := result.Compare(runs)
 			if err != nil {
 				return input(err, "run them again with the same -d, --protocol and --seeds")
 			}
@@ -62,10 +62,10 @@ func (a *app) compareCmd() *cobra.Command {
 }
 
 // loadRuns reads run folders.
-func loadRuns(dirs []string) ([]*report.Run, error) {
-	var runs []*report.Run
+func loadRuns(dirs []string) ([]*result.Run, error) {
+	var runs []*result.Run
 	for _, d := range dirs {
-		r, err := report.Load(d)
+		r, err := result.Load(d)
 		if err != nil {
 			return nil, input(err, "tacit run -o DIR creates a run folder")
 		}

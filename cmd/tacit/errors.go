@@ -17,7 +17,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/fetch"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/internal/study/tune"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -33,7 +33,7 @@ func (a *app) fail(err error) int {
 	}
 	f, code := explainError(err)
 	if a.format == "json" {
-		_ = a.print(envelope{Schema: report.Schema, Status: "error", Exit: code, Error: &f})
+		_ = a.print(envelope{Schema: result.Schema, Status: "error", Exit: code, Error: &f})
 		return code
 	}
 	fmt.Fprintf(a.err, "tacit: %s\n", f.Message)

@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/fleet"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // fleetFlags are those of a fleet.
@@ -205,7 +204,7 @@ func (r *fleetResult) text(out io.Writer) error {
 	}
 	spent := ""
 	if r.Epsilon != nil {
-		spent = fmt.Sprintf("; epsilon %s spent", report.Epsilon(*r.Epsilon))
+		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*r.Epsilon))
 	}
 	_, err := fmt.Fprintf(out, "%d devices trained %d times; %d reports counted, %d too late; %.1f MB sent; model "+
 		"%d%s\n",

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tacit-rec/tacit/internal/atomicfile"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/leaderboard"
 	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 const leaderboardLong = `It runs every method and reference row under honest protocols and writes docs/leaderboard.md. Each run
@@ -97,12 +97,12 @@ func (a *app) leaderboardCmd() *cobra.Command {
 }
 
 // write writes the page, the picture and leaderboard.json.
-func (f *leaderboardFlags) write(all *report.Leaderboard, cells string) error {
+func (f *leaderboardFlags) write(all *result.Leaderboard, cells string) error {
 	b, err := json.MarshalIndent(all, "", " ")
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(cells, report.LeadersFile), append(b, '\n')); err != nil {
+	if err := atomicfile.Write(filepath.Join(cells, result.LeaderboardFile), append(b, '\n')); err != nil {
 		return input(err, "choose another folder with --cells")
 	}
 	shown := ""

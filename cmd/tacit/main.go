@@ -12,8 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // version and commit are set by the Makefile.
@@ -165,7 +164,7 @@ type failure struct {
 // result prints data as JSON, or calls text.
 func (a *app) result(data any, text func(io.Writer) error) error {
 	if a.format == "json" {
-		return a.print(envelope{Schema: report.Schema, Status: "ok", Data: data})
+		return a.print(envelope{Schema: result.Schema, Status: "ok", Data: data})
 	}
 	return text(a.out)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/internal/study/reproduce"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 func (a *app) parityCmd() *cobra.Command {
@@ -59,7 +60,7 @@ func (a *app) parityCmd() *cobra.Command {
 }
 
 // cells runs the cells of a paper's tables, with progress.
-func (a *app) cells(c *cobra.Command, paper string, cfg *reproduce.Config, jobs int) ([]report.ParityRow,
+func (a *app) cells(c *cobra.Command, paper string, cfg *reproduce.Config, jobs int) ([]result.ParityRow,
 	error,
 ) {
 	var err error
@@ -103,7 +104,7 @@ func (a *app) reproduceEvent(event reproduce.Event, cfg *reproduce.Config) {
 }
 
 // partial prints the finished cells of an interrupted reproduction.
-func (a *app) partial(rows []report.ParityRow) {
+func (a *app) partial(rows []result.ParityRow) {
 	if len(rows) == 0 || a.format == "json" { // the envelope reports the interruption
 		return
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -46,7 +46,7 @@ func (a *app) playCmd() *cobra.Command {
 			if !a.quiet && a.format == "text" {
 				fmt.Fprint(a.out, playStart)
 			}
-			var runs []*report.Result
+			var runs []*result.Result
 			var last *sim.Run
 			var source data.Source
 			for _, words := range []string{"method=pfedrec protocol=paper rounds=60", "method=pfedrec rounds=60", ""} {
@@ -84,7 +84,7 @@ func (a *app) playCmd() *cobra.Command {
 }
 
 // writePlay shows the tables, one device's recommendations and what to type next.
-func writePlay(w io.Writer, runs []*report.Result, source data.Source, last *sim.Run) error {
+func writePlay(w io.Writer, runs []*result.Result, source data.Source, last *sim.Run) error {
 	for _, r := range runs {
 		fmt.Fprintln(w)
 		if err := report.Text(w, r); err != nil {

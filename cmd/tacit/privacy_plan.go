@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/privacycost"
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
@@ -164,7 +165,7 @@ func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 	row("protects from", c.Holds)
 	row("adjacency", c.Adjacency)
 	row("sampler", fmt.Sprintf("%s, q %g", c.Sampler, c.Q))
-	row("spent", "epsilon "+report.Epsilon(c.Spent)+" by all rounds")
+	row("spent", "epsilon "+format.Epsilon(c.Spent)+" by all rounds")
 	if c.Times > 0 {
 		row("each device", fmt.Sprintf("takes part in at most %d of the %d rounds", c.Times, p.Rounds))
 	}
@@ -181,7 +182,7 @@ func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f on test items, by a similar run in "+
 				"docs/privacy.md with other settings:\n", a.HR, a.NDCG)
 			fmt.Fprintf(&b, "  %s on %s, %d users, %s trust, epsilon %s spent, %d rounds, seed %d, commit %s\n  %s\n",
-				m.Method, m.Data, m.Users, m.Privacy.Against, report.Epsilon(m.Privacy.Epsilon), m.Rounds, m.Seed,
+				m.Method, m.Data, m.Users, m.Privacy.Against, format.Epsilon(m.Privacy.Epsilon), m.Rounds, m.Seed,
 				m.Commit, m.Settings)
 		}
 	} else {

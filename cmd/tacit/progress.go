@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/tacit-rec/tacit/internal/fetch"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
+	"golang.org/x/term"
 )
 
 // runProgress returns a function that prints the events of a run: its card, then one line that is
@@ -146,7 +145,7 @@ func (l *progressLine) round(e sim.Event) {
 		}
 		l.metrics = fmt.Sprintf("%s HR@10 %s  NDCG %s  ", on, points(s["hr@10"]), points(s["ndcg@10"]))
 		if e.Epsilon != nil {
-			l.metrics += "eps " + report.Epsilon(*e.Epsilon) + "  "
+			l.metrics += "eps " + format.Epsilon(*e.Epsilon) + "  "
 		}
 	}
 	l.bytes += e.BytesUp

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 const reportLong = `It reads run folders (tacit run -o) or the folder of a search (tacit tune -o). The HTML page is one
@@ -18,7 +18,7 @@ traffic, popularity, maps of the items and the loss landscape. --figures writes 
 
 func (a *app) reportCmd() *cobra.Command {
 	var out, figures string
-	writers := map[string]func(io.Writer, []*report.Run) error{
+	writers := map[string]func(io.Writer, []*result.Run) error{
 		".md": report.Markdown, ".csv": report.CSV,
 		".html": report.HTML,
 	}
@@ -66,7 +66,7 @@ func (a *app) reportCmd() *cobra.Command {
 }
 
 // noSearch rejects folders of searches and leaderboards, which have no table of runs.
-func noSearch(runs []*report.Run) error {
+func noSearch(runs []*result.Run) error {
 	for _, r := range runs {
 		if r.Search != nil {
 			return input(fmt.Errorf("%s holds a search, not a run", r.Dir), "tacit report "+r.Dir+
@@ -81,7 +81,7 @@ func noSearch(runs []*report.Run) error {
 }
 
 // drawings writes the figures, and prints so if alone is set.
-func (a *app) drawings(runs []*report.Run, dir string, alone bool) error {
+func (a *app) drawings(runs []*result.Run, dir string, alone bool) error {
 	all, err := report.Drawings(runs)
 	if err != nil {
 		return input(err, "")
@@ -105,8 +105,8 @@ func (a *app) drawings(runs []*report.Run, dir string, alone bool) error {
 		count(len(names), "figure"), dir)
 }
 
-func results(runs []*report.Run) []*report.Result {
-	var out []*report.Result
+func results(runs []*result.Run) []*result.Result {
+	var out []*result.Result
 	for _, r := range runs {
 		out = append(out, r.Result)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/internal/study/reproduce"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 const reproduceLong = `It runs every method and variant of a paper's tables under several protocols, and prints the published
@@ -72,7 +73,7 @@ func (a *app) reproduceCmd() *cobra.Command {
 	return c
 }
 
-func (a *app) writeRows(out string, rows []report.ParityRow, cfg *reproduce.Config) error {
+func (a *app) writeRows(out string, rows []result.ParityRow, cfg *reproduce.Config) error {
 	var b bytes.Buffer
 	var err error
 	switch filepath.Ext(out) {
@@ -88,7 +89,7 @@ func (a *app) writeRows(out string, rows []report.ParityRow, cfg *reproduce.Conf
 		for _, r := range rows {
 			dirs = append(dirs, r.Folder)
 		}
-		var runs []*report.Run
+		var runs []*result.Run
 		if runs, err = loadRuns(dirs); err == nil {
 			err = report.HTML(&b, runs)
 		}

@@ -15,17 +15,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/fleet"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // trial is what chaos came to.
@@ -147,7 +147,7 @@ func (a *app) verdict(t *trial) error {
 		err = t.text(a.out)
 	} else {
 		err = a.print(envelope{
-			Schema: report.Schema, Status: "error", Exit: exitFailed, Data: t,
+			Schema: result.Schema, Status: "error", Exit: exitFailed, Data: t,
 			Error: &failure{Code: "failed", Message: errChaosFailed.Error()},
 		})
 	}
@@ -380,7 +380,7 @@ func (t *trial) text(w io.Writer) error {
 		late = fmt.Sprintf(", late %d", t.Late)
 	}
 	if t.Epsilon != nil {
-		spent = fmt.Sprintf("; epsilon %s spent", report.Epsilon(*t.Epsilon))
+		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*t.Epsilon))
 	}
 	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, twice "+
 		"%d, lost %d%s; ledger ok %v%s; syncs since the last start %d (always: %v)\n%s\n",

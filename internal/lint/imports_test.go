@@ -75,21 +75,26 @@ var table = map[string]row{
 
 	"internal/fetch": {may: list("data")},
 
-	"internal/study/report": {may: list("internal/base/metrics")},
-	"conform":               {not: list("internal/study/experiment internal/study/report internal/fetch")},
+	"internal/study/format":            {may: none},
+	"internal/study/chart":             {may: list("internal/study/format")},
+	"internal/study/result":            {may: list("internal/base/metrics internal/study/format")},
+	"internal/study/result/resulttest": {may: list("internal/base/metrics internal/study/result")},
+	"internal/study/report": {may: list("internal/base/metrics internal/study/result internal/study/chart " +
+		"internal/study/format")},
+	"conform": {not: list("internal/study/experiment internal/study/report internal/fetch")},
 	"internal/study/experiment": {not: list("internal/study/tune internal/study/leaderboard " +
 		"internal/study/reproduce internal/study/privacycost internal/study/methoddoc internal/study/bench")},
 	"internal/study/methoddoc": {may: list("internal/study/experiment internal/engine/local learn method methods " +
 		"param")},
-	"internal/study/reproduce": {may: list("internal/study/experiment internal/study/sweep internal/study/report " +
+	"internal/study/reproduce": {may: list("internal/study/experiment internal/study/sweep internal/study/report internal/study/result " +
 		"internal/study/reference data internal/base/metrics param")},
 	"internal/study/privacycost": {may: list("internal/study/experiment internal/study/sweep " +
-		"internal/study/report internal/study/reference data internal/base/metrics internal/engine/round privacy " +
+		"internal/study/report internal/study/result internal/study/format internal/study/reference data internal/base/metrics internal/engine/round privacy " +
 		"privacy/account sim")},
 	"internal/study/tune": {may: list("internal/study/experiment sim data internal/base/metrics method " +
 		"methods param internal/study/report internal/study/sweep internal/base/rng internal/atomicfile")},
 	"internal/study/leaderboard": {may: list("internal/study/experiment sim data internal/base/metrics " +
-		"internal/study/reference internal/study/sweep method methods param internal/study/report")},
+		"internal/study/reference internal/study/sweep method methods param internal/study/report internal/study/result")},
 	"internal/study/sweep": {may: list("internal/atomicfile")},
 	"internal/study/bench": {may: list("sim data methods method param internal/study/report vec " +
 		"internal/base/rng internal/naive")},

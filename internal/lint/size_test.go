@@ -23,7 +23,7 @@ const (
 var wide = map[string]string{
 	"method":                "the contract: a method's author needs all of its words in one place",
 	"vec":                   "kernels are plain functions, one for each loop; a type would only be a prefix",
-	"internal/study/report": "half of its names are the parts of result.json, which is one contract",
+	"internal/study/result": "most of its names are the parts of result.json, which is one contract",
 	"learn":                 "the parts that methods are made of: a reader picks from one list",
 	"internal/study/experiment": "an experiment's settings, folder, presets and pages are one subject; what " +
 		"searches is package tune",

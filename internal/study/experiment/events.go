@@ -2,7 +2,7 @@ package experiment
 
 import (
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -12,7 +12,7 @@ type Event interface{ event() }
 
 // SettingTried is the event of a setting of the method's grid that was measured.
 type SettingTried struct {
-	report.Tried
+	result.Tried
 	At, Of int // from 1
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/figure"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -77,7 +77,7 @@ func (f *figures) table() (slot int, t figure.Rows, ok bool) {
 }
 
 // spectra measures the item table, in rounds that are spread evenly and the first.
-func (f *figures) spectra(round int) []report.Spectrum {
+func (f *figures) spectra(round int) []result.Spectrum {
 	if f == nil {
 		return nil
 	}
@@ -102,18 +102,18 @@ func (f *figures) spectra(round int) []report.Spectrum {
 		}
 	}
 	some := t.Pick(evenly(trained, spectrumRows))
-	var out []report.Spectrum
+	var out []result.Spectrum
 	for _, p := range []struct {
 		of   string
 		rows figure.Rows
 	}{{"all", t.Pick(evenly(every, spectrumRows))}, {"trained", some}, {"unit", some.Unit()}} {
 		s := figure.SpectrumOf(p.rows)
-		one := report.Spectrum{
-			Of: p.of, Rows: s.Rows, EffectiveRank: report.Short(s.EffectiveRank),
-			Abundance: report.Short(s.Abundance), Participation: report.Short(s.Participation),
+		one := result.Spectrum{
+			Of: p.of, Rows: s.Rows, EffectiveRank: result.SixDigits(s.EffectiveRank),
+			Abundance: result.SixDigits(s.Abundance), Participation: result.SixDigits(s.Participation),
 		}
 		for _, x := range s.Singular {
-			one.Singular = append(one.Singular, report.Short(x))
+			one.Singular = append(one.Singular, result.SixDigits(x))
 		}
 		out = append(out, one)
 	}
@@ -142,15 +142,15 @@ func (f *figures) users(n int) []int {
 }
 
 // compute makes the figures of a finished run.
-func (f *figures) compute(ctx context.Context) (*report.Figures, error) {
+func (f *figures) compute(ctx context.Context) (*result.Figures, error) {
 	if f == nil {
 		return nil, nil
 	}
 	start := time.Now()
-	out := &report.Figures{Schema: report.Schema, Missing: map[string]string{}}
+	out := &result.Figures{Schema: result.Schema, Missing: map[string]string{}}
 	for _, step := range []struct {
 		key, name string
-		do        func(context.Context, *report.Figures) string
+		do        func(context.Context, *result.Figures) string
 	}{
 		{"popularity", "popularity and coverage", f.popularity},
 		{"inference", "the three tables", f.inference},
@@ -172,11 +172,11 @@ func (f *figures) compute(ctx context.Context) (*report.Figures, error) {
 			return nil, err
 		}
 	}
-	out.Seconds = report.Short((f.spent + time.Since(start)).Seconds())
+	out.Seconds = result.SixDigits((f.spent + time.Since(start)).Seconds())
 	return out, nil
 }
 
-func (f *figures) inference(_ context.Context, out *report.Figures) string {
+func (f *figures) inference(_ context.Context, out *result.Figures) string {
 	if !f.run.CanInfer() {
 		return "devices do not recommend with tables of their own"
 	}
@@ -187,9 +187,9 @@ func (f *figures) inference(_ context.Context, out *report.Figures) string {
 	got := f.run.Infer(users)
 	of := func(p []metrics.Place) [2]float64 {
 		m := metrics.Of(p, f.run.TieRule())
-		return [2]float64{report.Short(m.HR10()), report.Short(m.NDCG10())}
+		return [2]float64{result.SixDigits(m.HR10()), result.SixDigits(m.NDCG10())}
 	}
-	out.Inference = &report.Inference{
+	out.Inference = &result.Inference{
 		Users: metrics.Of(got.Own, f.run.TieRule()).Users, Own: of(got.Own),
 		Base: of(got.Global),
 	}
@@ -202,7 +202,7 @@ func (f *figures) inference(_ context.Context, out *report.Figures) string {
 
 // items makes the maps of the most popular items, seen by the device with the
 // median number of rows.
-func (f *figures) items(ctx context.Context, out *report.Figures) string {
+func (f *figures) items(ctx context.Context, out *result.Figures) string {
 	slot, table, ok := f.table()
 	switch {
 	case !ok:
@@ -212,7 +212,7 @@ func (f *figures) items(ctx context.Context, out *report.Figures) string {
 	}
 	sight := f.run.See(f.median(), slot)
 	ids := f.order[:min(mapItems, len(f.order))]
-	m := &report.ItemMap{Catalogue: table.N, Dim: table.Dim, User: f.split.Info().UserName(sight.User)}
+	m := &result.ItemMap{Catalogue: table.N, Dim: table.Dim, User: f.split.Info().UserName(sight.User)}
 	kind := map[uint32]string{}
 	for _, list := range []struct {
 		kind  string
@@ -229,12 +229,12 @@ func (f *figures) items(ctx context.Context, out *report.Figures) string {
 		kind[uint32(sight.Test)] = "test"
 	}
 	for _, i := range ids {
-		one := report.MapItem{
+		one := result.MapItem{
 			Item: int(i), Title: f.title(i), Rows: f.counts[i], Kind: kind[i],
-			Global: report.Short(float64(sight.Global[i])),
+			Global: result.SixDigits(float64(sight.Global[i])),
 		}
 		if sight.Own != nil {
-			own := report.Short(float64(sight.Own[i]))
+			own := result.SixDigits(float64(sight.Own[i]))
 			one.Own = &own
 		}
 		m.Items = append(m.Items, one)
@@ -245,14 +245,14 @@ func (f *figures) items(ctx context.Context, out *report.Figures) string {
 		own.Data = sight.Table
 		tables, names = append(tables, own.Pick(ids)), append(names, "device")
 	}
-	m.Maps = make([]report.Map, 2*len(tables))
+	m.Maps = make([]result.Map, 2*len(tables))
 	var wg sync.WaitGroup
 	for k, t := range tables {
 		wg.Go(func() {
 			xy, shares := figure.PCA(t)
-			m.Maps[2*k] = report.Map{Table: names[k], Kind: "pca", Shares: &shares, XY: shortened(xy)}
+			m.Maps[2*k] = result.Map{Table: names[k], Kind: "pca", Shares: &shares, XY: shortened(xy)}
 			xy = figure.TSNE(t, mapPerplexity, mapSteps, f.run.Seed, func() bool { return ctx.Err() != nil })
-			m.Maps[2*k+1] = report.Map{Table: names[k], Kind: "tsne", XY: shortened(xy)}
+			m.Maps[2*k+1] = result.Map{Table: names[k], Kind: "tsne", XY: shortened(xy)}
 		})
 	}
 	wg.Wait()
@@ -262,7 +262,7 @@ func (f *figures) items(ctx context.Context, out *report.Figures) string {
 
 func shortened(xy [][2]float64) [][2]float64 {
 	for i := range xy {
-		xy[i] = [2]float64{report.Short(xy[i][0]), report.Short(xy[i][1])}
+		xy[i] = [2]float64{result.SixDigits(xy[i][0]), result.SixDigits(xy[i][1])}
 	}
 	return xy
 }

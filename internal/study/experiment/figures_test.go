@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/methods"
 )
 
@@ -23,9 +23,9 @@ func drawn(t *testing.T, words ...string) (string, *Job) {
 	return dir, j
 }
 
-func load(t *testing.T, dir string) *report.Run {
+func load(t *testing.T, dir string) *result.Run {
 	t.Helper()
-	r, err := report.Load(dir)
+	r, err := result.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

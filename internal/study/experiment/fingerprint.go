@@ -8,7 +8,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -61,7 +61,7 @@ func asBefore(options map[string]any) map[string]any {
 }
 
 // same reports whether a finished run is the one that the settings describe.
-func (j *Job) same(r *report.Result) error {
+func (j *Job) same(r *result.Result) error {
 	if fingerprint(r.Method, r.Params, r.Options, r.Protocol, r.Seed, r.DataHash) == j.fingerprint() {
 		return nil
 	}

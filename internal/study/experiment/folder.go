@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/tacit-rec/tacit/internal/atomicfile"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -124,7 +124,7 @@ func (f *folder) write(name string, b []byte) error { return writeFile(filepath.
 // line is a line of metrics.jsonl.
 type line struct {
 	sim.Event
-	Spectra []report.Spectrum `json:"spectra,omitempty"`
+	Spectra []result.Spectrum `json:"spectra,omitempty"`
 }
 
 func (f *folder) event(ev line) error {
@@ -142,10 +142,10 @@ func (f *folder) event(ev line) error {
 }
 
 // points reads the metrics back as a report wants them.
-func (f *folder) points() ([]report.Point, error) {
-	var out []report.Point
+func (f *folder) points() ([]result.Point, error) {
+	var out []result.Point
 	for line := range bytes.Lines(f.metrics.Bytes()) {
-		var p report.Point
+		var p result.Point
 		if err := json.Unmarshal(line, &p); err != nil {
 			return nil, fmt.Errorf("lab: %s line %d: %w", MetricsFile, len(out)+1, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/internal/study/sweep"
 )
 
@@ -45,14 +45,14 @@ func (j *Job) ChooseSettings(ctx context.Context) error {
 		return nil
 	}
 	start := time.Now()
-	var jobs []*sweep.Job[report.Tried]
+	var jobs []*sweep.Job[result.Tried]
 	for _, words := range j.Entry.Grid {
-		jobs = append(jobs, &sweep.Job[report.Tried]{
+		jobs = append(jobs, &sweep.Job[result.Tried]{
 			Name: words,
-			Run:  func(ctx context.Context, _ int) (report.Tried, error) { return j.try(ctx, words) },
+			Run:  func(ctx context.Context, _ int) (result.Tried, error) { return j.try(ctx, words) },
 		})
 	}
-	all, err := sweep.New(jobs, sweep.Config[report.Tried]{Cores: j.Jobs, OnEnd: func(e sweep.Ended[report.Tried]) {
+	all, err := sweep.New(jobs, sweep.Config[result.Tried]{Cores: j.Jobs, OnEnd: func(e sweep.Ended[result.Tried]) {
 		if j.OnEvent != nil && e.Job.Done() {
 			j.OnEvent(SettingTried{e.Job.Result, e.Done, len(jobs)})
 		}
@@ -63,7 +63,7 @@ func (j *Job) ChooseSettings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	choice := &report.Choice{By: chosenBy, Seed: j.Seed}
+	choice := &result.Choice{By: chosenBy, Seed: j.Seed}
 	for i, one := range jobs {
 		choice.Tried = append(choice.Tried, one.Result)
 		if one.Result.NDCG > choice.Tried[choice.Chosen].NDCG {
@@ -81,21 +81,21 @@ func (j *Job) ChooseSettings(ctx context.Context) error {
 }
 
 // try measures one setting of the grid.
-func (j *Job) try(ctx context.Context, words string) (report.Tried, error) {
+func (j *Job) try(ctx context.Context, words string) (result.Tried, error) {
 	given, err := Assignments(strings.Fields(words), "grid")
 	if err != nil {
-		return report.Tried{}, err
+		return result.Tried{}, err
 	}
 	spec, err := j.With(append(given, Setting{"eval-every", fmt.Sprint(j.Rounds), "grid"}))
 	if err != nil {
-		return report.Tried{}, err
+		return result.Tried{}, err
 	}
 	one := &Job{Spec: spec.withSeed(j.Seed), Source: j.Source, Jobs: j.Jobs, NoRefs: true}
 	res, err := one.Run(ctx)
 	if err != nil {
-		return report.Tried{}, err
+		return result.Tried{}, err
 	}
-	return report.Tried{
+	return result.Tried{
 		Settings: words, HR: res.Valid.Sampled["hr@10"], NDCG: res.Valid.Sampled[chosenBy],
 		Seconds: res.Seconds.Total,
 	}, nil
@@ -115,7 +115,7 @@ func (j *Job) writeChoice(out *folder) error {
 
 // readChoice reads the tried settings of a resumed run. If they are missing, the report omits them.
 func (j *Job) readChoice() {
-	var c report.Choice
+	var c result.Choice
 	if b, err := os.ReadFile(filepath.Join(j.Out, ChoiceFile)); err == nil && json.Unmarshal(b, &c) == nil {
 		j.choice = &c
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/tacit-rec/tacit/internal/study/figure"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
@@ -23,7 +23,7 @@ func (f *figures) lossName() string {
 
 // landscape measures the loss on two grids. The number of devices and samples is such
 // that their multiplications stay within landscapeWork.
-func (f *figures) landscape(ctx context.Context, out *report.Figures) string {
+func (f *figures) landscape(ctx context.Context, out *result.Figures) string {
 	shared, private := f.run.Fleet.Plan.Sizes()
 	weights := private + 200
 	for _, s := range f.run.Fleet.Plan.Slots {
@@ -47,7 +47,7 @@ func (f *figures) landscape(ctx context.Context, out *report.Figures) string {
 	if p == nil {
 		return why
 	}
-	l := &report.Landscape{Loss: name, Shared: shared}
+	l := &result.Landscape{Loss: name, Shared: shared}
 	s := &survey{probe: p, centre: p.Loss(), seed: f.run.Seed}
 	for k := range p.Slots {
 		slot, v := p.Slot(k), p.Value(k)
@@ -57,7 +57,7 @@ func (f *figures) landscape(ctx context.Context, out *report.Figures) string {
 			l.Norm += float64(x) * float64(x)
 		}
 	}
-	l.Norm, l.Centre = report.Short(math.Sqrt(l.Norm)), report.Short(s.centre)
+	l.Norm, l.Centre = result.SixDigits(math.Sqrt(l.Norm)), result.SixDigits(s.centre)
 	l.Devices, l.Samples = p.Devices()
 	s.ascend(l)
 	s.grid(ctx, l, figure.Authors, side, 0.001)
@@ -82,19 +82,19 @@ type survey struct {
 }
 
 // ascend measures how much the loss rises by steps up the gradient.
-func (s *survey) ascend(l *report.Landscape) {
+func (s *survey) ascend(l *result.Landscape) {
 	p, at, live, centre := s.probe, s.at, s.live, s.centre
 	grad := p.Gradient()
 	still := figure.Ascent(grad, 0)
 	for _, rho := range []float64{0.01, 0.05, 0.1} {
 		figure.Move(at, figure.Ascent(grad, rho), still, 1, 0, live)
-		l.Ascent = append(l.Ascent, report.AscentAt{Rho: rho, Rise: report.Short(p.Loss() - centre)})
+		l.Ascent = append(l.Ascent, result.AscentAt{Rho: rho, Rise: result.SixDigits(p.Loss() - centre)})
 	}
 }
 
 // grid measures the loss over a square of side points, until ctx is done.
-func (s *survey) grid(ctx context.Context, l *report.Landscape, mode figure.Mode, side int, radius float64) {
-	one := report.Grid{Mode: string(mode), Axis: figure.Axis(side, radius)}
+func (s *survey) grid(ctx context.Context, l *result.Landscape, mode figure.Mode, side int, radius float64) {
+	one := result.Grid{Mode: string(mode), Axis: figure.Axis(side, radius)}
 	d0, d1 := figure.Direction(mode, s.at, s.seed, 0), figure.Direction(mode, s.at, s.seed, 1)
 	for _, b := range one.Axis {
 		row := make([]float64, 0, side)
@@ -108,12 +108,12 @@ func (s *survey) grid(ctx context.Context, l *report.Landscape, mode figure.Mode
 		one.Loss = append(one.Loss, row)
 	}
 	rise := figure.SharpnessOf(one.Loss, s.centre)
-	one.Most, one.Mean = report.Short(rise.Most), report.Short(rise.Mean)
+	one.Most, one.Mean = result.SixDigits(rise.Most), result.SixDigits(rise.Mean)
 	l.Grids = append(l.Grids, one)
 }
 
 // finite reports whether a landscape can be written as JSON.
-func finite(l *report.Landscape) bool {
+func finite(l *result.Landscape) bool {
 	for _, g := range l.Grids {
 		for _, row := range g.Loss {
 			for k, x := range row {

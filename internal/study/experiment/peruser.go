@@ -5,13 +5,13 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/sim"
 )
 
 // perUser has a line for each user that was measured.
-func perUser(run *sim.Run, split *data.Split) []report.User {
-	var out []report.User
+func perUser(run *sim.Run, split *data.Split) []result.User {
+	var out []result.User
 	var p data.Part
 	at := func(places []metrics.Place, u int) int {
 		if places == nil || places[u].Above == metrics.Absent {
@@ -30,7 +30,7 @@ func perUser(run *sim.Run, split *data.Split) []report.User {
 		if split.User(u, &p); p.New {
 			continue // compared are those who took part
 		}
-		out = append(out, report.User{
+		out = append(out, result.User{
 			ID: split.Info().UserName(u), Rows: len(p.Train),
 			ValidRank: at(run.Best.Valid, u), TestRank: at(run.Best.Test, u),
 			ValidFull: at(run.Best.ValidFull, u), TestFull: at(run.Best.TestFull, u),
@@ -40,8 +40,8 @@ func perUser(run *sim.Run, split *data.Split) []report.User {
 }
 
 // perQuery has a line for each ranked item of a held-out user.
-func perQuery(run *sim.Run, split *data.Split) []report.User {
-	var out []report.User
+func perQuery(run *sim.Run, split *data.Split) []result.User {
+	var out []result.User
 	var p data.Part
 	start := run.Best.Start
 	for u := range split.Users() {
@@ -53,7 +53,7 @@ func perQuery(run *sim.Run, split *data.Split) []report.User {
 			if place.Above == metrics.Absent {
 				continue
 			}
-			out = append(out, report.User{
+			out = append(out, result.User{
 				ID: fmt.Sprintf("%s/%d", split.Info().UserName(u), q+1), Rows: len(p.Train),
 				TestRank: int(place.Above+place.Ties) + 1,
 			})
@@ -64,11 +64,11 @@ func perQuery(run *sim.Run, split *data.Split) []report.User {
 
 // newUsers says how those who took no part are served, and how well; nil where
 // everybody takes part.
-func (j *Job) newUsers(run *sim.Run, split *data.Split) *report.NewUsers {
+func (j *Job) newUsers(run *sim.Run, split *data.Split) *result.NewUsers {
 	if split.Newcomers() == nil {
 		return nil
 	}
-	out := &report.NewUsers{Share: j.NewUsers}
+	out := &result.NewUsers{Share: j.NewUsers}
 	out.Valid, out.Test = run.Best.Newcomers(j.TieRule(), split.Items())
 	plan := run.Fleet.Plan
 	switch {

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-func (f *figures) popularity(_ context.Context, out *report.Figures) string {
+func (f *figures) popularity(_ context.Context, out *result.Figures) string {
 	top := f.run.Best.Top
 	if top == nil {
 		return "the protocol ranks sampled candidates only, so nobody has a list"
@@ -23,9 +23,9 @@ func (f *figures) popularity(_ context.Context, out *report.Figures) string {
 	if n == 0 {
 		return "nobody has a list"
 	}
-	p := &report.Popularity{
-		Coverage: report.Short(metrics.Coverage(top, len(f.counts))),
-		Gini:     report.Short(gini(places)), GiniData: report.Short(gini(f.counts)),
+	p := &result.Popularity{
+		Coverage: result.SixDigits(metrics.Coverage(top, len(f.counts))),
+		Gini:     result.SixDigits(gini(places)), GiniData: result.SixDigits(gini(f.counts)),
 	}
 	const per = 10 // the length of a list
 	for u := range len(top) / per {
@@ -50,15 +50,15 @@ func (f *figures) popularity(_ context.Context, out *report.Figures) string {
 		}
 	}
 	for k := range p.Data {
-		p.Data[k], p.Recommended[k] = report.Short(p.Data[k]), report.Short(p.Recommended[k])
+		p.Data[k], p.Recommended[k] = result.SixDigits(p.Data[k]), result.SixDigits(p.Recommended[k])
 	}
-	p.TailShare = report.Short(float64(tail) / float64(n))
+	p.TailShare = result.SixDigits(float64(tail) / float64(n))
 	most := slices.Clone(f.order)
 	slices.SortStableFunc(most, func(a, b uint32) int { return places[b] - places[a] })
 	for _, i := range most[:min(8, len(most))] {
-		p.Most = append(p.Most, report.TopItem{
+		p.Most = append(p.Most, result.TopItem{
 			Title: f.title(i),
-			Share: report.Short(float64(places[i]) / float64(p.Users)), Rows: f.counts[i],
+			Share: result.SixDigits(float64(places[i]) / float64(p.Users)), Rows: f.counts[i],
 		})
 	}
 	out.Popularity = p

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/tacit-rec/tacit/internal/engine/round"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/privacy/account"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -57,7 +57,7 @@ func putAside(dir string) error {
 }
 
 // privacyOf is what a run's promise has cost; nil for a run without one.
-func privacyOf(run *sim.Run) (*report.Privacy, error) {
+func privacyOf(run *sim.Run) (*result.Privacy, error) {
 	spent, promised, err := run.Spent()
 	if err != nil || !promised {
 		return nil, err
@@ -68,7 +68,7 @@ func privacyOf(run *sim.Run) (*report.Privacy, error) {
 		return nil, err
 	}
 	e := events[0]
-	p := &report.Privacy{
+	p := &result.Privacy{
 		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: string(e.Sampler), Q: e.Q,
 		Noise: g.Noise, Uneven: g.VariesByRound(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off",
 		Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),

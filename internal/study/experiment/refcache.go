@@ -13,7 +13,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/reference"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // refsVersion is raised when a reference's definition changes.
@@ -21,7 +21,7 @@ const refsVersion = 3
 
 // referenceRow is a reference row with its metrics user by user.
 type referenceRow struct {
-	report.Reference
+	result.Reference
 	Sampled metrics.Each `json:"each_sampled"`
 	Full    metrics.Each `json:"each_full"`
 }
@@ -54,7 +54,7 @@ func references(ctx context.Context, c reference.Config, onEvent func(ReferenceP
 		if err != nil {
 			return nil, err
 		}
-		r := &referenceRow{report.Reference{
+		r := &referenceRow{result.Reference{
 			Valid: row.Valid, Test: row.Test, New: row.New, Reason: row.Reason,
 			About: row.About, Seconds: row.Seconds,
 		}, row.Sampled, row.Full}

@@ -7,12 +7,12 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/reference"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/sim"
 )
 
 // refer adds the reference rows to a result, and how the method stands to each.
-func (j *Job) refer(ctx context.Context, run *sim.Run, res *report.Result, split *data.Split) error {
+func (j *Job) refer(ctx context.Context, run *sim.Run, res *result.Result, split *data.Split) error {
 	c := reference.Config{
 		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
 		EvalUsers: j.EvalUsers, Keep: j.References,
@@ -21,19 +21,19 @@ func (j *Job) refer(ctx context.Context, run *sim.Run, res *report.Result, split
 	if err != nil {
 		return err
 	}
-	res.References = map[string]*report.Reference{}
+	res.References = map[string]*result.Reference{}
 	for name, r := range rows {
 		res.References[name] = &r.Reference
 	}
 	mem, pop := res.References["memoriser"], res.References["popularity"]
 	if mem.Test != nil && pop.Test != nil {
-		res.LeakMeasured = &report.LeakMeasured{
+		res.LeakMeasured = &result.LeakMeasured{
 			Memoriser:  mem.Test.Sampled["hr@10"],
 			Popularity: pop.Test.Sampled["hr@10"],
 		}
 	}
 	res.Beside = beside(run, split, j.TieRule(), rows)
-	for name, v := range report.Against([]*report.Result{res}) {
+	for name, v := range result.Against([]*result.Result{res}) {
 		res.References[name].Versus = v
 	}
 	return nil
@@ -42,7 +42,7 @@ func (j *Job) refer(ctx context.Context, run *sim.Run, res *report.Result, split
 // beside puts the metrics of the method and of the references together, user by
 // user, for those that the method was measured on; nil where no reference was
 // measured.
-func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]*referenceRow) *report.Beside {
+func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]*referenceRow) *result.Beside {
 	for name, r := range rows {
 		if len(r.Sampled.Users) == 0 {
 			delete(rows, name)
@@ -52,7 +52,7 @@ func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]
 		return nil
 	}
 	sampled, full := run.Best.Each(ties)
-	out := &report.Beside{Of: map[string]*[4][]float32{"method": columns(sampled.Users, sampled, full)}}
+	out := &result.Beside{Of: map[string]*[4][]float32{"method": columns(sampled.Users, sampled, full)}}
 	for _, u := range sampled.Users {
 		out.Users = append(out.Users, split.Info().UserName(int(u)))
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // The difference that is tested is the difference of the metrics in the table, under
@@ -51,11 +51,11 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 					res.Test.Sampled["users"], ref.Versus.Full)
 			}
 		}
-		loaded, err := report.Load(dir)
+		loaded, err := result.Load(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, v := range report.Against([]*report.Result{loaded.Result}) {
+		for name, v := range result.Against([]*result.Result{loaded.Result}) {
 			if v.Verdict != res.References[name].Versus.Verdict || v.Users != res.References[name].Versus.Users {
 				t.Errorf("%v: the folder says %+v, the run %+v", words, v, res.References[name].Versus)
 			}

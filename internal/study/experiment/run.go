@@ -14,6 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/study/reference"
 	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
@@ -36,7 +37,7 @@ type Job struct {
 
 	References *reference.Keep // shared by the reference rows of several runs; may be nil
 
-	choice *report.Choice // set by ChooseSettings; nil if it did not choose
+	choice *result.Choice // set by ChooseSettings; nil if it did not choose
 }
 
 // Stopped is the error of a run that was interrupted. Dir is where it can be
@@ -81,12 +82,12 @@ const saveEvery = 30 * time.Second
 
 // Run runs the job to its end, or until ctx is done: then the round in progress is
 // finished and saved, its evaluation is left to whoever resumes, and the error is Stopped.
-func (j *Job) Run(ctx context.Context) (*report.Result, error) {
+func (j *Job) Run(ctx context.Context) (*result.Result, error) {
 	if j.OnEvent == nil {
 		j.OnEvent = func(Event) {}
 	}
 	if j.Resume && exists(filepath.Join(j.Out, ResultFile)) {
-		done, err := report.Load(j.Out) // there is nothing to go on with
+		done, err := result.Load(j.Out) // there is nothing to go on with
 		if err != nil {
 			return nil, AsInput(err, "")
 		}
@@ -226,13 +227,13 @@ func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error)
 	return &Stopped{Round: run.Engine.Next, Dir: j.Out}
 }
 
-func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
-	res := &report.Result{
+func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
+	res := &result.Result{
 		Method: j.Method, Dataset: j.Source.Info().Name, DataHash: j.Source.Info().Hash,
 		Protocol: j.Protocol, Leaks: split.Leaks(), Seed: j.Seed, Rounds: j.Rounds, SelectedRound: run.Selected,
 		Users: j.Source.Users(), Items: j.Source.Items(), Interactions: Rows(j.Source),
 		Params: param.Values(j.Params), Options: param.Values(&j.Options),
-		Seconds:       report.Seconds{Train: run.Train.Seconds(), Eval: run.Eval.Seconds(), Total: run.Total.Seconds()},
+		Seconds:       result.Seconds{Train: run.Train.Seconds(), Eval: run.Eval.Seconds(), Total: run.Total.Seconds()},
 		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: PeakRSS(),
 		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
 	}
@@ -242,7 +243,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	res.NewUsers = j.newUsers(run, split)
 	if c := run.OnTest; c != nil {
-		res.OnTest = &report.Chosen{Round: c.Round, Test: c.Test}
+		res.OnTest = &result.Chosen{Round: c.Round, Test: c.Test}
 	}
 	if t := run.Train.Seconds(); t > 0 {
 		res.DevicesPerS, res.SamplesPerS = float64(run.Devices)/t, float64(run.Samples)/t
@@ -256,7 +257,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *report.Result {
 		res.Preset = &name
 	}
 	if pub := j.published(); pub != nil {
-		res.Published = &report.Published{
+		res.Published = &result.Published{
 			HR10: pub.HR10, NDCG10: pub.NDCG10, HR20: pub.HR20, Source: pub.Source,
 			Protocol: pub.Protocol,
 		}
@@ -302,18 +303,18 @@ func Rows(src data.Source) int {
 
 // finish writes the folder's remaining files; result.json last, as the sign that
 // the run is whole.
-func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, drawn *report.Figures, out *folder) error {
+func (j *Job) finish(run *sim.Run, split *data.Split, res *result.Result, drawn *result.Figures, out *folder) error {
 	if out == nil {
 		return nil
 	}
 	users := perUser(run, split)
 	var table, page bytes.Buffer
-	if err := report.WriteUsers(&table, users); err != nil {
+	if err := result.WriteUsers(&table, users); err != nil {
 		return err
 	}
 	if res.Beside != nil {
 		var beside bytes.Buffer
-		if err := report.WriteBeside(&beside, res.Beside); err != nil {
+		if err := result.WriteBeside(&beside, res.Beside); err != nil {
 			return err
 		}
 		if err := out.write(BesideFile, beside.Bytes()); err != nil {
@@ -324,7 +325,7 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *report.Result, drawn 
 	if err != nil {
 		return err
 	}
-	if err := report.HTML(&page, []*report.Run{{
+	if err := report.HTML(&page, []*result.Run{{
 		Dir: filepath.Base(out.dir), Result: res, Points: points, Users: users,
 		Figures: drawn,
 	}}); err != nil {

@@ -11,12 +11,13 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/study/reference"
 	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/internal/study/sweep"
 )
 
 // RunSeeds runs the job once for each of its seeds and summarises the runs. Each seed has a folder
 // below the job's; a resumed job does not repeat the seeds that are finished.
-func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
+func (j *Job) RunSeeds(ctx context.Context) (*result.Many, error) {
 	if j.References == nil {
 		j.References = &reference.Keep{}
 	}
@@ -25,7 +26,7 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 			return nil, err
 		}
 	}
-	all, err := sweep.New(j.seedJobs(), sweep.Config[*report.Result]{Cores: j.Jobs})
+	all, err := sweep.New(j.seedJobs(), sweep.Config[*result.Result]{Cores: j.Jobs})
 	if err == nil {
 		err = all.Run(ctx)
 	}
@@ -36,11 +37,11 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 		}
 		return nil, err
 	}
-	var runs []*report.Result
+	var runs []*result.Result
 	for _, one := range all.Jobs {
 		runs = append(runs, one.Result)
 	}
-	many := report.Repeat(runs)
+	many := result.Repeat(runs)
 	if j.Out == "" {
 		return many, nil
 	}
@@ -51,20 +52,20 @@ func (j *Job) RunSeeds(ctx context.Context) (*report.Many, error) {
 	if err := writeFile(filepath.Join(j.Out, ResultFile), append(b, '\n')); err != nil {
 		return nil, err
 	}
-	folder, err := report.Load(j.Out)
+	folder, err := result.Load(j.Out)
 	if err != nil {
 		return nil, err
 	}
 	var page bytes.Buffer
-	if err := report.HTML(&page, []*report.Run{folder}); err != nil {
+	if err := report.HTML(&page, []*result.Run{folder}); err != nil {
 		return nil, err
 	}
 	return many, writeFile(filepath.Join(j.Out, ReportFile), page.Bytes())
 }
 
 // seedJobs lists the runs of the seeds.
-func (j *Job) seedJobs() []*sweep.Job[*report.Result] {
-	var out []*sweep.Job[*report.Result]
+func (j *Job) seedJobs() []*sweep.Job[*result.Result] {
+	var out []*sweep.Job[*result.Result]
 	for i := range uint64(j.Seeds) {
 		one := *j
 		one.Spec = j.Spec.withSeed(j.Seed + i)
@@ -72,10 +73,10 @@ func (j *Job) seedJobs() []*sweep.Job[*report.Result] {
 		if j.Out != "" {
 			one.Out = filepath.Join(j.Out, fmt.Sprintf("seed-%d", one.Seed))
 		}
-		out = append(out, &sweep.Job[*report.Result]{
+		out = append(out, &sweep.Job[*result.Result]{
 			Name: fmt.Sprintf("seed %d", one.Seed),
 			Load: one.loadSeed,
-			Run:  func(ctx context.Context, _ int) (*report.Result, error) { return one.Run(ctx) },
+			Run:  func(ctx context.Context, _ int) (*result.Result, error) { return one.Run(ctx) },
 		})
 	}
 	return out
@@ -83,11 +84,11 @@ func (j *Job) seedJobs() []*sweep.Job[*report.Result] {
 
 // loadSeed loads the result of a seed of a resumed job. A seed that was started and not finished
 // will be resumed.
-func (j *Job) loadSeed() (*report.Result, bool, error) {
+func (j *Job) loadSeed() (*result.Result, bool, error) {
 	if j.Out == "" || !j.Resume {
 		return nil, false, nil
 	}
-	r, err := report.Load(j.Out)
+	r, err := result.Load(j.Out)
 	if err != nil {
 		j.Resume = exists(filepath.Join(j.Out, ConfigFile))
 		return nil, false, nil
@@ -97,8 +98,8 @@ func (j *Job) loadSeed() (*report.Result, bool, error) {
 
 // Stored returns the result of the finished run in the job's folder. It returns nil if there is
 // none, or one with other settings.
-func (j *Job) Stored() *report.Result {
-	r, err := report.Load(j.Out)
+func (j *Job) Stored() *result.Result {
+	r, err := result.Load(j.Out)
 	if err != nil || r.Result == nil || j.same(r.Result) != nil {
 		return nil
 	}
@@ -106,8 +107,8 @@ func (j *Job) Stored() *report.Result {
 }
 
 // StoredSeeds is Stored for a job that RunSeeds ran.
-func (j *Job) StoredSeeds() *report.Many {
-	var runs []*report.Result
+func (j *Job) StoredSeeds() *result.Many {
+	var runs []*result.Result
 	for i := range uint64(j.Seeds) {
 		one := *j
 		one.Spec = j.Spec.withSeed(j.Seed + i)
@@ -118,7 +119,7 @@ func (j *Job) StoredSeeds() *report.Many {
 		}
 		runs = append(runs, r)
 	}
-	return report.Repeat(runs)
+	return result.Repeat(runs)
 }
 
 // RunOrReplace calls run, which is (*Job).Run or (*Job).RunSeeds. If the job's folder holds a run

@@ -22,7 +22,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/reference"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/internal/study/sweep"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -63,16 +63,16 @@ type CellResult struct {
 	Refused   string          `json:"refused,omitempty"` // why the program rejects the run; empty if it was measured
 	Settings  map[string]any  `json:"settings,omitempty"`
 	From      string          `json:"settings_from,omitempty"`
-	Choice    *report.Choice  `json:"chosen_settings,omitempty"`
+	Choice    *result.Choice  `json:"chosen_settings,omitempty"`
 	Rounds    int             `json:"rounds,omitempty"`
 	Selected  int             `json:"selected_round,omitempty"`
 	Test      metrics.Summary `json:"test"`
 	// Few are the metrics of the quarter of the users with the fewest training rows.
 	Few      [4]float64       `json:"few_rows"`
-	NewUsers *report.NewUsers `json:"new_users,omitempty"` // of cells with cold-start users
+	NewUsers *result.NewUsers `json:"new_users,omitempty"` // of cells with cold-start users
 	Up       float64          `json:"bytes_up"`            // of one device in all rounds
 	Down     float64          `json:"bytes_down"`
-	Seconds  report.Seconds   `json:"seconds"`
+	Seconds  result.Seconds   `json:"seconds"`
 	Jobs     int              `json:"jobs"`
 	Each     [4]string        `json:"each"` // packed: sampled HR@10 and NDCG@10, full HR@10 and NDCG@10 per user
 	Version  string           `json:"version,omitempty"`
@@ -166,7 +166,7 @@ func (r *CellResult) fillReference(ctx context.Context, c *Cell, spec *experimen
 	r.Seconds.Total = time.Since(start).Seconds()
 	r.Seconds.Train = r.Seconds.Total
 	if row.New != nil {
-		r.NewUsers = &report.NewUsers{Share: spec.NewUsers, How: "as the others", Test: *row.New}
+		r.NewUsers = &result.NewUsers{Share: spec.NewUsers, How: "as the others", Test: *row.New}
 	}
 	return r.perUser(split, row.Sampled, row.Full)
 }

@@ -8,23 +8,23 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // row is a row of a table while its cells are collected.
 type row struct {
-	*report.Standing
+	*result.Standing
 	each map[uint64]*[4][]float32 // by seed
 }
 
 // Report collects the cells into tables. Cells without a result are listed with the reason.
-func (b *Board) Report() (*report.Leaderboard, error) {
-	out := &report.Leaderboard{Seeds: b.Seeds, About: b.about()}
+func (b *Board) Report() (*result.Leaderboard, error) {
+	out := &result.Leaderboard{Seeds: b.Seeds, About: b.about()}
 	for _, t := range b.Tables {
-		s := &report.Standings{
+		s := &result.Standings{
 			Dataset: t.Set, Protocol: t.Protocol, Read: t.Read, Users: t.Users, Items: t.Items, Rows: t.Rows,
 			Reason:  t.Reason,
-			Entries: []*report.Standing{}, Missing: []string{},
+			Entries: []*result.Standing{}, Missing: []string{},
 		}
 		out.Tables = append(out.Tables, s)
 		if err := b.fill(s); err != nil {
@@ -52,7 +52,7 @@ func (b *Board) about() string {
 		measured, len(b.Cells), b.Seeds, strings.Join(machines, "; "))
 }
 
-func (b *Board) fill(s *report.Standings) error {
+func (b *Board) fill(s *result.Standings) error {
 	var rows []*row
 	byName := map[string]*row{}
 	missing := map[string][]*Cell{}
@@ -71,7 +71,7 @@ func (b *Board) fill(s *report.Standings) error {
 		e := byName[c.row()]
 		if e == nil {
 			e = &row{
-				Standing: &report.Standing{Method: c.Method, Reference: c.Reference},
+				Standing: &result.Standing{Method: c.Method, Reference: c.Reference},
 				each:     map[uint64]*[4][]float32{},
 			}
 			byName[c.row()] = e
@@ -187,7 +187,7 @@ func scores(s metrics.Summary) [4]float64 {
 }
 
 // finish computes means over the cells of the row.
-func (e *row) finish(cells []*Cell, s *report.Standings) {
+func (e *row) finish(cells []*Cell, s *result.Standings) {
 	var own, fresh [][4]float64
 	for _, c := range cells {
 		k := c.Result
@@ -198,7 +198,7 @@ func (e *row) finish(cells []*Cell, s *report.Standings) {
 		if c.New {
 			if n := k.NewUsers; n != nil {
 				if e.New == nil {
-					e.New = &report.Newcomers{Share: n.Share, How: n.How}
+					e.New = &result.Newcomers{Share: n.Share, How: n.How}
 				}
 				if n.Test.Sampled != nil {
 					fresh = append(fresh, scores(n.Test))

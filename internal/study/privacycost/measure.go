@@ -18,7 +18,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/reference"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/internal/study/sweep"
 )
 
@@ -40,7 +40,7 @@ type Row struct {
 	FullHR   float64         `json:"full_hr@10"`
 	FullNDCG float64         `json:"full_ndcg@10"`
 	ValidHR  float64         `json:"valid_hr@10"`
-	Privacy  *report.Privacy `json:"privacy"` // nil without a guarantee
+	Privacy  *result.Privacy `json:"privacy"` // nil without a guarantee
 	Commit   string          `json:"commit"`
 }
 
@@ -240,13 +240,13 @@ func (c *Config) nothingMeasured() error {
 		"tacit docs privacy --commands "+c.Folder+" prints the commands that make them; omit --found to run them")
 }
 
-func newRow(run Run, r *report.Result) Row {
+func newRow(run Run, r *result.Result) Row {
 	return Row{
 		Name: run.Name(), Method: r.Method, Data: r.Dataset, Protocol: r.Protocol, Budget: run.Budget, Settings: run.words(),
 		Users: r.Users, Items: r.Items, Rounds: r.Rounds, Selected: r.SelectedRound, Seed: r.Seed,
-		HR: report.Short(r.Test.Sampled["hr@10"]), NDCG: report.Short(r.Test.Sampled["ndcg@10"]),
-		ValidHR: report.Short(r.Valid.Sampled["hr@10"]),
-		FullHR:  report.Short(r.Test.Full["hr@10"]), FullNDCG: report.Short(r.Test.Full["ndcg@10"]),
+		HR: result.SixDigits(r.Test.Sampled["hr@10"]), NDCG: result.SixDigits(r.Test.Sampled["ndcg@10"]),
+		ValidHR: result.SixDigits(r.Valid.Sampled["hr@10"]),
+		FullHR:  result.SixDigits(r.Test.Full["hr@10"]), FullNDCG: result.SixDigits(r.Test.Full["ndcg@10"]),
 		Privacy: r.Privacy, Commit: r.Commit,
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/study/experiment"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 func TestEveryRunResolves(t *testing.T) {
@@ -56,7 +56,7 @@ func TestThePrivacyPageShowsEachRow(t *testing.T) {
 	row := Row{
 		Method: "fedmf", Data: "ml-100k", Budget: "8", HR: 0.5154, Users: 943, Rounds: 20, Seed: 1, Commit: "abc",
 		Settings: "dim=8",
-		Privacy: &report.Privacy{
+		Privacy: &result.Privacy{
 			Epsilon: 7.99, Adjacency: "zero-out", Sampler: "none", Q: 1, Rounds: 20,
 			Noise: 3.0827, Clip: 1,
 		},

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
@@ -135,7 +136,7 @@ func detailTable(rows []Row) *report.Table {
 			strconv.FormatUint(m.Seed, 10), m.Commit,
 		}
 		if p := m.Privacy; p != nil {
-			line[2], line[6], line[7], line[8], line[9] = report.Epsilon(p.Epsilon), p.Rounds, digits(p.Q),
+			line[2], line[6], line[7], line[8], line[9] = format.Epsilon(p.Epsilon), p.Rounds, digits(p.Q),
 				digits(p.Noise), digits(p.Clip)
 			line[10] = digits(m.onMean())
 			line[11] = p.Adjacency + ", " + samplerWord(p.Sampler)
@@ -218,7 +219,7 @@ func writeLocal(b *bytes.Buffer, rows []Row) error {
 			strconv.FormatUint(m.Seed, 10), m.Commit,
 		}
 		if p := m.Privacy; p != nil {
-			line[2], line[3] = report.Epsilon(p.Epsilon), "-"
+			line[2], line[3] = format.Epsilon(p.Epsilon), "-"
 			if p.Mechanism == "laplace" {
 				line[3] = digits(1 / p.Noise)
 			}

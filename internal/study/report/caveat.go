@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // fewCandidates is the number of sampled items that a held-out item is ranked
@@ -13,7 +15,7 @@ const fewCandidates = 99
 
 // usersOf is the number of users of sampled metrics; 0 if there is none.
 func usersOf(s *metrics.Summary) int {
-	if v := at(s.Sampled, "users"); v > 0 && v <= math.MaxInt32 {
+	if v := result.MetricOf(s.Sampled, "users"); v > 0 && v <= math.MaxInt32 {
 		return int(v)
 	}
 	return 0
@@ -21,10 +23,10 @@ func usersOf(s *metrics.Summary) int {
 
 // repeats reports whether the data gives the test item away to so many users
 // that the title has to say it: more than 1%.
-func (r *Result) repeats() bool { return r.Repeats > 0 && r.Repeats > r.Users/100 }
+func repeats(r *result.Result) bool { return r.Repeats > 0 && r.Repeats > r.Users/100 }
 
 // extent is the least and the most over the runs of a row.
-func (r *row) extent(of func(*Result) int) (lo, hi int) {
+func (r *row) extent(of func(*result.Result) int) (lo, hi int) {
 	lo = math.MaxInt
 	for _, run := range r.runs {
 		lo, hi = min(lo, of(run.Result)), max(hi, of(run.Result))
@@ -36,24 +38,24 @@ func (r *row) extent(of func(*Result) int) (lo, hi int) {
 func caveats(r *row) []string {
 	var out []string
 	users := r.runs[0].Result.Users
-	if lo, hi := r.extent(func(r *Result) int { return usersOf(&r.Test) }); hi > 0 && lo < users {
-		s := fmt.Sprintf("Tested on %s of %s", counts(lo, hi), plural(users, "user"))
-		if lo, hi := r.extent(func(r *Result) int { return usersOf(&r.Valid) }); hi > 0 {
+	if lo, hi := r.extent(func(r *result.Result) int { return usersOf(&r.Test) }); hi > 0 && lo < users {
+		s := fmt.Sprintf("Tested on %s of %s", counts(lo, hi), format.Plural(users, "user"))
+		if lo, hi := r.extent(func(r *result.Result) int { return usersOf(&r.Valid) }); hi > 0 {
 			s += fmt.Sprintf(" (%s in validation)", counts(lo, hi))
 		}
 		out = append(out, s+".")
 	}
-	if lo, hi := r.extent(func(r *Result) int { return r.Repeats }); hi > 0 {
+	if lo, hi := r.extent(func(r *result.Result) int { return r.Repeats }); hi > 0 {
 		out = append(out, fmt.Sprintf("For %s of %s the test item is also in their train rows, since the data "+
 			"repeats pairs of user and item: "+
 			"any model that remembers is rewarded. --dedup first keeps one row of each pair.", counts(lo, hi),
-			plural(users, "user")))
+			format.Plural(users, "user")))
 	}
-	if lo, hi := r.extent(func(r *Result) int { return r.Few }); hi > 0 {
+	if lo, hi := r.extent(func(r *result.Result) int { return r.Few }); hi > 0 {
 		out = append(out, fmt.Sprintf("%s %s ranked against fewer than %d items.", plurals(lo, hi, "user"),
 			verb(hi, "is", "are"), fewCandidates))
 	}
-	if lo, hi := r.extent(func(r *Result) int { return r.Idle }); hi > 0 {
+	if lo, hi := r.extent(func(r *result.Result) int { return r.Idle }); hi > 0 {
 		out = append(out, fmt.Sprintf("%s %s nothing to train on under this protocol.", plurals(lo, hi, "device"),
 			verb(hi, "has", "have")))
 	}
@@ -81,17 +83,17 @@ func sharedCaveats(rows []*row) []string {
 // counts writes a number that differs between runs.
 func counts(lo, hi int) string {
 	if lo == hi {
-		return count(lo)
+		return format.Count(lo)
 	}
-	return count(lo) + " to " + count(hi)
+	return format.Count(lo) + " to " + format.Count(hi)
 }
 
 // plurals is plural for a number that differs between runs.
 func plurals(lo, hi int, noun string) string {
 	if lo == hi {
-		return plural(lo, noun)
+		return format.Plural(lo, noun)
 	}
-	return count(lo) + " to " + plural(hi, noun)
+	return format.Count(lo) + " to " + format.Plural(hi, noun)
 }
 
 func verb(n int, one, more string) string {

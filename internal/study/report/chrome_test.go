@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // browser is a Chromium under the DevTools protocol, over a pipe: NUL ends each
@@ -235,12 +238,12 @@ func (b *browser) open(path string, l look) []string {
 	for _, e := range b.events {
 		switch e.Method {
 		case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
-			out = append(out, e.Method+": "+clip(string(e.Params), 400))
+			out = append(out, e.Method+": "+format.Clip(string(e.Params), 400))
 		case "Network.requestWillBeSent":
 			var r struct{ Request struct{ URL string } }
 			if json.Unmarshal(e.Params, &r) == nil && r.Request.URL != url && !strings.HasPrefix(r.Request.URL,
 				"data:") {
-				out = append(out, "request of "+clip(r.Request.URL, 200))
+				out = append(out, "request of "+format.Clip(r.Request.URL, 200))
 			}
 		}
 	}
@@ -314,19 +317,19 @@ func TestPagesInChromium(t *testing.T) {
 	}
 	b := chromium(t)
 	dir := t.TempDir()
-	pagesOf := map[string][]*Run{
+	pagesOf := map[string][]*result.Run{
 		"one":    {drawnRun("pfedrec", "deployed")},
 		"many":   append(variants(3), drawnRun("pfedrec", "deployed"), drawnRun("fedmf", "deployed")),
 		"search": {{Search: madeSearch()}},
 		"board":  {{Board: madeBoard()}},
-		"bare":   {{Result: &Result{Method: "m", Dataset: "d", Protocol: "p"}}},
+		"bare":   {{Result: &result.Result{Method: "m", Dataset: "d", Protocol: "p"}}},
 	}
 	if *folder != "" {
-		r, err := Load(*folder)
+		r, err := result.Load(*folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pagesOf = map[string][]*Run{"run": {r}}
+		pagesOf = map[string][]*result.Run{"run": {r}}
 	}
 	for name, runs := range pagesOf {
 		path := filepath.Join(dir, name+".html")

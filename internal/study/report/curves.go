@@ -9,29 +9,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/chart"
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // uploaded is the test HR@10 by what all devices have uploaded so far, in bytes.
-func uploaded(points []Point) series {
-	s := series{plain: true}
+func uploaded(points []result.Point) chart.Series {
+	s := chart.Series{Plain: true}
 	total := 0.0
 	for _, p := range points {
 		total += float64(max(p.BytesUp, 0))
 		if p.Test == nil {
 			continue
 		}
-		if v := at(p.Test.Sampled, "hr@10"); !math.IsNaN(v) && total > 0 {
-			s.xs, s.ys = append(s.xs, total), append(s.ys, v)
+		if v := result.MetricOf(p.Test.Sampled, "hr@10"); !math.IsNaN(v) && total > 0 {
+			s.X, s.Y = append(s.X, total), append(s.Y, v)
 		}
 	}
 	return s
 }
 
 // bytesPlot sets accuracy against traffic, for one run or several.
-func bytesPlot(lines []series) *plot {
+func bytesPlot(lines []chart.Series) *chart.Plot {
 	most := 0.0
 	for i := range lines {
-		for _, x := range lines[i].xs {
+		for _, x := range lines[i].X {
 			most = math.Max(most, x)
 		}
 	}
@@ -45,34 +49,35 @@ func bytesPlot(lines []series) *plot {
 		}
 	}
 	for i := range lines {
-		for k := range lines[i].xs {
-			lines[i].xs[k] /= unit
+		for k := range lines[i].X {
+			lines[i].X[k] /= unit
 		}
 	}
-	return &plot{
-		about: "Test HR@10 by uploaded bytes", x: "uploaded by all devices so far, " + name,
-		y:     "test HR@10, sampled (fraction)",
-		lines: lines, format: frac, fromZero: true, xZero: true,
+	return &chart.Plot{
+		About: "Test HR@10 by uploaded bytes", X: "uploaded by all devices so far, " + name,
+		Y:     "test HR@10, sampled (fraction)",
+		Lines: lines, Format: format.Fraction, YZero: true, XZero: true,
 	}
 }
 
 // most95 says after how many bytes a run had 95 % of what it reached.
-func most95(points []Point) string {
+func most95(points []result.Point) string {
 	s := uploaded(points)
-	if len(s.ys) == 0 {
+	if len(s.Y) == 0 {
 		return ""
 	}
-	best := slices.Max(s.ys)
-	for i, y := range s.ys {
+	best := slices.Max(s.Y)
+	for i, y := range s.Y {
 		if y >= 0.95*best {
-			return fmt.Sprintf(" 95%% of the best (%s) was reached after %s.", frac(best), size(s.xs[i]))
+			return fmt.Sprintf(" 95%% of the best (%s) was reached after %s.", format.Fraction(best),
+				format.Size(s.X[i]))
 		}
 	}
 	return ""
 }
 
 // spectrumOf is the named spectrum of a point, or nil.
-func spectrumOf(p Point, of string) *Spectrum {
+func spectrumOf(p result.Point, of string) *result.Spectrum {
 	for i := range p.Spectra {
 		if p.Spectra[i].Of == of {
 			return &p.Spectra[i]
@@ -86,8 +91,8 @@ var spectrumKinds = []struct{ of, label, class string }{
 }
 
 // collapseFigures are spectra, and effective rank and abundance over rounds.
-func collapseFigures(points []Point) []figure {
-	var with []Point
+func collapseFigures(points []result.Point) []figure {
+	var with []result.Point
 	for _, p := range points {
 		if spectrumOf(p, "trained") != nil {
 			with = append(with, p)
@@ -96,9 +101,9 @@ func collapseFigures(points []Point) []figure {
 	if len(with) == 0 {
 		return nil
 	}
-	spectra := plot{
-		about: "Singular values of the item table", x: "index, largest first",
-		y: "singular value (log scale)", logY: true,
+	spectra := chart.Plot{
+		About: "Singular values of the item table", X: "index, largest first",
+		Y: "singular value (log scale)", LogY: true,
 	}
 	classes := []string{"c5", "c4", "c0"}
 	picks := []int{0, len(with) / 2, len(with) - 1}
@@ -106,66 +111,66 @@ func collapseFigures(points []Point) []figure {
 		if k > 0 && i == picks[k-1] {
 			continue
 		}
-		s := series{label: fmt.Sprintf("round %d", with[i].Round), class: classes[k], plain: true}
+		s := chart.Series{Label: fmt.Sprintf("round %d", with[i].Round), Class: classes[k], Plain: true}
 		for n, v := range spectrumOf(with[i], "trained").Singular {
-			s.xs, s.ys = append(s.xs, float64(n+1)), append(s.ys, v)
+			s.X, s.Y = append(s.X, float64(n+1)), append(s.Y, v)
 		}
-		spectra.lines = append(spectra.lines, s)
+		spectra.Lines = append(spectra.Lines, s)
 	}
 	dims := len(spectrumOf(with[0], "trained").Singular)
 	out := []figure{{
 		"spectrum", "Spectrum of the item table", "Rows of items with a train row, centred. A flat " +
-			"line uses all dimensions; a cliff is dimensional collapse: the rest hold nothing.", spectra.draw(),
-		spectra.table("index", "singular_value"),
+			"line uses all dimensions; a cliff is dimensional collapse: the rest hold nothing.", spectra.Draw(),
+		plotTable(&spectra, "index", "singular_value"),
 	}}
 	for _, m := range []struct {
 		name, title, y, note string
-		of                   func(*Spectrum) float64
+		of                   func(*result.Spectrum) float64
 	}{
 		{
-			"effective-rank", "Effective rank over rounds", "effective rank, of " + plural(dims, "dimension"),
-			"How many dimensions the rows really use (exp of the entropy of the spectrum). A fall while accuracy stands still is a warning. Rows nobody trains stay noise and look healthy: so the trained ones stand apart.", func(s *Spectrum) float64 { return s.EffectiveRank },
+			"effective-rank", "Effective rank over rounds", "effective rank, of " + format.Plural(dims, "dimension"),
+			"How many dimensions the rows really use (exp of the entropy of the spectrum). A fall while accuracy stands still is a warning. Rows nobody trains stay noise and look healthy: so the trained ones stand apart.", func(s *result.Spectrum) float64 { return s.EffectiveRank },
 		},
 		{
 			"information-abundance", "Information abundance over rounds", "sum of singular values over the largest",
-			"Near 1, one direction has it all. With rows of unit length the popular items' long rows do not count for more.", func(s *Spectrum) float64 { return s.Abundance },
+			"Near 1, one direction has it all. With rows of unit length the popular items' long rows do not count for more.", func(s *result.Spectrum) float64 { return s.Abundance },
 		},
 	} {
-		p := plot{about: m.title, x: "round", y: m.y, fromZero: true, xZero: true}
+		p := chart.Plot{About: m.title, X: "round", Y: m.y, YZero: true, XZero: true}
 		for _, k := range spectrumKinds {
-			s := series{label: k.label, class: k.class}
+			s := chart.Series{Label: k.label, Class: k.class}
 			for _, at := range with {
 				if sp := spectrumOf(at, k.of); sp != nil {
-					s.xs, s.ys = append(s.xs, float64(at.Round)), append(s.ys, m.of(sp))
+					s.X, s.Y = append(s.X, float64(at.Round)), append(s.Y, m.of(sp))
 				}
 			}
-			p.lines = append(p.lines, s)
+			p.Lines = append(p.Lines, s)
 		}
 		out = append(out, figure{
-			m.name, m.title, m.note, p.draw(),
-			p.table("round", strings.ReplaceAll(m.name, "-", "_")),
+			m.name, m.title, m.note, p.Draw(),
+			plotTable(&p, "round", strings.ReplaceAll(m.name, "-", "_")),
 		})
 	}
 	return slices.DeleteFunc(out, func(f figure) bool { return f.SVG == "" })
 }
 
 // inferenceBars draws the three tables.
-func inferenceBars(in *Inference) (template.HTML, *Table) {
-	bars := []bar{
-		{"own tuned", "c0", in.Own[0], in.Own[1], ""},
-		{"coordinator's", "c2", in.Base[0], in.Base[1], ""},
+func inferenceBars(in *result.Inference) (template.HTML, *Table) {
+	bars := []chart.Bar{
+		{Name: "own tuned", Class: "c0", HR: in.Own[0], NDCG: in.Own[1]},
+		{Name: "coordinator's", Class: "c2", HR: in.Base[0], NDCG: in.Base[1]},
 	}
 	if in.Other != nil {
-		bars = append(bars, bar{"another's", "mute", in.Other[0], in.Other[1], ""})
+		bars = append(bars, chart.Bar{Name: "another's", Class: "mute", HR: in.Other[0], NDCG: in.Other[1]})
 	}
 	t := &Table{Header: []string{"table", "hr@10", "ndcg@10"}}
 	for _, b := range bars {
-		if !(b.hr >= 0 && b.hr <= 1 && b.ndcg >= 0 && b.ndcg <= 1) {
+		if !(b.HR >= 0 && b.HR <= 1 && b.NDCG >= 0 && b.NDCG <= 1) {
 			return "", t
 		}
-		t.Rows = append(t.Rows, []any{b.name, exact(b.hr), exact(b.ndcg)})
+		t.Rows = append(t.Rows, []any{b.Name, format.Exact(b.HR), format.Exact(b.NDCG)})
 	}
-	return refBars(bars), t
+	return chart.MetricBars(bars), t
 }
 
 // varied is a setting that differs between the rows of a method, with what is the
@@ -241,32 +246,33 @@ func (v *varied) figures() []figure {
 	var out []figure
 	for i, m := range []string{"HR@10", "NDCG@10"} {
 		q := p
-		q.about, q.x, q.y, q.format = m+" by "+v.key, v.key, "test "+m+", sampled (fraction)", frac
+		q.About, q.X, q.Y, q.Format = m+" by "+v.key, v.key, "test "+m+", sampled (fraction)", format.Fraction
 		for k, rest := range slices.Sorted(maps.Keys(v.values)) {
 			if k == 7 {
 				break
 			}
-			s := series{
-				label: clip(cmp.Or(rest, v.method), 18), class: fmt.Sprintf("c%d", k),
-				quiet: len(v.values) == 1, dots: p.names != nil && len(v.values) > 1,
+			s := chart.Series{
+				Label: format.Clip(cmp.Or(rest, v.method), 18), Class: fmt.Sprintf("c%d", k),
+				Quiet: len(v.values) == 1, Dots: p.Names != nil && len(v.values) > 1,
 			}
 			for _, value := range values {
 				if r := v.values[rest][value]; r != nil {
 					x := r.scores()[i]
-					if x.n > 0 {
-						s.xs, s.ys, s.bars = append(s.xs, place[value]), append(s.ys, x.mean), append(s.bars, x.sd)
+					if x.N > 0 {
+						s.X, s.Y, s.Bars = append(s.X, place[value]), append(s.Y, x.Mean), append(s.Bars, x.SD)
 					}
 				}
 			}
-			q.lines = append(q.lines, s)
+			q.Lines = append(q.Lines, s)
 		}
-		name := clip(file(v.method+"-"+v.key), 60) + "-" + strings.ToLower(strings.TrimSuffix(m, "@10"))
+		name := format.Clip(format.FileName(v.method+"-"+v.key), 60) + "-" +
+			strings.ToLower(strings.TrimSuffix(m, "@10"))
 		note := "Each point is a row of the table above; bars are the standard deviation over seeds. Values chosen " +
 			"by looking at this curve were chosen on test: tacit tune chooses on validation."
-		if svg := q.draw(); svg != "" {
+		if svg := q.Draw(); svg != "" {
 			out = append(out, figure{
 				"param-" + name, m + " of " + v.method + " by " + v.key, note, svg,
-				q.table("value", strings.ToLower(m)),
+				plotTable(&q, "value", strings.ToLower(m)),
 			})
 		}
 	}
@@ -275,47 +281,34 @@ func (v *varied) figures() []figure {
 
 // places puts values on an axis: numbers where they are, on a log scale where they
 // are far apart, and names one beside the other.
-func places(values []string) (map[string]float64, plot) {
+func places(values []string) (map[string]float64, chart.Plot) {
 	out := map[string]float64{}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
 		x, err := strconv.ParseFloat(v, 64)
-		if err != nil || !sane(x) {
+		if err != nil || !(math.Abs(x) <= 1e30) {
 			slices.Sort(values)
 			for i, v := range values {
 				out[v] = float64(i)
 			}
-			return out, plot{names: values}
+			return out, chart.Plot{Names: values}
 		}
 		out[v] = x
 		lo, hi = math.Min(lo, x), math.Max(hi, x)
 	}
 	slices.SortFunc(values, func(a, b string) int { return cmp.Compare(out[a], out[b]) })
-	p := plot{logX: lo > 0 && hi >= 8*lo}
+	p := chart.Plot{LogX: lo > 0 && hi >= 8*lo}
 	if len(values) <= 8 {
 		for _, v := range values {
-			p.at = append(p.at, out[v])
+			p.Ticks = append(p.Ticks, out[v])
 		}
 	}
 	return out, p
 }
 
-// file makes a name fit for a file of a text that may be anything.
-func file(s string) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '+' {
-			return r
-		}
-		if r >= 'A' && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, s), "-")
-}
-
 // figures draws what a search tried: a point for each trial, by each setting.
-func (s *Search) figures() []figure {
-	last := map[int]Trial{} // by trial, the line with most rounds
+func searchFigures(s *result.Search) []figure {
+	last := map[int]result.Trial{} // by trial, the line with most rounds
 	most := 0
 	for _, t := range s.Trials {
 		if t.Status == "ok" && t.Value != nil && (last[t.Trial].Value == nil || t.Rounds > last[t.Trial].Rounds) {
@@ -327,7 +320,7 @@ func (s *Search) figures() []figure {
 	for _, key := range slices.Sorted(maps.Keys(s.Space)) {
 		var values []string
 		for _, n := range slices.Sorted(maps.Keys(last)) {
-			if w := word(last[n].Params[key]); last[n].Params[key] != nil && !slices.Contains(values, w) {
+			if w := format.Value(last[n].Params[key]); last[n].Params[key] != nil && !slices.Contains(values, w) {
 				values = append(values, w)
 			}
 		}
@@ -335,11 +328,12 @@ func (s *Search) figures() []figure {
 			continue
 		}
 		place, p := places(values)
-		p.about, p.x, p.y, p.format = "Validation "+s.Objective+" by "+key, clip(key, 40),
-			fmt.Sprintf("validation %s, %s (fraction)", clip(s.Objective, 20), clip(s.Metric, 20)), frac
-		ended, cut := series{label: "to the end", class: "c0", dots: true}, series{
-			label: "stopped", class: "mute",
-			dots: true,
+		p.About, p.X, p.Y, p.Format = "Validation "+s.Objective+" by "+key, format.Clip(key, 40),
+			fmt.Sprintf("validation %s, %s (fraction)", format.Clip(s.Objective, 20), format.Clip(s.Metric, 20)),
+			format.Fraction
+		ended, cut := chart.Series{Label: "to the end", Class: "c0", Dots: true}, chart.Series{
+			Label: "stopped", Class: "mute",
+			Dots: true,
 		}
 		for _, n := range slices.Sorted(maps.Keys(last)) {
 			t := last[n]
@@ -350,16 +344,16 @@ func (s *Search) figures() []figure {
 			if t.Rounds < most {
 				to = &cut
 			}
-			w := word(t.Params[key])
-			to.xs, to.ys = append(to.xs, place[w]), append(to.ys, *t.Value)
-			to.tips = append(to.tips, fmt.Sprintf("trial %d: %s after %s, %s=%s", t.Trial, frac(*t.Value),
-				plural(t.Rounds, "round"), clip(key, 30), clip(w, 30)))
+			w := format.Value(t.Params[key])
+			to.X, to.Y = append(to.X, place[w]), append(to.Y, *t.Value)
+			to.Tips = append(to.Tips, fmt.Sprintf("trial %d: %s after %s, %s=%s", t.Trial, format.Fraction(*t.Value),
+				format.Plural(t.Rounds, "round"), format.Clip(key, 30), format.Clip(w, 30)))
 		}
-		p.lines = []series{cut, ended}
-		if svg := p.draw(); svg != "" {
+		p.Lines = []chart.Series{cut, ended}
+		if svg := p.Draw(); svg != "" {
 			out = append(out, figure{
-				"search-" + clip(file(key), 40), "What " + clip(key, 40) + " did",
-				"Each point is a trial after its last round. A best point at the edge says that the range was too small; a flat cloud, that the setting does not matter.", svg, p.table(key, "validation"),
+				"search-" + format.Clip(format.FileName(key), 40), "What " + format.Clip(key, 40) + " did",
+				"Each point is a trial after its last round. A best point at the edge says that the range was too small; a flat cloud, that the setting does not matter.", svg, plotTable(&p, key, "validation"),
 			})
 		}
 	}

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -13,11 +12,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/study/chart"
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/internal/study/result/resulttest"
 )
 
 // drawnRun is a run with all its figures, of the size of ML-100K's.
-func drawnRun(method, protocol string) *Run {
-	r := made(method, protocol, 1, 100, 943)
+func drawnRun(method, protocol string) *result.Run {
+	r := resulttest.Run(method, protocol, 1, 100, 943)
 	for i := range r.Points {
 		if t := r.Points[i].Round; t == 1 || t%10 == 0 {
 			r.Points[i].Spectra = madeSpectra(t)
@@ -27,10 +31,10 @@ func drawnRun(method, protocol string) *Run {
 	return r
 }
 
-func madeSpectra(round int) []Spectrum {
-	var out []Spectrum
+func madeSpectra(round int) []result.Spectrum {
+	var out []result.Spectrum
 	for _, of := range []string{"all", "trained", "unit"} {
-		s := Spectrum{
+		s := result.Spectrum{
 			Of: of, Rows: 1600, EffectiveRank: 31 - float64(round)/20, Abundance: 20 - float64(round)/10,
 			Participation: 20,
 		}
@@ -42,12 +46,12 @@ func madeSpectra(round int) []Spectrum {
 	return out
 }
 
-func madeFigures() *Figures {
-	rng := newRand()
-	m := &ItemMap{Catalogue: 1682, Dim: 32, User: "148"}
+func madeFigures() *result.Figures {
+	rng := resulttest.Rand()
+	m := &result.ItemMap{Catalogue: 1682, Dim: 32, User: "148"}
 	for i := range 1000 {
 		own := rng.NormFloat64()
-		it := MapItem{
+		it := result.MapItem{
 			Item: i, Title: fmt.Sprintf("A film with a name of usual length, part %d (1996)", i),
 			Rows: 500 - i/2, Global: rng.NormFloat64(), Own: &own,
 		}
@@ -65,7 +69,7 @@ func madeFigures() *Figures {
 	}
 	for _, table := range []string{"coordinator", "device"} {
 		for _, kind := range []string{"pca", "tsne"} {
-			p := Map{Table: table, Kind: kind}
+			p := result.Map{Table: table, Kind: kind}
 			if kind == "pca" {
 				p.Shares = &[2]float64{0.12, 0.08}
 			}
@@ -75,13 +79,13 @@ func madeFigures() *Figures {
 			m.Maps = append(m.Maps, p)
 		}
 	}
-	l := &Landscape{
+	l := &result.Landscape{
 		Loss: "bce", Devices: 64, Samples: 14597, Shared: 53824, Norm: 344.6, Centre: 0.2665,
-		Ascent: []AscentAt{{0.01, 2e-5}, {0.05, 1e-4}, {0.1, 2e-4}},
+		Ascent: []result.AscentAt{{Rho: 0.01, Rise: 2e-5}, {Rho: 0.05, Rise: 1e-4}, {Rho: 0.1, Rise: 2e-4}},
 	}
 	for k, mode := range []string{"authors", "filter"} {
 		radius := []float64{0.001, 1}[k]
-		g := Grid{Mode: mode, Most: 0.12, Mean: 0.04}
+		g := result.Grid{Mode: mode, Most: 0.12, Mean: 0.04}
 		for i := range 21 {
 			g.Axis = append(g.Axis, radius*float64(i-10)/10)
 		}
@@ -94,38 +98,41 @@ func madeFigures() *Figures {
 		}
 		l.Grids = append(l.Grids, g)
 	}
-	p := &Popularity{HeadItems: 533, TailShare: 0.07, Coverage: 0.5, Gini: 0.82, GiniData: 0.63, Users: 943}
+	p := &result.Popularity{HeadItems: 533, TailShare: 0.07, Coverage: 0.5, Gini: 0.82, GiniData: 0.63, Users: 943}
 	for k := range 10 {
 		p.Data, p.Recommended = append(p.Data, 0.19-0.02*float64(k)), append(p.Recommended, math.Exp(-float64(k))*0.63)
 	}
 	for k := range 8 {
 		p.Most = append(p.Most,
-			TopItem{
-				fmt.Sprintf("A very popular film indeed, and with a long title, part %d (1997)", k),
-				0.3 - 0.02*float64(k), 400,
+			result.TopItem{
+				Title: fmt.Sprintf("A very popular film indeed, and with a long title, part %d (1997)", k),
+				Share: 0.3 - 0.02*float64(k), Rows: 400,
 			})
 	}
-	return &Figures{
-		Schema: Schema, Seconds: 2, Items: m, Landscape: l, Popularity: p,
-		Inference: &Inference{
+	return &result.Figures{
+		Schema: result.Schema, Seconds: 2, Items: m, Landscape: l, Popularity: p,
+		Inference: &result.Inference{
 			Users: 500, Own: [2]float64{0.57, 0.34}, Base: [2]float64{0.63, 0.38},
 			Other: &[2]float64{0.56, 0.29},
 		},
 	}
 }
 
-func madeSearch() *Search {
-	s := &Search{
+func madeSearch() *result.Search {
+	s := &result.Search{
 		Method: "fedmf", Dataset: "ml-100k", Protocol: "deployed", Objective: "hr@10", Metric: "sampled",
 		Space: map[string]string{"lr": "1e-3..1,log", "dim": "16|32|64", "mean": "cohort|row"},
 	}
-	rng := newRand()
+	rng := resulttest.Rand()
 	for i := range 60 {
 		v := 0.3 + 0.3*rng.Float64()
-		s.Trials = append(s.Trials, Trial{i, []int{33, 100}[b2i(i%3 == 0)], "ok", map[string]any{
-			"lr": math.Pow(10, -3*rng.Float64()), "dim": float64([]int{16, 32, 64}[i%3]),
-			"mean": []string{"cohort", "row"}[i%2],
-		}, &v})
+		s.Trials = append(s.Trials, result.Trial{
+			Trial: i, Rounds: map[bool]int{false: 33, true: 100}[i%3 == 0],
+			Status: "ok", Value: &v, Params: map[string]any{
+				"lr": math.Pow(10, -3*rng.Float64()), "dim": float64([]int{16, 32, 64}[i%3]),
+				"mean": []string{"cohort", "row"}[i%2],
+			},
+		})
 	}
 	return s
 }
@@ -162,7 +169,7 @@ func TestDrawingsStandAlone(t *testing.T) {
 	one := drawnRun("pfedrec", "deployed")
 	one.Figures.Items.Items[3].Title = evil
 	one.Figures.Popularity.Most[0].Title = "=cmd()" + evil
-	for name, runs := range map[string][]*Run{
+	for name, runs := range map[string][]*result.Run{
 		"one": {one}, "many": append(variants(3), one), "search": {{Search: madeSearch()}},
 	} {
 		all, err := Drawings(runs)
@@ -171,7 +178,7 @@ func TestDrawingsStandAlone(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, d := range all {
-			if seen[d.Name] || d.Name != file(d.Name) {
+			if seen[d.Name] || d.Name != format.FileName(d.Name) {
 				t.Errorf("%s: %q is no file name, or taken", name, d.Name)
 			}
 			seen[d.Name] = true
@@ -190,7 +197,7 @@ func TestDrawingsStandAlone(t *testing.T) {
 			text := string(d.SVG)
 			if !strings.HasPrefix(text, "<svg ") || !strings.Contains(text, `xmlns="http://www.w3.org/2000/svg"`) ||
 				strings.Contains(text, "<script") || strings.Contains(text, "NaN") {
-				t.Errorf("%s: %s.svg does not stand alone: %s", name, d.Name, clip(text, 200))
+				t.Errorf("%s: %s.svg does not stand alone: %s", name, d.Name, format.Clip(text, 200))
 			}
 			recs, err := csv.NewReader(bytes.NewReader(d.CSV)).ReadAll()
 			if err != nil || len(recs) < 2 {
@@ -220,34 +227,19 @@ func TestASettingThatDiffersHasACurve(t *testing.T) {
 }
 
 func TestSignificanceIsMarkedAgainstTheFirstRow(t *testing.T) {
-	a, b, c := made("fedmf", "paper", 1, 20, 943), made("pfedrec", "paper", 1, 20, 943), made("fedrap", "paper", 1, 20,
-		943)
+	a, b, c := resulttest.Run("fedmf", "paper", 1, 20, 943), resulttest.Run("pfedrec", "paper", 1, 20, 943),
+		resulttest.Run("fedrap", "paper", 1, 20,
+			943)
 	for i := range b.Users {
 		b.Users[i], c.Users[i] = a.Users[i], a.Users[i]
 		b.Users[i].TestRank = max(1, a.Users[i].TestRank/3) // better for everyone
 	}
-	g := groups([]*Run{a, b, c})[0]
+	g := groups([]*result.Run{a, b, c})[0]
 	tab := overview(g)
 	marks(g, tab)
 	cells := func(i int) string { return fmt.Sprint(tab.Rows[i][len(tab.Rows[i])-2:]...) }
 	if cells(0) != "basebase" || !strings.Contains(cells(1), "***") || strings.Contains(cells(2), "*") {
 		t.Errorf("marks are %q, %q, %q; want base, three stars, and none for equal ranks", cells(0), cells(1), cells(2))
-	}
-}
-
-func TestDamagedFiguresAreRefused(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"schema_version":2}`: "schema_version is 2",
-		`{"schema_version":1,"items":{"items":[{}],"maps":[{"xy":[]}]}}`:                    "places 0 items, want 1",
-		`{"schema_version":1,"landscape":{"grids":[{"mode":"x","axis":[1],"loss":[[1]]}]}}`: "from 2 to",
-		`{"schema_version":1,"landscape":{"grids":[{"axis":[1,2],"loss":[[1],[2]]}]}}`:      "a row of 1",
-		`{"schema_version":1,"popularity":{"data":[1],"recommended":[]}}`:                   "want as many",
-		`{"schema_version":1,`: "unexpected end",
-	} {
-		_, err := readFigures(strings.NewReader(text))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error is %v, want one that says %q", text, err, want)
-		}
 	}
 }
 
@@ -262,12 +254,12 @@ func TestASearchFolderIsLoaded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := Load(dir)
+	r, err := result.Load(dir)
 	if err != nil || r.Search == nil || len(r.Search.Trials) != 2 {
 		t.Fatalf("the search is %+v, error %v; want two trials", r, err)
 	}
 	page1(t, "tiny-search.html", r)
-	if _, err := Compare([]*Run{r, r}); err == nil {
+	if _, err := result.Compare([]*result.Run{r, r}); err == nil {
 		t.Error("a search was compared as a run")
 	}
 }
@@ -276,64 +268,11 @@ func TestTheNumbersUnderFiguresAsText(t *testing.T) {
 	f := madeFigures()
 	golden(t, "sharpness.txt", sharpness(f.Landscape).Text)
 	golden(t, "popularity.txt", popularityTable(f.Popularity).Text)
-	golden(t, "served.txt", servedTable(madeUsers(943, 0.5, newRand())).Text)
+	golden(t, "served.txt", servedTable(resulttest.Users(943, 0.5, resulttest.Rand())).Text)
 	svg, _ := inferenceBars(f.Inference)
 	golden(t, "inference.svg", func(w io.Writer) error {
 		_, err := io.WriteString(w, strings.ReplaceAll(string(svg), "><", ">\n<")+"\n")
 		return err
-	})
-}
-
-// FuzzDraw holds that any figures and any search give an error or drawings, without
-// a panic.
-func FuzzDraw(f *testing.F) {
-	some := madeFigures()
-	some.Items.Items = some.Items.Items[:4]
-	for i := range some.Items.Maps {
-		some.Items.Maps[i].XY = some.Items.Maps[i].XY[:4]
-	}
-	for i := range some.Landscape.Grids { // small, so that many are tried
-		g := &some.Landscape.Grids[i]
-		g.Axis, g.Loss = g.Axis[:2], [][]float64{g.Loss[0][:2], g.Loss[1][:2]}
-	}
-	some.Landscape.Grids = some.Landscape.Grids[:1]
-	good, err := some.JSON()
-	if err != nil {
-		f.Fatal(err)
-	}
-	spectra, _ := json.Marshal(Point{Round: 1, Spectra: madeSpectra(1)})
-	tuned := `{"method":"m","dataset":"d","protocol":"p","objective":"o","metric":"m","space":{"lr":"1..2","k":"a|b"}}`
-	trials := `{"trial":0,"rounds":3,"status":"ok","params":{"lr":1,"k":"a"},"value":0.5}` + "\n" + `{"trial":1,"rounds":3,"status":"ok","params":{"lr":1e300,"k":[1]},"value":-1e308}`
-	f.Add(good, spectra, []byte(tuned), []byte(trials))
-	f.Add([]byte(`{"schema_version":1,"landscape":{"grids":[{"mode":"a","axis":[0,0],"loss":[[0,1e308],[-1e308,1]]}]}}`), []byte(`{"round":1,"spectra":[{"of":"trained","singular":[0,-1]}]}`), []byte(`{}`), []byte("\n"))
-	f.Add([]byte(`{"schema_version":1,"items":{"items":[{},{}],"maps":[{"xy":[[1e308,0],[-1e308,0]]}]},"popularity":{"data":[1],"recommended":[-1],"most":[{"share_of_users":1}]},"inference":{}}`), []byte(`{"round":1}`), []byte(tuned), []byte("{}"))
-	result, _ := json.Marshal(made("pfedrec", "paper", 1, 3, 3).Result)
-	f.Fuzz(func(t *testing.T, figures, metrics, tuned, trials []byte) {
-		run, search := t.TempDir(), t.TempDir()
-		write(t, run, "result.json", result)
-		write(t, run, "figures.json", figures)
-		write(t, run, "metrics.jsonl", metrics)
-		write(t, search, "tuned.json", tuned)
-		write(t, search, "trials.jsonl", trials)
-		for _, dir := range []string{run, search} {
-			r, err := Load(dir)
-			if err != nil {
-				if !strings.HasPrefix(err.Error(), "report: ") {
-					t.Errorf("error %q does not name its package", err)
-				}
-				continue
-			}
-			var b bytes.Buffer
-			if err := HTML(&b, []*Run{r}); err != nil {
-				t.Error(err)
-			}
-			if strings.Contains(b.String(), "NaN") {
-				t.Error("the page holds NaN")
-			}
-			if _, err := Drawings([]*Run{r}); err != nil && !strings.HasPrefix(err.Error(), "report: ") {
-				t.Error(err)
-			}
-		}
 	})
 }
 
@@ -358,12 +297,18 @@ func TestRowsWithLongSettingsHaveLetters(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("legends are %v, want three", seen)
 	}
-	data := g.lines(func(*Run) series { return series{xs: []float64{1}, ys: []float64{1}} })
-	if p := (plot{lines: data}); p.table("x", "y").Rows[2][0] != g.rows[2].label {
-		t.Errorf("the file of a figure calls a row %v", p.table("x", "y").Rows[2][0])
+	data := g.lines(func(*result.Run) chart.Series { return chart.Series{X: []float64{1}, Y: []float64{1}} })
+	if p := (chart.Plot{Lines: data}); plotTable(&p, "x", "y").Rows[2][0] != g.rows[2].label {
+		t.Errorf("the file of a figure calls a row %v", plotTable(&p, "x", "y").Rows[2][0])
 	}
-	g = groups([]*Run{variants(1)[0], made("fedmf", "paper", 1, 100, 943)})[0]
+	g = groups([]*result.Run{variants(1)[0], resulttest.Run("fedmf", "paper", 1, 100, 943)})[0]
 	if g.letter(); g.rows[0].legend() != "pfedrec" || g.rows[1].name() != "fedmf" {
 		t.Errorf("short labels are %q and %q", g.rows[0].legend(), g.rows[1].name())
+	}
+}
+
+func TestADisagreementOfMeanAndRanksIsMarkedMixed(t *testing.T) {
+	if got := stars(result.Contrast{Verdict: result.Mixed, PHolm: 1e-9}); got != " mixed" {
+		t.Errorf("the mark is %q", got)
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/chart"
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // Drawing is one figure as files: an SVG that stands alone, and its numbers as CSV.
@@ -15,7 +19,7 @@ type Drawing struct {
 
 // Drawings are the figures of a page about the runs, each for itself. With several
 // runs a name starts with what it is of.
-func Drawings(runs []*Run) ([]Drawing, error) {
+func Drawings(runs []*result.Run) ([]Drawing, error) {
 	style, err := drawingStyle()
 	if err != nil {
 		return nil, err
@@ -32,7 +36,7 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 			if err := f.Data.CSV(&data); err != nil {
 				return err
 			}
-			out = append(out, Drawing{name, f.Title, standalone(string(f.SVG), style), data.Bytes()})
+			out = append(out, Drawing{name, f.Title, chart.Standalone(f.SVG, style), data.Bytes()})
 		}
 		return nil
 	}
@@ -44,9 +48,9 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 		}
 		return nil
 	}
-	many := len(flat(runs)) > 1
+	many := len(result.EachSeed(runs)) > 1
 	for _, g := range groups(runs) {
-		of := clip(file(g.dataset+"-"+g.protocol), 40)
+		of := format.Clip(format.FileName(g.dataset+"-"+g.protocol), 40)
 		if many {
 			g.letter()
 			if err := each("all-"+of, groupParts(g)); err != nil {
@@ -57,9 +61,9 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 			for _, run := range r.runs {
 				prefix := ""
 				if many {
-					prefix = fmt.Sprintf("%s-%s-seed%d", clip(file(r.label), 40), of, run.Result.Seed)
+					prefix = fmt.Sprintf("%s-%s-seed%d", format.Clip(format.FileName(r.label), 40), of, run.Result.Seed)
 				}
-				if err := each(prefix, runParts(g, &row{label: r.label, runs: []*Run{run}, of: len(r.runs)},
+				if err := each(prefix, runParts(g, &row{label: r.label, runs: []*result.Run{run}, of: len(r.runs)},
 					true)); err != nil {
 					return nil, err
 				}
@@ -77,19 +81,19 @@ func Drawings(runs []*Run) ([]Drawing, error) {
 }
 
 // others are the figures of what is no run.
-func others(runs []*Run) []figure {
+func others(runs []*result.Run) []figure {
 	var out []figure
 	for _, s := range searches(runs) {
-		out = append(out, s.figures()...)
+		out = append(out, searchFigures(s)...)
 	}
 	for _, r := range runs {
-		out = append(out, r.Board.figures()...)
+		out = append(out, boardFigures(r.Board)...)
 	}
 	return out
 }
 
-func searches(runs []*Run) []*Search {
-	var out []*Search
+func searches(runs []*result.Run) []*result.Search {
+	var out []*result.Search
 	for _, r := range runs {
 		if r.Search != nil {
 			out = append(out, r.Search)
@@ -117,23 +121,4 @@ func drawingStyle() (string, error) {
 	}
 	return strings.Replace(out.String(), "svg { display: block; width: 100%; height: auto; max-width: 460px; "+
 		"margin: 0 auto; overflow: visible; }", "svg { font-family: system-ui, sans-serif; }", 1), nil
-}
-
-// standalone makes a file of a drawing: with a name space, a size, its style and a
-// ground to stand on.
-func standalone(svg, style string) []byte {
-	open, rest, _ := strings.Cut(svg, ">")
-	box := open[strings.Index(open, `viewBox="0 0 `)+len(`viewBox="0 0 `):]
-	size, _, _ := strings.Cut(box, `"`)
-	_, about, _ := strings.Cut(open, "role=")
-	var w, h float64
-	if _, err := fmt.Sscan(size, &w, &h); err != nil {
-		w, h = chartW, chartH
-	}
-	const margin = 12
-	return fmt.Appendf(nil, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"%d %d %s %s\" width=\"%s\" "+
-		"height=\"%s\" role=%s>\n<style>\n%s</style>\n"+
-		"<rect x=\"%d\" y=\"%d\" width=\"100%%\" height=\"100%%\" fill=\"var(--panel)\"/>%s\n",
-		-margin, -margin, num(w+2*margin), num(h+2*margin), num(w+2*margin), num(h+2*margin), about, style, -margin,
-		-margin, rest)
 }

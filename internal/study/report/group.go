@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // group is what may stand in one table: runs on the same data under the same
@@ -22,7 +25,7 @@ type group struct {
 type row struct {
 	label string
 	mark  string // a letter, where labels are too long for legends and notes
-	runs  []*Run
+	runs  []*result.Run
 	of    int // seeds of the row that this one was taken from; 0 for a whole row
 }
 
@@ -49,25 +52,25 @@ func (r *row) name() string { return cmp.Or(r.mark, r.label) }
 // legend is what figures call it.
 func (r *row) legend() string {
 	if r.mark == "" {
-		return clip(r.label, legendRoom)
+		return format.Clip(r.label, legendRoom)
 	}
-	return clip(r.mark+": "+r.runs[0].Result.Method, legendRoom)
+	return format.Clip(r.mark+": "+r.runs[0].Result.Method, legendRoom)
 }
 
 func (r *row) scores() spreads {
-	var all []scores
+	var all []result.Scores
 	for _, run := range r.runs {
-		all = append(all, scoresOf(&run.Result.Test))
+		all = append(all, result.ScoresOf(&run.Result.Test))
 	}
 	return spreadsOf(all)
 }
 
 // fresh are the scores of users that took no part in training, where some were held out.
 func (r *row) fresh() (s spreads, told bool) {
-	var all []scores
+	var all []result.Scores
 	for _, run := range r.runs {
 		if n := run.Result.NewUsers; n != nil {
-			all = append(all, scoresOf(&n.Test))
+			all = append(all, result.ScoresOf(&n.Test))
 		}
 	}
 	return spreadsOf(all), len(all) > 0
@@ -79,7 +82,7 @@ func (r *row) freshNote() string {
 	if n == nil {
 		return ""
 	}
-	lo, hi := r.extent(func(r *Result) int { return usersOf(&r.NewUsers.Test) })
+	lo, hi := r.extent(func(r *result.Result) int { return usersOf(&r.NewUsers.Test) })
 	if hi == 0 {
 		return fmt.Sprintf("New users (%.3g of all, held out of training): %s.", n.Share, n.How)
 	}
@@ -92,13 +95,13 @@ const freshLabel = "  on new users"
 
 // onTest are the scores of the rounds that test would choose, where that is told.
 func (r *row) onTest() (s spreads, told bool) {
-	var all []scores
+	var all []result.Scores
 	for _, run := range r.runs {
 		c := run.Result.OnTest
 		if c == nil {
 			return s, false
 		}
-		all = append(all, scoresOf(&c.Test))
+		all = append(all, result.ScoresOf(&c.Test))
 	}
 	return spreadsOf(all), len(all) > 0
 }
@@ -113,7 +116,7 @@ func (r *row) asPublished() spreads {
 }
 
 // mean is over the runs of a row.
-func (r *row) mean(of func(*Result) float64) float64 {
+func (r *row) mean(of func(*result.Result) float64) float64 {
 	sum := 0.0
 	for _, run := range r.runs {
 		sum += of(run.Result)
@@ -122,7 +125,7 @@ func (r *row) mean(of func(*Result) float64) float64 {
 }
 
 // published is the number of the paper for the row, or nil.
-func (r *row) published() *Published {
+func (r *row) published() *result.Published {
 	for _, run := range r.runs {
 		if run.Result.Published != nil {
 			return run.Result.Published
@@ -131,28 +134,14 @@ func (r *row) published() *Published {
 	return nil
 }
 
-// flat gives the runs of folders with several seeds each for itself.
-func flat(runs []*Run) []*Run {
-	var out []*Run
-	for _, r := range runs {
-		switch {
-		case len(r.Seeds) > 0:
-			out = append(out, r.Seeds...)
-		case r.Result != nil:
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // groups sorts runs into tables, in order of appearance. The order of a group's
 // rows is that of the runs.
-func groups(runs []*Run) []*group {
+func groups(runs []*result.Run) []*group {
 	var out []*group
 	byKey := map[string]*group{}
-	members := map[*group][]*Run{}
+	members := map[*group][]*result.Run{}
 	hashes := map[string]map[string]bool{}
-	for _, r := range flat(runs) {
+	for _, r := range result.EachSeed(runs) {
 		res := r.Result
 		key := fmt.Sprintf("%q %q %q %t", res.Dataset, res.DataHash, res.Protocol, res.Leaks)
 		g := byKey[key]
@@ -180,7 +169,7 @@ func groups(runs []*Run) []*group {
 func (g *group) title() string {
 	name := g.dataset
 	if g.hash != "" {
-		name += " (" + clip(g.hash, 24) + ")"
+		name += " (" + format.Clip(g.hash, 24) + ")"
 	}
 	return fmt.Sprintf("%s, protocol %s (%s)", name, g.protocol, leakWord(g.leaks, g.repeats))
 }
@@ -188,11 +177,11 @@ func (g *group) title() string {
 // fill puts runs with the same settings into one row, and labels each row by
 // what sets it apart: a method's params among runs of the method, options among
 // all runs.
-func (g *group) fill(runs []*Run) {
+func (g *group) fill(runs []*result.Run) {
 	byKey := map[string]*row{}
 	params, options := map[string]*differ{}, new(differ)
 	for _, r := range runs {
-		g.repeats = g.repeats || r.Result.repeats()
+		g.repeats = g.repeats || repeats(r.Result)
 		p := params[r.Result.Method]
 		if p == nil {
 			p = new(differ)
@@ -208,11 +197,11 @@ func (g *group) fill(runs []*Run) {
 		at := byKey[key]
 		if at == nil {
 			words := append([]string{res.Method}, params[res.Method].words(own)...)
-			at = &row{label: clip(strings.Join(append(words, options.words(opt)...), " "), 140)}
+			at = &row{label: format.Clip(strings.Join(append(words, options.words(opt)...), " "), 140)}
 			byKey[key] = at
 			g.rows = append(g.rows, at)
 		}
-		if slices.ContainsFunc(at.runs, func(o *Run) bool { return o.Result.Seed == res.Seed }) {
+		if slices.ContainsFunc(at.runs, func(o *result.Run) bool { return o.Result.Seed == res.Seed }) {
 			g.notes = append(g.notes, fmt.Sprintf("%s: seed %d was given more than once, and counts once.", at.label,
 				res.Seed))
 			continue
@@ -225,23 +214,23 @@ func (g *group) fill(runs []*Run) {
 func settings(m map[string]any) map[string]string {
 	out := map[string]string{}
 	for k, v := range m {
-		out[k] = word(v)
+		out[k] = format.Value(v)
 	}
 	return out
 }
 
 // optionsOf are the settings that belong to no method, and the program's version:
 // numbers of two versions are not averaged.
-func optionsOf(r *Result) map[string]string {
+func optionsOf(r *result.Result) map[string]string {
 	out := settings(r.Options)
 	delete(out, "seed")
 	delete(out, "jobs")
 	if _, ok := out["rounds"]; !ok {
 		out["rounds"] = fmt.Sprint(r.Rounds)
 	}
-	out["version"] = strings.TrimSpace(r.Version + " " + head(r.Commit))
+	out["version"] = strings.TrimSpace(r.Version + " " + format.HashPrefix(r.Commit))
 	if r.Privacy != nil {
-		out["epsilon"] = Epsilon(r.Privacy.Epsilon)
+		out["epsilon"] = format.Epsilon(r.Privacy.Epsilon)
 	}
 	return out
 }
@@ -270,7 +259,7 @@ func (d *differ) words(m map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if d.values[k][m[k]] < d.n || k == "epsilon" {
-			out = append(out, clip(k, 30)+"="+clip(cmp.Or(m[k], "none"), 30))
+			out = append(out, format.Clip(k, 30)+"="+format.Clip(cmp.Or(m[k], "none"), 30))
 		}
 	}
 	return out

@@ -1,3 +1,7 @@
+// Package report writes results as tables (text, Markdown, CSV, LaTeX) and as HTML pages. It measures nothing and
+// makes no network requests.
+//
+// Tables never mix two protocols, and every name from a file is escaped.
 package report
 
 import (
@@ -12,6 +16,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 //go:embed assets/report.html assets/report.css assets/report.js
@@ -106,7 +113,7 @@ type headView struct{ Name, Full string }
 
 // HTML writes one page about one or more runs and searches. It makes no request:
 // styles, script and figures are in it, and its policy forbids the rest.
-func HTML(w io.Writer, runs []*Run) error {
+func HTML(w io.Writer, runs []*result.Run) error {
 	css, err := assets.ReadFile("assets/report.css")
 	if err != nil {
 		return err
@@ -134,7 +141,7 @@ func HTML(w io.Writer, runs []*Run) error {
 	case n == 1:
 		p.Title = p.Sections[0].Title
 	default:
-		p.Title = plural(n, "run")
+		p.Title = format.Plural(n, "run")
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, p); err != nil {
@@ -144,8 +151,8 @@ func HTML(w io.Writer, runs []*Run) error {
 	return err
 }
 
-func (p *page) fill(runs []*Run) {
-	many := len(flat(runs)) > 1
+func (p *page) fill(runs []*result.Run) {
+	many := len(result.EachSeed(runs)) > 1
 	for _, g := range groups(runs) {
 		if many {
 			g.letter()
@@ -155,7 +162,7 @@ func (p *page) fill(runs []*Run) {
 		}
 		for _, r := range g.rows {
 			for _, run := range r.runs {
-				s := runSection(g, &row{label: r.label, mark: r.mark, runs: []*Run{run}, of: len(r.runs)})
+				s := runSection(g, &row{label: r.label, mark: r.mark, runs: []*result.Run{run}, of: len(r.runs)})
 				s.ID = fmt.Sprintf("run-%d", len(p.Sections)+1)
 				for i := range s.Parts {
 					s.Parts[i].ID = s.ID + "-" + s.Parts[i].ID
@@ -171,11 +178,11 @@ func (p *page) fill(runs []*Run) {
 	}
 	for _, s := range searches(runs) {
 		p.Searches = append(p.Searches, searchView{
-			Title: fmt.Sprintf("Search for settings of %s on %s, protocol %s", clip(s.Method, 60),
-				clip(s.Dataset, 60), s.Protocol),
+			Title: fmt.Sprintf("Search for settings of %s on %s, protocol %s", format.Clip(s.Method, 60),
+				format.Clip(s.Dataset, 60), s.Protocol),
 			Intro: fmt.Sprintf("%s of trials, judged on validation only; the test items were not looked at.",
-				plural(len(s.Trials), "line")),
-			Figures: s.figures(),
+				format.Plural(len(s.Trials), "line")),
+			Figures: searchFigures(s),
 		})
 	}
 }
@@ -204,7 +211,7 @@ func runSection(g *group, r *row) section {
 	res := r.runs[0].Result
 	s := section{
 		Title:    fmt.Sprintf("%s on %s, seed %d", r.label, res.Dataset, res.Seed),
-		Protocol: res.Protocol, LeakWord: leakWord(res.Leaks, res.repeats()), Good: !res.Leaks && !res.repeats(),
+		Protocol: res.Protocol, LeakWord: leakWord(res.Leaks, repeats(res)), Good: !res.Leaks && !repeats(res),
 		Callout:  callout(leakWords(g, []*row{r})),
 		Tiles:    tiles(g, r),
 		Facts:    facts(res),
@@ -213,12 +220,12 @@ func runSection(g *group, r *row) section {
 	if res.Privacy != nil {
 		s.Privacy = privacyFacts(res)
 		for _, c := range res.Privacy.Caveats {
-			s.Caveats = append(s.Caveats, clip(clean(c), 300))
+			s.Caveats = append(s.Caveats, format.Clip(format.Clean(c), 300))
 		}
 	}
 	t := board(g, r)
 	t.Notes = append(t.Notes, selected(r))
-	for _, s := range []string{res.Choice.chosen(), r.freshNote()} {
+	for _, s := range []string{choiceNote(res.Choice), r.freshNote()} {
 		if s != "" {
 			t.Notes = append(t.Notes, s)
 		}
@@ -238,7 +245,8 @@ func runSection(g *group, r *row) section {
 // callout sets the command in a sentence, so that it is not broken.
 func callout(s string) template.HTML {
 	const command = "--protocol deployed"
-	return template.HTML(strings.Replace(esc(s), command, "<code>"+command+"</code>", 1))
+	return template.HTML(strings.Replace(template.HTMLEscapeString(format.Clean(s)), command, "<code>"+command+
+		"</code>", 1))
 }
 
 // tiles are the four numbers to see first.
@@ -246,21 +254,22 @@ func tiles(g *group, r *row) []tile {
 	var out []tile
 	x := r.scores()
 	p, vs := r.published(), r.versus()
-	for i, name := range scoreNames {
-		if x[i].n == 0 {
+	for i, name := range result.MetricNames {
+		if x[i].N == 0 {
 			continue
 		}
-		t := tile{Name: name, Value: frac(x[i].mean)}
-		if p.under(g.protocol) && i < 2 {
-			pub := published([]float64{p.HR10, p.NDCG10}[i])
-			t.Note = fmt.Sprintf("published %s, %s points", frac(pub), points(r.asPublished()[i].mean-pub))
+		t := tile{Name: name, Value: format.Fraction(x[i].Mean)}
+		if p.ComparableUnder(g.protocol) && i < 2 {
+			pub := result.PublishedMetric([]float64{p.HR10, p.NDCG10}[i])
+			t.Note = fmt.Sprintf("published %s, %s points", format.Fraction(pub),
+				format.Points(r.asPublished()[i].Mean-pub))
 		}
 		out = append(out, t)
 	}
 	if q := r.runs[0].Result.Privacy; q != nil {
 		out = append(out, tile{
-			Name: "epsilon", Value: Epsilon(q.Epsilon),
-			Note: clip(clean(fmt.Sprintf("at delta %g, against %s", q.Delta, q.Against)), 80),
+			Name: "epsilon", Value: format.Epsilon(q.Epsilon),
+			Note: format.Clip(format.Clean(fmt.Sprintf("at delta %g, against %s", q.Delta, q.Against)), 80),
 		})
 	}
 	for _, ref := range []struct{ key, note string }{
@@ -268,8 +277,8 @@ func tiles(g *group, r *row) []tile {
 		{"memoriser", memoriserTile(g)},
 	} {
 		for _, m := range refsOf(ref.key, []*row{r}) {
-			if x := m.scores[0]; x.n > 0 {
-				t := tile{Name: m.name + " HR@10", Value: frac(x.mean), Note: ref.note}
+			if x := m.scores[0]; x.N > 0 {
+				t := tile{Name: m.name + " HR@10", Value: format.Fraction(x.Mean), Note: ref.note}
 				if v := vs[ref.key]; v != nil && r.of <= len(r.runs) {
 					t.Note = "the method is " + v.Verdict
 				}
@@ -289,19 +298,19 @@ func memoriserTile(g *group) string {
 }
 
 // facts are the lines of the card.
-func facts(r *Result) []fact {
+func facts(r *result.Result) []fact {
 	var out []fact
-	add := func(name, format string, args ...any) {
-		out = append(out, fact{name, clip(clean(fmt.Sprintf(format, args...)), 300)})
+	add := func(name, layout string, args ...any) {
+		out = append(out, fact{name, format.Clip(format.Clean(fmt.Sprintf(layout, args...)), 300)})
 	}
-	data := fmt.Sprintf("%s: %s, %s, %s", r.Dataset, plural(r.Users, "user"), plural(r.Items, "item"),
-		plural(r.Interactions, "interaction"))
+	data := fmt.Sprintf("%s: %s, %s, %s", r.Dataset, format.Plural(r.Users, "user"), format.Plural(r.Items, "item"),
+		format.Plural(r.Interactions, "interaction"))
 	if cells := float64(r.Users) * float64(r.Items); cells > 0 {
 		data += fmt.Sprintf(", %.2f%% empty", 100*(1-float64(r.Interactions)/cells))
 	}
 	add("data", "%s", data)
 	add("data hash", "%s", r.DataHash)
-	add("protocol", "%s, which %s", r.Protocol, leakWord(r.Leaks, r.repeats()))
+	add("protocol", "%s, which %s", r.Protocol, leakWord(r.Leaks, repeats(r)))
 	method := r.Method
 	if r.Preset != nil {
 		method += ", preset " + *r.Preset
@@ -313,19 +322,22 @@ func facts(r *Result) []fact {
 	}
 	add("seed", "%d", r.Seed)
 	add("rounds", "%d; round %d is reported", r.Rounds, r.SelectedRound)
-	add("time", "%s to train, %s to evaluate, %s in all", took(r.Seconds.Train), took(r.Seconds.Eval),
-		took(r.Seconds.Total))
-	add("speed", "%s per round (median, training only), %s devices/s, %s samples/s", took(r.RoundMSMedian/1000),
-		short(r.DevicesPerS), short(r.SamplesPerS))
-	add("bytes", "%s up, %s down per device and round", size(r.Bytes.Up), size(r.Bytes.Down))
+	add("time", "%s to train, %s to evaluate, %s in all", format.Duration(r.Seconds.Train),
+		format.Duration(r.Seconds.Eval),
+		format.Duration(r.Seconds.Total))
+	add("speed", "%s per round (median, training only), %s devices/s, %s samples/s",
+		format.Duration(r.RoundMSMedian/1000),
+		format.Compact(r.DevicesPerS), format.Compact(r.SamplesPerS))
+	add("bytes", "%s up, %s down per device and round", format.Size(r.Bytes.Up), format.Size(r.Bytes.Down))
 	if r.PeakRSSBytes > 0 {
-		add("memory", "%s at the peak", size(float64(r.PeakRSSBytes)))
+		add("memory", "%s at the peak", format.Size(float64(r.PeakRSSBytes)))
 	}
 	if r.Dropped+r.Late > 0 {
-		add("lost", "%s vanished, %s came too late", plural(r.Dropped, "device"), count(r.Late))
+		add("lost", "%s vanished, %s came too late", format.Plural(r.Dropped, "device"), format.Count(r.Late))
 	}
 	if r.Privacy != nil {
-		add("privacy", "epsilon %s at delta %g, against %s: see above", Epsilon(r.Privacy.Epsilon), r.Privacy.Delta,
+		add("privacy", "epsilon %s at delta %g, against %s: see above", format.Epsilon(r.Privacy.Epsilon),
+			r.Privacy.Delta,
 			r.Privacy.Against)
 	} else {
 		add("privacy", "no noise was added, so there is no epsilon")
@@ -337,7 +349,7 @@ func facts(r *Result) []fact {
 func settingFacts(m map[string]any) []fact {
 	var out []fact
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, fact{clip(clean(k), 40), clip(clean(word(m[k])), 80)})
+		out = append(out, fact{format.Clip(format.Clean(k), 40), format.Clip(format.Clean(format.Value(m[k])), 80)})
 	}
 	return out
 }

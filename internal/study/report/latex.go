@@ -3,6 +3,8 @@ package report
 import (
 	"io"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // LaTeX writes the table with booktabs rules; a caption holds title and notes.
@@ -28,7 +30,7 @@ func (t *Table) LaTeX(w io.Writer) error {
 		}
 	}
 	b.WriteString("\\bottomrule\n\\end{tabular}\n\\caption{" +
-		escapeTeX(clean(strings.Join(append([]string{t.Title}, t.Notes...), ". "))) + "}\n\\end{table}\n")
+		escapeTeX(format.Clean(strings.Join(append([]string{t.Title}, t.Notes...), ". "))) + "}\n\\end{table}\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -9,13 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // madeBoard is a leaderboard with what one may have: a table with rows of every kind, one
 // with a row fewer, and one that cannot be.
-func madeBoard() *Leaderboard {
-	row := func(method string, full float64, reference, central bool, seeds ...uint64) *Standing {
-		e := &Standing{
+func madeBoard() *result.Leaderboard {
+	row := func(method string, full float64, reference, central bool, seeds ...uint64) *result.Standing {
+		e := &result.Standing{
 			Method: method, Reference: reference, Central: central, Seeds: seeds, Mean: [4]float64{
 				full * 4, full * 3,
 				full * 2, full,
@@ -28,11 +30,11 @@ func madeBoard() *Leaderboard {
 	best, other := row("tacit", .11, false, false, 1, 2), row("fedmf", .067, false, false, 1, 2)
 	best.Best, best.P, other.P = [4]bool{true, true, true, true}, [4]float64{1, 1, 1, 1},
 		[4]float64{0.2, 1e-9, 1e-9, 1e-9}
-	best.New = &Newcomers{Share: 0.1, Seeds: 2, Mean: [4]float64{.66, .4, .2, .1}, How: "folded in"}
+	best.New = &result.Newcomers{Share: 0.1, Seeds: 2, Mean: [4]float64{.66, .4, .2, .1}, How: "folded in"}
 	mf := row("mf", .07, false, true, 1)
-	mf.New = &Newcomers{Share: 0.1, How: "not served: it has rows of users"}
-	entries := []*Standing{best, mf, other, row("ease", .075, true, true, 1)}
-	return &Leaderboard{Seeds: 2, About: "Made by hand.", Tables: []*Standings{
+	mf.New = &result.Newcomers{Share: 0.1, How: "not served: it has rows of users"}
+	entries := []*result.Standing{best, mf, other, row("ease", .075, true, true, 1)}
+	return &result.Leaderboard{Seeds: 2, About: "Made by hand.", Tables: []*result.Standings{
 		{
 			Dataset: "ml-100k", Protocol: "deployed", Users: 943, Items: 1682, Rows: 100000, Entries: entries,
 			Missing: []string{"seeds of fedrap 1+2: not run"},
@@ -91,15 +93,15 @@ func TestAFolderOfCellsHasAPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, LeadersFile), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, result.LeaderboardFile), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Load(dir)
+	r, err := result.Load(dir)
 	if err != nil || r.Board == nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var b bytes.Buffer
-	if err := HTML(&b, []*Run{r}); err != nil {
+	if err := HTML(&b, []*result.Run{r}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -110,14 +112,15 @@ func TestAFolderOfCellsHasAPage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if drawn, err := Drawings([]*Run{r}); err != nil || len(drawn) != 2 || drawn[0].Name != "leaders-ml-100k-deployed" {
+	if drawn, err := Drawings([]*result.Run{r}); err != nil || len(drawn) != 2 ||
+		drawn[0].Name != "leaders-ml-100k-deployed" {
 		t.Errorf("%d drawings: %v", len(drawn), err)
 	}
 	for _, bad := range []string{"{", `{"tables":[null]}`, `{"tables":[{"entries":[null]}]}`} {
-		if err := os.WriteFile(filepath.Join(dir, LeadersFile), []byte(bad), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, result.LeaderboardFile), []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "tacit docs leaderboard --found") {
+		if _, err := result.Load(dir); err == nil || !strings.Contains(err.Error(), "tacit docs leaderboard --found") {
 			t.Errorf("%s is loaded: %v", bad, err)
 		}
 	}
@@ -134,10 +137,10 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 	e := *board.Tables[0].Entries[0]
 	e.Method, e.Epsilon, e.Seeds, e.Up, e.Down, e.Seconds = "tacit-private", 4.58, []uint64{1, 2, 3, 4, 5}, 11.5e6,
 		43.1e6, 182
-	e.New = &Newcomers{Share: 0.1, Seeds: 5, Mean: e.Mean, SD: e.SD, How: "folded in"}
-	board.Tables[0].Entries = append([]*Standing{&e}, board.Tables[0].Entries...)
+	e.New = &result.Newcomers{Share: 0.1, Seeds: 5, Mean: e.Mean, SD: e.SD, How: "folded in"}
+	board.Tables[0].Entries = append([]*result.Standing{&e}, board.Tables[0].Entries...)
 	path := filepath.Join(t.TempDir(), "board.html")
-	if err := os.WriteFile(path, []byte(page1(t, "wide.html", &Run{Board: board})), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(page1(t, "wide.html", &result.Run{Board: board})), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const lines = `[...document.querySelectorAll(".dense tbody th")].map(h => Math.round((h.clientHeight - 10) / 19.5))`
@@ -168,7 +171,7 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 	}
 	var titles []string
 	b.eval(`[...document.querySelectorAll(".dense thead")[0].querySelectorAll("th")].map(h => h.title)`, &titles)
-	if len(titles) != len(shortNames) || titles[1] != scoreNames[0] {
+	if len(titles) != len(shortNames) || titles[1] != result.MetricNames[0] {
 		t.Errorf("columns are called in full %q", titles)
 	}
 }

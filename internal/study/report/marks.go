@@ -3,6 +3,9 @@ package report
 import (
 	"fmt"
 	"slices"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // marks adds to the table of a group whether its rows differ from the first, by
@@ -11,23 +14,23 @@ func marks(g *group, t *Table) {
 	if len(g.rows) < 2 {
 		return
 	}
-	var runs []*Run
+	var runs []*result.Run
 	for _, r := range g.rows {
 		// The label names the row in the contrasts.
-		runs = append(runs, &Run{Dir: r.label, Result: r.runs[0].Result, Seeds: r.runs})
+		runs = append(runs, &result.Run{Dir: r.label, Result: r.runs[0].Result, Seeds: r.runs})
 	}
 	var said []string
 	type key struct{ row, metric int }
-	cells, tests := map[key]Contrast{}, []key(nil)
-	var ps []Contrast
+	cells, tests := map[key]result.Contrast{}, []key(nil)
+	var ps []result.Contrast
 	for i, r := range runs[1:] {
-		cs, err := Compare([]*Run{runs[0], r})
+		cs, err := result.Compare([]*result.Run{runs[0], r})
 		if err != nil || len(cs) == 0 {
 			said = append(said, g.rows[i+1].name())
 			continue
 		}
 		for _, c := range cs {
-			if m := slices.Index(scoreNames[:2], c.Metric); m >= 0 {
+			if m := slices.Index(result.MetricNames[:2], c.Metric); m >= 0 {
 				tests, ps = append(tests, key{i + 1, m}), append(ps, c)
 			}
 		}
@@ -35,7 +38,7 @@ func marks(g *group, t *Table) {
 	if len(tests) == 0 {
 		return
 	}
-	adjust(ps)
+	result.AdjustComparisons(ps)
 	for n, k := range tests {
 		cells[k] = ps[n]
 	}
@@ -44,7 +47,7 @@ func marks(g *group, t *Table) {
 		for m := range 2 {
 			cell := ""
 			if c, ok := cells[key{i, m}]; ok {
-				cell = points(c.Value-c.Base) + c.stars()
+				cell = format.Points(c.Value-c.Base) + stars(c)
 			} else if i == 0 {
 				cell = "base"
 			}
@@ -55,13 +58,13 @@ func marks(g *group, t *Table) {
 		"users gives p < 0.05 after Holm's correction for all rows, ** below 0.01, *** below 0.001. No mark: no difference shown; mixed: mean and ranks disagree.")
 	if len(said) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Not tested, for want of the same users and seeds: %s.",
-			clip(fmt.Sprint(said), 200)))
+			format.Clip(fmt.Sprint(said), 200)))
 	}
 }
 
-func (c Contrast) stars() string {
+func stars(c result.Contrast) string {
 	switch p := c.PHolm; {
-	case c.Verdict == mixed:
+	case c.Verdict == result.Mixed:
 		return " mixed"
 	case p < 0.001:
 		return " ***"

@@ -6,12 +6,18 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/internal/study/result/resulttest"
 )
+
+var nan = math.NaN()
 
 // pages, given as -pages DIR, keeps the pages of the tests for looking at them.
 var pages = flag.String("pages", "", "folder for the HTML pages and pictures that tests make")
@@ -31,7 +37,7 @@ func keep(t *testing.T, name string, b []byte) {
 	}
 }
 
-func page1(t *testing.T, name string, runs ...*Run) string {
+func page1(t *testing.T, name string, runs ...*result.Run) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := HTML(&b, runs); err != nil {
@@ -70,14 +76,14 @@ func wellFormed(t *testing.T, page string) {
 }
 
 func TestPageStandsAlone(t *testing.T) {
-	for name, runs := range map[string][]*Run{
-		"one.html":      {made("pfedrec", "paper", 1, 100, 943)},
-		"deployed.html": {made("pfedrec", "deployed", 1, 100, 943)},
-		"variants.html": append(variants(9), made("pfedrec", "deployed", 1, 100, 943)),
+	for name, runs := range map[string][]*result.Run{
+		"one.html":      {resulttest.Run("pfedrec", "paper", 1, 100, 943)},
+		"deployed.html": {resulttest.Run("pfedrec", "deployed", 1, 100, 943)},
+		"variants.html": append(variants(9), resulttest.Run("pfedrec", "deployed", 1, 100, 943)),
 		"many.html": {
-			made("pfedrec", "paper", 1, 100, 943), made("pfedrec", "paper", 2, 100, 943),
-			made("fedrap", "paper", 1, 100, 943),
-			made("pfedrec", "deployed", 1, 100, 943),
+			resulttest.Run("pfedrec", "paper", 1, 100, 943), resulttest.Run("pfedrec", "paper", 2, 100, 943),
+			resulttest.Run("fedrap", "paper", 1, 100, 943),
+			resulttest.Run("pfedrec", "deployed", 1, 100, 943),
 		},
 	} {
 		page := page1(t, name, runs...)
@@ -102,10 +108,10 @@ func TestPageStandsAlone(t *testing.T) {
 }
 
 // variants are runs of a method whose params differ, and whose curves are close.
-func variants(n int) []*Run {
-	var out []*Run
+func variants(n int) []*result.Run {
+	var out []*result.Run
 	for i := range n {
-		r := made("pfedrec", "paper", 1, 100, 943)
+		r := resulttest.Run("pfedrec", "paper", 1, 100, 943)
 		r.Result.Params["dim"] = float64(8 * (i + 1))
 		for _, p := range r.Points {
 			p.Test.Sampled["hr@10"] *= 1 - 0.01*float64(i)
@@ -116,7 +122,7 @@ func variants(n int) []*Run {
 }
 
 func TestPageOfManyUsersIsSmall(t *testing.T) {
-	page := page1(t, "big.html", made("pfedrec", "paper", 1, 1000, 6040))
+	page := page1(t, "big.html", resulttest.Run("pfedrec", "paper", 1, 1000, 6040))
 	if len(page) > 300_000 {
 		t.Errorf("page has %d bytes, want at most 300000", len(page))
 	}
@@ -124,20 +130,20 @@ func TestPageOfManyUsersIsSmall(t *testing.T) {
 
 func TestHostileNamesAreEscapedOnThePage(t *testing.T) {
 	const evil = `"><script>alert('x')</script><b a='`
-	r := made("pfedrec", "paper", 1, 10, 50)
+	r := resulttest.Run("pfedrec", "paper", 1, 10, 50)
 	res := r.Result
 	res.Method, res.Dataset, res.DataHash, res.Protocol, res.Version, res.Commit = evil, evil, evil, evil, evil, evil
 	res.Preset = new(string)
 	*res.Preset = evil
 	res.Params = map[string]any{evil: evil, "nested": map[string]any{evil: []any{evil}}}
 	res.Published.Source = evil
-	res.References["ease"] = &Reference{Reason: evil, About: evil}
-	res.References[evil] = &Reference{Test: summary(0.5, 0.5, nan, nan), About: evil}
-	res.Privacy = &Privacy{Epsilon: evil, Adjacency: evil, Against: evil}
+	res.References["ease"] = &result.Reference{Reason: evil, About: evil}
+	res.References[evil] = &result.Reference{Test: resulttest.Summary(0.5, 0.5, nan, nan), About: evil}
+	res.Privacy = &result.Privacy{Epsilon: evil, Adjacency: evil, Against: evil}
 	for i := range r.Users {
 		r.Users[i].ID = evil
 	}
-	other := made("fedrap", "paper", 2, 10, 50)
+	other := resulttest.Run("fedrap", "paper", 2, 10, 50)
 	page := page1(t, "hostile.html", r, other)
 	wellFormed(t, page)
 	page = strings.Replace(page, "<script>", "", 1) // its own
@@ -149,7 +155,7 @@ func TestHostileNamesAreEscapedOnThePage(t *testing.T) {
 }
 
 func TestExtremeValuesStillDraw(t *testing.T) {
-	r := made("pfedrec", "paper", 1, 3, 4)
+	r := resulttest.Run("pfedrec", "paper", 1, 3, 4)
 	big, small := 1e308, -1e308
 	r.Points[0].Loss, r.Points[1].Loss = &big, &small
 	r.Points[2].Round = 1 << 62
@@ -162,7 +168,7 @@ func TestExtremeValuesStillDraw(t *testing.T) {
 			t.Errorf("page holds %q", bad)
 		}
 	}
-	empty := &Run{Result: &Result{Method: "m", Dataset: "d", Protocol: "p"}}
+	empty := &result.Run{Result: &result.Result{Method: "m", Dataset: "d", Protocol: "p"}}
 	wellFormed(t, page1(t, "empty.html", empty))
 	if err := HTML(io.Discard, nil); err == nil {
 		t.Error("a page without a run was written, want an error")
@@ -170,32 +176,19 @@ func TestExtremeValuesStillDraw(t *testing.T) {
 }
 
 func TestFifthsKeepEqualUsersTogether(t *testing.T) {
-	var users []User
+	var users []result.User
 	for i := range 100 {
-		users = append(users, User{Rows: 10 + i/50, TestRank: 1 + i%20})
+		users = append(users, result.User{Rows: 10 + i/50, TestRank: 1 + i%20})
 	}
 	got := fifths(users)
 	if len(got) != 2 || got[0].n != 50 || got[1].n != 50 {
 		t.Errorf("fifths of two kinds of users are %v, want two of 50", got)
 	}
 	n := 0
-	for _, q := range fifths(madeUsers(943, 0.7, newRand())) {
+	for _, q := range fifths(resulttest.Users(943, 0.7, resulttest.Rand())) {
 		n += q.n
 	}
 	if n != 943 {
 		t.Errorf("fifths hold %d users, want 943", n)
-	}
-}
-
-func TestLabelsDoNotOverlap(t *testing.T) {
-	ys := []float64{10, 11, 12, 98, 99}
-	apart(ys, 16, 0, 100)
-	for i := 1; i < len(ys); i++ {
-		if ys[i]-ys[i-1] < 16-1e-9 {
-			t.Errorf("labels at %v, want 16 apart", ys)
-		}
-	}
-	if ys[0] < 0 || ys[4] > 100 {
-		t.Errorf("labels at %v, want them within 0 and 100", ys)
 	}
 }

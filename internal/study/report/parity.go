@@ -3,37 +3,15 @@ package report
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
-)
 
-// ParityRow is a method beside its paper: means and standard deviations over
-// Seeds runs, of the test items. A metric that was not measured is NaN.
-type ParityRow struct {
-	Table             string // what it stands under; rows of one table come together
-	Method, Variant   string // Variant is what sets it apart, such as "infer=global"
-	Dataset, Protocol string
-	Leaks             bool
-	Seeds             int
-	Rounds            int     // of each run, which the memoriser watched; 0 if not known
-	HR, HRSD          float64 // sampled, at 10, as fractions
-	NDCG, NDCGSD      float64
-	FullHR, FullNDCG  float64
-	HR20              float64    // sampled; shown beside a published one
-	Published         *Published // nil for none
-	RoundMS           float64    // median time to train a round
-	Seconds           float64    // of a run, its evaluation included
-	Up                float64    // bytes that a device sends in a round
-	Central           bool       // no federation
-	Folder            string     // where its runs are kept; empty if nowhere
-	Commit            string
-	References        map[string]*Reference // as in Result; only their test metrics are read
-	Against           []Contrast            // tests against the row that it is a variant of; nil for none
-}
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
+)
 
 const parityIntro = `# %s
 
@@ -53,15 +31,15 @@ const parityLeak = " Where that is `paper`, as in the authors' code, a held-out 
 // Parity writes a page such as docs/parity.md: for each data set one table per
 // protocol, rows in the order given. Notes are added to the introduction; what stands
 // between backticks there is code.
-func Parity(w io.Writer, title string, rows []ParityRow, notes ...string) error {
+func Parity(w io.Writer, title string, rows []result.ParityRow, notes ...string) error {
 	var b bytes.Buffer
 	leak := ""
-	if slices.ContainsFunc(rows, func(r ParityRow) bool { return r.Leaks }) {
+	if slices.ContainsFunc(rows, func(r result.ParityRow) bool { return r.Leaks }) {
 		leak = parityLeak
 	}
-	fmt.Fprintf(&b, parityIntro, escapeMD(clean(title)), 100*tolerance, leak)
+	fmt.Fprintf(&b, parityIntro, escapeMD(format.Clean(title)), 100*result.Tolerance, leak)
 	for _, n := range notes {
-		b.WriteString("- " + escapeNote(clean(n)) + "\n")
+		b.WriteString("- " + escapeNote(format.Clean(n)) + "\n")
 	}
 	var datasets []string
 	for _, r := range rows {
@@ -70,22 +48,22 @@ func Parity(w io.Writer, title string, rows []ParityRow, notes ...string) error 
 		}
 	}
 	b.WriteString("\n## At a glance\n\n")
-	for _, p := range distinct(rows, func(r ParityRow) string { return r.Protocol }) {
+	for _, p := range distinct(rows, func(r result.ParityRow) string { return r.Protocol }) {
 		if err := glance(rows, datasets, p).Markdown(&b); err != nil {
 			return err
 		}
 	}
 	for _, d := range datasets {
-		fmt.Fprintf(&b, "## %s\n\n", escapeMD(clean(d)))
-		of := slices.DeleteFunc(slices.Clone(rows), func(r ParityRow) bool { return r.Dataset != d })
-		for _, p := range distinct(of, func(r ParityRow) string { return r.Protocol }) {
-			under := slices.DeleteFunc(slices.Clone(of), func(r ParityRow) bool { return r.Protocol != p })
-			fmt.Fprintf(&b, "### Protocol %s (%s)\n\n", escapeMD(clean(p)), leakWord(under[0].Leaks, false))
-			for i, name := range distinct(under, func(r ParityRow) string { return r.Table }) {
-				of := slices.DeleteFunc(slices.Clone(under), func(r ParityRow) bool { return r.Table != name })
+		fmt.Fprintf(&b, "## %s\n\n", escapeMD(format.Clean(d)))
+		of := slices.DeleteFunc(slices.Clone(rows), func(r result.ParityRow) bool { return r.Dataset != d })
+		for _, p := range distinct(of, func(r result.ParityRow) string { return r.Protocol }) {
+			under := slices.DeleteFunc(slices.Clone(of), func(r result.ParityRow) bool { return r.Protocol != p })
+			fmt.Fprintf(&b, "### Protocol %s (%s)\n\n", escapeMD(format.Clean(p)), leakWord(under[0].Leaks, false))
+			for i, name := range distinct(under, func(r result.ParityRow) string { return r.Table }) {
+				of := slices.DeleteFunc(slices.Clone(under), func(r result.ParityRow) bool { return r.Table != name })
 				t := parityTable(of, i == 0)
 				if name != "" {
-					fmt.Fprintf(&b, "**%s**\n\n", escapeMD(clean(name)))
+					fmt.Fprintf(&b, "**%s**\n\n", escapeMD(format.Clean(name)))
 				}
 				if err := t.Markdown(&b); err != nil {
 					return err
@@ -105,22 +83,22 @@ func Parity(w io.Writer, title string, rows []ParityRow, notes ...string) error 
 }
 
 // ParityText writes the same tables for a terminal.
-func ParityText(w io.Writer, rows []ParityRow) error {
+func ParityText(w io.Writer, rows []result.ParityRow) error {
 	return eachTable(rows, func(t *Table) error { return t.Text(w) })
 }
 
 // ParityLaTeX writes the same tables for a paper.
-func ParityLaTeX(w io.Writer, rows []ParityRow) error {
+func ParityLaTeX(w io.Writer, rows []result.ParityRow) error {
 	return eachTable(rows, func(t *Table) error { return t.LaTeX(w) })
 }
 
 // eachTable hands out the tables one by one, each with its data, protocol and
 // subject in its title.
-func eachTable(rows []ParityRow, do func(*Table) error) error {
-	key := func(r ParityRow) string { return r.Dataset + "\x00" + r.Protocol + "\x00" + r.Table }
+func eachTable(rows []result.ParityRow, do func(*Table) error) error {
+	key := func(r result.ParityRow) string { return r.Dataset + "\x00" + r.Protocol + "\x00" + r.Table }
 	last := ""
 	for _, k := range distinct(rows, key) {
-		of := slices.DeleteFunc(slices.Clone(rows), func(r ParityRow) bool { return key(r) != k })
+		of := slices.DeleteFunc(slices.Clone(rows), func(r result.ParityRow) bool { return key(r) != k })
 		first := of[0]
 		place := first.Dataset + "\x00" + first.Protocol
 		t := parityTable(of, place != last)
@@ -143,7 +121,7 @@ func eachTable(rows []ParityRow, do func(*Table) error) error {
 }
 
 // ParityCSV writes one line per row.
-func ParityCSV(w io.Writer, rows []ParityRow) error {
+func ParityCSV(w io.Writer, rows []result.ParityRow) error {
 	t := &Table{Header: []string{
 		"dataset", "protocol", "leaks", "table", "method", "variant", "seeds", "hr10", "hr10_sd", "ndcg10",
 		"ndcg10_sd", "full_hr10", "full_ndcg10",
@@ -151,7 +129,7 @@ func ParityCSV(w io.Writer, rows []ParityRow) error {
 		"published_hr20", "versus",
 	}}
 	for _, r := range rows {
-		pub := Published{HR10: math.NaN(), NDCG10: math.NaN()}
+		pub := result.Published{HR10: math.NaN(), NDCG10: math.NaN()}
 		if r.Published != nil {
 			pub = *r.Published
 		}
@@ -160,7 +138,7 @@ func ParityCSV(w io.Writer, rows []ParityRow) error {
 			line = append(line, plain(x))
 		}
 		t.Rows = append(t.Rows, append(line, pub.Source, plain(r.RoundMS), plain(r.Seconds), plain(r.Up), r.Commit,
-			plain(r.HR20), plain(published(pub.HR20)), verdicts(versusOf(r.References))))
+			plain(r.HR20), plain(result.PublishedMetric(pub.HR20)), verdicts(versusOf(r.References))))
 	}
 	return t.CSV(w)
 }
@@ -173,36 +151,8 @@ func plain(x float64) string {
 	return strconv.FormatFloat(x, 'g', 8, 64)
 }
 
-// MarshalJSON writes a metric that was not measured as null.
-func (r ParityRow) MarshalJSON() ([]byte, error) {
-	null := func(x float64) any {
-		if x != x {
-			return nil
-		}
-		return x
-	}
-	return json.Marshal(map[string]any{
-		"dataset": r.Dataset, "protocol": r.Protocol, "leaks": r.Leaks, "table": r.Table, "method": r.Method,
-		"variant": r.Variant, "seeds": r.Seeds, "rounds": r.Rounds,
-		"hr@10": null(r.HR), "hr@10_sd": null(r.HRSD), "ndcg@10": null(r.NDCG), "ndcg@10_sd": null(r.NDCGSD),
-		"hr@20": null(r.HR20),
-		"full":  map[string]any{"hr@10": null(r.FullHR), "ndcg@10": null(r.FullNDCG)}, "published": r.Published,
-		"verdict":  r.verdict(),
-		"round_ms": r.RoundMS, "seconds": r.Seconds, "bytes_up_per_device": r.Up, "central": r.Central,
-		"commit": r.Commit, "references": r.References, "against_base": r.Against,
-	})
-}
-
-// verdict is what a row says about its paper, or empty.
-func (r ParityRow) verdict() string {
-	if !r.Published.under(r.Protocol) {
-		return ""
-	}
-	return gapOf(r.scores(), r.Published).verdict(r.Seeds)
-}
-
 // distinct lists the values of a field, in the order of their first use.
-func distinct(rows []ParityRow, of func(ParityRow) string) []string {
+func distinct(rows []result.ParityRow, of func(result.ParityRow) string) []string {
 	var out []string
 	for _, r := range rows {
 		if !slices.Contains(out, of(r)) {
@@ -213,20 +163,20 @@ func distinct(rows []ParityRow, of func(ParityRow) string) []string {
 }
 
 // glance is a line per method: HR@10 on every data set under one protocol.
-func glance(rows []ParityRow, datasets []string, protocol string) *Table {
+func glance(rows []result.ParityRow, datasets []string, protocol string) *Table {
 	t := &Table{Title: "HR@10 under " + protocol, Header: []string{"method"}, Align: "lr"}
 	for _, d := range datasets {
 		t.Header = append(t.Header, d, "published")
 	}
-	for _, m := range distinct(rows, func(r ParityRow) string { return r.Method }) {
+	for _, m := range distinct(rows, func(r result.ParityRow) string { return r.Method }) {
 		line, some := []any{m}, false
 		for _, d := range datasets {
 			hr, pub := "", ""
 			for _, r := range rows {
 				if r.Method == m && r.Variant == "" && r.Dataset == d && r.Protocol == protocol {
 					some = true
-					if hr = frac(r.HR); r.Published.under(protocol) {
-						pub = frac(published(r.Published.HR10))
+					if hr = format.Fraction(r.HR); r.Published.ComparableUnder(protocol) {
+						pub = format.Fraction(result.PublishedMetric(r.Published.HR10))
 					}
 				}
 			}
@@ -246,27 +196,27 @@ func glance(rows []ParityRow, datasets []string, protocol string) *Table {
 
 // parityTable is for rows of one data set and protocol; there is at least one. The
 // reference rows are added if asked for.
-func parityTable(rows []ParityRow, references bool) *Table {
+func parityTable(rows []result.ParityRow, references bool) *Table {
 	protocol := rows[0].Protocol
 	t := &Table{Align: "lr"}
-	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), pubTitle, "difference in points",
+	t.Header = append(append([]string{"method", "seeds"}, result.MetricNames[:]...), pubTitle, "difference in points",
 		longTitle, "verdict", "ms per round", "seconds", "sent per device and round", "commit")
 	var labelled []*row
 	var said sayings
-	var tested []map[string]*Versus
+	var tested []map[string]*result.Versus
 	for i, r := range rows {
 		labelled = append(labelled, &row{
-			label: r.label(),
-			runs:  []*Run{{Result: &Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}},
+			label: r.Label(),
+			runs:  []*result.Run{{Result: &result.Result{Seed: uint64(i), Rounds: r.Rounds, References: r.References}}},
 		})
 		vs := versusOf(r.References)
 		tested = append(tested, vs)
-		t.Rows = append(t.Rows, r.line(vs))
-		if p := r.Published; p.under(protocol) {
-			said.add(r.label(), "published by "+p.Source+".")
+		t.Rows = append(t.Rows, parityLine(r, vs))
+		if p := r.Published; p.ComparableUnder(protocol) {
+			said.add(r.Label(), "published by "+p.Source+".")
 		}
 		if v := verdicts(vs); v != "" {
-			said.add(r.label(), v+".")
+			said.add(r.Label(), v+".")
 		}
 	}
 	t.Notes = append(said.lines(), lettered(labelled, tested)...)
@@ -276,7 +226,7 @@ func parityTable(rows []ParityRow, references bool) *Table {
 	for _, ref := range parityRefs(rows, labelled) {
 		x := ref.scores
 		for i := range x {
-			x[i].n = min(x[i].n, 1) // they are means already, and of the same seeds
+			x[i].N = min(x[i].N, 1) // they are means already, and of the same seeds
 		}
 		t.Rows = append(t.Rows, []any{ref.name, "", x[0], x[1], x[2], x[3], "", "", "", "", "", "", "", ""})
 		t.Notes = append(t.Notes, ref.notes()...)
@@ -298,12 +248,12 @@ func parityTable(rows []ParityRow, references bool) *Table {
 // parityRefs are the references of labelled rows. Of rows with fewer seeds than
 // another they are left out: the means would be over some seeds twice. The memoriser
 // is another one for each number of rounds.
-func parityRefs(rows []ParityRow, labelled []*row) []refRow {
+func parityRefs(rows []result.ParityRow, labelled []*row) []refRow {
 	var out []refRow
 	for _, key := range refKeys(referred(labelled)) {
 		var of []*row
 		for i, r := range labelled {
-			if !slices.ContainsFunc(rows, func(q ParityRow) bool {
+			if !slices.ContainsFunc(rows, func(q result.ParityRow) bool {
 				return q.Seeds > rows[i].Seeds && len(q.References) > 0 &&
 					(key != "memoriser" || q.Rounds == rows[i].Rounds)
 			}) {
@@ -318,55 +268,49 @@ func parityRefs(rows []ParityRow, labelled []*row) []refRow {
 // The columns that only some tables have.
 const pubTitle, longTitle = "published HR / NDCG", "HR@20 / published"
 
-func (r ParityRow) label() string {
-	if r.Variant != "" {
-		return r.Method + " (" + r.Variant + ")"
-	}
-	return r.Method
-}
-
 // line is the row in its table.
-func (r ParityRow) line(vs map[string]*Versus) []any {
-	s := r.scores().marked(vs)
+func parityLine(r result.ParityRow, vs map[string]*result.Versus) []any {
+	s := parityScores(r).marked(vs)
 	pub, diff, long := "-", "-", ""
-	if p := r.Published; p.under(r.Protocol) {
+	if p := r.Published; p.ComparableUnder(r.Protocol) {
 		d := gapOf(s, p)
-		pub, diff = frac(published(p.HR10))+" / "+frac(published(p.NDCG10)), points(d.hr)+" / "+points(d.ndcg)
+		pub, diff = format.Fraction(result.PublishedMetric(p.HR10))+" / "+
+			format.Fraction(result.PublishedMetric(p.NDCG10)), format.Points(d.HR)+" / "+format.Points(d.NDCG)
 		if p.HR20 > 0 {
-			long = frac(r.HR20) + " / " + frac(p.HR20)
+			long = format.Fraction(r.HR20) + " / " + format.Fraction(p.HR20)
 		}
 	}
 	return []any{
-		r.label(), r.Seeds, s[0], s[1], s[2], s[3], pub, diff, long, r.judged(vs), digits(r.RoundMS),
-		digits(r.Seconds), sent(r), head(r.Commit),
+		r.Label(), r.Seeds, s[0], s[1], s[2], s[3], pub, diff, long, parityVerdict(r, vs), format.Digits(r.RoundMS),
+		format.Digits(r.Seconds), sent(r), format.HashPrefix(r.Commit),
 	}
 }
 
-func (r ParityRow) scores() spreads {
+func parityScores(r result.ParityRow) spreads {
 	return spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds), one(r.FullHR), one(r.FullNDCG)}
 }
 
 // judged is the verdict with what it is worth: a number may be that of the paper, and
 // still be no better than popularity.
-func (r ParityRow) judged(vs map[string]*Versus) string {
-	out := cmp.Or(r.verdict(), "no published number")
-	if v := vs["popularity"]; v != nil && v.words() != "better than %s" {
+func parityVerdict(r result.ParityRow, vs map[string]*result.Versus) string {
+	out := cmp.Or(r.Verdict(), "no published number")
+	if v := vs["popularity"]; v != nil && v.Phrase() != "better than %s" {
 		out += "; " + v.Verdict
 	}
 	return out
 }
 
-func sent(r ParityRow) string {
+func sent(r result.ParityRow) string {
 	if r.Central {
 		return "its history"
 	}
-	return size(r.Up)
+	return format.Size(r.Up)
 }
 
 func measured(mean, sd float64, seeds int) spread {
 	s := one(mean)
-	if s.n > 0 && seeds > 1 {
-		s.sd, s.n = sd, seeds
+	if s.N > 0 && seeds > 1 {
+		s.SD, s.N = sd, seeds
 	}
 	return s
 }

@@ -7,23 +7,26 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/chart"
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // metricSeries is a metric over rounds, where it was measured.
-func metricSeries(points []Point, of func(Point) *metrics.Summary, key string) series {
-	var s series
+func metricSeries(points []result.Point, of func(result.Point) *metrics.Summary, key string) chart.Series {
+	var s chart.Series
 	for _, p := range points {
 		if sum := of(p); sum != nil {
-			if v := at(sum.Sampled, key); !math.IsNaN(v) {
-				s.xs, s.ys = append(s.xs, float64(p.Round)), append(s.ys, v)
+			if v := result.MetricOf(sum.Sampled, key); !math.IsNaN(v) {
+				s.X, s.Y = append(s.X, float64(p.Round)), append(s.Y, v)
 			}
 		}
 	}
 	return s
 }
 
-func validOf(p Point) *metrics.Summary { return p.Valid }
-func testOf(p Point) *metrics.Summary  { return p.Test }
+func validOf(p result.Point) *metrics.Summary { return p.Valid }
+func testOf(p result.Point) *metrics.Summary  { return p.Test }
 
 // runParts are the parts of a page about one run. alone is for drawings that stand
 // in files of their own.
@@ -34,7 +37,7 @@ func runParts(g *group, r *row, alone bool) []part {
 		bars := barsOf(g, r)
 		t := &Table{Header: []string{"name", "hr@10", "ndcg@10"}}
 		for _, b := range bars {
-			t.Rows = append(t.Rows, []any{b.name, exact(b.hr), exact(b.ndcg)})
+			t.Rows = append(t.Rows, []any{b.Name, format.Exact(b.HR), format.Exact(b.NDCG)})
 		}
 		out = append(out, part{
 			ID: "references", Title: "Beside the references",
@@ -42,7 +45,7 @@ func runParts(g *group, r *row, alone bool) []part {
 				"local-only training has learnt nothing worth federating. The memoriser has no model and counts how often an item was drawn as a negative: where the protocol leaks it shows what the leak alone is worth, elsewhere it stands at chance.",
 			Figures: []figure{{
 				"references", "The method and the references", "HR@10 and NDCG@10 on the test items.",
-				refBars(bars), t,
+				chart.MetricBars(bars), t,
 			}},
 		})
 	}
@@ -71,7 +74,7 @@ func (p *part) empty() bool {
 const none = "Not drawn: "
 
 // convergence is how a run came to its result.
-func convergence(run *Run) part {
+func convergence(run *result.Run) part {
 	p := part{
 		ID: "convergence", Title: "Convergence",
 		Intro: "How the metrics grew. A test curve that falls while training loss goes on falling is overfitting; a " +
@@ -84,11 +87,11 @@ func convergence(run *Run) part {
 	}
 	for _, m := range []struct{ key, name string }{{"hr@10", "HR@10"}, {"ndcg@10", "NDCG@10"}} {
 		valid, test := metricSeries(run.Points, validOf, m.key), metricSeries(run.Points, testOf, m.key)
-		valid.label, valid.class = "validation", "c1 dash"
-		test.label, test.class = "test", "c0"
-		l := lineChart{
-			about: m.name + " over rounds", unit: m.name + ", sampled (fraction)",
-			lines: []series{valid, test}, mark: float64(run.Result.SelectedRound), format: frac,
+		valid.Label, valid.Class = "validation", "c1 dash"
+		test.Label, test.Class = "test", "c0"
+		l := chart.LineChart{
+			About: m.name + " over rounds", Unit: m.name + ", sampled (fraction)",
+			Lines: []chart.Series{valid, test}, Mark: float64(run.Result.SelectedRound), Format: format.Fraction,
 		}
 		note := "The dashed line chose the round; the solid one had no say."
 		if run.Result.Settled {
@@ -104,35 +107,35 @@ func convergence(run *Run) part {
 			note = "There is no validation set: the last round is reported, whatever came before."
 		}
 		add(figure{
-			"convergence-" + strings.TrimSuffix(m.key, "@10"), m.name + " over rounds", note, l.draw(),
-			l.table(m.key),
+			"convergence-" + strings.TrimSuffix(m.key, "@10"), m.name + " over rounds", note, l.Draw(),
+			lineTable(&l, m.key),
 		})
 	}
-	loss := series{class: "c2"}
+	loss := chart.Series{Class: "c2"}
 	for _, p := range run.Points {
 		if p.Loss != nil {
-			loss.xs, loss.ys = append(loss.xs, float64(p.Round)), append(loss.ys, *p.Loss)
+			loss.X, loss.Y = append(loss.X, float64(p.Round)), append(loss.Y, *p.Loss)
 		}
 	}
-	if n := len(loss.ys); n > 0 {
-		loss.label = digits(loss.ys[n-1])
+	if n := len(loss.Y); n > 0 {
+		loss.Label = format.Digits(loss.Y[n-1])
 	}
-	l := lineChart{
-		about: "Training loss over rounds", unit: "mean training loss per sample", lines: []series{loss},
-		mark: float64(run.Result.SelectedRound), format: digits,
+	l := chart.LineChart{
+		About: "Training loss over rounds", Unit: "mean training loss per sample", Lines: []chart.Series{loss},
+		Mark: float64(run.Result.SelectedRound), Format: format.Digits,
 	}
 	add(figure{"convergence-loss", "Training loss", "What devices minimise, as eight of them tell it; not what is " +
-		"reported.", l.draw(), l.table("train_loss")})
-	if s := uploaded(run.Points); len(s.xs) > 1 {
-		s.class, s.label, s.quiet = "c0", "test", true
-		b := bytesPlot([]series{s})
+		"reported.", l.Draw(), lineTable(&l, "train_loss")})
+	if s := uploaded(run.Points); len(s.X) > 1 {
+		s.Class, s.Label, s.Quiet = "c0", "test", true
+		b := bytesPlot([]chart.Series{s})
 		add(figure{"accuracy-bytes", "Accuracy against bytes", "What the devices had sent together when the test " +
-			"metric stood there." + most95(run.Points), b.draw(), b.table("uploaded", "test_hr@10")})
+			"metric stood there." + most95(run.Points), b.Draw(), plotTable(b, "uploaded", "test_hr@10")})
 	}
 	return p
 }
 
-func usersPart(users []User) part {
+func usersPart(users []result.User) part {
 	p := part{
 		ID: "users", Title: "Who is served",
 		Intro: "A mean over users hides who pays for it. The worst-served tenth is shown by activity, which a " +
@@ -141,9 +144,10 @@ func usersPart(users []User) part {
 	svg, data := rankTenths(users)
 	for _, f := range []figure{
 		{"rank-curve", "Where the test item stands", "Each point is HR@k; the dashed line is a random order, and a " +
-			"model must stay well above it.", rankCurve(users), rankTable(users)},
+			"model must stay well above it.", chart.HitRateCurve(testRanks(users)), rankTable(users)},
 		{
-			"activity", "By activity", "Users in fifths by train rows; those with equal counts stay together. Bars of " +
+			"activity", "By activity",
+			"Users in fifths by train rows; those with equal counts stay together. Bars of " +
 				"one height would be fair; each step between them is somebody's loss.", activityBars(users),
 			fifthTable(users),
 		},
@@ -160,7 +164,7 @@ func usersPart(users []User) part {
 	return p
 }
 
-func popularityPart(f *Figures) part {
+func popularityPart(f *result.Figures) part {
 	p := part{
 		ID: "popularity", Title: "Popularity and coverage",
 		Intro: "Whether the lists show more than what everyone knows. Lists that hold only the first tenth of the " +
@@ -186,15 +190,15 @@ func popularityPart(f *Figures) part {
 
 // without is a part that only says why it is not there; nothing where that is not
 // known.
-func (p part) without(f *Figures, key string) part {
+func (p part) without(f *result.Figures, key string) part {
 	p.Figures, p.Tables = nil, nil
 	if why := f.Missing[key]; why != "" {
-		p.Intro = none + clip(clean(why), 200) + "."
+		p.Intro = none + format.Clip(format.Clean(why), 200) + "."
 	}
 	return p
 }
 
-func inferencePart(f *Figures) part {
+func inferencePart(f *result.Figures) part {
 	p := part{
 		ID: "inference", Title: "Whose item rows",
 		Intro: "The same score functions on three tables. If the coordinator's rows serve better than a device's " +
@@ -207,13 +211,13 @@ func inferencePart(f *Figures) part {
 		p.Figures = []figure{{
 			"inference", "Own, coordinator's, another device's",
 			fmt.Sprintf("Test items of %s, after one more visit of each that nobody keeps.",
-				plural(f.Inference.Users, "user")), svg, data,
+				format.Plural(f.Inference.Users, "user")), svg, data,
 		}}
 	}
 	return p
 }
 
-func itemsPart(f *Figures, alone bool) part {
+func itemsPart(f *result.Figures, alone bool) part {
 	p := part{ID: "items", Title: "Map of the items"}
 	if f.Items == nil {
 		return p.without(f, "items")
@@ -221,17 +225,18 @@ func itemsPart(f *Figures, alone bool) part {
 	m := f.Items
 	p.Intro = fmt.Sprintf("The rows of the %s most popular of %s, %s each, flattened to the plane; one device's "+
 		"view of them (user %s, with a median number of rows). Point at a dot for its title.",
-		count(len(m.Items)), plural(m.Catalogue, "item"), plural(m.Dim, "number"), clip(m.User, 40))
+		format.Count(len(m.Items)), format.Plural(m.Catalogue, "item"), format.Plural(m.Dim, "number"),
+		format.Clip(m.User, 40))
 	p.Figures = mapFigures(m, alone)
 	if !alone {
 		for i := range m.Items {
-			p.Tips = append(p.Tips, clean(mapTip(m, i)))
+			p.Tips = append(p.Tips, format.Clean(mapTip(m, i)))
 		}
 	}
 	return p
 }
 
-func landscapePart(f *Figures) part {
+func landscapePart(f *result.Figures) part {
 	p := part{
 		ID: "landscape", Title: "Loss landscape",
 		Intro: "The training loss of some devices when all that is shared is moved along two random directions, " +
@@ -245,14 +250,22 @@ func landscapePart(f *Figures) part {
 	return p
 }
 
-func barsOf(g *group, r *row) []bar {
+func barsOf(g *group, r *row) []chart.Bar {
 	x := r.scores()
-	out := []bar{{name: r.runs[0].Result.Method, class: "c0", hr: x[0].mean, ndcg: x[1].mean, reason: "not evaluated"}}
-	if p := r.published(); p.under(g.protocol) {
-		out = append(out, bar{"published", "c1", published(p.HR10), published(p.NDCG10), "not given"})
+	out := []chart.Bar{{
+		Name: r.runs[0].Result.Method, Class: "c0", HR: x[0].Mean, NDCG: x[1].Mean,
+		Reason: "not evaluated",
+	}}
+	if p := r.published(); p.ComparableUnder(g.protocol) {
+		out = append(out, chart.Bar{
+			Name: "published", Class: "c1", HR: result.PublishedMetric(p.HR10), NDCG: result.PublishedMetric(p.NDCG10),
+			Reason: "not given",
+		})
 	}
 	for _, ref := range refRows([]*row{r}) {
-		out = append(out, bar{ref.name, "mute", ref.scores[0].mean, ref.scores[1].mean, ref.reason})
+		out = append(out, chart.Bar{
+			Name: ref.name, Class: "mute", HR: ref.scores[0].Mean, NDCG: ref.scores[1].Mean, Reason: ref.reason,
+		})
 	}
 	return out[:min(len(out), 12)]
 }
@@ -267,25 +280,25 @@ func groupParts(g *group) []part {
 		"each seed."}
 	for _, m := range []struct {
 		name, title, key string
-		of               func(Point) *metrics.Summary
+		of               func(result.Point) *metrics.Summary
 	}{
 		{"convergence-valid-hr", "Validation HR@10 over rounds", "hr@10", validOf},
 		{"convergence-test-hr", "Test HR@10 over rounds", "hr@10", testOf},
 		{"convergence-test-ndcg", "Test NDCG@10 over rounds", "ndcg@10", testOf},
 	} {
-		l := lineChart{about: m.title, unit: "fraction, among sampled candidates", format: frac}
-		l.lines = g.lines(func(run *Run) series { return metricSeries(run.Points, m.of, m.key) })
+		l := chart.LineChart{About: m.title, Unit: "fraction, among sampled candidates", Format: format.Fraction}
+		l.Lines = g.lines(func(run *result.Run) chart.Series { return metricSeries(run.Points, m.of, m.key) })
 		p.add(figure{
-			m.name, m.title, "Lines that cross say that the order depends on the rounds.", l.draw(),
-			l.table(m.key),
+			m.name, m.title, "Lines that cross say that the order depends on the rounds.", l.Draw(),
+			lineTable(&l, m.key),
 		})
 	}
-	sends := g.lines(func(run *Run) series { return uploaded(run.Points) })
-	if slices.ContainsFunc(sends, func(s series) bool { return len(s.xs) > 1 }) {
+	sends := g.lines(func(run *result.Run) chart.Series { return uploaded(run.Points) })
+	if slices.ContainsFunc(sends, func(s chart.Series) bool { return len(s.X) > 1 }) {
 		b := bytesPlot(sends)
 		p.add(figure{
 			"accuracy-bytes", "Accuracy against bytes",
-			"Who reaches a height further left sends less for it.", b.draw(), b.table("uploaded", "test_hr@10"),
+			"Who reaches a height further left sends less for it.", b.Draw(), plotTable(b, "uploaded", "test_hr@10"),
 		})
 	}
 	out := []part{p}
@@ -316,14 +329,14 @@ func (p *part) add(f figure) {
 }
 
 // lines are a line for each run, in the colour of its row.
-func (g *group) lines(of func(*Run) series) []series {
-	var out []series
+func (g *group) lines(of func(*result.Run) chart.Series) []chart.Series {
+	var out []chart.Series
 	for i, r := range g.rows {
 		for j, run := range r.runs {
 			s := of(run)
-			s.label, s.full, s.class, s.quiet = r.legend(), r.label, fmt.Sprintf("c%d", i%7), j > 0
+			s.Label, s.Full, s.Class, s.Quiet = r.legend(), r.label, fmt.Sprintf("c%d", i%7), j > 0
 			if i/7%2 == 1 {
-				s.class += " dash" // the colours begin again
+				s.Class += " dash" // the colours begin again
 			}
 			out = append(out, s)
 		}
@@ -333,16 +346,16 @@ func (g *group) lines(of func(*Run) series) []series {
 
 // spectraOf draws the last spectrum of each run, as shares of its largest value.
 func spectraOf(g *group) figure {
-	p := plot{
-		about: "Last spectrum of each run", x: "index, largest first",
-		y: "singular value over the largest (log scale)", logY: true,
+	p := chart.Plot{
+		About: "Last spectrum of each run", X: "index, largest first",
+		Y: "singular value over the largest (log scale)", LogY: true,
 	}
-	p.lines = g.lines(func(run *Run) series {
-		s := series{plain: true}
+	p.Lines = g.lines(func(run *result.Run) chart.Series {
+		s := chart.Series{Plain: true}
 		for _, at := range slices.Backward(run.Points) {
 			if sp := spectrumOf(at, "trained"); sp != nil {
 				for n, v := range sp.Singular {
-					s.xs, s.ys = append(s.xs, float64(n+1)), append(s.ys, v/sp.Singular[0])
+					s.X, s.Y = append(s.X, float64(n+1)), append(s.Y, v/sp.Singular[0])
 				}
 				break
 			}
@@ -351,26 +364,26 @@ func spectraOf(g *group) figure {
 	})
 	return figure{
 		"spectrum", "Spectra at the end", "A cliff is collapse; a flatter tail uses more dimensions.",
-		p.draw(), p.table("index", "singular_value_over_largest"),
+		p.Draw(), plotTable(&p, "index", "singular_value_over_largest"),
 	}
 }
 
 func ranksOf(g *group) figure {
-	p := plot{
-		about: "Effective rank over rounds", x: "round", y: "effective rank of the trained rows", fromZero: true,
-		xZero: true,
+	p := chart.Plot{
+		About: "Effective rank over rounds", X: "round", Y: "effective rank of the trained rows", YZero: true,
+		XZero: true,
 	}
-	p.lines = g.lines(func(run *Run) series {
-		var s series
+	p.Lines = g.lines(func(run *result.Run) chart.Series {
+		var s chart.Series
 		for _, at := range run.Points {
 			if sp := spectrumOf(at, "trained"); sp != nil {
-				s.xs, s.ys = append(s.xs, float64(at.Round)), append(s.ys, sp.EffectiveRank)
+				s.X, s.Y = append(s.X, float64(at.Round)), append(s.Y, sp.EffectiveRank)
 			}
 		}
 		return s
 	})
 	return figure{
-		"effective-rank", "Effective rank over rounds", "How many dimensions the rows use.", p.draw(),
-		p.table("round", "effective_rank"),
+		"effective-rank", "Effective rank over rounds", "How many dimensions the rows use.", p.Draw(),
+		plotTable(&p, "round", "effective_rank"),
 	}
 }

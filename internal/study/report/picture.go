@@ -5,81 +5,39 @@ import (
 	"fmt"
 	"io"
 	"slices"
-)
 
-// pictureStyle makes a drawing that stands alone readable on light and dark pages.
-const pictureStyle = `<style>text{font:13px system-ui,sans-serif;fill:#222}.head{font-weight:600}.unit{fill:#555;font-size:12px}` +
-	`.fin{text-anchor:end}.c0{fill:#0072b2}.c1{fill:#d55e00}.ink{fill:#222}.paper{fill:#fff}` +
-	`.grid{stroke:#ddd}.bond{stroke:#bbb;stroke-width:3}.tick{fill:#555;font-size:12px;text-anchor:middle}</style>`
+	"github.com/tacit-rec/tacit/internal/study/chart"
+	"github.com/tacit-rec/tacit/internal/study/result"
+)
 
 // Leak draws the methods' HR@10 on a data set under the protocol of the papers and
 // under the one a device could follow, with the reference rows: the picture of the
 // README.
-func Leak(w io.Writer, rows []ParityRow, dataset string) error {
-	const width, line, left, top = 820.0, 24.0, 170.0, 74.0
-	bars := leakBars(rows, dataset)
-	if len(bars) == 0 {
+func Leak(w io.Writer, rows []result.ParityRow, dataset string) error {
+	pairs := leakPairs(rows, dataset)
+	if len(pairs) == 0 {
 		return fmt.Errorf("report: no parity rows on %s under both protocols", dataset)
 	}
-	c := &canvas{w: width, h: top + line*float64(len(bars)) + 44}
-	fmt.Fprintf(&c.b,
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s">%s`,
-		num(c.w), num(c.h), num(c.w), num(c.h), esc("HR@10 on "+dataset+" under two protocols"), pictureStyle)
-	c.rect("paper", 0, 0, c.w, c.h, "")
-	c.text("head", 12, 22, "What the published protocol adds: HR@10 on "+dataset)
-	c.dot("c1", 18, 42, 5, "")
-	c.text("ink", 30, 46, "paper: held-out items are never drawn as negatives")
-	c.dot("c0", 408, 42, 5, "")
-	c.text("ink", 420, 46, "deployed: what a real device can do")
-	x := func(v float64) float64 { return left + v*(width-left-60) }
-	bottom := top + line*float64(len(bars))
-	for v := 0.0; v <= 1; v += 0.2 {
-		c.line("grid", x(v), top-6, x(v), bottom)
-		c.text("tick", x(v), bottom+16, fmt.Sprintf("%.1f", v))
-	}
-	for i, b := range bars {
-		y := top + line*(float64(i)+0.5)
-		class := "fin"
-		if b.reference {
-			class = "fin unit"
-		}
-		c.text(class, left-12, y+4, b.name)
-		c.line("bond", x(b.honest), y, x(b.leaky), y)
-		c.dot("c1", x(b.leaky), y, 5, fmt.Sprintf("%s, paper: %s", b.name, frac(b.leaky)))
-		c.dot("c0", x(b.honest), y, 5, fmt.Sprintf("%s, deployed: %s", b.name, frac(b.honest)))
-		low, high := min(b.leaky, b.honest), max(b.leaky, b.honest)
-		c.text("fin unit", x(low)-9, y+4, frac(low))
-		if high-low > 0.001 {
-			c.text("unit", x(high)+9, y+4, frac(high))
-		}
-	}
-	c.text("unit", 12, c.h-6, "1 held-out item among 99 sampled ones, mean over the seeds of docs/parity.md; grey "+
-		"names are references")
-	c.b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, c.b.String())
-	return err
+	return chart.WritePairs(w, "HR@10 on "+dataset+" under two protocols",
+		"What the published protocol adds: HR@10 on "+dataset, [2]string{"paper", "deployed"},
+		[2]string{"paper: held-out items are never drawn as negatives", "deployed: what a real device can do"}, pairs,
+		"1 held-out item among 99 sampled ones, mean over the seeds of docs/parity.md; grey names are references")
 }
 
-type leakBar struct {
-	name          string
-	leaky, honest float64
-	reference     bool
-}
-
-// leakBars are the methods that were run under both protocols, the best under
+// leakPairs are the methods that were run under both protocols, the best under
 // paper first, then the references.
-func leakBars(rows []ParityRow, dataset string) []leakBar {
-	var out []leakBar
+func leakPairs(rows []result.ParityRow, dataset string) []chart.Pair {
+	var out []chart.Pair
 	for _, a := range rows {
 		for _, b := range rows {
 			if a.Dataset != dataset || b.Dataset != dataset || a.Variant != "" || b.Variant != "" ||
 				a.Method != b.Method || a.Protocol != "paper" || b.Protocol != "deployed" {
 				continue
 			}
-			out = append(out, leakBar{a.Method, a.HR, b.HR, false})
+			out = append(out, chart.Pair{Name: a.Method, Values: [2]float64{a.HR, b.HR}})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b leakBar) int { return cmp.Compare(b.leaky, a.leaky) })
+	slices.SortStableFunc(out, func(a, b chart.Pair) int { return cmp.Compare(b.Values[0], a.Values[0]) })
 	for _, ref := range []struct{ key, name string }{
 		{"memoriser", "memoriser, no model"},
 		{"local", "local-only"},
@@ -97,7 +55,7 @@ func leakBars(rows []ParityRow, dataset string) []leakBar {
 			}
 		}
 		if found == 3 && len(out) > 0 {
-			out = append(out, leakBar{ref.name, at[0], at[1], true})
+			out = append(out, chart.Pair{Name: ref.name, Values: at, Muted: true})
 		}
 	}
 	return out

@@ -5,14 +5,17 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/internal/study/result/resulttest"
 )
 
 // leakRows are what Leak draws of a method on a data set.
-func leakRows(method, dataset string) []ParityRow {
-	var out []ParityRow
+func leakRows(method, dataset string) []result.ParityRow {
+	var out []result.ParityRow
 	for i, protocol := range []string{"paper", "deployed"} {
-		refs := made("pfedrec", protocol, 1, 10, 10).Result.References
-		own := ParityRow{
+		refs := resulttest.Run("pfedrec", protocol, 1, 10, 10).Result.References
+		own := result.ParityRow{
 			Method: method, Dataset: dataset, Protocol: protocol, Leaks: i == 0, Seeds: 5,
 			HR: 0.7147 - 0.15*float64(i), References: refs,
 		}
@@ -55,7 +58,7 @@ func TestLeakEscapesHostileNames(t *testing.T) {
 
 func TestLeakFailsWithoutRowsOfBothProtocols(t *testing.T) {
 	rows := leakRows("pfedrec", "ml-100k")
-	for _, c := range [][]ParityRow{nil, rows[:2], rows[2:], {rows[0], rows[0]}, leakRows("pfedrec", "ml-1m")} {
+	for _, c := range [][]result.ParityRow{nil, rows[:2], rows[2:], {rows[0], rows[0]}, leakRows("pfedrec", "ml-1m")} {
 		if err := Leak(io.Discard, c, "ml-100k"); err == nil {
 			t.Errorf("%d rows gave a picture, want an error", len(c))
 		}

@@ -2,15 +2,17 @@ package report
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/internal/study/result/resulttest"
 )
 
 // promised is the privacy of a run that has ended before its last round.
-func promised() *Privacy {
-	return &Privacy{
+func promised() *result.Privacy {
+	return &result.Privacy{
 		Epsilon: 7.9999479933162565, Delta: 1e-6, Adjacency: "zero-out", Sampler: "poisson", Q: 0.1, Rounds: 41,
 		Noise: 0.81234, Mechanism: "gaussian",
 		Accountant: "rdp", Conversion: "improved", Against: "central",
@@ -20,38 +22,8 @@ func promised() *Privacy {
 	}
 }
 
-func TestAnEpsilonIsRoundedUpToFourDigits(t *testing.T) {
-	for _, c := range []struct {
-		x    any
-		want string
-	}{
-		{7.9999479933162565, "8"},
-		{8.0, "8"},
-		{8.0000000001, "8"},
-		{8.00001, "8.001"},
-		{1.2341, "1.235"},
-		{0.00123401, "0.001235"},
-		{123.41, "123.5"},
-		{12341.0, "1.235e+04"},
-		{0.0, "0"},
-		{math.Inf(1), "inf"},
-		{"inf", "inf"},
-		{nil, "null"},
-	} {
-		if got := Epsilon(c.x); got != c.want {
-			t.Errorf("%v is written as %s, want %s", c.x, got, c.want)
-		}
-		if x, ok := c.x.(float64); ok && x > 0 {
-			var back float64
-			if _, err := fmt.Sscan(Epsilon(x), &back); err != nil || back < x*(1-1e-9) {
-				t.Errorf("%v is written as less: %v", x, back)
-			}
-		}
-	}
-}
-
 func TestAPageSaysWhatAnEpsilonHoldsFor(t *testing.T) {
-	run := made("fedmf", "deployed", 1, 41, 10)
+	run := resulttest.Run("fedmf", "deployed", 1, 41, 10)
 	run.Result.Privacy = promised()
 	for i := range run.Points {
 		e := 8 * math.Sqrt(float64(i+1)/41)
@@ -61,7 +33,7 @@ func TestAPageSaysWhatAnEpsilonHoldsFor(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := HTML(&b, []*Run{run}); err != nil {
+	if err := HTML(&b, []*result.Run{run}); err != nil {
 		t.Fatal(err)
 	}
 	page := b.String()

@@ -7,20 +7,14 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// refNames are the references that every report carries, in order, with the letter
-// that marks a method above one.
-var refNames = []struct{ key, name, letter string }{
-	{"popularity", "popularity", "p"},
-	{"ease", "EASE", "e"},
-	{"local", "local-only", "l"},
-	{"memoriser", "memoriser", "m"},
-}
-
 // referred are the runs that carry references.
-func referred(rows []*row) []*Run {
-	var out []*Run
+func referred(rows []*row) []*result.Run {
+	var out []*result.Run
 	for _, r := range rows {
 		for _, run := range r.runs {
 			if len(run.Result.References) > 0 {
@@ -33,7 +27,7 @@ func referred(rows []*row) []*Run {
 
 // refKeys are the references of any run: the four, and what else there is. There
 // are none for runs without references.
-func refKeys(runs []*Run) []string {
+func refKeys(runs []*result.Run) []string {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -44,9 +38,9 @@ func refKeys(runs []*Run) []string {
 		}
 	}
 	var keys []string
-	for _, n := range refNames {
-		keys = append(keys, n.key)
-		delete(more, n.key)
+	for _, n := range result.ReferenceNames {
+		keys = append(keys, n.Key)
+		delete(more, n.Key)
 	}
 	return append(keys, slices.Sorted(maps.Keys(more))...)
 }
@@ -91,9 +85,9 @@ func refsOf(key string, rows []*row) []refRow {
 		all.add(sampling(key, run.Result))
 	}
 	var names []string
-	parts := map[string][]*Run{}
+	parts := map[string][]*result.Run{}
 	for _, run := range runs {
-		name := refName(key)
+		name := result.ReferenceTitle(key)
 		m := sampling(key, run.Result)
 		var apart []string
 		for _, k := range slices.Backward(slices.Sorted(maps.Keys(m))) { // rounds first
@@ -118,36 +112,27 @@ func refsOf(key string, rows []*row) []refRow {
 
 // sampling is what a reference depends on beside data, protocol and seed: the
 // memoriser watches the rounds of the run, and local training draws negatives.
-func sampling(key string, r *Result) map[string]string {
+func sampling(key string, r *result.Result) map[string]string {
 	out := map[string]string{}
 	if key == "memoriser" {
-		out["rounds"] = plural(r.Rounds, "round")
+		out["rounds"] = format.Plural(r.Rounds, "round")
 	}
 	if n, ok := r.Options["negatives"]; ok && (key == "memoriser" || key == "local") {
-		out["negatives"] = clip(word(n), 30) + " negatives"
+		out["negatives"] = format.Clip(format.Value(n), 30) + " negatives"
 	}
 	return out
 }
 
-func refName(key string) string {
-	for _, n := range refNames {
-		if n.key == key {
-			return n.name
-		}
-	}
-	return clip(key, 40)
-}
-
 // pool is a reference over the seeds of runs. A value that a seed gives twice
 // counts once.
-func pool(key, name string, runs []*Run) refRow {
+func pool(key, name string, runs []*result.Run) refRow {
 	type one struct {
 		seed uint64
-		scores
+		result.Scores
 	}
 	out := refRow{name: name}
 	seen := map[one]bool{}
-	var all, fresh []scores
+	var all, fresh []result.Scores
 	for _, run := range runs {
 		ref := run.Result.References[key]
 		if ref == nil {
@@ -161,16 +146,16 @@ func pool(key, name string, runs []*Run) refRow {
 		if n > 0 && own > 0 && n != own {
 			out.least, out.most = min(cmp.Or(out.least, n), n), max(out.most, n)
 		}
-		s := one{run.Result.Seed, scoresOf(ref.Test)}
+		s := one{run.Result.Seed, result.ScoresOf(ref.Test)}
 		id := s
-		for i, x := range id.scores {
+		for i, x := range id.Scores {
 			if math.IsNaN(x) {
-				id.scores[i] = -1 // NaN is no key
+				id.Scores[i] = -1 // NaN is no key
 			}
 		}
 		if !seen[id] {
 			seen[id] = true
-			all, fresh = append(all, s.scores), append(fresh, scoresOf(ref.New))
+			all, fresh = append(all, s.Scores), append(fresh, result.ScoresOf(ref.New))
 		}
 	}
 	if out.scores = spreadsOf(all); len(all) == 0 {
@@ -179,8 +164,8 @@ func pool(key, name string, runs []*Run) refRow {
 	}
 	out.reason, out.fresh = "", spreadsOf(fresh)
 	for i, s := range out.scores {
-		if s.sd == 0 { // the seed has no say in it
-			out.scores[i].n = min(s.n, 1)
+		if s.SD == 0 { // the seed has no say in it
+			out.scores[i].N = min(s.N, 1)
 		}
 	}
 	return out

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/internal/study/result/resulttest"
 )
 
 // everywhere is what text, Markdown and HTML say about runs, with single spaces.
-func everywhere(t *testing.T, runs ...*Run) map[string]string {
+func everywhere(t *testing.T, runs ...*result.Run) map[string]string {
 	t.Helper()
 	var text, md, page bytes.Buffer
-	m := new(Many)
+	m := new(result.Many)
 	for _, r := range runs {
 		m.Runs = append(m.Runs, r.Result)
 	}
@@ -35,12 +38,12 @@ func holds(t *testing.T, all map[string]string, want bool, words ...string) {
 }
 
 func TestLocalOnlyIsOneRowForAllMethods(t *testing.T) {
-	g := groups(append(seeds("pfedrec", "paper", 3), seeds("fedrap", "paper", 3)...))[0]
+	g := groups(append(resulttest.Seeds("pfedrec", "paper", 3), resulttest.Seeds("fedrap", "paper", 3)...))[0]
 	var names []string
 	for _, r := range refRows(g.rows) {
 		names = append(names, r.name)
-		if r.name == "local-only" && r.scores[0].n != 3 {
-			t.Errorf("local-only is over %d values, want one for each of 3 seeds", r.scores[0].n)
+		if r.name == "local-only" && r.scores[0].N != 3 {
+			t.Errorf("local-only is over %d values, want one for each of 3 seeds", r.scores[0].N)
 		}
 	}
 	if got, want := strings.Join(names, ","), "popularity,EASE,local-only,memoriser"; got != want {
@@ -49,11 +52,11 @@ func TestLocalOnlyIsOneRowForAllMethods(t *testing.T) {
 }
 
 func TestMemoriserIsNotAveragedOverRounds(t *testing.T) {
-	var runs []*Run
+	var runs []*result.Run
 	for seed := uint64(1); seed <= 2; seed++ {
 		for rounds, hr := range map[int]float64{20: 0.5, 30: 0.7} {
-			r := made("pfedrec", "paper", seed, rounds, 10)
-			r.Result.References["memoriser"].Test = summary(hr, 0.4, nan, nan)
+			r := resulttest.Run("pfedrec", "paper", seed, rounds, 10)
+			r.Result.References["memoriser"].Test = resulttest.Summary(hr, 0.4, nan, nan)
 			runs = append(runs, r)
 		}
 	}
@@ -72,8 +75,8 @@ func TestMemoriserIsNotAveragedOverRounds(t *testing.T) {
 }
 
 func TestRunsWithoutReferencesShowNone(t *testing.T) {
-	for _, none := range []map[string]*Reference{nil, {}} {
-		r := made("pfedrec", "deployed", 1, 10, 10)
+	for _, none := range []map[string]*result.Reference{nil, {}} {
+		r := resulttest.Run("pfedrec", "deployed", 1, 10, 10)
 		r.Result.References, r.Result.LeakMeasured = none, nil
 		holds(t, everywhere(t, r), false, "popularity", "EASE", "local-only", "memoriser", "not computed",
 			"Beside the references")
@@ -81,7 +84,7 @@ func TestRunsWithoutReferencesShowNone(t *testing.T) {
 }
 
 func TestNumberOfTestedUsersIsTold(t *testing.T) {
-	r := made("pfedrec", "deployed", 1, 10, 943)
+	r := resulttest.Run("pfedrec", "deployed", 1, 10, 943)
 	holds(t, everywhere(t, r), false, "Tested on", "measured on")
 	r.Result.Test.Sampled["users"], r.Result.Valid.Sampled["users"] = 69, 81
 	for _, ref := range r.Result.References {
@@ -94,7 +97,7 @@ func TestNumberOfTestedUsersIsTold(t *testing.T) {
 }
 
 func TestCaveatsAreTold(t *testing.T) {
-	r := made("pfedrec", "deployed", 1, 10, 943)
+	r := resulttest.Run("pfedrec", "deployed", 1, 10, 943)
 	holds(t, everywhere(t, r), false, "--dedup", "fewer than 99", "nothing to train on", "repeats")
 	r.Result.Repeats, r.Result.Few, r.Result.Idle = 9, 1, 2
 	all := everywhere(t, r)
@@ -107,9 +110,9 @@ func TestCaveatsAreTold(t *testing.T) {
 }
 
 func TestCaveatsNameTheirRowsUnlessAllShareThem(t *testing.T) {
-	a, b := made("pfedrec", "deployed", 1, 10, 943), made("fedrap", "deployed", 1, 10, 943)
+	a, b := resulttest.Run("pfedrec", "deployed", 1, 10, 943), resulttest.Run("fedrap", "deployed", 1, 10, 943)
 	a.Result.Few, b.Result.Few, b.Result.Idle = 3, 3, 4
-	got := strings.Join(sharedCaveats(groups([]*Run{a, b})[0].rows), "\n")
+	got := strings.Join(sharedCaveats(groups([]*result.Run{a, b})[0].rows), "\n")
 	want := "3 users are ranked against fewer than 99 items.\nfedrap: 4 devices have nothing to train on under this " +
 		"protocol."
 	if got != want {
@@ -118,7 +121,7 @@ func TestCaveatsNameTheirRowsUnlessAllShareThem(t *testing.T) {
 }
 
 func TestOneOfSeveralSeedsGetsNoVerdict(t *testing.T) {
-	runs := seeds("pfedrec", "paper", 3)
+	runs := resulttest.Seeds("pfedrec", "paper", 3)
 	var b bytes.Buffer
 	if err := HTML(&b, runs); err != nil {
 		t.Fatal(err)

@@ -9,16 +9,19 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/chart"
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // tested are the users with a test rank.
-func tested(users []User) []User {
-	return slices.DeleteFunc(slices.Clone(users), func(u User) bool { return u.TestRank <= 0 })
+func tested(users []result.User) []result.User {
+	return slices.DeleteFunc(slices.Clone(users), func(u result.User) bool { return u.TestRank <= 0 })
 }
 
 // tenths cuts sorted users into ten, as equal as can be.
-func tenths(users []User) [][]User {
-	var out [][]User
+func tenths(users []result.User) [][]result.User {
+	var out [][]result.User
 	for k := range 10 {
 		if lo, hi := k*len(users)/10, (k+1)*len(users)/10; hi > lo {
 			out = append(out, users[lo:hi])
@@ -28,7 +31,7 @@ func tenths(users []User) [][]User {
 }
 
 // stats are the hit rate, NDCG and median rank of users.
-func stats(users []User) (hr, ndcg float64, median int) {
+func stats(users []result.User) (hr, ndcg float64, median int) {
 	ranks := make([]int, 0, len(users))
 	for _, u := range users {
 		ranks = append(ranks, u.TestRank)
@@ -43,70 +46,79 @@ func stats(users []User) (hr, ndcg float64, median int) {
 }
 
 // byRank are the users from the best served to the worst.
-func byRank(users []User) []User {
+func byRank(users []result.User) []result.User {
 	out := tested(users)
-	slices.SortStableFunc(out, func(a, b User) int { return cmp.Compare(a.TestRank, b.TestRank) })
+	slices.SortStableFunc(out, func(a, b result.User) int { return cmp.Compare(a.TestRank, b.TestRank) })
 	return out
 }
 
-// rankTenths draws the median rank of each tenth of users, best served first.
-func rankTenths(users []User) (template.HTML, *Table) {
+// rankTenths draws the median rank of each tenth of the users, best served first.
+func rankTenths(users []result.User) (template.HTML, *Table) {
 	groups := tenths(byRank(users))
 	t := &Table{Header: []string{"tenth", "users", "best_rank", "median_rank", "worst_rank"}}
 	if len(groups) < 10 {
 		return "", t
 	}
-	most := 1
-	for _, g := range groups {
-		most = max(most, g[len(g)-1].TestRank)
-	}
-	f := frame{left: 42, right: chartW - 6, top: 30, bottom: chartH - 52, y: niceAxis(0, float64(max(most, 10)), 5)}
-	c := newCanvas(chartW, chartH, "Median rank of the test item, by tenth of the users from best to worst served")
-	c.text("unit", 0, 12, "rank of the test item (1 is best; bar: median, line: range)")
-	for _, v := range f.y.ticks() {
-		c.line("grid", f.left, f.py(v), f.right, f.py(v))
-		c.text("fin tick", f.left-6, f.py(v)+4, f.y.label(v))
-	}
-	step := (f.right - f.left) / 10
+	var bars []chart.RangeBar
 	for i, g := range groups {
 		_, _, mid := stats(g)
 		lo, hi := g[0].TestRank, g[len(g)-1].TestRank
 		t.Rows = append(t.Rows, []any{i + 1, len(g), lo, mid, hi})
-		class := "bar c0"
-		if i == 9 {
-			class = "bar c1"
+		bars = append(bars, chart.RangeBar{
+			Lo: lo, Median: mid, Hi: hi,
+			Tip: fmt.Sprintf("tenth %d: %s, ranks %d to %d, median %d", i+1, format.Plural(len(g), "user"), lo, hi,
+				mid),
+		})
+	}
+	svg := chart.RankBars("Median rank of the test item, by tenth of the users from best to worst served",
+		"rank of the test item (1 is best; bar: median, line: range)", "tenth of the users, best served first",
+		"the last bar is the worst-served tenth", bars)
+	return svg, t
+}
+
+// testRanks are the ranks of the tested users.
+func testRanks(users []result.User) []int {
+	var out []int
+	for _, u := range tested(users) {
+		out = append(out, u.TestRank)
+	}
+	return out
+}
+
+// activityBars draws the test HR@10 of users by their number of train rows.
+func activityBars(users []result.User) template.HTML {
+	var bars []chart.IntervalBar
+	for _, q := range fifths(users) {
+		p := float64(q.hits) / float64(q.n)
+		lo, hi := wilson(q.hits, q.n)
+		rows := fmt.Sprint(q.lo)
+		if q.lo != q.hi {
+			rows = fmt.Sprintf("%d–%d", q.lo, q.hi)
 		}
-		x := f.left + (float64(i)+0.5)*step
-		c.rect(class, x-step*0.34, f.py(float64(mid)), step*0.68, f.bottom-f.py(float64(mid)),
-			fmt.Sprintf("tenth %d: %s, ranks %d to %d, median %d", i+1, plural(len(g), "user"), lo, hi, mid))
-		c.line("halo", x, f.py(float64(lo)), x, f.py(float64(hi)))
-		c.line("whisker", x, f.py(float64(lo)), x, f.py(float64(hi)))
-		c.text("mid ink", x, math.Max(f.py(float64(hi))-5, f.top-6), fmt.Sprint(mid))
-		c.text("mid tick", x, f.bottom+16, fmt.Sprint(i+1))
+		bars = append(bars, chart.IntervalBar{
+			Label: rows, Under: "n " + format.Count(q.n), Value: p, Lo: lo, Hi: hi,
+			Tip: fmt.Sprintf("%s train rows: %s of %s in the first 10, %s (95%%: %s to %s)", rows, format.Count(q.hits),
+				format.Plural(q.n, "user"), format.Fraction(p), format.Fraction(lo), format.Fraction(hi)),
+		})
 	}
-	if ten := f.py(10); ten < f.bottom-6 {
-		c.line("mark", f.left, ten, f.right, ten)
-		c.text("fin tick", f.left-6, ten+4, "10")
-	}
-	c.text("mid unit", (f.left+f.right)/2, f.bottom+33, "tenth of the users, best served first")
-	c.text("mid unit", (f.left+f.right)/2, f.bottom+48, "the last bar is the worst-served tenth")
-	return c.html(), t
+	return chart.IntervalBars("Test HR@10 by the number of train rows of a user", "test HR@10, with 95% interval",
+		"train rows of the user", bars)
 }
 
 // servedTable sets the tenths that a mean hides beside the mean.
-func servedTable(users []User) *Table {
+func servedTable(users []result.User) *Table {
 	t := &Table{Header: []string{"users", "n", "HR@10", "NDCG@10", "median rank"}, Align: "lr"}
 	all := tested(users)
 	if len(all) < 10 {
 		return nil
 	}
-	add := func(name string, g []User) {
+	add := func(name string, g []result.User) {
 		hr, ndcg, mid := stats(g)
-		t.Rows = append(t.Rows, []any{name, count(len(g)), hr, ndcg, count(mid)})
+		t.Rows = append(t.Rows, []any{name, format.Count(len(g)), hr, ndcg, format.Count(mid)})
 	}
 	add("all", all)
 	t.Rule = 1
-	slices.SortStableFunc(all, func(a, b User) int { return cmp.Compare(a.Rows, b.Rows) })
+	slices.SortStableFunc(all, func(a, b result.User) int { return cmp.Compare(a.Rows, b.Rows) })
 	groups := tenths(all)
 	worst, low := 0, math.Inf(1)
 	for i, g := range groups {
@@ -114,7 +126,7 @@ func servedTable(users []User) *Table {
 			worst, low = i, hr
 		}
 	}
-	span := func(g []User) string { return rowsSpan(g[0].Rows, g[len(g)-1].Rows) }
+	span := func(g []result.User) string { return rowsSpan(g[0].Rows, g[len(g)-1].Rows) }
 	add("least active tenth ("+span(groups[0])+")", groups[0])
 	add("most active tenth ("+span(groups[len(groups)-1])+")", groups[len(groups)-1])
 	add("worst-served tenth by activity ("+span(groups[worst])+")", groups[worst])
@@ -128,100 +140,64 @@ func servedTable(users []User) *Table {
 			word = "worse"
 		}
 		t.Notes = append(t.Notes, fmt.Sprintf("The most active tenth is served %s points HR@10 %s than the least "+
-			"active one.", strings.TrimLeft(points(hrW-hrB), "+-"), word))
+			"active one.", strings.TrimLeft(format.Points(hrW-hrB), "+-"), word))
 	}
 	return t
 }
 
 func rowsSpan(lo, hi int) string {
 	if lo == hi {
-		return plural(lo, "train row")
+		return format.Plural(lo, "train row")
 	}
-	return fmt.Sprintf("%s to %s", count(lo), plural(hi, "train row"))
+	return fmt.Sprintf("%s to %s", format.Count(lo), format.Plural(hi, "train row"))
 }
 
 // interval is the 95 % bootstrap interval of a run's HR@10 over its users.
-func interval(users []User) string {
+func interval(users []result.User) string {
 	var hits []float64
 	for _, u := range tested(users) {
-		hits = append(hits, float64(b2i(u.TestRank <= 10)))
+		hit := 0.0
+		if u.TestRank <= 10 {
+			hit = 1
+		}
+		hits = append(hits, hit)
 	}
 	if len(hits) < 20 || len(hits) > 50_000 {
 		return ""
 	}
-	lo, hi := metrics.Bootstrap(hits, bootstraps/2, 1)
+	lo, hi := metrics.Bootstrap(hits, 1000, 1)
 	return fmt.Sprintf("Other users of the same kind would give a sampled HR@10 between %s and %s (95 %% bootstrap "+
 		"interval over %s). It is no test against the references: such a test pairs the same users.",
-		frac(lo), frac(hi), plural(len(hits), "user"))
+		format.Fraction(lo), format.Fraction(hi), format.Plural(len(hits), "user"))
 }
 
-// popularityBars draws what is recommended beside what is common.
-func popularityBars(p *Popularity) (template.HTML, *Table) {
+// popularityBars draws the shares of recommendations and of train rows by popularity.
+func popularityBars(p *result.Popularity) (template.HTML, *Table) {
 	t := &Table{Header: []string{"tenth_of_catalogue", "share_of_train_rows", "share_of_recommendations"}}
-	top := 0.0
 	for k := range p.Data {
-		top = math.Max(top, math.Max(p.Data[k], p.Recommended[k]))
-		t.Rows = append(t.Rows, []any{k + 1, exact(p.Data[k]), exact(p.Recommended[k])})
+		t.Rows = append(t.Rows, []any{k + 1, format.Exact(p.Data[k]), format.Exact(p.Recommended[k])})
 	}
-	if len(p.Data) == 0 || !(top > 0) || top > 1.01 {
-		return "", t
-	}
-	f := frame{left: 42, right: chartW - 6, top: 48, bottom: chartH - 36, y: niceAxis(0, top, 5)}
-	c := newCanvas(chartW, chartH, "Share of train rows and of recommendations by tenth of the catalogue")
-	c.text("unit", 0, 12, "share")
-	c.rect("bar mute", 4, 20, 11, 11, "")
-	c.text("small", 20, 30, "of the train rows")
-	c.rect("bar c0", 140, 20, 11, 11, "")
-	c.text("small", 156, 30, "of the places in the lists of ten")
-	for _, v := range f.y.ticks() {
-		c.line("grid", f.left, f.py(v), f.right, f.py(v))
-		c.text("fin tick", f.left-6, f.py(v)+4, f.y.label(v))
-	}
-	step := (f.right - f.left) / float64(len(p.Data))
-	for k := range p.Data {
-		x := f.left + (float64(k)+0.5)*step
-		for _, b := range []struct {
-			class, word string
-			at, v       float64
-		}{{"bar mute", "of the train rows", x - step*0.38, p.Data[k]}, {
-			"bar c0", "of the recommendations", x,
-			p.Recommended[k],
-		}} {
-			c.rect(b.class, b.at, f.py(b.v), step*0.38, f.bottom-f.py(b.v), fmt.Sprintf("tenth %d: %.1f%% %s", k+1,
-				100*b.v, b.word))
-		}
-		c.text("mid tick", x, f.bottom+16, fmt.Sprint(k+1))
-	}
-	c.text("mid unit", (f.left+f.right)/2, f.bottom+33, "tenth of the catalogue, most popular first")
-	return c.html(), t
+	return chart.ShareBars("Share of train rows and of recommendations by tenth of the catalogue", p.Data,
+		p.Recommended), t
 }
 
 // topBars draws the items that are in most lists.
-func topBars(p *Popularity) (template.HTML, *Table) {
+func topBars(p *result.Popularity) (template.HTML, *Table) {
 	t := &Table{Header: []string{"title", "share_of_users", "train_rows"}}
-	const step, left = 36.0, 6.0
-	top := 0.0
+	var bars []chart.TitleBar
 	for _, m := range p.Most {
-		top = math.Max(top, m.Share)
-		t.Rows = append(t.Rows, []any{m.Title, exact(m.Share), m.Rows})
+		t.Rows = append(t.Rows, []any{m.Title, format.Exact(m.Share), m.Rows})
+		bars = append(bars, chart.TitleBar{
+			Title: m.Title, Value: m.Share,
+			Tip: fmt.Sprintf("%s: in the lists of %.1f%% of users, %s", format.Clip(m.Title, 80),
+				100*m.Share, format.Plural(m.Rows, "train row")),
+		})
 	}
-	if !(top > 0) || math.IsInf(top, 0) {
-		return "", t
-	}
-	c := newCanvas(chartW, 22+step*float64(len(p.Most)), "The items that are in most lists")
-	c.text("unit", 0, 12, "share of users with the item in their first ten")
-	for i, m := range p.Most {
-		y := 24 + step*float64(i)
-		c.text("ink", left, y+10, clip(m.Title, 44))
-		w := math.Max(0, m.Share/top) * (chartW - left - 60)
-		c.rect("bar c0", left, y+15, w, 11, fmt.Sprintf("%s: in the lists of %.1f%% of users, %s", clip(m.Title, 80),
-			100*m.Share, plural(m.Rows, "train row")))
-		c.text("small", left+w+6, y+25, fmt.Sprintf("%.1f%%", 100*m.Share))
-	}
-	return c.html(), t
+	return chart.TitleBars("The items that are in most lists", "share of users with the item in their first ten",
+		bars), t
 }
 
-func popularityTable(p *Popularity) *Table {
+func popularityTable(p *result.Popularity) *Table {
 	t := &Table{Header: []string{"", "recommended", "in the data"}, Align: "lr"}
 	t.Rows = [][]any{
 		{"share of the catalogue that somebody sees (coverage@10)", fmt.Sprintf("%.1f%%", 100*p.Coverage), ""},
@@ -233,6 +209,6 @@ func popularityTable(p *Popularity) *Table {
 	}
 	t.Rule = len(t.Rows)
 	t.Notes = []string{fmt.Sprintf("The tail is all but the %s that hold 80 %% of the train rows. Lists are those "+
-		"of %s at the reported round.", plural(p.HeadItems, "item"), plural(p.Users, "user"))}
+		"of %s at the reported round.", format.Plural(p.HeadItems, "item"), format.Plural(p.Users, "user"))}
 	return t
 }

@@ -5,20 +5,23 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // Text writes what `tacit run` prints at the end: the metrics beside the
 // references and the published number, and what they cost.
-func Text(w io.Writer, r *Result) error {
-	return TextMany(w, &Many{Runs: []*Result{r}})
+func Text(w io.Writer, r *result.Result) error {
+	return TextMany(w, &result.Many{Runs: []*result.Result{r}})
 }
 
 // TextMany is Text for several seeds, as mean ± standard deviation. It reads
 // m.Runs only.
-func TextMany(w io.Writer, m *Many) error {
-	var runs []*Run
+func TextMany(w io.Writer, m *result.Many) error {
+	var runs []*result.Run
 	for _, r := range m.Runs {
-		runs = append(runs, &Run{Result: r})
+		runs = append(runs, &result.Run{Result: r})
 	}
 	for _, g := range groups(runs) {
 		for i, r := range g.rows {
@@ -43,7 +46,7 @@ func board(g *group, r *row) *Table {
 	}
 	t := &Table{
 		Title:  fmt.Sprintf("%s on %s, %s", r.label, g.title(), seed),
-		Header: append([]string{""}, scoreNames[:]...), Align: "lr",
+		Header: append([]string{""}, result.MetricNames[:]...), Align: "lr",
 	}
 	add := func(name string, s spreads) {
 		t.Rows = append(t.Rows, []any{name, s[0], s[1], s[2], s[3]})
@@ -56,13 +59,13 @@ func board(g *group, r *row) *Table {
 	if s, told := r.fresh(); told {
 		add(freshLabel, s)
 	}
-	if p := r.published(); p.under(g.protocol) {
-		add("published", spreads{one(published(p.HR10)), one(published(p.NDCG10))})
+	if p := r.published(); p.ComparableUnder(g.protocol) {
+		add("published", spreads{one(result.PublishedMetric(p.HR10)), one(result.PublishedMetric(p.NDCG10))})
 	}
 	t.Rule = len(t.Rows)
 	for _, ref := range refRows([]*row{r}) {
 		add(ref.name, ref.scores)
-		if ref.fresh[0].n > 0 {
+		if ref.fresh[0].N > 0 {
 			add(freshLabel, ref.fresh)
 		}
 		t.Notes = append(t.Notes, ref.notes()...)
@@ -72,21 +75,21 @@ func board(g *group, r *row) *Table {
 	}
 	t.lineUp()
 	t.Notes = append(append(t.Notes, nothingToMemorise(g, []*row{r})...),
-		lettered([]*row{r}, []map[string]*Versus{vs})...)
+		lettered([]*row{r}, []map[string]*result.Versus{vs})...)
 	if said := verdicts(vs); said != "" && r.of <= len(r.runs) {
 		t.Notes = append(t.Notes, fmt.Sprintf("Against the references: %s.", said))
 	}
 	return t
 }
 
-func one(x float64) spread { return spreadOf([]float64{x}) }
+func one(x float64) spread { return spread{Spread: result.SpreadOf([]float64{x})} }
 
 // dropEmpty removes the columns of full ranking if no row has a value there.
 func (t *Table) dropEmpty() bool {
-	first := slices.Index(t.Header, scoreNames[2])
+	first := slices.Index(t.Header, result.MetricNames[2])
 	for _, r := range t.Rows {
 		for _, v := range r[first : first+2] {
-			if v.(spread).n > 0 {
+			if v.(spread).N > 0 {
 				return false
 			}
 		}
@@ -98,7 +101,7 @@ func (t *Table) dropEmpty() bool {
 // notes are the sentences under a board.
 func notes(g *group, r *row) []string {
 	out := []string{selected(r)}
-	if s := r.runs[0].Result.Choice.chosen(); s != "" {
+	if s := choiceNote(r.runs[0].Result.Choice); s != "" {
 		out = append(out, s)
 	}
 	if s := r.freshNote(); s != "" {
@@ -109,22 +112,23 @@ func notes(g *group, r *row) []string {
 		out = append(out, against(g, r, p))
 	}
 	res := r.runs[0].Result
-	traffic := fmt.Sprintf("Traffic per device and round: %s up, %s down.", size(res.Bytes.Up), size(res.Bytes.Down))
+	traffic := fmt.Sprintf("Traffic per device and round: %s up, %s down.", format.Size(res.Bytes.Up),
+		format.Size(res.Bytes.Down))
 	if res.Central {
 		traffic = "Trained in one place: this is no federation, every history leaves its device."
 	}
 	out = append(out, traffic,
 		fmt.Sprintf("Speed: %s per round (median, training only), %s devices/s, %s samples/s; %s to train, %s to "+
 			"evaluate, %s in all%s.",
-			took(r.mean(func(r *Result) float64 { return r.RoundMSMedian })/1000),
-			short(r.mean(func(r *Result) float64 { return r.DevicesPerS })),
-			short(r.mean(func(r *Result) float64 { return r.SamplesPerS })),
-			took(r.mean(func(r *Result) float64 { return r.Seconds.Train })),
-			took(r.mean(func(r *Result) float64 { return r.Seconds.Eval })),
-			took(r.mean(func(r *Result) float64 { return r.Seconds.Total })), peak(res)))
+			format.Duration(r.mean(func(r *result.Result) float64 { return r.RoundMSMedian })/1000),
+			format.Compact(r.mean(func(r *result.Result) float64 { return r.DevicesPerS })),
+			format.Compact(r.mean(func(r *result.Result) float64 { return r.SamplesPerS })),
+			format.Duration(r.mean(func(r *result.Result) float64 { return r.Seconds.Train })),
+			format.Duration(r.mean(func(r *result.Result) float64 { return r.Seconds.Eval })),
+			format.Duration(r.mean(func(r *result.Result) float64 { return r.Seconds.Total })), peak(res)))
 	if res.Dropped+res.Late > 0 {
-		out = append(out, fmt.Sprintf("Devices that vanished: %s; that came too late: %s.", count(res.Dropped),
-			count(res.Late)))
+		out = append(out, fmt.Sprintf("Devices that vanished: %s; that came too late: %s.", format.Count(res.Dropped),
+			format.Count(res.Late)))
 	}
 	if res.Privacy != nil {
 		out = append(out, privacyNotes(res)...)
@@ -135,11 +139,11 @@ func notes(g *group, r *row) []string {
 	return out
 }
 
-func peak(r *Result) string {
+func peak(r *result.Result) string {
 	if r.PeakRSSBytes <= 0 {
 		return ""
 	}
-	return "; peak memory " + size(float64(r.PeakRSSBytes))
+	return "; peak memory " + format.Size(float64(r.PeakRSSBytes))
 }
 
 // onTestLabel is the second line of a method whose paper chose its round on test.
@@ -156,7 +160,7 @@ func selected(r *row) string {
 		return privateRound(r.runs[0].Result, span(lo, hi))
 	}
 	if r.runs[0].Result.OnTest != nil {
-		lo, hi := r.extent(func(r *Result) int { return r.OnTest.Round })
+		lo, hi := r.extent(func(r *result.Result) int { return r.OnTest.Round })
 		return fmt.Sprintf("Reported round: %d, the last: there is no validation set. A choice on test, as in the "+
 			"paper, takes round %s; that number has seen the test items, and is no estimate.",
 			rounds, span(lo, hi))
@@ -165,16 +169,16 @@ func selected(r *row) string {
 		return fmt.Sprintf("Reported round: %s of %d. There is no validation set, so the choice was not made on "+
 			"validation.", span(lo, hi), rounds)
 	}
-	hr := r.mean(func(r *Result) float64 { return at(r.Valid.Sampled, "hr@10") })
+	hr := r.mean(func(r *result.Result) float64 { return result.MetricOf(r.Valid.Sampled, "hr@10") })
 	if r.runs[0].Result.Settled {
 		return fmt.Sprintf("Reported round: %s of %d, the last, in which the method is complete: nothing was "+
-			"selected (HR@10 on validation is %s).", span(lo, hi), rounds, frac(hr))
+			"selected (HR@10 on validation is %s).", span(lo, hi), rounds, format.Fraction(hr))
 	}
 	return fmt.Sprintf("Reported round: %s of %d, selected on validation (HR@10 %s), never on test.", span(lo, hi),
-		rounds, frac(hr))
+		rounds, format.Fraction(hr))
 }
 
-func selectedRound(r *Result) int { return r.SelectedRound }
+func selectedRound(r *result.Result) int { return r.SelectedRound }
 
 func span(lo, hi int) string {
 	if lo == hi {
@@ -184,19 +188,20 @@ func span(lo, hi int) string {
 }
 
 // against sets the row beside the published number, where that may be done.
-func against(g *group, r *row, p *Published) string {
-	if !p.under(g.protocol) {
+func against(g *group, r *row, p *result.Published) string {
+	if !p.ComparableUnder(g.protocol) {
 		return fmt.Sprintf("Published (%s): HR@10 %s, NDCG@10 %s under the protocol of the paper; not to be "+
 			"compared with %s.",
-			p.Source, frac(published(p.HR10)), frac(published(p.NDCG10)), g.protocol)
+			p.Source, format.Fraction(result.PublishedMetric(p.HR10)),
+			format.Fraction(result.PublishedMetric(p.NDCG10)), g.protocol)
 	}
 	d := gapOf(r.asPublished(), p)
-	verdict := d.verdict(len(r.runs))
+	verdict := d.Verdict(len(r.runs))
 	if r.of > len(r.runs) {
 		verdict = fmt.Sprintf("the verdict is on the mean of all %d seeds", r.of)
 	}
 	return fmt.Sprintf("Published (%s): we differ by %s points HR@10 and %s points NDCG@10; %s.", p.Source,
-		points(d.hr), points(d.ndcg), verdict)
+		format.Points(d.HR), format.Points(d.NDCG), verdict)
 }
 
 // leakWords says what a leak amounts to; nothing for a protocol without one.
@@ -206,12 +211,13 @@ func leakWords(g *group, rows []*row) string {
 	}
 	var reach []string
 	for _, ref := range refsOf("memoriser", rows) {
-		if m := ref.scores[0]; m.n > 0 {
-			reach = append(reach, frac(m.mean)+strings.TrimPrefix(ref.name, refName("memoriser")))
+		if m := ref.scores[0]; m.N > 0 {
+			reach = append(reach, format.Fraction(m.Mean)+
+				strings.TrimPrefix(ref.name, result.ReferenceTitle("memoriser")))
 		}
 	}
 	if m := rows[0].runs[0].Result.LeakMeasured; len(reach) == 0 && m != nil {
-		reach = []string{frac(m.Memoriser)}
+		reach = []string{format.Fraction(m.Memoriser)}
 	}
 	if len(reach) == 0 {
 		return "Under this protocol held-out items are treated differently from the items they are ranked against; " +
@@ -219,4 +225,9 @@ func leakWords(g *group, rows []*row) string {
 	}
 	return fmt.Sprintf("Under this protocol a scorer without a model (the memoriser) reaches %s; see what the "+
 		"method is worth with --protocol deployed.", strings.Join(reach, " and "))
+}
+
+// because ends a sentence about something that is not there.
+func because(name, reason string) string {
+	return name + ": none, " + strings.TrimSuffix(reason, ".") + "."
 }

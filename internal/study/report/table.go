@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // Table is a small table for a terminal, Markdown or CSV. A cell is a string, an
@@ -21,22 +24,21 @@ type Table struct {
 	Notes  []string
 }
 
-// spread is a mean over n runs; n is 0 where there is none. The mark stands after
-// it, in a column of room letters.
+// spread is a score in a table: a mean over several runs. The mark follows it, in a column that is room
+// letters wide.
 type spread struct {
-	mean, sd float64
-	n        int
-	mark     string
-	room     int
+	result.Spread
+	mark string
+	room int
 }
 
 func (s spread) String() string {
 	out := "-"
-	if s.n > 0 {
-		out = frac(s.mean)
+	if s.N > 0 {
+		out = format.Fraction(s.Mean)
 	}
-	if s.n > 1 {
-		out += " ± " + frac(s.sd)
+	if s.N > 1 {
+		out += " ± " + format.Fraction(s.SD)
 	}
 	if s.room > 0 {
 		out += fmt.Sprintf(" %-*s", s.room, s.mark)
@@ -70,13 +72,13 @@ func cell(v any) string {
 	case nil:
 		return ""
 	case string:
-		return clean(v)
+		return format.Clean(v)
 	case float64:
-		return frac(v)
+		return format.Fraction(v)
 	case spread:
 		return v.String()
 	}
-	return clean(word(v))
+	return format.Clean(format.Value(v))
 }
 
 // lines are header and rows as strings, all of one length.
@@ -87,7 +89,7 @@ func (t *Table) lines() [][]string {
 	}
 	head := make([]string, n)
 	for i, h := range t.Header {
-		head[i] = clean(h)
+		head[i] = format.Clean(h)
 	}
 	out := [][]string{head}
 	for _, r := range t.Rows {
@@ -119,7 +121,7 @@ func (t *Table) Text(w io.Writer) error {
 	}
 	var b strings.Builder
 	if t.Title != "" {
-		b.WriteString(clean(t.Title) + "\n\n")
+		b.WriteString(format.Clean(t.Title) + "\n\n")
 	}
 	for i, l := range lines {
 		b.WriteString(t.pad(l, width) + "\n")
@@ -135,7 +137,7 @@ func (t *Table) Text(w io.Writer) error {
 		b.WriteString("\n")
 	}
 	for _, n := range t.Notes {
-		b.WriteString(wrap(clean(n), 96) + "\n")
+		b.WriteString(wrap(format.Clean(n), 96) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -184,7 +186,7 @@ func wrap(s string, width int) string {
 func (t *Table) Markdown(w io.Writer) error {
 	var b strings.Builder
 	if t.Title != "" {
-		b.WriteString("### " + escapeMD(clean(t.Title)) + "\n\n")
+		b.WriteString("### " + escapeMD(format.Clean(t.Title)) + "\n\n")
 	}
 	for i, l := range t.lines() {
 		for _, s := range l {
@@ -205,7 +207,7 @@ func (t *Table) Markdown(w io.Writer) error {
 	}
 	b.WriteString("\n")
 	for _, n := range t.Notes {
-		b.WriteString("- " + escapeMD(clean(n)) + "\n")
+		b.WriteString("- " + escapeMD(format.Clean(n)) + "\n")
 	}
 	if len(t.Notes) > 0 {
 		b.WriteString("\n")
@@ -252,12 +254,12 @@ func (t *Table) csvCell(line, col int, s string) string {
 	}
 	switch v := t.Rows[line-1][col].(type) {
 	case float64:
-		return plainFrac(v)
+		return format.PlainFraction(v)
 	case spread:
-		if v.n == 0 {
+		if v.N == 0 {
 			return ""
 		}
-		return plainFrac(v.mean)
+		return format.PlainFraction(v.Mean)
 	case string:
 		return guard(s)
 	}
@@ -273,4 +275,19 @@ func guard(s string) string {
 		return s
 	}
 	return "'" + s
+}
+
+// spreads are scores over several runs.
+type spreads [4]spread
+
+func spreadsOf(all []result.Scores) spreads {
+	var out spreads
+	for i := range out {
+		xs := make([]float64, len(all))
+		for j, s := range all {
+			xs[j] = s[i]
+		}
+		out[i] = spread{Spread: result.SpreadOf(xs)}
+	}
+	return out
 }

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/internal/study/result/resulttest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -38,27 +41,27 @@ func golden(t *testing.T, name string, write func(io.Writer) error) string {
 }
 
 func TestTextOfARun(t *testing.T) {
-	leaky := made("pfedrec", "paper", 1, 100, 10).Result
+	leaky := resulttest.Run("pfedrec", "paper", 1, 100, 10).Result
 	golden(t, "paper.txt", func(w io.Writer) error { return Text(w, leaky) })
 
-	honest := made("pfedrec", "deployed", 1, 100, 10).Result
-	honest.References["ease"] = &Reference{Reason: "9,724 items are more than 6,000"}
+	honest := resulttest.Run("pfedrec", "deployed", 1, 100, 10).Result
+	honest.References["ease"] = &result.Reference{Reason: "9,724 items are more than 6,000"}
 	delete(honest.References, "local")
 	honest.Dropped, honest.Late = 12, 3
-	honest.Privacy = &Privacy{
+	honest.Privacy = &result.Privacy{
 		Epsilon: "inf", Delta: 1e-6, Adjacency: "user", Sampler: "poisson", Q: 0.1, Rounds: 100,
 		Mechanism: "gauss", Accountant: "rdp",
 	}
 	golden(t, "deployed.txt", func(w io.Writer) error { return Text(w, honest) })
 
-	kept := made("fedmf", "deployed", 1, 100, 10).Result
+	kept := resulttest.Run("fedmf", "deployed", 1, 100, 10).Result
 	kept.SelectedRound, kept.Published, kept.References = 41, nil, nil
 	kept.Privacy = promised()
 	golden(t, "private.txt", func(w io.Writer) error { return Text(w, kept) })
-	golden(t, "private.md", func(w io.Writer) error { return Markdown(w, []*Run{{Result: kept}}) })
+	golden(t, "private.md", func(w io.Writer) error { return Markdown(w, []*result.Run{{Result: kept}}) })
 
-	far := made("pfedrec", "paper", 1, 100, 10).Result
-	far.Test = *summary(0.62, 0.43, nan, nan)
+	far := resulttest.Run("pfedrec", "paper", 1, 100, 10).Result
+	far.Test = *resulttest.Summary(0.62, 0.43, nan, nan)
 	far.LeakMeasured, far.References = nil, nil
 	got := golden(t, "far.txt", func(w io.Writer) error { return Text(w, far) })
 	if want := "not reproduced: off by -9.62 points HR@10"; !strings.Contains(strings.Join(strings.Fields(got), " "),
@@ -67,30 +70,22 @@ func TestTextOfARun(t *testing.T) {
 	}
 }
 
-func seeds(method, protocol string, n int) []*Run {
-	var out []*Run
-	for s := range n {
-		out = append(out, made(method, protocol, uint64(s+1), 100, 10))
-	}
-	return out
-}
-
 func TestTextOfSeveralSeeds(t *testing.T) {
-	var results []*Result
-	for _, r := range seeds("pfedrec", "paper", 3) {
+	var results []*result.Result
+	for _, r := range resulttest.Seeds("pfedrec", "paper", 3) {
 		results = append(results, r.Result)
 	}
-	golden(t, "seeds.txt", func(w io.Writer) error { return TextMany(w, Repeat(results)) })
+	golden(t, "seeds.txt", func(w io.Writer) error { return TextMany(w, result.Repeat(results)) })
 }
 
 // several has two methods, two protocols, a param that differs, and one run
 // that is there twice.
-func several() []*Run {
-	runs := append(seeds("pfedrec", "paper", 3), seeds("fedrap", "paper", 1)...)
-	global := made("pfedrec", "paper", 1, 100, 10)
+func several() []*result.Run {
+	runs := append(resulttest.Seeds("pfedrec", "paper", 3), resulttest.Seeds("fedrap", "paper", 1)...)
+	global := resulttest.Run("pfedrec", "paper", 1, 100, 10)
 	global.Result.Params["infer"] = "global"
-	longer := made("pfedrec", "deployed", 1, 200, 10)
-	return append(runs, global, made("pfedrec", "deployed", 1, 100, 10), longer, runs[0])
+	longer := resulttest.Run("pfedrec", "deployed", 1, 200, 10)
+	return append(runs, global, resulttest.Run("pfedrec", "deployed", 1, 100, 10), longer, runs[0])
 }
 
 func TestMarkdownHasATablePerProtocol(t *testing.T) {
@@ -115,17 +110,17 @@ func TestCSVHasALinePerRun(t *testing.T) {
 }
 
 func TestRunsOfOtherDataShareNoTable(t *testing.T) {
-	a, b := made("pfedrec", "paper", 1, 10, 10), made("pfedrec", "paper", 2, 10, 10)
+	a, b := resulttest.Run("pfedrec", "paper", 1, 10, 10), resulttest.Run("pfedrec", "paper", 2, 10, 10)
 	b.Result.DataHash = "sha256:ffff"
-	if got := groups([]*Run{a, b}); len(got) != 2 || got[0].title() == got[1].title() {
+	if got := groups([]*result.Run{a, b}); len(got) != 2 || got[0].title() == got[1].title() {
 		t.Errorf("runs on two versions of a data set are in %d tables, want 2 with different titles", len(got))
 	}
 }
 
 func TestVersionsAreNotAveraged(t *testing.T) {
-	a, b := made("pfedrec", "paper", 1, 10, 10), made("pfedrec", "paper", 2, 10, 10)
+	a, b := resulttest.Run("pfedrec", "paper", 1, 10, 10), resulttest.Run("pfedrec", "paper", 2, 10, 10)
 	b.Result.Version = "v0.2.0"
-	g := groups([]*Run{a, b})[0]
+	g := groups([]*result.Run{a, b})[0]
 	if len(g.rows) != 2 || !strings.Contains(g.rows[1].label, "version=v0.2.0") {
 		t.Errorf("runs of two versions are in %d rows, want 2 that name the version", len(g.rows))
 	}
@@ -172,62 +167,11 @@ func TestHostileCellsStayCells(t *testing.T) {
 	}
 }
 
-func TestVerdictHoldsBothMetrics(t *testing.T) {
-	for _, c := range []struct {
-		g     gap
-		seeds int
-		want  string
-	}{
-		{gap{0.015, -0.015}, 3, "within 1.5 points"},
-		{gap{0.0151, 0}, 3, "above the published number: +1.51 points HR@10"},
-		{gap{0, -0.02}, 5, "not reproduced: off by -2.00 points NDCG@10"},
-		{gap{nan, 0.001}, 1, "within 1.5 points"},
-		{gap{nan, nan}, 1, "nothing to compare"},
-		{gap{0.0197, 0}, 1, "off by +1.97 points with one seed; seeds move HR@10 by about a point, try --seeds 5"},
-		{gap{0, 0.0197}, 1, "off by +1.97 points NDCG@10 with one seed; seeds move HR@10 by about a point, try " +
-			"--seeds 5"},
-		{gap{0.0197, -0.03}, 1, "not reproduced: off by +1.97 points HR@10 and -3.00 points NDCG@10"},
-	} {
-		if got := c.g.verdict(c.seeds); got != c.want {
-			t.Errorf("verdict of %v with %d seeds is %q, want %q", c.g, c.seeds, got, c.want)
-		}
-	}
-}
-
-func TestNumbersForPeople(t *testing.T) {
-	for _, c := range []struct{ got, want string }{
-		{frac(0.7162), ".7162"},
-		{frac(1), "1.0000"},
-		{frac(-0.01), "-.0100"},
-		{plainFrac(0.7162), "0.7162"},
-		{points(-0.00001), "0.00"},
-		{count(1234567), "1,234,567"},
-		{count(-123), "-123"},
-		{count(999), "999"},
-		{size(999), "999 B"},
-		{size(105_600), "106 kB"},
-		{size(96_400_000), "96.4 MB"},
-		{size(0), "0 B"},
-		{took(0.004), "4.00 ms"},
-		{took(75), "75.0 s"},
-		{took(192), "3 min 12 s"},
-		{took(7320), "2 h 2 min"},
-		{word(0.1), "0.1"},
-		{word(32), "32"},
-		{word([]any{1.0, "a"}), `[1,"a"]`},
-		{short(122e6), "122M"},
-	} {
-		if c.got != c.want {
-			t.Errorf("got %q, want %q", c.got, c.want)
-		}
-	}
-}
-
 func TestParityPage(t *testing.T) {
-	refs := made("pfedrec", "paper", 1, 10, 10).Result.References
-	honest := made("pfedrec", "deployed", 1, 10, 10).Result.References
-	pub := &Published{HR10: 0.7162, NDCG10: 0.4344, Source: "Zhang et al., IJCAI 2023, Table 2"}
-	base := ParityRow{
+	refs := resulttest.Run("pfedrec", "paper", 1, 10, 10).Result.References
+	honest := resulttest.Run("pfedrec", "deployed", 1, 10, 10).Result.References
+	pub := &result.Published{HR10: 0.7162, NDCG10: 0.4344, Source: "Zhang et al., IJCAI 2023, Table 2"}
+	base := result.ParityRow{
 		Method: "pfedrec", Dataset: "ml-100k", Protocol: "paper", Leaks: true, Seeds: 5, HR: 0.7147, HRSD: 0.0061,
 		NDCG: 0.4346, NDCGSD: 0.0043,
 		FullHR: nan, FullNDCG: nan, Published: pub, RoundMS: 4.04, Commit: "0123456789abcdef", References: refs,
@@ -241,7 +185,7 @@ func TestParityPage(t *testing.T) {
 	deployed.Protocol, deployed.Leaks, deployed.HR, deployed.NDCG = "deployed", false, 0.5630, 0.3261
 	deployed.FullHR, deployed.FullNDCG, deployed.References = 0.0912, 0.0451, honest
 	golden(t, "parity.md", func(w io.Writer) error {
-		return Parity(w, "Parity", []ParityRow{base, global, deployed, off},
+		return Parity(w, "Parity", []result.ParityRow{base, global, deployed, off},
 			"FedRAP: the paper's table was not found.", "Made by `tacit docs_x`, not by <b>.", "one ` alone")
 	})
 }

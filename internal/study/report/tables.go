@@ -5,17 +5,21 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/chart"
+	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // Markdown writes a table for each data set and protocol; no table mixes two
 // protocols. Runs that differ in their seed only are one row, as mean ± standard
 // deviation.
-func Markdown(w io.Writer, runs []*Run) error {
+func Markdown(w io.Writer, runs []*result.Run) error {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
 	b.WriteString("Metrics are fractions on the test items, at the round that validation selected, but for runs " +
@@ -33,42 +37,44 @@ func Markdown(w io.Writer, runs []*Run) error {
 // overview is the table of a group: its rows, and the references under them.
 func overview(g *group) *Table {
 	t := &Table{Title: g.title(), Align: "lr"}
-	t.Header = append(append([]string{"method", "seeds"}, scoreNames[:]...), "published HR / NDCG",
+	t.Header = append(append([]string{"method", "seeds"}, result.MetricNames[:]...), "published HR / NDCG",
 		"difference in points", "round", "seconds per run", "bytes up per device and round")
 	var about []string
 	beside := false
 	var said sayings
-	var tested []map[string]*Versus
+	var tested []map[string]*result.Versus
 	for _, r := range g.rows {
 		vs := r.versus()
 		tested = append(tested, vs)
 		s := r.scores().marked(vs)
 		pub, diff := "-", "-"
-		if p := r.published(); p.under(g.protocol) {
+		if p := r.published(); p.ComparableUnder(g.protocol) {
 			d := gapOf(r.asPublished(), p)
-			pub = frac(published(p.HR10)) + " / " + frac(published(p.NDCG10))
-			diff = points(d.hr) + " / " + points(d.ndcg)
-			said.add(r.name(), fmt.Sprintf("published by %s; %s.", p.Source, d.verdict(len(r.runs))))
+			pub = format.Fraction(result.PublishedMetric(p.HR10)) + " / " +
+				format.Fraction(result.PublishedMetric(p.NDCG10))
+			diff = format.Points(d.HR) + " / " + format.Points(d.NDCG)
+			said.add(r.name(), fmt.Sprintf("published by %s; %s.", p.Source, d.Verdict(len(r.runs))))
 			beside = true
 		} else if p != nil {
 			said.add(r.name(), against(g, r, p))
 		}
 		t.Rows = append(t.Rows, []any{
 			r.label, len(r.runs), s[0], s[1], s[2], s[3], pub, diff, span(r.extent(selectedRound)),
-			digits(r.mean(func(r *Result) float64 { return r.Seconds.Total })),
-			size(r.mean(func(r *Result) float64 { return r.Bytes.Up })),
+			format.Digits(r.mean(func(r *result.Result) float64 { return r.Seconds.Total })),
+			format.Size(r.mean(func(r *result.Result) float64 { return r.Bytes.Up })),
 		})
 		if x, told := r.onTest(); told {
 			t.Rows = append(t.Rows, []any{
 				onTestLabel, "", x[0], x[1], x[2], x[3], "", "",
-				span(r.extent(func(r *Result) int { return r.OnTest.Round })), "", "",
+				span(r.extent(func(r *result.Result) int { return r.OnTest.Round })), "", "",
 			})
 			said.add(r.name(), selected(r))
 		}
 		if x, told := r.fresh(); told {
 			t.Rows = append(t.Rows, under(freshLabel, x))
 		}
-		said.more(r.name(), strings.TrimPrefix(verdicts(vs)+".", "."), r.freshNote(), r.runs[0].Result.Choice.chosen())
+		said.more(r.name(), strings.TrimPrefix(verdicts(vs)+".", "."), r.freshNote(),
+			choiceNote(r.runs[0].Result.Choice))
 		if res := r.runs[0].Result; res.Privacy != nil {
 			said.add(r.name(), strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
 		}
@@ -76,7 +82,7 @@ func overview(g *group) *Table {
 	t.Rule = len(t.Rows)
 	for _, ref := range refRows(g.rows) {
 		t.Rows = append(t.Rows, under(ref.name, ref.scores))
-		if ref.fresh[0].n > 0 {
+		if ref.fresh[0].N > 0 {
 			t.Rows = append(t.Rows, under(freshLabel, ref.fresh))
 		}
 		about = append(about, ref.notes()...)
@@ -144,8 +150,8 @@ func (t *Table) drop(first, n int) {
 
 // CSV writes one line per run, with a column for each number. A param or option
 // that a run does not have is an empty cell.
-func CSV(w io.Writer, runs []*Run) error {
-	all := flat(runs)
+func CSV(w io.Writer, runs []*result.Run) error {
+	all := result.EachSeed(runs)
 	params, options := map[string]bool{}, map[string]bool{}
 	for _, r := range all {
 		for k := range r.Result.Params {
@@ -174,7 +180,7 @@ func CSV(w io.Writer, runs []*Run) error {
 	return t.CSV(w)
 }
 
-func csvFacts(r *Result, add func(string, any)) {
+func csvFacts(r *result.Result, add func(string, any)) {
 	preset := ""
 	if r.Preset != nil {
 		preset = *r.Preset
@@ -198,25 +204,25 @@ func csvFacts(r *Result, add func(string, any)) {
 	add("idle_devices", r.Idle)
 }
 
-func csvScores(r *Result, add func(string, any)) {
+func csvScores(r *result.Result, add func(string, any)) {
 	four := func(name string, s *metrics.Summary) {
-		x := scoresOf(s)
+		x := result.ScoresOf(s)
 		for i, m := range []string{"sampled.hr@10", "sampled.ndcg@10", "full.hr@10", "full.ndcg@10"} {
 			add(name+"."+m, x[i])
 		}
 	}
 	four("valid", &r.Valid)
 	four("test", &r.Test)
-	for _, n := range refNames {
-		ref := r.References[n.key]
+	for _, n := range result.ReferenceNames {
+		ref := r.References[n.Key]
 		if ref == nil {
-			ref = new(Reference)
+			ref = new(result.Reference)
 		}
-		four(n.key+".test", ref.Test)
+		four(n.Key+".test", ref.Test)
 		if ref.Versus != nil {
-			add(n.key+".verdict", ref.Versus.Verdict)
+			add(n.Key+".verdict", ref.Versus.Verdict)
 		} else {
-			add(n.key+".verdict", nil)
+			add(n.Key+".verdict", nil)
 		}
 	}
 	if n := r.NewUsers; n != nil {
@@ -226,10 +232,10 @@ func csvScores(r *Result, add func(string, any)) {
 	}
 	p := r.Published
 	if p == nil {
-		p = new(Published)
+		p = new(result.Published)
 	}
-	add("published.hr@10", published(p.HR10))
-	add("published.ndcg@10", published(p.NDCG10))
+	add("published.hr@10", result.PublishedMetric(p.HR10))
+	add("published.ndcg@10", result.PublishedMetric(p.NDCG10))
 	add("published.source", p.Source)
 	if c := r.OnTest; c != nil {
 		add("chosen_on_test.round", c.Round)
@@ -240,7 +246,7 @@ func csvScores(r *Result, add func(string, any)) {
 	}
 }
 
-func csvCosts(r *Result, add func(string, any)) {
+func csvCosts(r *result.Result, add func(string, any)) {
 	number := func(name string, x float64) { add(name, strconv.FormatFloat(x, 'g', 6, 64)) }
 	number("seconds.train", r.Seconds.Train)
 	number("seconds.eval", r.Seconds.Eval)
@@ -252,7 +258,7 @@ func csvCosts(r *Result, add func(string, any)) {
 	number("bytes.up_per_device", r.Bytes.Up)
 	number("bytes.down_per_device", r.Bytes.Down)
 	if p := r.Privacy; p != nil {
-		add("privacy.epsilon", word(p.Epsilon))
+		add("privacy.epsilon", format.Value(p.Epsilon))
 		number("privacy.delta", p.Delta)
 	} else {
 		add("privacy.epsilon", nil)
@@ -266,9 +272,119 @@ func csvCosts(r *Result, add func(string, any)) {
 func csvSettings(prefix string, values map[string]any, keys map[string]bool, add func(string, any)) {
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		if v, ok := values[k]; ok {
-			add(prefix+k, word(v))
+			add(prefix+k, format.Value(v))
 		} else {
 			add(prefix+k, nil)
 		}
 	}
 }
+
+// isPaper reports whether some paper used the protocol: these three are ours.
+func isPaper(protocol string) bool {
+	return protocol != "isolated" && protocol != "deployed" && protocol != "temporal"
+}
+
+// leakWord is how a protocol is told to people. Data that repeats pairs gives the
+// test item away without a leak of the protocol.
+func leakWord(leaks, repeats bool) string {
+	switch {
+	case leaks:
+		return "leaks"
+	case repeats:
+		return "does not leak, but repeats"
+	}
+	return "does not leak"
+}
+
+// table holds the numbers of a plot, for whoever wants to draw it differently.
+func plotTable(p *chart.Plot, x, y string) *Table {
+	t := &Table{Header: []string{"series", x, y}}
+	for _, s := range p.Lines {
+		for i := range s.X {
+			at := any(format.Exact(s.X[i]))
+			if k := int(s.X[i]); p.Names != nil && k >= 0 && k < len(p.Names) {
+				at = p.Names[k]
+			}
+			t.Rows = append(t.Rows, []any{s.Name(), at, format.Exact(s.Y[i])})
+		}
+	}
+	return t
+}
+
+// table holds the numbers of the chart.
+func lineTable(l *chart.LineChart, y string) *Table {
+	return plotTable(&chart.Plot{Lines: l.Lines}, "round", y)
+}
+
+// rankTable holds the numbers of rankCurve.
+func rankTable(users []result.User) *Table {
+	t := &Table{Header: []string{"k", "hr@k"}}
+	all := tested(users)
+	for k := 1; k <= 100 && len(all) > 0; k++ {
+		n := 0
+		for _, u := range all {
+			if u.TestRank <= k {
+				n++
+			}
+		}
+		t.Rows = append(t.Rows, []any{k, format.Exact(float64(n) / float64(len(all)))})
+	}
+	return t
+}
+
+// fifthTable holds the numbers of activityBars.
+func fifthTable(users []result.User) *Table {
+	t := &Table{Header: []string{"least_train_rows", "most_train_rows", "users", "hr@10", "lower", "upper"}}
+	for _, q := range fifths(users) {
+		lo, hi := wilson(q.hits, q.n)
+		t.Rows = append(t.Rows, []any{
+			q.lo, q.hi, q.n, format.Exact(float64(q.hits) / float64(q.n)), format.Exact(lo),
+			format.Exact(hi),
+		})
+	}
+	return t
+}
+
+// fifth is users with about the same number of train rows.
+type fifth struct{ lo, hi, n, hits int }
+
+// fifths splits the evaluated users by train rows. Users with the same number
+// stay together, so there may be less than five, of unequal size.
+func fifths(users []result.User) []fifth {
+	var seen []result.User
+	for _, u := range users {
+		if u.TestRank > 0 {
+			seen = append(seen, u)
+		}
+	}
+	slices.SortStableFunc(seen, func(a, b result.User) int { return a.Rows - b.Rows })
+	var out []fifth
+	bin, start := -1, 0
+	for i, u := range seen {
+		if i > 0 && u.Rows != seen[i-1].Rows {
+			start = i
+		}
+		if b := 5 * start / len(seen); b != bin {
+			bin = b
+			out = append(out, fifth{lo: u.Rows})
+		}
+		q := &out[len(out)-1]
+		q.hi = u.Rows
+		q.n++
+		if u.TestRank <= 10 {
+			q.hits++
+		}
+	}
+	return out
+}
+
+// wilson is the 95% interval of a share.
+func wilson(hits, n int) (lo, hi float64) {
+	const z = 1.96
+	p, m := float64(hits)/float64(n), float64(n)
+	mid := (p + z*z/(2*m)) / (1 + z*z/m)
+	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	return math.Max(0, mid-half), math.Min(1, mid+half)
+}
+
+func gapOf(s spreads, p *result.Published) result.Gap { return result.GapTo(p, s[0].Mean, s[1].Mean) }

@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/reference"
-	"github.com/tacit-rec/tacit/internal/study/report"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/internal/study/sweep"
 )
 
@@ -34,7 +34,7 @@ type Planned struct{ *Plan }
 
 // RowDone is the event of a row that was measured or loaded.
 type RowDone struct {
-	Row       report.ParityRow // without the test against its base
+	Row       result.ParityRow // without the test against its base
 	Done, Of  int              // rows
 	Remaining time.Duration    // estimate; 0 before the first row that was measured
 }
@@ -44,13 +44,13 @@ func (RowDone) event() {}
 
 // measured is what came of a row.
 type measured struct {
-	row  report.ParityRow
-	runs *report.Many // nil unless another row is tested against this one, or this one against another
+	row  result.ParityRow
+	runs *result.Many // nil unless another row is tested against this one, or this one against another
 }
 
 // Run measures the rows of a paper's tables, or loads them if they are stored. If it is interrupted
 // or fails, it returns the rows that are done with the error.
-func Run(ctx context.Context, base experiment.Job, c Config) ([]report.ParityRow, error) {
+func Run(ctx context.Context, base experiment.Job, c Config) ([]result.ParityRow, error) {
 	if c.StoredOnly && c.Runs == "" {
 		return nil, experiment.AsInput(errors.New("--found requires a folder of runs"), "add --runs DIR")
 	}
@@ -92,7 +92,7 @@ func Run(ctx context.Context, base experiment.Job, c Config) ([]report.ParityRow
 // job describes a row to the sweep.
 func (p *Plan) job(row *Row, job experiment.Job) *sweep.Job[*measured] {
 	job.Spec, job.Source, job.Out = row.spec, row.source, row.Folder
-	result := func(runs *report.Many) *measured {
+	result := func(runs *result.Many) *measured {
 		m := &measured{row: parityRow(runs, row.variant)}
 		m.row.Table, m.row.Folder = row.table, row.Folder
 		if row.against != "" || p.tests(row.method) { // runs of the others are large and not needed
@@ -122,9 +122,9 @@ func (p *Plan) job(row *Row, job experiment.Job) *sweep.Job[*measured] {
 }
 
 // collect returns the rows that are done, each with the test against its base.
-func (p *Plan) collect(jobs []*sweep.Job[*measured]) ([]report.ParityRow, error) {
-	var rows []report.ParityRow
-	bases := map[string]*report.Many{}
+func (p *Plan) collect(jobs []*sweep.Job[*measured]) ([]result.ParityRow, error) {
+	var rows []result.ParityRow
+	bases := map[string]*result.Many{}
 	for i, row := range p.Rows {
 		if !jobs[i].Done() {
 			continue
@@ -135,7 +135,7 @@ func (p *Plan) collect(jobs []*sweep.Job[*measured]) ([]report.ParityRow, error)
 		}
 		if base := bases[row.key(row.against)]; base != nil {
 			var err error
-			if m.row.Against, err = report.Differ(base, m.runs); err != nil {
+			if m.row.Against, err = result.Differ(base, m.runs); err != nil {
 				return rows, err
 			}
 		}
@@ -144,9 +144,9 @@ func (p *Plan) collect(jobs []*sweep.Job[*measured]) ([]report.ParityRow, error)
 	return rows, nil
 }
 
-func parityRow(m *report.Many, variant string) report.ParityRow {
+func parityRow(m *result.Many, variant string) result.ParityRow {
 	first := m.Runs[0]
-	row := report.ParityRow{
+	row := result.ParityRow{
 		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs),
 		Rounds: first.Rounds,
 		HR:     m.Mean.Test.Sampled["hr@10"], HRSD: m.SD.Test.Sampled["hr@10"],
@@ -170,8 +170,8 @@ func parityRow(m *report.Many, variant string) report.ParityRow {
 }
 
 // meanReferences averages the reference rows over the seeds. The tests are over all seeds.
-func meanReferences(m *report.Many) map[string]*report.Reference {
-	runs, out := m.Runs, map[string]*report.Reference{}
+func meanReferences(m *result.Many) map[string]*result.Reference {
+	runs, out := m.Runs, map[string]*result.Reference{}
 	for name, first := range runs[0].References {
 		ref := *first
 		ref.Versus = m.Versus[name]

@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"cmp"
@@ -19,38 +19,38 @@ const (
 	mostLabels     = 11
 )
 
-// series is one line of a chart; xs rise.
-type series struct {
-	label, class string
-	full         string // the label where there is room for all of it; empty for the same
-	xs, ys       []float64
-	quiet        bool // has no label of its own
+// Series is one line of a chart; xs rise.
+type Series struct {
+	Label, Class string
+	Full         string // the label where there is room for all of it; empty for the same
+	X, Y         []float64
+	Quiet        bool // has no label of its own
 	// The rest is for plots.
-	dots  bool      // points without a line
-	plain bool      // a line without points
-	bars  []float64 // half the length of a bar at each point
-	tips  []string
+	Dots  bool      // points without a line
+	Plain bool      // a line without points
+	Bars  []float64 // half the length of a bar at each point
+	Tips  []string
 }
 
-func (s *series) name() string { return cmp.Or(s.full, s.label) }
+func (s *Series) Name() string { return cmp.Or(s.Full, s.Label) }
 
-// lineChart has rounds on its horizontal axis.
-type lineChart struct {
-	about, unit string
-	lines       []series
-	mark        float64 // the round to mark; 0 for none
-	format      func(float64) string
+// LineChart has rounds on its horizontal axis.
+type LineChart struct {
+	About, Unit string
+	Lines       []Series
+	Mark        float64 // the round to mark; 0 for none
+	Format      func(float64) string
 }
 
-// draw returns nothing if there is nothing to draw.
-func (l *lineChart) draw() template.HTML {
+// Draw returns nothing if there is nothing to draw.
+func (l *LineChart) Draw() template.HTML {
 	lo, hi, last, wide := math.Inf(1), math.Inf(-1), 1.0, 0
-	for _, s := range l.lines {
-		for i, y := range s.ys {
-			lo, hi, last = math.Min(lo, y), math.Max(hi, y), math.Max(last, s.xs[i])
+	for _, s := range l.Lines {
+		for i, y := range s.Y {
+			lo, hi, last = math.Min(lo, y), math.Max(hi, y), math.Max(last, s.X[i])
 		}
-		if !s.quiet && len(s.xs) > 0 {
-			wide = max(wide, utf8.RuneCountInString(s.label))
+		if !s.Quiet && len(s.X) > 0 {
+			wide = max(wide, utf8.RuneCountInString(s.Label))
 		}
 	}
 	if hi < lo {
@@ -63,29 +63,23 @@ func (l *lineChart) draw() template.HTML {
 		left: 42, right: chartW - 18 - glyph*float64(wide), top: 40, bottom: chartH - 36,
 		x: axis{0, last, niceAxis(0, last, 5).step}, y: niceAxis(lo, hi, 5),
 	}
-	c := newCanvas(chartW, chartH, l.about)
-	f.axes(c, l.unit, "round")
-	if l.mark > 0 {
-		x := f.px(l.mark)
+	c := newCanvas(chartW, chartH, l.About)
+	f.axes(c, l.Unit, "round")
+	if l.Mark > 0 {
+		x := f.px(l.Mark)
 		c.line("mark", x, f.top-4, x, f.bottom)
 		anchor := "mid"
 		if x > f.right-50 {
 			anchor = "fin"
 		}
-		c.text(anchor+" ink", math.Max(x, 80), f.top-9, fmt.Sprintf("reported: round %g", l.mark))
+		c.text(anchor+" ink", math.Max(x, 80), f.top-9, fmt.Sprintf("reported: round %g", l.Mark))
 	}
-	for _, s := range l.lines {
-		f.series(c, s, l.mark, l.format)
+	for _, s := range l.Lines {
+		f.series(c, s, l.Mark, l.Format)
 	}
-	f.labels(c, l.lines)
+	f.labels(c, l.Lines)
 	l.tips(c, f)
 	return c.html()
-}
-
-// table holds the numbers of the chart.
-func (l *lineChart) table(y string) *Table {
-	p := plot{lines: l.lines}
-	return p.table("round", y)
 }
 
 // frame is the area of a chart, and its scales.
@@ -121,41 +115,41 @@ func thin(size, n int) []int {
 	return out
 }
 
-func (f *frame) series(c *canvas, s series, mark float64, format func(float64) string) {
-	if len(s.xs) == 0 {
+func (f *frame) series(c *canvas, s Series, mark float64, format func(float64) string) {
+	if len(s.X) == 0 {
 		return
 	}
 	var xs, ys []float64
-	for _, i := range thin(len(s.xs), mostVertices) {
-		xs, ys = append(xs, f.px(s.xs[i])), append(ys, f.py(s.ys[i]))
+	for _, i := range thin(len(s.X), mostVertices) {
+		xs, ys = append(xs, f.px(s.X[i])), append(ys, f.py(s.Y[i]))
 	}
-	n := len(s.ys) - 1
-	c.poly("line "+s.class, xs, ys, fmt.Sprintf("%s: %s at round %g", s.name(), format(s.ys[n]), s.xs[n]))
+	n := len(s.Y) - 1
+	c.poly("line "+s.Class, xs, ys, fmt.Sprintf("%s: %s at round %g", s.Name(), format(s.Y[n]), s.X[n]))
 	if len(xs) == 1 {
-		c.dot("dot "+s.class, xs[0], ys[0], 3, "")
+		c.dot("dot "+s.Class, xs[0], ys[0], 3, "")
 	}
-	if i := slices.Index(s.xs, mark); i >= 0 && mark > 0 {
-		c.dot("dot "+s.class, f.px(mark), f.py(s.ys[i]), 4, "")
+	if i := slices.Index(s.X, mark); i >= 0 && mark > 0 {
+		c.dot("dot "+s.Class, f.px(mark), f.py(s.Y[i]), 4, "")
 	}
 }
 
 // labels names lines at their ends: a dot in the line's colour, and the name in
 // that of the text, which has the contrast that a colour may lack.
-func (f *frame) labels(c *canvas, lines []series) {
-	var named []series
+func (f *frame) labels(c *canvas, lines []Series) {
+	var named []Series
 	for _, s := range lines {
-		if len(s.xs) > 0 && !s.quiet {
+		if len(s.X) > 0 && !s.Quiet {
 			named = append(named, s)
 		}
 	}
-	end := func(s series) float64 {
-		if s.dots { // they have no end
+	end := func(s Series) float64 {
+		if s.Dots { // they have no end
 			return f.top
 		}
-		return f.py(s.ys[len(s.ys)-1])
+		return f.py(s.Y[len(s.Y)-1])
 	}
 	named = named[:min(len(named), mostLabels)]
-	slices.SortStableFunc(named, func(a, b series) int {
+	slices.SortStableFunc(named, func(a, b Series) int {
 		if d := end(a) - end(b); d != 0 {
 			return int(math.Copysign(1, d))
 		}
@@ -167,17 +161,17 @@ func (f *frame) labels(c *canvas, lines []series) {
 	}
 	apart(ys, 16, f.top, f.bottom)
 	for i, s := range named {
-		c.dot("dot "+s.class, f.right+8, ys[i], 4, "")
-		c.text("ink", f.right+16, ys[i]+4.5, s.label)
+		c.dot("dot "+s.Class, f.right+8, ys[i], 4, "")
+		c.text("ink", f.right+16, ys[i]+4.5, s.Label)
 	}
 }
 
 // tips puts a tooltip over each round, or over each of some, if all lines have
 // the same rounds.
-func (l *lineChart) tips(c *canvas, f frame) {
-	first := l.lines[0].xs
-	for _, s := range l.lines {
-		if !slices.Equal(s.xs, first) {
+func (l *LineChart) tips(c *canvas, f frame) {
+	first := l.Lines[0].X
+	for _, s := range l.Lines {
+		if !slices.Equal(s.X, first) {
 			return
 		}
 	}
@@ -185,8 +179,8 @@ func (l *lineChart) tips(c *canvas, f frame) {
 	w := (f.right - f.left) / float64(max(len(at), 2)-1)
 	for _, i := range at {
 		tip := fmt.Sprintf("round %g", first[i])
-		for _, s := range l.lines {
-			tip += fmt.Sprintf(" · %s %s", s.label, l.format(s.ys[i]))
+		for _, s := range l.Lines {
+			tip += fmt.Sprintf(" · %s %s", s.Label, l.Format(s.Y[i]))
 		}
 		x := f.px(first[i])
 		from, to := math.Max(x-w/2, f.left), math.Min(x+w/2, f.right)

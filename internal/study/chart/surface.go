@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"fmt"
@@ -6,21 +6,27 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // levels is the number of colours of a landscape: classes l0 to l9 of the style
 // sheet, dark blue to yellow, in an order that is the same in grey.
 const levels = 10
 
-// relief is a landscape with its range.
-type relief struct {
-	Grid
-	lo, hi float64
+// Landscape is a loss over two directions: Loss[b][a] at Axis[a] along the first and Axis[b] along the second.
+// Unit is what the steps along the axes mean.
+type Surface struct {
+	Name, Unit string
+	Axis       []float64
+	Loss       [][]float64
+	lo, hi     float64
 }
 
-func reliefOf(g Grid) relief {
-	r := relief{g, math.Inf(1), math.Inf(-1)}
-	for _, row := range g.Loss {
+// NewLandscape returns a landscape with its range.
+func NewSurface(name, unit string, axis []float64, loss [][]float64) *Surface {
+	r := &Surface{Name: name, Unit: unit, Axis: axis, Loss: loss, lo: math.Inf(1), hi: math.Inf(-1)}
+	for _, row := range loss {
 		for _, x := range row {
 			r.lo, r.hi = math.Min(r.lo, x), math.Max(r.hi, x)
 		}
@@ -28,7 +34,7 @@ func reliefOf(g Grid) relief {
 	return r
 }
 
-func (r *relief) level(x float64) int {
+func (r *Surface) level(x float64) int {
 	if !(r.hi > r.lo) {
 		return 0
 	}
@@ -37,7 +43,7 @@ func (r *relief) level(x float64) int {
 
 // at is the loss between grid points, by bilinear interpolation; u and v are from 0
 // to 1.
-func (r *relief) at(u, v float64) float64 {
+func (r *Surface) at(u, v float64) float64 {
 	n := float64(len(r.Axis) - 1)
 	a, b := math.Min(u*n, n-1e-9), math.Min(v*n, n-1e-9)
 	i, j := int(a), int(b)
@@ -45,34 +51,13 @@ func (r *relief) at(u, v float64) float64 {
 	return (1-t)*((1-s)*r.Loss[j][i]+s*r.Loss[j][i+1]) + t*((1-s)*r.Loss[j+1][i]+s*r.Loss[j+1][i+1])
 }
 
-func (r *relief) name() string {
-	if r.Mode == "authors" {
-		return "authors' directions"
-	}
-	return "filter-normalised"
-}
+// Range is the lowest and the highest loss.
+func (r *Surface) Range() (lo, hi float64) { return r.lo, r.hi }
 
-func (r *relief) unit() string {
-	if r.Mode == "authors" {
-		return "step, as a length over all shared numbers"
-	}
-	return "step, in lengths of each row of the weights"
-}
-
-func (r *relief) table() *Table {
-	t := &Table{Header: []string{"alpha", "beta", "loss"}}
-	for j, b := range r.Axis {
-		for i, a := range r.Axis {
-			t.Rows = append(t.Rows, []any{exact(a), exact(b), exact(r.Loss[j][i])})
-		}
-	}
-	return t
-}
-
-// contour draws the landscape from above.
-func (r *relief) contour() template.HTML {
+// Contour draws the landscape from above.
+func (r *Surface) Contour() template.HTML {
 	const left, top, size, fine = 46.0, 30.0, 262.0, 45
-	c := newCanvas(chartW, top+size+42, "Loss landscape from above, "+r.name())
+	c := newCanvas(chartW, top+size+42, "Loss landscape from above, "+r.Name)
 	c.text("unit", 0, 12, r.height())
 	for j := range fine {
 		v := (float64(j) + 0.5) / fine
@@ -98,7 +83,7 @@ func (r *relief) contour() template.HTML {
 		c.text("fin tick", left-6, top+size-at+4, label)
 	}
 	c.dot("pin", left+size/2, top+size/2, 4, "the model")
-	c.text("mid unit", chartW/2, top+size+36, r.unit())
+	c.text("mid unit", chartW/2, top+size+36, r.Unit)
 	bar, h := left+size+22, size/levels
 	for k := range levels {
 		c.rect(fmt.Sprintf("cell l%d", k), bar, top+size-h*float64(k+1), 12, h, "")
@@ -111,28 +96,28 @@ func (r *relief) contour() template.HTML {
 
 func signed(x float64) string {
 	if x > 0 {
-		return "+" + digits(x)
+		return "+" + format.Digits(x)
 	}
-	return digits(x)
+	return format.Digits(x)
 }
 
 // flat reports whether the range is so small that a loss is told by its difference
 // to that of the model.
-func (r *relief) flat() bool { return r.hi-r.lo < 1e-3*math.Abs(r.centre()) }
+func (r *Surface) flat() bool { return r.hi-r.lo < 1e-3*math.Abs(r.centre()) }
 
-func (r *relief) centre() float64 { return r.Loss[len(r.Axis)/2][len(r.Axis)/2] }
+func (r *Surface) centre() float64 { return r.Loss[len(r.Axis)/2][len(r.Axis)/2] }
 
 // height is what the colours mean.
-func (r *relief) height() string {
+func (r *Surface) height() string {
 	if r.flat() {
-		return "training loss, less " + digits(r.centre()) + " of the model"
+		return "training loss, less " + format.Digits(r.centre()) + " of the model"
 	}
 	return "training loss"
 }
 
-func (r *relief) label(x float64) string {
+func (r *Surface) label(x float64) string {
 	if !r.flat() {
-		return digits(x)
+		return format.Digits(x)
 	}
 	if x = x - r.centre(); x > 0 {
 		return fmt.Sprintf("+%.1g", x)
@@ -141,7 +126,7 @@ func (r *relief) label(x float64) string {
 }
 
 // isoline is the path at which the loss is z, by marching squares.
-func (r *relief) isoline(z, left, top, size float64) string {
+func (r *Surface) isoline(z, left, top, size float64) string {
 	var d strings.Builder
 	n := len(r.Axis) - 1
 	place := func(i, j float64) string {
@@ -169,11 +154,11 @@ func (r *relief) isoline(z, left, top, size float64) string {
 	return d.String()
 }
 
-// surface draws the landscape in relief, the far corner first.
-func (r *relief) surface() template.HTML {
+// Relief draws the landscape in relief, the far corner first.
+func (r *Surface) Relief() template.HTML {
 	const w, h, high = 168.0, 62.0, 118.0
 	cx, base := chartW/2, 236.0
-	c := newCanvas(chartW, 320, "Loss landscape in relief, "+r.name())
+	c := newCanvas(chartW, 320, "Loss landscape in relief, "+r.Name)
 	c.text("unit", 0, 12, r.height())
 	n := len(r.Axis) - 1
 	if r.Loss[n][n] > r.Loss[0][0] { // seen from the lower corner: else a slope hides itself
@@ -182,7 +167,7 @@ func (r *relief) surface() template.HTML {
 			turned[n-j] = slices.Clone(row)
 			slices.Reverse(turned[n-j])
 		}
-		r = &relief{Grid{r.Mode, r.Axis, turned, r.Most, r.Mean}, r.lo, r.hi}
+		r = &Surface{r.Name, r.Unit, r.Axis, turned, r.lo, r.hi}
 	}
 	point := func(i, j int) (x, y float64) {
 		u, v := 2*float64(i)/float64(n)-1, 2*float64(j)/float64(n)-1
@@ -214,53 +199,4 @@ func (r *relief) surface() template.HTML {
 	c.text("tick", 0, 312, "highest "+r.label(r.hi))
 	c.text("fin tick", chartW, 312, "each side from "+signed(r.Axis[0])+" to "+signed(r.Axis[n]))
 	return c.html()
-}
-
-// landscapeFigures are contour and surface in each mode.
-func landscapeFigures(l *Landscape) []figure {
-	var out []figure
-	for _, g := range slices.Backward(l.Grids) { // the one that may be compared comes first
-		r := reliefOf(g)
-		if math.IsNaN(r.lo+r.hi) || math.IsInf(r.lo+r.hi, 0) || r.hi < r.lo {
-			continue
-		}
-		note := "Each row of the weights is moved by up to its own length (Li et al. 2018), so two models may be " +
-			"compared. A narrow pit is bad; a wide basin with the model in it is what one hopes for."
-		if g.Mode == "authors" {
-			note = fmt.Sprintf("As the authors of FedRecGEL drew it: a step of at most %s over all %s shared "+
-				"numbers. The loss moves by %s in all, so this picture says little about any model.",
-				digits(r.Axis[len(r.Axis)-1]), count(l.Shared), digits(r.hi-r.lo))
-		}
-		out = append(out,
-			figure{
-				"landscape-" + g.Mode + "-contour", strings.ToUpper(r.name()[:1]) + r.name()[1:] + ", from above",
-				note, r.contour(), r.table(),
-			},
-			figure{
-				"landscape-" + g.Mode + "-surface", strings.ToUpper(r.name()[:1]) + r.name()[1:] + ", in relief",
-				"The same numbers, seen from a corner.", r.surface(), r.table(),
-			})
-	}
-	return out
-}
-
-// sharpness is the table under a landscape.
-func sharpness(l *Landscape) *Table {
-	t := &Table{Header: []string{"sharpness: how much the loss rises", "at most", "on average"}, Align: "lr"}
-	for _, g := range slices.Backward(l.Grids) {
-		r := reliefOf(g)
-		t.Rows = append(t.Rows, []any{fmt.Sprintf("over the square, %s, radius %s", r.name(),
-			digits(g.Axis[len(g.Axis)-1])), digits(g.Most), digits(g.Mean)})
-	}
-	for _, a := range l.Ascent {
-		t.Rows = append(t.Rows, []any{
-			"by a step of length " + digits(a.Rho) + " up the gradient (as SAM takes)",
-			digits(a.Rise), "",
-		})
-	}
-	t.Rule = len(t.Rows)
-	t.Notes = []string{fmt.Sprintf("Loss %s of the model as it is: %s, over %s of %s. All that is shared has length "+
-		"%s. Regularisers are not part of it.",
-		l.Loss, digits(l.Centre), plural(l.Samples, "sample"), plural(l.Devices, "device"), digits(l.Norm))}
-	return t
 }

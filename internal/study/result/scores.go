@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"cmp"
@@ -7,76 +7,70 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// tolerance is how far, as a fraction, a mean may be from a published number
+// Tolerance is how far, as a fraction, a mean may be from a published number
 // and still count as that number: 1.5 points.
-const tolerance = 0.015
+const Tolerance = 0.015
 
 // oneSeed is how far, as a fraction, one seed has to be from a published number
 // before that counts as not reproduced.
 const oneSeed = 0.03
 
-// scores are the test metrics that a table shows, NaN where there is none.
-type scores [4]float64
+// Scores are the test metrics that a table shows, NaN where there is none.
+type Scores [4]float64
 
-// spreads are scores over several runs.
-type spreads [4]spread
+var MetricNames = [4]string{"sampled HR@10", "sampled NDCG@10", "full HR@10", "full NDCG@10"}
 
-var scoreNames = [4]string{"sampled HR@10", "sampled NDCG@10", "full HR@10", "full NDCG@10"}
-
-// at returns a metric, or NaN.
-func at(m map[string]float64, key string) float64 {
+// MetricOf returns a metric, or NaN.
+func MetricOf(m map[string]float64, key string) float64 {
 	if v, ok := m[key]; ok {
 		return v
 	}
 	return math.NaN()
 }
 
-func scoresOf(s *metrics.Summary) scores {
+func ScoresOf(s *metrics.Summary) Scores {
 	if s == nil {
 		s = new(metrics.Summary)
 	}
-	return scores{at(s.Sampled, "hr@10"), at(s.Sampled, "ndcg@10"), at(s.Full, "hr@10"), at(s.Full, "ndcg@10")}
+	return Scores{
+		MetricOf(s.Sampled, "hr@10"), MetricOf(s.Sampled, "ndcg@10"), MetricOf(s.Full, "hr@10"),
+		MetricOf(s.Full, "ndcg@10"),
+	}
 }
 
-// spreadOf is the mean and the standard deviation of a sample (n-1), without
-// the values that are not there.
-func spreadOf(xs []float64) spread {
-	s := spread{mean: math.NaN()}
+// Spread is a mean over N runs with its standard deviation; N is 0 if nothing was measured.
+type Spread struct {
+	Mean, SD float64
+	N        int
+}
+
+// SpreadOf returns the mean and the sample standard deviation (n-1) of xs, ignoring NaN.
+func SpreadOf(xs []float64) Spread {
+	s := Spread{Mean: math.NaN()}
 	sum := 0.0
 	for _, x := range xs {
 		if !math.IsNaN(x) {
-			s.n++
+			s.N++
 			sum += x
 		}
 	}
-	if s.n == 0 {
+	if s.N == 0 {
 		return s
 	}
-	s.mean = sum / float64(s.n)
+	s.Mean = sum / float64(s.N)
 	sum = 0
 	for _, x := range xs {
 		if !math.IsNaN(x) {
-			sum += (x - s.mean) * (x - s.mean)
+			sum += (x - s.Mean) * (x - s.Mean)
 		}
 	}
-	if s.n > 1 {
-		s.sd = math.Sqrt(sum / float64(s.n-1))
+	if s.N > 1 {
+		s.SD = math.Sqrt(sum / float64(s.N-1))
 	}
 	return s
-}
-
-func spreadsOf(all []scores) spreads {
-	var out spreads
-	for i := range out {
-		xs := make([]float64, len(all))
-		for j, s := range all {
-			xs[j] = s[i]
-		}
-		out[i] = spreadOf(xs)
-	}
-	return out
 }
 
 // Repeat puts runs that differ in their seed together. The metrics are those
@@ -104,8 +98,8 @@ func over(runs []*Result, of func(*Result) metrics.Summary) (mean, sd metrics.Su
 			if mean == nil {
 				mean, sd = map[string]float64{}, map[string]float64{}
 			}
-			s := spreadOf(xs)
-			mean[k], sd[k] = s.mean, s.sd
+			s := SpreadOf(xs)
+			mean[k], sd[k] = s.Mean, s.SD
 		}
 		return mean, sd
 	}
@@ -114,43 +108,38 @@ func over(runs []*Result, of func(*Result) metrics.Summary) (mean, sd metrics.Su
 	return mean, sd
 }
 
-// isPaper reports whether some paper used the protocol: these three are ours.
-func isPaper(protocol string) bool {
-	return protocol != "isolated" && protocol != "deployed" && protocol != "temporal"
-}
-
-// under reports whether a published number may stand beside one that was measured
+// ComparableUnder reports whether a published number may stand beside one that was measured
 // under the protocol.
-func (p *Published) under(protocol string) bool {
+func (p *Published) ComparableUnder(protocol string) bool {
 	return p != nil && cmp.Or(p.Protocol, "paper") == protocol
 }
 
-// gap is how far we are from a published number, as fractions; NaN for none.
-type gap struct{ hr, ndcg float64 }
+// Gap is how far we are from a published number, as fractions; NaN for none.
+type Gap struct{ HR, NDCG float64 }
 
-func gapOf(s spreads, p *Published) gap {
-	return gap{s[0].mean - published(p.HR10), s[1].mean - published(p.NDCG10)}
+func GapTo(p *Published, hr, ndcg float64) Gap {
+	return Gap{hr - PublishedMetric(p.HR10), ndcg - PublishedMetric(p.NDCG10)}
 }
 
-// published is a number of a paper; one that it does not give is 0 in a file.
-func published(x float64) float64 {
+// PublishedMetric is a number of a paper; one that it does not give is 0 in a file.
+func PublishedMetric(x float64) float64 {
 	if x == 0 {
 		return math.NaN()
 	}
 	return x
 }
 
-// verdict holds both metrics against the tolerance. One seed is no verdict unless
+// Verdict holds both metrics against the tolerance. One seed is no verdict unless
 // it is far off.
-func (g gap) verdict(seeds int) string {
+func (g Gap) Verdict(seeds int) string {
 	var off []string
 	far, below := false, false
 	for _, m := range []struct {
 		by   float64
 		name string
-	}{{g.hr, "HR@10"}, {g.ndcg, "NDCG@10"}} {
-		if math.Abs(m.by) > tolerance+1e-9 {
-			off = append(off, points(m.by)+" points "+m.name)
+	}{{g.HR, "HR@10"}, {g.NDCG, "NDCG@10"}} {
+		if math.Abs(m.by) > Tolerance+1e-9 {
+			off = append(off, format.Points(m.by)+" points "+m.name)
 			far = far || math.Abs(m.by) >= oneSeed
 			below = below || m.by < 0
 		}
@@ -166,20 +155,8 @@ func (g gap) verdict(seeds int) string {
 		return "not reproduced: off by " + words
 	case len(off) > 0: // not the same number either, but nothing is missing
 		return "above the published number: " + words
-	case math.IsNaN(g.hr) && math.IsNaN(g.ndcg):
+	case math.IsNaN(g.HR) && math.IsNaN(g.NDCG):
 		return "nothing to compare"
 	}
-	return fmt.Sprintf("within %g points", 100*tolerance)
-}
-
-// leakWord is how a protocol is told to people. Data that repeats pairs gives the
-// test item away without a leak of the protocol.
-func leakWord(leaks, repeats bool) string {
-	switch {
-	case leaks:
-		return "leaks"
-	case repeats:
-		return "does not leak, but repeats"
-	}
-	return "does not leak"
+	return fmt.Sprintf("within %g points", 100*Tolerance)
 }

@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"fmt"
@@ -7,63 +7,42 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// plot is a chart of lines or points over numbers; rounds have lineChart.
-type plot struct {
-	about, x, y string // what it shows, and the units of its axes
-	lines       []series
-	logX, logY  bool
-	names       []string  // of the places 0, 1, 2, ... where x has no numbers
-	fromZero    bool      // the vertical axis starts at 0
-	xZero       bool      // and the horizontal one
-	at          []float64 // where x is labelled; found out if nil
-	xFormat     func(float64) string
-	format      func(float64) string
+// Plot is a chart of lines or points over numbers; rounds have lineChart.
+type Plot struct {
+	About, X, Y string // what it shows, and the units of its axes
+	Lines       []Series
+	LogX, LogY  bool
+	Names       []string  // of the places 0, 1, 2, ... where x has no numbers
+	YZero       bool      // the vertical axis starts at 0
+	XZero       bool      // and the horizontal one
+	Ticks       []float64 // where x is labelled; found out if nil
+	XFormat     func(float64) string
+	Format      func(float64) string
 }
 
-// table holds the numbers of a plot, for whoever wants to draw it differently.
-func (p *plot) table(x, y string) *Table {
-	t := &Table{Header: []string{"series", x, y}}
-	for _, s := range p.lines {
-		for i := range s.xs {
-			at := any(exact(s.xs[i]))
-			if k := int(s.xs[i]); p.names != nil && k >= 0 && k < len(p.names) {
-				at = p.names[k]
-			}
-			t.Rows = append(t.Rows, []any{s.name(), at, exact(s.ys[i])})
-		}
+// Draw returns nothing if there is nothing to draw.
+func (p *Plot) Draw() template.HTML {
+	if p.Format == nil {
+		p.Format = format.Digits
 	}
-	return t
-}
-
-// exact writes a number with the digits that files of figures have.
-func exact(x float64) string {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return ""
+	if p.XFormat == nil {
+		p.XFormat = format.Digits
 	}
-	return strconv.FormatFloat(x, 'g', 9, 64)
-}
-
-// draw returns nothing if there is nothing to draw.
-func (p *plot) draw() template.HTML {
-	if p.format == nil {
-		p.format = digits
-	}
-	if p.xFormat == nil {
-		p.xFormat = digits
-	}
-	var shown []series
+	var shown []Series
 	wide := 0
 	lo, hi, left, right := math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
-	for _, s := range p.lines {
+	for _, s := range p.Lines {
 		s = p.scaled(s)
-		for i, y := range s.ys {
+		for i, y := range s.Y {
 			lo, hi = math.Min(lo, y), math.Max(hi, y)
-			left, right = math.Min(left, s.xs[i]), math.Max(right, s.xs[i])
+			left, right = math.Min(left, s.X[i]), math.Max(right, s.X[i])
 		}
-		if len(s.xs) > 0 && !s.quiet {
-			wide = max(wide, utf8.RuneCountInString(s.label))
+		if len(s.X) > 0 && !s.Quiet {
+			wide = max(wide, utf8.RuneCountInString(s.Label))
 		}
 		shown = append(shown, s)
 	}
@@ -71,31 +50,31 @@ func (p *plot) draw() template.HTML {
 		return ""
 	}
 	f := frame{left: 46, right: chartW - 22 - glyph*float64(wide), top: 34, bottom: chartH - 38}
-	if p.names != nil {
+	if p.Names != nil {
 		f.bottom -= 8
-		f.x = axis{-0.5, float64(len(p.names)) - 0.5, 1}
-	} else if p.logX {
+		f.x = axis{-0.5, float64(len(p.Names)) - 0.5, 1}
+	} else if p.LogX {
 		f.x = pad(axis{left, right, 1}, 0.04)
 	} else {
-		if p.xZero {
+		if p.XZero {
 			left = math.Min(left, 0)
 		}
 		f.x = axis{left, right, niceAxis(left, right, 4).step}
-		if p.at != nil {
+		if p.Ticks != nil {
 			f.x = pad(f.x, 0.05)
 		} else {
 			f.x = pad(f.x, 0)
 		}
 	}
 	switch {
-	case p.logY:
+	case p.LogY:
 		f.y = pad(axis{lo, hi, 1}, 0.04)
-	case p.fromZero || lo > 0 && lo < 0.4*hi:
+	case p.YZero || lo > 0 && lo < 0.4*hi:
 		f.y = niceAxis(math.Min(lo, 0), hi, 5)
 	default:
 		f.y = niceAxis(lo, hi, 5)
 	}
-	c := newCanvas(chartW, chartH, p.about)
+	c := newCanvas(chartW, chartH, p.About)
 	p.axes(c, &f)
 	for _, s := range shown {
 		p.series(c, &f, s)
@@ -105,35 +84,35 @@ func (p *plot) draw() template.HTML {
 }
 
 // scaled is a series without what cannot be drawn, as logarithms where asked for.
-func (p *plot) scaled(s series) series {
+func (p *Plot) scaled(s Series) Series {
 	out := s
-	out.xs, out.ys, out.tips = nil, nil, nil
-	for i := range s.xs {
-		x, y := s.xs[i], s.ys[i]
+	out.X, out.Y, out.Tips = nil, nil, nil
+	for i := range s.X {
+		x, y := s.X[i], s.Y[i]
 		tip := p.tip(s, i)
-		if p.logX {
+		if p.LogX {
 			x = math.Log10(x)
 		}
-		if p.logY {
+		if p.LogY {
 			y = math.Log10(y)
 		}
 		if math.IsNaN(x+y) || math.IsInf(x, 0) || math.IsInf(y, 0) {
 			continue
 		}
-		out.xs, out.ys, out.tips = append(out.xs, x), append(out.ys, y), append(out.tips, tip)
+		out.X, out.Y, out.Tips = append(out.X, x), append(out.Y, y), append(out.Tips, tip)
 	}
 	return out
 }
 
-func (p *plot) tip(s series, i int) string {
-	if s.tips != nil {
-		return s.tips[i]
+func (p *Plot) tip(s Series, i int) string {
+	if s.Tips != nil {
+		return s.Tips[i]
 	}
-	at := p.xFormat(s.xs[i])
-	if k := int(s.xs[i]); p.names != nil && k >= 0 && k < len(p.names) {
-		at = p.names[k]
+	at := p.XFormat(s.X[i])
+	if k := int(s.X[i]); p.Names != nil && k >= 0 && k < len(p.Names) {
+		at = p.Names[k]
 	}
-	return fmt.Sprintf("%s: %s at %s", s.name(), p.format(s.ys[i]), at)
+	return fmt.Sprintf("%s: %s at %s", s.Name(), p.Format(s.Y[i]), at)
 }
 
 func pad(a axis, by float64) axis {
@@ -177,64 +156,64 @@ func digits2(x float64) string {
 	if a := math.Abs(x); a >= 1e-4 && a < 1e6 {
 		s = strconv.FormatFloat(x, 'f', -1, 64)
 	}
-	return clip(s, 8)
+	return format.Clip(s, 8)
 }
 
 // power writes ten to the v.
 func power(v float64) string {
 	x, err := strconv.ParseFloat(strconv.FormatFloat(math.Pow(10, v), 'g', 2, 64), 64)
 	if err != nil || x >= 1e6 || x < 1e-4 {
-		return digits(x)
+		return format.Digits(x)
 	}
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
-func (p *plot) axes(c *canvas, f *frame) {
-	c.text("unit", 0, 12, p.y)
+func (p *Plot) axes(c *canvas, f *frame) {
+	c.text("unit", 0, 12, p.Y)
 	var ticks []float64
-	if ticks = f.y.ticks(); p.logY {
+	if ticks = f.y.ticks(); p.LogY {
 		ticks = decades(f.y)
 	}
 	for _, v := range ticks {
 		label := f.y.label(v)
-		if p.logY {
+		if p.LogY {
 			label = power(v)
 		}
 		c.line("grid", f.left, f.py(v), f.right, f.py(v))
 		c.text("fin tick", f.left-6, f.py(v)+4, label)
 	}
 	p.ticks(c, f)
-	unit := p.x
-	if p.logX {
+	unit := p.X
+	if p.LogX {
 		unit += " (log scale)"
 	}
 	c.text("mid unit", math.Max((f.left+f.right)/2, glyph*float64(len(unit))/2-8), chartH-4, unit)
 }
 
 // ticks labels the horizontal axis.
-func (p *plot) ticks(c *canvas, f *frame) {
+func (p *Plot) ticks(c *canvas, f *frame) {
 	under := f.bottom + 17
 	switch {
-	case p.names != nil:
-		width := (f.right - f.left) / float64(len(p.names))
+	case p.Names != nil:
+		width := (f.right - f.left) / float64(len(p.Names))
 		fit := max(3, int(width/6.6))
-		for i, name := range p.names {
+		for i, name := range p.Names {
 			y := under
-			if len(p.names) > 3 && i%2 == 1 {
+			if len(p.Names) > 3 && i%2 == 1 {
 				y += 13 // two lines of names
 			}
-			if len(p.names) > 3 {
-				name = clip(name, 2*fit-1)
+			if len(p.Names) > 3 {
+				name = format.Clip(name, 2*fit-1)
 			} else {
-				name = clip(name, fit)
+				name = format.Clip(name, fit)
 			}
 			c.text("mid tick", f.px(float64(i)), y, name)
 		}
-	case p.at != nil:
+	case p.Ticks != nil:
 		last := math.Inf(-1)
-		for _, v := range p.at {
+		for _, v := range p.Ticks {
 			x := f.px(v)
-			if p.logX {
+			if p.LogX {
 				x = f.px(math.Log10(v))
 			}
 			if c.line("grid", x, f.bottom, x, f.bottom+4); x-last > 34 { // room for a number
@@ -242,7 +221,7 @@ func (p *plot) ticks(c *canvas, f *frame) {
 				last = x
 			}
 		}
-	case p.logX:
+	case p.LogX:
 		for _, v := range decades(f.x) {
 			c.line("grid", f.px(v), f.bottom, f.px(v), f.bottom+4)
 			c.text("mid tick", f.px(v), under, power(v))
@@ -260,28 +239,28 @@ func (p *plot) ticks(c *canvas, f *frame) {
 	}
 }
 
-func (p *plot) series(c *canvas, f *frame, s series) {
+func (p *Plot) series(c *canvas, f *frame, s Series) {
 	var xs, ys []float64
-	for _, i := range thin(len(s.xs), mostVertices) {
-		xs, ys = append(xs, f.px(s.xs[i])), append(ys, f.py(s.ys[i]))
+	for _, i := range thin(len(s.X), mostVertices) {
+		xs, ys = append(xs, f.px(s.X[i])), append(ys, f.py(s.Y[i]))
 	}
-	if len(xs) > 1 && !s.dots {
-		c.poly("line "+s.class, xs, ys, "")
+	if len(xs) > 1 && !s.Dots {
+		c.poly("line "+s.Class, xs, ys, "")
 	}
-	if s.bars != nil {
-		for i := range s.xs {
-			x, d := f.px(s.xs[i]), s.bars[i]
-			c.line("whisker", x, f.py(s.ys[i]-d), x, f.py(s.ys[i]+d))
+	if s.Bars != nil {
+		for i := range s.X {
+			x, d := f.px(s.X[i]), s.Bars[i]
+			c.line("whisker", x, f.py(s.Y[i]-d), x, f.py(s.Y[i]+d))
 		}
 	}
-	if s.plain {
+	if s.Plain {
 		return
 	}
-	for _, i := range thin(len(s.xs), mostTips*4) {
+	for _, i := range thin(len(s.X), mostTips*4) {
 		r := 3.5
-		if len(s.xs) > 40 && !s.dots {
+		if len(s.X) > 40 && !s.Dots {
 			r = 2
 		}
-		c.dot("dot "+s.class, f.px(s.xs[i]), f.py(s.ys[i]), r, s.tips[i])
+		c.dot("dot "+s.Class, f.px(s.X[i]), f.py(s.Y[i]), r, s.Tips[i])
 	}
 }

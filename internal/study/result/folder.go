@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // What a run folder may hold at most. The files may come from anywhere.
@@ -134,7 +136,7 @@ func open(dir, name string, limit int64) (*os.File, error) {
 	}
 	if info.Size() > limit {
 		return nil, fmt.Errorf("report: %s has %s, at most %s are read; give a folder that `tacit run -o` wrote", path,
-			size(float64(info.Size())), size(float64(limit)))
+			format.Size(float64(info.Size())), format.Size(float64(limit)))
 	}
 	return os.Open(path)
 }
@@ -157,7 +159,7 @@ func readResults(in io.Reader) ([]*Result, error) {
 		return nil, err
 	}
 	if env.Status == "error" {
-		return nil, fmt.Errorf(": holds the error %q", clip(env.Error.Message, 200))
+		return nil, fmt.Errorf(": holds the error %q", format.Clip(env.Error.Message, 200))
 	}
 	whole := b
 	if len(env.Data) > 0 {
@@ -278,7 +280,7 @@ func readUsers(in io.Reader) ([]User, error) {
 		return nil, fmt.Errorf(":1: is empty, want the header %s", want)
 	}
 	if got := strings.Join(rec, ","); err == nil && got != want {
-		return nil, fmt.Errorf(":1: header is %q, want %q", clip(got, 200), want)
+		return nil, fmt.Errorf(":1: header is %q, want %q", format.Clip(got, 200), want)
 	}
 	out := []User{}
 	for err == nil {
@@ -313,7 +315,8 @@ func parseUser(rec []string) (User, error) {
 		}
 		v, err := strconv.ParseUint(s, 10, 31)
 		if err != nil {
-			return User{}, fmt.Errorf("%s is %q, want a whole number from 0, or nothing", userHeader[i+1], clip(s, 40))
+			return User{}, fmt.Errorf("%s is %q, want a whole number from 0, or nothing", userHeader[i+1],
+				format.Clip(s, 40))
 		}
 		*dst = int(v)
 	}

@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // Figures is figures.json: what a run measured of its model for the figures of the
@@ -222,15 +224,17 @@ func (l *Landscape) check() error {
 	}
 	for _, g := range l.Grids {
 		if len(g.Axis) < 2 || len(g.Axis) > maxGrid || len(g.Loss) != len(g.Axis) {
-			return fmt.Errorf("landscape %s has %d rows for %d places, want as many, from 2 to %d", clip(g.Mode, 20),
+			return fmt.Errorf("landscape %s has %d rows for %d places, want as many, from 2 to %d",
+				format.Clip(g.Mode, 20),
 				len(g.Loss), len(g.Axis), maxGrid)
 		}
 		for _, row := range g.Loss {
 			if len(row) != len(g.Axis) {
-				return fmt.Errorf("landscape %s has a row of %d for %d places", clip(g.Mode, 20), len(row), len(g.Axis))
+				return fmt.Errorf("landscape %s has a row of %d for %d places", format.Clip(g.Mode, 20), len(row),
+					len(g.Axis))
 			}
 			if !sane(row...) || !sane(g.Axis...) {
-				return fmt.Errorf("landscape %s has a loss or a place beyond 1e30", clip(g.Mode, 20))
+				return fmt.Errorf("landscape %s has a loss or a place beyond 1e30", format.Clip(g.Mode, 20))
 			}
 		}
 	}
@@ -254,8 +258,8 @@ func (f *Figures) JSON() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// Short rounds a number to six digits, for files.
-func Short(x float64) float64 {
+// SixDigits rounds a number to six digits, for files.
+func SixDigits(x float64) float64 {
 	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
 		return x
 	}

@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"encoding/csv"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // Beside holds the test metrics of each measured user, by the method and by the
@@ -34,7 +36,7 @@ func WriteBeside(w io.Writer, b *Beside) error {
 	}
 	delete(keys, ownKey)
 	header, columns := []string{"user"}, [][]float32(nil)
-	for _, k := range append([]string{ownKey}, sortedRefs(keys)...) {
+	for _, k := range append([]string{ownKey}, SortReferences(keys)...) {
 		for m, name := range besideKeys {
 			if of := b.Of[k]; of != nil {
 				header, columns = append(header, k+"."+name), append(columns, of[m])
@@ -74,7 +76,7 @@ func readBeside(in io.Reader) (*Beside, error) {
 	columns := make([]*[]float32, len(head)-1)
 	for i, name := range head[1:] {
 		if columns[i] = b.column(name); columns[i] == nil {
-			return nil, fmt.Errorf(":1: column %q is no metric of a reference", clip(name, 60))
+			return nil, fmt.Errorf(":1: column %q is no metric of a reference", format.Clip(name, 60))
 		}
 	}
 	for {
@@ -90,7 +92,7 @@ func readBeside(in io.Reader) (*Beside, error) {
 			x, err := fraction(s)
 			if err != nil {
 				line, _ := c.FieldPos(0)
-				return nil, fmt.Errorf(":%d: %s %w", line, clip(head[i+1], 60), err)
+				return nil, fmt.Errorf(":%d: %s %w", line, format.Clip(head[i+1], 60), err)
 			}
 			*columns[i] = append(*columns[i], x)
 		}
@@ -116,7 +118,7 @@ func (b *Beside) even() error {
 	for of, columns := range b.Of {
 		for m, x := range columns {
 			if len(x) != len(b.Users) {
-				return fmt.Errorf(": %s.%s has %d values for %d users", clip(of, 60), besideKeys[m], len(x),
+				return fmt.Errorf(": %s.%s has %d values for %d users", format.Clip(of, 60), besideKeys[m], len(x),
 					len(b.Users))
 			}
 		}
@@ -130,7 +132,7 @@ func fraction(s string) (float32, error) {
 	}
 	x, err := strconv.ParseFloat(s, 32)
 	if err != nil || !(x >= 0 && x <= 1) {
-		return 0, errors.New("is " + strconv.Quote(clip(s, 40)) + ", want a fraction from 0 to 1, or nothing")
+		return 0, errors.New("is " + strconv.Quote(format.Clip(s, 40)) + ", want a fraction from 0 to 1, or nothing")
 	}
 	return float32(x), nil
 }

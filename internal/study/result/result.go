@@ -1,6 +1,8 @@
-// Package report holds the result of a run as plain values, and makes tables and
-// pages of it. It runs nothing.
-package report
+// Package result holds what was measured: the values of result.json and of the other files of a run folder, and
+// the significance tests over them. It runs no experiments, and it draws and formats nothing.
+//
+// Metrics are fractions; a metric that was not measured is NaN.
+package result
 
 import "github.com/tacit-rec/tacit/internal/base/metrics"
 

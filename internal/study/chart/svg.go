@@ -1,10 +1,17 @@
-package report
+// Package chart draws SVG charts from plain numbers. It knows no runs, methods or files.
+//
+// Every Draw function returns an empty string if there is nothing to draw. Colours are classes of the page's style
+// sheet; labels and tips are escaped.
+package chart
 
 import (
+	"fmt"
 	"html/template"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // canvas is a drawing under construction. Colours are classes of the page's style
@@ -26,7 +33,7 @@ func (c *canvas) html() template.HTML {
 	return template.HTML(c.b.String())
 }
 
-func esc(s string) string { return template.HTMLEscapeString(clean(s)) }
+func esc(s string) string { return template.HTMLEscapeString(format.Clean(s)) }
 
 // num writes a coordinate with one decimal.
 func num(x float64) string {
@@ -166,4 +173,23 @@ func apart(ys []float64, gap, lo, hi float64) {
 		}
 		ys[i] = math.Max(math.Min(ys[i], limit), lo)
 	}
+}
+
+// Standalone makes a file of a drawing: with a name space, a size, its style and a
+// ground to stand on.
+func Standalone(drawing template.HTML, style string) []byte {
+	open, rest, _ := strings.Cut(string(drawing), ">")
+	box := open[strings.Index(open, `viewBox="0 0 `)+len(`viewBox="0 0 `):]
+	size, _, _ := strings.Cut(box, `"`)
+	_, about, _ := strings.Cut(open, "role=")
+	var w, h float64
+	if _, err := fmt.Sscan(size, &w, &h); err != nil {
+		w, h = chartW, chartH
+	}
+	const margin = 12
+	return fmt.Appendf(nil, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"%d %d %s %s\" width=\"%s\" "+
+		"height=\"%s\" role=%s>\n<style>\n%s</style>\n"+
+		"<rect x=\"%d\" y=\"%d\" width=\"100%%\" height=\"100%%\" fill=\"var(--panel)\"/>%s\n",
+		-margin, -margin, num(w+2*margin), num(h+2*margin), num(w+2*margin), num(h+2*margin), about, style, -margin,
+		-margin, rest)
 }

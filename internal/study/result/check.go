@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // Limits on what a page has to show.
@@ -18,8 +19,9 @@ const (
 // check reports the first value of a loaded result that cannot be.
 func (r *Result) check() error {
 	if r.Method == "" || r.Dataset == "" || r.Protocol == "" {
-		return fmt.Errorf("method is %q, dataset is %q, protocol is %q; a result names all three", clip(r.Method, 40),
-			clip(r.Dataset, 40), clip(r.Protocol, 40))
+		return fmt.Errorf("method is %q, dataset is %q, protocol is %q; a result names all three",
+			format.Clip(r.Method, 40),
+			format.Clip(r.Dataset, 40), format.Clip(r.Protocol, 40))
 	}
 	for _, s := range []struct{ key, value string }{
 		{"method", r.Method},
@@ -67,10 +69,10 @@ func (r *Result) check() error {
 	for _, k := range slices.Sorted(maps.Keys(r.References)) {
 		if ref := r.References[k]; ref != nil {
 			if err := checkSummaries(ref.Valid, ref.Test); err != nil {
-				return fmt.Errorf("references.%s.%w", clip(k, 40), err)
+				return fmt.Errorf("references.%s.%w", format.Clip(k, 40), err)
 			}
 			if err := ref.Versus.check(); err != nil {
-				return fmt.Errorf("references.%s.versus: %w", clip(k, 40), err)
+				return fmt.Errorf("references.%s.versus: %w", format.Clip(k, 40), err)
 			}
 		}
 	}
@@ -100,7 +102,8 @@ func checkSummaries(valid, test *metrics.Summary) error {
 			for _, k := range slices.Sorted(maps.Keys(m)) {
 				if v := m[k]; (strings.Contains(k, "@") || k == "mrr") && !(v >= 0 && v <= 1) {
 					kind := []string{"sampled", "full"}[i]
-					return fmt.Errorf("%s.%s.%s is %g, want a fraction from 0 to 1", s.name, kind, clip(k, 40), v)
+					return fmt.Errorf("%s.%s.%s is %g, want a fraction from 0 to 1", s.name, kind, format.Clip(k, 40),
+						v)
 				}
 			}
 		}

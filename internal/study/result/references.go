@@ -1,0 +1,244 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/internal/study/format"
+)
+
+// Versus is the method against a reference: paired Wilcoxon tests over the users
+// that both were measured on, at the reported round. Each user counts by its mean
+// over the seeds.
+type Versus struct {
+	Users   int               `json:"users"`
+	Sampled map[string]Paired `json:"sampled"` // by metric: "hr@10", "ndcg@10"
+	Full    map[string]Paired `json:"full"`    // nil where the protocol has none
+	// Verdict is "better than NAME" only where the tests say so, and else "no better
+	// than NAME" or "worse than NAME"; it is by the sampled metrics. "mixed against NAME"
+	// is a difference whose mean and ranks are on different sides.
+	Verdict string `json:"verdict"`
+}
+
+// Paired is one test.
+type Paired struct {
+	Difference float64 `json:"difference"` // the method less the reference, as a fraction
+	P          float64 `json:"p"`
+	PHolm      float64 `json:"p_holm"` // adjusted for all references and metrics of the method
+	// Ranks is the side of the signed ranks, which is what P is about: 1 above, -1 below;
+	// 0 for neither, and in runs that did not keep it.
+	Ranks int `json:"ranks,omitempty"`
+}
+
+// SignificanceLevel is the adjusted p below which a method is said to differ from a reference.
+const SignificanceLevel = 0.01
+
+// mixed reports a difference that the test shows, but on another side than the mean.
+func (p Paired) mixed() bool { return p.PHolm < SignificanceLevel && disagree(p.Difference, p.Ranks) }
+
+// disagree reports whether a mean difference and its signed ranks are on different
+// sides; ranks of 0 say nothing.
+func disagree(mean float64, ranks int) bool { return ranks != 0 && cmp.Compare(mean, 0) != ranks }
+
+// Sign is 1 where the method is shown to be above, by its mean and by its ranks, -1
+// below, else 0.
+func (p Paired) Sign() int {
+	switch {
+	case !(p.PHolm < SignificanceLevel) || p.mixed():
+		return 0
+	case p.Difference > 0:
+		return 1
+	}
+	return -1
+}
+
+// Metric is a test by its place in the tables; false where there is none.
+func (v *Versus) Metric(m int) (Paired, bool) {
+	of := v.Sampled
+	if m >= 2 {
+		of = v.Full
+	}
+	p, ok := of[metricKeys[m%2]]
+	return p, ok
+}
+
+var metricKeys = [2]string{"hr@10", "ndcg@10"}
+
+// Phrase is the verdict with %s for the reference.
+func (v *Versus) Phrase() string {
+	hr, ndcg := v.Sampled["hr@10"].Sign(), v.Sampled["ndcg@10"].Sign()
+	by := "HR@10"
+	if hr == 0 {
+		by = "NDCG@10"
+	}
+	switch {
+	case hr > 0 && ndcg > 0:
+		return "better than %s"
+	case hr < 0 && ndcg < 0:
+		return "worse than %s"
+	case hr == 0 && ndcg == 0 && (v.Sampled["hr@10"].mixed() || v.Sampled["ndcg@10"].mixed()):
+		return "mixed against %s (mean and ranks disagree)"
+	case hr == 0 && ndcg == 0:
+		return "no better than %s"
+	case hr > 0 && ndcg < 0:
+		return "better than %s by HR@10, worse by NDCG@10"
+	case hr < 0 && ndcg > 0:
+		return "better than %s by NDCG@10, worse by HR@10"
+	case hr+ndcg > 0:
+		return "better than %s by " + by + " alone"
+	}
+	return "no better than %s, and worse by " + by
+}
+
+// Against tests a method against each of its references, over the users of runs
+// that differ in their seed only. It is nil unless all runs tell each user's
+// metrics.
+func Against(runs []*Result) map[string]*Versus {
+	keys := map[string]bool{}
+	for _, r := range runs {
+		if r.Beside == nil {
+			return nil
+		}
+		for k := range r.Beside.Of {
+			keys[k] = true
+		}
+	}
+	delete(keys, ownKey)
+	type test struct {
+		key    string
+		metric int
+		Paired
+	}
+	var tests []test
+	var ps []float64
+	out := map[string]*Versus{}
+	for _, key := range SortReferences(keys) {
+		v := &Versus{Sampled: map[string]Paired{}}
+		for m := range MetricNames {
+			d := differences(runs, key, m)
+			if len(d) == 0 {
+				continue
+			}
+			t := test{key, m, Paired{Difference: mean(d)}}
+			t.P, t.Ranks = metrics.SignedRank(d)
+			tests, ps = append(tests, t), append(ps, t.P)
+			v.Users = max(v.Users, len(d))
+		}
+		if v.Users > 0 {
+			out[key] = v
+		}
+	}
+	for i, p := range metrics.Holm(ps) {
+		t, v := tests[i], out[tests[i].key]
+		t.PHolm = p
+		if t.metric >= 2 {
+			if v.Full == nil {
+				v.Full = map[string]Paired{}
+			}
+			v.Full[metricKeys[t.metric-2]] = t.Paired
+		} else {
+			v.Sampled[metricKeys[t.metric]] = t.Paired
+		}
+	}
+	for key, v := range out {
+		v.Verdict = fmt.Sprintf(v.Phrase(), ReferenceTitle(key))
+	}
+	return out
+}
+
+func mean(xs []float64) float64 {
+	sum := 0.0
+	for _, x := range xs {
+		sum += x
+	}
+	return sum / float64(len(xs))
+}
+
+// SortReferences has the references of reports first, then the others by name.
+func SortReferences(keys map[string]bool) []string {
+	var out, more []string
+	for _, n := range ReferenceNames {
+		if keys[n.Key] {
+			out = append(out, n.Key)
+		}
+	}
+	for k := range keys {
+		if !slices.Contains(out, k) {
+			more = append(more, k)
+		}
+	}
+	slices.Sort(more)
+	return append(out, more...)
+}
+
+// differences are those of metric m, user by user: of the means over the runs in
+// which both were measured.
+func differences(runs []*Result, key string, m int) []float64 {
+	at := map[string]int{}
+	var sum, n []float64
+	for _, r := range runs {
+		own, ref := r.Beside.Of[ownKey], r.Beside.Of[key]
+		if own == nil || ref == nil {
+			continue
+		}
+		for u, id := range r.Beside.Users {
+			d := float64(own[m][u]) - float64(ref[m][u])
+			if math.IsNaN(d) {
+				continue
+			}
+			i, seen := at[id]
+			if !seen {
+				i = len(sum)
+				at[id], sum, n = i, append(sum, 0), append(n, 0)
+			}
+			sum[i] += d
+			n[i]++
+		}
+	}
+	for i := range sum {
+		sum[i] /= n[i]
+	}
+	return sum
+}
+
+// check reports the first value of a loaded test that cannot be.
+func (v *Versus) check() error {
+	if v == nil {
+		return nil
+	}
+	if v.Users < 0 || len(v.Verdict) > maxName {
+		return fmt.Errorf("users is %d and verdict has %d bytes, want 0 or more and at most %d", v.Users,
+			len(v.Verdict), maxName)
+	}
+	for m, name := range MetricNames {
+		if p, ok := v.Metric(m); ok && !(p.P >= 0 && p.P <= 1 && p.PHolm >= 0 && p.PHolm <= 1) {
+			return fmt.Errorf("%s has p %g and %g, want 0 to 1", name, p.P, p.PHolm)
+		}
+	}
+	return nil
+}
+
+// ReferenceNames are the references that every report carries, in order, with the letter
+// that marks a method above one.
+var ReferenceNames = []ReferenceName{
+	{"popularity", "popularity", "p"},
+	{"ease", "EASE", "e"},
+	{"local", "local-only", "l"},
+	{"memoriser", "memoriser", "m"},
+}
+
+// ReferenceName is how a reference is called: its key in result.json, its name in tables, and the letter that
+// marks methods above it.
+type ReferenceName struct{ Key, Name, Letter string }
+
+func ReferenceTitle(key string) string {
+	for _, n := range ReferenceNames {
+		if n.Key == key {
+			return n.Name
+		}
+	}
+	return format.Clip(key, 40)
+}
