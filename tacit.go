@@ -158,7 +158,7 @@ func Run(ctx context.Context, d *Data, c Config) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{source: src}
-	job := &experiment.Job{Spec: spec, Source: src, Jobs: c.Workers, NoRefs: true}
+	job := &experiment.Job{Spec: spec, Source: src, Jobs: c.Workers, NoReferences: true}
 	if job.Jobs < 1 {
 		job.Jobs = runtime.NumCPU()
 	}
@@ -213,7 +213,7 @@ func resolve(registry *method.Registry, s Settings) (*experiment.Spec, error) {
 
 // message adds the next step to an error that has one.
 func message(err error) error {
-	var in *experiment.Input
+	var in *experiment.InputError
 	if errors.As(err, &in) && in.Hint != "" {
 		return fmt.Errorf("%w (%s)", err, in.Hint)
 	}

@@ -31,7 +31,7 @@ func (a *app) benchCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg := bench.Config{
 				Jobs: jobs, Quick: quick, Commit: revision(), CPU: experiment.CPU(),
-				Tell: func(s string) { a.progress("measuring %s", s) },
+				OnProgress: func(s string) { a.progress("measuring %s", s) },
 			}
 			if err := checkJobs(jobs); err != nil {
 				return err

@@ -229,7 +229,7 @@ func card(w io.Writer, e experiment.Started) {
 	if e.Job.Seeds > 1 {
 		more = fmt.Sprintf(" for each of %d seeds", e.Job.Seeds)
 	}
-	if !e.Job.NoRefs {
+	if !e.Job.NoReferences {
 		more += ", plus the reference rows (--no-references skips them)"
 	}
 	fmt.Fprintf(w, "estimate  %s, about %s of memory and %s%s\n", count(c.Rounds, "round"), size(float64(c.Memory)),

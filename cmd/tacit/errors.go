@@ -24,7 +24,7 @@ import (
 )
 
 // input marks an error as invalid input, which exits with code 2, and says what to do next.
-func input(err error, hint string) error { return &experiment.Input{Err: err, Hint: hint} }
+func input(err error, hint string) error { return &experiment.InputError{Err: err, Hint: hint} }
 
 // fail prints an error and returns the exit code.
 func (a *app) fail(err error) int {
@@ -68,7 +68,7 @@ func explainError(err error) (failure, int) {
 		}
 		return stopped("add -o DIR to be able to resume after Ctrl-C")
 	}
-	if e := new(experiment.Input); errors.As(err, &e) {
+	if e := new(experiment.InputError); errors.As(err, &e) {
 		return failure{"bad_input", message, e.Hint}, exitInput
 	}
 	if e := new(unreachableError); errors.As(err, &e) {

@@ -304,8 +304,8 @@ func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	page, rows := filepath.Join(dir, "privacy.md"), filepath.Join(dir, "rows.json")
 	code, _, errs := tacit("docs", "privacy", "--runs", dir, "--found", "-o", page, "--rows", rows)
-	if code != 2 || !strings.Contains(errs, "none of the runs") || !strings.Contains(errs, "--commands") ||
-		!strings.Contains(errs, "fedmf-ml-100k-8 is not among the runs") {
+	if code != 2 || !strings.Contains(errs, "holds no run") || !strings.Contains(errs, "--commands") ||
+		!strings.Contains(errs, "fedmf-ml-100k-8 is not in the folder of runs") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if fileThere(page) || fileThere(rows) {

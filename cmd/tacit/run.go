@@ -98,7 +98,7 @@ func (f *runFlags) spec(words []string, flags func() []experiment.Setting) (*exp
 		if err != nil {
 			return nil, input(fmt.Errorf("no run to resume in %s: %w", f.resume, err), "tacit run -o DIR creates a run folder")
 		}
-		return experiment.Resolve(append(experiment.Before(), given...))
+		return experiment.Resolve(append(experiment.OldDefaults(), given...))
 	}
 	given, err := collectSettings(words, flags)
 	if err != nil {
@@ -137,7 +137,7 @@ func (a *app) job(spec *experiment.Spec, f *runFlags) (*experiment.Job, error) {
 		return nil, err
 	}
 	j := &experiment.Job{
-		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoRefs: f.noRefs, Figures: !f.noFigures,
+		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoReferences: f.noRefs, Figures: !f.noFigures,
 		Version: version, Commit: revision(),
 	}
 	if f.resume != "" {

@@ -23,15 +23,15 @@ type Report struct {
 	Kernel   string    `json:"kernels"` // AVX2, NEON or pure Go
 	Go       string    `json:"go"`
 	Commit   string    `json:"commit"`
-	Roof     Roof      `json:"roof"`
+	Peak     Peak      `json:"roof"`
 	Kernels  []Kernel  `json:"kernel_rows"`
 	Rounds   []Round   `json:"rounds"`
 	Rankings []Ranking `json:"rankings"`
 	Runs     []Run     `json:"runs"`
 }
 
-// Roof is what the machine can do at most.
-type Roof struct {
+// Peak is what the machine can do at most.
+type Peak struct {
 	FlopsCore float64 `json:"gflops_per_core"` // non-fused multiply-adds, one core
 	FlopsAll  float64 `json:"gflops_all"`
 	BytesCore float64 `json:"gb_per_s_core"` // streaming from memory
@@ -46,12 +46,12 @@ type Set struct {
 
 // Config says what to measure.
 type Config struct {
-	Sets   []Set
-	Jobs   int
-	Quick  bool
-	Commit string
-	CPU    string
-	Tell   func(string) // progress
+	Sets       []Set
+	Jobs       int
+	Quick      bool
+	Commit     string
+	CPU        string
+	OnProgress func(string) // progress
 }
 
 // Measure runs everything.
@@ -60,10 +60,10 @@ func Measure(ctx context.Context, c Config) (*Report, error) {
 		CPU: c.CPU, Cores: runtime.NumCPU(), Jobs: c.Jobs, Kernel: vec.Features(), Go: runtime.Version(),
 		Commit: c.Commit,
 	}
-	c.Tell("the machine's roof")
-	r.Roof = roof(c)
-	c.Tell("kernels")
-	r.Kernels = kernels(c, r.Roof)
+	c.OnProgress("the machine's roof")
+	r.Peak = roof(c)
+	c.OnProgress("kernels")
+	r.Kernels = kernels(c, r.Peak)
 	for _, s := range c.Sets {
 		for _, step := range []func(context.Context, Config, Set, *Report) error{rounds, ranking, wholeRun} {
 			if err := ctx.Err(); err != nil {
@@ -98,9 +98,9 @@ func (c Config) best(f func()) float64 {
 	return least.Seconds()
 }
 
-func roof(c Config) Roof {
+func roof(c Config) Peak {
 	const turns = 200_000
-	var r Roof
+	var r Peak
 	flops := 0
 	t := c.best(func() { flops = vec.Roof(turns) })
 	r.FlopsCore = giga(flops, t)

@@ -22,13 +22,13 @@ func tiny(t *testing.T) Set {
 func TestEveryFigureIsMeasuredAndShown(t *testing.T) {
 	r, err := Measure(context.Background(), Config{
 		Sets: []Set{tiny(t)}, Jobs: 2, Quick: true, CPU: "a test",
-		Tell: func(string) {},
+		OnProgress: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Roof.FlopsCore <= 0 || r.Roof.BytesAll <= 0 {
-		t.Errorf("the roof is %+v", r.Roof)
+	if r.Peak.FlopsCore <= 0 || r.Peak.BytesAll <= 0 {
+		t.Errorf("the roof is %+v", r.Peak)
 	}
 	for _, k := range r.Kernels {
 		if k.NS <= 0 {
@@ -59,7 +59,7 @@ func TestMeasuringStopsWhenTold(t *testing.T) {
 	cancel()
 	if _, err := Measure(ctx, Config{
 		Sets: []Set{tiny(t)}, Jobs: 1, Quick: true,
-		Tell: func(string) {},
+		OnProgress: func(string) {},
 	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want context.Canceled", err)
 	}

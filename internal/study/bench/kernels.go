@@ -14,19 +14,19 @@ type Kernel struct {
 	NS     float64 `json:"ns"`            // per row, element or product
 	Per    string  `json:"per"`           // what NS is per
 	GFlops float64 `json:"gflops"`        // 0 where the work is not arithmetic
-	OfRoof float64 `json:"share_of_roof"` // of the core's multiply-add rate
+	OfPeak float64 `json:"share_of_roof"` // of the core's multiply-add rate
 	GBs    float64 `json:"gb_per_s"`      // rows read and written
 }
 
 // kernels measures the kernels of a round on rows of 32, and Gemm on the shapes of
 // the MLPs of this field.
-func kernels(c Config, roof Roof) []Kernel {
+func kernels(c Config, roof Peak) []Kernel {
 	var out []Kernel
 	add := func(k Kernel, n, flops, bytes int, f func()) {
 		t := c.best(f)
 		k.NS = t * 1e9 / float64(n)
 		k.GFlops, k.GBs = giga(flops, t), giga(bytes, t)
-		k.OfRoof = k.GFlops / roof.FlopsCore
+		k.OfPeak = k.GFlops / roof.FlopsCore
 		out = append(out, k)
 	}
 	const batch, d = 256, 32

@@ -45,7 +45,7 @@ func tables(r *Report) []*report.Table {
 	for _, k := range r.Kernels {
 		share := "-"
 		if k.GFlops > 0 {
-			share = fmt.Sprintf("%.0f %%", 100*k.OfRoof)
+			share = fmt.Sprintf("%.0f %%", 100*k.OfPeak)
 		}
 		kernels.Rows = append(kernels.Rows, []any{
 			k.Name, k.Shape, number(k.NS), k.Per, number(k.GFlops), share,
@@ -139,7 +139,7 @@ func machine(r *Report) string {
 func roofText(r *Report) string {
 	return fmt.Sprintf("Roof: %s GFLOP/s of non-fused multiply-adds on one core, %s on %d; %s GB/s from memory on "+
 		"one core, %s on %d.",
-		number(r.Roof.FlopsCore), number(r.Roof.FlopsAll), r.Jobs, number(r.Roof.BytesCore), number(r.Roof.BytesAll),
+		number(r.Peak.FlopsCore), number(r.Peak.FlopsAll), r.Jobs, number(r.Peak.BytesCore), number(r.Peak.BytesAll),
 		r.Jobs)
 }
 

@@ -47,7 +47,7 @@ func rounds(ctx context.Context, c Config, s Set, r *Report) error {
 			if e.Name != "pfedrec" && jobs != c.Jobs || ctx.Err() != nil {
 				continue // the others differ in what is scored, not in how they scale
 			}
-			c.Tell(s.Name + ": a round of " + e.Name)
+			c.OnProgress(s.Name + ": a round of " + e.Name)
 			row, err := oneRound(ctx, c, split, e, jobs)
 			if err != nil {
 				return err
@@ -129,7 +129,7 @@ type Ranking struct {
 }
 
 func ranking(ctx context.Context, c Config, s Set, r *Report) error {
-	c.Tell(s.Name + ": ranking the catalogue for every user")
+	c.OnProgress(s.Name + ": ranking the catalogue for every user")
 	split, err := splitOf(s, "deployed")
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func wholeRun(ctx context.Context, c Config, s Set, r *Report) error {
 	if c.Quick {
 		n = 10
 	}
-	c.Tell(s.Name + ": a whole run of pfedrec")
+	c.OnProgress(s.Name + ": a whole run of pfedrec")
 	split, err := splitOf(s, "paper")
 	if err != nil {
 		return err

@@ -27,9 +27,9 @@ var (
 	perTriple = map[string]float64{"ease": 2e-10, "slit": 2.5e-10}
 )
 
-// Guess is what one seed of the experiment takes on one core, in seconds and very roughly,
+// EstimateSeconds is what one seed of the experiment takes on one core, in seconds and very roughly,
 // on data that is open.
-func (s *Spec) Guess(src data.Source) float64 {
+func (s *Spec) EstimateSeconds(src data.Source) float64 {
 	cost, score := 0.06e-6, 10e-9
 	if networked(s.Params, src.Items()) {
 		cost, score = 1e-6, 1e-6

@@ -51,7 +51,7 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 		"seeds=0":                   "seeds = 0: want 1 to 1000",
 	} {
 		_, err := Resolve(settings(strings.Fields(words)...))
-		var in *Input
+		var in *InputError
 		if !errors.As(err, &in) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want an Input that says %q", words, err, want)
 		}
@@ -68,7 +68,7 @@ func TestASettingOfAnotherMethodIsNamedSo(t *testing.T) {
 		"method=tacit momentun=0.1": {`did you mean "momentum"?`},
 	} {
 		_, err := Resolve(settings(strings.Fields(words)...))
-		var in *Input
+		var in *InputError
 		if !errors.As(err, &in) {
 			t.Errorf("%s: %v, want an Input", words, err)
 			continue
@@ -128,7 +128,7 @@ func TestBadConfigFilesAreInputErrorsWithALine(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := ReadFile(path)
-		var in *Input
+		var in *InputError
 		if !errors.As(err, &in) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error is %v, want an Input that says %q", text, err, want)
 		}
@@ -171,7 +171,7 @@ func job(t *testing.T, out string, words ...string) *Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Job{Spec: s, Source: src, Jobs: 2, Out: out, NoRefs: true}
+	return &Job{Spec: s, Source: src, Jobs: 2, Out: out, NoReferences: true}
 }
 
 func TestAStoppedRunResumesToTheSameResult(t *testing.T) {
@@ -199,7 +199,7 @@ func TestAStoppedRunResumesToTheSameResult(t *testing.T) {
 	if _, err := again.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{UsersFile, ConfigFile} {
+	for _, name := range []string{perUserFile, ConfigFile} {
 		a, _ := os.ReadFile(filepath.Join(whole, name))
 		b, _ := os.ReadFile(filepath.Join(part, name))
 		if len(a) == 0 || string(a) != string(b) {
@@ -252,9 +252,9 @@ func TestARunThatIsStoppedInAnEvaluationResumesToTheSameResult(t *testing.T) {
 		if _, err := again.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		a, _ := os.ReadFile(filepath.Join(whole, UsersFile))
-		b, _ := os.ReadFile(filepath.Join(part, UsersFile))
-		lines, err := os.ReadFile(filepath.Join(part, MetricsFile))
+		a, _ := os.ReadFile(filepath.Join(whole, perUserFile))
+		b, _ := os.ReadFile(filepath.Join(part, perUserFile))
+		lines, err := os.ReadFile(filepath.Join(part, metricsFile))
 		if len(a) == 0 || string(a) != string(b) || err != nil || strings.Count(string(lines), "\n") != 3 {
 			t.Errorf("asked %d times: the resumed run differs, or has not 3 lines of metrics (%v):\n%s", asked, err,
 				lines)
@@ -270,7 +270,7 @@ func TestAFolderIsNotOverwrittenByMistake(t *testing.T) {
 	if _, err := job(t, dir).Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	var in *Input
+	var in *InputError
 	if _, err := job(t, dir).Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(),
 		"holds a finished run") {
 		t.Errorf("error is %v, want one that says the folder holds a finished run", err)
@@ -295,7 +295,7 @@ func TestAFolderIsNotOverwrittenByMistake(t *testing.T) {
 func TestDivergenceIsAnInputErrorAndNotACrash(t *testing.T) {
 	for _, method := range []string{"pfedrec", "local"} { // local shares nothing: it shows in the loss alone
 		_, err := job(t, t.TempDir(), "method="+method, "lr=1e30").Run(context.Background())
-		var in *Input
+		var in *InputError
 		if !errors.As(err, &in) || !errors.Is(err, sim.ErrDiverged) {
 			t.Errorf("%s: error is %v, want an Input that wraps ErrDiverged", method, err)
 		}

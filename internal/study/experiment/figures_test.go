@@ -43,7 +43,7 @@ func TestEveryMethodHasItsFiguresOrAReason(t *testing.T) {
 		}
 		f := load(t, dir).Figures
 		if f == nil {
-			t.Errorf("%s: no %s", e.Name, FiguresFile)
+			t.Errorf("%s: no %s", e.Name, figuresFile)
 			continue
 		}
 		if slices.Contains([]string{"pfedrec", "fedmf", "fedncf", "fedrap", "fedrecgel"}, e.Name) &&
@@ -65,7 +65,7 @@ func TestEveryMethodHasItsFiguresOrAReason(t *testing.T) {
 func bitsOf(t *testing.T, dir string) string {
 	t.Helper()
 	out := ""
-	for _, name := range []string{UsersFile, MetricsFile} {
+	for _, name := range []string{perUserFile, metricsFile} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

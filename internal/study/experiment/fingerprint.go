@@ -18,9 +18,9 @@ import (
 // without it is found and resumed. Who adds a setting to sim.Options adds it here.
 var cameLater = []string{"dp", "secagg", "encode", "keep", "new-users", "sums"}
 
-// Before are the settings that a run folder without them was made with, where that is not
+// OldDefaults are the settings that a run folder without them was made with, where that is not
 // what is the default now: integer sums were wide before they had bits.
-func Before() []Setting {
+func OldDefaults() []Setting {
 	return []Setting{{Key: "bits", Value: "0", From: "a run folder from before it"}}
 }
 

@@ -17,16 +17,16 @@ import (
 
 // Names of the files of a run folder.
 const (
-	ConfigFile     = "config.toml"
-	EnvFile        = "env.json"
-	MetricsFile    = "metrics.jsonl"
-	ResultFile     = "result.json"
-	UsersFile      = "per_user.csv"
-	BesideFile     = "per_user_references.csv"
-	FiguresFile    = "figures.json"
-	ChoiceFile     = "tried.json"
-	ReportFile     = "report.html"
-	CheckpointFile = "checkpoint/state"
+	ConfigFile            = "config.toml"
+	envFile               = "env.json"
+	metricsFile           = "metrics.jsonl"
+	ResultFile            = "result.json"
+	perUserFile           = "per_user.csv"
+	perUserReferencesFile = "per_user_references.csv"
+	figuresFile           = "figures.json"
+	choiceFile            = "tried.json"
+	ReportFile            = "report.html"
+	checkpointFile        = "checkpoint/state"
 )
 
 func writeFile(path string, b []byte) error { return atomicfile.Write(path, b) }
@@ -50,7 +50,7 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 		return nil, err
 	}
 	for _, name := range []string{
-		ResultFile, CheckpointFile, MetricsFile, UsersFile, FiguresFile, ChoiceFile,
+		ResultFile, checkpointFile, metricsFile, perUserFile, figuresFile, choiceFile,
 		ReportFile,
 	} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
@@ -68,7 +68,7 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	if err := f.write(ConfigFile, s.TOML()); err != nil {
 		return nil, AsInput(err, "give an -o that can be written to")
 	}
-	return f, errors.Join(f.write(EnvFile, append(e, '\n')), f.openMetrics())
+	return f, errors.Join(f.write(envFile, append(e, '\n')), f.openMetrics())
 }
 
 // claim says why a run must not be written to dir: it holds one, or something else.
@@ -87,7 +87,7 @@ func claim(dir string, force bool) error {
 		return nil
 	case has(ResultFile):
 		return AsInput(fmt.Errorf("%s holds a finished run", dir), "give another -o, or --force to replace it")
-	case has(CheckpointFile):
+	case has(checkpointFile):
 		return AsInput(fmt.Errorf("%s holds a run that was stopped", dir), goOn)
 	case has(ConfigFile):
 		return AsInput(fmt.Errorf("%s holds a run that is under way, or was killed", dir), goOn)
@@ -97,11 +97,11 @@ func claim(dir string, force bool) error {
 
 // openMetrics writes metrics.jsonl as it is so far and keeps it open.
 func (f *folder) openMetrics() error {
-	if err := f.write(MetricsFile, f.metrics.Bytes()); err != nil {
+	if err := f.write(metricsFile, f.metrics.Bytes()); err != nil {
 		return err
 	}
 	var err error
-	f.file, err = os.OpenFile(filepath.Join(f.dir, MetricsFile), os.O_APPEND|os.O_WRONLY, 0o644)
+	f.file, err = os.OpenFile(filepath.Join(f.dir, metricsFile), os.O_APPEND|os.O_WRONLY, 0o644)
 	return err
 }
 
@@ -147,7 +147,7 @@ func (f *folder) points() ([]result.Point, error) {
 	for line := range bytes.Lines(f.metrics.Bytes()) {
 		var p result.Point
 		if err := json.Unmarshal(line, &p); err != nil {
-			return nil, fmt.Errorf("lab: %s line %d: %w", MetricsFile, len(out)+1, err)
+			return nil, fmt.Errorf("lab: %s line %d: %w", metricsFile, len(out)+1, err)
 		}
 		out = append(out, p)
 	}
@@ -160,7 +160,7 @@ func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
 	if f == nil {
 		return nil
 	}
-	return atomicfile.WriteTo(filepath.Join(f.dir, CheckpointFile),
+	return atomicfile.WriteTo(filepath.Join(f.dir, checkpointFile),
 		func(w io.Writer) error { return r.Save(w, fingerprint) })
 }
 
@@ -168,10 +168,10 @@ func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
 // that was killed before its first checkpoint starts again.
 func (f *folder) resume(r *sim.Run, fingerprint string) error {
 	anew := fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(f.dir, ConfigFile), f.dir)
-	if b, err := os.ReadFile(filepath.Join(f.dir, MetricsFile)); err == nil {
+	if b, err := os.ReadFile(filepath.Join(f.dir, metricsFile)); err == nil {
 		f.told = bytes.Count(b, []byte("\n"))
 	}
-	file, err := os.Open(filepath.Join(f.dir, CheckpointFile))
+	file, err := os.Open(filepath.Join(f.dir, checkpointFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return f.openMetrics()
 	} else if err != nil {
@@ -181,13 +181,13 @@ func (f *folder) resume(r *sim.Run, fingerprint string) error {
 	if err := r.Load(file, fingerprint); err != nil {
 		return AsInput(err, anew)
 	}
-	b, err := os.ReadFile(filepath.Join(f.dir, MetricsFile))
+	b, err := os.ReadFile(filepath.Join(f.dir, metricsFile))
 	if err != nil {
 		return AsInput(err, anew)
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
 	if whole := len(lines) - 1; whole < r.Measured() { // the last is what follows the last newline
-		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", MetricsFile, whole, r.Measured()), anew)
+		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", metricsFile, whole, r.Measured()), anew)
 	}
 	f.metrics.Write(bytes.Join(lines[:r.Measured()], nil))
 	return f.openMetrics()

@@ -90,7 +90,7 @@ func (j *Job) try(ctx context.Context, words string) (result.Tried, error) {
 	if err != nil {
 		return result.Tried{}, err
 	}
-	one := &Job{Spec: spec.withSeed(j.Seed), Source: j.Source, Jobs: j.Jobs, NoRefs: true}
+	one := &Job{Spec: spec.withSeed(j.Seed), Source: j.Source, Jobs: j.Jobs, NoReferences: true}
 	res, err := one.Run(ctx)
 	if err != nil {
 		return result.Tried{}, err
@@ -110,13 +110,13 @@ func (j *Job) writeChoice(out *folder) error {
 	if err != nil {
 		return err
 	}
-	return out.write(ChoiceFile, append(b, '\n'))
+	return out.write(choiceFile, append(b, '\n'))
 }
 
 // readChoice reads the tried settings of a resumed run. If they are missing, the report omits them.
 func (j *Job) readChoice() {
 	var c result.Choice
-	if b, err := os.ReadFile(filepath.Join(j.Out, ChoiceFile)); err == nil && json.Unmarshal(b, &c) == nil {
+	if b, err := os.ReadFile(filepath.Join(j.Out, choiceFile)); err == nil && json.Unmarshal(b, &c) == nil {
 		j.choice = &c
 	}
 }

@@ -32,7 +32,7 @@ func chosenJob(t *testing.T, out string, words ...string) *Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Job{Spec: s, Source: src, Jobs: 2, NoRefs: true, Out: out}
+	return &Job{Spec: s, Source: src, Jobs: 2, NoReferences: true, Out: out}
 }
 
 func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {

@@ -30,9 +30,9 @@ func CPU() string {
 	return "unknown"
 }
 
-// PeakRSS is the most memory the process has had, in bytes; 0 where the system
+// peakRSS is the most memory the process has had, in bytes; 0 where the system
 // does not tell.
-func PeakRSS() int64 {
+func peakRSS() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0

@@ -203,7 +203,7 @@ func TestBadPresetsAreInputErrors(t *testing.T) {
 		"method = \"../x\"\ndata = \"ml-100k\"":   "by name",
 		"method = \"fedmf\"\ndata = \"/a/b.csv\"": "by name",
 	} {
-		var in *Input
+		var in *InputError
 		if err := new(Preset).read("p.toml", []byte(text)); !errors.As(err, &in) || !strings.Contains(err.Error(),
 			want) {
 			t.Errorf("%q: error is %v, want an Input that says %q", text, err, want)
@@ -255,7 +255,7 @@ func TestAFinishedRunWithOtherSettingsIsNotTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &Job{Spec: s, Source: src, Jobs: 1, Out: dir, NoRefs: true}
+		return &Job{Spec: s, Source: src, Jobs: 1, Out: dir, NoReferences: true}
 	}
 	if _, err := job().Run(t.Context()); err != nil {
 		t.Fatal(err)

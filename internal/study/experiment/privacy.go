@@ -13,8 +13,8 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// LedgerFile is what a run with a privacy promise has spent.
-const LedgerFile = "ledger.jsonl"
+// ledgerFile is what a run with a privacy promise has spent.
+const ledgerFile = "ledger.jsonl"
 
 // openLedger gives a run with a promise the ledger of its folder. One without a
 // folder counts in memory.
@@ -30,7 +30,7 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 		}
 		costliest = append(costliest, e)
 	}
-	l, err := round.OpenLedger(filepath.Join(out.dir, LedgerFile), j.fingerprint(), costliest...)
+	l, err := round.OpenLedger(filepath.Join(out.dir, ledgerFile), j.fingerprint(), costliest...)
 	if err == nil {
 		run.Engine.Ledger, out.ledger = l, l
 		err = errors.Join(run.Owed(), run.Behind(out.told))
@@ -45,7 +45,7 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 // putAside keeps the ledger of a run that is replaced: what it spent was spent on
 // the same users.
 func putAside(dir string) error {
-	from := filepath.Join(dir, LedgerFile)
+	from := filepath.Join(dir, ledgerFile)
 	if !exists(from) {
 		return nil
 	}

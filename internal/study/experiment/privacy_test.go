@@ -48,7 +48,7 @@ func TestAResumedRunCostsAtLeastWhatTheWholeOneDoes(t *testing.T) {
 	// One that was killed before a checkpoint begins again, and pays twice.
 	dir = t.TempDir()
 	stopAfter(t, job(t, dir, promised...), 3)
-	if err := os.Remove(filepath.Join(dir, CheckpointFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, checkpointFile)); err != nil {
 		t.Fatal(err)
 	}
 	again = job(t, dir, promised...)
@@ -65,7 +65,7 @@ func TestAResumedRunCostsAtLeastWhatTheWholeOneDoes(t *testing.T) {
 func TestARunDoesNotGoOnWithoutItsLedger(t *testing.T) {
 	dir := t.TempDir()
 	stopAfter(t, job(t, dir, promised...), 3)
-	path := filepath.Join(dir, LedgerFile)
+	path := filepath.Join(dir, ledgerFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestARunDoesNotGoOnWithoutItsLedger(t *testing.T) {
 		}
 		again := job(t, dir, promised...)
 		again.Resume = true
-		var in *Input
+		var in *InputError
 		if _, err := again.Run(context.Background()); !errors.As(err, &in) || in.Hint == "" {
 			t.Errorf("%s: the run goes on with %v", name, err)
 		}
@@ -101,7 +101,7 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 	}
 	dir := t.TempDir()
 	stopAfter(t, job(t, dir, words...), 2)
-	state, err := os.ReadFile(filepath.Join(dir, CheckpointFile))
+	state, err := os.ReadFile(filepath.Join(dir, checkpointFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 	again.Resume = true
 	stopAfter(t, again, last-1)
 	// as if none had been saved since
-	if err := os.WriteFile(filepath.Join(dir, CheckpointFile), state, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, checkpointFile), state, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	again = job(t, dir, words...)
@@ -139,7 +139,7 @@ func TestAShortenedLedgerIsMissedWithoutACheckpoint(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		path := filepath.Join(dir, LedgerFile)
+		path := filepath.Join(dir, ledgerFile)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

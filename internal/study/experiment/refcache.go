@@ -42,7 +42,7 @@ func references(ctx context.Context, c reference.Config, onEvent func(ReferenceP
 		onEvent(ReferenceProgress{Name: name})
 		var mu sync.Mutex
 		last := time.Now()
-		c.Tell = func(done, all int) {
+		c.OnProgress = func(done, all int) {
 			mu.Lock()
 			defer mu.Unlock()
 			if time.Since(last) > time.Second {

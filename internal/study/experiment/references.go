@@ -15,7 +15,7 @@ import (
 func (j *Job) refer(ctx context.Context, run *sim.Run, res *result.Result, split *data.Split) error {
 	c := reference.Config{
 		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
-		EvalUsers: j.EvalUsers, Keep: j.References,
+		EvalUsers: j.EvalUsers, Cache: j.References,
 	}
 	rows, err := references(ctx, c, func(e ReferenceProgress) { j.OnEvent(e) })
 	if err != nil {

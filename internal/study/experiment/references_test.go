@@ -61,7 +61,7 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 			}
 		}
 		// The second run takes its references from the cache.
-		first, err := os.ReadFile(filepath.Join(dir, BesideFile))
+		first, err := os.ReadFile(filepath.Join(dir, perUserReferencesFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 		if _, err := job.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := os.ReadFile(filepath.Join(dir, BesideFile)); err != nil || !bytes.Equal(again, first) {
+		if again, err := os.ReadFile(filepath.Join(dir, perUserReferencesFile)); err != nil || !bytes.Equal(again, first) {
 			t.Errorf("%v: references from the cache have other users (%v)", words, err)
 		}
 	}

@@ -23,19 +23,19 @@ import (
 // Job is an experiment and how to run it.
 type Job struct {
 	*Spec
-	Source  data.Source
-	Jobs    int
-	Out     string // the run folder; empty for none
-	Force   bool
-	Resume  bool
-	NoRefs  bool
-	Figures bool // compute the figures of the report; only with a folder
-	Version string
-	Commit  string
+	Source       data.Source
+	Jobs         int
+	Out          string // the run folder; empty for none
+	Force        bool
+	Resume       bool
+	NoReferences bool
+	Figures      bool // compute the figures of the report; only with a folder
+	Version      string
+	Commit       string
 
 	OnEvent func(Event) // receives progress events, one call at a time; may be nil
 
-	References *reference.Keep // shared by the reference rows of several runs; may be nil
+	References *reference.Cache // shared by the reference rows of several runs; may be nil
 
 	choice *result.Choice // set by ChooseSettings; nil if it did not choose
 }
@@ -55,9 +55,9 @@ func (s *Stopped) Error() string {
 	return fmt.Sprintf("stopped after round %d", s.Round)
 }
 
-// Idle says that the protocol leaves most devices nothing to do, as the first round
+// IdleError says that the protocol leaves most devices nothing to do, as the first round
 // shows.
-func (s *Spec) Idle(ev sim.Event) error {
+func (s *Spec) IdleError(ev sim.Event) error {
 	if ev.Round != 1 || !s.Cohort.All() || ev.Idle <= ev.Devices+ev.Late+ev.Dropped {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (j *Job) Run(ctx context.Context) (*result.Result, error) {
 	if res.Privacy, err = privacyOf(run); err != nil {
 		return nil, err
 	}
-	if !j.NoRefs {
+	if !j.NoReferences {
 		if err := j.refer(ctx, run, res, split); err != nil {
 			return nil, j.stopped(ctx, run, out, err)
 		}
@@ -191,7 +191,7 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		}
 		*start = start.Add(figures.seen() - before)
 		j.OnEvent(RoundEnded{ev})
-		if err := j.Idle(ev); err != nil {
+		if err := j.IdleError(ev); err != nil {
 			return err
 		}
 		// a lost round costs
@@ -234,7 +234,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 		Users: j.Source.Users(), Items: j.Source.Items(), Interactions: Rows(j.Source),
 		Params: param.Values(j.Params), Options: param.Values(&j.Options),
 		Seconds:       result.Seconds{Train: run.Train.Seconds(), Eval: run.Eval.Seconds(), Total: run.Total.Seconds()},
-		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: PeakRSS(),
+		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: peakRSS(),
 		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
 	}
 	res.Choice = j.choice
@@ -317,7 +317,7 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *result.Result, drawn 
 		if err := result.WriteBeside(&beside, res.Beside); err != nil {
 			return err
 		}
-		if err := out.write(BesideFile, beside.Bytes()); err != nil {
+		if err := out.write(perUserReferencesFile, beside.Bytes()); err != nil {
 			return err
 		}
 	}
@@ -340,13 +340,13 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *result.Result, drawn 
 		if figures, err = drawn.JSON(); err != nil {
 			return err
 		}
-		if err := out.write(FiguresFile, figures); err != nil {
+		if err := out.write(figuresFile, figures); err != nil {
 			return err
 		}
 	}
 	return errors.Join(
 		out.checkpoint(run, j.fingerprint()),
-		out.write(UsersFile, table.Bytes()),
+		out.write(perUserFile, table.Bytes()),
 		out.write(ReportFile, page.Bytes()),
 		out.write(ResultFile, append(b, '\n')),
 	)

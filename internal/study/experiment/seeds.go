@@ -19,7 +19,7 @@ import (
 // below the job's; a resumed job does not repeat the seeds that are finished.
 func (j *Job) RunSeeds(ctx context.Context) (*result.Many, error) {
 	if j.References == nil {
-		j.References = &reference.Keep{}
+		j.References = &reference.Cache{}
 	}
 	if j.Out != "" && !j.Resume { // written first, so that a crashed job can be resumed
 		if err := j.claimTop(); err != nil {
@@ -127,7 +127,7 @@ func (j *Job) StoredSeeds() *result.Many {
 func RunOrReplace[R any](ctx context.Context, j Job, run func(*Job, context.Context) (R, error)) (R, error) {
 	j.Resume = j.Out != "" && exists(filepath.Join(j.Out, ConfigFile))
 	result, err := run(&j, ctx)
-	var other *Input
+	var other *InputError
 	if j.Resume && errors.As(err, &other) {
 		j.Resume, j.Force = false, true
 		return run(&j, ctx)

@@ -43,14 +43,14 @@ type Settings struct {
 	Dedup     string `default:"none" choices:"none|first|last" doc:"which of a user's repeated interactions with an item to keep"`
 }
 
-// Input is an error in what the user gave: it exits with code 2.
-type Input struct {
+// InputError is an error in what the user gave: it exits with code 2.
+type InputError struct {
 	Err  error
 	Hint string
 }
 
-func (e *Input) Error() string { return e.Err.Error() }
-func (e *Input) Unwrap() error { return e.Err }
+func (e *InputError) Error() string { return e.Err.Error() }
+func (e *InputError) Unwrap() error { return e.Err }
 
 // AsInput makes an error of the user's input of err, with a hint about the next step. It returns nil
 // for nil, and an error that is one already as it is.
@@ -58,11 +58,11 @@ func AsInput(err error, hint string) error {
 	if err == nil {
 		return nil
 	}
-	var already *Input
+	var already *InputError
 	if errors.As(err, &already) {
 		return err
 	}
-	return &Input{err, hint}
+	return &InputError{err, hint}
 }
 
 // Setting is one key and its value as text, with where it came from.

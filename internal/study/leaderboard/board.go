@@ -83,7 +83,7 @@ const evalEvery, manyRows = 5, 500_000
 // New opens the data, lists the cells and loads those that have a file.
 func New(c Config) (*Board, error) {
 	if c.Folder == "" {
-		return nil, &experiment.Input{
+		return nil, &experiment.InputError{
 			Err:  errors.New("--cells is missing: the folder of the cell files"),
 			Hint: "example: tacit docs leaderboard --cells cells",
 		}
@@ -100,7 +100,7 @@ func New(c Config) (*Board, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
-		return nil, &experiment.Input{Err: err, Hint: "choose another --cells"}
+		return nil, &experiment.InputError{Err: err, Hint: "choose another --cells"}
 	}
 	opened := map[string]data.Source{}
 	for _, set := range c.Sets {
@@ -172,7 +172,7 @@ func (b *Board) checkNames() error {
 		if near := param.Nearest(name, names); near != "" {
 			err = fmt.Errorf("%w; did you mean %q?", err, near)
 		}
-		return &experiment.Input{Err: err, Hint: "tacit methods lists the methods; reference rows are " +
+		return &experiment.InputError{Err: err, Hint: "tacit methods lists the methods; reference rows are " +
 			strings.Join(reference.Names, ", ")}
 	}
 	return nil
@@ -358,7 +358,7 @@ func (c *Cell) cost() float64 {
 		}
 		return rank
 	}
-	cost := c.spec.Guess(c.source)
+	cost := c.spec.EstimateSeconds(c.source)
 	if (&experiment.Job{Spec: c.spec}).ChoosesSettings() {
 		cost *= 3 // the runs of the grid are cheaper than the run itself
 	}

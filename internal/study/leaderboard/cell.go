@@ -89,7 +89,7 @@ func (c *Cell) measure(ctx context.Context, b *Board, cores int) (*CellResult, e
 		Jobs: cores, Version: b.Version, Commit: b.Commit, CPU: experiment.CPU(), From: "default",
 	}
 	err := r.fill(ctx, c, cores)
-	var refused *experiment.Input
+	var refused *experiment.InputError
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -109,7 +109,7 @@ func (r *CellResult) fill(ctx context.Context, c *Cell, cores int) error {
 	if c.Reference {
 		return r.fillReference(ctx, c, spec, cores)
 	}
-	job := &experiment.Job{Spec: spec, Source: c.source, Jobs: cores, NoRefs: true}
+	job := &experiment.Job{Spec: spec, Source: c.source, Jobs: cores, NoReferences: true}
 	var run *sim.Run
 	var split *data.Split
 	job.OnEvent = func(e experiment.Event) {
@@ -160,7 +160,7 @@ func (r *CellResult) fillReference(ctx context.Context, c *Cell, spec *experimen
 		return err
 	}
 	if row.Test == nil {
-		return &experiment.Input{Err: errors.New(row.Reason)}
+		return &experiment.InputError{Err: errors.New(row.Reason)}
 	}
 	r.Central, r.From, r.Test = true, row.About, *row.Test
 	r.Seconds.Total = time.Since(start).Seconds()

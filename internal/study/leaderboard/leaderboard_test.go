@@ -90,7 +90,7 @@ func TestEveryMethodAndReferenceHasCells(t *testing.T) {
 		}
 	}
 	c.Only = []string{"fedmff"}
-	var in *experiment.Input
+	var in *experiment.InputError
 	if _, err := New(c); !errors.As(err, &in) || !strings.Contains(err.Error(), `did you mean "fedmf"?`) {
 		t.Errorf("an unknown method gives %v", err)
 	}
@@ -165,7 +165,7 @@ func TestARowIsWhatRunsOfItsSettingsGive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, err := (&experiment.Job{Spec: spec, Source: src, Jobs: 2, NoRefs: true}).Run(t.Context())
+			res, err := (&experiment.Job{Spec: spec, Source: src, Jobs: 2, NoReferences: true}).Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

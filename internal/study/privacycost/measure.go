@@ -110,7 +110,7 @@ func Measure(ctx context.Context, base experiment.Job, c Config) ([]Row, []Basel
 		c.OnEvent = func(Event) {}
 	}
 	s := &study{c, base, map[string]data.Source{}}
-	s.base.NoRefs = true
+	s.base.NoReferences = true
 	var jobs []*sweep.Job[Row]
 	for _, run := range Runs() {
 		if s.selects(run) {
@@ -194,9 +194,6 @@ func (s *study) open(run Run) (job experiment.Job, err error) {
 
 // merge returns the fresh rows and the earlier rows that stay, in the order of Runs.
 func (c *Config) merge(fresh map[string]Row) ([]Row, error) {
-	if len(fresh) == 0 {
-		return nil, c.nothingMeasured()
-	}
 	var rows []Row
 	old := slices.Clone(c.Old)
 	for _, run := range Runs() {
@@ -220,6 +217,9 @@ func (c *Config) merge(fresh map[string]Row) ([]Row, error) {
 	}
 	for _, r := range old {
 		c.OnEvent(RowDropped{r.Name})
+	}
+	if len(fresh) == 0 {
+		return nil, c.nothingMeasured()
 	}
 	return rows, nil
 }

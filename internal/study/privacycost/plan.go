@@ -146,7 +146,7 @@ func (c *PlanConfig) open() (*experiment.Job, error) {
 		return nil, experiment.AsInput(fmt.Errorf("%s is no federation: devices send nothing that noise could hide", c.Spec.Method),
 			"tacit methods lists others")
 	}
-	return &experiment.Job{Spec: c.Spec, Source: src, Jobs: c.Jobs, NoRefs: true}, nil
+	return &experiment.Job{Spec: c.Spec, Source: src, Jobs: c.Jobs, NoReferences: true}, nil
 }
 
 // row builds the stack of a policy, or says why there is none.

@@ -11,7 +11,7 @@ import (
 )
 
 // ease returns the weights, made anew only for other train rows.
-func (k *Keep) ease(s *data.Split) ([]float32, error) {
+func (k *Cache) ease(s *data.Split) ([]float32, error) {
 	of := fmt.Sprint(s.Info().Hash, s.Split)
 	if s.Shuffle || s.Apart > 0 {
 		of += fmt.Sprint(" ", s.Seed, s.Apart)

@@ -42,14 +42,14 @@ type Config struct {
 	Ties      metrics.Ties
 	EvalUsers int // as of the run; 0 means all
 	Jobs      int
-	Keep      *Keep // what rows of the same data share; may be nil
-	// Tell, if not nil, hears how many users of a row are done, from any goroutine.
-	Tell func(done, all int)
+	Cache     *Cache // what rows of the same data share; may be nil
+	// OnProgress, if not nil, hears how many users of a row are done, from any goroutine.
+	OnProgress func(done, all int)
 }
 
-// Keep holds the item-item weights of the data set that was measured last: they
+// Cache holds the item-item weights of the data set that was measured last: they
 // depend on the train rows alone, so the seeds of a run share them.
-type Keep struct {
+type Cache struct {
 	of      string
 	weights []float32
 }
@@ -81,7 +81,7 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 				nil
 		}
 		row.About = fmt.Sprintf("EASE (Steck 2019), centralised, lambda %d, not tuned", easeLambda)
-		b, err := c.Keep.ease(c.Split)
+		b, err := c.Cache.ease(c.Split)
 		if err != nil {
 			return Row{Reason: err.Error()}, nil
 		}
@@ -124,10 +124,10 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 }
 
 func (c Config) tell() func(int) {
-	if c.Tell == nil {
+	if c.OnProgress == nil {
 		return nil
 	}
-	return func(done int) { c.Tell(done, c.Split.Users()) }
+	return func(done int) { c.OnProgress(done, c.Split.Users()) }
 }
 
 // popular scores everyone alike.

@@ -120,7 +120,7 @@ func (c *Config) plan(jobs int) (*Plan, error) {
 				}
 				p.Rows = append(p.Rows, row)
 				if !row.Stored {
-					p.Seconds += float64(row.seeds) * row.spec.Guess(row.source) / float64(jobs)
+					p.Seconds += float64(row.seeds) * row.spec.EstimateSeconds(row.source) / float64(jobs)
 				}
 			}
 		}

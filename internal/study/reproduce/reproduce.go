@@ -62,7 +62,7 @@ func Run(ctx context.Context, base experiment.Job, c Config) ([]result.ParityRow
 		return nil, err
 	}
 	c.OnEvent(Planned{plan})
-	base.References = &reference.Keep{}
+	base.References = &reference.Cache{}
 	var jobs []*sweep.Job[*measured]
 	for _, row := range plan.Rows {
 		jobs = append(jobs, plan.job(row, base))

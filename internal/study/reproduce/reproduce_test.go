@@ -65,7 +65,7 @@ func TestRowsAreRunOnceAndFoundAgain(t *testing.T) {
 	}
 	run := func() string {
 		done = 0
-		rows, err := Run(t.Context(), experiment.Job{Jobs: 2, NoRefs: true}, cfg)
+		rows, err := Run(t.Context(), experiment.Job{Jobs: 2, NoReferences: true}, cfg)
 		if err != nil || len(rows) != 4 || rows[1].Table != "b" || !rows[1].Central || rows[0].Seeds != 2 {
 			t.Fatalf("%d rows, %v", len(rows), err)
 		}
@@ -124,7 +124,7 @@ func TestAPaperReadsADataSetInItsOwnWay(t *testing.T) {
 				t.Errorf("%s is evaluated every %d rounds under privrec, want %d", row.method, row.spec.EvalEvery,
 					privrecEvery)
 			}
-			if row.spec.Guess(row.source) <= 0 {
+			if row.spec.EstimateSeconds(row.source) <= 0 {
 				t.Errorf("%s is estimated to take no time", row.method)
 			}
 		}

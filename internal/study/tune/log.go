@@ -63,7 +63,7 @@ func (l *trialLog) open() error {
 	for line := range bytes.Lines(b) {
 		var t Trial
 		if err := json.Unmarshal(line, &t); err != nil {
-			return &experiment.Input{
+			return &experiment.InputError{
 				Err:  fmt.Errorf("%s line %d: %w", l.path, len(l.old)+1, err),
 				Hint: "remove this line and all lines after it",
 			}
@@ -91,7 +91,7 @@ func (l *trialLog) replay(expected Trial) (t Trial, found bool, err error) {
 		t.Run == expected.Run && reflect.DeepEqual(plain(t.Params), plain(expected.Params))
 	complete := t.Status != ok || t.Value != nil && t.Valid != nil
 	if !same || !complete {
-		return Trial{}, false, &experiment.Input{
+		return Trial{}, false, &experiment.InputError{
 			Err: fmt.Errorf("%s line %d belongs to another search or other data, or was edited", l.path,
 				l.done+1),
 			Hint: "start a new search in another folder",

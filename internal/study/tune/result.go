@@ -33,9 +33,9 @@ type Result struct {
 	Seeds     int               `json:"seeds"`
 	Space     map[string]string `json:"space"`
 	Rungs     []Rung            `json:"rungs"`
-	Best      *Standing         `json:"best"`
-	Default   *Standing         `json:"default"` // trial 0, the settings as they stood; null where it diverged
-	Top       []Standing        `json:"top"`
+	Best      *RankedTrial      `json:"best"`
+	Default   *RankedTrial      `json:"default"` // trial 0, the settings as they stood; null where it diverged
+	Top       []RankedTrial     `json:"top"`
 	Diverged  int               `json:"diverged"`
 	Refused   int               `json:"refused"`
 	Mattered  []Effect          `json:"mattered"`
@@ -57,8 +57,8 @@ type Rung struct {
 	Trials int `json:"trials"`
 }
 
-// Standing is a trial that came to the end, as a mean over its seeds.
-type Standing struct {
+// RankedTrial is a trial that came to the end, as a mean over its seeds.
+type RankedTrial struct {
 	Trial     int             `json:"trial"`
 	Params    map[string]any  `json:"params"`
 	Value     float64         `json:"value"`
@@ -113,7 +113,7 @@ func (s *Search) judge(r *Result) error {
 		}
 	}
 	r.Diverged, r.Refused = len(lost[diverged]), len(lost[refused])
-	var ended []Standing
+	var ended []RankedTrial
 	for _, t := range r.last() {
 		runs := []Trial{t}
 		for _, m := range r.repeats {
@@ -126,13 +126,13 @@ func (s *Search) judge(r *Result) error {
 		}
 	}
 	if len(ended) == 0 {
-		return &experiment.Input{
+		return &experiment.InputError{
 			Err: fmt.Errorf("no trial came to its end: %d of %d diverged, %d were refused; %s says why", r.Diverged,
-				r.Trials, r.Refused, LogFile),
+				r.Trials, r.Refused, logFile),
 			Hint: "search lower rates, for example lr=1e-4..1e-2,log",
 		}
 	}
-	slices.SortStableFunc(ended, func(a, b Standing) int { return cmp.Compare(b.Value, a.Value) })
+	slices.SortStableFunc(ended, func(a, b RankedTrial) int { return cmp.Compare(b.Value, a.Value) })
 	r.Best, r.Top = &ended[0], ended[:min(5, len(ended))]
 	for i := range ended {
 		if ended[i].Trial == 0 {
@@ -144,9 +144,9 @@ func (s *Search) judge(r *Result) error {
 }
 
 // standing is the mean of a trial over its seeds.
-func standing(runs []Trial) Standing {
+func standing(runs []Trial) RankedTrial {
 	first, n := runs[0], float64(len(runs))
-	out := Standing{Trial: first.Trial, Params: first.Params, Seeds: len(runs), BestRound: first.BestRound}
+	out := RankedTrial{Trial: first.Trial, Params: first.Params, Seeds: len(runs), BestRound: first.BestRound}
 	for _, t := range runs {
 		out.Value += t.value() / n
 		addShare(&out.Valid.Sampled, t.Valid.Sampled, n)
@@ -191,8 +191,8 @@ func (s *Search) finish(r *Result) error {
 	}
 	return errors.Join(
 		atomicfile.Write(filepath.Join(s.Out, PresetFile), p.spec.AsPreset(r.found()).TOML()),
-		atomicfile.Write(filepath.Join(s.Out, ReportFile), append(bytes.TrimRight(page.Bytes(), "\n"), '\n')),
-		atomicfile.Write(filepath.Join(s.Out, ResultFile), append(b, '\n')),
+		atomicfile.Write(filepath.Join(s.Out, reportFile), append(bytes.TrimRight(page.Bytes(), "\n"), '\n')),
+		atomicfile.Write(filepath.Join(s.Out, resultFile), append(b, '\n')),
 	)
 }
 

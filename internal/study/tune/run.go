@@ -229,7 +229,7 @@ func (s *Search) split(seed uint64) (*data.Split, error) {
 	p.Apart = s.Base.NewUsers
 	split, err := data.NewSplit(s.Source, p, seed)
 	if err != nil {
-		return nil, &experiment.Input{Err: err}
+		return nil, &experiment.InputError{Err: err}
 	}
 	if s.splits == nil {
 		s.splits = map[uint64]*data.Split{}

@@ -49,7 +49,7 @@ func Words(words []string) ([]experiment.Setting, error) {
 }
 
 func bad(err error) error {
-	return &experiment.Input{Err: err, Hint: "ranges are " + param.RangeSyntax +
+	return &experiment.InputError{Err: err, Hint: "ranges are " + param.RangeSyntax +
 		", as in: tacit tune -m fedmf -d world lr=0.01..1,log dim=16|32|64 epochs=1"}
 }
 

@@ -75,7 +75,7 @@ func TestBadSpacesSayKeyNearestKeyAndSyntax(t *testing.T) {
 		if err == nil {
 			_, err = New(settings)
 		}
-		var in *experiment.Input
+		var in *experiment.InputError
 		if !errors.As(err, &in) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want an Input that says %q", words, err, want)
 		}
@@ -141,7 +141,7 @@ func TestTheWrittenSearchIsTheSameSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), ConfigFile)
-	if err := os.WriteFile(path, s.TOML(), 0o600); err != nil {
+	if err := os.WriteFile(path, s.toml(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	back, err := ReadFile(path)
@@ -152,9 +152,9 @@ func TestTheWrittenSearchIsTheSameSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(again.TOML()) != string(s.TOML()) || len(again.points) != len(s.points) || !slices.Equal(again.points[3],
+	if string(again.toml()) != string(s.toml()) || len(again.points) != len(s.points) || !slices.Equal(again.points[3],
 		s.points[3]) {
-		t.Errorf("got\n%s\nwant\n%s", again.TOML(), s.TOML())
+		t.Errorf("got\n%s\nwant\n%s", again.toml(), s.toml())
 	}
 	fixed, _ := Words([]string{"dim=8"})
 	narrow, err := New(append(back, fixed...))

@@ -154,7 +154,7 @@ func (r *Result) Tables() []*report.Table {
 		t.Header = append(t.Header, "sd of "+r.Objective)
 	}
 	rows := r.Top
-	if r.Default != nil && !slices.ContainsFunc(rows, func(s Standing) bool { return s.Trial == 0 }) {
+	if r.Default != nil && !slices.ContainsFunc(rows, func(s RankedTrial) bool { return s.Trial == 0 }) {
 		rows = append(slices.Clone(rows), *r.Default)
 		t.Rule = len(rows) - 1
 	}
@@ -177,7 +177,7 @@ func (r *Result) Tables() []*report.Table {
 	return []*report.Table{t, m}
 }
 
-func (r *Result) row(s Standing, full bool) []any {
+func (r *Result) row(s RankedTrial, full bool) []any {
 	name := fmt.Sprint(s.Trial)
 	if s.Trial == 0 {
 		name = "0, as it stands"
@@ -232,7 +232,7 @@ func (r *Result) notes() []string {
 	}
 	if r.Diverged+r.Refused > 0 {
 		out = append(out, fmt.Sprintf("Lost: %d diverged, %d were refused by the method; %s says why.", r.Diverged,
-			r.Refused, LogFile))
+			r.Refused, logFile))
 	}
 	for _, e := range r.AtEdge {
 		out = append(out, "Warning: "+e+"; widen it.")

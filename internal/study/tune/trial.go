@@ -53,7 +53,7 @@ func (s *Search) try(ctx context.Context, it task, jobs int) (Trial, error) {
 		case err != nil:
 			return t, err
 		}
-		if err := it.spec.Idle(ev); err != nil {
+		if err := it.spec.IdleError(ev); err != nil {
 			return t, err
 		}
 		s.meter.round(it.trial)

@@ -31,10 +31,10 @@ type Options struct {
 // Names of the files of a search's folder.
 const (
 	ConfigFile = "tune.toml"
-	LogFile    = "trials.jsonl"
+	logFile    = "trials.jsonl"
 	PresetFile = "preset.toml"
-	ResultFile = "tuned.json"
-	ReportFile = "tuned.md"
+	resultFile = "tuned.json"
+	reportFile = "tuned.md"
 	stateDir   = "trials"
 )
 
@@ -90,7 +90,7 @@ func New(given []experiment.Setting) (*Search, error) {
 		switch {
 		case key != g.Key || slices.Contains(param.Keys(&s.Options), key):
 			if err := param.Set(&s.Options, key, g.Value); err != nil {
-				return nil, &experiment.Input{
+				return nil, &experiment.InputError{
 					Err:  fmt.Errorf("%s: %w", g.From, err),
 					Hint: "tacit tune --help lists the settings of a search",
 				}
@@ -109,18 +109,18 @@ func New(given []experiment.Setting) (*Search, error) {
 		return nil, err
 	}
 	if s.Trials < 2 || s.Trials > 100_000 {
-		return nil, &experiment.Input{Err: fmt.Errorf("trials = %d: must be 2 to 100000", s.Trials)}
+		return nil, &experiment.InputError{Err: fmt.Errorf("trials = %d: must be 2 to 100000", s.Trials)}
 	}
 	p, err := data.ProtocolNamed(s.Base.Protocol)
 	if err != nil {
-		return nil, &experiment.Input{Err: err}
+		return nil, &experiment.InputError{Err: err}
 	}
 	if !p.Validates() {
-		return nil, &experiment.Input{Err: fmt.Errorf("protocol %s has no validation items, and a search requires "+
+		return nil, &experiment.InputError{Err: fmt.Errorf("protocol %s has no validation items, and a search requires "+
 			"them", p.Name), Hint: "use --protocol deployed"}
 	}
 	if s.Metric == "full" && !p.Full {
-		return nil, &experiment.Input{Err: fmt.Errorf("metric = full: protocol %s ranks sampled candidates only",
+		return nil, &experiment.InputError{Err: fmt.Errorf("metric = full: protocol %s ranks sampled candidates only",
 			p.Name), Hint: "use --metric sampled"}
 	}
 	s.points = points(s.Base, s.Axes, s.Trials)
@@ -141,8 +141,8 @@ func rankOf(g experiment.Setting) int {
 	return 0
 }
 
-// TOML writes the settings of the search. ReadFile and New turn them into the same search.
-func (s *Search) TOML() []byte {
+// toml writes the settings of the search. ReadFile and New turn them into the same search.
+func (s *Search) toml() []byte {
 	var b strings.Builder
 	b.WriteString("# tacit tune THIS-FILE -o DIR repeats this search.\n")
 	_, settings, _ := strings.Cut(string(s.Base.TOML()), "\n")
@@ -165,31 +165,31 @@ func (s *Search) TOML() []byte {
 
 // open prepares the folder and reads the trials that are already logged.
 func (s *Search) open() error {
-	s.log = &trialLog{path: filepath.Join(s.Out, LogFile)}
+	s.log = &trialLog{path: filepath.Join(s.Out, logFile)}
 	if s.Resume {
 		return s.log.open()
 	}
 	switch entries, err := os.ReadDir(s.Out); {
 	case s.Out == "":
-		return &experiment.Input{
+		return &experiment.InputError{
 			Err:  errors.New("-o is missing: a search logs its trials in a folder"),
 			Hint: "add -o DIR",
 		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return &experiment.Input{Err: err, Hint: "choose another -o"}
+		return &experiment.InputError{Err: err, Hint: "choose another -o"}
 	case len(entries) > 0 && !isSearch(s.Out):
-		return &experiment.Input{Err: fmt.Errorf("%s is not empty and does not hold a search", s.Out), Hint: "choose another -o"}
+		return &experiment.InputError{Err: fmt.Errorf("%s is not empty and does not hold a search", s.Out), Hint: "choose another -o"}
 	case len(entries) > 0 && !s.Force:
-		return &experiment.Input{Err: fmt.Errorf("%s already holds a search", s.Out), Hint: "tacit tune --resume " + s.Out +
+		return &experiment.InputError{Err: fmt.Errorf("%s already holds a search", s.Out), Hint: "tacit tune --resume " + s.Out +
 			" resumes it; --force replaces it"}
 	}
-	for _, name := range []string{LogFile, PresetFile, ResultFile, ReportFile, stateDir} {
+	for _, name := range []string{logFile, PresetFile, resultFile, reportFile, stateDir} {
 		if err := os.RemoveAll(filepath.Join(s.Out, name)); err != nil {
 			return err
 		}
 	}
-	if err := atomicfile.Write(filepath.Join(s.Out, ConfigFile), s.TOML()); err != nil {
-		return &experiment.Input{Err: err, Hint: "choose an -o that you can write to"}
+	if err := atomicfile.Write(filepath.Join(s.Out, ConfigFile), s.toml()); err != nil {
+		return &experiment.InputError{Err: err, Hint: "choose an -o that you can write to"}
 	}
 	return s.log.open()
 }

@@ -71,7 +71,7 @@ func run(t *testing.T, s *Search) *Result {
 func left(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	for _, name := range []string{LogFile, PresetFile, ResultFile, ReportFile} {
+	for _, name := range []string{logFile, PresetFile, resultFile, reportFile} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +149,7 @@ func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
 	}
 	for _, x := range r.last() {
 		var straight *sim.Run
-		j := &experiment.Job{Spec: s.task(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1, NoRefs: true}
+		j := &experiment.Job{Spec: s.task(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1, NoReferences: true}
 		j.OnEvent = func(e experiment.Event) {
 			if start, ok := e.(experiment.Started); ok {
 				straight = start.Run
@@ -234,7 +234,7 @@ func TestAKilledSearchResumesToTheSameAnswer(t *testing.T) {
 	whole := t.TempDir()
 	run(t, search(t, given(t), whole))
 	want := left(t, whole)
-	log, err := os.ReadFile(filepath.Join(whole, LogFile))
+	log, err := os.ReadFile(filepath.Join(whole, logFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestAKilledSearchResumesToTheSameAnswer(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, stateDir), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range map[string][]byte{LogFile: log[:size], ConfigFile: config, stateDir +
+		for name, text := range map[string][]byte{logFile: log[:size], ConfigFile: config, stateDir +
 			"/3-1.state": []byte("TACITCP1 torn")} {
 			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 				t.Fatal(err)
@@ -289,7 +289,7 @@ func TestALogOfAnotherSearchIsRefused(t *testing.T) {
 	run(t, search(t, given(t), dir))
 	s := search(t, given(t, "seed=2"), dir)
 	s.Resume = true
-	var in *experiment.Input
+	var in *experiment.InputError
 	if _, err := s.Run(context.Background()); !errors.As(err, &in) || !strings.Contains(err.Error(),
 		"line 1 belongs to another search") {
 		t.Errorf("the error is %v, want an Input that names the line", err)
@@ -319,7 +319,7 @@ func TestDivergedAndRefusedTrialsLoseAndAreLogged(t *testing.T) {
 		t.Errorf("%d diverged, %d were refused, the best is %v; want 2, 2 and lr = 0.1", r.Diverged, r.Refused,
 			r.Best.Params)
 	}
-	log, err := os.ReadFile(filepath.Join(dir, LogFile))
+	log, err := os.ReadFile(filepath.Join(dir, logFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestDivergedAndRefusedTrialsLoseAndAreLogged(t *testing.T) {
 		`"status":"refused","reason":"pfedrec: dim = 0: want 1 to 4096"`,
 	} {
 		if strings.Count(string(log), want) != 2 {
-			t.Errorf("%s does not say %s twice:\n%s", LogFile, want, log)
+			t.Errorf("%s does not say %s twice:\n%s", logFile, want, log)
 		}
 	}
 	_, err = search(t, given(t, "lr=1e30|1e31", "params.eta=1e5", "method=local", "preset=none"),
@@ -340,7 +340,7 @@ func TestDivergedAndRefusedTrialsLoseAndAreLogged(t *testing.T) {
 		{Key: "params.lr", Value: "1e30", From: "f.toml"},
 		{Key: "space.lr", Value: "1e30|1e31", From: "f.toml"},
 	}, given(t)...)
-	var in *experiment.Input
+	var in *experiment.InputError
 	if _, err = search(t, settings, t.TempDir()).Run(context.Background()); !errors.As(err, &in) ||
 		!strings.Contains(err.Error(), "no trial came to its end: 2 of 2 diverged") {
 		t.Errorf("where all diverge the error is %v", err)
@@ -368,7 +368,7 @@ func TestNothingOfTheTestItemsIsLogged(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{LogFile, ResultFile} {
+	for _, name := range []string{logFile, resultFile} {
 		f, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
