@@ -8,8 +8,8 @@ import (
 
 // The binary form of every message, little endian: "SA", version, kind, the 32
 // bytes of the context, then its fields in order. Lists are a count and their
-// items, which ascend, so that a message has one form. Nothing is allocated before
-// the bytes that fill it are seen to be there.
+// items in ascending order, so that a message has one form. The reader checks that the bytes
+// exist before it allocates memory for them.
 const (
 	version  = 1
 	headSize = 4 + keySize
@@ -45,7 +45,7 @@ type reader struct {
 	err  error
 }
 
-var errShort = errors.New("secagg: a message ends too early")
+var errShort = errors.New("secagg: truncated message")
 
 func (r *reader) fail(err error) {
 	if r.err == nil {
@@ -54,7 +54,7 @@ func (r *reader) fail(err error) {
 	r.b = nil
 }
 
-// bytes returns the next n bytes, which stay where they are.
+// bytes returns the next n bytes without copying them.
 func (r *reader) bytes(n int) []byte {
 	if r.err != nil || len(r.b) < n {
 		r.fail(errShort)
@@ -67,7 +67,7 @@ func (r *reader) bytes(n int) []byte {
 
 func (r *reader) head(kind byte) [keySize]byte {
 	if h := r.bytes(4); h != nil && (h[0] != 'S' || h[1] != 'A' || h[2] != version || h[3] != kind) {
-		r.fail(fmt.Errorf("secagg: a message starts with % x, want 53 41 %02x %02x; it is of another kind or version",
+		r.fail(fmt.Errorf("secagg: message starts with % x, expected 53 41 %02x %02x: another kind or version",
 			h, version, kind))
 	}
 	return r.key()
@@ -92,7 +92,7 @@ func (r *reader) key() (k [keySize]byte) {
 	return k
 }
 
-// count reads how many items of a size follow, and sees that they are there.
+// count reads the number of items that follow and checks that their bytes exist.
 func (r *reader) count(size int) int {
 	n := r.u32()
 	if uint64(n)*uint64(size) > uint64(len(r.b)) {
@@ -105,16 +105,16 @@ func (r *reader) count(size int) int {
 func (r *reader) set() Set {
 	n := r.count(1)
 	if n > MaxDevices/8 {
-		r.fail(fmt.Errorf("secagg: a set of %d bytes: want at most %d", n, MaxDevices/8))
+		r.fail(fmt.Errorf("secagg: set of %d bytes exceeds %d", n, MaxDevices/8))
 		return nil
 	}
 	return append(Set{}, r.bytes(n)...)
 }
 
-// ascends sees that the i-th id of a list is larger than the one before.
+// ascends checks that the i-th ID of a list is larger than the previous one.
 func (r *reader) ascends(i int, id uint32) {
 	if i > 0 && id <= r.last {
-		r.fail(fmt.Errorf("secagg: id %d follows %d in a list: ids must ascend", id, r.last))
+		r.fail(fmt.Errorf("secagg: ID %d follows %d in a list: IDs must ascend", id, r.last))
 	}
 	r.last = id
 }

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Set is a set of device ids: bit id%8 of byte id/8.
+// Set is a set of device IDs: bit id%8 of byte id/8.
 type Set []byte
 
-// newSet makes an empty set for ids below n.
+// newSet returns an empty set for IDs below n.
 func newSet(n int) Set { return make(Set, (n+7)/8) }
 
 // Has reports whether id is in the set.
@@ -29,7 +29,7 @@ func (s Set) Count() int {
 // add puts id into the set; it must be below the n of newSet.
 func (s Set) add(id uint32) { s[id/8] |= 1 << (id % 8) }
 
-// fits reports whether s is a set of ids below n, and only of such.
+// fits reports whether s holds only IDs below n.
 func (s Set) fits(n int) bool {
 	return len(s) == (n+7)/8 && (n%8 == 0 || s[len(s)-1]>>(n%8) == 0)
 }
@@ -52,17 +52,17 @@ func (s Set) meets(other Set) bool {
 	return false
 }
 
-// graph says who is whose neighbour: the ring of Harary over a random order of
-// the devices that are present, each with the degree/2 nearest on both sides; or
-// everybody, when there are too few for that.
+// graph is the neighbour relation: a Harary ring over a random order of the devices that
+// are present, each with the degree/2 nearest on both sides, or the complete graph if there
+// are too few devices.
 type graph struct {
 	degree int
-	ring   []uint32 // ids of those present, in their random order
-	place  []int32  // of an id in the ring; -1 for who is not present
+	ring   []uint32 // IDs of the devices present, in random order
+	place  []int32  // position of an ID in the ring; -1 if not present
 }
 
-// newGraph draws the order of all invited devices from the round's seed, and
-// leaves out who is not present: anyone can check it.
+// newGraph draws the order of all invited devices from the round's seed and skips absent
+// devices, so anyone can check it.
 func newGraph(r *Round, present Set) *graph {
 	g := &graph{degree: r.Degree, ring: make([]uint32, 0, present.Count()), place: make([]int32, r.Devices)}
 	for _, id := range shuffled(r.Devices, derive(r.Seed[:], [keySize]byte{}, forGraph, 0, 0)) {
@@ -75,8 +75,8 @@ func newGraph(r *Round, present Set) *graph {
 	return g
 }
 
-// shuffled is a random order of 0..n-1 (Fisher and Yates), uniform given the key
-// stream: what would favour small numbers is drawn again.
+// shuffled is a random order of 0..n-1 (Fisher and Yates), uniform given the key stream:
+// draws that would favour small numbers are rejected.
 func shuffled(n int, key [keySize]byte) []uint32 {
 	s := newStream(key)
 	var buf [512]byte
@@ -101,7 +101,7 @@ func shuffled(n int, key [keySize]byte) []uint32 {
 	return out
 }
 
-// neighbours lists those of a present device, ascending.
+// neighbours lists the neighbours of a present device, ascending.
 func (g *graph) neighbours(id uint32) []uint32 {
 	n := len(g.ring)
 	out := make([]uint32, 0, min(g.degree, n-1))
@@ -121,8 +121,8 @@ func (g *graph) neighbours(id uint32) []uint32 {
 	return out
 }
 
-// holders lists who holds a share of a device's secrets: its neighbours and
-// itself, ascending. The i-th holds the share at place i+1.
+// holders lists the devices that hold a share of a device's secrets: its neighbours and
+// itself, ascending. The i-th holds the share at position i+1.
 func (g *graph) holders(id uint32) []uint32 {
 	out := g.neighbours(id)
 	at, _ := slices.BinarySearch(out, id)

@@ -107,9 +107,9 @@ func TestListsThatCouldExposeAPeerAreRefused(t *testing.T) {
 		"a list of other length":     {func(m *Lists) { m.Dropped = append(m.Dropped, 0) }, "not invited"},
 		"this device dropped": {
 			func(m *Lists) { m.Survivors[0] &^= 1; m.Dropped.add(0) },
-			"not among the survivors",
+			"uploaded but is not listed",
 		},
-		"a peer on neither list": {func(m *Lists) { m.Survivors[0] &^= 4 }, "is on none"},
+		"a peer on neither list": {func(m *Lists) { m.Survivors[0] &^= 4 }, "is not listed"},
 		"too few survivors": {
 			func(m *Lists) { m.Survivors[0], m.Dropped[0] = 0b0000111, 0b1111000 },
 			"too few",
@@ -140,7 +140,7 @@ func TestASecondListIsRefused(t *testing.T) {
 	other.Survivors[0] &^= 4
 	other.Dropped.add(2)
 	_, err = s.clients[0].Reveal(other, nil)
-	refused(t, "lists with a peer moved", err, "answers one")
+	refused(t, "lists with a peer moved", err, "responds to one only")
 	again, err := s.clients[0].Reveal(s.lists(), nil)
 	s.must(err)
 	if !slices.Equal(first.Shares, again.Shares) {
@@ -172,20 +172,20 @@ func TestEachStepIsDoneOnceAndInOrder(t *testing.T) {
 	c, v := s.clients[0], make([]int32, r.Length)
 	roster := s.roster(0)
 	_, err := c.Upload(&ShareBundle{}, v)
-	refused(t, "upload before deal", err, "after it has dealt")
+	refused(t, "upload before deal", err, "after it shared its keys")
 	_, err = c.Reveal(&Lists{}, nil)
 	refused(t, "reveal before upload", err, "before it uploaded")
-	refused(t, "deal at the end of adverts", s.server.Advert(c.Advert()), "takes deals")
+	refused(t, "deal at the end of adverts", s.server.Advert(c.Advert()), "expects deals")
 	s.deal()
 	_, err = c.ShareKeys(roster)
 	refused(t, "second deal", err, "already")
 	inbox := s.inbox(0)
 	s.upload()
 	_, err = c.Upload(inbox, v)
-	refused(t, "second upload", err, "uploads once")
+	refused(t, "second upload", err, "must upload once")
 	_, err = s.server.Sum(1)
 	refused(t, "a sum without shares", err, "too few")
-	refused(t, "no step after the last", s.server.Next(), "closed by Sum")
+	refused(t, "no step after the last", s.server.Next(), "call Sum")
 }
 
 func TestAVectorThatCouldWrapTheSumIsRefused(t *testing.T) {
@@ -197,7 +197,7 @@ func TestAVectorThatCouldWrapTheSumIsRefused(t *testing.T) {
 		refused(t, "too large", err, "could wrap")
 	}
 	_, err := c.Upload(inbox, []int32{1, 2})
-	refused(t, "too short", err, "want 3")
+	refused(t, "too short", err, "expected 3")
 	_, err = c.Upload(inbox, []int32{int32(r.Max), int32(-r.Max), 0})
 	s.must(err)
 }
@@ -268,8 +268,8 @@ func TestAnActiveServerCannotShowTwoLists(t *testing.T) {
 		}
 		mail, err := c.Confirm(m)
 		s.must(err)
-		for i := 0; i < len(mail.Letters); i++ {
-			if mail.Letters[i].Peer == 1 && id >= 5 {
+		for i := 0; i < len(mail.Shares); i++ {
+			if mail.Shares[i].Peer == 1 && id >= 5 {
 				t.Error("a device confirms to a peer that it thinks has dropped")
 			}
 		}
@@ -281,7 +281,7 @@ func TestAnActiveServerCannotShowTwoLists(t *testing.T) {
 		m := s.lists()
 		if id >= 5 {
 			m = lie
-			echo.Letters = slices.DeleteFunc(echo.Letters, func(l EncryptedShare) bool { return l.Peer == 1 })
+			echo.Shares = slices.DeleteFunc(echo.Shares, func(l EncryptedShare) bool { return l.Peer == 1 })
 		}
 		if _, err := c.Reveal(m, echo); !errors.Is(err, ErrTooFew) {
 			t.Errorf("device %d of a cohort that was shown two lists: got %v, want a refusal", id, err)

@@ -11,7 +11,7 @@ import (
 // keySize is the length of every key, seed, tag and hash here.
 const keySize = 32
 
-// What a derived key is for. Each use has its own keys.
+// Uses of derived keys. Each use has its own keys.
 const (
 	forBox     = "tacit secagg 1 box"
 	forPair    = "tacit secagg 1 pair mask"
@@ -24,7 +24,7 @@ const (
 	forSession = "tacit secagg 1 session"
 )
 
-// derive makes a key from all of a secret, for one use, one context and two ids.
+// derive makes a key from a secret for one use, one context and two IDs.
 func derive(secret []byte, context [keySize]byte, use string, a, b uint32) (key [keySize]byte) {
 	info := make([]byte, 0, 64)
 	info = append(info, use...)
@@ -59,8 +59,8 @@ func (s stream) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lanes is how many numbers of a mask are made at a time: buffer, zeros and
-// target together fit the first cache.
+// lanes is the number of mask values that are expanded at a time: buffer, zeros and target
+// together fit the first-level cache.
 const lanes = 2048
 
 var zeros [4 * lanes]byte // never written
@@ -110,11 +110,11 @@ func subLanes(b []byte, dst []uint32) {
 	}
 }
 
-// packedSize is the bytes of n numbers of so many bits.
+// packedSize is the number of bytes of n numbers with the given bits.
 func packedSize(n, bits int) int { return (n*bits + 7) / 8 }
 
-// pack writes the low bits of each number one after the other, lowest first.
-// What lies above them is dropped: that is the modulus.
+// pack writes the low bits of each number consecutively, lowest first, and drops the
+// others: that is the modulus.
 func pack(src []uint32, bits int, dst []byte) {
 	low := uint64(1)<<bits - 1
 	acc, have, at := uint64(0), 0, 0

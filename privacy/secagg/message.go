@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// The steps of a Mail.
+// The steps that send a ShareBundle.
 const (
-	stepDeal    = 1 // boxes with shares, to and from neighbours
+	stepDeal    = 1 // encrypted shares, to and from neighbours
 	stepConfirm = 3 // tags over the lists, with Params.Active
 )
 
@@ -20,9 +20,9 @@ const (
 type Advert struct {
 	Context [keySize]byte
 	From    uint32
-	Box     [keySize]byte // X25519 key that shares are sealed to
-	Mask    [keySize]byte // X25519 key that pair masks come from
-	Commit  [keySize]byte // binds the seed of its own mask
+	Box     [keySize]byte // X25519 key to which shares are encrypted
+	Mask    [keySize]byte // X25519 key from which pairwise masks derive
+	Commit  [keySize]byte // commitment to the seed of its own mask
 }
 
 // Peer is a neighbour's keys.
@@ -31,8 +31,8 @@ type Peer struct {
 	Box, Mask [keySize]byte
 }
 
-// Roster is the server's answer to step 0, for one device: who takes part, and
-// the keys of its neighbours, ascending.
+// Roster is the server's answer to step 0 for one device: the participants, and the keys of
+// the device's neighbours in ascending order.
 type Roster struct {
 	Context [keySize]byte
 	To      uint32
@@ -40,33 +40,33 @@ type Roster struct {
 	Peers   []Peer
 }
 
-// EncryptedShare is what one neighbour has for another, sealed or authenticated: the
-// server that carries it can neither read nor change it.
+// EncryptedShare is a message from one neighbour to another, encrypted or authenticated: the
+// server that relays it can neither read nor change it.
 type EncryptedShare struct {
-	Peer uint32 // whom it is for, in a mail from a device; whom it is from, in one to a device
+	Peer uint32 // the recipient in a bundle from a device, the sender in a bundle to a device
 	Data []byte
 }
 
-// ShareBundle is letters from a device to its neighbours, or to a device from them,
-// ascending by peer. All letters have the same length.
+// ShareBundle holds the shares from a device to its neighbours, or from them to a device,
+// ascending by peer. All shares have the same length.
 type ShareBundle struct {
 	Context [keySize]byte
 	Step    uint8
-	Self    uint32 // the device that sends or gets it
-	Letters []EncryptedShare
+	Self    uint32 // the device that sends or receives it
+	Shares  []EncryptedShare
 }
 
-// Upload is step 2: a vector under its masks.
+// Upload is step 2: a masked vector.
 type Upload struct {
 	Context [keySize]byte
 	From    uint32
-	View    [keySize]byte // hash of the mask keys that it was masked with
-	Tag     [keySize]byte // under a key that opens with the sender's own mask
+	View    [keySize]byte // hash of the mask keys that were used
+	Tag     [keySize]byte // under a key that is revealed with the sender's own mask
 	Data    []byte        // Length numbers of Bits each, lowest bits first
 }
 
-// Lists is the server's answer to step 2: whose vector is in the sum, and who
-// dealt shares and then left. Who is on neither had left before.
+// Lists is the server's answer to step 2: the devices whose vectors are in the sum, and the
+// devices that shared keys and then dropped out. Devices on neither list dropped out before.
 type Lists struct {
 	Context   [keySize]byte
 	Survivors Set
@@ -84,7 +84,7 @@ type Share struct {
 type Reveal struct {
 	Context [keySize]byte
 	From    uint32
-	Lists   [keySize]byte // hash of the lists that it answers
+	Lists   [keySize]byte // hash of the lists to which it responds
 	Shares  []Share
 }
 
@@ -94,7 +94,7 @@ func (m *Lists) digest() [keySize]byte {
 	return sha256.Sum256(b)
 }
 
-// digest is the hash of what an upload's tag covers.
+// digest is the hash that an upload's tag covers.
 func (m *Upload) digest() [keySize]byte {
 	h := sha256.New()
 	w := writer{}
@@ -119,7 +119,7 @@ func (m *Advert) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
-// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+// UnmarshalBinary parses the binary form. On an error it does not change m.
 func (m *Advert) UnmarshalBinary(b []byte) error {
 	var out Advert
 	r := reader{b: b}
@@ -147,7 +147,7 @@ func (m *Roster) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
-// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+// UnmarshalBinary parses the binary form. On an error it does not change m.
 func (m *Roster) UnmarshalBinary(b []byte) error {
 	var out Roster
 	r := reader{b: b}
@@ -165,18 +165,17 @@ func (m *Roster) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// MarshalBinary writes the binary form; it refuses letters of another length than
-// those of the step.
+// MarshalBinary writes the binary form. It refuses shares whose length does not fit the step.
 func (m *ShareBundle) MarshalBinary() ([]byte, error) {
 	w := writer{}
 	w.head(kindMail, m.Context)
 	w.b = append(w.b, m.Step)
 	w.u32(m.Self)
-	w.u32(uint32(len(m.Letters)))
-	for _, l := range m.Letters {
-		if len(l.Data) != letterSize(m.Step) {
-			return nil, fmt.Errorf("secagg: a letter of %d bytes in a mail of step %d, which has letters of %d",
-				len(l.Data), m.Step, letterSize(m.Step))
+	w.u32(uint32(len(m.Shares)))
+	for _, l := range m.Shares {
+		if len(l.Data) != encryptedShareSize(m.Step) {
+			return nil, fmt.Errorf("secagg: share of %d bytes in a bundle of step %d, expected %d bytes",
+				len(l.Data), m.Step, encryptedShareSize(m.Step))
 		}
 		w.u32(l.Peer)
 		w.b = append(w.b, l.Data...)
@@ -184,8 +183,8 @@ func (m *ShareBundle) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
-// letterSize is the length of every letter of a step; 0 for a step without mail.
-func letterSize(step uint8) int {
+// encryptedShareSize is the length of every share of a step; 0 if the step has none.
+func encryptedShareSize(step uint8) int {
 	switch step {
 	case stepDeal:
 		return shareBox
@@ -195,21 +194,21 @@ func letterSize(step uint8) int {
 	return 0
 }
 
-// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
-// Letters alias b.
+// UnmarshalBinary parses the binary form. On an error it does not change m.
+// Shares alias b.
 func (m *ShareBundle) UnmarshalBinary(b []byte) error {
 	var out ShareBundle
 	r := reader{b: b}
 	out.Context = r.head(kindMail)
 	out.Step, out.Self = r.u8(), r.u32()
-	size := letterSize(out.Step)
+	size := encryptedShareSize(out.Step)
 	if size == 0 {
-		r.fail(fmt.Errorf("secagg: a mail of step %d: want %d or %d", out.Step, stepDeal, stepConfirm))
+		r.fail(fmt.Errorf("secagg: bundle of step %d: must be %d or %d", out.Step, stepDeal, stepConfirm))
 	}
-	out.Letters = make([]EncryptedShare, r.count(4+size))
-	for i := range out.Letters {
-		out.Letters[i] = EncryptedShare{r.u32(), r.bytes(size)}
-		r.ascends(i, out.Letters[i].Peer)
+	out.Shares = make([]EncryptedShare, r.count(4+size))
+	for i := range out.Shares {
+		out.Shares[i] = EncryptedShare{r.u32(), r.bytes(size)}
+		r.ascends(i, out.Shares[i].Peer)
 	}
 	if err := r.end("a mail"); err != nil {
 		return err
@@ -230,7 +229,7 @@ func (m *Upload) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
-// UnmarshalBinary reads the binary form, and leaves m as it was on an error. Data
+// UnmarshalBinary parses the binary form. On an error it does not change m. Data
 // aliases b.
 func (m *Upload) UnmarshalBinary(b []byte) error {
 	var out Upload
@@ -254,7 +253,7 @@ func (m *Lists) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
-// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+// UnmarshalBinary parses the binary form. On an error it does not change m.
 func (m *Lists) UnmarshalBinary(b []byte) error {
 	var out Lists
 	r := reader{b: b}
@@ -281,7 +280,7 @@ func (m *Reveal) MarshalBinary() ([]byte, error) {
 	return w.b, nil
 }
 
-// UnmarshalBinary reads the binary form, and leaves m as it was on an error.
+// UnmarshalBinary parses the binary form. On an error it does not change m.
 func (m *Reveal) UnmarshalBinary(b []byte) error {
 	var out Reveal
 	r := reader{b: b}

@@ -8,38 +8,37 @@ import (
 	"math/bits"
 )
 
-// Limits of what a message may ask for.
+// Limits on the sizes in a message.
 const (
 	MaxDevices = 1 << 20
 	MaxLength  = 1 << 26
-	MaxHolders = 255 // places of GF(256) without 0
+	MaxHolders = 255 // nonzero elements of GF(256)
 	MaxBits    = 32
 )
 
-// ErrTooFew is wrapped by every error that says that too many devices left: the
-// round is over, and another one may be begun.
-var ErrTooFew = errors.New("secagg: too few devices are left")
+// ErrTooFew is wrapped by errors that report too many dropouts: the round is over, and a new
+// one may start.
+var ErrTooFew = errors.New("secagg: too few devices remain")
 
-// ErrNoSum is wrapped by every error that says that what devices sent does not fit
-// together: the round is over, and another one may be begun. One device can cause it.
+// ErrNoSum is wrapped by errors that report inconsistent messages: the round is over, and a
+// new one may start. A single device can cause it.
 var ErrNoSum = errors.New("secagg: the round has no sum")
 
-// Params are what all devices of a round and its server agree on. Plan makes
-// them; Check says whether they hold together.
+// Params are the parameters that all devices of a round and its server share. Plan chooses
+// them; Check validates them.
 type Params struct {
 	Devices    int   // invited; their ids are 0 to Devices-1
 	Length     int   // numbers in a vector
 	Max        int64 // largest magnitude of a device's number, noise included
 	Bits       int   // sums are taken modulo 2^Bits
-	Degree     int   // neighbours of a device; Devices-1 means everybody
-	Threshold  int   // shares that open a secret
-	MinDevices int   // fewest devices in a sum: with fewer, no device opens anything
-	Active     bool  // devices confirm the lists to each other before they open
+	Degree     int   // neighbours per device; Devices-1 means all
+	Threshold  int   // shares that reconstruct a secret
+	MinDevices int   // fewest devices in a sum; with fewer, no device reveals anything
+	Active     bool  // devices confirm the lists to each other before they reveal shares
 }
 
-// modulusBits is the smallest modulus in which n numbers of magnitude at most m
-// add up without wrapping: n*m <= 2^(bits-1)-1. It is over MaxBits where there is
-// none.
+// modulusBits is the smallest modulus in which n numbers of magnitude at most m add up
+// without wrapping: n*m <= 2^(bits-1)-1. It exceeds MaxBits if none fits.
 func modulusBits(n int, m int64) int {
 	hi, lo := bits.Mul64(uint64(n), uint64(m))
 	if hi != 0 {
@@ -48,7 +47,7 @@ func modulusBits(n int, m int64) int {
 	return bits.Len64(lo) + 1
 }
 
-// Check reports what is wrong with the parameters. It proves that no sum wraps.
+// Check reports the first invalid parameter. Valid parameters guarantee that no sum wraps.
 func (p *Params) Check() error {
 	holders := p.Degree + 1
 	all := p.Degree == p.Devices-1
@@ -58,24 +57,24 @@ func (p *Params) Check() error {
 	}
 	switch {
 	case p.Devices < 1 || p.Devices > MaxDevices:
-		return fmt.Errorf("secagg: %d devices: want 1 to %d", p.Devices, MaxDevices)
+		return fmt.Errorf("secagg: %d devices: must be 1 to %d", p.Devices, MaxDevices)
 	case p.Length < 1 || p.Length > MaxLength:
-		return fmt.Errorf("secagg: vectors of %d numbers: want 1 to %d", p.Length, MaxLength)
+		return fmt.Errorf("secagg: vectors of %d numbers: must be 1 to %d", p.Length, MaxLength)
 	case p.Max < 1:
-		return fmt.Errorf("secagg: the largest number is %d: want at least 1", p.Max)
+		return fmt.Errorf("secagg: the largest number is %d: must be at least 1", p.Max)
 	case p.Bits < 1 || p.Bits > MaxBits:
-		return fmt.Errorf("secagg: modulus of %d bits: want 1 to %d", p.Bits, MaxBits)
+		return fmt.Errorf("secagg: modulus of %d bits: must be 1 to %d", p.Bits, MaxBits)
 	case modulusBits(p.Devices, p.Max) > p.Bits:
 		return fmt.Errorf("secagg: the sum of %d numbers up to %d would wrap modulo 2^%d: %s", p.Devices, p.Max,
-			p.Bits, wayOut(p.Devices, p.Max, p.Bits))
+			p.Bits, suggestion(p.Devices, p.Max, p.Bits))
 	case !all && (p.Degree < 2 || p.Degree%2 != 0 || p.Degree >= p.Devices) || holders > MaxHolders:
-		return fmt.Errorf("secagg: %d neighbours among %d devices: want an even number from 2 to %d, or all %d "+
+		return fmt.Errorf("secagg: %d neighbours among %d devices: must be an even number from 2 to %d, or all %d "+
 			"others if those are at most %d",
 			p.Degree, p.Devices, MaxHolders-1, p.Devices-1, MaxHolders-1)
 	case p.Threshold < 1 || p.Threshold > holders:
-		return fmt.Errorf("secagg: a threshold of %d of %d shares: want 1 to %d", p.Threshold, holders, holders)
+		return fmt.Errorf("secagg: a threshold of %d of %d shares: must be 1 to %d", p.Threshold, holders, holders)
 	case p.MinDevices < least || p.MinDevices > p.Devices:
-		return fmt.Errorf("secagg: at least %d devices in a sum: want %d to %d", p.MinDevices, least, p.Devices)
+		return fmt.Errorf("secagg: at least %d devices in a sum: must be %d to %d", p.MinDevices, least, p.Devices)
 	case p.Active && !all:
 		return fmt.Errorf("secagg: %d neighbours among %d devices: against an active server every device must be a "+
 			"neighbour; make groups of at most %d", p.Degree, p.Devices, MaxHolders)
@@ -86,9 +85,9 @@ func (p *Params) Check() error {
 	return nil
 }
 
-// wayOut says what would fit instead: the smallest modulus, or the largest
+// suggestion says what would fit instead: the smallest modulus, or the largest
 // number.
-func wayOut(n int, m int64, modulus int) string {
+func suggestion(n int, m int64, modulus int) string {
 	most := (int64(1)<<(modulus-1) - 1) / int64(n)
 	switch need := modulusBits(n, m); {
 	case need <= MaxBits:
@@ -101,16 +100,16 @@ func wayOut(n int, m int64, modulus int) string {
 	}
 }
 
-// Round is one sum: what is added up, for which model, and when.
+// Round identifies one sum: its parameters, model and round number.
 type Round struct {
 	Params
 	Model  [keySize]byte // hash of the model and of the configuration it is trained with
 	Number uint64        // of the round
-	Seed   [keySize]byte // public; orders the graph
+	Seed   [keySize]byte // public; determines the graph
 }
 
-// Context is the hash that names the round. It stands in every message, and every
-// key is derived with it: nothing of one round is of use in another.
+// Context is the hash that identifies the round. Every message contains it and every key is
+// derived with it, so nothing of one round can be used in another.
 func (r *Round) Context() [keySize]byte {
 	b := append(make([]byte, 0, 256), "tacit secagg 1 context"...)
 	active := 0

@@ -5,39 +5,39 @@ import (
 	"math"
 )
 
-// small is the cohort up to which everybody is a neighbour: masks are cheap there,
-// and a share of so few devices is too rough an assumption.
+// small is the largest cohort in which all devices are neighbours: masks are cheap there, and
+// a fraction of few devices is too coarse an assumption.
 const small = 100
 
 // Risk is what a round must withstand.
 type Risk struct {
-	Corrupt  float64 // share of the devices that may collude with the server
-	Dropped  float64 // share of the devices that may leave, at any step
-	Security int     // a vector is exposed with a chance of at most 2^-Security; 0 means 40
-	Failure  int     // a round within these shares fails with a chance of at most 2^-Failure; 0 means 20
-	Active   bool    // the server may lie about who left
+	Corrupt  float64 // fraction of devices that may collude with the server
+	Dropped  float64 // fraction of devices that may drop out, at any step
+	Security int     // a vector is exposed with probability at most 2^-Security; 0 means 40
+	Failure  int     // a round within these fractions fails with probability at most 2^-Failure; 0 means 20
+	Active   bool    // the server may lie about dropouts
 }
 
 // Plan chooses the rest of the parameters: the smallest modulus that holds the
 // sum, and the smallest degree and its threshold that withstand the risk.
 //
-// Of n devices let C collude and D leave, at random with respect to the graph.
+// Of n devices let C collude and D drop out, independently of the graph.
 // With k neighbours and threshold t, by union bounds over the devices,
 //
-//	a device's secrets are opened     n * P[Hyp(n-D-1, C, k) >= t]
+//	a device's secrets are revealed   n * P[Hyp(n-D-1, C, k) >= t]
 //	the honest rest falls apart       n^2/2 * P[k given places are among C+D]
-//	a secret cannot be opened         n * P[Hyp(n-1, D, k) > k-t]
+//	a secret cannot be recovered      n * P[Hyp(n-1, D, k) > k-t]
 //
-// where Hyp(N, K, k) counts the marked ones of K among k drawn from N. For the
-// first line D have left before the graph is made, which is the worst for it. For
+// where Hyp(N, K, k) counts the members of a set of size K among k drawn from N. For the
+// first line the D dropouts happen before the graph is made, which is its worst case. For
 // the second, the ring falls apart only if it is cut at two places, each of k/2
 // neighbours that collude or left. The first two lines are each at most
 // 2^-(Security+1), the third at most 2^-Failure (Bell et al. 2020, section 3, has
 // the same three events; the bounds here are ours, and computed exactly).
 //
-// Up to 100 devices, with Active, and where no smaller degree will do, all devices
-// are neighbours. Then counts are certain: more than half of the shares open a
-// secret, or with Active more than two thirds, and more than what C devices hold.
+// Up to 100 devices, with Active, and if no smaller degree suffices, all devices are
+// neighbours. Then no probability is involved: more than half of the shares reconstruct a
+// secret, or with Active more than two thirds, and more than C devices hold.
 func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 	if risk.Security == 0 {
 		risk.Security = 40
@@ -47,18 +47,19 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 	}
 	p := Params{Devices: devices, Length: length, Max: largest, Active: risk.Active}
 	if devices < 1 || devices > MaxDevices || largest < 1 {
-		return p, fmt.Errorf("secagg: %d devices with numbers up to %d: want 1 to %d devices and numbers up to 1 or "+
-			"more", devices, largest, MaxDevices)
+		return p,
+			fmt.Errorf("secagg: %d devices with numbers up to %d: must be 1 to %d devices and numbers up to 1 or "+
+				"more", devices, largest, MaxDevices)
 	}
 	if !(risk.Corrupt >= 0 && risk.Dropped >= 0 && risk.Corrupt+risk.Dropped < 1) || risk.Security < 1 ||
 		risk.Failure < 1 {
-		return p, fmt.Errorf("secagg: shares of %g corrupt and %g dropped at 2^-%d and 2^-%d: want shares with a "+
+		return p, fmt.Errorf("secagg: shares of %g corrupt and %g dropped at 2^-%d and 2^-%d: must be shares with a "+
 			"sum below 1 and positive exponents", risk.Corrupt, risk.Dropped, risk.Security, risk.Failure)
 	}
 	p.Bits = modulusBits(devices, largest)
 	if p.Bits > MaxBits {
 		return p, fmt.Errorf("secagg: the sum of %d numbers up to %d would wrap: %s", devices, largest,
-			wayOut(devices, largest, MaxBits))
+			suggestion(devices, largest, MaxBits))
 	}
 	corrupt, dropped := int(risk.Corrupt*float64(devices)), int(risk.Dropped*float64(devices))
 	if devices > small && !risk.Active && p.sparse(corrupt, dropped, risk) {
@@ -86,8 +87,8 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 	return p, p.Check()
 }
 
-// sparse finds the smallest even degree that leaves someone out, and the largest
-// threshold at which rounds seldom fail.
+// sparse finds the smallest even degree below a complete graph that is safe, and the largest
+// threshold at which rounds rarely fail.
 func (p *Params) sparse(corrupt, dropped int, risk Risk) bool {
 	n := p.Devices
 	secure, fails := -float64(risk.Security+1), -float64(risk.Failure)
@@ -105,8 +106,8 @@ func (p *Params) sparse(corrupt, dropped int, risk Risk) bool {
 	return false
 }
 
-// allBad is the logarithm, to base 2, of the chance that k given places of n are
-// all among b.
+// allBad is the base-2 logarithm of the probability that k given positions of n are all
+// among b.
 func allBad(n, b, k int) float64 {
 	sum := 0.0
 	for i := range k {
@@ -118,8 +119,8 @@ func allBad(n, b, k int) float64 {
 	return sum
 }
 
-// tail is the logarithm, to base 2, of the chance that among k drawn without
-// replacement from n, of which m are marked, there are at least a marked ones.
+// tail is the base-2 logarithm of the probability that k draws without replacement from n,
+// of which m are marked, contain at least a marked ones.
 func tail(n, m, k, a int) float64 {
 	sum := 0.0
 	all := choose(n, k)

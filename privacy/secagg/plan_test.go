@@ -125,7 +125,7 @@ func TestPlansThatCannotHoldAreRefused(t *testing.T) {
 			return Plan(50, 10, 1,
 				Risk{Corrupt: 0.1, Dropped: 0.6})
 		},
-		"want 1 to 1048576":    func() (Params, error) { return Plan(0, 10, 1, Risk{}) },
+		"must be 1 to 1048576":    func() (Params, error) { return Plan(0, 10, 1, Risk{}) },
 		"vectors of 0 numbers": func() (Params, error) { return Plan(5, 0, 1, Risk{}) },
 	} {
 		if _, err := f(); err == nil || !strings.Contains(err.Error(), want) {
@@ -161,7 +161,10 @@ func TestParamsThatDoNotHoldTogetherAreRefused(t *testing.T) {
 			p.Active, p.Degree, p.Threshold, p.MinDevices = true,
 				199, 133, 150
 		},
-		"at least 99 devices in a sum: want 101": func(p *Params) { p.Degree, p.Threshold, p.MinDevices = 199, 101, 99 },
+		"at least 99 devices in a sum: must be 101": func(p *Params) {
+			p.Degree, p.Threshold, p.MinDevices = 199, 101,
+				99
+		},
 	} {
 		p := good
 		change(&p)

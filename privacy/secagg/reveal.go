@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// Confirm tells each surviving neighbour which lists this device was shown; only
-// with Params.Active. From then on it goes by these lists and no others.
+// Confirm tells each surviving neighbour which lists this device received; only with
+// Params.Active. It binds the device to these lists.
 func (c *Client) Confirm(m *Lists) (*ShareBundle, error) {
 	if !c.round.Active {
-		return nil, errors.New("secagg: devices confirm lists only with Active; call Reveal")
+		return nil, errors.New("secagg: Confirm requires Params.Active; call Reveal")
 	}
-	digest, err := c.settle(m)
+	digest, err := c.bindLists(m)
 	if err != nil {
 		return nil, err
 	}
@@ -21,23 +21,23 @@ func (c *Client) Confirm(m *Lists) (*ShareBundle, error) {
 	for _, p := range c.peers {
 		if m.Survivors.Has(p.id) {
 			t := tag(derive(p.secret, c.context, forConfirm, c.id, p.id), digest)
-			out.Letters = append(out.Letters, EncryptedShare{p.id, t[:]})
+			out.Shares = append(out.Shares, EncryptedShare{p.id, t[:]})
 		}
 	}
 	return out, nil
 }
 
-// Reveal is step 3: the shares that take the masks off the sum, and no others.
-// With Params.Active it asks for a mail in which neighbours confirm the same
-// lists, so many that no other lists can be confirmed; else echo is nil. Asked
-// again with the same lists it answers the same; with others it refuses.
+// Reveal is step 3: it returns the shares that unmask the sum, and no others. With
+// Params.Active it requires a bundle in which enough neighbours confirm the same lists that
+// no other lists can be confirmed; otherwise echo is nil. For the same lists it repeats its
+// answer; it refuses other lists.
 func (c *Client) Reveal(m *Lists, echo *ShareBundle) (*Reveal, error) {
-	digest, err := c.settle(m)
+	digest, err := c.bindLists(m)
 	if err != nil {
 		return nil, err
 	}
 	if c.round.Active {
-		if err := c.heard(m, digest, echo); err != nil {
+		if err := c.checkConfirmations(m, digest, echo); err != nil {
 			return nil, err
 		}
 	}
@@ -56,43 +56,44 @@ func (c *Client) Reveal(m *Lists, echo *ShareBundle) (*Reveal, error) {
 	return out, nil
 }
 
-// settle checks lists and binds the device to them.
-func (c *Client) settle(m *Lists) ([keySize]byte, error) {
+// bindLists checks lists and binds the device to them.
+func (c *Client) bindLists(m *Lists) ([keySize]byte, error) {
 	digest := m.digest()
-	if err := c.consent(m, digest); err != nil {
+	if err := c.checkLists(m, digest); err != nil {
 		return digest, err
 	}
 	c.settled, c.lists = true, digest
 	return digest, nil
 }
 
-// consent reports why a device must not answer lists: with any of these it could
-// give away both secrets of a neighbour, or a sum of too few.
-func (c *Client) consent(m *Lists, digest [keySize]byte) error {
+// checkLists reports why a device must not respond to lists: each reason could
+// reveal both secrets of a neighbour, or a sum over too few devices.
+func (c *Client) checkLists(m *Lists, digest [keySize]byte) error {
 	n := c.round.Devices
 	switch {
 	case c.step != 2:
-		return fmt.Errorf("secagg: lists came to device %d before it uploaded", c.id)
+		return fmt.Errorf("secagg: lists reached device %d before it uploaded", c.id)
 	case m.Context != c.context:
 		return errContext("list")
 	case !m.Survivors.fits(n) || !m.Dropped.fits(n):
-		return fmt.Errorf("secagg: the lists name ids that were not invited, or are not for %d devices", n)
+		return fmt.Errorf("secagg: lists contain IDs that were not invited, or are not for %d devices", n)
 	case m.Survivors.meets(m.Dropped):
-		return errors.New("secagg: the lists overlap: a device either survived or dropped")
+		return errors.New("secagg: lists overlap: a device either uploaded or dropped out")
 	case !m.Survivors.within(c.present) || !m.Dropped.within(c.present):
-		return errors.New("secagg: the lists name devices that were not on the roster")
+		return errors.New("secagg: lists contain devices that were not on the roster")
 	case !m.Survivors.Has(c.id):
-		return fmt.Errorf("secagg: device %d uploaded and is not among the survivors", c.id)
+		return fmt.Errorf("secagg: device %d uploaded but is not listed", c.id)
 	case c.settled && c.lists != digest:
-		return fmt.Errorf("secagg: device %d was shown other lists before; it answers one", c.id)
+		return fmt.Errorf("secagg: device %d received other lists before and responds to one only", c.id)
 	case m.Survivors.Count() < c.round.MinDevices:
 		return fmt.Errorf("%w: %d survivors, want %d", ErrTooFew, m.Survivors.Count(), c.round.MinDevices)
 	}
 	holders := 1
 	for _, p := range c.peers {
 		survived, dropped := m.Survivors.Has(p.id), m.Dropped.Has(p.id)
-		if p.dealt != (survived || dropped) {
-			return fmt.Errorf("secagg: device %d is on a list without having dealt shares, or dealt them and is on none", p.id)
+		if p.shared != (survived || dropped) {
+			return fmt.Errorf("secagg: device %d is listed but did not share keys, or shared keys and is not listed",
+				p.id)
 		}
 		if survived {
 			holders++
@@ -105,17 +106,17 @@ func (c *Client) consent(m *Lists, digest [keySize]byte) error {
 	return nil
 }
 
-// heard sees that a threshold of devices, this one included, confirms the lists.
-// Every device confirms one list only, so with t > 2n/3 and fewer than n/3 that
-// lie, no two lists are both heard of.
-func (c *Client) heard(m *Lists, digest [keySize]byte, echo *ShareBundle) error {
+// checkConfirmations checks that a threshold of devices, including this one, confirms
+// the lists. Every honest device confirms one list only, so with t > 2n/3 and fewer than n/3
+// liars, at most one list is confirmed.
+func (c *Client) checkConfirmations(m *Lists, digest [keySize]byte, echo *ShareBundle) error {
 	if echo == nil || echo.Context != c.context || echo.Step != stepConfirm || echo.Self != c.id {
 		return fmt.Errorf("secagg: device %d waits for a mail of step %d for it in this round, in which others "+
 			"confirm the lists", c.id, stepConfirm)
 	}
 	votes := newSet(c.round.Devices)
 	votes.add(c.id)
-	for _, l := range echo.Letters {
+	for _, l := range echo.Shares {
 		p := c.peer(l.Peer)
 		if p == nil || !m.Survivors.Has(l.Peer) {
 			return fmt.Errorf("secagg: device %d confirms lists to device %d and is no neighbour of it that survived",

@@ -7,34 +7,34 @@ import (
 	"slices"
 )
 
-// Server is the server's part of a round. It takes the messages of a step in any
-// order, and Next closes the step. What it refuses leaves it as it was: the sender
-// has then left, unless it sends better. Uploads are added up as they come and
-// kept nowhere. It is for one goroutine.
+// Server is the server's part of a round. It accepts the messages of a step in any order;
+// Next closes the step. A refused message does not change its state, and its sender counts
+// as dropped out unless it sends a valid one. Uploads are added to the sum on arrival and
+// not stored. It is not safe for concurrent use.
 type Server struct {
 	round   Round
 	context [keySize]byte
 	step    serverStep
 
-	adverts []*Advert // by id
-	present Set
-	keys    map[[keySize]byte]bool // all that were advertised
-	graph   *graph
-	holders [][]uint32 // by id, ascending
-	dealt   Set
-	boxes   [][]EncryptedShare // by id of who gets them
-	sum     []uint32           // modulo 2^32
-	arrived Set
-	uploads []receipt // by id
-	lists   Lists
-	digest  [keySize]byte // of lists
-	voted   Set
-	votes   [][]EncryptedShare // confirmations, by id of who gets them
-	opened  Set                // who has revealed
-	shares  [][]point          // by id of whose they are
+	adverts       []*Advert // by id
+	present       Set
+	keys          map[[keySize]byte]bool // all that were advertised
+	graph         *graph
+	holders       [][]uint32 // by id, ascending
+	dealt         Set
+	inbox         [][]EncryptedShare // by id of who gets them
+	sum           []uint32           // modulo 2^32
+	arrived       Set
+	uploads       []receipt // by id
+	lists         Lists
+	digest        [keySize]byte // of lists
+	voted         Set
+	confirmations [][]EncryptedShare // confirmations, by id of who gets them
+	revealed      Set                // who has revealed
+	shares        [][]point          // by id of whose they are
 }
 
-// receipt is what remains of an upload.
+// receipt is what the server keeps of an upload.
 type receipt struct{ digest, tag [keySize]byte }
 
 type serverStep int
@@ -52,7 +52,7 @@ func (s serverStep) String() string {
 	return [...]string{"adverts", "deals", "uploads", "confirmations", "reveals", "no more"}[s]
 }
 
-// NewServer begins a round.
+// NewServer starts a round.
 func NewServer(r Round) (*Server, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -64,30 +64,29 @@ func NewServer(r Round) (*Server, error) {
 	}, nil
 }
 
-// take checks what all messages have in common.
+// take checks what all messages share.
 func (s *Server) take(step serverStep, context [keySize]byte, from uint32, before, already Set) error {
 	switch {
 	case s.step != step:
-		return fmt.Errorf("secagg: the server takes %s and got %s", s.step, step)
+		return fmt.Errorf("secagg: the server expects %s but received %s", s.step, step)
 	case context != s.context:
 		return errContext("message")
 	case uint64(from) >= uint64(s.round.Devices) || before != nil && !before.Has(from):
-		return fmt.Errorf("secagg: %s of device %d, which is not in the round any more or never was", step, from)
+		return fmt.Errorf("secagg: %s of device %d, which dropped out or was never in the round", step, from)
 	case already.Has(from):
-		return fmt.Errorf("secagg: a second message of device %d among the %s", from, step)
+		return fmt.Errorf("secagg: device %d sent a second message in step %s", from, step)
 	}
 	return nil
 }
 
-// Advert takes a message of step 0. Keys that neighbours would refuse are refused
-// here, so that one device cannot make others leave: those of low order, and
-// copies.
+// Advert accepts a message of step 0. It refuses keys that neighbours would refuse (keys of
+// low order, and copies), so that one device cannot make others drop out.
 func (s *Server) Advert(m *Advert) error {
 	if err := s.take(adverts, m.Context, m.From, nil, s.present); err != nil {
 		return err
 	}
 	if s.keys[m.Box] || s.keys[m.Mask] || m.Box == m.Mask {
-		return fmt.Errorf("secagg: device %d has a key that is not its own", m.From)
+		return fmt.Errorf("secagg: device %d sent the key of another device", m.From)
 	}
 	probe, err := ecdh.X25519().NewPrivateKey(zeros[:keySize])
 	for _, key := range [][keySize]byte{m.Box, m.Mask} {
@@ -105,24 +104,24 @@ func (s *Server) Advert(m *Advert) error {
 	return nil
 }
 
-// ShareKeys takes a mail of step 1.
+// ShareKeys accepts a bundle of step 1.
 func (s *Server) ShareKeys(m *ShareBundle) error {
 	if err := s.take(deals, m.Context, m.Self, s.present, s.dealt); err != nil {
 		return err
 	}
 	peers := s.graph.neighbours(m.Self)
-	if m.Step != stepDeal || len(m.Letters) != len(peers) {
-		return fmt.Errorf("secagg: device %d deals %d boxes in step %d, want %d in step %d", m.Self, len(m.Letters),
+	if m.Step != stepDeal || len(m.Shares) != len(peers) {
+		return fmt.Errorf("secagg: device %d sent %d shares in step %d, expected %d in step %d", m.Self, len(m.Shares),
 			m.Step, len(peers), stepDeal)
 	}
-	for i, l := range m.Letters {
+	for i, l := range m.Shares {
 		if l.Peer != peers[i] || len(l.Data) != shareBox {
-			return fmt.Errorf("secagg: device %d deals %d bytes to device %d, want %d bytes to device %d", m.Self,
+			return fmt.Errorf("secagg: device %d sent %d bytes to device %d, expected %d bytes to device %d", m.Self,
 				len(l.Data), l.Peer, shareBox, peers[i])
 		}
 	}
-	for _, l := range m.Letters {
-		s.boxes[l.Peer] = append(s.boxes[l.Peer], EncryptedShare{m.Self, l.Data})
+	for _, l := range m.Shares {
+		s.inbox[l.Peer] = append(s.inbox[l.Peer], EncryptedShare{m.Self, l.Data})
 	}
 	s.dealt.add(m.Self)
 	return nil
@@ -139,7 +138,7 @@ func (s *Server) view(id uint32) [keySize]byte {
 	return viewOf(s.context, peers)
 }
 
-// Upload takes a message of step 2 and adds it to the sum.
+// Upload accepts a message of step 2 and adds it to the sum.
 func (s *Server) Upload(m *Upload) error {
 	if err := s.take(uploads, m.Context, m.From, s.dealt, s.arrived); err != nil {
 		return err
@@ -157,33 +156,32 @@ func (s *Server) Upload(m *Upload) error {
 	return nil
 }
 
-// Confirm takes a mail in which a device confirms the lists; with Params.Active.
+// Confirm accepts a bundle in which a device confirms the lists; only with Params.Active.
 func (s *Server) Confirm(m *ShareBundle) error {
 	if err := s.take(confirms, m.Context, m.Self, s.arrived, s.voted); err != nil {
 		return err
 	}
-	for i, l := range m.Letters {
+	for i, l := range m.Shares {
 		if m.Step != stepConfirm || len(l.Data) != confirmBox || !s.arrived.Has(l.Peer) || l.Peer == m.Self || i > 0 &&
-			l.Peer <= m.Letters[i-1].Peer {
+			l.Peer <= m.Shares[i-1].Peer {
 			return fmt.Errorf("secagg: device %d confirms lists to device %d in step %d: want each survivor once, "+
 				"in step %d", m.Self, l.Peer, m.Step, stepConfirm)
 		}
 	}
-	for _, l := range m.Letters {
-		s.votes[l.Peer] = append(s.votes[l.Peer], EncryptedShare{m.Self, l.Data})
+	for _, l := range m.Shares {
+		s.confirmations[l.Peer] = append(s.confirmations[l.Peer], EncryptedShare{m.Self, l.Data})
 	}
 	s.voted.add(m.Self)
 	return nil
 }
 
-// Reveal takes a message of step 3. Shares are checked when they are put
-// together, in Sum.
+// Reveal accepts a message of step 3. Sum checks the shares when it combines them.
 func (s *Server) Reveal(m *Reveal) error {
-	if err := s.take(reveals, m.Context, m.From, s.arrived, s.opened); err != nil {
+	if err := s.take(reveals, m.Context, m.From, s.arrived, s.revealed); err != nil {
 		return err
 	}
 	if m.Lists != s.digest {
-		return fmt.Errorf("secagg: device %d answers other lists", m.From)
+		return fmt.Errorf("secagg: device %d responds to other lists", m.From)
 	}
 	places := make([]byte, len(m.Shares))
 	for i, sh := range m.Shares {
@@ -201,11 +199,11 @@ func (s *Server) Reveal(m *Reveal) error {
 	for i, sh := range m.Shares {
 		s.shares[sh.Of] = append(s.shares[sh.Of], point{places[i], sh.Data})
 	}
-	s.opened.add(m.From)
+	s.revealed.add(m.From)
 	return nil
 }
 
-// Next closes a step and opens the next one. Too few devices end the round.
+// Next closes a step and opens the next one. It ends the round if too few devices remain.
 func (s *Server) Next() error {
 	n, count := s.round.Devices, 0
 	switch s.step {
@@ -213,10 +211,10 @@ func (s *Server) Next() error {
 		count = s.present.Count()
 	case deals:
 		count = s.dealt.Count()
-	case uploads, confirms: // who does not confirm has uploaded all the same
+	case uploads, confirms: // a device that does not confirm has still uploaded
 		count = s.arrived.Count()
 	default:
-		return errors.New("secagg: the last step is closed by Sum")
+		return errors.New("secagg: Next called after the last step; call Sum")
 	}
 	if count < s.round.MinDevices {
 		return fmt.Errorf("%w: %d after the %s, want %d", ErrTooFew, count, s.step, s.round.MinDevices)
@@ -228,7 +226,7 @@ func (s *Server) Next() error {
 		for _, id := range s.graph.ring {
 			s.holders[id] = s.graph.holders(id)
 		}
-		s.dealt, s.boxes = newSet(n), make([][]EncryptedShare, n)
+		s.dealt, s.inbox = newSet(n), make([][]EncryptedShare, n)
 	case deals:
 		s.sum = make([]uint32, s.round.Length)
 		s.arrived, s.uploads = newSet(n), make([]receipt, n)
@@ -237,9 +235,9 @@ func (s *Server) Next() error {
 		for i := range s.lists.Dropped {
 			s.lists.Dropped[i] = s.dealt[i] &^ s.arrived[i]
 		}
-		s.digest, s.boxes = s.lists.digest(), nil
-		s.voted, s.votes = newSet(n), make([][]EncryptedShare, n)
-		s.opened, s.shares = newSet(n), make([][]point, n)
+		s.digest, s.inbox = s.lists.digest(), nil
+		s.voted, s.confirmations = newSet(n), make([][]EncryptedShare, n)
+		s.revealed, s.shares = newSet(n), make([][]point, n)
 		if !s.round.Active {
 			s.step = confirms
 		}
@@ -248,10 +246,10 @@ func (s *Server) Next() error {
 	return nil
 }
 
-// Roster is what a device gets after step 0.
+// Roster returns a device's message after step 0.
 func (s *Server) Roster(id uint32) (*Roster, error) {
 	if s.step != deals || !s.present.Has(id) {
-		return nil, fmt.Errorf("secagg: no roster for device %d while the server takes %s", id, s.step)
+		return nil, fmt.Errorf("secagg: no roster for device %d while the server expects %s", id, s.step)
 	}
 	m := &Roster{Context: s.context, To: id, Present: s.present}
 	for _, v := range s.graph.neighbours(id) {
@@ -260,32 +258,32 @@ func (s *Server) Roster(id uint32) (*Roster, error) {
 	return m, nil
 }
 
-// Inbox is what a device gets after step 1.
+// Inbox returns a device's shares after step 1.
 func (s *Server) Inbox(id uint32) (*ShareBundle, error) {
 	if s.step != uploads || !s.dealt.Has(id) {
-		return nil, fmt.Errorf("secagg: no boxes for device %d while the server takes %s", id, s.step)
+		return nil, fmt.Errorf("secagg: no shares for device %d while the server expects %s", id, s.step)
 	}
-	return s.mail(stepDeal, id, s.boxes[id]), nil
+	return s.mail(stepDeal, id, s.inbox[id]), nil
 }
 
-// Lists is what every survivor gets after step 2.
+// Lists returns the message to every survivor after step 2.
 func (s *Server) Lists() (*Lists, error) {
 	if s.step != confirms && s.step != reveals {
-		return nil, fmt.Errorf("secagg: no lists while the server takes %s", s.step)
+		return nil, fmt.Errorf("secagg: no lists while the server expects %s", s.step)
 	}
 	m := s.lists
 	return &m, nil
 }
 
-// Echo is what a survivor gets when the lists are confirmed; with Params.Active.
+// Echo returns the confirmations for a survivor; only with Params.Active.
 func (s *Server) Echo(id uint32) (*ShareBundle, error) {
 	if !s.round.Active || s.step != reveals || !s.arrived.Has(id) {
-		return nil, fmt.Errorf("secagg: nothing is confirmed to device %d while the server takes %s", id, s.step)
+		return nil, fmt.Errorf("secagg: no confirmations for device %d while the server expects %s", id, s.step)
 	}
-	return s.mail(stepConfirm, id, s.votes[id]), nil
+	return s.mail(stepConfirm, id, s.confirmations[id]), nil
 }
 
 func (s *Server) mail(step uint8, id uint32, letters []EncryptedShare) *ShareBundle {
 	slices.SortFunc(letters, func(a, b EncryptedShare) int { return int(a.Peer) - int(b.Peer) })
-	return &ShareBundle{Context: s.context, Step: step, Self: id, Letters: letters}
+	return &ShareBundle{Context: s.context, Step: step, Self: id, Shares: letters}
 }

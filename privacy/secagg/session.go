@@ -10,50 +10,50 @@ import (
 	"sync/atomic"
 )
 
-// Session is a whole round in this process, for simulation. All messages take
-// their binary form on the way. No more vectors are in memory than workers.
+// Session runs a whole round in this process, for simulation. All messages pass through
+// their binary form. At most one vector per worker is in memory.
 type Session struct {
 	Round  Round
 	Vector func(id uint32, dst []int32) error // fills in a device's vector; called by several workers at once
-	// the first step, 0 to 3, that a device does not do; 4 if it stays. Nil means all stay
+	// the first step, 0 to 3, that a device does not complete; 4 if it stays. Nil means all stay
 	Leave   func(id uint32) int
 	Workers int       // 0 means 1
-	Rand    io.Reader // where all keys come from; nil means crypto/rand
+	Rand    io.Reader // source of all keys; nil means crypto/rand
 
-	// For tests and benchmarks: server wraps what the server does; wire may change a
-	// message on its way, and then a device whose message is refused has left.
+	// For tests and benchmarks: server wraps the server's work; wire may change a message,
+	// and a device whose message is refused then counts as dropped out.
 	server func(func())
 	wire   func([]byte) []byte
 }
 
-// Result is what a session gives.
+// Result is the outcome of a session.
 type Result struct {
 	Sum       []int32
 	Survivors Set   // whose vectors are in the sum
 	Up, Down  int64 // bytes of all messages from and to devices
 }
 
-// play is a session under way.
-type play struct {
+// sessionState is a session under way.
+type sessionState struct {
 	*Session
 	context [keySize]byte
 	seed    [keySize]byte
-	clients []*Client // nil for who has left
+	clients []*Client // nil if dropped out
 	hub     *Server
 	mu      sync.Mutex // guards hub and why
-	why     error      // why the first device that was not told to leave left
+	why     error      // why the first device dropped out without being told to
 	up      atomic.Int64
 	down    atomic.Int64
 }
 
-// Run plays the round. It returns the exact sum over the survivors, or an error;
-// one that wraps ErrTooFew if too many left.
+// Run runs the round. It returns the exact sum over the survivors, or an error that wraps
+// ErrTooFew if too many devices dropped out.
 func (s *Session) Run() (*Result, error) {
 	hub, err := NewServer(s.Round)
 	if err != nil {
 		return nil, err
 	}
-	p := &play{Session: s, context: s.Round.Context(), clients: make([]*Client, s.Round.Devices), hub: hub}
+	p := &sessionState{Session: s, context: s.Round.Context(), clients: make([]*Client, s.Round.Devices), hub: hub}
 	random := s.Rand
 	if random == nil {
 		random = rand.Reader
@@ -83,9 +83,9 @@ func (s *Session) Run() (*Result, error) {
 	return out, nil
 }
 
-// each has every device that is still there do a step. One that finds too few
-// others leaves; any other error ends the session, that of the lowest id first.
-func (p *play) each(step int, do func(uint32) error) error {
+// each has every remaining device do a step. A device that finds too few others drops out;
+// any other error ends the session, starting with that of the lowest ID.
+func (p *sessionState) each(step int, do func(uint32) error) error {
 	n := p.Round.Devices
 	errs := make([]error, n)
 	var next atomic.Int64
@@ -116,7 +116,7 @@ func (p *play) each(step int, do func(uint32) error) error {
 	return nil
 }
 
-func (p *play) serve(f func()) {
+func (p *sessionState) serve(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server != nil {
@@ -126,15 +126,15 @@ func (p *play) serve(f func()) {
 	f()
 }
 
-// message is what travels.
+// message is anything that is sent.
 type message[T any] interface {
 	*T
 	encoding.BinaryMarshaler
 	encoding.BinaryUnmarshaler
 }
 
-// carry takes a message through its binary form and counts the bytes.
-func carry[T any, M message[T]](p *play, m M, bytes *atomic.Int64) (M, error) {
+// carry passes a message through its binary form and counts the bytes.
+func carry[T any, M message[T]](p *sessionState, m M, bytes *atomic.Int64) (M, error) {
 	b, err := m.MarshalBinary()
 	if err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func carry[T any, M message[T]](p *play, m M, bytes *atomic.Int64) (M, error) {
 	return out, out.UnmarshalBinary(b)
 }
 
-// toServer carries a device's message and has the server take it.
-func toServer[T any, M message[T]](p *play, m M, take func(M) error) error {
+// toServer carries a device's message to the server.
+func toServer[T any, M message[T]](p *sessionState, m M, take func(M) error) error {
 	out, err := carry(p, m, &p.up)
 	if err != nil {
 		return err
@@ -157,8 +157,8 @@ func toServer[T any, M message[T]](p *play, m M, take func(M) error) error {
 	return err
 }
 
-// toDevice has the server make a message and carries it.
-func toDevice[T any, M message[T]](p *play, id uint32, make func(uint32) (M, error)) (M, error) {
+// toDevice carries a message of the server to a device.
+func toDevice[T any, M message[T]](p *sessionState, id uint32, make func(uint32) (M, error)) (M, error) {
 	var m M
 	var err error
 	p.serve(func() { m, err = make(id) })
@@ -168,7 +168,7 @@ func toDevice[T any, M message[T]](p *play, id uint32, make func(uint32) (M, err
 	return carry(p, m, &p.down)
 }
 
-func (p *play) advert(id uint32) error {
+func (p *sessionState) advert(id uint32) error {
 	c, err := NewClient(p.Round, id, newStream(derive(p.seed[:], p.context, forSession, id, 0)))
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (p *play) advert(id uint32) error {
 	return toServer(p, c.Advert(), p.hub.Advert)
 }
 
-func (p *play) deal(id uint32) error {
+func (p *sessionState) deal(id uint32) error {
 	roster, err := toDevice(p, id, p.hub.Roster)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (p *play) deal(id uint32) error {
 	return toServer(p, m, p.hub.ShareKeys)
 }
 
-func (p *play) upload(id uint32) error {
+func (p *sessionState) upload(id uint32) error {
 	inbox, err := toDevice(p, id, p.hub.Inbox)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (p *play) upload(id uint32) error {
 	return toServer(p, m, p.hub.Upload)
 }
 
-func (p *play) confirm(id uint32) error {
+func (p *sessionState) confirm(id uint32) error {
 	lists, err := toDevice(p, id, func(uint32) (*Lists, error) { return p.hub.Lists() })
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (p *play) confirm(id uint32) error {
 	return toServer(p, m, p.hub.Confirm)
 }
 
-func (p *play) reveal(id uint32) error {
+func (p *sessionState) reveal(id uint32) error {
 	lists, err := toDevice(p, id, func(uint32) (*Lists, error) { return p.hub.Lists() })
 	if err != nil {
 		return err

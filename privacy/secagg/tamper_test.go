@@ -113,19 +113,19 @@ func TestKeysThatWouldHarmOthersAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Box = a.Box
-	refused(t, "a copied key", s.Advert(b), "not its own")
+	refused(t, "a copied key", s.Advert(b), "the key of another device")
 	refused(t, "a second advert", s.Advert(a), "second message")
 	a.From = 9
-	refused(t, "an id that was not invited", s.Advert(a), "never was")
+	refused(t, "an id that was not invited", s.Advert(a), "never in the round")
 	st := newStage(t, r)
 	m := st.roster(0)
 	m.Peers[0].Mask = st.clients[0].Advert().Mask
 	_, err := st.clients[0].ShareKeys(m)
-	refused(t, "one's own key from a peer", err, "not its own")
+	refused(t, "one's own key from a peer", err, "the key of another device")
 	m = st.roster(0)
 	m.Peers[0], m.Peers[1] = m.Peers[1], m.Peers[0]
 	_, err = st.clients[0].ShareKeys(m)
-	refused(t, "keys out of order", err, "by the graph")
+	refused(t, "keys out of order", err, "in the graph")
 }
 
 // chiSquare is that of the bytes against equal chances, with 255 degrees of
@@ -234,7 +234,7 @@ func TestWorkersDoNotChangeTheSum(t *testing.T) {
 func TestALostLetterIsSeen(t *testing.T) {
 	s := newStage(t, testRound(t, 7, 3, 0)).deal()
 	inbox := s.inbox(0)
-	inbox.Letters = inbox.Letters[1:]
+	inbox.Shares = inbox.Shares[1:]
 	up := must(t, func() (*Upload, error) { return s.clients[0].Upload(inbox, make([]int32, 3)) })
 	refused(t, "an upload without the mask of a neighbour", s.server.Upload(up), "would not cancel")
 }

@@ -11,15 +11,14 @@ import (
 	"sync/atomic"
 )
 
-// Sum takes the masks off and returns the sum of the survivors' vectors. The
-// result is the same for any number of workers, and so is the error. A round whose
-// secrets do not open, or in which an upload was changed on its way, has no sum:
-// that is ErrNoSum, or ErrTooFew where too few opened them.
+// Sum removes the masks and returns the sum of the survivors' vectors. The result and the
+// error are the same for any number of workers. If secrets cannot be reconstructed or an
+// upload was altered, it returns ErrNoSum, or ErrTooFew if too few devices revealed shares.
 func (s *Server) Sum(workers int) ([]int32, error) {
 	if s.step != reveals {
-		return nil, fmt.Errorf("secagg: no sum while the server takes %s", s.step)
+		return nil, fmt.Errorf("secagg: no sum while the server expects %s", s.step)
 	}
-	if got := s.opened.Count(); got < s.round.Threshold {
+	if got := s.revealed.Count(); got < s.round.Threshold {
 		return nil, fmt.Errorf("%w: %d answer the lists, want %d", ErrTooFew, got, s.round.Threshold)
 	}
 	var ids []uint32
@@ -61,8 +60,8 @@ func (s *Server) Sum(workers int) ([]int32, error) {
 	return out, nil
 }
 
-// unmask adds to dst what takes off a survivor's own mask, or the masks that
-// survivors share with a device that dropped.
+// unmask adds to dst what removes a survivor's own mask, or the masks that survivors share
+// with a device that dropped out.
 func (s *Server) unmask(id uint32, m *masker, dst []uint32) error {
 	if s.arrived.Has(id) {
 		seed, err := s.open(id, func(b [keySize]byte) bool {
@@ -101,8 +100,8 @@ func (s *Server) unmask(id uint32, m *masker, dst []uint32) error {
 	return nil
 }
 
-// open puts the shares of a device's secret together. Should some be wrong, it
-// tries each run of a threshold of them, so that a few liars cost nothing.
+// open reconstructs a device's secret from its shares. If some are wrong, it tries each run
+// of threshold shares, so a few liars do not end the round.
 func (s *Server) open(id uint32, good func([keySize]byte) bool) ([keySize]byte, error) {
 	points, t := s.shares[id], s.round.Threshold
 	if len(points) < t {
