@@ -175,7 +175,7 @@ func TestEachStepIsDoneOnceAndInOrder(t *testing.T) {
 	refused(t, "upload before deal", err, "after it shared its keys")
 	_, err = c.Reveal(&Lists{}, nil)
 	refused(t, "reveal before upload", err, "before it uploaded")
-	refused(t, "deal at the end of adverts", s.server.Advert(c.Advert()), "expects deals")
+	refused(t, "deal at the end of adverts", s.server.Advert(c.Advert()), "expects key shares")
 	s.deal()
 	_, err = c.ShareKeys(roster)
 	refused(t, "second deal", err, "already")

@@ -125,7 +125,7 @@ func TestPlansThatCannotHoldAreRefused(t *testing.T) {
 			return Plan(50, 10, 1,
 				Risk{Corrupt: 0.1, Dropped: 0.6})
 		},
-		"must be 1 to 1048576":    func() (Params, error) { return Plan(0, 10, 1, Risk{}) },
+		"must be 1 to 1048576": func() (Params, error) { return Plan(0, 10, 1, Risk{}) },
 		"vectors of 0 numbers": func() (Params, error) { return Plan(5, 0, 1, Risk{}) },
 	} {
 		if _, err := f(); err == nil || !strings.Contains(err.Error(), want) {

@@ -49,7 +49,7 @@ const (
 )
 
 func (s serverStep) String() string {
-	return [...]string{"adverts", "deals", "uploads", "confirmations", "reveals", "no more"}[s]
+	return [...]string{"adverts", "key shares", "uploads", "confirmations", "reveals", "nothing"}[s]
 }
 
 // NewServer starts a round.
