@@ -25,21 +25,22 @@ import (
 func (a *app) adminCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "admin", Short: "Operate a coordinator",
-		Long: `Operate a coordinator: look at it, let devices in, pause it, add and retire items, go
-back to an older model, take a model out. On the coordinator's machine it finds its
-way by the state folder; from elsewhere give --coordinator, --pin and --token.`,
+		Long: `On the coordinator's machine these commands find it through its state folder. From other machines,
+add --coordinator, --pin and --token; the operator's token is in local.json of the state folder.`,
+		Example: "  tacit admin status\n  tacit admin token --uses 100 --hours 24\n  tacit admin rollback 7",
 	}
 	return group(c, a.adminStatus(), a.adminBegin(), a.adminToken(), a.adminPause(true), a.adminPause(false),
 		a.adminHistory(), a.adminRollback(), a.adminRevoke(), a.adminItems(), a.adminExport())
 }
 
-// call makes a command that calls the operator's API.
+// call makes a command that calls the admin API.
 func (a *app) call(use, short, example string, check cobra.PositionalArgs,
 	do func(ctx context.Context, admin pbconnect.AdminClient, words []string) error,
 ) *cobra.Command {
-	var r reach
+	var r connectFlags
 	c := &cobra.Command{Use: use, Short: short, Example: example, Args: check}
-	r.flags(c, "the operator's token, which tacit serve keeps in its state folder")
+	r.flags(c, "the operator's token, instead of the one in the state folder")
+	a.describe(c, "", connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {
 		admin, err := r.admin()
 		if err != nil {
@@ -52,7 +53,7 @@ func (a *app) call(use, short, example string, check cobra.PositionalArgs,
 	return c
 }
 
-func (r *reach) admin() (pbconnect.AdminClient, error) {
+func (r *connectFlags) admin() (pbconnect.AdminClient, error) {
 	w, err := r.find(true)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (r *reach) admin() (pbconnect.AdminClient, error) {
 }
 
 func (a *app) adminStatus() *cobra.Command {
-	return a.call("status", "How a coordinator is doing", "  tacit admin status --format json", noArgs,
+	return a.call("status", "Show the state of a coordinator", "  tacit admin status --format json", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.Status(ctx, &pb.StatusRequest{})
 			if err != nil {
@@ -75,7 +76,16 @@ func (a *app) adminStatus() *cobra.Command {
 		})
 }
 
-// status prints one.
+// changed prints what a command changed; as JSON, the state of the coordinator afterwards.
+func (a *app) changed(r *pb.StatusResponse, text func(*coordinator.Status) string) error {
+	var s coordinator.Status
+	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
+		return err
+	}
+	return a.resultLine(&s, "%s", text(&s))
+}
+
+// status prints the state of a coordinator.
 func (a *app) status(r *pb.StatusResponse) error {
 	var s coordinator.Status
 	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
@@ -86,9 +96,9 @@ func (a *app) status(r *pb.StatusResponse) error {
 		line := func(k, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
 		line("state", "%s", s.State)
 		if s.Method != "" {
-			line("run", "%s (%s), round %d of %d, model %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
-			line("devices", "%d enrolled, the run is for %d", s.Enrolled, s.Devices)
-			if p := evaluating(&s); p == "" {
+			line("run", "%s (%s), round %d of %d, model version %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
+			line("devices", "%d of %d enrolled", s.Enrolled, s.Devices)
+			if p := evaluationProgress(&s); p == "" {
 				line("round", "%d of %d reports", s.Counted, s.Asked)
 			} else {
 				line("now", "%s", p)
@@ -96,11 +106,11 @@ func (a *app) status(r *pb.StatusResponse) error {
 			line("catalogue", "%d items, version %d", s.Items, s.Catalogue)
 			line("privacy", "%s", s.Promise)
 			if s.Epsilon != nil {
-				line("spent", "epsilon %.4g, which holds against %s", *s.Epsilon, s.Holds)
+				line("spent", "epsilon %.4g; protects from %s", *s.Epsilon, s.Holds)
 			}
 		}
 		if s.Lost > 0 {
-			line("LOST", "%d reports were acknowledged and are in no sum: the state was damaged", s.Lost)
+			line("LOST", "%d acknowledged reports are in no sum, because the state was damaged", s.Lost)
 		}
 		var keys []string
 		for k := range s.Counts {
@@ -111,10 +121,10 @@ func (a *app) status(r *pb.StatusResponse) error {
 			line(k, "%d", s.Counts[k])
 		}
 		for i := range s.Readouts {
-			line(fmt.Sprintf("readout %d", s.Readouts[i].Round), "%s", readoutText(&s.Readouts[i]))
+			line(fmt.Sprintf("evaluation %d", s.Readouts[i].Round), "%s", evaluationText(&s.Readouts[i]))
 		}
 		if s.Missed != "" {
-			line("no readout", "%s", s.Missed)
+			line("no evaluation", "%s", s.Missed)
 		}
 		return w.Flush()
 	})
@@ -122,20 +132,30 @@ func (a *app) status(r *pb.StatusResponse) error {
 
 func (a *app) adminBegin() *cobra.Command {
 	var f serveFlags
-	var r reach
+	var r connectFlags
 	c := &cobra.Command{
-		Use: "begin [key=value ...]", Short: "Begin the run of a coordinator that waits for one",
+		Use: "begin [key=value ...]", Short: "Start a run on a coordinator that has none",
+		Long: `A run needs items, from a data set or a CSV file, and a number of devices; it starts when all have
+enrolled. The coordinator takes the items of a data set only, and nothing about its users.`,
 		Example: "  tacit admin begin -d ml-100k -m tacit\n  tacit admin begin --catalogue items.csv --devices 1000 " +
 			"-m fedmf rounds=50",
 	}
-	settings := settingFlags(c.Flags())
-	r.flags(c, "the operator's token")
-	c.Flags().StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file of id and title")
+	settings := networkSettingFlags(c.Flags())
+	hide(c.Flags(), "protocol")
+	r.flags(c, "the operator's token, instead of the one in the state folder")
+	c.Flags().StringVar(&f.catalogue, "catalogue", "", "items of the run: a CSV file with the columns id, title and "+
+		"features")
 	dataDirFlag(c.Flags(), &f.dataDir)
-	c.Flags().StringVar(&f.name, "name", "", "what people call the federation")
+	c.Flags().StringVar(&f.name, "name", "", "name of the federation, for people")
 	f.runFlags(c)
+	a.describe(c, "",
+		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
+			"name goal least-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
+		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
+		flagsUnder("Privacy", "dp secagg eval-every", "bucket"),
+		connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {
-		spec, err := networked(words, settings)
+		spec, err := networkSpec(words, settings, &f)
 		if err != nil {
 			return err
 		}
@@ -143,23 +163,27 @@ func (a *app) adminBegin() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.status(resp)
+		return a.changed(resp, func(s *coordinator.Status) string {
+			return fmt.Sprintf("started the run %s: it begins when %d devices have enrolled", s.Name, s.Devices)
+		})
 	}
 	return c
 }
 
-// begin begins a run on a coordinator.
-func (a *app) begin(ctx context.Context, r *reach, spec *experiment.Spec, f *serveFlags) (*pb.StatusResponse, error) {
+// begin starts a run on a coordinator.
+func (a *app) begin(ctx context.Context, r *connectFlags, spec *experiment.Spec, f *serveFlags) (*pb.StatusResponse,
+	error,
+) {
 	admin, err := r.admin()
 	if err != nil {
 		return nil, err
 	}
 	var opt coordinator.Options
-	items, err := a.stock(spec, f, &opt)
+	items, err := a.runItems(spec, f, &opt)
 	if err != nil {
 		return nil, err
 	}
-	settings, err := a.settled(spec, f, len(items), opt.Features)
+	settings, err := a.checkedSettings(spec, f, len(items), opt.Features)
 	if err != nil {
 		return nil, err
 	}
@@ -178,27 +202,27 @@ func (a *app) begin(ctx context.Context, r *reach, spec *experiment.Spec, f *ser
 func (a *app) adminToken() *cobra.Command {
 	var uses, hours uint32
 	var note string
-	c := a.call("token", "Make a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24",
+	c := a.call("token", "Create a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24",
 		noArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.MakeToken(ctx, &pb.MakeTokenRequest{Uses: uses, Hours: hours, Note: note})
 			if err != nil {
 				return err
 			}
-			return a.result(map[string]any{"token": r.Token, "uses": uses, "hours": hours}, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, r.Token)
-				return err
-			})
+			a.progress("%s can enrol with this token within %s:", count(uses, "device"), count(hours, "hour"))
+			return a.resultLine(map[string]any{"token": r.Token, "uses": uses, "hours": hours}, "%s", r.Token)
 		})
-	c.Flags().Uint32Var(&uses, "uses", 1, "devices that may enrol with it")
-	c.Flags().Uint32Var(&hours, "hours", 24, "how long it is good for")
-	c.Flags().StringVar(&note, "note", "", "what it is for")
+	c.Flags().Uint32Var(&uses, "uses", 1, "devices that can enrol with the token")
+	c.Flags().Uint32Var(&hours, "hours", 24, "hours until it expires")
+	c.Flags().StringVar(&note, "note", "", "what the token is for")
+	a.describe(c, "", flagsUnder("Token", "uses hours note", ""), connectGroup)
 	return c
 }
 
 func (a *app) adminPause(pause bool) *cobra.Command {
-	use, short := "pause", "Give out no more tasks: the round in progress ends with who came, and no other begins"
+	use, short := "pause", "Pause training after the round in progress"
+	done := "paused: the round in progress ends with the devices that report in time, and no other starts"
 	if !pause {
-		use, short = "resume", "Go on after a pause"
+		use, short, done = "resume", "Resume training after a pause", "resumed: the next round starts"
 	}
 	return a.call(use, short, "", noArgs, func(ctx context.Context, admin pbconnect.AdminClient,
 		_ []string,
@@ -207,12 +231,12 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.status(r)
+		return a.changed(r, func(*coordinator.Status) string { return done })
 	})
 }
 
 func (a *app) adminHistory() *cobra.Command {
-	return a.call("history", "List the models that can be gone back to", "", noArgs,
+	return a.call("history", "List the model versions that tacit admin rollback can restore", "", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.History(ctx, &pb.HistoryRequest{})
 			if err != nil {
@@ -234,11 +258,11 @@ func (a *app) adminHistory() *cobra.Command {
 			}
 			return a.result(rows, func(out io.Writer) error {
 				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "version\trounds\tmade\t")
+				fmt.Fprintln(w, "version\trounds\tcreated\t")
 				for _, x := range rows {
 					note := ""
 					if x.Back {
-						note = "went back"
+						note = "rolled back"
 					}
 					fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", x.Version, x.Round, x.Made.Format(time.DateTime), note)
 				}
@@ -248,40 +272,47 @@ func (a *app) adminHistory() *cobra.Command {
 }
 
 func (a *app) adminRollback() *cobra.Command {
-	return a.call("rollback VERSION", "Go back to an older model, from the next round on",
+	return a.call("rollback VERSION", "Restore an older model version, from the next round on",
 		"  tacit admin history\n  tacit admin rollback 7", exactArgs(1),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
 			var v uint64
 			if _, err := fmt.Sscan(words[0], &v); err != nil {
-				return input(fmt.Errorf("%q is no version", words[0]), "tacit admin history lists them")
+				return input(fmt.Errorf("version %q: must be a number", words[0]),
+					"tacit admin history lists the versions")
 			}
 			r, err := admin.Rollback(ctx, &pb.RollbackRequest{Version: v})
 			if err != nil {
 				return err
 			}
-			return a.status(r)
+			return a.changed(r, func(*coordinator.Status) string {
+				return fmt.Sprintf("rolling back to version %d, which the next round starts from", v)
+			})
 		})
 }
 
 func (a *app) adminRevoke() *cobra.Command {
-	return a.call("revoke SEAT", "Show a device the door: its key is refused from now on", "", exactArgs(1),
+	return a.call("revoke DEVICE", "Revoke a device: the coordinator refuses its key from now on",
+		"  tacit admin revoke 7      # the device ID that tacit device log shows", exactArgs(1),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
-			var seat uint32
-			if _, err := fmt.Sscan(words[0], &seat); err != nil {
-				return input(fmt.Errorf("%q is no seat", words[0]), "")
+			var id uint32
+			if _, err := fmt.Sscan(words[0], &id); err != nil {
+				return input(fmt.Errorf("device %q: must be a number", words[0]),
+					"tacit device log shows the ID of a device")
 			}
-			r, err := admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: seat})
+			r, err := admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: id})
 			if err != nil {
 				return err
 			}
-			return a.status(r)
+			return a.changed(r, func(s *coordinator.Status) string {
+				return fmt.Sprintf("revoked device %d; %s enrolled", id, count(s.Enrolled, "device"))
+			})
 		})
 }
 
 func (a *app) adminExport() *cobra.Command {
 	var version uint64
 	var format, out string
-	c := a.call("export", "Write a model's tables and catalogue to a zip file",
+	c := a.call("export", "Write the tables and the catalogue of a model to a zip file",
 		"  tacit admin export -o model.zip --as csv", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			s, err := admin.Export(ctx, &pb.ExportRequest{Version: version, Format: format})
@@ -306,13 +337,11 @@ func (a *app) adminExport() *cobra.Command {
 			if err := os.Rename(f.Name(), out); err != nil {
 				return err
 			}
-			return a.result(map[string]any{"file": out, "bytes": n}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s: %d bytes\n", out, n)
-				return err
-			})
+			return a.resultLine(map[string]any{"file": out, "bytes": n}, "wrote %s (%s)", out, size(float64(n)))
 		})
-	c.Flags().Uint64Var(&version, "version", 0, "the model; 0 means the newest")
-	c.Flags().StringVar(&format, "as", "npy", "npy or csv")
-	c.Flags().StringVarP(&out, "out", "o", "model.zip", "the file")
+	c.Flags().Uint64Var(&version, "version", 0, "model version; 0 means the newest")
+	c.Flags().StringVar(&format, "as", "npy", "format of the tables: npy or csv")
+	c.Flags().StringVarP(&out, "out", "o", "model.zip", "write to this file")
+	a.describe(c, "", flagsUnder("Export", "version as out", ""), connectGroup)
 	return c
 }

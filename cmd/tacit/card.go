@@ -109,7 +109,8 @@ func privacyCardOf(g *privacy.Stack) *privacyCard {
 	p := &privacyCard{
 		Epsilon: finite(g.Total.Epsilon), Delta: g.Delta, Against: string(g.Trust), Holds: g.Against(),
 		Adjacency: string(g.Adjacency),
-		Sampler:   "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.VariesByRound(), Clip: g.Clip,
+		Sampler:   "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.VariesByRound(),
+		Clip:   g.Clip,
 		Rounds: g.Rounds, Whole: finite(g.Total.Epsilon), Caveats: g.Caveats(),
 	}
 	if e, err := g.Events(g.Noise, 1); err == nil {

@@ -37,7 +37,7 @@ func child(t *testing.T, env []string, words ...string) (code int, out, errs str
 func chaos(t *testing.T, kills int, env []string, words ...string) {
 	t.Helper()
 	code, out, errs := child(t, env, append([]string{"fleet", "--format", "json", "-q"}, words...)...)
-	var v struct{ Data trial }
+	var v struct{ Data chaosResult }
 	if err := json.Unmarshal([]byte(out), &v); err != nil {
 		t.Fatalf("exit %d: %v\n%s%s", code, err, out, errs)
 	}
@@ -58,7 +58,7 @@ func TestChaos(t *testing.T) {
 	world := "users=30,items=60,mean-rows=12"
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--readout", "5",
+		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--eval-every", "5",
 			"--deadline", "10m", "--chaos", "kills=3,seed=1")
 	})
 	t.Run("with a promise", func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 	}
 	begin := func(more ...string) *exec.Cmd {
 		t.Helper()
-		os.Remove(filepath.Join(dir, welcomeFile))
+		os.Remove(filepath.Join(dir, localAccessFile))
 		c := program(t, nil, serve(more...)...)
 		until(t, "it starts", func() bool { code, _, _ := tacit("admin", "status", "--state", dir); return code == 0 })
 		return c
@@ -104,7 +104,7 @@ func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 			t.Errorf("Ctrl-C ends it with %d, want 130", code)
 		}
 	}
-	c := begin("-d", "world", "--world", "users=6,items=30,mean-rows=8", "--rounds", "50", "--rehearsal", "-m",
+	c := begin("-d", "world", "--world", "users=6,items=30,mean-rows=8", "--rounds", "50", "--deterministic", "-m",
 		"fedmf", "--deadline", "10m")
 	devices := program(t, nil, "fleet", "--state", dir, "-d", "world", "--world", "users=6,items=30,mean-rows=8",
 		"--slow", "20ms")

@@ -9,8 +9,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// columnsOf makes features of what a catalogue's file says of its items, and of the columns
-// of users and of moments that an operator names. The items keep nothing of it.
+// columnsOf makes feature columns from the features in a catalogue file, and from the columns of users
+// and interactions that the operator names. It removes the features from the items.
 func columnsOf(items []*pb.Item, users, moments []string) (*rows.Features, error) {
 	f := &rows.Features{}
 	names := []string{}
@@ -32,8 +32,8 @@ func columnsOf(items []*pb.Item, users, moments []string) (*rows.Features, error
 			name, values, ok := strings.Cut(text, "=")
 			categories := strings.Split(values, "|")
 			if !ok || name == "" || len(slices.Compact(slices.Sorted(slices.Values(categories)))) != len(categories) {
-				return nil, input(fmt.Errorf("%q is no column", text),
-					"want a name and its categories, each once, such as age=18-24|25-34|unknown")
+				return nil, input(fmt.Errorf("invalid column %q: must be a name and unique categories", text),
+					"example: 'age=18-24|25-34|unknown'")
 			}
 			*side = append(*side, rows.Column{Name: name, Card: len(categories), Names: categories})
 		}
@@ -41,8 +41,8 @@ func columnsOf(items []*pb.Item, users, moments []string) (*rows.Features, error
 	return f, nil
 }
 
-// itemColumn is one column of items: of sets, if an item has | between categories, or
-// nothing.
+// itemColumn makes one column of items. It holds sets if an item has no category, or several with |
+// between them.
 func itemColumn(items []*pb.Item, name string) rows.Column {
 	c := rows.Column{Name: name, Start: []uint32{0}}
 	code, single := map[string]uint32{}, true

@@ -51,10 +51,10 @@ func TestColumnsOfACatalogueAreFeatures(t *testing.T) {
 	for text, want := range map[string]string{
 		"foo,bar\n1,2\n":                      "no column id",
 		"id,title\na,A,,drama\n":              "line 2 of items.csv: 4 fields",
-		"id,title,retired\na,A,\nb,B,maybe\n": "line 3 of items.csv: retired is \"maybe\"",
-		"id,title\na,A\nb,B\na,C\n":           "line 4 of items.csv: item \"a\" is in line 2 already",
-		"id,title\n,A\n":                      "no id",
-		"id,id\na,A\n":                        "each once",
+		"id,title,retired\na,A,\nb,B,maybe\n": "line 3 of items.csv: retired = \"maybe\"",
+		"id,title\na,A\nb,B\na,C\n":           "line 4 of items.csv: item \"a\" is already in line 2",
+		"id,title\n,A\n":                      "the id is empty",
+		"id,id\na,A\n":                        "names must be unique",
 		"id\n":                                "no items",
 	} {
 		if _, err := readItems(strings.NewReader(text), "items.csv"); err == nil || !strings.Contains(err.Error(),

@@ -171,7 +171,8 @@ func cardRows(c data.Card, src data.Source) [][]any {
 		{"sparsity", fmt.Sprintf("%.2f %%", 100*c.Sparsity)},
 		{"per user", fmt.Sprintf("mean %.1f; min %d, 5%% %d, 25%% %d, median %d, 75%% %d, 95%% %d, max %d",
 			q.Mean, q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max)},
-		{"tail share", fmt.Sprintf("%.1f %% of interactions are with the least popular 80 %% of items", 100*c.TailShare)},
+		{"tail share", fmt.Sprintf("%.1f %% of interactions are with the least popular 80 %% of items",
+			100*c.TailShare)},
 		{"times", c.TimeKind},
 	}
 	if c.TimeKind == data.RealTime.String() {

@@ -22,7 +22,8 @@ func (a *app) dataFetchCmd() *cobra.Command {
 	var dir string
 	var opt fetch.Options
 	c := &cobra.Command{
-		Use: "fetch NAME", Short: "Download a data set from its owner and check it", Args: exactArgs(1), Long: fetchLong,
+		Use: "fetch NAME", Short: "Download a data set from its owner and check it", Args: exactArgs(1),
+		Long: fetchLong,
 		Example: "  tacit data fetch ml-100k\n  tacit data fetch lastfm-2k --data-dir ~/data\n" +
 			"  tacit data fetch ml-1m --from ml-1m.zip      # an archive that you downloaded",
 		RunE: func(c *cobra.Command, words []string) error {
@@ -47,7 +48,8 @@ func (a *app) dataFetchCmd() *cobra.Command {
 		},
 	}
 	dataDirFlag(c.Flags(), &dir)
-	c.Flags().StringVar(&opt.From, "from", "", "address or local zip file of the archive; its SHA-256 is checked as well")
+	c.Flags().StringVar(&opt.From, "from", "", "address or local zip file of the archive; its SHA-256 is checked as "+
+		"well")
 	c.Flags().BoolVar(&opt.Force, "force", false, "download again and overwrite the files")
 	return c
 }
@@ -102,7 +104,8 @@ func (a *app) fetchProgress(k data.Known) func(any) {
 			from, l.begin, l.last = e.Have, time.Now(), time.Now()
 		case fetch.Again:
 			if !a.quiet {
-				l.println(fmt.Sprintf("interrupted after %s (%v); retrying in %v", size(float64(e.Done)), e.Err, e.Wait))
+				l.println(fmt.Sprintf("interrupted after %s (%v); retrying in %v", size(float64(e.Done)), e.Err,
+					e.Wait))
 			}
 		case fetch.Progress:
 			if !a.quiet {

@@ -43,7 +43,8 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	words := []string{"data", "fetch", "filmtrust", "--data-dir", dir, "--from", s.URL + "/filmtrust.zip"}
 	code, out, errs := tacit(words...)
-	if code != 0 || !strings.Contains(out, "2 users, 3 items, 120000 interactions, which differs from the published size") ||
+	if code != 0 || !strings.Contains(out, "2 users, 3 items, 120000 interactions, which differs from the published "+
+		"size") ||
 		!strings.Contains(out, "tacit data describe filmtrust") {
 		t.Fatalf("exit %d, prints %q and %q", code, out, errs)
 	}
@@ -59,7 +60,8 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 		"ratings.txt")) || !strings.Contains(out, "tacit data fetch ml-100k") {
 		t.Errorf("the list does not say what is there and how to get the rest: %s", out)
 	}
-	if code, out, errs := tacit(words...); code != 0 || !strings.Contains(out, "filmtrust is there") || errs != "" {
+	if code, out, errs := tacit(words...); code != 0 || !strings.Contains(out, "filmtrust is already in") ||
+		errs != "" {
 		t.Errorf("a second time: exit %d, %q, %q", code, out, errs)
 	}
 	code, out, _ = tacit(append(words, "--force", "--format", "json")...)
@@ -180,7 +182,7 @@ func TestAStoppedDownloadGoesOn(t *testing.T) {
 	close(whole)
 	code, out, said := tacit(append(words, "--format", "json")...)
 	if v := decode(t, out)["data"].(map[string]any); code != 0 || v["resumed_bytes"] != 200000.0 ||
-		ranges[1] != "bytes=200000-" || !strings.Contains(said, "resuming  200 kB are here") {
+		ranges[1] != "bytes=200000-" || !strings.Contains(said, "resuming  after 200 kB") {
 		t.Errorf("exit %d, %v after %q; says %q", code, v, ranges, said)
 	}
 }

@@ -19,90 +19,78 @@ import (
 	"github.com/tacit-rec/tacit/internal/statefile"
 )
 
-// deviceFlags are those of a device.
+// deviceFlags are the flags of a device.
 type deviceFlags struct {
 	stateFlags
-	server, pin, token           string
-	history, data, user, dataDir string
-	features                     string
-	insecure, once, rehearsal    bool
-	noHoldOut, retells           bool
-	duty                         float64
-	memory                       int
-	moment                       statefile.Conditions
-	keepLast, keepDays           int
+	server, pin, token            string
+	history, data, user, dataDir  string
+	features                      string
+	insecure, once, deterministic bool
+	noHoldOut, setsFeatures       bool
+	duty                          float64
+	memory                        int
+	moment                        statefile.Conditions
+	keepLast, keepDays            int
 }
 
-const deviceLong = `Run a device: it learns from its owner's history, which stays on it, and sends one
-bounded report per round. Stop it or kill it at any moment: started again it goes on
-where it was, and no round has two reports of it.
+const deviceLong = `A device trains on its owner's history, which stays on it, and sends at most one bounded report per
+round. The history is a CSV file of item IDs, or that of a user of a data set. Stop the device at any
+time: it resumes where it was. All private data is in one state file, which --passphrase encrypts.`
 
-The history is a CSV file of item ids (or of id and time), or a user of a data set.
-tacit device add and undo change it, also while the device runs. The newest item is
-held out of training, to measure what the recommendations are worth; it joins when a
-newer one comes.
+const deviceDetails = `The newest item is held out of training, to measure the recommendations; it joins when a newer one
+arrives. tacit device add and undo change the history, even while the device runs. Methods with
+features also learn from the owner's (--features, which replaces all earlier ones) and from those of
+each event, which are further columns of the history file. The coordinator says which features
+exist; an unset one counts as the category "unknown" if there is one, and is required otherwise.
 
-Some methods also learn from what their users are like (--features age=25,gender=F) and from
-what a moment was like (more columns of the history, named in its first line). Which
-there are the coordinator says, and a wrong one is refused with a list. A value that was not
-told counts as the category "unknown", where there is one, and else is asked for.
+The state file is encrypted with a passphrase (--passphrase, $TACIT_PASSPHRASE or --passphrase-file)
+or with a key in the system's keyring (--keyring); otherwise only its file mode protects it. It
+remembers the coordinator, so the next time --state FILE is enough. If the coordinator does not
+answer, the device retries, up to every five minutes. If it has moved, add --server, and --pin if its
+certificate changed: the device recognises the coordinator by its key.`
 
-What is private is in one state file: encrypted with a passphrase (--passphrase asks, or
-$TACIT_PASSPHRASE, or --passphrase-file) or with a key in the system's keyring (--keyring),
-else protected by its mode alone, which it says. The state file remembers the coordinator:
-the next time tacit device --state FILE is enough.
-
-While the coordinator is gone the device tries again, ever more rarely, up to every five
-minutes; what it could not send is sent then, if its round still wants it. tacit recommend
-needs no coordinator. One that has moved is found with --server and, if its certificate is
-another, --pin: the device knows it by its key, and follows no other. If it is gone for good,
-tacit device forget wipes the device, and says that nobody could be told.
-
-  tacit device log         what was sent, when, and under which promise
-  tacit recommend          recommendations, offline
-  tacit device forget      leave, and wipe everything`
-
-const deviceExample = `  tacit device -d ml-100k --user 7             with the coordinator of this machine
-  tacit device --server https://films.example:7633 --pin sha256/... --token TOKEN --history seen.csv --passphrase
-  tacit device --state my.state --only-on-power --duty 0.25
-  tacit device log --state my.state`
+const deviceExample = `  tacit device -d ml-100k --user 7             # uses the coordinator on this machine
+  tacit device --server https://films.example:7633 --pin PIN --token TOKEN --history seen.csv --passphrase
+  tacit device --state my.state --once         # the state file remembers the coordinator`
 
 func (a *app) deviceCmd() *cobra.Command {
 	var f deviceFlags
 	c := &cobra.Command{
-		Use: "device", Short: "Run a device, and look after it", Long: deviceLong,
+		Use: "device", Short: "Run a device", Long: deviceLong,
 		Example: deviceExample, Args: noArgs,
 	}
 	f.stateFlags.flags(c)
 	fl := c.Flags()
-	fl.StringVar(&f.server, "server", "", "the coordinator's address, such as https://host:7633; else that of the "+
-		"state file, else of this machine ($TACIT_STATE is the folder of its state)")
-	fl.StringVar(&f.server, "coordinator", "", "the same as --server")
-	_ = fl.MarkHidden("coordinator")
-	fl.StringVar(&f.pin, "pin", "", "the pin that the coordinator prints, where its certificate is its own")
-	fl.StringVar(&f.token, "token", "", "to enrol with, once")
-	fl.BoolVar(&f.insecure, "insecure", false, "allow http://, where anybody on the way reads what is sent")
-	fl.StringVar(&f.history, "history", "",
-		"a CSV file of item ids, or of item id and time; what is new in it is added")
-	fl.StringVar(&f.features, "features", "", "what the owner tells of themselves, for methods that learn from it, "+
-		"such as age=25,gender=F, or a CSV file of name and value; it replaces all that was told before, and an empty value deletes; it is sent to nobody (docs/security.md: what an update tells)")
-	fl.StringVarP(&f.data, "data", "d", "", "a data set, to play one of its users; with --user")
-	fl.StringVar(&f.user, "user", "", "the user of the data set")
+	fl.StringVar(&f.server, "server", "", "the coordinator's `URL`, such as https://host:7633; the state file keeps it")
+	oldFlag(fl, "coordinator", "server")
+	fl.StringVar(&f.pin, "pin", "", "pin of the coordinator's certificate, which tacit serve prints")
+	fl.StringVar(&f.token, "token", "", "token for the first enrolment")
+	fl.BoolVar(&f.insecure, "insecure", false, "allow http://: anyone on the network path can read the traffic")
+	fl.StringVar(&f.history, "history", "", "CSV file of item IDs, optionally with times; new events are added")
+	fl.StringVar(&f.features, "features", "", "the owner's features, such as age=25,gender=F, or a CSV file; never "+
+		"sent to anyone")
+	fl.StringVarP(&f.data, "data", "d", "", "data set whose --user this device plays")
+	fl.StringVar(&f.user, "user", "", "user of the data set")
 	dataDirFlag(c.Flags(), &f.dataDir)
-	fl.BoolVar(&f.once, "once", false, "check in once, do what is asked for, and stop")
-	fl.BoolVar(&f.rehearsal, "rehearsal", false, "take part in a rehearsal, whose draws are public: never with a "+
-		"real history")
-	fl.BoolVar(&f.noHoldOut, "no-hold-out", false, "train on the newest item too, and say nothing of how good the "+
-		"recommendations are")
-	fl.Float64Var(&f.duty, "duty", 1, "largest share of time that is spent computing")
-	fl.IntVar(&f.memory, "memory", 1024, "MiB that a model and its training may take; a larger one is refused")
-	fl.BoolVar(&f.moment.OnPower, "only-on-power", false, "stay away while the computer runs on a battery")
-	fl.BoolVar(&f.moment.OnNetwork, "only-on-network", false, "stay away while no network is up")
-	fl.BoolVar(&f.moment.WhenIdle, "only-when-idle", false, "stay away while the computer is busy")
-	fl.IntVar(&f.keepLast, "keep-last", -1, "keep only so many newest events; 0 keeps all")
-	fl.IntVar(&f.keepDays, "keep-days", -1, "forget events after so many days; 0 keeps all")
+	fl.BoolVar(&f.once, "once", false, "check in once, do the task if there is one, and stop")
+	fl.BoolVar(&f.deterministic, "deterministic", false, "accept a run with public randomness; never with a real "+
+		"history")
+	oldFlag(fl, "rehearsal", "deterministic")
+	fl.BoolVar(&f.noHoldOut, "no-hold-out", false, "also train on the newest item, without measuring recommendations")
+	fl.Float64Var(&f.duty, "duty", 1, "largest fraction of time spent computing")
+	fl.IntVar(&f.memory, "memory", 1024, "MiB for a model and its training; larger ones are refused")
+	fl.BoolVar(&f.moment.OnPower, "only-on-power", false, "train only while the computer is on mains power")
+	fl.BoolVar(&f.moment.OnNetwork, "only-on-network", false, "train only while a network is up")
+	fl.BoolVar(&f.moment.WhenIdle, "only-when-idle", false, "train only while the computer is idle")
+	fl.IntVar(&f.keepLast, "keep-last", -1, "keep this many of the newest events; 0 keeps all")
+	fl.IntVar(&f.keepDays, "keep-days", -1, "keep events for this many days; 0 keeps all")
+	a.describe(c, deviceDetails,
+		flagsUnder("Coordinator", "server pin token", "insecure"),
+		flagsUnder("History", "data user history", "features no-hold-out keep-last keep-days data-dir"),
+		flagsUnder("State", "state passphrase", "passphrase-file keyring"),
+		flagsUnder("When", "once", "only-on-power only-on-network only-when-idle duty memory deterministic"))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		f.retells = fl.Changed("features")
+		f.setsFeatures = fl.Changed("features")
 		return deviceHint(a.device(c.Context(), &f))
 	}
 	c.AddCommand(a.deviceLog(), a.devicePause(true), a.devicePause(false), a.deviceAdd(), a.deviceUndo(),
@@ -110,21 +98,21 @@ func (a *app) deviceCmd() *cobra.Command {
 	return c
 }
 
-// deviceHint adds to an error what to type next.
+// deviceHint adds what to do next to an error of a device.
 func deviceHint(err error) error {
 	for known, hint := range map[error]string{
-		device.ErrDeterministic: "a rehearsal is for tests: add --rehearsal, and give it no real history",
-		device.ErrWrongCoordinator: "if the coordinator was set up anew: tacit device forget, then enrol again with " +
-			"another --token",
-		device.ErrRevoked: "ask the operator; tacit device forget wipes this device, and a new token enrols " +
-			"it anew",
-		device.ErrTooLarge: "--memory gives it more",
-		device.ErrFeatures: "--features NAME=VALUE,... tells what its owner is like; columns of a history " +
-			"file, and tacit device add --with, what a moment was like; both are sent to nobody",
-		device.ErrNoModel:       "tacit device --once fetches one",
-		statefile.ErrPassphrase: "try again; nobody can recover it, and another --state FILE starts anew",
-		statefile.ErrCorrupt:    "take it from a backup, or start anew with another --state FILE",
-		statefile.ErrInUse:      "stop the other tacit device first",
+		device.ErrDeterministic: "for tests only, add --deterministic; never with a real history",
+		device.ErrWrongCoordinator: "if the coordinator was set up again: run tacit device forget, then enrol with a " +
+			"new --token",
+		device.ErrRevoked:  "ask the operator; to enrol again, run tacit device forget, then use a new --token",
+		device.ErrTooLarge: "allow more with --memory MIB",
+		device.ErrFeatures: "set the owner's features with --features NAME=VALUE, those of an event in the history " +
+			"file or with tacit device add --with; they are sent to nobody",
+		device.ErrNoModel: "tacit device --once downloads one",
+		statefile.ErrPassphrase: "try again; a lost passphrase cannot be recovered, but another --state FILE starts " +
+			"over",
+		statefile.ErrCorrupt: "restore a backup, or start over with another --state FILE",
+		statefile.ErrInUse:   "stop the other tacit device first",
 	} {
 		if errors.Is(err, known) {
 			return input(err, hint)
@@ -132,9 +120,9 @@ func deviceHint(err error) error {
 	}
 	switch rpc.Code(err) {
 	case rpc.BadToken:
-		return input(err, "tacit admin token, on the coordinator's machine, makes one to enrol with")
+		return input(err, "tacit admin token, on the coordinator's machine, creates a token")
 	case rpc.UnknownKey:
-		return input(err, "the coordinator does not know this device: tacit device forget, then enrol again")
+		return input(err, "run tacit device forget, then enrol again with a new --token")
 	case rpc.WrongVersion:
 		return input(err, "")
 	case "unavailable":
@@ -147,14 +135,14 @@ func deviceHint(err error) error {
 type unreachableError struct{ error }
 
 func (e *unreachableError) Error() string {
-	return "the coordinator does not answer: " + e.error.Error()
+	return "the coordinator does not answer: " + plainText(e.error)
 }
 func (e *unreachableError) Unwrap() error { return e.error }
 
 const unreachableHint = "without --once the device keeps trying; if the coordinator has moved, add --server ADDRESS; " +
 	"tacit recommend works offline"
 
-// device runs one.
+// device runs a device.
 func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if err := f.checkAddress(); err != nil {
 		return err
@@ -167,8 +155,8 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if err != nil {
 		return err
 	}
-	file := statefile.Open(path, f.sealing())
-	if _, err := file.Load(); err != nil { // what is no state file gets no others beside it
+	file := statefile.Open(path, f.encryption())
+	if _, err := file.Load(); err != nil { // before a lock file is created beside it
 		return err
 	}
 	release, err := file.Acquire()
@@ -180,25 +168,25 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := f.tell(d, about, events, features); err != nil {
+	if err := f.update(d, about, events, features); err != nil {
 		return err
 	}
 	if !a.quiet {
 		fmt.Fprintf(a.err, "state  %s (%s)\n", path, file.Protection())
 	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a device never takes more than one processor
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a device uses one processor at most
 	if f.once {
 		out, err := d.Step(ctx)
 		if err != nil {
 			return err
 		}
-		return a.result(out, func(w io.Writer) error { return sayStep(w, out) })
+		return a.result(out, func(w io.Writer) error { return writeStep(w, out) })
 	}
-	return d.Run(ctx, a.sayRun(path))
+	return d.Run(ctx, a.deviceProgress(path))
 }
 
-// sayRun says what the steps of a device come to, where that is news.
-func (a *app) sayRun(path string) func(out device.StepResult, err error) {
+// deviceProgress returns a function that prints the steps of a device, except repeated ones.
+func (a *app) deviceProgress(path string) func(out device.StepResult, err error) {
 	model, before := uint64(0), ""
 	idle := func(did string) bool { return did == "paused" || did == "stayed away" }
 	return func(out device.StepResult, err error) {
@@ -206,7 +194,7 @@ func (a *app) sayRun(path string) func(out device.StepResult, err error) {
 			return
 		}
 		if err != nil {
-			fmt.Fprintf(a.err, "%s  %v; it tries again\n", time.Now().Format(time.TimeOnly), deviceHint(err))
+			fmt.Fprintf(a.err, "%s  %s; retrying\n", time.Now().Format(time.TimeOnly), plainText(deviceHint(err)))
 			if model == 0 && out.ModelVersion > 0 {
 				fmt.Fprintf(a.err, "meanwhile: tacit recommend --state %s\n", path)
 			}
@@ -216,49 +204,48 @@ func (a *app) sayRun(path string) func(out device.StepResult, err error) {
 		same := out.Action == "waited" && !idle(before) || idle(out.Action) && out.Action == before
 		if before = out.Action; !same || out.ModelVersion != model {
 			fmt.Fprintf(a.err, "%s  ", time.Now().Format(time.TimeOnly))
-			_ = sayStep(a.err, out)
+			_ = writeStep(a.err, out)
 		}
 		if model == 0 && out.ModelVersion > 0 {
-			fmt.Fprintf(a.err, "there is a model: tacit recommend --state %s\n", path)
+			fmt.Fprintf(a.err, "model downloaded; try: tacit recommend --state %s\n", path)
 		}
 		model = out.ModelVersion
 	}
 }
 
-// checkAddress says what of an address and a pin no coordinator can have, before anything is
-// made or called.
+// checkAddress rejects a malformed address or pin before anything is created or called.
 func (f *deviceFlags) checkAddress() error {
 	_, err := rpc.Dial(rpc.Options{URL: cmp.Or(f.server, "https://localhost"), Pin: f.pin, Insecure: true})
 	if err != nil {
-		return input(err, "tacit serve prints address and pin")
+		return input(err, "tacit serve prints the address and the pin")
 	}
 	return nil
 }
 
-// sayStep says in a line what a step came to.
-func sayStep(w io.Writer, out device.StepResult) error {
+// writeStep writes a line about a step.
+func writeStep(w io.Writer, out device.StepResult) error {
 	var err error
 	switch out.Action {
 	case "trained", "evaluated", "counted items":
 		fate := out.State
 		if fate == "" {
-			fate = "its fate is not known yet"
+			fate = "no answer yet"
 		}
-		_, err = fmt.Fprintf(w, "round %d: %s, %d samples, %d bytes sent: %s (model %d)\n", out.Round+1, out.Action,
+		_, err = fmt.Fprintf(w, "round %d: %s, %d samples, %d bytes sent: %s (model version %d)\n", out.Round+1,
+			out.Action,
 			out.Samples, out.Bytes, fate, out.ModelVersion)
 	default:
-		_, err = fmt.Fprintf(w, "%s: %s (model %d)\n", out.Action, out.Reason, out.ModelVersion)
+		_, err = fmt.Fprintf(w, "%s: %s (model version %d)\n", out.Action, out.Reason, out.ModelVersion)
 	}
 	return err
 }
 
-// open makes the device of a state file, with the coordinator that it remembers or is
-// given.
+// open opens the device of a state file, with the coordinator from the flags or the file.
 func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *device.About, error) {
 	opt := device.Options{
 		Store: file, Blobs: statefile.OpenFolder(path + ".model"),
 		Workspace:     &device.Workspace{Memory: float64(f.memory) * (1 << 20)},
-		Deterministic: f.rehearsal, HoldOut: !f.noHoldOut, Duty: f.duty,
+		Deterministic: f.deterministic, HoldOut: !f.noHoldOut, Duty: f.duty,
 		Eligible: func() (bool, string) { return f.moment.Met(os.DirFS("/")) },
 	}
 	peek, err := device.Open(device.Options{
@@ -272,14 +259,14 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := f.reachCoordinator(about)
+	w, err := f.findCoordinator(about)
 	if err != nil {
 		return nil, nil, err
 	}
 	insecure := f.insecure || about.Settings["insecure"] == "yes"
 	if strings.HasPrefix(w.URL, "http://") && !insecure {
-		return nil, nil, input(fmt.Errorf("%s: without TLS anybody on the way reads what is sent", w.URL),
-			"--insecure allows it")
+		return nil, nil, input(fmt.Errorf("%s: without TLS, anyone on the network path can read the traffic", w.URL),
+			"use https://, or add --insecure")
 	}
 	if _, err := rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Insecure: insecure}); err != nil {
 		return nil, nil, input(err, "")
@@ -299,37 +286,36 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 	return d, about, d.Configure(set)
 }
 
-// reachCoordinator is where the coordinator is: the flags say it, the state file, or a
+// findCoordinator returns how to reach the coordinator: from the flags, the state file, or a
 // coordinator on this machine.
-func (f *deviceFlags) reachCoordinator(about *device.About) (*welcome, error) {
-	w := &welcome{URL: f.server, Pin: f.pin, Token: f.token}
+func (f *deviceFlags) findCoordinator(about *device.About) (*localAccess, error) {
+	w := &localAccess{URL: f.server, Pin: f.pin, Token: f.token}
 	if w.URL == "" && about.Settings["server"] != "" {
 		w.URL, w.Pin = about.Settings["server"], cmp.Or(f.pin, about.Settings["pin"])
 	}
 	if w.URL == "" {
-		found, err := readWelcome(stateDir())
+		found, err := readLocalAccess(stateDir())
 		if err != nil {
-			return nil, input(errors.New("no coordinator is given, and none is on this machine"),
-				"give --server, --pin and --token, or start one with tacit serve")
+			return nil, input(errors.New("no coordinator given, and none found on this machine"),
+				"add --server, --pin and --token, or start one with tacit serve")
 		}
 		if w = found; f.token != "" {
 			w.Token = f.token
 		}
 	}
 	if w.Token == "" && !about.Enrolled {
-		return nil, input(errors.New("the device is not enrolled, and has no token"),
-			"--token TOKEN, which tacit admin token makes")
+		return nil, input(errors.New("the device is not enrolled and has no token"),
+			"add --token TOKEN, which tacit admin token creates")
 	}
 	return w, nil
 }
 
-// tell keeps what the owner is like, adds what is new of the history that was given, and
-// sets what is kept of it.
-func (f *deviceFlags) tell(d *device.Device, about *device.About, events []device.Event,
+// update stores the owner's features, adds new events to the history, and sets how much of it is kept.
+func (f *deviceFlags) update(d *device.Device, about *device.About, events []device.Event,
 	features map[string]string,
 ) error {
-	if f.retells || len(features) > 0 {
-		for name := range about.Features { // what is told now is all of it
+	if f.setsFeatures || len(features) > 0 {
+		for name := range about.Features { // the new features replace all
 			if _, again := features[name]; !again {
 				features[name] = ""
 			}
@@ -353,7 +339,7 @@ func (f *deviceFlags) tell(d *device.Device, about *device.About, events []devic
 	n, err := d.Merge(events)
 	if err == nil && n == 0 && about.Events == 0 {
 		return input(errors.New("the device has no history to learn from"),
-			"--history FILE, or -d NAME --user USER, or: tacit device add ITEM")
+			"add --history FILE, or -d NAME --user USER, or run tacit device add ITEM")
 	}
 	return err
 }

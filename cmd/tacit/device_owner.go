@@ -19,13 +19,14 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-// onState makes a command on a state file that is there.
-func (a *app) onState(use, short, example string, check cobra.PositionalArgs,
+// stateCommand makes a command that works on an existing state file.
+func (a *app) stateCommand(use, short, example string, check cobra.PositionalArgs,
 	do func(d *device.Device, path string, words []string) error,
 ) *cobra.Command {
 	var s stateFlags
 	c := &cobra.Command{Use: use, Short: short, Example: example, Args: check}
 	s.flags(c)
+	a.describe(c, "", stateGroup)
 	c.RunE = func(_ *cobra.Command, words []string) error {
 		d, _, path, err := s.existing()
 		if err != nil {
@@ -37,45 +38,44 @@ func (a *app) onState(use, short, example string, check cobra.PositionalArgs,
 }
 
 func (a *app) deviceLog() *cobra.Command {
-	return a.onState("log", "Show what the device has sent and fetched, and when",
+	return a.stateCommand("log", "Show what the device sent and downloaded, and when",
 		"  tacit device log --state my.state\n  tacit device log --format json", noArgs,
 		func(d *device.Device, path string, _ []string) error {
 			about, err := d.About()
 			if err != nil {
 				return err
 			}
-			return a.result(about, func(w io.Writer) error { return sayLog(w, about, path) })
+			return a.result(about, func(w io.Writer) error { return writeLog(w, about, path) })
 		})
 }
 
-// sayLog prints a device's log for its owner.
-func sayLog(w io.Writer, about *device.About, path string) error {
-	where := "enrolled nowhere"
+// writeLog prints a device's log for its owner.
+func writeLog(w io.Writer, about *device.About, path string) error {
+	where := "not enrolled"
 	if about.Enrolled {
-		where = fmt.Sprintf("seat %d of %q at %s", about.DeviceID, about.Federation, about.Settings["server"])
+		where = fmt.Sprintf("device %d of %q at %s", about.DeviceID, about.Federation, about.Settings["server"])
 	}
 	if about.Deterministic {
-		where += ", a rehearsal"
+		where += ", deterministic (for tests)"
 	}
 	if about.Paused {
 		where += "; PAUSED (tacit device resume)"
 	}
-	fmt.Fprintf(w, "%s\n%d events in the history, model %d\n", where, about.Events, about.ModelVersion)
+	fmt.Fprintf(w, "%s\n%s in the history, model version %d\n", where, count(about.Events, "event"), about.ModelVersion)
 	if about.ModelVersion > 0 {
-		fmt.Fprintf(w, "fetched %d bytes for version %d of the model; %d bytes in all\n", about.DownloadedBytes,
-			about.ModelVersion,
+		fmt.Fprintf(w, "downloaded %d bytes for model version %d; %d bytes in total\n", about.DownloadedBytes, about.ModelVersion,
 			about.DownloadedTotal)
 	}
 	fmt.Fprintln(w)
 	t := report.Table{Header: []string{
-		"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "fate",
+		"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "result",
 		"digest",
 	}, Align: "llrrrrlrll"}
 	bytes := 0
 	for _, e := range about.Log {
 		fate := e.State
 		if fate == "" {
-			fate = "not known yet"
+			fate = "no answer yet"
 		}
 		if e.Reason != "" {
 			fate += " (" + e.Reason + ")"
@@ -92,45 +92,42 @@ func sayLog(w io.Writer, about *device.About, path string) error {
 		})
 	}
 	if len(about.Log) == 0 {
-		_, err := fmt.Fprintln(w, "nothing was sent")
+		_, err := fmt.Fprintln(w, "no reports sent")
 		return err
 	}
 	last := about.Log[len(about.Log)-1]
 	t.Notes = []string{
-		fmt.Sprintf("%d reports of %d bytes in all. State file: %s.", len(about.Log), bytes, path),
-		"The newest report's promise: " + last.Policy + ". " + strings.TrimSpace(last.Guarantee),
+		fmt.Sprintf("%s, %d bytes in total. State file: %s.", count(len(about.Log), "report"), bytes, path),
+		"Privacy guarantee of the newest report: " + last.Policy + ". " + strings.TrimSpace(last.Guarantee),
 	}
 	if slices.ContainsFunc(about.Log, func(e device.LogEntry) bool { return e.Masked }) {
-		t.Notes = append(t.Notes, "The bytes of a masked report are those of all its messages: keys, shares, the "+
-			"masked numbers, and what opens the sum.")
+		t.Notes = append(t.Notes, "The bytes of a masked report include keys, shares, the masked numbers and the "+
+			"unmasking message.")
 	}
 	if !last.Masked && last.Policy == "none" {
-		t.Notes = append(t.Notes, "Without masks and without a promise, the coordinator can work out from a report "+
-			"which items you have.")
+		t.Notes = append(t.Notes, "Without secure aggregation or differential privacy, the coordinator can infer your "+
+			"items from a report.")
 	}
 	return t.Text(w)
 }
 
 func (a *app) devicePause(on bool) *cobra.Command {
-	use, short, word := "pause", "Keep the device from taking part, also one that runs", "paused"
+	use, short, word := "pause", "Pause the device, even while it runs", "paused"
 	if !on {
-		use, short, word = "resume", "Let a paused device take part again", "resumed"
+		use, short, word = "resume", "Resume a paused device", "resumed"
 	}
-	return a.onState(use, short, "  tacit device "+use+" --state my.state", noArgs,
+	return a.stateCommand(use, short, "  tacit device "+use+" --state my.state", noArgs,
 		func(d *device.Device, path string, _ []string) error {
 			if err := d.Pause(on); err != nil {
 				return err
 			}
-			return a.result(map[string]any{"paused": on}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s: %s\n", word, path)
-				return err
-			})
+			return a.resultLine(map[string]any{"paused": on}, "%s the device %s", word, path)
 		})
 }
 
 func (a *app) deviceAdd() *cobra.Command {
 	var with string
-	c := a.onState("add ITEM...", "Tell the device what its owner has just done, by the catalogue's ids",
+	c := a.stateCommand("add ITEM...", "Add events to the history, by item ID",
 		"  tacit device add 50 181 --state my.state", minArgs(1),
 		func(d *device.Device, _ string, words []string) error {
 			moment, err := readFeatures("with", with)
@@ -150,38 +147,34 @@ func (a *app) deviceAdd() *cobra.Command {
 				return err
 			}
 			unknown, err := d.UnknownItems(words...)
-			if err != nil { // a part of the model is damaged, which is not the event's fault
+			if err != nil { // a damaged model does not prevent adding events
 				unknown = nil
 			}
 			return a.result(map[string]any{"added": len(words), "events": about.Events, "unknown": unknown},
 				func(w io.Writer) error {
-					fmt.Fprintf(w, "%d added; the history has %d events.\n", len(words), about.Events)
+					fmt.Fprintf(w, "added %s; the history now has %d.\n", count(len(words), "event"), about.Events)
 					for _, id := range unknown {
-						fmt.Fprintf(w, "%s is not in the catalogue: it counts when the catalogue has it\n", id)
+						fmt.Fprintf(w, "item %s is not in the catalogue; it counts as soon as the catalogue has it\n",
+							id)
 					}
-					_, err := fmt.Fprintln(w, "The newest that the catalogue has is held out of training until a "+
-						"newer one "+
-						"comes.")
+					_, err := fmt.Fprintln(w, "The newest event is held out of training until a newer one arrives.")
 					return err
 				})
 		})
-	c.Flags().StringVar(&with, "with", "", "what the moment was like, for methods that learn from it, such as "+
-		"daytime=evening,weather=sunny; what the model does not have is refused with the list")
+	c.Flags().StringVar(&with, "with", "", "features of the event, such as daytime=evening,weather=sunny")
+	a.describe(c, "", flagsUnder("Event", "with", ""), stateGroup)
 	return c
 }
 
 func (a *app) deviceUndo() *cobra.Command {
-	return a.onState("undo", "Take the last event back", "  tacit device undo --state my.state", noArgs,
+	return a.stateCommand("undo", "Remove the last event from the history", "  tacit device undo --state my.state",
+		noArgs,
 		func(d *device.Device, _ string, _ []string) error {
-			gone, err := d.Undo()
+			last, err := d.Undo()
 			if err != nil {
 				return input(err, "")
 			}
-			return a.result(gone, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "item %s is taken back; a model that has learnt from it stays as it is\n",
-					gone.Item)
-				return err
-			})
+			return a.resultLine(last, "removed item %s; a model that learnt from it does not change", last.Item)
 		})
 }
 
@@ -189,22 +182,22 @@ func (a *app) deviceForget() *cobra.Command {
 	var s stateFlags
 	var offline, yes bool
 	c := &cobra.Command{
-		Use: "forget", Short: "Leave the federation, and wipe key, history, private state and log",
+		Use: "forget", Short: "Leave the federation and delete all data of the device",
 		Args: noArgs,
-		Long: `Leave the federation, and wipe the device's key, history, private state, log and model.
-What is in sums already cannot be taken out of them: a sum does not say who is in it.
-It asks first; --yes answers, which a script must.`,
+		Long: `It deletes the device's key, history, private state, log and model. Updates that are already in a sum
+cannot be removed from it. The command asks for confirmation unless --yes is set.`,
 		Example: "  tacit device forget --state my.state\n  tacit device forget --state my.state --yes",
 	}
 	s.flags(c)
-	c.Flags().BoolVar(&offline, "offline", false, "do not tell the coordinator")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&offline, "offline", false, "do not inform the coordinator")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	a.describe(c, "", flagsUnder("Forget", "yes offline", ""), stateGroup)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d, file, path, err := s.existing()
 		if err != nil {
 			return deviceHint(err)
 		}
-		if err := a.mayForget(d, path, yes); err != nil {
+		if err := a.confirmForget(d, path, yes); err != nil {
 			return err
 		}
 		release, err := file.Acquire()
@@ -227,16 +220,13 @@ It asks first; --yes answers, which a script must.`,
 		if err := d.Forget(c.Context()); err != nil {
 			return err
 		}
-		return a.result(map[string]any{"forgotten": path}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "forgotten: %s\n", path)
-			return err
-		})
+		return a.resultLine(map[string]any{"forgotten": path}, "deleted the device %s", path)
 	}
 	return c
 }
 
-// mayForget asks whether a device is to be wiped.
-func (a *app) mayForget(d *device.Device, path string, yes bool) error {
+// confirmForget asks whether to delete a device.
+func (a *app) confirmForget(d *device.Device, path string, yes bool) error {
 	if yes {
 		return nil
 	}
@@ -244,11 +234,12 @@ func (a *app) mayForget(d *device.Device, path string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%s: key, private state and %d events would be wiped, for good", path, about.Events)
+	what := fmt.Sprintf("%s: this deletes the key, the private state and %s for good", path,
+		count(about.Events, "event"))
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return input(errors.New(what), "tacit device forget --yes --state "+path+" does it")
+		return input(errors.New(what), "confirm with: tacit device forget --yes --state "+path)
 	}
-	fmt.Fprintf(a.err, "%s.\nforget it? [y/N] ", what)
+	fmt.Fprintf(a.err, "%s.\nContinue? [y/N] ", what)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
@@ -256,26 +247,24 @@ func (a *app) mayForget(d *device.Device, path string, yes bool) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return input(errors.New("nothing was forgotten"), "")
+	return input(errors.New("not confirmed: nothing was deleted"), "")
 }
 
 func (a *app) recommendCmd() *cobra.Command {
 	var s stateFlags
 	var n int
 	c := &cobra.Command{
-		Use: "recommend", Short: "Recommend to a device's owner, offline", Args: noArgs,
-		Long: `Recommend to a device's owner, from what the device has: no call is made, so it
-works while the coordinator is gone, with the model that the device fetched last and says
-the age of. What the owner has, and items that were retired, are left out.
-
-A device that never reached its coordinator has no model yet: tacit device fetches one.`,
+		Use: "recommend", Short: "Recommend items to the owner of a device, offline", Args: noArgs,
+		Long: `It uses the history and the last model on the device and makes no network call. Seen items and retired
+items are left out. A new device has no model yet: tacit device --once downloads one.`,
 		Example: "  tacit recommend --state my.state\n  tacit recommend -n 20 --format json",
 	}
 	s.flags(c)
-	c.Flags().IntVarP(&n, "number", "n", 10, "how many")
+	c.Flags().IntVarP(&n, "number", "n", 10, "number of items")
+	a.describe(c, "", flagsUnder("Recommend", "number", ""), stateGroup)
 	c.RunE = func(*cobra.Command, []string) error {
 		if n < 1 {
-			return input(fmt.Errorf("-n %d: want at least 1", n), "")
+			return input(fmt.Errorf("-n %d: must be 1 or more", n), "")
 		}
 		d, _, path, err := s.existing()
 		if err != nil {
@@ -288,22 +277,23 @@ A device that never reached its coordinator has no model yet: tacit device fetch
 		if err != nil {
 			return deviceHint(err)
 		}
-		return a.result(list, func(w io.Writer) error { return sayList(w, list) })
+		return a.result(list, func(w io.Writer) error { return writeList(w, list) })
 	}
 	return c
 }
 
-func sayList(w io.Writer, list *device.Recommendations) error {
+// writeList prints recommendations.
+func writeList(w io.Writer, list *device.Recommendations) error {
 	t := report.Table{Header: []string{"", "title", "id", "score"}, Align: "rllr"}
 	for i, p := range list.Items {
 		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, fmt.Sprintf("%.3f", p.Score)})
 	}
-	t.Notes = []string{fmt.Sprintf("Model %d of %q, %d rounds, made %s ago; from %d items of yours that it knows.",
-		list.ModelVersion, list.Federation, list.Round, time.Since(list.ModelCreatedAt).Round(time.Second),
-		list.KnownItems)}
+	t.Notes = []string{fmt.Sprintf("Model version %d of %q after %s, created %s ago; based on %s of yours.",
+		list.ModelVersion, list.Federation, count(list.Round, "round"), time.Since(list.ModelCreatedAt).Round(time.Second),
+		count(list.KnownItems, "item"))}
 	if list.KnownItems == 0 {
-		t.Notes = append(t.Notes, "None of your items is in its catalogue, so this says nothing about you: are the "+
-			"ids those of the catalogue? tacit device add ID adds one.")
+		t.Notes = append(t.Notes, "None of your items is in the catalogue, so these recommendations are not personal. "+
+			"Check that your item IDs are those of the catalogue.")
 	}
 	return t.Text(w)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// stateFlags say which state file, and how it is opened.
+// stateFlags name the state file and say how to open it.
 type stateFlags struct {
 	state, phraseFile string
 	ask, keyring      bool
@@ -30,12 +30,14 @@ type stateFlags struct {
 
 func (s *stateFlags) flags(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&s.state, "state", "", "the device's state file; else the one of the user's cache folder that was "+
-		"used last")
-	fl.BoolVar(&s.ask, "passphrase", false, "ask for the passphrase of the state file")
-	fl.StringVar(&s.phraseFile, "passphrase-file", "", "a file with the passphrase; else $TACIT_PASSPHRASE")
+	fl.StringVar(&s.state, "state", "", "state file of the device, instead of the last used one in the cache folder")
+	fl.BoolVar(&s.ask, "passphrase", false, "ask for a passphrase, which encrypts the state file")
+	fl.StringVar(&s.phraseFile, "passphrase-file", "", "file with the passphrase, instead of $TACIT_PASSPHRASE")
 	fl.BoolVar(&s.keyring, "keyring", false, "encrypt a new state file with a key in the system's keyring")
 }
+
+// stateGroup is the heading of stateFlags in help pages.
+var stateGroup = flagsUnder("State", "state passphrase", "passphrase-file keyring")
 
 func deviceDir() string {
 	base, err := os.UserCacheDir()
@@ -45,7 +47,7 @@ func deviceDir() string {
 	return filepath.Join(base, "tacit", "devices")
 }
 
-// path is the state file: the one that is given, the one of a name, or the newest.
+// path returns the state file: the given one, that of a name, or the last used one.
 func (s *stateFlags) path(name string, isNew bool) (string, error) {
 	if s.state != "" {
 		return s.state, nil
@@ -67,14 +69,14 @@ func (s *stateFlags) path(name string, isNew bool) (string, error) {
 		return filepath.Join(deviceDir(), "device.state"), nil
 	}
 	if newest == "" {
-		return "", input(errors.New("no device has run here"), "tacit device --help shows how to start one; or give "+
-			"--state FILE")
+		return "", input(errors.New("no device found on this machine"),
+			"start one (tacit device --help), or add --state FILE")
 	}
 	return newest, nil
 }
 
-// sealing is how a state file is opened, or a new one sealed.
-func (s *stateFlags) sealing() statefile.Options {
+// encryption says how a state file is encrypted.
+func (s *stateFlags) encryption() statefile.Options {
 	return statefile.Options{Keyring: s.keyring, Passphrase: s.passphrase}
 }
 
@@ -93,36 +95,36 @@ func (s *stateFlags) passphrase(isNew bool) ([]byte, error) {
 		return nil, nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil, input(errors.New("the state file has a passphrase, and nobody is here to type it"),
-			"set $TACIT_PASSPHRASE, or give --passphrase-file FILE")
+		return nil, input(errors.New("the state file needs a passphrase, and there is no terminal to ask on"),
+			"set $TACIT_PASSPHRASE, or add --passphrase-file FILE")
 	}
-	first, err := askPhrase("passphrase: ")
+	first, err := askPassphrase("passphrase: ")
 	if err != nil || !isNew {
 		return first, err
 	}
-	again, err := askPhrase("once more: ")
+	again, err := askPassphrase("repeat the passphrase: ")
 	if err == nil && !bytes.Equal(first, again) {
 		err = input(errors.New("the two passphrases differ"), "")
 	}
 	return first, err
 }
 
-func askPhrase(prompt string) ([]byte, error) {
+func askPassphrase(prompt string) ([]byte, error) {
 	fmt.Fprint(os.Stderr, prompt)
 	defer fmt.Fprintln(os.Stderr)
 	return term.ReadPassword(int(os.Stdin.Fd()))
 }
 
-// existing opens a state file that must be there, without a coordinator.
+// existing opens an existing state file, without a coordinator.
 func (s *stateFlags) existing() (*device.Device, *statefile.File, string, error) {
 	path, err := s.path("", false)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	file := statefile.Open(path, s.sealing())
+	file := statefile.Open(path, s.encryption())
 	if !file.Exists() {
-		return nil, nil, "", input(fmt.Errorf("there is no state file %s", path), "tacit device --state "+path+
-			" makes one; see tacit device --help")
+		return nil, nil, "", input(fmt.Errorf("state file %s not found", path), "tacit device --state "+path+
+			" creates one; see tacit device --help")
 	}
 	d, err := device.Open(device.Options{
 		Store: file, Blobs: statefile.OpenFolder(path + ".model"),
@@ -131,7 +133,7 @@ func (s *stateFlags) existing() (*device.Device, *statefile.File, string, error)
 	return d, file, path, err
 }
 
-// ownName is the name of the state file of a user that is played.
+// ownName returns the name of the state file for a user of a data set.
 func (f *deviceFlags) ownName() string {
 	if f.data == "" {
 		return ""
@@ -145,7 +147,7 @@ func (f *deviceFlags) ownName() string {
 	return clean
 }
 
-// events reads the history that the flags name, and what its owner is like.
+// events reads the history and the owner's features from the flags.
 func (f *deviceFlags) events() (events []device.Event, features map[string]string, err error) {
 	given, err := readFeatures("features", f.features)
 	if err != nil {
@@ -153,9 +155,11 @@ func (f *deviceFlags) events() (events []device.Event, features map[string]strin
 	}
 	switch {
 	case f.history != "" && f.data != "":
-		return nil, nil, input(errors.New("--history and -d are two histories"), "give one of them")
+		return nil, nil, input(errors.New("--history and -d exclude each other: a device has one history"),
+			"omit one of them")
 	case (f.data == "") != (f.user == ""):
-		return nil, nil, input(errors.New("-d and --user go together"), "for example: tacit device -d ml-100k --user 7")
+		return nil, nil, input(errors.New("-d and --user must be given together"),
+			"example: tacit device -d ml-100k --user 7")
 	case f.history != "":
 		in, err := os.Open(f.history)
 		if err != nil {
@@ -165,7 +169,7 @@ func (f *deviceFlags) events() (events []device.Event, features map[string]strin
 		events, err := device.ReadEvents(in)
 		if err != nil {
 			return nil, nil, input(fmt.Errorf("%s: %w", f.history, err),
-				"one line per event: item id, or item id and time")
+				"each line must hold an item ID, or an item ID and a time")
 		}
 		return events, given, nil
 	case f.data != "":
@@ -179,8 +183,8 @@ func (f *deviceFlags) events() (events []device.Event, features map[string]strin
 	return nil, given, nil
 }
 
-// played is the history of a user of a data set, with the ids of its catalogue, and what
-// the set knows of the user.
+// played returns the history of a user of a data set, with the item IDs of its catalogue, and the
+// user's features.
 func (f *deviceFlags) played() ([]device.Event, map[string]string, error) {
 	var s experiment.Settings
 	param.Defaults(&s)
@@ -198,8 +202,8 @@ func (f *deviceFlags) played() ([]device.Event, map[string]string, error) {
 		}
 	}
 	if u < 0 {
-		return nil, nil, input(fmt.Errorf("%s has no user %q", f.data, f.user), fmt.Sprintf("it has %d, such as %s",
-			src.Users(), info.UserName(0)))
+		return nil, nil, input(fmt.Errorf("unknown user %q in %s", f.user, f.data), fmt.Sprintf("it has %s, such as %s",
+			count(src.Users(), "user"), info.UserName(0)))
 	}
 	var h data.History
 	src.History(u, &h)
@@ -214,7 +218,7 @@ func (f *deviceFlags) played() ([]device.Event, map[string]string, error) {
 	return out, valuesAt(info.Features.User, u), nil
 }
 
-// valuesAt is what columns say of one user or interaction, in words.
+// valuesAt returns the values of the columns for one user or interaction, as text.
 func valuesAt(columns []rows.Column, k int) map[string]string {
 	out := map[string]string{}
 	for i := range columns {
@@ -236,24 +240,24 @@ func valuesAt(columns []rows.Column, k int) map[string]string {
 	return out
 }
 
-// readFeatures reads name=value,..., or a file of lines of name and value.
+// readFeatures reads name=value,... or a CSV file of names and values.
 func readFeatures(flag, text string) (map[string]string, error) {
 	out := map[string]string{}
 	if text == "" {
 		return out, nil
 	}
-	want := "want name=value,name=value, or a CSV file of name and value"
+	hint := "expected name=value,name=value, or a CSV file of name and value"
 	if !strings.Contains(text, "=") {
 		file, err := os.Open(text)
 		if err != nil {
-			return nil, input(fmt.Errorf("--%s %q: that is no name=value, and no file: %w", flag, text, err), want)
+			return nil, input(fmt.Errorf("--%s %q: neither name=value nor a file", flag, text), hint)
 		}
 		defer file.Close()
 		in := csv.NewReader(io.LimitReader(file, 1<<20))
 		in.FieldsPerRecord, in.TrimLeadingSpace = 2, true
 		lines, err := in.ReadAll()
 		if err != nil {
-			return nil, input(fmt.Errorf("%s: %w", text, err), want)
+			return nil, input(fmt.Errorf("%s: %w", text, err), hint)
 		}
 		for _, f := range lines {
 			out[strings.TrimSpace(f[0])] = strings.TrimSpace(f[1])
@@ -263,7 +267,7 @@ func readFeatures(flag, text string) (map[string]string, error) {
 	for _, word := range strings.Split(text, ",") {
 		name, value, ok := strings.Cut(word, "=")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, input(fmt.Errorf("--%s: %q is no name=value", flag, word), want)
+			return nil, input(fmt.Errorf("--%s: %q is not name=value", flag, word), hint)
 		}
 		out[name] = strings.TrimSpace(value)
 	}

@@ -50,8 +50,8 @@ func TestAnOwnerLooksAfterADevice(t *testing.T) {
 		value  any
 		prints string
 	}{
-		{"add 181 1", "events", 4.0, "2 added"},
-		{"undo", "events", 3.0, "item 1 is taken back"},
+		{"add 181 1", "events", 4.0, "added 2 events; the history now has 4"},
+		{"undo", "events", 3.0, "removed item 1"},
 		{"pause", "paused", true, "paused"},
 		{"resume", "paused", false, "resumed"},
 	} {
@@ -65,7 +65,7 @@ func TestAnOwnerLooksAfterADevice(t *testing.T) {
 		}
 	}
 	if code, out, _ := tacit("device", "log", "--state", path); code != 0 ||
-		!strings.Contains(out, "nothing was sent") {
+		!strings.Contains(out, "no reports sent") {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	if code, _, errs := tacit("recommend", "--state", path); code != 2 ||
@@ -101,7 +101,7 @@ func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
 	for words, hint := range map[string]string{
 		"device --state " + path:                                                  "--server, --pin and --token",
 		"device --state " + path + " --server https://127.0.0.1:1":                "--token",
-		"device --history seen.csv -d world --user 7":                             "give one of them",
+		"device --history seen.csv -d world --user 7":                             "omit one of them",
 		"device -d world":                                                         "tacit device -d ml-100k --user 7",
 		"device -d world --user nobody":                                           "it has",
 		"device --history no-such-file.csv":                                       "",
@@ -224,7 +224,7 @@ func TestADeviceAmongOthers(t *testing.T) {
 		}
 	}
 	code, out, errs := tacit("recommend", "--state", path, "-n", "3")
-	if code != 0 || !strings.Contains(out, "from 5 items of yours") {
+	if code != 0 || !strings.Contains(out, "based on 5 items of yours") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 }

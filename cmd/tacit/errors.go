@@ -124,7 +124,8 @@ func networkError(err error) error {
 	case "quota":
 		return input(errors.New(plainText(err)), "tacit admin token creates another token")
 	case rpc.BadToken:
-		return input(errors.New(plainText(err)), "the operator's token is in local.json of the coordinator's state folder")
+		return input(errors.New(plainText(err)), "the operator's token is in local.json of the coordinator's state "+
+			"folder")
 	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeFailedPrecondition,

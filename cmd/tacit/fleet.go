@@ -19,9 +19,9 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// fleetFlags are those of a fleet.
+// fleetFlags are the flags of a fleet.
 type fleetFlags struct {
-	reach
+	connectFlags
 	serve   serveFlags
 	users   int
 	hosts   int
@@ -37,51 +37,52 @@ type fleetFlags struct {
 	stay    bool
 }
 
-const fleetLong = `Run a device for each user of a data set, all in one process, over real sockets, against
-a real coordinator: the one on this machine, or --coordinator. If the coordinator waits for
-a run, the fleet begins one with the method and settings given here.
+const fleetLong = `It runs one device per user of a data set, all in this process, over real sockets. If the coordinator
+has no run, the fleet starts one with the settings given here. Devices can drop out (--drop), be
+slow (--slow) or send invalid reports (--lie).`
 
-Devices may come late (--arrive) or by themselves, some more eager than others (--comes), vanish (--drop), leave masked rounds half-way (--leave),
-dawdle (--slow) and lie (--lie).
-
---chaos kills=20,seed=1 starts a coordinator of its own, kills it with -9 at so many random
-moments, starts it again, and then compares: what was acknowledged with what was
-counted, and the model with that of a simulation that nobody disturbed. It exits with 1
-if anything was lost, counted twice or changed.
-
---parity does the same without kills. Where devices choose themselves (--cohort come:N/E), the
-simulation has those in each round who came.`
+const fleetDetails = `--chaos starts its own coordinator, kills it at random moments with SIGKILL and restarts it. It then
+compares acknowledged with counted reports, and the model with that of an undisturbed simulation. It
+exits with 1 if a report was lost or counted twice, or if the model differs. --parity does the same
+without kills. If devices choose when to check in, the simulation uses the cohorts that formed.`
 
 func (a *app) fleetCmd() *cobra.Command {
 	var f fleetFlags
 	c := &cobra.Command{
-		Use: "fleet [key=value ...]", Short: "Run many devices against a coordinator", Long: fleetLong,
+		Use: "fleet [key=value ...]", Short: "Run many simulated devices against a coordinator", Long: fleetLong,
 		Example: `  tacit fleet -d ml-100k
-  tacit fleet -d ml-100k --chaos kills=20,seed=1 --format json
+  tacit fleet -d world --drop 0.1 --lie 0.05 --slow 50ms
   tacit fleet -d ml-100k -m pfedrec --rounds 10 --parity
-  tacit fleet -d ml-100k -m fedmf --rounds 20 --cohort come:50/10 --dp epsilon=8,mechanism=tree --parity
-  tacit fleet -d world --drop 0.1 --lie 0.05 --slow 50ms`,
+  tacit fleet -d ml-100k --chaos kills=20,seed=1 --format json`,
 	}
-	settings := settingFlags(c.Flags())
-	f.flags(c, "to enrol with")
 	fl := c.Flags()
-	fl.IntVar(&f.users, "users", 0, "devices, of the first users of the data set; 0 means all")
-	fl.IntVar(&f.hosts, "hosts", runtime.NumCPU(), "devices that compute at a time")
-	fl.DurationVar(&f.arrive, "arrive", 0, "devices come for the first time within so long")
-	fl.DurationVar(&f.comes, "comes", 0, "the device in the middle comes by itself once in so long, eager ones more "+
-		"often; 0 means when the coordinator says")
-	fl.Float64Var(&f.drop, "drop", 0, "share of devices that vanish in a round")
-	fl.Float64SliceVar(&f.leave, "leave", nil, "shares of devices that leave a masked round before each of its four "+
-		"steps, such as 0.1,0,0.1,0")
-	fl.DurationVar(&f.slow, "slow", 0, "how long a device waits before it sends, on average")
-	fl.Float64Var(&f.lie, "lie", 0, "share of devices that send what must be refused")
-	fl.StringVar(&f.chaos, "chaos", "", "kill the coordinator: kills=20,seed=1")
+	settings := networkSettingFlags(fl)
+	f.connectFlags.flags(c, "token for enrolment, instead of the one in the state folder")
+	fl.IntVar(&f.users, "users", 0, "number of devices: the first users of the data set; 0 means all")
+	fl.IntVar(&f.hosts, "hosts", runtime.NumCPU(), "devices that compute at the same time")
+	fl.DurationVar(&f.arrive, "arrive", 0, "time over which devices first connect")
+	fl.DurationVar(&f.comes, "comes", 0, "median time between check-ins; 0: when the coordinator asks")
+	fl.Float64Var(&f.drop, "drop", 0, "fraction of devices that drop out of a round")
+	fl.Float64SliceVar(&f.leave, "leave", nil,
+		"fractions that drop out before each of the four steps of a masked round")
+	fl.DurationVar(&f.slow, "slow", 0, "mean delay before a device sends its report")
+	fl.Float64Var(&f.lie, "lie", 0, "fraction of devices that send invalid reports")
+	fl.StringVar(&f.chaos, "chaos", "", "kill and restart a coordinator: kills=20,seed=1")
 	fl.BoolVar(&f.parity, "parity", false, "compare the model with a simulation's, bit by bit")
-	fl.BoolVar(&f.stay, "stay", false, "go on when all rounds are done")
+	fl.BoolVar(&f.stay, "stay", false, "keep running after the last round")
 	dataDirFlag(c.Flags(), &f.dataDir)
 	f.serve.runFlags(c)
+	a.describe(c, fleetDetails,
+		flagsUnder("Devices", "data users", "hosts arrive comes stay data-dir columns min-rows world sep header "+
+			"threshold dedup"),
+		flagsUnder("Faults", "drop slow lie chaos parity", "leave"),
+		flagsUnder("Run", "method rounds cohort", "devices deadline goal least-share user-column row-column "+
+			"deterministic "+
+			"preset protocol batch negatives mean server keep bits seed"),
+		flagsUnder("Privacy", "dp secagg eval-every", "bucket"),
+		connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {
-		spec, err := networked(words, settings)
+		spec, err := networkSpec(words, settings, &f.serve)
 		if err != nil {
 			return err
 		}
@@ -89,53 +90,53 @@ func (a *app) fleetCmd() *cobra.Command {
 			return err
 		}
 		if f.chaos != "" || f.parity {
-			return a.tried(c.Context(), spec, &f, words, settings)
+			return a.chaos(c.Context(), spec, &f, words, settings)
 		}
 		return a.fleet(c.Context(), spec, &f)
 	}
 	return c
 }
 
-func (f *fleetFlags) config(split *data.Split, w *welcome, seed uint64) (fleet.Config, error) {
+func (f *fleetFlags) config(split *data.Split, w *localAccess, seed uint64) (fleet.Config, error) {
 	cfg := fleet.Config{
 		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Workers: f.hosts,
-		Deterministic: f.serve.rehearsal, Seed: seed,
+		Deterministic: f.serve.deterministic, Seed: seed,
 		Arrive: f.arrive, CheckInEvery: f.comes, Drop: f.drop, Slow: f.slow, Malicious: f.lie,
 	}
 	copy(cfg.Leave[:], f.leave)
 	return cfg, nil
 }
 
-// check refuses devices that there cannot be.
+// check rejects impossible devices.
 func (f *fleetFlags) check() error {
-	share := func(x float64) bool { return x >= 0 && x <= 1 }
+	isFraction := func(x float64) bool { return x >= 0 && x <= 1 }
 	switch {
-	case !share(f.drop):
-		return input(fmt.Errorf("--drop %g: want a share from 0 to 1", f.drop), "")
-	case !share(f.lie):
-		return input(fmt.Errorf("--lie %g: want a share from 0 to 1", f.lie), "")
+	case !isFraction(f.drop):
+		return input(fmt.Errorf("--drop %g: must be from 0 to 1", f.drop), "")
+	case !isFraction(f.lie):
+		return input(fmt.Errorf("--lie %g: must be from 0 to 1", f.lie), "")
 	case f.comes < 0 || f.arrive < 0 || f.slow < 0:
-		return input(fmt.Errorf("--comes %v, --arrive %v, --slow %v: want 0 or more", f.comes, f.arrive, f.slow), "")
+		return input(fmt.Errorf("--comes %v, --arrive %v, --slow %v: must be 0 or more", f.comes, f.arrive, f.slow), "")
 	case f.users < 0 || f.hosts < 1:
-		return input(fmt.Errorf("--users %d, --hosts %d: want 0 or more, and 1 or more", f.users, f.hosts), "")
+		return input(fmt.Errorf("--users %d, --hosts %d: must be at least 0 and 1", f.users, f.hosts), "")
 	case len(f.leave) != 0 && (len(f.leave) != 4 ||
-		slices.ContainsFunc(f.leave, func(x float64) bool { return !share(x) })):
-		return input(fmt.Errorf("--leave %v: want four shares from 0 to 1, one for each step of a masked sum",
-			f.leave), "such as --leave 0.1,0,0.1,0")
+		slices.ContainsFunc(f.leave, func(x float64) bool { return !isFraction(x) })):
+		return input(fmt.Errorf("--leave %v: must be four fractions from 0 to 1, one for each step of a masked round",
+			f.leave), "example: --leave 0.1,0,0.1,0")
 	}
 	return nil
 }
 
-// leavable refuses devices that leave masked sums of a run that has none.
-func (f *fleetFlags) leavable(s *experiment.Spec) error {
-	if len(f.leave) == 0 || s.Secagg == "on" || f.serve.readout > 0 {
+// checkLeave rejects --leave for a run without masked sums.
+func (f *fleetFlags) checkLeave(s *experiment.Spec) error {
+	if len(f.leave) == 0 || s.Secagg == "on" || f.serve.evalEvery > 0 {
 		return nil
 	}
-	return input(errors.New("--leave without masks: nobody is in a masked sum that could be left"),
-		"add --secagg on, or --readout 5; --drop has devices vanish in any round")
+	return input(errors.New("--leave needs masked sums, and this run has none"),
+		"add --secagg on or --eval-every 5; --drop makes devices drop out of any round")
 }
 
-// fleet runs devices against a coordinator that somebody else runs.
+// fleet runs devices against a coordinator that is already running.
 func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) error {
 	w, err := f.find(false)
 	if err != nil {
@@ -151,11 +152,11 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 	}
 	rounds := uint32(0)
 	if w.Admin != "" {
-		s, err := a.ensure(ctx, spec, f, split.Items())
+		s, err := a.ensureRun(ctx, spec, f, split.Items())
 		if err != nil {
 			return err
 		}
-		rounds, f.serve.rehearsal = uint32(s.Rounds), s.Rehearsal
+		rounds, f.serve.deterministic = uint32(s.Rounds), s.Rehearsal
 	}
 	if f.stay {
 		rounds = 0
@@ -187,7 +188,7 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 	return a.result(done, done.text)
 }
 
-// fleetResult is what a fleet has done, and what the coordinator says that it has spent.
+// fleetResult is what a fleet did, and the budget that the coordinator spent.
 type fleetResult struct {
 	fleet.Stats
 	Epsilon  *float64              `json:"epsilon,omitempty"`
@@ -197,22 +198,22 @@ type fleetResult struct {
 
 func (r *fleetResult) text(out io.Writer) error {
 	for i := range r.Readouts {
-		fmt.Fprintf(out, "readout after round %d: %s\n", r.Readouts[i].Round, readoutText(&r.Readouts[i]))
+		fmt.Fprintf(out, "evaluation after round %d: %s\n", r.Readouts[i].Round, evaluationText(&r.Readouts[i]))
 	}
 	if r.Missed != "" {
-		fmt.Fprintf(out, "no readout: %s\n", r.Missed)
+		fmt.Fprintf(out, "no evaluation: %s\n", r.Missed)
 	}
 	spent := ""
 	if r.Epsilon != nil {
 		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*r.Epsilon))
 	}
 	_, err := fmt.Fprintf(out, "%d devices trained %d times; %d reports counted, %d too late; %.1f MB sent; model "+
-		"%d%s\n",
+		"version %d%s\n",
 		r.Enrolled, r.Trained, r.Counted, r.Closed, float64(r.Bytes)/1e6, r.Model, spent)
 	return err
 }
 
-// status is the coordinator's.
+// status asks the coordinator for its state.
 func (f *fleetFlags) status(ctx context.Context) (*coordinator.Status, error) {
 	admin, err := f.admin()
 	if err != nil {
@@ -226,8 +227,8 @@ func (f *fleetFlags) status(ctx context.Context) (*coordinator.Status, error) {
 	return s, json.Unmarshal([]byte(r.Json), s)
 }
 
-// ensure begins a run on a coordinator that has none.
-func (a *app) ensure(ctx context.Context, spec *experiment.Spec, f *fleetFlags, items int) (*coordinator.Status,
+// ensureRun starts a run on a coordinator that has none.
+func (a *app) ensureRun(ctx context.Context, spec *experiment.Spec, f *fleetFlags, items int) (*coordinator.Status,
 	error,
 ) {
 	s, err := f.status(ctx)
@@ -235,36 +236,36 @@ func (a *app) ensure(ctx context.Context, spec *experiment.Spec, f *fleetFlags, 
 		return nil, err
 	}
 	if s.Method == "" {
-		if err := f.leavable(spec); err != nil {
+		if err := f.checkLeave(spec); err != nil {
 			return nil, err
 		}
-		r, err := a.begin(ctx, &f.reach, spec, &f.serve)
+		r, err := a.begin(ctx, &f.connectFlags, spec, &f.serve)
 		if err != nil {
 			return nil, err
 		}
 		return s, json.Unmarshal([]byte(r.Json), s)
 	}
-	another := "begin another run: tacit serve --state ANOTHER-FOLDER, and the same --state here"
+	another := "start another coordinator with tacit serve --state ANOTHER-FOLDER, and add the same --state here"
 	switch {
 	case s.Items < items:
-		return nil, input(fmt.Errorf("the coordinator's run, %s, has %d items, and %s has %d", s.Name, s.Items,
+		return nil, input(fmt.Errorf("the coordinator runs %s with %d items, but %s has %d", s.Name, s.Items,
 			spec.Data, items), another)
 	case s.Enrolled >= s.Devices:
-		return nil, input(fmt.Errorf("all %d seats of the coordinator's run, %s, are taken: devices that come now "+
-			"are given models and take no part in it", s.Devices, s.Name), another)
+		return nil, input(fmt.Errorf("all %d devices of the coordinator's run, %s, have enrolled: later devices "+
+			"receive models but do not train", s.Devices, s.Name), another)
 	}
 	return s, nil
 }
 
-// watch tells now and then how a fleet is doing, and of a readout how far it is, where the
-// coordinator tells an operator.
+// watch prints the progress of a fleet every two seconds. If it may ask the coordinator, it also shows
+// the progress of evaluations.
 func (a *app) watch(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) (stop func()) {
 	if a.quiet {
 		return func() {}
 	}
-	done, gone := make(chan struct{}), make(chan struct{})
+	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(gone)
+		defer close(ended)
 		tick := time.NewTicker(2 * time.Second)
 		defer tick.Stop()
 		for {
@@ -272,15 +273,16 @@ func (a *app) watch(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) (sto
 			case <-done:
 				return
 			case <-tick.C:
-				if s, err := flags.status(ctx); err == nil && evaluating(s) != "" {
-					fmt.Fprintln(a.err, evaluating(s))
+				if s, err := flags.status(ctx); err == nil && evaluationProgress(s) != "" {
+					fmt.Fprintln(a.err, evaluationProgress(s))
 					continue
 				}
 				s := f.Stats()
-				fmt.Fprintf(a.err, "model %d  %d devices  %d reports counted  ^%.1f MB  %d calls made again\n",
+				fmt.Fprintf(a.err, "model version %d  %d devices  %d reports counted  %.1f MB uploaded  %d calls "+
+					"retried\n",
 					s.Model, s.Enrolled, s.Counted, float64(s.Bytes)/1e6, s.Errors)
 			}
 		}
 	}()
-	return func() { close(done); <-gone }
+	return func() { close(done); <-ended }
 }

@@ -18,8 +18,8 @@ import (
 )
 
 func (a *app) adminItems() *cobra.Command {
-	return a.call("items FILE", "Add items, or change and retire them: a CSV file whose first line names its "+
-		"columns: id, and title, retired or features of the run", "  tacit admin items new.csv", exactArgs(1),
+	return a.call("items FILE", "Add, change or retire items, from a CSV file with the columns id, title and retired",
+		"  tacit admin items new.csv", exactArgs(1),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
 			f, err := os.Open(words[0])
 			if err != nil {
@@ -37,20 +37,20 @@ func (a *app) adminItems() *cobra.Command {
 			return a.result(r, func(w io.Writer) error {
 				more := ""
 				if r.Waiting > 0 {
-					more = fmt.Sprintf("; %d more wait for the next round", r.Waiting)
+					more = fmt.Sprintf("; %s from before also waiting", count(r.Waiting, "item"))
 				}
-				_, err := fmt.Fprintf(w, "%d items are added and %d changed, from the next round on: catalogue %d%s\n",
-					r.Added, r.Changed, r.Version, more)
+				_, err := fmt.Fprintf(w, "added %s and changed %d, from the next round on (catalogue version %d%s)\n",
+					count(r.Added, "item"), r.Changed, r.Version, more)
 				return err
 			})
 		})
 }
 
-// itemsHint is the form of a file of items.
-const itemsHint = "the first line names the columns, such as id,title,retired, and features of the run"
+// itemsHint describes a file of items.
+const itemsHint = "the first line must name the columns: id, and optionally title, retired and features of the run"
 
-// readItems reads a CSV file of items. Its first line names the columns: id, and title,
-// retired or features of the items; an empty field says nothing.
+// readItems reads a CSV file of items. Its first line names the columns: id, and optionally title,
+// retired and features of the items. Empty fields are ignored.
 func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 	c := csv.NewReader(bufio.NewReader(io.LimitReader(r, 1<<30)))
 	c.FieldsPerRecord = -1
@@ -74,7 +74,7 @@ func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 		line, _ := c.FieldPos(0)
 		it, err := itemOf(head, f)
 		if before := seen[it.GetId()]; err == nil && before > 0 {
-			err = fmt.Errorf("item %q is in line %d already", it.Id, before)
+			err = fmt.Errorf("item %q is already in line %d", it.Id, before)
 		}
 		if err != nil {
 			return nil, input(fmt.Errorf("line %d of %s: %w", line, name, err), itemsHint)
@@ -88,31 +88,31 @@ func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 	return out, nil
 }
 
-// itemsHead is the names of columns.
+// itemsHead returns the names of the columns.
 func itemsHead(f []string) ([]string, error) {
 	var head []string
 	for _, name := range f {
-		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")) // of a spreadsheet
+		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")) // that spreadsheets write
 		for _, ours := range []string{"id", "title", "retired"} {
 			if strings.EqualFold(name, ours) {
 				name = ours
 			}
 		}
 		if name == "" || slices.Contains(head, name) {
-			return nil, fmt.Errorf("the first line has a column %q: want names, each once", name)
+			return nil, fmt.Errorf("invalid column %q in the first line: names must be unique and not empty", name)
 		}
 		head = append(head, name)
 	}
 	if !slices.Contains(head, "id") {
-		return nil, fmt.Errorf("the first line has no column id: it is %s", clip(strings.Join(f, ","), 80))
+		return nil, fmt.Errorf("the first line has no column id: %s", clip(strings.Join(f, ","), 80))
 	}
 	return head, nil
 }
 
-// itemOf is one line.
+// itemOf reads one line.
 func itemOf(head, f []string) (*pb.Item, error) {
 	if len(f) > len(head) {
-		return nil, fmt.Errorf("%d fields, and the first line names %d", len(f), len(head))
+		return nil, fmt.Errorf("%d fields, but the first line names %d", len(f), len(head))
 	}
 	it := &pb.Item{}
 	for i, value := range f {
@@ -127,7 +127,7 @@ func itemOf(head, f []string) (*pb.Item, error) {
 				it.Retired = true
 			case "", "false", "0", "no":
 			default:
-				return nil, fmt.Errorf("retired is %q: want true, false or nothing", value)
+				return nil, fmt.Errorf("retired = %q: must be true, false or empty", value)
 			}
 		default:
 			if value != "" {
@@ -136,7 +136,7 @@ func itemOf(head, f []string) (*pb.Item, error) {
 		}
 	}
 	if it.Id == "" {
-		return nil, errors.New("no id")
+		return nil, errors.New("the id is empty")
 	}
 	return it, nil
 }

@@ -85,7 +85,8 @@ func (a *app) leaderboardCmd() *cobra.Command {
 	fl.StringSliceVar(&cfg.Protocols, "protocols", nil, "protocols, instead of deployed and temporal")
 	fl.StringSliceVar(&cfg.Only, "only", nil, "only these methods and reference rows, such as tacit,fedncf+dualper")
 	fl.IntVar(&cfg.Seeds, "seeds", 5, "most seeds per row")
-	fl.Float64Var(&cfg.Share, "new-users", 0.1, "fraction of cold-start users, in separate cells under deployed; 0: no such cells")
+	fl.Float64Var(&cfg.Share, "new-users", 0.1, "fraction of cold-start users, in separate cells under deployed; 0: "+
+		"no such cells")
 	fl.Float64Var(&cfg.Minutes, "minutes", 0, "time limit; 0 means none")
 	fl.IntVarP(&cfg.Jobs, "jobs", "j", 1, "goroutines per cell")
 	a.describe(c, leaderboardDetails,

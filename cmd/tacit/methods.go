@@ -18,9 +18,11 @@ import (
 func (a *app) methodsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "methods [NAME]", Short: "List the methods, or explain one: what it shares, keeps and sends",
-		Args:    maxArgs(1),
-		Long:    "With NAME it prints the method's page: what leaves a device, the parameters, the presets and the paper.",
-		Example: "  tacit methods\n  tacit methods pfedrec\n  tacit run -m fedncf+dualper -d world     # a method with a plug-in",
+		Args: maxArgs(1),
+		Long: "With NAME it prints the method's page: what leaves a device, the parameters, the presets and the " +
+			"paper.",
+		Example: "  tacit methods\n  tacit methods pfedrec\n  tacit run -m fedncf+dualper -d world     # a method " +
+			"with a plug-in",
 		RunE: func(_ *cobra.Command, words []string) error {
 			if len(words) == 0 {
 				return a.listMethods()

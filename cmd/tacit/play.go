@@ -98,7 +98,8 @@ func writePlay(w io.Writer, runs []*result.Result, source data.Source, last *sim
 	name := func(i uint32) string {
 		return fmt.Sprintf("%s [%s]", info.ItemName(int(i)), strings.Join(info.Genres[i], ", "))
 	}
-	fmt.Fprintf(w, "\nUser %d's history never left the device:\n  %-48s  %s\n", user, "WATCHED LAST", "RECOMMENDED NEXT")
+	fmt.Fprintf(w, "\nUser %d's history never left the device:\n  %-48s  %s\n", user, "WATCHED LAST",
+		"RECOMMENDED NEXT")
 	top := last.Best.Top[user*len(last.Best.Top)/source.Users():]
 	for k := range 5 {
 		left, right := "", ""

@@ -22,7 +22,8 @@ accountant. Every epsilon that Tacit prints comes with all of them.`
 func (a *app) privacyCmd() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "privacy", Short: "Plan and compute differential privacy",
-		Long: privacyLong, Example: "  tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500\n  tacit privacy keys",
+		Long: privacyLong, Example: "  tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 " +
+			"--rounds 500\n  tacit privacy keys",
 	}, a.planCmd(), a.keysCmd(), a.spendCmd(), a.tablesCmd())
 }
 
@@ -60,8 +61,9 @@ type spendFlags struct {
 func (a *app) spendCmd() *cobra.Command {
 	var s spendFlags
 	c := &cobra.Command{
-		Use: "spend", Short: "Compute the epsilon of T rounds with Gaussian noise", Long: spendLong, Example: spendExample,
-		Args: noArgs,
+		Use: "spend", Short: "Compute the epsilon of T rounds with Gaussian noise", Long: spendLong,
+		Example: spendExample,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"noise", "rounds", "sampler"} {
 				if !c.Flags().Changed(name) {
@@ -83,7 +85,8 @@ func (a *app) spendCmd() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVar(&s.sampler, "sampler", "", "how users are sampled: poisson, wor (without replacement) or none")
-	fl.StringVar(&s.adjacency, "adjacency", "", "zero-out, add-remove or replace-one; default by sampler: zero-out, wor replace-one")
+	fl.StringVar(&s.adjacency, "adjacency", "", "zero-out, add-remove or replace-one; default by sampler: zero-out, "+
+		"wor replace-one")
 	fl.Float64VarP(&s.q, "q", "q", 1, "sampling rate: fraction of users per round")
 	fl.Float64Var(&s.noise, "noise", 0, "noise multiplier: standard deviation / sensitivity under the adjacency")
 	fl.Int64Var(&s.rounds, "rounds", 0, "number of rounds, T")
@@ -144,7 +147,8 @@ func (s *spendFlags) result() (account.Result, error) {
 	}
 	r, err := account.Epsilon(s.delta, o, e)
 	if err != nil {
-		return r, input(err, "tacit privacy spend --help --all shows which samplers, adjacencies and accountants combine")
+		return r, input(err, "tacit privacy spend --help --all shows which samplers, adjacencies and accountants "+
+			"combine")
 	}
 	return r, nil
 }

@@ -88,7 +88,8 @@ func keptRows(path string) ([]privacycost.Row, error) {
 	}
 	out, err := privacycost.ReadRows(b)
 	if err != nil {
-		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows must name a new file, or one that tacit docs privacy wrote")
+		return nil, input(fmt.Errorf("%s: %w", path, err), "--rows must name a new file, or one that tacit docs "+
+			"privacy wrote")
 	}
 	return out, nil
 }

@@ -67,7 +67,8 @@ func (a *app) planCmd() *cobra.Command {
 	fl.IntVar(&p.users, "users", 0, "number of users, without -d")
 	fl.StringVar(&p.cohort, "cohort", "all", "devices per round: all, 100, 10%, poisson:0.1, cycle:100 or come:100/20")
 	fl.IntVar(&p.rounds, "rounds", 0, "rounds of training; with -m, default: the method's")
-	fl.StringVar(&p.mechanism, "mechanism", "gauss", "gauss, tree (DP-FTRL; needs a cycle or check-in cohort) or laplace (local trust)")
+	fl.StringVar(&p.mechanism, "mechanism", "gauss", "gauss, tree (DP-FTRL; needs a cycle or check-in cohort) or "+
+		"laplace (local trust)")
 	fl.StringVar(&p.trust, "trust", "central", "trust model: central, distributed (with secure aggregation) or local")
 	oldFlag(fl, "against", "trust")
 	fl.StringVar(&p.accountant, "accountant", "rdp", "rdp or pld")
@@ -82,7 +83,8 @@ func (a *app) planCmd() *cobra.Command {
 		"run the plan once and measure it; needs -m and -d")
 	jobsFlag(fl, &p.jobs)
 	a.describe(c, planDetails,
-		flagsUnder("Plan", "target-epsilon delta users cohort rounds clip", "mechanism trust min-devices accountant numbers"),
+		flagsUnder("Plan", "target-epsilon delta users cohort rounds clip",
+			"mechanism trust min-devices accountant numbers"),
 		flagsUnder("Method", "method data quick", "data-dir jobs"))
 	return c
 }
@@ -110,7 +112,8 @@ func (p *planFlags) config(c *cobra.Command, words []string) (privacycost.PlanCo
 	case !both && p.users == 0:
 		return cfg, input(fmt.Errorf("--users is missing"), example)
 	case both && p.users != 0:
-		return cfg, input(fmt.Errorf("--users and -d exclude each other: the data set has its own users"), "omit one of them")
+		return cfg, input(fmt.Errorf("--users and -d exclude each other: the data set has its own users"),
+			"omit one of them")
 	}
 	g := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	text := fmt.Sprintf("epsilon=%s,delta=%s,clip=%s,mechanism=%s,trust=%s,accountant=%s,min-devices=%d", g(p.epsilon),
@@ -171,7 +174,8 @@ func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 	}
 	row("noise on mean", digits(c.OnMean)+" of the clipping bound on each number, per round")
 	row("noise in model", digits(c.InModel)+" of the clipping bound on each number, after all rounds at server rate 1")
-	row("total noise", fmt.Sprintf("norm %s of the clipping bound over %d numbers, per round; a mean update has at most 1", digits(c.OnMean*sqrt(p.Numbers)), p.Numbers))
+	row("total noise", fmt.Sprintf("norm %s of the clipping bound over %d numbers, per round; a mean update has at "+
+		"most 1", digits(c.OnMean*sqrt(p.Numbers)), p.Numbers))
 	if a := p.Accuracy; a != nil {
 		b.WriteString("\n")
 		if a.Ran {

@@ -290,7 +290,7 @@ func TestAsPrintedTheBoundPassesZero(t *testing.T) {
 	code, _, errs := tacit("run", "-m", "dp-privrec", "-d", "world", "--world", "users=60,items=40,mean-rows=8,seed=1",
 		"--as-printed", "dim=2", "layers=4", "epochs=1", "adapt=0",
 		"eval-every=1000", "--no-references")
-	if code != 2 || !strings.Contains(errs, "every update counts as within the bound") ||
+	if code != 2 || !strings.Contains(errs, "every update is within the bound") ||
 		!strings.Contains(errs, "adaptive=geometric") {
 		t.Errorf("exit %d: %s", code, errs)
 	}

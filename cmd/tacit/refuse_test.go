@@ -29,7 +29,7 @@ func serving(t *testing.T, words ...string) string {
 	go func() { _ = c.Wait(); close(ended) }()
 	t.Cleanup(func() { _ = c.Process.Kill(); <-ended })
 	for {
-		if w, err := readWelcome(dir); err == nil && w.URL != "" {
+		if w, err := readLocalAccess(dir); err == nil && w.URL != "" {
 			return dir
 		}
 		select {
@@ -117,16 +117,16 @@ func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
 		want  string
 		words string
 	}{
-		{"readout = -1", "--readout -1"},
-		{"10 devices or more", "--readout 2 --devices 9"},
-		{"add metrics=Z to --dp", "--readout 2 --dp epsilon=8 --cohort poisson:0.5"},
-		{"take trust=central", "--readout 2 --dp epsilon=8,trust=distributed --secagg on"},
+		{"readout = -1", "--eval-every -1"},
+		{"10 devices or more", "--eval-every 2 --devices 9"},
+		{"add metrics=Z to --dp", "--eval-every 2 --dp epsilon=8 --cohort poisson:0.5"},
+		{"take trust=central", "--eval-every 2 --dp epsilon=8,trust=distributed --secagg on"},
 	} {
 		refused(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir},
 			strings.Fields(c.words)...)...)
 	}
 	refused(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf",
-		"--readout", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
+		"--eval-every", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a refused run has left a folder")
 	}
@@ -137,11 +137,11 @@ func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
 	dir := serving(t)
 	words := []string{
 		"fleet", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir, "--rounds", "2",
-		"--readout", "1",
+		"--eval-every", "1",
 	}
 	code, out, errs := tacit(words...)
-	if code != 0 || !strings.Contains(out, "readout after round 1: HR@10 ") ||
-		!strings.Contains(out, "readout after round 2: HR@10 ") || !strings.Contains(out, " ± 0.02") {
+	if code != 0 || !strings.Contains(out, "evaluation after round 1: HR@10 ") ||
+		!strings.Contains(out, "evaluation after round 2: HR@10 ") || !strings.Contains(out, " ± 0.02") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	_, out, _ = tacit("admin", "status", "--state", dir)
@@ -154,7 +154,7 @@ func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
 		t.Errorf("the noise is %v", last)
 	}
 	s := coordinator.Status{State: "readout after round 5", Counted: 312, Asked: 600}
-	if got := evaluating(&s); got != "readout after round 5: 312 of 600" {
+	if got := evaluationProgress(&s); got != "readout after round 5: 312 of 600" {
 		t.Error(got)
 	}
 }
@@ -162,14 +162,14 @@ func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
 // Devices that there cannot be are refused, before a coordinator is looked for.
 func TestAFleetRefusesNonsense(t *testing.T) {
 	for words, want := range map[string]string{
-		"--lie 3":                         "--lie 3: want a share",
-		"--drop=-0.1":                     "--drop -0.1: want a share",
+		"--lie 3":                         "--lie 3: must be from 0 to 1",
+		"--drop=-0.1":                     "--drop -0.1: must be from 0 to 1",
 		"--comes=-3s":                     "--comes -3s",
 		"--hosts 0":                       "--hosts 0",
-		"--leave 0.1,0":                   "want four shares",
-		"--leave 0.1,0,0,1.5":             "want four shares",
-		"--leave 0.1,0,0,0 --parity":      "without masks",
-		"--lie NaN":                       "--lie NaN: want a share",
+		"--leave 0.1,0":                   "must be four fractions",
+		"--leave 0.1,0,0,1.5":             "must be four fractions",
+		"--leave 0.1,0,0,0 --parity":      "needs masked sums",
+		"--lie NaN":                       "--lie NaN: must be from 0 to 1",
 		"--cohort 5000 -m fedmf --parity": "cohort = 5000: the run is for 80 devices",
 	} {
 		refused(t, want, append([]string{"fleet", "-d", "world", "--world", small, "--state", t.TempDir()},
@@ -204,11 +204,11 @@ func TestItemsAreReadWithCare(t *testing.T) {
 		return []string{"admin", "items", file, "--state", dir}
 	}
 	refused(t, "the first line has no column id", items("foo,bar\n1,2\n")...)
-	refused(t, `items have a column "titel": want id, title and retired`, items("id,titel\n1,2\n")...)
+	refused(t, `column "titel": the method of this run reads no features`, items("id,titel\n1,2\n")...)
 	for _, c := range []struct{ text, want string }{
-		{"id,title\nx,X\ny,Y\nz,Z\n", "3 items are added and 0 changed, from the next round on: catalogue 2\n"},
-		{"id,title\nw,W\nx,Other\n", "1 items are added and 1 changed, from the next round on: catalogue 2; 3 more " +
-			"wait for the next round\n"},
+		{"id,title\nx,X\ny,Y\nz,Z\n", "added 3 items and changed 0, from the next round on (catalogue version 2)\n"},
+		{"id,title\nw,W\nx,Other\n", "added 1 item and changed 1, from the next round on (catalogue version 2; " +
+			"3 items from before also waiting)\n"},
 	} {
 		if code, out, errs := tacit(items(c.text)...); code != 0 || out != c.want {
 			t.Errorf("exit %d, %q%s, want %q", code, out, errs, c.want)

@@ -58,7 +58,7 @@ func TestASearchHasAPageAndNoTable(t *testing.T) {
 		t.Error("the page of a search does not show what lr did")
 	}
 	for _, words := range [][]string{{"report", dir}, {"compare", dir, dir}} {
-		if code, _, errs := tacit(words...); code != 2 || !strings.Contains(errs, "is a search and no run") {
+		if code, _, errs := tacit(words...); code != 2 || !strings.Contains(errs, "holds a search, not a run") {
 			t.Errorf("%v: exit %d, %q; want 2 and the reason", words, code, errs)
 		}
 	}

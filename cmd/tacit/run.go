@@ -51,9 +51,11 @@ func (a *app) runCmd() *cobra.Command {
 	fl.StringVar(&f.resume, "resume", "", "resume the run in this folder")
 	fl.BoolVar(&f.force, "force", false, "replace the run in the -o folder")
 	fl.BoolVar(&f.noRefs, "no-references", false, "skip the reference rows")
-	fl.BoolVar(&f.noFigures, "no-figures", false, "skip the report's maps, spectra and loss landscape, which take seconds")
+	fl.BoolVar(&f.noFigures, "no-figures", false, "skip the report's maps, spectra and loss landscape, which take "+
+		"seconds")
 	fl.BoolVar(&f.noPreset, "no-preset", false, "start from the defaults, like --preset none")
-	fl.BoolVar(&f.asPrinted, "as-printed", false, "DP-PrivRec's noise with the errors of its paper (tacit methods dp-privrec)")
+	fl.BoolVar(&f.asPrinted, "as-printed", false, "DP-PrivRec's noise with the errors of its paper (tacit methods "+
+		"dp-privrec)")
 	fl.BoolVar(&f.explain, "explain", false, "print every setting and its source, and stop")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print data, traffic, memory and time estimates, and stop")
 	dataDirFlag(fl, &f.dataDir)
@@ -96,7 +98,8 @@ func (f *runFlags) spec(words []string, flags func() []experiment.Setting) (*exp
 		}
 		given, err := experiment.ReadFile(filepath.Join(f.resume, experiment.ConfigFile))
 		if err != nil {
-			return nil, input(fmt.Errorf("no run to resume in %s: %w", f.resume, err), "tacit run -o DIR creates a run folder")
+			return nil, input(fmt.Errorf("no run to resume in %s: %w", f.resume, err),
+				"tacit run -o DIR creates a run folder")
 		}
 		return experiment.Resolve(append(experiment.OldDefaults(), given...))
 	}

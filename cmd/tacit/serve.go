@@ -14,9 +14,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/internal/pb"
@@ -25,34 +27,30 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
-// serveFlags are those of a coordinator that are no settings of an experiment.
+// serveFlags are the flags of a coordinator that are not settings of an experiment.
 type serveFlags struct {
 	state, listen, cert, key, name, dataDir, catalogue string
-	devices, readout, bucket                           int
-	goal, least                                        float64
+	devices, evalEvery, bucket                         int
+	goal, minShare                                     float64
 	deadline                                           time.Duration
-	insecure, rehearsal, repair                        bool
+	insecure, deterministic, repair                    bool
 	users, moments                                     []string
 }
 
-const serveLong = `Run a coordinator: devices enrol, train round by round and are given models. Histories stay
-on devices; what comes here are updates, which the coordinator adds up and forgets (with
---secagg on it sees their sum alone: docs/security.md says what one tells, and --dp adds
-noise to it). All of its state is in one folder, on disk before anything is
-acknowledged: kill it at any moment, start it again, and it goes on.
+const serveLong = `Devices enrol, train in rounds and download models; histories stay on them. The coordinator adds
+their updates up and keeps no single one; with --secagg on it sees only sums. All state is in one
+folder and safe against crashes. Without -d or --catalogue it waits until a run is started.`
 
-Without -d or --catalogue it waits for a run: tacit fleet -d NAME begins one with the
-items of a data set, tacit admin begin one of your own. With -d the items (and nothing
-of the users) are those of a data set; a run that is there goes on without it.
+const serveDetails = `With -d it takes the items of a data set, and nothing about the users. A run that the folder already
+holds resumes without -d. tacit fleet -d NAME starts a run with simulated devices, tacit admin begin
+one for your own. Connections use TLS: without --cert, the coordinator creates a certificate and
+prints the pin that devices need. Programs of the same user on this machine find address, pin and
+tokens in the state folder. Evaluations (--eval-every) are masked sums over 10 devices or more; with
+--dp they also need metrics=Z there. docs/security.md says what sums reveal.`
 
-Connections are TLS. Without --cert it makes a certificate of its own, and prints the pin
-that devices need. Programs of the same user on this machine find address, pin and
-tokens in the state folder.`
-
-const serveExample = `  tacit serve                                  and in two other terminals:
+const serveExample = `  tacit serve                          # then, in two other terminals:
   tacit fleet -d ml-100k
   tacit device -d ml-100k --user 7
-
   tacit serve -d ml-100k -m tacit --devices 943 --state run1
   tacit serve --catalogue items.csv -m fedmf --devices 5000 --dp epsilon=8 --cohort poisson:0.1
   tacit serve --listen :7633 --cert cert.pem --cert-key key.pem`
@@ -60,91 +58,94 @@ const serveExample = `  tacit serve                                  and in two 
 func (a *app) serveCmd() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
-		Use: "serve [key=value ...]", Short: "Run a coordinator for real devices", Long: serveLong,
+		Use: "serve [key=value ...]", Short: "Run a coordinator", Long: serveLong,
 		Example: serveExample,
 	}
-	settings := settingFlags(c.Flags())
 	fl := c.Flags()
-	fl.StringVar(&f.state, "state", stateDir(), "the folder of all its state")
-	fl.StringVar(&f.listen, "listen", "127.0.0.1:7633", "where it listens")
-	fl.StringVar(&f.cert, "cert", "", "a certificate in PEM form; with --cert-key")
-	fl.StringVar(&f.key, "cert-key", "", "its private key")
-	fl.StringVar(&f.name, "name", "", "what people call the federation")
-	fl.StringVar(&f.catalogue, "catalogue", "", "the items: a CSV file whose first line names its columns: id,title "+
-		"and maybe retired, and features such as genre")
+	settings := networkSettingFlags(fl)
+	hide(fl, "protocol")
+	fl.Lookup("data").DefValue = "" // without -d, the coordinator waits for a run
+	fl.StringVar(&f.state, "state", stateDir(), "folder of the coordinator's state")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:7633", "address to listen on")
+	fl.StringVar(&f.cert, "cert", "", "TLS certificate (PEM), with --cert-key")
+	fl.StringVar(&f.key, "cert-key", "", "private key of the certificate")
+	fl.StringVar(&f.name, "name", "", "name of the federation, for people")
+	fl.StringVar(&f.catalogue, "catalogue", "", "items of the run: a CSV file with the columns id, title and features")
 	dataDirFlag(c.Flags(), &f.dataDir)
 	f.runFlags(c)
-	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anybody on the way reads models and updates")
-	fl.BoolVar(&f.repair, "repair", false,
-		"move what is damaged in the state folder aside, say what was lost, and stop")
+	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anyone on the network path can read models and updates")
+	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
+	a.describe(c, serveDetails,
+		flagsUnder("Server", "listen state", "name cert cert-key insecure repair"),
+		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
+			"goal least-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
+		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
+		flagsUnder("Privacy", "dp secagg eval-every", "bucket"))
 	c.RunE = func(c *cobra.Command, words []string) error {
 		if f.repair {
 			return a.repair(&f)
 		}
-		given, err := collectSettings(words, settings)
-		if err != nil {
-			return err
+		begins := c.Flags().Changed("data") || f.catalogue != ""
+		if !begins && (len(words) > 0 || len(settings()) > 0) {
+			return input(errors.New("the settings of a run need its items"), "add -d NAME or --catalogue FILE")
 		}
-		return a.serve(c.Context(), &f, given, c.Flags().Changed("data") || f.catalogue != "")
+		var spec *experiment.Spec
+		if begins {
+			var err error
+			if spec, err = networkSpec(words, settings, &f); err != nil {
+				return err
+			}
+		}
+		return a.serve(c.Context(), &f, spec)
 	}
 	return c
 }
 
-// runFlags are those that say how rounds are run.
+// runFlags adds the flags that say how rounds are run.
 func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl := c.Flags()
-	fl.IntVar(&f.devices, "devices", 0, "devices that a run is for: it begins when so many are enrolled; 0 with -d "+
-		"means as many as the set has users")
-	fl.Float64Var(&f.goal, "goal", 1, "share of a cohort with which a round ends at once")
-	fl.Float64Var(&f.least, "least-share", 0.5, "share of a cohort without which a round goes on past its deadline")
-	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "how long a round waits for its devices")
-	fl.IntVar(&f.readout, "readout", 0, "rounds between evaluations by devices; 0 means none. They are masked sums, "+
-		"also where training is not, and want 10 devices or more. Without dp devices are also asked once which items they have, in a masked sum: popularity, to compare with; with dp they want metrics=Z")
-	fl.IntVar(&f.bucket, "bucket", 0, "devices that a masked sum is over, about: what a liar can do is bounded by "+
-		"its bucket; 0 means the whole cohort")
-	fl.StringArrayVar(&f.users, "user-column", nil, "with --catalogue, what a method with features learns of users: "+
-		"a name and its categories, such as 'age=18-24|25-34|unknown'; may be given again")
-	fl.StringArrayVar(&f.moments, "row-column", nil, "the same of the moment of an interaction, such as "+
-		"'daytime=morning|evening|unknown'")
-	fl.BoolVar(&f.rehearsal, "rehearsal", false, "all draws from a public seed, as in a simulation: for tests; real "+
-		"devices refuse it")
+	fl.IntVar(&f.devices, "devices", 0, "devices of the run, which starts when all have enrolled; with -d, default: "+
+		"all users")
+	fl.Float64Var(&f.goal, "goal", 1, "fraction of a cohort that ends a round early")
+	fl.Float64Var(&f.minShare, "least-share", 0.5,
+		"fraction of a cohort that a round waits for, even past its deadline")
+	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "time that a round waits for its devices")
+	fl.IntVar(&f.evalEvery, "eval-every", 0, "rounds between evaluations by devices, as masked sums; 0 means none")
+	oldFlag(fl, "readout", "eval-every")
+	fl.IntVar(&f.bucket, "bucket", 0, "devices per masked sum, which limits the damage of a false report; 0: whole "+
+		"cohort")
+	fl.StringArrayVar(&f.users, "user-column", nil, "user feature and its categories, such as "+
+		"'age=18-24|25-34|unknown' (repeatable)")
+	fl.StringArrayVar(&f.moments, "row-column", nil, "interaction feature, such as "+
+		"'daytime=morning|evening|unknown' (repeatable)")
+	fl.BoolVar(&f.deterministic, "deterministic", false,
+		"all randomness from --seed, for tests; real devices refuse it")
+	oldFlag(fl, "rehearsal", "deterministic")
 }
 
-// serve opens the folder, begins a run if one is given, and serves until it is stopped.
-func (a *app) serve(ctx context.Context, f *serveFlags, given []experiment.Setting, begins bool) error {
-	var spec *experiment.Spec
+// serve opens the state folder, starts a run if there is a spec, and serves until it is stopped.
+func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) error {
 	var items []*pb.Item
 	var settings coordinator.Settings
 	opt := coordinator.Options{
 		Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) },
-		Event: a.heard,
+		Event: a.roundEnded,
 	}
-	if begins {
+	if spec != nil {
 		var err error
-		if spec, err = experiment.Resolve(given); err != nil {
+		if items, err = a.runItems(spec, f, &opt); err != nil {
 			return err
 		}
-		if err := onNetwork(spec); err != nil {
+		if settings, err = a.checkedSettings(spec, f, len(items), opt.Features); err != nil {
 			return err
 		}
-		if items, err = a.stock(spec, f, &opt); err != nil {
-			return err
-		}
-		if settings, err = a.settled(spec, f, len(items), opt.Features); err != nil {
-			return err
-		}
-	} else if len(given) > 0 {
-		return input(errors.New("settings of a run without its items"), "add -d NAME or --catalogue FILE")
 	}
-	if err := vacant(f.state); err != nil {
+	if err := checkStateDir(f.state); err != nil {
 		return err
 	}
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return input(fmt.Errorf("--listen %s: %w", f.listen, err), "want host:port, such as :7633 or 127.0.0.1:7633")
-	}
-	l, err := net.Listen("tcp", f.listen) // before there is a folder: a port in use leaves none
+	l, err := f.openPort() // before the folder is created: a port in use leaves none behind
 	if err != nil {
-		return input(err, "another coordinator may be running: --listen 127.0.0.1:0 takes a free port")
+		return err
 	}
 	defer l.Close()
 	if err := os.MkdirAll(f.state, 0o700); err != nil {
@@ -159,11 +160,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []experiment.Setti
 		return err
 	}
 	defer c.Close()
-	if begins {
+	if spec != nil {
 		if err := c.Begin(settings, items); err != nil {
 			hint := ""
 			if errors.Is(err, coordinator.ErrBegun) {
-				hint = "tacit serve --state ANOTHER-FOLDER, or leave -d out to go on with the run that is there"
+				hint = "start another with tacit serve --state ANOTHER-FOLDER, or omit -d to resume this one"
 			}
 			return input(err, hint)
 		}
@@ -171,8 +172,32 @@ func (a *app) serve(ctx context.Context, f *serveFlags, given []experiment.Setti
 	return a.listen(ctx, c, f, l)
 }
 
-// vacant refuses a folder that holds something, and no coordinator's state.
-func vacant(dir string) error {
+// openPort listens on --listen.
+func (f *serveFlags) openPort() (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return nil, input(fmt.Errorf("--listen %s: must be host:port", f.listen), "example: --listen :7633")
+	}
+	l, err := net.Listen("tcp", f.listen)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, input(fmt.Errorf("cannot listen on %s: the port is in use", f.listen),
+			"another coordinator may be running; --listen 127.0.0.1:0 chooses a free port")
+	case err != nil:
+		return nil, input(fmt.Errorf("cannot listen on %s: %w", f.listen, err), "choose another address with --listen")
+	}
+	return l, nil
+}
+
+// networkSettingFlags adds the flags of the settings that a run on a coordinator has. Those of
+// simulations are hidden, and rejected with a reason.
+func networkSettingFlags(fs *pflag.FlagSet) func() []experiment.Setting {
+	settings := settingFlags(fs, "eval-every")
+	hide(fs, "noise", "dropout", "straggle", "new-users", "encode", "sums", "eval-users", "ties", "seeds")
+	return settings
+}
+
+// checkStateDir rejects a folder that holds other files than a coordinator's state.
+func checkStateDir(dir string) error {
 	all, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -183,9 +208,9 @@ func vacant(dir string) error {
 	other := ""
 	for _, e := range all {
 		switch e.Name() {
-		case "lock", "format", "jetstream": // the first that a store makes
+		case "lock", "format", "jetstream": // the first files that a store creates
 			return nil
-		case "lost+found": // a disk of its own
+		case "lost+found": // of a mounted disk
 		default:
 			if other == "" {
 				other = e.Name()
@@ -195,15 +220,17 @@ func vacant(dir string) error {
 	if other == "" {
 		return nil
 	}
-	return input(fmt.Errorf("--state %s is no coordinator's folder, and is not empty: %s is in it", dir, other),
-		"give a new folder, or an empty one")
+	return input(fmt.Errorf("--state %s: the folder is not empty and holds no coordinator's state: %s is in it", dir,
+		other),
+		"choose a new or empty folder")
 }
 
-// stock is the items of a run.
-func (a *app) stock(spec *experiment.Spec, f *serveFlags, opt *coordinator.Options) ([]*pb.Item, error) {
+// runItems returns the items of a run, and adds features to the options if the method reads them.
+func (a *app) runItems(spec *experiment.Spec, f *serveFlags, opt *coordinator.Options) ([]*pb.Item, error) {
 	if f.catalogue != "" {
 		if f.devices == 0 {
-			return nil, input(errors.New("--devices is missing: how many the run is for"), "--devices 1000")
+			return nil, input(errors.New("--devices is missing: the number of devices of the run"),
+				"example: --devices 1000")
 		}
 		file, err := os.Open(f.catalogue)
 		if err != nil {
@@ -233,8 +260,8 @@ func (a *app) stock(spec *experiment.Spec, f *serveFlags, opt *coordinator.Optio
 
 // listen serves on the network until ctx is done.
 func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFlags, l net.Listener) error {
-	w := &welcome{}
-	if old, err := readWelcome(f.state); err == nil {
+	w := &localAccess{}
+	if old, err := readLocalAccess(f.state); err == nil {
 		w = old
 	}
 	if w.Admin == "" {
@@ -274,12 +301,12 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 	if err := w.save(f.state); err != nil {
 		return err
 	}
-	a.greet(w, f, c)
-	return a.attend(ctx, c, server, server.HTTP(secure), server.Listener(l))
+	a.writeServing(w, f, c)
+	return a.runCoordinator(ctx, c, server, server.HTTP(secure), server.Listener(l))
 }
 
-// attend runs the rounds and the server, until one of them ends.
-func (a *app) attend(ctx context.Context, c *coordinator.Coordinator, server *rpc.Server, h *http.Server,
+// runCoordinator runs the rounds and the server until one of them ends.
+func (a *app) runCoordinator(ctx context.Context, c *coordinator.Coordinator, server *rpc.Server, h *http.Server,
 	l net.Listener,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -287,7 +314,7 @@ func (a *app) attend(ctx context.Context, c *coordinator.Coordinator, server *rp
 	c.Refusals(server.Refused)
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }()
-	go a.overlook(ctx, c)
+	go a.showEvaluations(ctx, c)
 	go func() {
 		var err error
 		if h.TLSConfig != nil {
@@ -316,13 +343,13 @@ func (a *app) attend(ctx context.Context, c *coordinator.Coordinator, server *rp
 		return context.Canceled
 	}
 	if errors.Is(first, coordinator.ErrOlderRound) {
-		return input(first, "start the program of before, tacit admin pause, wait for the state paused, stop it, "+
-			"and upgrade then")
+		return input(first, "start the previous version, run tacit admin pause, wait for the state paused, stop "+
+			"it, then upgrade")
 	}
 	return first
 }
 
-// reachable is an address that this machine can call.
+// reachable returns the address under which this machine reaches a listener.
 func reachable(a net.Addr) string {
 	host, port, err := net.SplitHostPort(a.String())
 	if err != nil {
@@ -334,7 +361,8 @@ func reachable(a net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-func (a *app) greet(w *welcome, f *serveFlags, c *coordinator.Coordinator) {
+// writeServing prints how to reach the coordinator and what to do next.
+func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordinator) {
 	if a.format == "json" {
 		b, _ := json.Marshal(map[string]any{"listening": w.URL, "pin": w.Pin, "state": f.state})
 		fmt.Fprintf(a.out, "%s\n", b)
@@ -345,39 +373,40 @@ func (a *app) greet(w *welcome, f *serveFlags, c *coordinator.Coordinator) {
 	if w.Pin != "" {
 		fmt.Fprintf(a.out, "pin          %s\n", w.Pin)
 	} else if f.insecure {
-		fmt.Fprintf(a.out, "INSECURE     no TLS: anybody on the way reads models and updates\n")
+		fmt.Fprintf(a.out, "INSECURE     no TLS: anyone on the network path can read models and updates\n")
 	}
 	fmt.Fprintf(a.out, "state        %s\n", f.state)
 	if s.Method != "" {
 		fmt.Fprintf(a.out, "run          %s, %d items, %d of %d devices enrolled, round %d of %d\n", s.Name, s.Items,
 			s.Enrolled, s.Devices, s.Round, s.Rounds)
 	} else {
-		fmt.Fprintf(a.out, "run          none yet\n\n  tacit fleet -d world            begins one, in another "+
-			"terminal\n  tacit admin begin --help        begins one of your own\n")
+		fmt.Fprintf(a.out, "run          none yet\n\n"+
+			"  tacit fleet -d world            # starts one with simulated devices; use another terminal\n"+
+			"  tacit admin begin --help        # starts one for your own items\n")
 	}
-	fmt.Fprintf(a.out, "\n  tacit admin status              how it goes\n  tacit admin token --uses 100    lets "+
-		"others enrol\n\n")
+	fmt.Fprintf(a.out, "\n  tacit admin status              # shows its progress\n"+
+		"  tacit admin token --uses 100    # creates a token for devices on other machines\n\n")
 }
 
-// heard tells of a round.
-func (a *app) heard(e coordinator.Event) {
+// roundEnded prints a line for a round that ended.
+func (a *app) roundEnded(e coordinator.Event) {
 	if a.quiet {
 		return
 	}
 	line := fmt.Sprintf("round %d/%d  %d of %d devices  %.2f s", e.Round, e.Rounds, e.Counted, e.Asked, e.Seconds)
 	if e.Kept {
-		line += "  kept back: too few came"
+		line += "  discarded: too few devices"
 	}
 	if e.Epsilon > 0 {
 		line += fmt.Sprintf("  eps %.3g", e.Epsilon)
 	}
 	if r := e.Readout; r != nil {
-		line += fmt.Sprintf("  HR@10 %s, by devices", within(r.HR10, r))
+		line += fmt.Sprintf("  HR@10 %s, by devices", withNoise(r.HR10, r))
 		if r.Popular {
-			line += fmt.Sprintf(" (popularity %s)", within(r.PopHR10, r))
+			line += fmt.Sprintf(" (popularity %s)", withNoise(r.PopHR10, r))
 		}
 	} else if e.Missed != "" {
-		line += "  no readout"
+		line += "  no evaluation"
 	}
 	if e.Missed != "" {
 		line += ": " + e.Missed
@@ -385,6 +414,7 @@ func (a *app) heard(e coordinator.Event) {
 	fmt.Fprintln(a.err, line)
 }
 
+// repair moves damaged files aside and prints what was kept and lost.
 func (a *app) repair(f *serveFlags) error {
 	report, err := coordinator.Repair(f.state)
 	if err != nil {

@@ -172,6 +172,13 @@ func (a *app) explain(s *experiment.Spec) error {
 	return a.result(rows, t.Text)
 }
 
+// hide keeps flags out of the help.
+func hide(fs *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		fs.Lookup(name).Hidden = true
+	}
+}
+
 // oldFlag accepts the former name of a flag.
 func oldFlag(fs *pflag.FlagSet, old, name string) {
 	f := *fs.Lookup(name)

@@ -213,7 +213,8 @@ uses the preset for the same method, data set and protocol, and prints its name.
 				if p.Protocol != "" {
 					protocol = " --protocol " + p.Protocol
 				}
-				_, err := fmt.Fprintf(w, "saved preset %s to %s\ntacit run -m %s -d %s%s uses it from now on\n", p.Name(), where, p.Method,
+				_, err := fmt.Fprintf(w, "saved preset %s to %s\ntacit run -m %s -d %s%s uses it from now on\n",
+					p.Name(), where, p.Method,
 					p.Data, protocol)
 				return err
 			})

@@ -48,7 +48,7 @@ func TestASavedPresetIsUsedAndNamed(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	if code, out, errs := tacit("tune", "save", dir); code != 0 ||
-		!strings.Contains(out, "preset fedmf/world/deployed: "+mine) {
+		!strings.Contains(out, "saved preset fedmf/world/deployed to "+mine) {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	_, out, _ := tacit("run", "-m", "fedmf", "-d", "world", "--explain")
@@ -80,20 +80,21 @@ func TestASavedPresetIsUsedAndNamed(t *testing.T) {
 
 func TestBadSearchesExitWith2(t *testing.T) {
 	for words, want := range map[string]string{
-		"tune -m fedmf -d world":                                   "a search logs its trials in a folder",
-		"tune -m fedmf -d world lrr=1..2 -o x":                     `did you mean "lr"?`,
-		"tune -m fedmf -d world nonsense -o x":                     `unknown key "nonsense"`,
-		"tune -m fedmf -d world --trials 0 -o x":                   "trials = 0",
-		"tune -m fedmf -d world --search grid -o x":                "must be one of halving, random",
-		"tune -m fedmf -d nothing-here -o x":                       "no data set",
-		"tune --resume /nonexistent":                               "tune.toml",
-		"tune --resume /nonexistent lr=1":                          "no others can be given",
-		"tune save /nonexistent":                                   "preset.toml",
-		"tune save":                                                "missing argument: expected tacit tune save DIR|PRESET.toml",
-		"tune -j 0":                                                "-j 0",
-		"tune missing.toml -o x":                                   "missing.toml",
-		"run --preset missing.toml":                                "missing.toml",
-		"run --preset best":                                        "want auto, built-in, none or a .toml file",
+		"tune -m fedmf -d world":                    "a search logs its trials in a folder",
+		"tune -m fedmf -d world lrr=1..2 -o x":      `did you mean "lr"?`,
+		"tune -m fedmf -d world nonsense -o x":      `unknown key "nonsense"`,
+		"tune -m fedmf -d world --trials 0 -o x":    "trials = 0",
+		"tune -m fedmf -d world --search grid -o x": "must be one of halving, random",
+		"tune -m fedmf -d nothing-here -o x":        "no data set",
+		"tune --resume /nonexistent":                "tune.toml",
+		"tune --resume /nonexistent lr=1":           "no others can be given",
+		"tune save /nonexistent":                    "preset.toml",
+		"tune save": "missing argument: expected tacit tune save " +
+			"DIR|PRESET.toml",
+		"tune -j 0":                 "-j 0",
+		"tune missing.toml -o x":    "missing.toml",
+		"run --preset missing.toml": "missing.toml",
+		"run --preset best":         "want auto, built-in, none or a .toml file",
 		"tune -m fedmf -d world --metric full --protocol isolated": "ranks sampled candidates only",
 	} {
 		if code, _, errs := tacit(strings.Fields(words)...); code != 2 || !strings.Contains(errs, want) {
@@ -121,7 +122,7 @@ func TestAStoppedOrKilledSearchResumesToTheSameAnswer(t *testing.T) {
 		if signal == syscall.SIGINT {
 			var v struct{ Error struct{ Code, Hint string } }
 			if err := json.Unmarshal([]byte(out), &v); err != nil || v.Error.Code != "stopped" ||
-				v.Error.Hint != "go on with: tacit tune --resume "+part {
+				v.Error.Hint != "resume with: tacit tune --resume "+part {
 				t.Errorf("stopped, it says %s", out)
 			}
 		}

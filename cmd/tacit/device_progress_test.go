@@ -11,11 +11,11 @@ import (
 // A device that does nothing says so once, and when it is back.
 func TestARunningDeviceSaysWhatIsNew(t *testing.T) {
 	var b bytes.Buffer
-	say := (&app{err: &b}).sayRun("my.state")
+	say := (&app{err: &b}).deviceProgress("my.state")
 	for _, did := range []string{"waited", "waited", "paused", "paused", "waited", "waited", "trained", "trained"} {
 		say(device.StepResult{Action: did, ModelVersion: 1}, nil)
 	}
-	for word, want := range map[string]int{"waited": 2, "paused": 1, "trained": 2, "there is a model": 1} {
+	for word, want := range map[string]int{"waited": 2, "paused": 1, "trained": 2, "model downloaded": 1} {
 		if n := strings.Count(b.String(), word); n != want {
 			t.Errorf("it says %q %d times, want %d:\n%s", word, n, want, b.String())
 		}

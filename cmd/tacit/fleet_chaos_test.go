@@ -13,16 +13,16 @@ func TestAFailedTrialHasAnErrorAndItsData(t *testing.T) {
 	for _, good := range []bool{true, false} {
 		var out, errs bytes.Buffer
 		a := &app{out: &out, err: &errs, format: "json"}
-		err := a.verdict(&trial{Method: "fedmf", LedgerOK: true, Equal: good})
+		err := a.printChaos(&chaosResult{Method: "fedmf", LedgerOK: true, Equal: good})
 		code := exitOK
 		if err != nil {
 			code = a.fail(err)
 		}
 		var e struct {
-			Status string   `json:"status"`
-			Exit   int      `json:"exit_code"`
-			Data   *trial   `json:"data"`
-			Error  *failure `json:"error"`
+			Status string       `json:"status"`
+			Exit   int          `json:"exit_code"`
+			Data   *chaosResult `json:"data"`
+			Error  *failure     `json:"error"`
 		}
 		if err := json.Unmarshal(out.Bytes(), &e); err != nil { // one envelope, and no more
 			t.Fatal(err, out.String())

@@ -28,8 +28,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// trial is what chaos came to.
-type trial struct {
+// chaosResult is the result of tacit fleet --chaos or --parity.
+type chaosResult struct {
 	Method  string `json:"method"`
 	Dataset string `json:"dataset"`
 	Devices int    `json:"devices"`
@@ -37,13 +37,14 @@ type trial struct {
 	Kills   int    `json:"kills"`
 	Acked   int    `json:"acked"`
 	Counted int    `json:"counted"`
-	// rounds of a device that were acknowledged with two contents; what is twice in a sum shows in the model
+	// Duplicated counts reports that were acknowledged with two contents. A report that is in a sum twice
+	// changes the model.
 	Duplicated int              `json:"duplicated"`
-	Lost       int              `json:"lost"` // acknowledged, and in no sum
-	Late       int64            `json:"late"` // told that the round was over, or full
+	Lost       int              `json:"lost"` // acknowledged, but in no sum
+	Late       int64            `json:"late"` // refused because the round was over or full
 	LedgerOK   bool             `json:"ledger_ok"`
 	Epsilon    *float64         `json:"epsilon,omitempty"`
-	Equal      bool             `json:"metrics_equal"` // the model is the simulation's, bit by bit
+	Equal      bool             `json:"metrics_equal"` // the model equals the simulation's, bit by bit
 	Differs    []string         `json:"differs,omitempty"`
 	SyncAlways bool             `json:"sync_always"`
 	Syncs      uint64           `json:"syncs"` // since the last start
@@ -52,10 +53,10 @@ type trial struct {
 	Refused    map[string]int64 `json:"refused"`
 }
 
-func (t *trial) ok() bool { return t.Duplicated == 0 && t.Lost == 0 && t.LedgerOK && t.Equal }
+func (t *chaosResult) ok() bool { return t.Duplicated == 0 && t.Lost == 0 && t.LedgerOK && t.Equal }
 
-// tried runs a fleet against a coordinator of its own, which may be killed, and compares.
-func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, words []string,
+// chaos runs a fleet against its own coordinator, which it may kill, and compares the result with a simulation.
+func (a *app) chaos(ctx context.Context, spec *experiment.Spec, f *fleetFlags, words []string,
 	settings func() []experiment.Setting,
 ) error {
 	var chaos fleet.Chaos
@@ -65,7 +66,7 @@ func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 			return input(err, "")
 		}
 	}
-	split, err := f.triable(spec)
+	split, err := f.chaosSplit(spec)
 	if err != nil {
 		return err
 	}
@@ -74,8 +75,8 @@ func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 		return err
 	}
 	defer os.RemoveAll(dir)
-	f.state, f.url, f.serve.rehearsal = filepath.Join(dir, "state"), "", true
-	v, err := a.victim(spec, f, words, settings)
+	f.state, f.url, f.serve.deterministic = filepath.Join(dir, "state"), "", true
+	v, err := a.killableCoordinator(spec, f, words, settings)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 	}
 	start := time.Now()
 	acks, t := &acks{by: map[fleet.Counted]int{}, late: map[[2]uint32]bool{}},
-		&trial{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
+		&chaosResult{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
 	cfg, err := f.config(split, w, spec.Seed)
 	if err != nil {
 		return err
@@ -102,26 +103,26 @@ func (a *app) tried(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 	defer fl.Close()
 	stop := a.watch(ctx, fl, f)
 	each := spec.Cohort.Expected(split.Users())
-	err = a.endure(ctx, fl, v, chaos, uint32(spec.Rounds), each*float64(spec.Rounds))
+	err = a.runUnderKills(ctx, fl, v, chaos, uint32(spec.Rounds), each*float64(spec.Rounds))
 	stop()
 	if err != nil {
 		return err
 	}
 	t.Kills, t.Seconds, t.Errors, t.Refused, t.Late = v.Kills, time.Since(start).Seconds(), fl.Stats().Errors,
 		fl.Stats().Refused, fl.Stats().Closed
-	if err := a.judge(ctx, spec, split, f, acks, t); err != nil {
+	if err := a.compareChaos(ctx, spec, split, f, acks, t); err != nil {
 		return err
 	}
-	return a.verdict(t)
+	return a.printChaos(t)
 }
 
-// triable is the data of a trial, if its coordinator can begin and be compared with.
-func (f *fleetFlags) triable(spec *experiment.Spec) (*data.Split, error) {
+// chaosSplit returns the data, after checking that the run can start and be compared.
+func (f *fleetFlags) chaosSplit(spec *experiment.Spec) (*data.Split, error) {
 	if f.users > 0 {
-		return nil, input(errors.New("--users: a simulation has all users of a data set, so there is nothing to "+
-			"compare with"), "leave --users out")
+		return nil, input(errors.New("--users cannot be compared: the simulation uses all users of the data set"),
+			"omit --users")
 	}
-	if err := f.leavable(spec); err != nil {
+	if err := f.checkLeave(spec); err != nil {
 		return nil, err
 	}
 	split, err := splitOf(spec, f.dataDir)
@@ -130,15 +131,14 @@ func (f *fleetFlags) triable(spec *experiment.Spec) (*data.Split, error) {
 	}
 	all := f.serve
 	all.devices = split.Users()
-	if s := federated(spec, &all); s.Check() != nil {
+	if s := coordinatorSettings(spec, &all); s.Check() != nil {
 		return nil, input(s.Check(), "")
 	}
 	return split, nil
 }
 
-// verdict prints what a trial came to. One that failed has an error in its envelope beside
-// the data.
-func (a *app) verdict(t *trial) error {
+// printChaos prints the result. If the comparison failed, the JSON holds both data and error.
+func (a *app) printChaos(t *chaosResult) error {
 	if t.ok() {
 		return a.result(t, t.text)
 	}
@@ -154,11 +154,11 @@ func (a *app) verdict(t *trial) error {
 	return errors.Join(errChaosFailed, err)
 }
 
-// errChaosFailed makes the exit code 1; the result was printed.
-var errChaosFailed = errors.New("something was lost, counted twice or changed")
+// errChaosFailed exits with code 1 after the result was printed.
+var errChaosFailed = errors.New("a report was lost or counted twice, or the model differs")
 
-// victim is a coordinator in a process of its own, with the settings of this command.
-func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string,
+// killableCoordinator is a coordinator in another process, with the settings of this command.
+func (a *app) killableCoordinator(spec *experiment.Spec, f *fleetFlags, words []string,
 	settings func() []experiment.Setting,
 ) (*fleet.Process, error) {
 	self, err := os.Executable()
@@ -174,9 +174,9 @@ func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string,
 		return nil, err
 	}
 	args := []string{
-		"serve", "-q", "--state", f.state, "--listen", port, "--rehearsal", "--deadline",
-		f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.least),
-		"--bucket", fmt.Sprint(f.serve.bucket), "--readout", fmt.Sprint(f.serve.readout), "--data", spec.Data,
+		"serve", "-q", "--state", f.state, "--listen", port, "--deterministic", "--deadline",
+		f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.minShare),
+		"--bucket", fmt.Sprint(f.serve.bucket), "--eval-every", fmt.Sprint(f.serve.evalEvery), "--data", spec.Data,
 	}
 	if f.dataDir != "" {
 		args = append(args, "--data-dir", f.dataDir)
@@ -212,8 +212,8 @@ func (a *app) victim(spec *experiment.Spec, f *fleetFlags, words []string,
 
 func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
 
-// endure lets the fleet live while the coordinator dies.
-func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Process, chaos fleet.Chaos, rounds uint32,
+// runUnderKills runs the fleet while the coordinator is killed and restarted.
+func (a *app) runUnderKills(ctx context.Context, fl *fleet.Fleet, v *fleet.Process, chaos fleet.Chaos, rounds uint32,
 	reports float64,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -229,7 +229,7 @@ func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Process, cha
 		}
 		err := v.RandomKills(ctx, chaos, progress, func(kills int) {
 			if !a.quiet {
-				fmt.Fprintf(a.err, "killed %d of %d\n", kills, chaos.Kills)
+				fmt.Fprintf(a.err, "killed the coordinator %d of %d times\n", kills, chaos.Kills)
 			}
 		})
 		if err != nil {
@@ -245,7 +245,7 @@ func (a *app) endure(ctx context.Context, fl *fleet.Fleet, v *fleet.Process, cha
 	return err
 }
 
-// acks is what the devices were told.
+// acks are the answers that the devices received.
 type acks struct {
 	mu   sync.Mutex
 	by   map[fleet.Counted]int
@@ -264,10 +264,9 @@ func (k *acks) add(a fleet.Counted) {
 	k.by[a]++
 }
 
-// judge compares what was acknowledged with what was counted, and the model with a
-// simulation's.
-func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Split, f *fleetFlags, k *acks,
-	t *trial,
+// compareChaos compares acknowledged with counted reports, and the model with a simulation's.
+func (a *app) compareChaos(ctx context.Context, spec *experiment.Spec, split *data.Split, f *fleetFlags, k *acks,
+	t *chaosResult,
 ) error {
 	admin, err := f.admin()
 	if err != nil {
@@ -307,18 +306,17 @@ func (a *app) judge(ctx context.Context, spec *experiment.Spec, split *data.Spli
 		return networkError(err)
 	}
 	same := *spec
-	if same.EvalEvery = spec.Rounds; f.serve.readout > 0 { // metrics that are released share the budget
-		same.EvalEvery = f.serve.readout
+	if same.EvalEvery = spec.Rounds; f.serve.evalEvery > 0 { // released metrics use up budget
+		same.EvalEvery = f.serve.evalEvery
 	}
-	t.Differs, err = a.differs(ctx, &same, split, came, k.late, h.Manifests[len(h.Manifests)-1])
+	t.Differs, err = a.differingSlots(ctx, &same, split, came, k.late, h.Manifests[len(h.Manifests)-1])
 	t.Equal = err == nil && len(t.Differs) == 0
 	return err
 }
 
-// differs runs the simulation, and names the slots whose values are not those of a
-// manifest. Where devices chose themselves, those who came in a round take part in it, and
-// who came too late has learnt all the same.
-func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Split, came [][]uint32,
+// differingSlots runs the simulation and names the slots whose values differ from a manifest's. If devices
+// chose when to check in, it uses the cohorts that formed; late devices trained, but are in no sum.
+func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *data.Split, came [][]uint32,
 	late map[[2]uint32]bool, signed *pb.SignedManifest,
 ) ([]string, error) {
 	var m pb.Manifest
@@ -328,9 +326,9 @@ func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Sp
 	o := spec.Options
 	o.Sums, o.Name = "integer", spec.Method
 	if o.DP.On() {
-		o.Sums = "float" // with dp they are whole anyhow
+		o.Sums = "float" // dp quantises anyway
 	} else {
-		o.Secagg = "off" // masks change no bit of a sum
+		o.Secagg = "off" // masks cancel: the sums are the same
 	}
 	run, err := sim.New(spec.Params, split, o, spec.Seed, runtime.NumCPU())
 	if err != nil {
@@ -370,10 +368,10 @@ func (a *app) differs(ctx context.Context, spec *experiment.Spec, split *data.Sp
 	return out, nil
 }
 
-func (t *trial) text(w io.Writer) error {
-	verdict := "the model is the simulation's, bit by bit"
+func (t *chaosResult) text(w io.Writer) error {
+	verdict := "the model equals the simulation's, bit by bit"
 	if !t.Equal {
-		verdict = fmt.Sprintf("THE MODEL IS NOT THE SIMULATION'S: %v", t.Differs)
+		verdict = fmt.Sprintf("THE MODEL DIFFERS FROM THE SIMULATION'S: %v", t.Differs)
 	}
 	late, spent := "", ""
 	if t.Late > 0 {
@@ -382,8 +380,8 @@ func (t *trial) text(w io.Writer) error {
 	if t.Epsilon != nil {
 		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*t.Epsilon))
 	}
-	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, twice "+
-		"%d, lost %d%s; ledger ok %v%s; syncs since the last start %d (always: %v)\n%s\n",
+	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, "+
+		"duplicated %d, lost %d%s; ledger ok %v%s; %d syncs since the last start (always: %v)\n%s\n",
 		t.Method, t.Dataset, t.Devices, t.Rounds, t.Kills, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late,
 		t.LedgerOK, spent, t.Syncs, t.SyncAlways, verdict)
 	return err

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/param"
+)
+
+// simulationOnly are settings that only a simulation has, with what to do instead.
+var simulationOnly = map[string]string{
+	"noise":     "use --dp for noise, such as --dp epsilon=8",
+	"dropout":   "real devices drop out by themselves; tacit fleet simulates it with --drop",
+	"straggle":  "real devices are late by themselves; tacit fleet simulates it with --slow",
+	"new-users": "users that are not enrolled take no part in training",
+	"encode":    "devices always send reports without zeros",
+	"plain":     "",
+}
+
+// checkNetworkSettings rejects settings that have no effect on a coordinator.
+func checkNetworkSettings(s *experiment.Spec) error {
+	for k, hint := range simulationOnly {
+		if from := s.From[k]; from != "" && from != "default" && from != "method" {
+			return input(fmt.Errorf("%s: %s is for simulations only", from, k), hint)
+		}
+	}
+	if s.Secagg == "assumed" {
+		return input(errors.New("secagg = assumed: for simulations only"), "use --secagg on")
+	}
+	return nil
+}
+
+// networkSpec resolves the settings of a run on a coordinator.
+func networkSpec(words []string, settings func() []experiment.Setting, f *serveFlags) (*experiment.Spec, error) {
+	given, err := collectSettings(words, settings)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := experiment.Resolve(given)
+	if err != nil {
+		return nil, err
+	}
+	if spec.From["eval-every"] == "command line" {
+		f.evalEvery = spec.EvalEvery
+	}
+	return spec, checkNetworkSettings(spec)
+}
+
+// coordinatorSettings turns an experiment's settings into those of a coordinator.
+func coordinatorSettings(s *experiment.Spec, f *serveFlags) coordinator.Settings {
+	out := coordinator.Settings{
+		Name: f.name, Method: s.Method, Params: map[string]string{}, Config: s.Config,
+		Masked: s.Secagg == "on", Bucket: f.bucket,
+		Devices: f.devices, Goal: f.goal, Least: f.minShare, Deadline: f.deadline, Readout: f.evalEvery,
+		Rehearsal: f.deterministic, Seed: s.Seed,
+	}
+	if out.Name == "" {
+		out.Name = s.Method + " on " + filepath.Base(s.Data)
+	}
+	if !f.deterministic {
+		out.Seed = 0 // the coordinator draws a secret one
+	}
+	for k, v := range param.Values(s.Params) {
+		out.Params[k] = fmt.Sprint(v)
+		if x, ok := v.(float64); ok {
+			out.Params[k] = strconv.FormatFloat(x, 'g', -1, 64)
+		}
+	}
+	return out
+}
+
+// checkedSettings are the settings of a run on a coordinator. It prints a note if sums are imprecise.
+func (a *app) checkedSettings(s *experiment.Spec, f *serveFlags, items int,
+	features *rows.Features) (coordinator.Settings,
+	error,
+) {
+	out := coordinatorSettings(s, f)
+	if err := out.Check(); err != nil {
+		return out, input(err, "")
+	}
+	out.Features = features
+	levels, err := out.Levels(items)
+	if err != nil {
+		return out, input(err, "")
+	}
+	a.noteBits(s, f.devices, true, levels)
+	return out, nil
+}
+
+// catalogueOf returns the items of a data set, and nothing about its users.
+func catalogueOf(src data.Source) []*pb.Item {
+	info := src.Info()
+	out := make([]*pb.Item, src.Items())
+	for i := range out {
+		id := fmt.Sprint(i)
+		if info.ItemID != nil {
+			id = info.ItemID[i]
+		}
+		out[i] = &pb.Item{Id: id, Title: clip(info.ItemName(i), 200)}
+	}
+	return out
+}
+
+// clip shortens a text to at most the given number of bytes, without splitting a letter.
+func clip(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == 0xfffd {
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) <= most {
+		return s
+	}
+	s = s[:most]
+	for len(s) > 0 && s[len(s)-1]&0xc0 == 0x80 {
+		s = s[:len(s)-1]
+	}
+	return s[:max(len(s)-1, 0)]
+}
+
+// splitOf opens and splits the data of an experiment.
+func splitOf(s *experiment.Spec, dir string) (*data.Split, error) {
+	src, err := experiment.OpenData(&s.Settings, dir)
+	if err != nil {
+		return nil, err
+	}
+	p, err := data.ProtocolNamed(s.Protocol)
+	if err != nil {
+		return nil, input(err, "")
+	}
+	return data.NewSplit(src, p, s.Seed)
+}
+
+func isFeatured(m method.Method) bool {
+	_, ok := method.As[method.Featured](m)
+	return ok
+}
+
+// freePort returns a free local address. Its port is below the range that systems hand out, so that a
+// coordinator that was killed finds it free again.
+func freePort() (string, error) {
+	var l net.Listener
+	var err error
+	for range 100 {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
+	}
+	return "", err
+}
