@@ -39,7 +39,7 @@ func (a *app) compareCmd() *cobra.Command {
 			if err != nil {
 				return input(err, "run them again with the same -d, --protocol and --seeds")
 			}
-			t := report.Contrasts(runs[0], cs)
+			t := report.ComparisonTable(runs[0], cs)
 			if out == "" {
 				return a.result(cs, t.Text)
 			}

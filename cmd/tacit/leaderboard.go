@@ -71,7 +71,7 @@ func (a *app) leaderboardCmd() *cobra.Command {
 			if err != nil { // interrupted: the page lists what is missing
 				return err
 			}
-			return a.result(all, func(w io.Writer) error { return report.LeadersText(w, all) })
+			return a.result(all, func(w io.Writer) error { return report.LeaderboardText(w, all) })
 		},
 	}
 	fl := c.Flags()
@@ -109,7 +109,7 @@ func (f *leaderboardFlags) write(all *result.Leaderboard, cells string) error {
 	shown := ""
 	if f.picture != "" {
 		var svg bytes.Buffer
-		if err := report.LeadersPicture(&svg, all, "deployed"); err != nil {
+		if err := report.LeaderboardPicture(&svg, all, "deployed"); err != nil {
 			return input(err, "omit --picture")
 		}
 		if err := atomicfile.Write(f.picture, svg.Bytes()); err != nil {
@@ -120,7 +120,7 @@ func (f *leaderboardFlags) write(all *result.Leaderboard, cells string) error {
 		}
 	}
 	var page bytes.Buffer
-	if err := report.Leaders(&page, all, filepath.ToSlash(shown)); err != nil {
+	if err := report.LeaderboardMarkdown(&page, all, filepath.ToSlash(shown)); err != nil {
 		return err
 	}
 	if err := atomicfile.Write(f.out, page.Bytes()); err != nil {

@@ -46,7 +46,7 @@ func (a *app) parityCmd() *cobra.Command {
 				return err
 			}
 			b.Reset()
-			if err := report.Leak(&b, rows, cfg.Sets[0]); err != nil {
+			if err := report.LeakPicture(&b, rows, cfg.Sets[0]); err != nil {
 				return err
 			}
 			return os.WriteFile(picture, b.Bytes(), 0o644)

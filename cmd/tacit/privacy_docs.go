@@ -34,7 +34,8 @@ func (a *app) privacyDocsCmd() *cobra.Command {
 				return nil
 			}
 			if cfg.Folder == "" {
-				return input(errors.New("--runs is missing"), "tacit docs privacy --runs DIR, with the folder of the runs")
+				return input(errors.New("--runs is missing"), "tacit docs privacy --runs DIR, with the folder of "+
+					"the runs")
 			}
 			cfg.OnEvent = a.privacyEvent
 			var err error

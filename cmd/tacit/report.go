@@ -72,7 +72,7 @@ func noSearch(runs []*result.Run) error {
 			return input(fmt.Errorf("%s holds a search, not a run", r.Dir), "tacit report "+r.Dir+
 				" -o page.html shows it; its table is tuned.md")
 		}
-		if r.Board != nil {
+		if r.Leaderboard != nil {
 			return input(fmt.Errorf("%s holds a leaderboard, not a run", r.Dir), "tacit report "+r.Dir+
 				" -o page.html shows it; tacit docs leaderboard --found writes its tables")
 		}

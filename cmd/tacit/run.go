@@ -163,7 +163,7 @@ func (a *app) runJob(c *cobra.Command, job *experiment.Job) error {
 		if err != nil {
 			return err
 		}
-		data, text = many, func(w io.Writer) error { return report.TextMany(w, many) }
+		data, text = many, func(w io.Writer) error { return report.SeedsText(w, many) }
 	} else {
 		res, err := job.Run(c.Context())
 		if err != nil {

@@ -245,14 +245,14 @@ func (f *figures) items(ctx context.Context, out *result.Figures) string {
 		own.Data = sight.Table
 		tables, names = append(tables, own.Pick(ids)), append(names, "device")
 	}
-	m.Maps = make([]result.Map, 2*len(tables))
+	m.Maps = make([]result.Projection, 2*len(tables))
 	var wg sync.WaitGroup
 	for k, t := range tables {
 		wg.Go(func() {
 			xy, shares := figure.PCA(t)
-			m.Maps[2*k] = result.Map{Table: names[k], Kind: "pca", Shares: &shares, XY: shortened(xy)}
+			m.Maps[2*k] = result.Projection{Table: names[k], Kind: "pca", Shares: &shares, XY: shortened(xy)}
 			xy = figure.TSNE(t, mapPerplexity, mapSteps, f.run.Seed, func() bool { return ctx.Err() != nil })
-			m.Maps[2*k+1] = result.Map{Table: names[k], Kind: "tsne", XY: shortened(xy)}
+			m.Maps[2*k+1] = result.Projection{Table: names[k], Kind: "tsne", XY: shortened(xy)}
 		})
 	}
 	wg.Wait()

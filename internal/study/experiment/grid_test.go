@@ -76,7 +76,8 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, err := Resolve(given)
-	if again := (&Job{Spec: spec}); err != nil || again.ChoosesSettings() || spec.Fingerprint("x") != j.Fingerprint("x") {
+	if again := (&Job{Spec: spec}); err != nil || again.ChoosesSettings() ||
+		spec.Fingerprint("x") != j.Fingerprint("x") {
 		t.Errorf("the written config is another run, or chooses anew (%v)", err)
 	}
 }
@@ -85,7 +86,8 @@ func TestNothingIsChosenAgainstWhatWasSaid(t *testing.T) {
 	for words, want := range map[string]bool{
 		"": true, "rounds=4": true, "a0=0.5": false, "dim=8 reg=0.1": false, "preset=none": false,
 		"protocol=fedrecgel": false,
-		"data=ml-100k":       false, "data=frappe": true, "method=pfedrec": false, "method=ials": true, "data=world": false,
+		"data=ml-100k":       false, "data=frappe": true, "method=pfedrec": false, "method=ials": true,
+		"data=world": false,
 	} {
 		s, err := Resolve(settings(append([]string{"data=rows.csv"}, strings.Fields(words)...)...))
 		if err != nil {

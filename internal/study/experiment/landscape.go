@@ -88,7 +88,7 @@ func (s *survey) ascend(l *result.Landscape) {
 	still := figure.Ascent(grad, 0)
 	for _, rho := range []float64{0.01, 0.05, 0.1} {
 		figure.Move(at, figure.Ascent(grad, rho), still, 1, 0, live)
-		l.Ascent = append(l.Ascent, result.AscentAt{Rho: rho, Rise: result.SixDigits(p.Loss() - centre)})
+		l.Ascent = append(l.Ascent, result.AscentStep{Rho: rho, Rise: result.SixDigits(p.Loss() - centre)})
 	}
 }
 

@@ -273,7 +273,8 @@ func TestAFinishedRunWithOtherSettingsIsNotTaken(t *testing.T) {
 func TestEveryPublishedNumberIsShownBesideItsRun(t *testing.T) {
 	for _, set := range []string{"ml-100k", "ml-1m"} {
 		for _, name := range []string{
-			"mf", "ncf", "fcf", "fedmf", "fedncf", "fedrecon", "pfedrec", "fedncf+dualper", "fedrecon+dualper", "metamf",
+			"mf", "ncf", "fcf", "fedmf", "fedncf", "fedrecon", "pfedrec", "fedncf+dualper", "fedrecon+dualper",
+			"metamf",
 			"fedpergnn", "fedrap", "fofl-self", "nn-self", "privrec", "privrec-cen",
 		} {
 			p := methods.Published(name, set, "none")

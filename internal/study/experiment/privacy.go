@@ -71,19 +71,19 @@ func privacyOf(run *sim.Run) (*result.Privacy, error) {
 	p := &result.Privacy{
 		Epsilon: spent.Epsilon, Delta: g.Delta, Adjacency: string(g.Adjacency), Sampler: string(e.Sampler), Q: e.Q,
 		Noise: g.Noise, Uneven: g.VariesByRound(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off",
-		Metrics: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
-		Against: string(g.Trust), Holds: g.Against(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip,
-		Broke: run.Broke, Kept: run.Kept,
+		MetricsNoise: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
+		Against: string(g.Trust), HoldsAgainst: g.Against(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip,
+		SpentBefore: run.Broke, Discarded: run.Kept,
 	}
 	if math.IsInf(spent.Epsilon, 0) {
 		p.Epsilon = "inf"
 	}
 	// Rounds are those that were paid for: after a crash more than those of the run.
-	p.Rounds, p.MetricReleases = run.Releases()
+	p.Rounds, p.MetricsReleased = run.Releases()
 	if lost := p.Rounds - run.Engine.Next; lost > 0 && e.Mechanism != account.Tree {
 		p.Caveats = append([]string{fmt.Sprintf("%d rounds were paid for and lost in a crash: the model has %d", lost,
 			run.Engine.Next)}, p.Caveats...)
 	}
-	p.MostVisits, p.MeanVisits = run.Participations()
+	p.MostParticipations, p.MeanParticipations = run.Participations()
 	return p, nil
 }

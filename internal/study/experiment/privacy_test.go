@@ -95,7 +95,7 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := whole.Privacy.Broke - 1
+	last := whole.Privacy.SpentBefore - 1
 	if last < 4 {
 		t.Fatalf("the budget ends after %d rounds: nothing is shown", last)
 	}
@@ -119,9 +119,9 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := res.Privacy.Epsilon.(float64); e > 8*(1+1e-9) || res.SelectedRound < 2 || res.SelectedRound >= last ||
-		res.Privacy.Broke == 0 {
+		res.Privacy.SpentBefore == 0 {
 		t.Errorf("epsilon %v, round %d of %d is reported, stopped before %d", e, res.SelectedRound, last,
-			res.Privacy.Broke)
+			res.Privacy.SpentBefore)
 	}
 }
 

@@ -28,7 +28,9 @@ type referenceRow struct {
 
 // references measures the reference rows, or takes them from the cache: they
 // depend on data, protocol, seed and sampling, and on no method.
-func references(ctx context.Context, c reference.Config, onEvent func(ReferenceProgress)) (map[string]*referenceRow, error) {
+func references(ctx context.Context, c reference.Config, onEvent func(ReferenceProgress)) (map[string]*referenceRow,
+	error,
+) {
 	out := map[string]*referenceRow{}
 	for _, name := range reference.Names {
 		if err := ctx.Err(); err != nil {

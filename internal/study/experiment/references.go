@@ -32,8 +32,8 @@ func (j *Job) refer(ctx context.Context, run *sim.Run, res *result.Result, split
 			Popularity: pop.Test.Sampled["hr@10"],
 		}
 	}
-	res.Beside = beside(run, split, j.TieRule(), rows)
-	for name, v := range result.Against([]*result.Result{res}) {
+	res.UserScores = beside(run, split, j.TieRule(), rows)
+	for name, v := range result.VersusReferences([]*result.Result{res}) {
 		res.References[name].Versus = v
 	}
 	return nil
@@ -42,7 +42,7 @@ func (j *Job) refer(ctx context.Context, run *sim.Run, res *result.Result, split
 // beside puts the metrics of the method and of the references together, user by
 // user, for those that the method was measured on; nil where no reference was
 // measured.
-func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]*referenceRow) *result.Beside {
+func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]*referenceRow) *result.UserScores {
 	for name, r := range rows {
 		if len(r.Sampled.Users) == 0 {
 			delete(rows, name)
@@ -52,7 +52,7 @@ func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]
 		return nil
 	}
 	sampled, full := run.Best.Each(ties)
-	out := &result.Beside{Of: map[string]*[4][]float32{"method": columns(sampled.Users, sampled, full)}}
+	out := &result.UserScores{Of: map[string]*[4][]float32{"method": columns(sampled.Users, sampled, full)}}
 	for _, u := range sampled.Users {
 		out.Users = append(out.Users, split.Info().UserName(int(u)))
 	}

@@ -55,7 +55,7 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, v := range result.Against([]*result.Result{loaded.Result}) {
+		for name, v := range result.VersusReferences([]*result.Result{loaded.Result}) {
 			if v.Verdict != res.References[name].Versus.Verdict || v.Users != res.References[name].Versus.Users {
 				t.Errorf("%v: the folder says %+v, the run %+v", words, v, res.References[name].Versus)
 			}
@@ -94,7 +94,8 @@ func TestALargeWorldHoldsNothingForEachUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Beside != nil || res.References["popularity"].Versus != nil || res.References["popularity"].Reason == "" {
-		t.Errorf("a world of %d users has %+v, popularity %+v", res.Users, res.Beside, res.References["popularity"])
+	if res.UserScores != nil || res.References["popularity"].Versus != nil ||
+		res.References["popularity"].Reason == "" {
+		t.Errorf("a world of %d users has %+v, popularity %+v", res.Users, res.UserScores, res.References["popularity"])
 	}
 }

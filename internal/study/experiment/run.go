@@ -231,19 +231,26 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 	res := &result.Result{
 		Method: j.Method, Dataset: j.Source.Info().Name, DataHash: j.Source.Info().Hash,
 		Protocol: j.Protocol, Leaks: split.Leaks(), Seed: j.Seed, Rounds: j.Rounds, SelectedRound: run.Selected,
-		Users: j.Source.Users(), Items: j.Source.Items(), Interactions: Rows(j.Source),
+		DataSize: result.DataSize{
+			Users: j.Source.Users(), Items: j.Source.Items(), Interactions: Rows(j.Source),
+		},
 		Params: param.Values(j.Params), Options: param.Values(&j.Options),
-		Seconds:       result.Seconds{Train: run.Train.Seconds(), Eval: run.Eval.Seconds(), Total: run.Total.Seconds()},
-		RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: peakRSS(),
-		Dropped: run.Dropped, Late: run.Late, Version: j.Version, Commit: j.Commit,
+		Cost: result.Cost{
+			Seconds: result.Seconds{
+				Train: run.Train.Seconds(), Eval: run.Eval.Seconds(), Total: run.Total.Seconds(),
+			},
+			RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: peakRSS(),
+		},
+		Counts:  result.Counts{Dropped: run.Dropped, Late: run.Late},
+		Version: j.Version, Commit: j.Commit,
 	}
 	res.Choice = j.choice
-	res.Idle, res.Central, res.Settled = run.Idle, run.Fleet.Plan.Central(), run.Settled()
-	res.Repeats, res.Few = oddities(split)
+	res.IdleDevices, res.Central, res.LastRoundCounts = run.Idle, run.Fleet.Plan.Central(), run.Settled()
+	res.TestItemsInTrain, res.FewCandidates = oddities(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	res.NewUsers = j.newUsers(run, split)
 	if c := run.OnTest; c != nil {
-		res.OnTest = &result.Chosen{Round: c.Round, Test: c.Test}
+		res.BestOnTest = &result.BestOnTest{Round: c.Round, Test: c.Test}
 	}
 	if t := run.Train.Seconds(); t > 0 {
 		res.DevicesPerS, res.SamplesPerS = float64(run.Devices)/t, float64(run.Samples)/t
@@ -312,9 +319,9 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *result.Result, drawn 
 	if err := result.WriteUsers(&table, users); err != nil {
 		return err
 	}
-	if res.Beside != nil {
+	if res.UserScores != nil {
 		var beside bytes.Buffer
-		if err := result.WriteBeside(&beside, res.Beside); err != nil {
+		if err := result.WriteUserScores(&beside, res.UserScores); err != nil {
 			return err
 		}
 		if err := out.write(perUserReferencesFile, beside.Bytes()); err != nil {

@@ -17,7 +17,7 @@ import (
 
 // RunSeeds runs the job once for each of its seeds and summarises the runs. Each seed has a folder
 // below the job's; a resumed job does not repeat the seeds that are finished.
-func (j *Job) RunSeeds(ctx context.Context) (*result.Many, error) {
+func (j *Job) RunSeeds(ctx context.Context) (*result.Repeated, error) {
 	if j.References == nil {
 		j.References = &reference.Cache{}
 	}
@@ -41,7 +41,7 @@ func (j *Job) RunSeeds(ctx context.Context) (*result.Many, error) {
 	for _, one := range all.Jobs {
 		runs = append(runs, one.Result)
 	}
-	many := result.Repeat(runs)
+	many := result.CombineSeeds(runs)
 	if j.Out == "" {
 		return many, nil
 	}
@@ -107,7 +107,7 @@ func (j *Job) Stored() *result.Result {
 }
 
 // StoredSeeds is Stored for a job that RunSeeds ran.
-func (j *Job) StoredSeeds() *result.Many {
+func (j *Job) StoredSeeds() *result.Repeated {
 	var runs []*result.Result
 	for i := range uint64(j.Seeds) {
 		one := *j
@@ -119,7 +119,7 @@ func (j *Job) StoredSeeds() *result.Many {
 		}
 		runs = append(runs, r)
 	}
-	return result.Repeat(runs)
+	return result.CombineSeeds(runs)
 }
 
 // RunOrReplace calls run, which is (*Job).Run or (*Job).RunSeeds. If the job's folder holds a run

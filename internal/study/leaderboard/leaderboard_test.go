@@ -145,7 +145,7 @@ func TestARowIsWhatRunsOfItsSettingsGive(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := b.Tables[0]
-	at := slices.IndexFunc(s.Entries, func(e *result.Standing) bool { return e.Method == "fedmf" })
+	at := slices.IndexFunc(s.Entries, func(e *result.LeaderboardRow) bool { return e.Method == "fedmf" })
 	if at < 0 {
 		t.Fatalf("fedmf has no row: %v", s.Missing)
 	}
@@ -179,12 +179,13 @@ func TestARowIsWhatRunsOfItsSettingsGive(t *testing.T) {
 			}
 		}
 	}
-	if math.Abs(row.Mean[3]-mean) > 1e-12 || math.Abs(row.New.Mean[3]-fresh) > 1e-12 {
-		t.Errorf("the row has %g, and %g on new users; runs have %g and %g", row.Mean[3], row.New.Mean[3], mean, fresh)
+	if math.Abs(row.Mean[3]-mean) > 1e-12 || math.Abs(row.NewUsers.Mean[3]-fresh) > 1e-12 {
+		t.Errorf("the row has %g, and %g on new users; runs have %g and %g", row.Mean[3], row.NewUsers.Mean[3], mean,
+			fresh)
 	}
-	mf := s.Entries[slices.IndexFunc(s.Entries, func(e *result.Standing) bool { return e.Method == "mf" })]
-	if !mf.Central || mf.New == nil || mf.New.Seeds != 0 || !strings.Contains(mf.New.How, "not served") {
-		t.Errorf("mf on new users is %+v, want it not served", mf.New)
+	mf := s.Entries[slices.IndexFunc(s.Entries, func(e *result.LeaderboardRow) bool { return e.Method == "mf" })]
+	if !mf.Central || mf.NewUsers == nil || mf.NewUsers.Seeds != 0 || !strings.Contains(mf.NewUsers.How, "not served") {
+		t.Errorf("mf on new users is %+v, want it not served", mf.NewUsers)
 	}
 	if len(s.Missing) != 0 || !s.Entries[len(s.Entries)-1].Reference || s.Entries[0].Reference {
 		t.Errorf("missing: %v; references are not last", s.Missing)
@@ -292,7 +293,10 @@ func TestACellOfSomethingElseIsNotTaken(t *testing.T) {
 // The tests against the best are those of package rank, on the users of all seeds.
 func TestRowsAreTestedAgainstTheBestOfEachColumn(t *testing.T) {
 	newRow := func(name string, reference bool, seeds map[uint64][]float32) *row {
-		e := &row{Standing: &result.Standing{Method: name, Reference: reference}, each: map[uint64]*[4][]float32{}}
+		e := &row{
+			LeaderboardRow: &result.LeaderboardRow{Method: name, Reference: reference},
+			each:           map[uint64]*[4][]float32{},
+		}
 		n := 0.0
 		for _, seed := range []uint64{1, 2} {
 			if xs := seeds[seed]; xs != nil {

@@ -13,7 +13,7 @@ import (
 
 // row is a row of a table while its cells are collected.
 type row struct {
-	*result.Standing
+	*result.LeaderboardRow
 	each map[uint64]*[4][]float32 // by seed
 }
 
@@ -21,10 +21,10 @@ type row struct {
 func (b *Board) Report() (*result.Leaderboard, error) {
 	out := &result.Leaderboard{Seeds: b.Seeds, About: b.about()}
 	for _, t := range b.Tables {
-		s := &result.Standings{
-			Dataset: t.Set, Protocol: t.Protocol, Read: t.Read, Users: t.Users, Items: t.Items, Rows: t.Rows,
+		s := &result.LeaderboardTable{
+			Dataset: t.Set, Protocol: t.Protocol, ReadOptions: t.Read, Users: t.Users, Items: t.Items, Rows: t.Rows,
 			Reason:  t.Reason,
-			Entries: []*result.Standing{}, Missing: []string{},
+			Entries: []*result.LeaderboardRow{}, Missing: []string{},
 		}
 		out.Tables = append(out.Tables, s)
 		if err := b.fill(s); err != nil {
@@ -52,7 +52,7 @@ func (b *Board) about() string {
 		measured, len(b.Cells), b.Seeds, strings.Join(machines, "; "))
 }
 
-func (b *Board) fill(s *result.Standings) error {
+func (b *Board) fill(s *result.LeaderboardTable) error {
 	var rows []*row
 	byName := map[string]*row{}
 	missing := map[string][]*Cell{}
@@ -71,8 +71,8 @@ func (b *Board) fill(s *result.Standings) error {
 		e := byName[c.row()]
 		if e == nil {
 			e = &row{
-				Standing: &result.Standing{Method: c.Method, Reference: c.Reference},
-				each:     map[uint64]*[4][]float32{},
+				LeaderboardRow: &result.LeaderboardRow{Method: c.Method, Reference: c.Reference},
+				each:           map[uint64]*[4][]float32{},
 			}
 			byName[c.row()] = e
 			rows = append(rows, e)
@@ -93,7 +93,7 @@ func (b *Board) fill(s *result.Standings) error {
 	})
 	test(rows)
 	for _, e := range rows {
-		s.Entries = append(s.Entries, e.Standing)
+		s.Entries = append(s.Entries, e.LeaderboardRow)
 	}
 	for _, why := range order {
 		s.Missing = append(s.Missing, listed(missing[why])+": "+strings.TrimSuffix(why, "."))
@@ -162,7 +162,8 @@ func (e *row) add(c *Cell) error {
 			return err
 		}
 		if len(each[m]) != len(each[0]) {
-			return fmt.Errorf("metrics per user are corrupt: %d users have one metric, %d another", len(each[0]), len(each[m]))
+			return fmt.Errorf("metrics per user are corrupt: %d users have one metric, %d another", len(each[0]),
+				len(each[m]))
 		}
 	}
 	e.each[c.Seed] = &each
@@ -172,8 +173,8 @@ func (e *row) add(c *Cell) error {
 	if k.Choice != nil && k.Choice.Chosen >= 0 && k.Choice.Chosen < len(k.Choice.Tried) {
 		from += ": " + k.Choice.Tried[k.Choice.Chosen].Settings
 	}
-	if !strings.Contains(e.From, from) {
-		e.From = strings.TrimPrefix(e.From+"; "+from, "; ")
+	if !strings.Contains(e.Settings, from) {
+		e.Settings = strings.TrimPrefix(e.Settings+"; "+from, "; ")
 	}
 	if !slices.Contains(e.Commits, k.Commit) {
 		e.Commits = append(e.Commits, k.Commit)
@@ -187,7 +188,7 @@ func scores(s metrics.Summary) [4]float64 {
 }
 
 // finish computes means over the cells of the row.
-func (e *row) finish(cells []*Cell, s *result.Standings) {
+func (e *row) finish(cells []*Cell, s *result.LeaderboardTable) {
 	var own, fresh [][4]float64
 	for _, c := range cells {
 		k := c.Result
@@ -197,8 +198,8 @@ func (e *row) finish(cells []*Cell, s *result.Standings) {
 		}
 		if c.New {
 			if n := k.NewUsers; n != nil {
-				if e.New == nil {
-					e.New = &result.Newcomers{Share: n.Share, How: n.How}
+				if e.NewUsers == nil {
+					e.NewUsers = &result.NewUserScores{Share: n.Share, How: n.How}
 				}
 				if n.Test.Sampled != nil {
 					fresh = append(fresh, scores(n.Test))
@@ -208,17 +209,17 @@ func (e *row) finish(cells []*Cell, s *result.Standings) {
 		}
 		own = append(own, scores(k.Test))
 		n := float64(len(e.Seeds))
-		for m := range e.Few {
-			e.Few[m] += k.Few[m] / n
+		for m := range e.FewRows {
+			e.FewRows[m] += k.Few[m] / n
 		}
 		e.Up += k.Up / n
 		e.Down += k.Down / n
 		e.Seconds += k.Seconds.Train * float64(k.Jobs) / n
 	}
 	e.Mean, e.SD = moments(own)
-	if e.New != nil {
-		e.New.Seeds = len(fresh)
-		e.New.Mean, e.New.SD = moments(fresh)
+	if e.NewUsers != nil {
+		e.NewUsers.Seeds = len(fresh)
+		e.NewUsers.Mean, e.NewUsers.SD = moments(fresh)
 	}
 }
 

@@ -242,8 +242,9 @@ func (c *Config) nothingMeasured() error {
 
 func newRow(run Run, r *result.Result) Row {
 	return Row{
-		Name: run.Name(), Method: r.Method, Data: r.Dataset, Protocol: r.Protocol, Budget: run.Budget, Settings: run.words(),
-		Users: r.Users, Items: r.Items, Rounds: r.Rounds, Selected: r.SelectedRound, Seed: r.Seed,
+		Name: run.Name(), Method: r.Method, Data: r.Dataset, Protocol: r.Protocol, Budget: run.Budget,
+		Settings: run.words(),
+		Users:    r.Users, Items: r.Items, Rounds: r.Rounds, Selected: r.SelectedRound, Seed: r.Seed,
 		HR: result.SixDigits(r.Test.Sampled["hr@10"]), NDCG: result.SixDigits(r.Test.Sampled["ndcg@10"]),
 		ValidHR: result.SixDigits(r.Valid.Sampled["hr@10"]),
 		FullHR:  result.SixDigits(r.Test.Full["hr@10"]), FullNDCG: result.SixDigits(r.Test.Full["ndcg@10"]),

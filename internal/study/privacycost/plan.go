@@ -86,7 +86,8 @@ func NewPlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 		}
 	}
 	if c.Users < 1 || c.Rounds < 1 || c.Numbers < 1 {
-		return nil, experiment.AsInput(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users, c.Rounds,
+		return nil, experiment.AsInput(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users,
+			c.Rounds,
 			c.Numbers), "")
 	}
 	if c.Cohort.Exceeds(c.Users) {
@@ -97,7 +98,8 @@ func NewPlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 	c.Tell("the noise of the plan")
 	p.Chosen = c.row("as planned", c.Policy, c.Cohort)
 	if p.Chosen.Refused != "" {
-		return nil, experiment.AsInput(fmt.Errorf("%s", p.Chosen.Refused), "tacit privacy keys lists what a promise may say")
+		return nil, experiment.AsInput(fmt.Errorf("%s", p.Chosen.Refused),
+			"tacit privacy keys lists what a promise may say")
 	}
 	for _, o := range c.others() {
 		c.Tell("the noise of " + o.Name)
@@ -120,7 +122,8 @@ func (c *PlanConfig) measurable() error {
 	if err != nil || !c.Quick || protocol.Validates() {
 		return experiment.AsInput(err, "")
 	}
-	return experiment.AsInput(fmt.Errorf("--quick measures on validation items, and the protocol %s has none", protocol.Name),
+	return experiment.AsInput(fmt.Errorf("--quick measures on validation items, and the protocol %s has none",
+		protocol.Name),
 		"add protocol=deployed, or leave --quick out")
 }
 
@@ -143,7 +146,8 @@ func (c *PlanConfig) open() (*experiment.Job, error) {
 	c.Users, c.Numbers = run.Fleet.Count(), run.Fleet.Plan.Widest()
 	c.each, c.rationed = run.Fleet.Plan.Rations()
 	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.Sends()) == 0 {
-		return nil, experiment.AsInput(fmt.Errorf("%s is no federation: devices send nothing that noise could hide", c.Spec.Method),
+		return nil, experiment.AsInput(fmt.Errorf("%s is no federation: devices send nothing that noise could hide",
+			c.Spec.Method),
 			"tacit methods lists others")
 	}
 	return &experiment.Job{Spec: c.Spec, Source: src, Jobs: c.Jobs, NoReferences: true}, nil

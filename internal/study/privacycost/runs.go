@@ -66,8 +66,9 @@ func Runs() []Run {
 		}
 	}
 	const (
-		fedmf   = " batch=64 eta=80 epochs=3"
-		small   = " batch=64 eta=0.01 epochs=3" // PFedRec scores with its tuned rows, which must stay close to the shared ones
+		fedmf = " batch=64 eta=80 epochs=3"
+		// PFedRec scores with its tuned rows, which must stay close to the shared ones
+		small   = " batch=64 eta=0.01 epochs=3"
 		smaller = " batch=64 eta=0.005 epochs=3"
 		privrec = " batch=32 dim=8 layers=32,16 lr=0.5 epochs=2 adapt=1 negatives=2 rounds=60"
 	)

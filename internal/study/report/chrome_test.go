@@ -321,7 +321,7 @@ func TestPagesInChromium(t *testing.T) {
 		"one":    {drawnRun("pfedrec", "deployed")},
 		"many":   append(variants(3), drawnRun("pfedrec", "deployed"), drawnRun("fedmf", "deployed")),
 		"search": {{Search: madeSearch()}},
-		"board":  {{Board: madeBoard()}},
+		"board":  {{Leaderboard: madeBoard()}},
 		"bare":   {{Result: &result.Result{Method: "m", Dataset: "d", Protocol: "p"}}},
 	}
 	if *folder != "" {

@@ -7,12 +7,12 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// Contrasts is the table of a comparison.
-func Contrasts(base *result.Run, cs []result.Contrast) *Table {
+// ComparisonTable is the table of a comparison.
+func ComparisonTable(base *result.Run, cs []result.Comparison) *Table {
 	r := base.Result
 	t := &Table{
 		Title: fmt.Sprintf("Against %s, on %s, protocol %s (%s), seeds %s", result.RunName(base), r.Dataset, r.Protocol,
-			leakWord(r.Leaks, r.Repeats*100 > r.Users), result.SeedList(base)),
+			leakLabel(r.Leaks, r.TestItemsInTrain*100 > r.Users), result.SeedList(base)),
 		Header: []string{
 			"run", "metric", "base", "value", "difference in points", "95 % interval", "p", "p (Holm)",
 			"verdict",
@@ -29,7 +29,7 @@ const howPaired = "Paired over users: Wilcoxon signed-rank test, two-sided, adju
 	"bootstrap interval of the mean difference. " +
 	"\"better\" and \"worse\" are said only below 0.05 after the adjustment; \"mixed\": mean and ranks disagree."
 
-func comparisonRow(c result.Contrast, name string) []any {
+func comparisonRow(c result.Comparison, name string) []any {
 	return []any{
 		name, c.Metric, c.Base, c.Value, format.Points(c.Value - c.Base), format.Points(c.Lo) + " to " +
 			format.Points(c.Hi),

@@ -15,7 +15,7 @@ import (
 func FuzzLoad(f *testing.F) {
 	good := resulttest.Run("pfedrec", "paper", 1, 3, 3)
 	one, _ := json.Marshal(good.Result)
-	many, _ := json.Marshal(result.Repeat([]*result.Result{good.Result, good.Result}))
+	many, _ := json.Marshal(result.CombineSeeds([]*result.Result{good.Result, good.Result}))
 	line, _ := json.Marshal(good.Points[0])
 	users := []byte("user,rows,valid_rank,test_rank,valid_full_rank,test_full_rank\na,1,1,2147483647,,\n")
 	f.Add(one, line, users)

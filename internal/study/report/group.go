@@ -65,8 +65,8 @@ func (r *row) scores() spreads {
 	return spreadsOf(all)
 }
 
-// fresh are the scores of users that took no part in training, where some were held out.
-func (r *row) fresh() (s spreads, told bool) {
+// newUserScores are the scores of users that took no part in training, where some were held out.
+func (r *row) newUserScores() (s spreads, told bool) {
 	var all []result.Scores
 	for _, run := range r.runs {
 		if n := run.Result.NewUsers; n != nil {
@@ -76,8 +76,8 @@ func (r *row) fresh() (s spreads, told bool) {
 	return spreadsOf(all), len(all) > 0
 }
 
-// freshNote says who they are and how they are served.
-func (r *row) freshNote() string {
+// newUserNote says who they are and how they are served.
+func (r *row) newUserNote() string {
 	n := r.runs[0].Result.NewUsers
 	if n == nil {
 		return ""
@@ -90,14 +90,14 @@ func (r *row) freshNote() string {
 		"are of the others.", counts(lo, hi), n.Share, n.How)
 }
 
-// freshLabel is the line of users that took no part.
-const freshLabel = "  on new users"
+// newUsersLabel is the line of users that took no part.
+const newUsersLabel = "  on new users"
 
-// onTest are the scores of the rounds that test would choose, where that is told.
-func (r *row) onTest() (s spreads, told bool) {
+// bestOnTest are the scores of the rounds that test would choose, where that is told.
+func (r *row) bestOnTest() (s spreads, told bool) {
 	var all []result.Scores
 	for _, run := range r.runs {
-		c := run.Result.OnTest
+		c := run.Result.BestOnTest
 		if c == nil {
 			return s, false
 		}
@@ -106,10 +106,10 @@ func (r *row) onTest() (s spreads, told bool) {
 	return spreadsOf(all), len(all) > 0
 }
 
-// asPublished are the scores that stand beside a published number: a paper without
+// comparable are the scores that stand beside a published number: a paper without
 // a validation set chose its round on test.
-func (r *row) asPublished() spreads {
-	if s, told := r.onTest(); told {
+func (r *row) comparable() spreads {
+	if s, told := r.bestOnTest(); told {
 		return s
 	}
 	return r.scores()
@@ -171,7 +171,7 @@ func (g *group) title() string {
 	if g.hash != "" {
 		name += " (" + format.Clip(g.hash, 24) + ")"
 	}
-	return fmt.Sprintf("%s, protocol %s (%s)", name, g.protocol, leakWord(g.leaks, g.repeats))
+	return fmt.Sprintf("%s, protocol %s (%s)", name, g.protocol, leakLabel(g.leaks, g.repeats))
 }
 
 // fill puts runs with the same settings into one row, and labels each row by
@@ -179,12 +179,12 @@ func (g *group) title() string {
 // all runs.
 func (g *group) fill(runs []*result.Run) {
 	byKey := map[string]*row{}
-	params, options := map[string]*differ{}, new(differ)
+	params, options := map[string]*settingDiff{}, new(settingDiff)
 	for _, r := range runs {
 		g.repeats = g.repeats || repeats(r.Result)
 		p := params[r.Result.Method]
 		if p == nil {
-			p = new(differ)
+			p = new(settingDiff)
 			params[r.Result.Method] = p
 		}
 		p.add(settings(r.Result.Params))
@@ -235,13 +235,13 @@ func optionsOf(r *result.Result) map[string]string {
 	return out
 }
 
-// differ finds the keys whose values are not the same in all the maps it is given.
-type differ struct {
+// settingDiff finds the keys whose values are not the same in all the maps it is given.
+type settingDiff struct {
 	n      int
 	values map[string]map[string]int
 }
 
-func (d *differ) add(m map[string]string) {
+func (d *settingDiff) add(m map[string]string) {
 	if d.values == nil {
 		d.values = map[string]map[string]int{}
 	}
@@ -255,7 +255,7 @@ func (d *differ) add(m map[string]string) {
 }
 
 // words are the key=value pairs of m that set it apart, by key.
-func (d *differ) words(m map[string]string) []string {
+func (d *settingDiff) words(m map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if d.values[k][m[k]] < d.n || k == "epsilon" {

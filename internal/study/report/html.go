@@ -157,7 +157,7 @@ func (p *page) fill(runs []*result.Run) {
 		if many {
 			g.letter()
 			t := overview(g)
-			marks(g, t)
+			addSignificance(g, t)
 			p.Groups = append(p.Groups, groupView{Title: g.title(), Table: view(t), Parts: groupParts(g)})
 		}
 		for _, r := range g.rows {
@@ -172,8 +172,8 @@ func (p *page) fill(runs []*result.Run) {
 		}
 	}
 	for _, r := range runs {
-		if r.Board != nil {
-			p.leaders(r.Board)
+		if r.Leaderboard != nil {
+			p.leaders(r.Leaderboard)
 		}
 	}
 	for _, s := range searches(runs) {
@@ -211,8 +211,8 @@ func runSection(g *group, r *row) section {
 	res := r.runs[0].Result
 	s := section{
 		Title:    fmt.Sprintf("%s on %s, seed %d", r.label, res.Dataset, res.Seed),
-		Protocol: res.Protocol, LeakWord: leakWord(res.Leaks, repeats(res)), Good: !res.Leaks && !repeats(res),
-		Callout:  callout(leakWords(g, []*row{r})),
+		Protocol: res.Protocol, LeakWord: leakLabel(res.Leaks, repeats(res)), Good: !res.Leaks && !repeats(res),
+		Callout:  callout(leakNote(g, []*row{r})),
 		Tiles:    tiles(g, r),
 		Facts:    facts(res),
 		Settings: append(settingFacts(res.Params), settingFacts(res.Options)...),
@@ -223,16 +223,16 @@ func runSection(g *group, r *row) section {
 			s.Caveats = append(s.Caveats, format.Clip(format.Clean(c), 300))
 		}
 	}
-	t := board(g, r)
+	t := runTable(g, r)
 	t.Notes = append(t.Notes, selected(r))
-	for _, s := range []string{choiceNote(res.Choice), r.freshNote()} {
+	for _, s := range []string{choiceNote(res.Choice), r.newUserNote()} {
 		if s != "" {
 			t.Notes = append(t.Notes, s)
 		}
 	}
 	t.Notes = append(t.Notes, caveats(r)...)
 	if p := r.published(); p != nil {
-		t.Notes = append(t.Notes, against(g, r, p))
+		t.Notes = append(t.Notes, publishedNote(g, r, p))
 	}
 	if x := interval(r.runs[0].Users); x != "" {
 		t.Notes = append(t.Notes, x)
@@ -262,7 +262,7 @@ func tiles(g *group, r *row) []tile {
 		if p.ComparableUnder(g.protocol) && i < 2 {
 			pub := result.PublishedMetric([]float64{p.HR10, p.NDCG10}[i])
 			t.Note = fmt.Sprintf("published %s, %s points", format.Fraction(pub),
-				format.Points(r.asPublished()[i].Mean-pub))
+				format.Points(r.comparable()[i].Mean-pub))
 		}
 		out = append(out, t)
 	}
@@ -276,7 +276,7 @@ func tiles(g *group, r *row) []tile {
 		{"popularity", "the same list for everyone"},
 		{"memoriser", memoriserTile(g)},
 	} {
-		for _, m := range refsOf(ref.key, []*row{r}) {
+		for _, m := range rowsOfReference(ref.key, []*row{r}) {
 			if x := m.scores[0]; x.N > 0 {
 				t := tile{Name: m.name + " HR@10", Value: format.Fraction(x.Mean), Note: ref.note}
 				if v := vs[ref.key]; v != nil && r.of <= len(r.runs) {
@@ -310,7 +310,7 @@ func facts(r *result.Result) []fact {
 	}
 	add("data", "%s", data)
 	add("data hash", "%s", r.DataHash)
-	add("protocol", "%s, which %s", r.Protocol, leakWord(r.Leaks, repeats(r)))
+	add("protocol", "%s, which %s", r.Protocol, leakLabel(r.Leaks, repeats(r)))
 	method := r.Method
 	if r.Preset != nil {
 		method += ", preset " + *r.Preset

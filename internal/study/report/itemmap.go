@@ -22,7 +22,7 @@ func mapWord(kind string) string {
 }
 
 // itemScatter draws one map of the items.
-func itemScatter(m *result.ItemMap, p result.Map, alone bool) template.HTML {
+func itemScatter(m *result.ItemMap, p result.Projection, alone bool) template.HTML {
 	var points []chart.MapPoint
 	for i, it := range m.Items {
 		points = append(points, chart.MapPoint{X: p.XY[i][0], Y: p.XY[i][1], Kind: it.Kind, Tip: mapTip(m, i)})
@@ -55,7 +55,7 @@ func mapTip(m *result.ItemMap, i int) string {
 	return s
 }
 
-func mapTable(m *result.ItemMap, p result.Map) *Table {
+func mapTable(m *result.ItemMap, p result.Projection) *Table {
 	t := &Table{Header: []string{"item", "title", "train_rows", "kind", "x", "y", "global_score", "own_score"}}
 	for i, it := range m.Items {
 		own := ""

@@ -58,7 +58,7 @@ func Parity(w io.Writer, title string, rows []result.ParityRow, notes ...string)
 		of := slices.DeleteFunc(slices.Clone(rows), func(r result.ParityRow) bool { return r.Dataset != d })
 		for _, p := range distinct(of, func(r result.ParityRow) string { return r.Protocol }) {
 			under := slices.DeleteFunc(slices.Clone(of), func(r result.ParityRow) bool { return r.Protocol != p })
-			fmt.Fprintf(&b, "### Protocol %s (%s)\n\n", escapeMD(format.Clean(p)), leakWord(under[0].Leaks, false))
+			fmt.Fprintf(&b, "### Protocol %s (%s)\n\n", escapeMD(format.Clean(p)), leakLabel(under[0].Leaks, false))
 			for i, name := range distinct(under, func(r result.ParityRow) string { return r.Table }) {
 				of := slices.DeleteFunc(slices.Clone(under), func(r result.ParityRow) bool { return r.Table != name })
 				t := parityTable(of, i == 0)
@@ -103,7 +103,7 @@ func eachTable(rows []result.ParityRow, do func(*Table) error) error {
 		place := first.Dataset + "\x00" + first.Protocol
 		t := parityTable(of, place != last)
 		last = place
-		t.Title = fmt.Sprintf("%s, protocol %s (%s)", first.Dataset, first.Protocol, leakWord(first.Leaks, false))
+		t.Title = fmt.Sprintf("%s, protocol %s (%s)", first.Dataset, first.Protocol, leakLabel(first.Leaks, false))
 		if first.Table != "" {
 			t.Title += ": " + first.Table
 		}
@@ -138,7 +138,7 @@ func ParityCSV(w io.Writer, rows []result.ParityRow) error {
 			line = append(line, plain(x))
 		}
 		t.Rows = append(t.Rows, append(line, pub.Source, plain(r.RoundMS), plain(r.Seconds), plain(r.Up), r.Commit,
-			plain(r.HR20), plain(result.PublishedMetric(pub.HR20)), verdicts(versusOf(r.References))))
+			plain(r.HR20), plain(result.PublishedMetric(pub.HR20)), verdictNote(versusOf(r.References))))
 	}
 	return t.CSV(w)
 }
@@ -202,7 +202,7 @@ func parityTable(rows []result.ParityRow, references bool) *Table {
 	t.Header = append(append([]string{"method", "seeds"}, result.MetricNames[:]...), pubTitle, "difference in points",
 		longTitle, "verdict", "ms per round", "seconds", "sent per device and round", "commit")
 	var labelled []*row
-	var said sayings
+	var said rowNotes
 	var tested []map[string]*result.Versus
 	for i, r := range rows {
 		labelled = append(labelled, &row{
@@ -215,11 +215,11 @@ func parityTable(rows []result.ParityRow, references bool) *Table {
 		if p := r.Published; p.ComparableUnder(protocol) {
 			said.add(r.Label(), "published by "+p.Source+".")
 		}
-		if v := verdicts(vs); v != "" {
+		if v := verdictNote(vs); v != "" {
 			said.add(r.Label(), v+".")
 		}
 	}
-	t.Notes = append(said.lines(), lettered(labelled, tested)...)
+	t.Notes = append(said.lines(), letterNotes(labelled, tested)...)
 	if !references {
 		labelled = nil
 	}
@@ -248,9 +248,9 @@ func parityTable(rows []result.ParityRow, references bool) *Table {
 // parityRefs are the references of labelled rows. Of rows with fewer seeds than
 // another they are left out: the means would be over some seeds twice. The memoriser
 // is another one for each number of rounds.
-func parityRefs(rows []result.ParityRow, labelled []*row) []refRow {
-	var out []refRow
-	for _, key := range refKeys(referred(labelled)) {
+func parityRefs(rows []result.ParityRow, labelled []*row) []referenceRow {
+	var out []referenceRow
+	for _, key := range referenceKeys(runsWithReferences(labelled)) {
 		var of []*row
 		for i, r := range labelled {
 			if !slices.ContainsFunc(rows, func(q result.ParityRow) bool {
@@ -260,7 +260,7 @@ func parityRefs(rows []result.ParityRow, labelled []*row) []refRow {
 				of = append(of, r)
 			}
 		}
-		out = append(out, refsOf(key, of)...)
+		out = append(out, rowsOfReference(key, of)...)
 	}
 	return out
 }

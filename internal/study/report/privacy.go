@@ -42,8 +42,8 @@ func privacyFacts(r *result.Result) []fact {
 		budget = fmt.Sprintf(", of a budget of %g", p.Budget)
 	}
 	add("epsilon", "%s at delta %g%s", format.Epsilon(p.Epsilon), p.Delta, budget)
-	if p.Holds != "" {
-		add("against", "%s: it holds against %s", p.Against, p.Holds)
+	if p.HoldsAgainst != "" {
+		add("against", "%s: it holds against %s", p.Against, p.HoldsAgainst)
 	} else if p.Against != "" {
 		add("against", "%s", p.Against)
 	}
@@ -64,25 +64,25 @@ func privacyFacts(r *result.Result) []fact {
 		}
 	}
 	add("noise", "%s", noise)
-	if p.Metrics > 0 {
+	if p.MetricsNoise > 0 {
 		add("metrics", "released %s, each with noise %g times the sensitivity, and counted",
-			format.Plural(p.MetricReleases, "time"), p.Metrics)
+			format.Plural(p.MetricsReleased, "time"), p.MetricsNoise)
 	}
 	accountant := p.Accountant
 	if p.Conversion != "" {
 		accountant += ", conversion " + p.Conversion
 	}
 	add("accountant", "%s", accountant)
-	if p.Broke > 0 {
-		add("budget", "spent before round %d: stopped at round %d of %d", p.Broke, p.Broke-1, r.Rounds)
+	if p.SpentBefore > 0 {
+		add("budget", "spent before round %d: stopped at round %d of %d", p.SpentBefore, p.SpentBefore-1, r.Rounds)
 	}
-	if p.Kept > 0 {
+	if p.Discarded > 0 {
 		add("kept back", "%s with too few devices: nothing was released, and all was paid for",
-			format.Plural(p.Kept, "round"))
+			format.Plural(p.Discarded, "round"))
 	}
-	if p.MostVisits > 0 {
-		add("visits", "a device took part at most %s, %s times on average", format.Plural(p.MostVisits, "time"),
-			format.Digits(p.MeanVisits))
+	if p.MostParticipations > 0 {
+		add("visits", "a device took part at most %s, %s times on average", format.Plural(p.MostParticipations, "time"),
+			format.Digits(p.MeanParticipations))
 	}
 	return out
 }
@@ -113,7 +113,7 @@ func privacyNotes(r *result.Result) []string {
 
 // privateRound says which round a run with a promise reports.
 func privateRound(r *result.Result, rounds string) string {
-	if r.Privacy.Metrics > 0 {
+	if r.Privacy.MetricsNoise > 0 {
 		return fmt.Sprintf("Reported round: %s of %d, the best by the metrics that were released, never by test.",
 			rounds, r.Rounds)
 	}

@@ -16,9 +16,9 @@ func promised() *result.Privacy {
 		Epsilon: 7.9999479933162565, Delta: 1e-6, Adjacency: "zero-out", Sampler: "poisson", Q: 0.1, Rounds: 41,
 		Noise: 0.81234, Mechanism: "gaussian",
 		Accountant: "rdp", Conversion: "improved", Against: "central",
-		Holds:   "all who read models; the coordinator is trusted",
-		Caveats: []string{"settings that were chosen by looking at these users are not covered"}, Budget: 8, Clip: 0.5,
-		Adaptive: true, Broke: 42, Kept: 1, MostVisits: 12, MeanVisits: 4.13,
+		HoldsAgainst: "all who read models; the coordinator is trusted",
+		Caveats:      []string{"settings that were chosen by looking at these users are not covered"}, Budget: 8, Clip: 0.5,
+		Adaptive: true, SpentBefore: 42, Discarded: 1, MostParticipations: 12, MeanParticipations: 4.13,
 	}
 }
 

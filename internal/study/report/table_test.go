@@ -75,7 +75,7 @@ func TestTextOfSeveralSeeds(t *testing.T) {
 	for _, r := range resulttest.Seeds("pfedrec", "paper", 3) {
 		results = append(results, r.Result)
 	}
-	golden(t, "seeds.txt", func(w io.Writer) error { return TextMany(w, result.Repeat(results)) })
+	golden(t, "seeds.txt", func(w io.Writer) error { return SeedsText(w, result.CombineSeeds(results)) })
 }
 
 // several has two methods, two protocols, a param that differs, and one run

@@ -46,7 +46,8 @@ func Papers() []Paper {
 			Name: "pfedrec", Title: "Dual Personalization on Federated Recommendation (IJCAI 2023)",
 			rows: pfedrecRows,
 			Sets: []string{"ml-100k", "ml-1m", "filmtrust", "frappe"}, Quick: []string{"ml-100k"}, Protocols: clean,
-			data: map[string][]experiment.Setting{"frappe": {{Key: "dedup", Value: "first", From: from}}}, // 80 % of its rows repeat a pair
+			// 80 % of its rows repeat a pair
+			data: map[string][]experiment.Setting{"frappe": {{Key: "dedup", Value: "first", From: from}}},
 			Note: "The authors did not publish learning rates for the baselines. Ours were searched on validation " +
 				"items under the protocol paper (tacit methods NAME shows the presets) and may be better tuned " +
 				"than theirs. FilmTrust and Frappe are not in the paper.",

@@ -45,7 +45,7 @@ func (RowDone) event() {}
 // measured is what came of a row.
 type measured struct {
 	row  result.ParityRow
-	runs *result.Many // nil unless another row is tested against this one, or this one against another
+	runs *result.Repeated // nil unless another row is tested against this one, or this one against another
 }
 
 // Run measures the rows of a paper's tables, or loads them if they are stored. If it is interrupted
@@ -92,7 +92,7 @@ func Run(ctx context.Context, base experiment.Job, c Config) ([]result.ParityRow
 // job describes a row to the sweep.
 func (p *Plan) job(row *Row, job experiment.Job) *sweep.Job[*measured] {
 	job.Spec, job.Source, job.Out = row.spec, row.source, row.Folder
-	result := func(runs *result.Many) *measured {
+	result := func(runs *result.Repeated) *measured {
 		m := &measured{row: parityRow(runs, row.variant)}
 		m.row.Table, m.row.Folder = row.table, row.Folder
 		if row.against != "" || p.tests(row.method) { // runs of the others are large and not needed
@@ -124,7 +124,7 @@ func (p *Plan) job(row *Row, job experiment.Job) *sweep.Job[*measured] {
 // collect returns the rows that are done, each with the test against its base.
 func (p *Plan) collect(jobs []*sweep.Job[*measured]) ([]result.ParityRow, error) {
 	var rows []result.ParityRow
-	bases := map[string]*result.Many{}
+	bases := map[string]*result.Repeated{}
 	for i, row := range p.Rows {
 		if !jobs[i].Done() {
 			continue
@@ -135,7 +135,7 @@ func (p *Plan) collect(jobs []*sweep.Job[*measured]) ([]result.ParityRow, error)
 		}
 		if base := bases[row.key(row.against)]; base != nil {
 			var err error
-			if m.row.Against, err = result.Differ(base, m.runs); err != nil {
+			if m.row.Against, err = result.CompareMethods(base, m.runs); err != nil {
 				return rows, err
 			}
 		}
@@ -144,7 +144,7 @@ func (p *Plan) collect(jobs []*sweep.Job[*measured]) ([]result.ParityRow, error)
 	return rows, nil
 }
 
-func parityRow(m *result.Many, variant string) result.ParityRow {
+func parityRow(m *result.Repeated, variant string) result.ParityRow {
 	first := m.Runs[0]
 	row := result.ParityRow{
 		Method: first.Method, Dataset: first.Dataset, Protocol: first.Protocol, Leaks: first.Leaks, Seeds: len(m.Runs),
@@ -170,7 +170,7 @@ func parityRow(m *result.Many, variant string) result.ParityRow {
 }
 
 // meanReferences averages the reference rows over the seeds. The tests are over all seeds.
-func meanReferences(m *result.Many) map[string]*result.Reference {
+func meanReferences(m *result.Repeated) map[string]*result.Reference {
 	runs, out := m.Runs, map[string]*result.Reference{}
 	for name, first := range runs[0].References {
 		ref := *first

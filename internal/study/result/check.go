@@ -46,9 +46,9 @@ func (r *Result) check() error {
 		{"interactions", r.Interactions},
 		{"dropped", r.Dropped},
 		{"late", r.Late},
-		{"test_items_in_train", r.Repeats},
-		{"users_with_few_candidates", r.Few},
-		{"idle_devices", r.Idle},
+		{"test_items_in_train", r.TestItemsInTrain},
+		{"users_with_few_candidates", r.FewCandidates},
+		{"idle_devices", r.IdleDevices},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("%s is %d, want 0 or more", n.key, n.value)
@@ -63,7 +63,7 @@ func (r *Result) check() error {
 	if err := checkSummaries(&r.Valid, &r.Test); err != nil {
 		return err
 	}
-	if err := r.OnTest.check(r.Rounds); err != nil {
+	if err := r.BestOnTest.check(r.Rounds); err != nil {
 		return fmt.Errorf("chosen_on_test.%w", err)
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.References)) {
@@ -79,7 +79,7 @@ func (r *Result) check() error {
 	return nil
 }
 
-func (c *Chosen) check(rounds int) error {
+func (c *BestOnTest) check(rounds int) error {
 	if c == nil {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 )
 
-// Contrast is one run against the first, by one metric, over the same users.
-type Contrast struct {
+// Comparison is one run against the first, by one metric, over the same users.
+type Comparison struct {
 	Run    string  `json:"run"`
 	Metric string  `json:"metric"`
 	Base   float64 `json:"base"`
@@ -30,11 +30,11 @@ type Contrast struct {
 
 const Mixed = "mixed"
 
-func (c Contrast) verdict() string {
+func (c Comparison) verdict() string {
 	switch {
 	case c.PHolm >= 0.05:
 		return "no difference shown"
-	case disagree(c.Value-c.Base, c.ranks):
+	case disagrees(c.Value-c.Base, c.ranks):
 		return Mixed
 	case c.Value > c.Base:
 		return "better"
@@ -45,11 +45,11 @@ func (c Contrast) verdict() string {
 // Compare sets every run against the first, over users. The runs must be of the
 // same data, protocol and seeds: then each user was ranked against the same items.
 // Runs of several seeds count with each user's mean over them.
-func Compare(runs []*Run) ([]Contrast, error) {
+func Compare(runs []*Run) ([]Comparison, error) {
 	if len(runs) < 2 {
 		return nil, errors.New("report: a comparison needs two runs or more")
 	}
-	base, out := runs[0], []Contrast(nil)
+	base, out := runs[0], []Comparison(nil)
 	for _, r := range runs {
 		if r.Result == nil {
 			return nil, fmt.Errorf("report: %s is a search and no run; run its preset.toml", r.Dir)
@@ -59,13 +59,13 @@ func Compare(runs []*Run) ([]Contrast, error) {
 		if err := comparable(base, r); err != nil {
 			return nil, err
 		}
-		beside := tellsUsers(base) && tellsUsers(r)
+		beside := hasUserScores(base) && hasUserScores(r)
 		for m := range MetricNames {
 			x, y := perUser(base, m, beside), perUser(r, m, beside)
 			if len(x) == 0 || len(y) == 0 {
 				continue
 			}
-			c, err := contrast(x, y)
+			c, err := compareUsers(x, y)
 			if err != nil {
 				return nil, fmt.Errorf("report: %s and %s: %w", base.Dir, r.Dir, err)
 			}
@@ -77,10 +77,10 @@ func Compare(runs []*Run) ([]Contrast, error) {
 	return out, nil
 }
 
-// Differ is Compare for a method against another, each with its seeds; nothing where
+// CompareMethods is Compare for a method against another, each with its seeds; nothing where
 // the metrics of their users are not at hand.
-func Differ(base, other *Many) ([]Contrast, error) {
-	run := func(m *Many) *Run {
+func CompareMethods(base, other *Repeated) ([]Comparison, error) {
+	run := func(m *Repeated) *Run {
 		out := &Run{Dir: m.Runs[0].Method, Result: m.Runs[0]}
 		for _, r := range m.Runs {
 			out.Seeds = append(out.Seeds, &Run{Result: r})
@@ -91,7 +91,7 @@ func Differ(base, other *Many) ([]Contrast, error) {
 }
 
 // AdjustComparisons corrects the tests for having looked at all of them, and judges them.
-func AdjustComparisons(cs []Contrast) {
+func AdjustComparisons(cs []Comparison) {
 	ps := make([]float64, len(cs))
 	for i := range cs {
 		ps[i] = cs[i].P
@@ -107,16 +107,16 @@ func RunName(r *Run) string { return r.Result.Method + " (" + filepath.Base(r.Di
 // bootstraps is the number of resamples of an interval.
 const bootstraps = 2000
 
-func contrast(x, y map[string]float64) (Contrast, error) {
+func compareUsers(x, y map[string]float64) (Comparison, error) {
 	if len(x) != len(y) {
-		return Contrast{}, fmt.Errorf("%d users and %d users were evaluated", len(x), len(y))
+		return Comparison{}, fmt.Errorf("%d users and %d users were evaluated", len(x), len(y))
 	}
 	ids := make([]string, 0, len(x))
 	for id := range x {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	var c Contrast
+	var c Comparison
 	d := make([]float64, len(ids))
 	for i, id := range ids {
 		v, ok := y[id]
@@ -157,12 +157,12 @@ func SeedList(r *Run) string {
 	return strings.Join(out, ", ")
 }
 
-// tellsUsers reports whether all seeds of a run have the metrics of each user, and not
+// hasUserScores reports whether all seeds of a run have the metrics of each user, and not
 // only ranks.
-func tellsUsers(r *Run) bool {
+func hasUserScores(r *Run) bool {
 	return !slices.ContainsFunc(EachSeed([]*Run{r}), func(s *Run) bool {
-		return s.Result.Beside == nil ||
-			s.Result.Beside.Of[ownKey] == nil
+		return s.Result.UserScores == nil ||
+			s.Result.UserScores.Of[methodKey] == nil
 	})
 }
 
@@ -176,9 +176,9 @@ func perUser(r *Run, m int, beside bool) map[string]float64 {
 		n[id]++
 	}
 	for _, s := range EachSeed([]*Run{r}) {
-		if b := s.Result.Beside; beside {
+		if b := s.Result.UserScores; beside {
 			for u, id := range b.Users {
-				if x := float64(b.Of[ownKey][m][u]); x == x {
+				if x := float64(b.Of[methodKey][m][u]); x == x {
 					add(id, x)
 				}
 			}

@@ -25,11 +25,11 @@ type Figures struct {
 
 // ItemMap is item rows in the plane, with one device's view of them.
 type ItemMap struct {
-	Catalogue int       `json:"catalogue"` // items there are; the map holds the most popular
-	Dim       int       `json:"dim"`
-	User      string    `json:"user"`
-	Items     []MapItem `json:"items"`
-	Maps      []Map     `json:"maps"`
+	Catalogue int          `json:"catalogue"` // items there are; the map holds the most popular
+	Dim       int          `json:"dim"`
+	User      string       `json:"user"`
+	Items     []MapItem    `json:"items"`
+	Maps      []Projection `json:"maps"`
 }
 
 // MapItem is an item of a map.
@@ -42,8 +42,8 @@ type MapItem struct {
 	Own    *float64 `json:"own_score,omitempty"`
 }
 
-// Map is one projection. XY are in the order of the items.
-type Map struct {
+// Projection is one projection. XY are in the order of the items.
+type Projection struct {
 	Table  string       `json:"table"` // coordinator, or device: its own tuned rows
 	Kind   string       `json:"kind"`  // pca or tsne
 	Shares *[2]float64  `json:"variance_shares,omitempty"`
@@ -82,14 +82,14 @@ type TopItem struct {
 // Landscape is the training loss around the last model, over two directions through
 // all that is shared.
 type Landscape struct {
-	Loss    string     `json:"loss"`
-	Devices int        `json:"devices"`
-	Samples int        `json:"samples"`
-	Shared  int        `json:"shared_numbers"`
-	Norm    float64    `json:"norm"` // of all that is shared
-	Centre  float64    `json:"centre"`
-	Grids   []Grid     `json:"grids"`
-	Ascent  []AscentAt `json:"ascent"`
+	Loss    string       `json:"loss"`
+	Devices int          `json:"devices"`
+	Samples int          `json:"samples"`
+	Shared  int          `json:"shared_numbers"`
+	Norm    float64      `json:"norm"` // of all that is shared
+	Centre  float64      `json:"centre"`
+	Grids   []Grid       `json:"grids"`
+	Ascent  []AscentStep `json:"ascent"`
 }
 
 // Grid is a landscape in one mode: Loss[b][a] at Axis[a] along the first direction
@@ -102,9 +102,9 @@ type Grid struct {
 	Mean float64     `json:"sharpness_mean"`
 }
 
-// AscentAt is how much the loss rises by a step of length Rho up the gradient: the
+// AscentStep is how much the loss rises by a step of length Rho up the gradient: the
 // sharpness of sharpness-aware minimisation.
-type AscentAt struct {
+type AscentStep struct {
 	Rho  float64 `json:"rho"`
 	Rise float64 `json:"rise"`
 }

@@ -37,8 +37,8 @@ func Load(dir string) (*Run, error) {
 		if s, err := loadSearch(dir); s != nil || err != nil {
 			return &Run{Dir: dir, Search: s}, err
 		}
-		if b, err := loadLeaders(dir); b != nil || err != nil {
-			return &Run{Dir: dir, Board: b}, err
+		if b, err := loadLeaderboard(dir); b != nil || err != nil {
+			return &Run{Dir: dir, Leaderboard: b}, err
 		}
 		if _, err := os.Stat(dir); err != nil {
 			return nil, fmt.Errorf("report: there is no folder %s; make it with `tacit run -o %s`", dir, dir)
@@ -92,7 +92,7 @@ func loadRun(dir, sub string, res *Result) (*Run, error) {
 		return nil, err
 	}
 	err = read(sub, "per_user_references.csv", func(in io.Reader) (err error) {
-		res.Beside, err = readBeside(in)
+		res.UserScores, err = readUserScores(in)
 		return err
 	})
 	if err != nil {

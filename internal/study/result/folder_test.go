@@ -49,7 +49,7 @@ func TestLoadReadsAllSeeds(t *testing.T) {
 	for _, r := range runs {
 		results = append(results, r.Result)
 	}
-	resulttest.Save(t, dir, result.Repeat(results), runs[0].Points, runs[0].Users)
+	resulttest.Save(t, dir, result.CombineSeeds(results), runs[0].Points, runs[0].Users)
 	resulttest.Save(t, filepath.Join(dir, "seed-2"), results[1], runs[1].Points, runs[1].Users)
 	got, err := result.Load(dir)
 	if err != nil {

@@ -23,7 +23,7 @@ type ParityRow struct {
 	Folder            string     // where its runs are kept; empty if nowhere
 	Commit            string
 	References        map[string]*Reference // as in Result; only their test metrics are read
-	Against           []Contrast            // tests against the row that it is a variant of; nil for none
+	Against           []Comparison          // tests against the row that it is a variant of; nil for none
 }
 
 // MarshalJSON writes a metric that was not measured as null.

@@ -14,17 +14,17 @@ import (
 // that both were measured on, at the reported round. Each user counts by its mean
 // over the seeds.
 type Versus struct {
-	Users   int               `json:"users"`
-	Sampled map[string]Paired `json:"sampled"` // by metric: "hr@10", "ndcg@10"
-	Full    map[string]Paired `json:"full"`    // nil where the protocol has none
+	Users   int                   `json:"users"`
+	Sampled map[string]PairedTest `json:"sampled"` // by metric: "hr@10", "ndcg@10"
+	Full    map[string]PairedTest `json:"full"`    // nil where the protocol has none
 	// Verdict is "better than NAME" only where the tests say so, and else "no better
 	// than NAME" or "worse than NAME"; it is by the sampled metrics. "mixed against NAME"
 	// is a difference whose mean and ranks are on different sides.
 	Verdict string `json:"verdict"`
 }
 
-// Paired is one test.
-type Paired struct {
+// PairedTest is one test.
+type PairedTest struct {
 	Difference float64 `json:"difference"` // the method less the reference, as a fraction
 	P          float64 `json:"p"`
 	PHolm      float64 `json:"p_holm"` // adjusted for all references and metrics of the method
@@ -37,15 +37,17 @@ type Paired struct {
 const SignificanceLevel = 0.01
 
 // mixed reports a difference that the test shows, but on another side than the mean.
-func (p Paired) mixed() bool { return p.PHolm < SignificanceLevel && disagree(p.Difference, p.Ranks) }
+func (p PairedTest) mixed() bool {
+	return p.PHolm < SignificanceLevel && disagrees(p.Difference, p.Ranks)
+}
 
-// disagree reports whether a mean difference and its signed ranks are on different
+// disagrees reports whether a mean difference and its signed ranks are on different
 // sides; ranks of 0 say nothing.
-func disagree(mean float64, ranks int) bool { return ranks != 0 && cmp.Compare(mean, 0) != ranks }
+func disagrees(mean float64, ranks int) bool { return ranks != 0 && cmp.Compare(mean, 0) != ranks }
 
 // Sign is 1 where the method is shown to be above, by its mean and by its ranks, -1
 // below, else 0.
-func (p Paired) Sign() int {
+func (p PairedTest) Sign() int {
 	switch {
 	case !(p.PHolm < SignificanceLevel) || p.mixed():
 		return 0
@@ -56,7 +58,7 @@ func (p Paired) Sign() int {
 }
 
 // Metric is a test by its place in the tables; false where there is none.
-func (v *Versus) Metric(m int) (Paired, bool) {
+func (v *Versus) Metric(m int) (PairedTest, bool) {
 	of := v.Sampled
 	if m >= 2 {
 		of = v.Full
@@ -93,36 +95,36 @@ func (v *Versus) Phrase() string {
 	return "no better than %s, and worse by " + by
 }
 
-// Against tests a method against each of its references, over the users of runs
+// VersusReferences tests a method against each of its references, over the users of runs
 // that differ in their seed only. It is nil unless all runs tell each user's
 // metrics.
-func Against(runs []*Result) map[string]*Versus {
+func VersusReferences(runs []*Result) map[string]*Versus {
 	keys := map[string]bool{}
 	for _, r := range runs {
-		if r.Beside == nil {
+		if r.UserScores == nil {
 			return nil
 		}
-		for k := range r.Beside.Of {
+		for k := range r.UserScores.Of {
 			keys[k] = true
 		}
 	}
-	delete(keys, ownKey)
+	delete(keys, methodKey)
 	type test struct {
 		key    string
 		metric int
-		Paired
+		PairedTest
 	}
 	var tests []test
 	var ps []float64
 	out := map[string]*Versus{}
 	for _, key := range SortReferences(keys) {
-		v := &Versus{Sampled: map[string]Paired{}}
+		v := &Versus{Sampled: map[string]PairedTest{}}
 		for m := range MetricNames {
 			d := differences(runs, key, m)
 			if len(d) == 0 {
 				continue
 			}
-			t := test{key, m, Paired{Difference: mean(d)}}
+			t := test{key, m, PairedTest{Difference: mean(d)}}
 			t.P, t.Ranks = metrics.SignedRank(d)
 			tests, ps = append(tests, t), append(ps, t.P)
 			v.Users = max(v.Users, len(d))
@@ -136,11 +138,11 @@ func Against(runs []*Result) map[string]*Versus {
 		t.PHolm = p
 		if t.metric >= 2 {
 			if v.Full == nil {
-				v.Full = map[string]Paired{}
+				v.Full = map[string]PairedTest{}
 			}
-			v.Full[metricKeys[t.metric-2]] = t.Paired
+			v.Full[metricKeys[t.metric-2]] = t.PairedTest
 		} else {
-			v.Sampled[metricKeys[t.metric]] = t.Paired
+			v.Sampled[metricKeys[t.metric]] = t.PairedTest
 		}
 	}
 	for key, v := range out {
@@ -180,11 +182,11 @@ func differences(runs []*Result, key string, m int) []float64 {
 	at := map[string]int{}
 	var sum, n []float64
 	for _, r := range runs {
-		own, ref := r.Beside.Of[ownKey], r.Beside.Of[key]
+		own, ref := r.UserScores.Of[methodKey], r.UserScores.Of[key]
 		if own == nil || ref == nil {
 			continue
 		}
-		for u, id := range r.Beside.Users {
+		for u, id := range r.UserScores.Users {
 			d := float64(own[m][u]) - float64(ref[m][u])
 			if math.IsNaN(d) {
 				continue

@@ -6,7 +6,7 @@ package result
 
 import "github.com/tacit-rec/tacit/internal/base/metrics"
 
-// Schema is the version of the envelope.
+// Schema is the version of the JSON envelope.
 const Schema = 1
 
 // Result is one run: what `tacit run --format json` prints and result.json holds.
@@ -16,49 +16,62 @@ type Result struct {
 	DataHash      string `json:"data_hash"`
 	Protocol      string `json:"protocol"`
 	Leaks         bool   `json:"leaks"`
-	Central       bool   `json:"central,omitempty"` // no federation: every history was in one place
+	Central       bool   `json:"central,omitempty"` // trained in one place, without a federation
 	Seed          uint64 `json:"seed"`
 	Rounds        int    `json:"rounds"`
 	SelectedRound int    `json:"selected_round"`
-	// the method is complete in its last round, which is the one reported
-	Settled      bool            `json:"last_round_counts,omitempty"`
-	Users        int             `json:"users"`
-	Items        int             `json:"items"`
-	Interactions int             `json:"interactions"`
-	Params       map[string]any  `json:"params"`
-	Options      map[string]any  `json:"options"`
-	Valid        metrics.Summary `json:"valid"`
-	Test         metrics.Summary `json:"test"`
-	// those that took no part in training, where some were held out
-	NewUsers      *NewUsers             `json:"new_users,omitempty"`
-	OnTest        *Chosen               `json:"chosen_on_test,omitempty"` // only where there is no validation set
-	References    map[string]*Reference `json:"references"`               // popularity, ease, local, memoriser
-	LeakMeasured  *LeakMeasured         `json:"leak_measured"`
-	Preset        *string               `json:"preset"`
-	Choice        *Choice               `json:"chosen_settings,omitempty"` // of the method's own grid, on validation
-	Published     *Published            `json:"published"`
-	Seconds       Seconds               `json:"seconds"`
-	RoundMSMedian float64               `json:"round_ms_median"`
-	DevicesPerS   float64               `json:"devices_per_s"`
-	SamplesPerS   float64               `json:"samples_per_s"`
-	PeakRSSBytes  int64                 `json:"peak_rss_bytes"`
-	Bytes         Bytes                 `json:"bytes"`
-	Privacy       *Privacy              `json:"privacy"`
-	Dropped       int                   `json:"dropped"`
-	Late          int                   `json:"late"`
-	// users whose test item is among their train rows: the data repeats pairs
-	Repeats int `json:"test_items_in_train"`
-	Few     int `json:"users_with_few_candidates"` // users ranked against fewer than 99 items
-	// devices with nothing to train on in the last round
-	Idle    int    `json:"idle_devices"`
+	// LastRoundCounts is set if the method is complete only in its last round, which is then the reported one.
+	LastRoundCounts bool `json:"last_round_counts,omitempty"`
+	DataSize
+	Params       map[string]any        `json:"params"`
+	Options      map[string]any        `json:"options"`
+	Valid        metrics.Summary       `json:"valid"`
+	Test         metrics.Summary       `json:"test"`
+	NewUsers     *NewUsers             `json:"new_users,omitempty"`
+	BestOnTest   *BestOnTest           `json:"chosen_on_test,omitempty"` // set only if there is no validation set
+	References   map[string]*Reference `json:"references"`               // popularity, ease, local, memoriser
+	LeakMeasured *LeakMeasured         `json:"leak_measured"`
+	Preset       *string               `json:"preset"`
+	Choice       *Choice               `json:"chosen_settings,omitempty"`
+	Published    *Published            `json:"published"`
+	Cost
+	Privacy *Privacy `json:"privacy"`
+	Counts
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
-	// Beside is what stands in per_user_references.csv; nil where there is none.
-	Beside *Beside `json:"-"`
+	// UserScores is the content of per_user_references.csv; nil if the run did not write it.
+	UserScores *UserScores `json:"-"`
 }
 
-// NewUsers are users that took no part in training. Test is without metrics where
-// the method cannot serve them; How says how it does, or why not.
+// DataSize is the size of the data set as it was read.
+type DataSize struct {
+	Users        int `json:"users"`
+	Items        int `json:"items"`
+	Interactions int `json:"interactions"`
+}
+
+// Cost is the time, memory and traffic of a run.
+type Cost struct {
+	Seconds       Seconds `json:"seconds"`
+	RoundMSMedian float64 `json:"round_ms_median"`
+	DevicesPerS   float64 `json:"devices_per_s"`
+	SamplesPerS   float64 `json:"samples_per_s"`
+	PeakRSSBytes  int64   `json:"peak_rss_bytes"`
+	Bytes         Bytes   `json:"bytes"`
+}
+
+// Counts are the devices and users to which something happened that a reader of the metrics should know.
+type Counts struct {
+	Dropped int `json:"dropped"` // devices that dropped out of a round
+	Late    int `json:"late"`    // devices that missed the deadline of a round
+	// TestItemsInTrain counts users whose test item is among their train rows: the data repeats pairs.
+	TestItemsInTrain int `json:"test_items_in_train"`
+	FewCandidates    int `json:"users_with_few_candidates"` // users ranked against fewer than 99 items
+	IdleDevices      int `json:"idle_devices"`              // devices without training data in the last round
+}
+
+// NewUsers are the metrics of users held out of training. Test has no metrics if the method cannot serve them;
+// How says how the method serves them, or why it cannot.
 type NewUsers struct {
 	Share float64         `json:"share"`
 	How   string          `json:"how"`
@@ -66,17 +79,17 @@ type NewUsers struct {
 	Test  metrics.Summary `json:"test"`
 }
 
-// Choice is how the settings of a run without a preset were chosen: each setting of the
-// method's grid was run with Seed, and the best by a metric on validation items was taken.
+// Choice is how the settings of a run without a preset were chosen: every setting of the method's grid was run
+// with Seed, and the best by a metric on the validation items was taken.
 type Choice struct {
 	By      string  `json:"by"`
 	Seed    uint64  `json:"seed"`
 	Tried   []Tried `json:"tried"`
-	Chosen  int     `json:"chosen"` // the place in Tried, from 0
+	Chosen  int     `json:"chosen"` // index in Tried
 	Seconds float64 `json:"seconds"`
 }
 
-// Tried is one setting, with its metrics on validation items.
+// Tried is one setting with its metrics on the validation items.
 type Tried struct {
 	Settings string  `json:"settings"`
 	HR       float64 `json:"valid_hr@10"`
@@ -84,57 +97,56 @@ type Tried struct {
 	Seconds  float64 `json:"seconds"`
 }
 
-// Reference is a scorer that every report carries beside the method. Valid and
-// Test are nil where there is none, and Reason says why.
+// Reference is a baseline that every report shows next to the method. Valid and Test are nil if it was not
+// computed; Reason says why.
 type Reference struct {
 	Valid   *metrics.Summary `json:"valid"`
 	Test    *metrics.Summary `json:"test"`
-	New     *metrics.Summary `json:"new_users,omitempty"` // test metrics of users that took no part in training
+	New     *metrics.Summary `json:"new_users,omitempty"` // test metrics of users held out of training
 	Reason  string           `json:"reason,omitempty"`
 	About   string           `json:"about,omitempty"`
 	Seconds float64          `json:"seconds"`
-	Versus  *Versus          `json:"versus,omitempty"` // how the method stands to it
+	Versus  *Versus          `json:"versus,omitempty"` // the method compared with this reference
 }
 
-// LeakMeasured is what a leak amounts to: the test HR@10 of the count-only
-// memoriser, beside that of popularity.
+// LeakMeasured is the size of a leak: the test HR@10 of the memoriser, which only counts draws, next to that of
+// popularity.
 type LeakMeasured struct {
 	Memoriser  float64 `json:"memoriser"`
 	Popularity float64 `json:"popularity"`
 }
 
-// Published is the number of a paper, as fractions.
+// Published holds the metrics that a paper reports, as fractions; 0 if the paper does not give one.
 type Published struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
 	HR20   float64 `json:"hr@20,omitempty"`
 	Source string  `json:"source"`
-	// Protocol is the one under which a number of ours may stand beside it; empty is
-	// "paper".
+	// Protocol is the protocol under which our metrics are comparable; empty means "paper".
 	Protocol string `json:"protocol,omitempty"`
 }
 
-// Chosen is the round that is best on test, which a paper without a validation set
-// reports. Such a number has seen the answers.
-type Chosen struct {
+// BestOnTest is the round with the best test metrics, which papers without a validation set report. It was chosen
+// with knowledge of the test items.
+type BestOnTest struct {
 	Round int             `json:"round"`
 	Test  metrics.Summary `json:"test"`
 }
 
-// Seconds is where the time went. References are no part of it.
+// Seconds is the time that a run took. The computation of references is not included.
 type Seconds struct {
 	Train float64 `json:"train"`
 	Eval  float64 `json:"eval"`
 	Total float64 `json:"total"`
 }
 
-// Bytes is what travels, per device and round.
+// Bytes is the traffic per device and round.
 type Bytes struct {
 	Up   float64 `json:"up_per_device"`
 	Down float64 `json:"down_per_device"`
 }
 
-// Privacy is what a run's privacy stack cost; nil for a run without one.
+// Privacy is the privacy guarantee of a run and what it cost; nil for a run without one.
 type Privacy struct {
 	Epsilon    any     `json:"epsilon"` // a number, or "inf"
 	Delta      float64 `json:"delta"`
@@ -143,36 +155,33 @@ type Privacy struct {
 	Q          float64 `json:"q"`
 	Rounds     int     `json:"rounds"`
 	Noise      float64 `json:"noise"`
-	Uneven     bool    `json:"uneven,omitempty"` // rounds differ in noise: Noise is that of one with the mean share
+	Uneven     bool    `json:"uneven,omitempty"` // rounds differ in noise; Noise is that of an average round
 	Mechanism  string  `json:"mechanism"`
 	Accountant string  `json:"accountant"`
 	Conversion string  `json:"conversion"`
 	Against    string  `json:"against"`
-	// Holds says in words whom it holds against, and Caveats what it does not cover.
-	Holds   string   `json:"holds,omitempty"`
-	Caveats []string `json:"caveats,omitempty"`
-	Budget  float64  `json:"budget,omitempty"` // the epsilon that was allowed; 0 where the noise was given
-	Clip    float64  `json:"clip,omitempty"`   // the bound on an update at the end
-	// Adaptive says that the bound has moved, Metrics is the noise multiplier of the
-	// metrics that were released, so often; the reported round was then chosen by them.
-	Adaptive       bool    `json:"adaptive,omitempty"`
-	Metrics        float64 `json:"metrics_noise,omitempty"`
-	MetricReleases int     `json:"metrics_released,omitempty"`
-	Broke          int     `json:"budget_spent_before_round,omitempty"`
-	Kept           int     `json:"rounds_with_too_few_devices,omitempty"`
-	// How often a device took part: against the coordinator each time costs.
-	MostVisits int     `json:"participations_most,omitempty"`
-	MeanVisits float64 `json:"participations_mean,omitempty"`
+	// HoldsAgainst says in words against whom the guarantee holds, Caveats what it does not cover.
+	HoldsAgainst string   `json:"holds,omitempty"`
+	Caveats      []string `json:"caveats,omitempty"`
+	Budget       float64  `json:"budget,omitempty"` // the epsilon allowed; 0 if the user set the noise
+	Clip         float64  `json:"clip,omitempty"`   // the clipping bound at the end
+	Adaptive     bool     `json:"adaptive,omitempty"`
+	// MetricsNoise is the noise multiplier of the released metrics. If it is set, they chose the reported round.
+	MetricsNoise    float64 `json:"metrics_noise,omitempty"`
+	MetricsReleased int     `json:"metrics_released,omitempty"`
+	SpentBefore     int     `json:"budget_spent_before_round,omitempty"`
+	Discarded       int     `json:"rounds_with_too_few_devices,omitempty"`
+	// How often a device took part. Against the coordinator every participation costs.
+	MostParticipations int     `json:"participations_most,omitempty"`
+	MeanParticipations float64 `json:"participations_mean,omitempty"`
 }
 
-// Many is a run repeated with several seeds. Mean and SD have the names of the
-// metrics of a run.
-type Many struct {
+// Repeated is a run repeated with several seeds. Mean and SD have the metrics that all runs have.
+type Repeated struct {
 	Runs []*Result `json:"runs"`
 	Mean Moments   `json:"mean"`
 	SD   Moments   `json:"sd"`
-	// Versus is by reference, as in Reference, over the means of each user; nil
-	// without references.
+	// Versus compares with each reference, by each user's mean over the seeds; nil without references.
 	Versus map[string]*Versus `json:"versus,omitempty"`
 }
 
@@ -193,30 +202,30 @@ type Point struct {
 	BytesUp int              `json:"bytes_up"`
 	Spectra []Spectrum       `json:"spectra,omitempty"` // of the item table, in some rounds
 	Epsilon *float64         `json:"epsilon,omitempty"` // spent so far, in evaluated rounds
-	Clip    float64          `json:"clip,omitempty"`    // the bound on an update
+	Clip    float64          `json:"clip,omitempty"`    // the clipping bound
 }
 
 // User is one line of per_user.csv.
 type User struct {
 	ID                  string
 	Rows                int // train rows
-	ValidRank, TestRank int // among sampled candidates, from 1; 0 when not evaluated
+	ValidRank, TestRank int // among sampled candidates, from 1; 0 if not evaluated
 	ValidFull, TestFull int // among the catalogue
 }
 
-// Run is everything that a run folder tells.
+// Run is the content of a run folder.
 type Run struct {
 	Dir    string
 	Result *Result
 	Points []Point
 	Users  []User
-	// Figures is nil for a run that made none.
+	// Figures is nil if the run made none.
 	Figures *Figures
-	// Search is what `tacit tune -o` leaves; Result is then nil.
+	// Search is set for a folder of `tacit tune -o`; Result is then nil.
 	Search *Search
-	// Board is what `tacit docs leaderboard` leaves; Result is then nil.
-	Board *Leaderboard
-	// Seeds are the runs of a folder that was made with --seeds; the fields above
-	// are then those of the first of them. It is nil for a folder with one run.
+	// Leaderboard is set for a folder of `tacit docs leaderboard`; Result is then nil.
+	Leaderboard *Leaderboard
+	// Seeds are the runs of a folder made with --seeds; the fields above are then those of the first. It is nil
+	// for a folder with one run.
 	Seeds []*Run
 }

@@ -34,9 +34,9 @@ func TestVerdictHoldsBothMetrics(t *testing.T) {
 }
 
 func TestAVerdictNeedsTheLevelAndNamesItsMetric(t *testing.T) {
-	p := func(d, holm float64) Paired { return Paired{Difference: d, P: holm, PHolm: holm} }
+	p := func(d, holm float64) PairedTest { return PairedTest{Difference: d, P: holm, PHolm: holm} }
 	for _, c := range []struct {
-		hr, ndcg Paired
+		hr, ndcg PairedTest
 		want     string
 	}{
 		{p(0.1, 0.0099), p(0.1, 0.0099), "better than %s"},
@@ -48,7 +48,7 @@ func TestAVerdictNeedsTheLevelAndNamesItsMetric(t *testing.T) {
 		{p(0.1, 0.001), p(-0.1, 0.001), "better than %s by HR@10, worse by NDCG@10"},
 		{p(-0.1, 0.001), p(0.1, 0.001), "better than %s by NDCG@10, worse by HR@10"},
 	} {
-		v := &Versus{Sampled: map[string]Paired{"hr@10": c.hr, "ndcg@10": c.ndcg}}
+		v := &Versus{Sampled: map[string]PairedTest{"hr@10": c.hr, "ndcg@10": c.ndcg}}
 		if got := v.Phrase(); got != c.want {
 			t.Errorf("HR %+v, NDCG %+v: %q, want %q", c.hr, c.ndcg, got, c.want)
 		}
@@ -56,12 +56,12 @@ func TestAVerdictNeedsTheLevelAndNamesItsMetric(t *testing.T) {
 }
 
 func TestUsersBesideTheReferencesAreReadAsWritten(t *testing.T) {
-	want := &Beside{Users: []string{"a \"quoted\",\nid"}, Of: map[string]*[4][]float32{}}
+	want := &UserScores{Users: []string{"a \"quoted\",\nid"}, Of: map[string]*[4][]float32{}}
 	for u := 1; u < 20; u++ {
 		want.Users = append(want.Users, fmt.Sprint(u))
 	}
 	g := rng.New(rng.Test, 3)
-	for _, of := range []string{ownKey, "popularity", "ease"} {
+	for _, of := range []string{methodKey, "popularity", "ease"} {
 		var columns [4][]float32
 		for m := range columns {
 			for range want.Users {
@@ -72,19 +72,19 @@ func TestUsersBesideTheReferencesAreReadAsWritten(t *testing.T) {
 		want.Of[of] = &columns
 	}
 	var b bytes.Buffer
-	if err := WriteBeside(&b, want); err != nil {
+	if err := WriteUserScores(&b, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := readBeside(&b)
+	got, err := readUserScores(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var again bytes.Buffer
-	if err := WriteBeside(&again, got); err != nil {
+	if err := WriteUserScores(&again, got); err != nil {
 		t.Fatal(err)
 	}
 	b.Reset()
-	if err := WriteBeside(&b, want); err != nil || again.String() != b.String() ||
+	if err := WriteUserScores(&b, want); err != nil || again.String() != b.String() ||
 		!reflect.DeepEqual(got.Users, want.Users) {
 		t.Errorf("read\n%s\nwant\n%s", again.String(), b.String())
 	}
@@ -95,7 +95,7 @@ func TestUsersBesideTheReferencesAreReadAsWritten(t *testing.T) {
 		"user,method.sampled.hr@10\n1\n":    "wrong number of fields",
 		"user,method.sampled.hr@10\n1,.5\n": "has 0 values for 1 users",
 	} {
-		if _, err := readBeside(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readUserScores(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -108,11 +108,11 @@ func FuzzBeside(f *testing.F) {
 		"1,1,0.5,,,0,0,,\n2,0,0,,,1,0.5,,\n"))
 	f.Add([]byte("user,method.sampled.hr@10\n1,\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		got, err := readBeside(bytes.NewReader(in))
+		got, err := readUserScores(bytes.NewReader(in))
 		if err != nil {
 			return
 		}
-		for k, v := range Against([]*Result{{Beside: got}}) {
+		for k, v := range VersusReferences([]*Result{{UserScores: got}}) {
 			if err := v.check(); err != nil {
 				t.Errorf("%s: %v", k, err)
 			}
@@ -137,22 +137,22 @@ func TestNothingIsSaidWhereMeanAndRanksDisagree(t *testing.T) {
 			}
 			x[fmt.Sprint(u)], y[fmt.Sprint(u)] = 0, float64(gain)
 		}
-		b := &Beside{Of: map[string]*[4][]float32{ownKey: own, "popularity": ref}}
+		b := &UserScores{Of: map[string]*[4][]float32{methodKey: own, "popularity": ref}}
 		for u := range 1000 {
 			b.Users = append(b.Users, fmt.Sprint(u))
 		}
-		r.Result.Beside = b
-		v := Against([]*Result{r.Result})["popularity"]
+		r.Result.UserScores = b
+		v := VersusReferences([]*Result{r.Result})["popularity"]
 		hr := v.Sampled["hr@10"]
 		if v.Verdict != "mixed against popularity (mean and ranks disagree)" || hr.Sign() != 0 || hr.PHolm > 1e-10 ||
 			hr.Ranks != -int(flip) {
 			t.Errorf("the verdict is %q of %+v", v.Verdict, hr)
 		}
-		c, err := contrast(x, y)
+		c, err := compareUsers(x, y)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cs := []Contrast{c}
+		cs := []Comparison{c}
 		if AdjustComparisons(cs); cs[0].Verdict != Mixed {
 			t.Errorf("the verdict is %q of %+v", cs[0].Verdict, cs[0])
 		}

@@ -73,10 +73,10 @@ func SpreadOf(xs []float64) Spread {
 	return s
 }
 
-// Repeat puts runs that differ in their seed together. The metrics are those
+// CombineSeeds puts runs that differ in their seed together. The metrics are those
 // that all runs have; SD is that of a sample, and 0 for one run.
-func Repeat(runs []*Result) *Many {
-	m := &Many{Runs: runs, Versus: Against(runs)}
+func CombineSeeds(runs []*Result) *Repeated {
+	m := &Repeated{Runs: runs, Versus: VersusReferences(runs)}
 	m.Mean.Valid, m.SD.Valid = over(runs, func(r *Result) metrics.Summary { return r.Valid })
 	m.Mean.Test, m.SD.Test = over(runs, func(r *Result) metrics.Summary { return r.Test })
 	return m

@@ -13,9 +13,9 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// Beside holds the test metrics of each measured user, by the method and by the
+// UserScores holds the test metrics of each measured user, by the method and by the
 // references: what tests over users are made of.
-type Beside struct {
+type UserScores struct {
 	Users []string
 	// Of has for each reference, and for the method under "method", a column for
 	// each of sampled HR@10 and NDCG@10, full HR@10 and NDCG@10, in the order of
@@ -23,21 +23,21 @@ type Beside struct {
 	Of map[string]*[4][]float32
 }
 
-// ownKey stands for the method among the references.
-const ownKey = "method"
+// methodKey stands for the method among the references.
+const methodKey = "method"
 
-var besideKeys = [4]string{"sampled.hr@10", "sampled.ndcg@10", "full.hr@10", "full.ndcg@10"}
+var scoreKeys = [4]string{"sampled.hr@10", "sampled.ndcg@10", "full.hr@10", "full.ndcg@10"}
 
-// WriteBeside writes per_user_references.csv. What was not measured is an empty cell.
-func WriteBeside(w io.Writer, b *Beside) error {
+// WriteUserScores writes per_user_references.csv. What was not measured is an empty cell.
+func WriteUserScores(w io.Writer, b *UserScores) error {
 	keys := map[string]bool{}
 	for k := range b.Of {
 		keys[k] = true
 	}
-	delete(keys, ownKey)
+	delete(keys, methodKey)
 	header, columns := []string{"user"}, [][]float32(nil)
-	for _, k := range append([]string{ownKey}, SortReferences(keys)...) {
-		for m, name := range besideKeys {
+	for _, k := range append([]string{methodKey}, SortReferences(keys)...) {
+		for m, name := range scoreKeys {
 			if of := b.Of[k]; of != nil {
 				header, columns = append(header, k+"."+name), append(columns, of[m])
 			}
@@ -63,16 +63,16 @@ func WriteBeside(w io.Writer, b *Beside) error {
 	return c.Error()
 }
 
-// readBeside reads per_user_references.csv.
-func readBeside(in io.Reader) (*Beside, error) {
+// readUserScores reads per_user_references.csv.
+func readUserScores(in io.Reader) (*UserScores, error) {
 	c := csv.NewReader(in)
 	c.ReuseRecord = true
 	head, err := c.Read()
-	if err != nil || head[0] != "user" || len(head) > 1+len(besideKeys)*maxSettings {
+	if err != nil || head[0] != "user" || len(head) > 1+len(scoreKeys)*maxSettings {
 		return nil, errors.New(":1: want a header that starts with user")
 	}
 	head = slices.Clone(head)
-	b := &Beside{Of: map[string]*[4][]float32{}}
+	b := &UserScores{Of: map[string]*[4][]float32{}}
 	columns := make([]*[]float32, len(head)-1)
 	for i, name := range head[1:] {
 		if columns[i] = b.column(name); columns[i] == nil {
@@ -101,8 +101,8 @@ func readBeside(in io.Reader) (*Beside, error) {
 }
 
 // column is the place of a named column, or nil.
-func (b *Beside) column(name string) *[]float32 {
-	for m, key := range besideKeys {
+func (b *UserScores) column(name string) *[]float32 {
+	for m, key := range scoreKeys {
 		if of, ok := strings.CutSuffix(name, "."+key); ok && of != "" && len(of) <= maxName {
 			if b.Of[of] == nil {
 				b.Of[of] = new([4][]float32)
@@ -114,11 +114,11 @@ func (b *Beside) column(name string) *[]float32 {
 }
 
 // even reports a column that is missing or there twice.
-func (b *Beside) even() error {
+func (b *UserScores) even() error {
 	for of, columns := range b.Of {
 		for m, x := range columns {
 			if len(x) != len(b.Users) {
-				return fmt.Errorf(": %s.%s has %d values for %d users", format.Clip(of, 60), besideKeys[m], len(x),
+				return fmt.Errorf(": %s.%s has %d values for %d users", format.Clip(of, 60), scoreKeys[m], len(x),
 					len(b.Users))
 			}
 		}

@@ -44,7 +44,10 @@ func Run(method, protocol string, seed uint64, rounds, users int) *result.Run {
 	r := &result.Result{
 		Method: method, Dataset: "ml-100k", DataHash: "sha256:06416e597f82b7342361e41163890c81", Protocol: protocol,
 		Leaks: leaks,
-		Seed:  seed, Rounds: rounds, SelectedRound: rounds * 53 / 100, Users: users, Items: 1682, Interactions: 100000,
+		Seed:  seed, Rounds: rounds, SelectedRound: rounds * 53 / 100, DataSize: result.DataSize{
+			Users: users,
+			Items: 1682, Interactions: 100000,
+		},
 		Params: map[string]any{"dim": 32.0, "lr": 0.1, "item-lr": "auto", "infer": "tuned"},
 		Options: map[string]any{
 			"rounds": float64(rounds), "batch": 256.0, "negatives": 4.0, "cohort": "all",
@@ -64,15 +67,20 @@ func Run(method, protocol string, seed uint64, rounds, users int) *result.Run {
 				Test:  Summary(0.5100+wobble, 0.2884+wobble, full*0.5, fullNDCG*0.5),
 				About: "no coordinator",
 			},
-			"memoriser": {Test: Summary(0.9989, 0.9120, math.NaN(), math.NaN()), About: "counts how often an item was drawn as a " +
-				"negative"},
+			"memoriser": {
+				Test: Summary(0.9989, 0.9120, math.NaN(), math.NaN()),
+				About: "counts how often an item was drawn as a " +
+					"negative",
+			},
 		},
 		LeakMeasured: &result.LeakMeasured{Memoriser: 0.9989, Popularity: 0.4051}, Preset: &preset,
 		Published: &result.Published{HR10: 0.7162, NDCG10: 0.4344, Source: "Zhang et al., IJCAI 2023, Table 2"},
-		Seconds:   result.Seconds{Train: 0.41, Eval: 0.78, Total: 1.31}, RoundMSMedian: 4.04, DevicesPerS: 233_400,
-		SamplesPerS:  122_000_000,
-		PeakRSSBytes: 96_400_000, Bytes: result.Bytes{Up: 105_600, Down: 215_296}, Version: "v0.1.0",
-		Commit: "0123456789abcdef",
+		Cost: result.Cost{
+			Seconds: result.Seconds{Train: 0.41, Eval: 0.78, Total: 1.31}, RoundMSMedian: 4.04, DevicesPerS: 233_400,
+			SamplesPerS: 122_000_000, PeakRSSBytes: 96_400_000, Bytes: result.Bytes{Up: 105_600, Down: 215_296},
+		},
+		Version: "v0.1.0",
+		Commit:  "0123456789abcdef",
 	}
 	if !leaks {
 		r.References["memoriser"].Test = Summary(0.1034, 0.0461, math.NaN(), math.NaN())

@@ -28,7 +28,7 @@ func leakRows(method, dataset string) []result.ParityRow {
 
 func TestLeakDrawsBothProtocols(t *testing.T) {
 	var b bytes.Buffer
-	if err := Leak(&b, leakRows("pfedrec", "ml-100k"), "ml-100k"); err != nil {
+	if err := LeakPicture(&b, leakRows("pfedrec", "ml-100k"), "ml-100k"); err != nil {
 		t.Fatal(err)
 	}
 	wellFormed(t, b.String())
@@ -45,7 +45,7 @@ func TestLeakDrawsBothProtocols(t *testing.T) {
 func TestLeakEscapesHostileNames(t *testing.T) {
 	const evil = `"><script>alert('x')</script><b a='`
 	var b bytes.Buffer
-	if err := Leak(&b, leakRows(evil, evil), evil); err != nil {
+	if err := LeakPicture(&b, leakRows(evil, evil), evil); err != nil {
 		t.Fatal(err)
 	}
 	wellFormed(t, b.String())
@@ -59,7 +59,7 @@ func TestLeakEscapesHostileNames(t *testing.T) {
 func TestLeakFailsWithoutRowsOfBothProtocols(t *testing.T) {
 	rows := leakRows("pfedrec", "ml-100k")
 	for _, c := range [][]result.ParityRow{nil, rows[:2], rows[2:], {rows[0], rows[0]}, leakRows("pfedrec", "ml-1m")} {
-		if err := Leak(io.Discard, c, "ml-100k"); err == nil {
+		if err := LeakPicture(io.Discard, c, "ml-100k"); err == nil {
 			t.Errorf("%d rows gave a picture, want an error", len(c))
 		}
 	}

@@ -60,8 +60,8 @@ func bytesPlot(lines []chart.Series) *chart.Plot {
 	}
 }
 
-// most95 says after how many bytes a run had 95 % of what it reached.
-func most95(points []result.Point) string {
+// bytesTo95 says after how many bytes a run had 95 % of what it reached.
+func bytesTo95(points []result.Point) string {
 	s := uploaded(points)
 	if len(s.Y) == 0 {
 		return ""
@@ -173,16 +173,16 @@ func inferenceBars(in *result.Inference) (template.HTML, *Table) {
 	return chart.MetricBars(bars), t
 }
 
-// varied is a setting that differs between the rows of a method, with what is the
+// variedSetting is a setting that differs between the rows of a method, with what is the
 // same in all but it.
-type varied struct {
+type variedSetting struct {
 	method, key string
 	values      map[string]map[string]*row // by the other settings that differ, then by value
 }
 
 // variedOf finds the settings that differ between rows of one method.
-func variedOf(g *group) []varied {
-	var out []varied
+func variedOf(g *group) []variedSetting {
+	var out []variedSetting
 	var methods []string
 	by := map[string][]*row{}
 	for _, r := range g.rows {
@@ -193,7 +193,7 @@ func variedOf(g *group) []varied {
 		by[m] = append(by[m], r)
 	}
 	for _, m := range methods {
-		d := new(differ)
+		d := new(settingDiff)
 		all := func(r *row) map[string]string {
 			res := r.runs[0].Result
 			s := settings(res.Params)
@@ -208,7 +208,7 @@ func variedOf(g *group) []varied {
 			if len(d.values[key]) < 2 {
 				continue
 			}
-			v := varied{m, key, map[string]map[string]*row{}}
+			v := variedSetting{m, key, map[string]map[string]*row{}}
 			most := 0
 			for _, r := range by[m] {
 				s := all(r)
@@ -231,7 +231,7 @@ func variedOf(g *group) []varied {
 }
 
 // figures draws HR@10 and NDCG@10 by the setting.
-func (v *varied) figures() []figure {
+func (v *variedSetting) figures() []figure {
 	var values []string
 	seen := map[string]bool{}
 	for _, rest := range slices.Sorted(maps.Keys(v.values)) {

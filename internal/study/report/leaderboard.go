@@ -11,32 +11,32 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// worse is below which p a row counts as shown to be below the best.
-const worse = 0.01
+// notWorseLevel is below which p a row counts as shown to be below the best.
+const notWorseLevel = 0.01
 
-func standingsTitle(s *result.Standings) string { return s.Dataset + ", protocol " + s.Protocol }
+func standingsTitle(s *result.LeaderboardTable) string { return s.Dataset + ", protocol " + s.Protocol }
 
 // of is a metric as a table shows it: the best is marked with a star, and who is not shown
 // to differ from it with a sign of likeness.
-func standingScore(e *result.Standing, m int) spread {
+func standingScore(e *result.LeaderboardRow, m int) spread {
 	out := spread{Spread: result.Spread{Mean: e.Mean[m], SD: e.SD[m], N: len(e.Seeds)}}
 	switch {
 	case e.Best[m]:
 		out.mark = "*"
-	case e.P[m] >= worse:
+	case e.P[m] >= notWorseLevel:
 		out.mark = "~"
 	}
 	return out
 }
 
 // row names a method in a figure, which has one row for it whatever was promised.
-func methodLabel(e *result.Standing) string {
+func methodLabel(e *result.LeaderboardRow) string {
 	plain := *e
 	plain.Epsilon = 0
 	return standingLabel(&plain)
 }
 
-func standingLabel(e *result.Standing) string {
+func standingLabel(e *result.LeaderboardRow) string {
 	switch {
 	case e.Reference:
 		return result.ReferenceTitle(e.Method) + " (reference)"
@@ -49,7 +49,7 @@ func standingLabel(e *result.Standing) string {
 }
 
 // table is the standings as people read them.
-func standingsTable(s *result.Standings) *Table {
+func standingsTable(s *result.LeaderboardTable) *Table {
 	t := &Table{Title: standingsTitle(s), Align: "lrrrrrrrrrrl"}
 	t.Header = append(append([]string{"method"}, result.MetricNames[:]...), "few rows: full NDCG@10",
 		"new users: sampled HR@10", "new users: full NDCG@10", "up per device", "down per device",
@@ -59,7 +59,7 @@ func standingsTable(s *result.Standings) *Table {
 			t.Rule = len(t.Rows)
 		}
 		fresh := [2]spread{one(math.NaN()), one(math.NaN())}
-		if n := e.New; n.Measured() {
+		if n := e.NewUsers; n.Measured() {
 			fresh = [2]spread{measured(n.Mean[0], n.SD[0], n.Seeds), measured(n.Mean[3], n.SD[3], n.Seeds)}
 		}
 		up, down, train := "-", "-", format.Duration(e.Seconds)
@@ -68,7 +68,7 @@ func standingsTable(s *result.Standings) *Table {
 		}
 		t.Rows = append(t.Rows, []any{
 			standingLabel(e), standingScore(e, 0), standingScore(e, 1), standingScore(e, 2), standingScore(e, 3),
-			format.Fraction(e.Few[3]), fresh[0],
+			format.Fraction(e.FewRows[3]), fresh[0],
 			fresh[1], up, down, train, fmt.Sprint(len(e.Seeds)),
 		})
 	}
@@ -93,7 +93,7 @@ func boardSettings(b *result.Leaderboard) *Table {
 				rounds = fmt.Sprint(e.Rounds)
 			}
 			t.Rows = append(t.Rows, []any{
-				s.Dataset, s.Protocol, standingLabel(e), e.From, rounds, strings.Join(seeds, " "),
+				s.Dataset, s.Protocol, standingLabel(e), e.Settings, rounds, strings.Join(seeds, " "),
 				strings.Join(e.Commits, " "),
 			})
 		}
@@ -107,15 +107,15 @@ func boardNotes(b *result.Leaderboard) []string {
 		b.About,
 		"Metrics are fractions on test items, of the round that validation chose, or of the last where the method says so; mean ± standard deviation over the seeds. Sampled is 1 held-out item among 99 others, full is among the catalogue. Tables are in the order of full NDCG@10.",
 		fmt.Sprintf("A star marks the best method of a column; ~ marks who is not shown to differ from it by a "+
-			"paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the seeds that both have. Everything else differs from the best.", worse),
+			"paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the seeds that both have. Everything else differs from the best.", notWorseLevel),
 		"Few rows: the quarter of the users with the fewest train rows. New users: a share of the users that took no part in training and are recommended to from their own history, in runs of their own; a dash is for methods that cannot serve them, or that were not run so.",
 		"Traffic is that of one device in the whole of training. Training is seconds times goroutines, without evaluation, and depends on the machine and on what ran beside it. Methods marked with (one place) are no federation; those marked with an epsilon were trained with that promise; references are below the rule, and their seconds include scoring. The memoriser has no model and only counts which items were drawn as training negatives: under protocols that do not leak it stands at chance, and says that nothing can be had from the draws.",
 	}
 }
 
-// Leaders writes the leaderboard as a page of Markdown. The picture is shown if its name is
+// LeaderboardMarkdown writes the leaderboard as a page of Markdown. The picture is shown if its name is
 // not empty.
-func Leaders(w io.Writer, b *result.Leaderboard, picture string) error {
+func LeaderboardMarkdown(w io.Writer, b *result.Leaderboard, picture string) error {
 	var out bytes.Buffer
 	out.WriteString("# Leaderboard\n\nGenerated by `tacit docs leaderboard`; do not edit it by hand.\n\n")
 	if picture != "" {
@@ -146,11 +146,11 @@ func Leaders(w io.Writer, b *result.Leaderboard, picture string) error {
 }
 
 // notes are what stands under a table.
-func standingsNotes(s *result.Standings) []string {
+func standingsNotes(s *result.LeaderboardTable) []string {
 	about := fmt.Sprintf("%s, %s, %s", format.Plural(s.Users, "user"), format.Plural(s.Items, "item"),
 		format.Plural(s.Rows, "interaction"))
-	if s.Read != "" {
-		about += "; read with " + s.Read
+	if s.ReadOptions != "" {
+		about += "; read with " + s.ReadOptions
 	}
 	out := []string{about + "."}
 	if how := newUserNote(s); how != "" {
@@ -166,18 +166,18 @@ func standingsNotes(s *result.Standings) []string {
 }
 
 // served says how methods serve new users.
-func newUserNote(s *result.Standings) string {
+func newUserNote(s *result.LeaderboardTable) string {
 	by := map[string][]string{}
 	var order []string
 	share := 0.0
 	for _, e := range s.Entries {
-		if e.New == nil || e.Reference {
+		if e.NewUsers == nil || e.Reference {
 			continue
 		}
-		if share = e.New.Share; by[e.New.How] == nil {
-			order = append(order, e.New.How)
+		if share = e.NewUsers.Share; by[e.NewUsers.How] == nil {
+			order = append(order, e.NewUsers.How)
 		}
-		by[e.New.How] = append(by[e.New.How], e.Method)
+		by[e.NewUsers.How] = append(by[e.NewUsers.How], e.Method)
 	}
 	var out []string
 	for _, how := range order {
@@ -189,8 +189,8 @@ func newUserNote(s *result.Standings) string {
 	return fmt.Sprintf("%.3g of all: %s", share, strings.Join(out, "; "))
 }
 
-// LeadersText writes the tables for a terminal.
-func LeadersText(w io.Writer, b *result.Leaderboard) error {
+// LeaderboardText writes the tables for a terminal.
+func LeaderboardText(w io.Writer, b *result.Leaderboard) error {
 	for _, s := range b.Tables {
 		t := standingsTable(s)
 		if t.Notes = standingsNotes(s); s.Reason != "" {

@@ -33,7 +33,7 @@ func testOf(p result.Point) *metrics.Summary  { return p.Test }
 func runParts(g *group, r *row, alone bool) []part {
 	run := r.runs[0]
 	out := []part{convergence(run), privacyPart(run)}
-	if len(referred([]*row{r})) > 0 {
+	if len(runsWithReferences([]*row{r})) > 0 {
 		bars := barsOf(g, r)
 		t := &Table{Header: []string{"name", "hr@10", "ndcg@10"}}
 		for _, b := range bars {
@@ -94,16 +94,16 @@ func convergence(run *result.Run) part {
 			Lines: []chart.Series{valid, test}, Mark: float64(run.Result.SelectedRound), Format: format.Fraction,
 		}
 		note := "The dashed line chose the round; the solid one had no say."
-		if run.Result.Settled {
+		if run.Result.LastRoundCounts {
 			note = "Neither chose the round: the last is reported, in which the method is complete."
 		}
 		switch {
 		case run.Result.Privacy != nil:
 			note = "Both are the experimenter's: neither was released, and neither chose the round."
-			if run.Result.Privacy.Metrics > 0 {
+			if run.Result.Privacy.MetricsNoise > 0 {
 				note = "Both are the experimenter's: what was released, and chose the round, has noise."
 			}
-		case run.Result.OnTest != nil:
+		case run.Result.BestOnTest != nil:
 			note = "There is no validation set: the last round is reported, whatever came before."
 		}
 		add(figure{
@@ -130,7 +130,7 @@ func convergence(run *result.Run) part {
 		s.Class, s.Label, s.Quiet = "c0", "test", true
 		b := bytesPlot([]chart.Series{s})
 		add(figure{"accuracy-bytes", "Accuracy against bytes", "What the devices had sent together when the test " +
-			"metric stood there." + most95(run.Points), b.Draw(), plotTable(b, "uploaded", "test_hr@10")})
+			"metric stood there." + bytesTo95(run.Points), b.Draw(), plotTable(b, "uploaded", "test_hr@10")})
 	}
 	return p
 }
@@ -262,7 +262,7 @@ func barsOf(g *group, r *row) []chart.Bar {
 			Reason: "not given",
 		})
 	}
-	for _, ref := range refRows([]*row{r}) {
+	for _, ref := range referenceRows([]*row{r}) {
 		out = append(out, chart.Bar{
 			Name: ref.name, Class: "mute", HR: ref.scores[0].Mean, NDCG: ref.scores[1].Mean, Reason: ref.reason,
 		})

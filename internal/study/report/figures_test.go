@@ -69,7 +69,7 @@ func madeFigures() *result.Figures {
 	}
 	for _, table := range []string{"coordinator", "device"} {
 		for _, kind := range []string{"pca", "tsne"} {
-			p := result.Map{Table: table, Kind: kind}
+			p := result.Projection{Table: table, Kind: kind}
 			if kind == "pca" {
 				p.Shares = &[2]float64{0.12, 0.08}
 			}
@@ -81,7 +81,7 @@ func madeFigures() *result.Figures {
 	}
 	l := &result.Landscape{
 		Loss: "bce", Devices: 64, Samples: 14597, Shared: 53824, Norm: 344.6, Centre: 0.2665,
-		Ascent: []result.AscentAt{{Rho: 0.01, Rise: 2e-5}, {Rho: 0.05, Rise: 1e-4}, {Rho: 0.1, Rise: 2e-4}},
+		Ascent: []result.AscentStep{{Rho: 0.01, Rise: 2e-5}, {Rho: 0.05, Rise: 1e-4}, {Rho: 0.1, Rise: 2e-4}},
 	}
 	for k, mode := range []string{"authors", "filter"} {
 		radius := []float64{0.001, 1}[k]
@@ -236,7 +236,7 @@ func TestSignificanceIsMarkedAgainstTheFirstRow(t *testing.T) {
 	}
 	g := groups([]*result.Run{a, b, c})[0]
 	tab := overview(g)
-	marks(g, tab)
+	addSignificance(g, tab)
 	cells := func(i int) string { return fmt.Sprint(tab.Rows[i][len(tab.Rows[i])-2:]...) }
 	if cells(0) != "basebase" || !strings.Contains(cells(1), "***") || strings.Contains(cells(2), "*") {
 		t.Errorf("marks are %q, %q, %q; want base, three stars, and none for equal ranks", cells(0), cells(1), cells(2))
@@ -308,7 +308,7 @@ func TestRowsWithLongSettingsHaveLetters(t *testing.T) {
 }
 
 func TestADisagreementOfMeanAndRanksIsMarkedMixed(t *testing.T) {
-	if got := stars(result.Contrast{Verdict: result.Mixed, PHolm: 1e-9}); got != " mixed" {
+	if got := stars(result.Comparison{Verdict: result.Mixed, PHolm: 1e-9}); got != " mixed" {
 		t.Errorf("the mark is %q", got)
 	}
 }

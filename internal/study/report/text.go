@@ -13,12 +13,12 @@ import (
 // Text writes what `tacit run` prints at the end: the metrics beside the
 // references and the published number, and what they cost.
 func Text(w io.Writer, r *result.Result) error {
-	return TextMany(w, &result.Many{Runs: []*result.Result{r}})
+	return SeedsText(w, &result.Repeated{Runs: []*result.Result{r}})
 }
 
-// TextMany is Text for several seeds, as mean ± standard deviation. It reads
+// SeedsText is Text for several seeds, as mean ± standard deviation. It reads
 // m.Runs only.
-func TextMany(w io.Writer, m *result.Many) error {
+func SeedsText(w io.Writer, m *result.Repeated) error {
 	var runs []*result.Run
 	for _, r := range m.Runs {
 		runs = append(runs, &result.Run{Result: r})
@@ -28,7 +28,7 @@ func TextMany(w io.Writer, m *result.Many) error {
 			if i > 0 {
 				fmt.Fprintln(w)
 			}
-			t := board(g, r)
+			t := runTable(g, r)
 			t.Notes = append(append(t.Notes, notes(g, r)...), g.notes...)
 			if err := t.Text(w); err != nil {
 				return err
@@ -38,8 +38,8 @@ func TextMany(w io.Writer, m *result.Many) error {
 	return nil
 }
 
-// board is the table of one row: the method, the published number, references.
-func board(g *group, r *row) *Table {
+// runTable is the table of one row: the method, the published number, references.
+func runTable(g *group, r *row) *Table {
 	seed := fmt.Sprintf("seed %d", r.runs[0].Result.Seed)
 	if n := len(r.runs); n > 1 {
 		seed = fmt.Sprintf("mean ± sd of %d seeds", n)
@@ -53,20 +53,20 @@ func board(g *group, r *row) *Table {
 	}
 	vs := r.versus()
 	add(r.label, r.scores().marked(vs))
-	if s, told := r.onTest(); told {
+	if s, told := r.bestOnTest(); told {
 		add(onTestLabel, s)
 	}
-	if s, told := r.fresh(); told {
-		add(freshLabel, s)
+	if s, told := r.newUserScores(); told {
+		add(newUsersLabel, s)
 	}
 	if p := r.published(); p.ComparableUnder(g.protocol) {
 		add("published", spreads{one(result.PublishedMetric(p.HR10)), one(result.PublishedMetric(p.NDCG10))})
 	}
 	t.Rule = len(t.Rows)
-	for _, ref := range refRows([]*row{r}) {
+	for _, ref := range referenceRows([]*row{r}) {
 		add(ref.name, ref.scores)
 		if ref.fresh[0].N > 0 {
-			add(freshLabel, ref.fresh)
+			add(newUsersLabel, ref.fresh)
 		}
 		t.Notes = append(t.Notes, ref.notes()...)
 	}
@@ -74,9 +74,9 @@ func board(g *group, r *row) *Table {
 		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	t.lineUp()
-	t.Notes = append(append(t.Notes, nothingToMemorise(g, []*row{r})...),
-		lettered([]*row{r}, []map[string]*result.Versus{vs})...)
-	if said := verdicts(vs); said != "" && r.of <= len(r.runs) {
+	t.Notes = append(append(t.Notes, memoriserNote(g, []*row{r})...),
+		letterNotes([]*row{r}, []map[string]*result.Versus{vs})...)
+	if said := verdictNote(vs); said != "" && r.of <= len(r.runs) {
 		t.Notes = append(t.Notes, fmt.Sprintf("Against the references: %s.", said))
 	}
 	return t
@@ -104,12 +104,12 @@ func notes(g *group, r *row) []string {
 	if s := choiceNote(r.runs[0].Result.Choice); s != "" {
 		out = append(out, s)
 	}
-	if s := r.freshNote(); s != "" {
+	if s := r.newUserNote(); s != "" {
 		out = append(out, s)
 	}
 	out = append(out, caveats(r)...)
 	if p := r.published(); p != nil {
-		out = append(out, against(g, r, p))
+		out = append(out, publishedNote(g, r, p))
 	}
 	res := r.runs[0].Result
 	traffic := fmt.Sprintf("Traffic per device and round: %s up, %s down.", format.Size(res.Bytes.Up),
@@ -133,7 +133,7 @@ func notes(g *group, r *row) []string {
 	if res.Privacy != nil {
 		out = append(out, privacyNotes(res)...)
 	}
-	if s := leakWords(g, []*row{r}); s != "" {
+	if s := leakNote(g, []*row{r}); s != "" {
 		out = append(out, s)
 	}
 	return out
@@ -159,8 +159,8 @@ func selected(r *row) string {
 	if r.runs[0].Result.Privacy != nil {
 		return privateRound(r.runs[0].Result, span(lo, hi))
 	}
-	if r.runs[0].Result.OnTest != nil {
-		lo, hi := r.extent(func(r *result.Result) int { return r.OnTest.Round })
+	if r.runs[0].Result.BestOnTest != nil {
+		lo, hi := r.extent(func(r *result.Result) int { return r.BestOnTest.Round })
 		return fmt.Sprintf("Reported round: %d, the last: there is no validation set. A choice on test, as in the "+
 			"paper, takes round %s; that number has seen the test items, and is no estimate.",
 			rounds, span(lo, hi))
@@ -170,7 +170,7 @@ func selected(r *row) string {
 			"validation.", span(lo, hi), rounds)
 	}
 	hr := r.mean(func(r *result.Result) float64 { return result.MetricOf(r.Valid.Sampled, "hr@10") })
-	if r.runs[0].Result.Settled {
+	if r.runs[0].Result.LastRoundCounts {
 		return fmt.Sprintf("Reported round: %s of %d, the last, in which the method is complete: nothing was "+
 			"selected (HR@10 on validation is %s).", span(lo, hi), rounds, format.Fraction(hr))
 	}
@@ -187,15 +187,15 @@ func span(lo, hi int) string {
 	return fmt.Sprintf("%d to %d", lo, hi)
 }
 
-// against sets the row beside the published number, where that may be done.
-func against(g *group, r *row, p *result.Published) string {
+// publishedNote sets the row beside the published number, where that may be done.
+func publishedNote(g *group, r *row, p *result.Published) string {
 	if !p.ComparableUnder(g.protocol) {
 		return fmt.Sprintf("Published (%s): HR@10 %s, NDCG@10 %s under the protocol of the paper; not to be "+
 			"compared with %s.",
 			p.Source, format.Fraction(result.PublishedMetric(p.HR10)),
 			format.Fraction(result.PublishedMetric(p.NDCG10)), g.protocol)
 	}
-	d := gapOf(r.asPublished(), p)
+	d := gapOf(r.comparable(), p)
 	verdict := d.Verdict(len(r.runs))
 	if r.of > len(r.runs) {
 		verdict = fmt.Sprintf("the verdict is on the mean of all %d seeds", r.of)
@@ -204,13 +204,13 @@ func against(g *group, r *row, p *result.Published) string {
 		format.Points(d.HR), format.Points(d.NDCG), verdict)
 }
 
-// leakWords says what a leak amounts to; nothing for a protocol without one.
-func leakWords(g *group, rows []*row) string {
+// leakNote says what a leak amounts to; nothing for a protocol without one.
+func leakNote(g *group, rows []*row) string {
 	if !g.leaks {
 		return ""
 	}
 	var reach []string
-	for _, ref := range refsOf("memoriser", rows) {
+	for _, ref := range rowsOfReference("memoriser", rows) {
 		if m := ref.scores[0]; m.N > 0 {
 			reach = append(reach, format.Fraction(m.Mean)+
 				strings.TrimPrefix(ref.name, result.ReferenceTitle("memoriser")))

@@ -15,7 +15,7 @@ func TestARoundThatWasChosenOnTestIsASecondLineWithALabel(t *testing.T) {
 	r := resulttest.Run("fedrecgel", "fedrecgel", 1, 100, 943)
 	r.Result.Valid.Sampled, r.Result.SelectedRound = nil, 100
 	r.Result.Test = *resulttest.Summary(0.9144, 0.8177, nan, nan)
-	r.Result.OnTest = &result.Chosen{Round: 91, Test: *resulttest.Summary(0.9261, 0.8205, nan, nan)}
+	r.Result.BestOnTest = &result.BestOnTest{Round: 91, Test: *resulttest.Summary(0.9261, 0.8205, nan, nan)}
 	r.Result.Published = &result.Published{HR10: 0.9177, NDCG10: 0.8175, Source: "a sweep", Protocol: "fedrecgel"}
 	var text, md, page, table bytes.Buffer
 	if err := Text(&text, r.Result); err != nil {

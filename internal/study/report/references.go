@@ -12,8 +12,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// referred are the runs that carry references.
-func referred(rows []*row) []*result.Run {
+// runsWithReferences are the runs that carry references.
+func runsWithReferences(rows []*row) []*result.Run {
 	var out []*result.Run
 	for _, r := range rows {
 		for _, run := range r.runs {
@@ -25,9 +25,9 @@ func referred(rows []*row) []*result.Run {
 	return out
 }
 
-// refKeys are the references of any run: the four, and what else there is. There
+// referenceKeys are the references of any run: the four, and what else there is. There
 // are none for runs without references.
-func refKeys(runs []*result.Run) []string {
+func referenceKeys(runs []*result.Run) []string {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -45,8 +45,8 @@ func refKeys(runs []*result.Run) []string {
 	return append(keys, slices.Sorted(maps.Keys(more))...)
 }
 
-// refRow is a reference as a line of a table.
-type refRow struct {
+// referenceRow is a reference as a line of a table.
+type referenceRow struct {
 	name   string
 	scores spreads
 	fresh  spreads // of users that took no part in training
@@ -56,7 +56,7 @@ type refRow struct {
 }
 
 // notes are the sentences under a table about the reference.
-func (r *refRow) notes() []string {
+func (r *referenceRow) notes() []string {
 	var out []string
 	if r.reason != "" {
 		out = append(out, because(r.name, r.reason))
@@ -67,20 +67,20 @@ func (r *refRow) notes() []string {
 	return out
 }
 
-// refRows are the references of rows that share a table.
-func refRows(rows []*row) []refRow {
-	var out []refRow
-	for _, key := range refKeys(referred(rows)) {
-		out = append(out, refsOf(key, rows)...)
+// referenceRows are the references of rows that share a table.
+func referenceRows(rows []*row) []referenceRow {
+	var out []referenceRow
+	for _, key := range referenceKeys(runsWithReferences(rows)) {
+		out = append(out, rowsOfReference(key, rows)...)
 	}
 	return out
 }
 
-// refsOf is a reference over the seeds of rows, one for each way of sampling that
+// rowsOfReference is a reference over the seeds of rows, one for each way of sampling that
 // it saw; its name says which, where there are several.
-func refsOf(key string, rows []*row) []refRow {
-	runs := referred(rows)
-	all := new(differ)
+func rowsOfReference(key string, rows []*row) []referenceRow {
+	runs := runsWithReferences(rows)
+	all := new(settingDiff)
 	for _, run := range runs {
 		all.add(sampling(key, run.Result))
 	}
@@ -103,7 +103,7 @@ func refsOf(key string, rows []*row) []refRow {
 		}
 		parts[name] = append(parts[name], run)
 	}
-	var out []refRow
+	var out []referenceRow
 	for _, name := range names {
 		out = append(out, pool(key, name, parts[name]))
 	}
@@ -125,12 +125,12 @@ func sampling(key string, r *result.Result) map[string]string {
 
 // pool is a reference over the seeds of runs. A value that a seed gives twice
 // counts once.
-func pool(key, name string, runs []*result.Run) refRow {
+func pool(key, name string, runs []*result.Run) referenceRow {
 	type one struct {
 		seed uint64
 		result.Scores
 	}
-	out := refRow{name: name}
+	out := referenceRow{name: name}
 	seen := map[one]bool{}
 	var all, fresh []result.Scores
 	for _, run := range runs {
@@ -171,10 +171,10 @@ func pool(key, name string, runs []*result.Run) refRow {
 	return out
 }
 
-// nothingToMemorise explains the memoriser's row where the protocol does not leak: there it
+// memoriserNote explains the memoriser's row where the protocol does not leak: there it
 // stands at chance, and a reader may take it for a rival that is beaten, or for a bug.
-func nothingToMemorise(g *group, rows []*row) []string {
-	if g.leaks || len(refsOf("memoriser", rows)) == 0 {
+func memoriserNote(g *group, rows []*row) []string {
+	if g.leaks || len(rowsOfReference("memoriser", rows)) == 0 {
 		return nil
 	}
 	return []string{"The memoriser has no model: it puts those items first that were drawn least often as training " +

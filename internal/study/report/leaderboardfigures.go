@@ -13,10 +13,10 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// LeadersPicture draws full NDCG@10 of every method under a protocol, a column for each
+// LeaderboardPicture draws full NDCG@10 of every method under a protocol, a column for each
 // data set, and what a device sends, as a drawing that stands alone.
-func LeadersPicture(w io.Writer, b *result.Leaderboard, protocol string) error {
-	var tables []*result.Standings
+func LeaderboardPicture(w io.Writer, b *result.Leaderboard, protocol string) error {
+	var tables []*result.LeaderboardTable
 	for _, s := range b.Tables {
 		if s.Protocol == protocol && len(s.Entries) > 0 {
 			tables = append(tables, s)
@@ -48,7 +48,7 @@ func LeadersPicture(w io.Writer, b *result.Leaderboard, protocol string) error {
 
 // leaderOrder are the rows of tables, by what share of the best they reach on average;
 // those that are missing in some table come last.
-func leaderOrder(tables []*result.Standings) []string {
+func leaderOrder(tables []*result.LeaderboardTable) []string {
 	sum, n := map[string]float64{}, map[string]float64{}
 	var names []string
 	for _, s := range tables {
@@ -75,7 +75,7 @@ func leaderOrder(tables []*result.Standings) []string {
 	return names
 }
 
-func entryOf(s *result.Standings, label string) *result.Standing {
+func entryOf(s *result.LeaderboardTable, label string) *result.LeaderboardRow {
 	for _, e := range s.Entries {
 		if methodLabel(e) == label {
 			return e
@@ -85,7 +85,7 @@ func entryOf(s *result.Standings, label string) *result.Standing {
 }
 
 // standingsPanel is one data set as a column of a picture.
-func standingsPanel(s *result.Standings, names []string) chart.Panel {
+func standingsPanel(s *result.LeaderboardTable, names []string) chart.Panel {
 	p := chart.Panel{
 		Title: s.Dataset, Subtitle: fmt.Sprintf("%s, %s", format.Plural(s.Users, "user"),
 			format.Plural(s.Items, "item")),
@@ -101,7 +101,7 @@ func standingsPanel(s *result.Standings, names []string) chart.Panel {
 			Tip: fmt.Sprintf("%s on %s: %s, %s", name, s.Dataset, format.Fraction(e.Mean[3]),
 				format.Plural(len(e.Seeds), "seed")),
 		}
-		if n := e.New; n.Measured() {
+		if n := e.NewUsers; n.Measured() {
 			r.Ring = n.Mean[3]
 			r.RingTip = fmt.Sprintf("%s on new users of %s: %s", name, s.Dataset, format.Fraction(n.Mean[3]))
 		}
@@ -114,8 +114,8 @@ func standingsPanel(s *result.Standings, names []string) chart.Panel {
 }
 
 // figure is the standings as a drawing of a page.
-func standingsFigure(s *result.Standings) figure {
-	names := leaderOrder([]*result.Standings{s})
+func standingsFigure(s *result.LeaderboardTable) figure {
+	names := leaderOrder([]*result.LeaderboardTable{s})
 	svg := chart.DrawPanel("Full NDCG@10 of every method on "+s.Dataset, names, standingsPanel(s, names))
 	return figure{
 		Name:  format.Clip(format.FileName("leaders-"+s.Dataset+"-"+s.Protocol), 60),

@@ -13,11 +13,11 @@ import (
 func everywhere(t *testing.T, runs ...*result.Run) map[string]string {
 	t.Helper()
 	var text, md, page bytes.Buffer
-	m := new(result.Many)
+	m := new(result.Repeated)
 	for _, r := range runs {
 		m.Runs = append(m.Runs, r.Result)
 	}
-	for _, err := range []error{TextMany(&text, m), Markdown(&md, runs), HTML(&page, runs)} {
+	for _, err := range []error{SeedsText(&text, m), Markdown(&md, runs), HTML(&page, runs)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func holds(t *testing.T, all map[string]string, want bool, words ...string) {
 func TestLocalOnlyIsOneRowForAllMethods(t *testing.T) {
 	g := groups(append(resulttest.Seeds("pfedrec", "paper", 3), resulttest.Seeds("fedrap", "paper", 3)...))[0]
 	var names []string
-	for _, r := range refRows(g.rows) {
+	for _, r := range referenceRows(g.rows) {
 		names = append(names, r.name)
 		if r.name == "local-only" && r.scores[0].N != 3 {
 			t.Errorf("local-only is over %d values, want one for each of 3 seeds", r.scores[0].N)
@@ -62,13 +62,13 @@ func TestMemoriserIsNotAveragedOverRounds(t *testing.T) {
 	}
 	g := groups(runs)[0]
 	got := map[string]string{}
-	for _, r := range refRows(g.rows) {
+	for _, r := range referenceRows(g.rows) {
 		got[r.name] = r.scores[0].String()
 	}
 	if len(got) != 5 || got["memoriser (20 rounds)"] != ".5000" || got["memoriser (30 rounds)"] != ".7000" {
 		t.Errorf("references are %v, want a memoriser of .5000 after 20 rounds and one of .7000 after 30", got)
 	}
-	if s := leakWords(g, g.rows); !strings.Contains(s, ".5000 (20 rounds)") ||
+	if s := leakNote(g, g.rows); !strings.Contains(s, ".5000 (20 rounds)") ||
 		!strings.Contains(s, ".7000 (30 rounds)") {
 		t.Errorf("the leak is told as %q", s)
 	}
@@ -99,19 +99,19 @@ func TestNumberOfTestedUsersIsTold(t *testing.T) {
 func TestCaveatsAreTold(t *testing.T) {
 	r := resulttest.Run("pfedrec", "deployed", 1, 10, 943)
 	holds(t, everywhere(t, r), false, "--dedup", "fewer than 99", "nothing to train on", "repeats")
-	r.Result.Repeats, r.Result.Few, r.Result.Idle = 9, 1, 2
+	r.Result.TestItemsInTrain, r.Result.FewCandidates, r.Result.IdleDevices = 9, 1, 2
 	all := everywhere(t, r)
 	holds(t, all, true,
 		"For 9 of 943 users the test item is also in their train rows, since the data repeats pairs of user and item: any model that remembers is rewarded. --dedup first keeps one row of each pair.",
 		"1 user is ranked against fewer than 99 items.", "2 devices have nothing to train on under this protocol.")
 	holds(t, all, false, "but repeats")
-	r.Result.Repeats = 10 // more than 1%
+	r.Result.TestItemsInTrain = 10 // more than 1%
 	holds(t, everywhere(t, r), true, "does not leak, but repeats")
 }
 
 func TestCaveatsNameTheirRowsUnlessAllShareThem(t *testing.T) {
 	a, b := resulttest.Run("pfedrec", "deployed", 1, 10, 943), resulttest.Run("fedrap", "deployed", 1, 10, 943)
-	a.Result.Few, b.Result.Few, b.Result.Idle = 3, 3, 4
+	a.Result.FewCandidates, b.Result.FewCandidates, b.Result.IdleDevices = 3, 3, 4
 	got := strings.Join(sharedCaveats(groups([]*result.Run{a, b})[0].rows), "\n")
 	want := "3 users are ranked against fewer than 99 items.\nfedrap: 4 devices have nothing to train on under this " +
 		"protocol."

@@ -16,7 +16,7 @@ import (
 // their chances; a hit gains all.
 func versed(seed uint64, users int, own float64, refs map[string]float64) *result.Run {
 	r := resulttest.Run("pfedrec", "paper", seed, 10, users)
-	b := &result.Beside{Of: map[string]*[4][]float32{}}
+	b := &result.UserScores{Of: map[string]*[4][]float32{}}
 	for u := range users {
 		b.Users = append(b.Users, fmt.Sprint(u))
 	}
@@ -39,8 +39,8 @@ func versed(seed uint64, users int, own float64, refs map[string]float64) *resul
 			put(n.Key, chance)
 		}
 	}
-	r.Result.Beside = b
-	for k, v := range result.Against([]*result.Result{r.Result}) {
+	r.Result.UserScores = b
+	for k, v := range result.VersusReferences([]*result.Result{r.Result}) {
 		r.Result.References[k].Versus = v
 	}
 	return r
@@ -63,7 +63,7 @@ func TestAMethodIsBetterThanAReferenceOnlyWhereTheTestSaysSo(t *testing.T) {
 	holds(t, all, true, "no better than popularity; worse than EASE; better than local-only.", ".7139 l", ".4342 l",
 		"Letters after a number",
 		"(p popularity, e EASE, l local-only)", "a paired Wilcoxon test over users", "0.01 after Holm")
-	r.Result.Beside = nil // the tests are in the result
+	r.Result.UserScores = nil // the tests are in the result
 	holds(t, everywhere(t, r), true, "no better than popularity")
 	for k := range r.Result.References {
 		r.Result.References[k].Versus = nil
@@ -81,7 +81,7 @@ func TestSeedsArePairedByTheMeanOfEachUser(t *testing.T) {
 		runs, results = append(runs, r), append(results, r.Result)
 		want += r.Result.References["popularity"].Versus.Sampled["hr@10"].Difference / 4
 	}
-	v := result.Repeat(results).Versus["popularity"]
+	v := result.CombineSeeds(results).Versus["popularity"]
 	if v == nil || v.Users != 200 || math.Abs(v.Sampled["hr@10"].Difference-want) > 1e-6 ||
 		v.Verdict != "better than popularity" {
 		t.Fatalf("over seeds: %+v, want a difference of %g over 200 users", v, want)
@@ -91,8 +91,8 @@ func TestSeedsArePairedByTheMeanOfEachUser(t *testing.T) {
 		t.Errorf("four seeds give p %g, one alone %g", p, first)
 	}
 	holds(t, everywhere(t, runs...), true, "better than popularity.")
-	results[2].Beside = nil
-	if got := result.Against(results); got != nil {
+	results[2].UserScores = nil
+	if got := result.VersusReferences(results); got != nil {
 		t.Errorf("a seed without its users is tested: %v", got)
 	}
 }

@@ -87,7 +87,7 @@ func others(runs []*result.Run) []figure {
 		out = append(out, searchFigures(s)...)
 	}
 	for _, r := range runs {
-		out = append(out, boardFigures(r.Board)...)
+		out = append(out, boardFigures(r.Leaderboard)...)
 	}
 	return out
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// Leak draws the methods' HR@10 on a data set under the protocol of the papers and
+// LeakPicture draws the methods' HR@10 on a data set under the protocol of the papers and
 // under the one a device could follow, with the reference rows: the picture of the
 // README.
-func Leak(w io.Writer, rows []result.ParityRow, dataset string) error {
+func LeakPicture(w io.Writer, rows []result.ParityRow, dataset string) error {
 	pairs := leakPairs(rows, dataset)
 	if len(pairs) == 0 {
 		return fmt.Errorf("report: no parity rows on %s under both protocols", dataset)

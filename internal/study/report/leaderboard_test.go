@@ -16,31 +16,32 @@ import (
 // madeBoard is a leaderboard with what one may have: a table with rows of every kind, one
 // with a row fewer, and one that cannot be.
 func madeBoard() *result.Leaderboard {
-	row := func(method string, full float64, reference, central bool, seeds ...uint64) *result.Standing {
-		e := &result.Standing{
+	row := func(method string, full float64, reference, central bool, seeds ...uint64) *result.LeaderboardRow {
+		e := &result.LeaderboardRow{
 			Method: method, Reference: reference, Central: central, Seeds: seeds, Mean: [4]float64{
 				full * 4, full * 3,
 				full * 2, full,
 			}, SD: [4]float64{.01, .01, .004, .003},
-			Few: [4]float64{.5, .4, .2, full}, Up: full * 1e8, Down: 2e7, Seconds: 3.5, Rounds: 15, From: "default",
-			Commits: []string{"c0ffee"},
+			FewRows: [4]float64{.5, .4, .2, full}, Up: full * 1e8, Down: 2e7, Seconds: 3.5, Rounds: 15,
+			Settings: "default",
+			Commits:  []string{"c0ffee"},
 		}
 		return e
 	}
 	best, other := row("tacit", .11, false, false, 1, 2), row("fedmf", .067, false, false, 1, 2)
 	best.Best, best.P, other.P = [4]bool{true, true, true, true}, [4]float64{1, 1, 1, 1},
 		[4]float64{0.2, 1e-9, 1e-9, 1e-9}
-	best.New = &result.Newcomers{Share: 0.1, Seeds: 2, Mean: [4]float64{.66, .4, .2, .1}, How: "folded in"}
+	best.NewUsers = &result.NewUserScores{Share: 0.1, Seeds: 2, Mean: [4]float64{.66, .4, .2, .1}, How: "folded in"}
 	mf := row("mf", .07, false, true, 1)
-	mf.New = &result.Newcomers{Share: 0.1, How: "not served: it has rows of users"}
-	entries := []*result.Standing{best, mf, other, row("ease", .075, true, true, 1)}
-	return &result.Leaderboard{Seeds: 2, About: "Made by hand.", Tables: []*result.Standings{
+	mf.NewUsers = &result.NewUserScores{Share: 0.1, How: "not served: it has rows of users"}
+	entries := []*result.LeaderboardRow{best, mf, other, row("ease", .075, true, true, 1)}
+	return &result.Leaderboard{Seeds: 2, About: "Made by hand.", Tables: []*result.LeaderboardTable{
 		{
 			Dataset: "ml-100k", Protocol: "deployed", Users: 943, Items: 1682, Rows: 100000, Entries: entries,
 			Missing: []string{"seeds of fedrap 1+2: not run"},
 		},
 		{
-			Dataset: "frappe", Protocol: "deployed", Read: "dedup=first", Users: 778, Items: 4082, Rows: 18700,
+			Dataset: "frappe", Protocol: "deployed", ReadOptions: "dedup=first", Users: 778, Items: 4082, Rows: 18700,
 			Entries: entries[:2],
 		},
 		{Dataset: "frappe", Protocol: "temporal", Reason: "it has no times"},
@@ -49,7 +50,7 @@ func madeBoard() *result.Leaderboard {
 
 func TestTheLeaderboardSaysWhatLeadsWhatTiesAndWhatIsMissing(t *testing.T) {
 	var b bytes.Buffer
-	if err := Leaders(&b, madeBoard(), "img/board.svg"); err != nil {
+	if err := LeaderboardMarkdown(&b, madeBoard(), "img/board.svg"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -63,14 +64,15 @@ func TestTheLeaderboardSaysWhatLeadsWhatTiesAndWhatIsMissing(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := LeadersText(&b, madeBoard()); err != nil || !strings.Contains(b.String(), "Not run: it has no times.") {
+	if err := LeaderboardText(&b, madeBoard()); err != nil ||
+		!strings.Contains(b.String(), "Not run: it has no times.") {
 		t.Errorf("text: %v\n%s", err, b.String())
 	}
 }
 
 func TestTheLeaderboardsPictureHasEveryRowAndSaysWhatWasNotRun(t *testing.T) {
 	var b bytes.Buffer
-	if err := LeadersPicture(&b, madeBoard(), "deployed"); err != nil {
+	if err := LeaderboardPicture(&b, madeBoard(), "deployed"); err != nil {
 		t.Fatal(err)
 	}
 	wellFormed(t, b.String())
@@ -82,7 +84,7 @@ func TestTheLeaderboardsPictureHasEveryRowAndSaysWhatWasNotRun(t *testing.T) {
 			t.Errorf("the picture lacks %q", want)
 		}
 	}
-	if err := LeadersPicture(io.Discard, madeBoard(), "temporal"); err == nil {
+	if err := LeaderboardPicture(io.Discard, madeBoard(), "temporal"); err == nil {
 		t.Error("a protocol without rows has a picture")
 	}
 }
@@ -97,7 +99,7 @@ func TestAFolderOfCellsHasAPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := result.Load(dir)
-	if err != nil || r.Board == nil {
+	if err != nil || r.Leaderboard == nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var b bytes.Buffer
@@ -137,10 +139,10 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 	e := *board.Tables[0].Entries[0]
 	e.Method, e.Epsilon, e.Seeds, e.Up, e.Down, e.Seconds = "tacit-private", 4.58, []uint64{1, 2, 3, 4, 5}, 11.5e6,
 		43.1e6, 182
-	e.New = &result.Newcomers{Share: 0.1, Seeds: 5, Mean: e.Mean, SD: e.SD, How: "folded in"}
-	board.Tables[0].Entries = append([]*result.Standing{&e}, board.Tables[0].Entries...)
+	e.NewUsers = &result.NewUserScores{Share: 0.1, Seeds: 5, Mean: e.Mean, SD: e.SD, How: "folded in"}
+	board.Tables[0].Entries = append([]*result.LeaderboardRow{&e}, board.Tables[0].Entries...)
 	path := filepath.Join(t.TempDir(), "board.html")
-	if err := os.WriteFile(path, []byte(page1(t, "wide.html", &result.Run{Board: board})), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(page1(t, "wide.html", &result.Run{Leaderboard: board})), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const lines = `[...document.querySelectorAll(".dense tbody th")].map(h => Math.round((h.clientHeight - 10) / 19.5))`

@@ -41,7 +41,7 @@ func overview(g *group) *Table {
 		"difference in points", "round", "seconds per run", "bytes up per device and round")
 	var about []string
 	beside := false
-	var said sayings
+	var said rowNotes
 	var tested []map[string]*result.Versus
 	for _, r := range g.rows {
 		vs := r.versus()
@@ -49,41 +49,41 @@ func overview(g *group) *Table {
 		s := r.scores().marked(vs)
 		pub, diff := "-", "-"
 		if p := r.published(); p.ComparableUnder(g.protocol) {
-			d := gapOf(r.asPublished(), p)
+			d := gapOf(r.comparable(), p)
 			pub = format.Fraction(result.PublishedMetric(p.HR10)) + " / " +
 				format.Fraction(result.PublishedMetric(p.NDCG10))
 			diff = format.Points(d.HR) + " / " + format.Points(d.NDCG)
 			said.add(r.name(), fmt.Sprintf("published by %s; %s.", p.Source, d.Verdict(len(r.runs))))
 			beside = true
 		} else if p != nil {
-			said.add(r.name(), against(g, r, p))
+			said.add(r.name(), publishedNote(g, r, p))
 		}
 		t.Rows = append(t.Rows, []any{
 			r.label, len(r.runs), s[0], s[1], s[2], s[3], pub, diff, span(r.extent(selectedRound)),
 			format.Digits(r.mean(func(r *result.Result) float64 { return r.Seconds.Total })),
 			format.Size(r.mean(func(r *result.Result) float64 { return r.Bytes.Up })),
 		})
-		if x, told := r.onTest(); told {
+		if x, told := r.bestOnTest(); told {
 			t.Rows = append(t.Rows, []any{
 				onTestLabel, "", x[0], x[1], x[2], x[3], "", "",
-				span(r.extent(func(r *result.Result) int { return r.OnTest.Round })), "", "",
+				span(r.extent(func(r *result.Result) int { return r.BestOnTest.Round })), "", "",
 			})
 			said.add(r.name(), selected(r))
 		}
-		if x, told := r.fresh(); told {
-			t.Rows = append(t.Rows, under(freshLabel, x))
+		if x, told := r.newUserScores(); told {
+			t.Rows = append(t.Rows, under(newUsersLabel, x))
 		}
-		said.more(r.name(), strings.TrimPrefix(verdicts(vs)+".", "."), r.freshNote(),
+		said.more(r.name(), strings.TrimPrefix(verdictNote(vs)+".", "."), r.newUserNote(),
 			choiceNote(r.runs[0].Result.Choice))
 		if res := r.runs[0].Result; res.Privacy != nil {
 			said.add(r.name(), strings.Join(append([]string{selected(r)}, privacyNotes(res)...), " "))
 		}
 	}
 	t.Rule = len(t.Rows)
-	for _, ref := range refRows(g.rows) {
+	for _, ref := range referenceRows(g.rows) {
 		t.Rows = append(t.Rows, under(ref.name, ref.scores))
 		if ref.fresh[0].N > 0 {
-			t.Rows = append(t.Rows, under(freshLabel, ref.fresh))
+			t.Rows = append(t.Rows, under(newUsersLabel, ref.fresh))
 		}
 		about = append(about, ref.notes()...)
 	}
@@ -94,8 +94,8 @@ func overview(g *group) *Table {
 		about = append(about, "Full ranking: none under this protocol beside its own candidates.")
 	}
 	t.lineUp()
-	about = append(append(append(about, nothingToMemorise(g, g.rows)...), lettered(g.rows, tested)...), g.notes...)
-	if s := leakWords(g, g.rows); s != "" {
+	about = append(append(append(about, memoriserNote(g, g.rows)...), letterNotes(g.rows, tested)...), g.notes...)
+	if s := leakNote(g, g.rows); s != "" {
 		about = append(about, s)
 	}
 	t.Notes = append(append(said.lines(), sharedCaveats(g.rows)...), about...)
@@ -108,7 +108,7 @@ func under(label string, s spreads) []any {
 }
 
 // more adds the sentences that are not empty.
-func (s *sayings) more(name string, sentences ...string) {
+func (s *rowNotes) more(name string, sentences ...string) {
 	for _, x := range sentences {
 		if x != "" {
 			s.add(name, x)
@@ -116,13 +116,13 @@ func (s *sayings) more(name string, sentences ...string) {
 	}
 }
 
-// sayings are sentences about rows; rows with the same sentence share a line.
-type sayings struct {
+// rowNotes are sentences about rows; rows with the same sentence share a line.
+type rowNotes struct {
 	order []string
 	names map[string][]string
 }
 
-func (s *sayings) add(name, sentence string) {
+func (s *rowNotes) add(name, sentence string) {
 	if s.names == nil {
 		s.names = map[string][]string{}
 	}
@@ -132,7 +132,7 @@ func (s *sayings) add(name, sentence string) {
 	s.names[sentence] = append(s.names[sentence], name)
 }
 
-func (s *sayings) lines() []string {
+func (s *rowNotes) lines() []string {
 	var out []string
 	for _, sentence := range s.order {
 		out = append(out, strings.Join(s.names[sentence], ", ")+": "+sentence)
@@ -199,9 +199,9 @@ func csvFacts(r *result.Result, add func(string, any)) {
 	add("interactions", r.Interactions)
 	add("valid_users", usersOf(&r.Valid))
 	add("test_users", usersOf(&r.Test))
-	add("test_items_in_train", r.Repeats)
-	add("users_with_few_candidates", r.Few)
-	add("idle_devices", r.Idle)
+	add("test_items_in_train", r.TestItemsInTrain)
+	add("users_with_few_candidates", r.FewCandidates)
+	add("idle_devices", r.IdleDevices)
 }
 
 func csvScores(r *result.Result, add func(string, any)) {
@@ -237,7 +237,7 @@ func csvScores(r *result.Result, add func(string, any)) {
 	add("published.hr@10", result.PublishedMetric(p.HR10))
 	add("published.ndcg@10", result.PublishedMetric(p.NDCG10))
 	add("published.source", p.Source)
-	if c := r.OnTest; c != nil {
+	if c := r.BestOnTest; c != nil {
 		add("chosen_on_test.round", c.Round)
 		four("chosen_on_test", &c.Test)
 	} else {
@@ -284,9 +284,9 @@ func isPaper(protocol string) bool {
 	return protocol != "isolated" && protocol != "deployed" && protocol != "temporal"
 }
 
-// leakWord is how a protocol is told to people. Data that repeats pairs gives the
+// leakLabel is how a protocol is told to people. Data that repeats pairs gives the
 // test item away without a leak of the protocol.
-func leakWord(leaks, repeats bool) string {
+func leakLabel(leaks, repeats bool) string {
 	switch {
 	case leaks:
 		return "leaks"

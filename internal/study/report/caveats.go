@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/format"
@@ -23,7 +24,9 @@ func usersOf(s *metrics.Summary) int {
 
 // repeats reports whether the data gives the test item away to so many users
 // that the title has to say it: more than 1%.
-func repeats(r *result.Result) bool { return r.Repeats > 0 && r.Repeats > r.Users/100 }
+func repeats(r *result.Result) bool {
+	return r.TestItemsInTrain > 0 && r.TestItemsInTrain > r.Users/100
+}
 
 // extent is the least and the most over the runs of a row.
 func (r *row) extent(of func(*result.Result) int) (lo, hi int) {
@@ -45,17 +48,17 @@ func caveats(r *row) []string {
 		}
 		out = append(out, s+".")
 	}
-	if lo, hi := r.extent(func(r *result.Result) int { return r.Repeats }); hi > 0 {
+	if lo, hi := r.extent(func(r *result.Result) int { return r.TestItemsInTrain }); hi > 0 {
 		out = append(out, fmt.Sprintf("For %s of %s the test item is also in their train rows, since the data "+
 			"repeats pairs of user and item: "+
 			"any model that remembers is rewarded. --dedup first keeps one row of each pair.", counts(lo, hi),
 			format.Plural(users, "user")))
 	}
-	if lo, hi := r.extent(func(r *result.Result) int { return r.Few }); hi > 0 {
+	if lo, hi := r.extent(func(r *result.Result) int { return r.FewCandidates }); hi > 0 {
 		out = append(out, fmt.Sprintf("%s %s ranked against fewer than %d items.", plurals(lo, hi, "user"),
 			verb(hi, "is", "are"), fewCandidates))
 	}
-	if lo, hi := r.extent(func(r *result.Result) int { return r.Idle }); hi > 0 {
+	if lo, hi := r.extent(func(r *result.Result) int { return r.IdleDevices }); hi > 0 {
 		out = append(out, fmt.Sprintf("%s %s nothing to train on under this protocol.", plurals(lo, hi, "device"),
 			verb(hi, "has", "have")))
 	}
@@ -64,7 +67,7 @@ func caveats(r *row) []string {
 
 // sharedCaveats are those of rows in one table: bare where all rows have them.
 func sharedCaveats(rows []*row) []string {
-	var said sayings
+	var said rowNotes
 	for _, r := range rows {
 		for _, s := range caveats(r) {
 			said.add(r.name(), s)
@@ -101,4 +104,19 @@ func verb(n int, one, more string) string {
 		return one
 	}
 	return more
+}
+
+// choiceNote says how the settings came about where the program chose them; else nothing.
+func choiceNote(c *result.Choice) string {
+	if c == nil || c.Chosen < 0 || c.Chosen >= len(c.Tried) {
+		return ""
+	}
+	var tried []string
+	for _, t := range c.Tried {
+		tried = append(tried, fmt.Sprintf("%s (%s)", t.Settings, format.Fraction(t.NDCG)))
+	}
+	return fmt.Sprintf("Settings: %s, chosen by %s on validation items of seed %d, never on test, of: %s. The "+
+		"choice took %s.",
+		c.Tried[c.Chosen].Settings, strings.ToUpper(c.By), c.Seed, strings.Join(tried, ", "),
+		format.Duration(c.Seconds))
 }
