@@ -139,7 +139,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 	for _, c := range []struct{ words, want string }{
 		{"rnu", `unknown command "tacit rnu"`},
 		{"data lst", `unknown command "tacit data lst"`},
-		{"run -d nothing-here", `no data set and no file is called "nothing-here"`},
+		{"run -d nothing-here", `unknown data set or file "nothing-here"`},
 		{"run -d ml-100k", "ml-100k/u.data"},
 		{"run -m pfedrce", `did you mean "pfedrec"?`},
 		{"run lrr=1", `unknown key "lrr"`},

@@ -85,7 +85,7 @@ func TestBadSearchesExitWith2(t *testing.T) {
 		"tune -m fedmf -d world nonsense -o x":      `unknown key "nonsense"`,
 		"tune -m fedmf -d world --trials 0 -o x":    "trials = 0",
 		"tune -m fedmf -d world --search grid -o x": "must be one of halving, random",
-		"tune -m fedmf -d nothing-here -o x":        "no data set",
+		"tune -m fedmf -d nothing-here -o x":        "unknown data set",
 		"tune --resume /nonexistent":                "tune.toml",
 		"tune --resume /nonexistent lr=1":           "no others can be given",
 		"tune save /nonexistent":                    "preset.toml",
@@ -94,7 +94,7 @@ func TestBadSearchesExitWith2(t *testing.T) {
 		"tune -j 0":                 "-j 0",
 		"tune missing.toml -o x":    "missing.toml",
 		"run --preset missing.toml": "missing.toml",
-		"run --preset best":         "want auto, built-in, none or a .toml file",
+		"run --preset best":         "must be auto, built-in, none or a .toml file",
 		"tune -m fedmf -d world --metric full --protocol isolated": "ranks sampled candidates only",
 	} {
 		if code, _, errs := tacit(strings.Fields(words)...); code != 2 || !strings.Contains(errs, want) {

@@ -8,27 +8,26 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// perSample is what training costs on one core, in seconds for each sample and pass,
-// and roughly; networks cost more than the rest.
+// perSample is the approximate time of training on one core, in seconds per sample and pass, for
+// methods that differ from the rest.
 var perSample = map[string]float64{
 	"metamf": 2.5e-6, "dp-privrec": 25e-6, "fedpergnn": 0.3e-6, "fedrap": 0.1e-6, "fedrap+plgc": 1.1e-6,
 	"fedrecgel": 30e-6, "nn-self": 60e-6,
 }
 
-// perSquare is what a closed-form solve costs, for each row of a user and each pair of
-// dimensions, and for each user and three dimensions a third of it.
+// perSquare is the time of a closed-form solve in seconds per row of a user and pair of dimensions; a
+// third of it is the time per user and triple of dimensions.
 const perSquare = 1e-9
 
-// perPair and perTriple are what the coordinator of a method with a matrix over pairs of
-// items spends on it in a run, in seconds for each pair and each triple of items: EASE's
-// inverse takes the cube of the catalogue, however few users there are.
+// perPair and perTriple are the time in seconds, per pair and per triple of items, that the coordinator
+// of a method with an item-item matrix spends on it in a run: inverting EASE's matrix is cubic in the
+// catalogue, independent of the number of users.
 var (
 	perPair   = map[string]float64{"oneshot": 6e-7, "tacit-private": 6e-7, "markov": 1.5e-7, "ease-sketch": 6e-8}
 	perTriple = map[string]float64{"ease": 2e-10, "slit": 2.5e-10}
 )
 
-// EstimateSeconds is what one seed of the experiment takes on one core, in seconds and very roughly,
-// on data that is open.
+// EstimateSeconds estimates, very roughly, the seconds that one seed takes on one core.
 func (s *Spec) EstimateSeconds(src data.Source) float64 {
 	cost, score := 0.06e-6, 10e-9
 	if networked(s.Params, src.Items()) {
@@ -55,7 +54,7 @@ func (s *Spec) EstimateSeconds(src data.Source) float64 {
 	if s.Protocol == "deployed" || s.Protocol == "temporal" {
 		places += float64(src.Items()) * users
 	}
-	if s.Protocol == "privrec" { // half of the rows of a fifth of the users, each among all items
+	if s.Protocol == "privrec" { // half of the rows of a fifth of the users, each ranked among all items
 		places = rows / 10 * float64(src.Items())
 	}
 	items := float64(src.Items())
@@ -63,7 +62,7 @@ func (s *Spec) EstimateSeconds(src data.Source) float64 {
 	return solve + float64(s.Rounds)*train + (1+float64((s.Rounds-1)/s.EvalEvery))*places*score
 }
 
-// networked reports whether samples go through the layers of a network.
+// networked reports whether the method trains a network.
 func networked(m method.Method, items int) bool {
 	_, learns := method.As[method.Learner](m)
 	_, central := method.As[method.Central](m)

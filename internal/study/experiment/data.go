@@ -14,8 +14,8 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// DataDirs lists where data sets are looked for: the given folder, $TACIT_DATA,
-// the user's cache folder.
+// DataDirs lists the folders that data sets are looked up in: the given one, or $TACIT_DATA and the
+// user's cache folder.
 func DataDirs(given string) []string {
 	var dirs []string
 	if given != "" {
@@ -30,7 +30,7 @@ func DataDirs(given string) []string {
 	return dirs
 }
 
-// worldInMemory is how many rows a world may have to be held in memory.
+// worldInMemory is the number of rows up to which a synthetic world is held in memory.
 const worldInMemory = 4_000_000
 
 // ReadData parses a text of interactions that did not come from a file.
@@ -59,7 +59,7 @@ func (s *Settings) dataOptions() (data.Options, error) {
 	return opt, nil
 }
 
-// OpenData opens what the settings name: the world, a known set, or a file.
+// OpenData opens the data that the settings name: the synthetic world, a known data set, or a file.
 func OpenData(s *Settings, dir string) (data.Source, error) {
 	opt, err := s.dataOptions()
 	if err != nil {
@@ -80,7 +80,7 @@ func OpenData(s *Settings, dir string) (data.Source, error) {
 		return w, nil
 	}
 	if s.World != "" {
-		return nil, AsInput(fmt.Errorf("--world is given, but the data is %s", s.Data), "use -d world")
+		return nil, AsInput(fmt.Errorf("--world requires -d world, and the data is %s", s.Data), "use -d world")
 	}
 	for _, k := range data.KnownSets() {
 		if k.Name == s.Data {
@@ -92,7 +92,7 @@ func OpenData(s *Settings, dir string) (data.Source, error) {
 		return nil, err
 	}
 	if full, err := filepath.Abs(s.Data); err == nil {
-		s.Data = full // so that the written settings work from any folder
+		s.Data = full // written settings must work from any folder
 	}
 	return set, nil
 }
@@ -113,16 +113,16 @@ func openKnown(name, dir string, opt data.Options) (data.Source, error) {
 		}
 	}
 	return nil, AsInput(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")),
-		"or try it at once on the built-in data: -d world")
+		"or use the built-in data: -d world")
 }
 
 func openFile(path string, opt data.Options) (data.Source, error) {
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
-		return nil, AsInput(fmt.Errorf("%s is a folder", path), "give a file, or --data-dir "+path+" with -d NAME")
+		return nil, AsInput(fmt.Errorf("%s is a folder: must be a file", path), "choose a file, or use --data-dir "+path+" with -d NAME")
 	case err == nil && !st.Mode().IsRegular():
-		return nil, AsInput(fmt.Errorf("%s is no regular file", path), "")
+		return nil, AsInput(fmt.Errorf("%s is not a regular file", path), "")
 	}
 	f, err := os.Open(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -133,11 +133,11 @@ func openFile(path string, opt data.Options) (data.Source, error) {
 		for _, k := range data.KnownSets() {
 			names = append(names, k.Name)
 		}
-		hint := "tacit data list shows the names; a path to a delimited file works too"
+		hint := "tacit data list shows the names; -d also takes the path of a delimited file"
 		if near := param.Nearest(path, append(names, "world")); near != "" {
 			hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 		}
-		return nil, AsInput(fmt.Errorf("no data set and no file is called %q", path), hint)
+		return nil, AsInput(fmt.Errorf("unknown data set or file %q", path), hint)
 	}
 	defer f.Close()
 	set, err := data.Delimited(f, filepath.Base(path), opt)

@@ -48,7 +48,7 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 		"server=adam":               "want sgd, sgd:RATE or adam:RATE",
 		"dropout=1":                 "dropout = 1: want a share from 0 to below 1",
 		"params.rounds=3":           `unknown key "params.rounds"`,
-		"seeds=0":                   "seeds = 0: want 1 to 1000",
+		"seeds=0":                   "seeds = 0: must be 1 to 1000",
 	} {
 		_, err := Resolve(settings(strings.Fields(words)...))
 		var in *InputError
@@ -61,9 +61,9 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 // tacit, the default, has no learning rate: whoever gives one is told why, and where it is.
 func TestASettingOfAnotherMethodIsNamedSo(t *testing.T) {
 	for words, want := range map[string][]string{
-		"lr=0.1":                    {`unknown key "lr": tacit solves in closed form, without a learning rate, epochs or the like; its settings are dim, a0, reg,`, "tacit methods tacit lists the keys", "lr is of pfedrec, fedmf,", "-m pfedrec lr=0.1"},
+		"lr=0.1":                    {`unknown key "lr": tacit solves in closed form and has no learning rate or epochs; its settings are dim, a0, reg,`, "tacit methods tacit lists the keys", "lr is a setting of pfedrec, fedmf,", "-m pfedrec lr=0.1"},
 		"method=ease epochs=3":      {"ease solves in closed form", "tacit methods ease"},
-		"method=pfedrec a0=0.3":     {"pfedrec has no such setting; its settings are dim,", "a0 is of "},
+		"method=pfedrec a0=0.3":     {"pfedrec does not have this setting; its settings are dim,", "a0 is a setting of "},
 		"method=tacit params.lr=1":  {`unknown key "params.lr": tacit solves in closed form`},
 		"method=tacit momentun=0.1": {`did you mean "momentum"?`},
 	} {

@@ -16,30 +16,30 @@ import (
 // quietTime is how long figures may take before an event names them.
 const quietTime = 2 * time.Second
 
-// What the figures of a run may cost. All of it is fixed by the data and the method,
-// and not by a clock, so that the figures of a run are the same on any machine.
+// Limits of the figures of a run. They depend on the data and the method and not on a clock, so that
+// the figures are the same on any machine.
 const (
-	mapItems       = 1000      // the most popular, in the maps
-	mapSteps       = 250       // of t-SNE
-	mapPerplexity  = 30        // and its neighbours
-	spectrumRows   = 4000      // of an item table
-	spectrumDims   = 256       // above this no spectrum
-	spectrumRounds = 10        // rounds with a spectrum; fewer for wide rows
-	inferUsers     = 500       // that try the three tables
-	countUsers     = 20_000    // whose rows are counted for popularity
-	manyUsers      = 200_000   // above this no device is looked at
-	landscapeWork  = 4e9       // multiplications, about
-	landscapeWide  = 2_000_000 // shared numbers above which the grid is coarse
+	mapItems       = 1000      // most popular items in the maps
+	mapSteps       = 250       // steps of t-SNE
+	mapPerplexity  = 30        // of t-SNE
+	spectrumRows   = 4000      // rows of an item table
+	spectrumDims   = 256       // wider tables have no spectrum
+	spectrumRounds = 10        // rounds with a spectrum; fewer for wide tables
+	inferUsers     = 500       // users that compare the three tables
+	countUsers     = 20_000    // users whose rows count for popularity
+	manyUsers      = 200_000   // data with more users has no figures of devices
+	landscapeWork  = 4e9       // multiplications, approximately
+	landscapeWide  = 2_000_000 // number of shared parameters above which the grid is coarse
 	landscapeMost  = 20_000_000
 )
 
-// figures computes the figures of one run, outside of its clock.
+// figures computes the figures of one run. Its time does not count as time of the run.
 type figures struct {
 	job    *Job
 	run    *sim.Run
 	split  *data.Split
-	counts []int    // train rows by item
-	order  []uint32 // items, the most popular first
+	counts []int    // training rows by item
+	order  []uint32 // items by popularity
 	spent  time.Duration
 }
 
@@ -58,15 +58,15 @@ func (j *Job) figures(run *sim.Run, split *data.Split) *figures {
 	return f
 }
 
-// seen is the time that figures took.
-func (f *figures) seen() time.Duration {
+// elapsed returns the time that the figures took so far.
+func (f *figures) elapsed() time.Duration {
 	if f == nil {
 		return 0
 	}
 	return f.spent
 }
 
-// table is the shared item table as it stands.
+// table returns the current shared item table.
 func (f *figures) table() (slot int, t figure.Rows, ok bool) {
 	slot, dim, ok := f.run.ItemTable()
 	if !ok || dim > spectrumDims {
@@ -76,7 +76,7 @@ func (f *figures) table() (slot int, t figure.Rows, ok bool) {
 	return slot, figure.Rows{N: n, Dim: dim, Stride: len(v) / n, Data: v}, true
 }
 
-// spectra measures the item table, in rounds that are spread evenly and the first.
+// spectra measures the item table in the first round and in evenly spaced rounds.
 func (f *figures) spectra(round int) []result.Spectrum {
 	if f == nil {
 		return nil
@@ -120,7 +120,7 @@ func (f *figures) spectra(round int) []result.Spectrum {
 	return out
 }
 
-// evenly takes at most n of xs, spread over them.
+// evenly returns at most n evenly spaced elements of xs.
 func evenly[T any](xs []T, n int) []T {
 	if len(xs) <= n {
 		return xs
@@ -132,7 +132,7 @@ func evenly[T any](xs []T, n int) []T {
 	return out
 }
 
-// users are at most n of them, spread over the data.
+// users returns at most n evenly spaced users.
 func (f *figures) users(n int) []int {
 	all := make([]int, f.split.Users())
 	for i := range all {
@@ -141,7 +141,7 @@ func (f *figures) users(n int) []int {
 	return evenly(all, n)
 }
 
-// compute makes the figures of a finished run.
+// compute computes the figures of a finished run.
 func (f *figures) compute(ctx context.Context) (*result.Figures, error) {
 	if f == nil {
 		return nil, nil
@@ -157,16 +157,16 @@ func (f *figures) compute(ctx context.Context) (*result.Figures, error) {
 		{"items", "the map of items", f.items},
 		{"landscape", "the loss landscape", f.landscape},
 	} {
-		told := make(chan struct{})
+		reported := make(chan struct{})
 		slow := time.AfterFunc(quietTime-time.Since(start), func() {
-			defer close(told)
+			defer close(reported)
 			f.job.OnEvent(FigureStarted{step.name})
 		})
 		if why := step.do(ctx, out); why != "" {
 			out.Missing[step.key] = why
 		}
 		if !slow.Stop() {
-			<-told // one call at a time
+			<-reported // one event at a time
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -178,10 +178,10 @@ func (f *figures) compute(ctx context.Context) (*result.Figures, error) {
 
 func (f *figures) inference(_ context.Context, out *result.Figures) string {
 	if !f.run.CanInfer() {
-		return "devices do not recommend with tables of their own"
+		return "devices do not recommend with their own item tables"
 	}
 	if f.split.Users() > manyUsers {
-		return "there are too many users"
+		return "too many users"
 	}
 	users := f.users(inferUsers)
 	got := f.run.Infer(users)
@@ -200,15 +200,14 @@ func (f *figures) inference(_ context.Context, out *result.Figures) string {
 	return ""
 }
 
-// items makes the maps of the most popular items, seen by the device with the
-// median number of rows.
+// items computes the maps of the most popular items, for the device with the median number of rows.
 func (f *figures) items(ctx context.Context, out *result.Figures) string {
 	slot, table, ok := f.table()
 	switch {
 	case !ok:
-		return "the method shares no item table, or one that is too wide"
+		return "the method shares no item table, or a too wide one"
 	case f.split.Users() > manyUsers:
-		return "there are too many users"
+		return "too many users"
 	}
 	sight := f.run.See(f.median(), slot)
 	ids := f.order[:min(mapItems, len(f.order))]
@@ -267,7 +266,7 @@ func shortened(xy [][2]float64) [][2]float64 {
 	return xy
 }
 
-// median is the user with the median number of train rows, of those with a test item.
+// median returns the user with the median number of training rows among those with a test item.
 func (f *figures) median() int {
 	type user struct{ u, rows int }
 	var all []user

@@ -22,7 +22,7 @@ func TestARunOfBeforeASettingCameIsTheSame(t *testing.T) {
 	s := resolve()
 	want := s.Fingerprint("hash")
 	old := param.Values(&s.Options)
-	for _, key := range cameLater {
+	for _, key := range addedLater {
 		if !slices.Contains(param.Keys(&s.Options), key) {
 			t.Fatalf("%s is no setting of a run", key)
 		}
@@ -59,5 +59,15 @@ func TestARunOfBeforeASettingCameIsTheSame(t *testing.T) {
 	}
 	if resolve("dp=epsilon=8").Fingerprint("hash") == resolve("dp=epsilon=8", "secagg=on").Fingerprint("hash") {
 		t.Error("secagg does not count")
+	}
+}
+
+// The values of run folders from before a key was renamed must keep their fingerprint.
+func TestARenamedKeyKeepsTheFingerprint(t *testing.T) {
+	options := func(dp string) map[string]any { return map[string]any{"dp": dp, "cohort": "all"} }
+	old := fingerprint("fedmf", nil, options("epsilon=8,against=distributed,least=5"), "deployed", 1, "hash")
+	if now := fingerprint("fedmf", nil, options("epsilon=8,trust=distributed,min-devices=5"), "deployed", 1,
+		"hash"); now != old {
+		t.Errorf("the fingerprint is %s, was %s", now, old)
 	}
 }

@@ -31,17 +31,17 @@ const (
 
 func writeFile(path string, b []byte) error { return atomicfile.Write(path, b) }
 
-// folder is a run folder that is being written; nil is a run without one.
+// folder is a run folder that is being written; nil for a run without one.
 type folder struct {
 	dir     string
-	metrics bytes.Buffer // the whole of metrics.jsonl so far
-	file    *os.File     // metrics.jsonl, written to after every round
-	ledger  io.Closer    // nil for a run without a privacy promise
-	told    int          // rounds that metrics.jsonl had when the run was resumed
+	metrics bytes.Buffer // content of metrics.jsonl so far
+	file    *os.File     // metrics.jsonl, appended to after every round
+	ledger  io.Closer    // nil for a run without a privacy guarantee
+	logged  int          // rounds that metrics.jsonl had when the run was resumed
 }
 
-// openFolder prepares dir for a run. A folder that holds something else, or a
-// finished run, is not touched unless force is given.
+// openFolder prepares dir for a new run. It returns an error if the folder holds other files, or, without
+// force, a run.
 func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, error) {
 	if dir == "" {
 		return nil, nil
@@ -57,7 +57,7 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 			return nil, err
 		}
 	}
-	if err := putAside(dir); err != nil {
+	if err := keepLedger(dir); err != nil {
 		return nil, err
 	}
 	e, err := json.MarshalIndent(env, "", "  ")
@@ -66,36 +66,36 @@ func openFolder(dir string, s *Spec, env map[string]any, force bool) (*folder, e
 	}
 	f := &folder{dir: dir}
 	if err := f.write(ConfigFile, s.TOML()); err != nil {
-		return nil, AsInput(err, "give an -o that can be written to")
+		return nil, AsInput(err, "choose an -o that you can write to")
 	}
 	return f, errors.Join(f.write(envFile, append(e, '\n')), f.openMetrics())
 }
 
-// claim says why a run must not be written to dir: it holds one, or something else.
-// With force a run that it holds may be replaced.
+// claim returns an error if a new run must not be written to dir, because it holds a run or other files.
+// With force a run may be replaced.
 func claim(dir string, force bool) error {
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		return AsInput(fmt.Errorf("-o %s is a file; want a folder", dir), "give another -o")
+		return AsInput(fmt.Errorf("-o %s is a file: must be a folder", dir), "choose another -o")
 	}
 	has := func(name string) bool { return exists(filepath.Join(dir, name)) }
 	others, _ := os.ReadDir(dir)
-	goOn := "tacit run --resume " + dir + " goes on with it; --force starts anew"
+	resume := "tacit run --resume " + dir + " resumes it; --force replaces it"
 	switch {
 	case len(others) > 0 && !has(ConfigFile):
-		return AsInput(fmt.Errorf("%s is not empty and is no run folder", dir), "give another -o")
+		return AsInput(fmt.Errorf("%s is neither empty nor a run folder", dir), "choose another -o")
 	case force:
 		return nil
 	case has(ResultFile):
-		return AsInput(fmt.Errorf("%s holds a finished run", dir), "give another -o, or --force to replace it")
+		return AsInput(fmt.Errorf("%s holds a finished run", dir), "choose another -o, or use --force to replace it")
 	case has(checkpointFile):
-		return AsInput(fmt.Errorf("%s holds a run that was stopped", dir), goOn)
+		return AsInput(fmt.Errorf("%s holds an interrupted run", dir), resume)
 	case has(ConfigFile):
-		return AsInput(fmt.Errorf("%s holds a run that is under way, or was killed", dir), goOn)
+		return AsInput(fmt.Errorf("%s holds a run that is in progress or crashed", dir), resume)
 	}
 	return nil
 }
 
-// openMetrics writes metrics.jsonl as it is so far and keeps it open.
+// openMetrics rewrites metrics.jsonl with its content so far and keeps it open.
 func (f *folder) openMetrics() error {
 	if err := f.write(metricsFile, f.metrics.Bytes()); err != nil {
 		return err
@@ -141,21 +141,21 @@ func (f *folder) event(ev line) error {
 	return err
 }
 
-// points reads the metrics back as a report wants them.
+// points parses the metrics for the report.
 func (f *folder) points() ([]result.Point, error) {
 	var out []result.Point
 	for line := range bytes.Lines(f.metrics.Bytes()) {
 		var p result.Point
 		if err := json.Unmarshal(line, &p); err != nil {
-			return nil, fmt.Errorf("lab: %s line %d: %w", metricsFile, len(out)+1, err)
+			return nil, fmt.Errorf("%s line %d: %w", metricsFile, len(out)+1, err)
 		}
 		out = append(out, p)
 	}
 	return out, nil
 }
 
-// checkpoint writes the state. It knows its round, so metrics that are ahead of it
-// after a crash are cut on resume.
+// checkpoint writes the state of the run. resume removes metrics of later rounds, which a crash may
+// leave.
 func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
 	if f == nil {
 		return nil
@@ -164,30 +164,30 @@ func (f *folder) checkpoint(r *sim.Run, fingerprint string) error {
 		func(w io.Writer) error { return r.Save(w, fingerprint) })
 }
 
-// resume loads the checkpoint and cuts the metrics to the rounds it holds. A run
-// that was killed before its first checkpoint starts again.
+// resume loads the checkpoint and removes the metrics of later rounds. A run that crashed before its
+// first checkpoint starts from the first round.
 func (f *folder) resume(r *sim.Run, fingerprint string) error {
-	anew := fmt.Sprintf("start anew with: tacit run %s -o %s --force", filepath.Join(f.dir, ConfigFile), f.dir)
+	restart := fmt.Sprintf("restart it with: tacit run %s -o %s --force", filepath.Join(f.dir, ConfigFile), f.dir)
 	if b, err := os.ReadFile(filepath.Join(f.dir, metricsFile)); err == nil {
-		f.told = bytes.Count(b, []byte("\n"))
+		f.logged = bytes.Count(b, []byte("\n"))
 	}
 	file, err := os.Open(filepath.Join(f.dir, checkpointFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return f.openMetrics()
 	} else if err != nil {
-		return AsInput(err, anew)
+		return AsInput(err, restart)
 	}
 	defer file.Close()
 	if err := r.Load(file, fingerprint); err != nil {
-		return AsInput(err, anew)
+		return AsInput(err, restart)
 	}
 	b, err := os.ReadFile(filepath.Join(f.dir, metricsFile))
 	if err != nil {
-		return AsInput(err, anew)
+		return AsInput(err, restart)
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
-	if whole := len(lines) - 1; whole < r.Measured() { // the last is what follows the last newline
-		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", metricsFile, whole, r.Measured()), anew)
+	if whole := len(lines) - 1; whole < r.Measured() { // the last element follows the last newline
+		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", metricsFile, whole, r.Measured()), restart)
 	}
 	f.metrics.Write(bytes.Join(lines[:r.Measured()], nil))
 	return f.openMetrics()

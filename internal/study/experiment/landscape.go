@@ -13,7 +13,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// lossName is the loss that the method trains with.
+// lossName returns the loss that the method trains with.
 func (f *figures) lossName() string {
 	if s, ok := param.Values(f.job.Params)["loss"].(string); ok {
 		return s
@@ -21,8 +21,8 @@ func (f *figures) lossName() string {
 	return "bce"
 }
 
-// landscape measures the loss on two grids. The number of devices and samples is such
-// that their multiplications stay within landscapeWork.
+// landscape measures the loss on two grids. It chooses the numbers of devices and samples so that the
+// multiplications stay within landscapeWork.
 func (f *figures) landscape(ctx context.Context, out *result.Figures) string {
 	shared, private := f.run.Fleet.Plan.Sizes()
 	weights := private + 200
@@ -34,9 +34,9 @@ func (f *figures) landscape(ctx context.Context, out *result.Figures) string {
 	side := 21
 	switch {
 	case shared > landscapeMost:
-		return "too many shared numbers to move"
+		return "too many shared parameters"
 	case f.split.Users() > manyUsers:
-		return "there are too many users"
+		return "too many users"
 	case shared > landscapeWide:
 		side = 11
 	}
@@ -72,16 +72,16 @@ func (f *figures) landscape(ctx context.Context, out *result.Figures) string {
 	return ""
 }
 
-// survey is a walk over a landscape.
+// survey measures the loss around a model.
 type survey struct {
 	probe  *sim.Probe
 	at     []figure.Tensor // the model
-	live   [][]float32     // what the probe sees
+	live   [][]float32     // parameters that the probe reads
 	centre float64
 	seed   uint64
 }
 
-// ascend measures how much the loss rises by steps up the gradient.
+// ascend measures how much the loss rises after steps along the gradient.
 func (s *survey) ascend(l *result.Landscape) {
 	p, at, live, centre := s.probe, s.at, s.live, s.centre
 	grad := p.Gradient()
@@ -92,7 +92,7 @@ func (s *survey) ascend(l *result.Landscape) {
 	}
 }
 
-// grid measures the loss over a square of side points, until ctx is done.
+// grid measures the loss on a square grid with side points per axis, until ctx is done.
 func (s *survey) grid(ctx context.Context, l *result.Landscape, mode figure.Mode, side int, radius float64) {
 	one := result.Grid{Mode: string(mode), Axis: figure.Axis(side, radius)}
 	d0, d1 := figure.Direction(mode, s.at, s.seed, 0), figure.Direction(mode, s.at, s.seed, 1)
@@ -112,7 +112,7 @@ func (s *survey) grid(ctx context.Context, l *result.Landscape, mode figure.Mode
 	l.Grids = append(l.Grids, one)
 }
 
-// finite reports whether a landscape can be written as JSON.
+// finite rounds the losses, and reports whether all are finite and can be written as JSON.
 func finite(l *result.Landscape) bool {
 	for _, g := range l.Grids {
 		for _, row := range g.Loss {
@@ -120,7 +120,7 @@ func finite(l *result.Landscape) bool {
 				if x-x != 0 {
 					return false
 				}
-				row[k] = math.Round(x*1e9) / 1e9 // a range may be a millionth of the value
+				row[k] = math.Round(x*1e9) / 1e9 // differences may be a millionth of the value
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// environ describes the machine and the program, for env.json.
+// environ returns the content of env.json: the machine and the program.
 func environ(j *Job) map[string]any {
 	return map[string]any{
 		"version": j.Version, "commit": j.Commit, "go": runtime.Version(),
@@ -16,7 +16,7 @@ func environ(j *Job) map[string]any {
 	}
 }
 
-// CPU names the processor, where the system tells.
+// CPU returns the name of the processor, or "unknown".
 func CPU() string {
 	b, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -30,8 +30,7 @@ func CPU() string {
 	return "unknown"
 }
 
-// peakRSS is the most memory the process has had, in bytes; 0 where the system
-// does not tell.
+// peakRSS returns the peak memory of the process in bytes; 0 if the system does not report it.
 func peakRSS() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

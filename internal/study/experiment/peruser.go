@@ -9,7 +9,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// perUser has a line for each user that was measured.
+// perUser returns a row for each user that was measured.
 func perUser(run *sim.Run, split *data.Split) []result.User {
 	var out []result.User
 	var p data.Part
@@ -25,10 +25,10 @@ func perUser(run *sim.Run, split *data.Split) []result.User {
 	}
 	for u := range split.Users() {
 		if !in && run.Best.Test[u].Above == metrics.Absent {
-			continue // of a large world only those that were measured
+			continue // not measured; large generated data has too many users to list
 		}
 		if split.User(u, &p); p.New {
-			continue // compared are those who took part
+			continue // cold-start users are reported separately
 		}
 		out = append(out, result.User{
 			ID: split.Info().UserName(u), Rows: len(p.Train),
@@ -39,7 +39,7 @@ func perUser(run *sim.Run, split *data.Split) []result.User {
 	return out
 }
 
-// perQuery has a line for each ranked item of a held-out user.
+// perQuery returns a row for each ranked item of a held-out user.
 func perQuery(run *sim.Run, split *data.Split) []result.User {
 	var out []result.User
 	var p data.Part
@@ -62,8 +62,7 @@ func perQuery(run *sim.Run, split *data.Split) []result.User {
 	return out
 }
 
-// newUsers says how those who took no part are served, and how well; nil where
-// everybody takes part.
+// newUsers describes how cold-start users are served, and how well; nil if all users train.
 func (j *Job) newUsers(run *sim.Run, split *data.Split) *result.NewUsers {
 	if split.Newcomers() == nil {
 		return nil
@@ -73,13 +72,13 @@ func (j *Job) newUsers(run *sim.Run, split *data.Split) *result.NewUsers {
 	plan := run.Fleet.Plan
 	switch {
 	case !run.Fleet.Welcomes():
-		out.How = "not served: a user has a row of its own in the model, which is trained in one place"
+		out.How = "not served: the model has a parameter row per training user and is trained centrally"
 	case plan.Readies():
-		out.How = "folded in: the device gets ready on its history alone, with nothing sent"
+		out.How = "folded in: the device computes its parameters from its own history and sends nothing"
 	case plan.Central():
-		out.How = "scored by what was trained in one place"
+		out.How = "scored with the centrally trained model"
 	default:
-		out.How = "one visit on the device, from birth, with nothing sent"
+		out.How = "one local training from initial parameters; the device sends nothing"
 	}
 	return out
 }

@@ -11,7 +11,7 @@ import (
 func (f *figures) popularity(_ context.Context, out *result.Figures) string {
 	top := f.run.Best.Top
 	if top == nil {
-		return "the protocol ranks sampled candidates only, so nobody has a list"
+		return "the protocol ranks sampled candidates only"
 	}
 	places, n := make([]int, len(f.counts)), 0
 	for _, i := range top {
@@ -21,13 +21,13 @@ func (f *figures) popularity(_ context.Context, out *result.Figures) string {
 		}
 	}
 	if n == 0 {
-		return "nobody has a list"
+		return "no user was ranked"
 	}
 	p := &result.Popularity{
 		Coverage: result.SixDigits(metrics.Coverage(top, len(f.counts))),
 		Gini:     result.SixDigits(gini(places)), GiniData: result.SixDigits(gini(f.counts)),
 	}
-	const per = 10 // the length of a list
+	const per = 10 // items of a list
 	for u := range len(top) / per {
 		if top[u*per] != metrics.None {
 			p.Users++
@@ -65,13 +65,13 @@ func (f *figures) popularity(_ context.Context, out *result.Figures) string {
 	return ""
 }
 
-// title is how an item is shown: a data set may hold anything.
+// title returns the title of an item, cut to 80 characters: titles of a data set may be arbitrarily long.
 func (f *figures) title(i uint32) string {
 	r := []rune(f.split.Info().ItemName(int(i)))
 	return string(r[:min(len(r), 80)])
 }
 
-// gini is 0 where all are equal, and 1 where one has all.
+// gini returns the Gini coefficient: 0 if all values are equal, 1 if one has everything.
 func gini(xs []int) float64 {
 	s := slices.Sorted(slices.Values(xs))
 	total, weighted := 0.0, 0.0

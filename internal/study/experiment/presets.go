@@ -25,22 +25,21 @@ import (
 //go:embed presets
 var embedded embed.FS
 
-// Preset is a method's settings on a data set. It is a TOML file whose name is
-// METHOD@DATA.toml, or METHOD@DATA@PROTOCOL.toml where it holds for one protocol
-// only; it sets options of the run and parameters of the method and nothing else,
-// so that a preset never changes what is measured.
+// Preset holds a method's settings on a data set. It is a TOML file with the name METHOD@DATA.toml, or
+// METHOD@DATA@PROTOCOL.toml if it applies to one protocol only. It sets options of the run and
+// parameters of the method and nothing else, so that a preset never changes what is measured.
 type Preset struct {
 	Method, Data string
-	Protocol     string            // empty: it holds for all
+	Protocol     string            // empty for all protocols
 	Settings     map[string]string // run options and method parameters, by key
-	Found        string            // how it was found: the comment that the file opens with
-	File         string            // where it stands; empty for the built-in ones
+	Found        string            // how it was found: the first comment of the file
+	File         string            // empty for built-in presets
 
-	extra map[string]string // what the data is beside its name, for the file that a run is made of
-	text  []byte            // of the file that it was read from
+	extra map[string]string // how the data is read; only for runs of the file
+	text  []byte            // content of the file
 }
 
-// Name is what people call it: pfedrec/ml-100k.
+// Name returns the name of the preset, such as pfedrec/ml-100k.
 func (p *Preset) Name() string {
 	if p.Protocol == "" {
 		return p.Method + "/" + p.Data
@@ -52,7 +51,7 @@ func (p *Preset) fileName() string {
 	return strings.ReplaceAll(p.Name(), "/", "@") + ".toml"
 }
 
-// given are its settings.
+// given returns the settings of the preset.
 func (p *Preset) given() []Setting {
 	from := "preset " + p.Name()
 	if p.File != "" {
@@ -65,16 +64,16 @@ func (p *Preset) given() []Setting {
 	return out
 }
 
-// measuring are the options that say how a run is measured: no preset sets them.
+// measuring lists the options that determine how a run is measured. Presets must not set them.
 var measuring = []string{"eval-every", "eval-users", "new-users", "ties"}
 
-// dataKeys are the settings that say what the data is, beside its name.
+// dataKeys lists the settings that determine how data is read.
 var dataKeys = []string{"world", "sep", "header", "columns", "min-rows", "threshold", "dedup"}
 
-// filters are those of them that leave the data what it is by name.
+// filters lists the data keys that a preset file may have.
 var filters = []string{"min-rows", "threshold", "dedup"}
 
-// ReadFile fills the preset from a file, and says what no preset may hold.
+// ReadFile reads the preset from a file. It returns an error for settings that a preset must not have.
 func (p *Preset) ReadFile(file string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -93,7 +92,7 @@ func (p *Preset) read(name string, b []byte) error {
 	p.Found, p.text = opening(string(b)), b
 	bad := func(format string, words ...any) error {
 		return AsInput(fmt.Errorf("%s: %s", name, fmt.Sprintf(format, words...)),
-			"tacit tune writes such files; tacit run "+name+" may still run it")
+			"tacit tune writes preset files; tacit run "+name+" may still run it")
 	}
 	options := param.Keys(&sim.Options{})
 	for _, g := range given {
@@ -101,7 +100,7 @@ func (p *Preset) read(name string, b []byte) error {
 		switch {
 		case own:
 			p.Settings[key] = g.Value
-		case g.Key == "preset" && g.Value == "none": // for a run of the file
+		case g.Key == "preset" && g.Value == "none": // only for runs of the file
 		case g.Key == "method":
 			p.Method = g.Value
 		case g.Key == "data":
@@ -110,22 +109,22 @@ func (p *Preset) read(name string, b []byte) error {
 			p.Protocol = g.Value
 		case slices.Contains(options, g.Key) && !slices.Contains(measuring, g.Key):
 			p.Settings[g.Key] = g.Value
-		case slices.Contains(filters, g.Key): // for a run of the file: how the data was read that it was found on
+		case slices.Contains(filters, g.Key): // only for runs of the file
 			p.extra[g.Key] = g.Value
 		default:
-			return bad("a preset sets options of the run and parameters of the method, and no %s", g.Key)
+			return bad("%s: a preset must only set options of the run and parameters of the method", g.Key)
 		}
 	}
 	if !plainName.MatchString(p.Method) || !plainName.MatchString(p.Data) {
-		return bad("method = %q, data = %q: a preset is for a method and a data set by name", p.Method, p.Data)
+		return bad("method = %q, data = %q: a preset must name a method and a data set", p.Method, p.Data)
 	}
 	return nil
 }
 
-// plainName is a name that may be part of a file's name.
+// plainName matches names that can be part of a file name.
 var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9._+-]*$`)
 
-// opening is the first paragraph of the comment at the top of a file.
+// opening returns the first paragraph of the comment at the top of a file.
 func opening(text string) string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -138,8 +137,7 @@ func opening(text string) string {
 	return strings.Join(out, " ")
 }
 
-// AsPreset makes a preset of an experiment: all that decides its numbers, but for
-// the seed and how it is measured.
+// AsPreset returns a preset with all settings of the experiment except the seed and how it is measured.
 func (s *Spec) AsPreset(found string) *Preset {
 	p := &Preset{Method: s.Method, Protocol: s.Protocol, Found: found, extra: map[string]string{}}
 	p.Data, p.Settings = s.Data, map[string]string{}
@@ -152,9 +150,9 @@ func (s *Spec) AsPreset(found string) *Preset {
 	}
 	var plain Settings
 	param.Defaults(&plain)
-	for _, g := range ownFilter(s.Data, s.Protocol) {
+	for _, g := range minRows(s.Data, s.Protocol) {
 		if param.Set(&plain, g.Key, g.Value) != nil {
-			panic("lab: a data set's filter is no setting")
+			panic("experiment: the filter of a data set is not a setting")
 		}
 	}
 	now, usual := param.Values(&s.Settings), param.Values(&plain)
@@ -166,14 +164,14 @@ func (s *Spec) AsPreset(found string) *Preset {
 	return p
 }
 
-// TOML writes the preset as a file that both a run and a preset can be made of.
+// TOML writes the preset as a file that is both a settings file and a preset.
 func (p *Preset) TOML() []byte {
 	var b strings.Builder
 	for _, line := range strings.Split(p.Found, "\n") {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}
 	b.WriteString("#\n# tacit run THIS-FILE runs it; tacit run --preset THIS-FILE -m M -d D starts from it.\n\n")
-	fmt.Fprintf(&b, "preset = \"none\" # all of it stands here\nmethod = %q\ndata = %q\n", p.Method, p.Data)
+	fmt.Fprintf(&b, "preset = \"none\" # the file is complete\nmethod = %q\ndata = %q\n", p.Method, p.Data)
 	if p.Protocol != "" {
 		fmt.Fprintf(&b, "protocol = %q\n", p.Protocol)
 	}
@@ -195,7 +193,7 @@ func (p *Preset) TOML() []byte {
 	return []byte(b.String())
 }
 
-// tomlText writes a number as one and anything else in quotes.
+// tomlText quotes everything but numbers.
 func tomlText(s string) string {
 	if x, err := strconv.ParseFloat(s, 64); err == nil && x-x == 0 && !strings.ContainsAny(s, "xXpP_+") &&
 		!strings.HasPrefix(s, ".") {
@@ -204,12 +202,11 @@ func tomlText(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// Install makes what was read the user's preset of its method, data and protocol,
-// and says where. One that is there is replaced.
+// Install copies the preset to the user's presets and returns its file. It replaces an existing one.
 func (p *Preset) Install() (file string, err error) {
 	dir := presetDir()
 	if dir == "" {
-		return "", AsInput(errors.New("this system has no folder for settings"), "set TACIT_PRESETS to a folder")
+		return "", AsInput(errors.New("this system has no settings folder"), "set TACIT_PRESETS to a folder")
 	}
 	spec, err := Resolve([]Setting{{"method", p.Method, "preset"}, {"preset", "none", "preset"}})
 	if err != nil {
@@ -219,10 +216,10 @@ func (p *Preset) Install() (file string, err error) {
 		return "", err
 	}
 	file = filepath.Join(dir, p.fileName())
-	return file, AsInput(writeFile(file, p.text), "set TACIT_PRESETS to a folder that can be written to")
+	return file, AsInput(writeFile(file, p.text), "set TACIT_PRESETS to a folder that you can write to")
 }
 
-// presetDir is where the user's presets are, or empty.
+// presetDir returns the folder of the user's presets, or an empty string.
 func presetDir() string {
 	if d := os.Getenv("TACIT_PRESETS"); d != "" {
 		return d
@@ -234,8 +231,8 @@ func presetDir() string {
 	return filepath.Join(d, "tacit", "presets")
 }
 
-// findPreset is where every preset is found: a file that was asked for, then the
-// user's, then the built-in ones; of one folder, first the one for the protocol.
+// findPreset looks up the preset: the file that the settings name, otherwise the user's preset,
+// otherwise the built-in one. A preset for the protocol takes precedence over a general one.
 func (s *Spec) findPreset() (*Preset, error) {
 	want := s.Settings.Preset
 	switch {
@@ -247,12 +244,12 @@ func (s *Spec) findPreset() (*Preset, error) {
 			return nil, err
 		}
 		if p.Method != s.Method {
-			return nil, AsInput(fmt.Errorf("%s is a preset for %s, and the method is %s", want, p.Method, s.Method),
+			return nil, AsInput(fmt.Errorf("%s is a preset of %s, but the method is %s", want, p.Method, s.Method),
 				"add -m "+p.Method)
 		}
 		return p, nil
 	case want != "auto" && want != "built-in":
-		return nil, AsInput(fmt.Errorf("preset = %q: want auto, built-in, none or a .toml file", want), "")
+		return nil, AsInput(fmt.Errorf("preset = %q: must be auto, built-in, none or a .toml file", want), "")
 	}
 	if dir := presetDir(); want == "auto" && dir != "" {
 		p, err := lookUp(os.DirFS(dir), ".", s.Method, s.Data, s.Protocol)
@@ -266,10 +263,10 @@ func (s *Spec) findPreset() (*Preset, error) {
 	return lookUp(embedded, "presets", s.Method, s.Data, s.Protocol)
 }
 
-// lookUp reads the preset of a folder for method, data and protocol, if it has one.
+// lookUp reads the preset for method, data and protocol from a folder; nil if there is none.
 func lookUp(fsys fs.FS, dir, method, data, protocol string) (*Preset, error) {
 	if !plainName.MatchString(method) || !plainName.MatchString(data) {
-		return nil, nil // the data is a file: nothing is known of it
+		return nil, nil // the data is a file
 	}
 	for _, p := range []string{protocol, ""} {
 		want := Preset{Method: method, Protocol: p}
@@ -286,19 +283,19 @@ func lookUp(fsys fs.FS, dir, method, data, protocol string) (*Preset, error) {
 	return nil, nil
 }
 
-// readNamed reads a preset whose file's name must be what it says.
+// readNamed reads a preset and checks that it has the name of its file.
 func readNamed(name string, b []byte) (*Preset, error) {
 	p := &Preset{}
 	if err := p.read(name, b); err != nil {
 		return nil, err
 	}
 	if p.fileName() != name {
-		return nil, AsInput(fmt.Errorf("preset %s says that it is %s", name, p.Name()), "name it "+p.fileName())
+		return nil, AsInput(fmt.Errorf("preset file %s contains the preset %s", name, p.Name()), "rename it to "+p.fileName())
 	}
 	return p, nil
 }
 
-// Presets are those of a method that come with the program.
+// Presets returns the built-in presets of a method.
 func Presets(e method.Entry) ([]*Preset, error) {
 	var out []*Preset
 	files, err := fs.Glob(embedded, "presets/"+e.Name+"@*.toml")
@@ -320,10 +317,9 @@ func Presets(e method.Entry) ([]*Preset, error) {
 	return out, nil
 }
 
-// published is the number of a paper for these settings, or nil: where one of them
-// is not as in a built-in preset, the published number is of something else.
-// Whether they came from the preset does not matter; noise on what devices send has
-// published numbers of its own.
+// published returns the published number for these settings; nil if they differ from the built-in
+// preset, because the number belongs to other settings then. It does not matter whether the settings
+// came from the preset. Runs with noise on updates have separate published numbers.
 func (s *Spec) published() *method.Published {
 	noise, _ := s.Noise.MarshalText()
 	number := methods.Published(s.Method, s.Data, string(noise))

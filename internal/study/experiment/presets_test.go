@@ -193,12 +193,12 @@ func TestAPresetSurvivesItsFile(t *testing.T) {
 func TestBadPresetsAreInputErrors(t *testing.T) {
 	const head = "method = \"fedmf\"\ndata = \"ml-100k\"\n"
 	for text, want := range map[string]string{
-		head + "seed = 3\n":                       "and no seed",
+		head + "seed = 3\n":                       "seed: a preset must only set",
 		head + "eval-users = 3\n":                 "and no eval-users",
 		head + "world = \"users=9\"\n":            "and no world",
 		head + "rouns = 3\n":                      "and no rouns",
 		head + "[tune]\ntrials = 3\n":             "unknown table [tune]",
-		"method = \"fedmf\"\n":                    "for a method and a data set by name",
+		"method = \"fedmf\"\n":                    "must name a method and a data set",
 		head + "data = \"x\"\n":                   "line 3",
 		"method = \"../x\"\ndata = \"ml-100k\"":   "by name",
 		"method = \"fedmf\"\ndata = \"/a/b.csv\"": "by name",
@@ -211,7 +211,7 @@ func TestBadPresetsAreInputErrors(t *testing.T) {
 	}
 	files := fstest.MapFS{"fedmf@ml-1m.toml": {Data: []byte(head)}}
 	if _, err := lookUp(files, ".", "fedmf", "ml-1m", "paper"); err == nil || !strings.Contains(err.Error(),
-		"says that it is fedmf/ml-100k") {
+		"contains the preset fedmf/ml-100k") {
 		t.Errorf("a preset under another's name is taken: %v", err)
 	}
 	if p, err := lookUp(files, ".", "fedmf", "../../etc", "paper"); p != nil || err != nil {

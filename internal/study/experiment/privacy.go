@@ -13,11 +13,11 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// ledgerFile is what a run with a privacy promise has spent.
+// ledgerFile lists what a run with a privacy guarantee has spent.
 const ledgerFile = "ledger.jsonl"
 
-// openLedger gives a run with a promise the ledger of its folder. One without a
-// folder counts in memory.
+// openLedger opens the ledger of a run with a privacy guarantee. A run without a folder keeps its
+// ledger in memory.
 func (j *Job) openLedger(run *sim.Run, out *folder) error {
 	if run.Engine.Guard == nil || out == nil {
 		return nil
@@ -33,18 +33,17 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 	l, err := round.OpenLedger(filepath.Join(out.dir, ledgerFile), j.fingerprint(), costliest...)
 	if err == nil {
 		run.Engine.Ledger, out.ledger = l, l
-		err = errors.Join(run.Owed(), run.Behind(out.told))
+		err = errors.Join(run.Owed(), run.Behind(out.logged))
 	}
 	if err != nil {
-		return AsInput(err, fmt.Sprintf("another run spends anew on the same users, beside what this one has: tacit "+
+		return AsInput(err, fmt.Sprintf("start another run, which spends budget on the same users in addition: tacit "+
 			"run %s -o ANOTHER-FOLDER", filepath.Join(out.dir, ConfigFile)))
 	}
 	return nil
 }
 
-// putAside keeps the ledger of a run that is replaced: what it spent was spent on
-// the same users.
-func putAside(dir string) error {
+// keepLedger renames the ledger of a run that is replaced. Its budget was spent on the same users.
+func keepLedger(dir string) error {
 	from := filepath.Join(dir, ledgerFile)
 	if !exists(from) {
 		return nil
@@ -56,10 +55,10 @@ func putAside(dir string) error {
 	}
 }
 
-// privacyOf is what a run's promise has cost; nil for a run without one.
+// privacyOf returns the guarantee of a run and what it has spent; nil for a run without one.
 func privacyOf(run *sim.Run) (*result.Privacy, error) {
-	spent, promised, err := run.Spent()
-	if err != nil || !promised {
+	spent, private, err := run.Spent()
+	if err != nil || !private {
 		return nil, err
 	}
 	g := run.Engine.Guard
@@ -78,10 +77,10 @@ func privacyOf(run *sim.Run) (*result.Privacy, error) {
 	if math.IsInf(spent.Epsilon, 0) {
 		p.Epsilon = "inf"
 	}
-	// Rounds are those that were paid for: after a crash more than those of the run.
+	// Rounds that were paid for; after a crash more than the model has.
 	p.Rounds, p.MetricsReleased = run.Releases()
 	if lost := p.Rounds - run.Engine.Next; lost > 0 && e.Mechanism != account.Tree {
-		p.Caveats = append([]string{fmt.Sprintf("%d rounds were paid for and lost in a crash: the model has %d", lost,
+		p.Caveats = append([]string{fmt.Sprintf("a crash lost %d rounds that were paid for; the model has %d", lost,
 			run.Engine.Next)}, p.Caveats...)
 	}
 	p.MostParticipations, p.MeanParticipations = run.Participations()

@@ -16,18 +16,18 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// refsVersion is raised when a reference's definition changes.
+// refsVersion is increased when the definition of a reference row changes.
 const refsVersion = 3
 
-// referenceRow is a reference row with its metrics user by user.
+// referenceRow is a reference row with its metrics per user.
 type referenceRow struct {
 	result.Reference
 	Sampled metrics.Each `json:"each_sampled"`
 	Full    metrics.Each `json:"each_full"`
 }
 
-// references measures the reference rows, or takes them from the cache: they
-// depend on data, protocol, seed and sampling, and on no method.
+// references measures the reference rows, or reads them from the user's cache folder. They depend on
+// data, protocol, seed and sampling, and not on the method.
 func references(ctx context.Context, c reference.Config, onEvent func(ReferenceProgress)) (map[string]*referenceRow,
 	error,
 ) {
@@ -64,7 +64,7 @@ func references(ctx context.Context, c reference.Config, onEvent func(ReferenceP
 		if path != "" {
 			b, err := json.Marshal(r)
 			if err == nil && os.MkdirAll(filepath.Dir(path), 0o755) == nil {
-				// A cache that cannot be written is no reason to stop.
+				// A run does not fail because the cache cannot be written.
 				_ = writeFile(path, b)
 			}
 		}
@@ -77,8 +77,7 @@ func refPath(name string, c reference.Config) string {
 	if err != nil {
 		return ""
 	}
-	// What every row depends on, and the bits of this program; then what this row
-	// alone reads.
+	// First what every row depends on, then what only this row depends on.
 	key := fmt.Sprintf("%d %s %s %s %+v %d %d %d", refsVersion, SelfTestDigest, name, c.Split.Info().Hash,
 		c.Split.Protocol, c.Split.Seed, c.Ties, c.EvalUsers)
 	switch name {

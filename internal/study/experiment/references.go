@@ -11,8 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// refer adds the reference rows to a result, and how the method stands to each.
-func (j *Job) refer(ctx context.Context, run *sim.Run, res *result.Result, split *data.Split) error {
+// addReferences adds the reference rows to a result, and the tests of the method against each.
+func (j *Job) addReferences(ctx context.Context, run *sim.Run, res *result.Result, split *data.Split) error {
 	c := reference.Config{
 		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
 		EvalUsers: j.EvalUsers, Cache: j.References,
@@ -39,16 +39,15 @@ func (j *Job) refer(ctx context.Context, run *sim.Run, res *result.Result, split
 	return nil
 }
 
-// beside puts the metrics of the method and of the references together, user by
-// user, for those that the method was measured on; nil where no reference was
-// measured.
+// beside returns the metrics of the method and of the reference rows per user, for the users that the
+// method was measured on; nil if no reference was measured.
 func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]*referenceRow) *result.UserScores {
 	for name, r := range rows {
 		if len(r.Sampled.Users) == 0 {
 			delete(rows, name)
 		}
 	}
-	if len(rows) == 0 { // as of a world that is too large to be held
+	if len(rows) == 0 { // the data is generated and not in memory
 		return nil
 	}
 	sampled, full := run.Best.Each(ties)
@@ -62,7 +61,7 @@ func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]
 	return out
 }
 
-// columns are the metrics of the given users, NaN where there is none.
+// columns returns the metrics of the given users; NaN for users that were not measured.
 func columns(users []uint32, sampled, full metrics.Each) *[4][]float32 {
 	var out [4][]float32
 	for i, e := range [2]metrics.Each{sampled, full} {

@@ -20,14 +20,14 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// Job is an experiment and how to run it.
+// Job is an experiment and how it is run.
 type Job struct {
 	*Spec
 	Source       data.Source
-	Jobs         int
+	Jobs         int    // goroutines; the result does not depend on it
 	Out          string // the run folder; empty for none
-	Force        bool
-	Resume       bool
+	Force        bool   // replace a run that the folder holds
+	Resume       bool   // resume the run that the folder holds
 	NoReferences bool
 	Figures      bool // compute the figures of the report; only with a folder
 	Version      string
@@ -40,33 +40,31 @@ type Job struct {
 	choice *result.Choice // set by ChooseSettings; nil if it did not choose
 }
 
-// Stopped is the error of a run that was interrupted. Dir is where it can be
-// resumed, or empty.
+// Stopped is the error of a run that was interrupted.
 type Stopped struct {
 	Round int
-	Dir   string
-	Hint  string // how to go on, where that is not tacit run --resume
+	Dir   string // folder to resume the run from; empty if nothing was saved
+	Hint  string // how to resume, if not by tacit run --resume
 }
 
 func (s *Stopped) Error() string {
 	if s.Dir == "" {
-		return fmt.Sprintf("stopped after round %d; nothing was kept", s.Round)
+		return fmt.Sprintf("stopped after round %d; nothing was saved", s.Round)
 	}
 	return fmt.Sprintf("stopped after round %d", s.Round)
 }
 
-// IdleError says that the protocol leaves most devices nothing to do, as the first round
-// shows.
+// IdleError returns an error if most devices of the first round had nothing to train on.
 func (s *Spec) IdleError(ev sim.Event) error {
 	if ev.Round != 1 || !s.Cohort.All() || ev.Idle <= ev.Devices+ev.Late+ev.Dropped {
 		return nil
 	}
-	return AsInput(fmt.Errorf("under protocol %s %d devices have nothing to learn from and %d have: no train rows, or "+
-		"no item left to draw as a negative", s.Protocol, ev.Idle, ev.Devices),
-		"try --protocol deployed, which holds out one row of each user and hides nothing")
+	return AsInput(fmt.Errorf("protocol %s leaves most devices without training data (%d of %d): they have no training "+
+		"rows, or no item to draw as a negative", s.Protocol, ev.Idle, ev.Idle+ev.Devices),
+		"try --protocol deployed, which holds out one row per user and hides no item")
 }
 
-// Split prepares data for the experiment.
+// Split splits the data by the experiment's protocol.
 func (s *Spec) Split(src data.Source) (*data.Split, error) {
 	protocol, err := data.ProtocolNamed(s.Protocol)
 	if err != nil {
@@ -80,14 +78,14 @@ func (s *Spec) Split(src data.Source) (*data.Split, error) {
 // saveEvery is how often a run with a folder writes a checkpoint.
 const saveEvery = 30 * time.Second
 
-// Run runs the job to its end, or until ctx is done: then the round in progress is
-// finished and saved, its evaluation is left to whoever resumes, and the error is Stopped.
+// Run runs the job. When ctx is done, it finishes the round in progress without evaluating it, saves
+// a checkpoint and returns Stopped; a resumed run evaluates that round.
 func (j *Job) Run(ctx context.Context) (*result.Result, error) {
 	if j.OnEvent == nil {
 		j.OnEvent = func(Event) {}
 	}
 	if j.Resume && exists(filepath.Join(j.Out, ResultFile)) {
-		done, err := result.Load(j.Out) // there is nothing to go on with
+		done, err := result.Load(j.Out)
 		if err != nil {
 			return nil, AsInput(err, "")
 		}
@@ -111,15 +109,18 @@ func (j *Job) Run(ctx context.Context) (*result.Result, error) {
 	if err := j.openLedger(run, out); err != nil {
 		return nil, err
 	}
-	start = start.Add(-run.Total) // earlier sittings count
+	start = start.Add(-run.Total) // time before the resume counts
 	j.OnEvent(Started{j, run, split})
 	if j.Resume {
 		j.OnEvent(Resumed{run.Measured()})
 	}
 	figures := j.figures(run, split)
-	start = start.Add(figures.seen())
-	if err := j.allRounds(ctx, run, out, figures, &start); err != nil {
+	start = start.Add(figures.elapsed())
+	if err := j.rounds(ctx, run, out, figures, &start); err != nil {
 		return nil, err
+	}
+	if run.Broke > 0 {
+		j.OnEvent(BudgetSpent{run.Broke})
 	}
 	run.Total = time.Since(start)
 	res := j.result(run, split)
@@ -127,7 +128,7 @@ func (j *Job) Run(ctx context.Context) (*result.Result, error) {
 		return nil, err
 	}
 	if !j.NoReferences {
-		if err := j.refer(ctx, run, res, split); err != nil {
+		if err := j.addReferences(ctx, run, res, split); err != nil {
 			return nil, j.stopped(ctx, run, out, err)
 		}
 	}
@@ -151,17 +152,8 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 	return f, f.resume(run, j.fingerprint())
 }
 
-// allRounds is rounds, and tells where a budget has ended them.
-func (j *Job) allRounds(ctx context.Context, run *sim.Run, out *folder, figures *figures, start *time.Time) error {
-	err := j.rounds(ctx, run, out, figures, start)
-	if err == nil && run.Broke > 0 {
-		j.OnEvent(BudgetSpent{run.Broke})
-	}
-	return err
-}
-
-// rounds runs what is left of the rounds. The time that figures take in between is
-// taken out of the run's by moving its start.
+// rounds runs the remaining rounds. It moves start by the time that figures take, so that the run's
+// time does not include them.
 func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *figures, start *time.Time) error {
 	saved := time.Now()
 	for !run.Done() {
@@ -171,31 +163,34 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		ev, err := run.Step(ctx)
 		run.Total = time.Since(*start)
 		switch {
-		case run.Pending != nil: // stopped while it was measured
+		case run.Pending != nil: // interrupted during the evaluation
 			return j.stopped(ctx, run, out, err)
 		case errors.Is(err, round.ErrSpent) && run.Selected > 0:
-			return nil // a crash has cost what this round would have: what was measured last is reported
+			return nil // a crash spent the budget of this round: report the last evaluation
 		case errors.Is(err, round.ErrSpent):
-			return AsInput(err, "no round was evaluated: begin another run, with --force, more noise or a smaller "+
+			return AsInput(err, "no round was evaluated: start a new run with --force, and more noise or a smaller "+
 				"eval-every")
 		case errors.Is(err, privacy.ErrClip):
-			return AsInput(err, "without --as-printed, or with adaptive=geometric, the bound stays above zero")
+			return AsInput(err, "omit --as-printed or use adaptive=geometric to keep the clipping bound positive")
 		case errors.Is(err, sim.ErrDiverged):
-			return AsInput(fmt.Errorf("round %d: %w", ev.Round, err), slower(param.Values(j.Params)))
+			return AsInput(fmt.Errorf("round %d: %w", ev.Round, err), stabler(param.Values(j.Params)))
 		case err != nil:
 			return err
 		}
-		before := figures.seen()
+		before := figures.elapsed()
 		if err := out.event(line{ev, figures.spectra(ev.Round)}); err != nil {
 			return err
 		}
-		*start = start.Add(figures.seen() - before)
+		*start = start.Add(figures.elapsed() - before)
 		j.OnEvent(RoundEnded{ev})
 		if err := j.IdleError(ev); err != nil {
 			return err
 		}
-		// a lost round costs
-		if time.Since(saved) > saveEvery || run.Engine.Guard != nil && time.Since(saved) > saveEvery/10 {
+		every := saveEvery
+		if run.Engine.Guard != nil { // repeating a lost round would spend privacy budget
+			every = saveEvery / 10
+		}
+		if time.Since(saved) > every {
 			if err := out.checkpoint(run, j.fingerprint()); err != nil {
 				return err
 			}
@@ -205,18 +200,18 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 	return nil
 }
 
-// slower is a word to type against divergence.
-func slower(params map[string]any) string {
+// stabler suggests settings against divergence.
+func stabler(params map[string]any) string {
 	if _, eta := params["eta"]; eta && params["loss"] == "squared" {
-		return "squared error has no bound on its gradient: for example lr=0.01 eta=10"
+		return "the gradient of the squared error is unbounded: try lr=0.01 eta=10"
 	}
 	if lr, ok := params["lr"].(float64); ok && lr > 0 {
-		return fmt.Sprintf("for example lr=%.2g", lr/10)
+		return fmt.Sprintf("try lr=%.2g", lr/10)
 	}
-	return "for example lr=0.01"
+	return "try lr=0.01"
 }
 
-// stopped saves an interrupted run.
+// stopped saves the checkpoint of an interrupted run and returns Stopped; other errors it returns as they are.
 func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -246,7 +241,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 	}
 	res.Choice = j.choice
 	res.IdleDevices, res.Central, res.LastRoundCounts = run.Idle, run.Fleet.Plan.Central(), run.Settled()
-	res.TestItemsInTrain, res.FewCandidates = oddities(split)
+	res.TestItemsInTrain, res.FewCandidates = irregularUsers(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	res.NewUsers = j.newUsers(run, split)
 	if c := run.OnTest; c != nil {
@@ -272,10 +267,9 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 	return res
 }
 
-// oddities counts the users whose test item is also in their train rows, and those
-// that are ranked against too few items. Of data that is generated user by user it
-// counts none: there a user has no item twice.
-func oddities(s *data.Split) (repeats, few int) {
+// irregularUsers counts the users whose test item is also in their training rows, and those with
+// fewer candidates than the protocol samples. Data that is generated user by user has none.
+func irregularUsers(s *data.Split) (repeats, few int) {
 	if _, in := s.Source.(*data.Set); !in {
 		return 0, 0
 	}
@@ -293,8 +287,8 @@ func oddities(s *data.Split) (repeats, few int) {
 	return repeats, few
 }
 
-// Rows is the number of rows of a data set; of one that is generated user by user
-// an estimate from its first users.
+// Rows returns the number of rows of a data set. For data that is generated user by user it is an
+// estimate from the first users.
 func Rows(src data.Source) int {
 	n, users := 0, src.Users()
 	if _, in := src.(*data.Set); !in {
@@ -308,8 +302,7 @@ func Rows(src data.Source) int {
 	return int(float64(n) * float64(src.Users()) / float64(max(users, 1)))
 }
 
-// finish writes the folder's remaining files; result.json last, as the sign that
-// the run is whole.
+// finish writes the remaining files of the folder. result.json is last: it marks the run as finished.
 func (j *Job) finish(run *sim.Run, split *data.Split, res *result.Result, drawn *result.Figures, out *folder) error {
 	if out == nil {
 		return nil
@@ -342,9 +335,9 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *result.Result, drawn 
 	if err != nil {
 		return err
 	}
-	var figures []byte
 	if drawn != nil {
-		if figures, err = drawn.JSON(); err != nil {
+		figures, err := drawn.JSON()
+		if err != nil {
 			return err
 		}
 		if err := out.write(figuresFile, figures); err != nil {

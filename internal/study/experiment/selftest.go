@@ -9,12 +9,11 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// SelfTestDigest is what SelfTest returns on every platform. It changes only
-// when a method's or the engine's numbers are meant to change.
+// SelfTestDigest is the result of SelfTest on every platform. It changes only when the numerics of a
+// method or of the engine change on purpose.
 const SelfTestDigest = "c914fdfec96d138757baf499fd3ea4a7cbbb593fdb93e6487d1279dc560c9103"
 
-// SelfTest runs PFedRec on a small world for three rounds and returns the digest
-// of all it has learnt.
+// SelfTest runs PFedRec for three rounds on a small synthetic data set and returns a digest of the model.
 func SelfTest(ctx context.Context) (string, error) {
 	w, err := data.NewWorld(data.WorldConfig{Users: 60, Items: 300, MeanRows: 20, Seed: 1, Drift: 0.5})
 	if err != nil {

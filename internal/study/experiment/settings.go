@@ -1,6 +1,7 @@
-// Package experiment is one experiment from its settings to its run folder: it resolves
-// flags, environment, file and preset, opens the data, runs the simulation beside
-// its references, and leaves a folder that can be resumed and reported on.
+// Package experiment runs one experiment, from its settings to its run folder: it resolves flags,
+// environment, file and preset, opens the data, runs the simulation and the reference rows, and
+// writes a folder that can be resumed and reported on. It never prints: progress is events. Errors
+// that the user can correct are InputErrors.
 package experiment
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// Settings are everything a run is made of, but for the method's own parameters.
+// Settings are all settings of a run except the parameters of its method.
 type Settings struct {
 	Method   string `default:"tacit" doc:"the method; tacit methods lists them"`
 	Data     string `default:"world" doc:"a data set from tacit data list, or a delimited text file"`
@@ -43,17 +44,17 @@ type Settings struct {
 	Dedup     string `default:"none" choices:"none|first|last" doc:"which of a user's repeated interactions with an item to keep"`
 }
 
-// InputError is an error in what the user gave: it exits with code 2.
+// InputError is an error that the user can correct. The program exits with code 2.
 type InputError struct {
 	Err  error
-	Hint string
+	Hint string // the next step; may be empty
 }
 
 func (e *InputError) Error() string { return e.Err.Error() }
 func (e *InputError) Unwrap() error { return e.Err }
 
-// AsInput makes an error of the user's input of err, with a hint about the next step. It returns nil
-// for nil, and an error that is one already as it is.
+// AsInput wraps err in an InputError with a hint. It returns nil if err is nil, and err itself if it
+// already wraps an InputError.
 func AsInput(err error, hint string) error {
 	if err == nil {
 		return nil
@@ -65,7 +66,7 @@ func AsInput(err error, hint string) error {
 	return &InputError{err, hint}
 }
 
-// Setting is one key and its value as text, with where it came from.
+// Setting is a key, its value as text, and the origin of the value.
 type Setting struct{ Key, Value, From string }
 
 // Spec is a resolved experiment.
@@ -74,20 +75,19 @@ type Spec struct {
 	Methods *method.Registry // those that Entry is one of
 	Entry   method.Entry
 	Params  method.Method
-	Preset  *Preset           // nil where there is none
-	From    map[string]string // key to origin: default, method, data set, protocol, preset, file, environment or flag
+	Preset  *Preset           // nil if there is none
+	From    map[string]string // origin by key: default, method, data set, protocol, preset, file, environment or flag
 }
 
-// Resolve puts settings together: defaults, then the method's own, then the preset of
-// method, data and protocol, then the data set's filter, then the file's, the environment's
-// and the flags', in the order given.
+// Resolve combines settings. Later ones take precedence: defaults, options of the method, the preset,
+// the minimum of rows of data set and protocol, then the given settings in their order.
 func Resolve(given []Setting) (*Spec, error) { return ResolveIn(methods.Default(), given) }
 
 // ResolveIn is Resolve for the methods of a registry.
 func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 	s := &Spec{Methods: registry, From: map[string]string{}}
 	param.Defaults(&s.Settings)
-	// These decide which preset and which keys there are.
+	// These settings determine the preset and the valid keys.
 	for _, g := range given {
 		if slices.Contains([]string{"method", "data", "protocol", "preset"}, g.Key) {
 			if err := param.Set(&s.Settings, g.Key, g.Value); err != nil {
@@ -103,11 +103,11 @@ func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 	if s.Preset, err = s.findPreset(); err != nil {
 		return nil, err
 	}
-	given = append(ownFilter(s.Data, s.Protocol), given...)
+	given = append(minRows(s.Data, s.Protocol), given...)
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
 	}
-	given = append(ownOptions(s.Entry), given...)
+	given = append(methodOptions(s.Entry), given...)
 	if p, err := data.ProtocolNamed(s.Protocol); err == nil && p.Expected {
 		given = append([]Setting{{"ties", "expected", "protocol"}}, given...)
 	}
@@ -117,8 +117,8 @@ func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 	return s, nil
 }
 
-// ownFilter is what a data set or a protocol asks of users, whichever asks for more.
-func ownFilter(set, protocol string) []Setting {
+// minRows returns the minimum of rows per user that the data set or the protocol requires.
+func minRows(set, protocol string) []Setting {
 	least, from := 0, "data set"
 	for _, k := range data.KnownSets() {
 		if k.Name == set {
@@ -134,8 +134,8 @@ func ownFilter(set, protocol string) []Setting {
 	return []Setting{{"min-rows", strconv.Itoa(least), from}}
 }
 
-// ownOptions are the settings of a run that come with its method.
-func ownOptions(e method.Entry) []Setting {
+// methodOptions returns the options of a run that its method sets.
+func methodOptions(e method.Entry) []Setting {
 	var out []Setting
 	for _, k := range slices.Sorted(maps.Keys(e.Options)) {
 		out = append(out, Setting{k, e.Options[k], "method"})
@@ -143,12 +143,12 @@ func ownOptions(e method.Entry) []Setting {
 	return out
 }
 
-// AsPrinted is the same experiment with PrivRec's algorithm 2 as its paper prints it,
-// and for the paper's 1000 rounds unless the user has set others.
+// AsPrinted returns the same experiment with PrivRec's algorithm 2 as printed in the paper, and with the
+// paper's 1000 rounds unless the user set the rounds.
 func (s *Spec) AsPrinted() (*Spec, error) {
 	if !s.DP.On() {
-		return nil, AsInput(fmt.Errorf("as printed: %s has no noise to add in the paper's way", s.Method),
-			"tacit run -m dp-privrec --as-printed")
+		return nil, AsInput(fmt.Errorf("--as-printed requires a run with noise, and %s has none", s.Method),
+			"example: tacit run -m dp-privrec --as-printed")
 	}
 	const from = "flag --as-printed"
 	text, err := s.DP.AsPrinted().MarshalText()
@@ -162,7 +162,7 @@ func (s *Spec) AsPrinted() (*Spec, error) {
 	return s.With(given)
 }
 
-// With is the same experiment with some settings changed.
+// With returns the same experiment with some settings changed.
 func (s *Spec) With(given []Setting) (*Spec, error) {
 	one := *s
 	one.Params, one.From = s.Entry.Clone(s.Params), maps.Clone(s.From)
@@ -172,7 +172,7 @@ func (s *Spec) With(given []Setting) (*Spec, error) {
 	return &one, nil
 }
 
-// put sets what is given and checks the whole.
+// put applies settings and checks the result.
 func (s *Spec) put(given []Setting) error {
 	for _, g := range given {
 		if err := s.set(g); err != nil {
@@ -183,7 +183,7 @@ func (s *Spec) put(given []Setting) error {
 		return AsInput(err, "")
 	}
 	if s.Seeds < 1 || s.Seeds > 1000 {
-		return AsInput(fmt.Errorf("seeds = %d: want 1 to 1000", s.Seeds), "")
+		return AsInput(fmt.Errorf("seeds = %d: must be 1 to 1000", s.Seeds), "")
 	}
 	if err := method.Check(s.Params); err != nil {
 		return AsInput(fmt.Errorf("%s: %w", s.Method, err), "tacit methods "+s.Method+" explains its parameters")
@@ -206,7 +206,7 @@ func (s *Spec) set(g Setting) error {
 	return s.unknown(g, key)
 }
 
-// Assignments splits key=value words.
+// Assignments parses key=value words.
 func Assignments(words []string, from string) ([]Setting, error) {
 	var out []Setting
 	for _, w := range words {
@@ -220,9 +220,8 @@ func Assignments(words []string, from string) ([]Setting, error) {
 	return out, nil
 }
 
-// Environment returns the settings of TACIT_... variables: TACIT_EVAL_EVERY is
-// eval-every. TACIT_DATA, TACIT_PRESETS and TACIT_STATE are folders, TACIT_PASSPHRASE is a
-// device's, and none is a setting.
+// Environment returns the settings of TACIT_... variables: TACIT_EVAL_EVERY sets eval-every. TACIT_DATA,
+// TACIT_PRESETS, TACIT_STATE and TACIT_PASSPHRASE are not settings.
 func Environment(variables []string) []Setting {
 	var out []Setting
 	for _, v := range variables {
@@ -238,8 +237,8 @@ func Environment(variables []string) []Setting {
 	return out
 }
 
-// ReadFile reads a TOML file of settings; the method's parameters stand under
-// [params]. The keys of other tables that the caller knows are prefixed by them.
+// ReadFile reads a TOML file of settings; the method's parameters are in the table [params]. Keys of
+// the other given tables are prefixed with the table's name.
 func ReadFile(path string, tables ...string) ([]Setting, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -251,7 +250,7 @@ func ReadFile(path string, tables ...string) ([]Setting, error) {
 func readText(path string, b []byte, tables []string) ([]Setting, error) {
 	const limit = 1 << 20
 	if len(b) > limit {
-		return nil, AsInput(fmt.Errorf("%s: a settings file is at most %d bytes", path, limit), "")
+		return nil, AsInput(fmt.Errorf("%s has %d bytes: a settings file must have at most %d", path, len(b), limit), "")
 	}
 	var tree map[string]any
 	if err := toml.Unmarshal(b, &tree); err != nil {
@@ -267,12 +266,12 @@ func readText(path string, b []byte, tables []string) ([]Setting, error) {
 
 func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setting, error) {
 	var out []Setting
-	for _, k := range slices.Sorted(maps.Keys(tree)) { // the first error is always the same
+	for _, k := range slices.Sorted(maps.Keys(tree)) { // sorted, so that the first error is always the same
 		switch v := tree[k].(type) {
 		case map[string]any:
 			if prefix != "" || !slices.Contains(tables, k) {
 				return nil, AsInput(fmt.Errorf("%s: unknown table [%s%s]", path, prefix, k),
-					"settings stand at the top, parameters of the method under [params]")
+					"settings are at the top, parameters of the method in [params]")
 			}
 			inner, err := flatten(path, k+".", v, tables)
 			if err != nil {
@@ -282,22 +281,22 @@ func flatten(path, prefix string, tree map[string]any, tables []string) ([]Setti
 		case string, int64, float64, bool:
 			out = append(out, Setting{prefix + k, fmt.Sprint(v), path})
 		default:
-			return nil, AsInput(fmt.Errorf("%s: %s%s has a value of a kind that no setting has", path, prefix, k), "")
+			return nil, AsInput(fmt.Errorf("%s: %s%s must be a text, a number or true or false", path, prefix, k), "")
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	return out, nil
 }
 
-// TOML writes the resolved settings, every one with its explanation. Reading the
-// file gives the same run.
+// TOML writes the resolved settings, each with its documentation. ReadFile and Resolve turn the file
+// into the same experiment.
 func (s *Spec) TOML() []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# tacit run THIS-FILE runs this experiment again.\n")
+	fmt.Fprintf(&b, "# tacit run THIS-FILE repeats this experiment.\n")
 	section := func(target any) {
 		values := param.Values(target)
 		if file, ok := values["preset"].(string); ok && strings.HasSuffix(file, ".toml") {
-			values["preset"] = "none" // all that it said stands here, and it may be gone by then
+			values["preset"] = "none" // all of its settings are written here, and the file may be gone later
 		}
 		for _, f := range param.Fields(target) {
 			fmt.Fprintf(&b, "\n# %s\n", f.Doc)
