@@ -13,7 +13,9 @@ type Additive struct{ Common, Own, Vector, Bias int }
 // Logits scores a batch.
 func (h Additive) Logits(w *method.Work, b *method.Batch, out []float32) {
 	c, o, v := &w.View[h.Common], &w.View[h.Own], w.View[h.Vector].Val
-	second := w.Room(inputRoom, b.N)
+	mark := w.Mark()
+	defer w.Release(mark)
+	second := w.Floats(b.N)
 	vec.Dots(c.Arena, c.Stride, b.Rd[h.Common], v, w.View[h.Bias].Val[0], out[:b.N])
 	vec.Dots(o.Arena, o.Stride, b.Rd[h.Own], v, 0, second)
 	vec.Add(second, out[:b.N])
@@ -64,15 +66,16 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
 	t := w.CountRows(b)
 	n, y := t.Samples, t.Labels
 	block := func(t *method.View) []float32 { return t.Arena[int(t.Local)*t.Stride:] }
-	room := w.Room(inputRoom, 2*len(rows))
-	s, second := room[:len(rows)], room[len(rows):]
+	mark := w.Mark()
+	defer w.Release(mark)
+	s, second := w.Floats(len(rows)), w.Floats(len(rows))
 	vec.Dots(block(c), c.Stride, rows, v.Val, bias[0], s)
 	vec.Dots(block(o), o.Stride, rows, v.Val, 0, second)
 	vec.Add(second, s)
 	vec.Sigmoids(s)
 	loss := 0.0
 	if w.WantLoss {
-		loss = tallied(s, t.Each, w.Wide(2*len(rows)))
+		loss = tallied(s, t.Each, w.Float64s(2*len(rows)))
 	}
 	scale := 1 / float32(b.N)
 	for i, q := range s {
@@ -80,7 +83,7 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
 	}
 	vec.WSum(block(c), c.Stride, rows, s, v.Grad)
 	vec.WSum(block(o), o.Stride, rows, s, v.Grad)
-	old := w.Room(offsetRoom, len(v.Val))
+	old := w.Floats(len(v.Val))
 	copy(old, v.Val)
 	w.View[h.Bias].Grad[0] = vec.Sum(s)
 	for _, slot := range [2]int{h.Vector, h.Bias} {

@@ -8,13 +8,14 @@ import (
 // Least finds a user's vector in closed form: (a0 gram + sum w row row' + reg I)^-1
 // sum v row, over the rows that rd names of a PerItem slot; w are the weights and v the
 // targets times them. gram is the sum of row row' over all items, as a plain slot.
-// Rooms 0 to 4 are used.
 func Least(w *method.Work, item, gram *method.View, rd []uint32, weight, target []float32, a0, reg float64,
 	dst []float32,
 ) {
 	d, s, n := item.Slot.Dim, item.Stride, len(rd)
-	rows, heavy := w.Room(0, n*s), w.Room(1, n*s)
-	square, sum := w.Room(2, d*s), w.Room(3, s)
+	mark := w.Mark()
+	defer w.Release(mark)
+	rows, heavy := w.Floats(n*s), w.Floats(n*s)
+	square, sum := w.Floats(d*s), w.Floats(s)
 	clear(square)
 	clear(sum)
 	for i, r := range rd {
@@ -24,9 +25,8 @@ func Least(w *method.Work, item, gram *method.View, rd []uint32, weight, target 
 		vec.Axpy(target[i], row, sum)
 		vec.Scale(weight[i], row)
 	}
-	vec.Gemm(d, d, n, vec.Rows(rows, s).T(), vec.Rows(heavy, s), w.Room(4, vec.GemmRoom(n)), vec.Rows(square, s))
-	wide := w.Wide(d*d + d)
-	a, y := wide[:d*d], wide[d*d:]
+	gemm(&w.Scratch, d, d, n, vec.Rows(rows, s).T(), vec.Rows(heavy, s), vec.Rows(square, s))
+	a, y := w.Float64s(d*d), w.Float64s(d)
 	for i := range d {
 		for j := range d {
 			a[i*d+j] = float64(square[i*s+j]) + float64(a0*float64(gram.Val[i*gram.Stride+j]))
@@ -43,10 +43,11 @@ func Least(w *method.Work, item, gram *method.View, rd []uint32, weight, target 
 }
 
 // Fit is Least where every item weighs 1, with the regularisation of Rendle et al. (2022):
-// reg for each of the user's items, and a0 times as much for each of the catalogue. Room 8
-// is used too.
+// reg for each of the user's items, and a0 times as much for each of the catalogue.
 func Fit(w *method.Work, item, gram *method.View, rd []uint32, a0, reg float64, dst []float32) {
-	weight := w.Room(8, len(rd))
+	mark := w.Mark()
+	defer w.Release(mark)
+	weight := w.Floats(len(rd))
 	for i := range weight {
 		weight[i] = 1
 	}

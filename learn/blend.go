@@ -16,6 +16,10 @@ type Blend struct {
 	Score       Score // where it has hidden layers, NTK looks at the last of them
 }
 
+// blendSpace is what show and takeGrads put aside: the device's own rows, how much they
+// weigh, and the gradients so far.
+type blendSpace struct{ own, weights, grads method.Buffer }
+
 // blended walks the distinct rows of a batch. Of a batch that is scored, and not
 // trained on, only rows that the device changed are its own.
 type blended struct {
@@ -73,7 +77,8 @@ func share(a, b float64) float32 {
 // The weights are kept too, in the order of the walk.
 func (m Blend) show(w *method.Work, b *method.Batch, l float32) {
 	stride := w.View[m.Own].Stride
-	kept, weights := w.Room(ownRoom, b.N*stride), w.Room(weightsRoom, b.N)
+	space := method.Workspace[blendSpace](&w.Scratch)
+	kept, weights := space.own.Floats(b.N*stride), space.weights.Floats(b.N)
 	for d := m.walk(w, b); ; {
 		x, ok := d.next()
 		if !ok {
@@ -94,7 +99,7 @@ func (m Blend) show(w *method.Work, b *method.Batch, l float32) {
 
 func (m Blend) hide(w *method.Work, b *method.Batch) {
 	stride := w.View[m.Own].Stride
-	kept := w.Room(ownRoom, b.N*stride)
+	kept := method.Workspace[blendSpace](&w.Scratch).own.Floats(b.N * stride)
 	for d := m.walk(w, b); ; {
 		x, ok := d.next()
 		if !ok {
@@ -136,7 +141,7 @@ func (m Blend) tables() ([2]int, int) {
 func (m Blend) takeGrads(w *method.Work, b *method.Batch) {
 	slots, n := m.tables()
 	stride := w.View[m.Own].Stride
-	kept := w.Room(gradsRoom, n*len(b.Rows)*stride)
+	kept := method.Workspace[blendSpace](&w.Scratch).grads.Floats(n * len(b.Rows) * stride)
 	for t, slot := range slots[:n] {
 		for k, p := range b.Rows {
 			g := w.View[slot].GradRow(p)
@@ -150,7 +155,8 @@ func (m Blend) takeGrads(w *method.Work, b *method.Batch) {
 func (m Blend) giveGrads(w *method.Work, b *method.Batch) {
 	slots, n := m.tables()
 	stride := w.View[m.Own].Stride
-	kept, weights := w.Room(gradsRoom, n*len(b.Rows)*stride), w.Room(weightsRoom, b.N)
+	space := method.Workspace[blendSpace](&w.Scratch)
+	kept, weights := space.grads.Floats(n*len(b.Rows)*stride), space.weights.Floats(b.N)
 	for t, slot := range slots[:n] {
 		for k, p := range b.Rows {
 			g, l := w.View[slot].GradRow(p), weights[k]

@@ -73,9 +73,10 @@ func own(p *method.Pool) int { return (len(p.Value) - 1) / 3 }
 func (c Central) Pass(p *method.Pool) {
 	loss := LossNamed(c.Loss)
 	for lo, n := 0, len(p.Item); lo < n; lo += p.BatchSize {
+		mark := p.Mark()
 		b := p.Batch(lo, min(lo+p.BatchSize, n))
 		t := c.open(p, b)
-		z := p.Room(logitRoom, b.N)
+		z := p.Floats(b.N)
 		t.forward(z)
 		if p.WantLoss {
 			p.Loss += loss.Sum(&b.Batch, z)
@@ -84,6 +85,7 @@ func (c Central) Pass(p *method.Pool) {
 		loss.Grad(&p.Scratch, &b.Batch, 1/float32(b.N), z)
 		t.backward(z)
 		c.move(&t)
+		p.Release(mark)
 	}
 }
 
@@ -101,20 +103,19 @@ type batch struct {
 
 func (c Central) open(p *method.Pool, b *method.PoolBatch) batch {
 	t := batch{p: p, b: b, dim: c.Dim, stride: p.Stride[ItemSlot]}
-	t.user, t.item = p.Room(userRoom, len(b.Users)*t.stride), p.Room(itemRoom, len(b.Items)*t.stride)
+	t.user, t.item = p.Floats(len(b.Users)*t.stride), p.Floats(len(b.Items)*t.stride)
 	size := 0
 	for i := LayerSlot; i < own(p); i++ {
 		size += len(p.Value[i])
 	}
-	t.plain = p.Room(weightRoom, size)
+	t.plain = p.Floats(size)
 	clear(t.user)
 	clear(t.item)
 	clear(t.plain)
 	if len(c.Hidden) == 0 {
 		return t
 	}
-	t.m.Scratch = &p.Scratch
-	t.m.open(c.Hidden, b.N)
+	t.m.open(&p.Scratch, c.Hidden, b.N)
 	grads, in := t.plain, 2*c.Dim
 	for i := range t.m.layers {
 		weight, bias := LayerSlot+2*i, LayerSlot+2*i+1
@@ -129,7 +130,7 @@ func (c Central) open(p *method.Pool, b *method.PoolBatch) batch {
 		in = l.out
 	}
 	wide := vec.Pad(2 * c.Dim)
-	t.x = vec.Rows(p.Room(inputRoom, b.N*wide), wide)
+	t.x = vec.Rows(p.Floats(b.N*wide), wide)
 	return t
 }
 
@@ -173,7 +174,7 @@ func (t *batch) backward(dz []float32) {
 		t.plain[0] = vec.Sum(dz)
 		return
 	}
-	dx := vec.Rows(t.p.Room(gradRoom, t.b.N*t.x.Row), t.x.Row)
+	dx := vec.Rows(t.p.Floats(t.b.N*t.x.Row), t.x.Row)
 	t.m.backward(t.x, dz, &dx)
 	for x := range dz {
 		row := dx.Data[x*t.x.Row:]

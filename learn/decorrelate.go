@@ -27,8 +27,10 @@ func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) floa
 		if n < fewest {
 			return 0
 		}
-		x, y := vec.Rows(w.Room(featureRoom, n*stride), stride), vec.Rows(w.Room(ownRoom, n*stride), stride)
-		weights := w.Room(weightsRoom, n)
+		mark := w.Mark()
+		defer w.Release(mark)
+		x, y := vec.Rows(w.Floats(n*stride), stride), vec.Rows(w.Floats(n*stride), stride)
+		weights := w.Floats(n)
 		for d, at := m.walk(w, b), l(w); ; {
 			i, ok := d.next()
 			if !ok {
@@ -46,20 +48,19 @@ func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) floa
 				vec.Axpy(1-weights[r], frozen, row)
 			}
 		}
-		s := w.Room(sumRoom, 2*stride)
-		dev, q := s[:stride:stride], s[stride:]
+		dev, q := w.Floats(stride), w.Floats(stride)
 		if view == "self" {
 			copy(y.Data, x.Data)
 		}
 		standardise(w, y, n, dev)
 		standardise(w, x, n, dev)
-		c := vec.Rows(w.Room(squareRoom, dim*stride), stride)
+		c := vec.Rows(w.Floats(dim*stride), stride)
 		clear(c.Data)
-		vec.Gemm(dim, dim, n, x.T(), y, w.Room(packRoom, vec.GemmRoom(n)), c)
+		gemm(&w.Scratch, dim, dim, n, x.T(), y, c)
 		value := slopes(c, n, dim, off, view == "self", q)
-		grad := vec.Rows(w.Room(gradsRoom, n*stride), stride)
+		grad := vec.Rows(w.Floats(n*stride), stride)
 		clear(grad.Data)
-		vec.Gemm(n, dim, dim, y, c.T(), w.Room(packRoom, vec.GemmRoom(dim)), grad)
+		gemm(&w.Scratch, n, dim, dim, y, c.T(), grad)
 		for k := range dim {
 			dev[k] = 1 / dev[k]
 		}
@@ -76,8 +77,9 @@ func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) floa
 // standardise gives every column mean 0 and variance 1, and sets dev to its
 // deviation, with 1e-5 in the variance as batch normalisation has it.
 func standardise(w *method.Work, x vec.Mat, n int, dev []float32) {
-	wide := w.Wide(2 * x.Row)
-	mean, square := means(w, x, n), wide[x.Row:]
+	mark := w.Mark()
+	defer w.Release(mark)
+	mean, square := means(w, x, n), w.Float64s(x.Row)
 	clear(square)
 	for r := range n {
 		for k, v := range x.Data[r*x.Row:][:len(square)] {

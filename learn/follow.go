@@ -21,6 +21,8 @@ func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
 		if n < 1 {
 			return 0
 		}
+		mark := w.Mark()
+		defer w.Release(mark)
 		first := int(w.Rand.Uint32n(uint32(len(w.History) - n)))
 		s, places := w.View[g.First+gruItem].Stride, g.places(w)
 		rows, each := places.rows[first:first+n+1], len(places.negatives)/len(w.History)
@@ -33,13 +35,13 @@ func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
 			scale = 1 / float32(math.Sqrt(float64(n)))
 		}
 		h := g.read(w, rows[:n], keep)[s:]
-		seen, mask := w.Room(gruSeen, n*s), w.Room(gruMaskH, n*s)
+		seen, kept := w.Floats(n*s), w.Floats(n*s)
 		copy(seen, h)
 		if keep < 1 {
-			drop(&w.Rand, keep, mask)
-			times(mask, seen)
+			drop(&w.Rand, keep, kept)
+			times(kept, seen)
 		}
-		dh := w.Room(gruDH, n*s)
+		dh := w.Floats(n * s)
 		clear(dh)
 		loss := 0.0
 		for lo := 0; lo < n; lo += run {
@@ -47,9 +49,9 @@ func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
 			loss += g.follow(w, rows[lo+1:hi+1], negatives[lo*each:hi*each], scale, seen[lo*s:hi*s], dh[lo*s:hi*s])
 		}
 		if keep < 1 {
-			times(mask, dh)
+			times(kept, dh)
 		}
-		g.back(w, rows[:n], keep)
+		g.back(w, rows[:n], dh, keep)
 		return loss / float64(n) * float64(b.N)
 	}}
 }
@@ -60,16 +62,18 @@ func (g GRU) follow(w *method.Work, next, negatives []uint32, scale float32, sta
 	item, bias := &w.View[g.First+gruItem], &w.View[g.First+gruBias]
 	s, m, k := item.Stride, len(next), len(negatives)
 	wide := vec.Pad(k + 1) // the last is the item that came next
-	rows, drows, z := w.Room(gruRows, k*s), w.Room(gruDRows, k*s), w.Room(gruZ, m*wide)
+	mark := w.Mark()
+	defer w.Release(mark)
+	rows, drows, z := w.Floats(k*s), w.Floats(k*s), w.Floats(m*wide)
 	clear(z)
-	offset, doffset := w.Room(gruOffset, 2*wide)[:wide], w.Room(gruOffset, 2*wide)[wide:]
+	offset, doffset := w.Floats(wide), w.Floats(wide)
 	clear(offset)
 	clear(doffset)
 	for j, p := range negatives {
 		copy(rows[j*s:(j+1)*s], item.Row(item.Local+p))
 		offset[j] = bias.Row(bias.Local + p)[0]
 	}
-	pack := w.Room(gruPack, vec.GemmRoom(max(m, k, g.Dim)))
+	pack := w.Floats(vec.GemmRoom(max(m, k, g.Dim)))
 	vec.Gemm(m, k, g.Dim, vec.Rows(states, s), vec.Rows(rows, s).T(), pack, vec.Rows(z, wide))
 	loss := 0.0
 	for t, r := range next {

@@ -36,27 +36,14 @@ const (
 	gruSlots
 )
 
-// Its rooms. No other part that works with it has rooms.
-const (
-	gruX      = iota // what is read
-	gruGates         // r, z and c, a row for each step
-	gruQ             // Uc h + bu
-	gruH             // states, with that before the first item
-	gruStep          // of one step
-	gruDown          // gradients by what the gates add up; rows of three
-	gruUp            // the same by what the recurrent part adds up
-	gruTurned        // U transposed
-	gruDX
-	gruPack
-	gruMask  // what is left of each place that is read
-	gruMaskH // and of each that is scored with
-	gruDH    // gradient by the states
-	gruSeen  // states that are scored with
-	gruRows  // rows of negatives
-	gruDRows
-	gruOffset // their biases, and the gradient of those
-	gruZ
-)
+// gruSpace is what read leaves for back.
+type gruSpace struct {
+	x     method.Buffer // what is read
+	gates method.Buffer // r, z and c, a row for each step
+	q     method.Buffer // Uc h + bu
+	h     method.Buffer // states, with that before the first item
+	mask  method.Buffer // what is left of each place that is read
+}
 
 // Slots declares what devices share, and the state. start is the standard deviation
 // of the rows at the start.
@@ -94,6 +81,8 @@ func (g GRU) SGD(rows, network Schedule) []Rule {
 
 // Settle reads a history, as arena rows of the items, and leaves the state behind.
 func (g GRU) Settle(w *method.Work, history []uint32) {
+	mark := w.Mark()
+	defer w.Release(mark)
 	state := w.View[g.First+gruState].Val
 	h := g.read(w, g.newest(history), 1)
 	copy(state, h[len(h)-len(state):])
@@ -117,6 +106,8 @@ func (g GRU) Logits(w *method.Work, b *method.Batch, out []float32) {
 		g.Score(w, b, w.View[g.First+gruState].Val, out)
 		return
 	}
+	mark := w.Mark()
+	defer w.Release(mark)
 	s, places := w.View[g.First+gruItem].Stride, g.places(w)
 	h := g.read(w, g.newest(places.rows), 1)
 	g.Score(w, b, h[len(h)-s:], out)
@@ -124,20 +115,22 @@ func (g GRU) Logits(w *method.Work, b *method.Batch, out []float32) {
 
 // Back is the gradient of the logits of a visit's batch.
 func (g GRU) Back(w *method.Work, b *method.Batch, dz []float32) {
+	mark := w.Mark()
+	defer w.Release(mark)
 	item, bias := &w.View[g.First+gruItem], &w.View[g.First+gruBias]
 	rows := g.newest(g.places(w).rows)
 	n, s := len(rows), item.Stride
-	h, dh := w.Room(gruH, (n+1)*s), w.Room(gruDH, n*s)
+	h, dh := method.Workspace[gruSpace](&w.Scratch).h.Floats((n+1)*s), w.Floats(n*s)
 	clear(dh)
 	vec.WSum(item.Arena, s, b.Rd[g.First+gruItem], dz[:b.N], dh[(n-1)*s:])
-	g.back(w, rows, 1)
+	g.back(w, rows, dh, 1)
 	for x, p := range b.Pos {
 		vec.Axpy(dz[x], h[n*s:], item.GradRow(p))
 		bias.GradRow(p)[0] += dz[x]
 	}
 }
 
-// places are where a visit's samples have their rows.
+// places are where a visit's samples have their rows, in scratch memory.
 type places struct {
 	rows      []uint32 // of the history, the oldest first
 	negatives []uint32 // positions in the local block
@@ -145,8 +138,7 @@ type places struct {
 
 func (g GRU) places(w *method.Work) places {
 	s, local := &w.Samples, w.View[g.First+gruItem].Local
-	room := w.Items32(w.Items + len(w.History) + len(s.Item))
-	at, rows, negatives := room[:w.Items], room[w.Items:][:len(w.History)], room[w.Items+len(w.History):][:0]
+	at, rows, negatives := w.Uint32s(w.Items), w.Uint32s(len(w.History)), w.Uint32s(len(s.Item))[:0]
 	for x, i := range s.Item {
 		if at[i] = local + s.Pos[x]; s.Y[x] == 0 {
 			negatives = append(negatives, s.Pos[x])
@@ -188,7 +180,8 @@ func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
 		w.View[g.First+gruOff].Val
 	n, d, s := len(rows), g.Dim, item.Stride
 	wide := vec.Pad(3 * d)
-	x, a, q, h := w.Room(gruX, n*s), w.Room(gruGates, n*wide), w.Room(gruQ, n*s), w.Room(gruH, (n+1)*s)
+	space := method.Workspace[gruSpace](&w.Scratch)
+	x, a, q, h := space.x.Floats(n*s), space.gates.Floats(n*wide), space.q.Floats(n*s), space.h.Floats((n+1)*s)
 	for t, r := range rows {
 		copy(x[t*s:(t+1)*s], item.Row(r))
 		for k := range 3 {
@@ -197,19 +190,21 @@ func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
 		clear(a[t*wide+3*d : (t+1)*wide])
 	}
 	if keep < 1 {
-		mask := w.Room(gruMask, n*s)
+		mask := space.mask.Floats(n * s)
 		drop(&w.Rand, keep, mask)
 		times(mask, x)
 	}
-	vec.Gemm(n, 3*d, d, vec.Rows(x, s), vec.Rows(in.Val, s).T(), w.Room(gruPack, vec.GemmRoom(d)), vec.Rows(a, wide))
-	turned := w.Room(gruTurned, d*wide) // so that each step reads along its rows
+	gemm(&w.Scratch, n, 3*d, d, vec.Rows(x, s), vec.Rows(in.Val, s).T(), vec.Rows(a, wide))
+	mark := w.Mark()
+	defer w.Release(mark)
+	turned := w.Floats(d * wide) // so that each step reads along its rows
 	for i := range 3 * d {
 		for j := range d {
 			turned[j*wide+i] = re.Val[i*s+j]
 		}
 	}
 	clear(h[:s])
-	u, pack := w.Room(gruStep, wide), w.Room(gruPack, vec.GemmRoom(d))
+	u, pack := w.Floats(wide), w.Floats(vec.GemmRoom(d))
 	for t := range n {
 		clear(u)
 		vec.Gemm(1, 3*d, d, vec.Rows(h[t*s:], s), vec.Rows(turned, wide), pack, vec.Rows(u, wide))
@@ -236,16 +231,19 @@ func (g GRU) step(a, u, bu, q, h, next []float32) {
 	}
 }
 
-// back adds the gradients for that by the states after each item, which is in its
-// room, with read just done.
-func (g GRU) back(w *method.Work, rows []uint32, keep float32) {
+// back adds the gradients for dh, the gradient by the states after each item, with read
+// just done. It changes dh.
+func (g GRU) back(w *method.Work, rows []uint32, dh []float32, keep float32) {
+	mark := w.Mark()
+	defer w.Release(mark)
 	item, in, re := &w.View[g.First+gruItem], &w.View[g.First+gruIn], &w.View[g.First+gruRe]
 	n, d, s := len(rows), g.Dim, item.Stride
 	wide := vec.Pad(3 * d)
-	x, a, q, h := w.Room(gruX, n*s), w.Room(gruGates, n*wide), w.Room(gruQ, n*s), w.Room(gruH, (n+1)*s)
-	down, up, dh := w.Room(gruDown, n*wide), w.Room(gruUp, n*wide), w.Room(gruDH, n*s)
-	pack := w.Room(gruPack, vec.GemmRoom(max(n, 3*d)))
-	more := w.Room(gruStep, s)
+	space := method.Workspace[gruSpace](&w.Scratch)
+	x, a, q, h := space.x.Floats(n*s), space.gates.Floats(n*wide), space.q.Floats(n*s), space.h.Floats((n+1)*s)
+	down, up := w.Floats(n*wide), w.Floats(n*wide)
+	pack := w.Floats(vec.GemmRoom(max(n, 3*d)))
+	more := w.Floats(s)
 	clear(more)
 	for t := n - 1; t >= 0; t-- {
 		grad := dh[t*s : (t+1)*s]
@@ -265,11 +263,11 @@ func (g GRU) back(w *method.Work, rows []uint32, keep float32) {
 		}
 		vec.Add(up[t*wide+2*d:][:d], off[3*s:][:d])
 	}
-	dx := w.Room(gruDX, n*s)
+	dx := w.Floats(n * s)
 	clear(dx)
 	vec.Gemm(n, d, 3*d, vec.Rows(down, wide), vec.Rows(in.Val, s), pack, vec.Rows(dx, s))
 	if keep < 1 {
-		times(w.Room(gruMask, n*s), dx)
+		times(space.mask.Floats(n*s), dx)
 	}
 	for t, r := range rows {
 		vec.Add(dx[t*s:(t+1)*s], item.GradRow(r-item.Local))

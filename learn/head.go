@@ -53,11 +53,12 @@ func (h Spectral) Embed(matrix []float32, sigma float64, users int, place []floa
 }
 
 // Serve makes a user's vector: its items' rows, by how new they are. Scores of the head
-// are brought to a deviation of 1, and items outside it lie so many below its mean. Rooms
-// 8 to 10 are used.
+// are brought to a deviation of 1, and items outside it lie so many below its mean.
 func (h Spectral) Serve(w *method.Work, r Recency, item, place *method.View, below float64, user []float32) {
+	mark := w.Mark()
+	defer w.Release(mark)
 	items, weight, _ := r.Weights(w, w.History)
-	scores := w.Room(10, w.Items)
+	scores := w.Floats(w.Items)
 	clear(user)
 	for x, i := range items {
 		vec.Axpy(weight[x]*place.Row(i)[1], item.Row(i), user)

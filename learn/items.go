@@ -95,8 +95,9 @@ const tiny = 1.0 / (1 << 24)
 // and firstNext on. A place counts the items at most so far away that their weight is seen.
 func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32, past, next *method.View) {
 	n, half := len(history), Half(w.Items)
-	wide := w.Wide(2 * n)
-	near, ahead := wide[:n], wide[n:] // by distance: Rho^m, and the sum of Rho^a Ahead^(m-1-a)
+	mark := w.Mark()
+	defer w.Release(mark)
+	near, ahead := w.Float64s(n), w.Float64s(n) // by distance: Rho^m, and the sum of Rho^a Ahead^(m-1-a)
 	reach, rho, further, sum := 0, 1.0, 1.0, 0.0
 	for m := range n {
 		near[m], ahead[m] = rho, sum
@@ -126,9 +127,11 @@ func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32
 }
 
 // Among adds 1 for each item of a list, once: a device that counts has its part in the
-// item's row. first is the first row of count. Room 8 is used.
+// item's row. first is the first row of count.
 func Among(w *method.Work, list []uint32, first uint32, count *method.View) {
-	seen := w.Room(8, w.Items)
+	mark := w.Mark()
+	defer w.Release(mark)
+	seen := w.Floats(w.Items)
 	clear(seen)
 	for _, i := range list {
 		if seen[i] == 0 {

@@ -140,8 +140,9 @@ func (p *pairs) next() {
 
 func bprGrad(s *method.Scratch, b *method.Batch, scale float32, z []float32) {
 	p := pairsOf(b.Y)
-	room := s.Room(lossRoom, 2*p.n)
-	d, ones := room[:p.n], room[p.n:]
+	mark := s.Mark()
+	defer s.Release(mark)
+	d, ones := s.Floats(p.n), s.Floats(p.n)
 	for k, walk := 0, p; k < p.n; k++ {
 		walk.next()
 		d[k], ones[k] = z[walk.pos]-z[walk.neg], 1

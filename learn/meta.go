@@ -64,9 +64,10 @@ func (m *meta) lay(flat []float32) (out [method.MaxSlots][]float32) {
 func (m *meta) move(rate float32) {
 	w, size, all := m.w, m.size(), len(m.w.Samples.Item)
 	half := max(all/2, 1)
-	points := w.Room(pointRoom, m.steps*size)
-	room := w.Room(metaRoom, 2*size)
-	g, hv := room[:size], room[size:]
+	mark := w.Mark()
+	defer w.Release(mark)
+	points := w.Floats(m.steps * size)
+	g, hv := w.Floats(size), w.Floats(size)
 	for j := range m.steps {
 		m.save(points[j*size:][:size])
 		clear(g)
@@ -128,13 +129,15 @@ func (m *meta) on(lo, hi int, grad *[method.MaxSlots][]float32) (*method.Batch, 
 func (m *meta) gradient(lo, hi int, grad *[method.MaxSlots][]float32) float64 {
 	sum := 0.0
 	for at := lo; at < hi; at += m.w.BatchSize {
+		mark := m.w.Mark()
 		b, z := m.on(at, hi, grad)
 		if grad == nil {
 			sum += bceLoss(b, z)
-			continue
+		} else {
+			vec.BCEGrad(b.Y, 1/float32(hi-lo), z)
+			m.t.back(z)
 		}
-		vec.BCEGrad(b.Y, 1/float32(hi-lo), z)
-		m.t.back(z)
+		m.w.Release(mark)
 	}
 	return sum
 }
@@ -143,7 +146,9 @@ func (m *meta) gradient(lo, hi int, grad *[method.MaxSlots][]float32) float64 {
 // and v.
 func (m *meta) hessian(n int, v, out *[method.MaxSlots][]float32) {
 	for at := 0; at < n; at += m.w.BatchSize {
+		mark := m.w.Mark()
 		b, z := m.on(at, n, out)
 		m.t.hessian(b.Y, z, 1/float32(n), v)
+		m.w.Release(mark)
 	}
 }

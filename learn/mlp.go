@@ -86,46 +86,30 @@ type layer struct {
 	h               []float32 // what came out, after ReLU or the logistic function
 }
 
-// The rooms of a Scratch.
-const (
-	inputRoom = iota
-	hiddenRoom
-	deltaRoom
-	packRoom
-	offsetRoom
-	gradRoom
-	lossRoom
-	logitRoom // these are for Central
-	userRoom
-	itemRoom
-	weightRoom
-	mixRoom // NeuMF's
-	samRoom
-	ownRoom // these are for Blend
-	weightsRoom
-	gradsRoom
-	featureRoom
-	sumRoom
-	squareRoom
-	// These are for Meta.
-	pointRoom
-	metaRoom
-	tangentRoom
-	shiftRoom
-)
+// networkSpace is the input and the activations of a network, as forward leaves them for
+// backward.
+type networkSpace struct{ input, hidden method.Buffer }
 
 // open lays out the activations of n samples.
-func (m *mlp) open(l Layers, n int) {
+func (m *mlp) open(s *method.Scratch, l Layers, n int) {
+	m.Scratch = s
 	size := 0
 	for _, width := range l {
 		size += n * vec.Pad(width)
 	}
-	room := m.Room(hiddenRoom, size)
+	h := method.Workspace[networkSpace](s).hidden.Floats(size)
 	m.n, m.layers = n, len(l)+1
 	for i, width := range l {
 		k := n * vec.Pad(width)
-		m.at[i].h, room = room[:k:k], room[k:]
+		m.at[i].h, h = h[:k:k], h[k:]
 	}
+}
+
+// gemm is vec.Gemm on scratch memory: c += a b, where c is m by n and a is m by k.
+func gemm(s *method.Scratch, m, n, k int, a, b, c vec.Mat) {
+	mark := s.Mark()
+	vec.Gemm(m, n, k, a, b, s.Floats(vec.GemmRoom(k)), c)
+	s.Release(mark)
 }
 
 // forward sets z to the output for the rows of x, whose first layer[0].in places
@@ -138,8 +122,7 @@ func (m *mlp) forward(x vec.Mat, z []float32) {
 		for s := range m.n {
 			copy(l.h[s*wide:(s+1)*wide], l.b)
 		}
-		vec.Gemm(m.n, l.out, l.in, x, vec.Rows(l.w, l.stride).T(), m.Room(packRoom, vec.GemmRoom(l.in)),
-			vec.Rows(l.h, wide))
+		gemm(m.Scratch, m.n, l.out, l.in, x, vec.Rows(l.w, l.stride).T(), vec.Rows(l.h, wide))
 		if m.curved {
 			vec.Sigmoids(l.h)
 		} else {
@@ -152,8 +135,8 @@ func (m *mlp) forward(x vec.Mat, z []float32) {
 }
 
 // backward adds the gradients for dz, with forward just done on x. It returns the
-// gradient by what the first layer adds up before ReLU; if dx is not nil it is set
-// to the gradient by x.
+// gradient by what the first layer adds up before ReLU, in scratch memory; if dx is not
+// nil, it is set to the gradient by x.
 func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 	last := m.layers - 1
 	l := &m.at[last]
@@ -161,12 +144,10 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 	for i := range last {
 		widest = max(widest, vec.Pad(m.at[i].out))
 	}
-	room := m.Room(deltaRoom, 2*m.n*widest)
-	now, next := room[:m.n*widest], room[m.n*widest:]
+	now, next := m.Floats(m.n*widest), m.Floats(m.n*widest)
 	wide := vec.Pad(l.in)
 	if l.gw != nil {
-		vec.Gemm(1, l.in, m.n, vec.Rows(dz, m.n), vec.Rows(m.at[last-1].h, wide), m.Room(packRoom, vec.GemmRoom(m.n)),
-			vec.Rows(l.gw, l.stride))
+		gemm(m.Scratch, 1, l.in, m.n, vec.Rows(dz, m.n), vec.Rows(m.at[last-1].h, wide), vec.Rows(l.gw, l.stride))
 	}
 	if l.gb != nil {
 		l.gb[0] += vec.Sum(dz)
@@ -183,8 +164,7 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 			in = vec.Rows(m.at[i-1].h, vec.Pad(l.in))
 		}
 		if l.gw != nil {
-			vec.Gemm(l.out, l.in, m.n, vec.Rows(d, wide).T(), in, m.Room(packRoom, vec.GemmRoom(m.n)),
-				vec.Rows(l.gw, l.stride))
+			gemm(m.Scratch, l.out, l.in, m.n, vec.Rows(d, wide).T(), in, vec.Rows(l.gw, l.stride))
 		}
 		if l.gb != nil {
 			vec.Columns(d, l.gb)
@@ -199,8 +179,7 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 			return d
 		}
 		clear(to.Data)
-		vec.Gemm(m.n, l.in, l.out, vec.Rows(d, wide), vec.Rows(l.w, l.stride), m.Room(packRoom, vec.GemmRoom(l.out)),
-			to)
+		gemm(m.Scratch, m.n, l.in, l.out, vec.Rows(d, wide), vec.Rows(l.w, l.stride), to)
 		if i > 0 {
 			now, next = next, now
 		}

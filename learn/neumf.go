@@ -87,9 +87,10 @@ func (n NeuMF) head() int { return neuLayer + 2*len(n.Hidden) + 2 }
 // Logits scores a batch.
 func (n NeuMF) Logits(w *method.Work, b *method.Batch, out []float32) {
 	n.tower().logits(w, b, out)
+	mark := w.Mark()
+	defer w.Release(mark)
 	g := &w.View[neuGMF]
-	room := w.Room(mixRoom, g.Stride+b.N)
-	mix, z := room[:g.Stride], room[g.Stride:]
+	mix, z := w.Floats(g.Stride), w.Floats(b.N)
 	n.mix(w, mix)
 	vec.Dots(g.Arena, g.Stride, b.Rd[neuGMF], mix, 0, z)
 	vec.Add(z, out[:b.N])
@@ -107,8 +108,9 @@ func (n NeuMF) mix(w *method.Work, dst []float32) {
 func (n NeuMF) Back(w *method.Work, b *method.Batch, dz []float32) {
 	n.tower().back(w, b, dz)
 	g, p, h := &w.View[neuGMF], &w.View[neuP], &w.View[n.head()]
-	room := w.Room(mixRoom, 2*g.Stride)
-	mix, sum := room[:g.Stride], room[g.Stride:]
+	mark := w.Mark()
+	defer w.Release(mark)
+	mix, sum := w.Floats(g.Stride), w.Floats(g.Stride)
 	if !w.SkipsGrad(neuGMF) {
 		n.mix(w, mix)
 		vec.Spread(g.GradRows, g.Stride, b.Pos, dz[:b.N], mix)

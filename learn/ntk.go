@@ -33,6 +33,8 @@ func (k NTK) Share(of method.Method, w *method.Work, b *method.Batch) float32 {
 
 // rate measures one table: the device's own with l = 1, the frozen with l = 0.
 func (k NTK) rate(of method.Method, w *method.Work, b *method.Batch, l float32) float64 {
+	mark := w.Mark()
+	defer w.Release(mark)
 	z := w.Z[:b.N]
 	plain := k.Blend
 	plain.PerItem = false
@@ -64,8 +66,8 @@ func (k NTK) rate(of method.Method, w *method.Work, b *method.Batch, l float32) 
 	return max(t, 0)
 }
 
-// features copies what the last layer reads of the batch's distinct items, or of
-// every sample.
+// features copies what the last layer reads of the batch's distinct items, or of every
+// sample, to scratch memory.
 func (m Blend) features(w *method.Work, b *method.Batch, l float32, all bool) (phi vec.Mat, n int) {
 	wide := w.View[m.Own].Stride
 	var h vec.Mat
@@ -73,7 +75,7 @@ func (m Blend) features(w *method.Work, b *method.Batch, l float32, all bool) (p
 		h = m.Score.Features(w, b)
 		wide = h.Row
 	}
-	phi = vec.Rows(w.Room(featureRoom, b.N*wide), wide)
+	phi = vec.Rows(w.Floats(b.N*wide), wide)
 	d := m.walk(w, b)
 	for n = 0; ; n++ {
 		x, ok := n, n < b.N
@@ -95,7 +97,7 @@ func (m Blend) features(w *method.Work, b *method.Batch, l float32, all bool) (p
 }
 
 func residual(w *method.Work, phi vec.Mat, r []float32) float64 {
-	sum := w.Room(sumRoom, phi.Row)
+	sum := w.Floats(phi.Row)
 	clear(sum)
 	for x, g := range r {
 		vec.Axpy(g, phi.Data[x*phi.Row:(x+1)*phi.Row], sum)
@@ -106,9 +108,9 @@ func residual(w *method.Work, phi vec.Mat, r []float32) float64 {
 	return 0
 }
 
-// means are those of the columns of n rows.
+// means returns the means of the columns of n rows, in scratch memory.
 func means(w *method.Work, phi vec.Mat, n int) []float64 {
-	mean := w.Wide(phi.Row)
+	mean := w.Float64s(phi.Row)
 	clear(mean)
 	for r := range n {
 		for k, x := range phi.Data[r*phi.Row:][:len(mean)] {
@@ -130,11 +132,10 @@ func (k NTK) largest(w *method.Work, phi vec.Mat, n, dim int) float64 {
 			}
 		}
 	}
-	gram := vec.Rows(w.Room(squareRoom, dim*phi.Row), phi.Row)
+	gram := vec.Rows(w.Floats(dim*phi.Row), phi.Row)
 	clear(gram.Data)
-	vec.Gemm(dim, dim, n, phi.T(), phi, w.Room(packRoom, vec.GemmRoom(n)), gram)
-	v := w.Room(sumRoom, 2*phi.Row)
-	at, next := v[:phi.Row], v[phi.Row:]
+	gemm(&w.Scratch, dim, dim, n, phi.T(), phi, gram)
+	at, next := w.Floats(phi.Row), w.Floats(phi.Row)
 	clear(at)
 	for i := range dim {
 		at[i] = gram.Data[i*phi.Row+i]

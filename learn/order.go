@@ -86,7 +86,9 @@ func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base u
 	if n < 1 {
 		return
 	}
-	seen := w.Room(5, n*s)
+	mark := w.Mark()
+	defer w.Release(mark)
+	seen := w.Floats(n * s)
 	clear(seen)
 	clear(memory)
 	for t := range n {
@@ -95,7 +97,7 @@ func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base u
 		vec.Add(memory, next.Row(base+history[t+1]))
 	}
 	x := vec.Rows(seen, s)
-	vec.Gemm(m.Wide(), m.Wide(), n, x.T(), x, w.Room(6, vec.GemmRoom(n)), vec.Rows(square.Val, s))
+	gemm(&w.Scratch, m.Wide(), m.Wide(), n, x.T(), x, vec.Rows(square.Val, s))
 }
 
 // Head is the ridge regression of the next item on the memory before it: each row
@@ -137,10 +139,10 @@ func (m Memory) Head(keep []bool, reg float64, square []float32, next, head []fl
 type Recency struct{ Rho, Boost, Base float64 }
 
 // Weights lists the distinct items of a history, the newest first, with their
-// weights, in rooms 7 to 9, and what the weights add up to.
+// weights, in scratch memory, and what the weights add up to.
 func (r Recency) Weights(w *method.Work, history []uint32) (items []uint32, weight []float32, total float64) {
-	items, seen := w.Items32(len(history)), w.Room(8, w.Items)
-	weight = w.Room(9, len(history))
+	items, seen := w.Uint32s(len(history)), w.Floats(w.Items)
+	weight = w.Floats(len(history))
 	clear(seen)
 	n, power := 0, 1.0
 	for t := len(history) - 1; t >= 0; t-- {
@@ -223,12 +225,15 @@ func (g Grid) At(k int) (Recency, Share) { return g.Recency[k/len(g.Share)], g.S
 
 // Judge adds how well each setting ranks the target. recent scores all items by one
 // Recency, next holds the head's scores, and items those of the model over pairs, or
-// nothing. Room 13 is used.
+// nothing.
 func (g Grid) Judge(w *method.Work, target uint32, next, items []float32, recent func(Recency) []float32,
 	merit []float32,
 ) {
-	blend := w.Room(13, w.Items)
+	mark := w.Mark()
+	defer w.Release(mark)
+	blend := w.Floats(w.Items)
 	for k, r := range g.Recency {
+		inner := w.Mark()
 		scores := recent(r)
 		for j, s := range g.Share {
 			vec.ScaleTo(1-s.Head-s.Items, scores, blend)
@@ -238,6 +243,7 @@ func (g Grid) Judge(w *method.Work, target uint32, next, items []float32, recent
 			}
 			merit[k*len(g.Share)+j] += Merit(w, blend, target)
 		}
+		w.Release(inner)
 	}
 }
 

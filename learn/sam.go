@@ -57,8 +57,9 @@ func (s sam) grad(w *method.Work, b *method.Batch) float64 {
 	// The gradients that are read, those of a group together, and room for the values
 	// of a group.
 	n, most := size(w, b, read|sharp), size(w, b, sharp)
-	room := w.Room(samRoom, n+most)
-	kept, saved := room[:n], room[n:]
+	mark := w.Mark()
+	defer w.Release(mark)
+	kept, saved := w.Floats(n), w.Floats(most)
 	at := walk(w, b, read&^sharp, keepGrad, 0, kept)
 	for k, g := range s.groups {
 		if g.Rho.At(w) != 0 {

@@ -114,7 +114,7 @@ type sided struct {
 // be gathered.
 func (t *sided) open(n, lead int) {
 	t.mlp.curved = t.Side.curved
-	t.mlp.open(t.hidden, n)
+	t.mlp.open(t.Scratch, t.hidden, n)
 	in := t.in - lead
 	for i := range t.layers {
 		w := t.layer + 2*i
@@ -124,7 +124,7 @@ func (t *sided) open(n, lead int) {
 	}
 	t.at[0].in, t.at[0].w = in, t.at[0].w[lead:]
 	wide := vec.Pad(in)
-	t.x = vec.Rows(t.Room(inputRoom, n*wide), wide)
+	t.x = vec.Rows(method.Workspace[networkSpace](t.Scratch).input.Floats(n*wide), wide)
 }
 
 // index is where sample x stands in a part's column.
@@ -198,6 +198,8 @@ func (s *Side) work(w *method.Work, b *method.Batch, t *sided) {
 // Logits scores a batch. To recommend, what is the same for all items goes into the
 // first layer's bias once.
 func (s *Side) Logits(w *method.Work, b *method.Batch, out []float32) {
+	mark := w.Mark()
+	defer w.Release(mark)
 	var t sided
 	s.work(w, b, &t)
 	lead := 0
@@ -215,14 +217,14 @@ func (s *Side) Logits(w *method.Work, b *method.Batch, out []float32) {
 // fold adds what comes before the item's features to the first layer's bias.
 func (t *sided) fold() {
 	first, whole := &t.at[0], t.val[t.layer]
-	input := t.Room(gradRoom, t.lead)
+	input := t.Floats(t.lead)
 	clear(input)
 	for i := range t.parts {
 		if p := &t.parts[i]; p.at < t.lead {
 			t.place(p, t.index(p, 0), &t.val, false, input[p.at:][:p.wide])
 		}
 	}
-	offset := t.Room(offsetRoom, vec.Pad(first.out))
+	offset := t.Floats(vec.Pad(first.out))
 	copy(offset, first.b)
 	for o := range first.out {
 		offset[o] += vec.Dot(whole[o*first.stride:][:t.lead], input)
@@ -232,6 +234,8 @@ func (t *sided) fold() {
 
 // Back adds the gradients.
 func (s *Side) Back(w *method.Work, b *method.Batch, dz []float32) {
+	mark := w.Mark()
+	defer w.Release(mark)
 	var t sided
 	s.work(w, b, &t)
 	t.open(b.N, 0)
@@ -240,7 +244,7 @@ func (s *Side) Back(w *method.Work, b *method.Batch, dz []float32) {
 
 // back adds the gradients for dz, with forward just done.
 func (t *sided) back(dz []float32) {
-	dx := vec.Rows(t.Room(gradRoom, len(t.x.Data)), t.x.Row)
+	dx := vec.Rows(t.Floats(len(t.x.Data)), t.x.Row)
 	t.backward(t.x, dz, &dx)
 	t.scatter(dx, &t.grad)
 }

@@ -31,11 +31,12 @@ func (s *Side) Pass(p *method.Pool, loss string, rate float32) {
 		size += len(p.Value[i])
 	}
 	for lo, all := 0, len(p.Item); lo < all; lo += p.BatchSize {
+		mark := p.Mark()
 		b := p.Batch(lo, min(lo+p.BatchSize, all))
 		var t sided
 		t.Side, t.Scratch = s, &p.Scratch
 		t.user, t.item, t.row = b.User, b.Item, b.Row
-		grads := p.Room(weightRoom, size)
+		grads := p.Floats(size)
 		clear(grads)
 		for i := range n {
 			t.val[i] = p.Value[i]
@@ -43,7 +44,7 @@ func (s *Side) Pass(p *method.Pool, loss string, rate float32) {
 		}
 		t.open(b.N, 0)
 		t.gather(0, &t.val, false, t.x)
-		z := p.Room(logitRoom, b.N)
+		z := p.Floats(b.N)
 		t.forward(t.x, z)
 		if p.WantLoss {
 			p.Loss += l.Sum(&b.Batch, z)
@@ -55,6 +56,7 @@ func (s *Side) Pass(p *method.Pool, loss string, rate float32) {
 		for i := range n {
 			step.Move(t.grad[i], p.Value[n+2*i], p.Value[n+2*i+1], p.Value[i])
 		}
+		p.Release(mark)
 	}
 }
 

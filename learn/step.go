@@ -169,8 +169,10 @@ func Epochs(n int, tol float64, step method.Step) method.Visit {
 
 func pass(w *method.Work, step method.Step) {
 	for lo, n := 0, len(w.Samples.Item); lo < n; lo += w.BatchSize {
+		mark := w.Mark()
 		b := w.Batch(lo, min(lo+w.BatchSize, n))
 		l := step.Do(w, b)
+		w.Release(mark)
 		if w.WantLoss {
 			w.Loss += l
 			w.LossN += b.N

@@ -10,10 +10,10 @@ import (
 // logits in z. It is forward over reverse: every number of the two passes has a
 // tangent, how fast it changes as the slots move along v. R marks those.
 func (t *sided) hessian(y, z []float32, scale float32, v *[method.MaxSlots][]float32) {
-	rx := vec.Rows(t.Room(tangentRoom, len(t.x.Data)), t.x.Row)
+	rx := vec.Rows(t.Floats(len(t.x.Data)), t.x.Row)
 	t.gather(0, v, true, rx)
 	rh, last := t.tangents(rx, v), t.layers-1
-	rz := t.Room(logitRoom, t.n)
+	rz := t.Floats(t.n)
 	out := t.layer + 2*last
 	wide := vec.Pad(t.at[last].in)
 	h, rl := t.at[last-1].h, rh[last-1]
@@ -34,7 +34,7 @@ func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLaye
 	for i := range t.layers - 1 {
 		size += len(t.at[i].h)
 	}
-	room := t.Room(userRoom, size)
+	room := t.Floats(size)
 	in, rin := t.x, rx
 	for i := range t.layers - 1 {
 		l, wide := &t.at[i], vec.Pad(t.at[i].out)
@@ -44,9 +44,8 @@ func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLaye
 		for x := range t.n {
 			copy(r[x*wide:(x+1)*wide], vb)
 		}
-		pack := t.Room(packRoom, vec.GemmRoom(l.in))
-		vec.Gemm(t.n, l.out, l.in, in, vec.Rows(vw, l.stride).T(), pack, vec.Rows(r, wide))
-		vec.Gemm(t.n, l.out, l.in, rin, vec.Rows(l.w, l.stride).T(), pack, vec.Rows(r, wide))
+		gemm(t.Scratch, t.n, l.out, l.in, in, vec.Rows(vw, l.stride).T(), vec.Rows(r, wide))
+		gemm(t.Scratch, t.n, l.out, l.in, rin, vec.Rows(l.w, l.stride).T(), vec.Rows(r, wide))
 		t.bend(l.h, r)
 		rh[i], in, rin = r, vec.Rows(l.h, wide), vec.Rows(r, wide)
 	}
@@ -61,12 +60,10 @@ func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, 
 		widest = max(widest, vec.Pad(t.at[i].out))
 	}
 	last, size := t.layers-1, t.n*widest
-	room := t.Room(shiftRoom, 4*size)
-	d, rd, next, rnext := room[:size], room[size:2*size], room[2*size:3*size], room[3*size:]
+	d, rd, next, rnext := t.Floats(size), t.Floats(size), t.Floats(size), t.Floats(size)
 	l, wide := &t.at[last], vec.Pad(t.at[last].in)
-	pack := t.Room(packRoom, vec.GemmRoom(t.n))
-	vec.Gemm(1, l.in, t.n, vec.Rows(rz, t.n), vec.Rows(t.at[last-1].h, wide), pack, vec.Rows(l.gw, l.stride))
-	vec.Gemm(1, l.in, t.n, vec.Rows(dz, t.n), vec.Rows(rh[last-1], wide), pack, vec.Rows(l.gw, l.stride))
+	gemm(t.Scratch, 1, l.in, t.n, vec.Rows(rz, t.n), vec.Rows(t.at[last-1].h, wide), vec.Rows(l.gw, l.stride))
+	gemm(t.Scratch, 1, l.in, t.n, vec.Rows(dz, t.n), vec.Rows(rh[last-1], wide), vec.Rows(l.gw, l.stride))
 	l.gb[0] += vec.Sum(rz)
 	vw := v[t.layer+2*last][:wide]
 	clear(d[:t.n*wide])
@@ -84,17 +81,15 @@ func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, 
 			in, rin = vec.Rows(t.at[i-1].h, vec.Pad(l.in)), vec.Rows(rh[i-1], vec.Pad(l.in))
 		}
 		dm, rm := vec.Rows(d, wide), vec.Rows(rd, wide)
-		pack := t.Room(packRoom, vec.GemmRoom(t.n))
-		vec.Gemm(l.out, l.in, t.n, rm.T(), in, pack, vec.Rows(l.gw, l.stride))
-		vec.Gemm(l.out, l.in, t.n, dm.T(), rin, pack, vec.Rows(l.gw, l.stride))
+		gemm(t.Scratch, l.out, l.in, t.n, rm.T(), in, vec.Rows(l.gw, l.stride))
+		gemm(t.Scratch, l.out, l.in, t.n, dm.T(), rin, vec.Rows(l.gw, l.stride))
 		vec.Columns(rd[:t.n*wide], l.gb)
 		to := t.n * vec.Pad(l.in)
 		clear(next[:to])
 		clear(rnext[:to])
-		pack = t.Room(packRoom, vec.GemmRoom(l.out))
-		vec.Gemm(t.n, l.in, l.out, dm, vec.Rows(l.w, l.stride), pack, vec.Rows(next, vec.Pad(l.in)))
-		vec.Gemm(t.n, l.in, l.out, rm, vec.Rows(l.w, l.stride), pack, vec.Rows(rnext, vec.Pad(l.in)))
-		vec.Gemm(t.n, l.in, l.out, dm, vec.Rows(v[t.layer+2*i], l.stride), pack, vec.Rows(rnext, vec.Pad(l.in)))
+		gemm(t.Scratch, t.n, l.in, l.out, dm, vec.Rows(l.w, l.stride), vec.Rows(next, vec.Pad(l.in)))
+		gemm(t.Scratch, t.n, l.in, l.out, rm, vec.Rows(l.w, l.stride), vec.Rows(rnext, vec.Pad(l.in)))
+		gemm(t.Scratch, t.n, l.in, l.out, dm, vec.Rows(v[t.layer+2*i], l.stride), vec.Rows(rnext, vec.Pad(l.in)))
 		d, rd, next, rnext = next, rnext, d, rd
 	}
 	t.scatter(vec.Rows(rd, t.x.Row), &t.grad)

@@ -24,7 +24,9 @@ func (t tower) logits(w *method.Work, b *method.Batch, out []float32) {
 	// What the user's vector adds to the first layer is the same for every sample:
 	// it goes into that layer's bias.
 	first, user := &m.at[0], w.View[t.user].Val[:t.dim]
-	offset := w.Room(offsetRoom, vec.Pad(first.out))
+	mark := w.Mark()
+	defer w.Release(mark)
+	offset := w.Floats(vec.Pad(first.out))
 	copy(offset, first.b)
 	for o, weight := 0, w.View[t.layer].Val; o < first.out; o++ {
 		offset[o] += vec.Dot(weight[o*first.stride:][:t.dim], user)
@@ -37,9 +39,11 @@ func (t tower) back(w *method.Work, b *method.Batch, dz []float32) {
 	var m mlp
 	x := t.lay(w, b, &m)
 	it := &w.View[t.item]
+	mark := w.Mark()
+	defer w.Release(mark)
 	var dx *vec.Mat
 	if !w.SkipsGrad(t.item) {
-		to := vec.Rows(w.Room(gradRoom, b.N*it.Stride), it.Stride)
+		to := vec.Rows(w.Floats(b.N*it.Stride), it.Stride)
 		dx = &to
 	}
 	d := m.backward(x, dz[:b.N], dx)
@@ -59,11 +63,10 @@ func (t tower) features(w *method.Work, b *method.Batch) vec.Mat {
 	return vec.Rows(m.at[last].h, vec.Pad(t.hidden[last]))
 }
 
-// lay lays the network out on the slots, with the item's row as its input. It
-// returns the room of the input and leaves it as it is.
+// lay lays the network out on the slots, with the item's row as its input. It returns
+// the input as it was last written.
 func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
-	m.Scratch = &w.Scratch
-	m.open(t.hidden, b.N)
+	m.open(&w.Scratch, t.hidden, b.N)
 	for i := range m.layers {
 		weight, bias := &w.View[t.layer+2*i], &w.View[t.layer+2*i+1]
 		l := &m.at[i]
@@ -81,7 +84,7 @@ func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 	if first.gw != nil {
 		first.gw = first.gw[t.dim:]
 	}
-	return vec.Rows(w.Room(inputRoom, b.N*stride), stride)
+	return vec.Rows(method.Workspace[networkSpace](&w.Scratch).input.Floats(b.N*stride), stride)
 }
 
 // userBack adds what d, the gradient by what the first layer adds up, makes of the
@@ -91,7 +94,7 @@ func (t tower) userBack(w *method.Work, d []float32) {
 		return
 	}
 	weight, user := &w.View[t.layer], &w.View[t.user]
-	sum := w.Room(offsetRoom, vec.Pad(weight.Slot.Rows))
+	sum := w.Floats(vec.Pad(weight.Slot.Rows))
 	clear(sum)
 	vec.Columns(d, sum)
 	for o := range weight.Slot.Rows {

@@ -44,22 +44,6 @@ func (w *Work) RestrictGrads(slots uint64) (before uint64) {
 // SkipsGrad reports whether nobody will read the gradient of a slot.
 func (w *Work) SkipsGrad(slot int) bool { return w.skip>>slot&1 == 1 }
 
-// Scratch is memory that a part may use between two calls, such as activations
-// between Logits and Back. It grows to what was asked for and stays.
-type Scratch struct {
-	rooms [24][]float32
-	items []uint32
-	wide  []float64
-}
-
-// Room returns room number i, n floats long, as its last user left it.
-func (s *Scratch) Room(i, n int) []float32 {
-	if cap(s.rooms[i]) < n {
-		s.rooms[i] = make([]float32, n+n/4)
-	}
-	return s.rooms[i][:n]
-}
-
 // View is one slot on a device.
 type View struct {
 	Slot   Slot
@@ -107,22 +91,6 @@ const badPlace = "method: the places of a sparse slot ascend, and lie within it"
 func (v *View) GradRow(p uint32) []float32 {
 	o := int(p) * v.Stride
 	return v.GradRows[o : o+v.Stride : o+v.Stride]
-}
-
-// Items32 is one more room, of n item numbers.
-func (s *Scratch) Items32(n int) []uint32 {
-	if cap(s.items) < n {
-		s.items = make([]uint32, n+n/4)
-	}
-	return s.items[:n]
-}
-
-// Wide is one more room, of n float64.
-func (s *Scratch) Wide(n int) []float64 {
-	if cap(s.wide) < n {
-		s.wide = make([]float64, n)
-	}
-	return s.wide[:n]
 }
 
 // Samples are a visit's samples in their current order.

@@ -100,7 +100,9 @@ func (m *ALS) Visit(int) method.Visit {
 			return
 		}
 		square, target, outer := &w.View[exactSquare], &w.View[exactTarget], &w.View[exactOuter]
-		p, pp := m.solve(w), w.Room(8, square.Stride)
+		mark := w.Mark()
+		defer w.Release(mark)
+		p, pp := m.solve(w), w.Floats(square.Stride)
 		clear(pp)
 		at := 0
 		for i := range m.Dim {

@@ -31,6 +31,9 @@ const (
 	sketchUser        // ephemeral
 )
 
+// sketchSpace is what Ready leaves for Logits: by item, 1 if the user has it.
+type sketchSpace struct{ own method.Buffer }
+
 func (m *EASESketch) rank(items int) int { return min(m.Rank, items) }
 
 func (m *EASESketch) Slots(items int) []method.Slot {
@@ -55,7 +58,7 @@ func (m *EASESketch) Slots(items int) []method.Slot {
 // Logits is R_j . (sum of R_i over the user's other items) / number_j.
 func (m *EASESketch) Logits(w *method.Work, b *method.Batch, out []float32) {
 	rows, user, k := &w.View[sketchRow], w.View[sketchUser].Val, m.rank(w.Items)
-	own := w.Room(8, w.Items)
+	own := method.Workspace[sketchSpace](&w.Scratch).own.Floats(w.Items)
 	for x, r := range b.Rd[sketchRow] {
 		row := rows.Row(r)
 		by := row[k]
@@ -99,7 +102,7 @@ func (m *EASESketch) sum(w *method.Work, slot int) []float32 {
 func (m *EASESketch) Ready(int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		m.sum(w, sketchRow)
-		own := w.Room(8, w.Items)
+		own := method.Workspace[sketchSpace](&w.Scratch).own.Floats(w.Items)
 		clear(own)
 		for _, i := range w.Samples.Item {
 			own[i] = 1

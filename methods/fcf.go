@@ -94,7 +94,9 @@ func (m *FCF) Visit(int) method.Visit {
 // solve sets the user's vector to (gram + alpha sum k y y' + reg I)^-1 sum (1+alpha k) y,
 // where k is how often the user has the item.
 func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
-	user, weight, target := w.View[fcfUser].Val, w.Room(5, b.N), w.Room(6, b.N)
+	mark := w.Mark()
+	defer w.Release(mark)
+	user, weight, target := w.View[fcfUser].Val, w.Floats(b.N), w.Floats(b.N)
 	for i, k := range b.Y {
 		weight[i] = float32(m.Alpha * k)
 		target[i] = 1 + weight[i]

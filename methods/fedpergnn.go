@@ -66,7 +66,9 @@ func (m *FedPerGNN) Visit(items int) method.Visit {
 // meet adds the device's vector to the sums of its items.
 func (m *FedPerGNN) meet(w *method.Work) {
 	b, u, k := w.Batch(0, len(w.Samples.Item)), w.View[learn.UserSlot].Val, 0
-	h := w.Room(3, w.View[learn.ItemSlot].Stride)
+	mark := w.Mark()
+	defer w.Release(mark)
+	h := w.Floats(w.View[learn.ItemSlot].Stride)
 	for x, p := range b.Pos {
 		if k == len(b.Rows) || p != b.Rows[k] {
 			continue

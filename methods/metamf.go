@@ -89,9 +89,11 @@ func (m *MetaMF) Logits(w *method.Work, b *method.Batch, out []float32) {
 	for i := range val {
 		val[i] = w.View[i].Val
 	}
-	g := newGenerated(m, &val, w.Room(0, m.metaRoom()))
+	mark := w.Mark()
+	defer w.Release(mark)
+	g := newGenerated(m, &val, w.Floats(m.metaRoom()))
 	g.make(w.View[metaUser].Val)
-	room := w.Room(1, 2*metaWide)
+	room := w.Floats(2 * metaWide)
 	for x, item := range b.Item {
 		out[x] = g.score(w.View[metaRows].Row(item), w.View[metaRowsBias].Row(item), room[:metaWide], room[metaWide:])
 	}

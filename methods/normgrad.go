@@ -91,13 +91,15 @@ func (m *NormGrad) Visit(int) method.Visit {
 
 // send adds the gradient at unit length. The slots are the first of v.
 func (m *NormGrad) send(w *method.Work, v []method.View) {
+	mark := w.Mark()
+	defer w.Release(mark)
 	s, from := &w.Samples, len(w.View)-len(v)
 	p := m.solve(w, v, learn.Recency{Base: 1})
 	top := uint32(0)
 	for _, pos := range s.Pos {
 		top = max(top, pos)
 	}
-	by, square := w.Room(10, int(top)+1), 0.0
+	by, square := w.Floats(int(top)+1), 0.0
 	clear(by)
 	for x, pos := range s.Pos { // an item may be drawn more than once
 		by[pos] += s.Y[x] - vec.Dot(p, v[ngItem].Row(s.Item[x]))
@@ -117,6 +119,8 @@ func (m *NormGrad) send(w *method.Work, v []method.View) {
 
 // solve finds the user's vector for items that weigh by their age.
 func (m *NormGrad) solve(w *method.Work, v []method.View, r learn.Recency) []float32 {
+	mark := w.Mark()
+	defer w.Release(mark)
 	p, mean := v[ngUser].Val, 0.0
 	items, weight, total := r.Weights(w, w.History)
 	for i := range m.Dim {

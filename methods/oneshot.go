@@ -112,6 +112,8 @@ func (m *OneShot) ReportsFinalRound() bool { return true }
 func (m *OneShot) Visit(int) method.Visit { return method.Visit{HistoryOnly: true, Run: m.visit} }
 
 func (m *OneShot) visit(w *method.Work) {
+	mark := w.Mark()
+	defer w.Release(mark)
 	head := m.head(w.Items)
 	items, _, _ := learn.Recency{Base: 1}.Weights(w, w.History) // each once
 	if w.Phase == 0 {
@@ -121,7 +123,7 @@ func (m *OneShot) visit(w *method.Work) {
 		}
 		return
 	}
-	y, square := w.Room(0, head.N), 0.0
+	y, square := w.Floats(head.N), 0.0
 	clear(y)
 	for _, i := range items {
 		if at := w.View[onePlace].Row(i); at[0] > 0 {
@@ -131,7 +133,7 @@ func (m *OneShot) visit(w *method.Work) {
 	}
 	if square > 0 {
 		vec.Scale(float32(1/math.Sqrt(square)), y)
-		head.Outer(y, w.Items32(head.N), &w.View[oneGram])
+		head.Outer(y, w.Uint32s(head.N), &w.View[oneGram])
 	}
 }
 

@@ -16,6 +16,9 @@ type star struct {
 	q   []float32 // the user's state
 }
 
+// starSpace holds a star.
+type starSpace struct{ h, own, a, q method.Buffer }
+
 // exp is e^x, of x from -16 to 16, with the same bits everywhere.
 func exp(x float32) float32 {
 	x = min(max(x, -16), 16)
@@ -39,7 +42,8 @@ func (m *FedPerGNN) star(w *method.Work, b *method.Batch) star {
 			n += int(y)
 		}
 	}
-	return star{w.Room(0, b.N*stride), w.Room(1, n*stride), w.Room(2, n), w.Room(3, stride)}
+	space := method.Workspace[starSpace](&w.Scratch)
+	return star{space.h.Floats(b.N * stride), space.own.Floats(n * stride), space.a.Floats(n), space.q.Floats(stride)}
 }
 
 func (m *FedPerGNN) Logits(w *method.Work, b *method.Batch, out []float32) {
@@ -80,7 +84,9 @@ func (m *FedPerGNN) Back(w *method.Work, b *method.Batch, dz []float32) {
 	t, it, user := m.star(w, b), &w.View[learn.ItemSlot], &w.View[learn.UserSlot]
 	w.View[learn.LayerSlot].Grad[0] += vec.Sum(dz[:b.N])
 	vec.Spread(it.GradRows, it.Stride, b.Pos, dz[:b.N], t.q)
-	dq, da := w.Room(4, it.Stride), w.Room(5, len(t.a))
+	mark := w.Mark()
+	defer w.Release(mark)
+	dq, da := w.Floats(it.Stride), w.Floats(len(t.a))
 	clear(dq)
 	for x, d := range dz[:b.N] {
 		vec.Axpy(d, t.h[x*it.Stride:(x+1)*it.Stride], dq)

@@ -66,7 +66,9 @@ func (m *Tacit) Slots(items int) []method.Slot {
 func (m *Tacit) Head() *method.Head { return nil }
 
 func (m *Tacit) Logits(w *method.Work, b *method.Batch, out []float32) {
-	item, head, more := &w.View[alsItem], &w.View[tacHead], w.Room(12, b.N)
+	mark := w.Mark()
+	defer w.Release(mark)
+	item, head, more := &w.View[alsItem], &w.View[tacHead], w.Floats(b.N)
 	vec.Dots(item.Arena, item.Stride, b.Rd[alsItem], w.View[alsUser].Val, 0, out[:b.N])
 	vec.Dots(head.Arena, head.Stride, b.Rd[tacHead], w.View[tacMemory].Val, 0, more)
 	vec.Add(more, out[:b.N])
@@ -98,7 +100,7 @@ func (m *Tacit) Visit(items int) method.Visit {
 
 // recent solves for a user whose newest items weigh most, and scores all items.
 func (m *Tacit) recent(w *method.Work, r learn.Recency, history []uint32) []float32 {
-	user, scores := w.View[alsUser].Val, w.Room(10, w.Items)
+	user, scores := w.View[alsUser].Val, w.Floats(w.Items)
 	items, weight, total := r.Weights(w, history)
 	learn.Least(w, &w.View[alsItem], &w.View[alsGram], items, weight, weight, m.A0,
 		m.Reg*(total+m.A0*float64(w.Items)), user)
@@ -108,7 +110,7 @@ func (m *Tacit) recent(w *method.Work, r learn.Recency, history []uint32) []floa
 
 // follow scores all items by what came before.
 func (m *Tacit) follow(w *method.Work, history []uint32) []float32 {
-	memory, scores := w.View[tacMemory].Val, w.Room(11, w.Items)
+	memory, scores := w.View[tacMemory].Val, w.Floats(w.Items)
 	m.memory().Of(&w.View[alsItem], history, memory)
 	learn.Level(&w.View[tacHead], memory, scores)
 	return scores

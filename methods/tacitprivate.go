@@ -36,7 +36,9 @@ func (m *TacitPrivate) Slots(items int) []method.Slot {
 func (m *TacitPrivate) Head() *method.Head { return nil }
 
 func (m *TacitPrivate) Logits(w *method.Work, b *method.Batch, out []float32) {
-	v, more := w.View[oneSlots:], w.Room(12, b.N)
+	mark := w.Mark()
+	defer w.Release(mark)
+	v, more := w.View[oneSlots:], w.Floats(b.N)
 	m.OneShot.Logits(w, b, out)
 	vec.Dots(v[ngItem].Arena, v[ngItem].Stride, b.Rd[oneSlots+ngItem], v[ngUser].Val, 0, more)
 	vec.Add(more, out[:b.N])
@@ -80,7 +82,7 @@ func (m *TacitPrivate) Ready(int) method.Visit {
 		v := w.View[oneSlots:]
 		m.serve(w, m.Below)
 		m.solve(w, v, m.recency())
-		learn.Level(&v[ngItem], v[ngUser].Val, w.Room(11, w.Items))
+		learn.Level(&v[ngItem], v[ngUser].Val, w.Floats(w.Items))
 		vec.Scale(float32(m.Blend), w.View[oneUser].Val)
 		vec.Scale(float32(1-m.Blend), v[ngUser].Val)
 	}}

@@ -107,7 +107,7 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 		}
 		f.tuned = make([]overlay, split.Users())
 	}
-	if f.central, _ = method.As[method.Central](m); f.central != nil {
+	if f.central, _ = method.As[method.Central](plan.Method); f.central != nil {
 		if f.pooled, err = newPooled(f, total); err != nil {
 			return nil, err
 		}

@@ -207,7 +207,9 @@ func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 			copy(rd, items)
 		}
 	}
+	mark := k.w.Mark()
 	k.p.Method.Logits(&k.w, b, dst)
+	k.w.Release(mark)
 }
 
 // tunedRows names the rows of the device's own copy of a shared table; where

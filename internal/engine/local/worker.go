@@ -184,6 +184,7 @@ func (k *Worker) begin(st *State, t *Task) {
 		*st = k.mem.Born(nil)
 	}
 	w := &k.w
+	w.Release(method.Mark{})
 	k.state, k.visited, k.readied, k.score.moved = st, false, false, false
 	if k.p.context && len(t.Rows) > 0 {
 		k.score.context = t.Rows[len(t.Rows)-1]
