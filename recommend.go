@@ -32,7 +32,7 @@ func (r *Result) Recommend(user string, n int) ([]Item, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("n = %d: must be 1 or more", n)
 	}
-	device := r.run.See(u, -1)
+	device := r.run.Inspect(u, -1)
 	scores := device.Own
 	if scores == nil {
 		scores = device.Global
@@ -149,8 +149,8 @@ func Compare(a, b *Result) (Comparison, error) {
 	if a.source.Info().Hash != b.source.Info().Hash || a.Protocol != b.Protocol || a.Seed != b.Seed {
 		return Comparison{}, errors.New("cannot compare: both results must have the same data, protocol and seed")
 	}
-	x, _ := a.run.Best.Each(a.run.TieRule())
-	y, _ := b.run.Best.Each(b.run.TieRule())
+	x, _ := a.run.Best.PerUser(a.run.TieRule())
+	y, _ := b.run.Best.PerUser(b.run.TieRule())
 	if !slices.Equal(x.Users, y.Users) || len(x.Users) == 0 {
 		return Comparison{}, errors.New("cannot compare: the results evaluated different users, or none")
 	}

@@ -245,10 +245,10 @@ func resumes(build Build) error {
 		return err
 	}
 	// The third evaluation is stopped on its way, unless it happens in the visits.
-	if _, err := again.Step(&soon{Context: context.Background()}); err != nil && again.Pending == nil {
+	if _, err := again.Step(&soon{Context: context.Background()}); err != nil && again.Unevaluated == nil {
 		return err
 	}
-	if err := steps(again, o.Rounds-again.Measured()); err != nil {
+	if err := steps(again, o.Rounds-again.EvaluatedRounds()); err != nil {
 		return err
 	}
 	if a, b := whole.Digest(), again.Digest(); a != b {

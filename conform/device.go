@@ -53,7 +53,7 @@ func newDevice(build Build, o local.Options) (*alone, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &alone{Worker: local.NewWorker(m, 0), plan: p, mem: m, state: m.Born(nil), split: s}, nil
+	return &alone{Worker: local.NewWorker(m, 0), plan: p, mem: m, state: m.NewState(nil), split: s}, nil
 }
 
 func (a *alone) task(u, round int) *local.Task {
@@ -75,7 +75,7 @@ func gradient(build Build) error {
 	if !ok {
 		return doesNotApply("the method solves instead of descending")
 	}
-	w := a.Open(&a.state, a.task(3, 0))
+	w := a.ResolveSamples(&a.state, a.task(3, 0))
 	b := w.Batch(0, min(w.BatchSize, len(w.Samples.Item)))
 	r := rng.New(rng.Test)
 	dz, z := make([]float32, b.N), make([]float32, b.N)
@@ -159,7 +159,7 @@ func staysHome(build Build) error {
 			return fmt.Errorf("a visit wrote to the common value of slot %q, past its update", a.plan.Slots[i].Name)
 		}
 	}
-	u := a.Update(0)
+	u := a.Delta(0)
 	var got []int
 	for _, p := range u.Parts {
 		s := a.plan.Slots[p.Slot]
@@ -168,7 +168,7 @@ func staysHome(build Build) error {
 			return fmt.Errorf("the update holds slot %q, which is %s", s.Name, s.Scope)
 		}
 	}
-	if want := a.plan.Sends(); !slices.Equal(got, want) {
+	if want := a.plan.SentSlots(); !slices.Equal(got, want) {
 		return fmt.Errorf("the update holds slots %v, want %v", got, want)
 	}
 	var back rows.Update
@@ -194,11 +194,11 @@ func noAllocation(build Build) error {
 }
 
 func noAllocationIn(build Build, guarded bool) error {
-	a, err := newDevice(build, local.Options{Guarded: guarded})
+	a, err := newDevice(build, local.Options{Integers: guarded})
 	if err != nil {
 		return err
 	}
-	a.mem.Bind(privacy.Bound{Clip: 1, Levels: 1 << 20})
+	a.mem.SetBound(privacy.Bound{Clip: 1, Levels: 1 << 20})
 	task := a.task(3, 1)
 	all := make([]float32, a.split.Items())
 	round := 0
@@ -244,7 +244,7 @@ func fusedIsPlain(build Build) error {
 		if err := same("score", x, y); err != nil {
 			return err
 		}
-		a, b := fast.Update(0), plain.Update(0)
+		a, b := fast.Delta(0), plain.Delta(0)
 		for i := range a.Parts {
 			if err := same("update", a.Parts[i].Data, b.Parts[i].Data); err != nil {
 				return err
@@ -307,9 +307,9 @@ func sumIsRound(build Build) error {
 	want := make([][]float64, len(a.plan.Slots))
 	for u := range all {
 		all[u] = uint32(u)
-		state := a.mem.Born(nil)
+		state := a.mem.NewState(nil)
 		a.Visit(&state, a.task(u, 0), 0, false)
-		for _, p := range a.Update(0).Parts {
+		for _, p := range a.Delta(0).Parts {
 			if want[p.Slot] == nil {
 				want[p.Slot] = make([]float64, len(r.Engine.Value[p.Slot]))
 			}

@@ -33,7 +33,7 @@ func newBench(build Build) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(a.plan.Sends()) == 0 {
+	if len(a.plan.SentSlots()) == 0 {
 		return nil, doesNotApply("the method sends nothing: there is nothing to bound")
 	}
 	r, err := finish(build, options(2), 2)
@@ -45,8 +45,8 @@ func newBench(build Build) (*bench, error) {
 		return nil, err
 	}
 	for u := range boardSize {
-		state := a.mem.Born(nil)
-		k.most = math.Max(k.most, a.Visit(&state, a.task(u, 2), 0, false).Length)
+		state := a.mem.NewState(nil)
+		k.most = math.Max(k.most, a.Visit(&state, a.task(u, 2), 0, false).Norm)
 	}
 	if !(k.most > 0) {
 		return nil, fmt.Errorf("in the third round no device sends anything")
@@ -55,7 +55,7 @@ func newBench(build Build) (*bench, error) {
 }
 
 func (k *bench) device(b privacy.Bound) (*alone, error) {
-	a, err := newDevice(k.build, local.Options{Guarded: true})
+	a, err := newDevice(k.build, local.Options{Integers: true})
 	if err != nil {
 		return nil, err
 	}
@@ -64,15 +64,15 @@ func (k *bench) device(b privacy.Bound) (*alone, error) {
 			copy(a.mem.Value(i), k.value[i])
 		}
 	}
-	a.mem.Bind(b)
+	a.mem.SetBound(b)
 	return a, nil
 }
 
 // sealed is what a new device sends.
 func (k *bench) sealed(a *alone, u, shard int) []int64 {
-	state, sum := a.mem.Born(nil), make([]int64, a.plan.Numbers(2)+1)
+	state, sum := a.mem.NewState(nil), make([]int64, a.plan.UpdateLength(2)+1)
 	a.Visit(&state, a.task(u, 2), shard, false)
-	a.mem.Sealed(sum)
+	a.mem.TakeSum(sum)
 	return sum
 }
 
@@ -122,7 +122,7 @@ func roomToSpare(build Build) error {
 		return err
 	}
 	off, moved := 0.0, 0.0
-	for _, i := range with.Fleet.Plan.Sends() {
+	for _, i := range with.Fleet.Plan.SentSlots() {
 		o, m := apart(with.Engine.Value[i], without.Engine.Value[i], born.Engine.Value[i])
 		off, moved = math.Hypot(off, o), math.Hypot(moved, m)
 	}
@@ -140,7 +140,7 @@ func sameSums(with, without *sim.Run) error {
 	for u := range everybody {
 		everybody[u] = uint32(u)
 	}
-	bound := with.Engine.Guard.Bound(1)
+	bound := with.Engine.Stack.Bound(1)
 	for i := range with.Engine.Value {
 		copy(with.Engine.Value[i], without.Engine.Value[i])
 	}
@@ -164,10 +164,10 @@ func sameSums(with, without *sim.Run) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range with.Fleet.Plan.Sends() {
+	for _, i := range with.Fleet.Plan.SentSlots() {
 		n := len(without.Engine.Value[i])
 		got, want := make([]float32, n), floats.Sums[i]
-		with.Fleet.Plan.Unseal(1, i, integers.Integers, bound.Unit(), got)
+		with.Fleet.Plan.Decode(1, i, integers.Integers, bound.Unit(), got)
 		vec.Axpy(float32(floats.Shrunk[i]), without.Engine.Value[i], want)
 		rounded := boardSize / 2 * bound.Unit() * math.Sqrt(float64(n))
 		if off, length := apart(got, want, make([]float32, n)); !(off <= 0.001*length+rounded) {
@@ -212,9 +212,9 @@ func (k *bench) boundedBy(b privacy.Bound) error {
 	if err != nil {
 		return err
 	}
-	n := busy.plan.Numbers(2)
+	n := busy.plan.UpdateLength(2)
 	for u := range 6 {
-		k.sealed(busy, 10+u, local.Void) // late: nothing of it counts
+		k.sealed(busy, 10+u, local.NotCounted) // late: nothing of it counts
 		got := k.sealed(busy, u, 0)
 		length := 0.0
 		for _, x := range got[:n] {
@@ -351,7 +351,7 @@ func unpoisoned(build Build) error {
 	if err != nil {
 		return fmt.Errorf("devices that send what they like stop the run: %w", err)
 	}
-	for _, i := range r.Fleet.Plan.Sends() {
+	for _, i := range r.Fleet.Plan.SentSlots() {
 		for _, x := range r.Engine.Value[i] {
 			if x-x != 0 {
 				return fmt.Errorf("slot %q of the model is %g", r.Fleet.Plan.Slots[i].Name, x)

@@ -323,11 +323,11 @@ func (c *Coordinator) ledgerOK() bool {
 	}
 	paid := int64(0)
 	for _, e := range c.budget.All() {
-		if !c.engine.Guard.IsMetric(e) {
+		if !c.engine.Stack.IsMetric(e) {
 			paid += e.Rounds
 		}
 	}
-	if c.engine.Guard.Mechanism == privacy.Tree {
+	if c.engine.Stack.Mechanism == privacy.Tree {
 		return paid > 0 || v.Round == 0
 	}
 	return paid >= int64(v.Round)

@@ -124,7 +124,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	}
 	// Without a promise a sum that was opened is not made again: two over other devices would tell
 	// what the difference has sent.
-	if opened := over && c.engine.Guard == nil; len(out.Seats) == 0 && err != nil && !opened {
+	if opened := over && c.engine.Stack == nil; len(out.Seats) == 0 && err != nil && !opened {
 		return nil, err
 	}
 	slices.Sort(out.Seats)

@@ -135,7 +135,7 @@ func TestNoMoreThanItsCountFitsIntoASum(t *testing.T) {
 	s := coming(200, 7, 1, "none")
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	task := r.c.newTask(pb.Kind_TRAIN, 99, r.c.plan.Numbers(0)+1, &pb.Bound{Clip: 1, Levels: 1 << 20, Max: 1 << 20})
+	task := r.c.newTask(pb.Kind_TRAIN, 99, r.c.plan.UpdateLength(0)+1, &pb.Bound{Clip: 1, Levels: 1 << 20, Max: 1 << 20})
 	cohort := make([]uint32, 200)
 	for i := range cohort {
 		cohort[i] = uint32(i)
@@ -182,7 +182,7 @@ func TestWhoDoesNotComeCountsAsZero(t *testing.T) {
 			}
 		}
 		waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
-		unit := float32(r.c.engine.Guard.Unit(0))
+		unit := float32(r.c.engine.Stack.Unit(0))
 		for i, x := range r.c.engine.Value[0] {
 			start[i] = (x - start[i]) / unit
 		}

@@ -35,7 +35,7 @@ func (c *Coordinator) makeEngine(items int) error {
 	}
 	e := round.New(s.Config, p, &fleet{c}, value, c.cohortSeed())
 	if s.Cohort.ByCheckIn() {
-		e.Who = c.who
+		e.Eligible = c.who
 	}
 	if !s.DP.On() {
 		b := p.Bound(s.Devices)
@@ -47,7 +47,7 @@ func (c *Coordinator) makeEngine(items int) error {
 	} else if err := c.guard(e, p); err != nil {
 		return err
 	}
-	e.Before = func(int) error { return c.point("summed") }
+	e.BeforeUpdate = func(int) error { return c.point("summed") }
 	c.install(e, p)
 	return nil
 }
@@ -66,21 +66,21 @@ func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 	if s.Readout > 0 {
 		evaluations = (s.Rounds + s.Readout - 1) / s.Readout
 	}
-	set := s.Guarantee(s.Method, p, s.Devices, s.Masked, s.Masked, evaluations)
+	set := s.PrivacyRun(s.Method, p, s.Devices, s.Masked, s.Masked, evaluations)
 	var err error
-	if e.Guard, err = privacy.Build(s.DP, set); err != nil {
+	if e.Stack, err = privacy.Build(s.DP, set); err != nil {
 		return err
 	}
 	if s.Bucket > 0 { // what cannot be masked is refused before a run begins
-		size := max(s.Bucket, e.Guard.RequiredDevices())
-		if _, err := secagg.Plan(size, p.Widest()+1, e.Guard.MaxInteger(0), privacy.MaskingRisk); err != nil {
+		size := max(s.Bucket, e.Stack.RequiredDevices())
+		if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, e.Stack.MaxInteger(0), privacy.MaskingRisk); err != nil {
 			return fmt.Errorf("coord: buckets of %d devices: %w", size, err)
 		}
 	}
 	e.Ledger = c.budget
 	e.Random = func(n privacy.Node, piece int) io.Reader {
 		if s.Rehearsal {
-			return round.Rehearsed(s.Seed, n, piece)
+			return round.DeterministicNoise(s.Seed, n, piece)
 		}
 		if c.isTree() {
 			return derived(c.treeKey(), n, piece)
@@ -92,21 +92,21 @@ func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 
 // bareMasks says why a plan's sums cannot be masked without a promise: before a run begins.
 func (s *Settings) bareMasks(p *local.Plan) error {
-	if err := p.Maskable(); err != nil {
+	if err := p.CheckMaskable(); err != nil {
 		return fmt.Errorf("coord: %s: %w", s.Method, err)
 	}
 	size := s.fewest()
 	if s.Bucket > 0 {
 		size = s.Bucket
 	}
-	if _, err := secagg.Plan(size, p.Widest()+1, p.Bound(s.Devices).MaxInteger, privacy.MaskingRisk); err != nil {
+	if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, p.Bound(s.Devices).MaxInteger, privacy.MaskingRisk); err != nil {
 		return fmt.Errorf("coord: masked sums of %d devices: %w", size, err)
 	}
 	return nil
 }
 
 func (c *Coordinator) holds() string {
-	if g := c.engine.Guard; g != nil {
+	if g := c.engine.Stack; g != nil {
 		return g.Against()
 	}
 	return ""
@@ -122,7 +122,7 @@ func (c *Coordinator) cohortSeed() uint64 {
 
 // epsilon is what was spent.
 func (c *Coordinator) epsilon() float64 {
-	g := c.engine.Guard
+	g := c.engine.Stack
 	if g == nil {
 		return 0
 	}

@@ -45,7 +45,7 @@ func (f *fleet) plainRound(ctx context.Context, t int, cohort []uint32) ([]int64
 	if err := f.someone(ctx, t); err != nil {
 		return nil, round.Report{}, err
 	}
-	task := f.newTask(pb.Kind_TRAIN, t, f.plan.Numbers(t)+1, wire.EncodeBound(f.bound, 0, 0, mostOf(f.bound)))
+	task := f.newTask(pb.Kind_TRAIN, t, f.plan.UpdateLength(t)+1, wire.EncodeBound(f.bound, 0, 0, mostOf(f.bound)))
 	asked := len(cohort)
 	if most := f.most(task); most > 0 {
 		asked = min(asked, most)
@@ -64,7 +64,7 @@ func (f *fleet) plainRound(ctx context.Context, t int, cohort []uint32) ([]int64
 // nobody would be paid for and nothing else may be waited for: with independent draws, who
 // of a cohort came is secret. Who comes at all is not drawn.
 func (f *fleet) someone(ctx context.Context, t int) error {
-	if g := f.engine.Guard; g == nil || g.RequiredDevices() > 0 {
+	if g := f.engine.Stack; g == nil || g.RequiredDevices() > 0 {
 		return nil
 	}
 	look := time.NewTicker(min(f.settings.Deadline/4, time.Second))
@@ -93,7 +93,7 @@ func (f *fleet) someone(ctx context.Context, t int) error {
 func (c *Coordinator) least(cohort int) int {
 	switch {
 	case c.settings.DP.On():
-		return min(cohort, c.engine.Guard.RequiredDevices())
+		return min(cohort, c.engine.Stack.RequiredDevices())
 	}
 	return int(float64(cohort) * c.settings.Least)
 }

@@ -67,7 +67,7 @@ func FuzzCalls(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		in := &script{input}
-		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.EncodeBound(*r.c.engine.Bound, 0, 0,
+		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.UpdateLength(0)+1, wire.EncodeBound(*r.c.engine.Bound, 0, 0,
 			mostOf(*r.c.engine.Bound)))
 		h, err := openHall(nil, "", task, []uint32{0, 1, 2, 3}, 5, 0, time.Now().Add(time.Hour))
 		if err != nil {
@@ -177,8 +177,8 @@ func FuzzMask(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		in := &script{input}
-		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.Numbers(0)+1, wire.EncodeBound(r.c.engine.Guard.Bound(0), 0, 0,
-			r.c.engine.Guard.MaxInteger(0)))
+		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.UpdateLength(0)+1, wire.EncodeBound(r.c.engine.Stack.Bound(0), 0, 0,
+			r.c.engine.Stack.MaxInteger(0)))
 		v, err := r.c.newVault(task, []uint32{0, 1, 2, 3, 4, 5})
 		if err != nil {
 			t.Fatal(err)

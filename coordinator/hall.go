@@ -190,7 +190,7 @@ func (h *hall) take(b []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(rec.sum) > 0 && rec.sum[0] < rows.VectorVersion {
+	if len(rec.sum) > 0 && rec.sum[0] < rows.UpdateVersion {
 		return fmt.Errorf("coord: round %d: %w", h.task.Round+1, ErrOlderRound)
 	}
 	sum := make([]int64, h.numbers)

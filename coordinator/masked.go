@@ -54,7 +54,7 @@ type keptSum struct {
 
 // maskedRound plays attempts until one has a sum.
 func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) ([]int64, round.Report, error) {
-	numbers := f.plan.Numbers(t) + 1
+	numbers := f.plan.UpdateLength(t) + 1
 	task := f.newTask(pb.Kind_TRAIN, t, numbers, f.maskedBound(t))
 	kept, err := f.keptSum(task)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *fleet) maskedRound(ctx context.Context, t int, cohort []uint32) ([]int6
 // maskedBound is that of a masked round's task. Without a promise devices add no noise, and
 // the bound is the reach of each slot.
 func (f *fleet) maskedBound(t int) *pb.Bound {
-	g := f.engine.Guard
+	g := f.engine.Stack
 	if g == nil {
 		return wire.EncodeBound(f.bound, 0, 0, f.bound.MaxInteger)
 	}

@@ -56,14 +56,14 @@ const fewest = 3
 // device is most integers, as many as a masked sum of all devices has room for.
 func readoutBound(devices int) (b privacy.Bound, most int64) {
 	most = min(1<<20, max(1, (1<<31-1)/int64(devices)))
-	clip := math.Sqrt(metrics.ReadoutNumbers) * 1.001
+	clip := math.Sqrt(metrics.EvaluationLength) * 1.001
 	return privacy.Bound{Clip: clip, Levels: clip * float64(most)}, most
 }
 
 // quorum is how many devices must be in a masked sum: what the promise asks for, and in a
 // readout, or without a promise, never fewer than devices agree to.
 func (c *Coordinator) quorum(kind pb.Kind) (n int) {
-	g := c.engine.Guard
+	g := c.engine.Stack
 	if g != nil {
 		n = g.RequiredDevices()
 	}
@@ -171,7 +171,7 @@ func (c *Coordinator) count(ctx context.Context, t int) error {
 
 // metricNoise is the deviation of a readout's sums, in devices.
 func (c *Coordinator) metricNoise() (float64, error) {
-	g := c.engine.Guard
+	g := c.engine.Stack
 	if g == nil {
 		return readoutNoise, nil
 	}
@@ -192,7 +192,7 @@ func (c *Coordinator) metricNoise() (float64, error) {
 // there is none, or why popularity is not in it.
 func (c *Coordinator) readout(ctx context.Context, t int) (r *Readout, why string, err error) {
 	noise, err := c.metricNoise()
-	if err == nil && c.engine.Guard == nil && !c.counted {
+	if err == nil && c.engine.Stack == nil && !c.counted {
 		if err := c.count(ctx, t); err != nil && !isSkipped(err, &why) {
 			return nil, "", err
 		} else if err != nil {
@@ -226,9 +226,9 @@ func isSkipped(err error, why *string) bool {
 // anybody sees it: one that a kill cuts off was seen by nobody, and is not made again.
 func (c *Coordinator) evaluate(ctx context.Context, t int, noise float64) (r *Readout, err error) {
 	c.say(fmt.Sprintf("%s %d", Reading, t+1))
-	g := c.engine.Guard
+	g := c.engine.Stack
 	bound, most := readoutBound(c.settings.Devices)
-	task := c.newTask(pb.Kind_EVALUATE, t, metrics.ReadoutNumbers, wire.EncodeBound(bound, 0, 0, most))
+	task := c.newTask(pb.Kind_EVALUATE, t, metrics.EvaluationLength, wire.EncodeBound(bound, 0, 0, most))
 	err = c.ask(ctx, task, func(s *keptSum) error {
 		if g != nil {
 			if err := c.budget.SpendNew(g.MetricEvent()); err != nil {
@@ -274,7 +274,7 @@ func (c *Coordinator) blur(t int, noise, unit float64, sum []int32) []float64 {
 	for i, x := range sum {
 		from := derived(c.noise, node, i)
 		if c.settings.Rehearsal { // a stream that no round has
-			from = round.Rehearsed(c.settings.Seed, node, i)
+			from = round.DeterministicNoise(c.settings.Seed, node, i)
 		}
 		v := []int64{int64(math.Round(float64(x) * unit * fine))}
 		privacy.NewSource(from).AddGauss(int64(math.Ceil(noise*(fine+1))), v)

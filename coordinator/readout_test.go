@@ -93,7 +93,7 @@ func (r *rig) attend(d []*hand) (ended error) {
 
 func evaluation(n int) *pb.Task {
 	b, most := readoutBound(n)
-	return &pb.Task{Kind: pb.Kind_EVALUATE, Length: metrics.ReadoutNumbers, Bound: wire.EncodeBound(b, 0, 0, most)}
+	return &pb.Task{Kind: pb.Kind_EVALUATE, Length: metrics.EvaluationLength, Bound: wire.EncodeBound(b, 0, 0, most)}
 }
 
 // judged checks a readout to its last digit: the noise of a rehearsal is known.
@@ -104,7 +104,7 @@ func (r *rig) judged(got Readout, seats []uint32, popular bool) {
 	b, _ := readoutBound(n)
 	sums := r.c.blur(got.Round-1, got.Noise, b.Unit(), total(task, seats))
 	of := sums[0]
-	if r.c.engine.Guard != nil {
+	if r.c.engine.Stack != nil {
 		of = float64(n)
 	}
 	share := func(x float64) float64 { return math.Round(x/of*1e4) / 1e4 }
@@ -256,7 +256,7 @@ func TestAReadoutInTheClearIsRefused(t *testing.T) {
 	r.judged(r.c.Status().Readouts[0], seatsTo(n), true)
 }
 
-func (h *hand) numbers(r *rig) uint64 { return uint64(r.c.plan.Numbers(0) + 1) }
+func (h *hand) numbers(r *rig) uint64 { return uint64(r.c.plan.UpdateLength(0) + 1) }
 
 // Devices that leave a readout at any step cost it themselves; where too many do there is
 // none, and it costs nothing: neither budget nor training.
@@ -311,7 +311,7 @@ func (r *rig) stayed(kind pb.Kind, seats []uint32, none bool) {
 	st, paid, all := r.c.Status(), int64(0), seatsTo(12)
 	if r.c.budget != nil {
 		for _, e := range r.c.budget.All() {
-			if r.c.engine.Guard.IsMetric(e) {
+			if r.c.engine.Stack.IsMetric(e) {
 				paid += e.Rounds
 			}
 		}
@@ -469,8 +469,8 @@ func TestReadoutsFitTheModulus(t *testing.T) {
 		if int64(n)*most > math.MaxInt32 || most < 1 {
 			t.Errorf("%d devices with integers up to %d", n, most)
 		}
-		v := make([]int64, metrics.ReadoutNumbers)
-		row := make([]float32, metrics.ReadoutNumbers)
+		v := make([]int64, metrics.EvaluationLength)
+		row := make([]float32, metrics.EvaluationLength)
 		for i := range row {
 			row[i] = 1
 		}

@@ -86,7 +86,7 @@ func (c *Coordinator) resumeAt(v *models.Version) error {
 	}
 	c.interrupted()
 	if c.unreleased {
-		c.budget.Reclaim(c.models.Newest().LedgerLines, c.engine.Guard.IsMetric)
+		c.budget.Reclaim(c.models.Newest().LedgerLines, c.engine.Stack.IsMetric)
 	}
 	return c.recall()
 }

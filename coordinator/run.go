@@ -35,7 +35,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		why := c.idle()
 		if why == "" {
 			err := c.oneRound(ctx)
-			if c.spent = errors.Is(err, round.ErrSpent); err != nil && !c.spent {
+			if c.spent = errors.Is(err, round.ErrBudgetSpent); err != nil && !c.spent {
 				return quiet(err)
 			}
 			continue
@@ -131,7 +131,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	took := c.now().Sub(start)
 	outcome := models.Outcome{
 		Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Cohort: rep.Devices + rep.Idle + rep.Dropped,
-		Discarded: rep.Kept, Seconds: took.Seconds(),
+		Discarded: rep.Discarded, Seconds: took.Seconds(),
 	}
 	if err := c.keep(c.ending); err != nil {
 		return err

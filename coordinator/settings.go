@@ -203,7 +203,7 @@ func (s *Settings) plan(m method.Method, items int) (*local.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Features, o.Dense, o.Guarded = s.Features, true, true
+	o.Features, o.Dense, o.Integers = s.Features, true, true
 	return local.NewPlan(m, o)
 }
 
@@ -218,7 +218,7 @@ func (s *Settings) Levels(items int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return p.Levels(), nil
+	return p.MaxInteger(), nil
 }
 
 // message is the plan as devices get it.

@@ -23,10 +23,10 @@ func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 		Now: c.now(), Round: e.Next, Rollbacks: c.times, Items: e.Plan.Items,
 		Slots: e.Plan.Slots, Values: e.Value, Rules: e.State,
 		Plan: c.settings.message(c.plan, c.holds()), Catalogue: c.catalogue.Current(), Features: c.settings.Features,
-		Participants: c.participants(), Noisy: e.Guard != nil, RolledBack: rolledBack, Outcome: outcome,
+		Participants: c.participants(), Noisy: e.Stack != nil, RolledBack: rolledBack, Outcome: outcome,
 	}
-	if e.Guard != nil {
-		s.Clip, s.LedgerLines = e.Guard.Clip, c.budget.Lines()
+	if e.Stack != nil {
+		s.Clip, s.LedgerLines = e.Stack.Clip, c.budget.Lines()
 	}
 	_, err := c.models.Save(s)
 	return err
@@ -48,8 +48,8 @@ func (c *Coordinator) load(v *models.Version) error {
 		c.mu.Unlock()
 	}
 	e.Next = v.Round
-	if e.Guard != nil && v.Clip > 0 {
-		e.Guard.Clip = v.Clip
+	if e.Stack != nil && v.Clip > 0 {
+		e.Stack.Clip = v.Clip
 	}
 	return nil
 }
@@ -187,12 +187,12 @@ func (c *Coordinator) grow(items int) error {
 	for i := range c.plan.Slots {
 		copy(c.engine.Value[i], old.Value[i])
 		if s := old.State; s != nil && s[i].M != nil {
-			c.engine.State[i] = s[i].Grown(len(c.engine.Value[i]))
+			c.engine.State[i] = s[i].Extend(len(c.engine.Value[i]))
 		}
 	}
 	c.engine.Next = old.Next
-	if old.Guard != nil {
-		c.engine.Guard.Clip = old.Guard.Clip
+	if old.Stack != nil {
+		c.engine.Stack.Clip = old.Stack.Clip
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 		return nil, err
 	case bound.Bit:
 		return nil, errors.New("agent: an evaluation has no clipping bit")
-	case t.Length != metrics.ReadoutNumbers:
+	case t.Length != metrics.EvaluationLength:
 		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Length,
-			metrics.ReadoutNumbers)
+			metrics.EvaluationLength)
 	}
 	st, err := h.privateState(d.record, t.Run)
 	if err != nil {
@@ -33,7 +33,7 @@ func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	vector := make([]int64, metrics.ReadoutNumbers)
+	vector := make([]int64, metrics.EvaluationLength)
 	if !ok || h.catalogue.Item(held).Retired {
 		return vector, nil
 	}
@@ -54,7 +54,7 @@ func itemSet(items []uint32) map[uint32]bool {
 }
 
 // evaluate compares the model with popularity on one held-out item.
-func (h *Workspace) evaluate(t *local.Task, held uint32) metrics.Readout {
+func (h *Workspace) evaluate(t *local.Task, held uint32) metrics.Evaluation {
 	out := itemSet(t.Train)
 	out[held] = true
 	against := func(i uint32) bool { return !out[i] && !h.catalogue.Item(i).Retired }
@@ -64,17 +64,17 @@ func (h *Workspace) evaluate(t *local.Task, held uint32) metrics.Readout {
 			others = append(others, z)
 		}
 	}
-	var popular *metrics.Place
+	var popular *metrics.Rank
 	if len(h.catalogue.about.Popular) > 0 {
 		popular = h.catalogue.popularity(held, against)
 	}
-	return metrics.Read(metrics.Among(h.scores[held], others), popular)
+	return metrics.Evaluate(metrics.RankOf(h.scores[held], others), popular)
 }
 
 // popularity is the place of an item in the order of popularity. Items that the order
 // does not name come last, all alike.
-func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *metrics.Place {
-	p := &metrics.Place{}
+func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *metrics.Rank {
+	p := &metrics.Rank{}
 	for _, i := range c.about.Popular {
 		if i == held {
 			return p

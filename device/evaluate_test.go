@@ -101,7 +101,7 @@ func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
 		if len(f.digests) > 0 {
 			t.Errorf("%v: a report came", kind)
 		}
-		f.mem.Value(f.plan.Sends()[0])[0]++
+		f.mem.Value(f.plan.SentSlots()[0])[0]++
 		f.publish()
 		_, _ = d.Step(ctx)
 		if out, err := d.perform(ctx, rigs[0].reading()); err == nil {

@@ -105,7 +105,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	}
 	if f.plan, err = local.NewPlan(m, local.Options{
 		Items: items, Users: devices, Rounds: 50, Batch: 16, Negatives: 2,
-		Seed: 11, Guarded: true,
+		Seed: 11, Integers: true,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	}
 	b := privacy.WideBound(devices)
 	f.bound = wire.EncodeBound(b, 0, 0, int64(b.Levels)+1)
-	f.sum = make([]int64, f.plan.Widest()+1)
+	f.sum = make([]int64, f.plan.MaxUpdateLength()+1)
 	return f
 }
 
@@ -310,11 +310,11 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 func (f *fake) numbers() int {
 	switch f.kind {
 	case pb.Kind_EVALUATE:
-		return metrics.ReadoutNumbers
+		return metrics.EvaluationLength
 	case pb.Kind_COUNT:
 		return f.plan.Items
 	}
-	return f.plan.Numbers(int(f.round)) + 1
+	return f.plan.UpdateLength(int(f.round)) + 1
 }
 
 // close ends the round when all are in it: the mean is the server's step.
@@ -333,9 +333,9 @@ func (f *fake) close(name string) {
 
 func (f *fake) apply() {
 	unit := f.bound.Clip / f.bound.Levels
-	for _, i := range f.plan.Sends() {
+	for _, i := range f.plan.SentSlots() {
 		got := make([]float32, len(f.mem.Value(i)))
-		f.plan.Unseal(int(f.round), i, f.sum, unit, got)
+		f.plan.Decode(int(f.round), i, f.sum, unit, got)
 		vec.Axpy(1/float32(f.devices), got, f.mem.Value(i))
 	}
 }

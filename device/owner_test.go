@@ -20,7 +20,7 @@ import (
 
 // readout bounds an evaluation as a coordinator does; unit is what an integer is worth.
 func readoutBound() (b *pb.Bound, unit float64) {
-	bound := privacy.Bound{Clip: 1.001 * math.Sqrt(metrics.ReadoutNumbers), Levels: 1 << 20}
+	bound := privacy.Bound{Clip: 1.001 * math.Sqrt(metrics.EvaluationLength), Levels: 1 << 20}
 	return wire.EncodeBound(bound, 0, 0, 1<<20+1), bound.Unit()
 }
 
@@ -276,7 +276,7 @@ func TestATunedMethodRecommendsWithItsTunedCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	task, _, _, _ := h.prepare(d.source(false), &record{}, int(m.Round))
-	h.worker.Visit(&st, task, local.Void, false)
+	h.worker.Visit(&st, task, local.NotCounted, false)
 	h.worker.ScoreAll(h.scores)
 	if at, _ := h.catalogue.Index(list.Items[0].ID); h.scores[at] != list.Items[0].Score {
 		t.Errorf("it scores %g, and %g after a visit", list.Items[0].Score, h.scores[at])

@@ -56,7 +56,7 @@ func TestARoundIsAnsweredOnceWhateverTheModel(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	clear(f.got)
-	f.mem.Value(f.plan.Sends()[0])[0]++
+	f.mem.Value(f.plan.SentSlots()[0])[0]++
 	f.publish()
 	if out, err := rigs[0].open().Step(ctx); err == nil {
 		t.Errorf("a round is answered on a second version: %+v", out)

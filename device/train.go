@@ -25,7 +25,7 @@ func (d *Device) train(t *pb.Task, out *StepResult) (vector []int64, state []byt
 		return nil, nil, fmt.Errorf("agent: the task has integers up to %d where each slot has a scale of its own, "+
 			"and the plan %d", bound.MaxInteger, own)
 	}
-	vector = h.vector[:h.plan.Numbers(int(t.Round))+1]
+	vector = h.vector[:h.plan.UpdateLength(int(t.Round))+1]
 	if t.Length != uint64(len(vector)) {
 		return nil, nil, fmt.Errorf("agent: the task wants %d numbers, and an update has %d", t.Length, len(vector))
 	}
@@ -37,14 +37,14 @@ func (d *Device) train(t *pb.Task, out *StepResult) (vector []int64, state []byt
 	if err != nil {
 		return nil, nil, err
 	}
-	h.mem.Bind(bound)
+	h.mem.SetBound(bound)
 	d.seedWorkspace()
 	if h.unread { // what an interrupted visit has left
-		h.mem.Take(0, h.vector)
+		h.mem.TakeUpdate(0, h.vector)
 	}
 	h.unread = true
 	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
-	h.mem.Take(0, vector)
+	h.mem.TakeUpdate(0, vector)
 	h.unread = false
 	switch {
 	case h.hasPolicy():
@@ -58,8 +58,8 @@ func (d *Device) train(t *pb.Task, out *StepResult) (vector []int64, state []byt
 
 // seedWorkspace makes what the next visit draws the device's own.
 func (d *Device) seedWorkspace() {
-	if d.opt.Workspace.plan.Own = d.record.Seed; d.record.Deterministic {
-		d.opt.Workspace.plan.Own = 0
+	if d.opt.Workspace.plan.DeviceSeed = d.record.Seed; d.record.Deterministic {
+		d.opt.Workspace.plan.DeviceSeed = 0
 	}
 }
 

@@ -163,7 +163,7 @@ func (h *Workspace) setPlan(m *pb.Manifest, blob blobReader) error {
 	if most == 0 {
 		most = 1 << 30
 	}
-	if need := h.plan.Needs(1, 1); need > most {
+	if need := h.plan.MemoryBytes(1, 1); need > most {
 		return fmt.Errorf("%w: about %.0f MiB, and the limit is %.0f MiB", ErrTooLarge, need/(1<<20), most/(1<<20))
 	}
 	if h.mem, err = local.NewMemory(h.plan, 1, 1); err != nil {
@@ -171,7 +171,7 @@ func (h *Workspace) setPlan(m *pb.Manifest, blob blobReader) error {
 	}
 	h.spec, h.worker, h.catalogue = p, local.NewWorker(h.mem, 0), nil
 	h.slots = make([][32]byte, len(h.plan.Slots))
-	h.vector, h.unread = make([]int64, h.plan.Widest()+1), false
+	h.vector, h.unread = make([]int64, h.plan.MaxUpdateLength()+1), false
 	h.scores = make([]float32, h.plan.Items)
 	return nil
 }
@@ -193,12 +193,12 @@ func (h *Workspace) build(p *pb.Plan, f *rows.Features) (*local.Plan, error) {
 		}
 	}
 	opt := local.Options{
-		Features: f, Alone: f != nil && h.Features == nil, Items: int(p.Items), Users: int(p.Users),
+		Features: f, SingleDevice: f != nil && h.Features == nil, Items: int(p.Items), Users: int(p.Users),
 		Rounds: int(p.Rounds), Batch: int(p.Batch), Negatives: int(p.Negatives),
-		Seed: p.Seed, Guarded: true, Dense: true, Bits: int(p.Bits),
+		Seed: p.Seed, Integers: true, Dense: true, Bits: int(p.Bits),
 	}
 	if p.Keep != "" {
-		if opt.Keep, err = rows.FormNamed(p.Keep); err != nil {
+		if opt.Keep, err = rows.ParsePrecision(p.Keep); err != nil {
 			return nil, err
 		}
 	}
@@ -257,7 +257,7 @@ func checkColumns(f *rows.Features, names []string) error {
 func (h *Workspace) stateShape() string {
 	p := h.plan
 	s := fmt.Sprintf("%s %d %d", h.spec.Method, p.Keep, p.PlainSize())
-	for k := range h.mem.Born(nil).Tables {
+	for k := range h.mem.NewState(nil).Tables {
 		s += fmt.Sprintf(" %d", p.TableStride(k))
 	}
 	return s
@@ -265,7 +265,7 @@ func (h *Workspace) stateShape() string {
 
 // privateState is the private state that a record has for a run, or a new one.
 func (h *Workspace) privateState(r *record, run []byte) (local.State, error) {
-	st := h.mem.Born(nil)
+	st := h.mem.NewState(nil)
 	if len(r.state) == 0 || !bytes.Equal(r.Run, run) || r.Shape != h.stateShape() {
 		return st, nil
 	}
@@ -295,7 +295,7 @@ func (h *Workspace) prepare(src Source, r *record, round int) (*local.Task, uint
 		return nil, 0, false, fmt.Errorf("agent: %d items with %d ratings and %d rows", len(t.Train), len(t.Rating),
 			len(t.Rows))
 	}
-	if h.plan.Features != nil && h.plan.Alone {
+	if h.plan.Features != nil && h.plan.SingleDevice {
 		if err := h.fillFeatures(r, src, t); err != nil {
 			return nil, 0, false, err
 		}
@@ -313,7 +313,7 @@ func (h *Workspace) prepare(src Source, r *record, round int) (*local.Task, uint
 // method has one. The state may be changed.
 func (h *Workspace) score(st *local.State, t *local.Task) {
 	if h.plan.Serves(method.ServeLocal) {
-		h.worker.Visit(st, t, local.Void, false)
+		h.worker.Visit(st, t, local.NotCounted, false)
 	} else {
 		h.worker.Prepare(st, t)
 	}

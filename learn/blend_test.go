@@ -33,7 +33,7 @@ func (m added) Back(w *method.Work, b *method.Batch, dz []float32) {
 func mixing(t *testing.T, m method.Learner, slots ...int) (*method.Work, *method.Batch) {
 	t.Helper()
 	d := open(t, m, true)
-	w := d.Open(&d.state, task(0))
+	w := d.ResolveSamples(&d.state, task(0))
 	r := rng.New(rng.Test)
 	for _, slot := range slots {
 		v := &w.View[slot]

@@ -93,7 +93,7 @@ func openRecurrent(t *testing.T, longest int) (*recurrent, *bench, *method.Work)
 	t.Helper()
 	m := &recurrent{learn.GRU{Dim: tinyDim, Longest: longest}}
 	b := open(t, m, true)
-	return m, b, b.Open(&b.state, task(0))
+	return m, b, b.ResolveSamples(&b.state, task(0))
 }
 
 func TestFollowIsTheLossOfANetworkWrittenStepByStep(t *testing.T) {

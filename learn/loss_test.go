@@ -108,7 +108,7 @@ func TestGradientsAreFiniteDifferences(t *testing.T) {
 	m := newTiny(method.Shared, func(method.Learner) method.Visit { return method.Visit{Run: func(*method.Work) {}} })
 	for name, c := range oracles(m) {
 		b := open(t, m, true)
-		w := b.Open(&b.state, task(2))
+		w := b.ResolveSamples(&b.state, task(2))
 		w.WantLoss = true
 		w.Z = make([]float32, len(w.Samples.Item))
 		all := w.Batch(0, len(w.Samples.Item))
@@ -141,7 +141,7 @@ func TestTermsFollowTheirSchedules(t *testing.T) {
 	m := newTiny(method.Shared, func(method.Learner) method.Visit { return method.Visit{Run: func(*method.Work) {}} })
 	b := open(t, m, true)
 	for _, round := range []int{0, 4} {
-		w := b.Open(&b.state, task(round))
+		w := b.ResolveSamples(&b.state, task(round))
 		all := w.Batch(0, 4)
 		p := pointOf(w, 21)
 		at := math.Tanh(float64(round) / 10)

@@ -95,7 +95,7 @@ func TestNeuMFAndItsGradientAreThoseOnPaper(t *testing.T) {
 	} {
 		m := &neural{NeuMF: n, start: 0.8, visit: rests}
 		b := open(t, m, true)
-		w := b.Open(&b.state, task(0))
+		w := b.ResolveSamples(&b.state, task(0))
 		all := w.Batch(0, len(w.Samples.Item))
 		z, dz := make([]float32, all.N), make([]float32, all.N)
 		w.ClearGrads(all)

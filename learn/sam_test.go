@@ -74,7 +74,7 @@ func TestSAMIsTheGradientBesideThePoint(t *testing.T) {
 				learn.SGD(tinyBias, learn.Const(0), 0))))
 		})
 		s := open(t, spy, false)
-		s.Visit(&s.state, task(0), local.Void, false)
+		s.Visit(&s.state, task(0), local.NotCounted, false)
 		b.Visit(&b.state, task(0), 0, true)
 		for _, x := range batches {
 			g := d.sharpen(x, float64(c[0]), float64(c[1]))
@@ -112,7 +112,7 @@ func TestWithoutRhoSAMIsThePlainGradientToTheBit(t *testing.T) {
 	for round := range 3 {
 		a, b := still.Visit(&still.state, task(round), 0, true), plain.Visit(&plain.state, task(round), 0, true)
 		if a != b || !slices.Equal(still.state.Plain, plain.state.Plain) ||
-			!slices.Equal(still.Update(0).Parts[0].Data, plain.Update(0).Parts[0].Data) {
+			!slices.Equal(still.Delta(0).Parts[0].Data, plain.Delta(0).Parts[0].Data) {
 			t.Fatalf("round %d: SAM without rho is another method", round)
 		}
 	}
@@ -138,7 +138,7 @@ func TestSAMPutsEverythingBack(t *testing.T) {
 		if !slices.Equal(before, b.state.Plain) {
 			t.Errorf("%v: the device's own vectors have moved", up)
 		}
-		for _, p := range b.Update(0).Parts {
+		for _, p := range b.Delta(0).Parts {
 			if !zero(p.Data) {
 				t.Errorf("%v: slot %d was sent, and nobody sent it", up, p.Slot)
 			}
@@ -160,9 +160,9 @@ func TestSendSendsTheGradient(t *testing.T) {
 	}
 	b := open(t, m, false)
 	out := b.Visit(&b.state, task(0), 0, true)
-	u := b.Update(0)
+	u := b.Delta(0)
 	o := open(t, m, true)
-	w := o.Open(&o.state, task(0))
+	w := o.ResolveSamples(&o.state, task(0))
 	w.WantLoss = true
 	n, loss := len(w.Samples.Item), 0.0
 	for lo := 0; lo < n; lo += 4 {

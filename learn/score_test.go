@@ -95,7 +95,7 @@ func TestANetworkAndItsGradientAreThoseOnPaper(t *testing.T) {
 	} {
 		m := &deep{s, rests}
 		b := open(t, m, true)
-		w := b.Open(&b.state, task(0))
+		w := b.ResolveSamples(&b.state, task(0))
 		all := w.Batch(0, len(w.Samples.Item))
 		z, dz := make([]float32, all.N), make([]float32, all.N)
 		m.Logits(w, all, z)
@@ -165,7 +165,7 @@ func TestGradientsThatNobodyReadsAreLeftOut(t *testing.T) {
 	s := learn.Score{Dim: 6, Hidden: learn.Layers{9, 4}}
 	m := &deep{s, rests}
 	b := open(t, m, true)
-	w := b.Open(&b.state, task(0))
+	w := b.ResolveSamples(&b.state, task(0))
 	all := w.Batch(0, 8)
 	z, dz := make([]float32, 8), []float32{1, -1, 0.5, 2, -3, 1, 1, 1}
 	grads := func(only uint64) (rows []float32, plain [][]float32) {
@@ -223,7 +223,7 @@ func TestVisitsOfANetworkDoNotAllocate(t *testing.T) {
 	}}
 	b := open(t, m, false)
 	at := task(1)
-	visit := func() { b.Visit(&b.state, at, local.Void, true) }
+	visit := func() { b.Visit(&b.state, at, local.NotCounted, true) }
 	visit()
 	if n := testing.AllocsPerRun(20, visit); n != 0 {
 		t.Errorf("a visit allocates %g times", n)

@@ -75,7 +75,7 @@ func open(t *testing.T, m method.Method, plain bool) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{local.NewWorker(mem, 0), p, mem, mem.Born(nil)}
+	return &bench{local.NewWorker(mem, 0), p, mem, mem.NewState(nil)}
 }
 
 // train has an item twice, so that rows repeat within a batch and between them.
@@ -157,7 +157,7 @@ func (b *bench) table(t *testing.T) (out [tinyItems][tinyDim]float64) {
 		o := &b.state.Tables[0]
 		for i := range out {
 			for k := range out[i] {
-				out[i][k] = o.Fade * float64(b.mem.Value(tinyItem)[i*8+k])
+				out[i][k] = o.BaseScale * float64(b.mem.Value(tinyItem)[i*8+k])
 			}
 		}
 		for at, id := range o.IDs {
@@ -167,7 +167,7 @@ func (b *bench) table(t *testing.T) (out [tinyItems][tinyDim]float64) {
 		}
 		return out
 	}
-	p := b.Update(0).Parts[0]
+	p := b.Delta(0).Parts[0]
 	for i := range out {
 		for k := range out[i] {
 			out[i][k] = (1 + p.Shrunk) * float64(b.mem.Value(tinyItem)[i*8+k])

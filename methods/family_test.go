@@ -62,7 +62,7 @@ func runOn(t testing.TB, s *data.Split, words string, rounds int) *sim.Run {
 }
 
 // places are all that was measured in the selected round, with the model's values.
-func places(r *sim.Run) ([]metrics.Place, []float32) {
+func places(r *sim.Run) ([]metrics.Rank, []float32) {
 	return append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Engine.Value[learn.ItemSlot]
 }
 

@@ -60,8 +60,8 @@ func gnnAtWork(t *testing.T, m *FedPerGNN) (*method.Work, rng.Rand) {
 			mem.Value(gnnNear)[i] = float32(r.Norm())
 		}
 	}
-	k, st := local.NewWorker(mem, 0), mem.Born(nil)
-	return k.Open(&st, &local.Task{Train: []uint32{3, 17, 3, 8, 29, 0, 12}}), r
+	k, st := local.NewWorker(mem, 0), mem.NewState(nil)
+	return k.ResolveSamples(&st, &local.Task{Train: []uint32{3, 17, 3, 8, 29, 0, 12}}), r
 }
 
 func TestFedPerGNNsGradientIsTheFiniteDifference(t *testing.T) {

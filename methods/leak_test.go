@@ -22,9 +22,9 @@ func visited(t *testing.T, m method.Method, o local.Options, task local.Task) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, state := local.NewWorker(mem, 0), mem.Born(nil)
+	w, state := local.NewWorker(mem, 0), mem.NewState(nil)
 	w.Visit(&state, &task, 0, false)
-	return p, w.Update(0)
+	return p, w.Delta(0)
 }
 
 // An update that nobody adds to others is read by whoever gets it.

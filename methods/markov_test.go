@@ -92,7 +92,7 @@ func TestAMarkovChainIsItsCounts(t *testing.T) {
 		}
 		k, scores := local.NewWorker(r.Fleet.Mem, 0), make([]float32, split.Items())
 		for u, history := range all {
-			state := r.Fleet.Mem.Born(nil)
+			state := r.Fleet.Mem.NewState(nil)
 			k.Prepare(&state, &local.Task{Device: uint32(u), Round: 1, Train: history})
 			k.ScoreAll(scores)
 			for i, got := range scores {

@@ -40,7 +40,7 @@ func set(t *testing.T, m method.Method, settings ...string) method.Method {
 
 // trained runs a method on a small world. The second result is all that was
 // measured, the third the values of the first slots.
-func trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []metrics.Place, []float32) {
+func trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []metrics.Rank, []float32) {
 	t.Helper()
 	var o sim.Options
 	param.Defaults(&o)

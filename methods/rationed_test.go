@@ -42,7 +42,7 @@ func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 	t.Helper()
 	p, err := local.NewPlan(m, local.Options{
 		Items: items, Users: 9, Negatives: 3, Rounds: 4, Batch: 32, Seed: 1,
-		Guarded: true,
+		Integers: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem.Bind(privacy.Bound{Clip: 1, Levels: 1 << 20})
+	mem.SetBound(privacy.Bound{Clip: 1, Levels: 1 << 20})
 	r := rng.New(rng.Test, 3)
 	for i := range p.Slots {
 		if p.Slots[i].Scope != method.Shared || wild == 0 {
@@ -80,9 +80,9 @@ func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 }
 
 func (l *lone) send(train []uint32, user uint32, round int) (local.Outcome, []int64) {
-	state, flat := l.mem.Born(nil), make([]int64, l.plan.Numbers(round)+1)
+	state, flat := l.mem.NewState(nil), make([]int64, l.plan.UpdateLength(round)+1)
 	out := l.Visit(&state, &local.Task{Device: user, Round: round, Train: train}, 0, false)
-	l.mem.Sealed(flat)
+	l.mem.TakeSum(flat)
 	return out, flat
 }
 
@@ -109,14 +109,14 @@ func TestNoHistoryMakesAnUpdateLongerThanOne(t *testing.T) {
 			for what, train := range extremes(items) {
 				for round := range 3 {
 					out, flat := l.send(train, 1, round)
-					if out.Length != 0 && math.Abs(out.Length-1) > 1e-5 {
+					if out.Norm != 0 && math.Abs(out.Norm-1) > 1e-5 {
 						t.Errorf("%s, values around %g, round %d, history %q: the update has a length of %g, want 1 "+
-							"or 0", name, wild, round+1, what, out.Length)
+							"or 0", name, wild, round+1, what, out.Norm)
 					}
-					if what == "some" && wild == 1 && out.Length == 0 {
+					if what == "some" && wild == 1 && out.Norm == 0 {
 						t.Errorf("%s, round %d: nothing is sent", name, round+1)
 					}
-					square, n := 0.0, l.plan.Numbers(round)
+					square, n := 0.0, l.plan.UpdateLength(round)
 					for _, x := range flat[:n] {
 						square += float64(x) * float64(x)
 					}
@@ -144,7 +144,7 @@ func TestOneDeviceMovesASumByItsBoundAtMost(t *testing.T) {
 	for name, m := range budgeted(t) {
 		for round := range 3 {
 			l := newLone(t, m, items, 1)
-			n := l.plan.Numbers(round)
+			n := l.plan.UpdateLength(round)
 			diff := make([]int64, n+1)
 			for _, sign := range []int64{1, -1} {
 				for u, own := range train {
@@ -175,7 +175,7 @@ func TestOneDeviceMovesASumByItsBoundAtMost(t *testing.T) {
 func TestARationedVisitDoesNotAllocate(t *testing.T) {
 	for name, m := range budgeted(t) {
 		l := newLone(t, m, 40, 1)
-		state, round := l.mem.Born(nil), 0
+		state, round := l.mem.NewState(nil), 0
 		task := &local.Task{Train: []uint32{1, 30, 2, 19, 4}}
 		visit := func() {
 			task.Round = round % 3
@@ -292,8 +292,8 @@ func TestDistributedTrustWorksInEveryPhase(t *testing.T) {
 	if err := toTheEnd(r); err != nil {
 		t.Fatal(err)
 	}
-	if spent, _, err := r.Spent(); err != nil || spent.Epsilon > 8 || spent.Epsilon < 7.99 || r.Kept > 0 {
-		t.Errorf("it costs %v (%v), and %d rounds were kept back", spent.Epsilon, err, r.Kept)
+	if spent, _, err := r.Spent(); err != nil || spent.Epsilon > 8 || spent.Epsilon < 7.99 || r.Discarded > 0 {
+		t.Errorf("it costs %v (%v), and %d rounds were kept back", spent.Epsilon, err, r.Discarded)
 	}
 }
 

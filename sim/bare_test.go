@@ -56,8 +56,8 @@ func TestASumOfFewWithoutAPromiseIsNone(t *testing.T) {
 			t.Errorf("round %d has a sum: %+v", e.Round, e)
 		}
 	}
-	if r.Kept != 2 || r.Engine.Value[0][0] != before {
-		t.Errorf("%d rounds had no sum, want 2; the first number went from %g to %g", r.Kept, before,
+	if r.Discarded != 2 || r.Engine.Value[0][0] != before {
+		t.Errorf("%d rounds had no sum, want 2; the first number went from %g to %g", r.Discarded, before,
 			r.Engine.Value[0][0])
 	}
 }

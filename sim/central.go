@@ -97,7 +97,7 @@ func (f *Fleet) pass(c method.Central, t int) round.Report {
 // draw appends the samples of user u.
 func (f *Fleet) draw(l *lane, u, t int, list []drawn) []drawn {
 	f.open(l, u, t)
-	raws := l.Draw(&l.task)
+	raws := l.DrawSamples(&l.task)
 	if len(raws) == 0 {
 		l.rep.Idle++
 		return list
@@ -111,7 +111,7 @@ func (f *Fleet) draw(l *lane, u, t int, list []drawn) []drawn {
 			l.rating[item] = l.task.Rating[x]
 		}
 	}
-	at := l.DrawnRows()
+	at := l.DrawnInteractions()
 	for x, raw := range raws {
 		d := drawn{user: uint32(u), raw: raw, rating: float32(raw >> 31)}
 		if at != nil {

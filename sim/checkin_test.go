@@ -26,9 +26,9 @@ func TestDevicesThatChooseThemselvesKeepTheirPromise(t *testing.T) {
 		if first == 0 {
 			first = e
 		}
-		if math.Abs(e-r.Engine.Guard.Total.Epsilon) > 1e-12 || e != first {
+		if math.Abs(e-r.Engine.Stack.Total.Epsilon) > 1e-12 || e != first {
 			t.Errorf("seed %d: %g was spent, %g announced, and %g with other arrivals", seed, e,
-				r.Engine.Guard.Total.Epsilon, first)
+				r.Engine.Stack.Total.Epsilon, first)
 		}
 	}
 }

@@ -24,7 +24,7 @@ const checkpointMagic = "TACITCP1"
 
 type header struct {
 	Fingerprint string `json:"fingerprint"`
-	Told        Told   `json:"told"`
+	Told        Totals `json:"told"`
 }
 
 // Save writes the run to w. fingerprint names the run's settings.
@@ -32,9 +32,9 @@ func (r *Run) Save(w io.Writer, fingerprint string) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
 	if r.Engine.Ledger != nil {
-		r.Paid = r.Engine.Ledger.Events()
+		r.LedgerEvents = r.Engine.Ledger.Events()
 	}
-	head, err := json.Marshal(header{fingerprint, r.Told})
+	head, err := json.Marshal(header{fingerprint, r.Totals})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (r *Run) Load(src io.Reader, fingerprint string) error {
 	if _, err := in.r.ReadByte(); err != io.EOF {
 		return errors.New("sim: the checkpoint is damaged: something follows its end")
 	}
-	r.Told = h.Told
+	r.Totals = h.Told
 	return r.owe()
 }
 
@@ -136,14 +136,14 @@ func (r *Run) state(s *stream) {
 			s.floats(st.V)
 		}
 	}
-	if e.Guard != nil {
-		s.float(&e.Guard.Clip)
+	if e.Stack != nil {
+		s.float(&e.Stack.Clip)
 	}
 	for u := range f.state {
 		s.device(f.Plan, &f.state[u])
 	}
-	for _, p := range []*Places{r.eval.now, r.Best} {
-		for _, places := range [][]metrics.Place{p.Valid, p.Test, p.ValidFull, p.TestFull} {
+	for _, p := range []*Ranks{r.eval.now, r.Best} {
+		for _, places := range [][]metrics.Rank{p.Valid, p.Test, p.ValidFull, p.TestFull} {
 			s.places(places)
 		}
 		s.words(p.Top)
@@ -199,7 +199,7 @@ func (s *stream) words(xs []uint32) {
 	s.move(len(xs), func(i int) uint32 { return xs[i] }, func(i int, v uint32) { xs[i] = v })
 }
 
-func (s *stream) places(xs []metrics.Place) {
+func (s *stream) places(xs []metrics.Rank) {
 	s.move(len(xs), func(i int) uint32 { return uint32(xs[i].Above) }, func(i int, v uint32) { xs[i].Above = int32(v) })
 	s.move(len(xs), func(i int) uint32 { return uint32(xs[i].Ties) }, func(i int, v uint32) { xs[i].Ties = int32(v) })
 }

@@ -17,11 +17,11 @@ import (
 // topK is the length of the lists kept for coverage.
 const topK = 10
 
-// Places are where the held-out items of all users stand.
-type Places struct {
-	Valid, Test         []metrics.Place // among sampled candidates
-	ValidFull, TestFull []metrics.Place // among the catalogue; nil when the protocol has none
-	Top                 []uint32        // topK items per user, best first; nil likewise
+// Ranks are where the held-out items of all users stand.
+type Ranks struct {
+	Valid, Test         []metrics.Rank // among sampled candidates
+	ValidFull, TestFull []metrics.Rank // among the catalogue; nil when the protocol has none
+	Top                 []uint32       // topK items per user, best first; nil likewise
 	// Start is set where users have several test items, each ranked among all items
 	// that the user never touched: those of user u are Test[Start[u]:Start[u+1]].
 	Start []int
@@ -29,12 +29,12 @@ type Places struct {
 	New []bool
 }
 
-func newPlaces(split *data.Split) *Places {
+func newPlaces(split *data.Split) *Ranks {
 	users := split.Users()
-	absent := func(users int) []metrics.Place {
-		p := make([]metrics.Place, users)
+	absent := func(users int) []metrics.Rank {
+		p := make([]metrics.Rank, users)
 		for i := range p {
-			p[i].Above = metrics.Absent
+			p[i].Above = metrics.NotRanked
 		}
 		return p
 	}
@@ -49,9 +49,9 @@ func newPlaces(split *data.Split) *Places {
 			}
 			start = append(start, n)
 		}
-		return &Places{Valid: absent(users), Test: absent(n), Start: start}
+		return &Ranks{Valid: absent(users), Test: absent(n), Start: start}
 	}
-	out := &Places{Valid: absent(users), Test: absent(users), New: split.Newcomers()}
+	out := &Ranks{Valid: absent(users), Test: absent(users), New: split.Newcomers()}
 	if split.Full {
 		out.ValidFull, out.TestFull = absent(users), absent(users)
 		out.Top = make([]uint32, users*topK)
@@ -62,7 +62,7 @@ func newPlaces(split *data.Split) *Places {
 	return out
 }
 
-func (p *Places) copyTo(dst *Places) {
+func (p *Ranks) copyTo(dst *Ranks) {
 	copy(dst.Valid, p.Valid)
 	copy(dst.Test, p.Test)
 	copy(dst.ValidFull, p.ValidFull)
@@ -94,7 +94,7 @@ type eval struct {
 	split *data.Split
 	only  []bool // users to measure; nil means all
 	logit bool   // scores are logits, which the protocol may squash
-	now   *Places
+	now   *Ranks
 }
 
 func newEval(split *data.Split, users int, seed uint64) *eval {
@@ -162,7 +162,7 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 		by.ScoreAll(s.all)
 	}
 	held := [2]int64{p.Valid, p.Test}
-	for i, places := range [2][]metrics.Place{e.now.Valid, e.now.Test} {
+	for i, places := range [2][]metrics.Rank{e.now.Valid, e.now.Test} {
 		if held[i] == data.None {
 			continue
 		}
@@ -173,7 +173,7 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 	}
 }
 
-func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) metrics.Place {
+func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) metrics.Rank {
 	s.list = append(append(s.list[:0], held), against...)
 	out := s.some[:len(s.list)]
 	if e.split.Full {
@@ -186,7 +186,7 @@ func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) metr
 	if e.split.Squash && e.logit {
 		vec.Sigmoids(out)
 	}
-	return metrics.Among(out[0], out[1:])
+	return metrics.RankOf(out[0], out[1:])
 }
 
 // contextual is a scorer that may be told in which interaction it scores.
@@ -194,7 +194,7 @@ type contextual interface{ Context(row uint32) bool }
 
 // queries ranks each of a held-out user's items among all that the user never
 // touched.
-func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Place) {
+func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Rank) {
 	in, asks := by.(contextual)
 	asks = asks && p.QueryRows != nil
 	masked := float32(math.Inf(-1))
@@ -209,7 +209,7 @@ func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Plac
 				s.all[i] = masked
 			}
 		}
-		places[q] = metrics.Among(s.own[q], s.all)
+		places[q] = metrics.RankOf(s.own[q], s.all)
 	}
 }
 
@@ -230,14 +230,14 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 	}
 	if p.Valid != data.None {
 		s.all[p.Valid] = masked
-		e.now.ValidFull[u] = metrics.Among(kept[0], s.all)
+		e.now.ValidFull[u] = metrics.RankOf(kept[0], s.all)
 	}
 	for _, i := range p.Later {
 		s.all[i] = masked
 	}
 	if p.Test != data.None {
 		s.all[p.Test] = masked
-		e.now.TestFull[u] = metrics.Among(kept[1], s.all)
+		e.now.TestFull[u] = metrics.RankOf(kept[1], s.all)
 		s.all[p.Test] = kept[1]
 	}
 	n := vec.TopK(s.all, e.now.Top[u*topK:(u+1)*topK])
@@ -246,9 +246,9 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 	}
 }
 
-// Welcomes reports whether the method can serve a device that never took part: one that
+// ServesNewUsers reports whether the method can serve a device that never took part: one that
 // is trained in one place has nothing for a user without a row of its own.
-func (f *Fleet) Welcomes() bool {
+func (f *Fleet) ServesNewUsers() bool {
 	return f.central == nil || !slices.ContainsFunc(f.Plan.Slots, func(s method.Slot) bool { return s.PerUser })
 }
 
@@ -266,13 +266,13 @@ func (f *Fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (t
 				continue
 			}
 			f.open(l, u, t)
-			if newcomers && !l.part.New || l.part.New && !f.Welcomes() {
+			if newcomers && !l.part.New || l.part.New && !f.ServesNewUsers() {
 				continue
 			}
-			if (l.part.Out || l.part.New) && !f.Plan.Readies() && f.central == nil {
+			if (l.part.Out || l.part.New) && !f.Plan.PreparesScoring() && f.central == nil {
 				// A new device without a way of its own to get ready is visited once.
-				st := f.Mem.Born(nil)
-				l.Visit(&st, &l.task, local.Void, false)
+				st := f.Mem.NewState(nil)
+				l.Visit(&st, &l.task, local.NotCounted, false)
 			} else {
 				l.Prepare(&f.state[u], &l.task)
 			}

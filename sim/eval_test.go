@@ -35,7 +35,7 @@ func (m *made) Score(items []uint32, dst []float32) {
 }
 
 // count says how many of the items score above, and how many the same.
-func count(row []float32, held int64, items []uint32) (p metrics.Place) {
+func count(row []float32, held int64, items []uint32) (p metrics.Rank) {
 	for _, i := range items {
 		switch {
 		case int64(i) == held:
@@ -54,7 +54,7 @@ func TestPlacesAreThoseOfABruteForceCount(t *testing.T) {
 	for _, protocol := range []string{"paper", "isolated", "deployed", "temporal"} {
 		for _, levels := range []uint32{3, 1 << 30} {
 			s := small(t, protocol)
-			got, err := Measure(context.Background(), s, 0, 3,
+			got, err := Evaluate(context.Background(), s, 0, 3,
 				func() Scorer { return &made{levels: levels, row: make([]float32, s.Items())} }, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -70,15 +70,15 @@ func TestPlacesAreThoseOfABruteForceCount(t *testing.T) {
 						free = append(free, i)
 					}
 				}
-				want := func(held int64, items []uint32) metrics.Place {
+				want := func(held int64, items []uint32) metrics.Rank {
 					if held == data.None {
-						return metrics.Place{Above: metrics.Absent}
+						return metrics.Rank{Above: metrics.NotRanked}
 					}
 					return count(m.row, held, items)
 				}
 				noValid := slices.DeleteFunc(slices.Clone(free),
 					func(i uint32) bool { return slices.Contains(p.Later, i) && int64(i) != p.Test })
-				for what, c := range map[string][2]metrics.Place{
+				for what, c := range map[string][2]metrics.Rank{
 					"validation": {got.Valid[u], want(p.Valid, p.Against[0])},
 					"test":       {got.Test[u], want(p.Test, p.Against[1])},
 				} {
@@ -226,7 +226,7 @@ func TestFreshTablesAreScoredAfterTheServersStep(t *testing.T) {
 
 // Under paper, logits above 17 are all 1 as float32 sigmoids, and tie.
 func TestOnlyThePaperProtocolSquashesScores(t *testing.T) {
-	for protocol, want := range map[string]metrics.Place{
+	for protocol, want := range map[string]metrics.Rank{
 		"paper":    {Above: 0, Ties: 2},
 		"isolated": {Above: 1, Ties: 0},
 	} {

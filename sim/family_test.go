@@ -248,7 +248,7 @@ func TestNoiseIsOnTheUploadOnly(t *testing.T) {
 	if got := sum / float64(n); math.Abs(got/want-1) > 4*math.Sqrt(5/float64(n)) {
 		t.Errorf("the noise on the mean has variance %g, want %g", got, want)
 	}
-	if got, want := loud.Bytes/loud.Devices, loud.Fleet.Plan.BytesUpMax(); got != want {
+	if got, want := loud.Bytes/loud.Devices, loud.Fleet.Plan.MaxBytesUp(); got != want {
 		t.Errorf("a device sends %d bytes with noise on every row, want %d", got, want)
 	}
 	if quiet.Bytes >= loud.Bytes {

@@ -256,16 +256,16 @@ func TestWithoutValidationTheLastRoundIsReported(t *testing.T) {
 			if err := again.Load(&file, "x"); err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(again.OnTest, r.OnTest) {
-				t.Errorf("a resume has %+v, want %+v", again.OnTest, r.OnTest)
+			if !reflect.DeepEqual(again.TestBest, r.TestBest) {
+				t.Errorf("a resume has %+v, want %+v", again.TestBest, r.TestBest)
 			}
 		}
 	}
-	if r.Selected != 12 || r.OnTest.Round != at || r.OnTest.Test.Sampled["hr@10"] != best {
-		t.Errorf("round %d is reported and %d is best on test, want 12 and %d", r.Selected, r.OnTest.Round, at)
+	if r.Selected != 12 || r.TestBest.Round != at || r.TestBest.Test.Sampled["hr@10"] != best {
+		t.Errorf("round %d is reported and %d is best on test, want 12 and %d", r.Selected, r.TestBest.Round, at)
 	}
 	if deployed := start(t, pfedrec(t), small(t, "deployed"), o, 1); step(t, deployed).Valid.Sampled == nil ||
-		deployed.OnTest != nil {
+		deployed.TestBest != nil {
 		t.Error("where there is validation, test chooses nothing")
 	}
 }

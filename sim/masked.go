@@ -32,7 +32,7 @@ const mostMasked = 1 << 30
 
 func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
 	m := &masked{plan: f.Plan, guard: g, least: privacy.MinMaskedSum}
-	n, crowd := f.Plan.Widest()+1, f.opt.Cohort.Expected(f.Count())
+	n, crowd := f.Plan.MaxUpdateLength()+1, f.opt.Cohort.Expected(f.Count())
 	if g != nil {
 		m.least, crowd = g.RequiredDevices(), g.MaxCohort()
 	}
@@ -46,7 +46,7 @@ func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
 // bareMasks has sums without a promise masked, where their numbers are bounded.
 func (r *Run) bareMasks() (err error) {
 	f := r.Fleet
-	if err := f.Plan.Maskable(); err != nil {
+	if err := f.Plan.CheckMaskable(); err != nil {
 		return fmt.Errorf("sim: %s: %w", cmp.Or(r.Name, "this method"), err)
 	}
 	if n := r.Cohort.Expected(f.Count()); n < privacy.MinMaskedSum {
@@ -70,7 +70,7 @@ func (m *masked) most() int64 {
 // begin makes room for the cohort of round t.
 func (m *masked) begin(t int, cohort []uint32) {
 	m.round = t
-	if n := m.plan.Numbers(t) + 1; n != len(m.sum) {
+	if n := m.plan.UpdateLength(t) + 1; n != len(m.sum) {
 		m.plain, m.sum = make([]int64, n), make([]int32, n)
 	}
 	m.at = make(map[uint32]int, len(cohort))
@@ -88,7 +88,7 @@ func (m *masked) begin(t int, cohort []uint32) {
 func (m *masked) took(mem *local.Memory, w int, u uint32, t int, seed uint64, learnt bool) {
 	n := len(m.sum)
 	v, noise := make([]int32, n), make([]int64, n)
-	mem.Take(w, noise)
+	mem.TakeUpdate(w, noise)
 	for i, x := range noise {
 		v[i] = int32(x)
 	}
@@ -97,7 +97,7 @@ func (m *masked) took(mem *local.Memory, w int, u uint32, t int, seed uint64, le
 	}
 	if m.guard != nil && m.guard.Drawn {
 		clear(noise)
-		from := privacy.NewSource(round.Rehearsed(seed, round.DeviceNode(t, int(u)), 0))
+		from := privacy.NewSource(round.DeterministicNoise(seed, round.DeviceNode(t, int(u)), 0))
 		from.AddGauss(m.guard.NoiseShare(m.round), noise[:n-1])
 		if m.guard.Adaptive != "off" {
 			from.AddGauss(m.guard.CountNoiseShare(m.round), noise[n-1:])
@@ -136,7 +136,7 @@ func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte
 	res, err := s.Run()
 	if errors.Is(err, secagg.ErrTooFew) { // a clean end: nothing is learnt, and nothing released
 		m.unsummed(rep)
-		rep.Devices, rep.Kept = 0, true
+		rep.Devices, rep.Discarded = 0, true
 		return nil
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte
 func (m *masked) unsummed(rep *round.Report) {
 	if m.guard == nil {
 		rep.Dropped += rep.Devices + rep.Idle
-		rep.Devices, rep.Idle, rep.Kept = 0, 0, true
+		rep.Devices, rep.Idle, rep.Discarded = 0, 0, true
 	}
 }
 
@@ -176,7 +176,7 @@ func (f *Fleet) modelHash() [32]byte {
 	h := sha256.New()
 	w := bufio.NewWriter(h)
 	s := &stream{w: w}
-	for _, i := range f.Plan.Sends() {
+	for _, i := range f.Plan.SentSlots() {
 		s.floats(f.Mem.Value(i))
 	}
 	w.Flush()

@@ -15,13 +15,13 @@ type Scorer interface {
 	ScoreAll(dst []float32)
 }
 
-// Measure places the held-out items of every user by scorers, one per goroutine,
+// Evaluate places the held-out items of every user by scorers, one per goroutine,
 // until ctx is done. users is how many to measure, drawn as a run's eval-users are;
 // 0 means all. tell, if not nil, hears now and then how many users are done, from
 // any of the goroutines.
-func Measure(ctx context.Context, split *data.Split, users, jobs int, fresh func() Scorer,
+func Evaluate(ctx context.Context, split *data.Split, users, jobs int, fresh func() Scorer,
 	tell func(done int),
-) (*Places, error) {
+) (*Ranks, error) {
 	e := newEval(split, users, split.Seed)
 	e.logit = false // a count saturates a sigmoid
 	var next atomic.Int64

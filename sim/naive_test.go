@@ -250,7 +250,7 @@ func (p *probe) samples(u, at int) (out []naiveSample) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.split.User(u, &p.part)
-	w := p.worker.Open(new(local.State), &local.Task{
+	w := p.worker.ResolveSamples(new(local.State), &local.Task{
 		Device: uint32(u), Round: at, Train: p.part.Train,
 		Hide: p.split.Hidden(&p.part),
 	})

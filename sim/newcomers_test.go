@@ -50,12 +50,12 @@ func TestNewcomersTakeNoPartAndAreMeasuredApart(t *testing.T) {
 			if v := r.Fleet.state[u].Visits; isNew && v > 0 {
 				t.Errorf("%s: user %d is new and was visited %d times", name, u, v)
 			}
-			if measured := r.Best.Test[u].Above != metrics.Absent; measured != (!isNew || name != "mf") {
+			if measured := r.Best.Test[u].Above != metrics.NotRanked; measured != (!isNew || name != "mf") {
 				t.Errorf("%s: user %d, new: %v, is measured: %v", name, u, isNew, measured)
 			}
 		}
 		_, test := r.Best.Summaries(metrics.Against, s.Items())
-		_, fresh := r.Best.Newcomers(metrics.Against, s.Items())
+		_, fresh := r.Best.NewUsers(metrics.Against, s.Items())
 		want := 10.0
 		if name == "mf" {
 			want = 0
@@ -122,10 +122,10 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 			continue
 		}
 		s.User(u, &p)
-		st := r.Fleet.Mem.Born(nil)
+		st := r.Fleet.Mem.NewState(nil)
 		k.Prepare(&st, &local.Task{Device: uint32(u), Round: o.Rounds - 1, Train: p.Train, Rows: p.Rows})
 		k.ScoreAll(all)
-		want := metrics.Place{}
+		want := metrics.Rank{}
 		for _, i := range p.Against[1] {
 			switch z := all[i]; {
 			case z > all[p.Test]:

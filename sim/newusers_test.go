@@ -62,7 +62,7 @@ func TestHeldOutUsersTakeNoPart(t *testing.T) {
 			}
 			lo, hi := r.Best.Start[u], r.Best.Start[u+1]
 			if out != (hi > lo) || slices.ContainsFunc(r.Best.Test[lo:hi],
-				func(p metrics.Place) bool { return p.Above == metrics.Absent }) {
+				func(p metrics.Rank) bool { return p.Above == metrics.NotRanked }) {
 				t.Errorf("%s: user %d, held out: %v, has places %v", name, u, out, r.Best.Test[lo:hi])
 			}
 		}
@@ -104,13 +104,13 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 			continue
 		}
 		s.User(u, &p)
-		st := r.Fleet.Mem.Born(nil)
+		st := r.Fleet.Mem.NewState(nil)
 		k.Prepare(&st, &local.Task{Device: uint32(u), Round: 1, Train: p.Train, Rows: p.Rows})
 		mean := 0.0
 		for q, item := range p.Query {
 			k.Context(p.QueryRows[q])
 			k.ScoreAll(all)
-			want := metrics.Place{}
+			want := metrics.Rank{}
 			for i, z := range all {
 				switch {
 				case slices.Contains(p.Touched(), uint32(i)):

@@ -20,24 +20,24 @@ func (r *Run) guard() error {
 			r.DP.Metrics, f.split.Name)
 	}
 	evaluations := (r.Rounds + r.EvalEvery - 1) / r.EvalEvery
-	s := r.Guarantee(cmp.Or(r.Name, "this method"), f.Plan, f.Count(), r.Secagg != "off", r.Secagg == "on", evaluations)
+	s := r.PrivacyRun(cmp.Or(r.Name, "this method"), f.Plan, f.Count(), r.Secagg != "off", r.Secagg == "on", evaluations)
 	var err error
-	if e.Guard, err = privacy.Build(r.DP, s); err != nil {
+	if e.Stack, err = privacy.Build(r.DP, s); err != nil {
 		return err
 	}
 	if r.Secagg == "on" {
-		if f.masked, err = newMasked(f, e.Guard); err != nil {
+		if f.masked, err = newMasked(f, e.Stack); err != nil {
 			return err
 		}
 	}
 	e.Ledger = &account.Spent{}
-	e.Random = func(n privacy.Node, piece int) io.Reader { return round.Rehearsed(r.Seed, n, piece) }
+	e.Random = func(n privacy.Node, piece int) io.Reader { return round.DeterministicNoise(r.Seed, n, piece) }
 	return nil
 }
 
 // Spent is what the run has cost so far; false for one without a promise.
 func (r *Run) Spent() (account.Result, bool, error) {
-	g := r.Engine.Guard
+	g := r.Engine.Stack
 	if g == nil {
 		return account.Result{}, false, nil
 	}
@@ -47,7 +47,7 @@ func (r *Run) Spent() (account.Result, bool, error) {
 
 // Releases is how many rounds, and how many times metrics, were paid for.
 func (r *Run) Releases() (rounds, metrics int) {
-	g := r.Engine.Guard
+	g := r.Engine.Stack
 	for _, e := range r.Engine.Ledger.Events() {
 		switch {
 		case g.IsMetric(e):
@@ -72,8 +72,8 @@ func (r *Run) Participations() (most int, mean float64) {
 	return most, mean / float64(r.Fleet.Count())
 }
 
-// Released is the metrics of a round as a federation would publish them.
-type Released struct {
+// ReleasedMetrics is the metrics of a round as a federation would publish them.
+type ReleasedMetrics struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
 }
@@ -81,8 +81,8 @@ type Released struct {
 // publish adds noise to a round's validation metrics, once the ledger has them. The
 // sums are divided by how many users are asked, which is public: how many had
 // something to say is not.
-func (r *Run) publish(t int, of metrics.Summary) (*Released, error) {
-	g, users := r.Engine.Guard, float64(counted(r.eval.now.Valid))
+func (r *Run) publish(t int, of metrics.Summary) (*ReleasedMetrics, error) {
+	g, users := r.Engine.Stack, float64(counted(r.eval.now.Valid))
 	if g.Policy.Metrics == 0 || !r.Fleet.split.Validates() {
 		return nil, nil
 	}
@@ -95,15 +95,15 @@ func (r *Run) publish(t int, of metrics.Summary) (*Released, error) {
 	const grid = 1 << 12
 	sums := []int64{int64(of.Sampled["hr@10"] * users * grid), int64(of.Sampled["ndcg@10"] * users * grid)}
 	dev := int64(g.Policy.Metrics*(privacy.MetricSensitivity*grid+2)) + 1
-	privacy.NewSource(round.Rehearsed(r.Seed, round.MetricsNode(t), 0)).AddGauss(dev, sums)
+	privacy.NewSource(round.DeterministicNoise(r.Seed, round.MetricsNode(t), 0)).AddGauss(dev, sums)
 	n := float64(r.eval.asked()) * grid
-	return &Released{float64(sums[0]) / n, float64(sums[1]) / n}, nil
+	return &ReleasedMetrics{float64(sums[0]) / n, float64(sums[1]) / n}, nil
 }
 
 // lastAffordable reports whether round t, from 0, is the last that the budget allows.
 // Whichever is the last is evaluated, and its metrics must be affordable too.
 func (r *Run) lastAffordable(t int) (bool, error) {
-	if r.Engine.Guard == nil || t+1 >= r.Rounds {
+	if r.Engine.Stack == nil || t+1 >= r.Rounds {
 		return t+1 >= r.Rounds, nil
 	}
 	metrics := 1
@@ -116,22 +116,22 @@ func (r *Run) lastAffordable(t int) (bool, error) {
 
 // clip is the bound of the round to come.
 func (r *Run) clip() float64 {
-	if r.Engine.Guard == nil {
+	if r.Engine.Stack == nil {
 		return 0
 	}
-	return r.Engine.Guard.Clip
+	return r.Engine.Stack.Clip
 }
 
 // tell adds to a round's event what it cost.
-func (r *Run) tell(ev *Event, p *Pending, turn bool) error {
-	if p.Kept {
-		r.Kept++
+func (r *Run) tell(ev *Event, p *Unevaluated, turn bool) error {
+	if p.Discarded {
+		r.Discarded++
 	}
-	if r.Engine.Guard == nil {
+	if r.Engine.Stack == nil {
 		return nil
 	}
 	if p.Last && r.Engine.Next < r.Rounds {
-		r.Broke = r.Engine.Next + 1
+		r.BudgetEnd = r.Engine.Next + 1
 	}
 	if !turn {
 		return nil
@@ -147,9 +147,9 @@ func (r *Run) tell(ev *Event, p *Pending, turn bool) error {
 // memory. Any other must hold as much.
 func (r *Run) owe() error {
 	if _, memory := r.Engine.Ledger.(*account.Spent); !memory {
-		return r.Owed()
+		return r.CheckLedger()
 	}
-	for _, e := range r.Paid {
+	for _, e := range r.LedgerEvents {
 		if err := r.Engine.Ledger.Spend(e); err != nil {
 			return fmt.Errorf("sim: checkpoint: %w", err)
 		}
@@ -157,9 +157,9 @@ func (r *Run) owe() error {
 	return nil
 }
 
-// Owed says whether the ledger holds less than what had been paid when the checkpoint
+// CheckLedger says whether the ledger holds less than what had been paid when the checkpoint
 // was saved: then it is not the ledger of this run, or not all of it.
-func (r *Run) Owed() error {
+func (r *Run) CheckLedger() error {
 	if r.Engine.Ledger == nil {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (r *Run) Owed() error {
 		e.Rounds = 0
 		has[e] += n
 	}
-	for _, e := range r.Paid {
+	for _, e := range r.LedgerEvents {
 		n := e.Rounds
 		e.Rounds = 0
 		if has[e] < n {
@@ -181,19 +181,19 @@ func (r *Run) Owed() error {
 }
 
 // counted is how many users were ranked.
-func counted(places []metrics.Place) (n int) {
+func counted(places []metrics.Rank) (n int) {
 	for _, p := range places {
-		if p.Above != metrics.Absent {
+		if p.Above != metrics.NotRanked {
 			n++
 		}
 	}
 	return n
 }
 
-// Behind says that the ledger has fewer rounds than so many that were told of: somebody
+// CheckLedgerRounds says that the ledger has fewer rounds than so many that were told of: somebody
 // has shortened it.
-func (r *Run) Behind(told int) error {
-	g := r.Engine.Guard
+func (r *Run) CheckLedgerRounds(told int) error {
+	g := r.Engine.Stack
 	if g == nil || told == 0 {
 		return nil
 	}

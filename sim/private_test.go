@@ -87,8 +87,8 @@ func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
 			t.Errorf("round %d counts %d devices", ev.Round, ev.Devices)
 		}
 	}
-	if r.Kept != 3 || !slices.Equal(before, r.Engine.Value[0]) {
-		t.Errorf("%d of 3 rounds were kept back; the model is as before: %t", r.Kept,
+	if r.Discarded != 3 || !slices.Equal(before, r.Engine.Value[0]) {
+		t.Errorf("%d of 3 rounds were kept back; the model is as before: %t", r.Discarded,
 			slices.Equal(before, r.Engine.Value[0]))
 	}
 	whole := promise(t, "noise=1,clip=0.5", 2, func(o *Options) { o.Rounds = 3 })
@@ -110,7 +110,7 @@ func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 	}
 	bare := 0
 	for t0 := range 8 {
-		bound := r.Engine.Guard.Bound(0)
+		bound := r.Engine.Stack.Bound(0)
 		sum, _, err := r.Fleet.Round(context.Background(), round.Task{Round: t0, Cohort: everybody, Bound: &bound})
 		if err != nil {
 			t.Fatal(err)
@@ -119,9 +119,9 @@ func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 			bare++
 		}
 	}
-	if bare > 2 || r.Engine.Guard.RemainingCountNoise(0, 40) != 0 {
+	if bare > 2 || r.Engine.Stack.RemainingCountNoise(0, 40) != 0 {
 		t.Errorf("in %d of 8 rounds the sum of bits arrives without noise; the coordinator would add %d", bare,
-			r.Engine.Guard.RemainingCountNoise(0, 40))
+			r.Engine.Stack.RemainingCountNoise(0, 40))
 	}
 }
 
@@ -138,19 +138,19 @@ func TestABudgetEndsARunAndTheLastRoundIsEvaluated(t *testing.T) {
 		})
 		events := finish(t, r)
 		last := events[len(events)-1]
-		if r.Broke != len(events)+1 || len(events) == 200 || last.Valid == nil || r.Selected == 0 {
+		if r.BudgetEnd != len(events)+1 || len(events) == 200 || last.Valid == nil || r.Selected == 0 {
 			t.Errorf("%s: %d rounds, stopped before %d, the last evaluated: %t, round %d is reported", policy,
-				len(events), r.Broke, last.Valid != nil, r.Selected)
+				len(events), r.BudgetEnd, last.Valid != nil, r.Selected)
 		}
 		if e := spent(t, r); e > 3*(1+1e-9) || last.Epsilon == nil || *last.Epsilon != e {
 			t.Errorf("%s: a budget of 3 is spent to %v, and the last line says %v", policy, e, last.Epsilon)
 		}
-		if _, err := r.Step(context.Background()); !errors.Is(err, round.ErrSpent) && r.DP.Metrics == 0 {
+		if _, err := r.Step(context.Background()); !errors.Is(err, round.ErrBudgetSpent) && r.DP.Metrics == 0 {
 			t.Errorf("%s: another round: %v", policy, err)
 		}
 		for _, ev := range events {
-			if (ev.Release != nil) != (r.DP.Metrics > 0 && ev.Valid != nil) {
-				t.Errorf("%s: round %d releases %v", policy, ev.Round, ev.Release)
+			if (ev.Released != nil) != (r.DP.Metrics > 0 && ev.Valid != nil) {
+				t.Errorf("%s: round %d releases %v", policy, ev.Round, ev.Released)
 			}
 		}
 	}
@@ -176,10 +176,10 @@ func TestACalibratedRunSpendsItsBudgetAndNoMore(t *testing.T) {
 	} {
 		r := promise(t, c.policy, 2, func(o *Options) { cohort(c.cohort)(o); o.Rounds, o.EvalEvery = 11, 3 })
 		events := finish(t, r)
-		if e := spent(t, r); len(events) != 11 || r.Broke != 0 || e > 8*(1+1e-9) || e < 7.9 {
+		if e := spent(t, r); len(events) != 11 || r.BudgetEnd != 0 || e > 8*(1+1e-9) || e < 7.9 {
 			t.Errorf("%s with %s: %d rounds cost %g of 8", c.policy, c.cohort, len(events), e)
 		}
-		if whole := r.Engine.Guard.Total.Epsilon; math.Abs(whole-spent(t, r)) > 1e-9 {
+		if whole := r.Engine.Stack.Total.Epsilon; math.Abs(whole-spent(t, r)) > 1e-9 {
 			t.Errorf("%s with %s: %g was announced, and %g spent", c.policy, c.cohort, whole, spent(t, r))
 		}
 	}
@@ -193,8 +193,8 @@ func TestTheReportedRoundIsChosenByWhatWasReleased(t *testing.T) {
 		r := promise(t, policy, 2, nil)
 		top, at := math.Inf(-1), 0
 		for _, ev := range finish(t, r) {
-			if ev.Release != nil && ev.Release.HR10 >= top {
-				top, at = ev.Release.HR10, ev.Round
+			if ev.Released != nil && ev.Released.HR10 >= top {
+				top, at = ev.Released.HR10, ev.Round
 			}
 		}
 		if r.DP.Metrics == 0 {
@@ -226,18 +226,18 @@ func TestARunThatGoesOnKnowsWhatItHasPaid(t *testing.T) {
 		t.Errorf("%g was spent, and after a resumption it is %g", a, b)
 	}
 	again.Engine.Ledger = &account.Spent{} // as a file that has lost its lines
-	if err := again.Owed(); err == nil {
+	if err := again.CheckLedger(); err == nil {
 		t.Error("a ledger that holds less than the checkpoint is taken")
 	}
-	if again.Engine.Guard.Clip == 1 || again.Engine.Guard.Clip != r.Engine.Guard.Clip {
-		t.Errorf("the bound has moved to %g, and after a resumption it is %g", r.Engine.Guard.Clip,
-			again.Engine.Guard.Clip)
+	if again.Engine.Stack.Clip == 1 || again.Engine.Stack.Clip != r.Engine.Stack.Clip {
+		t.Errorf("the bound has moved to %g, and after a resumption it is %g", r.Engine.Stack.Clip,
+			again.Engine.Stack.Clip)
 	}
 }
 
 func TestARoundsBoundIsTheOneItHad(t *testing.T) {
 	r := promise(t, "noise=1,adaptive=geometric,clip=0.25", 2, nil)
-	for want := 0.25; !r.Done(); want = r.Engine.Guard.Clip {
+	for want := 0.25; !r.Done(); want = r.Engine.Stack.Clip {
 		if ev := step(t, r); ev.Clip != want {
 			t.Errorf("round %d had a bound of %g, and tells %g", ev.Round, want, ev.Clip)
 		}

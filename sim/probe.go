@@ -166,7 +166,7 @@ func (p *Probe) samples(l *probeLane, i int, do func(w *method.Work, b *method.B
 		Device: uint32(u), Round: p.round, Train: l.part.Train, Rating: l.part.Rating,
 		Hide: p.split.Hidden(&l.part),
 	}
-	w := l.Open(&p.state[i], &task)
+	w := l.ResolveSamples(&p.state[i], &task)
 	if w == nil {
 		return
 	}

@@ -45,7 +45,7 @@ func TestAProbeMeasuresTheTrainingLoss(t *testing.T) {
 		l := f.lanes[0]
 		f.open(l, u, r.Engine.Next-1)
 		s := f.state[u].Plain
-		for _, raw := range l.Draw(&l.task) {
+		for _, raw := range l.DrawSamples(&l.task) {
 			row := r.Engine.Value[0][int(raw&^(1<<31))*8:]
 			z := float64(s[8]) // the bias lies behind the vector
 			for k := range 8 {
@@ -122,9 +122,9 @@ func TestLookingAtARunChangesNothing(t *testing.T) {
 			step(t, r)
 			step(t, other)
 		}
-		r.Infer(everyone(20))
+		r.CompareTables(everyone(20))
 		slot, _, _ := r.ItemTable()
-		r.See(3, slot)
+		r.Inspect(3, slot)
 		p := probeOf(t, r, 2)
 		p.Value(0)[0] += 5
 		p.Loss()
@@ -152,8 +152,8 @@ func TestMethodsWithoutALandscapeSayWhy(t *testing.T) {
 
 func TestOwnTablesAreSeenAsTheyAreServed(t *testing.T) {
 	r := trained(t, pfedrec(t, "dim", "8"), 30, 2)
-	in := r.Infer(everyone(40))
-	hr := func(p []metrics.Place) float64 { return metrics.Of(p, metrics.Against).HR10() }
+	in := r.CompareTables(everyone(40))
+	hr := func(p []metrics.Rank) float64 { return metrics.Of(p, metrics.Against).HR10() }
 	if in.Random == nil || metrics.Of(in.Own, metrics.Against).Users != 40 {
 		t.Fatalf("inference is %+v, want three tables for 40 users", in)
 	}
@@ -165,7 +165,7 @@ func TestOwnTablesAreSeenAsTheyAreServed(t *testing.T) {
 	if !ok || dim != 8 {
 		t.Fatalf("item table %d of %d: %v", slot, dim, ok)
 	}
-	s := r.See(4, slot)
+	s := r.Inspect(4, slot)
 	head := cloneState(&r.Fleet.state[4])
 	f := r.Fleet
 	f.open(f.lanes[0], 4, r.Engine.Next-1)

@@ -23,70 +23,71 @@ type Run struct {
 	Fleet  *Fleet
 	Engine *round.Engine
 	eval   *eval
-	Best   *Places // of the selected round
-	turn   bool    // the round in progress is evaluated
-	Told
+	Best   *Ranks // of the selected round
+	turn   bool   // the round in progress is evaluated
+	Totals
 }
 
-// Told is what a run remembers of itself, beside the model.
-type Told struct {
-	Selected int     // round, from 1; 0 before the first evaluation
-	BestHR   float64 // validation HR@10 of it
-	RoundMS  []float64
-	Train    time.Duration
-	Eval     time.Duration
-	Total    time.Duration // wall time of training and evaluation, over all sittings
-	Devices  int
-	Samples  int
-	Dropped  int
-	Late     int
-	Idle     int // in the last round
-	Bytes    int
-	Down     int             // bytes, where they depend on what is sent: Encode is sparse
-	OnTest   *Chosen         // nil where the protocol validates
-	Kept     int             // rounds with too few devices, of which nothing was released
-	Broke    int             // the round, from 1, for which the budget had nothing left; 0 for none
-	Paid     []account.Event // what was in the ledger when a checkpoint was saved
-	Pending  *Pending        `json:",omitempty"` // the newest round, where it is not measured yet
+// Totals is what a run has selected and counted so far. A checkpoint holds it: its JSON
+// names are those of the first version.
+type Totals struct {
+	Selected     int     // the best round, from 1; 0 before the first evaluation
+	BestHR       float64 // its validation HR@10
+	RoundMS      []float64
+	Train        time.Duration
+	Eval         time.Duration
+	Total        time.Duration // wall time of training and evaluation, over all sessions
+	Devices      int
+	Samples      int
+	Dropped      int
+	Late         int
+	Idle         int // in the last round
+	Bytes        int
+	Down         int             // bytes downloaded, if Encode is sparse
+	TestBest     *TestBest       `json:"OnTest"`            // nil if the protocol has validation items
+	Discarded    int             `json:"Kept"`              // rounds with too few devices, of which nothing was released
+	BudgetEnd    int             `json:"Broke"`             // the round, from 1, that the budget does not cover; 0 for none
+	LedgerEvents []account.Event `json:"Paid"`              // the ledger when the checkpoint was saved
+	Unevaluated  *Unevaluated    `json:"Pending,omitempty"` // the newest round, if its evaluation was interrupted
 }
 
-// Pending is a round that was run, and whose evaluation was stopped. The next Step
-// measures it, from the start.
-type Pending struct {
-	Event Event
-	Kept  bool // nothing was released of it
-	Last  bool // that the budget affords
-	Sane  bool // all values are finite
+// Unevaluated is a round whose evaluation was interrupted. The next Step evaluates it, from
+// the start.
+type Unevaluated struct {
+	Event     Event
+	Discarded bool `json:"Kept"` // nothing of it was released
+	Last      bool // the budget covers no further round
+	Finite    bool `json:"Sane"` // all values are finite
 }
 
-// Chosen is the round that is best on test, the first of equals. To report it as a
+// TestBest is the round that is best on test, the first of equals. To report it as a
 // result is to have looked at the answers; papers do.
-type Chosen struct {
+type TestBest struct {
 	Round int             `json:"round"`
 	Test  metrics.Summary `json:"test"`
 }
 
 // Event is one round as it is told to people and written to metrics.jsonl.
 type Event struct {
-	Round   int              `json:"round"`
-	Valid   *metrics.Summary `json:"valid,omitempty"`
-	Test    *metrics.Summary `json:"test,omitempty"`
-	Loss    *float64         `json:"train_loss,omitempty"`
-	Devices int              `json:"devices"`
-	Dropped int              `json:"dropped,omitempty"`
-	Late    int              `json:"late,omitempty"`
-	Idle    int              `json:"idle,omitempty"`
-	Samples int              `json:"samples"`
-	BytesUp int              `json:"bytes_up"`
-	Down    int              `json:"bytes_down,omitempty"` // and Zeros: where Encode is sparse
-	Zeros   float64          `json:"zeros,omitempty"`      // share of the numbers sent to devices
-	Cut     int              `json:"cut,omitempty"`        // numbers that were beyond the reach of their slots
-	TrainMS float64          `json:"train_ms"`
-	EvalMS  float64          `json:"eval_ms"`
-	Best    bool             `json:"best,omitempty"`
-	Clip    float64          `json:"clip,omitempty"`    // the bound on updates that the round had
-	Epsilon *float64         `json:"epsilon,omitempty"` // spent so far; null is without bound
-	Release *Released        `json:"released,omitempty"`
+	Round     int              `json:"round"`
+	Valid     *metrics.Summary `json:"valid,omitempty"`
+	Test      *metrics.Summary `json:"test,omitempty"`
+	Loss      *float64         `json:"train_loss,omitempty"`
+	Devices   int              `json:"devices"`
+	Dropped   int              `json:"dropped,omitempty"`
+	Late      int              `json:"late,omitempty"`
+	Idle      int              `json:"idle,omitempty"`
+	Samples   int              `json:"samples"`
+	BytesUp   int              `json:"bytes_up"`
+	Down      int              `json:"bytes_down,omitempty"` // and Zeros: where Encode is sparse
+	Zeros     float64          `json:"zeros,omitempty"`      // share of the numbers sent to devices
+	Truncated int              `json:"cut,omitempty"`        // numbers that were beyond the reach of their slots
+	TrainMS   float64          `json:"train_ms"`
+	EvalMS    float64          `json:"eval_ms"`
+	Best      bool             `json:"best,omitempty"`
+	Clip      float64          `json:"clip,omitempty"`    // the bound on updates that the round had
+	Epsilon   *float64         `json:"epsilon,omitempty"` // spent so far; null is without bound
+	Released  *ReleasedMetrics `json:"released,omitempty"`
 }
 
 // ErrDiverged says that a model has become infinite or not a number.
@@ -118,7 +119,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	e.Noise, e.Workers = opt.Noise, jobs
 	r := &Run{Options: opt, Seed: seed, Fleet: f, Engine: e, eval: newEval(split, opt.EvalUsers, seed)}
 	r.Best = newPlaces(split)
-	e.Before = r.before
+	e.BeforeUpdate = r.before
 	if opt.integers() && !opt.DP.On() {
 		if f.central != nil {
 			return nil, errors.New("sim: sums=integer: this method is trained in one place, and sums nothing")
@@ -143,11 +144,11 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 }
 
 // Done reports whether all rounds are run.
-func (r *Run) Done() bool { return r.Measured() >= r.Rounds || r.Broke > 0 }
+func (r *Run) Done() bool { return r.EvaluatedRounds() >= r.Rounds || r.BudgetEnd > 0 }
 
-// Measured is how many rounds Step has told of.
-func (r *Run) Measured() int {
-	if r.Pending != nil {
+// EvaluatedRounds is how many rounds Step has told of.
+func (r *Run) EvaluatedRounds() int {
+	if r.Unevaluated != nil {
 		return r.Engine.Next - 1
 	}
 	return r.Engine.Next
@@ -157,7 +158,7 @@ func (r *Run) Measured() int {
 // finished, and its evaluation is not: then the error is ctx's, and the next Step, also of
 // a run that was saved and loaded, evaluates it.
 func (r *Run) Step(ctx context.Context) (Event, error) {
-	if r.Pending != nil {
+	if r.Unevaluated != nil {
 		return r.measure(ctx)
 	}
 	t, f := r.Engine.Next, r.Fleet
@@ -181,8 +182,8 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	}
 	start, clip := time.Now(), r.clip()
 	rep, err := r.Engine.Step(ctx)
-	if errors.Is(err, round.ErrSpent) {
-		r.Broke = t + 1
+	if errors.Is(err, round.ErrBudgetSpent) {
+		r.BudgetEnd = t + 1
 	}
 	if err != nil {
 		return Event{}, err
@@ -190,7 +191,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	took, evalled := time.Since(start), f.evalTime()
 	ev := Event{
 		Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle,
-		Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Cut: rep.Cut, Clip: clip,
+		Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Truncated: rep.Truncated, Clip: clip,
 	}
 	sane := r.finite()
 	if rep.LossN > 0 {
@@ -198,16 +199,16 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		l := rep.Loss / float64(rep.LossN)
 		if l-l == 0 {
 			ev.Loss = &l
-		} else if r.Engine.Guard == nil { // else it is a device's own affair: nobody may learn of it
+		} else if r.Engine.Stack == nil { // else it is a device's own affair: nobody may learn of it
 			sane = false
 		}
 	}
 	ev.TrainMS, ev.EvalMS = ms(took-evalled), ms(evalled)
 	r.account(rep, took-evalled, evalled)
 	r.Down += ev.Down
-	p := &Pending{ev, rep.Kept, last, sane}
+	p := &Unevaluated{ev, rep.Discarded, last, sane}
 	if turn {
-		r.Pending = p
+		r.Unevaluated = p
 		return r.measure(ctx)
 	}
 	return r.close(p, false)
@@ -215,14 +216,14 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 
 // measure evaluates the pending round.
 func (r *Run) measure(ctx context.Context) (Event, error) {
-	p := r.Pending
+	p := r.Unevaluated
 	took, err := r.after(ctx, p.Event.Round-1)
 	r.Eval += took
 	p.Event.EvalMS += ms(took)
 	if err != nil {
 		return Event{}, err
 	}
-	r.Pending = nil
+	r.Unevaluated = nil
 	if err := r.judge(&p.Event); err != nil {
 		return p.Event, err
 	}
@@ -230,11 +231,11 @@ func (r *Run) measure(ctx context.Context) (Event, error) {
 }
 
 // close ends a round that is measured, or needs not to be.
-func (r *Run) close(p *Pending, turn bool) (Event, error) {
+func (r *Run) close(p *Unevaluated, turn bool) (Event, error) {
 	if err := r.tell(&p.Event, p, turn); err != nil {
 		return p.Event, err
 	}
-	if !p.Sane {
+	if !p.Finite {
 		return p.Event, ErrDiverged
 	}
 	return p.Event, nil
@@ -288,16 +289,16 @@ func (r *Run) judge(ev *Event) error {
 	valid, test := r.eval.now.Summaries(ties, r.Fleet.split.Items())
 	ev.Valid, ev.Test = &valid, &test
 	hr := valid.Sampled["hr@10"]
-	if r.Engine.Guard != nil {
+	if r.Engine.Stack != nil {
 		var err error
-		if ev.Release, err = r.publish(ev.Round-1, valid); err != nil {
+		if ev.Released, err = r.publish(ev.Round-1, valid); err != nil {
 			return err
 		}
-		if hr = r.BestHR; ev.Release != nil {
-			hr = ev.Release.HR10
+		if hr = r.BestHR; ev.Released != nil {
+			hr = ev.Released.HR10
 		}
 	}
-	if r.Settled() {
+	if r.UsesLastRound() {
 		hr = r.BestHR
 	}
 	if hr >= r.BestHR || r.Selected == 0 { // released ones may be below 0
@@ -305,15 +306,15 @@ func (r *Run) judge(ev *Event) error {
 		r.eval.now.copyTo(r.Best)
 	}
 	const by = "hr@10"
-	if !r.Fleet.split.Validates() && r.Engine.Guard == nil &&
-		(r.OnTest == nil || test.Sampled[by] > r.OnTest.Test.Sampled[by]) {
-		r.OnTest = &Chosen{ev.Round, test}
+	if !r.Fleet.split.Validates() && r.Engine.Stack == nil &&
+		(r.TestBest == nil || test.Sampled[by] > r.TestBest.Test.Sampled[by]) {
+		r.TestBest = &TestBest{ev.Round, test}
 	}
 	return nil
 }
 
-// Settled reports whether the last round is the one that counts.
-func (r *Run) Settled() bool {
+// UsesLastRound reports whether the last round is the one that counts.
+func (r *Run) UsesLastRound() bool {
 	m, ok := method.As[method.FinalRound](r.Engine.Plan.Method)
 	return ok && m.ReportsFinalRound()
 }
@@ -347,7 +348,7 @@ func (r *Run) BytesDown() float64 {
 }
 
 // MedianRoundMS is the median training time of a round.
-func (t *Told) MedianRoundMS() float64 {
+func (t *Totals) MedianRoundMS() float64 {
 	if len(t.RoundMS) == 0 {
 		return 0
 	}

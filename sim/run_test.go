@@ -218,7 +218,7 @@ func TestTheLastRoundIsMeasuredAlikeHoweverOftenOneLooks(t *testing.T) {
 		"dropouts": func(o *Options) { o.Dropout = 0.5 },
 		"a cohort": func(o *Options) { o.Cohort = round.Cohort{Kind: "count", Count: 9} },
 	} {
-		var want *Places
+		var want *Ranks
 		for _, every := range []int{1, 2, 5, 100} {
 			o := defaults()
 			o.Rounds, o.EvalEvery = 5, every
@@ -240,7 +240,7 @@ func TestAbsentUsersKeepTheirPlaces(t *testing.T) {
 	o.Rounds, o.Cohort = 6, round.Cohort{Kind: "count", Count: 8}
 	r := start(t, pfedrec(t, "dim", "8"), small(t, "deployed"), o, 2)
 	for u, p := range r.eval.now.Test {
-		if p.Above == metrics.Absent {
+		if p.Above == metrics.NotRanked {
 			t.Fatalf("user %d has no place before the first round, want that of a device as it was born", u)
 		}
 	}
@@ -283,7 +283,7 @@ func TestEvalUsersMeasuresASubsetDrawnOnce(t *testing.T) {
 			}
 		}
 		for u, p := range r.Best.Test {
-			if p.Above != metrics.Absent {
+			if p.Above != metrics.NotRanked {
 				users = append(users, u)
 			}
 		}
@@ -306,7 +306,7 @@ func TestTheSelectedRoundIsTheLatestOfTheBestByValidation(t *testing.T) {
 	o.Rounds = 12
 	r := start(t, pfedrec(t), small(t, "deployed"), o, 2)
 	best, at := -1.0, 0
-	var want *Places
+	var want *Ranks
 	for !r.Done() {
 		e := step(t, r)
 		hr := e.Valid.Sampled["hr@10"]
@@ -380,7 +380,7 @@ func TestShardsDependOnTheDataAlone(t *testing.T) {
 
 func TestTheMedianIsOfTheRounds(t *testing.T) {
 	for want, xs := range map[float64][]float64{0: nil, 3: {3}, 5: {9, 1, 5}, 4: {4, 2, 1, 8}} {
-		if got := (&Told{RoundMS: xs}).MedianRoundMS(); got != want {
+		if got := (&Totals{RoundMS: xs}).MedianRoundMS(); got != want {
 			t.Errorf("the median of %v is %g, want %g", xs, got, want)
 		}
 	}

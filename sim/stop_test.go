@@ -42,14 +42,14 @@ func TestAStoppedEvaluationIsDoneAgain(t *testing.T) {
 	for asked := range 3 {
 		r := fresh()
 		_, err := r.Step(doneAfter(asked))
-		if !errors.Is(err, context.Canceled) || r.Pending == nil || r.Measured() != 0 || r.Engine.Next != 1 {
+		if !errors.Is(err, context.Canceled) || r.Unevaluated == nil || r.EvaluatedRounds() != 0 || r.Engine.Next != 1 {
 			t.Fatalf("error %v, %d rounds run and %d measured, want Canceled, 1 and 0", err, r.Engine.Next,
-				r.Measured())
+				r.EvaluatedRounds())
 		}
-		if !slices.ContainsFunc(r.eval.now.Test, func(p metrics.Place) bool { return p.Above == metrics.Absent }) {
+		if !slices.ContainsFunc(r.eval.now.Test, func(p metrics.Rank) bool { return p.Above == metrics.NotRanked }) {
 			t.Errorf("asked %d times, the evaluation went on to its end", asked)
 		}
-		if _, err := r.Step(doneAfter(0)); !errors.Is(err, context.Canceled) || r.Pending == nil {
+		if _, err := r.Step(doneAfter(0)); !errors.Is(err, context.Canceled) || r.Unevaluated == nil {
 			t.Errorf("stopped again: %v", err)
 		}
 		again := fresh()

@@ -9,13 +9,13 @@ import (
 
 // Summaries returns the metrics of validation and test, of those who took part in
 // training.
-func (p *Places) Summaries(ties metrics.Ties, items int) (valid, test metrics.Summary) {
+func (p *Ranks) Summaries(ties metrics.Ties, items int) (valid, test metrics.Summary) {
 	return p.of(false).summaries(ties, items)
 }
 
-// Newcomers returns those of the users who took no part; without metrics where nobody was
+// NewUsers returns those of the users who took no part; without metrics where nobody was
 // measured.
-func (p *Places) Newcomers(ties metrics.Ties, items int) (valid, test metrics.Summary) {
+func (p *Ranks) NewUsers(ties metrics.Ties, items int) (valid, test metrics.Summary) {
 	if p.New == nil {
 		return valid, test
 	}
@@ -26,20 +26,20 @@ func (p *Places) Newcomers(ties metrics.Ties, items int) (valid, test metrics.Su
 }
 
 // of are the places of those who are new, or of the others.
-func (p *Places) of(isNew bool) *Places {
+func (p *Ranks) of(isNew bool) *Ranks {
 	if p.New == nil {
 		return p
 	}
-	only := func(places []metrics.Place) []metrics.Place {
+	only := func(places []metrics.Rank) []metrics.Rank {
 		out := slices.Clone(places)
 		for u := range out {
 			if p.New[u] != isNew {
-				out[u].Above = metrics.Absent
+				out[u].Above = metrics.NotRanked
 			}
 		}
 		return out
 	}
-	out := &Places{
+	out := &Ranks{
 		Valid: only(p.Valid), Test: only(p.Test), ValidFull: only(p.ValidFull), TestFull: only(p.TestFull),
 		Top: slices.Clone(p.Top),
 	}
@@ -51,7 +51,7 @@ func (p *Places) of(isNew bool) *Places {
 	return out
 }
 
-func (p *Places) summaries(ties metrics.Ties, items int) (valid, test metrics.Summary) {
+func (p *Ranks) summaries(ties metrics.Ties, items int) (valid, test metrics.Summary) {
 	valid.Sampled, test.Sampled = metrics.Of(p.Valid, ties).ByName(), metrics.OfGroups(p.Test, p.Start, ties).ByName()
 	if valid.Sampled["users"] == 0 {
 		valid.Sampled = nil
@@ -63,9 +63,9 @@ func (p *Places) summaries(ties metrics.Ties, items int) (valid, test metrics.Su
 	return valid, test
 }
 
-// Each returns the test metrics user by user, of those who took part: among sampled candidates, and among
+// PerUser returns the test metrics user by user, of those who took part: among sampled candidates, and among
 // the catalogue, empty where the protocol has none.
-func (p *Places) Each(ties metrics.Ties) (sampled, full metrics.Each) {
+func (p *Ranks) PerUser(ties metrics.Ties) (sampled, full metrics.PerUser) {
 	p = p.of(false)
-	return metrics.EachOf(p.Test, p.Start, ties), metrics.EachOf(p.TestFull, nil, ties)
+	return metrics.PerUserOf(p.Test, p.Start, ties), metrics.PerUserOf(p.TestFull, nil, ties)
 }

@@ -13,13 +13,13 @@ import (
 )
 
 // AppendUpdate appends the form of v, which package rows says.
-func AppendUpdate(dst []byte, v []int64) []byte { return rows.AppendVector(dst, v) }
+func AppendUpdate(dst []byte, v []int64) []byte { return rows.AppendUpdate(dst, v) }
 
 // MaxUpdateBytes is the most bytes that a vector of so many numbers can take, with
 // magnitudes up to most: what a coordinator lets a report have.
 func MaxUpdateBytes(numbers int, most int64) int {
-	width := max(8, rows.VectorWidth(most)) // below 8 the heads of runs weigh more than the zeros between them
-	return 64 + (numbers*width+7)/8 + 4*(numbers/rows.VectorBlock+1) + numbers/32
+	width := max(8, rows.BitWidth(most)) // below 8 the heads of runs weigh more than the zeros between them
+	return 64 + (numbers*width+7)/8 + 4*(numbers/rows.UpdateBlock+1) + numbers/32
 }
 
 // run is n numbers of a vector from a place on.
@@ -118,8 +118,8 @@ func runs(b []byte, numbers int) ([]byte, error) {
 	if len(b) == 0 {
 		return nil, errTruncated
 	}
-	if b[0] != rows.VectorVersion {
-		return nil, fmt.Errorf("wire: a vector of version %d: want %d", b[0], rows.VectorVersion)
+	if b[0] != rows.UpdateVersion {
+		return nil, fmt.Errorf("wire: a vector of version %d: want %d", b[0], rows.UpdateVersion)
 	}
 	n, rest, err := uvarint(b[1:], maxLength)
 	if err == nil && n != numbers {
@@ -153,11 +153,11 @@ func checkUpdate(b []byte, numbers int, most int64) error {
 			return err
 		}
 		if !first && skip == 0 {
-			if (at-start)%rows.VectorBlock != 0 || r.width == last {
+			if (at-start)%rows.UpdateBlock != 0 || r.width == last {
 				return errForm
 			}
 		} else {
-			if !first && skip < rows.VectorGap || zeros != 0 || r.number(0) == 0 {
+			if !first && skip < rows.UpdateGap || zeros != 0 || r.number(0) == 0 {
 				return errForm
 			}
 			start = r.at
@@ -176,9 +176,9 @@ func checkUpdate(b []byte, numbers int, most int64) error {
 // check looks at the numbers of a run that so many zeros precede, and returns how
 // many end it.
 func (r *run) check(zeros int, most int64) (int, error) {
-	for from := 0; from < r.n; from += rows.VectorBlock {
+	for from := 0; from < r.n; from += rows.UpdateBlock {
 		var all uint64
-		for i := from; i < min(from+rows.VectorBlock, r.n); i++ {
+		for i := from; i < min(from+rows.UpdateBlock, r.n); i++ {
 			x := r.number(i)
 			if x > most || x < -most {
 				return 0, fmt.Errorf("wire: a vector has %d at %d: want magnitudes up to %d", x, r.at+i, most)
@@ -187,7 +187,7 @@ func (r *run) check(zeros int, most int64) (int, error) {
 			if zeros++; x != 0 {
 				zeros = 0
 			}
-			if zeros == rows.VectorGap {
+			if zeros == rows.UpdateGap {
 				return 0, errForm
 			}
 		}

@@ -64,7 +64,7 @@ func TestVectorsComeBackAsTheyWere(t *testing.T) {
 
 // weighed is the size of a vector that is brought in pieces, without most of its zeros.
 func weighed(r *rand.Rand, v []int64) int {
-	var w rows.Vector
+	var w rows.UpdateSizer
 	w.Begin(len(v))
 	for at := 0; at < len(v); {
 		n := min(1+r.IntN(50), len(v)-at)

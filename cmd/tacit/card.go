@@ -73,7 +73,7 @@ func cardOf(e experiment.Started) cardData {
 		Sparsity: 1 - float64(rows)/float64(users)/float64(items),
 		Hash:     in.Hash, Left: in.Left, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(),
 		About: e.Split.About, Rounds: j.Rounds,
-		BytesDown: int(p.MeanBytesDown(p.Rounds)), BytesUpMax: p.BytesUpMax(), Central: p.Central(),
+		BytesDown: int(p.MeanBytesDown(p.Rounds)), BytesUpMax: p.MaxBytesUp(), Central: p.Central(),
 	}
 	if set, ok := e.Split.Source.(*data.Set); ok {
 		c.Sparsity = data.Describe(set).Sparsity // repeated pairs count once
@@ -81,7 +81,7 @@ func cardOf(e experiment.Started) cardData {
 	if j.Preset != nil {
 		c.Preset = j.Preset.Name()
 	}
-	if g := e.Run.Engine.Guard; g != nil {
+	if g := e.Run.Engine.Stack; g != nil {
 		c.Privacy = privacyCardOf(g)
 	}
 	c.SharedFloats, c.PrivateFloat = p.Sizes()

@@ -345,7 +345,7 @@ func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *
 			slices.Sort(came[at[0]])
 		}
 		run.Fleet.Late = func(t, user int) bool { return late[[2]uint32{uint32(t), uint32(user)}] }
-		run.Engine.Who = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
+		run.Engine.Eligible = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
 	}
 	for !run.Done() {
 		if _, err := run.Step(ctx); err != nil {

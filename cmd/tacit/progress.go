@@ -66,7 +66,7 @@ func (a *app) noteSettings(e experiment.Started) {
 		fmt.Fprintf(a.err, "note: --cohort %d exceeds the %d users: all of them take part in every round\n",
 			e.Job.Cohort.Count, n)
 	}
-	a.noteBits(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Fleet.Plan.Levels())
+	a.noteBits(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Fleet.Plan.MaxInteger())
 }
 
 // noteBits says when the setting bits costs accuracy or has no effect.

@@ -113,7 +113,7 @@ func TestMasksWithoutAPromiseLoseDevicesAtEveryStep(t *testing.T) {
 			t.Errorf("bucket %d: %d reports are in sums, %d were acknowledged, and some devices have left", bucket, n,
 				acked.n())
 		}
-		run.Engine.Who = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
+		run.Engine.Eligible = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
 		same(t, r.newest(), finished(t, run))
 	}
 }

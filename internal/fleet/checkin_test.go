@@ -60,9 +60,9 @@ func TestDevicesThatComeByThemselves(t *testing.T) {
 			}
 			run := simulation(t, split, s)
 			run.Fleet.Late = func(t, user int) bool { return late[[2]int{t, user}] }
-			run.Engine.Who = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
+			run.Engine.Eligible = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
 			same(t, r.newest(), finished(t, run))
-			if got, want := *r.status().Epsilon, run.Engine.Guard.Total.Epsilon; math.Abs(got/want-1) > 1e-12 {
+			if got, want := *r.status().Epsilon, run.Engine.Stack.Total.Epsilon; math.Abs(got/want-1) > 1e-12 {
 				t.Errorf("epsilon %g is spent, and the plan has %g", got, want)
 			}
 		})

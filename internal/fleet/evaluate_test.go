@@ -57,18 +57,18 @@ func TestAReadoutIsTheSimulations(t *testing.T) {
 // expected is the readout of a simulation's last round.
 func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version uint64) coordinator.Readout {
 	const whole, fine = 1 << 20, 1 << 10
-	var sum [metrics.ReadoutNumbers]int64
+	var sum [metrics.EvaluationLength]int64
 	order := popularity(split)
 	for u := range split.Users() {
 		place := run.Best.ValidFull[u]
-		if place.Above == metrics.Absent {
+		if place.Above == metrics.NotRanked {
 			continue
 		}
-		var popular *metrics.Place
+		var popular *metrics.Rank
 		if !s.DP.On() {
 			popular = placeOf(split, u, order)
 		}
-		for i, x := range metrics.Read(place, popular) {
+		for i, x := range metrics.Evaluate(place, popular) {
 			sum[i] += int64(math.RoundToEven(float64(x) * whole))
 		}
 	}
@@ -76,10 +76,10 @@ func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version u
 	if s.DP.On() {
 		noise = s.DP.Metrics * math.Sqrt2
 	}
-	var got [metrics.ReadoutNumbers]float64
+	var got [metrics.EvaluationLength]float64
 	for i, x := range sum {
 		v := []int64{int64(math.Round(float64(x) / whole * fine))}
-		privacy.NewSource(round.Rehearsed(s.Seed, round.MetricsNode(s.Rounds-1),
+		privacy.NewSource(round.DeterministicNoise(s.Seed, round.MetricsNode(s.Rounds-1),
 			i)).AddGauss(int64(math.Ceil(noise*(fine+1))), v)
 		got[i] = float64(v[0]) / fine
 	}
@@ -119,11 +119,11 @@ func popularity(split *data.Split) (order []uint32) {
 
 // placeOf is where a user's validation item stands in that order, among what it does not
 // have. Items out of the order are alike, and last.
-func placeOf(split *data.Split, u int, order []uint32) *metrics.Place {
+func placeOf(split *data.Split, u int, order []uint32) *metrics.Rank {
 	var p data.Part
 	split.User(u, &p)
 	at := slices.Index(order, uint32(p.Valid))
-	out := &metrics.Place{}
+	out := &metrics.Rank{}
 	for i := range uint32(split.Items()) {
 		if slices.Contains(p.Train, i) || i == uint32(p.Valid) {
 			continue

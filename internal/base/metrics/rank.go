@@ -10,18 +10,18 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Place is where a held-out item stands: how many of the others score above it
+// Rank is where a held-out item stands: how many of the others score above it
 // and how many the same. Above is Absent for a user without a held-out item.
-type Place struct{ Above, Ties int32 }
+type Rank struct{ Above, Ties int32 }
 
-// Absent marks a user that was not evaluated.
-const Absent = -1
+// NotRanked marks a user that was not evaluated.
+const NotRanked = -1
 
-// Among returns the place of a score among others. A NaN counts as above: a
+// RankOf returns the place of a score among others. A NaN counts as above: a
 // model that has diverged earns nothing.
-func Among(score float32, others []float32) Place {
+func RankOf(score float32, others []float32) Rank {
 	below, equal := vec.Count(others, score)
-	return Place{Above: int32(len(others) - below - equal), Ties: int32(equal)}
+	return Rank{Above: int32(len(others) - below - equal), Ties: int32(equal)}
 }
 
 // Ties says how equal scores count.
@@ -44,8 +44,8 @@ type Metrics struct {
 }
 
 // measured are the users that were ranked, each with its places; start is as of OfGroups.
-func measured(places []Place, start []int) iter.Seq2[int, []Place] {
-	return func(yield func(int, []Place) bool) {
+func measured(places []Rank, start []int) iter.Seq2[int, []Rank] {
+	return func(yield func(int, []Rank) bool) {
 		users := len(places)
 		if start != nil {
 			users = len(start) - 1
@@ -55,7 +55,7 @@ func measured(places []Place, start []int) iter.Seq2[int, []Place] {
 			if start != nil {
 				lo, hi = start[u], start[u+1]
 			}
-			if lo < hi && places[lo].Above != Absent && !yield(u, places[lo:hi]) {
+			if lo < hi && places[lo].Above != NotRanked && !yield(u, places[lo:hi]) {
 				return
 			}
 		}
@@ -63,14 +63,14 @@ func measured(places []Place, start []int) iter.Seq2[int, []Place] {
 }
 
 // Of computes the metrics of places.
-func Of(places []Place, ties Ties) Metrics {
+func Of(places []Rank, ties Ties) Metrics {
 	return OfGroups(places, nil, ties)
 }
 
 // OfGroups computes the metrics of users with several held-out items: those of user
 // u are places[start[u]:start[u+1]]. Each user counts by the mean over its items;
 // start is nil where each has one.
-func OfGroups(places []Place, start []int, ties Ties) Metrics {
+func OfGroups(places []Rank, start []int, ties Ties) Metrics {
 	var m Metrics
 	for _, own := range measured(places, start) {
 		m.Users++
@@ -97,7 +97,7 @@ func OfGroups(places []Place, start []int, ties Ties) Metrics {
 
 // At returns hit and gain of a list of length k. With one held-out item the hit
 // is also the recall.
-func (p Place) At(k int, ties Ties) (hit, gain float64) {
+func (p Rank) At(k int, ties Ties) (hit, gain float64) {
 	lo, hi := int(p.Above), int(p.Above+p.Ties)
 	if ties == Against {
 		lo = hi
@@ -111,7 +111,7 @@ func (p Place) At(k int, ties Ties) (hit, gain float64) {
 }
 
 // Reciprocal is one over the rank.
-func (p Place) Reciprocal(ties Ties) float64 {
+func (p Rank) Reciprocal(ties Ties) float64 {
 	lo, hi := int(p.Above), int(p.Above+p.Ties)
 	if ties == Against {
 		return 1 / float64(hi+1)

@@ -52,7 +52,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
 func TestMetricsAreThoseOfTheSortedList(t *testing.T) {
 	r := rng.New(rng.Test)
 	for _, ties := range []Ties{Against, Expected} {
-		var places []Place
+		var places []Rank
 		var want Metrics
 		for range 300 {
 			others := make([]float32, r.Uint32n(80))
@@ -61,7 +61,7 @@ func TestMetricsAreThoseOfTheSortedList(t *testing.T) {
 				others[i] = float32(r.Uint32n(levels))
 			}
 			score := float32(r.Uint32n(levels))
-			p := Among(score, others)
+			p := RankOf(score, others)
 			places = append(places, p)
 			ranks := rankings(score, others)
 			for i, k := range KS {
@@ -79,7 +79,7 @@ func TestMetricsAreThoseOfTheSortedList(t *testing.T) {
 					t.Fatalf("%g among %v, ties %d: reciprocal rank %g, want %g", score, others, ties, got, rec)
 				}
 			}
-			places = append(places, Place{Above: Absent}) // counts nowhere
+			places = append(places, Rank{Above: NotRanked}) // counts nowhere
 		}
 		got := Of(places, ties)
 		if got.Users != 300 {
@@ -102,16 +102,16 @@ func TestPlacesByHand(t *testing.T) {
 		name   string
 		score  float32
 		others []float32
-		want   Place
+		want   Rank
 	}{
-		{"alone", 1, nil, Place{0, 0}},
-		{"best", 5, []float32{1, 2, 3}, Place{0, 0}},
-		{"worst", 0, []float32{1, 2, 3}, Place{3, 0}},
-		{"tied with all", 1, []float32{1, 1, 1}, Place{0, 3}},
-		{"masked ones are below", 1, []float32{float32(math.Inf(-1)), 2}, Place{1, 0}},
-		{"minus zero is zero", 0, []float32{float32(math.Copysign(0, -1))}, Place{0, 1}},
+		{"alone", 1, nil, Rank{0, 0}},
+		{"best", 5, []float32{1, 2, 3}, Rank{0, 0}},
+		{"worst", 0, []float32{1, 2, 3}, Rank{3, 0}},
+		{"tied with all", 1, []float32{1, 1, 1}, Rank{0, 3}},
+		{"masked ones are below", 1, []float32{float32(math.Inf(-1)), 2}, Rank{1, 0}},
+		{"minus zero is zero", 0, []float32{float32(math.Copysign(0, -1))}, Rank{0, 1}},
 	} {
-		if got := Among(c.score, c.others); got != c.want {
+		if got := RankOf(c.score, c.others); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -120,21 +120,21 @@ func TestPlacesByHand(t *testing.T) {
 // A model that has diverged must not win by having no numbers.
 func TestNaNEarnsNothing(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for name, p := range map[string]Place{
-		"a NaN among numbers":   Among(nan, make([]float32, 99)),
-		"a number among NaNs":   Among(1, slices.Repeat([]float32{nan}, 99)),
-		"a NaN among NaNs":      Among(nan, slices.Repeat([]float32{nan}, 99)),
-		"a NaN among masked":    Among(nan, slices.Repeat([]float32{-inf}, 99)),
-		"an Inf among its like": Among(inf, slices.Repeat([]float32{inf}, 99)),
+	for name, p := range map[string]Rank{
+		"a NaN among numbers":   RankOf(nan, make([]float32, 99)),
+		"a number among NaNs":   RankOf(1, slices.Repeat([]float32{nan}, 99)),
+		"a NaN among NaNs":      RankOf(nan, slices.Repeat([]float32{nan}, 99)),
+		"a NaN among masked":    RankOf(nan, slices.Repeat([]float32{-inf}, 99)),
+		"an Inf among its like": RankOf(inf, slices.Repeat([]float32{inf}, 99)),
 	} {
-		if m := Of([]Place{p}, Against); m.HR[3] != 0 || m.NDCG[3] != 0 || m.MRR > 0.0101 {
+		if m := Of([]Rank{p}, Against); m.HR[3] != 0 || m.NDCG[3] != 0 || m.MRR > 0.0101 {
 			t.Errorf("%s: HR@50 %g, NDCG@50 %g, MRR %g, want nothing", name, m.HR[3], m.NDCG[3], m.MRR)
 		}
 	}
 }
 
 func TestNobodyEvaluatedIsZeroAndNotNaN(t *testing.T) {
-	for _, places := range [][]Place{nil, {{Above: Absent}, {Above: Absent}}} {
+	for _, places := range [][]Rank{nil, {{Above: NotRanked}, {Above: NotRanked}}} {
 		if got := Of(places, Expected); got != (Metrics{}) {
 			t.Errorf("the metrics of nobody are %+v, want zeros", got)
 		}
@@ -161,7 +161,7 @@ func TestCoverageIsTheShareOfItemsInSomeList(t *testing.T) {
 }
 
 func TestMetricsHaveTheNamesOfTheContract(t *testing.T) {
-	m := Of([]Place{{3, 0}, {12, 1}}, Against)
+	m := Of([]Rank{{3, 0}, {12, 1}}, Against)
 	got := m.ByName()
 	for name, want := range map[string]float64{
 		"hr@5": 0.5, "hr@10": 0.5, "hr@20": 1, "hr@50": 1, "recall@10": 0.5, "users": 2, "mrr": (1.0/4 + 1.0/14) / 2,

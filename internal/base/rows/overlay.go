@@ -9,29 +9,29 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Form is how an overlay keeps its rows.
-type Form uint8
+// Precision is how an overlay keeps its rows.
+type Precision uint8
 
 const (
-	F32   Form = iota // as they are
-	Int16             // as whole numbers of a unit that each row has for itself
+	F32   Precision = iota // as they are
+	Int16                  // as whole numbers of a unit that each row has for itself
 	Int8
 )
 
-// FormNamed reads the name of a form.
-func FormNamed(name string) (Form, error) {
+// ParsePrecision reads the name of a form.
+func ParsePrecision(name string) (Precision, error) {
 	i := slices.Index([]string{"f32", "int16", "int8"}, name)
 	if i < 0 {
 		return 0, fmt.Errorf("rows: no form is named %q: want f32, int16 or int8", name)
 	}
-	return Form(i), nil
+	return Precision(i), nil
 }
 
 // bits of a number.
-func (f Form) bits() int { return 32 >> f }
+func (f Precision) bits() int { return 32 >> f }
 
 // RowBytes is what a row of stride numbers takes, without its id.
-func (f Form) RowBytes(stride int) int {
+func (f Precision) RowBytes(stride int) int {
 	if f == F32 {
 		return 4 * stride
 	}
@@ -43,21 +43,21 @@ func (f Form) RowBytes(stride int) int {
 // written row and Fade*birth otherwise, so weight decay that shrinks every row
 // costs two numbers, and rounding never swallows it.
 type Overlay struct {
-	Form        Form
-	IDs         []uint32  // written rows, in the order of their first write
-	Data        []float32 // the rows, of form F32
-	Code        []uint32  // the rows as vec.Pack writes them, of another form
-	Unit        []float32 // and the unit of each
-	Scale, Fade float64
+	Precision        Precision
+	IDs              []uint32  // written rows, in the order of their first write
+	Data             []float32 // the rows, of form F32
+	Code             []uint32  // the rows as vec.Pack writes them, of another form
+	Unit             []float32 // and the unit of each
+	Scale, BaseScale float64
 }
 
 // NewOverlay returns the overlay of a device that has written nothing.
-func NewOverlay(f Form) Overlay { return Overlay{Form: f, Scale: 1, Fade: 1} }
+func NewOverlay(f Precision) Overlay { return Overlay{Precision: f, Scale: 1, BaseScale: 1} }
 
 // Shrink multiplies every row, written or not, by s.
 func (o *Overlay) Shrink(s float64) {
 	o.Scale *= s
-	o.Fade *= s
+	o.BaseScale *= s
 	if o.Scale < 1e-12 { // keep the stored rows within float32's range
 		vec.Scale(float32(o.Scale), o.Data)
 		vec.Scale(float32(o.Scale), o.Unit)
@@ -66,30 +66,30 @@ func (o *Overlay) Shrink(s float64) {
 }
 
 // words is the length of a packed row.
-func (o *Overlay) words(stride int) int { return stride * o.Form.bits() / 32 }
+func (o *Overlay) words(stride int) int { return stride * o.Precision.bits() / 32 }
 
 // Read sets row to[x] of dst to the written row at place at[x]. Rows are stride
 // floats.
 func (o *Overlay) Read(at []uint32, stride int, dst []float32, to []uint32) {
 	s, n := float32(o.Scale), o.words(stride)
-	if o.Form == F32 {
+	if o.Precision == F32 {
 		vec.ScaleRows(s, o.Data, at, stride, dst, to)
 		return
 	}
 	for x, a := range at {
-		vec.Unpack(o.Form.bits(), float32(s*o.Unit[a]), o.Code[int(a)*n:][:n], dst[int(to[x])*stride:][:stride])
+		vec.Unpack(o.Precision.bits(), float32(s*o.Unit[a]), o.Code[int(a)*n:][:n], dst[int(to[x])*stride:][:stride])
 	}
 }
 
 // Write sets the row at place at[x] to row from[x] of src.
 func (o *Overlay) Write(src []float32, from []uint32, stride int, at []uint32) {
 	s, n := float32(1/o.Scale), o.words(stride)
-	if o.Form == F32 {
+	if o.Precision == F32 {
 		vec.ScaleRows(s, src, from, stride, o.Data, at)
 		return
 	}
 	for x, a := range at {
-		o.Unit[a] = float32(s * vec.Pack(o.Form.bits(), src[int(from[x])*stride:][:stride], o.Code[int(a)*n:][:n]))
+		o.Unit[a] = float32(s * vec.Pack(o.Precision.bits(), src[int(from[x])*stride:][:stride], o.Code[int(a)*n:][:n]))
 	}
 }
 
@@ -115,7 +115,7 @@ func (o *Overlay) resize(stride, n, room int) {
 	if room > 0 {
 		o.IDs = resize(o.IDs, n, room)
 	}
-	if o.Form == F32 {
+	if o.Precision == F32 {
 		o.Data = resize(o.Data, n*stride, room*stride)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 func rowOf(o *Overlay, birth []float64, stride int, id uint32) []float64 {
 	out := make([]float64, stride)
 	for i := range out {
-		out[i] = o.Fade * birth[i]
+		out[i] = o.BaseScale * birth[i]
 	}
 	for at, w := range o.IDs {
 		if w == id {
@@ -66,7 +66,7 @@ func TestShrinkIsAMultiplicationOfEveryRow(t *testing.T) {
 
 // A map is the oracle of an overlay's rows: exact, or within half of a row's unit.
 func TestAnOverlayGivesBackWhatWasWritten(t *testing.T) {
-	for form, tol := range map[Form]float64{F32: 0, Int16: 0.51 / 32767, Int8: 0.51 / 127} {
+	for form, tol := range map[Precision]float64{F32: 0, Int16: 0.51 / 32767, Int8: 0.51 / 127} {
 		const stride, most = 8, 40
 		r := rng.New(rng.Test, 12)
 		o := NewOverlay(form)
@@ -114,7 +114,7 @@ func TestAnOverlayGivesBackWhatWasWritten(t *testing.T) {
 // Decay is in the scale, so it is never rounded away: after many small steps a row
 // that is not written again has shrunk as it should.
 func TestAPackedRowShrinks(t *testing.T) {
-	for _, form := range []Form{Int16, Int8} {
+	for _, form := range []Precision{Int16, Int8} {
 		o := NewOverlay(form)
 		o.Extend([]uint32{3}, 8, 9)
 		o.Write([]float32{127, 1, 2, 3, 4, 5, 6, 7}, []uint32{0}, 8, []uint32{0})
@@ -134,12 +134,12 @@ func TestAPackedRowShrinks(t *testing.T) {
 
 func TestFormsHaveNames(t *testing.T) {
 	for i, name := range []string{"f32", "int16", "int8"} {
-		f, err := FormNamed(name)
+		f, err := ParsePrecision(name)
 		if err != nil || int(f) != i || f.RowBytes(32) != []int{128, 68, 36}[i] {
 			t.Errorf("%s is form %d, a row of 32 takes %d bytes: %v", name, f, f.RowBytes(32), err)
 		}
 	}
-	if _, err := FormNamed("f64"); err == nil {
+	if _, err := ParsePrecision("f64"); err == nil {
 		t.Error("f64 is a form")
 	}
 }

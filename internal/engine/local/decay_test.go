@@ -34,7 +34,7 @@ func TestUntouchedRowsOfATunedTableAreScoredShrunk(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k, state := local.NewWorker(mem, 0), mem.Born(nil)
+			k, state := local.NewWorker(mem, 0), mem.NewState(nil)
 			task := &local.Task{Train: []uint32{3, 7, 11, 40}}
 			out := k.Visit(&state, task, 0, false)
 			batches := (out.Samples + 7) / 8

@@ -103,9 +103,9 @@ func (k *Worker) startContext(t *Task, negatives int) {
 	}
 }
 
-// DrawnRows returns the interactions of the samples that Draw returned; nil where
+// DrawnInteractions returns the interactions of the samples that Draw returned; nil where
 // those have no features.
-func (k *Worker) DrawnRows() []uint32 { return k.ctx }
+func (k *Worker) DrawnInteractions() []uint32 { return k.ctx }
 
 // owns reports whether the device scores with its own copy of a shared table.
 func (k *Worker) owns(v *method.View) bool {

@@ -69,7 +69,7 @@ func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := local.NewWorker(m, 0)
-	st := m.Born(nil)
+	st := m.NewState(nil)
 	task := local.Task{Device: 1, Round: 2, Train: []uint32{4, 9, 30}, Rows: []uint32{7, 2, 5}}
 	k.Visit(&st, &task, 0, false)
 	at := map[uint32]uint32{4: 7, 9: 2, 30: 5}
@@ -85,10 +85,10 @@ func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
 	if len(saw) != 12 || negatives[7] != 3 || negatives[2] != 3 || negatives[5] != 3 {
 		t.Errorf("of %d samples the negatives are %v by interaction, want three for each of three", len(saw), negatives)
 	}
-	drawn := k.Draw(&task)
+	drawn := k.DrawSamples(&task)
 	for x, raw := range drawn {
-		if i := raw &^ vec.Positive; raw != i && k.DrawnRows()[x] != at[i] {
-			t.Errorf("item %d is drawn from interaction %d, want %d", i, k.DrawnRows()[x], at[i])
+		if i := raw &^ vec.Positive; raw != i && k.DrawnInteractions()[x] != at[i] {
+			t.Errorf("item %d is drawn from interaction %d, want %d", i, k.DrawnInteractions()[x], at[i])
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestItemsAlikeAreScoredOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := local.NewWorker(m, 0)
-	st := m.Born(nil)
+	st := m.NewState(nil)
 	k.Prepare(&st, &local.Task{Train: []uint32{4, 9}, Rows: []uint32{7, 2}})
 	all, some := make([]float32, 2000), make([]float32, 3)
 	for _, moment := range []uint32{2, 8} { // the newest, then another

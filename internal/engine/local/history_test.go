@@ -70,7 +70,7 @@ func TestAVisitOfTheHistorySendsSumsAndIsRebuiltToScore(t *testing.T) {
 	var st local.State
 	for visit := range 2 { // the second must not find what the first left
 		out := r.Visit(&st, task, 1, false)
-		u := r.Update(1)
+		u := r.Delta(1)
 		if out.Samples != 3 || out.Touched != 2 || out.Bytes != u.Size() {
 			t.Errorf("visit %d: %+v, and the update has %d bytes", visit, out, u.Size())
 		}

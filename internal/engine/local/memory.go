@@ -46,10 +46,10 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 	if rows := p.Items * (shards + 2*workers + 2); rows > maxItems {
 		return nil, fmt.Errorf("device: %d items in %d shards are too many rows for one arena", p.Items, shards)
 	}
-	if p.Guarded {
+	if p.Integers {
 		m.sealed = make([][]int64, workers)
 		for w := range m.sealed {
-			m.sealed[w] = make([]int64, p.Widest()+1)
+			m.sealed[w] = make([]int64, p.MaxUpdateLength()+1)
 		}
 	}
 	for i := range p.Slots {
@@ -58,7 +58,7 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 		if !s.PerItem {
 			m.value[i] = make([]float32, p.width[i])
 			p.Fill(i, m.value[i])
-			if uploads(s) && !(s.Sparse && p.Guarded) { // which are sealed from where they were listed
+			if uploads(s) && !(s.Sparse && p.Integers) { // which are sealed from where they were listed
 				m.acc[i] = make([]float32, (shards+workers)*p.width[i])
 			}
 			continue
@@ -93,9 +93,9 @@ func (m *Memory) accRow(shard int) uint32 {
 	return uint32(m.plan.Items * (1 + shard))
 }
 
-// Collect adds the shards' sums of a slot to dst, places lo to hi, in the order
+// CollectSums adds the shards' sums of a slot to dst, places lo to hi, in the order
 // of the shards, and clears them. Different places may be collected at a time.
-func (m *Memory) Collect(slot, lo, hi int, dst []float32) {
+func (m *Memory) CollectSums(slot, lo, hi int, dst []float32) {
 	if m.plan.Slots[slot].PerItem {
 		o := int(m.accRow(0)) * vec.Pad(m.plan.Slots[slot].Dim)
 		vec.Merge(m.arena[slot][o+lo:], m.plan.width[slot], m.Shards, dst[lo:hi])
@@ -104,8 +104,8 @@ func (m *Memory) Collect(slot, lo, hi int, dst []float32) {
 	vec.Merge(m.acc[slot][lo:], m.plan.width[slot], m.Shards, dst[lo:hi])
 }
 
-// Shrunk returns the sum over devices of (shrinkage - 1) of a slot, and clears it.
-func (m *Memory) Shrunk(slot int) float64 {
+// TakeShrinkage returns the sum over devices of (shrinkage - 1) of a slot, and clears it.
+func (m *Memory) TakeShrinkage(slot int) float64 {
 	s := 0.0
 	for i := range m.Shards {
 		s += m.shrunk[slot][i]
@@ -131,8 +131,8 @@ type State struct {
 	Visits uint32
 }
 
-// Born gives a state its starting values. plain is the room to use, or nil.
-func (m *Memory) Born(plain []float32) State {
+// NewState gives a state its starting values. plain is the room to use, or nil.
+func (m *Memory) NewState(plain []float32) State {
 	p := m.plan
 	if plain == nil {
 		plain = make([]float32, p.plain)

@@ -100,13 +100,13 @@ func TestCollectAddsTheShardsAndClearsThem(t *testing.T) {
 	want := make([]float32, 30*8)
 	for shard := range 2 {
 		for id := range 3 {
-			st := r.mem.Born(nil)
+			st := r.mem.NewState(nil)
 			task := &local.Task{Device: uint32(10*shard + id), Train: []uint32{uint32(id), 9}}
 			r.Visit(&st, task, shard, false)
 			alone := setUp(t, newDual(5), local.Options{Items: 30, Negatives: 3})
-			st = alone.mem.Born(nil)
+			st = alone.mem.NewState(nil)
 			alone.Visit(&st, task, 0, false)
-			u := alone.Update(0).Parts[0]
+			u := alone.Delta(0).Parts[0]
 			for k, id := range u.IDs {
 				for i := range 5 {
 					want[int(id)*8+i] += u.Data[k*5+i]
@@ -119,7 +119,7 @@ func TestCollectAddsTheShardsAndClearsThem(t *testing.T) {
 		got[i] = 1 // Collect adds
 	}
 	for lo := 0; lo < len(got); lo += 50 { // in pieces, as lanes do
-		r.mem.Collect(0, lo, min(lo+50, len(got)), got)
+		r.mem.CollectSums(0, lo, min(lo+50, len(got)), got)
 	}
 	for i := range got {
 		got[i]--
@@ -133,10 +133,10 @@ func TestTouchedItemsAreCountedOncePerDevice(t *testing.T) {
 		const items = 40
 		r := setUp(t, newDual(4), local.Options{Items: items, Negatives: 4, Plain: plain})
 		counts, want := make([]uint32, 2*items), make([]uint32, 2*items)
-		r.Count(counts)
+		r.CountTouched(counts)
 		g := rng.New(rng.Test, 9)
 		for id := range 30 {
-			st := r.mem.Born(nil)
+			st := r.mem.NewState(nil)
 			r.Visit(&st, randomTask(&g, id, items, 20), id%2, false)
 			for _, item := range r.Touched() {
 				want[id%2*items+int(item)]++
@@ -157,13 +157,13 @@ func TestServeSaysWhichCopyIsScored(t *testing.T) {
 			if !r.plan.Serves(serve) || r.plan.Serves(method.ServeOther) {
 				t.Errorf("the plan serves %d: %v", serve, r.plan.Serves(serve))
 			}
-			st := r.mem.Born(nil)
+			st := r.mem.NewState(nil)
 			task := &local.Task{Train: []uint32{1, 2, 3, 3}}
 			r.Visit(&st, task, 0, false)
 			got := make([]float32, 40)
 			r.ScoreAll(got)
 			table := slices.Clone(r.mem.Value(dualItem))
-			if u := r.Update(0).Parts[0]; serve == method.ServeLocal {
+			if u := r.Delta(0).Parts[0]; serve == method.ServeLocal {
 				for k, id := range u.IDs {
 					for i := range 6 {
 						table[int(id)*8+i] += u.Data[k*6+i]
@@ -204,7 +204,7 @@ func TestATableThatIsNotTrainedIsLeftAlone(t *testing.T) {
 			Init: method.Init{Kind: method.Normal, A: 1},
 		}}
 		r := setUp(t, m, local.Options{Items: 30, Negatives: 4})
-		st := r.mem.Born(nil)
+		st := r.mem.NewState(nil)
 		for round := range 3 {
 			r.Visit(&st, &local.Task{Round: round, Train: []uint32{1, 2, 2, 3}}, 0, false)
 		}
@@ -239,7 +239,7 @@ func TestAPrivateTablePersistsAndIsNeverSent(t *testing.T) {
 	const items = 700 // more than are scored at a time
 	m := newDual(6)
 	r := setUp(t, localTable{m}, local.Options{Items: items, Negatives: 4})
-	st, other := r.mem.Born(nil), r.mem.Born(nil)
+	st, other := r.mem.NewState(nil), r.mem.NewState(nil)
 	before := make([]float32, items)
 	for round := range 4 {
 		if round > 0 {
@@ -250,7 +250,7 @@ func TestAPrivateTablePersistsAndIsNeverSent(t *testing.T) {
 		}
 		r.Visit(&st, &local.Task{Round: round, Train: []uint32{1, 2, 699, 2}}, 0, false)
 		r.ScoreAll(before)
-		if u := r.Update(0); len(u.Parts) != 0 {
+		if u := r.Delta(0); len(u.Parts) != 0 {
 			t.Fatalf("round %d: parts %v are sent", round, u.Parts)
 		}
 		r.Visit(&other, &local.Task{Device: 5, Round: round, Train: []uint32{8}}, 0, false)
@@ -308,7 +308,7 @@ func (m learner) Visit(int) method.Visit {
 func TestAVisitSeesItsPhase(t *testing.T) {
 	var got []int
 	r := setUp(t, learner{newDual(4), &got}, local.Options{Items: 30})
-	st := r.mem.Born(nil)
+	st := r.mem.NewState(nil)
 	r.Visit(&st, &local.Task{Round: 7, Train: []uint32{1}}, 0, false)
 	if !slices.Equal(got, []int{1007}) {
 		t.Errorf("phases are %v, want 1007: round 7 of 10", got)

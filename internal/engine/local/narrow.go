@@ -14,7 +14,7 @@ import (
 // says of all that it sends how large it is.
 func (p *Plan) narrow() error {
 	unknown := func(i int) bool { return !(p.Slots[i].Range > 0) }
-	if p.Bits == 0 || slices.ContainsFunc(p.Sends(), unknown) {
+	if p.Bits == 0 || slices.ContainsFunc(p.SentSlots(), unknown) {
 		return nil
 	}
 	b, err := privacy.NarrowBound(p.Users, p.Bits)
@@ -22,9 +22,9 @@ func (p *Plan) narrow() error {
 	return err
 }
 
-// Levels is the integer that the reach of a slot becomes where sums are narrow; 0 where they
+// MaxInteger is the integer that the reach of a slot becomes where sums are narrow; 0 where they
 // are not.
-func (p *Plan) Levels() int64 { return p.most }
+func (p *Plan) MaxInteger() int64 { return p.most }
 
 // Bound is that of sums without a promise, over so many devices.
 func (p *Plan) Bound(devices int) privacy.Bound {
@@ -34,8 +34,8 @@ func (p *Plan) Bound(devices int) privacy.Bound {
 	return privacy.WideBound(devices)
 }
 
-// Maskable says why updates of a plan without a promise cannot be masked; nil where they can.
-func (p *Plan) Maskable() error {
+// CheckMaskable says why updates of a plan without a promise cannot be masked; nil where they can.
+func (p *Plan) CheckMaskable() error {
 	if p.most > 0 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (p *Plan) levels(slot int) int64 {
 
 // PackedBytes is what a whole update of a round, from 0, takes with so many bits for each
 // number, the clipping bit's place included: what a device sends under masks.
-func (p *Plan) PackedBytes(round, bits int) int { return ((p.Numbers(round)+1)*bits + 7) / 8 }
+func (p *Plan) PackedBytes(round, bits int) int { return ((p.UpdateLength(round)+1)*bits + 7) / 8 }
 
 // integral is room to make integers of a draft, which are weighed before they are added up.
 type integral struct {
@@ -78,7 +78,7 @@ type integral struct {
 	from  []int   // by row of the draft: its place in whole
 	whole []int64
 	plain privacy.Delta
-	form  rows.Vector
+	form  rows.UpdateSizer
 }
 
 // list notes the slot of rows that were added to the draft, and adds them again for second
@@ -114,14 +114,14 @@ func (k *Worker) integers(sum []int64, out *Outcome) {
 	slices.SortFunc(n.order, func(a, b int32) int { return d.At[a] - d.At[b] })
 	n.whole = slices.Grow(n.whole[:0], size)[:size]
 	if k.mem.bound.MaxInteger > 0 {
-		out.Cut = k.round()
+		out.Truncated = k.round()
 	} else {
 		n.plain.Reset()
 		clear(n.whole)
 		for r := range d.Rows {
 			n.plain.Add(d.Rows[r], n.from[r], nil)
 		}
-		out.Length, _ = k.mem.bound.Encode(&n.plain, n.whole)
+		out.Norm, _ = k.mem.bound.Encode(&n.plain, n.whole)
 	}
 	n.form.Begin(d.BitAt + 1)
 	for _, r := range n.order {

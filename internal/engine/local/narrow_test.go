@@ -17,7 +17,7 @@ func narrow(t *testing.T, m method.Method, items, users, rounds, bits int) (*loc
 	t.Helper()
 	p, err := local.NewPlan(m, local.Options{
 		Items: items, Users: users, Rounds: rounds, Batch: 64, Seed: 3,
-		Guarded: true, Bits: bits,
+		Integers: true, Bits: bits,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestTheDefaultMethodSendsLittle(t *testing.T) {
 	} {
 		p, err := local.NewPlan(tacit(t, c.words...), local.Options{
 			Items: c.items, Users: c.users, Rounds: 15,
-			Batch: 256, Guarded: true, Bits: 24,
+			Batch: 256, Integers: true, Bits: 24,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestTheDefaultMethodSendsLittle(t *testing.T) {
 		}
 		b := p.Bound(c.users)
 		mod := secagg.Params{
-			Devices: c.users, Length: p.Widest() + 1, Max: b.MaxInteger, Bits: 24, Degree: 120,
+			Devices: c.users, Length: p.MaxUpdateLength() + 1, Max: b.MaxInteger, Bits: 24, Degree: 120,
 			Threshold: 61, MinDevices: 121,
 		}
 		if err := mod.Check(); err != nil {
@@ -105,7 +105,7 @@ func TestNarrowSumsAreRightOnAverage(t *testing.T) {
 				}
 			}
 		}
-		for i, at := range p.Sends() {
+		for i, at := range p.SentSlots() {
 			s := &p.Slots[at]
 			most := float64((1<<(bits-1) - 1) / users)
 			if s.HighPrecision {
@@ -133,12 +133,12 @@ func sent(t *testing.T, p *local.Plan, mem *local.Memory, round int, id uint32, 
 		}
 	}
 	bound := p.Bound(p.Users)
-	mem.Bind(bound)
+	mem.SetBound(bound)
 	k := local.NewWorker(mem, 0)
-	st := mem.Born(nil)
+	st := mem.NewState(nil)
 	out := k.Visit(&st, &local.Task{Device: id, Round: round, Train: []uint32{3, 9, 10, 17, 30, 31, 39}}, 0, false)
-	flat := make([]int64, p.Numbers(round)+1)
-	mem.Take(0, flat)
+	flat := make([]int64, p.UpdateLength(round)+1)
+	mem.TakeUpdate(0, flat)
 	if bits > 0 {
 		for i, x := range flat {
 			if x > bound.MaxInteger || x < -bound.MaxInteger {
@@ -150,9 +150,9 @@ func sent(t *testing.T, p *local.Plan, mem *local.Memory, round int, id uint32, 
 		t.Fatalf("an update of %d numbers has %d bytes", len(flat), out.Bytes)
 	}
 	var all [][]float32
-	for _, i := range p.Sends() {
+	for _, i := range p.SentSlots() {
 		dst := make([]float32, len(mem.Value(i)))
-		p.Unseal(round, i, flat, bound.Unit(), dst)
+		p.Decode(round, i, flat, bound.Unit(), dst)
 		all = append(all, dst)
 	}
 	return all
@@ -162,17 +162,17 @@ func sent(t *testing.T, p *local.Plan, mem *local.Memory, round int, id uint32, 
 func TestNarrowSumsCutWhatIsTooLarge(t *testing.T) {
 	p, mem := narrow(t, tacit(t, "dim", "4", "reg", "1e-7", "a0", "1e-6"), 40, 500, 5, 16)
 	bound := p.Bound(500)
-	mem.Bind(bound)
+	mem.SetBound(bound)
 	visit := func(x float32) (local.Outcome, []int64) {
 		for i := range p.Slots {
 			for j := range mem.Value(i) {
 				mem.Value(i)[j] = x * float32(1+j%3)
 			}
 		}
-		st := mem.Born(nil)
+		st := mem.NewState(nil)
 		out := local.NewWorker(mem, 0).Visit(&st, &local.Task{Round: 1, Train: []uint32{1, 2, 3}}, 0, false)
-		flat := make([]int64, p.Numbers(1)+1)
-		mem.Take(0, flat)
+		flat := make([]int64, p.UpdateLength(1)+1)
+		mem.TakeUpdate(0, flat)
 		return out, flat
 	}
 	out, flat := visit(1e-3) // rows of nearly no length want a vector that is very long
@@ -180,8 +180,8 @@ func TestNarrowSumsCutWhatIsTooLarge(t *testing.T) {
 	for _, x := range flat {
 		most = max(most, x, -x)
 	}
-	if out.Cut == 0 || most != bound.MaxInteger {
-		t.Errorf("%d numbers were cut, and the largest integer is %d; want some, and %d", out.Cut, most, bound.MaxInteger)
+	if out.Truncated == 0 || most != bound.MaxInteger {
+		t.Errorf("%d numbers were cut, and the largest integer is %d; want some, and %d", out.Truncated, most, bound.MaxInteger)
 	}
 	if _, flat = visit(float32(math.NaN())); !zero(flat) {
 		t.Error("an update that is not finite is in the sum")
@@ -199,14 +199,14 @@ func zero(v []int64) bool {
 
 func TestNarrowVisitsDoNotAllocate(t *testing.T) {
 	p, mem := narrow(t, tacit(t, "dim", "4"), 40, 500, 5, 16)
-	mem.Bind(p.Bound(500))
-	k, st := local.NewWorker(mem, 0), mem.Born(nil)
-	flat := make([]int64, p.Widest()+1)
+	mem.SetBound(p.Bound(500))
+	k, st := local.NewWorker(mem, 0), mem.NewState(nil)
+	flat := make([]int64, p.MaxUpdateLength()+1)
 	for round := range 5 {
 		task := &local.Task{Round: round, Train: []uint32{3, 9, 10, 17, 30, 31, 39}}
 		visit := func() {
 			k.Visit(&st, task, 0, false)
-			mem.Take(0, flat)
+			mem.TakeUpdate(0, flat)
 		}
 		visit()
 		if n := testing.AllocsPerRun(20, visit); n != 0 {

@@ -36,22 +36,22 @@ func (turns) Update(*method.Global)                         {}
 // a visit leaves in another slot is nowhere.
 func TestAVectorHoldsWhatTravels(t *testing.T) {
 	const items = 30
-	k := setUp(t, turns{}, local.Options{Items: items, Guarded: true, Rounds: 4})
+	k := setUp(t, turns{}, local.Options{Items: items, Integers: true, Rounds: 4})
 	bound := privacy.Bound{Clip: 10, Levels: 1 << 20}
-	k.mem.Bind(bound)
-	if k.plan.Numbers(0) != items || k.plan.Numbers(1) != 1000 || k.plan.Widest() != 1000 || k.plan.Alike() {
-		t.Fatalf("rounds have %d and %d numbers, %d at most; want %d, 1000 and 1000", k.plan.Numbers(0),
-			k.plan.Numbers(1), k.plan.Widest(), items)
+	k.mem.SetBound(bound)
+	if k.plan.UpdateLength(0) != items || k.plan.UpdateLength(1) != 1000 || k.plan.MaxUpdateLength() != 1000 || k.plan.Alike() {
+		t.Fatalf("rounds have %d and %d numbers, %d at most; want %d, 1000 and 1000", k.plan.UpdateLength(0),
+			k.plan.UpdateLength(1), k.plan.MaxUpdateLength(), items)
 	}
 	for round, want := range []map[int]float32{{3: 1, 9: 1}, {7: 0.5, 999: -0.25}} {
-		state := k.mem.Born(nil)
+		state := k.mem.NewState(nil)
 		k.Visit(&state, &local.Task{Round: round, Train: []uint32{3, 9}}, 0, false)
-		flat := make([]int64, k.plan.Numbers(round)+1)
-		k.mem.Sealed(flat)
+		flat := make([]int64, k.plan.UpdateLength(round)+1)
+		k.mem.TakeSum(flat)
 		for slot := range 2 {
 			got := make([]float32, len(k.mem.Value(slot)))
 			got[0] = 77 // Unseal overwrites
-			k.plan.Unseal(round, slot, flat, bound.Unit(), got)
+			k.plan.Decode(round, slot, flat, bound.Unit(), got)
 			stride := 1
 			if slot == 0 {
 				stride = 8

@@ -24,18 +24,18 @@ type Options struct {
 	Batch     int
 	Negatives int // per positive
 	Seed      uint64
-	// Own, if not 0, is the seed of what devices draw, and Seed that of the starting
+	// DeviceSeed, if not 0, is the seed of what devices draw, and Seed that of the starting
 	// values alone: on a real device nobody else may know which negatives it drew.
-	Own      uint64
-	Features *rows.Features // what a Featured method reads; others do without
-	Alone    bool           // the columns of users are about the one device that there is, at place 0
-	Dense    bool           // an update holds every row: noise hides which were touched
-	Guarded  bool           // updates are bounded, and summed as integers
+	DeviceSeed   uint64
+	Features     *rows.Features // what a Featured method reads; others do without
+	SingleDevice bool           // the columns of users are about the one device that there is, at place 0
+	Dense        bool           // an update holds every row: noise hides which were touched
+	Integers     bool           // updates are bounded, and summed as integers
 	// of sums without a promise, where the method says how large its numbers are; 0 for all there is room for
 	Bits   int
-	Cover  privacy.Cover // which rows hide the touched ones, where not all do
-	Sparse bool          // zeros are left out of what travels, where that is less
-	Keep   rows.Form     // how a device keeps its private tables between visits
+	Cover  privacy.Cover  // which rows hide the touched ones, where not all do
+	Sparse bool           // zeros are left out of what travels, where that is less
+	Keep   rows.Precision // how a device keeps its private tables between visits
 	// Plain copies every row and fuses nothing: the oracle of the fast path.
 	Plain bool
 }
@@ -139,7 +139,7 @@ func (p *Plan) flatten() {
 	for phase := range phases {
 		var l layout
 		for i := range p.Slots {
-			if l.at = append(l.at, -1); uploads(&p.Slots[i]) && p.Travels(phase, i) {
+			if l.at = append(l.at, -1); uploads(&p.Slots[i]) && p.IsSent(phase, i) {
 				l.at[i] = l.numbers
 				l.numbers += p.Slots[i].Rows * p.Slots[i].Dim * p.digits(i)
 			}
@@ -182,14 +182,14 @@ func (p *Plan) Direct() bool {
 	return p.Visit.InPlace && p.head != nil && p.copied == 1 && p.ready == nil && !p.Plain
 }
 
-// Readies reports whether the method gets ready before it recommends.
-func (p *Plan) Readies() bool { return p.ready != nil }
+// PreparesScoring reports whether the method gets ready before it recommends.
+func (p *Plan) PreparesScoring() bool { return p.ready != nil }
 
 // Central reports whether the method is trained in one place.
 func (p *Plan) Central() bool { return p.central }
 
-// Headed reports whether the method scores by a bilinear head on a shared table.
-func (p *Plan) Headed() bool { return p.head != nil }
+// HasHead reports whether the method scores by a bilinear head on a shared table.
+func (p *Plan) HasHead() bool { return p.head != nil }
 
 // Serves reports whether the method recommends with a slot served as s.
 func (p *Plan) Serves(s method.Serving) bool {
@@ -212,8 +212,8 @@ func (p *Plan) Phase(round int) int {
 
 // draws is the seed of what devices draw.
 func (p *Plan) draws() uint64 {
-	if p.Own != 0 {
-		return p.Own
+	if p.DeviceSeed != 0 {
+		return p.DeviceSeed
 	}
 	return p.Seed
 }
@@ -241,8 +241,8 @@ func (p *Plan) Fill(slot int, dst []float32) {
 	}
 }
 
-// Travels reports whether a Shared slot travels in a phase.
-func (p *Plan) Travels(phase, slot int) bool {
+// IsSent reports whether a Shared slot travels in a phase.
+func (p *Plan) IsSent(phase, slot int) bool {
 	return p.travels == nil || p.travels.Transfers(phase, slot)
 }
 
@@ -251,7 +251,7 @@ func (p *Plan) Travels(phase, slot int) bool {
 func (p *Plan) BytesDown(round int) int {
 	n, phase := 0, p.Phase(round)
 	for i := range p.Slots {
-		if s := &p.Slots[i]; s.Scope == method.Shared && s.Upload != method.Sum && p.Travels(phase, i) {
+		if s := &p.Slots[i]; s.Scope == method.Shared && s.Upload != method.Sum && p.IsSent(phase, i) {
 			n += 4 * s.Rows * s.Dim
 		}
 	}
@@ -267,23 +267,23 @@ func (p *Plan) MeanBytesDown(rounds int) float64 {
 	return float64(n) / float64(max(rounds, 1))
 }
 
-// BytesUpMax is the most that an update can weigh: every row of every slot that
+// MaxBytesUp is the most that an update can weigh: every row of every slot that
 // is sent.
-func (p *Plan) BytesUpMax() int {
-	if len(p.Sends()) == 0 {
+func (p *Plan) MaxBytesUp() int {
+	if len(p.SentSlots()) == 0 {
 		return 0
 	}
 	most := 0
 	if p.most > 0 {
-		return ((p.Widest()+1)*p.Bits + 7) / 8
+		return ((p.MaxUpdateLength()+1)*p.Bits + 7) / 8
 	}
 	for t := range p.Rounds {
 		if t > 0 && p.travels == nil {
 			break
 		}
 		n, phase := (&rows.Update{}).Size(), p.Phase(t)
-		for _, i := range p.Sends() {
-			if p.Travels(phase, i) {
+		for _, i := range p.SentSlots() {
+			if p.IsSent(phase, i) {
 				n += rows.PartSize(p.Slots[i].Rows*p.Slots[i].Dim, 0)
 			}
 		}

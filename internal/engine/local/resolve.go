@@ -166,7 +166,7 @@ func (k *Worker) copyOwn(v *method.View, table int, items []uint32, dst uint32) 
 		}
 	}
 	o.Read(old.from, v.Stride, v.Arena, old.to)
-	vec.ScaleRows(float32(o.Fade), v.Arena, born.from, v.Stride, v.Arena, born.to)
+	vec.ScaleRows(float32(o.BaseScale), v.Arena, born.from, v.Stride, v.Arena, born.to)
 }
 
 // keepTable writes the touched rows of a Private table back to its overlay.

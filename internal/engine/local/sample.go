@@ -55,10 +55,10 @@ func (k *Worker) sample(t *Task) bool {
 	return true
 }
 
-// Draw returns the samples of device t in its round, in order: items, with the top
+// DrawSamples returns the samples of device t in its round, in order: items, with the top
 // bit (vec.Positive) set in those that the device has. They are valid until the
 // next call.
-func (k *Worker) Draw(t *Task) []uint32 {
+func (k *Worker) DrawSamples(t *Task) []uint32 {
 	k.forget()
 	k.visited, k.readied = false, false
 	k.exclude(t)

@@ -13,7 +13,7 @@ import (
 
 // drawn lists the negatives of a task.
 func (r *rig) drawn(t *local.Task) (out []uint32) {
-	for _, raw := range r.Draw(t) {
+	for _, raw := range r.DrawSamples(t) {
 		if raw&vec.Positive == 0 {
 			out = append(out, raw)
 		}
@@ -126,7 +126,7 @@ func TestPositivesStandAnywhereInTheOrder(t *testing.T) {
 		}
 	}
 	r := setUp(t, m, local.Options{Items: 50, Negatives: 4})
-	st := r.mem.Born(nil)
+	st := r.mem.NewState(nil)
 	task := &local.Task{Train: []uint32{4, 9, 14, 19}}
 	for task.Round = range rounds {
 		r.Visit(&st, task, 0, false)
@@ -158,7 +158,7 @@ func TestNegativesAreWhatAVisitDraws(t *testing.T) {
 		g := rng.New(rng.Test, 2)
 		for id := range 100 {
 			task := randomTask(&g, id, 70, 30)
-			st := r.mem.Born(nil)
+			st := r.mem.NewState(nil)
 			got, own = nil, nil
 			r.Visit(&st, task, 0, false)
 			want := r.drawn(task)

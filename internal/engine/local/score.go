@@ -43,7 +43,7 @@ func (k *Worker) Prepare(st *State, t *Task) {
 	switch {
 	case k.p.ready == nil:
 	case k.p.ready.HistoryOnly:
-		k.resolveHistory(t.Train, Void)
+		k.resolveHistory(t.Train, NotCounted)
 		k.p.ready.Run(&k.w)
 	case k.sample(t):
 		k.resolveLocal(k.mem.Shards + k.id)
@@ -241,9 +241,9 @@ func (k *Worker) materialise(v *method.View, table int, items, rd []uint32) {
 	clear(k.own)
 }
 
-// Tuned copies the rows of a tuned table that the last visit changed: their ids
+// TunedRows copies the rows of a tuned table that the last visit changed: their ids
 // and values, appended to ids and data. The others are shrunk by the last result.
-func (k *Worker) Tuned(slot int, ids []uint32, data []float32) ([]uint32, []float32, float32) {
+func (k *Worker) TunedRows(slot int, ids []uint32, data []float32) ([]uint32, []float32, float32) {
 	v := &k.w.View[slot]
 	for p, item := range k.items {
 		ids, data = append(ids, item), append(data, v.Row(v.Local+uint32(p))...)

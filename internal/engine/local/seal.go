@@ -9,12 +9,12 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Numbers is how many numbers an update of a round, from 0, has: all rows of all slots
+// UpdateLength is how many numbers an update of a round, from 0, has: all rows of all slots
 // that are sent in it.
-func (p *Plan) Numbers(round int) int { return p.layout(p.Phase(round)).numbers }
+func (p *Plan) UpdateLength(round int) int { return p.layout(p.Phase(round)).numbers }
 
-// Widest is how many that of any round has at most.
-func (p *Plan) Widest() (n int) {
+// MaxUpdateLength is how many that of any round has at most.
+func (p *Plan) MaxUpdateLength() (n int) {
 	for i := range p.flat {
 		n = max(n, p.flat[i].numbers)
 	}
@@ -24,13 +24,13 @@ func (p *Plan) Widest() (n int) {
 // Alike reports whether every round sends the same slots.
 func (p *Plan) Alike() bool { return p.travels == nil }
 
-// Bind tells the devices of a Guarded plan the bound of the next round.
-func (m *Memory) Bind(b privacy.Bound) { m.bound = b }
+// SetBound tells the devices of a Guarded plan the bound of the next round.
+func (m *Memory) SetBound(b privacy.Bound) { m.bound = b }
 
-// Sealed adds the integers of all bounded updates since the last call to dst, the
+// TakeSum adds the integers of all bounded updates since the last call to dst, the
 // sum of clipping bits last; dst is as long as an update of the round, and one more.
 // Integers have no order: any number of workers gives the same.
-func (m *Memory) Sealed(dst []int64) {
+func (m *Memory) TakeSum(dst []int64) {
 	for _, sum := range m.sealed {
 		for i := range dst {
 			dst[i] += sum[i]
@@ -39,17 +39,17 @@ func (m *Memory) Sealed(dst []int64) {
 	}
 }
 
-// Take moves what worker w has sealed to dst, as the vector of one device: as long as an
+// TakeUpdate moves what worker w has sealed to dst, as the vector of one device: as long as an
 // update of the round, and one more.
-func (m *Memory) Take(w int, dst []int64) {
+func (m *Memory) TakeUpdate(w int, dst []int64) {
 	n := copy(dst, m.sealed[w])
 	clear(m.sealed[w][:n])
 }
 
-// Unseal writes the numbers of a round's flat sum that belong to a slot to padded rows.
+// Decode writes the numbers of a round's flat sum that belong to a slot to padded rows.
 // Of one that is not sent in the round there are none: they are zeros. In narrow sums each
 // slot has a unit of its own.
-func (p *Plan) Unseal(round, slot int, flat []int64, unit float64, dst []float32) {
+func (p *Plan) Decode(round, slot int, flat []int64, unit float64, dst []float32) {
 	s, from := &p.Slots[slot], p.layout(p.Phase(round)).at[slot]
 	if from < 0 {
 		clear(dst)
@@ -91,7 +91,7 @@ func (k *Worker) seal(shard int, counts bool, out *Outcome) {
 	case counts && (b.MaxInteger > 0 || k.weighs() && !b.Bit):
 		k.integers(k.mem.sealed[k.id], out)
 	case counts:
-		out.Length, _ = b.Encode(d, k.mem.sealed[k.id])
+		out.Norm, _ = b.Encode(d, k.mem.sealed[k.id])
 	}
 	k.wipe(shard)
 }
@@ -182,7 +182,7 @@ func (p *Plan) Rations() ([]privacy.RoundShare, bool) {
 	}
 	out := make([]privacy.RoundShare, p.Rounds)
 	for t := range out {
-		out[t] = privacy.RoundShare{Numbers: p.Numbers(t), Share: 1}
+		out[t] = privacy.RoundShare{Numbers: p.UpdateLength(t), Share: 1}
 		if says {
 			out[t].Share = m.BudgetWeight(t, p.Rounds)
 		}

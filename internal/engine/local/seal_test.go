@@ -28,24 +28,24 @@ func TestASealedUpdateIsTheUpdate(t *testing.T) {
 		{Name: "plain", Scope: method.Shared, Rows: 2, Dim: 3, Init: method.Init{Kind: method.Normal, A: 1}},
 	}
 	open := setUp(t, m, local.Options{Items: items, Negatives: 2})
-	shut := setUp(t, m, local.Options{Items: items, Negatives: 2, Guarded: true})
+	shut := setUp(t, m, local.Options{Items: items, Negatives: 2, Integers: true})
 	bound := privacy.Bound{Clip: 1000, Levels: 1 << 30}
-	shut.mem.Bind(bound)
+	shut.mem.SetBound(bound)
 	for u := range 3 {
 		task := &local.Task{Device: uint32(u), Train: []uint32{3, 7, 11, uint32(20 + u)}}
-		a, b := open.mem.Born(nil), shut.mem.Born(nil)
+		a, b := open.mem.NewState(nil), shut.mem.NewState(nil)
 		open.Visit(&a, task, 0, false)
-		if out := shut.Visit(&b, task, 0, false); out.Length == 0 {
+		if out := shut.Visit(&b, task, 0, false); out.Norm == 0 {
 			t.Fatal("an update without a length")
 		}
 	}
-	flat := make([]int64, shut.plan.Numbers(0)+1)
-	shut.mem.Sealed(flat)
-	for _, slot := range shut.plan.Sends() {
+	flat := make([]int64, shut.plan.UpdateLength(0)+1)
+	shut.mem.TakeSum(flat)
+	for _, slot := range shut.plan.SentSlots() {
 		want := open.sums(slot)
-		vec.Axpy(float32(open.mem.Shrunk(slot)), open.mem.Value(slot), want)
+		vec.Axpy(float32(open.mem.TakeShrinkage(slot)), open.mem.Value(slot), want)
 		got := make([]float32, len(want))
-		shut.plan.Unseal(0, slot, flat, bound.Unit(), got)
+		shut.plan.Decode(0, slot, flat, bound.Unit(), got)
 		alike(t, "slot "+shut.plan.Slots[slot].Name, got, want, 1e-4)
 	}
 }

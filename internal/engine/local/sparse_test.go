@@ -22,9 +22,9 @@ func TestAVisitCountsTheBytesOfASparseUpdate(t *testing.T) {
 		r := setUp(t, m, local.Options{Items: 200, Negatives: 4, Plain: plain, Sparse: true})
 		g := rng.New(rng.Test, 90)
 		for id := range 30 {
-			st := r.mem.Born(nil)
+			st := r.mem.NewState(nil)
 			out := r.Visit(&st, randomTask(&g, id, 200, 1+id), 1, false)
-			u := r.Update(1)
+			u := r.Delta(1)
 			want := (&rows.Update{}).Size()
 			for _, p := range u.Parts {
 				s := p
@@ -43,7 +43,7 @@ func TestAVisitCountsTheBytesOfASparseUpdate(t *testing.T) {
 func TestADownloadWithoutItsZeros(t *testing.T) {
 	r := setUp(t, newDual(6), local.Options{Items: 50, Negatives: 4, Sparse: true})
 	full, none := r.mem.SparseDown()
-	if want := r.plan.BytesDown(0) + r.plan.BytesUpMax() - 4*50*6; full != want || none != 0 {
+	if want := r.plan.BytesDown(0) + r.plan.MaxBytesUp() - 4*50*6; full != want || none != 0 {
 		t.Errorf("without a zero %d bytes, want %d: nothing is lost by asking", full, want)
 	}
 	v := r.mem.Value(dualItem)
@@ -64,7 +64,7 @@ func TestCountingASparseUpdateDoesNotAllocate(t *testing.T) {
 	m := newDual(6)
 	m.decay = 0.01
 	r := setUp(t, m, local.Options{Items: 200, Negatives: 4, Sparse: true, Keep: rows.Int8})
-	st, task := r.mem.Born(nil), &local.Task{Train: []uint32{1, 7, 9, 33}}
+	st, task := r.mem.NewState(nil), &local.Task{Train: []uint32{1, 7, 9, 33}}
 	visit := func() { r.Visit(&st, task, 0, false) }
 	visit()
 	if n := testing.AllocsPerRun(20, visit); n > 0 {

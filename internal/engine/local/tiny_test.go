@@ -84,7 +84,7 @@ func setUp(t testing.TB, m method.Method, o local.Options) *rig {
 // sums collects what shards hold of a slot.
 func (r *rig) sums(slot int) []float32 {
 	out := make([]float32, len(r.mem.Value(slot)))
-	r.mem.Collect(slot, 0, len(out), out)
+	r.mem.CollectSums(slot, 0, len(out), out)
 	return out
 }
 

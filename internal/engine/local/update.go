@@ -8,10 +8,10 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Update takes what the last visit added to a shard's sums out of them, as the
+// Delta takes what the last visit added to a shard's sums out of them, as the
 // update that the device would send. The shard must hold nothing else: it is for
 // a memory that one device has to itself.
-func (k *Worker) Update(shard int) *rows.Update {
+func (k *Worker) Delta(shard int) *rows.Update {
 	u := &rows.Update{}
 	ids := k.Touched()
 	for i := range k.w.View {
@@ -110,8 +110,8 @@ func (k *Worker) Touched() []uint32 {
 	return slices.Compact(ids)
 }
 
-// Sends lists the slots of which a device sends something.
-func (p *Plan) Sends() []int {
+// SentSlots lists the slots of which a device sends something.
+func (p *Plan) SentSlots() []int {
 	var out []int
 	for i := range p.Slots {
 		if p.Slots[i].Scope == method.Shared && p.Slots[i].Upload != method.Broadcast {

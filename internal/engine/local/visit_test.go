@@ -25,7 +25,7 @@ func TestTheDirectLayoutIsTheCopyOfEveryRow(t *testing.T) {
 			t.Fatalf("direct: %v and %v, want true and false", fast.plan.Direct(), slow.plan.Direct())
 		}
 		g := rng.New(rng.Test, uint64(dim))
-		a, b := fast.mem.Born(nil), slow.mem.Born(nil)
+		a, b := fast.mem.NewState(nil), slow.mem.NewState(nil)
 		for id := range 60 {
 			what := fmt.Sprintf("dim %d, device %d: ", dim, id)
 			task := randomTask(&g, id, items, 1+id)
@@ -37,7 +37,7 @@ func TestTheDirectLayoutIsTheCopyOfEveryRow(t *testing.T) {
 			alike(t, what+"state", a.Plain, b.Plain, 1e-4)
 			copy(a.Plain, b.Plain) // so that rounding does not add up over devices
 			fast.sameScores(t, what, slow, task)
-			u, v := fast.Update(1).Parts[0], slow.Update(1).Parts[0]
+			u, v := fast.Delta(1).Parts[0], slow.Delta(1).Parts[0]
 			fast.tunedIsBasePlus(t, what, &u)
 			slow.tunedIsBasePlus(t, what, &v)
 			if !slices.Equal(u.IDs, v.IDs) {
@@ -69,7 +69,7 @@ func (r *rig) sameScores(t *testing.T, what string, other *rig, task *local.Task
 // tunedIsBasePlus checks the tuned rows: what was downloaded plus what is sent.
 func (r *rig) tunedIsBasePlus(t *testing.T, what string, u *rows.Part) {
 	t.Helper()
-	ids, data, _ := r.Tuned(dualItem, []uint32{99}, nil)
+	ids, data, _ := r.TunedRows(dualItem, []uint32{99}, nil)
 	if got := slices.Sorted(slices.Values(ids[1:])); !slices.Equal(got, u.IDs) || ids[0] != 99 {
 		t.Fatalf("%stuned rows %v, want those of the update: %v", what, got, u.IDs)
 	}
@@ -99,15 +99,15 @@ func TestAnUpdateNamesWhatWasTouchedAndEmptiesTheSums(t *testing.T) {
 			w.View[4].Val[8]++ // second row, first place
 		}
 		r := setUp(t, m, local.Options{Items: 200, Negatives: 4, Plain: plain})
-		if got := r.plan.Sends(); !slices.Equal(got, []int{0, 4}) {
+		if got := r.plan.SentSlots(); !slices.Equal(got, []int{0, 4}) {
 			t.Fatalf("slots %v are sent, want 0 and 4", got)
 		}
-		st := r.mem.Born(nil)
+		st := r.mem.NewState(nil)
 		task := &local.Task{Train: []uint32{7, 3, 7, 150}}
 		out := r.Visit(&st, task, 1, false)
 		slices.Sort(touched)
 		touched = slices.Compact(touched)
-		u := r.Update(1)
+		u := r.Delta(1)
 		if len(u.Parts) != 2 || u.Parts[0].Slot != 0 || u.Parts[1].Slot != 4 {
 			t.Fatalf("the update is %+v", u)
 		}
@@ -137,10 +137,10 @@ func TestAnUpdateNamesWhatWasTouchedAndEmptiesTheSums(t *testing.T) {
 
 func TestAnUpdateOfMostRowsIsCountedAsDense(t *testing.T) {
 	r := setUp(t, newDual(8), local.Options{Items: 12, Negatives: 8})
-	st := r.mem.Born(nil)
+	st := r.mem.NewState(nil)
 	out := r.Visit(&st, &local.Task{Train: []uint32{0, 1, 2}}, 0, false)
 	want := (&rows.Update{}).Size() + rows.PartSize(12*8, 0)
-	if got := r.Update(0).Size(); out.Touched == 12 && (out.Bytes != want || out.Bytes >= got) {
+	if got := r.Delta(0).Size(); out.Touched == 12 && (out.Bytes != want || out.Bytes >= got) {
 		t.Errorf("%d touched rows of 12 count as %d bytes, want %d: with ids it would be %d", out.Touched, out.Bytes,
 			want, got)
 	}
@@ -154,11 +154,11 @@ func TestALateVisitChangesTheStateAndNotTheSums(t *testing.T) {
 		a := setUp(t, m, local.Options{Items: 40, Negatives: 4, Plain: plain})
 		b := setUp(t, m, local.Options{Items: 40, Negatives: 4, Plain: plain})
 		counts := make([]uint32, 2*40)
-		a.Count(counts)
-		x, y := a.mem.Born(nil), b.mem.Born(nil)
+		a.CountTouched(counts)
+		x, y := a.mem.NewState(nil), b.mem.NewState(nil)
 		task := &local.Task{Train: []uint32{1, 2, 3, 4}}
 		for task.Round = range 3 {
-			late, fine := a.Visit(&x, task, local.Void, false), b.Visit(&y, task, 0, false)
+			late, fine := a.Visit(&x, task, local.NotCounted, false), b.Visit(&y, task, 0, false)
 			if late != fine {
 				t.Errorf("the outcome is %+v, in time it is %+v", late, fine)
 			}
@@ -172,10 +172,10 @@ func TestALateVisitChangesTheStateAndNotTheSums(t *testing.T) {
 				t.Fatalf("plain %v: place %d of the sums is %g, want nothing", plain, i, s)
 			}
 		}
-		if s := a.mem.Shrunk(0); s != 0 {
+		if s := a.mem.TakeShrinkage(0); s != 0 {
 			t.Errorf("plain %v: the sum of shrinkages is %g, want 0", plain, s)
 		}
-		if s := b.mem.Shrunk(0); !(s < -0.1) {
+		if s := b.mem.TakeShrinkage(0); !(s < -0.1) {
 			t.Errorf("plain %v: in time the sum of shrinkages is %g, want it below -0.1", plain, s)
 		}
 		if slices.Max(counts) != 0 {
@@ -194,10 +194,10 @@ func TestADeviceWithNothingToLearnFromIsSkipped(t *testing.T) {
 		for _, plain := range []bool{false, true} {
 			r := setUp(t, newDual(4), local.Options{Items: 10, Negatives: 2, Plain: plain})
 			other := &local.Task{Device: 9, Train: []uint32{1, 5}}
-			st := r.mem.Born(nil)
+			st := r.mem.NewState(nil)
 			r.Visit(&st, other, 0, false) // leaves its traces in the worker
-			r.Update(0)
-			st = r.mem.Born(nil)
+			r.Delta(0)
+			st = r.mem.NewState(nil)
 			before := slices.Clone(st.Plain)
 			if out := r.Visit(&st, task, 0, true); out != (local.Outcome{}) {
 				t.Errorf("%s, plain %v: the outcome is %+v, want nothing", name, plain, out)
@@ -205,10 +205,10 @@ func TestADeviceWithNothingToLearnFromIsSkipped(t *testing.T) {
 			if !slices.Equal(st.Plain, before) || st.Visits != 0 {
 				t.Errorf("%s, plain %v: the state has changed", name, plain)
 			}
-			if u := r.Update(0); len(u.Parts[0].Data) != 0 {
+			if u := r.Delta(0); len(u.Parts[0].Data) != 0 {
 				t.Errorf("%s, plain %v: the update is %+v, want it empty", name, plain, u)
 			}
-			if ids, _, _ := r.Tuned(dualItem, nil, nil); len(ids) != 0 {
+			if ids, _, _ := r.TunedRows(dualItem, nil, nil); len(ids) != 0 {
 				t.Errorf("%s, plain %v: rows %v are tuned", name, plain, ids)
 			}
 			got, want := make([]float32, 10), make([]float32, 10)
@@ -225,7 +225,7 @@ func TestADeviceWithNothingToLearnFromIsSkipped(t *testing.T) {
 
 func TestWithoutNegativesOnlyPositivesAreLearnt(t *testing.T) {
 	r := setUp(t, newDual(4), local.Options{Items: 3, Negatives: 0})
-	st := r.mem.Born(nil)
+	st := r.mem.NewState(nil)
 	if out := r.Visit(&st, &local.Task{Train: []uint32{0, 1, 2}}, 0, false); out.Samples != 3 || out.Touched != 3 {
 		t.Errorf("three items and no negatives make %d samples of %d items, want 3 and 3", out.Samples, out.Touched)
 	}
@@ -239,15 +239,15 @@ func TestAWorkerForgetsTheDeviceBefore(t *testing.T) {
 		for id := range 40 {
 			task := randomTask(&g, id, items, 25)
 			for range g.Uint32n(3) { // others come first
-				st := used.mem.Born(nil)
+				st := used.mem.NewState(nil)
 				used.Visit(&st, randomTask(&g, 77, items, 25), 1, false)
-				used.Update(1)
+				used.Delta(1)
 			}
 			fresh := setUp(t, newDual(8), local.Options{Items: items, Negatives: 4, Plain: plain})
-			a, b := used.mem.Born(nil), fresh.mem.Born(nil)
+			a, b := used.mem.NewState(nil), fresh.mem.NewState(nil)
 			used.Visit(&a, task, 0, false)
 			fresh.Visit(&b, task, 0, false)
-			u, v := used.Update(0).Parts[0], fresh.Update(0).Parts[0]
+			u, v := used.Delta(0).Parts[0], fresh.Delta(0).Parts[0]
 			if !slices.Equal(a.Plain, b.Plain) || !slices.Equal(u.IDs, v.IDs) || !slices.Equal(u.Data, v.Data) {
 				t.Fatalf("plain %v, device %d: a worker that has seen others does something else than a new one",
 					plain, id)
@@ -259,10 +259,10 @@ func TestAWorkerForgetsTheDeviceBefore(t *testing.T) {
 func TestTheZeroStateIsADeviceThatWasNeverVisited(t *testing.T) {
 	r := setUp(t, newDual(4), local.Options{Items: 30, Negatives: 4})
 	task := &local.Task{Train: []uint32{1, 2, 3}}
-	other := r.mem.Born(nil)
+	other := r.mem.NewState(nil)
 	r.Visit(&other, &local.Task{Device: 9, Train: []uint32{8, 9}}, 0, false) // whose values must not be found
 	var zero local.State
-	born := r.mem.Born(nil)
+	born := r.mem.NewState(nil)
 	r.Visit(&zero, task, 1, false)
 	r.Visit(&born, task, 1, false)
 	if !slices.Equal(zero.Plain, born.Plain) || zero.Visits != 1 {

@@ -20,13 +20,13 @@ type Task struct {
 
 // Outcome is what a visit did.
 type Outcome struct {
-	Samples int
-	Touched int // distinct items
-	Bytes   int // of the update's binary form
-	Cut     int // numbers of it that were beyond the reach of their slots
-	Loss    float64
-	LossN   int
-	Length  float64 // of the update, before it was bounded; only where it is
+	Samples   int
+	Touched   int // distinct items
+	Bytes     int // of the update's binary form
+	Truncated int // numbers of it that were beyond the reach of their slots
+	Loss      float64
+	LossN     int
+	Norm      float64 // of the update, before it was bounded; only where it is
 }
 
 // Worker runs visits one after the other, in memory that it keeps. It belongs to
@@ -70,7 +70,7 @@ type Worker struct {
 func NewWorker(m *Memory, id int) *Worker {
 	p := m.plan
 	k := &Worker{
-		p: p, mem: m, id: id, sends: len(p.Sends()) > 0,
+		p: p, mem: m, id: id, sends: len(p.SentSlots()) > 0,
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
 	}
@@ -120,18 +120,18 @@ func NewWorker(m *Memory, id int) *Worker {
 // ID is the number of the worker.
 func (k *Worker) ID() int { return k.id }
 
-// Count makes visits count the items they touch, in rows of items by shard.
-func (k *Worker) Count(rows []uint32) { k.count = rows }
+// CountTouched makes visits count the items they touch, in rows of items by shard.
+func (k *Worker) CountTouched(rows []uint32) { k.count = rows }
 
-// Void is the shard whose sums do not count.
-const Void = -1
+// NotCounted is the shard whose sums do not count.
+const NotCounted = -1
 
 // Visit runs the method's visit on one device and adds its update to a shard's
 // sums. wantLoss asks for the training loss. Nothing is allocated once the
 // worker has seen a device as large.
 func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
-	counts := shard != Void
-	if !counts || k.p.Guarded {
+	counts := shard != NotCounted
+	if !counts || k.p.Integers {
 		shard = k.mem.Shards + k.id
 	}
 	k.begin(st, t)
@@ -151,7 +151,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	out.Samples, out.Touched = len(k.raw), k.touched()
 	out.Loss, out.LossN = k.w.Loss, k.w.LossN
 	k.upload(shard, &out)
-	if k.p.Guarded {
+	if k.p.Integers {
 		k.seal(shard, counts && out.Samples > 0, &out)
 	}
 	if k.count != nil && shard < k.mem.Shards {
@@ -164,10 +164,10 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	return out
 }
 
-// Open draws and resolves a device's samples as a visit does, with every row
+// ResolveSamples draws and resolves a device's samples as a visit does, with every row
 // copied, and hands the work out without running it: for tests of gradients. The
 // plan must be Plain.
-func (k *Worker) Open(st *State, t *Task) *method.Work {
+func (k *Worker) ResolveSamples(st *State, t *Task) *method.Work {
 	k.begin(st, t)
 	defer k.end(t)
 	if !k.sample(t) {
@@ -181,7 +181,7 @@ func (k *Worker) Open(st *State, t *Task) *method.Work {
 func (k *Worker) begin(st *State, t *Task) {
 	k.forget()
 	if st.Tables == nil {
-		*st = k.mem.Born(nil)
+		*st = k.mem.NewState(nil)
 	}
 	w := &k.w
 	w.Release(method.Mark{})
@@ -191,7 +191,7 @@ func (k *Worker) begin(st *State, t *Task) {
 	}
 	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
 	k.ints.seat = t.Device
-	if k.p.Alone {
+	if k.p.SingleDevice {
 		w.Device = 0
 	}
 	w.Loss, w.LossN, w.WantLoss = 0, 0, false
@@ -294,7 +294,7 @@ func (k *Worker) upload(shard int, out *Outcome) {
 	}
 	for i := range k.w.View {
 		v := &k.w.View[i]
-		if !uploads(&v.Slot) || !k.p.Travels(k.w.Phase, i) {
+		if !uploads(&v.Slot) || !k.p.IsSent(k.w.Phase, i) {
 			continue
 		}
 		dim := v.Slot.Dim
@@ -336,7 +336,7 @@ func (k *Worker) upload(shard int, out *Outcome) {
 // their bytes. Under a bound they are sealed from the list.
 func (k *Worker) uploadSparse(i, shard int) int {
 	v := &k.w.View[i]
-	if !k.p.Guarded && shard < k.mem.Shards {
+	if !k.p.Integers && shard < k.mem.Shards {
 		acc := k.mem.acc[i][shard*k.p.width[i]:][:k.p.width[i]]
 		for x, place := range v.Indices {
 			acc[place] += v.Values[x]

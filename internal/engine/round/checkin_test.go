@@ -124,7 +124,7 @@ func TestWhoMayComeReplacesTheDraw(t *testing.T) {
 	f := &fake{users: 40, rep: Report{Devices: 1}}
 	e := engine(t, f, aggregate.PerCohort)
 	e.Cohort = parse(t, "checkin:5/3")
-	e.Who = func(round int, dst []uint32) []uint32 { return append(dst, uint32(round), 39) }
+	e.Eligible = func(round int, dst []uint32) []uint32 { return append(dst, uint32(round), 39) }
 	for round := range uint32(3) {
 		step(t, e)
 		if !slices.Equal(f.cohorts[round], []uint32{round, 39}) {

@@ -44,7 +44,7 @@ const maxRounds = 1_000_000
 
 // Local returns the options of local training that the configuration decides.
 func (c *Config) Local(items, devices int, seed uint64) (local.Options, error) {
-	keep, err := rows.FormNamed(c.Keep)
+	keep, err := rows.ParsePrecision(c.Keep)
 	if err != nil {
 		return local.Options{}, fmt.Errorf("keep: %w", err)
 	}
@@ -58,13 +58,13 @@ func (c *Config) Local(items, devices int, seed uint64) (local.Options, error) {
 	return o, nil
 }
 
-// Guarantee describes a run to package privacy, which checks the policy against it.
+// PrivacyRun describes a run to package privacy, which checks the policy against it.
 // masked says whether sums are masked; own whether the devices add the noise themselves.
-func (c *Config) Guarantee(method string, p *local.Plan, devices int, masked, own bool, metrics int) privacy.Run {
+func (c *Config) PrivacyRun(method string, p *local.Plan, devices int, masked, own bool, metrics int) privacy.Run {
 	s := privacy.Run{
-		Method: method, Central: p.Central(), Sends: len(p.Sends()) > 0, Users: devices,
+		Method: method, Central: p.Central(), Sends: len(p.SentSlots()) > 0, Users: devices,
 		Expected: c.Cohort.Expected(devices), Epoch: c.Cohort.Epoch(devices), SelfSelected: c.Cohort.ByCheckIn(),
-		Rounds: c.Rounds, Numbers: p.Widest(), Mean: string(aggregate.Fixed), Step: c.Server.Rate,
+		Rounds: c.Rounds, Numbers: p.MaxUpdateLength(), Mean: string(aggregate.Fixed), Step: c.Server.Rate,
 		Masked: masked, Drawn: own && c.DP.Trust == privacy.Distributed, Metrics: metrics,
 	}
 	s.Sampler, s.Q = c.Cohort.Sampling(devices)

@@ -52,16 +52,16 @@ type Aggregate struct {
 
 // Report is what happened in a round.
 type Report struct {
-	Devices int  // whose update counts
-	Dropped int  // that vanished
-	Late    int  // that came after the deadline
-	Idle    int  // that had nothing to learn from
-	Kept    bool // too few devices came, or stayed: nothing was released
-	Samples int
-	Bytes   int // sent by the devices that count
-	Cut     int // numbers that were beyond the reach of their slots, where devices are in this process
-	Loss    float64
-	LossN   int
+	Devices   int  // whose update counts
+	Dropped   int  // that vanished
+	Late      int  // that came after the deadline
+	Idle      int  // that had nothing to learn from
+	Discarded bool // too few devices came, or stayed: nothing was released
+	Samples   int
+	Bytes     int // sent by the devices that count
+	Truncated int // numbers that were beyond the reach of their slots, where devices are in this process
+	Loss      float64
+	LossN     int
 }
 
 // Engine runs rounds. New makes one; the optional fields are set before the first Step.
@@ -75,9 +75,9 @@ type Engine struct {
 	// Workers is how many draw noise at a time; 0 is 1. It changes no bit.
 	Workers int
 
-	// Guard, if set, is what stands between devices and the model. Ledger hears of a
+	// Stack, if set, is what stands between devices and the model. Ledger hears of a
 	// release before it is made, and Random is where its noise comes from.
-	Guard  *privacy.Stack
+	Stack  *privacy.Stack
 	Ledger account.Ledger
 	Random func(n privacy.Node, piece int) io.Reader
 
@@ -85,12 +85,12 @@ type Engine struct {
 	// updates arrive then changes no bit.
 	Bound *privacy.Bound
 
-	// Who, if set, appends who may take part in a round to dst, ascending, instead of a
+	// Eligible, if set, appends who may take part in a round to dst, ascending, instead of a
 	// draw: where devices choose themselves, nobody draws.
-	Who func(round int, dst []uint32) []uint32
+	Eligible func(round int, dst []uint32) []uint32
 
-	// Before, if set, is called after the visits and before the values change.
-	Before func(round int) error
+	// BeforeUpdate, if set, is called after the visits and before the values change.
+	BeforeUpdate func(round int) error
 
 	Next    int               // the round to run next
 	State   []aggregate.State // the rule's, by slot
@@ -118,8 +118,8 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	if e.Who != nil {
-		e.ids = e.Who(e.Next, e.ids[:0])
+	if e.Eligible != nil {
+		e.ids = e.Eligible(e.Next, e.ids[:0])
 	} else {
 		e.ids = e.Cohort.Draw(e.Seed, e.Next, e.Devices.Count(), e.ids[:0])
 	}
@@ -128,12 +128,12 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	if err != nil {
 		return rep, fmt.Errorf("round %d: %w", e.Next+1, err)
 	}
-	if e.Before != nil {
-		if err := e.Before(e.Next); err != nil {
+	if e.BeforeUpdate != nil {
+		if err := e.BeforeUpdate(e.Next); err != nil {
 			return rep, err
 		}
 	}
-	if e.Guard != nil {
+	if e.Stack != nil {
 		err := e.release(sum.Integers, &rep)
 		return rep, err
 	}
@@ -151,7 +151,7 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 
 // bound returns what devices enforce in the next round; nil if they send floats.
 func (e *Engine) bound() (*privacy.Bound, error) {
-	if e.Guard == nil {
+	if e.Stack == nil {
 		return e.Bound, nil
 	}
 	ok, err := e.Affords(0, e.Next)
@@ -159,9 +159,9 @@ func (e *Engine) bound() (*privacy.Bound, error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, ErrSpent
+		return nil, ErrBudgetSpent
 	}
-	b := e.Guard.Bound(e.Next)
+	b := e.Stack.Bound(e.Next)
 	return &b, nil
 }
 
@@ -169,13 +169,13 @@ func (e *Engine) bound() (*privacy.Bound, error) {
 func (e *Engine) decode(integers []int64, unit float64) Aggregate {
 	if e.decoded == nil {
 		e.decoded = make([][]float32, len(e.Plan.Slots))
-		for _, i := range e.Plan.Sends() {
+		for _, i := range e.Plan.SentSlots() {
 			e.decoded[i] = make([]float32, len(e.Value[i]))
 		}
 	}
-	for _, i := range e.Plan.Sends() {
+	for _, i := range e.Plan.SentSlots() {
 		clear(e.decoded[i]) // the server step has written to it
-		e.Plan.Unseal(e.Next, i, integers, unit, e.decoded[i])
+		e.Plan.Decode(e.Next, i, integers, unit, e.decoded[i])
 	}
 	return Aggregate{Sums: e.decoded}
 }
@@ -183,7 +183,7 @@ func (e *Engine) decode(integers []int64, unit float64) Aggregate {
 // addDeviceNoise adds the noise that each device adds to what it sends.
 func (e *Engine) addDeviceNoise(n aggregate.Noise, devices int, sums [][]float32) {
 	for i, sum := range sums {
-		if sum != nil && e.Plan.Travels(e.Plan.Phase(e.Next), i) {
+		if sum != nil && e.Plan.IsSent(e.Plan.Phase(e.Next), i) {
 			dim := e.Plan.Slots[i].Dim
 			n.AddSum(devices, rng.New(e.Seed, rng.Noise, uint64(e.Next), uint64(i)), vec.Pad(dim), dim, sum)
 		}

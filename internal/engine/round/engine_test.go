@@ -31,7 +31,7 @@ func (f *fake) Round(_ context.Context, t Task) (Aggregate, Report, error) {
 	f.cohorts = append(f.cohorts, slices.Clone(t.Cohort))
 	n := len(f.plan.Slots)
 	sum := Aggregate{Sums: make([][]float32, n), Shrunk: make([]float64, n), Touched: f.touched}
-	for _, i := range f.plan.Sends() {
+	for _, i := range f.plan.SentSlots() {
 		s := &f.plan.Slots[i]
 		sum.Sums[i] = make([]float32, s.Rows*vec.Pad(s.Dim))
 		copy(sum.Sums[i], f.sum[i])
@@ -212,7 +212,7 @@ func TestAnErrorLeavesTheValuesOfTheRoundBefore(t *testing.T) {
 		t.Errorf("got %v, next round %d", err, e.Next)
 	}
 	f.err = nil
-	e.Before = func(round int) error { return broken }
+	e.BeforeUpdate = func(round int) error { return broken }
 	if _, err := e.Step(context.Background()); !errors.Is(err, broken) || e.Next != 0 {
 		t.Errorf("got %v, next round %d", err, e.Next)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-// ErrSpent says that another round would cost more than the budget has left.
-var ErrSpent = errors.New("round: the privacy budget is spent")
+// ErrBudgetSpent says that another round would cost more than the budget has left.
+var ErrBudgetSpent = errors.New("round: the privacy budget is spent")
 
 // Affords reports whether the rounds, from 0, that come next stay within the budget,
 // if there is one, with so many releases of metrics beside them.
 func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
-	g := e.Guard
+	g := e.Stack
 	if g == nil || g.Epsilon == 0 {
 		return true, nil
 	}
@@ -50,7 +50,7 @@ func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
 // server's step. A sum of too few devices is thrown away; it is paid for all the same.
 // A device that has nothing to learn from counts: that it sent zeros must not show.
 func (e *Engine) release(integers []int64, rep *Report) error {
-	g := e.Guard
+	g := e.Stack
 	n := g.UpdateLength(e.Next)
 	if len(integers) != n+1 {
 		return fmt.Errorf("round %d: the sum has %d numbers, expected %d", e.Next+1, len(integers), n+1)
@@ -65,7 +65,7 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 		}
 	}
 	came := rep.Devices + rep.Idle
-	if rep.Kept = rep.Kept || came < g.RequiredDevices(); rep.Kept {
+	if rep.Discarded = rep.Discarded || came < g.RequiredDevices(); rep.Discarded {
 		if g.Mechanism != privacy.Tree {
 			e.Next++
 			return nil
@@ -94,13 +94,13 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 }
 
 func (e *Engine) adapt(bits int64, devices int) error {
-	if e.Guard.Adaptive == "off" {
+	if e.Stack.Adaptive == "off" {
 		return nil
 	}
 	noisy := []int64{bits}
-	privacy.NewSource(e.Random(bitsNode(e.Next), 0)).AddGauss(e.Guard.RemainingCountNoise(e.Next,
+	privacy.NewSource(e.Random(bitsNode(e.Next), 0)).AddGauss(e.Stack.RemainingCountNoise(e.Next,
 		devices), noisy)
-	return e.Guard.Adapt(noisy[0])
+	return e.Stack.Adapt(noisy[0])
 }
 
 // addNoise draws in pieces of a fixed size, each from a stream of its own, so that
@@ -148,8 +148,8 @@ func DeviceNode(round, device int) privacy.Node {
 	return privacy.Node{Tree: deviceTree, Level: round, Index: device}
 }
 
-// Rehearsed is the noise of a simulation, or of a rehearsal: repeatable, and so worth
+// DeterministicNoise is the noise of a simulation, or of a rehearsal: repeatable, and so worth
 // nothing where somebody is to be hidden.
-func Rehearsed(seed uint64, n privacy.Node, piece int) io.Reader {
+func DeterministicNoise(seed uint64, n privacy.Node, piece int) io.Reader {
 	return rng.Bytes(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
 }

@@ -67,7 +67,7 @@ func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *bo
 	}
 	s.Masked = p.Trust == privacy.Distributed
 	var err error
-	if e.Guard, err = privacy.Build(p, s); err != nil {
+	if e.Stack, err = privacy.Build(p, s); err != nil {
 		t.Fatal(err)
 	}
 	e.Random = seeds(1)
@@ -136,9 +136,9 @@ func TestARoundThatFailsLeavesNothingToTheNext(t *testing.T) {
 func TestTheBudgetStopsBeforeItWouldBePassed(t *testing.T) {
 	for _, policy := range []string{"noise=1,epsilon=3", "noise=2,epsilon=1.5,accountant=pld", "epsilon=3"} {
 		e, _ := guarded(t, policy, "poisson:0.1", 100, 4)
-		g := e.Guard
+		g := e.Stack
 		for {
-			if _, err := e.Step(context.Background()); errors.Is(err, ErrSpent) {
+			if _, err := e.Step(context.Background()); errors.Is(err, ErrBudgetSpent) {
 				break
 			} else if err != nil {
 				t.Fatal(err)
@@ -166,16 +166,16 @@ func TestTheBudgetStopsBeforeItWouldBePassed(t *testing.T) {
 func TestASumOfTooFewIsThrownAwayAndPaidFor(t *testing.T) {
 	e, v := guarded(t, "noise=1,min-devices=6", "all", 8, 4)
 	v.each, v.rep = []float32{0.5, 0, 0, 0}, Report{Devices: 5}
-	if rep := step(t, e); !rep.Kept || e.Next != 1 || slices.Max(e.Value[0]) != 0 || rounds(e.Ledger.Events()) != 1 {
+	if rep := step(t, e); !rep.Discarded || e.Next != 1 || slices.Max(e.Value[0]) != 0 || rounds(e.Ledger.Events()) != 1 {
 		t.Errorf("5 of 6: %+v, round %d, values %v, %d paid", rep, e.Next, e.Value[0], rounds(e.Ledger.Events()))
 	}
 	v.rep = Report{Devices: 5, Idle: 1} // that one had nothing to learn from must not show
-	if rep := step(t, e); rep.Kept || slices.Max(e.Value[0]) == 0 {
+	if rep := step(t, e); rep.Discarded || slices.Max(e.Value[0]) == 0 {
 		t.Errorf("5 and one that sends zeros: %+v, values %v", rep, e.Value[0])
 	}
 	e, v = guarded(t, "noise=1", "poisson:0.01", 100, 4) // how many come is secret: noise alone is released
 	v.rep = Report{}
-	if rep := step(t, e); rep.Kept || slices.Max(e.Value[0]) == 0 {
+	if rep := step(t, e); rep.Discarded || slices.Max(e.Value[0]) == 0 {
 		t.Errorf("nobody came: %+v, values %v", rep, e.Value[0])
 	}
 }
@@ -192,7 +192,7 @@ func TestTreeNoiseInTheModelIsThatOfItsNodes(t *testing.T) {
 func treeNoise(t *testing.T, cohort string) {
 	const wide = 20_000
 	e, v := guarded(t, "noise=4,mechanism=tree,min-devices=5", cohort, 130, wide)
-	g, sum := e.Guard, 0.0
+	g, sum := e.Stack, 0.0
 	e.Plan.Rounds = 16
 	for round := range 16 {
 		if v.rep.Devices = 10; round == 4 {
@@ -239,7 +239,7 @@ func TestNoNoiseIsUsedTwice(t *testing.T) {
 		seen[string(b)] = true
 		return inner(n, p)
 	}
-	e.Guard.Rate = 0 // a bound that stays
+	e.Stack.Rate = 0 // a bound that stays
 	var columns [][]float64
 	before := make([]float32, piece*pieces)
 	for range many {
@@ -278,7 +278,7 @@ func audit(t *testing.T, policy string, weaken float64) (lower, claimed float64)
 		cohort = "cycle:8"
 	}
 	whole, _ := guarded(t, policy, cohort, 8, 3)
-	r, err := account.Epsilon(whole.Guard.Delta, whole.Guard.Options(), mustEvents(t, whole.Guard)...)
+	r, err := account.Epsilon(whole.Stack.Delta, whole.Stack.Options(), mustEvents(t, whole.Stack)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func audit(t *testing.T, policy string, weaken float64) (lower, claimed float64)
 			right++
 		}
 	}
-	if lower, err = account.AuditLower(plays, guesses, right, e.Guard.Delta, 1-1e-6); err != nil {
+	if lower, err = account.AuditLower(plays, guesses, right, e.Stack.Delta, 1-1e-6); err != nil {
 		t.Fatal(err)
 	}
 	return lower, r.Epsilon

@@ -15,13 +15,13 @@ func rationed(t *testing.T, policy string) (*Engine, *bounded) {
 	t.Helper()
 	const wide, users = 4000, 50
 	e, v := guarded(t, policy, "all", users, wide)
-	s := e.Guard.Run
+	s := e.Stack.Run
 	s.Rounds, s.Metrics, s.SplitsBudget, e.Plan.Rounds = 3, 0, true, 3
 	for _, share := range []float64{1, 9, 2} {
 		s.PerRound = append(s.PerRound, privacy.RoundShare{Numbers: wide, Share: share})
 	}
 	var err error
-	if e.Guard, err = privacy.Build(e.Guard.Policy, s); err != nil {
+	if e.Stack, err = privacy.Build(e.Stack.Policy, s); err != nil {
 		t.Fatal(err)
 	}
 	return e, v
@@ -51,11 +51,11 @@ func TestEachRoundHasTheNoiseOfItsRation(t *testing.T) {
 			t.Errorf("round %d: the method is told of noise of deviation %.3f, want %.3f", round+1, e.noise, want)
 		}
 	}
-	r, err := account.Epsilon(1e-6, e.Guard.Options(), e.Ledger.Events()...)
+	r, err := account.Epsilon(1e-6, e.Stack.Options(), e.Ledger.Events()...)
 	if err != nil || r.Epsilon > 3 || r.Epsilon < 2.999 || len(e.Ledger.Events()) != 3 {
 		t.Errorf("the ledger's %d events cost %v (%v), want 3 that cost 3", len(e.Ledger.Events()), r.Epsilon, err)
 	}
-	if _, err := e.Step(context.Background()); !errors.Is(err, ErrSpent) {
+	if _, err := e.Step(context.Background()); !errors.Is(err, ErrBudgetSpent) {
 		t.Errorf("a fourth round: %v, want that the budget is spent", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestEachRoundHasTheNoiseOfItsRation(t *testing.T) {
 // rather than late.
 func TestALostRoundIsMissingAtTheEnd(t *testing.T) {
 	e, _ := rationed(t, "epsilon=3")
-	lost, _, err := e.Guard.Spends(0)
+	lost, _, err := e.Stack.Spends(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +74,13 @@ func TestALostRoundIsMissingAtTheEnd(t *testing.T) {
 	steps := 0
 	for ; steps < 3; steps++ {
 		if _, err := e.Step(context.Background()); err != nil {
-			if !errors.Is(err, ErrSpent) {
+			if !errors.Is(err, ErrBudgetSpent) {
 				t.Fatal(err)
 			}
 			break
 		}
 	}
-	r, err := account.Epsilon(1e-6, e.Guard.Options(), e.Ledger.Events()...)
+	r, err := account.Epsilon(1e-6, e.Stack.Options(), e.Ledger.Events()...)
 	if steps != 2 || err != nil || r.Epsilon > 3 {
 		t.Errorf("%d rounds were run for %v (%v), want 2 within 3", steps, r.Epsilon, err)
 	}

@@ -244,7 +244,7 @@ func TestARunThatIsStoppedInAnEvaluationResumesToTheSameResult(t *testing.T) {
 		if !errors.As(err, &s) || s.Round != run.Engine.Next {
 			t.Fatalf("error is %v, want Stopped after round %d", err, run.Engine.Next)
 		}
-		if run.Pending != nil {
+		if run.Unevaluated != nil {
 			pending++
 		}
 		again := job(t, part, settings...)

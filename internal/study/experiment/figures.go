@@ -177,15 +177,15 @@ func (f *figures) compute(ctx context.Context) (*result.Figures, error) {
 }
 
 func (f *figures) inference(_ context.Context, out *result.Figures) string {
-	if !f.run.CanInfer() {
+	if !f.run.HasTunedTables() {
 		return "devices do not recommend with their own item tables"
 	}
 	if f.split.Users() > manyUsers {
 		return "too many users"
 	}
 	users := f.users(inferUsers)
-	got := f.run.Infer(users)
-	of := func(p []metrics.Place) [2]float64 {
+	got := f.run.CompareTables(users)
+	of := func(p []metrics.Rank) [2]float64 {
 		m := metrics.Of(p, f.run.TieRule())
 		return [2]float64{result.SixDigits(m.HR10()), result.SixDigits(m.NDCG10())}
 	}
@@ -209,7 +209,7 @@ func (f *figures) items(ctx context.Context, out *result.Figures) string {
 	case f.split.Users() > manyUsers:
 		return "too many users"
 	}
-	sight := f.run.See(f.median(), slot)
+	sight := f.run.Inspect(f.median(), slot)
 	ids := f.order[:min(mapItems, len(f.order))]
 	m := &result.ItemMap{Catalogue: table.N, Dim: table.Dim, User: f.split.Info().UserName(sight.User)}
 	kind := map[uint32]string{}

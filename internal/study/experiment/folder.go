@@ -186,9 +186,9 @@ func (f *folder) resume(r *sim.Run, fingerprint string) error {
 		return AsInput(err, restart)
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
-	if whole := len(lines) - 1; whole < r.Measured() { // the last element follows the last newline
-		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", metricsFile, whole, r.Measured()), restart)
+	if whole := len(lines) - 1; whole < r.EvaluatedRounds() { // the last element follows the last newline
+		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", metricsFile, whole, r.EvaluatedRounds()), restart)
 	}
-	f.metrics.Write(bytes.Join(lines[:r.Measured()], nil))
+	f.metrics.Write(bytes.Join(lines[:r.EvaluatedRounds()], nil))
 	return f.openMetrics()
 }

@@ -13,8 +13,8 @@ import (
 func perUser(run *sim.Run, split *data.Split) []result.User {
 	var out []result.User
 	var p data.Part
-	at := func(places []metrics.Place, u int) int {
-		if places == nil || places[u].Above == metrics.Absent {
+	at := func(places []metrics.Rank, u int) int {
+		if places == nil || places[u].Above == metrics.NotRanked {
 			return 0
 		}
 		return int(places[u].Above+places[u].Ties) + 1
@@ -24,7 +24,7 @@ func perUser(run *sim.Run, split *data.Split) []result.User {
 		return perQuery(run, split)
 	}
 	for u := range split.Users() {
-		if !in && run.Best.Test[u].Above == metrics.Absent {
+		if !in && run.Best.Test[u].Above == metrics.NotRanked {
 			continue // not measured; large generated data has too many users to list
 		}
 		if split.User(u, &p); p.New {
@@ -50,7 +50,7 @@ func perQuery(run *sim.Run, split *data.Split) []result.User {
 		}
 		split.User(u, &p)
 		for q, place := range run.Best.Test[start[u]:start[u+1]] {
-			if place.Above == metrics.Absent {
+			if place.Above == metrics.NotRanked {
 				continue
 			}
 			out = append(out, result.User{
@@ -68,12 +68,12 @@ func (j *Job) newUsers(run *sim.Run, split *data.Split) *result.NewUsers {
 		return nil
 	}
 	out := &result.NewUsers{Share: j.NewUsers}
-	out.Valid, out.Test = run.Best.Newcomers(j.TieRule(), split.Items())
+	out.Valid, out.Test = run.Best.NewUsers(j.TieRule(), split.Items())
 	plan := run.Fleet.Plan
 	switch {
-	case !run.Fleet.Welcomes():
+	case !run.Fleet.ServesNewUsers():
 		out.How = "not served: the model has a parameter row per training user and is trained centrally"
-	case plan.Readies():
+	case plan.PreparesScoring():
 		out.How = "folded in: the device computes its parameters from its own history and sends nothing"
 	case plan.Central():
 		out.How = "scored with the centrally trained model"

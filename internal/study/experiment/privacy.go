@@ -19,11 +19,11 @@ const ledgerFile = "ledger.jsonl"
 // openLedger opens the ledger of a run with a privacy guarantee. A run without a folder keeps its
 // ledger in memory.
 func (j *Job) openLedger(run *sim.Run, out *folder) error {
-	if run.Engine.Guard == nil || out == nil {
+	if run.Engine.Stack == nil || out == nil {
 		return nil
 	}
 	var costliest []account.Event
-	if g := run.Engine.Guard; g.PerRound != nil {
+	if g := run.Engine.Stack; g.PerRound != nil {
 		e, err := g.Costliest()
 		if err != nil {
 			return err
@@ -33,7 +33,7 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 	l, err := round.OpenLedger(filepath.Join(out.dir, ledgerFile), j.fingerprint(), costliest...)
 	if err == nil {
 		run.Engine.Ledger, out.ledger = l, l
-		err = errors.Join(run.Owed(), run.Behind(out.logged))
+		err = errors.Join(run.CheckLedger(), run.CheckLedgerRounds(out.logged))
 	}
 	if err != nil {
 		return AsInput(err, fmt.Sprintf("start another run, which spends budget on the same users in addition: tacit "+
@@ -61,7 +61,7 @@ func privacyOf(run *sim.Run) (*result.Privacy, error) {
 	if err != nil || !private {
 		return nil, err
 	}
-	g := run.Engine.Guard
+	g := run.Engine.Stack
 	events, err := g.Events(g.Noise, 1)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func privacyOf(run *sim.Run) (*result.Privacy, error) {
 		Noise: g.Noise, Uneven: g.VariesByRound(), Mechanism: string(e.Mechanism), Adaptive: g.Adaptive != "off",
 		MetricsNoise: g.Policy.Metrics, Accountant: string(spent.Accountant), Conversion: string(spent.Conversion),
 		Against: string(g.Trust), HoldsAgainst: g.Against(), Caveats: g.Caveats(), Budget: g.Epsilon, Clip: g.Clip,
-		SpentBefore: run.Broke, Discarded: run.Kept,
+		SpentBefore: run.BudgetEnd, Discarded: run.Discarded,
 	}
 	if math.IsInf(spent.Epsilon, 0) {
 		p.Epsilon = "inf"

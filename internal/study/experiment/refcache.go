@@ -22,8 +22,8 @@ const refsVersion = 3
 // referenceRow is a reference row with its metrics per user.
 type referenceRow struct {
 	result.Reference
-	Sampled metrics.Each `json:"each_sampled"`
-	Full    metrics.Each `json:"each_full"`
+	Sampled metrics.PerUser `json:"each_sampled"`
+	Full    metrics.PerUser `json:"each_full"`
 }
 
 // references measures the reference rows, or reads them from the user's cache folder. They depend on
@@ -102,4 +102,4 @@ func readRef(path string) *referenceRow {
 	return &r
 }
 
-func paired(e metrics.Each) bool { return len(e.HR) == len(e.Users) && len(e.NDCG) == len(e.Users) }
+func paired(e metrics.PerUser) bool { return len(e.HR) == len(e.Users) && len(e.NDCG) == len(e.Users) }

@@ -50,7 +50,7 @@ func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]
 	if len(rows) == 0 { // the data is generated and not in memory
 		return nil
 	}
-	sampled, full := run.Best.Each(ties)
+	sampled, full := run.Best.PerUser(ties)
 	out := &result.UserScores{Of: map[string]*[4][]float32{"method": columns(sampled.Users, sampled, full)}}
 	for _, u := range sampled.Users {
 		out.Users = append(out.Users, split.Info().UserName(int(u)))
@@ -62,9 +62,9 @@ func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]
 }
 
 // columns returns the metrics of the given users; NaN for users that were not measured.
-func columns(users []uint32, sampled, full metrics.Each) *[4][]float32 {
+func columns(users []uint32, sampled, full metrics.PerUser) *[4][]float32 {
 	var out [4][]float32
-	for i, e := range [2]metrics.Each{sampled, full} {
+	for i, e := range [2]metrics.PerUser{sampled, full} {
 		at := 0
 		for _, u := range users {
 			for at < len(e.Users) && e.Users[at] < u {

@@ -112,15 +112,15 @@ func (j *Job) Run(ctx context.Context) (*result.Result, error) {
 	start = start.Add(-run.Total) // time before the resume counts
 	j.OnEvent(Started{j, run, split})
 	if j.Resume {
-		j.OnEvent(Resumed{run.Measured()})
+		j.OnEvent(Resumed{run.EvaluatedRounds()})
 	}
 	figures := j.figures(run, split)
 	start = start.Add(figures.elapsed())
 	if err := j.rounds(ctx, run, out, figures, &start); err != nil {
 		return nil, err
 	}
-	if run.Broke > 0 {
-		j.OnEvent(BudgetSpent{run.Broke})
+	if run.BudgetEnd > 0 {
+		j.OnEvent(BudgetSpent{run.BudgetEnd})
 	}
 	run.Total = time.Since(start)
 	res := j.result(run, split)
@@ -163,11 +163,11 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 		ev, err := run.Step(ctx)
 		run.Total = time.Since(*start)
 		switch {
-		case run.Pending != nil: // interrupted during the evaluation
+		case run.Unevaluated != nil: // interrupted during the evaluation
 			return j.stopped(ctx, run, out, err)
-		case errors.Is(err, round.ErrSpent) && run.Selected > 0:
+		case errors.Is(err, round.ErrBudgetSpent) && run.Selected > 0:
 			return nil // a crash spent the budget of this round: report the last evaluation
-		case errors.Is(err, round.ErrSpent):
+		case errors.Is(err, round.ErrBudgetSpent):
 			return AsInput(err, "no round was evaluated: start a new run with --force, and more noise or a smaller "+
 				"eval-every")
 		case errors.Is(err, privacy.ErrClip):
@@ -187,7 +187,7 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 			return err
 		}
 		every := saveEvery
-		if run.Engine.Guard != nil { // repeating a lost round would spend privacy budget
+		if run.Engine.Stack != nil { // repeating a lost round would spend privacy budget
 			every = saveEvery / 10
 		}
 		if time.Since(saved) > every {
@@ -240,11 +240,11 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 		Version: j.Version, Commit: j.Commit,
 	}
 	res.Choice = j.choice
-	res.IdleDevices, res.Central, res.LastRoundCounts = run.Idle, run.Fleet.Plan.Central(), run.Settled()
+	res.IdleDevices, res.Central, res.LastRoundCounts = run.Idle, run.Fleet.Plan.Central(), run.UsesLastRound()
 	res.TestItemsInTrain, res.FewCandidates = irregularUsers(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	res.NewUsers = j.newUsers(run, split)
-	if c := run.OnTest; c != nil {
+	if c := run.TestBest; c != nil {
 		res.BestOnTest = &result.BestOnTest{Round: c.Round, Test: c.Test}
 	}
 	if t := run.Train.Seconds(); t > 0 {

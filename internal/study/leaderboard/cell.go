@@ -141,7 +141,7 @@ func (r *CellResult) fill(ctx context.Context, c *Cell, cores int) error {
 	if r.Central {
 		r.Up, r.Down = 0, 0
 	}
-	sampled, full := run.Best.Each(spec.TieRule())
+	sampled, full := run.Best.PerUser(spec.TieRule())
 	return r.perUser(split, sampled, full)
 }
 
@@ -172,14 +172,14 @@ func (r *CellResult) fillReference(ctx context.Context, c *Cell, spec *experimen
 }
 
 // perUser packs the metrics of every user, and takes the means of the users with few rows.
-func (r *CellResult) perUser(split *data.Split, sampled, full metrics.Each) error {
+func (r *CellResult) perUser(split *data.Split, sampled, full metrics.PerUser) error {
 	var p data.Part
 	train := make([]int, split.Users())
 	for u := range train {
 		split.User(u, &p)
 		train[u] = len(p.Train)
 	}
-	for i, e := range [2]metrics.Each{sampled, full} {
+	for i, e := range [2]metrics.PerUser{sampled, full} {
 		order := make([]int, len(e.Users))
 		for x := range order {
 			order[x] = x

@@ -52,7 +52,7 @@ func Page(e method.Entry) (string, error) {
 	for _, s := range plan.Slots {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.Name, s.Doc, slotSize(s), where(s), sends(s))
 	}
-	if up := plan.BytesUpMax(); plan.Central() {
+	if up := plan.MaxBytesUp(); plan.Central() {
 		b.WriteString("\nThere are no devices: every history is sent to one place.\n")
 	} else if up == 0 {
 		b.WriteString("\nA device sends nothing and downloads nothing.\n")
@@ -170,7 +170,7 @@ func sends(s method.Slot) string {
 
 // sendsRows says what an update holds.
 func sendsRows(p *local.Plan) string {
-	for _, i := range p.Sends() {
+	for _, i := range p.SentSlots() {
 		if p.Slots[i].PerItem {
 			return "the rows it touched with their numbers, or all rows where that is less. Touched rows tell which " +
 				"items were touched"
@@ -184,7 +184,7 @@ func serves(p *local.Plan) string {
 	switch {
 	case p.Central():
 		return "what was trained in one place"
-	case p.Readies() && !p.Serves(method.ServeLocal):
+	case p.PreparesScoring() && !p.Serves(method.ServeLocal):
 		return "the coordinator's newest values, once the device has got ready on its own samples; what it changes " +
 			"for that is kept and sent nowhere"
 	case p.Serves(method.ServeLocal):

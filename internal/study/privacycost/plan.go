@@ -143,9 +143,9 @@ func (c *PlanConfig) open() (*experiment.Job, error) {
 	if err != nil {
 		return nil, experiment.AsInput(err, "")
 	}
-	c.Users, c.Numbers = run.Fleet.Count(), run.Fleet.Plan.Widest()
+	c.Users, c.Numbers = run.Fleet.Count(), run.Fleet.Plan.MaxUpdateLength()
 	c.each, c.rationed = run.Fleet.Plan.Rations()
-	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.Sends()) == 0 {
+	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.SentSlots()) == 0 {
 		return nil, experiment.AsInput(fmt.Errorf("%s is no federation: devices send nothing that noise could hide",
 			c.Spec.Method),
 			"tacit methods lists others")

@@ -30,7 +30,7 @@ type Row struct {
 	Seconds     float64
 	// Sampled and Full are the test metrics user by user, for those that were
 	// measured; Full is empty where the protocol ranks no catalogue.
-	Sampled, Full metrics.Each
+	Sampled, Full metrics.PerUser
 }
 
 // Config is what references depend on.
@@ -109,16 +109,16 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	default:
 		return Row{}, fmt.Errorf("refs: unknown reference %q", name)
 	}
-	places, err := sim.Measure(ctx, c.Split, users, c.Jobs, fresh, c.tell())
+	places, err := sim.Evaluate(ctx, c.Split, users, c.Jobs, fresh, c.tell())
 	if err != nil {
 		return Row{}, err
 	}
 	valid, test := places.Summaries(c.Ties, c.Split.Items())
 	row.Valid, row.Test = &valid, &test
-	if _, fresh := places.Newcomers(c.Ties, c.Split.Items()); fresh.Sampled != nil {
+	if _, fresh := places.NewUsers(c.Ties, c.Split.Items()); fresh.Sampled != nil {
 		row.New = &fresh
 	}
-	row.Sampled, row.Full = places.Each(c.Ties)
+	row.Sampled, row.Full = places.PerUser(c.Ties)
 	row.Seconds = time.Since(start).Seconds()
 	return row, nil
 }
@@ -189,10 +189,10 @@ func newLocal(p *local.Plan, s *data.Split) *localOnly {
 }
 
 func (l *localOnly) For(u int, p *data.Part) {
-	st := l.mem.Born(nil)
+	st := l.mem.NewState(nil)
 	t := task(l.split, u, p)
 	for t.Round = range localRounds {
-		l.Visit(&st, &t, local.Void, false)
+		l.Visit(&st, &t, local.NotCounted, false)
 	}
 	l.Prepare(&st, &t)
 }
@@ -217,7 +217,7 @@ func (m *memoriser) For(u int, p *data.Part) {
 	clear(m.count)
 	t := task(m.c.Split, u, p)
 	for t.Round = range m.c.Rounds {
-		for _, raw := range m.Draw(&t) {
+		for _, raw := range m.DrawSamples(&t) {
 			if raw&vec.Positive == 0 {
 				m.count[raw]--
 			}

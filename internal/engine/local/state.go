@@ -22,7 +22,7 @@ func (p *Plan) AppendState(dst []byte, s *State) []byte {
 	for k := range s.Tables {
 		o := &s.Tables[k]
 		dst = le.AppendUint64(dst, math.Float64bits(o.Scale))
-		dst = le.AppendUint64(dst, math.Float64bits(o.Fade))
+		dst = le.AppendUint64(dst, math.Float64bits(o.BaseScale))
 		dst = le.AppendUint64(dst, uint64(len(o.IDs)))
 		dst = appendWords(dst, o.IDs)
 		dst = appendFloats(dst, o.Data)
@@ -55,7 +55,7 @@ func (p *Plan) ReadState(r io.Reader, s *State) error {
 	in.floats(s.Plain)
 	for k := range s.Tables {
 		o := &s.Tables[k]
-		o.Scale, o.Fade = math.Float64frombits(in.long()), math.Float64frombits(in.long())
+		o.Scale, o.BaseScale = math.Float64frombits(in.long()), math.Float64frombits(in.long())
 		n := in.long()
 		if in.err == nil && n > uint64(p.Items) {
 			in.err = fmt.Errorf("a private table with %d rows, and there are %d items", n, p.Items)
@@ -135,11 +135,11 @@ func (in *reader) floats(dst []float32) {
 	}
 }
 
-// Needs is about how many bytes a memory of the plan and its workers will take: what
+// MemoryBytes is about how many bytes a memory of the plan and its workers will take: what
 // NewMemory and NewWorker allocate, and the private tables of one device. It
 // allocates nothing, so that a device can refuse a plan that is too large for it. The
 // result is not a whole number: a plan may ask for more than fits one.
-func (p *Plan) Needs(shards, workers int) float64 {
+func (p *Plan) MemoryBytes(shards, workers int) float64 {
 	items, total := float64(p.Items), 0.0
 	sums, crew := float64(shards+workers), float64(workers)
 	for i := range p.Slots {
@@ -160,8 +160,8 @@ func (p *Plan) Needs(shards, workers int) float64 {
 		}
 		total += 4 * n
 	}
-	if p.Guarded {
-		total += 8 * crew * float64(p.Widest()+1)
+	if p.Integers {
+		total += 8 * crew * float64(p.MaxUpdateLength()+1)
 	}
 	return total + crew*items*(4*6+8)
 }

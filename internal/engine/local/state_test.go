@@ -13,7 +13,7 @@ import (
 )
 
 // kept is a device with private slots of both kinds after two visits.
-func kept(t testing.TB, keep rows.Form) (*local.Plan, *local.Memory, local.State) {
+func kept(t testing.TB, keep rows.Precision) (*local.Plan, *local.Memory, local.State) {
 	t.Helper()
 	m := &methods.FedRAP{}
 	param.Defaults(m)
@@ -25,7 +25,7 @@ func kept(t testing.TB, keep rows.Form) (*local.Plan, *local.Memory, local.State
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, st := local.NewWorker(mem, 0), mem.Born(nil)
+	k, st := local.NewWorker(mem, 0), mem.NewState(nil)
 	for round := range 2 {
 		k.Visit(&st, &local.Task{Round: round, Train: []uint32{3, 9, 27, 31}}, 0, false)
 	}
@@ -33,10 +33,10 @@ func kept(t testing.TB, keep rows.Form) (*local.Plan, *local.Memory, local.State
 }
 
 func TestAStateComesBackAsItWas(t *testing.T) {
-	for _, keep := range []rows.Form{rows.F32, rows.Int16, rows.Int8} {
+	for _, keep := range []rows.Precision{rows.F32, rows.Int16, rows.Int8} {
 		plan, mem, st := kept(t, keep)
 		b := plan.AppendState(nil, &st)
-		again := mem.Born(nil)
+		again := mem.NewState(nil)
 		if err := plan.ReadState(bytes.NewReader(b), &again); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestAStateComesBackAsItWas(t *testing.T) {
 			t.Errorf("form %d: the state that is read is not the one that was written", keep)
 		}
 		for cut := range len(b) {
-			short := mem.Born(nil)
+			short := mem.NewState(nil)
 			if plan.ReadState(bytes.NewReader(b[:cut]), &short) == nil {
 				t.Fatalf("form %d: the first %d of %d bytes are taken for a state", keep, cut, len(b))
 			}
@@ -56,7 +56,7 @@ func TestAStateComesBackAsItWas(t *testing.T) {
 func TestAStateWithARowTwiceIsRefused(t *testing.T) {
 	plan, mem, st := kept(t, rows.F32)
 	st.Tables[0].IDs[1] = st.Tables[0].IDs[0]
-	again := mem.Born(nil)
+	again := mem.NewState(nil)
 	if err := plan.ReadState(bytes.NewReader(plan.AppendState(nil, &st)), &again); err == nil {
 		t.Error("it is read")
 	}
@@ -68,7 +68,7 @@ func FuzzState(f *testing.F) {
 	f.Add(b)
 	f.Add(b[:len(b)/2])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got := mem.Born(nil)
+		got := mem.NewState(nil)
 		if plan.ReadState(bytes.NewReader(b), &got) != nil {
 			return
 		}
@@ -87,7 +87,7 @@ func TestWhatAPlanNeedsIsWhatItTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		var m method.Method = e.Build()
-		plan, err := local.NewPlan(m, local.Options{Items: 20000, Rounds: 2, Batch: 256, Negatives: 4, Guarded: true})
+		plan, err := local.NewPlan(m, local.Options{Items: 20000, Rounds: 2, Batch: 256, Negatives: 4, Integers: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,9 +97,9 @@ func TestWhatAPlanNeedsIsWhatItTakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, st := local.NewWorker(mem, 0), mem.Born(nil)
+		k, st := local.NewWorker(mem, 0), mem.NewState(nil)
 		runtime.ReadMemStats(&after)
-		took, said := float64(after.TotalAlloc-before.TotalAlloc), plan.Needs(1, 1)
+		took, said := float64(after.TotalAlloc-before.TotalAlloc), plan.MemoryBytes(1, 1)
 		if took > 1.15*said || said > 2*took {
 			t.Errorf("%s: it says %.0f bytes, and takes %.0f", name, said, took)
 		}

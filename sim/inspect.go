@@ -9,23 +9,23 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Inference is what the devices' score functions are worth on three tables: their
+// TableComparison is what the devices' score functions are worth on three tables: their
 // own tuned one, the coordinator's, and another device's (the PFedRec paper's
 // Figure 3). Random is nil for a method without a bilinear head.
-type Inference struct {
+type TableComparison struct {
 	Users               int
-	Own, Global, Random []metrics.Place // of the test items among sampled candidates, by user
+	Own, Global, Random []metrics.Rank // of the test items among sampled candidates, by user
 }
 
-// CanInfer reports whether devices recommend with tuned tables of their own.
-func (r *Run) CanInfer() bool {
+// HasTunedTables reports whether devices recommend with tuned tables of their own.
+func (r *Run) HasTunedTables() bool {
 	return r.Fleet.Plan.Serves(method.ServeLocal) && len(r.Fleet.state) > 1
 }
 
-// Infer lets some devices make one more visit, which nobody keeps, and ranks their
+// CompareTables lets some devices make one more visit, which nobody keeps, and ranks their
 // test items with the three tables. The run is not touched: states are copied, and
 // updates go where late ones do.
-func (r *Run) Infer(users []int) *Inference {
+func (r *Run) CompareTables(users []int) *TableComparison {
 	f := r.Fleet
 	t := max(0, r.Engine.Next-1)
 	evals := [3]*eval{newEval(f.split, 0, r.Seed), newEval(f.split, 0, r.Seed), newEval(f.split, 0, r.Seed)}
@@ -35,12 +35,12 @@ func (r *Run) Infer(users []int) *Inference {
 		u := users[i]
 		states[i] = cloneState(&f.state[u])
 		f.open(l, u, t)
-		l.Visit(&states[i], &l.task, local.Void, false)
+		l.Visit(&states[i], &l.task, local.NotCounted, false)
 		evals[0].visited(l, u)
 		o := &tables[i]
-		o.ids, o.rows, o.shrunk = l.Tuned(slot, nil, nil)
+		o.ids, o.rows, o.shrunk = l.TunedRows(slot, nil, nil)
 	})
-	out := &Inference{Users: len(users), Own: evals[0].now.Test, Global: evals[1].now.Test}
+	out := &TableComparison{Users: len(users), Own: evals[0].now.Test, Global: evals[1].now.Test}
 	stranger := rng.New(f.Plan.Seed, rng.Figure, uint64(t))
 	shift := 1 + int(stranger.Uint32n(uint32(max(len(users)-1, 1))))
 	f.each(len(users), func(l *lane, i int) {
@@ -48,7 +48,7 @@ func (r *Run) Infer(users []int) *Inference {
 		f.open(l, u, t)
 		l.Prepare(&states[i], &l.task)
 		evals[1].visited(l, u)
-		if !f.Plan.Headed() {
+		if !f.Plan.HasHead() {
 			return
 		}
 		if l.other == nil {
@@ -56,7 +56,7 @@ func (r *Run) Infer(users []int) *Inference {
 		}
 		evals[2].user(&strange{l, &tables[(i+shift)%len(users)]}, &l.scores, &l.part, u)
 	})
-	if f.Plan.Headed() {
+	if f.Plan.HasHead() {
 		out.Random = evals[2].now.Test
 	}
 	return out
@@ -72,8 +72,8 @@ func (f *Fleet) servedSlot() int {
 	return f.strangerSlot()
 }
 
-// Sight is one device at the end of a run, for a figure.
-type Sight struct {
+// DeviceView is one device at the end of a run, for a figure.
+type DeviceView struct {
 	User        int
 	Train       []uint32
 	Drawn       []uint32 // negatives of a visit, without repeats
@@ -82,20 +82,20 @@ type Sight struct {
 	Table       []float32 // the device's own tuned rows in the layout of the slot; nil where it has none
 }
 
-// See looks at one device: scores of all items with the coordinator's newest values
+// Inspect looks at one device: scores of all items with the coordinator's newest values
 // (Global) and, where devices tune, with its own after one more visit (Own). The run
 // is not touched. slot is the table that Table is a copy of.
-func (r *Run) See(u, slot int) Sight {
+func (r *Run) Inspect(u, slot int) DeviceView {
 	f, t := r.Fleet, max(0, r.Engine.Next-1)
 	l := f.lanes[0]
 	f.open(l, u, t)
-	out := Sight{
+	out := DeviceView{
 		User: u, Train: append([]uint32(nil), l.part.Train...), Valid: l.part.Valid, Test: l.part.Test,
 		Global: make([]float32, f.split.Items()),
 	}
 	if !f.Plan.Central() && !f.Plan.Visit.HistoryOnly {
 		seen := map[uint32]bool{}
-		for _, s := range l.Draw(&l.task) {
+		for _, s := range l.DrawSamples(&l.task) {
 			item := s &^ vec.Positive
 			if s&vec.Positive == 0 && !seen[item] {
 				seen[item] = true
@@ -106,11 +106,11 @@ func (r *Run) See(u, slot int) Sight {
 	st := cloneState(&f.state[u])
 	if f.Plan.Serves(method.ServeLocal) {
 		out.Own = make([]float32, f.split.Items())
-		l.Visit(&st, &l.task, local.Void, false)
+		l.Visit(&st, &l.task, local.NotCounted, false)
 		l.ScoreAll(out.Own)
 		if slot == f.servedSlot() {
 			stride := len(r.Engine.Value[slot]) / f.split.Items()
-			ids, rows, shrunk := l.Tuned(slot, nil, nil)
+			ids, rows, shrunk := l.TunedRows(slot, nil, nil)
 			out.Table = make([]float32, len(r.Engine.Value[slot]))
 			for i, x := range r.Engine.Value[slot] {
 				out.Table[i] = x * shrunk

@@ -15,13 +15,13 @@ import (
 // blocks of VectorBlock from its start; each has the width of its widest number, and
 // neighbours of one width are one run.
 const (
-	VectorVersion = 2
-	VectorGap     = 4
-	VectorBlock   = 64
+	UpdateVersion = 2
+	UpdateGap     = 4
+	UpdateBlock   = 64
 )
 
-// Vector weighs that form, from the parts of a vector that are not zero.
-type Vector struct {
+// UpdateSizer weighs that form, from the parts of a vector that are not zero.
+type UpdateSizer struct {
 	bytes []byte
 	write bool
 	size  int
@@ -31,9 +31,9 @@ type Vector struct {
 	zeros int     // so many
 }
 
-// AppendVector appends the form of x to dst.
-func AppendVector(dst []byte, x []int64) []byte {
-	v := Vector{bytes: dst, write: true}
+// AppendUpdate appends the form of x to dst.
+func AppendUpdate(dst []byte, x []int64) []byte {
+	v := UpdateSizer{bytes: dst, write: true}
 	v.head(len(x))
 	done := 0
 	for at := 0; ; {
@@ -44,7 +44,7 @@ func AppendVector(dst []byte, x []int64) []byte {
 			return v.bytes
 		}
 		end := at
-		for i := at; i < min(len(x), end+VectorGap); i++ {
+		for i := at; i < min(len(x), end+UpdateGap); i++ {
 			if x[i] != 0 {
 				end = i + 1
 			}
@@ -55,23 +55,23 @@ func AppendVector(dst []byte, x []int64) []byte {
 }
 
 // Begin starts a vector of so many numbers.
-func (v *Vector) Begin(numbers int) {
-	*v = Vector{buf: v.buf[:0]}
+func (v *UpdateSizer) Begin(numbers int) {
+	*v = UpdateSizer{buf: v.buf[:0]}
 	v.head(numbers)
 }
 
-func (v *Vector) head(numbers int) {
-	v.put(VectorVersion)
+func (v *UpdateSizer) head(numbers int) {
+	v.put(UpdateVersion)
 	v.uvarint(numbers)
 }
 
-func (v *Vector) put(b byte) {
+func (v *UpdateSizer) put(b byte) {
 	if v.size++; v.write {
 		v.bytes = append(v.bytes, b)
 	}
 }
 
-func (v *Vector) uvarint(n int) {
+func (v *UpdateSizer) uvarint(n int) {
 	for ; n >= 0x80; n >>= 7 {
 		v.put(byte(n) | 0x80)
 	}
@@ -79,9 +79,9 @@ func (v *Vector) uvarint(n int) {
 }
 
 // Add brings numbers from a place on. Places ascend; what lies between is zero.
-func (v *Vector) Add(at int, row []int64) {
+func (v *UpdateSizer) Add(at int, row []int64) {
 	if n := at - v.start - len(v.buf); len(v.buf) > 0 && n > 0 {
-		if v.zeros += n; v.zeros >= VectorGap {
+		if v.zeros += n; v.zeros >= UpdateGap {
 			v.cut()
 		} else {
 			v.buf = append(v.buf, make([]int64, n)...)
@@ -101,7 +101,7 @@ func (v *Vector) Add(at int, row []int64) {
 			}
 		default:
 			v.buf = append(v.buf, 0)
-			if v.zeros++; v.zeros == VectorGap {
+			if v.zeros++; v.zeros == UpdateGap {
 				v.cut()
 			}
 		}
@@ -109,13 +109,13 @@ func (v *Vector) Add(at int, row []int64) {
 }
 
 // End returns the size.
-func (v *Vector) End() int {
+func (v *UpdateSizer) End() int {
 	v.cut()
 	return v.size
 }
 
 // cut ends the stretch in progress.
-func (v *Vector) cut() {
+func (v *UpdateSizer) cut() {
 	s := v.buf
 	for len(s) > 0 && s[len(s)-1] == 0 {
 		s = s[:len(s)-1]
@@ -127,12 +127,12 @@ func (v *Vector) cut() {
 	v.buf, v.zeros = v.buf[:0], 0
 }
 
-func (v *Vector) stretch(s []int64, skip int) {
+func (v *UpdateSizer) stretch(s []int64, skip int) {
 	for len(s) > 0 {
-		n := min(VectorBlock, len(s))
+		n := min(UpdateBlock, len(s))
 		w := widest(s[:n])
-		for n < len(s) && widest(s[n:min(n+VectorBlock, len(s))]) == w {
-			n = min(n+VectorBlock, len(s))
+		for n < len(s) && widest(s[n:min(n+UpdateBlock, len(s))]) == w {
+			n = min(n+UpdateBlock, len(s))
 		}
 		v.uvarint(skip)
 		v.uvarint(n)
@@ -142,7 +142,7 @@ func (v *Vector) stretch(s []int64, skip int) {
 	}
 }
 
-func (v *Vector) run(s []int64, w int) {
+func (v *UpdateSizer) run(s []int64, w int) {
 	if !v.write {
 		v.size += (len(s)*w + 7) / 8
 		return
@@ -165,8 +165,8 @@ func (v *Vector) run(s []int64, w int) {
 	}
 }
 
-// VectorWidth is how many bits a number needs, with its sign.
-func VectorWidth(x int64) int { return bits.Len64(uint64(x^x>>63)) + 1 }
+// BitWidth is how many bits a number needs, with its sign.
+func BitWidth(x int64) int { return bits.Len64(uint64(x^x>>63)) + 1 }
 
 func widest(v []int64) int {
 	var all uint64

@@ -74,8 +74,8 @@ type State struct {
 // tau is what keeps FedAdam's steps finite.
 const tau = 1e-3
 
-// Grown is the state of a longer value: of what is new as it would be at the start.
-func (st *State) Grown(n int) State {
+// Extend is the state of a longer value: of what is new as it would be at the start.
+func (st *State) Extend(n int) State {
 	out := State{M: make([]float32, n), V: make([]float32, n), Steps: st.Steps}
 	for i := copy(out.V, st.V); i < n; i++ {
 		out.V[i] = tau * tau
@@ -92,7 +92,7 @@ func (r Rule) Apply(change []float32, st *State, value []float32) {
 	}
 	const b1, b2 = 0.9, 0.99
 	if st.M == nil {
-		*st = st.Grown(len(value))
+		*st = st.Extend(len(value))
 	}
 	st.Steps++
 	vec.Scale(-1, change)

@@ -91,7 +91,7 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	n := plan.PlainSize()
 	plain := make([]float32, n*len(f.state))
 	for u := range f.state {
-		f.state[u] = f.Mem.Born(plain[u*n : (u+1)*n : (u+1)*n])
+		f.state[u] = f.Mem.NewState(plain[u*n : (u+1)*n : (u+1)*n])
 	}
 	for j := range jobs {
 		f.lanes = append(f.lanes, &lane{Worker: local.NewWorker(f.Mem, j), scores: newScores(split)})
@@ -101,7 +101,7 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 			return nil, fmt.Errorf("sim: scoring with a stranger's table needs everybody to take part, and users "+
 				"are held out (protocol %s, new-users %g)", split.Name, split.Apart)
 		}
-		if !opt.Cohort.All() || !plan.Headed() {
+		if !opt.Cohort.All() || !plan.HasHead() {
 			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a score function " +
 				"without hidden layers: leave infer=random out, or layers")
 		}
@@ -115,7 +115,7 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	if opt.Mean == "row" {
 		f.count = make([]uint32, shards*split.Items())
 		for _, l := range f.lanes {
-			l.Count(f.count)
+			l.CountTouched(f.count)
 		}
 	}
 	return f, nil
@@ -137,7 +137,7 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*loc
 	if !opt.integers() {
 		o.Bits = 0
 	}
-	o.Features, o.Cover, o.Guarded, o.Plain = features, cover, opt.integers(), opt.Plain
+	o.Features, o.Cover, o.Integers, o.Plain = features, cover, opt.integers(), opt.Plain
 	o.Dense = opt.Noise.On() || cover.Kind == "dense" || opt.bare()
 	o.Sparse = opt.Encode == "sparse"
 	return local.NewPlan(m, o)
@@ -171,7 +171,7 @@ func shardCount(samples, items int, p *local.Plan) int {
 		if slot.PerItem && slot.Scope == method.Shared && slot.Upload != method.Broadcast {
 			row += 4 * vec.Pad(slot.Dim)
 		}
-		if slot.Sparse && !p.Guarded {
+		if slot.Sparse && !p.Integers {
 			lists += 4 * vec.Pad(slot.Dim)
 		}
 	}
@@ -203,7 +203,7 @@ func (f *Fleet) Round(_ context.Context, task round.Task) (round.Aggregate, roun
 	f.dealOut(cohort)
 	clear(f.count)
 	if task.Bound != nil {
-		f.Mem.Bind(*task.Bound)
+		f.Mem.SetBound(*task.Bound)
 	}
 	if f.masked != nil {
 		f.masked.begin(t, cohort)
@@ -240,7 +240,7 @@ func (f *Fleet) report() (rep round.Report) {
 		rep.Idle += l.rep.Idle
 		rep.Samples += l.rep.Samples
 		rep.Bytes += l.rep.Bytes
-		rep.Cut += l.rep.Cut
+		rep.Truncated += l.rep.Truncated
 		rep.Loss += l.rep.Loss // of the one lane that worked the first shard
 		rep.LossN += l.rep.LossN
 		f.extra += l.evalled / time.Duration(len(f.lanes))
@@ -250,11 +250,11 @@ func (f *Fleet) report() (rep round.Report) {
 
 // integerSum takes the sum of the round's encoded updates.
 func (f *Fleet) integerSum(t int) round.Aggregate {
-	n := f.Plan.Numbers(t) + 1
+	n := f.Plan.UpdateLength(t) + 1
 	f.integers = slices.Grow(f.integers[:0], n)[:n]
 	clear(f.integers)
 	if f.masked == nil {
-		f.Mem.Sealed(f.integers)
+		f.Mem.TakeSum(f.integers)
 	} else {
 		for i, x := range f.masked.sum {
 			f.integers[i] = int64(x)
@@ -266,7 +266,7 @@ func (f *Fleet) integerSum(t int) round.Aggregate {
 // floatSum takes the sums of the shards, each slot in parallel over places.
 func (f *Fleet) floatSum(phase int) round.Aggregate {
 	const piece = 8192
-	sends := f.Plan.Sends()
+	sends := f.Plan.SentSlots()
 	if f.sum.Sums == nil {
 		f.sum.Sums = make([][]float32, len(f.Plan.Slots))
 		f.sum.Shrunk = make([]float64, len(f.Plan.Slots))
@@ -278,11 +278,11 @@ func (f *Fleet) floatSum(phase int) round.Aggregate {
 		dst := f.sum.Sums[slot]
 		clear(dst)
 		f.sum.Shrunk[slot] = 0
-		if f.Plan.Travels(phase, slot) {
+		if f.Plan.IsSent(phase, slot) {
 			f.each((len(dst)+piece-1)/piece, func(_ *lane, i int) {
-				f.Mem.Collect(slot, i*piece, min((i+1)*piece, len(dst)), dst)
+				f.Mem.CollectSums(slot, i*piece, min((i+1)*piece, len(dst)), dst)
 			})
-			f.sum.Shrunk[slot] = f.Mem.Shrunk(slot)
+			f.sum.Shrunk[slot] = f.Mem.TakeShrinkage(slot)
 		}
 	}
 	f.sum.Touched = f.touched()
@@ -346,11 +346,11 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	to := shard
 	late := f.gone(u, t, rng.Straggle, f.opt.Straggle) || f.Late != nil && f.Late(t, u)
 	if late {
-		to = local.Void
+		to = local.NotCounted
 	}
 	out := l.Visit(&f.state[u], &l.task, to, loss)
 	switch {
-	case out.Samples == 0 && !(late && f.Plan.Guarded): // a device with nothing to learn from takes no part
+	case out.Samples == 0 && !(late && f.Plan.Integers): // a device with nothing to learn from takes no part
 		l.rep.Idle++
 		if f.masked != nil { // but that it sends zeros must not show
 			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed, false)
@@ -367,7 +367,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 		l.rep.Devices++
 		l.rep.Samples += out.Samples
 		l.rep.Bytes += out.Bytes
-		l.rep.Cut += out.Cut
+		l.rep.Truncated += out.Truncated
 	}
 	if loss {
 		l.rep.Loss += out.Loss
@@ -375,7 +375,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 	if f.tuned != nil {
 		o := &f.tuned[u]
-		o.ids, o.rows, o.shrunk = l.Tuned(f.strangerSlot(), o.ids[:0], o.rows[:0])
+		o.ids, o.rows, o.shrunk = l.TunedRows(f.strangerSlot(), o.ids[:0], o.rows[:0])
 	}
 	if f.eval != nil {
 		start := time.Now()

@@ -9,10 +9,10 @@ import (
 // The mean over each user's numbers is the metric: a test over users is a test of
 // what is reported.
 func TestTheMeanOverUsersIsTheMetric(t *testing.T) {
-	places := []Place{{0, 0}, {3, 2}, {Absent, 0}, {9, 0}, {10, 0}, {8, 4}}
+	places := []Rank{{0, 0}, {3, 2}, {NotRanked, 0}, {9, 0}, {10, 0}, {8, 4}}
 	for _, start := range [][]int{nil, {0, 2, 2, 3, 6}} {
 		for _, ties := range []Ties{Against, Expected} {
-			e, m := EachOf(places, start, ties), OfGroups(places, start, ties)
+			e, m := PerUserOf(places, start, ties), OfGroups(places, start, ties)
 			if len(e.Users) != m.Users || len(e.HR) != m.Users || len(e.NDCG) != m.Users || !slices.IsSorted(e.Users) {
 				t.Fatalf("%d users are told (%v), %d were measured", len(e.Users), e.Users, m.Users)
 			}

@@ -1,15 +1,15 @@
 package metrics
 
-// Each holds hit rate and gain at 10 of the users that were measured: what a paired
+// PerUser holds hit rate and gain at 10 of the users that were measured: what a paired
 // test over users needs. Of users with several held-out items these are means.
-type Each struct {
+type PerUser struct {
 	Users    []uint32  `json:"users"` // ascending
 	HR, NDCG []float32 // in the order of Users
 }
 
-// EachOf computes them for places and start as of OfGroups.
-func EachOf(places []Place, start []int, ties Ties) Each {
-	var e Each
+// PerUserOf computes them for places and start as of OfGroups.
+func PerUserOf(places []Rank, start []int, ties Ties) PerUser {
+	var e PerUser
 	for u, own := range measured(places, start) {
 		hr, ndcg := 0.0, 0.0
 		for _, p := range own {
