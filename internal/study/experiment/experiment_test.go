@@ -120,7 +120,7 @@ func TestBadConfigFilesAreInputErrorsWithALine(t *testing.T) {
 		"rounds = 5\nrounds = 6\n":  "line 2",
 		"rounds = \n":               "line 1",
 		"[train]\nrounds = 3\n":     "unknown table [train]",
-		"rounds = [1, 2]\n":         "of a kind that no setting has",
+		"rounds = [1, 2]\n":         "must be a text, a number",
 		"[params]\n[params.x]\ny=1": "unknown table [params.x]",
 	} {
 		path := filepath.Join(t.TempDir(), "c.toml")

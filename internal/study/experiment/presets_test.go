@@ -177,7 +177,7 @@ func TestAPresetSurvivesItsFile(t *testing.T) {
 		t.Errorf("a run of the file is %v, %v", run, err)
 	}
 	if _, err := Resolve(settings("method=pfedrec", "preset="+file)); err == nil || !strings.Contains(err.Error(),
-		"a preset for fedmf, and the method is pfedrec") {
+		"a preset of fedmf, but the method is pfedrec") {
 		t.Errorf("another method takes the preset: %v", err)
 	}
 	t.Setenv("TACIT_PRESETS", filepath.Join(t.TempDir(), "mine"))
@@ -194,14 +194,14 @@ func TestBadPresetsAreInputErrors(t *testing.T) {
 	const head = "method = \"fedmf\"\ndata = \"ml-100k\"\n"
 	for text, want := range map[string]string{
 		head + "seed = 3\n":                       "seed: a preset must only set",
-		head + "eval-users = 3\n":                 "and no eval-users",
-		head + "world = \"users=9\"\n":            "and no world",
-		head + "rouns = 3\n":                      "and no rouns",
+		head + "eval-users = 3\n":                 "eval-users: a preset must only set",
+		head + "world = \"users=9\"\n":            "world: a preset must only set",
+		head + "rouns = 3\n":                      "rouns: a preset must only set",
 		head + "[tune]\ntrials = 3\n":             "unknown table [tune]",
 		"method = \"fedmf\"\n":                    "must name a method and a data set",
 		head + "data = \"x\"\n":                   "line 3",
-		"method = \"../x\"\ndata = \"ml-100k\"":   "by name",
-		"method = \"fedmf\"\ndata = \"/a/b.csv\"": "by name",
+		"method = \"../x\"\ndata = \"ml-100k\"":   "must name a method",
+		"method = \"fedmf\"\ndata = \"/a/b.csv\"": "must name a method",
 	} {
 		var in *InputError
 		if err := new(Preset).read("p.toml", []byte(text)); !errors.As(err, &in) || !strings.Contains(err.Error(),
