@@ -1,5 +1,5 @@
-# Go, make and a POSIX userland are needed. The network is used for Go's modules
-# and, by `make test` as root on Debian, for qemu-user and chromium.
+# Requires Go, make and a POSIX userland. The network is used for Go modules and, by
+# `make test` as root on Debian, to install qemu-user and chromium.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -7,25 +7,25 @@ SHELL := bash
 .NOTPARALLEL:
 
 GO ?= go
-# Nothing is late on a busy machine: the tests' own waits are for minutes.
+# Generous, because tests wait for minutes on a busy machine.
 TEST := $(GO) test -timeout 30m
-# What `tacit version` says. A tree with changes of its own is marked with a +.
+# What `tacit version` prints. A + marks a tree with uncommitted changes.
 VERSION ?= dev
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- '*.go' '*.s' 2>/dev/null || echo +)
-# Where `make screens` leaves its pictures.
+# Where `make screens` writes its pictures.
 DIR ?= screens
-# How long each fuzz target runs under `make fuzz`.
+# How long `make fuzz` runs each fuzz target.
 T ?= 60s
-# The packages that build for js/wasm: the import table in internal/lint says the same.
+# The packages that build for js/wasm; the import table in internal/lint lists the same ones.
 PURE := data internal/base/metrics internal/base/rng internal/base/rows internal/engine/aggregate internal/engine/local internal/pb internal/study/figure learn method methods param privacy privacy/account privacy/secagg vec wire
-# Goroutines meet in sim; the others are what runs inside them. Of the methods,
-# which are slow under the detector, only the checks that compare workers.
+# The race detector runs on packages with goroutines. Methods are slow under it, so only
+# the checks that compare worker counts run.
 RACE := ./internal/engine/local ./internal/engine/round ./sim ./conform ./internal/engine/aggregate ./internal/base/metrics ./internal/base/rows ./privacy/secagg ./vec ./param ./internal/study/tune ./internal/rpc ./device ./internal/statefile ./mobile ./internal/study/leaderboard ./coordinator
 
 say = @printf '\n== %s\n' $(1)
 
 .PHONY: help
-help: ## list what there is to make
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
@@ -33,7 +33,7 @@ build: ## build ./tacit
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o tacit ./cmd/tacit
 
 .PHONY: demo
-demo: build ## build it and see a first result, offline, in seconds
+demo: build ## build, and show a first result in seconds, offline
 	./tacit play
 
 .PHONY: test
@@ -56,13 +56,13 @@ static:
 	$(call say,'staticcheck')
 	$(GO) tool staticcheck ./...
 
-# The pages of reports are looked at in a browser; without one, that test says so.
+# A browser renders the report pages; without one, that test says so and is skipped.
 .PHONY: chromium
 chromium:
 	@if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		(apt-get update && apt-get install -y chromium) >/dev/null 2>&1 || true; \
 	fi
-	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || echo 'NOT RUN: the pages of reports need Chromium (Debian: chromium), and none was found'
+	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || echo 'SKIPPED: rendering report pages requires Chromium (Debian package: chromium)'
 
 .PHONY: screens
 screens: chromium ## pictures of report pages, light, dark, phone and print, in DIR: make screens DIR=screens [RUN=runs/a]
@@ -76,25 +76,24 @@ unit: ## the unit tests alone
 	$(TEST) ./...
 
 .PHONY: race
-race: ## the race detector on the packages where goroutines meet
+race: ## the race detector on the packages with goroutines
 	$(call say,'race detector')
 	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
 		$(TEST) -race -short $(RACE); \
 		$(TEST) -race -short -run '^TestEveryMethodConforms$$/./(SameBitsForAny|TheSum)' ./methods; \
 	else \
-		echo 'NOT RUN: the race detector needs a C compiler, and none was found'; \
+		echo 'SKIPPED: the race detector requires a C compiler'; \
 	fi
 
-# $(call fuzz,TIME) runs every fuzz target of the module for TIME. Go before 1.27
-# may report its own deadline as a failure (golang/go#75804): that alone, without
-# a failing input, is none.
+# $(call fuzz,TIME) runs every fuzz target of the module for TIME. Go before 1.27 may report
+# its own deadline as a failure (golang/go#75804); without a failing input, it is ignored.
 fuzz = @list=$$($(GO) test -list '^Fuzz' ./...); \
 	awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' <<<"$$list" | \
 	while read -r pkg name; do \
 		echo "$$pkg $$name"; \
 		if ! out=$$($(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(1) "$$pkg" 2>&1 </dev/null); then \
 			if grep -q 'context deadline exceeded' <<<"$$out" && ! grep -qE 'Failing input|panic:|build failed' <<<"$$out"; then \
-				echo '  stopped at its deadline, nothing found'; \
+				echo '  stopped at its deadline, no failing input'; \
 			else \
 				echo "$$out"; exit 1; \
 			fi; \
@@ -118,7 +117,7 @@ browser:
 	@if command -v node >/dev/null; then \
 		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(TEST) -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./internal/study/experiment; \
 	else \
-		echo 'NOT RUN: the same bits under js/wasm need node, and none was found'; \
+		echo 'SKIPPED: comparing bits under js/wasm requires node'; \
 	fi
 
 .PHONY: arm64
@@ -131,7 +130,7 @@ arm64:
 		fi; \
 		qemu=$$(command -v qemu-aarch64 || echo none);; esac; \
 	if [ "$$qemu" = none ]; then \
-		echo 'NOT RUN: arm64 needs qemu-aarch64 (Debian: qemu-user), and none was found'; \
+		echo 'SKIPPED: arm64 requires qemu-aarch64 (Debian package: qemu-user)'; \
 	else \
 		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(TEST) $${qemu:+-exec "$$qemu"} ./vec; \
 		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(TEST) $${qemu:+-exec "$$qemu"} -run SameBits ./internal/study/experiment; \
@@ -144,26 +143,26 @@ purego:
 	$(TEST) -tags purego ./vec ./internal/base/rng ./internal/engine/local
 	$(TEST) -tags purego -run SameBits ./internal/study/experiment
 
-# Run in vec/gen, a module of its own; what it writes is committed.
+# Runs in vec/gen, a separate module; its output is committed.
 kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec && $(GO) run ./neon > ../kernels_arm64.s
 
 .PHONY: generate
-generate: ## write the generated kernels, messages and pages anew
+generate: ## regenerate kernels, messages and method pages
 	cd vec/gen && $(kernels)
 	$(GO) run ./internal/pb/gen
 	$(MAKE) build
 	./tacit docs methods -o docs/methods
 
-# Made elsewhere and compared, so that other changes in the tree do not matter.
+# Generates into a temporary folder and compares, so that other changes in the tree do not matter.
 .PHONY: generated
 generated: build
 	$(call say,'generated files are current')
-	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; stale() { echo "$$1 is not what the code makes; run: make generate"; exit 1; }; \
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; stale() { echo "$$1 is out of date; run: make generate"; exit 1; }; \
 	if (cd vec/gen && $(GO) mod download); then \
 		cp -R vec/gen "$$dir/gen"; (cd "$$dir/gen" && $(kernels)); \
 		for f in kernels_amd64.s kernels_amd64.go kernels_arm64.s; do diff -u "vec/$$f" "$$dir/$$f" || stale "vec/$$f"; done; \
 	else \
-		echo 'NOT RUN for vec/kernels_*: the modules of vec/gen could not be downloaded'; \
+		echo 'SKIPPED for vec/kernels_*: the modules of vec/gen could not be downloaded'; \
 	fi; \
 	cp wire/tacit.proto "$$dir"; $(GO) run ./internal/pb/gen "$$dir/tacit.proto" "$$dir"; \
 	diff -ru -x doc.go -x gen internal/pb "$$dir/pb" || stale internal/pb; \
@@ -171,12 +170,12 @@ generated: build
 	diff -ru docs/methods "$$dir/methods" || stale docs/methods
 
 .PHONY: parity
-parity: build ## measure our numbers beside the published ones; needs the data sets
+parity: build ## our numbers beside the published ones; requires the data sets
 	./tacit docs parity -o docs/parity.md --picture docs/img/leak.svg
 
-# Cells are kept in CELLS; those that are there are not run again.
+# Finished cells are stored in CELLS and not run again.
 .PHONY: leaderboard
-leaderboard: build ## every method beside each other; needs the data sets: make leaderboard CELLS=cells MINUTES=25
+leaderboard: build ## compare all methods; requires the data sets: make leaderboard CELLS=cells MINUTES=25
 	./tacit docs leaderboard --cells $(or $(CELLS),cells) --minutes $(or $(MINUTES),0) -o docs/leaderboard.md --picture docs/img/leaderboard.svg
 
 .PHONY: bench
@@ -184,5 +183,5 @@ bench: ## every benchmark
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove the built program
 	rm -f tacit

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// page is the most lines a decision may have.
+// page is the largest number of lines of a decision record.
 const page = 60
 
 func TestDecisionsFillOnePage(t *testing.T) {
@@ -20,7 +20,7 @@ func TestDecisionsFillOnePage(t *testing.T) {
 	for _, s := range every(t, decision) {
 		m := name.FindStringSubmatch(path.Base(s.name))
 		if m == nil {
-			t.Errorf("%s: name a decision by number and subject, as 0007-fixed-point-sums.md", s.name)
+			t.Errorf("%s: name a decision by number and subject, such as 0007-fixed-point-sums.md", s.name)
 			continue
 		}
 		if other := seen[m[1]]; other != "" {
@@ -28,7 +28,7 @@ func TestDecisionsFillOnePage(t *testing.T) {
 		}
 		seen[m[1]] = s.name
 		if !strings.HasPrefix(s.text, "# "+m[1]+" ") {
-			t.Errorf("%s: the first line must be its title, as `# %s What was chosen`", s.name, m[1])
+			t.Errorf("%s: the first line must be its title, such as `# %s What was chosen`", s.name, m[1])
 		}
 		last := 0
 		for _, section := range []string{"Context", "Choice", "Price", "What would change our mind"} {
@@ -60,7 +60,7 @@ func TestDecisionsThatAreNamedExist(t *testing.T) {
 		}
 		for _, m := range mention.FindAllStringSubmatch(s.text, -1) {
 			if !have[m[1]] {
-				t.Errorf("%s names docs/adr/%s, which is not there; write it or correct the number", s.name, m[1])
+				t.Errorf("%s names docs/adr/%s, which does not exist; write it or correct the number", s.name, m[1])
 			}
 		}
 	}
@@ -69,18 +69,18 @@ func TestDecisionsThatAreNamedExist(t *testing.T) {
 func TestTheReadmeNamesTheCommands(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("README.md is not there yet")
+		t.Skip("README.md does not exist yet")
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"make demo", "make test"} {
 		if !strings.Contains(string(b), command) {
-			t.Errorf("README.md does not mention `%s`; a newcomer looks for it there", command)
+			t.Errorf("README.md does not mention `%s`; new users look for it there", command)
 		}
 	}
 }
 
-// A link to a file that is not there is worse than none.
+// Every relative link in the documentation leads to a file.
 func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]+)\)`)
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
@@ -98,15 +98,14 @@ func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 					continue
 				}
 				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
-					t.Errorf("%s links to %s, which is not there", page, m[1])
+					t.Errorf("%s links to %s, which does not exist", page, m[1])
 				}
 			}
 		}
 	}
 }
 
-// The threat model is believed for its tests: each that it names must be there, and a
-// claim without one says so.
+// Every test that the threat model names exists, and a claim without a test says so.
 func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "docs", "threat-model.md"))
 	if err != nil {
@@ -128,7 +127,7 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 	}
 	for _, m := range named {
 		if !have[m[1]] {
-			t.Errorf("docs/threat-model.md names `%s`, which is not there; name the test that shows the claim, as "+
+			t.Errorf("docs/threat-model.md names `%s`, which does not exist; name the test that shows the claim, as "+
 				"`privacy: TestName`", m[1])
 		}
 	}

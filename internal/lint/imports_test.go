@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// row says what a package may import of ours.
+// row lists which of our packages a package may import.
 type row struct {
 	pure bool     // no network, files, clock or platform; builds for js/wasm
-	may  []string // packages of ours; nil means all but those of not
+	may  []string // our packages; nil means all except those in not
 	not  []string
-	out  []string // packages of others that a pure one may import: each is a choice, see docs/adr
+	out  []string // external packages that a pure one may import; docs/adr gives the reasons
 }
 
-// table is the architecture: imports point one way. A package without a row
-// fails. Nobody imports cmd, tests neither; else tests may import what they like.
+// table is the architecture: imports point one way. A package without a row fails the test.
+// No package imports cmd, not even in tests; apart from that, tests may import anything.
 var table = map[string]row{
 	"internal/base/rng":         {pure: true, may: none},
 	"vec":                       {pure: true, may: none, out: list("golang.org/x/sys/cpu")},
@@ -171,7 +171,7 @@ func TestTheTableNamesNoPackageThatIsGone(t *testing.T) {
 	for name, r := range table {
 		for _, p := range append(append([]string{name}, r.may...), r.not...) {
 			if !there[p] {
-				t.Errorf("the import table names package %s, which is not there; take it out of "+
+				t.Errorf("the import table names package %s, which does not exist; take it out of "+
 					"internal/lint/imports_test.go", p)
 			}
 		}

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The limits are smoke alarms, not walls. What is better large says why where it
-// stands: `//lint:size reason` inside a function (or its comment) is for that
-// function, elsewhere it is for the file.
+// The limits are warnings, not walls. Code that is better long says why: a comment
+// `//lint:size reason` inside a function or its doc comment exempts that function; elsewhere
+// it exempts the file.
 const (
 	fileLines   = 450
 	testLines   = 600
@@ -19,7 +19,7 @@ const (
 	exports     = 25
 )
 
-// wide are the packages that may export more than most, with the reason.
+// wide lists the packages that may export more than the limit, with the reason.
 var wide = map[string]string{
 	"method":                "the contract: a method's author needs all of its words in one place",
 	"vec":                   "kernels are plain functions, one for each loop; a type would only be a prefix",
@@ -37,7 +37,7 @@ var wide = map[string]string{
 
 var waiver = regexp.MustCompile(`^//lint:size\s+\S+`)
 
-// waived reports whether a file has a waiver between two places.
+// waived reports whether a file has a waiver between two positions.
 func waived(s *source, from, to token.Pos) bool {
 	for _, g := range s.ast.Comments {
 		for _, c := range g.List {
@@ -49,7 +49,7 @@ func waived(s *source, from, to token.Pos) bool {
 	return false
 }
 
-// extent is a function with its comment.
+// extent is the range of a function and its comment.
 func extent(f *ast.FuncDecl) (from, to token.Pos) {
 	if f.Doc != nil {
 		return f.Doc.Pos(), f.End()
@@ -57,7 +57,7 @@ func extent(f *ast.FuncDecl) (from, to token.Pos) {
 	return f.Pos(), f.End()
 }
 
-// fileWaived reports whether a file has a waiver outside of its functions.
+// fileWaived reports whether a file has a waiver outside its functions.
 func fileWaived(s *source) bool {
 	at := s.ast.FileStart
 	for _, d := range s.ast.Decls {
