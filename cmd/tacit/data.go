@@ -25,7 +25,7 @@ It detects the separator, the header and the columns of a file, or takes them fr
 		Example: "  tacit data list\n  tacit data fetch ml-100k\n  tacit data check ratings.csv",
 	}, a.dataListCmd(), a.dataFetchCmd(),
 		a.dataReadCmd("describe", "Print sizes, sparsity, quantiles, time span and hash of a data set", a.dataDescribe),
-		a.dataReadCmd("check", "Read a data set and list what may surprise in a run", a.dataCheck))
+		a.dataReadCmd("check", "Read a data set and list what may affect a run", a.dataCheck))
 }
 
 // listedSet is a data set as tacit data list shows it.
@@ -137,6 +137,7 @@ func (a *app) dataReadCmd(name, about string, do func(data.Source, *experiment.S
 	settings := settingFlags(c.Flags(), except...)
 	c.Flags().IntVar(&s.MinRows, "min-rows", 0, "drop users with fewer interactions; 0: the data set's own rule")
 	dataDirFlag(c.Flags(), &dir)
+	a.describe(c, "", flagsUnder("Reading", "columns min-rows", "sep header threshold dedup world data-dir"))
 	c.RunE = func(_ *cobra.Command, words []string) error {
 		for _, v := range settings() {
 			if err := param.Set(&s, v.Key, v.Value); err != nil {
@@ -194,7 +195,7 @@ func cardRows(c data.Card, src data.Source) [][]any {
 	return append(rows, []any{"data hash", c.Hash})
 }
 
-// dataCheck lists what may surprise in a run on the data.
+// dataCheck lists what may affect a run on the data.
 func (a *app) dataCheck(src data.Source, _ *experiment.Settings) error {
 	c := data.Describe(src)
 	var notes []string

@@ -15,7 +15,7 @@ rejects combinations that would void the guarantee, and says what to change.`
 
 const keysExample = `  tacit run -m fedmf -d ml-100k --dp epsilon=8,delta=1e-6,clip=0.5 --cohort poisson:0.1
   tacit run -m fedmf -d ml-100k --dp epsilon=8,mechanism=tree --cohort cycle:100
-  tacit run -m fedmf -d ml-100k --dp noise=1,trust=distributed,min-devices=50 --cohort 100 --secagg assumed`
+  tacit run -m fedmf --dp noise=1,trust=distributed,min-devices=50 --cohort 100 --secagg assumed`
 
 func (a *app) keysCmd() *cobra.Command {
 	return &cobra.Command{

@@ -70,6 +70,8 @@ func (a *app) reproduceCmd() *cobra.Command {
 	fl.StringVarP(&out, "out", "o", "", "write to this file (.md, .tex, .csv or .html)")
 	fl.BoolVar(&quick, "quick", false, "one seed, on the smallest of the paper's data sets")
 	cellFlags(fl, &cfg, &jobs)
+	a.describe(c, "", flagsUnder("Selection", "quick sets seeds", "protocols only data-dir jobs"),
+		flagsUnder("Output", "out runs", "found"))
 	return c
 }
 
