@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -98,10 +100,10 @@ func (a *app) status(r *pb.StatusResponse) error {
 		if s.Method != "" {
 			line("run", "%s (%s), round %d of %d, model version %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
 			line("devices", "%d of %d enrolled", s.Enrolled, s.Devices)
-			if p := evaluationProgress(&s); p == "" {
-				line("round", "%d of %d reports", s.Counted, s.Asked)
-			} else {
+			if p := evaluationProgress(&s); p != "" {
 				line("now", "%s", p)
+			} else if s.Asked > 0 {
+				line("round", "%d of %d reports", s.Counted, s.Asked)
 			}
 			line("catalogue", "%d items, version %d", s.Items, s.Catalogue)
 			line("privacy", "%s", s.Promise)
@@ -118,7 +120,7 @@ func (a *app) status(r *pb.StatusResponse) error {
 		}
 		sort.Strings(keys)
 		for _, k := range keys {
-			line(k, "%d", s.Counts[k])
+			line(strings.ReplaceAll(k, "_", " "), "%d", s.Counts[k])
 		}
 		for i := range s.Readouts {
 			line(fmt.Sprintf("evaluation %d", s.Readouts[i].Round), "%s", evaluationText(&s.Readouts[i]))
@@ -273,12 +275,12 @@ func (a *app) adminHistory() *cobra.Command {
 
 func (a *app) adminRollback() *cobra.Command {
 	return a.call("rollback VERSION", "Restore an older model version, from the next round on",
-		"  tacit admin history\n  tacit admin rollback 7", exactArgs(1),
+		"  tacit admin history\n  tacit admin rollback 7",
+		checkNumber("tacit admin history lists the versions"),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
-			var v uint64
-			if _, err := fmt.Sscan(words[0], &v); err != nil {
-				return input(fmt.Errorf("version %q: must be a number", words[0]),
-					"tacit admin history lists the versions")
+			v, err := strconv.ParseUint(words[0], 10, 64)
+			if err != nil {
+				return err
 			}
 			r, err := admin.Rollback(ctx, &pb.RollbackRequest{Version: v})
 			if err != nil {
@@ -292,13 +294,14 @@ func (a *app) adminRollback() *cobra.Command {
 
 func (a *app) adminRevoke() *cobra.Command {
 	return a.call("revoke DEVICE", "Revoke a device: the coordinator refuses its key from now on",
-		"  tacit admin revoke 7      # the device ID that tacit device log shows", exactArgs(1),
+		"  tacit admin revoke 7      # the device ID that tacit device log shows",
+		checkNumber("tacit device log shows the ID of a device"),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
-			var id uint32
-			if _, err := fmt.Sscan(words[0], &id); err != nil {
-				return input(fmt.Errorf("device %q: must be a number", words[0]),
-					"tacit device log shows the ID of a device")
+			n, err := strconv.ParseUint(words[0], 10, 32)
+			if err != nil {
+				return err
 			}
+			id := uint32(n)
 			r, err := admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: id})
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,11 +99,23 @@ func (r *connectFlags) find(admin bool) (*localAccess, error) {
 	if r.token != "" {
 		w.Token, w.Admin = r.token, r.token
 	}
+	if err := checkTLS(r.url, r.insecure); err != nil {
+		return nil, err
+	}
 	if admin && w.Admin == "" || !admin && w.Token == "" {
 		return nil, input(errors.New("--token is missing"), "devices: tacit admin token creates one; operators: "+
 			"it is the field admin of local.json in the coordinator's state folder")
 	}
 	return w, nil
+}
+
+// checkTLS rejects an address without TLS unless --insecure allows it.
+func checkTLS(url string, insecure bool) error {
+	if strings.HasPrefix(url, "http://") && !insecure {
+		return input(fmt.Errorf("%s: without TLS, anyone on the network path can read the traffic", url),
+			"use https://, or add --insecure")
+	}
+	return nil
 }
 
 func (r *connectFlags) options(w *localAccess) rpc.Options {

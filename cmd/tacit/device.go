@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,8 +114,14 @@ func deviceHint(err error) error {
 		statefile.ErrInUse:   "stop the other tacit device first",
 	} {
 		if errors.Is(err, known) {
+			if known == device.ErrRevoked {
+				err = known // the coordinator's answer says the same
+			}
 			return input(err, hint)
 		}
+	}
+	if errors.Is(err, rpc.ErrPin) {
+		return input(errors.New(plainText(rpc.ErrPin)), "check --server and --pin; tacit serve prints both")
 	}
 	switch rpc.Code(err) {
 	case rpc.BadToken:
@@ -264,9 +269,8 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 		return nil, nil, err
 	}
 	insecure := f.insecure || about.Settings["insecure"] == "yes"
-	if strings.HasPrefix(w.URL, "http://") && !insecure {
-		return nil, nil, input(fmt.Errorf("%s: without TLS, anyone on the network path can read the traffic", w.URL),
-			"use https://, or add --insecure")
+	if err := checkTLS(w.URL, insecure); err != nil {
+		return nil, nil, err
 	}
 	if _, err := rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Insecure: insecure}); err != nil {
 		return nil, nil, input(err, "")
@@ -302,6 +306,9 @@ func (f *deviceFlags) findCoordinator(about *device.About) (*localAccess, error)
 		if w = found; f.token != "" {
 			w.Token = f.token
 		}
+	}
+	if local, err := readLocalAccess(stateDir()); err == nil && w.Token == "" && local.URL == w.URL {
+		w.Token = local.Token
 	}
 	if w.Token == "" && !about.Enrolled {
 		return nil, input(errors.New("the device is not enrolled and has no token"),

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -84,6 +85,9 @@ func explainError(err error) (failure, int) {
 var packageNames = regexp.MustCompile(`(^|: )((account|aggregate|coordinator|data|device|experiment|fetch|fleet|` +
 	`learn|method|methods|param|privacy|report|round|rows|rpc|secagg|sim|statefile|store|tune|wire|agent|agg|coord): )+`)
 
+// dialTCP matches the system calls of a failed connection, before its reason.
+var dialTCP = regexp.MustCompile(`dial tcp:? (?:lookup )?(\S+?)(?: on \S+)?: (?:connect: )?`)
+
 // plainText is an error as a user reads it: without transport codes, package names and system call names.
 func plainText(err error) string {
 	text := err.Error()
@@ -103,13 +107,39 @@ func plainText(err error) string {
 		}
 		text = strings.Replace(text, pe.Error(), fmt.Sprintf("cannot %s %s: %v", verb, pe.Path, pe.Err), 1)
 	}
-	return packageNames.ReplaceAllString(text, "$1")
+	text = dialTCP.ReplaceAllString(text, "$1: ")
+	return settingText(packageNames.ReplaceAllString(text, "$1"))
+}
+
+// settingText shortens the origin of an invalid setting to what the user typed: --rounds x or rounds=x.
+func settingText(text string) string {
+	text = strings.TrimPrefix(text, "command line: ")
+	key, rest, ok := strings.Cut(text, " = ")
+	dashes := ""
+	if origin, name, found := strings.Cut(key, ": "); ok && found && origin == "flag --"+name {
+		key, dashes = name, "--"
+	}
+	value, rule, isSet := strings.Cut(rest, ": ")
+	if !ok || !isSet || strings.ContainsAny(key, " :") {
+		return text
+	}
+	if plain, err := strconv.Unquote(value); err == nil {
+		value = plain
+	}
+	if dashes != "" {
+		return fmt.Sprintf("--%s %s: %s", key, value, rule)
+	}
+	return fmt.Sprintf("%s=%s: %s", key, value, rule)
 }
 
 // networkError adds what to do next to an error of a call to a coordinator.
 func networkError(err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, rpc.ErrPin) {
+		return input(errors.New(plainText(rpc.ErrPin)),
+			"check --coordinator and --pin; tacit serve prints both")
 	}
 	var unknown x509.UnknownAuthorityError
 	var other x509.HostnameError
@@ -124,8 +154,8 @@ func networkError(err error) error {
 	case "quota":
 		return input(errors.New(plainText(err)), "tacit admin token creates another token")
 	case rpc.BadToken:
-		return input(errors.New(plainText(err)), "the operator's token is in local.json of the coordinator's state "+
-			"folder")
+		return input(errors.New("the operator's token is wrong"),
+			"it is the field admin of local.json in the coordinator's state folder")
 	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeFailedPrecondition,
@@ -153,7 +183,7 @@ func flagError(c *cobra.Command, err error) error {
 		return input(fmt.Errorf("unknown flag: --%s", name), hint)
 	}
 	if e := new(pflag.ValueRequiredError); errors.As(err, &e) {
-		return input(fmt.Errorf("--%s needs a value", e.GetFlag().Name), strings.TrimSpace(flagName(e.GetFlag())))
+		return input(fmt.Errorf("--%s needs a value", e.GetFlag().Name), "usage: "+strings.TrimSpace(flagName(e.GetFlag())))
 	}
 	if e := new(pflag.InvalidValueError); errors.As(err, &e) {
 		must := map[string]string{
@@ -214,6 +244,20 @@ func unknownCommand(c *cobra.Command, word string) error {
 		hint = "did you mean: " + c.CommandPath() + " " + near
 	}
 	return input(fmt.Errorf("unknown command %q", c.CommandPath()+" "+word), hint)
+}
+
+// checkNumber checks that the only argument is a number.
+func checkNumber(hint string) cobra.PositionalArgs {
+	return func(c *cobra.Command, words []string) error {
+		if err := countArgs(c, words, 1, 1); err != nil {
+			return err
+		}
+		if _, err := strconv.ParseUint(words[0], 10, 32); err != nil {
+			_, name, _ := strings.Cut(c.Use, " ")
+			return input(fmt.Errorf("%s %q: must be a number", name, words[0]), hint)
+		}
+		return nil
+	}
 }
 
 // The checks of positional arguments return errors that name what is expected.

@@ -268,21 +268,28 @@ func (a *app) watch(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) (sto
 		defer close(ended)
 		tick := time.NewTicker(2 * time.Second)
 		defer tick.Stop()
+		last := ""
 		for {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
-				if s, err := flags.status(ctx); err == nil && evaluationProgress(s) != "" {
-					fmt.Fprintln(a.err, evaluationProgress(s))
-					continue
+				if line := fleetLine(ctx, f, flags); line != last {
+					fmt.Fprintln(a.err, line)
+					last = line
 				}
-				s := f.Stats()
-				fmt.Fprintf(a.err, "model version %d  %d devices  %d reports counted  %.1f MB uploaded  %d calls "+
-					"retried\n",
-					s.Model, s.Enrolled, s.Counted, float64(s.Bytes)/1e6, s.Errors)
 			}
 		}
 	}()
 	return func() { close(done); <-ended }
+}
+
+// fleetLine describes the progress of a fleet.
+func fleetLine(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) string {
+	if s, err := flags.status(ctx); err == nil && evaluationProgress(s) != "" {
+		return evaluationProgress(s)
+	}
+	s := f.Stats()
+	return fmt.Sprintf("model version %d  %d devices  %d reports counted  %.1f MB uploaded  %d calls retried", s.Model,
+		s.Enrolled, s.Counted, float64(s.Bytes)/1e6, s.Errors)
 }

@@ -149,7 +149,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 	}
 	defer l.Close()
 	if err := os.MkdirAll(f.state, 0o700); err != nil {
-		return input(err, "")
+		return input(err, "choose another folder with --state")
 	}
 	c, err := coordinator.Open(opt)
 	var damage *store.Damage
@@ -242,6 +242,10 @@ func (a *app) runItems(spec *experiment.Spec, f *serveFlags, opt *coordinator.Op
 			opt.Features, err = columnsOf(items, f.users, f.moments)
 		}
 		return items, err
+	}
+	if len(f.users) > 0 || len(f.moments) > 0 {
+		return nil, input(errors.New("--user-column and --row-column need --catalogue: a data set has its own features"),
+			"omit them, or use --catalogue FILE instead of -d")
 	}
 	split, err := splitOf(spec, f.dataDir)
 	if err != nil {

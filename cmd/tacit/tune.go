@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -92,6 +93,9 @@ func (a *app) search(f *runFlags, words []string, flags func() []experiment.Sett
 	if f.resume != "" {
 		s.Out, s.Resume = f.resume, true
 	}
+	if s.Out == "" {
+		return nil, input(errors.New("-o is missing: a search logs its trials in a folder"), "add -o DIR")
+	}
 	s.OnProgress = a.tuneProgress(s)
 	return s, nil
 }
@@ -106,7 +110,11 @@ func tuneSettings(f *runFlags, words []string, flags func() []experiment.Setting
 		if file != "" || len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.force {
 			return nil, errResumeAlone("tune", f.resume)
 		}
-		return tune.ReadFile(filepath.Join(f.resume, tune.ConfigFile))
+		given, err := tune.ReadFile(filepath.Join(f.resume, tune.ConfigFile))
+		if err != nil {
+			return nil, input(fmt.Errorf("no search to resume in %s: %w", f.resume, err), "tacit tune -o DIR starts a search")
+		}
+		return given, nil
 	}
 	var all []experiment.Setting
 	if file != "" {
@@ -201,7 +209,7 @@ uses the preset for the same method, data set and protocol, and prints its name.
 			}
 			var p experiment.Preset
 			if err := p.ReadFile(file); err != nil {
-				return err
+				return input(err, "tacit tune -o DIR leaves a preset.toml in its folder")
 			}
 			where, err := p.Install()
 			if err != nil {

@@ -258,7 +258,7 @@ func TestOnlyThePinnedKeyIsBelieved(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin = other }).CheckIn(ctx,
-		&pb.CheckInRequest{}); !errors.Is(err, errPin) {
+		&pb.CheckInRequest{}); !errors.Is(err, ErrPin) {
 		t.Errorf("another pin: %v", err)
 	}
 	if _, err := s.dial(t, keyOf(1), func(o *Options) { o.Pin = "" }).CheckIn(ctx, &pb.CheckInRequest{}); err == nil {

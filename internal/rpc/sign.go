@@ -147,7 +147,7 @@ func isTransient(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	var host x509.HostnameError
-	return !errors.Is(err, errPin) && !errors.Is(err, http.ErrSchemeMismatch) && !errors.Is(err, errTooLong) &&
+	return !errors.Is(err, ErrPin) && !errors.Is(err, http.ErrSchemeMismatch) && !errors.Is(err, errTooLong) &&
 		!errors.As(err, &unknown) && !errors.As(err, &invalid) && !errors.As(err, &host)
 }
 

@@ -24,8 +24,8 @@ import (
 
 const pinHead = "sha256/"
 
-// errPin is the error of a server that is not the pinned one.
-var errPin = errors.New("rpc: the coordinator's key is not the one of the pin")
+// ErrPin means that the server's key does not match the pin.
+var ErrPin = errors.New("rpc: the coordinator's key does not match the pin")
 
 func pinOf(c *x509.Certificate) string {
 	h := sha256.Sum256(c.RawSubjectPublicKeyInfo)
@@ -115,10 +115,10 @@ func clientTLS(pin string) (*tls.Config, error) {
 	c.InsecureSkipVerify = true // VerifyConnection does it, and for resumed connections too
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {
-			return errPin
+			return ErrPin
 		}
 		if got := pinOf(s.PeerCertificates[0]); got != pin {
-			return fmt.Errorf("%w: it has %s, the pin is %s", errPin, got, pin)
+			return fmt.Errorf("%w: it has %s, the pin is %s", ErrPin, got, pin)
 		}
 		return nil
 	}
