@@ -25,7 +25,7 @@ func TestWithoutAPromiseAMaskedSumHasEnoughDevices(t *testing.T) {
 	}
 	task = rigs[0].bare(privacy.MinMaskedSum - 1)
 	task.Attempt++
-	if _, err := d.mask(context.Background(), task); err == nil {
+	if _, err := d.sendMasked(context.Background(), task); err == nil {
 		t.Error("it masks its report among fewer in the next attempt")
 	}
 }

@@ -5,23 +5,24 @@ import (
 	"sync"
 )
 
-// memoryBlobs is a store of blobs in memory.
+// memoryBlobs is a Blobs in memory.
 type memoryBlobs struct {
 	mu      sync.Mutex
 	blobs   map[[32]byte][]byte
-	checked map[[32]byte]*byte    // where the bytes are that were checked when they came
-	waiting map[[32]byte]*waiters // of those who fetch a blob
-	kept    [2]map[[32]byte]bool  // what Keep was told last, and what before that
+	checked map[[32]byte]*byte    // first byte of blobs whose hash was checked
+	waiting map[[32]byte]*waiters // devices that download a blob
+	kept    [2]map[[32]byte]bool  // the last two sets of Keep
 }
 
-// NewMemoryBlobs returns a store in memory that devices of one process may share. It keeps
-// what the newest two models are made of: a device that is further behind fetches anew.
+// NewMemoryBlobs returns a Blobs in memory that the devices of one process may share. It keeps the
+// newest two model versions. A device with an older version downloads the whole model again.
 func NewMemoryBlobs() Blobs {
 	return &memoryBlobs{blobs: map[[32]byte][]byte{}, checked: map[[32]byte]*byte{}, waiting: map[[32]byte]*waiters{}}
 }
 
-// acquire is had by one of those who want a blob at a time: the others find it here.
-func (c *memoryBlobs) acquire(ctx context.Context, hash [32]byte) (done func(), err error) {
+// acquire makes the devices that need a blob wait for each other: the first one downloads it, the
+// others find it in the store. The caller must call release.
+func (c *memoryBlobs) acquire(ctx context.Context, hash [32]byte) (release func(), err error) {
 	c.mu.Lock()
 	t := c.waiting[hash]
 	if t == nil {
@@ -46,13 +47,13 @@ func (c *memoryBlobs) acquire(ctx context.Context, hash [32]byte) (done func(), 
 	}
 }
 
-// waiters is those who want a blob: one has it, in all.
+// waiters are the devices that need a blob. One at a time holds free.
 type waiters struct {
 	free  chan struct{}
 	count int
 }
 
-// isChecked reports whether a blob is the one that was checked when it was put here.
+// isChecked reports whether b is the very slice whose hash was checked before Put.
 func (c *memoryBlobs) isChecked(hash [32]byte, b []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +84,7 @@ func (c *memoryBlobs) Keep(hashes [][32]byte) error {
 		set[h] = true
 		same = same && c.kept[0][h]
 	}
-	if same || len(set) == 0 { // one of those who share it forgets: the others stay
+	if same || len(set) == 0 { // an empty set comes from one device that is wiped: the others need their blobs
 		return nil
 	}
 	c.kept = [2]map[[32]byte]bool{set, c.kept[0]}

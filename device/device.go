@@ -8,72 +8,104 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/wire"
+	"github.com/tacit-rec/tacit/method"
 )
 
-// Options are what a device is made of.
+// Options configure a device.
 type Options struct {
-	// Dial makes the connection, whose requests are signed with the key. It is called once,
-	// in the first Step. Nil for a device that only recommends.
-	Dial      func(key ed25519.PrivateKey) (Conn, error)
-	Store     Store
-	Blobs     Blobs
+	// Server is the coordinator. A device that only recommends needs none.
+	Server Server
+	// Dial, if set, makes the connection instead of Server. It is called once, in the first Step.
+	Dial func(key ed25519.PrivateKey) (Conn, error)
+	// Token is the enrolment token. A device that is enrolled needs none.
+	Token string
+
+	// Store keeps the private record, Blobs the model. OpenFile sets both. Nil means in memory.
+	Store Store
+	Blobs Blobs
+	// Passphrase encrypts the state file of OpenFile. It is called at most once; isNew says that
+	// the file does not exist yet. Nil, or an empty passphrase for a new file, means no encryption.
+	Passphrase func(isNew bool) ([]byte, error)
+	// Keyring makes OpenFile encrypt a new state file with a key in the system's keyring.
+	Keyring bool
+
+	// Methods are the methods that the device can train; nil means methods.Default().
+	Methods *method.Registry
+	// Memory limits the bytes that a plan may need; 0 means 1 GiB.
+	Memory float64
+	// Workspace, if set, is shared with other devices of the process. Its own Methods and Memory
+	// apply then. Nil means a workspace for this device alone.
 	Workspace *Workspace
-	// Source is what it trains on; nil means the events that it is told.
-	Source   Source
-	Token    string // to enrol with
-	DeviceID *uint32
-	// Deterministic lets the device take part in a federation whose draws are public, and in
-	// no other.
-	Deterministic bool
-	// HoldOut keeps the newest item of told events out of training, for evaluation. Without
-	// it a device answers evaluations with nothing.
+
+	// HoldOut keeps the newest item out of training, for evaluation. Without it a device
+	// contributes zeros to evaluations.
 	HoldOut bool
-	// Duty bounds the share of time that is spent computing: after a second of work a
-	// device with 0.25 asks for three of rest. 0 means 1.
+	// Duty bounds the fraction of time that is spent computing: after 1 s of work a device with
+	// 0.25 asks for 3 s of rest. 0 means 1.
 	Duty float64
-	// Eligible says whether now is a good time: power, network, idleness are the device's
-	// own business, and nobody is told why it stays away. Nil means always.
-	Eligible func() (ok bool, why string)
+	// Eligible says whether the device may take part now, for instance because it is charging.
+	// The reason stays on the device. Nil means always.
+	Eligible func() (ok bool, reason string)
+
+	// Source replaces the recorded events of a simulated device: it sets Train, Rating, Rows and Hide
+	// of a task, and returns the held-out item, if there is one. Nil means the events of Add.
+	Source func(t *local.Task) (heldOut uint32, ok bool)
+	// DeviceID asks for a device ID; nil means any.
+	DeviceID *uint32
+	// Deterministic lets the device take part in a federation whose randomness is derived from a
+	// public seed, and in no other: tests only.
+	Deterministic bool
 	// Now and Sleep are the clock; nil means the system's.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Device is one device of a federation. It is for one goroutine, save that events may be
-// told, and the log read, from other processes through the same vault.
+// Device is one device of a federation. Only one goroutine may use a Device. Other Devices, in this
+// or another process, may add events to the same Store and read its log.
 type Device struct {
-	opt             Options
-	conn            Conn
-	limits          *pb.Limits
-	connected       bool          // it was said on this connection
-	greeted         bool          // and in this step
-	record          *record       // as last loaded or saved; nil when it must be loaded
-	saved           []byte        // what rec was read from, or written as; nil when that is not known
-	restAfter       time.Duration // what the coordinator has asked for with its last answer to a report
-	checkedFeatures string        // the model, and what the owner has told, that fit together
-	downloaded      uint64        // bytes that were fetched, and are not in the record yet
-	verifiedVersion uint64        // version whose blobs have been checked against their hashes
+	opt  Options
+	conn Conn
+
+	limits    *pb.Limits
+	connected bool          // Hello was answered on this connection
+	greeted   bool          // Hello was answered in this step
+	restAfter time.Duration // pause that the coordinator asked for after the last report
+
+	record *record // as last loaded or saved; nil if it must be loaded
+	saved  []byte  // encoded record; nil if unknown
+
+	downloaded      uint64 // bytes that are not counted in the record yet
+	verifiedVersion uint64 // model version whose blobs match their hashes
+	checkedFeatures string // model version and user features that fit together
 }
 
-// The errors that a program answers with more than a message.
+// Errors that a program may handle.
 var (
-	ErrPaused        = errors.New("agent: the device is paused")
-	ErrNoModel       = errors.New("agent: the device has no model yet; it gets one when it checks in")
-	ErrDeterministic = errors.New("agent: the federation is a rehearsal: its draws are public, and no real device " +
-		"takes " +
-		"part")
-	ErrWrongCoordinator = errors.New("agent: this is another coordinator than the one that the device enrolled with")
-	ErrRevoked          = errors.New("agent: the coordinator has revoked the device's key")
-	ErrFeatures         = errors.New("agent: the method learns from features that this device does not have")
+	ErrNoModel       = errors.New("the device has no model yet; it receives one when it checks in")
+	ErrDeterministic = errors.New("the federation is deterministic: its randomness is public, so only test " +
+		"devices may take part")
+	ErrWrongCoordinator = errors.New("this is not the coordinator that the device enrolled with: its key or " +
+		"federation ID differs")
+	ErrRevoked  = errors.New("the coordinator has revoked this device")
+	ErrFeatures = errors.New("the features do not match the model")
 )
 
-// Open reads the record of a device, or makes a new one with a key of its own. Where there
-// is something, it writes nothing.
+// Open opens the device of opt.Store, or creates one with a new key. It writes only if the store is
+// empty, and makes no calls. It returns a device with every error, so that Forget can delete it.
 func Open(opt Options) (*Device, error) {
-	if opt.Store == nil || opt.Blobs == nil || opt.Workspace == nil {
-		panic("agent: a device has a vault, blobs and a host")
+	if opt.Store == nil {
+		opt.Store = &memoryStore{}
+	}
+	if opt.Blobs == nil {
+		opt.Blobs = NewMemoryBlobs()
+	}
+	if opt.Workspace == nil {
+		opt.Workspace = &Workspace{Methods: opt.Methods, Memory: opt.Memory}
+	}
+	if opt.Dial == nil && opt.Server.URL != "" {
+		opt.Dial = opt.Server.dial
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -88,14 +120,14 @@ func Open(opt Options) (*Device, error) {
 	if err := d.refresh(); err != nil {
 		return d, err
 	}
-	if d.saved == nil { // it is new; another process may make it too, and then it is that one
+	if d.saved == nil { // another process may create it at the same time: update uses that one then
 		if err := d.update(func(*record) error { return nil }); err != nil {
 			return d, err
 		}
 	}
-	if r := d.record; r.Enrolled && r.Deterministic && !opt.Deterministic {
-		return d, fmt.Errorf("%w: this state file is of one; start with --rehearsal, or with another state file",
-			ErrDeterministic)
+	if d.record.Enrolled && d.record.Deterministic && !opt.Deterministic {
+		return d, fmt.Errorf("%w: this state file belongs to such a federation; start with --deterministic, or "+
+			"use another state file", ErrDeterministic)
 	}
 	return d, nil
 }
@@ -111,7 +143,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// load reads the record, or makes one.
+// load reads the record, or creates one.
 func (d *Device) load() (*record, error) {
 	b, err := d.opt.Store.Load()
 	if err != nil {
@@ -123,7 +155,7 @@ func (d *Device) load() (*record, error) {
 	return decodeRecord(b)
 }
 
-// refresh makes d.rec what the vault has.
+// refresh makes d.record the record of the store.
 func (d *Device) refresh() error {
 	b, err := d.opt.Store.Load()
 	if err != nil {
@@ -133,18 +165,20 @@ func (d *Device) refresh() error {
 	if b != nil && d.record != nil && bytes.Equal(b, d.saved) {
 		return nil
 	}
-	if d.saved, d.record = nil, nil; b == nil {
+	d.saved, d.record = nil, nil
+	if b == nil {
 		d.record, err = newRecord()
 		return err
 	}
-	if d.record, err = decodeRecord(b); err == nil {
+	d.record, err = decodeRecord(b)
+	if err == nil {
 		d.saved = b
 	}
 	return err
 }
 
-// update changes the record in the vault, all or nothing. Others may have changed it
-// since it was loaded, so change sees the newest.
+// update changes the record of the store atomically. Another process may have changed it since it
+// was loaded, so change receives the newest record.
 func (d *Device) update(change func(r *record) error) error {
 	unlock, err := d.opt.Store.Lock()
 	if err != nil {
@@ -162,7 +196,7 @@ func (d *Device) update(change func(r *record) error) error {
 	if err != nil {
 		return err
 	}
-	d.record, d.saved = nil, nil // what is in the vault is not known until Save returns
+	d.record, d.saved = nil, nil // unknown until Save returns
 	if err := d.opt.Store.Save(b); err != nil {
 		return err
 	}
@@ -170,170 +204,7 @@ func (d *Device) update(change func(r *record) error) error {
 	return nil
 }
 
-// connect says hello once, and enrols a device that has no seat.
-func (d *Device) connect(ctx context.Context) error {
-	if d.conn == nil {
-		if d.opt.Dial == nil {
-			return errors.New("agent: the device has no connection")
-		}
-		conn, err := d.opt.Dial(ed25519.NewKeyFromSeed(d.record.Key))
-		if err != nil {
-			return err
-		}
-		d.conn = conn
-	}
-	if !d.connected {
-		if err := d.hello(ctx); err != nil {
-			return err
-		}
-	}
-	if d.record.Enrolled {
-		return nil
-	}
-	// The key is in the vault: after a crash it is the same one that asks again.
-	key := ed25519.NewKeyFromSeed(d.record.Key).Public().(ed25519.PublicKey)
-	req := &pb.EnrolRequest{Token: d.opt.Token, Key: key}
-	if d.opt.DeviceID != nil {
-		req.WantsDeviceId, req.DeviceId = true, *d.opt.DeviceID
-	}
-	seat, err := d.conn.Enrol(ctx, req)
-	if err != nil {
-		return fmt.Errorf("agent: enrolment: %w", err)
-	}
-	if seat.DeviceId >= wire.MaxDevices {
-		return fmt.Errorf("agent: the coordinator gave seat %d: want one below %d", seat.DeviceId, wire.MaxDevices)
-	}
-	return d.update(func(r *record) error {
-		r.Enrolled, r.DeviceID = true, seat.DeviceId
-		return nil
-	})
+// Key returns the device's public key.
+func (d *Device) Key() ed25519.PublicKey {
+	return ed25519.NewKeyFromSeed(d.record.Key).Public().(ed25519.PublicKey)
 }
-
-// hello checks that the coordinator is the one that the device knows, and learns what
-// it is called now: before a run begins a federation has no name of its own.
-func (d *Device) hello(ctx context.Context) error {
-	h, err := d.conn.Hello(ctx, &pb.HelloRequest{Oldest: wire.OldestVersion, Newest: wire.NewestVersion})
-	if err != nil {
-		return err
-	}
-	if err := wire.CheckHello(h); err != nil { // its name is shown to people
-		return err
-	}
-	r := d.record
-	switch {
-	case h.Version < wire.OldestVersion || h.Version > wire.NewestVersion:
-		return fmt.Errorf("agent: the coordinator speaks version %d of the protocol, and this program %d to %d: "+
-			"update the older one", h.Version, wire.OldestVersion, wire.NewestVersion)
-	case h.Deterministic && !d.opt.Deterministic:
-		return ErrDeterministic
-	case !h.Deterministic && d.opt.Deterministic:
-		return errors.New("agent: the federation is no rehearsal: a device that plays one must not take part in it")
-	case len(r.CoordinatorKey) > 0 && (!bytes.Equal(r.CoordinatorKey, h.Key) ||
-		!bytes.Equal(r.Federation, h.Federation)):
-		return ErrWrongCoordinator
-	}
-	d.limits, d.connected, d.greeted = h.Limits, true, true
-	known := len(r.CoordinatorKey) > 0
-	if known && r.Name == h.Name {
-		return nil
-	}
-	return d.update(func(r *record) error {
-		if r.Name = h.Name; !known {
-			r.CoordinatorKey, r.Federation, r.Deterministic = h.Key, h.Federation, h.Deterministic
-		}
-		return nil
-	})
-}
-
-// adopt makes a new manifest the device's own, once it has all that it names.
-func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
-	m, err := d.opt.Workspace.manifests.verify(d.record.CoordinatorKey, d.record.Federation, s)
-	if err != nil {
-		return err
-	}
-	old, err := d.manifest()
-	if !d.greeted && (err != nil || !bytes.Equal(m.Run, old.Run)) { // a run has begun since they met
-		if err := d.hello(ctx); err != nil {
-			return err
-		}
-	}
-	if err == nil && m.Version <= old.Version {
-		same := m.Version == old.Version && bytes.Equal(s.Body, d.record.Manifest)
-		if same && d.complete(m) {
-			return nil
-		}
-		if !same {
-			return fmt.Errorf("agent: the coordinator offers version %d of the model, and the device has version %d",
-				m.Version, old.Version)
-		}
-	}
-	keep := [][32]byte{}
-	for _, b := range blobsOf(m) {
-		keep = append(keep, [32]byte(b.Hash))
-		if err := d.fetch(ctx, m, b); err != nil {
-			return err
-		}
-	}
-	err = d.update(func(r *record) error {
-		r.Manifest, r.Signature = s.Body, s.Signature
-		r.Downloads.add(m.Version, d.downloaded)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	d.downloaded = 0
-	d.verifiedVersion = m.Version
-	return d.opt.Blobs.Keep(keep)
-}
-
-// complete reports whether the store has all that a manifest names: by hash when the
-// device meets it for the first time, or has found damage, and else by size.
-func (d *Device) complete(m *pb.Manifest) bool {
-	for _, b := range blobsOf(m) {
-		if d.verifiedVersion != m.Version {
-			if data, err := readBlob(d.opt.Blobs, b); err != nil || data == nil {
-				return false
-			}
-		} else if data, err := d.opt.Blobs.Get([32]byte(b.Hash)); err != nil || uint64(len(data)) != b.Bytes {
-			return false
-		}
-	}
-	d.verifiedVersion = m.Version
-	return true
-}
-
-// manifest is the one that the device has. It was verified when it came; it is again
-// where it is not the one that was verified last, since a state file lies about for long.
-func (d *Device) manifest() (*pb.Manifest, error) {
-	if len(d.record.Manifest) == 0 {
-		return nil, ErrNoModel
-	}
-	return d.opt.Workspace.manifests.verify(d.record.CoordinatorKey, d.record.Federation, &pb.SignedManifest{
-		Body:      d.record.Manifest,
-		Signature: d.record.Signature,
-	})
-}
-
-// blobsOf are the blobs that a manifest names.
-func blobsOf(m *pb.Manifest) (out []*pb.Blob) {
-	for _, b := range append([]*pb.Blob{m.Plan, m.Catalogue, m.Features}, m.Slots...) {
-		if len(b.GetHash()) > 0 {
-			out = append(out, b)
-		}
-	}
-	return out
-}
-
-// stored is get for what adopt has fetched. A blob that was damaged since then is an
-// error: the model is adopted anew at the next check-in.
-func (d *Device) stored(b *pb.Blob) ([]byte, error) {
-	data, err := readBlob(d.opt.Blobs, b)
-	if err == nil && data == nil {
-		d.verifiedVersion = 0
-		return nil, fmt.Errorf("agent: a part of the model is missing or damaged (%x): %w", b.Hash[:4], errBlobMissing)
-	}
-	return data, err
-}
-
-var errBlobMissing = errors.New("it is fetched again at the next check-in")

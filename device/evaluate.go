@@ -11,38 +11,38 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// evaluate ranks the item that is held out, among all that the device does not have,
-// and bounds the readout as it bounds an update. A device without one sends zeros.
+// evaluate ranks the held-out item among all items that the device has not seen, and bounds the
+// metrics like an update. A device without a held-out item reports zeros.
 func (d *Device) evaluate(t *pb.Task) ([]int64, error) {
-	h := d.opt.Workspace
+	w := d.opt.Workspace
 	bound, err := wire.DecodeBound(t.Bound)
 	switch {
 	case err != nil:
 		return nil, err
 	case bound.Bit:
-		return nil, errors.New("agent: an evaluation has no clipping bit")
+		return nil, errors.New("the task requires a clipping bit, which evaluations do not have")
 	case t.Length != metrics.EvaluationLength:
-		return nil, fmt.Errorf("agent: the task wants %d numbers, and an evaluation has %d", t.Length,
+		return nil, fmt.Errorf("the task requires reports of %d numbers, but an evaluation has %d", t.Length,
 			metrics.EvaluationLength)
 	}
-	st, err := h.privateState(d.record, t.Run)
+	private, err := w.privateState(d.record, t.Run)
 	if err != nil {
 		return nil, err
 	}
-	task, held, ok, err := h.prepare(d.source(true), d.record, min(int(t.Round), h.plan.Rounds-1))
+	task, heldOut, ok, err := w.prepare(d.source(true), d.record, min(int(t.Round), w.plan.Rounds-1))
 	if err != nil {
 		return nil, err
 	}
-	vector := make([]int64, metrics.EvaluationLength)
-	if !ok || h.catalogue.Item(held).Retired {
-		return vector, nil
+	update := make([]int64, metrics.EvaluationLength)
+	if !ok || w.catalogue.item(heldOut).Retired {
+		return update, nil
 	}
 	d.seedWorkspace()
-	h.score(&st, task)
-	row := h.evaluate(task, held)
-	draft := privacy.Delta{Rows: [][]float32{row[:]}, At: []int{0}, BitAt: -1}
-	bound.Encode(&draft, vector)
-	return vector, nil
+	w.score(&private, task)
+	row := w.evaluate(task, heldOut)
+	delta := privacy.Delta{Rows: [][]float32{row[:]}, At: []int{0}, BitAt: -1}
+	bound.Encode(&delta, update)
+	return update, nil
 }
 
 func itemSet(items []uint32) map[uint32]bool {
@@ -53,62 +53,63 @@ func itemSet(items []uint32) map[uint32]bool {
 	return out
 }
 
-// evaluate compares the model with popularity on one held-out item.
-func (h *Workspace) evaluate(t *local.Task, held uint32) metrics.Evaluation {
-	out := itemSet(t.Train)
-	out[held] = true
-	against := func(i uint32) bool { return !out[i] && !h.catalogue.Item(i).Retired }
+// evaluate compares the model with the popularity baseline on one held-out item.
+func (w *Workspace) evaluate(t *local.Task, heldOut uint32) metrics.Evaluation {
+	seen := itemSet(t.Train)
+	seen[heldOut] = true
+	isCandidate := func(i uint32) bool { return !seen[i] && !w.catalogue.item(i).Retired }
 	var others []float32
-	for i, z := range h.scores {
-		if against(uint32(i)) {
+	for i, z := range w.scores {
+		if isCandidate(uint32(i)) {
 			others = append(others, z)
 		}
 	}
 	var popular *metrics.Rank
-	if len(h.catalogue.about.Popular) > 0 {
-		popular = h.catalogue.popularity(held, against)
+	if len(w.catalogue.items.Popular) > 0 {
+		popular = w.catalogue.popularityRank(heldOut, isCandidate)
 	}
-	return metrics.Evaluate(metrics.RankOf(h.scores[held], others), popular)
+	return metrics.Evaluate(metrics.RankOf(w.scores[heldOut], others), popular)
 }
 
-// popularity is the place of an item in the order of popularity. Items that the order
-// does not name come last, all alike.
-func (c *Catalogue) popularity(held uint32, against func(uint32) bool) *metrics.Rank {
+// popularityRank returns the rank of an item by popularity. Items outside the popularity list tie
+// for the last rank.
+func (c *catalogue) popularityRank(item uint32, isCandidate func(uint32) bool) *metrics.Rank {
 	p := &metrics.Rank{}
-	for _, i := range c.about.Popular {
-		if i == held {
+	for _, i := range c.items.Popular {
+		if i == item {
 			return p
 		}
-		if against(i) {
+		if isCandidate(i) {
 			p.Above++
 		}
 	}
-	named := make([]bool, c.Len())
-	for _, i := range c.about.Popular {
-		named[i] = true
+	listed := make([]bool, c.len())
+	for _, i := range c.items.Popular {
+		listed[i] = true
 	}
-	for i := range uint32(c.Len()) {
-		if !named[i] && against(i) {
+	for i := range uint32(c.len()) {
+		if !listed[i] && isCandidate(i) {
 			p.Ties++
 		}
 	}
 	return p
 }
 
-// count says which items the device trains on: popularity must not know the item that is
-// held out either.
+// count reports 1 for each item that the device trains on. The held-out item is left out, so that
+// the popularity baseline does not contain it either.
 func (d *Device) count(t *pb.Task) ([]int64, error) {
-	h := d.opt.Workspace
-	if t.Length != uint64(h.plan.Items) {
-		return nil, fmt.Errorf("agent: the task wants %d numbers, and there are %d items", t.Length, h.plan.Items)
+	w := d.opt.Workspace
+	if t.Length != uint64(w.plan.Items) {
+		return nil, fmt.Errorf("the task requires reports of %d numbers, but the catalogue has %d items", t.Length,
+			w.plan.Items)
 	}
-	task, _, _, err := h.prepare(d.source(true), d.record, 0)
+	task, _, _, err := w.prepare(d.source(true), d.record, 0)
 	if err != nil {
 		return nil, err
 	}
-	vector := make([]int64, h.plan.Items)
+	update := make([]int64, w.plan.Items)
 	for _, i := range task.Train {
-		vector[i] = 1
+		update[i] = 1
 	}
-	return vector, nil
+	return update, nil
 }

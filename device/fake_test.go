@@ -386,7 +386,7 @@ type rig struct {
 
 func (f *fake) rig(seat int) *rig {
 	r := &rig{
-		f: f, seat: uint32(seat), vault: NewMemoryStore(), blobs: NewMemoryBlobs(), host: &Workspace{},
+		f: f, seat: uint32(seat), vault: &memoryStore{}, blobs: NewMemoryBlobs(), host: &Workspace{},
 		dead: func(string) error { return nil },
 	}
 	d := r.open()

@@ -13,26 +13,25 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// maxFeatures bounds what an owner tells.
+// maxFeatures is the largest number of user features.
 const maxFeatures = 64
 
-// WithFeatures is the event in a moment: the columns of its interaction, with their values.
-func (e Event) WithFeatures(moment map[string]string) Event {
+// WithFeatures returns the event with features of the interaction: a value for each column.
+func (e Event) WithFeatures(values map[string]string) Event {
 	q := url.Values{}
-	for name, value := range moment {
+	for name, value := range values {
 		q.Set(name, value)
 	}
 	e.Features = q.Encode()
 	return e
 }
 
-// features are those that a plan's method reads; nil where the plan names none. Columns
-// of items come with the model. Those of users and interactions are the host's, or of a
-// device that is alone: they are filled for each task, where they stand, since a method
-// may have a copy of a column that shares its values.
-func (h *Workspace) features(m *pb.Manifest, p *pb.Plan, blob blobReader) (*rows.Features, error) {
+// features returns the columns that the plan's method reads, or nil. Item columns are part of the
+// model. User and interaction columns are those of the workspace; otherwise they are allocated here
+// and filled in place for each task, because a method may hold a copy that shares their values.
+func (w *Workspace) features(m *pb.Manifest, p *pb.Plan, blob blobReader) (*rows.Features, error) {
 	if len(p.Features) == 0 || len(m.Features.GetHash()) == 0 {
-		return h.Features, nil
+		return w.Features, nil
 	}
 	b, err := blob(m.Features)
 	if err != nil {
@@ -42,7 +41,7 @@ func (h *Workspace) features(m *pb.Manifest, p *pb.Plan, blob blobReader) (*rows
 	if err != nil {
 		return nil, err
 	}
-	if own := h.Features; own != nil {
+	if own := w.Features; own != nil {
 		return &rows.Features{User: own.User, Item: f.Item, Row: own.Row}, nil
 	}
 	for i := range f.User {
@@ -50,32 +49,32 @@ func (h *Workspace) features(m *pb.Manifest, p *pb.Plan, blob blobReader) (*rows
 	}
 	for i := range f.Row {
 		if f.Row[i].Start != nil {
-			return nil, fmt.Errorf("%w: %q has sets of categories for each interaction, which only devices that are "+
-				"played together can have", ErrFeatures, f.Row[i].Name)
+			return nil, fmt.Errorf("%w: %q has a set of categories per interaction, which only simulated devices "+
+				"support", ErrFeatures, f.Row[i].Name)
 		}
 		resizeColumn(&f.Row[i], maxEvents)
 	}
 	return f, nil
 }
 
-// resizeColumn gives a column n places.
+// resizeColumn allocates n values of a column.
 func resizeColumn(c *rows.Column, n int) {
 	switch {
 	case c.Card == 0:
 		c.Value = make([]float32, n)
-	case c.Start != nil: // of the one user
+	case c.Start != nil: // sets of the only user
 		c.Start, c.Code = make([]uint32, n+1), make([]uint32, c.Card)
 	default:
 		c.Code = make([]uint32, n)
 	}
 }
 
-// setValue sets place k of a column to what a text says.
+// setValue sets value k of a column from its text.
 func setValue(c *rows.Column, k int, text string) error {
 	if c.Card == 0 {
 		x, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
 		if err != nil || x-x != 0 {
-			return fmt.Errorf("%w: %s = %q: want %s", ErrFeatures, c.Name, text, c.Choices())
+			return fmt.Errorf("%w: %s = %q: must be %s", ErrFeatures, c.Name, text, c.Choices())
 		}
 		c.Value[k] = float32(x)
 		return nil
@@ -94,9 +93,9 @@ func setValue(c *rows.Column, k int, text string) error {
 	return nil
 }
 
-// fillFeatures fills the columns of a device that is alone, for a task.
-func (h *Workspace) fillFeatures(r *record, src Source, t *local.Task) error {
-	f := h.plan.Features
+// fillFeatures fills the user and interaction columns of a device that does not share its workspace.
+func (w *Workspace) fillFeatures(r *record, src source, t *local.Task) error {
+	f := w.plan.Features
 	if err := fillUser(f.User, r.Features); err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (h *Workspace) fillFeatures(r *record, src Source, t *local.Task) error {
 	}
 	s, ok := src.(*recordedEvents)
 	if !ok || len(s.features) != len(t.Train) {
-		return fmt.Errorf("%w: %s of each interaction, which this source does not tell", ErrFeatures,
+		return fmt.Errorf("%w: %s of each interaction, which its source does not provide", ErrFeatures,
 			columnNames(f.Row))
 	}
 	t.Rows = make([]uint32, len(t.Train))
@@ -123,18 +122,18 @@ func (h *Workspace) fillFeatures(r *record, src Source, t *local.Task) error {
 				err = setMissing(c, k)
 			}
 			if err != nil {
-				return fmt.Errorf("%w (the moment of item %s in the history)", err, h.catalogue.Item(t.Train[k]).Id)
+				return fmt.Errorf("%w (in the event with item %s)", err, w.catalogue.item(t.Train[k]).Id)
 			}
 		}
 	}
 	return nil
 }
 
-// unknowns are the categories that stand for a value that nobody knows.
+// unknowns are the categories that mean a missing value.
 var unknowns = []string{"unknown", ""}
 
-// setMissing sets place k to the category that stands for a value that was not told, where
-// the column has one; of a set that is none.
+// setMissing sets value k to the category for missing values, or to the empty set. It returns an
+// error if the column has no such category.
 func setMissing(c *rows.Column, k int) error {
 	if c.Start != nil {
 		return setValue(c, k, "")
@@ -145,19 +144,19 @@ func setMissing(c *rows.Column, k int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %s was not told, and no category stands for that: want %s", ErrFeatures, c.Name, c.Choices())
+	return fmt.Errorf("%w: %s is missing: must be %s", ErrFeatures, c.Name, c.Choices())
 }
 
-// fillUser fills the columns of the user.
-func fillUser(columns []rows.Column, told map[string]string) error {
-	for name := range told {
+// fillUser fills the user columns.
+func fillUser(columns []rows.Column, values map[string]string) error {
+	for name := range values {
 		if !slices.ContainsFunc(columns, func(c rows.Column) bool { return c.Name == name }) {
 			return unknownColumn(name, "users", columns)
 		}
 	}
 	for i := range columns {
 		c := &columns[i]
-		text, ok := told[c.Name]
+		text, ok := values[c.Name]
 		err := error(nil)
 		if ok {
 			err = setValue(c, 0, text)
@@ -177,13 +176,12 @@ func columnNames(columns []rows.Column) string {
 		names = append(names, columns[i].Name)
 	}
 	if len(names) == 0 {
-		return "none: it reads none"
+		return "none"
 	}
 	return strings.Join(names, ", ")
 }
 
-// checkUserFeatures sees that the owner has told what the model's method reads, before a round
-// wants it.
+// checkUserFeatures checks that the owner has set the features that the model's method reads.
 func (d *Device) checkUserFeatures() error {
 	m, err := d.manifest()
 	if err != nil {

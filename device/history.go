@@ -14,21 +14,21 @@ import (
 	"github.com/tacit-rec/tacit/internal/engine/local"
 )
 
-// Event is one thing that the owner of a device did. Item is the catalogue's id;
-// one that the catalogue does not have is kept, and learnt from when it has it.
+// Event is one interaction of the owner with an item. The device keeps events with items that the
+// catalogue does not have, and trains on them once it has.
 type Event struct {
-	Item string `json:"i"`
+	Item string `json:"i"` // item ID
 	Time int64  `json:"t"` // milliseconds since 1970
-	// Features is the moment, for methods with features of interactions: columns and their
-	// values as a query such as daytime=evening&weather=sunny. In sets it.
+	// Features are the features of the interaction as a URL query, such as
+	// daytime=evening&weather=sunny. WithFeatures sets them.
 	Features string `json:"w,omitempty"`
 }
 
-// history is what a device has recorded, in the order in which it was told.
+// history is the recorded events, in the order of Add.
 type history struct {
 	Events []Event `json:"events,omitempty"`
-	Last   int     `json:"last,omitempty"` // only so many newest are kept; 0 keeps what fits
-	Days   int     `json:"days,omitempty"` // and none older; 0 for no such limit
+	Last   int     `json:"last,omitempty"` // keep only this many newest events; 0 means no limit below maxEvents
+	Days   int     `json:"days,omitempty"` // drop older events; 0 means no limit
 }
 
 // Limits of a history.
@@ -39,7 +39,7 @@ const (
 
 func (h *history) check() error {
 	if len(h.Events) > maxEvents || h.Last < 0 || h.Days < 0 {
-		return fmt.Errorf("agent: a history of %d events: at most %d are kept", len(h.Events), maxEvents)
+		return fmt.Errorf("a history of %d events: must be at most %d", len(h.Events), maxEvents)
 	}
 	for _, e := range h.Events {
 		if err := e.check(); err != nil {
@@ -51,16 +51,16 @@ func (h *history) check() error {
 
 func (e *Event) check() error {
 	if e.Item == "" || len(e.Item) > maxIDBytes {
-		return fmt.Errorf("agent: an item id of %d bytes: want 1 to %d", len(e.Item), maxIDBytes)
+		return fmt.Errorf("item ID of %d bytes: must be 1 to %d", len(e.Item), maxIDBytes)
 	}
 	if _, err := url.ParseQuery(e.Features); err != nil || len(e.Features) > 16*maxIDBytes {
-		return fmt.Errorf("agent: an event with a moment of %d bytes: want columns and values, in at most %d bytes",
+		return fmt.Errorf("event features of %d bytes: must be columns and values in at most %d bytes",
 			len(e.Features), 16*maxIDBytes)
 	}
 	return nil
 }
 
-// retain drops what is older or more than the limits say.
+// retain drops the events beyond the limits.
 func (h *history) retain(now time.Time) {
 	if h.Days > 0 {
 		from := now.AddDate(0, 0, -h.Days).UnixMilli()
@@ -96,36 +96,41 @@ func byTime(a, b Event) int {
 	return 0
 }
 
-// Source is what a device trains on.
-type Source interface {
-	// Fill sets Train, Rating, Rows and Hide of a task, with the catalogue's places, and
-	// returns the item that is held out for evaluation; false for none. The slices stay
-	// the source's.
-	Fill(c *Catalogue, t *local.Task) (held uint32, ok bool)
+// source is the training data of a device.
+type source interface {
+	// fill sets Train, Rating, Rows and Hide of a task, with indices in the catalogue, and returns
+	// the held-out item, if there is one. The slices still belong to the source.
+	fill(c *catalogue, t *local.Task) (heldOut uint32, ok bool)
 }
 
-// recordedEvents is the source of a device that is told events.
+// simulated is the source of a simulated device.
+type simulated func(t *local.Task) (heldOut uint32, ok bool)
+
+func (s simulated) fill(_ *catalogue, t *local.Task) (uint32, bool) { return s(t) }
+
+// recordedEvents is the source of a device whose owner adds events.
 type recordedEvents struct {
 	*history
 	holdOut  bool
-	features []string // the moments of what was filled
+	features []string // event features of the filled items
 }
 
-// Fill is by time. The item held out is the one whose first event is the newest: with
-// all its events it stays out of training until a newer item comes, and then joins.
-func (h *recordedEvents) Fill(c *Catalogue, t *local.Task) (held uint32, ok bool) {
+// fill orders events by time. The held-out item is the one whose first event is the newest. All its
+// events stay out of training until the owner adds a newer item.
+func (h *recordedEvents) fill(c *catalogue, t *local.Task) (heldOut uint32, ok bool) {
 	order := slices.Clone(h.Events)
 	slices.SortStableFunc(order, byTime)
 	t.Train, h.features = t.Train[:0], h.features[:0]
 	seen := map[uint32]bool{}
 	for _, e := range order {
-		at, known := c.Index(e.Item)
+		at, known := c.lookup(e.Item)
 		if !known {
 			continue
 		}
 		t.Train, h.features = append(t.Train, at), append(h.features, e.Features)
 		if !seen[at] {
-			seen[at], held = true, at
+			seen[at] = true
+			heldOut = at
 		}
 	}
 	if !h.holdOut || len(seen) < 2 {
@@ -133,19 +138,18 @@ func (h *recordedEvents) Fill(c *Catalogue, t *local.Task) (held uint32, ok bool
 	}
 	n := 0
 	for x, i := range t.Train {
-		if i != held {
+		if i != heldOut {
 			t.Train[n], h.features[n] = i, h.features[x]
 			n++
 		}
 	}
 	t.Train, h.features = t.Train[:n], h.features[:n]
-	return held, true
+	return heldOut, true
 }
 
-// ReadEvents reads lines of item id, or item id and time (seconds since 1970, or as
-// 2026-05-01T10:00:00Z). Lines without a time keep their order, before those with one.
-// A head, which begins with item, item_id or id, may name more columns: time is the time,
-// and others are what the moment was like.
+// ReadEvents reads CSV lines of an item ID and an optional time: seconds since 1970, or a time such
+// as 2026-05-01T10:00:00Z. Lines without a time keep their order, before those with one. A header
+// line that begins with item, item_id or id may name more columns: time, and event features.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	in := csv.NewReader(io.LimitReader(r, maxHeaderBytes))
 	in.FieldsPerRecord, in.ReuseRecord, in.TrimLeadingSpace, in.Comment = -1, true, true, '#'
@@ -157,7 +161,7 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 			return out, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("agent: a history: %w", err)
+			return nil, fmt.Errorf("history: %w", err)
 		}
 		line, _ := in.FieldPos(0)
 		if first && slices.Contains([]string{"item", "item_id", "id"}, strings.TrimSpace(f[0])) {
@@ -167,23 +171,24 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 			continue
 		}
 		if len(f) > len(head) {
-			return nil, fmt.Errorf("agent: line %d of a history has %d columns: want item id, or item id and time; "+
-				"a first line may name more", line, len(f))
+			return nil, fmt.Errorf("history, line %d: %d columns: expected item ID, or item ID and time; a header "+
+				"line may "+
+				"name more", line, len(f))
 		}
 		e := Event{Time: int64(len(out))}
 		if err := e.read(head, f); err != nil {
-			return nil, fmt.Errorf("agent: line %d of a history: %w", line, err)
+			return nil, fmt.Errorf("history, line %d: %w", line, err)
 		}
 		if err := e.check(); err != nil {
-			return nil, fmt.Errorf("line %d of a history: %w", line, err)
+			return nil, fmt.Errorf("history, line %d: %w", line, err)
 		}
 		if out = append(out, e); len(out) > maxEvents {
-			return nil, fmt.Errorf("agent: a history of more than %d lines; keep the newest", maxEvents)
+			return nil, fmt.Errorf("history: more than %d lines; keep the newest", maxEvents)
 		}
 	}
 }
 
-// columnsOf are the names in a head.
+// columnsOf returns the column names of a header line.
 func columnsOf(f []string) []string {
 	head := []string{"item"}
 	for _, name := range f[1:] {
@@ -195,7 +200,7 @@ func columnsOf(f []string) []string {
 	return head
 }
 
-// read takes the fields of a line. Empty ones were not told.
+// read sets the event from the fields of a line. Empty fields are missing values.
 func (e *Event) read(head, f []string) (err error) {
 	with := map[string]string{}
 	for i, text := range f {
@@ -224,5 +229,5 @@ func parseTime(s string) (int64, error) {
 			return t.UnixMilli(), nil
 		}
 	}
-	return 0, fmt.Errorf("time %q: want seconds since 1970, or a time such as 2026-05-01T10:00:00Z", s)
+	return 0, fmt.Errorf("time %q: must be seconds since 1970, or a time such as 2026-05-01T10:00:00Z", s)
 }

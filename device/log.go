@@ -7,34 +7,34 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// LogEntry is one line of what a device shows its owner: a report that was made to be
-// sent, and what became of it.
+// LogEntry describes one report to the owner of the device. The entry is saved before the report is
+// sent.
 type LogEntry struct {
 	CreatedAt    time.Time `json:"made"`
-	SettledAt    time.Time `json:"settled,omitzero"` // when its fate was known
+	SettledAt    time.Time `json:"settled,omitzero"` // when its state became known
 	Kind         string    `json:"kind"`             // train, evaluate or count
 	Run          string    `json:"run"`
 	Round        uint32    `json:"round"`
-	ModelVersion uint64    `json:"model"` // version that it was computed on
+	ModelVersion uint64    `json:"model"` // version that it was computed with
 	Length       int       `json:"numbers"`
-	// Bytes are those of the report; of a masked one those of all messages of all attempts,
-	// which are written down before they leave.
+	// Bytes is the size of the report. For a masked report it is the size of all messages of all
+	// attempts.
 	Bytes int `json:"bytes"`
-	// Digest is that of a report that was sent as it is. A masked one has none: what was sent is
-	// never twice the same, and the digest of what is under the masks would tell what that is.
+	// Digest is the SHA-256 of an unmasked report. Masked reports have none: a digest of the unmasked
+	// update would let others test guesses.
 	Digest    string `json:"digest,omitempty"`
 	Masked    bool   `json:"masked"`
-	Noise     int64  `json:"noise"`  // deviation that the device has added to each number
-	State     string `json:"fate"`   // empty: not known yet; counted, or closed: in no sum
-	Reason    string `json:"reason"` // of a report that was refused
+	Noise     int64  `json:"noise"`  // standard deviation of the noise that the device added to each number
+	State     string `json:"fate"`   // empty if not known yet; counted, or closed if it is not part of an aggregate
+	Reason    string `json:"reason"` // why a report was closed
 	Policy    string `json:"promise"`
 	Guarantee string `json:"holds"`
 }
 
-// maxLog is how many entries are kept, the newest.
+// maxLog is the number of entries that a record keeps.
 const maxLog = 1000
 
-// log adds an entry.
+// log appends an entry and drops the oldest beyond maxLog.
 func (r *record) log(e LogEntry) {
 	r.Log = append(r.Log, e)
 	if n := len(r.Log) - maxLog; n > 0 {
@@ -42,8 +42,7 @@ func (r *record) log(e LogEntry) {
 	}
 }
 
-// setState writes what became of the report of a kind, if it is still the one of that
-// digest.
+// setState sets the state of the report of a kind if it still has that digest.
 func (r *record) setState(k pb.Kind, digest []byte, fate, reason string, now time.Time) {
 	s := *r.report(k)
 	if s == nil || string(s.Digest) != string(digest) {
@@ -55,7 +54,7 @@ func (r *record) setState(k pb.Kind, digest []byte, fate, reason string, now tim
 	}
 }
 
-// logEntry is the entry of the report of a kind; nil where the log does not have it any more.
+// logEntry returns the entry of the current report of a kind, or nil if the log has dropped it.
 func (r *record) logEntry(k pb.Kind) *LogEntry {
 	s := *r.report(k)
 	if s == nil {

@@ -12,29 +12,32 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// errAttemptEnded says that an attempt has ended without this device; there may be another.
-var errAttemptEnded = errors.New("agent: the attempt is over")
+// errAttemptEnded means that an attempt has ended without this device. Another may follow.
+var errAttemptEnded = errors.New("the attempt has ended")
 
-// errRestarted says that the device has begun the attempt in an earlier life, with keys that
-// are gone.
-var errRestarted = errors.New("it has left this attempt, and is in the next one")
+// errRestarted means that the device started the attempt before it was restarted, with keys that
+// are lost.
+var errRestarted = errors.New("the device was restarted during this attempt and joins the next one")
 
-// maskedReport plays one attempt of a masked round. Its keys live no longer: after a crash
-// the device is one that left, and comes back in the next attempt with the same vector.
+// maxMessageBytes limits a message to a device: keys or shares of a whole cohort.
+const maxMessageBytes = 16 << 20
+
+// maskedReport is one attempt at secure aggregation. Its keys are never saved: after a crash the
+// device has dropped out, and joins the next attempt with the same update.
 type maskedReport struct {
 	*Device
 	ctx      context.Context
 	task     *pb.Task
 	client   *secagg.Client
 	deadline time.Time
-	sent     int // bytes of messages that have left
-	resent   int // of those, what was asked for more than once
+	sent     int // bytes of messages, with repetitions
+	resent   int // bytes that were sent more than once
 }
 
-// mask brings the report of a masked round into the sum. A device that has opened its
-// part of an attempt against a coordinator that may lie takes part in no other: two sums
-// over different devices would tell one device's vector.
-func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
+// sendMasked adds the saved report of a task to a masked sum. Against a coordinator that may
+// deviate from the protocol (Active), a device that has revealed its shares joins no other attempt:
+// two sums over different devices would reveal one device's update.
+func (d *Device) sendMasked(ctx context.Context, t *pb.Task) (sent int, err error) {
 	s := *d.record.report(t.Kind)
 	r, id, err := wire.DecodeMasking(t.Masking)
 	switch {
@@ -45,28 +48,29 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
 	case s.Started && s.Attempt == t.Attempt:
 		return 0, errRestarted
 	case r.Active && s.Revealed:
-		return 0, d.setReportState(t.Kind, s, closed, "it was opened in an attempt that has no sum")
+		return 0, d.setReportState(t.Kind, s, closed, "it was revealed in an attempt without a sum")
 	case r.MinDevices < max(2, s.MinDevices):
-		return 0, fmt.Errorf("agent: a masked sum of %d devices: want at least %d", r.MinDevices, max(2, s.MinDevices))
+		return 0, fmt.Errorf("a masked sum of %d devices: must be at least %d", r.MinDevices, max(2, s.MinDevices))
 	}
-	vector := make([]int64, t.Length)
-	if err := wire.ReadUpdate(s.data, len(vector), t.Bound.Max, vector); err != nil {
+	update := make([]int64, t.Length)
+	if err := wire.ReadUpdate(s.data, len(update), t.Bound.Max, update); err != nil {
 		return 0, err
 	}
-	left := 10 * time.Minute
+	remaining := 10 * time.Minute
 	if t.RemainingMs > 0 {
-		left = time.Duration(t.RemainingMs)*time.Millisecond + 30*time.Second
+		remaining = time.Duration(t.RemainingMs)*time.Millisecond + 30*time.Second
 	}
-	p := &maskedReport{Device: d, ctx: ctx, task: t, deadline: d.opt.Now().Add(left)}
-	if p.client, err = secagg.NewClient(r, uint32(id), nil); err != nil {
+	p := &maskedReport{Device: d, ctx: ctx, task: t, deadline: d.opt.Now().Add(remaining)}
+	p.client, err = secagg.NewClient(r, uint32(id), nil)
+	if err != nil {
 		return 0, err
 	}
-	err = p.exchange(r.Active, vector)
+	err = p.exchange(r.Active, update)
 	if p.resent > 0 && d.record != nil {
 		err = errors.Join(err, p.save(wire.StepDeal, p.resent))
 	}
 	if errors.Is(err, errAttemptEnded) || errors.Is(err, secagg.ErrTooFew) || refused(err) {
-		return p.sent, nil // its fate is not known: another attempt may come
+		return p.sent, nil // the report stays pending: another attempt may follow
 	}
 	if err != nil {
 		return p.sent, err
@@ -74,12 +78,12 @@ func (d *Device) mask(ctx context.Context, t *pb.Task) (sent int, err error) {
 	return p.sent, d.setReportState(t.Kind, *d.record.report(t.Kind), counted, "")
 }
 
-// save writes down what is about to leave, and how far the device has come with it.
+// save records how many bytes the device is about to send, and the step.
 func (p *maskedReport) save(step uint32, bytes int) error {
 	return p.update(func(r *record) error {
 		s := *r.report(p.task.Kind)
 		if !s.answers(p.task) {
-			return errors.New("agent: the report is gone: its owner has forgotten it, or another process has moved on")
+			return errors.New("the report is gone: its owner has deleted it, or another process has replaced it")
 		}
 		switch step {
 		case wire.StepAdvert:
@@ -94,25 +98,25 @@ func (p *maskedReport) save(step uint32, bytes int) error {
 	})
 }
 
-// resolveMasked asks once what became of a masked report that the device has opened.
+// resolveMasked asks once for the state of a masked report that the device has revealed.
 func (d *Device) resolveMasked(ctx context.Context, k pb.Kind) error {
 	s := *d.record.report(k)
 	resp, err := d.conn.Mask(ctx, &pb.MaskRequest{
-		Run: s.Run, Round: s.Round, Attempt: s.Attempt,
-		Step: wire.StepReveal,
+		Run: s.Run, Round: s.Round, Attempt: s.Attempt, Step: wire.StepReveal,
 	})
 	switch {
 	case err != nil:
 		return err
 	case resp.State == pb.MaskResponse_SUMMED:
 		return d.setReportState(k, s, counted, "")
-	case resp.State == pb.MaskResponse_ENDED && k != pb.Kind_TRAIN: // a readout has one attempt
-		return d.setReportState(k, s, closed, "the readout has no sum")
+	case resp.State == pb.MaskResponse_ENDED && k != pb.Kind_TRAIN: // evaluations have one attempt
+		return d.setReportState(k, s, closed, "the evaluation has no sum")
 	}
 	return nil
 }
 
-func (p *maskedReport) exchange(active bool, vector []int64) error {
+// exchange runs the protocol of secure aggregation: advert, deal, upload, reveal.
+func (p *maskedReport) exchange(active bool, update []int64) error {
 	if err := p.send(wire.StepAdvert, p.client.Advert()); err != nil {
 		return err
 	}
@@ -120,28 +124,29 @@ func (p *maskedReport) exchange(active bool, vector []int64) error {
 	if err := p.receive(wire.StepDeal, &roster); err != nil {
 		return err
 	}
-	mail, err := p.client.ShareKeys(&roster)
+	shares, err := p.client.ShareKeys(&roster)
 	if err != nil {
 		return err
 	}
-	if err := p.send(wire.StepDeal, mail); err != nil {
+	if err := p.send(wire.StepDeal, shares); err != nil {
 		return err
 	}
 	var inbox secagg.ShareBundle
 	if err := p.receive(wire.StepUpload, &inbox); err != nil {
 		return err
 	}
-	values := make([]int32, len(vector))
-	for i, x := range vector {
-		if values[i] = int32(x); int64(values[i]) != x {
-			return fmt.Errorf("agent: number %d of a report does not fit a masked sum", i)
+	values := make([]int32, len(update))
+	for i, x := range update {
+		values[i] = int32(x)
+		if int64(values[i]) != x {
+			return fmt.Errorf("number %d of a report is %d: must fit 32 bits in a masked sum", i, x)
 		}
 	}
-	up, err := p.client.Upload(&inbox, values)
+	upload, err := p.client.Upload(&inbox, values)
 	if err != nil {
 		return err
 	}
-	if err := p.send(wire.StepUpload, up); err != nil {
+	if err := p.send(wire.StepUpload, upload); err != nil {
 		return err
 	}
 	if err := p.reveal(active); err != nil {
@@ -150,10 +155,11 @@ func (p *maskedReport) exchange(active bool, vector []int64) error {
 	return p.awaitSum()
 }
 
-// reveal answers the lists: after that the coordinator may have the sum.
+// reveal sends the shares that unmask the sum. With active, devices first confirm to each other
+// that they were sent the same lists.
 func (p *maskedReport) reveal(active bool) error {
 	var lists secagg.Lists
-	var echo *secagg.ShareBundle
+	var confirmations *secagg.ShareBundle
 	if active {
 		if err := p.receive(wire.StepConfirm, &lists); err != nil {
 			return err
@@ -165,14 +171,14 @@ func (p *maskedReport) reveal(active bool) error {
 		if err := p.send(wire.StepConfirm, mail); err != nil {
 			return err
 		}
-		echo = &secagg.ShareBundle{}
-		if err := p.receive(wire.StepReveal, echo); err != nil {
+		confirmations = &secagg.ShareBundle{}
+		if err := p.receive(wire.StepReveal, confirmations); err != nil {
 			return err
 		}
 	} else if err := p.receive(wire.StepReveal, &lists); err != nil {
 		return err
 	}
-	reveal, err := p.client.Reveal(&lists, echo)
+	reveal, err := p.client.Reveal(&lists, confirmations)
 	if err != nil {
 		return err
 	}
@@ -183,16 +189,16 @@ func (p *maskedReport) request(step uint32) *pb.MaskRequest {
 	return &pb.MaskRequest{Run: p.task.Run, Round: p.task.Round, Attempt: p.task.Attempt, Step: step}
 }
 
-func (p *maskedReport) call(req *pb.MaskRequest) (resp *pb.MaskResponse, err error) {
-	resp, err = p.conn.Mask(p.ctx, req)
+func (p *maskedReport) call(req *pb.MaskRequest) (*pb.MaskResponse, error) {
+	resp, err := p.conn.Mask(p.ctx, req)
 	if err == nil && resp.State == pb.MaskResponse_ENDED {
 		err = errAttemptEnded
 	}
 	return resp, err
 }
 
-// send writes down that a message leaves, and carries it, in pieces where it is large. A
-// coordinator may already have the sum when it answers the last one.
+// send saves that a message leaves, and sends it, in pieces if it is large. The coordinator may
+// already have the sum when it answers the last one.
 func (p *maskedReport) send(step uint32, m encoding.BinaryMarshaler) error {
 	b, err := m.MarshalBinary()
 	if err != nil {
@@ -203,11 +209,14 @@ func (p *maskedReport) send(step uint32, m encoding.BinaryMarshaler) error {
 	}
 	before := p.sent
 	defer func() { p.resent += max(p.sent-before-len(b), 0) }()
-	size, at := uint64(len(b)), uint64(0)
-	name := wire.HashBlob(b).Hash
-	for range 4*size/uint64(p.limits.PieceBytes) + 16 {
+	size := uint64(len(b))
+	piece := uint64(p.limits.PieceBytes)
+	digest := wire.HashBlob(b).Hash
+	offset := uint64(0)
+	for range 4*size/piece + 16 {
 		req := p.request(step)
-		req.Digest, req.Bytes, req.Offset, req.Message = name, size, at, b[at:min(at+uint64(p.limits.PieceBytes), size)]
+		req.Digest, req.Bytes, req.Offset = digest, size, offset
+		req.Message = b[offset:min(offset+piece, size)]
 		p.sent += len(req.Message)
 		resp, err := p.call(req)
 		if err != nil {
@@ -218,53 +227,53 @@ func (p *maskedReport) send(step uint32, m encoding.BinaryMarshaler) error {
 			return nil
 		case pb.MaskResponse_PART:
 			if resp.Next >= size {
-				return fmt.Errorf("agent: the coordinator asks for byte %d of a message of %d", resp.Next, size)
+				return fmt.Errorf("the coordinator asks for byte %d of a message of %d bytes", resp.Next, size)
 			}
-			at = resp.Next
+			offset = resp.Next
 		case pb.MaskResponse_NOT_YET:
 			if err := p.wait(resp); err != nil {
 				return err
 			}
 		default:
-			return fmt.Errorf("agent: the coordinator answers step %d of a masked round with state %d", step,
-				resp.State)
+			return stateError(step, resp)
 		}
 	}
-	return fmt.Errorf("agent: the coordinator does not take step %d of a masked round", step)
+	return fmt.Errorf("the coordinator does not accept step %d of a masked round", step)
 }
 
-// receive waits for what the coordinator has for the device.
+func stateError(step uint32, resp *pb.MaskResponse) error {
+	return fmt.Errorf("the coordinator answers step %d of a masked round with the unexpected state %d", step,
+		resp.State)
+}
+
+// receive waits for the coordinator's message of a step.
 func (p *maskedReport) receive(step uint32, m encoding.BinaryUnmarshaler) error {
-	var got []byte
+	var message []byte
 	for {
 		req := p.request(step)
-		req.Offset = uint64(len(got))
+		req.Offset = uint64(len(message))
 		resp, err := p.call(req)
 		if err != nil {
 			return err
 		}
 		switch resp.State {
 		case pb.MaskResponse_ANSWER:
-			return m.UnmarshalBinary(append(got, resp.Message...))
+			return m.UnmarshalBinary(append(message, resp.Message...))
 		case pb.MaskResponse_PART:
-			if len(resp.Message) == 0 || len(got)+len(resp.Message) > maxMessageBytes {
-				return fmt.Errorf("agent: a message of a masked round comes in pieces of %d bytes, and has over %d",
-					len(resp.Message), len(got))
+			if len(resp.Message) == 0 || len(message)+len(resp.Message) > maxMessageBytes {
+				return fmt.Errorf("a message of a masked round has a piece of %d bytes after %d: pieces must not be "+
+					"empty, and a message has at most %d bytes", len(resp.Message), len(message), maxMessageBytes)
 			}
-			got = append(got, resp.Message...)
+			message = append(message, resp.Message...)
 		case pb.MaskResponse_NOT_YET:
 			if err := p.wait(resp); err != nil {
 				return err
 			}
 		default:
-			return fmt.Errorf("agent: the coordinator answers step %d of a masked round with state %d", step,
-				resp.State)
+			return stateError(step, resp)
 		}
 	}
 }
-
-// maxMessageBytes bounds a message to a device: a roster or a mail of a whole cohort.
-const maxMessageBytes = 16 << 20
 
 // awaitSum waits until the sum is on the coordinator's disk.
 func (p *maskedReport) awaitSum() error {

@@ -3,7 +3,7 @@ package device
 import (
 	"cmp"
 	"context"
-	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,14 +12,9 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// Add tells the device events. What it does not keep, by its retention, is dropped. Where it
-// has the model, a moment that the model cannot read is refused, and nothing kept.
+// Add records events, within the limits of Retain. It records none if an event is invalid, or if the
+// device has a model that cannot read the event's features.
 func (d *Device) Add(events ...Event) error {
-	for i := range events {
-		if err := events[i].check(); err != nil {
-			return err
-		}
-	}
 	if err := d.checkEvents(events, true); err != nil {
 		return err
 	}
@@ -30,13 +25,8 @@ func (d *Device) Add(events ...Event) error {
 	})
 }
 
-// Replace makes events the whole history.
+// Replace replaces all recorded events.
 func (d *Device) Replace(events []Event) error {
-	for i := range events {
-		if err := events[i].check(); err != nil {
-			return err
-		}
-	}
 	if err := d.checkEvents(events, false); err != nil {
 		return err
 	}
@@ -47,13 +37,9 @@ func (d *Device) Replace(events []Event) error {
 	})
 }
 
-// Merge adds the events that are not there yet, and says how many those were.
+// Merge adds the events whose item and time are not recorded yet, and returns their number. Known
+// events take the given features.
 func (d *Device) Merge(events []Event) (added int, err error) {
-	for i := range events {
-		if err := events[i].check(); err != nil {
-			return 0, err
-		}
-	}
 	if err := d.checkEvents(events, false); err != nil {
 		return 0, err
 	}
@@ -66,7 +52,7 @@ func (d *Device) Merge(events []Event) (added int, err error) {
 		added = 0
 		for _, e := range events {
 			key := Event{Item: e.Item, Time: e.Time}
-			if at := have[key]; len(at) > 0 { // it may say more of the moment now
+			if at := have[key]; len(at) > 0 {
 				old := &r.History.Events[at[0]]
 				have[key], old.Features = at[1:], cmp.Or(e.Features, old.Features)
 				continue
@@ -80,19 +66,14 @@ func (d *Device) Merge(events []Event) (added int, err error) {
 	return added, err
 }
 
-// SetDial gives the device another way to its coordinator.
-func (d *Device) SetDial(dial func(key ed25519.PrivateKey) (Conn, error)) {
-	d.opt.Dial, d.conn, d.connected = dial, nil, false
-}
-
-// Undo takes the event back that was told last, and returns it. A model that has
-// learnt from it stays as it is.
+// Undo removes the event that was added last, and returns it. A model that was trained on it does
+// not change.
 func (d *Device) Undo() (Event, error) {
 	var gone Event
 	err := d.update(func(r *record) error {
 		n := len(r.History.Events)
 		if n == 0 {
-			return fmt.Errorf("agent: there is no event to take back")
+			return errors.New("there is no event to undo")
 		}
 		gone = r.History.Events[n-1]
 		r.History.Events = r.History.Events[:n-1]
@@ -101,11 +82,11 @@ func (d *Device) Undo() (Event, error) {
 	return gone, err
 }
 
-// Retain sets how much of the history is kept: the newest events, and for how many
-// days; 0 for no such limit.
+// Retain limits the recorded events to the newest last events of the newest days days. 0 means no
+// limit.
 func (d *Device) Retain(last, days int) error {
 	if last < 0 || days < 0 {
-		return fmt.Errorf("agent: a retention of %d events and %d days: want 0 or more", last, days)
+		return fmt.Errorf("retention of %d events and %d days: must be 0 or more", last, days)
 	}
 	return d.update(func(r *record) error {
 		r.History.Last, r.History.Days = last, days
@@ -114,8 +95,8 @@ func (d *Device) Retain(last, days int) error {
 	})
 }
 
-// Pause keeps the device from checking in until it is resumed, in this process and in
-// any other that uses the same vault.
+// Pause stops the device from checking in until Pause(false), in every process that uses the same
+// store.
 func (d *Device) Pause(on bool) error {
 	return d.update(func(r *record) error {
 		r.Paused = on
@@ -123,8 +104,7 @@ func (d *Device) Pause(on bool) error {
 	})
 }
 
-// Configure keeps settings for the program that runs the device, such as the address
-// of its coordinator.
+// Configure saves settings of the program that runs the device, such as the coordinator's address.
 func (d *Device) Configure(set map[string]string) error {
 	return d.update(func(r *record) error {
 		maps.Copy(r.Settings, set)
@@ -132,13 +112,13 @@ func (d *Device) Configure(set map[string]string) error {
 	})
 }
 
-// Describe keeps what the owner tells of themselves, for methods with features of users:
-// a value for each column. It stays on the device. An empty value takes one back. Where the
-// device has the model, a name or value that it does not have is refused, and nothing kept.
+// Describe sets user features, for methods that read them. They stay on the device. An empty value
+// removes a feature. Describe sets nothing if the device has a model without such a column or value.
 func (d *Device) Describe(features map[string]string) error {
 	for name, value := range features {
 		if name == "" || len(name) > maxIDBytes || len(value) > 4*maxIDBytes {
-			return fmt.Errorf("agent: a feature with a name of %d bytes and a value of %d: want 1 to %d, and at most %d", len(name), len(value), maxIDBytes, 4*maxIDBytes)
+			return fmt.Errorf("feature with a name of %d bytes and a value of %d: must be 1 to %d and at most %d",
+				len(name), len(value), maxIDBytes, 4*maxIDBytes)
 		}
 	}
 	if err := d.checkUser(features); err != nil {
@@ -152,14 +132,14 @@ func (d *Device) Describe(features map[string]string) error {
 		maps.Copy(all, features)
 		maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
 		if len(all) > maxFeatures {
-			return fmt.Errorf("agent: %d features: want at most %d", len(all), maxFeatures)
+			return fmt.Errorf("%d features: must be at most %d", len(all), maxFeatures)
 		}
 		r.Features = all
 		return nil
 	})
 }
 
-// About is what a device tells its owner of itself.
+// About describes a device to its owner.
 type About struct {
 	Federation     string    `json:"federation"`
 	Key            string    `json:"key"`
@@ -170,17 +150,17 @@ type About struct {
 	Events         int       `json:"events"`
 	KeepLast       int       `json:"keep_last"`
 	KeepDays       int       `json:"keep_days"`
-	ModelVersion   uint64    `json:"model"` // version; 0 for none
+	ModelVersion   uint64    `json:"model"` // 0 if the device has no model
 	ModelCreatedAt time.Time `json:"made,omitzero"`
-	// bytes, without headers, that the model took to download
+	// bytes downloaded for this model version, without headers
 	DownloadedBytes uint64            `json:"fetched"`
-	DownloadedTotal uint64            `json:"fetched_all"`        // and all models that the device has had
-	Features        map[string]string `json:"features,omitempty"` // that its owner has told
+	DownloadedTotal uint64            `json:"fetched_all"`        // bytes downloaded for all model versions
+	Features        map[string]string `json:"features,omitempty"` // user features
 	Settings        map[string]string `json:"setting"`
 	Log             []LogEntry        `json:"log"`
 }
 
-// About reads the record.
+// About returns the description of the device and the log of its reports.
 func (d *Device) About() (*About, error) {
 	if err := d.refresh(); err != nil {
 		return nil, err
@@ -198,13 +178,13 @@ func (d *Device) About() (*About, error) {
 	return a, nil
 }
 
-// Forget leaves the federation and wipes the key, the private state, the history and
-// the log. What is already in sums cannot be taken out of them. If the coordinator cannot
-// be told, the device forgets all the same, and says so.
+// Forget leaves the federation and deletes the key, the private state, the recorded events and the
+// log. Reports that were counted remain part of their aggregates. If the coordinator cannot be
+// reached, Forget deletes everything all the same and returns an error.
 func (d *Device) Forget(ctx context.Context) error {
 	var left error
 	if err := d.refresh(); err == nil && d.record.Enrolled && d.opt.Dial != nil {
-		d.opt.Deterministic = d.record.Deterministic // whoever asks, it is the one that it enrolled with
+		d.opt.Deterministic = d.record.Deterministic
 		if left = d.connect(ctx); left == nil {
 			_, left = d.conn.Leave(ctx, &pb.LeaveRequest{})
 		}
@@ -222,8 +202,7 @@ func (d *Device) Forget(ctx context.Context) error {
 		return err
 	}
 	if left != nil {
-		return fmt.Errorf("agent: all is forgotten here, and the coordinator was not told (it will not see this "+
-			"device again): %w", left)
+		return fmt.Errorf("everything is deleted on this device, but the coordinator was not informed: %w", left)
 	}
 	return nil
 }

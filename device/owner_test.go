@@ -26,13 +26,13 @@ func readoutBound() (b *pb.Bound, unit float64) {
 
 // Popularity of a made-up order puts a held-out item where the test wants it.
 func TestAnEvaluationComparesWithPopularity(t *testing.T) {
-	c := &Catalogue{place: map[string]uint32{}}
+	c := &catalogue{index: map[string]uint32{}}
 	for i := range 60 {
-		c.place[fmt.Sprintf("i%d", i)] = uint32(i)
+		c.index[fmt.Sprintf("i%d", i)] = uint32(i)
 	}
 	h := history{Events: seedEvents(0)}
 	var task local.Task
-	held, ok := (&recordedEvents{history: &h, holdOut: true}).Fill(c, &task)
+	held, ok := (&recordedEvents{history: &h, holdOut: true}).fill(c, &task)
 	if !ok {
 		t.Fatal("nothing is held out")
 	}
@@ -109,7 +109,7 @@ func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
 }
 
 func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
-	c := &Catalogue{place: map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3}}
+	c := &catalogue{index: map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3}}
 	h := history{Events: []Event{
 		{Item: "b", Time: 20},
 		{Item: "a", Time: 10},
@@ -118,20 +118,20 @@ func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
 		{Item: "a", Time: 50},
 	}}
 	var task local.Task
-	held, ok := (&recordedEvents{history: &h, holdOut: true}).Fill(c, &task)
+	held, ok := (&recordedEvents{history: &h, holdOut: true}).fill(c, &task)
 	if !ok || held != 2 || !slices.Equal(task.Train, []uint32{0, 1, 0}) {
 		t.Errorf("held out is %d of %v, want c: a repeats, and gone is not in the catalogue", held, task.Train)
 	}
 	h.Events = append(h.Events, Event{Item: "d", Time: 60})
-	if held, _ = (&recordedEvents{history: &h, holdOut: true}).Fill(c, &task); held != 3 ||
+	if held, _ = (&recordedEvents{history: &h, holdOut: true}).fill(c, &task); held != 3 ||
 		!slices.Equal(task.Train, []uint32{0, 1, 2, 0}) {
 		t.Errorf("then %d of %v, want d, and c joins", held, task.Train)
 	}
-	if _, ok = (&recordedEvents{history: &h, holdOut: false}).Fill(c, &task); ok || len(task.Train) != 5 {
+	if _, ok = (&recordedEvents{history: &h, holdOut: false}).fill(c, &task); ok || len(task.Train) != 5 {
 		t.Errorf("without a hold-out it trains on %v", task.Train)
 	}
 	one := history{Events: h.Events[:1]}
-	if _, ok = (&recordedEvents{history: &one, holdOut: true}).Fill(c, &task); ok || len(task.Train) != 1 {
+	if _, ok = (&recordedEvents{history: &one, holdOut: true}).fill(c, &task); ok || len(task.Train) != 1 {
 		t.Error("a single item is held out, and nothing is left to learn from")
 	}
 }
@@ -278,7 +278,7 @@ func TestATunedMethodRecommendsWithItsTunedCopy(t *testing.T) {
 	task, _, _, _ := h.prepare(d.source(false), &record{}, int(m.Round))
 	h.worker.Visit(&st, task, local.NotCounted, false)
 	h.worker.ScoreAll(h.scores)
-	if at, _ := h.catalogue.Index(list.Items[0].ID); h.scores[at] != list.Items[0].Score {
+	if at, _ := h.catalogue.lookup(list.Items[0].ID); h.scores[at] != list.Items[0].Score {
 		t.Errorf("it scores %g, and %g after a visit", list.Items[0].Score, h.scores[at])
 	}
 }

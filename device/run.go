@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// pausePoll is how often a paused device looks whether its owner has resumed it.
+// pausePoll is how often a paused device checks whether its owner has resumed it.
 const pausePoll = 2 * time.Second
 
-// Run steps until the context ends or nothing helps. tell hears of every step but the last
-// one, whose error is returned: after any other it tries again. It may be nil.
-func (d *Device) Run(ctx context.Context, tell func(StepResult, error)) error {
+// Run steps until the context ends or an error occurs that no later step can fix. onStep, if not
+// nil, is called after every other step, with its error; Run retries after such errors.
+func (d *Device) Run(ctx context.Context, onStep func(StepResult, error)) error {
 	pause := time.Second
 	for {
 		out, err := d.Step(ctx)
@@ -21,8 +21,8 @@ func (d *Device) Run(ctx context.Context, tell func(StepResult, error)) error {
 		if err != nil && fatal(err) {
 			return err
 		}
-		if tell != nil {
-			tell(out, err)
+		if onStep != nil {
+			onStep(out, err)
 		}
 		wait := out.After
 		if err == nil {
@@ -37,15 +37,15 @@ func (d *Device) Run(ctx context.Context, tell func(StepResult, error)) error {
 	}
 }
 
-// sleepUntil sleeps until the next step: of a paused device no longer than until it is resumed,
-// by whatever process. Nobody else is asked.
+// sleepUntil sleeps until the next step, or until a paused device is resumed by any process.
 func (d *Device) sleepUntil(ctx context.Context, wait time.Duration) error {
 	for d.record != nil && d.record.Paused && wait > pausePoll {
 		if err := d.opt.Sleep(ctx, pausePoll); err != nil {
 			return err
 		}
-		if wait -= pausePoll; d.refresh() != nil || !d.record.Paused {
-			return nil // the next step says what is wrong with the record
+		wait -= pausePoll
+		if d.refresh() != nil || !d.record.Paused {
+			return nil // the next step returns the error
 		}
 	}
 	return d.opt.Sleep(ctx, wait)

@@ -11,90 +11,101 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// train visits, and returns the bounded update with the private state after it.
-func (d *Device) train(t *pb.Task, out *StepResult) (vector []int64, state []byte, err error) {
-	h := d.opt.Workspace
+// train runs local training and returns the encoded update and the private state after it.
+func (d *Device) train(t *pb.Task, out *StepResult) (update []int64, state []byte, err error) {
+	w := d.opt.Workspace
+	bound, err := w.trainingBound(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	private, err := w.privateState(d.record, t.Run)
+	if err != nil {
+		return nil, nil, err
+	}
+	task, _, _, err := w.prepare(d.source(true), d.record, int(t.Round))
+	if err != nil {
+		return nil, nil, err
+	}
+	w.mem.SetBound(bound)
+	d.seedWorkspace()
+	if w.unread { // an interrupted training left an update in the workspace
+		w.mem.TakeUpdate(0, w.update)
+	}
+	w.unread = true
+	out.Samples = w.worker.Visit(&private, task, 0, false).Samples
+	update = w.update[:t.Length]
+	w.mem.TakeUpdate(0, update)
+	w.unread = false
+	switch {
+	case w.hasPolicy():
+	case out.Samples > 0 && t.Masking != nil:
+		update[len(update)-1] = 1 // the last number of the sum counts devices with training data
+	case out.Samples == 0 && t.Masking == nil:
+		update = nil // an empty update: the device has no training data
+	}
+	return update, w.plan.AppendState(nil, &private), nil
+}
+
+// trainingBound returns the bound of a training task after checking it against the plan.
+func (w *Workspace) trainingBound(t *pb.Task) (privacy.Bound, error) {
 	bound, err := wire.DecodeBound(t.Bound)
 	if err != nil {
-		return nil, nil, err
+		return bound, err
 	}
-	if int(t.Round) >= h.plan.Rounds {
-		return nil, nil, fmt.Errorf("agent: round %d of a plan of %d", t.Round+1, h.plan.Rounds)
+	if int(t.Round) >= w.plan.Rounds {
+		return bound, fmt.Errorf("the task is for round %d, but the plan has %d rounds", t.Round+1, w.plan.Rounds)
 	}
-	if own := h.plan.Bound(1).MaxInteger; bound.MaxInteger != own {
-		return nil, nil, fmt.Errorf("agent: the task has integers up to %d where each slot has a scale of its own, "+
-			"and the plan %d", bound.MaxInteger, own)
+	if planned := w.plan.Bound(1).MaxInteger; bound.MaxInteger != planned {
+		return bound, fmt.Errorf("the task has integers up to %d per slot, the plan %d", bound.MaxInteger, planned)
 	}
-	vector = h.vector[:h.plan.UpdateLength(int(t.Round))+1]
-	if t.Length != uint64(len(vector)) {
-		return nil, nil, fmt.Errorf("agent: the task wants %d numbers, and an update has %d", t.Length, len(vector))
+	if length := w.plan.UpdateLength(int(t.Round)) + 1; t.Length != uint64(length) {
+		return bound, fmt.Errorf("the task requires updates of %d numbers, but an update has %d", t.Length, length)
 	}
-	st, err := h.privateState(d.record, t.Run)
-	if err != nil {
-		return nil, nil, err
-	}
-	task, _, _, err := h.prepare(d.source(true), d.record, int(t.Round))
-	if err != nil {
-		return nil, nil, err
-	}
-	h.mem.SetBound(bound)
-	d.seedWorkspace()
-	if h.unread { // what an interrupted visit has left
-		h.mem.TakeUpdate(0, h.vector)
-	}
-	h.unread = true
-	out.Samples = h.worker.Visit(&st, task, 0, false).Samples
-	h.mem.TakeUpdate(0, vector)
-	h.unread = false
-	switch {
-	case h.hasPolicy():
-	case out.Samples > 0 && t.Masking != nil:
-		vector[len(vector)-1] = 1 // the sum counts those who had something to learn from
-	case out.Samples == 0 && t.Masking == nil:
-		vector = nil // it takes no part, and says so
-	}
-	return vector, h.plan.AppendState(nil, &st), nil
+	return bound, nil
 }
 
-// seedWorkspace makes what the next visit draws the device's own.
+// seedWorkspace makes the randomness of the next local training the device's own.
 func (d *Device) seedWorkspace() {
-	if d.opt.Workspace.plan.DeviceSeed = d.record.Seed; d.record.Deterministic {
-		d.opt.Workspace.plan.DeviceSeed = 0
+	plan := d.opt.Workspace.plan
+	plan.DeviceSeed = d.record.Seed
+	if d.record.Deterministic {
+		plan.DeviceSeed = 0
 	}
 }
 
-// source is what the device trains on; with the hold-out left out where it is to be.
-func (d *Device) source(holdOut bool) Source {
+// source returns the training data, without the held-out item if holdOut is set.
+func (d *Device) source(holdOut bool) source {
 	if d.opt.Source != nil {
-		return d.opt.Source
+		return simulated(d.opt.Source)
 	}
 	return &recordedEvents{history: &d.record.History, holdOut: holdOut && d.opt.HoldOut}
 }
 
-// maxNoise is what package privacy draws exactly.
+// maxNoise is the largest deviation that package privacy samples exactly.
 const maxNoise = 1 << 24
 
-// addNoise adds the noise that a task asks for, and holds to its largest number.
-func (d *Device) addNoise(t *pb.Task, seed uint64, vector []int64) error {
+// addNoise adds the noise that a task requires and limits the magnitude of each number.
+func (d *Device) addNoise(t *pb.Task, seed uint64, update []int64) error {
 	b := t.Bound
 	if b.Noise > maxNoise || b.BitNoise > maxNoise {
-		return fmt.Errorf("agent: noise of %d and %d: want at most %d", b.Noise, b.BitNoise, maxNoise)
+		return fmt.Errorf("the task requires noise of %d and %d: must be at most %d", b.Noise, b.BitNoise, maxNoise)
 	}
 	if b.Noise > 0 || b.BitNoise > 0 {
-		var from io.Reader = rand.Reader
-		if d.record.Deterministic { // as package sim draws it
+		var random io.Reader = rand.Reader
+		if d.record.Deterministic { // the same numbers as in a simulation
 			tree := -2 - int(t.Kind)
-			from = rng.Bytes(seed, rng.Noise, uint64(tree), uint64(t.Round), uint64(d.record.DeviceID), 0)
+			random = rng.Bytes(seed, rng.Noise, uint64(tree), uint64(t.Round), uint64(d.record.DeviceID), 0)
 		}
-		n, s := len(vector), privacy.NewSource(from)
+		n := len(update)
 		if t.Kind == pb.Kind_TRAIN && n > 0 {
-			n--
+			n-- // the last number is the clipping bit
 		}
-		s.AddGauss(b.Noise, vector[:n])
-		s.AddGauss(b.BitNoise, vector[n:])
+		s := privacy.NewSource(random)
+		s.AddGauss(b.Noise, update[:n])
+		s.AddGauss(b.BitNoise, update[n:])
 	}
-	for i, x := range vector {
-		vector[i] = min(max(x, -b.Max), b.Max)
+	for i, x := range update {
+		update[i] = min(max(x, -b.Max), b.Max)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// columns are those that the model's method reads, with room for one value each; nil where
-// it reads none, where there is no model yet, and where the host has them.
+// columns returns the columns that the model's method reads, with memory for one value each. It
+// returns nil if the method reads none, the device has no model, or the workspace has the columns.
 func (d *Device) columns() (*rows.Features, error) {
 	m, err := d.manifest()
 	if err != nil || d.opt.Workspace.Features != nil || len(m.Features.GetHash()) == 0 {
@@ -38,7 +38,7 @@ func (d *Device) columns() (*rows.Features, error) {
 	return f, nil
 }
 
-// items is how many the plan of a model has.
+// items returns the number of items of a model.
 func (d *Device) items(m *pb.Manifest) (int, error) {
 	b, err := d.stored(m.Plan)
 	if err != nil {
@@ -48,8 +48,8 @@ func (d *Device) items(m *pb.Manifest) (int, error) {
 	return int(plan.GetItems()), err
 }
 
-// knownColumns are the columns that what an owner tells is held to; nil where they are not known
-// yet, or are fetched again: then the next check-in says what does not fit.
+// knownColumns returns the columns that the owner's features must fit. It returns nil if they are
+// unknown or must be downloaded again; then the next check-in checks the features.
 func (d *Device) knownColumns() (*rows.Features, error) {
 	if err := d.refresh(); err != nil {
 		return nil, err
@@ -61,14 +61,14 @@ func (d *Device) knownColumns() (*rows.Features, error) {
 	return f, err
 }
 
-// checkUser says what of an owner's features the model does not have. Empty values are taken
-// back, and need not be there.
-func (d *Device) checkUser(told map[string]string) error {
+// checkUser returns an error if the model has no such user feature or value. Empty values remove a
+// feature and always fit.
+func (d *Device) checkUser(features map[string]string) error {
 	f, err := d.knownColumns()
 	if err != nil || f == nil {
 		return err
 	}
-	for name, value := range told {
+	for name, value := range features {
 		at := slices.IndexFunc(f.User, func(c rows.Column) bool { return c.Name == name })
 		switch {
 		case value == "":
@@ -84,25 +84,30 @@ func (d *Device) checkUser(told map[string]string) error {
 }
 
 func unknownColumn(name, of string, columns []rows.Column) error {
-	return fmt.Errorf("%w: there is no feature %q of %s: want %s", ErrFeatures, name, of, columnNames(columns))
+	return fmt.Errorf("%w: unknown feature %q of %s: must be one of %s", ErrFeatures, name, of, columnNames(columns))
 }
 
-// checkEvents says what of the moments of events the model cannot read. One that is all that an
-// owner tells of an event has no other columns, and lacks none; a file may have more of them.
-func (d *Device) checkEvents(events []Event, all bool) error {
+// checkEvents returns an error if an event is invalid or the model cannot read its features. With
+// exact, features must be those of the model; a file may have more columns and lack some.
+func (d *Device) checkEvents(events []Event, exact bool) error {
+	for i := range events {
+		if err := events[i].check(); err != nil {
+			return err
+		}
+	}
 	f, err := d.knownColumns()
 	if err != nil || f == nil {
 		return err
 	}
 	for _, e := range events {
-		if err := e.checkFeatures(f.Row, all); err != nil {
-			return fmt.Errorf("%w (the moment of item %s)", err, e.Item)
+		if err := e.checkFeatures(f.Row, exact); err != nil {
+			return fmt.Errorf("%w (in the event with item %s)", err, e.Item)
 		}
 	}
 	return nil
 }
 
-func (e *Event) checkFeatures(columns []rows.Column, all bool) error {
+func (e *Event) checkFeatures(columns []rows.Column, exact bool) error {
 	values, err := url.ParseQuery(e.Features)
 	if err != nil {
 		return err
@@ -111,7 +116,7 @@ func (e *Event) checkFeatures(columns []rows.Column, all bool) error {
 		c := &columns[i]
 		if values.Has(c.Name) {
 			err = setValue(c, 0, values.Get(c.Name))
-		} else if all {
+		} else if exact {
 			err = setMissing(c, 0)
 		}
 		if err != nil {
@@ -120,15 +125,15 @@ func (e *Event) checkFeatures(columns []rows.Column, all bool) error {
 		values.Del(c.Name)
 	}
 	for name := range values {
-		if all {
+		if exact {
 			return unknownColumn(name, "interactions", columns)
 		}
 	}
 	return nil
 }
 
-// UnknownItems are the ids that the model's catalogue does not have; none where there is no model
-// yet. Events with them are kept, and are neither trained on nor held out until it has them.
+// UnknownItems returns the item IDs that the model's catalogue does not have, or none if the device
+// has no model. The device keeps events with them, but neither trains on them nor holds them out.
 func (d *Device) UnknownItems(ids ...string) ([]string, error) {
 	if err := d.refresh(); err != nil {
 		return nil, err
@@ -149,5 +154,5 @@ func (d *Device) UnknownItems(ids ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, ok := c.Index(id); return ok }), nil
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, ok := c.lookup(id); return ok }), nil
 }

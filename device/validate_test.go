@@ -41,7 +41,7 @@ func TestWhatTheModelDoesNotHaveIsNotKept(t *testing.T) {
 	}
 	for range 2 {
 		if _, err := d.Step(t.Context()); !errors.Is(err, ErrFeatures) || !strings.Contains(err.Error(), `"agee"`) ||
-			!strings.Contains(err.Error(), "want age") {
+			!strings.Contains(err.Error(), "must be one of age") {
 			t.Fatal(err)
 		}
 	}
@@ -75,8 +75,8 @@ func TestAMomentThatTheModelCannotReadIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for with, want := range map[string]string{
-		"daytime=noon": "want one of", "hour=5&daytime=evening": "want daytime",
-		"": "daytime was not told",
+		"daytime=noon": "want one of", "hour=5&daytime=evening": "must be one of daytime",
+		"": "daytime is missing",
 	} {
 		if err := d.Add(Event{Item: "i4", Time: 4, Features: with}); !errors.Is(err, ErrFeatures) ||
 			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "i4") {
@@ -111,7 +111,7 @@ func TestAnItemThatTheCatalogueDoesNotHaveWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := func() string {
-		m, err := d.newest()
+		m, err := d.loadNewest()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestAnItemThatTheCatalogueDoesNotHaveWaits(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		return d.opt.Workspace.catalogue.Item(at).Id
+		return d.opt.Workspace.catalogue.item(at).Id
 	}
 	before := held()
 	if err := d.Add(Event{Item: "zz", Time: 100}); err != nil {

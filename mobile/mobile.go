@@ -1,11 +1,10 @@
-// Package mobile is a device for apps: the facade that gomobile binds for Android and
-// iOS. Its API has numbers, texts, bytes, errors and pointers to its own types, and
-// nothing else. It holds no state of its own; the app says where files may lie.
+// Package mobile is a device for apps: the facade of package device that gomobile binds for Android
+// and iOS. Its API consists of numbers, strings, errors and pointers to its own types only. It keeps no
+// state besides the files whose location the app chooses.
 package mobile
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -13,129 +12,114 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/device"
-	"github.com/tacit-rec/tacit/internal/rpc"
-	"github.com/tacit-rec/tacit/internal/statefile"
 )
 
-// Config is what a device needs to know. Make one with NewConfig and set its fields.
+// Config configures a device. Make one with NewConfig and set its fields.
 type Config struct {
 	Server string // https://host:port
-	Pin    string // of the coordinator's key; empty for what the system believes
-	Token  string // to enrol with; empty for a device that is enrolled
+	Pin    string // pin of the coordinator's TLS key; empty means the system's certificate authorities
+	Token  string // enrolment token; empty for a device that is enrolled
 
-	StateFile  string // where the app lets it keep what is private
-	Passphrase string // that seals it: a key from the phone's key store; empty for none
+	StateFile  string // path of the private state file
+	Passphrase string // encrypts the state file, for instance a key from the phone's key store; empty means none
 
-	MemoryMB  int     // that training may take; 0 means 256
-	Duty      float64 // largest share of time that is spent computing; 0 means 0.5
-	HoldOut   bool    // keep the newest item out of training, to measure with
-	Rehearsal bool    // take part in a rehearsal, and in nothing else
-	Insecure  bool    // allow http://, for tests
+	MemoryMB      int     // memory for training; 0 means 256
+	Duty          float64 // largest fraction of time that is spent computing; 0 means 0.5
+	HoldOut       bool    // keep the newest item out of training, for evaluation
+	Deterministic bool    // take part in a deterministic federation only, for tests
+	Insecure      bool    // allow http://, for tests
 }
 
-// NewConfig is a config with the defaults.
+// NewConfig returns a config with the defaults.
 func NewConfig() *Config { return &Config{MemoryMB: 256, Duty: 0.5, HoldOut: true} }
 
-// Guard decides on the phone whether now is a good time: on power, on an unmetered
-// network, idle. Nobody else is told why.
+// Guard decides on the phone whether the device may take part now: charging, on an unmetered network,
+// idle. The reason stays on the phone.
 type Guard interface {
-	// Ready returns an empty text when it is, else why not.
+	// Ready returns an empty string if the device may take part, and otherwise the reason.
 	Ready() string
 }
 
-// Listener hears of each step. It is called from another thread.
+// Listener receives the result of each step. It is called from another thread.
 type Listener interface {
-	// Stepped gets what a step did as JSON, and an error's text or nothing.
+	// Stepped receives the result of a step as JSON, and the text of its error or an empty string.
 	Stepped(step string, failure string)
 }
 
-// Device is one device. Its methods may be called from any thread. Step and Forget work
-// for long, one after the other, and return early after Cancel; the others are the owner's,
-// and do not wait for them.
+// Device is one device. Any thread may call its methods. Step and Forget may take minutes, run one
+// after the other, and return early after Cancel. The other methods do not wait for them.
 type Device struct {
-	turn  sync.Mutex // of what works for long
-	d     *device.Device
-	guard Guard
+	running sync.Mutex // held by Step and Forget
+	d       *device.Device
+	guard   Guard
 
 	stop   sync.Mutex
-	cancel context.CancelFunc // of what runs now; nil for nothing
+	cancel context.CancelFunc // of the running Step or Forget; nil if there is none
 
-	// The owner's calls go to the same files through a second device, with its own vault
-	// and room for a model: a step may take minutes, and a screen must not.
+	// The other methods use a second device with the same files and its own memory, so that the
+	// app's screen does not wait for a step.
 	mu    sync.Mutex
 	owner *device.Device
 }
 
-// Open opens a device, or makes one with a key of its own. No call is made. guard may be
-// nil.
+// Open opens a device, or creates one with a new key. It makes no calls. guard may be nil.
 func Open(c *Config, guard Guard) (*Device, error) {
 	if c == nil || c.StateFile == "" {
-		return nil, errors.New("mobile: a device needs a state file")
+		return nil, errors.New("the device requires the path of a state file")
 	}
 	out := &Device{guard: guard}
-	memory := float64(c.MemoryMB) * (1 << 20)
-	if c.MemoryMB <= 0 {
-		memory = 256 << 20
-	}
-	vault := func() device.Store {
-		return statefile.Open(c.StateFile, statefile.Options{Passphrase: func(bool) ([]byte,
-			error,
-		) {
-			return []byte(c.Passphrase), nil
-		}})
-	}
 	opt := device.Options{
-		Store: vault(), Blobs: statefile.OpenFolder(c.StateFile + ".model"),
-		Workspace: &device.Workspace{Memory: memory},
-		Token:     c.Token, Deterministic: c.Rehearsal, HoldOut: c.HoldOut, Duty: c.Duty,
-		Eligible: func() (bool, string) {
-			if out.guard == nil {
-				return true, ""
-			}
-			why := out.guard.Ready()
-			return why == "", why
-		},
+		Server: device.Server{URL: c.Server, Pin: c.Pin, Insecure: c.Insecure},
+		Token:  c.Token, Deterministic: c.Deterministic, HoldOut: c.HoldOut, Duty: c.Duty,
+		Memory: float64(c.MemoryMB) * (1 << 20), Eligible: out.eligible,
+		Passphrase: func(bool) ([]byte, error) { return []byte(c.Passphrase), nil },
+	}
+	if c.MemoryMB <= 0 {
+		opt.Memory = 256 << 20
 	}
 	if opt.Duty == 0 {
 		opt.Duty = 0.5
 	}
-	if c.Server != "" {
-		at := rpc.Options{URL: c.Server, Pin: c.Pin, Insecure: c.Insecure}
-		opt.Dial = func(key ed25519.PrivateKey) (device.Conn, error) {
-			at.Key = key
-			return rpc.Dial(at)
-		}
-	}
 	var err error
-	if out.d, err = device.Open(opt); err != nil {
+	out.d, err = device.OpenFile(c.StateFile, opt)
+	if err != nil {
 		return nil, err
 	}
-	opt.Store, opt.Workspace, opt.Dial = vault(), &device.Workspace{Memory: memory}, nil
-	if out.owner, err = device.Open(opt); err != nil {
+	opt.Server = device.Server{}
+	out.owner, err = device.OpenFile(c.StateFile, opt)
+	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// long runs what may take long, and can be cancelled.
-func (d *Device) long(do func(ctx context.Context) error) error {
-	d.turn.Lock()
-	defer d.turn.Unlock()
+func (d *Device) eligible() (bool, string) {
+	if d.guard == nil {
+		return true, ""
+	}
+	reason := d.guard.Ready()
+	return reason == "", reason
+}
+
+// exclusive runs Step or Forget so that Cancel can end it.
+func (d *Device) exclusive(do func(ctx context.Context) error) error {
+	d.running.Lock()
+	defer d.running.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	d.running(cancel)
-	defer d.running(nil)
+	d.setCancel(cancel)
+	defer d.setCancel(nil)
 	return do(ctx)
 }
 
-func (d *Device) running(cancel context.CancelFunc) {
+func (d *Device) setCancel(cancel context.CancelFunc) {
 	d.stop.Lock()
 	defer d.stop.Unlock()
 	d.cancel = cancel
 }
 
-// Cancel ends what runs at its next safe point. What was saved stays, and the next step
-// goes on.
+// Cancel ends a running Step or Forget at its next safe point. The next step continues from the saved
+// state.
 func (d *Device) Cancel() {
 	d.stop.Lock()
 	defer d.stop.Unlock()
@@ -144,11 +128,11 @@ func (d *Device) Cancel() {
 	}
 }
 
-// Step checks in once and does what is asked for: call it when the system gives the app
-// time in the background. It returns the milliseconds until the next one is worth it.
+// Step checks in once and performs the task that the coordinator assigns. Call it when the system gives
+// the app time in the background. It returns the milliseconds to wait before the next step.
 func (d *Device) Step(l Listener) (int64, error) {
 	var out device.StepResult
-	err := d.long(func(ctx context.Context) (err error) {
+	err := d.exclusive(func(ctx context.Context) (err error) {
 		out, err = d.d.Step(ctx)
 		return err
 	})
@@ -162,19 +146,18 @@ func (d *Device) Step(l Listener) (int64, error) {
 	return out.After.Milliseconds(), err
 }
 
-// Add tells the device an event, by the catalogue's id, now.
+// Add records an event with an item ID, now.
 func (d *Device) Add(item string) error { return d.AddAt(item, time.Now().UnixMilli()) }
 
-// AddAt is Add for another time, in milliseconds since 1970.
+// AddAt is Add with a time in milliseconds since 1970.
 func (d *Device) AddAt(item string, ms int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.owner.Add(device.Event{Item: item, Time: ms})
 }
 
-// AddAll adds lines of item id, or item id and time, or those that a first line names
-// (item,time,daytime), which are not there yet. It
-// returns how many those were.
+// AddAll adds the events of CSV lines that are not recorded yet, and returns their number. A line has
+// an item ID and an optional time; a header line may name more columns (item,time,daytime).
 func (d *Device) AddAll(csv string) (int, error) {
 	events, err := device.ReadEvents(strings.NewReader(csv))
 	if err != nil {
@@ -185,15 +168,15 @@ func (d *Device) AddAll(csv string) (int, error) {
 	return d.owner.Merge(events)
 }
 
-// Describe tells the device what its owner is like, for methods that learn from it; an
-// empty value takes it back. It is sent to nobody.
+// Describe sets a user feature, for methods that read it. It stays on the device. An empty value removes
+// the feature.
 func (d *Device) Describe(name, value string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.owner.Describe(map[string]string{name: value})
 }
 
-// Undo takes the last event back, and returns its item.
+// Undo removes the last event and returns its item ID.
 func (d *Device) Undo() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,15 +184,14 @@ func (d *Device) Undo() (string, error) {
 	return e.Item, err
 }
 
-// Retain keeps only so many newest events, and none older than so many days; 0 for no
-// such limit.
+// Retain limits the recorded events to the newest last events of the newest days days. 0 means no limit.
 func (d *Device) Retain(last, days int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.owner.Retain(last, days)
 }
 
-// Recommend ranks the catalogue offline.
+// Recommend returns the n best items. It works offline.
 func (d *Device) Recommend(n int) (*List, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -220,8 +202,8 @@ func (d *Device) Recommend(n int) (*List, error) {
 	return &List{l}, nil
 }
 
-// About is the device's record for its owner, as JSON: seat, model, history's size and
-// the log of what was sent.
+// About returns a description of the device as JSON: device ID, model version, number of events and the
+// log of its reports.
 func (d *Device) About() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,10 +214,10 @@ func (d *Device) About() (string, error) {
 	return text(a), nil
 }
 
-// Pause keeps the device away until Resume.
+// Pause stops the device from taking part until Resume.
 func (d *Device) Pause() error { return d.pause(true) }
 
-// Resume lets it take part again.
+// Resume lets the device take part again.
 func (d *Device) Resume() error { return d.pause(false) }
 
 func (d *Device) pause(on bool) error {
@@ -244,16 +226,16 @@ func (d *Device) pause(on bool) error {
 	return d.owner.Pause(on)
 }
 
-// Forget leaves the federation and wipes everything. The device must not be used after.
-func (d *Device) Forget() error { return d.long(d.d.Forget) }
+// Forget leaves the federation and deletes everything. The device must not be used afterwards.
+func (d *Device) Forget() error { return d.exclusive(d.d.Forget) }
 
-// List is recommendations.
+// List is a list of recommendations.
 type List struct{ l *device.Recommendations }
 
-// Size is how many there are.
+// Size returns the number of recommendations.
 func (l *List) Size() int { return len(l.l.Items) }
 
-// At is one of them, from 0; nil beyond the end.
+// At returns recommendation i, from 0, or nil beyond the end.
 func (l *List) At(i int) *Pick {
 	if i < 0 || i >= len(l.l.Items) {
 		return nil
@@ -262,10 +244,10 @@ func (l *List) At(i int) *Pick {
 	return &Pick{ID: p.ID, Title: p.Title, Score: float64(p.Score)}
 }
 
-// Model is the version that they are of.
+// Model returns the model version.
 func (l *List) Model() int64 { return int64(l.l.ModelVersion) }
 
-// MadeMillis is when the model was made, in milliseconds since 1970.
+// MadeMillis returns when the model was created, in milliseconds since 1970.
 func (l *List) MadeMillis() int64 { return l.l.ModelCreatedAt.UnixMilli() }
 
 // Pick is one recommendation.
@@ -278,7 +260,7 @@ type Pick struct {
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "{}" // what is marshalled here always can be
+		return "{}" // unreachable: all values can be encoded
 	}
 	return string(b)
 }

@@ -40,7 +40,7 @@ func main() {
 	flag.StringVar(&c.Pin, "pin", "", "its pin")
 	flag.StringVar(&c.Token, "token", "", "to enrol with, once")
 	flag.StringVar(&c.StateFile, "state", "example.state", "where the device keeps what is private")
-	flag.BoolVar(&c.Rehearsal, "rehearsal", false, "take part in a rehearsal")
+	flag.BoolVar(&c.Deterministic, "deterministic", false, "take part in a deterministic federation, for tests")
 	flag.Parse()
 	d, err := mobile.Open(c, awake{})
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// Chaos kills a coordinator at random moments. Its text form is kills=20,seed=1.
+// Chaos says how often to kill a coordinator at random times. Its text form is kills=20,seed=1.
 type Chaos struct {
 	Kills int
 	Seed  uint64
 }
 
-// ParseChaos reads the text form.
+// ParseChaos parses the text form.
 func ParseChaos(text string) (c Chaos, err error) {
 	c = Chaos{Kills: 20, Seed: 1}
 	for word := range strings.SplitSeq(text, ",") {
@@ -32,15 +32,15 @@ func ParseChaos(text string) (c Chaos, err error) {
 		case bad == nil && k == "seed":
 			c.Seed = n
 		default:
-			return c, fmt.Errorf("%q is nothing that chaos knows: want kills=20,seed=1", word)
+			return c, fmt.Errorf("unknown chaos option %q: expected kills=20,seed=1", word)
 		}
 	}
 	return c, nil
 }
 
-// Process is a coordinator in a process of its own, that is killed and started again.
+// Process is a coordinator in its own process that can be killed and restarted.
 type Process struct {
-	// Start makes the process; it is up when Up says so.
+	// Start makes the process; it is ready when Ready returns nil.
 	Start func() *exec.Cmd
 	Ready func(ctx context.Context) error
 
@@ -51,54 +51,54 @@ type Process struct {
 }
 
 // Begin starts the coordinator.
-func (v *Process) Begin(ctx context.Context) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.begin(ctx)
+func (p *Process) Begin(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begin(ctx)
 }
 
-func (v *Process) begin(ctx context.Context) error {
-	v.cmd, v.died = v.Start(), make(chan error, 1)
-	if err := v.cmd.Start(); err != nil {
-		return fmt.Errorf("fleet: the coordinator: %w", err)
+func (p *Process) begin(ctx context.Context) error {
+	p.cmd, p.died = p.Start(), make(chan error, 1)
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("cannot start the coordinator: %w", err)
 	}
-	go func(c *exec.Cmd, died chan error) { died <- c.Wait() }(v.cmd, v.died)
+	go func(c *exec.Cmd, died chan error) { died <- c.Wait() }(p.cmd, p.died)
 	up, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
-		err := v.Ready(up)
+		err := p.Ready(up)
 		if err == nil {
 			return nil
 		}
 		select {
-		case dead := <-v.died:
-			v.cmd = nil
-			return fmt.Errorf("fleet: the coordinator ended by itself: %w", errors.Join(dead, err))
+		case dead := <-p.died:
+			p.cmd = nil
+			return fmt.Errorf("the coordinator ended by itself: %w", errors.Join(dead, err))
 		case <-up.Done():
-			return fmt.Errorf("fleet: the coordinator does not come up: %w", err)
+			return fmt.Errorf("the coordinator does not start: %w", err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// Kill ends it with -9.
-func (v *Process) Kill() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.kill()
+// Kill kills the coordinator with SIGKILL.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kill()
 }
 
-func (v *Process) kill() {
-	if v.cmd != nil && v.cmd.Process != nil {
-		v.cmd.Process.Kill()
-		<-v.died
-		v.cmd = nil
+func (p *Process) kill() {
+	if p.cmd != nil && p.cmd.Process != nil {
+		p.cmd.Process.Kill()
+		<-p.died
+		p.cmd = nil
 	}
 }
 
-// RandomKills kills it and starts it again, at moments drawn over the whole run: progress says
-// how much of it is done, from 0 to 1. It returns when all kills are done or ctx is.
-func (v *Process) RandomKills(ctx context.Context, c Chaos, progress func() float64, tell func(kills int)) error {
+// RandomKills kills and restarts the coordinator at random times of the run. progress returns the
+// completed fraction of the run. It returns after the last kill or when ctx is done.
+func (p *Process) RandomKills(ctx context.Context, c Chaos, progress func() float64, onKill func(kills int)) error {
 	r := rng.New(c.Seed, rng.Fleet)
 	var when []float64
 	for range c.Kills {
@@ -113,16 +113,16 @@ func (v *Process) RandomKills(ctx context.Context, c Chaos, progress func() floa
 		if ctx.Err() != nil {
 			return nil
 		}
-		v.mu.Lock()
-		v.kill()
-		err := v.begin(ctx)
-		v.Kills++
-		kills := v.Kills
-		v.mu.Unlock()
+		p.mu.Lock()
+		p.kill()
+		err := p.begin(ctx)
+		p.Kills++
+		kills := p.Kills
+		p.mu.Unlock()
 		if err != nil {
 			return err
 		}
-		tell(kills)
+		onKill(kills)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (r *rig) single(u int, tell func(events []device.Event, features map[string
 			o.Key = key
 			return rpc.Dial(o)
 		},
-		Store: device.NewMemoryStore(), Blobs: device.NewMemoryBlobs(), Workspace: &device.Workspace{}, Token: r.token,
+		Blobs: device.NewMemoryBlobs(), Workspace: &device.Workspace{}, Token: r.token,
 		DeviceID:      &seat,
 		Deterministic: true,
 	})
@@ -194,11 +194,11 @@ func TestWrongFeaturesAreRefusedWithWhatThereIs(t *testing.T) {
 		},
 		"a name": {
 			func(_ []device.Event, f map[string]string) { f["size"] = "9" },
-			`no feature "size" of users: want age, gender`,
+			`unknown feature "size" of users: must be one of age, gender`,
 		},
 		"nothing": {
 			func(_ []device.Event, f map[string]string) { delete(f, "gender") },
-			"gender was not told, and no category stands for that: want one of F, M",
+			"gender is missing: must be one of F, M",
 		},
 		"a silent age": {func(_ []device.Event, f map[string]string) { delete(f, "age") }, ""},
 		"a wrong time": {

@@ -1,6 +1,6 @@
-// Package fleet is many devices in one process, over real sockets, against a real
-// coordinator: from a data set, with devices that vanish, dawdle and lie. It is how a
-// federation is tried out, and how it is broken on purpose.
+// Package fleet runs many devices in one process against a real coordinator, over real sockets. Their
+// users come from a data set. Some devices drop out, respond slowly or send invalid reports, on
+// purpose. Package sim simulates a federation without a network; this package never does.
 package fleet
 
 import (
@@ -20,54 +20,53 @@ import (
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
-// Config is who the devices are, and how they behave. Shares are of devices, or of
-// devices and rounds.
+// Config describes the devices and their faults. Fractions are of devices, or of devices and rounds.
 type Config struct {
-	Server        rpc.Options // how the coordinator is reached; keys are each device's own
+	Server        rpc.Options // the coordinator; each device has its own key
 	Token         string
 	Split         *data.Split
-	Users         int // of the split, from 0; 0 means all
-	Workers       int // devices that compute at a time; 0 means 1
+	Users         int // number of users of the split; 0 means all
+	Workers       int // devices that compute at the same time; 0 means 1
 	Deterministic bool
 	Seed          uint64
 
-	Arrive time.Duration // devices come for the first time within so long
-	// the device in the middle comes by itself once in so long, eager ones more often
-	// (round.Eager); 0 for when the coordinator says
+	Arrive time.Duration // devices check in for the first time within this time
+	// CheckInEvery is the time between check-ins of the median device; others check in more or less
+	// often. 0 means when the coordinator says.
 	CheckInEvery time.Duration
-	Drop         float64       // share that vanishes in a round: computes, and sends nothing
-	Leave        [4]float64    // share that leaves a masked round before step 0, 1, 2, 3
-	Slow         time.Duration // what a device waits before it sends, on average
-	Malicious    float64       // share of devices that send what they must not
+	Drop         float64       // fraction that computes in a round and sends nothing
+	Leave        [4]float64    // fraction that drops out of a masked round before step 0, 1, 2, 3
+	Slow         time.Duration // average delay before a device sends
+	Malicious    float64       // fraction of devices that send invalid reports
 
-	// Counted, if set, hears of every report that was acknowledged, from many goroutines, and
-	// Late of every one that came when the round, or a masked attempt, was over or full; it
-	// may be in a later attempt.
+	// Counted, if set, is called for every counted report, and Late for every report that arrived
+	// after the end of the round or of a masked attempt. Many goroutines call them. A late device may
+	// take part in a later attempt.
 	Counted func(a Counted)
-	Late    func(seat, round uint32)
+	Late    func(deviceID, round uint32)
 }
 
-// Counted is a report that the coordinator said is counted.
+// Counted is a report that the coordinator counted.
 type Counted struct {
 	DeviceID uint32
 	Round    uint32
 	Digest   [8]byte
 }
 
-// Stats are what a fleet has done so far.
+// Stats summarises the work of a fleet so far.
 type Stats struct {
 	Enrolled  int64            `json:"enrolled"`
 	Trained   int64            `json:"trained"`
 	Counted   int64            `json:"counted"`
-	Closed    int64            `json:"closed"` // reports that came too late
+	Closed    int64            `json:"closed"` // reports that arrived too late
 	Evaluated int64            `json:"evaluated"`
-	Errors    int64            `json:"errors"` // calls that failed, and were made again later
+	Errors    int64            `json:"errors"` // calls that failed and were retried
 	Refused   map[string]int64 `json:"refused"`
 	Bytes     int64            `json:"bytes_up"`
-	Model     uint64           `json:"model"` // the newest version that a device has
+	Model     uint64           `json:"model"` // newest model version of any device
 }
 
-// Fleet is the devices.
+// Fleet is a number of devices. Make one with New.
 type Fleet struct {
 	cfg        Config
 	devices    []*member
@@ -76,7 +75,7 @@ type Fleet struct {
 
 	enrolled, trained, counted, closed, evaluated, errors, bytes atomic.Int64
 	model                                                        atomic.Uint64
-	// closed when a device has a model with all rounds
+	// closed when a device has the last model
 	over    chan struct{}
 	once    sync.Once
 	mu      sync.Mutex
@@ -85,18 +84,18 @@ type Fleet struct {
 
 type member struct {
 	*device.Device
-	user int
-	at   atomic.Uint32 // rounds that are in its model
-	rand rng.Rand
+	user   int
+	rounds atomic.Uint32 // rounds that its model contains
+	rand   rng.Rand
 }
 
-// New makes a device for each user.
+// New makes one device per user.
 func New(cfg Config) (*Fleet, error) {
 	if cfg.Users == 0 {
 		cfg.Users = cfg.Split.Users()
 	}
 	if cfg.Users < 1 || cfg.Users > cfg.Split.Users() {
-		return nil, fmt.Errorf("fleet: %d devices of a data set with %d users", cfg.Users, cfg.Split.Users())
+		return nil, fmt.Errorf("%d devices: must be 1 to %d, the users of the data set", cfg.Users, cfg.Split.Users())
 	}
 	if cfg.Server.Transport == nil {
 		t, err := rpc.NewTransport(cfg.Server.Pin, 64)
@@ -115,15 +114,12 @@ func New(cfg Config) (*Fleet, error) {
 	}
 	for u := range cfg.Users {
 		m := &member{user: u, rand: rng.New(cfg.Seed, rng.Fleet, uint64(u))}
-		seat := uint32(u)
+		id := uint32(u)
+		src := &source{split: cfg.Split, user: u}
 		m.Device, err = device.Open(device.Options{
 			Dial:  func(key ed25519.PrivateKey) (device.Conn, error) { return f.dial(m, key) },
-			Store: device.NewMemoryStore(), Blobs: f.blobs, Workspace: f.workspaces[u%len(f.workspaces)],
-			Source: &source{
-				split: cfg.Split,
-				user:  u,
-			},
-			Token: cfg.Token, DeviceID: &seat, Deterministic: cfg.Deterministic, HoldOut: true,
+			Blobs: f.blobs, Workspace: f.workspaces[u%len(f.workspaces)], Source: src.fill,
+			Token: cfg.Token, DeviceID: &id, Deterministic: cfg.Deterministic, HoldOut: true,
 		})
 		if err != nil {
 			return nil, err
@@ -143,8 +139,8 @@ func (f *Fleet) dial(m *member, key ed25519.PrivateKey) (device.Conn, error) {
 	return &faultyConn{Conn: c, fleet: f, member: m, malicious: m.rand.Float64() < f.cfg.Malicious}, nil
 }
 
-// Run has all devices come and go until ctx is done, or until each has a model with so
-// many rounds, if any are given.
+// Run runs all devices until ctx is done or, if until is not 0, until each has a model with that many
+// rounds.
 func (f *Fleet) Run(ctx context.Context, until uint32) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -163,11 +159,11 @@ func (f *Fleet) Run(ctx context.Context, until uint32) error {
 	return nil
 }
 
-// run is one device's life.
+// run steps one device until it is done.
 func (f *Fleet) run(ctx context.Context, m *member, until uint32) error {
 	pause(ctx, time.Duration(float64(f.cfg.Arrive)*m.rand.Float64()))
-	for away := true; ctx.Err() == nil; { // when it has a seat it goes away, and comes by itself
-		told, err := m.Step(ctx)
+	for away := true; ctx.Err() == nil; { // a device stays away after it has enrolled
+		result, err := m.Step(ctx)
 		if errors.Is(err, device.ErrRevoked) || errors.Is(err, device.ErrDeterministic) ||
 			errors.Is(err, device.ErrWrongCoordinator) {
 			return err
@@ -178,24 +174,24 @@ func (f *Fleet) run(ctx context.Context, m *member, until uint32) error {
 			pause(ctx, time.Duration((0.5+m.rand.Float64())*float64(300*time.Millisecond)))
 			continue
 		}
-		switch told.Action {
+		switch result.Action {
 		case "trained":
 			f.trained.Add(1)
-			f.bytes.Add(int64(told.Bytes))
+			f.bytes.Add(int64(result.Bytes))
 		case "evaluated":
 			f.evaluated.Add(1)
 		}
-		if told.ModelVersion > f.model.Load() {
-			f.model.Store(told.ModelVersion)
+		if result.ModelVersion > f.model.Load() {
+			f.model.Store(result.ModelVersion)
 		}
-		if until > 0 && m.at.Load() >= until {
+		if until > 0 && m.rounds.Load() >= until {
 			f.once.Do(func() { close(f.over) })
-			if told.Action == "waited" && told.Reason == "done" { // the last round's readout comes after its model
+			if result.Action == "waited" && result.Reason == "done" { // the last evaluation follows the last model
 				return nil
 			}
 		}
-		pause(ctx, told.After)
-		if away || told.Action == "trained" {
+		pause(ctx, result.After)
+		if away || result.Action == "trained" {
 			f.away(ctx, m)
 		}
 		away = false
@@ -203,7 +199,7 @@ func (f *Fleet) run(ctx context.Context, m *member, until uint32) error {
 	return nil
 }
 
-// away is until a device comes by itself, or all rounds are over.
+// away waits until the device checks in by itself, or all rounds are over.
 func (f *Fleet) away(ctx context.Context, m *member) {
 	if f.cfg.CheckInEvery == 0 {
 		return
@@ -233,7 +229,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Stats is what was done so far.
+// Stats returns the work so far.
 func (f *Fleet) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -248,7 +244,7 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// Devices are the fleet's, by user.
+// Devices returns the devices by user.
 func (f *Fleet) Devices() []*device.Device {
 	var out []*device.Device
 	for _, m := range f.devices {
@@ -257,5 +253,5 @@ func (f *Fleet) Devices() []*device.Device {
 	return out
 }
 
-// Close lets go of connections.
+// Close closes idle connections.
 func (f *Fleet) Close() { f.cfg.Server.Transport.CloseIdleConnections() }

@@ -2,18 +2,18 @@ package fleet
 
 import (
 	"github.com/tacit-rec/tacit/data"
-	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 )
 
-// source is a user of a data set. Its validation item is what it evaluates models with.
+// source is the training data of one user of a data set. The validation item is held out for
+// evaluation.
 type source struct {
 	split *data.Split
 	user  int
 	part  data.Part
 }
 
-func (s *source) Fill(_ *device.Catalogue, t *local.Task) (held uint32, ok bool) {
+func (s *source) fill(t *local.Task) (heldOut uint32, ok bool) {
 	s.split.User(s.user, &s.part)
 	t.Train, t.Rating, t.Rows, t.Hide = s.part.Train, s.part.Rating, s.part.Rows, s.split.Hidden(&s.part)
 	if s.part.Valid == data.None {

@@ -56,10 +56,10 @@ var table = map[string]row{
 	"internal/rpc":          {may: list("wire internal/pb internal/pb/pbconnect")},
 	"internal/pb/gen":       {may: none},
 
-	"device": {may: list("internal/engine/local wire internal/pb internal/rpc methods method param " +
+	"device": {may: list("internal/engine/local wire internal/pb internal/rpc internal/statefile methods method param " +
 		"internal/base/rows privacy privacy/secagg internal/base/metrics internal/base/rng vec")},
-	"internal/statefile":             {may: list("device wire internal/atomicfile")},
-	"mobile":                         {may: list("device internal/statefile internal/rpc")},
+	"internal/statefile":             {may: list("wire internal/atomicfile")},
+	"mobile":                         {may: list("device")},
 	"internal/store":                 {may: none},
 	"coordinator/internal/batch":     {may: none},
 	"coordinator/internal/budget":    {may: list("internal/engine/round internal/store privacy/account")},

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// Conditions says when a device takes part. What is not known of a computer is no reason to
-// stay away.
+// Conditions say when a device takes part. A condition that cannot be determined on a computer
+// counts as met.
 type Conditions struct {
-	OnPower   bool // not while it runs on a battery
-	OnNetwork bool // not while no network but its own is up
-	WhenIdle  bool // not while others use more than half of its processors
+	OnPower   bool // not on battery power
+	OnNetwork bool // only with a network interface other than loopback
+	WhenIdle  bool // not while the load exceeds half of the processors
 }
 
-// Met reports whether now is such a moment; root is the computer's file system, from
-// which Linux's files on power and load are read.
+// Met reports whether the conditions are met, and otherwise why not. root is the file system of the
+// computer, from which it reads Linux's files on power and load.
 func (m Conditions) Met(root fs.FS) (bool, string) {
 	switch {
 	case m.OnPower && onBattery(root):
-		return false, "it runs on a battery"
+		return false, "it runs on battery power"
 	case m.OnNetwork && !networked():
 		return false, "no network is up"
 	case m.WhenIdle:
@@ -34,7 +34,7 @@ func (m Conditions) Met(root fs.FS) (bool, string) {
 	return true, ""
 }
 
-// onBattery reports whether no supply is there but batteries, and one is discharging.
+// onBattery reports whether a battery is discharging and no other power supply is online.
 func onBattery(root fs.FS) bool {
 	const dir = "sys/class/power_supply"
 	supplies, err := fs.ReadDir(root, dir)
@@ -49,7 +49,7 @@ func onBattery(root fs.FS) bool {
 		}
 		switch read("type") {
 		case "Battery":
-			// A battery of a mouse has the scope Device.
+			// The battery of a mouse has the scope Device.
 			discharging = discharging || read("status") == "Discharging" && read("scope") != "Device"
 		case "Mains", "USB":
 			if read("online") == "1" {

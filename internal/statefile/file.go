@@ -1,6 +1,7 @@
-// Package statefile is what a device has on an ordinary computer: a state file, sealed by a
-// passphrase or by a key in the system's keyring, a folder for the model, and a look at
-// power, network and load. It is the only part of a device that opens files.
+// Package statefile keeps the files of a device on an ordinary computer: the state file, encrypted
+// with a passphrase or with a key in the system's keyring, and the folder of the model. It also reads
+// the conditions (power, network, load) under which a device takes part. It never interprets the
+// record that it stores, and replaces files atomically.
 package statefile
 
 import (
@@ -14,53 +15,49 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-
-	"github.com/tacit-rec/tacit/device"
 )
 
-// Options say how a new state file is sealed. A file that is there says it itself.
+// Options say how to encrypt a new state file. The header of an existing file says how it is encrypted.
 type Options struct {
-	// Passphrase is asked for once. For a new file it may return nothing, which means no
-	// passphrase. Nil means none.
+	// Passphrase returns the passphrase and is called at most once. An empty passphrase for a new
+	// file means no encryption. Nil means no passphrase.
 	Passphrase func(isNew bool) ([]byte, error)
-	// Keyring seals a new file with a key that is kept in the system's keyring.
+	// Keyring encrypts a new file with a key in the system's keyring.
 	Keyring bool
 
-	kib uint32 // that a passphrase costs, for tests; 0 for what is safe
+	kib uint32 // memory cost of a passphrase, set by tests; 0 means the safe default
 }
 
-// File is an agent.Vault in one file.
+// File is a device.Store in one file.
 type File struct {
 	path       string
 	opt        Options
-	encryption *encryption // nil until it is known
+	encryption *encryption // nil until the file is read or written
 }
 
-var _ device.Store = (*File)(nil)
-
-// The errors that a program answers with more than a message.
+// Errors that a program may handle.
 var (
-	ErrPassphrase = errors.New("local: the passphrase is wrong")
-	ErrCorrupt    = errors.New("local: the state file is damaged")
-	ErrInUse      = errors.New("local: another process uses this state file")
+	ErrPassphrase = errors.New("the passphrase is wrong")
+	ErrCorrupt    = errors.New("the state file is corrupt")
+	ErrInUse      = errors.New("another process uses this state file")
 )
 
-// maxFileBytes bounds what is read: a record cannot be larger.
+// maxFileBytes is the largest possible state file.
 const maxFileBytes = 4 << 30
 
-// Open prepares a state file. Nothing is written before the first Save.
+// Open returns the state file at a path. The first Save creates it.
 func Open(path string, opt Options) *File { return &File{path: path, opt: opt} }
 
-// Exists reports whether there is a state file.
+// Exists reports whether the state file exists.
 func (f *File) Exists() bool {
 	_, err := os.Stat(f.path)
 	return err == nil
 }
 
-// Protection says in words how the file is kept from other eyes.
+// Protection describes how the file is encrypted.
 func (f *File) Protection() string {
 	if f.encryption == nil {
-		return "nothing is saved yet"
+		return "not saved yet"
 	}
 	switch f.encryption.kind {
 	case byPassphrase:
@@ -68,24 +65,25 @@ func (f *File) Protection() string {
 	case byKeyring:
 		return "encrypted with a key in the system's keyring"
 	}
-	return "NOT encrypted: only the file's mode, 0600, keeps other users of this computer out"
+	return "NOT encrypted: only the file mode (0600) protects it from other users of this computer"
 }
 
-// Load reads the record.
+// Load reads and decrypts the record. It returns nil if the file does not exist.
 func (f *File) Load() ([]byte, error) {
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("local: %w", err)
+		return nil, fmt.Errorf("state file: %w", err)
 	}
 	if info.Size() > maxFileBytes || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no file, or of %d bytes", ErrCorrupt, f.path, info.Size())
+		return nil, fmt.Errorf("%w: %s is not a regular file, or larger than %d bytes", ErrCorrupt, f.path,
+			int64(maxFileBytes))
 	}
 	b, err := os.ReadFile(f.path)
 	if err != nil {
-		return nil, fmt.Errorf("local: %w", err)
+		return nil, fmt.Errorf("state file: %w", err)
 	}
 	s, body, err := parse(b)
 	if err != nil {
@@ -100,12 +98,12 @@ func (f *File) Load() ([]byte, error) {
 	return f.encryption.decrypt(body)
 }
 
-// readKey finds the key of a seal.
+// readKey sets the key of an encrypted file.
 func (f *File) readKey(s *encryption) error {
 	switch s.kind {
 	case byPassphrase:
 		if f.opt.Passphrase == nil {
-			return fmt.Errorf("local: %s is encrypted with a passphrase, and none was given", f.path)
+			return fmt.Errorf("%s is encrypted with a passphrase, but none was given", f.path)
 		}
 		phrase, err := f.opt.Passphrase(false)
 		if err != nil {
@@ -118,7 +116,7 @@ func (f *File) readKey(s *encryption) error {
 	return nil
 }
 
-// Save replaces the file at once, and returns when that is on disk.
+// Save encrypts the record, replaces the file atomically and returns when it is on disk.
 func (f *File) Save(b []byte) error {
 	if f.encryption == nil {
 		if err := f.newEncryption(); err != nil {
@@ -130,12 +128,12 @@ func (f *File) Save(b []byte) error {
 		return err
 	}
 	if err := replace(f.path, out); err != nil {
-		return fmt.Errorf("local: the state file: %w", err)
+		return fmt.Errorf("cannot save the state file: %w", err)
 	}
 	return nil
 }
 
-// newEncryption makes the seal of a new file.
+// newEncryption chooses the encryption of a new file.
 func (f *File) newEncryption() (err error) {
 	if f.opt.Keyring {
 		f.encryption, err = newKeyringEncryption()
@@ -155,8 +153,8 @@ func (f *File) newEncryption() (err error) {
 	return err
 }
 
-// replace writes a file that only its owner may read: after a crash there is the old
-// one or the new one, whole.
+// replace writes a file with mode 0600 atomically: after a crash either the old or the new one is
+// complete.
 func replace(path string, b []byte) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -184,7 +182,7 @@ func replace(path string, b []byte) (err error) {
 	return syncFolder(dir)
 }
 
-// syncFolder makes a rename last. Windows has no such call.
+// syncFolder makes a rename durable. Windows has no such call.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -196,23 +194,24 @@ func syncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Lock keeps others from saving, for as long as a save takes.
-func (f *File) Lock() (func(), error) {
+// Lock keeps other processes from saving until unlock is called.
+func (f *File) Lock() (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return nil, fmt.Errorf("local: %w", err)
+		return nil, fmt.Errorf("state file: %w", err)
 	}
 	return lock(f.path+".lock", true)
 }
 
-// Acquire makes this process the one that runs the device, until release is called.
+// Acquire makes this process the only one that runs the device until release is called. It returns
+// ErrInUse if another process runs it.
 func (f *File) Acquire() (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return nil, fmt.Errorf("local: %w", err)
+		return nil, fmt.Errorf("state file: %w", err)
 	}
 	return lock(f.path+".run", false)
 }
 
-// Wipe removes the file and the key that it was sealed with.
+// Wipe removes the file and its key in the keyring.
 func (f *File) Wipe() error {
 	var gone error
 	if b, err := os.ReadFile(f.path); err == nil {
@@ -232,7 +231,7 @@ func (f *File) Wipe() error {
 func random(n int) ([]byte, error) {
 	b := make([]byte, n)
 	if _, err := rand.Read(b); err != nil {
-		return nil, fmt.Errorf("local: no random bytes: %w", err)
+		return nil, fmt.Errorf("cannot read random bytes: %w", err)
 	}
 	return b, nil
 }

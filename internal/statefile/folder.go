@@ -8,21 +8,19 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/internal/atomicfile"
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// Folder keeps a model: what every device of the federation has, and so not sealed.
+// Folder is a device.Blobs in a folder. The model is public, so it is not encrypted.
 type Folder struct{ dir string }
 
-var _ device.Blobs = Folder{}
-
-// OpenFolder is a store in a folder, which is made when it is needed.
+// OpenFolder returns the store in a folder. The first Put creates the folder.
 func OpenFolder(dir string) Folder { return Folder{dir} }
 
 func (f Folder) file(hash [32]byte) string { return filepath.Join(f.dir, hex.EncodeToString(hash[:])) }
 
+// Get returns a blob, or nil if it is missing or too large.
 func (f Folder) Get(hash [32]byte) ([]byte, error) {
 	info, err := os.Stat(f.file(hash))
 	if err == nil && info.Size() > wire.MaxBlobBytes {
@@ -32,23 +30,24 @@ func (f Folder) Get(hash [32]byte) ([]byte, error) {
 	if err == nil {
 		b, err = os.ReadFile(f.file(hash))
 	}
-	if errors.Is(err, fs.ErrNotExist) { // it may go while we look, too
+	if errors.Is(err, fs.ErrNotExist) { // another process may remove it meanwhile
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("local: the model: %w", err)
+		return nil, fmt.Errorf("model folder: %w", err)
 	}
 	return b, nil
 }
 
+// Put writes a blob atomically.
 func (f Folder) Put(hash [32]byte, b []byte) error {
 	if err := atomicfile.Write(f.file(hash), b); err != nil {
-		return fmt.Errorf("local: the model: %w", err)
+		return fmt.Errorf("model folder: %w", err)
 	}
 	return nil
 }
 
-// Keep removes the other blobs, and nothing that is none.
+// Keep removes all other blobs. Files that are not blobs stay.
 func (f Folder) Keep(hashes [][32]byte) error {
 	keep := map[string]bool{}
 	for _, h := range hashes {
@@ -59,7 +58,7 @@ func (f Folder) Keep(hashes [][32]byte) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("local: the model: %w", err)
+		return fmt.Errorf("model folder: %w", err)
 	}
 	for _, file := range files {
 		name := file.Name()
@@ -67,11 +66,11 @@ func (f Folder) Keep(hashes [][32]byte) error {
 			continue
 		}
 		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("local: the model: %w", err)
+			return fmt.Errorf("model folder: %w", err)
 		}
 	}
 	if len(keep) == 0 {
-		_ = os.Remove(f.dir) // it stays where something else is in it
+		_ = os.Remove(f.dir) // fails if other files are in it
 	}
 	return nil
 }

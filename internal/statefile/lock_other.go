@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// stale is the age from which a lock is taken to be that of a process that is gone.
+// stale is the age at which a lock file counts as abandoned.
 const stale = time.Minute
 
-// lock makes a file that only one can make. What a killed process leaves is taken over
-// after a minute; who runs a device all the time keeps its own young.
+// lock creates a lock file exclusively and refreshes its time while the lock is held. The lock file
+// of a killed process is removed after a minute.
 func lock(path string, wait bool) (func(), error) {
 	for range 100 {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// lock takes a lock that ends with the process that has it.
+// lock takes a lock that the system releases when the process ends.
 func lock(path string, wait bool) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("local: %w", err)
+		return nil, fmt.Errorf("state file: %w", err)
 	}
 	how := syscall.LOCK_EX
 	if !wait {
