@@ -49,7 +49,7 @@ func (a *app) planCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg.Tell = func(what string) { a.progress("computing %s", what) }
+			cfg.OnEvent = func(e privacycost.Planning) { a.progress("computing %s", e.Step) }
 			made, err := privacycost.NewPlan(c.Context(), cfg)
 			var stopped *experiment.Stopped
 			if errors.As(err, &stopped) {

@@ -159,10 +159,10 @@ func TestAPlanSaysTheNoiseAndOtherWays(t *testing.T) {
 		o := o.(map[string]any)
 		least[o["name"].(string)], _ = o["noise_in_model"].(float64)
 	}
-	lot, pld, own := least["each user by lot, zero-out"], least["each user by lot, accounted by PLD"],
-		least["all noise on each device"]
+	lot, pld, own := least["Poisson sampling, zero-out"], least["Poisson sampling, PLD accountant"],
+		least["local noise on each device"]
 	if !(0 < pld && pld <= lot && lot < at(data, "chosen", "noise_in_model") && 10*lot < own) ||
-		least["in turn, noise on a tree (DP-FTRL)"] == 0 {
+		least["cyclic cohorts, tree noise (DP-FTRL)"] == 0 {
 		t.Errorf("the other ways are %v", least)
 	}
 	if !strings.Contains(errs, "computing the noise of") {

@@ -179,7 +179,7 @@ func TestAFleetRefusesNonsense(t *testing.T) {
 
 // A plan for more devices than there are is none, and one that is stopped has no folder.
 func TestAPlanRefusesACohortOfTooMany(t *testing.T) {
-	refused(t, "--cohort 5000, and there are 1000 users", "privacy", "plan", "--target-epsilon", "8", "--users",
+	refused(t, "--cohort 5000 exceeds the 1000 users", "privacy", "plan", "--target-epsilon", "8", "--users",
 		"1000", "--cohort", "5000", "--rounds", "10")
 	var out, errs bytes.Buffer
 	a := &app{out: &out, err: &errs}

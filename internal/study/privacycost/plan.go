@@ -15,24 +15,27 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// PlanConfig is a promise that somebody thinks of.
+// PlanConfig is a guarantee to plan.
 type PlanConfig struct {
 	Policy  privacy.Policy
 	Cohort  round.Cohort
 	Rounds  int
-	Users   int // of the data, where a method is given
-	Numbers int // of an update, likewise
-	Spec    *experiment.Spec
+	Users   int              // taken from the data if Spec is set
+	Numbers int              // of an update; taken from the method if Spec is set
+	Spec    *experiment.Spec // may be nil
 	DataDir string
 	Jobs    int
-	Quick   bool         // run it
-	Tell    func(string) // what takes its time
+	Quick   bool           // measure the plan by a run
+	OnEvent func(Planning) // receives progress events
 
-	each     []privacy.RoundShare // of the method's rounds, where they differ
-	rationed bool
+	shares       []privacy.RoundShare // of the method's rounds, if they differ
+	splitsBudget bool
 }
 
-// Plan is what a promise would take.
+// Planning is the event of a step of a plan that begins.
+type Planning struct{ Step string }
+
+// Plan is the noise that a guarantee requires, and the accuracy to expect.
 type Plan struct {
 	Epsilon  float64       `json:"epsilon"`
 	Delta    float64       `json:"delta"`
@@ -40,13 +43,13 @@ type Plan struct {
 	Rounds   int           `json:"rounds"`
 	Numbers  int           `json:"numbers"` // of an update
 	Chosen   PlanRow       `json:"chosen"`
-	Others   []PlanRow     `json:"others"` // other ways to the same epsilon
+	Others   []PlanRow     `json:"others"` // alternatives with the same epsilon
 	Accuracy *PlanAccuracy `json:"accuracy"`
 }
 
-// PlanRow is a way to an epsilon. Noise is a multiplier of the sensitivity, which
-// differs between rows: what a mean has is in OnMean, and what the model has after all
-// rounds in InModel, both in units of the bound.
+// PlanRow is one way to achieve an epsilon. Noise multiplies the sensitivity, which differs between
+// rows. To compare rows, use OnMean, the noise on a round's mean, and InModel, the noise in the model
+// after all rounds, both in units of the clipping bound.
 type PlanRow struct {
 	Name      string  `json:"name"`
 	Cohort    string  `json:"cohort"`
@@ -55,25 +58,24 @@ type PlanRow struct {
 	Adjacency string  `json:"adjacency,omitempty"`
 	Sampler   string  `json:"sampler,omitempty"`
 	Q         float64 `json:"q,omitempty"`
-	Spent     float64 `json:"spent,omitempty"` // of the epsilon, by all rounds
-	Times     int     `json:"times,omitempty"` // that a device is in a sum at most, where the cohort says so
+	Spent     float64 `json:"spent,omitempty"` // epsilon of all rounds
+	Times     int     `json:"times,omitempty"` // maximum of rounds per device, if the cohort limits it
 	Noise     float64 `json:"noise,omitempty"`
 	OnMean    float64 `json:"noise_on_mean,omitempty"`
 	InModel   float64 `json:"noise_in_model,omitempty"`
 	Holds     string  `json:"holds,omitempty"`
-	Refused   string  `json:"refused,omitempty"` // why there is none
+	Refused   string  `json:"refused,omitempty"` // why this way is not possible
 }
 
-// PlanAccuracy is what was measured: by a run of the plan itself, or for a row of
-// docs/privacy.md.
+// PlanAccuracy is a measured accuracy: of a run of the plan, or of the nearest row of docs/privacy.md.
 type PlanAccuracy struct {
 	Ran  bool    `json:"ran"`
-	HR   float64 `json:"hr@10"` // of a run of the plan on validation, of a row on test
+	HR   float64 `json:"hr@10"` // on validation items for a run of the plan, on test items for a row
 	NDCG float64 `json:"ndcg@10"`
 	Row  *Row    `json:"row,omitempty"`
 }
 
-// NewPlan finds the noise, other ways to the same epsilon, and a measured accuracy.
+// NewPlan computes the noise of a guarantee, alternatives with the same epsilon, and a measured accuracy.
 func NewPlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 	var job *experiment.Job
 	if c.Spec != nil {
@@ -86,23 +88,22 @@ func NewPlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 		}
 	}
 	if c.Users < 1 || c.Rounds < 1 || c.Numbers < 1 {
-		return nil, experiment.AsInput(fmt.Errorf("%d users, %d rounds, %d numbers: want 1 or more of each", c.Users,
-			c.Rounds,
-			c.Numbers), "")
+		return nil, experiment.AsInput(fmt.Errorf("%d users, %d rounds, %d numbers: each must be at least 1", c.Users,
+			c.Rounds, c.Numbers), "")
 	}
 	if c.Cohort.Exceeds(c.Users) {
-		return nil, experiment.AsInput(fmt.Errorf("--cohort %d, and there are %d users", c.Cohort.Count, c.Users),
-			"take fewer, or --cohort all")
+		return nil, experiment.AsInput(fmt.Errorf("--cohort %d exceeds the %d users", c.Cohort.Count, c.Users),
+			"use a smaller cohort, or --cohort all")
 	}
 	p := &Plan{Epsilon: c.Policy.Epsilon, Delta: c.Policy.Delta, Users: c.Users, Rounds: c.Rounds, Numbers: c.Numbers}
-	c.Tell("the noise of the plan")
+	c.OnEvent(Planning{"the noise of the plan"})
 	p.Chosen = c.row("as planned", c.Policy, c.Cohort)
 	if p.Chosen.Refused != "" {
 		return nil, experiment.AsInput(fmt.Errorf("%s", p.Chosen.Refused),
-			"tacit privacy keys lists what a promise may say")
+			"tacit privacy keys lists the keys")
 	}
 	for _, o := range c.others() {
-		c.Tell("the noise of " + o.Name)
+		c.OnEvent(Planning{"the noise of " + o.Name})
 		if r := c.row(o.Name, o.policy, o.cohort); r.DP != p.Chosen.DP || r.Cohort != p.Chosen.Cohort {
 			p.Others = append(p.Others, r)
 		}
@@ -116,18 +117,17 @@ func NewPlan(ctx context.Context, c PlanConfig) (*Plan, error) {
 	return p, err
 }
 
-// measurable refuses a run of the plan that would have nothing to be measured on.
+// measurable returns an error if a run of the plan could not be measured.
 func (c *PlanConfig) measurable() error {
 	protocol, err := data.ProtocolNamed(c.Spec.Protocol)
 	if err != nil || !c.Quick || protocol.Validates() {
 		return experiment.AsInput(err, "")
 	}
-	return experiment.AsInput(fmt.Errorf("--quick measures on validation items, and the protocol %s has none",
-		protocol.Name),
-		"add protocol=deployed, or leave --quick out")
+	return experiment.AsInput(fmt.Errorf("--quick requires validation items, and the protocol %s has none",
+		protocol.Name), "add protocol=deployed, or omit --quick")
 }
 
-// open reads how many users the data has, and how many numbers the method sends.
+// open opens the data, and takes the number of users and of numbers in an update from data and method.
 func (c *PlanConfig) open() (*experiment.Job, error) {
 	src, err := experiment.OpenData(&c.Spec.Settings, c.DataDir)
 	if err != nil {
@@ -144,25 +144,24 @@ func (c *PlanConfig) open() (*experiment.Job, error) {
 		return nil, experiment.AsInput(err, "")
 	}
 	c.Users, c.Numbers = run.Fleet.Count(), run.Fleet.Plan.MaxUpdateLength()
-	c.each, c.rationed = run.Fleet.Plan.Rations()
+	c.shares, c.splitsBudget = run.Fleet.Plan.Rations()
 	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.SentSlots()) == 0 {
-		return nil, experiment.AsInput(fmt.Errorf("%s is no federation: devices send nothing that noise could hide",
-			c.Spec.Method),
-			"tacit methods lists others")
+		return nil, experiment.AsInput(fmt.Errorf("devices send nothing with the method %s: there is nothing to add noise to",
+			c.Spec.Method), "tacit methods lists the methods")
 	}
 	return &experiment.Job{Spec: c.Spec, Source: src, Jobs: c.Jobs, NoReferences: true}, nil
 }
 
-// row builds the stack of a policy, or says why there is none.
+// row builds the stack of a policy, or says why that is not possible.
 func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) PlanRow {
 	text, err := p.MarshalText()
-	who, _ := cohort.MarshalText()
-	r := PlanRow{Name: name, Cohort: string(who), DP: string(text), Secagg: p.Trust == privacy.Distributed}
+	cohortText, _ := cohort.MarshalText()
+	r := PlanRow{Name: name, Cohort: string(cohortText), DP: string(text), Secagg: p.Trust == privacy.Distributed}
 	s := privacy.Run{
 		Method: "this method", Sends: true, Users: c.Users, Expected: cohort.Expected(c.Users),
 		Epoch: cohort.Epoch(c.Users), SelfSelected: cohort.ByCheckIn(), Rounds: c.Rounds,
-		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Trust == privacy.Distributed, PerRound: c.each,
-		SplitsBudget: c.rationed,
+		Numbers: c.Numbers, Mean: "fixed", Step: 1, Masked: p.Trust == privacy.Distributed, PerRound: c.shares,
+		SplitsBudget: c.splitsBudget,
 	}
 	s.Sampler, s.Q = cohort.Sampling(c.Users)
 	if err == nil {
@@ -195,7 +194,7 @@ type way struct {
 	cohort round.Cohort
 }
 
-// others are ways to the same epsilon with a cohort of about the same size.
+// others returns alternatives with the same epsilon and a cohort of about the same size.
 func (c *PlanConfig) others() []way {
 	n := c.Cohort.Expected(c.Users)
 	plain := c.Policy
@@ -209,33 +208,33 @@ func (c *PlanConfig) others() []way {
 	own.Trust = privacy.Local
 	count := round.Cohort{Kind: "count", Count: max(1, int(math.Round(n)))}
 	cycle := round.Cohort{Kind: "cycle", Count: count.Count}
-	// half of the devices come
+	// half of the devices check in
 	come := round.Cohort{Kind: "checkin", Count: count.Count, Every: max(1, c.Users/(2*count.Count))}
 	var out []way
 	if share := n / float64(c.Users); share < 1 {
 		lot := round.Cohort{Kind: "poisson", Share: short(share)}
 		out = append(out,
-			way{"each user by lot, zero-out", plain, lot},
-			way{"each user by lot, accounted by PLD", tight, lot},
-			way{"a fixed count, replace-one", plain, count})
+			way{"Poisson sampling, zero-out", plain, lot},
+			way{"Poisson sampling, PLD accountant", tight, lot},
+			way{"fixed-size cohorts, replace-one", plain, count})
 	}
 	return append(out,
-		way{"everybody in every round", plain, round.Cohort{Kind: "all"}},
-		way{"in turn, noise on a tree (DP-FTRL)", ftrl, cycle},
-		way{"when they like, noise on a tree", ftrl, come},
-		way{"noise by the devices, half of them honest", shared, c.Cohort},
-		way{"all noise on each device", own, c.Cohort})
+		way{"all users in every round", plain, round.Cohort{Kind: "all"}},
+		way{"cyclic cohorts, tree noise (DP-FTRL)", ftrl, cycle},
+		way{"cohorts of devices that check in, tree noise", ftrl, come},
+		way{"distributed noise, half of the devices honest", shared, c.Cohort},
+		way{"local noise on each device", own, c.Cohort})
 }
 
-// short cuts a share to four digits, so that it can be typed.
+// short rounds a share to four digits, so that it can be typed.
 func short(x float64) float64 {
 	out, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	return out
 }
 
-// run runs the plan once, with one evaluation of some users.
+// run runs the plan once and evaluates up to 1000 users after the last round.
 func (c *PlanConfig) run(ctx context.Context, job *experiment.Job) (*PlanAccuracy, error) {
-	c.Tell("the run")
+	c.OnEvent(Planning{"the run"})
 	text, err := c.Policy.MarshalText()
 	if err != nil {
 		return nil, err
@@ -265,8 +264,8 @@ func (c *PlanConfig) run(ctx context.Context, job *experiment.Job) (*PlanAccurac
 	return &PlanAccuracy{Ran: true, HR: r.Valid.Sampled["hr@10"], NDCG: r.Valid.Sampled["ndcg@10"]}, nil
 }
 
-// nearest is the row of docs/privacy.md that is most like the plan, with the same trust, and of the
-// method if one is given: by the data, then by epsilon and by users.
+// nearest returns the most similar row of docs/privacy.md with the same trust and, if one is set, the
+// same method: by data set first, then by epsilon and number of users.
 func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 	rows, err := Rows()
 	if err != nil {
@@ -277,7 +276,7 @@ func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 	for i := range rows {
 		m := &rows[i]
 		if m.Privacy == nil || m.Privacy.Against != string(c.Policy.Trust) || c.Spec != nil &&
-			m.Method != unpromised(c.Spec.Method) {
+			m.Method != withoutGuarantee(c.Spec.Method) {
 			continue
 		}
 		eps, known := m.Privacy.Epsilon.(float64)
@@ -298,8 +297,8 @@ func (c *PlanConfig) nearest() (*PlanAccuracy, error) {
 	return &PlanAccuracy{HR: best.HR, NDCG: best.NDCG, Row: best}, nil
 }
 
-// unpromised is the method of which this is the one with a promise: DP-PrivRec is PrivRec.
-func unpromised(method string) string {
+// withoutGuarantee returns the name of the same method without a guarantee: DP-PrivRec is PrivRec.
+func withoutGuarantee(method string) string {
 	if method == "dp-privrec" {
 		return "privrec"
 	}
