@@ -232,7 +232,7 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 		"--target-epsilon 8 --rounds 5 --users 900 --delta 0.1":                                     "delta=0.1",
 		"--target-epsilon 8 --rounds 5 --users 900 --mechanism laplace":                             "trust=local",
 		"--target-epsilon 8 --rounds 5 -m local -d world --world-is-none":                           "unknown flag",
-		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "no federation",
+		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "devices send nothing",
 		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data set has its own users",
 		"--target-epsilon 8 --rounds 5 -m privrec -d world --quick protocol=privrec":                "protocol privrec has none",
 		"--target-epsilon 8 -m fedmf -d world cohort=poisson:0.1":                                   "use --cohort",
