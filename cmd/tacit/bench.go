@@ -31,7 +31,7 @@ func (a *app) benchCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg := bench.Config{
 				Jobs: jobs, Quick: quick, Commit: revision(), CPU: experiment.CPU(),
-				OnProgress: func(s string) { a.progress("measuring %s", s) },
+				OnEvent: func(e bench.Measuring) { a.progress("measuring %s", e.What) },
 			}
 			if err := checkJobs(jobs); err != nil {
 				return err

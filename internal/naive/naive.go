@@ -1,6 +1,6 @@
-// Package naive is a round of PFedRec as a plain Go loop: a map for a device's
-// rows, a closure to read them, math.Exp, and memory as it comes. It is the
-// yardstick of package bench: what the runtime gains, it gains over this.
+// Package naive is a round of PFedRec as a plain Go loop: a map for a device's rows, closures, math.Exp and
+// no reuse of memory. Package bench compares the engine with it. It never evaluates, and it is not
+// bit-compatible with the engine.
 package naive
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/tacit-rec/tacit/data"
 )
 
-// Program is a federation of devices that train as PFedRec does.
+// Program is a federation that trains PFedRec.
 type Program struct {
 	dim, items  int
 	table       []float32
-	w           [][]float32 // by user: the score function, bias last
+	w           [][]float32 // score function by user, bias last
 	train, hide [][]uint32
 	seed, round uint64
 }
 
-// New starts a program on a split.
+// New initialises a program with a split.
 func New(s *data.Split, dim int, seed uint64) *Program {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := &Program{dim: dim, items: s.Items(), table: make([]float32, s.Items()*dim), seed: seed}
@@ -46,14 +46,14 @@ type sample struct {
 	y    float32
 }
 
-// Round trains every device once on the given number of goroutines.
+// Round trains every device once, on the given number of goroutines.
 func (p *Program) Round(jobs int) {
 	sums := make(chan []float32)
 	for g := range jobs {
 		go func() {
 			sum := make([]float32, len(p.table))
 			for u := g; u < len(p.w); u += jobs {
-				p.visit(u, sum)
+				p.trainDevice(u, sum)
 			}
 			sums <- sum
 		}()
@@ -70,6 +70,7 @@ func (p *Program) Round(jobs int) {
 	p.round++
 }
 
+// draw returns the samples of a device.
 func (p *Program) draw(u int) []sample {
 	r := rand.New(rand.NewPCG(p.seed^p.round<<32, uint64(u)))
 	seen := map[uint32]bool{}
@@ -93,7 +94,8 @@ func (p *Program) draw(u int) []sample {
 	return out
 }
 
-func (p *Program) visit(u int, sum []float32) {
+// trainDevice trains one device and adds its delta to sum.
+func (p *Program) trainDevice(u int, sum []float32) {
 	const lr, batch = 0.1, 256
 	rate, w := float32(lr*80*float64(p.items)), p.w[u]
 	local := map[uint32][]float32{}

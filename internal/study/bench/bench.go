@@ -1,7 +1,7 @@
-// Package bench measures this machine: its roof, the kernels against it, a round
-// of each method beside a naive loop that runs between the fast rounds, and
-// evaluation. Machines are noisy, so what counts is the ratio of two things that
-// ran side by side; times are medians, with the best beside them.
+// Package bench measures speed on this machine: its peak rates, the kernels relative to them, a round of
+// each method, and evaluation. A naive loop runs between the rounds of PFedRec: machines are noisy, so
+// the ratio of two programs that ran alternately is more reliable than a time. It never measures
+// accuracy. Times are medians, and the best is given too.
 package bench
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Report is everything that was measured.
+// Report holds all measurements.
 type Report struct {
 	CPU      string    `json:"cpu"`
 	Cores    int       `json:"cores"`
@@ -30,39 +30,42 @@ type Report struct {
 	Runs     []Run     `json:"runs"`
 }
 
-// Peak is what the machine can do at most.
+// Peak holds the maximal rates of the machine.
 type Peak struct {
-	FlopsCore float64 `json:"gflops_per_core"` // non-fused multiply-adds, one core
+	FlopsCore float64 `json:"gflops_per_core"` // separate multiplications and additions, one core
 	FlopsAll  float64 `json:"gflops_all"`
 	BytesCore float64 `json:"gb_per_s_core"` // streaming from memory
 	BytesAll  float64 `json:"gb_per_s_all"`
 }
 
-// Set is a data set to measure on.
+// Set is a data set to measure with.
 type Set struct {
 	Name   string
 	Source data.Source
 }
 
+// Measuring is the event of a measurement that begins.
+type Measuring struct{ What string }
+
 // Config says what to measure.
 type Config struct {
-	Sets       []Set
-	Jobs       int
-	Quick      bool
-	Commit     string
-	CPU        string
-	OnProgress func(string) // progress
+	Sets    []Set
+	Jobs    int
+	Quick   bool
+	Commit  string
+	CPU     string
+	OnEvent func(Measuring) // receives progress events
 }
 
-// Measure runs everything.
+// Measure runs all measurements.
 func Measure(ctx context.Context, c Config) (*Report, error) {
 	r := &Report{
 		CPU: c.CPU, Cores: runtime.NumCPU(), Jobs: c.Jobs, Kernel: vec.Features(), Go: runtime.Version(),
 		Commit: c.Commit,
 	}
-	c.OnProgress("the machine's roof")
-	r.Peak = roof(c)
-	c.OnProgress("kernels")
+	c.OnEvent(Measuring{"the peak rates of the machine"})
+	r.Peak = peak(c)
+	c.OnEvent(Measuring{"kernels"})
 	r.Kernels = kernels(c, r.Peak)
 	for _, s := range c.Sets {
 		for _, step := range []func(context.Context, Config, Set, *Report) error{rounds, ranking, wholeRun} {
@@ -70,14 +73,14 @@ func Measure(ctx context.Context, c Config) (*Report, error) {
 				return nil, err
 			}
 			if err := step(ctx, c, s, r); err != nil {
-				return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
+				return nil, fmt.Errorf("data set %s: %w", s.Name, err)
 			}
 		}
 	}
 	return r, nil
 }
 
-// span is how long one figure is measured for.
+// span returns the duration of one measurement.
 func (c Config) span() time.Duration {
 	if c.Quick {
 		return 40 * time.Millisecond
@@ -85,8 +88,7 @@ func (c Config) span() time.Duration {
 	return 300 * time.Millisecond
 }
 
-// best runs f again and again for a while and returns the shortest time of one
-// call, in seconds.
+// best calls f repeatedly for a while and returns the shortest time of one call, in seconds.
 func (c Config) best(f func()) float64 {
 	f()
 	least := time.Duration(1<<63 - 1)
@@ -98,15 +100,16 @@ func (c Config) best(f func()) float64 {
 	return least.Seconds()
 }
 
-func roof(c Config) Peak {
-	const turns = 200_000
+// peak measures the peak rates.
+func peak(c Config) Peak {
+	const iterations = 200_000
 	var r Peak
 	flops := 0
-	t := c.best(func() { flops = vec.Roof(turns) })
+	t := c.best(func() { flops = vec.Roof(iterations) })
 	r.FlopsCore = giga(flops, t)
-	t = c.best(func() { parallel(c.Jobs, func(int) { vec.Roof(turns) }) })
+	t = c.best(func() { parallel(c.Jobs, func(int) { vec.Roof(iterations) }) })
 	r.FlopsAll = giga(flops*c.Jobs, t)
-	const floats = 16 << 20 // 64 MiB a core: more than any cache
+	const floats = 16 << 20 // 64 MiB per core, which exceeds all caches
 	mem := make([][]float32, c.Jobs)
 	for j := range mem {
 		mem[j] = make([]float32, floats)

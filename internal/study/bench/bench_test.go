@@ -22,7 +22,7 @@ func tiny(t *testing.T) Set {
 func TestEveryFigureIsMeasuredAndShown(t *testing.T) {
 	r, err := Measure(context.Background(), Config{
 		Sets: []Set{tiny(t)}, Jobs: 2, Quick: true, CPU: "a test",
-		OnProgress: func(string) {},
+		OnEvent: func(Measuring) {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,12 +54,12 @@ func TestEveryFigureIsMeasuredAndShown(t *testing.T) {
 	}
 }
 
-func TestMeasuringStopsWhenTold(t *testing.T) {
+func TestMeasuringStopsWhenInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Measure(ctx, Config{
 		Sets: []Set{tiny(t)}, Jobs: 1, Quick: true,
-		OnProgress: func(string) {},
+		OnEvent: func(Measuring) {},
 	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want context.Canceled", err)
 	}

@@ -13,20 +13,19 @@ type Kernel struct {
 	Shape  string  `json:"shape"`
 	NS     float64 `json:"ns"`            // per row, element or product
 	Per    string  `json:"per"`           // what NS is per
-	GFlops float64 `json:"gflops"`        // 0 where the work is not arithmetic
-	OfPeak float64 `json:"share_of_roof"` // of the core's multiply-add rate
+	GFlops float64 `json:"gflops"`        // 0 for kernels without arithmetic
+	OfPeak float64 `json:"share_of_roof"` // fraction of the core's peak
 	GBs    float64 `json:"gb_per_s"`      // rows read and written
 }
 
-// kernels measures the kernels of a round on rows of 32, and Gemm on the shapes of
-// the MLPs of this field.
-func kernels(c Config, roof Peak) []Kernel {
+// kernels measures the kernels of a round on rows of 32 numbers, and Gemm on typical shapes of MLPs.
+func kernels(c Config, peak Peak) []Kernel {
 	var out []Kernel
 	add := func(k Kernel, n, flops, bytes int, f func()) {
 		t := c.best(f)
 		k.NS = t * 1e9 / float64(n)
 		k.GFlops, k.GBs = giga(flops, t), giga(bytes, t)
-		k.OfPeak = k.GFlops / roof.FlopsCore
+		k.OfPeak = k.GFlops / peak.FlopsCore
 		out = append(out, k)
 	}
 	const batch, d = 256, 32
@@ -41,7 +40,7 @@ func kernels(c Config, roof Peak) []Kernel {
 			rd[i] = r.Uint32n(uint32(items))
 		}
 		at := 0
-		next := func() []uint32 { // other rows every time, so that the cache is what it is in a round
+		next := func() []uint32 { // other rows every time, as in a round
 			at = (at + batch) % len(rd)
 			return rd[at : at+batch]
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// Round is a method's round on a data set: training only, from drawing the sample
-// to the coordinator's step.
+// Round is the time of a method's round on a data set: training only, from drawing samples to the server
+// step.
 type Round struct {
 	Method  string  `json:"method"`
 	Data    string  `json:"dataset"`
@@ -22,13 +22,13 @@ type Round struct {
 	Jobs    int     `json:"jobs"`
 	MS      float64 `json:"ms_median"`
 	Best    float64 `json:"ms_best"`
-	// NaiveMS is a plain Go loop with maps on as many goroutines, its rounds run
-	// between ours; 0 where it was not run.
+	// NaiveMS is the time of package naive on the same number of goroutines, whose rounds run between
+	// ours; 0 if it was not run.
 	NaiveMS float64 `json:"naive_ms,omitempty"`
 	Naive   float64 `json:"times_naive,omitempty"`
 }
 
-// counts are the numbers of goroutines to measure with: powers of two, and all.
+// counts returns the numbers of goroutines to measure with: powers of two, and all.
 func (c Config) counts() []int {
 	var out []int
 	for j := 1; j < c.Jobs; j *= 2 {
@@ -45,9 +45,9 @@ func rounds(ctx context.Context, c Config, s Set, r *Report) error {
 	for _, e := range methods.Default().Entries() {
 		for _, jobs := range c.counts() {
 			if e.Name != "pfedrec" && jobs != c.Jobs || ctx.Err() != nil {
-				continue // the others differ in what is scored, not in how they scale
+				continue // other methods scale alike
 			}
-			c.OnProgress(s.Name + ": a round of " + e.Name)
+			c.OnEvent(Measuring{s.Name + ": a round of " + e.Name})
 			row, err := oneRound(ctx, c, split, e, jobs)
 			if err != nil {
 				return err
@@ -119,7 +119,7 @@ func oneRound(ctx context.Context, c Config, split *data.Split, e method.Entry, 
 	return row, nil
 }
 
-// Ranking is the full ranking of all users of a data set, with their lists.
+// Ranking is the time to rank the catalogue for all users of a data set, with their lists.
 type Ranking struct {
 	Data  string  `json:"dataset"`
 	Users int     `json:"users"`
@@ -129,7 +129,7 @@ type Ranking struct {
 }
 
 func ranking(ctx context.Context, c Config, s Set, r *Report) error {
-	c.OnProgress(s.Name + ": ranking the catalogue for every user")
+	c.OnEvent(Measuring{s.Name + ": ranking the catalogue for every user"})
 	split, err := splitOf(s, "deployed")
 	if err != nil {
 		return err
@@ -155,8 +155,7 @@ func ranking(ctx context.Context, c Config, s Set, r *Report) error {
 	return nil
 }
 
-// Run is a whole run as a researcher would make it: PFedRec for a hundred rounds,
-// with validation and test after each.
+// Run is the time of a complete run: PFedRec for a hundred rounds, evaluated after each.
 type Run struct {
 	Data     string  `json:"dataset"`
 	Protocol string  `json:"protocol"`
@@ -171,7 +170,7 @@ func wholeRun(ctx context.Context, c Config, s Set, r *Report) error {
 	if c.Quick {
 		n = 10
 	}
-	c.OnProgress(s.Name + ": a whole run of pfedrec")
+	c.OnEvent(Measuring{s.Name + ": a complete run of pfedrec"})
 	split, err := splitOf(s, "paper")
 	if err != nil {
 		return err

@@ -23,11 +23,10 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// ML-100K: doc pages count bytes for it.
+// The size of ML-100K, which pages count bytes for.
 const exampleItems, exampleUsers = 1682, 943
 
-// Page returns a method's page, in Markdown: made of its registry line, the tags
-// of its parameters and its slots.
+// Page returns the page of a method, in Markdown.
 func Page(e method.Entry) (string, error) {
 	m := e.Build()
 	plan, err := local.NewPlan(m, local.Options{
@@ -47,23 +46,22 @@ func Page(e method.Entry) (string, error) {
 		fmt.Fprintf(&b, "\n> **Caution.** %s\n", e.Caution)
 	}
 	fmt.Fprintf(&b, "\n    tacit run -m %s -d world\n", e.Name)
-	fmt.Fprintf(&b, "\n## What stays and what leaves\n\n| parameter | what it is | size | where it lives | what a "+
-		"device sends of it |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "\n## What stays on the device and what it sends\n\n| parameter | description | size | stored | a "+
+		"device sends |\n|---|---|---|---|---|\n")
 	for _, s := range plan.Slots {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.Name, s.Doc, slotSize(s), where(s), sends(s))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.Name, s.Doc, slotSize(s), stored(s), sends(s))
 	}
 	if up := plan.MaxBytesUp(); plan.Central() {
-		b.WriteString("\nThere are no devices: every history is sent to one place.\n")
+		b.WriteString("\nThis method is centralised: every history is sent to one server.\n")
 	} else if up == 0 {
 		b.WriteString("\nA device sends nothing and downloads nothing.\n")
 	} else {
-		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes in a round and uploads "+
-			"at most %d: "+
-			"%s.\n",
+		fmt.Fprintf(&b, "\nOn a catalogue of %d items (ML-100K) a device downloads %d bytes per round and uploads "+
+			"at most %d: %s.\n",
 			exampleItems, int(math.Round(plan.MeanBytesDown(max(plan.Rounds, 1)))), up, sendsRows(plan))
 	}
 	fmt.Fprintf(&b, "\nRecommends with %s.\n", serves(plan))
-	fmt.Fprintf(&b, "\n## Parameters\n\n| key | default | what it is |\n|---|---|---|\n")
+	fmt.Fprintf(&b, "\n## Parameters\n\n| key | default | description |\n|---|---|---|\n")
 	for _, f := range param.Fields(m) {
 		doc := f.Doc
 		if len(f.Choices) > 0 {
@@ -78,14 +76,14 @@ func Page(e method.Entry) (string, error) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Key, f.Default, doc)
 	}
 	if len(e.Options) > 0 {
-		b.WriteString("\nSettings of the run that come with it, below presets:")
+		b.WriteString("\nOptions of the run that the method sets, unless a preset or you set them:")
 		for _, key := range slices.Sorted(maps.Keys(e.Options)) {
 			fmt.Fprintf(&b, " `%s=%s`", key, e.Options[key])
 		}
 		b.WriteString(".\n")
 	}
 	if len(e.Grid) > 0 {
-		fmt.Fprintf(&b, "\nWhere there is no preset and none of these is given, a run takes the best on validation "+
+		fmt.Fprintf(&b, "\nIf there is no preset and you set none of these keys, a run uses the best on validation items "+
 			"of: `%s`.\n", strings.Join(e.Grid, "`, `"))
 	}
 	if err := writePresets(&b, e); err != nil {
@@ -95,8 +93,8 @@ func Page(e method.Entry) (string, error) {
 	return b.String(), nil
 }
 
-// About is the doc comment of a method's type, as one paragraph; of a method with
-// plug-ins, one for each layer, the outermost first.
+// About returns the doc comment of a method's type as one paragraph. A method with plug-ins has one
+// paragraph per layer, the outermost first.
 func About(e method.Entry) (string, error) {
 	var out []string
 	for m := e.New(); ; {
@@ -113,6 +111,7 @@ func About(e method.Entry) (string, error) {
 	}
 }
 
+// aboutType returns the doc comment of a type in the source of package methods.
 func aboutType(name string) (string, error) {
 	files, err := fs.Glob(methods.Source, "*.go")
 	if err != nil {
@@ -148,16 +147,18 @@ func slotSize(s method.Slot) string {
 	return fmt.Sprintf("%d × %d", s.Rows, s.Dim)
 }
 
-func where(s method.Slot) string {
+// stored says where a slot is stored.
+func stored(s method.Slot) string {
 	if s.Scope == method.Shared && s.Upload == method.Sum {
-		return "made on the device, summed by the coordinator"
+		return "computed on the device, summed by the coordinator"
 	}
 	return map[method.Scope]string{
-		method.Shared: "shared: the coordinator has it, devices get it", method.Private: "private: stays on the device",
-		method.Ephemeral: "on the device, rebuilt in each visit", method.Server: "on the coordinator only",
+		method.Shared: "shared: on the coordinator; devices download it", method.Private: "private: on the device only",
+		method.Ephemeral: "on the device, computed anew in each local training", method.Server: "on the coordinator only",
 	}[s.Scope]
 }
 
+// sends says what a device sends of a slot.
 func sends(s method.Slot) string {
 	if s.Scope != method.Shared {
 		return "nothing"
@@ -168,38 +169,39 @@ func sends(s method.Slot) string {
 	}[s.Upload]
 }
 
-// sendsRows says what an update holds.
+// sendsRows describes the content of an update.
 func sendsRows(p *local.Plan) string {
 	for _, i := range p.SentSlots() {
 		if p.Slots[i].PerItem {
-			return "the rows it touched with their numbers, or all rows where that is less. Touched rows tell which " +
-				"items were touched"
+			return "the changed rows with their indices, or all rows if that is shorter. The indices reveal which " +
+				"items the device trained on"
 		}
 	}
-	return "every number. There are no rows of items that would tell which it touched; a row of a user's or a " +
-		"moment's feature that is not zero tells that feature"
+	return "every number. No rows of items reveal what the device trained on; a nonzero row of a user or " +
+		"context feature reveals that feature"
 }
 
+// serves says which parameters a device recommends with.
 func serves(p *local.Plan) string {
 	switch {
 	case p.Central():
-		return "what was trained in one place"
+		return "the centrally trained model"
 	case p.PreparesScoring() && !p.Serves(method.ServeLocal):
-		return "the coordinator's newest values, once the device has got ready on its own samples; what it changes " +
-			"for that is kept and sent nowhere"
+		return "the newest shared parameters, after training on the device's own samples; the result is used for " +
+			"scoring and then discarded"
 	case p.Serves(method.ServeLocal):
-		return "the device's own tuned copy of what is shared"
+		return "the device's own trained copy of the shared parameters"
 	case p.Serves(method.ServeOther):
-		return "another device's tuned copy"
+		return "another device's trained copy of the shared parameters"
 	case p.Serves(method.ServeGlobal):
-		return "the coordinator's newest values"
+		return "the newest shared parameters"
 	}
 	for _, s := range p.Slots {
 		if s.Scope == method.Shared && s.PerItem && s.Upload == method.Broadcast {
-			return "the coordinator's newest rows, and what the device works out from them"
+			return "the newest shared rows, and what the device computes from them"
 		}
 	}
-	return "what the device has learnt alone"
+	return "what the device learnt from its own data only"
 }
 
 func writePresets(b *strings.Builder, e method.Entry) error {
@@ -207,7 +209,7 @@ func writePresets(b *strings.Builder, e method.Entry) error {
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	b.WriteString("\n## Presets\n\n| preset | settings | published HR@10 / NDCG@10 | where the settings come from " +
+	b.WriteString("\n## Presets\n\n| preset | settings | published HR@10 / NDCG@10 | source of the settings " +
 		"|\n|---|---|---|---|\n")
 	for _, p := range all {
 		var set []string
