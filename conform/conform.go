@@ -32,6 +32,7 @@ var checks = []check{
 	{"OptionalMethodsAreSpeltRight", optionalMethods},
 	{"FindsTheWithheldItem", findsWithheld},
 	{"GradientIsTheFiniteDifference", gradient},
+	{"GradientOfEveryLossTermIsTheFiniteDifference", termGradients},
 	{"SameBitsForAnyWorkerCount", sameBits},
 	{"ResumesWithTheSameBits", resumes},
 	{"PrivateSlotsStayHome", staysHome},
@@ -58,6 +59,15 @@ func (d doesNotApply) Error() string { return string(d) }
 func Method(t *testing.T, build Build) {
 	t.Helper()
 	run(t, build, checks)
+}
+
+// Gradients checks the gradients of a method and of its losses; Method does it too.
+func Gradients(t *testing.T, build Build) {
+	t.Helper()
+	run(t, build, []check{
+		{"GradientIsTheFiniteDifference", gradient},
+		{"GradientOfEveryLossTermIsTheFiniteDifference", termGradients},
+	})
 }
 
 // Private checks what a privacy promise about a method rests on; Method does it too.

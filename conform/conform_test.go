@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -99,6 +100,77 @@ func (m *misspelt) Phas(round, _ int) (int, string) { return round % 2, "half" }
 type mistyped struct{ methods.FedMF }
 
 func (m *mistyped) PostUpdate(int) {}
+
+// regularised is FedMF with a term on its item rows, which a test breaks.
+type regularised struct {
+	methods.FedMF
+	term  method.Term
+	build func(data method.Oracle, term method.Term) method.Oracle
+}
+
+func (m *regularised) Visit(int) method.Visit {
+	rate := learn.Const(0.1)
+	return learn.Epochs(1, 0, learn.Descend(m.build(learn.BCE(m), m.term),
+		learn.SGD(learn.ItemSlot, rate, 0), learn.SGD(learn.UserSlot, rate, 0)))
+}
+
+// flipped returns a term whose gradient has the wrong sign.
+func flipped(t method.Term) method.Term {
+	grad := t.Grad
+	t.Grad = func(w *method.Work, b *method.Batch) float64 {
+		before := append([]float32(nil), w.View[learn.ItemSlot].GradRows...)
+		value := grad(w, b)
+		for k, g := range w.View[learn.ItemSlot].GradRows {
+			w.View[learn.ItemSlot].GradRows[k] = 2*before[k] - g
+		}
+		return value
+	}
+	return t
+}
+
+// silent returns a term that does nothing.
+func silent(t method.Term) method.Term {
+	t.Grad = func(*method.Work, *method.Batch) float64 { return 0 }
+	return t
+}
+
+// forgetful is a sum of terms that leaves the last one out.
+func forgetful(data method.Oracle, term method.Term) method.Oracle {
+	o := learn.WithTerms(data, term)
+	o.Grad = data.Grad
+	return o
+}
+
+func whole(data method.Oracle, term method.Term) method.Oracle { return learn.WithTerms(data, term) }
+
+func TestBrokenLossTermsAreCaught(t *testing.T) {
+	weight := learn.Const(0.1)
+	terms := map[string]method.Term{
+		"l1": learn.L1(learn.ItemSlot, weight),
+		"l2": learn.L2(learn.ItemSlot, weight),
+	}
+	for name, term := range terms {
+		for _, c := range []struct {
+			name   string
+			broken bool
+			m      regularised
+		}{
+			{"as it is", false, regularised{term: term, build: whole}},
+			{"with a flipped sign", true, regularised{term: flipped(term), build: whole}},
+			{"without effect", true, regularised{term: silent(term), build: whole}},
+			{"left out of the sum", true, regularised{term: term, build: forgetful}},
+		} {
+			err := try("GradientOfEveryLossTermIsTheFiniteDifference", func() method.Method {
+				m := c.m
+				param.Defaults(&m)
+				return &m
+			})
+			if (err != nil) != c.broken {
+				t.Errorf("%s %s: %v", name, c.name, err)
+			}
+		}
+	}
+}
 
 func TestBrokenMethodsAreCaught(t *testing.T) {
 	for _, c := range []struct {

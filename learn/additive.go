@@ -43,7 +43,7 @@ type Pulls struct {
 // the terms, as Descend of the package does; the rows move in one pass.
 func (h Additive) Descend(m method.Learner, p Pulls) method.Step {
 	plain := h.Plainly(m, p)
-	return method.Step{MovesRows: true, Do: func(w *method.Work, b *method.Batch) float64 {
+	return method.Step{MovesRows: true, Oracles: plain.Oracles, Do: func(w *method.Work, b *method.Batch) float64 {
 		if w.NoFuse {
 			return plain.Do(w, b)
 		}
@@ -53,7 +53,7 @@ func (h Additive) Descend(m method.Learner, p Pulls) method.Step {
 
 // Plainly is Descend for a learner that is more than the head: a plug-in around it.
 func (h Additive) Plainly(m method.Learner, p Pulls) method.Step {
-	return Descend(Wrap(BCE(m), Apart(h.Own, h.Common, p.Apart), L1(h.Common, p.L1), L2(h.Common, p.L2)),
+	return Descend(WithTerms(BCE(m), Separate(h.Own, h.Common, p.Apart), L1(h.Common, p.L1), L2(h.Common, p.L2)),
 		SGD(h.Vector, p.Score, p.Decay), SGD(h.Bias, p.Score, p.Decay), SGD(h.Own, p.Rows, p.Decay),
 		SGD(h.Common, p.Rows, p.Decay))
 }

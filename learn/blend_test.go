@@ -134,7 +134,7 @@ func TestBlendPutsTheRowsBackAndAllocatesNothing(t *testing.T) {
 	w, b := mixing(t, of, tinyItem)
 	before := append([]float32(nil), w.View[tinyItem].Arena...)
 	z := make([]float32, b.N)
-	terms := []learn.Term{}
+	terms := []method.Term{}
 	for _, view := range []string{"global", "mixed", "self"} {
 		terms = append(terms, m.Decorrelate(view, 0.1, func(*method.Work) float32 { return 0.5 }))
 	}
@@ -145,7 +145,7 @@ func TestBlendPutsTheRowsBackAndAllocatesNothing(t *testing.T) {
 			learn.NTK{Blend: m, Kind: kind, Center: true}.Share(of, w, b)
 		}
 		for _, term := range terms {
-			term(w, b)
+			term.Grad(w, b)
 		}
 	}
 	all()

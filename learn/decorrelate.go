@@ -21,8 +21,8 @@ const fewest = 8
 // device's own rows; "mixed", the blended ones; with "self" it is the own rows
 // against themselves, where only the second sum counts (FedDecorr, Shi et al.
 // 2023). A batch of fewer than 8 rows is left alone.
-func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) float32) Term {
-	return func(w *method.Work, b *method.Batch) float64 {
+func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) float32) method.Term {
+	return method.Term{Name: "decorrelate", Slots: []int{m.Own}, Grad: func(w *method.Work, b *method.Batch) float64 {
 		n, dim, stride := len(b.Rows), w.View[m.Own].Slot.Dim, w.View[m.Own].Stride
 		if n < fewest {
 			return 0
@@ -71,7 +71,7 @@ func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) floa
 			}
 		}
 		return value * float64(n) * float64(b.N)
-	}
+	}}
 }
 
 // standardise gives every column mean 0 and variance 1, and sets dev to its

@@ -16,7 +16,17 @@ import (
 // count alike, of the sum where rows do, and between the two where roots do. Of a
 // history that is longer than Longest each visit takes a part, from a place that it draws.
 func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
-	return method.Oracle{Grad: func(w *method.Work, b *method.Batch) float64 {
+	scale := func(w *method.Work) float32 {
+		n := float32(min(len(w.History), g.Longest) - 1)
+		switch alike {
+		case "users":
+			return 1
+		case "roots":
+			return float32(math.Sqrt(float64(n)))
+		}
+		return n
+	}
+	return Alone(method.Term{Name: "next item", Scale: scale, Grad: func(w *method.Work, b *method.Batch) float64 {
 		n := min(len(w.History), g.Longest) - 1
 		if n < 1 {
 			return 0
@@ -53,7 +63,7 @@ func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
 		}
 		g.back(w, rows[:n], dh, keep)
 		return loss / float64(n) * float64(b.N)
-	}}
+	}})
 }
 
 // follow is the loss of one run of positions: their states, and the rows of the items

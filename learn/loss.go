@@ -1,6 +1,8 @@
 package learn
 
 import (
+	"slices"
+
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -42,7 +44,7 @@ func BCE(m method.Learner) method.Oracle { return Mean("bce", m) }
 // Mean is the mean of a named loss over a batch.
 func Mean(loss string, m method.Learner) method.Oracle {
 	l := LossNamed(loss)
-	o := method.Oracle{UsesRatings: l.UsesRatings, Grad: func(w *method.Work, b *method.Batch) float64 {
+	grad := func(w *method.Work, b *method.Batch) float64 {
 		z := w.Z[:b.N]
 		m.Logits(w, b, z)
 		sum := 0.0
@@ -52,7 +54,8 @@ func Mean(loss string, m method.Learner) method.Oracle {
 		l.Grad(&w.Scratch, b, 1/float32(b.N), z)
 		m.Back(w, b, z)
 		return sum
-	}}
+	}
+	o := method.Oracle{UsesRatings: l.UsesRatings, Grad: grad, Terms: []method.Term{{Name: loss, Grad: grad}}}
 	if h, ok := method.As[method.Headed](m); ok && h.Head() != nil {
 		o.HeadLoss = &method.HeadLoss{Head: *h.Head(), Loss: l}
 	}
@@ -180,26 +183,32 @@ func bprLoss(b *method.Batch, z []float32) float64 {
 // samples' order, and adds up: a mean over the batch becomes the sum of the means
 // over its pieces, so that the samples of a short last piece weigh more.
 func Pieces(o method.Oracle) method.Oracle {
-	return method.Oracle{Parts: o.Parts, UsesRatings: o.UsesRatings, Grad: func(w *method.Work, b *method.Batch) float64 {
+	grad := o.Grad
+	o.HeadLoss = nil
+	o.Grad = func(w *method.Work, b *method.Batch) float64 {
 		loss := 0.0
 		for lo := 0; lo < b.N; lo += w.BatchSize {
-			loss += o.Grad(w, w.SubBatch(b, lo, min(lo+w.BatchSize, b.N)))
+			loss += grad(w, w.SubBatch(b, lo, min(lo+w.BatchSize, b.N)))
 		}
 		return loss
-	}}
+	}
+	return o
 }
 
-// Term is a regulariser: it adds its gradient and returns its value, times the
-// number of samples.
-type Term func(w *method.Work, b *method.Batch) float64
-
-// Wrap adds regularisers to an oracle. The result can no longer be fused.
-func Wrap(o method.Oracle, terms ...Term) method.Oracle {
-	return method.Oracle{Parts: o.Parts, UsesRatings: o.UsesRatings, Grad: func(w *method.Work, b *method.Batch) float64 {
-		l := o.Grad(w, b)
+// WithTerms adds regularisers to an oracle. The result can no longer be fused.
+func WithTerms(o method.Oracle, terms ...method.Term) method.Oracle {
+	data := o.Grad
+	o.HeadLoss = nil
+	o.Terms = append(slices.Clone(o.Terms), terms...)
+	o.Grad = func(w *method.Work, b *method.Batch) float64 {
+		l := data(w, b)
 		for _, t := range terms {
-			l += t(w, b)
+			l += t.Grad(w, b)
 		}
 		return l
-	}}
+	}
+	return o
 }
+
+// Alone is the oracle of a single term.
+func Alone(t method.Term) method.Oracle { return method.Oracle{Grad: t.Grad, Terms: []method.Term{t}} }

@@ -85,19 +85,22 @@ func oracles(m method.Learner) map[string]struct {
 	loss func(p *point, b *method.Batch) float64
 } {
 	bce := learn.BCE(m)
-	apart, l1 := learn.Apart(tinyOther, tinyItem, learn.Const(0.4)), learn.L1(tinyItem, learn.Const(0.3))
+	apart, l1 := learn.Separate(tinyOther, tinyItem, learn.Const(0.4)), learn.L1(tinyItem, learn.Const(0.3))
 	type c = struct {
 		o    method.Oracle
 		loss func(p *point, b *method.Batch) float64
 	}
 	return map[string]c{
 		"BCE": {bce, (*point).bce},
-		"BCE-Apart": {learn.Wrap(bce, apart), func(p *point, b *method.Batch) float64 {
+		"BCE-Apart": {learn.WithTerms(bce, apart), func(p *point, b *method.Batch) float64 {
 			return p.bce(b) +
 				p.apart(b, 0.4)
 		}},
-		"BCE+L1": {learn.Wrap(bce, l1), func(p *point, b *method.Batch) float64 { return p.bce(b) + p.l1(b, 0.3) }},
-		"all": {learn.Wrap(bce, apart, l1), func(p *point, b *method.Batch) float64 {
+		"BCE+L1": {learn.WithTerms(bce, l1), func(p *point, b *method.Batch) float64 {
+			return p.bce(b) +
+				p.l1(b, 0.3)
+		}},
+		"all": {learn.WithTerms(bce, apart, l1), func(p *point, b *method.Batch) float64 {
 			return p.bce(b) + p.apart(b, 0.4) + p.l1(b, 0.3)
 		}},
 	}
@@ -146,10 +149,11 @@ func TestTermsFollowTheirSchedules(t *testing.T) {
 		p := pointOf(w, 21)
 		at := math.Tanh(float64(round) / 10)
 		grow := learn.Schedule{Kind: "tanh", V: 1, A: 10}
-		if got, want := learn.L1(tinyItem, grow)(w, all), 4*p.l1(all, at); math.Abs(got-want) > 1e-5 {
+		if got, want := learn.L1(tinyItem, grow).Grad(w, all), 4*p.l1(all, at); math.Abs(got-want) > 1e-5 {
 			t.Errorf("round %d: L1 is %g, want %g", round, got, want)
 		}
-		if got, want := learn.Apart(tinyItem, tinyOther, grow)(w, all), 4*p.apart(all, at); math.Abs(got-want) > 1e-5 {
+		if got, want := learn.Separate(tinyItem, tinyOther, grow).Grad(w, all),
+			4*p.apart(all, at); math.Abs(got-want) > 1e-5 {
 			t.Errorf("round %d: Apart is %g, want %g", round, got, want)
 		}
 	}

@@ -225,7 +225,7 @@ func TestTheGradientAgainstRedundancyIsTheFiniteDifference(t *testing.T) {
 			return redundancy(x, frozen, off, view == "self")
 		}
 		w.ClearGrads(b)
-		got := m.Decorrelate(view, off, func(*method.Work) float32 { return l })(w, b)
+		got := m.Decorrelate(view, off, func(*method.Work) float32 { return l }).Grad(w, b)
 		if want := value() * float64(b.N); !close(got, want, 1e-4) {
 			t.Errorf("%s: the loss is %g, on paper %g", view, got, want)
 		}

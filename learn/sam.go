@@ -30,7 +30,8 @@ func SAM(o method.Oracle, groups ...Sharp) method.Oracle {
 			s.masks[k] |= 1 << i
 		}
 	}
-	return method.Oracle{Parts: o.Parts, UsesRatings: o.UsesRatings, Grad: s.grad}
+	o.HeadLoss, o.Elsewhere, o.Grad = nil, true, s.grad
+	return o
 }
 
 type sam struct {

@@ -70,7 +70,7 @@ func TestSAMIsTheGradientBesideThePoint(t *testing.T) {
 		d := newDense(b)
 		// The batches, as a plain method of the same samples is given them.
 		spy := newTiny(method.Shared, func(l method.Learner) method.Visit {
-			return learn.Epochs(2, 0, seen(&batches, learn.Descend(learn.Wrap(learn.BCE(l)),
+			return learn.Epochs(2, 0, seen(&batches, learn.Descend(learn.WithTerms(learn.BCE(l)),
 				learn.SGD(tinyBias, learn.Const(0), 0))))
 		})
 		s := open(t, spy, false)
@@ -106,7 +106,7 @@ func TestWithoutRhoSAMIsThePlainGradientToTheBit(t *testing.T) {
 	still := open(t, unsharp(0, 0, &passes), false)
 	plain := open(t, newTiny(method.Shared, func(m method.Learner) method.Visit {
 		rate := learn.Const(0.3)
-		return learn.Epochs(2, 0, learn.Descend(learn.Wrap(learn.BCE(m)), learn.SGD(tinyItem, rate, 0),
+		return learn.Epochs(2, 0, learn.Descend(learn.WithTerms(learn.BCE(m)), learn.SGD(tinyItem, rate, 0),
 			learn.SGD(tinyVector, rate, 0), learn.SGD(tinyBias, rate, 0)))
 	}), false)
 	for round := range 3 {

@@ -249,11 +249,11 @@ func (t *sided) back(dz []float32) {
 	t.scatter(dx, &t.grad)
 }
 
-// Near is the proximal term: it keeps a device near what it downloaded, with
+// Proximal is the proximal term: it keeps a device near what it downloaded, with
 // mu/2*|theta-theta0|^2, or without the square if it is not squared: its pull then has the length
 // mu/2 at any distance, and none at 0. It is for plain slots, those below slots.
-func Near(slots int, mu Schedule, squared bool) Term {
-	return func(w *method.Work, b *method.Batch) float64 {
+func Proximal(slots int, mu Schedule, squared bool) method.Term {
+	return method.Term{Name: "proximal", Weight: mu.At, Grad: func(w *method.Work, b *method.Batch) float64 {
 		m, sum := mu.At(w), 0.0
 		if w.WantLoss || !squared {
 			for i := range slots {
@@ -279,5 +279,5 @@ func Near(slots int, mu Schedule, squared bool) Term {
 			}
 		}
 		return value * float64(b.N)
-	}
+	}}
 }

@@ -284,7 +284,7 @@ func TestTheProximalTermPullsBack(t *testing.T) {
 		}
 		w.WantLoss = true
 		b := w.Batch(0, 4)
-		if got := Near(len(s.slots), Const(0.3), squared)(w, b); math.Abs(got-4*value()) > 1e-4 {
+		if got := Proximal(len(s.slots), Const(0.3), squared).Grad(w, b); math.Abs(got-4*value()) > 1e-4 {
 			t.Errorf("squared %v: four samples' term is %g, want %g", squared, got, 4*value())
 		}
 		compare(t, "near", w, func(i int) []float32 { return w.View[i].Grad }, slope(theta, 1, value), 1e-4)
@@ -292,7 +292,7 @@ func TestTheProximalTermPullsBack(t *testing.T) {
 			copy(w.View[i].Val, w.View[i].Base)
 			clear(w.View[i].Grad)
 		}
-		Near(len(s.slots), Const(0.3), squared)(w, b)
+		Proximal(len(s.slots), Const(0.3), squared).Grad(w, b)
 		for i := range w.View {
 			if slices.ContainsFunc(w.View[i].Grad, func(g float32) bool { return g != 0 }) {
 				t.Fatalf("squared %v: where a device has not moved it is pulled", squared)

@@ -19,22 +19,23 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 	for _, r := range rules {
 		slots |= 1 << r.Slot()
 	}
-	plain := method.Step{Parts: parts, MovesRows: true, UsesRatings: o.UsesRatings, Do: func(w *method.Work, b *method.Batch) float64 {
-		before := w.RestrictGrads(slots)
-		loss := o.Grad(w, b)
-		w.RestrictGrads(before)
-		for _, r := range rules {
-			r.Apply(w, b)
-		}
-		w.ClearGrads(b)
-		return loss
-	}}
+	plain := method.Step{Parts: parts, MovesRows: true, UsesRatings: o.UsesRatings, Oracles: []method.Oracle{o},
+		Do: func(w *method.Work, b *method.Batch) float64 {
+			before := w.RestrictGrads(slots)
+			loss := o.Grad(w, b)
+			w.RestrictGrads(before)
+			for _, r := range rules {
+				r.Apply(w, b)
+			}
+			w.ClearGrads(b)
+			return loss
+		}}
 	f := fuse(o, rules)
 	if f == nil {
 		return plain
 	}
 	return method.Step{
-		InPlace: true, MovesRows: f.item != nil, UsesRatings: o.UsesRatings,
+		InPlace: true, MovesRows: f.item != nil, UsesRatings: o.UsesRatings, Oracles: plain.Oracles,
 		Do: func(w *method.Work, b *method.Batch) float64 {
 			if w.NoFuse {
 				return plain.Do(w, b)
@@ -140,6 +141,7 @@ func Alternate(steps ...method.Step) method.Step {
 		out.MovesRows = out.MovesRows || s.MovesRows
 		out.UsesRatings = out.UsesRatings || s.UsesRatings
 		out.Parts = append(out.Parts, s.Parts...)
+		out.Oracles = append(out.Oracles, s.Oracles...)
 	}
 	return out
 }
@@ -149,22 +151,23 @@ func Alternate(steps ...method.Step) method.Step {
 // when the running mean of the loss since the
 // visit's start changes by less than tol of itself from one pass to the next.
 func Epochs(n int, tol float64, step method.Step) method.Visit {
-	return method.Visit{InPlace: n == 1 && step.InPlace, UsesRatings: step.UsesRatings, Parts: step.Parts, Run: func(w *method.Work) {
-		asked, last := w.WantLoss, 0.0
-		for e := range n {
-			w.WantLoss = asked || tol > 0 && e < n-1 // nothing depends on that of the last pass
-			if e > 0 && len(w.Samples.Item) > w.BatchSize {
-				w.Samples.Shuffle()
+	return method.Visit{InPlace: n == 1 && step.InPlace, UsesRatings: step.UsesRatings, Parts: step.Parts,
+		Oracles: step.Oracles, Run: func(w *method.Work) {
+			asked, last := w.WantLoss, 0.0
+			for e := range n {
+				w.WantLoss = asked || tol > 0 && e < n-1 // nothing depends on that of the last pass
+				if e > 0 && len(w.Samples.Item) > w.BatchSize {
+					w.Samples.Shuffle()
+				}
+				pass(w, step)
+				mean := w.Loss / float64(max(w.LossN, 1))
+				if tol > 0 && e > 0 && abs(mean-last) < tol*abs(last) {
+					break
+				}
+				last = mean
 			}
-			pass(w, step)
-			mean := w.Loss / float64(max(w.LossN, 1))
-			if tol > 0 && e > 0 && abs(mean-last) < tol*abs(last) {
-				break
-			}
-			last = mean
-		}
-		w.WantLoss = asked
-	}}
+			w.WantLoss = asked
+		}}
 }
 
 func pass(w *method.Work, step method.Step) {
@@ -184,14 +187,15 @@ func pass(w *method.Work, step method.Step) {
 // Once takes one step on all samples of the visit together. They may be more than a
 // batch: the oracle takes them in Pieces.
 func Once(step method.Step) method.Visit {
-	return method.Visit{UsesRatings: step.UsesRatings, Parts: step.Parts, Run: func(w *method.Work) {
-		b := w.Batch(0, len(w.Samples.Item))
-		l := step.Do(w, b)
-		if w.WantLoss {
-			w.Loss, w.LossN = w.Loss+l, w.LossN+b.N
-		}
-		w.Step++
-	}}
+	return method.Visit{UsesRatings: step.UsesRatings, Parts: step.Parts, Oracles: step.Oracles,
+		Run: func(w *method.Work) {
+			b := w.Batch(0, len(w.Samples.Item))
+			l := step.Do(w, b)
+			if w.WantLoss {
+				w.Loss, w.LossN = w.Loss+l, w.LossN+b.N
+			}
+			w.Step++
+		}}
 }
 
 func abs(x float64) float64 {
@@ -228,6 +232,7 @@ func Then(visits ...method.Visit) method.Visit {
 	for _, v := range visits {
 		out.UsesRatings = out.UsesRatings || v.UsesRatings
 		out.Parts = append(out.Parts, v.Parts...)
+		out.Oracles = append(out.Oracles, v.Oracles...)
 	}
 	return out
 }

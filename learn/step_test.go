@@ -133,7 +133,7 @@ func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsDirect(t *testing.T) {
 		"rows with decay": {learn.Descend(bce, learn.SGD(tinyItem, c, 0.1)), false, true},
 		"Adam":            {learn.Descend(bce, learn.Adam(tinyVector, c, true)), false, true},
 		"another slot":    {learn.Descend(bce, learn.SGD(tinyOther, c, 0)), false, true},
-		"a wrapped loss":  {learn.Descend(learn.Wrap(bce), learn.SGD(tinyItem, c, 0)), false, true},
+		"a wrapped loss":  {learn.Descend(learn.WithTerms(bce), learn.SGD(tinyItem, c, 0)), false, true},
 		"a method without a head": {learn.Descend(learn.BCE(newTiny(method.Shared, nil)),
 			learn.SGD(tinyItem, c, 0)), false, true},
 		"score, rows":  {learn.Alternate(score, rows), true, true},

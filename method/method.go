@@ -200,16 +200,39 @@ type Global struct {
 	Stride           []int
 }
 
-// Oracle is loss and gradient of one batch at the current point: it adds to the
-// gradients and returns the sum of the losses of the batch's samples (or 0 where
-// Work.WantLoss is false and the loss is not free).
+// Oracle computes loss and gradient of one batch at the current point.
 type Oracle struct {
+	// Grad adds the gradient of the mean loss over the batch, and returns the sum of its
+	// samples' losses. If Work.WantLoss is false, it may return 0 instead.
 	Grad func(w *Work, b *Batch) float64
+	// Terms are the parts that the loss is the sum of: the loss of the data, and
+	// regularisers. The conformance suite checks the gradient of each by finite
+	// differences.
+	Terms []Term
+	// Elsewhere means that Grad is the gradient of the terms at another point, as that
+	// of sharpness-aware minimisation is.
+	Elsewhere bool
 	// HeadLoss is set when the oracle is a pointwise loss on a Head and nothing
 	// else: a Step may then fuse it.
 	HeadLoss    *HeadLoss
 	UsesRatings bool // it reads Batch.Rating
 	Parts       []Stateful
+}
+
+// Term is one part of a loss.
+type Term struct {
+	Name string
+	// Grad adds the term's gradient and returns its value, as that of an Oracle does.
+	Grad func(w *Work, b *Batch) float64
+	// Weight is the term's coefficient; nil means 1. A term with another weight than 0
+	// must change something.
+	Weight func(w *Work) float32
+	// Slots are those that the term has a gradient for; nil means all. It takes the
+	// values of others for constants.
+	Slots []int
+	// Scale is what the gradient is multiplied by, beside that of the value that Grad
+	// returns; nil means 1. It weighs devices against each other.
+	Scale func(w *Work) float32
 }
 
 // HeadLoss is a loss of logits alone, on a Head.
@@ -237,6 +260,7 @@ type Step struct {
 	MovesRows   bool // writes PerItem rows
 	UsesRatings bool // reads Batch.Rating
 	Parts       []Stateful
+	Oracles     []Oracle // whose gradients it follows
 }
 
 // Visit is what one device does in one round.
@@ -251,6 +275,7 @@ type Visit struct {
 	HistoryOnly bool
 	UsesRatings bool // Run reads Batch.Rating
 	Parts       []Stateful
+	Oracles     []Oracle // whose gradients its steps follow
 }
 
 // Stateful is a part that needs slots of its own, such as Adam's moments. They

@@ -44,7 +44,8 @@ func TestATallyIsTheSamplesOfEachRow(t *testing.T) {
 			}
 		}
 		if len(got.Samples) != len(b.Rows) || len(got.Labels) != len(b.Rows) || !slices.Equal(got.Each, each) {
-			t.Fatalf("trial %d: samples %v of %d rows, want %v of %d", trial, got.Each, len(got.Samples), each, len(b.Rows))
+			t.Fatalf("trial %d: samples %v of %d rows, want %v of %d", trial, got.Each, len(got.Samples), each,
+				len(b.Rows))
 		}
 	}
 }
@@ -57,14 +58,17 @@ func TestABatchIsMadeAgainWhenTheOrderIsAnother(t *testing.T) {
 	w.give(1, 1, 2)
 	w.CountRows(w.Batch(0, 3))
 	w.give(4, 5, 5)
-	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{1, 2}) || !slices.Equal(w.CountRows(b).Samples, []float32{2, 1}) {
-		t.Errorf("in the same order the rows are %v, counted %v, want the old [1 2] and [2 1]", b.Rows, w.CountRows(b).Samples)
+	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{1, 2}) || !slices.Equal(w.CountRows(b).Samples,
+		[]float32{2, 1}) {
+		t.Errorf("in the same order the rows are %v, counted %v, want the old [1 2] and [2 1]", b.Rows,
+			w.CountRows(b).Samples)
 	}
 	if b := w.Batch(1, 3); !slices.Equal(b.Rows, []uint32{5}) || !slices.Equal(w.CountRows(b).Samples, []float32{2}) {
 		t.Errorf("another batch has rows %v, counted %v, want [5] and [2]", b.Rows, w.CountRows(b).Samples)
 	}
 	w.Samples.Version++
-	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{4, 5}) || !slices.Equal(w.CountRows(b).Samples, []float32{1, 2}) {
+	if b := w.Batch(0, 3); !slices.Equal(b.Rows, []uint32{4, 5}) || !slices.Equal(w.CountRows(b).Samples,
+		[]float32{1, 2}) {
 		t.Errorf("in another order the rows are %v, counted %v, want [4 5] and [1 2]", b.Rows, w.CountRows(b).Samples)
 	}
 	w.Samples.Version = 0

@@ -132,7 +132,7 @@ func (m *FedRAP) visitOf(of method.Learner, _ int, p plug) method.Visit {
 	default:
 		loss := learn.BCE(of)
 		if m.Tables == "shared" {
-			loss = learn.Wrap(loss, learn.L1(0, l1), learn.L2(0, l2))
+			loss = learn.WithTerms(loss, learn.L1(0, l1), learn.L2(0, l2))
 		}
 		step = learn.Descend(loss, learn.SGD(0, m.RowLR, m.Decay), learn.SGD(1, m.LR, m.Decay),
 			learn.SGD(2, m.LR, m.Decay))

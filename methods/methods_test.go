@@ -75,6 +75,26 @@ func TestVariantsConform(t *testing.T) {
 	}
 }
 
+// Terms that the variants above leave out.
+func TestLossTermsOfVariantsHaveTheirGradients(t *testing.T) {
+	for _, words := range []string{
+		"fedrap", "fedrap regular=l2", "fedrap tables=shared", "fedrap tables=shared regular=l2",
+		"privrec dim=8 layers=16,8 prox=norm",
+		"fedmf+plgc", "fedmf+plgc decor-view=mixed", "fedmf+plgc decor-view=self", "fedncf+plgc", "fedrap+plgc",
+		"pfedrec loss=squared", "pfedrec loss=bpr",
+		"gru4rec dim=16 drop=0.5", "gru4rec dim=16 drop=0 alike=rows",
+	} {
+		t.Run(words, func(t *testing.T) {
+			f := strings.Fields(words)
+			e, err := methods.Default().Lookup(f[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			conform.Gradients(t, func() method.Method { return with(t, e.New(), f[1:]...) })
+		})
+	}
+}
+
 // Every plug-in on every method that it fits.
 func TestPrivacyHoldsForWhatIsComposed(t *testing.T) {
 	for _, e := range methods.Default().Composed() {

@@ -125,7 +125,7 @@ func (m *PLGC) visitOf(of method.Learner, items int, p plug) method.Visit {
 	blend, ntk := m.blend(), learn.NTK{Blend: m.blend(), Kind: m.NTK, Center: m.NTKCenter}
 	var after []method.Step
 	if m.Decor != (learn.Schedule{}) {
-		loss := method.Oracle{Grad: blend.Decorrelate(m.DecorView, m.DecorOff, m.weight)}
+		loss := learn.Alone(blend.Decorrelate(m.DecorView, m.DecorOff, m.weight))
 		after = append(after, learn.Descend(loss, learn.SGD(blend.Own, m.Decor, 0)))
 	}
 	if m.measures() {

@@ -43,8 +43,8 @@ func (m *PrivRec) Slots(int) []method.Slot { return m.side().Slots() }
 
 func (m *PrivRec) Visit(int) method.Visit {
 	s := m.side()
-	near := learn.Near(len(s.Slots()), m.Mu, m.Prox == "squared")
-	return learn.Epochs(m.Epochs, 0, learn.Descend(learn.Wrap(learn.BCE(m), near), s.SGD(m.LR)...))
+	near := learn.Proximal(len(s.Slots()), m.Mu, m.Prox == "squared")
+	return learn.Epochs(m.Epochs, 0, learn.Descend(learn.WithTerms(learn.BCE(m), near), s.SGD(m.LR)...))
 }
 
 // Ready tunes a copy of the newest model.
