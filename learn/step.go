@@ -19,7 +19,8 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 	for _, r := range rules {
 		slots |= 1 << r.Slot()
 	}
-	plain := method.Step{Parts: parts, MovesRows: true, UsesRatings: o.UsesRatings, Oracles: []method.Oracle{o},
+	plain := method.Step{
+		Parts: parts, MovesRows: true, UsesRatings: o.UsesRatings, Oracles: []method.Oracle{o},
 		Do: func(w *method.Work, b *method.Batch) float64 {
 			before := w.RestrictGrads(slots)
 			loss := o.Grad(w, b)
@@ -29,7 +30,8 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 			}
 			w.ClearGrads(b)
 			return loss
-		}}
+		},
+	}
 	f := fuse(o, rules)
 	if f == nil {
 		return plain
@@ -151,7 +153,8 @@ func Alternate(steps ...method.Step) method.Step {
 // when the running mean of the loss since the
 // visit's start changes by less than tol of itself from one pass to the next.
 func Epochs(n int, tol float64, step method.Step) method.Visit {
-	return method.Visit{InPlace: n == 1 && step.InPlace, UsesRatings: step.UsesRatings, Parts: step.Parts,
+	return method.Visit{
+		InPlace: n == 1 && step.InPlace, UsesRatings: step.UsesRatings, Parts: step.Parts,
 		Oracles: step.Oracles, Run: func(w *method.Work) {
 			asked, last := w.WantLoss, 0.0
 			for e := range n {
@@ -167,7 +170,8 @@ func Epochs(n int, tol float64, step method.Step) method.Visit {
 				last = mean
 			}
 			w.WantLoss = asked
-		}}
+		},
+	}
 }
 
 func pass(w *method.Work, step method.Step) {
@@ -187,7 +191,8 @@ func pass(w *method.Work, step method.Step) {
 // Once takes one step on all samples of the visit together. They may be more than a
 // batch: the oracle takes them in Pieces.
 func Once(step method.Step) method.Visit {
-	return method.Visit{UsesRatings: step.UsesRatings, Parts: step.Parts, Oracles: step.Oracles,
+	return method.Visit{
+		UsesRatings: step.UsesRatings, Parts: step.Parts, Oracles: step.Oracles,
 		Run: func(w *method.Work) {
 			b := w.Batch(0, len(w.Samples.Item))
 			l := step.Do(w, b)
@@ -195,7 +200,8 @@ func Once(step method.Step) method.Visit {
 				w.Loss, w.LossN = w.Loss+l, w.LossN+b.N
 			}
 			w.Step++
-		}}
+		},
+	}
 }
 
 func abs(x float64) float64 {

@@ -8,7 +8,8 @@ import (
 // -lambda*mean((a-b)^2), the mean over samples and places (Li et al. 2024; their
 // code takes the mean where the paper has a Frobenius norm of the whole table).
 func Separate(a, b int, lambda Schedule) method.Term {
-	return method.Term{Name: "separate", Weight: lambda.At, Slots: []int{a, b},
+	return method.Term{
+		Name: "separate", Weight: lambda.At, Slots: []int{a, b},
 		Grad: func(w *method.Work, batch *method.Batch) float64 {
 			va, vb, l := &w.View[a], &w.View[b], lambda.At(w)
 			c, sum := -2*l/float32(batch.N*va.Slot.Dim), 0.0
@@ -23,13 +24,15 @@ func Separate(a, b int, lambda Schedule) method.Term {
 				}
 			}
 			return -float64(l) * sum / float64(va.Slot.Dim)
-		}}
+		},
+	}
 }
 
 // L1 keeps the batch's rows of a slot sparse: it adds mu*mean(|row|), the mean
 // over samples and places. The gradient of |0| is 0.
 func L1(slot int, mu Schedule) method.Term {
-	return method.Term{Name: "l1", Weight: mu.At, Slots: []int{slot},
+	return method.Term{
+		Name: "l1", Weight: mu.At, Slots: []int{slot},
 		Grad: func(w *method.Work, batch *method.Batch) float64 {
 			v, m := &w.View[slot], mu.At(w)
 			c, sum := m/float32(batch.N*v.Slot.Dim), 0.0
@@ -47,13 +50,15 @@ func L1(slot int, mu Schedule) method.Term {
 				}
 			}
 			return float64(m) * sum / float64(v.Slot.Dim)
-		}}
+		},
+	}
 }
 
 // L2 keeps the batch's rows of a slot small: it adds mu*mean(row^2), the mean over
 // samples and places.
 func L2(slot int, mu Schedule) method.Term {
-	return method.Term{Name: "l2", Weight: mu.At, Slots: []int{slot},
+	return method.Term{
+		Name: "l2", Weight: mu.At, Slots: []int{slot},
 		Grad: func(w *method.Work, batch *method.Batch) float64 {
 			v, m := &w.View[slot], mu.At(w)
 			c, sum := 2*m/float32(batch.N*v.Slot.Dim), 0.0
@@ -65,5 +70,6 @@ func L2(slot int, mu Schedule) method.Term {
 				}
 			}
 			return float64(m) * sum / float64(v.Slot.Dim)
-		}}
+		},
+	}
 }
