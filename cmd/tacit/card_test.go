@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The memory that a card promises is what a run takes, within a factor of 1.5.
-func TestTheCardsMemoryIsThatOfARun(t *testing.T) {
+// The card estimates the peak memory of a run within a factor of 1.5.
+func TestCardEstimatesMemory(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(realData, "ml-100k")); realData == "" || err != nil {
 		t.Skip("NOT RUN: needs ml-100k in $TACIT_DATA")
 	}

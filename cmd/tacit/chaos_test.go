@@ -19,7 +19,7 @@ var (
 	realData = os.Getenv("TACIT_DATA") // before TestMain takes it away
 )
 
-// child runs the program in a process of its own, to its end.
+// child runs the program in another process until it ends.
 func child(t *testing.T, env []string, words ...string) (code int, out, errs string) {
 	t.Helper()
 	c := exec.Command(os.Args[0], words...)
@@ -49,9 +49,9 @@ func chaos(t *testing.T, kills int, env []string, words ...string) {
 	t.Logf("%d kills in %.1f s: %d acknowledged, %d counted", d.Kills, d.Seconds, d.Acked, d.Counted)
 }
 
-// A coordinator that is killed with -9 at random moments loses nothing, counts nothing
-// twice, and has the simulation's model in the end.
-func TestChaos(t *testing.T) {
+// A coordinator that is killed at random moments loses no report, counts none twice, and ends with
+// the simulation's model.
+func TestModelIsExactDespiteKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills coordinators: run without -short")
 	}
@@ -68,18 +68,18 @@ func TestChaos(t *testing.T) {
 	})
 }
 
-func TestChaosOnRealData(t *testing.T) {
+func TestModelIsExactDespiteKillsOnRealData(t *testing.T) {
 	if !*long || realData == "" {
 		t.Skip("some minutes: run with -args -long and $TACIT_DATA")
 	}
 	chaos(t, 20, []string{"TACIT_DATA=" + realData}, "-d", "ml-100k", "--chaos", "kills=20,seed=1")
 }
 
-// Ctrl-C in the middle of a round ends the coordinator at once and cleanly, and damage is
-// found when it is started again, with the command to type; that command helps.
+// Ctrl-C in the middle of a round stops the coordinator cleanly. After a restart it detects damage and
+// names the command that repairs it.
 //
 //lint:size a coordinator's life, step by step
-func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
+func TestServeStopsAndRepairsDamage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts coordinators: run without -short")
 	}
@@ -116,7 +116,7 @@ func TestServeStopsIsDamagedAndRepaired(t *testing.T) {
 	})
 	stop(c)
 	_ = devices.Process.Kill()
-	stop(begin()) // it goes on
+	stop(begin()) // it resumes
 	var block string
 	_ = filepath.WalkDir(filepath.Join(dir, "jetstream"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.Contains(path, "index") && strings.HasSuffix(path, ".blk") {

@@ -11,7 +11,7 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-func TestColumnsOfACatalogueAreFeatures(t *testing.T) {
+func TestCatalogueColumnsBecomeFeatures(t *testing.T) {
 	items,
 		err := readItems(strings.NewReader(
 		"id,title,retired,genre,cost\na,A,,drama|war,free\nb,B,yes,,paid\nc,C,,war,free\n"), "items.csv")
@@ -64,7 +64,7 @@ func TestColumnsOfACatalogueAreFeatures(t *testing.T) {
 	}
 }
 
-func TestFeaturesOfAnOwnerAreRead(t *testing.T) {
+func TestReadsOwnerFeatures(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "me.csv")
 	if err := os.WriteFile(file, []byte("age, 25-34\noccupation,\"writer, other\"\n"), 0o600); err != nil {
 		t.Fatal(err)

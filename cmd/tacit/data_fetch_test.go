@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// filmTrust is an archive with the shape of the owner's. Its rows do not shrink,
-// so that a transfer has several pieces.
+// filmTrust is an archive with the layout of the owner's. Its rows do not compress well, so that a
+// download has several pieces.
 func filmTrust(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -33,7 +33,7 @@ func filmTrust(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
+func TestFetchedSetIsReadyToUse(t *testing.T) {
 	body := filmTrust(t)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)
@@ -72,7 +72,7 @@ func TestAFetchedSetCanBeUsedAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
+func TestFailedFetchSaysWhatToDo(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	defer gone.Close()
 	const closed = "http://127.0.0.1:1" // that is not given to whoever asks for a free port
@@ -127,7 +127,7 @@ func TestWhatCannotBeFetchedExitsWithAHint(t *testing.T) {
 	}
 }
 
-func TestAMissingSetNamesTheCommandThatFetchesIt(t *testing.T) {
+func TestMissingSetNamesFetchCommand(t *testing.T) {
 	for name, want := range map[string]string{
 		"ml-100k":           "tacit data fetch ml-100k",
 		"lastfm-2k-artists": "tacit data fetch lastfm-2k-artists", "tafeng": "place ta_feng_all_months_merged.csv",
@@ -142,7 +142,7 @@ func TestAMissingSetNamesTheCommandThatFetchesIt(t *testing.T) {
 	}
 }
 
-func TestAStoppedDownloadGoesOn(t *testing.T) {
+func TestInterruptedDownloadResumes(t *testing.T) {
 	body := filmTrust(t)
 	started, whole := make(chan struct{}, 9), make(chan struct{})
 	var ranges []string

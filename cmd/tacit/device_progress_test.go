@@ -8,8 +8,8 @@ import (
 	"github.com/tacit-rec/tacit/device"
 )
 
-// A device that does nothing says so once, and when it is back.
-func TestARunningDeviceSaysWhatIsNew(t *testing.T) {
+// A paused device prints that once, and again when it resumes.
+func TestRunningDevicePrintsOnlyNews(t *testing.T) {
 	var b bytes.Buffer
 	say := (&app{err: &b}).deviceProgress("my.state")
 	for _, did := range []string{"waited", "waited", "paused", "paused", "waited", "waited", "trained", "trained"} {

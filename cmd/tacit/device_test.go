@@ -13,7 +13,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/statefile"
 )
 
-// stated makes a state file of a device that is enrolled nowhere.
+// stated makes a state file of a device that is not enrolled.
 func stated(t *testing.T, phrase string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "my.state")
@@ -34,7 +34,7 @@ func stated(t *testing.T, phrase string) string {
 	return path
 }
 
-func TestAnOwnerLooksAfterADevice(t *testing.T) {
+func TestOwnerManagesDevice(t *testing.T) {
 	path := stated(t, "")
 	about := func() map[string]any {
 		t.Helper()
@@ -84,7 +84,7 @@ func TestAnOwnerLooksAfterADevice(t *testing.T) {
 	}
 }
 
-func TestAWrongPassphraseIsBadInput(t *testing.T) {
+func TestWrongPassphraseIsBadInput(t *testing.T) {
 	path := stated(t, "right")
 	for phrase, want := range map[string]int{"right": 0, "wrong": 2, "": 2} {
 		t.Setenv("TACIT_PASSPHRASE", phrase)
@@ -95,7 +95,7 @@ func TestAWrongPassphraseIsBadInput(t *testing.T) {
 	}
 }
 
-func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
+func TestDeviceErrorsSayWhatToType(t *testing.T) {
 	t.Setenv("TACIT_STATE", t.TempDir())
 	path := stated(t, "")
 	for words, hint := range map[string]string{
@@ -117,8 +117,8 @@ func TestMistakesOfADeviceSayWhatToType(t *testing.T) {
 	}
 }
 
-// What cannot be right is said before a file is made, or anybody is called.
-func TestAPinThatIsNoneIsRefusedFirst(t *testing.T) {
+// Invalid input is rejected before a file is created or a coordinator called.
+func TestRejectsMalformedPinFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.state")
 	for _, words := range []string{
 		"--server https://127.0.0.1:1 --pin sha256/xxx", "--pin sha256/xxx",
@@ -132,8 +132,8 @@ func TestAPinThatIsNoneIsRefusedFirst(t *testing.T) {
 	}
 }
 
-// Who only looks leaves nothing behind, also beside a file that is none of a device.
-func TestLookingWritesNothing(t *testing.T) {
+// Read-only commands leave no files behind, even beside a file that is not a state file.
+func TestReadOnlyCommandsWriteNothing(t *testing.T) {
 	wrong := filepath.Join(t.TempDir(), "README.md")
 	if err := os.WriteFile(wrong, []byte("# a text\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestLookingWritesNothing(t *testing.T) {
 	}
 }
 
-// program starts this program in another process, and stops it with the test.
+// program starts this program in another process and stops it with the test.
 func program(t *testing.T, env []string, words ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0], words...)
@@ -177,9 +177,9 @@ func program(t *testing.T, env []string, words ...string) *exec.Cmd {
 	return c
 }
 
-// A coordinator, a fleet and a device in processes of their own; the device is killed in
-// between, and recommends at the end.
-func TestADeviceAmongOthers(t *testing.T) {
+// A coordinator, a fleet and a device run in separate processes. The device is killed in between and
+// recommends at the end.
+func TestDeviceTrainsInFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a coordinator: run without -short")
 	}
@@ -229,8 +229,8 @@ func TestADeviceAmongOthers(t *testing.T) {
 	}
 }
 
-// A coordinator that is gone is not the input's fault, and what to do is said.
-func TestACoordinatorThatIsGoneIsSaidSo(t *testing.T) {
+// An unreachable coordinator exits with 1, because the input is valid, and with a hint.
+func TestReportsUnreachableCoordinator(t *testing.T) {
 	path := stated(t, "")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -247,8 +247,8 @@ func TestACoordinatorThatIsGoneIsSaidSo(t *testing.T) {
 	}
 }
 
-// What --features says is all that is told: a corrected command is not held to the wrong one.
-func TestFeaturesOfTheCommandLineReplaceThoseBefore(t *testing.T) {
+// --features replaces all earlier features, so that a corrected command leaves nothing of the wrong one.
+func TestNewFeaturesReplaceOldOnes(t *testing.T) {
 	path := stated(t, "")
 	if code, _, errs := tacit("device", "pause", "--state", path); code != 0 { // it calls nobody
 		t.Fatal(errs)

@@ -111,25 +111,19 @@ func plainText(err error) string {
 	return settingText(packageNames.ReplaceAllString(text, "$1"))
 }
 
-// settingText shortens the origin of an invalid setting to what the user typed: --rounds x or rounds=x.
+// settingText shortens the source of an invalid setting to what the user typed: --rounds x or rounds=x.
 func settingText(text string) string {
 	text = strings.TrimPrefix(text, "command line: ")
-	key, rest, ok := strings.Cut(text, " = ")
-	dashes := ""
-	if origin, name, found := strings.Cut(key, ": "); ok && found && origin == "flag --"+name {
-		key, dashes = name, "--"
-	}
-	value, rule, isSet := strings.Cut(rest, ": ")
-	if !ok || !isSet || strings.ContainsAny(key, " :") {
+	subject, rest, _ := strings.Cut(text, " = ")
+	quoted, rule, _ := strings.Cut(rest, ": ")
+	value, err := strconv.Unquote(quoted)
+	if err != nil || strings.Contains(subject, "\n") {
 		return text
 	}
-	if plain, err := strconv.Unquote(value); err == nil {
-		value = plain
-	}
-	if dashes != "" {
+	if source, key, found := strings.Cut(subject, ": "); found && source == "flag --"+key {
 		return fmt.Sprintf("--%s %s: %s", key, value, rule)
 	}
-	return fmt.Sprintf("%s=%s: %s", key, value, rule)
+	return fmt.Sprintf("%s=%s: %s", subject, value, rule)
 }
 
 // networkError adds what to do next to an error of a call to a coordinator.

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A trial that failed says so in its envelope, beside what it came to.
-func TestAFailedTrialHasAnErrorAndItsData(t *testing.T) {
+// The JSON of a failed comparison holds the error and the data.
+func TestFailedChaosPrintsErrorAndData(t *testing.T) {
 	for _, good := range []bool{true, false} {
 		var out, errs bytes.Buffer
 		a := &app{out: &out, err: &errs, format: "json"}
@@ -34,9 +34,9 @@ func TestAFailedTrialHasAnErrorAndItsData(t *testing.T) {
 	}
 }
 
-func TestATrialOfSomeUsersIsRefusedBeforeItRuns(t *testing.T) {
+func TestRejectsChaosWithSomeUsers(t *testing.T) {
 	for _, with := range [][]string{{"--parity"}, {"--chaos", "kills=1,seed=1"}} {
-		// A data set that is not there: nothing was read before the refusal.
+		// The data set does not exist, so the check must come before it is read.
 		code, _, errs := tacit(append([]string{
 			"fleet", "-d", "ml-100k", "--data-dir", t.TempDir(), "--users", "5",
 			"-q",
@@ -47,7 +47,7 @@ func TestATrialOfSomeUsersIsRefusedBeforeItRuns(t *testing.T) {
 	}
 }
 
-func TestADeviceNeedsAWordForHTTPEverywhere(t *testing.T) {
+func TestHTTPNeedsInsecureFlag(t *testing.T) {
 	history := filepath.Join(t.TempDir(), "state")
 	code, _, errs := tacit("device", "--once", "--state", history, "--server", "http://127.0.0.1:1", "--token", "x",
 		"-d", "world", "--user", "1", "-q")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheLeaderboardIsListedRunFoundAndShown(t *testing.T) {
+func TestLeaderboardListsRunsAndReports(t *testing.T) {
 	dir := t.TempDir()
 	cells, page, picture := filepath.Join(dir, "cells"), filepath.Join(dir, "board.md"), filepath.Join(dir, "board.svg")
 	words := []string{

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	for _, pair := range os.Environ() { // settings of who runs the tests are none of ours
+	for _, pair := range os.Environ() { // ignore the developer's settings
 		if key, _, _ := strings.Cut(pair, "="); strings.HasPrefix(key, "TACIT_") {
 			os.Unsetenv(key)
 		}
@@ -52,7 +52,7 @@ func decode(t *testing.T, text string) map[string]any {
 	return v
 }
 
-func TestRunPrintsTheEnvelopeOfTheContract(t *testing.T) {
+func TestRunPrintsJSONEnvelope(t *testing.T) {
 	code, out, _ := tacit("run", "-d", "world", "--world", small, "rounds=4", "--format", "json")
 	v := decode(t, out)
 	if code != 0 || v["schema_version"] != 1.0 || v["status"] != "ok" || v["exit_code"] != 0.0 {
@@ -185,7 +185,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 	}
 }
 
-func TestEveryCommandExplainsItself(t *testing.T) {
+func TestEveryCommandHasHelp(t *testing.T) {
 	for _, words := range []string{
 		"", "run", "play", "reproduce", "tune", "tune save", "methods", "data", "data list",
 		"data fetch", "data describe", "data check", "report", "compare", "privacy", "privacy spend", "privacy tables",
@@ -198,7 +198,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
-func TestCommandsWithoutARunWork(t *testing.T) {
+func TestQuickCommandsWork(t *testing.T) {
 	for _, words := range []string{
 		"version", "methods", "methods pfedrec", "data list", "data describe world",
 		"data check world", "doctor", "completion bash", "run --explain", "run --dry-run", "exit-codes",
@@ -214,9 +214,8 @@ func TestCommandsWithoutARunWork(t *testing.T) {
 	}
 }
 
-// A run that was stopped, or killed before its first checkpoint, goes on to the
-// result it would have had.
-func TestAStoppedOrKilledRunResumesToTheSameResult(t *testing.T) {
+// A run that was interrupted or killed resumes to the result of an undisturbed run.
+func TestResumedRunHasTheSameResult(t *testing.T) {
 	words := []string{
 		"run", "-d", "world", "--world", "users=300,items=400,mean-rows=30", "rounds=800",
 		"eval-every=20", "--no-references", "--format", "json",
@@ -240,11 +239,10 @@ func TestAStoppedOrKilledRunResumesToTheSameResult(t *testing.T) {
 	}
 }
 
-// patience is how long a test waits for what must come: a busy machine is slow, and what
-// has come is not waited for.
+// patience is how long a test waits for an event; it is long because machines may be busy.
 const patience = 5 * time.Minute
 
-// until waits for what another process brings about.
+// until waits for an effect of another process.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -255,8 +253,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("%s: it did not happen in %v", what, patience)
 }
 
-// start starts the program in a process of its own, which does not outlive the test, and
-// writes to nothing that the test removes.
+// start starts the program in another process, which is killed with the test.
 func start(t *testing.T, c *exec.Cmd) {
 	t.Helper()
 	c.Env = append(append(os.Environ(), "TACIT_TEST_MAIN=1"), c.Env...)
@@ -271,8 +268,8 @@ func start(t *testing.T, c *exec.Cmd) {
 	})
 }
 
-// interrupted runs the program in a folder of its own, and sends it a signal when a file
-// there has so many lines. A program that was done before the signal came is run again.
+// interrupted runs the program in a new folder and sends it a signal when a file there has the given
+// number of lines. If the program ended before the signal, it runs it again.
 func interrupted(t *testing.T, words []string, file string, lines int, signal syscall.Signal, exit int) (dir,
 	out string,
 ) {
@@ -302,8 +299,8 @@ func interrupted(t *testing.T, words []string, file string, lines int, signal sy
 	return "", ""
 }
 
-// A cohort of more than there are is all of them, and that is said, once and also quietly.
-func TestACohortLargerThanTheFleetIsSaid(t *testing.T) {
+// A cohort larger than the fleet is noted once, also with --quiet.
+func TestNotesCohortLargerThanFleet(t *testing.T) {
 	words := strings.Fields("run -m fedmf -d world --world users=40,items=60,mean-rows=8 --rounds 2 --no-references " +
 		"--seeds 2 --cohort")
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-func TestSpendSaysWhatAnEpsilonHoldsFor(t *testing.T) {
+func TestSpendPrintsConditionsOfEpsilon(t *testing.T) {
 	words := strings.Fields("privacy spend --sampler poisson -q 0.01 --noise 1 --rounds 1000 --delta 1e-5")
 	_, out, _ := tacit(words...)
 	for _, want := range []string{
@@ -79,7 +79,7 @@ func TestSpendUnderOtherBounds(t *testing.T) {
 	}
 }
 
-func TestSpendRefusesWhatDoesNotHold(t *testing.T) {
+func TestSpendRejectsUnprovenCombinations(t *testing.T) {
 	for _, c := range []struct{ words, want, hint string }{
 		{"--sampler wor --adjacency zero-out -q 0.1 --noise 1 --rounds 1", "use adjacency replace-one", "--help"},
 		{"--sampler poisson --adjacency replace-one -q 0.1 --noise 1 --rounds 1", "use adjacency zero-out", "--help"},
@@ -106,7 +106,7 @@ func TestSpendRefusesWhatDoesNotHold(t *testing.T) {
 	}
 }
 
-func TestTheTablesShowThePaperAndTheTruth(t *testing.T) {
+func TestTablesShowPaperAndCorrectEpsilons(t *testing.T) {
 	cells, err := paperCells()
 	if err != nil || len(cells) != 36 {
 		t.Fatalf("%d cells, %v", len(cells), err)
@@ -126,7 +126,7 @@ func TestTheTablesShowThePaperAndTheTruth(t *testing.T) {
 	}
 }
 
-func TestTheKeysOfAPromiseAreListed(t *testing.T) {
+func TestListsPrivacyKeys(t *testing.T) {
 	_, out, _ := tacit("privacy", "keys")
 	for _, k := range privacy.Keys() {
 		if !strings.Contains(out, k.Name) || !strings.Contains(out, k.About) {
@@ -142,7 +142,7 @@ func TestTheKeysOfAPromiseAreListed(t *testing.T) {
 	}
 }
 
-func TestAPlanSaysTheNoiseAndOtherWays(t *testing.T) {
+func TestPlanComputesNoiseAndAlternatives(t *testing.T) {
 	code, out, errs := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 100000 --cohort 1000 --rounds " +
 		"50 --format json")...)
 	if code != 0 {
@@ -170,7 +170,7 @@ func TestAPlanSaysTheNoiseAndOtherWays(t *testing.T) {
 	}
 }
 
-func TestAPlanIsRunWhereThatIsAsked(t *testing.T) {
+func TestQuickPlanRuns(t *testing.T) {
 	code, out, errs := tacit("privacy", "plan", "--target-epsilon", "8", "--cohort", "all", "--rounds", "2", "-m",
 		"fedmf", "-d", "world", "--quick", "dim=2", "world="+small)
 	if code != 0 || !strings.Contains(out, "a run of this plan, on validation items") ||
@@ -179,7 +179,7 @@ func TestAPlanIsRunWhereThatIsAsked(t *testing.T) {
 	}
 }
 
-func TestAPlanTakesARowThatItNames(t *testing.T) {
+func TestPlanNamesSimilarRun(t *testing.T) {
 	rows, err := privacycost.Rows()
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestAPlanTakesARowThatItNames(t *testing.T) {
 	t.Skip("nothing was measured yet")
 }
 
-func TestAPlanHasTheRoundsAndTheCohortOfItsMethod(t *testing.T) {
+func TestPlanUsesRoundsAndCohortOfMethod(t *testing.T) {
 	spec, err := experiment.Resolve([]experiment.Setting{
 		{Key: "method", Value: "dp-privrec"},
 		{Key: "data", Value: "world"},
@@ -221,7 +221,7 @@ func TestAPlanHasTheRoundsAndTheCohortOfItsMethod(t *testing.T) {
 	}
 }
 
-func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
+func TestRejectsInvalidPlans(t *testing.T) {
 	for words, want := range map[string]string{
 		"--users 100 --rounds 5":                                                                    "--target-epsilon is missing",
 		"--target-epsilon 8 --rounds 5":                                                             "--users is missing",
@@ -247,8 +247,8 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-// A run says what it promises before it trains, and what was spent while it does.
-func TestARunSaysWhatItPromises(t *testing.T) {
+// A run prints its guarantee before it trains, and the budget spent while it does.
+func TestRunPrintsPrivacyGuarantee(t *testing.T) {
 	words := strings.Fields("run -m fedmf -d world --world users=80,items=300,mean-rows=20 --cohort poisson:0.2 " +
 		"--rounds 12 --eval-every 3 --dp noise=1,epsilon=6,clip=0.5 --no-references")
 	code, out, errs := tacit(words...)
@@ -286,7 +286,7 @@ func TestARunSaysWhatItPromises(t *testing.T) {
 	}
 }
 
-func TestAsPrintedTheBoundPassesZero(t *testing.T) {
+func TestAsPrintedBoundFallsBelowZero(t *testing.T) {
 	code, _, errs := tacit("run", "-m", "dp-privrec", "-d", "world", "--world", "users=60,items=40,mean-rows=8,seed=1",
 		"--as-printed", "dim=2", "layers=4", "epochs=1", "adapt=0",
 		"eval-every=1000", "--no-references")
@@ -300,7 +300,7 @@ func TestAsPrintedTheBoundPassesZero(t *testing.T) {
 	}
 }
 
-func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
+func TestPrivacyPageNeedsRuns(t *testing.T) {
 	dir := t.TempDir()
 	page, rows := filepath.Join(dir, "privacy.md"), filepath.Join(dir, "rows.json")
 	code, _, errs := tacit("docs", "privacy", "--runs", dir, "--found", "-o", page, "--rows", rows)
@@ -313,7 +313,7 @@ func TestThePrivacyPageIsNotWrittenOfNothing(t *testing.T) {
 	}
 }
 
-func TestAPlanInJSONHasNoNamesOfGo(t *testing.T) {
+func TestPlanJSONHasNoGoNames(t *testing.T) {
 	_, out, _ := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 943 --rounds 5 --format json")...)
 	if row := decode(t,
 		out)["data"].(map[string]any)["accuracy"].(map[string]any)["row"].(map[string]any); row["hr@10"].(float64) <= 0 {
@@ -324,7 +324,7 @@ func TestAPlanInJSONHasNoNamesOfGo(t *testing.T) {
 	}
 }
 
-func TestAMultiplierIsRoundedUp(t *testing.T) {
+func TestRoundsNoiseMultiplierUp(t *testing.T) {
 	for x, want := range map[float64]string{
 		2.0439: "2.0439", 2.04391: "2.044", 3.08271: "3.0828", 0.9999999: "1",
 		12345.1: "12346", 0.0123451: "0.012346", 7: "7",

@@ -44,7 +44,7 @@ func TestReportWritesPagesAndFigures(t *testing.T) {
 	}
 }
 
-func TestASearchHasAPageAndNoTable(t *testing.T) {
+func TestSearchHasPageButNoTable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tune")
 	if code, _, errs := tacit("tune", "-m", "fedmf", "-d", "world", "--world", small, "rounds=3", "--trials", "4",
 		"--search", "random", "-o", dir); code != 0 {

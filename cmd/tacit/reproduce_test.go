@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// A reproduction says first what it will do, and when it is stopped it shows what is
-// done before it says how to go on.
-func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
+// A reproduction prints its plan first. When interrupted, it prints the finished cells and how to resume.
+func TestInterruptedReproductionPrintsFinishedCells(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
 	cmd := exec.Command(os.Args[0], "reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only",
 		"fedmf,fedrecon,pfedrec", "--seeds", "2", "--runs", runs)
@@ -48,10 +47,10 @@ func TestAStoppedReproductionShowsWhatIsDone(t *testing.T) {
 	}
 }
 
-func TestAReproductionOfNothingIsAnError(t *testing.T) {
+func TestReproductionWithoutRunsFails(t *testing.T) {
 	code, _, errs := tacit("reproduce", "pfedrec", "--sets", "world", "--protocols", "deployed", "--only", "fedmf",
 		"--runs", t.TempDir(), "--found")
-	if code != 2 || !strings.Contains(errs, "none of the") || !strings.Contains(errs, "leave --found out") {
+	if code != 2 || !strings.Contains(errs, "none of the") || !strings.Contains(errs, "omit --found") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

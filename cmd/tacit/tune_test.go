@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTunePrintsWhatItFoundAndNothingOfTheTest(t *testing.T) {
+func TestTunePrintsNoTestMetrics(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "t")
 	code, out, errs := tacit("tune", "-m", "fedmf", "-d", "world", "--world", small, "--rounds", "6", "--trials", "10",
 		"lr=0.01..1,log", "-o", dir, "--format", "json")
@@ -39,7 +39,7 @@ func TestTunePrintsWhatItFoundAndNothingOfTheTest(t *testing.T) {
 	}
 }
 
-func TestASavedPresetIsUsedAndNamed(t *testing.T) {
+func TestRunUsesSavedPreset(t *testing.T) {
 	mine := filepath.Join(t.TempDir(), "mine")
 	t.Setenv("TACIT_PRESETS", mine)
 	dir := filepath.Join(t.TempDir(), "t")
@@ -78,7 +78,7 @@ func TestASavedPresetIsUsedAndNamed(t *testing.T) {
 	}
 }
 
-func TestBadSearchesExitWith2(t *testing.T) {
+func TestInvalidSearchesExitWith2(t *testing.T) {
 	for words, want := range map[string]string{
 		"tune -m fedmf -d world":                    "a search logs its trials in a folder",
 		"tune -m fedmf -d world lrr=1..2 -o x":      `did you mean "lr"?`,
@@ -106,8 +106,8 @@ func TestBadSearchesExitWith2(t *testing.T) {
 	}
 }
 
-// Stopped by Ctrl-C or killed, a search goes on to the answer it would have had.
-func TestAStoppedOrKilledSearchResumesToTheSameAnswer(t *testing.T) {
+// A search that was interrupted or killed resumes to the answer of an undisturbed search.
+func TestResumedSearchHasTheSameAnswer(t *testing.T) {
 	words := []string{
 		"tune", "-m", "pfedrec", "-d", "world", "--world", "users=200,items=300,mean-rows=20",
 		"--rounds", "60", "--trials", "30", "--format", "json",

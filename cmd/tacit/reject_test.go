@@ -14,7 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/coordinator"
 )
 
-// serving starts a coordinator in a process of its own, and returns its folder.
+// serving starts a coordinator in another process and returns its state folder.
 func serving(t *testing.T, words ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")
@@ -40,8 +40,8 @@ func serving(t *testing.T, words ...string) string {
 	}
 }
 
-// refused has a command end with 2, and say what it is to say and nothing of what is inside.
-func refused(t *testing.T, want string, words ...string) {
+// rejected checks that a command exits with 2 and explains why, without internals.
+func rejected(t *testing.T, want string, words ...string) {
 	t.Helper()
 	code, out, errs := tacit(words...)
 	if code != exitInput || !strings.Contains(errs, want) {
@@ -57,27 +57,26 @@ func refused(t *testing.T, want string, words ...string) {
 	}
 }
 
-// What a coordinator refuses is wrong input, in plain words.
-func TestWhatACoordinatorRefusesIsWrongInput(t *testing.T) {
+// What a coordinator rejects is bad input, explained in plain words.
+func TestCoordinatorErrorsAreBadInput(t *testing.T) {
 	dir := serving(t)
 	world := []string{"-d", "world", "--world", small, "-m", "fedmf", "--state", dir}
-	refused(t, "no run has begun", "admin", "rollback", "3", "--state", dir)
-	refused(t, "cohort = 5000: the run is for 80 devices", append([]string{"admin", "begin", "--cohort", "5000"},
+	rejected(t, "no run has begun", "admin", "rollback", "3", "--state", dir)
+	rejected(t, "cohort = 5000: the run is for 80 devices", append([]string{"admin", "begin", "--cohort", "5000"},
 		world...)...)
 	if code, _, errs := tacit(append([]string{"admin", "begin", "--rounds", "3"}, world...)...); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	refused(t, "its rounds is 3 and not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
-	refused(t, "version 99 is not on disk", "admin", "rollback", "99", "--state", dir)
-	refused(t, "device 77 is not enrolled", "admin", "revoke", "77", "--state", dir)
+	rejected(t, "its rounds is 3 and not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
+	rejected(t, "version 99 is not on disk", "admin", "rollback", "99", "--state", dir)
+	rejected(t, "device 77 is not enrolled", "admin", "revoke", "77", "--state", dir)
 }
 
-// Bits that leave a device's numbers nothing are refused, few are warned of, and those that
-// do nothing are said to.
-func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
+// Too few bits are rejected, few cause a note, and bits without effect cause a note.
+func TestNotesOnBits(t *testing.T) {
 	words := []string{"run", "-d", "world", "--world", small, "rounds=2", "--no-references", "--no-figures", "-q"}
 	with := func(more ...string) []string { return append(append([]string{}, words...), more...) }
-	refused(t, "sums of 11 bits leave each of 80 devices 12 levels; use at least 12 bits for 16 levels, or better "+
+	rejected(t, "sums of 11 bits leave each of 80 devices 12 levels; use at least 12 bits for 16 levels, or better "+
 		"16 bits for 256", with("sums=integer", "bits=11")...)
 	for _, c := range []struct {
 		want  string
@@ -101,7 +100,7 @@ func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "state")
-	refused(t, "sums of 11 bits leave", "serve", "-d", "world", "--world", small, "bits=11", "--state", dir)
+	rejected(t, "sums of 11 bits leave", "serve", "-d", "world", "--world", small, "bits=11", "--state", dir)
 	dir = serving(t)
 	code, _, errs := tacit("admin", "begin", "-d", "world", "--world", small, "-m", "pfedrec", "bits=20", "--state",
 		dir)
@@ -110,8 +109,8 @@ func TestBitsAreRefusedWarnedOfAndSaidToDoNothing(t *testing.T) {
 	}
 }
 
-// A readout that can never be had is refused before anything is begun.
-func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
+// An evaluation that can never happen is rejected before a run starts.
+func TestRejectsImpossibleEvaluation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	for _, c := range []struct {
 		want  string
@@ -122,18 +121,18 @@ func TestAReadoutThatCannotBeIsRefused(t *testing.T) {
 		{"add metrics=Z to --dp", "--eval-every 2 --dp epsilon=8 --cohort poisson:0.5"},
 		{"take trust=central", "--eval-every 2 --dp epsilon=8,trust=distributed --secagg on"},
 	} {
-		refused(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir},
+		rejected(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir},
 			strings.Fields(c.words)...)...)
 	}
-	refused(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf",
+	rejected(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf",
 		"--eval-every", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a refused run has left a folder")
 	}
 }
 
-// Readouts are told with the deviation of their noise, by the fleet and by the status.
-func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
+// The fleet and the status show evaluations with the standard deviation of their noise.
+func TestEvaluationsShowTheirNoise(t *testing.T) {
 	dir := serving(t)
 	words := []string{
 		"fleet", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir, "--rounds", "2",
@@ -159,8 +158,8 @@ func TestReadoutsAreToldWithTheirNoise(t *testing.T) {
 	}
 }
 
-// Devices that there cannot be are refused, before a coordinator is looked for.
-func TestAFleetRefusesNonsense(t *testing.T) {
+// Impossible devices are rejected before a coordinator is called.
+func TestRejectsImpossibleFleet(t *testing.T) {
 	for words, want := range map[string]string{
 		"--lie 3":                         "--lie 3: must be from 0 to 1",
 		"--drop=-0.1":                     "--drop -0.1: must be from 0 to 1",
@@ -172,14 +171,14 @@ func TestAFleetRefusesNonsense(t *testing.T) {
 		"--lie NaN":                       "--lie NaN: must be from 0 to 1",
 		"--cohort 5000 -m fedmf --parity": "cohort = 5000: the run is for 80 devices",
 	} {
-		refused(t, want, append([]string{"fleet", "-d", "world", "--world", small, "--state", t.TempDir()},
+		rejected(t, want, append([]string{"fleet", "-d", "world", "--world", small, "--state", t.TempDir()},
 			strings.Fields(words)...)...)
 	}
 }
 
-// A plan for more devices than there are is none, and one that is stopped has no folder.
-func TestAPlanRefusesACohortOfTooMany(t *testing.T) {
-	refused(t, "--cohort 5000 exceeds the 1000 users", "privacy", "plan", "--target-epsilon", "8", "--users",
+// A plan with a cohort larger than the users is rejected, and an interrupted plan leaves no folder.
+func TestRejectsPlanWithTooLargeCohort(t *testing.T) {
+	rejected(t, "--cohort 5000 exceeds the 1000 users", "privacy", "plan", "--target-epsilon", "8", "--users",
 		"1000", "--cohort", "5000", "--rounds", "10")
 	var out, errs bytes.Buffer
 	a := &app{out: &out, err: &errs}
@@ -193,8 +192,8 @@ func TestAPlanRefusesACohortOfTooMany(t *testing.T) {
 	}
 }
 
-// A file of items is what it says it is, or nothing of it is taken, and its counts are its own.
-func TestItemsAreReadWithCare(t *testing.T) {
+// An invalid file of items changes nothing, and a valid one reports its own counts.
+func TestRejectsInvalidItems(t *testing.T) {
 	dir := serving(t, "-d", "world", "--world", small, "-m", "fedmf")
 	file := filepath.Join(t.TempDir(), "new.csv")
 	items := func(text string) []string {
@@ -203,8 +202,8 @@ func TestItemsAreReadWithCare(t *testing.T) {
 		}
 		return []string{"admin", "items", file, "--state", dir}
 	}
-	refused(t, "the first line has no column id", items("foo,bar\n1,2\n")...)
-	refused(t, `column "titel": the method of this run reads no features`, items("id,titel\n1,2\n")...)
+	rejected(t, "the first line has no column id", items("foo,bar\n1,2\n")...)
+	rejected(t, `column "titel": the method of this run reads no features`, items("id,titel\n1,2\n")...)
 	for _, c := range []struct{ text, want string }{
 		{"id,title\nx,X\ny,Y\nz,Z\n", "added 3 items and changed 0, from the next round on (catalogue version 2)\n"},
 		{"id,title\nw,W\nx,Other\n", "added 1 item and changed 1, from the next round on (catalogue version 2; " +
@@ -216,14 +215,13 @@ func TestItemsAreReadWithCare(t *testing.T) {
 	}
 }
 
-// A coordinator moves into no folder of somebody else, and leaves none behind where its port
-// is in use.
-func TestACoordinatorLeavesOtherFoldersAlone(t *testing.T) {
+// serve rejects a folder with other files, and creates no folder if its port is in use.
+func TestServeLeavesOtherFoldersAlone(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, "letter.txt is in it", "serve", "--state", dir, "--listen", "127.0.0.1:0")
+	rejected(t, "letter.txt is in it", "serve", "--state", dir, "--listen", "127.0.0.1:0")
 	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
 		t.Errorf("the folder has %v, %v", all, err)
 	}
@@ -233,7 +231,7 @@ func TestACoordinatorLeavesOtherFoldersAlone(t *testing.T) {
 	}
 	defer l.Close()
 	dir = filepath.Join(t.TempDir(), "state")
-	refused(t, "another coordinator may be running", "serve", "--state", dir, "--listen", l.Addr().String())
+	rejected(t, "another coordinator may be running", "serve", "--state", dir, "--listen", l.Addr().String())
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a folder is left")
 	}
