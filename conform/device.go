@@ -9,7 +9,6 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/rng"
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
@@ -163,7 +162,7 @@ func staysHome(build Build) error {
 	var got []int
 	for _, p := range u.Parts {
 		s := a.plan.Slots[p.Slot]
-		got = append(got, int(p.Slot))
+		got = append(got, p.Slot)
 		if s.Scope != method.Shared {
 			return fmt.Errorf("the update holds slot %q, which is %s", s.Name, s.Scope)
 		}
@@ -171,13 +170,12 @@ func staysHome(build Build) error {
 	if want := a.plan.SentSlots(); !slices.Equal(got, want) {
 		return fmt.Errorf("the update holds slots %v, want %v", got, want)
 	}
-	var back rows.Update
-	b, err := u.AppendBinary(nil)
-	if err != nil {
-		return err
-	}
-	if err := back.UnmarshalBinary(b); err != nil {
-		return fmt.Errorf("the update does not survive its binary form: %w", err)
+	for _, p := range u.Parts {
+		for _, x := range p.Data {
+			if x-x != 0 {
+				return fmt.Errorf("the delta of slot %q holds a number that is not finite", a.plan.Slots[p.Slot].Name)
+			}
+		}
 	}
 	return nil
 }
@@ -336,7 +334,7 @@ func sumIsRound(build Build) error {
 }
 
 // scatter adds the rows of a part to padded rows.
-func scatter(p *rows.Part, stride int, dst []float64) {
+func scatter(p *local.Part, stride int, dst []float64) {
 	for k := range len(p.Data) / p.Dim {
 		row := k
 		if p.IDs != nil {

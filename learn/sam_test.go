@@ -204,7 +204,7 @@ func (x mute) Logits(w *method.Work, b *method.Batch, out []float32) { x.m.Logit
 
 func TestAGradientThatNobodyTakesIsRefused(t *testing.T) {
 	m := mute{&neural{NeuMF: learn.NeuMF{Dim: 2, Hidden: learn.Layers{2}}, up: method.Gradient}}
-	const want = `device: slot "item.gmf": its gradient is sent, and the method has no Update to take it`
+	const want = `slot "item.gmf": devices send its gradient, so the method must implement Updater`
 	if _, err := local.NewPlan(m, local.Options{Items: 3, Rounds: 1, Batch: 4, Negatives: 1}); err == nil ||
 		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

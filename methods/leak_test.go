@@ -11,7 +11,7 @@ import (
 )
 
 // visited is what a device sends after one visit.
-func visited(t *testing.T, m method.Method, o local.Options, task local.Task) (*local.Plan, *rows.Update) {
+func visited(t *testing.T, m method.Method, o local.Options, task local.Task) (*local.Plan, *local.Delta) {
 	t.Helper()
 	o.Rounds, o.Batch, o.Seed = 10, 32, 1
 	p, err := local.NewPlan(m, o)

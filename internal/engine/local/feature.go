@@ -8,8 +8,8 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// bind checks a method's parameters, and returns it for the features that there are.
-// Methods that read no features get none.
+// bind checks a method's parameters and returns it bound to the features. A method that reads
+// no features gets none.
 func bind(m method.Method, opt *Options) (method.Method, error) {
 	if err := method.Check(m); err != nil {
 		return nil, err
@@ -24,14 +24,14 @@ func bind(m method.Method, opt *Options) (method.Method, error) {
 	return method.Bind(m, opt.Features)
 }
 
-// classes are the items that a method of features alone cannot tell apart.
+// classes group the items that have equal features.
 type classes struct {
 	first []uint32 // an item of each class
-	of    []uint32 // by item
+	of    []uint32 // class by item
 }
 
-// classify returns nil where no features are read, or a row per item is read as
-// well, or no two items are alike.
+// classify groups the items if the method scores them by features only. It returns nil
+// otherwise, or if no two items have equal features.
 func (p *Plan) classify() *classes {
 	if p.Features == nil {
 		return nil
@@ -84,31 +84,19 @@ func (k *Worker) scoreClasses(dst []float32) {
 	}
 }
 
-// Context says in which interaction the next scores are asked for: its row of
-// Features.Row. Until it is called, that is the newest the device has. It reports
-// whether that changes the scores.
+// Context sets the interaction, a row of Features.Row, that the next scores are for. The
+// default is the device's newest. It reports whether scores depend on it.
 func (k *Worker) Context(row uint32) bool {
 	k.score.context = row
 	return k.p.context
 }
 
-// startContext gives every negative the interaction of its positive; the positives
-// come after.
-func (k *Worker) startContext(t *Task, negatives int) {
-	if k.ctx == nil {
-		return
-	}
-	for x := range negatives {
-		k.ctx[x] = t.Rows[x/k.p.Negatives]
-	}
-}
-
-// DrawnInteractions returns the interactions of the samples that Draw returned; nil where
-// those have no features.
+// DrawnInteractions returns the interactions of the samples that DrawSamples returned; nil if
+// they have no features.
 func (k *Worker) DrawnInteractions() []uint32 { return k.ctx }
 
 // owns reports whether the device scores with its own copy of a shared table.
 func (k *Worker) owns(v *method.View) bool {
-	return k.visited && v.Slot.Serve == method.ServeLocal || k.readied && v.Slot.Scope == method.Shared &&
+	return k.trained && v.Slot.Serve == method.ServeLocal || k.prepared && v.Slot.Scope == method.Shared &&
 		v.Slot.Upload == method.Delta
 }

@@ -15,7 +15,7 @@ type seer struct {
 	saw *[][3]uint32 // item, label, interaction
 }
 
-func (s seer) Bind(f *rows.Features) error { return nil }
+func (s seer) Bind(*rows.Features) (method.Method, error) { return s, nil }
 func (s seer) Slots(int) []method.Slot {
 	return []method.Slot{{Name: "x", Scope: method.Shared, Rows: 1, Dim: 1}}
 }

@@ -71,8 +71,8 @@ func TestAVisitOfTheHistorySendsSumsAndIsRebuiltToScore(t *testing.T) {
 	for visit := range 2 { // the second must not find what the first left
 		out := r.Visit(&st, task, 1, false)
 		u := r.Delta(1)
-		if out.Samples != 3 || out.Touched != 2 || out.Bytes != u.Size() {
-			t.Errorf("visit %d: %+v, and the update has %d bytes", visit, out, u.Size())
+		if out.Samples != 3 || out.Touched != 2 || out.Bytes != bytesOf(u) {
+			t.Errorf("visit %d: %+v, and the update has %d bytes", visit, out, bytesOf(u))
 		}
 		if len(u.Parts) != 2 || !slices.Equal(u.Parts[0].IDs, []uint32{3, 7}) || !slices.Equal(u.Parts[0].Data,
 			[]float32{2, 1}) {

@@ -3,20 +3,19 @@ package local
 import (
 	"fmt"
 
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Memory is what the devices of one process share: the values of the slots, and
-// a set of accumulators per shard that their updates are added to.
+// Memory is what the devices of one process share: the values of the slots, and a set of
+// accumulators per shard that deltas are added to.
 //
 // A PerItem slot is one arena of rows:
 //
 //	value [items] | accumulator [items] per shard and per worker | local block per worker
 //
-// A worker's own accumulator takes what must not count (late updates).
+// A worker's own accumulator takes deltas that do not count, or that are encoded.
 type Memory struct {
 	plan    *Plan
 	Shards  int
@@ -29,7 +28,7 @@ type Memory struct {
 	room    int         // rows of a local block
 	classes *classes
 	bound   privacy.Bound
-	sealed  [][]int64 // by worker: the flat sum of bounded updates, then that of clipping bits
+	updates [][]int64 // by worker: the sum of encoded updates, clipping bits last
 }
 
 // scoreChunk is how many rows a worker may copy to score them.
@@ -43,13 +42,13 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 		arena: make([][]float32, n), value: make([][]float32, n), acc: make([][]float32, n),
 		shrunk: make([][]float64, n), local: make([]uint32, n),
 	}
-	if rows := p.Items * (shards + 2*workers + 2); rows > maxItems {
-		return nil, fmt.Errorf("device: %d items in %d shards are too many rows for one arena", p.Items, shards)
+	if rows := p.Items * (shards + 2*workers + 2); rows > maxRows {
+		return nil, fmt.Errorf("%d items in %d shards: an arena has at most %d rows", p.Items, shards, maxRows)
 	}
 	if p.Integers {
-		m.sealed = make([][]int64, workers)
-		for w := range m.sealed {
-			m.sealed[w] = make([]int64, p.MaxUpdateLength()+1)
+		m.updates = make([][]int64, workers)
+		for w := range m.updates {
+			m.updates[w] = make([]int64, p.MaxUpdateLength()+1)
 		}
 	}
 	for i := range p.Slots {
@@ -58,13 +57,13 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 		if !s.PerItem {
 			m.value[i] = make([]float32, p.width[i])
 			p.Fill(i, m.value[i])
-			if uploads(s) && !(s.Sparse && p.Integers) { // which are sealed from where they were listed
+			if isSent(s) && !(s.Sparse && p.Integers) { // sparse numbers are encoded from their list
 				m.acc[i] = make([]float32, (shards+workers)*p.width[i])
 			}
 			continue
 		}
 		count := p.Items
-		if uploads(s) {
+		if isSent(s) {
 			count += (shards + workers) * p.Items
 		}
 		m.local[i] = uint32(count)
@@ -77,10 +76,8 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 	return m, nil
 }
 
-func uploads(s *method.Slot) bool { return s.Scope == method.Shared && s.Upload != method.Broadcast }
-
-// Value returns the current value of a slot: of a Private one, what a new
-// device starts from.
+// Value returns the current value of a slot; of a Private one, the initial value of a new
+// device.
 func (m *Memory) Value(slot int) []float32 {
 	if m.plan.Slots[slot].PerItem {
 		return m.arena[slot][:m.plan.width[slot]]
@@ -88,13 +85,13 @@ func (m *Memory) Value(slot int) []float32 {
 	return m.value[slot]
 }
 
-// accRow is the first row of an accumulator.
+// accRow returns the first row of an accumulator.
 func (m *Memory) accRow(shard int) uint32 {
 	return uint32(m.plan.Items * (1 + shard))
 }
 
-// CollectSums adds the shards' sums of a slot to dst, places lo to hi, in the order
-// of the shards, and clears them. Different places may be collected at a time.
+// CollectSums adds the shards' sums of a slot, numbers lo to hi, to dst in the order of the
+// shards, and clears them. Calls for disjoint ranges may run concurrently.
 func (m *Memory) CollectSums(slot, lo, hi int, dst []float32) {
 	if m.plan.Slots[slot].PerItem {
 		o := int(m.accRow(0)) * vec.Pad(m.plan.Slots[slot].Dim)
@@ -104,7 +101,7 @@ func (m *Memory) CollectSums(slot, lo, hi int, dst []float32) {
 	vec.Merge(m.acc[slot][lo:], m.plan.width[slot], m.Shards, dst[lo:hi])
 }
 
-// TakeShrinkage returns the sum over devices of (shrinkage - 1) of a slot, and clears it.
+// TakeShrinkage returns the sum of (shrinkage - 1) of a slot over devices, and clears it.
 func (m *Memory) TakeShrinkage(slot int) float64 {
 	s := 0.0
 	for i := range m.Shards {
@@ -114,7 +111,29 @@ func (m *Memory) TakeShrinkage(slot int) float64 {
 	return s
 }
 
-// Bytes is the memory held.
+// SetBound sets the bound of the next round's updates.
+func (m *Memory) SetBound(b privacy.Bound) { m.bound = b }
+
+// TakeSum adds the sum of all encoded updates since the last call to dst, clipping bits last,
+// and clears it. dst has the length of an update of the round, and one more. The order of
+// workers changes no bit.
+func (m *Memory) TakeSum(dst []int64) {
+	for _, sum := range m.updates {
+		for i := range dst {
+			dst[i] += sum[i]
+		}
+		clear(sum)
+	}
+}
+
+// TakeUpdate moves the sum of a worker's encoded updates to dst: after one Visit, the update
+// of that device.
+func (m *Memory) TakeUpdate(worker int, dst []int64) {
+	n := copy(dst, m.updates[worker])
+	clear(m.updates[worker][:n])
+}
+
+// Bytes returns the memory held.
 func (m *Memory) Bytes() int {
 	n := 0
 	for i := range m.arena {
@@ -123,34 +142,32 @@ func (m *Memory) Bytes() int {
 	return n
 }
 
-// State is what persists on one device. The zero value is a device that was
-// never visited.
-type State struct {
-	Plain  []float32 // the Private plain slots, one after the other
-	Tables []rows.Overlay
-	Visits uint32
-}
-
-// NewState gives a state its starting values. plain is the room to use, or nil.
-func (m *Memory) NewState(plain []float32) State {
-	p := m.plan
-	if plain == nil {
-		plain = make([]float32, p.plain)
-	}
-	s := State{Plain: plain, Tables: make([]rows.Overlay, len(p.tables))}
+// MemoryBytes estimates the memory that NewMemory, NewWorker and the private tables of one
+// device take. It allocates nothing, so a device can refuse a plan that is too large. The
+// result is a float because a hostile plan may overflow an integer.
+func (p *Plan) MemoryBytes(shards, workers int) float64 {
+	items, total := float64(p.Items), 0.0
+	sums, crew := float64(shards+workers), float64(workers)
 	for i := range p.Slots {
-		if p.Slots[i].Scope == method.Private && !p.Slots[i].PerItem {
-			copy(s.Plain[p.at[i]:], m.value[i])
+		s := &p.Slots[i]
+		width := float64(s.Rows) * float64(vec.Pad(s.Dim))
+		n := width
+		if isSent(s) {
+			n += sums * width
 		}
+		switch {
+		case !s.PerItem:
+			n += 3 * crew * width // values, gradients and what is sent
+		case s.Copied():
+			n += crew * (2*width + scoreChunk*float64(vec.Pad(s.Dim)) + 2*items)
+		}
+		if s.Scope == method.Private && s.PerItem {
+			n += 2*width + items
+		}
+		total += 4 * n
 	}
-	for k := range s.Tables {
-		s.Tables[k] = rows.NewOverlay(p.Keep)
+	if p.Integers {
+		total += 8 * crew * float64(p.MaxUpdateLength()+1)
 	}
-	return s
+	return total + crew*items*(4*6+8)
 }
-
-// PlainSize is the number of floats of State.Plain.
-func (p *Plan) PlainSize() int { return p.plain }
-
-// TableStride is the width of a row of State.Tables[k].
-func (p *Plan) TableStride(k int) int { return vec.Pad(p.Slots[p.tables[k]].Dim) }

@@ -25,11 +25,11 @@ func TestWrongMethodsAreRefused(t *testing.T) {
 	broken := newDual(4)
 	broken.err = errors.New("dim = 4: want 5")
 	for want, m := range map[string]method.Method{
-		`device: slot "empty" has 0 rows of 4`:        slot(method.Slot{Name: "empty", Dim: 4}),
-		`device: slot "flat" has 3 rows of 0`:         slot(method.Slot{Name: "flat", Rows: 3}),
-		"device: 67 slots, at most 64 are possible":   many,
-		"dim = 4: want 5":                             broken,
-		`device: slot "item": a visit of the history`: past{newDual(4)},
+		`slot "empty": 0 rows of 4 numbers`:                     slot(method.Slot{Name: "empty", Dim: 4}),
+		`slot "flat": 3 rows of 0 numbers`:                      slot(method.Slot{Name: "flat", Rows: 3}),
+		"67 slots: must be at most 64":                          many,
+		"dim = 4: want 5":                                       broken,
+		`slot "item": a visit with HistoryOnly changes no rows`: past{newDual(4)},
 	} {
 		if _, err := local.NewPlan(m, local.Options{Items: 10, Batch: 4}); err == nil ||
 			!strings.HasPrefix(err.Error(), want) {
@@ -283,7 +283,7 @@ func TestAnArenaThatIsTooLargeIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := local.NewMemory(p, 64, 2); err == nil || !strings.Contains(err.Error(), "too many rows") {
+	if _, err := local.NewMemory(p, 64, 2); err == nil || !strings.Contains(err.Error(), "an arena has at most") {
 		t.Errorf("got %v, want an error before the memory is taken", err)
 	}
 }

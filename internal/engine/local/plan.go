@@ -1,7 +1,8 @@
-// Package local is the on-device runtime: it draws a device's samples, resolves
-// them to rows, runs a method's visit and scores items. It holds no transport and
-// no evaluation, and builds for js/wasm as it is. In simulation many devices
-// share one Memory; a real device has one of its own.
+// Package local is local training on a device: it prepares the device's state, draws
+// samples, runs the method's training, and encodes the resulting delta as the update that
+// leaves the device. It also scores items. It knows no transport and no evaluation, and
+// builds for js/wasm. In a simulation many devices share one Memory; a real device has its
+// own.
 package local
 
 import (
@@ -16,49 +17,51 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Options are what a run fixes for all its devices.
+// Options are the settings that all devices of a run share.
 type Options struct {
 	Items     int
-	Users     int // of the federation; only a Central method must know
+	Users     int // devices of the federation
 	Rounds    int
 	Batch     int
 	Negatives int // per positive
 	Seed      uint64
-	// DeviceSeed, if not 0, is the seed of what devices draw, and Seed that of the starting
-	// values alone: on a real device nobody else may know which negatives it drew.
+	// DeviceSeed, if not 0, is the seed of everything that devices draw; Seed then decides
+	// the initial values only. A real device uses a secret one, so that nobody else knows
+	// which negatives it drew.
 	DeviceSeed   uint64
-	Features     *rows.Features // what a Featured method reads; others do without
-	SingleDevice bool           // the columns of users are about the one device that there is, at place 0
-	Dense        bool           // an update holds every row: noise hides which were touched
-	Integers     bool           // updates are bounded, and summed as integers
-	// of sums without a promise, where the method says how large its numbers are; 0 for all there is room for
+	Features     *rows.Features // nil unless the method is Featured
+	SingleDevice bool           // the user columns hold one user, at index 0
+	Dense        bool           // devices send every row, so that nobody learns which were touched
+	Integers     bool           // updates are encoded as integers
+	// Bits is the width of integer sums without a privacy guarantee, if the method declares
+	// the range of its slots; 0 for as many as fit.
 	Bits   int
-	Cover  privacy.Cover  // which rows hide the touched ones, where not all do
-	Sparse bool           // zeros are left out of what travels, where that is less
-	Keep   rows.Precision // how a device keeps its private tables between visits
-	// Plain copies every row and fuses nothing: the oracle of the fast path.
+	Cover  privacy.Cover  // which rows are sent to hide the touched ones, if not all are
+	Sparse bool           // count traffic without zeros
+	Keep   rows.Precision // of the private tables that a device stores between rounds
+	// Plain copies every row and fuses nothing: the reference for the fast path.
 	Plain bool
 }
 
-// Plan is a method on a catalogue: everything that all devices have in common.
+// Plan is a method on a catalogue: everything that its devices have in common.
 type Plan struct {
 	Options
 	Method  method.Method
 	Visit   method.Visit
-	Slots   []method.Slot // the method's own, then those of its parts
+	Slots   []method.Slot // the method's, then those of its parts
 	head    *method.Head
 	ready   *method.Visit
 	phased  method.Phased
-	travels method.PhasedSlots
+	sent    method.PhasedSlots
 	central bool
-	width   []int    // floats of a plain slot, by slot
-	at      []int    // place of a Private plain slot in State.Plain
-	plain   int      // floats of State.Plain
+	width   []int    // floats of a slot, padded
+	at      []int    // offset of a Private plain slot in State.Plain
+	plain   int      // length of State.Plain
 	tables  []int    // the Private PerItem slots
-	copied  int      // PerItem slots whose rows a visit may change
-	context bool     // samples have a row of their interaction
-	most    int64    // the largest integer of an update in narrow sums; 0 where they are wide
-	flat    []layout // of an update's flat vector, by phase; one for all where everything travels always
+	copied  int      // PerItem slots whose rows training may change
+	context bool     // samples have features of their interaction
+	most    int64    // largest integer of an update in narrow sums; 0 if sums are wide
+	layouts []layout // of an update, by phase; one if all phases send the same slots
 }
 
 // NewPlan checks a method's slots and lays out its state.
@@ -68,26 +71,50 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{Options: opt, Method: m, Visit: m.Visit(opt.Items), Slots: m.Slots(opt.Items)}
-	for _, s := range p.Visit.Parts {
-		own := s.State(p.Slots)
-		s.Bind(len(p.Slots))
+	for _, part := range p.Visit.Parts {
+		own := part.State(p.Slots)
+		part.Bind(len(p.Slots))
 		p.Slots = append(p.Slots, own...)
 	}
 	if len(p.Slots) > method.MaxSlots {
-		return nil, fmt.Errorf("device: %d slots, at most %d are possible", len(p.Slots), method.MaxSlots)
+		return nil, fmt.Errorf("%d slots: must be at most %d", len(p.Slots), method.MaxSlots)
 	}
 	_, p.central = method.As[method.Central](m)
-	p.width, p.at = make([]int, len(p.Slots)), make([]int, len(p.Slots))
+	if err := p.sizeSlots(); err != nil {
+		return nil, err
+	}
+	if h, ok := method.As[method.Headed](m); ok {
+		if head := h.Head(); head != nil && p.Slots[head.Item].Scope != method.Private {
+			p.head = head
+		}
+	}
+	if r, ok := method.As[method.Ready](m); ok {
+		v := r.Ready(opt.Items)
+		if len(v.Parts) > 0 {
+			return nil, errors.New("the visit that Ready returns must have no parts: it keeps no state")
+		}
+		p.ready = &v
+	}
+	p.phased, _ = method.As[method.Phased](m)
+	p.sent, _ = method.As[method.PhasedSlots](m)
+	p.context = opt.Features != nil && len(opt.Features.Row) > 0
+	return p, p.layOut()
+}
+
+// sizeSlots checks the slots and finds where each has its numbers.
+func (p *Plan) sizeSlots() error {
+	p.width = make([]int, len(p.Slots))
+	p.at = make([]int, len(p.Slots))
 	for i := range p.Slots {
 		s := &p.Slots[i]
 		if s.PerItem {
-			s.Rows = opt.Items
+			s.Rows = p.Items
 		}
 		if s.PerUser {
-			s.Rows = opt.Users
+			s.Rows = p.Users
 		}
 		if err := p.check(s); err != nil {
-			return nil, err
+			return fmt.Errorf("slot %q: %w", s.Name, err)
 		}
 		p.width[i] = s.Rows * vec.Pad(s.Dim)
 		if s.PerItem && s.Copied() {
@@ -102,87 +129,36 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 			p.plain += p.width[i]
 		}
 	}
-	if h, ok := method.As[method.Headed](m); ok {
-		if head := h.Head(); head != nil && p.Slots[head.Item].Scope != method.Private {
-			p.head = head
-		}
-	}
-	if r, ok := method.As[method.Ready](m); ok {
-		v := r.Ready(opt.Items)
-		if len(v.Parts) > 0 {
-			return nil, errors.New("device: what makes a device ready to recommend keeps no state: it has no parts")
-		}
-		p.ready = &v
-	}
-	p.phased, _ = method.As[method.Phased](m)
-	p.travels, _ = method.As[method.PhasedSlots](m)
-	if err := p.narrow(); err != nil {
-		return nil, err
-	}
-	p.flatten()
-	p.context = opt.Features != nil && len(opt.Features.Row) > 0
-	return p, nil
+	return nil
 }
 
-// layout is where slots stand in the flat vector of an update.
-type layout struct {
-	at      []int // by slot; -1 for one that is not sent
-	numbers int
-}
-
-// flatten gives each slot that a phase sends its place in the flat vector of an update.
-func (p *Plan) flatten() {
-	phases := 1
-	for t := 0; p.travels != nil && t < p.Rounds; t++ {
-		phases = max(phases, p.Phase(t)+1)
-	}
-	for phase := range phases {
-		var l layout
-		for i := range p.Slots {
-			if l.at = append(l.at, -1); uploads(&p.Slots[i]) && p.IsSent(phase, i) {
-				l.at[i] = l.numbers
-				l.numbers += p.Slots[i].Rows * p.Slots[i].Dim * p.digits(i)
-			}
-		}
-		p.flat = append(p.flat, l)
-	}
-}
-
-// layout is that of a phase.
-func (p *Plan) layout(phase int) *layout {
-	if p.travels == nil {
-		phase = 0
-	}
-	return &p.flat[phase]
-}
-
-// check says what of a slot does not fit the method.
+// check reports why a slot does not fit the method.
 func (p *Plan) check(s *method.Slot) error {
 	_, updates := method.As[method.Updater](p.Method)
 	switch {
-	case p.central && s.Scope != method.Server || s.PerUser && !p.central:
-		return fmt.Errorf("device: slot %q: a method that is trained in one place has Server slots only, and no "+
-			"other has a row per user", s.Name)
+	case p.central && s.Scope != method.Server:
+		return errors.New("a method that is trained in one place may only have Server slots")
+	case s.PerUser && !p.central:
+		return errors.New("only a method that is trained in one place may have a row per user")
 	case s.Rows <= 0 || s.Dim <= 0:
-		return fmt.Errorf("device: slot %q has %d rows of %d", s.Name, s.Rows, s.Dim)
+		return fmt.Errorf("%d rows of %d numbers: must be 1 or more", s.Rows, s.Dim)
 	case s.Sparse && (s.Scope != method.Shared || s.Upload != method.Sum || s.PerItem || s.Rows != 1):
-		return fmt.Errorf("device: slot %q: only a plain sum of one row is sparse", s.Name)
+		return errors.New("a sparse slot must be a shared sum of one row that is not per item")
 	case s.Upload == method.Gradient && !updates:
-		return fmt.Errorf("device: slot %q: its gradient is sent, and the method has no Update to take it", s.Name)
+		return errors.New("devices send its gradient, so the method must implement Updater")
 	case s.PerItem && s.Copied() && p.Visit.HistoryOnly:
-		return fmt.Errorf("device: slot %q: a visit of the history alone changes no rows; make it a sum, or send "+
-			"nothing of it", s.Name)
+		return errors.New("a visit with HistoryOnly changes no rows; make the slot a Sum or a Broadcast")
 	}
 	return nil
 }
 
-// Direct reports whether rows touched once are left where they are. Beside a
-// second table they are not: its rows are named by the positions of copies.
-func (p *Plan) Direct() bool {
+// InPlace reports whether rows that are touched once are trained in place, without a copy.
+// With a second table they are not: its rows are named by the positions of copies.
+func (p *Plan) InPlace() bool {
 	return p.Visit.InPlace && p.head != nil && p.copied == 1 && p.ready == nil && !p.Plain
 }
 
-// PreparesScoring reports whether the method gets ready before it recommends.
+// PreparesScoring reports whether the method computes something before it recommends.
 func (p *Plan) PreparesScoring() bool { return p.ready != nil }
 
 // Central reports whether the method is trained in one place.
@@ -191,7 +167,7 @@ func (p *Plan) Central() bool { return p.central }
 // HasHead reports whether the method scores by a bilinear head on a shared table.
 func (p *Plan) HasHead() bool { return p.head != nil }
 
-// Serves reports whether the method recommends with a slot served as s.
+// Serves reports whether the method recommends with a slot that is served as s.
 func (p *Plan) Serves(s method.Serving) bool {
 	for i := range p.Slots {
 		if p.Slots[i].Scope == method.Shared && p.Slots[i].Serve == s && p.Slots[i].Copied() {
@@ -210,15 +186,15 @@ func (p *Plan) Phase(round int) int {
 	return n
 }
 
-// draws is the seed of what devices draw.
-func (p *Plan) draws() uint64 {
+// deviceSeed returns the seed of what devices draw.
+func (p *Plan) deviceSeed() uint64 {
 	if p.DeviceSeed != 0 {
 		return p.DeviceSeed
 	}
 	return p.Seed
 }
 
-// Fill gives a slot its starting values, the same for every device of a seed.
+// Fill writes a slot's initial values, which are the same for every device of a seed.
 func (p *Plan) Fill(slot int, dst []float32) {
 	s := &p.Slots[slot]
 	stride := vec.Pad(s.Dim)
@@ -241,59 +217,27 @@ func (p *Plan) Fill(slot int, dst []float32) {
 	}
 }
 
-// IsSent reports whether a Shared slot travels in a phase.
+// isSent reports whether devices send a slot in any phase.
+func isSent(s *method.Slot) bool { return s.Scope == method.Shared && s.Upload != method.Broadcast }
+
+// IsSent reports whether a Shared slot is sent in a phase.
 func (p *Plan) IsSent(phase, slot int) bool {
-	return p.travels == nil || p.travels.Transfers(phase, slot)
+	return p.sent == nil || p.sent.Transfers(phase, slot)
 }
 
-// BytesDown is what a device downloads in a round, from 0: every Shared slot that is
-// not a sum, as float32.
-func (p *Plan) BytesDown(round int) int {
-	n, phase := 0, p.Phase(round)
+// SentSlots lists the slots that devices send in some phase.
+func (p *Plan) SentSlots() []int {
+	var out []int
 	for i := range p.Slots {
-		if s := &p.Slots[i]; s.Scope == method.Shared && s.Upload != method.Sum && p.IsSent(phase, i) {
-			n += 4 * s.Rows * s.Dim
+		if isSent(&p.Slots[i]) {
+			out = append(out, i)
 		}
 	}
-	return n
+	return out
 }
 
-// MeanBytesDown is that of the first so many rounds.
-func (p *Plan) MeanBytesDown(rounds int) float64 {
-	n := 0
-	for t := range rounds {
-		n += p.BytesDown(t)
-	}
-	return float64(n) / float64(max(rounds, 1))
-}
-
-// MaxBytesUp is the most that an update can weigh: every row of every slot that
-// is sent.
-func (p *Plan) MaxBytesUp() int {
-	if len(p.SentSlots()) == 0 {
-		return 0
-	}
-	most := 0
-	if p.most > 0 {
-		return ((p.MaxUpdateLength()+1)*p.Bits + 7) / 8
-	}
-	for t := range p.Rounds {
-		if t > 0 && p.travels == nil {
-			break
-		}
-		n, phase := (&rows.Update{}).Size(), p.Phase(t)
-		for _, i := range p.SentSlots() {
-			if p.IsSent(phase, i) {
-				n += rows.PartSize(p.Slots[i].Rows*p.Slots[i].Dim, 0)
-			}
-		}
-		most = max(most, n)
-	}
-	return most
-}
-
-// Sizes counts the numbers that all devices share, and those that each has for
-// itself (a private table counts in full).
+// Sizes counts the numbers that all devices share, and those that each device has for
+// itself; a private table counts in full.
 func (p *Plan) Sizes() (shared, private int) {
 	for i := range p.Slots {
 		switch s := &p.Slots[i]; {
@@ -306,15 +250,8 @@ func (p *Plan) Sizes() (shared, private int) {
 	return shared, private
 }
 
-// TableBytes is what the private tables of a device take at most.
-func (p *Plan) TableBytes() (n int) {
-	for k := range p.tables {
-		n += p.Items * (4 + p.Keep.RowBytes(p.TableStride(k)))
-	}
-	return n
-}
-
-// MaxSamples is the largest sample a device with n interactions can have.
+// MaxSamples is the number of samples of a device with n interactions.
 func (p *Plan) MaxSamples(n int) int { return n * (1 + p.Negatives) }
 
-const maxItems = math.MaxInt32 / 4
+// maxRows bounds the rows of an arena.
+const maxRows = math.MaxInt32 / 4

@@ -5,10 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// resolveDirect names a read row and a write row for each sample of a Head's
-// table. An item touched once is read where it is, and its change goes straight
-// to the shard's sums; only items touched again are copied to the local block.
-func (k *Worker) resolveDirect(shard int) {
+// resolveInPlace names a read row and a write row for each sample of a Head's table. An item
+// that is touched once is read in place, and its change goes straight to the shard's sums;
+// only items that are touched again are copied to the local block.
+func (k *Worker) resolveInPlace(shard int) {
 	slot := k.p.head.Item
 	v, s, n := &k.w.View[slot], &k.w.Samples, len(k.raw)
 	var distinct int
@@ -20,11 +20,11 @@ func (k *Worker) resolveDirect(shard int) {
 	s.Rd[slot], s.Wr[slot] = s.Rd[slot][:n], s.Wr[slot][:n]
 	vec.Resolve(k.raw, k.tab, k.mem.accRow(shard), s.Item, s.Y, s.Rd[slot], s.Wr[slot])
 	vec.Gather(v.Arena, v.Stride, k.items, v.Local)
-	k.rate()
+	k.setRatings()
 }
 
-// rate gives the samples their ratings.
-func (k *Worker) rate() {
+// setRatings gives the samples their ratings.
+func (k *Worker) setRatings() {
 	if k.rating == nil {
 		return
 	}
@@ -34,8 +34,8 @@ func (k *Worker) rate() {
 	}
 }
 
-// resolveLocal copies every touched row to the local blocks. Of a slot that is
-// only read the row stays where it is, and a statistic is added where it counts.
+// resolveLocal copies every touched row to the local blocks. Rows of a slot that is only
+// read stay in place, and statistics are added straight to the shard's sums.
 func (k *Worker) resolveLocal(shard int) {
 	for _, r := range k.raw {
 		if t := &k.tab[r&itemMask]; *t == 0 {
@@ -69,7 +69,7 @@ func (k *Worker) fillLocal() {
 	for x, r := range k.raw {
 		s.Item[x], s.Y[x], s.Pos[x] = r&itemMask, float32(r>>31), uint32(k.tab[r&itemMask]-1)
 	}
-	k.rate()
+	k.setRatings()
 	for i := range k.w.View {
 		v := &k.w.View[i]
 		if !v.Slot.PerItem || v.Slot.Scope == method.Server {
@@ -97,14 +97,14 @@ func offset(dst, src []uint32, by uint32) []uint32 {
 	return dst
 }
 
-// resolveHistory makes the samples of the device's own items, each once, with how
-// often it occurs as the label: shared rows are read in place, statistics go to the
-// shard's sums.
+// resolveHistory makes one sample per item of the device, with the number of its
+// interactions as the label. Shared rows are read in place, and statistics go to the shard's
+// sums, unless shard is NotCounted.
 func (k *Worker) resolveHistory(train []uint32, shard int) {
 	k.grow(len(train))
 	copy(k.raw, train)
 	s := &k.w.Samples
-	s.Row = nil // an item's rows may be of several moments
+	s.Row = nil // an item may have several interactions
 	for _, item := range train {
 		t := &k.tab[item]
 		if *t == 0 {
@@ -138,8 +138,8 @@ func (k *Worker) resolveHistory(train []uint32, shard int) {
 	}
 }
 
-// loadTable copies the touched rows of a Private table to the local block, and
-// remembers where those that were written before have their place.
+// loadTable copies the touched rows of a Private table to the local block, and notes where
+// those that were written before are in the overlay.
 func (k *Worker) loadTable(v *method.View, table int) {
 	k.copyOwn(v, table, k.items, v.Local)
 	at := k.at[table][:len(k.items)]
@@ -150,27 +150,27 @@ func (k *Worker) loadTable(v *method.View, table int) {
 	clear(k.own)
 }
 
-// copyOwn copies rows of a Private table to consecutive rows from dst on. It leaves
-// the overlay's places in own.
+// copyOwn copies rows of a Private table to consecutive rows from dst on. It leaves the
+// overlay's indices in own.
 func (k *Worker) copyOwn(v *method.View, table int, items []uint32, dst uint32) {
 	o := &k.state.Tables[table]
 	for at, id := range o.IDs {
 		k.own[id] = int32(at + 1)
 	}
-	old, born := k.lists[0].empty(), k.lists[1].empty()
+	written, initial := k.lists[0].empty(), k.lists[1].empty()
 	for p, item := range items {
 		if at := k.own[item]; at > 0 {
-			old.add(uint32(at-1), dst+uint32(p))
+			written.add(uint32(at-1), dst+uint32(p))
 		} else {
-			born.add(item, dst+uint32(p))
+			initial.add(item, dst+uint32(p))
 		}
 	}
-	o.Read(old.from, v.Stride, v.Arena, old.to)
-	vec.ScaleRows(float32(o.BaseScale), v.Arena, born.from, v.Stride, v.Arena, born.to)
+	o.Read(written.from, v.Stride, v.Arena, written.to)
+	vec.ScaleRows(float32(o.BaseScale), v.Arena, initial.from, v.Stride, v.Arena, initial.to)
 }
 
-// keepTable writes the touched rows of a Private table back to its overlay.
-func (k *Worker) keepTable(v *method.View, table int) {
+// saveTable writes the touched rows of a Private table back to its overlay.
+func (k *Worker) saveTable(v *method.View, table int) {
 	v.RescaleAll(len(k.items))
 	o := &k.state.Tables[table]
 	o.Shrink(v.Scale)
@@ -188,7 +188,7 @@ func (k *Worker) keepTable(v *method.View, table int) {
 	o.Write(v.Arena, all.from, v.Stride, all.to)
 }
 
-// list says which rows go where.
+// list holds rows to copy and where to.
 type list struct{ from, to []uint32 }
 
 func (l *list) empty() *list {

@@ -9,10 +9,27 @@ import (
 
 const itemMask = vec.Positive - 1
 
-// sample draws the negatives and puts the positives among them. It reports
-// false where the device has nothing to learn from: no item, or no item left to
-// draw.
-func (k *Worker) sample(t *Task) bool {
+// sample draws the samples of a task and resolves them to rows of the arenas. It reports
+// false if the device has no samples.
+func (k *Worker) sample(t *Task, shard int) bool {
+	if k.p.Visit.HistoryOnly {
+		k.resolveHistory(t.Train, shard)
+		return true
+	}
+	if !k.draw(t) {
+		return false
+	}
+	if k.p.InPlace() {
+		k.resolveInPlace(shard)
+	} else {
+		k.resolveLocal(shard)
+	}
+	return true
+}
+
+// draw draws the negatives and puts the positives among them. It reports false if the
+// device has no items, or no item is left to draw.
+func (k *Worker) draw(t *Task) bool {
 	excluded := 0
 	for _, b := range k.bits {
 		excluded += bits.OnesCount64(b)
@@ -23,7 +40,7 @@ func (k *Worker) sample(t *Task) bool {
 	}
 	total := k.p.MaxSamples(n)
 	k.grow(total)
-	k.rand = rng.New(k.p.draws(), rng.Negatives, uint64(t.Round), uint64(t.Device))
+	k.rand = rng.New(k.p.deviceSeed(), rng.Negatives, uint64(t.Round), uint64(t.Device))
 	negs := k.raw[:total-n]
 	if free*8 < k.p.Items {
 		k.drawListed(negs, free)
@@ -35,12 +52,16 @@ func (k *Worker) sample(t *Task) bool {
 	if free >= k.p.Negatives {
 		k.redrawEqual(negs)
 	}
-	k.rand = rng.New(k.p.draws(), rng.Shuffle, uint64(t.Round), uint64(t.Device))
-	// Negatives come in no order, so putting the positives at random places does what
-	// shuffling everything would, with a fifth of the swaps. (Only those of one
-	// positive are kept distinct; that neighbours never repeat is what is left of it.)
+	k.rand = rng.New(k.p.deviceSeed(), rng.Shuffle, uint64(t.Round), uint64(t.Device))
+	// Negatives are in random order, so putting the positives at random places does what a
+	// shuffle of everything would, with a fifth of the swaps. (Negatives of one positive are
+	// distinct, so neighbours never repeat.)
 	r, raw := k.rand, k.raw
-	k.startContext(t, len(negs))
+	if k.ctx != nil { // a negative has the interaction of its positive
+		for x := range negs {
+			k.ctx[x] = t.Rows[x/k.p.Negatives]
+		}
+	}
 	for i, item := range t.Train {
 		at := len(negs) + i
 		j := r.Uint32n(uint32(at + 1))
@@ -55,22 +76,21 @@ func (k *Worker) sample(t *Task) bool {
 	return true
 }
 
-// DrawSamples returns the samples of device t in its round, in order: items, with the top
-// bit (vec.Positive) set in those that the device has. They are valid until the
-// next call.
+// DrawSamples returns the samples of a task in order: items, with the top bit
+// (vec.Positive) set for those that the device has. They are valid until the next call.
 func (k *Worker) DrawSamples(t *Task) []uint32 {
-	k.forget()
-	k.visited, k.readied = false, false
+	k.clearItems()
+	k.trained, k.prepared = false, false
 	k.exclude(t)
-	drawn := k.sample(t)
-	k.end(t)
+	drawn := k.draw(t)
+	k.finish(t)
 	if !drawn {
 		return nil
 	}
 	return k.raw
 }
 
-// seedStream starts the eight lanes that negatives are drawn with.
+// seedStream seeds the lanes of the generator that draws negatives.
 func (k *Worker) seedStream() {
 	for w := range k.stream {
 		for l := 0; l < vec.Lanes; l += 2 {
@@ -79,12 +99,12 @@ func (k *Worker) seedStream() {
 		}
 	}
 	for l := range vec.Lanes {
-		k.stream[0][l] |= 1 // a lane of zeros would stay so
+		k.stream[0][l] |= 1 // a lane of zeros would stay zero
 	}
 }
 
-// drawListed is for a device that has nearly everything: it draws from the list
-// of what is left, so that it does not reject for ever.
+// drawListed draws from the list of the items that may be drawn. A device that has nearly
+// every item would otherwise reject nearly every draw.
 func (k *Worker) drawListed(dst []uint32, free int) {
 	k.pool = k.pool[:0]
 	for item := range uint32(k.p.Items) {
@@ -97,8 +117,8 @@ func (k *Worker) drawListed(dst []uint32, free int) {
 	}
 }
 
-// redrawEqual makes the negatives of one positive distinct, as the reference
-// code draws them; those of different positives may be equal.
+// redrawEqual makes the negatives of one positive distinct, as the reference code does.
+// Negatives of different positives may be equal.
 func (k *Worker) redrawEqual(negs []uint32) {
 	n := k.p.Negatives
 	if n == 4 {
@@ -117,7 +137,7 @@ func (k *Worker) redrawEqual(negs []uint32) {
 
 func (k *Worker) redraw(group []uint32) {
 	for i := 1; i < len(group); i++ {
-		for holds(group[:i], group[i]) {
+		for contains(group[:i], group[i]) {
 			k.drawOne(&group[i])
 		}
 	}
@@ -136,7 +156,7 @@ func (k *Worker) drawOne(dst *uint32) {
 	}
 }
 
-func holds(xs []uint32, x uint32) bool {
+func contains(xs []uint32, x uint32) bool {
 	for _, y := range xs {
 		if x == y {
 			return true
@@ -183,11 +203,11 @@ func (k *Worker) grow(n int) {
 	}
 }
 
-// reorder shuffles the samples of a visit that copies its rows, for another pass.
-func (k *Worker) reorder() {
+// shuffle shuffles the samples for another pass, if rows are copied.
+func (k *Worker) shuffle() {
 	if k.ctx == nil {
 		k.rand.Shuffle(k.raw)
-	} else { // as Shuffle, on both
+	} else { // as Shuffle does, on both
 		for i := len(k.raw) - 1; i > 0; i-- {
 			j := k.rand.Uint32n(uint32(i + 1))
 			k.raw[i], k.raw[j] = k.raw[j], k.raw[i]

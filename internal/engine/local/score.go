@@ -5,17 +5,17 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// scorer is a worker's room for scoring.
+// scorer is a worker's memory for scoring.
 type scorer struct {
-	once    int       // items that a Direct visit touched once
-	moved   bool      // move is that of the last visit
-	move    []float32 // by item touched once: how far its logit has moved
+	once    int       // items that in-place training touched once
+	moved   bool      // move is of the last training
+	move    []float32 // by item touched once: the change of its logit
 	scaled  []float32 // a head's vector, shrunk as the untouched rows are
 	batch   method.Batch
 	items   []uint32
 	rd      [][]uint32
-	row     []uint32 // context, as often as a chunk has items
-	context uint32   // the interaction to score in
+	row     []uint32 // context, repeated for each item of a chunk
+	context uint32   // the interaction to score for
 	class   []float32
 }
 
@@ -37,24 +37,24 @@ func (s *scorer) init(k *Worker) {
 	}
 }
 
-// Prepare loads a device to score with the newest Shared slots, without a visit.
+// Prepare loads a device to score with the newest Shared slots, without training.
 func (k *Worker) Prepare(st *State, t *Task) {
-	k.begin(st, t)
+	k.prepare(st, t)
 	switch {
 	case k.p.ready == nil:
 	case k.p.ready.HistoryOnly:
 		k.resolveHistory(t.Train, NotCounted)
 		k.p.ready.Run(&k.w)
-	case k.sample(t):
+	case k.draw(t):
 		k.resolveLocal(k.mem.Shards + k.id)
 		k.p.ready.Run(&k.w)
-		k.readied = true
+		k.prepared = true
 	}
-	k.end(t)
+	k.finish(t)
 }
 
-// Score sets dst[x] to the logit of items[x] for the device that was visited or
-// prepared last. The items must be distinct.
+// Score sets dst[x] to the logit of items[x] for the device of the last Visit or Prepare. The
+// items must be distinct.
 func (k *Worker) Score(items []uint32, dst []float32) {
 	if k.p.head == nil {
 		for lo := 0; lo < len(items); lo += scoreChunk {
@@ -79,9 +79,9 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 	}
 }
 
-// shrunk returns the vector that scores rows which the last visit did not touch:
-// weight decay has shrunk those of the device's own copy too, and a row s times as
-// long scores as a vector s times as long does.
+// shrunk returns the vector that scores rows which the last training did not touch. Weight
+// decay has shrunk those of the device's own copy too, and a row that is s times as long
+// scores as a vector that is s times as long.
 func (k *Worker) shrunk(v *method.View, vector []float32) []float32 {
 	if !k.owns(v) || v.Scale == 1 {
 		return vector
@@ -95,7 +95,7 @@ func (k *Worker) scaled(s float32, vector []float32) []float32 {
 	return k.score.scaled
 }
 
-// localRow is the row of a copied item, by its entry in tab.
+// localRow returns the row of a copied item, by its entry in tab.
 func (k *Worker) localRow(v *method.View, t int32) uint32 {
 	if k.w.RankOne.On {
 		return uint32(t)
@@ -139,9 +139,8 @@ func (k *Worker) ScoreAll(dst []float32) {
 	}
 }
 
-// ScoreTable scores another device's tuned table into dst: the shared one shrunk
-// by s, with the given rows in place of those that ids name. The method must have
-// a Head.
+// ScoreTable scores all items with another device's tuned table: the shared one shrunk by s,
+// with the given rows in place of those that ids name. The method must have a Head.
 func (k *Worker) ScoreTable(s float32, ids []uint32, rows, dst []float32) {
 	v, vector, bias := k.headView()
 	vec.DotsAll(v.Arena, v.Stride, k.scaled(s, vector), bias, dst)
@@ -158,8 +157,8 @@ func (k *Worker) headView() (v *method.View, vector []float32, bias float32) {
 	return &k.w.View[h.Item], k.w.View[h.Vector].Val, bias
 }
 
-// moves returns how far a Direct visit has moved the logit of each item that it
-// touched once: a row moved by -g*u scores g*(u.vector) less.
+// moves returns how far in-place training has moved the logit of each item that it touched
+// once: a row that moved by -g*u scores g*(u.vector) less.
 func (k *Worker) moves(vector []float32) []float32 {
 	if k.score.moved {
 		return k.score.move
@@ -179,7 +178,7 @@ func (k *Worker) moves(vector []float32) []float32 {
 	return move
 }
 
-// scoreChunk scores through the method's own Logits.
+// scoreChunk scores with the method's Logits.
 func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 	b := &k.score.batch
 	b.N, b.Item = len(items), items
@@ -212,9 +211,8 @@ func (k *Worker) scoreChunk(items []uint32, dst []float32) {
 	k.w.Release(mark)
 }
 
-// tunedRows names the rows of the device's own copy of a shared table; where
-// weight decay has shrunk the untouched ones, they are copied to the spare end of
-// the local block.
+// tunedRows names the rows of the device's own copy of a shared table. If weight decay has
+// shrunk the untouched ones, it copies them to the spare end of the local block.
 func (k *Worker) tunedRows(v *method.View, items, rd []uint32) {
 	for x, item := range items {
 		switch {
@@ -241,8 +239,8 @@ func (k *Worker) materialise(v *method.View, table int, items, rd []uint32) {
 	clear(k.own)
 }
 
-// TunedRows copies the rows of a tuned table that the last visit changed: their ids
-// and values, appended to ids and data. The others are shrunk by the last result.
+// TunedRows appends the ids and values of the rows of a tuned table that the last training
+// changed to ids and data. All other rows are multiplied by the last result.
 func (k *Worker) TunedRows(slot int, ids []uint32, data []float32) ([]uint32, []float32, float32) {
 	v := &k.w.View[slot]
 	for p, item := range k.items {

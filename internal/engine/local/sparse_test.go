@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
@@ -9,7 +10,18 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// The update that a device would send, written out, is what a visit counts.
+// sparseBytesOf is the size of a row with a bit per number and 4 bytes for those that are
+// not 0, or of the whole row if that is less.
+func sparseBytesOf(row []float32) int {
+	n := (len(row) + 7) / 8
+	for _, x := range row {
+		if x != 0 {
+			n += 4
+		}
+	}
+	return min(n, 4*len(row))
+}
+
 func TestAVisitCountsTheBytesOfASparseUpdate(t *testing.T) {
 	for _, plain := range []bool{true, false} {
 		m := newDual(6)
@@ -24,17 +36,21 @@ func TestAVisitCountsTheBytesOfASparseUpdate(t *testing.T) {
 		for id := range 30 {
 			st := r.mem.NewState(nil)
 			out := r.Visit(&st, randomTask(&g, id, 200, 1+id), 1, false)
-			u := r.Delta(1)
-			want := (&rows.Update{}).Size()
-			for _, p := range u.Parts {
-				s := p
-				s.Sparse = true
-				empty := (&rows.Update{}).Size()
-				want += min((&rows.Update{Parts: []rows.Part{p}}).Size(), (&rows.Update{Parts: []rows.Part{s}}).Size(),
-					rows.PartSize(200*p.Dim, 0)+empty) - empty
+			want := 0
+			for _, p := range r.Delta(1).Parts {
+				sparse := 4 * len(p.IDs)
+				for row := range slices.Chunk(p.Data, p.Dim) {
+					sparse += sparseBytesOf(row)
+				}
+				dense := 4 * 200 * p.Dim
+				if p.IDs == nil {
+					dense = 4 * len(p.Data)
+					sparse = dense
+				}
+				want += min(sparse, 4*(len(p.Data)+len(p.IDs)), dense)
 			}
 			if out.Bytes != want {
-				t.Fatalf("plain %v, device %d: a visit counts %d bytes, the update has %d", plain, id, out.Bytes, want)
+				t.Fatalf("plain %v, device %d: a visit counts %d bytes, the delta has %d", plain, id, out.Bytes, want)
 			}
 		}
 	}
@@ -43,20 +59,19 @@ func TestAVisitCountsTheBytesOfASparseUpdate(t *testing.T) {
 func TestADownloadWithoutItsZeros(t *testing.T) {
 	r := setUp(t, newDual(6), local.Options{Items: 50, Negatives: 4, Sparse: true})
 	full, none := r.mem.SparseDown()
-	if want := r.plan.BytesDown(0) + r.plan.MaxBytesUp() - 4*50*6; full != want || none != 0 {
+	if want := r.plan.BytesDown(0); full != want || none != 0 {
 		t.Errorf("without a zero %d bytes, want %d: nothing is lost by asking", full, want)
 	}
 	v := r.mem.Value(dualItem)
-	p, cleared := rows.Part{Dim: 6, Sparse: true}, 0
+	want, cleared := 0, 0
 	for i := range 50 {
 		row := v[i*8 : i*8+6]
 		clear(row[:i%7])
 		cleared += i % 7
-		p.Data = append(p.Data, row...)
+		want += sparseBytesOf(row)
 	}
-	b, err := (&rows.Update{Parts: []rows.Part{p}}).AppendBinary(nil)
-	if got, zeros := r.mem.SparseDown(); err != nil || got != len(b) || got >= full || zeros != float64(cleared)/300 {
-		t.Errorf("with %g of zeros %d bytes, want %d, less than %d: %v", zeros, got, len(b), full, err)
+	if got, zeros := r.mem.SparseDown(); got != want || got >= full || zeros != float64(cleared)/300 {
+		t.Errorf("with %g of zeros %d bytes, want %d, less than %d", zeros, got, want, full)
 	}
 }
 

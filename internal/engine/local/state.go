@@ -12,9 +12,49 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// AppendState appends the binary form of a state: its visits, its plain slots, and of
-// each table Scale, Fade, the number of rows, their ids and what they hold; all in
-// little endian.
+// State is what a device keeps between rounds. The zero value is a device that never
+// trained.
+type State struct {
+	Plain  []float32 // the Private plain slots, one after the other
+	Tables []rows.Overlay
+	Visits uint32 // local trainings so far
+}
+
+// NewState returns the state of a new device. It uses plain for State.Plain, unless that is
+// nil.
+func (m *Memory) NewState(plain []float32) State {
+	p := m.plan
+	if plain == nil {
+		plain = make([]float32, p.plain)
+	}
+	s := State{Plain: plain, Tables: make([]rows.Overlay, len(p.tables))}
+	for i := range p.Slots {
+		if p.Slots[i].Scope == method.Private && !p.Slots[i].PerItem {
+			copy(s.Plain[p.at[i]:], m.value[i])
+		}
+	}
+	for k := range s.Tables {
+		s.Tables[k] = rows.NewOverlay(p.Keep)
+	}
+	return s
+}
+
+// PlainSize is the number of floats of State.Plain.
+func (p *Plan) PlainSize() int { return p.plain }
+
+// TableStride is the width of a row of State.Tables[k].
+func (p *Plan) TableStride(k int) int { return vec.Pad(p.Slots[p.tables[k]].Dim) }
+
+// TableBytes is the largest size of a device's private tables.
+func (p *Plan) TableBytes() (n int) {
+	for k := range p.tables {
+		n += p.Items * (4 + p.Keep.RowBytes(p.TableStride(k)))
+	}
+	return n
+}
+
+// AppendState appends the binary form of a state, in little endian: Visits, Plain, and for
+// each table Scale, BaseScale, the number of rows, their ids and their contents.
 func (p *Plan) AppendState(dst []byte, s *State) []byte {
 	le := binary.LittleEndian
 	dst = le.AppendUint32(dst, s.Visits)
@@ -46,9 +86,9 @@ func appendWords(dst []byte, xs []uint32) []byte {
 	return dst
 }
 
-// ReadState reads what AppendState wrote into a state that Memory.Born made for the
-// same plan. Sizes come from the plan, not from what is read, so nothing can ask for
-// memory that a visit might not take too. After an error the state must not be used.
+// ReadState reads what AppendState wrote into a state that Memory.NewState made for the same
+// plan. Sizes come from the plan, not from the input, so a hostile input cannot allocate more
+// memory than training might. After an error the state must not be used.
 func (p *Plan) ReadState(r io.Reader, s *State) error {
 	in := &reader{r: r}
 	s.Visits = in.word()
@@ -58,7 +98,7 @@ func (p *Plan) ReadState(r io.Reader, s *State) error {
 		o.Scale, o.BaseScale = math.Float64frombits(in.long()), math.Float64frombits(in.long())
 		n := in.long()
 		if in.err == nil && n > uint64(p.Items) {
-			in.err = fmt.Errorf("a private table with %d rows, and there are %d items", n, p.Items)
+			in.err = fmt.Errorf("a private table has %d rows: must be at most %d", n, p.Items)
 		}
 		if in.err != nil {
 			break
@@ -73,17 +113,17 @@ func (p *Plan) ReadState(r io.Reader, s *State) error {
 		}
 	}
 	if in.err != nil {
-		return fmt.Errorf("device: a private state: %w", in.err)
+		return fmt.Errorf("corrupt device state: %w", in.err)
 	}
 	return nil
 }
 
-// checkRows says whether a table names a row that is not there, or one twice.
+// checkRows reports an unknown or repeated row of a table.
 func (p *Plan) checkRows(o *rows.Overlay) error {
 	seen := make([]uint64, (p.Items+63)/64)
 	for _, id := range o.IDs {
 		if int(id) >= p.Items {
-			return errors.New("a private table with an unknown row")
+			return errors.New("a private table has an unknown row")
 		}
 		if seen[id>>6]>>(id&63)&1 == 1 {
 			return errors.New("a private table that has a row twice")
@@ -93,7 +133,7 @@ func (p *Plan) checkRows(o *rows.Overlay) error {
 	return nil
 }
 
-// reader reads little-endian words until something goes wrong.
+// reader reads little-endian words until the first error.
 type reader struct {
 	r   io.Reader
 	err error
@@ -133,35 +173,4 @@ func (in *reader) floats(dst []float32) {
 			part[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 		}
 	}
-}
-
-// MemoryBytes is about how many bytes a memory of the plan and its workers will take: what
-// NewMemory and NewWorker allocate, and the private tables of one device. It
-// allocates nothing, so that a device can refuse a plan that is too large for it. The
-// result is not a whole number: a plan may ask for more than fits one.
-func (p *Plan) MemoryBytes(shards, workers int) float64 {
-	items, total := float64(p.Items), 0.0
-	sums, crew := float64(shards+workers), float64(workers)
-	for i := range p.Slots {
-		s := &p.Slots[i]
-		width := float64(s.Rows) * float64(vec.Pad(s.Dim))
-		n := width
-		if uploads(s) {
-			n += sums * width
-		}
-		switch {
-		case !s.PerItem:
-			n += 3 * crew * width // values, gradients and what is sent
-		case s.Copied():
-			n += crew * (2*width + scoreChunk*float64(vec.Pad(s.Dim)) + 2*items)
-		}
-		if s.Scope == method.Private && s.PerItem {
-			n += 2*width + items
-		}
-		total += 4 * n
-	}
-	if p.Integers {
-		total += 8 * crew * float64(p.MaxUpdateLength()+1)
-	}
-	return total + crew*items*(4*6+8)
 }

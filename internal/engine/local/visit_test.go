@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
@@ -21,8 +20,8 @@ func TestTheDirectLayoutIsTheCopyOfEveryRow(t *testing.T) {
 		const items = 60
 		fast := setUp(t, newDual(dim), local.Options{Items: items, Negatives: 4})
 		slow := setUp(t, newDual(dim), local.Options{Items: items, Negatives: 4, Plain: true})
-		if !fast.plan.Direct() || slow.plan.Direct() {
-			t.Fatalf("direct: %v and %v, want true and false", fast.plan.Direct(), slow.plan.Direct())
+		if !fast.plan.InPlace() || slow.plan.InPlace() {
+			t.Fatalf("direct: %v and %v, want true and false", fast.plan.InPlace(), slow.plan.InPlace())
 		}
 		g := rng.New(rng.Test, uint64(dim))
 		a, b := fast.mem.NewState(nil), slow.mem.NewState(nil)
@@ -67,7 +66,7 @@ func (r *rig) sameScores(t *testing.T, what string, other *rig, task *local.Task
 }
 
 // tunedIsBasePlus checks the tuned rows: what was downloaded plus what is sent.
-func (r *rig) tunedIsBasePlus(t *testing.T, what string, u *rows.Part) {
+func (r *rig) tunedIsBasePlus(t *testing.T, what string, u *local.Part) {
 	t.Helper()
 	ids, data, _ := r.TunedRows(dualItem, []uint32{99}, nil)
 	if got := slices.Sorted(slices.Values(ids[1:])); !slices.Equal(got, u.IDs) || ids[0] != 99 {
@@ -121,8 +120,8 @@ func TestAnUpdateNamesWhatWasTouchedAndEmptiesTheSums(t *testing.T) {
 			t.Errorf("plain %v: the statistic is %v of rows %v, want %v, dense", plain, u.Parts[1].Data,
 				u.Parts[1].IDs, want)
 		}
-		if out.Bytes != u.Size() {
-			t.Errorf("plain %v: a visit counts %d bytes, the update has %d", plain, out.Bytes, u.Size())
+		if out.Bytes != bytesOf(u) {
+			t.Errorf("plain %v: a visit counts %d bytes, the update has %d", plain, out.Bytes, bytesOf(u))
 		}
 		for i, x := range slices.Concat(r.sums(0), r.sums(4)) {
 			if x != 0 {
@@ -139,8 +138,8 @@ func TestAnUpdateOfMostRowsIsCountedAsDense(t *testing.T) {
 	r := setUp(t, newDual(8), local.Options{Items: 12, Negatives: 8})
 	st := r.mem.NewState(nil)
 	out := r.Visit(&st, &local.Task{Train: []uint32{0, 1, 2}}, 0, false)
-	want := (&rows.Update{}).Size() + rows.PartSize(12*8, 0)
-	if got := r.Delta(0).Size(); out.Touched == 12 && (out.Bytes != want || out.Bytes >= got) {
+	const want = 4 * 12 * 8
+	if got := bytesOf(r.Delta(0)); out.Touched == 12 && (out.Bytes != want || out.Bytes >= got) {
 		t.Errorf("%d touched rows of 12 count as %d bytes, want %d: with ids it would be %d", out.Touched, out.Bytes,
 			want, got)
 	}
@@ -268,4 +267,12 @@ func TestTheZeroStateIsADeviceThatWasNeverVisited(t *testing.T) {
 	if !slices.Equal(zero.Plain, born.Plain) || zero.Visits != 1 {
 		t.Errorf("after a visit the zero state is %v, a born one %v", zero.Plain, born.Plain)
 	}
+}
+
+// bytesOf is the size of a delta with 4 bytes for each number and each row index.
+func bytesOf(d *local.Delta) (n int) {
+	for _, p := range d.Parts {
+		n += 4 * (len(p.Data) + len(p.IDs))
+	}
+	return n
 }

@@ -2,9 +2,7 @@ package local
 
 import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -12,65 +10,62 @@ import (
 type Task struct {
 	Device uint32
 	Round  int
-	Train  []uint32    // the items it has, oldest first
-	Rating []float32   // of Train; nil where the data has none
-	Rows   []uint32    // of Train, in Features.Row; nil where there are none
-	Hide   [2][]uint32 // items that are never drawn as negatives, beside Train
+	Train  []uint32    // the device's items, oldest first
+	Rating []float32   // of Train; nil if the data has none
+	Rows   []uint32    // of Train, in Features.Row; nil if the data has none
+	Hide   [2][]uint32 // further items that are never drawn as negatives
 }
 
-// Outcome is what a visit did.
+// Outcome describes one local training.
 type Outcome struct {
 	Samples   int
 	Touched   int // distinct items
-	Bytes     int // of the update's binary form
-	Truncated int // numbers of it that were beyond the reach of their slots
+	Bytes     int // of the update
+	Truncated int // numbers that exceeded the range of their slot
 	Loss      float64
 	LossN     int
-	Norm      float64 // of the update, before it was bounded; only where it is
+	Norm      float64 // of the delta before clipping; only if the update is encoded by a bound
 }
 
-// Worker runs visits one after the other, in memory that it keeps. It belongs to
-// one goroutine.
+// Worker trains devices one after the other, in memory that it reuses. It belongs to one
+// goroutine.
 type Worker struct {
 	p   *Plan
 	mem *Memory
 	id  int
 	w   method.Work
 
-	bits []uint64 // excluded items; all zero between visits
-	pool []uint32 // the pool as a list, when it is small
+	bits []uint64 // excluded items; all zero between devices
+	pool []uint32 // the items that may be drawn, if they are few
 	raw  []uint32 // samples in order: item, top bit set for a positive
-	ctx  []uint32 // of raw: the interaction; nil where those have no features
-	// By item: 0 for one that is not touched. In a visit that copies its rows the
-	// position plus 1. In a Direct visit -1 for an item touched once and left in
-	// place, else its row in the local block.
+	ctx  []uint32 // of raw: the interaction; nil if interactions have no features
+	// By item: 0 for one that is not touched. If rows are copied, the position plus 1. In
+	// in-place training -1 for an item that is touched once and stays in place, otherwise its
+	// row in the local block.
 	tab    []int32
 	items  []uint32  // by position
-	own    []int32   // by item: place in an overlay + 1; all zero between uses
-	at     [][]int32 // by private table and position: own of its item when the visit began
+	own    []int32   // by item: index in an overlay + 1; all zero between uses
+	at     [][]int32 // by private table and position: own of its item before training
 	lists  [2]list
-	delta  []float32 // room for a row
-	rating []float32 // by item, of the device's own items; nil unless the visit is Rated
+	row    []float32 // scratch
+	rating []float32 // by item, of the device's own items; nil unless the method uses ratings
 	rand   rng.Rand
 	stream vec.Stream
-	count  []uint32 // by shard and item: devices that touched it; nil when nobody asks
+	count  []uint32 // by shard and item: devices that touched it; nil if not counted
 
-	state   *State
-	shard   int
-	sends   bool // the method sends something
-	visited bool // the last call was Visit: tuned rows are in place
-	readied bool // the last call was Prepare, and what it has tuned is in place
-	score   scorer
-	draft   privacy.Delta
-	ints    integral
-	whole   [][]float32 // by slot: a table with its decay in it, while it is sealed
+	state    *State
+	shard    int
+	trained  bool // the last call was Visit: tuned rows are in place
+	prepared bool // the last call was Prepare, and the rows that it tuned are in place
+	score    scorer
+	enc      encoder
 }
 
-// NewWorker returns worker id of the memory.
+// NewWorker returns worker number id of a memory.
 func NewWorker(m *Memory, id int) *Worker {
 	p := m.plan
 	k := &Worker{
-		p: p, mem: m, id: id, sends: len(p.SentSlots()) > 0,
+		p: p, mem: m, id: id,
 		bits: make([]uint64, (p.Items+63)/64), tab: make([]int32, p.Items),
 		items: make([]uint32, 0, p.Items), own: make([]int32, p.Items),
 	}
@@ -85,14 +80,14 @@ func NewWorker(m *Memory, id int) *Worker {
 	w.Features = p.Features
 	w.Z = make([]float32, p.Batch)
 	w.View = make([]method.View, len(p.Slots))
-	k.whole = make([][]float32, len(p.Slots))
+	k.enc.table = make([][]float32, len(p.Slots))
 	w.Samples.Rd, w.Samples.Wr = make([][]uint32, len(p.Slots)), make([][]uint32, len(p.Slots))
-	w.Samples.Shuffle = k.reorder
+	w.Samples.Shuffle = k.shuffle
 	for i := range p.Slots {
 		v := &w.View[i]
 		v.Slot, v.Stride, v.Scale = p.Slots[i], vec.Pad(p.Slots[i].Dim), 1
 		if v.Slot.Scope == method.Server {
-			if p.central { // its scores come from where it was trained
+			if p.central { // scores read what was trained in one place
 				v.Val, v.Arena = m.value[i], m.arena[i]
 			}
 			continue
@@ -101,14 +96,15 @@ func NewWorker(m *Memory, id int) *Worker {
 			continue
 		}
 		if !v.Slot.PerItem {
-			v.Val, v.Grad, v.Base = make([]float32, p.width[i]), make([]float32, p.width[i]), m.value[i]
+			v.Val, v.Grad = make([]float32, p.width[i]), make([]float32, p.width[i])
+			v.Base = m.value[i]
 			if v.Slot.Upload == method.Gradient {
 				v.Sent = make([]float32, p.width[i])
 			}
 			continue
 		}
 		v.Arena, v.Local = m.arena[i], m.local[i]+uint32(id*m.room)
-		if v.Slot.Copied() && !p.Direct() {
+		if v.Slot.Copied() && !p.InPlace() {
 			v.GradRows = make([]float32, p.width[i])
 			v.RowScale = make([]float64, p.Items)
 		}
@@ -117,86 +113,80 @@ func NewWorker(m *Memory, id int) *Worker {
 	return k
 }
 
-// ID is the number of the worker.
+// ID returns the number of the worker.
 func (k *Worker) ID() int { return k.id }
 
-// CountTouched makes visits count the items they touch, in rows of items by shard.
-func (k *Worker) CountTouched(rows []uint32) { k.count = rows }
+// CountTouched makes Visit count the items that devices touch, by shard and item.
+func (k *Worker) CountTouched(counts []uint32) { k.count = counts }
 
-// NotCounted is the shard whose sums do not count.
+// NotCounted is the shard of a device whose update does not count.
 const NotCounted = -1
 
-// Visit runs the method's visit on one device and adds its update to a shard's
-// sums. wantLoss asks for the training loss. Nothing is allocated once the
-// worker has seen a device as large.
+// Visit is one local training: it prepares the device, draws its samples, trains, and adds
+// the delta to a shard's sums, encoded if the plan has integers. wantLoss asks for the
+// training loss. Visit allocates nothing once the worker has seen a device of this size.
 func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
-	counts := shard != NotCounted
-	if !counts || k.p.Integers {
+	counted := shard != NotCounted
+	if !counted || k.p.Integers {
 		shard = k.mem.Shards + k.id
 	}
-	k.begin(st, t)
+	k.prepare(st, t)
 	k.w.WantLoss = wantLoss
-	var out Outcome
-	if k.p.Visit.HistoryOnly {
-		k.resolveHistory(t.Train, shard)
-	} else if !k.sample(t) {
-		k.end(t)
-		return out
-	} else if k.p.Direct() {
-		k.resolveDirect(shard)
-	} else {
-		k.resolveLocal(shard)
+	if !k.sample(t, shard) {
+		k.finish(t)
+		return Outcome{}
 	}
 	k.p.Visit.Run(&k.w)
-	out.Samples, out.Touched = len(k.raw), k.touched()
-	out.Loss, out.LossN = k.w.Loss, k.w.LossN
-	k.upload(shard, &out)
+	out := k.addDelta(shard)
 	if k.p.Integers {
-		k.seal(shard, counts && out.Samples > 0, &out)
+		k.encode(shard, counted && out.Samples > 0, &out)
 	}
-	if k.count != nil && shard < k.mem.Shards {
-		k.countTouched(k.count[shard*k.p.Items:][:k.p.Items])
-	}
-	k.keep()
+	k.saveState()
 	st.Visits++
-	k.visited = true
-	k.end(t)
+	k.trained = true
+	k.finish(t)
 	return out
 }
 
-// ResolveSamples draws and resolves a device's samples as a visit does, with every row
-// copied, and hands the work out without running it: for tests of gradients. The
-// plan must be Plain.
+// ResolveSamples prepares a device and draws its samples as Visit does, with every row
+// copied, and returns the work without running it. Tests of gradients use it. The plan must
+// be Plain.
 func (k *Worker) ResolveSamples(st *State, t *Task) *method.Work {
-	k.begin(st, t)
-	defer k.end(t)
-	if !k.sample(t) {
+	k.prepare(st, t)
+	defer k.finish(t)
+	if !k.draw(t) {
 		return nil
 	}
 	k.resolveLocal(k.mem.Shards + k.id)
 	return &k.w
 }
 
-// begin loads the device's state.
-func (k *Worker) begin(st *State, t *Task) {
-	k.forget()
+// prepare loads a device: its state, its views of the slots, and the items that it must not
+// draw.
+func (k *Worker) prepare(st *State, t *Task) {
+	k.clearItems()
 	if st.Tables == nil {
 		*st = k.mem.NewState(nil)
 	}
 	w := &k.w
 	w.Release(method.Mark{})
-	k.state, k.visited, k.readied, k.score.moved = st, false, false, false
+	k.state = st
+	k.trained, k.prepared, k.score.moved = false, false, false
 	if k.p.context && len(t.Rows) > 0 {
 		k.score.context = t.Rows[len(t.Rows)-1]
 	}
-	w.Device, w.Round, w.Phase, w.Step, w.History = t.Device, t.Round, k.p.Phase(t.Round), 0, t.Train
-	k.ints.seat = t.Device
+	w.Device, w.Round, w.Phase = t.Device, t.Round, k.p.Phase(t.Round)
+	w.Step, w.History = 0, t.Train
+	k.enc.device = t.Device
 	if k.p.SingleDevice {
 		w.Device = 0
 	}
 	w.Loss, w.LossN, w.WantLoss = 0, 0, false
-	w.Rand = rng.New(k.p.draws(), rng.Visit, uint64(t.Round), uint64(t.Device))
-	w.RankOne = method.RankOne{On: k.p.Direct() && !k.p.Visit.HistoryOnly, G: w.RankOne.G, Lo: w.RankOne.Lo[:0], V: w.RankOne.V[:0]}
+	w.Rand = rng.New(k.p.deviceSeed(), rng.Visit, uint64(t.Round), uint64(t.Device))
+	w.RankOne = method.RankOne{
+		On: k.p.InPlace() && !k.p.Visit.HistoryOnly,
+		G:  w.RankOne.G, Lo: w.RankOne.Lo[:0], V: w.RankOne.V[:0],
+	}
 	for i := range w.View {
 		v := &w.View[i]
 		v.Scale = 1
@@ -218,28 +208,29 @@ func (k *Worker) begin(st *State, t *Task) {
 	k.exclude(t)
 	if k.rating != nil {
 		for x, item := range t.Train {
-			if k.rating[item] = 1; t.Rating != nil {
-				k.rating[item] = t.Rating[x] // of several, the newest
+			k.rating[item] = 1
+			if t.Rating != nil {
+				k.rating[item] = t.Rating[x] // the newest, if there are several
 			}
 		}
 	}
 }
 
-// exclude sets the bits of what is never drawn.
+// exclude sets the bits of the items that are never drawn.
 func (k *Worker) exclude(t *Task) {
 	bits, items := k.bits, uint32(k.p.Items)
 	for _, list := range [...][]uint32{t.Train, t.Hide[0], t.Hide[1]} {
 		for _, item := range list {
 			if item >= items {
-				panic("device: an item beyond the catalogue")
+				panic("local: item beyond the catalogue")
 			}
 			bits[item>>6] |= 1 << (item & 63)
 		}
 	}
 }
 
-// forget clears what the last device left in the tables by item.
-func (k *Worker) forget() {
+// clearItems clears what the last device left in the tables by item.
+func (k *Worker) clearItems() {
 	if n := len(k.raw); n*4 > len(k.tab) {
 		clear(k.tab)
 	} else {
@@ -250,8 +241,8 @@ func (k *Worker) forget() {
 	k.raw, k.items = k.raw[:0], k.items[:0]
 }
 
-// end clears the exclusion bits of the task.
-func (k *Worker) end(t *Task) {
+// finish clears the exclusion bits of the task.
+func (k *Worker) finish(t *Task) {
 	for _, item := range t.Train {
 		k.bits[item>>6] = 0
 	}
@@ -262,101 +253,14 @@ func (k *Worker) end(t *Task) {
 	}
 }
 
-func (k *Worker) touched() int {
-	n := len(k.items)
-	if k.p.Direct() {
-		n += k.score.once
-	}
-	return n
-}
-
-func (k *Worker) countTouched(n []uint32) {
-	for _, item := range k.items {
-		n[item]++
-	}
-	for _, item := range k.w.Samples.Item {
-		if k.tab[item] < 0 {
-			n[item]++
-		}
-	}
-}
-
-// upload adds the device's update to a shard's sums and counts its bytes: of a
-// PerItem slot the touched rows with their ids, or all rows where that is less.
-func (k *Worker) upload(shard int, out *Outcome) {
-	size := 0
-	if k.sends {
-		size = (&rows.Update{}).Size()
-	}
-	n := out.Touched
-	if k.p.Cover.Partial() {
-		n = k.covered()
-	}
-	for i := range k.w.View {
-		v := &k.w.View[i]
-		if !uploads(&v.Slot) || !k.p.IsSent(k.w.Phase, i) {
-			continue
-		}
-		dim := v.Slot.Dim
-		if v.Slot.Sparse {
-			size += k.uploadSparse(i, shard)
-			continue
-		}
-		if !v.Slot.PerItem {
-			acc := k.mem.acc[i][shard*len(v.Val):][:len(v.Val)]
-			switch v.Slot.Upload {
-			case method.Delta:
-				vec.AddDiff(v.Val, v.Base, acc)
-			case method.Sum:
-				vec.Add(v.Val, acc)
-			case method.Gradient:
-				vec.Add(v.Sent, acc)
-			}
-			size += rows.PartSize(v.Slot.Rows*dim, 0)
-			continue
-		}
-		if v.Slot.Upload == method.Delta {
-			v.RescaleAll(len(k.items))
-			vec.Fold(v.Arena, v.Stride, k.items, float32(v.Scale), v.Local, k.mem.accRow(shard))
-			k.mem.shrunk[i][shard] += v.Scale - 1
-		}
-		least := rows.PartSize(v.Slot.Rows*dim, 0)
-		if !k.p.Dense {
-			least = min(least, rows.PartSize(n*dim, n))
-			if k.p.Sparse {
-				least = min(least, k.sparseBytes(v, n))
-			}
-		}
-		size += least
-	}
-	out.Bytes = size
-}
-
-// uploadSparse adds the numbers that a visit has listed to a shard's sums, and returns
-// their bytes. Under a bound they are sealed from the list.
-func (k *Worker) uploadSparse(i, shard int) int {
-	v := &k.w.View[i]
-	if !k.p.Integers && shard < k.mem.Shards {
-		acc := k.mem.acc[i][shard*k.p.width[i]:][:k.p.width[i]]
-		for x, place := range v.Indices {
-			acc[place] += v.Values[x]
-		}
-	}
-	dense := rows.PartSize(v.Slot.Dim, 0)
-	if k.p.Dense {
-		return dense
-	}
-	return min(dense, rows.PartSize(len(v.Indices), len(v.Indices)))
-}
-
-// keep writes the Private slots back.
-func (k *Worker) keep() {
+// saveState writes the Private slots back to the device's state.
+func (k *Worker) saveState() {
 	for i := range k.w.View {
 		if v := &k.w.View[i]; v.Slot.Scope == method.Private && !v.Slot.PerItem {
 			copy(k.state.Plain[k.p.at[i]:], v.Val)
 		}
 	}
 	for n, i := range k.p.tables {
-		k.keepTable(&k.w.View[i], n)
+		k.saveTable(&k.w.View[i], n)
 	}
 }

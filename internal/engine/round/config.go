@@ -68,6 +68,6 @@ func (c *Config) PrivacyRun(method string, p *local.Plan, devices int, masked, o
 		Masked: masked, Drawn: own && c.DP.Trust == privacy.Distributed, Metrics: metrics,
 	}
 	s.Sampler, s.Q = c.Cohort.Sampling(devices)
-	s.PerRound, s.SplitsBudget = p.Rations()
+	s.PerRound, s.SplitsBudget = p.RoundShares()
 	return s
 }

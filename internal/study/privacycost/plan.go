@@ -144,7 +144,7 @@ func (c *PlanConfig) open() (*experiment.Job, error) {
 		return nil, experiment.AsInput(err, "")
 	}
 	c.Users, c.Numbers = run.Fleet.Count(), run.Fleet.Plan.MaxUpdateLength()
-	c.shares, c.splitsBudget = run.Fleet.Plan.Rations()
+	c.shares, c.splitsBudget = run.Fleet.Plan.RoundShares()
 	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.SentSlots()) == 0 {
 		return nil, experiment.AsInput(fmt.Errorf("devices send nothing with the method %s: there is nothing to add noise to",
 			c.Spec.Method), "tacit methods lists the methods")
