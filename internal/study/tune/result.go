@@ -17,8 +17,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
-// Result is what a search found: what `tacit tune --format json` prints and
-// tuned.json holds. It holds nothing of the test items.
+// Result is the result of a search: tuned.json, and what `tacit tune --format json` prints. It holds no
+// test metric.
 type Result struct {
 	Method    string            `json:"method"`
 	Dataset   string            `json:"dataset"`
@@ -34,30 +34,30 @@ type Result struct {
 	Space     map[string]string `json:"space"`
 	Rungs     []Rung            `json:"rungs"`
 	Best      *RankedTrial      `json:"best"`
-	Default   *RankedTrial      `json:"default"` // trial 0, the settings as they stood; null where it diverged
+	Default   *RankedTrial      `json:"default"` // trial 0, the current settings; null if it diverged
 	Top       []RankedTrial     `json:"top"`
 	Diverged  int               `json:"diverged"`
 	Refused   int               `json:"refused"`
 	Mattered  []Effect          `json:"mattered"`
 	AtEdge    []string          `json:"at_edge"`
-	Seconds   float64           `json:"seconds"` // of all trials, one after the other
-	Preset    string            `json:"preset"`  // the file
+	Seconds   float64           `json:"seconds"` // sum over all trials
+	Preset    string            `json:"preset"`  // file name
 	Version   string            `json:"version"`
 	Commit    string            `json:"commit,omitempty"`
 
 	axes    []Axis
 	asked   int
 	history [][]Trial // by rung
-	repeats []Trial   // of the finalists, with other seeds
+	repeats []Trial   // of the finalists, with more seeds
 }
 
-// Rung is how many trials were compared after how many rounds.
+// Rung is the number of trials that were compared after a number of rounds.
 type Rung struct {
 	Rounds int `json:"rounds"`
 	Trials int `json:"trials"`
 }
 
-// RankedTrial is a trial that came to the end, as a mean over its seeds.
+// RankedTrial is a trial that ran all rounds, as a mean over its seeds.
 type RankedTrial struct {
 	Trial     int             `json:"trial"`
 	Params    map[string]any  `json:"params"`
@@ -100,10 +100,10 @@ func (r *Result) last() []Trial { return r.history[len(r.history)-1] }
 
 func (r *Result) repeat(more []Trial) { r.repeats = more }
 
-// all are the lines of the log.
+// all returns the lines of the log.
 func (r *Result) all() []Trial { return append(slices.Concat(r.history...), r.repeats...) }
 
-// judge picks the best of those that came to the end with every seed.
+// judge selects the best of the trials that ran all rounds with every seed.
 func (s *Search) judge(r *Result) error {
 	lost := map[string]map[int]bool{diverged: {}, refused: {}}
 	for _, t := range r.all() {
@@ -122,14 +122,14 @@ func (s *Search) judge(r *Result) error {
 			}
 		}
 		if len(runs) == s.Base.Seeds && !slices.ContainsFunc(runs, func(t Trial) bool { return t.Status != ok }) {
-			ended = append(ended, standing(runs))
+			ended = append(ended, ranked(runs))
 		}
 	}
 	if len(ended) == 0 {
 		return &experiment.InputError{
-			Err: fmt.Errorf("no trial came to its end: %d of %d diverged, %d were refused; %s says why", r.Diverged,
-				r.Trials, r.Refused, logFile),
-			Hint: "search lower rates, for example lr=1e-4..1e-2,log",
+			Err: fmt.Errorf("no trial finished: of %d trials, %d diverged and %d had invalid settings; see %s",
+				r.Trials, r.Diverged, r.Refused, logFile),
+			Hint: "search lower learning rates, for example lr=1e-4..1e-2,log",
 		}
 	}
 	slices.SortStableFunc(ended, func(a, b RankedTrial) int { return cmp.Compare(b.Value, a.Value) })
@@ -143,8 +143,8 @@ func (s *Search) judge(r *Result) error {
 	return nil
 }
 
-// standing is the mean of a trial over its seeds.
-func standing(runs []Trial) RankedTrial {
+// ranked averages a trial over its seeds.
+func ranked(runs []Trial) RankedTrial {
 	first, n := runs[0], float64(len(runs))
 	out := RankedTrial{Trial: first.Trial, Params: first.Params, Seeds: len(runs), BestRound: first.BestRound}
 	for _, t := range runs {
@@ -172,8 +172,8 @@ func addShare(to *map[string]float64, from map[string]float64, n float64) {
 	}
 }
 
-// finish writes what the search leaves: the preset, the tables and the result, which
-// is the sign that it is whole.
+// finish writes the preset, the tables and the result. The result is last: it marks the search as
+// finished.
 func (s *Search) finish(r *Result) error {
 	p := s.task(r.Best.Trial, s.Base.Seed, 0, s.Base.Rounds)
 	if p.err != nil {
@@ -196,13 +196,13 @@ func (s *Search) finish(r *Result) error {
 	)
 }
 
-// found says how the best setting was found, for the preset's first lines.
+// found describes the search, for the first lines of the preset.
 func (r *Result) found() string {
 	var keys []string
 	for _, a := range r.axes {
 		keys = append(keys, a.Key+"="+a.String())
 	}
-	with := "unknown, since that diverged"
+	with := "unknown (it diverged)"
 	if r.Default != nil {
 		with = fmt.Sprintf("%.4f", r.Default.Value)
 	}

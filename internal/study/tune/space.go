@@ -12,23 +12,23 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// Axis is one key that is searched, and what is tried of it.
+// Axis is a key that is searched, and its range.
 type Axis struct {
 	Key string
 	param.Range
 }
 
-// prefixes of the tables of a search's file.
+// Prefixes of the tables of a search's file, and the origin of settings that were typed.
 const (
 	spacePrefix = "space."
 	tunePrefix  = "tune."
 	typed       = "command line"
 )
 
-// Words splits the words of a command line: key=a..b and key=x|y are searched, a key
-// alone is searched over the range of its tag, key=value is fixed.
+// Words parses the words of a command line: key=a..b and key=x|y are searched, a key without a value is
+// searched over the range of its tag, key=value is fixed.
 func Words(words []string) ([]experiment.Setting, error) {
-	var fixed []string // keys that are never searched take their value as it is
+	var fixed []string // keys that are never searched
 	for _, k := range append(param.Keys(&experiment.Settings{}), param.Keys(&Options{})...) {
 		if !slices.Contains(param.Keys(&sim.Options{}), k) {
 			fixed = append(fixed, k)
@@ -50,11 +50,11 @@ func Words(words []string) ([]experiment.Setting, error) {
 
 func bad(err error) error {
 	return &experiment.InputError{Err: err, Hint: "ranges are " + param.RangeSyntax +
-		", as in: tacit tune -m fedmf -d world lr=0.01..1,log dim=16|32|64 epochs=1"}
+		"; example: tacit tune -m fedmf -d world lr=0.01..1,log dim=16|32|64 epochs=1"}
 }
 
-// space makes the axes: those of the method's tags, but for what is fixed, then
-// what is given, in order. A file with a space has all of it.
+// space returns the axes: those of the method's tags except fixed keys, and the given ones. If the
+// settings come from a file with a space, only its axes are used.
 func space(base *experiment.Spec, given []experiment.Setting) ([]Axis, error) {
 	fields := param.Fields(base.Params)
 	own := len(fields)
@@ -85,7 +85,8 @@ func space(base *experiment.Spec, given []experiment.Setting) ([]Axis, error) {
 		}
 		delete(text, f.Key)
 		if i >= own && f.Range == "" {
-			return nil, bad(fmt.Errorf("%s: %s says what is run or how it is measured, and cannot be searched", g.From,
+			return nil, bad(fmt.Errorf("%s: %s cannot be searched, because it determines what is run or how it is "+
+				"measured", g.From,
 				f.Key))
 		}
 		a, err := axis(base, f, g)
@@ -94,19 +95,20 @@ func space(base *experiment.Spec, given []experiment.Setting) ([]Axis, error) {
 		}
 		axes = append(axes, a)
 	}
-	for key, g := range text { // one of them is enough
+	for key, g := range text { // report any of them
 		return nil, unknown(base, fields, key, g.From)
 	}
 	if len(axes) == 0 {
-		return nil, bad(fmt.Errorf("there is nothing to search: no parameter of %s that is not fixed has a range of "+
-			"its own", base.Method))
+		return nil, bad(fmt.Errorf("nothing to search: no parameter of %s that is not fixed has a default range",
+			base.Method))
 	}
 	return axes, nil
 }
 
 func unknown(base *experiment.Spec, fields []param.Field, key, from string) error {
 	if slices.Contains(param.Keys(&base.Settings), key) {
-		return bad(fmt.Errorf("%s: %s says what is run or how it is measured, and cannot be searched", from, key))
+		return bad(fmt.Errorf("%s: %s cannot be searched, because it determines what is run or how it is measured",
+			from, key))
 	}
 	var keys []string
 	for _, f := range fields {
@@ -116,17 +118,17 @@ func unknown(base *experiment.Spec, fields []param.Field, key, from string) erro
 		base.Method))
 }
 
-// axis reads the range of one field and tries its ends.
+// axis parses the range of one field and checks its ends.
 func axis(base *experiment.Spec, f param.Field, g experiment.Setting) (Axis, error) {
 	text := g.Value
 	if text == "" {
 		if text = f.Range; text == "" {
-			return Axis{}, bad(fmt.Errorf("%s: %s has no range of its own: give one", g.From, f.Key))
+			return Axis{}, bad(fmt.Errorf("%s: %s has no default range: add one", g.From, f.Key))
 		}
 	}
 	r, err := param.ParseRange(text, f.Type == "whole number")
 	if err != nil {
-		return Axis{}, bad(fmt.Errorf("%s: %s = %q: %w; want %s", g.From, f.Key, text, err, param.RangeSyntax))
+		return Axis{}, bad(fmt.Errorf("%s: %s = %q: %w; must be %s", g.From, f.Key, text, err, param.RangeSyntax))
 	}
 	values := r.List
 	if values == nil {
@@ -145,15 +147,14 @@ func axis(base *experiment.Spec, f param.Field, g experiment.Setting) (Axis, err
 	return Axis{f.Key, r}, nil
 }
 
-// point is the value of each axis as text; nil is the experiment as it stands.
+// point is the value of each axis as text; nil for the current settings.
 type point []string
 
-// draws is how often a trial looks for a setting that no other has.
+// draws is how often a trial draws a setting until it finds an unused one.
 const draws = 1000
 
-// points draws up to n settings; the first is the one that stands. Each trial has a
-// stream of its own, so that a longer search starts with the trials of a shorter
-// one. A space with fewer settings gives fewer.
+// points draws up to n settings; the first is the current one. Each trial has a separate random stream,
+// so that a longer search starts with the trials of a shorter one. A small space yields fewer settings.
 func points(base *experiment.Spec, axes []Axis, n int) []point {
 	seen := map[string]bool{}
 	taken := func(p point) bool {
@@ -186,7 +187,7 @@ func points(base *experiment.Spec, axes []Axis, n int) []point {
 	return out
 }
 
-// present are the values of the axes as they stand.
+// present returns the current values of the axes.
 func present(s *experiment.Spec, axes []Axis) point {
 	values := valuesOf(s, axes)
 	var out point
@@ -203,7 +204,7 @@ func canonical(v string) string {
 	return v
 }
 
-// valuesOf are the values of the axes, as plain JSON values.
+// valuesOf returns the values of the axes as JSON values.
 func valuesOf(s *experiment.Spec, axes []Axis) map[string]any {
 	own, run := param.Values(s.Params), param.Values(&s.Options)
 	out := map[string]any{}

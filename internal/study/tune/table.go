@@ -11,9 +11,9 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-// Effect is what one parameter did to the objective on the first rung, where all
-// trials have had the same rounds: the medians of its best and worst values. The
-// other parameters varied at the same time.
+// Effect is the influence of one parameter on the objective on the first rung, on which all trials ran
+// the same number of rounds: the medians for its best and worst values. The other parameters varied at
+// the same time.
 type Effect struct {
 	Key         string  `json:"key"`
 	Best        string  `json:"best"`
@@ -22,7 +22,7 @@ type Effect struct {
 	WorstMedian float64 `json:"worst_median"`
 }
 
-// enough is how many trials must have a value before effects are told.
+// enough is the number of trials that effects require.
 const enough = 8
 
 // effects compares the quarters of each interval, and the values of each list.
@@ -66,7 +66,7 @@ func grouped(a Axis, got []Trial) map[string][]Trial {
 	at := func(t Trial) float64 {
 		x, err := strconv.ParseFloat(fmt.Sprint(t.Params[a.Key]), 64)
 		if err != nil {
-			return math.NaN() // a schedule, which is not in the interval
+			return math.NaN() // a schedule instead of a number
 		}
 		return x
 	}
@@ -90,10 +90,10 @@ func median(ts []Trial) float64 {
 	return (xs[(len(xs)-1)/2] + xs[len(xs)/2]) / 2
 }
 
-// nearEnd is the share of an interval that counts as its end.
+// nearEnd is the fraction of an interval that counts as its end.
 const nearEnd = 0.05
 
-// edges names the values that lie at an end of what was searched.
+// edges lists the values at an end of the searched range.
 func edges(axes []Axis, best map[string]any) []string {
 	out := []string{}
 	for _, a := range axes {
@@ -108,15 +108,15 @@ func edges(axes []Axis, best map[string]any) []string {
 		}
 		switch {
 		case in && u <= near:
-			out = append(out, fmt.Sprintf("%s = %s lies at the lower end of %s", a.Key, text, a))
+			out = append(out, fmt.Sprintf("%s = %s is at the lower end of %s", a.Key, text, a))
 		case in && u >= 1-near:
-			out = append(out, fmt.Sprintf("%s = %s lies at the upper end of %s", a.Key, text, a))
+			out = append(out, fmt.Sprintf("%s = %s is at the upper end of %s", a.Key, text, a))
 		}
 	}
 	return out
 }
 
-// rising reports whether a list is of numbers, each above the one before.
+// rising reports whether a list consists of increasing numbers.
 func rising(list []string) bool {
 	last := math.Inf(-1)
 	for _, v := range list {
@@ -129,15 +129,15 @@ func rising(list []string) bool {
 	return true
 }
 
-// Tables are the search for people: the best settings beside those without it, and
-// what mattered.
+// Tables returns the result for people: the best settings, the current ones, and the effects of the
+// parameters.
 func (r *Result) Tables() []*report.Table {
 	leak := "does not leak"
 	if r.Leaks {
 		leak = "LEAKS"
 	}
 	t := &report.Table{
-		Title: fmt.Sprintf("%s on %s, protocol %s (%s): the best settings on validation", r.Method, r.Dataset,
+		Title: fmt.Sprintf("%s on %s, protocol %s (%s): best settings on validation", r.Method, r.Dataset,
 			r.Protocol, leak),
 		Align: "l",
 	}
@@ -166,10 +166,10 @@ func (r *Result) Tables() []*report.Table {
 		return []*report.Table{t}
 	}
 	m := &report.Table{
-		Title:  fmt.Sprintf("What mattered: validation %s after %d rounds", r.Objective, r.Rungs[0].Rounds),
-		Header: []string{"parameter", "best where", "median", "worst where", "median"}, Align: "llrlr",
-		Notes: []string{"Quarters of the trials that did not diverge, by the parameter's value; the other " +
-			"parameters varied at the same time."},
+		Title:  fmt.Sprintf("Effects of parameters: validation %s after %d rounds", r.Objective, r.Rungs[0].Rounds),
+		Header: []string{"parameter", "best at", "median", "worst at", "median"}, Align: "llrlr",
+		Notes: []string{"Each line compares quarters of the trials that did not diverge, by the parameter's value; the " +
+			"other parameters varied at the same time."},
 	}
 	for _, e := range r.Mattered {
 		m.Rows = append(m.Rows, []any{e.Key, e.Best, e.BestMedian, e.Worst, e.WorstMedian})
@@ -180,7 +180,7 @@ func (r *Result) Tables() []*report.Table {
 func (r *Result) row(s RankedTrial, full bool) []any {
 	name := fmt.Sprint(s.Trial)
 	if s.Trial == 0 {
-		name = "0, as it stands"
+		name = "0 (current)"
 	}
 	row := []any{name}
 	for _, a := range r.axes {
@@ -202,49 +202,50 @@ func (r *Result) notes() []string {
 	what := r.Metric + " " + r.Objective
 	switch {
 	case r.Default == nil:
-		out = append(out, "The settings as they stand did not come to the end, so there is no gain to tell.")
+		out = append(out, "The current settings did not finish, so the gain is unknown.")
 	case r.Best.Trial == 0:
-		out = append(out, "Nothing better was found than the settings as they stand.")
+		out = append(out, "No setting is better than the current ones.")
 	default:
-		out = append(out, fmt.Sprintf("Trial %d has a validation %s of %.4f, %+.2f points over the settings as they "+
-			"stand.", r.Best.Trial, what, r.Best.Value, 100*(r.Best.Value-r.Default.Value)))
+		out = append(out, fmt.Sprintf("Trial %d has a validation %s of %.4f, %+.2f points compared with the current "+
+			"settings.", r.Best.Trial, what, r.Best.Value, 100*(r.Best.Value-r.Default.Value)))
 	}
 	users := r.Best.Valid.Sampled["users"]
 	if p := r.Best.Value; r.Objective == "hr@10" && users > 0 {
-		out = append(out, fmt.Sprintf("The best of %d has a value that is too high; one standard error over %.0f "+
-			"users is %.2f points. The test items were not looked at: tacit run %s measures on them.",
+		out = append(out, fmt.Sprintf("The value of the best of %d trials is optimistic; one standard error over %.0f "+
+			"users is %.2f points. The search did not use test items: tacit run %s measures on them.",
 			r.Trials, users, 100*math.Sqrt(p*(1-p)/users), r.Preset))
 	} else {
-		out = append(out, fmt.Sprintf("The best of %d has a value that is too high. The test items were not looked "+
-			"at: tacit run %s measures on them.", r.Trials, r.Preset))
+		out = append(out, fmt.Sprintf("The value of the best of %d trials is optimistic. The search did not use "+
+			"test items: tacit run %s measures on them.", r.Trials, r.Preset))
 	}
 	for _, k := range r.Rungs {
 		rungs = append(rungs, fmt.Sprintf("%d to round %d", k.Trials, k.Rounds))
 	}
-	s := fmt.Sprintf("%s search, decided by validation %s at the round that validation HR@10 selects: %s", r.Search,
+	s := fmt.Sprintf("%s search by validation %s at the round that validation HR@10 selects: %s", r.Search,
 		what, strings.Join(rungs, ", "))
 	if r.Seeds > 1 {
 		s += fmt.Sprintf("; the best %d and trial 0 with %d seeds each", finalists, r.Seeds)
 	}
 	out = append(out, s+".")
 	if r.Trials < r.asked {
-		out = append(out, fmt.Sprintf("The space has no more than these %d settings.", r.Trials))
+		out = append(out, fmt.Sprintf("The space has only these %d settings.", r.Trials))
 	}
 	if r.Diverged+r.Refused > 0 {
-		out = append(out, fmt.Sprintf("Lost: %d diverged, %d were refused by the method; %s says why.", r.Diverged,
+		out = append(out, fmt.Sprintf("%d trials diverged, %d had settings that the method rejects; see %s.",
+			r.Diverged,
 			r.Refused, logFile))
 	}
 	for _, e := range r.AtEdge {
 		out = append(out, "Warning: "+e+"; widen it.")
 	}
 	if r.Leaks {
-		out = append(out, "Warning: the protocol leaks, on validation too: the best setting may be the one that "+
-			"remembers best what was not drawn.")
+		out = append(out, "Warning: the protocol leaks, on validation items too: the best setting may be the one that "+
+			"memorises best which items were not drawn.")
 	}
-	return append(out, "Best value of the first rung, trial by trial: "+spark(r.history[0]))
+	return append(out, "Best value so far on the first rung: "+spark(r.history[0]))
 }
 
-// spark draws the best value so far, one mark for a trial, at most 60 of them.
+// spark draws the best value so far, one character per trial, at most 60.
 func spark(ts []Trial) string {
 	const marks = 60
 	var xs []float64

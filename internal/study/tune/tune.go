@@ -116,8 +116,9 @@ func New(given []experiment.Setting) (*Search, error) {
 		return nil, &experiment.InputError{Err: err}
 	}
 	if !p.Validates() {
-		return nil, &experiment.InputError{Err: fmt.Errorf("protocol %s has no validation items, and a search requires "+
-			"them", p.Name), Hint: "use --protocol deployed"}
+		return nil,
+			&experiment.InputError{Err: fmt.Errorf("protocol %s has no validation items, and a search requires "+
+				"them", p.Name), Hint: "use --protocol deployed"}
 	}
 	if s.Metric == "full" && !p.Full {
 		return nil, &experiment.InputError{Err: fmt.Errorf("metric = full: protocol %s ranks sampled candidates only",
@@ -178,10 +179,12 @@ func (s *Search) open() error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return &experiment.InputError{Err: err, Hint: "choose another -o"}
 	case len(entries) > 0 && !isSearch(s.Out):
-		return &experiment.InputError{Err: fmt.Errorf("%s is not empty and does not hold a search", s.Out), Hint: "choose another -o"}
+		return &experiment.InputError{Err: fmt.Errorf("%s is not empty and does not hold a search", s.Out),
+			Hint: "choose another -o"}
 	case len(entries) > 0 && !s.Force:
-		return &experiment.InputError{Err: fmt.Errorf("%s already holds a search", s.Out), Hint: "tacit tune --resume " + s.Out +
-			" resumes it; --force replaces it"}
+		return &experiment.InputError{Err: fmt.Errorf("%s already holds a search", s.Out),
+			Hint: "tacit tune --resume " + s.Out +
+				" resumes it; --force replaces it"}
 	}
 	for _, name := range []string{logFile, PresetFile, resultFile, reportFile, stateDir} {
 		if err := os.RemoveAll(filepath.Join(s.Out, name)); err != nil {

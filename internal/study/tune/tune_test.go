@@ -149,7 +149,8 @@ func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
 	}
 	for _, x := range r.last() {
 		var straight *sim.Run
-		j := &experiment.Job{Spec: s.task(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1, NoReferences: true}
+		j := &experiment.Job{Spec: s.task(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1,
+			NoReferences: true}
 		j.OnEvent = func(e experiment.Event) {
 			if start, ok := e.(experiment.Started); ok {
 				straight = start.Run
@@ -325,7 +326,7 @@ func TestDivergedAndRefusedTrialsLoseAndAreLogged(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"status":"diverged","reason":"in round `,
-		`"status":"refused","reason":"pfedrec: dim = 0: want 1 to 4096"`,
+		`"status":"refused","reason":"pfedrec: dim = 0: must be 1 to 4096"`,
 	} {
 		if strings.Count(string(log), want) != 2 {
 			t.Errorf("%s does not say %s twice:\n%s", logFile, want, log)
@@ -342,7 +343,7 @@ func TestDivergedAndRefusedTrialsLoseAndAreLogged(t *testing.T) {
 	}, given(t)...)
 	var in *experiment.InputError
 	if _, err = search(t, settings, t.TempDir()).Run(context.Background()); !errors.As(err, &in) ||
-		!strings.Contains(err.Error(), "no trial came to its end: 2 of 2 diverged") {
+		!strings.Contains(err.Error(), "no trial finished: of 2 trials, 2 diverged") {
 		t.Errorf("where all diverge the error is %v", err)
 	}
 }
@@ -419,7 +420,7 @@ func TestThePresetIsTheBestTrial(t *testing.T) {
 		t.Errorf("the preset gives\n%s\nwant\n%s", got.TOML(), want.TOML())
 	}
 	var p experiment.Preset
-	if err := p.ReadFile(filepath.Join(dir, PresetFile)); err == nil || !strings.Contains(err.Error(), "no world") {
+	if err := p.ReadFile(filepath.Join(dir, PresetFile)); err == nil || !strings.Contains(err.Error(), "world: a preset must only set") {
 		t.Errorf("settings of a world of one's own can be installed as those of the world: %v", err)
 	}
 }
