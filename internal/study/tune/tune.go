@@ -179,12 +179,16 @@ func (s *Search) open() error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return &experiment.InputError{Err: err, Hint: "choose another -o"}
 	case len(entries) > 0 && !isSearch(s.Out):
-		return &experiment.InputError{Err: fmt.Errorf("%s is not empty and does not hold a search", s.Out),
-			Hint: "choose another -o"}
+		return &experiment.InputError{
+			Err:  fmt.Errorf("%s is not empty and does not hold a search", s.Out),
+			Hint: "choose another -o",
+		}
 	case len(entries) > 0 && !s.Force:
-		return &experiment.InputError{Err: fmt.Errorf("%s already holds a search", s.Out),
+		return &experiment.InputError{
+			Err: fmt.Errorf("%s already holds a search", s.Out),
 			Hint: "tacit tune --resume " + s.Out +
-				" resumes it; --force replaces it"}
+				" resumes it; --force replaces it",
+		}
 	}
 	for _, name := range []string{logFile, PresetFile, resultFile, reportFile, stateDir} {
 		if err := os.RemoveAll(filepath.Join(s.Out, name)); err != nil {

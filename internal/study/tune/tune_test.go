@@ -149,8 +149,10 @@ func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
 	}
 	for _, x := range r.last() {
 		var straight *sim.Run
-		j := &experiment.Job{Spec: s.task(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1,
-			NoReferences: true}
+		j := &experiment.Job{
+			Spec: s.task(x.Trial, x.Seed, 0, x.Rounds).spec, Source: s.Source, Jobs: 1,
+			NoReferences: true,
+		}
 		j.OnEvent = func(e experiment.Event) {
 			if start, ok := e.(experiment.Started); ok {
 				straight = start.Run
