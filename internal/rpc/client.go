@@ -17,29 +17,29 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// maxResponseBytes is the longest answer that a client reads.
+// maxResponseBytes is the largest response that a client reads.
 const maxResponseBytes = 16 << 20
 
-// Options are how a coordinator is reached.
+// Options say how to reach a coordinator.
 type Options struct {
 	URL      string // https://host:port, or http:// with Insecure
-	Pin      string // of the coordinator's key; empty for what the system believes
-	Insecure bool   // allows http://, where anybody on the way reads and changes everything but signatures
-	// Key signs; without one only Hello and an operator's calls are possible.
+	Pin      string // pin of the coordinator's TLS key; empty means the system's certificate authorities
+	Insecure bool   // allow http://, which anyone on the network can read and change
+	// Key signs requests. Hello and the admin API need none.
 	Key ed25519.PrivateKey
-	// Federation is the id that the coordinator must have; empty takes what it says.
+	// Federation is the ID that the coordinator must have; empty means any.
 	Federation []byte
-	Token      string // of an operator
-	// Transport is shared by clients of one coordinator; nil makes one. See NewTransport.
+	Token      string // the operator's token
+	// Transport may be shared by clients of one coordinator; nil means a new one. See NewTransport.
 	Transport  *http.Transport
 	Now        func() time.Time // nil means time.Now
-	Tries      int              // of a call that could not be made, with growing pauses; default 5
-	RetryDelay time.Duration    // the first of them, on average; default 400 ms
-	Timeout    time.Duration    // for one try; default 90 s
+	Tries      int              // tries of a call, with growing delays; default 5
+	RetryDelay time.Duration    // average first delay; default 400 ms
+	Timeout    time.Duration    // of one try; default 90 s
 }
 
-// NewTransport makes connections for many clients: over TLS they share few, and without
-// it at most so many.
+// NewTransport returns a transport for many clients of one coordinator. Without TLS it opens at most the
+// given number of connections.
 func NewTransport(pin string, connections int) (*http.Transport, error) {
 	secure, err := clientTLS(pin)
 	if err != nil {
@@ -53,25 +53,26 @@ func NewTransport(pin string, connections int) (*http.Transport, error) {
 	}, nil
 }
 
+// complete checks the options and sets the defaults.
 func (o *Options) complete() error {
 	u, err := url.Parse(o.URL)
 	switch {
 	case err != nil:
-		return fmt.Errorf("rpc: the coordinator's address: %w", err)
+		return fmt.Errorf("the coordinator's address is invalid: %w", err)
 	case u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" ||
 		u.User != nil:
-		return fmt.Errorf("rpc: the coordinator's address is %q: want https://host:port", o.URL)
+		return fmt.Errorf("the coordinator's address is %q: must be https://host:port", o.URL)
 	case u.Path != "" && u.Path != "/":
-		return fmt.Errorf("rpc: the coordinator's address is %q: want one without a path, which is signed", o.URL)
+		return fmt.Errorf("the coordinator's address is %q: must have no path", o.URL)
 	case u.Scheme == "http" && !o.Insecure:
-		return fmt.Errorf("rpc: the coordinator's address is %q: without TLS anybody on the way can read and change "+
-			"what is sent; say insecure to allow it", o.URL)
+		return fmt.Errorf("the coordinator's address is %q: without TLS anyone on the network can read and change "+
+			"the traffic; use https, or allow it with insecure", o.URL)
 	case u.Scheme == "http" && o.Pin != "":
-		return fmt.Errorf("rpc: the coordinator's address is %q: a pin needs https", o.URL)
+		return fmt.Errorf("the coordinator's address is %q: a pin requires https", o.URL)
 	case o.Key != nil && len(o.Key) != ed25519.PrivateKeySize:
-		return fmt.Errorf("rpc: a key of %d bytes: want %d", len(o.Key), ed25519.PrivateKeySize)
+		return fmt.Errorf("key of %d bytes: must be %d", len(o.Key), ed25519.PrivateKeySize)
 	case len(o.Federation) != 0 && len(o.Federation) != wire.IDBytes:
-		return fmt.Errorf("rpc: a federation with an id of %d bytes: want %d", len(o.Federation), wire.IDBytes)
+		return fmt.Errorf("federation ID of %d bytes: must be %d", len(o.Federation), wire.IDBytes)
 	}
 	if o.Transport == nil {
 		if o.Transport, err = NewTransport(o.Pin, 4); err != nil {
@@ -81,14 +82,14 @@ func (o *Options) complete() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	or(&o.Tries, 5)
-	or(&o.RetryDelay, 400*time.Millisecond)
-	or(&o.Timeout, 90*time.Second)
+	setDefault(&o.Tries, 5)
+	setDefault(&o.RetryDelay, 400*time.Millisecond)
+	setDefault(&o.Timeout, 90*time.Second)
 	return nil
 }
 
-// Client is a device's side of all calls. They are signed and made one after the other:
-// a key's times must grow. Hello is said before the first of them.
+// Client makes the calls of a device. It signs them and makes them one after the other, because the
+// times of a key must increase. It calls Hello before the first one.
 type Client struct {
 	pbconnect.FederationClient
 	options Options
@@ -98,7 +99,7 @@ type Client struct {
 	hello *pb.HelloResponse
 }
 
-// Dial makes a client. It does not touch the network yet.
+// Dial returns a client. It makes no calls yet.
 func Dial(o Options) (*Client, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -109,22 +110,24 @@ func Dial(o Options) (*Client, error) {
 	h := &http.Client{Transport: c.signer, CheckRedirect: noRedirect}
 	c.FederationClient = pbconnect.NewFederationClient(h, o.URL, connect.WithReadMaxBytes(maxResponseBytes),
 		connect.WithAcceptCompression("gzip", nil, nil),
-		connect.WithInterceptors(connect.UnaryInterceptorFunc(c.greetFirst)))
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(plainErrors), connect.UnaryInterceptorFunc(c.helloFirst)))
 	return c, nil
 }
 
-// DialAdmin makes an operator's client.
+// DialAdmin returns a client of the admin API.
 func DialAdmin(o Options) (pbconnect.AdminClient, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
 	h := &http.Client{Transport: &bearer{o.Token, o.Transport}, CheckRedirect: noRedirect}
-	return pbconnect.NewAdminClient(h, o.URL, connect.WithAcceptCompression("gzip", nil, nil)), nil
+	return pbconnect.NewAdminClient(h, o.URL, connect.WithAcceptCompression("gzip", nil, nil),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(plainErrors))), nil
 }
 
-// noRedirect follows nobody: a signature is for one coordinator.
+// noRedirect follows no redirects: a signature is valid for one coordinator only.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
+// bearer adds the operator's token to requests.
 type bearer struct {
 	token string
 	next  http.RoundTripper
@@ -142,12 +145,12 @@ func (c *Client) federation() []byte {
 	return c.hello.GetFederation()
 }
 
-// greetFirst says Hello before any other call: the federation's id is in what is signed.
-func (c *Client) greetFirst(next connect.UnaryFunc) connect.UnaryFunc {
+// helloFirst calls Hello before any other call, because signatures include the federation ID.
+func (c *Client) helloFirst(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, q connect.AnyRequest) (connect.AnyResponse, error) {
 		if q.Spec().Procedure != pbconnect.FederationHelloProcedure {
 			if c.options.Key == nil {
-				return nil, errors.New("rpc: a call to a federation must be signed, and the client has no key")
+				return nil, errors.New("calls to a federation must be signed, but the client has no key")
 			}
 			if c.federation() == nil {
 				if _, err := c.meet(ctx); err != nil {
@@ -159,9 +162,7 @@ func (c *Client) greetFirst(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// meet says Hello, and finds the version that both speak. What it returns was checked.
-// It is called by the first call that needs it; a device that wants to see the
-// coordinator's key first calls it itself.
+// meet calls Hello and checks the answer.
 func (c *Client) meet(ctx context.Context) (*pb.HelloResponse, error) {
 	h, err := c.Hello(ctx, &pb.HelloRequest{Oldest: wire.OldestVersion, Newest: wire.NewestVersion})
 	if err != nil {
@@ -169,19 +170,19 @@ func (c *Client) meet(ctx context.Context) (*pb.HelloResponse, error) {
 	}
 	if h.Version < wire.OldestVersion || h.Version > wire.NewestVersion {
 		return nil, Refuse(WrongVersion, connect.CodeFailedPrecondition,
-			"the coordinator speaks version %d of the protocol, this device %d to %d: update the older of the two",
+			"the coordinator uses protocol version %d, this device %d to %d: update the older of the two",
 			h.Version, wire.OldestVersion, wire.NewestVersion)
 	}
 	if err := wire.CheckHello(h); err != nil {
 		return nil, err
 	}
 	if want := c.options.Federation; len(want) != 0 && string(want) != string(h.Federation) {
-		return nil, fmt.Errorf("rpc: the coordinator is of federation %x, this device of %x", h.Federation, want)
+		return nil, fmt.Errorf("the coordinator belongs to federation %x, this device to %x", h.Federation, want)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hello != nil && string(c.hello.Federation) != string(h.Federation) {
-		return nil, fmt.Errorf("rpc: the coordinator is of federation %x now, and was of %x", h.Federation,
+		return nil, fmt.Errorf("the coordinator belongs to federation %x now, and belonged to %x before", h.Federation,
 			c.hello.Federation)
 	}
 	if c.hello == nil && h.NowMs >= 0 && h.NowMs <= maxClock {

@@ -74,7 +74,7 @@ func cutBody(t *testing.T, s *site, q raw) {
 	eventually(t, "a call in flight", func() bool {
 		s.server.inFlight.mu.Lock()
 		defer s.server.inFlight.mu.Unlock()
-		return s.server.inFlight.of[fixed(keyOf(1))] == 1
+		return s.server.inFlight.calls[fixed(keyOf(1))] == 1
 	})
 	cancel()
 	if err := <-done; err == nil {

@@ -77,12 +77,12 @@ func TestOnlyWhatIsSignedAndNewReachesAHandler(t *testing.T) {
 }
 
 // A request that one process took is taken by none that comes after it, though its time
-// was ahead of both.
+// was maxAhead of both.
 func TestARestartTakesNothingTwice(t *testing.T) {
 	key := keyOf(1)
 	st := newStage(key)
 	old := st.open(t, Limits{}, false)
-	q := signed(key, checkIn, time.Now().Add(ahead-time.Second), &pb.CheckInRequest{})
+	q := signed(key, checkIn, time.Now().Add(maxAhead-time.Second), &pb.CheckInRequest{})
 	if word, status := old.post(t, q); status != 200 {
 		t.Fatalf("%d %s", status, word)
 	}
@@ -192,31 +192,31 @@ func TestAPanicIsAnErrorAndCounted(t *testing.T) {
 }
 
 func TestRatesAreHeldForEachKeyAndAddress(t *testing.T) {
-	b := newBuckets[string](rate{2, 3}, 2)
+	b := newRateLimiter[string](2, 3, 2)
 	at := time.Unix(100, 0)
 	for i := range 3 {
-		if b.take("a", at) != 0 {
+		if b.allow("a", at) != 0 {
 			t.Fatalf("call %d of a burst of 3 is refused", i)
 		}
 	}
-	if w := b.take("a", at); w != 500*time.Millisecond {
+	if w := b.allow("a", at); w != 500*time.Millisecond {
 		t.Errorf("the fourth may come after %v, want 500ms", w)
 	}
-	if b.take("b", at) != 0 || b.take("a", at.Add(500*time.Millisecond)) != 0 ||
-		b.take("a", at.Add(500*time.Millisecond)) == 0 {
+	if b.allow("b", at) != 0 || b.allow("a", at.Add(500*time.Millisecond)) != 0 ||
+		b.allow("a", at.Add(500*time.Millisecond)) == 0 {
 		t.Error("tokens do not come back at their rate, or keys share them")
 	}
-	// Two that are busy are all there is room for: others share one bucket.
+	// The limiter tracks two keys: all others share one limit.
 	for range 3 {
-		if b.take("c", at.Add(time.Second)) != 0 && b.take("d", at.Add(time.Second)) != 0 {
-			t.Error("the shared bucket is empty too early")
+		if b.allow("c", at.Add(time.Second)) != 0 && b.allow("d", at.Add(time.Second)) != 0 {
+			t.Error("the shared limit is exhausted too early")
 		}
 	}
-	if len(b.of) > 2 {
-		t.Errorf("%d buckets, want at most 2", len(b.of))
+	if len(b.keys) > 2 {
+		t.Errorf("%d keys, want at most 2", len(b.keys))
 	}
-	if b.take("e", at.Add(time.Hour)) != 0 || len(b.of) != 1 {
-		t.Errorf("full buckets stay: %d", len(b.of))
+	if b.allow("e", at.Add(time.Hour)) != 0 || len(b.keys) != 1 {
+		t.Errorf("keys with a full burst stay: %d", len(b.keys))
 	}
 	if address("[2001:db8::1]:80") != address("[2001:db8::2]:81") || address("1.2.3.4:5") == address("1.2.3.5:5") ||
 		address("[::ffff:1.2.3.4]:5") != address("1.2.3.4:6") {
@@ -249,7 +249,7 @@ func TestTimesOfKeysAreForgottenWhenTheyCannotMatter(t *testing.T) {
 	if _, ok := ts.accept([32]byte{1}, 1, 100); ok {
 		t.Error("the same time is taken twice")
 	}
-	if ts.accept([32]byte{200}, 10*window.Milliseconds(), 10*window.Milliseconds()); len(ts.last) != 1 {
+	if ts.accept([32]byte{200}, 10*maxBehind.Milliseconds(), 10*maxBehind.Milliseconds()); len(ts.last) != 1 {
 		t.Errorf("%d times are kept, want 1", len(ts.last))
 	}
 }

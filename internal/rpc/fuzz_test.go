@@ -97,9 +97,9 @@ func FuzzRPC(f *testing.F) {
 		if left := s.memory.left.Load(); left != int64(s.limits.BodyMemory) {
 			t.Fatalf("%s holds %d bytes after its end", path, int64(s.limits.BodyMemory)-left)
 		}
-		if left := s.unenrolled.left.Load(); left != int64(s.limits.unenrolledMemory()) || len(s.inFlight.of) != 0 {
+		if left := s.unenrolled.left.Load(); left != int64(s.limits.unenrolledMemory()) || len(s.inFlight.calls) != 0 {
 			t.Fatalf("%s holds %d bytes of strangers, and %d keys are in flight after its end", path,
-				int64(s.limits.unenrolledMemory())-left, len(s.inFlight.of))
+				int64(s.limits.unenrolledMemory())-left, len(s.inFlight.calls))
 		}
 		if len(s.replay.last) > 2 {
 			t.Fatalf("%d keys are remembered", len(s.replay.last))

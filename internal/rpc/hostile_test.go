@@ -348,7 +348,7 @@ func TestUnfinishedBodiesStarveNobody(t *testing.T) {
 	inFlight := func() int {
 		s.server.inFlight.mu.Lock()
 		defer s.server.inFlight.mu.Unlock()
-		return s.server.inFlight.of[fixed(one)]
+		return s.server.inFlight.calls[fixed(one)]
 	}
 	eventually(t, "calls in flight", func() bool { return inFlight() == maxInFlight })
 	if word, _ := s.post(t, signed(one, checkIn, now.Add(time.Millisecond), &pb.CheckInRequest{})); word != SlowDown {

@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// Listener bounds the connections that a listener accepts, in all and from one address.
-// One that is too many is closed at once: it neither waits nor makes others wait.
+// Listener limits the connections of a listener, in total and per address. It closes excess
+// connections at once.
 func (s *Server) Listener(l net.Listener) net.Listener {
-	return &listener{Listener: l, server: s, from: map[netip.Prefix]int{}}
+	return &listener{Listener: l, server: s, perAddress: map[netip.Prefix]int{}}
 }
 
 type listener struct {
 	net.Listener
-	server *Server
-	mu     sync.Mutex
-	all    int
-	from   map[netip.Prefix]int
+	server     *Server
+	mu         sync.Mutex
+	all        int
+	perAddress map[netip.Prefix]int
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -26,32 +26,33 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		who := address(c.RemoteAddr().String())
-		if l.enter(who) {
-			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(who) })}, nil
+		from := address(c.RemoteAddr().String())
+		if l.enter(from) {
+			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(from) })}, nil
 		}
 		l.server.count("connections")
 		c.Close()
 	}
 }
 
-func (l *listener) enter(who netip.Prefix) bool {
+func (l *listener) enter(from netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lim := &l.server.limits; l.all >= lim.Conns || l.from[who] >= lim.AddressConns {
+	if lim := &l.server.limits; l.all >= lim.Conns || l.perAddress[from] >= lim.AddressConns {
 		return false
 	}
 	l.all++
-	l.from[who]++
+	l.perAddress[from]++
 	return true
 }
 
-func (l *listener) leave(who netip.Prefix) {
+func (l *listener) leave(from netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--
-	if l.from[who]--; l.from[who] == 0 {
-		delete(l.from, who)
+	l.perAddress[from]--
+	if l.perAddress[from] == 0 {
+		delete(l.perAddress, from)
 	}
 }
 

@@ -8,115 +8,123 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
-	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// Limits are what a server takes from its clients. Zero means the default; a rate
-// below zero means no limit.
+// Limits protect a server from its clients. Zero means the default; a rate below zero means no limit.
 type Limits struct {
-	PieceBytes int // of a blob or a report in one call; default 1 MiB
-	AdminBytes int // of an operator's call; default 64 MiB
-	// of all bodies that are being read, of keys with a seat; default 256 MiB. Others have a sixteenth of it besides
+	PieceBytes int // largest piece of a blob or a report in one call; default 1 MiB
+	AdminBytes int // largest call of the admin API; default 64 MiB
+	// BodyMemory is the memory for the bodies of enrolled devices that are being read; default 256
+	// MiB. All other bodies share another sixteenth of it.
 	BodyMemory   int
-	Conns        int           // connections at a time; default 2048
-	AddressConns int           // connections from one address; default 256
-	KeyRate      float64       // calls a second with one key; default 20, with bursts of ten seconds' worth
-	AddressRate  float64       // calls a second from one address; default 500
-	Grace        time.Duration // that a client may need for no bytes at all; default 10 s
-	MinRate      float64       // bytes a second that a client must take or send after that; default 16 KiB
-	Call         time.Duration // that a handler has for a device; default 30 s
+	Conns        int           // concurrent connections; default 2048
+	AddressConns int           // concurrent connections from one address; default 256
+	KeyRate      float64       // calls per second with one key; default 20, with bursts of 10 s
+	AddressRate  float64       // calls per second from one address; default 500, with bursts of 10 s
+	Grace        time.Duration // time before MinRate applies to a client; default 10 s
+	MinRate      float64       // bytes per second that a client must send or receive; default 16 KiB
+	Call         time.Duration // time limit of a handler; default 30 s
 }
 
 func (l *Limits) minSpeed() minSpeed { return minSpeed{l.Grace, l.MinRate} }
 
-// unenrolledMemory is the memory of bodies that no enrolled key has brought.
+// unenrolledMemory returns the memory for bodies without an enrolled key.
 func (l *Limits) unenrolledMemory() int { return max(l.BodyMemory/16, 4*overheadBytes) }
 
-// overheadBytes is the most bytes of a call that brings no piece, and what is around one.
+// overheadBytes is the largest call without a piece, and the overhead of a call with one.
 const overheadBytes = 4 << 10
 
-func or[T int | float64 | time.Duration](x *T, otherwise T) {
+func setDefault[T int | float64 | time.Duration](x *T, value T) {
 	if *x == 0 {
-		*x = otherwise
+		*x = value
 	}
 }
 
+// complete sets the defaults and checks the limits.
 func (l *Limits) complete() error {
-	or(&l.PieceBytes, 1<<20)
-	or(&l.AdminBytes, 64<<20)
-	or(&l.BodyMemory, 256<<20)
-	or(&l.Conns, 2048)
-	or(&l.AddressConns, 256)
-	or(&l.KeyRate, 20)
-	or(&l.AddressRate, 500)
-	or(&l.Grace, 10*time.Second)
-	or(&l.MinRate, 16<<10)
-	or(&l.Call, 30*time.Second)
-	if l.PieceBytes < 1024 || l.PieceBytes > maxResponseBytes/2 || l.Grace < 0 || !(l.MinRate > 0) ||
-		l.AdminBytes < 0 ||
-		l.BodyMemory < l.PieceBytes {
-		return fmt.Errorf("rpc: limits %+v: want pieces of 1024 to %d bytes, memory for one of them, and a grace "+
-			"and a rate above 0", *l, maxResponseBytes/2)
+	setDefault(&l.PieceBytes, 1<<20)
+	setDefault(&l.AdminBytes, 64<<20)
+	setDefault(&l.BodyMemory, 256<<20)
+	setDefault(&l.Conns, 2048)
+	setDefault(&l.AddressConns, 256)
+	setDefault(&l.KeyRate, 20)
+	setDefault(&l.AddressRate, 500)
+	setDefault(&l.Grace, 10*time.Second)
+	setDefault(&l.MinRate, 16<<10)
+	setDefault(&l.Call, 30*time.Second)
+	switch {
+	case l.PieceBytes < 1024 || l.PieceBytes > maxResponseBytes/2:
+		return fmt.Errorf("rpc: pieces of %d bytes: must be 1024 to %d", l.PieceBytes, maxResponseBytes/2)
+	case l.BodyMemory < l.PieceBytes:
+		return fmt.Errorf("rpc: body memory of %d bytes: must be at least %d, the size of a piece", l.BodyMemory,
+			l.PieceBytes)
+	case l.Grace < 0 || !(l.MinRate > 0) || l.AdminBytes < 0:
+		return fmt.Errorf("rpc: limits %+v: times, rates and sizes must be positive", *l)
 	}
 	return nil
 }
 
-// Config is what a server needs of a coordinator.
+// Config connects a server with a coordinator.
 type Config struct {
 	Federation pbconnect.FederationHandler
-	Admin      pbconnect.AdminHandler // nil for none
-	ID         []byte                 // of the federation
-	// Lookup is the seat of a key, or Refuse with UnknownKey or Revoked. It is asked
-	// before anything of the body is read, by many goroutines.
-	Lookup func(key [32]byte) (seat uint32, err error)
-	// AdminToken is what an operator must bring. Empty refuses all.
+	Admin      pbconnect.AdminHandler // nil means no admin API
+	ID         []byte                 // federation ID
+	// Lookup returns the device ID of a key, or Refuse with UnknownKey or Revoked. Many goroutines
+	// call it, before the body of a request is read.
+	Lookup func(key [32]byte) (deviceID uint32, err error)
+	// AdminToken returns the operator's token. Empty refuses all calls.
 	AdminToken func() string
-	// Now is the clock that times of requests are held against; nil means time.Now. Times
-	// up to a little after Start are refused, so that nothing from before a restart is
-	// taken again; zero means now. Clients learn from Hello which times are taken.
+	// Now is the clock that the times of requests must follow; nil means time.Now. The server refuses
+	// times up to shortly after Start, so that requests from before a restart cannot be replayed; zero
+	// means now. Clients learn the accepted time from Hello.
 	Now    func() time.Time
 	Start  time.Time
 	Limits Limits
-	// Wrap may wrap the handler, outside of everything: what a browser asks before it
-	// calls another origin would be answered there.
+	// Wrap, if set, wraps the whole handler, for instance to answer CORS requests.
 	Wrap func(http.Handler) http.Handler
-	// Fault is told errors of handlers that carry no code word, and panics; their text
-	// does not travel. It may be nil.
+	// Fault, if set, receives panics and handler errors without an error code. Their text is not sent
+	// to clients.
 	Fault func(procedure string, err error)
 }
 
-// Server is the guarded way to a coordinator's handlers.
+// Server checks requests and passes them to a coordinator's handlers.
 type Server struct {
 	config      Config
 	limits      Limits
 	start       int64
 	next        http.Handler
 	errors      *connect.ErrorWriter
-	addressRate *buckets[netip.Prefix]
-	keyRate     *buckets[[32]byte]
+	addressRate *rateLimiter[netip.Prefix]
+	keyRate     *rateLimiter[[32]byte]
 	replay      replayGuard
 	inFlight    inFlight
-	memory      memoryBudget // of bodies whose key has a seat
-	unenrolled  memoryBudget // of all others
+	memory      memoryBudget // bodies of enrolled devices
+	unenrolled  memoryBudget // all other bodies
 
 	mu      sync.Mutex
 	refused map[string]uint64
 }
 
-// NewServer checks a config.
+// maxKeys limits the keys and addresses that a rate limiter tracks.
+const maxKeys = 1 << 16
+
+// NewServer returns a server, or an error if the config is invalid.
 func NewServer(c Config) (*Server, error) {
 	if c.Federation == nil || c.Lookup == nil {
-		return nil, errors.New("rpc: a server needs the federation's handlers and a look-up of keys")
+		return nil, errors.New("rpc: a server requires Federation and Lookup")
 	}
 	if len(c.ID) != wire.IDBytes {
-		return nil, fmt.Errorf("rpc: a federation with an id of %d bytes: want %d", len(c.ID), wire.IDBytes)
+		return nil, fmt.Errorf("rpc: federation ID of %d bytes: must be %d", len(c.ID), wire.IDBytes)
 	}
 	if err := c.Limits.complete(); err != nil {
 		return nil, err
@@ -131,20 +139,21 @@ func NewServer(c Config) (*Server, error) {
 	s := &Server{
 		config: c, limits: l, start: c.Start.UnixMilli(), errors: connect.NewErrorWriter(),
 		refused:     map[string]uint64{},
-		addressRate: newBuckets[netip.Prefix](rate{l.AddressRate, 10 * l.AddressRate}, 1<<16),
-		keyRate:     newBuckets[[32]byte](rate{l.KeyRate, 10 * l.KeyRate}, 1<<16),
-		replay:      replayGuard{last: map[[32]byte]int64{}}, inFlight: inFlight{of: map[[32]byte]int{}},
+		addressRate: newRateLimiter[netip.Prefix](l.AddressRate, 10*l.AddressRate, maxKeys),
+		keyRate:     newRateLimiter[[32]byte](l.KeyRate, 10*l.KeyRate, maxKeys),
+		replay:      replayGuard{last: map[[32]byte]int64{}},
+		inFlight:    inFlight{calls: map[[32]byte]int{}},
 	}
 	s.memory.left.Store(int64(l.BodyMemory))
 	s.unenrolled.left.Store(int64(l.unenrolledMemory()))
-	options := func(most int) []connect.HandlerOption {
+	options := func(maxBytes int) []connect.HandlerOption {
 		return []connect.HandlerOption{
-			connect.WithReadMaxBytes(most), connect.WithCompression("gzip", nil, nil),
+			connect.WithReadMaxBytes(maxBytes), connect.WithCompression("gzip", nil, nil),
 			connect.WithRecover(s.panicked), connect.WithInterceptors(&errorFilter{s}),
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle(pbconnect.NewFederationHandler(&helloHandler{c.Federation, s}, options(l.PieceBytes+overheadBytes)...))
+	mux.Handle(pbconnect.NewFederationHandler(&deviceHandler{c.Federation, s}, options(l.PieceBytes+overheadBytes)...))
 	if c.Admin != nil {
 		mux.Handle(pbconnect.NewAdminHandler(c.Admin, options(l.AdminBytes)...))
 	}
@@ -152,8 +161,8 @@ func NewServer(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Handler is the guarded handler, for a server of one's own. It relies on that server
-// for the time that headers may take: HTTP makes one that is complete.
+// Handler returns the handler with all checks. Its http.Server must limit the time for headers; the
+// server of HTTP does.
 func (s *Server) Handler() http.Handler {
 	h := http.Handler(http.HandlerFunc(s.serveHTTP))
 	if s.config.Wrap != nil {
@@ -162,88 +171,140 @@ func (s *Server) Handler() http.Handler {
 	return h
 }
 
-// HTTP is a server for HTTP/1.1 and 2. Serve it with ServeTLS on s.Listener, or with
-// Serve where the config is nil, which is what insecure means. Its ErrorLog is the
-// caller's to set.
+// HTTP returns a server for HTTP/1.1 and HTTP/2. Serve it with ServeTLS on s.Listener, or with Serve if
+// secure is nil (HTTP/1.1 only). The caller sets ErrorLog.
 func (s *Server) HTTP(secure *tls.Config) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(secure != nil)
-	whole := s.limits.minSpeed().after(s.limits.PieceBytes + overheadBytes)
+	wholePiece := s.limits.minSpeed().timeFor(s.limits.PieceBytes + overheadBytes)
 	return &http.Server{
 		Handler: s.Handler(), TLSConfig: secure, Protocols: protocols,
 		ReadHeaderTimeout: s.limits.Grace,
-		// The two are for requests that never reach a handler; those that do have
-		// deadlines of their own, which move as bytes move.
-		ReadTimeout: whole, WriteTimeout: whole + s.limits.Call,
+		// These two apply to requests that never reach a handler. Handlers move the deadlines as bytes
+		// arrive.
+		ReadTimeout: wholePiece, WriteTimeout: wholePiece + s.limits.Call,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250, MaxReceiveBufferPerConnection: 1 << 18, MaxReceiveBufferPerStream: 1 << 18,
-			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second, WriteByteTimeout: s.limits.Grace +
-				20*time.Second,
+			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
+			WriteByteTimeout: s.limits.Grace + 20*time.Second,
 		},
 	}
 }
 
-// Refused is how many requests were refused, by code word; "connections" are those that
-// were too many.
+// Refused returns the number of refused requests by error code. The key "connections" counts refused
+// connections.
 func (s *Server) Refused() map[string]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.refused)
 }
 
-func (s *Server) count(word string) {
+func (s *Server) count(errorCode string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refused[word]++
+	s.refused[errorCode]++
+}
+
+// serveHTTP checks a request and passes it to the API that its path names.
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	a := &response{ResponseWriter: w, server: s, ctl: http.NewResponseController(w)}
+	_ = a.ctl.SetWriteDeadline(time.Time{}) // response sets it before each write
+	defer func() {
+		switch what := recover(); {
+		case what == nil:
+		case what == http.ErrAbortHandler:
+			panic(what)
+		default:
+			s.refuse(a, r, s.fault(r.URL.Path, Panicked, fmt.Errorf("panic: %v", what)))
+		}
+	}()
+	if wait := s.addressRate.allow(address(r.RemoteAddr), time.Now()); wait > 0 {
+		s.refuse(a, r, slowDown(wait, "too many calls from this address"))
+		return
+	}
+	var err error
+	switch {
+	case r.Method != http.MethodPost:
+		err = Refuse(Malformed, connect.CodeUnimplemented, "this is a Tacit coordinator; calls use POST")
+	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.AdminName+"/") && s.config.Admin != nil:
+		err = s.serveAdmin(a, r)
+	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.FederationName+"/"):
+		err = s.serveDevice(a, r)
+	default:
+		err = Refuse(Malformed, connect.CodeUnimplemented, "unknown procedure")
+	}
+	if err != nil {
+		s.refuse(a, r, err)
+	}
+}
+
+// refuse answers with an error. It allows one second for the rest of a short body, so that the
+// connection can be reused.
+func (s *Server) refuse(a *response, r *http.Request, err error) {
+	if a.wrote {
+		return
+	}
+	_ = a.ctl.SetReadDeadline(time.Now().Add(time.Second))
+	if r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > 64<<10) {
+		a.Header().Set("Connection", "close")
+	}
+	// A streaming call receives its error at the end, with status 200. Requests that do not use
+	// Connect receive the error as a unary Connect call would.
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/connect+") {
+		s.count(Code(err))
+	} else {
+		r.Header.Set("Content-Type", "application/proto")
+	}
+	_ = s.errors.Write(a, r, err)
+}
+
+func slowDown(wait time.Duration, reason string) error {
+	err := Refuse(SlowDown, connect.CodeUnavailable, "%s: try again in %.1f s", reason, wait.Seconds())
+	var ce *connect.Error
+	if errors.As(err, &ce) {
+		ce.Meta().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
+	}
+	return err
+}
+
+func checkContentType(r *http.Request, allowed ...string) error {
+	got, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if !slices.Contains(allowed, strings.TrimSpace(got)) {
+		return Refuse(Malformed, connect.CodeInvalidArgument, "content type %.40q: must be %s", got,
+			strings.Join(allowed, " or "))
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return Refuse(Malformed, connect.CodeInvalidArgument, "compressed bodies are not supported")
+	}
+	return nil
+}
+
+// checkSize checks the declared size of a body.
+func checkSize(r *http.Request, limit int) error {
+	if r.ContentLength > int64(limit) {
+		return Refuse(Oversized, connect.CodeResourceExhausted, "body of %d bytes: must be at most %d", r.ContentLength,
+			limit)
+	}
+	return nil
 }
 
 func (s *Server) panicked(_ context.Context, spec connect.Spec, _ http.Header, what any) error {
 	return s.fault(spec.Procedure, Panicked, fmt.Errorf("panic: %v", what))
 }
 
-func (s *Server) fault(procedure, word string, err error) error {
+// fault passes an internal error to the coordinator and returns an error for the client without its
+// text.
+func (s *Server) fault(procedure, errorCode string, err error) error {
 	if s.config.Fault != nil {
 		s.config.Fault(procedure, err)
 	}
-	return Refuse(word, connect.CodeInternal, "the coordinator has a fault; it was noted there")
+	return Refuse(errorCode, connect.CodeInternal, "internal error of the coordinator; its log has the details")
 }
 
-// helloHandler knows what of the handlers' work is the same for every coordinator.
-type helloHandler struct {
-	pbconnect.FederationHandler
-	server *Server
-}
-
-// Hello finds the version that both speak, and says clock and limits.
-func (g *helloHandler) Hello(ctx context.Context, q *pb.HelloRequest) (*pb.HelloResponse, error) {
-	version := min(q.Newest, wire.NewestVersion)
-	if q.Oldest > q.Newest || version < wire.OldestVersion || version < q.Oldest {
-		return nil, Refuse(WrongVersion, connect.CodeFailedPrecondition,
-			"the device speaks versions %d to %d of the protocol, this coordinator %d to %d: update the older of the two", q.Oldest, q.Newest, wire.OldestVersion, wire.NewestVersion)
-	}
-	h, err := g.FederationHandler.Hello(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	h.Version, h.Federation, h.NowMs = version, g.server.config.ID, g.server.clock()
-	piece := g.server.limits.PieceBytes
-	h.Limits = &pb.Limits{BodyBytes: uint32(piece + overheadBytes), PieceBytes: uint32(piece)}
-	return h, nil
-}
-
-// Enrol sees that the key that is brought is the key that signed.
-func (g *helloHandler) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolResponse, error) {
-	if who, _ := CallerFrom(ctx); string(who.Key[:]) != string(q.Key) {
-		return nil, Refuse(BadSignature, connect.CodeUnauthenticated, "the request is not signed with the key that "+
-			"it brings")
-	}
-	return g.FederationHandler.Enrol(ctx, q)
-}
-
-// errorFilter keeps the text of unforeseen errors from travelling, and counts what ends a
-// stream.
+// errorFilter is an interceptor that keeps the text of internal errors from clients, and counts the
+// errors of streams.
 type errorFilter struct{ server *Server }
 
 func (f *errorFilter) hide(ctx context.Context, procedure string, err error) error {
@@ -252,13 +313,14 @@ func (f *errorFilter) hide(ctx context.Context, procedure string, err error) err
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return Refuse(CutOff, connect.CodeUnavailable, "the caller went away")
+			return Refuse(CutOff, connect.CodeUnavailable, "the client closed the connection")
 		}
-		return Refuse(SlowDown, connect.CodeUnavailable, "there was no time to answer: try again")
+		return Refuse(SlowDown, connect.CodeUnavailable, "the coordinator did not answer in time: try again")
 	}
 	return f.server.fault(procedure, Internal, err)
 }
 
+// WrapUnary filters the errors of unary handlers.
 func (f *errorFilter) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, q connect.AnyRequest) (connect.AnyResponse, error) {
 		a, err := next(ctx, q)
@@ -266,10 +328,12 @@ func (f *errorFilter) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
+// WrapStreamingClient does nothing.
 func (f *errorFilter) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
+// WrapStreamingHandler filters and counts the errors of streaming handlers.
 func (f *errorFilter) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, c connect.StreamingHandlerConn) error {
 		err := f.hide(ctx, c.Spec().Procedure, next(ctx, c))

@@ -18,20 +18,21 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// signer is a RoundTripper that signs each request over the bytes that it sends, and
-// sends it again where that may help: every call of the protocol may be made twice.
+// signer is a RoundTripper that signs each request and retries it. Every call of the protocol may be
+// repeated.
 type signer struct {
 	options    *Options
 	federation func() []byte
 	turn       chan struct{} // one request at a time
-	offset     atomic.Int64  // ms that the coordinator's clock is ahead
+	offset     atomic.Int64  // ms by which the coordinator's clock is ahead
 	last       int64
-	send       func(*http.Request, []byte) (*http.Response, error) // once; a test may have its own
+	send       func(*http.Request, []byte) (*http.Response, error) // sendOnce, or a replacement in tests
 }
 
-// maxDelay is the longest pause between two tries.
+// maxDelay is the longest delay between two tries.
 const maxDelay = 30 * time.Second
 
+// RoundTrip signs and sends a request, with retries.
 func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	body, err := take(r)
@@ -44,30 +45,28 @@ func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	corrected := "" // by which word: a clock that was off may still be behind the key's last time
+	corrected := "" // error code that the clock was last corrected for: once each, because the
+	// coordinator's clock may still be behind the key's last time
 	for try := 1; ; try++ {
 		answer, err := s.send(r, body)
-		switch {
-		case err == nil && corrected != Replayed && corrected != answer.Header.Get(codeHeader) &&
-			s.correctClock(answer.Header):
-			corrected = answer.Header.Get(codeHeader)
-			try--
-			continue
-		case try >= s.options.Tries, ctx.Err() != nil, err == nil && !isRetryable(answer), err != nil &&
-			!isTransient(err):
-			return answer, err
-		}
 		var header http.Header
-		if answer != nil {
+		if err == nil {
 			header = answer.Header
+			code := header.Get(codeHeader)
+			if corrected != Replayed && corrected != code && s.correctClock(header) {
+				corrected = code
+				try--
+				continue
+			}
 		}
-		if !s.pause(ctx, try, header) {
+		done := err == nil && !isRetryable(answer) || err != nil && !isTransient(err)
+		if done || try >= s.options.Tries || ctx.Err() != nil || !s.pause(ctx, try, header) {
 			return answer, err
 		}
 	}
 }
 
-// take takes the body out of a request.
+// take reads the body of a request.
 func take(r *http.Request) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
@@ -76,8 +75,7 @@ func take(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// sendOnce sends a request once, and reads its whole answer, so that one that breaks off is
-// seen here.
+// sendOnce sends a request once and reads the whole response, so that it detects a truncated one.
 func (s *signer) sendOnce(r *http.Request, body []byte) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
@@ -103,7 +101,7 @@ func (s *signer) sendOnce(r *http.Request, body []byte) (*http.Response, error) 
 	defer a.Body.Close()
 	all, err := io.ReadAll(io.LimitReader(a.Body, maxResponseBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("rpc: an answer broke off: %w", err)
+		return nil, fmt.Errorf("the response is truncated: %w", err)
 	}
 	if len(all) > maxResponseBytes {
 		return nil, errTooLong
@@ -112,9 +110,9 @@ func (s *signer) sendOnce(r *http.Request, body []byte) (*http.Response, error) 
 	return a, nil
 }
 
-var errTooLong = fmt.Errorf("rpc: an answer of more than %d bytes", maxResponseBytes)
+var errTooLong = fmt.Errorf("the response exceeds %d bytes", maxResponseBytes)
 
-// correctClock learns the coordinator's clock from an answer that refused a time.
+// correctClock adopts the coordinator's clock from a response that refused the request's time.
 func (s *signer) correctClock(h http.Header) bool {
 	if word := h.Get(codeHeader); word != StaleTime && word != Replayed {
 		return false
@@ -128,12 +126,12 @@ func (s *signer) correctClock(h http.Header) bool {
 	return true
 }
 
-// maxClock is a time that no coordinator has: some ten thousand years.
+// maxClock is the largest plausible clock, about the year 10000.
 const maxClock = 1 << 48
 
 func (s *signer) setClock(clock int64) { s.offset.Store(clock - s.options.Now().UnixMilli()) }
 
-// isRetryable reports whether an answer says that a later try may have another.
+// isRetryable reports whether a later try may succeed after this response.
 func isRetryable(a *http.Response) bool {
 	switch word := a.Header.Get(codeHeader); a.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
@@ -142,7 +140,7 @@ func isRetryable(a *http.Response) bool {
 	return false
 }
 
-// isTransient reports whether an error of the network may pass. A wrong key does not.
+// isTransient reports whether a later try may succeed after this network error.
 func isTransient(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
@@ -151,8 +149,8 @@ func isTransient(err error) bool {
 		!errors.As(err, &unknown) && !errors.As(err, &invalid) && !errors.As(err, &host)
 }
 
-// pause waits before the next try: twice as long each time, spread so that devices that
-// were cut off together do not come back together.
+// pause waits before the next try: twice as long each time, with a random part, so that devices that
+// lost their connections together do not return together.
 func (s *signer) pause(ctx context.Context, try int, h http.Header) bool {
 	d := min(s.options.RetryDelay<<min(try-1, 20), maxDelay)
 	d = d/2 + time.Duration(mrand.Int64N(int64(d)+1))

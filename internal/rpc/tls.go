@@ -25,34 +25,35 @@ import (
 const pinHead = "sha256/"
 
 // ErrPin means that the server's key does not match the pin.
-var ErrPin = errors.New("rpc: the coordinator's key does not match the pin")
+var ErrPin = errors.New("the coordinator's key does not match the pin")
 
 func pinOf(c *x509.Certificate) string {
 	h := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	return pinHead + base64.RawURLEncoding.EncodeToString(h[:])
 }
 
-// LoadTLS is the config of a server with a certificate of its own, and the pin of its key.
+// LoadTLS loads a certificate and returns the config of a server and the pin of its key.
 func LoadTLS(certificate, key string) (*tls.Config, string, error) {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
-		return nil, "", fmt.Errorf("rpc: certificate %s with key %s: %w", certificate, key, err)
+		return nil, "", fmt.Errorf("certificate %s with key %s: %w", certificate, key, err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, pinOf(pair.Leaf), nil
 }
 
-// MakeTLS is LoadTLS with a self-made certificate: made once, and kept in one file of the
-// folder that nobody else may read. Clients know it by its pin.
+// MakeTLS is LoadTLS with a self-signed certificate, which it creates once and keeps in the folder, in a
+// file that only its owner may read. Clients trust it by its pin.
 func MakeTLS(dir string) (*tls.Config, string, error) {
 	path := filepath.Join(dir, "tls.pem")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := makeCertificate(dir, path); err != nil {
-			return nil, "", fmt.Errorf("rpc: a certificate in %s: %w", dir, err)
+			return nil, "", fmt.Errorf("cannot create a certificate in %s: %w", dir, err)
 		}
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, "", fmt.Errorf("rpc: %s has mode %04o, and others may have read its key: delete it, and give "+
-			"devices the new pin; or set it to 0600", path, info.Mode().Perm())
+		return nil, "",
+			fmt.Errorf("%s has mode %04o, so other users may have read its key: delete it and give devices "+
+				"the new pin, or set its mode to 0600", path, info.Mode().Perm())
 	}
 	return LoadTLS(path, path)
 }
@@ -94,15 +95,14 @@ func makeCertificate(dir, path string) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	// A link does not replace: of two that start at once, both use the first one's.
+	// A link does not replace a file: two servers that start together use the same certificate.
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
 }
 
-// clientTLS believes the key of a pin and no other, whoever signed for it; without a pin,
-// what the system believes.
+// clientTLS trusts only the key of the pin or, without a pin, the system's certificate authorities.
 func clientTLS(pin string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS13}
 	if pin == "" {
@@ -110,9 +110,9 @@ func clientTLS(pin string) (*tls.Config, error) {
 	}
 	h, ok := strings.CutPrefix(pin, pinHead)
 	if b, err := base64.RawURLEncoding.DecodeString(h); !ok || err != nil || len(b) != sha256.Size {
-		return nil, fmt.Errorf("rpc: pin %.80q: want %s and 43 characters, as the coordinator prints it", pin, pinHead)
+		return nil, fmt.Errorf("pin %.80q: must be %s and 43 characters, as the coordinator prints it", pin, pinHead)
 	}
-	c.InsecureSkipVerify = true // VerifyConnection does it, and for resumed connections too
+	c.InsecureSkipVerify = true // VerifyConnection checks the pin, for resumed connections too
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {
 			return ErrPin
