@@ -104,8 +104,8 @@ func (r *reader) count(size int) int {
 
 func (r *reader) set() Set {
 	n := r.count(1)
-	if n > MaxDevices/8 {
-		r.fail(fmt.Errorf("secagg: set of %d bytes exceeds %d", n, MaxDevices/8))
+	if n > maxDevices/8 {
+		r.fail(fmt.Errorf("secagg: set of %d bytes exceeds %d", n, maxDevices/8))
 		return nil
 	}
 	return append(Set{}, r.bytes(n)...)

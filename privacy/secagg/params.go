@@ -10,9 +10,9 @@ import (
 
 // Limits on the sizes in a message.
 const (
-	MaxDevices = 1 << 20
-	MaxLength  = 1 << 26
-	MaxHolders = 255 // nonzero elements of GF(256)
+	maxDevices = 1 << 20
+	maxLength  = 1 << 26
+	maxHolders = 255 // nonzero elements of GF(256)
 	MaxBits    = 32
 )
 
@@ -56,10 +56,10 @@ func (p *Params) Check() error {
 		least = p.Threshold
 	}
 	switch {
-	case p.Devices < 1 || p.Devices > MaxDevices:
-		return fmt.Errorf("secagg: %d devices: must be 1 to %d", p.Devices, MaxDevices)
-	case p.Length < 1 || p.Length > MaxLength:
-		return fmt.Errorf("secagg: vectors of %d numbers: must be 1 to %d", p.Length, MaxLength)
+	case p.Devices < 1 || p.Devices > maxDevices:
+		return fmt.Errorf("secagg: %d devices: must be 1 to %d", p.Devices, maxDevices)
+	case p.Length < 1 || p.Length > maxLength:
+		return fmt.Errorf("secagg: vectors of %d numbers: must be 1 to %d", p.Length, maxLength)
 	case p.Max < 1:
 		return fmt.Errorf("secagg: the largest number is %d: must be at least 1", p.Max)
 	case p.Bits < 1 || p.Bits > MaxBits:
@@ -67,17 +67,17 @@ func (p *Params) Check() error {
 	case modulusBits(p.Devices, p.Max) > p.Bits:
 		return fmt.Errorf("secagg: the sum of %d numbers up to %d would wrap modulo 2^%d: %s", p.Devices, p.Max,
 			p.Bits, suggestion(p.Devices, p.Max, p.Bits))
-	case !all && (p.Degree < 2 || p.Degree%2 != 0 || p.Degree >= p.Devices) || holders > MaxHolders:
+	case !all && (p.Degree < 2 || p.Degree%2 != 0 || p.Degree >= p.Devices) || holders > maxHolders:
 		return fmt.Errorf("secagg: %d neighbours among %d devices: must be an even number from 2 to %d, or all %d "+
 			"others if those are at most %d",
-			p.Degree, p.Devices, MaxHolders-1, p.Devices-1, MaxHolders-1)
+			p.Degree, p.Devices, maxHolders-1, p.Devices-1, maxHolders-1)
 	case p.Threshold < 1 || p.Threshold > holders:
 		return fmt.Errorf("secagg: a threshold of %d of %d shares: must be 1 to %d", p.Threshold, holders, holders)
 	case p.MinDevices < least || p.MinDevices > p.Devices:
 		return fmt.Errorf("secagg: at least %d devices in a sum: must be %d to %d", p.MinDevices, least, p.Devices)
 	case p.Active && !all:
 		return fmt.Errorf("secagg: %d neighbours among %d devices: against an active server every device must be a "+
-			"neighbour; make groups of at most %d", p.Degree, p.Devices, MaxHolders)
+			"neighbour; make groups of at most %d", p.Degree, p.Devices, maxHolders)
 	case p.Active && 3*p.Threshold <= 2*holders:
 		return fmt.Errorf("secagg: a threshold of %d of %d shares: against an active server more than two thirds "+
 			"are needed, %d", p.Threshold, holders, 2*holders/3+1)

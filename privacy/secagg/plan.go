@@ -46,10 +46,10 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 		risk.Failure = 20
 	}
 	p := Params{Devices: devices, Length: length, Max: largest, Active: risk.Active}
-	if devices < 1 || devices > MaxDevices || largest < 1 {
+	if devices < 1 || devices > maxDevices || largest < 1 {
 		return p,
 			fmt.Errorf("secagg: %d devices with numbers up to %d: must be 1 to %d devices and numbers up to 1 or "+
-				"more", devices, largest, MaxDevices)
+				"more", devices, largest, maxDevices)
 	}
 	if !(risk.Corrupt >= 0 && risk.Dropped >= 0 && risk.Corrupt+risk.Dropped < 1) || risk.Security < 1 ||
 		risk.Failure < 1 {
@@ -66,13 +66,13 @@ func Plan(devices, length int, largest int64, risk Risk) (Params, error) {
 		p.MinDevices = devices - dropped
 		return p, p.Check()
 	}
-	if devices > MaxHolders && risk.Active {
+	if devices > maxHolders && risk.Active {
 		return p, fmt.Errorf("secagg: %d devices against an active server: at most %d are possible; make groups",
-			devices, MaxHolders)
+			devices, maxHolders)
 	}
-	if devices > MaxHolders {
+	if devices > maxHolders {
 		return p, fmt.Errorf("secagg: %d devices with %d corrupt and %d dropped need more than %d neighbours each; "+
-			"take smaller shares, or groups of at most %d devices", devices, corrupt, dropped, MaxHolders-1, MaxHolders)
+			"take smaller shares, or groups of at most %d devices", devices, corrupt, dropped, maxHolders-1, maxHolders)
 	}
 	p.Degree, p.Threshold = devices-1, max(devices/2, corrupt)+1
 	if risk.Active { // no two sets of t with only the corrupt in common: 2t > n+C
@@ -93,7 +93,7 @@ func (p *Params) sparse(corrupt, dropped int, risk Risk) bool {
 	n := p.Devices
 	secure, fails := -float64(risk.Security+1), -float64(risk.Failure)
 	union := math.Log2(float64(n))
-	for k := 2; k < MaxHolders && k+1 < n-dropped; k += 2 {
+	for k := 2; k < maxHolders && k+1 < n-dropped; k += 2 {
 		if 2*union-1+allBad(n, corrupt+dropped, k) > secure {
 			continue
 		}

@@ -140,8 +140,8 @@ func TestParamsThatDoNotHoldTogetherAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*Params){
-		"devices":        func(p *Params) { p.Devices = MaxDevices + 1 },
-		"vectors of":     func(p *Params) { p.Length = MaxLength + 1 },
+		"devices":        func(p *Params) { p.Devices = maxDevices + 1 },
+		"vectors of":     func(p *Params) { p.Length = maxLength + 1 },
 		"largest number": func(p *Params) { p.Max = 0 },
 		"modulus of 33":  func(p *Params) { p.Bits = 33 },
 		"would wrap modulo 2^15: take a modulus of 16 bits, or numbers up to 81": func(p *Params) { p.Bits = 15 },

@@ -12,7 +12,7 @@ import (
 func testRound(t testing.TB, n, length, k int) Round {
 	t.Helper()
 	p, err := Plan(n, length, 1000, Risk{Corrupt: 0.1, Dropped: 0.3})
-	if n > MaxHolders && err != nil {
+	if n > maxHolders && err != nil {
 		t.Fatal(err)
 	}
 	if k > 0 { // a smaller graph than one would trust, so that tests are quick
