@@ -33,8 +33,8 @@ func TestARoundThatWasChosenOnTestIsASecondLineWithALabel(t *testing.T) {
 	flat := strings.Join(strings.Fields(text.String()), " ")
 	for _, want := range []string{
 		"fedrecgel .9144 .8177 its best round on test .9261 .8205 published .9177 .8175",
-		"Reported round: 100, the last: there is no validation set. A choice on test, as in the paper, takes round 91; that number has seen the test items",
-		"we differ by +0.84 points HR@10 and +0.30 points NDCG@10",
+		"Reported round: 100, the last one, because there is no validation set. Selecting on test, as in the paper, gives round 91; those metrics were selected on the test items",
+		"our HR@10 differs by +0.84 points and our NDCG@10 by +0.30 points",
 	} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("the text does not say %q:\n%s", want, text.String())
@@ -42,11 +42,11 @@ func TestARoundThatWasChosenOnTestIsASecondLineWithALabel(t *testing.T) {
 	}
 	for name, b := range map[string]string{"Markdown": md.String(), "HTML": page.String()} {
 		if !strings.Contains(b, "its best round on test") || !strings.Contains(b, ".9261") ||
-			!strings.Contains(b, "has seen the test items") {
-			t.Errorf("%s does not tell of the round that was chosen on test", name)
+			!strings.Contains(b, "were selected on the test items") {
+			t.Errorf("%s does not show the round selected on test", name)
 		}
 	}
-	if strings.Contains(page.String(), "The dashed line chose the round") {
+	if strings.Contains(page.String(), "selected on the dashed line") {
 		t.Error("the page says that validation chose a round")
 	}
 	if !strings.Contains(table.String(), "chosen_on_test.sampled.hr@10") || !strings.Contains(table.String(),
@@ -73,7 +73,7 @@ func TestAPublishedNumberStandsBesideItsOwnProtocolOnly(t *testing.T) {
 		if err := Text(&b, r.Result); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(b.String(), "we differ by"); got != c.beside {
+		if got := strings.Contains(b.String(), "our HR@10 differs by"); got != c.beside {
 			t.Errorf("a number published under %q is set beside one under %s: %v", c.of, c.under, got)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// fewCandidates is the number of sampled items that a held-out item is ranked
-// against, unless the user has seen too many.
+// fewCandidates is the number of sampled items that a held-out item is ranked against, unless the user has seen
+// too many items.
 const fewCandidates = 99
 
-// usersOf is the number of users of sampled metrics; 0 if there is none.
+// usersOf is the number of users of sampled metrics; 0 if unknown.
 func usersOf(s *metrics.Summary) int {
 	if v := result.MetricOf(s.Sampled, "users"); v > 0 && v <= math.MaxInt32 {
 		return int(v)
@@ -22,13 +22,12 @@ func usersOf(s *metrics.Summary) int {
 	return 0
 }
 
-// repeats reports whether the data gives the test item away to so many users
-// that the title has to say it: more than 1%.
+// repeats reports whether the data reveals the test item of more than 1% of the users, so that titles say it.
 func repeats(r *result.Result) bool {
 	return r.TestItemsInTrain > 0 && r.TestItemsInTrain > r.Users/100
 }
 
-// extent is the least and the most over the runs of a row.
+// extent is the minimum and the maximum over the runs of a row.
 func (r *row) extent(of func(*result.Result) int) (lo, hi int) {
 	lo = math.MaxInt
 	for _, run := range r.runs {
@@ -37,7 +36,7 @@ func (r *row) extent(of func(*result.Result) int) (lo, hi int) {
 	return lo, hi
 }
 
-// caveats are the sentences on whom and against what a row was measured.
+// caveats returns the sentences about the users and candidates that a row was measured on.
 func caveats(r *row) []string {
 	var out []string
 	users := r.runs[0].Result.Users
@@ -49,9 +48,8 @@ func caveats(r *row) []string {
 		out = append(out, s+".")
 	}
 	if lo, hi := r.extent(func(r *result.Result) int { return r.TestItemsInTrain }); hi > 0 {
-		out = append(out, fmt.Sprintf("For %s of %s the test item is also in their train rows, since the data "+
-			"repeats pairs of user and item: "+
-			"any model that remembers is rewarded. --dedup first keeps one row of each pair.", counts(lo, hi),
+		out = append(out, fmt.Sprintf("For %s of %s the test item is also among the train rows, because the data "+
+			"repeats pairs of user and item. This rewards models that memorise. --dedup first keeps one row of each pair.", counts(lo, hi),
 			format.Plural(users, "user")))
 	}
 	if lo, hi := r.extent(func(r *result.Result) int { return r.FewCandidates }); hi > 0 {
@@ -59,13 +57,13 @@ func caveats(r *row) []string {
 			verb(hi, "is", "are"), fewCandidates))
 	}
 	if lo, hi := r.extent(func(r *result.Result) int { return r.IdleDevices }); hi > 0 {
-		out = append(out, fmt.Sprintf("%s %s nothing to train on under this protocol.", plurals(lo, hi, "device"),
+		out = append(out, fmt.Sprintf("%s %s no training data under this protocol.", plurals(lo, hi, "device"),
 			verb(hi, "has", "have")))
 	}
 	return out
 }
 
-// sharedCaveats are those of rows in one table: bare where all rows have them.
+// sharedCaveats returns the caveats of rows in one table; those of all rows name no row.
 func sharedCaveats(rows []*row) []string {
 	var said rowNotes
 	for _, r := range rows {
@@ -106,7 +104,7 @@ func verb(n int, one, more string) string {
 	return more
 }
 
-// choiceNote says how the settings came about where the program chose them; else nothing.
+// choiceNote says how the program chose the settings; empty if it did not.
 func choiceNote(c *result.Choice) string {
 	if c == nil || c.Chosen < 0 || c.Chosen >= len(c.Tried) {
 		return ""
@@ -115,8 +113,8 @@ func choiceNote(c *result.Choice) string {
 	for _, t := range c.Tried {
 		tried = append(tried, fmt.Sprintf("%s (%s)", t.Settings, format.Fraction(t.NDCG)))
 	}
-	return fmt.Sprintf("Settings: %s, chosen by %s on validation items of seed %d, never on test, of: %s. The "+
-		"choice took %s.",
+	return fmt.Sprintf("Settings: %s, the best by %s on the validation items of seed %d (never on test) among: %s. "+
+		"The search took %s.",
 		c.Tried[c.Chosen].Settings, strings.ToUpper(c.By), c.Seed, strings.Join(tried, ", "),
 		format.Duration(c.Seconds))
 }

@@ -11,10 +11,11 @@ import (
 func ComparisonTable(base *result.Run, cs []result.Comparison) *Table {
 	r := base.Result
 	t := &Table{
-		Title: fmt.Sprintf("Against %s, on %s, protocol %s (%s), seeds %s", result.RunName(base), r.Dataset, r.Protocol,
+		Title: fmt.Sprintf("Compared with %s, on %s, protocol %s (%s), seeds %s", result.RunName(base), r.Dataset,
+			r.Protocol,
 			leakLabel(r.Leaks, r.TestItemsInTrain*100 > r.Users), result.SeedList(base)),
 		Header: []string{
-			"run", "metric", "base", "value", "difference in points", "95 % interval", "p", "p (Holm)",
+			"run", "metric", "base", "value", "difference in points", "95% interval", "p", "p (Holm)",
 			"verdict",
 		}, Align: "llrrrrrrl",
 	}
@@ -25,9 +26,8 @@ func ComparisonTable(base *result.Run, cs []result.Comparison) *Table {
 	return t
 }
 
-const howPaired = "Paired over users: Wilcoxon signed-rank test, two-sided, adjusted by Holm for %s; 95 %% " +
-	"bootstrap interval of the mean difference. " +
-	"\"better\" and \"worse\" are said only below 0.05 after the adjustment; \"mixed\": mean and ranks disagree."
+const howPaired = "Paired over users: two-sided Wilcoxon signed-rank test with Holm's correction for %s; 95%% " +
+	"bootstrap interval of the mean difference. \"better\" and \"worse\" require a corrected p below 0.05; \"mixed\" means that mean and ranks disagree."
 
 func comparisonRow(c result.Comparison, name string) []any {
 	return []any{
@@ -37,11 +37,11 @@ func comparisonRow(c result.Comparison, name string) []any {
 	}
 }
 
-// againstBase is the table of the rows that were tested against another of theirs; nil
-// where there is none.
+// againstBase is the table of the rows that were tested against the row that they are a variant of; nil if there
+// are none.
 func againstBase(rows []result.ParityRow) *Table {
 	t := &Table{Header: []string{
-		"method", "metric", "base", "value", "difference in points", "95 % interval", "p",
+		"method", "metric", "base", "value", "difference in points", "95% interval", "p",
 		"p (Holm)", "verdict",
 	}, Align: "llrrrrrrl"}
 	for _, r := range rows {

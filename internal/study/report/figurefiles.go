@@ -10,15 +10,14 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// Drawing is one figure as files: an SVG that stands alone, and its numbers as CSV.
+// Drawing is one figure as files: a self-contained SVG, and its numbers as CSV.
 type Drawing struct {
-	Name     string // without an ending
+	Name     string // without an extension
 	Title    string
 	SVG, CSV []byte
 }
 
-// Drawings are the figures of a page about the runs, each for itself. With several
-// runs a name starts with what it is of.
+// Drawings returns the figures of a page about the runs as files. With several runs, names start with the run.
 func Drawings(runs []*result.Run) ([]Drawing, error) {
 	style, err := drawingStyle()
 	if err != nil {
@@ -74,13 +73,12 @@ func Drawings(runs []*result.Run) ([]Drawing, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("report: there is nothing to draw; give the folder of a finished run, as `tacit " +
-			"report DIR --figures OUT`")
+		return nil, fmt.Errorf("nothing to draw; pass the folder of a finished run: `tacit report DIR --figures OUT`")
 	}
 	return out, nil
 }
 
-// others are the figures of what is no run.
+// others returns the figures of searches and leaderboards.
 func others(runs []*result.Run) []figure {
 	var out []figure
 	for _, s := range searches(runs) {
@@ -102,8 +100,7 @@ func searches(runs []*result.Run) []*result.Search {
 	return out
 }
 
-// drawingStyle are the rules of the page's style sheet that drawings use, with the
-// colours of light and dark.
+// drawingStyle returns the rules of the page's style sheet that drawings use, with the colours of both themes.
 func drawingStyle() (string, error) {
 	b, err := assets.ReadFile("assets/report.css")
 	if err != nil {
@@ -113,7 +110,7 @@ func drawingStyle() (string, error) {
 	colours, text := true, string(b)
 	for line := range strings.Lines(text) {
 		switch {
-		case strings.HasPrefix(line, "* {"): // the colours stand above
+		case strings.HasPrefix(line, "* {"): // colours are above this line
 			colours = false
 		case colours || strings.HasPrefix(line, "svg "):
 			out.WriteString(line)

@@ -15,7 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// uploaded is the test HR@10 by what all devices have uploaded so far, in bytes.
+// uploaded is the test HR@10 over the bytes that all devices have uploaded so far.
 func uploaded(points []result.Point) chart.Series {
 	s := chart.Series{Plain: true}
 	total := 0.0
@@ -31,7 +31,7 @@ func uploaded(points []result.Point) chart.Series {
 	return s
 }
 
-// bytesPlot sets accuracy against traffic, for one run or several.
+// bytesPlot draws accuracy over traffic, for one run or several.
 func bytesPlot(lines []chart.Series) *chart.Plot {
 	most := 0.0
 	for i := range lines {
@@ -60,7 +60,7 @@ func bytesPlot(lines []chart.Series) *chart.Plot {
 	}
 }
 
-// bytesTo95 says after how many bytes a run had 95 % of what it reached.
+// bytesTo95 says after how many bytes a run reached 95% of its best HR@10.
 func bytesTo95(points []result.Point) string {
 	s := uploaded(points)
 	if len(s.Y) == 0 {
@@ -69,7 +69,7 @@ func bytesTo95(points []result.Point) string {
 	best := slices.Max(s.Y)
 	for i, y := range s.Y {
 		if y >= 0.95*best {
-			return fmt.Sprintf(" 95%% of the best (%s) was reached after %s.", format.Fraction(best),
+			return fmt.Sprintf(" It reaches 95%% of its best value (%s) after %s.", format.Fraction(best),
 				format.Size(s.X[i]))
 		}
 	}
@@ -119,8 +119,8 @@ func collapseFigures(points []result.Point) []figure {
 	}
 	dims := len(spectrumOf(with[0], "trained").Singular)
 	out := []figure{{
-		"spectrum", "Spectrum of the item table", "Rows of items with a train row, centred. A flat " +
-			"line uses all dimensions; a cliff is dimensional collapse: the rest hold nothing.", spectra.Draw(),
+		"spectrum", "Spectrum of the item table", "Centred rows of the items with train rows. A flat line uses all " +
+			"dimensions; a sudden drop is dimensional collapse: the remaining dimensions are unused.", spectra.Draw(),
 		plotTable(&spectra, "index", "singular_value"),
 	}}
 	for _, m := range []struct {
@@ -129,11 +129,11 @@ func collapseFigures(points []result.Point) []figure {
 	}{
 		{
 			"effective-rank", "Effective rank over rounds", "effective rank, of " + format.Plural(dims, "dimension"),
-			"How many dimensions the rows really use (exp of the entropy of the spectrum). A fall while accuracy stands still is a warning. Rows nobody trains stay noise and look healthy: so the trained ones stand apart.", func(s *result.Spectrum) float64 { return s.EffectiveRank },
+			"How many dimensions the rows use (the exponential of the spectrum's entropy). A fall at constant accuracy is a warning. Untrained rows are noise and look healthy, so trained rows are shown separately.", func(s *result.Spectrum) float64 { return s.EffectiveRank },
 		},
 		{
 			"information-abundance", "Information abundance over rounds", "sum of singular values over the largest",
-			"Near 1, one direction has it all. With rows of unit length the popular items' long rows do not count for more.", func(s *result.Spectrum) float64 { return s.Abundance },
+			"A value near 1 means that one direction dominates. With rows of unit length, the long rows of popular items do not weigh more.", func(s *result.Spectrum) float64 { return s.Abundance },
 		},
 	} {
 		p := chart.Plot{About: m.title, X: "round", Y: m.y, YZero: true, XZero: true}
@@ -154,7 +154,7 @@ func collapseFigures(points []result.Point) []figure {
 	return slices.DeleteFunc(out, func(f figure) bool { return f.SVG == "" })
 }
 
-// inferenceBars draws the three tables.
+// inferenceBars draws the metrics with the three item tables.
 func inferenceBars(in *result.Inference) (template.HTML, *Table) {
 	bars := []chart.Bar{
 		{Name: "own tuned", Class: "c0", HR: in.Own[0], NDCG: in.Own[1]},
@@ -173,8 +173,7 @@ func inferenceBars(in *result.Inference) (template.HTML, *Table) {
 	return chart.MetricBars(bars), t
 }
 
-// variedSetting is a setting that differs between the rows of a method, with what is the
-// same in all but it.
+// variedSetting is a setting that differs between the rows of a method, grouped by the other settings.
 type variedSetting struct {
 	method, key string
 	values      map[string]map[string]*row // by the other settings that differ, then by value
@@ -267,8 +266,8 @@ func (v *variedSetting) figures() []figure {
 		}
 		name := format.Clip(format.FileName(v.method+"-"+v.key), 60) + "-" +
 			strings.ToLower(strings.TrimSuffix(m, "@10"))
-		note := "Each point is a row of the table above; bars are the standard deviation over seeds. Values chosen " +
-			"by looking at this curve were chosen on test: tacit tune chooses on validation."
+		note := "Each point is a row of the table above; bars are the standard deviation over seeds. A value picked " +
+			"from this curve is selected on test; tacit tune selects on validation."
 		if svg := q.Draw(); svg != "" {
 			out = append(out, figure{
 				"param-" + name, m + " of " + v.method + " by " + v.key, note, svg,
@@ -279,8 +278,7 @@ func (v *variedSetting) figures() []figure {
 	return out
 }
 
-// places puts values on an axis: numbers where they are, on a log scale where they
-// are far apart, and names one beside the other.
+// places puts values on an axis: numbers by value, on a log scale if they are far apart, and names side by side.
 func places(values []string) (map[string]float64, chart.Plot) {
 	out := map[string]float64{}
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -306,7 +304,7 @@ func places(values []string) (map[string]float64, chart.Plot) {
 	return out, p
 }
 
-// figures draws what a search tried: a point for each trial, by each setting.
+// searchFigures draws a point for each trial of a search, by each setting.
 func searchFigures(s *result.Search) []figure {
 	last := map[int]result.Trial{} // by trial, the line with most rounds
 	most := 0
@@ -331,7 +329,7 @@ func searchFigures(s *result.Search) []figure {
 		p.About, p.X, p.Y, p.Format = "Validation "+s.Objective+" by "+key, format.Clip(key, 40),
 			fmt.Sprintf("validation %s, %s (fraction)", format.Clip(s.Objective, 20), format.Clip(s.Metric, 20)),
 			format.Fraction
-		ended, cut := chart.Series{Label: "to the end", Class: "c0", Dots: true}, chart.Series{
+		ended, cut := chart.Series{Label: "finished", Class: "c0", Dots: true}, chart.Series{
 			Label: "stopped", Class: "mute",
 			Dots: true,
 		}
@@ -352,8 +350,8 @@ func searchFigures(s *result.Search) []figure {
 		p.Lines = []chart.Series{cut, ended}
 		if svg := p.Draw(); svg != "" {
 			out = append(out, figure{
-				"search-" + format.Clip(format.FileName(key), 40), "What " + format.Clip(key, 40) + " did",
-				"Each point is a trial after its last round. A best point at the edge says that the range was too small; a flat cloud, that the setting does not matter.", svg, plotTable(&p, key, "validation"),
+				"search-" + format.Clip(format.FileName(key), 40), "Effect of " + format.Clip(key, 40),
+				"Each point is a trial after its last round. If the best point is at the edge, the range was too small; a flat cloud means that the setting does not matter.", svg, plotTable(&p, key, "validation"),
 			})
 		}
 	}

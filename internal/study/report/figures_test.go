@@ -144,10 +144,10 @@ func TestAPageWithAllFiguresIsUnderAMegabyte(t *testing.T) {
 		t.Errorf("the page has %d bytes, want under a megabyte", len(page))
 	}
 	for _, want := range []string{
-		"Whose item rows", "Map of the items", "t-SNE of the device", "Effective rank over rounds",
+		"Personal and shared item rows", "Map of the items", "t-SNE of the device", "Effective rank over rounds",
 		"Information abundance", "Filter-normalised, from above",
 		"in relief", "as SAM takes", "worst-served tenth", "coverage@10", "Accuracy against bytes",
-		"95 % bootstrap interval", "Content-Security-Policy",
+		"95% bootstrap interval", "Content-Security-Policy",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

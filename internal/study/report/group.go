@@ -12,8 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// group is what may stand in one table: runs on the same data under the same
-// protocol.
+// group is the content of one table: runs on the same data under the same protocol.
 type group struct {
 	dataset, hash, protocol string
 	leaks, repeats          bool
@@ -21,10 +20,10 @@ type group struct {
 	notes                   []string
 }
 
-// row is runs of one method with one setting, which differ in their seed only.
+// row is the runs of one method with one setting, which differ only in their seed.
 type row struct {
 	label string
-	mark  string // a letter, where labels are too long for legends and notes
+	mark  string // a letter, if labels are too long for legends and notes
 	runs  []*result.Run
 	of    int // seeds of the row that this one was taken from; 0 for a whole row
 }
@@ -32,8 +31,7 @@ type row struct {
 // legendRoom is how many letters a legend has room for.
 const legendRoom = 18
 
-// letter gives rows letters where their labels do not fit into a legend: there they would
-// be cut to the same words.
+// letter names rows by letters if their labels do not fit into a legend, where they would be cut to the same words.
 func (g *group) letter() {
 	if !slices.ContainsFunc(g.rows, func(r *row) bool { return utf8.RuneCountInString(r.label) > legendRoom }) {
 		return
@@ -46,10 +44,10 @@ func (g *group) letter() {
 	}
 }
 
-// name is what notes call the row.
+// name is the row's name in notes.
 func (r *row) name() string { return cmp.Or(r.mark, r.label) }
 
-// legend is what figures call it.
+// legend is the row's name in figures.
 func (r *row) legend() string {
 	if r.mark == "" {
 		return format.Clip(r.label, legendRoom)
@@ -65,7 +63,7 @@ func (r *row) scores() spreads {
 	return spreadsOf(all)
 }
 
-// newUserScores are the scores of users that took no part in training, where some were held out.
+// newUserScores returns the scores of users held out of training; false if there are none.
 func (r *row) newUserScores() (s spreads, told bool) {
 	var all []result.Scores
 	for _, run := range r.runs {
@@ -76,7 +74,7 @@ func (r *row) newUserScores() (s spreads, told bool) {
 	return spreadsOf(all), len(all) > 0
 }
 
-// newUserNote says who they are and how they are served.
+// newUserNote says how many users were held out and how the method serves them.
 func (r *row) newUserNote() string {
 	n := r.runs[0].Result.NewUsers
 	if n == nil {
@@ -84,16 +82,16 @@ func (r *row) newUserNote() string {
 	}
 	lo, hi := r.extent(func(r *result.Result) int { return usersOf(&r.NewUsers.Test) })
 	if hi == 0 {
-		return fmt.Sprintf("New users (%.3g of all, held out of training): %s.", n.Share, n.How)
+		return fmt.Sprintf("New users (%.3g of all users, held out of training): %s.", n.Share, n.How)
 	}
-	return fmt.Sprintf("New users: %s tested that took no part in training, %.3g of all; %s. The rows above theirs "+
-		"are of the others.", counts(lo, hi), n.Share, n.How)
+	return fmt.Sprintf("New users: tested on %s users held out of training (%.3g of all users); %s. The other rows "+
+		"are for the users in training.", counts(lo, hi), n.Share, n.How)
 }
 
-// newUsersLabel is the line of users that took no part.
+// newUsersLabel is the row of users held out of training.
 const newUsersLabel = "  on new users"
 
-// bestOnTest are the scores of the rounds that test would choose, where that is told.
+// bestOnTest returns the scores of the rounds with the best test metrics; false if runs do not have them.
 func (r *row) bestOnTest() (s spreads, told bool) {
 	var all []result.Scores
 	for _, run := range r.runs {
@@ -106,8 +104,8 @@ func (r *row) bestOnTest() (s spreads, told bool) {
 	return spreadsOf(all), len(all) > 0
 }
 
-// comparable are the scores that stand beside a published number: a paper without
-// a validation set chose its round on test.
+// comparable returns the scores to compare with published ones: a paper without a validation set selects its round
+// on test.
 func (r *row) comparable() spreads {
 	if s, told := r.bestOnTest(); told {
 		return s
@@ -124,7 +122,7 @@ func (r *row) mean(of func(*result.Result) float64) float64 {
 	return sum / float64(len(r.runs))
 }
 
-// published is the number of the paper for the row, or nil.
+// published returns the published metrics for the row, or nil.
 func (r *row) published() *result.Published {
 	for _, run := range r.runs {
 		if run.Result.Published != nil {
@@ -165,7 +163,7 @@ func groups(runs []*result.Run) []*group {
 	return out
 }
 
-// title names data, protocol and whether it leaks.
+// title names the data, the protocol and whether it leaks.
 func (g *group) title() string {
 	name := g.dataset
 	if g.hash != "" {
@@ -174,9 +172,8 @@ func (g *group) title() string {
 	return fmt.Sprintf("%s, protocol %s (%s)", name, g.protocol, leakLabel(g.leaks, g.repeats))
 }
 
-// fill puts runs with the same settings into one row, and labels each row by
-// what sets it apart: a method's params among runs of the method, options among
-// all runs.
+// fill puts runs with the same settings into one row, and labels each row by the settings that differ: parameters
+// among runs of the same method, options among all runs.
 func (g *group) fill(runs []*result.Run) {
 	byKey := map[string]*row{}
 	params, options := map[string]*settingDiff{}, new(settingDiff)
@@ -202,7 +199,7 @@ func (g *group) fill(runs []*result.Run) {
 			g.rows = append(g.rows, at)
 		}
 		if slices.ContainsFunc(at.runs, func(o *result.Run) bool { return o.Result.Seed == res.Seed }) {
-			g.notes = append(g.notes, fmt.Sprintf("%s: seed %d was given more than once, and counts once.", at.label,
+			g.notes = append(g.notes, fmt.Sprintf("%s: seed %d appears more than once and is counted once.", at.label,
 				res.Seed))
 			continue
 		}
@@ -210,7 +207,7 @@ func (g *group) fill(runs []*result.Run) {
 	}
 }
 
-// settings writes the values of params or options.
+// settings formats the values of parameters or options.
 func settings(m map[string]any) map[string]string {
 	out := map[string]string{}
 	for k, v := range m {
@@ -219,8 +216,7 @@ func settings(m map[string]any) map[string]string {
 	return out
 }
 
-// optionsOf are the settings that belong to no method, and the program's version:
-// numbers of two versions are not averaged.
+// optionsOf returns the options of a run and the program's version: metrics of two versions are not averaged.
 func optionsOf(r *result.Result) map[string]string {
 	out := settings(r.Options)
 	delete(out, "seed")
@@ -235,7 +231,7 @@ func optionsOf(r *result.Result) map[string]string {
 	return out
 }
 
-// settingDiff finds the keys whose values are not the same in all the maps it is given.
+// settingDiff finds the keys whose values differ between maps.
 type settingDiff struct {
 	n      int
 	values map[string]map[string]int
@@ -254,7 +250,7 @@ func (d *settingDiff) add(m map[string]string) {
 	}
 }
 
-// words are the key=value pairs of m that set it apart, by key.
+// words returns the key=value pairs of m that differ from other maps, by key.
 func (d *settingDiff) words(m map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

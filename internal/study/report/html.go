@@ -24,12 +24,12 @@ import (
 //go:embed assets/report.html assets/report.css assets/report.js
 var assets embed.FS
 
-// pageTemplate is parsed when it is first needed: most commands write no page.
+// pageTemplate parses the template on demand, because most commands write no page.
 func pageTemplate() (*template.Template, error) {
 	return template.New("report.html").Funcs(template.FuncMap{"aside": aside}).ParseFS(assets, "assets/report.html")
 }
 
-// aside parts a label from what stands in brackets, or as settings, after it.
+// aside splits a label from the brackets or settings that follow it.
 func aside(s string) [2]string {
 	for i, r := range s {
 		if r != ' ' || i == 0 {
@@ -43,14 +43,14 @@ func aside(s string) [2]string {
 	return [2]string{s}
 }
 
-// page is what the template shows.
+// page is the input of the template.
 type page struct {
 	Title    string
 	CSS      template.CSS
 	JS       template.JS
 	Policy   string
 	Wide     bool        // tables have many columns
-	Groups   []groupView // nothing for one run
+	Groups   []groupView // empty for one run
 	Sections []section
 	Searches []searchView
 }
@@ -70,18 +70,18 @@ type section struct {
 	ID, Title string
 	Protocol  string
 	LeakWord  string
-	Good      bool // neither the protocol leaks nor the data repeats
+	Good      bool // the protocol does not leak and the data does not repeat pairs
 	Callout   template.HTML
 	Tiles     []tile
 	Facts     []fact
-	Privacy   []fact // what the epsilon holds for; nothing for a run without
+	Privacy   []fact // the privacy guarantee; empty for a run without one
 	Caveats   []string
 	Settings  []fact
 	Table     tableView
 	Parts     []part
 }
 
-// part is a heading, how to read what stands under it, and that.
+// part is a section of a page: a heading, how to read its figures and tables, and those.
 type part struct {
 	ID, Title, Intro string
 	Tables           []tableView
@@ -93,7 +93,7 @@ type tile struct{ Name, Value, Note string }
 
 type fact struct{ Name, Value string }
 
-// figure is a drawing and its data. Note says how to read it, and what would be bad.
+// figure is a drawing and its data. Note says how to read it and what would be bad.
 type figure struct {
 	Name, Title, Note string
 	SVG               template.HTML
@@ -105,14 +105,14 @@ type tableView struct {
 	Main, Refs [][]string
 	Notes      []string
 	Dense      bool // small, with labels that do not wrap
-	Words      bool // cells are words: they start at the left, and wrap
+	Words      bool // cells are text: left-aligned and wrapped
 }
 
-// headView is a column's name, and what it is in full where that is longer.
+// headView is a column's name, and its full name if that is longer.
 type headView struct{ Name, Full string }
 
-// HTML writes one page about one or more runs and searches. It makes no request:
-// styles, script and figures are in it, and its policy forbids the rest.
+// HTML writes one page about one or more runs and searches. The page makes no network requests: it contains its
+// style, script and figures, and its content security policy forbids anything else.
 func HTML(w io.Writer, runs []*result.Run) error {
 	css, err := assets.ReadFile("assets/report.css")
 	if err != nil {
@@ -134,8 +134,7 @@ func HTML(w io.Writer, runs []*result.Run) error {
 	case n+len(p.Searches) == 0 && len(p.Groups) > 0:
 		p.Title = "Leaderboard"
 	case n+len(p.Searches) == 0:
-		return fmt.Errorf("report: there is no run to show; give the folder of one, as `tacit report DIR -o " +
-			"report.html`")
+		return fmt.Errorf("no run to show; pass a run folder: `tacit report DIR -o report.html`")
 	case n == 0:
 		p.Title = p.Searches[0].Title
 	case n == 1:
@@ -180,8 +179,8 @@ func (p *page) fill(runs []*result.Run) {
 		p.Searches = append(p.Searches, searchView{
 			Title: fmt.Sprintf("Search for settings of %s on %s, protocol %s", format.Clip(s.Method, 60),
 				format.Clip(s.Dataset, 60), s.Protocol),
-			Intro: fmt.Sprintf("%s of trials, judged on validation only; the test items were not looked at.",
-				format.Plural(len(s.Trials), "line")),
+			Intro: fmt.Sprintf("%s, compared on validation items only; the test items were not used.",
+				format.Plural(len(s.Trials), "trial")),
 			Figures: searchFigures(s),
 		})
 	}
@@ -191,7 +190,7 @@ func view(t *Table) tableView {
 	lines := t.lines()
 	for i, r := range t.Rows {
 		for c, v := range r {
-			if s, ok := v.(spread); ok && s.room > 0 { // a page folds spaces, but for those of a digit's width
+			if s, ok := v.(spread); ok && s.room > 0 { // browsers collapse all spaces except figure spaces
 				text := strings.TrimRight(lines[i+1][c], " ")
 				lines[i+1][c] = text + strings.Repeat("\u2007",
 					utf8.RuneCountInString(lines[i+1][c])-utf8.RuneCountInString(text))
@@ -242,14 +241,14 @@ func runSection(g *group, r *row) section {
 	return s
 }
 
-// callout sets the command in a sentence, so that it is not broken.
+// callout marks the command in a sentence as code, so that no line break splits it.
 func callout(s string) template.HTML {
 	const command = "--protocol deployed"
 	return template.HTML(strings.Replace(template.HTMLEscapeString(format.Clean(s)), command, "<code>"+command+
 		"</code>", 1))
 }
 
-// tiles are the four numbers to see first.
+// tiles returns the numbers that a reader looks for first.
 func tiles(g *group, r *row) []tile {
 	var out []tile
 	x := r.scores()
@@ -269,11 +268,11 @@ func tiles(g *group, r *row) []tile {
 	if q := r.runs[0].Result.Privacy; q != nil {
 		out = append(out, tile{
 			Name: "epsilon", Value: format.Epsilon(q.Epsilon),
-			Note: format.Clip(format.Clean(fmt.Sprintf("at delta %g, against %s", q.Delta, q.Against)), 80),
+			Note: format.Clip(format.Clean(fmt.Sprintf("at delta %g, trust %s", q.Delta, q.Against)), 80),
 		})
 	}
 	for _, ref := range []struct{ key, note string }{
-		{"popularity", "the same list for everyone"},
+		{"popularity", "the same list for all users"},
 		{"memoriser", memoriserTile(g)},
 	} {
 		for _, m := range rowsOfReference(ref.key, []*row{r}) {
@@ -289,15 +288,15 @@ func tiles(g *group, r *row) []tile {
 	return out
 }
 
-// memoriserTile says what the memoriser's number is.
+// memoriserTile explains the memoriser's metric.
 func memoriserTile(g *group) string {
 	if g.leaks {
-		return "no model: what the leak alone is worth"
+		return "no model: the effect of the leak alone"
 	}
-	return "no model: chance, since nothing leaks"
+	return "no model: chance level, nothing leaks"
 }
 
-// facts are the lines of the card.
+// facts returns the facts about a run.
 func facts(r *result.Result) []fact {
 	var out []fact
 	add := func(name, layout string, args ...any) {
@@ -317,12 +316,12 @@ func facts(r *result.Result) []fact {
 	}
 	add("method", "%s", method)
 	if c := r.Choice; c != nil && c.Chosen >= 0 && c.Chosen < len(c.Tried) {
-		add("settings", "%s, the best of %d by %s on validation", c.Tried[c.Chosen].Settings, len(c.Tried),
+		add("settings", "%s, the best of %d settings by %s on validation", c.Tried[c.Chosen].Settings, len(c.Tried),
 			strings.ToUpper(c.By))
 	}
 	add("seed", "%d", r.Seed)
 	add("rounds", "%d; round %d is reported", r.Rounds, r.SelectedRound)
-	add("time", "%s to train, %s to evaluate, %s in all", format.Duration(r.Seconds.Train),
+	add("time", "%s to train, %s to evaluate, %s in total", format.Duration(r.Seconds.Train),
 		format.Duration(r.Seconds.Eval),
 		format.Duration(r.Seconds.Total))
 	add("speed", "%s per round (median, training only), %s devices/s, %s samples/s",
@@ -333,14 +332,14 @@ func facts(r *result.Result) []fact {
 		add("memory", "%s at the peak", format.Size(float64(r.PeakRSSBytes)))
 	}
 	if r.Dropped+r.Late > 0 {
-		add("lost", "%s vanished, %s came too late", format.Plural(r.Dropped, "device"), format.Count(r.Late))
+		add("lost", "%s dropped out, %s missed the deadline", format.Plural(r.Dropped, "device"), format.Count(r.Late))
 	}
 	if r.Privacy != nil {
-		add("privacy", "epsilon %s at delta %g, against %s: see above", format.Epsilon(r.Privacy.Epsilon),
+		add("privacy", "epsilon %s at delta %g, trust %s: see above", format.Epsilon(r.Privacy.Epsilon),
 			r.Privacy.Delta,
 			r.Privacy.Against)
 	} else {
-		add("privacy", "no noise was added, so there is no epsilon")
+		add("privacy", "none: no noise was added")
 	}
 	add("version", "%s", strings.TrimSpace(r.Version+" "+r.Commit))
 	return out

@@ -74,14 +74,14 @@ func mapTable(m *result.ItemMap, p result.Projection) *Table {
 func mapFigures(m *result.ItemMap, alone bool) []figure {
 	var out []figure
 	for _, p := range m.Maps {
-		whose, note := "the coordinator's rows", "Where devices tune their own copy, these rows need not tell this "+
-			"device's items from others."
+		whose, note := "the coordinator's rows", "If devices tune their own copies, these rows need not separate "+
+			"this device's items from others."
 		if p.Table == "device" {
-			whose, note = "the device's own rows", "After one visit. Items it has, apart from those it drew as "+
-				"negatives, show what it learnt; its test item should lie with its own."
+			whose, note = "the device's own rows", "After one local training. A gap between the device's own items "+
+				"and its negatives shows what it learned; its test item should be near its own items."
 		} else if len(m.Maps) < 3 {
-			note = "If its test item lies among its own items, the rows tell what it likes. One blob or one line " +
-				"means few dimensions are used."
+			note = "If the test item lies among the device's own items, the rows capture its taste. A single blob " +
+				"or line means that few dimensions are used."
 		}
 		if svg := itemScatter(m, p, alone); svg != "" {
 			out = append(out, figure{

@@ -11,13 +11,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// notWorseLevel is below which p a row counts as shown to be below the best.
+// notWorseLevel is the p below which a row counts as different from the best.
 const notWorseLevel = 0.01
 
 func standingsTitle(s *result.LeaderboardTable) string { return s.Dataset + ", protocol " + s.Protocol }
 
-// of is a metric as a table shows it: the best is marked with a star, and who is not shown
-// to differ from it with a sign of likeness.
+// standingScore is a metric as a table shows it: * marks the best, ~ marks rows that do not significantly differ
+// from it.
 func standingScore(e *result.LeaderboardRow, m int) spread {
 	out := spread{Spread: result.Spread{Mean: e.Mean[m], SD: e.SD[m], N: len(e.Seeds)}}
 	switch {
@@ -29,7 +29,7 @@ func standingScore(e *result.LeaderboardRow, m int) spread {
 	return out
 }
 
-// row names a method in a figure, which has one row for it whatever was promised.
+// methodLabel names a method in a figure, which has one row per method with or without a privacy guarantee.
 func methodLabel(e *result.LeaderboardRow) string {
 	plain := *e
 	plain.Epsilon = 0
@@ -41,14 +41,14 @@ func standingLabel(e *result.LeaderboardRow) string {
 	case e.Reference:
 		return result.ReferenceTitle(e.Method) + " (reference)"
 	case e.Central:
-		return e.Method + " (one place)"
+		return e.Method + " (centralised)"
 	case e.Epsilon > 0:
 		return fmt.Sprintf("%s (epsilon %.3g)", e.Method, e.Epsilon)
 	}
 	return e.Method
 }
 
-// table is the standings as people read them.
+// standingsTable is one table of a leaderboard.
 func standingsTable(s *result.LeaderboardTable) *Table {
 	t := &Table{Title: standingsTitle(s), Align: "lrrrrrrrrrrl"}
 	t.Header = append(append([]string{"method"}, result.MetricNames[:]...), "few rows: full NDCG@10",
@@ -76,7 +76,7 @@ func standingsTable(s *result.LeaderboardTable) *Table {
 	return t
 }
 
-// settings says where the settings of rows come from.
+// boardSettings is the table of the settings of all rows.
 func boardSettings(b *result.Leaderboard) *Table {
 	t := &Table{Title: "Settings", Header: []string{
 		"data", "protocol", "method", "settings", "rounds", "seeds",
@@ -101,26 +101,25 @@ func boardSettings(b *result.Leaderboard) *Table {
 	return t
 }
 
-// readBoard are the sentences that a reader needs.
+// boardNotes explains how to read the tables.
 func boardNotes(b *result.Leaderboard) []string {
 	return []string{
 		b.About,
-		"Metrics are fractions on test items, of the round that validation chose, or of the last where the method says so; mean ± standard deviation over the seeds. Sampled is 1 held-out item among 99 others, full is among the catalogue. Tables are in the order of full NDCG@10.",
-		fmt.Sprintf("A star marks the best method of a column; ~ marks who is not shown to differ from it by a "+
-			"paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the seeds that both have. Everything else differs from the best.", notWorseLevel),
-		"Few rows: the quarter of the users with the fewest train rows. New users: a share of the users that took no part in training and are recommended to from their own history, in runs of their own; a dash is for methods that cannot serve them, or that were not run so.",
-		"Traffic is that of one device in the whole of training. Training is seconds times goroutines, without evaluation, and depends on the machine and on what ran beside it. Methods marked with (one place) are no federation; those marked with an epsilon were trained with that promise; references are below the rule, and their seconds include scoring. The memoriser has no model and only counts which items were drawn as training negatives: under protocols that do not leak it stands at chance, and says that nothing can be had from the draws.",
+		"Metrics are fractions on test items, at the round selected on validation, or at the last round for methods that are complete only then; mean ± standard deviation over the seeds. Sampled metrics rank 1 held-out item among 99 others, full metrics rank it among the catalogue. Tables are sorted by full NDCG@10.",
+		fmt.Sprintf("* marks the best method of a column; ~ marks methods that do not significantly differ from it "+
+			"in a paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the seeds that both have. All other methods differ from the best.", notWorseLevel),
+		"Few rows: the quarter of the users with the fewest train rows. New users: users held out of training, who get recommendations from their own history, in separate runs; a dash marks methods that cannot serve new users or were not run with them.",
+		"Traffic is the total of one device over the whole training. Training time is seconds times goroutines, without evaluation; it depends on the machine and its load. Methods marked (centralised) train in one place, without a federation; those marked with an epsilon have that privacy guarantee. References are below the rule, and their time includes scoring. The memoriser has no model and only counts which items were drawn as training negatives: under protocols that do not leak it is at chance level.",
 	}
 }
 
-// LeaderboardMarkdown writes the leaderboard as a page of Markdown. The picture is shown if its name is
-// not empty.
+// LeaderboardMarkdown writes the leaderboard as a Markdown page, with the picture unless its name is empty.
 func LeaderboardMarkdown(w io.Writer, b *result.Leaderboard, picture string) error {
 	var out bytes.Buffer
 	out.WriteString("# Leaderboard\n\nGenerated by `tacit docs leaderboard`; do not edit it by hand.\n\n")
 	if picture != "" {
 		fmt.Fprintf(&out,
-			"![Full NDCG@10 of every method on every data set, and the bytes that a device sends](%s)\n\n", picture)
+			"![Full NDCG@10 of every method on every data set, and the bytes a device sends](%s)\n\n", picture)
 	}
 	for _, s := range boardNotes(b) {
 		fmt.Fprintf(&out, "- %s\n", s)
@@ -145,7 +144,7 @@ func LeaderboardMarkdown(w io.Writer, b *result.Leaderboard, picture string) err
 	return err
 }
 
-// notes are what stands under a table.
+// standingsNotes returns the notes below a table.
 func standingsNotes(s *result.LeaderboardTable) []string {
 	about := fmt.Sprintf("%s, %s, %s", format.Plural(s.Users, "user"), format.Plural(s.Items, "item"),
 		format.Plural(s.Rows, "interaction"))
@@ -154,10 +153,10 @@ func standingsNotes(s *result.LeaderboardTable) []string {
 	}
 	out := []string{about + "."}
 	if how := newUserNote(s); how != "" {
-		out = append(out, "New users, "+how+".")
+		out = append(out, "New users ("+how+".")
 	}
 	if len(s.Missing) == 0 {
-		return append(out, "Nothing is missing.")
+		return append(out, "Complete: no rows are missing.")
 	}
 	for _, m := range s.Missing {
 		out = append(out, "Missing: "+m+".")
@@ -165,7 +164,7 @@ func standingsNotes(s *result.LeaderboardTable) []string {
 	return out
 }
 
-// served says how methods serve new users.
+// newUserNote says how methods serve new users.
 func newUserNote(s *result.LeaderboardTable) string {
 	by := map[string][]string{}
 	var order []string
@@ -186,7 +185,7 @@ func newUserNote(s *result.LeaderboardTable) string {
 	if len(out) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.3g of all: %s", share, strings.Join(out, "; "))
+	return fmt.Sprintf("%.3g of all users): %s", share, strings.Join(out, "; "))
 }
 
 // LeaderboardText writes the tables for a terminal.

@@ -54,10 +54,10 @@ func TestTheLeaderboardSaysWhatLeadsWhatTiesAndWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"](img/board.svg)", "## ml-100k, protocol deployed", "| tacit | .4400 ± .0100 \\* |", "| mf (one place) |",
+		"](img/board.svg)", "## ml-100k, protocol deployed", "| tacit | .4400 ± .0100 \\* |", "| mf (centralised) |",
 		"| fedmf | .2680 ± .0100 \\~ | .2010 ± .0100 |", "EASE (reference)",
 		"Missing: seeds of fedrap 1+2: not run.", "read with dedup=first", "Not run: it has no times.", "11.0 MB",
-		"folded in (tacit); not served: it has rows of users (mf)", "| c0ffee |", "Nothing is missing.",
+		"folded in (tacit); not served: it has rows of users (mf)", "| c0ffee |", "Complete: no rows are missing.",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, b.String())
@@ -77,7 +77,7 @@ func TestTheLeaderboardsPictureHasEveryRowAndSaysWhatWasNotRun(t *testing.T) {
 	}
 	wellFormed(t, b.String())
 	for _, want := range []string{
-		"ml-100k", "frappe", "tacit", "mf (one place)", "EASE (reference)", ".1100",
+		"ml-100k", "frappe", "tacit", "mf (centralised)", "EASE (reference)", ".1100",
 		"not run", "11.0 MB",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -107,7 +107,7 @@ func TestAFolderOfCellsHasAPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"<title>Leaderboard", "ml-100k, protocol deployed", "Full NDCG@10, the best first",
+		"<title>Leaderboard", "ml-100k, protocol deployed", "Full NDCG@10, best first",
 		"Not run: it has no times.",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// LeaderboardPicture draws full NDCG@10 of every method under a protocol, a column for each
-// data set, and what a device sends, as a drawing that stands alone.
+// LeaderboardPicture writes an SVG file with the full NDCG@10 of every method under a protocol, a column for each
+// data set, and the bytes that a device sends.
 func LeaderboardPicture(w io.Writer, b *result.Leaderboard, protocol string) error {
 	var tables []*result.LeaderboardTable
 	for _, s := range b.Tables {
@@ -24,14 +24,14 @@ func LeaderboardPicture(w io.Writer, b *result.Leaderboard, protocol string) err
 	}
 	names := leaderOrder(tables)
 	if len(names) == 0 {
-		return errors.New("report: the leaderboard has no row under " + protocol)
+		return errors.New("the leaderboard has no rows under protocol " + protocol)
 	}
 	var panels []chart.Panel
 	for _, s := range tables {
 		panels = append(panels, standingsPanel(s, names))
 	}
 	sent := chart.LogPanel{
-		Title: "Sent by a device", Subtitle: "in all, on " + tables[0].Dataset + " (log)",
+		Title: "Sent by a device", Subtitle: "in total, on " + tables[0].Dataset + " (log)",
 		Format: format.Size,
 	}
 	for _, name := range names {
@@ -42,12 +42,13 @@ func LeaderboardPicture(w io.Writer, b *result.Leaderboard, protocol string) err
 		sent.Values = append(sent.Values, up)
 	}
 	return chart.WritePanels(w, "Full NDCG@10 of every method",
-		"Full NDCG@10 under "+protocol+": the held-out item among the whole catalogue", names, panels, sent,
-		[3]string{"federated", "in one place, or a reference", "on users that took no part in training"})
+		"Full NDCG@10 under protocol "+protocol+": the held-out item ranked among the whole catalogue", names, panels,
+		sent,
+		[3]string{"federated", "centralised, or a reference", "on new users (held out of training)"})
 }
 
-// leaderOrder are the rows of tables, by what share of the best they reach on average;
-// those that are missing in some table come last.
+// leaderOrder returns the rows of tables, by their average share of the best value. Rows that some table lacks
+// come last.
 func leaderOrder(tables []*result.LeaderboardTable) []string {
 	sum, n := map[string]float64{}, map[string]float64{}
 	var names []string
@@ -67,7 +68,7 @@ func leaderOrder(tables []*result.LeaderboardTable) []string {
 	}
 	all := float64(len(tables))
 	slices.SortStableFunc(names, func(a, b string) int {
-		if whole := n[a] == all; whole != (n[b] == all) { // a mean over other tables is another mean
+		if whole := n[a] == all; whole != (n[b] == all) { // means over different tables are not comparable
 			return map[bool]int{true: -1, false: 1}[whole]
 		}
 		return cmp.Compare(sum[b]/n[b], sum[a]/n[a])
@@ -84,7 +85,7 @@ func entryOf(s *result.LeaderboardTable, label string) *result.LeaderboardRow {
 	return nil
 }
 
-// standingsPanel is one data set as a column of a picture.
+// standingsPanel returns one data set as a column of a picture.
 func standingsPanel(s *result.LeaderboardTable, names []string) chart.Panel {
 	p := chart.Panel{
 		Title: s.Dataset, Subtitle: fmt.Sprintf("%s, %s", format.Plural(s.Users, "user"),
@@ -113,20 +114,20 @@ func standingsPanel(s *result.LeaderboardTable, names []string) chart.Panel {
 	return p
 }
 
-// figure is the standings as a drawing of a page.
+// standingsFigure is a table of a leaderboard as a figure.
 func standingsFigure(s *result.LeaderboardTable) figure {
 	names := leaderOrder([]*result.LeaderboardTable{s})
 	svg := chart.DrawPanel("Full NDCG@10 of every method on "+s.Dataset, names, standingsPanel(s, names))
 	return figure{
 		Name:  format.Clip(format.FileName("leaders-"+s.Dataset+"-"+s.Protocol), 60),
-		Title: "Full NDCG@10, the best first",
-		Note: "Grey is in one place, or a reference; a ring is the same method on users that took no part in " +
-			"training; a line is the deviation over seeds. A short bar is a method that popularity alone may beat: look at the references.",
+		Title: "Full NDCG@10, best first",
+		Note: "Grey: centralised, or a reference. Ring: the same method on new users, held out of training. Line: " +
+			"standard deviation over seeds. Compare each method with the references, popularity first.",
 		SVG: svg, Data: standingsTable(s),
 	}
 }
 
-// figures are those of its tables that have rows.
+// boardFigures returns the figures of the tables that have rows.
 func boardFigures(b *result.Leaderboard) []figure {
 	var out []figure
 	if b == nil {
@@ -140,13 +141,13 @@ func boardFigures(b *result.Leaderboard) []figure {
 	return out
 }
 
-// shortNames are the columns of a table of standings, as a page has room for them.
+// shortNames are short names of the columns, for pages.
 var shortNames = []string{
 	"method", "sampled HR", "sampled NDCG", "full HR", "full NDCG", "few rows", "new users: HR",
 	"new users: NDCG", "up", "down", "training", "seeds",
 }
 
-// dense is the table for a page.
+// denseView is the table for a page.
 func denseView(t *Table) tableView {
 	out := view(t)
 	out.Dense = true
@@ -158,7 +159,7 @@ func denseView(t *Table) tableView {
 	return out
 }
 
-// leaders puts a leaderboard on a page.
+// leaders adds a leaderboard to a page.
 func (p *page) leaders(b *result.Leaderboard) {
 	p.Wide = true
 	for _, s := range b.Tables {
@@ -178,14 +179,14 @@ func (p *page) leaders(b *result.Leaderboard) {
 		}
 		p.Groups = append(p.Groups, g)
 	}
-	read := &Table{Header: []string{"how to read the tables"}}
+	read := &Table{Header: []string{"notes"}}
 	for _, s := range boardNotes(b) {
 		read.Rows = append(read.Rows, []any{s})
 	}
 	settings := view(boardSettings(b))
 	settings.Words = true
 	p.Groups = append(p.Groups, groupView{Title: "Settings", Table: settings}, groupView{
-		Title: "How to read this",
+		Title: "How to read the tables",
 		Table: view(read),
 	})
 }

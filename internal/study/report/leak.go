@@ -10,22 +10,20 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// LeakPicture draws the methods' HR@10 on a data set under the protocol of the papers and
-// under the one a device could follow, with the reference rows: the picture of the
-// README.
+// LeakPicture draws the methods' HR@10 on a data set under the papers' protocol and under one that a device can
+// follow, with the references.
 func LeakPicture(w io.Writer, rows []result.ParityRow, dataset string) error {
 	pairs := leakPairs(rows, dataset)
 	if len(pairs) == 0 {
-		return fmt.Errorf("report: no parity rows on %s under both protocols", dataset)
+		return fmt.Errorf("no rows on %s under both protocols (paper and deployed)", dataset)
 	}
 	return chart.WritePairs(w, "HR@10 on "+dataset+" under two protocols",
-		"What the published protocol adds: HR@10 on "+dataset, [2]string{"paper", "deployed"},
+		"What the leak of the published protocol adds: HR@10 on "+dataset, [2]string{"paper", "deployed"},
 		[2]string{"paper: held-out items are never drawn as negatives", "deployed: what a real device can do"}, pairs,
-		"1 held-out item among 99 sampled ones, mean over the seeds of docs/parity.md; grey names are references")
+		"1 held-out item among 99 sampled items, mean over the seeds of docs/parity.md; grey names are references")
 }
 
-// leakPairs are the methods that were run under both protocols, the best under
-// paper first, then the references.
+// leakPairs returns the methods run under both protocols, the best under paper first, then the references.
 func leakPairs(rows []result.ParityRow, dataset string) []chart.Pair {
 	var out []chart.Pair
 	for _, a := range rows {

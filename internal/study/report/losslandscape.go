@@ -32,17 +32,17 @@ func gridTable(g result.Grid) *Table {
 // landscapeFigures are contour and surface in each mode.
 func landscapeFigures(l *result.Landscape) []figure {
 	var out []figure
-	for _, g := range slices.Backward(l.Grids) { // the one that may be compared comes first
+	for _, g := range slices.Backward(l.Grids) { // the comparable one first
 		r := surfaceOf(g)
 		lo, hi := r.Range()
 		if math.IsNaN(lo+hi) || math.IsInf(lo+hi, 0) || hi < lo {
 			continue
 		}
-		note := "Each row of the weights is moved by up to its own length (Li et al. 2018), so two models may be " +
-			"compared. A narrow pit is bad; a wide basin with the model in it is what one hopes for."
+		note := "Each row of the weights moves by up to its own length (Li et al. 2018), so that two models are " +
+			"comparable. A wide basin around the model is good; a narrow pit is bad."
 		if g.Mode == "authors" {
-			note = fmt.Sprintf("As the authors of FedRecGEL drew it: a step of at most %s over all %s shared "+
-				"numbers. The loss moves by %s in all, so this picture says little about any model.",
+			note = fmt.Sprintf("As the authors of FedRecGEL draw it: a step of at most %s over all %s shared "+
+				"numbers. The loss changes by only %s, so this picture says little about the model.",
 				format.Digits(r.Axis[len(r.Axis)-1]), format.Count(l.Shared), format.Digits(hi-lo))
 		}
 		out = append(out,
@@ -52,7 +52,7 @@ func landscapeFigures(l *result.Landscape) []figure {
 			},
 			figure{
 				"landscape-" + g.Mode + "-surface", strings.ToUpper(r.Name[:1]) + r.Name[1:] + ", in relief",
-				"The same numbers, seen from a corner.", r.Relief(), gridTable(g),
+				"The same values, seen from a corner.", r.Relief(), gridTable(g),
 			})
 	}
 	return out
@@ -60,7 +60,7 @@ func landscapeFigures(l *result.Landscape) []figure {
 
 // sharpness is the table under a landscape.
 func sharpness(l *result.Landscape) *Table {
-	t := &Table{Header: []string{"sharpness: how much the loss rises", "at most", "on average"}, Align: "lr"}
+	t := &Table{Header: []string{"sharpness: increase of the loss", "maximum", "mean"}, Align: "lr"}
 	for _, g := range slices.Backward(l.Grids) {
 		t.Rows = append(t.Rows, []any{fmt.Sprintf("over the square, %s, radius %s", surfaceOf(g).Name,
 			format.Digits(g.Axis[len(g.Axis)-1])), format.Digits(g.Most), format.Digits(g.Mean)})
@@ -72,8 +72,8 @@ func sharpness(l *result.Landscape) *Table {
 		})
 	}
 	t.Rule = len(t.Rows)
-	t.Notes = []string{fmt.Sprintf("Loss %s of the model as it is: %s, over %s of %s. All that is shared has length "+
-		"%s. Regularisers are not part of it.",
+	t.Notes = []string{fmt.Sprintf("Loss (%s) of the model: %s, over %s of %s. The shared parameters have length "+
+		"%s. Regularisers are not included.",
 		l.Loss, format.Digits(l.Centre), format.Plural(l.Samples, "sample"), format.Plural(l.Devices, "device"),
 		format.Digits(l.Norm))}
 	return t

@@ -16,14 +16,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// Markdown writes a table for each data set and protocol; no table mixes two
-// protocols. Runs that differ in their seed only are one row, as mean ± standard
-// deviation.
+// Markdown writes a table for each data set and protocol. Runs that differ only in their seed are one row, as mean
+// ± standard deviation.
 func Markdown(w io.Writer, runs []*result.Run) error {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
-	b.WriteString("Metrics are fractions on the test items, at the round that validation selected, but for runs " +
-		"with a privacy promise, where notes say which; differences to published numbers are in points (hundredths).\n\n")
+	b.WriteString("Metrics are fractions on the test items, at the round selected on validation; for runs with a " +
+		"privacy guarantee the notes say which round. Differences from published numbers are in points (hundredths).\n\n")
 	for _, g := range groups(runs) {
 		t := overview(g)
 		if err := t.Markdown(&b); err != nil {
@@ -34,7 +33,7 @@ func Markdown(w io.Writer, runs []*result.Run) error {
 	return err
 }
 
-// overview is the table of a group: its rows, and the references under them.
+// overview is the table of a group: its rows, and the references below them.
 func overview(g *group) *Table {
 	t := &Table{Title: g.title(), Align: "lr"}
 	t.Header = append(append([]string{"method", "seeds"}, result.MetricNames[:]...), "published HR / NDCG",
@@ -91,7 +90,7 @@ func overview(g *group) *Table {
 		t.drop(slices.Index(t.Header, "published HR / NDCG"), 2)
 	}
 	if t.dropEmpty() {
-		about = append(about, "Full ranking: none under this protocol beside its own candidates.")
+		about = append(about, fullRankingNote)
 	}
 	t.lineUp()
 	about = append(append(append(about, memoriserNote(g, g.rows)...), letterNotes(g.rows, tested)...), g.notes...)
@@ -102,12 +101,12 @@ func overview(g *group) *Table {
 	return t
 }
 
-// under is a line of the overview with scores alone.
+// under is a row of the overview that has only scores.
 func under(label string, s spreads) []any {
 	return []any{label, "", s[0], s[1], s[2], s[3], "", "", "", "", ""}
 }
 
-// more adds the sentences that are not empty.
+// more adds the non-empty sentences.
 func (s *rowNotes) more(name string, sentences ...string) {
 	for _, x := range sentences {
 		if x != "" {
@@ -116,7 +115,7 @@ func (s *rowNotes) more(name string, sentences ...string) {
 	}
 }
 
-// rowNotes are sentences about rows; rows with the same sentence share a line.
+// rowNotes collects sentences about rows; rows with the same sentence share a line.
 type rowNotes struct {
 	order []string
 	names map[string][]string
@@ -140,7 +139,7 @@ func (s *rowNotes) lines() []string {
 	return out
 }
 
-// drop removes n columns from the first.
+// drop removes n columns, starting at column first.
 func (t *Table) drop(first, n int) {
 	t.Header = slices.Delete(t.Header, first, first+n)
 	for i, r := range t.Rows {
@@ -148,8 +147,8 @@ func (t *Table) drop(first, n int) {
 	}
 }
 
-// CSV writes one line per run, with a column for each number. A param or option
-// that a run does not have is an empty cell.
+// CSV writes one line per run, with a column for each number. A parameter or option that a run does not have is an
+// empty cell.
 func CSV(w io.Writer, runs []*result.Run) error {
 	all := result.EachSeed(runs)
 	params, options := map[string]bool{}, map[string]bool{}
@@ -279,24 +278,24 @@ func csvSettings(prefix string, values map[string]any, keys map[string]bool, add
 	}
 }
 
-// isPaper reports whether some paper used the protocol: these three are ours.
+// isPaper reports whether a paper uses the protocol: the three others are ours.
 func isPaper(protocol string) bool {
 	return protocol != "isolated" && protocol != "deployed" && protocol != "temporal"
 }
 
-// leakLabel is how a protocol is told to people. Data that repeats pairs gives the
-// test item away without a leak of the protocol.
+// leakLabel says whether a protocol leaks. Data that repeats pairs reveals the test item even if the protocol does
+// not leak.
 func leakLabel(leaks, repeats bool) string {
 	switch {
 	case leaks:
 		return "leaks"
 	case repeats:
-		return "does not leak, but repeats"
+		return "does not leak, but the data repeats pairs"
 	}
 	return "does not leak"
 }
 
-// table holds the numbers of a plot, for whoever wants to draw it differently.
+// plotTable holds the numbers of a plot, for drawing it with another program.
 func plotTable(p *chart.Plot, x, y string) *Table {
 	t := &Table{Header: []string{"series", x, y}}
 	for _, s := range p.Lines {
@@ -311,12 +310,12 @@ func plotTable(p *chart.Plot, x, y string) *Table {
 	return t
 }
 
-// table holds the numbers of the chart.
+// lineTable holds the numbers of a line chart.
 func lineTable(l *chart.LineChart, y string) *Table {
 	return plotTable(&chart.Plot{Lines: l.Lines}, "round", y)
 }
 
-// rankTable holds the numbers of rankCurve.
+// rankTable holds the numbers of the hit-rate curve.
 func rankTable(users []result.User) *Table {
 	t := &Table{Header: []string{"k", "hr@k"}}
 	all := tested(users)
@@ -332,7 +331,7 @@ func rankTable(users []result.User) *Table {
 	return t
 }
 
-// fifthTable holds the numbers of activityBars.
+// fifthTable holds the numbers of the bars by activity.
 func fifthTable(users []result.User) *Table {
 	t := &Table{Header: []string{"least_train_rows", "most_train_rows", "users", "hr@10", "lower", "upper"}}
 	for _, q := range fifths(users) {
@@ -345,11 +344,11 @@ func fifthTable(users []result.User) *Table {
 	return t
 }
 
-// fifth is users with about the same number of train rows.
+// fifth is a group of users with similar numbers of train rows.
 type fifth struct{ lo, hi, n, hits int }
 
-// fifths splits the evaluated users by train rows. Users with the same number
-// stay together, so there may be less than five, of unequal size.
+// fifths splits the evaluated users by train rows. Users with the same number stay together, so there may be fewer
+// than five groups, of unequal size.
 func fifths(users []result.User) []fifth {
 	var seen []result.User
 	for _, u := range users {

@@ -15,22 +15,19 @@ import (
 
 const parityIntro = `# %s
 
-What the papers report, beside what this program measures. This page is generated; do not edit it by hand.
+What the papers report, next to what this program measures. This page is generated; do not edit it by hand.
 
-- Ours is mean ± standard deviation over the seeds, on the test items, at the round that validation selected, or the last where a protocol has no validation set. Metrics are fractions; differences are in points (hundredths).
-- A number counts as reproduced if it is within %g points of the published one, HR@10 and NDCG@10 alike where both can be compared. Where it is not, the table says so.
-- A verdict is given only under the protocol of the paper.%s
-- No table mixes two protocols. Seconds are those of one run, with its evaluation; ms are those of the training of a round. Bytes are of the binary form of an update.
+- Our metrics are mean ± standard deviation over the seeds, on the test items, at the round selected on validation, or at the last round if the protocol has no validation set. Metrics are fractions; differences are in points (hundredths).
+- A result counts as reproduced if HR@10 and NDCG@10 are within %g points of the published ones (if only one was published, that one). Otherwise the table says so.
+- A verdict is given only under the paper's protocol.%s
+- No table mixes two protocols. Seconds are for one run including evaluation; ms are for the training of one round. Bytes are the size of an encoded update.
 `
 
-const parityLeak = " Where that is `paper`, as in the authors' code, a held-out item is never drawn as a training " +
-	"negative, while the items it is ranked against are; " +
-	"the **memoriser**, which counts draws and has no model, shows what that alone is worth. Such numbers say that we run the same method. They do not say how well it would do on a device: " +
-	"for that, read the tables whose protocol does not leak."
+const parityLeak = " Under protocol `paper`, as in the authors' code, a held-out item is never drawn as a training " +
+	"negative, while the items it is ranked against are. The **memoriser**, which has no model and counts draws, shows what this leak alone is worth. Such metrics show that we run the same method, not how well it would do on a device: for that, read the tables whose protocol does not leak."
 
-// Parity writes a page such as docs/parity.md: for each data set one table per
-// protocol, rows in the order given. Notes are added to the introduction; what stands
-// between backticks there is code.
+// Parity writes a page such as docs/parity.md: for each data set one table per protocol, rows in the given order.
+// Notes are added to the introduction; text between backticks is code.
 func Parity(w io.Writer, title string, rows []result.ParityRow, notes ...string) error {
 	var b bytes.Buffer
 	leak := ""
@@ -69,7 +66,7 @@ func Parity(w io.Writer, title string, rows []result.ParityRow, notes ...string)
 					return err
 				}
 				if t := againstBase(of); t != nil {
-					b.WriteString("Against its base:\n\n")
+					b.WriteString("Compared with its base:\n\n")
 					if err := t.Markdown(&b); err != nil {
 						return err
 					}
@@ -92,8 +89,7 @@ func ParityLaTeX(w io.Writer, rows []result.ParityRow) error {
 	return eachTable(rows, func(t *Table) error { return t.LaTeX(w) })
 }
 
-// eachTable hands out the tables one by one, each with its data, protocol and
-// subject in its title.
+// eachTable calls do with each table; its title names data, protocol and subject.
 func eachTable(rows []result.ParityRow, do func(*Table) error) error {
 	key := func(r result.ParityRow) string { return r.Dataset + "\x00" + r.Protocol + "\x00" + r.Table }
 	last := ""
@@ -111,7 +107,7 @@ func eachTable(rows []result.ParityRow, do func(*Table) error) error {
 			return err
 		}
 		if t := againstBase(of); t != nil {
-			t.Title = "Against its base"
+			t.Title = "Compared with its base"
 			if err := do(t); err != nil {
 				return err
 			}
@@ -143,7 +139,7 @@ func ParityCSV(w io.Writer, rows []result.ParityRow) error {
 	return t.CSV(w)
 }
 
-// plain writes a number for programs; one that was not measured is empty.
+// plain formats a number for programs; empty if it was not measured.
 func plain(x float64) string {
 	if x != x {
 		return ""
@@ -151,7 +147,7 @@ func plain(x float64) string {
 	return strconv.FormatFloat(x, 'g', 8, 64)
 }
 
-// distinct lists the values of a field, in the order of their first use.
+// distinct returns the values of a field in order of first use.
 func distinct(rows []result.ParityRow, of func(result.ParityRow) string) []string {
 	var out []string
 	for _, r := range rows {
@@ -162,7 +158,7 @@ func distinct(rows []result.ParityRow, of func(result.ParityRow) string) []strin
 	return out
 }
 
-// glance is a line per method: HR@10 on every data set under one protocol.
+// glance is a table with a row per method: HR@10 on every data set under one protocol.
 func glance(rows []result.ParityRow, datasets []string, protocol string) *Table {
 	t := &Table{Title: "HR@10 under " + protocol, Header: []string{"method"}, Align: "lr"}
 	for _, d := range datasets {
@@ -186,7 +182,7 @@ func glance(rows []result.ParityRow, datasets []string, protocol string) *Table 
 			t.Rows = append(t.Rows, line)
 		}
 	}
-	for c := len(t.Header) - 1; c > 0; c-- { // nobody has published on every set
+	for c := len(t.Header) - 1; c > 0; c-- { // drop columns without published metrics
 		if !slices.ContainsFunc(t.Rows, func(r []any) bool { return r[c] != "" }) {
 			t.drop(c, 1)
 		}
@@ -194,8 +190,7 @@ func glance(rows []result.ParityRow, datasets []string, protocol string) *Table 
 	return t
 }
 
-// parityTable is for rows of one data set and protocol; there is at least one. The
-// reference rows are added if asked for.
+// parityTable is the table for one or more rows of one data set and protocol, with the references if asked for.
 func parityTable(rows []result.ParityRow, references bool) *Table {
 	protocol := rows[0].Protocol
 	t := &Table{Align: "lr"}
@@ -226,7 +221,7 @@ func parityTable(rows []result.ParityRow, references bool) *Table {
 	for _, ref := range parityRefs(rows, labelled) {
 		x := ref.scores
 		for i := range x {
-			x[i].N = min(x[i].N, 1) // they are means already, and of the same seeds
+			x[i].N = min(x[i].N, 1) // already means over the same seeds
 		}
 		t.Rows = append(t.Rows, []any{ref.name, "", x[0], x[1], x[2], x[3], "", "", "", "", "", "", "", ""})
 		t.Notes = append(t.Notes, ref.notes()...)
@@ -239,15 +234,14 @@ func parityTable(rows []result.ParityRow, references bool) *Table {
 		t.drop(slices.Index(t.Header, pubTitle), 3)
 	}
 	if t.dropEmpty() && references {
-		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
+		t.Notes = append(t.Notes, fullRankingNote)
 	}
 	t.lineUp()
 	return t
 }
 
-// parityRefs are the references of labelled rows. Of rows with fewer seeds than
-// another they are left out: the means would be over some seeds twice. The memoriser
-// is another one for each number of rounds.
+// parityRefs returns the references of labelled rows. Rows with fewer seeds than another are left out, because
+// the mean would count some seeds twice. The memoriser differs for each number of rounds.
 func parityRefs(rows []result.ParityRow, labelled []*row) []referenceRow {
 	var out []referenceRow
 	for _, key := range referenceKeys(runsWithReferences(labelled)) {
@@ -268,7 +262,7 @@ func parityRefs(rows []result.ParityRow, labelled []*row) []referenceRow {
 // The columns that only some tables have.
 const pubTitle, longTitle = "published HR / NDCG", "HR@20 / published"
 
-// line is the row in its table.
+// parityLine is the row in its table.
 func parityLine(r result.ParityRow, vs map[string]*result.Versus) []any {
 	s := parityScores(r).marked(vs)
 	pub, diff, long := "-", "-", ""
@@ -290,8 +284,8 @@ func parityScores(r result.ParityRow) spreads {
 	return spreads{measured(r.HR, r.HRSD, r.Seeds), measured(r.NDCG, r.NDCGSD, r.Seeds), one(r.FullHR), one(r.FullNDCG)}
 }
 
-// judged is the verdict with what it is worth: a number may be that of the paper, and
-// still be no better than popularity.
+// parityVerdict is the verdict on reproduction, and the one against popularity unless the method is better: a
+// reproduced metric may still be no better than popularity.
 func parityVerdict(r result.ParityRow, vs map[string]*result.Versus) string {
 	out := cmp.Or(r.Verdict(), "no published number")
 	if v := vs["popularity"]; v != nil && v.Phrase() != "better than %s" {
@@ -302,7 +296,7 @@ func parityVerdict(r result.ParityRow, vs map[string]*result.Versus) string {
 
 func sent(r result.ParityRow) string {
 	if r.Central {
-		return "its history"
+		return "its whole history"
 	}
 	return format.Size(r.Up)
 }

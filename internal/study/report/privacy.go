@@ -11,18 +11,18 @@ import (
 )
 
 var adjacencyWords = map[string]string{
-	"zero-out":    "whether a user's contribution is there or is zero must not show",
-	"add-remove":  "whether a user is there must not show",
-	"replace-one": "whose data a user has must not show: twice the sensitivity",
+	"zero-out":    "hides whether a user's contribution is replaced by zero",
+	"add-remove":  "hides whether a user takes part",
+	"replace-one": "hides whose data a user has, at twice the sensitivity",
 }
 
 var samplerWords = map[string]string{
-	"poisson": "each device on its own draw",
+	"poisson": "each device is drawn independently",
 	"wor":     "a fixed number of devices, without replacement",
-	"none":    "nothing is gained from sampling",
+	"none":    "no amplification by sampling",
 }
 
-// explained is a word with what it means.
+// explained is a word with its meaning.
 func explained(w string, words map[string]string) string {
 	if s, ok := words[w]; ok {
 		return w + " (" + s + ")"
@@ -30,7 +30,7 @@ func explained(w string, words map[string]string) string {
 	return w
 }
 
-// privacyFacts are what an epsilon means nothing without.
+// privacyFacts returns what a reader needs to know to interpret an epsilon.
 func privacyFacts(r *result.Result) []fact {
 	p := r.Privacy
 	var out []fact
@@ -43,9 +43,9 @@ func privacyFacts(r *result.Result) []fact {
 	}
 	add("epsilon", "%s at delta %g%s", format.Epsilon(p.Epsilon), p.Delta, budget)
 	if p.HoldsAgainst != "" {
-		add("against", "%s: it holds against %s", p.Against, p.HoldsAgainst)
+		add("trust", "%s (the guarantee holds against %s)", p.Against, p.HoldsAgainst)
 	} else if p.Against != "" {
-		add("against", "%s", p.Against)
+		add("trust", "%s", p.Against)
 	}
 	add("adjacency", "%s", explained(p.Adjacency, adjacencyWords))
 	sampler := explained(p.Sampler, samplerWords)
@@ -53,19 +53,19 @@ func privacyFacts(r *result.Result) []fact {
 		sampler += fmt.Sprintf(", q = %.4g", p.Q)
 	}
 	add("sampler", "%s, T = %s", sampler, format.Plural(p.Rounds, "round"))
-	noise := fmt.Sprintf("%s, %.5g times the sensitivity", p.Mechanism, p.Noise)
+	noise := fmt.Sprintf("%s, noise multiplier %.5g", p.Mechanism, p.Noise)
 	if p.Uneven {
-		noise += " in a round with the mean share of the budget"
+		noise += " in a round with an average share of the budget"
 	}
 	if p.Clip > 0 {
-		noise += fmt.Sprintf("; an update is no longer than %.4g", p.Clip)
+		noise += fmt.Sprintf("; clipping bound %.4g", p.Clip)
 		if p.Adaptive {
-			noise += " (at the end: the bound adapts)"
+			noise += " (adaptive; the value of the last round)"
 		}
 	}
 	add("noise", "%s", noise)
 	if p.MetricsNoise > 0 {
-		add("metrics", "released %s, each with noise %g times the sensitivity, and counted",
+		add("metrics", "released %s, each with noise multiplier %g, included in epsilon",
 			format.Plural(p.MetricsReleased, "time"), p.MetricsNoise)
 	}
 	accountant := p.Accountant
@@ -74,59 +74,69 @@ func privacyFacts(r *result.Result) []fact {
 	}
 	add("accountant", "%s", accountant)
 	if p.SpentBefore > 0 {
-		add("budget", "spent before round %d: stopped at round %d of %d", p.SpentBefore, p.SpentBefore-1, r.Rounds)
+		add("budget", "spent before round %d, so the run stopped after round %d of %d", p.SpentBefore, p.SpentBefore-1,
+			r.Rounds)
 	}
 	if p.Discarded > 0 {
-		add("kept back", "%s with too few devices: nothing was released, and all was paid for",
+		add("discarded", "%s with too few devices: nothing was released, but the budget was spent",
 			format.Plural(p.Discarded, "round"))
 	}
 	if p.MostParticipations > 0 {
-		add("visits", "a device took part at most %s, %s times on average", format.Plural(p.MostParticipations, "time"),
+		add("participations", "a device took part at most %s, %s times on average", format.Plural(p.MostParticipations,
+			"time"),
 			format.Digits(p.MeanParticipations))
 	}
 	return out
 }
 
-// privacyNotes are the same as sentences: what is promised, how, and what came of it,
-// and what is not covered.
+// The starts of the lines of privacyNotes.
+const guaranteeLine, mechanismLine, spentLine = "Privacy guarantee: ", "Privacy mechanism: ", "Privacy budget: "
+
+// privacyNotes returns the same as sentences: the guarantee, the mechanism, the budget spent, and the caveats.
 func privacyNotes(r *result.Result) []string {
 	line := map[string]string{
-		"epsilon": "Privacy: ", "against": "Privacy: ", "budget": "Privacy, spent: ",
-		"kept back": "Privacy, spent: ", "visits": "Privacy, spent: ",
+		"epsilon": guaranteeLine, "trust": guaranteeLine, "budget": spentLine, "discarded": spentLine,
+		"participations": spentLine,
 	}
 	words := map[string][]string{}
 	for _, f := range privacyFacts(r) {
-		at := cmp.Or(line[f.Name], "Privacy, how: ")
-		words[at] = append(words[at], f.Name+" "+f.Value)
+		at := cmp.Or(line[f.Name], mechanismLine)
+		text := f.Name + ": " + f.Value
+		switch f.Name {
+		case "epsilon":
+			text = f.Name + " " + f.Value
+		case "budget", "participations":
+			text = f.Value
+		}
+		words[at] = append(words[at], text)
 	}
 	var out []string
-	for _, at := range []string{"Privacy: ", "Privacy, how: ", "Privacy, spent: "} {
+	for _, at := range []string{guaranteeLine, mechanismLine, spentLine} {
 		if len(words[at]) > 0 {
 			out = append(out, at+strings.Join(words[at], "; ")+".")
 		}
 	}
 	for _, c := range r.Privacy.Caveats {
-		out = append(out, "Privacy, mind: "+format.Clip(format.Clean(c), 300)+".")
+		out = append(out, "Privacy caveat: "+format.Clip(format.Clean(c), 300)+".")
 	}
 	return out
 }
 
-// privateRound says which round a run with a promise reports.
+// privateRound says which round a run with a privacy guarantee reports.
 func privateRound(r *result.Result, rounds string) string {
 	if r.Privacy.MetricsNoise > 0 {
-		return fmt.Sprintf("Reported round: %s of %d, the best by the metrics that were released, never by test.",
+		return fmt.Sprintf("Reported round: %s of %d, the best by the released metrics, never by test.",
 			rounds, r.Rounds)
 	}
-	return fmt.Sprintf("Reported round: %s of %d, the last that was evaluated: to choose one on validation would be "+
-		"a release.", rounds, r.Rounds)
+	return fmt.Sprintf("Reported round: %s of %d, the last one evaluated, because selecting a round on validation "+
+		"would release information.", rounds, r.Rounds)
 }
 
-// privacyPart is what was spent over rounds.
+// privacyPart shows the privacy budget spent over rounds.
 func privacyPart(run *result.Run) part {
 	p := part{
-		ID: "spent", Title: "Privacy spent",
-		Intro: "What all releases so far cost together. The line must end at or below the budget; each evaluated " +
-			"round has a point.",
+		ID: "spent", Title: "Privacy budget spent",
+		Intro: "The total cost of all releases so far. The line must end at or below the budget.",
 	}
 	if run.Result.Privacy == nil {
 		return p
@@ -158,17 +168,17 @@ func privacyPart(run *result.Run) part {
 		run.Result.Privacy.Delta), Lines: lines, YZero: true, XZero: true, Format: format.Digits}
 	p.Figures = append(p.Figures, figure{
 		"epsilon", "Epsilon over rounds",
-		"Early rounds cost most. A line that meets the budget before the last round has ended the run.", l.Draw(),
+		"Early rounds cost most. If the line reaches the budget before the last round, the run stops there.", l.Draw(),
 		plotTable(&l, "round", "epsilon"),
 	})
 	if run.Result.Privacy.Adaptive && len(bound.X) > 1 {
 		l := chart.Plot{
-			About: "Bound on an update over rounds", X: "round", Y: "longest update", Lines: []chart.Series{bound},
+			About: "Clipping bound over rounds", X: "round", Y: "clipping bound", Lines: []chart.Series{bound},
 			YZero: true, XZero: true, Format: format.Digits,
 		}
 		p.Figures = append(p.Figures, figure{
-			"clip", "The bound on an update",
-			"It follows a quantile of the updates' lengths, by a noisy count. One that runs away wants another start or rate.", l.Draw(), plotTable(&l, "round", "clip"),
+			"clip", "Clipping bound over rounds",
+			"It follows a quantile of the lengths of updates, by a noisy count. If it diverges, change its initial value or its rate.", l.Draw(), plotTable(&l, "round", "clip"),
 		})
 	}
 	return p

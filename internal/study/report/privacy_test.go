@@ -17,7 +17,8 @@ func promised() *result.Privacy {
 		Noise: 0.81234, Mechanism: "gaussian",
 		Accountant: "rdp", Conversion: "improved", Against: "central",
 		HoldsAgainst: "all who read models; the coordinator is trusted",
-		Caveats:      []string{"settings that were chosen by looking at these users are not covered"}, Budget: 8, Clip: 0.5,
+		Caveats:      []string{"settings that were chosen by looking at these users are not covered"}, Budget: 8,
+		Clip:     0.5,
 		Adaptive: true, SpentBefore: 42, Discarded: 1, MostParticipations: 12, MeanParticipations: 4.13,
 	}
 }
@@ -38,18 +39,18 @@ func TestAPageSaysWhatAnEpsilonHoldsFor(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{
-		"fedmf epsilon=8 on ml-100k", "it holds against all who read models; the coordinator is trusted", "zero-out",
+		"fedmf epsilon=8 on ml-100k", "the guarantee holds against all who read models; the coordinator is trusted", "zero-out",
 		"q = 0.1, T = 41 rounds", "rdp, conversion improved",
-		"spent before round 42: stopped at round 41 of 41", "1 round with too few devices",
-		"at most 12 times, 4.13 times on average", "Epsilon over rounds", "The bound on an update",
+		"spent before round 42, so the run stopped after round 41 of 41", "1 round with too few devices",
+		"at most 12 times, 4.13 times on average", "Epsilon over rounds", "Clipping bound over rounds",
 		"settings that were chosen by looking at these users are not covered",
-		"to choose one on validation would be a release",
+		"selecting a round on validation would release information",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	for _, not := range []string{"7.99994", "selected on validation", "chose the round; the solid one"} {
+	for _, not := range []string{"7.99994", "selected on validation", "selected on the dashed line"} {
 		if strings.Contains(page, not) {
 			t.Errorf("the page has %q", not)
 		}

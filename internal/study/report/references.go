@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// runsWithReferences are the runs that carry references.
+// runsWithReferences returns the runs of rows that have references.
 func runsWithReferences(rows []*row) []*result.Run {
 	var out []*result.Run
 	for _, r := range rows {
@@ -25,8 +25,8 @@ func runsWithReferences(rows []*row) []*result.Run {
 	return out
 }
 
-// referenceKeys are the references of any run: the four, and what else there is. There
-// are none for runs without references.
+// referenceKeys returns the references of runs: the four standard ones, then any others. It is empty for runs
+// without references.
 func referenceKeys(runs []*result.Run) []string {
 	if len(runs) == 0 {
 		return nil
@@ -45,17 +45,17 @@ func referenceKeys(runs []*result.Run) []string {
 	return append(keys, slices.Sorted(maps.Keys(more))...)
 }
 
-// referenceRow is a reference as a line of a table.
+// referenceRow is a reference as a row of a table.
 type referenceRow struct {
 	name   string
 	scores spreads
-	fresh  spreads // of users that took no part in training
-	reason string  // why there is none
-	// users it was measured on, where that is not as many as the method; else 0
+	fresh  spreads // of users held out of training
+	reason string  // why it was not computed
+	// the number of users it was measured on, if it differs from the method's; otherwise 0
 	least, most int
 }
 
-// notes are the sentences under a table about the reference.
+// notes returns the sentences about the reference below a table.
 func (r *referenceRow) notes() []string {
 	var out []string
 	if r.reason != "" {
@@ -76,8 +76,8 @@ func referenceRows(rows []*row) []referenceRow {
 	return out
 }
 
-// rowsOfReference is a reference over the seeds of rows, one for each way of sampling that
-// it saw; its name says which, where there are several.
+// rowsOfReference returns a reference over the seeds of rows, one row for each sampling setting. If there are
+// several, the name says which.
 func rowsOfReference(key string, rows []*row) []referenceRow {
 	runs := runsWithReferences(rows)
 	all := new(settingDiff)
@@ -110,8 +110,8 @@ func rowsOfReference(key string, rows []*row) []referenceRow {
 	return out
 }
 
-// sampling is what a reference depends on beside data, protocol and seed: the
-// memoriser watches the rounds of the run, and local training draws negatives.
+// sampling returns the settings that a reference depends on besides data, protocol and seed: the memoriser
+// counts draws over the rounds of the run, and local training draws negatives.
 func sampling(key string, r *result.Result) map[string]string {
 	out := map[string]string{}
 	if key == "memoriser" {
@@ -123,8 +123,7 @@ func sampling(key string, r *result.Result) map[string]string {
 	return out
 }
 
-// pool is a reference over the seeds of runs. A value that a seed gives twice
-// counts once.
+// pool combines a reference over the seeds of runs. A value that a seed gives twice counts once.
 func pool(key, name string, runs []*result.Run) referenceRow {
 	type one struct {
 		seed uint64
@@ -150,7 +149,7 @@ func pool(key, name string, runs []*result.Run) referenceRow {
 		id := s
 		for i, x := range id.Scores {
 			if math.IsNaN(x) {
-				id.Scores[i] = -1 // NaN is no key
+				id.Scores[i] = -1 // NaN cannot be a map key
 			}
 		}
 		if !seen[id] {
@@ -159,25 +158,36 @@ func pool(key, name string, runs []*result.Run) referenceRow {
 		}
 	}
 	if out.scores = spreadsOf(all); len(all) == 0 {
-		out.reason = cmp.Or(out.reason, "not computed")
+		out.reason = cmp.Or(out.reason, notComputed)
 		return out
 	}
 	out.reason, out.fresh = "", spreadsOf(fresh)
 	for i, s := range out.scores {
-		if s.SD == 0 { // the seed has no say in it
+		if s.SD == 0 { // it does not depend on the seed
 			out.scores[i].N = min(s.N, 1)
 		}
 	}
 	return out
 }
 
-// memoriserNote explains the memoriser's row where the protocol does not leak: there it
-// stands at chance, and a reader may take it for a rival that is beaten, or for a bug.
+// referencesIntro explains the chart of the references. A verdict on the method needs a protocol that does not
+// leak: under one that does, local-only training memorises the answers too.
+func referencesIntro(g *group) string {
+	s := "What simpler methods reach on the same users and items. "
+	if g.leaks {
+		return s + "The memoriser has no model: it counts how often an item was drawn as a training negative. Its " +
+			"metrics show how much of the result the leak alone explains."
+	}
+	return s + "A method below popularity or local-only training learned nothing from the federation. The memoriser " +
+		"has no model: it counts how often an item was drawn as a training negative. This protocol does not leak, so it is at chance level."
+}
+
+// memoriserNote explains the memoriser's row under protocols that do not leak: it is at chance level, which readers
+// could take for a weak baseline or for a bug.
 func memoriserNote(g *group, rows []*row) []string {
 	if g.leaks || len(rowsOfReference("memoriser", rows)) == 0 {
 		return nil
 	}
-	return []string{"The memoriser has no model: it puts those items first that were drawn least often as training " +
-		"negatives. This protocol does not leak, so the draws tell nothing, " +
-		"and the row is that of chance (HR@10 of .10 among 100 candidates), a little above or below it. It shows that there is nothing to memorise; it is no mark to beat."}
+	return []string{"The memoriser has no model: it ranks first the items that were drawn least often as training " +
+		"negatives. This protocol does not leak, so the memoriser is close to chance (HR@10 of .10 among 100 candidates). It is a control, not a baseline."}
 }

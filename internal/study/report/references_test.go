@@ -79,7 +79,7 @@ func TestRunsWithoutReferencesShowNone(t *testing.T) {
 		r := resulttest.Run("pfedrec", "deployed", 1, 10, 10)
 		r.Result.References, r.Result.LeakMeasured = none, nil
 		holds(t, everywhere(t, r), false, "popularity", "EASE", "local-only", "memoriser", "not computed",
-			"Beside the references")
+			"Comparison with the references")
 	}
 }
 
@@ -98,22 +98,22 @@ func TestNumberOfTestedUsersIsTold(t *testing.T) {
 
 func TestCaveatsAreTold(t *testing.T) {
 	r := resulttest.Run("pfedrec", "deployed", 1, 10, 943)
-	holds(t, everywhere(t, r), false, "--dedup", "fewer than 99", "nothing to train on", "repeats")
+	holds(t, everywhere(t, r), false, "--dedup", "fewer than 99", "no training data", "repeats pairs")
 	r.Result.TestItemsInTrain, r.Result.FewCandidates, r.Result.IdleDevices = 9, 1, 2
 	all := everywhere(t, r)
 	holds(t, all, true,
-		"For 9 of 943 users the test item is also in their train rows, since the data repeats pairs of user and item: any model that remembers is rewarded. --dedup first keeps one row of each pair.",
-		"1 user is ranked against fewer than 99 items.", "2 devices have nothing to train on under this protocol.")
-	holds(t, all, false, "but repeats")
+		"For 9 of 943 users the test item is also among the train rows, because the data repeats pairs of user and item. This rewards models that memorise. --dedup first keeps one row of each pair.",
+		"1 user is ranked against fewer than 99 items.", "2 devices have no training data under this protocol.")
+	holds(t, all, false, "but the data repeats")
 	r.Result.TestItemsInTrain = 10 // more than 1%
-	holds(t, everywhere(t, r), true, "does not leak, but repeats")
+	holds(t, everywhere(t, r), true, "does not leak, but the data repeats pairs")
 }
 
 func TestCaveatsNameTheirRowsUnlessAllShareThem(t *testing.T) {
 	a, b := resulttest.Run("pfedrec", "deployed", 1, 10, 943), resulttest.Run("fedrap", "deployed", 1, 10, 943)
 	a.Result.FewCandidates, b.Result.FewCandidates, b.Result.IdleDevices = 3, 3, 4
 	got := strings.Join(sharedCaveats(groups([]*result.Run{a, b})[0].rows), "\n")
-	want := "3 users are ranked against fewer than 99 items.\nfedrap: 4 devices have nothing to train on under this " +
+	want := "3 users are ranked against fewer than 99 items.\nfedrap: 4 devices have no training data under this " +
 		"protocol."
 	if got != want {
 		t.Errorf("caveats are\n%s\nwant\n%s", got, want)
@@ -126,7 +126,7 @@ func TestOneOfSeveralSeedsGetsNoVerdict(t *testing.T) {
 	if err := HTML(&b, runs); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(b.String(), "the verdict is on the mean of all 3 seeds"); n != 3 {
+	if n := strings.Count(b.String(), "the verdict is based on the mean over all 3 seeds"); n != 3 {
 		t.Errorf("%d sections leave the verdict to the mean, want 3", n)
 	}
 }

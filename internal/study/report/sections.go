@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// metricSeries is a metric over rounds, where it was measured.
+// metricSeries is a metric over the rounds in which it was measured.
 func metricSeries(points []result.Point, of func(result.Point) *metrics.Summary, key string) chart.Series {
 	var s chart.Series
 	for _, p := range points {
@@ -28,8 +28,7 @@ func metricSeries(points []result.Point, of func(result.Point) *metrics.Summary,
 func validOf(p result.Point) *metrics.Summary { return p.Valid }
 func testOf(p result.Point) *metrics.Summary  { return p.Test }
 
-// runParts are the parts of a page about one run. alone is for drawings that stand
-// in files of their own.
+// runParts returns the sections of a page about one run. alone is set for drawings that become files.
 func runParts(g *group, r *row, alone bool) []part {
 	run := r.runs[0]
 	out := []part{convergence(run), privacyPart(run)}
@@ -40,9 +39,8 @@ func runParts(g *group, r *row, alone bool) []part {
 			t.Rows = append(t.Rows, []any{b.Name, format.Exact(b.HR), format.Exact(b.NDCG)})
 		}
 		out = append(out, part{
-			ID: "references", Title: "Beside the references",
-			Intro: "What simpler scorers reach on the same users and items. A method below popularity or " +
-				"local-only training has learnt nothing worth federating. The memoriser has no model and counts how often an item was drawn as a negative: where the protocol leaks it shows what the leak alone is worth, elsewhere it stands at chance.",
+			ID: "references", Title: "Comparison with the references",
+			Intro: referencesIntro(g),
 			Figures: []figure{{
 				"references", "The method and the references", "HR@10 and NDCG@10 on the test items.",
 				chart.MetricBars(bars), t,
@@ -55,8 +53,8 @@ func runParts(g *group, r *row, alone bool) []part {
 	}
 	out = append(out, part{
 		ID: "collapse", Title: "Dimensional collapse",
-		Intro: "Over how many directions the shared item rows are spread, as rounds go by. Compare methods only " +
-			"at the same number of rounds and the same server rule.",
+		Intro: "How many dimensions the shared item rows use, round by round. Compare methods only at the same " +
+			"number of rounds and with the same server optimiser.",
 		Figures: collapseFigures(run.Points),
 	})
 	if f := run.Figures; f != nil {
@@ -65,20 +63,20 @@ func runParts(g *group, r *row, alone bool) []part {
 	return slices.DeleteFunc(out, func(p part) bool { return p.empty() })
 }
 
-// empty parts have neither figures nor tables, and no reason to be seen.
+// empty reports whether a section has no figures, no tables and no explanation.
 func (p *part) empty() bool {
 	return len(p.Figures)+len(p.Tables) == 0 && !strings.HasPrefix(p.Intro, none)
 }
 
-// none starts the text of a part that says why there is nothing.
+// none starts the text of a section that explains why it has no figures.
 const none = "Not drawn: "
 
-// convergence is how a run came to its result.
+// convergence shows the metrics, the loss and the traffic over rounds.
 func convergence(run *result.Run) part {
 	p := part{
 		ID: "convergence", Title: "Convergence",
-		Intro: "How the metrics grew. A test curve that falls while training loss goes on falling is overfitting; a " +
-			"curve that still rises at its end wants more rounds.",
+		Intro: "Metrics over rounds. A test curve that falls while the training loss still falls shows overfitting; " +
+			"a curve that still rises in the last round needs more rounds.",
 	}
 	add := func(f figure) {
 		if f.SVG != "" {
@@ -93,18 +91,19 @@ func convergence(run *result.Run) part {
 			About: m.name + " over rounds", Unit: m.name + ", sampled (fraction)",
 			Lines: []chart.Series{valid, test}, Mark: float64(run.Result.SelectedRound), Format: format.Fraction,
 		}
-		note := "The dashed line chose the round; the solid one had no say."
+		note := "The reported round was selected on the dashed line (validation), never on the solid one (test)."
 		if run.Result.LastRoundCounts {
-			note = "Neither chose the round: the last is reported, in which the method is complete."
+			note = "No round was selected: the last one is reported, because the method is complete only then."
 		}
 		switch {
 		case run.Result.Privacy != nil:
-			note = "Both are the experimenter's: neither was released, and neither chose the round."
+			note = "Only the experimenter sees these curves. Neither was released, and neither selected the round."
 			if run.Result.Privacy.MetricsNoise > 0 {
-				note = "Both are the experimenter's: what was released, and chose the round, has noise."
+				note = "Only the experimenter sees these curves. The round was selected by the released metrics, " +
+					"which contain noise."
 			}
 		case run.Result.BestOnTest != nil:
-			note = "There is no validation set: the last round is reported, whatever came before."
+			note = "There is no validation set, so the last round is reported."
 		}
 		add(figure{
 			"convergence-" + strings.TrimSuffix(m.key, "@10"), m.name + " over rounds", note, l.Draw(),
@@ -124,35 +123,34 @@ func convergence(run *result.Run) part {
 		About: "Training loss over rounds", Unit: "mean training loss per sample", Lines: []chart.Series{loss},
 		Mark: float64(run.Result.SelectedRound), Format: format.Digits,
 	}
-	add(figure{"convergence-loss", "Training loss", "What devices minimise, as eight of them tell it; not what is " +
-		"reported.", l.Draw(), lineTable(&l, "train_loss")})
+	add(figure{"convergence-loss", "Training loss", "The loss that devices minimise, averaged over eight devices. " +
+		"It is not a reported metric.", l.Draw(), lineTable(&l, "train_loss")})
 	if s := uploaded(run.Points); len(s.X) > 1 {
 		s.Class, s.Label, s.Quiet = "c0", "test", true
 		b := bytesPlot([]chart.Series{s})
-		add(figure{"accuracy-bytes", "Accuracy against bytes", "What the devices had sent together when the test " +
-			"metric stood there." + bytesTo95(run.Points), b.Draw(), plotTable(b, "uploaded", "test_hr@10")})
+		add(figure{"accuracy-bytes", "Accuracy against bytes", "Test HR@10 against the bytes that all devices have " +
+			"uploaded." + bytesTo95(run.Points), b.Draw(), plotTable(b, "uploaded", "test_hr@10")})
 	}
 	return p
 }
 
 func usersPart(users []result.User) part {
 	p := part{
-		ID: "users", Title: "Who is served",
-		Intro: "A mean over users hides who pays for it. The worst-served tenth is shown by activity, which a " +
-			"service can see, and by rank, which only the test knows.",
+		ID: "users", Title: "Accuracy across users",
+		Intro: "A mean hides differences between users. Users are grouped by activity, which a service can observe, " +
+			"and by the rank of their test item, which only a test reveals.",
 	}
 	svg, data := rankTenths(users)
 	for _, f := range []figure{
-		{"rank-curve", "Where the test item stands", "Each point is HR@k; the dashed line is a random order, and a " +
-			"model must stay well above it.", chart.HitRateCurve(testRanks(users)), rankTable(users)},
+		{"rank-curve", "Rank of the test item", "Each point is HR@k. The dashed line is a random order; a useful " +
+			"model stays well above it.", chart.HitRateCurve(testRanks(users)), rankTable(users)},
 		{
 			"activity", "By activity",
-			"Users in fifths by train rows; those with equal counts stay together. Bars of " +
-				"one height would be fair; each step between them is somebody's loss.", activityBars(users),
+			"Users in five groups by their number of train rows; users with equal numbers stay together. Bars of equal height mean that accuracy does not depend on activity.", activityBars(users),
 			fifthTable(users),
 		},
-		{"rank-tenths", "By rank", "Users in tenths from best to worst served. A last bar near the bottom of the " +
-			"candidates says that a tenth of the users gets nothing.", svg, data},
+		{"rank-tenths", "By rank", "Users in ten groups from best to worst served. A last bar near the highest rank " +
+			"means that a tenth of the users gets no useful recommendations.", svg, data},
 	} {
 		if f.SVG != "" {
 			p.Figures = append(p.Figures, f)
@@ -167,8 +165,8 @@ func usersPart(users []result.User) part {
 func popularityPart(f *result.Figures) part {
 	p := part{
 		ID: "popularity", Title: "Popularity and coverage",
-		Intro: "Whether the lists show more than what everyone knows. Lists that hold only the first tenth of the " +
-			"catalogue could have been made without a model.",
+		Intro: "Whether the recommendations go beyond the most popular items. Lists with items of the first tenth " +
+			"only could be made without a model.",
 	}
 	if f.Popularity == nil {
 		return p.without(f, "popularity")
@@ -176,9 +174,12 @@ func popularityPart(f *result.Figures) part {
 	bars, data := popularityBars(f.Popularity)
 	most, list := topBars(f.Popularity)
 	for _, x := range []figure{
-		{"popularity", "Recommended, and in the data", "Blue far above grey on the left is popularity bias; nothing " +
-			"on the right means that the tail is never shown.", bars, data},
-		{"most-recommended", "In most lists", "An item that most users see says little about any of them.", most, list},
+		{"popularity", "Recommendations by popularity", "Blue far above grey on the left is popularity bias. No " +
+			"blue on the right means that rare items are never recommended.", bars, data},
+		{
+			"most-recommended", "Most recommended items", "An item recommended to most users is not personal.", most,
+			list,
+		},
 	} {
 		if x.SVG != "" {
 			p.Figures = append(p.Figures, x)
@@ -188,8 +189,7 @@ func popularityPart(f *result.Figures) part {
 	return p
 }
 
-// without is a part that only says why it is not there; nothing where that is not
-// known.
+// without is a section that only explains why a figure is missing; empty if the reason is unknown.
 func (p part) without(f *result.Figures, key string) part {
 	p.Figures, p.Tables = nil, nil
 	if why := f.Missing[key]; why != "" {
@@ -200,17 +200,17 @@ func (p part) without(f *result.Figures, key string) part {
 
 func inferencePart(f *result.Figures) part {
 	p := part{
-		ID: "inference", Title: "Whose item rows",
-		Intro: "The same score functions on three tables. If the coordinator's rows serve better than a device's " +
-			"own, tuning hurts; if another device's rows do as well, nothing was personal.",
+		ID: "inference", Title: "Personal and shared item rows",
+		Intro: "The same scoring function with three item tables. If the coordinator's rows score better than a " +
+			"device's own rows, local tuning hurts. If another device's rows score as well, tuning is not personal.",
 	}
 	if f.Inference == nil {
 		return p.without(f, "inference")
 	}
 	if svg, data := inferenceBars(f.Inference); svg != "" {
 		p.Figures = []figure{{
-			"inference", "Own, coordinator's, another device's",
-			fmt.Sprintf("Test items of %s, after one more visit of each that nobody keeps.",
+			"inference", "Own rows, the coordinator's, another device's",
+			fmt.Sprintf("Test items of %s, after one more local training whose result is discarded.",
 				format.Plural(f.Inference.Users, "user")), svg, data,
 		}}
 	}
@@ -223,8 +223,8 @@ func itemsPart(f *result.Figures, alone bool) part {
 		return p.without(f, "items")
 	}
 	m := f.Items
-	p.Intro = fmt.Sprintf("The rows of the %s most popular of %s, %s each, flattened to the plane; one device's "+
-		"view of them (user %s, with a median number of rows). Point at a dot for its title.",
+	p.Intro = fmt.Sprintf("The rows of the %s most popular of %s (%s each), projected to the plane, as seen by one "+
+		"device (user %s, who has a median number of rows). Point at a dot to read its title.",
 		format.Count(len(m.Items)), format.Plural(m.Catalogue, "item"), format.Plural(m.Dim, "number"),
 		format.Clip(m.User, 40))
 	p.Figures = mapFigures(m, alone)
@@ -239,8 +239,8 @@ func itemsPart(f *result.Figures, alone bool) part {
 func landscapePart(f *result.Figures) part {
 	p := part{
 		ID: "landscape", Title: "Loss landscape",
-		Intro: "The training loss of some devices when all that is shared is moved along two random directions, " +
-			"with what is private held fixed.",
+		Intro: "The training loss of some devices when all shared parameters move along two random directions; " +
+			"private parameters stay fixed.",
 	}
 	if f.Landscape == nil {
 		return p.without(f, "landscape")
@@ -270,14 +270,13 @@ func barsOf(g *group, r *row) []chart.Bar {
 	return out[:min(len(out), 12)]
 }
 
-// groupParts draw all runs of a group: a colour for each row, a line for each
-// seed. A single run has its own section.
+// groupParts draws all runs of a group: a colour for each row, a line for each seed. A single run needs no such
+// sections.
 func groupParts(g *group) []part {
 	if len(g.rows) == 1 && len(g.rows[0].runs) == 1 {
 		return nil
 	}
-	p := part{ID: "all", Title: "Convergence and traffic", Intro: "A colour for each row of the table, a line for " +
-		"each seed."}
+	p := part{ID: "all", Title: "Convergence and traffic", Intro: "One colour per row of the table, one line per seed."}
 	for _, m := range []struct {
 		name, title, key string
 		of               func(result.Point) *metrics.Summary
@@ -289,7 +288,7 @@ func groupParts(g *group) []part {
 		l := chart.LineChart{About: m.title, Unit: "fraction, among sampled candidates", Format: format.Fraction}
 		l.Lines = g.lines(func(run *result.Run) chart.Series { return metricSeries(run.Points, m.of, m.key) })
 		p.add(figure{
-			m.name, m.title, "Lines that cross say that the order depends on the rounds.", l.Draw(),
+			m.name, m.title, "Crossing lines: the ranking depends on the number of rounds.", l.Draw(),
 			lineTable(&l, m.key),
 		})
 	}
@@ -298,19 +297,20 @@ func groupParts(g *group) []part {
 		b := bytesPlot(sends)
 		p.add(figure{
 			"accuracy-bytes", "Accuracy against bytes",
-			"Who reaches a height further left sends less for it.", b.Draw(), plotTable(b, "uploaded", "test_hr@10"),
+			"A curve further left reaches the same accuracy with less traffic.", b.Draw(),
+			plotTable(b, "uploaded", "test_hr@10"),
 		})
 	}
 	out := []part{p}
 	curves := part{
-		ID: "settings", Title: "Settings that differ",
-		Intro: "What a setting does, where runs differ in it.",
+		ID: "settings", Title: "Effect of settings",
+		Intro: "Accuracy by each setting in which the runs differ.",
 	}
 	for _, v := range variedOf(g) {
 		curves.Figures = append(curves.Figures, v.figures()...)
 	}
-	collapse := part{ID: "collapse", Title: "Dimensional collapse", Intro: "The spread of the trained item rows, " +
-		"run by run. Compare at the same number of rounds and the same server rule."}
+	collapse := part{ID: "collapse", Title: "Dimensional collapse", Intro: "How many dimensions the trained item " +
+		"rows use, for each run. Compare at the same number of rounds and with the same server optimiser."}
 	for _, f := range []figure{spectraOf(g), ranksOf(g)} {
 		collapse.add(f)
 	}
@@ -328,7 +328,7 @@ func (p *part) add(f figure) {
 	}
 }
 
-// lines are a line for each run, in the colour of its row.
+// lines returns a line for each run, in the colour of its row.
 func (g *group) lines(of func(*result.Run) chart.Series) []chart.Series {
 	var out []chart.Series
 	for i, r := range g.rows {
@@ -336,7 +336,7 @@ func (g *group) lines(of func(*result.Run) chart.Series) []chart.Series {
 			s := of(run)
 			s.Label, s.Full, s.Class, s.Quiet = r.legend(), r.label, fmt.Sprintf("c%d", i%7), j > 0
 			if i/7%2 == 1 {
-				s.Class += " dash" // the colours begin again
+				s.Class += " dash" // the colours repeat
 			}
 			out = append(out, s)
 		}
@@ -344,7 +344,7 @@ func (g *group) lines(of func(*result.Run) chart.Series) []chart.Series {
 	return out
 }
 
-// spectraOf draws the last spectrum of each run, as shares of its largest value.
+// spectraOf draws the last spectrum of each run, divided by its largest value.
 func spectraOf(g *group) figure {
 	p := chart.Plot{
 		About: "Last spectrum of each run", X: "index, largest first",
@@ -363,7 +363,8 @@ func spectraOf(g *group) figure {
 		return s
 	})
 	return figure{
-		"spectrum", "Spectra at the end", "A cliff is collapse; a flatter tail uses more dimensions.",
+		"spectrum", "Spectra after the last round", "A sudden drop is dimensional collapse; a flatter curve uses " +
+			"more dimensions.",
 		p.Draw(), plotTable(&p, "index", "singular_value_over_largest"),
 	}
 }
@@ -383,7 +384,7 @@ func ranksOf(g *group) figure {
 		return s
 	})
 	return figure{
-		"effective-rank", "Effective rank over rounds", "How many dimensions the rows use.", p.Draw(),
+		"effective-rank", "Effective rank over rounds", "How many dimensions the item rows use.", p.Draw(),
 		plotTable(&p, "round", "effective_rank"),
 	}
 }

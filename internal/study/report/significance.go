@@ -9,8 +9,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// addSignificance adds to the table of a group whether its rows differ from the first, by
-// paired tests over users; nothing where users or seeds are not the same.
+// addSignificance adds columns to the table of a group: how its rows differ from the first, by paired tests over
+// users. Rows with other users or seeds are not tested.
 func addSignificance(g *group, t *Table) {
 	if len(g.rows) < 2 {
 		return
@@ -43,7 +43,7 @@ func addSignificance(g *group, t *Table) {
 	for n, k := range tests {
 		cells[k] = ps[n]
 	}
-	t.Header = append(t.Header, "against the first row, HR@10", "NDCG@10")
+	t.Header = append(t.Header, "vs first row: HR@10", "vs first row: NDCG@10")
 	for i := range t.Rows {
 		for m := range 2 {
 			cell := ""
@@ -55,10 +55,10 @@ func addSignificance(g *group, t *Table) {
 			t.Rows[i] = append(t.Rows[i], cell)
 		}
 	}
-	t.Notes = append(t.Notes, "Against the first row: points, with * where a paired Wilcoxon test over the same "+
-		"users gives p < 0.05 after Holm's correction for all rows, ** below 0.01, *** below 0.001. No mark: no difference shown; mixed: mean and ranks disagree.")
+	t.Notes = append(t.Notes, "Versus first row: difference in points. * marks p < 0.05 in a paired Wilcoxon test "+
+		"over the same users after Holm's correction for all rows, ** p < 0.01, *** p < 0.001. No star: no significant difference. Mixed: mean and ranks disagree.")
 	if len(said) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Not tested, for want of the same users and seeds: %s.",
+		t.Notes = append(t.Notes, fmt.Sprintf("Not tested, because users or seeds differ: %s.",
 			format.Clip(fmt.Sprint(said), 200)))
 	}
 }
@@ -77,7 +77,7 @@ func stars(c result.Comparison) string {
 	return ""
 }
 
-// versus are the tests of a row by reference; nil where none were made.
+// versus returns the tests of a row by reference; nil if it was not tested.
 func (r *row) versus() map[string]*result.Versus {
 	if len(r.runs) == 1 {
 		if v := versusOf(r.runs[0].Result.References); v != nil {
@@ -104,7 +104,7 @@ func versusOf(refs map[string]*result.Reference) map[string]*result.Versus {
 	return out
 }
 
-// marked gives each score the letters of the references that it is above.
+// marked adds to each score the letters of the references that it significantly exceeds.
 func (s spreads) marked(vs map[string]*result.Versus) spreads {
 	for m := range s {
 		for _, n := range result.ReferenceNames {
@@ -118,8 +118,7 @@ func (s spreads) marked(vs map[string]*result.Versus) spreads {
 	return s
 }
 
-// letterNotes explains the letters of rows with their tests; nothing where no test was
-// made.
+// letterNotes explains the letters; it is empty if no row was tested.
 func letterNotes(rows []*row, all []map[string]*result.Versus) []string {
 	var letters []string
 	for _, n := range result.ReferenceNames {
@@ -130,9 +129,8 @@ func letterNotes(rows []*row, all []map[string]*result.Versus) []string {
 	if len(letters) == 0 {
 		return nil
 	}
-	out := []string{fmt.Sprintf("Letters after a number: the method is above that reference (%s) by a paired "+
-		"Wilcoxon test over users, p < %g after Holm's correction "+
-		"for all references and metrics of its row. No letter: not shown to be above.", strings.Join(letters, ", "),
+	out := []string{fmt.Sprintf("Letters after a number: the method is significantly better than that reference "+
+		"(%s) in a paired Wilcoxon test over users, p < %g after Holm's correction for all references and metrics of its row. No letter: not significantly better.", strings.Join(letters, ", "),
 		result.SignificanceLevel)}
 	var untested []string
 	for i, vs := range all {
@@ -141,13 +139,13 @@ func letterNotes(rows []*row, all []map[string]*result.Versus) []string {
 		}
 	}
 	if len(untested) > 0 {
-		out = append(out, fmt.Sprintf("Not tested, since the runs do not hold each user's metrics beside the "+
-			"references: %s.", strings.Join(untested, ", ")))
+		out = append(out, fmt.Sprintf("Not tested, because the runs lack the per-user metrics of the references: %s.",
+			strings.Join(untested, ", ")))
 	}
 	return out
 }
 
-// verdictNote say how a method stands to its references; empty where no test was made.
+// verdictNote says how a method compares with its references; empty if it was not tested.
 func verdictNote(vs map[string]*result.Versus) string {
 	keys := map[string]bool{}
 	for k, v := range vs {

@@ -12,13 +12,12 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// Table is a small table for a terminal, Markdown or CSV. A cell is a string, an
-// int, nil, or a float64, which is a fraction: .7162 for people, 0.7162 in CSV,
-// NaN where there is none.
+// Table is a small table for a terminal, Markdown, CSV or LaTeX. A cell is a string, an int, nil, or a float64,
+// which is a fraction: .7162 in text, 0.7162 in CSV, and NaN if it was not measured.
 type Table struct {
 	Title  string
 	Header []string
-	Align  string // l or r for each column; the last letter holds for the rest
+	Align  string // l or r for each column; the last letter applies to the rest
 	Rows   [][]any
 	Rule   int // rows above a rule; 0, or all of them, for no rule
 	Notes  []string
@@ -46,8 +45,7 @@ func (s spread) String() string {
 	return out
 }
 
-// lineUp gives the marks of a column the same room, so that its numbers stand
-// under each other.
+// lineUp gives the marks of a column the same width, so that its numbers are aligned.
 func (t *Table) lineUp() {
 	room := map[int]int{}
 	for _, r := range t.Rows {
@@ -81,7 +79,7 @@ func cell(v any) string {
 	return format.Clean(format.Value(v))
 }
 
-// lines are header and rows as strings, all of one length.
+// lines returns header and rows as strings, all with the same number of cells.
 func (t *Table) lines() [][]string {
 	n := len(t.Header)
 	for _, r := range t.Rows {
@@ -160,7 +158,7 @@ func (t *Table) pad(line []string, width []int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// wrap breaks s between words; a line that goes on is indented.
+// wrap breaks s between words; continuation lines are indented.
 func wrap(s string, width int) string {
 	var b strings.Builder
 	at := 0
@@ -221,7 +219,7 @@ var mdEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt
 
 func escapeMD(s string) string { return mdEscapes.Replace(s) }
 
-// escapeNote is escapeMD that keeps what stands between single backticks as code.
+// escapeNote is escapeMD that keeps text between single backticks as code.
 func escapeNote(s string) string {
 	parts := strings.Split(s, "`")
 	if len(parts)%2 == 0 || strings.Contains(s, "``") {
@@ -266,7 +264,7 @@ func (t *Table) csvCell(line, col int, s string) string {
 	return s
 }
 
-// guard keeps a spreadsheet from taking a name for a formula.
+// guard prevents spreadsheets from reading a name as a formula.
 func guard(s string) string {
 	if s == "" || !strings.ContainsRune("=+-@", rune(s[0])) {
 		return s

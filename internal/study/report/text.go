@@ -10,14 +10,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// Text writes what `tacit run` prints at the end: the metrics beside the
-// references and the published number, and what they cost.
+// Text writes what `tacit run` prints at the end: the metrics next to the references and the published ones, and
+// the cost.
 func Text(w io.Writer, r *result.Result) error {
 	return SeedsText(w, &result.Repeated{Runs: []*result.Result{r}})
 }
 
-// SeedsText is Text for several seeds, as mean ± standard deviation. It reads
-// m.Runs only.
+// SeedsText is Text for several seeds, as mean ± standard deviation. It reads only m.Runs.
 func SeedsText(w io.Writer, m *result.Repeated) error {
 	var runs []*result.Run
 	for _, r := range m.Runs {
@@ -38,7 +37,7 @@ func SeedsText(w io.Writer, m *result.Repeated) error {
 	return nil
 }
 
-// runTable is the table of one row: the method, the published number, references.
+// runTable is the table of one row: the method, the published metrics and the references.
 func runTable(g *group, r *row) *Table {
 	seed := fmt.Sprintf("seed %d", r.runs[0].Result.Seed)
 	if n := len(r.runs); n > 1 {
@@ -71,16 +70,19 @@ func runTable(g *group, r *row) *Table {
 		t.Notes = append(t.Notes, ref.notes()...)
 	}
 	if t.dropEmpty() {
-		t.Notes = append(t.Notes, "Full ranking: none under this protocol beside its own candidates.")
+		t.Notes = append(t.Notes, fullRankingNote)
 	}
 	t.lineUp()
 	t.Notes = append(append(t.Notes, memoriserNote(g, []*row{r})...),
 		letterNotes([]*row{r}, []map[string]*result.Versus{vs})...)
 	if said := verdictNote(vs); said != "" && r.of <= len(r.runs) {
-		t.Notes = append(t.Notes, fmt.Sprintf("Against the references: %s.", said))
+		t.Notes = append(t.Notes, fmt.Sprintf("Compared with the references: %s.", said))
 	}
 	return t
 }
+
+// fullRankingNote explains missing columns.
+const fullRankingNote = "This protocol ranks sampled candidates only, so there is no full ranking."
 
 func one(x float64) spread { return spread{Spread: result.SpreadOf([]float64{x})} }
 
@@ -98,7 +100,7 @@ func (t *Table) dropEmpty() bool {
 	return true
 }
 
-// notes are the sentences under a board.
+// notes returns the sentences below the table of a run.
 func notes(g *group, r *row) []string {
 	out := []string{selected(r)}
 	if s := choiceNote(r.runs[0].Result.Choice); s != "" {
@@ -115,11 +117,11 @@ func notes(g *group, r *row) []string {
 	traffic := fmt.Sprintf("Traffic per device and round: %s up, %s down.", format.Size(res.Bytes.Up),
 		format.Size(res.Bytes.Down))
 	if res.Central {
-		traffic = "Trained in one place: this is no federation, every history leaves its device."
+		traffic = "Trained in one place, without a federation: every history leaves its device."
 	}
 	out = append(out, traffic,
 		fmt.Sprintf("Speed: %s per round (median, training only), %s devices/s, %s samples/s; %s to train, %s to "+
-			"evaluate, %s in all%s.",
+			"evaluate, %s in total%s.",
 			format.Duration(r.mean(func(r *result.Result) float64 { return r.RoundMSMedian })/1000),
 			format.Compact(r.mean(func(r *result.Result) float64 { return r.DevicesPerS })),
 			format.Compact(r.mean(func(r *result.Result) float64 { return r.SamplesPerS })),
@@ -127,7 +129,8 @@ func notes(g *group, r *row) []string {
 			format.Duration(r.mean(func(r *result.Result) float64 { return r.Seconds.Eval })),
 			format.Duration(r.mean(func(r *result.Result) float64 { return r.Seconds.Total })), peak(res)))
 	if res.Dropped+res.Late > 0 {
-		out = append(out, fmt.Sprintf("Devices that vanished: %s; that came too late: %s.", format.Count(res.Dropped),
+		out = append(out, fmt.Sprintf("Devices that dropped out: %s; devices that missed the deadline: %s.",
+			format.Count(res.Dropped),
 			format.Count(res.Late)))
 	}
 	if res.Privacy != nil {
@@ -146,33 +149,33 @@ func peak(r *result.Result) string {
 	return "; peak memory " + format.Size(float64(r.PeakRSSBytes))
 }
 
-// onTestLabel is the second line of a method whose paper chose its round on test.
+// onTestLabel is the second row of a method whose paper selected its round on test.
 const onTestLabel = "  its best round on test"
 
-// selected says which round is reported, and that test had no say in it.
+// selected says which round is reported and how it was selected.
 func selected(r *row) string {
 	lo, hi := r.extent(selectedRound)
 	rounds := r.runs[0].Result.Rounds
 	if hi == 0 {
-		return "No round was selected: nothing was evaluated."
+		return "No round was selected, because no round was evaluated."
 	}
 	if r.runs[0].Result.Privacy != nil {
 		return privateRound(r.runs[0].Result, span(lo, hi))
 	}
 	if r.runs[0].Result.BestOnTest != nil {
 		lo, hi := r.extent(func(r *result.Result) int { return r.BestOnTest.Round })
-		return fmt.Sprintf("Reported round: %d, the last: there is no validation set. A choice on test, as in the "+
-			"paper, takes round %s; that number has seen the test items, and is no estimate.",
+		return fmt.Sprintf("Reported round: %d, the last one, because there is no validation set. Selecting on "+
+			"test, as in the paper, gives round %s; those metrics were selected on the test items and are not an estimate.",
 			rounds, span(lo, hi))
 	}
 	if len(r.runs[0].Result.Valid.Sampled) == 0 {
-		return fmt.Sprintf("Reported round: %s of %d. There is no validation set, so the choice was not made on "+
+		return fmt.Sprintf("Reported round: %s of %d. There is no validation set, so the round was not selected on "+
 			"validation.", span(lo, hi), rounds)
 	}
 	hr := r.mean(func(r *result.Result) float64 { return result.MetricOf(r.Valid.Sampled, "hr@10") })
 	if r.runs[0].Result.LastRoundCounts {
-		return fmt.Sprintf("Reported round: %s of %d, the last, in which the method is complete: nothing was "+
-			"selected (HR@10 on validation is %s).", span(lo, hi), rounds, format.Fraction(hr))
+		return fmt.Sprintf("Reported round: %s of %d, the last one, because the method is complete only then (HR@10 "+
+			"on validation: %s).", span(lo, hi), rounds, format.Fraction(hr))
 	}
 	return fmt.Sprintf("Reported round: %s of %d, selected on validation (HR@10 %s), never on test.", span(lo, hi),
 		rounds, format.Fraction(hr))
@@ -187,24 +190,23 @@ func span(lo, hi int) string {
 	return fmt.Sprintf("%d to %d", lo, hi)
 }
 
-// publishedNote sets the row beside the published number, where that may be done.
+// publishedNote compares a row with the published metrics, if the protocols match.
 func publishedNote(g *group, r *row, p *result.Published) string {
 	if !p.ComparableUnder(g.protocol) {
-		return fmt.Sprintf("Published (%s): HR@10 %s, NDCG@10 %s under the protocol of the paper; not to be "+
-			"compared with %s.",
+		return fmt.Sprintf("Published (%s): HR@10 %s, NDCG@10 %s under the paper's protocol; not comparable with %s.",
 			p.Source, format.Fraction(result.PublishedMetric(p.HR10)),
 			format.Fraction(result.PublishedMetric(p.NDCG10)), g.protocol)
 	}
 	d := gapOf(r.comparable(), p)
 	verdict := d.Verdict(len(r.runs))
 	if r.of > len(r.runs) {
-		verdict = fmt.Sprintf("the verdict is on the mean of all %d seeds", r.of)
+		verdict = fmt.Sprintf("the verdict is based on the mean over all %d seeds", r.of)
 	}
-	return fmt.Sprintf("Published (%s): we differ by %s points HR@10 and %s points NDCG@10; %s.", p.Source,
+	return fmt.Sprintf("Published (%s): our HR@10 differs by %s points and our NDCG@10 by %s points; %s.", p.Source,
 		format.Points(d.HR), format.Points(d.NDCG), verdict)
 }
 
-// leakNote says what a leak amounts to; nothing for a protocol without one.
+// leakNote says how large the leak of a protocol is; empty if it does not leak.
 func leakNote(g *group, rows []*row) string {
 	if !g.leaks {
 		return ""
@@ -220,14 +222,20 @@ func leakNote(g *group, rows []*row) string {
 		reach = []string{format.Fraction(m.Memoriser)}
 	}
 	if len(reach) == 0 {
-		return "Under this protocol held-out items are treated differently from the items they are ranked against; " +
-			"see what the method is worth with --protocol deployed."
+		return "This protocol leaks: training treats held-out items differently from the items they are ranked " +
+			"against. Use --protocol deployed to measure the method itself."
 	}
-	return fmt.Sprintf("Under this protocol a scorer without a model (the memoriser) reaches %s; see what the "+
-		"method is worth with --protocol deployed.", strings.Join(reach, " and "))
+	return fmt.Sprintf("This protocol leaks: a scorer without a model (the memoriser) reaches an HR@10 of %s. Use "+
+		"--protocol deployed to measure the method itself.", strings.Join(reach, " and "))
 }
 
-// because ends a sentence about something that is not there.
+// notComputed is the reason for a reference that a run does not mention.
+const notComputed = "not computed"
+
+// because explains why a reference was not computed.
 func because(name, reason string) string {
-	return name + ": none, " + strings.TrimSuffix(reason, ".") + "."
+	if reason == notComputed {
+		return name + ": not computed."
+	}
+	return name + ": not computed (" + strings.TrimSuffix(reason, ".") + ")."
 }

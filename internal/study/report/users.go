@@ -19,7 +19,7 @@ func tested(users []result.User) []result.User {
 	return slices.DeleteFunc(slices.Clone(users), func(u result.User) bool { return u.TestRank <= 0 })
 }
 
-// tenths cuts sorted users into ten, as equal as can be.
+// tenths splits sorted users into ten groups of nearly equal size.
 func tenths(users []result.User) [][]result.User {
 	var out [][]result.User
 	for k := range 10 {
@@ -45,7 +45,7 @@ func stats(users []result.User) (hr, ndcg float64, median int) {
 	return hr / n, ndcg / n, ranks[len(ranks)/2]
 }
 
-// byRank are the users from the best served to the worst.
+// byRank returns the tested users, best served first.
 func byRank(users []result.User) []result.User {
 	out := tested(users)
 	slices.SortStableFunc(out, func(a, b result.User) int { return cmp.Compare(a.TestRank, b.TestRank) })
@@ -105,7 +105,7 @@ func activityBars(users []result.User) template.HTML {
 		"train rows of the user", bars)
 }
 
-// servedTable sets the tenths that a mean hides beside the mean.
+// servedTable compares groups of users with the mean over all users.
 func servedTable(users []result.User) *Table {
 	t := &Table{Header: []string{"users", "n", "HR@10", "NDCG@10", "median rank"}, Align: "lr"}
 	all := tested(users)
@@ -135,12 +135,12 @@ func servedTable(users []result.User) *Table {
 	if b, w := groups[0], groups[len(groups)-1]; len(b) > 0 {
 		hrB, _, _ := stats(b)
 		hrW, _, _ := stats(w)
-		word := "better"
+		word := "higher"
 		if hrW < hrB {
-			word = "worse"
+			word = "lower"
 		}
-		t.Notes = append(t.Notes, fmt.Sprintf("The most active tenth is served %s points HR@10 %s than the least "+
-			"active one.", strings.TrimLeft(format.Points(hrW-hrB), "+-"), word))
+		t.Notes = append(t.Notes, fmt.Sprintf("HR@10 of the most active tenth is %s points %s than that of the "+
+			"least active tenth.", strings.TrimLeft(format.Points(hrW-hrB), "+-"), word))
 	}
 	return t
 }
@@ -152,7 +152,7 @@ func rowsSpan(lo, hi int) string {
 	return fmt.Sprintf("%s to %s", format.Count(lo), format.Plural(hi, "train row"))
 }
 
-// interval is the 95 % bootstrap interval of a run's HR@10 over its users.
+// interval is the 95% bootstrap interval of a run's HR@10 over its users.
 func interval(users []result.User) string {
 	var hits []float64
 	for _, u := range tested(users) {
@@ -166,8 +166,8 @@ func interval(users []result.User) string {
 		return ""
 	}
 	lo, hi := metrics.Bootstrap(hits, 1000, 1)
-	return fmt.Sprintf("Other users of the same kind would give a sampled HR@10 between %s and %s (95 %% bootstrap "+
-		"interval over %s). It is no test against the references: such a test pairs the same users.",
+	return fmt.Sprintf("95%% bootstrap interval of the sampled HR@10 over %[3]s: %[1]s to %[2]s. Do not compare "+
+		"references with this interval; the tests against them are paired by user.",
 		format.Fraction(lo), format.Fraction(hi), format.Plural(len(hits), "user"))
 }
 
@@ -200,15 +200,18 @@ func topBars(p *result.Popularity) (template.HTML, *Table) {
 func popularityTable(p *result.Popularity) *Table {
 	t := &Table{Header: []string{"", "recommended", "in the data"}, Align: "lr"}
 	t.Rows = [][]any{
-		{"share of the catalogue that somebody sees (coverage@10)", fmt.Sprintf("%.1f%%", 100*p.Coverage), ""},
 		{
-			"Gini coefficient of items (0: all equal, 1: one item)", fmt.Sprintf("%.3f", p.Gini),
+			"share of the catalogue that is recommended to anyone (coverage@10)", fmt.Sprintf("%.1f%%", 100*p.Coverage),
+			"",
+		},
+		{
+			"Gini coefficient of items (0: all equal, 1: one item only)", fmt.Sprintf("%.3f", p.Gini),
 			fmt.Sprintf("%.3f", p.GiniData),
 		},
 		{"share of the tail", fmt.Sprintf("%.1f%%", 100*p.TailShare), "about 20%"},
 	}
 	t.Rule = len(t.Rows)
-	t.Notes = []string{fmt.Sprintf("The tail is all but the %s that hold 80 %% of the train rows. Lists are those "+
-		"of %s at the reported round.", format.Plural(p.HeadItems, "item"), format.Plural(p.Users, "user"))}
+	t.Notes = []string{fmt.Sprintf("The tail is all items except the %s with 80%% of the train rows. Lists are "+
+		"those of %s at the reported round.", format.Plural(p.HeadItems, "item"), format.Plural(p.Users, "user"))}
 	return t
 }

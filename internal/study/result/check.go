@@ -10,16 +10,16 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// Limits on what a page has to show.
+// Limits on names and settings.
 const (
 	maxName     = 200
 	maxSettings = 200
 )
 
-// check reports the first value of a loaded result that cannot be.
+// check reports the first invalid value of a loaded result.
 func (r *Result) check() error {
 	if r.Method == "" || r.Dataset == "" || r.Protocol == "" {
-		return fmt.Errorf("method is %q, dataset is %q, protocol is %q; a result names all three",
+		return fmt.Errorf("method is %q, dataset is %q, protocol is %q: all three must be set",
 			format.Clip(r.Method, 40),
 			format.Clip(r.Dataset, 40), format.Clip(r.Protocol, 40))
 	}
@@ -32,7 +32,7 @@ func (r *Result) check() error {
 		{"commit", r.Commit},
 	} {
 		if len(s.value) > maxName {
-			return fmt.Errorf("%s has %d bytes, at most %d", s.key, len(s.value), maxName)
+			return fmt.Errorf("%s has %d bytes, expected at most %d", s.key, len(s.value), maxName)
 		}
 	}
 	for _, n := range []struct {
@@ -51,14 +51,14 @@ func (r *Result) check() error {
 		{"idle_devices", r.IdleDevices},
 	} {
 		if n.value < 0 {
-			return fmt.Errorf("%s is %d, want 0 or more", n.key, n.value)
+			return fmt.Errorf("%s is %d, expected 0 or more", n.key, n.value)
 		}
 	}
 	if r.SelectedRound > r.Rounds {
-		return fmt.Errorf("selected_round is %d of %d rounds", r.SelectedRound, r.Rounds)
+		return fmt.Errorf("selected_round is %d, expected at most %d", r.SelectedRound, r.Rounds)
 	}
 	if n := max(len(r.Params), len(r.Options), len(r.References)); n > maxSettings {
-		return fmt.Errorf("params, options or references has %d entries, at most %d", n, maxSettings)
+		return fmt.Errorf("params, options or references has %d entries, expected at most %d", n, maxSettings)
 	}
 	if err := checkSummaries(&r.Valid, &r.Test); err != nil {
 		return err
@@ -84,12 +84,12 @@ func (c *BestOnTest) check(rounds int) error {
 		return nil
 	}
 	if c.Round < 1 || c.Round > rounds {
-		return fmt.Errorf("round is %d of %d rounds", c.Round, rounds)
+		return fmt.Errorf("round is %d, expected 1 to %d", c.Round, rounds)
 	}
 	return checkSummaries(nil, &c.Test)
 }
 
-// checkSummaries reports the first metric that is no fraction.
+// checkSummaries reports the first metric that is not a fraction.
 func checkSummaries(valid, test *metrics.Summary) error {
 	for _, s := range []struct {
 		name string
@@ -102,7 +102,8 @@ func checkSummaries(valid, test *metrics.Summary) error {
 			for _, k := range slices.Sorted(maps.Keys(m)) {
 				if v := m[k]; (strings.Contains(k, "@") || k == "mrr") && !(v >= 0 && v <= 1) {
 					kind := []string{"sampled", "full"}[i]
-					return fmt.Errorf("%s.%s.%s is %g, want a fraction from 0 to 1", s.name, kind, format.Clip(k, 40),
+					return fmt.Errorf("%s.%s.%s is %g, expected a fraction from 0 to 1", s.name, kind,
+						format.Clip(k, 40),
 						v)
 				}
 			}

@@ -11,23 +11,24 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 )
 
-// Comparison is one run against the first, by one metric, over the same users.
+// Comparison compares one run with the first by one metric, over the same users.
 type Comparison struct {
 	Run    string  `json:"run"`
 	Metric string  `json:"metric"`
 	Base   float64 `json:"base"`
 	Value  float64 `json:"value"`
-	Lo     float64 `json:"difference_lo"` // 95 % bootstrap interval of the difference
+	Lo     float64 `json:"difference_lo"` // 95% bootstrap interval of the difference
 	Hi     float64 `json:"difference_hi"`
 	P      float64 `json:"p"`      // paired Wilcoxon
-	PHolm  float64 `json:"p_holm"` // adjusted for all contrasts of the comparison
+	PHolm  float64 `json:"p_holm"` // corrected for all comparisons
 	Users  int     `json:"users"`
-	// Verdict is "better" or "worse" only where the test says so, and the mean is on the
-	// side of the ranks; else it is "mixed".
+	// Verdict is "better" or "worse" if the test is significant and mean and ranks have the same sign, "mixed" if
+	// they have not, and otherwise "no difference shown".
 	Verdict string `json:"verdict"`
-	ranks   int    // the side of the signed ranks
+	ranks   int    // the sign of the signed ranks
 }
 
+// Mixed is the verdict if mean and ranks disagree.
 const Mixed = "mixed"
 
 func (c Comparison) verdict() string {
@@ -42,17 +43,16 @@ func (c Comparison) verdict() string {
 	return "worse"
 }
 
-// Compare sets every run against the first, over users. The runs must be of the
-// same data, protocol and seeds: then each user was ranked against the same items.
-// Runs of several seeds count with each user's mean over them.
+// Compare compares every run with the first, over users. The runs must have the same data, protocol and seeds, so
+// that each user was ranked against the same items. With several seeds, each user counts by its mean over them.
 func Compare(runs []*Run) ([]Comparison, error) {
 	if len(runs) < 2 {
-		return nil, errors.New("report: a comparison needs two runs or more")
+		return nil, errors.New("a comparison requires at least two runs")
 	}
 	base, out := runs[0], []Comparison(nil)
 	for _, r := range runs {
 		if r.Result == nil {
-			return nil, fmt.Errorf("report: %s is a search and no run; run its preset.toml", r.Dir)
+			return nil, fmt.Errorf("%s is a search, not a run; run its preset.toml", r.Dir)
 		}
 	}
 	for _, r := range runs[1:] {
@@ -67,7 +67,7 @@ func Compare(runs []*Run) ([]Comparison, error) {
 			}
 			c, err := compareUsers(x, y)
 			if err != nil {
-				return nil, fmt.Errorf("report: %s and %s: %w", base.Dir, r.Dir, err)
+				return nil, fmt.Errorf("%s and %s: %w", base.Dir, r.Dir, err)
 			}
 			c.Run, c.Metric = RunName(r), MetricNames[m]
 			out = append(out, c)
@@ -77,8 +77,7 @@ func Compare(runs []*Run) ([]Comparison, error) {
 	return out, nil
 }
 
-// CompareMethods is Compare for a method against another, each with its seeds; nothing where
-// the metrics of their users are not at hand.
+// CompareMethods is Compare for two methods with several seeds each; it returns nothing if user scores are missing.
 func CompareMethods(base, other *Repeated) ([]Comparison, error) {
 	run := func(m *Repeated) *Run {
 		out := &Run{Dir: m.Runs[0].Method, Result: m.Runs[0]}
@@ -90,7 +89,7 @@ func CompareMethods(base, other *Repeated) ([]Comparison, error) {
 	return Compare([]*Run{run(base), run(other)})
 }
 
-// AdjustComparisons corrects the tests for having looked at all of them, and judges them.
+// AdjustComparisons applies Holm's correction for all comparisons and sets their verdicts.
 func AdjustComparisons(cs []Comparison) {
 	ps := make([]float64, len(cs))
 	for i := range cs {
@@ -102,14 +101,15 @@ func AdjustComparisons(cs []Comparison) {
 	}
 }
 
+// RunName is the method and folder of a run.
 func RunName(r *Run) string { return r.Result.Method + " (" + filepath.Base(r.Dir) + ")" }
 
-// bootstraps is the number of resamples of an interval.
+// bootstraps is the number of resamples for an interval.
 const bootstraps = 2000
 
 func compareUsers(x, y map[string]float64) (Comparison, error) {
 	if len(x) != len(y) {
-		return Comparison{}, fmt.Errorf("%d users and %d users were evaluated", len(x), len(y))
+		return Comparison{}, fmt.Errorf("evaluated on different users (%d and %d users)", len(x), len(y))
 	}
 	ids := make([]string, 0, len(x))
 	for id := range x {
@@ -121,7 +121,7 @@ func compareUsers(x, y map[string]float64) (Comparison, error) {
 	for i, id := range ids {
 		v, ok := y[id]
 		if !ok {
-			return c, fmt.Errorf("user %s was evaluated in one only", id)
+			return c, fmt.Errorf("user %s was evaluated in only one of them", id)
 		}
 		d[i] = v - x[id]
 		c.Base += x[id] / float64(len(ids))
@@ -133,22 +133,26 @@ func compareUsers(x, y map[string]float64) (Comparison, error) {
 	return c, nil
 }
 
-// comparable says why two runs cannot be compared.
+// comparable reports why two runs cannot be compared.
 func comparable(a, b *Run) error {
 	x, y := a.Result, b.Result
 	switch {
 	case x.DataHash != y.DataHash:
-		return fmt.Errorf("report: %s is on %s and %s on %s, or on other rows of it", a.Dir, x.Dataset, b.Dir,
+		return fmt.Errorf("%s uses %s and %s uses %s, or other rows of it; compare runs on the same data", a.Dir,
+			x.Dataset, b.Dir,
 			y.Dataset)
 	case x.Protocol != y.Protocol:
-		return fmt.Errorf("report: %s is under protocol %s and %s under %s", a.Dir, x.Protocol, b.Dir, y.Protocol)
+		return fmt.Errorf("%s uses protocol %s and %s uses %s; compare runs under the same protocol", a.Dir,
+			x.Protocol, b.Dir, y.Protocol)
 	case SeedList(a) != SeedList(b):
-		return fmt.Errorf("report: %s has the seeds %s and %s has %s: users would be ranked against other items",
+		return fmt.Errorf("%s has the seeds %s and %s has the seeds %s; compare runs with the same seeds, so that "+
+			"users are ranked against the same items",
 			a.Dir, SeedList(a), b.Dir, SeedList(b))
 	}
 	return nil
 }
 
+// SeedList lists the seeds of a run.
 func SeedList(r *Run) string {
 	var out []string
 	for _, s := range EachSeed([]*Run{r}) {
@@ -157,8 +161,7 @@ func SeedList(r *Run) string {
 	return strings.Join(out, ", ")
 }
 
-// hasUserScores reports whether all seeds of a run have the metrics of each user, and not
-// only ranks.
+// hasUserScores reports whether all seeds of a run have user scores, and not only ranks.
 func hasUserScores(r *Run) bool {
 	return !slices.ContainsFunc(EachSeed([]*Run{r}), func(s *Run) bool {
 		return s.Result.UserScores == nil ||
@@ -166,9 +169,8 @@ func hasUserScores(r *Run) bool {
 	})
 }
 
-// perUser is metric m of each evaluated user, as a mean over the run's seeds: as the
-// run tells it beside the references, or from the ranks. A user with several test items
-// counts by their mean.
+// perUser returns metric m of each evaluated user, as a mean over the run's seeds, from the user scores or from
+// the ranks. A user with several test items counts by their mean.
 func perUser(r *Run, m int, beside bool) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
 	add := func(id string, x float64) {
@@ -206,8 +208,7 @@ func perUser(r *Run, m int, beside bool) map[string]float64 {
 	return sum
 }
 
-// owner is the user of a line of ranks: where users are held out whole each has several
-// lines, ID/1, ID/2 and so on.
+// owner is the user of a line of ranks. If whole users are held out, each has several lines: ID/1, ID/2 and so on.
 func owner(r *Result, id string) string {
 	if at := strings.LastIndexByte(id, '/'); at >= 0 && r.Protocol == "privrec" {
 		return id[:at]
@@ -215,7 +216,7 @@ func owner(r *Result, id string) string {
 	return id
 }
 
-// EachSeed gives the runs of folders with several seeds each for itself.
+// EachSeed returns the runs, with folders of several seeds expanded to one run per seed.
 func EachSeed(runs []*Run) []*Run {
 	var out []*Run
 	for _, r := range runs {

@@ -10,12 +10,11 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// Figures is figures.json: what a run measured of its model for the figures of the
-// report, beside its result. A figure that could not be made is nil, and Missing
-// says why, by its name in the file.
+// Figures is figures.json: measurements of a run's model for the figures of a report. A figure that could not be
+// made is nil, and Missing says why, by its name in the file.
 type Figures struct {
 	Schema     int               `json:"schema_version"`
-	Seconds    float64           `json:"seconds"` // to compute; no part of the run's
+	Seconds    float64           `json:"seconds"` // to compute the figures; not included in the run's
 	Items      *ItemMap          `json:"items,omitempty"`
 	Inference  *Inference        `json:"inference,omitempty"`
 	Popularity *Popularity       `json:"popularity,omitempty"`
@@ -25,7 +24,7 @@ type Figures struct {
 
 // ItemMap is item rows in the plane, with one device's view of them.
 type ItemMap struct {
-	Catalogue int          `json:"catalogue"` // items there are; the map holds the most popular
+	Catalogue int          `json:"catalogue"` // number of items; the map has the most popular ones
 	Dim       int          `json:"dim"`
 	User      string       `json:"user"`
 	Items     []MapItem    `json:"items"`
@@ -58,8 +57,7 @@ type Inference struct {
 	Other *[2]float64 `json:"random"`
 }
 
-// Popularity is what is recommended beside what is common in the data. Items are in
-// tenths of the catalogue, the most popular first.
+// Popularity compares recommendations with train rows, by tenths of the catalogue, the most popular first.
 type Popularity struct {
 	Data        []float64 `json:"data"`        // share of the train rows, by tenth
 	Recommended []float64 `json:"recommended"` // share of the lists' places
@@ -72,21 +70,20 @@ type Popularity struct {
 	Most        []TopItem `json:"most"`
 }
 
-// TopItem is an item of many lists.
+// TopItem is one of the most recommended items.
 type TopItem struct {
 	Title string  `json:"title"`
 	Share float64 `json:"share_of_users"`
 	Rows  int     `json:"train_rows"`
 }
 
-// Landscape is the training loss around the last model, over two directions through
-// all that is shared.
+// Landscape is the training loss around the last model, along two directions of the shared parameters.
 type Landscape struct {
 	Loss    string       `json:"loss"`
 	Devices int          `json:"devices"`
 	Samples int          `json:"samples"`
 	Shared  int          `json:"shared_numbers"`
-	Norm    float64      `json:"norm"` // of all that is shared
+	Norm    float64      `json:"norm"` // of the shared parameters
 	Centre  float64      `json:"centre"`
 	Grids   []Grid       `json:"grids"`
 	Ascent  []AscentStep `json:"ascent"`
@@ -102,8 +99,8 @@ type Grid struct {
 	Mean float64     `json:"sharpness_mean"`
 }
 
-// AscentStep is how much the loss rises by a step of length Rho up the gradient: the
-// sharpness of sharpness-aware minimisation.
+// AscentStep is the increase of the loss after a step of length Rho along the gradient: the sharpness of
+// sharpness-aware minimisation.
 type AscentStep struct {
 	Rho  float64 `json:"rho"`
 	Rise float64 `json:"rise"`
@@ -119,7 +116,7 @@ type Spectrum struct {
 	Participation float64   `json:"participation_ratio"`
 }
 
-// Limits on what is drawn of a file that may come from anywhere.
+// Limits on figures, which may come from an untrusted file.
 const (
 	maxMapItems = 5000
 	maxMaps     = 8
@@ -143,7 +140,7 @@ func readFigures(in io.Reader) (*Figures, error) {
 	return f, nil
 }
 
-// sane reports whether numbers can be drawn: differences of them stay finite.
+// sane reports whether numbers can be drawn: their differences stay finite.
 func sane(xs ...float64) bool {
 	for _, x := range xs {
 		if !(math.Abs(x) <= 1e30) {
@@ -153,7 +150,7 @@ func sane(xs ...float64) bool {
 	return true
 }
 
-// share reports whether numbers are parts of a whole.
+// share reports whether numbers are fractions, up to rounding.
 func share(xs ...float64) bool {
 	for _, x := range xs {
 		if !(x >= 0 && x <= 1.000001) {
@@ -163,13 +160,13 @@ func share(xs ...float64) bool {
 	return true
 }
 
-// check reports the first thing that cannot be drawn.
+// check reports the first value that cannot be drawn.
 func (f *Figures) check() error {
 	if f.Schema != Schema {
-		return fmt.Errorf("schema_version is %d, want %d", f.Schema, Schema)
+		return fmt.Errorf("schema_version is %d, expected %d", f.Schema, Schema)
 	}
 	if len(f.Missing) > 20 {
-		return fmt.Errorf("missing has %d entries, at most 20", len(f.Missing))
+		return fmt.Errorf("missing has %d entries, expected at most 20", len(f.Missing))
 	}
 	if p := f.Popularity; p != nil {
 		shares := append(append([]float64{p.TailShare, p.Coverage}, p.Data...), p.Recommended...)
@@ -177,16 +174,17 @@ func (f *Figures) check() error {
 			shares = append(shares, m.Share)
 		}
 		if len(p.Data) > 100 || len(p.Data) != len(p.Recommended) || len(p.Most) > 100 {
-			return fmt.Errorf("popularity has %d and %d shares and %d items, want as many of both, at most 100",
+			return fmt.Errorf("popularity has %d shares of data, %d of recommendations and %d items, expected equal "+
+				"numbers of shares and at most 100 of each",
 				len(p.Data), len(p.Recommended), len(p.Most))
 		}
 		if !share(shares...) || !sane(p.Gini, p.GiniData) {
-			return errors.New("popularity holds a share that is not from 0 to 1")
+			return errors.New("popularity has a share outside 0 to 1")
 		}
 	}
 	if in := f.Inference; in != nil && (!share(in.Own[:]...) || !share(in.Base[:]...) || in.Other != nil &&
 		!share(in.Other[:]...)) {
-		return errors.New("inference holds a metric that is not from 0 to 1")
+		return errors.New("inference has a metric outside 0 to 1")
 	}
 	return errors.Join(f.Items.check(), f.Landscape.check())
 }
@@ -196,20 +194,21 @@ func (m *ItemMap) check() error {
 		return nil
 	}
 	if len(m.Items) > maxMapItems || len(m.Maps) > maxMaps {
-		return fmt.Errorf("items has %d items in %d maps, at most %d in %d", len(m.Items), len(m.Maps), maxMapItems,
+		return fmt.Errorf("items has %d items in %d maps, expected at most %d in %d", len(m.Items), len(m.Maps),
+			maxMapItems,
 			maxMaps)
 	}
 	for i, p := range m.Maps {
 		if len(p.XY) != len(m.Items) {
-			return fmt.Errorf("items.maps[%d] places %d items, want %d", i, len(p.XY), len(m.Items))
+			return fmt.Errorf("items.maps[%d] has %d points, expected %d", i, len(p.XY), len(m.Items))
 		}
 		for _, xy := range p.XY {
 			if !sane(xy[:]...) {
-				return fmt.Errorf("items.maps[%d] has a place beyond 1e30", i)
+				return fmt.Errorf("items.maps[%d] has a coordinate beyond 1e30", i)
 			}
 		}
 		if p.Shares != nil && !share(p.Shares[:]...) {
-			return fmt.Errorf("items.maps[%d] has a share of the variance that is not from 0 to 1", i)
+			return fmt.Errorf("items.maps[%d] has a share of the variance outside 0 to 1", i)
 		}
 	}
 	return nil
@@ -220,21 +219,22 @@ func (l *Landscape) check() error {
 		return nil
 	}
 	if len(l.Grids) > 4 || len(l.Ascent) > 20 {
-		return fmt.Errorf("landscape has %d grids and %d steps, at most 4 and 20", len(l.Grids), len(l.Ascent))
+		return fmt.Errorf("landscape has %d grids and %d steps, expected at most 4 and 20", len(l.Grids), len(l.Ascent))
 	}
 	for _, g := range l.Grids {
 		if len(g.Axis) < 2 || len(g.Axis) > maxGrid || len(g.Loss) != len(g.Axis) {
-			return fmt.Errorf("landscape %s has %d rows for %d places, want as many, from 2 to %d",
+			return fmt.Errorf("landscape %s has %d rows for %d positions, expected equal numbers, from 2 to %d",
 				format.Clip(g.Mode, 20),
 				len(g.Loss), len(g.Axis), maxGrid)
 		}
 		for _, row := range g.Loss {
 			if len(row) != len(g.Axis) {
-				return fmt.Errorf("landscape %s has a row of %d for %d places", format.Clip(g.Mode, 20), len(row),
+				return fmt.Errorf("landscape %s has a row of %d values for %d positions", format.Clip(g.Mode, 20),
+					len(row),
 					len(g.Axis))
 			}
 			if !sane(row...) || !sane(g.Axis...) {
-				return fmt.Errorf("landscape %s has a loss or a place beyond 1e30", format.Clip(g.Mode, 20))
+				return fmt.Errorf("landscape %s has a value beyond 1e30", format.Clip(g.Mode, 20))
 			}
 		}
 	}
@@ -244,21 +244,21 @@ func (l *Landscape) check() error {
 // check reports a spectrum that cannot be drawn.
 func (s *Spectrum) check() error {
 	if len(s.Singular) > maxDims || !sane(s.Singular...) || !sane(s.EffectiveRank, s.Abundance, s.Participation) {
-		return fmt.Errorf("a spectrum of %d values, want at most %d, none beyond 1e30", len(s.Singular), maxDims)
+		return fmt.Errorf("spectrum has %d values, expected at most %d, none beyond 1e30", len(s.Singular), maxDims)
 	}
 	return nil
 }
 
-// JSON is the file. Numbers keep six digits: nobody sees more.
+// JSON returns the content of figures.json.
 func (f *Figures) JSON() ([]byte, error) {
 	b, err := json.Marshal(f)
 	if err != nil {
-		return nil, fmt.Errorf("report: figures: %w", err)
+		return nil, fmt.Errorf("figures: %w", err)
 	}
 	return append(b, '\n'), nil
 }
 
-// SixDigits rounds a number to six digits, for files.
+// SixDigits rounds a number to six significant digits, for files.
 func SixDigits(x float64) float64 {
 	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
 		return x

@@ -18,7 +18,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// What a run folder may hold at most. The files may come from anywhere.
+// Limits on the files of a run folder, which are untrusted input.
 const (
 	maxResult = 16 << 20
 	maxFile   = 256 << 20
@@ -26,11 +26,9 @@ const (
 	maxRuns   = 1000
 )
 
-// Load reads the folder of a finished run: result.json, and metrics.jsonl,
-// per_user.csv, per_user_references.csv and figures.json where they are there; or
-// that of a search. If the folder was made with --seeds, the points and users of
-// each run are looked for in its subfolder seed-N, and otherwise those of the folder
-// itself belong to the first run.
+// Load reads the folder of a finished run (result.json, and metrics.jsonl, per_user.csv, per_user_references.csv and
+// figures.json if they exist), of a search, or of a leaderboard. In a folder made with --seeds, the points and users
+// of each run are in the subfolder seed-N; those of the folder itself belong to the first run.
 func Load(dir string) (*Run, error) {
 	f, err := open(dir, "result.json", maxResult)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,10 +39,10 @@ func Load(dir string) (*Run, error) {
 			return &Run{Dir: dir, Leaderboard: b}, err
 		}
 		if _, err := os.Stat(dir); err != nil {
-			return nil, fmt.Errorf("report: there is no folder %s; make it with `tacit run -o %s`", dir, dir)
+			return nil, fmt.Errorf("folder %s does not exist; create it with `tacit run -o %s`", dir, dir)
 		}
-		return nil, fmt.Errorf("report: %s holds no finished run (no result.json); finish it with `tacit run "+
-			"--resume %s`", dir, dir)
+		return nil, fmt.Errorf("%s has no finished run (no result.json); finish it with `tacit run --resume %s`", dir,
+			dir)
 	}
 	if err != nil {
 		return nil, err
@@ -52,7 +50,7 @@ func Load(dir string) (*Run, error) {
 	defer f.Close()
 	results, err := readResults(f)
 	if err != nil {
-		return nil, fmt.Errorf("report: %s%w; write it anew with `tacit run %s -o OTHER`", f.Name(), err,
+		return nil, fmt.Errorf("%s%w; write it again with `tacit run %s -o OTHER`", f.Name(), err,
 			filepath.Join(dir, "config.toml"))
 	}
 	first, err := loadRun(dir, dir, results[0])
@@ -74,7 +72,7 @@ func Load(dir string) (*Run, error) {
 	return first, nil
 }
 
-// loadRun puts a result together with the points and users that lie in sub.
+// loadRun adds the points, users, user scores and figures in folder sub to a result.
 func loadRun(dir, sub string, res *Result) (*Run, error) {
 	r := &Run{Dir: dir, Result: res}
 	err := read(sub, "metrics.jsonl", func(in io.Reader) (err error) {
@@ -119,12 +117,12 @@ func read(dir, name string, decode func(io.Reader) error) error {
 	}
 	defer f.Close()
 	if err := decode(f); err != nil {
-		return fmt.Errorf("report: %s%w; remove the file to go on without it", f.Name(), err)
+		return fmt.Errorf("%s%w; remove the file to continue without it", f.Name(), err)
 	}
 	return nil
 }
 
-// open refuses what would block or fill the memory.
+// open opens a regular file of at most limit bytes.
 func open(dir, name string, limit int64) (*os.File, error) {
 	path := filepath.Join(dir, name)
 	info, err := os.Stat(path)
@@ -132,18 +130,18 @@ func open(dir, name string, limit int64) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("report: %s is not a plain file; give a folder that `tacit run -o` wrote", path)
+		return nil, fmt.Errorf("%s is not a regular file; pass a folder written by `tacit run -o`", path)
 	}
 	if info.Size() > limit {
-		return nil, fmt.Errorf("report: %s has %s, at most %s are read; give a folder that `tacit run -o` wrote", path,
+		return nil, fmt.Errorf("%s has %s, more than the limit of %s; pass a folder written by `tacit run -o`", path,
 			format.Size(float64(info.Size())), format.Size(float64(limit)))
 	}
 	return os.Open(path)
 }
 
-// readResults reads one result or the results of several seeds, bare or in the
-// envelope of `--format json`. Without an error there is at least one. Errors
-// of this and the next functions start with ":LINE: " or ": ".
+// readResults reads one result or the results of several seeds, bare or in the envelope of `--format json`. It
+// returns at least one result or an error. Errors of this and the following functions start with ":LINE: " or ": ",
+// to be appended to the name of the file.
 func readResults(in io.Reader) ([]*Result, error) {
 	b, err := io.ReadAll(io.LimitReader(in, maxResult))
 	if err != nil {
@@ -159,7 +157,7 @@ func readResults(in io.Reader) ([]*Result, error) {
 		return nil, err
 	}
 	if env.Status == "error" {
-		return nil, fmt.Errorf(": holds the error %q", format.Clip(env.Error.Message, 200))
+		return nil, fmt.Errorf(": contains the error %q instead of a result", format.Clip(env.Error.Message, 200))
 	}
 	whole := b
 	if len(env.Data) > 0 {
@@ -173,7 +171,7 @@ func readResults(in io.Reader) ([]*Result, error) {
 		each = []json.RawMessage{b}
 	}
 	if len(each) == 0 || len(each) > maxRuns {
-		return nil, fmt.Errorf(": holds %d runs, want 1 to %d", len(each), maxRuns)
+		return nil, fmt.Errorf(": has %d runs, expected 1 to %d", len(each), maxRuns)
 	}
 	var out []*Result
 	at := 0
@@ -192,8 +190,7 @@ func readResults(in io.Reader) ([]*Result, error) {
 	return out, nil
 }
 
-// decode unmarshals part, which starts at byte start of whole; an error tells
-// the line of whole.
+// decode unmarshals part, which starts at byte start of whole; errors name the line in whole.
 func decode(whole, part []byte, start int, v any) error {
 	err := json.Unmarshal(part, v)
 	if err == nil {
@@ -206,8 +203,8 @@ func decode(whole, part []byte, start int, v any) error {
 		start += int(syntax.Offset)
 	case errors.As(err, &typed):
 		start += int(typed.Offset)
-		field := cmp.Or(typed.Field, "the whole")
-		err = fmt.Errorf("%s is of kind %s, want %s", field, typed.Value, kind(typed.Type.Kind().String()))
+		field := cmp.Or(typed.Field, "the document")
+		err = fmt.Errorf("%s is a JSON %s, expected %s", field, typed.Value, kind(typed.Type.Kind().String()))
 	}
 	return fmt.Errorf(":%d: %w", lineAt(whole, start), err)
 }
@@ -215,7 +212,7 @@ func decode(whole, part []byte, start int, v any) error {
 func kind(s string) string {
 	switch {
 	case strings.HasPrefix(s, "int"), strings.HasPrefix(s, "uint"):
-		return "a whole number"
+		return "an integer"
 	case strings.HasPrefix(s, "float"):
 		return "a number"
 	case s == "map", s == "struct", s == "ptr":
@@ -245,13 +242,13 @@ func readPoints(in io.Reader) ([]Point, error) {
 			return nil, fmt.Errorf(":%d%s", n, strings.TrimPrefix(err.Error(), ":1"))
 		}
 		if p.Round <= last {
-			return nil, fmt.Errorf(":%d: round %d comes after round %d, want rising rounds from 1", n, p.Round, last)
+			return nil, fmt.Errorf(":%d: round %d after round %d, expected increasing rounds from 1", n, p.Round, last)
 		}
 		if err := checkSummaries(p.Valid, p.Test); err != nil {
 			return nil, fmt.Errorf(":%d: %w", n, err)
 		}
 		if len(p.Spectra) > 8 {
-			return nil, fmt.Errorf(":%d: %d spectra, at most 8", n, len(p.Spectra))
+			return nil, fmt.Errorf(":%d: %d spectra, expected at most 8", n, len(p.Spectra))
 		}
 		for _, s := range p.Spectra {
 			if err := s.check(); err != nil {
@@ -274,13 +271,13 @@ func readUsers(in io.Reader) ([]User, error) {
 	c := csv.NewReader(in)
 	c.FieldsPerRecord = -1
 	c.ReuseRecord = true
-	want := strings.Join(userHeader, ",")
+	expected := strings.Join(userHeader, ",")
 	rec, err := c.Read()
 	if err == io.EOF {
-		return nil, fmt.Errorf(":1: is empty, want the header %s", want)
+		return nil, fmt.Errorf(":1: empty file, expected the header %s", expected)
 	}
-	if got := strings.Join(rec, ","); err == nil && got != want {
-		return nil, fmt.Errorf(":1: header is %q, want %q", format.Clip(got, 200), want)
+	if got := strings.Join(rec, ","); err == nil && got != expected {
+		return nil, fmt.Errorf(":1: header %q, expected %q", format.Clip(got, 200), expected)
 	}
 	out := []User{}
 	for err == nil {
@@ -305,7 +302,7 @@ func readUsers(in io.Reader) ([]User, error) {
 
 func parseUser(rec []string) (User, error) {
 	if len(rec) != len(userHeader) {
-		return User{}, fmt.Errorf("has %d cells, want %d", len(rec), len(userHeader))
+		return User{}, fmt.Errorf("%d cells, expected %d", len(rec), len(userHeader))
 	}
 	u := User{ID: strings.Clone(rec[0])}
 	for i, dst := range []*int{&u.Rows, &u.ValidRank, &u.TestRank, &u.ValidFull, &u.TestFull} {
@@ -315,7 +312,7 @@ func parseUser(rec []string) (User, error) {
 		}
 		v, err := strconv.ParseUint(s, 10, 31)
 		if err != nil {
-			return User{}, fmt.Errorf("%s is %q, want a whole number from 0, or nothing", userHeader[i+1],
+			return User{}, fmt.Errorf("%s is %q, expected a non-negative integer or an empty cell", userHeader[i+1],
 				format.Clip(s, 40))
 		}
 		*dst = int(v)

@@ -68,40 +68,40 @@ func TestLoadReadsAllSeeds(t *testing.T) {
 func TestLoadSaysWhereAndWhatToType(t *testing.T) {
 	good := resulttest.Run("pfedrec", "paper", 1, 3, 3)
 	for _, c := range []struct{ file, text, want string }{
-		{"", "", "holds no finished run (no result.json); finish it with `tacit run --resume "},
+		{"", "", "has no finished run (no result.json); finish it with `tacit run --resume "},
 		{"result.json", "{\n\"method\": x}", "result.json:2: invalid character 'x'"},
-		{"result.json", "{\n\"method\": 7}", "result.json:2: method is of kind number, want a string"},
-		{"result.json", "[]", "result.json:1: the whole is of kind array, want an object"},
-		{"result.json", "{}", "a result names all three; write it anew with `tacit run "},
-		{"result.json", "{\"runs\": []}", "holds 0 runs, want 1 to 1000"},
+		{"result.json", "{\n\"method\": 7}", "result.json:2: method is a JSON number, expected a string"},
+		{"result.json", "[]", "result.json:1: the document is a JSON array, expected an object"},
+		{"result.json", "{}", "all three must be set; write it again with `tacit run "},
+		{"result.json", "{\"runs\": []}", "has 0 runs, expected 1 to 1000"},
 		{
 			"result.json",
-			"{\"runs\": [\n{\"method\":\"m\",\"dataset\":\"d\",\"protocol\":\"p\"},\n{\"method\":\"m\",\"rounds\":1.5}]}", "result.json:3: rounds is of kind number 1.5, want a whole number",
+			"{\"runs\": [\n{\"method\":\"m\",\"dataset\":\"d\",\"protocol\":\"p\"},\n{\"method\":\"m\",\"rounds\":1.5}]}", "result.json:3: rounds is a JSON number 1.5, expected an integer",
 		},
 		{
 			"result.json", `{"method":"m","dataset":"d","protocol":"p","test":{"sampled":{"hr@10":1.5}}}`,
-			"test.sampled.hr@10 is 1.5, want a fraction from 0 to 1",
+			"test.sampled.hr@10 is 1.5, expected a fraction from 0 to 1",
 		},
 		{
 			"result.json", `{"method":"m","dataset":"d","protocol":"p","selected_round":5}`,
-			"selected_round is 5 of 0 rounds",
+			"selected_round is 5, expected at most 0",
 		},
 		{
 			"result.json", `{"method":"m","dataset":"d","protocol":"p","rounds":100,"chosen_on_test":{"round":101}}`,
-			"chosen_on_test.round is 101 of 100 rounds",
+			"chosen_on_test.round is 101, expected 1 to 100",
 		},
-		{"result.json", `{"status":"error","error":{"message":"boom"}}`, `holds the error "boom"`},
-		{"metrics.jsonl", "{\"round\":1}\n{\"round\":1}\n", "metrics.jsonl:2: round 1 comes after round 1"},
+		{"result.json", `{"status":"error","error":{"message":"boom"}}`, `contains the error "boom"`},
+		{"metrics.jsonl", "{\"round\":1}\n{\"round\":1}\n", "metrics.jsonl:2: round 1 after round 1"},
 		{"metrics.jsonl", "{\"round\":1}\n\n{\"round\":", "metrics.jsonl:3: unexpected end of JSON input; remove " +
-			"the file to go on without it"},
+			"the file to continue without it"},
 		{"metrics.jsonl", strings.Repeat(" ", 1<<20+1), "metrics.jsonl:1: bufio.Scanner: token too long"},
-		{"per_user.csv", "", "per_user.csv:1: is empty"},
-		{"per_user.csv", "user,rows\n", "per_user.csv:1: header is \"user,rows\", want \"user,rows,valid_rank"},
+		{"per_user.csv", "", "per_user.csv:1: empty file"},
+		{"per_user.csv", "user,rows\n", "per_user.csv:1: header \"user,rows\", expected \"user,rows,valid_rank"},
 		{
 			"per_user.csv", headerOfUsers + "\na,1,1,1,,\nb,1,-1,1,,\n",
-			`per_user.csv:3: valid_rank is "-1", want a whole number from 0`,
+			`per_user.csv:3: valid_rank is "-1", expected a non-negative integer`,
 		},
-		{"per_user.csv", headerOfUsers + "\na,1\n", "per_user.csv:2: has 2 cells, want 6"},
+		{"per_user.csv", headerOfUsers + "\na,1\n", "per_user.csv:2: 2 cells, expected 6"},
 		{"per_user.csv", headerOfUsers + "\n\"a,1\n", "per_user.csv:2: extraneous or missing \""},
 	} {
 		dir := t.TempDir()
@@ -110,19 +110,19 @@ func TestLoadSaysWhereAndWhatToType(t *testing.T) {
 			resulttest.WriteFile(t, dir, c.file, []byte(c.text))
 		}
 		_, err := result.Load(dir)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "report: ") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), dir) {
 			t.Errorf("%s of %.60q: error is\n%v\nwant it to hold\n%s", c.file, c.text, err, c.want)
 		}
 	}
 	if _, err := result.Load(filepath.Join(t.TempDir(), "nowhere")); err == nil || !strings.Contains(err.Error(),
-		"there is no folder") {
+		"does not exist") {
 		t.Errorf("error of a missing folder is %v", err)
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "result.json"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := result.Load(dir); err == nil || !strings.Contains(err.Error(), "is not a plain file") {
+	if _, err := result.Load(dir); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("error of a folder named result.json is %v", err)
 	}
 }

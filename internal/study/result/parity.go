@@ -2,28 +2,28 @@ package result
 
 import "encoding/json"
 
-// ParityRow is a method beside its paper: means and standard deviations over
-// Seeds runs, of the test items. A metric that was not measured is NaN.
+// ParityRow compares a method with its paper: means and standard deviations over Seeds runs on the test items. A
+// metric that was not measured is NaN.
 type ParityRow struct {
-	Table             string // what it stands under; rows of one table come together
-	Method, Variant   string // Variant is what sets it apart, such as "infer=global"
+	Table             string // title of its table; rows of one table are adjacent
+	Method, Variant   string // Variant is the setting that differs, such as "infer=global"
 	Dataset, Protocol string
 	Leaks             bool
 	Seeds             int
-	Rounds            int     // of each run, which the memoriser watched; 0 if not known
+	Rounds            int     // of each run; 0 if unknown
 	HR, HRSD          float64 // sampled, at 10, as fractions
 	NDCG, NDCGSD      float64
 	FullHR, FullNDCG  float64
-	HR20              float64    // sampled; shown beside a published one
+	HR20              float64    // sampled; shown next to a published one
 	Published         *Published // nil for none
 	RoundMS           float64    // median time to train a round
-	Seconds           float64    // of a run, its evaluation included
+	Seconds           float64    // of a run, including evaluation
 	Up                float64    // bytes that a device sends in a round
-	Central           bool       // no federation
-	Folder            string     // where its runs are kept; empty if nowhere
+	Central           bool       // trained in one place, without a federation
+	Folder            string     // folder of its runs; empty if they were not saved
 	Commit            string
-	References        map[string]*Reference // as in Result; only their test metrics are read
-	Against           []Comparison          // tests against the row that it is a variant of; nil for none
+	References        map[string]*Reference // as in Result; only test metrics are used
+	Against           []Comparison          // tests against the row that it is a variant of
 }
 
 // MarshalJSON writes a metric that was not measured as null.
@@ -46,7 +46,7 @@ func (r ParityRow) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// Verdict is what a row says about its paper, or empty.
+// Verdict says whether the row reproduces its paper; empty if the protocols differ.
 func (r ParityRow) Verdict() string {
 	if !r.Published.ComparableUnder(r.Protocol) {
 		return ""

@@ -10,16 +10,14 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// Versus is the method against a reference: paired Wilcoxon tests over the users
-// that both were measured on, at the reported round. Each user counts by its mean
-// over the seeds.
+// Versus compares the method with a reference: paired Wilcoxon tests over the users that both were measured on, at
+// the reported round. Each user counts by its mean over the seeds.
 type Versus struct {
 	Users   int                   `json:"users"`
 	Sampled map[string]PairedTest `json:"sampled"` // by metric: "hr@10", "ndcg@10"
-	Full    map[string]PairedTest `json:"full"`    // nil where the protocol has none
-	// Verdict is "better than NAME" only where the tests say so, and else "no better
-	// than NAME" or "worse than NAME"; it is by the sampled metrics. "mixed against NAME"
-	// is a difference whose mean and ranks are on different sides.
+	Full    map[string]PairedTest `json:"full"`    // nil if the protocol has no full ranking
+	// Verdict is by the sampled metrics: "better than NAME" or "worse than NAME" only if the tests are significant,
+	// otherwise "no better than NAME". "mixed against NAME" means that mean and ranks have different signs.
 	Verdict string `json:"verdict"`
 }
 
@@ -28,25 +26,22 @@ type PairedTest struct {
 	Difference float64 `json:"difference"` // the method less the reference, as a fraction
 	P          float64 `json:"p"`
 	PHolm      float64 `json:"p_holm"` // adjusted for all references and metrics of the method
-	// Ranks is the side of the signed ranks, which is what P is about: 1 above, -1 below;
-	// 0 for neither, and in runs that did not keep it.
+	// Ranks is the sign of the signed ranks, which P tests: 1 above, -1 below, 0 for neither or unknown.
 	Ranks int `json:"ranks,omitempty"`
 }
 
-// SignificanceLevel is the adjusted p below which a method is said to differ from a reference.
+// SignificanceLevel is the corrected p below which a method differs from a reference.
 const SignificanceLevel = 0.01
 
-// mixed reports a difference that the test shows, but on another side than the mean.
+// mixed reports a significant difference whose mean has the opposite sign.
 func (p PairedTest) mixed() bool {
 	return p.PHolm < SignificanceLevel && disagrees(p.Difference, p.Ranks)
 }
 
-// disagrees reports whether a mean difference and its signed ranks are on different
-// sides; ranks of 0 say nothing.
+// disagrees reports whether a mean difference and its signed ranks have different signs; ranks of 0 never do.
 func disagrees(mean float64, ranks int) bool { return ranks != 0 && cmp.Compare(mean, 0) != ranks }
 
-// Sign is 1 where the method is shown to be above, by its mean and by its ranks, -1
-// below, else 0.
+// Sign is 1 if the method is significantly above, by its mean and its ranks, -1 if it is below, otherwise 0.
 func (p PairedTest) Sign() int {
 	switch {
 	case !(p.PHolm < SignificanceLevel) || p.mixed():
@@ -57,7 +52,7 @@ func (p PairedTest) Sign() int {
 	return -1
 }
 
-// Metric is a test by its place in the tables; false where there is none.
+// Metric returns a test by its index in MetricNames; false if it was not made.
 func (v *Versus) Metric(m int) (PairedTest, bool) {
 	of := v.Sampled
 	if m >= 2 {
@@ -69,7 +64,7 @@ func (v *Versus) Metric(m int) (PairedTest, bool) {
 
 var metricKeys = [2]string{"hr@10", "ndcg@10"}
 
-// Phrase is the verdict with %s for the reference.
+// Phrase is the verdict with %s in place of the reference.
 func (v *Versus) Phrase() string {
 	hr, ndcg := v.Sampled["hr@10"].Sign(), v.Sampled["ndcg@10"].Sign()
 	by := "HR@10"
@@ -95,9 +90,8 @@ func (v *Versus) Phrase() string {
 	return "no better than %s, and worse by " + by
 }
 
-// VersusReferences tests a method against each of its references, over the users of runs
-// that differ in their seed only. It is nil unless all runs tell each user's
-// metrics.
+// VersusReferences compares a method with each of its references, over the users of runs that differ only in their
+// seed. It returns nil unless all runs have user scores.
 func VersusReferences(runs []*Result) map[string]*Versus {
 	keys := map[string]bool{}
 	for _, r := range runs {
@@ -159,7 +153,7 @@ func mean(xs []float64) float64 {
 	return sum / float64(len(xs))
 }
 
-// SortReferences has the references of reports first, then the others by name.
+// SortReferences returns the standard references first, then the others by name.
 func SortReferences(keys map[string]bool) []string {
 	var out, more []string
 	for _, n := range ReferenceNames {
@@ -176,8 +170,8 @@ func SortReferences(keys map[string]bool) []string {
 	return append(out, more...)
 }
 
-// differences are those of metric m, user by user: of the means over the runs in
-// which both were measured.
+// differences returns the difference of metric m for each user: of the means over the runs in which both were
+// measured.
 func differences(runs []*Result, key string, m int) []float64 {
 	at := map[string]int{}
 	var sum, n []float64
@@ -206,25 +200,24 @@ func differences(runs []*Result, key string, m int) []float64 {
 	return sum
 }
 
-// check reports the first value of a loaded test that cannot be.
+// check reports the first invalid value of a loaded test.
 func (v *Versus) check() error {
 	if v == nil {
 		return nil
 	}
 	if v.Users < 0 || len(v.Verdict) > maxName {
-		return fmt.Errorf("users is %d and verdict has %d bytes, want 0 or more and at most %d", v.Users,
+		return fmt.Errorf("users is %d and verdict has %d bytes, expected 0 or more and at most %d", v.Users,
 			len(v.Verdict), maxName)
 	}
 	for m, name := range MetricNames {
 		if p, ok := v.Metric(m); ok && !(p.P >= 0 && p.P <= 1 && p.PHolm >= 0 && p.PHolm <= 1) {
-			return fmt.Errorf("%s has p %g and %g, want 0 to 1", name, p.P, p.PHolm)
+			return fmt.Errorf("%s has p %g and %g, expected 0 to 1", name, p.P, p.PHolm)
 		}
 	}
 	return nil
 }
 
-// ReferenceNames are the references that every report carries, in order, with the letter
-// that marks a method above one.
+// ReferenceNames are the references that every report shows, in order.
 var ReferenceNames = []ReferenceName{
 	{"popularity", "popularity", "p"},
 	{"ease", "EASE", "e"},
@@ -236,6 +229,7 @@ var ReferenceNames = []ReferenceName{
 // marks methods above it.
 type ReferenceName struct{ Key, Name, Letter string }
 
+// ReferenceTitle returns the name of a reference in tables.
 func ReferenceTitle(key string) string {
 	for _, n := range ReferenceNames {
 		if n.Key == key {

@@ -89,9 +89,9 @@ func TestUsersBesideTheReferencesAreReadAsWritten(t *testing.T) {
 		t.Errorf("read\n%s\nwant\n%s", again.String(), b.String())
 	}
 	for text, want := range map[string]string{
-		"":                                  ":1: want a header",
-		"user,x\n":                          `column "x" is no metric`,
-		"user,method.sampled.hr@10\n1,2\n":  ":2: method.sampled.hr@10 is \"2\", want a fraction",
+		"":                                  ":1: expected a header",
+		"user,x\n":                          `column "x" is not a metric`,
+		"user,method.sampled.hr@10\n1,2\n":  ":2: method.sampled.hr@10 is \"2\", expected a fraction",
 		"user,method.sampled.hr@10\n1\n":    "wrong number of fields",
 		"user,method.sampled.hr@10\n1,.5\n": "has 0 values for 1 users",
 	} {
@@ -162,10 +162,10 @@ func TestNothingIsSaidWhereMeanAndRanksDisagree(t *testing.T) {
 func TestDamagedFiguresAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"schema_version":2}`: "schema_version is 2",
-		`{"schema_version":1,"items":{"items":[{}],"maps":[{"xy":[]}]}}`:                    "places 0 items, want 1",
+		`{"schema_version":1,"items":{"items":[{}],"maps":[{"xy":[]}]}}`:                    "has 0 points, expected 1",
 		`{"schema_version":1,"landscape":{"grids":[{"mode":"x","axis":[1],"loss":[[1]]}]}}`: "from 2 to",
 		`{"schema_version":1,"landscape":{"grids":[{"axis":[1,2],"loss":[[1],[2]]}]}}`:      "a row of 1",
-		`{"schema_version":1,"popularity":{"data":[1],"recommended":[]}}`:                   "want as many",
+		`{"schema_version":1,"popularity":{"data":[1],"recommended":[]}}`:                   "expected equal numbers",
 		`{"schema_version":1,`: "unexpected end",
 	} {
 		_, err := readFigures(strings.NewReader(text))

@@ -10,17 +10,16 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// Tolerance is how far, as a fraction, a mean may be from a published number
-// and still count as that number: 1.5 points.
+// Tolerance is the largest difference, as a fraction, at which a mean counts as the published metric: 1.5 points.
 const Tolerance = 0.015
 
-// oneSeed is how far, as a fraction, one seed has to be from a published number
-// before that counts as not reproduced.
+// oneSeed is the smallest difference, as a fraction, at which a single seed counts as not reproduced.
 const oneSeed = 0.03
 
-// Scores are the test metrics that a table shows, NaN where there is none.
+// Scores are the test metrics that tables show, in the order of MetricNames; NaN if not measured.
 type Scores [4]float64
 
+// MetricNames are the names of the Scores.
 var MetricNames = [4]string{"sampled HR@10", "sampled NDCG@10", "full HR@10", "full NDCG@10"}
 
 // MetricOf returns a metric, or NaN.
@@ -31,6 +30,7 @@ func MetricOf(m map[string]float64, key string) float64 {
 	return math.NaN()
 }
 
+// ScoresOf returns the scores of a summary, which may be nil.
 func ScoresOf(s *metrics.Summary) Scores {
 	if s == nil {
 		s = new(metrics.Summary)
@@ -73,8 +73,8 @@ func SpreadOf(xs []float64) Spread {
 	return s
 }
 
-// CombineSeeds puts runs that differ in their seed together. The metrics are those
-// that all runs have; SD is that of a sample, and 0 for one run.
+// CombineSeeds combines runs that differ only in their seed. The metrics are those that all runs have; SD is that
+// of a sample, and 0 for one run.
 func CombineSeeds(runs []*Result) *Repeated {
 	m := &Repeated{Runs: runs, Versus: VersusReferences(runs)}
 	m.Mean.Valid, m.SD.Valid = over(runs, func(r *Result) metrics.Summary { return r.Valid })
@@ -82,7 +82,7 @@ func CombineSeeds(runs []*Result) *Repeated {
 	return m
 }
 
-// over takes mean and standard deviation of every metric that all runs have.
+// over returns the mean and standard deviation of every metric that all runs have.
 func over(runs []*Result, of func(*Result) metrics.Summary) (mean, sd metrics.Summary) {
 	part := func(pick func(metrics.Summary) map[string]float64) (mean, sd map[string]float64) {
 		values := map[string][]float64{}
@@ -108,20 +108,21 @@ func over(runs []*Result, of func(*Result) metrics.Summary) (mean, sd metrics.Su
 	return mean, sd
 }
 
-// ComparableUnder reports whether a published number may stand beside one that was measured
-// under the protocol.
+// ComparableUnder reports whether published metrics are comparable with those measured under the protocol. It is
+// false for nil.
 func (p *Published) ComparableUnder(protocol string) bool {
 	return p != nil && cmp.Or(p.Protocol, "paper") == protocol
 }
 
-// Gap is how far we are from a published number, as fractions; NaN for none.
+// Gap is the difference from published metrics, as fractions; NaN if there is nothing to compare.
 type Gap struct{ HR, NDCG float64 }
 
+// GapTo returns the difference of our metrics from the published ones.
 func GapTo(p *Published, hr, ndcg float64) Gap {
 	return Gap{hr - PublishedMetric(p.HR10), ndcg - PublishedMetric(p.NDCG10)}
 }
 
-// PublishedMetric is a number of a paper; one that it does not give is 0 in a file.
+// PublishedMetric returns x, or NaN for 0, which stands for a metric that the paper does not give.
 func PublishedMetric(x float64) float64 {
 	if x == 0 {
 		return math.NaN()
@@ -129,8 +130,7 @@ func PublishedMetric(x float64) float64 {
 	return x
 }
 
-// Verdict holds both metrics against the tolerance. One seed is no verdict unless
-// it is far off.
+// Verdict compares both metrics with the tolerance. A single seed is not judged unless it is far off.
 func (g Gap) Verdict(seeds int) string {
 	var off []string
 	far, below := false, false
@@ -153,7 +153,7 @@ func (g Gap) Verdict(seeds int) string {
 		return "off by " + words + " with one seed; seeds move HR@10 by about a point, try --seeds 5"
 	case len(off) > 0 && below:
 		return "not reproduced: off by " + words
-	case len(off) > 0: // not the same number either, but nothing is missing
+	case len(off) > 0:
 		return "above the published number: " + words
 	case math.IsNaN(g.HR) && math.IsNaN(g.NDCG):
 		return "nothing to compare"

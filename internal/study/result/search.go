@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Search is the folder of `tacit tune -o`: what was tried, and what validation made
-// of it. It holds nothing of the test items.
+// Search is the folder of `tacit tune -o`: the trials with their metrics on validation items. It contains nothing
+// about the test items.
 type Search struct {
 	Method    string            `json:"method"`
 	Dataset   string            `json:"dataset"`
@@ -31,7 +31,7 @@ type Trial struct {
 	Value  *float64       `json:"value"`
 }
 
-// loadSearch returns nil for a folder that holds no finished search.
+// loadSearch returns nil for a folder without a finished search.
 func loadSearch(dir string) (*Search, error) {
 	s := new(Search)
 	f, err := open(dir, "tuned.json", maxResult)
@@ -46,12 +46,12 @@ func loadSearch(dir string) (*Search, error) {
 		return nil, err
 	}
 	if err := decode(b, b, 0, s); err != nil {
-		return nil, fmt.Errorf("report: %s%w; search anew with `tacit tune`", f.Name(), err)
+		return nil, fmt.Errorf("%s%w; search again with `tacit tune`", f.Name(), err)
 	}
 	for _, name := range []string{s.Method, s.Dataset, s.Protocol, s.Objective, s.Metric} {
 		if name == "" || len(name) > maxName {
-			return nil, fmt.Errorf("report: %s: method, dataset, protocol, objective and metric are names of 1 to "+
-				"%d bytes; search anew with `tacit tune`", f.Name(), maxName)
+			return nil, fmt.Errorf("%s: method, dataset, protocol, objective and metric must have 1 to %d bytes; "+
+				"search again with `tacit tune`", f.Name(), maxName)
 		}
 	}
 	err = read(dir, "trials.jsonl", func(in io.Reader) (err error) {
@@ -79,11 +79,12 @@ func readTrials(in io.Reader) ([]Trial, error) {
 			return nil, fmt.Errorf(":%d%s", n, strings.TrimPrefix(err.Error(), ":1"))
 		}
 		if len(t.Params) > maxSettings || len(out) == maxTrials {
-			return nil, fmt.Errorf(":%d: trial %d has %d params, at most %d in %d lines", n, t.Trial, len(t.Params),
+			return nil, fmt.Errorf(":%d: trial %d has %d parameters, expected at most %d, in at most %d lines", n,
+				t.Trial, len(t.Params),
 				maxSettings, maxTrials)
 		}
 		if t.Value != nil && !sane(*t.Value) {
-			return nil, fmt.Errorf(":%d: trial %d has the value %g", n, t.Trial, *t.Value)
+			return nil, fmt.Errorf(":%d: trial %d has the value %g, expected at most 1e30", n, t.Trial, *t.Value)
 		}
 		out = append(out, t)
 	}

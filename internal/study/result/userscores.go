@@ -13,22 +13,21 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// UserScores holds the test metrics of each measured user, by the method and by the
-// references: what tests over users are made of.
+// UserScores holds the test metrics of each evaluated user, for the method and the references. Significance tests
+// use them.
 type UserScores struct {
 	Users []string
-	// Of has for each reference, and for the method under "method", a column for
-	// each of sampled HR@10 and NDCG@10, full HR@10 and NDCG@10, in the order of
-	// Users. NaN is for what was not measured.
+	// Of has, for each reference and for the method under "method", a column for each of the MetricNames, in the
+	// order of Users; NaN if not measured.
 	Of map[string]*[4][]float32
 }
 
-// methodKey stands for the method among the references.
+// methodKey is the method's key among the references.
 const methodKey = "method"
 
 var scoreKeys = [4]string{"sampled.hr@10", "sampled.ndcg@10", "full.hr@10", "full.ndcg@10"}
 
-// WriteUserScores writes per_user_references.csv. What was not measured is an empty cell.
+// WriteUserScores writes per_user_references.csv. A metric that was not measured is an empty cell.
 func WriteUserScores(w io.Writer, b *UserScores) error {
 	keys := map[string]bool{}
 	for k := range b.Of {
@@ -69,14 +68,14 @@ func readUserScores(in io.Reader) (*UserScores, error) {
 	c.ReuseRecord = true
 	head, err := c.Read()
 	if err != nil || head[0] != "user" || len(head) > 1+len(scoreKeys)*maxSettings {
-		return nil, errors.New(":1: want a header that starts with user")
+		return nil, errors.New(":1: expected a header that starts with user")
 	}
 	head = slices.Clone(head)
 	b := &UserScores{Of: map[string]*[4][]float32{}}
 	columns := make([]*[]float32, len(head)-1)
 	for i, name := range head[1:] {
 		if columns[i] = b.column(name); columns[i] == nil {
-			return nil, fmt.Errorf(":1: column %q is no metric of a reference", format.Clip(name, 60))
+			return nil, fmt.Errorf(":1: column %q is not a metric of a reference", format.Clip(name, 60))
 		}
 	}
 	for {
@@ -100,7 +99,7 @@ func readUserScores(in io.Reader) (*UserScores, error) {
 	return b, b.even()
 }
 
-// column is the place of a named column, or nil.
+// column returns the column with a name, or nil.
 func (b *UserScores) column(name string) *[]float32 {
 	for m, key := range scoreKeys {
 		if of, ok := strings.CutSuffix(name, "."+key); ok && of != "" && len(of) <= maxName {
@@ -113,7 +112,7 @@ func (b *UserScores) column(name string) *[]float32 {
 	return nil
 }
 
-// even reports a column that is missing or there twice.
+// even reports a column that is missing or appears twice.
 func (b *UserScores) even() error {
 	for of, columns := range b.Of {
 		for m, x := range columns {
@@ -132,7 +131,8 @@ func fraction(s string) (float32, error) {
 	}
 	x, err := strconv.ParseFloat(s, 32)
 	if err != nil || !(x >= 0 && x <= 1) {
-		return 0, errors.New("is " + strconv.Quote(format.Clip(s, 40)) + ", want a fraction from 0 to 1, or nothing")
+		return 0, errors.New("is " + strconv.Quote(format.Clip(s, 40)) +
+			", expected a fraction from 0 to 1 or an empty cell")
 	}
 	return float32(x), nil
 }
