@@ -23,7 +23,7 @@ func (p *Program) error() float64 {
 	return s / float64(n)
 }
 
-func TestTheYardstickLearnsAndDoesNotDependOnGoroutinesMuch(t *testing.T) {
+func TestTheNaiveLoopLearnsAndHardlyDependsOnGoroutines(t *testing.T) {
 	w, err := data.NewWorld(data.WorldConfig{Users: 60, Items: 200, MeanRows: 15, Seed: 1})
 	if err != nil {
 		t.Fatal(err)

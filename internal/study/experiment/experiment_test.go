@@ -58,8 +58,8 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// tacit, the default, has no learning rate: whoever gives one is told why, and where it is.
-func TestASettingOfAnotherMethodIsNamedSo(t *testing.T) {
+// tacit, the default, has no learning rate: the error says why, and which methods have one.
+func TestASettingOfAnotherMethodIsReportedAsSuch(t *testing.T) {
 	for words, want := range map[string][]string{
 		"lr=0.1":                    {`unknown key "lr": tacit solves in closed form and has no learning rate or epochs; its settings are dim, a0, reg,`, "tacit methods tacit lists the keys", "lr is a setting of pfedrec, fedmf,", "-m pfedrec lr=0.1"},
 		"method=ease epochs=3":      {"ease solves in closed form", "tacit methods ease"},
@@ -135,7 +135,7 @@ func TestBadConfigFilesAreInputErrorsWithALine(t *testing.T) {
 	}
 }
 
-func TestADataSetBringsItsOwnFilter(t *testing.T) {
+func TestADataSetSetsItsMinimumOfRows(t *testing.T) {
 	for _, c := range []struct {
 		words string
 		want  int
@@ -208,7 +208,7 @@ func TestAStoppedRunResumesToTheSameResult(t *testing.T) {
 	}
 }
 
-// soon is a context that is done when it has been asked so many times.
+// soon is a context that is done after a number of calls of Err.
 type soon struct {
 	context.Context
 	left atomic.Int64
@@ -285,10 +285,10 @@ func TestAFolderIsNotOverwrittenByMistake(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := job(t, other).Run(context.Background()); !errors.As(err, &in) {
-		t.Errorf("error is %v, want an Input: the folder is no run folder", err)
+		t.Errorf("error is %v, want an InputError: the folder is not a run folder", err)
 	}
 	if _, err := job(t, other, "seeds=2").RunSeeds(context.Background()); !errors.As(err, &in) {
-		t.Errorf("with seeds: error is %v, want an Input: the folder is no run folder", err)
+		t.Errorf("with seeds: error is %v, want an InputError: the folder is not a run folder", err)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestAProtocolMayCountTiesByTheirExpectation(t *testing.T) {
 	}
 }
 
-func TestDPPrivRecBringsItsNoise(t *testing.T) {
+func TestDPPrivRecSetsItsNoise(t *testing.T) {
 	s, err := Resolve(settings("method=dp-privrec", "data=world"))
 	if err != nil || !s.DP.On() || s.DP.Adaptive != "geometric" || s.From["dp"] != "method" || s.Cohort.Count != 30 {
 		t.Fatalf("%+v from %q, %v", s.DP, s.From["dp"], err)

@@ -7,7 +7,7 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-func TestARunOfBeforeASettingCameIsTheSame(t *testing.T) {
+func TestARunFromBeforeASettingExistedIsTheSame(t *testing.T) {
 	resolve := func(words ...string) *Spec {
 		given, err := Assignments(append([]string{"method=fedmf", "data=world"}, words...), "test")
 		if err != nil {
@@ -24,7 +24,7 @@ func TestARunOfBeforeASettingCameIsTheSame(t *testing.T) {
 	old := param.Values(&s.Options)
 	for _, key := range addedLater {
 		if !slices.Contains(param.Keys(&s.Options), key) {
-			t.Fatalf("%s is no setting of a run", key)
+			t.Fatalf("%s is not a setting of a run", key)
 		}
 		delete(old, key)
 		if got := fingerprint(s.Method, param.Values(s.Params), old, s.Protocol, s.Seed, "hash"); got != want {

@@ -35,13 +35,13 @@ func chosenJob(t *testing.T, out string, words ...string) *Job {
 	return &Job{Spec: s, Source: src, Jobs: 2, NoReferences: true, Out: out}
 }
 
-func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
+func TestSettingsAreChosenOnValidationUnlessTheUserSetsThem(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	j := chosenJob(t, dir)
-	told := 0
+	events := 0
 	j.OnEvent = func(e Event) {
 		if _, ok := e.(SettingTried); ok {
-			told++
+			events++
 		}
 	}
 	if err := j.ChooseSettings(t.Context()); err != nil {
@@ -52,10 +52,10 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := res.Choice
-	if c == nil || len(c.Tried) != len(j.Entry.Grid) || told != len(c.Tried) {
-		t.Fatalf("the choice is %+v, told %d times; want %d settings", c, told, len(j.Entry.Grid))
+	if c == nil || len(c.Tried) != len(j.Entry.Grid) || events != len(c.Tried) {
+		t.Fatalf("the choice is %+v, %d events; want %d settings", c, events, len(j.Entry.Grid))
 	}
-	// Each is found again by a run of its own, and the chosen one is what was run.
+	// A separate run of each setting has the same metrics, and the chosen one is what was run.
 	for i, tried := range c.Tried {
 		one := chosenJob(t, "", strings.Fields(tried.Settings)...)
 		r, err := one.Run(t.Context())
@@ -63,12 +63,12 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Valid.Sampled["ndcg@10"] != tried.NDCG || tried.NDCG > c.Tried[c.Chosen].NDCG {
-			t.Errorf("%s has %g, a run of its own %g; the chosen one has %g", tried.Settings, tried.NDCG,
+			t.Errorf("%s has %g, a separate run %g; the chosen one has %g", tried.Settings, tried.NDCG,
 				r.Valid.Sampled["ndcg@10"], c.Tried[c.Chosen].NDCG)
 		}
 		if i == c.Chosen && (r.Test.Sampled["hr@10"] != res.Test.Sampled["hr@10"] ||
 			r.Params["dim"] != res.Params["dim"]) {
-			t.Errorf("the run is not one of %s", tried.Settings)
+			t.Errorf("the run does not have the settings %s", tried.Settings)
 		}
 	}
 	given, err := ReadFile(filepath.Join(dir, ConfigFile))
@@ -78,11 +78,11 @@ func TestSettingsAreChosenOnValidationWhereNobodySaysWhich(t *testing.T) {
 	spec, err := Resolve(given)
 	if again := (&Job{Spec: spec}); err != nil || again.ChoosesSettings() ||
 		spec.Fingerprint("x") != j.Fingerprint("x") {
-		t.Errorf("the written config is another run, or chooses anew (%v)", err)
+		t.Errorf("the written config is another run, or chooses again (%v)", err)
 	}
 }
 
-func TestNothingIsChosenAgainstWhatWasSaid(t *testing.T) {
+func TestNothingIsChosenIfTheUserSetsIt(t *testing.T) {
 	for words, want := range map[string]bool{
 		"": true, "rounds=4": true, "a0=0.5": false, "dim=8 reg=0.1": false, "preset=none": false,
 		"protocol=fedrecgel": false,

@@ -60,11 +60,11 @@ func TestEveryBuiltInPresetResolvesForItsMethod(t *testing.T) {
 		}
 	}
 	if seen != 0 {
-		t.Errorf("%d files of lab/presets belong to no method", -seen)
+		t.Errorf("%d files of presets belong to no method", -seen)
 	}
 }
 
-// userPreset writes a preset where the user's are.
+// userPreset writes a preset to the user's presets.
 func userPreset(t *testing.T, name, text string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +105,7 @@ func TestTheUsersPresetWinsOverTheBuiltInOneAndAFlagOverBoth(t *testing.T) {
 	s, err := Resolve(settings("method=pfedrec", "data=ml-100k"))
 	if err != nil || !strings.Contains(s.From["lr"], "preset pfedrec/ml-100k/deployed, ") ||
 		!strings.Contains(s.From["lr"], ".toml") {
-		t.Errorf("lr is said to come from %q, want the preset and its file (%v)", s.From["lr"], err)
+		t.Errorf("the origin of lr is %q, want the preset and its file (%v)", s.From["lr"], err)
 	}
 }
 

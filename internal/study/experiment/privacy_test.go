@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var promised = []string{"method=fedmf", "cohort=poisson:0.2", "dp=noise=1,clip=0.5,adaptive=geometric,bit-noise=4"}
+var private = []string{"method=fedmf", "cohort=poisson:0.2", "dp=noise=1,clip=0.5,adaptive=geometric,bit-noise=4"}
 
 // stopAfter runs a job that is stopped after a round.
 func stopAfter(t *testing.T, j *Job, round int) {
@@ -28,14 +28,14 @@ func stopAfter(t *testing.T, j *Job, round int) {
 	}
 }
 
-func TestAResumedRunCostsAtLeastWhatTheWholeOneDoes(t *testing.T) {
-	whole, err := job(t, t.TempDir(), promised...).Run(context.Background())
+func TestAResumedRunSpendsAtLeastAsMuchAsAnUninterruptedOne(t *testing.T) {
+	whole, err := job(t, t.TempDir(), private...).Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	stopAfter(t, job(t, dir, promised...), 3)
-	again := job(t, dir, promised...)
+	stopAfter(t, job(t, dir, private...), 3)
+	again := job(t, dir, private...)
 	again.Resume = true
 	res, err := again.Run(context.Background())
 	if err != nil {
@@ -45,13 +45,13 @@ func TestAResumedRunCostsAtLeastWhatTheWholeOneDoes(t *testing.T) {
 		res.Test.Sampled["hr@10"] != whole.Test.Sampled["hr@10"] {
 		t.Errorf("resumed: %+v\nwhole: %+v", res.Privacy, whole.Privacy)
 	}
-	// One that was killed before a checkpoint begins again, and pays twice.
+	// A run that crashed before a checkpoint starts again and pays twice.
 	dir = t.TempDir()
-	stopAfter(t, job(t, dir, promised...), 3)
+	stopAfter(t, job(t, dir, private...), 3)
 	if err := os.Remove(filepath.Join(dir, checkpointFile)); err != nil {
 		t.Fatal(err)
 	}
-	again = job(t, dir, promised...)
+	again = job(t, dir, private...)
 	again.Resume = true
 	if res, err = again.Run(context.Background()); err != nil {
 		t.Fatal(err)
@@ -62,9 +62,9 @@ func TestAResumedRunCostsAtLeastWhatTheWholeOneDoes(t *testing.T) {
 	}
 }
 
-func TestARunDoesNotGoOnWithoutItsLedger(t *testing.T) {
+func TestARunDoesNotResumeWithoutItsLedger(t *testing.T) {
 	dir := t.TempDir()
-	stopAfter(t, job(t, dir, promised...), 3)
+	stopAfter(t, job(t, dir, private...), 3)
 	path := filepath.Join(dir, ledgerFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -78,11 +78,11 @@ func TestARunDoesNotGoOnWithoutItsLedger(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		again := job(t, dir, promised...)
+		again := job(t, dir, private...)
 		again.Resume = true
 		var in *InputError
 		if _, err := again.Run(context.Background()); !errors.As(err, &in) || in.Hint == "" {
-			t.Errorf("%s: the run goes on with %v", name, err)
+			t.Errorf("%s: the run resumes with %v", name, err)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 	again := job(t, dir, words...)
 	again.Resume = true
 	stopAfter(t, again, last-1)
-	// as if none had been saved since
+	// as if no checkpoint had been saved since
 	if err := os.WriteFile(filepath.Join(dir, checkpointFile), state, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 func TestAShortenedLedgerIsMissedWithoutACheckpoint(t *testing.T) {
 	for _, keep := range []int{0, 2} {
 		dir := t.TempDir()
-		first := job(t, dir, promised...)
+		first := job(t, dir, private...)
 		if _, err := first.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestAShortenedLedgerIsMissedWithoutACheckpoint(t *testing.T) {
 		if err := os.WriteFile(path, bytes.Join(lines[:keep], nil), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		again := job(t, dir, promised...)
+		again := job(t, dir, private...)
 		again.Resume = true
 		if _, err := again.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "shortened") {
 			t.Errorf("with %d lines of the ledger left: %v", keep, err)

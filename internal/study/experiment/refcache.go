@@ -44,12 +44,12 @@ func references(ctx context.Context, c reference.Config, onEvent func(ReferenceP
 		onEvent(ReferenceProgress{Name: name})
 		var mu sync.Mutex
 		last := time.Now()
-		c.OnProgress = func(done, all int) {
+		c.OnProgress = func(p reference.Progress) {
 			mu.Lock()
 			defer mu.Unlock()
 			if time.Since(last) > time.Second {
 				last = time.Now()
-				onEvent(ReferenceProgress{name, done, all})
+				onEvent(ReferenceProgress{name, p.Done, p.Users})
 			}
 		}
 		row, err := reference.Compute(ctx, name, c)

@@ -32,16 +32,16 @@ func (j *Job) addReferences(ctx context.Context, run *sim.Run, res *result.Resul
 			Popularity: pop.Test.Sampled["hr@10"],
 		}
 	}
-	res.UserScores = beside(run, split, j.TieRule(), rows)
+	res.UserScores = userScores(run, split, j.TieRule(), rows)
 	for name, v := range result.VersusReferences([]*result.Result{res}) {
 		res.References[name].Versus = v
 	}
 	return nil
 }
 
-// beside returns the metrics of the method and of the reference rows per user, for the users that the
+// userScores returns the metrics of the method and of the reference rows per user, for the users that the
 // method was measured on; nil if no reference was measured.
-func beside(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]*referenceRow) *result.UserScores {
+func userScores(run *sim.Run, split *data.Split, ties metrics.Ties, rows map[string]*referenceRow) *result.UserScores {
 	for name, r := range rows {
 		if len(r.Sampled.Users) == 0 {
 			delete(rows, name)

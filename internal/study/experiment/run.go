@@ -313,11 +313,11 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *result.Result, drawn 
 		return err
 	}
 	if res.UserScores != nil {
-		var beside bytes.Buffer
-		if err := result.WriteUserScores(&beside, res.UserScores); err != nil {
+		var scores bytes.Buffer
+		if err := result.WriteUserScores(&scores, res.UserScores); err != nil {
 			return err
 		}
-		if err := out.write(perUserReferencesFile, beside.Bytes()); err != nil {
+		if err := out.write(perUserReferencesFile, scores.Bytes()); err != nil {
 			return err
 		}
 	}

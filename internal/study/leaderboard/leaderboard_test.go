@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tiny is a board on a small world.
+// tiny is a leaderboard on a small synthetic data set.
 func tiny(t *testing.T, folder string) Config {
 	return Config{
 		Sets: []string{"world"}, Protocols: []string{"deployed"}, Only: []string{
@@ -96,7 +96,7 @@ func TestEveryMethodAndReferenceHasCells(t *testing.T) {
 	}
 }
 
-func TestABoardIsTheSameForAnyNumberOfCellsAtATimeAndIsFoundAgain(t *testing.T) {
+func TestALeaderboardIsTheSameForAnyNumberOfParallelCellsAndIsFoundAgain(t *testing.T) {
 	var pages [2]string
 	for i, parallel := range []int{1, 4} {
 		c := tiny(t, t.TempDir())
@@ -120,7 +120,7 @@ func TestABoardIsTheSameForAnyNumberOfCellsAtATimeAndIsFoundAgain(t *testing.T) 
 			t.Fatal(err)
 		}
 		for _, e := range b.Tables[0].Entries {
-			e.Seconds = 0 // a clock is no result
+			e.Seconds = 0 // times differ between runs
 		}
 		text, err := json.Marshal(b)
 		if err != nil {
@@ -260,7 +260,7 @@ func TestMatricesOverItemsAreGuessed(t *testing.T) {
 	}
 }
 
-func TestACellOfSomethingElseIsNotTaken(t *testing.T) {
+func TestACellFileOfAnotherCellIsNotTaken(t *testing.T) {
 	c := tiny(t, t.TempDir())
 	c.Only, c.Seeds, c.Share = []string{"popularity"}, 1, 0
 	a := open(t, c)
@@ -327,7 +327,7 @@ func TestRowsAreTestedAgainstTheBestOfEachColumn(t *testing.T) {
 	above.Mean[0]++
 	test([]*row{beaten, best, near, above})
 	if !best.Best[0] || above.Best[0] || best.P[0] != 1 {
-		t.Errorf("the best of the column is %+v; a reference is none", best.Best)
+		t.Errorf("the best of the column is %+v; a reference row must not be the best", best.Best)
 	}
 	d := make([]float64, 40)
 	for u := range d {

@@ -147,14 +147,14 @@ func slotSize(s method.Slot) string {
 	return fmt.Sprintf("%d × %d", s.Rows, s.Dim)
 }
 
-// stored says where a slot is stored.
+// stored returns the place where a slot is stored.
 func stored(s method.Slot) string {
 	if s.Scope == method.Shared && s.Upload == method.Sum {
 		return "computed on the device, summed by the coordinator"
 	}
 	return map[method.Scope]string{
 		method.Shared: "shared: on the coordinator; devices download it", method.Private: "private: on the device only",
-		method.Ephemeral: "on the device, computed anew in each local training", method.Server: "on the coordinator only",
+		method.Ephemeral: "on the device, recomputed in each local training", method.Server: "on the coordinator only",
 	}[s.Scope]
 }
 

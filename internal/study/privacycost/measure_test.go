@@ -21,7 +21,7 @@ func TestEveryRunResolves(t *testing.T) {
 			t.Errorf("%s is not a unique folder name", p.Name())
 		}
 		seen[p.Name()] = true
-		if promised := p.Budget != "none" && !strings.HasPrefix(p.Budget, "laplace"); promised != s.DP.On() {
+		if guaranteed := p.Budget != "none" && !strings.HasPrefix(p.Budget, "laplace"); guaranteed != s.DP.On() {
 			t.Errorf("%s has a budget of %s and dp is on: %v", p.Name(), p.Budget, s.DP.On())
 		}
 	}
@@ -46,7 +46,7 @@ func TestTheMeasuredRowsHaveCurrentSettings(t *testing.T) {
 	}
 }
 
-func TestRowsWithNamesThatNobodyReadsAreRefused(t *testing.T) {
+func TestRowsWithUnknownFieldsAreRejected(t *testing.T) {
 	if _, err := ReadRows([]byte(`[{"name": "a", "FullHR": 0.5}]`)); err == nil {
 		t.Error("a number was lost")
 	}

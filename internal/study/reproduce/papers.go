@@ -1,4 +1,4 @@
-// Package reproduce runs the tables of published papers: every row with our implementation, beside the
+// Package reproduce runs the tables of published papers: every row with our implementation and the
 // published number, under the paper's protocol and under protocols that do not leak. It computes no
 // verdict: package report compares the numbers. The unit is a row of a table on one data set under
 // one protocol; it has one run folder, and a finished run folder is never run again.

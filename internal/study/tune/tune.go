@@ -20,7 +20,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// Options are the settings of a search, beside those of its runs.
+// Options are the settings of a search in addition to those of its runs.
 type Options struct {
 	Search    string `default:"halving" choices:"halving|random" doc:"halving stops the worse two thirds of the trials early; random runs every trial fully"`
 	Trials    int    `default:"40" doc:"number of settings to try; trial 0 is the settings as given"`

@@ -133,7 +133,7 @@ func TestRungsAreThirdsOnEvaluatedRounds(t *testing.T) {
 
 // The trials that were stopped on the way, saved, loaded and moved on have learnt
 // and measured what runs have that were never stopped.
-func TestATrialThatWentOnEqualsARunToTheBit(t *testing.T) {
+func TestAResumedTrialEqualsARunToTheBit(t *testing.T) {
 	dir := t.TempDir()
 	s := search(t, given(t, "lr=0.01..1,log", "eta", "server=adam:0.01|sgd:1"), dir)
 	var mu sync.Mutex
@@ -346,7 +346,7 @@ func TestDivergedAndRefusedTrialsLoseAndAreLogged(t *testing.T) {
 	var in *experiment.InputError
 	if _, err = search(t, settings, t.TempDir()).Run(context.Background()); !errors.As(err, &in) ||
 		!strings.Contains(err.Error(), "no trial finished: of 2 trials, 2 diverged") {
-		t.Errorf("where all diverge the error is %v", err)
+		t.Errorf("if all trials diverge, the error is %v", err)
 	}
 }
 
@@ -431,7 +431,7 @@ func TestEveryRangeOfATagIsAccepted(t *testing.T) {
 	for _, e := range methods.Default().Entries() {
 		fields := append(param.Fields(e.New()), param.Fields(&experiment.Settings{})...)
 		for _, f := range fields {
-			if f.Range == "" || f.Key == "mean" && e.Options["dp"] != "" { // dp has a mean of its own
+			if f.Range == "" || f.Key == "mean" && e.Options["dp"] != "" { // dp determines the mean
 				continue
 			}
 			r, err := param.ParseRange(f.Range, f.Type == "whole number")

@@ -1,7 +1,6 @@
-// Package reference holds the reference rows that every report carries: popularity, a
-// centralised closed-form model, training on each device alone, and the
-// memoriser, a scorer without a model that shows what a protocol leaks. They are
-// no federated methods and no part of a speed figure.
+// Package reference measures the reference rows of every report: popularity, the centralised closed-form
+// model EASE, local-only training, and the memoriser, a scorer without a model that shows what a
+// protocol leaks. Reference rows are not federated, and their time never counts as time of a run.
 package reference
 
 import (
@@ -18,37 +17,40 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Names are the references in the order they are shown.
+// Names lists the reference rows in the order of reports.
 var Names = []string{"popularity", "ease", "local", "memoriser"}
 
-// Row is one reference.
+// Row is a measured reference row.
 type Row struct {
-	Valid, Test *metrics.Summary // nil where there is none
-	New         *metrics.Summary // test metrics of users that took no part; nil where there are none
-	Reason      string           // why there is none
+	Valid, Test *metrics.Summary // nil if the row was not measured
+	New         *metrics.Summary // test metrics of cold-start users; nil without any
+	Reason      string           // why the row was not measured
 	About       string
 	Seconds     float64
-	// Sampled and Full are the test metrics user by user, for those that were
-	// measured; Full is empty where the protocol ranks no catalogue.
+	// Sampled and Full are the test metrics per user. Full is empty if the protocol does not rank the
+	// full catalogue.
 	Sampled, Full metrics.PerUser
 }
 
-// Config is what references depend on.
+// Config says what to measure.
 type Config struct {
 	Split     *data.Split
-	Rounds    int // that the memoriser watches
+	Rounds    int // that the memoriser observes
 	Negatives int
 	Seed      uint64
 	Ties      metrics.Ties
-	EvalUsers int // as of the run; 0 means all
+	EvalUsers int // 0 for all
 	Jobs      int
-	Cache     *Cache // what rows of the same data share; may be nil
-	// OnProgress, if not nil, hears how many users of a row are done, from any goroutine.
-	OnProgress func(done, all int)
+	Cache     *Cache // shared by rows of the same data; may be nil
+	// OnProgress receives progress events, from any goroutine; may be nil.
+	OnProgress func(Progress)
 }
 
-// Cache holds the item-item weights of the data set that was measured last: they
-// depend on the train rows alone, so the seeds of a run share them.
+// Progress is a progress event of a reference row.
+type Progress struct{ Done, Users int }
+
+// Cache holds the item-item weights of the data set that was measured last. They depend only on the
+// training rows, so the seeds of a run share them.
 type Cache struct {
 	of      string
 	weights []float32
@@ -58,10 +60,10 @@ const (
 	easeItems   = 6000
 	easeLambda  = 300
 	localRounds = 60
-	localUsers  = 2000 // at most: each is trained from birth
+	localUsers  = 2000 // at most, because each is trained separately
 )
 
-// Compute measures one reference.
+// Compute measures one reference row.
 func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	start := time.Now()
 	if _, in := c.Split.Source.(*data.Set); !in {
@@ -72,12 +74,12 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	users := c.EvalUsers
 	switch name {
 	case "popularity":
-		row.About = "how often an item is in the train rows of all users"
+		row.About = "number of training rows of an item, over all users"
 		p := popularity(c.Split)
 		fresh = func() sim.Scorer { return p }
 	case "ease":
 		if n := c.Split.Items(); n > easeItems {
-			return Row{Reason: fmt.Sprintf("%d items; a dense item-item matrix is made for up to %d", n, easeItems)},
+			return Row{Reason: fmt.Sprintf("%d items exceed the limit of %d for a dense item-item matrix", n, easeItems)},
 				nil
 		}
 		row.About = fmt.Sprintf("EASE (Steck 2019), centralised, lambda %d, not tuned", easeLambda)
@@ -100,14 +102,14 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 	case "memoriser":
 		row.About = fmt.Sprintf("no model: minus the number of times an item was drawn as a negative in %d rounds; "+
 			"ties count by their expectation", c.Rounds)
-		c.Ties = metrics.Expected // most items tie: against the held-out one it would fall below chance
+		c.Ties = metrics.Expected // most items tie; counting ties as losses would put it below chance
 		plan, err := localPlan(c)
 		if err != nil {
 			return Row{}, err
 		}
 		fresh = func() sim.Scorer { return newMemoriser(plan, c) }
 	default:
-		return Row{}, fmt.Errorf("refs: unknown reference %q", name)
+		return Row{}, fmt.Errorf("unknown reference row %q", name)
 	}
 	places, err := sim.Evaluate(ctx, c.Split, users, c.Jobs, fresh, c.tell())
 	if err != nil {
@@ -127,10 +129,10 @@ func (c Config) tell() func(int) {
 	if c.OnProgress == nil {
 		return nil
 	}
-	return func(done int) { c.OnProgress(done, c.Split.Users()) }
+	return func(done int) { c.OnProgress(Progress{done, c.Split.Users()}) }
 }
 
-// popular scores everyone alike.
+// popular scores items by their number of training rows, for all users alike.
 type popular []float32
 
 func popularity(s *data.Split) popular {
@@ -159,7 +161,7 @@ func pick(all []float32, items []uint32, dst []float32) {
 	}
 }
 
-// localPlan is the local method on this catalogue, with the run's sampling.
+// localPlan returns the plan of the local method with the sampling of the run.
 func localPlan(c Config) (*local.Plan, error) {
 	m := &methods.Local{}
 	param.Defaults(m)
@@ -168,12 +170,12 @@ func localPlan(c Config) (*local.Plan, error) {
 	})
 }
 
-// task is user u as a device sees itself under the split.
+// task returns the local training task of a user under the split.
 func task(s *data.Split, u int, p *data.Part) local.Task {
 	return local.Task{Device: uint32(u), Train: p.Train, Hide: s.Hidden(p)}
 }
 
-// localOnly trains each user from birth, then scores with what it learnt.
+// localOnly trains each user from initial parameters and scores with the result.
 type localOnly struct {
 	*local.Worker
 	mem   *local.Memory
@@ -183,7 +185,7 @@ type localOnly struct {
 func newLocal(p *local.Plan, s *data.Split) *localOnly {
 	m, err := local.NewMemory(p, 1, 1)
 	if err != nil {
-		panic(err) // one shard of a catalogue that is in memory
+		panic(err) // one shard of a catalogue in memory cannot fail
 	}
 	return &localOnly{local.NewWorker(m, 0), m, s}
 }
@@ -197,8 +199,8 @@ func (l *localOnly) For(u int, p *data.Part) {
 	l.Prepare(&st, &t)
 }
 
-// memoriser counts what is drawn as a negative. A held-out item that never is
-// stands out.
+// memoriser scores items by how rarely they were drawn as negatives. Under a leaking protocol the
+// held-out item is never drawn and ranks first.
 type memoriser struct {
 	*local.Worker
 	c     Config
