@@ -76,10 +76,10 @@ func listSets(dir string) ([]listedSet, error) {
 
 // writeSets prints a table of the sets, then where each is.
 func writeSets(w io.Writer, sets []listedSet, dir string) error {
-	t := report.Table{Header: []string{"name", "users", "items", "rows", "what it is"}, Align: "lrrrl"}
+	t := report.Table{Header: []string{"name", "users", "items", "interactions", "what it is"}, Align: "lrrrl"}
 	var have, missing strings.Builder
 	for _, s := range sets {
-		t.Rows = append(t.Rows, []any{s.Name, s.Users, s.Items, s.Rows, shorten(s.About, 46)})
+		t.Rows = append(t.Rows, []any{s.Name, s.Users, s.Items, s.Rows, shorten(s.About, 52)})
 		switch {
 		case s.Next != "":
 			fmt.Fprintf(&missing, "  %-18s %s\n", s.Name, s.Next)
@@ -94,7 +94,7 @@ func writeSets(w io.Writer, sets []listedSet, dir string) error {
 	if missing.Len() > 0 {
 		fmt.Fprintf(w, "\nNot found in %s:\n%s", strings.Join(experiment.DataDirs(dir), " or "), missing.String())
 	}
-	_, err := fmt.Fprint(w, "\nRows count users with enough interactions only (--min-rows changes that).\n"+
+	_, err := fmt.Fprint(w, "\nThe counts leave out users with too few interactions (--min-rows changes that).\n"+
 		"Any delimited text file works too: tacit data check FILE, then tacit run -d FILE.\n")
 	return err
 }

@@ -59,7 +59,7 @@ func (a *app) listMethods() error {
 	t := report.Table{Header: []string{"method", "what it is", "paper"}}
 	var data []map[string]string
 	for _, e := range methods.Default().Entries() {
-		t.Rows = append(t.Rows, []any{e.Name, e.Title, shorten(e.Paper, 53)})
+		t.Rows = append(t.Rows, []any{e.Name, e.Title, source(e.Paper)})
 		data = append(data, map[string]string{"name": e.Name, "title": e.Title, "paper": e.Paper})
 	}
 	for _, p := range methods.Default().Plugins() {
@@ -70,7 +70,7 @@ func (a *app) listMethods() error {
 			}
 		}
 		about := p.Title + ", a plug-in for " + strings.Join(fits, ", ")
-		t.Rows = append(t.Rows, []any{"+" + p.Name, p.Title + ", a plug-in", shorten(p.Paper, 53)})
+		t.Rows = append(t.Rows, []any{"+" + p.Name, p.Title + ", a plug-in", source(p.Paper)})
 		data = append(data, map[string]string{"name": "+" + p.Name, "title": about, "paper": p.Paper})
 	}
 	t.Notes = []string{
@@ -78,6 +78,23 @@ func (a *app) listMethods() error {
 		"A plug-in is appended to a method: tacit run -m fedncf+dualper -d world.",
 	}
 	return a.result(data, t.Text)
+}
+
+// source shortens a citation to its authors, venue and year.
+func source(paper string) string {
+	paper, _, _ = strings.Cut(paper, ";")
+	if own := "Tacit's own"; strings.HasPrefix(paper, own) {
+		return own
+	}
+	parts := strings.Split(paper, ", ")
+	if len(parts) < 3 {
+		return paper
+	}
+	authors := parts[0]
+	if second := parts[1]; strings.Contains(second, " and ") && len(strings.Fields(second)) <= 4 {
+		authors += ", " + second
+	}
+	return authors + ", " + parts[len(parts)-1]
 }
 
 func (a *app) docsCmd() *cobra.Command {

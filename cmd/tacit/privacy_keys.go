@@ -1,11 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/privacy"
 )
 
@@ -23,15 +24,21 @@ func (a *app) keysCmd() *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			keys := privacy.Keys()
-			t := report.Table{Header: []string{"key", "default", "what it is"}}
-			for _, k := range keys {
-				about := k.About
-				if len(k.Choices) > 0 {
-					about += " (" + strings.Join(k.Choices, ", ") + ")"
-				}
-				t.Rows = append(t.Rows, []any{k.Name, k.Default, about})
-			}
-			return a.result(keys, t.Text)
+			return a.result(keys, func(w io.Writer) error { return writeKeys(w, keys) })
 		},
 	}
+}
+
+// writeKeys prints the keys of --dp with their defaults.
+func writeKeys(w io.Writer, keys []privacy.Key) error {
+	const indent = 25
+	fmt.Fprintf(w, "%-14s%-11s%s\n%s\n", "key", "default", "what it is", strings.Repeat("-", helpWidth))
+	for _, k := range keys {
+		text := wrap(withChoices(k.About, k.Choices), helpWidth-indent)
+		text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", indent))
+		if _, err := fmt.Fprintf(w, "%-14s%-11s%s\n", k.Name, k.Default, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -128,6 +128,7 @@ func TestTablesShowPaperAndCorrectEpsilons(t *testing.T) {
 
 func TestListsPrivacyKeys(t *testing.T) {
 	_, out, _ := tacit("privacy", "keys")
+	out = strings.Join(strings.Fields(out), " ")
 	for _, k := range privacy.Keys() {
 		if !strings.Contains(out, k.Name) || !strings.Contains(out, k.About) {
 			t.Errorf("%s is not listed:\n%s", k.Name, out)
