@@ -15,7 +15,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
-const benchLong = `It measures multiply-adds and memory bandwidth, the kernels relative to them, a round of each method
+const benchLong = `
+It measures multiply-adds and memory bandwidth, the kernels relative to them, a round of each method
 next to a naive loop, full ranking, and whole runs, on world, ml-100k and ml-1m. Other programs
 disturb the times: trust ratios more than seconds.`
 

@@ -12,7 +12,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-const compareLong = `It compares every run with the first by paired Wilcoxon tests over users, with Holm's correction and
+const compareLong = `
+It compares every run with the first by paired Wilcoxon tests over users, with Holm's correction and
 bootstrap intervals, and prints "better" only if the test is significant. The runs must have the
 same data, protocol and seeds.`
 

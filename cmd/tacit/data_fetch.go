@@ -14,7 +14,8 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-const fetchLong = `It shows the owner's licence, downloads the archive, checks its SHA-256, and puts the files in the
+const fetchLong = `
+It shows the owner's licence, downloads the archive, checks its SHA-256, and puts the files in the
 data folder. An interrupted download resumes. If an owner offers no direct download, the command
 says which files to get where, and where to put them.`
 

@@ -32,11 +32,13 @@ type deviceFlags struct {
 	keepLast, keepDays            int
 }
 
-const deviceLong = `A device trains on its owner's history, which stays on it, and sends at most one bounded report per
+const deviceLong = `
+A device trains on its owner's history, which stays on it, and sends at most one bounded report per
 round. The history is a CSV file of item IDs, or that of a user of a data set. Stop the device at any
 time: it resumes where it was. All private data is in one state file, which --passphrase encrypts.`
 
-const deviceDetails = `The newest item is held out of training, to measure the recommendations; it joins when a newer one
+const deviceDetails = `
+The newest item is held out of training, to measure the recommendations; it joins when a newer one
 arrives. tacit device add and undo change the history, even while the device runs. Methods with
 features also learn from the owner's (--features, which replaces all earlier ones) and from those of
 each event, which are further columns of the history file. The coordinator says which features

@@ -63,7 +63,8 @@ func writeLog(w io.Writer, about *device.About, path string) error {
 	}
 	fmt.Fprintf(w, "%s\n%s in the history, model version %d\n", where, count(about.Events, "event"), about.ModelVersion)
 	if about.ModelVersion > 0 {
-		fmt.Fprintf(w, "downloaded %d bytes for model version %d; %d bytes in total\n", about.DownloadedBytes, about.ModelVersion,
+		fmt.Fprintf(w, "downloaded %d bytes for model version %d; %d bytes in total\n", about.DownloadedBytes,
+			about.ModelVersion,
 			about.DownloadedTotal)
 	}
 	fmt.Fprintln(w)

@@ -37,11 +37,13 @@ type fleetFlags struct {
 	stay    bool
 }
 
-const fleetLong = `It runs one device per user of a data set, all in this process, over real sockets. If the coordinator
+const fleetLong = `
+It runs one device per user of a data set, all in this process, over real sockets. If the coordinator
 has no run, the fleet starts one with the settings given here. Devices can drop out (--drop), be
 slow (--slow) or send invalid reports (--lie).`
 
-const fleetDetails = `--chaos starts its own coordinator, kills it at random moments with SIGKILL and restarts it. It then
+const fleetDetails = `
+--chaos starts its own coordinator, kills it at random moments with SIGKILL and restarts it. It then
 compares acknowledged with counted reports, and the model with that of an undisturbed simulation. It
 exits with 1 if a report was lost or counted twice, or if the model differs. --parity does the same
 without kills. If devices choose when to check in, the simulation uses the cohorts that formed.`

@@ -75,7 +75,8 @@ func (a *app) chaos(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 		return err
 	}
 	defer os.RemoveAll(dir)
-	f.state, f.url, f.serve.deterministic = filepath.Join(dir, "state"), "", true
+	f.state, f.url = filepath.Join(dir, "state"), ""
+	f.serve.deterministic = true
 	v, err := a.killableCoordinator(spec, f, words, settings)
 	if err != nil {
 		return err
@@ -89,8 +90,7 @@ func (a *app) chaos(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 		return err
 	}
 	start := time.Now()
-	acks, t := &acks{by: map[fleet.Counted]int{}, late: map[[2]uint32]bool{}},
-		&chaosResult{Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds}
+	acks := &acks{by: map[fleet.Counted]int{}, late: map[reportKey]bool{}}
 	cfg, err := f.config(split, w, spec.Seed)
 	if err != nil {
 		return err
@@ -108,8 +108,11 @@ func (a *app) chaos(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 	if err != nil {
 		return err
 	}
-	t.Kills, t.Seconds, t.Errors, t.Refused, t.Late = v.Kills, time.Since(start).Seconds(), fl.Stats().Errors,
-		fl.Stats().Refused, fl.Stats().Closed
+	stats := fl.Stats()
+	t := &chaosResult{
+		Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds, Kills: v.Kills,
+		Seconds: time.Since(start).Seconds(), Errors: stats.Errors, Refused: stats.Refused, Late: stats.Closed,
+	}
 	if err := a.compareChaos(ctx, spec, split, f, acks, t); err != nil {
 		return err
 	}
@@ -245,17 +248,20 @@ func (a *app) runUnderKills(ctx context.Context, fl *fleet.Fleet, v *fleet.Proce
 	return err
 }
 
+// reportKey names a device's report of a round.
+type reportKey struct{ round, device uint32 }
+
 // acks are the answers that the devices received.
 type acks struct {
 	mu   sync.Mutex
 	by   map[fleet.Counted]int
-	late map[[2]uint32]bool // by round and seat: reports that are in no sum
+	late map[reportKey]bool // reports that are in no sum
 }
 
-func (k *acks) missed(seat, round uint32) {
+func (k *acks) missed(device, round uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.late[[2]uint32{round, seat}] = true
+	k.late[reportKey{round, device}] = true
 }
 
 func (k *acks) add(a fleet.Counted) {
@@ -272,62 +278,72 @@ func (a *app) compareChaos(ctx context.Context, spec *experiment.Spec, split *da
 	if err != nil {
 		return err
 	}
-	counted, came := map[fleet.Counted]int{}, make([][]uint32, spec.Rounds)
+	cohorts := make([][]uint32, spec.Rounds)
+	counted := map[fleet.Counted]int{}
 	for round := range uint32(spec.Rounds) {
 		r, err := admin.Counted(ctx, &pb.CountedRequest{Round: round})
 		if err != nil {
 			return networkError(err)
 		}
-		came[round] = r.DeviceIds
-		for i, seat := range r.DeviceIds {
-			counted[fleet.Counted{DeviceID: seat, Round: round, Digest: [8]byte(r.Digests[i])}]++
+		cohorts[round] = r.DeviceIds
+		for i, id := range r.DeviceIds {
+			counted[fleet.Counted{DeviceID: id, Round: round, Digest: [8]byte(r.Digests[i])}]++
 			t.Counted++
 		}
 	}
-	said := map[[2]uint32]int{}
-	for ack := range k.by {
-		t.Acked++
-		said[[2]uint32{ack.Round, ack.DeviceID}]++
-		if counted[ack] == 0 {
-			t.Lost++
-		}
-	}
-	for _, n := range said {
-		t.Duplicated += n - 1
-	}
+	t.countAcks(k, counted)
 	s, err := f.status(ctx)
 	if err != nil {
 		return err
 	}
-	t.SyncAlways, t.Syncs, t.Epsilon, t.Lost = s.SyncAll, s.Synced.Syncs, s.Epsilon, t.Lost+s.Lost
+	t.Lost += s.Lost
+	t.Epsilon = s.Epsilon
 	t.LedgerOK = s.LedgerOK
+	t.SyncAlways, t.Syncs = s.SyncAll, s.Synced.Syncs
 	h, err := admin.History(ctx, &pb.HistoryRequest{})
 	if err != nil {
 		return networkError(err)
 	}
 	same := *spec
-	if same.EvalEvery = spec.Rounds; f.serve.evalEvery > 0 { // released metrics use up budget
+	same.EvalEvery = spec.Rounds
+	if f.serve.evalEvery > 0 { // released metrics use up budget
 		same.EvalEvery = f.serve.evalEvery
 	}
-	t.Differs, err = a.differingSlots(ctx, &same, split, came, k.late, h.Manifests[len(h.Manifests)-1])
+	t.Differs, err = a.differingSlots(ctx, &same, split, cohorts, k.late, h.Manifests[len(h.Manifests)-1])
 	t.Equal = err == nil && len(t.Differs) == 0
 	return err
 }
 
+// countAcks counts acknowledged, lost and duplicated reports.
+func (t *chaosResult) countAcks(k *acks, counted map[fleet.Counted]int) {
+	contents := map[reportKey]int{}
+	for ack := range k.by {
+		t.Acked++
+		contents[reportKey{ack.Round, ack.DeviceID}]++
+		if counted[ack] == 0 {
+			t.Lost++
+		}
+	}
+	for _, n := range contents {
+		t.Duplicated += n - 1
+	}
+}
+
 // differingSlots runs the simulation and names the slots whose values differ from a manifest's. If devices
 // chose when to check in, it uses the cohorts that formed; late devices trained, but are in no sum.
-func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *data.Split, came [][]uint32,
-	late map[[2]uint32]bool, signed *pb.SignedManifest,
+func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *data.Split, cohorts [][]uint32,
+	late map[reportKey]bool, signed *pb.SignedManifest,
 ) ([]string, error) {
 	var m pb.Manifest
 	if err := proto.Unmarshal(signed.Body, &m); err != nil {
 		return nil, err
 	}
 	o := spec.Options
-	o.Sums, o.Name = "integer", spec.Method
+	o.Name = spec.Method
 	if o.DP.On() {
 		o.Sums = "float" // dp quantises anyway
 	} else {
+		o.Sums = "integer"
 		o.Secagg = "off" // masks cancel: the sums are the same
 	}
 	run, err := sim.New(spec.Params, split, o, spec.Seed, runtime.NumCPU())
@@ -335,17 +351,7 @@ func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *
 		return nil, input(err, "")
 	}
 	if spec.Cohort.ByCheckIn() {
-		for t, seats := range came { // who is in the sum was late for an attempt at most
-			for _, seat := range seats {
-				delete(late, [2]uint32{uint32(t), seat})
-			}
-		}
-		for at := range late {
-			came[at[0]] = append(came[at[0]], at[1])
-			slices.Sort(came[at[0]])
-		}
-		run.Fleet.Late = func(t, user int) bool { return late[[2]uint32{uint32(t), uint32(user)}] }
-		run.Engine.Eligible = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
+		replayCohorts(run, cohorts, late)
 	}
 	for !run.Done() {
 		if _, err := run.Step(ctx); err != nil {
@@ -366,6 +372,21 @@ func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *
 		out = append(out, fmt.Sprintf("rounds: %d of %d", m.Round, spec.Rounds))
 	}
 	return out, nil
+}
+
+// replayCohorts makes a simulation use the cohorts that formed on a coordinator.
+func replayCohorts(run *sim.Run, cohorts [][]uint32, late map[reportKey]bool) {
+	for t, cohort := range cohorts {
+		for _, id := range cohort { // a device in the sum was late for an earlier attempt only
+			delete(late, reportKey{uint32(t), id})
+		}
+	}
+	for key := range late {
+		cohorts[key.round] = append(cohorts[key.round], key.device)
+		slices.Sort(cohorts[key.round])
+	}
+	run.Fleet.Late = func(t, user int) bool { return late[reportKey{uint32(t), uint32(user)}] }
+	run.Engine.Eligible = func(t int, dst []uint32) []uint32 { return append(dst, cohorts[t]...) }
 }
 
 func (t *chaosResult) text(w io.Writer) error {

@@ -19,11 +19,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-const leaderboardLong = `It runs every method and reference row under honest protocols and writes docs/leaderboard.md. Each run
+const leaderboardLong = `
+It runs every method and reference row under honest protocols and writes docs/leaderboard.md. Each run
 is a cell: one JSON file in --cells. Finished cells are reused, so the command can be interrupted
 and repeated, and cells from other machines can be copied in.`
 
-const leaderboardDetails = `A cell belongs to one method, settings, data set, protocol, seed and program version. --minutes limits
+const leaderboardDetails = `
+A cell belongs to one method, settings, data set, protocol, seed and program version. --minutes limits
 the time: cheap cells and first seeds run first, so expensive rows have fewer seeds; a cell that does
 not finish in time is interrupted after its round. The page lists what was not run, and why.
 tacit report CELLS -o page.html makes an HTML page from the same cells.`

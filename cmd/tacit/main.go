@@ -86,7 +86,8 @@ func asksForJSON(args []string) bool {
 	return false
 }
 
-const rootLong = `Tacit trains recommenders without collecting histories: each device learns from its own, and only
+const rootLong = `
+Tacit trains recommenders without collecting histories: each device learns from its own, and only
 changes to shared parameters leave it. Run published methods on your data, or a real federation.`
 
 const rootExample = `  tacit play                       # first results in seconds: no network, no data, no settings

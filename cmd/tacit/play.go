@@ -14,7 +14,8 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-const playLong = `It trains PFedRec on a built-in synthetic film catalogue twice: as its paper evaluates it, which
+const playLong = `
+It trains PFedRec on a built-in synthetic film catalogue twice: as its paper evaluates it, which
 leaks the answers into training, and as a real device could. Then it trains Tacit's own method the
 honest way. It needs no network, no data and no settings.`
 

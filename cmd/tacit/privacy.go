@@ -15,7 +15,8 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-const privacyLong = `An epsilon means nothing without its conditions: the adjacency (which two data sets must be
+const privacyLong = `
+An epsilon means nothing without its conditions: the adjacency (which two data sets must be
 indistinguishable), the sampler, the sampling rate q, the number of rounds T, delta and the
 accountant. Every epsilon that Tacit prints comes with all of them.`
 
@@ -27,10 +28,12 @@ func (a *app) privacyCmd() *cobra.Command {
 	}, a.planCmd(), a.keysCmd(), a.spendCmd(), a.tablesCmd())
 }
 
-const spendLong = `Each round adds Gaussian noise to a sum of clipped updates. The noise multiplier is the standard
+const spendLong = `
+Each round adds Gaussian noise to a sum of clipped updates. The noise multiplier is the standard
 deviation of the noise divided by the L2 sensitivity under the adjacency.`
 
-const spendDetails = `With updates clipped to S and divided by a constant m, the sensitivity is
+const spendDetails = `
+With updates clipped to S and divided by a constant m, the sensitivity is
 
   zero-out, add-remove   S/m    one user's update is present or absent
   replace-one            2S/m   one user's update is replaced by another
@@ -231,7 +234,8 @@ func epsilonText(x float64) string {
 	return strconv.FormatFloat(math.Ceil(x/unit-1e-6)*unit, 'g', 6, 64)
 }
 
-const tablesLong = `These are the 36 epsilons of tables 3 and 4 of "Fast-adapting and privacy-preserving federated
+const tablesLong = `
+These are the 36 epsilons of tables 3 and 4 of "Fast-adapting and privacy-preserving federated
 recommender system" (Wang et al.). The paper states 1000 rounds, but its numbers are those of 1000·M
 rounds for cohorts of M: one composition per client. Columns: paper, as printed; recomputed, for
 1000·M rounds with theorem 9 and the classic conversion; T=1000, the same for the rounds that were

@@ -14,7 +14,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/privacycost"
 )
 
-const privacyDocsLong = `It runs the settings of the page, or reuses runs in --runs, and writes docs/privacy.md and the rows that
+const privacyDocsLong = `
+It runs the settings of the page, or reuses runs in --runs, and writes docs/privacy.md and the rows that
 tacit privacy plan looks up. Rows of other data sets stay, and with --found also those of missing runs.`
 
 func (a *app) privacyDocsCmd() *cobra.Command {

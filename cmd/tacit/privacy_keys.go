@@ -10,7 +10,8 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-const keysLong = `--dp takes key=value pairs with commas between them. It requires a budget (epsilon) or a noise
+const keysLong = `
+--dp takes key=value pairs with commas between them. It requires a budget (epsilon) or a noise
 multiplier (noise), and bounds each device's update (clip). The other keys have defaults. Tacit
 rejects combinations that would void the guarantee, and says what to change.`
 

@@ -16,11 +16,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
-const planLong = `A plan computes the noise that an epsilon requires, compares other adjacencies, samplers and
+const planLong = `
+A plan computes the noise that an epsilon requires, compares other adjacencies, samplers and
 mechanisms, and shows a measured accuracy: that of the most similar run in docs/privacy.md, or with
 --quick that of a run of this plan on up to 1000 users' validation items.`
 
-const planDetails = `With -m and -d, the number of users and the size of an update come from the method and the data, and
+const planDetails = `
+With -m and -d, the number of users and the size of an update come from the method and the data, and
 --rounds and --cohort default to the method's. No formula predicts accuracy: it has to be measured.`
 
 const planExample = `  tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500
@@ -159,6 +161,7 @@ func (p *planFlags) spec(words []string) (*experiment.Spec, error) {
 		experiment.Setting{Key: "data", Value: p.data, From: "flag --data"}))
 }
 
+// writePlan prints a plan: the noise, a measured accuracy, and other ways to the same epsilon.
 func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 	var b strings.Builder
 	c := p.Chosen
@@ -175,23 +178,8 @@ func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 	row("noise on mean", digits(c.OnMean)+" of the clipping bound on each number, per round")
 	row("noise in model", digits(c.InModel)+" of the clipping bound on each number, after all rounds at server rate 1")
 	row("total noise", fmt.Sprintf("norm %s of the clipping bound over %d numbers, per round; a mean update has at "+
-		"most 1", digits(c.OnMean*sqrt(p.Numbers)), p.Numbers))
-	if a := p.Accuracy; a != nil {
-		b.WriteString("\n")
-		if a.Ran {
-			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f by a run of this plan, on validation items\n", a.HR,
-				a.NDCG)
-		} else {
-			m := a.Row
-			fmt.Fprintf(&b, "measured: HR@10 %.4f  NDCG@10 %.4f on test items, by a similar run in "+
-				"docs/privacy.md with other settings:\n", a.HR, a.NDCG)
-			fmt.Fprintf(&b, "  %s on %s, %d users, %s trust, epsilon %s spent, %d rounds, seed %d, commit %s\n  %s\n",
-				m.Method, m.Data, m.Users, m.Privacy.Against, format.Epsilon(m.Privacy.Epsilon), m.Rounds, m.Seed,
-				m.Commit, m.Settings)
-		}
-	} else {
-		b.WriteString("\nmeasured: no similar run; --quick runs this plan\n")
-	}
+		"most 1", digits(c.OnMean*math.Sqrt(float64(p.Numbers))), p.Numbers))
+	fmt.Fprintf(&b, "\n%s\n", measuredText(p.Accuracy))
 	if flags.method != "" {
 		label := "run it"
 		if p.Accuracy == nil || !p.Accuracy.Ran {
@@ -200,30 +188,47 @@ func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 		fmt.Fprintf(&b, "%s: %s\n", label, flags.command(p))
 	}
 	b.WriteString("\n")
-	t := report.Table{
-		Title: fmt.Sprintf("other ways to reach epsilon %g", p.Epsilon), Header: []string{
-			"", "cohort", "adjacency",
-			"sampler", "multiplier", "on mean", "in model",
-		}, Align: "llllrrr",
+	if err := otherWays(p).Text(&b); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// measuredText describes the measured accuracy of a plan.
+func measuredText(a *privacycost.PlanAccuracy) string {
+	switch {
+	case a == nil:
+		return "measured: no similar run; --quick runs this plan"
+	case a.Ran:
+		return fmt.Sprintf("measured: HR@10 %.4f  NDCG@10 %.4f by a run of this plan, on validation items", a.HR, a.NDCG)
+	}
+	m := a.Row
+	return fmt.Sprintf("measured: HR@10 %.4f  NDCG@10 %.4f on test items, by a similar run in docs/privacy.md with "+
+		"other settings:\n  %s on %s, %d users, %s trust, epsilon %s spent, %d rounds, seed %d, commit %s\n  %s",
+		a.HR, a.NDCG, m.Method, m.Data, m.Users, m.Privacy.Against, format.Epsilon(m.Privacy.Epsilon), m.Rounds, m.Seed,
+		m.Commit, m.Settings)
+}
+
+// otherWays is a table of other ways to reach the same epsilon.
+func otherWays(p *privacycost.Plan) *report.Table {
+	t := &report.Table{
+		Title:  fmt.Sprintf("other ways to reach epsilon %g", p.Epsilon),
+		Header: []string{"", "cohort", "adjacency", "sampler", "multiplier", "on mean", "in model"}, Align: "llllrrr",
 		Notes: []string{"Noise is relative to the clipping bound. Multipliers of different adjacencies refer to " +
 			"different sensitivities: compare the last two columns."},
 	}
 	for _, o := range p.Others {
 		if o.Refused != "" {
-			t.Rows = append(t.Rows, []any{o.Name, o.Cohort, "refused"})
+			t.Rows = append(t.Rows, []any{o.Name, o.Cohort, "rejected"})
 			t.Notes = append(t.Notes, o.Name+": "+o.Refused+".")
 			continue
 		}
 		t.Rows = append(t.Rows, []any{
-			o.Name, o.Cohort, o.Adjacency, o.Sampler, up(o.Noise), digits(o.OnMean),
-			digits(o.InModel),
+			o.Name, o.Cohort, o.Adjacency, o.Sampler, up(o.Noise), digits(o.OnMean), digits(o.InModel),
 		})
 	}
-	if err := t.Text(&b); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return t
 }
 
 // command is the command that runs the plan.
@@ -250,5 +255,3 @@ func up(x float64) string {
 	}
 	return s
 }
-
-func sqrt(n int) float64 { return math.Sqrt(float64(n)) }

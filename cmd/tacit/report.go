@@ -12,7 +12,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-const reportLong = `It reads run folders (tacit run -o) or the folder of a search (tacit tune -o). The HTML page is one
+const reportLong = `
+It reads run folders (tacit run -o) or the folder of a search (tacit tune -o). The HTML page is one
 file that loads nothing from the network: results with significance, reference rows, convergence,
 traffic, popularity, maps of the items and the loss landscape. --figures writes SVG and CSV files.`
 

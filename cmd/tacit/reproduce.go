@@ -16,7 +16,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-const reproduceLong = `It runs every method and variant of a paper's tables under several protocols, and prints the published
+const reproduceLong = `
+It runs every method and variant of a paper's tables under several protocols, and prints the published
 number next to ours. A row is reproduced if HR@10 and NDCG@10 are within 1.5 points of the paper's.
 With --runs DIR the runs are kept, and the same command resumes after Ctrl-C.
 

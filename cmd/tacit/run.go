@@ -23,11 +23,13 @@ type runFlags struct {
 	explain, dryRun      bool
 }
 
-const runLong = `A run trains a method (default: tacit) on a data set and ranks each user's held-out item under an
+const runLong = `
+A run trains a method (default: tacit) on a data set and ranks each user's held-out item under an
 evaluation protocol. Parameters of the method are key=value words: tacit methods NAME lists them.
 The result goes to standard output, progress to standard error.`
 
-const runDetails = `With -o DIR the run leaves a folder with its settings, metrics per round, result, ranks per user,
+const runDetails = `
+With -o DIR the run leaves a folder with its settings, metrics per round, result, ranks per user,
 figures and a report. Ctrl-C finishes the round, saves and exits with 130; --resume DIR continues
 and reaches the same result, bit for bit. tacit help settings says where settings come from, tacit
 help protocols describes the protocols. With --dp, differential privacy holds for all data of a user:

@@ -37,11 +37,13 @@ type serveFlags struct {
 	users, moments                                     []string
 }
 
-const serveLong = `Devices enrol, train in rounds and download models; histories stay on them. The coordinator adds
+const serveLong = `
+Devices enrol, train in rounds and download models; histories stay on them. The coordinator adds
 their updates up and keeps no single one; with --secagg on it sees only sums. All state is in one
 folder and safe against crashes. Without -d or --catalogue it waits until a run is started.`
 
-const serveDetails = `With -d it takes the items of a data set, and nothing about the users. A run that the folder already
+const serveDetails = `
+With -d it takes the items of a data set, and nothing about the users. A run that the folder already
 holds resumes without -d. tacit fleet -d NAME starts a run with simulated devices, tacit admin begin
 one for your own. Connections use TLS: without --cert, the coordinator creates a certificate and
 prints the pin that devices need. Programs of the same user on this machine find address, pin and

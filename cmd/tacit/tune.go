@@ -16,11 +16,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/tune"
 )
 
-const tuneLong = `Only validation decides; test metrics are neither computed nor printed. By default the search covers
+const tuneLong = `
+Only validation decides; test metrics are neither computed nor printed. By default the search covers
 every parameter that has a range (tacit methods NAME shows them) and that you do not set. A word
 changes that: lr=0.01..1,log searches a range, dim='16|32|64' a list, epochs=1 fixes a value.`
 
-const tuneDetails = `A setting of the run is searched only if you name it: the word batch searches its own range. Trial 0
+const tuneDetails = `
+A setting of the run is searched only if you name it: the word batch searches its own range. Trial 0
 is the settings without a search, from the preset or the defaults. With --search halving, all trials
 start with a few rounds and the best third of them continues; --rounds is the length of the last
 ones. --seeds N repeats the best three and trial 0 with N seeds, and the mean decides.
