@@ -129,9 +129,8 @@ func library(s *source) bool {
 }
 func decision(s *source) bool { return s.pkg() == "docs/adr" && path.Ext(s.name) == ".md" }
 func aMethod(s *source) bool {
-	registry := s.name == "methods/all.go" || s.name == "methods/named.go" || s.name == "methods/published.go" ||
-		s.name == "methods/plugs.go"
-	return shipped(s) && s.pkg() == "methods" && !registry
+	return shipped(s) && within(s.pkg(), "methods/internal") && s.pkg() != "methods/internal/testworld" &&
+		!strings.HasSuffix(s.name, "/plugged.go")
 }
 func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 

@@ -111,9 +111,9 @@ func About(e method.Entry) (string, error) {
 	}
 }
 
-// aboutType returns the doc comment of a type in the source of package methods.
+// aboutType returns the doc comment of a type in the source of the methods.
 func aboutType(name string) (string, error) {
-	files, err := fs.Glob(methods.Source, "*.go")
+	files, err := fs.Glob(methods.Source, "internal/*/*.go")
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,88 @@
+package closed
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// EASE is the linear item-item model of Steck (2019), federated: each device sends 1 for
+// each pair of its items, once, and the coordinator's sum of these is the Gram matrix
+// of all histories. So one round is exact, and the weights are those of a model that
+// was made in one place. A device recommends with the sum of the weights of its own items.
+type EASE struct {
+	Reg float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation: added to how many devices have an item"`
+	Few int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
+}
+
+var (
+	_ method.Ready   = (*EASE)(nil)
+	_ method.Updater = (*EASE)(nil)
+)
+
+const (
+	easeWeight = iota // broadcast
+	easeGram          // sum
+	easeScore         // ephemeral
+)
+
+func (m *EASE) Slots(items int) []method.Slot {
+	return []method.Slot{
+		easeWeight: {
+			Name: "weight", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: items,
+			Doc: "what an item says of each other one",
+		},
+		easeGram: {
+			Name: "gram", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
+			Doc: "1 for each pair of a device's items, by half of the matrix",
+		},
+		easeScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
+	}
+}
+
+func (m *EASE) Logits(w *method.Work, b *method.Batch, out []float32) {
+	pick(&w.View[easeScore], b, out)
+}
+
+// pick looks scores up that were made for all items.
+func pick(score *method.View, b *method.Batch, out []float32) {
+	for x, i := range b.Item {
+		out[x] = score.Val[i]
+	}
+}
+
+func (m *EASE) Visit(items int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
+		if own := w.Samples.Item; len(own) > 0 {
+			learn.Half(items).Pairs(own, w.Samples.Wr[easeGram][0]-own[0], &w.View[easeGram])
+		}
+	}}
+}
+
+func (m *EASE) Ready(int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
+		score := w.View[easeScore].Val
+		clear(score)
+		for _, i := range w.Samples.Item {
+			vec.Add(w.View[easeWeight].Row(i), score)
+		}
+	}}
+}
+
+func (m *EASE) Update(g *method.Global) {
+	// The pair of an item with itself counts the devices that have it.
+	keep := learn.Common(g.Aggregate[easeGram], g.Items, g.Stride[easeGram], m.Few)
+	scale(g, easeGram)
+	learn.Half(g.Items).Ease(keep, g.Aggregate[easeGram], g.Stride[easeGram], m.Reg, g.Value[easeWeight],
+		g.Stride[easeWeight])
+}
+
+// scale makes a cohort's sum stand for all devices.
+func scale(g *method.Global, slots ...int) {
+	if g.Devices == g.Users {
+		return
+	}
+	for _, i := range slots {
+		vec.Scale(float32(g.Users)/float32(g.Devices), g.Aggregate[i])
+	}
+}

@@ -1,0 +1,119 @@
+package closed
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// EASESketch is EASE (Steck 2019) of a catalogue that is too large for a matrix over
+// pairs of items. The coordinator sends a row of `rank` numbers for each item; a device
+// adds those of its own items up, and sends the sum for each of them. What all devices
+// sent is the Gram matrix times the rows, from which the coordinator makes the best
+// Gram matrix of that rank beside the diagonal, and the rows for the next pass. Three
+// passes come near the whole one; sketches of this kind are those of Halko et al. (2011).
+type EASESketch struct {
+	Reg  float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation: added to how many devices have an item"`
+	Rank int     `default:"64" min:"1" max:"4096" range:"32|64|128|256" doc:"columns of the sketch; at most one for each item"`
+	Few  int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
+}
+
+var (
+	_ method.Ready       = (*EASESketch)(nil)
+	_ method.Updater     = (*EASESketch)(nil)
+	_ method.PhasedSlots = (*EASESketch)(nil)
+)
+
+const (
+	sketchBase = iota // broadcast
+	sketchSum         // sum
+	sketchRow         // broadcast: rows, and their number
+	sketchUser        // ephemeral
+)
+
+// sketchSpace is what Ready leaves for Logits: by item, 1 if the user has it.
+type sketchSpace struct{ own method.Buffer }
+
+func (m *EASESketch) rank(items int) int { return min(m.Rank, items) }
+
+func (m *EASESketch) Slots(items int) []method.Slot {
+	k := m.rank(items)
+	return []method.Slot{
+		sketchBase: {
+			Name: "base", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: k + 1,
+			Init: method.Init{Kind: method.Normal, A: 0.1}, Doc: "what the Gram matrix is asked for",
+		},
+		sketchSum: {
+			Name: "sum", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: k + 1,
+			Doc: "the sum of a device's rows, for each of its items, and 1",
+		},
+		sketchRow: {
+			Name: "row", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: k + 1,
+			Doc: "rows to recommend with",
+		},
+		sketchUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: k + 1, Doc: "the sum of a device's rows"},
+	}
+}
+
+// Logits is R_j . (sum of R_i over the user's other items) / number_j.
+func (m *EASESketch) Logits(w *method.Work, b *method.Batch, out []float32) {
+	rows, user, k := &w.View[sketchRow], w.View[sketchUser].Val, m.rank(w.Items)
+	own := method.Workspace[sketchSpace](&w.Scratch).own.Floats(w.Items)
+	for x, r := range b.Rd[sketchRow] {
+		row := rows.Row(r)
+		by := row[k]
+		if by == 0 {
+			out[x] = 0
+			continue
+		}
+		out[x] = vec.Dot(row[:k], user[:k])
+		if own[b.Item[x]] != 0 {
+			out[x] -= vec.Dot(row[:k], row[:k])
+		}
+		out[x] /= by
+	}
+}
+
+func (m *EASESketch) Phase(int, int) (int, string) { return 0, "pass" }
+
+// Travels: the rows to recommend with are not needed in a visit.
+func (m *EASESketch) Transfers(_, slot int) bool { return slot != sketchRow }
+
+func (m *EASESketch) Visit(int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
+		user := m.sum(w, sketchBase)
+		user[m.rank(w.Items)] = 1
+		for _, r := range w.Samples.Wr[sketchSum] {
+			vec.Add(user, w.View[sketchSum].Row(r))
+		}
+	}}
+}
+
+// sum adds the rows of a device's items up.
+func (m *EASESketch) sum(w *method.Work, slot int) []float32 {
+	user := w.View[sketchUser].Val
+	clear(user)
+	for _, i := range w.Samples.Item {
+		vec.Add(w.View[slot].Row(i), user)
+	}
+	return user
+}
+
+func (m *EASESketch) Ready(int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
+		m.sum(w, sketchRow)
+		own := method.Workspace[sketchSpace](&w.Scratch).own.Floats(w.Items)
+		clear(own)
+		for _, i := range w.Samples.Item {
+			own[i] = 1
+		}
+	}}
+}
+
+func (m *EASESketch) Update(g *method.Global) {
+	s := learn.Sketch{
+		Items: g.Items, Rank: m.rank(g.Items), Stride: g.Stride[sketchSum], Reg: m.Reg,
+		Few: m.Few, All: float64(g.Users) / float64(g.Devices),
+	}
+	s.Make(g.Aggregate[sketchSum], g.Value[sketchBase], g.Value[sketchRow])
+}

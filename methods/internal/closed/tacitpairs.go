@@ -1,0 +1,124 @@
+package closed
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// pairs is what Tacit has of SLIT (Choi et al. 2021), beside its own parts.
+type pairs struct {
+	on  bool
+	few int
+}
+
+// tacSLIT are settings that are good on histories of hundreds of items and of dozens.
+var tacSLIT = learn.Slit{Rho: 0.8, Ahead: 0.5, Reg: 500}
+
+// autoItems is the largest catalogue that is worth a matrix over its pairs.
+const autoItems = 4000
+
+// Slots, beside tacItems, which is the weights.
+const (
+	tacPast   = tacItems + 1 + iota // sum
+	tacAfter                        // sum
+	tacWithin                       // sum: 1 for each item with one before and one after it
+	tacScore                        // ephemeral
+)
+
+// tacGrid is what devices judge in the last round, and tacWider what they judge where there
+// are pairs.
+var (
+	tacRecency = []learn.Recency{
+		{Rho: 0.8, Boost: 2, Base: 0.05},
+		{Base: 1},
+		{Rho: 0.7, Boost: 5, Base: 0.05},
+		{Rho: 0.9, Boost: 3, Base: 0.05},
+	}
+	tacGrid  = learn.Grid{Recency: tacRecency, Share: []learn.Share{{Head: 0.3}, {}, {Head: 0.15}, {Head: 0.5}}}
+	tacWider = learn.Grid{Recency: tacRecency, Share: []learn.Share{
+		{Head: 0.3},
+		{},
+		{Head: 0.15},
+		{Head: 0.5},
+		{Items: 0.2},
+		{Items: 0.4},
+		{Items: 0.6},
+		{Head: 0.15, Items: 0.2},
+		{Head: 0.15, Items: 0.4},
+	}}
+)
+
+func (m *Tacit) pairs(items int) pairs {
+	return pairs{m.Items == "on" || m.Items == "auto" && items <= autoItems, m.Few}
+}
+
+func (p pairs) grid() learn.Grid {
+	if p.on {
+		return tacWider
+	}
+	return tacGrid
+}
+
+func (p pairs) slots(items int) []method.Slot {
+	if !p.on {
+		return nil
+	}
+	shared := method.Shared
+	return []method.Slot{
+		{
+			Name: "weight", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: items,
+			Doc: "what an item says of each that may come",
+		},
+		{
+			Name: "past", Scope: shared, Upload: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Range: 6,
+			Doc: "decayed pairs of what was, by half of the matrix, in the head's round",
+		},
+		{
+			Name: "after", Scope: shared, Upload: method.Sum, PerItem: true, Dim: items, Range: 2,
+			Doc: "decayed pairs of an item and one that came after it, in the head's round",
+		},
+		{
+			Name: "within", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1, Range: 1,
+			Doc: "1 for each item with one before and one after it, in the head's round",
+		},
+		{Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items by the pairs"},
+	}
+}
+
+// first is the row of a slot's sums that item 0 has.
+func first(w *method.Work, slot int) uint32 { return w.Samples.Wr[slot][0] - w.Samples.Item[0] }
+
+func (p pairs) sums(w *method.Work, past []uint32) {
+	if p.on {
+		tacSLIT.Sums(w, past, first(w, tacPast), first(w, tacAfter), &w.View[tacPast], &w.View[tacAfter])
+		learn.Among(w, past[1:len(past)-1], first(w, tacWithin), &w.View[tacWithin])
+	}
+}
+
+// scores are those of all items, at a standard deviation of 1; nil without pairs.
+func (p pairs) scores(w *method.Work, history []uint32) []float32 {
+	if !p.on {
+		return nil
+	}
+	all := w.View[tacScore].Val
+	tacSLIT.Scores(&w.View[tacItems], history, all)
+	learn.Even(all[:w.Items])
+	return all[:w.Items]
+}
+
+func (p pairs) add(w *method.Work, b *method.Batch, out []float32) {
+	if p.on {
+		all := w.View[tacScore].Val
+		for x, i := range b.Item {
+			out[x] += all[i]
+		}
+	}
+}
+
+func (p pairs) update(g *method.Global) {
+	if p.on {
+		keep := learn.Common(g.Aggregate[tacWithin], g.Items, g.Stride[tacWithin], p.few)
+		scale(g, tacPast, tacAfter)
+		tacSLIT.Weights(keep, g.Aggregate[tacPast], g.Stride[tacPast], g.Aggregate[tacAfter], g.Stride[tacAfter], g.Value[tacItems])
+	}
+}

@@ -1,0 +1,40 @@
+package features
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// NNSelf is NN-SELF: PrivRec's network under federated meta-learning (Chen et al.
+// 2018), as compared by Wang et al. 2022. A device deals its samples to a support
+// and a query half, takes `inner-steps` steps on the one, and sends the change by a
+// step against the gradient of the other half's loss by where it started: MAML in its second order, with
+// exact products of the Hessian and a vector. SELF means that a user's own rows are
+// what the model is adapted to: before it recommends, a device tunes a copy of the newest model on all
+// its samples, as PrivRec's does. Neither paper gives rates or the number of steps.
+type NNSelf struct {
+	featured
+	InnerSteps int            `default:"1" min:"0" max:"20" range:"1|2|3" doc:"steps on the support half"`
+	Outer      learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of the step against the meta-gradient"`
+	Epochs     int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"such steps in a round, each with halves of its own"`
+}
+
+var (
+	_ method.Learner  = (*NNSelf)(nil)
+	_ method.Ready    = (*NNSelf)(nil)
+	_ method.Featured = (*NNSelf)(nil)
+)
+
+func (m *NNSelf) Bind(f *method.Features) (method.Method, error) {
+	bound := *m
+	return &bound, bound.bind(f)
+}
+
+func (m *NNSelf) Slots(int) []method.Slot { return m.side().Slots() }
+
+func (m *NNSelf) Visit(int) method.Visit {
+	return learn.Meta(m.side(), m.InnerSteps, m.LR, m.Outer, m.Epochs)
+}
+
+// Ready tunes a copy of the newest model.
+func (m *NNSelf) Ready(int) method.Visit { return m.side().Tune(m, m.Adapt, m.AdaptLR.Or(m.LR)) }

@@ -1,0 +1,88 @@
+// Package features holds methods that score features instead of identities.
+package features
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// PrivRec scores features alone (Wang et al. 2022): no embedding belongs to a user
+// or an item, so none tells who somebody is. Each column of categories has its
+// table, numbers enter as they are, and a network with four hidden layers scores the
+// features of user, moment and item side by side. A device takes some passes of SGD
+// with a proximal term to what it downloaded, and sends the change; the coordinator
+// takes a step of REPTILE along the mean change, which is the run's
+// `server=sgd:RATE` (the paper's alpha3). Before it recommends, a device tunes a copy of the newest
+// model on its own samples. Where the paper's text and we differ: it gives no widths,
+// rates, mu or batch size; it has ReLU in its equation 1 and Sigmoid in its section 4.1 (`activation`);
+// its equation 7 has the distance without its square, with a pull of constant length (`prox=norm`), and we square it as
+// FedProx does; its equation 2 lacks the minus sign; it takes ratings of 3 and less as negatives,
+// and we take every interaction as positive and draw negatives. A film's genres are
+// averaged. On Frappe its item features are cost and count; the count of a row says
+// whether it happened, so ours is the app's use in the train rows, on a logarithmic scale.
+type PrivRec struct {
+	featured
+	Epochs int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"local passes per round (the paper's E2)"`
+	Mu     learn.Schedule `default:"0.01" range:"0|1e-3|1e-2|1e-1" doc:"weight of the proximal term"`
+	Prox   string         `default:"squared" choices:"squared|norm" doc:"the proximal term: mu/2 times the squared distance, or times the distance as the paper prints it"`
+}
+
+var (
+	_ method.Learner  = (*PrivRec)(nil)
+	_ method.Ready    = (*PrivRec)(nil)
+	_ method.Featured = (*PrivRec)(nil)
+)
+
+func (m *PrivRec) Bind(f *method.Features) (method.Method, error) {
+	bound := *m
+	return &bound, bound.bind(f)
+}
+
+func (m *PrivRec) Slots(int) []method.Slot { return m.side().Slots() }
+
+func (m *PrivRec) Visit(int) method.Visit {
+	s := m.side()
+	near := learn.Proximal(len(s.Slots()), m.Mu, m.Prox == "squared")
+	return learn.Epochs(m.Epochs, 0, learn.Descend(learn.WithTerms(learn.BCE(m), near), s.SGD(m.LR)...))
+}
+
+// Ready tunes a copy of the newest model.
+func (m *PrivRec) Ready(int) method.Visit { return m.side().Tune(m, m.Adapt, m.AdaptLR.Or(m.LR)) }
+
+// featured is the model that PrivRec, its central form and NN-SELF have in common.
+type featured struct {
+	Dim        int            `default:"64" min:"1" max:"1024" doc:"dimension of a category's embedding"`
+	Layers     learn.Layers   `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
+	Activation string         `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
+	Numbers    string         `default:"raw" choices:"raw|category" doc:"how numbers enter: as they are, or each as a category with an embedding (the paper: every feature is one-hot)"`
+	Start      float64        `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
+	LR         learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of a device's steps"`
+	Adapt      int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
+	AdaptLR    learn.Schedule `default:"0" doc:"their rate; 0 means lr"`
+
+	net *learn.Side // nil before bind
+}
+
+// bind lays the network out on the given features.
+func (m *featured) bind(f *method.Features) (err error) {
+	if m.Numbers == "category" {
+		f = f.Categorical()
+	}
+	m.net, err = learn.NewSide(f, m.Dim, m.Layers, m.Activation, m.Start)
+	return err
+}
+
+// side is the network; before there is data, that of an example.
+func (m *featured) side() *learn.Side {
+	if m.net == nil {
+		example, err := learn.NewSide(learn.ExampleFeatures(), m.Dim, m.Layers, m.Activation, m.Start)
+		if err != nil {
+			panic(err) // Check has seen the parameters
+		}
+		return example
+	}
+	return m.net
+}
+
+func (m *featured) Logits(w *method.Work, b *method.Batch, out []float32) { m.net.Logits(w, b, out) }
+func (m *featured) Back(w *method.Work, b *method.Batch, dz []float32)    { m.net.Back(w, b, dz) }

@@ -1,0 +1,50 @@
+package features
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// PrivRecCen is PrivRec's network trained in one place (PrivRec-CEN of Wang et al.
+// 2022): a baseline, and no federation. The paper says "centralized multi-task" and
+// no more; here Adam takes mini-batches that mix all users, the rows that held-out
+// users tune on among them, and nothing is tuned afterwards.
+type PrivRecCen struct {
+	Dim        int          `default:"64" min:"1" max:"1024" doc:"dimension of a category's embedding"`
+	Layers     learn.Layers `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
+	Activation string       `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
+	Numbers    string       `default:"raw" choices:"raw|category" doc:"how numbers enter: as they are, or each as a category with an embedding"`
+	Start      float64      `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
+	LR         float32      `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's rate"`
+
+	net featured
+}
+
+var (
+	_ method.Featured = (*PrivRecCen)(nil)
+	_ method.Central  = (*PrivRecCen)(nil)
+)
+
+func (m *PrivRecCen) Bind(f *method.Features) (method.Method, error) {
+	bound := *m
+	bound.net = m.model()
+	return &bound, bound.net.bind(f)
+}
+
+func (m *PrivRecCen) model() featured {
+	return featured{
+		Dim: m.Dim, Layers: m.Layers, Activation: m.Activation, Numbers: m.Numbers, Start: m.Start,
+		net: m.net.net,
+	}
+}
+
+func (m *PrivRecCen) Slots(int) []method.Slot {
+	f := m.model()
+	return f.side().CentralSlots()
+}
+
+func (m *PrivRecCen) Visit(int) method.Visit { return method.Visit{} }
+func (m *PrivRecCen) Pass(p *method.Pool)    { m.net.net.Pass(p, "bce", m.LR) }
+func (m *PrivRecCen) Logits(w *method.Work, b *method.Batch, out []float32) {
+	m.net.Logits(w, b, out)
+}

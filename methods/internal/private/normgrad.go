@@ -1,0 +1,163 @@
+package private
+
+import (
+	"errors"
+	"math"
+	"strings"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// NormGrad learns item rows by gradients of equal length, for a privacy budget (Tacit's
+// own; a form of DP-FedAvg, McMahan et al. 2018). A device keeps nothing: it solves for its
+// vector p in closed form, as iALS does, and sends (1 - p.q) p for its own items and -(p.q) p
+// for negatives, all of it scaled to a length of 1, always: no bound has to be guessed, and
+// who has little to say is heard as well. The coordinator adds the sum, with noise, times a
+// rate to the rows, and shrinks them by what it knows of that noise. To recommend, the newest items
+// of a history weigh most.
+type NormGrad struct {
+	Dim   int     `default:"16" min:"1" max:"512" range:"8|16|32" doc:"embedding dimension"`
+	LR    float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"rate of the coordinator's steps, on the sum"`
+	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of an item that a user does not have, in its own solve"`
+	Reg   float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation of that solve, for each item that a user has, beside rows of unit length on average"`
+	Start float64 `default:"0.1" min:">0" doc:"standard deviation of a row's length at the start"`
+	Rho   float64 `default:"0.8" min:"0" max:"1" range:"0.7..0.95" doc:"to recommend: how much less an item weighs than the next newer one"`
+	Boost float64 `default:"2" min:"0" range:"1..5" doc:"to recommend: what the newest item weighs more than others"`
+	Base  float64 `default:"0.05" min:"0" range:"0..0.2" doc:"to recommend: what an old item weighs"`
+}
+
+var (
+	_ method.Headed         = (*NormGrad)(nil)
+	_ method.Ready          = (*NormGrad)(nil)
+	_ method.Updater        = (*NormGrad)(nil)
+	_ method.Phased         = (*NormGrad)(nil)
+	_ method.BudgetWeighter = (*NormGrad)(nil)
+	_ method.Checker        = (*NormGrad)(nil)
+)
+
+const (
+	ngItem = iota // broadcast
+	ngGram        // broadcast: the sum of row row'
+	ngGrad        // sum
+	ngUser        // ephemeral
+	ngRaw         // server: the rows with all their noise
+	ngTold        // server: steps, and the variance of the noise in the rows
+)
+
+// from is where the slots begin: another method may have some before them.
+func (m *NormGrad) slots(from int) []method.Slot {
+	d, shared := m.Dim, method.Shared
+	out := []method.Slot{
+		ngItem: {
+			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
+			Init: method.Init{Kind: method.Normal, A: m.Start / math.Sqrt(float64(d))}, Doc: "item rows",
+		},
+		ngGram: {Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d, Doc: "the item rows' products"},
+		ngGrad: {
+			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d,
+			Doc: "gradient of the rows, at unit length",
+		},
+		ngUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
+		ngRaw:  {Name: "raw", Scope: method.Server, PerItem: true, Dim: d, Doc: "the rows with all their noise"},
+		ngTold: {Name: "told", Scope: method.Server, Rows: 1, Dim: 2, Doc: "steps, and the variance of the noise in " +
+			"the rows"},
+	}
+	for i := range out {
+		out[i].Name = strings.Repeat("g-", min(from, 1)) + out[i].Name
+	}
+	return out
+}
+
+func (m *NormGrad) Slots(int) []method.Slot { return m.slots(0) }
+
+func (m *NormGrad) Head() *method.Head {
+	return &method.Head{Item: ngItem, Vector: ngUser, Bias: method.NoBias}
+}
+
+func (m *NormGrad) Logits(w *method.Work, b *method.Batch, out []float32) {
+	learn.Dot(method.Head{Item: ngItem, Vector: ngUser, Bias: method.NoBias}).Logits(w, b, out)
+}
+
+func (m *NormGrad) Phase(int, int) (int, string) { return 0, "descend" }
+
+// Ration: all rounds have the same.
+func (m *NormGrad) BudgetWeight(int, int) float64 { return 1 }
+
+func (m *NormGrad) Visit(int) method.Visit {
+	return method.Visit{Run: func(w *method.Work) { m.send(w, w.View) }}
+}
+
+// send adds the gradient at unit length. The slots are the first of v.
+func (m *NormGrad) send(w *method.Work, v []method.View) {
+	mark := w.Mark()
+	defer w.Release(mark)
+	s, from := &w.Samples, len(w.View)-len(v)
+	p := m.solve(w, v, learn.Recency{Base: 1})
+	top := uint32(0)
+	for _, pos := range s.Pos {
+		top = max(top, pos)
+	}
+	by, square := w.Floats(int(top)+1), 0.0
+	clear(by)
+	for x, pos := range s.Pos { // an item may be drawn more than once
+		by[pos] += s.Y[x] - vec.Dot(p, v[ngItem].Row(s.Item[x]))
+	}
+	for _, c := range by {
+		square += float64(float64(c) * float64(c))
+	}
+	square *= float64(vec.Dot(p, p))
+	unit := float32(1 / math.Sqrt(square))
+	for x, pos := range s.Pos {
+		if by[pos] != 0 && square > 0 && square-square == 0 {
+			vec.Axpy(by[pos]*unit, p, v[ngGrad].Row(s.Wr[from+ngGrad][x]))
+			by[pos] = 0
+		}
+	}
+}
+
+// solve finds the user's vector for items that weigh by their age.
+func (m *NormGrad) solve(w *method.Work, v []method.View, r learn.Recency) []float32 {
+	mark := w.Mark()
+	defer w.Release(mark)
+	p, mean := v[ngUser].Val, 0.0
+	items, weight, total := r.Weights(w, w.History)
+	for i := range m.Dim {
+		mean += float64(v[ngGram].Val[i*v[ngGram].Stride+i])
+	}
+	reg := m.Reg * (total + m.A0*float64(w.Items)) * mean / float64(w.Items)
+	learn.Least(w, &v[ngItem], &v[ngGram], items, weight, weight, m.A0, reg+1e-12, p)
+	return p
+}
+
+func (m *NormGrad) Ready(int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w, w.View, m.recency()) }}
+}
+
+func (m *NormGrad) recency() learn.Recency {
+	return learn.Recency{Rho: m.Rho, Boost: m.Boost, Base: m.Base}
+}
+
+func (m *NormGrad) Update(g *method.Global) { m.step(g, 0) }
+
+// step moves the rows; the slots begin at from. What devices are given is shrunk by what
+// is known of its noise (James and Stein 1961): a row that may be noise alone is zero.
+func (m *NormGrad) step(g *method.Global, from int) {
+	item, raw, told := g.Value[from+ngItem], g.Value[from+ngRaw], g.Value[from+ngTold]
+	if told[0] == 0 {
+		copy(raw, item)
+	}
+	rate, s := m.LR*float64(g.Users)/float64(g.Devices), g.Stride[from+ngItem]
+	vec.Axpy(float32(rate), g.Aggregate[from+ngGrad], raw)
+	told[0], told[1] = told[0]+1, told[1]+float32(float64(rate*g.Noise)*rate*g.Noise)
+	learn.Shrink(m.Dim, s, float64(told[1]), raw, item)
+	learn.Gram(item, g.Items, m.Dim, s, g.Value[from+ngGram])
+}
+
+func (m *NormGrad) Check() error {
+	if m.Boost+m.Base == 0 {
+		return errors.New("boost = 0 and base = 0: at least one must be above 0")
+	}
+	return nil
+}

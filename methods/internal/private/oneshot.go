@@ -1,0 +1,166 @@
+// Package private holds Tacit's own methods for a privacy budget.
+package private
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// OneShot learns which items go together from one noisy sum (Tacit's own; the noise is
+// that of Dwork et al. 2014, Analyze Gauss). In the first round each device sends its items,
+// each as 1/sqrt(n), where n is how many it has. The coordinator takes the items with the
+// largest sums for the head. In the second a device sends y y', where y is its items of the
+// head at unit length: whoever joins or leaves moves the sum by 1, by the Frobenius norm.
+// The coordinator keeps the eigenvectors that stand out of the noise, with their values
+// shrunk to what they are without it. A device scores by its own history, the newest items
+// most, through those vectors; items outside the head come last, by their sums of the first
+// round. More rounds are of the second kind, for cohorts: their sums are added up.
+type OneShot struct {
+	HeadItems  int     `default:"1500" min:"2" max:"20000" range:"400|600|800|1000|1500" doc:"items of the head; at most all there are"`
+	Rank       int     `default:"96" min:"1" max:"512" range:"16|32|64|96" doc:"eigenvectors that are kept at most; with noise those that stand out, if they are fewer"`
+	Damp       float64 `default:"0.003" min:"0" range:"3e-4..0.03,log" doc:"an eigenvalue x, over the number of users, counts as x / (x + this)"`
+	Flat       float64 `default:"0" min:"0" max:"1" range:"0|0.3|0.5" doc:"items weigh their count to the power of minus this"`
+	Fade       float64 `default:"0.9" min:"0" max:"1" range:"0.7..0.98" doc:"how much less an item weighs than the next newer one"`
+	Old        float64 `default:"0.05" min:"0" max:"1" range:"0..0.3" doc:"what an old item weighs beside the newest at least"`
+	CountShare float64 `default:"0.1" min:">0" max:"<1" range:"0.03..0.3,log" doc:"share of a privacy budget that the first round takes"`
+}
+
+var (
+	_ method.Headed         = (*OneShot)(nil)
+	_ method.Ready          = (*OneShot)(nil)
+	_ method.Updater        = (*OneShot)(nil)
+	_ method.PhasedSlots    = (*OneShot)(nil)
+	_ method.BudgetWeighter = (*OneShot)(nil)
+	_ method.FinalRound     = (*OneShot)(nil)
+)
+
+const (
+	oneItem  = iota // broadcast: eigenvectors, and two columns for items outside the head
+	onePlace        // broadcast: place in the head from 1 or 0, and weight
+	oneCount        // sum, in the first round
+	oneGram         // sum, in the others
+	oneUser         // ephemeral
+	oneTotal        // server: the sum of all rounds' y y'
+	oneTold         // server: rounds in it, and the variance of their noise
+	oneSlots
+)
+
+func (m *OneShot) head(items int) learn.Packed { return learn.Packed{N: min(m.HeadItems, items)} }
+
+func (m *OneShot) table(items int) learn.Spectral {
+	return learn.Spectral{N: m.head(items).N, Rank: m.Rank, Damp: m.Damp, Flat: m.Flat}
+}
+
+func (m *OneShot) Slots(items int) []method.Slot {
+	shared, server, wide := method.Shared, method.Server, m.head(items).Len()
+	return []method.Slot{
+		oneItem: {
+			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: m.Rank + 2,
+			Doc: "eigenvectors by item, whether it is outside the head, and where it comes then",
+		},
+		onePlace: {
+			Name: "place", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: 2,
+			Doc: "an item's place in the head, from 1, or 0; and its weight",
+		},
+		oneCount: {
+			Name: "count", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1,
+			Doc: "a device's items, each as 1/sqrt(n), in the first round",
+		},
+		oneGram: {
+			Name: "gram", Scope: shared, Upload: method.Sum, Sparse: true, Rows: 1, Dim: wide,
+			Doc: "a device's items of the head times themselves, in later rounds",
+		},
+		oneUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: m.Rank + 2, Doc: "the user's vector"},
+		oneTotal: {Name: "total", Scope: server, Rows: 1, Dim: wide, Doc: "the sums of later rounds"},
+		oneTold: {Name: "told", Scope: server, Rows: 1, Dim: 2, Doc: "how many those are, and the variance of " +
+			"their noise"},
+	}
+}
+
+func (m *OneShot) Head() *method.Head {
+	return &method.Head{Item: oneItem, Vector: oneUser, Bias: method.NoBias}
+}
+
+func (m *OneShot) Logits(w *method.Work, b *method.Batch, out []float32) {
+	learn.Dot(method.Head{Item: oneItem, Vector: oneUser, Bias: method.NoBias}).Logits(w, b, out)
+}
+
+func (m *OneShot) Phase(round, _ int) (int, string) {
+	if round == 0 {
+		return 0, "count"
+	}
+	return 1, "gram"
+}
+
+// Travels: nothing is needed to count, and to serve nothing is sent.
+func (m *OneShot) Transfers(phase, slot int) bool {
+	return phase == 0 && slot == oneCount || phase == 1 && (slot == onePlace || slot == oneGram)
+}
+
+func (m *OneShot) BudgetWeight(round, rounds int) float64 {
+	if round == 0 {
+		return m.CountShare
+	}
+	return (1 - m.CountShare) / float64(rounds-1)
+}
+
+// Settles: a count alone recommends nothing yet.
+func (m *OneShot) ReportsFinalRound() bool { return true }
+
+func (m *OneShot) Visit(int) method.Visit { return method.Visit{HistoryOnly: true, Run: m.visit} }
+
+func (m *OneShot) visit(w *method.Work) {
+	mark := w.Mark()
+	defer w.Release(mark)
+	head := m.head(w.Items)
+	items, _, _ := learn.Recency{Base: 1}.Weights(w, w.History) // each once
+	if w.Phase == 0 {
+		for _, i := range items {
+			first := w.Samples.Wr[oneCount][0] - w.Samples.Item[0]
+			w.View[oneCount].Row(first + i)[0] += float32(1 / math.Sqrt(float64(len(items))))
+		}
+		return
+	}
+	y, square := w.Floats(head.N), 0.0
+	clear(y)
+	for _, i := range items {
+		if at := w.View[onePlace].Row(i); at[0] > 0 {
+			y[int(at[0])-1] = at[1]
+			square += float64(float64(at[1]) * float64(at[1]))
+		}
+	}
+	if square > 0 {
+		vec.Scale(float32(1/math.Sqrt(square)), y)
+		head.Outer(y, w.Uint32s(head.N), &w.View[oneGram])
+	}
+}
+
+func (m *OneShot) Ready(int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
+		// no score is further below the mean than sqrt(n) deviations
+		m.serve(w, math.Sqrt(float64(m.head(w.Items).N))+1)
+	}}
+}
+
+func (m *OneShot) serve(w *method.Work, below float64) {
+	m.table(w.Items).Serve(w, learn.Recency{Rho: m.Fade, Boost: 1 - m.Old, Base: m.Old}, &w.View[oneItem],
+		&w.View[onePlace], below, w.View[oneUser].Val)
+}
+
+func (m *OneShot) Update(g *method.Global) {
+	place, item, told := g.Value[onePlace], g.Value[oneItem], g.Value[oneTold]
+	if g.Phase == 0 { // the counts are released: what is made of them is free
+		n, _ := learn.Column(g.Aggregate[oneCount], g.Items, g.Stride[oneCount])
+		m.table(g.Items).Choose(n, math.Max(1, g.Noise), place, g.Stride[onePlace], item, g.Stride[oneItem])
+		return
+	}
+	vec.Add(g.Aggregate[oneGram], g.Value[oneTotal])
+	told[0], told[1] = told[0]+1, told[1]+float32(float64(g.Noise*g.Noise))
+	scale := float64(g.Users) / float64(g.Devices) / float64(told[0])
+	sum := m.head(g.Items).Matrix(g.Value[oneTotal], scale)
+	m.table(g.Items).Embed(sum, scale*math.Sqrt(float64(told[1])), g.Users, place, g.Stride[onePlace], item,
+		g.Stride[oneItem])
+}

@@ -1,0 +1,58 @@
+// Package sequence holds methods that predict the next item from the order of a history.
+package sequence
+
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// GRU4Rec is a recurrent network on the order of a history (Hidasi et al. 2016), here
+// federated. A device reads its items one after the other, predicts each next one
+// against negatives that all positions of a run have in common (the sampled softmax and
+// the shared negatives are those of Hidasi and Karatzoglou 2018), takes one step down the
+// gradient of that, and sends the change of item rows and network. It
+// recommends from the state after its newest item, which never leaves it. With one step
+// on each device and `server=adam:RATE` a round is exactly a mini-batch step of training in one
+// place, with the cohort as the batch. Where we differ from the authors: a history is one session,
+// rows are read and scored with alike, there is one layer as wide as a row, negatives come
+// from the protocol's pool, all equally likely, and none is another user's positive.
+type GRU4Rec struct {
+	Dim     int            `default:"64" min:"1" max:"1024" range:"32|64|128" doc:"dimension of a row and of the state"`
+	LR      learn.Schedule `default:"100" range:"1..1000,log" doc:"a device's rate for the network; under server=adam only its size beside Adam's 0.001 counts"`
+	RowLR   learn.Schedule `default:"1000" range:"10..10000,log" doc:"a device's rate for rows and biases; likewise"`
+	Steps   int            `default:"1" min:"1" max:"1000" range:"1|2|5" doc:"steps that a device takes in a round, each on its history"`
+	Drop    float64        `default:"0.3" min:"0" max:"<1" range:"0.1..0.6" doc:"share of what is read, and of each state that is scored with, that a step leaves out"`
+	Longest int            `default:"200" min:"2" range:"50|100|200" doc:"items of a history that a step reads, from a place that is drawn, and that are recommended by: the newest"`
+	Run     int            `default:"50" min:"1" range:"20|50|100" doc:"positions that have their negatives in common"`
+	Alike   string         `default:"roots" choices:"users|roots|rows" range:"users|roots|rows" doc:"what counts alike: users, rows, or users by the roots of their rows"`
+	Start   float64        `default:"0.1" doc:"standard deviation of the rows at the start"`
+}
+
+var (
+	_ method.Learner = (*GRU4Rec)(nil)
+	_ method.Ready   = (*GRU4Rec)(nil)
+)
+
+func (m *GRU4Rec) gru() learn.GRU { return learn.GRU{Dim: m.Dim, Longest: m.Longest} }
+
+func (m *GRU4Rec) Slots(int) []method.Slot { return m.gru().Slots(m.Start) }
+
+func (m *GRU4Rec) Visit(int) method.Visit {
+	g := m.gru()
+	once := learn.Once(learn.Descend(g.Follow(m.Run, float32(1-m.Drop), m.Alike), g.SGD(m.RowLR, m.LR)...))
+	one := once.Run
+	once.Run = func(w *method.Work) {
+		for range m.Steps {
+			one(w)
+		}
+	}
+	return once
+}
+
+func (m *GRU4Rec) Logits(w *method.Work, b *method.Batch, out []float32) { m.gru().Logits(w, b, out) }
+func (m *GRU4Rec) Back(w *method.Work, b *method.Batch, dz []float32)    { m.gru().Back(w, b, dz) }
+
+// Ready reads the history with the newest rows and network.
+func (m *GRU4Rec) Ready(int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.gru().Settle(w, w.History) }}
+}

@@ -1,0 +1,121 @@
+package sequence
+
+import (
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Markov is a first-order Markov chain over items, the first baseline of every sequence
+// recommender (Rendle et al. 2010 factorise it; here it is counted). A device sends how
+// often an item of its history was followed by another one, and its items; the sums take one round. It
+// recommends what follows its newest items: of each of the last few the share of its
+// followers, drawn to popularity where there are few of them, less by the decay the
+// older the item is. With a window, items further on count too, less by the decay with each step.
+type Markov struct {
+	Window int     `default:"1" min:"1" range:"1|3|5|10|20|40" doc:"how far on an item still counts as a follower; 1 is the next one alone"`
+	Last   int     `default:"1" min:"1" range:"1|5|10|20|40" doc:"how many of the newest items are recommended by"`
+	Decay  float64 `default:"0.7" min:">0" max:"1" range:"0.5..0.95" doc:"weight of each older item, and of each step further on, beside the one before"`
+	Smooth float64 `default:"10" min:">0" range:"0.1..1000,log" doc:"followers that popularity is worth"`
+}
+
+var (
+	_ method.Ready   = (*Markov)(nil)
+	_ method.Updater = (*Markov)(nil)
+)
+
+const (
+	markNext   = iota // broadcast: followers of an item
+	markLike          // broadcast: devices that have an item
+	markFollow        // sum
+	markCount         // sum
+	markScore         // ephemeral: of each item
+)
+
+func (m *Markov) Slots(items int) []method.Slot {
+	return []method.Slot{
+		markNext: {
+			Name: "next", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: items,
+			Doc: "how often each item followed",
+		},
+		markLike: {
+			Name: "popularity", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 1,
+			Doc: "how many devices have an item",
+		},
+		markFollow: {
+			Name: "follow", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: items,
+			Doc: "which items followed which on the device",
+		},
+		markCount: {
+			Name: "count", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 1,
+			Doc: "1 for each item that the device has",
+		},
+		markScore: {
+			Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items,
+			Doc: "how likely each item is the next",
+		},
+	}
+}
+
+func (m *Markov) Logits(w *method.Work, b *method.Batch, out []float32) {
+	score := w.View[markScore].Val
+	for x, i := range b.Item[:b.N] {
+		out[x] = score[i]
+	}
+}
+
+func (m *Markov) Visit(int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
+		s, follow, count := &w.Samples, &w.View[markFollow], &w.View[markCount]
+		if len(s.Item) == 0 {
+			return
+		}
+		for _, r := range s.Wr[markCount] {
+			count.Row(r)[0]++
+		}
+		base := s.Wr[markFollow][0] - s.Item[0]
+		for t, i := range w.History {
+			row, weight := follow.Row(base+i), float32(1)
+			for _, j := range w.History[t+1 : min(t+1+m.Window, len(w.History))] {
+				row[j] += weight
+				weight *= float32(m.Decay)
+			}
+		}
+	}}
+}
+
+// Ready scores all items by the newest ones of the history.
+func (m *Markov) Ready(int) method.Visit {
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
+		next, like, score := &w.View[markNext], &w.View[markLike], w.View[markScore].Val
+		clear(score)
+		all, popular := float32(0), float32(0)
+		weight := float32(1)
+		for k := range min(m.Last, len(w.History)) {
+			row := next.Row(w.History[len(w.History)-1-k])
+			n := vec.Sum(row) + float32(m.Smooth)
+			vec.Axpy(weight/n, row, score)
+			popular += weight / n * float32(m.Smooth)
+			weight *= float32(m.Decay)
+		}
+		for i := range uint32(w.Items) {
+			all += like.Row(i)[0]
+		}
+		if len(w.History) == 0 || all == 0 {
+			popular, all = 1, max(all, 1)
+		}
+		for i := range uint32(w.Items) {
+			score[i] += float32(popular / all * like.Row(i)[0])
+		}
+	}}
+}
+
+// Update takes the mean over the rounds of what all devices have: with small cohorts each
+// round is another sample of the same sums.
+func (m *Markov) Update(g *method.Global) {
+	all := float32(g.Users) / float32(max(g.Devices, 1))
+	part := 1 / float32(g.Round+1)
+	for _, pair := range [][2]int{{markNext, markFollow}, {markLike, markCount}} {
+		vec.Scale(1-part, g.Value[pair[0]])
+		vec.Axpy(part*all, g.Aggregate[pair[1]], g.Value[pair[0]])
+	}
+}
