@@ -73,7 +73,7 @@ func (d *Device) Undo() (Event, error) {
 	err := d.update(func(r *record) error {
 		n := len(r.History.Events)
 		if n == 0 {
-			return errors.New("there is no event to undo")
+			return errors.New("no event to undo")
 		}
 		gone = r.History.Events[n-1]
 		r.History.Events = r.History.Events[:n-1]

@@ -54,7 +54,7 @@ type Device struct {
 	guard   Guard
 
 	stop   sync.Mutex
-	cancel context.CancelFunc // of the running Step or Forget; nil if there is none
+	cancel context.CancelFunc // of the running Step or Forget; otherwise nil
 
 	// The other methods use a second device with the same files and its own memory, so that the
 	// app's screen does not wait for a step.

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// Auth is who signed a request and when: the value of the header Tacit-Auth, which is
+// Auth says which key signed a request and when. It is the value of the header Tacit-Auth:
 //
 //	v1 <key> <time> <nonce> <signature>
 //
-// with the time in decimal milliseconds since 1970, and the rest in lower-case hex. The
-// signature is of "tacit request 1\n", the federation's id, the path of the
-// procedure and a line end, the time as 8 bytes (most significant first), the nonce, and
-// the SHA-256 of the body.
+// The time is in decimal milliseconds since 1970, the rest in lower-case hex. The signed bytes are
+// "tacit request 1\n", the federation ID, the path of the procedure and a newline, the time as 8 bytes
+// (big endian), the nonce, and the SHA-256 of the body.
 type Auth struct {
 	Key       [ed25519.PublicKeySize]byte
 	TimeMs    int64
@@ -25,7 +24,7 @@ type Auth struct {
 	Signature [ed25519.SignatureSize]byte
 }
 
-// SignRequest is the value of Tacit-Auth for a request. It panics if the key is not one.
+// SignRequest returns the value of Tacit-Auth for a request. It panics if the key is invalid.
 func SignRequest(key ed25519.PrivateKey, federation []byte, path string, ms int64, nonce [NonceBytes]byte,
 	body []byte,
 ) string {
@@ -38,9 +37,9 @@ func SignRequest(key ed25519.PrivateKey, federation []byte, path string, ms int6
 	}, " ")
 }
 
-var errAuth = errors.New("wire: Tacit-Auth is not v1, a key, a time, a nonce and a signature")
+var errAuth = errors.New("malformed Tacit-Auth header: must be v1, a key, a time, a nonce and a signature")
 
-// ParseAuth reads a header. It has one form, and says nothing about the signature.
+// ParseAuth parses a header. It does not verify the signature.
 func ParseAuth(s string) (*Auth, error) {
 	if len(s) > maxAuthBytes {
 		return nil, errAuth
@@ -66,15 +65,15 @@ func ParseAuth(s string) (*Auth, error) {
 	return a, nil
 }
 
-// Verify reports whether the key of the header signed this request.
+// Verify reports whether the key of the header signed the request.
 func (a *Auth) Verify(federation []byte, path string, body []byte) bool {
 	return ed25519.Verify(a.Key[:], a.message(federation, path, body), a.Signature[:])
 }
 
-// message is what is signed. All of it but the path has a fixed size.
+// message returns the signed bytes. Only the path has no fixed size.
 func (a *Auth) message(federation []byte, path string, body []byte) []byte {
 	if len(federation) != IDBytes {
-		panic("wire: the id of a federation has another size")
+		panic("wire: the federation ID has the wrong size")
 	}
 	digest := sha256.Sum256(body)
 	b := append(make([]byte, 0, 160+len(path)), "tacit request 1\n"...)

@@ -8,13 +8,12 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// sides are the columns of features, by whom they are about.
+// sides maps the sides of the protocol to the columns of features.
 func sides(f *rows.Features) map[pb.Column_Side]*[]rows.Column {
 	return map[pb.Column_Side]*[]rows.Column{pb.Column_USER: &f.User, pb.Column_ITEM: &f.Item, pb.Column_ROW: &f.Row}
 }
 
-// EncodeFeatures is what everybody may know of features: what columns there are, and the
-// values of those of items. Values of users and of interactions are left out.
+// EncodeFeatures returns the public part of features: all columns, with values of item columns only.
 func EncodeFeatures(f *rows.Features) *pb.Features {
 	out := &pb.Features{}
 	of := sides(f)
@@ -31,8 +30,8 @@ func EncodeFeatures(f *rows.Features) *pb.Features {
 	return out
 }
 
-// ReadFeatures reads features of so many items. Columns of users and of interactions
-// have no values.
+// ReadFeatures decodes and checks the features of a number of items. User and interaction columns have
+// no values.
 func ReadFeatures(b []byte, items int) (*rows.Features, error) {
 	m := &pb.Features{}
 	if err := unmarshal(b, MaxBlobBytes, m); err != nil {
@@ -43,7 +42,7 @@ func ReadFeatures(b []byte, items int) (*rows.Features, error) {
 		return nil, err
 	}
 	if err := f.Check(0, items, 0); err != nil {
-		return nil, fmt.Errorf("wire: features: %w", err)
+		return nil, fmt.Errorf("features: %w", err)
 	}
 	return f, nil
 }
@@ -52,21 +51,21 @@ func decodeFeatures(m *pb.Features) (*rows.Features, error) {
 	f := &rows.Features{}
 	of := sides(f)
 	if n := len(m.GetColumns()); n > rows.MaxColumns {
-		return nil, fmt.Errorf("wire: features of %d columns: at most %d are possible", n, rows.MaxColumns)
+		return nil, fmt.Errorf("features of %d columns: must be at most %d", n, rows.MaxColumns)
 	}
 	for _, p := range m.GetColumns() {
 		to := of[p.GetSide()]
 		switch {
 		case to == nil:
-			return nil, fmt.Errorf("wire: a column of side %d: want users, items or interactions", p.GetSide())
-		case p.Name == "" || text(p.Name, "a column", maxTextBytes/4, false) != nil:
-			return nil, errors.New("wire: a column without a name, or with one that is too long")
+			return nil, fmt.Errorf("column of side %d: must be user, item or interaction", p.GetSide())
+		case p.Name == "" || text(p.Name, "a column name", maxTextBytes/4, false) != nil:
+			return nil, errors.New("a column name is empty, too long or invalid")
 		case p.Side != pb.Column_ITEM && len(p.Code)+len(p.Start)+len(p.Value) > 0:
-			return nil, fmt.Errorf("wire: column %q has values that are nobody's business", p.Name)
+			return nil, fmt.Errorf("column %q has values: only item columns may have values", p.Name)
 		}
 		for _, c := range *to {
 			if c.Name == p.Name {
-				return nil, fmt.Errorf("wire: two columns %q of one side", p.Name)
+				return nil, fmt.Errorf("duplicate column %q", p.Name)
 			}
 		}
 		if err := checkNames(p); err != nil {
@@ -81,25 +80,25 @@ func decodeFeatures(m *pb.Features) (*rows.Features, error) {
 		}
 		if p.Sets != (c.Start != nil) || p.Sets && c.Card == 0 || c.Card == 0 && len(c.Code) > 0 || c.Card > 0 &&
 			len(c.Value) > 0 {
-			return nil, fmt.Errorf("wire: column %q is of categories, sets and numbers at once", p.Name)
+			return nil, fmt.Errorf("column %q mixes categories, sets and numbers", p.Name)
 		}
 		*to = append(*to, c)
 	}
 	return f, nil
 }
 
-// checkNames sees that the names of categories are texts, each once.
+// checkNames checks that category names are valid and unique.
 func checkNames(p *pb.Column) error {
 	if len(p.Names) > 0 && len(p.Names) != int(p.Categories) {
-		return fmt.Errorf("wire: column %q has %d names of %d categories", p.Name, len(p.Names), p.Categories)
+		return fmt.Errorf("column %q has %d names for %d categories", p.Name, len(p.Names), p.Categories)
 	}
 	seen := make(map[string]bool, len(p.Names))
 	for _, name := range p.Names {
-		if err := text(name, "a category", maxTextBytes, false); err != nil {
+		if err := text(name, "a category name", maxTextBytes, false); err != nil {
 			return err
 		}
 		if seen[name] {
-			return fmt.Errorf("wire: column %q has two categories %q", p.Name, name)
+			return fmt.Errorf("column %q has the category %q twice", p.Name, name)
 		}
 		seen[name] = true
 	}

@@ -9,28 +9,28 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The form of a change: a byte of version, the size of what it makes, and steps until the
-// bytes end. A step is three uvarints and what the last of them counts: how many bytes of
-// the base are taken, how many after them are passed over, and how many follow here.
+// A patch is a version byte, the size of the target as a uvarint, and steps. A step is three uvarints
+// and data: the number of bytes to copy from the base, the number of bytes of the base to skip after
+// them, and the size of the data to insert.
 const patchVersion = 1
 
-// MaxPatches bounds the changes that a manifest names.
+// MaxPatches is the largest number of patches of a manifest.
 const MaxPatches = 256
 
-// patchWriter writes a change; bytes that follow each other are one step.
+// patchWriter writes a patch and merges adjacent changes into one step.
 type patchWriter struct {
-	out  []byte
-	keep int
-	drop int
-	put  []byte
-	most int
+	out   []byte
+	keep  int
+	drop  int
+	put   []byte
+	limit int
 }
 
-func newPatchWriter(size, most int) *patchWriter {
-	return &patchWriter{out: binary.AppendUvarint([]byte{patchVersion}, uint64(size)), most: most}
+func newPatchWriter(size, limit int) *patchWriter {
+	return &patchWriter{out: binary.AppendUvarint([]byte{patchVersion}, uint64(size)), limit: limit}
 }
 
-// take keeps n bytes of the base.
+// take copies n bytes of the base.
 func (c *patchWriter) take(n int) {
 	if c.drop > 0 || len(c.put) > 0 {
 		c.flush()
@@ -38,13 +38,13 @@ func (c *patchWriter) take(n int) {
 	c.keep += n
 }
 
-// replace passes n bytes of the base over and puts others in their place.
+// replace replaces n bytes of the base.
 func (c *patchWriter) replace(n int, put []byte) {
 	c.drop += n
 	c.put = append(c.put, put...)
 }
 
-func (c *patchWriter) over() bool { return len(c.out)+len(c.put) > c.most }
+func (c *patchWriter) over() bool { return len(c.out)+len(c.put) > c.limit }
 
 func (c *patchWriter) flush() {
 	if c.keep+c.drop+len(c.put) == 0 {
@@ -57,21 +57,22 @@ func (c *patchWriter) flush() {
 	c.keep, c.drop, c.put = 0, 0, c.put[:0]
 }
 
-// done is the change, or nil where it is over the limit.
+// done returns the patch, or nil if it exceeds the limit.
 func (c *patchWriter) done() []byte {
-	if c.flush(); c.over() {
+	c.flush()
+	if c.over() {
 		return nil
 	}
 	return c.out
 }
 
-// DiffRows is what makes rows of so many bytes of older ones: those that differ, and
-// those that are new at the end. It is nil where that takes over most bytes.
-func DiffRows(base, next []byte, width, most int) []byte {
+// DiffRows returns the patch from base to next, which consist of rows of width bytes. It returns nil if
+// the patch exceeds limit bytes.
+func DiffRows(base, next []byte, width, limit int) []byte {
 	if width < 1 {
 		panic("wire: rows without a width")
 	}
-	c := newPatchWriter(len(next), most)
+	c := newPatchWriter(len(next), limit)
 	for at := 0; at < len(next); at += width {
 		is := next[at:min(at+width, len(next))]
 		was := base[min(at, len(base)):min(at+width, len(base))]
@@ -84,10 +85,10 @@ func DiffRows(base, next []byte, width, most int) []byte {
 	return c.done()
 }
 
-// DiffCatalogue is the same for catalogues, field by field: items stay where they are,
-// so that those which were added or changed are what it takes.
-func DiffCatalogue(base, next []byte, most int) []byte {
-	c := newPatchWriter(len(next), most)
+// DiffCatalogue is DiffRows for catalogues, field by field. Items keep their index, so the patch holds
+// added and changed items only.
+func DiffCatalogue(base, next []byte, limit int) []byte {
+	c := newPatchWriter(len(next), limit)
 	for len(next) > 0 {
 		is, size := protowire.Number(0), 0
 		if is, _, size = protowire.ConsumeField(next); size < 0 {
@@ -99,7 +100,7 @@ func DiffCatalogue(base, next []byte, most int) []byte {
 				return nil
 			}
 		}
-		switch { // fields stand in the order of their numbers
+		switch { // fields are in the order of their numbers
 		case old > 0 && was < is:
 			c.replace(old, nil)
 			base = base[old:]
@@ -120,35 +121,34 @@ func DiffCatalogue(base, next []byte, most int) []byte {
 	return c.done()
 }
 
-// ApplyPatch makes a blob of its base and a change. Whether it is the right one its hash
-// says, which is for the caller to see. It takes no more memory than the two have bytes,
-// nor than size.
+// ApplyPatch returns the blob of size bytes that a patch makes from its base. The caller must check its
+// hash. It allocates no more than size bytes, and no more than base and patch have together.
 func ApplyPatch(base, change []byte, size uint64) ([]byte, error) {
 	if len(change) == 0 || change[0] != patchVersion {
-		return nil, errors.New("wire: a change of a form that this program does not know")
+		return nil, errors.New("unknown version of a patch")
 	}
 	n, change, err := uvarint(change[1:], len(base)+len(change))
 	if err != nil || uint64(n) != size {
-		return nil, errors.Join(err, fmt.Errorf("wire: a change to %d bytes: want %d", n, size))
+		return nil, errors.Join(err, fmt.Errorf("patch to %d bytes: must be %d", n, size))
 	}
 	out := make([]byte, 0, n)
 	for len(change) > 0 {
 		var step [3]int
-		for i, most := range [...]int{min(len(base), n-len(out)), len(base), n - len(out)} {
-			if step[i], change, err = uvarint(change, most); err != nil {
-				return nil, fmt.Errorf("a change at byte %d of %d: %w", len(out), n, err)
+		for i, limit := range [...]int{min(len(base), n-len(out)), len(base), n - len(out)} {
+			if step[i], change, err = uvarint(change, limit); err != nil {
+				return nil, fmt.Errorf("patch at byte %d of %d: %w", len(out), n, err)
 			}
 		}
 		keep, drop, put := step[0], step[1], step[2]
 		if drop > len(base)-keep || put > len(change) || put > n-len(out)-keep || keep+drop+put == 0 {
-			return nil, fmt.Errorf("wire: a change takes %d bytes, leaves %d out and puts %d at %d of %d: that "+
-				"cannot be", keep, drop, put, len(out), n)
+			return nil, fmt.Errorf("corrupt patch: a step copies %d bytes, skips %d and inserts %d at %d of %d", keep,
+				drop, put, len(out), n)
 		}
 		out = append(append(out, base[:keep]...), change[:put]...)
 		base, change = base[keep+drop:], change[put:]
 	}
 	if len(out) != n {
-		return nil, fmt.Errorf("wire: a change makes %d bytes: want %d", len(out), n)
+		return nil, fmt.Errorf("patch makes %d bytes: must be %d", len(out), n)
 	}
 	return out, nil
 }

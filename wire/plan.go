@@ -13,8 +13,8 @@ import (
 	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
-// Marshal is the form of a plan, a catalogue, features or a manifest that holds to the limits:
-// the same bytes each time.
+// Marshal checks and encodes a plan, a catalogue, features or a manifest. The same message always has
+// the same bytes.
 func Marshal(m proto.Message) ([]byte, error) {
 	var err error
 	limit := maxSmallBytes
@@ -30,14 +30,14 @@ func Marshal(m proto.Message) ([]byte, error) {
 	case *pb.Manifest:
 		err = checkManifest(m)
 	default:
-		panic("wire: Marshal is for plans, catalogues, features and manifests")
+		panic("wire: Marshal accepts plans, catalogues, features and manifests")
 	}
 	if err != nil {
 		return nil, err
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err == nil && len(b) > limit {
-		return nil, fmt.Errorf("wire: %s has %d bytes: want at most %d", m.ProtoReflect().Descriptor().Name(), len(b),
+		return nil, fmt.Errorf("%s has %d bytes: must be at most %d", m.ProtoReflect().Descriptor().Name(), len(b),
 			limit)
 	}
 	return b, err
@@ -46,15 +46,15 @@ func Marshal(m proto.Message) ([]byte, error) {
 func unmarshal(b []byte, limit int, m proto.Message) error {
 	name := m.ProtoReflect().Descriptor().Name()
 	if len(b) > limit {
-		return fmt.Errorf("wire: %s has %d bytes: want at most %d", name, len(b), limit)
+		return fmt.Errorf("%s has %d bytes: must be at most %d", name, len(b), limit)
 	}
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, m); err != nil {
-		return fmt.Errorf("wire: %s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-// ReadPlan reads a plan and checks it against the limits.
+// ReadPlan decodes and checks a plan.
 func ReadPlan(b []byte) (*pb.Plan, error) {
 	p := &pb.Plan{}
 	if err := unmarshal(b, maxSmallBytes, p); err != nil {
@@ -63,11 +63,11 @@ func ReadPlan(b []byte) (*pb.Plan, error) {
 	return p, checkPlan(p)
 }
 
-// ReadCatalogue reads a catalogue of so many items, as the plan says. They are counted
-// before memory is taken for them.
+// ReadCatalogue decodes and checks a catalogue with a number of items. It counts them before it allocates
+// memory.
 func ReadCatalogue(b []byte, items int) (*pb.Catalogue, error) {
 	if items < 1 || items > maxItems || len(b) > MaxBlobBytes {
-		return nil, fmt.Errorf("wire: a catalogue of %d items in %d bytes: want 1 to %d items in at most %d bytes",
+		return nil, fmt.Errorf("catalogue of %d items in %d bytes: must be 1 to %d items in at most %d bytes",
 			items, len(b), maxItems, MaxBlobBytes)
 	}
 	const field = 2 // Catalogue.items
@@ -75,7 +75,7 @@ func ReadCatalogue(b []byte, items int) (*pb.Catalogue, error) {
 	for rest := b; len(rest) > 0; {
 		num, _, size := protowire.ConsumeField(rest)
 		if size < 0 {
-			return nil, fmt.Errorf("wire: a catalogue: %w", protowire.ParseError(size))
+			return nil, fmt.Errorf("catalogue: %w", protowire.ParseError(size))
 		}
 		if num == field {
 			n++
@@ -83,7 +83,7 @@ func ReadCatalogue(b []byte, items int) (*pb.Catalogue, error) {
 		rest = rest[size:]
 	}
 	if n != items {
-		return nil, fmt.Errorf("wire: a catalogue of %d items: want %d", n, items)
+		return nil, fmt.Errorf("catalogue of %d items: must be %d", n, items)
 	}
 	c := &pb.Catalogue{}
 	if err := unmarshal(b, MaxBlobBytes, c); err != nil {
@@ -92,21 +92,21 @@ func ReadCatalogue(b []byte, items int) (*pb.Catalogue, error) {
 	return c, checkCatalogue(c)
 }
 
-// text checks a text from outside: it may be shown on a terminal or a page, so that
-// what moves a cursor or turns a line around is refused. Lines may end where many are allowed.
-func text(s, what string, most int, lines bool) error {
-	if len(s) > most {
-		return fmt.Errorf("wire: %s has %d bytes: want at most %d", what, len(s), most)
+// text checks a text that is shown to people: valid UTF-8 without control and bidirectional characters.
+// lines allows newlines.
+func text(s, what string, limit int, lines bool) error {
+	if len(s) > limit {
+		return fmt.Errorf("%s has %d bytes: must be at most %d", what, len(s), limit)
 	}
 	if !utf8.ValidString(s) {
-		return fmt.Errorf("wire: %s is not UTF-8", what)
+		return fmt.Errorf("%s is not UTF-8", what)
 	}
 	for _, r := range s {
 		if lines && r == '\n' {
 			continue
 		}
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
-			return fmt.Errorf("wire: %s has the control character %U", what, r)
+			return fmt.Errorf("%s contains the control character %U", what, r)
 		}
 	}
 	return nil
@@ -115,25 +115,25 @@ func text(s, what string, most int, lines bool) error {
 func checkPlan(p *pb.Plan) error {
 	switch {
 	case p.Items < 1 || p.Items > maxItems:
-		return fmt.Errorf("wire: a plan for %d items: want 1 to %d", p.Items, maxItems)
+		return fmt.Errorf("plan for %d items: must be 1 to %d", p.Items, maxItems)
 	case p.Users < 1 || p.Users > MaxDevices:
-		return fmt.Errorf("wire: a plan for %d users: want 1 to %d", p.Users, MaxDevices)
+		return fmt.Errorf("plan for %d users: must be 1 to %d", p.Users, MaxDevices)
 	case p.Rounds < 1 || p.Rounds > maxRounds:
-		return fmt.Errorf("wire: a plan of %d rounds: want 1 to %d", p.Rounds, maxRounds)
+		return fmt.Errorf("plan of %d rounds: must be 1 to %d", p.Rounds, maxRounds)
 	case p.ReportEvery > maxRounds:
-		return fmt.Errorf("wire: a plan of one answer in %d rounds: want at most %d", p.ReportEvery, maxRounds)
+		return fmt.Errorf("plan with one report in %d rounds: must be at most %d", p.ReportEvery, maxRounds)
 	case p.Bits > 0 && p.Policy != "" && p.Policy != "none":
-		return fmt.Errorf("wire: sums of %d bits under a promise, which has its own", p.Bits)
+		return fmt.Errorf("plan with a privacy policy and sums of %d bits: the policy sets the bits", p.Bits)
 	case p.Bits > secagg.MaxBits:
-		return fmt.Errorf("wire: sums of %d bits: want at most %d", p.Bits, secagg.MaxBits)
+		return fmt.Errorf("sums of %d bits: must be at most %d", p.Bits, secagg.MaxBits)
 	case p.Batch > 1<<20:
-		return fmt.Errorf("wire: batches of %d: want at most %d", p.Batch, 1<<20)
+		return fmt.Errorf("batches of %d: must be at most %d", p.Batch, 1<<20)
 	case p.Negatives > 1<<10:
-		return fmt.Errorf("wire: %d negatives for each positive: want at most %d", p.Negatives, 1<<10)
+		return fmt.Errorf("%d negatives per positive: must be at most %d", p.Negatives, 1<<10)
 	case p.Method == "":
-		return errors.New("wire: a plan without a method")
+		return errors.New("plan without a method")
 	case len(p.Params) > maxSlots || len(p.Features) > maxSlots:
-		return fmt.Errorf("wire: a plan with %d parameters and %d features: want at most %d of each", len(p.Params),
+		return fmt.Errorf("plan with %d parameters and %d features: must be at most %d of each", len(p.Params),
 			len(p.Features), maxSlots)
 	}
 	if _, err := numbers(p); err != nil {
@@ -148,23 +148,23 @@ func checkPlan(p *pb.Plan) error {
 			return err
 		}
 	}
-	if err := text(p.Policy, "the promise of the plan", 8*maxTextBytes, true); err != nil {
+	if err := text(p.Policy, "the privacy policy of the plan", 8*maxTextBytes, true); err != nil {
 		return err
 	}
-	return text(p.Guarantee, "what the promise holds against", 8*maxTextBytes, true)
+	return text(p.Guarantee, "the privacy guarantee of the plan", 8*maxTextBytes, true)
 }
 
-// numbers is how many numbers all slots of a plan have.
+// numbers returns the total size of all slots of a plan.
 func numbers(p *pb.Plan) (uint64, error) {
 	if len(p.Shape) == 0 || len(p.Shape)%2 != 0 || len(p.Shape) > 2*maxSlots {
-		return 0, fmt.Errorf("wire: a plan with %d numbers as its shape: want rows and width of 1 to %d slots",
+		return 0, fmt.Errorf("plan with a shape of %d numbers: must be rows and width of 1 to %d slots",
 			len(p.Shape), maxSlots)
 	}
 	total := uint64(0)
 	for i := 0; i < len(p.Shape); i += 2 {
 		rows, width := p.Shape[i], p.Shape[i+1]
 		if rows > maxLength || width > maxLength || total+rows*width > maxLength {
-			return 0, fmt.Errorf("wire: slot %d has %d rows of %d numbers: want at most %d numbers in all slots", i/2,
+			return 0, fmt.Errorf("slot %d has %d rows of %d numbers: must be at most %d numbers in all slots", i/2,
 				rows, width, maxLength)
 		}
 		total += rows * width
@@ -174,20 +174,20 @@ func numbers(p *pb.Plan) (uint64, error) {
 
 func checkCatalogue(c *pb.Catalogue) error {
 	if len(c.Items) < 1 || len(c.Items) > maxItems {
-		return fmt.Errorf("wire: a catalogue of %d items: want 1 to %d", len(c.Items), maxItems)
+		return fmt.Errorf("catalogue of %d items: must be 1 to %d", len(c.Items), maxItems)
 	}
 	for i, it := range c.Items {
 		if it.GetId() == "" {
-			return fmt.Errorf("wire: item %d has no id", i)
+			return fmt.Errorf("item %d has no ID", i)
 		}
-		if err := text(it.Id, "the id of an item", maxTextBytes/4, false); err != nil {
+		if err := text(it.Id, "an item ID", maxTextBytes/4, false); err != nil {
 			return err
 		}
 		if err := text(it.Title, "a title", maxTextBytes, false); err != nil {
 			return err
 		}
 		if len(it.Features) > 0 {
-			return fmt.Errorf("wire: item %d has features of its own: a catalogue has none", i)
+			return fmt.Errorf("item %d has features: catalogue items have none", i)
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// AppendRows appends rows of float32 without their padding, little-endian. Row r
-// starts at r*stride of values.
+// AppendRows appends rows of float32 without their padding, in little endian. Row r starts at
+// values[r*stride].
 func AppendRows(dst []byte, values []float32, rows, dim, stride int) []byte {
 	for r := range rows {
 		for _, x := range values[r*stride:][:dim] {
@@ -17,20 +17,19 @@ func AppendRows(dst []byte, values []float32, rows, dim, stride int) []byte {
 	return dst
 }
 
-// ReadRows reads what AppendRows wrote to padded rows, whose padding stays as it is.
-// It refuses bytes of another size and numbers that are not finite, and then leaves
-// dst alone.
+// ReadRows decodes the output of AppendRows into padded rows, without changing the padding. If the size
+// is wrong or a number is not finite, it returns an error and does not change dst.
 func ReadRows(b []byte, dst []float32, rows, dim, stride int) error {
 	if rows < 0 || dim < 0 || dim > stride || len(dst) < rows*stride {
-		panic("wire: rows do not fit where they are read to")
+		panic("wire: dst is too small for the rows")
 	}
 	if len(b) != 4*rows*dim {
-		return fmt.Errorf("wire: %d bytes for %d rows of %d numbers: want %d", len(b), rows, dim, 4*rows*dim)
+		return fmt.Errorf("%d bytes for %d rows of %d numbers: must be %d", len(b), rows, dim, 4*rows*dim)
 	}
 	const exponent = 0x7f800000
 	for i := 0; i < len(b); i += 4 {
 		if x := binary.LittleEndian.Uint32(b[i:]); x&exponent == exponent {
-			return fmt.Errorf("wire: row %d has %g: want finite numbers", i/4/dim, math.Float32frombits(x))
+			return fmt.Errorf("row %d contains %g: must be finite", i/4/dim, math.Float32frombits(x))
 		}
 	}
 	for r := range rows {

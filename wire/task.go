@@ -11,8 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
-// EncodeBound is a bound as it travels: with the deviation of the noise that each device
-// adds to an integer and to the clipping bit, and the largest magnitude of one.
+// EncodeBound returns the message of a bound, with the standard deviation of the noise that each device
+// adds to integers and to the clipping bit, and the largest magnitude of an integer.
 func EncodeBound(b privacy.Bound, noise, bitNoise, most int64) *pb.Bound {
 	if b.MaxInteger > 0 {
 		return &pb.Bound{PerSlot: true, Max: b.MaxInteger}
@@ -23,43 +23,43 @@ func EncodeBound(b privacy.Bound, noise, bitNoise, most int64) *pb.Bound {
 	}
 }
 
-// DecodeBound checks a bound that came over the wire: every number of it is finite and in
-// a range where integers are exact.
+// DecodeBound checks and returns the bound of a message. All its numbers are finite and in a range in
+// which integers are exact.
 func DecodeBound(b *pb.Bound) (privacy.Bound, error) {
 	const large = 1 << 60
 	positive := func(x, most float64) bool { return x > 0 && x <= most && x >= 1/most }
 	switch {
 	case b == nil:
-		return privacy.Bound{}, errors.New("wire: a task without a bound")
+		return privacy.Bound{}, errors.New("task without a bound")
 	case b.PerSlot:
 		return decodePerSlotBound(b)
 	case !positive(b.Clip, large):
-		return privacy.Bound{}, fmt.Errorf("wire: a clip of %g: want 2^-60 to 2^60", b.Clip)
+		return privacy.Bound{}, fmt.Errorf("clipping bound of %g: must be 2^-60 to 2^60", b.Clip)
 	case !(b.Levels >= 1 && b.Levels <= maxMagnitude):
-		return privacy.Bound{}, fmt.Errorf("wire: %g levels: want 1 to 2^52", b.Levels)
+		return privacy.Bound{}, fmt.Errorf("%g levels: must be 1 to 2^52", b.Levels)
 	case b.Row != 0 && !positive(b.Row, large):
-		return privacy.Bound{}, fmt.Errorf("wire: a bound of %g on rows: want 2^-60 to 2^60, or 0 for none", b.Row)
+		return privacy.Bound{}, fmt.Errorf("row bound of %g: must be 2^-60 to 2^60, or 0 for none", b.Row)
 	case b.Max < 1 || b.Max > maxMagnitude:
-		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^52", b.Max)
+		return privacy.Bound{}, fmt.Errorf("integers up to %d: must be 1 to 2^52", b.Max)
 	case b.Noise < 0 || b.Noise > maxMagnitude || b.BitNoise < 0 || b.BitNoise > maxMagnitude:
-		return privacy.Bound{}, fmt.Errorf("wire: noise of %d and %d: want 0 to 2^52", b.Noise, b.BitNoise)
+		return privacy.Bound{}, fmt.Errorf("noise of %d and %d: must be 0 to 2^52", b.Noise, b.BitNoise)
 	}
 	return privacy.Bound{Clip: b.Clip, L1: b.L1, RowClip: b.Row, Levels: b.Levels, Bit: b.Bit, BitAfterClip: b.Late},
 		nil
 }
 
-// decodePerSlotBound checks a bound that is the reach of each slot.
+// decodePerSlotBound is DecodeBound for a bound that is the range of each slot.
 func decodePerSlotBound(b *pb.Bound) (privacy.Bound, error) {
 	switch {
 	case b.Clip != 0 || b.Levels != 0 || b.Row != 0 || b.L1 || b.Bit || b.Late || b.Noise != 0 || b.BitNoise != 0:
-		return privacy.Bound{}, errors.New("wire: a bound by the reach of each slot, and another beside it")
+		return privacy.Bound{}, errors.New("bound per slot with other bounds: only the largest integer may be set")
 	case b.Max < 1 || b.Max > math.MaxInt32:
-		return privacy.Bound{}, fmt.Errorf("wire: integers up to %d: want 1 to 2^31-1", b.Max)
+		return privacy.Bound{}, fmt.Errorf("integers up to %d: must be 1 to 2^31-1", b.Max)
 	}
 	return privacy.Bound{MaxInteger: b.Max}, nil
 }
 
-// EncodeMasking is a round of secure aggregation as it travels to the device of an id.
+// EncodeMasking returns the message of a masked round for the device with an ID in it.
 func EncodeMasking(r *secagg.Round, id int) *pb.Masking {
 	return &pb.Masking{
 		Id: uint32(id), Devices: uint32(r.Devices), Length: uint64(r.Length), Max: r.Max, Bits: uint32(r.Bits),
@@ -68,22 +68,21 @@ func EncodeMasking(r *secagg.Round, id int) *pb.Masking {
 	}
 }
 
-// DecodeMasking checks a round of secure aggregation that came over the wire, and gives the
-// id of the device in it.
+// DecodeMasking checks and returns the masked round of a message and the device's ID in it.
 func DecodeMasking(m *pb.Masking) (r secagg.Round, id int, err error) {
 	if m == nil {
-		return r, 0, errors.New("wire: a task without masking")
+		return r, 0, errors.New("task without masking")
 	}
 	for _, x := range []uint64{
 		uint64(m.Id), uint64(m.Devices), m.Length, uint64(m.Bits), uint64(m.Degree),
 		uint64(m.Threshold), uint64(m.MinDevices),
 	} {
 		if x > math.MaxInt32 {
-			return r, 0, fmt.Errorf("wire: masking with %d: want numbers up to %d", x, math.MaxInt32)
+			return r, 0, fmt.Errorf("masking with the number %d: must be at most %d", x, math.MaxInt32)
 		}
 	}
 	if len(m.Model) != len(r.Model) || len(m.Seed) != len(r.Seed) {
-		return r, 0, fmt.Errorf("wire: masking with a model of %d and a seed of %d bytes: want %d", len(m.Model),
+		return r, 0, fmt.Errorf("masking with a model of %d and a seed of %d bytes: must be %d", len(m.Model),
 			len(m.Seed), len(r.Seed))
 	}
 	r.Params = secagg.Params{
@@ -94,29 +93,29 @@ func DecodeMasking(m *pb.Masking) (r secagg.Round, id int, err error) {
 	copy(r.Model[:], m.Model)
 	copy(r.Seed[:], m.Seed)
 	if err := r.Check(); err != nil {
-		return r, 0, fmt.Errorf("wire: masking: %w", err)
+		return r, 0, fmt.Errorf("masking: %w", err)
 	}
 	if m.Id >= m.Devices {
-		return r, 0, fmt.Errorf("wire: device %d of %d in a masked round", m.Id, m.Devices)
+		return r, 0, fmt.Errorf("device %d in a masked round of %d devices: IDs start at 0", m.Id, m.Devices)
 	}
 	return r, int(m.Id), nil
 }
 
-// CheckTask sees that a task is whole, and that its parts agree.
+// CheckTask checks that a task is complete and consistent.
 func CheckTask(t *pb.Task) error {
 	switch {
 	case t == nil:
-		return errors.New("wire: no task")
+		return errors.New("the task is missing")
 	case t.Kind != pb.Kind_TRAIN && t.Kind != pb.Kind_EVALUATE && t.Kind != pb.Kind_COUNT:
-		return fmt.Errorf("wire: a task of kind %d: want to train, to evaluate or to count", t.Kind)
+		return fmt.Errorf("task of kind %d: must be train, evaluate or count", t.Kind)
 	case len(t.Run) != IDBytes:
-		return fmt.Errorf("wire: a task of a run with an id of %d bytes: want %d", len(t.Run), IDBytes)
+		return fmt.Errorf("task with a run ID of %d bytes: must be %d", len(t.Run), IDBytes)
 	case t.Round > maxRounds:
-		return fmt.Errorf("wire: a task of round %d: want at most %d", t.Round, maxRounds)
+		return fmt.Errorf("task of round %d: must be at most %d", t.Round, maxRounds)
 	case t.ModelVersion < 1:
-		return errors.New("wire: a task on no model")
+		return errors.New("task without a model version")
 	case t.Length < 1 || t.Length > maxLength:
-		return fmt.Errorf("wire: a task with reports of %d numbers: want 1 to %d", t.Length, maxLength)
+		return fmt.Errorf("task with reports of %d numbers: must be 1 to %d", t.Length, maxLength)
 	}
 	if _, err := DecodeBound(t.Bound); err != nil {
 		return err
@@ -129,34 +128,34 @@ func CheckTask(t *pb.Task) error {
 	case err != nil:
 		return err
 	case uint64(r.Length) != t.Length:
-		return fmt.Errorf("wire: a masked sum of %d numbers, and reports of %d", r.Length, t.Length)
+		return fmt.Errorf("masked sum of %d numbers for reports of %d: must be equal", r.Length, t.Length)
 	case t.Bound.GetMax() > r.Max:
-		return fmt.Errorf("wire: integers up to %d, and a masked sum that holds them up to %d", t.Bound.GetMax(),
+		return fmt.Errorf("integers up to %d in a masked sum for integers up to %d", t.Bound.GetMax(),
 			r.Max)
 	}
 	return nil
 }
 
-// CheckHello checks what a coordinator says of itself.
+// CheckHello checks the answer to Hello.
 func CheckHello(h *pb.HelloResponse) error {
 	piece, body := h.GetLimits().GetPieceBytes(), h.GetLimits().GetBodyBytes()
 	switch {
 	case len(h.GetFederation()) != IDBytes:
-		return fmt.Errorf("wire: a federation with an id of %d bytes: want %d", len(h.GetFederation()), IDBytes)
+		return fmt.Errorf("federation ID of %d bytes: must be %d", len(h.GetFederation()), IDBytes)
 	case len(h.Key) != ed25519.PublicKeySize:
-		return fmt.Errorf("wire: a federation with a key of %d bytes: want %d", len(h.Key), ed25519.PublicKeySize)
+		return fmt.Errorf("federation key of %d bytes: must be %d", len(h.Key), ed25519.PublicKeySize)
 	case piece < 1024 || piece > 1<<23 || body < piece:
-		return fmt.Errorf("wire: pieces of %d bytes in bodies of %d: want 1024 to %d, and bodies that hold them",
+		return fmt.Errorf("pieces of %d bytes in bodies of %d: must be 1024 to %d and fit a body",
 			piece, body, 1<<23)
 	}
-	return text(h.Name, "the name of a federation", maxTextBytes, false)
+	return text(h.Name, "the name of the federation", maxTextBytes, false)
 }
 
-// CheckWait checks the answer that there is nothing to do. Its text is for people.
+// CheckWait checks the answer of a coordinator that has no task.
 func CheckWait(w *pb.Wait) error {
 	const week = 7 * 24 * 60 * 60 * 1000
 	if w.GetAfterMs() > week {
-		return fmt.Errorf("wire: a wait of %d ms: want at most %d", w.GetAfterMs(), week)
+		return fmt.Errorf("wait of %d ms: must be at most %d", w.GetAfterMs(), week)
 	}
 	return text(w.GetReason(), "the reason to wait", maxTextBytes, false)
 }

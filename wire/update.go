@@ -12,42 +12,42 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-// AppendUpdate appends the form of v, which package rows says.
+// AppendUpdate appends the encoding of v. Package rows defines the format.
 func AppendUpdate(dst []byte, v []int64) []byte { return rows.AppendUpdate(dst, v) }
 
-// MaxUpdateBytes is the most bytes that a vector of so many numbers can take, with
-// magnitudes up to most: what a coordinator lets a report have.
-func MaxUpdateBytes(numbers int, most int64) int {
-	width := max(8, rows.BitWidth(most)) // below 8 the heads of runs weigh more than the zeros between them
+// MaxUpdateBytes returns the largest encoded size of an update with a length and magnitudes up to
+// maxValue.
+func MaxUpdateBytes(numbers int, maxValue int64) int {
+	width := max(8, rows.BitWidth(maxValue)) // below 8 the headers of runs outweigh the zeros between them
 	return 64 + (numbers*width+7)/8 + 4*(numbers/rows.UpdateBlock+1) + numbers/32
 }
 
-// run is n numbers of a vector from a place on.
+// run is n consecutive numbers of an update.
 type run struct {
 	at, n, width int
 	data         []byte
 }
 
 var (
-	errTruncated = errors.New("wire: a vector ends too early")
-	errForm      = errors.New("wire: a vector is not in its one form: it was damaged, or not made by this protocol")
+	errTruncated = errors.New("the update is truncated")
+	errForm      = errors.New("malformed update: it is corrupt, or not in canonical form")
 )
 
-// uvarint reads a number of at most most, in its shortest form.
-func uvarint(b []byte, most int) (int, []byte, error) {
+// uvarint reads a number of at limit limit in its shortest form.
+func uvarint(b []byte, limit int) (int, []byte, error) {
 	x, n := binary.Uvarint(b)
 	switch {
 	case n == 0:
 		return 0, nil, errTruncated
-	case n < 0 || x > uint64(most):
-		return 0, nil, fmt.Errorf("wire: a count is over %d", most)
+	case n < 0 || x > uint64(limit):
+		return 0, nil, fmt.Errorf("malformed update: a count exceeds %d", limit)
 	case n > 1 && b[n-1] == 0:
 		return 0, nil, errForm
 	}
 	return int(x), b[n:], nil
 }
 
-// nextRun reads a run that follows the number before from, and returns what is behind it.
+// nextRun reads the run after number from-1, and returns the skipped numbers and the rest.
 func nextRun(b []byte, from, numbers int) (r run, skip int, rest []byte, err error) {
 	if skip, b, err = uvarint(b, numbers-from); err != nil {
 		return r, 0, nil, err
@@ -74,7 +74,7 @@ func nextRun(b []byte, from, numbers int) (r run, skip int, rest []byte, err err
 	return r, skip, b[size:], nil
 }
 
-// number is the i-th of a run.
+// number returns number i of a run.
 func (r *run) number(i int) int64 {
 	from := i * r.width
 	b, low, shift := r.data[from>>3:], from&7, 64-r.width
@@ -92,14 +92,13 @@ func (r *run) number(i int) int64 {
 	return int64(x>>low<<shift) >> shift
 }
 
-// ReadUpdate checks the form of a vector of so many numbers, each of a magnitude up
-// to most, and adds it to dst. It is all or nothing: with an error dst stays as it
-// was. Nothing is allocated, and a dst of nil only checks.
-func ReadUpdate(b []byte, numbers int, most int64, dst []int64) error {
+// ReadUpdate checks an encoded update with a length and magnitudes up to maxValue, and adds it to dst. It
+// does not change dst if it returns an error. A nil dst only checks. It allocates nothing.
+func ReadUpdate(b []byte, numbers int, maxValue int64, dst []int64) error {
 	if dst != nil && len(dst) != numbers {
-		panic("wire: a vector is read into a slice of another length")
+		panic("wire: dst has the wrong length")
 	}
-	if err := checkUpdate(b, numbers, most); err != nil || dst == nil {
+	if err := checkUpdate(b, numbers, maxValue); err != nil || dst == nil {
 		return err
 	}
 	return eachRun(b, numbers, func(r run) {
@@ -110,25 +109,25 @@ func ReadUpdate(b []byte, numbers int, most int64, dst []int64) error {
 	})
 }
 
-// runs is what follows the head of a vector.
+// runs returns the bytes after the header of an update.
 func runs(b []byte, numbers int) ([]byte, error) {
 	if numbers < 0 || numbers > maxLength {
-		return nil, fmt.Errorf("wire: a vector of %d numbers: want at most %d", numbers, maxLength)
+		return nil, fmt.Errorf("update of %d numbers: must be at most %d", numbers, maxLength)
 	}
 	if len(b) == 0 {
 		return nil, errTruncated
 	}
 	if b[0] != rows.UpdateVersion {
-		return nil, fmt.Errorf("wire: a vector of version %d: want %d", b[0], rows.UpdateVersion)
+		return nil, fmt.Errorf("update format version %d: must be %d", b[0], rows.UpdateVersion)
 	}
 	n, rest, err := uvarint(b[1:], maxLength)
 	if err == nil && n != numbers {
-		err = fmt.Errorf("wire: a vector of %d numbers: want %d", n, numbers)
+		err = fmt.Errorf("update of %d numbers: must be %d", n, numbers)
 	}
 	return rest, err
 }
 
-// eachRun visits the runs of a vector that was checked.
+// eachRun visits the runs of a checked update.
 func eachRun(b []byte, numbers int, visit func(run)) error {
 	b, err := runs(b, numbers)
 	for at := 0; err == nil && len(b) > 0; {
@@ -141,12 +140,12 @@ func eachRun(b []byte, numbers int, visit func(run)) error {
 	return err
 }
 
-func checkUpdate(b []byte, numbers int, most int64) error {
+func checkUpdate(b []byte, numbers int, maxValue int64) error {
 	b, err := runs(b, numbers)
 	if err != nil {
 		return err
 	}
-	var at, start, last, zeros int // end of the last run, start of its stretch, its width, zeros at its end
+	var at, start, last, zeros int // end of the last run, start of its block, its width, zeros at its end
 	for first := true; len(b) > 0; first = false {
 		r, skip, rest, err := nextRun(b, at, numbers)
 		if err != nil {
@@ -162,7 +161,7 @@ func checkUpdate(b []byte, numbers int, most int64) error {
 			}
 			start = r.at
 		}
-		if zeros, err = r.check(zeros, most); err != nil {
+		if zeros, err = r.check(zeros, maxValue); err != nil {
 			return err
 		}
 		at, last, b = r.at+r.n, r.width, rest
@@ -173,15 +172,15 @@ func checkUpdate(b []byte, numbers int, most int64) error {
 	return nil
 }
 
-// check looks at the numbers of a run that so many zeros precede, and returns how
-// many end it.
-func (r *run) check(zeros int, most int64) (int, error) {
+// check checks the numbers of a run after a number of zeros, and returns the number of zeros at its end.
+func (r *run) check(zeros int, maxValue int64) (int, error) {
 	for from := 0; from < r.n; from += rows.UpdateBlock {
 		var all uint64
 		for i := from; i < min(from+rows.UpdateBlock, r.n); i++ {
 			x := r.number(i)
-			if x > most || x < -most {
-				return 0, fmt.Errorf("wire: a vector has %d at %d: want magnitudes up to %d", x, r.at+i, most)
+			if x > maxValue || x < -maxValue {
+				return 0, fmt.Errorf("number %d at %d of an update: the magnitude must be at most %d", x, r.at+i,
+					maxValue)
 			}
 			all |= uint64(x ^ x>>63)
 			if zeros++; x != 0 {
@@ -198,12 +197,12 @@ func (r *run) check(zeros int, most int64) (int, error) {
 	return zeros, nil
 }
 
-// CheckNorm sees that a vector, which ReadVector has checked, is no longer than its
-// bound lets it be, and that its clipping bit, the last number where there is one,
-// is whole. Noise that a device adds has no such bound, and is let through.
+// CheckNorm checks that the norm of an update is within its bound, and that the clipping bit, the last
+// number if there is one, is valid. ReadUpdate must have checked the update. Updates with noise have no
+// bound and pass.
 func CheckNorm(b []byte, numbers int, bound *pb.Bound) error {
 	p, err := DecodeBound(bound)
-	// each number has its own, which was checked
+	// with PerSlot, ReadUpdate has checked each number
 	if err != nil || bound.Noise != 0 || bound.BitNoise != 0 || bound.PerSlot {
 		return err
 	}
@@ -231,11 +230,11 @@ func CheckNorm(b []byte, numbers int, bound *pb.Bound) error {
 	if !p.L1 {
 		total = math.Sqrt(total)
 	}
-	if most := p.Sensitivity(end); !(total <= most) {
-		return fmt.Errorf("wire: an update is %.6g long: the bound lets it be %.6g", total, most)
+	if limit := p.Sensitivity(end); !(total <= limit) {
+		return fmt.Errorf("update with norm %.6g: must be at most %.6g", total, limit)
 	}
 	if p.Bit && bit != privacy.BitLevels/2 && bit != -privacy.BitLevels/2 {
-		return fmt.Errorf("wire: a clipping bit is %d: want %d or %d", bit, privacy.BitLevels/2, -privacy.BitLevels/2)
+		return fmt.Errorf("clipping bit %d: must be %d or %d", bit, privacy.BitLevels/2, -privacy.BitLevels/2)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Command device is an app in a terminal, made of package mobile as a phone's app would
-// be: it tells the device what its owner does, gives it time, and shows what it recommends.
+// Command device is an app in a terminal that uses package mobile as a phone's app would: it records
+// events, checks in with the coordinator, and shows recommendations.
 //
 //	go run ./examples/device -server https://127.0.0.1:7633 -pin sha256/... -token TOKEN
 package main
@@ -15,34 +15,33 @@ import (
 	"github.com/tacit-rec/tacit/mobile"
 )
 
-const help = `add ID    tell the device what you have just seen
-undo      take the last one back
-next      recommendations
+const help = `add ID    record an item that you have seen
+undo      remove the last item
+next      show recommendations
 sync      check in with the coordinator now
-log       what the device has sent
-forget    leave, and wipe everything
+log       show what the device has sent
+forget    leave the federation and delete everything
 quit`
 
-// shower prints steps: an app would show them in its settings.
-type shower struct{}
+// printer prints the result of each step. An app would show it in its settings.
+type printer struct{}
 
-func (shower) Stepped(step, failure string) { fmt.Println(strings.TrimSpace(step + " " + failure)) }
+func (printer) Stepped(step, failure string) { fmt.Println(strings.TrimSpace(step + " " + failure)) }
 
-// awake is the guard of a computer that is always ready. A phone asks for power and an
-// unmetered network.
-type awake struct{}
+// alwaysReady lets the device take part at any time. A phone checks for power and an unmetered network.
+type alwaysReady struct{}
 
-func (awake) Ready() string { return "" }
+func (alwaysReady) Ready() string { return "" }
 
 func main() {
 	c := mobile.NewConfig()
 	flag.StringVar(&c.Server, "server", "", "the coordinator's address")
-	flag.StringVar(&c.Pin, "pin", "", "its pin")
-	flag.StringVar(&c.Token, "token", "", "to enrol with, once")
-	flag.StringVar(&c.StateFile, "state", "example.state", "where the device keeps what is private")
+	flag.StringVar(&c.Pin, "pin", "", "pin of the coordinator's TLS key")
+	flag.StringVar(&c.Token, "token", "", "enrolment token, needed once")
+	flag.StringVar(&c.StateFile, "state", "example.state", "private state file of the device")
 	flag.BoolVar(&c.Deterministic, "deterministic", false, "take part in a deterministic federation, for tests")
 	flag.Parse()
-	d, err := mobile.Open(c, awake{})
+	d, err := mobile.Open(c, alwaysReady{})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -69,13 +68,13 @@ func do(d *mobile.Device, word, rest string) error {
 	case "undo":
 		item, err := d.Undo()
 		if err == nil {
-			fmt.Println("taken back:", item)
+			fmt.Println("removed:", item)
 		}
 		return err
 	case "next":
 		return show(d)
 	case "sync":
-		_, err := d.Step(shower{})
+		_, err := d.Step(printer{})
 		return err
 	case "log":
 		about, err := d.About()

@@ -1,3 +1,3 @@
-// Package pb is the messages of the protocol, made from tacit.proto. Nothing in it is
-// written by hand; package wire says what a message must be to be believed.
+// Package pb contains the messages of the protocol, generated from tacit.proto. Package wire checks them.
+// Nothing in it is written by hand.
 package pb

@@ -1,5 +1,5 @@
-// Command gen writes package pb, and its Connect code, from tacit.proto. It needs no
-// protoc: the compiler is a library, and the two plug-ins are tools of this module.
+// Command gen generates package pb and its Connect code from tacit.proto. It requires no protoc: the
+// compiler is a library, and the two plug-ins are tools of this module.
 package main
 
 import (
@@ -60,7 +60,8 @@ func run(plugin, options string, request *pluginpb.CodeGeneratorRequest, dir str
 		return err
 	}
 	cmd := exec.Command("go", "tool", plugin)
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
+	cmd.Stdin = bytes.NewReader(in)
+	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return err

@@ -1,2 +1,2 @@
-// Package pbconnect is the calls of the protocol over HTTP, made from tacit.proto.
+// Package pbconnect contains the calls of the protocol over HTTP, generated from tacit.proto.
 package pbconnect
