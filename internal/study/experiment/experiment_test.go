@@ -221,7 +221,7 @@ func (s *soon) Err() error {
 	return nil
 }
 
-// Ctrl-C does not wait for an evaluation, and whoever resumes does it again.
+// An interrupt does not wait for an evaluation; a resumed run repeats it.
 func TestARunThatIsStoppedInAnEvaluationResumesToTheSameResult(t *testing.T) {
 	settings := []string{"method=pfedrec", "infer=global", "rounds=3"}
 	whole := t.TempDir()
@@ -302,7 +302,7 @@ func TestDivergenceIsAnInputErrorAndNotACrash(t *testing.T) {
 	}
 }
 
-func TestASmallCohortOfIdleDevicesIsNoError(t *testing.T) {
+func TestASmallCohortOfIdleDevicesIsAccepted(t *testing.T) {
 	for seed := range 5 {
 		if _, err := job(t, "", "protocol=temporal", "cohort=1", "rounds=40",
 			fmt.Sprintf("seed=%d", seed+1)).Run(context.Background()); err != nil {

@@ -32,8 +32,7 @@ func load(t *testing.T, dir string) *result.Run {
 	return r
 }
 
-// Whatever a method is, its folder says what could be drawn and why the rest could
-// not.
+// The folder of every method has its figures, and the reasons for those that are missing.
 func TestEveryMethodHasItsFiguresOrAReason(t *testing.T) {
 	for _, e := range methods.Default().Entries() {
 		dir, j := drawn(t, "method="+e.Name)
@@ -61,7 +60,7 @@ func TestEveryMethodHasItsFiguresOrAReason(t *testing.T) {
 	}
 }
 
-// bitsOf are the files that must not depend on figures.
+// bitsOf returns the content of the files that must not depend on figures.
 func bitsOf(t *testing.T, dir string) string {
 	t.Helper()
 	out := ""
@@ -76,7 +75,7 @@ func bitsOf(t *testing.T, dir string) string {
 	return regexp.MustCompile(`,"spectra":\[.*\]\}`).ReplaceAllString(out, "}")
 }
 
-func TestFiguresChangeNoBitAndNoClockOfARun(t *testing.T) {
+func TestFiguresChangeNeitherResultNorTimeOfARun(t *testing.T) {
 	plain := t.TempDir()
 	if _, err := job(t, plain).Run(context.Background()); err != nil {
 		t.Fatal(err)
@@ -144,7 +143,7 @@ func TestFiguresAreTheSameForAnyNumberOfWorkersAndAfterAResume(t *testing.T) {
 	}
 }
 
-func TestOnlyTheFirstSeedIsLookedAt(t *testing.T) {
+func TestOnlyTheFirstSeedHasFigures(t *testing.T) {
 	dir, j := drawn(t, "seeds=2")
 	if _, err := j.RunSeeds(context.Background()); err != nil {
 		t.Fatal(err)

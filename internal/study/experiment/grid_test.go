@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 )
 
-// chosenJob is a run of tacit on a file that no preset knows.
+// chosenJob returns a run of tacit on a file that has no preset.
 func chosenJob(t *testing.T, out string, words ...string) *Job {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rows.csv")

@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 )
 
-// TestMain keeps the presets and the cache of whoever runs the tests out of them.
+// TestMain isolates the tests from the presets and the cache of the user who runs them.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "tacit-presets-*")
 	if err != nil {
@@ -226,7 +226,7 @@ func TestBadPresetsAreInputErrors(t *testing.T) {
 	}
 }
 
-// What a search found on any data set can be kept.
+// The result of a search on any data set can be saved as a preset.
 func TestAPresetOfEveryKnownSetSurvivesItsFile(t *testing.T) {
 	for _, k := range data.KnownSets() {
 		for _, words := range []string{"", "dedup=first", "min-rows=7 threshold=2"} {
@@ -270,7 +270,7 @@ func TestAFinishedRunWithOtherSettingsIsNotTaken(t *testing.T) {
 }
 
 // A method of a paper's table with a published number and no preset would be shown without the number.
-func TestEveryPublishedNumberIsShownBesideItsRun(t *testing.T) {
+func TestEveryPublishedNumberIsShownWithItsRun(t *testing.T) {
 	for _, set := range []string{"ml-100k", "ml-1m"} {
 		for _, name := range []string{
 			"mf", "ncf", "fcf", "fedmf", "fedncf", "fedrecon", "pfedrec", "fedncf+dualper", "fedrecon+dualper",

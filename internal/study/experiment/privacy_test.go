@@ -12,7 +12,7 @@ import (
 
 var private = []string{"method=fedmf", "cohort=poisson:0.2", "dp=noise=1,clip=0.5,adaptive=geometric,bit-noise=4"}
 
-// stopAfter runs a job that is stopped after a round.
+// stopAfter runs a job and interrupts it after a round.
 func stopAfter(t *testing.T, j *Job, round int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -87,8 +87,8 @@ func TestARunDoesNotResumeWithoutItsLedger(t *testing.T) {
 	}
 }
 
-// A crash may have spent what the last rounds would have: what was evaluated is
-// reported, and the budget holds.
+// A crash may have spent the budget of the last rounds: the run reports its last evaluation and stays
+// within the budget.
 func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 	words := []string{"method=fedmf", "cohort=poisson:0.2", "dp=noise=1,clip=0.5,epsilon=8", "rounds=40"}
 	whole, err := job(t, t.TempDir(), words...).Run(context.Background())
@@ -127,7 +127,7 @@ func TestACrashThatSpentTheBudgetEndsTheRun(t *testing.T) {
 
 // Without a checkpoint too, a ledger that is gone or cut is missed: the metrics tell
 // how many rounds there were.
-func TestAShortenedLedgerIsMissedWithoutACheckpoint(t *testing.T) {
+func TestAShortenedLedgerIsDetectedWithoutACheckpoint(t *testing.T) {
 	for _, keep := range []int{0, 2} {
 		dir := t.TempDir()
 		first := job(t, dir, private...)

@@ -11,8 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-// The difference that is tested is the difference of the metrics in the table, under
-// every kind of protocol; and what the folder holds gives the same tests.
+// The tested difference is that of the metrics in the table, under every kind of protocol; tests that
+// are computed from the folder are the same.
 func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for _, words := range [][]string{
@@ -75,8 +75,7 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 	}
 }
 
-// Data that is generated user by user has no references, and then nothing is held for
-// each of its users.
+// Data that is generated user by user has no reference rows, and no data per user is held.
 func TestALargeWorldHoldsNothingForEachUser(t *testing.T) {
 	spec, err := Resolve(settings("data=world", "world=users=210000,items=100,mean-rows=20", "cohort=50", "rounds=1",
 		"eval-users=40"))

@@ -22,7 +22,7 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 )
 
-// TestMain keeps the presets and the cache of whoever runs the tests out of them.
+// TestMain isolates the tests from the presets and the cache of the user who runs them.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "tacit-presets-*")
 	if err != nil {
@@ -76,7 +76,7 @@ func TestEveryMethodAndReferenceHasCells(t *testing.T) {
 	seen := map[string]string{}
 	for _, c := range a.Cells {
 		if c.Cost <= 0 || math.IsNaN(c.Cost) {
-			t.Errorf("%s is guessed to take %g s", c.Name, c.Cost)
+			t.Errorf("%s is estimated to take %g s", c.Name, c.Cost)
 		}
 		if other := seen[c.file]; other != "" {
 			t.Errorf("%s and %s have the same file", c.Name, other)
@@ -133,8 +133,8 @@ func TestALeaderboardIsTheSameForAnyNumberOfParallelCellsAndIsFoundAgain(t *test
 	}
 }
 
-// A cell is what a run of the same settings gives, and its row what the cells give.
-func TestARowIsWhatRunsOfItsSettingsGive(t *testing.T) {
+// A cell has the metrics of a run with the same settings, and a row the means of its cells.
+func TestARowHasTheMeansOfRunsWithItsSettings(t *testing.T) {
 	c := tiny(t, t.TempDir())
 	a := open(t, c)
 	if err := a.Run(t.Context()); err != nil {
@@ -192,7 +192,7 @@ func TestARowIsWhatRunsOfItsSettingsGive(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotRunIsListedWithItsReason(t *testing.T) {
+func TestMissingCellsAreListedWithTheirReason(t *testing.T) {
 	c := tiny(t, t.TempDir())
 	c.Only = append(c.Only, "nn-self")
 	c.Minutes = 1e-9
@@ -243,8 +243,8 @@ func TestListsACellThatDoesNotFinishInTime(t *testing.T) {
 	}
 }
 
-// The inverse of EASE takes the cube of the catalogue, and is not guessed at nothing.
-func TestMatricesOverItemsAreGuessed(t *testing.T) {
+// Inverting EASE's matrix is cubic in the catalogue.
+func TestTheCostOfItemMatricesIsEstimated(t *testing.T) {
 	seconds := func(items int, method string) float64 {
 		c := tiny(t, t.TempDir())
 		c.Only, c.Seeds, c.Share = []string{method}, 1, 0
@@ -254,7 +254,7 @@ func TestMatricesOverItemsAreGuessed(t *testing.T) {
 	}
 	for _, method := range []string{"ease", "slit"} {
 		if a, b := seconds(1000, method), seconds(4000, method); b < 40*a || b < 10 || b > 30 {
-			t.Errorf("%s is guessed to take %.2f s on 1000 items and %.2f s on 4000, want some 64 times as long, "+
+			t.Errorf("%s is estimated to take %.2f s on 1000 items and %.2f s on 4000, want some 64 times as long, "+
 				"and 10 to 30 s", method, a, b)
 		}
 	}
@@ -290,7 +290,7 @@ func TestACellFileOfAnotherCellIsNotTaken(t *testing.T) {
 	}
 }
 
-// The tests against the best are those of package rank, on the users of all seeds.
+// The tests against the best are those of package metrics, on the users of all seeds.
 func TestRowsAreTestedAgainstTheBestOfEachColumn(t *testing.T) {
 	newRow := func(name string, reference bool, seeds map[uint64][]float32) *row {
 		e := &row{
@@ -364,7 +364,7 @@ func TestPackedNumbersComeBack(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: a file may come from anywhere.
+// FuzzUnpack checks that files from elsewhere cannot exhaust memory.
 func FuzzUnpack(f *testing.F) {
 	text, _ := pack([]float32{1, 2, 3})
 	f.Add(text)

@@ -76,7 +76,7 @@ func TestThePrivacyPageShowsEachRow(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNotRowAnewStay(t *testing.T) {
+func TestRowsThatAreNotMeasuredAgainStay(t *testing.T) {
 	kept, err := Rows()
 	if err != nil {
 		t.Fatal(err)

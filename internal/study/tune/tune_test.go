@@ -18,7 +18,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// TestMain keeps the presets and the cache of whoever runs the tests out of them.
+// TestMain isolates the tests from the presets and the cache of the user who runs them.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "tacit-presets-*")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// given is the small world, and the words of a command line.
+// given returns settings of a small world, and the words of a command line.
 func given(t *testing.T, words ...string) []experiment.Setting {
 	t.Helper()
 	out, err := Words(append([]string{
@@ -44,7 +44,7 @@ func given(t *testing.T, words ...string) []experiment.Setting {
 	return out
 }
 
-// search is a search that is ready to run.
+// search returns a search that is ready to run.
 func search(t *testing.T, settings []experiment.Setting, out string) *Search {
 	t.Helper()
 	s, err := New(settings)
@@ -67,7 +67,7 @@ func run(t *testing.T, s *Search) *Result {
 	return r
 }
 
-// left is what a search leaves, without its times and the name of its folder.
+// left returns the files that a search writes, without times and the name of the folder.
 func left(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -131,8 +131,7 @@ func TestRungsAreThirdsOnEvaluatedRounds(t *testing.T) {
 	}
 }
 
-// The trials that were stopped on the way, saved, loaded and moved on have learnt
-// and measured what runs have that were never stopped.
+// Trials that were saved and resumed have the same model and metrics as uninterrupted runs.
 func TestAResumedTrialEqualsARunToTheBit(t *testing.T) {
 	dir := t.TempDir()
 	s := search(t, given(t, "lr=0.01..1,log", "eta", "server=adam:0.01|sgd:1"), dir)
@@ -212,15 +211,15 @@ func TestAnInterruptedSearchResumesToTheSameAnswer(t *testing.T) {
 		if !errors.As(err, &stopped) || stopped.Dir != dir {
 			t.Fatalf("cancelled at step %d the error is %v, want Stopped", at, err)
 		}
-		goOn(t, dir)
+		resume(t, dir)
 		if got := left(t, dir); got != want {
 			t.Errorf("stopped at step %d of %d it leaves\n%s\nwant\n%s", at, steps, got, want)
 		}
 	}
 }
 
-// goOn resumes a search by its folder alone.
-func goOn(t *testing.T, dir string) {
+// resume resumes a search from its folder.
+func resume(t *testing.T, dir string) {
 	t.Helper()
 	settings, err := ReadFile(filepath.Join(dir, ConfigFile))
 	if err != nil {
@@ -231,9 +230,9 @@ func goOn(t *testing.T, dir string) {
 	run(t, s)
 }
 
-// A kill leaves some lines, perhaps half of the next, and checkpoints that may be
-// missing, damaged or of a later rung.
-func TestAKilledSearchResumesToTheSameAnswer(t *testing.T) {
+// A crash leaves some lines, perhaps an incomplete one, and checkpoints that may be missing, corrupt or
+// of a later rung.
+func TestACrashedSearchResumesToTheSameAnswer(t *testing.T) {
 	whole := t.TempDir()
 	run(t, search(t, given(t), whole))
 	want := left(t, whole)
@@ -257,14 +256,14 @@ func TestAKilledSearchResumesToTheSameAnswer(t *testing.T) {
 			}
 		}
 		ahead(t, dir)
-		goOn(t, dir)
+		resume(t, dir)
 		if got := left(t, dir); got != want {
 			t.Errorf("killed after %d of %d bytes it leaves\n%s\nwant\n%s", size, len(log), got, want)
 		}
 	}
 }
 
-// ahead leaves a checkpoint of trial 0 that is further than the first rung.
+// ahead writes a checkpoint of trial 0 that is beyond the first rung.
 func ahead(t *testing.T, dir string) {
 	t.Helper()
 	s := search(t, given(t), dir)
@@ -351,7 +350,7 @@ func TestDivergedAndRefusedTrialsLoseAndAreLogged(t *testing.T) {
 }
 
 // The word is spelled as a key: the tables do say that the test items were left alone.
-func TestNothingOfTheTestItemsIsLogged(t *testing.T) {
+func TestNoTestMetricIsLogged(t *testing.T) {
 	dir := t.TempDir()
 	run(t, search(t, given(t, "seeds=2", "objective=ndcg@10", "metric=full"), dir))
 	var walk func(v any)
