@@ -67,7 +67,8 @@ const perSample, perWeight = 30e-9, 0.25e-9
 
 func cardOf(e experiment.Started) cardData {
 	j, p, in := e.Job, e.Run.Fleet.Plan, e.Split.Source.Info()
-	users, items, rows := e.Split.Users(), e.Split.Items(), experiment.Rows(e.Split.Source)
+	users, items := e.Split.Users(), e.Split.Items()
+	rows := experiment.Rows(e.Split.Source)
 	c := cardData{
 		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows,
 		Sparsity: 1 - float64(rows)/float64(users)/float64(items),

@@ -11,9 +11,9 @@ import (
 
 // columnsOf makes feature columns from the features in a catalogue file, and from the columns of users
 // and interactions that the operator names. It removes the features from the items.
-func columnsOf(items []*pb.Item, users, moments []string) (*rows.Features, error) {
+func columnsOf(items []*pb.Item, users, interactions []string) (*rows.Features, error) {
 	f := &rows.Features{}
-	names := []string{}
+	var names []string
 	for _, it := range items {
 		for _, x := range it.Features {
 			if !slices.Contains(names, x.Key) {
@@ -27,18 +27,28 @@ func columnsOf(items []*pb.Item, users, moments []string) (*rows.Features, error
 	for _, it := range items {
 		it.Features = nil
 	}
-	for side, list := range map[*[]rows.Column][]string{&f.User: users, &f.Row: moments} {
-		for _, text := range list {
-			name, values, ok := strings.Cut(text, "=")
-			categories := strings.Split(values, "|")
-			if !ok || name == "" || len(slices.Compact(slices.Sorted(slices.Values(categories)))) != len(categories) {
-				return nil, input(fmt.Errorf("invalid column %q: must be a name and unique categories", text),
-					"example: 'age=18-24|25-34|unknown'")
-			}
-			*side = append(*side, rows.Column{Name: name, Card: len(categories), Names: categories})
-		}
+	var err error
+	if f.User, err = parseColumns(users); err != nil {
+		return nil, err
 	}
-	return f, nil
+	f.Row, err = parseColumns(interactions)
+	return f, err
+}
+
+// parseColumns reads columns such as age=18-24|25-34|unknown.
+func parseColumns(list []string) ([]rows.Column, error) {
+	var out []rows.Column
+	for _, text := range list {
+		name, values, ok := strings.Cut(text, "=")
+		categories := strings.Split(values, "|")
+		distinct := slices.Compact(slices.Sorted(slices.Values(categories)))
+		if !ok || name == "" || len(distinct) != len(categories) {
+			return nil, input(fmt.Errorf("invalid column %q: must be a name and unique categories", text),
+				"example: 'age=18-24|25-34|unknown'")
+		}
+		out = append(out, rows.Column{Name: name, Card: len(categories), Names: categories})
+	}
+	return out, nil
 }
 
 // itemColumn makes one column of items. It holds sets if an item has no category, or several with |
@@ -65,7 +75,8 @@ func itemColumn(items []*pb.Item, name string) rows.Column {
 		single = single && n == 1
 		c.Start = append(c.Start, uint32(len(c.Code)))
 	}
-	if c.Card = len(c.Names); single {
+	c.Card = len(c.Names)
+	if single {
 		c.Start = nil
 	}
 	return c

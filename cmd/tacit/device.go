@@ -209,7 +209,8 @@ func (a *app) deviceProgress(path string) func(out device.StepResult, err error)
 			return
 		}
 		same := out.Action == "waited" && !idle(before) || idle(out.Action) && out.Action == before
-		if before = out.Action; !same || out.ModelVersion != model {
+		before = out.Action
+		if !same || out.ModelVersion != model {
 			fmt.Fprintf(a.err, "%s  ", time.Now().Format(time.TimeOnly))
 			_ = writeStep(a.err, out)
 		}
@@ -305,7 +306,8 @@ func (f *deviceFlags) findCoordinator(about *device.About) (*localAccess, error)
 			return nil, input(errors.New("no coordinator given, and none found on this machine"),
 				"add --server, --pin and --token, or start one with tacit serve")
 		}
-		if w = found; f.token != "" {
+		w = found
+		if f.token != "" {
 			w.Token = f.token
 		}
 	}

@@ -242,7 +242,8 @@ func (a *app) confirmForget(d *device.Device, path string, yes bool) error {
 	}
 	fmt.Fprintf(a.err, "%s.\nContinue? [y/N] ", what)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	if answer == "y" || answer == "yes" {
 		return nil
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

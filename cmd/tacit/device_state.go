@@ -266,7 +266,8 @@ func readFeatures(flag, text string) (map[string]string, error) {
 	}
 	for _, word := range strings.Split(text, ",") {
 		name, value, ok := strings.Cut(word, "=")
-		if name = strings.TrimSpace(name); !ok || name == "" {
+		name = strings.TrimSpace(name)
+		if !ok || name == "" {
 			return nil, input(fmt.Errorf("--%s: %q is not name=value", flag, word), hint)
 		}
 		out[name] = strings.TrimSpace(value)

@@ -22,19 +22,19 @@ import (
 // fleetFlags are the flags of a fleet.
 type fleetFlags struct {
 	connectFlags
-	serve   serveFlags
-	users   int
-	hosts   int
-	arrive  time.Duration
-	comes   time.Duration
-	drop    float64
-	leave   []float64
-	slow    time.Duration
-	lie     float64
-	chaos   string
-	parity  bool
-	dataDir string
-	stay    bool
+	serve        serveFlags
+	users        int
+	hosts        int
+	arrive       time.Duration
+	checkInEvery time.Duration
+	drop         float64
+	leave        []float64
+	slow         time.Duration
+	lie          float64
+	chaos        string
+	parity       bool
+	dataDir      string
+	stay         bool
 }
 
 const fleetLong = `
@@ -63,7 +63,8 @@ func (a *app) fleetCmd() *cobra.Command {
 	fl.IntVar(&f.users, "users", 0, "number of devices: the first users of the data set; 0 means all")
 	fl.IntVar(&f.hosts, "hosts", runtime.NumCPU(), "devices that compute at the same time")
 	fl.DurationVar(&f.arrive, "arrive", 0, "time over which devices first connect")
-	fl.DurationVar(&f.comes, "comes", 0, "median time between check-ins; 0: when the coordinator asks")
+	fl.DurationVar(&f.checkInEvery, "check-in-every", 0, "median time between check-ins; 0: when the coordinator asks")
+	oldFlag(fl, "comes", "check-in-every")
 	fl.Float64Var(&f.drop, "drop", 0, "fraction of devices that drop out of a round")
 	fl.Float64SliceVar(&f.leave, "leave", nil,
 		"fractions that drop out before each of the four steps of a masked round")
@@ -75,7 +76,7 @@ func (a *app) fleetCmd() *cobra.Command {
 	dataDirFlag(c.Flags(), &f.dataDir)
 	f.serve.runFlags(c)
 	a.describe(c, fleetDetails,
-		flagsUnder("Devices", "data users", "hosts arrive comes stay data-dir columns min-rows world sep header "+
+		flagsUnder("Devices", "data users", "hosts arrive check-in-every stay data-dir columns min-rows world sep header "+
 			"threshold dedup"),
 		flagsUnder("Faults", "drop slow lie chaos parity", "leave"),
 		flagsUnder("Run", "method rounds cohort", "devices deadline goal least-share user-column row-column "+
@@ -103,7 +104,7 @@ func (f *fleetFlags) config(split *data.Split, w *localAccess, seed uint64) (fle
 	cfg := fleet.Config{
 		Server: f.options(w), Token: w.Token, Split: split, Users: f.users, Workers: f.hosts,
 		Deterministic: f.serve.deterministic, Seed: seed,
-		Arrive: f.arrive, CheckInEvery: f.comes, Drop: f.drop, Slow: f.slow, Malicious: f.lie,
+		Arrive: f.arrive, CheckInEvery: f.checkInEvery, Drop: f.drop, Slow: f.slow, Malicious: f.lie,
 	}
 	copy(cfg.Leave[:], f.leave)
 	return cfg, nil
@@ -117,8 +118,8 @@ func (f *fleetFlags) check() error {
 		return input(fmt.Errorf("--drop %g: must be from 0 to 1", f.drop), "")
 	case !isFraction(f.lie):
 		return input(fmt.Errorf("--lie %g: must be from 0 to 1", f.lie), "")
-	case f.comes < 0 || f.arrive < 0 || f.slow < 0:
-		return input(fmt.Errorf("--comes %v, --arrive %v, --slow %v: must be 0 or more", f.comes, f.arrive, f.slow), "")
+	case f.checkInEvery < 0 || f.arrive < 0 || f.slow < 0:
+		return input(fmt.Errorf("--check-in-every %v, --arrive %v, --slow %v: must be 0 or more", f.checkInEvery, f.arrive, f.slow), "")
 	case f.users < 0 || f.hosts < 1:
 		return input(fmt.Errorf("--users %d, --hosts %d: must be at least 0 and 1", f.users, f.hosts), "")
 	case len(f.leave) != 0 && (len(f.leave) != 4 ||

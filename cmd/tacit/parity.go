@@ -77,7 +77,8 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *reproduce.Config, jobs 
 	rows, err := reproduce.Run(c.Context(), experiment.Job{Jobs: jobs, Version: version, Commit: revision()}, *cfg)
 	var stopped *experiment.Stopped
 	if errors.As(err, &stopped) {
-		if stopped.Hint = "run the same command again to resume"; cfg.Runs == "" {
+		stopped.Hint = "run the same command again to resume"
+		if cfg.Runs == "" {
 			stopped.Hint = "add --runs DIR to be able to resume after Ctrl-C"
 		}
 		a.partial(rows)

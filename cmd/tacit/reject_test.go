@@ -163,7 +163,7 @@ func TestRejectsImpossibleFleet(t *testing.T) {
 	for words, want := range map[string]string{
 		"--lie 3":                         "--lie 3: must be from 0 to 1",
 		"--drop=-0.1":                     "--drop -0.1: must be from 0 to 1",
-		"--comes=-3s":                     "--comes -3s",
+		"--comes=-3s":                     "--check-in-every -3s",
 		"--hosts 0":                       "--hosts 0",
 		"--leave 0.1,0":                   "must be four fractions",
 		"--leave 0.1,0,0,1.5":             "must be four fractions",

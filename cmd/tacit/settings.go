@@ -182,6 +182,7 @@ func hide(fs *pflag.FlagSet, names ...string) {
 // oldFlag accepts the former name of a flag.
 func oldFlag(fs *pflag.FlagSet, old, name string) {
 	f := *fs.Lookup(name)
-	f.Name, f.Shorthand, f.Hidden = old, "", true
+	f.Name, f.Shorthand = old, ""
+	f.Hidden = true
 	fs.AddFlag(&f)
 }

@@ -91,7 +91,8 @@ func (a *app) search(f *runFlags, words []string, flags func() []experiment.Sett
 	if s.Source, err = experiment.OpenData(&s.Base.Settings, f.dataDir); err != nil {
 		return nil, err
 	}
-	s.Jobs, s.Out, s.Force, s.Version, s.Commit = f.jobs, f.out, f.force, version, revision()
+	s.Jobs, s.Out, s.Force = f.jobs, f.out, f.force
+	s.Version, s.Commit = version, revision()
 	if f.resume != "" {
 		s.Out, s.Resume = f.resume, true
 	}
