@@ -82,7 +82,7 @@ func runTable(g *group, r *row) *Table {
 }
 
 // fullRankingNote explains missing columns.
-const fullRankingNote = "This protocol ranks sampled candidates only, so there is no full ranking."
+const fullRankingNote = "This protocol has no separate full ranking."
 
 func one(x float64) spread { return spread{Spread: result.SpreadOf([]float64{x})} }
 
