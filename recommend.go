@@ -125,7 +125,7 @@ func (r *Result) ItemVectors() (*Vectors, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has no shared item embeddings", r.Method)
 	}
-	table := r.run.Engine.Value[slot]
+	table := r.run.Value(slot)
 	items := r.source.Items()
 	stride := len(table) / items // rows are padded
 	v := &Vectors{Dim: dim, Values: make([]float32, 0, items*dim)}

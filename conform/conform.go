@@ -174,7 +174,7 @@ func findsWithheld(build Build) error {
 	if err != nil {
 		return err
 	}
-	if !shares(r.Fleet.Plan) {
+	if !shares(r.Plan()) {
 		return doesNotApply("the method shares nothing, so there is nothing to find the item by")
 	}
 	first := 0
@@ -243,7 +243,7 @@ func resumes(build Build) error {
 	o := options(4)
 	if probe, err := start(build, o, 1); err != nil {
 		return err
-	} else if !probe.Fleet.Plan.Serves(method.ServeOther) && federated(build) {
+	} else if !probe.Plan().Serves(method.ServeOther) && federated(build) {
 		o.Cohort.Kind, o.Cohort.Share = "share", 0.5
 	}
 	whole, err := finish(build, o, 2)

@@ -309,12 +309,12 @@ func sumIsRound(build Build) error {
 		a.Visit(&state, a.task(u, 0), 0, false)
 		for _, p := range a.Delta(0).Parts {
 			if want[p.Slot] == nil {
-				want[p.Slot] = make([]float64, len(r.Engine.Value[p.Slot]))
+				want[p.Slot] = make([]float64, len(r.Value(p.Slot)))
 			}
 			scatter(&p, vec.Pad(p.Dim), want[p.Slot])
 		}
 	}
-	sum, _, err := r.Fleet.Round(context.Background(), round.Task{Phase: r.Fleet.Plan.Phase(0), Cohort: all})
+	sum, _, err := r.TrainCohort(context.Background(), round.Task{Phase: r.Plan().Phase(0), Cohort: all})
 	if err != nil {
 		return err
 	}

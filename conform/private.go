@@ -40,7 +40,9 @@ func newBench(build Build) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.value = r.Engine.Value
+	for i := range r.Slots() {
+		k.value = append(k.value, r.Value(i))
+	}
 	if a, err = k.device(privacy.Bound{Clip: 1, Levels: 1 << 20}); err != nil {
 		return nil, err
 	}
@@ -122,8 +124,8 @@ func roomToSpare(build Build) error {
 		return err
 	}
 	off, moved := 0.0, 0.0
-	for _, i := range with.Fleet.Plan.SentSlots() {
-		o, m := apart(with.Engine.Value[i], without.Engine.Value[i], born.Engine.Value[i])
+	for _, i := range with.Plan().SentSlots() {
+		o, m := apart(with.Value(i), without.Value(i), born.Value(i))
 		off, moved = math.Hypot(off, o), math.Hypot(moved, m)
 	}
 	if !(off <= tolerance*moved) {
@@ -140,17 +142,17 @@ func sameSums(with, without *sim.Run) error {
 	for u := range everybody {
 		everybody[u] = uint32(u)
 	}
-	bound := with.Engine.Stack.Bound(1)
-	for i := range with.Engine.Value {
-		copy(with.Engine.Value[i], without.Engine.Value[i])
+	bound := with.Stack().Bound(1)
+	for i := range with.Slots() {
+		copy(with.Value(i), without.Value(i))
 	}
 	sum := func(r *sim.Run, bound *privacy.Bound) (round.Aggregate, error) {
 		var state bytes.Buffer // a visit changes the devices: those to come must not know
 		if err := r.Save(&state, "x"); err != nil {
 			return round.Aggregate{}, err
 		}
-		task := round.Task{Round: 1, Phase: r.Fleet.Plan.Phase(1), Cohort: everybody, Bound: bound}
-		sum, _, err := r.Fleet.Round(context.Background(), task)
+		task := round.Task{Round: 1, Phase: r.Plan().Phase(1), Cohort: everybody, Bound: bound}
+		sum, _, err := r.TrainCohort(context.Background(), task)
 		if err != nil {
 			return sum, err
 		}
@@ -164,15 +166,15 @@ func sameSums(with, without *sim.Run) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range with.Fleet.Plan.SentSlots() {
-		n := len(without.Engine.Value[i])
+	for _, i := range with.Plan().SentSlots() {
+		n := len(without.Value(i))
 		got, want := make([]float32, n), floats.Sums[i]
-		with.Fleet.Plan.Decode(1, i, integers.Integers, bound.Unit(), got)
-		vec.Axpy(float32(floats.Shrunk[i]), without.Engine.Value[i], want)
+		with.Plan().Decode(1, i, integers.Integers, bound.Unit(), got)
+		vec.Axpy(float32(floats.Shrunk[i]), without.Value(i), want)
 		rounded := boardSize / 2 * bound.Unit() * math.Sqrt(float64(n))
 		if off, length := apart(got, want, make([]float32, n)); !(off <= 0.001*length+rounded) {
 			return fmt.Errorf("what devices send of slot %q adds up to a length of %.3g, and under a promise with "+
-				"room to spare it is %.3g beside", with.Fleet.Plan.Slots[i].Name, length, off)
+				"room to spare it is %.3g beside", with.Slots()[i].Name, length, off)
 		}
 	}
 	return nil
@@ -351,10 +353,10 @@ func unpoisoned(build Build) error {
 	if err != nil {
 		return fmt.Errorf("devices that send what they like stop the run: %w", err)
 	}
-	for _, i := range r.Fleet.Plan.SentSlots() {
-		for _, x := range r.Engine.Value[i] {
+	for _, i := range r.Plan().SentSlots() {
+		for _, x := range r.Value(i) {
 			if x-x != 0 {
-				return fmt.Errorf("slot %q of the model is %g", r.Fleet.Plan.Slots[i].Name, x)
+				return fmt.Errorf("slot %q of the model is %g", r.Slots()[i].Name, x)
 			}
 		}
 	}

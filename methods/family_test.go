@@ -63,7 +63,7 @@ func runOn(t testing.TB, s *data.Split, words string, rounds int) *sim.Run {
 
 // places are all that was measured in the selected round, with the model's values.
 func places(r *sim.Run) ([]metrics.Rank, []float32) {
-	return append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Engine.Value[learn.ItemSlot]
+	return append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Value(learn.ItemSlot)
 }
 
 // One score function, three names: which layers stay on the device is all that
@@ -127,7 +127,8 @@ func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 	for name, want := range map[string]string{
 		"fedmff": `did you mean "fedmf"`, "fedmf+dualpr": `did you mean "dualper"`,
 		"mf+dualper": "dualper fits fedmf, fedncf and fedrecon",
-		"fedmf+":     "invalid method name", "+dualper": "invalid method name", "fedmf+dualper+dualper": "cannot have +dualper",
+		"fedmf+":     "invalid method name", "+dualper": "invalid method name",
+		"fedmf+dualper+dualper": "cannot have +dualper",
 	} {
 		if _, err := methods.Default().Lookup(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
@@ -141,7 +142,7 @@ func TestFCFSendsTheGradientOfItsObjective(t *testing.T) {
 	s := repeated(t)
 	r := runOn(t, s, "fcf dim=5 alpha=3 reg=0.7 lr=0 start=0.3", 3) // a rate of 0 leaves the rows as they were
 	const d, alpha, reg = 5, 3.0, 0.7
-	stride, value := 8, r.Engine.Value[0]
+	stride, value := 8, r.Value(0)
 	loss := func(y []float64, x [][]float64) float64 {
 		sum := 0.0
 		var p data.Part
@@ -164,7 +165,7 @@ func TestFCFSendsTheGradientOfItsObjective(t *testing.T) {
 	}
 	x := alsVectors(s, y, d, alpha, reg)
 	// Adam's first moment is a tenth of the gradient after one step, 0.19 after two.
-	moment := r.Engine.Value[5]
+	moment := r.Value(5)
 	for _, place := range []int{0, 7, 44, 123, 300 * d / 2} {
 		const h = 1e-5
 		old := y[place]

@@ -50,7 +50,7 @@ func rareSet() *data.Set {
 // slot finds a slot by its name.
 func slot(t *testing.T, r *sim.Run, name string) int {
 	t.Helper()
-	for i, s := range r.Engine.Plan.Slots {
+	for i, s := range r.Slots() {
 		if s.Name == name {
 			return i
 		}
@@ -61,8 +61,8 @@ func slot(t *testing.T, r *sim.Run, name string) int {
 
 // empty reports whether an item's row is zero.
 func empty(r *sim.Run, slot, item int) bool {
-	s := vec.Pad(r.Engine.Plan.Slots[slot].Dim)
-	for _, x := range r.Engine.Value[slot][item*s : (item+1)*s] {
+	s := vec.Pad(r.Slots()[slot].Dim)
+	for _, x := range r.Value(slot)[item*s : (item+1)*s] {
 		if x != 0 {
 			return false
 		}
@@ -147,7 +147,7 @@ func TestARowOfOneDeviceOfACohortStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	item, stride, alone := r.Engine.Value[slot(t, r, "item")], vec.Pad(4), 0
+	item, stride, alone := r.Value(slot(t, r, "item")), vec.Pad(4), 0
 	m.slot = slot(t, r, "count")
 	for !r.Done() {
 		before := slices.Clone(item)
@@ -157,11 +157,11 @@ func TestARowOfOneDeviceOfACohortStays(t *testing.T) {
 		for i, n := range m.seen {
 			moved := !slices.Equal(before[i*stride:(i+1)*stride], item[i*stride:(i+1)*stride])
 			switch {
-			case r.Engine.Next == 1: // it counts
+			case r.RoundsRun() == 1: // it counts
 			case n >= 2 && !moved:
-				t.Errorf("round %d: %g devices sent item %d, and its row stays", r.Engine.Next, n, i)
+				t.Errorf("round %d: %g devices sent item %d, and its row stays", r.RoundsRun(), n, i)
 			case n == 1 && moved:
-				t.Errorf("round %d: the row of item %d has moved, and one device sent it", r.Engine.Next, i)
+				t.Errorf("round %d: the row of item %d has moved, and one device sent it", r.RoundsRun(), i)
 			case n == 1:
 				alone++
 			}

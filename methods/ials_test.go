@@ -144,7 +144,7 @@ func central(t testing.TB, split *data.Split, settings ...string) *als {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.q = rowsOf(r.Engine.Value[0], split.Items(), m.Dim)
+	x.q = rowsOf(r.Value(0), split.Items(), m.Dim)
 	return x
 }
 
@@ -168,7 +168,7 @@ func (m *als) ended(t testing.TB, split *data.Split, words string, rounds int) f
 			t.Fatal(err)
 		}
 	}
-	m.q = rowsOf(r.Engine.Value[0], split.Items(), m.d)
+	m.q = rowsOf(r.Value(0), split.Items(), m.d)
 	return m.loss()
 }
 
@@ -181,7 +181,7 @@ func TestFederatedALSIsThatOfOnePlace(t *testing.T) {
 		x.items()
 	}
 	r := runOn(t, s, "als dim=8 few=1", 5)
-	got, far, long := rowsOf(r.Engine.Value[0], s.Items(), 8), 0.0, 0.0
+	got, far, long := rowsOf(r.Value(0), s.Items(), 8), 0.0, 0.0
 	for i, q := range x.q {
 		var d mat.VecDense
 		d.SubVec(got[i], q)

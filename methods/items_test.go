@@ -69,7 +69,7 @@ func table(r *sim.Run, slot, n, dim int) *mat.Dense {
 	out := mat.NewDense(n, dim, nil)
 	for i := range n {
 		for k := range dim {
-			out.Set(i, k, float64(r.Engine.Value[slot][i*vec.Pad(r.Engine.Plan.Slots[slot].Dim)+k]))
+			out.Set(i, k, float64(r.Value(slot)[i*vec.Pad(r.Slots()[slot].Dim)+k]))
 		}
 	}
 	return out

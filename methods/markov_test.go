@@ -90,9 +90,9 @@ func TestAMarkovChainIsItsCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		k, scores := local.NewWorker(r.Fleet.Mem, 0), make([]float32, split.Items())
+		k, scores := local.NewWorker(r.Memory(), 0), make([]float32, split.Items())
 		for u, history := range all {
-			state := r.Fleet.Mem.NewState(nil)
+			state := r.Memory().NewState(nil)
 			k.Prepare(&state, &local.Task{Device: uint32(u), Round: 1, Train: history})
 			k.ScoreAll(scores)
 			for i, got := range scores {

@@ -247,12 +247,12 @@ func TestARationedRunSpendsItsBudgetExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 		spent, _, err := one.Spent()
-		if err != nil || spent.Epsilon > 3 || spent.Epsilon < 2.999 || one.Engine.Next != 5 ||
+		if err != nil || spent.Epsilon > 3 || spent.Epsilon < 2.999 || one.RoundsRun() != 5 ||
 			string(spent.Accountant) != "exact" {
-			t.Errorf("%s: %d rounds cost %v by %s (%v), want 5 that cost 3", name, one.Engine.Next, spent.Epsilon,
+			t.Errorf("%s: %d rounds cost %v by %s (%v), want 5 that cost 3", name, one.RoundsRun(), spent.Epsilon,
 				spent.Accountant, err)
 		}
-		if got := len(one.Engine.Ledger.Events()); got != kinds[name] {
+		if got := len(one.Ledger().Events()); got != kinds[name] {
 			t.Errorf("%s: the ledger has %d kinds of events, want %d", name, got, kinds[name])
 		}
 		var file bytes.Buffer
@@ -354,7 +354,8 @@ func TestBudgetedMethodsRefuseSettingsThatMakeNoSense(t *testing.T) {
 			t.Errorf("%T with %v is taken", c.m, c.words)
 		}
 	}
-	if !slices.ContainsFunc(methods.Default().Entries(), func(e method.Entry) bool { return e.Name == "tacit-private" }) {
+	if !slices.ContainsFunc(methods.Default().Entries(),
+		func(e method.Entry) bool { return e.Name == "tacit-private" }) {
 		t.Error("tacit-private is not in the table")
 	}
 }

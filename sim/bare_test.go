@@ -33,7 +33,7 @@ func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
 			if e.Devices != p.Devices || e.Idle != p.Idle || e.Dropped != p.Dropped || e.Late != p.Late {
 				t.Errorf("secagg=%s, round %d: %+v, want %+v", secagg, k+1, e, p)
 			}
-			whole := r.Fleet.Plan.PackedBytes(k, r.Bits)
+			whole := r.fleet.plan.PackedBytes(k, r.Bits)
 			if secagg == "assumed" && e.BytesUp != whole*e.Devices || e.BytesUp < whole*e.Devices*9/10 {
 				t.Errorf("secagg=%s, round %d: %d bytes of %d devices, and a whole update has %d", secagg, k+1,
 					e.BytesUp, e.Devices, whole)
@@ -50,15 +50,15 @@ func TestASumOfFewWithoutAPromiseIsNone(t *testing.T) {
 	o.Rounds, o.Secagg, o.Dropout = 2, "on", 0.9
 	cohort("12")(&o)
 	r := start(t, m, small(t, "deployed"), o, 2)
-	before := r.Engine.Value[0][0]
+	before := r.engine.Value[0][0]
 	for _, e := range finish(t, r) {
 		if e.Devices != 0 || e.Idle != 0 {
 			t.Errorf("round %d has a sum: %+v", e.Round, e)
 		}
 	}
-	if r.Discarded != 2 || r.Engine.Value[0][0] != before {
+	if r.Discarded != 2 || r.engine.Value[0][0] != before {
 		t.Errorf("%d rounds had no sum, want 2; the first number went from %g to %g", r.Discarded, before,
-			r.Engine.Value[0][0])
+			r.engine.Value[0][0])
 	}
 }
 

@@ -27,23 +27,23 @@ type drawn struct {
 const mostPooled = 128 << 20 // 40 bytes each
 
 // newPooled checks that nothing is asked for that only a federation has.
-func newPooled(f *Fleet, total int) (*pooled, error) {
+func newPooled(f *fleet, total int) (*pooled, error) {
 	o := &f.opt
 	switch {
 	case o.partial() || o.Straggle > 0 || o.Mean != "cohort" || textOf(o.Server) != "sgd:1" || o.Noise.On():
 		return nil, errors.New("sim: this method is trained in one place: cohort, dropout, straggle, mean, server " +
 			"and noise belong to a federation")
-	case f.load == nil || f.Plan.MaxSamples(total) > mostPooled:
+	case f.load == nil || f.plan.MaxSamples(total) > mostPooled:
 		return nil, errors.New("sim: this method is trained in one place, with all samples in memory, and there are " +
 			"too many; use fewer users")
 	}
 	p := &pooled{Pool: method.Pool{
-		Rounds: o.Rounds, BatchSize: o.Batch, Features: f.Plan.Features,
-		Stride: make([]int, len(f.Plan.Slots)),
+		Rounds: o.Rounds, BatchSize: o.Batch, Features: f.plan.Features,
+		Stride: make([]int, len(f.plan.Slots)),
 	}}
-	for i := range f.Plan.Slots {
-		p.Value = append(p.Value, f.Mem.Value(i))
-		p.Stride[i] = vec.Pad(f.Plan.Slots[i].Dim)
+	for i := range f.plan.Slots {
+		p.Value = append(p.Value, f.mem.Value(i))
+		p.Stride[i] = vec.Pad(f.plan.Slots[i].Dim)
 	}
 	return p, nil
 }
@@ -51,7 +51,7 @@ func newPooled(f *Fleet, total int) (*pooled, error) {
 // pass draws the samples of all users, as their devices would, mixes them and
 // trains on them. The training is one after the other, as it is for those who have
 // all rows in one place.
-func (f *Fleet) pass(c method.Central, t int) round.Report {
+func (f *fleet) pass(c method.Central, t int) round.Report {
 	p := f.pooled
 	p.drawn = slices.Grow(p.drawn[:0], len(f.deal))[:len(f.deal)]
 	f.each(len(f.deal), func(l *lane, shard int) {
@@ -70,7 +70,7 @@ func (f *Fleet) pass(c method.Central, t int) round.Report {
 		rep.Devices += l.rep.Devices
 		rep.Idle += l.rep.Idle
 	}
-	r := rng.New(f.Plan.Seed, rng.Pooled, uint64(t))
+	r := rng.New(f.plan.Seed, rng.Pooled, uint64(t))
 	for i := len(p.all) - 1; i > 0; i-- {
 		j := r.Uint32n(uint32(i + 1))
 		p.all[i], p.all[j] = p.all[j], p.all[i]
@@ -82,7 +82,7 @@ func (f *Fleet) pass(c method.Central, t int) round.Report {
 		p.User[x], p.Item[x] = d.user, d.raw&^vec.Positive
 		p.Y[x], p.Rating[x] = float32(d.raw>>31), d.rating
 	}
-	if f.Plan.Features != nil && len(f.Plan.Features.Row) > 0 {
+	if f.plan.Features != nil && len(f.plan.Features.Row) > 0 {
 		p.Row = resize(p.Row, n)
 		for x, d := range p.all {
 			p.Row[x] = d.row
@@ -95,7 +95,7 @@ func (f *Fleet) pass(c method.Central, t int) round.Report {
 }
 
 // draw appends the samples of user u.
-func (f *Fleet) draw(l *lane, u, t int, list []drawn) []drawn {
+func (f *fleet) draw(l *lane, u, t int, list []drawn) []drawn {
 	f.open(l, u, t)
 	raws := l.DrawSamples(&l.task)
 	if len(raws) == 0 {

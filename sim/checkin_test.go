@@ -16,7 +16,7 @@ func TestDevicesThatChooseThemselvesKeepTheirPromise(t *testing.T) {
 			o.Rounds,
 				o.EvalEvery = 11, 11
 		})
-		r.Seed, r.Engine.Seed = seed, seed
+		r.Seed, r.engine.Seed = seed, seed
 		finish(t, r)
 		most, mean := r.Participations()
 		if most > 3 || mean == 0 {
@@ -26,9 +26,9 @@ func TestDevicesThatChooseThemselvesKeepTheirPromise(t *testing.T) {
 		if first == 0 {
 			first = e
 		}
-		if math.Abs(e-r.Engine.Stack.Total.Epsilon) > 1e-12 || e != first {
+		if math.Abs(e-r.engine.Stack.Total.Epsilon) > 1e-12 || e != first {
 			t.Errorf("seed %d: %g was spent, %g announced, and %g with other arrivals", seed, e,
-				r.Engine.Stack.Total.Epsilon, first)
+				r.engine.Stack.Total.Epsilon, first)
 		}
 	}
 }
@@ -44,9 +44,9 @@ func TestArrivalsAreTheSameForAnyWorkerCount(t *testing.T) {
 	one, many := run(1), run(7)
 	finish(t, one)
 	finish(t, many)
-	for i, v := range one.Engine.Value {
+	for i, v := range one.engine.Value {
 		for k := range v {
-			if math.Float32bits(v[k]) != math.Float32bits(many.Engine.Value[i][k]) {
+			if math.Float32bits(v[k]) != math.Float32bits(many.engine.Value[i][k]) {
 				t.Fatalf("slot %d differs at %d with 7 workers", i, k)
 			}
 		}

@@ -31,8 +31,8 @@ type header struct {
 func (r *Run) Save(w io.Writer, fingerprint string) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
-	if r.Engine.Ledger != nil {
-		r.LedgerEvents = r.Engine.Ledger.Events()
+	if r.engine.Ledger != nil {
+		r.LedgerEvents = r.engine.Ledger.Events()
 	}
 	head, err := json.Marshal(header{fingerprint, r.Totals})
 	if err != nil {
@@ -118,12 +118,12 @@ func (r *Run) Digest() string {
 // state moves everything that the next round depends on through s, in either
 // direction.
 func (r *Run) state(s *stream) {
-	e, f := r.Engine, r.Fleet
+	e, f := r.engine, r.fleet
 	s.int(&e.Next)
 	s.int(&r.Selected)
 	s.float(&r.BestHR)
-	for i := range f.Plan.Slots {
-		if sc := f.Plan.Slots[i].Scope; sc == method.Shared || sc == method.Server {
+	for i := range f.plan.Slots {
+		if sc := f.plan.Slots[i].Scope; sc == method.Shared || sc == method.Server {
 			s.floats(e.Value[i])
 		}
 		st := &e.State[i]
@@ -140,7 +140,7 @@ func (r *Run) state(s *stream) {
 		s.float(&e.Stack.Clip)
 	}
 	for u := range f.state {
-		s.device(f.Plan, &f.state[u])
+		s.device(f.plan, &f.state[u])
 	}
 	for _, p := range []*Ranks{r.eval.now, r.Best} {
 		for _, places := range [][]metrics.Rank{p.Valid, p.Test, p.ValidFull, p.TestFull} {

@@ -19,14 +19,14 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Fleet simulates the devices of a split. Devices are dealt to a fixed number of
+// fleet simulates the devices of a split. Devices are dealt to a fixed number of
 // shards; a shard is worked off by one goroutine in a fixed order and has sums of
 // its own, which are added in the order of the shards. So the number of workers
 // cannot change a bit.
-type Fleet struct {
-	Plan  *local.Plan
-	Mem   *local.Memory
-	Late  func(round, user int) bool // if set, who else comes after the deadline
+type fleet struct {
+	plan  *local.Plan
+	mem   *local.Memory
+	late  func(round, user int) bool // if set, who else comes after the deadline
 	split *data.Split
 	opt   Options
 	state []local.State
@@ -50,7 +50,7 @@ type Fleet struct {
 	sum      round.Aggregate // the round's sums, where they send floats
 }
 
-var _ round.Devices = (*Fleet)(nil)
+var _ round.Devices = (*fleet)(nil)
 
 // lane is one goroutine's memory.
 type lane struct {
@@ -64,13 +64,13 @@ type lane struct {
 	rating []float32 // by item, of one user's own; for a Central method
 }
 
-// NewFleet makes a device for every user of the split.
-func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Fleet, error) {
+// newFleet makes a device for every user of the split.
+func newFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*fleet, error) {
 	plan, err := planOf(m, split, &opt, seed)
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{Plan: plan, split: split, opt: opt}
+	f := &fleet{plan: plan, split: split, opt: opt}
 	f.holdOut()
 	total := 0
 	if _, in := split.Source.(*data.Set); in {
@@ -84,17 +84,17 @@ func NewFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	}
 	shards := shardCount(plan.MaxSamples(total), split.Items(), plan)
 	jobs = max(1, min(jobs, shards))
-	if f.Mem, err = local.NewMemory(plan, shards, jobs); err != nil {
+	if f.mem, err = local.NewMemory(plan, shards, jobs); err != nil {
 		return nil, err
 	}
 	f.state = make([]local.State, split.Users())
 	n := plan.PlainSize()
 	plain := make([]float32, n*len(f.state))
 	for u := range f.state {
-		f.state[u] = f.Mem.NewState(plain[u*n : (u+1)*n : (u+1)*n])
+		f.state[u] = f.mem.NewState(plain[u*n : (u+1)*n : (u+1)*n])
 	}
 	for j := range jobs {
-		f.lanes = append(f.lanes, &lane{Worker: local.NewWorker(f.Mem, j), scores: newScores(split)})
+		f.lanes = append(f.lanes, &lane{Worker: local.NewWorker(f.mem, j), scores: newScores(split)})
 	}
 	if plan.Serves(method.ServeOther) {
 		if f.in != nil {
@@ -144,11 +144,11 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*loc
 }
 
 // holdOut leaves the held-out users out of rounds.
-func (f *Fleet) holdOut() {
+func (f *fleet) holdOut() {
 	f.out = f.split.Out()
 	for u, out := range f.out {
 		// Trained in one place, everybody's train rows are there.
-		if !out || f.Plan.Central() {
+		if !out || f.plan.Central() {
 			f.in = append(f.in, uint32(u))
 		}
 	}
@@ -183,7 +183,7 @@ func shardCount(samples, items int, p *local.Plan) int {
 
 // Count is the number of devices that take part. Where some are held out, the
 // others are numbered from 0 for the engine.
-func (f *Fleet) Count() int {
+func (f *fleet) Count() int {
 	if f.in != nil {
 		return len(f.in)
 	}
@@ -191,7 +191,7 @@ func (f *Fleet) Count() int {
 }
 
 // Round has the cohort train.
-func (f *Fleet) Round(_ context.Context, task round.Task) (round.Aggregate, round.Report, error) {
+func (f *fleet) Round(_ context.Context, task round.Task) (round.Aggregate, round.Report, error) {
 	t, cohort := task.Round, task.Cohort
 	if f.in != nil {
 		f.named = f.named[:0]
@@ -203,7 +203,7 @@ func (f *Fleet) Round(_ context.Context, task round.Task) (round.Aggregate, roun
 	f.dealOut(cohort)
 	clear(f.count)
 	if task.Bound != nil {
-		f.Mem.SetBound(*task.Bound)
+		f.mem.SetBound(*task.Bound)
 	}
 	if f.masked != nil {
 		f.masked.begin(t, cohort)
@@ -221,7 +221,7 @@ func (f *Fleet) Round(_ context.Context, task round.Task) (round.Aggregate, roun
 	})
 	rep := f.report()
 	if f.masked != nil {
-		if err := f.masked.end(t, len(f.lanes), f.Plan.Seed, &rep, f.modelHash()); err != nil {
+		if err := f.masked.end(t, len(f.lanes), f.plan.Seed, &rep, f.modelHash()); err != nil {
 			return round.Aggregate{}, rep, err
 		}
 	}
@@ -232,7 +232,7 @@ func (f *Fleet) Round(_ context.Context, task round.Task) (round.Aggregate, roun
 }
 
 // report adds up what the lanes report.
-func (f *Fleet) report() (rep round.Report) {
+func (f *fleet) report() (rep round.Report) {
 	for _, l := range f.lanes {
 		rep.Devices += l.rep.Devices
 		rep.Dropped += l.rep.Dropped
@@ -249,12 +249,12 @@ func (f *Fleet) report() (rep round.Report) {
 }
 
 // integerSum takes the sum of the round's encoded updates.
-func (f *Fleet) integerSum(t int) round.Aggregate {
-	n := f.Plan.UpdateLength(t) + 1
+func (f *fleet) integerSum(t int) round.Aggregate {
+	n := f.plan.UpdateLength(t) + 1
 	f.integers = slices.Grow(f.integers[:0], n)[:n]
 	clear(f.integers)
 	if f.masked == nil {
-		f.Mem.TakeSum(f.integers)
+		f.mem.TakeSum(f.integers)
 	} else {
 		for i, x := range f.masked.sum {
 			f.integers[i] = int64(x)
@@ -264,25 +264,25 @@ func (f *Fleet) integerSum(t int) round.Aggregate {
 }
 
 // floatSum takes the sums of the shards, each slot in parallel over places.
-func (f *Fleet) floatSum(phase int) round.Aggregate {
+func (f *fleet) floatSum(phase int) round.Aggregate {
 	const piece = 8192
-	sends := f.Plan.SentSlots()
+	sends := f.plan.SentSlots()
 	if f.sum.Sums == nil {
-		f.sum.Sums = make([][]float32, len(f.Plan.Slots))
-		f.sum.Shrunk = make([]float64, len(f.Plan.Slots))
+		f.sum.Sums = make([][]float32, len(f.plan.Slots))
+		f.sum.Shrunk = make([]float64, len(f.plan.Slots))
 		for _, slot := range sends {
-			f.sum.Sums[slot] = make([]float32, len(f.Mem.Value(slot)))
+			f.sum.Sums[slot] = make([]float32, len(f.mem.Value(slot)))
 		}
 	}
 	for _, slot := range sends {
 		dst := f.sum.Sums[slot]
 		clear(dst)
 		f.sum.Shrunk[slot] = 0
-		if f.Plan.IsSent(phase, slot) {
+		if f.plan.IsSent(phase, slot) {
 			f.each((len(dst)+piece-1)/piece, func(_ *lane, i int) {
-				f.Mem.CollectSums(slot, i*piece, min((i+1)*piece, len(dst)), dst)
+				f.mem.CollectSums(slot, i*piece, min((i+1)*piece, len(dst)), dst)
 			})
-			f.sum.Shrunk[slot] = f.Mem.TakeShrinkage(slot)
+			f.sum.Shrunk[slot] = f.mem.TakeShrinkage(slot)
 		}
 	}
 	f.sum.Touched = f.touched()
@@ -290,12 +290,12 @@ func (f *Fleet) floatSum(phase int) round.Aggregate {
 }
 
 // touched returns how many devices touched each item in the last round.
-func (f *Fleet) touched() []uint32 {
+func (f *fleet) touched() []uint32 {
 	if f.count == nil {
 		return nil
 	}
 	n := f.split.Items()
-	for s := 1; s < f.Mem.Shards; s++ {
+	for s := 1; s < f.mem.Shards; s++ {
 		for i, c := range f.count[s*n : (s+1)*n] {
 			f.count[i] += c
 		}
@@ -304,14 +304,14 @@ func (f *Fleet) touched() []uint32 {
 }
 
 // evalTime is how much of the last round's wall time went to evaluation.
-func (f *Fleet) evalTime() time.Duration {
+func (f *fleet) evalTime() time.Duration {
 	d := f.extra
 	f.extra = 0
 	return d
 }
 
 // each runs do for every index below n, a lane at a time.
-func (f *Fleet) each(n int, do func(l *lane, i int)) { each(f.lanes, n, do) }
+func (f *fleet) each(n int, do func(l *lane, i int)) { each(f.lanes, n, do) }
 
 func each[L any](lanes []L, n int, do func(l L, i int)) {
 	var next atomic.Int64
@@ -334,7 +334,7 @@ func each[L any](lanes []L, n int, do func(l L, i int)) {
 // evaluated: a fixed few, since the loss costs time that training does not need.
 const lossDevices = 8
 
-func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
+func (f *fleet) visit(l *lane, u, t, shard int, loss bool) {
 	if f.gone(u, t, rng.Dropout, f.opt.Dropout) {
 		l.rep.Dropped++
 		if f.tuned != nil { // no checkpoint holds tuned rows of an earlier round
@@ -344,16 +344,16 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 	f.open(l, u, t)
 	to := shard
-	late := f.gone(u, t, rng.Straggle, f.opt.Straggle) || f.Late != nil && f.Late(t, u)
+	late := f.gone(u, t, rng.Straggle, f.opt.Straggle) || f.late != nil && f.late(t, u)
 	if late {
 		to = local.NotCounted
 	}
 	out := l.Visit(&f.state[u], &l.task, to, loss)
 	switch {
-	case out.Samples == 0 && !(late && f.Plan.Integers): // a device with nothing to learn from takes no part
+	case out.Samples == 0 && !(late && f.plan.Integers): // a device with nothing to learn from takes no part
 		l.rep.Idle++
 		if f.masked != nil { // but that it sends zeros must not show
-			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed, false)
+			f.masked.took(f.mem, l.ID(), uint32(u), t, f.plan.Seed, false)
 		}
 	case late:
 		l.rep.Late++
@@ -362,7 +362,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 		}
 	default:
 		if f.masked != nil {
-			f.masked.took(f.Mem, l.ID(), uint32(u), t, f.Plan.Seed, true)
+			f.masked.took(f.mem, l.ID(), uint32(u), t, f.plan.Seed, true)
 		}
 		l.rep.Devices++
 		l.rep.Samples += out.Samples
@@ -385,7 +385,7 @@ func (f *Fleet) visit(l *lane, u, t, shard int, loss bool) {
 }
 
 // open puts user u into the lane's task.
-func (f *Fleet) open(l *lane, u, t int) {
+func (f *fleet) open(l *lane, u, t int) {
 	f.split.User(u, &l.part)
 	l.task = local.Task{
 		Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Rows: l.part.Rows,
@@ -393,23 +393,23 @@ func (f *Fleet) open(l *lane, u, t int) {
 	}
 }
 
-func (f *Fleet) gone(u, t int, why uint64, share float64) bool {
+func (f *fleet) gone(u, t int, why uint64, share float64) bool {
 	if share == 0 {
 		return false
 	}
-	r := rng.New(f.Plan.Seed, why, uint64(t), uint64(u))
+	r := rng.New(f.plan.Seed, why, uint64(t), uint64(u))
 	return r.Float64() < share
 }
 
 // dealOut deals the cohort to the shards: the device with the most work first,
 // to the shard with the least.
-func (f *Fleet) dealOut(cohort []uint32) {
+func (f *fleet) dealOut(cohort []uint32) {
 	if f.whole && len(cohort) == f.Count() {
 		return
 	}
 	f.whole = len(cohort) == f.Count()
 	if f.deal == nil {
-		f.deal = make([][]uint32, f.Mem.Shards)
+		f.deal = make([][]uint32, f.mem.Shards)
 	}
 	for s := range f.deal {
 		f.deal[s] = f.deal[s][:0]
@@ -432,7 +432,7 @@ func (f *Fleet) dealOut(cohort []uint32) {
 			}
 		}
 		f.deal[light] = append(f.deal[light], u)
-		weight[light] += 100 + f.Plan.MaxSamples(int(f.load[u]))
+		weight[light] += 100 + f.plan.MaxSamples(int(f.load[u]))
 	}
 	for s := range f.deal {
 		slices.Sort(f.deal[s])

@@ -3,14 +3,12 @@ package sim
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/engine/local"
-	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -246,15 +244,9 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 	}
 }
 
-// ServesNewUsers reports whether the method can serve a device that never took part: one that
-// is trained in one place has nothing for a user without a row of its own.
-func (f *Fleet) ServesNewUsers() bool {
-	return f.central == nil || !slices.ContainsFunc(f.Plan.Slots, func(s method.Slot) bool { return s.PerUser })
-}
-
 // prepared measures every user with the newest shared values, or the newcomers alone,
 // until ctx is done.
-func (f *Fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (time.Duration, error) {
+func (f *fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (time.Duration, error) {
 	start := time.Now()
 	const piece = 16
 	f.each((len(f.state)+piece-1)/piece, func(l *lane, i int) {
@@ -266,12 +258,12 @@ func (f *Fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (t
 				continue
 			}
 			f.open(l, u, t)
-			if newcomers && !l.part.New || l.part.New && !f.ServesNewUsers() {
+			if newcomers && !l.part.New || l.part.New && !f.servesNewUsers() {
 				continue
 			}
-			if (l.part.Out || l.part.New) && !f.Plan.PreparesScoring() && f.central == nil {
+			if (l.part.Out || l.part.New) && !f.plan.PreparesScoring() && f.central == nil {
 				// A new device without a way of its own to get ready is visited once.
-				st := f.Mem.NewState(nil)
+				st := f.mem.NewState(nil)
 				l.Visit(&st, &l.task, local.NotCounted, false)
 			} else {
 				l.Prepare(&f.state[u], &l.task)

@@ -146,7 +146,7 @@ func (s *scored) score(u, v int, item uint32) float64 {
 // fits reports whether user u's place is that by user v's table. Scores within a
 // thousandth of the held-out one may be on either side.
 func (s *scored) fits(u, v int, p *data.Part) bool {
-	s.run.Fleet.split.User(u, p)
+	s.run.fleet.split.User(u, p)
 	held, low, high := s.score(u, v, uint32(p.Test)), int32(0), int32(0)
 	for _, i := range p.Against[1] {
 		z := s.score(u, v, i)
@@ -201,7 +201,7 @@ func TestFreshTablesAreScoredAfterTheServersStep(t *testing.T) {
 	table, devices := naiveStart(r) // as they are now
 	var p data.Part
 	for u, d := range devices {
-		r.Fleet.split.User(u, &p)
+		r.fleet.split.User(u, &p)
 		score := func(i int64) float64 {
 			z := d.b
 			for k, x := range table[i] {

@@ -105,26 +105,26 @@ func TestFedNCFAgreesWithANaiveProgram(t *testing.T) {
 	o.Rounds, o.Batch = 3, 1<<16
 	r := start(t, m, small(t, "paper"), o, 2)
 	const item, user, w1, b1, w2, b2 = 0, 1, 2, 3, 4, 5
-	v := r.Engine.Value
-	table := wideRows(v[item], r.Engine.Plan.Items, 8, 5)
+	v := r.engine.Value
+	table := wideRows(v[item], r.engine.Plan.Items, 8, 5)
 	net := &naiveNet{
 		wideRows(v[w1], 7, 16, 10), wideRows(v[b1], 1, 8, 7)[0], wideRows(v[w2], 1, 8, 7)[0],
 		float64(v[b2][0]),
 	}
 	var users [][]float64
-	for u := range r.Fleet.state {
-		users = append(users, wideRows(r.Fleet.state[u].Plain, 1, 8, 5)[0])
+	for u := range r.fleet.state {
+		users = append(users, wideRows(r.fleet.state[u].Plain, 1, 8, 5)[0])
 	}
 	probe := newProbe(t, r)
 	for at := range o.Rounds {
-		next, rows := net.clone(), wideRows(v[item], r.Engine.Plan.Items, 8, 5)
+		next, rows := net.clone(), wideRows(v[item], r.engine.Plan.Items, 8, 5)
 		for i := range rows {
 			copy(rows[i], table[i])
 		}
 		n := float64(len(users))
 		for u := range users {
 			after, mine, moved := net.visit(users[u], table, probe.samples(u, at), 0.1, 0.4,
-				0.1*8*float64(r.Engine.Plan.Items))
+				0.1*8*float64(r.engine.Plan.Items))
 			users[u] = mine
 			for o := range next.w1 {
 				addShare(next.w1[o], after.w1[o], net.w1[o], n)
@@ -148,7 +148,7 @@ func TestFedNCFAgreesWithANaiveProgram(t *testing.T) {
 		mustAgree(t, "the output's weights", v[w2], net.w2)
 		mustAgree(t, "the output's bias", v[b2], []float64{net.b2})
 		for u := range users {
-			mustAgree(t, "a user's vector", r.Fleet.state[u].Plain, users[u])
+			mustAgree(t, "a user's vector", r.fleet.state[u].Plain, users[u])
 		}
 	}
 }
@@ -160,8 +160,8 @@ func TestFedReconAgreesWithANaiveProgram(t *testing.T) {
 	o := defaults()
 	o.Rounds, o.Batch = 3, 1<<16
 	r := start(t, m, small(t, "paper"), o, 2)
-	v := r.Engine.Value
-	table := wideRows(v[0], r.Engine.Plan.Items, 8, 5)
+	v := r.engine.Value
+	table := wideRows(v[0], r.engine.Plan.Items, 8, 5)
 	first := naiveDevice{wideRows(v[1], 1, 8, 5)[0], float64(v[2][0])}
 	probe := newProbe(t, r)
 	rebuilt := func(u, at int) *naiveDevice {
@@ -172,16 +172,16 @@ func TestFedReconAgreesWithANaiveProgram(t *testing.T) {
 		return d
 	}
 	for at := range o.Rounds {
-		rows := wideRows(v[0], r.Engine.Plan.Items, 8, 5)
+		rows := wideRows(v[0], r.engine.Plan.Items, 8, 5)
 		for i := range rows {
 			copy(rows[i], table[i])
 		}
-		for u := range r.Fleet.state {
+		for u := range r.fleet.state {
 			moved := naiveVisit(table, rebuilt(u, at), probe.samples(u, at),
-				naiveConfig{itemLR: 0.1 * 8 * float64(r.Engine.Plan.Items), batch: 1 << 16})
+				naiveConfig{itemLR: 0.1 * 8 * float64(r.engine.Plan.Items), batch: 1 << 16})
 			for i, d := range moved {
 				for k := range d {
-					rows[i][k] += d[k] / float64(len(r.Fleet.state))
+					rows[i][k] += d[k] / float64(len(r.fleet.state))
 				}
 			}
 		}
@@ -191,9 +191,9 @@ func TestFedReconAgreesWithANaiveProgram(t *testing.T) {
 			mustAgree(t, "an item's row", v[0][i*8:], table[i])
 		}
 		// To recommend, the vector is rebuilt against the new rows.
-		l := r.Fleet.lanes[0]
-		r.Fleet.open(l, 7, at)
-		l.Prepare(&r.Fleet.state[7], &l.task)
+		l := r.fleet.lanes[0]
+		r.fleet.open(l, 7, at)
+		l.Prepare(&r.fleet.state[7], &l.task)
 		scores := make([]float32, len(table))
 		l.ScoreAll(scores)
 		d := rebuilt(7, at)
@@ -207,9 +207,9 @@ func TestFedReconAgreesWithANaiveProgram(t *testing.T) {
 		}
 		mustAgree(t, "a score", scores, want)
 	}
-	for i := range r.Fleet.Plan.Slots {
-		if r.Fleet.Plan.Slots[i].Scope == method.Private {
-			t.Errorf("slot %q stays on the device", r.Fleet.Plan.Slots[i].Name)
+	for i := range r.fleet.plan.Slots {
+		if r.fleet.plan.Slots[i].Scope == method.Private {
+			t.Errorf("slot %q stays on the device", r.fleet.plan.Slots[i].Name)
 		}
 	}
 }
@@ -237,18 +237,18 @@ func TestNoiseIsOnTheUploadOnly(t *testing.T) {
 		t.Error("two runs with noise and one seed differ")
 	}
 	sum, n := 0.0, 0
-	for i, x := range loud.Engine.Value[0] {
-		d := float64(x - quiet.Engine.Value[0][i])
+	for i, x := range loud.engine.Value[0] {
+		d := float64(x - quiet.engine.Value[0][i])
 		sum += d * d
 		n++
 	}
 	// The variance of the mean of 2n exponential differences is 2*0.25/n; that of so
 	// many numbers is off by more than 4*sqrt(5/numbers) of itself once in 15,000.
-	want := 2 * 0.25 / float64(loud.Fleet.Count())
+	want := 2 * 0.25 / float64(loud.fleet.Count())
 	if got := sum / float64(n); math.Abs(got/want-1) > 4*math.Sqrt(5/float64(n)) {
 		t.Errorf("the noise on the mean has variance %g, want %g", got, want)
 	}
-	if got, want := loud.Bytes/loud.Devices, loud.Fleet.Plan.MaxBytesUp(); got != want {
+	if got, want := loud.Bytes/loud.Devices, loud.fleet.plan.MaxBytesUp(); got != want {
 		t.Errorf("a device sends %d bytes with noise on every row, want %d", got, want)
 	}
 	if quiet.Bytes >= loud.Bytes {

@@ -156,12 +156,12 @@ func TestFedRecGELAgreesWithANaiveProgram(t *testing.T) {
 	o.Rounds, o.Batch = 4, 8
 	o.Cohort.Kind, o.Cohort.Share = "share", 0.5
 	r := start(t, m, small(t, "fedrecgel"), o, 2)
-	probe, slots := newProbe(t, r), r.Fleet.Plan.Slots
-	point, users := gelPoint{}, make([]gelPoint, r.Fleet.Count())
+	probe, slots := newProbe(t, r), r.fleet.plan.Slots
+	point, users := gelPoint{}, make([]gelPoint, r.fleet.Count())
 	own := map[string]int{"user.gmf": 0, "user.mlp": 8} // in a device's state
 	for i, s := range slots[:11] {
-		if point[s.Name] = wideRows(r.Engine.Value[i], s.Rows, (s.Dim+7)/8*8, s.Dim); s.Scope == method.Private {
-			point[s.Name] = wideRows(r.Engine.Value[i], 1, 8, s.Dim)
+		if point[s.Name] = wideRows(r.engine.Value[i], s.Rows, (s.Dim+7)/8*8, s.Dim); s.Scope == method.Private {
+			point[s.Name] = wideRows(r.engine.Value[i], 1, 8, s.Dim)
 		}
 	}
 	server, mine := newGelAdam(point), make([]*gelAdam, len(users))
@@ -185,13 +185,13 @@ func TestFedRecGELAgreesWithANaiveProgram(t *testing.T) {
 		for i, s := range slots[:11] {
 			for k, want := range point[s.Name] {
 				if s.Scope == method.Shared {
-					mustAgree(t, s.Name, r.Engine.Value[i][k*((s.Dim+7)/8*8):], want)
+					mustAgree(t, s.Name, r.engine.Value[i][k*((s.Dim+7)/8*8):], want)
 				}
 			}
 		}
 		for u := range users {
 			for name, place := range own {
-				mustAgree(t, name, r.Fleet.state[u].Plain[place:], users[u][name][0])
+				mustAgree(t, name, r.fleet.state[u].Plain[place:], users[u][name][0])
 			}
 		}
 	}

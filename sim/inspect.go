@@ -19,15 +19,15 @@ type TableComparison struct {
 
 // HasTunedTables reports whether devices recommend with tuned tables of their own.
 func (r *Run) HasTunedTables() bool {
-	return r.Fleet.Plan.Serves(method.ServeLocal) && len(r.Fleet.state) > 1
+	return r.fleet.plan.Serves(method.ServeLocal) && len(r.fleet.state) > 1
 }
 
 // CompareTables lets some devices make one more visit, which nobody keeps, and ranks their
 // test items with the three tables. The run is not touched: states are copied, and
 // updates go where late ones do.
 func (r *Run) CompareTables(users []int) *TableComparison {
-	f := r.Fleet
-	t := max(0, r.Engine.Next-1)
+	f := r.fleet
+	t := max(0, r.engine.Next-1)
 	evals := [3]*eval{newEval(f.split, 0, r.Seed), newEval(f.split, 0, r.Seed), newEval(f.split, 0, r.Seed)}
 	states, tables := make([]local.State, len(users)), make([]overlay, len(users))
 	slot := f.servedSlot()
@@ -41,14 +41,14 @@ func (r *Run) CompareTables(users []int) *TableComparison {
 		o.ids, o.rows, o.shrunk = l.TunedRows(slot, nil, nil)
 	})
 	out := &TableComparison{Users: len(users), Own: evals[0].now.Test, Global: evals[1].now.Test}
-	stranger := rng.New(f.Plan.Seed, rng.Figure, uint64(t))
+	stranger := rng.New(f.plan.Seed, rng.Figure, uint64(t))
 	shift := 1 + int(stranger.Uint32n(uint32(max(len(users)-1, 1))))
 	f.each(len(users), func(l *lane, i int) {
 		u := users[i]
 		f.open(l, u, t)
 		l.Prepare(&states[i], &l.task)
 		evals[1].visited(l, u)
-		if !f.Plan.HasHead() {
+		if !f.plan.HasHead() {
 			return
 		}
 		if l.other == nil {
@@ -56,15 +56,15 @@ func (r *Run) CompareTables(users []int) *TableComparison {
 		}
 		evals[2].user(&strange{l, &tables[(i+shift)%len(users)]}, &l.scores, &l.part, u)
 	})
-	if f.Plan.HasHead() {
+	if f.plan.HasHead() {
 		out.Random = evals[2].now.Test
 	}
 	return out
 }
 
 // servedSlot is the table that devices tune.
-func (f *Fleet) servedSlot() int {
-	for i, s := range f.Plan.Slots {
+func (f *fleet) servedSlot() int {
+	for i, s := range f.plan.Slots {
 		if s.PerItem && s.Scope == method.Shared && s.Serve == method.ServeLocal && s.Upload == method.Delta {
 			return i
 		}
@@ -86,14 +86,14 @@ type DeviceView struct {
 // (Global) and, where devices tune, with its own after one more visit (Own). The run
 // is not touched. slot is the table that Table is a copy of.
 func (r *Run) Inspect(u, slot int) DeviceView {
-	f, t := r.Fleet, max(0, r.Engine.Next-1)
+	f, t := r.fleet, max(0, r.engine.Next-1)
 	l := f.lanes[0]
 	f.open(l, u, t)
 	out := DeviceView{
 		User: u, Train: append([]uint32(nil), l.part.Train...), Valid: l.part.Valid, Test: l.part.Test,
 		Global: make([]float32, f.split.Items()),
 	}
-	if !f.Plan.Central() && !f.Plan.Visit.HistoryOnly {
+	if !f.plan.Central() && !f.plan.Visit.HistoryOnly {
 		seen := map[uint32]bool{}
 		for _, s := range l.DrawSamples(&l.task) {
 			item := s &^ vec.Positive
@@ -104,15 +104,15 @@ func (r *Run) Inspect(u, slot int) DeviceView {
 		}
 	}
 	st := cloneState(&f.state[u])
-	if f.Plan.Serves(method.ServeLocal) {
+	if f.plan.Serves(method.ServeLocal) {
 		out.Own = make([]float32, f.split.Items())
 		l.Visit(&st, &l.task, local.NotCounted, false)
 		l.ScoreAll(out.Own)
 		if slot == f.servedSlot() {
-			stride := len(r.Engine.Value[slot]) / f.split.Items()
+			stride := len(r.engine.Value[slot]) / f.split.Items()
 			ids, rows, shrunk := l.TunedRows(slot, nil, nil)
-			out.Table = make([]float32, len(r.Engine.Value[slot]))
-			for i, x := range r.Engine.Value[slot] {
+			out.Table = make([]float32, len(r.engine.Value[slot]))
+			for i, x := range r.engine.Value[slot] {
 				out.Table[i] = x * shrunk
 			}
 			for k, id := range ids {
@@ -128,8 +128,9 @@ func (r *Run) Inspect(u, slot int) DeviceView {
 // ItemTable is the slot of the item table that is shared, and its width: the first
 // that has a row for each item and is no statistic. ok is false where there is none.
 func (r *Run) ItemTable() (slot, dim int, ok bool) {
-	for i, s := range r.Fleet.Plan.Slots {
-		shared := s.Scope == method.Shared && s.Upload != method.Sum || s.Scope == method.Server && r.Fleet.Plan.Central()
+	for i, s := range r.fleet.plan.Slots {
+		shared := s.Scope == method.Shared && s.Upload != method.Sum || s.Scope == method.Server &&
+			r.fleet.plan.Central()
 		if s.PerItem && shared && s.Dim > 1 {
 			return i, s.Dim, true
 		}

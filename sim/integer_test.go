@@ -30,8 +30,8 @@ func TestIntegerSumsTrainAsFloatsDo(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
-			for i, v := range r.Engine.Value {
-				if r.Fleet.Plan.Slots[i].Scope == method.Shared {
+			for i, v := range r.engine.Value {
+				if r.fleet.plan.Slots[i].Scope == method.Shared {
 					out = append(out, v...)
 				}
 			}

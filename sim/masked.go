@@ -30,9 +30,9 @@ type masked struct {
 // mostMasked bounds the vectors that are kept: 4 GiB.
 const mostMasked = 1 << 30
 
-func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
-	m := &masked{plan: f.Plan, guard: g, least: privacy.MinMaskedSum}
-	n, crowd := f.Plan.MaxUpdateLength()+1, f.opt.Cohort.Expected(f.Count())
+func newMasked(f *fleet, g *privacy.Stack) (*masked, error) {
+	m := &masked{plan: f.plan, guard: g, least: privacy.MinMaskedSum}
+	n, crowd := f.plan.MaxUpdateLength()+1, f.opt.Cohort.Expected(f.Count())
 	if g != nil {
 		m.least, crowd = g.RequiredDevices(), g.MaxCohort()
 	}
@@ -45,8 +45,8 @@ func newMasked(f *Fleet, g *privacy.Stack) (*masked, error) {
 
 // bareMasks has sums without a promise masked, where their numbers are bounded.
 func (r *Run) bareMasks() (err error) {
-	f := r.Fleet
-	if err := f.Plan.CheckMaskable(); err != nil {
+	f := r.fleet
+	if err := f.plan.CheckMaskable(); err != nil {
 		return fmt.Errorf("sim: %s: %w", cmp.Or(r.Name, "this method"), err)
 	}
 	if n := r.Cohort.Expected(f.Count()); n < privacy.MinMaskedSum {
@@ -172,12 +172,12 @@ func (m *masked) unsummed(rep *round.Report) {
 }
 
 // modelHash names the model that a round's devices were given.
-func (f *Fleet) modelHash() [32]byte {
+func (f *fleet) modelHash() [32]byte {
 	h := sha256.New()
 	w := bufio.NewWriter(h)
 	s := &stream{w: w}
-	for _, i := range f.Plan.SentSlots() {
-		s.floats(f.Mem.Value(i))
+	for _, i := range f.plan.SentSlots() {
+		s.floats(f.mem.Value(i))
 	}
 	w.Flush()
 	return [32]byte(h.Sum(nil))

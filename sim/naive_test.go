@@ -164,19 +164,19 @@ func naiveDraw(items int, train, hidden []uint32, r *rand.Rand) []naiveSample {
 
 // naiveStart makes the naive program's table and devices those of a run.
 func naiveStart(r *Run) (table [][]float64, devices []*naiveDevice) {
-	m := r.Engine.Plan.Method.(*methods.PFedRec)
-	stride := len(r.Engine.Value[0]) / r.Engine.Plan.Items
+	m := r.engine.Plan.Method.(*methods.PFedRec)
+	stride := len(r.engine.Value[0]) / r.engine.Plan.Items
 	wide := func(xs []float32) (out []float64) {
 		for _, x := range xs {
 			out = append(out, float64(x))
 		}
 		return out
 	}
-	for i := range r.Engine.Plan.Items {
-		table = append(table, wide(r.Engine.Value[0][i*stride:i*stride+m.Dim]))
+	for i := range r.engine.Plan.Items {
+		table = append(table, wide(r.engine.Value[0][i*stride:i*stride+m.Dim]))
 	}
-	for u := range r.Fleet.state {
-		p := r.Fleet.state[u].Plain
+	for u := range r.fleet.state {
+		p := r.fleet.state[u].Plain
 		devices = append(devices, &naiveDevice{wide(p[:m.Dim]), float64(p[stride])})
 	}
 	return table, devices
@@ -204,16 +204,16 @@ func TestTheFleetAgreesWithANaiveProgram(t *testing.T) {
 		r := start(t, m, small(t, "paper"), o, 2)
 		table, devices := naiveStart(r)
 		probe := newProbe(t, r)
-		c := naiveConfig{lr: 0.1, itemLR: 0.1 * float64(r.Engine.Plan.Items) * float64(m.Eta), batch: o.Batch}
+		c := naiveConfig{lr: 0.1, itemLR: 0.1 * float64(r.engine.Plan.Items) * float64(m.Eta), batch: o.Batch}
 		for at := range o.Rounds {
 			cohort := o.Cohort.Draw(1, at, len(devices), nil)
 			samples := func(u int) []naiveSample {
-				if !slices.Contains(cohort, uint32(u)) || r.Fleet.gone(u, at, rng.Dropout, o.Dropout) {
+				if !slices.Contains(cohort, uint32(u)) || r.fleet.gone(u, at, rng.Dropout, o.Dropout) {
 					return nil
 				}
 				return probe.samples(u, at)
 			}
-			late := func(u int) bool { return r.Fleet.gone(u, at, rng.Straggle, o.Straggle) }
+			late := func(u int) bool { return r.fleet.gone(u, at, rng.Straggle, o.Straggle) }
 			want := naiveRound(table, devices, samples, late, c)
 			if e := step(t, r); e.Samples != want {
 				t.Errorf("%s, round %d: %d samples count, want %d", name, at+1, e.Samples, want)
@@ -233,9 +233,9 @@ type probe struct {
 
 func newProbe(t *testing.T, r *Run) *probe {
 	t.Helper()
-	o := r.Fleet.Plan.Options
+	o := r.fleet.plan.Options
 	o.Plain = true
-	p, err := local.NewPlan(r.Engine.Plan.Method, o)
+	p, err := local.NewPlan(r.engine.Plan.Method, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func newProbe(t *testing.T, r *Run) *probe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &probe{worker: local.NewWorker(mem, 0), split: r.Fleet.split}
+	return &probe{worker: local.NewWorker(mem, 0), split: r.fleet.split}
 }
 
 func (p *probe) samples(u, at int) (out []naiveSample) {
@@ -265,16 +265,16 @@ func agrees(t *testing.T, when string, r *Run, table [][]float64, devices []*nai
 	off := func(got float32, want float64) bool {
 		return !(math.Abs(float64(got)-want) <= 1e-3*math.Max(1, math.Abs(want)))
 	}
-	stride := len(r.Engine.Value[0]) / r.Engine.Plan.Items
+	stride := len(r.engine.Value[0]) / r.engine.Plan.Items
 	for i := range table {
 		for k, want := range table[i] {
-			if got := r.Engine.Value[0][i*stride+k]; off(got, want) {
+			if got := r.engine.Value[0][i*stride+k]; off(got, want) {
 				t.Fatalf("%s: item %d place %d is %g, the naive program has %g", when, i, k, got, want)
 			}
 		}
 	}
 	for u, d := range devices {
-		p := r.Fleet.state[u].Plain
+		p := r.fleet.state[u].Plain
 		for k, want := range d.w {
 			if off(p[k], want) {
 				t.Fatalf("%s: user %d place %d is %g, the naive program has %g", when, u, k, p[k], want)
@@ -349,7 +349,7 @@ func BenchmarkRound(b *testing.B) {
 func BenchmarkNaiveRound(b *testing.B) {
 	r := benchRun(b)
 	table, devices := naiveStart(r)
-	split, c := r.Fleet.split, naiveConfig{lr: 0.1, itemLR: 0.1 * float64(r.Engine.Plan.Items) * 80, batch: 256}
+	split, c := r.fleet.split, naiveConfig{lr: 0.1, itemLR: 0.1 * float64(r.engine.Plan.Items) * 80, batch: 256}
 	b.ReportAllocs()
 	n, at := 0, uint64(0)
 	for b.Loop() {

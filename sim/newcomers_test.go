@@ -47,7 +47,7 @@ func TestNewcomersTakeNoPartAndAreMeasuredApart(t *testing.T) {
 			}
 		}
 		for u, isNew := range s.Newcomers() {
-			if v := r.Fleet.state[u].Visits; isNew && v > 0 {
+			if v := r.fleet.state[u].Visits; isNew && v > 0 {
 				t.Errorf("%s: user %d is new and was visited %d times", name, u, v)
 			}
 			if measured := r.Best.Test[u].Above != metrics.NotRanked; measured != (!isNew || name != "mf") {
@@ -89,11 +89,11 @@ func TestTheModelHasNeverSeenANewcomer(t *testing.T) {
 			step(t, r)
 			step(t, r2)
 		}
-		for i := range r.Engine.Value {
-			for k, x := range r.Engine.Value[i] {
-				if r2.Engine.Value[i][k] != x {
-					t.Fatalf("%s: slot %s differs at %d: %g and %g", name, r.Fleet.Plan.Slots[i].Name, k, x,
-						r2.Engine.Value[i][k])
+		for i := range r.engine.Value {
+			for k, x := range r.engine.Value[i] {
+				if r2.engine.Value[i][k] != x {
+					t.Fatalf("%s: slot %s differs at %d: %g and %g", name, r.fleet.plan.Slots[i].Name, k, x,
+						r2.engine.Value[i][k])
 				}
 			}
 		}
@@ -114,7 +114,7 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 	for !r.Done() {
 		step(t, r)
 	}
-	k := local.NewWorker(r.Fleet.Mem, 0)
+	k := local.NewWorker(r.fleet.mem, 0)
 	all := make([]float32, s.Items())
 	var p data.Part
 	for u, isNew := range s.Newcomers() {
@@ -122,7 +122,7 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 			continue
 		}
 		s.User(u, &p)
-		st := r.Fleet.Mem.NewState(nil)
+		st := r.fleet.mem.NewState(nil)
 		k.Prepare(&st, &local.Task{Device: uint32(u), Round: o.Rounds - 1, Train: p.Train, Rows: p.Rows})
 		k.ScoreAll(all)
 		want := metrics.Rank{}

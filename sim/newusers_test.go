@@ -57,7 +57,7 @@ func TestHeldOutUsersTakeNoPart(t *testing.T) {
 			}
 		}
 		for u, out := range s.Out() {
-			if v := r.Fleet.state[u].Visits; (v > 0) == out && name != "privrec-cen" {
+			if v := r.fleet.state[u].Visits; (v > 0) == out && name != "privrec-cen" {
 				t.Errorf("%s: user %d, held out: %v, was visited %d times", name, u, out, v)
 			}
 			lo, hi := r.Best.Start[u], r.Best.Start[u+1]
@@ -94,7 +94,7 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 	r := start(t, m, s, o, 2)
 	step(t, r)
 	step(t, r)
-	k := local.NewWorker(r.Fleet.Mem, 0)
+	k := local.NewWorker(r.fleet.mem, 0)
 	var p data.Part
 	all := make([]float32, s.Items())
 	var hits float64
@@ -104,7 +104,7 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 			continue
 		}
 		s.User(u, &p)
-		st := r.Fleet.Mem.NewState(nil)
+		st := r.fleet.mem.NewState(nil)
 		k.Prepare(&st, &local.Task{Device: uint32(u), Round: 1, Train: p.Train, Rows: p.Rows})
 		mean := 0.0
 		for q, item := range p.Query {

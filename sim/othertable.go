@@ -15,16 +15,16 @@ type overlay struct {
 	shrunk float32
 }
 
-func (f *Fleet) strangerSlot() int {
-	return slices.IndexFunc(f.Plan.Slots, func(s method.Slot) bool { return s.Serve == method.ServeOther })
+func (f *fleet) strangerSlot() int {
+	return slices.IndexFunc(f.plan.Slots, func(s method.Slot) bool { return s.Serve == method.ServeOther })
 }
 
 // strangers measures every user's own head on another user's tuned table (the
 // PFedRec paper's Figure 3). It runs before the coordinator's step: a tuned table
 // is the old one with some rows changed.
-func (f *Fleet) strangers(e *eval, t int) {
+func (f *fleet) strangers(e *eval, t int) {
 	users := len(f.state)
-	r := rng.New(f.Plan.Seed, rng.Partner, uint64(t))
+	r := rng.New(f.plan.Seed, rng.Partner, uint64(t))
 	shift := 1 + int(r.Uint32n(uint32(max(users-1, 1))))
 	f.each(users, func(l *lane, u int) {
 		f.open(l, u, t)

@@ -14,13 +14,14 @@ import (
 
 // guard builds the privacy stack of a run, if it has one.
 func (r *Run) guard() error {
-	f, e := r.Fleet, r.Engine
+	f, e := r.fleet, r.engine
 	if r.DP.Metrics > 0 && !f.split.Validates() {
 		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out",
 			r.DP.Metrics, f.split.Name)
 	}
 	evaluations := (r.Rounds + r.EvalEvery - 1) / r.EvalEvery
-	s := r.PrivacyRun(cmp.Or(r.Name, "this method"), f.Plan, f.Count(), r.Secagg != "off", r.Secagg == "on", evaluations)
+	s := r.PrivacyRun(cmp.Or(r.Name, "this method"), f.plan, f.Count(), r.Secagg != "off", r.Secagg == "on",
+		evaluations)
 	var err error
 	if e.Stack, err = privacy.Build(r.DP, s); err != nil {
 		return err
@@ -37,18 +38,18 @@ func (r *Run) guard() error {
 
 // Spent is what the run has cost so far; false for one without a promise.
 func (r *Run) Spent() (account.Result, bool, error) {
-	g := r.Engine.Stack
+	g := r.engine.Stack
 	if g == nil {
 		return account.Result{}, false, nil
 	}
-	res, err := account.Epsilon(g.Delta, g.Options(), r.Engine.Ledger.Events()...)
+	res, err := account.Epsilon(g.Delta, g.Options(), r.engine.Ledger.Events()...)
 	return res, true, err
 }
 
 // Releases is how many rounds, and how many times metrics, were paid for.
 func (r *Run) Releases() (rounds, metrics int) {
-	g := r.Engine.Stack
-	for _, e := range r.Engine.Ledger.Events() {
+	g := r.engine.Stack
+	for _, e := range r.engine.Ledger.Events() {
 		switch {
 		case g.IsMetric(e):
 			metrics += int(e.Rounds)
@@ -57,19 +58,19 @@ func (r *Run) Releases() (rounds, metrics int) {
 		}
 	}
 	if g.Mechanism == privacy.Tree { // which are paid for when they are begun
-		rounds = r.Engine.Next
+		rounds = r.engine.Next
 	}
 	return rounds, metrics
 }
 
 // Participations is how often a device has taken part: the most, and the mean.
 func (r *Run) Participations() (most int, mean float64) {
-	for u := range r.Fleet.state {
-		n := int(r.Fleet.state[u].Visits)
+	for u := range r.fleet.state {
+		n := int(r.fleet.state[u].Visits)
 		most = max(most, n)
 		mean += float64(n)
 	}
-	return most, mean / float64(r.Fleet.Count())
+	return most, mean / float64(r.fleet.Count())
 }
 
 // ReleasedMetrics is the metrics of a round as a federation would publish them.
@@ -82,14 +83,14 @@ type ReleasedMetrics struct {
 // sums are divided by how many users are asked, which is public: how many had
 // something to say is not.
 func (r *Run) publish(t int, of metrics.Summary) (*ReleasedMetrics, error) {
-	g, users := r.Engine.Stack, float64(counted(r.eval.now.Valid))
-	if g.Policy.Metrics == 0 || !r.Fleet.split.Validates() {
+	g, users := r.engine.Stack, float64(counted(r.eval.now.Valid))
+	if g.Policy.Metrics == 0 || !r.fleet.split.Validates() {
 		return nil, nil
 	}
-	if ok, err := r.Engine.Affords(1); err != nil || !ok {
+	if ok, err := r.engine.Affords(1); err != nil || !ok {
 		return nil, err
 	}
-	if err := r.Engine.Ledger.Spend(g.MetricEvent()); err != nil {
+	if err := r.engine.Ledger.Spend(g.MetricEvent()); err != nil {
 		return nil, fmt.Errorf("sim: metrics of round %d are not released: %w", t+1, err)
 	}
 	const grid = 1 << 12
@@ -103,23 +104,23 @@ func (r *Run) publish(t int, of metrics.Summary) (*ReleasedMetrics, error) {
 // lastAffordable reports whether round t, from 0, is the last that the budget allows.
 // Whichever is the last is evaluated, and its metrics must be affordable too.
 func (r *Run) lastAffordable(t int) (bool, error) {
-	if r.Engine.Stack == nil || t+1 >= r.Rounds {
+	if r.engine.Stack == nil || t+1 >= r.Rounds {
 		return t+1 >= r.Rounds, nil
 	}
 	metrics := 1
 	if r.evaluates(t) {
 		metrics = 2
 	}
-	ok, err := r.Engine.Affords(metrics, t, t+1)
+	ok, err := r.engine.Affords(metrics, t, t+1)
 	return !ok, err
 }
 
 // clip is the bound of the round to come.
 func (r *Run) clip() float64 {
-	if r.Engine.Stack == nil {
+	if r.engine.Stack == nil {
 		return 0
 	}
-	return r.Engine.Stack.Clip
+	return r.engine.Stack.Clip
 }
 
 // tell adds to a round's event what it cost.
@@ -127,11 +128,11 @@ func (r *Run) tell(ev *Event, p *Unevaluated, turn bool) error {
 	if p.Discarded {
 		r.Discarded++
 	}
-	if r.Engine.Stack == nil {
+	if r.engine.Stack == nil {
 		return nil
 	}
-	if p.Last && r.Engine.Next < r.Rounds {
-		r.BudgetEnd = r.Engine.Next + 1
+	if p.Last && r.engine.Next < r.Rounds {
+		r.BudgetEnd = r.engine.Next + 1
 	}
 	if !turn {
 		return nil
@@ -146,11 +147,11 @@ func (r *Run) tell(ev *Event, p *Unevaluated, turn bool) error {
 // owe puts what a checkpoint says was paid into a ledger that knows nothing: one in
 // memory. Any other must hold as much.
 func (r *Run) owe() error {
-	if _, memory := r.Engine.Ledger.(*account.Spent); !memory {
+	if _, memory := r.engine.Ledger.(*account.Spent); !memory {
 		return r.CheckLedger()
 	}
 	for _, e := range r.LedgerEvents {
-		if err := r.Engine.Ledger.Spend(e); err != nil {
+		if err := r.engine.Ledger.Spend(e); err != nil {
 			return fmt.Errorf("sim: checkpoint: %w", err)
 		}
 	}
@@ -160,11 +161,11 @@ func (r *Run) owe() error {
 // CheckLedger says whether the ledger holds less than what had been paid when the checkpoint
 // was saved: then it is not the ledger of this run, or not all of it.
 func (r *Run) CheckLedger() error {
-	if r.Engine.Ledger == nil {
+	if r.engine.Ledger == nil {
 		return nil
 	}
 	has := map[account.Event]int64{}
-	for _, e := range r.Engine.Ledger.Events() {
+	for _, e := range r.engine.Ledger.Events() {
 		n := e.Rounds
 		e.Rounds = 0
 		has[e] += n
@@ -193,14 +194,14 @@ func counted(places []metrics.Rank) (n int) {
 // CheckLedgerRounds says that the ledger has fewer rounds than so many that were told of: somebody
 // has shortened it.
 func (r *Run) CheckLedgerRounds(told int) error {
-	g := r.Engine.Stack
+	g := r.engine.Stack
 	if g == nil || told == 0 {
 		return nil
 	}
 	paid, _ := r.Releases()
 	if g.Mechanism == privacy.Tree {
 		told, paid = (told+g.Epoch-1)/g.Epoch, 0
-		for _, e := range r.Engine.Ledger.Events() {
+		for _, e := range r.engine.Ledger.Events() {
 			if e.Mechanism == account.Tree {
 				paid += int(e.Rounds)
 			}

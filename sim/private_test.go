@@ -81,15 +81,15 @@ func TestMasksChangeNoBit(t *testing.T) {
 // A round that too few stay in is a clean end: nothing is released, and it is paid for.
 func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
 	r := promise(t, "noise=1,clip=0.5", 2, func(o *Options) { o.Secagg, o.Rounds, o.Dropout = "on", 3, 0.8 })
-	before := slices.Clone(r.Engine.Value[0])
+	before := slices.Clone(r.engine.Value[0])
 	for _, ev := range finish(t, r) {
 		if ev.Devices != 0 {
 			t.Errorf("round %d counts %d devices", ev.Round, ev.Devices)
 		}
 	}
-	if r.Discarded != 3 || !slices.Equal(before, r.Engine.Value[0]) {
+	if r.Discarded != 3 || !slices.Equal(before, r.engine.Value[0]) {
 		t.Errorf("%d of 3 rounds were kept back; the model is as before: %t", r.Discarded,
-			slices.Equal(before, r.Engine.Value[0]))
+			slices.Equal(before, r.engine.Value[0]))
 	}
 	whole := promise(t, "noise=1,clip=0.5", 2, func(o *Options) { o.Rounds = 3 })
 	finish(t, whole)
@@ -104,14 +104,14 @@ func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
 func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 	r := promise(t, "noise=1,clip=0.5,adaptive=geometric,bit-noise=3,trust=distributed,min-devices=30", 2,
 		func(o *Options) { o.Secagg = "on" })
-	everybody := make([]uint32, r.Fleet.Count())
+	everybody := make([]uint32, r.fleet.Count())
 	for u := range everybody {
 		everybody[u] = uint32(u)
 	}
 	bare := 0
 	for t0 := range 8 {
-		bound := r.Engine.Stack.Bound(0)
-		sum, _, err := r.Fleet.Round(context.Background(), round.Task{Round: t0, Cohort: everybody, Bound: &bound})
+		bound := r.engine.Stack.Bound(0)
+		sum, _, err := r.fleet.Round(context.Background(), round.Task{Round: t0, Cohort: everybody, Bound: &bound})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,9 +119,9 @@ func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 			bare++
 		}
 	}
-	if bare > 2 || r.Engine.Stack.RemainingCountNoise(0, 40) != 0 {
+	if bare > 2 || r.engine.Stack.RemainingCountNoise(0, 40) != 0 {
 		t.Errorf("in %d of 8 rounds the sum of bits arrives without noise; the coordinator would add %d", bare,
-			r.Engine.Stack.RemainingCountNoise(0, 40))
+			r.engine.Stack.RemainingCountNoise(0, 40))
 	}
 }
 
@@ -179,7 +179,7 @@ func TestACalibratedRunSpendsItsBudgetAndNoMore(t *testing.T) {
 		if e := spent(t, r); len(events) != 11 || r.BudgetEnd != 0 || e > 8*(1+1e-9) || e < 7.9 {
 			t.Errorf("%s with %s: %d rounds cost %g of 8", c.policy, c.cohort, len(events), e)
 		}
-		if whole := r.Engine.Stack.Total.Epsilon; math.Abs(whole-spent(t, r)) > 1e-9 {
+		if whole := r.engine.Stack.Total.Epsilon; math.Abs(whole-spent(t, r)) > 1e-9 {
 			t.Errorf("%s with %s: %g was announced, and %g spent", c.policy, c.cohort, whole, spent(t, r))
 		}
 	}
@@ -225,19 +225,19 @@ func TestARunThatGoesOnKnowsWhatItHasPaid(t *testing.T) {
 	if a, b := spent(t, r), spent(t, again); a != b || a == 0 {
 		t.Errorf("%g was spent, and after a resumption it is %g", a, b)
 	}
-	again.Engine.Ledger = &account.Spent{} // as a file that has lost its lines
+	again.engine.Ledger = &account.Spent{} // as a file that has lost its lines
 	if err := again.CheckLedger(); err == nil {
 		t.Error("a ledger that holds less than the checkpoint is taken")
 	}
-	if again.Engine.Stack.Clip == 1 || again.Engine.Stack.Clip != r.Engine.Stack.Clip {
-		t.Errorf("the bound has moved to %g, and after a resumption it is %g", r.Engine.Stack.Clip,
-			again.Engine.Stack.Clip)
+	if again.engine.Stack.Clip == 1 || again.engine.Stack.Clip != r.engine.Stack.Clip {
+		t.Errorf("the bound has moved to %g, and after a resumption it is %g", r.engine.Stack.Clip,
+			again.engine.Stack.Clip)
 	}
 }
 
 func TestARoundsBoundIsTheOneItHad(t *testing.T) {
 	r := promise(t, "noise=1,adaptive=geometric,clip=0.25", 2, nil)
-	for want := 0.25; !r.Done(); want = r.Engine.Stack.Clip {
+	for want := 0.25; !r.Done(); want = r.engine.Stack.Clip {
 		if ev := step(t, r); ev.Clip != want {
 			t.Errorf("round %d had a bound of %g, and tells %g", ev.Round, want, ev.Clip)
 		}

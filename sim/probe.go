@@ -38,20 +38,20 @@ type probeLane struct {
 // device's samples, drawn as in the last round, at most the given number counts.
 // It returns nil and the reason for a method that has no such landscape.
 func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe, string) {
-	f := r.Fleet
-	learner, learns := f.Plan.Method.(method.Learner)
-	_, ready := method.As[method.Ready](f.Plan.Method)
+	f := r.fleet
+	learner, learns := f.plan.Method.(method.Learner)
+	_, ready := method.As[method.Ready](f.plan.Method)
 	switch {
-	case f.Plan.Central():
+	case f.plan.Central():
 		return nil, "the method is trained in one place, and no device has a loss of its own"
-	case !learns || f.Plan.Visit.HistoryOnly:
+	case !learns || f.plan.Visit.HistoryOnly:
 		return nil, "the method solves its problem instead of descending a loss"
 	case ready:
 		return nil, "the method rebuilds what a device has at every point, so there is no fixed loss to look at"
 	}
-	opt := f.Plan.Options
+	opt := f.plan.Options
 	opt.Plain = true
-	plan, err := local.NewPlan(f.Plan.Method, opt)
+	plan, err := local.NewPlan(f.plan.Method, opt)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -61,11 +61,11 @@ func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe
 		return nil, err.Error()
 	}
 	p := &Probe{
-		plan: plan, mem: mem, split: f.split, round: max(0, r.Engine.Next-1), loss: loss, back: learner,
+		plan: plan, mem: mem, split: f.split, round: max(0, r.engine.Next-1), loss: loss, back: learner,
 		users: users, most: samples, sums: make([]float64, len(users)), ns: make([]int, len(users)),
 	}
 	for i, s := range plan.Slots {
-		if copy(mem.Value(i), r.Engine.Value[i]); s.Scope == method.Shared && s.Copied() {
+		if copy(mem.Value(i), r.engine.Value[i]); s.Scope == method.Shared && s.Copied() {
 			p.Slots = append(p.Slots, i)
 		}
 	}

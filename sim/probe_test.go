@@ -29,7 +29,7 @@ func trained(t *testing.T, m method.Method, rounds, jobs int) *Run {
 
 func probeOf(t *testing.T, r *Run, jobs int) *Probe {
 	t.Helper()
-	p, why := r.NewProbe(learn.LossNamed("bce"), everyone(r.Fleet.Count()), 1<<20, jobs)
+	p, why := r.NewProbe(learn.LossNamed("bce"), everyone(r.fleet.Count()), 1<<20, jobs)
 	if p == nil {
 		t.Fatal(why)
 	}
@@ -40,13 +40,13 @@ func probeOf(t *testing.T, r *Run, jobs int) *Probe {
 func TestAProbeMeasuresTheTrainingLoss(t *testing.T) {
 	r := trained(t, pfedrec(t, "dim", "8", "eta", "4"), 6, 2)
 	want, n := 0.0, 0
-	f := r.Fleet
+	f := r.fleet
 	for u := range f.Count() {
 		l := f.lanes[0]
-		f.open(l, u, r.Engine.Next-1)
+		f.open(l, u, r.engine.Next-1)
 		s := f.state[u].Plain
 		for _, raw := range l.DrawSamples(&l.task) {
-			row := r.Engine.Value[0][int(raw&^(1<<31))*8:]
+			row := r.engine.Value[0][int(raw&^(1<<31))*8:]
 			z := float64(s[8]) // the bias lies behind the vector
 			for k := range 8 {
 				z += float64(row[k]) * float64(s[k])
@@ -166,9 +166,9 @@ func TestOwnTablesAreSeenAsTheyAreServed(t *testing.T) {
 		t.Fatalf("item table %d of %d: %v", slot, dim, ok)
 	}
 	s := r.Inspect(4, slot)
-	head := cloneState(&r.Fleet.state[4])
-	f := r.Fleet
-	f.open(f.lanes[0], 4, r.Engine.Next-1)
+	head := cloneState(&r.fleet.state[4])
+	f := r.fleet
+	f.open(f.lanes[0], 4, r.engine.Next-1)
 	f.lanes[0].Visit(&head, &f.lanes[0].task, -1, false)
 	for i := range f.split.Items() { // own scores are the head on the own table
 		z := float64(head.Plain[8])

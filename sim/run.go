@@ -20,8 +20,8 @@ import (
 type Run struct {
 	Options
 	Seed   uint64
-	Fleet  *Fleet
-	Engine *round.Engine
+	fleet  *fleet
+	engine *round.Engine
 	eval   *eval
 	Best   *Ranks // of the selected round
 	turn   bool   // the round in progress is evaluated
@@ -31,22 +31,24 @@ type Run struct {
 // Totals is what a run has selected and counted so far. A checkpoint holds it: its JSON
 // names are those of the first version.
 type Totals struct {
-	Selected     int     // the best round, from 1; 0 before the first evaluation
-	BestHR       float64 // its validation HR@10
-	RoundMS      []float64
-	Train        time.Duration
-	Eval         time.Duration
-	Total        time.Duration // wall time of training and evaluation, over all sessions
-	Devices      int
-	Samples      int
-	Dropped      int
-	Late         int
-	Idle         int // in the last round
-	Bytes        int
-	Down         int             // bytes downloaded, if Encode is sparse
-	TestBest     *TestBest       `json:"OnTest"`            // nil if the protocol has validation items
-	Discarded    int             `json:"Kept"`              // rounds with too few devices, of which nothing was released
-	BudgetEnd    int             `json:"Broke"`             // the round, from 1, that the budget does not cover; 0 for none
+	Selected int     // the best round, from 1; 0 before the first evaluation
+	BestHR   float64 // its validation HR@10
+	RoundMS  []float64
+	Train    time.Duration
+	Eval     time.Duration
+	Total    time.Duration // wall time of training and evaluation, over all sessions
+	Devices  int
+	Samples  int
+	Dropped  int
+	Late     int
+	Idle     int // in the last round
+	Bytes    int
+	Down     int       // bytes downloaded, if Encode is sparse
+	TestBest *TestBest `json:"OnTest"` // nil if the protocol has validation items
+	// rounds with too few devices, of which nothing was released
+	Discarded int `json:"Kept"`
+	// the round, from 1, that the budget does not cover; 0 for none
+	BudgetEnd    int             `json:"Broke"`
 	LedgerEvents []account.Event `json:"Paid"`              // the ledger when the checkpoint was saved
 	Unevaluated  *Unevaluated    `json:"Pending,omitempty"` // the newest round, if its evaluation was interrupted
 }
@@ -104,7 +106,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	if opt.NewUsers != split.Apart {
 		return nil, fmt.Errorf("sim: new-users is %g, and the split holds out %g", opt.NewUsers, split.Apart)
 	}
-	f, err := NewFleet(m, split, opt, seed, jobs)
+	f, err := newFleet(m, split, opt, seed, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -112,19 +114,19 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	var value [][]float32
-	for i := range f.Plan.Slots {
-		value = append(value, f.Mem.Value(i))
+	for i := range f.plan.Slots {
+		value = append(value, f.mem.Value(i))
 	}
-	e := round.New(opt.Config, f.Plan, f, value, seed)
+	e := round.New(opt.Config, f.plan, f, value, seed)
 	e.Noise, e.Workers = opt.Noise, jobs
-	r := &Run{Options: opt, Seed: seed, Fleet: f, Engine: e, eval: newEval(split, opt.EvalUsers, seed)}
+	r := &Run{Options: opt, Seed: seed, fleet: f, engine: e, eval: newEval(split, opt.EvalUsers, seed)}
 	r.Best = newPlaces(split)
 	e.BeforeUpdate = r.before
 	if opt.integers() && !opt.DP.On() {
 		if f.central != nil {
 			return nil, errors.New("sim: sums=integer: this method is trained in one place, and sums nothing")
 		}
-		b := f.Plan.Bound(f.Count())
+		b := f.plan.Bound(f.Count())
 		e.Bound = &b
 	}
 	if opt.bare() {
@@ -137,7 +139,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 			return nil, err
 		}
 	}
-	if f.Plan.Serves(method.ServeLocal) && opt.partial() && split.Out() == nil {
+	if f.plan.Serves(method.ServeLocal) && opt.partial() && split.Out() == nil {
 		f.prepared(context.Background(), r.eval, 0, false) // who has not been visited yet is measured as it was born
 	}
 	return r, nil
@@ -149,9 +151,9 @@ func (r *Run) Done() bool { return r.EvaluatedRounds() >= r.Rounds || r.BudgetEn
 // EvaluatedRounds is how many rounds Step has told of.
 func (r *Run) EvaluatedRounds() int {
 	if r.Unevaluated != nil {
-		return r.Engine.Next - 1
+		return r.engine.Next - 1
 	}
-	return r.Engine.Next
+	return r.engine.Next
 }
 
 // Step runs one round, and evaluates it if it is its turn. Once ctx is done the round is
@@ -161,7 +163,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	if r.Unevaluated != nil {
 		return r.measure(ctx)
 	}
-	t, f := r.Engine.Next, r.Fleet
+	t, f := r.engine.Next, r.fleet
 	last, err := r.lastAffordable(t)
 	if err != nil {
 		return Event{}, err
@@ -171,17 +173,17 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	// A device that recommends with its own tuned rows is measured while they are
 	// in cache. One that sits a round out keeps its place until its next visit, so
 	// a partial cohort is measured in every round.
-	tuned := f.Plan.Serves(method.ServeLocal)
+	tuned := f.plan.Serves(method.ServeLocal)
 	f.loss = turn
 	if f.eval = nil; tuned && f.out == nil && (turn || r.partial()) {
 		f.eval = r.eval
 	}
 	down, zeros := 0, 0.0
-	if f.Plan.Sparse {
-		down, zeros = f.Mem.SparseDown()
+	if f.plan.Sparse {
+		down, zeros = f.mem.SparseDown()
 	}
 	start, clip := time.Now(), r.clip()
-	rep, err := r.Engine.Step(ctx)
+	rep, err := r.engine.Step(ctx)
 	if errors.Is(err, round.ErrBudgetSpent) {
 		r.BudgetEnd = t + 1
 	}
@@ -191,7 +193,8 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	took, evalled := time.Since(start), f.evalTime()
 	ev := Event{
 		Round: t + 1, Devices: rep.Devices, Dropped: rep.Dropped, Late: rep.Late, Idle: rep.Idle,
-		Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Truncated: rep.Truncated, Clip: clip,
+		Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Truncated: rep.Truncated,
+		Clip: clip,
 	}
 	sane := r.finite()
 	if rep.LossN > 0 {
@@ -199,7 +202,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		l := rep.Loss / float64(rep.LossN)
 		if l-l == 0 {
 			ev.Loss = &l
-		} else if r.Engine.Stack == nil { // else it is a device's own affair: nobody may learn of it
+		} else if r.engine.Stack == nil { // else it is a device's own affair: nobody may learn of it
 			sane = false
 		}
 	}
@@ -246,18 +249,18 @@ func (r *Run) evaluates(t int) bool { return (t+1)%r.EvalEvery == 0 || t+1 == r.
 
 // before measures what must be measured before the coordinator's step.
 func (r *Run) before(t int) error {
-	if r.Fleet.tuned != nil && r.turn {
+	if r.fleet.tuned != nil && r.turn {
 		start := time.Now()
-		r.Fleet.strangers(r.eval, t)
-		r.Fleet.extra += time.Since(start)
+		r.fleet.strangers(r.eval, t)
+		r.fleet.extra += time.Since(start)
 	}
 	return nil
 }
 
 // after measures who was not measured in its visit.
 func (r *Run) after(ctx context.Context, t int) (time.Duration, error) {
-	f := r.Fleet
-	if !f.Plan.Serves(method.ServeLocal) && !f.Plan.Serves(method.ServeOther) || f.out != nil {
+	f := r.fleet
+	if !f.plan.Serves(method.ServeLocal) && !f.plan.Serves(method.ServeOther) || f.out != nil {
 		return f.prepared(ctx, r.eval, t, false)
 	} else if f.split.Newcomers() != nil {
 		return f.prepared(ctx, r.eval, t, true)
@@ -286,10 +289,10 @@ func (r *Run) account(rep round.Report, train, evalled time.Duration) {
 // kept, or the one that is best by metrics that were released.
 func (r *Run) judge(ev *Event) error {
 	ties := r.TieRule()
-	valid, test := r.eval.now.Summaries(ties, r.Fleet.split.Items())
+	valid, test := r.eval.now.Summaries(ties, r.fleet.split.Items())
 	ev.Valid, ev.Test = &valid, &test
 	hr := valid.Sampled["hr@10"]
-	if r.Engine.Stack != nil {
+	if r.engine.Stack != nil {
 		var err error
 		if ev.Released, err = r.publish(ev.Round-1, valid); err != nil {
 			return err
@@ -306,7 +309,7 @@ func (r *Run) judge(ev *Event) error {
 		r.eval.now.copyTo(r.Best)
 	}
 	const by = "hr@10"
-	if !r.Fleet.split.Validates() && r.Engine.Stack == nil &&
+	if !r.fleet.split.Validates() && r.engine.Stack == nil &&
 		(r.TestBest == nil || test.Sampled[by] > r.TestBest.Test.Sampled[by]) {
 		r.TestBest = &TestBest{ev.Round, test}
 	}
@@ -315,7 +318,7 @@ func (r *Run) judge(ev *Event) error {
 
 // UsesLastRound reports whether the last round is the one that counts.
 func (r *Run) UsesLastRound() bool {
-	m, ok := method.As[method.FinalRound](r.Engine.Plan.Method)
+	m, ok := method.As[method.FinalRound](r.engine.Plan.Method)
 	return ok && m.ReportsFinalRound()
 }
 
@@ -328,11 +331,11 @@ func (o *Options) TieRule() metrics.Ties {
 }
 
 func (r *Run) finite() bool {
-	for i, s := range r.Fleet.Plan.Slots {
-		if s.Scope != method.Shared && !r.Fleet.Plan.Central() {
+	for i, s := range r.fleet.plan.Slots {
+		if s.Scope != method.Shared && !r.fleet.plan.Central() {
 			continue
 		}
-		if x := vec.Sum(r.Engine.Value[i]); x-x != 0 {
+		if x := vec.Sum(r.engine.Value[i]); x-x != 0 {
 			return false
 		}
 	}
@@ -341,10 +344,10 @@ func (r *Run) finite() bool {
 
 // BytesDown is what a device has downloaded in a round, on average.
 func (r *Run) BytesDown() float64 {
-	if r.Fleet.Plan.Sparse && r.Devices > 0 {
+	if r.fleet.plan.Sparse && r.Devices > 0 {
 		return float64(r.Down) / float64(r.Devices)
 	}
-	return r.Fleet.Plan.MeanBytesDown(max(r.Engine.Next, 1))
+	return r.fleet.plan.MeanBytesDown(max(r.engine.Next, 1))
 }
 
 // MedianRoundMS is the median training time of a round.

@@ -43,7 +43,8 @@ func TestSameBitsForAnyNumberOfWorkers(t *testing.T) {
 			small(t, "temporal"), func(o *Options) { o.EvalUsers = 20 },
 		},
 		{
-			"strangers", func() method.Method { return pfedrec(t, "infer", "random", "dim", "6") }, small(t, "isolated"),
+			"strangers", func() method.Method { return pfedrec(t, "infer", "random", "dim", "6") },
+			small(t, "isolated"),
 			func(o *Options) { o.Dropout = 0.2 },
 		},
 		{"a generated world", own, lazy, func(o *Options) { o.Cohort = round.Cohort{Kind: "poisson", Share: 0.4} }},
@@ -124,8 +125,8 @@ func TestDropOutsAndStragglersAreAsManyAsAsked(t *testing.T) {
 		t.Errorf("the run has counted %d dropped, %d late and %d devices", r.Dropped, r.Late, r.Devices)
 	}
 	visits := 0
-	for u := range r.Fleet.state {
-		visits += int(r.Fleet.state[u].Visits)
+	for u := range r.fleet.state {
+		visits += int(r.fleet.state[u].Visits)
 	}
 	if visits != 2400-dropped {
 		t.Errorf("%d visits were made, want %d: a late device was visited, a dropped one not", visits, 2400-dropped)
@@ -147,17 +148,17 @@ func TestWhoDropsOutLearnsNothingAndWhoIsLateTellsNothing(t *testing.T) {
 		o.Rounds = 3
 		c.o(&o)
 		r := start(t, pfedrec(t, "dim", "4"), small(t, "paper"), o, 2)
-		table, state := slices.Clone(r.Engine.Value[0]), slices.Clone(r.Fleet.state[7].Plain)
+		table, state := slices.Clone(r.engine.Value[0]), slices.Clone(r.fleet.state[7].Plain)
 		for _, e := range finish(t, r) {
 			if e.Devices != 0 || e.BytesUp != 0 || e.Samples != 0 {
 				t.Errorf("all %s: %d devices, %d bytes, %d samples count, want none", what, e.Devices, e.BytesUp,
 					e.Samples)
 			}
 		}
-		if !slices.Equal(r.Engine.Value[0], table) {
+		if !slices.Equal(r.engine.Value[0], table) {
 			t.Errorf("all %s: the shared table has changed", what)
 		}
-		if got := r.Fleet.state[7]; got.Visits != c.visits || slices.Equal(got.Plain, state) != (c.visits == 0) {
+		if got := r.fleet.state[7]; got.Visits != c.visits || slices.Equal(got.Plain, state) != (c.visits == 0) {
 			t.Errorf("all %s: a device has %d visits, want %d, and a state to match", what, got.Visits, c.visits)
 		}
 	}
@@ -245,7 +246,7 @@ func TestAbsentUsersKeepTheirPlaces(t *testing.T) {
 		}
 	}
 	for t0 := range o.Rounds {
-		before := newPlaces(r.Fleet.split)
+		before := newPlaces(r.fleet.split)
 		r.eval.now.copyTo(before)
 		e := step(t, r)
 		if e.Test.Sampled["users"] != 40 {
@@ -314,7 +315,7 @@ func TestTheSelectedRoundIsTheLatestOfTheBestByValidation(t *testing.T) {
 			t.Errorf("round %d with %g after %g is best: %v", e.Round, hr, best, e.Best)
 		}
 		if hr >= best {
-			best, at, want = hr, e.Round, newPlaces(r.Fleet.split)
+			best, at, want = hr, e.Round, newPlaces(r.fleet.split)
 			r.eval.now.copyTo(want)
 		}
 	}
@@ -360,11 +361,11 @@ func TestWrongOptionsSayWhy(t *testing.T) {
 func TestShardsDependOnTheDataAlone(t *testing.T) {
 	for _, jobs := range []int{1, 3, 500} {
 		r := start(t, pfedrec(t), small(t, "paper"), defaults(), jobs)
-		if got := r.Fleet.Mem.Shards; got != 16 {
+		if got := r.fleet.mem.Shards; got != 16 {
 			t.Errorf("%d workers: %d shards, want 16", jobs, got)
 		}
 	}
-	p := start(t, pfedrec(t), small(t, "paper"), defaults(), 1).Fleet.Plan
+	p := start(t, pfedrec(t), small(t, "paper"), defaults(), 1).fleet.plan
 	for _, c := range []struct{ samples, items, want int }{
 		{0, 100, 16}, {490_000, 1682, 16}, {5_000_000, 3706, 64}, {1 << 30, 100, 64}, {0, 4_000_000, 0},
 	} {

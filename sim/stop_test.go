@@ -42,8 +42,8 @@ func TestAStoppedEvaluationIsDoneAgain(t *testing.T) {
 	for asked := range 3 {
 		r := fresh()
 		_, err := r.Step(doneAfter(asked))
-		if !errors.Is(err, context.Canceled) || r.Unevaluated == nil || r.EvaluatedRounds() != 0 || r.Engine.Next != 1 {
-			t.Fatalf("error %v, %d rounds run and %d measured, want Canceled, 1 and 0", err, r.Engine.Next,
+		if !errors.Is(err, context.Canceled) || r.Unevaluated == nil || r.EvaluatedRounds() != 0 || r.engine.Next != 1 {
+			t.Fatalf("error %v, %d rounds run and %d measured, want Canceled, 1 and 0", err, r.engine.Next,
 				r.EvaluatedRounds())
 		}
 		if !slices.ContainsFunc(r.eval.now.Test, func(p metrics.Rank) bool { return p.Above == metrics.NotRanked }) {

@@ -66,7 +66,7 @@ type privacyCard struct {
 const perSample, perWeight = 30e-9, 0.25e-9
 
 func cardOf(e experiment.Started) cardData {
-	j, p, in := e.Job, e.Run.Fleet.Plan, e.Split.Source.Info()
+	j, p, in := e.Job, e.Run.Plan(), e.Split.Source.Info()
 	users, items := e.Split.Users(), e.Split.Items()
 	rows := experiment.Rows(e.Split.Source)
 	c := cardData{
@@ -82,7 +82,7 @@ func cardOf(e experiment.Started) cardData {
 	if j.Preset != nil {
 		c.Preset = j.Preset.Name()
 	}
-	if g := e.Run.Engine.Stack; g != nil {
+	if g := e.Run.Stack(); g != nil {
 		c.Privacy = privacyCardOf(g)
 	}
 	c.SharedFloats, c.PrivateFloat = p.Sizes()
@@ -94,9 +94,9 @@ func cardOf(e experiment.Started) cardData {
 // within a factor of 1.5.
 func memory(e experiment.Started, rows int) int {
 	const program = 32 << 20 // the program and the Go runtime
-	users, p := e.Split.Users(), e.Run.Fleet.Plan
+	users, p := e.Split.Users(), e.Run.Plan()
 	perUser := 200 + 4*p.PlainSize() + p.TableBytes()*3/2 // bookkeeping and state; tables grow row by row
-	n := program + e.Run.Fleet.Mem.Bytes() + perUser*users
+	n := program + e.Run.Memory().Bytes() + perUser*users
 	if _, held := e.Split.Source.(*data.Set); held {
 		n += 48 * rows // and what reading left behind
 	}
@@ -169,7 +169,7 @@ func estimate(e experiment.Started, rows float64) float64 {
 	if e.Split.Full {
 		per += float64(e.Split.Items()) * 6e-9
 	}
-	plan, weights := e.Run.Fleet.Plan, 0
+	plan, weights := e.Run.Plan(), 0
 	for _, s := range plan.Slots {
 		if !s.PerItem && !s.PerUser && s.Rows > 1 {
 			weights += s.Rows * s.Dim

@@ -359,11 +359,11 @@ func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *
 		}
 	}
 	var out []string
-	for i, s := range run.Fleet.Plan.Slots {
+	for i, s := range run.Slots() {
 		if s.Scope != method.Shared || s.Upload == method.Sum {
 			continue
 		}
-		b := wire.AppendRows(nil, run.Engine.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim))
+		b := wire.AppendRows(nil, run.Value(i), s.Rows, s.Dim, vec.Pad(s.Dim))
 		if h := sha256.Sum256(b); string(h[:]) != string(m.Slots[i].Hash) {
 			out = append(out, s.Name)
 		}
@@ -385,8 +385,10 @@ func replayCohorts(run *sim.Run, cohorts [][]uint32, late map[reportKey]bool) {
 		cohorts[key.round] = append(cohorts[key.round], key.device)
 		slices.Sort(cohorts[key.round])
 	}
-	run.Fleet.Late = func(t, user int) bool { return late[reportKey{uint32(t), uint32(user)}] }
-	run.Engine.Eligible = func(t int, dst []uint32) []uint32 { return append(dst, cohorts[t]...) }
+	run.Replay(
+		func(t int, dst []uint32) []uint32 { return append(dst, cohorts[t]...) },
+		func(t, user int) bool { return late[reportKey{uint32(t), uint32(user)}] },
+	)
 }
 
 func (t *chaosResult) text(w io.Writer) error {

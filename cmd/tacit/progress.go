@@ -61,12 +61,12 @@ func (a *app) noteSettings(e experiment.Started) {
 		return
 	}
 	a.noted = true
-	n := e.Run.Fleet.Count()
+	n := e.Run.DeviceCount()
 	if e.Job.Cohort.Exceeds(n) {
 		fmt.Fprintf(a.err, "note: --cohort %d exceeds the %d users: all of them take part in every round\n",
 			e.Job.Cohort.Count, n)
 	}
-	a.noteBits(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Fleet.Plan.MaxInteger())
+	a.noteBits(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Plan().MaxInteger())
 }
 
 // noteBits says when the setting bits costs accuracy or has no effect.

@@ -57,7 +57,7 @@ func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
 			least := int64(0)
 			for k := range s.Rounds {
 				// of the smallest modulus of a bucket
-				least += int64(split.Users() * want.Fleet.Plan.PackedBytes(k, 17))
+				least += int64(split.Users() * want.Plan().PackedBytes(k, 17))
 			}
 			if sent := f.Stats().Bytes; sent < least {
 				t.Errorf("devices have sent %d bytes, and whole tables are %d or more", sent, least)
@@ -72,12 +72,12 @@ func leavesFewAlone(t *testing.T, split *data.Split, s coordinator.Settings, wan
 	t.Helper()
 	s.Params = map[string]string{"dim": "4", "few": "1"}
 	all := unmasked(t, split, s)
-	for i, slot := range want.Fleet.Plan.Slots {
+	for i, slot := range want.Slots() {
 		if slot.Scope != method.Shared || slot.Upload == method.Sum {
 			continue
 		}
-		for k, x := range want.Engine.Value[i] {
-			if x != all.Engine.Value[i][k] {
+		for k, x := range want.Value(i) {
+			if x != all.Value(i)[k] {
 				return
 			}
 		}
@@ -113,7 +113,7 @@ func TestMasksWithoutAPromiseLoseDevicesAtEveryStep(t *testing.T) {
 			t.Errorf("bucket %d: %d reports are in sums, %d were acknowledged, and some devices have left", bucket, n,
 				acked.n())
 		}
-		run.Engine.Eligible = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
+		run.Replay(func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }, nil)
 		same(t, r.newest(), finished(t, run))
 	}
 }

@@ -59,10 +59,10 @@ func TestDevicesThatComeByThemselves(t *testing.T) {
 				slices.Sort(came[at[0]])
 			}
 			run := simulation(t, split, s)
-			run.Fleet.Late = func(t, user int) bool { return late[[2]int{t, user}] }
-			run.Engine.Eligible = func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }
+			run.Replay(func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) },
+				func(t, user int) bool { return late[[2]int{t, user}] })
 			same(t, r.newest(), finished(t, run))
-			if got, want := *r.status().Epsilon, run.Engine.Stack.Total.Epsilon; math.Abs(got/want-1) > 1e-12 {
+			if got, want := *r.status().Epsilon, run.Stack().Total.Epsilon; math.Abs(got/want-1) > 1e-12 {
 				t.Errorf("epsilon %g is spent, and the plan has %g", got, want)
 			}
 		})

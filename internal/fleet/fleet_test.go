@@ -232,11 +232,11 @@ func finished(t *testing.T, r *sim.Run) *sim.Run {
 func same(t *testing.T, m *pb.Manifest, r *sim.Run) {
 	t.Helper()
 	checked := 0
-	for i, s := range r.Fleet.Plan.Slots {
+	for i, s := range r.Slots() {
 		if s.Scope != method.Shared || s.Upload == method.Sum {
 			continue
 		}
-		want := wire.HashBlob(wire.AppendRows(nil, r.Engine.Value[i], s.Rows, s.Dim, vec.Pad(s.Dim)))
+		want := wire.HashBlob(wire.AppendRows(nil, r.Value(i), s.Rows, s.Dim, vec.Pad(s.Dim)))
 		if string(want.Hash) != string(m.Slots[i].Hash) {
 			t.Errorf("slot %s is not what the simulation has", s.Name)
 		}

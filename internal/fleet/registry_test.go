@@ -33,7 +33,7 @@ func TestEveryMethodHasItsBitsOverTheWire(t *testing.T) {
 			s := settings(split, e.Name, modest[e.Name]...)
 			s.Rounds = 3
 			run := simulated(t, split, s)
-			if !slices.ContainsFunc(run.Fleet.Plan.Slots,
+			if !slices.ContainsFunc(run.Slots(),
 				func(s method.Slot) bool { return s.Scope == method.Shared }) {
 				t.Skip("the method shares nothing, so there are no bits to compare")
 			}

@@ -61,9 +61,12 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 // tacit, the default, has no learning rate: the error says why, and which methods have one.
 func TestASettingOfAnotherMethodIsReportedAsSuch(t *testing.T) {
 	for words, want := range map[string][]string{
-		"lr=0.1":                    {`unknown key "lr": tacit solves in closed form and has no learning rate or epochs; its settings are dim, a0, reg,`, "tacit methods tacit lists the keys", "lr is a setting of pfedrec, fedmf,", "-m pfedrec lr=0.1"},
-		"method=ease epochs=3":      {"ease solves in closed form", "tacit methods ease"},
-		"method=pfedrec a0=0.3":     {"pfedrec does not have this setting; its settings are dim,", "a0 is a setting of "},
+		"lr=0.1":               {`unknown key "lr": tacit solves in closed form and has no learning rate or epochs; its settings are dim, a0, reg,`, "tacit methods tacit lists the keys", "lr is a setting of pfedrec, fedmf,", "-m pfedrec lr=0.1"},
+		"method=ease epochs=3": {"ease solves in closed form", "tacit methods ease"},
+		"method=pfedrec a0=0.3": {
+			"pfedrec does not have this setting; its settings are dim,",
+			"a0 is a setting of ",
+		},
 		"method=tacit params.lr=1":  {`unknown key "params.lr": tacit solves in closed form`},
 		"method=tacit momentun=0.1": {`did you mean "momentum"?`},
 	} {
@@ -241,8 +244,8 @@ func TestARunThatIsStoppedInAnEvaluationResumesToTheSameResult(t *testing.T) {
 		}
 		_, err := j.Run(ctx)
 		var s *Stopped
-		if !errors.As(err, &s) || s.Round != run.Engine.Next {
-			t.Fatalf("error is %v, want Stopped after round %d", err, run.Engine.Next)
+		if !errors.As(err, &s) || s.Round != run.RoundsRun() {
+			t.Fatalf("error is %v, want Stopped after round %d", err, run.RoundsRun())
 		}
 		if run.Unevaluated != nil {
 			pending++

@@ -72,7 +72,7 @@ func (f *figures) table() (slot int, t figure.Rows, ok bool) {
 	if !ok || dim > spectrumDims {
 		return 0, t, false
 	}
-	v, n := f.run.Engine.Value[slot], f.split.Items()
+	v, n := f.run.Value(slot), f.split.Items()
 	return slot, figure.Rows{N: n, Dim: dim, Stride: len(v) / n, Data: v}, true
 }
 

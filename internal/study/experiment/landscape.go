@@ -24,9 +24,9 @@ func (f *figures) lossName() string {
 // landscape measures the loss on two grids. It chooses the numbers of devices and samples so that the
 // multiplications stay within landscapeWork.
 func (f *figures) landscape(ctx context.Context, out *result.Figures) string {
-	shared, private := f.run.Fleet.Plan.Sizes()
+	shared, private := f.run.Plan().Sizes()
 	weights := private + 200
-	for _, s := range f.run.Fleet.Plan.Slots {
+	for _, s := range f.run.Slots() {
 		if s.Scope == method.Shared && !s.PerItem {
 			weights += s.Rows * s.Dim
 		}

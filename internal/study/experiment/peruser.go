@@ -69,9 +69,9 @@ func (j *Job) newUsers(run *sim.Run, split *data.Split) *result.NewUsers {
 	}
 	out := &result.NewUsers{Share: j.NewUsers}
 	out.Valid, out.Test = run.Best.NewUsers(j.TieRule(), split.Items())
-	plan := run.Fleet.Plan
+	plan := run.Plan()
 	switch {
-	case !run.Fleet.ServesNewUsers():
+	case !run.ServesNewUsers():
 		out.How = "not served: the model has a parameter row per training user and is trained centrally"
 	case plan.PreparesScoring():
 		out.How = "folded in: the device computes its parameters from its own history and sends nothing"

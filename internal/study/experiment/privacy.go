@@ -19,11 +19,11 @@ const ledgerFile = "ledger.jsonl"
 // openLedger opens the ledger of a run with a privacy guarantee. A run without a folder keeps its
 // ledger in memory.
 func (j *Job) openLedger(run *sim.Run, out *folder) error {
-	if run.Engine.Stack == nil || out == nil {
+	if run.Stack() == nil || out == nil {
 		return nil
 	}
 	var costliest []account.Event
-	if g := run.Engine.Stack; g.PerRound != nil {
+	if g := run.Stack(); g.PerRound != nil {
 		e, err := g.Costliest()
 		if err != nil {
 			return err
@@ -32,7 +32,8 @@ func (j *Job) openLedger(run *sim.Run, out *folder) error {
 	}
 	l, err := round.OpenLedger(filepath.Join(out.dir, ledgerFile), j.fingerprint(), costliest...)
 	if err == nil {
-		run.Engine.Ledger, out.ledger = l, l
+		run.SetLedger(l)
+		out.ledger = l
 		err = errors.Join(run.CheckLedger(), run.CheckLedgerRounds(out.logged))
 	}
 	if err != nil {
@@ -61,7 +62,7 @@ func privacyOf(run *sim.Run) (*result.Privacy, error) {
 	if err != nil || !private {
 		return nil, err
 	}
-	g := run.Engine.Stack
+	g := run.Stack()
 	events, err := g.Events(g.Noise, 1)
 	if err != nil {
 		return nil, err
@@ -79,9 +80,9 @@ func privacyOf(run *sim.Run) (*result.Privacy, error) {
 	}
 	// Rounds that were paid for; after a crash more than the model has.
 	p.Rounds, p.MetricsReleased = run.Releases()
-	if lost := p.Rounds - run.Engine.Next; lost > 0 && e.Mechanism != account.Tree {
+	if lost := p.Rounds - run.RoundsRun(); lost > 0 && e.Mechanism != account.Tree {
 		p.Caveats = append([]string{fmt.Sprintf("a crash lost %d rounds that were paid for; the model has %d", lost,
-			run.Engine.Next)}, p.Caveats...)
+			run.RoundsRun())}, p.Caveats...)
 	}
 	p.MostParticipations, p.MeanParticipations = run.Participations()
 	return p, nil

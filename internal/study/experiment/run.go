@@ -187,7 +187,7 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 			return err
 		}
 		every := saveEvery
-		if run.Engine.Stack != nil { // repeating a lost round would spend privacy budget
+		if run.Stack() != nil { // repeating a lost round would spend privacy budget
 			every = saveEvery / 10
 		}
 		if time.Since(saved) > every {
@@ -219,7 +219,7 @@ func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error)
 	if err := out.checkpoint(run, j.fingerprint()); err != nil {
 		return err
 	}
-	return &Stopped{Round: run.Engine.Next, Dir: j.Out}
+	return &Stopped{Round: run.RoundsRun(), Dir: j.Out}
 }
 
 func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
@@ -240,7 +240,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 		Version: j.Version, Commit: j.Commit,
 	}
 	res.Choice = j.choice
-	res.IdleDevices, res.Central, res.LastRoundCounts = run.Idle, run.Fleet.Plan.Central(), run.UsesLastRound()
+	res.IdleDevices, res.Central, res.LastRoundCounts = run.Idle, run.Plan().Central(), run.UsesLastRound()
 	res.TestItemsInTrain, res.FewCandidates = irregularUsers(split)
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	res.NewUsers = j.newUsers(run, split)

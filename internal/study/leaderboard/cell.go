@@ -135,7 +135,7 @@ func (r *CellResult) fill(ctx context.Context, c *Cell, cores int) error {
 	case res.Preset != nil:
 		r.From = "preset " + *res.Preset
 	}
-	devices := float64(max(run.Fleet.Count(), 1))
+	devices := float64(max(run.DeviceCount(), 1))
 	r.Test, r.NewUsers, r.Seconds = res.Test, res.NewUsers, res.Seconds
 	r.Up, r.Down = float64(run.Bytes)/devices, res.Bytes.Down*float64(run.Devices)/devices
 	if r.Central {

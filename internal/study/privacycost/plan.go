@@ -143,10 +143,11 @@ func (c *PlanConfig) open() (*experiment.Job, error) {
 	if err != nil {
 		return nil, experiment.AsInput(err, "")
 	}
-	c.Users, c.Numbers = run.Fleet.Count(), run.Fleet.Plan.MaxUpdateLength()
-	c.shares, c.splitsBudget = run.Fleet.Plan.RoundShares()
-	if run.Fleet.Plan.Central() || len(run.Fleet.Plan.SentSlots()) == 0 {
-		return nil, experiment.AsInput(fmt.Errorf("devices send nothing with the method %s: there is nothing to add noise to",
+	c.Users, c.Numbers = run.DeviceCount(), run.Plan().MaxUpdateLength()
+	c.shares, c.splitsBudget = run.Plan().RoundShares()
+	if run.Plan().Central() || len(run.Plan().SentSlots()) == 0 {
+		return nil, experiment.AsInput(fmt.Errorf("devices send nothing with the method %s: there is nothing to add "+
+			"noise to",
 			c.Spec.Method), "tacit methods lists the methods")
 	}
 	return &experiment.Job{Spec: c.Spec, Source: src, Jobs: c.Jobs, NoReferences: true}, nil

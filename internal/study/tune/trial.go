@@ -38,8 +38,8 @@ func (s *Search) try(ctx context.Context, it task, jobs int) (Trial, error) {
 		s.meter.skipped(it.rounds - it.from)
 		return t, nil
 	}
-	s.meter.skipped(run.Engine.Next - it.from)
-	for run.Engine.Next < it.rounds {
+	s.meter.skipped(run.RoundsRun() - it.from)
+	for run.RoundsRun() < it.rounds {
 		if ctx.Err() != nil {
 			return t, errors.Join(context.Cause(ctx), s.save(it, run))
 		}
@@ -48,7 +48,7 @@ func (s *Search) try(ctx context.Context, it task, jobs int) (Trial, error) {
 		case errors.Is(err, sim.ErrDiverged):
 			t.Status, t.Reason = diverged, fmt.Sprintf("in round %d", ev.Round)
 			t.Seconds = time.Since(start).Seconds()
-			s.meter.skipped(it.rounds - run.Engine.Next + 1)
+			s.meter.skipped(it.rounds - run.RoundsRun() + 1)
 			return t, nil
 		case err != nil:
 			return t, err
@@ -91,7 +91,7 @@ func (s *Search) load(it task, split *data.Split, jobs int) (*sim.Run, error) {
 		return run, nil
 	}
 	defer f.Close()
-	if err := run.Load(f, s.fingerprint(it.spec)); err != nil || run.Engine.Next > it.rounds {
+	if err := run.Load(f, s.fingerprint(it.spec)); err != nil || run.RoundsRun() > it.rounds {
 		return fresh()
 	}
 	return run, nil

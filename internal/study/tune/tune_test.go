@@ -276,7 +276,7 @@ func ahead(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for r.Engine.Next < it.rounds {
+	for r.RoundsRun() < it.rounds {
 		if _, err := r.Step(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -421,7 +421,8 @@ func TestThePresetIsTheBestTrial(t *testing.T) {
 		t.Errorf("the preset gives\n%s\nwant\n%s", got.TOML(), want.TOML())
 	}
 	var p experiment.Preset
-	if err := p.ReadFile(filepath.Join(dir, PresetFile)); err == nil || !strings.Contains(err.Error(), "world: a preset must only set") {
+	if err := p.ReadFile(filepath.Join(dir, PresetFile)); err == nil || !strings.Contains(err.Error(),
+		"world: a preset must only set") {
 		t.Errorf("settings of a world of one's own can be installed as those of the world: %v", err)
 	}
 }

@@ -66,7 +66,8 @@ func gnnAtWork(t *testing.T, m *FedPerGNN) (*method.Work, rng.Rand) {
 }
 
 func TestFedPerGNNsGradientIsTheFiniteDifference(t *testing.T) {
-	m := testworld.Set(t, method.Entry{New: func() method.Method { return &FedPerGNN{} }}.Build(), "dim=5", "near=0.7", "graph=0.9").(*FedPerGNN)
+	m := testworld.Set(t, method.Entry{New: func() method.Method { return &FedPerGNN{} }}.Build(), "dim=5", "near=0.7",
+		"graph=0.9").(*FedPerGNN)
 	w, r := gnnAtWork(t, m)
 	b := w.Batch(0, len(w.Samples.Item))
 	z, dz := make([]float32, b.N), make([]float32, b.N)
@@ -118,8 +119,10 @@ func TestFedPerGNNsGradientIsTheFiniteDifference(t *testing.T) {
 }
 
 func TestFedPerGNNWithoutItsGraphIsFedMF(t *testing.T) {
-	_, _, a := testworld.Trained(t, testworld.Set(t, method.Entry{New: func() method.Method { return &FedPerGNN{} }}.Build(), "near=0", "graph=0"), true)
-	_, _, b := testworld.Trained(t, testworld.Set(t, method.Entry{New: func() method.Method { return &FedMF{} }}.Build()), true)
+	_, _, a := testworld.Trained(t, testworld.Set(t,
+		method.Entry{New: func() method.Method { return &FedPerGNN{} }}.Build(), "near=0", "graph=0"), true)
+	_, _, b := testworld.Trained(t, testworld.Set(t,
+		method.Entry{New: func() method.Method { return &FedMF{} }}.Build()), true)
 	for i := range a {
 		if d := math.Abs(float64(a[i] - b[i])); d > 1e-3*math.Max(1, math.Abs(float64(b[i]))) {
 			t.Fatalf("place %d of the item table is %g, of FedMF's it is %g", i, a[i], b[i])
@@ -129,10 +132,12 @@ func TestFedPerGNNWithoutItsGraphIsFedMF(t *testing.T) {
 
 // The coordinator's neighbours are the softmax over all devices that have the item.
 func TestNeighboursAreASoftmaxOverTheDevices(t *testing.T) {
-	m := testworld.Set(t, method.Entry{New: func() method.Method { return &FedPerGNN{} }}.Build(), "lr=0", "near=0", "graph=0") // nothing moves, so one round says all
+	// nothing moves, so one round says all
+	m := testworld.Set(t, method.Entry{New: func() method.Method { return &FedPerGNN{} }}.Build(), "lr=0", "near=0",
+		"graph=0")
 	run, _, _ := testworld.Trained(t, m, false)
-	near, stride := run.Engine.Value[gnnNear], 32
-	u := run.Engine.Value[learn.UserSlot] // all devices have it still
+	near, stride := run.Value(gnnNear), 32
+	u := run.Value(learn.UserSlot) // all devices have it still
 	some := 0
 	for i := range len(near) / stride {
 		if near[i*stride] == 0 {

@@ -65,12 +65,13 @@ func TestMetaMFsGradientIsTheFiniteDifference(t *testing.T) {
 	var o sim.Options
 	param.Defaults(&o)
 	o.Rounds, o.Batch = 1, 100000
-	spy := &metaSpy{MetaMF: *testworld.Set(t, method.Entry{New: func() method.Method { return &MetaMF{} }}.Build(), "dim=8", "memory=8", "hidden=16", "lr=0").(*MetaMF)}
+	spy := &metaSpy{MetaMF: *testworld.Set(t, method.Entry{New: func() method.Method { return &MetaMF{} }}.Build(),
+		"dim=8", "memory=8", "hidden=16", "lr=0").(*MetaMF)}
 	r := testworld.Small(t, spy, data.WorldConfig{Users: 6, Items: 350, MeanRows: 8, Seed: 1, Drift: 0.5}, o)
 	rand := rng.New(rng.Test)
 	for i := range metaSlots { // biases too, and large enough to matter
-		for k := range r.Engine.Value[i] {
-			r.Engine.Value[i][k] = float32(0.4 * rand.Norm())
+		for k := range r.Value(i) {
+			r.Value(i)[k] = float32(0.4 * rand.Norm())
 		}
 	}
 	if _, err := r.Step(context.Background()); err != nil {
@@ -78,7 +79,7 @@ func TestMetaMFsGradientIsTheFiniteDifference(t *testing.T) {
 	}
 	v := make([][]float64, metaSlots)
 	for i := range v {
-		for _, x := range r.Engine.Value[i] {
+		for _, x := range r.Value(i) {
 			v[i] = append(v[i], float64(x))
 		}
 	}
@@ -97,7 +98,7 @@ func TestMetaMFsGradientIsTheFiniteDifference(t *testing.T) {
 			if slot == metaSecondBias || slot == metaFirstBias {
 				k = int(rand.Uint32n(metaWide + 1)) // what lies behind is padding
 			}
-			want, got := testworld.Slope(&v[slot][k], loss), 10*float64(r.Engine.Value[metaSlots+2*slot][k])
+			want, got := testworld.Slope(&v[slot][k], loss), 10*float64(r.Value(metaSlots + 2*slot)[k])
 			if checked++; math.Abs(got-want) > 1e-3*math.Max(0.01, math.Abs(want)) {
 				t.Errorf("slot %d place %d: the gradient is %g, the finite difference %g", slot, k, got, want)
 			}

@@ -107,7 +107,7 @@ func TestPLGCConforms(t *testing.T) {
 func TestPLGCKeepsItsWeightAtHome(t *testing.T) {
 	r, _, _ := testworld.Trained(t, made(t, "fedmf+plgc"), false)
 	found := false
-	for _, s := range r.Fleet.Plan.Slots {
+	for _, s := range r.Slots() {
 		if s.Name == balance {
 			found = s.Scope == method.Private
 		}

@@ -40,7 +40,7 @@ func Trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []metrics.Ran
 			t.Fatal(err)
 		}
 	}
-	return r, append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Engine.Value[learn.ItemSlot]
+	return r, append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Value(learn.ItemSlot)
 }
 
 // Small prepares a run on a world.
