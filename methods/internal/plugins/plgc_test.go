@@ -8,6 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/conform"
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods/internal/closed"
 	"github.com/tacit-rec/tacit/methods/internal/factorisation"
 	"github.com/tacit-rec/tacit/methods/internal/testworld"
 	"github.com/tacit-rec/tacit/param"
@@ -24,6 +25,8 @@ func registry(t *testing.T) *method.Registry {
 		"fedrecon": func() method.Method { return &factorisation.FedRecon{} },
 		"pfedrec":  func() method.Method { return &factorisation.PFedRec{} },
 		"fedrap":   func() method.Method { return &factorisation.FedRAP{} },
+		"mf":       func() method.Method { return &factorisation.MF{} },
+		"fcf":      func() method.Method { return &closed.FCF{} },
 		"local":    func() method.Method { return &factorisation.Local{} },
 	} {
 		if err := r.Add(method.Entry{Name: name, New: build}); err != nil {
