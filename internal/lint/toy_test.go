@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// The guide's worked method must work: it is taken out of the guide, built as a
-// stranger would build it, in a module of its own, and put to the whole suite.
+// The worked method of the guide must work. The test extracts it from the guide and builds
+// it in a module of its own, with public packages only. It must pass the conformance suite,
+// run in a simulation, and train on a coordinator with devices over TCP.
 func TestTheMethodInTheGuideConforms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and tests a module: run without -short")
@@ -41,6 +42,11 @@ func TestTheMethodInTheGuideConforms(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the method in CONTRIBUTING.md does not pass its test (%v); correct the guide, or the change that "+
 			"broke it:\n%s", err, out)
+	}
+	for _, name := range []string{"TestBiasedRunsInSimulation", "TestBiasedTrainsOnDevices"} {
+		if !bytes.Contains(out, []byte("--- PASS: "+name+" ")) {
+			t.Errorf("the method in CONTRIBUTING.md did not pass %s:\n%s", name, out)
+		}
 	}
 	for _, check := range suite(t) {
 		if !bytes.Contains(out, []byte("--- PASS: TestBiasedConforms/"+check+" ")) {
