@@ -1,8 +1,9 @@
-// Package aggregate turns the sum of what devices sent into the coordinator's next
-// value: a mean, then a server rule.
+// Package aggregate turns the sum of a round's updates into the next value of a slot: a mean,
+// then a server rule. It also draws the noise of devices that add their own.
 package aggregate
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,17 +11,17 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Mean says what a sum is divided by.
+// Mean is what a sum of updates is divided by.
 type Mean string
 
 const (
-	PerCohort Mean = "cohort" // the number of devices that took part, for every row: what the papers do
+	PerCohort Mean = "cohort" // the number of participants, as in the papers
 	PerRow    Mean = "row"    // the number of devices that touched the row
 	Fixed     Mean = "fixed"  // the expected size of a cohort, a public constant
 )
 
-// Divide divides the rows of sum in place. devices took part, expected is the
-// public constant, and counts (by row) is used for PerRow only.
+// Divide divides the rows of sum in place: by the number of devices, by the expected size of
+// a cohort, or by counts, which are by row.
 func (m Mean) Divide(devices int, expected float64, counts []uint32, stride int, sum []float32) {
 	switch {
 	case m == Fixed:
@@ -36,10 +37,9 @@ func (m Mean) Divide(devices int, expected float64, counts []uint32, stride int,
 	}
 }
 
-// Rule is the coordinator's optimiser. Its text forms are "sgd:RATE" (the mean
-// change, times a rate; 1 is plain averaging, less is Reptile's step) and
-// "adam:RATE" (FedAdam of Reddi et al. 2021: without bias correction, the second
-// moment starting at tau^2).
+// Rule is the server's optimiser. Its text forms are "sgd:RATE" (the mean delta times a rate:
+// 1 is plain averaging, less is Reptile's step) and "adam:RATE" (FedAdam of Reddi et al. 2021:
+// without bias correction, the second moment starting at tau^2).
 type Rule struct {
 	Kind string
 	Rate float64
@@ -55,26 +55,26 @@ func (r *Rule) UnmarshalText(b []byte) error {
 	if found {
 		var err error
 		if x, err = strconv.ParseFloat(rate, 64); err != nil || x-x != 0 {
-			return fmt.Errorf("%q is not a finite number", rate)
+			return fmt.Errorf("rate %q: must be a finite number", rate)
 		}
 	}
 	if kind != "sgd" && kind != "adam" || kind == "adam" && !found {
-		return fmt.Errorf("want sgd, sgd:RATE or adam:RATE")
+		return errors.New("must be sgd, sgd:RATE or adam:RATE")
 	}
 	*r = Rule{kind, x}
 	return nil
 }
 
-// State is what a rule remembers of one slot.
+// State is what a rule keeps of one slot between rounds.
 type State struct {
 	M, V  []float32
 	Steps int
 }
 
-// tau is what keeps FedAdam's steps finite.
+// tau keeps FedAdam's steps finite.
 const tau = 1e-3
 
-// Extend is the state of a longer value: of what is new as it would be at the start.
+// Extend returns the state of a longer value. New numbers start as in the first round.
 func (st *State) Extend(n int) State {
 	out := State{M: make([]float32, n), V: make([]float32, n), Steps: st.Steps}
 	for i := copy(out.V, st.V); i < n; i++ {
@@ -84,7 +84,7 @@ func (st *State) Extend(n int) State {
 	return out
 }
 
-// Apply moves value by the mean change.
+// Apply moves value by the mean delta, which it may overwrite.
 func (r Rule) Apply(change []float32, st *State, value []float32) {
 	if r.Kind != "adam" {
 		vec.Axpy(float32(r.Rate), change, value)

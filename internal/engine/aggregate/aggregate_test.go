@@ -54,12 +54,12 @@ func TestRulesHaveTextForms(t *testing.T) {
 			t.Errorf("%s is written as %s, %v, and comes back as %+v", text, b, err, back)
 		}
 	}
-	const forms = "want sgd, sgd:RATE or adam:RATE"
+	const forms = "must be sgd, sgd:RATE or adam:RATE"
 	for text, want := range map[string]string{
 		"": forms, "adam": forms, "yogi:1": forms, "SGD": forms, ":1": forms,
-		"sgd:": `"" is not a finite number`, "sgd:x": `"x" is not a finite number`,
-		"adam:nan": `"nan" is not a finite number`,
-		"adam:inf": `"inf" is not a finite number`, "sgd:1:2": `"1:2" is not a finite number`,
+		"sgd:": `rate "": must be a finite number`, "sgd:x": `rate "x": must be a finite number`,
+		"adam:nan": `rate "nan": must be a finite number`,
+		"adam:inf": `rate "inf": must be a finite number`, "sgd:1:2": `rate "1:2": must be a finite number`,
 	} {
 		r := Rule{"sgd", 7}
 		if err := r.UnmarshalText([]byte(text)); err == nil || err.Error() != want {

@@ -1,7 +1,7 @@
 package aggregate
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -9,15 +9,14 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// Noise is what each device adds to every number it sends, on its own. Its text
-// forms are "none", "laplace:SCALE" and "gauss:DEVIATION". What it is worth as
-// privacy is another question: without a bound on an update, nothing.
+// Noise is what each device adds to every number that it sends. Its text forms are "none",
+// "laplace:SCALE" and "gauss:DEVIATION". Without a bound on updates it guarantees no privacy.
 type Noise struct {
 	Kind  string
 	Scale float64
 }
 
-// On reports whether there is any.
+// On reports whether devices add noise.
 func (n Noise) On() bool { return n.Scale > 0 }
 
 func (n Noise) MarshalText() ([]byte, error) {
@@ -35,16 +34,16 @@ func (n *Noise) UnmarshalText(b []byte) error {
 	}
 	x, err := strconv.ParseFloat(scale, 64)
 	if kind != "laplace" && kind != "gauss" || err != nil || !(x >= 0 && x < math.MaxFloat32) {
-		return fmt.Errorf("want none, laplace:SCALE such as laplace:0.3, or gauss:DEVIATION")
+		return errors.New("must be none, laplace:SCALE such as laplace:0.3, or gauss:DEVIATION")
 	}
 	*n = Noise{kind, x}
 	return nil
 }
 
-// AddSum adds to the first dim numbers of each row what the noises of so many
-// devices amount to. Only the sum is ever used, so it is drawn at once, from its
-// exact distribution: a Laplace variable is the difference of two exponential
-// ones, and a sum of n of these is a gamma variable of shape n.
+// AddSum adds the sum of the noise of that many devices to the first dim numbers of each row.
+// It draws the sum at once, from its exact distribution: a Laplace variable is the difference
+// of two exponential ones, and a sum of n exponential variables has a gamma distribution of
+// shape n.
 func (n Noise) AddSum(devices int, r rng.Rand, stride, dim int, sum []float32) {
 	if !n.On() || devices == 0 {
 		return
@@ -64,8 +63,7 @@ func (n Noise) AddSum(devices int, r rng.Rand, stride, dim int, sum []float32) {
 	}
 }
 
-// gamma draws from the gamma distribution of a whole shape (Marsaglia and Tsang
-// 2000).
+// gamma draws from the gamma distribution of an integer shape (Marsaglia and Tsang 2000).
 func gamma(r *rng.Rand, shape int) float64 {
 	d := float64(shape) - 1.0/3
 	c := 1 / math.Sqrt(9*d)

@@ -50,16 +50,16 @@ type Aggregate struct {
 	Integers []int64
 }
 
-// Report is what happened in a round.
+// Report counts what happened in a round.
 type Report struct {
 	Devices   int  // whose update counts
-	Dropped   int  // that vanished
-	Late      int  // that came after the deadline
-	Idle      int  // that had nothing to learn from
-	Discarded bool // too few devices came, or stayed: nothing was released
+	Dropped   int  // that dropped out
+	Late      int  // that reported after the deadline
+	Idle      int  // that have no training data
+	Discarded bool // too few devices took part: nothing was released
 	Samples   int
 	Bytes     int // sent by the devices that count
-	Truncated int // numbers that were beyond the reach of their slots, where devices are in this process
+	Truncated int // numbers that exceeded the range of their slot; simulations only
 	Loss      float64
 	LossN     int
 }
@@ -72,30 +72,30 @@ type Engine struct {
 	Value   [][]float32     // by slot; of a PerItem slot, padded rows
 	Seed    uint64          // of cohorts and of simulated noise
 	Noise   aggregate.Noise // on every number that a device sends
-	// Workers is how many draw noise at a time; 0 is 1. It changes no bit.
+	// Workers is the number of goroutines that draw noise; 0 means 1. It changes no bit.
 	Workers int
 
-	// Stack, if set, is what stands between devices and the model. Ledger hears of a
-	// release before it is made, and Random is where its noise comes from.
+	// Stack, if set, bounds updates and adds noise to their sum. Every release is recorded in
+	// Ledger before it is made, and Random is the source of its noise.
 	Stack  *privacy.Stack
 	Ledger account.Ledger
 	Random func(n privacy.Node, piece int) io.Reader
 
-	// Bound, if set, makes sums of integers without a promise. The order in which
-	// updates arrive then changes no bit.
+	// Bound, if set, makes devices send integers without a privacy guarantee. The order in
+	// which updates arrive then changes no bit.
 	Bound *privacy.Bound
 
-	// Eligible, if set, appends who may take part in a round to dst, ascending, instead of a
-	// draw: where devices choose themselves, nobody draws.
+	// Eligible, if set, appends the devices that may take part in a round to dst, ascending,
+	// in place of Cohort.Draw: devices that check in are not drawn.
 	Eligible func(round int, dst []uint32) []uint32
 
-	// BeforeUpdate, if set, is called after the visits and before the values change.
+	// BeforeUpdate, if set, is called after local training and before the values change.
 	BeforeUpdate func(round int) error
 
 	Next    int               // the round to run next
-	State   []aggregate.State // the rule's, by slot
-	decoded [][]float32       // sums of integers as the floats they stand for
-	noise   float64           // on each number of the round's sums
+	State   []aggregate.State // of the server rule, by slot
+	decoded [][]float32       // by slot: sums of integers as floats
+	noise   float64           // deviation on each number of the round's sums
 	ids     []uint32
 }
 
@@ -165,7 +165,7 @@ func (e *Engine) bound() (*privacy.Bound, error) {
 	return &b, nil
 }
 
-// decode returns the floats that a round's integers stand for.
+// decode returns a round's sum of integers as floats.
 func (e *Engine) decode(integers []int64, unit float64) Aggregate {
 	if e.decoded == nil {
 		e.decoded = make([][]float32, len(e.Plan.Slots))
@@ -180,7 +180,7 @@ func (e *Engine) decode(integers []int64, unit float64) Aggregate {
 	return Aggregate{Sums: e.decoded}
 }
 
-// addDeviceNoise adds the noise that each device adds to what it sends.
+// addDeviceNoise adds the sum of the noise that each device adds to its update.
 func (e *Engine) addDeviceNoise(n aggregate.Noise, devices int, sums [][]float32) {
 	for i, sum := range sums {
 		if sum != nil && e.Plan.IsSent(e.Plan.Phase(e.Next), i) {
@@ -212,7 +212,7 @@ func (e *Engine) apply(sum Aggregate, devices int) {
 		}
 		e.Mean.Divide(devices, expected, counts, vec.Pad(slot.Dim), s)
 		if sum.Shrunk != nil && sum.Shrunk[i] != 0 {
-			// Every row of every device was shrunk, touched or not.
+			// Weight decay has shrunk every row of every device, touched or not.
 			n := float64(devices)
 			if e.Mean == aggregate.Fixed {
 				n = expected
@@ -223,7 +223,7 @@ func (e *Engine) apply(sum Aggregate, devices int) {
 	}
 }
 
-// global is the coordinator's side of the round in progress.
+// global returns the server's view of the round in progress.
 func (e *Engine) global(sum Aggregate, devices int) *method.Global {
 	g := &method.Global{
 		Round: e.Next, Phase: e.Plan.Phase(e.Next), Items: e.Plan.Items, Devices: devices, Users: e.Devices.Count(),

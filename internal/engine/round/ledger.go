@@ -16,54 +16,54 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-// Ledger is what was spent, in a file that only grows: a line for each release, on
-// disk before the release is made, each with the hash of all before it. A crash can
-// leave a line that nobody acted on, or half of one: both count as spent.
-// It may be read while it is written.
+// Ledger records the privacy budget spent in an append-only file: one line per release, on
+// disk before the release is made, each with the hash of the line before. A crash can leave
+// a line whose release was not made, or half a line: both count as spent. Its methods may be
+// called concurrently.
 type Ledger struct {
 	mu     sync.Mutex
 	f      file
 	n      int    // lines
-	last   string // hash of the last one
+	last   string // hash of the last line
 	events []account.Event
-	spent  account.Spent // the same, with like events put together
+	spent  account.Spent // the events with equal ones merged
 	end    ending
-	err    error // of the first line that could not be written: none may follow it
+	err    error // of the first failed write; no line may follow it
 }
 
-// file is what a ledger is written to.
+// file is the file of a ledger.
 type file interface {
 	io.ReadWriteCloser
 	Sync() error
 }
 
-// ending is how the file that was read ends.
+// ending describes the end of the file.
 type ending uint8
 
 const (
 	whole  ending = iota
-	open          // with a line that lacks its newline
-	broken        // with half a line, and that has no newline
-	mended        // with half a line, and nothing that stands for it
+	open          // the last line lacks its newline
+	broken        // half a line without a newline
+	mended        // half a line with a newline, and no line that replaces it
 )
 
-// entry is a line. Hash is that of the line with an empty Hash, which holds the hash
-// of the line before.
+// entry is a line. Hash is the hash of the line with an empty Hash; Before is the hash of the
+// line before.
 type entry struct {
 	N      int            `json:"n"`
-	Run    string         `json:"run,omitempty"` // in the first line: whose ledger it is
+	Run    string         `json:"run,omitempty"` // the run, in the first line
 	Event  *account.Event `json:"event,omitempty"`
-	Crash  bool           `json:"after_crash,omitempty"` // stands for half a line before it
+	Crash  bool           `json:"after_crash,omitempty"` // the line replaces half a line before it
 	Before string         `json:"before"`
 	Hash   string         `json:"hash"`
 }
 
-// maxLedger bounds what is read: ten million rounds.
+// maxLedger is the size of a ledger of about ten million rounds.
 const maxLedger = 4 << 30
 
-// OpenLedger opens or begins the ledger of a run. One that was changed, or that is another
-// run's, is refused. Half a line at its end counts as costliest, where one is given:
-// where releases differ, the last whole line may have cost less.
+// OpenLedger opens or creates the ledger of a run. It refuses a ledger that was changed or
+// that belongs to another run. Half a line at the end counts as costliest if given, otherwise
+// as the last whole line.
 func OpenLedger(path, run string, costliest ...account.Event) (*Ledger, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -89,13 +89,13 @@ func (l *Ledger) load(path, run string, costliest []account.Event) error {
 		return syncDir(filepath.Dir(path))
 	}
 	if len(b) > maxLedger {
-		return fmt.Errorf("%s: the ledger is longer than %d bytes: nothing may be released; begin another run", path,
+		return fmt.Errorf("%s: the ledger exceeds %d bytes, so nothing more may be released; start a new run", path,
 			maxLedger)
 	}
 	if err := l.read(b, run); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	// Whether the release of half a line was made is not known: it counts.
+	// It is unknown whether the release of half a line was made, so it counts.
 	e := entry{Crash: true}
 	if again := append(slices.Clone(l.events), costliest...); len(again) > 0 {
 		e.Event = &again[len(again)-1]
@@ -121,15 +121,15 @@ func (l *Ledger) read(b []byte, run string) error {
 		err := json.Unmarshal(line, &e)
 		switch text, _ := json.Marshal(e); {
 		case err != nil && l.n > 0 && cutOff(line):
-			// Another half may follow, of what was to stand for it, and then that.
+			// Half of its replacement may follow, and then the whole.
 			if l.end = mended; !ends {
 				l.end = broken
 			}
 			continue
 		case err != nil || e.N != l.n || e.Before != l.last || e.Hash != e.sum() || l.end == mended && !e.Crash ||
 			!bytes.Equal(text, line):
-			return fmt.Errorf("line %d of the ledger is damaged: what was spent is not known, so nothing may be "+
-				"released; begin another run", l.n+1)
+			return fmt.Errorf("line %d of the ledger is corrupt: the budget spent is unknown, so nothing more may be "+
+				"released; start a new run", l.n+1)
 		case l.n == 0 && e.Run != run:
 			return errors.New("the ledger belongs to a run with other settings")
 		}
@@ -146,7 +146,7 @@ func (l *Ledger) read(b []byte, run string) error {
 	return nil
 }
 
-// cutOff reports whether a text is the beginning of a line, and not all of it.
+// cutOff reports whether a text is an incomplete line.
 func cutOff(line []byte) bool {
 	var e entry
 	return errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&e), io.ErrUnexpectedEOF)
@@ -173,7 +173,7 @@ func (e entry) sum() string {
 // append writes a line and waits until it is on disk.
 func (l *Ledger) append(before string, e entry) error {
 	if l.err != nil {
-		return fmt.Errorf("the ledger could not be written to before: %w", l.err)
+		return fmt.Errorf("an earlier write to the ledger failed: %w", l.err)
 	}
 	e.N, e.Before = l.n, l.last
 	e.Hash = e.sum()
@@ -196,11 +196,11 @@ func (l *Ledger) append(before string, e entry) error {
 	return nil
 }
 
-// Spend appends an event. Only when it returns nil may the release be made.
+// Spend records an event. The release may be made only if Spend returns nil.
 func (l *Ledger) Spend(e account.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var probe account.Spent // an event that cannot be added up must not be on disk
+	var probe account.Spent // refuse an event that cannot be added up before it is on disk
 	for _, ev := range append(l.spent.Events(), e) {
 		if err := probe.Spend(ev); err != nil {
 			return err
@@ -209,21 +209,21 @@ func (l *Ledger) Spend(e account.Event) error {
 	return l.append("", entry{Event: &e})
 }
 
-// Events are those that were spent; alike ones are put together.
+// Events returns the events spent; equal ones are merged.
 func (l *Ledger) Events() []account.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.spent.Events())
 }
 
-// Len is the number of its lines; the first one says whose it is.
+// Len is the number of lines; the first one names the run.
 func (l *Ledger) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n
 }
 
-// Since are the events of the lines from number n on.
+// Since returns the events of the lines from number n on.
 func (l *Ledger) Since(n int) []account.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()

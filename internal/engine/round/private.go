@@ -13,11 +13,11 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-// ErrBudgetSpent says that another round would cost more than the budget has left.
-var ErrBudgetSpent = errors.New("round: the privacy budget is spent")
+// ErrBudgetSpent says that the privacy budget does not cover another round.
+var ErrBudgetSpent = errors.New("the privacy budget is spent")
 
-// Affords reports whether the rounds, from 0, that come next stay within the budget,
-// if there is one, with so many releases of metrics beside them.
+// Affords reports whether the privacy budget, if there is one, covers the given rounds, from
+// 0, and that many releases of metrics.
 func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
 	g := e.Stack
 	if g == nil || g.Epsilon == 0 {
@@ -46,9 +46,9 @@ func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
 	return err == nil && r.Epsilon <= g.Epsilon*(1+1e-9), err
 }
 
-// release makes the round's sums public: the ledger first, then noise, then the
-// server's step. A sum of too few devices is thrown away; it is paid for all the same.
-// A device that has nothing to learn from counts: that it sent zeros must not show.
+// release applies a round's sum: it records the release in the ledger, adds noise, and takes
+// the server step. It discards the sum of too few devices, which costs budget all the same.
+// Devices without training data count, because nobody may learn that they sent zeros.
 func (e *Engine) release(integers []int64, rep *Report) error {
 	g := e.Stack
 	n := g.UpdateLength(e.Next)
@@ -61,16 +61,17 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 	}
 	if spends {
 		if err := e.Ledger.Spend(event); err != nil {
-			return fmt.Errorf("round %d: nothing is released that is not in the ledger: %w", e.Next+1, err)
+			return fmt.Errorf("round %d: cannot record the release in the ledger: %w", e.Next+1, err)
 		}
 	}
 	came := rep.Devices + rep.Idle
-	if rep.Discarded = rep.Discarded || came < g.RequiredDevices(); rep.Discarded {
+	rep.Discarded = rep.Discarded || came < g.RequiredDevices()
+	if rep.Discarded {
 		if g.Mechanism != privacy.Tree {
 			e.Next++
 			return nil
 		}
-		clear(integers) // the rounds to come take this one's noise back, so it must be there
+		clear(integers) // later rounds of the tree subtract this round's noise, so it is added
 	}
 	if g.Mechanism != privacy.Laplace && !g.Drawn {
 		for _, part := range g.NoiseParts(e.Next, came) {
@@ -93,18 +94,19 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 	return nil
 }
 
+// adapt moves the clipping bound by the noisy number of devices within it.
 func (e *Engine) adapt(bits int64, devices int) error {
 	if e.Stack.Adaptive == "off" {
 		return nil
 	}
 	noisy := []int64{bits}
-	privacy.NewSource(e.Random(bitsNode(e.Next), 0)).AddGauss(e.Stack.RemainingCountNoise(e.Next,
-		devices), noisy)
+	deviation := e.Stack.RemainingCountNoise(e.Next, devices)
+	privacy.NewSource(e.Random(bitsNode(e.Next), 0)).AddGauss(deviation, noisy)
 	return e.Stack.Adapt(noisy[0])
 }
 
-// addNoise draws in pieces of a fixed size, each from a stream of its own, so that
-// the number of workers changes nothing.
+// addNoise draws noise in pieces of a fixed size, each from its own stream, so that the
+// number of workers changes nothing.
 func (e *Engine) addNoise(part privacy.NoisePart, sum []int64) {
 	const piece = 4096
 	pieces := (len(sum) + piece - 1) / piece
@@ -148,8 +150,8 @@ func DeviceNode(round, device int) privacy.Node {
 	return privacy.Node{Tree: deviceTree, Level: round, Index: device}
 }
 
-// DeterministicNoise is the noise of a simulation, or of a rehearsal: repeatable, and so worth
-// nothing where somebody is to be hidden.
+// DeterministicNoise is the noise of simulations and of deterministic runs. Anybody who knows
+// the seed can repeat it, so it protects nobody.
 func DeterministicNoise(seed uint64, n privacy.Node, piece int) io.Reader {
 	return rng.Bytes(seed, rng.Noise, uint64(n.Tree), uint64(n.Level), uint64(n.Index), uint64(piece))
 }
