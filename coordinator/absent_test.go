@@ -30,7 +30,7 @@ func (r *rig) unpaid(state string) {
 func (r *rig) absent(text string) {
 	r.t.Helper()
 	state := ""
-	waitFor(r.t, text, func() bool { state = r.c.Status().State; return strings.Contains(state, text) })
+	waitFor(r.t, text, func() bool { state = r.c.Status().Message; return strings.Contains(state, text) })
 	r.unpaid(state)
 }
 
@@ -40,11 +40,11 @@ func TestAnAbsentFleetSpendsNothing(t *testing.T) {
 	s.Rounds, s.Deadline = 1, 100*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(6)
-	r.absent("waiting on")
+	r.absent("waiting for more")
 	for i, h := range d[:2] {
 		if i == 1 {
-			r.c.say("")
-			r.absent("waiting on") // one is not enough
+			r.c.progress.set(Training, "")
+			r.absent("waiting for more") // one is not enough
 		}
 		if fate, err := h.report(h.task()); err != nil || fate != pb.ReportState_COUNTED {
 			t.Fatalf("%v, %v", fate, err)
@@ -65,15 +65,15 @@ func TestAnAbsentMaskedFleetSpendsNothing(t *testing.T) {
 		o.timer = func(time.Duration) (<-chan time.Time, func() bool) { return up, func() bool { return true } }
 	})
 	d := r.hands(6)
-	for tried := 1; tried <= maxAttempts; tried++ {
+	for tried := 1; tried <= attemptsInARow; tried++ {
 		up <- time.Now() // nobody came
 		if tried == 1 {
-			r.absent("another attempt")
+			r.absent("trying again")
 		}
 	}
 	r.absent("waiting before the next")
-	if n := r.c.Status().Counts["attempts_ended"]; n != maxAttempts {
-		t.Errorf("%d attempts have ended, want %d", n, maxAttempts)
+	if n := r.c.Status().Counts["attempts_ended"]; n != attemptsInARow {
+		t.Errorf("%d attempts have ended, want %d", n, attemptsInARow)
 	}
 	up <- time.Now()
 	r.mask(d, -1)
@@ -92,7 +92,7 @@ func TestARoundOfDrawsBeginsWhenSomeoneComes(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.hands(6)
 	for n := range 3 {
-		waitFor(t, "the wait", func() bool { return strings.Contains(r.c.Status().State, "waiting for a device") })
+		waitFor(t, "the wait", func() bool { return strings.Contains(r.c.Status().Message, "waiting for a device") })
 		if st := r.c.Status(); st.Round != n || r.paid() != n {
 			t.Fatalf("%d rounds are over and %d are paid for, want %d", st.Round, r.paid(), n)
 		}

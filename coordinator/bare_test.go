@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/engine/round"
-	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy"
 )
 
@@ -17,29 +16,6 @@ func bareSmall(n int) Settings {
 	s := small(n)
 	s.Method, s.Masked, s.Bits = "ials", true, 24
 	return s
-}
-
-// A number that the devices of a bucket cannot make together is found, on either side.
-func TestASumBeyondItsDevicesIsFound(t *testing.T) {
-	const most = 1000
-	c := &Coordinator{}
-	task := &pb.Task{Kind: pb.Kind_TRAIN, Bound: &pb.Bound{PerSlot: true, Max: most}}
-	for _, of := range []struct {
-		sum  []int32
-		want bool
-	}{
-		{[]int32{3 * most, -3 * most, 3}, false},
-		{[]int32{0, 0, 0}, false}, // all had nothing to learn from
-		{[]int32{3*most + 1, 0, 3}, true},
-		{[]int32{0, -3*most - 1, 3}, true},
-		{[]int32{0, 0, 4}, true},
-		{[]int32{1, 0, 0}, true}, // of nobody
-		{[]int32{0, 0, -1}, true},
-	} {
-		if got := c.longer(&keptSum{Seats: []uint32{1, 5, 7}, Sum: of.sum}, task); got != of.want {
-			t.Errorf("%v of three devices up to %d is beyond them: %v", of.sum, most, got)
-		}
-	}
 }
 
 // Without a promise each number of a bucket's sum is within what its devices can make. A

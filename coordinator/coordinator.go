@@ -1,3 +1,11 @@
+// Package coordinator is the server of a federation. It tells devices that check in what to do,
+// adds up what they send, and publishes the models that the round engine makes of the sums. It
+// keeps all of its state in one folder, so that it may be killed at any moment, and never sees a
+// user's history.
+//
+// The coordinator is a loop over parts that have their own locks, each a package below internal:
+// enrolment, collection, models, catalogue, evaluation, budget and noise. Its one convention:
+// whatever is acknowledged is on disk first.
 package coordinator
 
 import (
@@ -5,7 +13,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,116 +20,104 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
+	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
+	"github.com/tacit-rec/tacit/coordinator/internal/evaluation"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/coordinator/internal/noise"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// Options are how a coordinator is run; they may change from start to start.
+// Options say how to run a coordinator. They may change from start to start.
 type Options struct {
-	Dir   string           // where all of its state is. Required.
-	Now   func() time.Time // Defaults to time.Now
-	Warn  func(string)     // hears what an operator should know; may be nil
-	Rate  float64          // check-ins a second that devices are paced to; defaults to 2000
-	Event func(Event)      // hears of each round; may be nil
-	// Features are columns that a Featured method reads, for a run that begins or that an
-	// older program began. Of them only what is public is kept: what columns there are, and
-	// the values of items.
+	Dir   string           // the folder of all its state; required
+	Now   func() time.Time // defaults to time.Now
+	Warn  func(string)     // receives warnings for the operator; may be nil
+	Rate  float64          // check-ins per second of all devices together; defaults to 2000
+	Event func(Event)      // receives an event after each round; may be nil
+	// Features are columns that the method reads, for a run that begins or that an older program
+	// began. The coordinator keeps only their public part: the columns and the values of items.
 	Features *rows.Features
 	// Methods are the methods that a run may train. Nil means methods.Default().
 	Methods *method.Registry
 
-	fault func(point string) error                            // a test's: what goes wrong at a point of a round
-	timer func(time.Duration) (<-chan time.Time, func() bool) // a test's: when the time of a masked round is up
+	fault func(point string) error                            // tests let a step of a round fail
+	timer func(time.Duration) (<-chan time.Time, func() bool) // tests end the steps of a masked round
 }
 
-// Event is a round that has ended.
+// Event describes a round that has ended.
 type Event struct {
 	Round, Rounds int
 	Version       uint64
-	Counted       int
-	Asked         int
-	Kept          bool
+	Counted       int  // devices in the sum
+	Asked         int  // devices of the cohort
+	Kept          bool // too few devices: the sum was discarded
 	Seconds       float64
-	Epsilon       float64 // 0 without a promise
+	Epsilon       float64 // 0 without a privacy guarantee
 	Readout       *Readout
-	Missed        string // why there is no readout, or no popularity in it
+	Missed        string // why there is no evaluation, or no popularity in it
 }
 
-// Coordinator is a federation's one.
+// Readout is the result of a federated evaluation.
+type Readout = evaluation.Result
+
+// Coordinator is the server of one federation.
 type Coordinator struct {
-	opt       Options
-	st        *store.Store
-	id        [16]byte
-	key       ed25519.PrivateKey
-	secret    [32]byte // of privacy noise, and of the cohorts
-	settings  Settings
-	devices   *enrolment.Registry
-	starting  sync.Mutex    // a run is begun once
-	ready     chan struct{} // closed when there is a run
-	models    *models.Models
-	budget    *budget.Budget // nil without a privacy guarantee
-	catalogue *catalogue.Catalogue
+	opt      Options
+	st       *store.Store
+	identity identity
+	settings Settings
+	starting sync.Mutex    // held by Begin
+	ready    chan struct{} // closed when there is a run
+	running  sync.Mutex    // held by Run
+	life     context.Context
+	kill     context.CancelFunc
 
-	// Of the run; only the loop of Run changes them.
-	run      []byte
-	plan     *local.Plan
-	engine   *round.Engine
-	bound    privacy.Bound
-	ending   closedRound // the round whose outcome is to be kept
-	attempts uint32      // at masked rounds since the start
-	noise    [32]byte    // what the next release's noise is drawn from
-	spent    bool        // the budget has no room for another round
-	barred   string      // why nothing may be released any more; else empty
-	// unreleased says that what the ledger has beyond the newest version was paid for a
-	// release that nobody has seen.
-	unreleased bool
-	life       context.Context
-	kill       context.CancelFunc
-	running    sync.Mutex // held by Run
+	// Parts with their own locks.
+	devices     *enrolment.Registry
+	models      *models.Models
+	catalogue   *catalogue.Catalogue
+	collection  *collection.Collection
+	evaluations *evaluation.Log
+	budget      *budget.Budget // nil without a privacy guarantee
+	requests    *requests
+	progress    progress
 
-	mu       sync.Mutex
-	times    int      // turns: how often the model went back; cohorts are never used twice
-	place    place    // where devices of the round go; nil between rounds
-	masked   *buckets // the last masked round's
-	paused   bool
-	state    string // for people
-	back     uint64 // the version to go back to, or 0
-	readouts []Readout
-	slow     int               // how often steps of masked rounds were made twice as long
-	outrun   bool              // devices came too late for a step
-	missed   string            // why the last readout was not made
-	reading  int               // the round whose readout was begun before a stop; 0 for none
-	asked    []closedRound     // the last readouts' sums
-	over     []closedRound     // the last rounds that ended
-	lost     map[uint32]uint32 // by seat: the last round of which a device says that it is
-	counted  bool              // popularity is known
-	reach    int               // rounds that had begun when an operator last went back
-	pace     time.Duration     // of rounds, smoothed
-	opened   time.Time
-	counts   map[string]int64
-	seen     int64           // check-ins when the last round of independent draws began
-	came     seatSet         // who is in a sum of these rounds, where devices choose themselves
-	tried    map[uint32]bool // by seat: who has sent, in these rounds, what is in none
-	refused  func() map[string]uint64
-	wake     chan struct{}
-	uploads  uploads
+	// The run. Only the loop changes these.
+	run        []byte
+	noise      *noise.Source
+	closing    collection.Closed // the round whose outcome is being saved
+	attempts   uint32            // at masked sums since the start
+	checkIns   int64             // when the last round of independent draws began
+	spent      bool              // the budget does not cover another round
+	stopped    string            // why nothing may be released any more; otherwise empty
+	unreleased bool              // the ledger has entries, beyond the newest version, for releases that nobody saw
+
+	mu        sync.Mutex // guards what follows
+	plan      *local.Plan
+	engine    *round.Engine
+	rollbacks rollbacks
 }
 
-// place is a round in progress.
-type place interface {
-	// tasked is what a seat is to do; nil for nothing.
-	tasked(seat uint32, now time.Time) *pb.Task
-	// progress is how many of how many are done.
-	progress() (done, of int)
+// rollbacks is how often the model was rolled back, so that no cohort is used twice.
+type rollbacks struct {
+	count  int
+	rounds int // that had begun at the last one: their reports may be in no sum
 }
+
+// Keys of the store.
+const (
+	runKey            = "run"
+	rollbacksKey      = "times"
+	rollbackRoundsKey = "reach"
+	stoppedKey        = "barred"
+)
 
 // Open loads a coordinator's folder, with the run that it holds, if any.
 func Open(opt Options) (c *Coordinator, err error) {
@@ -139,10 +134,8 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{
-		opt: opt, st: st, counts: map[string]int64{}, lost: map[uint32]uint32{}, tried: map[uint32]bool{},
-		wake: make(chan struct{}, 1), ready: make(chan struct{}), state: "starting", uploads: newUploads(),
-	}
+	c = &Coordinator{opt: opt, st: st, ready: make(chan struct{})}
+	c.progress.set(Starting, "starting")
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -150,25 +143,43 @@ func Open(opt Options) (c *Coordinator, err error) {
 			c = nil
 		}
 	}()
-	if err := c.identity(); err != nil {
+	if err := c.openParts(); err != nil {
 		return c, err
 	}
-	if c.devices, err = enrolment.Open(st); err != nil {
-		return c, err
-	}
-	if c.catalogue, err = catalogue.Open(st); err != nil {
-		return c, err
-	}
-	c.models = models.New(models.Options{
-		Store: st, Dir: opt.Dir, Federation: c.id[:], Signer: c.key, Fault: c.point,
-	})
 	return c, c.resume()
 }
 
-// ErrBegun says that the folder holds a run already.
-var ErrBegun = errors.New("coord: this coordinator has a run: another one wants another folder")
+func (c *Coordinator) openParts() (err error) {
+	if c.identity, err = loadIdentity(c.st); err != nil {
+		return err
+	}
+	c.noise = noise.New(c.identity.secret)
+	c.models = models.New(models.Options{
+		Store: c.st, Dir: c.opt.Dir, Federation: c.identity.id[:], Signer: c.identity.key, Fault: c.fault,
+	})
+	if c.devices, err = enrolment.Open(c.st); err != nil {
+		return err
+	}
+	if c.catalogue, err = catalogue.Open(c.st); err != nil {
+		return err
+	}
+	if c.collection, err = collection.New(c.st); err != nil {
+		return err
+	}
+	if c.evaluations, err = evaluation.Open(c.st); err != nil {
+		return err
+	}
+	c.requests, err = openRequests(c.st)
+	return err
+}
 
-// Begin begins a run, unless there is one with the same settings: then that goes on.
+// ErrBegun says that the folder already holds a run.
+var ErrBegun = errors.New("this coordinator has a run; start a new one in another folder")
+
+// ErrOlderRound says that the open round has reports in a format that only an older program reads.
+var ErrOlderRound = collection.ErrOlderRound
+
+// Begin begins a run. If there is one with the same settings, it continues.
 func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 	c.starting.Lock()
 	defer c.starting.Unlock()
@@ -178,15 +189,16 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 			return fmt.Errorf("%w: %s", ErrBegun, c.settings.differs(&s))
 		}
 		if c.settings.bits() == 0 && s.narrow(len(items)) {
-			c.opt.Warn(fmt.Sprintf("the run was begun without bits, and goes on so: bits = %d is for another run",
+			c.opt.Warn(fmt.Sprintf("the run began without bits and continues without: bits = %d needs a new run",
 				s.Bits))
 		}
 		return nil
 	}
 	if err := s.Check(); err != nil {
-		return fmt.Errorf("coord: %w", err)
+		return err
 	}
-	if c.settings = s; s.Features == nil {
+	c.settings = s
+	if s.Features == nil {
 		c.settings.Features = c.opt.Features
 	}
 	if err := c.begin(items); err != nil {
@@ -209,7 +221,7 @@ func (c *Coordinator) begun() bool {
 
 func (c *Coordinator) now() time.Time { return c.opt.Now() }
 
-// timer is a channel that hears when so long has passed, and how to stop it.
+// timer returns a channel that receives after a time, and a function that stops it.
 func (c *Coordinator) timer(d time.Duration) (<-chan time.Time, func() bool) {
 	if c.opt.timer != nil {
 		return c.opt.timer(d)
@@ -218,44 +230,15 @@ func (c *Coordinator) timer(d time.Duration) (<-chan time.Time, func() bool) {
 	return t.C, t.Stop
 }
 
-// identity loads the federation's keys, or makes them.
-func (c *Coordinator) identity() error {
-	type keys struct{ ID, Seed, Secret []byte }
-	b, err := c.st.Get("identity")
-	var k keys
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		k = keys{make([]byte, 16), make([]byte, ed25519.SeedSize), make([]byte, 32)}
-		for _, x := range [][]byte{k.ID, k.Seed, k.Secret} {
-			rand.Read(x)
-		}
-		if b, err = json.Marshal(k); err == nil {
-			err = c.st.Put("identity", b)
-		}
-	case err == nil:
-		err = json.Unmarshal(b, &k)
+// fault lets tests interrupt a step.
+func (c *Coordinator) fault(point string) error {
+	if c.opt.fault == nil {
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if len(k.ID) != 16 || len(k.Seed) != ed25519.SeedSize || len(k.Secret) != 32 {
-		return errors.New("coord: the federation's keys are not keys")
-	}
-	copy(c.id[:], k.ID)
-	copy(c.secret[:], k.Secret)
-	c.key = ed25519.NewKeyFromSeed(k.Seed)
-	return nil
+	return c.opt.fault(point)
 }
 
-// put keeps a small thing.
-func (c *Coordinator) put(key string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return c.st.Put(key, b)
-}
-
+// begin begins a run with the settings.
 func (c *Coordinator) begin(items []*pb.Item) error {
 	merged, err := catalogue.Merge(&pb.Catalogue{}, items)
 	if err != nil {
@@ -280,25 +263,25 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 	if err := c.makeEngine(len(items)); err != nil { // before anything is on disk
 		return err
 	}
-	name, blob, err := c.models.Put(first)
-	if err == nil {
-		_, err = wire.ReadCatalogue(blob, len(items))
-	}
+	name, b, err := c.models.Put(first)
 	if err != nil {
+		return err
+	}
+	if _, err := wire.ReadCatalogue(b, len(items)); err != nil {
 		return err
 	}
 	features, _, err := c.models.PutFeatures(c.settings.Features)
 	if err != nil {
 		return err
 	}
-	if err := c.put("run", kept{c.run, c.settings, name, len(items), features}); err != nil {
+	if err := c.st.PutJSON(runKey, savedRun{c.run, c.settings, name, len(items), features}); err != nil {
 		return err
 	}
-	return c.first(first)
+	return c.saveFirst(first)
 }
 
-// first makes version 1: the starting values.
-func (c *Coordinator) first(items *pb.Catalogue) error {
+// saveFirst makes version 1: the starting values.
+func (c *Coordinator) saveFirst(items *pb.Catalogue) error {
 	c.models.Begin(c.run)
 	c.catalogue.Set(items, c.settings.Features)
 	if err := c.openBudget(); err != nil {
@@ -313,10 +296,18 @@ func (c *Coordinator) first(items *pb.Catalogue) error {
 	return c.save(models.Outcome{}, false)
 }
 
-// Close stops what is going on and closes the folder. Whatever was acknowledged is there.
+// openBudget opens the ledger of a run with a privacy guarantee.
+func (c *Coordinator) openBudget() (err error) {
+	if c.settings.DP.On() && c.budget == nil {
+		c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.run))
+	}
+	return err
+}
+
+// Close stops the loop and closes the folder. Whatever was acknowledged is on disk.
 func (c *Coordinator) Close() error {
 	c.kill()
-	c.running.Lock() // Run has ended
+	c.running.Lock() // Run has returned
 	defer c.running.Unlock()
 	if c.devices != nil {
 		c.devices.Close()
@@ -324,10 +315,35 @@ func (c *Coordinator) Close() error {
 	return errors.Join(c.budget.Close(), c.st.Close())
 }
 
-// openBudget opens the ledger of a run with a privacy guarantee.
-func (c *Coordinator) openBudget() (err error) {
-	if c.settings.DP.On() && c.budget == nil {
-		c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.run))
+// identity is the keys of a federation.
+type identity struct {
+	id     [16]byte
+	key    ed25519.PrivateKey
+	secret [32]byte // of noise and cohorts
+}
+
+const identityKey = "identity"
+
+// loadIdentity loads the federation's keys, or makes them.
+func loadIdentity(st *store.Store) (out identity, err error) {
+	var saved struct{ ID, Seed, Secret []byte }
+	if err := st.GetJSON(identityKey, &saved); err != nil {
+		return out, fmt.Errorf("the federation's key file is corrupt: %w", err)
 	}
-	return err
+	if saved.ID == nil {
+		saved.ID, saved.Seed, saved.Secret = make([]byte, 16), make([]byte, ed25519.SeedSize), make([]byte, 32)
+		for _, b := range [][]byte{saved.ID, saved.Seed, saved.Secret} {
+			rand.Read(b)
+		}
+		if err := st.PutJSON(identityKey, saved); err != nil {
+			return out, err
+		}
+	}
+	if len(saved.ID) != 16 || len(saved.Seed) != ed25519.SeedSize || len(saved.Secret) != 32 {
+		return out, errors.New("the federation's key file is corrupt: a key has the wrong length")
+	}
+	copy(out.id[:], saved.ID)
+	copy(out.secret[:], saved.Secret)
+	out.key = ed25519.NewKeyFromSeed(saved.Seed)
+	return out, nil
 }

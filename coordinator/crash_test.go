@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/wire"
@@ -40,7 +41,7 @@ func (r *rig) live(devices []*hand, rounds int, k *acks) (ended bool) {
 					task := a.GetTask()
 					if fate, err := h.report(task); err == nil && fate == pb.ReportState_COUNTED {
 						k.mu.Lock()
-						k.by[[2]uint32{task.Round, h.seat}] = short(wire.HashBlob(h.body(task)).Hash)
+						k.by[[2]uint32{task.Round, h.seat}] = collection.Digest(wire.HashBlob(h.body(task)).Hash)
 						k.mu.Unlock()
 					}
 				}
@@ -130,7 +131,7 @@ func (r *rig) judge(k *acks, rounds int, want string) {
 			r.t.Errorf("round %d has a seat twice: %v", round+1, a.DeviceIds)
 		}
 		for i, seat := range a.DeviceIds {
-			if d, ok := k.by[[2]uint32{round, seat}]; ok && d == short(a.Digests[i]) {
+			if d, ok := k.by[[2]uint32{round, seat}]; ok && d == collection.Digest(a.Digests[i]) {
 				counted++
 			}
 		}
@@ -163,7 +164,7 @@ func TestStoppedInTheMiddleOfARound(t *testing.T) {
 				if fate, err := h.report(task); err != nil || fate != pb.ReportState_COUNTED {
 					t.Fatalf("%v, %v", fate, err)
 				}
-				k.by[[2]uint32{task.Round, h.seat}] = short(h.last.Digest)
+				k.by[[2]uint32{task.Round, h.seat}] = collection.Digest(h.last.Digest)
 			}
 			r.stop() // as after Ctrl-C
 			if err := <-r.ended; err != nil {
@@ -322,12 +323,8 @@ func TestARoundOfAnOlderProgramIsLeftAlone(t *testing.T) {
 	}
 	var old []byte
 	err = st.Replay(log, func(b []byte) error {
-		rec, err := readRecord(b)
-		if err != nil {
-			return err
-		}
 		old = slices.Clone(b)
-		old[len(b)-len(rec.sum)] = 1
+		old[4+13] = 1 // the format of the sum, after the count and one device
 		return nil
 	})
 	if err := errors.Join(err, st.Drop(log), st.Append(log, old), st.Close()); err != nil {

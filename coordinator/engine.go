@@ -18,14 +18,14 @@ func (c *Coordinator) makeEngine(items int) error {
 	s := &c.settings
 	m, err := s.build()
 	if err != nil {
-		return fmt.Errorf("coord: %w", err)
+		return fmt.Errorf("%w", err)
 	}
 	p, err := s.plan(m, items)
 	if _, featured := method.As[method.Featured](m); err != nil && featured && s.Features == nil {
-		return fmt.Errorf("coord: %s reads features, which a run is given when it begins (-d NAME): %w", s.Method, err)
+		return fmt.Errorf("%s reads features, which a run is given when it begins (-d NAME): %w", s.Method, err)
 	}
 	if err != nil {
-		return fmt.Errorf("coord: %w", err)
+		return fmt.Errorf("%w", err)
 	}
 	var value [][]float32
 	for i := range p.Slots {
@@ -33,21 +33,21 @@ func (c *Coordinator) makeEngine(items int) error {
 		p.Fill(i, v)
 		value = append(value, v)
 	}
-	e := round.New(s.Config, p, &fleet{c}, value, c.cohortSeed())
+	e := round.New(s.Config, p, &network{c}, value, c.cohortSeed())
 	if s.Cohort.ByCheckIn() {
-		e.Eligible = c.who
+		e.Eligible = c.eligible
 	}
 	if !s.DP.On() {
 		b := p.Bound(s.Devices)
 		if e.Bound = &b; s.Masked {
-			if err := s.bareMasks(p); err != nil {
+			if err := s.checkMasks(p); err != nil {
 				return err
 			}
 		}
 	} else if err := c.guard(e, p); err != nil {
 		return err
 	}
-	e.BeforeUpdate = func(int) error { return c.point("summed") }
+	e.BeforeUpdate = func(int) error { return c.fault("summed") }
 	c.install(e, p)
 	return nil
 }
@@ -74,7 +74,7 @@ func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 	if s.Bucket > 0 { // what cannot be masked is refused before a run begins
 		size := max(s.Bucket, e.Stack.RequiredDevices())
 		if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, e.Stack.MaxInteger(0), privacy.MaskingRisk); err != nil {
-			return fmt.Errorf("coord: buckets of %d devices: %w", size, err)
+			return fmt.Errorf("buckets of %d devices: %w", size, err)
 		}
 	}
 	e.Ledger = c.budget
@@ -83,44 +83,47 @@ func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 			return round.DeterministicNoise(s.Seed, n, piece)
 		}
 		if c.isTree() {
-			return derived(c.treeKey(), n, piece)
+			return c.noise.Tree(c.run, n, piece)
 		}
-		return derived(c.noise, n, piece)
+		return c.noise.Release(n, piece)
 	}
 	return nil
 }
 
-// bareMasks says why a plan's sums cannot be masked without a promise: before a run begins.
-func (s *Settings) bareMasks(p *local.Plan) error {
+// checkMasks says why a plan's sums cannot be masked without a promise: before a run begins.
+func (s *Settings) checkMasks(p *local.Plan) error {
 	if err := p.CheckMaskable(); err != nil {
-		return fmt.Errorf("coord: %s: %w", s.Method, err)
+		return fmt.Errorf("%s: %w", s.Method, err)
 	}
 	size := s.fewest()
 	if s.Bucket > 0 {
 		size = s.Bucket
 	}
-	if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, p.Bound(s.Devices).MaxInteger, privacy.MaskingRisk); err != nil {
-		return fmt.Errorf("coord: masked sums of %d devices: %w", size, err)
+	if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, p.Bound(s.Devices).MaxInteger,
+		privacy.MaskingRisk); err != nil {
+		return fmt.Errorf("masked sums of %d devices: %w", size, err)
 	}
 	return nil
 }
 
-func (c *Coordinator) holds() string {
+// guarantee says what the privacy guarantee covers; empty without one.
+func (c *Coordinator) guarantee() string {
 	if g := c.engine.Stack; g != nil {
 		return g.Against()
 	}
 	return ""
 }
 
-// cohortSeed is secret: who is in a cohort is part of what the accountant takes for unknown.
+// cohortSeed is the seed of the cohorts. It is secret: the accountant assumes that nobody knows who is
+// in a cohort.
 func (c *Coordinator) cohortSeed() uint64 {
 	if c.settings.Rehearsal {
 		return c.settings.Seed
 	}
-	return secretSeed(c.secret, c.times)
+	return c.noise.CohortSeed(c.rollbacks.count)
 }
 
-// epsilon is what was spent.
+// epsilon is the budget spent.
 func (c *Coordinator) epsilon() float64 {
 	g := c.engine.Stack
 	if g == nil {

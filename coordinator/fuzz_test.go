@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
-	"github.com/tacit-rec/tacit/privacy/secagg"
 	"github.com/tacit-rec/tacit/wire"
 )
 
@@ -68,13 +68,15 @@ func FuzzCalls(f *testing.F) {
 		defer mu.Unlock()
 		in := &script{input}
 		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.UpdateLength(0)+1, wire.EncodeBound(*r.c.engine.Bound, 0, 0,
-			mostOf(*r.c.engine.Bound)))
-		h, err := openHall(nil, "", task, []uint32{0, 1, 2, 3}, 5, 0, time.Now().Add(time.Hour))
+			maxInteger(*r.c.engine.Bound)))
+		open, err := collection.OpenRound(collection.RoundConfig{
+			Task: task, Cohort: []uint32{0, 1, 2, 3}, Goal: 5, Ends: time.Now().Add(time.Hour),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.c.enter(h)
-		defer func() { r.c.enter(nil); h.close() }()
+		r.c.collection.Enter(open)
+		defer func() { r.c.collection.Enter(nil); open.Close() }()
 		counted := map[uint32][]int64{}
 		for range 12 {
 			if len(in.b) == 0 {
@@ -150,7 +152,7 @@ func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[
 		return
 	}
 	v := make([]int64, task.Length)
-	if !isIdle(body) {
+	if !collection.IsIdle(body) {
 		if err := wire.ReadUpdate(body, len(v), task.Bound.Max, v); err != nil {
 			t.Fatalf("what is no report was acknowledged: %v", err)
 		}
@@ -159,116 +161,4 @@ func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[
 		}
 	}
 	counted[who.seat] = v
-}
-
-// FuzzMask has devices play a masked round with messages that are bent, out of order and
-// each other's: nothing panics, a device moves nobody but itself, and what it cannot have
-// is not given.
-//
-//lint:size the choices of a script are read where they are used
-func FuzzMask(f *testing.F) {
-	s := withDP(small(6), "epsilon=50,delta=1e-5,clip=0.5,min-devices=3")
-	s.Masked = true
-	r, d := bench(f, s)
-	f.Add([]byte{0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 9, 0, 0, 0})
-	f.Add([]byte{0, 1, 0, 0, 0, 0, 2, 1, 1, 1, 1, 1, 7, 7, 7, 7, 9, 9, 2, 2, 2})
-	var mu sync.Mutex
-	f.Fuzz(func(t *testing.T, input []byte) {
-		mu.Lock()
-		defer mu.Unlock()
-		in := &script{input}
-		task := r.c.newTask(pb.Kind_TRAIN, 0, r.c.plan.UpdateLength(0)+1, wire.EncodeBound(r.c.engine.Stack.Bound(0), 0, 0,
-			r.c.engine.Stack.MaxInteger(0)))
-		v, err := r.c.newVault(task, []uint32{0, 1, 2, 3, 4, 5})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.c.mu.Lock()
-		b := &buckets{all: []*vault{v}, of: map[uint32]*vault{}}
-		for seat := range uint32(6) {
-			b.of[seat] = v
-		}
-		r.c.place, r.c.masked = b, b
-		r.c.mu.Unlock()
-		var client [6]*secagg.Client
-		for i := range client {
-			if client[i], err = secagg.NewClient(v.r, uint32(i), nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 24 {
-			if len(in.b) == 0 {
-				break
-			}
-			who := int(in.next())
-			if who%8 == 7 { // the coordinator goes on
-				v.vmu.Lock()
-				if v.stage < wire.StepUpload && v.hub.Next() == nil {
-					v.stage++
-				}
-				v.vmu.Unlock()
-				continue
-			}
-			who %= 6
-			as := (who + int(in.next())%3*int(in.next()%2)) % 6
-			message, err := client[as].Advert().MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
-			q := &pb.MaskRequest{Run: task.Run, Step: uint32(in.next() % 6), Message: in.bend(message)}
-			q.Bytes, q.Digest = uint64(len(q.Message)), wire.HashBlob(q.Message).Hash
-			if in.next()%4 == 1 {
-				q.Bytes, q.Offset = uint64(in.next())<<(in.next()%64), uint64(in.next())
-			}
-			before := v.steps()
-			a, err := d[who].Mask(context.Background(), q)
-			if rpc.Code(err) == rpc.Panicked || rpc.Code(err) == rpc.Internal {
-				t.Fatal(err)
-			}
-			after := v.steps()
-			for seat, step := range after {
-				if old, begun := before[seat]; seat != uint32(who) && (!begun || old != step) {
-					t.Fatalf("device %d moved device %d to step %d", who, seat, step)
-				}
-			}
-			if a.GetState() == pb.MaskResponse_SUMMED {
-				t.Fatalf("there is no sum, and device %d is in it", who)
-			}
-		}
-		v.vmu.Lock()
-		defer v.vmu.Unlock()
-		for seat := range v.came {
-			if len(v.came) > 6 || seat > 5 {
-				t.Fatalf("%v", v.came)
-			}
-		}
-	})
-}
-
-func (v *vault) steps() map[uint32]int {
-	v.vmu.Lock()
-	defer v.vmu.Unlock()
-	out := map[uint32]int{}
-	for k, s := range v.came {
-		out[k] = s
-	}
-	return out
-}
-
-// FuzzRecord reads groups of reports: what is read is what was written.
-func FuzzRecord(f *testing.F) {
-	f.Add((&record{
-		seats: []uint32{1, 2}, digests: []uint64{3, 4}, idle: []bool{true, false},
-		sum: wire.AppendUpdate(nil, []int64{1, -2}),
-	}).bytes())
-	f.Add([]byte{255, 255, 255, 255})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		rec, err := readRecord(b)
-		if err != nil {
-			return
-		}
-		if len(rec.seats) > len(b) || len(rec.bytes()) != len(b) {
-			t.Errorf("%d bytes became %d", len(b), len(rec.bytes()))
-		}
-	})
 }

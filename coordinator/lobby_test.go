@@ -43,12 +43,12 @@ func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
 		wg.Wait()
 		if st := r.c.Status(); st.Round != 2 {
 			t.Fatalf("with a device that leaves before step %d, %d rounds are over, want 2: %s", step, st.Round,
-				st.State)
+				st.Message)
 		}
 		if in := r.counted(1); len(in) != 0 {
 			t.Errorf("%v are in a round of one", in)
 		}
-		if why := d[2].check().GetWait().GetReason(); !strings.Contains(why, "had its turn") {
+		if why := d[2].check().GetWait().GetReason(); !strings.Contains(why, "has contributed") {
 			t.Errorf("who stayed is told %q", why)
 		}
 		r.stop()
@@ -65,7 +65,7 @@ func TestThoseWhoWereTooLateAreNotWaitedFor(t *testing.T) {
 		d := r.hands(6)
 		waitFor(t, "the round", func() bool { return r.c.Status().Asked == 2 })
 		r.c.mu.Lock()
-		r.c.tried[3] = true
+		r.c.collection.Participation.Exclude(3)
 		r.c.mu.Unlock()
 		for end := time.Now().Add(30 * s.Deadline); r.c.Status().Round < 1 &&
 			time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/collection"
+	"github.com/tacit-rec/tacit/coordinator/internal/evaluation"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
@@ -58,7 +60,7 @@ func (r *rig) attend(d []*hand) (ended error) {
 	for _, h := range d {
 		wg.Go(func() {
 			begun := map[uint32]bool{}
-			for ctx.Err() == nil && r.c.Status().State != done {
+			for ctx.Err() == nil && r.c.Status().State != Finished {
 				a, err := h.CheckIn(ctx, &pb.CheckInRequest{LastReport: h.last})
 				switch task := a.GetTask(); {
 				case err != nil || task == nil:
@@ -84,15 +86,15 @@ func (r *rig) attend(d []*hand) (ended error) {
 		cancel()
 		<-over
 	case <-over:
-		if r.c.Status().State != done {
+		if r.c.Status().State != Finished {
 			r.t.Fatalf("the run did not end in time: %+v", r.c.Status())
 		}
 	}
 	return ended
 }
 
-func evaluation(n int) *pb.Task {
-	b, most := readoutBound(n)
+func evaluated(n int) *pb.Task {
+	b, most := evaluation.Bound(n)
 	return &pb.Task{Kind: pb.Kind_EVALUATE, Length: metrics.EvaluationLength, Bound: wire.EncodeBound(b, 0, 0, most)}
 }
 
@@ -100,9 +102,9 @@ func evaluation(n int) *pb.Task {
 func (r *rig) judged(got Readout, seats []uint32, popular bool) {
 	r.t.Helper()
 	n := r.c.settings.Devices
-	task := evaluation(n)
-	b, _ := readoutBound(n)
-	sums := r.c.blur(got.Round-1, got.Noise, b.Unit(), total(task, seats))
+	task := evaluated(n)
+	b, _ := evaluation.Bound(n)
+	sums := r.c.addNoise(got.Round-1, got.Noise, b.Unit(), total(task, seats))
 	of := sums[0]
 	if r.c.engine.Stack != nil {
 		of = float64(n)
@@ -372,7 +374,7 @@ func TestKilledInAReadout(t *testing.T) {
 				r.stop()
 				r = open(t, dir, nil, nil)
 				if st := r.c.Status(); st.Round != 1 || len(st.Readouts) > 0 ||
-					st.Missed != "the coordinator was stopped during the readout after round 1" {
+					st.Missed != "the coordinator was stopped during the evaluation after round 1" {
 					t.Fatalf("after the kill: round %d, %+v, %q", st.Round, st.Readouts, st.Missed)
 				}
 				if err := r.attend(r.hands(n)); err != nil {
@@ -409,7 +411,8 @@ func TestPopularityOutlivesARollback(t *testing.T) {
 	waitFor(t, "the older model", func() bool { return r.c.Status().Version > was })
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if want := popular(seatsTo(n), 10); !r.c.counted || !slices.Equal(r.c.catalogue.Current().Popular, want) {
+	if want := popular(seatsTo(n), 10); !r.c.evaluations.Counted() || !slices.Equal(r.c.catalogue.Current().Popular,
+		want) {
 		t.Errorf("popular are %v, want %v", r.c.catalogue.Current().Popular, want)
 	}
 }
@@ -421,8 +424,8 @@ func TestReadoutsHaveFreshNoise(t *testing.T) {
 	r.c.settings.Rehearsal = false
 	seen := map[float64]bool{}
 	for range 8 {
-		r.c.freshKey()
-		seen[r.c.blur(0, 2, 1, make([]int32, 6))[1]] = true
+		r.c.noise.Renew()
+		seen[r.c.addNoise(0, 2, 1, make([]int32, 6))[1]] = true
 	}
 	if r.c.settings.Rehearsal = true; len(seen) < 7 {
 		t.Errorf("eight readouts have %d noises", len(seen))
@@ -439,16 +442,14 @@ func TestWhoAsksLate(t *testing.T) {
 	if err := r.attend(d); err != nil {
 		t.Fatal(err)
 	}
-	r.c.mu.Lock()
-	asked, last := slices.Clone(r.c.asked), r.c.masked
-	r.c.masked = nil // as when the next masked round has begun
-	r.c.mu.Unlock()
+	asked, last := r.c.collection.History.Evaluations(), r.c.collection.LastAttempt()
+	r.c.collection.EnterAttempt(nil) // as when the next masked round has begun
 	if last == nil || len(asked) != 2 {
 		t.Fatalf("%d readouts are remembered, want items and evaluation", len(asked))
 	}
-	for _, o := range append(asked, closedRound{Attempt: 1}) {
+	for _, o := range append(asked, collection.Closed{Attempt: 1}) {
 		want := pb.MaskResponse_SUMMED
-		if o.Seats == nil {
+		if o.Devices == nil {
 			want = pb.MaskResponse_ENDED
 		}
 		a, err := d[3].Mask(context.Background(), &pb.MaskRequest{
@@ -461,28 +462,6 @@ func TestWhoAsksLate(t *testing.T) {
 	}
 }
 
-// However many devices there are, a readout's sum fits the modulus, and a whole device
-// counts as a whole.
-func TestReadoutsFitTheModulus(t *testing.T) {
-	for _, n := range []int{1, 10, 2047, 2048, 5000, 1 << 20, 1 << 24} {
-		b, most := readoutBound(n)
-		if int64(n)*most > math.MaxInt32 || most < 1 {
-			t.Errorf("%d devices with integers up to %d", n, most)
-		}
-		v := make([]int64, metrics.EvaluationLength)
-		row := make([]float32, metrics.EvaluationLength)
-		for i := range row {
-			row[i] = 1
-		}
-		b.Encode(&privacy.Delta{Rows: [][]float32{row}, At: []int{0}, BitAt: -1}, v)
-		for _, x := range v {
-			if x != most {
-				t.Errorf("%d devices: 1 is %d of %d", n, x, most)
-			}
-		}
-	}
-}
-
 // Who came while a round waited for hours is gone when it ends: a readout asks those who were
 // heard of lately, by whatever call.
 func TestAReadoutAsksWhoIsThere(t *testing.T) {
@@ -491,9 +470,7 @@ func TestAReadoutAsksWhoIsThere(t *testing.T) {
 	d := r.hands(6)
 	task := d[5].task()
 	now := r.c.now()
-	r.c.mu.Lock()
-	r.c.opened = now.Add(-5 * time.Hour)
-	r.c.mu.Unlock()
+	r.c.progress.beginRound(now.Add(-5 * time.Hour))
 	for id, ago := range map[uint32]time.Duration{
 		0: 4 * time.Hour, 1: s.Deadline / 2, 2: s.Deadline * 2,
 		5: 4 * time.Hour,

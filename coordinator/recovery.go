@@ -1,9 +1,6 @@
 package coordinator
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
@@ -43,10 +40,11 @@ func (c *Coordinator) recoverFrom(v *models.Version) error {
 		return models.Damaged(c.opt.Dir, "is missing")
 	case p == nil, !p.Lost && p.Version <= v.Version:
 		c.unreleased = c.budget != nil
-		return c.models.WritePublished(v, c.times)
+		return c.models.WritePublished(v, c.rollbacks.count)
 	case p.Lost:
 		p = &models.Published{
-			Run: v.Run, Version: v.Version + versionLeap, Round: c.settings.Rounds, Rollbacks: c.times + rollbackLeap,
+			Run: v.Run, Version: v.Version + versionLeap, Round: c.settings.Rounds, Rollbacks: c.rollbacks.count +
+				rollbackLeap,
 		}
 	case p.Run != v.Run:
 		return models.Damaged(c.opt.Dir, "belongs to another run")
@@ -58,11 +56,11 @@ func (c *Coordinator) recoverFrom(v *models.Version) error {
 
 // republish makes the loaded version v the successor of the published one.
 func (c *Coordinator) republish(v *models.Version, p *models.Published) error {
-	rollbacks := max(c.times, p.Rollbacks) + 1
-	if err := c.put("times", rollbacks); err != nil {
+	rollbacks := max(c.rollbacks.count, p.Rollbacks) + 1
+	if err := c.st.PutJSON(rollbacksKey, rollbacks); err != nil {
 		return err
 	}
-	c.times = rollbacks
+	c.rollbacks.count = rollbacks
 	c.engine.Seed = c.cohortSeed()
 	c.models.Skip(p.Version)
 	if p.Round > v.Round {
@@ -70,7 +68,7 @@ func (c *Coordinator) republish(v *models.Version, p *models.Published) error {
 			return err
 		}
 	}
-	if err := c.dropGroups(); err != nil {
+	if err := c.collection.DropReports(""); err != nil {
 		return err
 	}
 	return c.save(models.Outcome{}, true)
@@ -86,8 +84,8 @@ func (c *Coordinator) recoverFromNothing() error {
 		p.Version, p.Rollbacks, p.Round = versionLeap, rollbackLeap, c.settings.Rounds
 	}
 	c.models.Skip(p.Version)
-	c.times = p.Rollbacks + 1
-	if err := c.put("times", c.times); err != nil {
+	c.rollbacks.count = p.Rollbacks + 1
+	if err := c.st.PutJSON(rollbacksKey, c.rollbacks.count); err != nil {
 		return err
 	}
 	if err := c.checkBudget(&models.Version{Run: p.Run}); err != nil {
@@ -104,9 +102,9 @@ func (c *Coordinator) stopTree() error {
 	if !c.isTree() {
 		return nil
 	}
-	c.barred = "mechanism=tree spreads its noise over the rounds, and some rounds are lost: nothing more is " +
+	c.stopped = "mechanism=tree spreads its noise over the rounds, and some rounds are lost: nothing more is " +
 		"released; start a new run"
-	return c.put("barred", c.barred)
+	return c.st.PutJSON(stoppedKey, c.stopped)
 }
 
 func (c *Coordinator) isTree() bool {
@@ -120,20 +118,4 @@ func (c *Coordinator) checkBudget(v *models.Version) error {
 		lines = max(lines, p.LedgerLines)
 	}
 	return c.budget.Check(lines)
-}
-
-// freshKey draws the key of a release's noise. It is kept nowhere: a release that a kill interrupted
-// was seen by nobody, and its noise is not used again, even if the store goes back in time. Only
-// the noise of a tree is drawn again by later rounds, so it comes from the federation's secret;
-// a tree is never rolled back.
-func (c *Coordinator) freshKey() {
-	rand.Read(c.noise[:])
-}
-
-// treeKey is the key of the noise of trees.
-func (c *Coordinator) treeKey() (key [32]byte) {
-	mac := hmac.New(sha256.New, c.secret[:])
-	mac.Write(append([]byte("tacit tree"), c.run...))
-	copy(key[:], mac.Sum(nil))
-	return key
 }

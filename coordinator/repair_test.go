@@ -245,7 +245,7 @@ func TestATreeThatLostRoundsIsOver(t *testing.T) {
 	cutTail(t, blocks(t, dir, "index"), 0.4)
 	r, _ = mend(t, dir)
 	for range 2 {
-		waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().State, "tree") })
+		waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().Message, "tree") })
 		if _, err := r.admin.Status(context.Background(), &pb.StatusRequest{}); err != nil {
 			t.Fatal(err)
 		}

@@ -3,12 +3,10 @@ package coordinator
 import (
 	"bytes"
 	"context"
-	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
@@ -18,15 +16,12 @@ import (
 
 // sums is what is counted so far, and the sum.
 func (r *rig) sums() (n int, sum []int64) {
-	r.c.mu.Lock()
-	h, ok := r.c.place.(*hall)
-	r.c.mu.Unlock()
-	if !ok {
+	open := r.c.collection.OpenRound()
+	if open == nil {
 		return 0, nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.counted), slices.Clone(h.sum)
+	sum, _, closed := open.Result()
+	return len(closed.Devices), sum
 }
 
 // Whatever must be refused is, with its word, and the sum is as it was.
@@ -239,36 +234,7 @@ func TestReportsUnderAPromise(t *testing.T) {
 	}
 }
 
-// Of two reports of one device that are written at once, as those of a copied state file may be,
-// one is in the sum, and only that one is told so.
-func TestTwoReportsOfOneDeviceAtOnce(t *testing.T) {
-	task := &pb.Task{Kind: pb.Kind_TRAIN, Length: 4, Bound: &pb.Bound{Clip: 1, Levels: 100, Max: 100}}
-	h, err := openHall(nil, "", task, []uint32{5}, 1, 0, time.Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.close()
-	first := wire.AppendUpdate(nil, []int64{1, 2, 3, 0})
-	all := []*report{
-		{seat: 5, digest: 1, body: first},
-		{seat: 5, digest: 2, body: wire.AppendUpdate(nil, []int64{7, 7, 7, 0})},
-		{seat: 5, digest: 1, body: first},
-	}
-	if err := h.commit("", make([]int64, 4), all); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(h.sum, []int64{1, 2, 3, 0}) || all[0].other || !all[1].other || all[2].other {
-		t.Errorf("the sum is %v; another than the one in it is the first %v, the second %v, the first again %v", h.sum,
-			all[0].other, all[1].other, all[2].other)
-	}
-	for digest, want := range map[uint64]error{1: nil, 2: errOther} {
-		if err := h.Report(&report{seat: 5, digest: digest, body: first}); !errors.Is(err, want) {
-			t.Errorf("report %d: %v, want %v", digest, err, want)
-		}
-	}
-}
-
-// The same over the wire, where both may be in one group or not.
+// Two copies of a device report at once: only the report in the sum is acknowledged as counted.
 func TestACopiedDeviceIsToldTheTruth(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)

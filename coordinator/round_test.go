@@ -64,7 +64,7 @@ func TestARoundWaitsForItsLeast(t *testing.T) {
 	if _, err := d[0].report(task); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the deadline", func() bool { return strings.Contains(r.c.Status().State, "waiting on") })
+	waitFor(t, "the deadline", func() bool { return strings.Contains(r.c.Status().Message, "waiting for more") })
 	if r.c.Status().Round != 0 {
 		t.Fatal("the round ended with one of four devices")
 	}
@@ -120,11 +120,11 @@ func TestPauseAndResume(t *testing.T) {
 			t.Fatalf("%v, %v", fate, err)
 		}
 	}
-	waitFor(t, "the pause", func() bool { return r.c.Status().State == "paused" && r.c.Status().Round == 1 })
+	waitFor(t, "the pause", func() bool { return r.c.Status().State == Paused && r.c.Status().Round == 1 })
 	r.stop()
 	r = open(t, dir, nil, nil)
 	d = r.hands(2)
-	waitFor(t, "the pause after a start", func() bool { return r.c.Status().State == "paused" })
+	waitFor(t, "the pause after a start", func() bool { return r.c.Status().State == Paused })
 	pause(false)
 	r.play(d, 2)
 }
@@ -140,8 +140,8 @@ func TestRollback(t *testing.T) {
 	r := open(t, dir, &s, nil)
 	d := r.hands(6)
 	r.play(d, 3)
-	if got := r.c.Status().State; got != "done" {
-		waitFor(t, "the end", func() bool { return r.c.Status().State == "done" })
+	if got := r.c.Status().State; got != Finished {
+		waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
 	}
 	before, _ := r.model()
 	seed, spent := r.c.cohortSeed(), *r.c.Status().Epsilon
@@ -160,14 +160,14 @@ func TestRollback(t *testing.T) {
 		t.Error("the cohorts of rounds that come again are those of before")
 	}
 	// The budget was for three rounds: no more is released, and the model is served.
-	waitFor(t, "the budget's end", func() bool { return r.c.Status().State == "the privacy budget is spent" })
+	waitFor(t, "the budget's end", func() bool { return r.c.Status().State == BudgetSpent })
 	if got := *r.c.Status().Epsilon; got < spent {
 		t.Errorf("epsilon was %g and is %g", spent, got)
 	}
 	// It neither spins nor dies.
 	n := runtime.NumGoroutine()
 	for range 20 {
-		r.c.stir()
+		r.c.requests.notify()
 		time.Sleep(time.Millisecond)
 	}
 	if after := runtime.NumGoroutine(); after > n+10 {
@@ -222,7 +222,7 @@ func TestNoTreeIsGoneBackInOrGrown(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s,
 		func(o *Options) { o.Warn = func(text string) { warned <- text } })
 	r.play(r.hands(4), 2)
-	waitFor(t, "the rounds", func() bool { return r.c.Status().State == "done" })
+	waitFor(t, "the rounds", func() bool { return r.c.Status().State == Finished })
 	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 1}); err == nil || !strings.Contains(err.Error(),
 		"tree") {
 		t.Errorf("a tree is gone back in: %v", err)
@@ -337,7 +337,7 @@ func TestGrowthThatIsNotPossibleIsRefused(t *testing.T) {
 			}
 		}
 		c.install(engine, &plan)
-		if _, err := (desk{c}).Items(context.Background(),
+		if _, err := (adminAPI{c}).Items(context.Background(),
 			&pb.ItemsRequest{Items: []*pb.Item{{Id: "new"}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -385,12 +385,12 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 	if err != nil || len(h.Manifests) != models.Kept {
 		t.Fatalf("%d versions, %v", len(h.GetManifests()), err)
 	}
-	if logs := r.c.st.Logs("round."); len(logs) > shardCount {
+	if logs := r.c.st.Logs("round."); len(logs) > 4 {
 		t.Errorf("groups of rounds that are over: %v", logs)
 	}
 	// Each of them can be fetched whole, and is signed.
 	for _, signed := range h.Manifests {
-		m, err := wire.VerifyManifest(r.c.key.Public().(ed25519.PublicKey), r.c.id[:], signed)
+		m, err := wire.VerifyManifest(r.c.identity.key.Public().(ed25519.PublicKey), r.c.identity.id[:], signed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -415,23 +415,20 @@ func TestNobodyIsSentAwayForLong(t *testing.T) {
 	s := small(4)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.hands(4)
+	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
 	now := time.Now()
 	for _, x := range []struct{ pace, took, most time.Duration }{
 		{0, time.Second, time.Second},
 		{2 * time.Second, 100 * time.Millisecond, 2 * time.Second},
 		{2 * time.Second, 20 * time.Second, 20 * time.Second},
 	} {
-		r.c.mu.Lock()
-		r.c.pace, r.c.opened, r.c.place = x.pace, now.Add(-x.took), &hall{
-			cohort:  make([]uint32, 943),
-			counted: map[uint32]uint64{0: 0},
-		}
+		r.c.progress.mu.Lock()
+		r.c.progress.roundTime, r.c.progress.opened = x.pace, now.Add(-x.took)
+		r.c.progress.mu.Unlock()
 		for range 100 {
 			if got := r.c.after(0, now); got > x.most {
 				t.Errorf("%v into a round of %v: %v", x.took, x.pace, got)
 			}
 		}
-		r.c.place = nil
-		r.c.mu.Unlock()
 	}
 }

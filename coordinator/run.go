@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 )
 
-// Run waits for a run and for its devices, and trains until all rounds are run; then it
-// waits for an operator. It returns when ctx is done, or at Close.
+// Run waits for a run and its devices, and trains until all rounds are done; then it waits for an
+// operator. It returns when ctx is done or Close is called.
 func (c *Coordinator) Run(ctx context.Context) error {
 	c.running.Lock()
 	defer c.running.Unlock()
@@ -25,61 +26,60 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return nil
 	case <-c.ready:
 	}
-	if err := c.gather(ctx); err != nil {
-		return quiet(err)
-	}
-	for {
-		if err := c.between(ctx); err != nil {
-			return quiet(err)
-		}
-		why := c.idle()
-		if why == "" {
-			err := c.oneRound(ctx)
-			if c.spent = errors.Is(err, round.ErrBudgetSpent); err != nil && !c.spent {
-				return quiet(err)
-			}
-			continue
-		}
-		c.say(why)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.wake:
-		}
-	}
-}
-
-// done is the state of a run that has had all of its rounds, and its last readout.
-const done = "done"
-
-// idle is why no round is run; empty where one is.
-func (c *Coordinator) idle() string {
-	switch {
-	case c.barred != "":
-		return c.barred
-	case c.engine.Next >= c.settings.Rounds:
-		return done
-	case c.spent:
-		return "the privacy budget is spent"
-	}
-	return ""
-}
-
-func quiet(err error) error {
+	err := c.loop(ctx)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
 }
 
-// gather waits until N devices are enrolled.
-func (c *Coordinator) gather(ctx context.Context) error {
+func (c *Coordinator) loop(ctx context.Context) error {
+	if err := c.waitForDevices(ctx); err != nil {
+		return err
+	}
+	for {
+		if err := c.betweenRounds(ctx); err != nil {
+			return err
+		}
+		state, message := c.idle()
+		if state == Training {
+			err := c.oneRound(ctx)
+			c.spent = errors.Is(err, round.ErrBudgetSpent)
+			if err != nil && !c.spent {
+				return err
+			}
+			continue
+		}
+		c.progress.set(state, message)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.requests.wake:
+		}
+	}
+}
+
+// idle is Training if another round can begin, and otherwise why not.
+func (c *Coordinator) idle() (State, string) {
+	switch {
+	case c.stopped != "":
+		return Stopped, c.stopped
+	case c.engine.Next >= c.settings.Rounds:
+		return Finished, "all rounds are done"
+	case c.spent:
+		return BudgetSpent, "the privacy budget is spent"
+	}
+	return Training, ""
+}
+
+// waitForDevices waits until all devices of the run are enrolled, before its first round.
+func (c *Coordinator) waitForDevices(ctx context.Context) error {
 	for {
 		n, changed := c.devices.Count()
 		if n >= c.settings.Devices || c.engine.Next > 0 {
 			return ctx.Err()
 		}
-		c.say(fmt.Sprintf("waiting for devices: %d of %d", n, c.settings.Devices))
+		c.progress.set(WaitingForDevices, fmt.Sprintf("waiting for devices: %d of %d", n, c.settings.Devices))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -88,111 +88,97 @@ func (c *Coordinator) gather(ctx context.Context) error {
 	}
 }
 
-// between does what may only be done between rounds: an operator's wishes.
-func (c *Coordinator) between(ctx context.Context) error {
+// betweenRounds does what an operator asked for and what may only be done between rounds.
+func (c *Coordinator) betweenRounds(ctx context.Context) error {
 	for {
-		if err := c.rollback(); err != nil {
+		if err := c.rollBack(); err != nil {
 			return err
 		}
 		if err := c.takeItems(); err != nil {
 			return err
 		}
-		c.mu.Lock()
-		paused := c.paused
-		c.mu.Unlock()
-		if !paused {
+		if !c.requests.paused() {
 			return ctx.Err()
 		}
-		c.say("paused")
+		c.progress.set(Paused, "paused")
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-c.wake:
+		case <-c.requests.wake:
 		}
 	}
 }
 
-// oneRound runs a round, and has its outcome on disk before anybody hears of it.
+// oneRound runs a round. Its outcome is on disk before anybody sees it.
 func (c *Coordinator) oneRound(ctx context.Context) error {
 	t := c.engine.Next
 	start := c.now()
-	c.mu.Lock()
-	c.opened = start
-	c.mu.Unlock()
-	c.say(fmt.Sprintf("round %d of %d", t+1, c.settings.Rounds))
-	c.freshKey()
-	rep, err := c.engine.Step(ctx)
+	c.progress.beginRound(start)
+	c.sayTraining(t)
+	c.noise.Renew()
+	report, err := c.engine.Step(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.point("stepped"); err != nil {
+	if err := c.fault("stepped"); err != nil {
 		return err
 	}
 	took := c.now().Sub(start)
 	outcome := models.Outcome{
-		Counted: rep.Devices + rep.Idle, Idle: rep.Idle, Cohort: rep.Devices + rep.Idle + rep.Dropped,
-		Discarded: rep.Discarded, Seconds: took.Seconds(),
+		Counted: report.Devices + report.Idle, Idle: report.Idle,
+		Cohort:    report.Devices + report.Idle + report.Dropped,
+		Discarded: report.Discarded, Seconds: took.Seconds(),
 	}
-	if err := c.keep(c.ending); err != nil {
+	evaluates := c.settings.evaluatesAfter(t)
+	if err := c.saveRound(t, outcome, evaluates); err != nil {
 		return err
 	}
-	c.took(t)
-	r := c.settings.Readout
-	reads := r > 0 && ((t+1)%r == 0 || t+1 == c.settings.Rounds)
-	if reads { // with the round, so that none is forgotten
-		if err := c.put("reading", t+1); err != nil {
-			return err
-		}
-	}
-	if err := c.save(outcome, false); err != nil {
-		return err
-	}
-	if err := c.dropGroups(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	if c.pace == 0 {
-		c.pace = took
-	}
-	c.pace = (3*c.pace + took) / 4
-	c.mu.Unlock()
-	ev := Event{
+	c.progress.endRound(took)
+	event := Event{
 		Round: t + 1, Rounds: c.settings.Rounds, Version: c.models.Last(), Counted: outcome.Counted,
-		Asked: outcome.Cohort,
-		Kept:  outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),
+		Asked: outcome.Cohort, Kept: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),
 	}
-	if reads {
-		if ev.Readout, ev.Missed, err = c.readout(ctx, t); err == nil {
-			err = c.put("reading", 0)
+	if evaluates {
+		event.Readout, event.Missed, err = c.evaluate(ctx, t)
+		if err == nil {
+			err = c.evaluations.End()
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if c.opt.Event != nil {
-		c.opt.Event(ev)
+		c.opt.Event(event)
 	}
 	return nil
 }
 
-// point is where a test may have something go wrong.
-func (c *Coordinator) point(name string) error {
-	if c.opt.fault == nil {
-		return nil
+// saveRound writes the outcome of round t, and publishes its model.
+func (c *Coordinator) saveRound(t int, outcome models.Outcome, evaluates bool) error {
+	if c.settings.Rehearsal {
+		c.collection.History.Keep(collection.KeepAllLogs)
 	}
-	return c.opt.fault(name)
+	if err := c.collection.History.Add(c.closing); err != nil {
+		return err
+	}
+	if err := c.fault("closed"); err != nil {
+		return err
+	}
+	if c.settings.Cohort.ByCheckIn() {
+		last := (t+1)%c.settings.Cohort.Every == 0
+		c.collection.Participation.Close(c.closing.Devices, c.settings.Devices, last)
+	}
+	if evaluates { // before the model is published, so that no evaluation is forgotten
+		if err := c.evaluations.Begin(t + 1); err != nil {
+			return err
+		}
+	}
+	if err := c.save(outcome, false); err != nil {
+		return err
+	}
+	return c.collection.DropReports("")
 }
 
-func (c *Coordinator) say(state string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state = state
-}
-
-// stir wakes the loop.
-func (c *Coordinator) stir() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+func (c *Coordinator) sayTraining(t int) {
+	c.progress.set(Training, fmt.Sprintf("round %d of %d", t+1, c.settings.Rounds))
 }

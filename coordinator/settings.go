@@ -1,6 +1,3 @@
-// Package coordinator is the coordinator: the round engine over a network. Devices come when
-// they like; it says what to do, adds up what they send, and keeps all of its state in one
-// folder, so that it may be killed at any moment. It holds sums and never a user's history.
 package coordinator
 
 import (
@@ -84,11 +81,11 @@ func (s *Settings) Check() error {
 		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells " +
 			"of the sample, which an epsilon takes for secret; " +
 			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
-	case s.bare() && s.fewest() < privacy.MinMaskedGroup:
+	case s.maskedOnly() && s.fewest() < privacy.MinMaskedGroup:
 		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such "+
 			"a sum; a round takes %d or more, of which a third may leave: "+
 			"a larger cohort, or leave --secagg out", s.fewest(), privacy.MinMaskedGroup)
-	case s.bare() && s.Bucket > 0 && s.Bucket < privacy.MinMaskedGroup:
+	case s.maskedOnly() && s.Bucket > 0 && s.Bucket < privacy.MinMaskedGroup:
 		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more; take %d, so that a third "+
 			"may leave", s.Bucket, privacy.MinMaskedSum, privacy.MinMaskedGroup)
 	case s.Cohort.Check(s.Devices) != nil:
@@ -121,6 +118,11 @@ func (s *Settings) readable() error {
 	return nil
 }
 
+// evaluatesAfter reports whether devices evaluate the model after round t.
+func (s *Settings) evaluatesAfter(t int) bool {
+	return s.Readout > 0 && ((t+1)%s.Readout == 0 || t+1 == s.Rounds)
+}
+
 // build makes the method.
 func (s *Settings) build() (method.Method, error) {
 	registry := s.methods
@@ -143,9 +145,9 @@ func (s *Settings) build() (method.Method, error) {
 	return m, method.Check(m)
 }
 
-// bare reports whether sums are masked and have no noise: what hides a device in one is the
+// maskedOnly reports whether sums are masked and have no noise: what hides a device in one is the
 // others alone.
-func (s *Settings) bare() bool { return s.Masked && !s.DP.On() }
+func (s *Settings) maskedOnly() bool { return s.Masked && !s.DP.On() }
 
 // fewest is the smallest cohort that is drawn: the last of a cycle has what is left.
 func (s *Settings) fewest() int {

@@ -24,7 +24,7 @@ func TestItemsWaitForARoundThatWasCutOff(t *testing.T) {
 	for i := range 40_000 { // more than a small value holds
 		items.Items = append(items.Items, &pb.Item{Id: fmt.Sprintf("new %d", i), Title: "a title that takes some room"})
 	}
-	if _, err := (desk{r.c}).Items(context.Background(), items); err != nil {
+	if _, err := (adminAPI{r.c}).Items(context.Background(), items); err != nil {
 		t.Fatal(err)
 	}
 	r.stop()
@@ -43,7 +43,7 @@ func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
 	var c *Coordinator
 	late := func(at string) (err error) {
 		if at == "restocked" {
-			_, err = (desk{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
+			_, err = (adminAPI{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
 				{Id: "early", Title: "Renamed"},
 				{Id: "late"},
 			}})
@@ -78,14 +78,14 @@ func TestAWishToGoBackWhileGoingBackStays(t *testing.T) {
 	r := open(t, dir, &s, func(o *Options) {
 		o.fault = func(at string) (err error) {
 			if c := c.Load(); c != nil && at == "marked" {
-				_, err = (desk{c}).Rollback(ctx, &pb.RollbackRequest{Version: 1})
+				_, err = (adminAPI{c}).Rollback(ctx, &pb.RollbackRequest{Version: 1})
 			}
 			return err
 		}
 	})
 	d := r.hands(2)
 	r.play(d, 2)
-	waitFor(t, "the end", func() bool { return r.c.Status().State == "done" })
+	waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
 	c.Store(r.c)
 	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 2}); err != nil {
 		t.Fatal(err)

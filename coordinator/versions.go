@@ -20,10 +20,14 @@ import (
 func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 	e := c.engine
 	s := &models.Snapshot{
-		Now: c.now(), Round: e.Next, Rollbacks: c.times, Items: e.Plan.Items,
+		Now: c.now(), Round: e.Next, Rollbacks: c.rollbacks.count, Items: e.Plan.Items,
 		Slots: e.Plan.Slots, Values: e.Value, Rules: e.State,
-		Plan: c.settings.message(c.plan, c.holds()), Catalogue: c.catalogue.Current(), Features: c.settings.Features,
-		Participants: c.participants(), Noisy: e.Stack != nil, RolledBack: rolledBack, Outcome: outcome,
+		Plan: c.settings.message(c.plan, c.guarantee()), Catalogue: c.catalogue.Current(),
+		Features: c.settings.Features,
+		Noisy:    e.Stack != nil, RolledBack: rolledBack, Outcome: outcome,
+	}
+	if c.settings.Cohort.ByCheckIn() {
+		s.Participants = c.collection.Participation.Bytes(c.settings.Devices)
 	}
 	if e.Stack != nil {
 		s.Clip, s.LedgerLines = e.Stack.Clip, c.budget.Lines()
@@ -43,9 +47,7 @@ func (c *Coordinator) load(v *models.Version) error {
 		if err != nil || len(b) != (c.settings.Devices+7)/8 {
 			return fmt.Errorf("version %d: the list of participants is missing or corrupt: %w", v.Version, err)
 		}
-		c.mu.Lock()
-		c.came = b
-		c.mu.Unlock()
+		c.collection.Participation.Load(b)
 	}
 	e.Next = v.Round
 	if e.Stack != nil && v.Clip > 0 {
@@ -68,9 +70,9 @@ func (c *Coordinator) loadItems(v *models.Version) error {
 		return err
 	}
 	c.catalogue.Set(items, c.settings.Features)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.counted = c.counted || len(items.Popular) > 0
+	if len(items.Popular) > 0 {
+		c.evaluations.NoteCounted()
+	}
 	return nil
 }
 
@@ -109,7 +111,7 @@ func (s *Settings) publicFeatures(items int) error {
 }
 
 // Items adds items or changes them, from the next round on.
-func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, error) {
+func (d adminAPI) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, error) {
 	if !d.begun() {
 		return nil, errNoRun
 	}
@@ -121,7 +123,7 @@ func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, e
 		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
 	if err == nil {
-		d.stir()
+		d.requests.notify()
 	}
 	return out, err
 }
@@ -130,7 +132,7 @@ func (d desk) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, e
 func (c *Coordinator) takeItems() error {
 	n := c.catalogue.Pending()
 	// A round that a kill interrupted has reports for the old catalogue on disk: it comes first.
-	if n == 0 || len(c.st.Logs("round.")) > 0 {
+	if n == 0 || c.collection.Interrupted() {
 		return nil
 	}
 	items, features, err := c.catalogue.Next(n)
@@ -145,7 +147,7 @@ func (c *Coordinator) takeItems() error {
 			return err
 		}
 	}
-	if err := c.point("restocked"); err != nil {
+	if err := c.fault("restocked"); err != nil {
 		return err
 	}
 	return c.catalogue.Remove(n)
@@ -198,7 +200,7 @@ func (c *Coordinator) grow(items int) error {
 }
 
 // Export sends a model as a zip file.
-func (d desk) Export(_ context.Context, r *pb.ExportRequest, to *connect.ServerStream[pb.FetchResponse]) error {
+func (d adminAPI) Export(_ context.Context, r *pb.ExportRequest, to *connect.ServerStream[pb.FetchResponse]) error {
 	if !d.begun() {
 		return errNoRun
 	}

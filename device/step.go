@@ -16,10 +16,11 @@ import (
 type StepResult struct {
 	// Action is waited, paused, stayed away, declined, trained, evaluated or counted items.
 	Action       string        `json:"did"`
-	Reason       string        `json:"why,omitempty"`   // why the device did nothing
-	State        string        `json:"fate,omitempty"`  // of the report: counted, closed, or empty if not known yet
-	Round        uint32        `json:"round,omitempty"` // from 0
-	ModelVersion uint64        `json:"model"`           // version that the device has
+	Reason       string        `json:"why,omitempty"`      // why the device did nothing
+	Finished     bool          `json:"finished,omitempty"` // all rounds of the run are done
+	State        string        `json:"fate,omitempty"`     // of the report: counted, closed, or empty if not known yet
+	Round        uint32        `json:"round,omitempty"`    // from 0
+	ModelVersion uint64        `json:"model"`              // version that the device has
 	Samples      int           `json:"samples,omitempty"`
 	Bytes        int           `json:"bytes,omitempty"` // size of the report, or of all messages of a masked attempt
 	After        time.Duration `json:"after_ns"`        // when to step again
@@ -92,7 +93,7 @@ func (d *Device) checkIn(ctx context.Context) (StepResult, error) {
 		return StepResult{After: idleWait}, err
 	}
 	after := min(max(time.Duration(w.GetAfterMs())*time.Millisecond, 10*time.Millisecond), maxWait)
-	return StepResult{Action: "waited", Reason: w.GetReason(), After: after}, nil
+	return StepResult{Action: "waited", Reason: w.GetReason(), Finished: w.GetFinished(), After: after}, nil
 }
 
 // checkInRequest names the model that the device has and its last counted report.

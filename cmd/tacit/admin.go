@@ -96,7 +96,7 @@ func (a *app) status(r *pb.StatusResponse) error {
 	return a.result(&s, func(out io.Writer) error {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		line := func(k, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
-		line("state", "%s", s.State)
+		line("state", "%s", s.Message)
 		if s.Method != "" {
 			line("run", "%s (%s), round %d of %d, model version %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
 			line("devices", "%d of %d enrolled", s.Enrolled, s.Devices)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator"
@@ -32,10 +31,10 @@ func evaluationText(r *coordinator.Readout) string {
 
 // evaluationProgress says how many devices have evaluated; it is empty if no evaluation is running.
 func evaluationProgress(s *coordinator.Status) string {
-	if !strings.HasPrefix(s.State, coordinator.Reading) && s.State != coordinator.Counting {
+	if s.State != coordinator.Evaluating {
 		return ""
 	}
-	return fmt.Sprintf("%s: %d of %d", s.State, s.Counted, s.Asked)
+	return fmt.Sprintf("%s: %d of %d", s.Message, s.Counted, s.Asked)
 }
 
 // showEvaluations prints the progress of long evaluations until ctx is done.

@@ -186,7 +186,7 @@ func (f *Fleet) run(ctx context.Context, m *member, until uint32) error {
 		}
 		if until > 0 && m.rounds.Load() >= until {
 			f.once.Do(func() { close(f.over) })
-			if result.Action == "waited" && result.Reason == "done" { // the last evaluation follows the last model
+			if result.Finished { // the last evaluation follows the last model
 				return nil
 			}
 		}

@@ -763,6 +763,7 @@ type Wait struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AfterMs       uint32                 `protobuf:"varint,1,opt,name=after_ms,json=afterMs,proto3" json:"after_ms,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Finished      bool                   `protobuf:"varint,3,opt,name=finished,proto3" json:"finished,omitempty"` // all rounds of the run are done
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -809,6 +810,13 @@ func (x *Wait) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Wait) GetFinished() bool {
+	if x != nil {
+		return x.Finished
+	}
+	return false
 }
 
 type SignedManifest struct {
@@ -3238,10 +3246,11 @@ const file_tacit_proto_rawDesc = "" +
 	"\x04wait\x18\x01 \x01(\v2\x0e.tacit.v1.WaitH\x00R\x04wait\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x0e.tacit.v1.TaskH\x00R\x04task\x124\n" +
 	"\bmanifest\x18\x03 \x01(\v2\x18.tacit.v1.SignedManifestR\bmanifestB\b\n" +
-	"\x06action\"9\n" +
+	"\x06action\"U\n" +
 	"\x04Wait\x12\x19\n" +
 	"\bafter_ms\x18\x01 \x01(\rR\aafterMs\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"B\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bfinished\x18\x03 \x01(\bR\bfinished\"B\n" +
 	"\x0eSignedManifest\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x99\x03\n" +

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -228,4 +229,28 @@ func names[V any](m map[string]V, prefix string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// PutJSON stores a value under a key as JSON.
+func (s *Store) PutJSON(key string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.Put(key, b)
+}
+
+// GetJSON reads a value that PutJSON stored. A missing key leaves v as it is.
+func (s *Store) GetJSON(key string, v any) error {
+	b, err := s.Get(key)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
 }

@@ -20,7 +20,8 @@ func open(t *testing.T, dir string) *Budget {
 
 func release(rounds int64) account.Event {
 	return account.Event{
-		Mechanism: account.Gaussian, Adjacency: account.AddRemove, Sampler: account.None, Q: 1, Noise: 2, Rounds: rounds,
+		Mechanism: account.Gaussian, Adjacency: account.AddRemove, Sampler: account.None, Q: 1, Noise: 2,
+		Rounds: rounds,
 	}
 }
 

@@ -1,0 +1,293 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// adminAPI answers operators.
+type adminAPI struct{ *Coordinator }
+
+var _ pbconnect.AdminHandler = adminAPI{}
+
+// Status is the state of a coordinator, for operators.
+type Status struct {
+	Name      string           `json:"name"`
+	State     State            `json:"state"`
+	Message   string           `json:"message"` // explains the state to people
+	Method    string           `json:"method"`
+	Run       string           `json:"run"`
+	Round     int              `json:"round"` // rounds that are done
+	Rounds    int              `json:"rounds"`
+	Version   uint64           `json:"version"`
+	Items     int              `json:"items"`
+	Catalogue uint64           `json:"catalogue"`
+	Devices   int              `json:"devices"`
+	Enrolled  int              `json:"enrolled"`
+	Counted   int              `json:"counted"` // reports of the round in progress
+	Asked     int              `json:"asked"`
+	Paused    bool             `json:"paused"`
+	Rehearsal bool             `json:"rehearsal"`
+	Masked    bool             `json:"masked"`
+	Epsilon   *float64         `json:"epsilon"` // budget spent; null without a privacy guarantee
+	Promise   string           `json:"promise"`
+	Holds     string           `json:"holds,omitempty"`
+	LedgerOK  bool             `json:"ledger_ok"` // true without a privacy guarantee too
+	Lost      int              `json:"lost"`      // devices whose report was acknowledged and is in no sum
+	Counts    map[string]int64 `json:"counts"`    // of calls and refusals
+	Synced    store.Stats      `json:"synced"`
+	SyncAll   bool             `json:"sync_always"`
+	Readouts  []Readout        `json:"readouts"`
+	// why the last evaluation, or popularity in it, is missing
+	Missed string `json:"readout_missed,omitempty"`
+}
+
+// Status is what the coordinator is doing now.
+func (c *Coordinator) Status() Status {
+	enrolled, _ := c.devices.Count()
+	state, message := c.progress.get()
+	s := Status{
+		State: state, Message: message, Enrolled: enrolled, Synced: c.st.Stats(), SyncAll: true,
+		Counts: c.progress.all(),
+	}
+	if !c.begun() {
+		return s
+	}
+	policy, _ := c.settings.DP.MarshalText()
+	s.Name, s.Method, s.Run = c.settings.Name, c.settings.Method, fmt.Sprintf("%x", c.run)
+	s.Rounds, s.Devices, s.Masked = c.settings.Rounds, c.settings.Devices, c.settings.Masked
+	s.Rehearsal, s.Promise = c.settings.Rehearsal, string(policy)
+	s.Version, s.Catalogue = c.models.Last(), c.catalogue.Current().GetVersion()
+	s.Paused, s.Lost = c.requests.paused(), c.collection.History.Lost()
+	s.Readouts, s.Missed = c.evaluations.Results(), c.evaluations.Missed()
+	if v := c.models.Newest(); v != nil {
+		s.Round, s.Items = v.Round, v.Items
+	}
+	if open := c.collection.Open(); open != nil {
+		s.Counted, s.Asked = open.Progress()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.LedgerOK = c.ledgerOK()
+	if c.settings.DP.On() {
+		epsilon := c.epsilon()
+		s.Epsilon, s.Holds = &epsilon, c.guarantee()
+	}
+	return s
+}
+
+func (d adminAPI) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return d.statusResponse()
+}
+
+func (d adminAPI) statusResponse() (*pb.StatusResponse, error) {
+	b, err := json.Marshal(d.Coordinator.Status())
+	return &pb.StatusResponse{Json: string(b)}, err
+}
+
+// Refusals sets where the server counts refused requests, by code.
+func (c *Coordinator) Refusals(byCode func() map[string]uint64) {
+	c.progress.mu.Lock()
+	defer c.progress.mu.Unlock()
+	c.progress.refused = byCode
+}
+
+// Begin begins a run.
+func (d adminAPI) Begin(_ context.Context, r *pb.BeginRequest) (*pb.StatusResponse, error) {
+	var s Settings
+	dec := json.NewDecoder(strings.NewReader(r.Json))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&s); err != nil {
+		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("invalid settings: %w", err))
+	}
+	if r.Features != nil {
+		b, err := wire.Marshal(r.Features)
+		if err == nil {
+			s.Features, err = wire.ReadFeatures(b, len(r.Items))
+		}
+		if err != nil {
+			return nil, refusal(connect.CodeInvalidArgument, err)
+		}
+	}
+	if err := d.Coordinator.Begin(s, r.Items); err != nil {
+		return nil, refusal(connect.CodeFailedPrecondition, err)
+	}
+	return d.statusResponse()
+}
+
+var errNoRun = refusal(connect.CodeFailedPrecondition, errors.New("no run has begun: tacit admin begin"))
+
+// refusal is an error whose text reaches the operator. The server replaces the text of errors
+// without a code.
+func refusal(code connect.Code, err error) error {
+	reason := rpc.Malformed
+	if code == connect.CodeFailedPrecondition {
+		reason = rpc.NotNow
+	}
+	return rpc.Refuse(reason, code, "%v", err)
+}
+
+// Token makes a token that lets a number of devices enrol within a time.
+func (c *Coordinator) Token(uses int, valid time.Duration, note string) (string, error) {
+	if uses < 1 || valid <= 0 {
+		return "", fmt.Errorf("a token for %d devices and %v: both must be above 0", uses, valid)
+	}
+	return c.devices.NewToken(uses, c.now().Add(valid), note)
+}
+
+func (d adminAPI) MakeToken(_ context.Context, r *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error) {
+	text, err := d.Token(int(r.Uses), time.Duration(r.Hours)*time.Hour, r.Note)
+	if err != nil {
+		return nil, refusal(connect.CodeInvalidArgument, err)
+	}
+	return &pb.MakeTokenResponse{Token: text}, nil
+}
+
+func (d adminAPI) Pause(_ context.Context, r *pb.PauseRequest) (*pb.StatusResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
+	if err := d.requests.setPause(r.Pause); err != nil {
+		return nil, err
+	}
+	return d.statusResponse()
+}
+
+// Rollback requests an older model, from the next round on.
+func (d adminAPI) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResponse, error) {
+	if !d.begun() {
+		return nil, errNoRun
+	}
+	v, err := d.models.Find(r.Version)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not on disk: tacit admin history lists "+
+			"the versions that are", r.Version))
+	}
+	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
+			"the rounds and cannot be rolled back; start a new run"))
+	}
+	if d.settings.Cohort.ByCheckIn() {
+		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=checkin: devices decline rounds that "+
+			"they have seen, so the run cannot be rolled back; start a new run"))
+	}
+	if err := d.requests.setRollback(r.Version); err != nil {
+		return nil, err
+	}
+	return d.statusResponse()
+}
+
+// rollBack restores an older model, as a new version. The budget that was spent stays spent, and no
+// noise is used again.
+func (c *Coordinator) rollBack() error {
+	to := c.requests.rollbackTo()
+	if to == 0 {
+		return nil
+	}
+	v, err := c.models.Find(to)
+	if err != nil {
+		return err
+	}
+	if v == nil {
+		c.opt.Warn(fmt.Sprintf("cannot roll back: version %d is no longer on disk", to))
+		return c.requests.endRollback(to)
+	}
+	if err := c.countRollback(); err != nil {
+		return err
+	}
+	if err := c.loadItems(v); err != nil {
+		return err
+	}
+	if err := c.makeEngine(v.Items); err != nil {
+		return err
+	}
+	if err := c.load(v); err != nil {
+		return err
+	}
+	if err := c.collection.DropReports(""); err != nil {
+		return err
+	}
+	c.spent = false
+	if err := c.save(models.Outcome{}, true); err != nil {
+		return err
+	}
+	return c.requests.endRollback(to)
+}
+
+// countRollback counts a roll back before it happens, so that the rounds which follow draw other
+// cohorts.
+func (c *Coordinator) countRollback() error {
+	next := rollbacks{count: c.rollbacks.count + 1, rounds: max(c.rollbacks.rounds, c.engine.Next+1)}
+	err := errors.Join(c.st.PutJSON(rollbackRoundsKey, next.rounds), c.st.PutJSON(rollbacksKey, next.count))
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rollbacks = next
+	return nil
+}
+
+func (d adminAPI) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
+	all, err := d.models.Manifests()
+	return &pb.HistoryResponse{Manifests: all}, err
+}
+
+func (d adminAPI) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
+	if !d.devices.Enrolled(r.DeviceId) {
+		return nil, refusal(connect.CodeNotFound, fmt.Errorf("device %d is not enrolled", r.DeviceId))
+	}
+	if err := d.devices.Revoke(r.DeviceId); err != nil {
+		return nil, err
+	}
+	return d.statusResponse()
+}
+
+// Counted lists the devices in a round's sum.
+func (d adminAPI) Counted(_ context.Context, r *pb.CountedRequest) (*pb.CountedResponse, error) {
+	closed, err := d.collection.History.Read(r.Round)
+	if err != nil || closed == nil {
+		return &pb.CountedResponse{}, err
+	}
+	out := &pb.CountedResponse{Closed: true, DeviceIds: closed.Devices}
+	for _, digest := range closed.Digests {
+		out.Digests = append(out.Digests, binary.LittleEndian.AppendUint64(nil, digest))
+	}
+	return out, nil
+}
+
+// ledgerOK reports whether the ledger covers at least the rounds that the model was trained for.
+func (c *Coordinator) ledgerOK() bool {
+	v := c.models.Newest()
+	if c.budget == nil || v == nil {
+		return true
+	}
+	paid := int64(0)
+	for _, e := range c.budget.All() {
+		if !c.engine.Stack.IsMetric(e) {
+			paid += e.Rounds
+		}
+	}
+	if c.engine.Stack.Mechanism == privacy.Tree {
+		return paid > 0 || v.Round == 0
+	}
+	return paid >= int64(v.Round)
+}

@@ -1,0 +1,94 @@
+package coordinator
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/collection"
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// With the cohort checkin:N/E, a round accepts the first N devices that check in and have not
+// contributed in this epoch of E rounds.
+
+const checkInCounter = "check_ins"
+
+// noteLate excludes a device whose report is in no sum from the rest of the epoch.
+func (c *Coordinator) noteLate(id uint32, r *pb.ReportRequest) {
+	every := uint32(c.settings.Cohort.Every)
+	if r.Kind != pb.Kind_TRAIN || every == 0 || c.models.Newest() == nil {
+		return
+	}
+	if r.Round/every == uint32(c.models.Round())/every {
+		c.collection.Participation.Exclude(id)
+	}
+}
+
+// noteLastReport notices a report that a device believes to be counted and that is in no sum.
+// Reports of rounds that were rolled back are not lost.
+func (c *Coordinator) noteLastReport(id uint32, last *pb.LastReport) {
+	if last == nil || string(last.Run) != string(c.run) || len(last.Digest) < 8 || c.models.Newest() == nil {
+		return
+	}
+	digest := collection.Digest(last.Digest)
+	remembered, contained := c.collection.History.Find(id, last.Round, digest)
+	next := uint32(c.models.Round())
+	c.mu.Lock()
+	rolledBack := int(last.Round) < c.rollbacks.rounds
+	c.mu.Unlock()
+	switch {
+	case contained, rolledBack, last.Round < next && !remembered:
+		return
+	case last.Round == next:
+		r := c.collection.OpenRound()
+		if r == nil || r.Number() != last.Round || r.HasReport(id, digest) {
+			return
+		}
+	}
+	c.collection.History.NoteLost(id, last.Round)
+}
+
+// reason is why a device has nothing to do.
+func (c *Coordinator) reason(id uint32) string {
+	_, message := c.progress.get()
+	cohort := &c.settings.Cohort
+	done := c.models.Round()
+	if !cohort.ByCheckIn() || int(id) >= c.settings.Devices || c.models.Newest() == nil || done >= c.settings.Rounds {
+		return message
+	}
+	r := c.collection.OpenRound()
+	switch {
+	case c.collection.Participation.Done(id), r != nil && r.Has(id):
+		return fmt.Sprintf("this device has contributed; its next round is %d or later",
+			done/cohort.Every*cohort.Every+cohort.Every+1)
+	case r != nil && !r.HasRoom(c.now()):
+		return fmt.Sprintf("round %d has enough devices; check in again later", done+1)
+	}
+	return message
+}
+
+// after is when a device should check in again: when something may have changed, and not so often
+// that all devices together exceed the rate.
+func (c *Coordinator) after(id uint32, now time.Time) time.Duration {
+	enrolled, _ := c.devices.Count()
+	taken, average := c.progress.timing(now)
+	wait := max(c.pollEvery(enrolled), min(average/8, 2*time.Second))
+	state, _ := c.progress.get()
+	open := c.collection.Open()
+	_, gathering := open.(*collection.WaitingRoom)
+	switch {
+	case state == Finished:
+		wait = max(wait, 2*time.Second)
+	case int(id) >= c.settings.Devices:
+		wait = max(wait, 10*time.Second)
+	case gathering:
+	case open != nil:
+		left := average - taken
+		if left < 0 { // the number of reports would say more, and is secret under a privacy guarantee
+			left = taken / 4
+		}
+		wait = max(wait, min(left/2, c.settings.Deadline/2))
+	}
+	return time.Duration(float64(wait) * (0.75 + 0.5*rand.Float64()))
+}

@@ -1,0 +1,334 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+
+	"connectrpc.com/connect"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/collection"
+	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// deviceAPI answers devices.
+type deviceAPI struct{ *Coordinator }
+
+var _ pbconnect.FederationHandler = deviceAPI{}
+
+// Limits of one call.
+const (
+	bodyBytes  = 2 << 20
+	pieceBytes = 1 << 20
+)
+
+// Hello tells a device which federation this is.
+func (d deviceAPI) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloResponse, error) {
+	v := min(r.Newest, wire.NewestVersion)
+	if v < max(r.Oldest, wire.OldestVersion) {
+		return nil, rpc.Refuse("wrong_version", connect.CodeFailedPrecondition,
+			"this coordinator speaks protocol versions %d to %d, the device %d to %d: update the older one",
+			wire.OldestVersion, wire.NewestVersion, r.Oldest, r.Newest)
+	}
+	name, deterministic := "a federation", false
+	if d.begun() {
+		name, deterministic = d.settings.Name, d.settings.Rehearsal
+	}
+	return &pb.HelloResponse{
+		Version: v, Federation: d.identity.id[:], Name: name, Key: d.identity.key.Public().(ed25519.PublicKey),
+		NowMs:  d.now().UnixMilli(),
+		Limits: &pb.Limits{BodyBytes: bodyBytes, PieceBytes: pieceBytes}, Deterministic: deterministic,
+	}, nil
+}
+
+// Enrol gives a key its device ID, and answers when that is on disk.
+func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse, error) {
+	caller, _ := rpc.CallerFrom(ctx)
+	key := ed25519.PublicKey(caller.Key[:])
+	if string(key) != string(r.Key) {
+		return nil, rpc.Refuse("bad_signature", connect.CodeUnauthenticated,
+			"the request is signed with another key than the one that it enrols")
+	}
+	if _, _, revoked := d.devices.Lookup(key); revoked {
+		return nil, errRevoked()
+	}
+	var wanted *uint32
+	if r.WantsDeviceId {
+		wanted = &r.DeviceId
+	}
+	id, again, err := d.devices.Enrol(key, r.Token, wanted, wire.MaxDevices, d.now())
+	switch {
+	case errors.Is(err, enrolment.ErrToken):
+		return nil, rpc.Refuse("bad_token", connect.CodePermissionDenied, "%v", err)
+	case errors.Is(err, enrolment.ErrQuota) || errors.Is(err, enrolment.ErrFull):
+		return nil, rpc.Refuse("quota", connect.CodeResourceExhausted, "%v", err)
+	case errors.Is(err, enrolment.ErrBusy):
+		return nil, rpc.Refuse("slow_down", connect.CodeUnavailable, "%v", err)
+	case err != nil:
+		return nil, connect.NewError(connect.CodeUnavailable, err)
+	}
+	if !again {
+		d.progress.count("enrolled", 1)
+	}
+	return &pb.EnrolResponse{DeviceId: id, AlreadyEnrolled: again}, nil
+}
+
+// Leave revokes a device at its own request.
+func (d deviceAPI) Leave(ctx context.Context, _ *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+	if err := d.devices.Revoke(callerID(ctx)); err != nil {
+		return nil, connect.NewError(connect.CodeUnavailable, err)
+	}
+	d.progress.count("left", 1)
+	return &pb.LeaveResponse{}, nil
+}
+
+func callerID(ctx context.Context) uint32 {
+	caller, _ := rpc.CallerFrom(ctx)
+	return caller.DeviceID
+}
+
+// lookup finds the device ID of a key, for the server.
+func (c *Coordinator) lookup(key [32]byte) (uint32, error) {
+	id, known, revoked := c.devices.Lookup(key[:])
+	switch {
+	case !known:
+		return 0, rpc.Refuse("unknown_key", connect.CodeUnauthenticated, "this device is not enrolled")
+	case revoked:
+		return 0, errRevoked()
+	}
+	return id, nil
+}
+
+func errRevoked() error {
+	return rpc.Refuse("revoked", connect.CodePermissionDenied, "this device was revoked")
+}
+
+// Config is what a server of the federation needs. The caller adds limits and the operator's token.
+func (c *Coordinator) Config() rpc.Config {
+	return rpc.Config{
+		Federation: deviceAPI{c}, Admin: adminAPI{c}, ID: c.identity.id[:], Lookup: c.lookup, Now: c.opt.Now,
+	}
+}
+
+// seen notes that a device of the run is present.
+func (c *Coordinator) seen(id uint32) {
+	if int(id) < c.settings.Devices {
+		c.devices.Seen(id, c.now())
+	}
+}
+
+// CheckIn tells a device what to do, or when to check in again.
+func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInResponse, error) {
+	id := callerID(ctx)
+	now := d.now()
+	if !d.begun() {
+		return waitResponse(&pb.Wait{AfterMs: 1000, Reason: "no run has begun"}), nil
+	}
+	d.progress.count(checkInCounter, 1)
+	d.seen(id)
+	var manifest *pb.SignedManifest
+	if r.ModelVersion < d.models.Last() {
+		manifest = d.models.Signed()
+	}
+	d.noteLastReport(id, r.LastReport)
+	var out *pb.CheckInResponse
+	if t := d.taskOf(id); t != nil {
+		out = &pb.CheckInResponse{Action: &pb.CheckInResponse_Task{Task: t}}
+	} else {
+		state, _ := d.progress.get()
+		out = waitResponse(&pb.Wait{
+			AfterMs: uint32(d.after(id, now).Milliseconds()), Reason: d.reason(id), Finished: state == Finished,
+		})
+	}
+	out.Manifest = manifest
+	return out, nil
+}
+
+// taskOf is what a device is to do now; nil if it has nothing to do.
+func (d deviceAPI) taskOf(id uint32) *pb.Task {
+	if d.requests.paused() || int(id) >= d.settings.Devices {
+		return nil
+	}
+	return d.collection.Offer(id, d.now())
+}
+
+func waitResponse(w *pb.Wait) *pb.CheckInResponse {
+	return &pb.CheckInResponse{Action: &pb.CheckInResponse_Wait{Wait: w}}
+}
+
+// Fetch reads a piece of a blob that a recent manifest names.
+func (d deviceAPI) Fetch(_ context.Context, r *pb.FetchRequest) (*pb.FetchResponse, error) {
+	if len(r.Hash) != wire.HashBytes {
+		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "a hash of %d bytes: must be %d", len(r.Hash),
+			wire.HashBytes)
+	}
+	b := d.models.Blob(store.Hash(r.Hash))
+	if b == nil {
+		return nil, rpc.Refuse("no_such_blob", connect.CodeNotFound, "no recent model has this blob: check in again")
+	}
+	if r.Offset >= uint64(len(b)) {
+		return nil, rpc.Refuse("malformed", connect.CodeOutOfRange, "offset %d: the blob has %d bytes", r.Offset,
+			len(b))
+	}
+	return &pb.FetchResponse{Data: b[r.Offset:min(r.Offset+pieceBytes, uint64(len(b)))]}, nil
+}
+
+func reported(s pb.ReportState) *pb.ReportResponse { return &pb.ReportResponse{State: s} }
+
+// Report accepts a piece of a report, and counts the report when it is complete.
+func (d deviceAPI) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportResponse, error) {
+	id := callerID(ctx)
+	open, err := d.roundOf(id, r)
+	if err != nil {
+		return nil, err
+	}
+	digest := collection.Digest(r.Digest)
+	if open == nil {
+		return d.reportClosed(id, r, digest), nil
+	}
+	if open.Has(id) { // another report than the one in the sum is in no sum
+		if open.HasReport(id, digest) {
+			return reported(pb.ReportState_COUNTED), nil
+		}
+		return reported(pb.ReportState_CLOSED), nil
+	}
+	blob := &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}
+	update, next, err := d.collection.Uploads.Add(id, blob, r.Offset, r.Data, open.MaxBytes())
+	if err != nil {
+		return nil, uploadRefused(err)
+	}
+	if update == nil {
+		return &pb.ReportResponse{State: pb.ReportState_MORE, Next: next}, nil
+	}
+	if malformed, err := open.Check(update, d.settings.DP.On()); err != nil {
+		code := "over_bound"
+		if malformed {
+			code = "malformed"
+		}
+		return nil, rpc.Refuse(code, connect.CodeInvalidArgument, "%v", err)
+	}
+	err = open.Add(id, digest, update)
+	switch {
+	case errors.Is(err, collection.ErrClosed) || errors.Is(err, collection.ErrFull):
+		d.progress.count("late", 1)
+		d.noteLate(id, r)
+		return reported(pb.ReportState_CLOSED), nil
+	case errors.Is(err, collection.ErrOtherReport):
+		return reported(pb.ReportState_CLOSED), nil
+	case err != nil:
+		return nil, connect.NewError(connect.CodeUnavailable, err)
+	}
+	d.seen(id)
+	return &pb.ReportResponse{
+		State: pb.ReportState_COUNTED, AfterMs: uint32(d.after(id, d.now()).Milliseconds()),
+	}, nil
+}
+
+// reportClosed answers a report for a closed round.
+func (d deviceAPI) reportClosed(id uint32, r *pb.ReportRequest, digest uint64) *pb.ReportResponse {
+	if d.collection.History.Contains(id, r.Round, d.rollbackCount(), digest) {
+		return reported(pb.ReportState_COUNTED)
+	}
+	d.noteLate(id, r)
+	return reported(pb.ReportState_CLOSED)
+}
+
+func (c *Coordinator) rollbackCount() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rollbacks.count
+}
+
+func uploadRefused(err error) error {
+	var refused *collection.UploadError
+	if errors.As(err, &refused) {
+		return rpc.Refuse(refused.Code, connect.CodeInvalidArgument, "%v", err)
+	}
+	return err
+}
+
+// roundOf finds the open round that a report is for; nil without an error if that round is closed.
+func (d deviceAPI) roundOf(id uint32, r *pb.ReportRequest) (*collection.Round, error) {
+	refuse := func(code, format string, args ...any) error {
+		return rpc.Refuse(code, connect.CodeFailedPrecondition, format, args...)
+	}
+	switch {
+	case !d.begun():
+		return nil, refuse("wrong_run", "no run has begun")
+	case len(r.Digest) != wire.HashBytes:
+		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "a digest of %d bytes: must be %d",
+			len(r.Digest), wire.HashBytes)
+	case string(r.Run) != string(d.run):
+		return nil, refuse("wrong_run", "the coordinator has another run")
+	case r.Kind != pb.Kind_TRAIN || d.settings.Masked:
+		return nil, refuse("not_masked", "a report of this kind must be masked")
+	}
+	next := uint32(d.models.Round())
+	open := d.collection.OpenRound()
+	if open != nil && open.Number() != r.Round {
+		open = nil
+	}
+	switch {
+	case open != nil && !open.Contains(id):
+		return nil, rpc.Refuse("not_in_cohort", connect.CodePermissionDenied, "%v", collection.ErrNotInCohort)
+	case open != nil:
+		return open, nil
+	case r.Round > next:
+		return nil, refuse("wrong_round", "round %d has not begun", r.Round+1)
+	case r.Round == next && int(next) < d.settings.Rounds: // its outcome is being written, or it is not open yet
+		return nil, refuse("not_now", "the outcome of round %d is not known yet; ask again", r.Round+1)
+	}
+	return nil, nil
+}
+
+// Mask is a step of a masked round.
+func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, error) {
+	id := callerID(ctx)
+	if !d.begun() {
+		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "no run has begun")
+	}
+	d.seen(id) // a device does not check in during a masked round
+	a := d.collection.LastAttempt()
+	if a == nil || !a.Matches(r) {
+		return d.maskClosed(a, id, r), nil
+	}
+	if !a.Contains(id) {
+		return nil, rpc.Refuse("not_in_cohort", connect.CodePermissionDenied, "%v", collection.ErrNotInCohort)
+	}
+	message := r.Message
+	if r.Bytes > uint64(len(message)) {
+		blob := &pb.Blob{Hash: r.Digest, Bytes: r.Bytes}
+		whole, next, err := d.collection.Uploads.Add(id, blob, r.Offset, message, a.MaxBytes())
+		if err != nil {
+			return nil, uploadRefused(err)
+		}
+		if whole == nil {
+			return &pb.MaskResponse{State: pb.MaskResponse_PART, Next: next}, nil
+		}
+		message = whole
+	}
+	out, err := a.Mask(id, int(r.Step), message)
+	if err != nil {
+		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
+	}
+	if a.IsLate(id, r, out.State) {
+		d.collection.StepTime.NoteLate()
+	}
+	return out, nil
+}
+
+// maskClosed answers a device whose attempt is over; a is the last one, or nil.
+func (d deviceAPI) maskClosed(a *collection.Attempt, id uint32, r *pb.MaskRequest) *pb.MaskResponse {
+	if d.collection.History.ContainsMasked(id, r.Round, r.Attempt, d.rollbackCount()) {
+		return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}
+	}
+	if a != nil && a.IsLate(id, r, pb.MaskResponse_ENDED) {
+		d.collection.StepTime.NoteLate()
+	}
+	return &pb.MaskResponse{State: pb.MaskResponse_ENDED}
+}

@@ -1,0 +1,328 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+func attemptConfig(n int) AttemptConfig {
+	t := task()
+	t.Attempt = 7
+	return AttemptConfig{
+		Task: t, Cohort: cohort(n), MinDevices: 3, Sensitivity: 1 << 20, StepTime: time.Minute,
+		Now: time.Now,
+		Timer: func(d time.Duration) (<-chan time.Time, func() bool) {
+			timer := time.NewTimer(d)
+			return timer.C, timer.Stop
+		},
+		BeforeReveal: func() error { return nil },
+		BeforeSum:    func() error { return nil },
+		Count:        func(string, int64) {},
+	}
+}
+
+func newAttempt(t testing.TB, c AttemptConfig) *Attempt {
+	t.Helper()
+	a, err := NewAttempt(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// take part runs the protocol of one device.
+func takePart(t *testing.T, a *Attempt, id uint32, values []int32) {
+	task := a.Task(id, time.Now())
+	round, index, err := wire.DecodeMasking(task.Masking)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	client, err := secagg.NewClient(round, uint32(index), nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	send := func(step int, m interface{ MarshalBinary() ([]byte, error) }, err error) {
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		b, err := m.MarshalBinary()
+		if err == nil {
+			_, err = a.Mask(id, step, b)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	receive := func(step int, m interface{ UnmarshalBinary([]byte) error }) {
+		for {
+			out, err := a.Mask(id, step, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if out.State == pb.MaskResponse_ANSWER {
+				if err := m.UnmarshalBinary(out.Message); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	send(wire.StepAdvert, client.Advert(), nil)
+	roster := &secagg.Roster{}
+	receive(wire.StepDeal, roster)
+	shares, err := client.ShareKeys(roster)
+	send(wire.StepDeal, shares, err)
+	inbox := &secagg.ShareBundle{}
+	receive(wire.StepUpload, inbox)
+	upload, err := client.Upload(inbox, values)
+	send(wire.StepUpload, upload, err)
+	lists := &secagg.Lists{}
+	receive(wire.StepReveal, lists)
+	reveal, err := client.Reveal(lists, nil)
+	send(wire.StepReveal, reveal, err)
+}
+
+func TestAnAttemptAddsUpMaskedUpdates(t *testing.T) {
+	a := newAttempt(t, attemptConfig(5))
+	var wg sync.WaitGroup
+	for id := range uint32(5) {
+		wg.Go(func() {
+			values := make([]int32, length)
+			values[0], values[1] = int32(id), -2
+			takePart(t, a, id, values)
+		})
+	}
+	kept := false
+	sum, err := a.Run(context.Background(), func(*Sum) error {
+		kept = true
+		if out, err := a.Mask(1, wire.StepReveal, nil); err != nil || out.State != pb.MaskResponse_NOT_YET {
+			t.Errorf("before the sum is on disk a device hears %v, %v", out, err)
+		}
+		return nil
+	})
+	wg.Wait()
+	if err != nil || !kept || sum.Values[0] != 10 || sum.Values[1] != -10 || !slices.Equal(sum.Devices, cohort(5)) {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if out, err := a.Mask(1, wire.StepReveal, nil); err != nil || out.State != pb.MaskResponse_SUMMED {
+		t.Errorf("afterwards a device hears %v, %v", out, err)
+	}
+	turnout := NewTurnout()
+	a.Observe(turnout, false)
+	if left := turnout.Uncounted([]uint32{0, 1, 2, 4}); !slices.Equal(left, []uint32{3}) {
+		t.Errorf("devices %v are uncounted", left)
+	}
+}
+
+// An attempt that no device joins fails, and its devices have left it.
+func TestAnAttemptWithoutDevicesFails(t *testing.T) {
+	c := attemptConfig(5)
+	c.Timer = func(time.Duration) (<-chan time.Time, func() bool) {
+		now := make(chan time.Time, 1)
+		now <- time.Now()
+		return now, func() bool { return true }
+	}
+	a := newAttempt(t, c)
+	_, err := a.Run(context.Background(), func(*Sum) error { return nil })
+	if !Failed(err) {
+		t.Fatalf("the error is %v", err)
+	}
+	if out, err := a.Mask(1, wire.StepAdvert, nil); err != nil || out.State != pb.MaskResponse_ENDED {
+		t.Errorf("afterwards a device hears %v, %v", out, err)
+	}
+	turnout := NewTurnout()
+	a.Observe(turnout, true)
+	if turnout.left[4] != 1 || len(turnout.begun) != 0 {
+		t.Errorf("%+v", turnout)
+	}
+}
+
+func TestGroupsDivideTheCohort(t *testing.T) {
+	c := attemptConfig(12)
+	c.GroupSize = 4
+	a := newAttempt(t, c)
+	seen := map[uint32]bool{}
+	for _, g := range a.groups {
+		if len(g.devices) != 4 || !slices.IsSorted(g.devices) {
+			t.Errorf("a group has devices %v", g.devices)
+		}
+		for _, id := range g.devices {
+			seen[id] = true
+		}
+	}
+	if len(a.groups) != 3 || len(seen) != 12 {
+		t.Errorf("%d groups of %d devices", len(a.groups), len(seen))
+	}
+	if _, err := a.Mask(99, 0, nil); !errors.Is(err, ErrNotInCohort) {
+		t.Errorf("a device outside of the cohort: %v", err)
+	}
+}
+
+// A number that the devices of a group cannot make together is found, on either side.
+func TestASumBeyondItsDevicesIsFound(t *testing.T) {
+	const limit = 1000
+	task := &pb.Task{Kind: pb.Kind_TRAIN, Bound: &pb.Bound{PerSlot: true, Max: limit}}
+	for _, x := range []struct {
+		sum  []int32
+		want bool
+	}{
+		{[]int32{3 * limit, -3 * limit, 3}, false},
+		{[]int32{0, 0, 0}, false}, // no device has training data
+		{[]int32{3*limit + 1, 0, 3}, true},
+		{[]int32{0, -3*limit - 1, 3}, true},
+		{[]int32{0, 0, 4}, true},
+		{[]int32{1, 0, 0}, true}, // although no device has training data
+		{[]int32{0, 0, -1}, true},
+	} {
+		if got := exceeds(&Sum{Devices: []uint32{1, 5, 7}, Values: x.sum}, task, 0); got != x.want {
+			t.Errorf("%v of three devices up to %d exceeds them: %v", x.sum, limit, got)
+		}
+	}
+}
+
+// Steps take longer if devices send messages after their step, and only then.
+func TestStepsWaitLongerForSlowDevices(t *testing.T) {
+	const whole = 10 * time.Second
+	c := attemptConfig(4)
+	c.Task.Round = 5
+	a := newAttempt(t, c)
+	message := func(round uint32, b ...byte) *pb.MaskRequest {
+		return &pb.MaskRequest{Run: c.Task.Run, Round: round, Message: b}
+	}
+	for name, x := range map[string]struct {
+		id    uint32
+		r     *pb.MaskRequest
+		state pb.MaskResponse_State
+		want  bool
+	}{
+		"late":             {3, message(5, 1), pb.MaskResponse_ENDED, true},
+		"without message":  {3, message(5), pb.MaskResponse_ENDED, false},
+		"in time":          {3, message(5, 1), pb.MaskResponse_ACCEPTED, false},
+		"not in the round": {9, message(5, 1), pb.MaskResponse_ENDED, false},
+		"an older round":   {3, message(4, 1), pb.MaskResponse_ENDED, false},
+	} {
+		if got := a.IsLate(x.id, x.r, x.state); got != x.want {
+			t.Errorf("%s: late is %v", name, got)
+		}
+	}
+	var s StepTime
+	for range 3 {
+		s.Failed()
+		if s.Of(whole) != whole {
+			t.Fatalf("without late devices steps take %v", s.Of(whole))
+		}
+	}
+	for _, want := range []time.Duration{2, 4, 8, 16, 16} {
+		s.NoteLate()
+		s.Failed()
+		if s.Of(whole) != want*whole {
+			t.Errorf("steps of %v, expected %v", s.Of(whole), want*whole)
+		}
+	}
+	for _, x := range []struct{ took, want time.Duration }{{9 * whole, 16}, {7 * whole, 8}, {whole, 4}} {
+		s.Succeeded(x.took, whole)
+		if s.Of(whole) != x.want*whole {
+			t.Errorf("after an attempt of %v steps of %v, expected %v", x.took, s.Of(whole), x.want*whole)
+		}
+	}
+}
+
+// FuzzMask lets devices run a masked round with messages that are changed, out of order and each
+// other's: nothing panics, a device moves nobody but itself, and no device hears of a sum.
+func FuzzMask(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 9, 0, 0, 0})
+	f.Add([]byte{0, 1, 0, 0, 0, 0, 2, 1, 1, 1, 1, 1, 7, 7, 7, 7, 9, 9, 2, 2, 2})
+	f.Fuzz(func(t *testing.T, input []byte) {
+		next := func() byte {
+			if len(input) == 0 {
+				return 0
+			}
+			x := input[0]
+			input = input[1:]
+			return x
+		}
+		a := newAttempt(t, attemptConfig(6))
+		g := a.groups[0]
+		var uploads Uploads
+		for range 24 {
+			if len(input) == 0 {
+				break
+			}
+			who := next()
+			if who%8 == 7 { // the coordinator begins the next step
+				g.mu.Lock()
+				if g.step < wire.StepUpload && g.server.Next() == nil {
+					g.step++
+				}
+				g.mu.Unlock()
+				continue
+			}
+			id := uint32(who % 6)
+			as := (id + uint32(next()%3)*uint32(next()%2)) % 6
+			client, err := secagg.NewClient(g.round, as, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			message, err := client.Advert().MarshalBinary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := int(next() % 6)
+			message = change(message, next)
+			if next()%4 == 1 {
+				blob := &pb.Blob{Bytes: uint64(next()) << (next() % 64), Hash: wire.HashBlob(message).Hash}
+				whole, _, err := uploads.Add(id, blob, uint64(next()), message, a.MaxBytes())
+				if err != nil || whole == nil {
+					continue
+				}
+				message = whole
+			}
+			before := progressOf(g)
+			out, _ := a.Mask(id, step, message)
+			for other, step := range progressOf(g) {
+				if old, begun := before[other]; other != id && (!begun || old != step) {
+					t.Fatalf("device %d moved device %d to step %d", id, other, step)
+				}
+			}
+			if out.GetState() == pb.MaskResponse_SUMMED {
+				t.Fatalf("device %d is in a sum that does not exist", id)
+			}
+		}
+	})
+}
+
+// change changes a byte, the length or nothing of a message.
+func change(b []byte, next func() byte) []byte {
+	switch how, at := next(), int(next()); how % 5 {
+	case 1:
+		b[at%len(b)] ^= next()
+	case 2:
+		b = b[:min(at, len(b))]
+	case 3:
+		b = append(b, make([]byte, at)...)
+	}
+	return b
+}
+
+func progressOf(g *group) map[uint32]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := map[uint32]int{}
+	for id, step := range g.next {
+		out[id] = step
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+// Package collection collects what the devices of a round send: the open round of plain reports,
+// the groups of a masked sum, the waiting room before one, chunked uploads, and the history of
+// which devices are in which sum. It keeps sums and device IDs, never a single device's update
+// once it is added. Its one convention: a report is acknowledged after the record that contains it
+// is on disk, so a report that is sent again is found.
+package collection
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// Open is a round in progress, as a device that checks in sees it.
+type Open interface {
+	// Task is what a device is to do; nil if it has nothing to do.
+	Task(id uint32, now time.Time) *pb.Task
+	// Progress is the number of devices that are done, and of those that are expected.
+	Progress() (done, expected int)
+}
+
+// Reasons why a report is in no sum.
+var (
+	ErrClosed      = errors.New("the round is closed")
+	ErrFull        = errors.New("the round is full")
+	ErrNotInCohort = errors.New("this device is not in the round's cohort")
+	ErrOtherReport = errors.New("another report of this device is in the sum")
+)
+
+// ErrOlderRound says that the open round has records in a format that only an older program reads.
+var ErrOlderRound = errors.New("an older program began this round; let that program finish it first")
+
+// Digest is the part of a report's digest that the coordinator keeps.
+func Digest(digest []byte) uint64 { return binary.LittleEndian.Uint64(digest) }
+
+var emptyUpdate = string(wire.AppendUpdate(nil, nil))
+
+// IsIdle reports whether an update is that of a device without training data.
+func IsIdle(update []byte) bool { return string(update) == emptyUpdate }
+
+// taskFor is a task as one device receives it.
+func taskFor(t *pb.Task, ends, now time.Time) *pb.Task {
+	return &pb.Task{
+		Kind: t.Kind, Run: t.Run, Round: t.Round, Attempt: t.Attempt, Bound: t.Bound, ModelVersion: t.ModelVersion,
+		Length: t.Length, RemainingMs: uint32(max(1, ends.Sub(now).Milliseconds())),
+	}
+}
+
+// Collection is all that the coordinator collects in a run. Its parts have their own locks.
+type Collection struct {
+	History       *History
+	Participation Participation
+	Uploads       Uploads
+	StepTime      StepTime
+
+	store *store.Store
+
+	mu      sync.Mutex
+	open    Open
+	attempt *Attempt
+}
+
+const roundLogs = "round."
+
+// New loads the closed rounds.
+func New(st *store.Store) (*Collection, error) {
+	h, err := OpenHistory(st)
+	return &Collection{History: h, store: st}, err
+}
+
+// Enter makes a round the one in progress; nil for none.
+func (c *Collection) Enter(open Open) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = open
+}
+
+// EnterAttempt makes an attempt the round in progress. It stays the last attempt when the round has
+// ended, and answers devices that ask for its outcome.
+func (c *Collection) EnterAttempt(a *Attempt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempt = a
+	if a != nil {
+		c.open = a
+	}
+}
+
+// Open is the round in progress; nil for none.
+func (c *Collection) Open() Open {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
+}
+
+// OpenRound is the open round with plain reports; nil for none.
+func (c *Collection) OpenRound() *Round {
+	r, _ := c.Open().(*Round)
+	return r
+}
+
+// LastAttempt is the last attempt at a masked sum; nil for none.
+func (c *Collection) LastAttempt() *Attempt {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attempt
+}
+
+// Offer is what a device that checks in is to do; nil if it has nothing to do. An excluded device
+// declines training, so it gets no task, but it answers evaluations.
+func (c *Collection) Offer(id uint32, now time.Time) *pb.Task {
+	open := c.Open()
+	if open == nil {
+		return nil
+	}
+	a, masked := open.(*Attempt)
+	evaluating := masked && a.Kind() != pb.Kind_TRAIN
+	if evaluating || !c.Participation.Excluded(id) {
+		return open.Task(id, now)
+	}
+	if r, ok := open.(interface{ TurnAway() }); ok {
+		r.TurnAway()
+	}
+	return nil
+}
+
+// LogOf is the prefix of the logs of a round.
+func LogOf(run []byte, rollbacks int, task *pb.Task) string {
+	return fmt.Sprintf("%s%x.%d.%d.%d", roundLogs, run[:4], rollbacks, task.Round, task.Kind)
+}
+
+// Interrupted reports whether a round has reports on disk and no outcome.
+func (c *Collection) Interrupted() bool { return len(c.store.Logs(roundLogs)) > 0 }
+
+// DropReports deletes the reports of rounds whose outcome is on disk. The logs with a prefix stay;
+// empty keeps none.
+func (c *Collection) DropReports(except string) error {
+	for _, log := range c.store.Logs(roundLogs) {
+		if except != "" && strings.HasPrefix(log, except+".") {
+			continue
+		}
+		if err := c.store.Drop(log); err != nil {
+			return err
+		}
+	}
+	return nil
+}

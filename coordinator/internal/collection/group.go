@@ -1,0 +1,304 @@
+package collection
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// group is the devices of one masked sum, in one attempt.
+type group struct {
+	task      *pb.Task
+	devices   []uint32
+	index     map[uint32]uint32 // by device ID: the number that the protocol has for it
+	round     secagg.Round
+	ends      time.Time
+	pollEvery time.Duration
+	arrived   chan struct{} // a message was accepted
+
+	mu     sync.Mutex
+	server *secagg.Server
+	step   int            // whose messages are accepted
+	since  time.Time      // when it began
+	next   map[uint32]int // by device ID that has begun: the first step that it has not done
+	ended  bool
+	summed bool // the sum is on disk
+}
+
+// stepSum follows the last step on the wire: the coordinator removes the masks and accepts no
+// message.
+const stepSum = wire.StepReveal + 1
+
+// steps in which devices send something.
+var steps = []int{wire.StepAdvert, wire.StepDeal, wire.StepUpload, wire.StepReveal}
+
+func newGroup(config *AttemptConfig, ids []uint32) (*group, error) {
+	task := config.Task
+	params, err := secagg.Plan(len(ids), int(task.Length), task.Bound.Max, privacy.MaskingRisk)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoPlan, err)
+	}
+	params.MinDevices = max(params.MinDevices, config.MinDevices)
+	if config.GroupSize > 0 && task.Bound.PerSlot {
+		params.Bits = max(params.Bits, config.MinBits)
+	}
+	g := &group{
+		task: task, devices: ids, index: map[uint32]uint32{}, next: map[uint32]int{}, arrived: make(chan struct{}, 1),
+		round: secagg.Round{
+			Params: params, Model: config.Model,
+			Number: uint64(task.Round)<<32 | uint64(task.Attempt),
+		},
+		ends:      config.Now().Add(time.Duration(len(steps)) * config.StepTime),
+		pollEvery: config.PollEvery,
+	}
+	for i, id := range ids {
+		g.index[id] = uint32(i)
+	}
+	rand.Read(g.round.Seed[:])
+	g.server, err = secagg.NewServer(g.round)
+	return g, err
+}
+
+// taskFor is the task of a device that has not begun, while it may, or has not finished. Devices stay until
+// the last step may have ended, since one that gives up earlier can end the attempt.
+func (g *group) taskFor(id uint32, now time.Time) *pb.Task {
+	g.mu.Lock()
+	next, begun := g.next[id]
+	open := !g.ended && !g.summed && (g.step == wire.StepAdvert || begun && next > wire.StepAdvert)
+	g.mu.Unlock()
+	if !open {
+		return nil
+	}
+	t := taskFor(g.task, g.ends, now)
+	t.Masking = wire.EncodeMasking(&g.round, int(g.index[id]))
+	return t
+}
+
+func (g *group) progress() (done, expected int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, next := range g.next {
+		if next > wire.StepUpload {
+			done++
+		}
+	}
+	return done, len(g.devices)
+}
+
+// run runs the protocol.
+func (g *group) run(ctx context.Context, config *AttemptConfig) (*Sum, error) {
+	for _, step := range steps {
+		timeout, stop := config.Timer(config.StepTime)
+		err := g.wait(ctx, step, timeout)
+		stop()
+		if err != nil {
+			return nil, err
+		}
+		if step == wire.StepReveal {
+			break
+		}
+		if step == wire.StepUpload {
+			if err := config.BeforeReveal(); err != nil {
+				return nil, err
+			}
+		}
+		if err := g.advance(); err != nil {
+			return nil, err
+		}
+	}
+	return g.unmask(config)
+}
+
+func (g *group) advance() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.server.Next()
+}
+
+// wait accepts a step's messages until all devices that may send one have, or the time is up.
+func (g *group) wait(ctx context.Context, step int, timeout <-chan time.Time) error {
+	g.mu.Lock()
+	g.step, g.since = step, time.Now()
+	g.mu.Unlock()
+	for !g.complete(step) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timeout:
+			return nil
+		case <-g.arrived:
+		}
+	}
+	return nil
+}
+
+// complete reports whether every device that did the step before has done this one.
+func (g *group) complete(step int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if step == wire.StepAdvert {
+		return len(g.next) == len(g.devices)
+	}
+	for _, next := range g.next {
+		if next == step {
+			return false
+		}
+	}
+	return true
+}
+
+// unmask computes the sum. That takes a while, and devices that ask meanwhile must not wait for it:
+// from here on, nothing else uses the protocol's server.
+func (g *group) unmask(config *AttemptConfig) (*Sum, error) {
+	g.mu.Lock()
+	g.step = stepSum
+	g.mu.Unlock()
+	if err := config.BeforeSum(); err != nil {
+		return nil, err
+	}
+	lists, err := g.server.Lists()
+	if err != nil {
+		return nil, err
+	}
+	values, err := g.server.Sum(runtime.GOMAXPROCS(0))
+	if err != nil {
+		return nil, err
+	}
+	out := &Sum{Values: values}
+	for id, index := range g.index {
+		if lists.Survivors.Has(index) {
+			out.Devices = append(out.Devices, id)
+		}
+	}
+	return out, nil
+}
+
+// mask accepts a device's message, or answers with what it needs for a step.
+func (g *group) mask(id uint32, step int, message []byte) (*pb.MaskResponse, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	next, begun := g.next[id]
+	switch {
+	case g.summed && next > wire.StepUpload:
+		return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
+	case g.ended || g.summed:
+		return &pb.MaskResponse{State: pb.MaskResponse_ENDED}, nil
+	case step == next && (begun || step == wire.StepAdvert) && step < g.step: // the device missed the step
+		return &pb.MaskResponse{State: pb.MaskResponse_ENDED}, nil
+	case len(message) == 0 && (step > g.step || g.step == stepSum || next > wire.StepReveal):
+		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: g.pollAfter()}, nil
+	case len(message) == 0:
+		b, err := g.needs(g.index[id], step)
+		return &pb.MaskResponse{State: pb.MaskResponse_ANSWER, Message: b}, err
+	case step < next: // sent again
+		return &pb.MaskResponse{State: pb.MaskResponse_ACCEPTED}, nil
+	case step != g.step || step == stepSum:
+		return nil, fmt.Errorf("message of step %d: the round is at step %d", step, g.step)
+	}
+	if err := g.accept(step, g.index[id], message); err != nil {
+		return nil, err
+	}
+	g.next[id] = step + 1
+	if step == wire.StepUpload { // the next step is of rounds against a malicious server, which do not exist yet
+		g.next[id] = wire.StepReveal
+	}
+	select {
+	case g.arrived <- struct{}{}:
+	default:
+	}
+	return &pb.MaskResponse{State: pb.MaskResponse_ACCEPTED}, nil
+}
+
+// pollAfter is when a device asks again, in milliseconds: the less often, the longer a step takes.
+func (g *group) pollAfter() uint32 {
+	return uint32(max(g.pollEvery, time.Since(g.since)/4).Milliseconds())
+}
+
+// accept gives a message to the protocol's server if it is the sender's own.
+func (g *group) accept(step int, index uint32, b []byte) error {
+	switch step {
+	case wire.StepAdvert:
+		return deliver(b, index, func(m *secagg.Advert) uint32 { return m.From }, g.server.Advert)
+	case wire.StepDeal:
+		return deliver(b, index, func(m *secagg.ShareBundle) uint32 { return m.Self }, g.server.ShareKeys)
+	case wire.StepUpload:
+		return deliver(b, index, func(m *secagg.Upload) uint32 { return m.From }, g.server.Upload)
+	case wire.StepReveal:
+		return deliver(b, index, func(m *secagg.Reveal) uint32 { return m.From }, g.server.Reveal)
+	}
+	return fmt.Errorf("step %d is unknown", step)
+}
+
+type message[T any] interface {
+	*T
+	UnmarshalBinary([]byte) error
+}
+
+func deliver[T any, M message[T]](b []byte, index uint32, from func(M) uint32, to func(M) error) error {
+	m := M(new(T))
+	if err := m.UnmarshalBinary(b); err != nil {
+		return err
+	}
+	if sender := from(m); sender != index {
+		return fmt.Errorf("device %d sent a message in the name of device %d", index, sender)
+	}
+	return to(m)
+}
+
+// needs is what a device must know for a step.
+func (g *group) needs(index uint32, step int) ([]byte, error) {
+	switch step {
+	case wire.StepDeal:
+		return marshal(g.server.Roster(index))
+	case wire.StepUpload:
+		return marshal(g.server.Inbox(index))
+	case wire.StepReveal:
+		return marshal(g.server.Lists())
+	}
+	return nil, fmt.Errorf("step %d needs no answer", step)
+}
+
+func marshal[M interface{ MarshalBinary() ([]byte, error) }](m M, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m.MarshalBinary()
+}
+
+func (g *group) setSummed(summed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.summed = summed
+}
+
+// end ends an attempt that has no sum.
+func (g *group) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = !g.summed
+}
+
+func (g *group) observe(t *Turnout, failed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id := range g.next {
+		t.begun[id] = true
+	}
+	if !failed {
+		return
+	}
+	for _, id := range g.devices {
+		next, begun := g.next[id]
+		if !begun || next <= min(g.step, wire.StepReveal) {
+			t.left[id]++
+		}
+	}
+}

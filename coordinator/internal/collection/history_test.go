@@ -1,0 +1,173 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+func TestClosedRoundsSurviveARestart(t *testing.T) {
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	c, err := New(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range uint32(3) {
+		closed := Closed{Round: round, Rollbacks: 1, Devices: []uint32{2, 5}, Digests: []uint64{uint64(round) + 10, 0}}
+		if err := c.History.Add(closed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	st = openStore(t, dir)
+	defer st.Close()
+	if c, err = New(st); err != nil {
+		t.Fatal(err)
+	}
+	h := c.History
+	if !h.Contains(2, 1, 1, 11) || h.Contains(2, 1, 1, 12) || h.Contains(2, 1, 0, 11) || h.Contains(3, 1, 1, 11) {
+		t.Error("a report is in the wrong sum")
+	}
+	if !h.ContainsMasked(5, 2, 0, 1) || h.ContainsMasked(5, 2, 1, 1) {
+		t.Error("a masked report is in the wrong sum")
+	}
+	if remembered, contained := h.Find(2, 0, 10); !remembered || !contained {
+		t.Error("round 0 is forgotten")
+	}
+	closed, err := h.Read(2)
+	if err != nil || closed == nil || !slices.Equal(closed.Devices, []uint32{2, 5}) {
+		t.Errorf("%+v, %v", closed, err)
+	}
+	if closed, err := h.Read(99); err != nil || closed != nil {
+		t.Errorf("a round that did not close: %+v, %v", closed, err)
+	}
+}
+
+// Which devices took part in which round is not kept for ever.
+func TestOldRoundsAreForgotten(t *testing.T) {
+	st := openStore(t, t.TempDir())
+	defer st.Close()
+	c, err := New(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := uint32(0); round < 4*roundsPerLog; round += roundsPerLog / 4 {
+		if err := c.History.Add(Closed{Round: round}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if logs := st.Logs(closedLogs); len(logs) != KeepLogs {
+		t.Errorf("%d logs stay, expected %d", len(logs), KeepLogs)
+	}
+	if len(c.History.rounds) != maxRounds {
+		t.Errorf("%d rounds are in memory", len(c.History.rounds))
+	}
+}
+
+func TestParticipationOfAnEpoch(t *testing.T) {
+	var p Participation
+	p.Close([]uint32{1, 9}, 12, false)
+	p.Exclude(4)
+	if got := p.Eligible(nil, 12); !slices.Equal(got, []uint32{0, 2, 3, 5, 6, 7, 8, 10, 11}) {
+		t.Errorf("eligible devices are %v", got)
+	}
+	if !p.Done(9) || !p.Done(4) || p.Done(3) || !p.Excluded(4) || p.Excluded(9) {
+		t.Error("a device has the wrong status")
+	}
+	var q Participation
+	q.Load(p.Bytes(12))
+	if !q.Done(1) || !q.Done(9) || q.Done(4) {
+		t.Error("the devices in a sum are not restored")
+	}
+	p.Close([]uint32{2}, 12, true)
+	if got := p.Eligible(nil, 12); len(got) != 12 {
+		t.Errorf("in a new epoch only %v are eligible", got)
+	}
+}
+
+func TestTheWaitingRoom(t *testing.T) {
+	now := time.Now()
+	turnout := NewTurnout()
+	turnout.left[3] = maxLeft
+	w := NewWaitingRoom([]uint32{1, 2, 3, 4}, 3, turnout)
+	for _, id := range []uint32{4, 3, 4, 7, 1} {
+		if w.Task(id, now) != nil {
+			t.Error("a waiting device has a task")
+		}
+	}
+	if n, of := w.Progress(); n != 2 || of != 3 || w.turnedAway != 2 {
+		t.Errorf("%d of %d wait, %d are turned away", n, of, w.turnedAway)
+	}
+	got, err := w.Gather(context.Background(), 2, time.Millisecond)
+	if err != nil || !slices.Equal(got, []uint32{1, 4}) {
+		t.Errorf("enough devices: %v, %v", got, err)
+	}
+	w.Task(2, now)
+	got, err = w.Gather(context.Background(), 3, time.Hour)
+	if err != nil || len(got) != 3 {
+		t.Errorf("a full room: %v, %v", got, err)
+	}
+	empty := NewWaitingRoom([]uint32{1, 2}, 2, NewTurnout())
+	empty.TurnAway()
+	if got, err := empty.Gather(context.Background(), 2, time.Millisecond); got != nil || err != nil {
+		t.Errorf("only devices that contributed check in: %v, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := empty.Gather(ctx, 2, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestUploadsInPieces(t *testing.T) {
+	var u Uploads
+	data := []byte("a report in three pieces")
+	blob := wire.HashBlob(data)
+	for at := 0; at < len(data); at += 10 {
+		end := min(at+10, len(data))
+		whole, next, err := u.Add(1, blob, uint64(at), data[at:end], 100)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case end < len(data) && (whole != nil || next != uint64(end)):
+			t.Errorf("after %d bytes the next piece is %d", end, next)
+		case end == len(data) && string(whole) != string(data):
+			t.Errorf("the report is %q", whole)
+		}
+	}
+	if len(u.by) != 0 || u.held != 0 {
+		t.Errorf("%d bytes of %d uploads are held", u.held, len(u.by))
+	}
+	if whole, next, err := u.Add(2, blob, 10, data[10:], 100); whole != nil || next != 0 || err != nil {
+		t.Errorf("a piece without the first one: %d, %v", next, err)
+	}
+	if _, _, err := u.Add(1, blob, 0, data[:4], 100); err != nil {
+		t.Fatal(err)
+	}
+	u.Clear()
+	if len(u.by) != 0 || u.held != 0 {
+		t.Errorf("after Clear %d bytes are held", u.held)
+	}
+	for code, x := range map[string]struct {
+		blob *pb.Blob
+		data []byte
+	}{
+		"malformed":  {&pb.Blob{Hash: blob.Hash}, nil},
+		"oversized":  {&pb.Blob{Hash: blob.Hash, Bytes: 101}, data},
+		"bad_digest": {&pb.Blob{Hash: make([]byte, 32), Bytes: uint64(len(data))}, data},
+	} {
+		_, _, err := u.Add(3, x.blob, 0, x.data, 100)
+		var refused *UploadError
+		if !errors.As(err, &refused) || refused.Code != code {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}

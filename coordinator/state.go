@@ -1,0 +1,101 @@
+package coordinator
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// State is what a coordinator is doing.
+type State string
+
+// The states of a coordinator.
+const (
+	Starting          State = "starting"
+	WaitingForRun     State = "waiting-for-run"     // an operator must begin one
+	WaitingForDevices State = "waiting-for-devices" // to enrol, before the first round
+	Training          State = "training"
+	Evaluating        State = "evaluating"
+	Paused            State = "paused"
+	BudgetSpent       State = "budget-spent" // the privacy budget does not cover another round
+	Stopped           State = "stopped"      // nothing may be released any more
+	Finished          State = "finished"     // all rounds are done
+)
+
+// progress is what people and devices see of a coordinator while it runs.
+type progress struct {
+	mu        sync.Mutex
+	state     State
+	message   string // for people
+	counts    map[string]int64
+	refused   func() map[string]uint64 // by code, of the server; may be nil
+	opened    time.Time                // when the round began
+	roundTime time.Duration            // of a round, smoothed
+}
+
+// set sets the state, and a message for people that explains it.
+func (p *progress) set(s State, message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state, p.message = s, message
+}
+
+func (p *progress) get() (State, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state, p.message
+}
+
+// count adds to a counter.
+func (p *progress) count(counter string, n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.counts == nil {
+		p.counts = map[string]int64{}
+	}
+	p.counts[counter] += n
+}
+
+func (p *progress) counted(counter string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts[counter]
+}
+
+// all returns all counters, with the refusals of the server.
+func (p *progress) all() map[string]int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]int64{}
+	maps.Copy(out, p.counts)
+	if p.refused != nil {
+		for code, n := range p.refused() {
+			out["refused_"+code] = int64(n)
+		}
+	}
+	return out
+}
+
+// beginRound notes when a round begins.
+func (p *progress) beginRound(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opened = now
+}
+
+// endRound notes how long a round took.
+func (p *progress) endRound(took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.roundTime == 0 {
+		p.roundTime = took
+	}
+	p.roundTime = (3*p.roundTime + took) / 4
+}
+
+// timing is how long the round has taken, and how long a round takes on average.
+func (p *progress) timing(now time.Time) (taken, average time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return now.Sub(p.opened), p.roundTime
+}
