@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
+	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
@@ -76,7 +77,7 @@ func (c *Coordinator) after(id uint32, now time.Time) time.Duration {
 	wait := max(c.pollEvery(enrolled), min(average/8, 2*time.Second))
 	state, _ := c.progress.get()
 	open := c.collection.Open()
-	_, gathering := open.(*collection.WaitingRoom)
+	_, gathering := open.(*masked.WaitingRoom)
 	switch {
 	case state == Finished:
 		wait = max(wait, 2*time.Second)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
+	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/internal/rpc"
@@ -323,7 +324,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 }
 
 // maskClosed answers a device whose attempt is over; a is the last one, or nil.
-func (d deviceAPI) maskClosed(a *collection.Attempt, id uint32, r *pb.MaskRequest) *pb.MaskResponse {
+func (d deviceAPI) maskClosed(a *masked.Attempt, id uint32, r *pb.MaskRequest) *pb.MaskResponse {
 	if d.collection.History.ContainsMasked(id, r.Round, r.Attempt, d.rollbackCount()) {
 		return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}
 	}

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/coordinator/internal/evaluation"
+	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/engine/round"
@@ -81,14 +81,14 @@ func (c *Coordinator) present() []uint32 {
 // ask lets devices add up numbers in one masked sum, with a single attempt: two sums of the same
 // question over different devices would reveal what the difference answered. Devices learn that
 // they are in the sum when keep has returned.
-func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(*collection.Sum) error) error {
+func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(*masked.Sum) error) error {
 	defer c.collection.Enter(nil)
 	cohort := c.present()
 	if n := c.minDevices(task.Kind); len(cohort) < n {
 		return evaluation.Skipped(fmt.Sprintf("fewer than %d devices are present, too few for a masked sum", n))
 	}
 	task.Attempt = c.nextAttempt()
-	_, err := c.attempt(ctx, task, cohort, nil, func(s *collection.Sum) error {
+	_, err := c.attempt(ctx, task, cohort, nil, func(s *masked.Sum) error {
 		if len(s.Devices) == 0 {
 			return evaluation.Skipped("the sum exceeds what honest devices can send")
 		}
@@ -103,7 +103,7 @@ func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(*collect
 		return evaluation.Skipped("too few devices stayed for a masked sum")
 	case errors.Is(err, secagg.ErrNoSum):
 		return evaluation.Skipped("the messages of the devices contradict each other")
-	case errors.Is(err, collection.ErrNoPlan):
+	case errors.Is(err, masked.ErrNoPlan):
 		return evaluation.Skipped(err.Error())
 	}
 	return err
@@ -114,7 +114,7 @@ func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(*collect
 func (c *Coordinator) countItems(ctx context.Context, t int) error {
 	c.progress.set(Evaluating, "counting items")
 	task := c.newTask(pb.Kind_COUNT, t, c.plan.Items, &pb.Bound{Clip: 1, Levels: 1, Max: 1})
-	return c.ask(ctx, task, func(s *collection.Sum) error {
+	return c.ask(ctx, task, func(s *masked.Sum) error {
 		next := proto.Clone(c.catalogue.Current()).(*pb.Catalogue)
 		next.Popular = evaluation.Popular(s.Values)
 		next.Version++
@@ -133,7 +133,7 @@ func (c *Coordinator) evaluateModel(ctx context.Context, t int, noise float64) (
 	g := c.engine.Stack
 	bound, whole := evaluation.Bound(c.settings.Devices)
 	task := c.newTask(pb.Kind_EVALUATE, t, metrics.EvaluationLength, wire.EncodeBound(bound, 0, 0, whole))
-	err = c.ask(ctx, task, func(s *collection.Sum) error {
+	err = c.ask(ctx, task, func(s *masked.Sum) error {
 		if g != nil {
 			if err := c.budget.SpendNew(g.MetricEvent()); err != nil {
 				return err

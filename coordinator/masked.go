@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
+	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy"
@@ -26,7 +27,7 @@ func (n *network) maskedRound(ctx context.Context, t int, cohort []uint32, b pri
 ) {
 	length := n.plan.UpdateLength(t) + 1
 	task := n.newTask(pb.Kind_TRAIN, t, length, n.maskedBound(t, b))
-	sum, err := collection.ReadSum(n.st, n.sumLog(task))
+	sum, err := masked.ReadSum(n.st, n.sumLog(task))
 	if err != nil {
 		return nil, round.Report{}, err
 	}
@@ -43,14 +44,14 @@ func (n *network) maskedRound(ctx context.Context, t int, cohort []uint32, b pri
 // attempts returns a masked sum and the devices of the attempt that made it. The sum is empty if
 // too few devices can take part.
 func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, b privacy.Bound) (
-	*collection.Sum, []uint32, error,
+	*masked.Sum, []uint32, error,
 ) {
-	empty := &collection.Sum{Values: make([]int32, task.Length)}
+	empty := &masked.Sum{Values: make([]int32, task.Length)}
 	byCheckIn := n.settings.Cohort.ByCheckIn()
 	if len(cohort) < max(1, n.minDevices(pb.Kind_TRAIN)) || byCheckIn && len(cohort) < minMasked {
 		return empty, cohort, nil
 	}
-	turnout := collection.NewTurnout()
+	turnout := masked.NewTurnout()
 	for tried := 1; ; tried++ {
 		devices := cohort
 		if byCheckIn {
@@ -66,13 +67,13 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 		}
 		task.Attempt = n.nextAttempt()
 		began := n.now()
-		sum, err := n.attempt(ctx, task, devices, &b, func(s *collection.Sum) error {
+		sum, err := n.attempt(ctx, task, devices, &b, func(s *masked.Sum) error {
 			return s.Write(n.st, n.sumLog(task))
 		})
 		if a := n.collection.LastAttempt(); a != nil {
-			a.Observe(turnout, collection.Failed(err))
+			a.Observe(turnout, masked.Failed(err))
 		}
-		if collection.Failed(err) {
+		if masked.Failed(err) {
 			n.progress.count("attempts_ended", 1)
 			if err := n.retry(ctx, int(task.Round), tried); err != nil {
 				return nil, nil, err
@@ -90,8 +91,8 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 
 // gather waits until enough devices for a masked round have checked in; nil if all devices that
 // check in have contributed in this epoch.
-func (n *network) gather(ctx context.Context, eligible []uint32, turnout *collection.Turnout) ([]uint32, error) {
-	room := collection.NewWaitingRoom(eligible, n.settings.Cohort.Count, turnout)
+func (n *network) gather(ctx context.Context, eligible []uint32, turnout *masked.Turnout) ([]uint32, error) {
+	room := masked.NewWaitingRoom(eligible, n.settings.Cohort.Count, turnout)
 	n.collection.Enter(room)
 	enough := min(room.Limit(), max(minMasked, n.minDevices(pb.Kind_TRAIN)))
 	devices, err := room.Gather(ctx, enough, n.settings.Deadline/2)
@@ -102,7 +103,7 @@ func (n *network) gather(ctx context.Context, eligible []uint32, turnout *collec
 }
 
 // exclude excludes devices that began a masked round and are not in its sum, for this epoch.
-func (n *network) exclude(turnout *collection.Turnout, counted []uint32) {
+func (n *network) exclude(turnout *masked.Turnout, counted []uint32) {
 	if !n.settings.Cohort.ByCheckIn() {
 		return
 	}
@@ -132,7 +133,7 @@ func (n *network) retry(ctx context.Context, t, tried int) error {
 }
 
 // closeMasked is the outcome of a round that has its masked sum.
-func (n *network) closeMasked(task *pb.Task, cohort []uint32, sum *collection.Sum) ([]int64, round.Report) {
+func (n *network) closeMasked(task *pb.Task, cohort []uint32, sum *masked.Sum) ([]int64, round.Report) {
 	values := make([]int64, task.Length)
 	for i, x := range sum.Values {
 		values[i] = int64(x)
@@ -146,7 +147,7 @@ func (n *network) closeMasked(task *pb.Task, cohort []uint32, sum *collection.Su
 	return values, report
 }
 
-func (c *Coordinator) closedBy(task *pb.Task, sum *collection.Sum) collection.Closed {
+func (c *Coordinator) closedBy(task *pb.Task, sum *masked.Sum) collection.Closed {
 	return collection.Closed{
 		Round: task.Round, Rollbacks: c.rollbacks.count, Attempt: sum.Attempt, Devices: sum.Devices,
 		Digests: make([]uint64, len(sum.Devices)),
@@ -194,13 +195,13 @@ func (c *Coordinator) minDevices(kind pb.Kind) (n int) {
 // attempt attempts a masked sum once. b is the bound of a training round. Devices learn that they
 // are in the sum when keep has returned.
 func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32, b *privacy.Bound,
-	keep func(*collection.Sum) error,
-) (*collection.Sum, error) {
+	keep func(*masked.Sum) error,
+) (*masked.Sum, error) {
 	sensitivity := 0.0
 	if b != nil && !task.Bound.PerSlot {
 		sensitivity = b.Sensitivity(int(task.Length) - 1)
 	}
-	a, err := collection.NewAttempt(collection.AttemptConfig{
+	a, err := masked.NewAttempt(masked.AttemptConfig{
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),
 		Seed: c.cohortSeed(), GroupSize: c.settings.Bucket, MinDevices: c.minDevices(task.Kind),
 		MinBits:     c.settings.Bits,

@@ -73,16 +73,18 @@ var table = map[string]row{
 	"coordinator/internal/batch":     {may: none},
 	"coordinator/internal/budget":    {may: list("internal/engine/round internal/store privacy/account")},
 	"coordinator/internal/catalogue": {may: list("internal/base/rows internal/pb internal/store wire")},
-	"coordinator/internal/collection": {may: list("coordinator/internal/batch internal/base/rng internal/base/rows " +
-		"internal/pb internal/store privacy privacy/secagg wire")},
+	"coordinator/internal/collection": {may: list("coordinator/internal/batch coordinator/internal/masked " +
+		"internal/base/rows internal/pb internal/store wire")},
 	"coordinator/internal/evaluation": {may: list("internal/base/metrics internal/store privacy")},
-	"coordinator/internal/noise":      {may: list("privacy")},
+	"coordinator/internal/masked": {may: list("internal/base/rng internal/pb internal/store privacy " +
+		"privacy/secagg wire")},
+	"coordinator/internal/noise": {may: list("privacy")},
 	"coordinator/internal/models": {may: list("internal/atomicfile internal/base/rows internal/engine/aggregate " +
 		"internal/pb internal/store method vec wire")},
 	"coordinator/internal/enrolment": {may: list("coordinator/internal/batch internal/store")},
 	"coordinator": {may: list("coordinator/internal/budget coordinator/internal/catalogue coordinator/internal/collection " +
-		"coordinator/internal/enrolment coordinator/internal/evaluation coordinator/internal/models " +
-		"coordinator/internal/noise internal/store internal/atomicfile internal/base/rng internal/engine/round " +
+		"coordinator/internal/enrolment coordinator/internal/evaluation coordinator/internal/masked " +
+		"coordinator/internal/models coordinator/internal/noise internal/store internal/atomicfile internal/base/rng internal/engine/round " +
 		"privacy/account internal/engine/aggregate internal/engine/local method methods param privacy internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect internal/rpc")},
 	"internal/fleet": {may: list("device data internal/engine/local internal/base/rng internal/engine/round " +
 		"internal/base/rows wire internal/pb internal/rpc sim")},

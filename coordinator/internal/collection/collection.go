@@ -1,6 +1,5 @@
-// Package collection collects what the devices of a round send: the open round of plain reports,
-// the groups of a masked sum, the waiting room before one, chunked uploads, and the history of
-// which devices are in which sum. It keeps sums and device IDs, never a single device's update
+// Package collection collects what the devices of a round send: the open round, chunked uploads,
+// which devices contributed in an epoch, and the history of which devices are in which sum. It keeps sums and device IDs, never a single device's update
 // once it is added. Its one convention: a report is acknowledged after the record that contains it
 // is on disk, so a report that is sent again is found.
 package collection
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/wire"
@@ -30,7 +30,7 @@ type Open interface {
 var (
 	ErrClosed      = errors.New("the round is closed")
 	ErrFull        = errors.New("the round is full")
-	ErrNotInCohort = errors.New("this device is not in the round's cohort")
+	ErrNotInCohort = masked.ErrNotInCohort
 	ErrOtherReport = errors.New("another report of this device is in the sum")
 )
 
@@ -45,26 +45,23 @@ var emptyUpdate = string(wire.AppendUpdate(nil, nil))
 // IsIdle reports whether an update is that of a device without training data.
 func IsIdle(update []byte) bool { return string(update) == emptyUpdate }
 
-// taskFor is a task as one device receives it.
-func taskFor(t *pb.Task, ends, now time.Time) *pb.Task {
-	return &pb.Task{
-		Kind: t.Kind, Run: t.Run, Round: t.Round, Attempt: t.Attempt, Bound: t.Bound, ModelVersion: t.ModelVersion,
-		Length: t.Length, RemainingMs: uint32(max(1, ends.Sub(now).Milliseconds())),
-	}
-}
+var (
+	_ Open = (*masked.Attempt)(nil)
+	_ Open = (*masked.WaitingRoom)(nil)
+)
 
 // Collection is all that the coordinator collects in a run. Its parts have their own locks.
 type Collection struct {
 	History       *History
 	Participation Participation
 	Uploads       Uploads
-	StepTime      StepTime
+	StepTime      masked.StepTime
 
 	store *store.Store
 
 	mu      sync.Mutex
 	open    Open
-	attempt *Attempt
+	attempt *masked.Attempt
 }
 
 const roundLogs = "round."
@@ -84,7 +81,7 @@ func (c *Collection) Enter(open Open) {
 
 // EnterAttempt makes an attempt the round in progress. It stays the last attempt when the round has
 // ended, and answers devices that ask for its outcome.
-func (c *Collection) EnterAttempt(a *Attempt) {
+func (c *Collection) EnterAttempt(a *masked.Attempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempt = a
@@ -107,7 +104,7 @@ func (c *Collection) OpenRound() *Round {
 }
 
 // LastAttempt is the last attempt at a masked sum; nil for none.
-func (c *Collection) LastAttempt() *Attempt {
+func (c *Collection) LastAttempt() *masked.Attempt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.attempt
@@ -120,8 +117,8 @@ func (c *Collection) Offer(id uint32, now time.Time) *pb.Task {
 	if open == nil {
 		return nil
 	}
-	a, masked := open.(*Attempt)
-	evaluating := masked && a.Kind() != pb.Kind_TRAIN
+	a, attempt := open.(*masked.Attempt)
+	evaluating := attempt && a.Kind() != pb.Kind_TRAIN
 	if evaluating || !c.Participation.Excluded(id) {
 		return open.Task(id, now)
 	}

@@ -1,11 +1,9 @@
 package collection
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/wire"
@@ -93,40 +91,6 @@ func TestParticipationOfAnEpoch(t *testing.T) {
 	}
 }
 
-func TestTheWaitingRoom(t *testing.T) {
-	now := time.Now()
-	turnout := NewTurnout()
-	turnout.left[3] = maxLeft
-	w := NewWaitingRoom([]uint32{1, 2, 3, 4}, 3, turnout)
-	for _, id := range []uint32{4, 3, 4, 7, 1} {
-		if w.Task(id, now) != nil {
-			t.Error("a waiting device has a task")
-		}
-	}
-	if n, of := w.Progress(); n != 2 || of != 3 || w.turnedAway != 2 {
-		t.Errorf("%d of %d wait, %d are turned away", n, of, w.turnedAway)
-	}
-	got, err := w.Gather(context.Background(), 2, time.Millisecond)
-	if err != nil || !slices.Equal(got, []uint32{1, 4}) {
-		t.Errorf("enough devices: %v, %v", got, err)
-	}
-	w.Task(2, now)
-	got, err = w.Gather(context.Background(), 3, time.Hour)
-	if err != nil || len(got) != 3 {
-		t.Errorf("a full room: %v, %v", got, err)
-	}
-	empty := NewWaitingRoom([]uint32{1, 2}, 2, NewTurnout())
-	empty.TurnAway()
-	if got, err := empty.Gather(context.Background(), 2, time.Millisecond); got != nil || err != nil {
-		t.Errorf("only devices that contributed check in: %v, %v", got, err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := empty.Gather(ctx, 2, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-}
-
 func TestUploadsInPieces(t *testing.T) {
 	var u Uploads
 	data := []byte("a report in three pieces")
@@ -170,4 +134,33 @@ func TestUploadsInPieces(t *testing.T) {
 			t.Errorf("%s: %v", code, err)
 		}
 	}
+}
+
+// FuzzUploads adds pieces in any order: nothing panics, and a complete report has its digest.
+func FuzzUploads(f *testing.F) {
+	f.Add([]byte{1, 0, 4, 1, 4, 9, 2, 0, 50, 1, 3, 3})
+	f.Add([]byte{0, 0, 255, 0, 7, 1})
+	data := []byte("a report that is sent in pieces of any size and in any order")
+	f.Fuzz(func(t *testing.T, input []byte) {
+		var u Uploads
+		for ; len(input) >= 3; input = input[3:] {
+			id, at := uint32(input[0]%3), uint64(input[1])
+			from := min(int(at), len(data))
+			end := min(from+int(input[2]), len(data))
+			whole, next, err := u.Add(id, wire.HashBlob(data), at, data[from:end], 1000)
+			if whole != nil && string(whole) != string(data) {
+				t.Fatalf("the report is %q", whole)
+			}
+			if err == nil && next > uint64(len(data)) {
+				t.Fatalf("the next piece is %d", next)
+			}
+		}
+		held := uint64(0)
+		for _, a := range u.by {
+			held += a.Next()
+		}
+		if held != u.held {
+			t.Fatalf("%d bytes are held, the count is %d", held, u.held)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/batch"
+	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
@@ -99,7 +100,7 @@ func (r *Round) Task(id uint32, now time.Time) *pb.Task {
 	if r.closed || r.config.Limit > 0 && !r.reservations.reserve(id, r.config.Limit-r.taken, now) {
 		return nil
 	}
-	return taskFor(r.config.Task, r.ends, now)
+	return masked.TaskFor(r.config.Task, r.ends, now)
 }
 
 // Progress is the number of reports in the sum, and the number that it may contain.

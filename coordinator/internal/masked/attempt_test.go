@@ -1,4 +1,4 @@
-package collection
+package masked
 
 import (
 	"context"
@@ -12,6 +12,23 @@ import (
 	"github.com/tacit-rec/tacit/privacy/secagg"
 	"github.com/tacit-rec/tacit/wire"
 )
+
+const length = 5
+
+func task() *pb.Task {
+	return &pb.Task{
+		Kind: pb.Kind_TRAIN, Run: []byte("0123456789abcdef"), Round: 2, Length: length,
+		Bound: &pb.Bound{Clip: 1, Levels: 1 << 20, Max: 1 << 20},
+	}
+}
+
+func cohort(n int) []uint32 {
+	ids := make([]uint32, n)
+	for i := range ids {
+		ids[i] = uint32(i)
+	}
+	return ids
+}
 
 func attemptConfig(n int) AttemptConfig {
 	t := task()
@@ -256,7 +273,6 @@ func FuzzMask(f *testing.F) {
 		}
 		a := newAttempt(t, attemptConfig(6))
 		g := a.groups[0]
-		var uploads Uploads
 		for range 24 {
 			if len(input) == 0 {
 				break
@@ -282,14 +298,6 @@ func FuzzMask(f *testing.F) {
 			}
 			step := int(next() % 6)
 			message = change(message, next)
-			if next()%4 == 1 {
-				blob := &pb.Blob{Bytes: uint64(next()) << (next() % 64), Hash: wire.HashBlob(message).Hash}
-				whole, _, err := uploads.Add(id, blob, uint64(next()), message, a.MaxBytes())
-				if err != nil || whole == nil {
-					continue
-				}
-				message = whole
-			}
 			before := progressOf(g)
 			out, _ := a.Mask(id, step, message)
 			for other, step := range progressOf(g) {

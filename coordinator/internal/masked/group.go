@@ -1,4 +1,4 @@
-package collection
+package masked
 
 import (
 	"context"
@@ -77,7 +77,7 @@ func (g *group) taskFor(id uint32, now time.Time) *pb.Task {
 	if !open {
 		return nil
 	}
-	t := taskFor(g.task, g.ends, now)
+	t := TaskFor(g.task, g.ends, now)
 	t.Masking = wire.EncodeMasking(&g.round, int(g.index[id]))
 	return t
 }

@@ -1,4 +1,4 @@
-package collection
+package masked
 
 import (
 	"context"
@@ -21,8 +21,6 @@ type WaitingRoom struct {
 	full       chan struct{}
 	turnedAway int // check-ins of devices that cannot contribute any more
 }
-
-var _ Open = (*WaitingRoom)(nil)
 
 // maxLeft is the number of attempts at a round that a device may leave. Then it is not admitted
 // again, since others would wait for it for ever.

@@ -1,4 +1,8 @@
-package collection
+// Package masked runs the server's side of masked sums: attempts at one over groups of devices, the
+// waiting room before a round whose devices choose when to check in, and how long steps wait. It
+// never sees a single device's update. Its one convention: devices learn that they are in a sum after
+// the caller has it on disk.
+package masked
 
 import (
 	"context"
@@ -50,8 +54,6 @@ type Attempt struct {
 	of     map[uint32]*group // by device ID
 }
 
-var _ Open = (*Attempt)(nil)
-
 // Sum is a masked sum and the devices that are in it, as it is on disk.
 type Sum struct {
 	Attempt uint32   `json:"attempt,omitempty"`
@@ -79,6 +81,9 @@ func ReadSum(st *store.Store, log string) (s *Sum, err error) {
 	}
 	return s, err
 }
+
+// ErrNotInCohort says that a device has no part in a round.
+var ErrNotInCohort = errors.New("this device is not in the round's cohort")
 
 // ErrNoPlan says that secure aggregation cannot mask this sum.
 var ErrNoPlan = errors.New("no masked sum is possible")
@@ -276,4 +281,12 @@ func exceedsPerSlot(s *Sum, limit int64) bool {
 	return slices.ContainsFunc(s.Values[:last], func(x int32) bool {
 		return int64(x) > n*limit || int64(x) < -n*limit
 	})
+}
+
+// TaskFor is a task as one device receives it.
+func TaskFor(t *pb.Task, ends, now time.Time) *pb.Task {
+	return &pb.Task{
+		Kind: t.Kind, Run: t.Run, Round: t.Round, Attempt: t.Attempt, Bound: t.Bound, ModelVersion: t.ModelVersion,
+		Length: t.Length, RemainingMs: uint32(max(1, ends.Sub(now).Milliseconds())),
+	}
 }
