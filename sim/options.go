@@ -20,7 +20,7 @@ type Options struct {
 	Noise     aggregate.Noise `default:"none" doc:"noise each device adds to every number: none, laplace:SCALE or gauss:DEVIATION"`
 	Secagg    string          `default:"off" choices:"off|assumed|on" doc:"secure aggregation: off, on, or assumed (its result without running it)"`
 	Sums      string          `default:"float" choices:"float|integer" doc:"add updates as floats, or as integers as a coordinator does (always integers with dp)"`
-	Encode    string          `default:"dense" choices:"dense|sparse" doc:"how uploads are counted: all numbers, or without zeros where that is shorter"`
+	Encode    string          `default:"dense" choices:"dense|sparse" doc:"how uploads are counted: all numbers, or without zeros if that is shorter"`
 	NewUsers  float64         `default:"0" doc:"fraction of users held out of training and evaluated as cold-start users"`
 	EvalEvery int             `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
 	EvalUsers int             `default:"0" doc:"evaluate a fixed sample of this many users; 0 means all"`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -56,12 +55,8 @@ func (a *app) benchCmd() *cobra.Command {
 				return err
 			}
 			if out != "" {
-				var b bytes.Buffer
-				if err := bench.Markdown(&b, r); err != nil {
+				if err := writeFile(out, func(w io.Writer) error { return bench.Markdown(w, r) }); err != nil {
 					return err
-				}
-				if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
-					return input(err, "")
 				}
 			}
 			return a.result(r, func(w io.Writer) error { return bench.Text(w, r) })

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -48,12 +46,8 @@ func (a *app) compareCmd() *cobra.Command {
 			if !ok {
 				return input(fmt.Errorf("-o %s: the name must end in .md, .csv, .tex or .txt", out), "")
 			}
-			var b bytes.Buffer
-			if err := write(t, &b); err != nil {
+			if err := writeFile(out, func(w io.Writer) error { return write(t, w) }); err != nil {
 				return err
-			}
-			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
-				return input(err, "")
 			}
 			return a.resultLine(cs, "wrote %s", out)
 		},

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -31,25 +29,20 @@ func (a *app) parityCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var b bytes.Buffer
-			note := fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
-				cfg.Seeds, revision(), jobs, experiment.CPU(), runtime.GOOS, runtime.GOARCH)
-			if cfg.StoredOnly {
-				note = "Made by tacit docs parity --found from finished runs; the first seed is 1. Each row names " +
-					"the commit of its runs; missing rows were not run. Times come from different, partly loaded " +
-					"machines: docs/performance.md has comparable ones."
+			write := func(w io.Writer) error {
+				return report.Parity(w, "Parity", rows, cfg.Paper.Note, parityNote(&cfg, jobs))
 			}
-			if err := report.Parity(&b, "Parity", rows, cfg.Paper.Note, note); err != nil {
+			if err := writeFile(out, write); err != nil {
 				return err
 			}
-			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil || picture == "" {
-				return err
+			if picture != "" {
+				draw := func(w io.Writer) error { return report.LeakPicture(w, rows, cfg.Sets[0]) }
+				if err := writeFile(picture, draw); err != nil {
+					return err
+				}
 			}
-			b.Reset()
-			if err := report.LeakPicture(&b, rows, cfg.Sets[0]); err != nil {
-				return err
-			}
-			return os.WriteFile(picture, b.Bytes(), 0o644)
+			a.progress("wrote %s to %s", count(len(rows), "row"), out)
+			return nil
 		},
 	}
 	fl := c.Flags()
@@ -57,6 +50,17 @@ func (a *app) parityCmd() *cobra.Command {
 	fl.StringVar(&picture, "picture", "", "also draw paper against deployed on the first data set, as SVG")
 	cellFlags(fl, &cfg, &jobs)
 	return c
+}
+
+// parityNote says how the page was made.
+func parityNote(cfg *reproduce.Config, jobs int) string {
+	if cfg.StoredOnly {
+		return "Made by tacit docs parity --found from finished runs; the first seed is 1. Each row names the commit of " +
+			"its runs; missing rows were not run. Times come from different, partly loaded machines: " +
+			"docs/performance.md has comparable ones."
+	}
+	return fmt.Sprintf("Made by tacit docs parity with seeds 1 to %d at commit %s, on %d cores (%s, %s/%s).",
+		cfg.Seeds, revision(), jobs, experiment.CPU(), runtime.GOOS, runtime.GOARCH)
 }
 
 // cells runs the cells of a paper's tables, with progress.

@@ -50,7 +50,11 @@ func (a *app) privacyDocsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writePrivacyDocs(out, rows, measured, baselines)
+			if err := writePrivacyDocs(out, rows, measured, baselines); err != nil {
+				return err
+			}
+			a.progress("wrote %s to %s", count(len(measured), "row"), out)
+			return nil
 		},
 	}
 	fl := c.Flags()

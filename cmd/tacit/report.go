@@ -51,12 +51,8 @@ func (a *app) reportCmd() *cobra.Command {
 				return input(fmt.Errorf("-o %s: the name must end in .md, .csv or .html", out),
 					"--figures DIR writes SVG and CSV files")
 			}
-			var b bytes.Buffer
-			if err := write(&b, runs); err != nil {
+			if err := writeFile(out, func(w io.Writer) error { return write(w, runs) }); err != nil {
 				return err
-			}
-			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
-				return input(err, "")
 			}
 			return a.resultLine(map[string]any{"file": out, "runs": len(runs)}, "wrote %s", out)
 		},
@@ -64,6 +60,18 @@ func (a *app) reportCmd() *cobra.Command {
 	c.Flags().StringVarP(&out, "out", "o", "", "write to this file (.md, .csv or .html) instead of standard output")
 	c.Flags().StringVar(&figures, "figures", "", "write every figure to this folder, as NAME.svg and NAME.csv")
 	return c
+}
+
+// writeFile writes a file only if write succeeds.
+func writeFile(path string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		return input(err, "choose another file")
+	}
+	return nil
 }
 
 // noSearch rejects folders of searches and leaderboards, which have no table of runs.

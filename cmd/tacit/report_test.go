@@ -54,8 +54,8 @@ func TestSearchHasPageButNoTable(t *testing.T) {
 	if code, _, errs := tacit("report", dir, "-o", page); code != 0 {
 		t.Fatal(errs)
 	}
-	if b, _ := os.ReadFile(page); !strings.Contains(string(b), "What lr did") {
-		t.Error("the page of a search does not show what lr did")
+	if b, _ := os.ReadFile(page); !strings.Contains(string(b), "Effect of lr") {
+		t.Error("the page of a search does not show the effect of lr")
 	}
 	for _, words := range [][]string{{"report", dir}, {"compare", dir, dir}} {
 		if code, _, errs := tacit(words...); code != 2 || !strings.Contains(errs, "holds a search, not a run") {

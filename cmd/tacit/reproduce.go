@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,33 +75,35 @@ func (a *app) reproduceCmd() *cobra.Command {
 }
 
 func (a *app) writeRows(out string, rows []result.ParityRow, cfg *reproduce.Config) error {
-	var b bytes.Buffer
-	var err error
-	switch filepath.Ext(out) {
-	case ".md":
-		err = report.Parity(&b, cfg.Paper.Title, rows, cfg.Paper.Note,
-			fmt.Sprintf("Made by `%s` at commit %s; the first seed is 1.", again(cfg, filepath.Base(out)), revision()))
-	case ".tex":
-		err = report.ParityLaTeX(&b, rows)
-	case ".csv":
-		err = report.ParityCSV(&b, rows)
-	case ".html":
-		var dirs []string
-		for _, r := range rows {
-			dirs = append(dirs, r.Folder)
+	err := writeFile(out, func(w io.Writer) error {
+		switch filepath.Ext(out) {
+		case ".tex":
+			return report.ParityLaTeX(w, rows)
+		case ".csv":
+			return report.ParityCSV(w, rows)
+		case ".html":
+			return reproducedPage(w, rows)
 		}
-		var runs []*result.Run
-		if runs, err = loadRuns(dirs); err == nil {
-			err = report.HTML(&b, runs)
-		}
-	}
+		note := fmt.Sprintf("Made by `%s` at commit %s; the first seed is 1.", again(cfg, filepath.Base(out)), revision())
+		return report.Parity(w, cfg.Paper.Title, rows, cfg.Paper.Note, note)
+	})
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
+	return a.resultLine(rows, "wrote %s to %s", count(len(rows), "row"), out)
+}
+
+// reproducedPage writes an HTML page of the runs behind the rows.
+func reproducedPage(w io.Writer, rows []result.ParityRow) error {
+	var dirs []string
+	for _, r := range rows {
+		dirs = append(dirs, r.Folder)
+	}
+	runs, err := loadRuns(dirs)
+	if err != nil {
 		return err
 	}
-	return a.resultLine(rows, "wrote %s to %s", count(len(rows), "row"), out)
+	return report.HTML(w, runs)
 }
 
 // again is the command that makes a page, with generic folder names.

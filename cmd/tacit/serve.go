@@ -38,8 +38,8 @@ type serveFlags struct {
 }
 
 const serveLong = `
-Devices enrol, train in rounds and download models; histories stay on them. The coordinator adds
-their updates up and keeps no single one; with --secagg on it sees only sums. All state is in one
+Devices enrol, train in rounds and download models; histories stay on them. The coordinator adds up
+their updates and keeps no single one; with --secagg on it sees only sums. All state is in one
 folder and safe against crashes. Without -d or --catalogue it waits until a run is started.`
 
 const serveDetails = `

@@ -83,7 +83,7 @@ func TestInvalidSearchesExitWith2(t *testing.T) {
 		"tune -m fedmf -d world":                    "a search logs its trials in a folder",
 		"tune -m fedmf -d world lrr=1..2 -o x":      `did you mean "lr"?`,
 		"tune -m fedmf -d world nonsense -o x":      `unknown key "nonsense"`,
-		"tune -m fedmf -d world --trials 0 -o x":    "trials=0",
+		"tune -m fedmf -d world --trials 0 -o x":    "trials = 0",
 		"tune -m fedmf -d world --search grid -o x": "must be one of halving, random",
 		"tune -m fedmf -d nothing-here -o x":        "unknown data set",
 		"tune --resume /nonexistent":                "tune.toml",
