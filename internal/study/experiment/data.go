@@ -120,7 +120,8 @@ func openFile(path string, opt data.Options) (data.Source, error) {
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
-		return nil, AsInput(fmt.Errorf("%s is a folder: must be a file", path), "choose a file, or use --data-dir "+path+" with -d NAME")
+		return nil, AsInput(fmt.Errorf("%s is a folder: must be a file", path), "choose a file, or use --data-dir "+
+			path+" with -d NAME")
 	case err == nil && !st.Mode().IsRegular():
 		return nil, AsInput(fmt.Errorf("%s is not a regular file", path), "")
 	}

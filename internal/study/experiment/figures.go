@@ -97,7 +97,8 @@ func (f *figures) spectra(round int) []result.Spectrum {
 	}
 	var every, trained []uint32
 	for i := range uint32(t.N) {
-		if every = append(every, i); f.counts[i] > 0 {
+		every = append(every, i)
+		if f.counts[i] > 0 {
 			trained = append(trained, i)
 		}
 	}

@@ -187,7 +187,8 @@ func (f *folder) resume(r *sim.Run, fingerprint string) error {
 	}
 	lines := bytes.SplitAfter(b, []byte("\n"))
 	if whole := len(lines) - 1; whole < r.EvaluatedRounds() { // the last element follows the last newline
-		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", metricsFile, whole, r.EvaluatedRounds()), restart)
+		return AsInput(fmt.Errorf("%s has %d rounds, the checkpoint has %d", metricsFile, whole, r.EvaluatedRounds()),
+			restart)
 	}
 	f.metrics.Write(bytes.Join(lines[:r.EvaluatedRounds()], nil))
 	return f.openMetrics()

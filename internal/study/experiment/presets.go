@@ -129,7 +129,8 @@ func opening(text string) string {
 	var out []string
 	for line := range strings.Lines(text) {
 		line, comment := strings.CutPrefix(strings.TrimSpace(line), "#")
-		if line = strings.TrimSpace(line); !comment || line == "" {
+		line = strings.TrimSpace(line)
+		if !comment || line == "" {
 			break
 		}
 		out = append(out, line)
@@ -290,7 +291,8 @@ func readNamed(name string, b []byte) (*Preset, error) {
 		return nil, err
 	}
 	if p.fileName() != name {
-		return nil, AsInput(fmt.Errorf("preset file %s contains the preset %s", name, p.Name()), "rename it to "+p.fileName())
+		return nil, AsInput(fmt.Errorf("preset file %s contains the preset %s", name, p.Name()), "rename it to "+
+			p.fileName())
 	}
 	return p, nil
 }

@@ -69,7 +69,8 @@ func TestEveryReferenceIsTestedOnTheUsersOfTheTable(t *testing.T) {
 		if _, err := job.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := os.ReadFile(filepath.Join(dir, perUserReferencesFile)); err != nil || !bytes.Equal(again, first) {
+		if again, err := os.ReadFile(filepath.Join(dir, perUserReferencesFile)); err != nil ||
+			!bytes.Equal(again, first) {
 			t.Errorf("%v: references from the cache have other users (%v)", words, err)
 		}
 	}

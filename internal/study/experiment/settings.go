@@ -250,7 +250,8 @@ func ReadFile(path string, tables ...string) ([]Setting, error) {
 func readText(path string, b []byte, tables []string) ([]Setting, error) {
 	const limit = 1 << 20
 	if len(b) > limit {
-		return nil, AsInput(fmt.Errorf("%s has %d bytes: a settings file must have at most %d", path, len(b), limit), "")
+		return nil, AsInput(fmt.Errorf("%s has %d bytes: a settings file must have at most %d", path, len(b), limit),
+			"")
 	}
 	var tree map[string]any
 	if err := toml.Unmarshal(b, &tree); err != nil {

@@ -182,7 +182,8 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 		return r
 	}
 	r.Adjacency, r.Sampler, r.Q, r.Holds = string(k.Adjacency), string(e[0].Sampler), e[0].Q, p.Trust.Against()
-	if r.Spent = k.Total.Epsilon; k.Epoch > 0 {
+	r.Spent = k.Total.Epsilon
+	if k.Epoch > 0 {
 		r.Times = (c.Rounds + k.Epoch - 1) / k.Epoch
 	}
 	r.Noise, r.OnMean, r.InModel = k.Noise, k.MeanDeviation()/k.Clip, k.ModelDeviation()/k.Clip

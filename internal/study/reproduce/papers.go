@@ -134,8 +134,14 @@ var pfedrecRows = []tableRow{
 	{table: parityMain, method: "fedrecon+dualper"},
 	{table: parityMain, method: "metamf", deep: true, small: true, sets: []string{"ml-100k"}},
 	{table: parityMain, method: "fedpergnn", deep: true, small: true, sets: []string{"ml-100k"}},
-	{table: "Figure 3: scoring with own, shared or another device's item rows", method: "pfedrec", variant: "infer=global", small: true},
-	{table: "Figure 3: scoring with own, shared or another device's item rows", method: "pfedrec", variant: "infer=random"},
+	{
+		table: "Figure 3: scoring with own, shared or another device's item rows", method: "pfedrec",
+		variant: "infer=global", small: true,
+	},
+	{
+		table: "Figure 3: scoring with own, shared or another device's item rows", method: "pfedrec",
+		variant: "infer=random",
+	},
 	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.1"},
 	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.2"},
 	{table: parityNoise, method: "pfedrec", variant: "noise=laplace:0.3"},

@@ -159,8 +159,8 @@ func TestAVariantIsTestedAgainstItsBase(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := report.ParityText(&b, rows); err != nil || !strings.Contains(b.String(), "Against its base") ||
+	if err := report.ParityText(&b, rows); err != nil || !strings.Contains(b.String(), "Compared with its base") ||
 		!strings.Contains(b.String(), "no difference shown") {
-		t.Errorf("the tables do not tell the tests (%v):\n%s", err, b.String())
+		t.Errorf("the tables do not show the tests (%v):\n%s", err, b.String())
 	}
 }

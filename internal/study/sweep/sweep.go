@@ -262,7 +262,8 @@ func (s *Sweep[R]) end(ctx context.Context, j *Job[R], result R, err error, took
 // store stores the job's result; in order, if the sweep asks for it.
 func (s *Sweep[R]) store(j *Job[R]) error {
 	save := func(j *Job[R]) error {
-		if j.saved = true; j.Store == nil {
+		j.saved = true
+		if j.Store == nil {
 			return nil
 		}
 		return j.Store(j.Result)

@@ -122,7 +122,8 @@ func unknown(base *experiment.Spec, fields []param.Field, key, from string) erro
 func axis(base *experiment.Spec, f param.Field, g experiment.Setting) (Axis, error) {
 	text := g.Value
 	if text == "" {
-		if text = f.Range; text == "" {
+		text = f.Range
+		if text == "" {
 			return Axis{}, bad(fmt.Errorf("%s: %s has no default range: add one", g.From, f.Key))
 		}
 	}

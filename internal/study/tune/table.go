@@ -150,7 +150,8 @@ func (r *Result) Tables() []*report.Table {
 	if full {
 		t.Header = append(t.Header, "full HR@10", "full NDCG@10")
 	}
-	if t.Header = append(t.Header, "round"); r.Seeds > 1 {
+	t.Header = append(t.Header, "round")
+	if r.Seeds > 1 {
 		t.Header = append(t.Header, "sd of "+r.Objective)
 	}
 	rows := r.Top
