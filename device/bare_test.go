@@ -11,27 +11,27 @@ import (
 
 // Without a promise a device is hidden by the others of a sum alone: it is in none of few,
 // in the first attempt or in a later one.
-func TestWithoutAPromiseAMaskedSumHasEnoughDevices(t *testing.T) {
-	f, rigs := newMasked(t, 3, false)
-	f.about.Policy = "none"
+func TestRequiresEnoughDevicesInAMaskedSumWithoutPolicy(t *testing.T) {
+	f, members := newMasked(t, 3, false)
+	f.spec.Policy = "none"
 	f.publish()
-	d := rigs[0].open()
+	d := members[0].open()
 	if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" || len(f.digests) > 0 {
 		t.Fatalf("in a sum of %d: %+v, %v", f.maskRound().MinDevices, out, err)
 	}
-	task := rigs[0].bare(privacy.MinMaskedSum)
+	task := members[0].maskedTask(privacy.MinMaskedSum)
 	if _, err := d.compute(task, &StepResult{}); err != nil {
 		t.Fatal(err)
 	}
-	task = rigs[0].bare(privacy.MinMaskedSum - 1)
+	task = members[0].maskedTask(privacy.MinMaskedSum - 1)
 	task.Attempt++
 	if _, err := d.sendMasked(context.Background(), task); err == nil {
 		t.Error("it masks its report among fewer in the next attempt")
 	}
 }
 
-// bare is the fake's task, among so many devices that all must stay.
-func (r *rig) bare(devices int) *pb.Task {
+// maskedTask is the fake's task, among so many devices that all must stay.
+func (r *testDevice) maskedTask(devices int) *pb.Task {
 	f, was := r.f, r.f.devices
 	f.devices = devices
 	round := f.maskRound()
@@ -40,23 +40,23 @@ func (r *rig) bare(devices int) *pb.Task {
 		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, ModelVersion: f.version,
 		RemainingMs: 60000,
 		Length:      uint64(f.numbers()),
-		Masking:     wire.EncodeMasking(&round, int(r.seat)),
+		Masking:     wire.EncodeMasking(&round, int(r.id)),
 	}
 }
 
 // The last number says whether a device had something to learn from: their count is what a
 // mean is divided by, and only the sum of it is ever seen.
-func TestAMaskedReportCountsWhoLearnt(t *testing.T) {
+func TestMaskedReportCountsDevicesWithTrainingData(t *testing.T) {
 	for promise, want := range map[string]int64{"none": 1, "epsilon=2": 0} {
-		f, rigs := newMasked(t, 3, false)
-		f.about.Policy = promise
+		f, members := newMasked(t, 3, false)
+		f.spec.Policy = promise
 		f.masking = false
 		f.publish()
-		d := rigs[0].open()
+		d := members[0].open()
 		if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" {
 			t.Fatalf("without masks: %+v, %v", out, err)
 		}
-		task := rigs[0].bare(privacy.MinMaskedSum)
+		task := members[0].maskedTask(privacy.MinMaskedSum)
 		if _, err := d.compute(task, &StepResult{}); err != nil {
 			t.Fatal(err)
 		}

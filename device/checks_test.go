@@ -10,10 +10,10 @@ import (
 
 // offers has a fake coordinator ask for a round, on a new version, and returns what the
 // device made of it.
-func (f *fake) offers(t *testing.T, r *rig, round uint32) StepResult {
+func (f *fakeCoordinator) offer(t *testing.T, r *testDevice, round uint32) StepResult {
 	t.Helper()
 	f.round = round
-	clear(f.got)
+	clear(f.counted)
 	f.publish()
 	out, err := r.open().Step(context.Background())
 	if err != nil {
@@ -24,47 +24,47 @@ func (f *fake) offers(t *testing.T, r *rig, round uint32) StepResult {
 
 // A device answers one round at most of each so many, whatever the coordinator says: it
 // keeps its own count, and what it has made counts as sent.
-func TestALyingCoordinatorGetsOneAnswerOfEachSoMany(t *testing.T) {
+func TestLyingCoordinatorGetsOneReportPerInterval(t *testing.T) {
 	for _, fate := range []string{counted, closed} {
-		f, rigs := start(t, "pfedrec", 2, "dim", "4")
-		f.about.ReportEvery, f.about.Policy = 4, "noise=1,mechanism=tree"
+		f, members := start(t, "pfedrec", 2, "dim", "4")
+		f.spec.ReportEvery, f.spec.Policy = 4, "noise=1,mechanism=tree"
 		if fate == closed { // it says that the report is in no sum
 			f.closes = true
 		}
-		dev := rigs[0]
-		if out := f.offers(t, dev, 1); out.Action != "trained" || out.State != fate {
+		dev := members[0]
+		if out := f.offer(t, dev, 1); out.Action != "trained" || out.State != fate {
 			t.Fatalf("%+v", out)
 		}
 		f.closes = false
 		declined := func(what string, round uint32) {
 			t.Helper()
 			n := len(f.digests)
-			if out := f.offers(t, dev, round); out.Action != "declined" &&
-				!strings.Contains(out.Reason, "answered once") ||
+			if out := f.offer(t, dev, round); out.Action != "declined" &&
+				!strings.Contains(out.Reason, "reports once per round") ||
 				len(f.digests) != n {
 				t.Errorf("%s: %s: %+v, and %d reports instead of %d", fate, what, out, len(f.digests), n)
 			}
 		}
 		declined("a later round of the epoch", 2)
 		declined("its last round", 3)
-		f.turns++
+		f.rollbacks++
 		declined("after a rollback that there was not", 1)
 		declined("an earlier round after it", 0)
-		f.about.ReportEvery = 0
+		f.spec.ReportEvery = 0
 		declined("a plan that forgets it", 3)
-		f.about.ReportEvery = 1
+		f.spec.ReportEvery = 1
 		declined("a plan with shorter epochs", 3)
-		f.about.ReportEvery, f.about.Rounds = 4, 60
+		f.spec.ReportEvery, f.spec.Rounds = 4, 60
 		declined("a plan with more rounds", 5)
-		f.about.Rounds = 50
+		f.spec.Rounds = 50
 		run := f.run
 		f.run = []byte("another run.....")
-		if out := f.offers(t, dev, 1); out.State != counted {
+		if out := f.offer(t, dev, 1); out.State != counted {
 			t.Errorf("%s: another run: %+v", fate, out)
 		}
 		f.run = run
 		declined("the first run again", 3)
-		if out := f.offers(t, dev, 4); out.Action != "trained" || out.State != counted {
+		if out := f.offer(t, dev, 4); out.Action != "trained" || out.State != counted {
 			t.Errorf("%s: the next epoch: %+v", fate, out)
 		}
 		declined("the rest of it", 7)
@@ -78,13 +78,13 @@ func TestALyingCoordinatorGetsOneAnswerOfEachSoMany(t *testing.T) {
 
 // What a device has made for a round is sent again as it is, and is no second answer;
 // evaluations are not counted.
-func TestATurnIsNotUsedUpByTheSameReportOrAnEvaluation(t *testing.T) {
+func TestRepeatedReportAndEvaluationDoNotCountAgainstTheLimit(t *testing.T) {
 	ctx := context.Background()
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
-	f.about.ReportEvery = 4
-	dev := rigs[0]
+	f, members := start(t, "pfedrec", 2, "dim", "4")
+	f.spec.ReportEvery = 4
+	dev := members[0]
 	f.lost = true
-	if out := f.offers(t, dev, 1); out.State != counted {
+	if out := f.offer(t, dev, 1); out.State != counted {
 		t.Fatalf("%+v", out)
 	}
 	if out, err := dev.open().Step(ctx); err != nil || out.State != counted { // the coordinator has lost it
@@ -94,16 +94,16 @@ func TestATurnIsNotUsedUpByTheSameReportOrAnEvaluation(t *testing.T) {
 	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
 	f.round = 2
 	f.publish()
-	if out := dev.reads(); len(out) != int(f.numbers()) {
+	if out := dev.evaluates(); len(out) != int(f.numbers()) {
 		t.Errorf("an evaluation: %v", out)
 	}
 	f.kind = pb.Kind_TRAIN
-	if out := f.offers(t, dev, 3); out.Action != "declined" {
+	if out := f.offer(t, dev, 3); out.Action != "declined" {
 		t.Errorf("a second answer: %+v", out)
 	}
 }
 
-func TestADeviceCountsItsTurnsOfSoManyRunsAndNoMore(t *testing.T) {
+func TestLimitsTheNumberOfSparseRuns(t *testing.T) {
 	r := &record{}
 	plan := &pb.Plan{ReportEvery: 2, Rounds: 10}
 	for n := range maxSparseRuns {
@@ -123,11 +123,11 @@ func TestADeviceCountsItsTurnsOfSoManyRunsAndNoMore(t *testing.T) {
 }
 
 // Where a promise rests on turns, a plan without them is not answered.
-func TestATreeWithoutTurnsIsDeclined(t *testing.T) {
+func TestDeclinesTreeMechanismWithoutReportLimit(t *testing.T) {
 	for every, want := range map[uint32]string{0: "declined", 4: "trained"} {
-		f, rigs := start(t, "pfedrec", 2, "dim", "4")
-		f.about.ReportEvery, f.about.Policy = every, "epsilon=2,mechanism=tree"
-		if out := f.offers(t, rigs[0], 1); out.Action != want {
+		f, members := start(t, "pfedrec", 2, "dim", "4")
+		f.spec.ReportEvery, f.spec.Policy = every, "epsilon=2,mechanism=tree"
+		if out := f.offer(t, members[0], 1); out.Action != want {
 			t.Errorf("one answer in %d rounds: %+v, want %s", every, out, want)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 
 // crashAt kills a device at its n-th boundary: before or after a save or a call. It
 // reports whether that was reached.
-func crashAt(r *rig, n int) (reached func() bool) {
+func crashAt(r *testDevice, n int) (reached func() bool) {
 	var mu sync.Mutex
 	at, hit := 0, false
-	r.dead = func(string) error {
+	r.crash = func(string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if at++; at > n {
@@ -31,10 +31,10 @@ func crashAt(r *rig, n int) (reached func() bool) {
 }
 
 // crashOn kills a device at the n-th boundary of a name.
-func crashOn(r *rig, name string, n int) (reached func() bool) {
+func crashOn(r *testDevice, name string, n int) (reached func() bool) {
 	var mu sync.Mutex
 	at, hit := 0, false
-	r.dead = func(what string) error {
+	r.crash = func(what string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if what == name {
@@ -49,10 +49,10 @@ func crashOn(r *rig, name string, n int) (reached func() bool) {
 }
 
 // rounds lets devices step one after the other until so many rounds are over.
-func (f *fake) rounds(n int, rigs []*rig) {
+func (f *fakeCoordinator) rounds(n int, members []*testDevice) {
 	f.t.Helper()
 	for range 100 {
-		for _, r := range rigs {
+		for _, r := range members {
 			if len(f.sums) >= n {
 				return
 			}
@@ -64,47 +64,47 @@ func (f *fake) rounds(n int, rigs []*rig) {
 	f.t.Fatal("the rounds do not end")
 }
 
-func start(t testing.TB, method string, n int, set ...string) (*fake, []*rig) {
+func start(t testing.TB, method string, n int, set ...string) (*fakeCoordinator, []*testDevice) {
 	f := newFake(t, method, n, set...)
 	f.publish()
-	var rigs []*rig
+	var members []*testDevice
 	for i := range n {
-		rigs = append(rigs, f.rig(i))
+		members = append(members, f.device(i))
 	}
-	return f, rigs
+	return f, members
 }
 
 // A device that is killed at any boundary and started again sends what it would have
 // sent, and nothing else: the sums of all rounds are the same, and no round of a device
 // has two digests.
-func TestAKillAtAnyBoundaryChangesNothing(t *testing.T) {
+func TestKillAtAnyBoundaryChangesNothing(t *testing.T) {
 	for _, method := range []string{"pfedrec", "fedrap"} {
 		if testing.Short() && method == "pfedrec" {
 			continue // the other has more to keep
 		}
 		const rounds = 3
-		f, rigs := start(t, method, 3, "dim", "4")
-		f.rounds(rounds, rigs)
+		f, members := start(t, method, 3, "dim", "4")
+		f.rounds(rounds, members)
 		want := f.sums
 		kill := 0
 		for ; ; kill++ {
-			f, rigs := start(t, method, 3, "dim", "4")
+			f, members := start(t, method, 3, "dim", "4")
 			f.piece = 1024
-			reached := crashAt(rigs[1], kill)
-			if d, err := rigs[1].tryOpen(); err == nil {
+			reached := crashAt(members[1], kill)
+			if d, err := members[1].tryOpen(); err == nil {
 				for range 4 {
 					if _, err = d.Step(context.Background()); err != nil {
 						break
 					}
-					rigs[0].open().Step(context.Background())
-					rigs[2].open().Step(context.Background())
+					members[0].open().Step(context.Background())
+					members[2].open().Step(context.Background())
 				}
 			}
 			if !reached() {
 				break
 			}
-			rigs[1].dead = func(string) error { return nil }
-			f.rounds(rounds, rigs)
+			members[1].crash = func(string) error { return nil }
+			f.rounds(rounds, members)
 			for i := range want {
 				if !slices.Equal(f.sums[i], want[i]) {
 					t.Fatalf("%s: killed at boundary %d: the sum of round %d is another", method, kill, i+1)
@@ -123,13 +123,13 @@ func TestAKillAtAnyBoundaryChangesNothing(t *testing.T) {
 	}
 }
 
-func TestALostReportIsSentAgain(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
-	f.rounds(1, rigs)
+func TestSendsALostReportAgain(t *testing.T) {
+	f, members := start(t, "pfedrec", 2, "dim", "4")
+	f.rounds(1, members)
 	want := slices.Clone(f.sums[0])
-	f, rigs = start(t, "pfedrec", 2, "dim", "4")
+	f, members = start(t, "pfedrec", 2, "dim", "4")
 	f.lost = true
-	f.rounds(1, rigs)
+	f.rounds(1, members)
 	if !slices.Equal(f.sums[0], want) {
 		t.Error("the sum is not that of both devices")
 	}
@@ -140,62 +140,62 @@ func TestALostReportIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAnOlderRoundIsNotAnswered(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	f.rounds(2, rigs)
+func TestDoesNotReportInAnOlderRound(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	f.rounds(2, members)
 	f.round = 0
-	f.got = map[string]map[uint32][]byte{}
-	if out, err := rigs[0].open().Step(context.Background()); err == nil {
+	f.counted = map[string]map[uint32][]byte{}
+	if out, err := members[0].open().Step(context.Background()); err == nil {
 		t.Errorf("round 1 is answered again: %+v", out)
 	}
 }
 
-func TestAReportInNoSumIsClosed(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+func TestClosesAReportThatIsNotCounted(t *testing.T) {
+	f, members := start(t, "pfedrec", 2, "dim", "4")
 	dead := false
-	rigs[0].dead = func(what string) error {
+	members[0].crash = func(what string) error {
 		if dead = dead || what == "before report"; dead {
 			return errDead
 		}
 		return nil
 	}
-	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, errDead) {
+	if _, err := members[0].open().Step(context.Background()); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
-	rigs[0].dead = func(string) error { return nil }
+	members[0].crash = func(string) error { return nil }
 	f.round++ // the round ends without it
 	f.publish()
-	out, err := rigs[0].open().Step(context.Background())
-	a, _ := rigs[0].open().About()
+	out, err := members[0].open().Step(context.Background())
+	a, _ := members[0].open().About()
 	if err != nil || out.Round != 1 || len(a.Log) != 2 || a.Log[0].State != closed || a.Log[1].State != counted {
 		t.Errorf("%+v, %v; the log is %+v", out, err, a.Log)
 	}
 }
 
-func TestARealDeviceRefusesARehearsal(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	rigs[0].change = func(o *Options) { o.Deterministic = false }
-	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, ErrDeterministic) || len(f.seats) > 0 {
-		t.Errorf("%v, and %d are enrolled", err, len(f.seats))
+func TestRealDeviceRefusesDeterministicFederation(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	members[0].change = func(o *Options) { o.Deterministic = false }
+	if _, err := members[0].open().Step(context.Background()); !errors.Is(err, ErrDeterministic) || len(f.ids) > 0 {
+		t.Errorf("%v, and %d are enrolled", err, len(f.ids))
 	}
 }
 
-func TestAnotherCoordinatorIsRefused(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
-	if _, err := rigs[0].open().Step(context.Background()); err != nil {
+func TestRefusesAnotherCoordinator(t *testing.T) {
+	f, members := start(t, "pfedrec", 2, "dim", "4")
+	if _, err := members[0].open().Step(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	f.key[0] ^= 1
 	f.fed = bytes.Repeat([]byte{7}, 16)
-	if _, err := rigs[0].open().Step(context.Background()); !errors.Is(err, ErrWrongCoordinator) {
+	if _, err := members[0].open().Step(context.Background()); !errors.Is(err, ErrWrongCoordinator) {
 		t.Error(err)
 	}
 }
 
-func TestManifestsThatNobodySignedAreRefused(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+func TestRefusesUnsignedManifests(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
 	f.signed.Body[len(f.signed.Body)-1] ^= 1
-	if _, err := rigs[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
+	if _, err := members[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
 		t.Errorf("%v", err)
 	}
 	f.publish()
@@ -203,21 +203,21 @@ func TestManifestsThatNobodySignedAreRefused(t *testing.T) {
 		b[len(b)/2] ^= 1
 		f.blobs[h] = b
 	}
-	if _, err := rigs[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
+	if _, err := members[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestAPlanThatIsTooLargeIsRefusedBeforeItIsBuilt(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	rigs[0].host.Memory = 10_000
-	_, err := rigs[0].open().Step(context.Background())
-	if !errors.Is(err, ErrTooLarge) || rigs[0].host.mem != nil || len(f.digests) > 0 {
+func TestRefusesTooLargePlanBeforeBuildingIt(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	members[0].workspace.Memory = 10_000
+	_, err := members[0].open().Step(context.Background())
+	if !errors.Is(err, ErrTooLarge) || members[0].workspace.mem != nil || len(f.digests) > 0 {
 		t.Error(err)
 	}
 }
 
-func TestPlansThatDoNotFitThisProgramAreRefused(t *testing.T) {
+func TestRefusesPlansThatDoNotMatchThisProgram(t *testing.T) {
 	for what, change := range map[string]func(p *pb.Plan){
 		"a method that is not known": func(p *pb.Plan) { p.Method = "pfedrek" },
 		"an unknown parameter":       func(p *pb.Plan) { p.Params[0].Key = "dimm" },
@@ -226,71 +226,71 @@ func TestPlansThatDoNotFitThisProgramAreRefused(t *testing.T) {
 		"a feature":                  func(p *pb.Plan) { p.Features = []string{"age"} },
 		"a central method":           func(p *pb.Plan) { p.Method, p.Params = "mf", nil },
 	} {
-		f, rigs := start(t, "pfedrec", 1, "dim", "4")
-		change(f.about)
+		f, members := start(t, "pfedrec", 1, "dim", "4")
+		change(f.spec)
 		f.version = 5
 		f.publish()
-		if _, err := rigs[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
+		if _, err := members[0].open().Step(context.Background()); err == nil || len(f.digests) > 0 {
 			t.Errorf("%s is taken", what)
 		}
 	}
 }
 
-func TestOnlyChangedBlobsAreFetched(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+func TestDownloadsOnlyChangedBlobs(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
 	f.piece = 1 << 20
-	f.rounds(1, rigs)
+	f.rounds(1, members)
 	first := f.fetched
-	f.rounds(2, rigs)
+	f.rounds(2, members)
 	if again := f.fetched - first; first != 3 || again != 1 {
 		t.Errorf("%d blobs are fetched at first and %d after a round, want plan, catalogue and table, then the table",
 			first, again)
 	}
 }
 
-func TestPauseAndEligibilityKeepItAway(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	d := rigs[0].open()
+func TestPausedOrIneligibleDeviceStaysAway(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	d := members[0].open()
 	if err := d.Pause(true); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Action != "paused" || len(f.seats) > 0 {
+	if out, err := members[0].open().Step(context.Background()); err != nil || out.Action != "paused" || len(f.ids) > 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
 	d.Pause(false)
-	rigs[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Action != "stayed away" ||
-		len(f.seats) > 0 {
+	members[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
+	if out, err := members[0].open().Step(context.Background()); err != nil || out.Action != "stayed away" ||
+		len(f.ids) > 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
 
-func TestForgetLeavesNothing(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	f.rounds(1, rigs)
-	d := rigs[0].open()
+func TestForgetDeletesEverything(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	f.rounds(1, members)
+	d := members[0].open()
 	key := d.Key()
 	if err := d.Forget(context.Background()); err != nil || f.left != 1 {
 		t.Error(err)
 	}
-	if b, _ := rigs[0].vault.Load(); b != nil {
+	if b, _ := members[0].store.Load(); b != nil {
 		t.Error("something is left")
 	}
-	if again := rigs[0].open(); again.Key().Equal(key) {
+	if again := members[0].open(); again.Key().Equal(key) {
 		t.Error("it has the same key as before")
 	}
 }
 
 // Two devices that share a Host give the sums of devices that do not.
-func TestDevicesMayShareAHost(t *testing.T) {
-	f, rigs := start(t, "fedrap", 3, "dim", "4")
-	f.rounds(3, rigs)
+func TestDevicesMayShareAWorkspace(t *testing.T) {
+	f, members := start(t, "fedrap", 3, "dim", "4")
+	f.rounds(3, members)
 	want := f.sums
-	f, rigs = start(t, "fedrap", 3, "dim", "4")
-	for _, r := range rigs {
-		r.host, r.blobs = rigs[0].host, rigs[0].blobs
+	f, members = start(t, "fedrap", 3, "dim", "4")
+	for _, r := range members {
+		r.workspace, r.blobs = members[0].workspace, members[0].blobs
 	}
-	f.rounds(3, rigs)
+	f.rounds(3, members)
 	for i := range want {
 		if !slices.Equal(f.sums[i], want[i]) {
 			t.Errorf("round %d has another sum", i+1)
@@ -299,16 +299,16 @@ func TestDevicesMayShareAHost(t *testing.T) {
 }
 
 // What a real device draws is its own: nobody can repeat it from what is public.
-func TestARealDeviceDrawsFromASecretSeed(t *testing.T) {
+func TestRealDeviceUsesASecretSeed(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
-		f, rigs := start(t, "pfedrec", 1, "dim", "4")
-		if _, err := rigs[0].open().Step(context.Background()); err != nil {
+		f, members := start(t, "pfedrec", 1, "dim", "4")
+		if _, err := members[0].open().Step(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		d := rigs[0].open()
+		d := members[0].open()
 		d.record.Deterministic = false
-		f.round, f.got = 1, map[string]map[uint32][]byte{}
+		f.round, f.counted = 1, map[string]map[uint32][]byte{}
 		if _, err := d.compute(&pb.Task{
 			Kind: pb.Kind_TRAIN, Run: f.run, Round: 1, Bound: f.bound, ModelVersion: 1,
 			Length: uint64(len(f.sum)),
@@ -322,12 +322,12 @@ func TestARealDeviceDrawsFromASecretSeed(t *testing.T) {
 	}
 }
 
-func TestTheLogSaysWhatWasSent(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	f.about.Policy, f.about.Guarantee = "epsilon=2", "readers of the model"
+func TestLogShowsWhatWasSent(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	f.spec.Policy, f.spec.Guarantee = "epsilon=2", "readers of the model"
 	f.publish()
-	f.rounds(2, rigs)
-	a, err := rigs[0].open().About()
+	f.rounds(2, members)
+	a, err := members[0].open().About()
 	if err != nil || len(a.Log) != 2 {
 		t.Fatal(err, a)
 	}
@@ -339,7 +339,7 @@ func TestTheLogSaysWhatWasSent(t *testing.T) {
 	}
 }
 
-func TestALogIsBounded(t *testing.T) {
+func TestLogIsBounded(t *testing.T) {
 	r := &record{}
 	for i := range maxLog + 5 {
 		r.log(LogEntry{Round: uint32(i)})
@@ -384,13 +384,13 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func TestRecordsOfOtherVersionsAreRefused(t *testing.T) {
-	_, rigs := start(t, "pfedrec", 1, "dim", "4")
-	b, _ := rigs[0].vault.Load()
+func TestRefusesRecordsOfOtherVersions(t *testing.T) {
+	_, members := start(t, "pfedrec", 1, "dim", "4")
+	b, _ := members[0].store.Load()
 	b = bytes.Clone(b)
 	b[0]++
-	rigs[0].vault.Save(b)
-	if _, err := rigs[0].tryOpen(); err == nil || !strings.Contains(err.Error(), "version") {
+	members[0].store.Save(b)
+	if _, err := members[0].tryOpen(); err == nil || !strings.Contains(err.Error(), "version") {
 		t.Error(err)
 	}
 	for cut := range len(b) - 1 {

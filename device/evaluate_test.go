@@ -11,8 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// reading is the fake's task of its kind, for a readout that a device takes part in.
-func (r *rig) reading() *pb.Task {
+// evaluationTask is the fake's task of its kind, for a readout that a device takes part in.
+func (r *testDevice) evaluationTask() *pb.Task {
 	f := r.f
 	was := f.devices
 	f.devices = privacy.MinMaskedSum
@@ -22,19 +22,19 @@ func (r *rig) reading() *pb.Task {
 		Kind: f.kind, Run: f.run, Round: f.round, Attempt: f.attempt, Bound: f.bound, ModelVersion: f.version,
 		RemainingMs: 60000,
 		Length:      uint64(f.numbers()),
-		Masking:     wire.EncodeMasking(&round, int(r.seat)),
+		Masking:     wire.EncodeMasking(&round, int(r.id)),
 	}
 }
 
-// reads is what a device would put under its masks. In the clear it declines.
-func (r *rig) reads() []int64 {
+// evaluates is what a device would put under its masks. In the clear it declines.
+func (r *testDevice) evaluates() []int64 {
 	t := r.f.t
 	t.Helper()
 	d := r.open()
 	if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" {
 		t.Fatalf("in the clear: %+v, %v", out, err)
 	}
-	task := r.reading()
+	task := r.evaluationTask()
 	if _, err := d.compute(task, &StepResult{}); err != nil {
 		t.Fatal(err)
 	}
@@ -45,14 +45,16 @@ func (r *rig) reads() []int64 {
 	return out
 }
 
-func counting(f *fake) { f.kind, f.bound = pb.Kind_COUNT, &pb.Bound{Clip: 1, Levels: 1, Max: 1} }
+func counting(f *fakeCoordinator) {
+	f.kind, f.bound = pb.Kind_COUNT, &pb.Bound{Clip: 1, Levels: 1, Max: 1}
+}
 
-func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+func TestItemCountsLeaveOutTheHeldOutItem(t *testing.T) {
+	f, members := start(t, "pfedrec", 2, "dim", "4")
 	counting(f)
-	for _, r := range rigs {
-		got, want := r.reads(), make([]int64, f.plan.Items)
-		task, held, ok, err := r.host.prepare(r.open().source(true), &record{}, 0)
+	for _, r := range members {
+		got, want := r.evaluates(), make([]int64, f.plan.Items)
+		task, held, ok, err := r.workspace.prepare(r.open().source(true), &record{}, 0)
 		if err != nil || !ok || slices.Contains(task.Train, held) {
 			t.Fatal(err)
 		}
@@ -63,13 +65,13 @@ func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
-	f, rigs = start(t, "pfedrec", 2, "dim", "4")
+	f, members = start(t, "pfedrec", 2, "dim", "4")
 	counting(f)
-	f.about.Policy = "epsilon=2"
+	f.spec.Policy = "epsilon=2"
 	f.publish()
-	d := rigs[0].open()
+	d := members[0].open()
 	_, _ = d.Step(context.Background()) // it takes the manifest
-	if out, err := d.perform(context.Background(), rigs[0].reading()); err != nil || out.Action != "declined" ||
+	if out, err := d.perform(context.Background(), members[0].evaluationTask()); err != nil || out.Action != "declined" ||
 		d.record.Count != nil {
 		t.Errorf("under a promise: %+v, %v", out, err)
 	}
@@ -77,23 +79,23 @@ func TestItemsAreCountedWithoutTheOneHeldOut(t *testing.T) {
 
 // Whatever the plan says, a readout leaves a device under masks alone, among enough others,
 // and which items it has once in a run.
-func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
+func TestDeclinesUnsafeEvaluations(t *testing.T) {
 	ctx := context.Background()
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
-		f, rigs := start(t, "pfedrec", 2, "dim", "4")
+		f, members := start(t, "pfedrec", 2, "dim", "4")
 		if counting(f); kind == pb.Kind_EVALUATE {
-			f.bound, _ = readoutBound()
+			f.bound, _ = evaluationBound()
 			f.kind = kind
 		}
-		rigs[0].reads()
-		d := rigs[0].open()
-		task := rigs[0].reading()
+		members[0].evaluates()
+		d := members[0].open()
+		task := members[0].evaluationTask()
 		task.Masking = nil // now that it has an answer
 		if out, err := d.perform(ctx, task); err != nil || out.Action != "declined" {
 			t.Errorf("%v without masks: %+v, %v", kind, out, err)
 		}
 		d.resolvePending(ctx)
-		task = rigs[0].reading()
+		task = members[0].evaluationTask()
 		task.Masking.MinDevices--
 		if out, err := d.perform(ctx, task); err != nil || out.Action != "declined" {
 			t.Errorf("%v of too few: %+v, %v", kind, out, err)
@@ -104,14 +106,14 @@ func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
 		f.mem.Value(f.plan.SentSlots()[0])[0]++
 		f.publish()
 		_, _ = d.Step(ctx)
-		if out, err := d.perform(ctx, rigs[0].reading()); err == nil {
+		if out, err := d.perform(ctx, members[0].evaluationTask()); err == nil {
 			t.Errorf("%v: a round is answered on a second version: %+v", kind, out)
 		}
 		if err := d.setReportState(kind, *d.record.report(kind), counted, ""); err != nil {
 			t.Fatal(err)
 		}
 		f.round++
-		task = rigs[0].reading()
+		task = members[0].evaluationTask()
 		task.Attempt++ // which the fake answers with OVER
 		_, err := d.perform(ctx, task)
 		if s := *d.record.report(kind); kind == pb.Kind_COUNT && (err != nil || s.answers(task)) ||
@@ -124,17 +126,17 @@ func TestWhatADeviceDeclinesOfAReadout(t *testing.T) {
 
 // A sum that a device has opened may be known, whatever the coordinator says became of it. In a
 // second one over other devices it would tell what it has said.
-func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
+func TestRevealedEvaluationIsTheOnlyOne(t *testing.T) {
 	ctx := context.Background()
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
 		for _, later := range []uint32{0, 1} {
-			f, rigs := start(t, "pfedrec", 2, "dim", "4")
+			f, members := start(t, "pfedrec", 2, "dim", "4")
 			if counting(f); kind == pb.Kind_EVALUATE {
-				f.bound, _ = readoutBound()
+				f.bound, _ = evaluationBound()
 				f.kind = kind
 			}
-			rigs[0].reads()
-			d := rigs[0].open()
+			members[0].evaluates()
+			d := members[0].open()
 			err := d.update(func(r *record) error {
 				(*r.report(kind)).Started, (*r.report(kind)).Revealed = true, true
 				return nil
@@ -146,7 +148,7 @@ func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.round += later
-			task := rigs[0].reading()
+			task := members[0].evaluationTask()
 			task.Attempt += 7
 			if out, err := d.perform(ctx, task); err != nil || out.Action != "declined" {
 				t.Errorf("%v, %d rounds later: %+v, %v", kind, later, out, err)
@@ -156,19 +158,19 @@ func TestAnOpenedReadoutIsTheOnlyOne(t *testing.T) {
 }
 
 // How well a device is served is told where nothing is promised, or where the promise covers it.
-func TestEvaluationsKeepToThePromise(t *testing.T) {
+func TestDeclinesEvaluationsThatThePolicyDoesNotCover(t *testing.T) {
 	for promise, want := range map[string]bool{
 		"none": true, "epsilon=2": false, "epsilon=2,trust=distributed,min-devices=5": false,
 		"epsilon=2,metrics=3": true,
 		"gibberish":           false,
 	} {
-		f, rigs := start(t, "pfedrec", 2, "dim", "4")
-		f.bound, _ = readoutBound()
-		f.kind, f.about.Policy = pb.Kind_EVALUATE, promise
+		f, members := start(t, "pfedrec", 2, "dim", "4")
+		f.bound, _ = evaluationBound()
+		f.kind, f.spec.Policy = pb.Kind_EVALUATE, promise
 		f.publish()
-		d := rigs[0].open()
+		d := members[0].open()
 		_, _ = d.Step(context.Background()) // it takes the manifest
-		if _, err := d.compute(rigs[0].reading(), &StepResult{}); errors.Is(err, errDeclined) == want ||
+		if _, err := d.compute(members[0].evaluationTask(), &StepResult{}); errors.Is(err, errDeclined) == want ||
 			!want == (err == nil) {
 			t.Errorf("under %s: %v", promise, err)
 		}
@@ -182,27 +184,27 @@ func canceled() context.Context {
 }
 
 // The sum that a coordinator has of masked readouts is that of what devices read.
-func TestAMaskedReadoutIsThePlainOne(t *testing.T) {
+func TestMaskedEvaluationEqualsPlainOne(t *testing.T) {
 	const n = privacy.MinMaskedSum
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
-		f, rigs := start(t, "pfedrec", n, "dim", "4")
+		f, members := start(t, "pfedrec", n, "dim", "4")
 		if counting(f); kind == pb.Kind_EVALUATE {
-			f.bound, _ = readoutBound()
+			f.bound, _ = evaluationBound()
 			f.kind = kind
 		}
 		want := make([]int64, f.numbers())
-		for _, r := range rigs {
-			for i, x := range r.reads() {
+		for _, r := range members {
+			for i, x := range r.evaluates() {
 				want[i] += x
 			}
 		}
 		f.masking = true
 		f.begin()
-		together(t, rigs, f.isSummed)
+		together(t, members, f.isSummed)
 		if len(f.sums) != 1 || !slices.Equal(f.sums[0][:len(want)], want) || len(f.digests) > 0 {
 			t.Fatalf("%v: the sum is %v, want %v", kind, f.sums, want)
 		}
-		for i, r := range rigs {
+		for i, r := range members {
 			if s := *r.open().record.report(kind); s.State != counted || !s.Masked {
 				t.Errorf("%v: device %d has %+v", kind, i, s)
 			}
@@ -211,18 +213,18 @@ func TestAMaskedReadoutIsThePlainOne(t *testing.T) {
 }
 
 // A readout whose attempt is over without a sum is no longer asked for.
-func TestAReadoutWithoutASumIsClosed(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+func TestClosesAnEvaluationWithoutASum(t *testing.T) {
+	f, members := start(t, "pfedrec", 2, "dim", "4")
 	counting(f)
-	rigs[0].reads()
-	d := rigs[0].open()
+	members[0].evaluates()
+	d := members[0].open()
 	if err := d.update(func(r *record) error { r.Count.Revealed = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	f.masking = true
 	f.begin()
 	f.attempt += 5
-	d = rigs[0].open()
+	d = members[0].open()
 	if _, err := d.Step(canceled()); err != nil && d.record == nil {
 		t.Fatal(err)
 	}

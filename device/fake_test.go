@@ -25,10 +25,11 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// fake is a coordinator in memory: every seat is in every round, and a round ends when
-// all have been counted.
-type fake struct {
-	last    *pb.LastReport // of the last check-in
+// fakeCoordinator is a coordinator in memory: every device is in every round, and a round ends when all
+// devices were counted.
+type fakeCoordinator struct {
+	fakeMasking
+	fakeFaults
 	mu      sync.Mutex
 	t       testing.TB
 	key     ed25519.PrivateKey
@@ -36,59 +37,67 @@ type fake struct {
 	run     []byte
 	plan    *local.Plan
 	mem     *local.Memory
-	about   *pb.Plan
+	spec    *pb.Plan
 	items   []*pb.Item
 	popular []uint32
 	bound   *pb.Bound
 	devices int
 	kind    pb.Kind
 	piece   int
-	closes  bool // say that a report is in no sum
-	lost    bool // forget the next acknowledged report, as after a bad disk
 
 	version uint64
 	round   uint32
 	signed  *pb.SignedManifest
 	blobs   map[[32]byte][]byte
-	seats   map[string]uint32
-	parts   map[string][]byte            // pieces of reports, by key
-	got     map[string]map[uint32][]byte // by kind and round: digest, by seat
-	digests map[string]map[string]bool   // by kind, round and seat: every digest that was ever seen
+	ids     map[string]uint32            // device IDs by key
+	parts   map[string][]byte            // pieces of reports by key
+	counted map[string]map[uint32][]byte // digests by kind and round, and by device ID
+	digests map[string]map[string]bool   // every digest by kind, round and device ID
 	sum     []int64
-	sums    [][]int64 // of the rounds that are over
-	left    int
+	sums    [][]int64      // of finished rounds
+	left    int            // devices that left the federation
+	last    *pb.LastReport // of the last check-in
+}
 
-	masking bool
-	insists bool // hand a masked attempt out again to who has begun it
-	active  bool
-	attempt uint32
-	hub     *secagg.Server
-	hubStep int
-	came    [5]map[uint32]bool
-	summed  bool
-	fetched int
-	bytes   int                  // that were fetched
-	edit    func(m *pb.Manifest) // before it is signed; may be nil
-	why     string               // of waits
-	name    string
-	turns   uint32
+// fakeMasking is the masked round of a fakeCoordinator.
+type fakeMasking struct {
+	masking    bool
+	active     bool
+	attempt    uint32
+	server     *secagg.Server
+	serverStep int
+	arrived    [5]map[uint32]bool
+	summed     bool
+}
+
+// fakeFaults makes a fakeCoordinator behave in unusual ways, and counts downloads.
+type fakeFaults struct {
+	closes    bool                 // answer that reports are not counted
+	lost      bool                 // lose the next counted report
+	repeats   bool                 // assign a masked attempt again to a device that has started it
+	edit      func(m *pb.Manifest) // called before signing; may be nil
+	why       string               // reason of waits
+	name      string
+	rollbacks uint32
+	fetched   int // calls of Fetch
+	bytes     int // downloaded bytes
 }
 
 func refusal(word string) error { return rpc.Refuse(word, connect.CodeFailedPrecondition, "refused") }
 
-func newFake(t testing.TB, method string, devices int, set ...string) *fake {
+func newFake(t testing.TB, method string, devices int, set ...string) *fakeCoordinator {
 	t.Helper()
-	f := &fake{
+	f := &fakeCoordinator{
 		t: t, devices: devices, kind: pb.Kind_TRAIN, piece: 4096, blobs: map[[32]byte][]byte{},
-		seats: map[string]uint32{}, parts: map[string][]byte{},
-		got: map[string]map[uint32][]byte{}, digests: map[string]map[string]bool{}, fed: make([]byte, 16),
+		ids: map[string]uint32{}, parts: map[string][]byte{},
+		counted: map[string]map[uint32][]byte{}, digests: map[string]map[string]bool{}, fed: make([]byte, 16),
 		run: make([]byte, 16),
 	}
 	copy(f.fed, "a federation....")
 	copy(f.run, "a run...........")
 	f.key = ed25519.NewKeyFromSeed(make([]byte, 32))
 	const items = 60
-	f.about = &pb.Plan{
+	f.spec = &pb.Plan{
 		Method: method, Items: items, Users: uint32(devices), Rounds: 50, Batch: 16, Negatives: 2,
 		Seed: 11, Keep: "f32", Policy: "none", Guarantee: "nobody",
 	}
@@ -98,7 +107,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 	}
 	m := e.Build()
 	for i := 0; i < len(set); i += 2 {
-		f.about.Params = append(f.about.Params, &pb.Setting{Key: set[i], Value: set[i+1]})
+		f.spec.Params = append(f.spec.Params, &pb.Setting{Key: set[i], Value: set[i+1]})
 		if err := param.Set(m, set[i], set[i+1]); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +122,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 		t.Fatal(err)
 	}
 	for i := range f.plan.Slots {
-		f.about.Shape = append(f.about.Shape, uint64(f.plan.Slots[i].Rows), uint64(f.plan.Slots[i].Dim))
+		f.spec.Shape = append(f.spec.Shape, uint64(f.plan.Slots[i].Rows), uint64(f.plan.Slots[i].Dim))
 	}
 	for i := range items {
 		f.items = append(f.items, &pb.Item{Id: fmt.Sprintf("i%d", i), Title: fmt.Sprintf("Title %d", i)})
@@ -125,11 +134,11 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fake {
 }
 
 // publish makes the current values the newest version.
-func (f *fake) publish() {
+func (f *fakeCoordinator) publish() {
 	f.version++
 	m := &pb.Manifest{
 		Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, CreatedMs: 1_000_000,
-		Rollbacks: f.turns,
+		Rollbacks: f.rollbacks,
 	}
 	put := func(b []byte, err error) *pb.Blob {
 		if err != nil {
@@ -138,7 +147,7 @@ func (f *fake) publish() {
 		f.blobs[sha256.Sum256(b)] = b
 		return wire.HashBlob(b)
 	}
-	m.Plan = put(wire.Marshal(f.about))
+	m.Plan = put(wire.Marshal(f.spec))
 	m.Catalogue = put(wire.Marshal(&pb.Catalogue{Version: 1, Items: f.items, Popular: f.popular}))
 	for i := range f.plan.Slots {
 		s := &f.plan.Slots[i]
@@ -159,7 +168,7 @@ func (f *fake) publish() {
 
 // conn is one device's connection. dead, if set, is asked before and after each call.
 type conn struct {
-	f    *fake
+	f    *fakeCoordinator
 	key  string
 	dead func(what string) error
 }
@@ -192,25 +201,25 @@ func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, 
 
 func (c *conn) Enrol(_ context.Context, r *pb.EnrolRequest) (out *pb.EnrolResponse, err error) {
 	return out, c.do("enrol", func() error {
-		seat, again := c.f.seats[c.key]
+		seat, again := c.f.ids[c.key]
 		if !again {
-			if seat = uint32(len(c.f.seats)); r.WantsDeviceId {
+			if seat = uint32(len(c.f.ids)); r.WantsDeviceId {
 				seat = r.DeviceId
 			}
-			c.f.seats[c.key] = seat
+			c.f.ids[c.key] = seat
 		}
 		out = &pb.EnrolResponse{DeviceId: seat, AlreadyEnrolled: again}
 		return nil
 	})
 }
 
-func (f *fake) roundOf(k pb.Kind) string { return fmt.Sprint(k, f.round) }
+func (f *fakeCoordinator) roundOf(k pb.Kind) string { return fmt.Sprint(k, f.round) }
 
 func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckInResponse, err error) {
 	f := c.f
 	return out, c.do("check-in", func() error {
 		f.last = r.LastReport
-		seat, ok := f.seats[c.key]
+		seat, ok := f.ids[c.key]
 		if !ok {
 			return refusal("unknown_key")
 		}
@@ -218,7 +227,7 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 		if r.ModelVersion != f.version {
 			out.Manifest = f.signed
 		}
-		if f.got[f.roundOf(f.kind)][seat] != nil || f.masking && !f.insists && f.came[0][seat] {
+		if f.counted[f.roundOf(f.kind)][seat] != nil || f.masking && !f.repeats && f.arrived[0][seat] {
 			out.Action = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Reason: "others are not done" + f.why}}
 			return nil
 		}
@@ -256,15 +265,15 @@ func (c *conn) Report(_ context.Context, r *pb.ReportRequest) (out *pb.ReportRes
 	})
 }
 
-func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, error) {
-	seat := f.seats[key]
+func (f *fakeCoordinator) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, error) {
+	seat := f.ids[key]
 	name := fmt.Sprint(r.Kind, r.Round)
 	who := fmt.Sprint(name, " ", seat)
 	if f.digests[who] == nil {
 		f.digests[who] = map[string]bool{}
 	}
 	f.digests[who][string(r.Digest)] = true
-	if f.got[name][seat] != nil {
+	if f.counted[name][seat] != nil {
 		return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 	}
 	if r.Round != f.round || r.Kind != f.kind || f.closes {
@@ -292,13 +301,13 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 	if err := wire.ReadUpdate(part, n, f.bound.Max, f.sum[:n]); err != nil {
 		return nil, refusal("malformed")
 	}
-	if f.got[name] == nil {
-		f.got[name] = map[uint32][]byte{}
+	if f.counted[name] == nil {
+		f.counted[name] = map[uint32][]byte{}
 	}
-	f.got[name][seat] = r.Digest
+	f.counted[name][seat] = r.Digest
 	if f.lost { // the report is gone, and so is what was added
 		f.lost = false
-		delete(f.got[name], seat)
+		delete(f.counted[name], seat)
 		clear(f.sum)
 		return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 	}
@@ -307,7 +316,7 @@ func (f *fake) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, erro
 }
 
 // numbers that a report has.
-func (f *fake) numbers() int {
+func (f *fakeCoordinator) numbers() int {
 	switch f.kind {
 	case pb.Kind_EVALUATE:
 		return metrics.EvaluationLength
@@ -318,8 +327,8 @@ func (f *fake) numbers() int {
 }
 
 // close ends the round when all are in it: the mean is the server's step.
-func (f *fake) close(name string) {
-	if len(f.got[name]) < f.devices {
+func (f *fakeCoordinator) close(name string) {
+	if len(f.counted[name]) < f.devices {
 		return
 	}
 	f.sums = append(f.sums, slices.Clone(f.sum))
@@ -331,7 +340,7 @@ func (f *fake) close(name string) {
 	f.publish()
 }
 
-func (f *fake) apply() {
+func (f *fakeCoordinator) apply() {
 	unit := f.bound.Clip / f.bound.Levels
 	for _, i := range f.plan.SentSlots() {
 		got := make([]float32, len(f.mem.Value(i)))
@@ -342,19 +351,19 @@ func (f *fake) apply() {
 
 func (c *conn) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error) {
 	return &pb.LeaveResponse{}, c.do("leave", func() error {
-		delete(c.f.seats, c.key)
+		delete(c.f.ids, c.key)
 		c.f.left++
 		return nil
 	})
 }
 
-// vault tells a test of each save.
-type vault struct {
+// crashingStore tells a test of each save.
+type crashingStore struct {
 	Store
 	dead func(what string) error
 }
 
-func (v *vault) Save(b []byte) error {
+func (v *crashingStore) Save(b []byte) error {
 	if err := v.dead("before save"); err != nil {
 		return err
 	}
@@ -373,21 +382,21 @@ func seedEvents(n int) []Event {
 	return out
 }
 
-// rig is a device with what survives it.
-type rig struct {
-	f      *fake
-	seat   uint32
-	vault  Store
-	blobs  Blobs
-	host   *Workspace
-	dead   func(string) error
-	change func(*Options)
+// testDevice is a device with what survives it.
+type testDevice struct {
+	f         *fakeCoordinator
+	id        uint32
+	store     Store
+	blobs     Blobs
+	workspace *Workspace
+	crash     func(string) error
+	change    func(*Options)
 }
 
-func (f *fake) rig(seat int) *rig {
-	r := &rig{
-		f: f, seat: uint32(seat), vault: &memoryStore{}, blobs: NewMemoryBlobs(), host: &Workspace{},
-		dead: func(string) error { return nil },
+func (f *fakeCoordinator) device(seat int) *testDevice {
+	r := &testDevice{
+		f: f, id: uint32(seat), store: &memoryStore{}, blobs: NewMemoryBlobs(), workspace: &Workspace{},
+		crash: func(string) error { return nil },
 	}
 	d := r.open()
 	if err := d.Replace(seedEvents(seat)); err != nil {
@@ -396,12 +405,12 @@ func (f *fake) rig(seat int) *rig {
 	return r
 }
 
-func (r *rig) tryOpen() (*Device, error) {
+func (r *testDevice) tryOpen() (*Device, error) {
 	opt := Options{
-		Store: &vault{r.vault, r.dead}, Blobs: r.blobs, Workspace: r.host, Deterministic: true, HoldOut: true,
-		DeviceID: &r.seat,
+		Store: &crashingStore{r.store, r.crash}, Blobs: r.blobs, Workspace: r.workspace, Deterministic: true, HoldOut: true,
+		DeviceID: &r.id,
 		Dial: func(key ed25519.PrivateKey) (Conn, error) {
-			return &conn{r.f, string(key.Public().(ed25519.PublicKey)), r.dead}, nil
+			return &conn{r.f, string(key.Public().(ed25519.PublicKey)), r.crash}, nil
 		},
 		Sleep: func(ctx context.Context, _ time.Duration) error {
 			if r.f.masking { // others need the processor
@@ -416,7 +425,7 @@ func (r *rig) tryOpen() (*Device, error) {
 	return Open(opt)
 }
 
-func (r *rig) open() *Device {
+func (r *testDevice) open() *Device {
 	r.f.t.Helper()
 	d, err := r.tryOpen()
 	if err != nil {

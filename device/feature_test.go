@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
-func TestAHistoryMayTellOfMoments(t *testing.T) {
+func TestHistoryMayHaveEventFeatures(t *testing.T) {
 	got, err := ReadEvents(strings.NewReader("item,weather,time,daytime\na,sunny & warm,5,evening\nb,,,\nc,,7,night\n"))
 	want := []Event{{"a", 5000, "daytime=evening&weather=sunny+%26+warm"}, {"b", 1, ""}, {"c", 7000, "daytime=night"}}
 	if err != nil || !slices.Equal(got, want) {
@@ -24,10 +24,10 @@ func TestAHistoryMayTellOfMoments(t *testing.T) {
 }
 
 // A file that tells more of events that are there adds none of them again.
-func TestMomentsAreAddedToWhatIsThere(t *testing.T) {
+func TestMergeAddsEventFeatures(t *testing.T) {
 	f := newFake(t, "pfedrec", 1, "dim", "4")
 	f.publish()
-	d := f.rig(0).open()
+	d := f.device(0).open()
 	if err := d.Replace([]Event{
 		{Item: "a", Time: 1},
 		{Item: "a", Time: 1},
@@ -45,10 +45,10 @@ func TestMomentsAreAddedToWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestAnOwnerTellsAndTakesBack(t *testing.T) {
+func TestDescribeSetsAndRemovesFeatures(t *testing.T) {
 	f := newFake(t, "pfedrec", 1, "dim", "4")
 	f.publish()
-	r := f.rig(0)
+	r := f.device(0)
 	d := r.open()
 	if err := errors.Join(d.Describe(map[string]string{"age": "25", "gender": "F"}),
 		d.Describe(map[string]string{"age": ""})); err != nil {
@@ -64,7 +64,7 @@ func TestAnOwnerTellsAndTakesBack(t *testing.T) {
 	}
 }
 
-func TestColumnsOfOneUserAreFilled(t *testing.T) {
+func TestFillsTheColumnsOfOneUser(t *testing.T) {
 	columns := []rows.Column{
 		{Name: "likes", Card: 3, Start: []uint32{0}, Names: []string{"a", "b", "c"}},
 		{Name: "height"},

@@ -17,7 +17,7 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-func (f *fake) maskRound() secagg.Round {
+func (f *fakeCoordinator) maskRound() secagg.Round {
 	p, err := secagg.Plan(f.devices, f.numbers(), f.bound.Max, secagg.Risk{Dropped: 0.3, Active: f.active})
 	if err != nil {
 		f.t.Fatal(err)
@@ -32,28 +32,28 @@ func (f *fake) maskRound() secagg.Round {
 }
 
 // begin starts an attempt.
-func (f *fake) begin() {
+func (f *fakeCoordinator) begin() {
 	var err error
-	if f.hub, err = secagg.NewServer(f.maskRound()); err != nil {
+	if f.server, err = secagg.NewServer(f.maskRound()); err != nil {
 		f.t.Fatal(err)
 	}
-	f.hubStep, f.summed = 0, false
-	for i := range f.came {
-		f.came[i] = map[uint32]bool{}
+	f.serverStep, f.summed = 0, false
+	for i := range f.arrived {
+		f.arrived[i] = map[uint32]bool{}
 	}
 }
 
-// again gives an attempt up and begins the next one.
-func (f *fake) again() {
+// retry gives an attempt up and begins the next one.
+func (f *fakeCoordinator) retry() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.attempt++
 	f.begin()
 }
 
-func (f *fake) step() {
-	if f.hubStep == wire.StepReveal {
-		sum, err := f.hub.Sum(1)
+func (f *fakeCoordinator) step() {
+	if f.serverStep == wire.StepReveal {
+		sum, err := f.server.Sum(1)
 		if err != nil {
 			f.t.Error(err)
 			return
@@ -66,33 +66,33 @@ func (f *fake) step() {
 		f.summed = true
 		return
 	}
-	if err := f.hub.Next(); err != nil {
+	if err := f.server.Next(); err != nil {
 		f.t.Error(err)
 	}
-	if f.hubStep++; f.hubStep == wire.StepConfirm && !f.active {
-		f.hubStep++
+	if f.serverStep++; f.serverStep == wire.StepConfirm && !f.active {
+		f.serverStep++
 	}
 }
 
 func (c *conn) Mask(_ context.Context, r *pb.MaskRequest) (out *pb.MaskResponse, err error) {
 	return out, c.do(fmt.Sprintf("mask %d", r.Step), func() (err error) {
-		out, err = c.f.mask(c.f.seats[c.key], c.key, r)
+		out, err = c.f.mask(c.f.ids[c.key], c.key, r)
 		return err
 	})
 }
 
-func (f *fake) mask(seat uint32, key string, r *pb.MaskRequest) (*pb.MaskResponse, error) {
+func (f *fakeCoordinator) mask(seat uint32, key string, r *pb.MaskRequest) (*pb.MaskResponse, error) {
 	state := func(s pb.MaskResponse_State) (*pb.MaskResponse, error) {
 		return &pb.MaskResponse{State: s, AfterMs: 1}, nil
 	}
 	switch {
 	case r.Attempt != f.attempt:
 		return state(pb.MaskResponse_ENDED)
-	case f.came[r.Step][seat] && len(r.Message) > 0:
+	case f.arrived[r.Step][seat] && len(r.Message) > 0:
 		return state(pb.MaskResponse_ACCEPTED)
 	case len(r.Message) == 0 && f.summed:
 		return state(pb.MaskResponse_SUMMED)
-	case len(r.Message) == 0 && f.came[r.Step][seat] || int(r.Step) > f.hubStep:
+	case len(r.Message) == 0 && f.arrived[r.Step][seat] || int(r.Step) > f.serverStep:
 		return state(pb.MaskResponse_NOT_YET)
 	case len(r.Message) == 0:
 		return f.maskAnswer(seat, int(r.Step))
@@ -110,47 +110,47 @@ func (f *fake) mask(seat uint32, key string, r *pb.MaskRequest) (*pb.MaskRespons
 		f.t.Error(err)
 		return nil, refusal("malformed")
 	}
-	f.came[r.Step][seat] = true
-	if len(f.came[r.Step]) == f.devices {
+	f.arrived[r.Step][seat] = true
+	if len(f.arrived[r.Step]) == f.devices {
 		f.step()
 	}
 	return state(pb.MaskResponse_ACCEPTED)
 }
 
-func (f *fake) take(step int, b []byte) error {
+func (f *fakeCoordinator) take(step int, b []byte) error {
 	read := func(m encoding.BinaryUnmarshaler, do func() error) error {
 		return errors.Join(m.UnmarshalBinary(b), do())
 	}
 	switch step {
 	case wire.StepAdvert:
 		m := &secagg.Advert{}
-		return read(m, func() error { return f.hub.Advert(m) })
+		return read(m, func() error { return f.server.Advert(m) })
 	case wire.StepDeal:
 		m := &secagg.ShareBundle{}
-		return read(m, func() error { return f.hub.ShareKeys(m) })
+		return read(m, func() error { return f.server.ShareKeys(m) })
 	case wire.StepUpload:
 		m := &secagg.Upload{}
-		return read(m, func() error { return f.hub.Upload(m) })
+		return read(m, func() error { return f.server.Upload(m) })
 	case wire.StepConfirm:
 		m := &secagg.ShareBundle{}
-		return read(m, func() error { return f.hub.Confirm(m) })
+		return read(m, func() error { return f.server.Confirm(m) })
 	}
 	m := &secagg.Reveal{}
-	return read(m, func() error { return f.hub.Reveal(m) })
+	return read(m, func() error { return f.server.Reveal(m) })
 }
 
-func (f *fake) maskAnswer(seat uint32, step int) (*pb.MaskResponse, error) {
+func (f *fakeCoordinator) maskAnswer(seat uint32, step int) (*pb.MaskResponse, error) {
 	var m encoding.BinaryMarshaler
 	var err error
 	switch {
 	case step == wire.StepDeal:
-		m, err = f.hub.Roster(seat)
+		m, err = f.server.Roster(seat)
 	case step == wire.StepUpload:
-		m, err = f.hub.Inbox(seat)
+		m, err = f.server.Inbox(seat)
 	case step == wire.StepReveal && f.active:
-		m, err = f.hub.Echo(seat)
+		m, err = f.server.Echo(seat)
 	default:
-		m, err = f.hub.Lists()
+		m, err = f.server.Lists()
 	}
 	if err != nil {
 		return nil, err
@@ -160,10 +160,10 @@ func (f *fake) maskAnswer(seat uint32, step int) (*pb.MaskResponse, error) {
 }
 
 // together lets devices step at a time, each until its step is done.
-func together(t *testing.T, rigs []*rig, stop func() bool) {
+func together(t *testing.T, members []*testDevice, stop func() bool) {
 	t.Helper()
 	var wg sync.WaitGroup
-	for _, r := range rigs {
+	for _, r := range members {
 		wg.Go(func() {
 			d := r.open()
 			for range 50 {
@@ -176,17 +176,17 @@ func together(t *testing.T, rigs []*rig, stop func() bool) {
 	wg.Wait()
 }
 
-func newMasked(t *testing.T, n int, active bool) (*fake, []*rig) {
+func newMasked(t *testing.T, n int, active bool) (*fakeCoordinator, []*testDevice) {
 	f := newFake(t, "pfedrec", n, "dim", "4")
-	f.about.Masked, f.masking, f.active, f.about.Policy = true, true, active, "epsilon=2"
+	f.spec.Masked, f.masking, f.active, f.spec.Policy = true, true, active, "epsilon=2"
 	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
 	f.publish()
 	f.begin()
-	var rigs []*rig
+	var members []*testDevice
 	for i := range n {
-		rigs = append(rigs, f.rig(i))
+		members = append(members, f.device(i))
 	}
-	return f, rigs
+	return f, members
 }
 
 // plain is what the same devices send without masks.
@@ -195,22 +195,22 @@ func plainSum(t *testing.T, n int) []int64 {
 	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
 	f.publish()
 	for i := range n {
-		if _, err := f.rig(i).open().Step(context.Background()); err != nil {
+		if _, err := f.device(i).open().Step(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return f.sums[0]
 }
 
-func TestAMaskedSumIsThePlainOne(t *testing.T) {
+func TestMaskedSumEqualsPlainSum(t *testing.T) {
 	want := plainSum(t, 6)
 	for _, active := range []bool{false, true} {
-		f, rigs := newMasked(t, 6, active)
-		together(t, rigs, func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.summed })
+		f, members := newMasked(t, 6, active)
+		together(t, members, func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.summed })
 		if len(f.sums) != 1 || !slices.Equal(f.sums[0], want) {
 			t.Errorf("active %v: the masked sum is not the plain one", active)
 		}
-		for i, r := range rigs {
+		for i, r := range members {
 			a, err := r.open().About()
 			if err != nil || len(a.Log) != 1 || a.Log[0].State != counted || !a.Log[0].Masked {
 				t.Errorf("active %v: device %d logs %+v, %v", active, i, a, err)
@@ -221,7 +221,7 @@ func TestAMaskedSumIsThePlainOne(t *testing.T) {
 
 // A device that is killed at any boundary of an attempt is one that left. The next
 // attempt has it with the same vector.
-func TestAKilledDeviceIsInTheNextAttempt(t *testing.T) {
+func TestKilledDeviceJoinsTheNextAttempt(t *testing.T) {
 	want := plainSum(t, 6)
 	boundaries, times := 0, 3
 	if testing.Short() {
@@ -245,27 +245,27 @@ func TestAKilledDeviceIsInTheNextAttempt(t *testing.T) {
 // killedOnce kills one of six devices in the first attempt, and lets all finish in the
 // second.
 func killedOnce(t *testing.T, name string, n int, want []int64) bool {
-	f, rigs := newMasked(t, 6, false)
-	killed := crashOn(rigs[2], name, n)
+	f, members := newMasked(t, 6, false)
+	killed := crashOn(members[2], name, n)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for i, r := range rigs {
+	for i, r := range members {
 		wg.Go(func() {
 			d, err := r.tryOpen()
 			for err == nil && ctx.Err() == nil && !f.isSummed() {
 				_, err = d.Step(ctx)
 			}
 			if i == 2 && killed() { // the others would wait for it
-				r.dead = func(string) error { return nil }
+				r.crash = func(string) error { return nil }
 				cancel()
 			}
 		})
 	}
 	wg.Wait()
 	if !f.isSummed() {
-		f.again()
-		together(t, rigs, f.isSummed)
+		f.retry()
+		together(t, members, f.isSummed)
 	}
 	if len(f.sums) != 1 || !slices.Equal(f.sums[0], want) {
 		t.Fatalf("killed at %q, time %d: the sum is not that of the same vectors", name, n)
@@ -273,7 +273,7 @@ func killedOnce(t *testing.T, name string, n int, want []int64) bool {
 	return killed()
 }
 
-func (f *fake) isSummed() bool {
+func (f *fakeCoordinator) isSummed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.summed
@@ -281,12 +281,12 @@ func (f *fake) isSummed() bool {
 
 // A coordinator that may lie gets one sum with a device in it, or none: two sums over
 // different devices tell one device's vector.
-func TestWhoHasOpenedTakesPartInNoOtherAttempt(t *testing.T) {
-	f, rigs := newMasked(t, 5, true)
+func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
+	f, members := newMasked(t, 5, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	defer func() { cancel(); others.Wait() }() // before the test ends
-	for _, r := range rigs[1:] {
+	for _, r := range members[1:] {
 		d := r.open()
 		others.Go(func() {
 			for ctx.Err() == nil {
@@ -297,64 +297,64 @@ func TestWhoHasOpenedTakesPartInNoOtherAttempt(t *testing.T) {
 		})
 	}
 	killed := false
-	rigs[0].dead = func(what string) error {
+	members[0].crash = func(what string) error {
 		if killed = killed || what == "after mask 4" &&
-			func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.came[4][0] }(); killed {
+			func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.arrived[4][0] }(); killed {
 			return errDead
 		}
 		return nil
 	}
-	d := rigs[0].open()
+	d := members[0].open()
 	for !killed {
 		d.Step(context.Background())
 	}
-	rigs[0].dead = func(string) error { return nil }
-	f.again()
+	members[0].crash = func(string) error { return nil }
+	f.retry()
 	f.mu.Lock()
 	f.summed = false
 	f.mu.Unlock()
-	out, err := rigs[0].open().Step(context.Background())
+	out, err := members[0].open().Step(context.Background())
 	if err != nil || out.State != closed {
 		t.Errorf("a second attempt ends as %+v, %v; want it closed", out, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.came[0][0] {
+	if f.arrived[0][0] {
 		t.Error("it has sent a key in the second attempt")
 	}
 }
 
 // The keys of an attempt die with the process: to begin it again with others would spoil
 // the masks of its neighbours.
-func TestAnAttemptIsNotBegunTwice(t *testing.T) {
-	f, rigs := newMasked(t, 3, false)
-	f.insists = true
-	crashOn(rigs[0], "after mask 0", 1)
-	if _, err := rigs[0].open().Step(t.Context()); !errors.Is(err, errDead) {
+func TestDoesNotStartAnAttemptTwice(t *testing.T) {
+	f, members := newMasked(t, 3, false)
+	f.repeats = true
+	crashOn(members[0], "after mask 0", 1)
+	if _, err := members[0].open().Step(t.Context()); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
 	calls := 0
-	rigs[0].dead = func(what string) error {
+	members[0].crash = func(what string) error {
 		if strings.HasPrefix(what, "before mask") {
 			calls++
 		}
 		return nil
 	}
-	out, err := rigs[0].open().Step(t.Context())
+	out, err := members[0].open().Step(t.Context())
 	if err != nil || out.Action != "waited" || calls > 0 {
 		t.Errorf("%+v, %v, and %d calls", out, err, calls)
 	}
-	f.again()
-	together(t, rigs, f.isSummed)
+	f.retry()
+	together(t, members, f.isSummed)
 	if !f.isSummed() {
 		t.Error("the next attempt has no sum")
 	}
 }
 
-func TestAMaskedPlanIsNeverAnsweredWithoutMasks(t *testing.T) {
-	f, rigs := newMasked(t, 3, false)
+func TestNeverReportsUnmaskedUnderAMaskedPlan(t *testing.T) {
+	f, members := newMasked(t, 3, false)
 	f.masking = false
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Action != "declined" {
+	if out, err := members[0].open().Step(context.Background()); err != nil || out.Action != "declined" {
 		t.Errorf("it sends: %+v, %v", out, err)
 	}
 	if len(f.digests) > 0 {
@@ -363,10 +363,10 @@ func TestAMaskedPlanIsNeverAnsweredWithoutMasks(t *testing.T) {
 }
 
 // What a device says of its last round must not let anybody try what was under the masks.
-func TestACheckInTellsNoHashOfWhatIsUnderMasks(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
-	d := rigs[0].open()
-	f.rounds(1, rigs)
+func TestCheckInRevealsNoHashOfAMaskedUpdate(t *testing.T) {
+	f, members := start(t, "pfedrec", 2, "dim", "4")
+	d := members[0].open()
+	f.rounds(1, members)
 	err := d.update(func(r *record) error {
 		r.Train.Masked, r.Train.State = true, counted
 		return nil
@@ -383,9 +383,9 @@ func TestACheckInTellsNoHashOfWhatIsUnderMasks(t *testing.T) {
 }
 
 // An owner may forget a device while it plays a masked round.
-func TestADeviceThatIsForgottenInAMaskedRoundStops(t *testing.T) {
-	_, rigs := start(t, "pfedrec", 2, "dim", "4")
-	d := rigs[0].open()
+func TestForgottenDeviceStopsInAMaskedRound(t *testing.T) {
+	_, members := start(t, "pfedrec", 2, "dim", "4")
+	d := members[0].open()
 	p := &maskedReport{Device: d, task: &pb.Task{Kind: pb.Kind_TRAIN}}
 	if err := p.save(wire.StepReveal, 7); err == nil || d.record.Train != nil {
 		t.Errorf("%v, %+v", err, d.record.Train)

@@ -15,10 +15,10 @@ import (
 
 // changing is a coordinator whose second version differs from the first in one row of a
 // table, and says so. The change may be spoilt.
-func changing(t *testing.T, spoil func(f *fake, c *pb.Patch)) (f *fake, d *Device, m *pb.Manifest, blobs Blobs) {
+func changing(t *testing.T, spoil func(f *fakeCoordinator, c *pb.Patch)) (f *fakeCoordinator, d *Device, m *pb.Manifest, blobs Blobs) {
 	f = newFake(t, "fedmf", 2, "dim", "64")
 	f.publish()
-	r := f.rig(0)
+	r := f.device(0)
 	d, blobs = r.open(), r.blobs
 	if _, err := d.Step(context.Background()); err != nil {
 		t.Fatal(err)
@@ -51,8 +51,8 @@ func changing(t *testing.T, spoil func(f *fake, c *pb.Patch)) (f *fake, d *Devic
 	return f, d, m, blobs
 }
 
-// adopted has the device take the newest version, and returns the bytes that it fetched.
-func adopted(t *testing.T, f *fake, d *Device, m *pb.Manifest) int {
+// downloadedBytes has the device take the newest version, and returns the bytes that it fetched.
+func downloadedBytes(t *testing.T, f *fakeCoordinator, d *Device, m *pb.Manifest) int {
 	t.Helper()
 	told, err := d.Step(context.Background())
 	if err != nil || told.ModelVersion != m.Version {
@@ -71,14 +71,14 @@ func adopted(t *testing.T, f *fake, d *Device, m *pb.Manifest) int {
 
 const wholeSlot = 60 * 64 * 4
 
-func TestADeviceTakesTheChangedRowsAlone(t *testing.T) {
+func TestDownloadsOnlyChangedRows(t *testing.T) {
 	f, d, m, _ := changing(t, nil)
-	if n := adopted(t, f, d, m); n > 64*4+32 {
+	if n := downloadedBytes(t, f, d, m); n > 64*4+32 {
 		t.Errorf("a row of 256 bytes took %d bytes", n)
 	}
 }
 
-func TestADeviceWithoutTheBaseFetchesTheWhole(t *testing.T) {
+func TestDownloadsWholeBlobWithoutTheBase(t *testing.T) {
 	for name, lose := range map[string]func(b Blobs, base [32]byte) error{
 		"missing": func(b Blobs, base [32]byte) error {
 			delete(b.(*memoryBlobs).blobs, base)
@@ -97,36 +97,36 @@ func TestADeviceWithoutTheBaseFetchesTheWhole(t *testing.T) {
 			if err := lose(blobs, [32]byte(m.Patches[0].Base.Hash)); err != nil {
 				t.Fatal(err)
 			}
-			if n := adopted(t, f, d, m); n != wholeSlot {
+			if n := downloadedBytes(t, f, d, m); n != wholeSlot {
 				t.Errorf("%d bytes came, want the whole slot: %d", n, wholeSlot)
 			}
 		})
 	}
 }
 
-func TestAWrongChangeDoesNoHarm(t *testing.T) {
-	for name, spoil := range map[string]func(f *fake, c *pb.Patch){
-		"of another row": func(f *fake, c *pb.Patch) {
+func TestWrongPatchDoesNoHarm(t *testing.T) {
+	for name, spoil := range map[string]func(f *fakeCoordinator, c *pb.Patch){
+		"of another row": func(f *fakeCoordinator, c *pb.Patch) {
 			b := slices.Clone(f.blobs[[32]byte(c.Patch.Hash)])
 			b[len(b)-1]++
 			c.Patch = wire.HashBlob(b)
 			f.blobs[[32]byte(c.Patch.Hash)] = b
 		},
-		"no change": func(f *fake, c *pb.Patch) {
+		"no change": func(f *fakeCoordinator, c *pb.Patch) {
 			c.Patch = wire.HashBlob([]byte("nonsense"))
 			f.blobs[[32]byte(c.Patch.Hash)] = []byte("nonsense")
 		},
-		"other bytes than named": func(f *fake, c *pb.Patch) {
+		"other bytes than named": func(f *fakeCoordinator, c *pb.Patch) {
 			b := slices.Clone(f.blobs[[32]byte(c.Patch.Hash)])
 			b[len(b)-1]++
 			f.blobs[[32]byte(c.Patch.Hash)] = b
 		},
-		"gone":   func(f *fake, c *pb.Patch) { delete(f.blobs, [32]byte(c.Patch.Hash)) },
-		"larger": func(_ *fake, c *pb.Patch) { c.Patch.Bytes = wholeSlot },
+		"gone":   func(f *fakeCoordinator, c *pb.Patch) { delete(f.blobs, [32]byte(c.Patch.Hash)) },
+		"larger": func(_ *fakeCoordinator, c *pb.Patch) { c.Patch.Bytes = wholeSlot },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, d, m, blobs := changing(t, spoil)
-			if n := adopted(t, f, d, m); n < wholeSlot {
+			if n := downloadedBytes(t, f, d, m); n < wholeSlot {
 				t.Errorf("%d bytes came, want the whole slot: %d", n, wholeSlot)
 			}
 			for h, b := range blobs.(*memoryBlobs).blobs {
@@ -139,7 +139,7 @@ func TestAWrongChangeDoesNoHarm(t *testing.T) {
 }
 
 // What was the newest version is the base of the next: it stays until that is whole.
-func TestTheBaseStaysUntilTheNextVersionIsWhole(t *testing.T) {
+func TestKeepsTheBaseUntilTheNextVersionIsComplete(t *testing.T) {
 	f, d, m, _ := changing(t, nil)
 	f.items[3].Title = "another title" // the catalogue changes too, and cannot be had yet
 	f.publish()
@@ -153,17 +153,17 @@ func TestTheBaseStaysUntilTheNextVersionIsWhole(t *testing.T) {
 		t.Fatal("a version without its catalogue is adopted")
 	}
 	f.blobs[catalogue], f.bytes = b, 0
-	if n := adopted(t, f, d, m); n != len(b)+int(m.Patches[0].Patch.Bytes) {
+	if n := downloadedBytes(t, f, d, m); n != len(b)+int(m.Patches[0].Patch.Bytes) {
 		t.Errorf("%d bytes came, want the catalogue of %d and the change of %d", n, len(b), m.Patches[0].Patch.Bytes)
 	}
 }
 
 // An owner sees what models cost to download: all bytes that came, and those of the version
 // that is there now.
-func TestWhatIsFetchedIsCounted(t *testing.T) {
+func TestCountsDownloadedBytes(t *testing.T) {
 	f := newFake(t, "pfedrec", 1, "dim", "4")
 	f.publish()
-	r := f.rig(0)
+	r := f.device(0)
 	before := 0
 	for n := range 3 {
 		if n == 2 { // nothing is left of the version before

@@ -9,8 +9,8 @@ import (
 
 // Who enrols before a run begins is told no name worth keeping. The device asks again when
 // a run begins, at a start, and not with every model.
-func TestTheNewerNameIsTaken(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+func TestTakesTheNewerName(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
 	name := func(d *Device) string {
 		t.Helper()
 		a, err := d.About()
@@ -25,7 +25,7 @@ func TestTheNewerNameIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d := rigs[0].open()
+	d := members[0].open()
 	step(d)
 	f.name = " and books"
 	step(d)
@@ -40,23 +40,23 @@ func TestTheNewerNameIsTaken(t *testing.T) {
 		t.Errorf("after a run began it is called %q, want %q", got, want)
 	}
 	f.name = " of old"
-	d = rigs[0].open()
+	d = members[0].open()
 	step(d)
 	if got, want := name(d), "films of old"; got != want {
 		t.Errorf("after a start it is called %q, want %q", got, want)
 	}
 	f.key = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32)) // whoever has another key is not believed
 	f.name = " of mine"
-	d = rigs[0].open()
+	d = members[0].open()
 	if _, err := d.Step(context.Background()); err == nil || name(d) != "films of old" {
 		t.Errorf("a coordinator with another key names the federation %q", name(d))
 	}
 }
 
-func TestADeviceThatStaysAwaySaysItsModel(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	f.rounds(2, rigs)
-	d := rigs[0].open()
+func TestInactiveDeviceReportsItsModelVersion(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	f.rounds(2, members)
+	d := members[0].open()
 	about, err := d.About()
 	if err != nil || about.ModelVersion == 0 {
 		t.Fatal(about, err)
@@ -70,8 +70,8 @@ func TestADeviceThatStaysAwaySaysItsModel(t *testing.T) {
 	if err := d.Pause(false); err != nil {
 		t.Fatal(err)
 	}
-	rigs[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
-	if out, err := rigs[0].open().Step(context.Background()); err != nil || out.Action != "stayed away" ||
+	members[0].change = func(o *Options) { o.Eligible = func() (bool, string) { return false, "on battery" } }
+	if out, err := members[0].open().Step(context.Background()); err != nil || out.Action != "stayed away" ||
 		out.ModelVersion != about.ModelVersion {
 		t.Errorf("a device on battery says %+v, %v, and has model %d", out, err, about.ModelVersion)
 	}

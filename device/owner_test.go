@@ -19,13 +19,13 @@ import (
 )
 
 // readout bounds an evaluation as a coordinator does; unit is what an integer is worth.
-func readoutBound() (b *pb.Bound, unit float64) {
+func evaluationBound() (b *pb.Bound, unit float64) {
 	bound := privacy.Bound{Clip: 1.001 * math.Sqrt(metrics.EvaluationLength), Levels: 1 << 20}
 	return wire.EncodeBound(bound, 0, 0, 1<<20+1), bound.Unit()
 }
 
 // Popularity of a made-up order puts a held-out item where the test wants it.
-func TestAnEvaluationComparesWithPopularity(t *testing.T) {
+func TestEvaluationComparesWithPopularity(t *testing.T) {
 	c := &catalogue{index: map[string]uint32{}}
 	for i := range 60 {
 		c.index[fmt.Sprintf("i%d", i)] = uint32(i)
@@ -37,9 +37,9 @@ func TestAnEvaluationComparesWithPopularity(t *testing.T) {
 		t.Fatal("nothing is held out")
 	}
 	for _, above := range []int{0, 4, 9, 10, -1} {
-		f, rigs := start(t, "pfedrec", 1, "dim", "4", "infer", "global")
-		f.rounds(2, rigs)
-		b, unit := readoutBound()
+		f, members := start(t, "pfedrec", 1, "dim", "4", "infer", "global")
+		f.rounds(2, members)
+		b, unit := evaluationBound()
 		f.kind, f.bound = pb.Kind_EVALUATE, b
 		f.popular = slices.Compact(slices.Sorted(slices.Values(task.Train))) // own items do not count
 		for i := range uint32(60) {
@@ -52,7 +52,7 @@ func TestAnEvaluationComparesWithPopularity(t *testing.T) {
 			f.popular = append(f.popular, held)
 		}
 		f.publish()
-		got := rigs[0].reads()
+		got := members[0].evaluates()
 		hit, gain := 0.0, 0.0
 		if above >= 0 && above < 10 {
 			hit, gain = 1, 1/math.Log2(float64(above+2))
@@ -73,14 +73,14 @@ func TestAnEvaluationComparesWithPopularity(t *testing.T) {
 }
 
 // The readout of a device is that of its scores, ranked here by hand.
-func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4", "infer", "global")
-	f.rounds(3, rigs)
-	b, unit := readoutBound()
+func TestEvaluationRanksTheHeldOutItem(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4", "infer", "global")
+	f.rounds(3, members)
+	b, unit := evaluationBound()
 	f.kind, f.bound = pb.Kind_EVALUATE, b
-	got := rigs[0].reads()
-	d := rigs[0].open()
-	h := rigs[0].host
+	got := members[0].evaluates()
+	d := members[0].open()
+	h := members[0].workspace
 	st, err := h.privateState(d.record, f.run)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestAnEvaluationRanksTheHeldOutItem(t *testing.T) {
 	}
 }
 
-func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
+func TestHeldOutItemIsTheNewest(t *testing.T) {
 	c := &catalogue{index: map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3}}
 	h := history{Events: []Event{
 		{Item: "b", Time: 20},
@@ -138,12 +138,12 @@ func TestTheItemHeldOutIsTheNewestAndJoinsLater(t *testing.T) {
 
 // Noise that a task asks for is there, and is not that of another device or round. Its
 // deviation is checked to six of its standard errors: a false alarm in 10^8 runs.
-func TestADeviceAddsTheNoiseThatIsAskedFor(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "8")
+func TestAddsTheRequiredNoise(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "8")
 	f.bound = wire.EncodeBound(privacy.Bound{Clip: 1, Levels: 1}, 1000, 1000, 1<<20)
-	f.about.Policy = "epsilon=2"
+	f.spec.Policy = "epsilon=2"
 	f.publish()
-	f.rounds(2, rigs)
+	f.rounds(2, members)
 	for r := range 2 {
 		sum, n := 0.0, float64(len(f.sums[r]))
 		for _, x := range f.sums[r] {
@@ -158,21 +158,21 @@ func TestADeviceAddsTheNoiseThatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestNumbersStayWithinTheLargest(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "8")
+func TestLimitsTheMagnitudeOfNumbers(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "8")
 	f.bound = wire.EncodeBound(privacy.Bound{Clip: 1, Levels: 1}, 1000, 0, 50)
-	f.rounds(1, rigs)
+	f.rounds(1, members)
 	if most := slices.Max(f.sums[0]); most != 50 || slices.Min(f.sums[0]) != -50 {
 		t.Errorf("the largest is %d", most)
 	}
 }
 
-func TestADeviceWithNothingToLearnFromSaysSoUnlessItIsPromised(t *testing.T) {
+func TestEmptyUpdateOnlyWithoutPolicy(t *testing.T) {
 	for _, promise := range []string{"none", "epsilon=2"} {
-		f, rigs := start(t, "pfedrec", 1, "dim", "4")
-		f.about.Policy = promise
+		f, members := start(t, "pfedrec", 1, "dim", "4")
+		f.spec.Policy = promise
 		f.publish()
-		d := rigs[0].open()
+		d := members[0].open()
 		if err := d.Replace(nil); err != nil {
 			t.Fatal(err)
 		}
@@ -186,18 +186,18 @@ func TestADeviceWithNothingToLearnFromSaysSoUnlessItIsPromised(t *testing.T) {
 	}
 }
 
-func TestRecommendationsAreOfflineNewAndInTheCatalogue(t *testing.T) {
+func TestRecommendsUnseenCatalogueItemsOffline(t *testing.T) {
 	for _, m := range []string{"pfedrec", "fedrap", "ials", "tacit"} {
-		f, rigs := start(t, m, 2, "dim", "4")
-		d := rigs[0].open()
+		f, members := start(t, m, 2, "dim", "4")
+		d := members[0].open()
 		if _, err := d.Recommend(5); !errors.Is(err, ErrNoModel) {
 			t.Errorf("%s: without a model: %v", m, err)
 		}
 		f.items[17].Retired = true
 		f.publish()
-		f.rounds(2, rigs)
-		rigs[0].change = func(o *Options) { o.Dial, o.Source = nil, nil }
-		list, err := rigs[0].open().Recommend(100)
+		f.rounds(2, members)
+		members[0].change = func(o *Options) { o.Dial, o.Source = nil, nil }
+		list, err := members[0].open().Recommend(100)
 		if err != nil {
 			t.Fatal(m, err)
 		}
@@ -215,9 +215,9 @@ func TestRecommendationsAreOfflineNewAndInTheCatalogue(t *testing.T) {
 				t.Errorf("%s: place %d is %+v", m, i, p)
 			}
 		}
-		before, _ := rigs[0].vault.Load()
-		again, err := rigs[0].open().Recommend(100)
-		after, _ := rigs[0].vault.Load()
+		before, _ := members[0].store.Load()
+		again, err := members[0].open().Recommend(100)
+		after, _ := members[0].store.Load()
 		if err != nil || !slices.Equal(list.Items, again.Items) || len(before) != len(after) {
 			t.Errorf("%s: a second look recommends something else, or changes the record: %v", m, err)
 		}
@@ -238,38 +238,38 @@ func (o *overtaken) Get(hash [32]byte) ([]byte, error) {
 	return o.Blobs.Get(hash)
 }
 
-func TestRecommendationsWhileTheDeviceRunsElsewhere(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
-	f.rounds(1, rigs)
-	elsewhere := *rigs[0]
-	elsewhere.host = &Workspace{}
-	rigs[0].host = &Workspace{}
-	rigs[0].blobs = &overtaken{rigs[0].blobs, func() { f.rounds(3, []*rig{&elsewhere}) }}
-	list, err := rigs[0].open().Recommend(5)
+func TestRecommendsWhileAnotherProcessRuns(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	f.rounds(1, members)
+	elsewhere := *members[0]
+	elsewhere.workspace = &Workspace{}
+	members[0].workspace = &Workspace{}
+	members[0].blobs = &overtaken{members[0].blobs, func() { f.rounds(3, []*testDevice{&elsewhere}) }}
+	list, err := members[0].open().Recommend(5)
 	if err != nil || list.Round != 2 { // of the three, the last is not fetched yet
 		t.Errorf("%+v, %v", list, err)
 	}
 
 	// A part that is gone for good is an error, and no endless search.
-	rigs[0].blobs, rigs[0].host = NewMemoryBlobs(), &Workspace{}
-	if _, err := rigs[0].open().Recommend(5); !errors.Is(err, errBlobMissing) {
+	members[0].blobs, members[0].workspace = NewMemoryBlobs(), &Workspace{}
+	if _, err := members[0].open().Recommend(5); !errors.Is(err, errBlobMissing) {
 		t.Errorf("without the parts: %v", err)
 	}
 }
 
 // A method that serves its tuned copy recommends with one that is as after a visit.
-func TestATunedMethodRecommendsWithItsTunedCopy(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4", "infer", "own")
+func TestRecommendsWithTheLocallyTunedModel(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4", "infer", "own")
 	if !f.plan.Serves(method.ServeLocal) {
 		t.Fatal("it does not serve a tuned copy")
 	}
-	f.rounds(2, rigs)
-	list, err := rigs[0].open().Recommend(1)
+	f.rounds(2, members)
+	list, err := members[0].open().Recommend(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := rigs[0].open()
-	h := rigs[0].host
+	d := members[0].open()
+	h := members[0].workspace
 	st, _ := h.privateState(d.record, f.run)
 	m, err := d.manifest() // the draws are those of its round
 	if err != nil {
@@ -283,9 +283,9 @@ func TestATunedMethodRecommendsWithItsTunedCopy(t *testing.T) {
 	}
 }
 
-func TestEventsAreToldUndoneAndForgottenInTime(t *testing.T) {
+func TestAddsUndoesAndExpiresEvents(t *testing.T) {
 	f := newFake(t, "pfedrec", 1, "dim", "4")
-	r := f.rig(0)
+	r := f.device(0)
 	now := time.UnixMilli(100 * 24 * 3600 * 1000)
 	r.change = func(o *Options) { o.Now = func() time.Time { return now } }
 	d := r.open()
@@ -318,7 +318,7 @@ func TestEventsAreToldUndoneAndForgottenInTime(t *testing.T) {
 	}
 }
 
-func TestHistoriesAreRead(t *testing.T) {
+func TestReadsHistories(t *testing.T) {
 	got, err := ReadEvents(strings.NewReader("item,time\n# seen at home\nA 1,5\n\"b,2\", 2026-05-01\nc\n"))
 	if err != nil || len(got) != 3 || got[0] != (Event{Item: "A 1", Time: 5000}) || got[1].Item != "b,2" ||
 		got[1].Time != 1777593600000 || got[2].Item != "c" {
@@ -347,14 +347,14 @@ func FuzzEvents(f *testing.F) {
 }
 
 func TestDutyAsksForRest(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 1, "dim", "4")
+	f, members := start(t, "pfedrec", 1, "dim", "4")
 	_ = f
 	clock := time.Unix(1000, 0)
-	rigs[0].change = func(o *Options) {
+	members[0].change = func(o *Options) {
 		o.Duty = 0.25
 		o.Now = func() time.Time { clock = clock.Add(time.Second); return clock }
 	}
-	out, err := rigs[0].open().Step(context.Background())
+	out, err := members[0].open().Step(context.Background())
 	if err != nil || out.After < 3*time.Second {
 		t.Errorf("after a second of work or more it rests %v, %v", out.After, err)
 	}

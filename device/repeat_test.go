@@ -9,23 +9,23 @@ import (
 
 // A model whose files are lost or damaged is fetched again at the next check-in, though
 // the coordinator has no newer one.
-func TestALostModelIsFetchedAgain(t *testing.T) {
+func TestDownloadsALostModelAgain(t *testing.T) {
 	ctx := context.Background()
 	for what, harm := range map[string]func(blobs map[[32]byte][]byte, h [32]byte){
 		"lost":    func(blobs map[[32]byte][]byte, h [32]byte) { delete(blobs, h) },
 		"cut":     func(blobs map[[32]byte][]byte, h [32]byte) { blobs[h] = blobs[h][:1] },
 		"damaged": func(blobs map[[32]byte][]byte, h [32]byte) { blobs[h] = slices.Clone(blobs[h]); blobs[h][0] ^= 1 },
 	} {
-		f, rigs := start(t, "pfedrec", 2, "dim", "4")
-		if out, err := rigs[0].open().Step(ctx); err != nil || out.State != counted {
+		f, members := start(t, "pfedrec", 2, "dim", "4")
+		if out, err := members[0].open().Step(ctx); err != nil || out.State != counted {
 			t.Fatal(out, err)
 		}
-		store := rigs[0].blobs.(*memoryBlobs)
+		store := members[0].blobs.(*memoryBlobs)
 		for h := range store.blobs {
 			harm(store.blobs, h)
 		}
-		rigs[0].host = &Workspace{} // a process that was started anew
-		d := rigs[0].open()
+		members[0].workspace = &Workspace{} // a process that was started anew
+		d := members[0].open()
 		if _, err := d.Recommend(3); err == nil {
 			t.Errorf("%s: it recommends with a model that is not there", what)
 		}
@@ -49,16 +49,16 @@ func TestALostModelIsFetchedAgain(t *testing.T) {
 
 // One round has one vector: another version of the model is no reason for a second, and
 // only a rollback is.
-func TestARoundIsAnsweredOnceWhateverTheModel(t *testing.T) {
+func TestReportsOncePerRoundWhateverTheModel(t *testing.T) {
 	ctx := context.Background()
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
-	if out, err := rigs[0].open().Step(ctx); err != nil || out.State != counted {
+	f, members := start(t, "pfedrec", 2, "dim", "4")
+	if out, err := members[0].open().Step(ctx); err != nil || out.State != counted {
 		t.Fatal(out, err)
 	}
-	clear(f.got)
+	clear(f.counted)
 	f.mem.Value(f.plan.SentSlots()[0])[0]++
 	f.publish()
-	if out, err := rigs[0].open().Step(ctx); err == nil {
+	if out, err := members[0].open().Step(ctx); err == nil {
 		t.Errorf("a round is answered on a second version: %+v", out)
 	}
 	for who, seen := range f.digests {
@@ -66,25 +66,25 @@ func TestARoundIsAnsweredOnceWhateverTheModel(t *testing.T) {
 			t.Errorf("%s has sent %d different reports", who, len(seen))
 		}
 	}
-	f.turns++
+	f.rollbacks++
 	f.publish()
-	if out, err := rigs[0].open().Step(ctx); err != nil || out.State != counted {
+	if out, err := members[0].open().Step(ctx); err != nil || out.State != counted {
 		t.Errorf("after a rollback: %+v, %v", out, err)
 	}
 }
 
-func TestTextsForPeopleAreChecked(t *testing.T) {
-	f, rigs := start(t, "pfedrec", 2, "dim", "4")
+func TestChecksTextsForPeople(t *testing.T) {
+	f, members := start(t, "pfedrec", 2, "dim", "4")
 	ctx := context.Background()
-	if _, err := rigs[0].open().Step(ctx); err != nil {
+	if _, err := members[0].open().Step(ctx); err != nil {
 		t.Fatal(err)
 	}
 	f.why = "\x1b]0;x\x07"
-	if out, err := rigs[0].open().Step(ctx); err == nil || out.Reason != "" {
+	if out, err := members[0].open().Step(ctx); err == nil || out.Reason != "" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	f.name = "\x1b[2J"
-	if out, err := rigs[1].open().Step(ctx); err == nil {
+	if out, err := members[1].open().Step(ctx); err == nil {
 		t.Errorf("%+v", out)
 	}
 }

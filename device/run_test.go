@@ -9,16 +9,16 @@ import (
 
 // A paused device looks at its record, and at nothing else: what another process says
 // there acts within seconds.
-func TestAPausedDeviceIsResumedAtOnce(t *testing.T) {
+func TestResumesAPausedDeviceAtOnce(t *testing.T) {
 	f := newFake(t, "pfedrec", 2, "dim", "4")
 	f.publish()
-	r := f.rig(0)
+	r := f.device(0)
 	owner := r.open()
 	if err := owner.Pause(true); err != nil {
 		t.Fatal(err)
 	}
 	calls, slept := 0, time.Duration(0)
-	r.dead = func(what string) error {
+	r.crash = func(what string) error {
 		calls++
 		return nil
 	}
@@ -51,8 +51,8 @@ func TestAPausedDeviceIsResumedAtOnce(t *testing.T) {
 }
 
 // Who is told of an error may say that the device tries again.
-func TestWhatEndsADeviceIsNotToldAsAStep(t *testing.T) {
-	_, d := choosy(t)
+func TestFatalErrorIsNotAStep(t *testing.T) {
+	_, d := withFeatures(t)
 	if err := d.Describe(map[string]string{"agee": "25-34"}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,36 +9,36 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// meter adds up the messages of masked rounds.
-type meter struct {
+// byteCounter adds up the messages of masked rounds.
+type byteCounter struct {
 	Conn
 	sent *int
 }
 
-func (c meter) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, error) {
+func (c byteCounter) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, error) {
 	*c.sent += len(r.Message)
 	return c.Conn.Mask(ctx, r)
 }
 
 // The log has what left the device: all messages, of all attempts, also of one that was
 // cut off, and nothing that tells what is under the masks.
-func TestTheLogOfAMaskedReportHasWhatLeft(t *testing.T) {
-	f, rigs := newMasked(t, 4, true)
-	sent, told := make([]int, len(rigs)), make([]int, len(rigs))
-	for i, r := range rigs {
+func TestLogOfAMaskedReportCountsSentBytes(t *testing.T) {
+	f, members := newMasked(t, 4, true)
+	sent, told := make([]int, len(members)), make([]int, len(members))
+	for i, r := range members {
 		r.change = func(o *Options) {
 			dial := o.Dial
 			o.Dial = func(key ed25519.PrivateKey) (Conn, error) {
 				c, err := dial(key)
-				return meter{c, &sent[i]}, err
+				return byteCounter{c, &sent[i]}, err
 			}
 		}
 	}
-	crashOn(rigs[0], "after mask 2", 1)
+	crashOn(members[0], "after mask 2", 1)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for i, r := range rigs {
+	for i, r := range members {
 		wg.Go(func() {
 			out, _ := r.open().Step(ctx)
 			if told[i] = out.Bytes; i == 0 { // the others would wait for it
@@ -47,15 +47,15 @@ func TestTheLogOfAMaskedReportHasWhatLeft(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for i, r := range rigs {
+	for i, r := range members {
 		if told[i] != sent[i] || sent[i] == 0 {
 			t.Errorf("device %d tells of %d bytes, and has sent %d", i, told[i], sent[i])
 		}
-		r.dead = func(string) error { return nil }
+		r.crash = func(string) error { return nil }
 	}
-	f.again()
-	together(t, rigs, f.isSummed)
-	for i, r := range rigs {
+	f.retry()
+	together(t, members, f.isSummed)
+	for i, r := range members {
 		a, err := r.open().About()
 		if err != nil || len(a.Log) != 1 || a.Log[0].State != counted || a.Log[0].Bytes != sent[i] ||
 			a.Log[0].Digest != "" {

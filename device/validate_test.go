@@ -13,8 +13,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// choosy is a device whose model has columns of users and of interactions.
-func choosy(t *testing.T) (*fake, *Device) {
+// withFeatures is a device whose model has columns of users and of interactions.
+func withFeatures(t *testing.T) (*fakeCoordinator, *Device) {
 	t.Helper()
 	f := newFake(t, "pfedrec", 2, "dim", "4")
 	f.edit = func(m *pb.Manifest) {
@@ -29,13 +29,13 @@ func choosy(t *testing.T) (*fake, *Device) {
 		m.Features = wire.HashBlob(b)
 	}
 	f.publish()
-	return f, f.rig(0).open()
+	return f, f.device(0).open()
 }
 
 // Before there is a model nothing is known to be wrong; from then on what is wrong is
 // refused, and what was there stays.
-func TestWhatTheModelDoesNotHaveIsNotKept(t *testing.T) {
-	_, d := choosy(t)
+func TestRefusesUnknownUserFeatures(t *testing.T) {
+	_, d := withFeatures(t)
 	if err := d.Describe(map[string]string{"agee": "25-34"}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +63,8 @@ func TestWhatTheModelDoesNotHaveIsNotKept(t *testing.T) {
 }
 
 // A moment that the model cannot read would end every round from then on.
-func TestAMomentThatTheModelCannotReadIsNotKept(t *testing.T) {
-	_, d := choosy(t)
+func TestRefusesUnknownEventFeatures(t *testing.T) {
+	_, d := withFeatures(t)
 	if err := d.Replace([]Event{
 		{Item: "i1", Time: 1, Features: "daytime=morning"},
 		{Item: "i2", Time: 2, Features: "daytime=evening"},
@@ -100,10 +100,10 @@ func TestAMomentThatTheModelCannotReadIsNotKept(t *testing.T) {
 }
 
 // An item that the catalogue does not have is kept, and is not the one that is held out.
-func TestAnItemThatTheCatalogueDoesNotHaveWaits(t *testing.T) {
+func TestKeepsEventsWithUnknownItems(t *testing.T) {
 	f := newFake(t, "pfedrec", 2, "dim", "4")
 	f.publish()
-	d := f.rig(0).open()
+	d := f.device(0).open()
 	if unknown, err := d.UnknownItems("zz"); err != nil || len(unknown) > 0 {
 		t.Errorf("without a model %v is unknown, %v", unknown, err)
 	}

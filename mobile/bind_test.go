@@ -177,7 +177,7 @@ func TestEveryExportedNameIsBoundForApps(t *testing.T) {
 }
 
 // The rules find what they must: each line has one thing that gobind leaves out.
-func TestTheRulesOfBindingFindWhatIsLeftOut(t *testing.T) {
+func TestBindingRulesFindMissingNames(t *testing.T) {
 	const head = "package mobile\n\nimport \"time\"\n\ntype Good struct{ N int; b []string }\ntype Told interface{ " +
 		"Tell(string) error }\nvar _ time.Time\n"
 	if got := unbound(declared(t, map[string]string{"x.go": head + "func F(g *Good, t Told, b []byte) (float64, " +

@@ -16,7 +16,7 @@ type listener struct{ steps []string }
 
 func (l *listener) Stepped(step, failure string) { l.steps = append(l.steps, step+failure) }
 
-func TestADeviceOfAnApp(t *testing.T) {
+func TestAppDevice(t *testing.T) {
 	c := mobile.NewConfig()
 	c.StateFile = filepath.Join(t.TempDir(), "device.state")
 	g, l := &guard{"on battery"}, &listener{}
@@ -70,7 +70,7 @@ func (g *stalled) Ready() string {
 }
 
 // A step that takes long holds up nothing of the owner's.
-func TestTheOwnerDoesNotWaitForAStep(t *testing.T) {
+func TestOwnerDoesNotWaitForAStep(t *testing.T) {
 	c := mobile.NewConfig()
 	c.StateFile, c.Passphrase = filepath.Join(t.TempDir(), "device.state"), "a phrase"
 	g := &stalled{make(chan struct{}), make(chan struct{})}

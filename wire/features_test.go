@@ -27,7 +27,7 @@ func someFeatures() *rows.Features {
 	}
 }
 
-func TestFeaturesTravelWithoutWhatIsPrivate(t *testing.T) {
+func TestEncodedFeaturesContainNoPrivateValues(t *testing.T) {
 	f := someFeatures()
 	got, err := ReadFeatures(must2(t)(Marshal(EncodeFeatures(f))), 3)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestFeaturesTravelWithoutWhatIsPrivate(t *testing.T) {
 	}
 }
 
-func TestFeaturesThatCannotBeAreRefused(t *testing.T) {
+func TestRefusesInvalidFeatures(t *testing.T) {
 	for name, spoil := range map[string]func(c []*pb.Column){
 		"no side":          func(c []*pb.Column) { c[0].Side = 0 },
 		"another side":     func(c []*pb.Column) { c[0].Side = 9 },
@@ -95,7 +95,7 @@ func FuzzFeatures(f *testing.F) {
 	})
 }
 
-func TestFeaturesOfManyColumnsAreRefusedBeforeTheyAreRead(t *testing.T) {
+func TestRefusesTooManyColumnsBeforeReadingThem(t *testing.T) {
 	m := &pb.Features{}
 	for i := range rows.MaxColumns + 1 {
 		m.Columns = append(m.Columns, &pb.Column{Side: pb.Column_USER, Name: strconv.Itoa(i), Categories: 2})

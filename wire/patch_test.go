@@ -26,7 +26,7 @@ func patches(t *testing.T, base, next, change []byte) int {
 	return len(change)
 }
 
-func TestAChangeMakesTheNewRowsOfTheOldOnes(t *testing.T) {
+func TestPatchTurnsOldRowsIntoNewOnes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		width := 1 + r.IntN(40)
@@ -48,7 +48,7 @@ func TestAChangeMakesTheNewRowsOfTheOldOnes(t *testing.T) {
 	}
 }
 
-func TestAChangeIsAsLongAsWhatChanged(t *testing.T) {
+func TestPatchIsAsLongAsTheChange(t *testing.T) {
 	const rows, width = 1682, 128
 	base := make([]byte, rows*width)
 	rand.NewChaCha8([32]byte{1}).Read(base)
@@ -68,7 +68,7 @@ func TestAChangeIsAsLongAsWhatChanged(t *testing.T) {
 	}
 }
 
-func TestAChangeOfACatalogueIsItsNewItems(t *testing.T) {
+func TestPatchOfACatalogueIsItsNewItems(t *testing.T) {
 	c := &pb.Catalogue{Version: 127}
 	for i := range 500 {
 		c.Items = append(c.Items, &pb.Item{Id: fmt.Sprint(i), Title: strings.Repeat("title ", 1+i%5)})
@@ -95,7 +95,7 @@ func TestAChangeOfACatalogueIsItsNewItems(t *testing.T) {
 	}
 }
 
-func TestAChangeThatCannotBeIsRefused(t *testing.T) {
+func TestRefusesInvalidPatches(t *testing.T) {
 	base := []byte("abcdef")
 	form := func(size uint64, steps ...any) []byte {
 		b := binary.AppendUvarint([]byte{patchVersion}, size)
@@ -134,7 +134,7 @@ func TestAChangeThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAManifestNamesWhatItsChangesLeadTo(t *testing.T) {
+func TestPatchTargetsMustBeInTheManifest(t *testing.T) {
 	good := func() *pb.Manifest {
 		m := aManifest()
 		m.Patches = []*pb.Patch{
@@ -189,7 +189,7 @@ func FuzzPatch(f *testing.F) {
 	})
 }
 
-func FuzzCatalogueChange(f *testing.F) {
+func FuzzCatalogueDiff(f *testing.F) {
 	b := must2(f)(Marshal(aCatalogue()))
 	f.Add(b, append(slices.Clone(b), 0x12, 0))
 	f.Fuzz(func(t *testing.T, base, next []byte) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-func TestPlansAndCataloguesComeBackAsTheyWere(t *testing.T) {
+func TestPlansAndCataloguesRoundTrip(t *testing.T) {
 	b := must2(t)(Marshal(aPlan()))
 	if got, err := ReadPlan(b); err != nil || !proto.Equal(got, aPlan()) {
 		t.Errorf("a plan comes back as %v, %v", got, err)
@@ -29,7 +29,7 @@ func TestPlansAndCataloguesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestPlansOverALimitAreRefused(t *testing.T) {
+func TestRefusesPlansOverALimit(t *testing.T) {
 	for what, change := range map[string]func(*pb.Plan){
 		"items": func(p *pb.Plan) { p.Items = maxItems + 1 }, "no items": func(p *pb.Plan) { p.Items = 0 },
 		"users":      func(p *pb.Plan) { p.Users = 0 },
@@ -76,14 +76,14 @@ func TestPlansOverALimitAreRefused(t *testing.T) {
 }
 
 // Two bytes would make an item; they must not get memory for more than the plan has.
-func TestItemsAreCountedBeforeMemoryIsTaken(t *testing.T) {
+func TestCountsItemsBeforeAllocating(t *testing.T) {
 	b := bytes.Repeat([]byte{0x12, 0}, 1<<16)
 	if n := testing.AllocsPerRun(5, func() { _, _ = ReadCatalogue(b, 3) }); n > 8 {
 		t.Errorf("%.0f allocations for a catalogue of 65536 items where 3 are wanted", n)
 	}
 }
 
-func TestManifestsAreBelievedForTheirSignature(t *testing.T) {
+func TestVerifiesManifestSignatures(t *testing.T) {
 	key := testKey()
 	public := key.Public().(ed25519.PublicKey)
 	s, err := SignManifest(key, aManifest())

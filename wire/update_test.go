@@ -31,7 +31,7 @@ func sparse(r *rand.Rand, n int) []int64 {
 	return v
 }
 
-func TestVectorsComeBackAsTheyWere(t *testing.T) {
+func TestUpdatesRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		v := sparse(r, r.IntN(700))
@@ -76,7 +76,7 @@ func weighed(r *rand.Rand, v []int64) int {
 	return w.End()
 }
 
-func TestVectorsHaveTheseBytes(t *testing.T) {
+func TestUpdateEncodingIsFixed(t *testing.T) {
 	for _, c := range []struct {
 		v    []int64
 		want string
@@ -97,7 +97,7 @@ func TestVectorsHaveTheseBytes(t *testing.T) {
 }
 
 // Each of these is a second form of a vector, too long, or no vector at all.
-func TestOtherFormsOfVectorsAreRefused(t *testing.T) {
+func TestRefusesNonCanonicalUpdates(t *testing.T) {
 	ones := strings.Repeat("55", 16) // 64 of them, of two bits
 	for why, c := range map[string]struct {
 		numbers int
@@ -168,7 +168,7 @@ func TestSparseRowsAreSmall(t *testing.T) {
 	}
 }
 
-func TestReadingAVectorAllocatesNothing(t *testing.T) {
+func TestReadUpdateAllocatesNothing(t *testing.T) {
 	v := sparse(rand.New(rand.NewPCG(5, 6)), 5000)
 	b, dst := AppendUpdate(nil, v), make([]int64, len(v))
 	if n := testing.AllocsPerRun(20, func() { _ = ReadUpdate(b, len(v), maxMagnitude, dst) }); n > 0 {
@@ -179,7 +179,7 @@ func TestReadingAVectorAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestUpdatesLongerThanTheirBoundAreRefused(t *testing.T) {
+func TestRefusesUpdatesBeyondTheirBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, l1 := range []bool{false, true} {
 		bound := privacy.Bound{Clip: 0.5, Levels: 1 << 20, L1: l1, Bit: true}
@@ -212,7 +212,7 @@ func TestUpdatesLongerThanTheirBoundAreRefused(t *testing.T) {
 	}
 }
 
-func FuzzVector(f *testing.F) {
+func FuzzUpdate(f *testing.F) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 8 {
 		v := sparse(r, r.IntN(300))
@@ -239,7 +239,7 @@ func FuzzVector(f *testing.F) {
 	})
 }
 
-func BenchmarkVector(b *testing.B) {
+func BenchmarkUpdate(b *testing.B) {
 	v := sparse(rand.New(rand.NewPCG(1, 1)), 50_000)
 	enc, dst := AppendUpdate(nil, v), make([]int64, len(v))
 	b.Run("append", func(b *testing.B) {

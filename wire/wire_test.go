@@ -56,7 +56,7 @@ func aManifest() *pb.Manifest {
 	}
 }
 
-func TestRowsComeBackWithoutTheirPadding(t *testing.T) {
+func TestRowsRoundTripWithoutPadding(t *testing.T) {
 	values := []float32{1, 2, 3, 9, float32(math.Copysign(0, -1)), -5, math.MaxFloat32, 9}
 	b := AppendRows(nil, values, 2, 3, 4)
 	if len(b) != 24 || hex.EncodeToString(b[:8]) != "0000803f00000040" {
@@ -96,7 +96,7 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-func TestABlobIsPutTogetherFromItsPieces(t *testing.T) {
+func TestAssemblesABlobFromPieces(t *testing.T) {
 	whole := []byte("the quick brown fox jumps over the lazy dog")
 	a := must1(t)(Assemble(HashBlob(whole), 100))
 	for at := 0; at < len(whole); at += 7 {
@@ -144,7 +144,7 @@ func must1(t testing.TB) func(*Assembly, error) *Assembly {
 }
 
 // A blob that says it is huge gets memory for what comes.
-func TestMemoryIsTakenForPiecesThatCame(t *testing.T) {
+func TestAllocatesForReceivedPiecesOnly(t *testing.T) {
 	a := must1(t)(Assemble(&pb.Blob{Hash: make([]byte, 32), Bytes: MaxBlobBytes}, MaxBlobBytes))
 	if err := a.Add(0, make([]byte, 1000)); err != nil || cap(a.got) > 4000 {
 		t.Errorf("%d bytes of memory for 1000 that came, %v", cap(a.got), err)
@@ -178,7 +178,7 @@ func FuzzAssembly(f *testing.F) {
 	})
 }
 
-func TestRequestsAreSignedAsTheyAre(t *testing.T) {
+func TestSignatureCoversTheWholeRequest(t *testing.T) {
 	key, body := testKey(), []byte("body")
 	const path = "/tacit.v1.Federation/Report"
 	h := SignRequest(key, id(1), path, 1234, [NonceBytes]byte{5}, body)
@@ -231,7 +231,7 @@ func itoa(x int64) string {
 	return itoa(x/10) + string(rune('0'+x%10))
 }
 
-func TestBoundsAndRoundsComeBackAsTheyWere(t *testing.T) {
+func TestBoundsAndMaskingRoundTrip(t *testing.T) {
 	b := privacy.Bound{Clip: 0.5, Levels: 1 << 20, RowClip: 0.1, L1: true, Bit: true, BitAfterClip: true}
 	if got, err := DecodeBound(EncodeBound(b, 3, 4, 5)); err != nil || got != b {
 		t.Errorf("%+v comes back as %+v, %v", b, got, err)

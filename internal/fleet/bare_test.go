@@ -29,7 +29,7 @@ func unmasked(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Run 
 
 // Masks without a promise change no bit: not in one sum, not in buckets, not where rows of few
 // devices are left alone, and not where devices have nothing to learn from.
-func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
+func TestMaskingWithoutPolicyChangesNoBit(t *testing.T) {
 	for name, of := range map[string]struct {
 		method string
 		bucket int
@@ -87,7 +87,7 @@ func leavesFewAlone(t *testing.T, split *data.Split, s coordinator.Settings, wan
 
 // Whoever leaves, at whichever step: a round has the sum of those who stay, or another
 // attempt.
-func TestMasksWithoutAPromiseLoseDevicesAtEveryStep(t *testing.T) {
+func TestMaskingWithoutPolicySurvivesDropoutsAtEveryStep(t *testing.T) {
 	split := splitOf(t, "users=30,items=30,mean-rows=6,seed=3")
 	for _, bucket := range []int{0, 15} {
 		s := bareMasks(split, "ials", bucket)

@@ -17,7 +17,7 @@ import (
 // Devices that come when they like leave the model of a simulation with the same ones in
 // each round, bit by bit, masked or not; nobody is in two sums of an epoch, and the epsilon is
 // that of the plan.
-func TestDevicesThatComeByThemselves(t *testing.T) {
+func TestDevicesThatCheckInByThemselves(t *testing.T) {
 	for name, masked := range map[string]bool{"plain": false, "masked": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ import (
 )
 
 // Who vanishes in a round is in no sum of it, and the run ends all the same, for them too.
-func TestWhoVanishesIsInNoSum(t *testing.T) {
+func TestDroppedDevicesAreNotCounted(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Deadline, s.Least = 700*time.Millisecond, 0.2

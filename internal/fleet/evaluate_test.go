@@ -21,7 +21,7 @@ import (
 // A readout over sockets, under masks, is what the simulation's evaluation of the same
 // devices gives, in the same integers: with the noise of a rehearsal every digit is known.
 // And the model has the bits of a run without one.
-func TestAReadoutIsTheSimulations(t *testing.T) {
+func TestEvaluationEqualsTheSimulation(t *testing.T) {
 	const promise = "epsilon=200,delta=1e-3,clip=0.5,min-devices=5,metrics=1"
 	for _, c := range []struct {
 		dp     string
@@ -140,7 +140,7 @@ func placeOf(split *data.Split, u int, order []uint32) *metrics.Rank {
 
 // Devices leave readouts at every step, as they leave masked rounds: the run ends with the
 // model of the simulation, and has a readout or says why not.
-func TestReadoutsLoseDevicesAtEveryStep(t *testing.T) {
+func TestEvaluationsSurviveDropoutsAtEveryStep(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Rounds, s.Readout, s.Deadline, s.Least = 2, 2, 2*time.Second, 1 // all are waited for in training

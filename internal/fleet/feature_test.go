@@ -70,7 +70,7 @@ func described(t testing.TB) *data.Split {
 
 // single is a device that has nothing but what its owner tells: the train rows of a user
 // with their moments, and what the user is like.
-func (r *rig) single(u int, tell func(events []device.Event, features map[string]string)) *device.Device {
+func (r *federation) single(u int, tell func(events []device.Event, features map[string]string)) *device.Device {
 	r.t.Helper()
 	var part data.Part
 	r.split.User(u, &part)
@@ -122,8 +122,8 @@ func step(d *device.Device) error {
 	return err
 }
 
-// live has devices step until each has a model with so many rounds.
-func (r *rig) live(devices []*device.Device, rounds uint32) {
+// runAll has devices step until each has a model with so many rounds.
+func (r *federation) runAll(devices []*device.Device, rounds uint32) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -148,7 +148,7 @@ func (r *rig) live(devices []*device.Device, rounds uint32) {
 // Devices that know nothing of each other, each with features of its own, train to the
 // model that a simulation with all columns has, bit by bit; and the coordinator, which
 // is started again without the data set, goes on.
-func TestSingleDevicesBringTheirOwnFeatures(t *testing.T) {
+func TestSingleDevicesHaveTheirOwnFeatures(t *testing.T) {
 	split := described(t)
 	for name, more := range map[string][]string{"privrec": nil, "nn-self": nil, "categories": {"numbers", "category"}} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestSingleDevicesBringTheirOwnFeatures(t *testing.T) {
 			for u := range split.Users() {
 				devices = append(devices, r.single(u, nil))
 			}
-			r.live(devices, 2)
+			r.runAll(devices, 2)
 			r.stop()
 			r = open(t, dir, split, nil)
 			for _, d := range devices {
@@ -173,13 +173,13 @@ func TestSingleDevicesBringTheirOwnFeatures(t *testing.T) {
 					return rpc.Dial(o)
 				})
 			}
-			r.live(devices, uint32(s.Rounds))
+			r.runAll(devices, uint32(s.Rounds))
 			same(t, r.newest(), simulated(t, split, s))
 		})
 	}
 }
 
-func TestWrongFeaturesAreRefusedWithWhatThereIs(t *testing.T) {
+func TestRefusesUnknownFeaturesAndNamesTheKnown(t *testing.T) {
 	split := described(t)
 	s := settings(split, "privrec", modest["privrec"]...)
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
@@ -227,7 +227,7 @@ func TestAddedItemsHaveFeatures(t *testing.T) {
 	s.Devices, s.Rounds = 1, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	d := r.single(0, nil)
-	r.live([]*device.Device{d}, 1)
+	r.runAll([]*device.Device{d}, 1)
 	ctx := context.Background()
 	add := func(id string, words ...string) error {
 		it := &pb.Item{Id: id}

@@ -29,8 +29,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// rig is a coordinator on a real socket, in this process.
-type rig struct {
+// federation is a coordinator on a real socket, in this process.
+type federation struct {
 	t     testing.TB
 	dir   string
 	split *data.Split
@@ -72,12 +72,12 @@ func settings(s *data.Split, name string, params ...string) coordinator.Settings
 }
 
 // open starts a coordinator in a folder.
-func open(t testing.TB, dir string, split *data.Split, s *coordinator.Settings) *rig {
+func open(t testing.TB, dir string, split *data.Split, s *coordinator.Settings) *federation {
 	t.Helper()
 	return openWith(t, dir, split, s, rpc.Limits{AddressRate: -1, KeyRate: 1000, Grace: patience, Call: patience})
 }
 
-func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settings, limits rpc.Limits) *rig {
+func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settings, limits rpc.Limits) *federation {
 	t.Helper()
 	c, err := coordinator.Open(coordinator.Options{Dir: dir})
 	if err != nil {
@@ -91,7 +91,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settin
 			t.Fatal(err)
 		}
 	}
-	r := &rig{t: t, dir: dir, split: split, c: c}
+	r := &federation{t: t, dir: dir, split: split, c: c}
 	if r.token, err = c.Token(1000, time.Hour, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settin
 }
 
 // run has a fleet live until all rounds are done.
-func (r *rig) run(change func(c *fleet.Config), rounds uint32) *fleet.Fleet {
+func (r *federation) run(change func(c *fleet.Config), rounds uint32) *fleet.Fleet {
 	r.t.Helper()
 	cfg := fleet.Config{Server: r.opt, Token: r.token, Split: r.split, Workers: 2, Deterministic: true, Seed: 5}
 	if change != nil {
@@ -158,7 +158,7 @@ func (r *rig) run(change func(c *fleet.Config), rounds uint32) *fleet.Fleet {
 	return f
 }
 
-func (r *rig) status() (s coordinator.Status) {
+func (r *federation) status() (s coordinator.Status) {
 	r.t.Helper()
 	resp, err := r.admin.Status(context.Background(), &pb.StatusRequest{})
 	if err == nil {
@@ -171,7 +171,7 @@ func (r *rig) status() (s coordinator.Status) {
 }
 
 // newest is the manifest of the newest model.
-func (r *rig) newest() *pb.Manifest {
+func (r *federation) newest() *pb.Manifest {
 	r.t.Helper()
 	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
 	if err != nil {
@@ -249,7 +249,7 @@ func same(t *testing.T, m *pb.Manifest, r *sim.Run) {
 
 // The same method, unchanged: over sockets, with devices in any order, every bit of the
 // model is that of the simulation.
-func TestTheWireGivesTheBitsOfTheSimulation(t *testing.T) {
+func TestNetworkGivesTheBitsOfTheSimulation(t *testing.T) {
 	for name, params := range map[string][]string{
 		"pfedrec":   {"dim", "8"},
 		"fedrap":    {"dim", "8", "row-lr", "1"},
@@ -275,7 +275,7 @@ func TestTheWireGivesTheBitsOfTheSimulation(t *testing.T) {
 
 // With a promise the noise of a rehearsal is that of the simulation, and the ledger is
 // on disk.
-func TestAPromiseHoldsOverTheWire(t *testing.T) {
+func TestPrivacyGuaranteeHoldsOverTheNetwork(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "8")
 	s.Mean = aggregate.Fixed
@@ -296,7 +296,7 @@ func TestAPromiseHoldsOverTheWire(t *testing.T) {
 }
 
 // A masked round gives the sum of those who stay, or ends cleanly and is tried again.
-func TestMaskedRoundsLoseDevicesAtEveryStep(t *testing.T) {
+func TestMaskedRoundsSurviveDropoutsAtEveryStep(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Mean, s.Masked, s.Rounds = aggregate.Fixed, true, 3
@@ -315,7 +315,7 @@ func TestMaskedRoundsLoseDevicesAtEveryStep(t *testing.T) {
 	}
 }
 
-func TestAMaskedRoundIsExact(t *testing.T) {
+func TestMaskedRoundIsExact(t *testing.T) {
 	for _, bucket := range []int{0, 10} {
 		masked(t, bucket)
 	}
@@ -336,7 +336,7 @@ func masked(t *testing.T, bucket int) {
 
 // Liars are refused, each with its code, and change nothing; who vanishes is done
 // without.
-func TestLiarsAreRefusedAndChangeNothing(t *testing.T) {
+func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Deadline, s.Least = max(700*time.Millisecond, 2*pace(t, split, s)), 0.2
@@ -373,7 +373,7 @@ func TestLiarsAreRefusedAndChangeNothing(t *testing.T) {
 
 // A coordinator that is stopped and started goes on, with a catalogue that grows, and goes
 // back when it is told to.
-func TestACoordinatorLivesOn(t *testing.T) {
+func TestCoordinatorSurvivesRestarts(t *testing.T) {
 	split := world(t)
 	s := settings(split, "tacit", "dim", "8")
 	s.Rounds, s.Readout = 6, 3

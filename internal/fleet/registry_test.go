@@ -22,7 +22,7 @@ var modest = map[string][]string{
 
 // Every federated method of the registry has the same bits over the wire as in the
 // simulation; a new one is tried here without a word of its own.
-func TestEveryMethodHasItsBitsOverTheWire(t *testing.T) {
+func TestEveryMethodGivesTheSameBitsOverTheNetwork(t *testing.T) {
 	for _, e := range methods.Default().Entries() {
 		if _, central := method.As[method.Central](e.New()); central {
 			continue

@@ -16,7 +16,7 @@ import (
 
 // Clients that send a byte now and then, and such that say nothing at all, are cut and
 // counted, and the rounds go on meanwhile.
-func TestSlowClientsHoldNothingUp(t *testing.T) {
+func TestSlowClientsDoNotDelayOthers(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Rounds = 8

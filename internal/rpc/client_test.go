@@ -32,9 +32,9 @@ func noise(n int) []byte {
 	return b
 }
 
-func TestALifeOfADevice(t *testing.T) {
+func TestAllCallsOfADevice(t *testing.T) {
 	for _, secure := range []bool{false, true} {
-		s := newStage().open(t, Limits{PieceBytes: 1 << 14}, secure)
+		s := newFakeCoordinator().open(t, Limits{PieceBytes: 1 << 14}, secure)
 		s.blob, s.piece = noise(100_000), 1<<14
 		key, ctx := keyOf(9), context.Background()
 		public := fixed(key)
@@ -89,7 +89,7 @@ func TestALifeOfADevice(t *testing.T) {
 func TestClientsLearnTheClock(t *testing.T) {
 	key, ctx := keyOf(1), context.Background()
 	for _, off := range []time.Duration{-5 * time.Hour, 400 * 24 * time.Hour, -time.Second} {
-		s := newStage(key).open(t, Limits{}, false)
+		s := newFakeCoordinator(key).open(t, Limits{}, false)
 		c := s.dial(t, key, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(off) } })
 		if _, err := c.CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
 			t.Errorf("off by %v: %v", off, err)
@@ -106,7 +106,7 @@ func TestClientsLearnTheClock(t *testing.T) {
 		}
 	}
 	// A second client with the same key, whose times were later.
-	s := newStage(key).open(t, Limits{}, false)
+	s := newFakeCoordinator(key).open(t, Limits{}, false)
 	fast := s.dial(t, key, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(5 * time.Second) } })
 	slow := s.dial(t, key, nil)
 	for range 3 {
@@ -123,9 +123,9 @@ func TestClientsLearnTheClock(t *testing.T) {
 	}
 }
 
-func TestVersionsThatDoNotMeetAreTold(t *testing.T) {
+func TestRefusesIncompatibleVersions(t *testing.T) {
 	key, ctx := keyOf(1), context.Background()
-	s := newStage(key).open(t, Limits{}, false)
+	s := newFakeCoordinator(key).open(t, Limits{}, false)
 	for _, v := range [][2]uint32{{0, 0}, {wire.NewestVersion + 1, wire.NewestVersion + 5}, {5, 1}} {
 		_, err := s.dial(t, key, nil).Hello(ctx, &pb.HelloRequest{Oldest: v[0], Newest: v[1]})
 		if Code(err) != WrongVersion || !strings.Contains(err.Error(), "update") {
@@ -137,7 +137,7 @@ func TestVersionsThatDoNotMeetAreTold(t *testing.T) {
 		t.Errorf("a device that speaks more: %v, %v", h, err)
 	}
 	// A coordinator that does not look.
-	old := &fake{hello: &pb.HelloResponse{
+	old := &fakeServer{hello: &pb.HelloResponse{
 		Version: 77, Federation: federation, Key: make([]byte, 32),
 		Limits: &pb.Limits{PieceBytes: 1024, BodyBytes: 2048},
 	}}
@@ -151,7 +151,7 @@ func TestVersionsThatDoNotMeetAreTold(t *testing.T) {
 		"name":   func(h *pb.HelloResponse) { h.Name = "\x1b[2J" },
 	} {
 		old.hello.Version = wire.NewestVersion
-		bad := &fake{hello: proto.CloneOf(old.hello)}
+		bad := &fakeServer{hello: proto.CloneOf(old.hello)}
 		if change(bad.hello); func() bool { _, err := bad.dial(t).meet(ctx); return err == nil }() {
 			t.Errorf("%s: a Hello is believed", what)
 		}
@@ -161,14 +161,14 @@ func TestVersionsThatDoNotMeetAreTold(t *testing.T) {
 	}
 }
 
-// fake answers as no coordinator should.
-type fake struct {
+// fakeServer answers as no coordinator should.
+type fakeServer struct {
 	pbconnect.UnimplementedFederationHandler
 	hello *pb.HelloResponse
 	fetch func(*pb.FetchRequest) (*pb.FetchResponse, error)
 }
 
-func (f *fake) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, error) {
+func (f *fakeServer) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, error) {
 	if f.hello == nil {
 		return &pb.HelloResponse{
 			Version: wire.NewestVersion, Federation: federation, Key: make([]byte, 32),
@@ -178,11 +178,11 @@ func (f *fake) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, erro
 	return f.hello, nil
 }
 
-func (f *fake) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse, error) {
+func (f *fakeServer) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse, error) {
 	return f.fetch(q)
 }
 
-func (f *fake) dial(t *testing.T) *Client {
+func (f *fakeServer) dial(t *testing.T) *Client {
 	_, h := pbconnect.NewFederationHandler(f)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -192,8 +192,8 @@ func (f *fake) dial(t *testing.T) *Client {
 	}))
 }
 
-func TestALongAnswerIsNotRead(t *testing.T) {
-	f := &fake{fetch: func(*pb.FetchRequest) (*pb.FetchResponse, error) {
+func TestClientRefusesATooLongResponse(t *testing.T) {
+	f := &fakeServer{fetch: func(*pb.FetchRequest) (*pb.FetchResponse, error) {
 		return &pb.FetchResponse{Data: make([]byte, maxResponseBytes+1)}, nil
 	}}
 	if _, err := f.dial(t).Fetch(context.Background(), &pb.FetchRequest{}); err == nil {
@@ -203,8 +203,8 @@ func TestALongAnswerIsNotRead(t *testing.T) {
 
 // A coordinator that is away for a moment is waited for; a call is never made for longer
 // than its context.
-func TestCallsAreMadeAgainUntilTheCoordinatorIsBack(t *testing.T) {
-	st := newStage(keyOf(1))
+func TestRetriesUntilTheCoordinatorIsBack(t *testing.T) {
+	st := newFakeCoordinator(keyOf(1))
 	h := must[*Server](t)(NewServer(st.config(Limits{}))).Handler()
 	var n atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -258,7 +258,7 @@ func TestCallsAreMadeAgainUntilTheCoordinatorIsBack(t *testing.T) {
 // Thousands of devices in one process share connections.
 func TestManyClientsShareFewConnections(t *testing.T) {
 	const clients = 100
-	st := newStage()
+	st := newFakeCoordinator()
 	for i := range clients {
 		st.seats[fixed(keyOf(i))] = uint32(i)
 	}
@@ -289,7 +289,7 @@ func TestManyClientsShareFewConnections(t *testing.T) {
 
 // One client used by many goroutines makes its calls one after the other: none is late.
 func TestOneClientIsSafeForManyGoroutines(t *testing.T) {
-	s := newStage(keyOf(1)).open(t, Limits{KeyRate: -1}, true)
+	s := newFakeCoordinator(keyOf(1)).open(t, Limits{KeyRate: -1}, true)
 	c := s.dial(t, keyOf(1), nil)
 	var wg sync.WaitGroup
 	for range 50 {

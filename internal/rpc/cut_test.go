@@ -12,10 +12,10 @@ import (
 
 // Whoever stops a fleet cuts its requests off: in the body, or while a handler works.
 // Neither is a request of another form.
-func TestARequestThatIsCutOffIsNotMalformed(t *testing.T) {
+func TestTruncatedRequestIsNotMalformed(t *testing.T) {
 	key := keyOf(1)
 	for _, secure := range []bool{false, true} { // HTTP/1.1, and 2
-		st := newStage(key)
+		st := newFakeCoordinator(key)
 		began := make(chan struct{}, 1)
 		st.check = func(ctx context.Context) error {
 			began <- struct{}{}
@@ -41,7 +41,7 @@ func TestARequestThatIsCutOffIsNotMalformed(t *testing.T) {
 			t.Errorf("refused as %v, want only %s", r, CutOff)
 		}
 	}
-	s := newStage(key).open(t, Limits{}, false)
+	s := newFakeCoordinator(key).open(t, Limits{}, false)
 	c := connection(t, s)
 	if _, err := io.WriteString(c, head(signed(key, checkIn, time.Now(), &pb.CheckInRequest{}),
 		"Transfer-Encoding: chunked")+"no length\r\n"); err != nil {
@@ -51,7 +51,7 @@ func TestARequestThatIsCutOffIsNotMalformed(t *testing.T) {
 }
 
 // cutBody sends a part of a body over HTTP/2, and resets the stream.
-func cutBody(t *testing.T, s *site, q raw) {
+func cutBody(t *testing.T, s *testServer, q rawRequest) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	body, in := io.Pipe()

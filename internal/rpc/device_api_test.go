@@ -11,32 +11,32 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-func TestOnlyWhatIsSignedAndNewReachesAHandler(t *testing.T) {
+func TestOnlySignedAndNewRequestsReachAHandler(t *testing.T) {
 	key, other := keyOf(1), keyOf(2)
-	s := newStage(key, other).open(t, Limits{}, false)
+	s := newFakeCoordinator(key, other).open(t, Limits{}, false)
 	now := time.Now()
 	good := signed(key, checkIn, now, &pb.CheckInRequest{})
 	if word, status := s.post(t, good); status != 200 {
 		t.Fatalf("a signed request is refused: %d %s", status, word)
 	}
 	calls := s.calls.Load()
-	change := func(q raw, f func(*raw)) raw { f(&q); return q }
+	change := func(q rawRequest, f func(*rawRequest)) rawRequest { f(&q); return q }
 	later := signed(key, checkIn, now.Add(time.Second), &pb.CheckInRequest{ModelVersion: 1})
 	s.mu.Lock()
 	s.revoked[fixed(keyOf(4))] = true
 	s.mu.Unlock()
 	for _, c := range []struct {
 		what string
-		q    raw
+		q    rawRequest
 		want string
 	}{
 		{"the same again", good, Replayed},
 		{"an earlier time", signed(key, checkIn, now.Add(-time.Second), &pb.CheckInRequest{}), Replayed},
-		{"another body", change(later, func(q *raw) { q.body = []byte{8, 2} }), BadSignature},
-		{"a body that is cut", change(later, func(q *raw) { q.body = nil }), BadSignature},
-		{"another path", change(later, func(q *raw) { q.path = pbconnect.FederationLeaveProcedure }), BadSignature},
-		{"no signature", change(later, func(q *raw) { q.auth = "" }), BadSignature},
-		{"the key of another", change(later, func(q *raw) {
+		{"another body", change(later, func(q *rawRequest) { q.body = []byte{8, 2} }), BadSignature},
+		{"a body that is cut", change(later, func(q *rawRequest) { q.body = nil }), BadSignature},
+		{"another path", change(later, func(q *rawRequest) { q.path = pbconnect.FederationLeaveProcedure }), BadSignature},
+		{"no signature", change(later, func(q *rawRequest) { q.auth = "" }), BadSignature},
+		{"the key of another", change(later, func(q *rawRequest) {
 			q.auth = "v1 " + signed(other, checkIn, now, &pb.CheckInRequest{}).auth[3:67] + q.auth[67:]
 		}), BadSignature},
 		{"an old time", signed(key, checkIn, now.Add(-3*time.Minute), &pb.CheckInRequest{}), StaleTime},
@@ -44,14 +44,14 @@ func TestOnlyWhatIsSignedAndNewReachesAHandler(t *testing.T) {
 		{"an unknown key", signed(keyOf(3), checkIn, now, &pb.CheckInRequest{}), UnknownKey},
 		{"a revoked key", signed(keyOf(4), checkIn, now, &pb.CheckInRequest{}), Revoked},
 		{
-			"JSON", change(later, func(q *raw) { q.header = map[string]string{"Content-Type": "application/json"} }),
+			"JSON", change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Type": "application/json"} }),
 			Malformed,
 		},
 		{
-			"gRPC", change(later, func(q *raw) { q.header = map[string]string{"Content-Type": "application/grpc"} }),
+			"gRPC", change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Type": "application/grpc"} }),
 			Malformed,
 		},
-		{"gzip", change(later, func(q *raw) { q.header = map[string]string{"Content-Encoding": "gzip"} }), Malformed},
+		{"gzip", change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Encoding": "gzip"} }), Malformed},
 		{
 			"no such call", signed(key, "/tacit.v1.Federation/Rows", now.Add(2*time.Second), &pb.CheckInRequest{}),
 			Malformed,
@@ -78,9 +78,9 @@ func TestOnlyWhatIsSignedAndNewReachesAHandler(t *testing.T) {
 
 // A request that one process took is taken by none that comes after it, though its time
 // was maxAhead of both.
-func TestARestartTakesNothingTwice(t *testing.T) {
+func TestRestartAcceptsNoRequestTwice(t *testing.T) {
 	key := keyOf(1)
-	st := newStage(key)
+	st := newFakeCoordinator(key)
 	old := st.open(t, Limits{}, false)
 	q := signed(key, checkIn, time.Now().Add(maxAhead-time.Second), &pb.CheckInRequest{})
 	if word, status := old.post(t, q); status != 200 {
@@ -97,8 +97,8 @@ func TestARestartTakesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestEnrolIsSignedWithTheKeyThatItBrings(t *testing.T) {
-	s := newStage().open(t, Limits{}, false)
+func TestEnrolMustBeSignedWithTheEnrolledKey(t *testing.T) {
+	s := newFakeCoordinator().open(t, Limits{}, false)
 	key := keyOf(1)
 	public := fixed(key)
 	now := time.Now()
@@ -125,8 +125,8 @@ func TestEnrolIsSignedWithTheKeyThatItBrings(t *testing.T) {
 	}
 }
 
-func TestOperatorsNeedTheToken(t *testing.T) {
-	s := newStage().open(t, Limits{AdminBytes: 1 << 16}, true)
+func TestAdminAPIRequiresTheToken(t *testing.T) {
+	s := newFakeCoordinator().open(t, Limits{AdminBytes: 1 << 16}, true)
 	s.blob = bytes.Repeat([]byte{1}, 1000)
 	ctx := context.Background()
 	for _, token := range []string{"", "operato", "operator2"} {
@@ -174,9 +174,9 @@ func TestOperatorsNeedTheToken(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAnErrorAndCounted(t *testing.T) {
+func TestPanicIsAnErrorAndCounted(t *testing.T) {
 	key := keyOf(1)
-	s := newStage(key).open(t, Limits{}, true)
+	s := newFakeCoordinator(key).open(t, Limits{}, true)
 	c := s.dial(t, key, nil)
 	for range 2 {
 		if _, err := c.Leave(context.Background(), &pb.LeaveRequest{}); Code(err) != Panicked {
@@ -191,7 +191,7 @@ func TestAPanicIsAnErrorAndCounted(t *testing.T) {
 	}
 }
 
-func TestRatesAreHeldForEachKeyAndAddress(t *testing.T) {
+func TestLimitsTheRateOfEachKeyAndAddress(t *testing.T) {
 	b := newRateLimiter[string](2, 3, 2)
 	at := time.Unix(100, 0)
 	for i := range 3 {
@@ -225,8 +225,8 @@ func TestRatesAreHeldForEachKeyAndAddress(t *testing.T) {
 
 	key := keyOf(1)
 	now := time.Now()
-	st := newStage(key, keyOf(2))
-	st.stands = now // no call is given back while a slow machine makes these
+	st := newFakeCoordinator(key, keyOf(2))
+	st.frozen = now // no call is given back while a slow machine makes these
 	s := st.open(t, Limits{KeyRate: 0.2}, false)
 	words := map[string]int{}
 	for i := range 4 {
@@ -241,7 +241,7 @@ func TestRatesAreHeldForEachKeyAndAddress(t *testing.T) {
 	}
 }
 
-func TestTimesOfKeysAreForgottenWhenTheyCannotMatter(t *testing.T) {
+func TestReplayGuardForgetsOldKeys(t *testing.T) {
 	ts := replayGuard{last: map[[32]byte]int64{}}
 	for i := range 100 {
 		ts.accept([32]byte{byte(i)}, int64(i), int64(i))
@@ -255,7 +255,7 @@ func TestTimesOfKeysAreForgottenWhenTheyCannotMatter(t *testing.T) {
 }
 
 func TestConfigsAreChecked(t *testing.T) {
-	good := newStage().config(Limits{})
+	good := newFakeCoordinator().config(Limits{})
 	for what, change := range map[string]func(*Config){
 		"id": func(c *Config) { c.ID = nil }, "handler": func(c *Config) { c.Federation = nil },
 		"lookup":      func(c *Config) { c.Lookup = nil },

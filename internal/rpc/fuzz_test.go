@@ -33,15 +33,15 @@ var types = []string{
 }
 
 // quiet is a stage on which nothing panics by intent.
-type quiet struct{ *stage }
+type quiet struct{ *fakeCoordinator }
 
 func (q quiet) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error) {
 	return &pb.LeaveResponse{}, nil
 }
 
 // bench is a handler with a clock of its own, that ticks with each request.
-func bench(t testing.TB, key ed25519.PrivateKey) (*stage, *Server, *atomic.Int64) {
-	st := newStage(key)
+func bench(t testing.TB, key ed25519.PrivateKey) (*fakeCoordinator, *Server, *atomic.Int64) {
+	st := newFakeCoordinator(key)
 	st.blob = []byte("blob")
 	clock := &atomic.Int64{}
 	clock.Store(1_800_000_000_000)
@@ -110,7 +110,7 @@ func FuzzRPC(f *testing.F) {
 }
 
 // What an answer may do to a client: whatever comes, it is an error or a message.
-func FuzzAnswer(f *testing.F) {
+func FuzzResponse(f *testing.F) {
 	f.Add(200, "application/proto", "", "", must[[]byte](f)(proto.Marshal(&pb.FetchResponse{Data: []byte("x")})))
 	f.Add(401, "application/json", StaleTime, "99999999999999", []byte(`{"code":"unauthenticated","message":"x"}`))
 	f.Add(503, "text/html", "", "", []byte("<html>"))

@@ -22,11 +22,11 @@ import (
 )
 
 // head is a request by hand, without its body.
-func head(q raw, length string) string {
+func head(q rawRequest, length string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nTacit-Auth: %s\r\n%s\r\n\r\n", q.path, q.auth, length)
 }
 
-func connection(t *testing.T, s *site) net.Conn {
+func connection(t *testing.T, s *testServer) net.Conn {
 	t.Helper()
 	c := must[net.Conn](t)(net.Dial("tcp", s.addr))
 	t.Cleanup(func() { c.Close() })
@@ -34,7 +34,7 @@ func connection(t *testing.T, s *site) net.Conn {
 }
 
 // busy calls until stop is closed, and fails on the first call that does.
-func busy(t *testing.T, s *site, stop chan struct{}, clients int) *sync.WaitGroup {
+func busy(t *testing.T, s *testServer, stop chan struct{}, clients int) *sync.WaitGroup {
 	wg := &sync.WaitGroup{}
 	for i := range clients {
 		wg.Go(func() {
@@ -56,9 +56,9 @@ func busy(t *testing.T, s *site, stop chan struct{}, clients int) *sync.WaitGrou
 }
 
 // The server answers before a single byte of a body that is too long was sent.
-func TestALongBodyIsRefusedBeforeItIsRead(t *testing.T) {
+func TestRefusesALongBodyBeforeReadingIt(t *testing.T) {
 	key := keyOf(1)
-	s := newStage(key).open(t, Limits{PieceBytes: 1 << 16}, false)
+	s := newFakeCoordinator(key).open(t, Limits{PieceBytes: 1 << 16}, false)
 	q := signed(key, pbconnect.FederationReportProcedure, time.Now(), &pb.ReportRequest{})
 	for _, length := range []int{1<<16 + overheadBytes + 1, 1 << 40} {
 		c := connection(t, s)
@@ -90,9 +90,9 @@ func TestALongBodyIsRefusedBeforeItIsRead(t *testing.T) {
 }
 
 // Clients that send a byte now and then, or nothing, are cut; the others do not notice.
-func TestSlowClientsAreCutAndOthersAreServed(t *testing.T) {
+func TestCutsSlowClientsAndServesOthers(t *testing.T) {
 	keys := 4
-	st := newStage()
+	st := newFakeCoordinator()
 	for i := range keys {
 		st.seats[fixed(keyOf(i+1))] = uint32(i)
 	}
@@ -157,8 +157,8 @@ func btoi(b bool) int {
 }
 
 // The same over HTTP/2, where a connection is shared: the stream ends, its neighbours go on.
-func TestASlowStreamEndsAlone(t *testing.T) {
-	st := newStage(keyOf(1), keyOf(2))
+func TestSlowStreamEndsAlone(t *testing.T) {
+	st := newFakeCoordinator(keyOf(1), keyOf(2))
 	s := st.open(t, Limits{Grace: time.Second, MinRate: 1 << 20, KeyRate: -1}, true)
 	silent := connection(t, s) // does not even shake hands
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
@@ -192,8 +192,8 @@ func TestASlowStreamEndsAlone(t *testing.T) {
 }
 
 // A client that asks and does not read holds a handler no longer than its pace allows.
-func TestAClientThatDoesNotReadIsCut(t *testing.T) {
-	st := newStage(keyOf(1))
+func TestCutsAClientThatDoesNotRead(t *testing.T) {
+	st := newFakeCoordinator(keyOf(1))
 	st.blob, st.piece = make([]byte, 8<<20), 8<<20
 	s := st.open(t, Limits{Grace: 300 * time.Millisecond, MinRate: 64 << 20, PieceBytes: 8 << 20}, false)
 	q := signed(keyOf(1), pbconnect.FederationFetchProcedure, time.Now(), &pb.FetchRequest{Hash: hashOf(st.blob)})
@@ -213,7 +213,7 @@ func TestAClientThatDoesNotReadIsCut(t *testing.T) {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	s := newStage(keyOf(1)).open(t, Limits{AddressConns: 3}, false)
+	s := newFakeCoordinator(keyOf(1)).open(t, Limits{AddressConns: 3}, false)
 	var open []net.Conn
 	for range 3 {
 		open = append(open, connection(t, s))
@@ -233,7 +233,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-func TestOnlyThePinnedKeyIsBelieved(t *testing.T) {
+func TestTrustsOnlyThePinnedKey(t *testing.T) {
 	dir := t.TempDir()
 	_, other, err := MakeTLS(dir)
 	if err != nil {
@@ -252,7 +252,7 @@ func TestOnlyThePinnedKeyIsBelieved(t *testing.T) {
 	if _, _, err := MakeTLS(dir); err == nil {
 		t.Error("a key that all may read is used")
 	}
-	s := newStage(keyOf(1)).open(t, Limits{}, true)
+	s := newFakeCoordinator(keyOf(1)).open(t, Limits{}, true)
 	ctx := context.Background()
 	if _, err := s.dial(t, keyOf(1), nil).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
 		t.Error(err)
@@ -278,7 +278,7 @@ func TestOnlyThePinnedKeyIsBelieved(t *testing.T) {
 }
 
 // Bodies that are announced, and never come, hold no memory.
-func TestMemoryIsHeldForWhatCame(t *testing.T) {
+func TestMemoryGrowsWithReceivedBytes(t *testing.T) {
 	var b memoryBudget
 	b.left.Store(10_000)
 	all, held, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, &b)
@@ -310,7 +310,7 @@ func TestMemoryIsHeldForWhatCame(t *testing.T) {
 }
 
 // begin sends the start of a request, and no more of it.
-func begin(t *testing.T, s *site, q raw, some int) net.Conn {
+func begin(t *testing.T, s *testServer, q rawRequest, some int) net.Conn {
 	t.Helper()
 	c := connection(t, s)
 	if _, err := io.WriteString(c, head(q, "Content-Length: 4000")+strings.Repeat("x", some)); err != nil {
@@ -335,9 +335,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // Signatures are checked when a body is there: until then a key has its few calls, and
 // those who have no seat have a small part of the memory, and no more.
-func TestUnfinishedBodiesStarveNobody(t *testing.T) {
+func TestUnfinishedBodiesDoNotBlockOthers(t *testing.T) {
 	one, other := keyOf(1), keyOf(2)
-	s := newStage(one, other).open(t, Limits{PieceBytes: 1 << 16, BodyMemory: 1 << 17}, false)
+	s := newFakeCoordinator(one, other).open(t, Limits{PieceBytes: 1 << 16, BodyMemory: 1 << 17}, false)
 	now := time.Now()
 	q := signed(one, checkIn, now, &pb.CheckInRequest{})
 	q.auth = q.auth[:len(q.auth)-8] + "00000000" // it need not even hold

@@ -43,8 +43,8 @@ func fixed(key ed25519.PrivateKey) (out [32]byte) {
 	return out
 }
 
-// stage is a small coordinator: seats, one blob, reports in pieces.
-type stage struct {
+// fakeCoordinator is a small coordinator: seats, one blob, reports in pieces.
+type fakeCoordinator struct {
 	pbconnect.UnimplementedAdminHandler
 	mu      sync.Mutex
 	seats   map[[32]byte]uint32
@@ -55,14 +55,14 @@ type stage struct {
 	calls   atomic.Int64 // that reached a handler
 	check   func(context.Context) error
 	offset  atomic.Int64 // ms of its clock
-	stands  time.Time    // where its clock stands, if it does
+	frozen  time.Time    // where its clock stands, if it does
 	faults  []string
 }
 
 var federation = bytes.Repeat([]byte{3}, wire.IDBytes)
 
-func newStage(keys ...ed25519.PrivateKey) *stage {
-	s := &stage{
+func newFakeCoordinator(keys ...ed25519.PrivateKey) *fakeCoordinator {
+	s := &fakeCoordinator{
 		seats: map[[32]byte]uint32{}, revoked: map[[32]byte]bool{}, parts: map[uint32]*wire.Assembly{},
 		piece: 1 << 20,
 	}
@@ -72,7 +72,7 @@ func newStage(keys ...ed25519.PrivateKey) *stage {
 	return s
 }
 
-func (s *stage) lookup(key [32]byte) (uint32, error) {
+func (s *fakeCoordinator) lookup(key [32]byte) (uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.revoked[key] {
@@ -85,18 +85,18 @@ func (s *stage) lookup(key [32]byte) (uint32, error) {
 	return seat, nil
 }
 
-func (s *stage) now() time.Time {
-	if !s.stands.IsZero() {
-		return s.stands
+func (s *fakeCoordinator) now() time.Time {
+	if !s.frozen.IsZero() {
+		return s.frozen
 	}
 	return time.Now().Add(time.Duration(s.offset.Load()) * time.Millisecond)
 }
 
-func (s *stage) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, error) {
+func (s *fakeCoordinator) Hello(context.Context, *pb.HelloRequest) (*pb.HelloResponse, error) {
 	return &pb.HelloResponse{Name: "stage", Key: make([]byte, 32)}, nil
 }
 
-func (s *stage) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolResponse, error) {
+func (s *fakeCoordinator) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolResponse, error) {
 	s.calls.Add(1)
 	if q.Token != "token" {
 		return nil, Refuse(BadToken, connect.CodePermissionDenied, "no such token")
@@ -108,7 +108,7 @@ func (s *stage) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.EnrolRespons
 	return &pb.EnrolResponse{DeviceId: s.seats[who.Key]}, nil
 }
 
-func (s *stage) CheckIn(ctx context.Context, _ *pb.CheckInRequest) (*pb.CheckInResponse, error) {
+func (s *fakeCoordinator) CheckIn(ctx context.Context, _ *pb.CheckInRequest) (*pb.CheckInResponse, error) {
 	s.calls.Add(1)
 	if s.check != nil {
 		if err := s.check(ctx); err != nil {
@@ -122,7 +122,7 @@ func (s *stage) CheckIn(ctx context.Context, _ *pb.CheckInRequest) (*pb.CheckInR
 	return &pb.CheckInResponse{Action: &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: who.DeviceID}}}, nil
 }
 
-func (s *stage) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse, error) {
+func (s *fakeCoordinator) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse, error) {
 	s.calls.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *stage) Fetch(_ context.Context, q *pb.FetchRequest) (*pb.FetchResponse,
 	return &pb.FetchResponse{Data: rest[:min(len(rest), s.piece)]}, nil
 }
 
-func (s *stage) Report(ctx context.Context, q *pb.ReportRequest) (*pb.ReportResponse, error) {
+func (s *fakeCoordinator) Report(ctx context.Context, q *pb.ReportRequest) (*pb.ReportResponse, error) {
 	s.calls.Add(1)
 	who, _ := CallerFrom(ctx)
 	s.mu.Lock()
@@ -159,7 +159,7 @@ func (s *stage) Report(ctx context.Context, q *pb.ReportRequest) (*pb.ReportResp
 	return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 }
 
-func (s *stage) Mask(_ context.Context, q *pb.MaskRequest) (*pb.MaskResponse, error) {
+func (s *fakeCoordinator) Mask(_ context.Context, q *pb.MaskRequest) (*pb.MaskResponse, error) {
 	s.calls.Add(1)
 	if end := q.Offset + uint64(len(q.Message)); end < q.Bytes {
 		return &pb.MaskResponse{State: pb.MaskResponse_PART, Next: end}, nil
@@ -167,20 +167,20 @@ func (s *stage) Mask(_ context.Context, q *pb.MaskRequest) (*pb.MaskResponse, er
 	return &pb.MaskResponse{State: pb.MaskResponse_ACCEPTED}, nil
 }
 
-func (s *stage) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+func (s *fakeCoordinator) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error) {
 	s.calls.Add(1)
 	panic("leaving is not for this stage")
 }
 
-func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+func (s *fakeCoordinator) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
 	return &pb.StatusResponse{Json: "{}"}, nil
 }
 
-func (s *stage) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
+func (s *fakeCoordinator) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
 	return nil, fmt.Errorf("a secret of the disk")
 }
 
-func (s *stage) Export(_ context.Context, q *pb.ExportRequest, out *connect.ServerStream[pb.FetchResponse]) error {
+func (s *fakeCoordinator) Export(_ context.Context, q *pb.ExportRequest, out *connect.ServerStream[pb.FetchResponse]) error {
 	for range 3 {
 		if err := out.Send(&pb.FetchResponse{Data: s.blob}); err != nil {
 			return err
@@ -192,9 +192,9 @@ func (s *stage) Export(_ context.Context, q *pb.ExportRequest, out *connect.Serv
 	return nil
 }
 
-// site is a stage behind a server on a socket.
-type site struct {
-	*stage
+// testServer is a stage behind a server on a socket.
+type testServer struct {
+	*fakeCoordinator
 	server *Server
 	url    string
 	pin    string
@@ -202,7 +202,7 @@ type site struct {
 	addr   string
 }
 
-func (s *stage) config(limits Limits) Config {
+func (s *fakeCoordinator) config(limits Limits) Config {
 	return Config{
 		Federation: s, Admin: s, ID: federation, Lookup: s.lookup, AdminToken: func() string { return "operator" },
 		Now:   s.now,
@@ -215,11 +215,11 @@ func (s *stage) config(limits Limits) Config {
 	}
 }
 
-func (s *stage) open(t testing.TB, limits Limits, secure bool) *site {
+func (s *fakeCoordinator) open(t testing.TB, limits Limits, secure bool) *testServer {
 	t.Helper()
 	limits.AddressRate = -1
 	limits.Grace, limits.Call = cmp.Or(limits.Grace, patience), cmp.Or(limits.Call, patience) // the machine may be slow
-	out := &site{stage: s, server: must[*Server](t)(NewServer(s.config(limits)))}
+	out := &testServer{fakeCoordinator: s, server: must[*Server](t)(NewServer(s.config(limits)))}
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	out.addr = l.Addr().String()
 	out.url = "http://" + out.addr
@@ -246,7 +246,7 @@ func (s *stage) open(t testing.TB, limits Limits, secure bool) *site {
 	return out
 }
 
-func (s *site) dial(t testing.TB, key ed25519.PrivateKey, change func(*Options)) *Client {
+func (s *testServer) dial(t testing.TB, key ed25519.PrivateKey, change func(*Options)) *Client {
 	t.Helper()
 	o := Options{URL: s.url, Pin: s.pin, Insecure: s.pin == "", Key: key, RetryDelay: time.Millisecond}
 	if change != nil {
@@ -257,8 +257,8 @@ func (s *site) dial(t testing.TB, key ed25519.PrivateKey, change func(*Options))
 	return c
 }
 
-// raw is a request with all of its parts to be chosen.
-type raw struct {
+// rawRequest is a request with all of its parts to be chosen.
+type rawRequest struct {
 	path, auth string
 	header     map[string]string
 	body       []byte
@@ -266,16 +266,16 @@ type raw struct {
 
 const checkIn = pbconnect.FederationCheckInProcedure
 
-func signed(key ed25519.PrivateKey, path string, at time.Time, m proto.Message) raw {
+func signed(key ed25519.PrivateKey, path string, at time.Time, m proto.Message) rawRequest {
 	body, err := proto.Marshal(m)
 	if err != nil {
 		panic(err)
 	}
-	return raw{path: path, auth: wire.SignRequest(key, federation, path, at.UnixMilli(), [wire.NonceBytes]byte{1},
+	return rawRequest{path: path, auth: wire.SignRequest(key, federation, path, at.UnixMilli(), [wire.NonceBytes]byte{1},
 		body), body: body}
 }
 
-func (s *site) post(t testing.TB, q raw) (word string, status int) {
+func (s *testServer) post(t testing.TB, q rawRequest) (word string, status int) {
 	t.Helper()
 	r := must[*http.Request](t)(http.NewRequest(http.MethodPost, s.url+q.path, bytes.NewReader(q.body)))
 	r.Header.Set("Content-Type", "application/proto")

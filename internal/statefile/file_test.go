@@ -17,7 +17,7 @@ func phrase(s string) func(bool) ([]byte, error) {
 	return func(bool) ([]byte, error) { return []byte(s), nil }
 }
 
-func TestAStateFileComesBackHoweverItIsSealed(t *testing.T) {
+func TestStateFileRoundTripsWithEveryEncryption(t *testing.T) {
 	keyring.MockInit()
 	secret := []byte("what the owner did on Sunday")
 	for name, c := range map[string]struct {
@@ -82,7 +82,7 @@ func cheap(opt Options, b []byte) Options {
 	return opt
 }
 
-func TestAWrongPassphraseSaysSo(t *testing.T) {
+func TestRejectsAWrongPassphrase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.state")
 	if err := Open(path, Options{Passphrase: phrase("right"), kib: 64}).Save([]byte("x")); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestAWrongPassphraseSaysSo(t *testing.T) {
 	}
 }
 
-func TestFilesOfOtherVersionsAndCostsAreRefused(t *testing.T) {
+func TestRefusesFilesOfOtherVersionsAndCosts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.state")
 	head := append([]byte(magic), fileVersion+1, plain)
 	os.WriteFile(path, head, 0o600)
@@ -130,7 +130,7 @@ func FuzzFile(f *testing.F) {
 }
 
 // Many that change a file under its lock lose nothing.
-func TestALockKeepsOthersOut(t *testing.T) {
+func TestLockExcludesOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.state")
 	var wg sync.WaitGroup
 	for range 8 {
@@ -172,7 +172,7 @@ func TestALockKeepsOthersOut(t *testing.T) {
 	}
 }
 
-func TestAFolderKeepsWhatItIsTold(t *testing.T) {
+func TestFolderKeepsOnlyTheGivenBlobs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "m")
 	f := OpenFolder(dir)
 	a, b := [32]byte{1}, [32]byte{2}
@@ -199,7 +199,7 @@ func TestAFolderKeepsWhatItIsTold(t *testing.T) {
 	}
 }
 
-func TestAMomentIsReadFromTheComputer(t *testing.T) {
+func TestReadsConditionsFromTheComputer(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
 	const dir = "sys/class/power_supply/"
 	battery := fstest.MapFS{dir + "BAT0/type": file("Battery"), dir + "BAT0/status": file("Discharging")}
