@@ -1,15 +1,15 @@
 package metrics
 
-// Evaluation is what one device says of the model and of popularity, on one held-out item
-// ranked among the catalogue: for each of the two 1 where it was ranked, hit and gain at
-// 10. Sums over devices, divided by the sum of the first, are the metrics.
+// Evaluation is what one device reports about the model and about the popularity baseline, on
+// one held-out item ranked among the catalogue: for each of the two, 1 if it was ranked, hit
+// and gain at 10. Sums over devices divided by the sum of the first number are the metrics.
 type Evaluation [EvaluationLength]float32
 
-// EvaluationLength is the length of a Readout. The longest has a length of at most the
-// square root of it, which is the clip to bound it with.
+// EvaluationLength is the length of an Evaluation. Its norm is at most the square root of this,
+// which is therefore its clipping bound.
 const EvaluationLength = 6
 
-// Evaluate is the readout of two places; popular is nil where popularity is not known.
+// Evaluate returns the evaluation of two ranks; popular is nil if popularity is unknown.
 func Evaluate(model Rank, popular *Rank) Evaluation {
 	var r Evaluation
 	for i, p := range []*Rank{&model, popular} {

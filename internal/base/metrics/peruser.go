@@ -1,16 +1,16 @@
 package metrics
 
-// PerUser holds hit rate and gain at 10 of the users that were measured: what a paired
-// test over users needs. Of users with several held-out items these are means.
+// PerUser holds hit rate and gain at 10 of each evaluated user, for paired tests over users.
+// For users with several held-out items they are means.
 type PerUser struct {
 	Users    []uint32  `json:"users"` // ascending
 	HR, NDCG []float32 // in the order of Users
 }
 
-// PerUserOf computes them for places and start as of OfGroups.
-func PerUserOf(places []Rank, start []int, ties Ties) PerUser {
+// PerUserOf computes PerUser; ranks and start are as for OfGroups.
+func PerUserOf(ranks []Rank, start []int, ties Ties) PerUser {
 	var e PerUser
-	for u, own := range measured(places, start) {
+	for u, own := range measured(ranks, start) {
 		hr, ndcg := 0.0, 0.0
 		for _, p := range own {
 			hit, gain := p.At(10, ties)

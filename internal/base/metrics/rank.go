@@ -1,6 +1,6 @@
-// Package metrics holds the metrics of ranking: where a held-out item stands among
-// others, and what many such places amount to. Places are kept per user, so that
-// every metric, and every test of significance, comes from the same numbers.
+// Package metrics holds ranking metrics: the rank of a held-out item among candidates, means
+// over users, and tests of significance. Ranks are kept per user, so that every metric and
+// every test uses the same numbers.
 package metrics
 
 import (
@@ -10,21 +10,21 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Rank is where a held-out item stands: how many of the others score above it
-// and how many the same. Above is Absent for a user without a held-out item.
+// Rank is the rank of a held-out item: how many candidates score above it, and how many the
+// same. Above is NotRanked for a user without a held-out item.
 type Rank struct{ Above, Ties int32 }
 
-// NotRanked marks a user that was not evaluated.
+// NotRanked is Rank.Above of a user that was not evaluated.
 const NotRanked = -1
 
-// RankOf returns the place of a score among others. A NaN counts as above: a
-// model that has diverged earns nothing.
+// RankOf returns the rank of a score among others. A NaN counts as above, so that a model that
+// has diverged scores nothing.
 func RankOf(score float32, others []float32) Rank {
 	below, equal := vec.Count(others, score)
 	return Rank{Above: int32(len(others) - below - equal), Ties: int32(equal)}
 }
 
-// Ties says how equal scores count.
+// Ties decides how equal scores count.
 type Ties uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 	Expected             // the mean over all orders of the tied items
 )
 
-// KS are the list lengths that are reported.
+// KS are the list lengths of reported metrics.
 var KS = [...]int{5, 10, 15, 20, 50}
 
 // Metrics are means over the evaluated users, as fractions.
@@ -43,10 +43,10 @@ type Metrics struct {
 	MRR   float64
 }
 
-// measured are the users that were ranked, each with its places; start is as of OfGroups.
-func measured(places []Rank, start []int) iter.Seq2[int, []Rank] {
+// measured iterates over the users that were ranked, each with its ranks; start is as for OfGroups.
+func measured(ranks []Rank, start []int) iter.Seq2[int, []Rank] {
 	return func(yield func(int, []Rank) bool) {
-		users := len(places)
+		users := len(ranks)
 		if start != nil {
 			users = len(start) - 1
 		}
@@ -55,24 +55,24 @@ func measured(places []Rank, start []int) iter.Seq2[int, []Rank] {
 			if start != nil {
 				lo, hi = start[u], start[u+1]
 			}
-			if lo < hi && places[lo].Above != NotRanked && !yield(u, places[lo:hi]) {
+			if lo < hi && ranks[lo].Above != NotRanked && !yield(u, ranks[lo:hi]) {
 				return
 			}
 		}
 	}
 }
 
-// Of computes the metrics of places.
-func Of(places []Rank, ties Ties) Metrics {
-	return OfGroups(places, nil, ties)
+// Of computes the metrics of one rank per user.
+func Of(ranks []Rank, ties Ties) Metrics {
+	return OfGroups(ranks, nil, ties)
 }
 
-// OfGroups computes the metrics of users with several held-out items: those of user
-// u are places[start[u]:start[u+1]]. Each user counts by the mean over its items;
-// start is nil where each has one.
-func OfGroups(places []Rank, start []int, ties Ties) Metrics {
+// OfGroups computes the metrics of users with several held-out items: the ranks of user u are
+// ranks[start[u]:start[u+1]]. Each user counts with the mean over its items. start is nil if
+// each user has one.
+func OfGroups(ranks []Rank, start []int, ties Ties) Metrics {
 	var m Metrics
-	for _, own := range measured(places, start) {
+	for _, own := range measured(ranks, start) {
 		m.Users++
 		share := 1 / float64(len(own))
 		for _, p := range own {
@@ -95,8 +95,8 @@ func OfGroups(places []Rank, start []int, ties Ties) Metrics {
 	return m
 }
 
-// At returns hit and gain of a list of length k. With one held-out item the hit
-// is also the recall.
+// At returns hit and gain of a list of length k. With one held-out item the hit is also the
+// recall.
 func (p Rank) At(k int, ties Ties) (hit, gain float64) {
 	lo, hi := int(p.Above), int(p.Above+p.Ties)
 	if ties == Against {
@@ -110,7 +110,7 @@ func (p Rank) At(k int, ties Ties) (hit, gain float64) {
 	return hit / n, gain / n
 }
 
-// Reciprocal is one over the rank.
+// Reciprocal is the reciprocal rank.
 func (p Rank) Reciprocal(ties Ties) float64 {
 	lo, hi := int(p.Above), int(p.Above+p.Ties)
 	if ties == Against {
@@ -127,8 +127,7 @@ func (p Rank) Reciprocal(ties Ties) float64 {
 func (m Metrics) HR10() float64   { return m.HR[1] }
 func (m Metrics) NDCG10() float64 { return m.NDCG[1] }
 
-// Coverage is the share of the catalogue that appears in somebody's list. Lists
-// are k items each; an item that is not there is None.
+// Coverage is the share of the catalogue that appears in any list; None fills short lists.
 func Coverage(lists []uint32, items int) float64 {
 	if len(lists) == 0 || items == 0 {
 		return 0
@@ -144,5 +143,5 @@ func Coverage(lists []uint32, items int) float64 {
 	return float64(n) / float64(items)
 }
 
-// None is the item that is not there.
+// None fills lists that are too short.
 const None = math.MaxUint32

@@ -9,18 +9,17 @@ import (
 )
 
 // Wilcoxon returns the two-sided p-value of the signed-rank test (Wilcoxon 1945)
-// that paired differences are symmetric about 0. Zeros are dropped, ties get their
-// mean rank. Up to 25 differences without ties the value is exact; beyond, it is the
-// normal approximation with corrections for ties and continuity. Without a
-// difference it is 1.
+// that paired differences are symmetric about 0. Zeros are dropped, and ties get their mean
+// rank. With at most 25 differences and no ties the value is exact; otherwise it is the normal
+// approximation with corrections for ties and continuity. If all differences are zero it is 1.
 func Wilcoxon(d []float64) float64 {
 	p, _ := SignedRank(d)
 	return p
 }
 
-// SignedRank is Wilcoxon with the side that the ranks are on: 1 where the rank sum of
-// the positive differences is above its mean, -1 below, else 0. That can be another
-// side than the mean of the differences has, where few large ones face many small ones.
+// SignedRank is Wilcoxon with the sign of the effect: 1 if the rank sum of the positive
+// differences is above its mean, -1 if below, otherwise 0. It can differ from the sign of the
+// mean difference if few large differences oppose many small ones.
 func SignedRank(d []float64) (p float64, side int) {
 	xs := slices.DeleteFunc(slices.Clone(d), func(x float64) bool { return x == 0 })
 	n := len(xs)
@@ -55,8 +54,8 @@ func SignedRank(d []float64) (p float64, side int) {
 	return math.Erfc(z / math.Sqrt2), side
 }
 
-// exactSignedRank is the chance that the rank sum of n fair signs is as far from
-// its mean as plus is.
+// exactSignedRank is the probability that the rank sum of n fair signs is at least as far from
+// its mean as plus.
 func exactSignedRank(n, plus int) float64 {
 	total := n * (n + 1) / 2
 	ways := make([]float64, total+1) // by rank sum
@@ -73,8 +72,8 @@ func exactSignedRank(n, plus int) float64 {
 	return min(1, 2*tail/math.Ldexp(1, n))
 }
 
-// Bootstrap returns the 95 % percentile interval of the mean of d over resamples
-// of the users (Efron 1979).
+// Bootstrap returns the 95 % percentile interval of the mean of d over resamples of the users
+// (Efron 1979).
 func Bootstrap(d []float64, resamples int, seed uint64) (lo, hi float64) {
 	if len(d) == 0 {
 		return math.NaN(), math.NaN()
@@ -93,8 +92,7 @@ func Bootstrap(d []float64, resamples int, seed uint64) (lo, hi float64) {
 	return at(0.025), at(0.975)
 }
 
-// Holm returns p-values adjusted for having looked at all of them (Holm 1979), in
-// the order given.
+// Holm returns p-values adjusted for multiple comparisons (Holm 1979), in the given order.
 func Holm(ps []float64) []float64 {
 	order := make([]int, len(ps))
 	for i := range order {

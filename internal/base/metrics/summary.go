@@ -2,15 +2,15 @@ package metrics
 
 import "fmt"
 
-// Summary holds the metrics of one held-out item per user by the names of the
-// output contract ("hr@10"), among sampled candidates and among the catalogue.
+// Summary holds metrics by their names in output files ("hr@10"), among sampled candidates and
+// among the catalogue.
 type Summary struct {
 	Sampled map[string]float64 `json:"sampled"`
-	Full    map[string]float64 `json:"full"` // nil where the protocol has none
+	Full    map[string]float64 `json:"full"` // nil if the protocol has none
 }
 
-// ByName gives metrics the names of the output contract. With one held-out item
-// recall is the hit rate.
+// ByName returns the metrics by their names in output files. With one held-out item recall is
+// the hit rate.
 func (m Metrics) ByName() map[string]float64 {
 	out := map[string]float64{"mrr": m.MRR, "users": float64(m.Users)}
 	for i, k := range KS {

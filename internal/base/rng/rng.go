@@ -1,7 +1,7 @@
-// Package rng holds the random streams of Tacit. A stream is named by what it is
-// for (seed, round, device, purpose), never by when it was asked for, so results
-// do not depend on the order of work. Its numbers are the same bits on every
-// platform. It is no source for privacy noise on a real coordinator.
+// Package rng holds the random streams of Tacit. A stream is named by its purpose (seed,
+// round, device, use), never by the time of its use, so results do not depend on the order of
+// work. Its numbers are the same bits on every platform. It must not be used for privacy
+// noise on a real coordinator.
 package rng
 
 import (
@@ -11,8 +11,7 @@ import (
 	"math/rand/v2"
 )
 
-// The purposes a stream may be for. Every use has its own, so that no two uses
-// ever read the same numbers.
+// The purposes of streams. Each use has its own, so that no two uses read the same numbers.
 const (
 	Init uint64 = iota + 1
 	Negatives
@@ -42,8 +41,8 @@ const (
 
 const golden = 0x9e3779b97f4a7c15
 
-// Rand is a SplitMix64 stream (Steele, Lea and Flood 2014). The zero value is a
-// valid stream; New gives one by name.
+// Rand is a SplitMix64 stream (Steele, Lea and Flood 2014). The zero value is a valid stream;
+// New returns one by name.
 type Rand struct{ state uint64 }
 
 // New returns the stream named by the keys.
@@ -61,8 +60,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Bytes returns the bytes of the stream named by the keys. They are repeatable by
-// anybody who knows the keys, and so worth nothing as noise outside of a test.
+// Bytes returns the bytes of the stream named by the keys. Anybody who knows the keys can
+// repeat them, so as privacy noise they are for tests and simulations only.
 func Bytes(keys ...uint64) io.Reader {
 	g := New(keys...)
 	var key [32]byte
@@ -93,8 +92,8 @@ func (r *Rand) Uint32n(n uint32) uint32 {
 // Float64 returns a uniform number in [0, 1).
 func (r *Rand) Float64() float64 { return float64(r.Uint64()>>11) * 0x1p-53 }
 
-// Norm returns a standard normal number (Marsaglia's polar method). The second
-// number of each pair is dropped, so that a stream has no hidden state.
+// Norm returns a standard normal number (Marsaglia's polar method). It drops the second
+// number of each pair, so that a stream has no hidden state.
 func (r *Rand) Norm() float64 {
 	for {
 		u, v := 2*r.Float64()-1, 2*r.Float64()-1
@@ -104,9 +103,9 @@ func (r *Rand) Norm() float64 {
 	}
 }
 
-// Log is the natural logarithm of a positive, finite, normal x, to within 5e-16 relative,
-// with the same bits on every platform: math.Log is compiled with fused
-// multiply-add on some.
+// Log is the natural logarithm of a positive, finite, normal x, with a relative error of at
+// most 5e-16 and the same bits on every platform. On some platforms math.Log uses fused
+// multiply-add.
 func Log(x float64) float64 {
 	b := math.Float64bits(x)
 	exp := int(b>>52) - 1023
@@ -117,7 +116,7 @@ func Log(x float64) float64 {
 	}
 	// ln m = 2 atanh(t) = 2 (t + t^3/3 + t^5/5 + ...), |t| <= 0.1716.
 	t := (m - 1) / (m + 1)
-	// Written out, the constants cost no division and calls overlap.
+	// Written out, so that the constants cost no division.
 	t2 := float64(t * t)
 	s := float64(t2*(1.0/23)) + 1.0/21
 	s = float64(s*t2) + 1.0/19

@@ -23,11 +23,11 @@ func TestAColumnKnowsItsCategories(t *testing.T) {
 
 func TestWrongFeaturesAreRefusedByName(t *testing.T) {
 	for want, c := range map[string]rows.Column{
-		"it is about 1, and there are 2": {Name: "x", Card: 2, Code: []uint32{1}},
-		"category 2, and there are 2":    {Name: "x", Card: 2, Code: []uint32{1, 2}},
-		"number 1 is NaN":                {Name: "x", Value: []float32{0, float32(math.NaN())}},
-		"set 1 starts at 9 of 1":         {Name: "x", Card: 2, Code: []uint32{1}, Start: []uint32{0, 9, 1}},
-		"-1 categories":                  {Name: "x", Card: -1, Code: []uint32{0, 0}},
+		"1 values, expected 2":         {Name: "x", Card: 2, Code: []uint32{1}},
+		"category 2: must be below 2":  {Name: "x", Card: 2, Code: []uint32{1, 2}},
+		"number 1 is NaN":              {Name: "x", Value: []float32{0, float32(math.NaN())}},
+		"set 1 has an invalid start 9": {Name: "x", Card: 2, Code: []uint32{1}, Start: []uint32{0, 9, 1}},
+		"-1 categories":                {Name: "x", Card: -1, Code: []uint32{0, 0}},
 	} {
 		f := rows.Features{Item: []rows.Column{c}}
 		if err := f.Check(0, 2, 0); err == nil || !strings.Contains(err.Error(), want) ||

@@ -1,5 +1,6 @@
-// Package rows holds what travels and what stays: updates with their binary form,
-// and overlays that remember only the rows a device has ever written.
+// Package rows holds data that devices send or keep: the binary form of updates, the feature
+// columns that methods read, and overlays, which store only the rows of a table that a device
+// has written. It does no arithmetic on models.
 package rows
 
 import (
@@ -9,20 +10,20 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Precision is how an overlay keeps its rows.
+// Precision is how an overlay stores its rows.
 type Precision uint8
 
 const (
-	F32   Precision = iota // as they are
-	Int16                  // as whole numbers of a unit that each row has for itself
+	F32   Precision = iota
+	Int16           // integers, with one unit per row
 	Int8
 )
 
-// ParsePrecision reads the name of a form.
+// ParsePrecision parses "f32", "int16" or "int8".
 func ParsePrecision(name string) (Precision, error) {
 	i := slices.Index([]string{"f32", "int16", "int8"}, name)
 	if i < 0 {
-		return 0, fmt.Errorf("rows: no form is named %q: want f32, int16 or int8", name)
+		return 0, fmt.Errorf("unknown precision %q: must be f32, int16 or int8", name)
 	}
 	return Precision(i), nil
 }
@@ -30,7 +31,7 @@ func ParsePrecision(name string) (Precision, error) {
 // bits of a number.
 func (f Precision) bits() int { return 32 >> f }
 
-// RowBytes is what a row of stride numbers takes, without its id.
+// RowBytes is the size of a row of stride numbers, without its id.
 func (f Precision) RowBytes(stride int) int {
 	if f == F32 {
 		return 4 * stride
@@ -38,16 +39,16 @@ func (f Precision) RowBytes(stride int) int {
 	return stride*f.bits()/8 + 4
 }
 
-// Overlay is a table a device owns, kept as the rows it has ever written over a
-// birth table that all devices share. Row i is Scale times the stored row for a
-// written row and Fade*birth otherwise, so weight decay that shrinks every row
-// costs two numbers, and rounding never swallows it.
+// Overlay is a device's own table, stored as the rows that it has written over an initial
+// table that all devices share. A written row is Scale times the stored row, any other row is
+// BaseScale times the initial row. So weight decay, which shrinks every row, changes two
+// numbers and loses nothing to rounding.
 type Overlay struct {
 	Precision        Precision
 	IDs              []uint32  // written rows, in the order of their first write
-	Data             []float32 // the rows, of form F32
-	Code             []uint32  // the rows as vec.Pack writes them, of another form
-	Unit             []float32 // and the unit of each
+	Data             []float32 // the rows, if Precision is F32
+	Code             []uint32  // otherwise the rows as vec.Pack writes them
+	Unit             []float32 // and the unit of each row
 	Scale, BaseScale float64
 }
 
@@ -58,7 +59,7 @@ func NewOverlay(f Precision) Overlay { return Overlay{Precision: f, Scale: 1, Ba
 func (o *Overlay) Shrink(s float64) {
 	o.Scale *= s
 	o.BaseScale *= s
-	if o.Scale < 1e-12 { // keep the stored rows within float32's range
+	if o.Scale < 1e-12 { // keep the stored rows within the range of float32
 		vec.Scale(float32(o.Scale), o.Data)
 		vec.Scale(float32(o.Scale), o.Unit)
 		o.Scale = 1
@@ -68,8 +69,7 @@ func (o *Overlay) Shrink(s float64) {
 // words is the length of a packed row.
 func (o *Overlay) words(stride int) int { return stride * o.Precision.bits() / 32 }
 
-// Read sets row to[x] of dst to the written row at place at[x]. Rows are stride
-// floats.
+// Read sets row to[x] of dst to written row at[x]. Rows are stride floats.
 func (o *Overlay) Read(at []uint32, stride int, dst []float32, to []uint32) {
 	s, n := float32(o.Scale), o.words(stride)
 	if o.Precision == F32 {
@@ -81,7 +81,7 @@ func (o *Overlay) Read(at []uint32, stride int, dst []float32, to []uint32) {
 	}
 }
 
-// Write sets the row at place at[x] to row from[x] of src.
+// Write sets written row at[x] to row from[x] of src.
 func (o *Overlay) Write(src []float32, from []uint32, stride int, at []uint32) {
 	s, n := float32(1/o.Scale), o.words(stride)
 	if o.Precision == F32 {
@@ -93,8 +93,7 @@ func (o *Overlay) Write(src []float32, from []uint32, stride int, at []uint32) {
 	}
 }
 
-// Extend makes room for more written rows, after those that are there. The table
-// never holds more than most rows, so no room is kept for more.
+// Extend adds written rows with undefined contents. The table never has more than most rows.
 func (o *Overlay) Extend(ids []uint32, stride, most int) {
 	all := len(o.IDs) + len(ids)
 	if cap(o.IDs) < all {
@@ -104,13 +103,13 @@ func (o *Overlay) Extend(ids []uint32, stride, most int) {
 	o.resize(stride, all, 0)
 }
 
-// Resize sets the number of written rows. What the new ones hold is anything.
+// Resize sets the number of written rows. New rows have undefined contents.
 func (o *Overlay) Resize(n, stride int) {
 	o.IDs = resize(o.IDs, n, 0)
 	o.resize(stride, n, 0)
 }
 
-// resize makes the rows n, and with room for so many the ids too.
+// resize sets the number of rows to n. If room is not 0, it makes room for that many rows and ids.
 func (o *Overlay) resize(stride, n, room int) {
 	if room > 0 {
 		o.IDs = resize(o.IDs, n, room)
@@ -130,7 +129,7 @@ func resize[T any](xs []T, n, room int) []T {
 	return xs[:n]
 }
 
-// Clone is a copy that shares nothing.
+// Clone returns a deep copy.
 func (o *Overlay) Clone() Overlay {
 	c := *o
 	c.IDs, c.Data, c.Code, c.Unit = slices.Clone(o.IDs), slices.Clone(o.Data), slices.Clone(o.Code),

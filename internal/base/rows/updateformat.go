@@ -5,33 +5,33 @@ import (
 	"math/bits"
 )
 
-// The form of a vector of integers: a byte of version, a uvarint count, then runs until
+// The binary form of an update: a version byte, a uvarint count of integers, then runs until
 // the bytes end. A run is a uvarint of zeros to skip, a uvarint n, a byte of width, and n
-// numbers of that many bits, two's complement, the lowest bit first; what is left of the
-// last byte is zero. What follows the last run is zero.
+// integers of that many bits, in two's complement, lowest bit first; unused bits of the last
+// byte are zero. Integers after the last run are zero.
 //
-// One vector has one form. Stretches of numbers are cut where VectorGap zeros or more
-// stand together, and begin and end with a number that is not zero. A stretch is cut into
-// blocks of VectorBlock from its start; each has the width of its widest number, and
-// neighbours of one width are one run.
+// An update has exactly one form. Its integers are split into stretches at every UpdateGap or
+// more consecutive zeros; a stretch starts and ends with an integer that is not zero. A
+// stretch is divided into blocks of UpdateBlock integers; each block has the width of its
+// widest integer, and adjacent blocks of the same width form one run.
 const (
 	UpdateVersion = 2
 	UpdateGap     = 4
 	UpdateBlock   = 64
 )
 
-// UpdateSizer weighs that form, from the parts of a vector that are not zero.
+// UpdateSizer computes the size of that form from the parts of an update that are not zero.
 type UpdateSizer struct {
 	bytes []byte
 	write bool
 	size  int
 	done  int     // end of the last stretch
 	start int     // of the stretch in progress
-	buf   []int64 // which is here, with the zeros behind it
-	zeros int     // so many
+	buf   []int64 // that stretch, with the zeros after it
+	zeros int     // number of these zeros
 }
 
-// AppendUpdate appends the form of x to dst.
+// AppendUpdate appends the binary form of x to dst.
 func AppendUpdate(dst []byte, x []int64) []byte {
 	v := UpdateSizer{bytes: dst, write: true}
 	v.head(len(x))
@@ -54,7 +54,7 @@ func AppendUpdate(dst []byte, x []int64) []byte {
 	}
 }
 
-// Begin starts a vector of so many numbers.
+// Begin starts an update of that many integers.
 func (v *UpdateSizer) Begin(numbers int) {
 	*v = UpdateSizer{buf: v.buf[:0]}
 	v.head(numbers)
@@ -78,7 +78,7 @@ func (v *UpdateSizer) uvarint(n int) {
 	v.put(byte(n))
 }
 
-// Add brings numbers from a place on. Places ascend; what lies between is zero.
+// Add adds integers from an offset on. Offsets ascend; integers in between are zero.
 func (v *UpdateSizer) Add(at int, row []int64) {
 	if n := at - v.start - len(v.buf); len(v.buf) > 0 && n > 0 {
 		if v.zeros += n; v.zeros >= UpdateGap {
@@ -108,7 +108,7 @@ func (v *UpdateSizer) Add(at int, row []int64) {
 	}
 }
 
-// End returns the size.
+// End returns the size in bytes.
 func (v *UpdateSizer) End() int {
 	v.cut()
 	return v.size
@@ -148,7 +148,7 @@ func (v *UpdateSizer) run(s []int64, w int) {
 		return
 	}
 	mask := ^uint64(0) >> (64 - w)
-	var low uint64 // bits that are not written yet
+	var low uint64 // bits not yet written
 	have := 0
 	for _, x := range s {
 		u := uint64(x) & mask
@@ -165,7 +165,7 @@ func (v *UpdateSizer) run(s []int64, w int) {
 	}
 }
 
-// BitWidth is how many bits a number needs, with its sign.
+// BitWidth is the number of bits of an integer, with its sign.
 func BitWidth(x int64) int { return bits.Len64(uint64(x^x>>63)) + 1 }
 
 func widest(v []int64) int {
