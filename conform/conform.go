@@ -99,7 +99,7 @@ const (
 // i with i = u mod 4. The item u itself is withheld: it must be found. Groups are
 // features too; the others say nothing.
 func board() *data.Set {
-	s := &data.Set{NItem: boardSize, Start: []int{0}, Meta: data.Info{Name: "board", TimeKind: data.OrderOnly}}
+	s := &data.Set{NumItems: boardSize, Start: []int{0}, Meta: data.Info{Name: "board", TimeKind: data.OrderOnly}}
 	f := &s.Meta.Features
 	f.User = []rows.Column{{Name: "group", Card: boardGroups}}
 	f.Item = []rows.Column{{Name: "kind", Card: boardGroups + 2, Start: []uint32{0}}, {Name: "size"}}

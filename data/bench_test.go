@@ -13,7 +13,7 @@ func BenchmarkLoadML1M(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := Delimited(bytes.NewReader(text), "ratings.dat", Options{}); err != nil {
+		if _, err := Read(bytes.NewReader(text), "ratings.dat", Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

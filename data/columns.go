@@ -7,16 +7,14 @@ import (
 	"unicode"
 )
 
-// column is one column asked for: by name if name is not empty, else by index,
-// which is from 0.
+// column is one requested column: by name unless it is empty, otherwise by index from 0.
 type column struct {
 	role, index int
 	name        string
 }
 
-// parseColumns reads "user,_,item", "user=uid,item=app" or "user=1,item=3", where
-// the first column is 1, as in errors.
-func parseColumns(s string) ([]column, *BadInput) {
+// parseColumns parses "user,_,item", "user=uid,item=app" or "user=1,item=3"; the first column is 1, as in errors.
+func parseColumns(s string) ([]column, *InputError) {
 	if s == "" {
 		return nil, nil
 	}
@@ -32,11 +30,14 @@ func parseColumns(s string) ([]column, *BadInput) {
 		c := column{role: roleOf(word), index: i}
 		switch {
 		case c.role < 0:
-			return nil, &BadInput{Found: word, Want: oneOf("column role", roleNames), Hint: nearest(word, roleNames)}
+			return nil, &InputError{
+				Found: word, Expected: oneOf("column role", roleNames),
+				Hint: nearest(word, roleNames),
+			}
 		case seen[c.role]:
-			return nil, &BadInput{Found: s, Want: "each column role once"}
+			return nil, &InputError{Found: s, Expected: "each column role once"}
 		case named && (!has || at == ""):
-			return nil, &BadInput{Found: part, Want: "a column after the role, such as user=1 or user=uid"}
+			return nil, &InputError{Found: part, Expected: "a column after the role, such as user=1 or user=uid"}
 		}
 		seen[c.role] = true
 		if named {
@@ -44,13 +45,13 @@ func parseColumns(s string) ([]column, *BadInput) {
 			if c.index = n - 1; err != nil {
 				c.name = at
 			} else if n < 1 || n > 9999 {
-				return nil, &BadInput{Found: part, Want: "a column number from 1 to 9999"}
+				return nil, &InputError{Found: part, Expected: "a column number from 1 to 9999"}
 			}
 		}
 		spec = append(spec, c)
 	}
 	if !seen[userCol] || !seen[itemCol] {
-		return nil, &BadInput{Found: s, Want: "a column for user and one for item"}
+		return nil, &InputError{Found: s, Expected: "a column for user and one for item"}
 	}
 	return spec, nil
 }
@@ -70,8 +71,8 @@ func roleOf(word string) int {
 	return -1
 }
 
-// describe is Info.Columns; unit is that of the times if it is not seconds, and
-// made where times come from that are in no column.
+// describe returns Info.Columns; unit is the unit of times other than seconds, and made the source of times that
+// are in no column.
 func (y *layout) describe(unit string, made order) string {
 	var b strings.Builder
 	for r, c := range y.col {
@@ -100,7 +101,7 @@ func (y *layout) describe(unit string, made order) string {
 	return b.String() + "; header " + header + "; separator " + y.sep.name()
 }
 
-// printable keeps a name from a file short and harmless on a terminal.
+// printable makes a name from a file short and safe for a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

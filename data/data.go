@@ -1,6 +1,8 @@
-// Package data holds interactions: who touched what, when. It reads data sets,
-// filters and splits them, names the evaluation protocols and generates a
-// synthetic world. It never opens a file itself: callers hand it an fs.FS.
+// Package data holds interactions of users with items. It reads data sets, filters and splits them, defines the
+// evaluation protocols and generates a synthetic world. It never opens a file or a connection: callers pass an fs.FS
+// or an io.Reader.
+//
+// Users and items are numbered from 0 by first appearance; Info has their identifiers.
 package data
 
 import (
@@ -9,52 +11,52 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
-// History is what one user did, oldest first. Of rows with the same time the
-// one that comes first in the file counts as the newest, as in the reference
-// code of the field.
+// History is the rows of one user, oldest first. Among rows with the same time, the first in the file counts as the
+// newest, as in the reference code of the field.
 type History struct {
 	Items  []uint32
-	Values []float32 // ratings or counts; nil when the data has none
-	Times  []int64   // nil when the data has none
+	Values []float32 // ratings or counts; nil if the data has none
+	Times  []int64   // nil if the data has none
 	First  int       // the number of the first row, for Features.Row
 
-	own *scratch // what a source that generates rows writes to: the slices above may belong to another source
+	own *scratch // memory of a generating source; the slices above may belong to another source
 }
 
-// Source yields one user at a time, so that a world of a million users need not
-// be in memory. Methods may be called from several goroutines, each with its
-// own History.
+// Source yields one user at a time, so that a world of a million users need not be in memory. Its methods are safe
+// for concurrent use, each goroutine with its own History.
 type Source interface {
 	Users() int
 	Items() int
-	// History fills h with user u's rows. The slices may belong to the source:
-	// they are read-only, and valid until the next call with the same h.
+	// History fills h with user u's rows. The slices are read-only and valid until the next call with the same h.
 	History(u int, h *History)
-	// Info returns what is known beside the rows. It is shared and read-only.
+	// Info describes the data set. It is shared and read-only.
 	Info() *Info
 }
 
-// Info describes a data set beside its rows.
+// Info describes a data set.
 type Info struct {
 	Name string
-	// sha256 of the indexed rows, in hexadecimal: the same for the same content whatever file it came from
+	// Hash is the SHA-256 of the indexed rows in hexadecimal: equal for equal content in any file format.
 	Hash     string
 	TimeKind TimeKind
-	// which columns of the file were taken for what, in words; empty if it came from no file; not hashed
-	Columns string
-	Left    string   // what a filter left out, in words; empty if nothing
-	Title   []string // per item; nil if not known
-	Genres  [][]string
-	ItemID  []string // the identifier in the file, per item; nil if the number is all there is
-	UserID  []string
-	Attrs   []Attr
-	// Features are the columns that a method may learn from; none of them tells what
-	// is held out. Split.Features has them all.
-	Features rows.Features
-	Counted  bool // how much an item is used is a feature too: a split counts it in its train rows
+	// Columns says in words which columns were detected or set by the user; empty if there was no file.
+	Columns     string
+	FilteredOut string   // the rows that filters dropped, in words
+	Title       []string // per item; nil if unknown
+	Genres      [][]string
+	ItemID      []string // the identifier in the file, per item; nil if there are only numbers
+	UserID      []string
+	Attrs       []Attr
+	// Features are the columns that a method may learn from; none of them reveals held-out items. Split.Features
+	// returns all of them.
+	Features    Features
+	CountsUsage bool // usage counts are an item feature: a split counts them in its train rows
 }
 
-// ItemName is how to show item i to a reader: its title if it has one.
+// Features are the columns of features of users, items and rows.
+type Features = rows.Features
+
+// ItemName is the name of item i for people: its title if it has one.
 func (in *Info) ItemName(i int) string {
 	switch {
 	case in.Title != nil:
@@ -65,7 +67,7 @@ func (in *Info) ItemName(i int) string {
 	return "item " + strconv.Itoa(i)
 }
 
-// UserName is the user's identifier, or else the user's number.
+// UserName is the user's identifier, or its number if there are no identifiers.
 func (in *Info) UserName(u int) string {
 	if in.UserID != nil {
 		return in.UserID[u]
@@ -79,31 +81,31 @@ type Attr struct {
 	Values []string // per user
 }
 
-// TimeKind says what the times of a data set are worth.
+// TimeKind says what the times of a data set mean.
 type TimeKind uint8
 
 const (
-	NoTime    TimeKind = iota // rows have no time; their order is the file's
-	OrderOnly                 // times order the rows of one user, and mean nothing else
-	RealTime                  // times can be compared between users
+	NoTime    TimeKind = iota // rows have no time; their order is that of the file
+	OrderOnly                 // times order the rows of one user only
+	RealTime                  // times are comparable between users
 )
 
 func (k TimeKind) String() string { return [...]string{"none", "order only", "real"}[k] }
 
 // Set is a Source in memory: the rows of user u are Item[Start[u]:Start[u+1]].
 type Set struct {
-	Meta  Info
-	NItem int
-	Start []int
-	Item  []uint32
-	Value []float32 // nil when the data has none
-	Time  []int64   // nil when the data has none
+	Meta     Info
+	NumItems int
+	Start    []int
+	Item     []uint32
+	Value    []float32 // nil if the data has none
+	Time     []int64   // nil if the data has none
 }
 
 var _ Source = (*Set)(nil)
 
 func (s *Set) Users() int  { return len(s.Start) - 1 }
-func (s *Set) Items() int  { return s.NItem }
+func (s *Set) Items() int  { return s.NumItems }
 func (s *Set) Info() *Info { return &s.Meta }
 
 func (s *Set) History(u int, h *History) {

@@ -8,8 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
-// findContext looks up the columns of categories in the part's header. A file that
-// does not name them all has none.
+// findContext looks up the columns of categories in the part's header. If any is missing, the set has none.
 func (l *loader) findContext() {
 	l.at = l.at[:0]
 	for _, name := range l.how.context {
@@ -42,11 +41,9 @@ func (l *loader) groupContext(s *Set, order []int32) {
 	}
 }
 
-// frappe makes the cost of an app what it is: a feature of the app and not of the
-// moment. (Every app of the published file has one cost; of several the oldest row's
-// would count.) How often it was used, the paper's other item feature, belongs to
-// the row in the file: a candidate that the user never touched has none, and to the
-// row's own it would be the answer. So a split counts it in the train rows.
+// frappe makes the cost of an app an item feature. (Every app of the published file has one cost; of several, the
+// oldest row's would count.) The number of uses, the paper's other item feature, is per row in the file and would
+// reveal the answer, so a split counts uses in the train rows.
 func frappe(_ *folder, s *Set) error {
 	f := &s.Meta.Features
 	at := slices.IndexFunc(f.Row, func(c rows.Column) bool { return c.Name == "cost" })
@@ -55,17 +52,16 @@ func frappe(_ *folder, s *Set) error {
 	}
 	cost := f.Row[at]
 	f.Row = slices.Delete(f.Row, at, at+1)
-	codes := make([]uint32, s.NItem)
+	codes := make([]uint32, s.NumItems)
 	for x := len(s.Item) - 1; x >= 0; x-- {
 		codes[s.Item[x]] = cost.Code[x]
 	}
 	f.Item = []rows.Column{{Name: cost.Name, Card: cost.Card, Code: codes, Names: cost.Names}}
-	s.Meta.Counted = true
+	s.Meta.CountsUsage = true
 	return nil
 }
 
-// films makes features of what MovieLens knows of its users and films: gender,
-// age in the seven bands of ML-1M, occupation, and genres.
+// films makes features of MovieLens's attributes: gender, age in the seven bands of ML-1M, occupation, and genres.
 func (s *Set) films() {
 	f := &s.Meta.Features
 	for _, a := range s.Meta.Attrs {
@@ -91,7 +87,7 @@ func (s *Set) films() {
 	f.Item = genreColumns(s.Meta.Genres)
 }
 
-// ageBands are the lowest ages of ML-1M's bands; its file holds these numbers.
+// ageBands are the lowest ages of ML-1M's bands, which its file uses as values.
 var ageBands = []int{1, 18, 25, 35, 45, 50, 56}
 
 func ageBand(v string) string {
@@ -106,8 +102,7 @@ func ageBand(v string) string {
 	return strconv.Itoa(ageBands[min(at, len(ageBands)-1)])
 }
 
-// genreColumns is one column with the set of genres of each item; none where no
-// item has any.
+// genreColumns is one column with the set of genres of each item; empty if no item has genres.
 func genreColumns(genres [][]string) []rows.Column {
 	x := newIndex()
 	c := rows.Column{Name: "genre", Start: []uint32{0}}
@@ -123,13 +118,13 @@ func genreColumns(genres [][]string) []rows.Column {
 	return []rows.Column{c}
 }
 
-// Features returns what methods may learn from under the split: those of the data
-// and, where it is Counted, how much each item is used in the train rows of users
-// that are not held out, as log(1+n)/log(1+most).
-func (s *Split) Features() (*rows.Features, error) {
+// Features returns the features that methods may learn from under the split: those of the data and, if
+// Info.CountsUsage is set, the usage of each item in the train rows of users that are not held out, as
+// log(1+n)/log(1+most).
+func (s *Split) Features() (*Features, error) {
 	in := s.Info()
 	f := in.Features
-	if in.Counted {
+	if in.CountsUsage {
 		f.Item = append(slices.Clone(f.Item), s.usage())
 	}
 	n := 0
@@ -143,7 +138,7 @@ func (s *Split) usage() rows.Column {
 	sum := make([]float64, s.Items())
 	var p Part
 	for u := range s.Users() {
-		if s.User(u, &p); p.Out {
+		if s.User(u, &p); p.HeldOut {
 			continue
 		}
 		for x, i := range p.Train {

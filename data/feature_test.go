@@ -10,12 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
-const apps = "user\titem\tcnt\tdaytime\tweekday\tisweekend\thomework\tcost\tweather\tcountry\tcity\n" +
-	"7\t1\t4\tmorning\tmonday\tworkday\thome\tfree\tsunny\tSpain\t0\n" +
-	"7\t2\t1\tnight\tmonday\tworkday\thome\tpaid\tsunny\tSpain\t0\n" +
-	"8\t1\t2\tnight\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n" +
-	"8\t3\t1\tmorning\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n" +
-	"9\t4\t1\tnoon\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n"
+const apps = "user\titem\tcnt\tdaytime\tweekday\tisweekend\thomework\tcost\tweather\tcountry\tcity\n7\t1\t4\tmorning\tmonday\tworkday\thome\tfree\tsunny\tSpain\t0\n7\t2\t1\tnight\tmonday\tworkday\thome\tpaid\tsunny\tSpain\t0\n8\t1\t2\tnight\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n8\t3\t1\tmorning\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n9\t4\t1\tnoon\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n"
 
 func openApps(t *testing.T, opt Options) *Set {
 	t.Helper()
@@ -83,19 +78,19 @@ func TestGenresAreOneColumnOfSets(t *testing.T) {
 
 // The oracle counts what no held-out row may add to.
 func TestUseIsCountedInTrainRowsOnly(t *testing.T) {
-	src := mustWorld(t, "users=50,items=200").Load()
-	src.Meta.Counted = true
+	src := mustWorld(t, "users=50,items=200").Generate()
+	src.Meta.CountsUsage = true
 	for _, name := range []string{"deployed", "privrec"} {
 		s, err := NewSplit(src, mustProtocol(t, name), 3)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, most := make([]float64, src.NItem), 0.0
+		sum, most := make([]float64, src.NumItems), 0.0
 		for u := range src.Users() {
 			own := src.Item[src.Start[u]:src.Start[u+1]]
 			if name == "deployed" {
 				own = own[:len(own)-2]
-			} else if s.Out()[u] {
+			} else if s.HeldOut()[u] {
 				continue
 			}
 			for _, i := range own {
@@ -120,7 +115,7 @@ func TestUseIsCountedInTrainRowsOnly(t *testing.T) {
 }
 
 func TestNewUsersAreAFifthAndHalved(t *testing.T) {
-	src := mustWorld(t, "users=100,items=300").Load()
+	src := mustWorld(t, "users=100,items=300").Generate()
 	src.Meta.Features.Row = []rows.Column{{Name: "n", Card: len(src.Item), Code: make([]uint32, len(src.Item))}}
 	s, err := NewSplit(src, mustProtocol(t, "privrec"), 5)
 	if err != nil {
@@ -139,7 +134,7 @@ func TestNewUsersAreAFifthAndHalved(t *testing.T) {
 				t.Fatalf("user %d: train item %d is said to be row %d", u, p.Train[k], row)
 			}
 		}
-		if !p.Out {
+		if !p.HeldOut {
 			if !slices.Equal(p.Train, all) || p.Query != nil {
 				t.Errorf("user %d takes part with %d of %d rows, and %d are ranked", u, len(p.Train), len(all),
 					len(p.Query))

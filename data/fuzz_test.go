@@ -26,7 +26,7 @@ func FuzzDelimited(f *testing.F) {
 			Sep: sep, Header: header, Columns: columns, Threshold: threshold, HasThreshold: has,
 			Dedup: dedup, MinRows: least,
 		}
-		s, err := Delimited(strings.NewReader(text), "fuzz", opt)
+		s, err := Read(strings.NewReader(text), "fuzz", opt)
 		if (s == nil) == (err == nil) {
 			t.Fatalf("got set %v and error %v", s, err)
 		}

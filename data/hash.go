@@ -7,11 +7,10 @@ import (
 	"math"
 )
 
-// Hash is the sha256 of the indexed rows, in hexadecimal. It depends on nothing
-// but users, items, values and times, so files in different formats with the
-// same content have the same hash, and names and titles do not count.
+// Hash is the SHA-256 of the indexed rows in hexadecimal. It depends only on users, items, values and times, so
+// files in different formats with the same content have the same hash. Names and titles do not count.
 //
-// The stream that is hashed, all numbers little-endian: "tacit rows 1\n";
+// The hashed stream, all numbers little-endian: "tacit rows 1\n";
 // uint64 users; uint64 items; then for each user: uint64 rows; a byte, 1 if
 // there are values plus 2 if there are times; the items as uint32; the values
 // as float32; the times as int64.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// The roles a column may have, in the order files without a header have them.
+// The roles of columns, in the order of files without a header.
 const (
 	userCol = iota
 	itemCol
@@ -19,30 +19,28 @@ const (
 
 var roleNames = []string{"user", "item", "rating", "time"}
 
-// sepNames are the words for separators; detection tries them in this order.
+// sepNames are the names of separators; detection tries them in this order.
 var (
 	sepNames = []string{"tab", "::", "comma", "semicolon", "pipe", "space"}
 	seps     = []sep{"\t", "::", ",", ";", "|", " "}
 )
 
-// headerNames are what columns are called in public data sets, in lower case
-// and without anything but letters and digits.
+// headerNames are the names of columns in public data sets, in lower case, reduced to letters and digits.
 var headerNames = [roles]string{
 	userCol: " user userid uid customer customerid reviewer reviewerid member memberid visitorid client clientid " +
 		"profileid ",
 	itemCol: " item itemid iid movie movieid film filmid product productid asin isbn parentasin artist artistid app " +
-		"appid " +
-		"book bookid track trackid song songid game gameid businessid video videoid news newsid article articleid ",
+		"appid book bookid track trackid song songid game gameid businessid video videoid news newsid article articleid ",
 	ratingCol: " rating ratings value score stars overall bookrating count cnt weight plays playcount ",
 	timeCol:   " time timestamp ts unixtime unixreviewtime unixtimestamp date datetime reviewtime createdat ",
 }
 
-// layout is how the lines of one file are to be read.
+// layout is how to read the lines of one file.
 type layout struct {
 	sep    sep
 	header bool
-	names  []string   // what the header calls the columns; nil without one, or if nobody asked and it is not UTF-8
-	col    [roles]int // the column of each role, from 0; -1 when the file has none
+	names  []string   // from the header; nil without one, or if it is not UTF-8 and no column is named
+	col    [roles]int // the column of each role, from 0; -1 if the file has none
 	dates  dates
 }
 
@@ -54,7 +52,7 @@ func (y *layout) width() int {
 	return max(w, y.col[timeCol]+y.dates.columns())
 }
 
-// newLayout settles what the options leave open by looking at the first lines.
+// newLayout detects what the options leave open from the first lines.
 func newLayout(in *lines, how reading) (*layout, error) {
 	opt := how.Options
 	head, first, err := in.probe(32)
@@ -62,14 +60,14 @@ func newLayout(in *lines, how reading) (*layout, error) {
 		return nil, err
 	}
 	if len(head) == 0 {
-		return nil, &BadInput{File: in.file, Want: "at least one row"}
+		return nil, &InputError{File: in.file, Expected: "at least one row"}
 	}
 	y := &layout{dates: how.dates}
-	bad := &BadInput{File: in.file}
-	if y.sep, bad.Want = findSep(opt.Sep, head); y.sep == "" {
+	bad := &InputError{File: in.file}
+	if y.sep, bad.Expected = findSep(opt.Sep, head); y.sep == "" {
 		if bad.Found = opt.Sep; opt.Sep == "" {
 			bad.Line, bad.Found = first, short(head[0])
-			bad.Hint = "name the separator"
+			bad.Hint = "set --sep"
 		}
 		return nil, bad
 	}
@@ -93,10 +91,9 @@ func newLayout(in *lines, how reading) (*layout, error) {
 	return y, nil
 }
 
-// findSep is the separator asked for, or else the first one that cuts all lines
-// into the same number of columns, or else the first that cuts all of them. Of
-// comma, semicolon and pipe the one that makes the most columns comes first: in
-// "1;2;3,5" the comma is a decimal point.
+// findSep returns the requested separator, otherwise the first one that splits all lines into the same number of
+// columns, otherwise the first that splits all lines. Among comma, semicolon and pipe, the one with the most columns
+// is preferred: in "1;2;3,5" the comma is a decimal point.
 func findSep(asked string, head [][]byte) (s sep, want string) {
 	if asked != "" {
 		for i, name := range sepNames {
@@ -130,21 +127,20 @@ func findSep(asked string, head [][]byte) (s sep, want string) {
 	return even, "at least two columns separated by one of " + strings.Join(sepNames, ", ")
 }
 
-// findHeader decides whether the first line names the columns. In doubt it does
-// if it has words where ratings and times stand in the second line: identifiers
-// prove nothing, for some are words and some are numbers.
-func (y *layout) findHeader(opt Options, spec []column, rows [][][]byte) *BadInput {
+// findHeader decides whether the first line names the columns. In doubt, it does if it has words where the second
+// line has ratings and times. Identifiers prove nothing, because they can be words or numbers.
+func (y *layout) findHeader(opt Options, spec []column, rows [][][]byte) *InputError {
 	switch opt.Header {
 	case "yes":
 		y.header = true
 	case "no":
 		if byName(spec) {
-			return &BadInput{Found: opt.Columns, Want: "columns by number, for there is no header"}
+			return &InputError{Found: opt.Columns, Expected: "columns by number, because there is no header"}
 		}
 	case "", "auto":
 		y.header = byName(spec) || y.looksNamed(spec, rows)
 	default:
-		return &BadInput{Found: opt.Header, Want: "a header among auto, yes, no"}
+		return &InputError{Found: opt.Header, Expected: "a header among auto, yes, no"}
 	}
 	return nil
 }
@@ -180,7 +176,7 @@ func (y *layout) looksNamed(spec []column, rows [][][]byte) bool {
 	return words > 0 && words == numbers
 }
 
-// counts reports whether a rating or time stands where c says.
+// counts reports whether column c has a rating or a time.
 func (y *layout) counts(c column, f [][]byte) bool {
 	if c.role == timeCol && y.dates != noDates {
 		_, ok := y.dates.seconds(f[c.index:])
@@ -200,8 +196,8 @@ func isNamed(field []byte, names string) bool {
 	return w != "" && strings.Contains(names, " "+w+" ")
 }
 
-// place gives each role its column.
-func (y *layout) place(spec []column, rows [][][]byte) *BadInput {
+// place assigns a column to each role.
+func (y *layout) place(spec []column, rows [][][]byte) *InputError {
 	y.col = [roles]int{-1, -1, -1, -1}
 	for _, c := range spec {
 		if c.name != "" {
@@ -211,7 +207,7 @@ func (y *layout) place(spec []column, rows [][][]byte) *BadInput {
 			}
 			if indexOf(rows[0][c.index+1:], c.name) >= 0 {
 				return badHeader(rows[0], fmt.Sprintf("one column named %q", c.name),
-					"give the column's number, from 1, instead")
+					"use the column's number, from 1")
 			}
 		}
 		y.col[c.role] = c.index
@@ -227,15 +223,15 @@ func (y *layout) place(spec []column, rows [][][]byte) *BadInput {
 		y.names = headerText(rows[0])
 	}
 	if w := y.width(); y.header && w > len(rows[0]) {
-		return &BadInput{
+		return &InputError{
 			Line: 1, Found: fmt.Sprintf("%d columns", len(rows[0])),
-			Want: fmt.Sprintf("at least %d columns", w),
+			Expected: fmt.Sprintf("at least %d columns", w),
 		}
 	}
 	return nil
 }
 
-// byName reports whether a column is asked for by what the header calls it.
+// byName reports whether a column is requested by its name in the header.
 func byName(spec []column) bool {
 	return slices.ContainsFunc(spec, func(c column) bool { return c.name != "" })
 }
@@ -257,20 +253,20 @@ func headerText(header [][]byte) []string {
 	return names
 }
 
-func badHeader(header [][]byte, want, hint string) *BadInput {
-	return &BadInput{Line: 1, Found: short([]byte(strings.Join(headerText(header), " "))), Want: want, Hint: hint}
+func badHeader(header [][]byte, want, hint string) *InputError {
+	return &InputError{Line: 1, Found: short([]byte(strings.Join(headerText(header), " "))), Expected: want, Hint: hint}
 }
 
-// placeByName takes the names that it knows. A header that does not name a user
-// and an item is refused: a guess would be wrong unseen.
-func (y *layout) placeByName(header [][]byte) *BadInput {
+// placeByName assigns columns by known names. It rejects a header without a user and an item, because a wrong guess
+// would go unnoticed.
+func (y *layout) placeByName(header [][]byte) *InputError {
 	for r, names := range headerNames {
 		for i, f := range header {
 			if !isNamed(f, names) {
 				continue
 			}
 			if y.col[r] >= 0 {
-				hint := "give --columns user=NAME,item=NAME"
+				hint := "set --columns user=NAME,item=NAME"
 				if r > itemCol {
 					hint += "," + roleNames[r] + "=NAME"
 				}
@@ -280,14 +276,14 @@ func (y *layout) placeByName(header [][]byte) *BadInput {
 		}
 	}
 	if y.col[userCol] < 0 || y.col[itemCol] < 0 {
-		return badHeader(header, "columns named user and item", "give --columns user=NAME,item=NAME")
+		return badHeader(header, "columns named user and item", "set --columns user=NAME,item=NAME")
 	}
 	return nil
 }
 
-// placeByOrder takes user, item, rating, time as they come in a file without a
-// header, and item, user where the identifiers are Amazon's. A third and last
-// column is a time if all its numbers are as large as Unix times since 1973.
+// placeByOrder assigns user, item, rating, time in this order in a file without a header, and item, user if the
+// identifiers are Amazon's. A third and last column is a time if all its numbers are as large as Unix times since
+// 1973.
 func (y *layout) placeByOrder(rows [][][]byte) {
 	n := len(rows[0])
 	y.col = [roles]int{0, 1, -1, -1}
@@ -314,9 +310,8 @@ func (y *layout) placeByOrder(rows [][][]byte) {
 	}
 }
 
-// isASIN and isReviewer know Amazon's identifiers: its files of 2014 have the
-// reviewer first (A1EE2E3N7PW666,B000GFDAUG,5.0,1202774400), those of 2018 have
-// the product first, and neither has a header.
+// isASIN and isReviewer recognise Amazon's identifiers. Its files of 2014 have the reviewer first
+// (A1EE2E3N7PW666,B000GFDAUG,5.0,1202774400), those of 2018 the product; neither has a header.
 func isASIN(b []byte) bool {
 	return len(b) == 10 && (b[0] == 'B' || '0' <= b[0] && b[0] <= '9') && isUpper(b)
 }

@@ -11,7 +11,7 @@ import (
 // hitRates withholds each user's last row and ranks it among 99 items the user
 // never saw, by popularity and by cosine item-kNN over all neighbours.
 func hitRates(s *Set) (pop, knn float64) {
-	n := s.NItem
+	n := s.NumItems
 	count := make([]float64, n)
 	sim := make([]float64, n*n)
 	var h History
@@ -73,7 +73,7 @@ func hitRates(s *Set) (pop, knn float64) {
 func TestAWorldCanBeLearned(t *testing.T) {
 	pop, knn := 0.0, 0.0
 	for _, s := range []string{"seed=1", "seed=2", "seed=3", "seed=4"} {
-		p, k := hitRates(mustWorld(t, s).Load())
+		p, k := hitRates(mustWorld(t, s).Generate())
 		t.Logf("%s: HR@10 of popularity %.3f, of item-kNN %.3f", s, p, k)
 		pop, knn = pop+p/4, knn+k/4
 	}
@@ -86,8 +86,8 @@ func TestAWorldCanBeLearned(t *testing.T) {
 }
 
 func TestDriftMakesTheLastRowHarderToGuess(t *testing.T) {
-	_, still := hitRates(mustWorld(t, "users=2000,drift=0").Load())
-	_, moved := hitRates(mustWorld(t, "users=2000,drift=1").Load())
+	_, still := hitRates(mustWorld(t, "users=2000,drift=0").Generate())
+	_, moved := hitRates(mustWorld(t, "users=2000,drift=1").Generate())
 	if moved > still-0.03 {
 		t.Errorf("HR@10 of item-kNN is %.3f with drift and %.3f without, want at least 0.03 less", moved, still)
 	}

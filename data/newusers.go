@@ -6,15 +6,15 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// outShare is the share of the users that NewUsers holds out.
+// outShare is the share of users that NewUsers holds out.
 const outShare = 0.2
 
-// holdOut draws the users that take no part in training.
-func (s *Split) holdOut() { s.out = s.draws(outShare) }
+// holdOut draws the users held out of training.
+func (s *Split) holdOut() { s.heldOut = s.draws(outShare) }
 
-// Newcomers returns who takes no part in training and is measured apart, by user; nil
-// where there is nobody.
-func (s *Split) Newcomers() []bool { return s.apart }
+// NewUsers returns, for each user, whether it is held out of training and measured separately; nil if there are no
+// such users.
+func (s *Split) NewUsers() []bool { return s.newUsers }
 
 // draws marks a share of the users, at least one of them.
 func (s *Split) draws(share float64) []bool {
@@ -31,10 +31,10 @@ func (s *Split) draws(share float64) []bool {
 	return out
 }
 
-// Out returns who is held out, by user; nil where everybody takes part.
-func (s *Split) Out() []bool { return s.out }
+// HeldOut returns, for each user, whether the protocol holds it out; nil if all users take part.
+func (s *Split) HeldOut() []bool { return s.heldOut }
 
-// number sets the numbers of the rows of Train, if anybody asks for them.
+// number sets the numbers of the rows of Train, if asked for.
 func (p *Part) number(asked bool) {
 	p.Rows, p.Query, p.QueryRows = nil, nil, nil
 	if !asked {
@@ -47,9 +47,8 @@ func (p *Part) number(asked bool) {
 	p.Rows = p.numbers[:len(p.Train)]
 }
 
-// halve draws the half of a held-out user's rows that its device learns from. The
-// paper (Wang et al.) says "evenly split" and not how: we draw, and a row's double
-// may come to the other half.
+// halve draws the half of a held-out user's rows that its device learns from. The paper (Wang et al.) says "evenly
+// split" without details: we draw at random, and a repeated row may be in both halves.
 func (s *Split) halve(u int, p *Part) {
 	n := len(p.history.Items)
 	p.drawn = p.drawn[:0]
@@ -82,5 +81,5 @@ func (s *Split) halve(u int, p *Part) {
 	}
 }
 
-// Touched returns every item that the user ever touched, held out or not.
-func (p *Part) Touched() []uint32 { return p.history.Items }
+// Seen returns every item of the user, held out or not.
+func (p *Part) Seen() []uint32 { return p.history.Items }

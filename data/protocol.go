@@ -5,38 +5,34 @@ import (
 	"strings"
 )
 
-// Protocol is how a method is evaluated: a named, printed value, never a detail
-// of a loader. No table mixes two of them.
+// Protocol is how a method is evaluated: what is held out, what it is ranked against, and which negatives devices
+// may draw. Results under different protocols are not comparable.
 type Protocol struct {
 	Name string
 	// Split says what is held out.
 	Split SplitKind
-	// Hide says which items a device does not draw as negatives, beside its train
-	// items.
+	// Hide says which items a device does not draw as negatives, besides its train items.
 	Hide Hide
-	// Sampled is the number of items the held-out one is ranked against; validation
-	// and test have their own. NewUsers has no such lists: the others are all items
-	// that the user never touched.
+	// Sampled is the number of items that a held-out item is ranked against; validation and test have separate
+	// ones. NewUsers ranks against all items that the user has not seen.
 	Sampled int
-	// Full ranks over the catalogue as well.
+	// Full also ranks among the whole catalogue.
 	Full bool
-	// Squash compares float32 sigmoids in the sampled ranking, as the reference
-	// code does: large logits then tie at 1.
-	Squash bool
-	// Expected counts ties by their mean over all orders, unless a run says
-	// otherwise: scores of features alone tie by nature.
-	Expected bool
-	// MinRows is how many rows a user has at least; those with fewer are left out
-	// before the split. 0 is what the split needs.
+	// Float32Sigmoid compares float32 sigmoids in the sampled ranking, as the reference code does: large logits
+	// then tie at 1.
+	Float32Sigmoid bool
+	// ExpectedTies counts ties by their mean over all orders, unless a run overrides it: scores from features alone
+	// often tie.
+	ExpectedTies bool
+	// MinRows drops users with fewer rows before the split; 0 means the minimum of the split.
 	MinRows int
-	// Shuffle puts the rows of users in random order where the data has no times: the
-	// test item is then any of them.
+	// Shuffle puts the rows of each user in random order if the data has no times: the test item is then a random
+	// row.
 	Shuffle bool
-	// Apart is the share of users that take no part in training and are measured
-	// apart from the others, from their own train rows. No named protocol has any: a run
-	// asks for them.
-	Apart float64
-	About string
+	// NewUserShare is the share of users held out of training and measured separately, from their own train rows.
+	// It is 0 in named protocols; a run sets it.
+	NewUserShare float64
+	About        string
 }
 
 // SplitKind says what is held out.
@@ -46,48 +42,47 @@ const (
 	LeaveOneOut SplitKind = iota // each user's newest row is the test, the one before it validation
 	TimeCut                      // one cut in time for all users
 	LastOut                      // each user's newest row is the test; there is no validation
-	// a fifth of the users; half of the rows of each are theirs to learn from, the others are ranked
+	// NewUsers holds out a fifth of the users; each adapts the model to half of its rows, and the other half is ranked.
 	NewUsers
 )
 
-// Hide says what a device keeps out of its negatives, beside its train items.
+// Hide says which items a device never draws as negatives, besides its train items.
 type Hide uint8
 
 const (
-	HideNothing    Hide = iota // a device cannot know what its user will do next
+	HideNothing    Hide = iota // none: a device cannot know its user's future
 	HideHeld                   // the held-out items
-	HideCandidates             // the held-out items and all they are ranked against
+	HideCandidates             // the held-out items and the items they are ranked against
 )
 
-// Protocols are the named values.
+// Protocols returns the named protocols.
 func Protocols() []Protocol {
 	return []Protocol{
 		{
-			Name: "paper", Split: LeaveOneOut, Hide: HideHeld, Sampled: 99, Squash: true,
-			About: "held-out items are never drawn as negatives: to stand beside published numbers",
+			Name: "paper", Split: LeaveOneOut, Hide: HideHeld, Sampled: 99, Float32Sigmoid: true,
+			About: "held-out items are never drawn as negatives: comparable with published numbers",
 		},
 		{
 			Name: "isolated", Split: LeaveOneOut, Hide: HideCandidates, Sampled: 99,
-			About: "no evaluation candidate is drawn as a negative: a fair reading of sampled metrics",
+			About: "no evaluation candidate is ever drawn as a negative: unbiased sampled metrics",
 		},
 		{
 			Name: "deployed", Split: LeaveOneOut, Hide: HideNothing, Sampled: 99, Full: true,
-			About: "what a real device can do: only its own train items are kept out of the negatives",
+			About: "what a real device can do: it excludes only its own train items from the negatives",
 		},
 		{
 			Name: "temporal", Split: TimeCut, Hide: HideNothing, Sampled: 99, Full: true,
-			About: "as deployed, with one cut in time for all: no device learns from another user's future",
+			About: "as deployed, with one cut in time for all users: no device learns from another user's future",
 		},
 		{
 			Name: "fedrecgel", Split: LastOut, Hide: HideNothing, Sampled: 99, MinRows: 5, Shuffle: true,
-			About: "as the FedRecGEL paper: the newest row is the test and nothing is left to validate on. The " +
-				"paper chose its round on test, which " +
-				"no honest number may; the last round is reported, and the paper's choice is labelled. Without times a random row is the test",
+			About: "as the FedRecGEL paper: the newest row is the test item and there is no validation set. The " +
+				"paper selects its round on test; we report the last round, and label the paper's selection. Without times, a random row is the test item",
 		},
 		{
-			Name: "privrec", Split: NewUsers, Hide: HideNothing, Expected: true,
-			About: "new users: a fifth takes no part in training; each adapts the model to half of its rows, and " +
-				"each other row is ranked among all items it never touched",
+			Name: "privrec", Split: NewUsers, Hide: HideNothing, ExpectedTies: true,
+			About: "new users: a fifth of the users is held out of training; each adapts the model to half of its " +
+				"rows, and every other row is ranked among all items that the user has not seen",
 		},
 	}
 }
@@ -101,14 +96,14 @@ func ProtocolNamed(name string) (Protocol, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Protocol{}, fmt.Errorf("data: unknown protocol %q; there are %s", name, strings.Join(names, ", "))
+	return Protocol{}, fmt.Errorf("unknown protocol %q; must be one of %s", name, strings.Join(names, ", "))
 }
 
-// Validates reports whether there is something to choose a round on. Where there is
-// not, a choice can only be made on test: a leak of another kind than Leaks tells.
+// Validates reports whether the protocol has a validation set. Without one, a round can only be selected on test,
+// which is a leak of another kind than Leaks reports.
 func (p Protocol) Validates() bool { return p.Split != LastOut && p.Split != NewUsers }
 
-// needs is how many rows each user must have.
+// needs is the minimum number of rows of each user.
 func (p Protocol) needs() int {
 	switch p.Split {
 	case LeaveOneOut:

@@ -42,7 +42,7 @@ func TestOnlyThePaperProtocolLeaks(t *testing.T) {
 // Leaks by its definition: is a held-out item hidden where those it is ranked
 // against are not, or the other way round? Read off what a device is told to hide.
 func TestLeaksIsWhatHiddenSays(t *testing.T) {
-	src := mustWorld(t, "users=20,items=400").Load()
+	src := mustWorld(t, "users=20,items=400").Generate()
 	for _, p := range Protocols() {
 		s, err := NewSplit(src, p, 1)
 		if err != nil {
@@ -54,7 +54,7 @@ func TestLeaksIsWhatHiddenSays(t *testing.T) {
 			s.User(u, &part)
 			hidden := slices.Concat(s.Hidden(&part)[0], s.Hidden(&part)[1])
 			for i, held := range []int64{part.Valid, part.Test} {
-				for _, other := range part.Against[i] {
+				for _, other := range part.Candidates[i] {
 					if held != None && slices.Contains(hidden, uint32(held)) != slices.Contains(hidden, other) {
 						differs = true
 					}
@@ -69,11 +69,11 @@ func TestLeaksIsWhatHiddenSays(t *testing.T) {
 }
 
 func TestEachProtocolHidesWhatItSays(t *testing.T) {
-	src := mustWorld(t, "users=10,items=400").Load()
+	src := mustWorld(t, "users=10,items=400").Generate()
 	for name, want := range map[string]func(p *Part) []uint32{
 		"paper": func(p *Part) []uint32 { return []uint32{uint32(p.Valid), uint32(p.Test)} },
 		"isolated": func(p *Part) []uint32 {
-			return slices.Concat([]uint32{uint32(p.Valid), uint32(p.Test)}, p.Against[0], p.Against[1])
+			return slices.Concat([]uint32{uint32(p.Valid), uint32(p.Test)}, p.Candidates[0], p.Candidates[1])
 		},
 		"deployed":  func(*Part) []uint32 { return nil },
 		"temporal":  func(*Part) []uint32 { return nil },
@@ -99,7 +99,7 @@ func TestEachProtocolHidesWhatItSays(t *testing.T) {
 }
 
 func TestAnUnknownProtocolIsNamedWithTheKnownOnes(t *testing.T) {
-	const want = `data: unknown protocol "fair"; there are paper, isolated, deployed, temporal, fedrecgel, privrec`
+	const want = `unknown protocol "fair"; must be one of paper, isolated, deployed, temporal, fedrecgel, privrec`
 	if _, err := ProtocolNamed("fair"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -8,49 +8,46 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// Split is a data set under a protocol. It works user by user and keeps nothing
-// per user but what fits: candidates of data in memory are drawn once.
+// Split is a data set under a protocol. It splits user by user, on demand; only candidates of data in memory are
+// drawn once and kept.
 type Split struct {
 	Protocol
 	Source
 	Seed       uint64
 	validFrom  int64  // TimeCut: rows from here on are validation
 	testFrom   int64  // and from here on test
-	out        []bool // NewUsers: who is held out
-	apart      []bool // who is measured apart
+	heldOut    []bool // NewUsers: held-out users
+	newUsers   []bool // users measured separately
 	candidates []uint32
 	counts     []uint16
 }
 
-// None marks a user without a held-out item.
+// None is the held-out item of a user without one.
 const None = -1
 
-// Part is one user under a split. Its slices belong to it or to the source, and
-// are valid until the next call of User with the same Part.
+// Part is one user under a split. Its slices are read-only and valid until the next call of User with the same Part.
 type Part struct {
 	Train       []uint32  // oldest first
-	Rating      []float32 // of Train; nil where the data has none
-	Rows        []uint32  // of Train: their places in Features.Row; nil where the data has none
-	New         bool      // the user takes no part in training, and is measured apart
-	Out         bool      // NewUsers: the user takes no part in training; Train is for its own device
-	Query       []uint32  // and these items are ranked, each against all that the user never touched
+	Rating      []float32 // of Train; nil if the data has none
+	Rows        []uint32  // of Train: indices in Features.Row; nil if the data has none
+	New         bool      // held out of training and measured separately (Protocol.NewUserShare)
+	HeldOut     bool      // held out of training by NewUsers; Train is for the user's own device
+	Query       []uint32  // of a held-out user: the items to rank among all items that the user has not seen
 	QueryRows   []uint32  // of Query, as Rows
 	Valid, Test int64     // the held-out items, or None
-	// Later are the rows between Train and the test item: they are known when the
-	// test item is ranked.
+	// Later are the rows between Train and the test item: they are known when the test item is ranked.
 	Later []uint32
-	// Against holds the items that the held-out one is ranked against: for
-	// validation and for test.
-	Against [2][]uint32
+	// Candidates are the items that a held-out item is ranked against, for validation and for test.
+	Candidates [2][]uint32
 
-	history History
-	held    [2]uint32
-	own     []uint32 // all candidates: in room, or the split's own
-	room    []uint32
-	seen    []uint64
-	numbers []uint32 // of all rows of the history
-	drawn   []uint32
-	halves  [2]half
+	history    History
+	held       [2]uint32
+	candidates []uint32 // all candidates: in room, or the split's own
+	room       []uint32
+	seen       []uint64
+	numbers    []uint32 // of all rows of the history
+	drawn      []uint32
+	halves     [2]half
 }
 
 // half is some rows of a history.
@@ -65,7 +62,7 @@ const (
 	testShare  = 0.9
 )
 
-// keepCandidates bounds the numbers kept in memory for candidates.
+// keepCandidates is the largest number of candidates kept in memory.
 const keepCandidates = 64 << 20
 
 // NewSplit prepares a data set for a protocol.
@@ -80,7 +77,7 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 		var h History
 		for u := range src.Users() {
 			if src.History(u, &h); len(h.Items) < need {
-				return nil, fmt.Errorf("data: user %s has %d rows; %s needs %d: add --min-rows %d", userName(src, u),
+				return nil, fmt.Errorf("user %s has %d rows, but %s requires %d; add --min-rows %d", userName(src, u),
 					len(h.Items), p.how(), need, need)
 			}
 			if _, lazy := src.(*World); lazy {
@@ -91,11 +88,11 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 	if p.Split == NewUsers {
 		s.holdOut()
 	}
-	if p.Apart > 0 {
+	if p.NewUserShare > 0 {
 		if p.Split == NewUsers {
-			return nil, fmt.Errorf("data: protocol %s holds users out already: new-users is for the others", p.Name)
+			return nil, fmt.Errorf("protocol %s already holds out users; --new-users requires another protocol", p.Name)
 		}
-		s.apart = s.draws(p.Apart)
+		s.newUsers = s.draws(p.NewUserShare)
 	}
 	set, in := src.(*Set)
 	if in && p.Shuffle && set.Meta.TimeKind == NoTime {
@@ -107,7 +104,7 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 	return s, nil
 }
 
-// how is what asks for rows, to people.
+// how names what requires a number of rows, in messages.
 func (p Protocol) how() string {
 	if p.Split == LeaveOneOut {
 		return "leave-one-out"
@@ -120,7 +117,7 @@ func (s *Set) shuffled(seed uint64) *Set {
 	out := *s
 	out.Item, out.Value = slices.Clone(s.Item), slices.Clone(s.Value)
 	out.Meta.Features.Row = nil
-	for _, c := range s.Meta.Features.Row { // they go with their rows
+	for _, c := range s.Meta.Features.Row { // features move with their rows
 		c.Code = slices.Clone(c.Code)
 		out.Meta.Features.Row = append(out.Meta.Features.Row, c)
 	}
@@ -140,7 +137,7 @@ func (s *Set) shuffled(seed uint64) *Set {
 	return &out
 }
 
-// drawn is how many candidates are drawn for a user.
+// drawn is the number of candidates drawn for a user.
 func (s *Split) drawn() int {
 	if s.Validates() {
 		return 2 * s.Sampled
@@ -158,7 +155,7 @@ func userName(src Source, u int) string {
 // cut finds the two moments of a TimeCut.
 func (s *Split) cut() error {
 	if k := s.Info().TimeKind; k != RealTime {
-		return fmt.Errorf("data: protocol %s needs times that can be compared between users, and those of %s are: "+
+		return fmt.Errorf("protocol %s requires times that are comparable between users, but the times of %s are: "+
 			"%s; use --protocol deployed",
 			s.Name, s.Info().Name, k)
 	}
@@ -172,7 +169,7 @@ func (s *Split) cut() error {
 	s.validFrom = all[int(validShare*float64(len(all)))]
 	s.testFrom = all[int(testShare*float64(len(all)))]
 	if s.validFrom >= s.testFrom {
-		return fmt.Errorf("data: the times of %s are too coarse for protocol %s; use --protocol deployed",
+		return fmt.Errorf("the times of %s are too coarse for protocol %s; use --protocol deployed",
 			s.Info().Name, s.Name)
 	}
 	return nil
@@ -185,7 +182,7 @@ func (s *Split) keep() {
 	var p Part
 	for u := range s.Users() {
 		s.User(u, &p)
-		got := p.own
+		got := p.candidates
 		counts[u] = uint16(copy(all[u*n:(u+1)*n], got))
 	}
 	s.candidates, s.counts = all, counts
@@ -207,7 +204,7 @@ func (s *Split) User(u int, p *Part) {
 		a, _ := slices.BinarySearch(h.Times, s.validFrom)
 		b, _ := slices.BinarySearch(h.Times, s.testFrom)
 		p.Train, p.Later = h.Items[:a], h.Items[a:b]
-		// A user with nothing to learn from is a cold start: another question.
+		// Users without train rows are not evaluated: cold start is another question.
 		if a > 0 && a < b {
 			p.Valid = int64(h.Items[a])
 		}
@@ -221,8 +218,8 @@ func (s *Split) User(u int, p *Part) {
 		p.Rating = h.Values[:len(p.Train)]
 	}
 	p.number(len(s.Info().Features.Row) > 0)
-	p.New = s.apart != nil && s.apart[u]
-	if p.Out = s.out != nil && s.out[u]; p.Out {
+	p.New = s.newUsers != nil && s.newUsers[u]
+	if p.HeldOut = s.heldOut != nil && s.heldOut[u]; p.HeldOut {
 		s.halve(u, p)
 	}
 	s.against(u, p)
@@ -240,32 +237,32 @@ func (p *Part) Held() []uint32 {
 	return out
 }
 
-// Hidden returns what a device does not draw as negatives beside its train items.
+// Hidden returns the items that a device does not draw as negatives, besides its train items.
 func (s *Split) Hidden(p *Part) [2][]uint32 {
 	switch s.Hide {
 	case HideHeld:
 		return [2][]uint32{p.Held(), nil}
 	case HideCandidates:
-		return [2][]uint32{p.Held(), p.own}
+		return [2][]uint32{p.Held(), p.candidates}
 	}
 	return [2][]uint32{}
 }
 
-// against draws the evaluation candidates: distinct items that the user never
-// touched, the first half for validation. A user with too few gets what there is.
+// against draws the evaluation candidates: distinct items that the user has not seen, the first half for validation.
+// A user with too few such items gets all of them.
 func (s *Split) against(u int, p *Part) {
 	want := s.drawn()
 	if s.candidates != nil {
-		p.own = s.candidates[u*want:][:s.counts[u]]
+		p.candidates = s.candidates[u*want:][:s.counts[u]]
 	} else {
-		p.own = s.draw(u, p, want)
+		p.candidates = s.draw(u, p, want)
 	}
-	half := len(p.own) / 2
+	half := len(p.candidates) / 2
 	if !s.Validates() {
 		half = 0
 	}
-	p.Against = [2][]uint32{p.own[:half], p.own[half:]}
-	if len(p.own) < 2 && s.Sampled > 0 { // against nothing, everything is a hit
+	p.Candidates = [2][]uint32{p.candidates[:half], p.candidates[half:]}
+	if len(p.candidates) < 2 && s.Sampled > 0 { // a ranking without competitors is always a hit
 		p.Valid, p.Test = None, None
 	}
 }
@@ -288,7 +285,7 @@ func (s *Split) draw(u int, p *Part, want int) []uint32 {
 	}
 	out := p.room[:0]
 	r := rng.New(s.Seed, rng.Candidates, uint64(u))
-	if free < 2*want { // take from a shuffled list of all there is
+	if free < 2*want { // take from a shuffled list of all unseen items
 		all := make([]uint32, 0, free)
 		for i := range uint32(s.Items()) {
 			if p.seen[i>>6]>>(i&63)&1 == 0 {
@@ -298,7 +295,7 @@ func (s *Split) draw(u int, p *Part, want int) []uint32 {
 		r.Shuffle(all)
 		n := min(want, free)
 		if s.Validates() {
-			n &^= 1 // as many for validation as for test
+			n &^= 1 // the same number for validation and test
 		}
 		return append(out, all[:n]...)
 	}

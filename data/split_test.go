@@ -21,7 +21,7 @@ func mustSplit(t testing.TB, src Source, protocol string, seed uint64) *Split {
 // randomSet has histories of 3 to 40 rows, with items and times that repeat.
 func randomSet(seed uint64, users, items int) *Set {
 	r := rng.New(rng.Test, seed)
-	s := &Set{NItem: items, Start: []int{0}, Meta: Info{Name: "random", TimeKind: RealTime}}
+	s := &Set{NumItems: items, Start: []int{0}, Meta: Info{Name: "random", TimeKind: RealTime}}
 	for range users {
 		n, time := 3+int(r.Uint32n(38)), int64(r.Uint32n(2500))
 		for range n {
@@ -54,7 +54,7 @@ func TestLeaveOneOutHoldsOutTheTwoNewestRows(t *testing.T) {
 
 func TestLeaveOneOutNeedsThreeRows(t *testing.T) {
 	src := mustLoad(t, "ann,1\nann,2\nann,3\nbob,1\nbob,2\n", Options{})
-	const want = `data: user "bob" has 2 rows; leave-one-out needs 3: add --min-rows 3`
+	const want = `user "bob" has 2 rows, but leave-one-out requires 3; add --min-rows 3`
 	if _, err := NewSplit(src, mustProtocol(t, "deployed"), 1); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -121,7 +121,7 @@ func TestTemporalIsRefusedWithoutTimesThatCompare(t *testing.T) {
 	src := randomSet(1, 20, 50)
 	for kind, words := range map[TimeKind]string{NoTime: "none", OrderOnly: "order only"} {
 		src.Meta.TimeKind = kind
-		want := "data: protocol temporal needs times that can be compared between users, and those of random are: " +
+		want := "protocol temporal requires times that are comparable between users, but the times of random are: " +
 			words + "; use --protocol deployed"
 		if _, err := NewSplit(src, mustProtocol(t, "temporal"), 1); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -155,11 +155,11 @@ func TestCandidatesAreDistinctAndNeverTouched(t *testing.T) {
 					seen[i] = true
 				}
 				free := src.Items() - len(seen)
-				if got, want := len(p.Against[0]), min(99, free/2); got != want || len(p.Against[1]) != want {
+				if got, want := len(p.Candidates[0]), min(99, free/2); got != want || len(p.Candidates[1]) != want {
 					t.Fatalf("%s: user %d is ranked against %d and %d items, want %d of %d free ones", name, u, got,
-						len(p.Against[1]), want, free)
+						len(p.Candidates[1]), want, free)
 				}
-				for _, i := range slices.Concat(p.Against[0], p.Against[1]) {
+				for _, i := range slices.Concat(p.Candidates[0], p.Candidates[1]) {
 					if seen[i] || int(i) >= src.Items() {
 						t.Fatalf("%s: user %d: candidate %d was touched, comes twice or is no item", name, u, i)
 					}
@@ -176,7 +176,7 @@ func candidates(s *Split, order []int) [][]uint32 {
 	var p Part
 	for _, u := range order {
 		s.User(u, &p)
-		out[u] = slices.Concat(p.Against[0], p.Against[1])
+		out[u] = slices.Concat(p.Candidates[0], p.Candidates[1])
 	}
 	return out
 }
@@ -191,7 +191,7 @@ func TestCandidatesAreNamedBySeedAndUser(t *testing.T) {
 	for name, got := range map[string][][]uint32{
 		"users in another order": candidates(mustSplit(t, src, "paper", 1), down),
 		"another protocol":       candidates(mustSplit(t, src, "deployed", 1), up),
-		"kept in memory":         candidates(mustSplit(t, src.Load(), "paper", 1), up),
+		"kept in memory":         candidates(mustSplit(t, src.Generate(), "paper", 1), up),
 	} {
 		for u := range want {
 			if !slices.Equal(got[u], want[u]) {
@@ -212,7 +212,7 @@ func TestCandidatesAreNamedBySeedAndUser(t *testing.T) {
 // million seeds, and the seeds are fixed.
 func TestCandidatesAreUniform(t *testing.T) {
 	for _, items := range []int{520, 320} { // drawn one by one, and from a shuffled list
-		src := &Set{NItem: items, Start: []int{0}, Meta: Info{TimeKind: OrderOnly}}
+		src := &Set{NumItems: items, Start: []int{0}, Meta: Info{TimeKind: OrderOnly}}
 		const users = 400
 		for range users {
 			for i := range uint32(20) {
@@ -226,7 +226,7 @@ func TestCandidatesAreUniform(t *testing.T) {
 			var p Part
 			for u := range users {
 				s.User(u, &p)
-				for _, i := range p.Against[half] {
+				for _, i := range p.Candidates[half] {
 					counts[i]++
 				}
 			}
@@ -245,15 +245,15 @@ func TestCandidatesAreUniform(t *testing.T) {
 
 func TestAUserWithFewFreeItemsGetsWhatThereIs(t *testing.T) {
 	for free, want := range map[int]int{0: 0, 1: 0, 2: 1, 3: 1, 7: 3} {
-		src := &Set{NItem: 10 + free, Start: []int{0, 10}, Meta: Info{TimeKind: NoTime}}
+		src := &Set{NumItems: 10 + free, Start: []int{0, 10}, Meta: Info{TimeKind: NoTime}}
 		for i := range uint32(10) {
 			src.Item = append(src.Item, i)
 		}
 		var p Part
 		mustSplit(t, src, "isolated", 1).User(0, &p)
-		if len(p.Against[0]) != want || len(p.Against[1]) != want {
-			t.Errorf("%d free items: ranked against %d and %d, want %d each", free, len(p.Against[0]),
-				len(p.Against[1]), want)
+		if len(p.Candidates[0]) != want || len(p.Candidates[1]) != want {
+			t.Errorf("%d free items: ranked against %d and %d, want %d each", free, len(p.Candidates[0]),
+				len(p.Candidates[1]), want)
 		}
 	}
 }
@@ -302,7 +302,7 @@ func TestUsersDoNotAllocate(t *testing.T) {
 }
 
 func TestLastOutHoldsOutTheNewestRowAndNothingElse(t *testing.T) {
-	src := mustWorld(t, "users=20,items=400").Load()
+	src := mustWorld(t, "users=20,items=400").Generate()
 	s := mustSplit(t, src, "fedrecgel", 1)
 	var p Part
 	var h History
@@ -313,11 +313,11 @@ func TestLastOutHoldsOutTheNewestRowAndNothingElse(t *testing.T) {
 		if !slices.Equal(p.Train, h.Items[:n]) || p.Test != int64(h.Items[n]) || p.Valid != None || p.Later != nil {
 			t.Fatalf("user %d: train %v, validation %d, test %d of %v", u, p.Train, p.Valid, p.Test, h.Items)
 		}
-		if len(p.Against[0]) != 0 || len(p.Against[1]) != 99 {
+		if len(p.Candidates[0]) != 0 || len(p.Candidates[1]) != 99 {
 			t.Fatalf("user %d is ranked against %d items in validation and %d in test, want 0 and 99", u,
-				len(p.Against[0]), len(p.Against[1]))
+				len(p.Candidates[0]), len(p.Candidates[1]))
 		}
-		for _, i := range p.Against[1] {
+		for _, i := range p.Candidates[1] {
 			if slices.Contains(h.Items, i) {
 				t.Fatalf("user %d is ranked against item %d, which they have", u, i)
 			}
@@ -328,7 +328,7 @@ func TestLastOutHoldsOutTheNewestRowAndNothingElse(t *testing.T) {
 // Rows without times are shuffled by the seed: which one is the test depends on it,
 // no row is lost, and ratings stay with their items.
 func TestWithoutTimesTheTestItemIsAnyRow(t *testing.T) {
-	set := &Set{NItem: 400, Start: []int{0}, Meta: Info{TimeKind: NoTime}}
+	set := &Set{NumItems: 400, Start: []int{0}, Meta: Info{TimeKind: NoTime}}
 	const users, rows = 500, 5
 	for u := range users {
 		for k := range rows {
@@ -374,7 +374,7 @@ func TestWithoutTimesTheTestItemIsAnyRow(t *testing.T) {
 	if differ < users/2 {
 		t.Errorf("another seed has another test item for %d users of %d only", differ, users)
 	}
-	const want = `data: user 0 has 5 rows; protocol fedrecgel needs 6: add --min-rows 6`
+	const want = `user 0 has 5 rows, but protocol fedrecgel requires 6; add --min-rows 6`
 	strict := mustProtocol(t, "fedrecgel")
 	strict.MinRows = 6
 	if _, err := NewSplit(set, strict, 1); err == nil || err.Error() != want {

@@ -8,21 +8,19 @@ import (
 	"strings"
 )
 
-// WorldConfig says which synthetic world to make. ParseWorld("") has the
-// defaults; no field has one of its own.
+// WorldConfig configures a synthetic world. ParseWorld("") returns the defaults; zero fields are invalid.
 type WorldConfig struct {
 	Users    int     // 1 to 100 million
 	Items    int     // 20 to 10 million
 	MeanRows int     // rows per user; 5 to a third of the items
-	Seed     uint64  // worlds with different seeds have nothing in common
-	Drift    float64 // how far tastes move over a user's history, 0 (not at all) to 1 (to a new mixture of genres)
+	Seed     uint64  // worlds with different seeds are unrelated
+	Drift    float64 // how far tastes move over a user's history, from 0 (fixed) to 1 (a new mixture of genres)
 }
 
 var worldKeys = []string{"users", "items", "mean-rows", "seed", "drift"}
 
-// ParseWorld reads "users=1000,items=500,mean-rows=40,seed=7,drift=0.5". What is
-// not named has its default, and mean-rows never defaults to more than a third
-// of the items.
+// ParseWorld parses "users=1000,items=500,mean-rows=40,seed=7,drift=0.5". Missing keys have their defaults;
+// mean-rows defaults to at most a third of the items.
 func ParseWorld(s string) (WorldConfig, error) {
 	c := WorldConfig{Users: 600, Items: 800, MeanRows: 60, Seed: 1, Drift: 0.3}
 	given := map[string]bool{}
@@ -48,7 +46,7 @@ func ParseWorld(s string) (WorldConfig, error) {
 
 func (c *WorldConfig) set(key, val string) error {
 	var err error
-	want := "a whole number"
+	expected := "an integer"
 	switch key {
 	case "users":
 		c.Users, err = strconv.Atoi(val)
@@ -59,22 +57,22 @@ func (c *WorldConfig) set(key, val string) error {
 	case "seed":
 		c.Seed, err = strconv.ParseUint(val, 10, 64)
 	case "drift":
-		want = "a number"
+		expected = "a number"
 		c.Drift, err = strconv.ParseFloat(val, 64)
 	default:
 		return badWorld(short([]byte(key)), oneOf("key", worldKeys), nearest(key, worldKeys))
 	}
 	if err != nil {
-		return badWorld(short([]byte(val)), want+" for "+key, "")
+		return badWorld(short([]byte(val)), expected+" for "+key, "")
 	}
 	return nil
 }
 
-func badWorld(found, want, hint string) error {
-	return &BadInput{File: "world", Found: found, Want: want, Hint: hint}
+func badWorld(found, expected, hint string) error {
+	return &InputError{File: "world", Found: found, Expected: expected, Hint: hint}
 }
 
-// String is the form that ParseWorld reads.
+// String returns the form that ParseWorld parses.
 func (c WorldConfig) String() string {
 	return fmt.Sprintf("users=%d,items=%d,mean-rows=%d,seed=%d,drift=%s",
 		c.Users, c.Items, c.MeanRows, c.Seed, strconv.FormatFloat(c.Drift, 'g', -1, 64))
@@ -95,24 +93,21 @@ func (c WorldConfig) check() error {
 	return nil
 }
 
-// hash names the world without generating it. The number stands for the
-// generator: it goes up when the rows of any world change (a test knows).
+// hash identifies the world without generating it. The number is the generator's version: it increases when the rows
+// of any world change.
 func (c WorldConfig) hash() string {
 	sum := sha256.Sum256([]byte("tacit world 1 " + c.String()))
 	return hex.EncodeToString(sum[:])
 }
 
-// World is a synthetic data set whose users are generated when they are asked
-// for, alone and each time with the same bits on every platform. It keeps a
-// few dozen bytes per item and nothing per user.
+// World is a synthetic data set that generates users on demand, independently and with the same bits on every
+// platform. It keeps a few dozen bytes per item and nothing per user.
 //
-// A film has one or two genres, a vector near theirs, a place in a Zipf law of
-// popularity and perhaps a release date. A user likes two or three genres, less
-// or more of others as time goes by, and sees films drawn by popularity and
-// taken by taste, none twice and none before its release.
+// A film has one or two genres, a vector near theirs, a rank in a Zipf law of popularity and perhaps a release date.
+// A user likes two or three genres, which drift over time, and sees films drawn by popularity and accepted by taste,
+// none twice and none before its release.
 //
-// Info.Hash is that of the configuration, also in what Load returns; Hash(w) is
-// that of the rows.
+// Info.Hash is the hash of the configuration, also in the set that Generate returns; Hash(w) is the hash of the rows.
 type World struct {
 	cfg  WorldConfig
 	info Info
@@ -127,11 +122,10 @@ type World struct {
 
 var _ Source = (*World)(nil)
 
-// maxTitled bounds the catalogues that get titles: beyond it nobody reads them,
-// and they would take more memory than the world.
+// maxTitled is the largest catalogue with titles; more titles would need more memory than the world.
 const maxTitled = 200_000
 
-// NewWorld makes the films of a world.
+// NewWorld returns a world with its films generated.
 func NewWorld(cfg WorldConfig) (*World, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -147,9 +141,9 @@ func (w *World) Users() int  { return w.cfg.Users }
 func (w *World) Items() int  { return w.cfg.Items }
 func (w *World) Info() *Info { return &w.info }
 
-// Load generates all users. The set shares Info with the world.
-func (w *World) Load() *Set {
-	s := &Set{Meta: w.info, NItem: w.cfg.Items, Start: make([]int, 1, w.cfg.Users+1)}
+// Generate returns all users as a set, which shares Info with the world.
+func (w *World) Generate() *Set {
+	s := &Set{Meta: w.info, NumItems: w.cfg.Items, Start: make([]int, 1, w.cfg.Users+1)}
 	var h History
 	for u := range w.cfg.Users {
 		w.History(u, &h)

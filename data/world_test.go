@@ -46,27 +46,27 @@ func TestWorldsParse(t *testing.T) {
 }
 
 func TestWrongWorldsSayWhy(t *testing.T) {
-	keys := "want a key among users, items, mean-rows, seed, drift"
+	keys := "expected a key among users, items, mean-rows, seed, drift"
 	for s, want := range map[string]string{
 		"itms=5":                `found "itms", ` + keys + `; did you mean "items"?`,
 		"users=5,":              `found "", ` + keys,
 		"qqqqqq":                `found "qqqqqq", ` + keys,
-		"users":                 `found "", want a whole number for users`,
-		"users=1e3":             `found "1e3", want a whole number for users`,
-		"seed=-1":               `found "-1", want a whole number for seed`,
-		"drift=x":               `found "x", want a number for drift`,
-		"drift=NaN":             `found "drift=NaN", want a drift from 0 to 1`,
-		"drift=1.5":             `found "drift=1.5", want a drift from 0 to 1`,
-		"users=1,users=2":       `found "users=1,users=2", want each key once`,
-		"users=0":               `found "users=0", want 1 to 100000000 users`,
-		"users=100000001":       `found "users=100000001", want 1 to 100000000 users`,
-		"items=19":              `found "items=19", want 20 to 10000000 items`,
-		"items=10000001":        `found "items=10000001", want 20 to 10000000 items`,
-		"mean-rows=4":           `found "mean-rows=4", want 5 to 266 rows per user, a third of the items`,
-		"items=90,mean-rows=31": `found "mean-rows=31", want 5 to 30 rows per user, a third of the items`,
+		"users":                 `found "", expected an integer for users`,
+		"users=1e3":             `found "1e3", expected an integer for users`,
+		"seed=-1":               `found "-1", expected an integer for seed`,
+		"drift=x":               `found "x", expected a number for drift`,
+		"drift=NaN":             `found "drift=NaN", expected a drift from 0 to 1`,
+		"drift=1.5":             `found "drift=1.5", expected a drift from 0 to 1`,
+		"users=1,users=2":       `found "users=1,users=2", expected each key once`,
+		"users=0":               `found "users=0", expected 1 to 100000000 users`,
+		"users=100000001":       `found "users=100000001", expected 1 to 100000000 users`,
+		"items=19":              `found "items=19", expected 20 to 10000000 items`,
+		"items=10000001":        `found "items=10000001", expected 20 to 10000000 items`,
+		"mean-rows=4":           `found "mean-rows=4", expected 5 to 266 rows per user, a third of the items`,
+		"items=90,mean-rows=31": `found "mean-rows=31", expected 5 to 30 rows per user, a third of the items`,
 	} {
-		if _, err := ParseWorld(s); err == nil || err.Error() != "data: world: "+want {
-			t.Errorf("%q:\ngot  %v\nwant data: world: %s", s, err, want)
+		if _, err := ParseWorld(s); err == nil || err.Error() != "world: "+want {
+			t.Errorf("%q:\ngot  %v\nwant world: %s", s, err, want)
 		}
 	}
 	if _, err := NewWorld(WorldConfig{}); err == nil {
@@ -97,7 +97,7 @@ func TestWorldsAreTheSameForEver(t *testing.T) {
 
 func TestAWorldAndItsLoadedSetAreOne(t *testing.T) {
 	w := mustWorld(t, "users=80,items=120")
-	s := w.Load()
+	s := w.Generate()
 	if s.Meta.Hash != w.Info().Hash || Hash(s) != Hash(w) || s.Items() != 120 || s.Users() != 80 {
 		t.Error("world and set differ")
 	}
@@ -151,7 +151,7 @@ func TestWorldHistoriesAreWellFormed(t *testing.T) {
 
 func TestUsersCanBeAskedForInAnyOrderAndAtOnce(t *testing.T) {
 	w := mustWorld(t, "users=60")
-	s := w.Load()
+	s := w.Generate()
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {

@@ -26,7 +26,7 @@ func world(t *testing.T) *data.Split {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := data.NewSplit(w.Load(), p, 1)
+	s, err := data.NewSplit(w.Generate(), p, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

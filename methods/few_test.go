@@ -25,7 +25,7 @@ const (
 
 // rareSet are 60 users of the items below 20, of whom a few have rare ones.
 func rareSet() *data.Set {
-	s := &data.Set{NItem: rareItems, Start: []int{0}, Meta: data.Info{Name: "rare", TimeKind: data.OrderOnly}}
+	s := &data.Set{NumItems: rareItems, Start: []int{0}, Meta: data.Info{Name: "rare", TimeKind: data.OrderOnly}}
 	for u := range 60 {
 		var h []uint32
 		for k := range 10 { // the last two are held out

@@ -44,7 +44,7 @@ func deployed(t testing.TB, set data.Source) *data.Split {
 
 // histories are random ones over few items, so that items come again.
 func histories(users, items int) *data.Set {
-	s := &data.Set{NItem: items, Start: []int{0}, Meta: data.Info{Name: "short", TimeKind: data.OrderOnly}}
+	s := &data.Set{NumItems: items, Start: []int{0}, Meta: data.Info{Name: "short", TimeKind: data.OrderOnly}}
 	for u := range users {
 		r := rng.New(rng.Test, uint64(u))
 		for k := range 4 + int(r.Uint32n(12)) {
@@ -115,7 +115,7 @@ func TestFederatedEASEIsThatOfOnePlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := deployed(t, w.Load())
+		s := deployed(t, w.Generate())
 		r := runOn(t, s, "ease few=1 reg=3", 1)
 		want := easeOf(trains(s), items, 3)
 		if x := off(table(r, 0, items, items), want); x > 1e-4 {
@@ -164,7 +164,7 @@ func TestASketchAsWideAsTheCatalogueIsEASE(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := deployed(t, w.Load())
+	s := deployed(t, w.Generate())
 	want := easeOf(trains(s), items, 5)
 	whole := off(sketched(runOn(t, s, "ease-sketch few=1 reg=5 rank=70", 3), items, items), want)
 	half := off(sketched(runOn(t, s, "ease-sketch few=1 reg=5 rank=35", 3), items, 35), want)

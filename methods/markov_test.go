@@ -15,7 +15,7 @@ import (
 
 // walks is a small set of histories in which items repeat and one user has only one.
 func walks() *data.Set {
-	s := &data.Set{NItem: 11, Start: []int{0}, Meta: data.Info{Name: "walks", TimeKind: data.OrderOnly}}
+	s := &data.Set{NumItems: 11, Start: []int{0}, Meta: data.Info{Name: "walks", TimeKind: data.OrderOnly}}
 	for u := range 14 {
 		r := rng.New(rng.Test, uint64(u))
 		for k := range 3 + u {

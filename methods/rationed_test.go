@@ -197,7 +197,7 @@ func smallWorld(t *testing.T) *data.Split {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &data.Set{NItem: 60, Start: []int{0}, Meta: data.Info{Name: "groups", TimeKind: data.OrderOnly}}
+	s := &data.Set{NumItems: 60, Start: []int{0}, Meta: data.Info{Name: "groups", TimeKind: data.OrderOnly}}
 	for u := range 90 {
 		r := rng.New(rng.Test, uint64(u), 77)
 		for k := range 12 {

@@ -18,7 +18,7 @@ import (
 // few is a data set of 6 users and 20 items, for files of a few kilobytes.
 func few(t testing.TB, protocol string) *data.Split {
 	t.Helper()
-	return split(t, world(t, "users=6,items=20,mean-rows=5").Load(), protocol)
+	return split(t, world(t, "users=6,items=20,mean-rows=5").Generate(), protocol)
 }
 
 // runs are small runs whose checkpoints hold every kind of state: private vectors,

@@ -99,7 +99,7 @@ func newFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	if plan.Serves(method.ServeOther) {
 		if f.in != nil {
 			return nil, fmt.Errorf("sim: scoring with a stranger's table needs everybody to take part, and users "+
-				"are held out (protocol %s, new-users %g)", split.Name, split.Apart)
+				"are held out (protocol %s, new-users %g)", split.Name, split.NewUserShare)
 		}
 		if !opt.Cohort.All() || !plan.HasHead() {
 			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a score function " +
@@ -145,14 +145,14 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*loc
 
 // holdOut leaves the held-out users out of rounds.
 func (f *fleet) holdOut() {
-	f.out = f.split.Out()
+	f.out = f.split.HeldOut()
 	for u, out := range f.out {
 		// Trained in one place, everybody's train rows are there.
 		if !out || f.plan.Central() {
 			f.in = append(f.in, uint32(u))
 		}
 	}
-	for u, apart := range f.split.Newcomers() {
+	for u, apart := range f.split.NewUsers() {
 		if !apart {
 			f.in = append(f.in, uint32(u))
 		}

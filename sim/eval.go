@@ -36,7 +36,7 @@ func newPlaces(split *data.Split) *Ranks {
 		}
 		return p
 	}
-	if out := split.Out(); out != nil {
+	if out := split.HeldOut(); out != nil {
 		start := []int{0}
 		var p data.Part
 		n := 0
@@ -49,7 +49,7 @@ func newPlaces(split *data.Split) *Ranks {
 		}
 		return &Ranks{Valid: absent(users), Test: absent(n), Start: start}
 	}
-	out := &Ranks{Valid: absent(users), Test: absent(users), New: split.Newcomers()}
+	out := &Ranks{Valid: absent(users), Test: absent(users), New: split.NewUsers()}
 	if split.Full {
 		out.ValidFull, out.TestFull = absent(users), absent(users)
 		out.Top = make([]uint32, users*topK)
@@ -97,7 +97,7 @@ type eval struct {
 
 func newEval(split *data.Split, users int, seed uint64) *eval {
 	e := &eval{split: split, logit: true, now: newPlaces(split)}
-	if e.only = split.Out(); e.only != nil && users > 0 {
+	if e.only = split.HeldOut(); e.only != nil && users > 0 {
 		e.some(users, seed)
 	} else if users > 0 && users < split.Users() {
 		e.only = make([]bool, split.Users())
@@ -164,7 +164,7 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 		if held[i] == data.None {
 			continue
 		}
-		places[u] = e.sampled(by, s, uint32(held[i]), p.Against[i])
+		places[u] = e.sampled(by, s, uint32(held[i]), p.Candidates[i])
 	}
 	if full {
 		e.full(s, p, u)
@@ -181,7 +181,7 @@ func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) metr
 	} else {
 		by.Score(s.list, out)
 	}
-	if e.split.Squash && e.logit {
+	if e.split.Float32Sigmoid && e.logit {
 		vec.Sigmoids(out)
 	}
 	return metrics.RankOf(out[0], out[1:])
@@ -203,7 +203,7 @@ func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Rank
 			for _, i := range p.Query {
 				s.own = append(s.own, s.all[i])
 			}
-			for _, i := range p.Touched() {
+			for _, i := range p.Seen() {
 				s.all[i] = masked
 			}
 		}
@@ -261,7 +261,7 @@ func (f *fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (t
 			if newcomers && !l.part.New || l.part.New && !f.servesNewUsers() {
 				continue
 			}
-			if (l.part.Out || l.part.New) && !f.plan.PreparesScoring() && f.central == nil {
+			if (l.part.HeldOut || l.part.New) && !f.plan.PreparesScoring() && f.central == nil {
 				// A new device without a way of its own to get ready is visited once.
 				st := f.mem.NewState(nil)
 				l.Visit(&st, &l.task, local.NotCounted, false)

@@ -79,8 +79,8 @@ func TestPlacesAreThoseOfABruteForceCount(t *testing.T) {
 				noValid := slices.DeleteFunc(slices.Clone(free),
 					func(i uint32) bool { return slices.Contains(p.Later, i) && int64(i) != p.Test })
 				for what, c := range map[string][2]metrics.Rank{
-					"validation": {got.Valid[u], want(p.Valid, p.Against[0])},
-					"test":       {got.Test[u], want(p.Test, p.Against[1])},
+					"validation": {got.Valid[u], want(p.Valid, p.Candidates[0])},
+					"test":       {got.Test[u], want(p.Test, p.Candidates[1])},
 				} {
 					if c[0] != c[1] {
 						t.Fatalf("%s, user %d, %s: place %+v, want %+v", protocol, u, what, c[0], c[1])
@@ -148,7 +148,7 @@ func (s *scored) score(u, v int, item uint32) float64 {
 func (s *scored) fits(u, v int, p *data.Part) bool {
 	s.run.fleet.split.User(u, p)
 	held, low, high := s.score(u, v, uint32(p.Test)), int32(0), int32(0)
-	for _, i := range p.Against[1] {
+	for _, i := range p.Candidates[1] {
 		z := s.score(u, v, i)
 		if z > held+1e-3 {
 			low++
@@ -210,7 +210,7 @@ func TestFreshTablesAreScoredAfterTheServersStep(t *testing.T) {
 			return z
 		}
 		low, high := int32(0), int32(0)
-		for _, i := range p.Against[0] {
+		for _, i := range p.Candidates[0] {
 			if score(int64(i)) > score(p.Valid)+1e-4 {
 				low++
 			}

@@ -22,7 +22,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	split, err := data.NewSplit(world.Load(), protocol, 1)
+	split, err := data.NewSplit(world.Generate(), protocol, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -305,7 +305,7 @@ func benchSplit(b *testing.B) *data.Split {
 		if err != nil {
 			b.Fatal(err)
 		}
-		src = w.Load()
+		src = w.Generate()
 	}
 	p, err := data.ProtocolNamed("paper")
 	if err != nil {

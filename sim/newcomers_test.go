@@ -16,8 +16,8 @@ func apart(t testing.TB, protocol string) (*data.Split, Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Apart = 0.25
-	s, err := data.NewSplit(world(t, "users=40,items=90,mean-rows=12").Load(), p, 1)
+	p.NewUserShare = 0.25
+	s, err := data.NewSplit(world(t, "users=40,items=90,mean-rows=12").Generate(), p, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestNewcomersTakeNoPartAndAreMeasuredApart(t *testing.T) {
 				t.Errorf("%s: %d devices take part, want 30", name, e.Devices+e.Idle)
 			}
 		}
-		for u, isNew := range s.Newcomers() {
+		for u, isNew := range s.NewUsers() {
 			if v := r.fleet.state[u].Visits; isNew && v > 0 {
 				t.Errorf("%s: user %d is new and was visited %d times", name, u, v)
 			}
@@ -75,7 +75,7 @@ func TestTheModelHasNeverSeenANewcomer(t *testing.T) {
 		r := start(t, m, s, o, 2)
 		set := *s.Source.(*data.Set)
 		set.Item = append([]uint32(nil), set.Item...)
-		for u, isNew := range s.Newcomers() {
+		for u, isNew := range s.NewUsers() {
 			for i := set.Start[u]; isNew && i < set.Start[u+1]; i++ {
 				set.Item[i] = uint32((int(set.Item[i]) + 45) % 90)
 			}
@@ -97,7 +97,7 @@ func TestTheModelHasNeverSeenANewcomer(t *testing.T) {
 				}
 			}
 		}
-		for u, isNew := range s.Newcomers() {
+		for u, isNew := range s.NewUsers() {
 			if !isNew && r.Best.Test[u] != r2.Best.Test[u] {
 				t.Errorf("%s: user %d took part and has another place: %v and %v", name, u, r.Best.Test[u],
 					r2.Best.Test[u])
@@ -117,7 +117,7 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 	k := local.NewWorker(r.fleet.mem, 0)
 	all := make([]float32, s.Items())
 	var p data.Part
-	for u, isNew := range s.Newcomers() {
+	for u, isNew := range s.NewUsers() {
 		if !isNew {
 			continue
 		}
@@ -126,7 +126,7 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 		k.Prepare(&st, &local.Task{Device: uint32(u), Round: o.Rounds - 1, Train: p.Train, Rows: p.Rows})
 		k.ScoreAll(all)
 		want := metrics.Rank{}
-		for _, i := range p.Against[1] {
+		for _, i := range p.Candidates[1] {
 			switch z := all[i]; {
 			case z > all[p.Test]:
 				want.Above++
@@ -159,8 +159,8 @@ func TestNewcomersNeedASplitThatHasThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Apart = 0.1
-	if _, err := data.NewSplit(world(t, "users=40,items=90,mean-rows=12").Load(), p, 1); err == nil {
+	p.NewUserShare = 0.1
+	if _, err := data.NewSplit(world(t, "users=40,items=90,mean-rows=12").Generate(), p, 1); err == nil {
 		t.Error("users are held out twice")
 	}
 }

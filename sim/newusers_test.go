@@ -16,13 +16,13 @@ import (
 
 // moments is a small world whose interactions have a feature, and its split.
 func moments(t testing.TB) *data.Split {
-	src := world(t, "users=40,items=90,mean-rows=12").Load()
+	src := world(t, "users=40,items=90,mean-rows=12").Generate()
 	r := rng.New(rng.Test)
 	hour := rows.Column{Name: "hour", Card: 4}
 	for range src.Item {
 		hour.Code = append(hour.Code, r.Uint32n(4))
 	}
-	src.Meta.Features.Row, src.Meta.Counted = []rows.Column{hour}, true
+	src.Meta.Features.Row, src.Meta.CountsUsage = []rows.Column{hour}, true
 	return split(t, src, "privrec")
 }
 
@@ -56,7 +56,7 @@ func TestHeldOutUsersTakeNoPart(t *testing.T) {
 				t.Errorf("%s: %d devices take part, want %d", name, e.Devices+e.Idle, want)
 			}
 		}
-		for u, out := range s.Out() {
+		for u, out := range s.HeldOut() {
 			if v := r.fleet.state[u].Visits; (v > 0) == out && name != "privrec-cen" {
 				t.Errorf("%s: user %d, held out: %v, was visited %d times", name, u, out, v)
 			}
@@ -99,7 +99,7 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 	all := make([]float32, s.Items())
 	var hits float64
 	users := 0
-	for u, out := range s.Out() {
+	for u, out := range s.HeldOut() {
 		if !out {
 			continue
 		}
@@ -113,7 +113,7 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 			want := metrics.Rank{}
 			for i, z := range all {
 				switch {
-				case slices.Contains(p.Touched(), uint32(i)):
+				case slices.Contains(p.Seen(), uint32(i)):
 				case z > all[item]:
 					want.Above++
 				case z == all[item]:
@@ -138,7 +138,7 @@ func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
 func abs(x float64) float64 { return max(x, -x) }
 
 func TestMethodsOfFeaturesRefuseDataWithoutThem(t *testing.T) {
-	src := world(t, "users=40,items=90,mean-rows=12").Load()
+	src := world(t, "users=40,items=90,mean-rows=12").Generate()
 	src.Meta.Features = rows.Features{}
 	if _, err := New(family(t)["privrec"], split(t, src, "deployed"), defaults(), 1, 1); err == nil {
 		t.Error("data without features is taken")

@@ -103,8 +103,8 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	if _, own := method.As[method.Updater](m); own && (opt.Mean != "cohort" || textOf(opt.Server) != "sgd:1") {
 		return nil, errors.New("sim: this method has a server step of its own: mean and server do not apply to it")
 	}
-	if opt.NewUsers != split.Apart {
-		return nil, fmt.Errorf("sim: new-users is %g, and the split holds out %g", opt.NewUsers, split.Apart)
+	if opt.NewUsers != split.NewUserShare {
+		return nil, fmt.Errorf("sim: new-users is %g, and the split holds out %g", opt.NewUsers, split.NewUserShare)
 	}
 	f, err := newFleet(m, split, opt, seed, jobs)
 	if err != nil {
@@ -139,7 +139,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 			return nil, err
 		}
 	}
-	if f.plan.Serves(method.ServeLocal) && opt.partial() && split.Out() == nil {
+	if f.plan.Serves(method.ServeLocal) && opt.partial() && split.HeldOut() == nil {
 		f.prepared(context.Background(), r.eval, 0, false) // who has not been visited yet is measured as it was born
 	}
 	return r, nil
@@ -262,7 +262,7 @@ func (r *Run) after(ctx context.Context, t int) (time.Duration, error) {
 	f := r.fleet
 	if !f.plan.Serves(method.ServeLocal) && !f.plan.Serves(method.ServeOther) || f.out != nil {
 		return f.prepared(ctx, r.eval, t, false)
-	} else if f.split.Newcomers() != nil {
+	} else if f.split.NewUsers() != nil {
 		return f.prepared(ctx, r.eval, t, true)
 	}
 	return 0, nil

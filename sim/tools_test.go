@@ -72,7 +72,7 @@ func split(t testing.TB, src data.Source, protocol string) *data.Split {
 // small is a data set of 40 users and 90 items.
 func small(t testing.TB, protocol string) *data.Split {
 	t.Helper()
-	return split(t, world(t, "users=40,items=90,mean-rows=12").Load(), protocol)
+	return split(t, world(t, "users=40,items=90,mean-rows=12").Generate(), protocol)
 }
 
 func start(t testing.TB, m method.Method, s *data.Split, o Options, jobs int) *Run {

@@ -72,7 +72,7 @@ func cardOf(e experiment.Started) cardData {
 	c := cardData{
 		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows,
 		Sparsity: 1 - float64(rows)/float64(users)/float64(items),
-		Hash:     in.Hash, Left: in.Left, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(),
+		Hash:     in.Hash, Left: in.FilteredOut, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(),
 		About: e.Split.About, Rounds: j.Rounds,
 		BytesDown: int(p.MeanBytesDown(p.Rounds)), BytesUpMax: p.MaxBytesUp(), Central: p.Central(),
 	}

@@ -100,7 +100,7 @@ func writeSets(w io.Writer, sets []listedSet, dir string) error {
 }
 
 // found returns the file of a set, or "" if the set is not on this machine.
-func found(k data.Known, dir string) string {
+func found(k data.KnownSet, dir string) string {
 	for _, d := range experiment.DataDirs(dir) {
 		if file := k.Find(os.DirFS(d)); file != "" {
 			return filepath.Join(d, file)
@@ -110,7 +110,7 @@ func found(k data.Known, dir string) string {
 }
 
 // howToGet says how to get a set.
-func howToGet(k data.Known) string {
+func howToGet(k data.KnownSet) string {
 	if k.Archive.URL != "" {
 		return "tacit data fetch " + k.Name
 	}
@@ -162,7 +162,7 @@ func (a *app) dataDescribe(src data.Source, _ *experiment.Settings) error {
 	})
 }
 
-func cardRows(c data.Card, src data.Source) [][]any {
+func cardRows(c data.Description, src data.Source) [][]any {
 	q := c.PerUser
 	rows := [][]any{
 		{"users", fmt.Sprint(c.Users)},
@@ -186,8 +186,8 @@ func cardRows(c data.Card, src data.Source) [][]any {
 	for _, at := range src.Info().Attrs {
 		rows = append(rows, []any{"user attribute", at.Name})
 	}
-	if c.Left != "" {
-		rows = append(rows, []any{"dropped", c.Left})
+	if c.FilteredOut != "" {
+		rows = append(rows, []any{"dropped", c.FilteredOut})
 	}
 	if c.Columns != "" {
 		rows = append(rows, []any{"columns", c.Columns})

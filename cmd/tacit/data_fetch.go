@@ -55,7 +55,7 @@ func (a *app) dataFetchCmd() *cobra.Command {
 	return c
 }
 
-func knownSet(name string) (data.Known, error) {
+func knownSet(name string) (data.KnownSet, error) {
 	var names []string
 	for _, k := range data.KnownSets() {
 		if k.Name == name {
@@ -67,7 +67,7 @@ func knownSet(name string) (data.Known, error) {
 	if near := param.Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 	}
-	return data.Known{}, input(fmt.Errorf("unknown data set %q", name), hint)
+	return data.KnownSet{}, input(fmt.Errorf("unknown data set %q", name), hint)
 }
 
 func writeFetched(w io.Writer, r *fetch.Result) error {
@@ -91,7 +91,7 @@ func writeFetched(w io.Writer, r *fetch.Result) error {
 
 // fetchProgress returns a function that prints the events of a download: the owner's licence, also
 // with --quiet, then its progress.
-func (a *app) fetchProgress(k data.Known) func(any) {
+func (a *app) fetchProgress(k data.KnownSet) func(any) {
 	l := a.progressLine(0)
 	from := int64(0)
 	return func(event any) {

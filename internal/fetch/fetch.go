@@ -85,7 +85,7 @@ const sumFile = "archive.sha256"
 
 // getter is one call of Get. What a test makes small or quick is a field.
 type getter struct {
-	data.Known
+	data.KnownSet
 	Options
 	client      *http.Client
 	pause       time.Duration // before the first retry; it doubles
@@ -97,7 +97,7 @@ type getter struct {
 
 // Get fetches a set, unless it is there. The context may end it at any time:
 // what was downloaded is kept, and the next call goes on from there.
-func Get(ctx context.Context, k data.Known, opt Options) (*Result, error) {
+func Get(ctx context.Context, k data.KnownSet, opt Options) (*Result, error) {
 	if opt.Tell == nil {
 		opt.Tell = func(any) {}
 	}
@@ -105,7 +105,7 @@ func Get(ctx context.Context, k data.Known, opt Options) (*Result, error) {
 		opt.Retry = "tacit data fetch " + k.Name
 	}
 	return (&getter{
-		Known: k, Options: opt, client: newClient(),
+		KnownSet: k, Options: opt, client: newClient(),
 		pause: time.Second, stall: 30 * time.Second, mostArchive: 1 << 30, mostFiles: 2 << 30,
 	}).get(ctx)
 }
@@ -250,8 +250,7 @@ func (g *getter) checkSum(ctx context.Context, f *os.File, out *Result) error {
 	if out.Pinned = want == ""; out.Pinned && g.Archive.URL != "" {
 		file := filepath.Join(out.Folder, sumFile)
 		if b, err := os.ReadFile(file); err == nil && len(b) >= 64 {
-			want, hint = string(b[:64]), "the archive is not the one that this set was first fetched from; if its "+
-				"owner changed it, remove "+file+" and try again"
+			want, hint = string(b[:64]), "the archive is not the one that this set was first fetched from; if its owner changed it, remove "+file+" and try again"
 		}
 	}
 	if want != "" && want != out.SHA256 {

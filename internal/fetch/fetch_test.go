@@ -65,7 +65,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-func known(t *testing.T, name string) data.Known {
+func known(t *testing.T, name string) data.KnownSet {
 	t.Helper()
 	for _, k := range data.KnownSets() {
 		if k.Name == name {
@@ -73,7 +73,7 @@ func known(t *testing.T, name string) data.Known {
 		}
 	}
 	t.Fatalf("no set is called %s", name)
-	return data.Known{}
+	return data.KnownSet{}
 }
 
 // quick is a getter for ml-100k from an address, without the waits.
@@ -82,7 +82,7 @@ func quick(t *testing.T, address string, archive []byte) *getter {
 	k := known(t, "ml-100k")
 	k.Archive = data.Archive{URL: "https://owner.invalid/ml-100k.zip", SHA256: sum(archive)}
 	return &getter{
-		Known: k, Options: Options{
+		KnownSet: k, Options: Options{
 			Dir: t.TempDir(), From: address, Tell: func(any) {},
 			Retry: "tacit data fetch ml-100k",
 		},

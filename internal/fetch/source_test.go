@@ -133,14 +133,14 @@ func TestOnlySafeAddressesAreUsed(t *testing.T) {
 		{"ml-100k", "file:///etc/passwd", false},
 		{"ml-100k", "https://%zz", false},
 	} {
-		g := &getter{Known: known(t, c.set), Options: Options{From: c.from}}
+		g := &getter{KnownSet: known(t, c.set), Options: Options{From: c.from}}
 		if err := g.mayUse(c.from); (err == nil) != c.ok {
 			t.Errorf("%s from %s: %v, want it used: %v", c.set, c.from, err, c.ok)
 		}
 	}
 	old := known(t, "ml-100k")
 	old.Archive.URL = "http://example.org/x.zip"
-	if err := (&getter{Known: old}).mayUse(old.Archive.URL); err == nil {
+	if err := (&getter{KnownSet: old}).mayUse(old.Archive.URL); err == nil {
 		t.Error("a table with plain http is used")
 	}
 }

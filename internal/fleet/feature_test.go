@@ -23,7 +23,7 @@ import (
 func described(t testing.TB) *data.Split {
 	t.Helper()
 	const users, items, each = 8, 30, 9
-	s := &data.Set{NItem: items, Start: []int{0}, Meta: data.Info{Name: "described", TimeKind: data.OrderOnly}}
+	s := &data.Set{NumItems: items, Start: []int{0}, Meta: data.Info{Name: "described", TimeKind: data.OrderOnly}}
 	f := &s.Meta.Features
 	f.User = []rows.Column{
 		{Name: "age", Card: 3, Names: []string{"young", "old", "unknown"}},

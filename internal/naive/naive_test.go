@@ -32,7 +32,7 @@ func TestTheNaiveLoopLearnsAndHardlyDependsOnGoroutines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	split, err := data.NewSplit(w.Load(), proto, 1)
+	split, err := data.NewSplit(w.Generate(), proto, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func tiny(t *testing.T) Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Set{"world", w.Load()}
+	return Set{"world", w.Generate()}
 }
 
 func TestEveryFigureIsMeasuredAndShown(t *testing.T) {

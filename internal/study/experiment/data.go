@@ -39,7 +39,7 @@ func ReadData(s *Settings, text []byte, name string) (data.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := data.Delimited(bytes.NewReader(text), name, opt)
+	set, err := data.Read(bytes.NewReader(text), name, opt)
 	if err != nil {
 		return nil, AsInput(err, "")
 	}
@@ -75,7 +75,7 @@ func OpenData(s *Settings, dir string) (data.Source, error) {
 			return nil, AsInput(err, "")
 		}
 		if cfg.Users*cfg.MeanRows <= worldInMemory {
-			return w.Load(), nil
+			return w.Generate(), nil
 		}
 		return w, nil
 	}
@@ -141,7 +141,7 @@ func openFile(path string, opt data.Options) (data.Source, error) {
 		return nil, AsInput(fmt.Errorf("unknown data set or file %q", path), hint)
 	}
 	defer f.Close()
-	set, err := data.Delimited(f, filepath.Base(path), opt)
+	set, err := data.Read(f, filepath.Base(path), opt)
 	if err != nil {
 		return nil, AsInput(err, "")
 	}

@@ -64,7 +64,7 @@ func perQuery(run *sim.Run, split *data.Split) []result.User {
 
 // newUsers describes how cold-start users are served, and how well; nil if all users train.
 func (j *Job) newUsers(run *sim.Run, split *data.Split) *result.NewUsers {
-	if split.Newcomers() == nil {
+	if split.NewUsers() == nil {
 		return nil
 	}
 	out := &result.NewUsers{Share: j.NewUsers}

@@ -70,7 +70,7 @@ func (s *Spec) Split(src data.Source) (*data.Split, error) {
 	if err != nil {
 		return nil, AsInput(err, "")
 	}
-	protocol.Apart = s.NewUsers
+	protocol.NewUserShare = s.NewUsers
 	split, err := data.NewSplit(src, protocol, s.Seed)
 	return split, AsInput(err, "")
 }
@@ -280,7 +280,7 @@ func irregularUsers(s *data.Split) (repeats, few int) {
 			slices.ContainsFunc(p.Query, func(i uint32) bool { return slices.Contains(p.Train, i) }) {
 			repeats++
 		}
-		if s.Out() == nil && len(p.Against[1]) < s.Sampled {
+		if s.HeldOut() == nil && len(p.Candidates[1]) < s.Sampled {
 			few++
 		}
 	}

@@ -23,7 +23,7 @@ func SelfTest(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	split, err := data.NewSplit(w.Load(), p, 1)
+	split, err := data.NewSplit(w.Generate(), p, 1)
 	if err != nil {
 		return "", err
 	}

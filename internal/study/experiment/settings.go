@@ -108,7 +108,7 @@ func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 		given = append(s.Preset.given(), given...)
 	}
 	given = append(methodOptions(s.Entry), given...)
-	if p, err := data.ProtocolNamed(s.Protocol); err == nil && p.Expected {
+	if p, err := data.ProtocolNamed(s.Protocol); err == nil && p.ExpectedTies {
 		given = append([]Setting{{"ties", "expected", "protocol"}}, given...)
 	}
 	if err := s.put(given); err != nil {

@@ -13,8 +13,8 @@ import (
 // ease returns the weights, made anew only for other train rows.
 func (k *Cache) ease(s *data.Split) ([]float32, error) {
 	of := fmt.Sprint(s.Info().Hash, s.Split)
-	if s.Shuffle || s.Apart > 0 {
-		of += fmt.Sprint(" ", s.Seed, s.Apart)
+	if s.Shuffle || s.NewUserShare > 0 {
+		of += fmt.Sprint(" ", s.Seed, s.NewUserShare)
 	}
 	if k != nil && k.of == of {
 		return k.weights, nil

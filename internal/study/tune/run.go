@@ -226,7 +226,7 @@ func (s *Search) split(seed uint64) (*data.Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Apart = s.Base.NewUsers
+	p.NewUserShare = s.Base.NewUsers
 	split, err := data.NewSplit(s.Source, p, seed)
 	if err != nil {
 		return nil, &experiment.InputError{Err: err}

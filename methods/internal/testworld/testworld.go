@@ -54,7 +54,7 @@ func Small(t *testing.T, m method.Method, c data.WorldConfig, o sim.Options) *si
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := data.NewSplit(w.Load(), p, 1)
+	s, err := data.NewSplit(w.Generate(), p, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

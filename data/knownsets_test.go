@@ -118,8 +118,8 @@ func TestBothFormsOfTheTagLogAreOneSet(t *testing.T) {
 }
 
 func TestTheNewestRowOfATieIsTheFirstInTheFile(t *testing.T) {
-	fsys := files("user_taggedartists.dat", "userID\tartistID\ttagID\tday\tmonth\tyear\n"+
-		"2\t52\t13\t1\t4\t2009\n2\t52\t15\t1\t4\t2009\n2\t63\t13\t1\t4\t2009\n2\t73\t13\t1\t3\t2009\n2\t94\t20\t1\t4\t2009\n")
+	fsys := files("user_taggedartists.dat",
+		"userID\tartistID\ttagID\tday\tmonth\tyear\n2\t52\t13\t1\t4\t2009\n2\t52\t15\t1\t4\t2009\n2\t63\t13\t1\t4\t2009\n2\t73\t13\t1\t3\t2009\n2\t94\t20\t1\t4\t2009\n")
 	const april, march = "@1238544000", "@1235865600"
 	want := "2: 73" + march + " 94" + april + " 63" + april + " 52" + april + " 52" + april + "\n"
 	if got := dump(opened(t, fsys, "lastfm-2k", Options{})); got != want {
@@ -155,8 +155,8 @@ func TestQBArticleKeepsItsFirstRowAndOnlyClicks(t *testing.T) {
 	if got, want := dump(s), "1: 30=1@0 20=1@2\n2: 30=1@0 10=1@1 20=1@2\n"; got != want {
 		t.Errorf("got %swant %s", got, want)
 	}
-	if want := "1 rows with a value below 1"; s.Meta.Left != want {
-		t.Errorf("left out %q, want %q", s.Meta.Left, want)
+	if want := "1 rows with a value below 1"; s.Meta.FilteredOut != want {
+		t.Errorf("left out %q, want %q", s.Meta.FilteredOut, want)
 	}
 	clicks := opened(t, fsys, "qb-article-clicks", Options{MinRows: 1})
 	if got, want := dump(clicks), "1: 30=1@0 20=1@2\n2: 20=1@3 10=1@4 30=1@5\n"; got != want {
@@ -176,8 +176,8 @@ func TestTaFengsFourFilesAreOneSetInTheOrderOfTime(t *testing.T) {
 		"tafeng/D01", big5+row("2001-01-01", "01", "4711", 1),
 		"tafeng/D02", big5+row("2001-02-28", "01", "4710", 1)+row("2001-02-28", "00046855", "4710", 1))
 	s := opened(t, four, "tafeng", Options{})
-	want := "00046855: 4711=1@973036800 4710=3@975542400 4712=1@977702400 4710=1@983318400\n" +
-		"01: 4710=2@977616000 4711=1@978307200 4710=1@983318400\n"
+	want := "00046855: 4711=1@973036800 4710=3@975542400 4712=1@977702400 4710=1@983318400\n01: 4710=2@977616000 " +
+		"4711=1@978307200 4710=1@983318400\n"
 	if got := dump(s); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -185,15 +185,13 @@ func TestTaFengsFourFilesAreOneSetInTheOrderOfTime(t *testing.T) {
 		t.Errorf("columns are %q, want %q", s.Meta.Columns, want)
 	}
 	merged := files("tafeng/ta_feng_all_months_merged.csv",
-		"TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,AMOUNT,ASSET,SALES_PRICE\n"+
-			"11/30/2000,46855,35-39,115,110411,4710,3,51,57\n11/1/2000,46855,35-39,115,110411,4711,1,51,57\n12/25/2000,46855,35-39,115,110411,4712,1,51,57\n"+
-			"12/24/2000,1,35-39,115,110411,4710,2,51,57\n1/1/2001,1,35-39,115,110411,4711,1,51,57\n2/28/2001,1,35-39,115,110411,4710,1,51,57\n2/28/2001,46855,35-39,115,110411,4710,1,51,57\n")
+		"TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,AMOUNT,ASSET,SALES_PRICE\n11/30/2000,46855,35-39,115,110411,4710,3,51,57\n11/1/2000,46855,35-39,115,110411,4711,1,51,57\n12/25/2000,46855,35-39,115,110411,4712,1,51,57\n12/24/2000,1,35-39,115,110411,4710,2,51,57\n1/1/2001,1,35-39,115,110411,4711,1,51,57\n2/28/2001,1,35-39,115,110411,4710,1,51,57\n2/28/2001,46855,35-39,115,110411,4710,1,51,57\n")
 	if got := opened(t, merged, "tafeng", Options{}).Meta.Hash; got != s.Meta.Hash {
 		t.Error("the merged file is another set than the four")
 	}
 	delete(four, "tafeng/D01")
 	_, err := Open(four, "tafeng", Options{})
-	var missing *Missing
+	var missing *MissingFileError
 	if !errors.As(err, &missing) || missing.File != "tafeng/D01" || strings.Contains(err.Error(), "data fetch") {
 		t.Errorf("got %v, want the file that is missing and no command that cannot help", err)
 	}
@@ -263,39 +261,39 @@ func TestWrongRowsOfTheNewSetsSayWhereAndWhat(t *testing.T) {
 	for _, c := range []struct{ name, file, text, want string }{
 		{
 			"tafeng", "D11", "2000-11-01 00:00:00;1;D;E;1;2;3;51;57\nyesterday;1;D;E;1;2;3;51;57\n",
-			`data: D11 line 2: found "yesterday", want a date such as 2000-11-01 or 11/1/2000 in column 1 (time)`,
+			`D11 line 2: found "yesterday", expected a date such as 2000-11-01 or 11/1/2000 in column 1 (time)`,
 		},
 		{
 			"tafeng", "D11", "2000-11-01 00:00:00;1;D;E;1\n",
-			`data: D11 line 1: found "2000-11-01 00:00:00;1;D;E;1", want at least 7 columns separated by semicolon`,
+			`D11 line 1: found "2000-11-01 00:00:00;1;D;E;1", expected at least 7 columns separated by semicolon`,
 		},
 		{
 			"lastfm-2k", "user_taggedartists.dat", tagged + "1\t2\t3\t31\t2\t2009\n",
-			`data: user_taggedartists.dat line 2: found "31", want the day, month and year of a date from here on in column 4 (time)`,
+			`user_taggedartists.dat line 2: found "31", expected the day, month and year of a date, starting in column 4 (time)`,
 		},
 		{
 			"lastfm-2k", "user_taggedartists.dat", tagged + "1\t2\t3\t31\n",
-			`data: user_taggedartists.dat line 2: found "1\t2\t3\t31", want at least 6 columns separated by tab`,
+			`user_taggedartists.dat line 2: found "1\t2\t3\t31", expected at least 6 columns separated by tab`,
 		},
 		{
 			"lastfm-2k", "user_taggedartists.dat", "2\t52\t13\t1\t4\t2009\n",
-			`data: user_taggedartists.dat line 1: found "2 52 13 1 4 2009", want a column named "userID" in the header`,
+			`user_taggedartists.dat line 1: found "2 52 13 1 4 2009", expected a column named "userID" in the header`,
 		},
 		{
 			"lastfm-2k-artists", "user_artists.dat", "userID\tartistID\tweight\n1\t2\tmany\n",
-			`data: user_artists.dat line 2: found "many", want a number in column 3 (rating)`,
+			`user_artists.dat line 2: found "many", expected a number in column 3 (rating)`,
 		},
 		{
 			"qb-article", "QB-article.csv", "user_id,item_id,click\n1,2,0\n",
-			`data: QB-article.csv: found "0 of 1 rows", want at least one row after the filters; left out: 1 rows with a value below 1`,
+			`QB-article.csv: found "0 of 1 rows", expected at least one row after the filters; dropped: 1 rows with a value below 1`,
 		},
 		{
 			"qb-article", "QB-article.csv", "user_id,item_id\n1,2\n",
-			`data: QB-article.csv line 1: found "user_id item_id", want a column named "click" in the header`,
+			`QB-article.csv line 1: found "user_id item_id", expected a column named "click" in the header`,
 		},
 		{
 			"amazon-video", "ratings_Amazon_Instant_Video.csv", "A1,B1,5.0,x\n",
-			`data: ratings_Amazon_Instant_Video.csv line 1: found "x", want a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
+			`ratings_Amazon_Instant_Video.csv line 1: found "x", expected a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
 		},
 	} {
 		if c.file == "D11" { // all four must be there

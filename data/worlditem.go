@@ -53,15 +53,15 @@ const (
 	worldStart = 1672531200 // 2023-01-01T00:00:00Z
 	worldSpan  = 730 * day  // users join and films come out in this time
 
-	// The film in place k, from 0, has the popularity (k + 1 + zipfShare·items)^-zipfPower.
+	// The film of rank k, from 0, has the popularity (k + 1 + zipfShare·items)^-zipfPower.
 	zipfPower  = 1.3
 	zipfShare  = 0.005
 	itemSpread = 0.35 // how far a film is from its genres
 	second     = 0.35 // share of films with a second genre
 )
 
-// genreTaste is where each genre lies. It is the same in all worlds, so that
-// they are equally hard, and some genres are near each other, as in life.
+// genreTaste is the vector of each genre. It is the same in all worlds, so that they are equally hard; some genres
+// are near each other.
 var genreTaste = [len(genreNames)]vector{
 	{9, 1, 0, 2, 0, 0, 0, 0},     // Drama
 	{1, 9, 0, 2, 0, 0, 0, 1},     // Comedy
@@ -122,8 +122,7 @@ func (w *World) makeItems() {
 		}
 		e := noise(&r)
 		w.item[i] = blend(1, &v, itemSpread, &e)
-		// Three in ten come out while users watch; exactly so many, so that a
-		// small world has films on its first day.
+		// Exactly three in ten are released later, so that a small world has films on its first day.
 		if i%10 < 3 {
 			w.release[i] = int32(r.Uint32n(worldSpan))
 		}
@@ -138,8 +137,8 @@ func (w *World) makeItems() {
 	}
 }
 
-// makeAlias deals the places of a Zipf law out to the films and builds the table
-// that draws from it in constant time (Vose 1991).
+// makeAlias assigns the ranks of a Zipf law to the films and builds the alias table that draws from it in constant
+// time (Vose 1991).
 func (w *World) makeAlias() {
 	n := w.cfg.Items
 	place := make([]uint32, n)
@@ -188,8 +187,7 @@ func (w *World) popular(r *rng.Rand) uint32 {
 	return w.alt[i]
 }
 
-// exp is e^x for x from -700 to 700, with the same bits on every platform, which
-// math.Exp does not promise.
+// exp is e^x for x from -700 to 700, with the same bits on every platform, which math.Exp does not guarantee.
 func exp(x float64) float64 {
 	const hi, lo = 6.93147180369123816490e-01, 1.90821492927058770002e-10 // ln 2 in two parts
 	k := math.Floor(float64(x/math.Ln2) + 0.5)

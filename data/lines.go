@@ -13,8 +13,7 @@ import (
 
 const maxLine = 1 << 20 // bytes, without the line's end
 
-// lines reads text line by line, unzipped if need be. What it returns is valid
-// until the next call.
+// lines reads plain or gzip text line by line. A line is valid until the next call.
 type lines struct {
 	in   *bufio.Reader
 	file string
@@ -22,8 +21,7 @@ type lines struct {
 	zip  bool
 }
 
-// newLines knows gzip by its first bytes, not by the file's name, and drops a
-// byte order mark.
+// newLines recognises gzip by its first bytes, not by the file's name, and drops a byte order mark.
 func newLines(r io.Reader, file string) (*lines, error) {
 	l := &lines{in: bufio.NewReaderSize(r, maxLine+2), file: file}
 	if head, _ := l.in.Peek(2); string(head) == "\x1f\x8b" {
@@ -39,32 +37,31 @@ func newLines(r io.Reader, file string) (*lines, error) {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
 		l.in.Discard(3)
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return nil, &BadInput{File: file, Found: string(head), Want: "text", Hint: "unpack the zip archive first"}
+		return nil, &InputError{File: file, Found: string(head), Expected: "text", Hint: "unpack the zip archive first"}
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return nil, &BadInput{
-			File: file, Found: string(head[:2]), Want: "UTF-8 or Latin-1 text",
+		return nil, &InputError{
+			File: file, Found: string(head[:2]), Expected: "UTF-8 or Latin-1 text",
 			Hint: "convert the file from UTF-16",
 		}
 	}
 	return l, nil
 }
 
-// wrap blames the file where gzip finds fault with it, and else says how far
-// reading came.
+// wrap reports corrupt gzip data as an InputError, and other errors with the number of the last line read.
 func (l *lines) wrap(err error) error {
 	var corrupt flate.CorruptInputError
-	const want, hint = "a whole gzip file", "copy or download the file again"
+	const expected, hint = "a complete gzip file", "copy or download the file again"
 	switch {
 	case !l.zip:
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return &BadInput{File: l.file, Found: "the gzip data is cut short", Want: want, Hint: hint}
+		return &InputError{File: l.file, Found: "truncated gzip data", Expected: expected, Hint: hint}
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
-		return &BadInput{File: l.file, Found: "the gzip data is damaged", Want: want, Hint: hint}
+		return &InputError{File: l.file, Found: "corrupt gzip data", Expected: expected, Hint: hint}
 	}
-	return fmt.Errorf("data: %s after line %d: %w", l.file, l.n, err)
+	return fmt.Errorf("%s after line %d: %w", l.file, l.n, err)
 }
 
-// next returns the next line without its end, or io.EOF.
+// next returns the next line without its line ending, or io.EOF.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.in.ReadSlice('\n')
 	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
@@ -77,9 +74,9 @@ func (l *lines) next() ([]byte, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if err == bufio.ErrBufferFull || len(line) > maxLine {
-		return nil, &BadInput{
+		return nil, &InputError{
 			File: l.file, Line: l.n, Found: short(line),
-			Want: fmt.Sprintf("a line of at most %d bytes", maxLine),
+			Expected: fmt.Sprintf("a line of at most %d bytes", maxLine),
 		}
 	}
 	if bad := l.noNUL(line, l.n); bad != nil {
@@ -88,19 +85,19 @@ func (l *lines) next() ([]byte, error) {
 	return line, nil
 }
 
-// noNUL refuses a line that is not text, such as UTF-16 without its mark.
+// noNUL rejects a line that is not text, such as UTF-16 without a byte order mark.
 func (l *lines) noNUL(line []byte, n int) error {
 	if bytes.IndexByte(line, 0) < 0 {
 		return nil
 	}
-	return &BadInput{
-		File: l.file, Line: n, Found: short(line), Want: "text without NUL bytes",
+	return &InputError{
+		File: l.file, Line: n, Found: short(line), Expected: "text without NUL bytes",
 		Hint: "convert the file to UTF-8 text",
 	}
 }
 
-// probe returns copies of the first lines that are not blank, at most most of
-// them, without moving on, and the number of the first.
+// probe returns copies of at most most non-blank lines from the start, without consuming them, and the number of
+// the first.
 func (l *lines) probe(most int) (head [][]byte, first int, err error) {
 	b, err := l.in.Peek(maxLine)
 	if err != nil && err != io.EOF {
@@ -110,7 +107,7 @@ func (l *lines) probe(most int) (head [][]byte, first int, err error) {
 	for n := 1; len(b) > 0 && len(head) < most; n++ {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
 		if !ended && !whole && len(head) > 0 {
-			break // the line goes on beyond what was peeked at
+			break // the line is longer than the peeked bytes
 		}
 		b = rest
 		if line = bytes.TrimSuffix(line, []byte("\r")); blank(line) {
@@ -140,14 +137,12 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// sep is what stands between two fields. Of space, any number counts as one.
-// In comma and semicolon files a field may be quoted.
+// sep separates fields. Several spaces count as one separator. In comma and semicolon files a field may be quoted.
 type sep string
 
 func (s sep) quotes() bool { return s == "," || s == ";" }
 
-// index is where the next separator starts, or -1. The only separator of two
-// bytes is one byte twice.
+// index is the start of the next separator, or -1. A separator of two bytes is the same byte twice.
 func (s sep) index(line []byte) int {
 	c, twice := s[0], len(s) == 2
 	for i, b := range line {
@@ -158,8 +153,8 @@ func (s sep) index(line []byte) int {
 	return -1
 }
 
-// split appends the first most fields of a line to dst. It writes into the line
-// where it undoes quotes, and is false when a quote is not closed.
+// split appends the first most fields of a line to dst. It modifies the line to remove quotes, and returns false if
+// a quote is not closed.
 func (s sep) split(line []byte, most int, dst [][]byte) ([][]byte, bool) {
 	if s == " " {
 		line = trim(line)
@@ -250,9 +245,9 @@ func (l *lines) each(s sep, width int, do func(f [][]byte)) error {
 			continue
 		}
 		if f, _ = s.split(line, width, f[:0]); len(f) < width {
-			return &BadInput{
+			return &InputError{
 				File: l.file, Line: l.n, Found: short(line),
-				Want: fmt.Sprintf("at least %d columns separated by %s", width, s.name()),
+				Expected: fmt.Sprintf("at least %d columns separated by %s", width, s.name()),
 			}
 		}
 		do(f)

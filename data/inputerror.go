@@ -7,23 +7,22 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// BadInput says what is wrong with what a user handed in. Line is 0 when no
-// single line is to blame.
-type BadInput struct {
-	File  string
-	Line  int
-	Found string // as it stands in the input, shortened
-	Want  string
-	Hint  string // what to do or type next; may be empty
+// InputError reports malformed input: a file or an option. Line is 0 if no single line is at fault.
+type InputError struct {
+	File     string
+	Line     int
+	Found    string // as in the input, shortened
+	Expected string
+	Hint     string // what to do or type next; may be empty
 }
 
-func (e *BadInput) Error() string {
+func (e *InputError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "data: %s", e.File)
+	b.WriteString(e.File)
 	if e.Line > 0 {
 		fmt.Fprintf(&b, " line %d", e.Line)
 	}
-	fmt.Fprintf(&b, ": found %q, want %s", e.Found, e.Want)
+	fmt.Fprintf(&b, ": found %q, expected %s", e.Found, e.Expected)
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
@@ -39,12 +38,12 @@ func short(b []byte) string {
 	return string(b[:most]) + "..."
 }
 
-// oneOf is what an error wants when a word is not among names.
+// oneOf is what an error expects if a word is not among names.
 func oneOf(what string, names []string) string {
 	return "a " + what + " among " + strings.Join(names, ", ")
 }
 
-// nearest is the hint for a word that is not among names; empty when none is near.
+// nearest is the hint for a word that is not among names; empty if no name is similar.
 func nearest(word string, names []string) string {
 	if n := param.Nearest(word, names); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)

@@ -92,7 +92,7 @@ func TestOrderAndFiltersAreThoseOfTheOracle(t *testing.T) {
 			Dedup: []string{"", "first", "last"}[r.Uint32n(3)], MinRows: int(r.Uint32n(4)),
 		}
 		want := oracle(rows, timed, opt)
-		s, err := Delimited(strings.NewReader(text.String()), "test", opt)
+		s, err := Read(strings.NewReader(text.String()), "test", opt)
 		if want == "" {
 			if err == nil {
 				t.Fatalf("seed %d: no error, though nothing is left", seed)
@@ -115,16 +115,16 @@ func TestNumbersAreByFirstAppearanceAmongWhatIsLeft(t *testing.T) {
 	if got, want := fmt.Sprint(s.Meta.UserID, s.Meta.ItemID, s.Item, s.Start), "[2] [b a] [0 1] [0 2]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if want := "1 rows with a value below 4, 1 repeated rows (first kept), 1 users with fewer than 2 rows (1 rows)"; s.Meta.Left != want {
-		t.Errorf("left out %q, want %q", s.Meta.Left, want)
+	if want := "1 rows with a value below 4, 1 repeated rows (first kept), 1 users with fewer than 2 rows (1 rows)"; s.Meta.FilteredOut != want {
+		t.Errorf("left out %q, want %q", s.Meta.FilteredOut, want)
 	}
 }
 
 func TestFiltersThatFindNothingLeaveNoTrace(t *testing.T) {
 	text := "1 a 4\n2 b 5\n"
 	s := mustLoad(t, text, Options{Threshold: 4, HasThreshold: true, Dedup: "last", MinRows: 1})
-	if s.Meta.Left != "" || s.Meta.Hash != mustLoad(t, text, Options{}).Meta.Hash {
-		t.Fatalf("left out %q", s.Meta.Left)
+	if s.Meta.FilteredOut != "" || s.Meta.Hash != mustLoad(t, text, Options{}).Meta.Hash {
+		t.Fatalf("left out %q", s.Meta.FilteredOut)
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// finish filters, numbers, groups and orders what was read.
+// finish filters, numbers, groups and sorts the rows.
 func (l *loader) finish() (*Set, error) {
 	s := &Set{Meta: Info{Name: l.name}}
-	// Made and judged before the filters: they make gaps in an order.
+	// Times are made and classified before the filters, which leave gaps in an order.
 	if l.time == nil && l.how.order != "" {
 		l.time, s.Meta.TimeKind = l.how.order.times(l.item), OrderOnly
 	} else if s.Meta.TimeKind = l.timeKind(); s.Meta.TimeKind == NoTime {
@@ -22,12 +22,12 @@ func (l *loader) finish() (*Set, error) {
 	read := len(l.user)
 	left := l.filter(l.how.Options)
 	if len(l.user) == 0 {
-		return nil, &BadInput{
+		return nil, &InputError{
 			File: l.name, Found: fmt.Sprintf("0 of %d rows", read),
-			Want: "at least one row after the filters", Hint: "left out: " + strings.Join(left, ", "),
+			Expected: "at least one row after the filters", Hint: "dropped: " + strings.Join(left, ", "),
 		}
 	}
-	if s.Meta.Left = strings.Join(left, ", "); len(left) > 0 {
+	if s.Meta.FilteredOut = strings.Join(left, ", "); len(left) > 0 {
 		l.users.renumber(l.user)
 		l.items.renumber(l.item)
 		for k := range l.context {
@@ -35,7 +35,7 @@ func (l *loader) finish() (*Set, error) {
 		}
 	}
 	s.Meta.UserID, s.Meta.ItemID = l.users.names, l.items.names
-	s.NItem = len(l.items.names)
+	s.NumItems = len(l.items.names)
 	l.group(s)
 	if l.fractions {
 		for i, k := range s.Time {
@@ -51,7 +51,7 @@ func (l *loader) finish() (*Set, error) {
 	return s, nil
 }
 
-// floor is a/b without its fraction, rounded down; b is positive.
+// floor is a/b rounded down; b is positive.
 func floor(a, b int64) int64 {
 	if q := a / b; q*b > a {
 		return q - 1
@@ -59,8 +59,7 @@ func floor(a, b int64) int64 {
 	return a / b
 }
 
-// timeUnits are what real times are in when all of them lie beyond: as seconds
-// they would be after the year 5000, so they are divided to be seconds.
+// timeUnits are the units of real times that all exceed a limit: as seconds they would be after the year 5000.
 var timeUnits = []struct {
 	beyond, per int64
 	name        string
@@ -70,7 +69,7 @@ var timeUnits = []struct {
 	{1e11, 1e3, "milliseconds"},
 }
 
-// timeUnit is empty and 1 for seconds. The filters do not change it.
+// timeUnit returns the unit of the times and its number per second; an empty name and 1 for seconds.
 func (l *loader) timeUnit(kind TimeKind) (name string, per int64) {
 	if kind != RealTime {
 		return "", 1
@@ -100,8 +99,7 @@ func (l *loader) timeKind() TimeKind {
 		return NoTime
 	}
 	start, _ := l.byUser()
-	// User u has n+1 places for the times 0..n, of which the first or the last
-	// must stay free.
+	// User u has n+1 slots for the times 0..n, of which the first or the last must stay free.
 	seen := make([]bool, len(l.user)+len(start))
 	for i, u := range l.user {
 		n := int64(start[u+1] - start[u])
@@ -136,7 +134,7 @@ func (l *loader) byUser() (start []int, rows []int32) {
 	return start, rows
 }
 
-// filter drops rows as the options ask, and says in words what it left out.
+// filter drops rows according to the options, and says in words what it dropped.
 func (l *loader) filter(opt Options) (left []string) {
 	if opt.HasThreshold {
 		keep := make([]bool, len(l.user))
@@ -177,7 +175,7 @@ func (l *loader) filter(opt Options) (left []string) {
 func (l *loader) unique(last bool) []bool {
 	start, rows := l.byUser()
 	keep := make([]bool, len(l.user))
-	by := make([]int, len(l.items.names)) // one more than the user last seen with the item
+	by := make([]int, len(l.items.names)) // the last user seen with the item, plus one
 	for u := range start[1:] {
 		own := rows[start[u]:start[u+1]]
 		if last {
@@ -193,7 +191,7 @@ func (l *loader) unique(last bool) []bool {
 	return keep
 }
 
-// keep drops the rows that are not marked and returns how many those were.
+// keep drops the unmarked rows and returns their number.
 func (t *table) keep(marked []bool) int {
 	n := 0
 	for i, m := range marked {
@@ -225,9 +223,9 @@ func (t *table) keep(marked []bool) int {
 	return len(marked) - n
 }
 
-// renumber numbers the identifiers that are left in col by first appearance.
+// renumber numbers the remaining identifiers in col by first appearance.
 func (x *index) renumber(col []uint32) {
-	to := make([]uint32, len(x.names)) // one more than the new number
+	to := make([]uint32, len(x.names)) // the new number plus one
 	var names []string
 	for i, old := range col {
 		if to[old] == 0 {
@@ -239,8 +237,8 @@ func (x *index) renumber(col []uint32) {
 	x.names = names
 }
 
-// group fills s with the rows by user, oldest first. Of rows with the same time
-// the later one in the file counts as older (see History).
+// group fills s with the rows by user, oldest first. Among rows with the same time, the later one in the file counts
+// as older (see History).
 func (l *loader) group(s *Set) {
 	start, rows := l.byUser()
 	for u := range start[1:] {

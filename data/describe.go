@@ -4,29 +4,29 @@ import (
 	"slices"
 )
 
-// Card is what is worth knowing about a data set before anything is run on it.
-type Card struct {
-	Name       string   `json:"name"`
-	Users      int      `json:"users"`
-	Items      int      `json:"items"`
-	EmptyItems int      `json:"empty_items"` // items without a row
-	Rows       int      `json:"rows"`
-	Pairs      int      `json:"distinct_pairs"` // of user and item
-	Duplicates int      `json:"duplicates"`     // rows beyond the first of their pair
-	Sparsity   float64  `json:"sparsity"`       // 1 - pairs/(users*items)
-	PerUser    PerUser  `json:"rows_per_user"`
-	TailShare  float64  `json:"tail_share"` // share of the rows that go to the least popular 80% of items
-	TimeKind   string   `json:"time_kind"`
-	First      int64    `json:"first_time,omitzero"` // in seconds, or in what the data has; only for real times
-	Last       int64    `json:"last_time,omitzero"`
-	Attrs      []string `json:"attrs,omitempty"`
-	Columns    string   `json:"columns,omitempty"` // see Info
-	Left       string   `json:"left,omitempty"`
-	Hash       string   `json:"hash"`
+// Description summarises a data set.
+type Description struct {
+	Name        string   `json:"name"`
+	Users       int      `json:"users"`
+	Items       int      `json:"items"`
+	EmptyItems  int      `json:"empty_items"` // items without a row
+	Rows        int      `json:"rows"`
+	Pairs       int      `json:"distinct_pairs"` // of user and item
+	Duplicates  int      `json:"duplicates"`     // rows after the first of their pair
+	Sparsity    float64  `json:"sparsity"`       // 1 - pairs/(users*items)
+	PerUser     PerUser  `json:"rows_per_user"`
+	TailShare   float64  `json:"tail_share"` // share of the rows of the least popular 80% of items
+	TimeKind    string   `json:"time_kind"`
+	First       int64    `json:"first_time,omitzero"` // only for real times
+	Last        int64    `json:"last_time,omitzero"`
+	Attrs       []string `json:"attrs,omitempty"`
+	Columns     string   `json:"columns,omitempty"` // see Info
+	FilteredOut string   `json:"left,omitempty"`
+	Hash        string   `json:"hash"`
 }
 
-// PerUser holds quantiles of the number of rows per user: P5 is the least
-// number that at least 5% of the users do not exceed.
+// PerUser holds quantiles of the number of rows per user: P5 is the smallest number that at least 5% of the users do
+// not exceed.
 type PerUser struct {
 	Min  int     `json:"min"`
 	P5   int     `json:"p5"`
@@ -38,13 +38,12 @@ type PerUser struct {
 	Mean float64 `json:"mean"`
 }
 
-// Describe reads src once, user by user. Beside one user's rows it holds a
-// counter per item.
-func Describe(src Source) Card {
+// Describe summarises src in one pass. It keeps one user's rows and a counter per item in memory.
+func Describe(src Source) Description {
 	in := src.Info()
-	c := Card{
+	c := Description{
 		Name: in.Name, Users: src.Users(), Items: src.Items(), TimeKind: in.TimeKind.String(),
-		Columns: in.Columns, Left: in.Left, Hash: in.Hash,
+		Columns: in.Columns, FilteredOut: in.FilteredOut, Hash: in.Hash,
 	}
 	for _, a := range in.Attrs {
 		c.Attrs = append(c.Attrs, a.Name)
@@ -80,7 +79,7 @@ func Describe(src Source) Card {
 	return c
 }
 
-func (c *Card) ratios(perItem []int) {
+func (c *Description) ratios(perItem []int) {
 	slices.Sort(perItem)
 	tail := 0
 	for k, n := range perItem {

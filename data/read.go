@@ -10,43 +10,41 @@ import (
 // Options says how to read delimited text and which rows to keep. The zero
 // value detects the format and keeps every row.
 type Options struct {
-	Sep     string // "" detects it; or tab, "::", comma, semicolon, pipe, space, by word or as it is
+	Sep     string // "" detects it; otherwise tab, "::", comma, semicolon, pipe or space, as a word or literally
 	Header  string // "auto" (also ""), "yes" or "no"
-	Columns string // "" detects them; or "user,_,item,rating,time", "user=uid,item=app", "user=1,item=3"
+	Columns string // "" detects them; otherwise "user,_,item,rating,time", "user=uid,item=app", "user=1,item=3"
 
-	// The filters, in the order they are applied. Users and items are numbered
-	// by first appearance in what is left.
-	Threshold    float32 // rows with a lower value are left out, if HasThreshold
+	// The filters, in the order they are applied. Users and items are numbered by first appearance in the
+	// remaining rows.
+	Threshold    float32 // drops rows with a lower value, if HasThreshold
 	HasThreshold bool
-	// of a user's rows with the same item keep the "first" or "last" in the file; "none" (also "") keeps all
+	// Dedup keeps the "first" or "last" of a user's rows with the same item; "none" (also "") keeps all.
 	Dedup   string
-	MinRows int // users with fewer rows are left out; 0 keeps all
+	MinRows int // drops users with fewer rows; 0 keeps all
 }
 
 const maxRows = math.MaxInt32
 
-// reading is how the rows of a set are read: the options, and what only a known
-// set can say of its files.
+// reading is how the rows of a set are read: the options, and what is known only about the files of known sets.
 type reading struct {
 	Options
 	dates dates
-	per   int64 // times are divided by it to be seconds; 0 finds it out
-	order order // where no column has a time
-	// context are header names of columns of categories, which become Features.Row.
+	per   int64 // divisor that makes times seconds; 0 detects it
+	order order // the times of rows if no column has any
+	// context are the header names of columns of categories, which become Features.Row.
 	context []string
 }
 
-// part is one of the files that a set's rows are in.
+// part is one of the files with a set's rows.
 type part struct {
 	r    io.Reader
 	file string
 }
 
-// Delimited reads a set from delimited text, plain or gzip. The name goes into
-// Info.Name and errors. A quoted field may not span lines. Fractions of a time
-// order rows, and are then dropped; so do milliseconds (see timeUnits). Wrong
-// content is a *BadInput, and then the set is nil.
-func Delimited(r io.Reader, name string, opt Options) (*Set, error) {
+// Read reads a set from delimited text, plain or gzip. The name goes into Info.Name and errors. A quoted field must
+// not span lines. Times order rows by their full precision and are then rounded down to seconds. Malformed content
+// is an *InputError.
+func Read(r io.Reader, name string, opt Options) (*Set, error) {
 	return load(name, []part{{r, name}}, reading{Options: opt}, maxRows)
 }
 
@@ -56,7 +54,7 @@ func load(name string, parts []part, how reading, limit int) (*Set, error) {
 		how.Dedup = ""
 	}
 	if how.Dedup != "" && how.Dedup != "first" && how.Dedup != "last" {
-		return nil, &BadInput{File: name, Found: how.Dedup, Want: "dedup to be none, first or last"}
+		return nil, &InputError{File: name, Found: how.Dedup, Expected: "dedup to be none, first or last"}
 	}
 	l := &loader{name: name, how: how, limit: limit, users: newIndex(), items: newIndex()}
 	for _, p := range parts {
@@ -67,8 +65,7 @@ func load(name string, parts []part, how reading, limit int) (*Set, error) {
 	return l.finish()
 }
 
-// table is the rows in the file's order. value and time are nil without such a
-// column.
+// table is the rows in the file's order. value and time are nil if there is no such column.
 type table struct {
 	user, item []uint32
 	value      []float32
@@ -85,12 +82,11 @@ type loader struct {
 	limit        int
 	users, items *index
 	fields       [][]byte
-	columns      int // of the part's first row, which is in line first
+	columns      int // number of columns of the part's first row, which is in line first
 	first        int
 	inContext    []*index // the categories, by column
 	at           []int    // the columns
-	// fractions is true from the first time that is not whole on: then time
-	// holds the sortKey of each.
+	// fractions is set by the first time that is not an integer: from then on, time holds sort keys.
 	fractions bool
 }
 
@@ -103,7 +99,8 @@ func (l *loader) read(p part) (err error) {
 		return err
 	}
 	if l.how.HasThreshold && l.col[ratingCol] < 0 {
-		return &BadInput{File: p.file, Found: "no rating column", Want: "one to compare with the threshold"}
+		return &InputError{File: p.file, Found: "no rating column", Expected: "a rating column to compare with the " +
+			"threshold"}
 	}
 	l.columns = 0
 	l.findContext()
@@ -131,7 +128,7 @@ func (l *loader) read(p part) (err error) {
 		}
 	}
 	if len(l.user) == before {
-		return &BadInput{File: l.in.file, Line: l.in.n, Want: "at least one row after the header"}
+		return &InputError{File: l.in.file, Line: l.in.n, Expected: "at least one row after the header"}
 	}
 	return nil
 }
@@ -172,7 +169,7 @@ func (l *loader) row(line []byte, width int) error {
 	if c := l.col[timeCol]; c >= 0 && l.how.dates != noDates {
 		t, ok := l.how.dates.seconds(f[c:])
 		if !ok {
-			return l.badField(timeCol, l.how.dates.want())
+			return l.badField(timeCol, l.how.dates.expected())
 		}
 		l.time = append(l.time, t)
 	} else if c >= 0 && !l.addTime(f[c]) {
@@ -212,7 +209,7 @@ func (l *loader) addTime(b []byte) bool {
 }
 
 func (l *loader) bad(found []byte, want, hint string) error {
-	return &BadInput{File: l.in.file, Line: l.in.n, Found: short(found), Want: want, Hint: hint}
+	return &InputError{File: l.in.file, Line: l.in.n, Found: short(found), Expected: want, Hint: hint}
 }
 
 func (l *loader) badField(role int, want string) error {
@@ -235,7 +232,7 @@ func (s sep) name() string {
 // index numbers identifiers by first appearance.
 type index struct {
 	names []string
-	small []uint32 // one more than the number of a short decimal identifier
+	small []uint32 // by short decimal identifier: its number plus one
 	other map[string]uint32
 }
 
@@ -265,8 +262,8 @@ func (x *index) add(b []byte) uint32 {
 	return uint32(len(x.names) - 1)
 }
 
-// decimal reads identifiers that are small numbers as strconv would write them,
-// so that no two identifiers share one.
+// decimal parses identifiers that are small numbers in canonical form, so that different identifiers have different
+// numbers.
 func decimal(b []byte) (int, bool) {
 	if len(b) == 0 || len(b) > 6 || b[0] == '0' && len(b) > 1 {
 		return 0, false

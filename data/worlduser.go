@@ -6,7 +6,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// scratch is what generating one user after another writes to.
+// scratch is the memory for generating users.
 type scratch struct {
 	items []uint32
 	times []int64
@@ -16,7 +16,7 @@ type scratch struct {
 const (
 	rowSpread   = 0.8  // of the logarithm of the number of rows
 	tasteSpread = 0.35 // how far a taste is from its genres
-	maxTries    = 64   // draws for one row, after which the best one is taken
+	maxTries    = 64   // draws for one row; then the best one is taken
 
 	// A film is taken with the chance floor + (1-floor)·sigmoid(slope·(affinity - middle)).
 	acceptFloor  = 0.003
@@ -40,11 +40,11 @@ func (w *World) chance(affinity float32) uint32 {
 	return w.accept[min(max(b, 0), acceptBins-1)]
 }
 
-// History generates user u's rows. It allocates only until h has seen a user as
-// large, and writes to no slice that another source put into h.
+// History generates user u's rows. It allocates only if h is too small, and never writes to slices that another
+// source put into h.
 func (w *World) History(u int, h *History) {
 	if uint(u) >= uint(w.cfg.Users) {
-		panic("data: World.History: no such user")
+		panic("data: World.History: user out of range")
 	}
 	if h.own == nil {
 		h.own = new(scratch)
@@ -80,8 +80,7 @@ func (w *World) rows(r *rng.Rand) int {
 	return min(n, w.cfg.Items/2)
 }
 
-// tastes are what a user likes at first and where drift leads: other genres, with
-// the same quirks.
+// tastes are a user's taste at the start and the end of its history: different genres with the same noise.
 func (w *World) tastes(r *rng.Rand) (from, to vector) {
 	from, to = w.taste(r), w.taste(r)
 	own := noise(r)
@@ -102,7 +101,7 @@ func (w *World) taste(r *rng.Rand) vector {
 	return v
 }
 
-// draw picks a film that is out and not seen.
+// draw picks a released film that the user has not seen.
 func (w *World) draw(r *rng.Rand, taste *vector, now int64, seen []uint64) uint32 {
 	best, most, found := uint32(0), float32(0), false
 	for range maxTries {
@@ -121,8 +120,7 @@ func (w *World) draw(r *rng.Rand, taste *vector, now int64, seen []uint64) uint3
 	if found {
 		return best
 	}
-	// The popular ones are used up. More than half of the films are out from the
-	// start and a user sees half at most, so there is one.
+	// More than half of the films are released at the start and a user sees at most half, so one remains.
 	n := uint32(w.cfg.Items)
 	for i := r.Uint32n(n); ; i = (i + 1) % n {
 		if w.free(i, now, seen) {
@@ -135,8 +133,7 @@ func (w *World) free(i uint32, now int64, seen []uint64) bool {
 	return seen[i/64]>>(i%64)&1 == 0 && int64(w.release[i]) <= now
 }
 
-// pause is the time to the next row: minutes within a sitting, else hours to
-// days, exponential both.
+// pause is the time to the next row: minutes within a session, otherwise hours to days, both exponential.
 func pause(r *rng.Rand) int64 {
 	mean := 40 * 60.0
 	if r.Uint32n(4) == 0 {

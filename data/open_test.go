@@ -116,8 +116,8 @@ func TestAMissingFileSaysWhatToDo(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("got %v, want fs.ErrNotExist", err)
 	}
-	want := "data: ml-100k: no file ml-100k/u.data in the data folder; tacit data fetch ml-100k downloads it; " +
-		"or place u.data of https://grouplens.org/datasets/movielens/100k/ in <data folder>/ml-100k, or use -d world"
+	want := "ml-100k: file ml-100k/u.data is missing in the data folder; download it with `tacit data fetch " +
+		"ml-100k`, or put u.data from https://grouplens.org/datasets/movielens/100k/ into <data folder>/ml-100k, or use -d world"
 	if err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -131,27 +131,27 @@ func TestErrorsOfKnownSetsNameTheFile(t *testing.T) {
 	}{
 		{
 			"ml-100l", files(),
-			`data: data folder: found "ml-100l", want a data set among ml-100k, ml-1m, lastfm-2k, lastfm-2k-artists, filmtrust, frappe, amazon-video, tafeng, qb-article, qb-article-clicks; did you mean "ml-100k"?`,
+			`data folder: found "ml-100l", expected a data set among ml-100k, ml-1m, lastfm-2k, lastfm-2k-artists, filmtrust, frappe, amazon-video, tafeng, qb-article, qb-article-clicks; did you mean "ml-100k"?`,
 		},
 		{
 			"ml-100k", files("ml-100k/u.data", "1\t2\n"),
-			`data: ml-100k/u.data line 1: found "1\t2", want at least 4 columns separated by tab`,
+			`ml-100k/u.data line 1: found "1\t2", expected at least 4 columns separated by tab`,
 		},
 		{
 			"ml-100k", files("u.data", uData, "u.genre", uGenre, "u.item", "1|a|b|c|d\n"),
-			`data: u.item line 1: found "1|a|b|c|d", want at least 8 columns separated by pipe`,
+			`u.item line 1: found "1|a|b|c|d", expected at least 8 columns separated by pipe`,
 		},
 		{
 			"ml-100k", files("u.data", uData, "u.user", "1|2\n"),
-			`data: u.user line 1: found "1|2", want at least 5 columns separated by pipe`,
+			`u.user line 1: found "1|2", expected at least 5 columns separated by pipe`,
 		},
 		{
 			"ml-100k", files("u.data", uData, "u.genre", "Comedy\n"),
-			`data: u.genre line 1: found "Comedy", want at least 2 columns separated by pipe`,
+			`u.genre line 1: found "Comedy", expected at least 2 columns separated by pipe`,
 		},
 		{
 			"ml-1m", files("ratings.dat", "1::1::1::1\n", "movies.dat", "\n1::x\n"),
-			`data: movies.dat line 2: found "1::x", want at least 3 columns separated by ::`,
+			`movies.dat line 2: found "1::x", expected at least 3 columns separated by ::`,
 		},
 	} {
 		if s, err := Open(c.fsys, c.name, Options{}); err == nil || err.Error() != c.want || s != nil {

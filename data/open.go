@@ -8,51 +8,50 @@ import (
 	"strings"
 )
 
-// Known is a public data set that Open can read by name.
-type Known struct {
+// KnownSet is a public data set that Open reads by name.
+type KnownSet struct {
 	Name    string
 	About   string
 	Home    string // the owner's page
-	Licence string // the owner's terms in our words; Home has them whole
+	Licence string // a summary of the owner's terms; Home has the full text
 	Archive Archive
-	Folder  string // of its files in the data folder; sets read from the same files share it
-	MinRows int    // users with fewer rows are left out, as in the counts below; 0 keeps all
+	Folder  string // subfolder of the data folder; sets with the same files share it
+	MinRows int    // users with fewer rows are dropped, as in the counts below; 0 keeps all
 
-	Users, Items, Rows int // of the published files, after MinRows and what the reading leaves out
+	Users, Items, Rows int // of the published files, after all filters
 
-	forms []form
-	also  []string                        // files that add titles, genres and attributes
-	more  func(dir *folder, s *Set) error // reads them; nil if there are none
+	variants  []variant
+	extra     []string                        // files that add titles, genres and attributes
+	readExtra func(dir *folder, s *Set) error // reads the extra files; nil if there are none
 }
 
-// Archive is a zip file that the owner offers to everybody. It is zero where
-// the owner asks people, and not programs, to fetch the files.
+// Archive is a zip file that the owner offers for download. It is the zero value if the owner requires people to
+// download the files themselves.
 type Archive struct {
 	URL    string
-	Size   int64  // 0: not known
-	SHA256 string // in hexadecimal; empty: not known
+	Size   int64  // in bytes; 0 if unknown
+	SHA256 string // in hexadecimal; empty if unknown
 }
 
-// form is one shape that a set is published in: its rows are in all of the
-// files, in this order.
-type form struct {
+// variant is one layout in which a set is published: its rows are in all of the files, in this order.
+type variant struct {
 	files []string
 	how   reading
 }
 
-// Files lists every file that Open may read, those of all forms.
-func (k Known) Files() []string {
+// Files lists every file that Open may read, in any layout.
+func (k KnownSet) Files() []string {
 	var out []string
-	for _, f := range k.forms {
+	for _, f := range k.variants {
 		out = append(out, f.files...)
 	}
-	return append(out, k.also...)
+	return append(out, k.extra...)
 }
 
-// Needs says in words which files must be there.
-func (k Known) Needs() string {
+// Needs describes the required files.
+func (k KnownSet) Needs() string {
 	var out []string
-	for _, f := range k.forms {
+	for _, f := range k.variants {
 		last := len(f.files) - 1
 		words := f.files[last]
 		if last > 0 {
@@ -63,11 +62,10 @@ func (k Known) Needs() string {
 	return strings.Join(out, ", or ")
 }
 
-// Find returns the first of the set's files in a data folder, as a path there;
-// it is empty if Open would find none.
-func (k Known) Find(fsys fs.FS) string {
+// Find returns the path of the set's first file in a data folder; empty if Open would fail.
+func (k KnownSet) Find(fsys fs.FS) string {
 	for _, dir := range []string{k.Folder, "."} {
-		for _, f := range k.forms {
+		for _, f := range k.variants {
 			d, first := &folder{fsys, dir}, ""
 			for i, name := range f.files {
 				in, file, err := d.open(name)
@@ -88,39 +86,37 @@ func (k Known) Find(fsys fs.FS) string {
 	return ""
 }
 
-// Missing says that a set's file is not where Open looked. It is an
-// fs.ErrNotExist.
-type Missing struct {
-	Set  string
-	File string // where the file should be, from the data folder
+// MissingFileError reports that a set's file is missing. It wraps fs.ErrNotExist.
+type MissingFileError struct {
+	Name string
+	File string // the expected path in the data folder
 	Hint string
 }
 
-func (e *Missing) Error() string {
-	return fmt.Sprintf("data: %s: no file %s in the data folder; %s", e.Set, e.File, e.Hint)
+func (e *MissingFileError) Error() string {
+	return fmt.Sprintf("%s: file %s is missing in the data folder; %s", e.Name, e.File, e.Hint)
 }
 
-func (e *Missing) Unwrap() error { return fs.ErrNotExist }
+func (e *MissingFileError) Unwrap() error { return fs.ErrNotExist }
 
-func (k Known) missing(file string) error {
-	hint := fmt.Sprintf("place %s of %s in <data folder>/%s, or use -d world", k.Needs(), k.Home, k.Folder)
+func (k KnownSet) missing(file string) error {
+	hint := fmt.Sprintf("put %s from %s into <data folder>/%s, or use -d world", k.Needs(), k.Home, k.Folder)
 	if k.Archive.URL != "" {
-		hint = fmt.Sprintf("tacit data fetch %s downloads it; or %s", k.Name, hint)
+		hint = fmt.Sprintf("download it with `tacit data fetch %s`, or %s", k.Name, hint)
 	}
-	return &Missing{Set: k.Name, File: path.Join(k.Folder, file), Hint: hint}
+	return &MissingFileError{Name: k.Name, File: path.Join(k.Folder, file), Hint: hint}
 }
 
-// Open reads a known set from its folder in fsys, or from the root of fsys if
-// it has no such folder. Files may be gzip, with ".gz" added to the name or not.
-// Format and filters are the set's own where opt does not say otherwise; a
-// header of "auto" does not, and MinRows of 1 keeps every user.
+// Open reads a known set from its folder in fsys, or from the root of fsys if there is no such folder. Files may be
+// gzip, with or without ".gz" in the name. opt overrides the set's own format and filters; an empty or "auto" header
+// overrides nothing, and MinRows of 1 keeps every user.
 func Open(fsys fs.FS, name string, opt Options) (*Set, error) {
 	k, err := find(name)
 	if err != nil {
 		return nil, err
 	}
 	for _, dir := range []string{k.Folder, "."} {
-		for _, f := range k.forms {
+		for _, f := range k.variants {
 			d := &folder{fsys, dir}
 			parts, err := d.parts(f.files)
 			defer closeAll(parts)
@@ -136,10 +132,10 @@ func Open(fsys fs.FS, name string, opt Options) (*Set, error) {
 			return k.read(d, parts, f.how.with(opt, k.MinRows))
 		}
 	}
-	return nil, k.missing(k.forms[0].files[0])
+	return nil, k.missing(k.variants[0].files[0])
 }
 
-func (k Known) read(d *folder, parts []part, how reading) (*Set, error) {
+func (k KnownSet) read(d *folder, parts []part, how reading) (*Set, error) {
 	name := k.Name
 	if len(parts) == 1 {
 		name = parts[0].file
@@ -149,15 +145,15 @@ func (k Known) read(d *folder, parts []part, how reading) (*Set, error) {
 		return nil, err
 	}
 	s.Meta.Name = k.Name
-	if k.more != nil {
-		if err := k.more(d, s); err != nil {
+	if k.readExtra != nil {
+		if err := k.readExtra(d, s); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// with puts the options asked for over a set's own.
+// with overrides a set's own options with opt.
 func (how reading) with(opt Options, minRows int) reading {
 	own := how.Options
 	if opt.Sep == "" {
@@ -179,7 +175,7 @@ func (how reading) with(opt Options, minRows int) reading {
 	return how
 }
 
-func find(name string) (Known, error) {
+func find(name string) (KnownSet, error) {
 	var names []string
 	for _, k := range KnownSets() {
 		if k.Name == name {
@@ -187,13 +183,13 @@ func find(name string) (Known, error) {
 		}
 		names = append(names, k.Name)
 	}
-	return Known{}, &BadInput{
-		File: "data folder", Found: name, Want: oneOf("data set", names),
+	return KnownSet{}, &InputError{
+		File: "data folder", Found: name, Expected: oneOf("data set", names),
 		Hint: nearest(name, names),
 	}
 }
 
-// folder is where the files of one set are.
+// folder is the folder of one set's files.
 type folder struct {
 	fsys fs.FS
 	dir  string
@@ -207,12 +203,12 @@ func (d *folder) open(name string) (f fs.File, file string, err error) {
 		}
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("data: %w", err)
+		return nil, "", err
 	}
 	return f, file, nil
 }
 
-// parts opens files, up to the first that cannot be: the error is of that one.
+// parts opens files up to the first that fails, and returns its error.
 func (d *folder) parts(names []string) (out []part, err error) {
 	for _, name := range names {
 		f, file, err := d.open(name)
@@ -230,7 +226,7 @@ func closeAll(parts []part) {
 	}
 }
 
-// each calls do with the fields of every line of a file that is there.
+// each calls do with the fields of every line of a file; a missing file is not an error.
 func (d *folder) each(name string, s sep, width int, do func(f [][]byte)) error {
 	f, file, err := d.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -256,17 +252,16 @@ func places(ids []string) map[string]int {
 	return m
 }
 
-// titles readies Title and Genres: an item that no catalogue names is "item 17".
+// titles allocates Title and Genres. An item without a title is "item 17".
 func (s *Set) titles() {
-	s.Meta.Title = make([]string, s.NItem)
-	s.Meta.Genres = make([][]string, s.NItem)
+	s.Meta.Title = make([]string, s.NumItems)
+	s.Meta.Genres = make([][]string, s.NumItems)
 	for i, id := range s.Meta.ItemID {
 		s.Meta.Title[i] = "item " + id
 	}
 }
 
-// attrs reads user attributes: the identifier comes first in a line, then one
-// column for each name.
+// attrs reads user attributes: the identifier is the first column, followed by one column for each name.
 func (s *Set) attrs(d *folder, file string, by sep, names ...string) error {
 	at := places(s.Meta.UserID)
 	var attrs []Attr

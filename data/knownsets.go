@@ -7,10 +7,9 @@ const thousandth = 1000
 
 const (
 	movieLens = "For research. Do not redistribute it, do not use it commercially without permission, do not imply " +
-		"endorsement, and cite " +
-		"Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 2015."
-	hetRec = "For non-commercial use; for any other, ask Last.fm. Cite Cantador, Brusilovsky and Kuflik, HetRec 2011. " +
-		"The terms: https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-readme.txt"
+		"endorsement, and cite Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 2015."
+	hetRec = "For non-commercial use; for any other, ask Last.fm. Cite Cantador, Brusilovsky and Kuflik, HetRec " +
+		"2011. The terms: https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-readme.txt"
 	tenrec = "CC BY-NC 4.0, for research, after accepting the agreement on the owner's page. Cite Yuan et al., " +
 		"Tenrec, NeurIPS 2022."
 )
@@ -21,19 +20,18 @@ var lastFM = Archive{
 	SHA256: "6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
 }
 
-// tenrecArticles is the header that the files of Tenrec have:
-// user_id,item_id,click,gender,age,exposure_count,... A click of 0 is an article
-// that was shown and not opened.
+// tenrecArticles reads files of Tenrec, whose header is user_id,item_id,click,gender,age,exposure_count,... A click
+// of 0 is an article that was shown and not opened.
 var tenrecArticles = Options{
 	Sep: "comma", Header: "yes", Columns: "user=user_id,item=item_id,rating=click",
 	Threshold: 1, HasThreshold: true,
 }
 
-// KnownSets returns the sets that Open knows. The slice is the caller's.
+// KnownSets returns the sets that Open can read.
 //
 //lint:size it is a table
-func KnownSets() []Known {
-	sets := []Known{
+func KnownSets() []KnownSet {
+	sets := []KnownSet{
 		{
 			Name: "ml-100k", About: "film ratings, 1997-1998 (MovieLens 100K)",
 			Home:    "https://grouplens.org/datasets/movielens/100k/",
@@ -43,11 +41,11 @@ func KnownSets() []Known {
 				SHA256: "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
 			},
 			Users: 943, Items: 1682, Rows: 100000,
-			forms: []form{{[]string{"u.data"}, reading{Options: Options{
+			variants: []variant{{[]string{"u.data"}, reading{Options: Options{
 				Sep: "tab", Header: "no",
 				Columns: "user,item,rating,time",
 			}}}},
-			also: []string{"u.item", "u.genre", "u.user"}, more: ml100k,
+			extra: []string{"u.item", "u.genre", "u.user"}, readExtra: ml100k,
 		},
 		{
 			Name: "ml-1m", About: "film ratings, 2000-2003 (MovieLens 1M)",
@@ -58,20 +56,20 @@ func KnownSets() []Known {
 				Size: 5917549, SHA256: "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
 			},
 			Users: 6040, Items: 3706, Rows: 1000209,
-			forms: []form{{
+			variants: []variant{{
 				[]string{"ratings.dat"},
 				reading{Options: Options{Sep: "::", Header: "no", Columns: "user,item,rating,time"}},
 			}},
-			also: []string{"movies.dat", "users.dat"}, more: ml1m,
+			extra: []string{"movies.dat", "users.dat"}, readExtra: ml1m,
 		},
 		{
-			// The log of tags, as in PFedRec's experiments: an artist comes up as often
-			// as a user tagged it. Times are days, so the order of the file decides much.
+			// The log of tags, as in PFedRec's experiments: an artist appears once for each tag. Times are days, so
+			// the order of the file matters.
 			Name: "lastfm-2k", About: "artists that users tagged, to 2011 (HetRec Last.fm)",
 			Home:    "https://grouplens.org/datasets/hetrec-2011/",
 			Licence: hetRec, Archive: lastFM, MinRows: 5,
 			Users: 1600, Items: 12454, Rows: 185650,
-			forms: []form{
+			variants: []variant{
 				{[]string{"user_taggedartists-timestamps.dat"}, reading{
 					Options: Options{Sep: "tab", Header: "yes", Columns: "user=userID,item=artistID,time=timestamp"},
 					per:     thousandth,
@@ -81,20 +79,20 @@ func KnownSets() []Known {
 					dates:   dateColumns,
 				}},
 			},
-			also: []string{"artists.dat"}, more: artists,
+			extra: []string{"artists.dat"}, readExtra: artists,
 		},
 		{
-			// Listening counts without times, as in FedRAP's experiments, whose loader
-			// puts the item's first appearance in the place of a time.
+			// Listening counts without times, as in FedRAP's experiments, whose loader uses the item's first
+			// appearance as the time.
 			Name: "lastfm-2k-artists", About: "artists that users listened to, with counts (HetRec Last.fm)",
 			Home: "https://grouplens.org/datasets/hetrec-2011/", Folder: "lastfm-2k",
 			Licence: hetRec, Archive: lastFM, MinRows: 10,
 			Users: 1874, Items: 17612, Rows: 92780,
-			forms: []form{{[]string{"user_artists.dat"}, reading{
+			variants: []variant{{[]string{"user_artists.dat"}, reading{
 				Options: Options{Sep: "tab", Header: "yes", Columns: "user=userID,item=artistID,rating=weight"},
 				order:   byItem,
 			}}},
-			also: []string{"artists.dat"}, more: artists,
+			extra: []string{"artists.dat"}, readExtra: artists,
 		},
 		{
 			Name: "filmtrust", About: "film ratings without times (FilmTrust)",
@@ -103,7 +101,7 @@ func KnownSets() []Known {
 				"Novel Bayesian Similarity Measure for Recommender Systems, IJCAI 2013.",
 			Archive: Archive{URL: "https://www.librec.net/datasets/filmtrust.zip"},
 			Users:   1508, Items: 2071, Rows: 35497,
-			forms: []form{{
+			variants: []variant{{
 				[]string{"ratings.txt"},
 				reading{Options: Options{Sep: "space", Header: "no", Columns: "user,item,rating"}},
 			}},
@@ -114,11 +112,11 @@ func KnownSets() []Known {
 			Licence: "For research. Do not redistribute it, do not use it commercially without permission, do not " +
 				"try to find out who the users are, and cite Baltrunas et al., arXiv 1505.03014.",
 			Users: 957, Items: 4082, Rows: 96203,
-			forms: []form{{[]string{"frappe.csv"}, reading{
+			variants: []variant{{[]string{"frappe.csv"}, reading{
 				Options: Options{Sep: "tab", Header: "yes", Columns: "user=user,item=item,rating=cnt"},
 				context: []string{"daytime", "weekday", "isweekend", "homework", "cost", "weather", "country", "city"},
 			}}},
-			more: frappe,
+			readExtra: frappe,
 		},
 		{
 			Name: "amazon-video", About: "ratings of films and series, to 2014 (Amazon Instant Video)",
@@ -126,19 +124,18 @@ func KnownSets() []Known {
 			Licence: "The owner states no terms: take it as for research only. Cite McAuley et al., Image-based " +
 				"Recommendations on Styles and Substitutes, SIGIR 2015.",
 			MinRows: 5, Users: 8072, Items: 11830, Rows: 63836,
-			forms: []form{{
+			variants: []variant{{
 				[]string{"ratings_Amazon_Instant_Video.csv"},
 				reading{Options: Options{Sep: "comma", Header: "no", Columns: "user,item,rating,time"}},
 			}},
 		},
 		{
-			// Format: the README of the four files, whose first line names the columns
-			// in Chinese (Big5), and the header of the file that circulates since.
+			// Two layouts: four files with a Chinese header (Big5), and the merged file that circulates today.
 			Name: "tafeng", About: "what a supermarket's customers bought, 2000-2001 (Ta-Feng)",
 			Home:    "https://www.kaggle.com/datasets/chiranjivdas09/ta-feng-grocery-dataset",
 			Licence: "The owner states no terms: take it as for research only.",
 			Users:   32266, Items: 23812, Rows: 817741,
-			forms: []form{
+			variants: []variant{
 				{[]string{"ta_feng_all_months_merged.csv"}, reading{
 					Options: Options{
 						Sep: "comma", Header: "yes",
@@ -151,23 +148,22 @@ func KnownSets() []Known {
 			},
 		},
 		{
-			// As in FedRAP's experiments, but for the first row, which its loader loses.
+			// As in FedRAP's experiments, except for the first row, which its loader drops.
 			Name: "qb-article", About: "articles that users opened, by when an article first appears (Tenrec " +
 				"QB-article)",
 			Home:    "https://static.qblv.qq.com/qblv/h5/algo-frontend/tenrec_dataset.html",
 			Licence: tenrec,
 			Users:   24516, Items: 7355, Rows: 348736,
-			forms: []form{{[]string{"QB-article.csv"}, reading{Options: tenrecArticles, order: byItem}}},
+			variants: []variant{{[]string{"QB-article.csv"}, reading{Options: tenrecArticles, order: byItem}}},
 		},
 		{
-			// As in FedRecGEL's experiments, and as the owner's read-me has it: the rows
-			// of a user are in the order of the clicks.
+			// As in FedRecGEL's experiments and the owner's README: the rows of a user are in the order of clicks.
 			Name: "qb-article-clicks", About: "articles that users opened, in the order of the clicks (Tenrec " +
 				"QB-article)",
 			Home: "https://static.qblv.qq.com/qblv/h5/algo-frontend/tenrec_dataset.html", Folder: "qb-article",
 			Licence: tenrec, MinRows: 5,
 			Users: 24508, Items: 7352, Rows: 348704,
-			forms: []form{{[]string{"QB-article.csv"}, reading{Options: tenrecArticles, order: byRow}}},
+			variants: []variant{{[]string{"QB-article.csv"}, reading{Options: tenrecArticles, order: byRow}}},
 		},
 	}
 	for i := range sets {

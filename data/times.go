@@ -2,8 +2,7 @@ package data
 
 import "bytes"
 
-// order is where the times of a set come from whose files have none, in the
-// words of Info.Columns.
+// order is the source of the times of a set whose files have none, in the words of Info.Columns.
 type order string
 
 const (
@@ -23,7 +22,7 @@ func (o order) times(item []uint32) []int64 {
 	return out
 }
 
-// dates is how a file writes times that are no numbers. Only the day counts.
+// dates is how a file writes times that are not numbers. Only the day counts.
 type dates uint8
 
 const (
@@ -32,7 +31,7 @@ const (
 	dateColumns       // day, month and year, in the time's column and the two after it
 )
 
-// columns is how many columns a time takes.
+// columns is the number of columns of a time.
 func (d dates) columns() int {
 	if d == dateColumns {
 		return 3
@@ -40,9 +39,9 @@ func (d dates) columns() int {
 	return 1
 }
 
-func (d dates) want() string {
+func (d dates) expected() string {
 	if d == dateColumns {
-		return "the day, month and year of a date from here on"
+		return "the day, month and year of a date, starting"
 	}
 	return "a date such as 2000-11-01 or 11/1/2000"
 }

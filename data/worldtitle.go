@@ -20,7 +20,7 @@ func genrePair(g, h int) []string {
 	return []string{genreNames[g], genreNames[h]}
 }
 
-// genreNouns are what films of each genre are named after.
+// genreNouns are the nouns of each genre.
 var genreNouns = [len(genreNames)][]string{
 	words("Harbour Orchard Inheritance Silence Verdict Summer House Daughter Season River Piano Winter Garden " +
 		"Confession Tide"),
@@ -62,9 +62,8 @@ var genreForms = [len(genreNames)][]string{
 	{"Ride to %l", "The %n of %l County", "%c Graves for %p"},
 }
 
-// forms are patterns: %a adjective, %n noun of the genre, %i the same with "A"
-// or "An", %o what things are made of, %w a trade, %h kin, %k what one leaves
-// behind, %l place, %p person, %c number, %t time.
+// forms are patterns: %a adjective, %n noun of the genre, %i the same with "A" or "An", %o material, %w trade, %h
+// relative, %k legacy, %l place, %p person, %c number, %t time.
 var forms = []string{
 	"The %a %n", "The %a %n", "The %a %n", "%a %n", "The %n", "%n of %o", "The %n of %l",
 	"The %w's %k", "The %w's %n", "The Last %n", "The %n and the %w", "%i for %p", "%i in %l",
@@ -76,22 +75,17 @@ var forms = []string{
 
 var fillers = map[byte][]string{
 	'a': words("Quiet Crooked Golden Broken Distant Silver Hidden Frozen Restless Hollow Scarlet Second Forgotten " +
-		"Burning Paper Velvet " +
-		"Iron Painted Empty Borrowed Savage Gentle Northern Drowned Wandering Blue Secret Bitter Glass Unfinished Narrow Long Midnight " +
-		"Patient Reluctant Pale Electric Stolen Perfect Invisible"),
+		"Burning Paper Velvet Iron Painted Empty Borrowed Savage Gentle Northern Drowned Wandering Blue Secret Bitter Glass Unfinished Narrow Long Midnight Patient Reluctant Pale Electric Stolen Perfect Invisible"),
 	'o': words("Glass Ashes Salt Stars Winter Smoke Gold Silence Dust Amber Thorns Ivory Rain Iron Shadows Snow " +
 		"Sand Tomorrow"),
 	'w': words("Cartographer Clockmaker Beekeeper Gardener Surgeon Sentinel Translator Violinist Locksmith Widow " +
-		"Navigator Tailor Painter " +
-		"Astronomer Baker Miller Juggler Boxer Senator Falconer Photographer Schoolteacher Typist Stranger"),
+		"Navigator Tailor Painter Astronomer Baker Miller Juggler Boxer Senator Falconer Photographer Schoolteacher Typist Stranger"),
 	'h': words("Father Mother Brother Sister Uncle Aunt Grandmother Husband Wife"),
 	'k': words("Daughter Son Wife Brother Sister Apprentice Ghost Promise Debt Secret Mistake Dream"),
 	'l': words("Lisbon Tangier Ostrava Montreal Valparaiso Trieste Havana Kyoto Bergen Odessa Calcutta Marseille " +
-		"Galway Tbilisi Oaxaca " +
-		"Dakar Salzburg Vermont Cordoba Riga Aleppo Hobart Zanzibar Palermo Winnipeg Bruges Samarkand Laredo"),
+		"Galway Tbilisi Oaxaca Dakar Salzburg Vermont Cordoba Riga Aleppo Hobart Zanzibar Palermo Winnipeg Bruges Samarkand Laredo"),
 	'p': words("Clara Edmund Marguerite Tobias Ingrid Anselm Rosalind Mateo Beatrix Leopold Nadia Oscar Philippa " +
-		"Ivan Celeste Rufus " +
-		"Amara Desmond Yuki Harriet Silas Odile Bruno Winifred Rashid Greta Solomon Esperanza Hugo Matilda"),
+		"Ivan Celeste Rufus Amara Desmond Yuki Harriet Silas Odile Bruno Winifred Rashid Greta Solomon Esperanza Hugo Matilda"),
 	'c': words("Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve Thirteen Forty"),
 	't': words("Midnight Sunday Winter Autumn Christmas Noon Spring Twilight August Tuesday Dawn"),
 }
@@ -100,13 +94,13 @@ func words(s string) []string { return strings.Fields(s) }
 
 func pick(r *rng.Rand, from []string) string { return from[r.Uint32n(uint32(len(from)))] }
 
-// namer gives each film of a world a title of its own.
+// namer gives each film of a world a unique title.
 type namer struct{ used map[string]bool }
 
 func newNamer(n int) *namer { return &namer{make(map[string]bool, n)} }
 
-// title ends with the year of release; films that were out before the world
-// began are from the ninety years before, more of them recent.
+// title ends with the year of release. Films released before the start of the world are from the ninety years
+// before, more of them recent.
 func (m *namer) title(r *rng.Rand, genre int, release int32) string {
 	year := 2023 + int(release)/(365*day)
 	if release == 0 {

@@ -22,7 +22,7 @@ func TestCardCountsByHand(t *testing.T) {
 	s := mustLoad(t, b.String(), Options{MinRows: 1})
 	c := Describe(s)
 	// Pairs: item 0 for all five, items 1..4 for one user each.
-	want := Card{
+	want := Description{
 		Name: "test", Users: 5, Items: 5, Rows: 20, Pairs: 9, Duplicates: 11, Sparsity: 1 - 9.0/25,
 		PerUser:   PerUser{Min: 1, P5: 1, P25: 2, P50: 3, P75: 4, P95: 10, Max: 10, Mean: 4},
 		TailShare: 4.0 / 20, TimeKind: "real", First: 1000, Last: 1409,
@@ -35,7 +35,7 @@ func TestCardCountsByHand(t *testing.T) {
 }
 
 func TestCardCountsItemsWithoutRows(t *testing.T) {
-	s := &Set{NItem: 4, Start: []int{0, 2}, Item: []uint32{1, 1}}
+	s := &Set{NumItems: 4, Start: []int{0, 2}, Item: []uint32{1, 1}}
 	c := Describe(s)
 	if c.EmptyItems != 3 || c.Duplicates != 1 || c.TailShare != 0 || c.Hash != Hash(s) {
 		t.Errorf("got %+v", c)

@@ -11,7 +11,7 @@ import (
 
 func mustLoad(t *testing.T, text string, opt Options) *Set {
 	t.Helper()
-	s, err := Delimited(strings.NewReader(text), "test", opt)
+	s, err := Read(strings.NewReader(text), "test", opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,11 +32,11 @@ func checkSet(t *testing.T, s *Set) {
 	if (s.Time == nil) != (s.Meta.TimeKind == NoTime) {
 		t.Fatalf("time kind is %v, times are %v", s.Meta.TimeKind, s.Time)
 	}
-	if len(s.Meta.UserID) != s.Users() || len(s.Meta.ItemID) != s.NItem {
+	if len(s.Meta.UserID) != s.Users() || len(s.Meta.ItemID) != s.NumItems {
 		t.Fatalf("%d user and %d item identifiers for %d and %d", len(s.Meta.UserID), len(s.Meta.ItemID), s.Users(),
-			s.NItem)
+			s.NumItems)
 	}
-	seen := make([]bool, s.NItem)
+	seen := make([]bool, s.NumItems)
 	for u := range s.Users() {
 		a, b := s.Start[u], s.Start[u+1]
 		if a >= b {
