@@ -39,7 +39,8 @@ func (a *app) dataListCmd() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use: "list", Short: "List the data sets known by name, and where they are", Args: noArgs,
-		Long: "Sets that are not on this machine are listed with the command that downloads them, or their page.",
+		Example: "  tacit data list\n  tacit data list --data-dir ~/data",
+		Long:    "Sets that are not on this machine are listed with the command that downloads them, or their page.",
 		RunE: func(*cobra.Command, []string) error {
 			sets, err := listSets(dir)
 			if err != nil {

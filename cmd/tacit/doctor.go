@@ -25,7 +25,8 @@ type finding struct {
 func (a *app) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check this machine: cores, cache, data sets, reproducible results", Args: noArgs,
-		Long: "It runs a small experiment and checks that the result has the same bits as on other machines.",
+		Example: "  tacit doctor",
+		Long:    "It runs a small experiment and checks that the result has the same bits as on other machines.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			list := examine(c.Context())
 			err := a.result(list, func(w io.Writer) error {

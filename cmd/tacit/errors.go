@@ -248,7 +248,7 @@ func checkNumber(hint string) cobra.PositionalArgs {
 		}
 		if _, err := strconv.ParseUint(words[0], 10, 32); err != nil {
 			_, name, _ := strings.Cut(c.Use, " ")
-			return input(fmt.Errorf("%s %q: must be a number", name, words[0]), hint)
+			return input(fmt.Errorf("%s %q: must be a number", strings.ToLower(name), words[0]), hint)
 		}
 		return nil
 	}

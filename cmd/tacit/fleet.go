@@ -289,8 +289,13 @@ func (a *app) watch(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) (sto
 
 // fleetLine describes the progress of a fleet.
 func fleetLine(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) string {
-	if s, err := flags.status(ctx); err == nil && evaluationProgress(s) != "" {
-		return evaluationProgress(s)
+	if s, err := flags.status(ctx); err == nil {
+		switch s.State {
+		case coordinator.Evaluating:
+			return evaluationProgress(s)
+		case coordinator.WaitingForDevices:
+			return s.Message
+		}
 	}
 	s := f.Stats()
 	return fmt.Sprintf("model version %d  %d devices  %d reports counted  %.1f MB uploaded  %d calls retried", s.Model,

@@ -101,6 +101,7 @@ func (a *app) docsCmd() *cobra.Command {
 	var dir string
 	pages := &cobra.Command{
 		Use: "methods", Short: "Write a page for each method: docs/methods", Args: noArgs,
+		Example: "  tacit docs methods -o docs/methods",
 		RunE: func(*cobra.Command, []string) error {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
@@ -120,6 +121,6 @@ func (a *app) docsCmd() *cobra.Command {
 		},
 	}
 	pages.Flags().StringVarP(&dir, "out", "o", "docs/methods", "write the pages to this folder")
-	return group(&cobra.Command{Use: "docs", Short: "Generate the documentation that is measured or made from code"},
+	return group(&cobra.Command{Use: "docs", Short: "Generate the pages that are measured or made from code"},
 		pages, a.parityCmd(), a.privacyDocsCmd(), a.leaderboardCmd())
 }

@@ -23,7 +23,8 @@ func (a *app) parityCmd() *cobra.Command {
 	var jobs int
 	c := &cobra.Command{
 		Use: "parity", Short: "Compare the PFedRec family with its published numbers: docs/parity.md",
-		Args: noArgs,
+		Args:    noArgs,
+		Example: "  tacit docs parity --runs runs/pfedrec --found",
 		RunE: func(c *cobra.Command, _ []string) error {
 			rows, err := a.cells(c, "pfedrec", &cfg, jobs)
 			if err != nil {

@@ -48,7 +48,7 @@ func rejected(t *testing.T, want string, words ...string) {
 		t.Errorf("%s: exit %d, want 2 and %q in\n%s%s", strings.Join(words, " "), code, want, out, errs)
 	}
 	for _, inside := range []string{
-		"failed_precondition", "invalid_argument", "not_found", "coord:", "privacy:",
+		"failed_precondition", "invalid_argument", "not_found", "coordinator:", "privacy:", "rpc:", "store:",
 		`{"`,
 	} {
 		if strings.Contains(errs, inside) {
