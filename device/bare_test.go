@@ -9,8 +9,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// Without a promise a device is hidden by the others of a sum alone: it is in none of few,
-// in the first attempt or in a later one.
+// Without a policy only the other devices hide a device in a masked sum. A device therefore takes part in
+// no sum of too few devices, in the first attempt or a later one.
 func TestRequiresEnoughDevicesInAMaskedSumWithoutPolicy(t *testing.T) {
 	f, members := newMasked(t, 3, false)
 	f.spec.Policy = "none"
@@ -30,7 +30,7 @@ func TestRequiresEnoughDevicesInAMaskedSumWithoutPolicy(t *testing.T) {
 	}
 }
 
-// maskedTask is the fake's task, among so many devices that all must stay.
+// maskedTask is the task of the fake coordinator with a minimum number of devices.
 func (r *testDevice) maskedTask(devices int) *pb.Task {
 	f, was := r.f, r.f.devices
 	f.devices = devices
@@ -44,12 +44,12 @@ func (r *testDevice) maskedTask(devices int) *pb.Task {
 	}
 }
 
-// The last number says whether a device had something to learn from: their count is what a
-// mean is divided by, and only the sum of it is ever seen.
+// The last number says whether a device has training data. The mean is divided by its sum, and nobody sees
+// single values.
 func TestMaskedReportCountsDevicesWithTrainingData(t *testing.T) {
-	for promise, want := range map[string]int64{"none": 1, "epsilon=2": 0} {
+	for policy, want := range map[string]int64{"none": 1, "epsilon=2": 0} {
 		f, members := newMasked(t, 3, false)
-		f.spec.Policy = promise
+		f.spec.Policy = policy
 		f.masking = false
 		f.publish()
 		d := members[0].open()
@@ -65,7 +65,7 @@ func TestMaskedReportCountsDevicesWithTrainingData(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := v[len(v)-1]; got != want {
-			t.Errorf("promise %s: the last number is %d, want %d", promise, got, want)
+			t.Errorf("policy %s: the last number is %d, want %d", policy, got, want)
 		}
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// offers has a fake coordinator ask for a round, on a new version, and returns what the
-// device made of it.
+// offer lets the fake coordinator ask for a round with a new model version, and returns the result.
 func (f *fakeCoordinator) offer(t *testing.T, r *testDevice, round uint32) StepResult {
 	t.Helper()
 	f.round = round
@@ -22,17 +21,16 @@ func (f *fakeCoordinator) offer(t *testing.T, r *testDevice, round uint32) StepR
 	return out
 }
 
-// A device answers one round at most of each so many, whatever the coordinator says: it
-// keeps its own count, and what it has made counts as sent.
+// A device reports at most once per interval, whatever the coordinator says: it counts its own reports.
 func TestLyingCoordinatorGetsOneReportPerInterval(t *testing.T) {
-	for _, fate := range []string{counted, closed} {
+	for _, state := range []string{counted, closed} {
 		f, members := start(t, "pfedrec", 2, "dim", "4")
 		f.spec.ReportEvery, f.spec.Policy = 4, "noise=1,mechanism=tree"
-		if fate == closed { // it says that the report is in no sum
+		if state == closed { // the coordinator claims that the report is not counted
 			f.closes = true
 		}
 		dev := members[0]
-		if out := f.offer(t, dev, 1); out.Action != "trained" || out.State != fate {
+		if out := f.offer(t, dev, 1); out.Action != "trained" || out.State != state {
 			t.Fatalf("%+v", out)
 		}
 		f.closes = false
@@ -42,7 +40,7 @@ func TestLyingCoordinatorGetsOneReportPerInterval(t *testing.T) {
 			if out := f.offer(t, dev, round); out.Action != "declined" &&
 				!strings.Contains(out.Reason, "reports once per round") ||
 				len(f.digests) != n {
-				t.Errorf("%s: %s: %+v, and %d reports instead of %d", fate, what, out, len(f.digests), n)
+				t.Errorf("%s: %s: %+v, and %d reports instead of %d", state, what, out, len(f.digests), n)
 			}
 		}
 		declined("a later round of the epoch", 2)
@@ -60,24 +58,23 @@ func TestLyingCoordinatorGetsOneReportPerInterval(t *testing.T) {
 		run := f.run
 		f.run = []byte("another run.....")
 		if out := f.offer(t, dev, 1); out.State != counted {
-			t.Errorf("%s: another run: %+v", fate, out)
+			t.Errorf("%s: another run: %+v", state, out)
 		}
 		f.run = run
 		declined("the first run again", 3)
 		if out := f.offer(t, dev, 4); out.Action != "trained" || out.State != counted {
-			t.Errorf("%s: the next epoch: %+v", fate, out)
+			t.Errorf("%s: the next epoch: %+v", state, out)
 		}
 		declined("the rest of it", 7)
 		for who, seen := range f.digests {
 			if len(seen) != 1 {
-				t.Errorf("%s: %s has sent %d different reports", fate, who, len(seen))
+				t.Errorf("%s: %s has sent %d different reports", state, who, len(seen))
 			}
 		}
 	}
 }
 
-// What a device has made for a round is sent again as it is, and is no second answer;
-// evaluations are not counted.
+// Sending the same report again is not a second report, and evaluations do not count.
 func TestRepeatedReportAndEvaluationDoNotCountAgainstTheLimit(t *testing.T) {
 	ctx := context.Background()
 	f, members := start(t, "pfedrec", 2, "dim", "4")
@@ -87,7 +84,7 @@ func TestRepeatedReportAndEvaluationDoNotCountAgainstTheLimit(t *testing.T) {
 	if out := f.offer(t, dev, 1); out.State != counted {
 		t.Fatalf("%+v", out)
 	}
-	if out, err := dev.open().Step(ctx); err != nil || out.State != counted { // the coordinator has lost it
+	if out, err := dev.open().Step(ctx); err != nil || out.State != counted { // the coordinator has lost the report
 		t.Errorf("the same round again: %+v, %v", out, err)
 	}
 	f.kind = pb.Kind_EVALUATE
@@ -122,7 +119,7 @@ func TestLimitsTheNumberOfSparseRuns(t *testing.T) {
 	}
 }
 
-// Where a promise rests on turns, a plan without them is not answered.
+// A device declines a plan without a report limit if the guarantee depends on one.
 func TestDeclinesTreeMechanismWithoutReportLimit(t *testing.T) {
 	for every, want := range map[uint32]string{0: "declined", 4: "trained"} {
 		f, members := start(t, "pfedrec", 2, "dim", "4")

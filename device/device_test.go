@@ -13,8 +13,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// crashAt kills a device at its n-th boundary: before or after a save or a call. It
-// reports whether that was reached.
+// crashAt kills a device at its n-th boundary: before or after a save or a call. It reports whether the
+// boundary was reached.
 func crashAt(r *testDevice, n int) (reached func() bool) {
 	var mu sync.Mutex
 	at, hit := 0, false
@@ -48,7 +48,7 @@ func crashOn(r *testDevice, name string, n int) (reached func() bool) {
 	return func() bool { mu.Lock(); defer mu.Unlock(); return hit }
 }
 
-// rounds lets devices step one after the other until so many rounds are over.
+// rounds lets devices step one after the other until n rounds are over.
 func (f *fakeCoordinator) rounds(n int, members []*testDevice) {
 	f.t.Helper()
 	for range 100 {
@@ -74,13 +74,12 @@ func start(t testing.TB, method string, n int, set ...string) (*fakeCoordinator,
 	return f, members
 }
 
-// A device that is killed at any boundary and started again sends what it would have
-// sent, and nothing else: the sums of all rounds are the same, and no round of a device
-// has two digests.
+// A device that is killed at any boundary and restarted sends the same bytes as without the kill: the sums
+// of all rounds are equal, and no device sends two digests in a round.
 func TestKillAtAnyBoundaryChangesNothing(t *testing.T) {
 	for _, method := range []string{"pfedrec", "fedrap"} {
 		if testing.Short() && method == "pfedrec" {
-			continue // the other has more to keep
+			continue // the other method has more state
 		}
 		const rounds = 3
 		f, members := start(t, method, 3, "dim", "4")
@@ -199,7 +198,7 @@ func TestRefusesUnsignedManifests(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	f.publish()
-	for h, b := range f.blobs { // a coordinator, or somebody between, changes the model
+	for h, b := range f.blobs { // the coordinator, or an attacker in between, changes the model
 		b[len(b)/2] ^= 1
 		f.blobs[h] = b
 	}
@@ -254,7 +253,8 @@ func TestPausedOrIneligibleDeviceStaysAway(t *testing.T) {
 	if err := d.Pause(true); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := members[0].open().Step(context.Background()); err != nil || out.Action != "paused" || len(f.ids) > 0 {
+	if out, err := members[0].open().Step(context.Background()); err != nil || out.Action != "paused" ||
+		len(f.ids) > 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
 	d.Pause(false)
@@ -281,7 +281,7 @@ func TestForgetDeletesEverything(t *testing.T) {
 	}
 }
 
-// Two devices that share a Host give the sums of devices that do not.
+// Devices that share a Workspace give the same sums as devices that do not.
 func TestDevicesMayShareAWorkspace(t *testing.T) {
 	f, members := start(t, "fedrap", 3, "dim", "4")
 	f.rounds(3, members)
@@ -298,7 +298,7 @@ func TestDevicesMayShareAWorkspace(t *testing.T) {
 	}
 }
 
-// What a real device draws is its own: nobody can repeat it from what is public.
+// The randomness of a real device is secret: nobody can repeat it from public values.
 func TestRealDeviceUsesASecretSeed(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
@@ -350,7 +350,7 @@ func TestLogIsBounded(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	r := &record{ // a small one: large seeds are slow to vary
+	r := &record{ // small, because fuzzing varies large inputs slowly
 		Key: make([]byte, 32), Seed: 5, Train: &savedReport{
 			Run: make([]byte, 16), Digest: make([]byte, 32),
 			data: []byte{1, 0},

@@ -11,7 +11,7 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// evaluationTask is the fake's task of its kind, for a readout that a device takes part in.
+// evaluationTask is the fake coordinator's task for an evaluation that a device takes part in.
 func (r *testDevice) evaluationTask() *pb.Task {
 	f := r.f
 	was := f.devices
@@ -26,13 +26,13 @@ func (r *testDevice) evaluationTask() *pb.Task {
 	}
 }
 
-// evaluates is what a device would put under its masks. In the clear it declines.
+// evaluates returns the report that a device would mask.
 func (r *testDevice) evaluates() []int64 {
 	t := r.f.t
 	t.Helper()
 	d := r.open()
 	if out, err := d.Step(context.Background()); err != nil || out.Action != "declined" {
-		t.Fatalf("in the clear: %+v, %v", out, err)
+		t.Fatalf("unmasked: %+v, %v", out, err)
 	}
 	task := r.evaluationTask()
 	if _, err := d.compute(task, &StepResult{}); err != nil {
@@ -70,15 +70,16 @@ func TestItemCountsLeaveOutTheHeldOutItem(t *testing.T) {
 	f.spec.Policy = "epsilon=2"
 	f.publish()
 	d := members[0].open()
-	_, _ = d.Step(context.Background()) // it takes the manifest
-	if out, err := d.perform(context.Background(), members[0].evaluationTask()); err != nil || out.Action != "declined" ||
+	_, _ = d.Step(context.Background()) // adopts the manifest
+	if out, err := d.perform(context.Background(), members[0].evaluationTask()); err != nil ||
+		out.Action != "declined" ||
 		d.record.Count != nil {
-		t.Errorf("under a promise: %+v, %v", out, err)
+		t.Errorf("under a policy: %+v, %v", out, err)
 	}
 }
 
-// Whatever the plan says, a readout leaves a device under masks alone, among enough others,
-// and which items it has once in a run.
+// Whatever the plan says, a device evaluates only in a masked sum of enough devices, and counts its items
+// once per run.
 func TestDeclinesUnsafeEvaluations(t *testing.T) {
 	ctx := context.Background()
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
@@ -90,7 +91,7 @@ func TestDeclinesUnsafeEvaluations(t *testing.T) {
 		members[0].evaluates()
 		d := members[0].open()
 		task := members[0].evaluationTask()
-		task.Masking = nil // now that it has an answer
+		task.Masking = nil // the device has a report now
 		if out, err := d.perform(ctx, task); err != nil || out.Action != "declined" {
 			t.Errorf("%v without masks: %+v, %v", kind, out, err)
 		}
@@ -114,7 +115,7 @@ func TestDeclinesUnsafeEvaluations(t *testing.T) {
 		}
 		f.round++
 		task = members[0].evaluationTask()
-		task.Attempt++ // which the fake answers with OVER
+		task.Attempt++ // the fake coordinator answers with ENDED
 		_, err := d.perform(ctx, task)
 		if s := *d.record.report(kind); kind == pb.Kind_COUNT && (err != nil || s.answers(task)) ||
 			kind == pb.Kind_EVALUATE &&
@@ -124,8 +125,8 @@ func TestDeclinesUnsafeEvaluations(t *testing.T) {
 	}
 }
 
-// A sum that a device has opened may be known, whatever the coordinator says became of it. In a
-// second one over other devices it would tell what it has said.
+// A coordinator may know a revealed sum, whatever it says. A second sum over other devices would reveal
+// one device's values.
 func TestRevealedEvaluationIsTheOnlyOne(t *testing.T) {
 	ctx := context.Background()
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
@@ -157,22 +158,22 @@ func TestRevealedEvaluationIsTheOnlyOne(t *testing.T) {
 	}
 }
 
-// How well a device is served is told where nothing is promised, or where the promise covers it.
+// A device evaluates if there is no policy, or if the policy covers evaluations.
 func TestDeclinesEvaluationsThatThePolicyDoesNotCover(t *testing.T) {
-	for promise, want := range map[string]bool{
+	for policy, want := range map[string]bool{
 		"none": true, "epsilon=2": false, "epsilon=2,trust=distributed,min-devices=5": false,
 		"epsilon=2,metrics=3": true,
 		"gibberish":           false,
 	} {
 		f, members := start(t, "pfedrec", 2, "dim", "4")
 		f.bound, _ = evaluationBound()
-		f.kind, f.spec.Policy = pb.Kind_EVALUATE, promise
+		f.kind, f.spec.Policy = pb.Kind_EVALUATE, policy
 		f.publish()
 		d := members[0].open()
-		_, _ = d.Step(context.Background()) // it takes the manifest
+		_, _ = d.Step(context.Background()) // adopts the manifest
 		if _, err := d.compute(members[0].evaluationTask(), &StepResult{}); errors.Is(err, errDeclined) == want ||
 			!want == (err == nil) {
-			t.Errorf("under %s: %v", promise, err)
+			t.Errorf("under %s: %v", policy, err)
 		}
 	}
 }
@@ -183,7 +184,7 @@ func canceled() context.Context {
 	return ctx
 }
 
-// The sum that a coordinator has of masked readouts is that of what devices read.
+// The sum of masked evaluations equals the sum of the plain ones.
 func TestMaskedEvaluationEqualsPlainOne(t *testing.T) {
 	const n = privacy.MinMaskedSum
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
@@ -212,7 +213,7 @@ func TestMaskedEvaluationEqualsPlainOne(t *testing.T) {
 	}
 }
 
-// A readout whose attempt is over without a sum is no longer asked for.
+// A device stops asking for an evaluation whose attempt ended without a sum.
 func TestClosesAnEvaluationWithoutASum(t *testing.T) {
 	f, members := start(t, "pfedrec", 2, "dim", "4")
 	counting(f)
@@ -229,6 +230,6 @@ func TestClosesAnEvaluationWithoutASum(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d.record.Count.State != closed {
-		t.Errorf("its fate is %q", d.record.Count.State)
+		t.Errorf("its state is %q", d.record.Count.State)
 	}
 }

@@ -166,7 +166,7 @@ func (f *fakeCoordinator) publish() {
 	}
 }
 
-// conn is one device's connection. dead, if set, is asked before and after each call.
+// conn is the connection of one device. crash, if set, is called before and after each call.
 type conn struct {
 	f    *fakeCoordinator
 	key  string
@@ -295,7 +295,7 @@ func (f *fakeCoordinator) report(key string, r *pb.ReportRequest) (*pb.ReportRes
 		return nil, refusal("bad_digest")
 	}
 	n := f.numbers()
-	if wire.ReadUpdate(part, 0, 1, nil) == nil { // nothing to learn from
+	if wire.ReadUpdate(part, 0, 1, nil) == nil { // no training data
 		n = 0
 	}
 	if err := wire.ReadUpdate(part, n, f.bound.Max, f.sum[:n]); err != nil {
@@ -305,7 +305,7 @@ func (f *fakeCoordinator) report(key string, r *pb.ReportRequest) (*pb.ReportRes
 		f.counted[name] = map[uint32][]byte{}
 	}
 	f.counted[name][seat] = r.Digest
-	if f.lost { // the report is gone, and so is what was added
+	if f.lost { // the report and its part of the sum are lost
 		f.lost = false
 		delete(f.counted[name], seat)
 		clear(f.sum)
@@ -315,7 +315,7 @@ func (f *fakeCoordinator) report(key string, r *pb.ReportRequest) (*pb.ReportRes
 	return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 }
 
-// numbers that a report has.
+// numbers returns the length of a report.
 func (f *fakeCoordinator) numbers() int {
 	switch f.kind {
 	case pb.Kind_EVALUATE:
@@ -326,7 +326,7 @@ func (f *fakeCoordinator) numbers() int {
 	return f.plan.UpdateLength(int(f.round)) + 1
 }
 
-// close ends the round when all are in it: the mean is the server's step.
+// close ends the round when all devices are counted: the server step adds the mean.
 func (f *fakeCoordinator) close(name string) {
 	if len(f.counted[name]) < f.devices {
 		return
@@ -357,7 +357,7 @@ func (c *conn) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, erro
 	})
 }
 
-// crashingStore tells a test of each save.
+// crashingStore calls crash before and after each save.
 type crashingStore struct {
 	Store
 	dead func(what string) error
@@ -373,7 +373,7 @@ func (v *crashingStore) Save(b []byte) error {
 	return v.dead("after save")
 }
 
-// seed is what device n has done: six items of its own.
+// seedEvents returns the events of device n: six items.
 func seedEvents(n int) []Event {
 	var out []Event
 	for k := range 6 {
@@ -382,7 +382,7 @@ func seedEvents(n int) []Event {
 	return out
 }
 
-// testDevice is a device with what survives it.
+// testDevice is a device and the state that survives a restart.
 type testDevice struct {
 	f         *fakeCoordinator
 	id        uint32
@@ -407,13 +407,14 @@ func (f *fakeCoordinator) device(seat int) *testDevice {
 
 func (r *testDevice) tryOpen() (*Device, error) {
 	opt := Options{
-		Store: &crashingStore{r.store, r.crash}, Blobs: r.blobs, Workspace: r.workspace, Deterministic: true, HoldOut: true,
+		Store: &crashingStore{r.store, r.crash}, Blobs: r.blobs, Workspace: r.workspace, Deterministic: true,
+		HoldOut:  true,
 		DeviceID: &r.id,
 		Dial: func(key ed25519.PrivateKey) (Conn, error) {
 			return &conn{r.f, string(key.Public().(ed25519.PublicKey)), r.crash}, nil
 		},
 		Sleep: func(ctx context.Context, _ time.Duration) error {
-			if r.f.masking { // others need the processor
+			if r.f.masking { // other goroutines need the processor
 				time.Sleep(100 * time.Microsecond)
 			}
 			return ctx.Err()

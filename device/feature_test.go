@@ -23,7 +23,7 @@ func TestHistoryMayHaveEventFeatures(t *testing.T) {
 	}
 }
 
-// A file that tells more of events that are there adds none of them again.
+// Merge does not add known events again, but takes their features.
 func TestMergeAddsEventFeatures(t *testing.T) {
 	f := newFake(t, "pfedrec", 1, "dim", "4")
 	f.publish()
@@ -41,7 +41,7 @@ func TestMergeAddsEventFeatures(t *testing.T) {
 		t.Errorf("%d added, %+v, %v: want 1, %+v", n, got, err, want)
 	}
 	if err := d.Add(Event{Item: "a", Features: "%zz"}); err == nil {
-		t.Error("a moment that is none is kept")
+		t.Error("an invalid event feature is kept")
 	}
 }
 
@@ -54,7 +54,7 @@ func TestDescribeSetsAndRemovesFeatures(t *testing.T) {
 		d.Describe(map[string]string{"age": ""})); err != nil {
 		t.Fatal(err)
 	}
-	about, err := r.open().About() // it is in the vault
+	about, err := r.open().About() // the features are saved
 	if err != nil || !reflect.DeepEqual(about.Features, map[string]string{"gender": "F"}) {
 		t.Errorf("%v, %v", about.Features, err)
 	}
@@ -73,7 +73,7 @@ func TestFillsTheColumnsOfOneUser(t *testing.T) {
 	for i := range columns {
 		resizeColumn(&columns[i], 1)
 	}
-	for range 2 { // what was there does not stay
+	for range 2 { // the second call replaces the values of the first
 		if err := fillUser(columns, map[string]string{"likes": "c|a|c", "height": "1.5", "kind": "3"}); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func (f *fakeCoordinator) begin() {
 	}
 }
 
-// retry gives an attempt up and begins the next one.
+// retry abandons an attempt and starts the next one.
 func (f *fakeCoordinator) retry() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +159,7 @@ func (f *fakeCoordinator) maskAnswer(seat uint32, step int) (*pb.MaskResponse, e
 	return &pb.MaskResponse{State: pb.MaskResponse_ANSWER, Message: b}, err
 }
 
-// together lets devices step at a time, each until its step is done.
+// together lets devices step concurrently, each until its step is done.
 func together(t *testing.T, members []*testDevice, stop func() bool) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -189,7 +189,7 @@ func newMasked(t *testing.T, n int, active bool) (*fakeCoordinator, []*testDevic
 	return f, members
 }
 
-// plain is what the same devices send without masks.
+// plainSum returns the sum of the same devices without masks.
 func plainSum(t *testing.T, n int) []int64 {
 	f := newFake(t, "pfedrec", n, "dim", "4")
 	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
@@ -219,8 +219,8 @@ func TestMaskedSumEqualsPlainSum(t *testing.T) {
 	}
 }
 
-// A device that is killed at any boundary of an attempt is one that left. The next
-// attempt has it with the same vector.
+// A device that is killed at any boundary of an attempt has dropped out. It joins the next attempt with the
+// same update.
 func TestKilledDeviceJoinsTheNextAttempt(t *testing.T) {
 	want := plainSum(t, 6)
 	boundaries, times := 0, 3
@@ -242,8 +242,7 @@ func TestKilledDeviceJoinsTheNextAttempt(t *testing.T) {
 	}
 }
 
-// killedOnce kills one of six devices in the first attempt, and lets all finish in the
-// second.
+// killedOnce kills one of six devices in the first attempt, and lets all finish in the second.
 func killedOnce(t *testing.T, name string, n int, want []int64) bool {
 	f, members := newMasked(t, 6, false)
 	killed := crashOn(members[2], name, n)
@@ -279,8 +278,8 @@ func (f *fakeCoordinator) isSummed() bool {
 	return f.summed
 }
 
-// A coordinator that may lie gets one sum with a device in it, or none: two sums over
-// different devices tell one device's vector.
+// A coordinator that may deviate from the protocol gets at most one sum with a device in it: two sums over
+// different devices would reveal one device's update.
 func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
 	f, members := newMasked(t, 5, true)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -324,7 +323,7 @@ func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
 	}
 }
 
-// The keys of an attempt die with the process: to begin it again with others would spoil
+// The keys of an attempt are lost with the process. Starting the attempt again with other keys would break
 // the masks of its neighbours.
 func TestDoesNotStartAnAttemptTwice(t *testing.T) {
 	f, members := newMasked(t, 3, false)
@@ -362,7 +361,7 @@ func TestNeverReportsUnmaskedUnderAMaskedPlan(t *testing.T) {
 	}
 }
 
-// What a device says of its last round must not let anybody try what was under the masks.
+// The last report that a device names must not let anyone test guesses of the masked update.
 func TestCheckInRevealsNoHashOfAMaskedUpdate(t *testing.T) {
 	f, members := start(t, "pfedrec", 2, "dim", "4")
 	d := members[0].open()
@@ -382,7 +381,7 @@ func TestCheckInRevealsNoHashOfAMaskedUpdate(t *testing.T) {
 	}
 }
 
-// An owner may forget a device while it plays a masked round.
+// An owner may delete a device during a masked round.
 func TestForgottenDeviceStopsInAMaskedRound(t *testing.T) {
 	_, members := start(t, "pfedrec", 2, "dim", "4")
 	d := members[0].open()

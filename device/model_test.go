@@ -13,9 +13,11 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// changing is a coordinator whose second version differs from the first in one row of a
-// table, and says so. The change may be spoilt.
-func changing(t *testing.T, spoil func(f *fakeCoordinator, c *pb.Patch)) (f *fakeCoordinator, d *Device, m *pb.Manifest, blobs Blobs) {
+// changing is a coordinator whose second version differs from the first in one row of a table, and that
+// offers a patch. spoil may change the patch.
+func changing(t *testing.T, spoil func(f *fakeCoordinator, c *pb.Patch)) (f *fakeCoordinator, d *Device,
+	m *pb.Manifest, blobs Blobs,
+) {
 	f = newFake(t, "fedmf", 2, "dim", "64")
 	f.publish()
 	r := f.device(0)
@@ -51,7 +53,7 @@ func changing(t *testing.T, spoil func(f *fakeCoordinator, c *pb.Patch)) (f *fak
 	return f, d, m, blobs
 }
 
-// downloadedBytes has the device take the newest version, and returns the bytes that it fetched.
+// downloadedBytes lets the device adopt the newest version, and returns the downloaded bytes.
 func downloadedBytes(t *testing.T, f *fakeCoordinator, d *Device, m *pb.Manifest) int {
 	t.Helper()
 	told, err := d.Step(context.Background())
@@ -138,10 +140,10 @@ func TestWrongPatchDoesNoHarm(t *testing.T) {
 	}
 }
 
-// What was the newest version is the base of the next: it stays until that is whole.
+// The current version is the base of the next one: it stays until that one is complete.
 func TestKeepsTheBaseUntilTheNextVersionIsComplete(t *testing.T) {
 	f, d, m, _ := changing(t, nil)
-	f.items[3].Title = "another title" // the catalogue changes too, and cannot be had yet
+	f.items[3].Title = "another title" // the catalogue changes too, and cannot be downloaded yet
 	f.publish()
 	if err := proto.Unmarshal(f.signed.Body, m); err != nil {
 		t.Fatal(err)
@@ -158,18 +160,17 @@ func TestKeepsTheBaseUntilTheNextVersionIsComplete(t *testing.T) {
 	}
 }
 
-// An owner sees what models cost to download: all bytes that came, and those of the version
-// that is there now.
+// An owner sees how many bytes were downloaded in total and for the current version.
 func TestCountsDownloadedBytes(t *testing.T) {
 	f := newFake(t, "pfedrec", 1, "dim", "4")
 	f.publish()
 	r := f.device(0)
 	before := 0
 	for n := range 3 {
-		if n == 2 { // nothing is left of the version before
+		if n == 2 { // the blobs of the version before are lost
 			r.blobs = NewMemoryBlobs()
 		}
-		d := r.open() // what is counted is in the vault
+		d := r.open() // the count is saved
 		version := f.version
 		if _, err := d.Step(t.Context()); err != nil {
 			t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Who enrols before a run begins is told no name worth keeping. The device asks again when
-// a run begins, at a start, and not with every model.
+// A federation has no name before its run begins. The device asks again at a start and when a run begins,
+// not with every model.
 func TestTakesTheNewerName(t *testing.T) {
 	f, members := start(t, "pfedrec", 1, "dim", "4")
 	name := func(d *Device) string {
@@ -45,7 +45,7 @@ func TestTakesTheNewerName(t *testing.T) {
 	if got, want := name(d), "films of old"; got != want {
 		t.Errorf("after a start it is called %q, want %q", got, want)
 	}
-	f.key = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32)) // whoever has another key is not believed
+	f.key = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32)) // another key is not trusted
 	f.name = " of mine"
 	d = members[0].open()
 	if _, err := d.Step(context.Background()); err == nil || name(d) != "films of old" {

@@ -18,13 +18,13 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// readout bounds an evaluation as a coordinator does; unit is what an integer is worth.
+// evaluationBound bounds an evaluation like a coordinator; unit is the value of one integer.
 func evaluationBound() (b *pb.Bound, unit float64) {
 	bound := privacy.Bound{Clip: 1.001 * math.Sqrt(metrics.EvaluationLength), Levels: 1 << 20}
 	return wire.EncodeBound(bound, 0, 0, 1<<20+1), bound.Unit()
 }
 
-// Popularity of a made-up order puts a held-out item where the test wants it.
+// A made-up popularity list puts the held-out item at the rank that the test expects.
 func TestEvaluationComparesWithPopularity(t *testing.T) {
 	c := &catalogue{index: map[string]uint32{}}
 	for i := range 60 {
@@ -41,7 +41,7 @@ func TestEvaluationComparesWithPopularity(t *testing.T) {
 		f.rounds(2, members)
 		b, unit := evaluationBound()
 		f.kind, f.bound = pb.Kind_EVALUATE, b
-		f.popular = slices.Compact(slices.Sorted(slices.Values(task.Train))) // own items do not count
+		f.popular = slices.Compact(slices.Sorted(slices.Values(task.Train))) // seen items do not count
 		for i := range uint32(60) {
 			if len(f.popular) < above+5 && i != held && !slices.Contains(task.Train, i) {
 				f.popular = append(f.popular, i)
@@ -57,7 +57,7 @@ func TestEvaluationComparesWithPopularity(t *testing.T) {
 		if above >= 0 && above < 10 {
 			hit, gain = 1, 1/math.Log2(float64(above+2))
 		}
-		if above < 0 { // after the named ones all others are alike: 60 less 5 own and the named
+		if above < 0 { // all items after the listed ones tie: 60 minus 5 seen ones and the listed
 			tied := 60 - 5 - named
 			for at := named; at < 10; at++ {
 				hit += 1 / float64(tied)
@@ -72,7 +72,7 @@ func TestEvaluationComparesWithPopularity(t *testing.T) {
 	}
 }
 
-// The readout of a device is that of its scores, ranked here by hand.
+// The evaluation of a device equals the rank of its scores, computed here by hand.
 func TestEvaluationRanksTheHeldOutItem(t *testing.T) {
 	f, members := start(t, "pfedrec", 1, "dim", "4", "infer", "global")
 	f.rounds(3, members)
@@ -136,8 +136,8 @@ func TestHeldOutItemIsTheNewest(t *testing.T) {
 	}
 }
 
-// Noise that a task asks for is there, and is not that of another device or round. Its
-// deviation is checked to six of its standard errors: a false alarm in 10^8 runs.
+// The noise of a task differs from that of other devices and rounds. The test allows six standard errors of
+// the deviation: one false alarm in 10^8 runs.
 func TestAddsTheRequiredNoise(t *testing.T) {
 	f, members := start(t, "pfedrec", 1, "dim", "8")
 	f.bound = wire.EncodeBound(privacy.Bound{Clip: 1, Levels: 1}, 1000, 1000, 1<<20)
@@ -168,9 +168,9 @@ func TestLimitsTheMagnitudeOfNumbers(t *testing.T) {
 }
 
 func TestEmptyUpdateOnlyWithoutPolicy(t *testing.T) {
-	for _, promise := range []string{"none", "epsilon=2"} {
+	for _, policy := range []string{"none", "epsilon=2"} {
 		f, members := start(t, "pfedrec", 1, "dim", "4")
-		f.spec.Policy = promise
+		f.spec.Policy = policy
 		f.publish()
 		d := members[0].open()
 		if err := d.Replace(nil); err != nil {
@@ -180,8 +180,8 @@ func TestEmptyUpdateOnlyWithoutPolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 		empty := wire.ReadUpdate(d.record.Train.data, 0, 1, nil) == nil
-		if empty != (promise == "none") {
-			t.Errorf("promise %s: the report is empty: %v", promise, empty)
+		if empty != (policy == "none") {
+			t.Errorf("policy %s: the report is empty: %v", policy, empty)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestRecommendsUnseenCatalogueItemsOffline(t *testing.T) {
 	}
 }
 
-// overtaken is a store in which, at the first look, another process has just moved on.
+// overtaken is a Blobs in which another process adopts a newer model before the first read.
 type overtaken struct {
 	Blobs
 	move func()
@@ -246,18 +246,18 @@ func TestRecommendsWhileAnotherProcessRuns(t *testing.T) {
 	members[0].workspace = &Workspace{}
 	members[0].blobs = &overtaken{members[0].blobs, func() { f.rounds(3, []*testDevice{&elsewhere}) }}
 	list, err := members[0].open().Recommend(5)
-	if err != nil || list.Round != 2 { // of the three, the last is not fetched yet
+	if err != nil || list.Round != 2 { // the third round is not downloaded yet
 		t.Errorf("%+v, %v", list, err)
 	}
 
-	// A part that is gone for good is an error, and no endless search.
+	// A missing blob is an error, not an endless loop.
 	members[0].blobs, members[0].workspace = NewMemoryBlobs(), &Workspace{}
 	if _, err := members[0].open().Recommend(5); !errors.Is(err, errBlobMissing) {
 		t.Errorf("without the parts: %v", err)
 	}
 }
 
-// A method that serves its tuned copy recommends with one that is as after a visit.
+// A method with a locally tuned model recommends with the model after local training.
 func TestRecommendsWithTheLocallyTunedModel(t *testing.T) {
 	f, members := start(t, "pfedrec", 1, "dim", "4", "infer", "own")
 	if !f.plan.Serves(method.ServeLocal) {
@@ -271,7 +271,7 @@ func TestRecommendsWithTheLocallyTunedModel(t *testing.T) {
 	d := members[0].open()
 	h := members[0].workspace
 	st, _ := h.privateState(d.record, f.run)
-	m, err := d.manifest() // the draws are those of its round
+	m, err := d.manifest() // the randomness is that of its round
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestRecommendsWithTheLocallyTunedModel(t *testing.T) {
 	h.worker.Visit(&st, task, local.NotCounted, false)
 	h.worker.ScoreAll(h.scores)
 	if at, _ := h.catalogue.lookup(list.Items[0].ID); h.scores[at] != list.Items[0].Score {
-		t.Errorf("it scores %g, and %g after a visit", list.Items[0].Score, h.scores[at])
+		t.Errorf("it scores %g, and %g after local training", list.Items[0].Score, h.scores[at])
 	}
 }
 

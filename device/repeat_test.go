@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A model whose files are lost or damaged is fetched again at the next check-in, though
-// the coordinator has no newer one.
+// A device downloads a lost or corrupt model again at the next check-in, even if the coordinator has no newer
+// one.
 func TestDownloadsALostModelAgain(t *testing.T) {
 	ctx := context.Background()
 	for what, harm := range map[string]func(blobs map[[32]byte][]byte, h [32]byte){
@@ -24,7 +24,7 @@ func TestDownloadsALostModelAgain(t *testing.T) {
 		for h := range store.blobs {
 			harm(store.blobs, h)
 		}
-		members[0].workspace = &Workspace{} // a process that was started anew
+		members[0].workspace = &Workspace{} // a restarted process
 		d := members[0].open()
 		if _, err := d.Recommend(3); err == nil {
 			t.Errorf("%s: it recommends with a model that is not there", what)
@@ -47,8 +47,7 @@ func TestDownloadsALostModelAgain(t *testing.T) {
 	}
 }
 
-// One round has one vector: another version of the model is no reason for a second, and
-// only a rollback is.
+// A device makes one update per round. Another model version does not change that; only a rollback does.
 func TestReportsOncePerRoundWhateverTheModel(t *testing.T) {
 	ctx := context.Background()
 	f, members := start(t, "pfedrec", 2, "dim", "4")

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A paused device looks at its record, and at nothing else: what another process says
-// there acts within seconds.
+// A paused device only reads its record, so that a change by another process takes effect within seconds.
 func TestResumesAPausedDeviceAtOnce(t *testing.T) {
 	f := newFake(t, "pfedrec", 2, "dim", "4")
 	f.publish()
@@ -50,7 +49,7 @@ func TestResumesAPausedDeviceAtOnce(t *testing.T) {
 	}
 }
 
-// Who is told of an error may say that the device tries again.
+// onStep may say that the device tries again, so Run must not call it for the last error.
 func TestFatalErrorIsNotAStep(t *testing.T) {
 	_, d := withFeatures(t)
 	if err := d.Describe(map[string]string{"agee": "25-34"}); err != nil {

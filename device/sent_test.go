@@ -20,8 +20,8 @@ func (c byteCounter) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespo
 	return c.Conn.Mask(ctx, r)
 }
 
-// The log has what left the device: all messages, of all attempts, also of one that was
-// cut off, and nothing that tells what is under the masks.
+// The log counts all messages of all attempts, including interrupted ones, and holds nothing that reveals
+// the masked update.
 func TestLogOfAMaskedReportCountsSentBytes(t *testing.T) {
 	f, members := newMasked(t, 4, true)
 	sent, told := make([]int, len(members)), make([]int, len(members))

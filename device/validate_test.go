@@ -13,7 +13,7 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// withFeatures is a device whose model has columns of users and of interactions.
+// withFeatures is a device whose model has user and interaction columns.
 func withFeatures(t *testing.T) (*fakeCoordinator, *Device) {
 	t.Helper()
 	f := newFake(t, "pfedrec", 2, "dim", "4")
@@ -32,8 +32,7 @@ func withFeatures(t *testing.T) (*fakeCoordinator, *Device) {
 	return f, f.device(0).open()
 }
 
-// Before there is a model nothing is known to be wrong; from then on what is wrong is
-// refused, and what was there stays.
+// A device without a model accepts all features. With a model it refuses unknown ones and keeps the old ones.
 func TestRefusesUnknownUserFeatures(t *testing.T) {
 	_, d := withFeatures(t)
 	if err := d.Describe(map[string]string{"agee": "25-34"}); err != nil {
@@ -62,7 +61,7 @@ func TestRefusesUnknownUserFeatures(t *testing.T) {
 	}
 }
 
-// A moment that the model cannot read would end every round from then on.
+// An event whose features the model cannot read would make every later round fail.
 func TestRefusesUnknownEventFeatures(t *testing.T) {
 	_, d := withFeatures(t)
 	if err := d.Replace([]Event{
@@ -99,7 +98,7 @@ func TestRefusesUnknownEventFeatures(t *testing.T) {
 	}
 }
 
-// An item that the catalogue does not have is kept, and is not the one that is held out.
+// The device keeps an event with an unknown item, and does not hold it out.
 func TestKeepsEventsWithUnknownItems(t *testing.T) {
 	f := newFake(t, "pfedrec", 2, "dim", "4")
 	f.publish()

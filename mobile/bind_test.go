@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// nothing imports packages without what is in them: of an API that gobind can bind, no type
-// is another package's.
+// nothing imports empty packages: an API that gobind can bind uses no types of other packages.
 type nothing struct{}
 
 func (nothing) Import(path string) (*types.Package, error) {
@@ -23,7 +22,7 @@ func (nothing) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
-// declared type-checks the declarations of files, and not what functions do.
+// declared type-checks the declarations of files, without function bodies.
 func declared(t *testing.T, sources map[string]string) *types.Package {
 	t.Helper()
 	set, files := token.NewFileSet(), []*ast.File{}
@@ -34,14 +33,14 @@ func declared(t *testing.T, sources map[string]string) *types.Package {
 		}
 		files = append(files, f)
 	}
-	// what is not found is no type, and no type is bound
+	// unknown types are not bound
 	c := types.Config{Importer: nothing{}, IgnoreFuncBodies: true, Error: func(error) {}}
 	p, _ := c.Check("mobile", set, files, nil)
 	return p
 }
 
-// bound reports whether gobind binds a type: numbers but unsigned ones, texts, bytes, errors,
-// pointers to structs of the package, and its interfaces.
+// bound reports whether gobind binds a type: signed numbers, strings, bytes, errors, pointers to structs of
+// the package, and its interfaces.
 func bound(p *types.Package, t types.Type) bool {
 	own := func(t types.Type) *types.Named {
 		n, ok := types.Unalias(t).(*types.Named)
@@ -74,7 +73,7 @@ func bound(p *types.Package, t types.Type) bool {
 	return false
 }
 
-// unbound lists what gobind would leave out of a package's exported API, without a word.
+// unbound lists the exported names that gobind would silently leave out.
 func unbound(p *types.Package) (out []string) {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	function := func(name string, f *types.Signature) {
@@ -144,9 +143,9 @@ func unboundType(p *types.Package, obj *types.TypeName, function func(string, *t
 	return out
 }
 
-// What gobind cannot bind it leaves out of the binding without a word, so every exported
-// name is looked at by its rules. `go run golang.org/x/mobile/cmd/gobind@latest
-// -lang=java,go,objc -outdir DIR ./mobile` is the tool itself: it writes "skipped" there.
+// gobind silently leaves out what it cannot bind, so this test applies its rules to every exported name.
+// `go run golang.org/x/mobile/cmd/gobind@latest -lang=java,go,objc -outdir DIR ./mobile` is the tool itself:
+// it writes "skipped" there.
 func TestEveryExportedNameIsBoundForApps(t *testing.T) {
 	sources := map[string]string{}
 	files, err := filepath.Glob("*.go")
@@ -176,7 +175,7 @@ func TestEveryExportedNameIsBoundForApps(t *testing.T) {
 	}
 }
 
-// The rules find what they must: each line has one thing that gobind leaves out.
+// The rules find each of these: every line has one thing that gobind leaves out.
 func TestBindingRulesFindMissingNames(t *testing.T) {
 	const head = "package mobile\n\nimport \"time\"\n\ntype Good struct{ N int; b []string }\ntype Told interface{ " +
 		"Tell(string) error }\nvar _ time.Time\n"

@@ -60,7 +60,7 @@ func TestAppDevice(t *testing.T) {
 	}
 }
 
-// stalled is a guard that does not answer until it is let.
+// stalled is a guard that answers only when the test lets it.
 type stalled struct{ asked, answer chan struct{} }
 
 func (g *stalled) Ready() string {
@@ -69,7 +69,7 @@ func (g *stalled) Ready() string {
 	return "not now"
 }
 
-// A step that takes long holds up nothing of the owner's.
+// A long step does not delay the owner's calls.
 func TestOwnerDoesNotWaitForAStep(t *testing.T) {
 	c := mobile.NewConfig()
 	c.StateFile, c.Passphrase = filepath.Join(t.TempDir(), "device.state"), "a phrase"
@@ -83,7 +83,7 @@ func TestOwnerDoesNotWaitForAStep(t *testing.T) {
 		_, err := d.Step(nil)
 		ended <- err
 	}()
-	<-g.asked // the step is in progress until the guard answers: what follows must not wait
+	<-g.asked // the step runs until the guard answers: the calls below must not wait for it
 	if err := d.Add("a"); err != nil {
 		t.Error(err)
 	}
@@ -102,7 +102,7 @@ func TestOwnerDoesNotWaitForAStep(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if _, err := d.Step(nil); err != nil { // paused by its owner: the guard is not asked
+	if _, err := d.Step(nil); err != nil { // paused: the guard is not asked
 		t.Error(err)
 	}
 }

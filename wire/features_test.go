@@ -100,7 +100,7 @@ func TestRefusesTooManyColumnsBeforeReadingThem(t *testing.T) {
 	for i := range rows.MaxColumns + 1 {
 		m.Columns = append(m.Columns, &pb.Column{Side: pb.Column_USER, Name: strconv.Itoa(i), Categories: 2})
 	}
-	m.Columns[1].Name = "" // which is found when columns are read
+	m.Columns[1].Name = "" // an error that only reading the columns finds
 	b, err := proto.Marshal(m)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// patches checks that a change makes next of base, bit for bit, and returns its length.
+// patches checks that a patch turns base into next, bit for bit, and returns its length.
 func patches(t *testing.T, base, next, change []byte) int {
 	t.Helper()
 	got, err := ApplyPatch(base, change, uint64(len(next)))
@@ -85,7 +85,7 @@ func TestPatchOfACatalogueIsItsNewItems(t *testing.T) {
 	if n := patches(t, base, b, DiffCatalogue(base, b, math.MaxInt)); n > 200 {
 		t.Errorf("six items take %d bytes", n)
 	}
-	patches(t, b, base, DiffCatalogue(b, base, math.MaxInt)) // back again
+	patches(t, b, base, DiffCatalogue(b, base, math.MaxInt)) // and back
 	next.Popular = nil
 	b = must2(t)(Marshal(next))
 	patches(t, base, b, DiffCatalogue(base, b, math.MaxInt))

@@ -75,7 +75,7 @@ func TestRefusesPlansOverALimit(t *testing.T) {
 	}
 }
 
-// Two bytes would make an item; they must not get memory for more than the plan has.
+// An item may take two bytes: the reader must not allocate for more items than the plan has.
 func TestCountsItemsBeforeAllocating(t *testing.T) {
 	b := bytes.Repeat([]byte{0x12, 0}, 1<<16)
 	if n := testing.AllocsPerRun(5, func() { _, _ = ReadCatalogue(b, 3) }); n > 8 {
@@ -192,7 +192,7 @@ func FuzzCatalogue(f *testing.F) {
 	})
 }
 
-// The fuzzer has the key: what it makes is signed before it is read.
+// The fuzzer has the key, so its manifests are signed.
 func FuzzManifest(f *testing.F) {
 	key := testKey()
 	f.Add(must2(f)(Marshal(aManifest())))

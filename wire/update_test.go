@@ -14,7 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-// sparse draws a vector of stretches, as rows that a device touched, of mixed widths.
+// sparse returns a random update with blocks of numbers, like rows that a device touched, of mixed widths.
 func sparse(r *rand.Rand, n int) []int64 {
 	v := make([]int64, n)
 	for at := 0; at < n; {
@@ -62,7 +62,7 @@ func TestUpdatesRoundTrip(t *testing.T) {
 	}
 }
 
-// weighed is the size of a vector that is brought in pieces, without most of its zeros.
+// weighed returns the size of an update that arrives in pieces, without most of its zeros.
 func weighed(r *rand.Rand, v []int64) int {
 	var w rows.UpdateSizer
 	w.Begin(len(v))
@@ -96,9 +96,9 @@ func TestUpdateEncodingIsFixed(t *testing.T) {
 	}
 }
 
-// Each of these is a second form of a vector, too long, or no vector at all.
+// Each of these is non-canonical, too long, or malformed.
 func TestRefusesNonCanonicalUpdates(t *testing.T) {
-	ones := strings.Repeat("55", 16) // 64 of them, of two bits
+	ones := strings.Repeat("55", 16) // 64 numbers of two bits
 	for why, c := range map[string]struct {
 		numbers int
 		hex     string
@@ -145,8 +145,8 @@ func TestRefusesNonCanonicalUpdates(t *testing.T) {
 	}
 }
 
-// A device of ml-100k touches some 500 of 1682 rows of 32 numbers; three bytes each
-// and little more is what they must take.
+// A device of ml-100k touches about 500 of 1682 rows of 32 numbers, which must take little more than three
+// bytes per number.
 func TestSparseRowsAreSmall(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	v := make([]int64, 1682*32)

@@ -143,7 +143,7 @@ func must1(t testing.TB) func(*Assembly, error) *Assembly {
 	return func(a *Assembly, err error) *Assembly { return must(t, a, err) }
 }
 
-// A blob that says it is huge gets memory for what comes.
+// An assembly allocates for received bytes, not for the declared size.
 func TestAllocatesForReceivedPiecesOnly(t *testing.T) {
 	a := must1(t)(Assemble(&pb.Blob{Hash: make([]byte, 32), Bytes: MaxBlobBytes}, MaxBlobBytes))
 	if err := a.Add(0, make([]byte, 1000)); err != nil || cap(a.got) > 4000 {
@@ -187,7 +187,7 @@ func TestSignatureCoversTheWholeRequest(t *testing.T) {
 		!bytes.Equal(a.Key[:], key.Public().(ed25519.PublicKey)) {
 		t.Fatalf("%q is read as %+v, %v", h, a, err)
 	}
-	// The same message, written down a second time and by hand.
+	// The same message, written by hand.
 	digest := sha256.Sum256(body)
 	message := "tacit request 1\n" + string(id(1)) + path + "\n" + "\x00\x00\x00\x00\x00\x00\x04\xd2" + "\x05" +
 		strings.Repeat("\x00", 15) + string(digest[:])

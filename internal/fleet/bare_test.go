@@ -14,7 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// bareMasks are settings of masked sums without a promise.
+// bareMasks are settings with masked sums and no policy.
 func bareMasks(split *data.Split, name string, bucket int, params ...string) coordinator.Settings {
 	s := settings(split, name, append([]string{"dim", "4"}, params...)...)
 	s.Masked, s.Bucket, s.Rounds = true, bucket, 3
@@ -27,8 +27,8 @@ func unmasked(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Run 
 	return simulated(t, split, s)
 }
 
-// Masks without a promise change no bit: not in one sum, not in buckets, not where rows of few
-// devices are left alone, and not where devices have nothing to learn from.
+// Masking without a policy changes no bit: in one sum, in several masked groups, with rows of few devices left
+// out, and with devices that have no training data.
 func TestMaskingWithoutPolicyChangesNoBit(t *testing.T) {
 	for name, of := range map[string]struct {
 		method string
@@ -56,7 +56,7 @@ func TestMaskingWithoutPolicyChangesNoBit(t *testing.T) {
 			}
 			least := int64(0)
 			for k := range s.Rounds {
-				// of the smallest modulus of a bucket
+				// the smallest modulus of a masked group
 				least += int64(split.Users() * want.Plan().PackedBytes(k, 17))
 			}
 			if sent := f.Stats().Bytes; sent < least {
@@ -66,8 +66,7 @@ func TestMaskingWithoutPolicyChangesNoBit(t *testing.T) {
 	}
 }
 
-// leavesFewAlone checks that a run without the rule has another model: else the rule was not
-// tried.
+// leavesFewAlone checks that the model differs without the rule; otherwise the test would not cover it.
 func leavesFewAlone(t *testing.T, split *data.Split, s coordinator.Settings, want *sim.Run) {
 	t.Helper()
 	s.Params = map[string]string{"dim": "4", "few": "1"}
@@ -85,8 +84,7 @@ func leavesFewAlone(t *testing.T, split *data.Split, s coordinator.Settings, wan
 	t.Error("no row has so few devices that it is left alone")
 }
 
-// Whoever leaves, at whichever step: a round has the sum of those who stay, or another
-// attempt.
+// Devices may drop out at any step: the round has the sum of the others, or another attempt.
 func TestMaskingWithoutPolicySurvivesDropoutsAtEveryStep(t *testing.T) {
 	split := splitOf(t, "users=30,items=30,mean-rows=6,seed=3")
 	for _, bucket := range []int{0, 15} {

@@ -9,9 +9,9 @@ import (
 	"github.com/tacit-rec/tacit/data"
 )
 
-// A round of 300 devices over sockets, with everything on disk: what a round and a report
-// cost, devices and coordinator together, as counts that do not hang on who else uses the
-// machine. Enrolment and the first rounds are among them: give -benchtime 15x or more.
+// A round of 300 devices over sockets, with everything on disk. It reports load-independent counts of what a
+// round and a report cost, for devices and coordinator together. They include enrolment and the first rounds:
+// use -benchtime 15x or more.
 func BenchmarkRound(b *testing.B) {
 	split := splitOf(b, "users=300,items=1700,mean-rows=100,seed=3")
 	for name, params := range map[string][]string{"fedmf": {"dim", "32"}, "tacit": {"dim", "32"}} {
@@ -39,7 +39,7 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// used is the processor time of this process, in seconds.
+// used returns the processor time of this process in seconds.
 func used(b *testing.B) float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// Devices that come when they like leave the model of a simulation with the same ones in
-// each round, bit by bit, masked or not; nobody is in two sums of an epoch, and the epsilon is
-// that of the plan.
+// Devices that check in by themselves give the model of a simulation with the same cohorts, bit by bit, masked
+// or not. No device is counted twice in an epoch, and epsilon is that of the plan.
 func TestDevicesThatCheckInByThemselves(t *testing.T) {
 	for name, masked := range map[string]bool{"plain": false, "masked": true} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +49,7 @@ func TestDevicesThatCheckInByThemselves(t *testing.T) {
 						t.Errorf("seat %d is in rounds %d and %d of one epoch", seat, before+1, t0+1)
 					}
 					last[seat] = t0
-					delete(late, [2]int{t0, int(seat)}) // it was late for an attempt at most
+					delete(late, [2]int{t0, int(seat)}) // it was late for one attempt only
 				}
 				came[t0] = a.DeviceIds
 			}

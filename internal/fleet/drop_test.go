@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// Who vanishes in a round is in no sum of it, and the run ends all the same, for them too.
+// Devices that drop out of a round are not counted in it, and the run still ends for all devices.
 func TestDroppedDevicesAreNotCounted(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
@@ -26,7 +26,7 @@ func TestDroppedDevicesAreNotCounted(t *testing.T) {
 		}
 		n += len(c.DeviceIds)
 	}
-	// Of 120 about 60; the draws are fixed by the seed, and a slow machine only loses more.
+	// About 60 of 120. The seed fixes the draws; a slow machine only loses more.
 	if all := s.Rounds * split.Users(); n == 0 || n > all*2/3 || n != acked.n() {
 		t.Errorf("%d of %d reports are in sums, and %d were acknowledged, where half of the devices vanish", n, all,
 			acked.n())

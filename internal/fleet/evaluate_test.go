@@ -18,9 +18,8 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// A readout over sockets, under masks, is what the simulation's evaluation of the same
-// devices gives, in the same integers: with the noise of a rehearsal every digit is known.
-// And the model has the bits of a run without one.
+// A masked evaluation over sockets gives the integers of the simulation for the same devices. With
+// deterministic noise every digit is known. The model has the bits of a run without evaluation.
 func TestEvaluationEqualsTheSimulation(t *testing.T) {
 	const promise = "epsilon=200,delta=1e-3,clip=0.5,min-devices=5,metrics=1"
 	for _, c := range []struct {
@@ -54,7 +53,7 @@ func TestEvaluationEqualsTheSimulation(t *testing.T) {
 	}
 }
 
-// expected is the readout of a simulation's last round.
+// expected returns the evaluation of a simulation's last round.
 func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version uint64) coordinator.Readout {
 	const whole, fine = 1 << 20, 1 << 10
 	var sum [metrics.EvaluationLength]int64
@@ -117,8 +116,8 @@ func popularity(split *data.Split) (order []uint32) {
 	return order
 }
 
-// placeOf is where a user's validation item stands in that order, among what it does not
-// have. Items out of the order are alike, and last.
+// placeOf returns the rank of a user's validation item in that order among unseen items. Items outside the
+// order tie for the last rank.
 func placeOf(split *data.Split, u int, order []uint32) *metrics.Rank {
 	var p data.Part
 	split.User(u, &p)
@@ -138,12 +137,12 @@ func placeOf(split *data.Split, u int, order []uint32) *metrics.Rank {
 	return out
 }
 
-// Devices leave readouts at every step, as they leave masked rounds: the run ends with the
-// model of the simulation, and has a readout or says why not.
+// Devices may drop out of evaluations at every step. The run ends with the model of the simulation, and has an
+// evaluation or the reason why not.
 func TestEvaluationsSurviveDropoutsAtEveryStep(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
-	s.Rounds, s.Readout, s.Deadline, s.Least = 2, 2, 2*time.Second, 1 // all are waited for in training
+	s.Rounds, s.Readout, s.Deadline, s.Least = 2, 2, 2*time.Second, 1 // training waits for all devices
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	r.run(func(c *fleet.Config) { c.Leave = [4]float64{0.1, 0.1, 0.1, 0.1} }, uint32(s.Rounds))
 	same(t, r.newest(), simulated(t, split, s))

@@ -19,7 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
-// described is a small data set in which users, items and moments have features.
+// described is a small data set with features of users, items and interactions.
 func described(t testing.TB) *data.Split {
 	t.Helper()
 	const users, items, each = 8, 30, 9
@@ -68,8 +68,8 @@ func described(t testing.TB) *data.Split {
 	return split
 }
 
-// single is a device that has nothing but what its owner tells: the train rows of a user
-// with their moments, and what the user is like.
+// single is a device that has only what its owner adds: the training rows of a user with their features, and
+// the user features.
 func (r *federation) single(u int, tell func(events []device.Event, features map[string]string)) *device.Device {
 	r.t.Helper()
 	var part data.Part
@@ -78,7 +78,7 @@ func (r *federation) single(u int, tell func(events []device.Event, features map
 	var events []device.Event
 	for k, i := range part.Train {
 		moment := map[string]string{"daytime": f.Row[0].Names[f.Row[0].Code[part.Rows[k]]]}
-		if moment["daytime"] == "unknown" { // which is what nothing means
+		if moment["daytime"] == "unknown" { // the category for missing values
 			moment = nil
 		}
 		events = append(events, device.Event{Item: itemsOf(r.split)[i].Id, Time: int64(k)}.WithFeatures(moment))
@@ -110,7 +110,7 @@ func (r *federation) single(u int, tell func(events []device.Event, features map
 	return d
 }
 
-// step is one that a clock which is a millisecond off does not end.
+// step steps a device and tolerates a stale clock of a millisecond.
 func step(d *device.Device) error {
 	var err error
 	for range 5 {
@@ -122,7 +122,7 @@ func step(d *device.Device) error {
 	return err
 }
 
-// runAll has devices step until each has a model with so many rounds.
+// runAll lets devices step until each has a model with a number of rounds.
 func (r *federation) runAll(devices []*device.Device, rounds uint32) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -145,9 +145,8 @@ func (r *federation) runAll(devices []*device.Device, rounds uint32) {
 	}
 }
 
-// Devices that know nothing of each other, each with features of its own, train to the
-// model that a simulation with all columns has, bit by bit; and the coordinator, which
-// is started again without the data set, goes on.
+// Independent devices with their own features train the model of a simulation with all columns, bit by bit. The
+// coordinator continues after a restart without the data set.
 func TestSingleDevicesHaveTheirOwnFeatures(t *testing.T) {
 	split := described(t)
 	for name, more := range map[string][]string{"privrec": nil, "nn-self": nil, "categories": {"numbers", "category"}} {
@@ -220,7 +219,7 @@ func TestRefusesUnknownFeaturesAndNamesTheKnown(t *testing.T) {
 	}
 }
 
-// Items that are added may say what they are like; devices then score them.
+// Added items may have features; devices then score them.
 func TestAddedItemsHaveFeatures(t *testing.T) {
 	split := described(t)
 	s := settings(split, "privrec", modest["privrec"]...)

@@ -51,11 +51,10 @@ func itemsOf(s *data.Split) []*pb.Item {
 	return out
 }
 
-// patience is how long a test waits for what must come: a busy machine is slow, and what
-// has come is not waited for.
+// patience is how long a test waits at most: a busy machine is slow.
 const patience = 5 * time.Minute
 
-// settings are those of a rehearsal on a split.
+// settings returns the settings of a deterministic run on a split.
 func settings(s *data.Split, name string, params ...string) coordinator.Settings {
 	out := coordinator.Settings{
 		Name: "a rehearsal", Method: name, Params: map[string]string{},
@@ -84,7 +83,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settin
 		t.Fatal(err)
 	}
 	if s != nil {
-		if s.Features, err = split.Features(); err != nil { // a run that is there has its own
+		if s.Features, err = split.Features(); err != nil { // an existing run has its own
 			t.Fatal(err)
 		}
 		if err := c.Begin(*s, itemsOf(split)); err != nil {
@@ -135,7 +134,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settin
 	return r
 }
 
-// run has a fleet live until all rounds are done.
+// run runs a fleet until all rounds are done.
 func (r *federation) run(change func(c *fleet.Config), rounds uint32) *fleet.Fleet {
 	r.t.Helper()
 	cfg := fleet.Config{Server: r.opt, Token: r.token, Split: r.split, Workers: 2, Deterministic: true, Seed: 5}
@@ -170,7 +169,7 @@ func (r *federation) status() (s coordinator.Status) {
 	return s
 }
 
-// newest is the manifest of the newest model.
+// newest returns the manifest of the newest model.
 func (r *federation) newest() *pb.Manifest {
 	r.t.Helper()
 	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
@@ -184,13 +183,13 @@ func (r *federation) newest() *pb.Manifest {
 	return m
 }
 
-// simulated is the same run without a network.
+// simulated returns the same run without a network.
 func simulated(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Run {
 	t.Helper()
 	return finished(t, simulation(t, split, s))
 }
 
-// simulation is that run before its first round.
+// simulation returns that run before its first round.
 func simulation(t *testing.T, split *data.Split, s coordinator.Settings) *sim.Run {
 	t.Helper()
 	var o sim.Options
@@ -228,7 +227,7 @@ func finished(t *testing.T, r *sim.Run) *sim.Run {
 	return r
 }
 
-// same checks that a manifest names the values of a simulation.
+// same checks that a manifest has the values of a simulation.
 func same(t *testing.T, m *pb.Manifest, r *sim.Run) {
 	t.Helper()
 	checked := 0
@@ -247,8 +246,7 @@ func same(t *testing.T, m *pb.Manifest, r *sim.Run) {
 	}
 }
 
-// The same method, unchanged: over sockets, with devices in any order, every bit of the
-// model is that of the simulation.
+// The same method over sockets, with devices in any order, gives every bit of the simulated model.
 func TestNetworkGivesTheBitsOfTheSimulation(t *testing.T) {
 	for name, params := range map[string][]string{
 		"pfedrec":   {"dim", "8"},
@@ -273,8 +271,7 @@ func TestNetworkGivesTheBitsOfTheSimulation(t *testing.T) {
 	}
 }
 
-// With a promise the noise of a rehearsal is that of the simulation, and the ledger is
-// on disk.
+// With a policy, deterministic noise is that of the simulation, and the ledger is on disk.
 func TestPrivacyGuaranteeHoldsOverTheNetwork(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "8")
@@ -295,7 +292,7 @@ func TestPrivacyGuaranteeHoldsOverTheNetwork(t *testing.T) {
 	}
 }
 
-// A masked round gives the sum of those who stay, or ends cleanly and is tried again.
+// A masked round gives the sum of the devices that stay, or fails cleanly and is tried again.
 func TestMaskedRoundsSurviveDropoutsAtEveryStep(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
@@ -303,7 +300,8 @@ func TestMaskedRoundsSurviveDropoutsAtEveryStep(t *testing.T) {
 	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,min-devices=5")); err != nil {
 		t.Fatal(err)
 	}
-	s.Deadline = max(2*time.Second, pace(t, split, s)) // of which each step has a half: who is late for one leaves, too
+	// each step has half of it; a device that is late for a step drops out too
+	s.Deadline = max(2*time.Second, pace(t, split, s))
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	f := r.run(func(c *fleet.Config) { c.Leave = [4]float64{0.1, 0.1, 0.1, 0.1} }, uint32(s.Rounds))
 	st := r.status()
@@ -334,8 +332,8 @@ func masked(t *testing.T, bucket int) {
 	same(t, r.newest(), simulated(t, split, s))
 }
 
-// Liars are refused, each with its code, and change nothing; who vanishes is done
-// without.
+// Malicious devices are refused, each with its error code, and change nothing. The round does not wait for
+// dropped devices.
 func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
@@ -371,8 +369,7 @@ func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
 	}
 }
 
-// A coordinator that is stopped and started goes on, with a catalogue that grows, and goes
-// back when it is told to.
+// A coordinator continues after a restart, with a growing catalogue, and rolls back on request.
 func TestCoordinatorSurvivesRestarts(t *testing.T) {
 	split := world(t)
 	s := settings(split, "tacit", "dim", "8")
@@ -427,8 +424,8 @@ func TestCoordinatorSurvivesRestarts(t *testing.T) {
 	}
 }
 
-// pace is how long a round takes here and now, where nobody leaves. Rounds that somebody
-// leaves end by the clock, and others must have the time to be in them.
+// pace returns how long a round takes now without dropouts. Rounds with dropouts end at their deadline, which
+// must leave enough time for the others.
 func pace(t *testing.T, split *data.Split, s coordinator.Settings) time.Duration {
 	t.Helper()
 	s.Rounds = 1

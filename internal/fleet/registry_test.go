@@ -9,7 +9,7 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 )
 
-// modest are parameters that make wide methods quick; nothing here looks at quality.
+// modest are parameters that make wide methods fast; this test does not look at quality.
 var modest = map[string][]string{
 	"fedrecgel":  {"dim", "8", "layers", "16,8"},
 	"privrec":    {"dim", "8", "layers", "16,8", "epochs", "1", "adapt", "1"},
@@ -20,8 +20,8 @@ var modest = map[string][]string{
 	"fedncf":     {"dim", "8"},
 }
 
-// Every federated method of the registry has the same bits over the wire as in the
-// simulation; a new one is tried here without a word of its own.
+// Every federated method of the registry gives the same bits over the network as in simulation. The test
+// covers new methods without a change.
 func TestEveryMethodGivesTheSameBitsOverTheNetwork(t *testing.T) {
 	for _, e := range methods.Default().Entries() {
 		if _, central := method.As[method.Central](e.New()); central {

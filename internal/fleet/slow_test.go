@@ -14,8 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
-// Clients that send a byte now and then, and such that say nothing at all, are cut and
-// counted, and the rounds go on meanwhile.
+// The coordinator cuts and counts clients that send too slowly or nothing, while rounds continue.
 func TestSlowClientsDoNotDelayOthers(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
@@ -37,10 +36,10 @@ func TestSlowClientsDoNotDelayOthers(t *testing.T) {
 		defer c.Close()
 		say := ""
 		switch i % 3 {
-		case 0: // a body that does not come to its end
+		case 0: // a body without an end
 			say = fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nContent-Length: "+
 				"400\r\n\r\n", pbconnect.FederationHelloProcedure)
-		case 1: // a header that does not
+		case 1: // a header without an end
 			say = "POST /"
 		}
 		if _, err := c.Write([]byte(say)); err != nil {
@@ -67,7 +66,7 @@ func TestSlowClientsDoNotDelayOthers(t *testing.T) {
 	waitFor(t, func() bool { return cut.Load() == 2*each })
 	close(stop)
 	wg.Wait()
-	// A busy machine may be too slow by itself, for a device that then comes again.
+	// A busy machine may be too slow by itself; the device then checks in again.
 	if st := r.status(); st.Counts["refused_"+rpc.TooSlow] < each {
 		t.Errorf("%d slow calls were counted, want %d or more: %v", st.Counts["refused_"+rpc.TooSlow], each, st.Counts)
 	}

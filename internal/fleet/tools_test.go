@@ -6,7 +6,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/fleet"
 )
 
-// sum counts acknowledged reports, each once.
+// sum counts each counted report once.
 type sum struct {
 	mu sync.Mutex
 	by map[fleet.Counted]bool

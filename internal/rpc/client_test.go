@@ -85,7 +85,7 @@ func TestAllCallsOfADevice(t *testing.T) {
 	}
 }
 
-// A clock that is off, at first or at once, costs one more try, and nothing else.
+// A wrong clock costs one more try.
 func TestClientsLearnTheClock(t *testing.T) {
 	key, ctx := keyOf(1), context.Background()
 	for _, off := range []time.Duration{-5 * time.Hour, 400 * 24 * time.Hour, -time.Second} {
@@ -136,7 +136,7 @@ func TestRefusesIncompatibleVersions(t *testing.T) {
 		h.Version != wire.NewestVersion {
 		t.Errorf("a device that speaks more: %v, %v", h, err)
 	}
-	// A coordinator that does not look.
+	// A coordinator that does not check the version.
 	old := &fakeServer{hello: &pb.HelloResponse{
 		Version: 77, Federation: federation, Key: make([]byte, 32),
 		Limits: &pb.Limits{PieceBytes: 1024, BodyBytes: 2048},
@@ -161,7 +161,7 @@ func TestRefusesIncompatibleVersions(t *testing.T) {
 	}
 }
 
-// fakeServer answers as no coordinator should.
+// fakeServer gives answers that no coordinator should give.
 type fakeServer struct {
 	pbconnect.UnimplementedFederationHandler
 	hello *pb.HelloResponse
@@ -201,8 +201,7 @@ func TestClientRefusesATooLongResponse(t *testing.T) {
 	}
 }
 
-// A coordinator that is away for a moment is waited for; a call is never made for longer
-// than its context.
+// A client waits for a coordinator that is briefly unavailable, but never longer than the context of the call.
 func TestRetriesUntilTheCoordinatorIsBack(t *testing.T) {
 	st := newFakeCoordinator(keyOf(1))
 	h := must[*Server](t)(NewServer(st.config(Limits{}))).Handler()
@@ -213,7 +212,7 @@ func TestRetriesUntilTheCoordinatorIsBack(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		case i%4 == 2:
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case i%4 == 3: // breaks off
+		case i%4 == 3: // truncated response
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "half")
 		default:
@@ -287,7 +286,7 @@ func TestManyClientsShareFewConnections(t *testing.T) {
 	}
 }
 
-// One client used by many goroutines makes its calls one after the other: none is late.
+// A client that many goroutines use makes its calls one after the other, so that no time is stale.
 func TestOneClientIsSafeForManyGoroutines(t *testing.T) {
 	s := newFakeCoordinator(keyOf(1)).open(t, Limits{KeyRate: -1}, true)
 	c := s.dial(t, keyOf(1), nil)

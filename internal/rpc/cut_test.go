@@ -10,11 +10,11 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// Whoever stops a fleet cuts its requests off: in the body, or while a handler works.
-// Neither is a request of another form.
+// A device that stops may interrupt its request in the body or while the handler works. The request does not
+// count as malformed.
 func TestTruncatedRequestIsNotMalformed(t *testing.T) {
 	key := keyOf(1)
-	for _, secure := range []bool{false, true} { // HTTP/1.1, and 2
+	for _, secure := range []bool{false, true} { // HTTP/1.1 and HTTP/2
 		st := newFakeCoordinator(key)
 		began := make(chan struct{}, 1)
 		st.check = func(ctx context.Context) error {
@@ -50,7 +50,7 @@ func TestTruncatedRequestIsNotMalformed(t *testing.T) {
 	eventually(t, "a body of another form", func() bool { return s.server.Refused()[Malformed] == 1 })
 }
 
-// cutBody sends a part of a body over HTTP/2, and resets the stream.
+// cutBody sends a part of a body over HTTP/2 and resets the stream.
 func cutBody(t *testing.T, s *testServer, q rawRequest) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -34,7 +34,10 @@ func TestOnlySignedAndNewRequestsReachAHandler(t *testing.T) {
 		{"an earlier time", signed(key, checkIn, now.Add(-time.Second), &pb.CheckInRequest{}), Replayed},
 		{"another body", change(later, func(q *rawRequest) { q.body = []byte{8, 2} }), BadSignature},
 		{"a body that is cut", change(later, func(q *rawRequest) { q.body = nil }), BadSignature},
-		{"another path", change(later, func(q *rawRequest) { q.path = pbconnect.FederationLeaveProcedure }), BadSignature},
+		{
+			"another path", change(later, func(q *rawRequest) { q.path = pbconnect.FederationLeaveProcedure }),
+			BadSignature,
+		},
 		{"no signature", change(later, func(q *rawRequest) { q.auth = "" }), BadSignature},
 		{"the key of another", change(later, func(q *rawRequest) {
 			q.auth = "v1 " + signed(other, checkIn, now, &pb.CheckInRequest{}).auth[3:67] + q.auth[67:]
@@ -44,14 +47,19 @@ func TestOnlySignedAndNewRequestsReachAHandler(t *testing.T) {
 		{"an unknown key", signed(keyOf(3), checkIn, now, &pb.CheckInRequest{}), UnknownKey},
 		{"a revoked key", signed(keyOf(4), checkIn, now, &pb.CheckInRequest{}), Revoked},
 		{
-			"JSON", change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Type": "application/json"} }),
+			"JSON",
+			change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Type": "application/json"} }),
 			Malformed,
 		},
 		{
-			"gRPC", change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Type": "application/grpc"} }),
+			"gRPC",
+			change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Type": "application/grpc"} }),
 			Malformed,
 		},
-		{"gzip", change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Encoding": "gzip"} }), Malformed},
+		{
+			"gzip", change(later, func(q *rawRequest) { q.header = map[string]string{"Content-Encoding": "gzip"} }),
+			Malformed,
+		},
 		{
 			"no such call", signed(key, "/tacit.v1.Federation/Rows", now.Add(2*time.Second), &pb.CheckInRequest{}),
 			Malformed,
@@ -76,8 +84,8 @@ func TestOnlySignedAndNewRequestsReachAHandler(t *testing.T) {
 	}
 }
 
-// A request that one process took is taken by none that comes after it, though its time
-// was maxAhead of both.
+// A request that one process accepted is not accepted after a restart, even if its time was ahead of both
+// clocks.
 func TestRestartAcceptsNoRequestTwice(t *testing.T) {
 	key := keyOf(1)
 	st := newFakeCoordinator(key)
@@ -226,7 +234,7 @@ func TestLimitsTheRateOfEachKeyAndAddress(t *testing.T) {
 	key := keyOf(1)
 	now := time.Now()
 	st := newFakeCoordinator(key, keyOf(2))
-	st.frozen = now // no call is given back while a slow machine makes these
+	st.frozen = now // the clock stands still, so that a slow machine regains no calls meanwhile
 	s := st.open(t, Limits{KeyRate: 0.2}, false)
 	words := map[string]int{}
 	for i := range 4 {

@@ -32,14 +32,14 @@ var types = []string{
 	"application/grpc-web+proto", "",
 }
 
-// quiet is a stage on which nothing panics by intent.
+// quiet is a fakeCoordinator that never panics on purpose.
 type quiet struct{ *fakeCoordinator }
 
 func (q quiet) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveResponse, error) {
 	return &pb.LeaveResponse{}, nil
 }
 
-// bench is a handler with a clock of its own, that ticks with each request.
+// bench is a handler whose clock advances with each request.
 func bench(t testing.TB, key ed25519.PrivateKey) (*fakeCoordinator, *Server, *atomic.Int64) {
 	st := newFakeCoordinator(key)
 	st.blob = []byte("blob")
@@ -109,7 +109,7 @@ func FuzzRPC(f *testing.F) {
 	})
 }
 
-// What an answer may do to a client: whatever comes, it is an error or a message.
+// Whatever a server answers, a client returns an error or a message.
 func FuzzResponse(f *testing.F) {
 	f.Add(200, "application/proto", "", "", must[[]byte](f)(proto.Marshal(&pb.FetchResponse{Data: []byte("x")})))
 	f.Add(401, "application/json", StaleTime, "99999999999999", []byte(`{"code":"unauthenticated","message":"x"}`))

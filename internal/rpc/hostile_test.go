@@ -21,7 +21,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 )
 
-// head is a request by hand, without its body.
+// head is a hand-written request without its body.
 func head(q rawRequest, length string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nTacit-Auth: %s\r\n%s\r\n\r\n", q.path, q.auth, length)
 }
@@ -33,7 +33,7 @@ func connection(t *testing.T, s *testServer) net.Conn {
 	return c
 }
 
-// busy calls until stop is closed, and fails on the first call that does.
+// busy makes calls until stop is closed, and fails if a call fails.
 func busy(t *testing.T, s *testServer, stop chan struct{}, clients int) *sync.WaitGroup {
 	wg := &sync.WaitGroup{}
 	for i := range clients {
@@ -55,7 +55,7 @@ func busy(t *testing.T, s *testServer, stop chan struct{}, clients int) *sync.Wa
 	return wg
 }
 
-// The server answers before a single byte of a body that is too long was sent.
+// The server refuses a body that is too long before its first byte is sent.
 func TestRefusesALongBodyBeforeReadingIt(t *testing.T) {
 	key := keyOf(1)
 	s := newFakeCoordinator(key).open(t, Limits{PieceBytes: 1 << 16}, false)
@@ -70,7 +70,7 @@ func TestRefusesALongBodyBeforeReadingIt(t *testing.T) {
 			t.Errorf("%d bytes: %v, %v, want %s and the end of the connection", length, a, err, Oversized)
 		}
 	}
-	// One that does not say how long it is is cut where it is too long.
+	// A body of unknown length is refused once it is too long.
 	c := connection(t, s)
 	go func() {
 		_, _ = io.WriteString(c, head(q, "Transfer-Encoding: chunked"))
@@ -89,7 +89,7 @@ func TestRefusesALongBodyBeforeReadingIt(t *testing.T) {
 	}
 }
 
-// Clients that send a byte now and then, or nothing, are cut; the others do not notice.
+// The server cuts clients that send too slowly or nothing, without effect on others.
 func TestCutsSlowClientsAndServesOthers(t *testing.T) {
 	keys := 4
 	st := newFakeCoordinator()
@@ -124,7 +124,7 @@ func TestCutsSlowClientsAndServesOthers(t *testing.T) {
 	}
 }
 
-// dribble sends a beginning, and then a byte at a time until the connection is cut.
+// dribble sends a prefix, and then single bytes until the connection is closed.
 func dribble(c net.Conn, begin string, silent bool) error {
 	if _, err := io.WriteString(c, begin); err != nil {
 		return err
@@ -156,11 +156,11 @@ func btoi(b bool) int {
 	return 0
 }
 
-// The same over HTTP/2, where a connection is shared: the stream ends, its neighbours go on.
+// The same over HTTP/2 with a shared connection: only the slow stream ends.
 func TestSlowStreamEndsAlone(t *testing.T) {
 	st := newFakeCoordinator(keyOf(1), keyOf(2))
 	s := st.open(t, Limits{Grace: time.Second, MinRate: 1 << 20, KeyRate: -1}, true)
-	silent := connection(t, s) // does not even shake hands
+	silent := connection(t, s) // does not even start the TLS handshake
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
 		t.Error("a connection that says nothing is answered")
 	}
@@ -170,7 +170,7 @@ func TestSlowStreamEndsAlone(t *testing.T) {
 	if _, err := other.meet(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	before := s.server.Refused()[TooSlow] // a busy machine is slow by itself
+	before := s.server.Refused()[TooSlow] // a busy machine may be slow by itself
 	q := signed(keyOf(2), checkIn, time.Now(), &pb.CheckInRequest{})
 	body, feed := io.Pipe()
 	defer feed.Close()
@@ -191,7 +191,7 @@ func TestSlowStreamEndsAlone(t *testing.T) {
 	}
 }
 
-// A client that asks and does not read holds a handler no longer than its pace allows.
+// A client that does not read its response blocks a handler no longer than the minimum speed allows.
 func TestCutsAClientThatDoesNotRead(t *testing.T) {
 	st := newFakeCoordinator(keyOf(1))
 	st.blob, st.piece = make([]byte, 8<<20), 8<<20
@@ -205,7 +205,7 @@ func TestCutsAClientThatDoesNotRead(t *testing.T) {
 		q.body...)); err != nil {
 		t.Fatal(err)
 	}
-	// The server closes: its write ends, and ours, sooner or later, too.
+	// The server closes the connection: its write ends, and eventually ours too.
 	eventually(t, "the end of the connection", func() bool {
 		_, err := io.WriteString(c, "\r\n")
 		return err != nil
@@ -218,7 +218,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for range 3 {
 		open = append(open, connection(t, s))
 	}
-	// Nobody has said when a connection is accepted; the one that is too many is closed.
+	// The test cannot see when a connection is accepted, but the excess one is closed.
 	c := connection(t, s)
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("a fourth connection is served")
@@ -277,7 +277,7 @@ func TestTrustsOnlyThePinnedKey(t *testing.T) {
 	}
 }
 
-// Bodies that are announced, and never come, hold no memory.
+// Bodies that are announced and never sent take no memory.
 func TestMemoryGrowsWithReceivedBytes(t *testing.T) {
 	var b memoryBudget
 	b.left.Store(10_000)
@@ -309,7 +309,7 @@ func TestMemoryGrowsWithReceivedBytes(t *testing.T) {
 	runtime.KeepAlive(all)
 }
 
-// begin sends the start of a request, and no more of it.
+// begin sends the start of a request only.
 func begin(t *testing.T, s *testServer, q rawRequest, some int) net.Conn {
 	t.Helper()
 	c := connection(t, s)
@@ -319,10 +319,10 @@ func begin(t *testing.T, s *testServer, q rawRequest, some int) net.Conn {
 	return c
 }
 
-// patience is how long a test waits for what must come: a busy machine is slow.
+// patience is how long a test waits: a busy machine is slow.
 const patience = 5 * time.Minute
 
-// eventually waits for what another goroutine brings about.
+// eventually waits for the effect of another goroutine.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -333,14 +333,14 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("%s: not after %v", what, patience)
 }
 
-// Signatures are checked when a body is there: until then a key has its few calls, and
-// those who have no seat have a small part of the memory, and no more.
+// The server verifies a signature after it has read the body. Until then a key has few concurrent calls, and
+// keys that are not enrolled share a small part of the memory.
 func TestUnfinishedBodiesDoNotBlockOthers(t *testing.T) {
 	one, other := keyOf(1), keyOf(2)
 	s := newFakeCoordinator(one, other).open(t, Limits{PieceBytes: 1 << 16, BodyMemory: 1 << 17}, false)
 	now := time.Now()
 	q := signed(one, checkIn, now, &pb.CheckInRequest{})
-	q.auth = q.auth[:len(q.auth)-8] + "00000000" // it need not even hold
+	q.auth = q.auth[:len(q.auth)-8] + "00000000" // an invalid signature
 	var open []net.Conn
 	for range maxInFlight {
 		open = append(open, begin(t, s, q, 1))
@@ -366,7 +366,7 @@ func TestUnfinishedBodiesDoNotBlockOthers(t *testing.T) {
 		t.Errorf("the key, when its calls have ended: %s", word)
 	}
 
-	// Strangers have a key for every call.
+	// Attackers have a new key for every call.
 	all, whole := int64(s.server.limits.unenrolledMemory()), s.server.memory.left.Load()
 	for i := 0; s.server.unenrolled.left.Load() >= 4096; i++ {
 		left := s.server.unenrolled.left.Load()
@@ -374,7 +374,7 @@ func TestUnfinishedBodiesDoNotBlockOthers(t *testing.T) {
 		eventually(t, "a stranger's memory", func() bool { return s.server.unenrolled.left.Load() <= left-4096 })
 	}
 	key := fixed(keyOf(50))
-	for range 4 { // what is left is less than a body
+	for range 4 { // the rest is smaller than a body
 		begin(t, s, signed(keyOf(99), pbconnect.FederationHelloProcedure, now, &pb.HelloRequest{}), 0)
 	}
 	eventually(t, "all of the strangers' memory", func() bool { return s.server.unenrolled.left.Load() < 1024 })

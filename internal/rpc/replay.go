@@ -64,7 +64,8 @@ func (s *Server) checkTime(ms int64) error {
 	case ms < now-maxBehind.Milliseconds() || ms > now+maxAhead.Milliseconds():
 		return timeError(StaleTime, s.clock(),
 			"the time of the request differs from the coordinator's clock by %d ms: "+
-				"must be at most %d ms behind and %d ms ahead", ms-now, maxBehind.Milliseconds(), maxAhead.Milliseconds())
+				"must be at most %d ms behind and %d ms ahead", ms-now, maxBehind.Milliseconds(),
+			maxAhead.Milliseconds())
 	case ms < s.start+maxAhead.Milliseconds():
 		return timeError(StaleTime, s.clock(), "the time of the request may have been used before the coordinator was "+
 			"restarted")

@@ -43,7 +43,7 @@ func fixed(key ed25519.PrivateKey) (out [32]byte) {
 	return out
 }
 
-// fakeCoordinator is a small coordinator: seats, one blob, reports in pieces.
+// fakeCoordinator is a small coordinator: enrolment, one blob, reports in pieces.
 type fakeCoordinator struct {
 	pbconnect.UnimplementedAdminHandler
 	mu      sync.Mutex
@@ -52,10 +52,10 @@ type fakeCoordinator struct {
 	blob    []byte
 	piece   int
 	parts   map[uint32]*wire.Assembly
-	calls   atomic.Int64 // that reached a handler
+	calls   atomic.Int64 // calls that reached a handler
 	check   func(context.Context) error
-	offset  atomic.Int64 // ms of its clock
-	frozen  time.Time    // where its clock stands, if it does
+	offset  atomic.Int64 // ms by which its clock is off
+	frozen  time.Time    // if set, its clock stands still
 	faults  []string
 }
 
@@ -180,7 +180,9 @@ func (s *fakeCoordinator) History(context.Context, *pb.HistoryRequest) (*pb.Hist
 	return nil, fmt.Errorf("a secret of the disk")
 }
 
-func (s *fakeCoordinator) Export(_ context.Context, q *pb.ExportRequest, out *connect.ServerStream[pb.FetchResponse]) error {
+func (s *fakeCoordinator) Export(_ context.Context, q *pb.ExportRequest,
+	out *connect.ServerStream[pb.FetchResponse],
+) error {
 	for range 3 {
 		if err := out.Send(&pb.FetchResponse{Data: s.blob}); err != nil {
 			return err
@@ -192,7 +194,7 @@ func (s *fakeCoordinator) Export(_ context.Context, q *pb.ExportRequest, out *co
 	return nil
 }
 
-// testServer is a stage behind a server on a socket.
+// testServer is a fakeCoordinator behind a server on a socket.
 type testServer struct {
 	*fakeCoordinator
 	server *Server
@@ -257,7 +259,7 @@ func (s *testServer) dial(t testing.TB, key ed25519.PrivateKey, change func(*Opt
 	return c
 }
 
-// rawRequest is a request with all of its parts to be chosen.
+// rawRequest is a request whose parts a test can choose.
 type rawRequest struct {
 	path, auth string
 	header     map[string]string
@@ -271,7 +273,8 @@ func signed(key ed25519.PrivateKey, path string, at time.Time, m proto.Message) 
 	if err != nil {
 		panic(err)
 	}
-	return rawRequest{path: path, auth: wire.SignRequest(key, federation, path, at.UnixMilli(), [wire.NonceBytes]byte{1},
+	return rawRequest{path: path, auth: wire.SignRequest(key, federation, path, at.UnixMilli(),
+		[wire.NonceBytes]byte{1},
 		body), body: body}
 }
 

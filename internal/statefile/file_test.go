@@ -23,7 +23,7 @@ func TestStateFileRoundTripsWithEveryEncryption(t *testing.T) {
 	for name, c := range map[string]struct {
 		opt   Options
 		words string
-		open  bool // the secret can be read in the file
+		open  bool // the secret is readable in the file
 	}{
 		"passphrase": {Options{Passphrase: phrase("correct horse"), kib: 64}, "passphrase", false},
 		"keyring":    {Options{Keyring: true}, "keyring", false},
@@ -52,7 +52,7 @@ func TestStateFileRoundTripsWithEveryEncryption(t *testing.T) {
 		if info, _ := os.Stat(path); info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: mode %v", name, info.Mode())
 		}
-		for i := range raw { // every byte counts
+		for i := range raw { // every byte matters
 			bad := bytes.Clone(raw)
 			bad[i] ^= 1
 			os.WriteFile(path, bad, 0o600)
@@ -71,8 +71,8 @@ func TestStateFileRoundTripsWithEveryEncryption(t *testing.T) {
 	}
 }
 
-// cheap is opt, unless a changed head asks for a costly passphrase: then none is given,
-// which is an error too.
+// cheap returns opt. If a changed header asks for a costly passphrase, it returns options without one, which
+// is an error too.
 func cheap(opt Options, b []byte) Options {
 	if s, _, err := parse(b); err == nil && s.kind == byPassphrase {
 		if n, m, _ := s.cost(); n != passes || m != 64 {
@@ -129,7 +129,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// Many that change a file under its lock lose nothing.
+// Concurrent changes under the lock lose nothing.
 func TestLockExcludesOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.state")
 	var wg sync.WaitGroup
