@@ -25,8 +25,8 @@ var wide = map[string]string{
 	"vec":                   "kernels are plain functions, one for each loop; a type would only be a prefix",
 	"internal/study/result": "most of its names are the parts of result.json, which is one contract",
 	"learn":                 "the parts that methods are made of: a reader picks from one list",
-	"internal/study/experiment": "an experiment's settings, folder, presets and pages are one subject; what " +
-		"searches is package tune",
+	"internal/study/experiment": "settings, presets, run folder and progress events of one experiment are " +
+		"one subject",
 	"methods":        "one type for each published method",
 	"privacy/secagg": "each message of the protocol is a type, so that none can stand in for another",
 	"privacy":        "the stages of the stack are names to build with",

@@ -48,7 +48,7 @@ func (b *Board) about() string {
 		}
 	}
 	return fmt.Sprintf("%d of %d cells (a cell is one run) were measured, with up to %d seeds each, on: %s. "+
-		"The last columns of each row are its settings and commit.",
+		"The table at the end lists settings and commits.",
 		measured, len(b.Cells), b.Seeds, strings.Join(machines, "; "))
 }
 

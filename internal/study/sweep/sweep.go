@@ -71,9 +71,6 @@ func (j *Job[R]) Reason() string {
 	return "not run"
 }
 
-// Late reports whether the time limit is the reason that the job has no result.
-func (j *Job[R]) Late() bool { return j.Status == NotStarted || j.Status == TimedOut }
-
 // Ended is the event of a job that ended: it is stored, finished, timed out, failed or interrupted.
 type Ended[R any] struct {
 	Job       *Job[R]
