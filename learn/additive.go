@@ -32,16 +32,16 @@ func (h Additive) Back(w *method.Work, b *method.Batch, dz []float32) {
 	w.View[h.Bias].Grad[0] += vec.Sum(dz[:b.N])
 }
 
-// Pulls are the coefficients of a step on an Additive.
-type Pulls struct {
-	Score, Rows   Schedule // rates
-	Decay         float32
-	Apart, L1, L2 Schedule // weights of the terms Apart, L1 and L2
+// AdditiveRates are the coefficients of a step on an Additive.
+type AdditiveRates struct {
+	Score, Rows      Schedule // rates
+	Decay            float32
+	Separate, L1, L2 Schedule // weights of the terms Apart, L1 and L2
 }
 
 // Descend takes one joint step on everything with the mean binary cross entropy and
 // the terms, as Descend of the package does; the rows move in one pass.
-func (h Additive) Descend(m method.Learner, p Pulls) method.Step {
+func (h Additive) Descend(m method.Learner, p AdditiveRates) method.Step {
 	plain := h.Plainly(m, p)
 	return method.Step{MovesRows: true, Oracles: plain.Oracles, Do: func(w *method.Work, b *method.Batch) float64 {
 		if w.NoFuse {
@@ -52,15 +52,15 @@ func (h Additive) Descend(m method.Learner, p Pulls) method.Step {
 }
 
 // Plainly is Descend for a learner that is more than the head: a plug-in around it.
-func (h Additive) Plainly(m method.Learner, p Pulls) method.Step {
-	return Descend(WithTerms(BCE(m), Separate(h.Own, h.Common, p.Apart), L1(h.Common, p.L1), L2(h.Common, p.L2)),
+func (h Additive) Plainly(m method.Learner, p AdditiveRates) method.Step {
+	return Descend(WithTerms(BCE(m), Separate(h.Own, h.Common, p.Separate), L1(h.Common, p.L1), L2(h.Common, p.L2)),
 		SGD(h.Vector, p.Score, p.Decay), SGD(h.Bias, p.Score, p.Decay), SGD(h.Own, p.Rows, p.Decay),
 		SGD(h.Common, p.Rows, p.Decay))
 }
 
 // pull works on the batch's distinct rows: a row that occurs n times has one logit,
 // and n gradients that differ only by their labels.
-func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
+func (h Additive) pull(w *method.Work, b *method.Batch, p *AdditiveRates) float64 {
 	c, o, v, bias := &w.View[h.Common], &w.View[h.Own], &w.View[h.Vector], w.View[h.Bias].Val
 	rows := b.Rows
 	t := w.CountRows(b)
@@ -91,7 +91,7 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *Pulls) float64 {
 	}
 	rate, places := p.Rows.At(w), float32(c.Slot.Dim)
 	keep := 1 - float32(rate*p.Decay)
-	apart, l1, l2 := p.Apart.At(w), p.L1.At(w), p.L2.At(w)
+	apart, l1, l2 := p.Separate.At(w), p.L1.At(w), p.L2.At(w)
 	var sums [3 * vec.Lanes]float32
 	vec.Pull(block(c), block(o), c.Stride, rows, s, n, old, &vec.PullRates{
 		KeepC: keep, RateC: rate, KeepD: keep, RateD: rate,

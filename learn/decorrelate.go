@@ -56,11 +56,11 @@ func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) floa
 		standardise(w, x, n, dev)
 		c := vec.Rows(w.Floats(dim*stride), stride)
 		clear(c.Data)
-		gemm(&w.Scratch, dim, dim, n, x.T(), y, c)
+		Gemm(&w.Scratch, dim, dim, n, x.T(), y, c)
 		value := slopes(c, n, dim, off, view == "self", q)
 		grad := vec.Rows(w.Floats(n*stride), stride)
 		clear(grad.Data)
-		gemm(&w.Scratch, n, dim, dim, y, c.T(), grad)
+		Gemm(&w.Scratch, n, dim, dim, y, c.T(), grad)
 		for k := range dim {
 			dev[k] = 1 / dev[k]
 		}

@@ -8,14 +8,14 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Follow is the loss of a history in its order: after each item, minus the logarithm of
+// NextItemLoss is the loss of a history in its order: after each item, minus the logarithm of
 // the softmax of the next one among itself and negatives. The negatives that were
 // drawn for a run of positions serve all of them, so that each meets many (Hidasi and
 // Karatzoglou 2018). With keep below 1, a share of what is read and of each state that is
 // scored with is dropped. The gradient is that of the mean over a history where users
 // count alike, of the sum where rows do, and between the two where roots do. Of a
 // history that is longer than Longest each visit takes a part, from a place that it draws.
-func (g GRU) Follow(run int, keep float32, alike string) method.Oracle {
+func (g GRU) NextItemLoss(run int, keep float32, alike string) method.Oracle {
 	scale := func(w *method.Work) float32 {
 		n := float32(min(len(w.History), g.Longest) - 1)
 		switch alike {

@@ -79,8 +79,8 @@ func (g GRU) SGD(rows, network Schedule) []Rule {
 	}
 }
 
-// Settle reads a history, as arena rows of the items, and leaves the state behind.
-func (g GRU) Settle(w *method.Work, history []uint32) {
+// ReadHistory reads a history, as arena rows of the items, and leaves the state behind.
+func (g GRU) ReadHistory(w *method.Work, history []uint32) {
 	mark := w.Mark()
 	defer w.Release(mark)
 	state := w.View[g.First+gruState].Val
@@ -194,7 +194,7 @@ func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
 		drop(&w.Rand, keep, mask)
 		times(mask, x)
 	}
-	gemm(&w.Scratch, n, 3*d, d, vec.Rows(x, s), vec.Rows(in.Val, s).T(), vec.Rows(a, wide))
+	Gemm(&w.Scratch, n, 3*d, d, vec.Rows(x, s), vec.Rows(in.Val, s).T(), vec.Rows(a, wide))
 	mark := w.Mark()
 	defer w.Release(mark)
 	turned := w.Floats(d * wide) // so that each step reads along its rows

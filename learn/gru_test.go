@@ -109,7 +109,7 @@ func TestFollowIsTheLossOfANetworkWrittenStepByStep(t *testing.T) {
 	n := float64(len(train) - 1)
 	for _, run := range []int{1, recRun, 100} {
 		want := slow{b}.loss(train, negatives, 2, run) / n * float64(all.N)
-		got := m.Follow(run, 1, "users").Grad(w, all)
+		got := m.NextItemLoss(run, 1, "users").Grad(w, all)
 		if math.Abs(got-want) > 1e-4*want {
 			t.Errorf("in runs of %d the loss is %g, want %g", run, got, want)
 		}
@@ -119,7 +119,7 @@ func TestFollowIsTheLossOfANetworkWrittenStepByStep(t *testing.T) {
 func TestTheStateIsThatOfANetworkWrittenStepByStep(t *testing.T) {
 	for _, longest := range []int{100, 3} {
 		m, b, w := openRecurrent(t, longest)
-		m.Settle(w, train)
+		m.ReadHistory(w, train)
 		h := make([]float64, tinyDim)
 		for _, i := range train[max(len(train)-longest, 0):] {
 			h = slow{b}.next(i, h)
@@ -143,7 +143,7 @@ func TestTheGradientOfFollowIsTheFiniteDifference(t *testing.T) {
 		m, _, w := openRecurrent(t, c.longest)
 		w.WantLoss = true
 		all, stream := w.Batch(0, len(w.Samples.Item)), w.Rand
-		oracle := m.Follow(recRun, c.keep, c.alike)
+		oracle := m.NextItemLoss(recRun, c.keep, c.alike)
 		value := func() float64 {
 			w.Rand = stream
 			return c.times * oracle.Grad(w, all) / float64(all.N)

@@ -179,10 +179,10 @@ func bprLoss(b *method.Batch, z []float32) float64 {
 	return s * float64(b.N) / float64(p.n)
 }
 
-// Pieces takes a batch that is larger than the run's in pieces of that size, in the
+// InSubBatches takes a batch that is larger than the run's in pieces of that size, in the
 // samples' order, and adds up: a mean over the batch becomes the sum of the means
 // over its pieces, so that the samples of a short last piece weigh more.
-func Pieces(o method.Oracle) method.Oracle {
+func InSubBatches(o method.Oracle) method.Oracle {
 	grad := o.Grad
 	o.HeadLoss = nil
 	o.Grad = func(w *method.Work, b *method.Batch) float64 {

@@ -15,18 +15,18 @@ import (
 // where H is the Hessian of L_support. A product of H with a vector is exact, and as
 // dear as two gradients (Pearlmutter 1994). The visit takes so many steps against
 // that gradient, each with halves of its own. Losses are means of binary cross entropy.
-func Meta(s *Side, steps int, inner, outer Schedule, visits int) method.Visit {
+func Meta(s *FeatureNet, steps int, inner, outer Schedule, visits int) method.Visit {
 	return method.Visit{Run: func(w *method.Work) {
 		for v := range visits {
 			if v > 0 {
 				w.Samples.Shuffle()
 			}
 			if w.WantLoss {
-				m := meta{Side: s, w: w}
+				m := meta{FeatureNet: s, w: w}
 				w.Loss += m.gradient(0, len(w.Samples.Item), nil)
 				w.LossN += len(w.Samples.Item)
 			}
-			m := meta{Side: s, w: w, steps: steps, rate: inner.At(w)}
+			m := meta{FeatureNet: s, w: w, steps: steps, rate: inner.At(w)}
 			m.move(outer.At(w))
 			w.Step++
 		}
@@ -35,7 +35,7 @@ func Meta(s *Side, steps int, inner, outer Schedule, visits int) method.Visit {
 
 // meta is one meta-gradient on one device.
 type meta struct {
-	*Side
+	*FeatureNet
 	w     *method.Work
 	steps int
 	rate  float32

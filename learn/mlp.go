@@ -105,8 +105,8 @@ func (m *mlp) open(s *method.Scratch, l Layers, n int) {
 	}
 }
 
-// gemm is vec.Gemm on scratch memory: c += a b, where c is m by n and a is m by k.
-func gemm(s *method.Scratch, m, n, k int, a, b, c vec.Mat) {
+// Gemm is vec.Gemm on scratch memory: c += a b, where c is m by n and a is m by k.
+func Gemm(s *method.Scratch, m, n, k int, a, b, c vec.Mat) {
 	mark := s.Mark()
 	vec.Gemm(m, n, k, a, b, s.Floats(vec.GemmRoom(k)), c)
 	s.Release(mark)
@@ -122,7 +122,7 @@ func (m *mlp) forward(x vec.Mat, z []float32) {
 		for s := range m.n {
 			copy(l.h[s*wide:(s+1)*wide], l.b)
 		}
-		gemm(m.Scratch, m.n, l.out, l.in, x, vec.Rows(l.w, l.stride).T(), vec.Rows(l.h, wide))
+		Gemm(m.Scratch, m.n, l.out, l.in, x, vec.Rows(l.w, l.stride).T(), vec.Rows(l.h, wide))
 		if m.curved {
 			vec.Sigmoids(l.h)
 		} else {
@@ -147,7 +147,7 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 	now, next := m.Floats(m.n*widest), m.Floats(m.n*widest)
 	wide := vec.Pad(l.in)
 	if l.gw != nil {
-		gemm(m.Scratch, 1, l.in, m.n, vec.Rows(dz, m.n), vec.Rows(m.at[last-1].h, wide), vec.Rows(l.gw, l.stride))
+		Gemm(m.Scratch, 1, l.in, m.n, vec.Rows(dz, m.n), vec.Rows(m.at[last-1].h, wide), vec.Rows(l.gw, l.stride))
 	}
 	if l.gb != nil {
 		l.gb[0] += vec.Sum(dz)
@@ -164,7 +164,7 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 			in = vec.Rows(m.at[i-1].h, vec.Pad(l.in))
 		}
 		if l.gw != nil {
-			gemm(m.Scratch, l.out, l.in, m.n, vec.Rows(d, wide).T(), in, vec.Rows(l.gw, l.stride))
+			Gemm(m.Scratch, l.out, l.in, m.n, vec.Rows(d, wide).T(), in, vec.Rows(l.gw, l.stride))
 		}
 		if l.gb != nil {
 			vec.Columns(d, l.gb)
@@ -179,7 +179,7 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 			return d
 		}
 		clear(to.Data)
-		gemm(m.Scratch, m.n, l.in, l.out, vec.Rows(d, wide), vec.Rows(l.w, l.stride), to)
+		Gemm(m.Scratch, m.n, l.in, l.out, vec.Rows(d, wide), vec.Rows(l.w, l.stride), to)
 		if i > 0 {
 			now, next = next, now
 		}

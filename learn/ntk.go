@@ -134,7 +134,7 @@ func (k NTK) largest(w *method.Work, phi vec.Mat, n, dim int) float64 {
 	}
 	gram := vec.Rows(w.Floats(dim*phi.Row), phi.Row)
 	clear(gram.Data)
-	gemm(&w.Scratch, dim, dim, n, phi.T(), phi, gram)
+	Gemm(&w.Scratch, dim, dim, n, phi.T(), phi, gram)
 	at, next := w.Floats(phi.Row), w.Floats(phi.Row)
 	clear(at)
 	for i := range dim {

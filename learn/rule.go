@@ -42,8 +42,8 @@ func (r *sgd) Apply(w *method.Work, b *method.Batch) {
 
 type send int
 
-// Send moves nothing: the gradient of the slot, whose Up is Gradient, is sent.
-func Send(slot int) Rule { return send(slot) }
+// SendGradient moves nothing: the gradient of the slot, whose Up is Gradient, is sent.
+func SendGradient(slot int) Rule { return send(slot) }
 
 func (r send) Slot() int { return int(r) }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Sharp is a group of slots that SAM moves together, by Rho in all.
-type Sharp struct {
+// Neighbourhood is a group of slots that SAM moves together, by Rho in all.
+type Neighbourhood struct {
 	Rho   Schedule
 	Slots []int
 }
@@ -23,7 +23,7 @@ type Sharp struct {
 // Of tables only the batch's rows are moved, and all is put back to the bit. The
 // gradients must be zero at the start, as Descend leaves them. The loss is that at
 // the point.
-func SAM(o method.Oracle, groups ...Sharp) method.Oracle {
+func SAM(o method.Oracle, groups ...Neighbourhood) method.Oracle {
 	s := sam{o, groups, make([]uint64, len(groups))}
 	for k, g := range groups {
 		for _, i := range g.Slots {
@@ -36,7 +36,7 @@ func SAM(o method.Oracle, groups ...Sharp) method.Oracle {
 
 type sam struct {
 	method.Oracle
-	groups []Sharp
+	groups []Neighbourhood
 	masks  []uint64
 }
 

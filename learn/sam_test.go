@@ -22,7 +22,7 @@ func counted(n *int, o method.Oracle) method.Oracle {
 func unsharp(rho, own float32, passes *int) *tiny {
 	return newTiny(method.Shared, func(m method.Learner) method.Visit {
 		o := learn.SAM(counted(passes, learn.BCE(m)),
-			learn.Sharp{Rho: learn.Const(rho), Slots: []int{tinyItem, tinyBias}}, learn.Sharp{
+			learn.Neighbourhood{Rho: learn.Const(rho), Slots: []int{tinyItem, tinyBias}}, learn.Neighbourhood{
 				Rho:   learn.Const(own),
 				Slots: []int{tinyVector},
 			})
@@ -128,8 +128,8 @@ func TestSAMPutsEverythingBack(t *testing.T) {
 		m := &neural{NeuMF: learn.NeuMF{Dim: 6, Hidden: learn.Layers{10, 4}}, up: up, start: 0.3}
 		m.visit = func(l method.Learner) method.Visit {
 			shared, user := m.Groups()
-			o := learn.SAM(learn.Pieces(learn.BCE(l)), learn.Sharp{Rho: learn.Const(3), Slots: shared},
-				learn.Sharp{Rho: learn.Const(7), Slots: user})
+			o := learn.SAM(learn.InSubBatches(learn.BCE(l)), learn.Neighbourhood{Rho: learn.Const(3), Slots: shared},
+				learn.Neighbourhood{Rho: learn.Const(7), Slots: user})
 			return learn.Once(learn.Descend(o, learn.SGD(user[0], learn.Const(0), 0)))
 		}
 		b := open(t, m, false)
@@ -154,9 +154,9 @@ func TestSendSendsTheGradient(t *testing.T) {
 		shared, _ := m.Groups()
 		var rules []learn.Rule
 		for _, i := range shared {
-			rules = append(rules, learn.Send(i))
+			rules = append(rules, learn.SendGradient(i))
 		}
-		return learn.Once(learn.Descend(learn.Pieces(learn.BCE(l)), rules...))
+		return learn.Once(learn.Descend(learn.InSubBatches(learn.BCE(l)), rules...))
 	}
 	b := open(t, m, false)
 	out := b.Visit(&b.state, task(0), 0, true)

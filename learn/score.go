@@ -21,13 +21,13 @@ const (
 	LayerSlot // the bilinear head's bias, or the first layer's weights
 )
 
-// Private says which layers of a network stay on the device, counted from 1 with
+// IsPrivate says which layers of a network stay on the device, counted from 1 with
 // the output last.
-type Private func(layer int) bool
+type IsPrivate func(layer int) bool
 
 // Slots declares the parameters: item rows are shared, the user's vector stays,
 // and so do the layers that are private.
-func (s Score) Slots(stays Private) []method.Slot {
+func (s Score) Slots(stays IsPrivate) []method.Slot {
 	unit := method.Init{Kind: method.Normal, A: 1}
 	item := method.Slot{
 		Name: "item", Scope: method.Shared, PerItem: true, Dim: s.Dim, Init: unit,

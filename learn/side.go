@@ -9,12 +9,12 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Side is a score function of features alone: a table of embeddings for each
+// FeatureNet is a score function of features alone: a table of embeddings for each
 // column of categories (of a set, the mean of its categories'), numbers as they are,
 // all of it side by side into a network with one output. The columns of the user come first,
 // then those of the interaction, then those of the item. It owns the first slots
 // of a method: the tables, then the layers' weights and biases in turn.
-type Side struct {
+type FeatureNet struct {
 	hidden Layers
 	curved bool
 	parts  []part
@@ -41,9 +41,9 @@ const (
 	ofItem
 )
 
-// NewSide lays a network out on the features. start is the standard deviation of
+// NewFeatureNet lays a network out on the features. start is the standard deviation of
 // the embeddings; activation is relu or sigmoid.
-func NewSide(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*Side, error) {
+func NewFeatureNet(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*FeatureNet, error) {
 	if len(f.Item) == 0 {
 		return nil, errors.New("the method scores items by their features, and this data has none of items; use " +
 			"ml-100k, ml-1m, frappe or world")
@@ -51,7 +51,7 @@ func NewSide(f *rows.Features, dim int, hidden Layers, activation string, start 
 	if len(hidden) == 0 {
 		return nil, errors.New("layers = none: the method needs at least one hidden layer")
 	}
-	s := &Side{hidden: hidden, curved: activation == "sigmoid"}
+	s := &FeatureNet{hidden: hidden, curved: activation == "sigmoid"}
 	for of, columns := range [...][]rows.Column{ofUser: f.User, ofRow: f.Row, ofItem: f.Item} {
 		if owner(of) == ofItem {
 			s.lead = s.in
@@ -88,10 +88,10 @@ func ExampleFeatures() *rows.Features {
 }
 
 // Slots declares the parameters. The slice is the caller's.
-func (s *Side) Slots() []method.Slot { return append([]method.Slot(nil), s.slots...) }
+func (s *FeatureNet) Slots() []method.Slot { return append([]method.Slot(nil), s.slots...) }
 
 // SGD is a rule for every slot.
-func (s *Side) SGD(rate Schedule) []Rule {
+func (s *FeatureNet) SGD(rate Schedule) []Rule {
 	var out []Rule
 	for i := range s.slots {
 		out = append(out, SGD(i, rate, 0))
@@ -101,7 +101,7 @@ func (s *Side) SGD(rate Schedule) []Rule {
 
 // sided is a network at work on a batch, with the slots where they are.
 type sided struct {
-	*Side
+	*FeatureNet
 	mlp
 	device    uint32
 	user      []uint32 // nil: all samples are of the device
@@ -113,7 +113,7 @@ type sided struct {
 // open readies the network on n samples, of which from input place lead on is to
 // be gathered.
 func (t *sided) open(n, lead int) {
-	t.mlp.curved = t.Side.curved
+	t.mlp.curved = t.FeatureNet.curved
 	t.mlp.open(t.Scratch, t.hidden, n)
 	in := t.in - lead
 	for i := range t.layers {
@@ -187,8 +187,8 @@ func (t *sided) scatter(dx vec.Mat, grad *[method.MaxSlots][]float32) {
 }
 
 // work lays the network out on a device.
-func (s *Side) work(w *method.Work, b *method.Batch, t *sided) {
-	t.Side, t.Scratch = s, &w.Scratch
+func (s *FeatureNet) work(w *method.Work, b *method.Batch, t *sided) {
+	t.FeatureNet, t.Scratch = s, &w.Scratch
 	t.device, t.item, t.row = w.Device, b.Item, b.Row
 	for i := range s.slots {
 		t.val[i], t.grad[i] = w.View[i].Val, w.View[i].Grad
@@ -197,7 +197,7 @@ func (s *Side) work(w *method.Work, b *method.Batch, t *sided) {
 
 // Logits scores a batch. To recommend, what is the same for all items goes into the
 // first layer's bias once.
-func (s *Side) Logits(w *method.Work, b *method.Batch, out []float32) {
+func (s *FeatureNet) Logits(w *method.Work, b *method.Batch, out []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
 	var t sided
@@ -233,7 +233,7 @@ func (t *sided) fold() {
 }
 
 // Back adds the gradients.
-func (s *Side) Back(w *method.Work, b *method.Batch, dz []float32) {
+func (s *FeatureNet) Back(w *method.Work, b *method.Batch, dz []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
 	var t sided

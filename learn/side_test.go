@@ -24,9 +24,9 @@ func sideData() *rows.Features {
 }
 
 // sideWork is a device with the network's slots and some samples.
-func sideWork(t *testing.T, activation string, seed uint64) (*Side, *method.Work) {
+func sideWork(t *testing.T, activation string, seed uint64) (*FeatureNet, *method.Work) {
 	t.Helper()
-	s, err := NewSide(sideData(), 3, Layers{6, 5, 4}, activation, 0.8)
+	s, err := NewFeatureNet(sideData(), 3, Layers{6, 5, 4}, activation, 0.8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func sideWork(t *testing.T, activation string, seed uint64) (*Side, *method.Work
 }
 
 // wide is the oracle: the same network in float64, written without the rest.
-func wideLogit(s *Side, w *method.Work, theta [][]float64, x int) float64 {
+func wideLogit(s *FeatureNet, w *method.Work, theta [][]float64, x int) float64 {
 	f := w.Features
 	var in []float64
 	add := func(c *rows.Column, k uint32, table *int) {
@@ -102,7 +102,7 @@ func wideLogit(s *Side, w *method.Work, theta [][]float64, x int) float64 {
 	return in[0]
 }
 
-func wideLoss(s *Side, w *method.Work, theta [][]float64, lo, hi int) float64 {
+func wideLoss(s *FeatureNet, w *method.Work, theta [][]float64, lo, hi int) float64 {
 	sum := 0.0
 	for x := lo; x < hi; x++ {
 		z := wideLogit(s, w, theta, x)
@@ -243,7 +243,7 @@ func TestTheMetaGradientIsThatOfTheWholeObjective(t *testing.T) {
 
 // exact is the gradient by differences that are small beside those of slope's: the
 // mean of two step sizes cancels their error of second order.
-func exact(s *Side, w *method.Work, theta [][]float64, lo, hi int) [][]float64 {
+func exact(s *FeatureNet, w *method.Work, theta [][]float64, lo, hi int) [][]float64 {
 	const h = 1e-4
 	out := make([][]float64, len(theta))
 	for i := range theta {
@@ -302,10 +302,10 @@ func TestTheProximalTermPullsBack(t *testing.T) {
 }
 
 func TestANetworkOfFeaturesSaysWhatItLacks(t *testing.T) {
-	if _, err := NewSide(&rows.Features{User: sideData().User}, 3, Layers{4}, "relu", 1); err == nil {
+	if _, err := NewFeatureNet(&rows.Features{User: sideData().User}, 3, Layers{4}, "relu", 1); err == nil {
 		t.Error("data without features of items is taken")
 	}
-	if _, err := NewSide(sideData(), 3, nil, "relu", 1); err == nil {
+	if _, err := NewFeatureNet(sideData(), 3, nil, "relu", 1); err == nil {
 		t.Error("a network without layers is taken")
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 // CentralSlots declares a Side's parameters for training in one place, their moments
 // and Adam's count.
-func (s *Side) CentralSlots() []method.Slot {
+func (s *FeatureNet) CentralSlots() []method.Slot {
 	slots := s.Slots()
 	for _, slot := range s.slots {
 		for _, moment := range [...]struct{ name, doc string }{{".m", "first"}, {".v", "second"}} {
@@ -24,7 +24,7 @@ func (s *Side) CentralSlots() []method.Slot {
 
 // Pass trains a Side in one place by Adam on the pool's samples once, in mini-batches
 // that mix all users.
-func (s *Side) Pass(p *method.Pool, loss string, rate float32) {
+func (s *FeatureNet) Pass(p *method.Pool, loss string, rate float32) {
 	l, n := LossNamed(loss), len(s.slots)
 	size := 0
 	for i := range n {
@@ -34,7 +34,7 @@ func (s *Side) Pass(p *method.Pool, loss string, rate float32) {
 		mark := p.Mark()
 		b := p.Batch(lo, min(lo+p.BatchSize, all))
 		var t sided
-		t.Side, t.Scratch = s, &p.Scratch
+		t.FeatureNet, t.Scratch = s, &p.Scratch
 		t.user, t.item, t.row = b.User, b.Item, b.Row
 		grads := p.Floats(size)
 		clear(grads)
@@ -62,6 +62,6 @@ func (s *Side) Pass(p *method.Pool, loss string, rate float32) {
 
 // Tune is a visit that fits a copy of everything to the device's own samples: so
 // many passes of SGD. With none it does nothing.
-func (s *Side) Tune(m method.Learner, passes int, rate Schedule) method.Visit {
+func (s *FeatureNet) Tune(m method.Learner, passes int, rate Schedule) method.Visit {
 	return Epochs(passes, 0, Descend(BCE(m), s.SGD(rate)...))
 }

@@ -6,16 +6,16 @@ import "math"
 // of which the lower half is read, and a by its Cholesky factor. It reports false
 // where a is not positive definite; then both are spoilt.
 func Solve(a, y []float64) bool {
-	if !Factor(a, len(y)) {
+	if !Cholesky(a, len(y)) {
 		return false
 	}
-	Back(a, y)
+	CholeskySolve(a, y)
 	return true
 }
 
-// Factor replaces a symmetric positive definite matrix by its Cholesky factor, in the
+// Cholesky replaces a symmetric positive definite matrix by its Cholesky factor, in the
 // lower half. Four rows go together: each sum keeps its order, and none waits for another.
-func Factor(a []float64, d int) bool {
+func Cholesky(a []float64, d int) bool {
 	for j := range d {
 		aj := a[j*d : j*d+j]
 		s := a[j*d+j]
@@ -51,8 +51,8 @@ func Factor(a []float64, d int) bool {
 	return true
 }
 
-// Back replaces y by the solution of a x = y for the factor of a.
-func Back(a, y []float64) {
+// CholeskySolve replaces y by the solution of a x = y for the factor of a.
+func CholeskySolve(a, y []float64) {
 	d := len(y)
 	for i := range d {
 		for k, x := range a[i*d : i*d+i] {

@@ -211,9 +211,9 @@ func abs(x float64) float64 {
 	return x
 }
 
-// Aside is a visit whose steps and losses do not count: what is trained after it
+// Uncounted is a visit whose steps and losses do not count: what is trained after it
 // starts as if it had not been.
-func Aside(v method.Visit) method.Visit {
+func Uncounted(v method.Visit) method.Visit {
 	run := v.Run
 	v.InPlace = false
 	v.Run = func(w *method.Work) {

@@ -44,8 +44,8 @@ func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLaye
 		for x := range t.n {
 			copy(r[x*wide:(x+1)*wide], vb)
 		}
-		gemm(t.Scratch, t.n, l.out, l.in, in, vec.Rows(vw, l.stride).T(), vec.Rows(r, wide))
-		gemm(t.Scratch, t.n, l.out, l.in, rin, vec.Rows(l.w, l.stride).T(), vec.Rows(r, wide))
+		Gemm(t.Scratch, t.n, l.out, l.in, in, vec.Rows(vw, l.stride).T(), vec.Rows(r, wide))
+		Gemm(t.Scratch, t.n, l.out, l.in, rin, vec.Rows(l.w, l.stride).T(), vec.Rows(r, wide))
 		t.bend(l.h, r)
 		rh[i], in, rin = r, vec.Rows(l.h, wide), vec.Rows(r, wide)
 	}
@@ -62,8 +62,8 @@ func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, 
 	last, size := t.layers-1, t.n*widest
 	d, rd, next, rnext := t.Floats(size), t.Floats(size), t.Floats(size), t.Floats(size)
 	l, wide := &t.at[last], vec.Pad(t.at[last].in)
-	gemm(t.Scratch, 1, l.in, t.n, vec.Rows(rz, t.n), vec.Rows(t.at[last-1].h, wide), vec.Rows(l.gw, l.stride))
-	gemm(t.Scratch, 1, l.in, t.n, vec.Rows(dz, t.n), vec.Rows(rh[last-1], wide), vec.Rows(l.gw, l.stride))
+	Gemm(t.Scratch, 1, l.in, t.n, vec.Rows(rz, t.n), vec.Rows(t.at[last-1].h, wide), vec.Rows(l.gw, l.stride))
+	Gemm(t.Scratch, 1, l.in, t.n, vec.Rows(dz, t.n), vec.Rows(rh[last-1], wide), vec.Rows(l.gw, l.stride))
 	l.gb[0] += vec.Sum(rz)
 	vw := v[t.layer+2*last][:wide]
 	clear(d[:t.n*wide])
@@ -81,15 +81,15 @@ func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, 
 			in, rin = vec.Rows(t.at[i-1].h, vec.Pad(l.in)), vec.Rows(rh[i-1], vec.Pad(l.in))
 		}
 		dm, rm := vec.Rows(d, wide), vec.Rows(rd, wide)
-		gemm(t.Scratch, l.out, l.in, t.n, rm.T(), in, vec.Rows(l.gw, l.stride))
-		gemm(t.Scratch, l.out, l.in, t.n, dm.T(), rin, vec.Rows(l.gw, l.stride))
+		Gemm(t.Scratch, l.out, l.in, t.n, rm.T(), in, vec.Rows(l.gw, l.stride))
+		Gemm(t.Scratch, l.out, l.in, t.n, dm.T(), rin, vec.Rows(l.gw, l.stride))
 		vec.Columns(rd[:t.n*wide], l.gb)
 		to := t.n * vec.Pad(l.in)
 		clear(next[:to])
 		clear(rnext[:to])
-		gemm(t.Scratch, t.n, l.in, l.out, dm, vec.Rows(l.w, l.stride), vec.Rows(next, vec.Pad(l.in)))
-		gemm(t.Scratch, t.n, l.in, l.out, rm, vec.Rows(l.w, l.stride), vec.Rows(rnext, vec.Pad(l.in)))
-		gemm(t.Scratch, t.n, l.in, l.out, dm, vec.Rows(v[t.layer+2*i], l.stride), vec.Rows(rnext, vec.Pad(l.in)))
+		Gemm(t.Scratch, t.n, l.in, l.out, dm, vec.Rows(l.w, l.stride), vec.Rows(next, vec.Pad(l.in)))
+		Gemm(t.Scratch, t.n, l.in, l.out, rm, vec.Rows(l.w, l.stride), vec.Rows(rnext, vec.Pad(l.in)))
+		Gemm(t.Scratch, t.n, l.in, l.out, dm, vec.Rows(v[t.layer+2*i], l.stride), vec.Rows(rnext, vec.Pad(l.in)))
 		d, rd, next, rnext = next, rnext, d, rd
 	}
 	t.scatter(vec.Rows(rd, t.x.Row), &t.grad)

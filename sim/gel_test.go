@@ -207,10 +207,10 @@ func (m *plainGEL) Visit(int) method.Visit {
 		case s.Scope == method.Private:
 			rules = append(rules, learn.Adam(i, m.LR, true))
 		case s.Scope == method.Shared:
-			rules = append(rules, learn.Send(i))
+			rules = append(rules, learn.SendGradient(i))
 		}
 	}
-	return learn.Once(learn.Descend(learn.Pieces(learn.BCE(m)), rules...))
+	return learn.Once(learn.Descend(learn.InSubBatches(learn.BCE(m)), rules...))
 }
 
 func TestFedRecGELWithoutRhoIsThePlainMethodToTheBit(t *testing.T) {

@@ -128,10 +128,13 @@ func library(s *source) bool {
 	return shipped(s) && !within(s.pkg(), "cmd") && !within(s.pkg(), "examples")
 }
 func decision(s *source) bool { return s.pkg() == "docs/adr" && path.Ext(s.name) == ".md" }
+
+// aMethod reports whether a file declares a method: a type with slots and local training.
 func aMethod(s *source) bool {
-	return shipped(s) && within(s.pkg(), "methods/internal") && s.pkg() != "methods/internal/testworld" &&
-		!strings.HasSuffix(s.name, "/plugged.go")
+	return shipped(s) && within(s.pkg(), "methods/internal") && strings.Contains(s.text, ") Slots(") &&
+		strings.Contains(s.text, ") Visit(")
 }
+
 func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
 // calls visits every call of a file as package and function name: fmt, Errorf.

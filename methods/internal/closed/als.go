@@ -77,7 +77,7 @@ func (m *ALS) Logits(w *method.Work, b *method.Batch, out []float32) {
 
 func (m *ALS) solve(w *method.Work) []float32 {
 	p := w.View[exactUser].Val
-	learn.Fit(w, &w.View[exactItem], &w.View[exactGram], w.Samples.Item, m.A0, m.Reg, p)
+	learn.FitUser(w, &w.View[exactItem], &w.View[exactGram], w.Samples.Item, m.A0, m.Reg, p)
 	return p
 }
 
@@ -121,7 +121,7 @@ func (m *ALS) Visit(int) method.Visit {
 func (m *ALS) Update(g *method.Global) {
 	s, item := g.Stride[exactItem], g.Value[exactItem]
 	if g.Phase > 0 {
-		x := learn.Sweep{
+		x := Sweep{
 			Dim: m.Dim, Stride: s, A0: m.A0, Reg: m.Reg, Few: m.Few, Users: g.Users,
 			All: float64(g.Users) / float64(g.Devices),
 		}

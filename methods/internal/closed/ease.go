@@ -1,7 +1,6 @@
 package closed
 
 import (
-	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -33,7 +32,7 @@ func (m *EASE) Slots(items int) []method.Slot {
 			Doc: "what an item says of each other one",
 		},
 		easeGram: {
-			Name: "gram", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
+			Name: "gram", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: SymmetricRows(items).Dim(),
 			Doc: "1 for each pair of a device's items, by half of the matrix",
 		},
 		easeScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
@@ -54,7 +53,7 @@ func pick(score *method.View, b *method.Batch, out []float32) {
 func (m *EASE) Visit(items int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		if own := w.Samples.Item; len(own) > 0 {
-			learn.Half(items).Pairs(own, w.Samples.Wr[easeGram][0]-own[0], &w.View[easeGram])
+			SymmetricRows(items).Pairs(own, w.Samples.Wr[easeGram][0]-own[0], &w.View[easeGram])
 		}
 	}}
 }
@@ -71,9 +70,9 @@ func (m *EASE) Ready(int) method.Visit {
 
 func (m *EASE) Update(g *method.Global) {
 	// The pair of an item with itself counts the devices that have it.
-	keep := learn.Common(g.Aggregate[easeGram], g.Items, g.Stride[easeGram], m.Few)
+	keep := FrequentItems(g.Aggregate[easeGram], g.Items, g.Stride[easeGram], m.Few)
 	scale(g, easeGram)
-	learn.Half(g.Items).Ease(keep, g.Aggregate[easeGram], g.Stride[easeGram], m.Reg, g.Value[easeWeight],
+	SymmetricRows(g.Items).Ease(keep, g.Aggregate[easeGram], g.Stride[easeGram], m.Reg, g.Value[easeWeight],
 		g.Stride[easeWeight])
 }
 

@@ -1,7 +1,6 @@
 package closed
 
 import (
-	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -111,7 +110,7 @@ func (m *EASESketch) Ready(int) method.Visit {
 }
 
 func (m *EASESketch) Update(g *method.Global) {
-	s := learn.Sketch{
+	s := Sketch{
 		Items: g.Items, Rank: m.rank(g.Items), Stride: g.Stride[sketchSum], Reg: m.Reg,
 		Few: m.Few, All: float64(g.Users) / float64(g.Devices),
 	}

@@ -101,7 +101,7 @@ func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
 		weight[i] = float32(m.Alpha * k)
 		target[i] = 1 + weight[i]
 	}
-	learn.Least(w, &w.View[fcfItem], &w.View[fcfGram], b.Rd[fcfItem], weight, target, 1, float64(m.Reg), user)
+	learn.RidgeSolve(w, &w.View[fcfItem], &w.View[fcfGram], b.Rd[fcfItem], weight, target, 1, float64(m.Reg), user)
 	return user
 }
 

@@ -126,7 +126,7 @@ func (m *IALS) visit(w *method.Work) {
 
 func (m *IALS) solve(w *method.Work, b *method.Batch) []float32 {
 	p := w.View[alsUser].Val
-	learn.Fit(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], m.A0, m.Reg, p)
+	learn.FitUser(w, &w.View[alsItem], &w.View[alsGram], b.Rd[alsItem], m.A0, m.Reg, p)
 	return p
 }
 
@@ -135,7 +135,7 @@ func (m *IALS) Update(g *method.Global) {
 	c, all := m.curve(g.Stride[alsItem]), float64(g.Users)/float64(g.Devices)
 	item, mean := g.Value[alsItem], g.Value[alsMean]
 	seen, _ := learn.Column(g.Aggregate[alsCount], g.Items, g.Stride[alsCount])
-	c.Tally(g.Round, all, g.Aggregate[alsCount], g.Value[alsN])
+	c.Count(g.Round, all, g.Aggregate[alsCount], g.Value[alsN])
 	if g.Phase == alsCounts {
 		c.Begin(seen, item)
 	} else {
@@ -145,7 +145,7 @@ func (m *IALS) Update(g *method.Global) {
 		c.Move(n, seen, g.Users, g.Value[alsG], g.Value[alsC], g.Aggregate[alsGrad], g.Value[alsMove], item)
 	}
 	if g.Phase > alsSolves {
-		learn.Running(g.Value[alsTimes], item, mean)
+		Running(g.Value[alsTimes], item, mean)
 	}
 	if g.Phase == alsSettles {
 		copy(item, mean)
@@ -153,8 +153,8 @@ func (m *IALS) Update(g *method.Global) {
 	learn.Gram(item, g.Items, m.Dim, c.Stride, g.Value[alsGram])
 }
 
-func (m *IALS) curve(stride int) learn.Curve {
-	return learn.Curve{
+func (m *IALS) curve(stride int) NewtonStep {
+	return NewtonStep{
 		Dim: m.Dim, Stride: stride, A0: m.A0, Reg: m.Reg, Gamma: m.Gamma, Momentum: m.Momentum,
 		Step: m.Step, Blur: m.Blur, Few: m.Few,
 	}

@@ -1,7 +1,6 @@
 package closed
 
 import (
-	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 )
 
@@ -37,7 +36,7 @@ func (m *SLIT) Slots(items int) []method.Slot {
 			Doc: "what an item says of each that may come",
 		},
 		slitPast: {
-			Name: "past", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(),
+			Name: "past", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: SymmetricRows(items).Dim(),
 			Doc: "decayed pairs of what was, by half of the matrix",
 		},
 		slitNext: {
@@ -52,7 +51,7 @@ func (m *SLIT) Slots(items int) []method.Slot {
 	}
 }
 
-func (m *SLIT) model() learn.Slit { return learn.Slit{Rho: m.Rho, Ahead: m.Ahead, Reg: m.Reg} }
+func (m *SLIT) model() Slit { return Slit{Rho: m.Rho, Ahead: m.Ahead, Reg: m.Reg} }
 
 func (m *SLIT) Logits(w *method.Work, b *method.Batch, out []float32) {
 	pick(&w.View[slitScore], b, out)
@@ -65,7 +64,7 @@ func (m *SLIT) Visit(int) method.Visit {
 		}
 		m.model().Sums(w, w.History, first(w, slitPast), first(w, slitNext), &w.View[slitPast], &w.View[slitNext])
 		// An item inside has a part in its row and in its column.
-		learn.Among(w, w.History[1:len(w.History)-1], first(w, slitCount), &w.View[slitCount])
+		CountOnce(w, w.History[1:len(w.History)-1], first(w, slitCount), &w.View[slitCount])
 	}}
 }
 
@@ -76,7 +75,7 @@ func (m *SLIT) Ready(int) method.Visit {
 }
 
 func (m *SLIT) Update(g *method.Global) {
-	keep := learn.Common(g.Aggregate[slitCount], g.Items, g.Stride[slitCount], m.Few)
+	keep := FrequentItems(g.Aggregate[slitCount], g.Items, g.Stride[slitCount], m.Few)
 	scale(g, slitPast, slitNext)
 	m.model().Weights(keep, g.Aggregate[slitPast], g.Stride[slitPast], g.Aggregate[slitNext], g.Stride[slitNext],
 		g.Value[slitWeight])

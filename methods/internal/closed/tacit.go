@@ -17,9 +17,9 @@ import (
 // items instead of vectors. With `items=on` that model over pairs of items is blended in too.
 type Tacit struct {
 	IALS
-	Rates   learn.Rates `default:"0,0.5,0.9" min:"1" doc:"how much of an item is left in the head's memory one step later; one memory each"`
-	HeadReg float64     `default:"3" min:">0" range:"1..30,log" doc:"regularisation of the sequence head"`
-	Items   string      `default:"off" choices:"off|on|auto" doc:"a model over pairs of items beside the head, whose sums are as large as the catalogue squared; auto: up to 4000 items"`
+	Rates   Rates   `default:"0,0.5,0.9" min:"1" doc:"how much of an item is left in the head's memory one step later; one memory each"`
+	HeadReg float64 `default:"3" min:">0" range:"1..30,log" doc:"regularisation of the sequence head"`
+	Items   string  `default:"off" choices:"off|on|auto" doc:"a model over pairs of items beside the head, whose sums are as large as the catalogue squared; auto: up to 4000 items"`
 }
 
 var (
@@ -40,12 +40,15 @@ const (
 	tacItems                    // the first of those of pairs
 )
 
-func (m *Tacit) memory() learn.Memory { return learn.Memory{Rates: m.Rates, Dim: m.Dim} }
+func (m *Tacit) memory() Memory { return Memory{Rates: m.Rates, Dim: m.Dim} }
 
 func (m *Tacit) Slots(items int) []method.Slot {
-	f, shared, reach := m.memory().Wide(), method.Shared, m.memory().Reach()
+	f, shared, reach := m.memory().Wide(), method.Shared, m.memory().Range()
 	return append(append(m.IALS.Slots(items),
-		method.Slot{Name: "head", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: f, Doc: "the sequence head"},
+		method.Slot{
+			Name: "head", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: f,
+			Doc: "the sequence head",
+		},
 		method.Slot{
 			Name: "square", Scope: shared, Upload: method.Sum, Rows: f, Dim: f, Range: reach * float64(items),
 			HighPrecision: true, Doc: "memories times themselves, in the head's round",
@@ -58,7 +61,10 @@ func (m *Tacit) Slots(items int) []method.Slot {
 			Name: "merit", Scope: shared, Upload: method.Sum, Rows: 1, Dim: m.pairs(items).grid().Len(), Range: 2,
 			HighPrecision: true, Doc: "how well each setting ranks a device's newest item, in the last round",
 		},
-		method.Slot{Name: "choice", Scope: shared, Upload: method.Broadcast, Rows: 1, Dim: 1, Doc: "the best of them, from 1"},
+		method.Slot{
+			Name: "choice", Scope: shared, Upload: method.Broadcast, Rows: 1, Dim: 1,
+			Doc: "the best of them, from 1",
+		},
 		method.Slot{Name: "memory", Scope: method.Ephemeral, Rows: 1, Dim: f, Doc: "decayed sums of the history"},
 	), m.pairs(items).slots(items)...)
 }
@@ -83,7 +89,7 @@ func (m *Tacit) Visit(items int) method.Visit {
 			if len(past) > 1 {
 				m.memory().Sums(w, &w.View[alsItem], past, first(w, tacNext), &w.View[tacNext], &w.View[tacSquare],
 					w.View[tacMemory].Val)
-				learn.Among(w, past[1:], first(w, alsCount), &w.View[alsCount])
+				CountOnce(w, past[1:], first(w, alsCount), &w.View[alsCount])
 				pairs.sums(w, past)
 			}
 		case tacChooses:
@@ -102,9 +108,9 @@ func (m *Tacit) Visit(items int) method.Visit {
 func (m *Tacit) recent(w *method.Work, r learn.Recency, history []uint32) []float32 {
 	user, scores := w.View[alsUser].Val, w.Floats(w.Items)
 	items, weight, total := r.Weights(w, history)
-	learn.Least(w, &w.View[alsItem], &w.View[alsGram], items, weight, weight, m.A0,
+	learn.RidgeSolve(w, &w.View[alsItem], &w.View[alsGram], items, weight, weight, m.A0,
 		m.Reg*(total+m.A0*float64(w.Items)), user)
-	learn.Level(&w.View[alsItem], user, scores)
+	learn.StandardiseScores(&w.View[alsItem], user, scores)
 	return scores
 }
 
@@ -112,7 +118,7 @@ func (m *Tacit) recent(w *method.Work, r learn.Recency, history []uint32) []floa
 func (m *Tacit) follow(w *method.Work, history []uint32) []float32 {
 	memory, scores := w.View[tacMemory].Val, w.Floats(w.Items)
 	m.memory().Of(&w.View[alsItem], history, memory)
-	learn.Level(&w.View[tacHead], memory, scores)
+	learn.StandardiseScores(&w.View[tacHead], memory, scores)
 	return scores
 }
 
@@ -131,8 +137,9 @@ func (m *Tacit) Ready(items int) method.Visit {
 func (m *Tacit) Update(g *method.Global) {
 	switch g.Phase {
 	case tacHeads:
-		keep := learn.Common(g.Aggregate[alsCount], g.Items, g.Stride[alsCount], m.Few)
-		m.memory().Head(keep, m.HeadReg, g.Aggregate[tacSquare], g.Aggregate[tacNext], g.Value[tacHead], g.Stride[tacHead])
+		keep := FrequentItems(g.Aggregate[alsCount], g.Items, g.Stride[alsCount], m.Few)
+		m.memory().Head(keep, m.HeadReg, g.Aggregate[tacSquare], g.Aggregate[tacNext], g.Value[tacHead],
+			g.Stride[tacHead])
 		m.pairs(g.Items).update(g)
 	case tacChooses:
 		g.Value[tacChoice][0] = float32(m.pairs(g.Items).grid().Best(g.Aggregate[tacMerit]) + 1)

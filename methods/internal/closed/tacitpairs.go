@@ -12,7 +12,7 @@ type pairs struct {
 }
 
 // tacSLIT are settings that are good on histories of hundreds of items and of dozens.
-var tacSLIT = learn.Slit{Rho: 0.8, Ahead: 0.5, Reg: 500}
+var tacSLIT = Slit{Rho: 0.8, Ahead: 0.5, Reg: 500}
 
 // autoItems is the largest catalogue that is worth a matrix over its pairs.
 const autoItems = 4000
@@ -34,8 +34,8 @@ var (
 		{Rho: 0.7, Boost: 5, Base: 0.05},
 		{Rho: 0.9, Boost: 3, Base: 0.05},
 	}
-	tacGrid  = learn.Grid{Recency: tacRecency, Share: []learn.Share{{Head: 0.3}, {}, {Head: 0.15}, {Head: 0.5}}}
-	tacWider = learn.Grid{Recency: tacRecency, Share: []learn.Share{
+	tacGrid  = MixtureGrid{Recency: tacRecency, Mixture: []Mixture{{Head: 0.3}, {}, {Head: 0.15}, {Head: 0.5}}}
+	tacWider = MixtureGrid{Recency: tacRecency, Mixture: []Mixture{
 		{Head: 0.3},
 		{},
 		{Head: 0.15},
@@ -52,7 +52,7 @@ func (m *Tacit) pairs(items int) pairs {
 	return pairs{m.Items == "on" || m.Items == "auto" && items <= autoItems, m.Few}
 }
 
-func (p pairs) grid() learn.Grid {
+func (p pairs) grid() MixtureGrid {
 	if p.on {
 		return tacWider
 	}
@@ -70,7 +70,7 @@ func (p pairs) slots(items int) []method.Slot {
 			Doc: "what an item says of each that may come",
 		},
 		{
-			Name: "past", Scope: shared, Upload: method.Sum, PerItem: true, Dim: learn.Half(items).Dim(), Range: 6,
+			Name: "past", Scope: shared, Upload: method.Sum, PerItem: true, Dim: SymmetricRows(items).Dim(), Range: 6,
 			Doc: "decayed pairs of what was, by half of the matrix, in the head's round",
 		},
 		{
@@ -91,7 +91,7 @@ func first(w *method.Work, slot int) uint32 { return w.Samples.Wr[slot][0] - w.S
 func (p pairs) sums(w *method.Work, past []uint32) {
 	if p.on {
 		tacSLIT.Sums(w, past, first(w, tacPast), first(w, tacAfter), &w.View[tacPast], &w.View[tacAfter])
-		learn.Among(w, past[1:len(past)-1], first(w, tacWithin), &w.View[tacWithin])
+		CountOnce(w, past[1:len(past)-1], first(w, tacWithin), &w.View[tacWithin])
 	}
 }
 
@@ -102,7 +102,7 @@ func (p pairs) scores(w *method.Work, history []uint32) []float32 {
 	}
 	all := w.View[tacScore].Val
 	tacSLIT.Scores(&w.View[tacItems], history, all)
-	learn.Even(all[:w.Items])
+	learn.Standardise(all[:w.Items])
 	return all[:w.Items]
 }
 
@@ -117,8 +117,9 @@ func (p pairs) add(w *method.Work, b *method.Batch, out []float32) {
 
 func (p pairs) update(g *method.Global) {
 	if p.on {
-		keep := learn.Common(g.Aggregate[tacWithin], g.Items, g.Stride[tacWithin], p.few)
+		keep := FrequentItems(g.Aggregate[tacWithin], g.Items, g.Stride[tacWithin], p.few)
 		scale(g, tacPast, tacAfter)
-		tacSLIT.Weights(keep, g.Aggregate[tacPast], g.Stride[tacPast], g.Aggregate[tacAfter], g.Stride[tacAfter], g.Value[tacItems])
+		tacSLIT.Weights(keep, g.Aggregate[tacPast], g.Stride[tacPast], g.Aggregate[tacAfter], g.Stride[tacAfter],
+			g.Value[tacItems])
 	}
 }

@@ -121,8 +121,8 @@ func (m *FedRAP) PluggedVisit(of method.Learner, _ int, p learn.Plug) method.Vis
 		l2 = m.weight(m.Mu)
 	}
 	var step method.Step
-	switch pulls := (learn.Pulls{
-		Score: m.LR, Rows: m.RowLR, Decay: m.Decay, Apart: m.weight(m.Lambda), L1: l1,
+	switch pulls := (learn.AdditiveRates{
+		Score: m.LR, Rows: m.RowLR, Decay: m.Decay, Separate: m.weight(m.Lambda), L1: l1,
 		L2: l2,
 	}); {
 	case m.Tables == "both" && of == method.Learner(m):

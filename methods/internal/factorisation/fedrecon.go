@@ -51,7 +51,7 @@ func (m *FedRecon) Back(w *method.Work, b *method.Batch, dz []float32) { m.score
 
 func (m *FedRecon) rebuild(of method.Learner) method.Visit {
 	rate := learn.Const(m.ReconLR)
-	return learn.Aside(learn.Epochs(m.Recon, 0, learn.Descend(learn.Mean(m.Loss, of),
+	return learn.Uncounted(learn.Epochs(m.Recon, 0, learn.Descend(learn.Mean(m.Loss, of),
 		learn.SGD(learn.UserSlot, rate, m.Decay), learn.SGD(learn.LayerSlot, rate, m.Decay))))
 }
 

@@ -60,7 +60,7 @@ type featured struct {
 	Adapt      int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
 	AdaptLR    learn.Schedule `default:"0" doc:"their rate; 0 means lr"`
 
-	net *learn.Side // nil before bind
+	net *learn.FeatureNet // nil before bind
 }
 
 // bind lays the network out on the given features.
@@ -68,14 +68,14 @@ func (m *featured) bind(f *method.Features) (err error) {
 	if m.Numbers == "category" {
 		f = f.Categorical()
 	}
-	m.net, err = learn.NewSide(f, m.Dim, m.Layers, m.Activation, m.Start)
+	m.net, err = learn.NewFeatureNet(f, m.Dim, m.Layers, m.Activation, m.Start)
 	return err
 }
 
 // side is the network; before there is data, that of an example.
-func (m *featured) side() *learn.Side {
+func (m *featured) side() *learn.FeatureNet {
 	if m.net == nil {
-		example, err := learn.NewSide(learn.ExampleFeatures(), m.Dim, m.Layers, m.Activation, m.Start)
+		example, err := learn.NewFeatureNet(learn.ExampleFeatures(), m.Dim, m.Layers, m.Activation, m.Start)
 		if err != nil {
 			panic(err) // Check has seen the parameters
 		}

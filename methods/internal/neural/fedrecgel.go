@@ -61,11 +61,11 @@ func (m *FedRecGEL) Slots(int) []method.Slot {
 
 func (m *FedRecGEL) Visit(int) method.Visit {
 	shared, user := m.model().Groups()
-	loss := learn.SAM(learn.Pieces(learn.BCE(m)), learn.Sharp{Rho: m.RhoShared, Slots: shared},
-		learn.Sharp{Rho: m.RhoUser, Slots: user})
+	loss := learn.SAM(learn.InSubBatches(learn.BCE(m)), learn.Neighbourhood{Rho: m.RhoShared, Slots: shared},
+		learn.Neighbourhood{Rho: m.RhoUser, Slots: user})
 	var rules []learn.Rule
 	for _, i := range shared {
-		rules = append(rules, learn.Send(i))
+		rules = append(rules, learn.SendGradient(i))
 	}
 	for _, i := range user {
 		rules = append(rules, learn.Adam(i, m.LR, true))

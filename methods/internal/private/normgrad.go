@@ -127,7 +127,7 @@ func (m *NormGrad) solve(w *method.Work, v []method.View, r learn.Recency) []flo
 		mean += float64(v[ngGram].Val[i*v[ngGram].Stride+i])
 	}
 	reg := m.Reg * (total + m.A0*float64(w.Items)) * mean / float64(w.Items)
-	learn.Least(w, &v[ngItem], &v[ngGram], items, weight, weight, m.A0, reg+1e-12, p)
+	learn.RidgeSolve(w, &v[ngItem], &v[ngGram], items, weight, weight, m.A0, reg+1e-12, p)
 	return p
 }
 
@@ -151,7 +151,7 @@ func (m *NormGrad) step(g *method.Global, from int) {
 	rate, s := m.LR*float64(g.Users)/float64(g.Devices), g.Stride[from+ngItem]
 	vec.Axpy(float32(rate), g.Aggregate[from+ngGrad], raw)
 	told[0], told[1] = told[0]+1, told[1]+float32(float64(rate*g.Noise)*rate*g.Noise)
-	learn.Shrink(m.Dim, s, float64(told[1]), raw, item)
+	Shrink(m.Dim, s, float64(told[1]), raw, item)
 	learn.Gram(item, g.Items, m.Dim, s, g.Value[from+ngGram])
 }
 

@@ -48,10 +48,10 @@ const (
 	oneSlots
 )
 
-func (m *OneShot) head(items int) learn.Packed { return learn.Packed{N: min(m.HeadItems, items)} }
+func (m *OneShot) head(items int) Packed { return Packed{N: min(m.HeadItems, items)} }
 
-func (m *OneShot) table(items int) learn.Spectral {
-	return learn.Spectral{N: m.head(items).N, Rank: m.Rank, Damp: m.Damp, Flat: m.Flat}
+func (m *OneShot) table(items int) Spectral {
+	return Spectral{N: m.head(items).N, Rank: m.Rank, Damp: m.Damp, Flat: m.Flat}
 }
 
 func (m *OneShot) Slots(items int) []method.Slot {

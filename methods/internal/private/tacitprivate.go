@@ -82,7 +82,7 @@ func (m *TacitPrivate) Ready(int) method.Visit {
 		v := w.View[oneSlots:]
 		m.serve(w, m.Below)
 		m.solve(w, v, m.recency())
-		learn.Level(&v[ngItem], v[ngUser].Val, w.Floats(w.Items))
+		learn.StandardiseScores(&v[ngItem], v[ngUser].Val, w.Floats(w.Items))
 		vec.Scale(float32(m.Blend), w.View[oneUser].Val)
 		vec.Scale(float32(1-m.Blend), v[ngUser].Val)
 	}}

@@ -39,7 +39,7 @@ func (m *GRU4Rec) Slots(int) []method.Slot { return m.gru().Slots(m.Start) }
 
 func (m *GRU4Rec) Visit(int) method.Visit {
 	g := m.gru()
-	once := learn.Once(learn.Descend(g.Follow(m.Run, float32(1-m.Drop), m.Alike), g.SGD(m.RowLR, m.LR)...))
+	once := learn.Once(learn.Descend(g.NextItemLoss(m.Run, float32(1-m.Drop), m.Alike), g.SGD(m.RowLR, m.LR)...))
 	one := once.Run
 	once.Run = func(w *method.Work) {
 		for range m.Steps {
@@ -54,5 +54,5 @@ func (m *GRU4Rec) Back(w *method.Work, b *method.Batch, dz []float32)    { m.gru
 
 // Ready reads the history with the newest rows and network.
 func (m *GRU4Rec) Ready(int) method.Visit {
-	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.gru().Settle(w, w.History) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.gru().ReadHistory(w, w.History) }}
 }

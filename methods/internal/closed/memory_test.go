@@ -1,4 +1,4 @@
-package learn_test
+package closed
 
 import (
 	"math"
@@ -7,14 +7,13 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/vec"
 )
 
 // The head is ridge regression: its rows are the solution of the normal equations
 // that a dense solver finds.
 func TestTheSequenceHeadIsRidgeRegression(t *testing.T) {
-	m := learn.Memory{Rates: learn.Rates{0, 0.5}, Dim: 3}
+	m := Memory{Rates: Rates{0, 0.5}, Dim: 3}
 	r, f, items := rand.New(rand.NewPCG(1, 2)), m.Wide(), 6
 	s := vec.Pad(f)
 	table := make([][]float32, items)
@@ -75,7 +74,7 @@ func TestTheSequenceHeadIsRidgeRegression(t *testing.T) {
 }
 
 func TestRatesAreReadAndWritten(t *testing.T) {
-	var r learn.Rates
+	var r Rates
 	if err := r.UnmarshalText([]byte("0, 0.5,0.9")); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +82,7 @@ func TestRatesAreReadAndWritten(t *testing.T) {
 		t.Errorf("became %q", b)
 	}
 	for _, bad := range []string{"", "1", "-0.1", "x", "nan", "0,0,0,0,0,0,0,0,0"} {
-		if err := new(learn.Rates).UnmarshalText([]byte(bad)); err == nil {
+		if err := new(Rates).UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}

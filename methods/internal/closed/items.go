@@ -1,21 +1,21 @@
-package learn
+package closed
 
 import (
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Half is a symmetric matrix over so many items, as rows of a PerItem slot in which
+// SymmetricRows is a symmetric matrix over so many items, as rows of a PerItem slot in which
 // each pair has one place: (i, j) is in row i, at the distance from i to j counted
 // around the catalogue, where that is the shorter way. All rows are alike, so half
 // of the matrix is half of the bytes.
-type Half uint32
+type SymmetricRows uint32
 
 // Dim is the length of a row.
-func (n Half) Dim() int { return int(n)/2 + 1 }
+func (n SymmetricRows) Dim() int { return int(n)/2 + 1 }
 
 // Place is where the pair (i, j) is.
-func (n Half) Place(i, j uint32) (row, at uint32) {
+func (n SymmetricRows) Place(i, j uint32) (row, at uint32) {
 	d := j - i
 	if j < i {
 		d += uint32(n)
@@ -28,7 +28,7 @@ func (n Half) Place(i, j uint32) (row, at uint32) {
 
 // Whole writes the matrix out, with ridge added to its diagonal. Items that keep does
 // not hold have zeros.
-func (n Half) Whole(rows []float32, stride int, ridge float64, keep []bool) *Dense {
+func (n SymmetricRows) Whole(rows []float32, stride int, ridge float64, keep []bool) *Dense {
 	d := NewDense(int(n))
 	for i := range uint32(n) {
 		for at, x := range rows[int(i)*stride:][:n.Dim()] {
@@ -43,9 +43,9 @@ func (n Half) Whole(rows []float32, stride int, ridge float64, keep []bool) *Den
 	return d
 }
 
-// Common says which items at least few devices have; counts is the first number of
+// FrequentItems says which items at least few devices have; counts is the first number of
 // each row.
-func Common(counts []float32, n, stride, few int) []bool {
+func FrequentItems(counts []float32, n, stride, few int) []bool {
 	keep := make([]bool, n)
 	for i := range keep {
 		keep[i] = counts[i*stride] >= float32(few)
@@ -55,7 +55,7 @@ func Common(counts []float32, n, stride, few int) []bool {
 
 // Pairs adds 1 to each pair of a device's distinct items, an item with itself too.
 // Rows of the slot follow one another from row base on.
-func (n Half) Pairs(items []uint32, base uint32, v *method.View) {
+func (n SymmetricRows) Pairs(items []uint32, base uint32, v *method.View) {
 	for x, i := range items {
 		for _, j := range items[x:] {
 			row, at := n.Place(i, j)
@@ -67,7 +67,7 @@ func (n Half) Pairs(items []uint32, base uint32, v *method.View) {
 // Ease turns the sums of Pairs into the weights of EASE: row i of dst holds -P_ij/P_jj,
 // where P = (gram + reg I)^-1, and 0 for i itself. Items that keep does not hold
 // have zeros.
-func (n Half) Ease(keep []bool, gram []float32, stride int, reg float64, dst []float32, wide int) {
+func (n SymmetricRows) Ease(keep []bool, gram []float32, stride int, reg float64, dst []float32, wide int) {
 	clear(dst)
 	d := n.Whole(gram, stride, reg, keep)
 	if !d.Factor() {
@@ -94,7 +94,7 @@ const tiny = 1.0 / (1 << 24)
 // Sums adds L'L to past and L'T to next, whose rows follow one another from firstPast
 // and firstNext on. A place counts the items at most so far away that their weight is seen.
 func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32, past, next *method.View) {
-	n, half := len(history), Half(w.Items)
+	n, half := len(history), SymmetricRows(w.Items)
 	mark := w.Mark()
 	defer w.Release(mark)
 	near, ahead := w.Float64s(n), w.Float64s(n) // by distance: Rho^m, and the sum of Rho^a Ahead^(m-1-a)
@@ -126,9 +126,9 @@ func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32
 	}
 }
 
-// Among adds 1 for each item of a list, once: a device that counts has its part in the
+// CountOnce adds 1 for each item of a list, once: a device that counts has its part in the
 // item's row. first is the first row of count.
-func Among(w *method.Work, list []uint32, first uint32, count *method.View) {
+func CountOnce(w *method.Work, list []uint32, first uint32, count *method.View) {
 	mark := w.Mark()
 	defer w.Release(mark)
 	seen := w.Floats(w.Items)
@@ -145,7 +145,7 @@ func Among(w *method.Work, list []uint32, first uint32, count *method.View) {
 func (s Slit) Weights(keep []bool, past []float32, stride int, next []float32, wide int, dst []float32) {
 	n := len(keep)
 	clear(dst)
-	d := Half(n).Whole(past, stride, s.Reg, keep)
+	d := SymmetricRows(n).Whole(past, stride, s.Reg, keep)
 	if !d.Factor() {
 		return
 	}

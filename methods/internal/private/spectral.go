@@ -1,8 +1,9 @@
-package learn
+package private
 
 import (
 	"math"
 
+	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -54,7 +55,7 @@ func (h Spectral) Embed(matrix []float32, sigma float64, users int, place []floa
 
 // Serve makes a user's vector: its items' rows, by how new they are. Scores of the head
 // are brought to a deviation of 1, and items outside it lie so many below its mean.
-func (h Spectral) Serve(w *method.Work, r Recency, item, place *method.View, below float64, user []float32) {
+func (h Spectral) Serve(w *method.Work, r learn.Recency, item, place *method.View, below float64, user []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
 	items, weight, _ := r.Weights(w, w.History)

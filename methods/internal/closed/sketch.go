@@ -1,6 +1,10 @@
-package learn
+package closed
 
-import "math"
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/learn"
+)
 
 // Sketch makes EASE of a thin slice of the Gram matrix G: of Y = G Q, where Q has Rank
 // columns. With F = Y chol(Q'Y)^-T it takes G as F F' and a diagonal that keeps the
@@ -60,7 +64,7 @@ func (s Sketch) nystrom(y, q []float64) []float64 {
 		core[a*k+a] += shift
 	}
 	f := make([]float64, n*k)
-	if !Factor(core, k) {
+	if !learn.Cholesky(core, k) {
 		return f
 	}
 	for i := range n {
@@ -87,7 +91,7 @@ func (s Sketch) rows(f, count []float64, dst []float32) {
 		inner[a*k+a]++
 	}
 	clear(dst)
-	if !Factor(inner, k) {
+	if !learn.Cholesky(inner, k) {
 		return
 	}
 	r := make([]float64, k)

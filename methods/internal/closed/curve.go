@@ -1,33 +1,24 @@
-package learn
+package closed
 
 import (
 	"cmp"
 	"slices"
 
+	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Curve is a Newton step on item rows in which all items share one curvature, but
+// NewtonStep is a Newton step on item rows in which all items share one curvature, but
 // for how many devices have them.
-type Curve struct {
+type NewtonStep struct {
 	Dim, Stride                          int
 	A0, Reg, Gamma, Momentum, Step, Blur float64
 	Few                                  int // items that fewer devices have are not learnt
 }
 
-// Column is the first number of each row, and what they add up to.
-func Column(rows []float32, n, stride int) (out []float64, sum float64) {
-	out = make([]float64, n)
-	for i := range out {
-		out[i] = float64(rows[i*stride])
-		sum += out[i]
-	}
-	return out, sum
-}
-
 // Mix takes a round's sum, times scale, into that of the rounds before, of which
 // Blur stays.
-func (c Curve) Mix(scale float64, got, value []float32) {
+func (c NewtonStep) Mix(scale float64, got, value []float32) {
 	keep := float32(c.Blur)
 	if !slices.ContainsFunc(value, func(x float32) bool { return x != 0 }) {
 		keep = 0
@@ -36,9 +27,9 @@ func (c Curve) Mix(scale float64, got, value []float32) {
 	vec.Axpy((1-keep)*float32(scale), got, value)
 }
 
-// Tally takes a round's counts of devices by item into the estimate of how many of all
+// Count takes a round's counts of devices by item into the estimate of how many of all
 // devices have each: the mean over the rounds so far, this being the one from 0.
-func (c Curve) Tally(round int, all float64, got, value []float32) {
+func (c NewtonStep) Count(round int, all float64, got, value []float32) {
 	for i, x := range got {
 		value[i] += (float32(all)*x - value[i]) / float32(round+1)
 	}
@@ -46,7 +37,7 @@ func (c Curve) Tally(round int, all float64, got, value []float32) {
 
 // Begin clears the rows of items that fewer than Few devices sent: until they are learnt
 // they score nothing.
-func (c Curve) Begin(seen []float64, value []float32) {
+func (c NewtonStep) Begin(seen []float64, value []float32) {
 	for i, n := range seen {
 		if n < float64(c.Few) {
 			clear(value[i*c.Stride : (i+1)*c.Stride])
@@ -65,7 +56,7 @@ func Running(times, value, mean []float32) {
 // G q - r q), q += Step move, where r = Reg (n + A0 users). By item, n is how many devices
 // have it, and seen how many of them the sums are of. A row of fewer than Few stays as it
 // is: the sum would show somebody's vector.
-func (c Curve) Move(n, seen []float64, users int, g, curve, got, move, value []float32) {
+func (c NewtonStep) Move(n, seen []float64, users int, g, curve, got, move, value []float32) {
 	d, s, items := c.Dim, c.Stride, len(n)
 	order := make([]int, items)
 	for i := range order {
@@ -84,7 +75,7 @@ func (c Curve) Move(n, seen []float64, users int, g, curve, got, move, value []f
 		r, all := c.Reg*(n[i]+c.A0*float64(users)), n[i]/seen[i]
 		if n[i] != last {
 			c.bend(n[i], r, g, curve, h)
-			ok, last = Factor(h, d), n[i]
+			ok, last = learn.Cholesky(h, d), n[i]
 		}
 		if !ok {
 			continue
@@ -92,7 +83,7 @@ func (c Curve) Move(n, seen []float64, users int, g, curve, got, move, value []f
 		for k := range d {
 			y[k] = float64(all*float64(got[i*s+k])) - float64(c.A0*float64(pull[i*s+k])) - float64(r*float64(row[k]))
 		}
-		Back(h, y)
+		learn.CholeskySolve(h, y)
 		for k := range d {
 			mv[k] = float32(float64(c.Momentum*float64(mv[k])) + y[k])
 			row[k] += float32(float32(c.Step) * mv[k])
@@ -101,7 +92,7 @@ func (c Curve) Move(n, seen []float64, users int, g, curve, got, move, value []f
 }
 
 // bend sets h to the lower half of Gamma n C + A0 G + r I.
-func (c Curve) bend(n, r float64, g, curve []float32, h []float64) {
+func (c NewtonStep) bend(n, r float64, g, curve []float32, h []float64) {
 	for a := range c.Dim {
 		for b := range a + 1 {
 			h[a*c.Dim+b] = float64(c.Gamma*n*float64(curve[a*c.Stride+b])) + float64(c.A0*float64(g[a*c.Stride+b]))

@@ -1,6 +1,9 @@
-package learn
+package closed
 
-import "github.com/tacit-rec/tacit/vec"
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/vec"
+)
 
 // Dense is a symmetric positive definite matrix as large as a catalogue, in float32,
 // with rows Stride apart. It is worked on in blocks, by vec.Gemm, so that its bits are
@@ -66,7 +69,7 @@ func (d *Dense) factorBlock(j, b int) bool {
 			a[r*b+c] = float64(d.Data[(j+r)*d.Stride+j+c])
 		}
 	}
-	if !Factor(a, b) {
+	if !learn.Cholesky(a, b) {
 		return false
 	}
 	inv, x := make([]float32, block*block), make([]float64, b)

@@ -1,0 +1,57 @@
+package learn
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Recency says how much an item of age a weighs, 0 being the newest: Base + Boost
+// Rho^a.
+type Recency struct{ Rho, Boost, Base float64 }
+
+// Weights lists the distinct items of a history, the newest first, with their
+// weights, in scratch memory, and what the weights add up to.
+func (r Recency) Weights(w *method.Work, history []uint32) (items []uint32, weight []float32, total float64) {
+	items, seen := w.Uint32s(len(history)), w.Floats(w.Items)
+	weight = w.Floats(len(history))
+	clear(seen)
+	n, power := 0, 1.0
+	for t := len(history) - 1; t >= 0; t-- {
+		i := history[t]
+		if seen[i] != 0 {
+			continue
+		}
+		x := r.Base + float64(r.Boost*power)
+		items[n], weight[n], seen[i] = i, float32(x), 1
+		total, power = total+x, power*r.Rho
+		n++
+	}
+	return items[:n], weight[:n], total
+}
+
+// StandardiseScores scales a vector so that the scores that it gives all items have a standard
+// deviation of 1, and leaves these in dst. Where all are the same it stays.
+func StandardiseScores(v *method.View, by, dst []float32) {
+	vec.DotsAll(v.Arena[:len(dst)*v.Stride], v.Stride, by, 0, dst)
+	vec.Scale(Standardise(dst), by)
+}
+
+// Standardise scales scores to a standard deviation of 1, and returns by what.
+func Standardise(dst []float32) float32 {
+	mean, square := 0.0, 0.0
+	for _, x := range dst {
+		mean += float64(x)
+		square += float64(float64(x) * float64(x))
+	}
+	n := float64(len(dst))
+	mean /= n
+	v := square/n - float64(mean*mean)
+	if !(v > 1e-20) {
+		return 1
+	}
+	unit := float32(1 / math.Sqrt(v))
+	vec.Scale(unit, dst)
+	return unit
+}

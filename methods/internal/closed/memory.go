@@ -1,0 +1,136 @@
+package closed
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// Rates are how much of an item is left in a memory one step later.
+type Rates []float32
+
+func (r Rates) MarshalText() ([]byte, error) {
+	var words []string
+	for _, x := range r {
+		words = append(words, strconv.FormatFloat(float64(x), 'g', -1, 32))
+	}
+	return []byte(strings.Join(words, ",")), nil
+}
+
+func (r *Rates) UnmarshalText(b []byte) error {
+	var out Rates
+	for word := range strings.SplitSeq(string(b), ",") {
+		x, err := strconv.ParseFloat(strings.TrimSpace(word), 32)
+		if err != nil || !(x >= 0 && x < 1) || len(out) == 8 {
+			return fmt.Errorf("want up to 8 rates from 0 to below 1, such as 0,0.5,0.9")
+		}
+		out = append(out, float32(x))
+	}
+	*r = out
+	return nil
+}
+
+// Memory is what a history leaves: for each rate the sum of its items' rows at unit
+// length, the newest whole and each earlier one less by the rate; and a 1 at the end.
+type Memory struct {
+	Rates Rates
+	Dim   int
+}
+
+// Wide is the length of a memory.
+func (m Memory) Wide() int { return len(m.Rates)*m.Dim + 1 }
+
+// Range is what no number of a memory is above: rows are seen at unit length.
+func (m Memory) Range() float64 {
+	most := float32(0)
+	for _, rho := range m.Rates {
+		most = max(most, rho)
+	}
+	return 1 / (1 - float64(most))
+}
+
+// See adds an item's row.
+func (m Memory) See(row, memory []float32) {
+	norm := float32(math.Sqrt(float64(vec.Dot(row, row))))
+	if norm == 0 {
+		norm = 1
+	}
+	for k, rho := range m.Rates {
+		part := memory[k*m.Dim : (k+1)*m.Dim]
+		for i := range part {
+			part[i] = float32(rho*part[i]) + row[i]/norm
+		}
+	}
+	memory[len(m.Rates)*m.Dim] = 1
+}
+
+// Of is the memory of a whole history.
+func (m Memory) Of(item *method.View, history []uint32, memory []float32) {
+	clear(memory)
+	for _, i := range history {
+		m.See(item.Row(i), memory)
+	}
+}
+
+// Sums adds, for each item of a history but the first, the memory before it to the
+// item's row of next, which follow one another from row base on, and the memories
+// times themselves to square.
+func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base uint32, next, square *method.View,
+	memory []float32,
+) {
+	s, n := square.Stride, len(history)-1
+	if n < 1 {
+		return
+	}
+	mark := w.Mark()
+	defer w.Release(mark)
+	seen := w.Floats(n * s)
+	clear(seen)
+	clear(memory)
+	for t := range n {
+		m.See(item.Row(history[t]), memory)
+		copy(seen[t*s:(t+1)*s], memory)
+		vec.Add(memory, next.Row(base+history[t+1]))
+	}
+	x := vec.Rows(seen, s)
+	learn.Gemm(&w.Scratch, m.Wide(), m.Wide(), n, x.T(), x, vec.Rows(square.Val, s))
+}
+
+// Head is the ridge regression of the next item on the memory before it: each row
+// of head becomes (square + reg tr(square)/(100 wide) I)^-1 next. Items that keep does
+// not hold have zeros.
+func (m Memory) Head(keep []bool, reg float64, square []float32, next, head []float32, stride int) {
+	f := m.Wide()
+	a, trace := make([]float64, f*f), 0.0
+	for i := range f {
+		for j := range f {
+			a[i*f+j] = float64(square[i*stride+j])
+		}
+		trace += a[i*f+i]
+	}
+	for i := range f {
+		a[i*f+i] += reg * trace / float64(100*f)
+	}
+	if trace == 0 || !learn.Cholesky(a, f) {
+		return
+	}
+	y := make([]float64, f)
+	clear(head)
+	for r, kept := range keep {
+		if !kept {
+			continue
+		}
+		for k := range y {
+			y[k] = float64(next[r*stride+k])
+		}
+		learn.CholeskySolve(a, y)
+		for k := range y {
+			head[r*stride+k] = float32(y[k])
+		}
+	}
+}

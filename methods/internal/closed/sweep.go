@@ -1,0 +1,41 @@
+package closed
+
+import "github.com/tacit-rec/tacit/learn"
+
+// Sweep is the items' half of alternating least squares.
+type Sweep struct {
+	Dim, Stride int
+	A0, Reg     float64
+	Few         int     // items that fewer devices sent are not learnt
+	Users       int     // of the federation
+	All         float64 // devices that each one stands for
+}
+
+// Items sets each row of item to (square + A0 outer + Reg (n + A0 Users) I)^-1 target,
+// where the lower half of an item's square is a row of wide numbers, and n counts the
+// devices that sent it.
+func (s Sweep) Items(n []float64, outer, square []float32, wide int, target, item []float32) {
+	d := s.Dim
+	a, y := make([]float64, d*d), make([]float64, d)
+	for i, have := range n {
+		row := item[i*s.Stride : (i+1)*s.Stride]
+		if have < float64(s.Few) {
+			clear(row) // it scores nothing, and shows nobody
+			continue
+		}
+		at := i * wide
+		for r := range d {
+			for c := range r + 1 {
+				a[r*d+c] = s.All * (float64(square[at]) + float64(s.A0*float64(outer[r*s.Stride+c])))
+				at++
+			}
+			a[r*d+r] += s.Reg * (float64(s.All*have) + float64(s.A0*float64(s.Users)))
+			y[r] = s.All * float64(target[i*s.Stride+r])
+		}
+		if learn.Solve(a, y) {
+			for k := range d {
+				row[k] = float32(y[k])
+			}
+		}
+	}
+}
