@@ -201,14 +201,14 @@ func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, 
 
 func (c *conn) Enrol(_ context.Context, r *pb.EnrolRequest) (out *pb.EnrolResponse, err error) {
 	return out, c.do("enrol", func() error {
-		seat, again := c.f.ids[c.key]
+		id, again := c.f.ids[c.key]
 		if !again {
-			if seat = uint32(len(c.f.ids)); r.WantsDeviceId {
-				seat = r.DeviceId
+			if id = uint32(len(c.f.ids)); r.WantsDeviceId {
+				id = r.DeviceId
 			}
-			c.f.ids[c.key] = seat
+			c.f.ids[c.key] = id
 		}
-		out = &pb.EnrolResponse{DeviceId: seat, AlreadyEnrolled: again}
+		out = &pb.EnrolResponse{DeviceId: id, AlreadyEnrolled: again}
 		return nil
 	})
 }
@@ -219,7 +219,7 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 	f := c.f
 	return out, c.do("check-in", func() error {
 		f.last = r.LastReport
-		seat, ok := f.ids[c.key]
+		id, ok := f.ids[c.key]
 		if !ok {
 			return refusal("unknown_key")
 		}
@@ -227,7 +227,7 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 		if r.ModelVersion != f.version {
 			out.Manifest = f.signed
 		}
-		if f.counted[f.roundOf(f.kind)][seat] != nil || f.masking && !f.repeats && f.arrived[0][seat] {
+		if f.counted[f.roundOf(f.kind)][id] != nil || f.masking && !f.repeats && f.arrived[0][id] {
 			out.Action = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Reason: "others are not done" + f.why}}
 			return nil
 		}
@@ -238,7 +238,7 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 		t.Length = uint64(f.numbers())
 		if f.masking {
 			r := f.maskRound()
-			t.Masking = wire.EncodeMasking(&r, int(seat))
+			t.Masking = wire.EncodeMasking(&r, int(id))
 		}
 		out.Action = &pb.CheckInResponse_Task{Task: t}
 		return nil
@@ -266,14 +266,14 @@ func (c *conn) Report(_ context.Context, r *pb.ReportRequest) (out *pb.ReportRes
 }
 
 func (f *fakeCoordinator) report(key string, r *pb.ReportRequest) (*pb.ReportResponse, error) {
-	seat := f.ids[key]
+	id := f.ids[key]
 	name := fmt.Sprint(r.Kind, r.Round)
-	who := fmt.Sprint(name, " ", seat)
+	who := fmt.Sprint(name, " ", id)
 	if f.digests[who] == nil {
 		f.digests[who] = map[string]bool{}
 	}
 	f.digests[who][string(r.Digest)] = true
-	if f.counted[name][seat] != nil {
+	if f.counted[name][id] != nil {
 		return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 	}
 	if r.Round != f.round || r.Kind != f.kind || f.closes {
@@ -304,10 +304,10 @@ func (f *fakeCoordinator) report(key string, r *pb.ReportRequest) (*pb.ReportRes
 	if f.counted[name] == nil {
 		f.counted[name] = map[uint32][]byte{}
 	}
-	f.counted[name][seat] = r.Digest
+	f.counted[name][id] = r.Digest
 	if f.lost { // the report and its part of the sum are lost
 		f.lost = false
-		delete(f.counted[name], seat)
+		delete(f.counted[name], id)
 		clear(f.sum)
 		return &pb.ReportResponse{State: pb.ReportState_COUNTED}, nil
 	}
@@ -393,13 +393,13 @@ type testDevice struct {
 	change    func(*Options)
 }
 
-func (f *fakeCoordinator) device(seat int) *testDevice {
+func (f *fakeCoordinator) device(id int) *testDevice {
 	r := &testDevice{
-		f: f, id: uint32(seat), store: &memoryStore{}, blobs: NewMemoryBlobs(), workspace: &Workspace{},
+		f: f, id: uint32(id), store: &memoryStore{}, blobs: NewMemoryBlobs(), workspace: &Workspace{},
 		crash: func(string) error { return nil },
 	}
 	d := r.open()
-	if err := d.Replace(seedEvents(seat)); err != nil {
+	if err := d.Replace(seedEvents(id)); err != nil {
 		f.t.Fatal(err)
 	}
 	return r

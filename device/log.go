@@ -43,14 +43,14 @@ func (r *record) log(e LogEntry) {
 }
 
 // setState sets the state of the report of a kind if it still has that digest.
-func (r *record) setState(k pb.Kind, digest []byte, fate, reason string, now time.Time) {
+func (r *record) setState(k pb.Kind, digest []byte, state, reason string, now time.Time) {
 	s := *r.report(k)
 	if s == nil || string(s.Digest) != string(digest) {
 		return
 	}
-	s.State = fate
+	s.State = state
 	if e := r.logEntry(k); e != nil {
-		e.State, e.Reason, e.SettledAt = fate, reason, now
+		e.State, e.Reason, e.SettledAt = state, reason, now
 	}
 }
 

@@ -81,21 +81,21 @@ func (c *conn) Mask(_ context.Context, r *pb.MaskRequest) (out *pb.MaskResponse,
 	})
 }
 
-func (f *fakeCoordinator) mask(seat uint32, key string, r *pb.MaskRequest) (*pb.MaskResponse, error) {
+func (f *fakeCoordinator) mask(id uint32, key string, r *pb.MaskRequest) (*pb.MaskResponse, error) {
 	state := func(s pb.MaskResponse_State) (*pb.MaskResponse, error) {
 		return &pb.MaskResponse{State: s, AfterMs: 1}, nil
 	}
 	switch {
 	case r.Attempt != f.attempt:
 		return state(pb.MaskResponse_ENDED)
-	case f.arrived[r.Step][seat] && len(r.Message) > 0:
+	case f.arrived[r.Step][id] && len(r.Message) > 0:
 		return state(pb.MaskResponse_ACCEPTED)
 	case len(r.Message) == 0 && f.summed:
 		return state(pb.MaskResponse_SUMMED)
-	case len(r.Message) == 0 && f.arrived[r.Step][seat] || int(r.Step) > f.serverStep:
+	case len(r.Message) == 0 && f.arrived[r.Step][id] || int(r.Step) > f.serverStep:
 		return state(pb.MaskResponse_NOT_YET)
 	case len(r.Message) == 0:
-		return f.maskAnswer(seat, int(r.Step))
+		return f.maskAnswer(id, int(r.Step))
 	}
 	part := f.parts[key]
 	if r.Offset == 0 {
@@ -110,7 +110,7 @@ func (f *fakeCoordinator) mask(seat uint32, key string, r *pb.MaskRequest) (*pb.
 		f.t.Error(err)
 		return nil, refusal("malformed")
 	}
-	f.arrived[r.Step][seat] = true
+	f.arrived[r.Step][id] = true
 	if len(f.arrived[r.Step]) == f.devices {
 		f.step()
 	}
@@ -139,16 +139,16 @@ func (f *fakeCoordinator) take(step int, b []byte) error {
 	return read(m, func() error { return f.server.Reveal(m) })
 }
 
-func (f *fakeCoordinator) maskAnswer(seat uint32, step int) (*pb.MaskResponse, error) {
+func (f *fakeCoordinator) maskAnswer(id uint32, step int) (*pb.MaskResponse, error) {
 	var m encoding.BinaryMarshaler
 	var err error
 	switch {
 	case step == wire.StepDeal:
-		m, err = f.server.Roster(seat)
+		m, err = f.server.Roster(id)
 	case step == wire.StepUpload:
-		m, err = f.server.Inbox(seat)
+		m, err = f.server.Inbox(id)
 	case step == wire.StepReveal && f.active:
-		m, err = f.server.Echo(seat)
+		m, err = f.server.Echo(id)
 	default:
 		m, err = f.server.Lists()
 	}

@@ -74,7 +74,7 @@ func TestRefusesUnknownEventFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for with, want := range map[string]string{
-		"daytime=noon": "want one of", "hour=5&daytime=evening": "must be one of daytime",
+		"daytime=noon": "must be one of", "hour=5&daytime=evening": "must be one of daytime",
 		"": "daytime is missing",
 	} {
 		if err := d.Add(Event{Item: "i4", Time: 4, Features: with}); !errors.Is(err, ErrFeatures) ||

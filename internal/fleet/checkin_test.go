@@ -32,10 +32,10 @@ func TestDevicesThatCheckInByThemselves(t *testing.T) {
 			late := map[[2]int]bool{}
 			r.run(func(c *fleet.Config) {
 				c.CheckInEvery = 30 * time.Millisecond
-				c.Late = func(seat, round uint32) {
+				c.Late = func(id, round uint32) {
 					mu.Lock()
 					defer mu.Unlock()
-					late[[2]int{int(round), int(seat)}] = true
+					late[[2]int{int(round), int(id)}] = true
 				}
 			}, uint32(s.Rounds))
 			last, came := map[uint32]int{}, make([][]uint32, s.Rounds)
@@ -44,12 +44,12 @@ func TestDevicesThatCheckInByThemselves(t *testing.T) {
 				if err != nil || !a.Closed || len(a.DeviceIds) > 6 || len(a.DeviceIds) == 0 {
 					t.Fatalf("round %d has %v, %v", t0+1, a, err)
 				}
-				for _, seat := range a.DeviceIds {
-					if before, again := last[seat]; again && before/3 == t0/3 {
-						t.Errorf("seat %d is in rounds %d and %d of one epoch", seat, before+1, t0+1)
+				for _, id := range a.DeviceIds {
+					if before, again := last[id]; again && before/3 == t0/3 {
+						t.Errorf("id %d is in rounds %d and %d of one epoch", id, before+1, t0+1)
 					}
-					last[seat] = t0
-					delete(late, [2]int{t0, int(seat)}) // it was late for one attempt only
+					last[id] = t0
+					delete(late, [2]int{t0, int(id)}) // it was late for one attempt only
 				}
 				came[t0] = a.DeviceIds
 			}

@@ -21,12 +21,12 @@ import (
 // A masked evaluation over sockets gives the integers of the simulation for the same devices. With
 // deterministic noise every digit is known. The model has the bits of a run without evaluation.
 func TestEvaluationEqualsTheSimulation(t *testing.T) {
-	const promise = "epsilon=200,delta=1e-3,clip=0.5,min-devices=5,metrics=1"
+	const policy = "epsilon=200,delta=1e-3,clip=0.5,min-devices=5,metrics=1"
 	for _, c := range []struct {
 		dp     string
 		masked bool
 		bucket int
-	}{{"none", false, 0}, {promise, false, 0}, {promise, true, 0}, {promise, true, 12}} {
+	}{{"none", false, 0}, {policy, false, 0}, {policy, true, 0}, {policy, true, 12}} {
 		t.Run(fmt.Sprintf("%.4s masked %v bucket %d", c.dp, c.masked, c.bucket), func(t *testing.T) {
 			t.Parallel()
 			split := world(t)
@@ -47,7 +47,7 @@ func TestEvaluationEqualsTheSimulation(t *testing.T) {
 				t.Fatalf("%+v, %q, %+v", st.Readouts, st.Missed, f.Stats())
 			}
 			if got, want := st.Readouts[0], expected(split, run, s, st.Readouts[0].Version); got != want {
-				t.Errorf("the readout is\n%+v, want\n%+v", got, want)
+				t.Errorf("the evaluation is\n%+v, want\n%+v", got, want)
 			}
 		})
 	}
@@ -147,6 +147,6 @@ func TestEvaluationsSurviveDropoutsAtEveryStep(t *testing.T) {
 	r.run(func(c *fleet.Config) { c.Leave = [4]float64{0.1, 0.1, 0.1, 0.1} }, uint32(s.Rounds))
 	same(t, r.newest(), simulated(t, split, s))
 	if st := r.status(); len(st.Readouts) == 0 && st.Missed == "" {
-		t.Errorf("no readout, and no reason: %+v", st)
+		t.Errorf("no evaluation and no reason: %+v", st)
 	}
 }

@@ -90,7 +90,7 @@ func (r *federation) single(u int, tell func(events []device.Event, features map
 	if tell != nil {
 		tell(events, features)
 	}
-	seat := uint32(u)
+	id := uint32(u)
 	d, err := device.Open(device.Options{
 		Dial: func(key ed25519.PrivateKey) (device.Conn, error) {
 			o := r.opt
@@ -98,7 +98,7 @@ func (r *federation) single(u int, tell func(events []device.Event, features map
 			return rpc.Dial(o)
 		},
 		Blobs: device.NewMemoryBlobs(), Workspace: &device.Workspace{}, Token: r.token,
-		DeviceID:      &seat,
+		DeviceID:      &id,
 		Deterministic: true,
 	})
 	if err == nil {
@@ -182,7 +182,7 @@ func TestRefusesUnknownFeaturesAndNamesTheKnown(t *testing.T) {
 	split := described(t)
 	s := settings(split, "privrec", modest["privrec"]...)
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
-	seat := -1
+	id := -1
 	for name, c := range map[string]struct {
 		tell func(events []device.Event, features map[string]string)
 		want string
@@ -206,8 +206,8 @@ func TestRefusesUnknownFeaturesAndNamesTheKnown(t *testing.T) {
 		},
 		"another thing": {func(e []device.Event, _ map[string]string) { e[2].Features = "mood=good" }, ""},
 	} {
-		seat++
-		d := r.single(seat, c.tell)
+		id++
+		d := r.single(id, c.tell)
 		err := step(d)
 		if err == nil {
 			_, err = d.Recommend(3)

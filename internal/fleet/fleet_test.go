@@ -57,7 +57,7 @@ const patience = 5 * time.Minute
 // settings returns the settings of a deterministic run on a split.
 func settings(s *data.Split, name string, params ...string) coordinator.Settings {
 	out := coordinator.Settings{
-		Name: "a rehearsal", Method: name, Params: map[string]string{},
+		Name: "a deterministic run", Method: name, Params: map[string]string{},
 		Config: round.Config{
 			Rounds: 4, Batch: 64, Negatives: 4, Keep: "f32", Bits: 24, Cohort: round.Cohort{Kind: "all"},
 			Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
@@ -394,7 +394,7 @@ func TestCoordinatorSurvivesRestarts(t *testing.T) {
 	}
 	st := r.status()
 	if st.Items != split.Items()+1 || len(st.Readouts) == 0 {
-		t.Errorf("the coordinator has %d items and %d readouts", st.Items, len(st.Readouts))
+		t.Errorf("the coordinator has %d items and %d evaluations", st.Items, len(st.Readouts))
 	}
 	h, err := r.admin.History(ctx, &pb.HistoryRequest{})
 	if err != nil || len(h.Manifests) < 3 {

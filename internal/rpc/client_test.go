@@ -259,7 +259,7 @@ func TestManyClientsShareFewConnections(t *testing.T) {
 	const clients = 100
 	st := newFakeCoordinator()
 	for i := range clients {
-		st.seats[fixed(keyOf(i))] = uint32(i)
+		st.ids[fixed(keyOf(i))] = uint32(i)
 	}
 	for _, secure := range []bool{false, true} {
 		s := st.open(t, Limits{AddressConns: 24}, secure)

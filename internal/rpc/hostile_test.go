@@ -94,7 +94,7 @@ func TestCutsSlowClientsAndServesOthers(t *testing.T) {
 	keys := 4
 	st := newFakeCoordinator()
 	for i := range keys {
-		st.seats[fixed(keyOf(i+1))] = uint32(i)
+		st.ids[fixed(keyOf(i+1))] = uint32(i)
 	}
 	s := st.open(t, Limits{Grace: time.Second, MinRate: 1 << 20, KeyRate: -1}, false)
 	stop := make(chan struct{})

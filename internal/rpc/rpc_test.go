@@ -47,7 +47,7 @@ func fixed(key ed25519.PrivateKey) (out [32]byte) {
 type fakeCoordinator struct {
 	pbconnect.UnimplementedAdminHandler
 	mu      sync.Mutex
-	seats   map[[32]byte]uint32
+	ids     map[[32]byte]uint32
 	revoked map[[32]byte]bool
 	blob    []byte
 	piece   int
@@ -63,11 +63,11 @@ var federation = bytes.Repeat([]byte{3}, wire.IDBytes)
 
 func newFakeCoordinator(keys ...ed25519.PrivateKey) *fakeCoordinator {
 	s := &fakeCoordinator{
-		seats: map[[32]byte]uint32{}, revoked: map[[32]byte]bool{}, parts: map[uint32]*wire.Assembly{},
+		ids: map[[32]byte]uint32{}, revoked: map[[32]byte]bool{}, parts: map[uint32]*wire.Assembly{},
 		piece: 1 << 20,
 	}
 	for i, k := range keys {
-		s.seats[fixed(k)] = uint32(i)
+		s.ids[fixed(k)] = uint32(i)
 	}
 	return s
 }
@@ -78,11 +78,11 @@ func (s *fakeCoordinator) lookup(key [32]byte) (uint32, error) {
 	if s.revoked[key] {
 		return 0, Refuse(Revoked, connect.CodePermissionDenied, "the key was revoked")
 	}
-	seat, ok := s.seats[key]
+	id, ok := s.ids[key]
 	if !ok {
 		return 0, Refuse(UnknownKey, connect.CodeUnauthenticated, "no such key")
 	}
-	return seat, nil
+	return id, nil
 }
 
 func (s *fakeCoordinator) now() time.Time {
@@ -104,8 +104,8 @@ func (s *fakeCoordinator) Enrol(ctx context.Context, q *pb.EnrolRequest) (*pb.En
 	who, _ := CallerFrom(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seats[who.Key] = uint32(len(s.seats))
-	return &pb.EnrolResponse{DeviceId: s.seats[who.Key]}, nil
+	s.ids[who.Key] = uint32(len(s.ids))
+	return &pb.EnrolResponse{DeviceId: s.ids[who.Key]}, nil
 }
 
 func (s *fakeCoordinator) CheckIn(ctx context.Context, _ *pb.CheckInRequest) (*pb.CheckInResponse, error) {
