@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// pooled is what a Central method needs beside a fleet: everybody's samples.
+// pooled holds the samples of all users, for a Central method.
 type pooled struct {
 	method.Pool
 	drawn [][]drawn // by shard
@@ -19,23 +19,23 @@ type pooled struct {
 
 type drawn struct {
 	user, raw uint32
-	row       uint32 // of the interaction, where those have features
+	row       uint32 // of the interaction, if interactions have features
 	rating    float32
 }
 
 // mostPooled bounds the samples of one pass.
 const mostPooled = 128 << 20 // 40 bytes each
 
-// newPooled checks that nothing is asked for that only a federation has.
+// newPooled refuses options that only a federation has.
 func newPooled(f *fleet, total int) (*pooled, error) {
 	o := &f.opt
 	switch {
 	case o.partial() || o.Straggle > 0 || o.Mean != "cohort" || textOf(o.Server) != "sgd:1" || o.Noise.On():
-		return nil, errors.New("sim: this method is trained in one place: cohort, dropout, straggle, mean, server " +
-			"and noise belong to a federation")
+		return nil, errors.New("this method is trained in one place: omit cohort, dropout, straggle, mean, server and " +
+			"noise")
 	case f.load == nil || f.plan.MaxSamples(total) > mostPooled:
-		return nil, errors.New("sim: this method is trained in one place, with all samples in memory, and there are " +
-			"too many; use fewer users")
+		return nil, errors.New("this method is trained in one place, and its samples do not fit in memory; use fewer " +
+			"users")
 	}
 	p := &pooled{Pool: method.Pool{
 		Rounds: o.Rounds, BatchSize: o.Batch, Features: f.plan.Features,
@@ -48,9 +48,8 @@ func newPooled(f *fleet, total int) (*pooled, error) {
 	return p, nil
 }
 
-// pass draws the samples of all users, as their devices would, mixes them and
-// trains on them. The training is one after the other, as it is for those who have
-// all rows in one place.
+// pass draws the samples of all users as their devices would, shuffles them and trains on them
+// sequentially.
 func (f *fleet) pass(c method.Central, t int) round.Report {
 	p := f.pooled
 	p.drawn = slices.Grow(p.drawn[:0], len(f.deal))[:len(f.deal)]

@@ -17,9 +17,9 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// A checkpoint is "TACITCP1", the length and text of a JSON header, the state in
-// little endian, and the sha256 of all that. Sizes come from the run that reads
-// it, not from the file, so a hostile file cannot ask for memory.
+// A checkpoint is "TACITCP1", the length and text of a JSON header, the state in little endian,
+// and the SHA-256 of all that. Sizes come from the run that reads it, not from the file, so a
+// hostile file cannot allocate memory.
 const checkpointMagic = "TACITCP1"
 
 type header struct {
@@ -27,7 +27,7 @@ type header struct {
 	Told        Totals `json:"told"`
 }
 
-// Save writes the run to w. fingerprint names the run's settings.
+// Save writes a checkpoint of the run. fingerprint identifies the run's settings.
 func (r *Run) Save(w io.Writer, fingerprint string) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
@@ -44,35 +44,35 @@ func (r *Run) Save(w io.Writer, fingerprint string) error {
 	s := &stream{w: buf}
 	r.state(s)
 	if err := errors.Join(s.err, buf.Flush()); err != nil {
-		return fmt.Errorf("sim: checkpoint: %w", err)
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	_, err = w.Write(sum.Sum(nil))
 	return err
 }
 
 // ErrOtherRun says that a checkpoint belongs to a run with other settings.
-var ErrOtherRun = errors.New("sim: the checkpoint belongs to a run with other settings")
+var ErrOtherRun = errors.New("the checkpoint belongs to a run with other settings")
 
-// Load reads what Save wrote, into a run made with the same settings. After an
-// error the run must not be used.
+// Load reads a checkpoint into a run with the same settings. After an error the run must not
+// be used.
 func (r *Run) Load(src io.Reader, fingerprint string) error {
 	sum := sha256.New()
 	in := &hashed{bufio.NewReaderSize(src, 1<<16), sum}
 	start := make([]byte, len(checkpointMagic)+4)
 	if _, err := io.ReadFull(in, start); err != nil || string(start[:len(checkpointMagic)]) != checkpointMagic {
-		return errors.New("sim: not a checkpoint, or one of another version")
+		return errors.New("checkpoint: unknown format or version")
 	}
 	n := binary.LittleEndian.Uint32(start[len(checkpointMagic):])
 	if n > 64<<20 {
-		return errors.New("sim: the checkpoint's header is too long")
+		return errors.New("checkpoint: the header is too long")
 	}
 	text, err := io.ReadAll(io.LimitReader(in, int64(n)))
 	if err != nil {
-		return fmt.Errorf("sim: checkpoint: %w", err)
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	var h header
 	if err := json.Unmarshal(text, &h); err != nil {
-		return fmt.Errorf("sim: checkpoint header: %w", err)
+		return fmt.Errorf("checkpoint: header: %w", err)
 	}
 	if h.Fingerprint != fingerprint {
 		return ErrOtherRun
@@ -80,18 +80,18 @@ func (r *Run) Load(src io.Reader, fingerprint string) error {
 	s := &stream{r: in}
 	r.state(s)
 	if s.err != nil {
-		return fmt.Errorf("sim: checkpoint: %w", s.err)
+		return fmt.Errorf("checkpoint: %w", s.err)
 	}
 	want := sum.Sum(nil)
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(in.r, got); err != nil || string(got) != string(want) {
-		return errors.New("sim: the checkpoint is damaged: its checksum does not match")
+		return errors.New("checkpoint: corrupt: the checksum does not match")
 	}
 	if _, err := in.r.ReadByte(); err != io.EOF {
-		return errors.New("sim: the checkpoint is damaged: something follows its end")
+		return errors.New("checkpoint: corrupt: data after the end")
 	}
 	r.Totals = h.Told
-	return r.owe()
+	return r.restoreLedger()
 }
 
 type hashed struct {
@@ -105,8 +105,8 @@ func (h *hashed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Digest is a hash of all that the run has learnt and measured. Times are no
-// part of it.
+// Digest is a hash of the model, the devices' states and the ranks. It does not depend on
+// times.
 func (r *Run) Digest() string {
 	sum := sha256.New()
 	buf := bufio.NewWriter(sum)
@@ -115,8 +115,7 @@ func (r *Run) Digest() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// state moves everything that the next round depends on through s, in either
-// direction.
+// state reads or writes everything that the next round depends on.
 func (r *Run) state(s *stream) {
 	e, f := r.engine, r.fleet
 	s.int(&e.Next)
@@ -150,7 +149,7 @@ func (r *Run) state(s *stream) {
 	}
 }
 
-// stream reads or writes, whichever side is set.
+// stream writes to w if it is set, and otherwise reads from r.
 type stream struct {
 	w     io.Writer
 	r     io.Reader
@@ -159,7 +158,7 @@ type stream struct {
 	state []byte
 }
 
-// device moves the private state of one device.
+// device reads or writes the private state of one device.
 func (s *stream) device(p *local.Plan, st *local.State) {
 	switch {
 	case s.err != nil:
@@ -171,7 +170,7 @@ func (s *stream) device(p *local.Plan, st *local.State) {
 	}
 }
 
-// move passes n words of 4 bytes through get and set.
+// move writes n words of 4 bytes from get, or reads them into set.
 func (s *stream) move(n int, get func(i int) uint32, set func(i int, v uint32)) {
 	for lo := 0; lo < n && s.err == nil; lo += len(s.buf) / 4 {
 		b := s.buf[:4*min(len(s.buf)/4, n-lo)]

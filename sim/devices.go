@@ -19,40 +19,40 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// fleet simulates the devices of a split. Devices are dealt to a fixed number of
-// shards; a shard is worked off by one goroutine in a fixed order and has sums of
-// its own, which are added in the order of the shards. So the number of workers
-// cannot change a bit.
+// fleet simulates the devices of a split. It assigns them to a fixed number of shards. One
+// goroutine trains the devices of a shard in a fixed order and adds their deltas to the sums
+// of the shard; the sums are added in the order of the shards. So the number of workers
+// changes no bit.
 type fleet struct {
 	plan  *local.Plan
 	mem   *local.Memory
-	late  func(round, user int) bool // if set, who else comes after the deadline
+	late  func(round, user int) bool // if set, which further devices miss the deadline
 	split *data.Split
 	opt   Options
 	state []local.State
 	lanes []*lane
-	load  []int32       // train rows by user; nil when they are not known
-	deal  [][]uint32    // shard to users, for the current cohort
-	whole bool          // deal is for the whole fleet
-	named []uint32      // the cohort by user, where some are held out
+	load  []int32       // train rows by user; nil if unknown
+	deal  [][]uint32    // users by shard, for the current cohort
+	whole bool          // deal is for all devices
+	named []uint32      // the cohort by user, if some users are held out
 	count []uint32      // by shard and item: devices that touched it
-	loss  bool          // the round's training loss is asked for
-	eval  *eval         // set while visits are to be evaluated
-	extra time.Duration // evaluation inside the round, beside the lanes'
-	tuned []overlay     // by user; only where strangers' tables are asked for
-	out   []bool        // by user: held out, and never in a round; nil where nobody is
-	in    []uint32      // those who are not; nil where all are
+	loss  bool          // the round reports its training loss
+	eval  *eval         // set if devices are evaluated right after training
+	extra time.Duration // evaluation within the round, without that of the lanes
+	tuned []overlay     // by user; only if devices are scored with each other's tables
+	out   []bool        // by user: held out of training; nil if nobody is
+	in    []uint32      // the users that take part; nil if all do
 
-	masked   *masked        // nil where sums are not masked
+	masked   *masked        // nil if sums are not masked
 	central  method.Central // nil for a federation
 	pooled   *pooled
-	integers []int64         // the round's sum, where devices send integers
-	sum      round.Aggregate // the round's sums, where they send floats
+	integers []int64         // the round's sum, if devices send integers
+	sum      round.Aggregate // the round's sums, if devices send floats
 }
 
 var _ round.Devices = (*fleet)(nil)
 
-// lane is one goroutine's memory.
+// lane is the memory of one goroutine.
 type lane struct {
 	*local.Worker
 	part    data.Part
@@ -60,11 +60,11 @@ type lane struct {
 	rep     round.Report
 	evalled time.Duration
 	scores
-	other  []float32 // a stranger's scores
-	rating []float32 // by item, of one user's own; for a Central method
+	other  []float32 // scores with another device's table
+	rating []float32 // by item, of one user; for a Central method
 }
 
-// newFleet makes a device for every user of the split.
+// newFleet returns a device for every user of the split.
 func newFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*fleet, error) {
 	plan, err := planOf(m, split, &opt, seed)
 	if err != nil {
@@ -98,12 +98,12 @@ func newFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 	}
 	if plan.Serves(method.ServeOther) {
 		if f.in != nil {
-			return nil, fmt.Errorf("sim: scoring with a stranger's table needs everybody to take part, and users "+
+			return nil, fmt.Errorf("infer=random requires all users to take part in training, and some "+
 				"are held out (protocol %s, new-users %g)", split.Name, split.NewUserShare)
 		}
 		if !opt.Cohort.All() || !plan.HasHead() {
-			return nil, errors.New("sim: scoring with a stranger's table needs cohort=all and a score function " +
-				"without hidden layers: leave infer=random out, or layers")
+			return nil, errors.New("infer=random requires cohort=all and a score function " +
+				"without hidden layers: omit infer=random or layers")
 		}
 		f.tuned = make([]overlay, split.Users())
 	}
@@ -124,15 +124,15 @@ func newFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs
 func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*local.Plan, error) {
 	features, err := split.Features()
 	if err != nil {
-		return nil, fmt.Errorf("sim: %w", err)
+		return nil, err
 	}
 	cover, err := opt.DP.Covers()
 	if err != nil && opt.DP.On() {
-		return nil, fmt.Errorf("sim: %w", err)
+		return nil, err
 	}
 	o, err := opt.Local(split.Items(), split.Users(), seed)
 	if err != nil {
-		return nil, fmt.Errorf("sim: %w", err)
+		return nil, err
 	}
 	if !opt.integers() {
 		o.Bits = 0
@@ -143,11 +143,11 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*loc
 	return local.NewPlan(m, o)
 }
 
-// holdOut leaves the held-out users out of rounds.
+// holdOut lists the users that take part in training.
 func (f *fleet) holdOut() {
 	f.out = f.split.HeldOut()
 	for u, out := range f.out {
-		// Trained in one place, everybody's train rows are there.
+		// A method that is trained in one place has the train rows of all users.
 		if !out || f.plan.Central() {
 			f.in = append(f.in, uint32(u))
 		}
@@ -159,12 +159,12 @@ func (f *fleet) holdOut() {
 	}
 }
 
-// shardCount depends on the data and never on the machine: a power of two near
-// samples per round / (16 items), from 16 to 64, and fewer where the sums of so
-// many shards would not fit in half a gigabyte.
+// shardCount depends on the data and never on the machine: a power of two near samples per
+// round / (16 items), from 16 to 64, and fewer if the sums of the shards would exceed half a
+// gigabyte.
 func shardCount(samples, items int, p *local.Plan) int {
 	want := samples / (16 * items)
-	s := 1 << max(0, bits.Len(uint(want*2/3))) // to the nearest power, roughly
+	s := 1 << max(0, bits.Len(uint(want*2/3))) // roughly the nearest power of two
 	s = min(max(s, 16), 64)
 	row, lists := 0, 0
 	for _, slot := range p.Slots {
@@ -181,8 +181,8 @@ func shardCount(samples, items int, p *local.Plan) int {
 	return s
 }
 
-// Count is the number of devices that take part. Where some are held out, the
-// others are numbered from 0 for the engine.
+// Count is the number of devices that take part. If some are held out, the engine numbers the
+// others from 0.
 func (f *fleet) Count() int {
 	if f.in != nil {
 		return len(f.in)
@@ -190,7 +190,7 @@ func (f *fleet) Count() int {
 	return len(f.state)
 }
 
-// Round has the cohort train.
+// Round implements round.Devices.
 func (f *fleet) Round(_ context.Context, task round.Task) (round.Aggregate, round.Report, error) {
 	t, cohort := task.Round, task.Cohort
 	if f.in != nil {
@@ -200,7 +200,7 @@ func (f *fleet) Round(_ context.Context, task round.Task) (round.Aggregate, roun
 		}
 		cohort = f.named
 	}
-	f.dealOut(cohort)
+	f.assign(cohort)
 	clear(f.count)
 	if task.Bound != nil {
 		f.mem.SetBound(*task.Bound)
@@ -216,7 +216,7 @@ func (f *fleet) Round(_ context.Context, task round.Task) (round.Aggregate, roun
 	}
 	f.each(len(f.deal), func(l *lane, shard int) {
 		for i, u := range f.deal[shard] {
-			f.visit(l, int(u), t, shard, f.loss && shard == 0 && i < lossDevices)
+			f.train(l, int(u), t, shard, f.loss && shard == 0 && i < lossDevices)
 		}
 	})
 	rep := f.report()
@@ -231,7 +231,7 @@ func (f *fleet) Round(_ context.Context, task round.Task) (round.Aggregate, roun
 	return f.floatSum(task.Phase), rep, nil
 }
 
-// report adds up what the lanes report.
+// report adds up the reports of the lanes.
 func (f *fleet) report() (rep round.Report) {
 	for _, l := range f.lanes {
 		rep.Devices += l.rep.Devices
@@ -241,7 +241,7 @@ func (f *fleet) report() (rep round.Report) {
 		rep.Samples += l.rep.Samples
 		rep.Bytes += l.rep.Bytes
 		rep.Truncated += l.rep.Truncated
-		rep.Loss += l.rep.Loss // of the one lane that worked the first shard
+		rep.Loss += l.rep.Loss // only the lane of the first shard has one
 		rep.LossN += l.rep.LossN
 		f.extra += l.evalled / time.Duration(len(f.lanes))
 	}
@@ -263,7 +263,7 @@ func (f *fleet) integerSum(t int) round.Aggregate {
 	return round.Aggregate{Integers: f.integers}
 }
 
-// floatSum takes the sums of the shards, each slot in parallel over places.
+// floatSum takes the sums of the shards, in parallel over the numbers of a slot.
 func (f *fleet) floatSum(phase int) round.Aggregate {
 	const piece = 8192
 	sends := f.plan.SentSlots()
@@ -289,7 +289,7 @@ func (f *fleet) floatSum(phase int) round.Aggregate {
 	return f.sum
 }
 
-// touched returns how many devices touched each item in the last round.
+// touched returns the number of devices that touched each item in the last round.
 func (f *fleet) touched() []uint32 {
 	if f.count == nil {
 		return nil
@@ -303,14 +303,14 @@ func (f *fleet) touched() []uint32 {
 	return f.count[:n]
 }
 
-// evalTime is how much of the last round's wall time went to evaluation.
+// evalTime returns the time that the last round spent on evaluation.
 func (f *fleet) evalTime() time.Duration {
 	d := f.extra
 	f.extra = 0
 	return d
 }
 
-// each runs do for every index below n, a lane at a time.
+// each calls do for every index below n, concurrently in all lanes.
 func (f *fleet) each(n int, do func(l *lane, i int)) { each(f.lanes, n, do) }
 
 func each[L any](lanes []L, n int, do func(l L, i int)) {
@@ -330,30 +330,30 @@ func each[L any](lanes []L, n int, do func(l L, i int)) {
 	wg.Wait()
 }
 
-// lossDevices of the first shard report their training loss, in rounds that are
-// evaluated: a fixed few, since the loss costs time that training does not need.
+// lossDevices is the number of devices of the first shard that report their training loss in
+// evaluated rounds. Computing the loss costs time, so few devices do it.
 const lossDevices = 8
 
-func (f *fleet) visit(l *lane, u, t, shard int, loss bool) {
-	if f.gone(u, t, rng.Dropout, f.opt.Dropout) {
+func (f *fleet) train(l *lane, u, t, shard int, loss bool) {
+	if f.isLost(u, t, rng.Dropout, f.opt.Dropout) {
 		l.rep.Dropped++
-		if f.tuned != nil { // no checkpoint holds tuned rows of an earlier round
+		if f.tuned != nil { // checkpoints hold no tuned rows of earlier rounds
 			f.tuned[u] = overlay{shrunk: 1}
 		}
 		return
 	}
 	f.open(l, u, t)
 	to := shard
-	late := f.gone(u, t, rng.Straggle, f.opt.Straggle) || f.late != nil && f.late(t, u)
+	late := f.isLost(u, t, rng.Straggle, f.opt.Straggle) || f.late != nil && f.late(t, u)
 	if late {
 		to = local.NotCounted
 	}
 	out := l.Visit(&f.state[u], &l.task, to, loss)
 	switch {
-	case out.Samples == 0 && !(late && f.plan.Integers): // a device with nothing to learn from takes no part
+	case out.Samples == 0 && !(late && f.plan.Integers): // no training data
 		l.rep.Idle++
-		if f.masked != nil { // but that it sends zeros must not show
-			f.masked.took(f.mem, l.ID(), uint32(u), t, f.plan.Seed, false)
+		if f.masked != nil { // nobody may learn that it sends zeros
+			f.masked.add(f.mem, l.ID(), uint32(u), t, f.plan.Seed, false)
 		}
 	case late:
 		l.rep.Late++
@@ -362,7 +362,7 @@ func (f *fleet) visit(l *lane, u, t, shard int, loss bool) {
 		}
 	default:
 		if f.masked != nil {
-			f.masked.took(f.mem, l.ID(), uint32(u), t, f.plan.Seed, true)
+			f.masked.add(f.mem, l.ID(), uint32(u), t, f.plan.Seed, true)
 		}
 		l.rep.Devices++
 		l.rep.Samples += out.Samples
@@ -375,7 +375,7 @@ func (f *fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 	if f.tuned != nil {
 		o := &f.tuned[u]
-		o.ids, o.rows, o.shrunk = l.TunedRows(f.strangerSlot(), o.ids[:0], o.rows[:0])
+		o.ids, o.rows, o.shrunk = l.TunedRows(f.otherTableSlot(), o.ids[:0], o.rows[:0])
 	}
 	if f.eval != nil {
 		start := time.Now()
@@ -384,7 +384,7 @@ func (f *fleet) visit(l *lane, u, t, shard int, loss bool) {
 	}
 }
 
-// open puts user u into the lane's task.
+// open loads user u into the lane's task.
 func (f *fleet) open(l *lane, u, t int) {
 	f.split.User(u, &l.part)
 	l.task = local.Task{
@@ -393,7 +393,7 @@ func (f *fleet) open(l *lane, u, t int) {
 	}
 }
 
-func (f *fleet) gone(u, t int, why uint64, share float64) bool {
+func (f *fleet) isLost(u, t int, why uint64, share float64) bool {
 	if share == 0 {
 		return false
 	}
@@ -401,9 +401,9 @@ func (f *fleet) gone(u, t int, why uint64, share float64) bool {
 	return r.Float64() < share
 }
 
-// dealOut deals the cohort to the shards: the device with the most work first,
-// to the shard with the least.
-func (f *fleet) dealOut(cohort []uint32) {
+// assign assigns the cohort to the shards: the device with the most work first, each to the
+// shard with the least.
+func (f *fleet) assign(cohort []uint32) {
 	if f.whole && len(cohort) == f.Count() {
 		return
 	}

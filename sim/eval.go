@@ -12,18 +12,18 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// topK is the length of the lists kept for coverage.
+// topK is the length of the recommendation lists that coverage is computed from.
 const topK = 10
 
-// Ranks are where the held-out items of all users stand.
+// Ranks are the ranks of the held-out items of all users.
 type Ranks struct {
 	Valid, Test         []metrics.Rank // among sampled candidates
-	ValidFull, TestFull []metrics.Rank // among the catalogue; nil when the protocol has none
-	Top                 []uint32       // topK items per user, best first; nil likewise
-	// Start is set where users have several test items, each ranked among all items
-	// that the user never touched: those of user u are Test[Start[u]:Start[u+1]].
+	ValidFull, TestFull []metrics.Rank // among the catalogue; nil if the protocol has none
+	Top                 []uint32       // topK items per user, best first; nil as well
+	// Start is set if users have several test items, each ranked among all items that the user
+	// never touched: those of user u are Test[Start[u]:Start[u+1]].
 	Start []int
-	// New marks who took no part in training, where there is anybody.
+	// New tells which users took no part in training; nil if all did.
 	New []bool
 }
 
@@ -68,7 +68,7 @@ func (p *Ranks) copyTo(dst *Ranks) {
 	copy(dst.Top, p.Top)
 }
 
-// scores is a lane's room for evaluation.
+// scores is a lane's memory for evaluation.
 type scores struct {
 	list []uint32
 	some []float32
@@ -81,24 +81,24 @@ func newScores(s *data.Split) scores {
 	return scores{list: make([]uint32, 0, n), some: make([]float32, n), all: make([]float32, s.Items())}
 }
 
-// scorer scores items for one user, or all of them.
+// scorer scores some items or all items for one user.
 type scorer interface {
 	Score(items []uint32, dst []float32)
 	ScoreAll(dst []float32)
 }
 
-// eval measures users one by one and keeps their places.
+// eval evaluates users one by one and keeps their ranks.
 type eval struct {
 	split *data.Split
-	only  []bool // users to measure; nil means all
-	logit bool   // scores are logits, which the protocol may squash
+	only  []bool // users to evaluate; nil means all
+	logit bool   // scores are logits, to which the protocol may apply a sigmoid
 	now   *Ranks
 }
 
 func newEval(split *data.Split, users int, seed uint64) *eval {
 	e := &eval{split: split, logit: true, now: newPlaces(split)}
 	if e.only = split.HeldOut(); e.only != nil && users > 0 {
-		e.some(users, seed)
+		e.sampleHeldOut(users, seed)
 	} else if users > 0 && users < split.Users() {
 		e.only = make([]bool, split.Users())
 		ids := make([]uint32, split.Users())
@@ -114,8 +114,8 @@ func newEval(split *data.Split, users int, seed uint64) *eval {
 	return e
 }
 
-// some keeps so many of the held-out users.
-func (e *eval) some(users int, seed uint64) {
+// sampleHeldOut selects that many of the held-out users.
+func (e *eval) sampleHeldOut(users int, seed uint64) {
 	var ids []uint32
 	for u, out := range e.only {
 		if out {
@@ -130,8 +130,8 @@ func (e *eval) some(users int, seed uint64) {
 	}
 }
 
-// asked is how many users are measured, whether there is something to measure or not.
-func (e *eval) asked() int {
+// askedUsers is the number of users to evaluate, with or without held-out items.
+func (e *eval) askedUsers() int {
 	if e.only == nil {
 		return e.split.Users()
 	}
@@ -146,7 +146,7 @@ func (e *eval) asked() int {
 
 func (e *eval) visited(l *lane, u int) { e.user(l.Worker, &l.scores, &l.part, u) }
 
-// user places the held-out items of one user by the scorer's scores.
+// user ranks the held-out items of one user.
 func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 	if e.only != nil && !e.only[u] {
 		return
@@ -187,11 +187,10 @@ func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) metr
 	return metrics.RankOf(out[0], out[1:])
 }
 
-// contextual is a scorer that may be told in which interaction it scores.
+// contextual is a scorer whose scores depend on the interaction.
 type contextual interface{ Context(row uint32) bool }
 
-// queries ranks each of a held-out user's items among all that the user never
-// touched.
+// queries ranks each item of a held-out user among all items that the user never touched.
 func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Rank) {
 	in, asks := by.(contextual)
 	asks = asks && p.QueryRows != nil
@@ -211,9 +210,8 @@ func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Rank
 	}
 }
 
-// full ranks among the catalogue without the train items; when testing, without
-// the rows since then too (of leave-one-out, the validation item). The held-out
-// item itself is never masked.
+// full ranks among the catalogue without the train items; for the test item also without later
+// items (with leave-one-out, the validation item). The held-out item itself stays.
 func (e *eval) full(s *scores, p *data.Part, u int) {
 	masked := float32(math.Inf(-1))
 	var kept [2]float32
@@ -244,9 +242,9 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 	}
 }
 
-// prepared measures every user with the newest shared values, or the newcomers alone,
-// until ctx is done.
-func (f *fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (time.Duration, error) {
+// evalAll evaluates every user, or only the new users, with the newest shared values, until
+// ctx is done.
+func (f *fleet) evalAll(ctx context.Context, e *eval, t int, newcomers bool) (time.Duration, error) {
 	start := time.Now()
 	const piece = 16
 	f.each((len(f.state)+piece-1)/piece, func(l *lane, i int) {
@@ -262,7 +260,7 @@ func (f *fleet) prepared(ctx context.Context, e *eval, t int, newcomers bool) (t
 				continue
 			}
 			if (l.part.HeldOut || l.part.New) && !f.plan.PreparesScoring() && f.central == nil {
-				// A new device without a way of its own to get ready is visited once.
+				// A new device trains once, unless the method prepares scoring otherwise.
 				st := f.mem.NewState(nil)
 				l.Visit(&st, &l.task, local.NotCounted, false)
 			} else {

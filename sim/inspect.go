@@ -9,22 +9,21 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// TableComparison is what the devices' score functions are worth on three tables: their
-// own tuned one, the coordinator's, and another device's (the PFedRec paper's
-// Figure 3). Random is nil for a method without a bilinear head.
+// TableComparison compares the devices' score functions on three item tables: the device's own
+// tuned one, the server's, and another device's (Figure 3 of the PFedRec paper). Random is nil
+// for a method without a bilinear head.
 type TableComparison struct {
 	Users               int
 	Own, Global, Random []metrics.Rank // of the test items among sampled candidates, by user
 }
 
-// HasTunedTables reports whether devices recommend with tuned tables of their own.
+// HasTunedTables reports whether devices recommend with their own tuned tables.
 func (r *Run) HasTunedTables() bool {
 	return r.fleet.plan.Serves(method.ServeLocal) && len(r.fleet.state) > 1
 }
 
-// CompareTables lets some devices make one more visit, which nobody keeps, and ranks their
-// test items with the three tables. The run is not touched: states are copied, and
-// updates go where late ones do.
+// CompareTables trains some devices once more and ranks their test items with the three
+// tables. It does not change the run.
 func (r *Run) CompareTables(users []int) *TableComparison {
 	f := r.fleet
 	t := max(0, r.engine.Next-1)
@@ -54,7 +53,7 @@ func (r *Run) CompareTables(users []int) *TableComparison {
 		if l.other == nil {
 			l.other = make([]float32, f.split.Items())
 		}
-		evals[2].user(&strange{l, &tables[(i+shift)%len(users)]}, &l.scores, &l.part, u)
+		evals[2].user(&otherTable{l, &tables[(i+shift)%len(users)]}, &l.scores, &l.part, u)
 	})
 	if f.plan.HasHead() {
 		out.Random = evals[2].now.Test
@@ -62,29 +61,29 @@ func (r *Run) CompareTables(users []int) *TableComparison {
 	return out
 }
 
-// servedSlot is the table that devices tune.
+// servedSlot returns the slot of the table that devices tune.
 func (f *fleet) servedSlot() int {
 	for i, s := range f.plan.Slots {
 		if s.PerItem && s.Scope == method.Shared && s.Serve == method.ServeLocal && s.Upload == method.Delta {
 			return i
 		}
 	}
-	return f.strangerSlot()
+	return f.otherTableSlot()
 }
 
-// DeviceView is one device at the end of a run, for a figure.
+// DeviceView shows one device at the end of a run.
 type DeviceView struct {
 	User        int
 	Train       []uint32
-	Drawn       []uint32 // negatives of a visit, without repeats
+	Drawn       []uint32 // negatives of one training, without repeats
 	Valid, Test int64    // held-out items, or data.None
 	Own, Global []float32
-	Table       []float32 // the device's own tuned rows in the layout of the slot; nil where it has none
+	Table       []float32 // the device's tuned table in the layout of the slot; nil if it has none
 }
 
-// Inspect looks at one device: scores of all items with the coordinator's newest values
-// (Global) and, where devices tune, with its own after one more visit (Own). The run
-// is not touched. slot is the table that Table is a copy of.
+// Inspect scores all items for one device with the server's newest values (Global) and, if
+// devices tune their tables, with its own after one more training (Own). Table is the device's
+// copy of slot. Inspect does not change the run.
 func (r *Run) Inspect(u, slot int) DeviceView {
 	f, t := r.fleet, max(0, r.engine.Next-1)
 	l := f.lanes[0]
@@ -125,8 +124,8 @@ func (r *Run) Inspect(u, slot int) DeviceView {
 	return out
 }
 
-// ItemTable is the slot of the item table that is shared, and its width: the first
-// that has a row for each item and is no statistic. ok is false where there is none.
+// ItemTable returns the slot and the width of the shared item table: the first slot with a row
+// per item that is not a sum. ok is false if the method has none.
 func (r *Run) ItemTable() (slot, dim int, ok bool) {
 	for i, s := range r.fleet.plan.Slots {
 		shared := s.Scope == method.Shared && s.Upload != method.Sum || s.Scope == method.Server &&
@@ -138,8 +137,7 @@ func (r *Run) ItemTable() (slot, dim int, ok bool) {
 	return 0, 0, false
 }
 
-// Popularity counts the train rows of each item, of at most the given number of
-// users.
+// Popularity counts the train rows of each item over the first users of a split.
 func Popularity(split *data.Split, users int) []int {
 	out := make([]int, split.Items())
 	var p data.Part

@@ -208,12 +208,12 @@ func TestTheFleetAgreesWithANaiveProgram(t *testing.T) {
 		for at := range o.Rounds {
 			cohort := o.Cohort.Draw(1, at, len(devices), nil)
 			samples := func(u int) []naiveSample {
-				if !slices.Contains(cohort, uint32(u)) || r.fleet.gone(u, at, rng.Dropout, o.Dropout) {
+				if !slices.Contains(cohort, uint32(u)) || r.fleet.isLost(u, at, rng.Dropout, o.Dropout) {
 					return nil
 				}
 				return probe.samples(u, at)
 			}
-			late := func(u int) bool { return r.fleet.gone(u, at, rng.Straggle, o.Straggle) }
+			late := func(u int) bool { return r.fleet.isLost(u, at, rng.Straggle, o.Straggle) }
 			want := naiveRound(table, devices, samples, late, c)
 			if e := step(t, r); e.Samples != want {
 				t.Errorf("%s, round %d: %d samples count, want %d", name, at+1, e.Samples, want)

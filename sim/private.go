@@ -12,11 +12,11 @@ import (
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
-// guard builds the privacy stack of a run, if it has one.
-func (r *Run) guard() error {
+// buildStack builds the privacy stack of a run.
+func (r *Run) buildStack() error {
 	f, e := r.fleet, r.engine
 	if r.DP.Metrics > 0 && !f.split.Validates() {
-		return fmt.Errorf("sim: metrics=%g: protocol %s has no validation items to release metrics of; leave it out",
+		return fmt.Errorf("metrics=%g: protocol %s has no validation items; omit metrics",
 			r.DP.Metrics, f.split.Name)
 	}
 	evaluations := (r.Rounds + r.EvalEvery - 1) / r.EvalEvery
@@ -36,7 +36,7 @@ func (r *Run) guard() error {
 	return nil
 }
 
-// Spent is what the run has cost so far; false for one without a promise.
+// Spent returns the privacy budget spent so far; false without differential privacy.
 func (r *Run) Spent() (account.Result, bool, error) {
 	g := r.engine.Stack
 	if g == nil {
@@ -46,7 +46,7 @@ func (r *Run) Spent() (account.Result, bool, error) {
 	return res, true, err
 }
 
-// Releases is how many rounds, and how many times metrics, were paid for.
+// Releases counts the released rounds and evaluations in the ledger.
 func (r *Run) Releases() (rounds, metrics int) {
 	g := r.engine.Stack
 	for _, e := range r.engine.Ledger.Events() {
@@ -57,13 +57,13 @@ func (r *Run) Releases() (rounds, metrics int) {
 			rounds += int(e.Rounds)
 		}
 	}
-	if g.Mechanism == privacy.Tree { // which are paid for when they are begun
+	if g.Mechanism == privacy.Tree { // a tree is recorded when it starts
 		rounds = r.engine.Next
 	}
 	return rounds, metrics
 }
 
-// Participations is how often a device has taken part: the most, and the mean.
+// Participations returns how often devices have trained: the maximum and the mean.
 func (r *Run) Participations() (most int, mean float64) {
 	for u := range r.fleet.state {
 		n := int(r.fleet.state[u].Visits)
@@ -73,15 +73,15 @@ func (r *Run) Participations() (most int, mean float64) {
 	return most, mean / float64(r.fleet.Count())
 }
 
-// ReleasedMetrics is the metrics of a round as a federation would publish them.
+// ReleasedMetrics are the metrics of a round with noise, as a coordinator would publish them.
 type ReleasedMetrics struct {
 	HR10   float64 `json:"hr@10"`
 	NDCG10 float64 `json:"ndcg@10"`
 }
 
-// publish adds noise to a round's validation metrics, once the ledger has them. The
-// sums are divided by how many users are asked, which is public: how many had
-// something to say is not.
+// publish records the release of a round's validation metrics and adds noise to them. It
+// divides by the number of users that are asked, which is public, and not by the number that
+// have a validation item.
 func (r *Run) publish(t int, of metrics.Summary) (*ReleasedMetrics, error) {
 	g, users := r.engine.Stack, float64(counted(r.eval.now.Valid))
 	if g.Policy.Metrics == 0 || !r.fleet.split.Validates() {
@@ -91,18 +91,18 @@ func (r *Run) publish(t int, of metrics.Summary) (*ReleasedMetrics, error) {
 		return nil, err
 	}
 	if err := r.engine.Ledger.Spend(g.MetricEvent()); err != nil {
-		return nil, fmt.Errorf("sim: metrics of round %d are not released: %w", t+1, err)
+		return nil, fmt.Errorf("cannot release the metrics of round %d: %w", t+1, err)
 	}
 	const grid = 1 << 12
 	sums := []int64{int64(of.Sampled["hr@10"] * users * grid), int64(of.Sampled["ndcg@10"] * users * grid)}
 	dev := int64(g.Policy.Metrics*(privacy.MetricSensitivity*grid+2)) + 1
 	privacy.NewSource(round.DeterministicNoise(r.Seed, round.MetricsNode(t), 0)).AddGauss(dev, sums)
-	n := float64(r.eval.asked()) * grid
+	n := float64(r.eval.askedUsers()) * grid
 	return &ReleasedMetrics{float64(sums[0]) / n, float64(sums[1]) / n}, nil
 }
 
-// lastAffordable reports whether round t, from 0, is the last that the budget allows.
-// Whichever is the last is evaluated, and its metrics must be affordable too.
+// lastAffordable reports whether round t, from 0, is the last that the budget covers. The last
+// round is always evaluated, so the budget must cover its metrics too.
 func (r *Run) lastAffordable(t int) (bool, error) {
 	if r.engine.Stack == nil || t+1 >= r.Rounds {
 		return t+1 >= r.Rounds, nil
@@ -115,7 +115,7 @@ func (r *Run) lastAffordable(t int) (bool, error) {
 	return !ok, err
 }
 
-// clip is the bound of the round to come.
+// clip is the clipping bound of the next round.
 func (r *Run) clip() float64 {
 	if r.engine.Stack == nil {
 		return 0
@@ -123,8 +123,8 @@ func (r *Run) clip() float64 {
 	return r.engine.Stack.Clip
 }
 
-// tell adds to a round's event what it cost.
-func (r *Run) tell(ev *Event, p *Unevaluated, turn bool) error {
+// addCost adds the budget spent to a round's event.
+func (r *Run) addCost(ev *Event, p *Unevaluated, turn bool) error {
 	if p.Discarded {
 		r.Discarded++
 	}
@@ -144,22 +144,22 @@ func (r *Run) tell(ev *Event, p *Unevaluated, turn bool) error {
 	return err
 }
 
-// owe puts what a checkpoint says was paid into a ledger that knows nothing: one in
-// memory. Any other must hold as much.
-func (r *Run) owe() error {
+// restoreLedger copies the events of a checkpoint to a ledger in memory. A ledger in a file must hold
+// them already.
+func (r *Run) restoreLedger() error {
 	if _, memory := r.engine.Ledger.(*account.Spent); !memory {
 		return r.CheckLedger()
 	}
 	for _, e := range r.LedgerEvents {
 		if err := r.engine.Ledger.Spend(e); err != nil {
-			return fmt.Errorf("sim: checkpoint: %w", err)
+			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
 	return nil
 }
 
-// CheckLedger says whether the ledger holds less than what had been paid when the checkpoint
-// was saved: then it is not the ledger of this run, or not all of it.
+// CheckLedger returns an error if the ledger lacks events that it had when the checkpoint was
+// saved: it then belongs to another run, or was shortened.
 func (r *Run) CheckLedger() error {
 	if r.engine.Ledger == nil {
 		return nil
@@ -174,14 +174,13 @@ func (r *Run) CheckLedger() error {
 		n := e.Rounds
 		e.Rounds = 0
 		if has[e] < n {
-			return fmt.Errorf("sim: the checkpoint has paid for %d releases and the ledger has %d of them: lines "+
-				"are missing from it", n, has[e])
+			return fmt.Errorf("the checkpoint has %d releases and the ledger %d: lines of the ledger are missing", n, has[e])
 		}
 	}
 	return nil
 }
 
-// counted is how many users were ranked.
+// counted is the number of users that were ranked.
 func counted(places []metrics.Rank) (n int) {
 	for _, p := range places {
 		if p.Above != metrics.NotRanked {
@@ -191,8 +190,8 @@ func counted(places []metrics.Rank) (n int) {
 	return n
 }
 
-// CheckLedgerRounds says that the ledger has fewer rounds than so many that were told of: somebody
-// has shortened it.
+// CheckLedgerRounds returns an error if the ledger has fewer rounds than were reported: it was
+// shortened.
 func (r *Run) CheckLedgerRounds(told int) error {
 	g := r.engine.Stack
 	if g == nil || told == 0 {
@@ -208,8 +207,8 @@ func (r *Run) CheckLedgerRounds(told int) error {
 		}
 	}
 	if paid < told {
-		return fmt.Errorf("sim: the ledger has %d rounds, and %d were run: it was shortened, so what was spent is "+
-			"not known and nothing may be released", paid, told)
+		return fmt.Errorf("the ledger has %d rounds, but %d were run: it was shortened, so the budget spent is unknown "+
+			"and nothing more may be released", paid, told)
 	}
 	return nil
 }

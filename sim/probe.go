@@ -10,10 +10,10 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// Probe measures the training loss of some devices at any values of the shared
-// slots. It has memory of its own: the run it was made of is not touched.
+// Probe computes the training loss of some devices at any values of the shared slots. It has
+// its own memory and does not change the run.
 type Probe struct {
-	Slots []int // the shared slots that a point has values for
+	Slots []int // the shared slots whose values may be set
 	plan  *local.Plan
 	mem   *local.Memory
 	split *data.Split
@@ -21,7 +21,7 @@ type Probe struct {
 	loss  method.Loss
 	back  method.Learner
 	users []int
-	most  int // samples of a device
+	most  int // largest number of samples per device
 	state []local.State
 	lanes []*probeLane
 	sums  []float64
@@ -34,20 +34,20 @@ type probeLane struct {
 	z    []float32
 }
 
-// NewProbe makes a probe of the run as it stands. loss is the method's; of each
-// device's samples, drawn as in the last round, at most the given number counts.
-// It returns nil and the reason for a method that has no such landscape.
+// NewProbe returns a probe of the run's current model. loss is the method's loss; at most the
+// given number of each device's samples counts, drawn as in the last round. If the method has
+// no such loss, NewProbe returns nil and the reason.
 func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe, string) {
 	f := r.fleet
 	learner, learns := f.plan.Method.(method.Learner)
 	_, ready := method.As[method.Ready](f.plan.Method)
 	switch {
 	case f.plan.Central():
-		return nil, "the method is trained in one place, and no device has a loss of its own"
+		return nil, "the method is trained in one place: devices have no loss"
 	case !learns || f.plan.Visit.HistoryOnly:
-		return nil, "the method solves its problem instead of descending a loss"
+		return nil, "the method solves its problem in closed form: it has no loss"
 	case ready:
-		return nil, "the method rebuilds what a device has at every point, so there is no fixed loss to look at"
+		return nil, "the method recomputes device values at every point: the loss is not a fixed function"
 	}
 	opt := f.plan.Options
 	opt.Plain = true
@@ -70,7 +70,7 @@ func (r *Run) NewProbe(loss method.Loss, users []int, samples, jobs int) (*Probe
 		}
 	}
 	if len(p.Slots) == 0 {
-		return nil, "the method shares nothing"
+		return nil, "the method has no shared parameters"
 	}
 	for _, u := range users {
 		p.state = append(p.state, cloneState(&f.state[u]))
@@ -89,8 +89,8 @@ func cloneState(s *local.State) local.State {
 	return out
 }
 
-// Slot is a shared slot by its place in Slots; Value is where its numbers are, to
-// be written to.
+// Slot returns entry k of Slots, Value its numbers, which may be written; Flat reports whether
+// it is a bias, and Devices counts devices and samples.
 func (p *Probe) Slot(k int) method.Slot    { return p.plan.Slots[p.Slots[k]] }
 func (p *Probe) Value(k int) []float32     { return p.mem.Value(p.Slots[k]) }
 func (p *Probe) Flat(k int) bool           { return strings.Contains(p.Slot(k).Name, "bias") }
@@ -103,8 +103,8 @@ func sum(xs []int) (s int) {
 	return s
 }
 
-// Loss is the mean loss of a sample at the values as they are, as a sum over devices
-// in their order: the same for any number of workers.
+// Loss is the mean loss per sample at the current values. It has the same bits for any number
+// of workers.
 func (p *Probe) Loss() float64 {
 	each(p.lanes, len(p.users), func(l *probeLane, i int) {
 		p.sums[i], p.ns[i] = 0, 0
@@ -120,9 +120,9 @@ func (p *Probe) Loss() float64 {
 	return total / float64(max(1, sum(p.ns)))
 }
 
-// Gradient is that of Loss, by slot.
+// Gradient is the gradient of Loss, by slot.
 func (p *Probe) Gradient() [][]float32 {
-	p.Loss() // for the number of samples
+	p.Loss() // counts the samples
 	scale := 1 / float32(max(1, sum(p.ns)))
 	out := make([][]float32, len(p.Slots))
 	for k := range out {
@@ -158,7 +158,7 @@ func (p *Probe) Gradient() [][]float32 {
 	return out
 }
 
-// samples goes through the batches of a device, with their logits.
+// samples calls do for each batch of a device, with its logits.
 func (p *Probe) samples(l *probeLane, i int, do func(w *method.Work, b *method.Batch, z []float32)) {
 	u := p.users[i]
 	p.split.User(u, &l.part)

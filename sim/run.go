@@ -15,8 +15,8 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Run is one experiment: a method on a split. It is made by New, moved on by
-// Step, and may be saved and loaded between steps.
+// Run is one simulation: a method on a split. New makes it, Step trains one round, and Save
+// and Load store it between steps.
 type Run struct {
 	Options
 	Seed   uint64
@@ -62,14 +62,14 @@ type Unevaluated struct {
 	Finite    bool `json:"Sane"` // all values are finite
 }
 
-// TestBest is the round that is best on test, the first of equals. To report it as a
-// result is to have looked at the answers; papers do.
+// TestBest is the first round with the best test metrics. Some papers report it, which selects
+// on the test set.
 type TestBest struct {
 	Round int             `json:"round"`
 	Test  metrics.Summary `json:"test"`
 }
 
-// Event is one round as it is told to people and written to metrics.jsonl.
+// Event describes one round, for progress output and metrics.jsonl.
 type Event struct {
 	Round     int              `json:"round"`
 	Valid     *metrics.Summary `json:"valid,omitempty"`
@@ -81,37 +81,37 @@ type Event struct {
 	Idle      int              `json:"idle,omitempty"`
 	Samples   int              `json:"samples"`
 	BytesUp   int              `json:"bytes_up"`
-	Down      int              `json:"bytes_down,omitempty"` // and Zeros: where Encode is sparse
+	Down      int              `json:"bytes_down,omitempty"` // this and Zeros only if Encode is sparse
 	Zeros     float64          `json:"zeros,omitempty"`      // share of the numbers sent to devices
-	Truncated int              `json:"cut,omitempty"`        // numbers that were beyond the reach of their slots
+	Truncated int              `json:"cut,omitempty"`        // numbers that exceeded the range of their slot
 	TrainMS   float64          `json:"train_ms"`
 	EvalMS    float64          `json:"eval_ms"`
 	Best      bool             `json:"best,omitempty"`
-	Clip      float64          `json:"clip,omitempty"`    // the bound on updates that the round had
-	Epsilon   *float64         `json:"epsilon,omitempty"` // spent so far; null is without bound
+	Clip      float64          `json:"clip,omitempty"`    // clipping bound of the round
+	Epsilon   *float64         `json:"epsilon,omitempty"` // spent so far; null if unbounded
 	Released  *ReleasedMetrics `json:"released,omitempty"`
 }
 
-// ErrDiverged says that a model has become infinite or not a number.
-var ErrDiverged = errors.New("sim: the model has diverged: a value or the loss is not finite; lower the learning rate")
+// ErrDiverged says that a value of the model or the training loss is not finite.
+var ErrDiverged = errors.New("the model has diverged: a value or the loss is not finite; lower the learning rate")
 
-// New prepares an experiment.
+// New returns a run of a method on a split, with that many concurrent jobs.
 func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*Run, error) {
 	if err := opt.Check(); err != nil {
-		return nil, fmt.Errorf("sim: %w", err)
+		return nil, err
 	}
 	if _, own := method.As[method.Updater](m); own && (opt.Mean != "cohort" || textOf(opt.Server) != "sgd:1") {
-		return nil, errors.New("sim: this method has a server step of its own: mean and server do not apply to it")
+		return nil, errors.New("this method has its own server step: omit mean and server")
 	}
 	if opt.NewUsers != split.NewUserShare {
-		return nil, fmt.Errorf("sim: new-users is %g, and the split holds out %g", opt.NewUsers, split.NewUserShare)
+		return nil, fmt.Errorf("new-users = %g: the split holds out %g of the users", opt.NewUsers, split.NewUserShare)
 	}
 	f, err := newFleet(m, split, opt, seed, jobs)
 	if err != nil {
 		return nil, err
 	}
 	if err := opt.Cohort.Check(f.Count()); err != nil {
-		return nil, fmt.Errorf("sim: %w", err)
+		return nil, err
 	}
 	var value [][]float32
 	for i := range f.plan.Slots {
@@ -121,10 +121,10 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	e.Noise, e.Workers = opt.Noise, jobs
 	r := &Run{Options: opt, Seed: seed, fleet: f, engine: e, eval: newEval(split, opt.EvalUsers, seed)}
 	r.Best = newPlaces(split)
-	e.BeforeUpdate = r.before
+	e.BeforeUpdate = r.evalBeforeUpdate
 	if opt.integers() && !opt.DP.On() {
 		if f.central != nil {
-			return nil, errors.New("sim: sums=integer: this method is trained in one place, and sums nothing")
+			return nil, errors.New("sums = integer: this method is trained in one place and has no sums")
 		}
 		b := f.plan.Bound(f.Count())
 		e.Bound = &b
@@ -135,20 +135,20 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		}
 	}
 	if opt.DP.On() {
-		if err := r.guard(); err != nil {
+		if err := r.buildStack(); err != nil {
 			return nil, err
 		}
 	}
 	if f.plan.Serves(method.ServeLocal) && opt.partial() && split.HeldOut() == nil {
-		f.prepared(context.Background(), r.eval, 0, false) // who has not been visited yet is measured as it was born
+		f.evalAll(context.Background(), r.eval, 0, false) // untrained devices are evaluated with initial values
 	}
 	return r, nil
 }
 
-// Done reports whether all rounds are run.
+// Done reports whether all rounds that the privacy budget covers are run and evaluated.
 func (r *Run) Done() bool { return r.EvaluatedRounds() >= r.Rounds || r.BudgetEnd > 0 }
 
-// EvaluatedRounds is how many rounds Step has told of.
+// EvaluatedRounds is the number of rounds whose events Step has returned.
 func (r *Run) EvaluatedRounds() int {
 	if r.Unevaluated != nil {
 		return r.engine.Next - 1
@@ -156,12 +156,12 @@ func (r *Run) EvaluatedRounds() int {
 	return r.engine.Next
 }
 
-// Step runs one round, and evaluates it if it is its turn. Once ctx is done the round is
-// finished, and its evaluation is not: then the error is ctx's, and the next Step, also of
-// a run that was saved and loaded, evaluates it.
+// Step trains one round, and evaluates it if it is due. If ctx is done, Step finishes the
+// training, skips the evaluation and returns ctx's error; the next Step, also of a run that was
+// saved and loaded, evaluates the round.
 func (r *Run) Step(ctx context.Context) (Event, error) {
 	if r.Unevaluated != nil {
-		return r.measure(ctx)
+		return r.evaluate(ctx)
 	}
 	t, f := r.engine.Next, r.fleet
 	last, err := r.lastAffordable(t)
@@ -170,9 +170,9 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	}
 	turn := r.evaluates(t) || last
 	r.turn = turn
-	// A device that recommends with its own tuned rows is measured while they are
-	// in cache. One that sits a round out keeps its place until its next visit, so
-	// a partial cohort is measured in every round.
+	// A device that recommends with its own tuned rows is evaluated while they are in cache.
+	// One that is not in a round keeps its rank until it trains again, so a partial cohort is
+	// evaluated in every round.
 	tuned := f.plan.Serves(method.ServeLocal)
 	f.loss = turn
 	if f.eval = nil; tuned && f.out == nil && (turn || r.partial()) {
@@ -198,11 +198,11 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	}
 	sane := r.finite()
 	if rep.LossN > 0 {
-		// A private slot that has diverged shows in the loss alone.
+		// A private slot that has diverged shows only in the loss.
 		l := rep.Loss / float64(rep.LossN)
 		if l-l == 0 {
 			ev.Loss = &l
-		} else if r.engine.Stack == nil { // else it is a device's own affair: nobody may learn of it
+		} else if r.engine.Stack == nil { // with differential privacy nobody may learn of it
 			sane = false
 		}
 	}
@@ -212,30 +212,30 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 	p := &Unevaluated{ev, rep.Discarded, last, sane}
 	if turn {
 		r.Unevaluated = p
-		return r.measure(ctx)
+		return r.evaluate(ctx)
 	}
-	return r.close(p, false)
+	return r.finishRound(p, false)
 }
 
-// measure evaluates the pending round.
-func (r *Run) measure(ctx context.Context) (Event, error) {
+// evaluate evaluates the newest round.
+func (r *Run) evaluate(ctx context.Context) (Event, error) {
 	p := r.Unevaluated
-	took, err := r.after(ctx, p.Event.Round-1)
+	took, err := r.evalRest(ctx, p.Event.Round-1)
 	r.Eval += took
 	p.Event.EvalMS += ms(took)
 	if err != nil {
 		return Event{}, err
 	}
 	r.Unevaluated = nil
-	if err := r.judge(&p.Event); err != nil {
+	if err := r.selectRound(&p.Event); err != nil {
 		return p.Event, err
 	}
-	return r.close(p, true)
+	return r.finishRound(p, true)
 }
 
-// close ends a round that is measured, or needs not to be.
-func (r *Run) close(p *Unevaluated, turn bool) (Event, error) {
-	if err := r.tell(&p.Event, p, turn); err != nil {
+// finishRound ends a round that is evaluated or not due for evaluation.
+func (r *Run) finishRound(p *Unevaluated, turn bool) (Event, error) {
+	if err := r.addCost(&p.Event, p, turn); err != nil {
 		return p.Event, err
 	}
 	if !p.Finite {
@@ -247,23 +247,23 @@ func (r *Run) close(p *Unevaluated, turn bool) (Event, error) {
 // evaluates reports whether round t, from 0, is evaluated.
 func (r *Run) evaluates(t int) bool { return (t+1)%r.EvalEvery == 0 || t+1 == r.Rounds }
 
-// before measures what must be measured before the coordinator's step.
-func (r *Run) before(t int) error {
+// evalBeforeUpdate evaluates what must be evaluated before the server step.
+func (r *Run) evalBeforeUpdate(t int) error {
 	if r.fleet.tuned != nil && r.turn {
 		start := time.Now()
-		r.fleet.strangers(r.eval, t)
+		r.fleet.evalOtherTables(r.eval, t)
 		r.fleet.extra += time.Since(start)
 	}
 	return nil
 }
 
-// after measures who was not measured in its visit.
-func (r *Run) after(ctx context.Context, t int) (time.Duration, error) {
+// evalRest evaluates the devices that were not evaluated right after training.
+func (r *Run) evalRest(ctx context.Context, t int) (time.Duration, error) {
 	f := r.fleet
 	if !f.plan.Serves(method.ServeLocal) && !f.plan.Serves(method.ServeOther) || f.out != nil {
-		return f.prepared(ctx, r.eval, t, false)
+		return f.evalAll(ctx, r.eval, t, false)
 	} else if f.split.NewUsers() != nil {
-		return f.prepared(ctx, r.eval, t, true)
+		return f.evalAll(ctx, r.eval, t, true)
 	}
 	return 0, nil
 }
@@ -282,12 +282,11 @@ func (r *Run) account(rep round.Report, train, evalled time.Duration) {
 	r.Bytes += rep.Bytes
 }
 
-// judge computes the round's metrics and keeps its places if its validation
-// HR@10 is the best so far; of equal ones the latest counts. Without validation
-// all are equal, so the last round is kept, and what test would have chosen beside.
-// Under a privacy promise a choice on validation would be a release: the last round is
-// kept, or the one that is best by metrics that were released.
-func (r *Run) judge(ev *Event) error {
+// selectRound computes the metrics of a round, and keeps its ranks if its validation HR@10 is the
+// best so far; of equal rounds the latest counts. Without validation items the last round
+// counts, and TestBest is recorded as well. With differential privacy a selection on validation
+// metrics would be a release, so the last round counts, or the best one by released metrics.
+func (r *Run) selectRound(ev *Event) error {
 	ties := r.TieRule()
 	valid, test := r.eval.now.Summaries(ties, r.fleet.split.Items())
 	ev.Valid, ev.Test = &valid, &test
@@ -304,7 +303,7 @@ func (r *Run) judge(ev *Event) error {
 	if r.UsesLastRound() {
 		hr = r.BestHR
 	}
-	if hr >= r.BestHR || r.Selected == 0 { // released ones may be below 0
+	if hr >= r.BestHR || r.Selected == 0 { // released metrics may be negative
 		r.BestHR, r.Selected, ev.Best = hr, ev.Round, true
 		r.eval.now.copyTo(r.Best)
 	}
@@ -316,13 +315,13 @@ func (r *Run) judge(ev *Event) error {
 	return nil
 }
 
-// UsesLastRound reports whether the last round is the one that counts.
+// UsesLastRound reports whether the method's result is its last round, not the best one.
 func (r *Run) UsesLastRound() bool {
 	m, ok := method.As[method.FinalRound](r.engine.Plan.Method)
 	return ok && m.ReportsFinalRound()
 }
 
-// TieRule returns how ties count.
+// TieRule returns how equal scores count.
 func (o *Options) TieRule() metrics.Ties {
 	if o.Ties == "expected" {
 		return metrics.Expected
@@ -342,7 +341,7 @@ func (r *Run) finite() bool {
 	return true
 }
 
-// BytesDown is what a device has downloaded in a round, on average.
+// BytesDown is the mean download of a device in a round.
 func (r *Run) BytesDown() float64 {
 	if r.fleet.plan.Sparse && r.Devices > 0 {
 		return float64(r.Down) / float64(r.Devices)

@@ -327,8 +327,8 @@ func TestTheSelectedRoundIsTheLatestOfTheBestByValidation(t *testing.T) {
 func TestStrangersNeedEveryone(t *testing.T) {
 	o := defaults()
 	o.Cohort = round.Cohort{Kind: "count", Count: 5}
-	const want = "sim: scoring with a stranger's table needs cohort=all and a score function without hidden layers: " +
-		"leave infer=random out, or layers"
+	const want = "infer=random requires cohort=all and a score function without hidden layers: " +
+		"omit infer=random or layers"
 	if _, err := New(pfedrec(t, "infer", "random"), small(t, "paper"), o, 1, 1); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -340,15 +340,15 @@ func TestWrongOptionsSayWhy(t *testing.T) {
 		"rounds = 1000001: must be 1 to 1000000":          func(o *Options) { o.Rounds = 1000001 },
 		"batch = 0: must be 1 to 1048576":                 func(o *Options) { o.Batch = 0 },
 		"negatives = -1: must be 0 to 1000":               func(o *Options) { o.Negatives = -1 },
-		"dropout = 1: want a share from 0 to below 1":     func(o *Options) { o.Dropout = 1 },
-		"straggle = NaN: want a share from 0 to below 1":  func(o *Options) { o.Straggle = math.NaN() },
-		"straggle = -0.1: want a share from 0 to below 1": func(o *Options) { o.Straggle = -0.1 },
-		"eval-every = 0: want 1 or more":                  func(o *Options) { o.EvalEvery = 0 },
-		"eval-users = -1: want 0 or more":                 func(o *Options) { o.EvalUsers = -1 },
+		"dropout = 1: must be at least 0 and below 1":     func(o *Options) { o.Dropout = 1 },
+		"straggle = NaN: must be at least 0 and below 1":  func(o *Options) { o.Straggle = math.NaN() },
+		"straggle = -0.1: must be at least 0 and below 1": func(o *Options) { o.Straggle = -0.1 },
+		"eval-every = 0: must be 1 or more":               func(o *Options) { o.EvalEvery = 0 },
+		"eval-users = -1: must be 0 or more":              func(o *Options) { o.EvalUsers = -1 },
 	} {
 		o := defaults()
 		set(&o)
-		if _, err := New(pfedrec(t), small(t, "paper"), o, 1, 1); err == nil || err.Error() != "sim: "+want {
+		if _, err := New(pfedrec(t), small(t, "paper"), o, 1, 1); err == nil || err.Error() != want {
 			t.Errorf("got %v, want sim: %s", err, want)
 		}
 	}

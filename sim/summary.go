@@ -7,14 +7,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 )
 
-// Summaries returns the metrics of validation and test, of those who took part in
-// training.
+// Summaries returns the validation and test metrics of the users who took part in training.
 func (p *Ranks) Summaries(ties metrics.Ties, items int) (valid, test metrics.Summary) {
 	return p.of(false).summaries(ties, items)
 }
 
-// NewUsers returns those of the users who took no part; without metrics where nobody was
-// measured.
+// NewUsers returns the metrics of the users who took no part in training; they are empty if
+// none was evaluated.
 func (p *Ranks) NewUsers(ties metrics.Ties, items int) (valid, test metrics.Summary) {
 	if p.New == nil {
 		return valid, test
@@ -25,7 +24,7 @@ func (p *Ranks) NewUsers(ties metrics.Ties, items int) (valid, test metrics.Summ
 	return valid, test
 }
 
-// of are the places of those who are new, or of the others.
+// of returns the ranks of the new users, or of the others.
 func (p *Ranks) of(isNew bool) *Ranks {
 	if p.New == nil {
 		return p
@@ -63,8 +62,8 @@ func (p *Ranks) summaries(ties metrics.Ties, items int) (valid, test metrics.Sum
 	return valid, test
 }
 
-// PerUser returns the test metrics user by user, of those who took part: among sampled candidates, and among
-// the catalogue, empty where the protocol has none.
+// PerUser returns the test metrics of each user who took part in training: among sampled
+// candidates, and among the catalogue. The latter is empty if the protocol has none.
 func (p *Ranks) PerUser(ties metrics.Ties) (sampled, full metrics.PerUser) {
 	p = p.of(false)
 	return metrics.PerUserOf(p.Test, p.Start, ties), metrics.PerUserOf(p.TestFull, nil, ties)

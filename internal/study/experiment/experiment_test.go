@@ -46,7 +46,7 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 		"protocol=honest":           "must be one of paper, isolated, deployed, temporal",
 		"cohort=-3":                 "must be all, a count, a share such as 10%",
 		"server=adam":               "must be sgd, sgd:RATE or adam:RATE",
-		"dropout=1":                 "dropout = 1: want a share from 0 to below 1",
+		"dropout=1":                 "dropout = 1: must be at least 0 and below 1",
 		"params.rounds=3":           `unknown key "params.rounds"`,
 		"seeds=0":                   "seeds = 0: must be 1 to 1000",
 	} {

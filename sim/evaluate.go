@@ -8,17 +8,16 @@ import (
 	"github.com/tacit-rec/tacit/data"
 )
 
-// Scorer scores items for one user at a time: For says for whom.
+// Scorer scores items for one user at a time. For selects the user.
 type Scorer interface {
 	For(u int, p *data.Part)
 	Score(items []uint32, dst []float32)
 	ScoreAll(dst []float32)
 }
 
-// Evaluate places the held-out items of every user by scorers, one per goroutine,
-// until ctx is done. users is how many to measure, drawn as a run's eval-users are;
-// 0 means all. tell, if not nil, hears now and then how many users are done, from
-// any of the goroutines.
+// Evaluate ranks the held-out items of every user with scorers, one per goroutine, until ctx is
+// done. users is the size of the sample of users, drawn as for Options.EvalUsers; 0 means all.
+// tell, if not nil, is called from any goroutine with the number of users done.
 func Evaluate(ctx context.Context, split *data.Split, users, jobs int, fresh func() Scorer,
 	tell func(done int),
 ) (*Ranks, error) {
