@@ -36,11 +36,11 @@ func (a *app) dataFetchCmd() *cobra.Command {
 			if len(dirs) == 0 {
 				return input(errors.New("no data folder"), "add --data-dir DIR, or set TACIT_DATA")
 			}
-			opt.Dir, opt.Retry = dirs[0], "tacit data fetch "+k.Name
+			opt.Dir, opt.RetryCommand = dirs[0], "tacit data fetch "+k.Name
 			if dir != "" {
-				opt.Retry += " --data-dir " + dir
+				opt.RetryCommand += " --data-dir " + dir
 			}
-			opt.Tell = a.fetchProgress(k)
+			opt.OnEvent = a.fetchProgress(k)
 			r, err := fetch.Get(c.Context(), k, opt)
 			if err != nil {
 				return err
@@ -71,8 +71,8 @@ func knownSet(name string) (data.KnownSet, error) {
 }
 
 func writeFetched(w io.Writer, r *fetch.Result) error {
-	if r.Already {
-		_, err := fmt.Fprintf(w, "%s is already in %s; --force downloads it again\n", r.Set, r.Files[0])
+	if r.AlreadyThere {
+		_, err := fmt.Fprintf(w, "%s is already in %s; --force downloads it again\n", r.Dataset, r.Files[0])
 		return err
 	}
 	checked := "matches the owner's"
@@ -85,7 +85,7 @@ func writeFetched(w io.Writer, r *fetch.Result) error {
 	}
 	_, err := fmt.Fprintf(w, "%s is in %s: %d users, %d items, %d interactions, %s\n  SHA-256 %s: %s\n"+
 		"  next: tacit data describe %s; tacit run -d %s\n",
-		r.Set, r.Folder, r.Users, r.Items, r.Rows, sizes, r.SHA256, checked, r.Set, r.Set)
+		r.Dataset, r.Folder, r.Users, r.Items, r.Rows, sizes, r.SHA256, checked, r.Dataset, r.Dataset)
 	return err
 }
 
@@ -103,7 +103,7 @@ func (a *app) fetchProgress(k data.KnownSet) func(any) {
 				fmt.Fprintf(a.err, "resuming  after %s\n", size(float64(e.Have)))
 			}
 			from, l.begin, l.last = e.Have, time.Now(), time.Now()
-		case fetch.Again:
+		case fetch.Retrying:
 			if !a.quiet {
 				l.println(fmt.Sprintf("interrupted after %s (%v); retrying in %v", size(float64(e.Done)), e.Err,
 					e.Wait))

@@ -91,19 +91,19 @@ func TestFailedFetchSaysWhatToDo(t *testing.T) {
 		{"ml-100", 2, []string{"did you mean ml-100k?"}},
 		{"", 2, []string{"missing argument: expected tacit data fetch NAME"}},
 		{"ml-100k --from nothing.zip", 2, []string{"nothing.zip"}},
-		{"filmtrust --from http://example.org/x.zip", 2, []string{"want https"}},
+		{"filmtrust --from http://example.org/x.zip", 2, []string{"must be https"}},
 		{
 			"ml-100k --from " + gone.URL + "/x.zip", 1,
 			[]string{"404 Not Found", "https://grouplens.org/datasets/movielens/100k/"},
 		},
 		{"ml-100k --from " + closed + "/x.zip", 1, []string{
-			"cannot be downloaded",
-			"without a network: download https://files.grouplens.org/datasets/movielens/ml-100k.zip",
+			"cannot download",
+			"without a network, download https://files.grouplens.org/datasets/movielens/ml-100k.zip",
 			"--from FILE.zip",
 		}},
 		{"ml-100k --from " + wrong, 1, []string{
-			"the sha256 is ",
-			"want 50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+			"SHA-256 is ",
+			"expected 50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
 		}},
 	} {
 		dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestFailedFetchSaysWhatToDo(t *testing.T) {
 func TestMissingSetNamesFetchCommand(t *testing.T) {
 	for name, want := range map[string]string{
 		"ml-100k":           "tacit data fetch ml-100k",
-		"lastfm-2k-artists": "tacit data fetch lastfm-2k-artists", "tafeng": "place ta_feng_all_months_merged.csv",
+		"lastfm-2k-artists": "tacit data fetch lastfm-2k-artists", "tafeng": "put ta_feng_all_months_merged.csv",
 	} {
 		if code, _, errs := tacit("run", "-d", name, "--data-dir", t.TempDir()); code != 2 ||
 			!strings.Contains(errs, want) {
@@ -176,7 +176,7 @@ func TestInterruptedDownloadResumes(t *testing.T) {
 	}
 	err := cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != exitStopped || !strings.Contains(errs.String(),
-		"200000 bytes are kept; go on with: tacit data fetch filmtrust --data-dir "+dir+" --from "+s.URL) {
+		"200000 bytes are kept; resume with: tacit data fetch filmtrust --data-dir "+dir+" --from "+s.URL) {
 		t.Fatalf("exit %d (%v), says %q", code, err, errs.String())
 	}
 	close(whole)

@@ -48,7 +48,7 @@ func (a *app) fail(err error) int {
 func explainError(err error) (failure, int) {
 	message := plainText(err)
 	stopped := func(hint string) (failure, int) { return failure{"stopped", message, hint}, exitStopped }
-	if e := new(fetch.Failed); errors.As(err, &e) {
+	if e := new(fetch.Error); errors.As(err, &e) {
 		switch {
 		case e.Input:
 			return failure{"bad_input", message, e.Hint}, exitInput

@@ -77,16 +77,16 @@ func known(t *testing.T, name string) data.KnownSet {
 }
 
 // quick is a getter for ml-100k from an address, without the waits.
-func quick(t *testing.T, address string, archive []byte) *getter {
+func quick(t *testing.T, address string, archive []byte) *fetcher {
 	t.Helper()
 	k := known(t, "ml-100k")
 	k.Archive = data.Archive{URL: "https://owner.invalid/ml-100k.zip", SHA256: sum(archive)}
-	return &getter{
+	return &fetcher{
 		KnownSet: k, Options: Options{
-			Dir: t.TempDir(), From: address, Tell: func(any) {},
-			Retry: "tacit data fetch ml-100k",
+			Dir: t.TempDir(), From: address, OnEvent: func(any) {},
+			RetryCommand: "tacit data fetch ml-100k",
 		},
-		client: newClient(), pause: time.Millisecond, stall: 5 * time.Minute, mostArchive: 1 << 24, mostFiles: 1 << 24,
+		client: newClient(), pause: time.Millisecond, stall: 5 * time.Minute, maxArchive: 1 << 24, maxFiles: 1 << 24,
 	}
 }
 
@@ -152,7 +152,7 @@ func serve(t *testing.T, h http.Handler) string {
 
 // clean checks that a folder holds the set whole, or nothing of it, and no
 // working files unless they may be left.
-func clean(t *testing.T, g *getter, there, partMayStay bool) {
+func clean(t *testing.T, g *fetcher, there, partMayStay bool) {
 	t.Helper()
 	if got := g.Find(os.DirFS(g.Dir)); (got != "") != there {
 		t.Errorf("the set is at %q, want it there: %v", got, there)
@@ -178,7 +178,7 @@ func TestASetIsFetchedWholeAndThenLeftAlone(t *testing.T) {
 	m := &mirror{body: body, tag: `"a"`}
 	g := quick(t, serve(t, m), body)
 	var done, total int64
-	g.Tell = func(e any) {
+	g.OnEvent = func(e any) {
 		if p, ok := e.(Progress); ok {
 			done, total = p.Done, p.Total
 		}
@@ -200,11 +200,11 @@ func TestASetIsFetchedWholeAndThenLeftAlone(t *testing.T) {
 		t.Errorf("the folder holds %v, want only what the set needs: %v", names, want)
 	}
 	asked := len(m.asked)
-	if r, err := g.get(t.Context()); err != nil || !r.Already || len(m.asked) != asked {
+	if r, err := g.get(t.Context()); err != nil || !r.AlreadyThere || len(m.asked) != asked {
 		t.Errorf("a second call gives %+v, %v after %d requests, want nothing done", r, err, len(m.asked)-asked)
 	}
 	g.Force = true
-	if r, err := g.get(t.Context()); err != nil || r.Already || len(m.asked) != asked+1 {
+	if r, err := g.get(t.Context()); err != nil || r.AlreadyThere || len(m.asked) != asked+1 {
 		t.Errorf("with force: %+v, %v", r, err)
 	}
 }
@@ -214,8 +214,8 @@ func TestATransferThatIsCutGoesOnWhereItStopped(t *testing.T) {
 	m := &mirror{body: body, tag: `"a"`, cuts: []int{100_000, 50_000}}
 	g := quick(t, serve(t, m), body)
 	again := 0
-	g.Tell = func(e any) {
-		if _, ok := e.(Again); ok {
+	g.OnEvent = func(e any) {
+		if _, ok := e.(Retrying); ok {
 			again++
 		}
 	}
@@ -233,19 +233,19 @@ func TestWhatAnEarlierCallLeftIsUsed(t *testing.T) {
 	m := &mirror{body: body, tag: `"a"`, cuts: []int{150_000}, hold: true}
 	g := quick(t, serve(t, m), body)
 	ctx, cancel := context.WithCancel(t.Context())
-	g.Tell = func(e any) {
+	g.OnEvent = func(e any) {
 		if p, ok := e.(Progress); ok && p.Done > 100_000 {
 			cancel()
 		}
 	}
 	_, err := g.get(ctx)
-	var failed *Failed
+	var failed *Error
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) || !strings.Contains(failed.Hint,
-		"bytes are kept; go on with: tacit data fetch ml-100k") {
-		t.Fatalf("got %v, %+v, want what is kept and how to go on", err, failed)
+		"bytes are kept; resume with: tacit data fetch ml-100k") {
+		t.Fatalf("got %v, %+v, want the kept bytes and how to resume", err, failed)
 	}
 	clean(t, g, false, true)
-	g.Tell = func(any) {}
+	g.OnEvent = func(any) {}
 	r, err := g.get(t.Context())
 	if err != nil || r.Resumed <= 100_000 || m.asked[1] != fmt.Sprintf("bytes=%d-", r.Resumed) {
 		t.Fatalf("got %+v, %v after %q", r, err, m.asked)
@@ -271,8 +271,8 @@ func TestWithoutRangesOrAfterAChangeATransferStartsAnew(t *testing.T) {
 				c.change(m)
 			}
 			g := quick(t, serve(t, m), body)
-			g.Tell = func(e any) {
-				if _, ok := e.(Again); ok {
+			g.OnEvent = func(e any) {
+				if _, ok := e.(Retrying); ok {
 					m.mu.Lock()
 					defer m.mu.Unlock()
 					m.body = body
@@ -297,7 +297,7 @@ func TestAFileThatShrankIsFetchedAnew(t *testing.T) {
 	g := quick(t, serve(t, m), body)
 	part := filepath.Join(g.Dir, ".ml-100k.zip.part")
 	if err := errors.Join(os.WriteFile(part, make([]byte, len(body)+9), 0o600),
-		os.WriteFile(part+noteExt, fmt.Appendf(nil, `{"url":%q,"validator":"\"a\""}`, g.From), 0o600)); err != nil {
+		os.WriteFile(part+infoExt, fmt.Appendf(nil, `{"url":%q,"validator":"\"a\""}`, g.From), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := g.get(t.Context()); err != nil || r.Resumed != 0 || len(m.asked) != 2 {
@@ -310,8 +310,8 @@ func TestWrongSumsAreSaidAndTheFileIsGone(t *testing.T) {
 	body := mlArchive()
 	g := quick(t, serve(t, &mirror{body: append(body[:len(body):len(body)], 0), tag: `"a"`}), body)
 	_, err := g.get(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "want "+sum(body)) || !strings.Contains(err.Error(),
-		"the sha256 is "+sum(append(body[:len(body):len(body)], 0))) {
+	if err == nil || !strings.Contains(err.Error(), "expected "+sum(body)) || !strings.Contains(err.Error(),
+		"SHA-256 is "+sum(append(body[:len(body):len(body)], 0))) {
 		t.Fatalf("got %v, want both sums", err)
 	}
 	clean(t, g, false, false)
@@ -319,18 +319,18 @@ func TestWrongSumsAreSaidAndTheFileIsGone(t *testing.T) {
 
 func TestServersThatRefuseAreQuoted(t *testing.T) {
 	for status, want := range map[int]string{
-		404: "404 Not Found", 403: "403 Forbidden", 503: "cannot be downloaded: the server answers 503 Service " +
+		404: "404 Not Found", 403: "403 Forbidden", 503: "the server responded 503 Service " +
 			"Unavailable",
 	} {
 		m := &mirror{status: status}
 		g := quick(t, serve(t, m), nil)
 		_, err := g.get(t.Context())
-		var failed *Failed
+		var failed *Error
 		if !errors.As(err, &failed) || failed.Input || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(failed.Hint, "--from FILE.zip") {
 			t.Errorf("%d: got %v", status, err)
 		}
-		if n := map[bool]int{true: mostTries, false: 1}[status >= 500]; len(m.asked) != n {
+		if n := map[bool]int{true: maxTries, false: 1}[status >= 500]; len(m.asked) != n {
 			t.Errorf("%d: %d requests, want %d", status, len(m.asked), n)
 		}
 		clean(t, g, false, true)
@@ -372,7 +372,7 @@ func TestWithoutANetworkTheWayByHandIsSaid(t *testing.T) {
 	// a port that refuses, and that is not given to whoever asks for a free one
 	g := quick(t, "http://127.0.0.1:1/x.zip", nil)
 	_, err := g.get(t.Context())
-	var failed *Failed
+	var failed *Error
 	if !errors.As(err, &failed) || failed.Input {
 		t.Fatalf("got %v", err)
 	}
@@ -388,10 +388,10 @@ func TestWithoutANetworkTheWayByHandIsSaid(t *testing.T) {
 
 func TestTooMuchIsRefused(t *testing.T) {
 	body := mlArchive()
-	for name, change := range map[string]func(g *getter){
-		"declared":  func(g *getter) { g.mostArchive = 1000 },
-		"the size":  func(g *getter) { g.Archive.Size = 5 },
-		"the files": func(g *getter) { g.mostFiles = 1000 },
+	for name, change := range map[string]func(g *fetcher){
+		"declared":  func(g *fetcher) { g.maxArchive = 1000 },
+		"the size":  func(g *fetcher) { g.Archive.Size = 5 },
+		"the files": func(g *fetcher) { g.maxFiles = 1000 },
 	} {
 		g := quick(t, serve(t, &mirror{body: body}), body)
 		change(g)
@@ -407,8 +407,8 @@ func TestTooMuchIsRefused(t *testing.T) {
 			}
 		}
 	})), body)
-	endless.mostArchive = 1 << 20
-	if _, err := endless.get(t.Context()); err == nil || !strings.Contains(err.Error(), "want at most 1048576 bytes") {
+	endless.maxArchive = 1 << 20
+	if _, err := endless.get(t.Context()); err == nil || !strings.Contains(err.Error(), "expected at most 1048576") {
 		t.Errorf("got %v", err)
 	}
 }

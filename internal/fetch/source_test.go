@@ -34,7 +34,7 @@ func TestAnArchiveOnThisMachineWillDo(t *testing.T) {
 	}
 	clean(t, g, true, false)
 	wrong := quick(t, path, []byte("another"))
-	if _, err := wrong.get(t.Context()); err == nil || !strings.Contains(err.Error(), "the sha256 is") {
+	if _, err := wrong.get(t.Context()); err == nil || !strings.Contains(err.Error(), "SHA-256 is") {
 		t.Errorf("got %v, want the sums", err)
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -66,8 +66,8 @@ func TestASumThatIsNotKnownIsWrittenDownAndHeldTo(t *testing.T) {
 		t.Errorf("the same archive again: %v", err)
 	}
 	_, err = get(other)
-	var failed *Failed
-	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "want "+sum(first)) || !strings.Contains(failed.Hint,
+	var failed *Error
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "expected "+sum(first)) || !strings.Contains(failed.Hint,
 		sumFile) {
 		t.Errorf("another archive: %v", err)
 	}
@@ -103,9 +103,9 @@ func TestSetsWithoutAnAddressSayWhereAndWhat(t *testing.T) {
 	for _, name := range []string{"frappe", "amazon-video", "tafeng", "qb-article", "qb-article-clicks"} {
 		k, dir := known(t, name), t.TempDir()
 		_, err := Get(t.Context(), k, Options{Dir: dir})
-		var failed *Failed
+		var failed *Error
 		if !errors.As(err, &failed) || !failed.Input || !strings.Contains(err.Error(), k.Home) ||
-			!strings.Contains(failed.Hint, "Place "+k.Needs()+" in "+filepath.Join(dir, k.Folder)) {
+			!strings.Contains(failed.Hint, "Put "+k.Needs()+" into "+filepath.Join(dir, k.Folder)) {
 			t.Errorf("%s: got %v, %+v", name, err, failed)
 		}
 	}
@@ -133,14 +133,14 @@ func TestOnlySafeAddressesAreUsed(t *testing.T) {
 		{"ml-100k", "file:///etc/passwd", false},
 		{"ml-100k", "https://%zz", false},
 	} {
-		g := &getter{KnownSet: known(t, c.set), Options: Options{From: c.from}}
-		if err := g.mayUse(c.from); (err == nil) != c.ok {
+		g := &fetcher{KnownSet: known(t, c.set), Options: Options{From: c.from}}
+		if err := g.checkAddress(c.from); (err == nil) != c.ok {
 			t.Errorf("%s from %s: %v, want it used: %v", c.set, c.from, err, c.ok)
 		}
 	}
 	old := known(t, "ml-100k")
 	old.Archive.URL = "http://example.org/x.zip"
-	if err := (&getter{KnownSet: old}).mayUse(old.Archive.URL); err == nil {
+	if err := (&fetcher{KnownSet: old}).checkAddress(old.Archive.URL); err == nil {
 		t.Error("a table with plain http is used")
 	}
 }
@@ -174,7 +174,7 @@ func TestRedirectsNeverLeaveHTTPS(t *testing.T) {
 	g.client = secure.Client()
 	g.client.CheckRedirect = checkRedirect
 	g.From = secure.URL
-	if _, err := g.get(t.Context()); err == nil || !strings.Contains(err.Error(), "is not followed: want https") {
+	if _, err := g.get(t.Context()); err == nil || !strings.Contains(err.Error(), "refused: must be https") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -199,23 +199,23 @@ func TestArchivesThatLeadElsewhereAreRefusedWhole(t *testing.T) {
 		entries []entry
 		want    string
 	}{
-		"out of the folder": {[]entry{{name: "../ratings.txt", text: rows}}, "want paths within it"},
-		"deep out":          {[]entry{{name: "a/../../ratings.txt", text: rows}}, "want paths within it"},
-		"absolute":          {[]entry{{name: "/etc/ratings.txt", text: rows}}, "want paths within it"},
-		"Windows":           {[]entry{{name: `..\ratings.txt`, text: rows}}, "want paths within it"},
+		"out of the folder": {[]entry{{name: "../ratings.txt", text: rows}}, "leads outside of it"},
+		"deep out":          {[]entry{{name: "a/../../ratings.txt", text: rows}}, "leads outside of it"},
+		"absolute":          {[]entry{{name: "/etc/ratings.txt", text: rows}}, "leads outside of it"},
+		"Windows":           {[]entry{{name: `..\ratings.txt`, text: rows}}, "leads outside of it"},
 		"elsewhere beside": {
 			[]entry{{name: "ratings.txt", text: rows}, {name: "../x", text: "y"}},
-			"want paths within it",
+			"leads outside of it",
 		},
 		"a link": {
 			[]entry{{name: "ratings.txt", text: "/etc/passwd", mode: os.ModeSymlink}},
-			"no plain file",
+			"not a regular file",
 		},
 		"twice": {
 			[]entry{{name: "a/ratings.txt", text: rows}, {name: "b/ratings.txt", text: rows}},
 			"twice",
 		},
-		"a bomb":               {[]entry{{name: "ratings.txt", text: big}}, "unpacks to more than the 100000 bytes"},
+		"a bomb":               {[]entry{{name: "ratings.txt", text: big}}, "exceeds the limit of 100000 bytes"},
 		"nothing that is used": {[]entry{{name: "README", text: rows}}, ""},
 	} {
 		dir := t.TempDir()
@@ -238,8 +238,8 @@ func TestArchivesThatAreNoneSayWhatTheyLack(t *testing.T) {
 	}{
 		"a page":        {[]byte("<html>please log in</html>"), "not a zip archive"},
 		"nothing":       {nil, "not a zip archive"},
-		"other files":   {zipOf(entry{name: "u.data", text: "1\t2\n"}), "holds no ratings.txt"},
-		"wrong content": {zipOf(entry{name: "ratings.txt", text: "1 2 x\n"}), `found "x", want a number`},
+		"other files":   {zipOf(entry{name: "u.data", text: "1\t2\n"}), "does not contain ratings.txt"},
+		"wrong content": {zipOf(entry{name: "ratings.txt", text: "1 2 x\n"}), `found "x", expected a number`},
 	} {
 		dir := t.TempDir()
 		_, err := Get(t.Context(), k, Options{Dir: dir, From: write(t, "x.zip", c.body)})

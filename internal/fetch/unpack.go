@@ -14,9 +14,8 @@ import (
 	"strings"
 )
 
-// unpack writes the wanted files of a zip archive to dir, by their names alone.
-// Together they may have at most most bytes. An archive that tries to lead
-// elsewhere is refused whole.
+// unpack writes the wanted files of a zip archive to dir, by their base names, at most most bytes in total. It rejects
+// archives with paths that lead elsewhere.
 func unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, wanted []string, most int64) error {
 	z, err := zip.NewReader(r, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
@@ -26,17 +25,17 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, wanted [
 	for _, f := range z.File {
 		name := strings.TrimSuffix(f.Name, "/")
 		if !filepath.IsLocal(filepath.FromSlash(name)) || strings.Contains(name, `\`) {
-			return fmt.Errorf("the archive holds %q, want paths within it", f.Name)
+			return fmt.Errorf("the archive contains the path %q, which leads outside of it", f.Name)
 		}
 		base := path.Base(name)
 		if name != f.Name || strings.HasPrefix(name, "__MACOSX/") || !slices.Contains(wanted, base) {
 			continue
 		}
 		if !f.Mode().IsRegular() {
-			return fmt.Errorf("%q in the archive is no plain file", f.Name)
+			return fmt.Errorf("%q in the archive is not a regular file", f.Name)
 		}
 		if slices.Contains(seen, base) {
-			return fmt.Errorf("the archive holds %s twice, want one", base)
+			return fmt.Errorf("the archive contains %s twice", base)
 		}
 		seen = append(seen, base)
 		n, err := extract(ctx, f, filepath.Join(dir, base), most)
@@ -48,8 +47,7 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, wanted [
 	return nil
 }
 
-// extract writes one file of at most most bytes, whatever the archive says its
-// size is.
+// extract writes one file of at most most bytes, whatever size the archive declares.
 func extract(ctx context.Context, f *zip.File, to string, most int64) (int64, error) {
 	in, err := f.Open()
 	if err != nil {
@@ -60,16 +58,15 @@ func extract(ctx context.Context, f *zip.File, to string, most int64) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	n, err := io.Copy(out, io.LimitReader(&stopper{ctx, in}, most+1))
+	n, err := io.Copy(out, io.LimitReader(&contextReader{ctx, in}, most+1))
 	if err == nil && n > most {
-		err = fmt.Errorf("unpacks to more than the %d bytes that are left to it", most)
+		err = fmt.Errorf("exceeds the limit of %d bytes", most)
 	}
 	return n, errors.Join(err, out.Sync(), out.Close())
 }
 
-// place moves the files of dir to a folder, and returns where they are. A folder
-// that is not there appears whole; into one that is, files come one by one, each
-// whole, and those that are there stay unless force is given.
+// place moves the files of dir to a folder and returns their paths. A new folder appears in one step. Into an
+// existing folder it moves file by file; it replaces existing files only if force is set.
 func place(dir, folder string, force bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -114,7 +114,8 @@ func compared(r *Report) *report.Table {
 		fmt.Sprintf("Tacit, %d goroutines, this machine", r.Jobs), number(a), "", number(b),
 		"",
 	})
-	t.Notes = []string{"The other programs were measured on another machine (16 cores of an AVX-512 Xeon, one H200), so " +
+	t.Notes = []string{"The other programs were measured on another machine (16 cores of an AVX-512 Xeon, one " +
+		"H200), so " +
 		"these ratios are rough; the naive loop in the table above ran on this machine, between our rounds."}
 	return t
 }

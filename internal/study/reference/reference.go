@@ -79,7 +79,8 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 		fresh = func() sim.Scorer { return p }
 	case "ease":
 		if n := c.Split.Items(); n > easeItems {
-			return Row{Reason: fmt.Sprintf("%d items exceed the limit of %d for a dense item-item matrix", n, easeItems)},
+			return Row{Reason: fmt.Sprintf("%d items exceed the limit of %d for a dense item-item matrix", n,
+					easeItems)},
 				nil
 		}
 		row.About = fmt.Sprintf("EASE (Steck 2019), centralised, lambda %d, not tuned", easeLambda)

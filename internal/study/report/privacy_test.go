@@ -39,7 +39,8 @@ func TestAPageSaysWhatAnEpsilonHoldsFor(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{
-		"fedmf epsilon=8 on ml-100k", "the guarantee holds against all who read models; the coordinator is trusted", "zero-out",
+		"fedmf epsilon=8 on ml-100k", "the guarantee holds against all who read models; the coordinator is trusted",
+		"zero-out",
 		"q = 0.1, T = 41 rounds", "rdp, conversion improved",
 		"spent before round 42, so the run stopped after round 41 of 41", "1 round with too few devices",
 		"at most 12 times, 4.13 times on average", "Epsilon over rounds", "Clipping bound over rounds",

@@ -62,3 +62,23 @@
   });
   document.addEventListener("scroll", hide, true);
 })();
+// A hint above tables that are wider than the screen.
+(function () {
+  var tables = document.querySelectorAll(".scroll");
+  function hints() {
+    tables.forEach(function (box) {
+      var above = box.previousElementSibling, has = above && above.className === "hint";
+      var wide = box.scrollWidth > box.clientWidth + 1;
+      if (wide && !has) {
+        var p = document.createElement("p");
+        p.className = "hint";
+        p.textContent = "Scroll the table sideways to see all columns \u2192";
+        box.parentNode.insertBefore(p, box);
+      } else if (!wide && has) {
+        above.parentNode.removeChild(above);
+      }
+    });
+  }
+  hints();
+  window.addEventListener("resize", hints);
+})();
