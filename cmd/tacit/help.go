@@ -46,10 +46,10 @@ func (a *app) help(c *cobra.Command, _ []string) {
 	page := a.pages[c]
 	fmt.Fprintf(&b, "%s.\n", strings.TrimSuffix(c.Short, "."))
 	if c.Long != "" {
-		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Long))
+		fmt.Fprintf(&b, "\n%s\n", strings.Trim(c.Long, "\n"))
 	}
 	if a.all && page.details != "" {
-		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(page.details))
+		fmt.Fprintf(&b, "\n%s\n", strings.Trim(page.details, "\n"))
 	}
 	if isTopic(c) {
 		fmt.Fprint(c.OutOrStdout(), b.String())

@@ -30,7 +30,7 @@ const (
 )
 
 const exitCodesText = `  0    success
-  1    failure that better input would not prevent, such as a coordinator that does not answer
+  1    failure that better input would not prevent, such as a full disk
   2    invalid input: a flag, a setting or a file; the message names it and what to type instead
   130  interrupted by Ctrl-C or SIGTERM; runs and searches with -o DIR, and downloads, can be resumed
 
