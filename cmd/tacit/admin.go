@@ -35,8 +35,8 @@ add --coordinator, --pin and --token; the operator's token is in local.json of t
 		a.adminHistory(), a.adminRollback(), a.adminRevoke(), a.adminItems(), a.adminExport())
 }
 
-// call makes a command that calls the admin API.
-func (a *app) call(use, short, example string, check cobra.PositionalArgs,
+// adminCommand makes a command that calls the admin API.
+func (a *app) adminCommand(use, short, example string, check cobra.PositionalArgs,
 	do func(ctx context.Context, admin pbconnect.AdminClient, words []string) error,
 ) *cobra.Command {
 	var r connectFlags
@@ -68,7 +68,7 @@ func (r *connectFlags) admin() (pbconnect.AdminClient, error) {
 }
 
 func (a *app) adminStatus() *cobra.Command {
-	return a.call("status", "Show the state of a coordinator", "  tacit admin status --format json", noArgs,
+	return a.adminCommand("status", "Show the state of a coordinator", "  tacit admin status --format json", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.Status(ctx, &pb.StatusRequest{})
 			if err != nil {
@@ -204,7 +204,7 @@ func (a *app) begin(ctx context.Context, r *connectFlags, spec *experiment.Spec,
 func (a *app) adminToken() *cobra.Command {
 	var uses, hours uint32
 	var note string
-	c := a.call("token", "Create a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24",
+	c := a.adminCommand("token", "Create a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24",
 		noArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.MakeToken(ctx, &pb.MakeTokenRequest{Uses: uses, Hours: hours, Note: note})
 			if err != nil {
@@ -226,7 +226,7 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 	if !pause {
 		use, short, done = "resume", "Resume training after a pause", "resumed: the next round starts"
 	}
-	return a.call(use, short, "", noArgs, func(ctx context.Context, admin pbconnect.AdminClient,
+	return a.adminCommand(use, short, "", noArgs, func(ctx context.Context, admin pbconnect.AdminClient,
 		_ []string,
 	) error {
 		r, err := admin.Pause(ctx, &pb.PauseRequest{Pause: pause})
@@ -238,7 +238,7 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 }
 
 func (a *app) adminHistory() *cobra.Command {
-	return a.call("history", "List the model versions that tacit admin rollback can restore", "", noArgs,
+	return a.adminCommand("history", "List the model versions that tacit admin rollback can restore", "", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			r, err := admin.History(ctx, &pb.HistoryRequest{})
 			if err != nil {
@@ -274,7 +274,7 @@ func (a *app) adminHistory() *cobra.Command {
 }
 
 func (a *app) adminRollback() *cobra.Command {
-	return a.call("rollback VERSION", "Restore an older model version, from the next round on",
+	return a.adminCommand("rollback VERSION", "Restore an older model version, from the next round on",
 		"  tacit admin history\n  tacit admin rollback 7",
 		checkNumber("tacit admin history lists the versions"),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
@@ -293,7 +293,7 @@ func (a *app) adminRollback() *cobra.Command {
 }
 
 func (a *app) adminRevoke() *cobra.Command {
-	return a.call("revoke DEVICE", "Revoke a device: the coordinator refuses its key from now on",
+	return a.adminCommand("revoke DEVICE", "Revoke a device: the coordinator refuses its key from now on",
 		"  tacit admin revoke 7      # the device ID that tacit device log shows",
 		checkNumber("tacit device log shows the ID of a device"),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
@@ -315,7 +315,7 @@ func (a *app) adminRevoke() *cobra.Command {
 func (a *app) adminExport() *cobra.Command {
 	var version uint64
 	var format, out string
-	c := a.call("export", "Write the tables and the catalogue of a model to a zip file",
+	c := a.adminCommand("export", "Write the tables and the catalogue of a model to a zip file",
 		"  tacit admin export -o model.zip --as csv", noArgs,
 		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
 			s, err := admin.Export(ctx, &pb.ExportRequest{Version: version, Format: format})

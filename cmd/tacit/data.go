@@ -65,10 +65,10 @@ func listSets(dir string) ([]listedSet, error) {
 	for _, k := range data.KnownSets() {
 		s := listedSet{
 			Name: k.Name, About: k.About, Home: k.Home, Licence: k.Licence, Users: k.Users,
-			Items: k.Items, Rows: k.Rows, MinRows: k.MinRows, Found: found(k, dir),
+			Items: k.Items, Rows: k.Rows, MinRows: k.MinRows, Found: findSet(k, dir),
 		}
 		if s.Found == "" {
-			s.Next = howToGet(k)
+			s.Next = getHint(k)
 		}
 		out = append(out, s)
 	}
@@ -100,8 +100,8 @@ func writeSets(w io.Writer, sets []listedSet, dir string) error {
 	return err
 }
 
-// found returns the file of a set, or "" if the set is not on this machine.
-func found(k data.KnownSet, dir string) string {
+// findSet returns the file of a set, or "" if the set is not on this machine.
+func findSet(k data.KnownSet, dir string) string {
 	for _, d := range experiment.DataDirs(dir) {
 		if file := k.Find(os.DirFS(d)); file != "" {
 			return filepath.Join(d, file)
@@ -110,8 +110,8 @@ func found(k data.KnownSet, dir string) string {
 	return ""
 }
 
-// howToGet says how to get a set.
-func howToGet(k data.KnownSet) string {
+// getHint says how to get a set.
+func getHint(k data.KnownSet) string {
 	if k.Archive.URL != "" {
 		return "tacit data fetch " + k.Name
 	}

@@ -173,7 +173,7 @@ func (f *deviceFlags) events() (events []device.Event, features map[string]strin
 		}
 		return events, given, nil
 	case f.data != "":
-		events, features, err := f.played()
+		events, features, err := f.userHistory()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -183,9 +183,9 @@ func (f *deviceFlags) events() (events []device.Event, features map[string]strin
 	return nil, given, nil
 }
 
-// played returns the history of a user of a data set, with the item IDs of its catalogue, and the
+// userHistory returns the history of a user of a data set, with the item IDs of its catalogue, and the
 // user's features.
-func (f *deviceFlags) played() ([]device.Event, map[string]string, error) {
+func (f *deviceFlags) userHistory() ([]device.Event, map[string]string, error) {
 	var s experiment.Settings
 	param.Defaults(&s)
 	s.Data = f.data

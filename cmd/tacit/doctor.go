@@ -28,7 +28,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		Example: "  tacit doctor",
 		Long:    "It runs a small experiment and checks that the result has the same bits as on other machines.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			list := examine(c.Context())
+			list := examineMachine(c.Context())
 			err := a.result(list, func(w io.Writer) error {
 				for _, f := range list {
 					state := "ok"
@@ -47,7 +47,7 @@ func (a *app) doctorCmd() *cobra.Command {
 	}
 }
 
-func examine(ctx context.Context) []finding {
+func examineMachine(ctx context.Context) []finding {
 	out := []finding{
 		{What: "program", OK: true, Found: fmt.Sprintf("tacit %s %s, %s", version, revision(), goVersion())},
 		{What: "machine", OK: true, Found: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH,
@@ -55,13 +55,13 @@ func examine(ctx context.Context) []finding {
 		cacheFinding(),
 	}
 	for _, k := range data.KnownSets() {
-		at := found(k, "")
+		at := findSet(k, "")
 		f := finding{What: k.Name, OK: at != "", Found: at}
 		if !f.OK {
 			f.Found, f.Hint = "not found", fmt.Sprintf("put %s in %s; get it from %s", k.Needs(),
 				filepath.Join(dataDir(), k.Folder), k.Home)
 			if k.Archive.URL != "" {
-				f.Hint = howToGet(k)
+				f.Hint = getHint(k)
 			}
 		}
 		out = append(out, f)

@@ -26,7 +26,7 @@ func (a *app) parityCmd() *cobra.Command {
 		Args:    noArgs,
 		Example: "  tacit docs parity --runs runs/pfedrec --found",
 		RunE: func(c *cobra.Command, _ []string) error {
-			rows, err := a.cells(c, "pfedrec", &cfg, jobs)
+			rows, err := a.runCells(c, "pfedrec", &cfg, jobs)
 			if err != nil {
 				return err
 			}
@@ -64,8 +64,8 @@ func parityNote(cfg *reproduce.Config, jobs int) string {
 		cfg.Seeds, revision(), jobs, experiment.CPU(), runtime.GOOS, runtime.GOARCH)
 }
 
-// cells runs the cells of a paper's tables, with progress.
-func (a *app) cells(c *cobra.Command, paper string, cfg *reproduce.Config, jobs int) ([]result.ParityRow,
+// runCells runs the cells of a paper's tables, with progress.
+func (a *app) runCells(c *cobra.Command, paper string, cfg *reproduce.Config, jobs int) ([]result.ParityRow,
 	error,
 ) {
 	var err error
@@ -86,7 +86,7 @@ func (a *app) cells(c *cobra.Command, paper string, cfg *reproduce.Config, jobs 
 		if cfg.Runs == "" {
 			stopped.Hint = "add --runs DIR to be able to resume after Ctrl-C"
 		}
-		a.partial(rows)
+		a.printPartial(rows)
 	}
 	return rows, err
 }
@@ -109,8 +109,8 @@ func (a *app) reproduceEvent(event reproduce.Event, cfg *reproduce.Config) {
 	}
 }
 
-// partial prints the finished cells of an interrupted reproduction.
-func (a *app) partial(rows []result.ParityRow) {
+// printPartial prints the finished cells of an interrupted reproduction.
+func (a *app) printPartial(rows []result.ParityRow) {
 	if len(rows) == 0 || a.format == "json" { // the envelope reports the interruption
 		return
 	}

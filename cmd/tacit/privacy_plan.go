@@ -166,7 +166,7 @@ func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 	var b strings.Builder
 	c := p.Chosen
 	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon,
-		p.Delta, p.Users, p.Rounds, c.Cohort, up(c.Noise))
+		p.Delta, p.Users, p.Rounds, c.Cohort, roundUp(c.Noise))
 	row := func(name, value string) { fmt.Fprintf(&b, "  %-16s%s\n", name, value) }
 	row("protects from", c.Holds)
 	row("adjacency", c.Adjacency)
@@ -225,7 +225,7 @@ func otherWays(p *privacycost.Plan) *report.Table {
 			continue
 		}
 		t.Rows = append(t.Rows, []any{
-			o.Name, o.Cohort, o.Adjacency, o.Sampler, up(o.Noise), digits(o.OnMean), digits(o.InModel),
+			o.Name, o.Cohort, o.Adjacency, o.Sampler, roundUp(o.Noise), digits(o.OnMean), digits(o.InModel),
 		})
 	}
 	return t
@@ -246,8 +246,8 @@ func (f *planFlags) command(p *privacycost.Plan) string {
 // digits writes a number with four digits.
 func digits(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
-// up writes a noise multiplier with five digits, rounded up.
-func up(x float64) string {
+// roundUp writes a noise multiplier with five digits, rounded up.
+func roundUp(x float64) string {
 	const n = 5
 	s := strconv.FormatFloat(x, 'g', n, 64)
 	if near, _ := strconv.ParseFloat(s, 64); near < x {

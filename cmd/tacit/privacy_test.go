@@ -330,7 +330,7 @@ func TestRoundsNoiseMultiplierUp(t *testing.T) {
 		2.0439: "2.0439", 2.04391: "2.044", 3.08271: "3.0828", 0.9999999: "1",
 		12345.1: "12346", 0.0123451: "0.012346", 7: "7",
 	} {
-		if got := up(x); got != want {
+		if got := roundUp(x); got != want {
 			t.Errorf("%g is written %s, want %s", x, got, want)
 		}
 	}

@@ -34,7 +34,7 @@ func (a *app) reportCmd() *cobra.Command {
 				return err
 			}
 			if figures != "" {
-				if err := a.drawings(runs, figures, out == ""); err != nil || out == "" {
+				if err := a.writeFigures(runs, figures, out == ""); err != nil || out == "" {
 					return err
 				}
 			}
@@ -44,7 +44,7 @@ func (a *app) reportCmd() *cobra.Command {
 				}
 			}
 			if out == "" {
-				return a.result(results(runs), func(w io.Writer) error { return report.Markdown(w, runs) })
+				return a.result(resultsOf(runs), func(w io.Writer) error { return report.Markdown(w, runs) })
 			}
 			write, ok := writers[filepath.Ext(out)]
 			if !ok {
@@ -89,8 +89,8 @@ func noSearch(runs []*result.Run) error {
 	return nil
 }
 
-// drawings writes the figures, and prints so if alone is set.
-func (a *app) drawings(runs []*result.Run, dir string, alone bool) error {
+// writeFigures writes the figures, and prints so if alone is set.
+func (a *app) writeFigures(runs []*result.Run, dir string, alone bool) error {
 	all, err := report.Drawings(runs)
 	if err != nil {
 		return input(err, "")
@@ -114,7 +114,7 @@ func (a *app) drawings(runs []*result.Run, dir string, alone bool) error {
 		count(len(names), "figure"), dir)
 }
 
-func results(runs []*result.Run) []*result.Result {
+func resultsOf(runs []*result.Run) []*result.Result {
 	var out []*result.Result
 	for _, r := range runs {
 		out = append(out, r.Result)

@@ -55,7 +55,7 @@ func (a *app) reproduceCmd() *cobra.Command {
 					cfg.Seeds = 1
 				}
 			}
-			rows, err := a.cells(c, words[0], &cfg, jobs)
+			rows, err := a.runCells(c, words[0], &cfg, jobs)
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func (a *app) writeRows(out string, rows []result.ParityRow, cfg *reproduce.Conf
 		case ".html":
 			return reproducedPage(w, rows)
 		}
-		note := fmt.Sprintf("Made by `%s` at commit %s; the first seed is 1.", again(cfg, filepath.Base(out)), revision())
+		note := fmt.Sprintf("Made by `%s` at commit %s; the first seed is 1.", reproduceCommand(cfg, filepath.Base(out)), revision())
 		return report.Parity(w, cfg.Paper.Title, rows, cfg.Paper.Note, note)
 	})
 	if err != nil {
@@ -106,8 +106,8 @@ func reproducedPage(w io.Writer, rows []result.ParityRow) error {
 	return report.HTML(w, runs)
 }
 
-// again is the command that makes a page, with generic folder names.
-func again(cfg *reproduce.Config, out string) string {
+// reproduceCommand is the command that makes a page, with generic folder names.
+func reproduceCommand(cfg *reproduce.Config, out string) string {
 	words := []string{"tacit reproduce", cfg.Paper.Name, "--sets", strings.Join(cfg.Sets, ",")}
 	if !slices.Equal(cfg.Protocols, cfg.Paper.Protocols) {
 		words = append(words, "--protocols", strings.Join(cfg.Protocols, ","))

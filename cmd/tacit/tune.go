@@ -69,7 +69,7 @@ func (a *app) tuneCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.tuned(s, res)
+		return a.printTuned(s, res)
 	}
 	c.AddCommand(a.tuneSaveCmd())
 	return c
@@ -179,8 +179,8 @@ func tuneLine(p tune.Progress, took time.Duration) string {
 		p.Rounds, p.All, clock(left))
 }
 
-// tuned prints the result of a search.
-func (a *app) tuned(s *tune.Search, res *tune.Result) error {
+// printTuned prints the result of a search.
+func (a *app) printTuned(s *tune.Search, res *tune.Result) error {
 	err := a.result(res, func(w io.Writer) error {
 		for i, t := range res.Tables() {
 			if i > 0 {
