@@ -97,6 +97,7 @@ func OpenData(s *Settings, dir string) (data.Source, error) {
 	return set, nil
 }
 
+// openKnown opens a known data set in the first folder that has it.
 func openKnown(name, dir string, opt data.Options) (data.Source, error) {
 	dirs := DataDirs(dir)
 	var first error
@@ -112,10 +113,10 @@ func openKnown(name, dir string, opt data.Options) (data.Source, error) {
 			first = err
 		}
 	}
-	return nil, AsInput(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")),
-		"or use the built-in data: -d world")
+	return nil, AsInput(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")), "")
 }
 
+// openFile opens a delimited text file.
 func openFile(path string, opt data.Options) (data.Source, error) {
 	st, err := os.Stat(path)
 	switch {
