@@ -6,54 +6,53 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// Method is what a published method implements. Its parameters are the exported
-// fields of one struct, with tags `default` and `doc`; package param reads them.
-// A Method is built once per run and used by many devices at a time: it keeps no
-// state of its own.
+// Method is the interface of every method. Its parameters are the exported fields of
+// one struct, with tags that package param reads. A Method is built once per run and
+// used by many goroutines: it keeps no state.
 type Method interface {
 	// Slots declares the parameters for a catalogue of the given size.
 	Slots(items int) []Slot
-	// Visit says what one device does in one round, on that catalogue.
+	// Visit returns the local training of one device in one round.
 	Visit(items int) Visit
 	// Logits scores the samples of a batch into out[:b.N].
 	Logits(w *Work, b *Batch, out []float32)
 }
 
-// Learner is a Method whose gradient is known. Back adds to the gradients of w
-// what dz, the gradient of the loss by the logits, makes of them. It follows
-// Logits of the same batch, with the values of every slot as Logits saw them.
-// Slots that w.Skips may be left out.
+// Learner is a Method with a gradient.
 type Learner interface {
 	Method
+	// Back adds to the gradients in w, for dz, the gradient of the loss with respect to
+	// the logits. It follows Logits of the same batch; no slot has changed in between.
+	// Back may leave out slots for which w.SkipsGrad is true.
 	Back(w *Work, b *Batch, dz []float32)
 }
 
-// Head is the shape most of this field has: logit = row . vector + bias. The
-// runtime knows it, and serves it with fused kernels. The fields are slots.
+// Head is a bilinear score: logit = row . vector + bias. The runtime computes it with
+// fused kernels. The fields are slots.
 type Head struct {
 	Item   int // a PerItem slot
-	Vector int // a plain slot of one row, as wide as an item's
+	Vector int // a plain slot of one row, with the width of an item's row
 	Bias   int // a plain slot of one number, or NoBias
 }
 
-// NoBias stands for a Head without a bias.
+// NoBias is the Bias of a Head without one.
 const NoBias = -1
 
-// Headed is a Method whose Logits is exactly its Head, unless that is nil.
+// Headed is a Method whose Logits computes its Head. A nil Head means that it does not.
 type Headed interface{ Head() *Head }
 
-// Wrapper is a plug-in: a Method around another one. What it does not implement
-// itself is the inner one's: see As.
+// Wrapper is a plug-in: a Method around another one. As finds in the inner method what
+// the Wrapper does not implement.
 type Wrapper interface{ Unwrap() Method }
 
-// Rewrapper is a Wrapper that can be put around another inner method: around the
-// bound form of a Featured one.
+// Rewrapper is a Wrapper that can wrap another inner method: the bound form of a
+// Featured one.
 type Rewrapper interface {
 	Wrapper
 	Rewrap(inner Method) Method
 }
 
-// As finds the outermost layer of a method that implements T.
+// As returns the outermost layer of a method that implements T.
 func As[T any](m Method) (t T, ok bool) {
 	for {
 		if t, ok = m.(T); ok {
@@ -67,12 +66,12 @@ func As[T any](m Method) (t T, ok bool) {
 	}
 }
 
-// Ready is a Method that must rebuild Ephemeral slots, or tune Shared ones, before
-// it can recommend, with the newest Shared slots. Ready says how: on the device's
-// history alone, or on the samples of the round. It has no parts. What it leaves is
-// recommended with, and kept and sent nowhere.
+// Ready is a Method that computes something before it can recommend: it rebuilds
+// Ephemeral slots, or tunes a copy of the newest Shared ones.
 type Ready interface {
 	Method
+	// Ready returns that computation, on the device's history or on drawn samples. It
+	// must not have Stateful parts. The result is used for scoring and then discarded.
 	Ready(items int) Visit
 }
 
@@ -111,14 +110,15 @@ func Bind(m Method, f *Features) (Method, error) {
 	return r.Rewrap(inner), nil
 }
 
-// Updater is a Method with a server step of its own. Without it, the mean of
-// the changes goes through the run's server rule.
+// Updater is a Method with its own server step. For other methods the run's server rule
+// applies the mean of the deltas.
 type Updater interface {
 	Method
+	// Update applies the aggregate of a round to the values.
 	Update(g *Global)
 }
 
-// PostUpdater is a Method that changes the values once more after the server's step.
+// PostUpdater is a Method that changes the values after the server step.
 type PostUpdater interface {
 	Method
 	PostUpdate(g *Global)
@@ -127,42 +127,44 @@ type PostUpdater interface {
 // Phased is a Method that does different things in different rounds.
 type Phased interface {
 	Method
-	// Phase returns the phase of a round, from 0, and its name. Visit and Update
-	// see it as Work.Phase and Global.Phase.
+	// Phase returns the number of a round's phase, from 0, and its name. Rounds count
+	// from 0. Work.Phase and Global.Phase hold the number.
 	Phase(round, rounds int) (int, string)
 }
 
-// PhasedSlots is a Phased Method of which not every Shared slot travels in every phase.
-// One that does not is neither downloaded nor sent: a device must leave it alone.
+// PhasedSlots is a Phased Method that does not transfer every Shared slot in every
+// phase.
 type PhasedSlots interface {
 	Phased
+	// Transfers reports whether a slot is downloaded and uploaded in a phase. Local
+	// training must not use other Shared slots.
 	Transfers(phase, slot int) bool
 }
 
-// BudgetWeighter is a Phased Method that says how a privacy budget is shared among its
-// rounds. Where noise is Gaussian and everybody is in every round, the budget is what
-// the rounds' 1/z² add up to, z being a round's noise over its sensitivity: a round has
-// its ration's share of that. Rounds of another method have equal shares.
+// BudgetWeighter is a Phased Method that divides a privacy budget among its rounds. With
+// Gaussian noise and full participation, the budget is the sum of 1/z² over the rounds,
+// where z is a round's noise multiplier; a round gets a share of that sum in proportion
+// to its weight. Rounds of other methods have equal weights.
 type BudgetWeighter interface {
 	Phased
-	// BudgetWeight is above 0; only the ratio of two rounds' counts.
+	// BudgetWeight returns the weight of a round, which must be above 0.
 	BudgetWeight(round, rounds int) float64
 }
 
-// FinalRound is a Method whose last round completes what the others prepare: it is
-// the one that is reported.
+// FinalRound is a Method whose last round completes the model. Results are those of the
+// last round, not of the round that validation selects.
 type FinalRound interface{ ReportsFinalRound() bool }
 
-// Central is a Method that is trained where all rows are: a baseline, and no
-// federation. All its slots are Server slots.
+// Central is a Method that is trained centrally, on pooled data: a baseline. All its
+// slots are Server slots.
 type Central interface {
 	Method
-	// Pass trains on everybody's samples once.
+	// Pass trains once on the samples of all users.
 	Pass(p *Pool)
 }
 
-// Checker is a Method whose parameters must fit together. Limits of a single
-// parameter are tags: see package param.
+// Checker is a Method that restricts combinations of its parameters. The limits of a
+// single parameter are tags: see package param.
 type Checker interface{ Check() error }
 
 // Check reports the first parameter outside its limits, and then what the Check
@@ -185,19 +187,17 @@ func Check(m Method) error {
 	}
 }
 
-// Global is the coordinator's side of one round.
+// Global is the coordinator's side of one round. Slices are indexed by slot; rows are
+// padded to Stride.
 type Global struct {
 	Round, Phase int
 	Items        int
-	Devices      int // that took part
-	Users        int // in the federation, or the best known bound
-	// Noise is the deviation of the noise on each number of Got that a privacy promise
-	// asks for; 0 without one. It tells nothing of anybody.
-	Noise float64
-	// Value and Got are by slot: the current value of Shared and Server slots,
-	// and the sum of what devices sent of it. Rows are padded to Stride.
-	Value, Aggregate [][]float32
-	Stride           []int
+	Devices      int         // participants of the round
+	Users        int         // devices of the federation, or the best known bound
+	Noise        float64     // standard deviation of the privacy noise on each number of Aggregate; 0 without
+	Value        [][]float32 // current values of Shared and Server slots
+	Aggregate    [][]float32 // sums of the updates
+	Stride       []int
 }
 
 // Oracle computes loss and gradient of one batch at the current point.
@@ -212,10 +212,10 @@ type Oracle struct {
 	// Elsewhere means that Grad is the gradient of the terms at another point, as that
 	// of sharpness-aware minimisation is.
 	Elsewhere bool
-	// HeadLoss is set when the oracle is a pointwise loss on a Head and nothing
-	// else: a Step may then fuse it.
+	// HeadLoss is set if the oracle is a loss of the logits of a Head and has no other
+	// terms. A Step may then fuse it.
 	HeadLoss    *HeadLoss
-	UsesRatings bool // it reads Batch.Rating
+	UsesRatings bool // Grad reads Batch.Rating
 	Parts       []Stateful
 }
 
@@ -235,62 +235,61 @@ type Term struct {
 	Scale func(w *Work) float32
 }
 
-// HeadLoss is a loss of logits alone, on a Head.
+// HeadLoss is a loss of the logits of a Head.
 type HeadLoss struct {
 	Head
 	Loss
 }
 
-// Loss is a loss that depends on the logits of a batch and on nothing else.
+// Loss is a loss of the logits of a batch.
 type Loss struct {
-	// Grad replaces the logits of a batch by the gradient of its summed loss, times
-	// scale.
+	// Grad replaces the logits by scale times the gradient of the summed loss.
 	Grad func(s *Scratch, b *Batch, scale float32, z []float32)
-	// Sum is the sum of the losses of the batch's samples.
+	// Sum returns the sum of the losses of the batch's samples.
 	Sum         func(b *Batch, z []float32) float64
 	UsesRatings bool // it reads Batch.Rating
 }
 
-// Step moves the point by one batch and returns the loss as Oracle does.
+// Step moves the point by one batch.
 type Step struct {
+	// Do takes the step and returns the loss as Oracle.Grad does.
 	Do func(w *Work, b *Batch) float64
-	// InPlace means: rows of PerItem slots are read through Batch.Rd before any is
-	// written, and only through Batch.Wr, with Work.Moved told of it.
+	// InPlace means that Do reads rows of PerItem slots through Batch.Rd before it writes
+	// any, writes them through Batch.Wr only, and calls Work.RecordMove.
 	InPlace     bool
-	MovesRows   bool // writes PerItem rows
-	UsesRatings bool // reads Batch.Rating
+	MovesRows   bool // Do writes rows of PerItem slots
+	UsesRatings bool // Do reads Batch.Rating
 	Parts       []Stateful
 	Oracles     []Oracle // whose gradients it follows
 }
 
-// Visit is what one device does in one round.
+// Visit is the local training of one device in one round.
 type Visit struct {
 	Run func(w *Work)
-	// InPlace means that Run makes one pass of Direct steps over the samples: a row
-	// touched once is then never copied.
+	// InPlace means that Run makes one pass of InPlace steps over the samples. The runtime
+	// then does not copy rows that are touched once.
 	InPlace bool
-	// HistoryOnly means that Run works on the device's history alone: no negatives
-	// are drawn. The samples are its items, each once, and a label is how often the
-	// item occurs.
+	// HistoryOnly means that no negatives are drawn: the samples are the items of the
+	// device's history, each once, and a label is how often the item occurs.
 	HistoryOnly bool
 	UsesRatings bool // Run reads Batch.Rating
 	Parts       []Stateful
 	Oracles     []Oracle // whose gradients its steps follow
 }
 
-// Stateful is a part that needs slots of its own, such as Adam's moments. They
-// are appended to the method's slots, and Bind tells the part where.
+// Stateful is a part with slots, such as Adam's moments. It belongs to one Visit.
 type Stateful interface {
+	// State returns the part's slots, given those of the method.
 	State(slots []Slot) []Slot
+	// Bind sets the index of the first of them. It is called once, before the first Run.
 	Bind(first int)
 }
 
-// Published is a number from a paper, as a fraction.
+// Published is a result from a paper, as a fraction.
 type Published struct {
-	HR10   float64 `json:"hr@10"`
-	NDCG10 float64 `json:"ndcg@10"`
-	HR20   float64 `json:"hr@20,omitempty"`
-	Source string  `json:"source"`
-	// Protocol is the one under which a number of ours may stand beside it.
-	Protocol string `json:"protocol"`
+	HR10     float64 `json:"hr@10"`
+	NDCG10   float64 `json:"ndcg@10"`
+	HR20     float64 `json:"hr@20,omitempty"`
+	Source   string  `json:"source"`
+	Protocol string  `json:"protocol"` // the protocol under which our results are comparable
 }

@@ -1,14 +1,14 @@
 package method
 
-// Pool is what a Central method trains on: a round's samples of all users, in
+// Pool is what a Central method trains on: the samples of all users in one round, in
 // random order.
 type Pool struct {
 	Round, Rounds int
 	BatchSize     int
 	User, Item    []uint32
 	Y             []float32
-	Rating        []float32 // as Samples has it
-	Row           []uint32  // as Samples has it
+	Rating        []float32 // as in Samples
+	Row           []uint32  // as in Samples
 	Features      *Features
 	Value         [][]float32 // by slot; rows are padded to Stride
 	Stride        []int
@@ -21,15 +21,15 @@ type Pool struct {
 	users, item ids
 }
 
-// PoolBatch is a run of a pool's samples. The k-th distinct user of the batch is
-// Users[k], and the samples of that user have k in UserPos; items alike.
+// PoolBatch is a range of a pool's samples. The k-th distinct user of the batch is
+// Users[k], and its samples have k in UserPos. Items and ItemPos are the same for items.
 type PoolBatch struct {
 	Batch
 	User, UserPos, Users []uint32
 	ItemPos, Items       []uint32
 }
 
-// Batch returns samples lo to hi. It is valid until the next call.
+// Batch returns samples lo to hi. The result is valid until the next call.
 func (p *Pool) Batch(lo, hi int) *PoolBatch {
 	b := &p.batch
 	b.Lo, b.N = lo, hi-lo

@@ -4,18 +4,18 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Work is a device in the middle of a visit. A runtime fills it; a method reads
-// it, and writes values and gradients.
+// Work is a device during local training. The runtime fills it; a method reads it, and
+// writes values and gradients.
 type Work struct {
-	Device        uint32 // its place in the columns of users; 0 where it is alone
+	Device        uint32 // its row in the columns of users
 	Round, Rounds int    // Round counts from 0
 	Phase         int
 	Items         int
-	Step          int // batches done in this visit
+	Step          int // batches done in this round
 	History       []uint32
 	Features      *Features // nil unless the method is Featured
 	View          []View
-	Rand          Rand // this device's stream for this visit
+	Rand          Rand // the stream of this device in this round
 
 	BatchSize int
 	NoFuse    bool // steps must not fuse
@@ -27,47 +27,47 @@ type Work struct {
 	batch   Batch
 	piece   Batch
 	tally   RowCounts
-	Z       []float32 // room for a batch of logits or their gradients
+	Z       []float32 // memory for the logits of a batch, or their gradients
 	skip    uint64
 
 	RankOne RankOne
 	Scratch
 }
 
-// RestrictGrads says that nobody will read gradients but those of the given slots, and
-// returns what held before.
+// RestrictGrads restricts gradients to the given slots, a bit each, and returns the
+// previous restriction.
 func (w *Work) RestrictGrads(slots uint64) (before uint64) {
 	before, w.skip = ^w.skip, ^slots
 	return before
 }
 
-// SkipsGrad reports whether nobody will read the gradient of a slot.
+// SkipsGrad reports whether the gradient of a slot is not needed.
 func (w *Work) SkipsGrad(slot int) bool { return w.skip>>slot&1 == 1 }
 
 // View is one slot on a device.
 type View struct {
 	Slot   Slot
 	Stride int
-	// A plain slot: its rows, their gradient, and what was downloaded.
+	// Of a plain slot: its values, their gradient, and the downloaded values.
 	Val, Grad, Base []float32
-	// A Sparse slot: what Put has listed, places first.
+	// Of a Sparse slot: what Add has listed.
 	Indices []uint32
 	Values  []float32
-	// Sent is what a device sends of a plain slot with Up == Gradient; of a PerItem
-	// one, the rows that batches name in Wr are. It starts at zero.
+	// Sent is what the device sends of a plain slot that uploads its Gradient. It starts
+	// at zero. The sums of a PerItem slot are the rows in Batch.Wr.
 	Sent []float32
-	// A PerItem slot: Arena holds rows of Stride floats, which batches name in Rd
-	// and Wr. Local is the first row of the device's own block; a sample at
-	// position p of the block has its gradient in GradRows[p*Stride:].
+	// Of a PerItem slot: Arena holds rows of Stride floats. Batch.Rd and Batch.Wr are
+	// row numbers in it. Local is the first row of the device's block; the gradient of
+	// position p in the block is GradRows[p*Stride:].
 	Arena    []float32
 	Local    uint32
 	GradRows []float32
-	// Weight decay that shrinks every row is applied lazily: the slot as a whole
-	// has been shrunk by Shrunk in this visit, position p of the block only by At[p].
+	// Weight decay of every row is applied lazily: Scale is the factor that all rows
+	// must have been multiplied by, RowScale[p] the factor of position p so far.
 	Scale     float64
 	RowScale  []float64
-	Used      int  // positions of the block in use; 0 where nobody counts them
-	SameScale bool // all of them are up to Shrunk, and At is not kept
+	Used      int  // positions of the block in use; 0 if unknown
+	SameScale bool // all positions have the factor Scale; RowScale is stale
 }
 
 // Row returns row r of a PerItem slot's arena.
@@ -76,16 +76,16 @@ func (v *View) Row(r uint32) []float32 {
 	return v.Arena[o : o+v.Stride : o+v.Stride]
 }
 
-// Add adds a number to a Sparse slot. Places ascend, so that each is there once: a
-// bound on an update rests on that.
-func (v *View) Add(place uint32, x float32) {
-	if n := len(v.Indices); n > 0 && v.Indices[n-1] >= place || int(place) >= v.Slot.Dim {
-		panic(badPlace)
+// Add appends a number to a Sparse slot. Indices must ascend: the bound of an update
+// relies on each index occurring once.
+func (v *View) Add(index uint32, x float32) {
+	n := len(v.Indices)
+	if n > 0 && v.Indices[n-1] >= index || int(index) >= v.Slot.Dim {
+		panic("method: indices of a sparse slot must ascend and be below its width")
 	}
-	v.Indices, v.Values = append(v.Indices, place), append(v.Values, x)
+	v.Indices = append(v.Indices, index)
+	v.Values = append(v.Values, x)
 }
-
-const badPlace = "method: the places of a sparse slot ascend, and lie within it"
 
 // GradRow returns the gradient of position p.
 func (v *View) GradRow(p uint32) []float32 {
@@ -93,31 +93,31 @@ func (v *View) GradRow(p uint32) []float32 {
 	return v.GradRows[o : o+v.Stride : o+v.Stride]
 }
 
-// Samples are a visit's samples in their current order.
+// Samples are the samples of a device in a round, in their current order.
 type Samples struct {
 	Item []uint32
 	Y    []float32
-	// Rating is that of a positive as the data has it, or 1 where it has none; 0 for
-	// a negative. It is nil unless the visit is Rated.
+	// Rating is the rating of a positive, or 1 if the data has none, and 0 for a
+	// negative. It is nil unless the Visit uses ratings.
 	Rating []float32
-	// Row is the interaction that a sample stands for, as Features.Row has it: its
-	// own, or that of the positive which a negative was drawn for. It is nil where
-	// interactions have no features, or the method reads none.
+	// Row is the interaction of a sample, as a row of Features.Row: of a negative, the
+	// interaction of the positive that it was drawn for. It is nil if the method reads no
+	// features of interactions.
 	Row []uint32
-	Pos []uint32 // in the local block; equal items have equal positions
-	Rd  [][]uint32
-	Wr  [][]uint32
+	Pos []uint32   // in the local block; equal items have equal positions
+	Rd  [][]uint32 // by slot: the arena rows to read
+	Wr  [][]uint32 // by slot: the arena rows to write
 	// Shuffle shuffles the samples for another pass.
 	Shuffle func()
-	// Version is another number whenever the samples or their order are others; 0 where
-	// nobody counts. While it lasts a batch made again is the batch as it was.
+	// Version changes with the samples and their order; 0 means unknown. While it stays
+	// the same, Work.Batch may return what it computed before.
 	Version uint64
 	mark    []uint32
 	rows    []uint32
 	stamp   uint32
 }
 
-// Batch is a run of samples. Rd and Wr name arena rows, by slot.
+// Batch is a range of samples. Rd and Wr are arena rows, by slot.
 type Batch struct {
 	Lo, N     int
 	Item      []uint32
@@ -161,8 +161,8 @@ func (w *Work) bring(positions []uint32) {
 	}
 }
 
-// SubBatch returns samples lo to hi of b, counted from its first. Its Rows are left to
-// b, which stays valid. It is valid until the next call.
+// SubBatch returns samples lo to hi of b, without Rows; b stays valid. The result is
+// valid until the next call.
 func (w *Work) SubBatch(b *Batch, lo, hi int) *Batch {
 	p := &w.piece
 	p.Lo, p.N = b.Lo+lo, hi-lo
@@ -199,7 +199,7 @@ func (s *Samples) distinct(pos []uint32) []uint32 {
 	return s.rows
 }
 
-// ScaleAll multiplies every row of a slot by s, touched or not.
+// ScaleAll multiplies every row of a slot by s, including rows that no sample touches.
 func (v *View) ScaleAll(s float32) {
 	if v.Slot.PerItem {
 		v.uneven()
@@ -214,8 +214,8 @@ func (v *View) ScaleAll(s float32) {
 	}
 }
 
-// RecordScale records that every row of a PerItem slot was shrunk by s, and that the
-// given positions, which are distinct, have been multiplied already.
+// RecordScale records that every row of a PerItem slot is multiplied by s, and that the
+// given distinct positions have been multiplied already.
 func (v *View) RecordScale(s float32, positions []uint32) {
 	if s == 1 {
 		return
@@ -237,7 +237,7 @@ func (v *View) RecordScale(s float32, positions []uint32) {
 	}
 }
 
-// uneven writes At down.
+// uneven brings RowScale up to date.
 func (v *View) uneven() {
 	if v.SameScale {
 		for p := range v.Used {
@@ -247,15 +247,14 @@ func (v *View) uneven() {
 	}
 }
 
-// least is the smallest shrinkage that is kept: what a row shrunk so far once was
-// is nothing beside any float32 that training puts there since.
+// least is the smallest factor that is kept: a row multiplied by less is zero in float32.
 const least = 1e-60
 
-// restart brings every position up to a shrinkage that is about to vanish, so
-// that no ratio of two of them is ever 0/0.
+// restart rescales every position before Scale underflows, so that no ratio of two
+// factors is 0/0.
 func (v *View) restart() {
 	for p, at := range v.RowScale {
-		if at != 0 { // 0 is a position that was never used
+		if at != 0 { // 0: a position that was never used
 			v.bring(uint32(p))
 		}
 		v.RowScale[p] = least
@@ -263,9 +262,9 @@ func (v *View) restart() {
 	v.Scale = least
 }
 
-// Rescale brings the given positions of the local block up to the slot's
-// shrinkage. Batch does so for the rows of a batch; whoever shrinks a slot in the
-// middle of a step does it again.
+// Rescale multiplies the given positions of the local block so that they have the
+// slot's factor. Work.Batch does so for the rows of a batch; a step that calls ScaleAll
+// must do it again.
 func (v *View) Rescale(positions []uint32) {
 	if v.RowScale == nil || v.SameScale {
 		return
@@ -275,7 +274,7 @@ func (v *View) Rescale(positions []uint32) {
 	}
 }
 
-// RescaleAll brings the first n positions up to the slot's shrinkage.
+// RescaleAll is Rescale for the first n positions.
 func (v *View) RescaleAll(n int) {
 	if v.RowScale == nil || v.SameScale {
 		return
@@ -308,10 +307,10 @@ func (w *Work) ClearGrads(b *Batch) {
 	}
 }
 
-// RankOne is what a Direct visit did to rows it never copied: sample x moved its
-// row by -G[x] times the vector of its batch.
+// RankOne records the moves of an InPlace visit, which does not copy rows: sample x moved
+// its row by -G[x] times the vector of its batch.
 type RankOne struct {
-	On    bool // the visit is Direct
+	On    bool // the visit is InPlace
 	Slot  int
 	G     []float32
 	Lo    []int     // first sample of each batch
@@ -319,9 +318,8 @@ type RankOne struct {
 	Width int
 }
 
-// RecordMove records that the samples of b moved their rows of slot by -g[x]*v. A
-// Direct step calls it, with g as long as the batch; it keeps nothing where rows
-// are copied.
+// RecordMove records that the samples of b moved their rows of slot by -g[x]*v. InPlace
+// steps call it. If rows are copied, it does nothing.
 func (w *Work) RecordMove(slot int, b *Batch, g, v []float32) {
 	r := &w.RankOne
 	if !r.On {

@@ -1,17 +1,18 @@
 package method
 
-// RowCounts is what a batch holds of each of its distinct rows: samples that differ only
-// in their labels have one logit.
+// RowCounts counts the samples of a batch by distinct row. Samples of the same row have
+// the same logit and differ in their labels only.
 type RowCounts struct {
 	Samples, Labels []float32 // by row: its samples, and the sum of their labels
-	// Each has one entry for each sample, row by row: twice the place of the row, and 1
-	// more unless it is one of the row's first Y.
+	// Each has one entry per sample, row by row: 2*i for a positive sample of the i-th
+	// row, and 2*i+1 for a negative one.
 	Each []uint32
 	of   uint64
 	by   []float32
 }
 
-// CountRows tallies a batch that Batch has made. It is valid until the next call of either.
+// CountRows counts a batch that Batch returned. The result is valid until the next call
+// of Batch or CountRows.
 func (w *Work) CountRows(b *Batch) *RowCounts {
 	t := &w.tally
 	if t.of != 0 && t.of == b.order {
