@@ -14,7 +14,7 @@ import (
 
 // unpaid checks that no round has ended, that nothing was spent, and that the state has
 // no numbers but those of rounds and attempts, which everybody knows.
-func (r *rig) unpaid(state string) {
+func (r *harness) unpaid(state string) {
 	r.t.Helper()
 	st := r.c.Status()
 	if st.Round != 0 || r.paid() != 0 || *st.Epsilon != 0 {
@@ -27,7 +27,7 @@ func (r *rig) unpaid(state string) {
 }
 
 // absent waits for a state.
-func (r *rig) absent(text string) {
+func (r *harness) absent(text string) {
 	r.t.Helper()
 	state := ""
 	waitFor(r.t, text, func() bool { state = r.c.Status().Message; return strings.Contains(state, text) })
@@ -35,11 +35,11 @@ func (r *rig) absent(text string) {
 }
 
 // A sum of too few is thrown away and would be paid for: a round waits for enough.
-func TestAnAbsentFleetSpendsNothing(t *testing.T) {
+func TestAbsentDevicesSpendNoBudget(t *testing.T) {
 	s := withDP(small(6), "epsilon=20,delta=1e-3,clip=0.5,min-devices=2")
 	s.Rounds, s.Deadline = 1, 100*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(6)
+	d := r.enrolled(6)
 	r.absent("waiting for more")
 	for i, h := range d[:2] {
 		if i == 1 {
@@ -57,14 +57,14 @@ func TestAnAbsentFleetSpendsNothing(t *testing.T) {
 }
 
 // Nor does a masked round that had too few again and again; when devices come, it goes on.
-func TestAnAbsentMaskedFleetSpendsNothing(t *testing.T) {
+func TestAbsentDevicesOfMaskedRoundsSpendNoBudget(t *testing.T) {
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
 	up := make(chan time.Time)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
 		o.timer = func(time.Duration) (<-chan time.Time, func() bool) { return up, func() bool { return true } }
 	})
-	d := r.hands(6)
+	d := r.enrolled(6)
 	for tried := 1; tried <= attemptsInARow; tried++ {
 		up <- time.Now() // nobody came
 		if tried == 1 {
@@ -85,12 +85,12 @@ func TestAnAbsentMaskedFleetSpendsNothing(t *testing.T) {
 
 // With independent draws a round must end with whoever came, also nobody: it does not
 // begin while nobody comes at all.
-func TestARoundOfDrawsBeginsWhenSomeoneComes(t *testing.T) {
+func TestARoundOfIndependentDrawsWaitsForACheckIn(t *testing.T) {
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
 	s.Rounds, s.Deadline = 3, 100*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(6)
+	d := r.enrolled(6)
 	for n := range 3 {
 		waitFor(t, "the wait", func() bool { return strings.Contains(r.c.Status().Message, "waiting for a device") })
 		if st := r.c.Status(); st.Round != n || r.paid() != n {
@@ -102,7 +102,7 @@ func TestARoundOfDrawsBeginsWhenSomeoneComes(t *testing.T) {
 }
 
 // That a masked sum had enough devices tells of the draws.
-func TestMasksWithIndependentDrawsAreRefused(t *testing.T) {
+func TestMasksWithPoissonCohortsAreRefused(t *testing.T) {
 	s := withDP(small(12), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Masked = true
 	if err := s.Check(); err != nil {
@@ -115,9 +115,9 @@ func TestMasksWithIndependentDrawsAreRefused(t *testing.T) {
 }
 
 // paid is how many rounds are in the ledger, whose first line is a heading.
-func (r *rig) paid() int { return r.c.budget.Lines() - 1 }
+func (r *harness) paid() int { return r.c.budget.Lines() - 1 }
 
-func TestACohortOfMoreThanAllIsRefused(t *testing.T) {
+func TestACohortLargerThanTheRunIsRefused(t *testing.T) {
 	s := small(12)
 	s.Cohort = round.Cohort{Kind: "cycle", Count: 13}
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "the run is for 12 devices") {
@@ -130,18 +130,18 @@ func TestACohortOfMoreThanAllIsRefused(t *testing.T) {
 
 // A round whose devices are gone is drawn anew when its coordinator goes back to the newest
 // version and starts again.
-func TestATurnOfDevicesThatAreGone(t *testing.T) {
+func TestARoundOfAbsentDevicesIsDrawnAgainAfterARollback(t *testing.T) {
 	s := small(8)
 	s.Cohort = round.Cohort{Kind: "cycle", Count: 2}
-	s.Deadline, s.Least, s.Rehearsal = 100*time.Millisecond, 1, false
+	s.Deadline, s.Minimum, s.Deterministic = 100*time.Millisecond, 1, false
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.hands(8)
+	d := r.enrolled(8)
 	drawn := func() (in []uint32) {
-		waitFor(t, "the round", func() bool { return r.c.Status().Asked == 2 })
+		waitFor(t, "the round", func() bool { return r.c.Status().Expected == 2 })
 		for _, h := range d {
 			if h.check().GetTask() != nil {
-				in = append(in, h.seat)
+				in = append(in, h.id)
 			}
 		}
 		return in
@@ -154,7 +154,7 @@ func TestATurnOfDevicesThatAreGone(t *testing.T) {
 		}
 		r.stop()
 		r = open(t, dir, nil, nil)
-		d = r.hands(8)
+		d = r.enrolled(8)
 		if next := drawn(); !slices.Equal(first, next) {
 			return
 		}

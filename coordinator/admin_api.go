@@ -27,34 +27,34 @@ var _ pbconnect.AdminHandler = adminAPI{}
 
 // Status is the state of a coordinator, for operators.
 type Status struct {
-	Name      string           `json:"name"`
-	State     State            `json:"state"`
-	Message   string           `json:"message"` // explains the state to people
-	Method    string           `json:"method"`
-	Run       string           `json:"run"`
-	Round     int              `json:"round"` // rounds that are done
-	Rounds    int              `json:"rounds"`
-	Version   uint64           `json:"version"`
-	Items     int              `json:"items"`
-	Catalogue uint64           `json:"catalogue"`
-	Devices   int              `json:"devices"`
-	Enrolled  int              `json:"enrolled"`
-	Counted   int              `json:"counted"` // reports of the round in progress
-	Asked     int              `json:"asked"`
-	Paused    bool             `json:"paused"`
-	Rehearsal bool             `json:"rehearsal"`
-	Masked    bool             `json:"masked"`
-	Epsilon   *float64         `json:"epsilon"` // budget spent; null without a privacy guarantee
-	Promise   string           `json:"promise"`
-	Holds     string           `json:"holds,omitempty"`
-	LedgerOK  bool             `json:"ledger_ok"` // true without a privacy guarantee too
-	Lost      int              `json:"lost"`      // devices whose report was acknowledged and is in no sum
-	Counts    map[string]int64 `json:"counts"`    // of calls and refusals
-	Synced    store.Stats      `json:"synced"`
-	SyncAll   bool             `json:"sync_always"`
-	Readouts  []Readout        `json:"readouts"`
+	Name          string           `json:"name"`
+	State         State            `json:"state"`
+	Message       string           `json:"message"` // explains the state to people
+	Method        string           `json:"method"`
+	Run           string           `json:"run"`
+	Round         int              `json:"round"` // rounds that are done
+	Rounds        int              `json:"rounds"`
+	Version       uint64           `json:"version"`
+	Items         int              `json:"items"`
+	Catalogue     uint64           `json:"catalogue"`
+	Devices       int              `json:"devices"`
+	Enrolled      int              `json:"enrolled"`
+	Counted       int              `json:"counted"` // reports of the round in progress
+	Expected      int              `json:"asked"`
+	Paused        bool             `json:"paused"`
+	Deterministic bool             `json:"rehearsal"`
+	Masked        bool             `json:"masked"`
+	Epsilon       *float64         `json:"epsilon"` // budget spent; null without a privacy guarantee
+	Policy        string           `json:"promise"`
+	Guarantee     string           `json:"holds,omitempty"`
+	LedgerOK      bool             `json:"ledger_ok"` // true without a privacy guarantee too
+	Lost          int              `json:"lost"`      // devices whose report was acknowledged and is in no sum
+	Counts        map[string]int64 `json:"counts"`    // of calls and refusals
+	Synced        store.Stats      `json:"synced"`
+	SyncAll       bool             `json:"sync_always"`
+	Evaluations   []Evaluation     `json:"readouts"`
 	// why the last evaluation, or popularity in it, is missing
-	Missed string `json:"readout_missed,omitempty"`
+	EvaluationMissed string `json:"readout_missed,omitempty"`
 }
 
 // Status is what the coordinator is doing now.
@@ -71,22 +71,22 @@ func (c *Coordinator) Status() Status {
 	policy, _ := c.settings.DP.MarshalText()
 	s.Name, s.Method, s.Run = c.settings.Name, c.settings.Method, fmt.Sprintf("%x", c.run)
 	s.Rounds, s.Devices, s.Masked = c.settings.Rounds, c.settings.Devices, c.settings.Masked
-	s.Rehearsal, s.Promise = c.settings.Rehearsal, string(policy)
+	s.Deterministic, s.Policy = c.settings.Deterministic, string(policy)
 	s.Version, s.Catalogue = c.models.Last(), c.catalogue.Current().GetVersion()
 	s.Paused, s.Lost = c.requests.paused(), c.collection.History.Lost()
-	s.Readouts, s.Missed = c.evaluations.Results(), c.evaluations.Missed()
+	s.Evaluations, s.EvaluationMissed = c.evaluations.Results(), c.evaluations.Missed()
 	if v := c.models.Newest(); v != nil {
 		s.Round, s.Items = v.Round, v.Items
 	}
 	if open := c.collection.Open(); open != nil {
-		s.Counted, s.Asked = open.Progress()
+		s.Counted, s.Expected = open.Progress()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.LedgerOK = c.ledgerOK()
 	if c.settings.DP.On() {
 		epsilon := c.epsilon()
-		s.Epsilon, s.Holds = &epsilon, c.guarantee()
+		s.Epsilon, s.Guarantee = &epsilon, c.guarantee()
 	}
 	return s
 }
@@ -100,8 +100,8 @@ func (d adminAPI) statusResponse() (*pb.StatusResponse, error) {
 	return &pb.StatusResponse{Json: string(b)}, err
 }
 
-// Refusals sets where the server counts refused requests, by code.
-func (c *Coordinator) Refusals(byCode func() map[string]uint64) {
+// CountRefusals sets where the server counts refused requests, by code.
+func (c *Coordinator) CountRefusals(byCode func() map[string]uint64) {
 	c.progress.mu.Lock()
 	defer c.progress.mu.Unlock()
 	c.progress.refused = byCode

@@ -53,19 +53,19 @@ type Options struct {
 
 // Event describes a round that has ended.
 type Event struct {
-	Round, Rounds int
-	Version       uint64
-	Counted       int  // devices in the sum
-	Asked         int  // devices of the cohort
-	Kept          bool // too few devices: the sum was discarded
-	Seconds       float64
-	Epsilon       float64 // 0 without a privacy guarantee
-	Readout       *Readout
-	Missed        string // why there is no evaluation, or no popularity in it
+	Round, Rounds    int
+	Version          uint64
+	Counted          int  // devices in the sum
+	Cohort           int  // devices of the cohort
+	Discarded        bool // too few devices: the sum was discarded
+	Seconds          float64
+	Epsilon          float64 // 0 without a privacy guarantee
+	Evaluation       *Evaluation
+	EvaluationMissed string // why there is no evaluation, or no popularity in it
 }
 
-// Readout is the result of a federated evaluation.
-type Readout = evaluation.Result
+// Evaluation is the result of a federated evaluation.
+type Evaluation = evaluation.Result
 
 // Coordinator is the server of one federation.
 type Coordinator struct {
@@ -252,7 +252,7 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 	}
 	c.run = make([]byte, 16)
 	rand.Read(c.run)
-	if !c.settings.Rehearsal {
+	if !c.settings.Deterministic {
 		var b [8]byte
 		rand.Read(b[:])
 		for _, x := range b {

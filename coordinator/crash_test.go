@@ -28,7 +28,7 @@ type acks struct {
 
 // live has devices report until so many rounds are done or the coordinator has ended, and
 // notes what was acknowledged.
-func (r *rig) live(devices []*hand, rounds int, k *acks) (ended bool) {
+func (r *harness) live(devices []*testDevice, rounds int, k *acks) (ended bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -41,7 +41,7 @@ func (r *rig) live(devices []*hand, rounds int, k *acks) (ended bool) {
 					task := a.GetTask()
 					if fate, err := h.report(task); err == nil && fate == pb.ReportState_COUNTED {
 						k.mu.Lock()
-						k.by[[2]uint32{task.Round, h.seat}] = collection.Digest(wire.HashBlob(h.body(task)).Hash)
+						k.by[[2]uint32{task.Round, h.id}] = collection.Digest(wire.HashBlob(h.body(task)).Hash)
 						k.mu.Unlock()
 					}
 				}
@@ -67,7 +67,7 @@ func (r *rig) live(devices []*hand, rounds int, k *acks) (ended bool) {
 // A coordinator that is cut off at any point of a round, in any round, goes on where it
 // was: what was acknowledged counts once, and the model is that of a run that nothing
 // happened to. With a promise the ledger has each round once.
-func TestCutOffAtEveryPoint(t *testing.T) {
+func TestKilledAtEveryPoint(t *testing.T) {
 	for _, dp := range []string{"none", "epsilon=20,delta=1e-3,clip=0.5"} {
 		t.Run(dp, func(t *testing.T) {
 			s := withDP(small(5), dp)
@@ -92,7 +92,7 @@ func TestCutOffAtEveryPoint(t *testing.T) {
 						r.stop()
 						continue
 					}
-					if !r.live(r.hands(5), s.Rounds, k) {
+					if !r.live(r.enrolled(5), s.Rounds, k) {
 						t.Fatalf("round %d was not cut off at %q", round+1, point)
 					}
 					cuts++
@@ -100,7 +100,7 @@ func TestCutOffAtEveryPoint(t *testing.T) {
 				}
 			}
 			r := open(t, dir, nil, nil)
-			r.live(r.hands(5), s.Rounds, k)
+			r.live(r.enrolled(5), s.Rounds, k)
 			r.judge(k, s.Rounds, want)
 			if cuts < 3*3 {
 				t.Errorf("%d cuts", cuts)
@@ -119,7 +119,7 @@ func TestCutOffAtEveryPoint(t *testing.T) {
 }
 
 // judge compares what was acknowledged with what is in sums, and the model's bits.
-func (r *rig) judge(k *acks, rounds int, want string) {
+func (r *harness) judge(k *acks, rounds int, want string) {
 	r.t.Helper()
 	counted := 0
 	for round := range uint32(rounds) {
@@ -157,21 +157,21 @@ func TestStoppedInTheMiddleOfARound(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "state")
 			r := open(t, dir, &s, nil)
-			d := r.hands(6)
+			d := r.enrolled(6)
 			k := &acks{by: map[[2]uint32]uint64{}}
 			for _, h := range d[:n] {
 				task := h.task()
 				if fate, err := h.report(task); err != nil || fate != pb.ReportState_COUNTED {
 					t.Fatalf("%v, %v", fate, err)
 				}
-				k.by[[2]uint32{task.Round, h.seat}] = collection.Digest(h.last.Digest)
+				k.by[[2]uint32{task.Round, h.id}] = collection.Digest(h.last.Digest)
 			}
 			r.stop() // as after Ctrl-C
 			if err := <-r.ended; err != nil {
 				t.Fatalf("it ended with %v", err)
 			}
 			r = open(t, dir, nil, nil)
-			again := r.hands(6)
+			again := r.enrolled(6)
 			for i, h := range again {
 				h.last = d[i].last
 			}
@@ -192,7 +192,7 @@ func TestStoppedInTheMiddleOfARound(t *testing.T) {
 
 // A report whose answer was lost is in the sum, and its device is told so when it asks
 // again: before, while and after the round's outcome is written, and after a start.
-func TestAnAnswerThatWasLost(t *testing.T) {
+func TestALostAnswerIsRepeated(t *testing.T) {
 	s := small(2)
 	dir := filepath.Join(t.TempDir(), "state")
 	var once sync.Once
@@ -206,7 +206,7 @@ func TestAnAnswerThatWasLost(t *testing.T) {
 			return nil
 		}
 	})
-	d := r.hands(2)
+	d := r.enrolled(2)
 	task := d[0].task()
 	for _, h := range d {
 		if _, err := h.report(task); err != nil {
@@ -223,7 +223,7 @@ func TestAnAnswerThatWasLost(t *testing.T) {
 	}
 	r.stop()
 	r = open(t, dir, nil, nil)
-	if fate, err := r.hands(2)[1].report(task); err != nil || fate != pb.ReportState_COUNTED {
+	if fate, err := r.enrolled(2)[1].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Errorf("after a start: %v, %v", fate, err)
 	}
 }
@@ -265,7 +265,7 @@ func TestARunThatCouldNotBegin(t *testing.T) {
 }
 
 // A run from before sums had bits goes on with the command line that began it, which asks for them now.
-func TestARunOfBeforeThereWereBitsGoesOn(t *testing.T) {
+func TestARunWithoutBitsContinues(t *testing.T) {
 	const dp = "epsilon=20,delta=1e-3,clip=0.5"
 	for _, c := range []struct {
 		method, dp  string
@@ -310,7 +310,7 @@ func TestARoundOfAnOlderProgramIsLeftAlone(t *testing.T) {
 	s := small(3)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.hands(3)
+	d := r.enrolled(3)
 	task := d[0].task()
 	if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)

@@ -38,7 +38,7 @@ func (d deviceAPI) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloRespon
 	}
 	name, deterministic := "a federation", false
 	if d.begun() {
-		name, deterministic = d.settings.Name, d.settings.Rehearsal
+		name, deterministic = d.settings.Name, d.settings.Deterministic
 	}
 	return &pb.HelloResponse{
 		Version: v, Federation: d.identity.id[:], Name: name, Key: d.identity.key.Public().(ed25519.PublicKey),

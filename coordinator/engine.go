@@ -63,23 +63,23 @@ func (c *Coordinator) install(e *round.Engine, p *local.Plan) {
 func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 	s := &c.settings
 	evaluations := 0
-	if s.Readout > 0 {
-		evaluations = (s.Rounds + s.Readout - 1) / s.Readout
+	if s.EvalEvery > 0 {
+		evaluations = (s.Rounds + s.EvalEvery - 1) / s.EvalEvery
 	}
 	set := s.PrivacyRun(s.Method, p, s.Devices, s.Masked, s.Masked, evaluations)
 	var err error
 	if e.Stack, err = privacy.Build(s.DP, set); err != nil {
 		return err
 	}
-	if s.Bucket > 0 { // what cannot be masked is refused before a run begins
-		size := max(s.Bucket, e.Stack.RequiredDevices())
+	if s.GroupSize > 0 { // what cannot be masked is refused before a run begins
+		size := max(s.GroupSize, e.Stack.RequiredDevices())
 		if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, e.Stack.MaxInteger(0), privacy.MaskingRisk); err != nil {
 			return fmt.Errorf("buckets of %d devices: %w", size, err)
 		}
 	}
 	e.Ledger = c.budget
 	e.Random = func(n privacy.Node, piece int) io.Reader {
-		if s.Rehearsal {
+		if s.Deterministic {
 			return round.DeterministicNoise(s.Seed, n, piece)
 		}
 		if c.isTree() {
@@ -96,8 +96,8 @@ func (s *Settings) checkMasks(p *local.Plan) error {
 		return fmt.Errorf("%s: %w", s.Method, err)
 	}
 	size := s.fewest()
-	if s.Bucket > 0 {
-		size = s.Bucket
+	if s.GroupSize > 0 {
+		size = s.GroupSize
 	}
 	if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, p.Bound(s.Devices).MaxInteger,
 		privacy.MaskingRisk); err != nil {
@@ -117,7 +117,7 @@ func (c *Coordinator) guarantee() string {
 // cohortSeed is the seed of the cohorts. It is secret: the accountant assumes that nobody knows who is
 // in a cohort.
 func (c *Coordinator) cohortSeed() uint64 {
-	if c.settings.Rehearsal {
+	if c.settings.Deterministic {
 		return c.settings.Seed
 	}
 	return c.noise.CohortSeed(c.rollbacks.count)

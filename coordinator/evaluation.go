@@ -21,7 +21,7 @@ import (
 
 // evaluate lets devices evaluate the newest model, after round t. missed is why there is no result,
 // or no popularity in it.
-func (c *Coordinator) evaluate(ctx context.Context, t int) (result *Readout, missed string, err error) {
+func (c *Coordinator) evaluate(ctx context.Context, t int) (result *Evaluation, missed string, err error) {
 	noise, err := c.metricNoise()
 	if err == nil && c.engine.Stack == nil && !c.evaluations.Counted() {
 		err := c.countItems(ctx, t)
@@ -128,7 +128,7 @@ func (c *Coordinator) countItems(ctx context.Context, t int) error {
 
 // evaluateModel asks for one evaluation. It is paid for when its sum is there, and on disk before
 // anybody sees it. One that a kill interrupts was seen by nobody and is not repeated.
-func (c *Coordinator) evaluateModel(ctx context.Context, t int, noise float64) (result *Readout, err error) {
+func (c *Coordinator) evaluateModel(ctx context.Context, t int, noise float64) (result *Evaluation, err error) {
 	c.progress.set(Evaluating, fmt.Sprintf("evaluation after round %d", t+1))
 	g := c.engine.Stack
 	bound, whole := evaluation.Bound(c.settings.Devices)
@@ -164,7 +164,7 @@ func (c *Coordinator) addNoise(t int, noise, unit float64, sum []int32) []float6
 	node := round.MetricsNode(t)
 	for i, x := range sum {
 		from := c.noise.Release(node, i)
-		if c.settings.Rehearsal {
+		if c.settings.Deterministic {
 			from = round.DeterministicNoise(c.settings.Seed, node, i)
 		}
 		v := []int64{int64(math.Round(float64(x) * unit * steps))}

@@ -16,11 +16,11 @@ import (
 
 // bench is a rig for a fuzz target: its coordinator stays, and each input gets a round of
 // its own, that is on no disk.
-func bench(f *testing.F, s Settings) (*rig, []*hand) {
+func bench(f *testing.F, s Settings) (*harness, []*testDevice) {
 	f.Helper()
 	s.Devices, s.Deadline = 1000, time.Hour // it waits for devices that do not come
 	r := open(f, f.TempDir(), &s, nil)
-	return r, r.hands(6)
+	return r, r.enrolled(6)
 }
 
 // script reads choices off an input.
@@ -61,7 +61,7 @@ func FuzzCalls(f *testing.F) {
 	var mu sync.Mutex
 	seat := map[uint32]string{}
 	for _, h := range d {
-		seat[h.seat] = string(h.key)
+		seat[h.id] = string(h.key)
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		mu.Lock()
@@ -124,7 +124,7 @@ func FuzzCalls(f *testing.F) {
 }
 
 // fuzzReport sends a bent report, and notes what it is if it is acknowledged.
-func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[uint32][]int64) {
+func fuzzReport(t *testing.T, in *script, who *testDevice, task *pb.Task, counted map[uint32][]int64) {
 	good := who.body(task)
 	body := in.bend(good)
 	q := request(task, body)
@@ -148,7 +148,7 @@ func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[
 	if rpc.Code(err) == rpc.Panicked || rpc.Code(err) == rpc.Internal {
 		t.Fatal(err)
 	}
-	if _, before := counted[who.seat]; err != nil || a.State != pb.ReportState_COUNTED || before {
+	if _, before := counted[who.id]; err != nil || a.State != pb.ReportState_COUNTED || before {
 		return
 	}
 	v := make([]int64, task.Length)
@@ -160,5 +160,5 @@ func fuzzReport(t *testing.T, in *script, who *hand, task *pb.Task, counted map[
 			t.Fatalf("what is too long was acknowledged: %v", err)
 		}
 	}
-	counted[who.seat] = v
+	counted[who.id] = v
 }

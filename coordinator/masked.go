@@ -203,7 +203,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	}
 	a, err := masked.NewAttempt(masked.AttemptConfig{
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),
-		Seed: c.cohortSeed(), GroupSize: c.settings.Bucket, MinDevices: c.minDevices(task.Kind),
+		Seed: c.cohortSeed(), GroupSize: c.settings.GroupSize, MinDevices: c.minDevices(task.Kind),
 		MinBits:     c.settings.Bits,
 		Sensitivity: sensitivity, OpenOnce: c.engine.Stack == nil,
 		StepTime: c.collection.StepTime.Of(c.settings.Deadline / 2), PollEvery: c.pollEvery(len(cohort)),

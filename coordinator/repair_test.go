@@ -55,7 +55,7 @@ func copyDir(t *testing.T, from string) string {
 }
 
 // mend expects damage at a start, repairs, and starts.
-func mend(t *testing.T, dir string) (*rig, *store.Report) {
+func mend(t *testing.T, dir string) (*harness, *store.Report) {
 	t.Helper()
 	_, err := tryOpen(t, dir, nil, nil)
 	var d *store.Damage
@@ -82,7 +82,7 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 	s.Rounds = 6
 	whole := filepath.Join(t.TempDir(), "state")
 	r := open(t, whole, &s, nil)
-	d := r.hands(4)
+	d := r.enrolled(4)
 	r.play(d, 3)
 	task := d[0].task()
 	if _, err := d[0].report(task); err != nil { // half a round
@@ -117,9 +117,9 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 				t.Errorf("after %d turns there are %d: devices do not answer rounds again", before.Rollbacks,
 					m.Rollbacks)
 			}
-			again := make([]*hand, 4)
+			again := make([]*testDevice, 4)
 			for i := range again { // a repair may have forgotten seats
-				again[i] = r.stranger(i)
+				again[i] = r.newDevice(i)
 				if _, err := again[i].enrol(r.token, uint32(i)); err != nil {
 					t.Fatal(err)
 				}
@@ -156,7 +156,7 @@ func TestAShortLedgerIsRefused(t *testing.T) {
 	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	r.play(r.hands(3), 3)
+	r.play(r.enrolled(3), 3)
 	r.stop()
 	path := filepath.Join(dir, budget.File)
 	for name, change := range map[string]func(b []byte) []byte{
@@ -184,10 +184,10 @@ func TestAShortLedgerIsRefused(t *testing.T) {
 // had and more, and cohorts are others.
 func TestARepairUsesNoNoiseTwice(t *testing.T) {
 	s := withDP(small(4), "epsilon=100,delta=1e-3,clip=0.5")
-	s.Rehearsal, s.Rounds = false, 6
+	s.Deterministic, s.Rounds = false, 6
 	dir := filepath.Join(t.TempDir(), "state")
 	drawn := map[string]string{}
-	look := func(r *rig, when string) {
+	look := func(r *harness, when string) {
 		t.Helper()
 		for round := range s.Rounds {
 			b := make([]byte, 16)
@@ -201,7 +201,7 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 		}
 	}
 	r := open(t, dir, &s, nil)
-	r.play(r.hands(4), 4)
+	r.play(r.enrolled(4), 4)
 	look(r, "before")
 	seed, lines := r.c.cohortSeed(), r.c.budget.Lines()
 	r.stop()
@@ -218,9 +218,9 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 	if r.c.cohortSeed() == seed {
 		t.Error("the cohorts are those of before")
 	}
-	var again []*hand
+	var again []*testDevice
 	for i := range 4 {
-		h := r.stranger(i)
+		h := r.newDevice(i)
 		if _, err := h.enrol(r.token, uint32(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -234,13 +234,13 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 }
 
 // A tree that lost rounds releases nothing more: its noise would be taken off itself.
-func TestATreeThatLostRoundsIsOver(t *testing.T) {
+func TestATreeThatLostRoundsStops(t *testing.T) {
 	s := withDP(small(4), "epsilon=100,delta=1e-3,clip=0.5,mechanism=tree")
-	s.Rehearsal, s.Rounds = false, 6
+	s.Deterministic, s.Rounds = false, 6
 	s.Cohort.Kind, s.Cohort.Count = "cycle", 2
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	r.play(r.hands(4), 4)
+	r.play(r.enrolled(4), 4)
 	r.stop()
 	cutTail(t, blocks(t, dir, "index"), 0.4)
 	r, _ = mend(t, dir)

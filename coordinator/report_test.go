@@ -15,7 +15,7 @@ import (
 )
 
 // sums is what is counted so far, and the sum.
-func (r *rig) sums() (n int, sum []int64) {
+func (r *harness) sums() (n int, sum []int64) {
 	open := r.c.collection.OpenRound()
 	if open == nil {
 		return 0, nil
@@ -31,7 +31,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 	s := small(4)
 	s.Devices = 3 // the fourth may not take part
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(4)
+	d := r.enrolled(4)
 	task := d[0].task()
 	if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
@@ -104,7 +104,7 @@ func TestAReportCountsOnce(t *testing.T) {
 	s := small(2)
 	s.Method, s.Params = "fedmf", map[string]string{"dim": "300"} // several pieces of 1024 bytes
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(2)
+	d := r.enrolled(2)
 	task := d[0].task()
 	body := d[0].body(task)
 	if len(body) < 2048 {
@@ -182,7 +182,7 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked = true
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(6)
+	d := r.enrolled(6)
 	task := d[0].task()
 	if task.Masking == nil {
 		t.Fatal("the task has no masks")
@@ -218,10 +218,10 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 
 // Under a promise nobody sees who had nothing to learn from, and who did more than allowed
 // is refused.
-func TestReportsUnderAPromise(t *testing.T) {
+func TestReportsUnderDP(t *testing.T) {
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(4)
+	d := r.enrolled(4)
 	task := d[0].task()
 	_, err := d[0].Report(context.Background(), request(task, wire.AppendUpdate(nil, nil)))
 	r.refused(err, rpc.Malformed)
@@ -235,10 +235,10 @@ func TestReportsUnderAPromise(t *testing.T) {
 }
 
 // Two copies of a device report at once: only the report in the sum is acknowledged as counted.
-func TestACopiedDeviceIsToldTheTruth(t *testing.T) {
+func TestOnlyTheCountedReportIsAcknowledged(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(2)
+	d := r.enrolled(2)
 	task := d[0].task()
 	fates := make([]pb.ReportState, 8)
 	var wg sync.WaitGroup

@@ -21,7 +21,7 @@ import (
 )
 
 // counted is who is in a round's sum.
-func (r *rig) counted(round uint32) []uint32 {
+func (r *harness) counted(round uint32) []uint32 {
 	r.t.Helper()
 	a, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: round})
 	if err != nil || !a.Closed {
@@ -33,9 +33,9 @@ func (r *rig) counted(round uint32) []uint32 {
 // A round ends at its goal, and not before.
 func TestARoundEndsAtItsGoal(t *testing.T) {
 	s := small(8)
-	s.Goal, s.Least, s.Rounds = 0.5, 0.25, 1
+	s.Goal, s.Minimum, s.Rounds = 0.5, 0.25, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(8)
+	d := r.enrolled(8)
 	task := d[0].task()
 	for i := range 4 {
 		if r.c.Status().Round != 0 {
@@ -55,11 +55,11 @@ func TestARoundEndsAtItsGoal(t *testing.T) {
 }
 
 // Without its least share a round goes on past its deadline; with it the deadline ends it.
-func TestARoundWaitsForItsLeast(t *testing.T) {
+func TestARoundWaitsForItsMinimum(t *testing.T) {
 	s := small(4)
 	s.Rounds, s.Deadline = 1, 150*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(4)
+	d := r.enrolled(4)
 	task := d[0].task()
 	if _, err := d[0].report(task); err != nil {
 		t.Fatal(err)
@@ -81,11 +81,11 @@ func TestARoundWaitsForItsLeast(t *testing.T) {
 }
 
 // Under a promise a round ends at its deadline with whoever came: absent counts as zero.
-func TestUnderAPromiseTheDeadlineEndsARound(t *testing.T) {
+func TestUnderDPTheDeadlineEndsARound(t *testing.T) {
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
 	s.Rounds, s.Deadline = 1, 200*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	h := r.hands(4)[2]
+	h := r.enrolled(4)[2]
 	if fate, err := h.report(h.task()); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
 	}
@@ -102,7 +102,7 @@ func TestPauseAndResume(t *testing.T) {
 	s.Rounds = 2
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.hands(2)
+	d := r.enrolled(2)
 	task := d[0].task()
 	pause := func(on bool) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestPauseAndResume(t *testing.T) {
 	waitFor(t, "the pause", func() bool { return r.c.Status().State == Paused && r.c.Status().Round == 1 })
 	r.stop()
 	r = open(t, dir, nil, nil)
-	d = r.hands(2)
+	d = r.enrolled(2)
 	waitFor(t, "the pause after a start", func() bool { return r.c.Status().State == Paused })
 	pause(false)
 	r.play(d, 2)
@@ -134,11 +134,11 @@ func TestPauseAndResume(t *testing.T) {
 func TestRollback(t *testing.T) {
 	ctx := context.Background()
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
-	s.Rehearsal, s.Rounds = false, 3
+	s.Deterministic, s.Rounds = false, 3
 	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.hands(6)
+	d := r.enrolled(6)
 	r.play(d, 3)
 	if got := r.c.Status().State; got != Finished {
 		waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
@@ -187,7 +187,7 @@ func TestRollbackWhileARoundIsOpen(t *testing.T) {
 	s := small(3)
 	s.Rounds = 3
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(3)
+	d := r.enrolled(3)
 	r.play(d, 1)
 	_, first := r.model()
 	task := d[0].task()
@@ -213,7 +213,7 @@ func TestRollbackWhileARoundIsOpen(t *testing.T) {
 	}
 }
 
-func TestNoTreeIsGoneBackInOrGrown(t *testing.T) {
+func TestATreeIsNeverRolledBackOrGrown(t *testing.T) {
 	ctx := context.Background()
 	s := withDP(small(4), "epsilon=50,delta=1e-3,clip=0.5,mechanism=tree")
 	s.Rounds, s.Deadline = 2, 100*time.Millisecond
@@ -221,7 +221,7 @@ func TestNoTreeIsGoneBackInOrGrown(t *testing.T) {
 	warned := make(chan string, 9)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s,
 		func(o *Options) { o.Warn = func(text string) { warned <- text } })
-	r.play(r.hands(4), 2)
+	r.play(r.enrolled(4), 2)
 	waitFor(t, "the rounds", func() bool { return r.c.Status().State == Finished })
 	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 1}); err == nil || !strings.Contains(err.Error(),
 		"tree") {
@@ -247,7 +247,7 @@ func TestTheCatalogueGrows(t *testing.T) {
 	s.Rounds = 6
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.hands(3)
+	d := r.enrolled(3)
 	r.play(d, 2)
 	value, state := grownFrom(r.c, 0)
 	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
@@ -268,7 +268,7 @@ func TestTheCatalogueGrows(t *testing.T) {
 	}
 	r.stop()
 	r = open(t, dir, nil, nil)
-	d = r.hands(3)
+	d = r.enrolled(3)
 	_, after := grownFrom(r.c, 0)
 	if len(after.V) <= len(state.V) || len(value) == 0 {
 		t.Errorf("the rule remembers %d numbers, and had %d", len(after.V), len(state.V))
@@ -321,7 +321,7 @@ func TestGrowthIsExact(t *testing.T) {
 
 // Where more than rows of items depends on their number, growth is refused, and all is
 // as before. No method of the registry is such a one, so a plan is made to look it.
-func TestGrowthThatIsNotPossibleIsRefused(t *testing.T) {
+func TestImpossibleGrowthIsRefused(t *testing.T) {
 	for name, change := range map[string]func(s *method.Slot) bool{
 		"another width":   func(s *method.Slot) bool { s.Dim++; return true },
 		"rows of no item": func(s *method.Slot) bool { s.Rows += 5; return !s.PerItem },
@@ -367,12 +367,12 @@ func still(t *testing.T, s Settings, warn func(string)) *Coordinator {
 }
 
 // Old versions are swept away with all that only they need.
-func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
+func TestOldVersionsAreDeleted(t *testing.T) {
 	s := small(2)
 	s.Rounds, s.Server = 30, aggregate.Rule{Kind: "adam", Rate: 0.01}
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.hands(2)
+	d := r.enrolled(2)
 	r.play(d, 14)
 	blobs := len(r.c.st.Blobs())
 	r.play(d, 30)
@@ -398,7 +398,7 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 			if len(b.Hash) == 0 {
 				continue
 			}
-			if got, err := r.stranger("x").Fetch(context.Background(), &pb.FetchRequest{Hash: b.Hash}); err == nil {
+			if got, err := r.newDevice("x").Fetch(context.Background(), &pb.FetchRequest{Hash: b.Hash}); err == nil {
 				t.Errorf("a stranger fetches %d bytes", len(got.Data))
 			}
 			data, err := r.c.models.Read(hex.EncodeToString(b.Hash))
@@ -411,10 +411,10 @@ func TestVersionsDoNotGrowWithoutEnd(t *testing.T) {
 
 // A device waits about as long as a round should still take, and no longer than the round has
 // taken so far where it is overdue: however few have come yet.
-func TestNobodyIsSentAwayForLong(t *testing.T) {
+func TestDevicesWaitNoLongerThanARound(t *testing.T) {
 	s := small(4)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	r.hands(4)
+	r.enrolled(4)
 	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
 	now := time.Now()
 	for _, x := range []struct{ pace, took, most time.Duration }{

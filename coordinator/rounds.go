@@ -122,7 +122,7 @@ func (c *Coordinator) minimum(expected int) int {
 	if c.settings.DP.On() {
 		return min(expected, c.engine.Stack.RequiredDevices())
 	}
-	return int(float64(expected) * c.settings.Least)
+	return int(float64(expected) * c.settings.Minimum)
 }
 
 // goal is the number of reports with which a round ends before its deadline. With DP absent

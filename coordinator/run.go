@@ -136,10 +136,10 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	c.progress.endRound(took)
 	event := Event{
 		Round: t + 1, Rounds: c.settings.Rounds, Version: c.models.Last(), Counted: outcome.Counted,
-		Asked: outcome.Cohort, Kept: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),
+		Cohort: outcome.Cohort, Discarded: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),
 	}
 	if evaluates {
-		event.Readout, event.Missed, err = c.evaluate(ctx, t)
+		event.Evaluation, event.EvaluationMissed, err = c.evaluate(ctx, t)
 		if err == nil {
 			err = c.evaluations.End()
 		}
@@ -155,7 +155,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 
 // saveRound writes the outcome of round t, and publishes its model.
 func (c *Coordinator) saveRound(t int, outcome models.Outcome, evaluates bool) error {
-	if c.settings.Rehearsal {
+	if c.settings.Deterministic {
 		c.collection.History.Keep(collection.KeepAllLogs)
 	}
 	if err := c.collection.History.Add(c.closing); err != nil {

@@ -22,7 +22,7 @@ func (c *Coordinator) Serve(ctx context.Context, l net.Listener, secure *tls.Con
 	if err != nil {
 		return err
 	}
-	c.Refusals(server.Refused)
+	c.CountRefusals(server.Refused)
 	h := server.HTTP(secure)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -30,9 +30,9 @@ type Settings struct {
 	// with DP, or a method that says how large its numbers are: masks need a bound
 	Masked bool `json:"masked"`
 
-	// Bucket is how many devices a masked sum is over, about; 0 for the whole cohort. A sum
+	// GroupSize is how many devices a masked sum is over, about; 0 for the whole cohort. A sum
 	// of few can be checked more closely, and hides each among fewer.
-	Bucket int `json:"bucket,omitempty"`
+	GroupSize int `json:"bucket,omitempty"`
 
 	// Devices is N: the run begins when so many are enrolled. Who comes later gets
 	// models and is in no sum.
@@ -41,15 +41,15 @@ type Settings struct {
 	// without which it does not end at its deadline. Under DP a round ends at its deadline
 	// with whoever came, if a sum of so few may be released: absent counts as zero.
 	Goal     float64       `json:"goal"`
-	Least    float64       `json:"least"`
+	Minimum  float64       `json:"least"`
 	Deadline time.Duration `json:"deadline"`
 
-	// Readout is how many rounds lie between evaluations by devices; 0 for none.
-	Readout int `json:"readout"`
-	// Rehearsal takes all that is random from Seed, which devices are told: for tests that
+	// EvalEvery is how many rounds lie between evaluations by devices; 0 for none.
+	EvalEvery int `json:"readout"`
+	// Deterministic takes all that is random from Seed, which devices are told: for tests that
 	// compare with a simulation. Real devices refuse it.
-	Rehearsal bool   `json:"rehearsal"`
-	Seed      uint64 `json:"seed"`
+	Deterministic bool   `json:"rehearsal"`
+	Seed          uint64 `json:"seed"`
 
 	// Features are columns that a Featured method reads. Devices have the values of their
 	// users and of what those did; the coordinator has none.
@@ -70,9 +70,9 @@ func (s *Settings) Check() error {
 	case s.Cohort.Exceeds(s.Devices):
 		return fmt.Errorf("cohort = %d: the run is for %d devices; take fewer, or --cohort all", s.Cohort.Count,
 			s.Devices)
-	case !share(s.Goal) || !share(s.Least) || s.Least > s.Goal:
+	case !share(s.Goal) || !share(s.Minimum) || s.Minimum > s.Goal:
 		return fmt.Errorf("goal = %g, least = %g: want shares above 0 and up to 1, and least no more than goal",
-			s.Goal, s.Least)
+			s.Goal, s.Minimum)
 	case s.Deadline < time.Second/10:
 		return fmt.Errorf("deadline = %v: want a tenth of a second or more", s.Deadline)
 	case s.Mean != aggregate.PerCohort && s.Mean != aggregate.Fixed:
@@ -85,13 +85,13 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such "+
 			"a sum; a round takes %d or more, of which a third may leave: "+
 			"a larger cohort, or leave --secagg out", s.fewest(), privacy.MinMaskedGroup)
-	case s.maskedOnly() && s.Bucket > 0 && s.Bucket < privacy.MinMaskedGroup:
+	case s.maskedOnly() && s.GroupSize > 0 && s.GroupSize < privacy.MinMaskedGroup:
 		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more; take %d, so that a third "+
-			"may leave", s.Bucket, privacy.MinMaskedSum, privacy.MinMaskedGroup)
+			"may leave", s.GroupSize, privacy.MinMaskedSum, privacy.MinMaskedGroup)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
-	case s.Bucket < 0 || s.Bucket > 0 && !s.Masked:
-		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.Bucket)
+	case s.GroupSize < 0 || s.GroupSize > 0 && !s.Masked:
+		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.GroupSize)
 	case s.DP.On() && s.DP.Trust == privacy.Local:
 		return errors.New("trust=local: a device's own noise is simulated only; take trust=distributed with " +
 			"--secagg on")
@@ -102,25 +102,25 @@ func (s *Settings) Check() error {
 // readable reports why evaluations by devices could never be had.
 func (s *Settings) readable() error {
 	switch {
-	case s.Readout < 0:
-		return fmt.Errorf("readout = %d: want rounds between evaluations, or 0 for none", s.Readout)
-	case s.Readout == 0:
+	case s.EvalEvery < 0:
+		return fmt.Errorf("readout = %d: want rounds between evaluations, or 0 for none", s.EvalEvery)
+	case s.EvalEvery == 0:
 	case s.Devices < privacy.MinMaskedSum:
 		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; "+
-			"leave --readout out", s.Readout, privacy.MinMaskedSum, s.Devices)
+			"leave --readout out", s.EvalEvery, privacy.MinMaskedSum, s.Devices)
 	case s.DP.On() && s.DP.Trust != privacy.Central:
 		return fmt.Errorf("readout = %d with trust=%s: the coordinator would see the sums without their noise; "+
-			"leave --readout out, or take trust=central", s.Readout, s.DP.Trust)
+			"leave --readout out, or take trust=central", s.EvalEvery, s.DP.Trust)
 	case s.DP.On() && s.DP.Metrics == 0:
 		return fmt.Errorf("readout = %d with dp: the promise covers no metrics; add metrics=Z to --dp, such as "+
-			"metrics=5, or leave --readout out", s.Readout)
+			"metrics=5, or leave --readout out", s.EvalEvery)
 	}
 	return nil
 }
 
 // evaluatesAfter reports whether devices evaluate the model after round t.
 func (s *Settings) evaluatesAfter(t int) bool {
-	return s.Readout > 0 && ((t+1)%s.Readout == 0 || t+1 == s.Rounds)
+	return s.EvalEvery > 0 && ((t+1)%s.EvalEvery == 0 || t+1 == s.Rounds)
 }
 
 // build makes the method.
@@ -190,7 +190,7 @@ func (s *Settings) narrow(items int) bool {
 // from before there were any: it goes on without, whatever is asked for.
 func (s *Settings) resumes(begun *Settings) bool {
 	now, then := *s, *begun
-	if !now.Rehearsal {
+	if !now.Deterministic {
 		now.Seed = then.Seed
 	}
 	if now.Bits, then.Bits = now.bits(), then.bits(); then.Bits == 0 {
@@ -209,9 +209,9 @@ func (s *Settings) plan(m method.Method, items int) (*local.Plan, error) {
 	return local.NewPlan(m, o)
 }
 
-// Levels is how many integers a device's numbers have on either side of 0 where sums are
+// MaxInteger is how many integers a device's numbers have on either side of 0 where sums are
 // narrow, of a run that may begin; 0 where they are not.
-func (s *Settings) Levels(items int) (int64, error) {
+func (s *Settings) MaxInteger(items int) (int64, error) {
 	m, err := s.build()
 	if err != nil {
 		return 0, err

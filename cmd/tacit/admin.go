@@ -102,13 +102,13 @@ func (a *app) status(r *pb.StatusResponse) error {
 			line("devices", "%d of %d enrolled", s.Enrolled, s.Devices)
 			if p := evaluationProgress(&s); p != "" {
 				line("now", "%s", p)
-			} else if s.Asked > 0 {
-				line("round", "%d of %d reports", s.Counted, s.Asked)
+			} else if s.Expected > 0 {
+				line("round", "%d of %d reports", s.Counted, s.Expected)
 			}
 			line("catalogue", "%d items, version %d", s.Items, s.Catalogue)
-			line("privacy", "%s", s.Promise)
+			line("privacy", "%s", s.Policy)
 			if s.Epsilon != nil {
-				line("spent", "epsilon %.4g; protects from %s", *s.Epsilon, s.Holds)
+				line("spent", "epsilon %.4g; protects from %s", *s.Epsilon, s.Guarantee)
 			}
 		}
 		if s.Lost > 0 {
@@ -122,11 +122,11 @@ func (a *app) status(r *pb.StatusResponse) error {
 		for _, k := range keys {
 			line(strings.ReplaceAll(k, "_", " "), "%d", s.Counts[k])
 		}
-		for i := range s.Readouts {
-			line(fmt.Sprintf("evaluation %d", s.Readouts[i].Round), "%s", evaluationText(&s.Readouts[i]))
+		for i := range s.Evaluations {
+			line(fmt.Sprintf("evaluation %d", s.Evaluations[i].Round), "%s", evaluationText(&s.Evaluations[i]))
 		}
-		if s.Missed != "" {
-			line("no evaluation", "%s", s.Missed)
+		if s.EvaluationMissed != "" {
+			line("no evaluation", "%s", s.EvaluationMissed)
 		}
 		return w.Flush()
 	})

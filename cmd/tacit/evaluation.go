@@ -10,7 +10,7 @@ import (
 )
 
 // withNoise writes a metric with the standard deviation of its noise.
-func withNoise(x float64, r *coordinator.Readout) string {
+func withNoise(x float64, r *coordinator.Evaluation) string {
 	off := r.Noise / math.Max(r.Devices, 1)
 	digits := 3
 	if off > 0 && off < 0.0005 {
@@ -20,7 +20,7 @@ func withNoise(x float64, r *coordinator.Readout) string {
 }
 
 // evaluationText writes what devices measured.
-func evaluationText(r *coordinator.Readout) string {
+func evaluationText(r *coordinator.Evaluation) string {
 	popular := "popularity unknown"
 	if r.Popular {
 		popular = fmt.Sprintf("popularity %s, %s", withNoise(r.PopHR10, r), withNoise(r.PopNDCG10, r))
@@ -34,7 +34,7 @@ func evaluationProgress(s *coordinator.Status) string {
 	if s.State != coordinator.Evaluating {
 		return ""
 	}
-	return fmt.Sprintf("%s: %d of %d", s.Message, s.Counted, s.Asked)
+	return fmt.Sprintf("%s: %d of %d", s.Message, s.Counted, s.Expected)
 }
 
 // showEvaluations prints the progress of long evaluations until ctx is done.

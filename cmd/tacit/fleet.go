@@ -159,7 +159,7 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 		if err != nil {
 			return err
 		}
-		rounds, f.serve.deterministic = uint32(s.Rounds), s.Rehearsal
+		rounds, f.serve.deterministic = uint32(s.Rounds), s.Deterministic
 	}
 	if f.stay {
 		rounds = 0
@@ -185,7 +185,7 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 	done := fleetResult{Stats: fl.Stats()}
 	if w.Admin != "" {
 		if s, err := f.status(ctx); err == nil {
-			done.Epsilon, done.Readouts, done.Missed = s.Epsilon, s.Readouts, s.Missed
+			done.Epsilon, done.Readouts, done.Missed = s.Epsilon, s.Evaluations, s.EvaluationMissed
 		}
 	}
 	return a.result(done, done.text)
@@ -194,9 +194,9 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 // fleetResult is what a fleet did, and the budget that the coordinator spent.
 type fleetResult struct {
 	fleet.Stats
-	Epsilon  *float64              `json:"epsilon,omitempty"`
-	Readouts []coordinator.Readout `json:"readouts,omitempty"`
-	Missed   string                `json:"readout_missed,omitempty"`
+	Epsilon  *float64                 `json:"epsilon,omitempty"`
+	Readouts []coordinator.Evaluation `json:"readouts,omitempty"`
+	Missed   string                   `json:"readout_missed,omitempty"`
 }
 
 func (r *fleetResult) text(out io.Writer) error {

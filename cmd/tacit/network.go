@@ -61,9 +61,9 @@ func networkSpec(words []string, settings func() []experiment.Setting, f *serveF
 func coordinatorSettings(s *experiment.Spec, f *serveFlags) coordinator.Settings {
 	out := coordinator.Settings{
 		Name: f.name, Method: s.Method, Params: map[string]string{}, Config: s.Config,
-		Masked: s.Secagg == "on", Bucket: f.bucket,
-		Devices: f.devices, Goal: f.goal, Least: f.minShare, Deadline: f.deadline, Readout: f.evalEvery,
-		Rehearsal: f.deterministic, Seed: s.Seed,
+		Masked: s.Secagg == "on", GroupSize: f.bucket,
+		Devices: f.devices, Goal: f.goal, Minimum: f.minShare, Deadline: f.deadline, EvalEvery: f.evalEvery,
+		Deterministic: f.deterministic, Seed: s.Seed,
 	}
 	if out.Name == "" {
 		out.Name = s.Method + " on " + filepath.Base(s.Data)
@@ -90,7 +90,7 @@ func (a *app) checkedSettings(s *experiment.Spec, f *serveFlags, items int,
 		return out, input(err, "")
 	}
 	out.Features = features
-	levels, err := out.Levels(items)
+	levels, err := out.MaxInteger(items)
 	if err != nil {
 		return out, input(err, "")
 	}

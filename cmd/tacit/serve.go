@@ -317,7 +317,7 @@ func (a *app) runCoordinator(ctx context.Context, c *coordinator.Coordinator, se
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.Refusals(server.Refused)
+	c.CountRefusals(server.Refused)
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }()
 	go a.showEvaluations(ctx, c)
@@ -399,23 +399,23 @@ func (a *app) roundEnded(e coordinator.Event) {
 	if a.quiet {
 		return
 	}
-	line := fmt.Sprintf("round %d/%d  %d of %d devices  %.2f s", e.Round, e.Rounds, e.Counted, e.Asked, e.Seconds)
-	if e.Kept {
+	line := fmt.Sprintf("round %d/%d  %d of %d devices  %.2f s", e.Round, e.Rounds, e.Counted, e.Cohort, e.Seconds)
+	if e.Discarded {
 		line += "  discarded: too few devices"
 	}
 	if e.Epsilon > 0 {
 		line += fmt.Sprintf("  eps %.3g", e.Epsilon)
 	}
-	if r := e.Readout; r != nil {
+	if r := e.Evaluation; r != nil {
 		line += fmt.Sprintf("  HR@10 %s, by devices", withNoise(r.HR10, r))
 		if r.Popular {
 			line += fmt.Sprintf(" (popularity %s)", withNoise(r.PopHR10, r))
 		}
-	} else if e.Missed != "" {
+	} else if e.EvaluationMissed != "" {
 		line += "  no evaluation"
 	}
-	if e.Missed != "" {
-		line += ": " + e.Missed
+	if e.EvaluationMissed != "" {
+		line += ": " + e.EvaluationMissed
 	}
 	fmt.Fprintln(a.err, line)
 }

@@ -17,7 +17,7 @@ import (
 // bareMasks are settings with masked sums and no policy.
 func bareMasks(split *data.Split, name string, bucket int, params ...string) coordinator.Settings {
 	s := settings(split, name, append([]string{"dim", "4"}, params...)...)
-	s.Masked, s.Bucket, s.Rounds = true, bucket, 3
+	s.Masked, s.GroupSize, s.Rounds = true, bucket, 3
 	return s
 }
 

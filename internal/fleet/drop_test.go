@@ -14,7 +14,7 @@ import (
 func TestDroppedDevicesAreNotCounted(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
-	s.Deadline, s.Least = 700*time.Millisecond, 0.2
+	s.Deadline, s.Minimum = 700*time.Millisecond, 0.2
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	var acked sum
 	r.run(func(c *fleet.Config) { c.Drop, c.Counted = 0.5, acked.add }, uint32(s.Rounds))

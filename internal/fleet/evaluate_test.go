@@ -31,7 +31,7 @@ func TestEvaluationEqualsTheSimulation(t *testing.T) {
 			t.Parallel()
 			split := world(t)
 			s := settings(split, "fedmf", "dim", "8")
-			s.Rounds, s.Readout, s.Masked, s.Bucket = 3, 3, c.masked, c.bucket
+			s.Rounds, s.EvalEvery, s.Masked, s.GroupSize = 3, 3, c.masked, c.bucket
 			if err := s.DP.UnmarshalText([]byte(c.dp)); err != nil {
 				t.Fatal(err)
 			}
@@ -43,10 +43,10 @@ func TestEvaluationEqualsTheSimulation(t *testing.T) {
 			run := simulated(t, split, s)
 			same(t, r.newest(), run)
 			st := r.status()
-			if len(st.Readouts) != 1 || st.Missed != "" || f.Stats().Counted != int64(s.Rounds*split.Users()) {
-				t.Fatalf("%+v, %q, %+v", st.Readouts, st.Missed, f.Stats())
+			if len(st.Evaluations) != 1 || st.EvaluationMissed != "" || f.Stats().Counted != int64(s.Rounds*split.Users()) {
+				t.Fatalf("%+v, %q, %+v", st.Evaluations, st.EvaluationMissed, f.Stats())
 			}
-			if got, want := st.Readouts[0], expected(split, run, s, st.Readouts[0].Version); got != want {
+			if got, want := st.Evaluations[0], expected(split, run, s, st.Evaluations[0].Version); got != want {
 				t.Errorf("the evaluation is\n%+v, want\n%+v", got, want)
 			}
 		})
@@ -54,7 +54,7 @@ func TestEvaluationEqualsTheSimulation(t *testing.T) {
 }
 
 // expected returns the evaluation of a simulation's last round.
-func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version uint64) coordinator.Readout {
+func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version uint64) coordinator.Evaluation {
 	const whole, fine = 1 << 20, 1 << 10
 	var sum [metrics.EvaluationLength]int64
 	order := popularity(split)
@@ -87,7 +87,7 @@ func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version u
 		n = float64(split.Users())
 	}
 	share := func(x float64) float64 { return math.Round(x/n*1e4) / 1e4 }
-	out := coordinator.Readout{
+	out := coordinator.Evaluation{
 		Round: s.Rounds, Version: version, Devices: math.Round(n), HR10: share(got[1]),
 		NDCG10: share(got[2]), Noise: noise, Share: share(noise),
 	}
@@ -142,11 +142,11 @@ func placeOf(split *data.Split, u int, order []uint32) *metrics.Rank {
 func TestEvaluationsSurviveDropoutsAtEveryStep(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
-	s.Rounds, s.Readout, s.Deadline, s.Least = 2, 2, 2*time.Second, 1 // training waits for all devices
+	s.Rounds, s.EvalEvery, s.Deadline, s.Minimum = 2, 2, 2*time.Second, 1 // training waits for all devices
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	r.run(func(c *fleet.Config) { c.Leave = [4]float64{0.1, 0.1, 0.1, 0.1} }, uint32(s.Rounds))
 	same(t, r.newest(), simulated(t, split, s))
-	if st := r.status(); len(st.Readouts) == 0 && st.Missed == "" {
+	if st := r.status(); len(st.Evaluations) == 0 && st.EvaluationMissed == "" {
 		t.Errorf("no evaluation and no reason: %+v", st)
 	}
 }

@@ -62,7 +62,7 @@ func settings(s *data.Split, name string, params ...string) coordinator.Settings
 			Rounds: 4, Batch: 64, Negatives: 4, Keep: "f32", Bits: 24, Cohort: round.Cohort{Kind: "all"},
 			Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
 		},
-		Devices: s.Users(), Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
+		Devices: s.Users(), Goal: 1, Minimum: 0.5, Deadline: patience, Deterministic: true, Seed: 7,
 	}
 	for i := 0; i < len(params); i += 2 {
 		out.Params[params[i]] = params[i+1]
@@ -101,7 +101,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settin
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Refusals(server.Refused)
+	c.CountRefusals(server.Refused)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func masked(t *testing.T, bucket int) {
 	t.Helper()
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
-	s.Mean, s.Masked, s.Rounds, s.Bucket = aggregate.Fixed, true, 2, bucket
+	s.Mean, s.Masked, s.Rounds, s.GroupSize = aggregate.Fixed, true, 2, bucket
 	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5,min-devices=5")); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func masked(t *testing.T, bucket int) {
 func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
-	s.Deadline, s.Least = max(700*time.Millisecond, 2*pace(t, split, s)), 0.2
+	s.Deadline, s.Minimum = max(700*time.Millisecond, 2*pace(t, split, s)), 0.2
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 	var counted sum
 	f := r.run(func(c *fleet.Config) { c.Malicious, c.Drop, c.Counted = 0.3, 0.1, counted.add }, uint32(s.Rounds))
@@ -373,7 +373,7 @@ func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
 func TestCoordinatorSurvivesRestarts(t *testing.T) {
 	split := world(t)
 	s := settings(split, "tacit", "dim", "8")
-	s.Rounds, s.Readout = 6, 3
+	s.Rounds, s.EvalEvery = 6, 3
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, split, &s)
 	ctx := context.Background()
@@ -393,8 +393,8 @@ func TestCoordinatorSurvivesRestarts(t *testing.T) {
 		}
 	}
 	st := r.status()
-	if st.Items != split.Items()+1 || len(st.Readouts) == 0 {
-		t.Errorf("the coordinator has %d items and %d evaluations", st.Items, len(st.Readouts))
+	if st.Items != split.Items()+1 || len(st.Evaluations) == 0 {
+		t.Errorf("the coordinator has %d items and %d evaluations", st.Items, len(st.Evaluations))
 	}
 	h, err := r.admin.History(ctx, &pb.HistoryRequest{})
 	if err != nil || len(h.Manifests) < 3 {

@@ -8,7 +8,7 @@ import (
 )
 
 // What can never give a readout is refused when a run begins, with the way out.
-func TestImpossibleReadoutsAreRefused(t *testing.T) {
+func TestImpossibleEvaluationsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		devices, readout int
 		dp, want         string
@@ -25,7 +25,7 @@ func TestImpossibleReadoutsAreRefused(t *testing.T) {
 		if c.dp != "" {
 			s = withDP(s, c.dp)
 		}
-		s.Readout = c.readout
+		s.EvalEvery = c.readout
 		if err := s.Check(); c.want == "" && err != nil || c.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)

@@ -21,7 +21,7 @@ import (
 func TestExportReadsBack(t *testing.T) {
 	s := small(3)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	r.play(r.hands(3), 2)
+	r.play(r.enrolled(3), 2)
 	m, _ := r.model()
 	want := map[string][]byte{}
 	names := map[string]int{}
@@ -60,7 +60,7 @@ func TestExportReadsBack(t *testing.T) {
 	}
 }
 
-func (r *rig) export(version uint64, format string) map[string][]byte {
+func (r *harness) export(version uint64, format string) map[string][]byte {
 	r.t.Helper()
 	stream, err := r.admin.Export(context.Background(), &pb.ExportRequest{Version: version, Format: format})
 	if err != nil {

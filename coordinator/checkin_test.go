@@ -28,7 +28,7 @@ const treeDP = "epsilon=100,delta=1e-3,clip=0.5,mechanism=tree"
 
 // once checks that no seat is in two sums of an epoch, and that no sum has more than its
 // count; it is how many there are in each round.
-func (r *rig) once(rounds, every, most int) (sizes []int) {
+func (r *harness) once(rounds, every, most int) (sizes []int) {
 	r.t.Helper()
 	last := map[uint32]int{}
 	for round := range rounds {
@@ -48,12 +48,12 @@ func (r *rig) once(rounds, every, most int) (sizes []int) {
 
 // The first who come are in a round; the others are told that it is full, and are in the
 // next one.
-func TestTheFirstWhoComeAreInARound(t *testing.T) {
+func TestTheFirstDevicesToCheckInAreInTheRound(t *testing.T) {
 	s := coming(6, 2, 2, treeDP)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(6)
+	d := r.enrolled(6)
 	a, b := d[4].task(), d[1].task()
-	for _, h := range []*hand{d[0], d[2]} {
+	for _, h := range []*testDevice{d[0], d[2]} {
 		if w := h.check().GetWait(); w == nil || !strings.Contains(w.Reason,
 			"has enough devices; check in again later") {
 			t.Errorf("a third device is told %v", w)
@@ -89,11 +89,11 @@ func TestTheFirstWhoComeAreInARound(t *testing.T) {
 }
 
 // More reports than a round takes are never in its sum, however they come.
-func TestMoreThanARoundTakesAreTooLate(t *testing.T) {
+func TestReportsBeyondTheLimitAreLate(t *testing.T) {
 	s := coming(12, 3, 2, treeDP)
 	s.Deadline = 400 * time.Millisecond // a place is held for half of it
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(12)
+	d := r.enrolled(12)
 	var tasks [12]*pb.Task
 	for i := range 9 { // three, and three more when those have held their places for too long
 		tasks[i] = d[i].task()
@@ -132,13 +132,13 @@ func TestMoreThanARoundTakesAreTooLate(t *testing.T) {
 
 // A round that fewer come to ends at its deadline, and its sum is divided by the count all
 // the same: the model moves by what they sent over N.
-func TestWhoDoesNotComeCountsAsZero(t *testing.T) {
+func TestAbsentDevicesCountAsZero(t *testing.T) {
 	values := func(n int) []float32 {
 		s := coming(8, 4, 2, "noise=1e-9,delta=1e-3,clip=100,mechanism=tree")
 		s.Rounds, s.Deadline = 1, 300*time.Millisecond
 		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(n)), &s, nil)
 		start := slices.Clone(r.c.engine.Value[0])
-		for _, h := range r.hands(8)[:n] {
+		for _, h := range r.enrolled(8)[:n] {
 			task := h.task()
 			task.Round = 0
 			if fate, err := h.report(task); err != nil || fate != pb.ReportState_COUNTED {
@@ -174,7 +174,7 @@ func TestWhoDoesNotComeCountsAsZero(t *testing.T) {
 
 // A coordinator that is cut off at any point knows who had a turn: in no epoch is a device
 // counted twice, and what was acknowledged is in a sum.
-func TestTurnsOutliveTheCoordinator(t *testing.T) {
+func TestParticipationSurvivesARestart(t *testing.T) {
 	s := coming(6, 2, 3, treeDP)
 	s.Rounds, s.Deadline = 6, 300*time.Millisecond
 	dir := filepath.Join(t.TempDir(), "state")
@@ -191,14 +191,14 @@ func TestTurnsOutliveTheCoordinator(t *testing.T) {
 				}
 			})
 			begin = nil
-			if r.c.Status().Round <= round && !r.live(r.hands(6), s.Rounds, k) {
+			if r.c.Status().Round <= round && !r.live(r.enrolled(6), s.Rounds, k) {
 				t.Fatalf("round %d was not cut off at %q", round+1, point)
 			}
 			r.stop()
 		}
 	}
 	r := open(t, dir, nil, nil)
-	r.live(r.hands(6), s.Rounds, k)
+	r.live(r.enrolled(6), s.Rounds, k)
 	r.once(s.Rounds, 3, 2)
 	_, bits := r.model()
 	r.judge(k, s.Rounds, bits)
@@ -208,16 +208,16 @@ func TestTurnsOutliveTheCoordinator(t *testing.T) {
 }
 
 // Masks want to know who is there: the first who come wait for each other.
-func TestTheFirstWhoComeMaskTheirSum(t *testing.T) {
+func TestTheFirstDevicesToCheckInMaskTheirSum(t *testing.T) {
 	s := coming(9, 3, 2, treeDP)
 	s.Masked, s.Rounds, s.Deadline = true, 2, 4*time.Second
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(9)
-	for round, in := range [][]*hand{{d[2], d[5], d[7]}, {d[0], d[1], d[8]}} {
-		waitFor(t, "the hall", func() bool { return r.c.Status().Round == round && r.c.Status().Asked == 3 })
+	d := r.enrolled(9)
+	for round, in := range [][]*testDevice{{d[2], d[5], d[7]}, {d[0], d[1], d[8]}} {
+		waitFor(t, "the hall", func() bool { return r.c.Status().Round == round && r.c.Status().Expected == 3 })
 		for _, h := range append(slices.Clone(in), d[3]) { // the last comes too late
 			if task := h.check().GetTask(); task != nil {
-				t.Errorf("device %d is asked before all are there", h.seat)
+				t.Errorf("device %d is asked before all are there", h.id)
 			}
 		}
 		r.mask(in, -1)
@@ -232,7 +232,7 @@ func TestTheFirstWhoComeMaskTheirSum(t *testing.T) {
 
 // Where all who still come have had their turn, a round ends with whoever is in it: it was
 // paid for with its tree. Where nobody comes at all, it waits.
-func TestARoundDoesNotWaitForThoseWhoNeverCome(t *testing.T) {
+func TestARoundDoesNotWaitForDevicesThatNeverCheckIn(t *testing.T) {
 	for _, masked := range []bool{false, true} {
 		s := coming(6, 2, 3, treeDP)
 		s.Masked, s.Rounds, s.Deadline = masked, 4, 300*time.Millisecond
@@ -240,11 +240,11 @@ func TestARoundDoesNotWaitForThoseWhoNeverCome(t *testing.T) {
 			s.Deadline = time.Second
 		}
 		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(masked)), &s, nil)
-		d := r.hands(6)
+		d := r.enrolled(6)
 		for round := range 2 {
 			in := d[2*round : 2*round+2]
 			if masked {
-				waitFor(t, "the lobby", func() bool { return r.c.Status().Round == round && r.c.Status().Asked == 2 })
+				waitFor(t, "the lobby", func() bool { return r.c.Status().Round == round && r.c.Status().Expected == 2 })
 				in[0].check()
 				in[1].check()
 				r.mask(in, -1)
@@ -275,10 +275,10 @@ func TestARoundDoesNotWaitForThoseWhoNeverCome(t *testing.T) {
 
 // Devices never answer an older round than their last: where they choose themselves, a run that
 // went back would be declined by all of them, and nobody goes back.
-func TestWhoChoseItselfIsNotAskedAgain(t *testing.T) {
+func TestARunByCheckInIsNotRolledBack(t *testing.T) {
 	s := coming(6, 2, 2, "none")
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	r.play(r.hands(6), 3)
+	r.play(r.enrolled(6), 3)
 	_, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 2})
 	if err == nil || !strings.Contains(err.Error(), "start a new run") {
 		t.Errorf("going back: %v", err)
@@ -288,12 +288,12 @@ func TestWhoChoseItselfIsNotAskedAgain(t *testing.T) {
 
 // A version without its turns is none: what is left is older than what devices were told, and
 // a tree is not gone back in.
-func TestLostTurnsEndATree(t *testing.T) {
+func TestLostParticipationEndsATree(t *testing.T) {
 	s := coming(6, 2, 3, treeDP)
-	s.Rehearsal = false
+	s.Deterministic = false
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	r.play(r.hands(6), 2)
+	r.play(r.enrolled(6), 2)
 	r.stop()
 	st, err := store.Open(dir, store.Options{})
 	if err != nil {
@@ -315,12 +315,12 @@ func TestLostTurnsEndATree(t *testing.T) {
 
 // Nor does it wait for those who come and send nothing: a device that declines, fails or lies is
 // given the task again and again. It may keep a round open for a deadline, and no longer.
-func TestARoundDoesNotWaitForThoseWhoNeverSend(t *testing.T) {
+func TestARoundDoesNotWaitForDevicesThatNeverReport(t *testing.T) {
 	for _, all := range []bool{false, true} { // also where nobody else comes
 		s := coming(6, 2, 3, treeDP)
 		s.Rounds, s.Deadline = 4, 200*time.Millisecond
 		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(all)), &s, nil)
-		d := r.hands(6)
+		d := r.enrolled(6)
 		r.play(d[:4], 2)
 		come := d[4:]
 		if all {

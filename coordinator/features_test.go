@@ -56,7 +56,7 @@ func TestACoordinatorKeepsNoFeaturesOfUsers(t *testing.T) {
 	}
 	see(r.c.settings.Features)
 	m, _ := r.model()
-	h := r.hands(1)[0]
+	h := r.enrolled(1)[0]
 	f, err := wire.ReadFeatures(h.get(m.Features), 10)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestItemsAreAddedWithFeatures(t *testing.T) {
 	s := featured()
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.pause(true)
-	h := r.hands(1)[0]
+	h := r.enrolled(1)[0]
 	before, _ := r.model()
 	give := func(id string, words ...string) *pb.Item {
 		it := &pb.Item{Id: id}

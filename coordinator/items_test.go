@@ -12,11 +12,11 @@ import (
 
 // Items that come while a round has reports wait for its end, also after a start: its
 // reports are of the old catalogue.
-func TestItemsWaitForARoundThatWasCutOff(t *testing.T) {
+func TestItemsWaitForAnInterruptedRound(t *testing.T) {
 	s := small(3)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.hands(3)
+	d := r.enrolled(3)
 	if _, err := d[0].report(d[0].task()); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestItemsWaitForARoundThatWasCutOff(t *testing.T) {
 }
 
 // Items that an operator adds while others are taken in are not lost by a stop.
-func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
+func TestItemsAddedDuringAMergeStay(t *testing.T) {
 	s := small(2)
 	dir := filepath.Join(t.TempDir(), "state")
 	ctx := context.Background()
@@ -55,7 +55,7 @@ func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
 	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early"}}}); err != nil {
 		t.Fatal(err)
 	}
-	r.hands(2)
+	r.enrolled(2)
 	waitFor(t, "the round", func() bool { _, sum := r.sums(); return sum != nil })
 	if n := r.c.Status().Items; n != 11 {
 		t.Errorf("the round that is open has %d items, want 11", n)
@@ -69,7 +69,7 @@ func TestItemsThatComeWhileOthersAreTakenInStay(t *testing.T) {
 }
 
 // Who asks to go back further while the model goes back has it so, also after a stop.
-func TestAWishToGoBackWhileGoingBackStays(t *testing.T) {
+func TestARollbackRequestedDuringARollbackStays(t *testing.T) {
 	s := small(2)
 	s.Rounds = 2
 	dir := filepath.Join(t.TempDir(), "state")
@@ -83,7 +83,7 @@ func TestAWishToGoBackWhileGoingBackStays(t *testing.T) {
 			return err
 		}
 	})
-	d := r.hands(2)
+	d := r.enrolled(2)
 	r.play(d, 2)
 	waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
 	c.Store(r.c)
@@ -97,10 +97,10 @@ func TestAWishToGoBackWhileGoingBackStays(t *testing.T) {
 }
 
 // What devices say of themselves is bounded, whatever they say.
-func TestADeviceCannotMakeUpLostRounds(t *testing.T) {
+func TestADeviceCannotInventLostRounds(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(2)
+	d := r.enrolled(2)
 	for k := range uint32(50) {
 		last := &pb.LastReport{Run: r.c.run, Round: 7 + k, Digest: make([]byte, 32)}
 		if _, err := d[0].CheckIn(context.Background(), &pb.CheckInRequest{LastReport: last}); err != nil {
@@ -113,12 +113,12 @@ func TestADeviceCannotMakeUpLostRounds(t *testing.T) {
 }
 
 // Items that an operator adds while others are taken in are kept, on disk too.
-func TestItemsThatComeMeanwhileAreKept(t *testing.T) {
+func TestItemsAddedDuringARoundAreKept(t *testing.T) {
 	s := small(1)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
 	r.pause(true)
-	r.hands(1)
+	r.enrolled(1)
 	const n = 60
 	for i := range n {
 		q := &pb.ItemsRequest{Items: []*pb.Item{{Id: fmt.Sprint("new ", i)}}}

@@ -13,13 +13,13 @@ import (
 
 // A masked round ends too, though a device comes to each of its attempts and leaves it. Who was
 // there for nothing has had its turn: what it has sent it takes for counted.
-func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
+func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
 	for _, step := range []int{wire.StepAdvert, wire.StepReveal} {
 		s := coming(9, 2, 4, treeDP)
 		s.Masked, s.Deadline = true, time.Second
 		r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-		d := r.hands(9)
-		waitFor(t, "the lobby", func() bool { return r.c.Status().Asked == 2 })
+		d := r.enrolled(9)
+		waitFor(t, "the lobby", func() bool { return r.c.Status().Expected == 2 })
 		d[0].check()
 		d[1].check()
 		r.mask(d[:2], -1)
@@ -28,7 +28,7 @@ func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
 		d[3].leaves, d[3].leavesAt = pb.Kind_TRAIN, step
 		end := time.Now().Add(40 * s.Deadline)
 		var wg sync.WaitGroup
-		for _, h := range []*hand{d[0], d[2], d[3]} { // had its turn, stays, leaves
+		for _, h := range []*testDevice{d[0], d[2], d[3]} { // had its turn, stays, leaves
 			wg.Go(func() {
 				attempt := uint32(0)
 				for r.c.Status().Round < 2 && time.Now().Before(end) {
@@ -57,13 +57,13 @@ func TestAMaskedRoundDoesNotWaitForThoseWhoLeave(t *testing.T) {
 
 // Who has sent, in these rounds, what is in no sum has had its turn, and a round to which nobody
 // else comes ends.
-func TestThoseWhoWereTooLateAreNotWaitedFor(t *testing.T) {
+func TestARoundDoesNotWaitForExcludedDevices(t *testing.T) {
 	for _, masked := range []bool{false, true} {
 		s := coming(6, 2, 3, treeDP)
 		s.Masked, s.Deadline = masked, 300*time.Millisecond
 		r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-		d := r.hands(6)
-		waitFor(t, "the round", func() bool { return r.c.Status().Asked == 2 })
+		d := r.enrolled(6)
+		waitFor(t, "the round", func() bool { return r.c.Status().Expected == 2 })
 		r.c.mu.Lock()
 		r.c.collection.Participation.Exclude(3)
 		r.c.mu.Unlock()

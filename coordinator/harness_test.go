@@ -25,8 +25,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// rig is a coordinator behind a real server, without a socket.
-type rig struct {
+// harness is a coordinator behind a real server, without a socket.
+type harness struct {
 	t      testing.TB
 	dir    string
 	c      *Coordinator
@@ -65,7 +65,7 @@ func small(n int) Settings {
 			Rounds: 4, Batch: 8, Negatives: 1, Keep: "f32", Cohort: round.Cohort{Kind: "all"},
 			Mean: aggregate.PerCohort, Server: aggregate.Rule{Kind: "sgd", Rate: 1},
 		},
-		Devices: n, Goal: 1, Least: 0.5, Deadline: patience, Rehearsal: true, Seed: 7,
+		Devices: n, Goal: 1, Minimum: 0.5, Deadline: patience, Deterministic: true, Seed: 7,
 	}
 }
 
@@ -84,7 +84,7 @@ func stock(n int) (out []*pb.Item) {
 }
 
 // open starts a coordinator; s is nil for the run that is there.
-func open(t testing.TB, dir string, s *Settings, change func(o *Options)) *rig {
+func open(t testing.TB, dir string, s *Settings, change func(o *Options)) *harness {
 	t.Helper()
 	r, err := tryOpen(t, dir, s, change)
 	if err != nil {
@@ -93,7 +93,7 @@ func open(t testing.TB, dir string, s *Settings, change func(o *Options)) *rig {
 	return r
 }
 
-func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*rig, error) {
+func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*harness, error) {
 	t.Helper()
 	o := Options{Dir: dir, Warn: func(text string) { t.Log("warning: ", text) }}
 	if change != nil {
@@ -109,7 +109,7 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*r
 			return nil, err
 		}
 	}
-	r := &rig{t: t, dir: dir, c: c, wire: &http.Transport{}, ended: make(chan error, 1)}
+	r := &harness{t: t, dir: dir, c: c, wire: &http.Transport{}, ended: make(chan error, 1)}
 	config := c.Config()
 	config.AdminToken = func() string { return "operator" }
 	config.Fault = func(p string, err error) { t.Logf("%s: %v", p, err) }
@@ -119,7 +119,7 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*r
 	if r.server, err = rpc.NewServer(config); err != nil {
 		t.Fatal(err)
 	}
-	c.Refusals(r.server.Refused)
+	c.CountRefusals(r.server.Refused)
 	r.wire.RegisterProtocol("http", inside{r.server.Handler()})
 	if r.admin, err = rpc.DialAdmin(rpc.Options{
 		URL: inMemory, Insecure: true, Token: "operator",
@@ -142,11 +142,11 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*r
 	return r, nil
 }
 
-// hand is a device that is played by hand.
-type hand struct {
-	t    testing.TB
-	key  ed25519.PrivateKey
-	seat uint32
+// testDevice is a device that is played by hand.
+type testDevice struct {
+	t   testing.TB
+	key ed25519.PrivateKey
+	id  uint32
 	*rpc.Client
 	last *pb.LastReport
 	// leaves is the kind of readout that the device goes away from, before a step; 0 for none.
@@ -159,10 +159,10 @@ func keyOf(name any) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// stranger is a device without a seat.
-func (r *rig) stranger(name any) *hand {
+// newDevice is a device without a seat.
+func (r *harness) newDevice(name any) *testDevice {
 	r.t.Helper()
-	h := &hand{t: r.t, key: keyOf(name)}
+	h := &testDevice{t: r.t, key: keyOf(name)}
 	var err error
 	if h.Client, err = rpc.Dial(rpc.Options{
 		URL: inMemory, Insecure: true, Key: h.key, Transport: r.wire,
@@ -173,25 +173,25 @@ func (r *rig) stranger(name any) *hand {
 	return h
 }
 
-func (h *hand) enrol(token string, wants ...uint32) (*pb.EnrolResponse, error) {
+func (h *testDevice) enrol(token string, wants ...uint32) (*pb.EnrolResponse, error) {
 	q := &pb.EnrolRequest{Token: token, Key: h.key.Public().(ed25519.PublicKey), WantsDeviceId: len(wants) > 0}
 	if q.WantsDeviceId {
 		q.DeviceId = wants[0]
 	}
 	a, err := h.Enrol(context.Background(), q)
 	if err == nil {
-		h.seat = a.DeviceId
+		h.id = a.DeviceId
 	}
 	return a, err
 }
 
-// hands are devices 0 to n-1, enrolled.
-func (r *rig) hands(n int) []*hand {
+// enrolled are devices 0 to n-1, enrolled.
+func (r *harness) enrolled(n int) []*testDevice {
 	r.t.Helper()
-	out := make([]*hand, n)
+	out := make([]*testDevice, n)
 	var wg sync.WaitGroup
 	for i := range out {
-		out[i] = r.stranger(i)
+		out[i] = r.newDevice(i)
 		wg.Go(func() {
 			if a, err := out[i].enrol(r.token, uint32(i)); err != nil || a.DeviceId != uint32(i) {
 				r.t.Errorf("device %d enrols: %v, %v", i, a, err)
@@ -215,7 +215,7 @@ func vector(seat, round uint32, n uint64) []int64 {
 	return v
 }
 
-func (h *hand) check() *pb.CheckInResponse {
+func (h *testDevice) check() *pb.CheckInResponse {
 	h.t.Helper()
 	a, err := h.CheckIn(context.Background(), &pb.CheckInRequest{LastReport: h.last})
 	if err != nil {
@@ -225,7 +225,7 @@ func (h *hand) check() *pb.CheckInResponse {
 }
 
 // task waits for one.
-func (h *hand) task() *pb.Task {
+func (h *testDevice) task() *pb.Task {
 	h.t.Helper()
 	var task *pb.Task
 	waitFor(h.t, "a task", func() bool { task = h.check().GetTask(); return task != nil })
@@ -239,12 +239,12 @@ func request(task *pb.Task, body []byte) *pb.ReportRequest {
 	}
 }
 
-func (h *hand) body(task *pb.Task) []byte {
-	return wire.AppendUpdate(nil, vector(h.seat, task.Round, task.Length))
+func (h *testDevice) body(task *pb.Task) []byte {
+	return wire.AppendUpdate(nil, vector(h.id, task.Round, task.Length))
 }
 
 // report answers a task.
-func (h *hand) report(task *pb.Task) (pb.ReportState, error) {
+func (h *testDevice) report(task *pb.Task) (pb.ReportState, error) {
 	b := h.body(task)
 	a, err := h.Report(context.Background(), request(task, b))
 	if a.GetState() == pb.ReportState_COUNTED {
@@ -255,7 +255,7 @@ func (h *hand) report(task *pb.Task) (pb.ReportState, error) {
 
 // play has devices answer whatever they are asked until so many rounds are done, and
 // nothing of the round that follows.
-func (r *rig) play(devices []*hand, rounds int) {
+func (r *harness) play(devices []*testDevice, rounds int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -287,7 +287,7 @@ func waitFor(t testing.TB, what string, ok func() bool) {
 }
 
 // model is the newest version's manifest, and what it is made of.
-func (r *rig) model() (*pb.Manifest, string) {
+func (r *harness) model() (*pb.Manifest, string) {
 	r.t.Helper()
 	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
 	if err != nil || len(h.Manifests) == 0 {
@@ -308,7 +308,7 @@ func (r *rig) model() (*pb.Manifest, string) {
 func undisturbed(t *testing.T, s Settings) string {
 	t.Helper()
 	r := open(t, filepath.Join(t.TempDir(), "undisturbed"), &s, nil)
-	r.play(r.hands(s.Devices), s.Rounds)
+	r.play(r.enrolled(s.Devices), s.Rounds)
 	m, bits := r.model()
 	if int(m.Round) != s.Rounds {
 		t.Fatalf("%d rounds are in the model", m.Round)
@@ -318,7 +318,7 @@ func undisturbed(t *testing.T, s Settings) string {
 }
 
 // refused checks the code word of an error, and that the server counted it.
-func (r *rig) refused(err error, word string) {
+func (r *harness) refused(err error, word string) {
 	r.t.Helper()
 	if got := rpc.Code(err); got != word {
 		r.t.Errorf("refused with %q (%v), want %q", got, err, word)

@@ -52,7 +52,7 @@ func seatsTo(n int) (out []uint32) {
 
 // attend has devices answer all they are asked for, masked or not, until the run is done or
 // the coordinator ends.
-func (r *rig) attend(d []*hand) (ended error) {
+func (r *harness) attend(d []*testDevice) (ended error) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -68,10 +68,10 @@ func (r *rig) attend(d []*hand) (ended error) {
 					_, _ = h.report(task)
 				case !begun[task.Attempt]:
 					begun[task.Attempt] = true
-					v := said(task, h.seat)
+					v := said(task, h.id)
 					if task.Kind == pb.Kind_TRAIN {
 						v = make([]int32, task.Length)
-						v[0] = int32(h.seat)
+						v[0] = int32(h.id)
 					}
 					h.played(r.t, task, v, nil)
 				}
@@ -99,7 +99,7 @@ func evaluated(n int) *pb.Task {
 }
 
 // judged checks a readout to its last digit: the noise of a rehearsal is known.
-func (r *rig) judged(got Readout, seats []uint32, popular bool) {
+func (r *harness) judged(got Evaluation, seats []uint32, popular bool) {
 	r.t.Helper()
 	n := r.c.settings.Devices
 	task := evaluated(n)
@@ -110,7 +110,7 @@ func (r *rig) judged(got Readout, seats []uint32, popular bool) {
 		of = float64(n)
 	}
 	share := func(x float64) float64 { return math.Round(x/of*1e4) / 1e4 }
-	want := Readout{
+	want := Evaluation{
 		Round: got.Round, Version: got.Version, Devices: math.Round(of), HR10: share(sums[1]),
 		NDCG10: share(sums[2]), Popular: popular, Noise: got.Noise, Share: share(got.Noise),
 	}
@@ -136,7 +136,7 @@ func popular(seats []uint32, items int) (out []uint32) {
 
 // Whether training is masked or not, a readout is a masked sum, exact before its noise. It
 // leaves the model as it would have been.
-func TestReadoutsAreExactMaskedSums(t *testing.T) {
+func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 	const n = 12
 	for name, change := range map[string]func(s Settings) Settings{
 		"plain": func(s Settings) Settings { return s },
@@ -145,7 +145,7 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 			return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3")
 		},
 		"bucket": func(s Settings) Settings {
-			s.Masked, s.Bucket, s.Devices = true, 10, 20
+			s.Masked, s.GroupSize, s.Devices = true, 10, 20
 			return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3")
 		},
 		"promise": func(s Settings) Settings { return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3") },
@@ -153,17 +153,17 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := small(n)
-			s.Rounds, s.Readout, s.Deadline = 2, 2, time.Minute
+			s.Rounds, s.EvalEvery, s.Deadline = 2, 2, time.Minute
 			s = change(s)
 			r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-			if err := r.attend(r.hands(s.Devices)); err != nil {
+			if err := r.attend(r.enrolled(s.Devices)); err != nil {
 				t.Fatal(err)
 			}
 			st, all := r.c.Status(), seatsTo(s.Devices)
-			if len(st.Readouts) != 1 || st.Readouts[0].Round != 2 || st.Missed != "" {
-				t.Fatalf("the readouts are %+v, and %q", st.Readouts, st.Missed)
+			if len(st.Evaluations) != 1 || st.Evaluations[0].Round != 2 || st.EvaluationMissed != "" {
+				t.Fatalf("the readouts are %+v, and %q", st.Evaluations, st.EvaluationMissed)
 			}
-			for _, got := range st.Readouts {
+			for _, got := range st.Evaluations {
 				r.judged(got, all, !s.DP.On())
 			}
 			if want := popular(all, 10); !s.DP.On() && !slices.Equal(r.c.catalogue.Current().Popular, want) ||
@@ -176,7 +176,7 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 				t.Errorf("%v are on disk", logs)
 			}
 			if !s.DP.On() {
-				s.Readout = 0
+				s.EvalEvery = 0
 				if _, bits := r.model(); bits != undisturbed(t, s) {
 					t.Error("readouts have changed the model")
 				}
@@ -187,20 +187,20 @@ func TestReadoutsAreExactMaskedSums(t *testing.T) {
 
 // A federation of a few devices, which an older program began, trains, and says why it has
 // no readout.
-func TestTooFewForAReadout(t *testing.T) {
+func TestTooFewDevicesForAnEvaluation(t *testing.T) {
 	s := small(privacy.MinMaskedSum - 1)
 	s.Rounds = 2
 	var missed []string
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
-		o.Event = func(e Event) { missed = append(missed, e.Missed) }
+		o.Event = func(e Event) { missed = append(missed, e.EvaluationMissed) }
 	})
-	r.c.settings.Readout = 1 // before the devices, for whom it waits
-	d := r.hands(s.Devices)
+	r.c.settings.EvalEvery = 1 // before the devices, for whom it waits
+	d := r.enrolled(s.Devices)
 	if err := r.attend(d); err != nil {
 		t.Fatal(err)
 	}
 	st := r.c.Status()
-	if st.Round != 2 || len(st.Readouts) > 0 || !strings.Contains(st.Missed, "fewer than 10 devices") ||
+	if st.Round != 2 || len(st.Evaluations) > 0 || !strings.Contains(st.EvaluationMissed, "fewer than 10 devices") ||
 		len(missed) != 2 || missed[0] == "" {
 		t.Errorf("%+v, and %q", st, missed)
 	}
@@ -210,12 +210,12 @@ func TestTooFewForAReadout(t *testing.T) {
 }
 
 // Nothing of a readout is taken in the clear, at any time.
-func TestAReadoutInTheClearIsRefused(t *testing.T) {
+func TestAnUnmaskedEvaluationIsRefused(t *testing.T) {
 	const n = 12
 	s := small(n)
-	s.Rounds, s.Readout, s.Deadline = 1, 1, time.Minute
+	s.Rounds, s.EvalEvery, s.Deadline = 1, 1, time.Minute
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(n)
+	d := r.enrolled(n)
 	clear := func(round uint32) {
 		t.Helper()
 		for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
@@ -249,20 +249,20 @@ func TestAReadoutInTheClearIsRefused(t *testing.T) {
 					t.Errorf("a report of the round that is over: %v, %v", fate, err)
 				}
 			}
-			wg.Go(func() { h.played(t, task, said(task, h.seat), nil) })
+			wg.Go(func() { h.played(t, task, said(task, h.id), nil) })
 		}
 		wg.Wait()
 	}
-	waitFor(t, "a readout", func() bool { return len(r.c.Status().Readouts) == 1 })
+	waitFor(t, "a readout", func() bool { return len(r.c.Status().Evaluations) == 1 })
 	clear(0)
-	r.judged(r.c.Status().Readouts[0], seatsTo(n), true)
+	r.judged(r.c.Status().Evaluations[0], seatsTo(n), true)
 }
 
-func (h *hand) numbers(r *rig) uint64 { return uint64(r.c.plan.UpdateLength(0) + 1) }
+func (h *testDevice) numbers(r *harness) uint64 { return uint64(r.c.plan.UpdateLength(0) + 1) }
 
 // Devices that leave a readout at any step cost it themselves; where too many do there is
 // none, and it costs nothing: neither budget nor training.
-func TestDevicesLeaveAReadoutAtEveryStep(t *testing.T) {
+func TestDevicesLeaveAnEvaluationAtEveryStep(t *testing.T) {
 	type leaving struct {
 		dp    string
 		kind  pb.Kind
@@ -286,9 +286,9 @@ func TestDevicesLeaveAReadoutAtEveryStep(t *testing.T) {
 		t.Run(fmt.Sprintf("%.4s %v step %d leave %d", l.dp, l.kind, l.step, l.leave), func(t *testing.T) {
 			t.Parallel()
 			s := withDP(s, l.dp)
-			s.Readout = 1
+			s.EvalEvery = 1
 			r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-			d := r.hands(s.Devices)
+			d := r.enrolled(s.Devices)
 			for _, h := range d[s.Devices-l.leave:] {
 				h.leaves, h.leavesAt = l.kind, l.step
 			}
@@ -308,7 +308,7 @@ func TestDevicesLeaveAReadoutAtEveryStep(t *testing.T) {
 }
 
 // stayed checks what there is of readouts that devices have left.
-func (r *rig) stayed(kind pb.Kind, seats []uint32, none bool) {
+func (r *harness) stayed(kind pb.Kind, seats []uint32, none bool) {
 	r.t.Helper()
 	st, paid, all := r.c.Status(), int64(0), seatsTo(12)
 	if r.c.budget != nil {
@@ -321,7 +321,7 @@ func (r *rig) stayed(kind pb.Kind, seats []uint32, none bool) {
 			r.t.Errorf("%d readouts are paid for", paid)
 		}
 	}
-	if st.Round != 1 || !st.LedgerOK || strings.Contains(st.Missed, "too few devices stayed") != none {
+	if st.Round != 1 || !st.LedgerOK || strings.Contains(st.EvaluationMissed, "too few devices stayed") != none {
 		r.t.Errorf("%+v", st)
 	}
 	counted, read := all, seats
@@ -334,20 +334,20 @@ func (r *rig) stayed(kind pb.Kind, seats []uint32, none bool) {
 		r.t.Errorf("popular are %v", got)
 	}
 	if none && kind == pb.Kind_EVALUATE {
-		if len(st.Readouts) > 0 {
-			r.t.Errorf("too many left: %+v", st.Readouts)
+		if len(st.Evaluations) > 0 {
+			r.t.Errorf("too many left: %+v", st.Evaluations)
 		}
 		return
 	}
-	if len(st.Readouts) != 1 {
-		r.t.Fatalf("%+v, %q", st.Readouts, st.Missed)
+	if len(st.Evaluations) != 1 {
+		r.t.Fatalf("%+v, %q", st.Evaluations, st.EvaluationMissed)
 	}
-	r.judged(st.Readouts[0], read, known)
+	r.judged(st.Evaluations[0], read, known)
 }
 
 // A coordinator that is killed in a readout goes on training when it starts again. That
 // readout is not made again, so no noise is drawn twice for it; what was paid stays paid.
-func TestKilledInAReadout(t *testing.T) {
+func TestKilledDuringAnEvaluation(t *testing.T) {
 	const n = 12
 	for _, dp := range []string{"none", "epsilon=80,delta=1e-3,clip=0.5,metrics=3"} {
 		for _, point := range []string{"unmasking", "counted", "read"} {
@@ -357,7 +357,7 @@ func TestKilledInAReadout(t *testing.T) {
 			t.Run(fmt.Sprintf("%.4s %s", dp, point), func(t *testing.T) {
 				t.Parallel()
 				s := withDP(small(n), dp)
-				s.Rounds, s.Readout, s.Deadline = 2, 1, time.Minute
+				s.Rounds, s.EvalEvery, s.Deadline = 2, 1, time.Minute
 				dir := filepath.Join(t.TempDir(), "state")
 				var once atomic.Bool
 				r := open(t, dir, &s, func(o *Options) {
@@ -368,40 +368,40 @@ func TestKilledInAReadout(t *testing.T) {
 						return nil
 					}
 				})
-				if err := r.attend(r.hands(n)); err == nil {
+				if err := r.attend(r.enrolled(n)); err == nil {
 					t.Fatal("it was not cut off")
 				}
 				r.stop()
 				r = open(t, dir, nil, nil)
-				if st := r.c.Status(); st.Round != 1 || len(st.Readouts) > 0 ||
-					st.Missed != "the coordinator was stopped during the evaluation after round 1" {
-					t.Fatalf("after the kill: round %d, %+v, %q", st.Round, st.Readouts, st.Missed)
+				if st := r.c.Status(); st.Round != 1 || len(st.Evaluations) > 0 ||
+					st.EvaluationMissed != "the coordinator was stopped during the evaluation after round 1" {
+					t.Fatalf("after the kill: round %d, %+v, %q", st.Round, st.Evaluations, st.EvaluationMissed)
 				}
-				if err := r.attend(r.hands(n)); err != nil {
+				if err := r.attend(r.enrolled(n)); err != nil {
 					t.Fatal(err)
 				}
 				st := r.c.Status()
-				if len(st.Readouts) != 1 || st.Readouts[0].Round != 2 || !st.LedgerOK {
+				if len(st.Evaluations) != 1 || st.Evaluations[0].Round != 2 || !st.LedgerOK {
 					t.Fatalf("%+v", st)
 				}
 				r.stop()
-				if r = open(t, dir, nil, nil); point != "counted" && r.c.Status().Missed != "" {
-					t.Errorf("after a readout that was made: %q", r.c.Status().Missed)
+				if r = open(t, dir, nil, nil); point != "counted" && r.c.Status().EvaluationMissed != "" {
+					t.Errorf("after a readout that was made: %q", r.c.Status().EvaluationMissed)
 				}
 				// Devices say once which items they have: what was lost of that is not asked for again.
-				r.judged(st.Readouts[0], seatsTo(n), !s.DP.On() && point == "read")
+				r.judged(st.Evaluations[0], seatsTo(n), !s.DP.On() && point == "read")
 			})
 		}
 	}
 }
 
 // Devices are asked once for popularity: an older model gets it too.
-func TestPopularityOutlivesARollback(t *testing.T) {
+func TestPopularitySurvivesARollback(t *testing.T) {
 	const n = 12
 	s := small(n)
-	s.Rounds, s.Readout = 1, 1
+	s.Rounds, s.EvalEvery = 1, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	if err := r.attend(r.hands(n)); err != nil {
+	if err := r.attend(r.enrolled(n)); err != nil {
 		t.Fatal(err)
 	}
 	was := r.c.Status().Version
@@ -418,27 +418,27 @@ func TestPopularityOutlivesARollback(t *testing.T) {
 }
 
 // The noise is another one each time where it is not a rehearsal's.
-func TestReadoutsHaveFreshNoise(t *testing.T) {
+func TestEvaluationsHaveFreshNoise(t *testing.T) {
 	s := small(5)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	r.c.settings.Rehearsal = false
+	r.c.settings.Deterministic = false
 	seen := map[float64]bool{}
 	for range 8 {
 		r.c.noise.Renew()
 		seen[r.c.addNoise(0, 2, 1, make([]int32, 6))[1]] = true
 	}
-	if r.c.settings.Rehearsal = true; len(seen) < 7 {
+	if r.c.settings.Deterministic = true; len(seen) < 7 {
 		t.Errorf("eight readouts have %d noises", len(seen))
 	}
 }
 
 // Who asks late what became of a readout hears it, and is not told of another sum.
-func TestWhoAsksLate(t *testing.T) {
+func TestADeviceThatAsksLateLearnsTheOutcome(t *testing.T) {
 	const n = 12
 	s := small(n)
-	s.Rounds, s.Readout = 1, 1
+	s.Rounds, s.EvalEvery = 1, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(n)
+	d := r.enrolled(n)
 	if err := r.attend(d); err != nil {
 		t.Fatal(err)
 	}
@@ -464,10 +464,10 @@ func TestWhoAsksLate(t *testing.T) {
 
 // Who came while a round waited for hours is gone when it ends: a readout asks those who were
 // heard of lately, by whatever call.
-func TestAReadoutAsksWhoIsThere(t *testing.T) {
+func TestAnEvaluationAsksPresentDevices(t *testing.T) {
 	s := small(6)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(6)
+	d := r.enrolled(6)
 	task := d[5].task()
 	now := r.c.now()
 	r.c.progress.beginRound(now.Add(-5 * time.Hour))

@@ -25,7 +25,7 @@ func wide(n int) Settings {
 }
 
 // add has an operator add n items, and waits for the version that has them.
-func (r *rig) add(n int) *pb.Manifest {
+func (r *harness) add(n int) *pb.Manifest {
 	r.t.Helper()
 	m, _ := r.model()
 	q := &pb.ItemsRequest{}
@@ -42,7 +42,7 @@ func (r *rig) add(n int) *pb.Manifest {
 }
 
 // after waits for a version after another one.
-func (r *rig) after(version uint64) *pb.Manifest {
+func (r *harness) after(version uint64) *pb.Manifest {
 	r.t.Helper()
 	waitFor(r.t, "the next version", func() bool { m, _ := r.model(); return m.Version > version })
 	m, _ := r.model()
@@ -50,7 +50,7 @@ func (r *rig) after(version uint64) *pb.Manifest {
 }
 
 // get fetches a blob as a device does.
-func (h *hand) get(b *pb.Blob) []byte {
+func (h *testDevice) get(b *pb.Blob) []byte {
 	h.t.Helper()
 	a, err := wire.Assemble(b, wire.MaxBlobBytes)
 	for err == nil && !a.Done() {
@@ -70,7 +70,7 @@ func (h *hand) get(b *pb.Blob) []byte {
 }
 
 // leads are the bases of the changes to a blob, each of which leads there.
-func (h *hand) leads(m *pb.Manifest, to *pb.Blob) (bases []string, size int) {
+func (h *testDevice) leads(m *pb.Manifest, to *pb.Blob) (bases []string, size int) {
 	h.t.Helper()
 	for _, c := range m.Patches {
 		if !bytes.Equal(c.Target, to.Hash) {
@@ -90,7 +90,7 @@ func (h *hand) leads(m *pb.Manifest, to *pb.Blob) (bases []string, size int) {
 
 func nameOf(b *pb.Blob) string { return hex.EncodeToString(b.Hash) }
 
-func (r *rig) pause(on bool) {
+func (r *harness) pause(on bool) {
 	r.t.Helper()
 	if _, err := r.admin.Pause(context.Background(), &pb.PauseRequest{Pause: on}); err != nil {
 		r.t.Fatal(err)
@@ -99,7 +99,7 @@ func (r *rig) pause(on bool) {
 
 // only is a round in which all devices send numbers of one row of the table. There is a
 // pause before and after it.
-func (r *rig) only(devices []*hand, row int) *pb.Manifest {
+func (r *harness) only(devices []*testDevice, row int) *pb.Manifest {
 	r.t.Helper()
 	m, _ := r.model()
 	r.pause(false)
@@ -127,7 +127,7 @@ func TestAddedItemsAreASmallDownload(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
 	r.pause(true)
-	d := r.hands(2)
+	d := r.enrolled(2)
 	first := r.add(300)
 	second := r.add(5)
 	const rows = 5 * 64 * 4
@@ -141,7 +141,7 @@ func TestAddedItemsAreASmallDownload(t *testing.T) {
 	r.stop()
 	r = open(t, dir, nil, nil)
 	third := r.add(2)
-	bases, n = r.stranger(0).leads(third, third.Slots[0])
+	bases, n = r.newDevice(0).leads(third, third.Slots[0])
 	if want := []string{nameOf(second.Slots[0]), nameOf(first.Slots[0])}; n > rows+2*64*4+64 ||
 		!slices.Equal(bases, want) {
 		t.Errorf("after a start %d bytes lead from %v, want %v", n, bases, want)
@@ -150,11 +150,11 @@ func TestAddedItemsAreASmallDownload(t *testing.T) {
 
 // The rows of a table that a sum without noise has left alone are those of items that
 // nobody of the cohort has.
-func TestASumWithoutNoiseHasNoChange(t *testing.T) {
+func TestASumWithoutNoiseHasNoPatch(t *testing.T) {
 	s := wide(3)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.pause(true)
-	d := r.hands(3)
+	d := r.enrolled(3)
 	before, _ := r.model()
 	after := r.only(d, 4)
 	old, now := d[0].get(before.Slots[0]), d[0].get(after.Slots[0])
@@ -181,11 +181,11 @@ func TestASumWithoutNoiseHasNoChange(t *testing.T) {
 	}
 }
 
-func TestChangesGoWithTheirVersion(t *testing.T) {
+func TestPatchesAreDeletedWithTheirVersion(t *testing.T) {
 	s := wide(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.pause(true)
-	d := r.hands(2)
+	d := r.enrolled(2)
 	r.add(20)
 	m := r.add(1)
 	if len(m.Patches) == 0 {

@@ -19,7 +19,7 @@ import (
 // there is one, changes its upload.
 //
 //lint:size the steps of the protocol are read in their order
-func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*secagg.Upload)) {
+func (h *testDevice) played(t testing.TB, task *pb.Task, values []int32, bend func(*secagg.Upload)) {
 	t.Helper()
 	round, id, err := wire.DecodeMasking(task.Masking)
 	if err != nil {
@@ -101,12 +101,12 @@ func (h *hand) played(t testing.TB, task *pb.Task, values []int32, bend func(*se
 
 // What a device puts under its masks nobody sees. The sum of its bucket shows that
 // somebody lied, and costs that bucket and no other.
-func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
+func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
 	const n = 12
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
-	s.Masked, s.Bucket, s.Rounds = true, 4, 1
+	s.Masked, s.GroupSize, s.Rounds = true, 4, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(n)
+	d := r.enrolled(n)
 	const liar = 5
 	var wg sync.WaitGroup
 	for i := range d {
@@ -126,8 +126,8 @@ func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
 	}
 	wg.Wait()
 	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-	if in := r.counted(0); len(in) != n-4 || slices.Contains(in, d[liar].seat) {
-		t.Errorf("%v are in the sum, want two buckets without seat %d", in, d[liar].seat)
+	if in := r.counted(0); len(in) != n-4 || slices.Contains(in, d[liar].id) {
+		t.Errorf("%v are in the sum, want two buckets without seat %d", in, d[liar].id)
 	}
 	if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
 		t.Errorf("%d buckets were thrown away, want 1", c)
@@ -135,7 +135,7 @@ func TestALiarUnderMasksCostsItsBucketAlone(t *testing.T) {
 }
 
 // While masks are taken off, devices check in and ask: nobody waits for the sum.
-func TestUnmaskingKeepsNobodyWaiting(t *testing.T) {
+func TestDevicesDoNotWaitForUnmasking(t *testing.T) {
 	const n = 6
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
@@ -149,7 +149,7 @@ func TestUnmaskingKeepsNobodyWaiting(t *testing.T) {
 			return nil
 		}
 	})
-	d := r.hands(n)
+	d := r.enrolled(n)
 	attempt := r.mask(d, -1)
 	<-reached
 	if r.c.Status().Round != 0 {
@@ -176,7 +176,7 @@ func TestDevicesStayForAllSteps(t *testing.T) {
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Deadline = true, 100*time.Second
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	task := r.hands(6)[0].task()
+	task := r.enrolled(6)[0].task()
 	left := time.Duration(task.RemainingMs) * time.Millisecond
 	if left < 3*s.Deadline/2 || left > 2*s.Deadline {
 		t.Errorf("devices stay for %v, want twice the deadline of %v", left, s.Deadline)
@@ -187,16 +187,16 @@ func TestDevicesStayForAllSteps(t *testing.T) {
 func flipped(u *secagg.Upload) { u.Data[0] ^= 1 }
 
 // One bit that is not what a device has signed with its mask costs its bucket and no other.
-func TestAFlippedBitCostsItsBucketAlone(t *testing.T) {
+func TestAFlippedBitCostsOnlyItsGroup(t *testing.T) {
 	const n, liar = 12, 5
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
-	s.Masked, s.Bucket, s.Rounds = true, 4, 1
+	s.Masked, s.GroupSize, s.Rounds = true, 4, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(n)
+	d := r.enrolled(n)
 	r.mask(d, liar)
 	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-	if seats := r.counted(0); len(seats) != n-4 || slices.Contains(seats, d[liar].seat) {
-		t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].seat)
+	if seats := r.counted(0); len(seats) != n-4 || slices.Contains(seats, d[liar].id) {
+		t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].id)
 	}
 	if c := r.c.Status().Counts["buckets_without_sum"]; c != 1 {
 		t.Errorf("%d buckets had no sum, want 1", c)
@@ -209,7 +209,7 @@ func TestAFlippedBitEndsAnAttempt(t *testing.T) {
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.hands(n)
+	d := r.enrolled(n)
 	first := r.mask(d, 2)
 	waitFor(t, "the attempt ends", func() bool { return r.c.Status().Counts["attempts_ended"] == 1 })
 	select {
@@ -227,7 +227,7 @@ func TestAFlippedBitEndsAnAttempt(t *testing.T) {
 }
 
 // mask has all devices play an attempt, one of them with a bit flipped.
-func (r *rig) mask(d []*hand, liar int) (attempt uint32) {
+func (r *harness) mask(d []*testDevice, liar int) (attempt uint32) {
 	r.t.Helper()
 	var wg sync.WaitGroup
 	for i := range d {
@@ -243,9 +243,9 @@ func (r *rig) mask(d []*hand, liar int) (attempt uint32) {
 	return attempt
 }
 
-func TestBucketsThatCannotBeMaskedAreRefused(t *testing.T) {
+func TestGroupsThatCannotBeMaskedAreRefused(t *testing.T) {
 	s := withDP(small(12), "epsilon=50,delta=1e-3,clip=0.5")
-	if s.Bucket = 4; s.Check() == nil {
+	if s.GroupSize = 4; s.Check() == nil {
 		t.Error("buckets without masks pass")
 	}
 }

@@ -20,14 +20,14 @@ func bareSmall(n int) Settings {
 
 // Without a promise each number of a bucket's sum is within what its devices can make. A
 // liar costs its bucket and no other.
-func TestALiarWithoutAPromiseCostsItsBucketAlone(t *testing.T) {
+func TestALyingDeviceWithoutDPCostsOnlyItsGroup(t *testing.T) {
 	const n, liar = 45, 7
 	for name, lie := range map[string]int32{"more than there are": 11, "fewer than none": -15} {
 		t.Run(name, func(t *testing.T) {
 			s := bareSmall(n)
-			s.Bucket, s.Rounds = 15, 1
+			s.GroupSize, s.Rounds = 15, 1
 			r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-			d := r.hands(n)
+			d := r.enrolled(n)
 			var wg sync.WaitGroup
 			for i := range d {
 				task := d[i].task()
@@ -46,8 +46,8 @@ func TestALiarWithoutAPromiseCostsItsBucketAlone(t *testing.T) {
 			}
 			wg.Wait()
 			waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-			if seats := r.counted(0); len(seats) != n-15 || slices.Contains(seats, d[liar].seat) {
-				t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].seat)
+			if seats := r.counted(0); len(seats) != n-15 || slices.Contains(seats, d[liar].id) {
+				t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].id)
 			}
 			if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
 				t.Errorf("%d buckets were over the bound, want 1", c)
@@ -58,13 +58,13 @@ func TestALiarWithoutAPromiseCostsItsBucketAlone(t *testing.T) {
 
 // What cannot be masked without a promise is refused before a run begins, and the text says
 // what to do.
-func TestMasksThatNothingBoundsAreRefused(t *testing.T) {
+func TestMasksWithoutABoundAreRefused(t *testing.T) {
 	for want, change := range map[string]func(s *Settings){
 		"tacit, ials": func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
 		"bits=24":     func(s *Settings) { s.Bits = 0 },
 		"14 or more":  func(s *Settings) { s.Devices = 9 },
 		"larger coho": func(s *Settings) { s.Cohort = round.Cohort{Kind: "cycle", Count: 12} }, // the last has 6
-		"bucket = 9":  func(s *Settings) { s.Bucket = 9 },
+		"bucket = 9":  func(s *Settings) { s.GroupSize = 9 },
 		"poisson":     func(s *Settings) { s.Cohort = round.Cohort{Kind: "poisson", Share: 0.5} },
 	} {
 		s := bareSmall(30)

@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
-func TestATokenHasAQuotaAndAnEnd(t *testing.T) {
+func TestATokenHasAQuotaAndExpires(t *testing.T) {
 	now := time.Now()
 	s := small(4)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Now = func() time.Time { return now } })
@@ -21,19 +21,19 @@ func TestATokenHasAQuotaAndAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		if _, err := r.stranger(i).enrol(two); err != nil {
+		if _, err := r.newDevice(i).enrol(two); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err = r.stranger(2).enrol(two)
+	_, err = r.newDevice(2).enrol(two)
 	r.refused(err, rpc.Quota)
-	if a, err := r.stranger(1).enrol(two); err != nil || !a.AlreadyEnrolled || a.DeviceId != 1 {
+	if a, err := r.newDevice(1).enrol(two); err != nil || !a.AlreadyEnrolled || a.DeviceId != 1 {
 		t.Errorf("a key that has a seat enrols again: %v, %v", a, err)
 	}
-	_, err = r.stranger(2).enrol("not a token")
+	_, err = r.newDevice(2).enrol("not a token")
 	r.refused(err, rpc.BadToken)
 	now = now.Add(2 * time.Hour)
-	_, err = r.stranger(2).enrol(r.token)
+	_, err = r.newDevice(2).enrol(r.token)
 	r.refused(err, rpc.BadToken)
 	for _, bad := range []struct {
 		uses int
@@ -49,7 +49,7 @@ func TestATokenHasAQuotaAndAnEnd(t *testing.T) {
 }
 
 // Seats are unique, however many enrol at once, and the same after a start.
-func TestSeatsAreUniqueAndStay(t *testing.T) {
+func TestDeviceIDsAreUniqueAndStay(t *testing.T) {
 	s := small(4)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
@@ -60,7 +60,7 @@ func TestSeatsAreUniqueAndStay(t *testing.T) {
 	for i := range n {
 		for range 2 { // each key twice at once
 			wg.Go(func() {
-				h := r.stranger(i)
+				h := r.newDevice(i)
 				var a *pb.EnrolResponse
 				var err error
 				// half of them want the same seat
@@ -99,23 +99,23 @@ func TestSeatsAreUniqueAndStay(t *testing.T) {
 	r.stop()
 	r = open(t, dir, nil, nil)
 	for k, i := range seat {
-		if a, err := r.stranger(i).enrol("no token is needed"); err != nil || a.DeviceId != k || !a.AlreadyEnrolled {
+		if a, err := r.newDevice(i).enrol("no token is needed"); err != nil || a.DeviceId != k || !a.AlreadyEnrolled {
 			t.Fatalf("after a start key %d has seat %v, want %d (%v)", i, a, k, err)
 		}
 	}
-	if a, err := r.stranger("new").enrol(r.token); err != nil || a.DeviceId != n {
+	if a, err := r.newDevice("new").enrol(r.token); err != nil || a.DeviceId != n {
 		t.Errorf("who comes next gets seat %v, %v", a, err)
 	}
 }
 
 // A seat far away costs nothing and makes nobody else wait.
-func TestASeatFarAway(t *testing.T) {
+func TestAHighDeviceIDIsOrdinary(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	if a, err := r.stranger(0).enrol(r.token, 1<<24-1); err != nil || a.DeviceId != 1<<24-1 {
+	if a, err := r.newDevice(0).enrol(r.token, 1<<24-1); err != nil || a.DeviceId != 1<<24-1 {
 		t.Errorf("seat %v, %v", a, err)
 	}
-	if a, err := r.stranger(1).enrol(r.token, 1<<31); err != nil || a.DeviceId != 0 {
+	if a, err := r.newDevice(1).enrol(r.token, 1<<31); err != nil || a.DeviceId != 0 {
 		t.Errorf("a seat that there is not: %v, %v", a, err)
 	}
 	if _, err := r.admin.Revoke(context.Background(), &pb.RevokeRequest{DeviceId: 1<<24 - 1}); err != nil {
@@ -129,7 +129,7 @@ func TestLeavingAndRevoking(t *testing.T) {
 	s := small(3)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.hands(3)
+	d := r.enrolled(3)
 	if _, err := d[0].Leave(ctx, &pb.LeaveRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -142,15 +142,15 @@ func TestLeavingAndRevoking(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for i := range 2 {
-			_, err := r.stranger(i).CheckIn(ctx, &pb.CheckInRequest{})
+			_, err := r.newDevice(i).CheckIn(ctx, &pb.CheckInRequest{})
 			r.refused(err, rpc.Revoked)
-			_, err = r.stranger(i).enrol(r.token)
+			_, err = r.newDevice(i).enrol(r.token)
 			r.refused(err, rpc.Revoked)
 		}
-		if _, err := r.stranger(2).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
+		if _, err := r.newDevice(2).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
 			t.Error(err)
 		}
-		_, err := r.stranger("nobody").CheckIn(ctx, &pb.CheckInRequest{})
+		_, err := r.newDevice("nobody").CheckIn(ctx, &pb.CheckInRequest{})
 		r.refused(err, rpc.UnknownKey)
 	}
 	check()
@@ -160,10 +160,10 @@ func TestLeavingAndRevoking(t *testing.T) {
 }
 
 // The key that signs is the key that is enrolled.
-func TestNobodyEnrolsAnothersKey(t *testing.T) {
+func TestADeviceCannotEnrolAnothersKey(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	h := r.stranger("thief")
+	h := r.newDevice("thief")
 	_, err := h.Enrol(context.Background(), &pb.EnrolRequest{
 		Token: r.token,
 		Key:   keyOf("victim").Public().(ed25519.PublicKey),
@@ -179,7 +179,7 @@ func TestNobodyEnrolsAnothersKey(t *testing.T) {
 func TestCheckInsArePaced(t *testing.T) {
 	s := small(100)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Rate = 10 })
-	h := r.stranger(0)
+	h := r.newDevice(0)
 	if _, err := h.enrol(r.token); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestCheckInsArePaced(t *testing.T) {
 		t.Fatalf("one device of a hundred is told %v", few)
 	}
 	for i := 1; i < 60; i++ {
-		if _, err := r.stranger(i).enrol(r.token); err != nil {
+		if _, err := r.newDevice(i).enrol(r.token); err != nil {
 			t.Fatal(err)
 		}
 	}
