@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// number reads a finite decimal number: digits, sign, point and exponent, and
-// nothing else that strconv would take.
+// number parses a finite decimal number: digits, sign, point and exponent, but no other syntax of strconv.
 func number(b []byte) (float64, bool) {
 	if n, ok := integer(b); ok && -1<<53 < n && n < 1<<53 {
 		return float64(n), true
@@ -27,7 +26,7 @@ func number(b []byte) (float64, bool) {
 	return f + 0, err == nil // + 0 makes -0 into 0: equal values have equal bits
 }
 
-// integer reads what fits int64 with room to spare; anything else is for number.
+// integer parses an integer of at most 18 digits; number parses others.
 func integer(b []byte) (int64, bool) {
 	neg := len(b) > 0 && b[0] == '-'
 	if neg {
@@ -49,7 +48,7 @@ func integer(b []byte) (int64, bool) {
 	return n, true
 }
 
-// value reads a rating or count, which must be finite as a float32.
+// value parses a rating or count, which must be finite as a float32.
 func value(b []byte) (float32, bool) {
 	f, ok := number(b)
 	v := float32(f)

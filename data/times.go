@@ -79,7 +79,7 @@ func midnight(year, month, day []byte) (int64, bool) {
 	if m == 2 && d == 29 && (y%4 != 0 || y%100 == 0 && y%400 != 0) {
 		return 0, false
 	}
-	// Years begin in March, so that the day that comes and goes is their last.
+	// Years begin in March, so that the leap day is the last day of a year.
 	if m -= 3; m < 0 {
 		m += 12
 		y--

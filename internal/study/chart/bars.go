@@ -205,14 +205,14 @@ func (f *frame) whisker(c *canvas, x, lo, hi float64) {
 	c.line("whisker", x, f.py(lo), x, f.py(hi))
 }
 
-// Bar is a line of refBars; a NaN has no bar.
+// Bar is a pair of metrics in MetricBars; NaN draws no bar.
 type Bar struct {
 	Name, Class string
 	HR, NDCG    float64
 	Reason      string
 }
 
-// MetricBars draws the method beside the published number and the references.
+// MetricBars draws HR@10 and NDCG@10 of each bar.
 func MetricBars(bars []Bar) template.HTML {
 	const step, left, right = 40.0, 96.0, chartW - 100
 	c := newCanvas(chartW, 22+step*float64(len(bars)), "Test HR@10 and NDCG@10 of the method and the references")
@@ -222,7 +222,7 @@ func MetricBars(bars []Bar) template.HTML {
 		y := 26 + step*float64(i)
 		c.text("fin ink", left-8, y+19, format.Clip(b.Name, 13))
 		if math.IsNaN(b.HR) && math.IsNaN(b.NDCG) {
-			c.text("tick", left+6, y+19, "none: "+format.Clip(b.Reason, 38))
+			c.text("tick", left+6, y+19, format.Clip(b.Reason, 44))
 			continue
 		}
 		for j, m := range []struct {

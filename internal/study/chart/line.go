@@ -9,22 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// Drawings are as wide as a phone, and a wider page puts several side by side: so
-// their text is never scaled to less than it was meant to be.
+// Drawings are as wide as a phone; wider pages put several side by side. So text is never scaled down.
 const (
 	chartW, chartH = 400.0, 262.0
-	glyph          = 6.9 // width of a letter of 13 px, about
+	glyph          = 6.9 // approximate width of a letter of 13 px
 	mostVertices   = 240
 	mostTips       = 60
 	mostLabels     = 11
 )
 
-// Series is one line of a chart; xs rise.
+// Series is one line of a chart; X is increasing.
 type Series struct {
 	Label, Class string
-	Full         string // the label where there is room for all of it; empty for the same
+	Full         string // the unabbreviated label; empty if it is the same
 	X, Y         []float64
-	Quiet        bool // has no label of its own
+	Quiet        bool // has no label
 	// The rest is for plots.
 	Dots  bool      // points without a line
 	Plain bool      // a line without points
@@ -34,7 +33,7 @@ type Series struct {
 
 func (s *Series) Name() string { return cmp.Or(s.Full, s.Label) }
 
-// LineChart has rounds on its horizontal axis.
+// LineChart is a chart of lines over rounds.
 type LineChart struct {
 	About, Unit string
 	Lines       []Series
@@ -42,7 +41,7 @@ type LineChart struct {
 	Format      func(float64) string
 }
 
-// Draw returns nothing if there is nothing to draw.
+// Draw returns the chart; empty if there is nothing to draw.
 func (l *LineChart) Draw() template.HTML {
 	lo, hi, last, wide := math.Inf(1), math.Inf(-1), 1.0, 0
 	for _, s := range l.Lines {
@@ -82,7 +81,7 @@ func (l *LineChart) Draw() template.HTML {
 	return c.html()
 }
 
-// frame is the area of a chart, and its scales.
+// frame is the area of a chart with its scales.
 type frame struct {
 	left, right, top, bottom float64
 	x, y                     axis
@@ -105,7 +104,7 @@ func (f *frame) axes(c *canvas, yUnit, xUnit string) {
 	c.text("mid unit", (f.left+f.right)/2, f.bottom+33, xUnit)
 }
 
-// thin returns at most n indices below size, evenly, with the last one.
+// thin returns at most n evenly spaced indices below size, including the last one.
 func thin(size, n int) []int {
 	var out []int
 	step := max(1, int(math.Ceil(float64(size)/float64(n))))
@@ -133,8 +132,7 @@ func (f *frame) series(c *canvas, s Series, mark float64, format func(float64) s
 	}
 }
 
-// labels names lines at their ends: a dot in the line's colour, and the name in
-// that of the text, which has the contrast that a colour may lack.
+// labels names lines at their ends: a dot in the line's colour, and the name in the colour of text, for contrast.
 func (f *frame) labels(c *canvas, lines []Series) {
 	var named []Series
 	for _, s := range lines {
@@ -143,7 +141,7 @@ func (f *frame) labels(c *canvas, lines []Series) {
 		}
 	}
 	end := func(s Series) float64 {
-		if s.Dots { // they have no end
+		if s.Dots { // points have no end
 			return f.top
 		}
 		return f.py(s.Y[len(s.Y)-1])
@@ -166,8 +164,7 @@ func (f *frame) labels(c *canvas, lines []Series) {
 	}
 }
 
-// tips puts a tooltip over each round, or over each of some, if all lines have
-// the same rounds.
+// tips adds a tooltip for each round, or for some of many rounds, if all lines have the same rounds.
 func (l *LineChart) tips(c *canvas, f frame) {
 	first := l.Lines[0].X
 	for _, s := range l.Lines {

@@ -11,20 +11,20 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// Plot is a chart of lines or points over numbers; rounds have lineChart.
+// Plot is a chart of lines or points over numbers; LineChart is for rounds.
 type Plot struct {
 	About, X, Y string // what it shows, and the units of its axes
 	Lines       []Series
 	LogX, LogY  bool
-	Names       []string  // of the places 0, 1, 2, ... where x has no numbers
+	Names       []string  // names of the positions 0, 1, 2, ... if x is not a number
 	YZero       bool      // the vertical axis starts at 0
-	XZero       bool      // and the horizontal one
-	Ticks       []float64 // where x is labelled; found out if nil
+	XZero       bool      // the horizontal axis starts at 0
+	Ticks       []float64 // values of x with a label; chosen if nil
 	XFormat     func(float64) string
 	Format      func(float64) string
 }
 
-// Draw returns nothing if there is nothing to draw.
+// Draw returns the plot; empty if there is nothing to draw.
 func (p *Plot) Draw() template.HTML {
 	if p.Format == nil {
 		p.Format = format.Digits
@@ -83,7 +83,7 @@ func (p *Plot) Draw() template.HTML {
 	return c.html()
 }
 
-// scaled is a series without what cannot be drawn, as logarithms where asked for.
+// scaled is a series without points that cannot be drawn, as logarithms on logarithmic axes.
 func (p *Plot) scaled(s Series) Series {
 	out := s
 	out.X, out.Y, out.Tips = nil, nil, nil
@@ -124,8 +124,8 @@ func pad(a axis, by float64) axis {
 	return axis{a.lo - d, a.hi + d, a.step}
 }
 
-// decades are the ticks of a logarithmic axis, as logarithms: powers of ten, or
-// 1, 2 and 5 times them where there are few.
+// decades returns the ticks of a logarithmic axis, as logarithms: powers of ten, and if there are few, 1, 2 and 5
+// times them.
 func decades(a axis) []float64 {
 	var out []float64
 	for _, steps := range [][]float64{{1}, {1, 3}, {1, 2, 5}} {
@@ -150,7 +150,7 @@ func decades(a axis) []float64 {
 	return out
 }
 
-// digits2 writes a setting as people do.
+// digits2 writes a setting without an exponent if possible.
 func digits2(x float64) string {
 	s := strconv.FormatFloat(x, 'g', 4, 64)
 	if a := math.Abs(x); a >= 1e-4 && a < 1e6 {
@@ -159,7 +159,7 @@ func digits2(x float64) string {
 	return format.Clip(s, 8)
 }
 
-// power writes ten to the v.
+// power writes 10 to the power of v.
 func power(v float64) string {
 	x, err := strconv.ParseFloat(strconv.FormatFloat(math.Pow(10, v), 'g', 2, 64), 64)
 	if err != nil || x >= 1e6 || x < 1e-4 {

@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// Point is an item of a map. Kind is what the item is to the device: train, negative, valid, test, or empty.
+// MapPoint is an item of a map. Kind is the item's role on the device: train, negative, valid, test, or empty.
 type MapPoint struct {
 	X, Y      float64
 	Kind, Tip string
@@ -21,7 +21,7 @@ var mapKinds = []struct{ kind, class string }{
 	{"", "pts mute"}, {"negative", "pts c0"}, {"train", "pts c1"}, {"valid", ""}, {"test", ""},
 }
 
-// ItemMap draws items in the plane. Points of a kind are one path, so that thousands of them stay small; the
+// Scatter draws items in the plane. Points of a kind are one path, so that thousands of them stay small; the
 // page's script finds the nearest and shows its tip. With tips set every point has its own tip, for files
 // without a script. Caption returns the text below the map, given the factor by which heights are stretched.
 func Scatter(about string, points []MapPoint, tips bool, caption func(stretch float64) string) template.HTML {
@@ -31,11 +31,11 @@ func Scatter(about string, points []MapPoint, tips bool, caption func(stretch fl
 		lo[0], hi[0] = math.Min(lo[0], p.X), math.Max(hi[0], p.X)
 		lo[1], hi[1] = math.Min(lo[1], p.Y), math.Max(hi[1], p.Y)
 	}
-	scale := math.Max(hi[0]-lo[0], hi[1]-lo[1]) // one for both axes: distances are the point
+	scale := math.Max(hi[0]-lo[0], hi[1]-lo[1]) // equal for both axes, to keep distances
 	if !(scale > 0) || math.IsInf(scale, 0) {
 		return ""
 	}
-	stretch := 1.0 // unless nothing could be seen
+	stretch := 1.0 // more if the map is too flat to see
 	if tall := hi[1] - lo[1]; tall > 0 && tall < scale/2.5 {
 		stretch = math.Min(1000, math.Floor(0.7*scale/tall))
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// levels is the number of colours of a landscape: classes l0 to l9 of the style
-// sheet, dark blue to yellow, in an order that is the same in grey.
+// levels is the number of colours of a surface: classes l0 to l9 of the style sheet, dark blue to yellow, of
+// increasing lightness.
 const levels = 10
 
-// Landscape is a loss over two directions: Loss[b][a] at Axis[a] along the first and Axis[b] along the second.
-// Unit is what the steps along the axes mean.
+// Surface is a loss over two directions: Loss[b][a] at Axis[a] along the first and Axis[b] along the second. Unit is
+// the unit of the axes.
 type Surface struct {
 	Name, Unit string
 	Axis       []float64
@@ -23,7 +23,7 @@ type Surface struct {
 	lo, hi     float64
 }
 
-// NewLandscape returns a landscape with its range.
+// NewSurface returns a surface with its range.
 func NewSurface(name, unit string, axis []float64, loss [][]float64) *Surface {
 	r := &Surface{Name: name, Unit: unit, Axis: axis, Loss: loss, lo: math.Inf(1), hi: math.Inf(-1)}
 	for _, row := range loss {
@@ -41,8 +41,7 @@ func (r *Surface) level(x float64) int {
 	return min(levels-1, max(0, int(levels*(x-r.lo)/(r.hi-r.lo))))
 }
 
-// at is the loss between grid points, by bilinear interpolation; u and v are from 0
-// to 1.
+// at is the loss at u and v from 0 to 1, by bilinear interpolation.
 func (r *Surface) at(u, v float64) float64 {
 	n := float64(len(r.Axis) - 1)
 	a, b := math.Min(u*n, n-1e-9), math.Min(v*n, n-1e-9)
@@ -51,10 +50,10 @@ func (r *Surface) at(u, v float64) float64 {
 	return (1-t)*((1-s)*r.Loss[j][i]+s*r.Loss[j][i+1]) + t*((1-s)*r.Loss[j+1][i]+s*r.Loss[j+1][i+1])
 }
 
-// Range is the lowest and the highest loss.
+// Range returns the lowest and the highest loss.
 func (r *Surface) Range() (lo, hi float64) { return r.lo, r.hi }
 
-// Contour draws the landscape from above.
+// Contour draws the surface from above.
 func (r *Surface) Contour() template.HTML {
 	const left, top, size, fine = 46.0, 30.0, 262.0, 45
 	c := newCanvas(chartW, top+size+42, "Loss landscape from above, "+r.Name)
@@ -101,16 +100,15 @@ func signed(x float64) string {
 	return format.Digits(x)
 }
 
-// flat reports whether the range is so small that a loss is told by its difference
-// to that of the model.
+// flat reports whether the range is so small that labels show the difference from the model's loss.
 func (r *Surface) flat() bool { return r.hi-r.lo < 1e-3*math.Abs(r.centre()) }
 
 func (r *Surface) centre() float64 { return r.Loss[len(r.Axis)/2][len(r.Axis)/2] }
 
-// height is what the colours mean.
+// height is the meaning of the colours.
 func (r *Surface) height() string {
 	if r.flat() {
-		return "training loss, less " + format.Digits(r.centre()) + " of the model"
+		return "training loss minus the model's " + format.Digits(r.centre())
 	}
 	return "training loss"
 }
@@ -154,14 +152,14 @@ func (r *Surface) isoline(z, left, top, size float64) string {
 	return d.String()
 }
 
-// Relief draws the landscape in relief, the far corner first.
+// Relief draws the surface in perspective, the far corner first.
 func (r *Surface) Relief() template.HTML {
 	const w, h, high = 168.0, 62.0, 118.0
 	cx, base := chartW/2, 236.0
 	c := newCanvas(chartW, 320, "Loss landscape in relief, "+r.Name)
 	c.text("unit", 0, 12, r.height())
 	n := len(r.Axis) - 1
-	if r.Loss[n][n] > r.Loss[0][0] { // seen from the lower corner: else a slope hides itself
+	if r.Loss[n][n] > r.Loss[0][0] { // view from the lower corner, so that a slope does not hide itself
 		turned := make([][]float64, n+1)
 		for j, row := range r.Loss {
 			turned[n-j] = slices.Clone(row)

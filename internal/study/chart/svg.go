@@ -14,9 +14,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
-// canvas is a drawing under construction. Colours are classes of the page's style
-// sheet, so that a drawing follows light and dark. Text is escaped; classes are
-// not, and must be constants.
+// canvas is a drawing under construction. Colours are classes of the page's style sheet, which has a light and a dark
+// theme. Text is escaped; classes are not, and must be constants.
 type canvas struct {
 	b    strings.Builder
 	w, h float64
@@ -123,7 +122,7 @@ func niceAxis(lo, hi float64, n int) axis {
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// ticks are the values at which the axis is labelled.
+// ticks returns the values with a label.
 func (a axis) ticks() []float64 {
 	var out []float64
 	n := int(math.Round((a.hi - a.lo) / a.step))
@@ -152,14 +151,13 @@ func b2i(b bool) int {
 	return 0
 }
 
-// scale maps the axis to pixels from a to b, and clamps.
+// scale maps a value to pixels between from and to, and clamps it.
 func (a axis) scale(v, from, to float64) float64 {
 	t := (v - a.lo) / (a.hi - a.lo)
 	return from + math.Max(0, math.Min(1, t))*(to-from)
 }
 
-// apart moves heights that are sorted until they are gap apart, within lo and
-// hi where there is room.
+// apart moves sorted heights until they are gap apart, within lo and hi if there is room.
 func apart(ys []float64, gap, lo, hi float64) {
 	for i := range ys {
 		if i > 0 {
@@ -175,8 +173,7 @@ func apart(ys []float64, gap, lo, hi float64) {
 	}
 }
 
-// Standalone makes a file of a drawing: with a name space, a size, its style and a
-// ground to stand on.
+// Standalone returns a drawing as an SVG file with a name space, a size, a style and a background.
 func Standalone(drawing template.HTML, style string) []byte {
 	open, rest, _ := strings.Cut(string(drawing), ">")
 	box := open[strings.Index(open, `viewBox="0 0 `)+len(`viewBox="0 0 `):]

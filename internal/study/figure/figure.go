@@ -1,21 +1,21 @@
-// Package figure holds the numerics behind a report's figures: projections of a
-// table to the plane, measures of its spectrum, and directions through a loss
-// landscape. It draws nothing, trains nothing and reads no clock; everything random
-// comes from streams of its own, so a figure is the same whenever it is asked for.
+// Package figure computes what a report's figures show: projections of a table to the plane, measures of its
+// spectrum, and directions through a loss landscape. It draws nothing, trains nothing and reads no clock.
+//
+// All randomness comes from its own streams, so a figure is reproducible.
 package figure
 
 import "math"
 
-// Rows is a table of N rows of Dim numbers, which lie Stride apart.
+// Rows is a table of N rows of Dim numbers, Stride apart.
 type Rows struct {
 	N, Dim, Stride int
 	Data           []float32
 }
 
-// Row is row i.
+// Row returns row i.
 func (r Rows) Row(i int) []float32 { return r.Data[i*r.Stride : i*r.Stride+r.Dim] }
 
-// Pick is a copy of some rows.
+// Pick returns a copy of some rows.
 func (r Rows) Pick(ids []uint32) Rows {
 	out := Rows{len(ids), r.Dim, r.Dim, make([]float32, 0, len(ids)*r.Dim)}
 	for _, i := range ids {
@@ -24,7 +24,7 @@ func (r Rows) Pick(ids []uint32) Rows {
 	return out
 }
 
-// Unit is a copy with rows of length 1; a row of zeros stays.
+// Unit returns a copy with rows of length 1; rows of zeros stay zero.
 func (r Rows) Unit() Rows {
 	out := Rows{r.N, r.Dim, r.Dim, make([]float32, 0, r.N*r.Dim)}
 	for i := range r.N {

@@ -10,25 +10,23 @@ import (
 type Mode string
 
 const (
-	// Authors is the way of FedRecGEL's released code: every entry is drawn from N(1, 1)
-	// (mean 1, so that two directions have a cosine of about a half), and the whole
-	// direction is divided by its norm. A step of it moves each of many weights by next
-	// to nothing.
+	// Authors is the mode of FedRecGEL's released code: every entry is drawn from N(1, 1) (mean 1, so two directions
+	// have a cosine of about a half), and the direction is divided by its norm. A step hardly moves a single weight.
 	Authors Mode = "authors"
-	// Filter is Li et al., NeurIPS 2018: entries from N(0, 1), then each row as long as
-	// the same row of the weights; tensors of one dimension stay where they are. A step
-	// of 1 is as far as the weights are from zero, so landscapes may be compared.
+	// Filter is the mode of Li et al., NeurIPS 2018: entries from N(0, 1), each row scaled to the length of the same
+	// row of the weights; one-dimensional tensors do not move. A step of 1 is the length of the weights, so landscapes
+	// are comparable.
 	Filter Mode = "filter"
 )
 
-// Tensor is one tensor of a point. Flat is one of a single dimension, such as biases.
+// Tensor is one tensor of a point. Flat is set for one-dimensional tensors, such as biases.
 type Tensor struct {
 	Rows
 	Flat bool
 }
 
-// Direction draws a direction at a point, tensor by tensor in the layout of the
-// point. No two of which, number 0 and 1 say, are the same.
+// Direction draws a direction at a point, tensor by tensor in the layout of the point. Different values of which give
+// different directions.
 func Direction(mode Mode, at []Tensor, seed, which uint64) [][]float32 {
 	var out [][]float32
 	norm := 0.0
@@ -82,7 +80,7 @@ func Move(at []Tensor, d0, d1 [][]float32, a, b float64, dst [][]float32) {
 	}
 }
 
-// Axis is n places from -radius to radius; the middle one is exactly 0 for odd n.
+// Axis returns n positions from -radius to radius; the middle one is exactly 0 for odd n.
 func Axis(n int, radius float64) []float64 {
 	out := make([]float64, n)
 	for i := range out {
@@ -91,13 +89,13 @@ func Axis(n int, radius float64) []float64 {
 	return out
 }
 
-// Sharpness is how much loss rises over a square of a landscape, above its centre.
+// Sharpness is the increase of the loss over a square of a landscape, above its centre.
 type Sharpness struct {
 	Most float64 `json:"most"`
 	Mean float64 `json:"mean"`
 }
 
-// SharpnessOf takes the losses of a grid and that of its centre.
+// SharpnessOf returns the sharpness of a grid of losses with the given centre.
 func SharpnessOf(grid [][]float64, centre float64) Sharpness {
 	s := Sharpness{Most: math.Inf(-1)}
 	n := 0
@@ -115,9 +113,8 @@ func SharpnessOf(grid [][]float64, centre float64) Sharpness {
 	return s
 }
 
-// Ascent is the step of length rho along a gradient, which sharpness-aware
-// minimisation takes (Foret et al., ICLR 2021): the norm is one over all tensors. A
-// zero gradient has none.
+// Ascent returns the step of length rho along a gradient, as in sharpness-aware minimisation (Foret et al., ICLR
+// 2021): the norm is over all tensors. The step of a zero gradient is zero.
 func Ascent(grad [][]float32, rho float64) [][]float32 {
 	norm := 0.0
 	for _, g := range grad {

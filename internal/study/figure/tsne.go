@@ -6,11 +6,10 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// TSNE places the rows of a table in the plane so that neighbours stay neighbours
-// (van der Maaten and Hinton, JMLR 2008; exact, not approximated, so quadratic in
-// the rows). It starts from PCA. Distances between groups mean nothing, and neither
-// does the size of one. perplexity is about how many neighbours a row has; more than
-// a third of the rows is reduced to that. stop, asked now and then, ends it early.
+// TSNE projects the rows of a table to the plane such that neighbours stay neighbours (van der Maaten and Hinton,
+// JMLR 2008; exact, so quadratic in the rows). It starts from PCA. Distances between groups and their sizes have no
+// meaning. perplexity is the approximate number of neighbours of a row, at most a third of the rows. TSNE polls stop
+// and ends early if it returns true.
 func TSNE(r Rows, perplexity float64, steps int, seed uint64, stop func() bool) [][2]float64 {
 	n := r.N
 	y := make([][2]float64, n)
@@ -25,7 +24,7 @@ func TSNE(r Rows, perplexity float64, steps int, seed uint64, stop func() bool) 
 	}
 	random := rng.New(seed, rng.Figure, streamTSNE)
 	for i := range y {
-		for k := range 2 { // rows that are equal must not start on one point
+		for k := range 2 { // equal rows must not start at the same point
 			y[i][k] = 1e-4 * random.Norm()
 			if scale > 0 {
 				y[i][k] += 1e-2 * start[i][k] / scale
@@ -68,7 +67,7 @@ const (
 	streamDirection
 )
 
-// distances are the squared ones between rows, as an n by n matrix.
+// distances returns the squared distances between rows, as an n by n matrix.
 func distances(r Rows) []float32 {
 	n := r.N
 	d := make([]float32, n*n)
@@ -85,8 +84,9 @@ func distances(r Rows) []float32 {
 	return d
 }
 
-// affinities are the symmetric chances p of t-SNE, which sum to 1, and each row's
-// perplexity. The width of each row's kernel is found by bisection.
+// affinities returns the symmetric probabilities p of t-SNE, which sum to 1, and the perplexity
+// reached for each row. Bisection finds the width of each row's
+// kernel.
 func affinities(d []float32, n int, perplexity float64) (p []float32, reached []float64) {
 	cond, reached := make([]float32, n*n), make([]float64, n)
 	row := make([]float64, n)
@@ -129,8 +129,8 @@ func affinities(d []float32, n int, perplexity float64) (p []float32, reached []
 	return p, reached
 }
 
-// perplexityAt fills row with the chances of a kernel of width beta, and returns
-// exp of their entropy. near is the least distance: it keeps the sum above zero.
+// perplexityAt fills row with the probabilities of a kernel of width beta, and returns the exponential of their
+// entropy. near is the smallest distance, which keeps the sum above zero.
 func perplexityAt(d []float32, self int, beta, near float64, row []float64) float64 {
 	sum, mean := 0.0, 0.0
 	for j := range row {
@@ -149,11 +149,11 @@ func perplexityAt(d []float32, self int, beta, near float64, row []float64) floa
 	return math.Exp(math.Log(sum) + mean/sum)
 }
 
-// gradient of the Kullback-Leibler divergence by the places y, with p times boost.
+// gradient computes the gradient of the Kullback-Leibler divergence by the positions y, with p times boost.
 func gradient(p []float32, y [][2]float64, boost float64, g [][2]float64) {
 	n := len(y)
-	// Attraction is p q dy and repulsion q^2 dy / sum q, where q = 1/(1+|dy|^2). Each
-	// pair is met twice: that is faster than writing to both of its ends.
+	// Attraction is p q dy and repulsion q^2 dy / sum q with q = 1/(1+|dy|^2). Computing each pair twice is faster
+	// than writing to both ends.
 	push, sum := make([][2]float64, n), 0.0
 	xs, ys := make([]float64, n), make([]float64, n)
 	for i := range y {

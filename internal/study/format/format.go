@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Fraction writes a fraction for people: .7162, and - for none.
+// Fraction writes a fraction for people: .7162, and - for NaN.
 func Fraction(x float64) string {
 	if math.IsNaN(x) {
 		return "-"
@@ -27,7 +27,7 @@ func Fraction(x float64) string {
 	return s
 }
 
-// PlainFraction writes a fraction for machines: 0.7162, and nothing for none.
+// PlainFraction writes a fraction for programs: 0.7162, and an empty string for NaN.
 func PlainFraction(x float64) string {
 	if math.IsNaN(x) {
 		return ""
@@ -35,7 +35,7 @@ func PlainFraction(x float64) string {
 	return strconv.FormatFloat(x, 'f', 4, 64)
 }
 
-// Points writes a difference of fractions in points, which are hundredths.
+// Points writes a difference of fractions in points (hundredths).
 func Points(d float64) string {
 	if math.IsNaN(d) {
 		return "-"
@@ -46,7 +46,7 @@ func Points(d float64) string {
 	return "0.00"
 }
 
-// Count writes a whole number with commas: 100,000.
+// Count writes an integer with commas: 100,000.
 func Count(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -68,7 +68,7 @@ func Compact(x float64) string {
 	return Digits(x)
 }
 
-// Digits writes three digits of x, without an exponent where it can.
+// Digits writes three significant digits of x, without an exponent if possible.
 func Digits(x float64) string {
 	switch a := math.Abs(x); {
 	case a == 0:
@@ -133,7 +133,7 @@ func Value(v any) string {
 	return string(b)
 }
 
-// Clip cuts s to n runes.
+// Clip shortens s to n runes.
 func Clip(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s
@@ -141,11 +141,10 @@ func Clip(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// HashPrefix is the start of a hash, which needs no mark that it was cut.
+// HashPrefix is the start of a hash, without an ellipsis.
 func HashPrefix(s string) string { return strings.TrimSuffix(Clip(s, 13), "…") }
 
-// Clean makes s safe for one line of a terminal: names come from data files,
-// and may hold escape sequences.
+// Clean makes s safe for one line of a terminal. Names come from data files and may contain escape sequences.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
@@ -166,8 +165,7 @@ func Plural(n int, noun string) string {
 	return Count(n) + " " + noun + "s"
 }
 
-// Epsilon writes an epsilon for people: four digits at most, rounded up, so that what
-// is printed holds.
+// Epsilon writes an epsilon with at most four digits, rounded up, so that the printed guarantee holds.
 func Epsilon(v any) string {
 	x, ok := v.(float64)
 	switch {
@@ -183,7 +181,7 @@ func Epsilon(v any) string {
 	return strconv.FormatFloat(up, 'g', 4, 64)
 }
 
-// Exact writes a number with the digits that files of figures have.
+// Exact writes a number with nine digits, for files of figures.
 func Exact(x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return ""
@@ -191,7 +189,7 @@ func Exact(x float64) string {
 	return strconv.FormatFloat(x, 'g', 9, 64)
 }
 
-// FileName makes a name fit for a file of a text that may be anything.
+// FileName turns any text into a safe file name.
 func FileName(s string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '+' {
