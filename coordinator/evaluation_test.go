@@ -273,10 +273,10 @@ func TestDevicesLeaveAnEvaluationAtEveryStep(t *testing.T) {
 	all := []leaving{
 		{promise, pb.Kind_EVALUATE, wire.StepUpload, 2},
 		{promise, pb.Kind_EVALUATE, wire.StepUpload, 8},
-		{"none", pb.Kind_COUNT, wire.StepDeal, 2},
+		{"none", pb.Kind_COUNT, wire.StepShareKeys, 2},
 		{"none", pb.Kind_COUNT, wire.StepReveal, 8},
 	}
-	for _, step := range []int{wire.StepAdvert, wire.StepDeal, wire.StepUpload, wire.StepReveal} {
+	for _, step := range []int{wire.StepAdvert, wire.StepShareKeys, wire.StepUpload, wire.StepReveal} {
 		all = append(all, leaving{"none", pb.Kind_EVALUATE, step, 2}, leaving{"none", pb.Kind_EVALUATE, step, 8})
 	}
 	s := small(12)

@@ -65,7 +65,7 @@ func (h *testDevice) played(t testing.TB, task *pb.Task, values []int32, bend fu
 	}
 	call(wire.StepAdvert, c.Advert())
 	var roster secagg.Roster
-	if left(wire.StepDeal) || !ask(wire.StepDeal, &roster) {
+	if left(wire.StepShareKeys) || !ask(wire.StepShareKeys, &roster) {
 		return
 	}
 	mail, err := c.ShareKeys(&roster)
@@ -73,7 +73,7 @@ func (h *testDevice) played(t testing.TB, task *pb.Task, values []int32, bend fu
 		t.Error(err)
 		return
 	}
-	call(wire.StepDeal, mail)
+	call(wire.StepShareKeys, mail)
 	var inbox secagg.ShareBundle
 	if left(wire.StepUpload) || !ask(wire.StepUpload, &inbox) {
 		return

@@ -128,6 +128,12 @@ func hasCode(err error, codes ...string) bool {
 	return c != "" && slices.Contains(codes, c)
 }
 
+// revokedError is ErrRevoked together with the coordinator's answer, which says the same.
+type revokedError struct{ answer error }
+
+func (e *revokedError) Error() string   { return ErrRevoked.Error() }
+func (e *revokedError) Unwrap() []error { return []error{ErrRevoked, e.answer} }
+
 // refused reports whether the coordinator will never accept a report.
 func refused(err error) bool {
 	return hasCode(err, rpc.WrongRun, rpc.WrongRound, rpc.NotInCohort, rpc.Malformed, rpc.Oversized, rpc.OverBound,

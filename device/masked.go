@@ -67,7 +67,7 @@ func (d *Device) sendMasked(ctx context.Context, t *pb.Task) (sent int, err erro
 	}
 	err = p.exchange(r.Active, update)
 	if p.resent > 0 && d.record != nil {
-		err = errors.Join(err, p.save(wire.StepDeal, p.resent))
+		err = errors.Join(err, p.save(wire.StepShareKeys, p.resent))
 	}
 	if errors.Is(err, errAttemptEnded) || errors.Is(err, secagg.ErrTooFew) || refused(err) {
 		return p.sent, nil // the report stays pending: another attempt may follow
@@ -121,14 +121,14 @@ func (p *maskedReport) exchange(active bool, update []int64) error {
 		return err
 	}
 	var roster secagg.Roster
-	if err := p.receive(wire.StepDeal, &roster); err != nil {
+	if err := p.receive(wire.StepShareKeys, &roster); err != nil {
 		return err
 	}
 	shares, err := p.client.ShareKeys(&roster)
 	if err != nil {
 		return err
 	}
-	if err := p.send(wire.StepDeal, shares); err != nil {
+	if err := p.send(wire.StepShareKeys, shares); err != nil {
 		return err
 	}
 	var inbox secagg.ShareBundle

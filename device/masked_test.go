@@ -125,7 +125,7 @@ func (f *fakeCoordinator) take(step int, b []byte) error {
 	case wire.StepAdvert:
 		m := &secagg.Advert{}
 		return read(m, func() error { return f.server.Advert(m) })
-	case wire.StepDeal:
+	case wire.StepShareKeys:
 		m := &secagg.ShareBundle{}
 		return read(m, func() error { return f.server.ShareKeys(m) })
 	case wire.StepUpload:
@@ -143,7 +143,7 @@ func (f *fakeCoordinator) maskAnswer(id uint32, step int) (*pb.MaskResponse, err
 	var m encoding.BinaryMarshaler
 	var err error
 	switch {
-	case step == wire.StepDeal:
+	case step == wire.StepShareKeys:
 		m, err = f.server.Roster(id)
 	case step == wire.StepUpload:
 		m, err = f.server.Inbox(id)

@@ -45,7 +45,7 @@ func (d *Device) Step(ctx context.Context) (StepResult, error) {
 		}
 	}
 	if hasCode(err, rpc.Revoked) {
-		err = fmt.Errorf("%w: %w", ErrRevoked, err)
+		err = &revokedError{err}
 	}
 	return out, err
 }

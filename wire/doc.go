@@ -31,7 +31,7 @@ const (
 // Steps of secure aggregation, as MaskRequest.step numbers them.
 const (
 	StepAdvert = iota
-	StepDeal
+	StepShareKeys
 	StepUpload
 	StepConfirm // only if devices do not trust the coordinator to follow the protocol
 	StepReveal

@@ -189,7 +189,7 @@ func TestRefusesUnknownFeaturesAndNamesTheKnown(t *testing.T) {
 	}{
 		"a category": {
 			func(_ []device.Event, f map[string]string) { f["age"] = "99" },
-			`age = "99": want one of old, unknown, young`,
+			`age = "99": must be one of old, unknown, young`,
 		},
 		"a name": {
 			func(_ []device.Event, f map[string]string) { f["size"] = "9" },
@@ -202,7 +202,7 @@ func TestRefusesUnknownFeaturesAndNamesTheKnown(t *testing.T) {
 		"a silent age": {func(_ []device.Event, f map[string]string) { delete(f, "age") }, ""},
 		"a wrong time": {
 			func(e []device.Event, _ map[string]string) { e[2].Features = "daytime=noon" },
-			`daytime = "noon": want one of evening, morning, unknown`,
+			`daytime = "noon": must be one of evening, morning, unknown`,
 		},
 		"another thing": {func(e []device.Event, _ map[string]string) { e[2].Features = "mood=good" }, ""},
 	} {

@@ -2240,7 +2240,7 @@ type MaskRequest struct {
 	Run           []byte                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round         uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	Attempt       uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Step          uint32                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`      // 0 advert, 1 deal, 2 upload, 3 confirm, 4 reveal
+	Step          uint32                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`      // 0 advert, 1 share keys, 2 upload, 3 confirm, 4 reveal
 	Message       []byte                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"` // empty to ask for the coordinator's message
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`    // size of the whole message, if it takes several calls
 	Offset        uint64                 `protobuf:"varint,7,opt,name=offset,proto3" json:"offset,omitempty"`

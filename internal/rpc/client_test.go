@@ -319,3 +319,22 @@ func TestCodeNamesErrors(t *testing.T) {
 		}
 	}
 }
+
+// The text of an error is for people: no code of Connect, no URL.
+func TestErrorsOfCallsArePlain(t *testing.T) {
+	ctx := context.Background()
+	st := newFakeCoordinator(keyOf(1))
+	s := st.open(t, Limits{}, true)
+	_, err := s.dial(t, keyOf(2), nil).CheckIn(ctx, &pb.CheckInRequest{})
+	if Code(err) != UnknownKey || strings.Contains(err.Error(), ":") {
+		t.Errorf("%s: %v", Code(err), err)
+	}
+	other, err := Dial(Options{URL: s.url, Pin: pinHead + strings.Repeat("A", 43), Key: keyOf(1), Tries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = other.CheckIn(ctx, &pb.CheckInRequest{})
+	if !errors.Is(err, ErrPin) || !strings.HasPrefix(err.Error(), ErrPin.Error()) {
+		t.Errorf("another pin: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"connectrpc.com/connect"
 )
@@ -58,10 +59,17 @@ func Code(err error) string {
 	return connect.CodeOf(err).String()
 }
 
-// callError is an error that a client received. Its text is the message without Connect's code.
+// callError is an error that a client received. Its text is the message alone, without Connect's code and
+// without the URL of a failed request.
 type callError struct{ err *connect.Error }
 
-func (e *callError) Error() string { return e.err.Message() }
+func (e *callError) Error() string {
+	if failed := new(url.Error); errors.As(e.err, &failed) {
+		return failed.Err.Error()
+	}
+	return e.err.Message()
+}
+
 func (e *callError) Unwrap() error { return e.err }
 
 // plainErrors is an interceptor of clients that removes Connect's codes from the texts of errors.

@@ -99,9 +99,9 @@ func takePart(t *testing.T, a *Attempt, id uint32, values []int32) {
 	}
 	send(wire.StepAdvert, client.Advert(), nil)
 	roster := &secagg.Roster{}
-	receive(wire.StepDeal, roster)
+	receive(wire.StepShareKeys, roster)
 	shares, err := client.ShareKeys(roster)
-	send(wire.StepDeal, shares, err)
+	send(wire.StepShareKeys, shares, err)
 	inbox := &secagg.ShareBundle{}
 	receive(wire.StepUpload, inbox)
 	upload, err := client.Upload(inbox, values)

@@ -38,7 +38,7 @@ type group struct {
 const stepSum = wire.StepReveal + 1
 
 // steps in which devices send something.
-var steps = []int{wire.StepAdvert, wire.StepDeal, wire.StepUpload, wire.StepReveal}
+var steps = []int{wire.StepAdvert, wire.StepShareKeys, wire.StepUpload, wire.StepReveal}
 
 func newGroup(config *AttemptConfig, ids []uint32) (*group, error) {
 	task := config.Task
@@ -227,7 +227,7 @@ func (g *group) accept(step int, index uint32, b []byte) error {
 	switch step {
 	case wire.StepAdvert:
 		return deliver(b, index, func(m *secagg.Advert) uint32 { return m.From }, g.server.Advert)
-	case wire.StepDeal:
+	case wire.StepShareKeys:
 		return deliver(b, index, func(m *secagg.ShareBundle) uint32 { return m.Self }, g.server.ShareKeys)
 	case wire.StepUpload:
 		return deliver(b, index, func(m *secagg.Upload) uint32 { return m.From }, g.server.Upload)
@@ -256,7 +256,7 @@ func deliver[T any, M message[T]](b []byte, index uint32, from func(M) uint32, t
 // needs is what a device must know for a step.
 func (g *group) needs(index uint32, step int) ([]byte, error) {
 	switch step {
-	case wire.StepDeal:
+	case wire.StepShareKeys:
 		return marshal(g.server.Roster(index))
 	case wire.StepUpload:
 		return marshal(g.server.Inbox(index))
