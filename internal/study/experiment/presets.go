@@ -209,7 +209,7 @@ func (p *Preset) Install() (file string, err error) {
 	if dir == "" {
 		return "", AsInput(errors.New("this system has no settings folder"), "set TACIT_PRESETS to a folder")
 	}
-	spec, err := Resolve([]Setting{{"method", p.Method, "preset"}, {"preset", "none", "preset"}})
+	spec, err := Resolve(Pairs("preset", "method="+p.Method, "preset=none"))
 	if err != nil {
 		return "", err
 	}
@@ -333,12 +333,7 @@ func (s *Spec) published() *method.Published {
 		if p.Data != s.Data || p.Protocol != "" && p.Protocol != s.Protocol {
 			continue
 		}
-		ref, err := Resolve([]Setting{
-			{"method", s.Method, "preset"},
-			{"data", s.Data, "preset"},
-			{"protocol", s.Protocol, "preset"},
-			{"preset", "none", "preset"},
-		})
+		ref, err := Resolve(Pairs("preset", "method="+s.Method, "data="+s.Data, "protocol="+s.Protocol, "preset=none"))
 		if err != nil || ref.put(p.given()) != nil {
 			continue
 		}

@@ -206,18 +206,25 @@ func (s *Spec) set(g Setting) error {
 	return s.unknown(g, key)
 }
 
-// Assignments parses key=value words.
-func Assignments(words []string, from string) ([]Setting, error) {
+// Pairs returns the settings of key=value words that the program itself wrote.
+func Pairs(from string, words ...string) []Setting {
 	var out []Setting
 	for _, w := range words {
-		key, value, ok := strings.Cut(w, "=")
-		if !ok {
+		key, value, _ := strings.Cut(w, "=")
+		out = append(out, Setting{key, value, from})
+	}
+	return out
+}
+
+// Assignments parses key=value words of a user.
+func Assignments(words []string, from string) ([]Setting, error) {
+	for _, w := range words {
+		if !strings.Contains(w, "=") {
 			return nil, AsInput(fmt.Errorf("%q is neither a .toml file nor key=value", w),
 				"example: tacit run -m pfedrec -d world rounds=20 lr=0.05")
 		}
-		out = append(out, Setting{key, value, from})
 	}
-	return out, nil
+	return Pairs(from, words...), nil
 }
 
 // Environment returns the settings of TACIT_... variables: TACIT_EVAL_EVERY sets eval-every. TACIT_DATA,

@@ -54,7 +54,7 @@ type CellEnded struct {
 // Frappe's rows repeat a pair of user and app, which would favour methods that memorise.
 var readingOf = map[string][]experiment.Setting{
 	"ml-100k": nil, "ml-1m": nil, "filmtrust": nil,
-	"frappe": {{Key: "dedup", Value: "first", From: from}},
+	"frappe": experiment.Pairs(from, "dedup=first"),
 }
 
 var defaultSets = []string{"ml-100k", "ml-1m", "filmtrust", "frappe"}
@@ -180,11 +180,7 @@ func (b *Board) checkNames() error {
 
 // addTable adds a data set under a protocol, with its cells.
 func (b *Board) addTable(set, protocol string, opened map[string]data.Source) error {
-	about := []experiment.Setting{
-		{Key: "data", Value: set, From: from},
-		{Key: "protocol", Value: protocol, From: from},
-		{Key: "preset", Value: "built-in", From: from},
-	}
+	about := experiment.Pairs(from, "data="+set, "protocol="+protocol, "preset=built-in")
 	about = append(append(about, readingOf[set]...), b.Given...)
 	spec, err := experiment.Resolve(about)
 	if err != nil {
@@ -274,14 +270,14 @@ func (b *Board) names() []rowName {
 func (b *Board) newCell(n rowName, about []experiment.Setting, src data.Source, seed uint64, isNew bool) (*Cell,
 	error,
 ) {
-	given := append(slices.Clone(about), experiment.Setting{Key: "seed", Value: fmt.Sprint(seed), From: from})
+	words := []string{fmt.Sprint("seed=", seed)}
 	if !n.reference {
-		given = append(given, experiment.Setting{Key: "method", Value: n.text, From: from})
+		words = append(words, "method="+n.text)
 	}
 	if isNew {
-		given = append(given, experiment.Setting{Key: "new-users", Value: fmt.Sprint(b.Share), From: from})
+		words = append(words, fmt.Sprint("new-users=", b.Share))
 	}
-	spec, err := experiment.Resolve(given)
+	spec, err := experiment.Resolve(append(slices.Clone(about), experiment.Pairs(from, words...)...))
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +288,7 @@ func (b *Board) newCell(n rowName, about []experiment.Setting, src data.Source, 
 	if s, ok := method.As[method.FinalRound](spec.Params); ok && s.ReportsFinalRound() || spec.DP.On() {
 		every = spec.Rounds // only the last round counts
 	}
-	spec, err = spec.With([]experiment.Setting{{Key: "eval-every", Value: fmt.Sprint(every), From: from}})
+	spec, err = spec.With(experiment.Pairs(from, fmt.Sprint("eval-every=", every)))
 	if err != nil {
 		return nil, err
 	}

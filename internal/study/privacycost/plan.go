@@ -246,15 +246,10 @@ func (c *PlanConfig) run(ctx context.Context, job *experiment.Job) (*PlanAccurac
 		return nil, err
 	}
 	const from = "plan"
-	given := []experiment.Setting{
-		{Key: "rounds", Value: fmt.Sprint(c.Rounds), From: from},
-		{Key: "eval-every", Value: fmt.Sprint(c.Rounds), From: from},
-		{Key: "eval-users", Value: "1000", From: from},
-		{Key: "cohort", Value: string(cohort), From: from},
-		{Key: "dp", Value: string(text), From: from},
-	}
+	given := experiment.Pairs(from, fmt.Sprint("rounds=", c.Rounds), fmt.Sprint("eval-every=", c.Rounds),
+		"eval-users=1000", "cohort="+string(cohort), "dp="+string(text))
 	if c.Policy.Trust == privacy.Distributed {
-		given = append(given, experiment.Setting{Key: "secagg", Value: "assumed", From: from})
+		given = append(given, experiment.Pairs(from, "secagg=assumed")...)
 	}
 	if job.Spec, err = c.Spec.With(given); err != nil {
 		return nil, err

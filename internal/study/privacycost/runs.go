@@ -38,18 +38,8 @@ func (r Run) words() string {
 }
 
 func (r Run) settings() []experiment.Setting {
-	const from = "privacy"
-	out := []experiment.Setting{
-		{Key: "method", Value: r.Method, From: from},
-		{Key: "data", Value: r.Data, From: from},
-		{Key: "protocol", Value: "deployed", From: from},
-		{Key: "preset", Value: "built-in", From: from},
-	}
-	for word := range strings.FieldsSeq(r.words()) {
-		key, value, _ := strings.Cut(word, "=")
-		out = append(out, experiment.Setting{Key: key, Value: value, From: from})
-	}
-	return out
+	words := []string{"method=" + r.Method, "data=" + r.Data, "protocol=deployed", "preset=built-in"}
+	return experiment.Pairs("privacy", append(words, strings.Fields(r.words())...)...)
 }
 
 // Runs lists the runs of docs/privacy.md. A small budget requires fewer numbers (a small dim), fewer

@@ -47,7 +47,7 @@ func Papers() []Paper {
 			rows: pfedrecRows,
 			Sets: []string{"ml-100k", "ml-1m", "filmtrust", "frappe"}, Quick: []string{"ml-100k"}, Protocols: clean,
 			// 80 % of its rows repeat a pair
-			data: map[string][]experiment.Setting{"frappe": {{Key: "dedup", Value: "first", From: from}}},
+			data: map[string][]experiment.Setting{"frappe": experiment.Pairs(from, "dedup=first")},
 			Note: "The authors did not publish learning rates for the baselines. Ours were searched on validation " +
 				"items under the protocol paper (tacit methods NAME shows the presets) and may be better tuned " +
 				"than theirs. FilmTrust and Frappe are not in the paper.",

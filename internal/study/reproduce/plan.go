@@ -94,11 +94,8 @@ func (c *Config) plan(jobs int) (*Plan, error) {
 	for _, set := range c.Sets {
 		for _, protocol := range c.Protocols {
 			// Presets of the user must not change a reproduction.
-			about := append([]experiment.Setting{
-				{Key: "data", Value: set, From: from},
-				{Key: "preset", Value: "built-in", From: from},
-				{Key: "protocol", Value: protocol, From: from},
-			}, c.Paper.data[set]...)
+			about := experiment.Pairs(from, "data="+set, "preset=built-in", "protocol="+protocol)
+			about = append(about, c.Paper.data[set]...)
 			spec, err := experiment.Resolve(about)
 			if err != nil {
 				return nil, err
@@ -142,13 +139,9 @@ func (c *Config) fill(row *Row, about []experiment.Setting) (selected bool, err 
 	if !selected {
 		return false, nil
 	}
-	given := append(slices.Clone(about), experiment.Setting{Key: "method", Value: row.method, From: from},
-		experiment.Setting{Key: "seeds", Value: fmt.Sprint(seeds), From: from},
-		experiment.Setting{Key: "eval-every", Value: fmt.Sprint(every), From: from})
-	for _, word := range strings.Fields(row.variant) {
-		key, value, _ := strings.Cut(word, "=")
-		given = append(given, experiment.Setting{Key: key, Value: value, From: from})
-	}
+	words := []string{"method=" + row.method, fmt.Sprint("seeds=", seeds), fmt.Sprint("eval-every=", every)}
+	words = append(words, strings.Fields(row.variant)...)
+	given := append(slices.Clone(about), experiment.Pairs(from, words...)...)
 	if row.spec, err = experiment.Resolve(given); err != nil {
 		return false, err
 	}

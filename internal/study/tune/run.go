@@ -55,10 +55,7 @@ func (s *Search) task(trial int, seed uint64, from, rounds int) task {
 	for i, v := range s.points[trial] {
 		given = append(given, experiment.Setting{Key: s.Axes[i].Key, Value: v, From: fmt.Sprintf("trial %d", trial)})
 	}
-	given = append(given, experiment.Setting{Key: "seed", Value: fmt.Sprint(seed)}, experiment.Setting{
-		Key:   "seeds",
-		Value: "1",
-	})
+	given = append(given, experiment.Pairs("", fmt.Sprint("seed=", seed), "seeds=1")...)
 	it.spec, it.err = s.Base.With(given)
 	return it
 }
