@@ -22,21 +22,23 @@ const gel = "Yu et al., Sharpness-Aware Minimization for Generalized Embedding L
 	"Recommendation, 2026 (arXiv 2603.11503)"
 
 const (
-	featureCaution = "Items with the same features have the same score: ties count by their expectation under the " +
-		"protocol `privrec`. " +
-		"The paper takes ratings above 3 as positive and others as negative; here every interaction counts as positive, on ML-1M too. Its nDCG is of another definition: compare hits alone."
-	repeatCaution = "On Frappe most rows repeat a user's own item, so under the protocol `privrec` most ranked " +
-		"items are among those that a device tunes on: identities remember them, features cannot."
+	centralCaution = "Trained centrally on the histories of all users: a baseline, not a federation."
+	featureCaution = "Items with the same features have the same score; the protocol `privrec` counts ties by their " +
+		"expectation. The paper takes ratings above 3 as positive; here every interaction is positive, on ML-1M too. " +
+		"Its nDCG is defined differently: compare hits only."
+	repeatCaution = "On Frappe most interactions repeat an item of the user, so under the protocol `privrec` most " +
+		"test items are also training items: embeddings of items memorise them, features cannot."
 )
 
 //lint:size it is a table
 func entries() []method.Entry {
 	return append([]method.Entry{
 		{
-			Name: "pfedrec", Title: "PFedRec", Paper: ijcai, New: func() method.Method { return &factorisation.PFedRec{} },
-			Caution: "The published gain over FedMF comes with the `paper` protocol, in which held-out items are " +
-				"never drawn as negatives. " +
-				"Under `deployed` the tuned copy scores lower than the coordinator's table (`infer=global`).",
+			Name: "pfedrec", Title: "PFedRec", Paper: ijcai,
+			New: func() method.Method { return &factorisation.PFedRec{} },
+			Caution: "The published gain over FedMF appears under the protocol `paper`, which never draws held-out " +
+				"items as " +
+				"negatives. Under `deployed`, the tuned copy scores lower than the coordinator's table (`infer=global`).",
 		},
 		{
 			Name: "fedmf", Title: "FedMF", Paper: "Chai et al., Secure Federated Matrix Factorization, 2020; as " +
@@ -57,76 +59,78 @@ func entries() []method.Entry {
 			Name: "fcf", Title: "FCF", Paper: "Ammad-ud-din et al., Federated Collaborative Filtering for " +
 				"Privacy-Preserving Personalized Recommendation System, 2019",
 			New: func() method.Method { return &closed.FCF{} },
-			Caution: "The rows that a device sends are exactly those of its own items, and the matrix that it sends " +
-				"gives its vector up to the sign: " +
-				"without secure aggregation the coordinator reads both.",
+			Caution: "A device sends rows of its own items only, and a matrix that reveals its vector up to the sign. " +
+				"Without secure aggregation the coordinator can read both.",
 		},
 		{
 			Name: "fedrap", Title: "FedRAP", Paper: iclr, New: func() method.Method { return &factorisation.FedRAP{} },
-			Caution: "Nearly all of its accuracy under `paper` is the leak: the device's own rows remember what was " +
-				"drawn as a negative, and held-out " +
-				"items never are. Under `deployed` the same run scores about .20.",
+			Caution: "Nearly all of its accuracy under `paper` is leakage: the device's own rows memorise which " +
+				"items were " +
+				"drawn as negatives, and held-out items never are. Under `deployed` the same run scores about .20.",
 		},
 		{
 			Name: "fedrecgel", Title: "FedRecGEL", Paper: gel, New: func() method.Method { return &neural.FedRecGEL{} },
-			Caution: "On FilmTrust this is no better than popularity unless a paired test says so (`tacit compare`). " +
-				"The paper has no validation set and chose its round on test: see the protocol `fedrecgel`.",
+			Caution: "On FilmTrust it is not significantly better than popularity; check with `tacit compare`. " +
+				"The paper has no validation set and selects the round on test data: see the protocol `fedrecgel`.",
 		},
 		{
-			Name: "mf", Title: "MF (in one place)", Paper: "Koren et al., Matrix Factorization Techniques for " +
+			Name: "mf", Title: "MF (central)", Paper: "Koren et al., Matrix Factorization Techniques for " +
 				"Recommender Systems, 2009; as compared by Zhang et al. 2023",
 			New:     func() method.Method { return &factorisation.MF{} },
-			Caution: "This is no federation: every history is in one place.",
+			Caution: centralCaution,
 		},
 		{
-			Name: "ncf", Title: "NCF (in one place)", Paper: "He et al., Neural Collaborative Filtering, WWW 2017; " +
+			Name: "ncf", Title: "NCF (central)", Paper: "He et al., Neural Collaborative Filtering, WWW 2017; " +
 				"as compared by Zhang et al. 2023",
 			New:     func() method.Method { return &factorisation.NCF{} },
-			Caution: "This is no federation: every history is in one place.",
+			Caution: centralCaution,
 		},
 		{
 			Name: "metamf", Title: "MetaMF", Paper: "Lin et al., Meta Matrix Factorization for Federated Rating " +
 				"Predictions, SIGIR 2020; as compared by Zhang et al. 2023",
 			New: func() method.Method { return &neural.MetaMF{} },
-			Caution: "It is trained in one place, as by its authors' code: federation is how the paper describes " +
-				"it, and the coordinator would hold every user's embedding. " +
-				"Its published number is not reproduced: under `paper` on ML-100K, with the preset and one seed, HR@10 is 8.27 points below the published 66.38, and NDCG@10 0.89 above.",
+			Caution: "It is trained centrally, as in the authors' code. The paper describes a federation in which the " +
+				"coordinator holds every user's embedding. The published result is not reproduced: under `paper` on " +
+				"ML-100K, with the preset and one seed, HR@10 is 8.27 points below the published 66.38, and NDCG@10 is 0.89 points above.",
 		},
 		{
 			Name: "fedpergnn", Title: "FedPerGNN", Paper: "Wu et al., A federated graph neural network framework " +
 				"for privacy-preserving personalization, Nature Communications 2022; as compared by Zhang et al. 2023",
 			New: func() method.Method { return &factorisation.FedPerGNN{} },
-			Caution: "The published row (10.50 / 4.92 on ML-100K) is that of a scorer that draws lots, which has " +
-				"10.0 / 4.5: it is a run that failed, and nothing to reach. " +
-				"Ours, with the preset and one seed, is 55.46 points HR@10 above it under `paper`, and .6341 / .3759 under `deployed` (.1304 / .0657 among the catalogue). " +
-				"Each device sends its own vector with each of its items; the coordinator can read both.",
+			Caution: "The published result (10.50 / 4.92 on ML-100K) is that of random scores (10.0 / 4.5): the run " +
+				"failed, " +
+				"and there is nothing to reproduce. Ours, with the preset and one seed, is 55.46 points of HR@10 above it under " +
+				"`paper`, and .6341 / .3759 under `deployed` (.1304 / .0657 among all items). " +
+				"Each device sends its vector with each of its items; without secure aggregation the coordinator can read both.",
 		},
 		{
 			Name: "privrec", Title: "PrivRec", Paper: privrec, New: func() method.Method { return &features.PrivRec{} },
 			Options: seldom,
-			Caution: featureCaution + " Which rows of the users' feature tables moved tells a coordinator the " +
-				"user's gender, age and occupation, unless only sums reach it: " +
-				"what a device sends holds every row, and those of other categories are zero.",
+			Caution: featureCaution + " " +
+				"Which rows of the users' feature tables changed reveals a user's gender, age and occupation to the " +
+				"coordinator, unless it sees sums only. An update contains every row; those of other categories are zero.",
 		},
 		{
-			Name: "dp-privrec", Title: "DP-PrivRec", Paper: privrec, New: func() method.Method { return &features.DPPrivRec{} },
+			Name: "dp-privrec", Title: "DP-PrivRec", Paper: privrec,
+			New:     func() method.Method { return &features.DPPrivRec{} },
 			Options: dpPrivRecOptions,
-			Caution: featureCaution + " The paper's epsilons are those of 1000·M rounds, not of its 1000 (`tacit " +
-				"privacy tables`), and its algorithm as printed keeps no promise (`--as-printed`). " +
-				"The coordinator sees what each device sends, and so the user's features: the promise holds against readers of the model alone.",
+			Caution: featureCaution + " " +
+				"The paper's epsilons hold for 1000·M rounds, not for its 1000 (`tacit privacy tables`), and its " +
+				"algorithm as printed guarantees nothing (`--as-printed`). The coordinator sees each update, and with it the " +
+				"user's features: the guarantee holds against readers of the model only.",
 		},
 		{
-			Name: "privrec-cen", Title: "PrivRec-CEN (in one place)", Paper: privrec,
+			Name: "privrec-cen", Title: "PrivRec-CEN (central)", Paper: privrec,
 			New:     func() method.Method { return &features.PrivRecCen{} },
 			Options: seldom,
-			Caution: "This is no federation: every history is in one place. " + featureCaution,
+			Caution: centralCaution + " " + featureCaution,
 		},
 		{
 			Name: "nn-self", Title: "NN-SELF", Paper: "Chen et al., Federated Meta-Learning for Recommendation, " +
 				"2018; as compared by " + privrec,
 			New:     func() method.Method { return &features.NNSelf{} },
 			Options: seldom,
-			Caution: featureCaution + " What a device sends tells its user's features, as PrivRec's does.",
+			Caution: featureCaution + " An update reveals the user's features, as PrivRec's does.",
 		},
 		{
 			Name: "fofl-self", Title: "FOFL-SELF", Paper: "Jalalirad et al., A Simple and Efficient Federated " +
@@ -137,8 +141,9 @@ func entries() []method.Entry {
 		{
 			Name: "tacit", Title: "Tacit", Paper: "Tacit's own", New: func() method.Method { return &closed.Tacit{} },
 			Options: map[string]string{"rounds": "15", "eval-every": "5"}, Grid: alsGrid,
-			Caution: "What it gains over iALS comes from the order of a history: compare it with methods that read " +
-				"the order too (docs/sequence.md; on ML-1M `gru4rec` is better). " + sumCaution,
+			Caution: "Its gain over iALS comes from the order of the history. Compare it with other methods that " +
+				"use the order " +
+				"(docs/sequence.md; on ML-1M `gru4rec` is better). " + sumCaution,
 		},
 		{
 			Name: "ials", Title: "Shared-curvature iALS", Paper: "Tacit's own; the objective is that of Rendle et " +
@@ -152,23 +157,25 @@ func entries() []method.Entry {
 				"Neural Networks, ICLR 2016; the loss is that of Hidasi and Karatzoglou, CIKM 2018",
 			New:     func() method.Method { return &sequence.GRU4Rec{} },
 			Options: map[string]string{"server": "adam:0.02", "cohort": "10%", "rounds": "300", "eval-every": "20"},
-			Caution: "Its authors train it in one place, on sessions; federated, and on whole histories, it is " +
-				"ours, and no number of theirs can stand beside it. " +
-				"The rows that a device sends are those of its own items and of the negatives drawn for them: without secure aggregation the coordinator can tell them apart.",
+			Caution: "The authors train it centrally, on sessions. The federated form, on whole histories, is ours, " +
+				"so no " +
+				"published result is comparable. A device sends rows of its own items and of their negatives; " +
+				"without secure aggregation the coordinator can tell them apart.",
 		},
 		{
 			Name: "markov", Title: "Markov chain", Paper: "a reference; the chain that Rendle et al., Factorizing " +
 				"Personalized Markov Chains for Next-Basket Recommendation, WWW 2010, factorise",
 			New:     func() method.Method { return &sequence.Markov{} },
 			Options: map[string]string{"rounds": "1"},
-			Caution: "A device sends which of its items followed which, and how often: without secure aggregation " +
-				"the coordinator reads the history in its order, and " +
-				"a step that one device alone has taken shows in the sum too. The sums hold a number for each pair of items: it is for catalogues of some thousands.",
+			Caution: "A device sends how often one of its items followed another. Without secure aggregation the " +
+				"coordinator " +
+				"can read the history in order; a transition of a single device shows in the sum too. " +
+				"The sums have one number per pair of items, so catalogues are limited to some thousands of items.",
 		},
 		{
 			Name: "local", Title: "Local only", Paper: "a reference, not a published method",
 			New: func() method.Method { return &factorisation.Local{} },
-			Caution: "Under `paper` this reaches an HR@10 near 1: it remembers what was drawn as a negative, and " +
+			Caution: "Under `paper` its HR@10 is near 1: it memorises which items were drawn as negatives, and " +
 				"held-out items never are.",
 		},
 	}, append(closedForm(), budgeted()...)...)
@@ -178,20 +185,20 @@ func pluginEntries() []method.Plugin {
 	return []method.Plugin{
 		{
 			Name: "dualper", Title: "DualPer", Paper: ijcai, On: plugins.NewDualPer,
-			Caution: "Under `paper` a device's own rows remember what was drawn as a negative, and held-out items " +
-				"never are.",
+			Caution: "Under `paper` a device's own rows memorise which items were drawn as negatives, and held-out " +
+				"items never are.",
 		},
 		{
 			Name: "plgc", Title: "PLGC", Paper: "Shen et al., A Model-agnostic Strategy to Mitigate Embedding " +
 				"Degradation in Personalized Federated Recommendation, arXiv 2508.19591, 2025", On: plugins.NewPLGC,
-			Caution: "The paper's equations are not public: what is derived here is marked as such above, and is no " +
+			Caution: "The equations of the paper are not public. What is derived here is marked above; it is not a " +
 				"reproduction.",
 		},
 	}
 }
 
-// dpPrivRecOptions are the noise and the cohort of the paper, with the bound's rule of
-// Andrew et al. (2021). Where nothing is known of the data, S starts at 1.
+// dpPrivRecOptions are the noise and the cohort of the paper, with the adaptive clipping
+// of Andrew et al. (2021).
 var dpPrivRecOptions = map[string]string{
 	"eval-every": "20",
 	"cohort":     "30",

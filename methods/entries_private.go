@@ -5,24 +5,22 @@ import (
 	"github.com/tacit-rec/tacit/methods/internal/private"
 )
 
-const sumCaution = "Exact sums are not private by themselves: the sum of an item that one device of a cohort has is " +
-	"that device's vector. Rows that fewer than `few` devices have are not learnt."
+const sumCaution = "Exact sums are not private by themselves: if one device of a cohort has an item, the item's sum " +
+	"is that device's vector. Rows that fewer than `few` devices have are not learnt."
 
-// alsGrid is what closed-form runs try where there is no preset: from a catalogue that
-// many users know to one that few do.
+// alsGrid are the settings that closed-form runs without a preset try.
 var alsGrid = []string{"dim=64 a0=0.1", "dim=32 a0=0.3", "dim=32 a0=0.03 reg=0.03", "dim=16 a0=0.3"}
 
-const exactCaution = "Made for a privacy budget (`dp=epsilon=10`). Without one, exact sums are not private by " +
-	"themselves."
+const exactCaution = "Designed for differential privacy (`dp=epsilon=10`). Without it, exact sums are not private."
 
-// budgeted are Tacit's own methods that are made for a privacy budget.
+// budgeted are the entries of Tacit's methods for differential privacy.
 func budgeted() []method.Entry {
 	return []method.Entry{
 		{
 			Name: "oneshot", Title: "One-shot Gram", Paper: "Tacit's own; noise as by Dwork et al., Analyze Gauss, " +
 				"STOC 2014", New: func() method.Method { return &private.OneShot{} },
 			Options: map[string]string{"rounds": "2"},
-			Caution: "Items outside the head are ranked by their counts alone. " + exactCaution,
+			Caution: "Items outside the head are ranked by their counts. " + exactCaution,
 		},
 		{
 			Name: "norm-grad", Title: "Normalised gradient", Paper: "Tacit's own; a form of DP-FedAvg, McMahan et " +
@@ -40,5 +38,5 @@ func budgeted() []method.Entry {
 	}
 }
 
-// seldom is for networks whose evaluation takes far longer than a round.
+// seldom is for networks whose evaluation takes much longer than a round.
 var seldom = map[string]string{"eval-every": "20"}
