@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestInfoSaysWhichColumnsWereTaken(t *testing.T) {
+func TestInfoNamesTheDetectedColumns(t *testing.T) {
 	for _, c := range []struct {
 		text, columns, want string
 	}{
@@ -65,7 +65,7 @@ func TestFiltersDoNotChangeTheUnitOfTimes(t *testing.T) {
 	}
 }
 
-func TestAHeaderOfAutoLeavesAKnownSetItsOwn(t *testing.T) {
+func TestAutoHeaderKeepsAKnownSetsOwn(t *testing.T) {
 	// By its look the first line would be a header.
 	fsys := files("ml-100k/u.data", "user\titem\t3\t881250949\n186\t302\t3\t891717742\n")
 	for _, header := range []string{"", "auto", "no"} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestCardCountsByHand(t *testing.T) {
+func TestDescribeMatchesCountsByHand(t *testing.T) {
 	// Five users with 1, 2, 3, 4 and 10 rows; item 0 has all but one row per user 1..4.
 	var b strings.Builder
 	for u, n := range []int{1, 2, 3, 4, 10} {
@@ -34,7 +34,7 @@ func TestCardCountsByHand(t *testing.T) {
 	}
 }
 
-func TestCardCountsItemsWithoutRows(t *testing.T) {
+func TestDescribeCountsItemsWithoutRows(t *testing.T) {
 	s := &Set{NumItems: 4, Start: []int{0, 2}, Item: []uint32{1, 1}}
 	c := Describe(s)
 	if c.EmptyItems != 3 || c.Duplicates != 1 || c.TailShare != 0 || c.Hash != Hash(s) {
@@ -45,7 +45,7 @@ func TestCardCountsItemsWithoutRows(t *testing.T) {
 	}
 }
 
-func TestCardIsJSONInSnakeCase(t *testing.T) {
+func TestDescriptionIsJSONInSnakeCase(t *testing.T) {
 	b, err := json.Marshal(Describe(mustLoad(t, "1 a 2\n1 b 3\n", Options{})))
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func TestFrappeHasTheContextOfEveryRowAndTheCostOfEveryApp(t *testing.T) {
 	}
 }
 
-func TestAFilterKeepsTheContextOfWhatItKeeps(t *testing.T) {
+func TestFilterKeepsTheContextOfRemainingRows(t *testing.T) {
 	s := openApps(t, Options{MinRows: 2})
 	f := &s.Meta.Features
 	if day := f.Row[0]; day.Card != 2 || !slices.Equal(day.Code, []uint32{1, 0, 0, 1}) || s.Users() != 2 {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-func FuzzDelimited(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		"196\t242\t3\t881250949\n186\t302\t3\t891717742\n", "1::2::3::4\n1::3::3::5\r\n",
 		"user,item,rating\n1,\"a, \"\"b\",3\n",

@@ -27,7 +27,7 @@ func wantBad(t *testing.T, cases []badCase) {
 	}
 }
 
-func TestWrongInputSaysWhereAndWhat(t *testing.T) {
+func TestInputErrorsNameLineAndExpectation(t *testing.T) {
 	long := strings.Repeat("x", maxLine+1)
 	wantBad(t, []badCase{
 		{
@@ -138,7 +138,7 @@ func TestWrongInputSaysWhereAndWhat(t *testing.T) {
 	})
 }
 
-func TestLinesThatCannotBeRowsAreRefused(t *testing.T) {
+func TestMalformedLinesAreRejected(t *testing.T) {
 	wantBad(t, []badCase{
 		{
 			"wide line", "a,b,c\n\n1,2,3\n1,3\n1,2,3,4\n",
@@ -163,7 +163,7 @@ func TestLinesThatCannotBeRowsAreRefused(t *testing.T) {
 	})
 }
 
-func TestAHeaderThatIsNotUnderstoodIsRefused(t *testing.T) {
+func TestUnknownHeaderIsRejected(t *testing.T) {
 	hint := "; set --columns user=NAME,item=NAME"
 	wantBad(t, []badCase{
 		{
@@ -200,7 +200,7 @@ func TestAHeaderThatIsNotUnderstoodIsRefused(t *testing.T) {
 	})
 }
 
-func TestWrongOptionsSayWhat(t *testing.T) {
+func TestInvalidOptionsAreRejected(t *testing.T) {
 	wantBad(t, []badCase{
 		{
 			"sep", "1 2\n",
@@ -298,7 +298,7 @@ func TestTheLongestLineIsRead(t *testing.T) {
 	}
 }
 
-func TestReadErrorsComeThrough(t *testing.T) {
+func TestReadErrorsAreReturned(t *testing.T) {
 	broken := errors.New("wire cut")
 	_, err := Read(io.MultiReader(strings.NewReader("1 2\n1 3\n"), iotest.ErrReader(broken)), "u.data", Options{})
 	if !errors.Is(err, broken) {
@@ -306,7 +306,7 @@ func TestReadErrorsComeThrough(t *testing.T) {
 	}
 }
 
-func TestBrokenGzipIsBadInput(t *testing.T) {
+func TestCorruptGzipIsAnInputError(t *testing.T) {
 	whole := zipped(strings.Repeat("1 2 3\n", 1000))
 	cut := `u.data: found "truncated gzip data", expected a complete gzip file; copy or download the file again`
 	damaged := strings.Replace(cut, "truncated", "corrupt", 1)

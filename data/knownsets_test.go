@@ -127,7 +127,7 @@ func TestTheNewestRowOfATieIsTheFirstInTheFile(t *testing.T) {
 	}
 }
 
-func TestAnItemsFirstRowStandsForItsTime(t *testing.T) {
+func TestItemsFirstRowIsUsedAsItsTime(t *testing.T) {
 	// Artist 9 is the last to appear, artist 5 the first, whatever the rows' order is.
 	fsys := files("user_artists.dat", "userID\tartistID\tweight\n2\t5\t100\n2\t7\t90\n3\t9\t8\n3\t5\t7\n3\t7\t6\n")
 	s := opened(t, fsys, "lastfm-2k-artists", Options{MinRows: 3})
@@ -235,7 +235,7 @@ func TestAmazonRatingsLoadByNameAndAsFiles(t *testing.T) {
 	}
 }
 
-func TestDatesAreThoseOfTheCalendar(t *testing.T) {
+func TestDatesMatchTheCalendar(t *testing.T) {
 	for day := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() < 10000; day = day.AddDate(0, 0, 1+
 		int(day.Unix()/86400&63)) {
 		for _, layout := range []string{"2006-01-02", "2006-01-02 15:04:05", "1/2/2006"} {
@@ -256,7 +256,7 @@ func TestDatesAreThoseOfTheCalendar(t *testing.T) {
 	}
 }
 
-func TestWrongRowsOfTheNewSetsSayWhereAndWhat(t *testing.T) {
+func TestMalformedRowsOfKnownSetsNameTheLine(t *testing.T) {
 	tagged := "userID\tartistID\ttagID\tday\tmonth\tyear\n"
 	for _, c := range []struct{ name, file, text, want string }{
 		{
@@ -309,7 +309,7 @@ func TestWrongRowsOfTheNewSetsSayWhereAndWhat(t *testing.T) {
 	}
 }
 
-func TestEverySetSaysWhereItIsFromAndOnWhatTerms(t *testing.T) {
+func TestEverySetHasAHomeAndALicence(t *testing.T) {
 	folders := map[string]Archive{}
 	for _, k := range KnownSets() {
 		if k.About == "" || !strings.HasPrefix(k.Home, "https://") || len(k.Licence) < 40 || k.Needs() == "" ||

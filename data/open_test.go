@@ -111,7 +111,7 @@ func TestFiltersWorkOnKnownSets(t *testing.T) {
 	}
 }
 
-func TestAMissingFileSaysWhatToDo(t *testing.T) {
+func TestMissingFileErrorSaysWhatToDo(t *testing.T) {
 	_, err := Open(files(), "ml-100k", Options{})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("got %v, want fs.ErrNotExist", err)

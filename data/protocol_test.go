@@ -98,7 +98,7 @@ func TestEachProtocolHidesWhatItSays(t *testing.T) {
 	}
 }
 
-func TestAnUnknownProtocolIsNamedWithTheKnownOnes(t *testing.T) {
+func TestUnknownProtocolErrorListsTheKnownOnes(t *testing.T) {
 	const want = `unknown protocol "fair"; must be one of paper, isolated, deployed, temporal, fedrecgel, privrec`
 	if _, err := ProtocolNamed("fair"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -205,7 +205,7 @@ func TestIdentifiersAreTextNotNumbers(t *testing.T) {
 	}
 }
 
-func TestTheFirstOfMixedIdentifiersIsNoHeader(t *testing.T) {
+func TestFirstOfMixedIdentifiersIsNotAHeader(t *testing.T) {
 	s := mustLoad(t, "anna,77\n12,77\n13,B0001\n", Options{})
 	if s.Users() != 3 {
 		t.Fatalf("users are %q, want anna among them", s.Meta.UserID)

@@ -117,7 +117,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-func TestTemporalIsRefusedWithoutTimesThatCompare(t *testing.T) {
+func TestTemporalRequiresComparableTimes(t *testing.T) {
 	src := randomSet(1, 20, 50)
 	for kind, words := range map[TimeKind]string{NoTime: "none", OrderOnly: "order only"} {
 		src.Meta.TimeKind = kind
@@ -137,7 +137,7 @@ func TestTemporalIsRefusedWithoutTimesThatCompare(t *testing.T) {
 	}
 }
 
-func TestCandidatesAreDistinctAndNeverTouched(t *testing.T) {
+func TestCandidatesAreDistinctAndUnseen(t *testing.T) {
 	world := mustWorld(t, "users=30,items=600")
 	for name, src := range map[string]Source{
 		"in memory": randomSet(2, 50, 500), "generated": world,
@@ -243,7 +243,7 @@ func TestCandidatesAreUniform(t *testing.T) {
 	}
 }
 
-func TestAUserWithFewFreeItemsGetsWhatThereIs(t *testing.T) {
+func TestUserWithFewUnseenItemsGetsAllOfThem(t *testing.T) {
 	for free, want := range map[int]int{0: 0, 1: 0, 2: 1, 3: 1, 7: 3} {
 		src := &Set{NumItems: 10 + free, Start: []int{0, 10}, Meta: Info{TimeKind: NoTime}}
 		for i := range uint32(10) {
@@ -259,7 +259,7 @@ func TestAUserWithFewFreeItemsGetsWhatThereIs(t *testing.T) {
 }
 
 // A Part belongs to its caller, and the candidates that a split keeps do not.
-func TestAPartMayGoFromSplitToSplit(t *testing.T) {
+func TestPartCanBeReusedAcrossSplits(t *testing.T) {
 	kept := mustSplit(t, randomSet(4, 20, 400), "paper", 1)
 	lazy := mustSplit(t, mustWorld(t, "users=20,items=600"), "paper", 1)
 	all := make([]int, 20)

@@ -69,7 +69,7 @@ func oracle(rows []line, timed bool, opt Options) string {
 	return b.String()
 }
 
-func TestOrderAndFiltersAreThoseOfTheOracle(t *testing.T) {
+func TestOrderAndFiltersMatchTheOracle(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rng.New(seed, rng.Test)
 		timed := r.Uint32n(4) > 0
@@ -109,7 +109,7 @@ func TestOrderAndFiltersAreThoseOfTheOracle(t *testing.T) {
 	}
 }
 
-func TestNumbersAreByFirstAppearanceAmongWhatIsLeft(t *testing.T) {
+func TestNumbersFollowFirstAppearanceAfterFilters(t *testing.T) {
 	text := "1 a 1 10\n2 b 5 10\n3 c 5 11\n2 a 5 12\n3 c 4 13\n"
 	s := mustLoad(t, text, Options{Threshold: 4, HasThreshold: true, Dedup: "first", MinRows: 2})
 	if got, want := fmt.Sprint(s.Meta.UserID, s.Meta.ItemID, s.Item, s.Start), "[2] [b a] [0 1] [0 2]"; got != want {

@@ -45,7 +45,7 @@ func TestWorldsParse(t *testing.T) {
 	}
 }
 
-func TestWrongWorldsSayWhy(t *testing.T) {
+func TestInvalidWorldsAreRejected(t *testing.T) {
 	keys := "expected a key among users, items, mean-rows, seed, drift"
 	for s, want := range map[string]string{
 		"itms=5":                `found "itms", ` + keys + `; did you mean "items"?`,
@@ -76,7 +76,7 @@ func TestWrongWorldsSayWhy(t *testing.T) {
 
 // A change here changes every number measured on a world: raise the number in
 // WorldConfig.hash with it. The same constants hold on every platform.
-func TestWorldsAreTheSameForEver(t *testing.T) {
+func TestWorldsNeverChange(t *testing.T) {
 	for s, want := range map[string]string{
 		"":                                      "bf3f33847a4f4d3d 684304",
 		"users=50,items=20,seed=7,drift=1":      "bc4731ad401d8e30 932227",
@@ -95,7 +95,7 @@ func TestWorldsAreTheSameForEver(t *testing.T) {
 	}
 }
 
-func TestAWorldAndItsLoadedSetAreOne(t *testing.T) {
+func TestWorldEqualsItsGeneratedSet(t *testing.T) {
 	w := mustWorld(t, "users=80,items=120")
 	s := w.Generate()
 	if s.Meta.Hash != w.Info().Hash || Hash(s) != Hash(w) || s.Items() != 120 || s.Users() != 80 {
@@ -149,7 +149,7 @@ func TestWorldHistoriesAreWellFormed(t *testing.T) {
 	}
 }
 
-func TestUsersCanBeAskedForInAnyOrderAndAtOnce(t *testing.T) {
+func TestUsersCanBeReadInAnyOrderConcurrently(t *testing.T) {
 	w := mustWorld(t, "users=60")
 	s := w.Generate()
 	var wg sync.WaitGroup

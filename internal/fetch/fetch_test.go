@@ -173,7 +173,7 @@ func clean(t *testing.T, g *fetcher, there, partMayStay bool) {
 	}
 }
 
-func TestASetIsFetchedWholeAndThenLeftAlone(t *testing.T) {
+func TestFetchesASetOnce(t *testing.T) {
 	body := mlArchive()
 	m := &mirror{body: body, tag: `"a"`}
 	g := quick(t, serve(t, m), body)
@@ -209,7 +209,7 @@ func TestASetIsFetchedWholeAndThenLeftAlone(t *testing.T) {
 	}
 }
 
-func TestATransferThatIsCutGoesOnWhereItStopped(t *testing.T) {
+func TestResumesAnInterruptedTransfer(t *testing.T) {
 	body := mlArchive()
 	m := &mirror{body: body, tag: `"a"`, cuts: []int{100_000, 50_000}}
 	g := quick(t, serve(t, m), body)
@@ -228,7 +228,7 @@ func TestATransferThatIsCutGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-func TestWhatAnEarlierCallLeftIsUsed(t *testing.T) {
+func TestResumesTheDownloadOfAnEarlierCall(t *testing.T) {
 	body := mlArchive()
 	m := &mirror{body: body, tag: `"a"`, cuts: []int{150_000}, hold: true}
 	g := quick(t, serve(t, m), body)
@@ -253,7 +253,7 @@ func TestWhatAnEarlierCallLeftIsUsed(t *testing.T) {
 	clean(t, g, true, false)
 }
 
-func TestWithoutRangesOrAfterAChangeATransferStartsAnew(t *testing.T) {
+func TestRestartsWithoutRangesOrAfterAChange(t *testing.T) {
 	body := mlArchive()
 	for _, c := range []struct {
 		name   string
@@ -291,7 +291,7 @@ func TestWithoutRangesOrAfterAChangeATransferStartsAnew(t *testing.T) {
 	}
 }
 
-func TestAFileThatShrankIsFetchedAnew(t *testing.T) {
+func TestRestartsIfTheFileShrank(t *testing.T) {
 	body := mlArchive()
 	m := &mirror{body: body, tag: `"a"`}
 	g := quick(t, serve(t, m), body)
@@ -306,7 +306,7 @@ func TestAFileThatShrankIsFetchedAnew(t *testing.T) {
 	clean(t, g, true, false)
 }
 
-func TestWrongSumsAreSaidAndTheFileIsGone(t *testing.T) {
+func TestWrongChecksumIsReportedAndTheFileRemoved(t *testing.T) {
 	body := mlArchive()
 	g := quick(t, serve(t, &mirror{body: append(body[:len(body):len(body)], 0), tag: `"a"`}), body)
 	_, err := g.get(t.Context())
@@ -317,7 +317,7 @@ func TestWrongSumsAreSaidAndTheFileIsGone(t *testing.T) {
 	clean(t, g, false, false)
 }
 
-func TestServersThatRefuseAreQuoted(t *testing.T) {
+func TestServerErrorsAreReported(t *testing.T) {
 	for status, want := range map[int]string{
 		404: "404 Not Found", 403: "403 Forbidden", 503: "the server responded 503 Service " +
 			"Unavailable",
@@ -337,7 +337,7 @@ func TestServersThatRefuseAreQuoted(t *testing.T) {
 	}
 }
 
-func TestASilentServerIsGivenUp(t *testing.T) {
+func TestGivesUpOnASilentServer(t *testing.T) {
 	release := make(chan struct{})
 	g := quick(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -352,7 +352,7 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestASlowServerIsWaitedFor(t *testing.T) {
+func TestWaitsForASlowServer(t *testing.T) {
 	body := mlArchive()
 	g := quick(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for rest := body; len(rest) > 0; rest = rest[min(len(rest), 50_000):] {
@@ -368,7 +368,7 @@ func TestASlowServerIsWaitedFor(t *testing.T) {
 	clean(t, g, true, false)
 }
 
-func TestWithoutANetworkTheWayByHandIsSaid(t *testing.T) {
+func TestWithoutANetworkErrorsExplainManualInstallation(t *testing.T) {
 	// a port that refuses, and that is not given to whoever asks for a free one
 	g := quick(t, "http://127.0.0.1:1/x.zip", nil)
 	_, err := g.get(t.Context())
@@ -386,7 +386,7 @@ func TestWithoutANetworkTheWayByHandIsSaid(t *testing.T) {
 	}
 }
 
-func TestTooMuchIsRefused(t *testing.T) {
+func TestRejectsArchivesThatAreTooLarge(t *testing.T) {
 	body := mlArchive()
 	for name, change := range map[string]func(g *fetcher){
 		"declared":  func(g *fetcher) { g.maxArchive = 1000 },

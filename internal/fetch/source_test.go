@@ -25,7 +25,7 @@ func write(t *testing.T, name string, b []byte) string {
 	return path
 }
 
-func TestAnArchiveOnThisMachineWillDo(t *testing.T) {
+func TestAcceptsALocalArchive(t *testing.T) {
 	body := mlArchive()
 	path := write(t, "ml.zip", body)
 	g := quick(t, path, body)
@@ -47,7 +47,7 @@ func TestAnArchiveOnThisMachineWillDo(t *testing.T) {
 	}
 }
 
-func TestASumThatIsNotKnownIsWrittenDownAndHeldTo(t *testing.T) {
+func TestRecordsAnUnknownChecksumAndChecksItLater(t *testing.T) {
 	first := zipOf(entry{name: "ratings.txt", text: "1 1 2\n1 2 3.5\n2 1 4\n"})
 	other := zipOf(entry{name: "ratings.txt", text: "1 1 2\n"})
 	k, dir := known(t, "filmtrust"), t.TempDir()
@@ -76,7 +76,7 @@ func TestASumThatIsNotKnownIsWrittenDownAndHeldTo(t *testing.T) {
 	}
 }
 
-func TestOneFetchServesBothReadingsAndKeepsWhatIsThere(t *testing.T) {
+func TestOneFetchServesBothSetsAndKeepsExistingFiles(t *testing.T) {
 	tags := "userID\tartistID\ttagID\tday\tmonth\tyear\n" + strings.Repeat("1\t2\t3\t1\t4\t2009\n", 5)
 	plays := "userID\tartistID\tweight\n" + strings.Repeat("1\t2\t3\n", 10)
 	archive := zipOf(entry{name: "user_taggedartists.dat", text: tags}, entry{name: "user_artists.dat", text: plays},
@@ -99,7 +99,7 @@ func TestOneFetchServesBothReadingsAndKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestSetsWithoutAnAddressSayWhereAndWhat(t *testing.T) {
+func TestSetsWithoutADownloadNameHomeAndFiles(t *testing.T) {
 	for _, name := range []string{"frappe", "amazon-video", "tafeng", "qb-article", "qb-article-clicks"} {
 		k, dir := known(t, name), t.TempDir()
 		_, err := Get(t.Context(), k, Options{Dir: dir})
@@ -119,7 +119,7 @@ func TestSetsWithoutAnAddressSayWhereAndWhat(t *testing.T) {
 	}
 }
 
-func TestOnlySafeAddressesAreUsed(t *testing.T) {
+func TestRejectsUnsafeAddresses(t *testing.T) {
 	for _, c := range []struct {
 		set, from string
 		ok        bool
@@ -179,7 +179,7 @@ func TestRedirectsNeverLeaveHTTPS(t *testing.T) {
 	}
 }
 
-func TestContentRangesAreReadOrRefused(t *testing.T) {
+func TestParsesContentRanges(t *testing.T) {
 	for s, want := range map[string]string{
 		"bytes 5-9/10": "5 10 true", "bytes 0-0/1": "0 1 true", "bytes 5-9/*": "5 0 true",
 		"bytes 5-8/10": "", "bytes 9-5/10": "", "bytes -5-9/10": "", "bytes */10": "", "": "", "bytes 5-9": "",
@@ -192,7 +192,7 @@ func TestContentRangesAreReadOrRefused(t *testing.T) {
 	}
 }
 
-func TestArchivesThatLeadElsewhereAreRefusedWhole(t *testing.T) {
+func TestRejectsArchivesWithPathsThatLeadElsewhere(t *testing.T) {
 	rows := "1 1 2\n"
 	big := strings.Repeat("1 1 2\n", 1<<16)
 	for name, c := range map[string]struct {
@@ -230,7 +230,7 @@ func TestArchivesThatLeadElsewhereAreRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestArchivesThatAreNoneSayWhatTheyLack(t *testing.T) {
+func TestInvalidArchivesSayWhatIsMissing(t *testing.T) {
 	k := known(t, "filmtrust")
 	for name, c := range map[string]struct {
 		body []byte

@@ -134,7 +134,7 @@ func TestPCAKeepsTheWidestDirections(t *testing.T) {
 	}
 }
 
-func TestEveryRowHasThePerplexityAskedFor(t *testing.T) {
+func TestEveryRowReachesThePerplexity(t *testing.T) {
 	r := normal(120, 6, 6)
 	const want = 17
 	p, reached := affinities(distances(r), r.N, want)

@@ -11,7 +11,7 @@ import (
 
 // A paper that chose its round on test is met with a line that did the same and says
 // so; the method's own line is the last round's.
-func TestARoundThatWasChosenOnTestIsASecondLineWithALabel(t *testing.T) {
+func TestRoundSelectedOnTestIsALabelledSecondRow(t *testing.T) {
 	r := resulttest.Run("fedrecgel", "fedrecgel", 1, 100, 943)
 	r.Result.Valid.Sampled, r.Result.SelectedRound = nil, 100
 	r.Result.Test = *resulttest.Summary(0.9144, 0.8177, nan, nan)
@@ -55,7 +55,7 @@ func TestARoundThatWasChosenOnTestIsASecondLineWithALabel(t *testing.T) {
 	}
 }
 
-func TestAPublishedNumberStandsBesideItsOwnProtocolOnly(t *testing.T) {
+func TestPublishedMetricsAppearOnlyUnderTheirProtocol(t *testing.T) {
 	for _, c := range []struct {
 		of, under string
 		beside    bool

@@ -352,7 +352,7 @@ func TestPagesInChromium(t *testing.T) {
 	}
 }
 
-func TestPointingAtAMapTellsTheTitle(t *testing.T) {
+func TestPointingAtAMapShowsTheTitle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser: run without -short")
 	}

@@ -155,7 +155,7 @@ func TestAPageWithAllFiguresIsUnderAMegabyte(t *testing.T) {
 	}
 }
 
-func TestAFigureThatIsMissingSaysWhy(t *testing.T) {
+func TestMissingFigureSaysWhy(t *testing.T) {
 	r := drawnRun("fcf", "deployed")
 	r.Figures.Landscape, r.Figures.Missing = nil, map[string]string{"landscape": "the method <b>solves</b> its problem"}
 	page := page1(t, "missing.html", r)
@@ -164,7 +164,7 @@ func TestAFigureThatIsMissingSaysWhy(t *testing.T) {
 	}
 }
 
-func TestDrawingsStandAlone(t *testing.T) {
+func TestDrawingsAreSelfContained(t *testing.T) {
 	const evil = `"><script>alert('x')</script>`
 	one := drawnRun("pfedrec", "deployed")
 	one.Figures.Items.Items[3].Title = evil

@@ -48,7 +48,7 @@ func madeBoard() *result.Leaderboard {
 	}}
 }
 
-func TestTheLeaderboardSaysWhatLeadsWhatTiesAndWhatIsMissing(t *testing.T) {
+func TestLeaderboardMarksBestTiesAndMissingRows(t *testing.T) {
 	var b bytes.Buffer
 	if err := LeaderboardMarkdown(&b, madeBoard(), "img/board.svg"); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestTheLeaderboardSaysWhatLeadsWhatTiesAndWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestTheLeaderboardsPictureHasEveryRowAndSaysWhatWasNotRun(t *testing.T) {
+func TestLeaderboardPictureHasEveryRow(t *testing.T) {
 	var b bytes.Buffer
 	if err := LeaderboardPicture(&b, madeBoard(), "deployed"); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestTheLeaderboardsPictureHasEveryRowAndSaysWhatWasNotRun(t *testing.T) {
 	}
 }
 
-func TestAFolderOfCellsHasAPage(t *testing.T) {
+func TestLeaderboardFolderHasAPage(t *testing.T) {
 	dir := t.TempDir()
 	text, err := json.Marshal(madeBoard())
 	if err != nil {

@@ -75,7 +75,7 @@ func wellFormed(t *testing.T, page string) {
 	}
 }
 
-func TestPageStandsAlone(t *testing.T) {
+func TestPageIsSelfContained(t *testing.T) {
 	for name, runs := range map[string][]*result.Run{
 		"one.html":      {resulttest.Run("pfedrec", "paper", 1, 100, 943)},
 		"deployed.html": {resulttest.Run("pfedrec", "deployed", 1, 100, 943)},

@@ -23,7 +23,7 @@ func promised() *result.Privacy {
 	}
 }
 
-func TestAPageSaysWhatAnEpsilonHoldsFor(t *testing.T) {
+func TestPageExplainsEpsilon(t *testing.T) {
 	run := resulttest.Run("fedmf", "deployed", 1, 41, 10)
 	run.Result.Privacy = promised()
 	for i := range run.Points {

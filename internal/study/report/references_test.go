@@ -83,7 +83,7 @@ func TestRunsWithoutReferencesShowNone(t *testing.T) {
 	}
 }
 
-func TestNumberOfTestedUsersIsTold(t *testing.T) {
+func TestNumberOfTestedUsersIsShown(t *testing.T) {
 	r := resulttest.Run("pfedrec", "deployed", 1, 10, 943)
 	holds(t, everywhere(t, r), false, "Tested on", "measured on")
 	r.Result.Test.Sampled["users"], r.Result.Valid.Sampled["users"] = 69, 81
@@ -96,7 +96,7 @@ func TestNumberOfTestedUsersIsTold(t *testing.T) {
 	holds(t, all, false, "EASE: measured")
 }
 
-func TestCaveatsAreTold(t *testing.T) {
+func TestCaveatsAreShown(t *testing.T) {
 	r := resulttest.Run("pfedrec", "deployed", 1, 10, 943)
 	holds(t, everywhere(t, r), false, "--dedup", "fewer than 99", "no training data", "repeats pairs")
 	r.Result.TestItemsInTrain, r.Result.FewCandidates, r.Result.IdleDevices = 9, 1, 2

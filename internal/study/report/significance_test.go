@@ -46,7 +46,7 @@ func versed(seed uint64, users int, own float64, refs map[string]float64) *resul
 	return r
 }
 
-func TestAMethodIsBetterThanAReferenceOnlyWhereTheTestSaysSo(t *testing.T) {
+func TestBetterThanReferenceRequiresSignificance(t *testing.T) {
 	r := versed(1, 600, 0.5, map[string]float64{"popularity": 0.5, "ease": 0.9, "local": 0.2})
 	for key, want := range map[string]string{
 		"popularity": "no better than popularity", "ease": "worse than EASE",
@@ -97,7 +97,7 @@ func TestSeedsArePairedByTheMeanOfEachUser(t *testing.T) {
 	}
 }
 
-func TestAParityTableSaysWhatItsNumbersAreWorth(t *testing.T) {
+func TestParityTableComparesWithPopularity(t *testing.T) {
 	r := versed(1, 600, 0.5, map[string]float64{"popularity": 0.5, "local": 0.2})
 	row := result.ParityRow{
 		Method: "pfedrec", Dataset: "d", Protocol: "paper", Seeds: 1, HR: 0.5, NDCG: 0.25, FullHR: nan, FullNDCG: nan,
@@ -131,7 +131,7 @@ func TestAParityTableSaysWhatItsNumbersAreWorth(t *testing.T) {
 }
 
 // A row of one seed beside rows of five does not shift the references.
-func TestTheReferencesOfATableAreThoseOfTheMostSeeds(t *testing.T) {
+func TestReferencesOfATableUseTheMostSeeds(t *testing.T) {
 	row := func(method string, seeds, rounds int, hr float64) result.ParityRow {
 		r := result.ParityRow{
 			Method: method, Dataset: "d", Protocol: "deployed", Seeds: seeds, Rounds: rounds, HR: 0.5,

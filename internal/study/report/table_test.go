@@ -35,7 +35,7 @@ func golden(t *testing.T, name string, write func(io.Writer) error) string {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("%s differs; look at it, and then go test ./report -update\ngot:\n%s", path, b.String())
+		t.Errorf("%s differs; if the change is intended, run go test ./internal/study/report -update\ngot:\n%s", path, b.String())
 	}
 	return b.String()
 }

@@ -18,7 +18,7 @@ func ranked(dir string, users int, rank func(u int) int) *Run {
 	return r
 }
 
-func TestBetterIsSaidOnlyWhereTheTestSaysSo(t *testing.T) {
+func TestBetterRequiresSignificance(t *testing.T) {
 	g := rng.New(rng.Test)
 	base := ranked("base", 400, func(int) int { return 1 + int(g.Uint32n(40)) })
 	same := ranked("same", 400, func(int) int { return 1 + int(g.Uint32n(40)) })

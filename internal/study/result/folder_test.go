@@ -65,7 +65,7 @@ func TestLoadReadsAllSeeds(t *testing.T) {
 	}
 }
 
-func TestLoadSaysWhereAndWhatToType(t *testing.T) {
+func TestLoadErrorsNameFileLineAndCommand(t *testing.T) {
 	good := resulttest.Run("pfedrec", "paper", 1, 3, 3)
 	for _, c := range []struct{ file, text, want string }{
 		{"", "", "has no finished run (no result.json); finish it with `tacit run --resume "},
@@ -127,7 +127,7 @@ func TestLoadSaysWhereAndWhatToType(t *testing.T) {
 	}
 }
 
-func TestLoadGoesOnWithoutPointsAndUsers(t *testing.T) {
+func TestLoadWorksWithoutPointsAndUsers(t *testing.T) {
 	dir := t.TempDir()
 	good := resulttest.Run("pfedrec", "paper", 1, 3, 3)
 	resulttest.Save(t, dir, good.Result, nil, nil)

@@ -33,7 +33,7 @@ func TestVerdictHoldsBothMetrics(t *testing.T) {
 	}
 }
 
-func TestAVerdictNeedsTheLevelAndNamesItsMetric(t *testing.T) {
+func TestVerdictRequiresSignificanceAndNamesItsMetric(t *testing.T) {
 	p := func(d, holm float64) PairedTest { return PairedTest{Difference: d, P: holm, PHolm: holm} }
 	for _, c := range []struct {
 		hr, ndcg PairedTest
@@ -55,7 +55,7 @@ func TestAVerdictNeedsTheLevelAndNamesItsMetric(t *testing.T) {
 	}
 }
 
-func TestUsersBesideTheReferencesAreReadAsWritten(t *testing.T) {
+func TestUserScoresAreReadAsWritten(t *testing.T) {
 	want := &UserScores{Users: []string{"a \"quoted\",\nid"}, Of: map[string]*[4][]float32{}}
 	for u := 1; u < 20; u++ {
 		want.Users = append(want.Users, fmt.Sprint(u))
@@ -101,8 +101,8 @@ func TestUsersBesideTheReferencesAreReadAsWritten(t *testing.T) {
 	}
 }
 
-// FuzzBeside holds that any file gives an error or users that can be tested.
-func FuzzBeside(f *testing.F) {
+// FuzzUserScores holds that any file gives an error or users that can be tested.
+func FuzzUserScores(f *testing.F) {
 	f.Add([]byte("user,method.sampled.hr@10,method.sampled.ndcg@10,method.full.hr@10,method.full.ndcg@10," +
 		"popularity.sampled.hr@10,popularity.sampled.ndcg@10,popularity.full.hr@10,popularity.full.ndcg@10\n" +
 		"1,1,0.5,,,0,0,,\n2,0,0,,,1,0.5,,\n"))
@@ -122,7 +122,7 @@ func FuzzBeside(f *testing.F) {
 
 // A few users who gain much can lift the mean over many who lose a little: the test is
 // about the ranks, so it shows neither better nor worse.
-func TestNothingIsSaidWhereMeanAndRanksDisagree(t *testing.T) {
+func TestVerdictIsMixedIfMeanAndRanksDisagree(t *testing.T) {
 	for _, flip := range []float32{1, -1} {
 		r := &Run{Result: new(Result)}
 		own, ref := new([4][]float32), new([4][]float32)
@@ -159,7 +159,7 @@ func TestNothingIsSaidWhereMeanAndRanksDisagree(t *testing.T) {
 	}
 }
 
-func TestDamagedFiguresAreRefused(t *testing.T) {
+func TestCorruptFiguresAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"schema_version":2}`: "schema_version is 2",
 		`{"schema_version":1,"items":{"items":[{}],"maps":[{"xy":[]}]}}`:                    "has 0 points, expected 1",
