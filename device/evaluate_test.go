@@ -158,7 +158,7 @@ func TestRevealedEvaluationIsTheOnlyOne(t *testing.T) {
 	}
 }
 
-// A device evaluates if there is no policy, or if the policy covers evaluations.
+// A device evaluates without a policy, or if the policy covers evaluations.
 func TestDeclinesEvaluationsThatThePolicyDoesNotCover(t *testing.T) {
 	for policy, want := range map[string]bool{
 		"none": true, "epsilon=2": false, "epsilon=2,trust=distributed,min-devices=5": false,

@@ -91,7 +91,7 @@ func TestPatchOfACatalogueIsItsNewItems(t *testing.T) {
 	patches(t, base, b, DiffCatalogue(base, b, math.MaxInt))
 	patches(t, b, base, DiffCatalogue(b, base, math.MaxInt))
 	if DiffCatalogue(base, []byte{0xff}, 100) != nil {
-		t.Error("what is no message has a change")
+		t.Error("an invalid message has a patch")
 	}
 }
 

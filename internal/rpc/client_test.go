@@ -246,7 +246,7 @@ func TestRetriesUntilTheCoordinatorIsBack(t *testing.T) {
 	}))
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if _, err := forever.meet(ctx); err == nil {
-		t.Error("nobody is there, and there is no error")
+		t.Error("no error without a server")
 	}
 	if _, err := must[*Client](t)(Dial(Options{URL: s.URL, Insecure: true})).Leave(context.Background(),
 		&pb.LeaveRequest{}); err == nil {

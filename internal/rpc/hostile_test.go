@@ -23,7 +23,8 @@ import (
 
 // head is a hand-written request without its body.
 func head(q rawRequest, length string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nTacit-Auth: %s\r\n%s\r\n\r\n", q.path, q.auth, length)
+	const form = "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nTacit-Auth: %s\r\n%s\r\n\r\n"
+	return fmt.Sprintf(form, q.path, q.auth, length)
 }
 
 func connection(t *testing.T, s *testServer) net.Conn {
