@@ -306,8 +306,8 @@ func (a *app) adminRevoke() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.changed(r, func(s *coordinator.Status) string {
-				return fmt.Sprintf("revoked device %d; %s enrolled", id, count(s.Enrolled, "device"))
+			return a.changed(r, func(*coordinator.Status) string {
+				return fmt.Sprintf("revoked device %d: the coordinator refuses its calls from now on", id)
 			})
 		})
 }

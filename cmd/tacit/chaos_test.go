@@ -61,7 +61,7 @@ func TestModelIsExactDespiteKills(t *testing.T) {
 		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--eval-every", "5",
 			"--deadline", "10m", "--chaos", "kills=3,seed=1")
 	})
-	t.Run("with a promise", func(t *testing.T) {
+	t.Run("with differential privacy", func(t *testing.T) {
 		t.Parallel()
 		chaos(t, 2, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "20", "--dp",
 			"epsilon=20,delta=1e-3,clip=0.5", "--deadline", "10m", "--chaos", "kills=2,seed=2")

@@ -95,7 +95,7 @@ func (s *stateFlags) passphrase(isNew bool) ([]byte, error) {
 		return nil, nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil, input(errors.New("the state file needs a passphrase, and there is no terminal to ask on"),
+		return nil, input(errors.New("the state file needs a passphrase, but standard input is not a terminal"),
 			"set $TACIT_PASSPHRASE, or add --passphrase-file FILE")
 	}
 	first, err := askPassphrase("passphrase: ")

@@ -44,7 +44,7 @@ func (a *app) fail(err error) int {
 	return code
 }
 
-// explainError returns what a user is told of an error, and the exit code.
+// explainError returns the message of an error for users, and the exit code.
 func explainError(err error) (failure, int) {
 	message := plainText(err)
 	stopped := func(hint string) (failure, int) { return failure{"stopped", message, hint}, exitStopped }

@@ -75,7 +75,7 @@ func TestSpendUnderOtherBounds(t *testing.T) {
 	}
 	_, out, _ = tacit(strings.Fields("privacy spend --sampler poisson -q 0.001 --noise 2 --rounds 10 --orders 2-8")...)
 	if !strings.Contains(out, "warning: the best order is the highest one, 8") {
-		t.Errorf("an optimum at the end is not told:\n%s", out)
+		t.Errorf("no warning about an optimum at the end of the range:\n%s", out)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestPlanComputesNoiseAndAlternatives(t *testing.T) {
 		t.Errorf("the other ways are %v", least)
 	}
 	if !strings.Contains(errs, "computing the noise of") {
-		t.Errorf("nothing is told meanwhile: %q", errs)
+		t.Errorf("no progress is printed: %q", errs)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestRunPrintsPrivacyGuarantee(t *testing.T) {
 	}
 	if strings.Index(errs, "epsilon at most") > strings.Index(errs, "round 1/12") &&
 		strings.Contains(errs, "round 1/12") {
-		t.Error("the promise comes after the first round")
+		t.Error("the guarantee is printed after the first round")
 	}
 	if strings.Contains(out, "selected on validation") || !strings.Contains(strings.Join(strings.Fields(out), " "), "would release information") ||
 		!strings.Contains(out, "of a budget of 6") {

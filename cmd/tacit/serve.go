@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -317,6 +318,7 @@ func (a *app) runCoordinator(ctx context.Context, c *coordinator.Coordinator, se
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	h.ErrorLog = log.New(a.err, "tacit: ", 0)
 	c.CountRefusals(server.Refused)
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }()
