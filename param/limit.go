@@ -36,7 +36,7 @@ func Check(v any) error {
 	return err
 }
 
-// limits are the tags of a field; an empty one is no limit.
+// limits are the tags of a field; an empty tag sets no limit.
 type limits struct{ min, max string }
 
 func limitsOf(sf reflect.StructField) limits { return limits{sf.Tag.Get("min"), sf.Tag.Get("max")} }

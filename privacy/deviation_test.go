@@ -8,7 +8,7 @@ import (
 )
 
 // What the plan prints is what the release draws.
-func TestTheNoiseOnTheMeanIsThatOfTheParts(t *testing.T) {
+func TestMeanNoiseIsTheSumOfItsParts(t *testing.T) {
 	for _, text := range []string{
 		"noise=2,clip=0.5", "noise=2,clip=3,mechanism=tree",
 		"noise=2,clip=0.5,trust=local", "noise=2,clip=0.5,trust=distributed,min-devices=60",

@@ -25,7 +25,7 @@ func rationed(shares ...float64) Run {
 // Wang's curve, solved with 60 digits elsewhere.
 var mu = map[string]float64{"1": 0.2367, "3": 0.6477, "10": 1.848, "20": 3.235}
 
-func TestRationsAddUpToTheBudget(t *testing.T) {
+func TestBudgetSharesAddUpToTheBudget(t *testing.T) {
 	for epsilon, want := range mu {
 		for _, shares := range [][]float64{{1}, {1, 9}, {0.1, 0.9}, {5, 20, 3, 3, 3, 3}, {1, 1, 1}} {
 			k, err := Build(policy(t, "epsilon="+epsilon), rationed(shares...))
@@ -51,7 +51,7 @@ func TestRationsAddUpToTheBudget(t *testing.T) {
 						epsilon, shares, round+1, z/share, first)
 				}
 				total, sum = total+z, sum+share
-				// What is drawn is no less than what is claimed.
+				// The noise drawn is at least the noise claimed.
 				b := k.Bound(round)
 				if drawn := float64(k.NoiseParts(round,
 					6000)[0].Deviation) / b.Sensitivity(k.UpdateLength(round)); drawn < e.Noise ||
@@ -110,7 +110,7 @@ func TestARoundThatTookAnothersShareIsOffPlan(t *testing.T) {
 	}
 }
 
-func TestEqualRationsAreNone(t *testing.T) {
+func TestEqualSharesChangeNothing(t *testing.T) {
 	with := rationed(1, 1, 1)
 	for i := range with.PerRound {
 		with.PerRound[i].Numbers = with.Numbers
@@ -138,7 +138,7 @@ func TestEqualRationsAreNone(t *testing.T) {
 	}
 }
 
-func TestRationsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestRefusesInvalidBudgetShares(t *testing.T) {
 	for want, change := range map[string]func(*Run){
 		"share":               func(s *Run) { s.PerRound[1].Share = 0 },
 		"must be above 0":     func(s *Run) { s.PerRound[0].Share = math.NaN() },
@@ -159,7 +159,7 @@ func TestRationsThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 // A row whose places are scattered is sealed as the same row written out.
-func TestScatteredPlacesAreARow(t *testing.T) {
+func TestScatteredNumbersCountAsOneRow(t *testing.T) {
 	b := Bound{Clip: 1, Levels: 1 << 16, RowClip: 0.8}
 	scattered, whole := Delta{BitAt: 11}, Delta{BitAt: 11}
 	scattered.Add([]float32{0.5, -2, 0.25}, 1, []uint32{0, 4, 9})

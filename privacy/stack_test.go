@@ -27,7 +27,7 @@ func policy(t *testing.T, text string) Policy {
 	return p
 }
 
-func TestATextFormSaysWhatItReads(t *testing.T) {
+func TestPolicyTextRoundTrips(t *testing.T) {
 	for _, text := range []string{
 		"none", "epsilon=8", "epsilon=3,delta=1e-05,clip=0.5,trust=distributed,min-devices=50",
 		"noise=1,clip=35,adaptive=linear,quantile=0.9,clip-rate=1,balance=0.7,as-printed=yes",
@@ -160,7 +160,7 @@ func names(stages []stage) (out []string) {
 
 // What is promised is what the noise is worth: the deviation against the longest
 // update, put back into the accountant.
-func TestTheNoiseOfAStackIsWorthItsEpsilon(t *testing.T) {
+func TestNoiseOfAStackMeetsItsEpsilon(t *testing.T) {
 	for _, c := range []struct {
 		policy string
 		change func(s *Run)

@@ -9,7 +9,7 @@ import (
 )
 
 // A coordinator knows whom it has asked, so a sample hides nobody from it.
-func TestAgainstTheCoordinatorNoSamplingIsClaimed(t *testing.T) {
+func TestNoAmplificationAgainstTheCoordinator(t *testing.T) {
 	noise := map[Trust]float64{}
 	for _, text := range []string{"epsilon=8", "epsilon=8,trust=distributed,min-devices=60", "epsilon=8,trust=local"} {
 		s := setting()
@@ -49,7 +49,7 @@ func TestDistributedNoiseRestsOnTheHonestDevices(t *testing.T) {
 	}
 }
 
-func TestEveryPromiseSaysWhatItDoesNotCover(t *testing.T) {
+func TestEveryGuaranteeNamesItsCaveats(t *testing.T) {
 	for text, want := range map[string]string{
 		"epsilon=8":                  "settings chosen by looking at the same users' data are not covered",
 		"epsilon=8,clip=2":           "publishing them would spend more",

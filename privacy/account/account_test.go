@@ -170,7 +170,7 @@ func TestSpentIsTheSumOfItsEvents(t *testing.T) {
 	}
 }
 
-func TestTheOptimumAtAnEndIsTold(t *testing.T) {
+func TestWarnsIfTheBestOrderIsAtAnEnd(t *testing.T) {
 	if r := epsilonOf(t, 1e-6, Options{Orders: integers(2, 8)}, sgm(0.001, 2, 10)); len(r.Warnings) != 1 ||
 		!strings.Contains(r.Warnings[0], "highest") {
 		t.Errorf("the highest order is best, and the warnings are %q", r.Warnings)
@@ -186,7 +186,7 @@ func TestTheOptimumAtAnEndIsTold(t *testing.T) {
 	}
 }
 
-func TestResultsSayWhatTheyHoldFor(t *testing.T) {
+func TestResultsNameTheirAssumptions(t *testing.T) {
 	b, err := json.Marshal(epsilonOf(t, 1e-6, Options{}, sgm(0.01, 0, 10)))
 	if err != nil {
 		t.Fatal(err)

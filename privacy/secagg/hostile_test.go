@@ -148,7 +148,7 @@ func TestASecondListIsRefused(t *testing.T) {
 	}
 }
 
-func TestListsMayNotNameWhoWasNotThere(t *testing.T) {
+func TestRefusesListsWithAbsentDevices(t *testing.T) {
 	r := testRound(t, 40, 5, 6)
 	s := &stage{t: t, round: r}
 	s.server = must(t, func() (*Server, error) { return NewServer(r) })
@@ -202,7 +202,7 @@ func TestAVectorThatCouldWrapTheSumIsRefused(t *testing.T) {
 	s.must(err)
 }
 
-func TestWithFewerSharesThanTheThresholdNothingOpens(t *testing.T) {
+func TestTooFewSharesRevealNothing(t *testing.T) {
 	r := testRound(t, 7, 5, 0)
 	s := newStage(t, r).deal().upload(6)
 	for _, c := range s.clients[:r.Threshold-1] {

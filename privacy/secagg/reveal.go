@@ -119,7 +119,7 @@ func (c *Client) checkConfirmations(m *Lists, digest [keySize]byte, echo *ShareB
 	for _, l := range echo.Shares {
 		p := c.peer(l.Peer)
 		if p == nil || !m.Survivors.Has(l.Peer) {
-			return fmt.Errorf("secagg: device %d confirms lists to device %d and is no neighbour of it that survived",
+			return fmt.Errorf("secagg: device %d confirms lists to device %d and is not a surviving neighbour",
 				l.Peer, c.id)
 		}
 		want := tag(derive(p.secret, c.context, forConfirm, p.id, c.id), digest)

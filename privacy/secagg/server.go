@@ -191,7 +191,7 @@ func (s *Server) Reveal(m *Reveal) error {
 		}
 		at, found := slices.BinarySearch(s.holders[sh.Of], m.From)
 		if !found {
-			return fmt.Errorf("secagg: device %d reveals a share of device %d, which is no neighbour of it", m.From,
+			return fmt.Errorf("secagg: device %d reveals a share of device %d, which is not its neighbour", m.From,
 				sh.Of)
 		}
 		places[i] = byte(at + 1)

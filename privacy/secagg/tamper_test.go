@@ -231,7 +231,7 @@ func TestWorkersDoNotChangeTheSum(t *testing.T) {
 }
 
 // A letter that is lost on its way would leave one side of a mask in the sum.
-func TestALostLetterIsSeen(t *testing.T) {
+func TestDetectsALostShare(t *testing.T) {
 	s := newStage(t, testRound(t, 7, 3, 0)).deal()
 	inbox := s.inbox(0)
 	inbox.Shares = inbox.Shares[1:]

@@ -39,7 +39,7 @@ func worth(t *testing.T, k *Stack, set uint) float64 {
 
 // Of all the ways in which a device may come once at most in each epoch, the worst is what
 // the accountant counts; and coming twice would cost more, so it does not count too much.
-func TestNoWayOfComingIsWorthMoreThanIsCounted(t *testing.T) {
+func TestNoCheckInPatternCostsMoreThanAccounted(t *testing.T) {
 	for every := 1; every <= 7; every++ {
 		for rounds := 1; rounds <= 12; rounds++ {
 			s := setting()
@@ -78,7 +78,7 @@ func TestNoWayOfComingIsWorthMoreThanIsCounted(t *testing.T) {
 
 // What the epsilon holds for is told, and the arrivals are no part of it: the setting has
 // no room for them.
-func TestWhoChoosesItselfIsToldOf(t *testing.T) {
+func TestCaveatsNameSelfSelection(t *testing.T) {
 	s := setting()
 	s.Sampler, s.Q, s.Epoch, s.SelfSelected = account.None, 1, 10, true
 	k, err := Build(policy(t, "epsilon=8,mechanism=tree"), s)
