@@ -9,7 +9,7 @@ import (
 
 // Without a promise masks change no bit, nor who counts: devices with nothing to learn from
 // are masked too, and are in no mean.
-func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
+func TestMasksWithoutNoiseChangeNoBit(t *testing.T) {
 	s := small(t, "temporal")
 	run := func(secagg string) (*Run, []Event) {
 		m := &methods.Tacit{}
@@ -43,7 +43,7 @@ func TestMasksWithoutAPromiseChangeNoBit(t *testing.T) {
 }
 
 // A sum of few devices is not opened, and the model stays as it is.
-func TestASumOfFewWithoutAPromiseIsNone(t *testing.T) {
+func TestMaskedSumOfFewDevicesIsDiscarded(t *testing.T) {
 	m := &methods.IALS{}
 	configure(t, m, "dim", "4")
 	o := defaults()
@@ -62,7 +62,7 @@ func TestASumOfFewWithoutAPromiseIsNone(t *testing.T) {
 	}
 }
 
-func TestMasksThatNothingBoundsAreRefused(t *testing.T) {
+func TestMasksWithoutABoundAreRefused(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
 		"tacit, ials": func(*Options) {},
 		"bits=24":     func(o *Options) { o.Bits = 0 },

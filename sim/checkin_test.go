@@ -8,7 +8,7 @@ import (
 
 // A run whose devices choose themselves has the epsilon of its plan, whoever came: no
 // device takes part more often than there are epochs.
-func TestDevicesThatChooseThemselvesKeepTheirPromise(t *testing.T) {
+func TestCheckInCohortsKeepTheGuarantee(t *testing.T) {
 	first := 0.0
 	for seed := range uint64(3) {
 		r := promise(t, "noise=3,mechanism=tree", 2, func(o *Options) {
@@ -53,7 +53,7 @@ func TestArrivalsAreTheSameForAnyWorkerCount(t *testing.T) {
 	}
 }
 
-func TestACohortThatCannotComeIsRefused(t *testing.T) {
+func TestImpossibleCohortIsRefused(t *testing.T) {
 	o := defaults()
 	cohort("checkin:9999/2")(&o)
 	if _, err := New(fedmf(t), small(t, "deployed"), o, 1, 1); err == nil || !strings.Contains(err.Error(),

@@ -58,7 +58,7 @@ func halfway(t testing.TB, fresh func() *Run) []byte {
 	return save(t, r, "x")
 }
 
-func TestARunGoesOnFromItsCheckpoint(t *testing.T) {
+func TestRunResumesFromItsCheckpoint(t *testing.T) {
 	for name, fresh := range runs(t) {
 		whole := fresh()
 		want := told(finish(t, whole))
@@ -88,7 +88,7 @@ func TestARunGoesOnFromItsCheckpoint(t *testing.T) {
 
 // Drop-outs, a cohort and strangers: whatever a device keeps from round to round
 // must be in the file.
-func TestEveryKindOfRunGoesOnWithTheSameBits(t *testing.T) {
+func TestEveryKindOfRunResumesWithTheSameBits(t *testing.T) {
 	for name, c := range map[string]struct {
 		m method.Method
 		o func(o *Options)

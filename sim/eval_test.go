@@ -50,7 +50,7 @@ func count(row []float32, held int64, items []uint32) (p metrics.Rank) {
 
 // Everything is found again by counting. Full ranking leaves out the train items
 // and, when testing, the validation item.
-func TestPlacesAreThoseOfABruteForceCount(t *testing.T) {
+func TestRanksMatchABruteForceCount(t *testing.T) {
 	for _, protocol := range []string{"paper", "isolated", "deployed", "temporal"} {
 		for _, levels := range []uint32{3, 1 << 30} {
 			s := small(t, protocol)
@@ -171,8 +171,8 @@ func TestTunedTablesAreScored(t *testing.T) {
 	}
 }
 
-// Every user gets the table of the user so many places further.
-func TestStrangersTablesAreScored(t *testing.T) {
+// Every user gets the table of the user at a fixed distance.
+func TestTablesOfOtherDevicesAreScored(t *testing.T) {
 	s := twoRounds(t, "random")
 	var p data.Part
 	var shifts []int

@@ -214,7 +214,7 @@ func TestFedReconAgreesWithANaiveProgram(t *testing.T) {
 	}
 }
 
-// Noise goes on what is sent and on nothing that stays: after one round the tuned
+// Noise is added to uploads only: after one round the tuned
 // tables are measured as without it, and the coordinator's is not the same.
 func TestNoiseIsOnTheUploadOnly(t *testing.T) {
 	run := func(noise string) *Run {

@@ -37,7 +37,7 @@ func guests(t testing.TB) map[string]method.Method {
 	return out
 }
 
-func TestNewcomersTakeNoPartAndAreMeasuredApart(t *testing.T) {
+func TestNewUsersDoNotTrainAndAreEvaluatedSeparately(t *testing.T) {
 	for name, m := range guests(t) {
 		s, o := apart(t, "deployed")
 		r := start(t, m, s, o, 2)
@@ -69,7 +69,7 @@ func TestNewcomersTakeNoPartAndAreMeasuredApart(t *testing.T) {
 
 // What new users do changes nothing that others learn: with other rows for them the
 // model has the same bits.
-func TestTheModelHasNeverSeenANewcomer(t *testing.T) {
+func TestModelDoesNotDependOnNewUsers(t *testing.T) {
 	for name, m := range guests(t) {
 		s, o := apart(t, "deployed")
 		r := start(t, m, s, o, 2)
@@ -108,7 +108,7 @@ func TestTheModelHasNeverSeenANewcomer(t *testing.T) {
 
 // A newcomer's place is found again by hand: its device is readied on its history, and
 // the scores are counted one by one.
-func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
+func TestNewUserRankMatchesItsPreparedDevice(t *testing.T) {
 	s, o := apart(t, "deployed")
 	r := start(t, guests(t)["tacit"], s, o, 2)
 	for !r.Done() {
@@ -140,7 +140,7 @@ func TestANewcomersPlaceIsThatOfItsReadiedDevice(t *testing.T) {
 	}
 }
 
-func TestNewcomersHaveTheSameBitsForAnyWorkerCountAndAfterAResume(t *testing.T) {
+func TestHeldOutUsersHaveTheSameBitsForAnyWorkerCountAndAfterAResume(t *testing.T) {
 	for name := range guests(t) {
 		s, o := apart(t, "temporal")
 		one, three, again := start(t, guests(t)[name], s, o, 1), start(t, guests(t)[name], s, o, 3),
@@ -149,7 +149,7 @@ func TestNewcomersHaveTheSameBitsForAnyWorkerCountAndAfterAResume(t *testing.T) 
 	}
 }
 
-func TestNewcomersNeedASplitThatHasThem(t *testing.T) {
+func TestNewUsersRequireASplitThatHoldsThemOut(t *testing.T) {
 	s, o := apart(t, "deployed")
 	o.NewUsers = 0
 	if _, err := New(pfedrec(t), s, o, 1, 1); err == nil {

@@ -86,7 +86,7 @@ func TestNewUsersHaveTheSameBitsForAnyWorkerCountAndAfterAResume(t *testing.T) {
 
 // Every place is found again by hand: the device of a new user is readied, told the
 // moment, and its scores are counted one by one.
-func TestANewUsersPlacesAreThoseOfItsTunedDevice(t *testing.T) {
+func TestNewUserRanksMatchItsTunedDevice(t *testing.T) {
 	m := family(t)["privrec"]
 	s := moments(t)
 	o := defaults()
@@ -149,13 +149,13 @@ func TestMethodsOfFeaturesRefuseDataWithoutThem(t *testing.T) {
 	}
 }
 
-func TestStrangersNeedEverybody(t *testing.T) {
+func TestOtherTablesRequireAllUsers(t *testing.T) {
 	if _, err := New(pfedrec(t, "infer", "random"), moments(t), defaults(), 1, 1); err == nil {
 		t.Error("strangers' tables are scored where users are held out")
 	}
 }
 
-// sameBits runs two that must not differ, and a third that goes on after two rounds from what
+// sameBits runs two that must not differ, and a third that resumes after two rounds from what
 // the second has saved.
 func sameBits(t *testing.T, name string, one, other, again *Run) {
 	t.Helper()

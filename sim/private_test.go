@@ -79,7 +79,7 @@ func TestMasksChangeNoBit(t *testing.T) {
 }
 
 // A round that too few stay in is a clean end: nothing is released, and it is paid for.
-func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
+func TestTooManyDropoutsDiscardTheRound(t *testing.T) {
 	r := promise(t, "noise=1,clip=0.5", 2, func(o *Options) { o.Secagg, o.Rounds, o.Dropout = "on", 3, 0.8 })
 	before := slices.Clone(r.engine.Value[0])
 	for _, ev := range finish(t, r) {
@@ -99,7 +99,7 @@ func TestTooManyWhoLeaveEndARoundCleanly(t *testing.T) {
 }
 
 // Against the coordinator the count of unclipped devices needs noise as the update
-// does: the sum of bits that arrives is no multiple of a bit, but for a chance below 1%
+// does: the sum of bits that arrives is not a multiple of a bit, but for a chance below 1%
 // in each of eight rounds.
 func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
 	r := promise(t, "noise=1,clip=0.5,adaptive=geometric,bit-noise=3,trust=distributed,min-devices=30", 2,
@@ -210,7 +210,7 @@ func TestTheReportedRoundIsChosenByWhatWasReleased(t *testing.T) {
 	}
 }
 
-func TestARunThatGoesOnKnowsWhatItHasPaid(t *testing.T) {
+func TestResumedRunKnowsTheBudgetSpent(t *testing.T) {
 	r := promise(t, "noise=1,adaptive=geometric", 2, nil)
 	step(t, r)
 	step(t, r)
@@ -246,7 +246,7 @@ func TestARoundsBoundIsTheOneItHad(t *testing.T) {
 
 // A device that has nothing to learn from sends zeros: no other device's vector holds
 // its bit, and masks change no bit.
-func TestADeviceWithNothingToLearnFromSendsZeros(t *testing.T) {
+func TestDeviceWithoutTrainingDataSendsZeros(t *testing.T) {
 	s := small(t, "temporal")
 	digest := map[string]string{}
 	for _, secagg := range []string{"off", "on"} {
@@ -264,7 +264,7 @@ func TestADeviceWithNothingToLearnFromSendsZeros(t *testing.T) {
 	}
 }
 
-func TestPromisesThatCannotBeKeptAreRefused(t *testing.T) {
+func TestImpossiblePoliciesAreRefused(t *testing.T) {
 	s := small(t, "fedrecgel")
 	o := defaults()
 	if err := o.DP.UnmarshalText([]byte("noise=1,metrics=5")); err != nil {

@@ -150,7 +150,7 @@ func TestMethodsWithoutALandscapeSayWhy(t *testing.T) {
 	}
 }
 
-func TestOwnTablesAreSeenAsTheyAreServed(t *testing.T) {
+func TestInspectShowsTablesAsServed(t *testing.T) {
 	r := trained(t, pfedrec(t, "dim", "8"), 30, 2)
 	in := r.CompareTables(everyone(40))
 	hr := func(p []metrics.Rank) float64 { return metrics.Of(p, metrics.Against).HR10() }

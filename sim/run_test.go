@@ -136,7 +136,7 @@ func TestDropOutsAndStragglersAreAsManyAsAsked(t *testing.T) {
 // almost is a share that everybody falls under.
 const almost = 1 - 1e-12
 
-func TestWhoDropsOutLearnsNothingAndWhoIsLateTellsNothing(t *testing.T) {
+func TestDropoutsDoNotTrainAndLateDevicesDoNotCount(t *testing.T) {
 	for what, c := range map[string]struct {
 		o      func(o *Options)
 		visits uint32
@@ -213,7 +213,7 @@ func TestARoundIsEvaluatedWhenItIsItsTurn(t *testing.T) {
 
 // What is measured must not depend on how often: a device that sits a round out
 // stands where its last visit left it.
-func TestTheLastRoundIsMeasuredAlikeHoweverOftenOneLooks(t *testing.T) {
+func TestLastRoundDoesNotDependOnEvalEvery(t *testing.T) {
 	for name, set := range map[string]func(o *Options){
 		"everyone": func(*Options) {},
 		"dropouts": func(o *Options) { o.Dropout = 0.5 },
@@ -236,7 +236,7 @@ func TestTheLastRoundIsMeasuredAlikeHoweverOftenOneLooks(t *testing.T) {
 	}
 }
 
-func TestAbsentUsersKeepTheirPlaces(t *testing.T) {
+func TestAbsentUsersKeepTheirRanks(t *testing.T) {
 	o := defaults()
 	o.Rounds, o.Cohort = 6, round.Cohort{Kind: "count", Count: 8}
 	r := start(t, pfedrec(t, "dim", "8"), small(t, "deployed"), o, 2)
@@ -324,7 +324,7 @@ func TestTheSelectedRoundIsTheLatestOfTheBestByValidation(t *testing.T) {
 	}
 }
 
-func TestStrangersNeedEveryone(t *testing.T) {
+func TestOtherTablesRequireTheWholeCohort(t *testing.T) {
 	o := defaults()
 	o.Cohort = round.Cohort{Kind: "count", Count: 5}
 	const want = "infer=random requires cohort=all and a score function without hidden layers: " +

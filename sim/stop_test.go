@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 )
 
-// soon is a context that is done when it has been asked so many times.
+// soon is a context that is done after that many calls of Err.
 type soon struct {
 	context.Context
 	left atomic.Int64
@@ -32,8 +32,8 @@ func (s *soon) Err() error {
 }
 
 // A run is stopped in the midst of an evaluation: the round stays, its evaluation is done
-// again by whoever goes on, and what is told is what a run that nobody stopped tells.
-func TestAStoppedEvaluationIsDoneAgain(t *testing.T) {
+// again on resume, and the events equal those of an uninterrupted run.
+func TestInterruptedEvaluationIsRepeated(t *testing.T) {
 	o := defaults()
 	o.Rounds = 3
 	fresh := func() *Run { return start(t, pfedrec(t, "dim", "3", "infer", "global"), small(t, "deployed"), o, 2) }
@@ -47,7 +47,7 @@ func TestAStoppedEvaluationIsDoneAgain(t *testing.T) {
 				r.EvaluatedRounds())
 		}
 		if !slices.ContainsFunc(r.eval.now.Test, func(p metrics.Rank) bool { return p.Above == metrics.NotRanked }) {
-			t.Errorf("asked %d times, the evaluation went on to its end", asked)
+			t.Errorf("asked %d times, the evaluation ran to its end", asked)
 		}
 		if _, err := r.Step(doneAfter(0)); !errors.Is(err, context.Canceled) || r.Unevaluated == nil {
 			t.Errorf("stopped again: %v", err)

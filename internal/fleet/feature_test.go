@@ -237,7 +237,7 @@ func TestAddedItemsHaveFeatures(t *testing.T) {
 		return err
 	}
 	for want, words := range map[string][]string{
-		`genre = "opera": want any of comedy, drama, noir, war`:      {"genre", "war|opera"},
+		`genre = "opera": must be any of comedy, drama, noir, war`:   {"genre", "war|opera"},
 		`column "mood" is unknown: must be one of genre, size, cost`: {"mood", "good"},
 		`column "size": "big" is not a number`:                       {"size", "big"},
 	} {

@@ -10,7 +10,7 @@ import (
 )
 
 // rankings lists every rank, from 1, that the held-out item may get when the list
-// is sorted by score and equal scores stand in any order.
+// is sorted by score, with equal scores in any order.
 func rankings(score float32, others []float32) (ranks []int) {
 	type entry struct {
 		score float32
@@ -97,7 +97,7 @@ func TestMetricsAreThoseOfTheSortedList(t *testing.T) {
 	}
 }
 
-func TestPlacesByHand(t *testing.T) {
+func TestRanksByHand(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		score  float32

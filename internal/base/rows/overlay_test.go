@@ -132,7 +132,7 @@ func TestAPackedRowShrinks(t *testing.T) {
 	}
 }
 
-func TestFormsHaveNames(t *testing.T) {
+func TestPrecisionsHaveNames(t *testing.T) {
 	for i, name := range []string{"f32", "int16", "int8"} {
 		f, err := ParsePrecision(name)
 		if err != nil || int(f) != i || f.RowBytes(32) != []int{128, 68, 36}[i] {

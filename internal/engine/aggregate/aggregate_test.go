@@ -24,7 +24,7 @@ func TestMeansDivideByWhatTheySay(t *testing.T) {
 		{"per cohort, one device", PerCohort, 1, 16, nil, sum},
 		{"per cohort, nobody", PerCohort, 0, 16, nil, sum},
 		{"per row", PerRow, 4, 16, counts, []float32{1, 2, 0, 0, 3, 1.5, 5, 7}},
-		{"per row of a slot that is no table", PerRow, 4, 16, nil, []float32{1, 2, 0, 0, 1.5, 0.75, 1.25, 1.75}},
+		{"per row of a plain slot", PerRow, 4, 16, nil, []float32{1, 2, 0, 0, 1.5, 0.75, 1.25, 1.75}},
 		{"fixed", Fixed, 4, 16, counts, []float32{0.25, 0.5, 0, 0, 0.375, 0.1875, 0.3125, 0.4375}},
 		{"fixed, nobody", Fixed, 0, 16, nil, []float32{0.25, 0.5, 0, 0, 0.375, 0.1875, 0.3125, 0.4375}},
 	} {

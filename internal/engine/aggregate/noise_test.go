@@ -32,7 +32,7 @@ func TestNoiseReadsAndWritesItsText(t *testing.T) {
 	}
 }
 
-// draws are sums of the noises of so many devices, drawn at once.
+// draws are sums of the noise of that many devices, drawn at once.
 func draws(n Noise, devices, count int) []float64 {
 	sum := make([]float32, count*8)
 	n.AddSum(devices, rng.New(rng.Test, uint64(devices)), 8, 5, sum)

@@ -226,7 +226,7 @@ func TestATableThatIsNotTrainedIsLeftAlone(t *testing.T) {
 	}
 }
 
-// localTable keeps the table on the device, so there is no head on a shared table.
+// localTable keeps the table on the device, so no shared table has a head.
 type localTable struct{ *dual }
 
 func (m localTable) Slots(n int) []method.Slot {

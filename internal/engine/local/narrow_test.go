@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/privacy/secagg"
 )
 
-// narrow is a method on a catalogue, for devices with sums of so many bits.
+// narrow returns the plan of a method whose sums have that many bits.
 func narrow(t *testing.T, m method.Method, items, users, rounds, bits int) (*local.Plan, *local.Memory) {
 	t.Helper()
 	p, err := local.NewPlan(m, local.Options{
@@ -159,7 +159,7 @@ func sent(t *testing.T, p *local.Plan, mem *local.Memory, round int, id uint32, 
 }
 
 // What is beyond a reach is cut, and an update that is not finite counts as nothing.
-func TestNarrowSumsCutWhatIsTooLarge(t *testing.T) {
+func TestNarrowSumsTruncateLargeNumbers(t *testing.T) {
 	p, mem := narrow(t, tacit(t, "dim", "4", "reg", "1e-7", "a0", "1e-6"), 40, 500, 5, 16)
 	bound := p.Bound(500)
 	mem.SetBound(bound)

@@ -34,7 +34,7 @@ func (turns) Update(*method.Global)                         {}
 
 // Only what travels in a phase is in its vector, under the bound, and in the sums; what
 // a visit leaves in another slot is nowhere.
-func TestAVectorHoldsWhatTravels(t *testing.T) {
+func TestUpdateHoldsTheSlotsOfItsPhase(t *testing.T) {
 	const items = 30
 	k := setUp(t, turns{}, local.Options{Items: items, Integers: true, Rounds: 4})
 	bound := privacy.Bound{Clip: 10, Levels: 1 << 20}

@@ -30,7 +30,7 @@ func (restless) Ready(int) method.Visit {
 
 // A row per user is everybody's: no device may have such a table, and one that is
 // trained in one place has nothing else.
-func TestOnlyWhoIsTrainedInOnePlaceHasARowPerUser(t *testing.T) {
+func TestOnlyCentralMethodsHaveARowPerUser(t *testing.T) {
 	for _, scope := range []method.Scope{method.Shared, method.Private, method.Ephemeral, method.Server} {
 		one := []method.Slot{{Name: "users", Scope: scope, PerUser: true, Dim: 2}}
 		for _, m := range []method.Method{slotted{one}, central{slotted{one}}} {

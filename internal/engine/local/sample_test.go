@@ -40,7 +40,7 @@ func TestNegativesAreNeverOfTheDeviceOrHidden(t *testing.T) {
 	}
 }
 
-// With one positive there is one group. Where the pool is no larger than the
+// With one positive there is one group. If the pool is not larger than the
 // group, the group is the pool.
 func TestNegativesOfOnePositiveAreDistinct(t *testing.T) {
 	for _, c := range []struct{ items, hidden, negatives int }{

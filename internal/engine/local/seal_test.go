@@ -20,7 +20,7 @@ func (m twin) Visit(int) method.Visit {
 
 // What a guarded device adds to the flat sum is what it adds to the shards' sums
 // without a guard, decay of every row included, in every table.
-func TestASealedUpdateIsTheUpdate(t *testing.T) {
+func TestEncodedUpdateDecodesToTheDelta(t *testing.T) {
 	const items = 50
 	m := twin{newDual(5)}
 	m.extra = []method.Slot{

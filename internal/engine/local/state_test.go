@@ -80,7 +80,7 @@ func FuzzState(f *testing.F) {
 }
 
 // What a plan says it needs is compared with what the runtime says was allocated.
-func TestWhatAPlanNeedsIsWhatItTakes(t *testing.T) {
+func TestMemoryBytesMatchesAllocation(t *testing.T) {
 	for _, name := range []string{"pfedrec", "fedrap", "fedncf", "fcf", "tacit"} {
 		e, err := methods.Default().Lookup(name)
 		if err != nil {

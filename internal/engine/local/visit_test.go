@@ -15,7 +15,7 @@ import (
 // sums. Copying every row and fusing nothing must end at the same place: update,
 // state, tuned rows and scores, over devices of every size, with train items that
 // come twice.
-func TestTheDirectLayoutIsTheCopyOfEveryRow(t *testing.T) {
+func TestInPlaceTrainingMatchesCopiesOfEveryRow(t *testing.T) {
 	for _, dim := range []int{3, 8, 20, 32, 40} {
 		const items = 60
 		fast := setUp(t, newDual(dim), local.Options{Items: items, Negatives: 4})
@@ -145,7 +145,7 @@ func TestAnUpdateOfMostRowsIsCountedAsDense(t *testing.T) {
 	}
 }
 
-// A late device has learnt, and nobody hears of it.
+// A late device has trained, but its delta is not counted.
 func TestALateVisitChangesTheStateAndNotTheSums(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		m := newDual(5)
@@ -183,7 +183,7 @@ func TestALateVisitChangesTheStateAndNotTheSums(t *testing.T) {
 	}
 }
 
-func TestADeviceWithNothingToLearnFromIsSkipped(t *testing.T) {
+func TestDeviceWithoutTrainingDataIsSkipped(t *testing.T) {
 	for name, task := range map[string]*local.Task{
 		"no train item":              {},
 		"no train item, some hidden": {Hide: [2][]uint32{{1, 2}}},

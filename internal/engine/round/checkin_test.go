@@ -12,7 +12,7 @@ import (
 
 // Whatever the arrivals, no device is in two rounds of an epoch, and no round has more
 // than its count: that is all that the accountant takes for granted.
-func TestWhoComesByItselfComesOnceInAnEpoch(t *testing.T) {
+func TestDevicesThatCheckInTrainOncePerEpoch(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		users int
@@ -120,7 +120,7 @@ func TestACohortThatLeavesRoundsWithoutDevicesIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhoMayComeReplacesTheDraw(t *testing.T) {
+func TestEligibleReplacesTheDraw(t *testing.T) {
 	f := &fake{users: 40, rep: Report{Devices: 1}}
 	e := engine(t, f, aggregate.PerCohort)
 	e.Cohort = parse(t, "checkin:5/3")

@@ -30,7 +30,7 @@ func openLedger(t testing.TB, path string) *Ledger {
 	return l
 }
 
-// written is a ledger with so many releases, as a file and as bytes.
+// written returns a ledger with that many releases, as a file and as bytes.
 func written(t testing.TB, noise ...float64) (path string, b []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "ledger.jsonl")
@@ -107,7 +107,7 @@ func reread(b []byte) (*Ledger, *paper, error) {
 }
 
 // A crash may cut the last line anywhere. What is read then is at least what stood
-// in whole lines, a release that was made is never lost, and the ledger goes on.
+// in whole lines, a release that was made is never lost, and the ledger can be appended to.
 func TestATornLineIsNeverLessThanWhatWasSpent(t *testing.T) {
 	_, b := written(t, 1, 1, 1)
 	last := bytes.LastIndexByte(b[:len(b)-1], '\n') + 1

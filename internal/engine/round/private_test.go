@@ -39,8 +39,8 @@ func (v *bounded) Round(ctx context.Context, t Task) (Aggregate, Report, error) 
 	return Aggregate{Integers: sum}, rep, err
 }
 
-// guarded is an engine with a policy on a fleet of so many users, of which all that
-// the cohort names come.
+// guarded returns an engine with a policy on that many devices. All devices of a cohort take
+// part.
 func guarded(t testing.TB, policy, cohort string, users, wide int) (*Engine, *bounded) {
 	t.Helper()
 	v := &bounded{fake: fake{users: users}, wide: wide}
@@ -163,7 +163,7 @@ func TestTheBudgetStopsBeforeItWouldBePassed(t *testing.T) {
 	}
 }
 
-func TestASumOfTooFewIsThrownAwayAndPaidFor(t *testing.T) {
+func TestSumOfTooFewDevicesIsDiscardedAndSpent(t *testing.T) {
 	e, v := guarded(t, "noise=1,min-devices=6", "all", 8, 4)
 	v.each, v.rep = []float32{0.5, 0, 0, 0}, Report{Devices: 5}
 	if rep := step(t, e); !rep.Discarded || e.Next != 1 || slices.Max(e.Value[0]) != 0 || rounds(e.Ledger.Events()) != 1 {
@@ -215,7 +215,7 @@ func treeNoise(t *testing.T, cohort string) {
 		sum += square
 	}
 	if sum == 0 {
-		t.Error("there is no noise at all")
+		t.Error("the model has no noise")
 	}
 }
 
