@@ -128,7 +128,7 @@ func TestTheNewestRowOfATieIsTheFirstInTheFile(t *testing.T) {
 }
 
 func TestItemsFirstRowIsUsedAsItsTime(t *testing.T) {
-	// Artist 9 is the last to appear, artist 5 the first, whatever the rows' order is.
+	// Artist 9 is the last to appear and artist 5 the first, independent of the order of a user's rows.
 	fsys := files("user_artists.dat", "userID\tartistID\tweight\n2\t5\t100\n2\t7\t90\n3\t9\t8\n3\t5\t7\n3\t7\t6\n")
 	s := opened(t, fsys, "lastfm-2k-artists", Options{MinRows: 3})
 	if got, want := dump(s), "3: 5=7@0 7=6@1 9=8@2\n"; got != want {
@@ -151,7 +151,7 @@ func TestQBArticleKeepsItsFirstRowAndOnlyClicks(t *testing.T) {
 	fsys := files("qb-article/QB-article.csv", head+
 		"1,30,1,2,5,9\n1,10,0,2,5,9\n1,20,1,2,5,9\n2,20,1.0,1,6,9\n2,10,1,1,6,9\n2,30,1,1,6,9\n")
 	s := opened(t, fsys, "qb-article", Options{})
-	// Article 10 appears second, though nobody opened it there.
+	// Article 10 appears second, although that row is not a click.
 	if got, want := dump(s), "1: 30=1@0 20=1@2\n2: 30=1@0 10=1@1 20=1@2\n"; got != want {
 		t.Errorf("got %swant %s", got, want)
 	}

@@ -19,7 +19,7 @@ func mustLoad(t *testing.T, text string, opt Options) *Set {
 	return s
 }
 
-// checkSet holds for whatever a loader returns.
+// checkSet checks the invariants of every loaded set.
 func checkSet(t *testing.T, s *Set) {
 	t.Helper()
 	n := len(s.Item)

@@ -90,7 +90,7 @@ func quick(t *testing.T, address string, archive []byte) *fetcher {
 	}
 }
 
-// mirror serves an archive, and can be told to misbehave.
+// mirror serves an archive; its fields make it misbehave.
 type mirror struct {
 	mu      sync.Mutex
 	body    []byte

@@ -8,7 +8,8 @@ import (
 )
 
 // pairStyle makes a picture of pairs readable outside of a page.
-const pairStyle = `<style>text{font:13px system-ui,sans-serif;fill:#222}.head{font-weight:600}.unit{fill:#555;font-size:12px}` +
+const pairStyle = `<style>text{font:13px system-ui,sans-serif;fill:#222}.head{font-weight:600}` +
+	`.unit{fill:#555;font-size:12px}` +
 	`.fin{text-anchor:end}.c0{fill:#0072b2}.c1{fill:#d55e00}.ink{fill:#222}.paper{fill:#fff}` +
 	`.grid{stroke:#ddd}.bond{stroke:#bbb;stroke-width:3}.tick{fill:#555;font-size:12px;text-anchor:middle}</style>`
 

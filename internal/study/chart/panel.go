@@ -10,9 +10,12 @@ import (
 )
 
 // panelStyle makes a picture of panels readable outside of a page.
-const panelStyle = `<style>text{font:13px system-ui,sans-serif;fill:#222}.head{font-weight:600}.unit,.small,.tick{fill:#555;font-size:12px}` +
-	`.fin{text-anchor:end}.mid{text-anchor:middle}.c0{fill:#0072b2}.c1{fill:#d55e00}.mute{fill:#888}.ring{fill:none;stroke:#222;stroke-width:1.5}` +
-	`.bar.c0{fill:#0072b2;opacity:.25}.bar.mute{fill:#888;opacity:.25}.paper{fill:#fff}.grid{stroke:#ddd}.line{stroke:#222;stroke-width:1.5}</style>`
+const panelStyle = `<style>text{font:13px system-ui,sans-serif;fill:#222}.head{font-weight:600}` +
+	`.unit,.small,.tick{fill:#555;font-size:12px}` +
+	`.fin{text-anchor:end}.mid{text-anchor:middle}.c0{fill:#0072b2}.c1{fill:#d55e00}.mute{fill:#888}` +
+	`.ring{fill:none;stroke:#222;stroke-width:1.5}` +
+	`.bar.c0{fill:#0072b2;opacity:.25}.bar.mute{fill:#888;opacity:.25}.paper{fill:#fff}.grid{stroke:#ddd}` +
+	`.line{stroke:#222;stroke-width:1.5}</style>`
 
 // lineHeight is the height of a row of a panel.
 const lineHeight = 22.0

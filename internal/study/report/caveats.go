@@ -49,7 +49,8 @@ func caveats(r *row) []string {
 	}
 	if lo, hi := r.extent(func(r *result.Result) int { return r.TestItemsInTrain }); hi > 0 {
 		out = append(out, fmt.Sprintf("For %s of %s the test item is also among the train rows, because the data "+
-			"repeats pairs of user and item. This rewards models that memorise. --dedup first keeps one row of each pair.", counts(lo, hi),
+			"repeats pairs of user and item. This rewards models that memorise. --dedup first keeps one row of each "+
+			"pair.", counts(lo, hi),
 			format.Plural(users, "user")))
 	}
 	if lo, hi := r.extent(func(r *result.Result) int { return r.FewCandidates }); hi > 0 {

@@ -103,7 +103,7 @@ func (b *browser) quit(c *exec.Cmd, profile string) {
 		c.Process.Kill()
 		<-done
 	}
-	// Its children may still write to the profile: a folder that is not empty again is no failure of a page.
+	// The browser's children may still write to the profile, so a failed removal is not an error.
 	for end := time.Now().Add(patience); os.RemoveAll(profile) != nil && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}

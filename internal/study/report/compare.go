@@ -27,7 +27,8 @@ func ComparisonTable(base *result.Run, cs []result.Comparison) *Table {
 }
 
 const howPaired = "Paired over users: two-sided Wilcoxon signed-rank test with Holm's correction for %s; 95%% " +
-	"bootstrap interval of the mean difference. \"better\" and \"worse\" require a corrected p below 0.05; \"mixed\" means that mean and ranks disagree."
+	"bootstrap interval of the mean difference. \"better\" and \"worse\" require a corrected p below 0.05; " +
+	"\"mixed\" means that mean and ranks disagree."
 
 func comparisonRow(c result.Comparison, name string) []any {
 	return []any{

@@ -25,7 +25,7 @@ var pages = flag.String("pages", "", "folder for the HTML pages and pictures tha
 // folder, given as -folder RUN, is looked at in Chromium instead of made pages.
 var folder = flag.String("folder", "", "run folder whose page is looked at")
 
-// scriptEnd is the page's own script, which is no XML.
+// scriptEnd matches the page's script, which is not XML.
 var scriptEnd = regexp.MustCompile(`(?s)<script>.*?</script>`)
 
 func keep(t *testing.T, name string, b []byte) {

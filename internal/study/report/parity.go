@@ -13,18 +13,24 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
-const parityIntro = `# %s
-
-What the papers report, next to what this program measures. This page is generated; do not edit it by hand.
-
-- Our metrics are mean ± standard deviation over the seeds, on the test items, at the round selected on validation, or at the last round if the protocol has no validation set. Metrics are fractions; differences are in points (hundredths).
-- A result counts as reproduced if HR@10 and NDCG@10 are within %g points of the published ones (if only one was published, that one). Otherwise the table says so.
-- A verdict is given only under the paper's protocol.%s
-- No table mixes two protocols. Seconds are for one run including evaluation; ms are for the training of one round. Bytes are the size of an encoded update.
-`
+const parityIntro = "# %s\n" +
+	"\n" +
+	"What the papers report, next to what this program measures. This page is generated; do not edit it by " +
+	"hand.\n" +
+	"\n" +
+	"- Our metrics are mean ± standard deviation over the seeds, on the test items, at the round selected on " +
+	"validation, or at the last round if the protocol has no validation set. Metrics are fractions; differences " +
+	"are in points (hundredths).\n" +
+	"- A result counts as reproduced if HR@10 and NDCG@10 are within %g points of the published ones (if only " +
+	"one was published, that one). Otherwise the table says so.\n" +
+	"- A verdict is given only under the paper's protocol.%s\n" +
+	"- No table mixes two protocols. Seconds are for one run including evaluation; ms are for the training of " +
+	"one round. Bytes are the size of an encoded update.\n"
 
 const parityLeak = " Under protocol `paper`, as in the authors' code, a held-out item is never drawn as a training " +
-	"negative, while the items it is ranked against are. The **memoriser**, which has no model and counts draws, shows what this leak alone is worth. Such metrics show that we run the same method, not how well it would do on a device: for that, read the tables whose protocol does not leak."
+	"negative, while the items it is ranked against are. The **memoriser**, which has no model and counts draws, " +
+	"shows what this leak alone is worth. Such metrics show that we run the same method, not how well it would do " +
+	"on a device: for that, read the tables whose protocol does not leak."
 
 // Parity writes a page such as docs/parity.md: for each data set one table per protocol, rows in the given order.
 // Notes are added to the introduction; text between backticks is code.

@@ -179,7 +179,8 @@ func referencesIntro(g *group) string {
 			"metrics show how much of the result the leak alone explains."
 	}
 	return s + "A method below popularity or local-only training learned nothing from the federation. The memoriser " +
-		"has no model: it counts how often an item was drawn as a training negative. This protocol does not leak, so it is at chance level."
+		"has no model: it counts how often an item was drawn as a training negative. This protocol does not leak, so " +
+		"it is at chance level."
 }
 
 // memoriserNote explains the memoriser's row under protocols that do not leak: it is at chance level, which readers
@@ -189,5 +190,6 @@ func memoriserNote(g *group, rows []*row) []string {
 		return nil
 	}
 	return []string{"The memoriser has no model: it ranks first the items that were drawn least often as training " +
-		"negatives. This protocol does not leak, so the memoriser is close to chance (HR@10 of .10 among 100 candidates). It is a control, not a baseline."}
+		"negatives. This protocol does not leak, so the memoriser is close to chance (HR@10 of .10 among 100 " +
+		"candidates). It is a control, not a baseline."}
 }

@@ -56,7 +56,8 @@ func addSignificance(g *group, t *Table) {
 		}
 	}
 	t.Notes = append(t.Notes, "Versus first row: difference in points. * marks p < 0.05 in a paired Wilcoxon test "+
-		"over the same users after Holm's correction for all rows, ** p < 0.01, *** p < 0.001. No star: no significant difference. Mixed: mean and ranks disagree.")
+		"over the same users after Holm's correction for all rows, ** p < 0.01, *** p < 0.001. No star: no "+
+		"significant difference. Mixed: mean and ranks disagree.")
 	if len(said) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Not tested, because users or seeds differ: %s.",
 			format.Clip(fmt.Sprint(said), 200)))
@@ -130,7 +131,8 @@ func letterNotes(rows []*row, all []map[string]*result.Versus) []string {
 		return nil
 	}
 	out := []string{fmt.Sprintf("Letters after a number: the method is significantly better than that reference "+
-		"(%s) in a paired Wilcoxon test over users, p < %g after Holm's correction for all references and metrics of its row. No letter: not significantly better.", strings.Join(letters, ", "),
+		"(%s) in a paired Wilcoxon test over users, p < %g after Holm's correction for all references and metrics of "+
+		"its row. No letter: not significantly better.", strings.Join(letters, ", "),
 		result.SignificanceLevel)}
 	var untested []string
 	for i, vs := range all {

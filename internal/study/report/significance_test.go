@@ -12,8 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/result/resulttest"
 )
 
-// versed is a run whose users hit with chance own, and those of the references with
-// their chances; a hit gains all.
+// versed is a run whose users have a hit with probability own; refs has the probabilities of the references.
 func versed(seed uint64, users int, own float64, refs map[string]float64) *result.Run {
 	r := resulttest.Run("pfedrec", "paper", seed, 10, users)
 	b := &result.UserScores{Of: map[string]*[4][]float32{}}
@@ -130,7 +129,7 @@ func TestParityTableComparesWithPopularity(t *testing.T) {
 	}
 }
 
-// A row of one seed beside rows of five does not shift the references.
+// A row with one seed next to rows with five does not change the references.
 func TestReferencesOfATableUseTheMostSeeds(t *testing.T) {
 	row := func(method string, seeds, rounds int, hr float64) result.ParityRow {
 		r := result.ParityRow{

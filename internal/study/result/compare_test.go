@@ -9,7 +9,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// ranked is a run whose users stand at rank(u).
+// ranked is a run whose users have the ranks rank(u).
 func ranked(dir string, users int, rank func(u int) int) *Run {
 	r := &Run{Dir: dir, Result: &Result{Method: "m", Dataset: "d", DataHash: "h", Protocol: "deployed", Seed: 1}}
 	for u := range users {
@@ -50,7 +50,7 @@ func TestBetterRequiresSignificance(t *testing.T) {
 	}
 }
 
-// Held-out items are no users: those of one user count once, by their mean.
+// Several held-out items of one user count once, by their mean.
 func TestItemsOfAUserArePairedAsOneUser(t *testing.T) {
 	queries := func(dir string, rank int) *Run {
 		r := ranked(dir, 60, func(u int) int { return 1 + u%3*rank })
