@@ -14,10 +14,10 @@ import (
 // ends where ALS in one place would.
 type ALS struct {
 	Dim   int     `default:"64" min:"1" max:"256" range:"16|32|64|128" doc:"embedding dimension"`
-	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of an item that a user does not have"`
-	Reg   float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation, for each item that a user has and each user of an item"`
-	Start float64 `default:"0.1" doc:"standard deviation of a row's length at the start"`
-	Few   int     `default:"2" min:"1" range:"1|2|5" doc:"rows that fewer devices have are not learnt: their sums would show somebody's vector"`
+	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of items that the user does not have"`
+	Reg   float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation, per item of a user and per user of an item"`
+	Start float64 `default:"0.1" doc:"standard deviation of the initial item rows, per row"`
+	Few   int     `default:"2" min:"1" range:"1|2|5" doc:"rows that fewer devices have are not learnt: their sums would reveal a device's vector"`
 }
 
 var (

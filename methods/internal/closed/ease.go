@@ -10,8 +10,8 @@ import (
 // of all histories. So one round is exact, and the weights are those of a model that
 // was made in one place. A device recommends with the sum of the weights of its own items.
 type EASE struct {
-	Reg float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation: added to how many devices have an item"`
-	Few int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
+	Reg float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation, added to the number of devices with an item"`
+	Few int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would reveal a device's items"`
 }
 
 var (

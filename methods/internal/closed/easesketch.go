@@ -12,9 +12,9 @@ import (
 // Gram matrix of that rank beside the diagonal, and the rows for the next pass. Three
 // passes come near the whole one; sketches of this kind are those of Halko et al. (2011).
 type EASESketch struct {
-	Reg  float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation: added to how many devices have an item"`
-	Rank int     `default:"64" min:"1" max:"4096" range:"32|64|128|256" doc:"columns of the sketch; at most one for each item"`
-	Few  int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would show somebody's items"`
+	Reg  float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation, added to the number of devices with an item"`
+	Rank int     `default:"64" min:"1" max:"4096" range:"32|64|128|256" doc:"columns of the sketch; at most one per item"`
+	Few  int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would reveal a device's items"`
 }
 
 var (
@@ -75,7 +75,7 @@ func (m *EASESketch) Logits(w *method.Work, b *method.Batch, out []float32) {
 
 func (m *EASESketch) Phase(int, int) (int, string) { return 0, "pass" }
 
-// Travels: the rows to recommend with are not needed in a visit.
+// Transfers: the rows to recommend with are not needed in a visit.
 func (m *EASESketch) Transfers(_, slot int) bool { return slot != sketchRow }
 
 func (m *EASESketch) Visit(int) method.Visit {

@@ -15,9 +15,9 @@ import (
 // coordinator moves the rows by Adam.
 type FCF struct {
 	Dim   int     `default:"32" min:"1" max:"1024" doc:"embedding dimension"`
-	Alpha float32 `default:"4" min:"0" range:"0.5..50,log" doc:"an item that the user has counts 1 + alpha, another 1"`
+	Alpha float32 `default:"4" min:"0" range:"0.5..50,log" doc:"confidence of an item that the user has is 1 + alpha, of others 1"`
 	Reg   float32 `default:"1" min:">0" range:"0.1..100,log" doc:"regularisation of users' vectors and of item rows"`
-	LR    float32 `default:"0.05" min:"0" range:"5e-3..0.5,log" doc:"rate of the coordinator's Adam"`
+	LR    float32 `default:"0.05" min:"0" range:"5e-3..0.5,log" doc:"learning rate of the coordinator's Adam"`
 	Start float64 `default:"0.1" min:"0" doc:"standard deviation of the item rows at the start"`
 }
 

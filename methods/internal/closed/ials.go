@@ -18,15 +18,15 @@ import (
 // how many devices have each item, and the others count on.
 type IALS struct {
 	Dim      int     `default:"64" min:"1" max:"512" range:"16|32|64|128" doc:"embedding dimension"`
-	A0       float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of an item that a user does not have"`
-	Reg      float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation, for each item that a user has and each user of an item"`
-	Gamma    float64 `default:"2" min:">0" range:"1|1.5|2|4" doc:"how much more curved than the mean item an item may be"`
-	Momentum float64 `default:"0.4" min:"0" max:"<1" range:"0|0.4|0.5" doc:"of the coordinator's steps"`
-	Step     float64 `default:"1" min:">0" range:"0.15|0.3|1" doc:"length of the coordinator's steps; with small cohorts less than 1"`
-	Blur     float64 `default:"0" min:"0" max:"<1" range:"0|0.9" doc:"how much of the last rounds' matrices stays; with small cohorts 0.9"`
-	Start    float64 `default:"0.1" doc:"standard deviation of a row's length at the start"`
-	Average  int     `default:"0" min:"0" range:"0|20" doc:"rounds at the end, up to half of them, whose mean rows are what is learnt; with small cohorts 20"`
-	Few      int     `default:"2" min:"1" range:"1|2|5" doc:"rows that fewer devices of a round have are not learnt in it: their sums would show somebody's vector"`
+	A0       float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of items that the user does not have"`
+	Reg      float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation, per item of a user and per user of an item"`
+	Gamma    float64 `default:"2" min:">0" range:"1|1.5|2|4" doc:"bound on an item's curvature, relative to the mean"`
+	Momentum float64 `default:"0.4" min:"0" max:"<1" range:"0|0.4|0.5" doc:"momentum of the server steps"`
+	Step     float64 `default:"1" min:">0" range:"0.15|0.3|1" doc:"length of the server steps; use less than 1 with small cohorts"`
+	Blur     float64 `default:"0" min:"0" max:"<1" range:"0|0.9" doc:"decay of the previous rounds' matrices; use 0.9 with small cohorts"`
+	Start    float64 `default:"0.1" doc:"standard deviation of the initial item rows, per row"`
+	Average  int     `default:"0" min:"0" range:"0|20" doc:"average the rows of this many last rounds, at most half of all; use 20 with small cohorts"`
+	Few      int     `default:"2" min:"1" range:"1|2|5" doc:"rows that fewer devices of a round have are not learnt in it: their sums would reveal a device's vector"`
 }
 
 var (

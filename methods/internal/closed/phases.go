@@ -23,10 +23,10 @@ func (m *IALS) Phase(round, rounds int) (int, string) {
 	return alsSolves, "solve"
 }
 
-// Travels: counts always, everything else after the first round.
+// Transfers: counts always, everything else after the first round.
 func (m *IALS) Transfers(phase, slot int) bool { return phase > alsCounts || slot == alsCount }
 
-// Settles: the mean rows come last.
+// ReportsFinalRound: the mean rows come last.
 func (m *IALS) ReportsFinalRound() bool { return m.Average > 0 }
 
 func (m *Tacit) Phase(round, rounds int) (int, string) {
@@ -50,5 +50,5 @@ func (m *Tacit) Transfers(phase, slot int) bool {
 	return slot < alsSlots && m.IALS.Transfers(phase, slot)
 }
 
-// Settles: only the last round has all of it.
+// ReportsFinalRound: only the last round has all of it.
 func (m *Tacit) ReportsFinalRound() bool { return true }

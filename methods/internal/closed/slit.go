@@ -10,8 +10,8 @@ import (
 // once, and the coordinator solves; so one round is exact. The paper also weighs
 // by the age of a session; here each device has one history.
 type SLIT struct {
-	Rho   float64 `default:"0.8" min:"0" max:"<1" range:"0.5..0.95" doc:"how much less an item counts for each step that it is back"`
-	Ahead float64 `default:"0.5" min:"0" max:"<1" range:"0..0.9" doc:"and for each step that it is ahead"`
+	Rho   float64 `default:"0.8" min:"0" max:"<1" range:"0.5..0.95" doc:"decay per step back"`
+	Ahead float64 `default:"0.5" min:"0" max:"<1" range:"0..0.9" doc:"decay per step ahead"`
 	Reg   float64 `default:"500" min:">0" range:"100..2000,log" doc:"regularisation"`
 	Few   int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have inside their histories are left out"`
 }

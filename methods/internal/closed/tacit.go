@@ -17,9 +17,9 @@ import (
 // items instead of vectors. With `items=on` that model over pairs of items is blended in too.
 type Tacit struct {
 	IALS
-	Rates   Rates   `default:"0,0.5,0.9" min:"1" doc:"how much of an item is left in the head's memory one step later; one memory each"`
+	Rates   Rates   `default:"0,0.5,0.9" min:"1" doc:"decay rates of the sequence head's memories, one memory each"`
 	HeadReg float64 `default:"3" min:">0" range:"1..30,log" doc:"regularisation of the sequence head"`
-	Items   string  `default:"off" choices:"off|on|auto" doc:"a model over pairs of items beside the head, whose sums are as large as the catalogue squared; auto: up to 4000 items"`
+	Items   string  `default:"off" choices:"off|on|auto" doc:"also learn an item-item model, whose sums grow with the square of the catalogue; auto: up to 4000 items"`
 }
 
 var (

@@ -13,8 +13,8 @@ import (
 type FedNCF struct {
 	dual
 	Layers  learn.Layers `default:"32,16,8" doc:"widths of the network's hidden layers"`
-	Private string       `default:"none" doc:"which layers stay on the device: all, none, or numbers such as 1,3 (the output is the last)"`
-	UserEta float32      `default:"79" min:"0" range:"1..300,log" doc:"the user vector's rate is lr * user-eta (the authors' code has eta/share - 1, where share of the devices take part: 79 is for all)"`
+	Private string       `default:"none" doc:"private layers: all, none, or numbers such as 1,3 (the output is the last)"`
+	UserEta float32      `default:"79" min:"0" range:"1..300,log" doc:"the user vector's learning rate is lr * user-eta (authors' code: eta/share - 1 for a cohort's share; 79 for all)"`
 }
 
 var (

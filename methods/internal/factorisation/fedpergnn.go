@@ -28,8 +28,8 @@ import (
 // have weights. With FedMF's item rate a graph of 0.3 diverges.
 type FedPerGNN struct {
 	dual
-	Near  float32 `default:"0.1" min:"0" range:"0|0.1|0.3|1" doc:"how much of an item's state is its neighbours'"`
-	Graph float32 `default:"0.03" min:"0" range:"0|0.03|0.1|0.3" doc:"how much of the user's state is its items'"`
+	Near  float32 `default:"0.1" min:"0" range:"0|0.1|0.3|1" doc:"weight of the neighbours in an item's state"`
+	Graph float32 `default:"0.03" min:"0" range:"0|0.03|0.1|0.3" doc:"weight of the items in the user's state"`
 }
 
 var (

@@ -18,16 +18,16 @@ import (
 // device's own rows with the newest shared ones.
 type FedRAP struct {
 	Dim        int            `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
-	LR         learn.Schedule `default:"decay:0.5,0.97,0.95" min:"0" doc:"rate of the score function; by default times 0.97 per round and 0.95 per batch"`
-	RowLR      learn.Schedule `default:"decay:200,0.97,0.95" min:"0" doc:"rate of both tables"`
-	Lambda     float32        `default:"0.1" min:"0" range:"0.001..1,log" doc:"weight of the term that pushes the tables apart"`
+	LR         learn.Schedule `default:"decay:0.5,0.97,0.95" min:"0" doc:"learning rate of the score function; by default times 0.97 per round and 0.95 per batch"`
+	RowLR      learn.Schedule `default:"decay:200,0.97,0.95" min:"0" doc:"learning rate of both tables"`
+	Lambda     float32        `default:"0.1" min:"0" range:"0.001..1,log" doc:"weight of the term that separates the tables"`
 	Mu         float32        `default:"0.1" min:"0" range:"0.001..1,log" doc:"weight of the term that keeps the shared table sparse"`
-	Curriculum string         `default:"inert" choices:"inert|fixed|tanh|sin|square|frac" doc:"how lambda and mu change over rounds: inert and fixed are constants"`
-	Regular    string         `default:"l1" choices:"l1|l2|none|prox" doc:"what keeps the shared table sparse: mean of |c|, mean of c^2, nothing, or a soft threshold of mu/1000 at the coordinator, which leaves true zeros"`
-	Tables     string         `default:"both" choices:"both|shared|own" doc:"both tables, the shared one alone (FedRAP-C), or the device's own alone (FedRAP-D)"`
+	Curriculum string         `default:"inert" choices:"inert|fixed|tanh|sin|square|frac" doc:"schedule of lambda and mu over rounds; inert and fixed: constant"`
+	Regular    string         `default:"l1" choices:"l1|l2|none|prox" doc:"what keeps the shared table sparse: mean of |c|, mean of c^2, nothing, or a soft threshold of mu/1000 at the coordinator"`
+	Tables     string         `default:"both" choices:"both|shared|own" doc:"both tables, the shared one only (FedRAP-C), or the device's own only (FedRAP-D)"`
 	Decay      float32        `default:"0.0001" min:"0" doc:"weight decay, on every row"`
-	Epochs     int            `default:"10" min:"1" max:"1000" doc:"local passes at most"`
-	Tol        float64        `default:"0.0001" min:"0" doc:"a visit ends when the running mean of its loss changes by less than this share"`
+	Epochs     int            `default:"10" min:"1" max:"1000" doc:"largest number of local passes"`
+	Tol        float64        `default:"0.0001" min:"0" doc:"local training stops when the running mean of the loss changes by less than this fraction"`
 }
 
 var (

@@ -13,12 +13,12 @@ import (
 // halves; here both see all of it.
 type FedRecon struct {
 	Dim     int     `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
-	Recon   int     `default:"5" min:"1" max:"1000" range:"1|2|3|5|10" doc:"passes that rebuild the user's vector"`
-	ReconLR float32 `default:"0.5" min:"0" range:"0.03..10,log" doc:"rate of the user's vector while it is rebuilt"`
-	Eta     float32 `default:"80" min:"0" range:"5..500,log" doc:"the item rows' rate is 0.1 * items * eta, as PFedRec has it"`
-	Decay   float32 `default:"0" min:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
+	Recon   int     `default:"5" min:"1" max:"1000" range:"1|2|3|5|10" doc:"passes that reconstruct the user's vector"`
+	ReconLR float32 `default:"0.5" min:"0" range:"0.03..10,log" doc:"learning rate of the user's vector during reconstruction"`
+	Eta     float32 `default:"80" min:"0" range:"5..500,log" doc:"the item rows' learning rate is 0.1 * items * eta, as in PFedRec"`
+	Decay   float32 `default:"0" min:"0" doc:"weight decay, on every row in every step"`
 	Epochs  int     `default:"1" min:"1" max:"1000" doc:"local passes over the item rows"`
-	Loss    string  `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
+	Loss    string  `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error on ratings (use a small eta)"`
 }
 
 var (

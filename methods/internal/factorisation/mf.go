@@ -10,10 +10,10 @@ import (
 // users, with the same negatives and the same evaluation as the federated methods.
 type MF struct {
 	Dim   int     `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
-	LR    float32 `default:"0.001" min:"0" range:"1e-4..1e-2,log" doc:"Adam's rate"`
+	LR    float32 `default:"0.001" min:"0" range:"1e-4..1e-2,log" doc:"Adam's learning rate"`
 	Decay float32 `default:"0" min:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of the rows that a batch touches"`
 	Start float64 `default:"0.1" min:"0" doc:"standard deviation of the rows at the start"`
-	Loss  string  `default:"bce" choices:"bce|squared" doc:"binary cross entropy, or squared error against ratings"`
+	Loss  string  `default:"bce" choices:"bce|squared" doc:"binary cross entropy, or squared error on ratings"`
 }
 
 var (

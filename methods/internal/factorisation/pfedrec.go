@@ -19,11 +19,11 @@ import (
 // the paper's function of the row alone has not: shared layers need it.
 type PFedRec struct {
 	dual
-	Layers  learn.Layers `default:"none" doc:"widths of the score function's hidden layers, such as 64,16; the user's vector then enters beside the item's row"`
-	Private string       `default:"all" doc:"which layers stay on the device: all, none, or numbers such as 1,3 (the output is the last)"`
-	UserEta float32      `default:"1" min:"0" doc:"with hidden layers the user vector's rate is lr * user-eta"`
-	Order   string       `default:"alternate" choices:"alternate|joint" doc:"a step on the score function and then one on the item rows, or one step on both"`
-	Infer   string       `default:"own" choices:"own|global|random" doc:"the table to recommend with: the device's own tuned one, the coordinator's, or another device's (the paper's Figure 3)"`
+	Layers  learn.Layers `default:"none" doc:"widths of the score function's hidden layers, such as 64,16; the user's vector is then an input too"`
+	Private string       `default:"all" doc:"private layers: all, none, or numbers such as 1,3 (the output is the last)"`
+	UserEta float32      `default:"1" min:"0" doc:"with hidden layers, the user vector's learning rate is lr * user-eta"`
+	Order   string       `default:"alternate" choices:"alternate|joint" doc:"alternate steps on score function and item rows, or one joint step"`
+	Infer   string       `default:"own" choices:"own|global|random" doc:"table to recommend with: the device's tuned one, the coordinator's, or a random device's (the paper's Figure 3)"`
 }
 
 var (
@@ -62,11 +62,11 @@ func (m *PFedRec) Check() error                                       { return m
 // copy of them is scored.
 type dual struct {
 	Dim    int            `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
-	LR     learn.Schedule `default:"0.1" min:"0" range:"1e-3..1,log" doc:"rate of the score function"`
-	Eta    float32        `default:"80" min:"0" range:"1..1000,log" doc:"the item rows' rate is lr * items * eta, as in the authors' code"`
-	Decay  float32        `default:"0" min:"0" doc:"weight decay; it shrinks every row in every step, touched or not"`
+	LR     learn.Schedule `default:"0.1" min:"0" range:"1e-3..1,log" doc:"learning rate of the score function"`
+	Eta    float32        `default:"80" min:"0" range:"1..1000,log" doc:"the item rows' learning rate is lr * items * eta, as in the authors' code"`
+	Decay  float32        `default:"0" min:"0" doc:"weight decay, on every row in every step"`
 	Epochs int            `default:"1" min:"1" max:"1000" doc:"local passes per round"`
-	Loss   string         `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error against ratings (which wants a small eta)"`
+	Loss   string         `default:"bce" choices:"bce|bpr|squared" doc:"binary cross entropy, pairwise ranking, or squared error on ratings (use a small eta)"`
 }
 
 func (m *dual) net() net           { return net{dual: m, private: "all"} }

@@ -15,8 +15,8 @@ import (
 type NNSelf struct {
 	featured
 	InnerSteps int            `default:"1" min:"0" max:"20" range:"1|2|3" doc:"steps on the support half"`
-	Outer      learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of the step against the meta-gradient"`
-	Epochs     int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"such steps in a round, each with halves of its own"`
+	Outer      learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"learning rate of the meta-gradient step"`
+	Epochs     int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"meta-gradient steps per round, each on a new split into halves"`
 }
 
 var (

@@ -24,7 +24,7 @@ type PrivRec struct {
 	featured
 	Epochs int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"local passes per round (the paper's E2)"`
 	Mu     learn.Schedule `default:"0.01" range:"0|1e-3|1e-2|1e-1" doc:"weight of the proximal term"`
-	Prox   string         `default:"squared" choices:"squared|norm" doc:"the proximal term: mu/2 times the squared distance, or times the distance as the paper prints it"`
+	Prox   string         `default:"squared" choices:"squared|norm" doc:"proximal term: mu/2 times the squared distance, or times the distance as printed in the paper"`
 }
 
 var (
@@ -53,12 +53,12 @@ func (m *PrivRec) Ready(int) method.Visit { return m.side().Tune(m, m.Adapt, m.A
 type featured struct {
 	Dim        int            `default:"64" min:"1" max:"1024" doc:"dimension of a category's embedding"`
 	Layers     learn.Layers   `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
-	Activation string         `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
-	Numbers    string         `default:"raw" choices:"raw|category" doc:"how numbers enter: as they are, or each as a category with an embedding (the paper: every feature is one-hot)"`
+	Activation string         `default:"relu" choices:"relu|sigmoid" doc:"activation function"`
+	Numbers    string         `default:"raw" choices:"raw|category" doc:"numeric features: as they are, or as categories with embeddings (the paper: every feature is one-hot)"`
 	Start      float64        `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
-	LR         learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of a device's steps"`
-	Adapt      int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
-	AdaptLR    learn.Schedule `default:"0" doc:"their rate; 0 means lr"`
+	LR         learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"learning rate of local steps"`
+	Adapt      int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over the device's own samples before it recommends"`
+	AdaptLR    learn.Schedule `default:"0" doc:"learning rate of these passes; 0 means lr"`
 
 	net *learn.FeatureNet // nil before bind
 }

@@ -12,10 +12,10 @@ import (
 type PrivRecCen struct {
 	Dim        int          `default:"64" min:"1" max:"1024" doc:"dimension of a category's embedding"`
 	Layers     learn.Layers `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
-	Activation string       `default:"relu" choices:"relu|sigmoid" doc:"what stands between layers"`
-	Numbers    string       `default:"raw" choices:"raw|category" doc:"how numbers enter: as they are, or each as a category with an embedding"`
+	Activation string       `default:"relu" choices:"relu|sigmoid" doc:"activation function"`
+	Numbers    string       `default:"raw" choices:"raw|category" doc:"numeric features: as they are, or as categories with embeddings"`
 	Start      float64      `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
-	LR         float32      `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's rate"`
+	LR         float32      `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's learning rate"`
 
 	net featured
 }

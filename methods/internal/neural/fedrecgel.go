@@ -23,12 +23,12 @@ import (
 // vectors, and positives stand at random places among the negatives, not each before
 // its own.
 type FedRecGEL struct {
-	Dim       int            `default:"32" min:"1" max:"1024" doc:"width of the vectors that are multiplied (GMF)"`
-	Layers    learn.Layers   `default:"128,64,32" min:"1" max:"6" doc:"widths of the network's hidden layers; its vectors are as wide as the first"`
-	RhoShared learn.Schedule `default:"0.02" min:"0" range:"0|0.01|0.02|0.05|0.1|0.2" doc:"how far what is shared is moved uphill; 0 takes its plain gradient"`
-	RhoUser   learn.Schedule `default:"0.02" min:"0" range:"0|0.01|0.02|0.05|0.1|0.2" doc:"how far the user's vectors are moved uphill; 0 takes their plain gradient"`
-	LR        learn.Schedule `default:"0.1" min:"0" range:"1e-3..1,log" doc:"rate of the device's Adam on the user's vectors"`
-	ServerLR  float32        `default:"0.001" min:"0" range:"1e-4..0.1,log" doc:"rate of the coordinator's Adam"`
+	Dim       int            `default:"32" min:"1" max:"1024" doc:"width of the vectors of GMF"`
+	Layers    learn.Layers   `default:"128,64,32" min:"1" max:"6" doc:"widths of the network's hidden layers; its embeddings have the width of the first"`
+	RhoShared learn.Schedule `default:"0.02" min:"0" range:"0|0.01|0.02|0.05|0.1|0.2" doc:"radius of sharpness-aware minimisation for shared parameters; 0: plain gradient"`
+	RhoUser   learn.Schedule `default:"0.02" min:"0" range:"0|0.01|0.02|0.05|0.1|0.2" doc:"radius of sharpness-aware minimisation for the user's vectors; 0: plain gradient"`
+	LR        learn.Schedule `default:"0.1" min:"0" range:"1e-3..1,log" doc:"learning rate of the device's Adam on the user's vectors"`
+	ServerLR  float32        `default:"0.001" min:"0" range:"1e-4..0.1,log" doc:"learning rate of the coordinator's Adam"`
 }
 
 var (

@@ -15,13 +15,13 @@ import (
 // use to users that were held out. The rows that a device sends tell which items it touched.
 type FOFLSelf struct {
 	Dim     int            `default:"64" min:"1" max:"4096" doc:"embedding dimension"`
-	Layers  learn.Layers   `default:"256,128,64,32" doc:"widths of the network's hidden layers; none is the bilinear head"`
-	LR      learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"rate of the network and the user's vector"`
-	RowLR   learn.Schedule `default:"1" range:"1e-2..100,log" doc:"rate of the item rows, of which a batch touches few"`
+	Layers  learn.Layers   `default:"256,128,64,32" doc:"widths of the network's hidden layers; none: bilinear head"`
+	LR      learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"learning rate of the network and the user's vector"`
+	RowLR   learn.Schedule `default:"1" range:"1e-2..100,log" doc:"learning rate of the item rows"`
 	Start   float64        `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
 	Epochs  int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"local passes per round"`
-	Adapt   int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over its own samples that a device takes before it recommends"`
-	AdaptLR learn.Schedule `default:"0" doc:"the network's rate in them; 0 means lr"`
+	Adapt   int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over the device's own samples before it recommends"`
+	AdaptLR learn.Schedule `default:"0" doc:"learning rate of these passes; 0 means lr"`
 }
 
 var (

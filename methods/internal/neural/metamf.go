@@ -22,10 +22,10 @@ import (
 // norm at 5 and builds the table anew for every sample.
 type MetaMF struct {
 	Dim    int     `default:"32" min:"8" max:"1024" doc:"dimension of the users' embeddings and of the generated table"`
-	Memory int     `default:"128" min:"8" max:"1024" doc:"width of the collaborative vector that a user's embedding is turned into"`
+	Memory int     `default:"128" min:"8" max:"1024" doc:"width of the collaborative vector"`
 	Hidden int     `default:"512" min:"8" max:"1024" doc:"width of the meta network's hidden layers"`
-	LR     float32 `default:"0.0001" min:"0" range:"1e-4..3e-3,log" doc:"Adam's rate"`
-	Decay  float32 `default:"0" min:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of what a step touches"`
+	LR     float32 `default:"0.0001" min:"0" range:"1e-4..3e-3,log" doc:"Adam's learning rate"`
+	Decay  float32 `default:"0" min:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of the parameters that a step touches"`
 	Start  float64 `default:"1" min:"0" range:"0.1|0.3|1" doc:"standard deviation of the users' embeddings at the start"`
 }
 

@@ -15,7 +15,7 @@ import (
 // recommendations use the device's own tuned rows. On FedMF it is PFedRec.
 type DualPer struct {
 	method.Learner
-	Network string `default:"private" choices:"private|shared" doc:"private: all layers of the score function stay on the device; shared: those that the method itself keeps. The paper does not say which it used"`
+	Network string `default:"private" choices:"private|shared" doc:"private: all layers stay on the device; shared: those that the base keeps private. The paper does not say which it used"`
 }
 
 var (

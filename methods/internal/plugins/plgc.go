@@ -28,15 +28,15 @@ import (
 // fedrap, where l*own + (1-l)*common takes the place of the two tables' sum.
 type PLGC struct {
 	method.Learner
-	NTK        string         `default:"trace" choices:"trace|lmax|residual|fixed|none" range:"trace|lmax|residual|fixed|none" doc:"what balances own and frozen rows: the tangent kernel's trace, its largest eigenvalue, how fast it removes the batch's errors, a fixed weight, or nothing: own rows alone"`
-	NTKStart   float32        `default:"0.5" min:"0" max:"1" range:"0.5..1" doc:"weight of the own rows before anything was measured, and always with ntk=fixed"`
-	NTKScope   string         `default:"device" choices:"device|item" range:"device|item" doc:"one weight for a device, or one for each item from the lengths of its two rows"`
-	NTKRunning string         `default:"mean" choices:"mean|ema|none" range:"mean|ema|none" doc:"the mean of all measurements, one that forgets (a tenth is the newest's), or the newest alone"`
-	NTKCenter  bool           `default:"false" doc:"measure features less their mean over the batch, as the code of LG-Mix does"`
-	Decor      learn.Schedule `default:"0.001" min:"0" range:"0|1e-5|1e-4|1e-3|1e-2" doc:"rate of the step against redundancy; 0 leaves it out"`
-	DecorView  string         `default:"global" choices:"global|mixed|self" range:"global|mixed|self" doc:"what is made to agree with the frozen rows column by column: own rows or mixed ones; self only decorrelates own rows (FedDecorr)"`
-	DecorOff   float32        `default:"0.03" min:"0" range:"0.005..1,log" doc:"weight of the correlations between different columns; self knows no other"`
-	Serve      string         `default:"mixed" choices:"mixed|base" range:"mixed|base" doc:"recommend with the mixed rows of the last visit, or as the base does"`
+	NTK        string         `default:"trace" choices:"trace|lmax|residual|fixed|none" range:"trace|lmax|residual|fixed|none" doc:"how own and frozen rows are balanced: trace or largest eigenvalue of the tangent kernel, its effect on the residuals, a fixed weight, or not at all"`
+	NTKStart   float32        `default:"0.5" min:"0" max:"1" range:"0.5..1" doc:"initial weight of the own rows; the only one with ntk=fixed"`
+	NTKScope   string         `default:"device" choices:"device|item" range:"device|item" doc:"one weight per device, or one per item from the norms of its two rows"`
+	NTKRunning string         `default:"mean" choices:"mean|ema|none" range:"mean|ema|none" doc:"mean of all measurements, exponential moving average (0.1), or the newest only"`
+	NTKCenter  bool           `default:"false" doc:"center features over the batch, as the code of LG-Mix does"`
+	Decor      learn.Schedule `default:"0.001" min:"0" range:"0|1e-5|1e-4|1e-3|1e-2" doc:"learning rate of the decorrelation step; 0 disables it"`
+	DecorView  string         `default:"global" choices:"global|mixed|self" range:"global|mixed|self" doc:"rows that are correlated with the frozen rows: own or mixed; self decorrelates own rows only (FedDecorr)"`
+	DecorOff   float32        `default:"0.03" min:"0" range:"0.005..1,log" doc:"weight of correlations between different columns"`
+	Serve      string         `default:"mixed" choices:"mixed|base" range:"mixed|base" doc:"recommend with the mixed rows of the last round, or as the base does"`
 }
 
 var (

@@ -19,13 +19,13 @@ import (
 // of a history weigh most.
 type NormGrad struct {
 	Dim   int     `default:"16" min:"1" max:"512" range:"8|16|32" doc:"embedding dimension"`
-	LR    float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"rate of the coordinator's steps, on the sum"`
-	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of an item that a user does not have, in its own solve"`
-	Reg   float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation of that solve, for each item that a user has, beside rows of unit length on average"`
-	Start float64 `default:"0.1" min:">0" doc:"standard deviation of a row's length at the start"`
-	Rho   float64 `default:"0.8" min:"0" max:"1" range:"0.7..0.95" doc:"to recommend: how much less an item weighs than the next newer one"`
-	Boost float64 `default:"2" min:"0" range:"1..5" doc:"to recommend: what the newest item weighs more than others"`
-	Base  float64 `default:"0.05" min:"0" range:"0..0.2" doc:"to recommend: what an old item weighs"`
+	LR    float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"server learning rate, on the sum"`
+	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of items that the user does not have, in the user's solve"`
+	Reg   float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"regularisation of that solve, per item of the user, for rows of unit length on average"`
+	Start float64 `default:"0.1" min:">0" doc:"standard deviation of the initial item rows, per row"`
+	Rho   float64 `default:"0.8" min:"0" max:"1" range:"0.7..0.95" doc:"when recommending: decay of the weight per item back"`
+	Boost float64 `default:"2" min:"0" range:"1..5" doc:"when recommending: extra weight of the newest item"`
+	Base  float64 `default:"0.05" min:"0" range:"0..0.2" doc:"when recommending: weight of old items"`
 }
 
 var (
@@ -82,7 +82,7 @@ func (m *NormGrad) Logits(w *method.Work, b *method.Batch, out []float32) {
 
 func (m *NormGrad) Phase(int, int) (int, string) { return 0, "descend" }
 
-// Ration: all rounds have the same.
+// BudgetWeight: all rounds have the same.
 func (m *NormGrad) BudgetWeight(int, int) float64 { return 1 }
 
 func (m *NormGrad) Visit(int) method.Visit {

@@ -19,13 +19,13 @@ import (
 // most, through those vectors; items outside the head come last, by their sums of the first
 // round. More rounds are of the second kind, for cohorts: their sums are added up.
 type OneShot struct {
-	HeadItems  int     `default:"1500" min:"2" max:"20000" range:"400|600|800|1000|1500" doc:"items of the head; at most all there are"`
-	Rank       int     `default:"96" min:"1" max:"512" range:"16|32|64|96" doc:"eigenvectors that are kept at most; with noise those that stand out, if they are fewer"`
-	Damp       float64 `default:"0.003" min:"0" range:"3e-4..0.03,log" doc:"an eigenvalue x, over the number of users, counts as x / (x + this)"`
-	Flat       float64 `default:"0" min:"0" max:"1" range:"0|0.3|0.5" doc:"items weigh their count to the power of minus this"`
-	Fade       float64 `default:"0.9" min:"0" max:"1" range:"0.7..0.98" doc:"how much less an item weighs than the next newer one"`
-	Old        float64 `default:"0.05" min:"0" max:"1" range:"0..0.3" doc:"what an old item weighs beside the newest at least"`
-	CountShare float64 `default:"0.1" min:">0" max:"<1" range:"0.03..0.3,log" doc:"share of a privacy budget that the first round takes"`
+	HeadItems  int     `default:"1500" min:"2" max:"20000" range:"400|600|800|1000|1500" doc:"number of head items"`
+	Rank       int     `default:"96" min:"1" max:"512" range:"16|32|64|96" doc:"largest number of eigenvectors; with noise only those above the noise level"`
+	Damp       float64 `default:"0.003" min:"0" range:"3e-4..0.03,log" doc:"damping: an eigenvalue x per user counts as x / (x + damp)"`
+	Flat       float64 `default:"0" min:"0" max:"1" range:"0|0.3|0.5" doc:"items are weighted by count^-flat"`
+	Fade       float64 `default:"0.9" min:"0" max:"1" range:"0.7..0.98" doc:"decay of the weight per item back"`
+	Old        float64 `default:"0.05" min:"0" max:"1" range:"0..0.3" doc:"smallest weight of an old item, relative to the newest"`
+	CountShare float64 `default:"0.1" min:">0" max:"<1" range:"0.03..0.3,log" doc:"fraction of the privacy budget for the first round"`
 }
 
 var (
@@ -95,7 +95,7 @@ func (m *OneShot) Phase(round, _ int) (int, string) {
 	return 1, "gram"
 }
 
-// Travels: nothing is needed to count, and to serve nothing is sent.
+// Transfers: nothing is needed to count, and to serve nothing is sent.
 func (m *OneShot) Transfers(phase, slot int) bool {
 	return phase == 0 && slot == oneCount || phase == 1 && (slot == onePlace || slot == oneGram)
 }
@@ -107,7 +107,7 @@ func (m *OneShot) BudgetWeight(round, rounds int) float64 {
 	return (1 - m.CountShare) / float64(rounds-1)
 }
 
-// Settles: a count alone recommends nothing yet.
+// ReportsFinalRound: a count alone recommends nothing yet.
 func (m *OneShot) ReportsFinalRound() bool { return true }
 
 func (m *OneShot) Visit(int) method.Visit { return method.Visit{HistoryOnly: true, Run: m.visit} }

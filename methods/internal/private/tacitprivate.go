@@ -14,9 +14,9 @@ import (
 type TacitPrivate struct {
 	OneShot
 	NormGrad
-	Blend     float64 `default:"0.5" min:"0" max:"1" range:"0.2..0.8" doc:"share of the one-shot part in a score"`
-	GradShare float64 `default:"0.5" min:">0" max:"<1" range:"0.2..0.8" doc:"share of a privacy budget that the gradients take"`
-	Below     float64 `default:"1" min:"0" range:"0..3" doc:"how many deviations below the head's mean the one-shot part puts items outside it"`
+	Blend     float64 `default:"0.5" min:"0" max:"1" range:"0.2..0.8" doc:"weight of the one-shot part in a score"`
+	GradShare float64 `default:"0.5" min:">0" max:"<1" range:"0.2..0.8" doc:"fraction of the privacy budget for the gradients"`
+	Below     float64 `default:"1" min:"0" range:"0..3" doc:"standard deviations below the head's mean at which the one-shot part ranks other items"`
 }
 
 var (

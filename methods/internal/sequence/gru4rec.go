@@ -18,13 +18,13 @@ import (
 // from the protocol's pool, all equally likely, and none is another user's positive.
 type GRU4Rec struct {
 	Dim     int            `default:"64" min:"1" max:"1024" range:"32|64|128" doc:"dimension of a row and of the state"`
-	LR      learn.Schedule `default:"100" range:"1..1000,log" doc:"a device's rate for the network; under server=adam only its size beside Adam's 0.001 counts"`
-	RowLR   learn.Schedule `default:"1000" range:"10..10000,log" doc:"a device's rate for rows and biases; likewise"`
-	Steps   int            `default:"1" min:"1" max:"1000" range:"1|2|5" doc:"steps that a device takes in a round, each on its history"`
-	Drop    float64        `default:"0.3" min:"0" max:"<1" range:"0.1..0.6" doc:"share of what is read, and of each state that is scored with, that a step leaves out"`
-	Longest int            `default:"200" min:"2" range:"50|100|200" doc:"items of a history that a step reads, from a place that is drawn, and that are recommended by: the newest"`
-	Run     int            `default:"50" min:"1" range:"20|50|100" doc:"positions that have their negatives in common"`
-	Alike   string         `default:"roots" choices:"users|roots|rows" range:"users|roots|rows" doc:"what counts alike: users, rows, or users by the roots of their rows"`
+	LR      learn.Schedule `default:"100" range:"1..1000,log" doc:"device learning rate of the network; under server=adam only its ratio to row-lr matters"`
+	RowLR   learn.Schedule `default:"1000" range:"10..10000,log" doc:"device learning rate of rows and biases"`
+	Steps   int            `default:"1" min:"1" max:"1000" range:"1|2|5" doc:"local steps per round, each on the whole history"`
+	Drop    float64        `default:"0.3" min:"0" max:"<1" range:"0.1..0.6" doc:"dropout on inputs and states"`
+	Longest int            `default:"200" min:"2" range:"50|100|200" doc:"longest part of a history that is read: a random part in training, the newest items to recommend"`
+	Run     int            `default:"50" min:"1" range:"20|50|100" doc:"positions that share their negatives"`
+	Alike   string         `default:"roots" choices:"users|roots|rows" range:"users|roots|rows" doc:"what has equal weight: users, interactions (rows), or in between (roots)"`
 	Start   float64        `default:"0.1" doc:"standard deviation of the rows at the start"`
 }
 

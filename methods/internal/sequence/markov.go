@@ -12,10 +12,10 @@ import (
 // followers, drawn to popularity where there are few of them, less by the decay the
 // older the item is. With a window, items further on count too, less by the decay with each step.
 type Markov struct {
-	Window int     `default:"1" min:"1" range:"1|3|5|10|20|40" doc:"how far on an item still counts as a follower; 1 is the next one alone"`
-	Last   int     `default:"1" min:"1" range:"1|5|10|20|40" doc:"how many of the newest items are recommended by"`
-	Decay  float64 `default:"0.7" min:">0" max:"1" range:"0.5..0.95" doc:"weight of each older item, and of each step further on, beside the one before"`
-	Smooth float64 `default:"10" min:">0" range:"0.1..1000,log" doc:"followers that popularity is worth"`
+	Window int     `default:"1" min:"1" range:"1|3|5|10|20|40" doc:"how many following items count as followers; 1: the next one only"`
+	Last   int     `default:"1" min:"1" range:"1|5|10|20|40" doc:"number of newest items that scores are based on"`
+	Decay  float64 `default:"0.7" min:">0" max:"1" range:"0.5..0.95" doc:"decay per step back in the history and per step ahead"`
+	Smooth float64 `default:"10" min:">0" range:"0.1..1000,log" doc:"weight of popularity, in followers"`
 }
 
 var (
