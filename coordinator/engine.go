@@ -18,14 +18,14 @@ func (c *Coordinator) makeEngine(items int) error {
 	s := &c.settings
 	m, err := s.build()
 	if err != nil {
-		return fmt.Errorf("%w", err)
+		return err
 	}
 	p, err := s.plan(m, items)
 	if _, featured := method.As[method.Featured](m); err != nil && featured && s.Features == nil {
-		return fmt.Errorf("%s reads features, which a run is given when it begins (-d NAME): %w", s.Method, err)
+		return fmt.Errorf("%s reads features; begin the run with -d NAME: %w", s.Method, err)
 	}
 	if err != nil {
-		return fmt.Errorf("%w", err)
+		return err
 	}
 	var value [][]float32
 	for i := range p.Slots {
@@ -37,14 +37,7 @@ func (c *Coordinator) makeEngine(items int) error {
 	if s.Cohort.ByCheckIn() {
 		e.Eligible = c.eligible
 	}
-	if !s.DP.On() {
-		b := p.Bound(s.Devices)
-		if e.Bound = &b; s.Masked {
-			if err := s.checkMasks(p); err != nil {
-				return err
-			}
-		}
-	} else if err := c.guard(e, p); err != nil {
+	if err := c.setBound(e, p); err != nil {
 		return err
 	}
 	e.BeforeUpdate = func(int) error { return c.fault("summed") }
@@ -52,15 +45,28 @@ func (c *Coordinator) makeEngine(items int) error {
 	return nil
 }
 
-// install makes an engine and its plan those of the run. Others read them too.
+// install makes an engine and its plan those of the run. Other goroutines read them.
 func (c *Coordinator) install(e *round.Engine, p *local.Plan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.engine, c.plan = e, p
 }
 
-// guard builds the privacy stack.
-func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
+// setBound sets what limits an update: the privacy stack with DP, otherwise the ranges of the slots.
+func (c *Coordinator) setBound(e *round.Engine, p *local.Plan) error {
+	if c.settings.DP.On() {
+		return c.buildStack(e, p)
+	}
+	b := p.Bound(c.settings.Devices)
+	e.Bound = &b
+	if c.settings.Masked {
+		return c.settings.checkMasks(p)
+	}
+	return nil
+}
+
+// buildStack builds the privacy stack.
+func (c *Coordinator) buildStack(e *round.Engine, p *local.Plan) error {
 	s := &c.settings
 	evaluations := 0
 	if s.EvalEvery > 0 {
@@ -71,10 +77,10 @@ func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 	if e.Stack, err = privacy.Build(s.DP, set); err != nil {
 		return err
 	}
-	if s.GroupSize > 0 { // what cannot be masked is refused before a run begins
+	if s.GroupSize > 0 { // a run that cannot be masked must not begin
 		size := max(s.GroupSize, e.Stack.RequiredDevices())
 		if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, e.Stack.MaxInteger(0), privacy.MaskingRisk); err != nil {
-			return fmt.Errorf("buckets of %d devices: %w", size, err)
+			return fmt.Errorf("bucket = %d: such a group cannot be masked: %w", size, err)
 		}
 	}
 	e.Ledger = c.budget
@@ -90,12 +96,12 @@ func (c *Coordinator) guard(e *round.Engine, p *local.Plan) error {
 	return nil
 }
 
-// checkMasks says why a plan's sums cannot be masked without a promise: before a run begins.
+// checkMasks reports why sums without DP cannot be masked, before the run begins.
 func (s *Settings) checkMasks(p *local.Plan) error {
 	if err := p.CheckMaskable(); err != nil {
 		return fmt.Errorf("%s: %w", s.Method, err)
 	}
-	size := s.fewest()
+	size := s.smallestCohort()
 	if s.GroupSize > 0 {
 		size = s.GroupSize
 	}

@@ -21,44 +21,44 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-// Settings are what a run trains, and how. They are fixed when it begins.
+// Settings say what a run trains and how. They are fixed when the run begins.
 type Settings struct {
 	Name   string            `json:"name"`
-	Method string            `json:"method"` // in the registry, with plug-ins
+	Method string            `json:"method"` // a name in the registry of methods
 	Params map[string]string `json:"params"`
 	round.Config
-	// with DP, or a method that says how large its numbers are: masks need a bound
+	// Masked masks all sums. It requires DP, or a method with known ranges: masks need a bound.
 	Masked bool `json:"masked"`
 
-	// GroupSize is how many devices a masked sum is over, about; 0 for the whole cohort. A sum
-	// of few can be checked more closely, and hides each among fewer.
+	// GroupSize is the approximate number of devices of a masked sum; 0 for the whole cohort. A
+	// smaller group limits the damage of a lying device, and hides each device among fewer.
 	GroupSize int `json:"bucket,omitempty"`
 
-	// Devices is N: the run begins when so many are enrolled. Who comes later gets
-	// models and is in no sum.
+	// Devices is the number of devices with which the run begins. Devices that enrol later receive
+	// models but do not train.
 	Devices int `json:"devices"`
-	// Goal is the share of a cohort with which a round ends at once, and Least the one
-	// without which it does not end at its deadline. Under DP a round ends at its deadline
-	// with whoever came, if a sum of so few may be released: absent counts as zero.
+	// Goal is the share of a cohort whose reports end a round at once, and Minimum the share without
+	// which a round does not end at its deadline. With DP a round ends at its deadline if its sum may
+	// be released; absent devices contribute zero.
 	Goal     float64       `json:"goal"`
 	Minimum  float64       `json:"least"`
 	Deadline time.Duration `json:"deadline"`
 
-	// EvalEvery is how many rounds lie between evaluations by devices; 0 for none.
+	// EvalEvery is the number of rounds between evaluations by devices; 0 for none.
 	EvalEvery int `json:"readout"`
-	// Deterministic takes all that is random from Seed, which devices are told: for tests that
-	// compare with a simulation. Real devices refuse it.
+	// Deterministic takes all randomness from Seed, which devices know. It is for tests that compare
+	// with a simulation; real devices refuse it.
 	Deterministic bool   `json:"rehearsal"`
 	Seed          uint64 `json:"seed"`
 
-	// Features are columns that a Featured method reads. Devices have the values of their
-	// users and of what those did; the coordinator has none.
+	// Features are the columns that a Featured method reads. Only devices have the values of users
+	// and of their interactions.
 	Features *rows.Features `json:"-"`
 
 	methods *method.Registry // the coordinator's; nil means methods.Default()
 }
 
-// Check reports the first setting that makes no sense.
+// Check reports the first invalid setting.
 func (s *Settings) Check() error {
 	share := func(x float64) bool { return x > 0 && x <= 1 }
 	if err := s.Config.Check(); err != nil {
@@ -66,54 +66,53 @@ func (s *Settings) Check() error {
 	}
 	switch {
 	case s.Devices < 1 || s.Devices > 1<<24:
-		return fmt.Errorf("devices = %d: want 1 to %d", s.Devices, 1<<24)
+		return fmt.Errorf("devices = %d: must be 1 to %d", s.Devices, 1<<24)
 	case s.Cohort.Exceeds(s.Devices):
-		return fmt.Errorf("cohort = %d: the run is for %d devices; take fewer, or --cohort all", s.Cohort.Count,
+		return fmt.Errorf("cohort = %d: the run is for %d devices; choose fewer, or --cohort all", s.Cohort.Count,
 			s.Devices)
 	case !share(s.Goal) || !share(s.Minimum) || s.Minimum > s.Goal:
-		return fmt.Errorf("goal = %g, least = %g: want shares above 0 and up to 1, and least no more than goal",
+		return fmt.Errorf("goal = %g, least = %g: both must be above 0 and at most 1, and least at most goal",
 			s.Goal, s.Minimum)
 	case s.Deadline < time.Second/10:
-		return fmt.Errorf("deadline = %v: want a tenth of a second or more", s.Deadline)
+		return fmt.Errorf("deadline = %v: must be at least 100ms", s.Deadline)
 	case s.Mean != aggregate.PerCohort && s.Mean != aggregate.Fixed:
-		return fmt.Errorf("mean = %s: over a network nobody counts rows; want cohort or fixed", s.Mean)
+		return fmt.Errorf("mean = %s: a coordinator cannot count the devices of a row; must be cohort or fixed", s.Mean)
 	case s.Masked && s.Cohort.Kind == "poisson":
-		return errors.New("masks with cohort=poisson: a masked sum needs enough devices, so that there is one tells " +
-			"of the sample, which an epsilon takes for secret; " +
-			"take a cohort of a fixed size, such as --cohort 100, or leave --secagg out")
-	case s.maskedOnly() && s.fewest() < privacy.MinMaskedGroup:
-		return fmt.Errorf("masks without dp and rounds of %d devices: nothing but the others hides a device in such "+
-			"a sum; a round takes %d or more, of which a third may leave: "+
-			"a larger cohort, or leave --secagg out", s.fewest(), privacy.MinMaskedGroup)
+		return errors.New("masks with cohort=poisson: a masked sum requires enough devices, so its existence would " +
+			"reveal the size of the sample, which must stay secret; " +
+			"choose a fixed size, such as --cohort 100, or omit --secagg")
+	case s.maskedOnly() && s.smallestCohort() < privacy.MinMaskedGroup:
+		return fmt.Errorf("masks without dp and rounds of %d devices: only the other devices hide a device in the "+
+			"sum, so a round must have at least %d; choose a larger cohort, or omit --secagg",
+			s.smallestCohort(), privacy.MinMaskedGroup)
 	case s.maskedOnly() && s.GroupSize > 0 && s.GroupSize < privacy.MinMaskedGroup:
-		return fmt.Errorf("bucket = %d: without dp a masked sum is of %d devices or more; take %d, so that a third "+
-			"may leave", s.GroupSize, privacy.MinMaskedSum, privacy.MinMaskedGroup)
+		return fmt.Errorf("bucket = %d: without dp it must be at least %d, so that %d devices are left if a third "+
+			"drop out", s.GroupSize, privacy.MinMaskedGroup, privacy.MinMaskedSum)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
 	case s.GroupSize < 0 || s.GroupSize > 0 && !s.Masked:
-		return fmt.Errorf("bucket = %d: want 0 or more, and with masks only", s.GroupSize)
+		return fmt.Errorf("bucket = %d: must be 0 or more, and requires --secagg", s.GroupSize)
 	case s.DP.On() && s.DP.Trust == privacy.Local:
-		return errors.New("trust=local: a device's own noise is simulated only; take trust=distributed with " +
-			"--secagg on")
+		return errors.New("trust=local: only simulations support it; use trust=distributed with --secagg on")
 	}
-	return s.readable()
+	return s.checkEvaluation()
 }
 
-// readable reports why evaluations by devices could never be had.
-func (s *Settings) readable() error {
+// checkEvaluation reports why devices could never evaluate the model.
+func (s *Settings) checkEvaluation() error {
 	switch {
 	case s.EvalEvery < 0:
-		return fmt.Errorf("readout = %d: want rounds between evaluations, or 0 for none", s.EvalEvery)
+		return fmt.Errorf("eval-every = %d: must be 0 or more", s.EvalEvery)
 	case s.EvalEvery == 0:
 	case s.Devices < privacy.MinMaskedSum:
-		return fmt.Errorf("readout = %d: an evaluation is a sum over %d devices or more, and the run is for %d; "+
-			"leave --readout out", s.EvalEvery, privacy.MinMaskedSum, s.Devices)
+		return fmt.Errorf("eval-every = %d: an evaluation requires at least %d devices, and the run is for %d; "+
+			"omit --eval-every", s.EvalEvery, privacy.MinMaskedSum, s.Devices)
 	case s.DP.On() && s.DP.Trust != privacy.Central:
-		return fmt.Errorf("readout = %d with trust=%s: the coordinator would see the sums without their noise; "+
-			"leave --readout out, or take trust=central", s.EvalEvery, s.DP.Trust)
+		return fmt.Errorf("eval-every = %d with trust=%s: the coordinator would see the sums without noise; "+
+			"omit --eval-every, or use trust=central", s.EvalEvery, s.DP.Trust)
 	case s.DP.On() && s.DP.Metrics == 0:
-		return fmt.Errorf("readout = %d with dp: the promise covers no metrics; add metrics=Z to --dp, such as "+
-			"metrics=5, or leave --readout out", s.EvalEvery)
+		return fmt.Errorf("eval-every = %d with dp: the policy covers no metrics; add metrics=Z to --dp, such as "+
+			"metrics=5, or omit --eval-every", s.EvalEvery)
 	}
 	return nil
 }
@@ -140,17 +139,16 @@ func (s *Settings) build() (method.Method, error) {
 		}
 	}
 	if _, central := method.As[method.Central](m); central {
-		return nil, fmt.Errorf("%s is trained where all rows are: it has no devices to wait for", s.Method)
+		return nil, fmt.Errorf("%s is a central method: it trains on all rows in one place and cannot run on devices", s.Method)
 	}
 	return m, method.Check(m)
 }
 
-// maskedOnly reports whether sums are masked and have no noise: what hides a device in one is the
-// others alone.
+// maskedOnly reports whether sums are masked and have no noise: only the other devices hide a device.
 func (s *Settings) maskedOnly() bool { return s.Masked && !s.DP.On() }
 
-// fewest is the smallest cohort that is drawn: the last of a cycle has what is left.
-func (s *Settings) fewest() int {
+// smallestCohort is the size of the smallest cohort: the last one of a cycle has the remainder.
+func (s *Settings) smallestCohort() int {
 	n := int(s.Cohort.Expected(s.Devices))
 	if s.Cohort.Kind == "cycle" && n > 0 && s.Devices%n > 0 {
 		return s.Devices % n
@@ -158,7 +156,7 @@ func (s *Settings) fewest() int {
 	return n
 }
 
-// bits are those of sums without a promise.
+// bits is the width of the numbers of a sum without DP; 0 with DP, which decides it.
 func (s *Settings) bits() int {
 	if s.DP.On() {
 		return 0
@@ -166,16 +164,16 @@ func (s *Settings) bits() int {
 	return s.Bits
 }
 
-// every is how many rounds have one answer of a device at most, to which devices hold by
-// themselves: where they choose when they come, and where a promise rests on it.
-func (s *Settings) every() int {
+// reportEvery is the number of rounds in which a device reports at most once; 0 for no limit. Devices
+// enforce it if they choose when to check in, or if the privacy guarantee depends on it.
+func (s *Settings) reportEvery() int {
 	if s.Cohort.ByCheckIn() || s.DP.Mechanism == privacy.Tree {
 		return s.Cohort.Epoch(s.Devices)
 	}
 	return 0
 }
 
-// narrow reports whether bits change the sums over a catalogue of so many items.
+// narrow reports whether bits change the sums of a run with a number of items.
 func (s *Settings) narrow(items int) bool {
 	m, err := s.build()
 	if err != nil {
@@ -185,21 +183,21 @@ func (s *Settings) narrow(items int) bool {
 	return err == nil && p.Bound(s.Devices) != privacy.WideBound(s.Devices)
 }
 
-// resumes reports whether a run that was begun with other settings goes on with these. The seed
-// is the run's own, unless it is a rehearsal. Bits under a promise are none. A run without may be
-// from before there were any: it goes on without, whatever is asked for.
+// resumes reports whether a run that began with other settings continues with these. The run keeps
+// its seed, unless it is deterministic. Runs of older programs have no bits and continue without.
 func (s *Settings) resumes(begun *Settings) bool {
 	now, then := *s, *begun
 	if !now.Deterministic {
 		now.Seed = then.Seed
 	}
-	if now.Bits, then.Bits = now.bits(), then.bits(); then.Bits == 0 {
+	now.Bits, then.Bits = now.bits(), then.bits()
+	if then.Bits == 0 {
 		now.Bits = 0
 	}
 	return bytes.Equal(now.text(), then.text())
 }
 
-// plan makes the device's plan of a method for a catalogue.
+// plan makes the plan of local training for a number of items.
 func (s *Settings) plan(m method.Method, items int) (*local.Plan, error) {
 	o, err := s.Local(items, s.Devices, s.Seed)
 	if err != nil {
@@ -209,8 +207,7 @@ func (s *Settings) plan(m method.Method, items int) (*local.Plan, error) {
 	return local.NewPlan(m, o)
 }
 
-// MaxInteger is how many integers a device's numbers have on either side of 0 where sums are
-// narrow, of a run that may begin; 0 where they are not.
+// MaxInteger is the largest magnitude of a device's numbers if bits limit the sums; otherwise 0.
 func (s *Settings) MaxInteger(items int) (int64, error) {
 	m, err := s.build()
 	if err != nil {
@@ -223,17 +220,17 @@ func (s *Settings) MaxInteger(items int) (int64, error) {
 	return p.MaxInteger(), nil
 }
 
-// message is the plan as devices get it.
-func (s *Settings) message(p *local.Plan, holds string) *pb.Plan {
+// message is the plan as devices receive it.
+func (s *Settings) message(p *local.Plan, guarantee string) *pb.Plan {
 	text, _ := s.DP.MarshalText()
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds),
 		Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
-		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Policy: string(text), Guarantee: holds,
+		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Policy: string(text), Guarantee: guarantee,
 		Bits:        uint32(s.bits()),
-		ReportEvery: uint32(s.every()),
+		ReportEvery: uint32(s.reportEvery()),
 	}
-	for _, k := range sorted(s.Params) {
+	for _, k := range slices.Sorted(maps.Keys(s.Params)) {
 		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})
 	}
 	if s.Features != nil {
@@ -252,16 +249,16 @@ func (s *Settings) message(p *local.Plan, holds string) *pb.Plan {
 func (s *Settings) text() []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // all of its fields have a form
+		panic(err) // every field has a JSON form
 	}
 	return b
 }
 
-// differs names what another run's settings have otherwise, by its key.
+// differs names the settings in which another run differs, by their keys.
 func (s *Settings) differs(other *Settings) string {
 	values := func(text []byte) map[string]json.RawMessage {
 		out := map[string]json.RawMessage{}
-		_ = json.Unmarshal(text, &out) // ours
+		_ = json.Unmarshal(text, &out) // text wrote it
 		params := map[string]json.RawMessage{}
 		_ = json.Unmarshal(out["params"], &params)
 		delete(out, "params")
@@ -272,16 +269,14 @@ func (s *Settings) differs(other *Settings) string {
 	var what []string
 	for _, k := range slices.Sorted(maps.Keys(a)) {
 		if string(a[k]) != string(b[k]) && b[k] != nil {
-			what = append(what, fmt.Sprintf("%s is %s and not %s", k, a[k], b[k]))
+			what = append(what, fmt.Sprintf("%s is %s, not %s", k, a[k], b[k]))
 		}
 	}
 	if len(what) == 0 {
-		return "it has other settings"
+		return "its settings differ"
 	}
 	if more := len(what) - 3; more > 0 {
 		what = append(what[:3], fmt.Sprintf("and %d more", more))
 	}
 	return "its " + strings.Join(what, ", ")
 }
-
-func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -7,16 +7,16 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-// What can never give a readout is refused when a run begins, with the way out.
+// Settings with which devices could never evaluate are refused when a run begins, with the way out.
 func TestImpossibleEvaluationsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		devices, readout int
 		dp, want         string
 	}{
-		{12, -1, "", "want rounds between evaluations, or 0"},
-		{privacy.MinMaskedSum - 1, 1, "", "10 devices or more"},
+		{12, -1, "", "must be 0 or more"},
+		{privacy.MinMaskedSum - 1, 1, "", "at least 10 devices"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5", "add metrics=Z to --dp"},
-		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,trust=distributed", "leave --readout out, or take trust=central"},
+		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,trust=distributed", "omit --eval-every, or use trust=central"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,metrics=3", ""},
 		{12, 0, "epsilon=80,delta=1e-3,clip=0.5", ""},
 		{privacy.MinMaskedSum, 1, "", ""},

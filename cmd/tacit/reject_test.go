@@ -67,7 +67,7 @@ func TestCoordinatorErrorsAreBadInput(t *testing.T) {
 	if code, _, errs := tacit(append([]string{"admin", "begin", "--rounds", "3"}, world...)...); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	rejected(t, "its rounds is 3 and not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
+	rejected(t, "its rounds is 3, not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
 	rejected(t, "version 99 is not on disk", "admin", "rollback", "99", "--state", dir)
 	rejected(t, "device 77 is not enrolled", "admin", "revoke", "77", "--state", dir)
 }
@@ -116,10 +116,10 @@ func TestRejectsImpossibleEvaluation(t *testing.T) {
 		want  string
 		words string
 	}{
-		{"readout = -1", "--eval-every -1"},
-		{"10 devices or more", "--eval-every 2 --devices 9"},
+		{"eval-every = -1", "--eval-every -1"},
+		{"at least 10 devices", "--eval-every 2 --devices 9"},
 		{"add metrics=Z to --dp", "--eval-every 2 --dp epsilon=8 --cohort poisson:0.5"},
-		{"take trust=central", "--eval-every 2 --dp epsilon=8,trust=distributed --secagg on"},
+		{"use trust=central", "--eval-every 2 --dp epsilon=8,trust=distributed --secagg on"},
 	} {
 		rejected(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir},
 			strings.Fields(c.words)...)...)

@@ -67,7 +67,7 @@ func (s *Store) Blob(h Hash) ([]byte, error) {
 	return out, nil
 }
 
-// DropBlob removes a blob; it is no error that there is none.
+// DropBlob removes a blob. Removing a missing one is not an error.
 func (s *Store) DropBlob(h Hash) error {
 	s.write.Lock()
 	defer s.write.Unlock()

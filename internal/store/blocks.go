@@ -52,7 +52,7 @@ func blockFiles(dir, stream string) ([]blockFile, error) {
 	return out, nil
 }
 
-// escape makes a folder's name stand for itself in a pattern.
+// escape quotes a folder's name for use in a pattern.
 func escape(dir string) string {
 	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(dir)
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Damage says that something in the folder is not as it was written, and what
-// an operator can do. Nothing is loaded from a folder with damage.
+// Damage says that something in the folder is missing or corrupt, and what an operator can do.
+// The store loads nothing from a damaged folder.
 type Damage struct {
 	What  string // what is damaged, and how
 	Where string // the log, blob or file
@@ -18,11 +18,11 @@ func (d *Damage) Error() string {
 }
 
 var (
-	// ErrNotFound is the answer for a key, log or blob that is not there.
+	// ErrNotFound says that a key, log or blob does not exist.
 	ErrNotFound = errors.New("store: not found")
-	// ErrFenced is the answer to a writer that is no longer the owner.
+	// ErrFenced says that the writer lost ownership of the folder.
 	ErrFenced = errors.New("store: another owner has written since; open the store again")
-	// ErrLocked is the answer where another process has the folder open.
+	// ErrLocked says that another process has the folder open.
 	ErrLocked = errors.New("store: in use")
 )
 

@@ -14,7 +14,7 @@ import (
 //	part 4 | parts 4 | length 4 | SHA-256 of the frame before 32 | payload | SHA-256 of all of it 32
 //
 // number counts the frames of a chain from 1. Chains have numbers that are used
-// once in the life of a folder, so that no frame can stand in for another one.
+// once in the life of a folder, so that no frame can replace another one.
 type frame struct {
 	kind    byte
 	claim   bool // says that a new owner begins here; has no payload
@@ -71,7 +71,7 @@ func appendFrame(dst []byte, f *frame) []byte {
 	return append(dst, f.sum[:]...)
 }
 
-// frameLen reads how long the frame at the beginning of b says it is; 0 where there is none.
+// frameLen reads the length of the frame at the beginning of b; 0 if there is no frame.
 func frameLen(b []byte) int {
 	if len(b) < frameSize || string(b[:4]) != magic {
 		return 0

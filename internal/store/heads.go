@@ -59,7 +59,7 @@ func readHead(b []byte) (head, bool) {
 	}, true
 }
 
-// loadHeads reads what is whole of the file, by chain; nothing where there is none.
+// loadHeads reads the intact entries of the file, by chain; none if the file is missing.
 func loadHeads(dir string) (map[uint64]head, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "heads"))
 	if err != nil && !os.IsNotExist(err) {

@@ -203,7 +203,7 @@ func (s *Store) Get(key string) ([]byte, error) {
 	return append([]byte{}, v...), nil
 }
 
-// Delete removes a value; it is no error that there is none.
+// Delete removes a value. Removing a missing one is not an error.
 func (s *Store) Delete(key string) error {
 	s.write.Lock()
 	defer s.write.Unlock()

@@ -19,7 +19,7 @@ func (s *Store) load(made bool, known map[uint64]head) error {
 	}
 	switch {
 	case s.index == nil && made:
-		return damage(s.dir, "index", "there is none")
+		return damage(s.dir, "index", "is missing")
 	case !made && len(s.state.values)+len(s.state.logs)+len(s.state.blobs) > 0:
 		return damage(s.dir, "file format", "is not there, and the folder is in use")
 	}
@@ -77,7 +77,7 @@ func (s *Store) own() error {
 type reader struct {
 	chain
 	seq  uint64
-	head *head // nil where there is none
+	head *head // nil if the chain has none
 }
 
 func (r *reader) take(data []byte, seq uint64) (record []byte, whole bool, err error) {
@@ -182,7 +182,7 @@ func (s *Store) loadIndex(known map[uint64]head) (old []uint64, err error) {
 	return old, nil
 }
 
-// loadLogs verifies each log against its head, and removes what is no log's.
+// loadLogs verifies each log against its head, and removes chains that belong to no log.
 func (s *Store) loadLogs(known map[uint64]head) error {
 	readers := map[uint64]*reader{}
 	logs := map[uint64]string{}

@@ -4,8 +4,8 @@ import (
 	"errors"
 )
 
-// Append adds a record to a log, which it makes where there is none, and returns
-// when the record is synced. Once it has returned an error, that log takes no
+// Append adds a record to a log, which it creates if necessary, and returns when the
+// record is synced. Once it has returned an error, that log takes no
 // more records until the folder is opened again: the record may be there or not.
 func (s *Store) Append(log string, record []byte) error {
 	t, err := s.log(log)
@@ -93,7 +93,7 @@ func (s *Store) Logs(prefix string) []string {
 	return names(s.state.logs, prefix)
 }
 
-// Drop removes a log with its records; it is no error that there is none.
+// Drop removes a log with its records. Removing a missing one is not an error.
 func (s *Store) Drop(log string) error {
 	s.write.Lock()
 	defer s.write.Unlock()

@@ -1,14 +1,13 @@
 // Package store keeps a coordinator's state in one folder, in an embedded NATS
 // JetStream that listens on no port and syncs each write before it answers.
 //
-// There are three kinds of things: small values by key, logs of records, and
-// blobs by their SHA-256. All of them are chains of frames with our own
-// checksums; what is loaded is verified, and damage is an error that says what
-// to type, never data that is quietly missing. A write that was answered without
-// an error is on disk; one that was not answered is there or not, whole or not at all.
+// It stores small values by key, logs of records, and blobs by their SHA-256. All of them are
+// chains of frames with checksums. Everything that is loaded is verified, and damage is an error
+// that says what to do; the store never omits damaged data silently. A write that returned without
+// an error is on disk; a write that was interrupted is there completely or not at all.
 //
-// One convention: one process has a folder open, and a Store may be used by many
-// goroutines. Records of a log are in the order of the calls that were answered.
+// Its one convention: one process has a folder open, and many goroutines may use a Store.
+// Records of a log are in the order in which calls returned.
 package store
 
 import (
@@ -24,19 +23,19 @@ import (
 	"sync/atomic"
 )
 
-// Options say how to open a folder. The zero value is a good one.
+// Options say how to open a folder. The zero value is valid.
 type Options struct {
-	// Warn gets the warnings and errors of the embedded server, as they happen and
-	// from any goroutine. Nil drops them.
+	// Warn receives the warnings and errors of the embedded server, from any goroutine. Nil drops
+	// them.
 	Warn func(message string)
 
 	part int // bytes of a record in one message; 0 is partSize
 }
 
-// Stats counts what was written since the folder was opened.
+// Stats counts the writes since the folder was opened.
 type Stats struct {
 	Records uint64 // whole records of values, logs and blobs
-	Syncs   uint64 // writes that JetStream answered, each one synced before its answer
+	Syncs   uint64 // writes that JetStream acknowledged, each after a sync
 	Bytes   uint64 // with frames
 }
 
@@ -62,7 +61,7 @@ type Store struct {
 	blob sync.Mutex // one new blob at a time
 }
 
-// tail is the end of a chain, where its owner goes on.
+// tail is the end of a chain, where its owner appends.
 type tail struct {
 	mu      sync.Mutex
 	kind    byte
@@ -71,7 +70,7 @@ type tail struct {
 	seq     uint64 // of the last message
 	number  uint64
 	sum     Hash
-	slot    int // in heads; -1 where there is none
+	slot    int // in heads; -1 for none
 	err     error
 	scratch []byte
 }
@@ -82,8 +81,8 @@ func subject(stream string, id uint64) string { return stream + "." + strconv.Fo
 
 const formatText = "tacit store 1\n"
 
-// Open opens a folder, or makes it, and verifies all values and logs and that
-// each blob has its parts. Verify reads blobs.
+// Open opens or creates a folder. It verifies all values and logs, and that each blob has its
+// parts; Verify also reads the blobs.
 func Open(dir string, o Options) (_ *Store, err error) {
 	lock, err := takeLock(dir)
 	if err != nil {
@@ -129,7 +128,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// takeLock makes the folder and takes it for this process.
+// takeLock creates the folder and locks it for this process.
 func takeLock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -158,7 +157,7 @@ func takeLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// made reports whether the folder has been made to its end before.
+// made reports whether the folder was created completely.
 func (s *Store) made() (bool, error) {
 	b, err := os.ReadFile(filepath.Join(s.dir, "format"))
 	if os.IsNotExist(err) {
@@ -173,7 +172,7 @@ func (s *Store) made() (bool, error) {
 	return true, nil
 }
 
-// writeFormat says that the folder is made; it is there whole or not at all.
+// writeFormat writes, atomically, that the folder is complete.
 func writeFormat(dir string) error {
 	path := filepath.Join(dir, "format")
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -196,11 +195,11 @@ func syncDir(dir string) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	defer d.Close()
-	d.Sync() // not every system can; what it guards is checked when loaded
+	d.Sync() // some systems cannot; loading checks the data
 	return nil
 }
 
-// Close ends all use of the folder. Everything that was answered is on disk before.
+// Close closes the folder. Everything that was acknowledged is on disk.
 func (s *Store) Close() error {
 	if s.eng != nil {
 		s.eng.stop()
@@ -214,7 +213,7 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// Epoch counts how often the folder was opened; each owner has a later one.
+// Epoch counts how often the folder was opened.
 func (s *Store) Epoch() uint64 { return s.epoch }
 
 // Stats may be called at any time.
@@ -222,16 +221,16 @@ func (s *Store) Stats() Stats {
 	return Stats{Records: s.records.Load(), Syncs: s.syncs.Load(), Bytes: s.bytes.Load()}
 }
 
-// newID is a chain's number, used once in the life of the folder: each owner has
-// an epoch of its own.
+// newID is the number of a new chain. No chain of the folder ever had it, since each owner has
+// another epoch.
 func (s *Store) newID() uint64 { return s.epoch<<32 | s.ids.Add(1) }
 
 // append adds a record to a chain, and returns when it is synced and in heads.
-// After an error nothing more can be added to the chain by this owner.
+// After an error this owner cannot add to the chain any more.
 func (s *Store) append(t *tail, record []byte) error {
 	parts := max(1, (len(record)+s.part-1)/s.part)
 	if parts > maxParts {
-		return fmt.Errorf("store: a record of %d bytes: the most is %d", len(record), maxParts*s.part)
+		return fmt.Errorf("store: a record of %d bytes: must be at most %d", len(record), maxParts*s.part)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

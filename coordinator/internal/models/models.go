@@ -289,6 +289,6 @@ func (m *Models) put(b []byte) (name string, err error) {
 func (m *Models) Read(name string) ([]byte, error) { return m.store.Blob(hash(name)) }
 
 func hash(name string) (h store.Hash) {
-	hex.Decode(h[:], []byte(name)) // a name that is not one finds nothing
+	hex.Decode(h[:], []byte(name)) // an invalid name finds nothing
 	return h
 }

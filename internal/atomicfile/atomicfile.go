@@ -1,5 +1,5 @@
-// Package atomicfile writes files whole: a crash leaves the old one or the new one,
-// never half of either.
+// Package atomicfile replaces files atomically: a crash leaves the old content or the new one,
+// never a mixture. Its one convention: the new content is synced before it replaces the old one.
 package atomicfile
 
 import (
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Write replaces a file at once, and makes its folder.
+// Write replaces a file atomically, and creates its folder if necessary.
 func Write(path string, b []byte) error {
 	return WriteTo(path, func(w io.Writer) error {
 		_, err := w.Write(b)
@@ -17,7 +17,7 @@ func Write(path string, b []byte) error {
 	})
 }
 
-// WriteTo is Write for what does not have to be in memory.
+// WriteTo is Write for content that is produced in pieces.
 func WriteTo(path string, write func(io.Writer) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
