@@ -8,17 +8,17 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-// turns sends a number for each item in even rounds, and a sparse sum in odd ones.
-type turns struct{}
+// alternating sends a number for each item in even rounds, and a sparse sum in odd ones.
+type alternating struct{}
 
-func (turns) Slots(int) []method.Slot {
+func (alternating) Slots(int) []method.Slot {
 	return []method.Slot{
 		{Name: "count", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 1},
 		{Name: "list", Scope: method.Shared, Upload: method.Sum, Sparse: true, Rows: 1, Dim: 1000},
 	}
 }
 
-func (turns) Visit(int) method.Visit {
+func (alternating) Visit(int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		for _, r := range w.Samples.Wr[0] {
 			w.View[0].Row(r)[0]++
@@ -27,16 +27,16 @@ func (turns) Visit(int) method.Visit {
 		w.View[1].Add(999, -0.25)
 	}}
 }
-func (turns) Logits(*method.Work, *method.Batch, []float32) {}
-func (turns) Phase(round, _ int) (int, string)              { return round % 2, "turn" }
-func (turns) Transfers(phase, slot int) bool                { return phase == slot }
-func (turns) Update(*method.Global)                         {}
+func (alternating) Logits(*method.Work, *method.Batch, []float32) {}
+func (alternating) Phase(round, _ int) (int, string)              { return round % 2, "alternate" }
+func (alternating) Transfers(phase, slot int) bool                { return phase == slot }
+func (alternating) Update(*method.Global)                         {}
 
 // Only what travels in a phase is in its vector, under the bound, and in the sums; what
 // a visit leaves in another slot is nowhere.
 func TestUpdateHoldsTheSlotsOfItsPhase(t *testing.T) {
 	const items = 30
-	k := setUp(t, turns{}, local.Options{Items: items, Integers: true, Rounds: 4})
+	k := setUp(t, alternating{}, local.Options{Items: items, Integers: true, Rounds: 4})
 	bound := privacy.Bound{Clip: 10, Levels: 1 << 20}
 	k.mem.SetBound(bound)
 	if k.plan.UpdateLength(0) != items || k.plan.UpdateLength(1) != 1000 || k.plan.MaxUpdateLength() != 1000 {

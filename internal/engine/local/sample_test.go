@@ -12,7 +12,7 @@ import (
 )
 
 // drawn lists the negatives of a task.
-func (r *rig) drawn(t *local.Task) (out []uint32) {
+func (r *harness) drawn(t *local.Task) (out []uint32) {
 	for _, raw := range r.DrawSamples(t) {
 		if raw&vec.Positive == 0 {
 			out = append(out, raw)

@@ -60,14 +60,14 @@ func (m *dual) Visit(int) method.Visit {
 	return learn.Epochs(1, 0, step)
 }
 
-// rig is a worker in a memory of its own.
-type rig struct {
+// harness is a worker in a memory of its own.
+type harness struct {
 	*local.Worker
 	plan *local.Plan
 	mem  *local.Memory
 }
 
-func setUp(t testing.TB, m method.Method, o local.Options) *rig {
+func setUp(t testing.TB, m method.Method, o local.Options) *harness {
 	t.Helper()
 	o.Rounds, o.Batch, o.Seed = 10, max(o.Batch, 8), max(o.Seed, 5)
 	p, err := local.NewPlan(m, o)
@@ -78,11 +78,11 @@ func setUp(t testing.TB, m method.Method, o local.Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{local.NewWorker(mem, 0), p, mem}
+	return &harness{local.NewWorker(mem, 0), p, mem}
 }
 
 // sums collects what shards hold of a slot.
-func (r *rig) sums(slot int) []float32 {
+func (r *harness) sums(slot int) []float32 {
 	out := make([]float32, len(r.mem.Value(slot)))
 	r.mem.CollectSums(slot, 0, len(out), out)
 	return out

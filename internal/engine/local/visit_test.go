@@ -48,7 +48,7 @@ func TestInPlaceTrainingMatchesCopiesOfEveryRow(t *testing.T) {
 }
 
 // sameScores compares the scores of two workers after a visit.
-func (r *rig) sameScores(t *testing.T, what string, other *rig, task *local.Task) {
+func (r *harness) sameScores(t *testing.T, what string, other *harness, task *local.Task) {
 	t.Helper()
 	n := r.plan.Items
 	x, y := make([]float32, n), make([]float32, n)
@@ -66,7 +66,7 @@ func (r *rig) sameScores(t *testing.T, what string, other *rig, task *local.Task
 }
 
 // tunedIsBasePlus checks the tuned rows: what was downloaded plus what is sent.
-func (r *rig) tunedIsBasePlus(t *testing.T, what string, u *local.Part) {
+func (r *harness) tunedIsBasePlus(t *testing.T, what string, u *local.Part) {
 	t.Helper()
 	ids, data, _ := r.TunedRows(dualItem, []uint32{99}, nil)
 	if got := slices.Sorted(slices.Values(ids[1:])); !slices.Equal(got, u.IDs) || ids[0] != 99 {

@@ -22,7 +22,7 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 )
 
-// TestMain isolates the tests from the presets and the cache of the user who runs them.
+// TestMain isolates the tests from the presets and the cache of the current user.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "tacit-presets-*")
 	if err != nil {
