@@ -1,5 +1,6 @@
-// Package conform holds the suites that every method must pass. A method's test
-// is one line: conform.Method(t, build).
+// Package conform is the conformance suite that every method must pass. A method's test is
+// one line: conform.Method(t, build). The suite runs methods on a small synthetic board; it
+// never reads files or data sets.
 package conform
 
 import (
@@ -22,7 +23,7 @@ import (
 // Build returns a new method with its parameters set.
 type Build func() method.Method
 
-// check is one promise of the contract. Its name is the claim.
+// check is one rule of the contract. Its name is the claim.
 type check struct {
 	name string
 	run  func(Build) error
@@ -47,7 +48,7 @@ var checks = []check{
 	{"APromiseNeedsAFederation", needsFederation},
 }
 
-// private are the checks of what a privacy promise rests on.
+// private are the checks that a privacy guarantee relies on.
 var private = checks[len(checks)-5:]
 
 // doesNotApply is the answer of a check that a method has no use for.
@@ -70,7 +71,7 @@ func Gradients(t *testing.T, build Build) {
 	})
 }
 
-// Private checks what a privacy promise about a method rests on; Method does it too.
+// Private checks what a privacy guarantee about a method relies on; Method does it too.
 func Private(t *testing.T, build Build) {
 	t.Helper()
 	run(t, build, private)
@@ -223,8 +224,8 @@ func sameBits(build Build) error {
 	return nil
 }
 
-// interrupted runs two rounds, saves, and loads that into another run, which goes on
-// with other workers.
+// interrupted runs two rounds, saves, and loads the checkpoint into another run with a
+// different number of workers.
 func interrupted(build Build, o sim.Options, first, then int) (half, again *sim.Run, err error) {
 	if half, err = start(build, o, first); err != nil {
 		return nil, nil, err

@@ -1,6 +1,6 @@
-// Package learn holds the parts that methods are made of: losses, rules, and the
-// combinators that make steps of oracles and visits of steps. A part is built
-// once per run; building may allocate, running never does.
+// Package learn holds the parts that methods are built from: losses, optimisers, and
+// functions that build steps from oracles and visits from steps. A part is built once per
+// run. Building may allocate; running never does.
 package learn
 
 import (

@@ -6,12 +6,11 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// ALS is alternating least squares as it is (Hu, Koren and Volinsky 2008, with the
-// objective and the weights of Rendle et al. 2022): what `ials` is measured against. A
-// device solves for its vector p, and sends p p' and p for each of its items, so an
-// item has a matrix of its own and the coordinator's step is exact. That is d(d+1)/2 numbers
-// for each item: at 64 dimensions 33 times an update of `ials`. Every round is a sweep that
-// ends where ALS in one place would.
+// ALS is exact alternating least squares (Hu, Koren and Volinsky 2008, with the objective
+// and weights of Rendle et al. 2022), as a control for `ials`. A device solves for its
+// vector p, and sends p p' and p for each of its items, so that the coordinator can solve
+// for each item exactly. An update has d(d+1)/2 numbers per item: with 64 dimensions, 33
+// times that of `ials`. Each round is one sweep, equal to a sweep of central ALS.
 type ALS struct {
 	Dim   int     `default:"64" min:"1" max:"256" range:"16|32|64|128" doc:"embedding dimension"`
 	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of items that the user does not have"`

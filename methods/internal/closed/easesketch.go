@@ -5,12 +5,12 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// EASESketch is EASE (Steck 2019) of a catalogue that is too large for a matrix over
-// pairs of items. The coordinator sends a row of `rank` numbers for each item; a device
-// adds those of its own items up, and sends the sum for each of them. What all devices
-// sent is the Gram matrix times the rows, from which the coordinator makes the best
-// Gram matrix of that rank beside the diagonal, and the rows for the next pass. Three
-// passes come near the whole one; sketches of this kind are those of Halko et al. (2011).
+// EASESketch is EASE (Steck 2019) for catalogues that are too large for an item-item
+// matrix. The coordinator broadcasts a row of `rank` numbers per item. A device adds up the
+// rows of its items, and sends the sum for each of them. The aggregate is the Gram matrix
+// times the rows; from it the coordinator computes a low-rank approximation of the Gram
+// matrix with its exact diagonal, and the rows of the next round. Three rounds come close
+// to EASE. The sketch follows Halko et al. (2011).
 type EASESketch struct {
 	Reg  float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation, added to the number of devices with an item"`
 	Rank int     `default:"64" min:"1" max:"4096" range:"32|64|128|256" doc:"columns of the sketch; at most one per item"`

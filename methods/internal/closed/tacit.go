@@ -6,15 +6,15 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Tacit is Tacit's own method: shared-curvature iALS, and on top of it what the
-// order of a history tells. A device recommends with a vector that is solved for its
-// newest items above all, which sends nothing, blended with a sequence head: a ridge
-// regression of the next item on decayed sums of those before, whose sums take one
-// round. In the last round each device hides its newest item from itself, ranks it
-// with every setting of a small grid, and sends how well each did; the coordinator
-// takes the best. So nothing has to be tuned, and no held-out item is looked at. It is no
-// published method; closed-form heads on decayed histories are those of SLIST (Choi et al. 2021), on
-// items instead of vectors. With `items=on` that model over pairs of items is blended in too.
+// Tacit is Tacit's default method: shared-curvature iALS that also uses the order of the
+// history. A device recommends with a vector that it solves for with more weight on its
+// newest items, which requires no upload, blended with a sequence head: a ridge regression
+// of the next item on decayed sums of the previous ones, which takes one round. In the last
+// round each device hides its newest item from itself, ranks it with every setting of a
+// small grid, and sends how well each setting did; the coordinator chooses the best. No
+// tuning is needed, and held-out items are not used. Tacit is not a published method;
+// SLIST (Choi et al. 2021) has similar closed-form models on items instead of vectors.
+// With `items=on` such an item-item model is blended in too.
 type Tacit struct {
 	IALS
 	Rates   Rates   `default:"0,0.5,0.9" min:"1" doc:"decay rates of the sequence head's memories, one memory each"`

@@ -6,9 +6,9 @@ import (
 )
 
 // FedMF is federated matrix factorisation (Chai et al. 2020) in the form that the
-// PFedRec paper compares with: the user's vector stays on the device, item rows
-// are averaged, and the coordinator's newest rows are scored. It trains as
-// PFedRec does; the original's encryption is no part of it.
+// PFedRec paper compares with: the user's vector stays on the device, item rows are
+// averaged, and devices recommend with the coordinator's newest rows. It trains as
+// PFedRec does. The encryption of the original is left out.
 type FedMF struct{ dual }
 
 var (

@@ -5,11 +5,11 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// FedNCF is neural collaborative filtering, federated (Perifanis and Efraimidis
-// 2022): the user's vector stays on the device, item rows and the network that
-// scores the two are averaged, and the coordinator's newest are used. The form is
-// that of the PFedRec authors' own code: one joint step on everything, with a rate
-// for the network, one for the user's vector and one for the item rows.
+// FedNCF is federated neural collaborative filtering (Perifanis and Efraimidis 2022): the
+// user's vector stays on the device; item rows and the network are averaged, and devices
+// recommend with the coordinator's newest. As in the code of the PFedRec authors, one
+// joint step moves everything, with separate learning rates for the network, the user's
+// vector and the item rows.
 type FedNCF struct {
 	dual
 	Layers  learn.Layers `default:"32,16,8" doc:"widths of the network's hidden layers"`

@@ -8,14 +8,13 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// FedRAP is additive personalization (Li et al., ICLR 2024): an item has a shared
-// row, which is averaged, and a row of its own on every device; their sum is
-// scored. Two terms push the tables apart and keep the shared one sparse. Both are
-// means over the rows of a batch, as in the authors' code; the paper has norms of
-// whole tables. Weight decay shrinks every row in every step, touched or not. The
-// authors' code computes a curriculum for the two weights and never reads it:
-// `curriculum=inert` is what their logs were made with. Recommendations use the
-// device's own rows with the newest shared ones.
+// FedRAP is additive personalization (Li et al., ICLR 2024): each item has a shared row,
+// which is averaged, and a private row on every device; the score uses their sum. Two
+// terms of the loss separate the tables and keep the shared one sparse. Both are means
+// over the rows of a batch, as in the authors' code; the paper has norms of whole tables.
+// Weight decay applies to every row in every step. The authors' code computes a curriculum
+// for the two weights but never uses it: their logs correspond to `curriculum=inert`.
+// Devices recommend with their private rows and the newest shared ones.
 type FedRAP struct {
 	Dim        int            `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
 	LR         learn.Schedule `default:"decay:0.5,0.97,0.95" min:"0" doc:"learning rate of the score function; by default times 0.97 per round and 0.95 per batch"`

@@ -11,12 +11,12 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// PFedRec is dual personalization (Zhang et al., IJCAI 2023): item rows are
-// shared and then tuned on the device, the score function never leaves it.
-// Recommendations use the tuned rows. The paper describes a score function of any
-// depth and its code has one layer. With hidden layers, which of them stay on the
-// device is a setting, and a vector of the user enters beside the item's row, which
-// the paper's function of the row alone has not: shared layers need it.
+// PFedRec is dual personalization (Zhang et al., IJCAI 2023): item rows are shared and
+// then tuned on the device; the score function never leaves it. Devices recommend with
+// the tuned rows. The paper describes a score function of any depth; its code has one
+// layer. With hidden layers, a setting says which of them are private, and the user's
+// vector is an input beside the item's row. The paper's function has no such vector, but
+// shared layers need it.
 type PFedRec struct {
 	dual
 	Layers  learn.Layers `default:"none" doc:"widths of the score function's hidden layers, such as 64,16; the user's vector is then an input too"`
@@ -57,9 +57,8 @@ func (m *PFedRec) Logits(w *method.Work, b *method.Batch, out []float32) {
 func (m *PFedRec) Back(w *method.Work, b *method.Batch, dz []float32) { m.net().score().Back(w, b, dz) }
 func (m *PFedRec) Check() error                                       { return m.net().check() }
 
-// dual is the model and the local training that PFedRec, FedMF and local-only
-// training have in common; they differ in where the item rows live and in which
-// copy of them is scored.
+// dual is the model and the local training of PFedRec, FedMF and local-only training.
+// They differ in the scope of the item rows and in the copy that they recommend with.
 type dual struct {
 	Dim    int            `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
 	LR     learn.Schedule `default:"0.1" min:"0" range:"1e-3..1,log" doc:"learning rate of the score function"`
@@ -101,10 +100,10 @@ func (n net) stays(layer int) bool {
 	return false
 }
 
-// visit passes over the samples. Alternating is, for each batch, a step on the
-// score function and then one on the item rows, which sees the new score function
-// (Algorithm 1 of the PFedRec paper and its code; the paper writes the loss as a
-// sum, the code and we take a mean). The steps after end every batch.
+// visit passes over the samples. With the order "alternate", each batch is a step on the
+// score function and then one on the item rows, which uses the new score function
+// (Algorithm 1 of the PFedRec paper; the paper sums the loss, its code and we take the
+// mean). The steps in after end every batch.
 func (n net) visit(of method.Learner, items int, order string, after ...method.Step) method.Visit {
 	function, rows := n.rules(items)
 	loss := learn.Mean(n.Loss, of)
@@ -115,7 +114,7 @@ func (n net) visit(of method.Learner, items int, order string, after ...method.S
 	return learn.Epochs(n.Epochs, 0, learn.Alternate(append(steps, after...)...))
 }
 
-// rules returns those of the score function, and that of the item rows.
+// rules returns the rules of the score function and the rule of the item rows.
 func (n net) rules(items int) (function []learn.Rule, rows learn.Rule) {
 	user, row := n.LR, n.LR
 	if row.V *= float32(items) * n.Eta; len(n.layers) > 0 {

@@ -6,20 +6,20 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// PrivRec scores features alone (Wang et al. 2022): no embedding belongs to a user
-// or an item, so none tells who somebody is. Each column of categories has its
-// table, numbers enter as they are, and a network with four hidden layers scores the
-// features of user, moment and item side by side. A device takes some passes of SGD
-// with a proximal term to what it downloaded, and sends the change; the coordinator
-// takes a step of REPTILE along the mean change, which is the run's
-// `server=sgd:RATE` (the paper's alpha3). Before it recommends, a device tunes a copy of the newest
-// model on its own samples. Where the paper's text and we differ: it gives no widths,
-// rates, mu or batch size; it has ReLU in its equation 1 and Sigmoid in its section 4.1 (`activation`);
-// its equation 7 has the distance without its square, with a pull of constant length (`prox=norm`), and we square it as
-// FedProx does; its equation 2 lacks the minus sign; it takes ratings of 3 and less as negatives,
-// and we take every interaction as positive and draw negatives. A film's genres are
-// averaged. On Frappe its item features are cost and count; the count of a row says
-// whether it happened, so ours is the app's use in the train rows, on a logarithmic scale.
+// PrivRec scores features only (Wang et al. 2022): no embedding belongs to a user or an
+// item. Each categorical column has a table of embeddings, numbers are used as they are,
+// and a network with four hidden layers scores the features of user, context and item. A
+// device takes some passes of SGD with a proximal term, and sends its delta. The
+// coordinator takes a REPTILE step along the mean delta: the run's `server=sgd:RATE` (the
+// paper's alpha3). Before it recommends, a device tunes a copy of the newest model on its
+// own samples. Differences from the paper: it gives no widths, learning rates, mu or batch
+// size; it has ReLU in equation 1 and Sigmoid in section 4.1 (`activation`); equation 7
+// has the distance without its square (`prox=norm`), and we square it as FedProx does;
+// equation 2 lacks the minus sign; it takes ratings of 3 and less as negatives, and we
+// take every interaction as positive and draw negatives. The embeddings of a film's genres
+// are averaged. On Frappe the paper's item features are cost and count; the count of a row
+// reveals whether the interaction happened, so ours is the logarithm of the app's uses in
+// the training rows.
 type PrivRec struct {
 	featured
 	Epochs int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"local passes per round (the paper's E2)"`

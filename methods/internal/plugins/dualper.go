@@ -9,10 +9,10 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// DualPer is the mechanism of PFedRec as a plug-in for other methods (Zhang et
-// al., IJCAI 2023, Table 3): for each batch a step on the score function and then
-// one on the item rows, the score function stays on the device, and
-// recommendations use the device's own tuned rows. On FedMF it is PFedRec.
+// DualPer is the mechanism of PFedRec as a plug-in for other methods (Zhang et al., IJCAI
+// 2023, Table 3): each batch is a step on the score function and then one on the item
+// rows, the score function stays on the device, and devices recommend with their own
+// tuned rows. FedMF with DualPer is PFedRec.
 type DualPer struct {
 	method.Learner
 	Network string `default:"private" choices:"private|shared" doc:"private: all layers stay on the device; shared: those that the base keeps private. The paper does not say which it used"`
@@ -51,7 +51,7 @@ func (m *DualPer) Slots(items int) []method.Slot {
 	return s
 }
 
-// Separable: the steps are apart already.
+// Separable is false: the steps are separate already.
 func (m *DualPer) Separable() bool { return false }
 
 func (m *DualPer) Visit(items int) method.Visit { return m.PluggedVisit(m, items, learn.Plug{}) }

@@ -6,11 +6,10 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// TacitPrivate is Tacit's own method under a privacy budget: OneShot and NormGrad, which
-// share the budget. The first ranks what is near a history best, the second knows items
-// outside the head. A device levels both scores, so that each has a deviation of 1, and
-// blends them; nothing of that leaves it. What each part rests on is said with it (Dwork et
-// al. 2014; McMahan et al. 2018).
+// TacitPrivate is Tacit's method for differential privacy: OneShot and NormGrad, which
+// share the budget. OneShot ranks items close to the history best; NormGrad covers items
+// outside the head. A device scales both scores to a standard deviation of 1 and blends
+// them locally. The parts are based on Dwork et al. (2014) and McMahan et al. (2018).
 type TacitPrivate struct {
 	OneShot
 	NormGrad
