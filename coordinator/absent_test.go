@@ -56,7 +56,7 @@ func TestAbsentDevicesSpendNoBudget(t *testing.T) {
 	}
 }
 
-// Nor does a masked round that had too few again and again; when devices come, it goes on.
+// A masked round that repeatedly has too few devices spends nothing either, and continues when they come.
 func TestAbsentDevicesOfMaskedRoundsSpendNoBudget(t *testing.T) {
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
@@ -128,8 +128,7 @@ func TestACohortLargerThanTheRunIsRefused(t *testing.T) {
 	}
 }
 
-// A round whose devices are gone is drawn anew when its coordinator goes back to the newest
-// version and starts again.
+// After a roll back, a round whose devices are absent draws another cohort.
 func TestARoundOfAbsentDevicesIsDrawnAgainAfterARollback(t *testing.T) {
 	s := small(8)
 	s.Cohort = round.Cohort{Kind: "cycle", Count: 2}

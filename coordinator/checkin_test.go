@@ -15,8 +15,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/store"
 )
 
-// coming are settings of a run whose devices choose themselves: so many in a round, each
-// once in so many rounds.
+// coming returns settings of a run whose devices choose when to check in: a number of devices per
+// round, each at most once per epoch.
 func coming(devices, count, every int, dp string) Settings {
 	s := withDP(small(devices), dp)
 	s.Cohort.Kind, s.Cohort.Count, s.Cohort.Every = "checkin", count, every

@@ -264,7 +264,7 @@ func TestARunThatCouldNotBegin(t *testing.T) {
 	c.Close()
 }
 
-// A run from before sums had bits goes on with the command line that began it, which asks for them now.
+// A run that an older program began without bits continues with the same command line.
 func TestARunWithoutBitsContinues(t *testing.T) {
 	const dp = "epsilon=20,delta=1e-3,clip=0.5"
 	for _, c := range []struct {

@@ -104,7 +104,7 @@ func TestDeviceIDsAreUniqueAndStay(t *testing.T) {
 		}
 	}
 	if a, err := r.newDevice("new").enrol(r.token); err != nil || a.DeviceId != n {
-		t.Errorf("who comes next gets seat %v, %v", a, err)
+		t.Errorf("the next device gets ID %v, %v", a, err)
 	}
 }
 

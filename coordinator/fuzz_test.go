@@ -154,10 +154,10 @@ func fuzzReport(t *testing.T, in *script, who *testDevice, task *pb.Task, counte
 	v := make([]int64, task.Length)
 	if !collection.IsIdle(body) {
 		if err := wire.ReadUpdate(body, len(v), task.Bound.Max, v); err != nil {
-			t.Fatalf("what is no report was acknowledged: %v", err)
+			t.Fatalf("a malformed report was acknowledged: %v", err)
 		}
 		if err := wire.CheckNorm(body, len(v), task.Bound); err != nil {
-			t.Fatalf("what is too long was acknowledged: %v", err)
+			t.Fatalf("a report that exceeds the bound was acknowledged: %v", err)
 		}
 	}
 	counted[who.id] = v

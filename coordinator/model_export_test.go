@@ -90,7 +90,7 @@ func (r *harness) export(version uint64, format string) map[string][]byte {
 func readNPY(t *testing.T, b []byte, dim int) []byte {
 	t.Helper()
 	if len(b) < 10 || string(b[:8]) != "\x93NUMPY\x01\x00" {
-		t.Fatalf("%.20q is no npy file", b)
+		t.Fatalf("%.20q: not an npy file", b)
 	}
 	n := int(binary.LittleEndian.Uint16(b[8:]))
 	head := string(b[10 : 10+n])

@@ -104,7 +104,7 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 			change(dir)
 			r, report := mend(t, dir)
 			if len(report.Lost) == 0 {
-				t.Error("nothing is said to be lost")
+				t.Error("the repair reports no loss")
 			}
 			t.Logf("lost: %q", report.Lost)
 			m, _ := r.model()
@@ -151,7 +151,7 @@ func cutTail(t *testing.T, files []string, share float64) {
 	damageFile(t, files[len(files)-1], func(b []byte) []byte { return b[:int((1-share)*float64(len(b)))] })
 }
 
-// A ledger that is shorter than it was, or gone, is no ledger: nothing may be released.
+// If the ledger is shorter than it was, or missing, nothing may be released.
 func TestAShortLedgerIsRefused(t *testing.T) {
 	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
 	dir := filepath.Join(t.TempDir(), "state")

@@ -54,7 +54,7 @@ func TestARoundEndsAtItsGoal(t *testing.T) {
 	}
 }
 
-// Without its least share a round goes on past its deadline; with it the deadline ends it.
+// A round with fewer reports than the minimum continues after its deadline; otherwise it ends there.
 func TestARoundWaitsForItsMinimum(t *testing.T) {
 	s := small(4)
 	s.Rounds, s.Deadline = 1, 150*time.Millisecond
