@@ -146,7 +146,10 @@ func TestPrivacyIsReported(t *testing.T) {
 }
 
 func TestErrorsNameTheNextStep(t *testing.T) {
-	for name, want := range map[string]string{"ml-100l": "did you mean ml-100k", "no/such/file.csv": "tacit data list"} {
+	for name, want := range map[string]string{
+		"ml-100l":          "did you mean ml-100k",
+		"no/such/file.csv": "tacit data list",
+	} {
 		if _, err := tacit.Load(name, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected %q", name, err, want)
 		}

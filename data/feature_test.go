@@ -10,7 +10,12 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
-const apps = "user\titem\tcnt\tdaytime\tweekday\tisweekend\thomework\tcost\tweather\tcountry\tcity\n7\t1\t4\tmorning\tmonday\tworkday\thome\tfree\tsunny\tSpain\t0\n7\t2\t1\tnight\tmonday\tworkday\thome\tpaid\tsunny\tSpain\t0\n8\t1\t2\tnight\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n8\t3\t1\tmorning\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n9\t4\t1\tnoon\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n"
+const apps = "user\titem\tcnt\tdaytime\tweekday\tisweekend\thomework\tcost\tweather\tcountry\tcity\n" +
+	"7\t1\t4\tmorning\tmonday\tworkday\thome\tfree\tsunny\tSpain\t0\n" +
+	"7\t2\t1\tnight\tmonday\tworkday\thome\tpaid\tsunny\tSpain\t0\n" +
+	"8\t1\t2\tnight\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n" +
+	"8\t3\t1\tmorning\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n" +
+	"9\t4\t1\tnoon\tsunday\tweekend\twork\tfree\trainy\tPeru\t9\n"
 
 func openApps(t *testing.T, opt Options) *Set {
 	t.Helper()

@@ -119,7 +119,8 @@ func TestBothFormsOfTheTagLogAreOneSet(t *testing.T) {
 
 func TestTheNewestRowOfATieIsTheFirstInTheFile(t *testing.T) {
 	fsys := files("user_taggedartists.dat",
-		"userID\tartistID\ttagID\tday\tmonth\tyear\n2\t52\t13\t1\t4\t2009\n2\t52\t15\t1\t4\t2009\n2\t63\t13\t1\t4\t2009\n2\t73\t13\t1\t3\t2009\n2\t94\t20\t1\t4\t2009\n")
+		"userID\tartistID\ttagID\tday\tmonth\tyear\n2\t52\t13\t1\t4\t2009\n2\t52\t15\t1\t4\t2009\n"+
+			"2\t63\t13\t1\t4\t2009\n2\t73\t13\t1\t3\t2009\n2\t94\t20\t1\t4\t2009\n")
 	const april, march = "@1238544000", "@1235865600"
 	want := "2: 73" + march + " 94" + april + " 63" + april + " 52" + april + " 52" + april + "\n"
 	if got := dump(opened(t, fsys, "lastfm-2k", Options{})); got != want {
@@ -185,7 +186,11 @@ func TestTaFengsFourFilesAreOneSetInTheOrderOfTime(t *testing.T) {
 		t.Errorf("columns are %q, want %q", s.Meta.Columns, want)
 	}
 	merged := files("tafeng/ta_feng_all_months_merged.csv",
-		"TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,AMOUNT,ASSET,SALES_PRICE\n11/30/2000,46855,35-39,115,110411,4710,3,51,57\n11/1/2000,46855,35-39,115,110411,4711,1,51,57\n12/25/2000,46855,35-39,115,110411,4712,1,51,57\n12/24/2000,1,35-39,115,110411,4710,2,51,57\n1/1/2001,1,35-39,115,110411,4711,1,51,57\n2/28/2001,1,35-39,115,110411,4710,1,51,57\n2/28/2001,46855,35-39,115,110411,4710,1,51,57\n")
+		"TRANSACTION_DT,CUSTOMER_ID,AGE_GROUP,PIN_CODE,PRODUCT_SUBCLASS,PRODUCT_ID,AMOUNT,ASSET,SALES_PRICE\n"+
+			"11/30/2000,46855,35-39,115,110411,4710,3,51,57\n11/1/2000,46855,35-39,115,110411,4711,1,51,57\n"+
+			"12/25/2000,46855,35-39,115,110411,4712,1,51,57\n12/24/2000,1,35-39,115,110411,4710,2,51,57\n"+
+			"1/1/2001,1,35-39,115,110411,4711,1,51,57\n2/28/2001,1,35-39,115,110411,4710,1,51,57\n"+
+			"2/28/2001,46855,35-39,115,110411,4710,1,51,57\n")
 	if got := opened(t, merged, "tafeng", Options{}).Meta.Hash; got != s.Meta.Hash {
 		t.Error("the merged file is another set than the four")
 	}
@@ -200,7 +205,8 @@ func TestTaFengsFourFilesAreOneSetInTheOrderOfTime(t *testing.T) {
 func TestAmazonRatingsLoadByNameAndAsFiles(t *testing.T) {
 	const users, items = "A1EE2E3N7PW666 AFI4TKPAEMA6VBRHQ25MUXLHEIBA A1RSDE90N6RSZF",
 		"B000GFDAUG 0439381673 B004HC5RF2"
-	rows := "A1EE2E3N7PW666,B000GFDAUG,5.0,1202774400\nA1RSDE90N6RSZF,0439381673,4.0,1202774500\nA1EE2E3N7PW666,0439381673,1.0,1202774300\n"
+	rows := "A1EE2E3N7PW666,B000GFDAUG,5.0,1202774400\nA1RSDE90N6RSZF,0439381673,4.0,1202774500\n" +
+		"A1EE2E3N7PW666,0439381673,1.0,1202774300\n"
 	want := "A1EE2E3N7PW666: 0439381673=1@1202774300 B000GFDAUG=5@1202774400\nA1RSDE90N6RSZF: 0439381673=4@1202774500\n"
 	s := opened(t, files("amazon-video/ratings_Amazon_Instant_Video.csv", rows), "amazon-video", Options{MinRows: 1})
 	if got := dump(s); got != want {

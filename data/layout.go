@@ -30,7 +30,8 @@ var headerNames = [roles]string{
 	userCol: " user userid uid customer customerid reviewer reviewerid member memberid visitorid client clientid " +
 		"profileid ",
 	itemCol: " item itemid iid movie movieid film filmid product productid asin isbn parentasin artist artistid app " +
-		"appid book bookid track trackid song songid game gameid businessid video videoid news newsid article articleid ",
+		"appid book bookid track trackid song songid game gameid businessid video videoid news newsid article " +
+		"articleid ",
 	ratingCol: " rating ratings value score stars overall bookrating count cnt weight plays playcount ",
 	timeCol:   " time timestamp ts unixtime unixreviewtime unixtimestamp date datetime reviewtime createdat ",
 }

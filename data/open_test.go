@@ -117,7 +117,8 @@ func TestMissingFileErrorSaysWhatToDo(t *testing.T) {
 		t.Fatalf("got %v, want fs.ErrNotExist", err)
 	}
 	want := "ml-100k: file ml-100k/u.data is missing in the data folder; download it with `tacit data fetch " +
-		"ml-100k`, or put u.data from https://grouplens.org/datasets/movielens/100k/ into <data folder>/ml-100k, or use -d world"
+		"ml-100k`, or put u.data from https://grouplens.org/datasets/movielens/100k/ into <data folder>/ml-100k, or " +
+		"use -d world"
 	if err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

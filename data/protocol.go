@@ -77,7 +77,8 @@ func Protocols() []Protocol {
 		{
 			Name: "fedrecgel", Split: LastOut, Hide: HideNothing, Sampled: 99, MinRows: 5, Shuffle: true,
 			About: "as the FedRecGEL paper: the newest row is the test item and there is no validation set. The " +
-				"paper selects its round on test; we report the last round, and label the paper's selection. Without times, " +
+				"paper selects its round on test; we report the last round, and label the paper's selection. " +
+				"Without times, " +
 				"a random row is the test item",
 		},
 		{

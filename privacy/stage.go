@@ -48,9 +48,12 @@ type stage struct {
 
 // All stages.
 var (
-	stageRowClip    = stage{name: "row-clip", where: "device"}
-	stageClip       = stage{name: "clip", where: "device", excludes: noised | shared | summed, gives: bounded | counted}
-	stageQuantise   = stage{name: "quantise", where: "device", needs: bounded, excludes: noised | shared, gives: integral}
+	stageRowClip  = stage{name: "row-clip", where: "device"}
+	stageClip     = stage{name: "clip", where: "device", excludes: noised | shared | summed, gives: bounded | counted}
+	stageQuantise = stage{
+		name: "quantise", where: "device", needs: bounded, excludes: noised | shared,
+		gives: integral,
+	}
 	stageDense      = stage{name: "cover", where: "device", excludes: summed, gives: covered}
 	stageNoiseShare = stage{
 		name: "noise share", where: "device", needs: bounded | counted | integral | covered,

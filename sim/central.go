@@ -31,8 +31,9 @@ func newPooled(f *fleet, total int) (*pooled, error) {
 	o := &f.opt
 	switch {
 	case o.partial() || o.Straggle > 0 || o.Mean != "cohort" || textOf(o.Server) != "sgd:1" || o.Noise.On():
-		return nil, errors.New("this method is trained in one place: omit cohort, dropout, straggle, mean, server and " +
-			"noise")
+		return nil,
+			errors.New("this method is trained in one place: omit cohort, dropout, straggle, mean, server and " +
+				"noise")
 	case f.load == nil || f.plan.MaxSamples(total) > mostPooled:
 		return nil, errors.New("this method is trained in one place, and its samples do not fit in memory; use fewer " +
 			"users")

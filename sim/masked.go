@@ -37,7 +37,8 @@ func newMasked(f *fleet, g *privacy.Stack) (*masked, error) {
 		m.least, crowd = g.RequiredDevices(), g.MaxCohort()
 	}
 	if float64(n)*crowd > mostMasked {
-		return nil, fmt.Errorf("secagg = on keeps %.0f updates of %d numbers in memory, which is too much; use a smaller "+
+		return nil, fmt.Errorf("secagg = on keeps %.0f updates of %d numbers in memory, which is too much; use a "+
+			"smaller "+
 			"cohort, or secagg=assumed", crowd, n)
 	}
 	return m, nil

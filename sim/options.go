@@ -44,13 +44,15 @@ func (o *Options) Check() error {
 	case !(o.Straggle >= 0 && o.Straggle < 1):
 		return fmt.Errorf("straggle = %g: must be at least 0 and below 1", o.Straggle)
 	case o.Noise.On() && o.Mean == "row":
-		return fmt.Errorf("noise = %s with mean = row: with noise every device sends every row; use mean=cohort", textOf(o.Noise))
+		return fmt.Errorf("noise = %s with mean = row: with noise every device sends every row; use mean=cohort",
+			textOf(o.Noise))
 	case o.DP.On() && o.Noise.On():
 		return fmt.Errorf("noise = %s with dp: dp adds its own noise; omit one of them", textOf(o.Noise))
 	case o.DP.On() && o.Mean == "row":
 		return errors.New("mean = row with dp: the number of devices that touched a row is not public; use mean=fixed")
 	case o.bare() && (o.Mean == "row" || o.Noise.On()):
-		return fmt.Errorf("secagg = %s with mean = %s and noise = %s: masked rows cannot be counted, and noise requires "+
+		return fmt.Errorf("secagg = %s with mean = %s and noise = %s: masked rows cannot be counted, and noise "+
+			"requires "+
 			"dp; use mean=cohort and noise=none", o.Secagg, o.Mean, textOf(o.Noise))
 	case o.bare() && o.Cohort.Kind == "poisson":
 		return fmt.Errorf("secagg = %s with cohort = poisson: a masked sum requires a fixed number of devices; use a "+

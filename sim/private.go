@@ -174,7 +174,8 @@ func (r *Run) CheckLedger() error {
 		n := e.Rounds
 		e.Rounds = 0
 		if has[e] < n {
-			return fmt.Errorf("the checkpoint has %d releases and the ledger %d: lines of the ledger are missing", n, has[e])
+			return fmt.Errorf("the checkpoint has %d releases and the ledger %d: lines of the ledger are missing", n,
+				has[e])
 		}
 	}
 	return nil

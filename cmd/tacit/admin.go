@@ -152,7 +152,8 @@ enrolled. The coordinator takes the items of a data set only, and nothing about 
 	f.runFlags(c)
 	a.describe(c, "",
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
-			"name goal least-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
+			"name goal least-share user-column row-column deterministic preset batch negatives mean server keep "+
+				"bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
 		flagsUnder("Privacy", "dp secagg eval-every", "bucket"),
 		connectGroup)

@@ -291,7 +291,8 @@ func writeList(w io.Writer, list *device.Recommendations) error {
 		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, fmt.Sprintf("%.3f", p.Score)})
 	}
 	t.Notes = []string{fmt.Sprintf("Model version %d of %q after %s, created %s ago; based on %s of yours.",
-		list.ModelVersion, list.Federation, count(list.Round, "round"), time.Since(list.ModelCreatedAt).Round(time.Second),
+		list.ModelVersion, list.Federation, count(list.Round, "round"),
+		time.Since(list.ModelCreatedAt).Round(time.Second),
 		count(list.KnownItems, "item"))}
 	if list.KnownItems == 0 {
 		t.Notes = append(t.Notes, "None of your items is in the catalogue, so these recommendations are not personal. "+

@@ -177,7 +177,8 @@ func flagError(c *cobra.Command, err error) error {
 		return input(fmt.Errorf("unknown flag: --%s", name), hint)
 	}
 	if e := new(pflag.ValueRequiredError); errors.As(err, &e) {
-		return input(fmt.Errorf("--%s needs a value", e.GetFlag().Name), "usage: "+strings.TrimSpace(flagName(e.GetFlag())))
+		return input(fmt.Errorf("--%s needs a value", e.GetFlag().Name), "usage: "+
+			strings.TrimSpace(flagName(e.GetFlag())))
 	}
 	if e := new(pflag.InvalidValueError); errors.As(err, &e) {
 		must := map[string]string{

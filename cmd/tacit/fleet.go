@@ -76,7 +76,8 @@ func (a *app) fleetCmd() *cobra.Command {
 	dataDirFlag(c.Flags(), &f.dataDir)
 	f.serve.runFlags(c)
 	a.describe(c, fleetDetails,
-		flagsUnder("Devices", "data users", "hosts arrive check-in-every stay data-dir columns min-rows world sep header "+
+		flagsUnder("Devices", "data users", "hosts arrive check-in-every stay data-dir columns min-rows world sep "+
+			"header "+
 			"threshold dedup"),
 		flagsUnder("Faults", "drop slow lie chaos parity", "leave"),
 		flagsUnder("Run", "method rounds cohort", "devices deadline goal least-share user-column row-column "+
@@ -119,7 +120,8 @@ func (f *fleetFlags) check() error {
 	case !isFraction(f.lie):
 		return input(fmt.Errorf("--lie %g: must be from 0 to 1", f.lie), "")
 	case f.checkInEvery < 0 || f.arrive < 0 || f.slow < 0:
-		return input(fmt.Errorf("--check-in-every %v, --arrive %v, --slow %v: must be 0 or more", f.checkInEvery, f.arrive, f.slow), "")
+		return input(fmt.Errorf("--check-in-every %v, --arrive %v, --slow %v: must be 0 or more", f.checkInEvery,
+			f.arrive, f.slow), "")
 	case f.users < 0 || f.hosts < 1:
 		return input(fmt.Errorf("--users %d, --hosts %d: must be at least 0 and 1", f.users, f.hosts), "")
 	case len(f.leave) != 0 && (len(f.leave) != 4 ||

@@ -187,7 +187,8 @@ func flagName(f *pflag.Flag) string {
 func flagText(f *pflag.Flag) string {
 	_, text := pflag.UnquoteUsage(f)
 	switch d := f.DefValue; {
-	case d == "" || d == "0" || d == "false" || d == "none" || d == "[]" || d == "0s" || d == "-1" || strings.HasPrefix(d, "/"):
+	case d == "" || d == "0" || d == "false" || d == "none" || d == "[]" || d == "0s" || d == "-1" ||
+		strings.HasPrefix(d, "/"):
 	case f.Value.Type() == "stringSlice":
 		text += " (default " + strings.Trim(d, "[]") + ")"
 	default:

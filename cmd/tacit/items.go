@@ -18,7 +18,8 @@ import (
 )
 
 func (a *app) adminItems() *cobra.Command {
-	return a.adminCommand("items FILE", "Add, change or retire items, from a CSV file with the columns id, title and retired",
+	return a.adminCommand("items FILE", "Add, change or retire items, from a CSV file with the columns id, title "+
+		"and retired",
 		"  tacit admin items new.csv", exactArgs(1),
 		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
 			f, err := os.Open(words[0])

@@ -56,7 +56,8 @@ func (a *app) parityCmd() *cobra.Command {
 // parityNote says how the page was made.
 func parityNote(cfg *reproduce.Config, jobs int) string {
 	if cfg.StoredOnly {
-		return "Made by tacit docs parity --found from finished runs; the first seed is 1. Each row names the commit of " +
+		return "Made by tacit docs parity --found from finished runs; the first seed is 1. Each row names the " +
+			"commit of " +
 			"its runs; missing rows were not run. Times come from different, partly loaded machines: " +
 			"docs/performance.md has comparable ones."
 	}

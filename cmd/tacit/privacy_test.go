@@ -257,7 +257,8 @@ func TestRunPrintsPrivacyGuarantee(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for _, want := range []string{
-		"epsilon at most 6 at delta 1e-06, adjacency zero-out, trust central; protects from all readers of models; the coordinator is trusted",
+		"epsilon at most 6 at delta 1e-06, adjacency zero-out, trust central; protects from all readers of models; " +
+			"the coordinator is trusted",
 		"all 12 rounds would cost", "gauss noise of 1 times the sensitivity; updates clipped to 0.5; sampler " +
 			"poisson with q 0.2; 12 rounds",
 		"stages: clip, quantise, cover on the device; sum, noise, divide at the coordinator",
@@ -271,7 +272,8 @@ func TestRunPrintsPrivacyGuarantee(t *testing.T) {
 		strings.Contains(errs, "round 1/12") {
 		t.Error("the guarantee is printed after the first round")
 	}
-	if strings.Contains(out, "selected on validation") || !strings.Contains(strings.Join(strings.Fields(out), " "), "would release information") ||
+	if strings.Contains(out, "selected on validation") || !strings.Contains(strings.Join(strings.Fields(out), " "),
+		"would release information") ||
 		!strings.Contains(out, "of a budget of 6") {
 		t.Errorf("the result says\n%s", out)
 	}

@@ -152,7 +152,10 @@ func TestEvaluationsShowTheirNoise(t *testing.T) {
 	if share := last["noise_share"].(float64); share < 0.02 || share > 0.03 {
 		t.Errorf("the noise is %v", last)
 	}
-	s := coordinator.Status{State: coordinator.Evaluating, Message: "evaluation after round 5", Counted: 312, Expected: 600}
+	s := coordinator.Status{
+		State: coordinator.Evaluating, Message: "evaluation after round 5", Counted: 312,
+		Expected: 600,
+	}
 	if got := evaluationProgress(&s); got != "evaluation after round 5: 312 of 600" {
 		t.Error(got)
 	}

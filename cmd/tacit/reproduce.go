@@ -84,7 +84,8 @@ func (a *app) writeRows(out string, rows []result.ParityRow, cfg *reproduce.Conf
 		case ".html":
 			return reproducedPage(w, rows)
 		}
-		note := fmt.Sprintf("Made by `%s` at commit %s; the first seed is 1.", reproduceCommand(cfg, filepath.Base(out)), revision())
+		note := fmt.Sprintf("Made by `%s` at commit %s; the first seed is 1.",
+			reproduceCommand(cfg, filepath.Base(out)), revision())
 		return report.Parity(w, cfg.Paper.Title, rows, cfg.Paper.Note, note)
 	})
 	if err != nil {

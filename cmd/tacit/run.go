@@ -142,7 +142,8 @@ func (a *app) job(spec *experiment.Spec, f *runFlags) (*experiment.Job, error) {
 		return nil, err
 	}
 	j := &experiment.Job{
-		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoReferences: f.noRefs, Figures: !f.noFigures,
+		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoReferences: f.noRefs,
+		Figures: !f.noFigures,
 		Version: version, Commit: revision(),
 	}
 	if f.resume != "" {

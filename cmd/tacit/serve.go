@@ -247,8 +247,9 @@ func (a *app) runItems(spec *experiment.Spec, f *serveFlags, opt *coordinator.Op
 		return items, err
 	}
 	if len(f.users) > 0 || len(f.moments) > 0 {
-		return nil, input(errors.New("--user-column and --row-column need --catalogue: a data set has its own features"),
-			"omit them, or use --catalogue FILE instead of -d")
+		return nil,
+			input(errors.New("--user-column and --row-column need --catalogue: a data set has its own features"),
+				"omit them, or use --catalogue FILE instead of -d")
 	}
 	split, err := splitOf(spec, f.dataDir)
 	if err != nil {

@@ -115,7 +115,8 @@ func tuneSettings(f *runFlags, words []string, flags func() []experiment.Setting
 		}
 		given, err := tune.ReadFile(filepath.Join(f.resume, tune.ConfigFile))
 		if err != nil {
-			return nil, input(fmt.Errorf("no search to resume in %s: %w", f.resume, err), "tacit tune -o DIR starts a search")
+			return nil, input(fmt.Errorf("no search to resume in %s: %w", f.resume, err),
+				"tacit tune -o DIR starts a search")
 		}
 		return given, nil
 	}

@@ -67,8 +67,9 @@ func TestRecordsAnUnknownChecksumAndChecksItLater(t *testing.T) {
 	}
 	_, err = get(other)
 	var failed *Error
-	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "expected "+sum(first)) || !strings.Contains(failed.Hint,
-		sumFile) {
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "expected "+sum(first)) ||
+		!strings.Contains(failed.Hint,
+			sumFile) {
 		t.Errorf("another archive: %v", err)
 	}
 	if s, err := data.Open(os.DirFS(dir), "filmtrust", data.Options{}); err != nil || len(s.Item) != 3 {

@@ -43,7 +43,8 @@ func TestEvaluationEqualsTheSimulation(t *testing.T) {
 			run := simulated(t, split, s)
 			same(t, r.newest(), run)
 			st := r.status()
-			if len(st.Evaluations) != 1 || st.EvaluationMissed != "" || f.Stats().Counted != int64(s.Rounds*split.Users()) {
+			if len(st.Evaluations) != 1 || st.EvaluationMissed != "" ||
+				f.Stats().Counted != int64(s.Rounds*split.Users()) {
 				t.Fatalf("%+v, %q, %+v", st.Evaluations, st.EvaluationMissed, f.Stats())
 			}
 			if got, want := st.Evaluations[0], expected(split, run, s, st.Evaluations[0].Version); got != want {

@@ -29,7 +29,8 @@ var table = map[string]row{
 	"internal/base/rows": {pure: true, may: list("vec")},
 	"method":             {pure: true, may: list("internal/base/rng internal/base/rows vec param")},
 	"learn":              {pure: true, may: list("method internal/base/rows vec internal/base/rng")},
-	"methods": {pure: true, may: list("method learn methods/internal/closed methods/internal/factorisation methods/internal/features methods/internal/neural " +
+	"methods": {pure: true, may: list("method learn methods/internal/closed methods/internal/factorisation " +
+		"methods/internal/features methods/internal/neural " +
 		"methods/internal/plugins methods/internal/private methods/internal/sequence")},
 	"methods/internal/closed":        {pure: true, may: list("method learn vec internal/base/rng")},
 	"methods/internal/factorisation": {pure: true, may: list("method learn vec internal/base/rng")},
@@ -46,12 +47,17 @@ var table = map[string]row{
 	"privacy/account":                {pure: true, may: none, out: list("gonum.org/v1/gonum/dsp/fourier")},
 	"privacy/secagg":                 {pure: true, may: none},
 	"privacy":                        {pure: true, may: list("privacy/account param privacy/secagg")},
-	"internal/engine/local":          {pure: true, may: list("method internal/base/rows vec internal/base/rng privacy")},
+	"internal/engine/local": {
+		pure: true,
+		may:  list("method internal/base/rows vec internal/base/rng privacy"),
+	},
 
-	"internal/engine/round": {may: list("privacy/account internal/engine/aggregate internal/engine/local method privacy " +
+	"internal/engine/round": {may: list("privacy/account internal/engine/aggregate internal/engine/local method " +
+		"privacy " +
 		"internal/base/rows vec internal/base/rng internal/atomicfile")},
 	"sim": {may: list("privacy/account privacy privacy/secagg internal/engine/round " +
-		"internal/engine/local data internal/base/metrics internal/engine/aggregate method internal/base/rows vec internal/base/rng")},
+		"internal/engine/local data internal/base/metrics internal/engine/aggregate method internal/base/rows vec " +
+		"internal/base/rng")},
 	"internal/study/reference": {may: list("sim data internal/base/metrics internal/engine/local method methods " +
 		"param internal/base/rows vec internal/base/rng")},
 
@@ -82,10 +88,14 @@ var table = map[string]row{
 	"coordinator/internal/models": {may: list("internal/atomicfile internal/base/rows internal/engine/aggregate " +
 		"internal/pb internal/store method vec wire")},
 	"coordinator/internal/enrolment": {may: list("coordinator/internal/batch internal/store")},
-	"coordinator": {may: list("coordinator/internal/budget coordinator/internal/catalogue coordinator/internal/collection " +
+	"coordinator": {may: list("coordinator/internal/budget coordinator/internal/catalogue " +
+		"coordinator/internal/collection " +
 		"coordinator/internal/enrolment coordinator/internal/evaluation coordinator/internal/masked " +
-		"coordinator/internal/models coordinator/internal/noise internal/store internal/atomicfile internal/base/rng internal/engine/round " +
-		"privacy/account internal/engine/aggregate internal/engine/local method methods param privacy internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect internal/rpc")},
+		"coordinator/internal/models coordinator/internal/noise internal/store internal/atomicfile " +
+		"internal/base/rng internal/engine/round " +
+		"privacy/account internal/engine/aggregate internal/engine/local method methods param privacy " +
+		"internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect " +
+		"internal/rpc")},
 	"internal/fleet": {may: list("device data internal/engine/local internal/base/rng internal/engine/round " +
 		"internal/base/rows wire internal/pb internal/rpc sim")},
 
@@ -102,10 +112,12 @@ var table = map[string]row{
 		"internal/study/reproduce internal/study/privacycost internal/study/methoddoc internal/study/bench")},
 	"internal/study/methoddoc": {may: list("internal/study/experiment internal/engine/local learn method methods " +
 		"param")},
-	"internal/study/reproduce": {may: list("internal/study/experiment internal/study/sweep internal/study/report internal/study/result " +
+	"internal/study/reproduce": {may: list("internal/study/experiment internal/study/sweep internal/study/report " +
+		"internal/study/result " +
 		"internal/study/reference data internal/base/metrics param")},
 	"internal/study/privacycost": {may: list("internal/study/experiment internal/study/sweep " +
-		"internal/study/report internal/study/result internal/study/format internal/study/reference data internal/base/metrics internal/engine/round privacy " +
+		"internal/study/report internal/study/result internal/study/format internal/study/reference data " +
+		"internal/base/metrics internal/engine/round privacy " +
 		"privacy/account sim")},
 	"internal/study/tune": {may: list("internal/study/experiment sim data internal/base/metrics method " +
 		"methods param internal/study/report internal/study/sweep internal/base/rng internal/atomicfile")},
@@ -115,7 +127,8 @@ var table = map[string]row{
 	"internal/study/bench": {may: list("sim data methods method param internal/study/report vec " +
 		"internal/base/rng internal/naive")},
 
-	".": {may: list("data internal/base/metrics internal/study/experiment method methods sim")}, // the library's front door
+	// the library's front door
+	".": {may: list("data internal/base/metrics internal/study/experiment method methods sim")},
 
 	"cmd/tacit":           {},
 	"examples/device":     {may: list("mobile")},
@@ -175,7 +188,8 @@ func checkImport(t *testing.T, s *source, r row, to string) {
 			"what you need (an fs.FS, an io.Reader, a number)", s.name, to, s.pkg())
 	case r.pure && !isOurs && strings.Contains(strings.Split(to, "/")[0], ".") && !slices.Contains(r.out, to):
 		t.Errorf("%s imports %s: a pure package uses the standard library and ours, so that it stays small in a "+
-			"browser; write what you need, or give the reason in docs/adr and add it to the row of %s in internal/lint/imports_test.go", s.name, to, s.pkg())
+			"browser; write what you need, or give the reason in docs/adr and add it to the row of %s in "+
+			"internal/lint/imports_test.go", s.name, to, s.pkg())
 	}
 }
 

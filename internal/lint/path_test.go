@@ -35,7 +35,8 @@ func TestPathOfAnUpdateNamesFunctionsThatExist(t *testing.T) {
 	}
 	for _, m := range named {
 		if !have[m[1]] {
-			t.Errorf("CONTRIBUTING.md names the function `%s`, which does not exist; correct the path of an update", m[1])
+			t.Errorf("CONTRIBUTING.md names the function `%s`, which does not exist; correct the path of an update",
+				m[1])
 		}
 	}
 }

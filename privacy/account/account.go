@@ -26,9 +26,10 @@ const (
 type Sampler string
 
 const (
-	None               Sampler = "none"    // all users, or a rule that gives no amplification
-	Poisson            Sampler = "poisson" // each with probability q, independently; sums are divided by the constant q·N
-	WithoutReplacement Sampler = "wor"     // exactly q·N of N
+	None Sampler = "none" // all users, or a rule that gives no amplification
+	// each with probability q, independently; sums are divided by the constant q·N
+	Poisson            Sampler = "poisson"
+	WithoutReplacement Sampler = "wor" // exactly q·N of N
 )
 
 // Mechanism says what noise is added to a bounded sum.
@@ -136,10 +137,12 @@ func (e Event) checkPair() error {
 			"mechanism gaussian", e.Sampler, e.Mechanism)
 	case e.Sampler == Poisson && e.Adjacency == ReplaceOne:
 		return fmt.Errorf("poisson sampling is accounted under zero-out or add-remove, not replace-one; " +
-			"use adjacency zero-out (the noise multiplier doubles: the sensitivity is S, not 2S), or sampler wor with replace-one")
+			"use adjacency zero-out (the noise multiplier doubles: the sensitivity is S, not 2S), or sampler wor " +
+			"with replace-one")
 	case e.Sampler == WithoutReplacement && e.Adjacency != ReplaceOne:
 		return fmt.Errorf("sampling without replacement is accounted under replace-one, not %s; use "+
-			"adjacency replace-one (the noise multiplier halves: the sensitivity is 2S, not S), or sampler poisson with %s", e.Adjacency, e.Adjacency)
+			"adjacency replace-one (the noise multiplier halves: the sensitivity is 2S, not S), or sampler poisson "+
+			"with %s", e.Adjacency, e.Adjacency)
 	}
 	return nil
 }

@@ -181,7 +181,8 @@ func TestNarrowSumsTruncateLargeNumbers(t *testing.T) {
 		most = max(most, x, -x)
 	}
 	if out.Truncated == 0 || most != bound.MaxInteger {
-		t.Errorf("%d numbers were cut, and the largest integer is %d; want some, and %d", out.Truncated, most, bound.MaxInteger)
+		t.Errorf("%d numbers were cut, and the largest integer is %d; want some, and %d", out.Truncated, most,
+			bound.MaxInteger)
 	}
 	if _, flat = visit(float32(math.NaN())); !zero(flat) {
 		t.Error("an update that is not finite is in the sum")

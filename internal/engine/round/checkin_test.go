@@ -16,7 +16,13 @@ func TestDevicesThatCheckInTrainOncePerEpoch(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		users int
-	}{{"checkin:20/6", 200}, {"checkin:20/10", 200}, {"checkin:7/1", 30}, {"checkin:50/3", 120}, {"checkin:5/40", 300}} {
+	}{
+		{"checkin:20/6", 200},
+		{"checkin:20/10", 200},
+		{"checkin:7/1", 30},
+		{"checkin:50/3", 120},
+		{"checkin:5/40", 300},
+	} {
 		k := parse(t, c.text)
 		if err := k.Check(c.users); err != nil {
 			t.Fatal(err)

@@ -77,7 +77,8 @@ func TestWrongCohortsSayWhatIsWanted(t *testing.T) {
 	for _, text := range []string{
 		"", "none", "0", "-1", "1.5", "%", "0%", "-5%", "101%", "nan%", "poisson:", "poisson:0", "poisson:1.1",
 		"poisson:nan", "poisson:-1", "ALL", "10 %%",
-		"checkin:", "checkin:5", "checkin:/", "checkin:5/", "checkin:0/3", "checkin:5/0", "checkin:-5/3", "checkin:5/-3", "checkin:5/3/2",
+		"checkin:", "checkin:5", "checkin:/", "checkin:5/", "checkin:0/3", "checkin:5/0", "checkin:-5/3",
+		"checkin:5/-3", "checkin:5/3/2",
 		"checkin:5/3.5", "checkin:5/1000001",
 	} {
 		c := Cohort{Kind: "count", Count: 7}

@@ -166,7 +166,8 @@ func TestTheBudgetStopsBeforeItWouldBePassed(t *testing.T) {
 func TestSumOfTooFewDevicesIsDiscardedAndSpent(t *testing.T) {
 	e, v := guarded(t, "noise=1,min-devices=6", "all", 8, 4)
 	v.each, v.rep = []float32{0.5, 0, 0, 0}, Report{Devices: 5}
-	if rep := step(t, e); !rep.Discarded || e.Next != 1 || slices.Max(e.Value[0]) != 0 || rounds(e.Ledger.Events()) != 1 {
+	if rep := step(t, e); !rep.Discarded || e.Next != 1 || slices.Max(e.Value[0]) != 0 ||
+		rounds(e.Ledger.Events()) != 1 {
 		t.Errorf("5 of 6: %+v, round %d, values %v, %d paid", rep, e.Next, e.Value[0], rounds(e.Ledger.Events()))
 	}
 	v.rep = Report{Devices: 5, Idle: 1} // that one had nothing to learn from must not show

@@ -33,7 +33,8 @@ func TestRoundSelectedOnTestIsALabelledSecondRow(t *testing.T) {
 	flat := strings.Join(strings.Fields(text.String()), " ")
 	for _, want := range []string{
 		"fedrecgel .9144 .8177 its best round on test .9261 .8205 published .9177 .8175",
-		"Reported round: 100, the last one, because there is no validation set. Selecting on test, as in the paper, gives round 91; those metrics were selected on the test items",
+		"Reported round: 100, the last one, because there is no validation set. Selecting on test, as in the paper, " +
+			"gives round 91; those metrics were selected on the test items",
 		"our HR@10 differs by +0.84 points and our NDCG@10 by +0.30 points",
 	} {
 		if !strings.Contains(flat, want) {

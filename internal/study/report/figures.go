@@ -130,11 +130,13 @@ func collapseFigures(points []result.Point) []figure {
 		{
 			"effective-rank", "Effective rank over rounds", "effective rank, of " + format.Plural(dims, "dimension"),
 			"How many dimensions the rows use (the exponential of the spectrum's entropy). A fall at constant accuracy " +
-				"is a warning. Untrained rows are noise and look healthy, so trained rows are shown separately.", func(s *result.Spectrum) float64 { return s.EffectiveRank },
+				"is a warning. Untrained rows are noise and look healthy, so trained rows are shown separately.",
+			func(s *result.Spectrum) float64 { return s.EffectiveRank },
 		},
 		{
 			"information-abundance", "Information abundance over rounds", "sum of singular values over the largest",
-			"A value near 1 means that one direction dominates. With rows of unit length, the long rows of popular items " +
+			"A value near 1 means that one direction dominates. With rows of unit length, the long rows of popular " +
+				"items " +
 				"do not weigh more.", func(s *result.Spectrum) float64 { return s.Abundance },
 		},
 	} {
@@ -353,7 +355,8 @@ func searchFigures(s *result.Search) []figure {
 		if svg := p.Draw(); svg != "" {
 			out = append(out, figure{
 				"search-" + format.Clip(format.FileName(key), 40), "Effect of " + format.Clip(key, 40),
-				"Each point is a trial after its last round. If the best point is at the edge, the range was too small; a " +
+				"Each point is a trial after its last round. If the best point is at the edge, the range was too " +
+					"small; a " +
 					"flat cloud means that the setting does not matter.", svg, plotTable(&p, key, "validation"),
 			})
 		}

@@ -106,7 +106,8 @@ func boardNotes(b *result.Leaderboard) []string {
 	return []string{
 		b.About,
 		"Metrics are fractions on test items, at the round selected on validation, or at the last round for methods " +
-			"that are complete only then; mean ± standard deviation over the seeds. Sampled metrics rank 1 held-out item " +
+			"that are complete only then; mean ± standard deviation over the seeds. Sampled metrics rank 1 " +
+			"held-out item " +
 			"among 99 others, full metrics rank it among the catalogue. Tables are sorted by full NDCG@10.",
 		fmt.Sprintf("* marks the best method of a column; ~ marks methods that do not significantly differ from it "+
 			"in a paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the seeds "+
@@ -116,7 +117,8 @@ func boardNotes(b *result.Leaderboard) []string {
 			"users or were not run with them.",
 		"Traffic is the total of one device over the whole training. Training time is seconds times goroutines, " +
 			"without evaluation; it depends on the machine and its load. Methods marked (centralised) train in one " +
-			"place, without a federation; those marked with an epsilon have that privacy guarantee. References are below " +
+			"place, without a federation; those marked with an epsilon have that privacy guarantee. References are " +
+			"below " +
 			"the rule, and their time includes scoring. The memoriser has no model and only counts which items were " +
 			"drawn as training negatives: under protocols that do not leak it is at chance level.",
 	}

@@ -22,7 +22,8 @@ func Markdown(w io.Writer, runs []*result.Run) error {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
 	b.WriteString("Metrics are fractions on the test items, at the round selected on validation; for runs with a " +
-		"privacy guarantee the notes say which round. Differences from published numbers are in points (hundredths).\n\n")
+		"privacy guarantee the notes say which round. Differences from published numbers are in points " +
+		"(hundredths).\n\n")
 	for _, g := range groups(runs) {
 		t := overview(g)
 		if err := t.Markdown(&b); err != nil {

@@ -178,7 +178,8 @@ func privacyPart(run *result.Run) part {
 		}
 		p.Figures = append(p.Figures, figure{
 			"clip", "Clipping bound over rounds",
-			"It follows a quantile of the lengths of updates, by a noisy count. If it diverges, change its initial value " +
+			"It follows a quantile of the lengths of updates, by a noisy count. If it diverges, change its initial " +
+				"value " +
 				"or its rate.", l.Draw(), plotTable(&l, "round", "clip"),
 		})
 	}

@@ -102,7 +102,8 @@ func TestCaveatsAreShown(t *testing.T) {
 	r.Result.TestItemsInTrain, r.Result.FewCandidates, r.Result.IdleDevices = 9, 1, 2
 	all := everywhere(t, r)
 	holds(t, all, true,
-		"For 9 of 943 users the test item is also among the train rows, because the data repeats pairs of user and item. This rewards models that memorise. --dedup first keeps one row of each pair.",
+		"For 9 of 943 users the test item is also among the train rows, because the data repeats pairs of user and "+
+			"item. This rewards models that memorise. --dedup first keeps one row of each pair.",
 		"1 user is ranked against fewer than 99 items.", "2 devices have no training data under this protocol.")
 	holds(t, all, false, "but the data repeats")
 	r.Result.TestItemsInTrain = 10 // more than 1%

@@ -35,7 +35,8 @@ func golden(t *testing.T, name string, write func(io.Writer) error) string {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("%s differs; if the change is intended, run go test ./internal/study/report -update\ngot:\n%s", path, b.String())
+		t.Errorf("%s differs; if the change is intended, run go test ./internal/study/report -update\ngot:\n%s", path,
+			b.String())
 	}
 	return b.String()
 }

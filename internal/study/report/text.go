@@ -165,7 +165,8 @@ func selected(r *row) string {
 	if r.runs[0].Result.BestOnTest != nil {
 		lo, hi := r.extent(func(r *result.Result) int { return r.BestOnTest.Round })
 		return fmt.Sprintf("Reported round: %d, the last one, because there is no validation set. Selecting on "+
-			"test, as in the paper, gives round %s; those metrics were selected on the test items and are not an estimate.",
+			"test, as in the paper, gives round %s; those metrics were selected on the test items and are not an "+
+			"estimate.",
 			rounds, span(lo, hi))
 	}
 	if len(r.runs[0].Result.Valid.Sampled) == 0 {

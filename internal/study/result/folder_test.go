@@ -76,7 +76,9 @@ func TestLoadErrorsNameFileLineAndCommand(t *testing.T) {
 		{"result.json", "{\"runs\": []}", "has 0 runs, expected 1 to 1000"},
 		{
 			"result.json",
-			"{\"runs\": [\n{\"method\":\"m\",\"dataset\":\"d\",\"protocol\":\"p\"},\n{\"method\":\"m\",\"rounds\":1.5}]}", "result.json:3: rounds is a JSON number 1.5, expected an integer",
+			"{\"runs\": [\n{\"method\":\"m\",\"dataset\":\"d\",\"protocol\":\"p\"},\n" +
+				"{\"method\":\"m\",\"rounds\":1.5}]}",
+			"result.json:3: rounds is a JSON number 1.5, expected an integer",
 		},
 		{
 			"result.json", `{"method":"m","dataset":"d","protocol":"p","test":{"sampled":{"hr@10":1.5}}}`,
